@@ -38,12 +38,13 @@ absl::Status CheckStartedFor(std::string_view fabric) {
   if (launch.size < 2 || row == nullptr || RanksAreProcesses(*row) || !row->why_not().empty()) return absl::OkStatus();
   std::vector<std::string> fitting;
   for (const Backend& b : Backends()) {
-    if (b.why_not().empty() && (b.by_variables || (launch.by_mpi && RanksAreProcesses(b)))) fitting.emplace_back(b.name);
+    if (b.why_not().empty() && (b.by_variables || (launch.by_mpi && RanksAreProcesses(b))))
+      fitting.emplace_back(b.name);
   }
-  return absl::InvalidArgumentError(StrCat(launch.size, " processes were started (", launch.launcher, "), but fabric ", fabric,
-                                           " runs all ranks in one process; ",
-                                           fitting.empty() ? "" : StrCat("use --fabric=", absl::StrJoin(fitting, " or "), ", or "),
-                                           "start one process"));
+  return absl::InvalidArgumentError(StrCat(
+      launch.size, " processes were started (", launch.launcher, "), but fabric ", fabric,
+      " runs all ranks in one process; ",
+      fitting.empty() ? "" : StrCat("use --fabric=", absl::StrJoin(fitting, " or "), ", or "), "start one process"));
 }
 
 std::span<const Backend> Backends() {

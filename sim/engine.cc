@@ -60,7 +60,8 @@ Engine::Engine(const Topology& topology, const Options& options)
   Configure(options);
   simgrid_->platform.emplace(topology);
   if (options.solve_flows) {
-    flows_.emplace(topology, [this] { return now(); }, [this](double time, std::function<void()> fn) { At(time, std::move(fn)); });
+    flows_.emplace(
+        topology, [this] { return now(); }, [this](double time, std::function<void()> fn) { At(time, std::move(fn)); });
   }
 }
 
@@ -126,7 +127,8 @@ void Engine::ThrowIfFailed(int rank, const std::function<std::string()>& doing) 
     ThrowFailure(kind, rank, failure_->what());
   }
   if (kind == Kind::kInterrupted) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted in ", doing()));
-  throw PeerLost(rank, StrCat("rank ", rank, ": lost rank ", failure_->rank(), " in ", doing(), ": ", failure_->what()));
+  throw PeerLost(rank,
+                 StrCat("rank ", rank, ": lost rank ", failure_->rank(), " in ", doing(), ": ", failure_->what()));
 }
 
 void Engine::Fail(const RankFailure& failure) {
@@ -188,7 +190,8 @@ std::string Engine::Deadlocked() const {
   }
   if (untold > 0) StrAppend(&all, "; and ", untold, " more ranks");
   const std::vector<int> returned(returned_.begin(), returned_.end());
-  if (!returned.empty()) StrAppend(&all, "; ", RankList(returned), returned.size() == 1 ? " has" : " have", " returned");
+  if (!returned.empty())
+    StrAppend(&all, "; ", RankList(returned), returned.size() == 1 ? " has" : " have", " returned");
   return all;
 }
 
@@ -218,9 +221,11 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
   if (flows_) {
     TWOFOLD_CHECK(!schedule->loose && ended == nullptr, "the flow solver takes only schedules that go step by step");
     const Copy copy{std::move(schedule), endpoints};
-    return Run(Chart({&copy, 1}), start, [done = std::move(done)](const std::vector<double>& finish, double) { done(finish); });
+    return Run(Chart({&copy, 1}), start,
+               [done = std::move(done)](const std::vector<double>& finish, double) { done(finish); });
   }
-  Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done), ended = std::move(ended)] {
+  Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done),
+         ended = std::move(ended)] {
     s4u::this_actor::sleep_until(start);
     if (schedule->loose) return TransferLoose(schedule, endpoints, done, ended);
     auto tell = [&](int last, double time) {

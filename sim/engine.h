@@ -29,8 +29,8 @@
 #include "sim/flight_record.h"
 #include "sim/flows.h"
 #include "sim/timeline.h"
-#include "topologies/routing.h"
 #include "topologies/graph/topology.h"
+#include "topologies/routing.h"
 
 namespace twofold::sim {
 
@@ -51,7 +51,7 @@ class Engine {
   ~Engine();
 
   const Topology& topology() const { return topology_; }
-  Router& router() { return router_; }  // covers everything in flight, from both solvers
+  Router& router() { return router_; }              // covers everything in flight, from both solvers
   FlightRecord* record() const { return record_; }  // null: no record is kept
 
   // Call before Run. `body` may throw; the first failure ends every rank.
@@ -76,7 +76,10 @@ class Engine {
 
   // Several copies of one schedule, each among its own endpoints, that always begin together; their flows are solved
   // once, in advance. For engines with solve_flows. A course may be run many times.
-  struct Copy { std::shared_ptr<const Schedule> schedule; const std::vector<int>& endpoints; };
+  struct Copy {
+    std::shared_ptr<const Schedule> schedule;
+    const std::vector<int>& endpoints;
+  };
   class Course;
   std::shared_ptr<const Course> Chart(std::span<const Copy> copies);  // throws NoRoute
   // Like Transfer. `done` receives the endpoints' times copy by copy, or a single time if all are equal. Copies whose
@@ -141,18 +144,18 @@ class Engine {
   const Topology& topology_;
   FlightRecord* const record_;
   Router router_;
-  std::vector<double> full_again_;   // by link: when its token bucket is full again (loose.cc)
+  std::vector<double> full_again_;  // by link: when its token bucket is full again (loose.cc)
   std::unique_ptr<SimGrid> simgrid_;
   std::map<int, Waiting*> waiting_;  // blocked ranks
   std::set<int> returned_;           // ranks whose function has returned
   std::vector<Event> events_;        // a heap: the earliest first; among equals the first requested
   uint64_t asked_ = 0;
-  double timer_;                     // the earliest time at which SimGrid will call RunDue
+  double timer_;  // the earliest time at which SimGrid will call RunDue
   std::optional<Flows> flows_;
-  int running_ = 0;                  // ranks that are neither blocked nor done
-  int in_flight_ = 0;                // transfers and timers
+  int running_ = 0;    // ranks that are neither blocked nor done
+  int in_flight_ = 0;  // transfers and timers
   std::optional<RankFailure> failure_;
-  bool claimed_ = false;             // failure_ is the placeholder that Claim set
+  bool claimed_ = false;  // failure_ is the placeholder that Claim set
 };
 
 }  // namespace twofold::sim

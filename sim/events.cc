@@ -51,13 +51,19 @@ void Engine::RunDue() {
 // Copies whose phases have the same latencies run in step: the flows of a phase form one bundle.
 class Engine::Course {
  public:
-  struct Phase { double seconds; Flows::BundlePtr flows; };  // its latency; null: no flows
+  struct Phase {
+    double seconds;
+    Flows::BundlePtr flows;
+  };  // its latency; null: no flows
   struct Set {
     std::vector<double> seconds;  // of phases
     std::vector<std::vector<Flows::Part>> parts = {};
     std::vector<Phase> phases = {};
   };
-  struct Copy { size_t set; std::shared_ptr<const Schedule> schedule; };
+  struct Copy {
+    size_t set;
+    std::shared_ptr<const Schedule> schedule;
+  };
   std::vector<Set> sets;
   std::vector<Copy> copies;
   bool together = true;  // all endpoints are done when the last phase of the only set has ended
@@ -85,7 +91,8 @@ std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies
       }
       own.seconds.push_back(PhaseLatency(phase, routes, topology_.alpha().value()) * schedule.stretch);
     }
-    auto set = std::find_if(course->sets.begin(), course->sets.end(), [&own](const Course::Set& s) { return s.seconds == own.seconds; });
+    auto set = std::find_if(course->sets.begin(), course->sets.end(),
+                            [&own](const Course::Set& s) { return s.seconds == own.seconds; });
     course->copies.push_back({static_cast<size_t>(set - course->sets.begin()), copy.schedule});
     const auto last = static_cast<int>(schedule.phases.size()) - 1;
     for (int l : schedule.last_phase) course->together = course->together && l == last;
@@ -149,7 +156,8 @@ void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t numb
 
 void Engine::SetEnded(const std::shared_ptr<Under>& under) {
   if (--under->left > 0 || failed()) return;
-  if (under->course->together) return under->done({under->ends[0].empty() ? under->start : under->ends[0].back()}, under->apart);
+  if (under->course->together)
+    return under->done({under->ends[0].empty() ? under->start : under->ends[0].back()}, under->apart);
   std::vector<double> finish;
   for (const Course::Copy& copy : under->course->copies) {
     for (int last : copy.schedule->last_phase) {

@@ -15,7 +15,8 @@ namespace twofold::sim {
 struct alignas(64) FlightRecord::Header {
   std::atomic<Turn> turn{Turn{kNobody, true}};
   std::atomic<uint64_t> progress{0};
-  static_assert(std::atomic<Turn>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free, "shared by processes");
+  static_assert(std::atomic<Turn>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
+                "shared by processes");
 };
 
 // All zeros at first, which means that the rank has called nothing. The program's string literals have the same
@@ -34,7 +35,8 @@ absl::StatusOr<std::unique_ptr<FlightRecord>> FlightRecord::Make(int ranks) {
   const size_t bytes = sizeof(Header) + static_cast<size_t>(ranks) * sizeof(Slot);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    return absl::InternalError(StrCat("mmap of ", bytes, " bytes for the flight record of ", ranks, " ranks: ", std::strerror(errno)));
+    return absl::InternalError(
+        StrCat("mmap of ", bytes, " bytes for the flight record of ", ranks, " ranks: ", std::strerror(errno)));
   }
   new (memory) Header;
   return std::unique_ptr<FlightRecord>(new FlightRecord(memory, bytes));

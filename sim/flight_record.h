@@ -36,7 +36,7 @@ class FlightRecord {
   struct Call {
     std::string_view operation;  // empty: same as `counted`
     int64_t bytes = 0;
-    std::string_view counted;    // "collective": `sequence` counts the group's collectives
+    std::string_view counted;  // "collective": `sequence` counts the group's collectives
     uint64_t sequence = 0;
   };
   void Communicated(int rank, const Call& call, std::string_view group);

@@ -8,27 +8,29 @@
 namespace twofold::sim {
 namespace {
 
-constexpr double kFull = 1 + 1e-9;    // a link with a larger share of its bandwidth in use is overloaded
-constexpr double kRounding = 1e-12;   // share of a flow's bytes: a flow with less left has ended
-constexpr double kClock = 1e-15;      // the relative error allowed in times
+constexpr double kFull = 1 + 1e-9;   // a link with a larger share of its bandwidth in use is overloaded
+constexpr double kRounding = 1e-12;  // share of a flow's bytes: a flow with less left has ended
+constexpr double kClock = 1e-15;     // the relative error allowed in times
 
 }  // namespace
 
 class Flows::Bundle {
  public:
   struct Step {
-    double time;  // since the bundle's start
-    std::vector<std::pair<int, double>> rates;   // flow, its rate from now on; 0: it has ended
-    std::vector<std::pair<int, double>> loads;   // link, change of its load; in the order of links
+    double time;                                // since the bundle's start
+    std::vector<std::pair<int, double>> rates;  // flow, its rate from now on; 0: it has ended
+    std::vector<std::pair<int, double>> loads;  // link, change of its load; in the order of links
   };
   std::vector<Part> parts;
   std::vector<int> links;  // sorted
   std::vector<Step> steps;
-  std::vector<double> lot_ends;  // since the bundle's start; -1: there is no such lot
+  std::vector<double> lot_ends;                            // since the bundle's start; -1: there is no such lot
   double first = std::numeric_limits<double>::infinity();  // the earliest of lot_ends
 
   // For each flow: bytes left and rate at `time` after the start and before step number `next`.
-  struct Left { double bytes, rate = 0, since = 0; };
+  struct Left {
+    double bytes, rate = 0, since = 0;
+  };
   std::vector<Left> LeftAt(double time, size_t next) const {
     std::vector<Left> left;
     for (const Part& part : parts) left.push_back({part.bytes});
@@ -61,7 +63,11 @@ struct Flows::Owner {
 };
 
 Flows::Flows(const Topology& topology, std::function<double()> now, At at)
-    : now_(std::move(now)), at_(std::move(at)), loads_(topology.links().size()), users_(loads_.size()), local_(loads_.size(), -1) {
+    : now_(std::move(now)),
+      at_(std::move(at)),
+      loads_(topology.links().size()),
+      users_(loads_.size()),
+      local_(loads_.size(), -1) {
   for (const Link& link : topology.links()) bandwidths_.push_back(link.bandwidth.value());
 }
 
@@ -101,7 +107,8 @@ Flows::BundlePtr Flows::Solve(std::vector<Part> parts) {
       double& before = rates[static_cast<size_t>(flow)];
       if (rate == before) continue;
       step.rates.emplace_back(flow, rate);
-      for (int l : crossed[static_cast<size_t>(flow)]) more[static_cast<size_t>(l)] += rate - before, touched.push_back(l);
+      for (int l : crossed[static_cast<size_t>(flow)])
+        more[static_cast<size_t>(l)] += rate - before, touched.push_back(l);
       before = rate;
       if (rate > 0) continue;
       const auto lot = static_cast<size_t>(bundle->parts[static_cast<size_t>(flow)].lot);
@@ -111,7 +118,8 @@ Flows::BundlePtr Flows::Solve(std::vector<Part> parts) {
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (int l : touched) {
-      if (const double delta = std::exchange(more[static_cast<size_t>(l)], 0); delta != 0) step.loads.emplace_back(links[static_cast<size_t>(l)], delta);
+      if (const double delta = std::exchange(more[static_cast<size_t>(l)], 0); delta != 0)
+        step.loads.emplace_back(links[static_cast<size_t>(l)], delta);
     }
     if (!step.rates.empty()) bundle->steps.push_back(std::move(step));
   }
@@ -160,7 +168,8 @@ void Flows::Take(uint64_t number) {
   for (size_t i = 0; !active.owners.empty() && i < step.rates.size(); ++i) {
     const auto [flow, rate] = step.rates[i];
     Owner& owner = *active.owners[static_cast<size_t>(flow)];
-    if (rate == 0 && owner.End(bundle.parts[static_cast<size_t>(flow)].lot, now)) done.emplace_back(std::move(owner.done), owner.first);
+    if (rate == 0 && owner.End(bundle.parts[static_cast<size_t>(flow)].lot, now))
+      done.emplace_back(std::move(owner.done), owner.first);
   }
   if (last) {
     Release(active);
@@ -186,7 +195,9 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
     const Bundle& bundle = *active.bundle;
     const bool alone = active.owners.empty();
     if (alone) {
-      const auto owner = std::make_shared<Owner>(Owner{std::vector<size_t>(bundle.lot_ends.size()), 0, std::numeric_limits<double>::infinity(), std::move(active.done)});
+      const auto owner =
+          std::make_shared<Owner>(Owner{std::vector<size_t>(bundle.lot_ends.size()), 0,
+                                        std::numeric_limits<double>::infinity(), std::move(active.done)});
       for (const Part& part : bundle.parts) owner->lots += owner->left[static_cast<size_t>(part.lot)]++ == 0;
       active.owners.assign(bundle.parts.size(), owner);
     }
@@ -212,7 +223,8 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
     const size_t before = actives_.size();
     for (auto it = actives_.begin(); it != actives_.end();) {
       const std::vector<int>& links = it->second.bundle->links;
-      const bool meets = std::any_of(full.begin(), full.end(), [&](int l) { return std::binary_search(links.begin(), links.end(), l); });
+      const bool meets = std::any_of(full.begin(), full.end(),
+                                     [&](int l) { return std::binary_search(links.begin(), links.end(), l); });
       it = meets ? take(it) : std::next(it);
     }
     TWOFOLD_CHECK_LT(actives_.size(), before);  // a bundle alone never overloads a link

@@ -31,7 +31,12 @@ class Flows {
  public:
   // A flow of more than 0 bytes, over at least one link or with a limit; `rate`: its maximum, in bytes per second.
   // Parts with the same lot number (from 0) are waited for together.
-  struct Part { std::vector<int> links; double bytes; double rate; int lot = 0; };
+  struct Part {
+    std::vector<int> links;
+    double bytes;
+    double rate;
+    int lot = 0;
+  };
   class Bundle;
   using BundlePtr = std::shared_ptr<const Bundle>;
 
@@ -57,7 +62,7 @@ class Flows {
     double begin;
     Done done;                                        // for the whole bundle, while it has met no other
     std::vector<std::shared_ptr<Owner>> owners = {};  // by flow, after a merge
-    size_t next = 0;  // step
+    size_t next = 0;                                  // step
   };
   using Actives = std::map<uint64_t, Active>;
   void Take(uint64_t number);

@@ -11,7 +11,7 @@ namespace twofold::sim {
 namespace {
 
 constexpr double kTogether = 1e-12;
-constexpr size_t kMany = 8192;        // sets with more flows use kManyTogether
+constexpr size_t kMany = 8192;          // sets with more flows use kManyTogether
 constexpr double kManyTogether = 0.01;  // bandwidth is shared anew once for all ends within this share of one another
 
 std::vector<double> Bandwidths(const Topology& topology) {

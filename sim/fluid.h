@@ -46,7 +46,11 @@ class Fluid {
   const std::vector<double>& Solve();
 
   // From `time` on, `flow` has rate `rate` in bytes per second; 0: it has ended.
-  struct Change { double time; int flow; double rate; };
+  struct Change {
+    double time;
+    int flow;
+    double rate;
+  };
   // The same; also fills `changes` with the changes of the flows' rates, by time.
   const std::vector<double>& Solve(std::vector<Change>& changes);
 
@@ -66,23 +70,23 @@ class Fluid {
 
   std::vector<double> bandwidths_;  // of links; then, for each flow with a limit, of a private link
   size_t real_links_;
-  std::vector<int> links_;          // of all flows, one flow after another
+  std::vector<int> links_;  // of all flows, one flow after another
   std::vector<size_t> first_ = {0};
   std::vector<double> left_, rates_, ends_;  // bytes, bytes a second, seconds; by flow
   std::vector<double> since_, projected_;  // by flow: the time at which `left_` was valid; the end at the present rate
-  std::vector<double> loads_;                // by link: the sum of its flows' rates
-  std::vector<int> lists_;                   // flows of each link, built when first needed
+  std::vector<double> loads_;              // by link: the sum of its flows' rates
+  std::vector<int> lists_;                 // flows of each link, built when first needed
   std::vector<size_t> lists_first_;
-  std::vector<int> seen_flow_, seen_link_;   // by flow and link: the last `look_` of Touched that saw it
+  std::vector<int> seen_flow_, seen_link_;  // by flow and link: the last `look_` of Touched that saw it
   int look_ = 0;
-  std::vector<Change>* changes_ = nullptr;   // null: not requested
+  std::vector<Change>* changes_ = nullptr;  // null: not requested
   // Scratch.
-  std::vector<int> sets_, order_;           // by flow: its set; flows by set
-  std::vector<size_t> set_ends_;            // in order_
-  std::vector<int> local_, used_;           // by link: its number among the links in use, or -1; the links in use
-  std::vector<double> free_;                // by that number
+  std::vector<int> sets_, order_;  // by flow: its set; flows by set
+  std::vector<size_t> set_ends_;   // in order_
+  std::vector<int> local_, used_;  // by link: its number among the links in use, or -1; the links in use
+  std::vector<double> free_;       // by that number
   std::vector<int> counts_;
-  std::vector<int> carried_;                // flows of each link in use
+  std::vector<int> carried_;  // flows of each link in use
   std::vector<size_t> carried_first_;
 };
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "topologies/routing.h"
 #include "topologies/graph/topology.h"
+#include "topologies/routing.h"
 
 namespace twofold::sim {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "sim/engine.h"
+#include "sim/engine_simgrid.h"
 #include "sim/latency.h"
 #include "sim/zone.h"
-#include "sim/engine_simgrid.h"
 
 namespace twofold::sim {
 
@@ -15,27 +15,27 @@ namespace s4u = simgrid::s4u;
 // One transfer in progress. Each rank is an actor that goes through the phases it takes part in; each flow is another
 // actor.
 struct Engine::Loose {
-  struct Part {                 // of one rank in one phase
-    int flows = 0;              // its own flows, sent and received
-    int meeting = 0;            // number of received flows that wait for this rank
+  struct Part {       // of one rank in one phase
+    int flows = 0;    // its own flows, sent and received
+    int meeting = 0;  // number of received flows that wait for this rank
     // Released once for each waiting flow when the rank reaches the phase.
     s4u::SemaphorePtr here = s4u::Semaphore::create(0);
     s4u::SemaphorePtr ended = s4u::Semaphore::create(0);  // released when each of its flows ends
   };
-  struct Way {                  // of one flow
+  struct Way {  // of one flow
     std::vector<Path> paths;
     // Its links, starting with the first link of the first path, and their shares of the bytes.
     std::vector<std::pair<int, double>> crossed;
     double latency = 0;
-    double out = 0;             // bytes that cost time on the first link
+    double out = 0;  // bytes that cost time on the first link
   };
   std::shared_ptr<const Schedule> schedule;
   std::function<void(const std::vector<double>&)> done;
-  Ended told;                   // called for each rank; may be empty
+  Ended told;                                 // called for each rank; may be empty
   std::vector<std::vector<Part>> parts = {};  // by phase and rank
   std::vector<std::vector<Way>> ways = {};    // by phase and flow
   std::vector<double> finish = {};
-  size_t left = 0;              // ranks that are not done
+  size_t left = 0;  // ranks that are not done
 };
 
 namespace {
@@ -45,8 +45,10 @@ std::vector<std::pair<int, double>> Crossed(const std::vector<Path>& paths) {
   for (const Path& path : paths) {
     for (int link : path.links) {
       const auto same = std::find_if(crossed.begin(), crossed.end(), [&](const auto& c) { return c.first == link; });
-      if (same == crossed.end()) crossed.emplace_back(link, path.share);
-      else same->second += path.share;
+      if (same == crossed.end())
+        crossed.emplace_back(link, path.share);
+      else
+        same->second += path.share;
     }
   }
   return crossed;
@@ -69,7 +71,8 @@ double Engine::TakeFree(int link, double bytes, double full, double at) {
 void Engine::TransferLoose(std::shared_ptr<const Schedule> schedule, const std::vector<int>& endpoints,
                            std::function<void(const std::vector<double>&)> done, Ended ended) {
   const size_t ranks = endpoints.size();
-  auto loose = std::make_shared<Loose>(Loose{.schedule = std::move(schedule), .done = std::move(done), .told = std::move(ended)});
+  auto loose = std::make_shared<Loose>(
+      Loose{.schedule = std::move(schedule), .done = std::move(done), .told = std::move(ended)});
   loose->finish.resize(ranks), loose->left = ranks;
   for (const Phase& phase : loose->schedule->phases) {
     std::vector<Loose::Part>& parts = loose->parts.emplace_back(ranks);
@@ -106,7 +109,8 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
     double next = now();  // when a queued flow may begin
     for (size_t i = 0; i < flows.size(); ++i) {
       if (flows[i].from != static_cast<int>(rank)) continue;
-      const double ready = now() + flows[i].hop_seconds * stretch, begin = flows[i].queued ? std::max(ready, next) : ready;
+      const double ready = now() + flows[i].hop_seconds * stretch,
+                   begin = flows[i].queued ? std::max(ready, next) : ready;
       Loose::Way& way = loose->ways[p][i];
       const auto [first, share] = way.crossed[0];
       const double bytes = flows[i].bytes * stretch;
@@ -150,7 +154,9 @@ void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t 
     }
     const double paced = topology_.links()[static_cast<size_t>(path.links[0])].bandwidth.value() * path.share;
     if (way.out > 0) leaving.push_back(simgrid_->platform->Start({path.links[0]}, way.out * path.share, rate));
-    if (bytes > 0) beyond.push_back(simgrid_->platform->Start({path.links.begin() + 1, path.links.end()}, bytes * path.share, std::min(rate, paced)));
+    if (bytes > 0)
+      beyond.push_back(simgrid_->platform->Start({path.links.begin() + 1, path.links.end()}, bytes * path.share,
+                                                 std::min(rate, paced)));
   }
   s4u::Comm::wait_all(leaving);
   from.ended->release();

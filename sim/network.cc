@@ -41,7 +41,8 @@ void Network::RemoveGroups(int number) {
   absl::erase_if(alone_, of_these);
 }
 
-std::optional<Network::Known> Network::ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape, const Groups& groups) const {
+std::optional<Network::Known> Network::ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape,
+                                              const Groups& groups) const {
   Known known;
   known.name = {plan.algorithm, plan.protocol};
   known.schedules.push_back(std::make_shared<Schedule>(std::move(plan)));
@@ -80,10 +81,13 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
     if (plan.estimate > trust * least) break;
     const Choice same{.algorithm = plan.algorithm};
     std::optional<Known> known = ForAll(std::move(plan), same, shape, groups);
-    const double seconds = known ? SecondsAlone(number, shape, *known, groups) : std::numeric_limits<double>::infinity();
+    const double seconds =
+        known ? SecondsAlone(number, shape, *known, groups) : std::numeric_limits<double>::infinity();
     if (seconds < least * (1 - kTogether)) least = seconds, soonest = std::move(known);
   }
-  if (!soonest) refuse(absl::UnimplementedError(StrCat("no algorithm supports ", KindName(shape.kind), " for all groups of ", shape.ranks, " ranks")));
+  if (!soonest)
+    refuse(absl::UnimplementedError(
+        StrCat("no algorithm supports ", KindName(shape.kind), " for all groups of ", shape.ranks, " ranks")));
   return *std::move(soonest);
 }
 
@@ -204,33 +208,41 @@ std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, con
   if (schedule.loose) return nullptr;  // each rank waits on its own for what it receives
   if (!topology.symmetric() || engine_.router().options().policy != RoutingPolicy::kDeterministic) return nullptr;
   if (groups.size() * groups[0].endpoints.size() != static_cast<size_t>(topology.endpoints())) return nullptr;
-  Schedule one = {.phases = {}, .last_phase = {static_cast<int>(schedule.phases.size()) - 1}, .stretch = schedule.stretch,
-                  .algorithm = schedule.algorithm, .protocol = schedule.protocol};
+  Schedule one = {.phases = {},
+                  .last_phase = {static_cast<int>(schedule.phases.size()) - 1},
+                  .stretch = schedule.stretch,
+                  .algorithm = schedule.algorithm,
+                  .protocol = schedule.protocol};
   std::vector<int> route;
   topology.Route({0, 1}, topology.DefaultRoute({0, 1}), route);
   const int out = route.front();
   const BytesPerSecond narrowest = topology.links()[static_cast<size_t>(out)].bandwidth;
   for (const Phase& phase : schedule.phases) {
-    std::vector<int> sent(groups[0].endpoints.size()), received(groups[0].endpoints.size()), carried(topology.links().size());
+    std::vector<int> sent(groups[0].endpoints.size()), received(groups[0].endpoints.size()),
+        carried(topology.links().size());
     std::vector<double> routes;
     Phase& own = one.phases.emplace_back(Phase{.rounds = 0, .flows = {}});
     for (const sim::Flow& f : phase.flows) {
       if (f.bytes != phase.flows[0].bytes) return nullptr;
       ++sent[static_cast<size_t>(f.from)], ++received[static_cast<size_t>(f.to)];
-      if (f.from == 0) own.flows.push_back({.from = f.from, .to = f.to, .bytes = f.bytes, .rail = f.rail, .rate = f.rate});
+      if (f.from == 0)
+        own.flows.push_back({.from = f.from, .to = f.to, .bytes = f.bytes, .rail = f.rail, .rate = f.rate});
       for (const auto& [endpoints, places] : groups) {
         const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
         topology.Route(pair, topology.DefaultRoute(pair), route);
         if (&endpoints == &groups[0].endpoints) routes.push_back(topology.Latency(pair).value());
         if (f.from == 0 && endpoints[0] == 0 && route.front() != out) return nullptr;
         for (int link : route) {
-          if (++carried[static_cast<size_t>(link)] > 1 || topology.links()[static_cast<size_t>(link)].bandwidth < narrowest) return nullptr;
+          if (++carried[static_cast<size_t>(link)] > 1 ||
+              topology.links()[static_cast<size_t>(link)].bandwidth < narrowest)
+            return nullptr;
         }
       }
     }
     own.seconds = PhaseLatency(phase, routes, topology.alpha().value());
     auto once = [](int n) { return n == 1; };
-    const bool regular = std::all_of(sent.begin(), sent.end(), once) && std::all_of(received.begin(), received.end(), once);
+    const bool regular =
+        std::all_of(sent.begin(), sent.end(), once) && std::all_of(received.begin(), received.end(), once);
     if (!phase.flows.empty() && !regular) return nullptr;
   }
   return std::make_shared<const Schedule>(std::move(one));
@@ -242,28 +254,32 @@ Network::Name Network::Collective(int number, const CollectiveShape& shape, doub
   const bool alone = Alone(), reusable = shape.kind != Communication::kAllToAllV;
   Known& entry = known_[key];
   if (!reusable) entry = {};
-  if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0)) entry = Make(number, shape, groups);
+  if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0))
+    entry = Make(number, shape, groups);
   const Name name = entry.name;
   if (alone && entry.seconds >= 0) {  // keeps only the time, because schedules are large
     entry.schedules.clear();
     done({start + entry.seconds}, 0);
     return name;
   }
-  if (options_.folded && entry.one == nullptr && entry.course == nullptr) entry.one = OneForAll(*entry.schedules[0], groups);
+  if (options_.folded && entry.one == nullptr && entry.course == nullptr)
+    entry.one = OneForAll(*entry.schedules[0], groups);
   if (engine_.solves_flows() && entry.course == nullptr) entry.course = Chart(entry, groups), entry.schedules.clear();
   const Known known = entry;  // a copy: actors that run while this one starts its flows may add to known_
-  Flow(known, groups, start, [this, key, alone, reusable, start, done = std::move(done)](const std::vector<double>& finish, double apart) {
-    const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
-    if (alone && reusable && *first == *last && apart == 0) known_[key].seconds = *last - start;
-    done(finish, apart);
-  });
+  Flow(known, groups, start,
+       [this, key, alone, reusable, start, done = std::move(done)](const std::vector<double>& finish, double apart) {
+         const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
+         if (alone && reusable && *first == *last && apart == 0) known_[key].seconds = *last - start;
+         done(finish, apart);
+       });
   return name;
 }
 
 std::shared_ptr<const Engine::Course> Network::Chart(const Known& known, const Groups& groups) try {
   std::vector<Engine::Copy> copies;
   if (known.one != nullptr) copies.push_back({known.one, groups[0].endpoints});
-  for (size_t g = 0; known.one == nullptr && g < groups.size(); ++g) copies.push_back({known.schedules[g], groups[g].endpoints});
+  for (size_t g = 0; known.one == nullptr && g < groups.size(); ++g)
+    copies.push_back({known.schedules[g], groups[g].endpoints});
   return engine_.Chart(copies);
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
@@ -283,8 +299,13 @@ void Network::Flow(const Known& known, const Groups& groups, double start, Done 
   auto together = [done](const std::vector<double>& finish) { done(finish, 0); };
   if (known.one != nullptr) return engine_.Transfer(known.one, groups[0].endpoints, start, together);
   if (groups.size() == 1) return engine_.Transfer(known.schedules[0], groups[0].endpoints, start, together);
-  struct All { size_t left; std::vector<std::vector<double>> finish; Done done; };
-  const auto all = std::make_shared<All>(All{groups.size(), std::vector<std::vector<double>>(groups.size()), std::move(done)});
+  struct All {
+    size_t left;
+    std::vector<std::vector<double>> finish;
+    Done done;
+  };
+  const auto all =
+      std::make_shared<All>(All{groups.size(), std::vector<std::vector<double>>(groups.size()), std::move(done)});
   for (size_t g = 0; g < groups.size(); ++g) {
     engine_.Transfer(known.schedules[g], groups[g].endpoints, start, [all, g](const std::vector<double>& finish) {
       all->finish[g] = finish;
@@ -305,7 +326,8 @@ Network::Way Network::MakeWay(const Groups& groups, int from, int to, double byt
     places.push_back(PlacesOf(engine_.topology(), way.endpoints.back()));
     size_t like = 0;
     while (like < g && places[like] != places[g]) ++like;
-    way.schedules.push_back(like < g ? way.schedules[like] : std::make_shared<const Schedule>(library_.Message(bytes, places[g])));
+    way.schedules.push_back(like < g ? way.schedules[like]
+                                     : std::make_shared<const Schedule>(library_.Message(bytes, places[g])));
   }
   way.name = {way.schedules[0]->algorithm, way.schedules[0]->protocol};
   if (!engine_.solves_flows()) return way;
@@ -319,30 +341,37 @@ Network::Name Network::Message(int number, int from, int to, double bytes, doubl
   messages_ = true;
   std::shared_ptr<const Way>& known = ways_[WayKey(number, from, to, bytes)];
   if (known == nullptr) try {
-    known = std::make_shared<const Way>(MakeWay(groups_.at(number), from, to, bytes));
-  } catch (const NoRoute& none) {
-    throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
-  }
+      known = std::make_shared<const Way>(MakeWay(groups_.at(number), from, to, bytes));
+    } catch (const NoRoute& none) {
+      throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
+    }
   const std::shared_ptr<const Way> way = known;  // actors that run while this one starts its flows may add to ways_
   if (way->course != nullptr) {
     engine_.Run(way->course, start, [ended = std::move(ended)](const std::vector<double>& finish, double apart) {
       for (size_t place : {size_t{0}, size_t{1}}) {
         double first = finish[finish.size() > 1 ? place : 0], last = first;
-        for (size_t i = place; i < finish.size(); i += 2) first = std::min(first, finish[i]), last = std::max(last, finish[i]);
+        for (size_t i = place; i < finish.size(); i += 2)
+          first = std::min(first, finish[i]), last = std::max(last, finish[i]);
         ended(place, first - apart, last);
       }
     });
     return way->name;
   }
-  struct All { std::array<size_t, 2> left; std::array<double, 2> first; Ended ended; };
+  struct All {
+    std::array<size_t, 2> left;
+    std::array<double, 2> first;
+    Ended ended;
+  };
   const size_t copies = way->schedules.size();
   const double never = std::numeric_limits<double>::infinity();
   const auto all = std::make_shared<All>(All{{copies, copies}, {never, never}, std::move(ended)});
   for (size_t g = 0; g < copies; ++g) {
-    engine_.Transfer(way->schedules[g], way->endpoints[g], start, [](const std::vector<double>&) {}, [all](size_t place, double time) {
-      all->first[place] = std::min(all->first[place], time);
-      if (--all->left[place] == 0) all->ended(place, all->first[place], time);
-    });
+    engine_.Transfer(
+        way->schedules[g], way->endpoints[g], start, [](const std::vector<double>&) {},
+        [all](size_t place, double time) {
+          all->first[place] = std::min(all->first[place], time);
+          if (--all->left[place] == 0) all->ended(place, all->first[place], time);
+        });
   }
   return way->name;
 }

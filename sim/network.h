@@ -33,10 +33,10 @@
 namespace twofold::sim {
 
 struct NetworkOptions {
-  Choice choice;                 // if the algorithm is "auto", `measured` collectives take precedence
-  bool closed_forms = true;      // false: everything is simulated at least once
+  Choice choice;             // if the algorithm is "auto", `measured` collectives take precedence
+  bool closed_forms = true;  // false: everything is simulated at least once
   MeasuredCollectives measured = {};
-  bool folded = false;           // one actor represents all ranks; no other groups exist
+  bool folded = false;              // one actor represents all ranks; no other groups exist
   std::vector<int> endpoints = {};  // by rank; empty: rank r is at endpoint r
 };
 
@@ -53,7 +53,9 @@ class Network {
   void RemoveGroups(int number);
 
   // What runs: the library's names; algorithm "measured" if the time comes from a measurement.
-  struct Name { std::string algorithm, protocol; };
+  struct Name {
+    std::string algorithm, protocol;
+  };
 
   // Starts at `start`. `done(finish, apart)` receives each rank's time, group by group, perhaps before the clock
   // reaches it; or a single time if all are known to be equal. `apart`: the most seconds by which one group finished a
@@ -80,33 +82,41 @@ class Network {
   using Groups = std::vector<Group>;
   struct Known {
     std::vector<std::shared_ptr<Schedule>> schedules;  // by group; groups with equal places share one
-    std::shared_ptr<const Schedule> one;  // endpoint 0's part, if it represents all; else null
+    std::shared_ptr<const Schedule> one;               // endpoint 0's part, if it represents all; else null
     double seconds = -1;  // alone on the network, if all ranks finish together; -1: unknown
     std::shared_ptr<const Engine::Course> course = nullptr;  // if the engine solves flows: replaces schedules
     bool flows = false;
     Name name = {};
   };
   // seconds: with latency, for the slowest group; together: all end at once.
-  struct PhaseTime { double latency, seconds; bool together; };
+  struct PhaseTime {
+    double latency, seconds;
+    bool together;
+  };
   // The time alone on the network as a function of size: latency + bytes * per_byte.
-  struct Price { double latency, per_byte; };
+  struct Price {
+    double latency, per_byte;
+  };
   // Groups, kind, root, algorithm, phases, flows.
   using AloneKey = std::tuple<int, int, int, std::string, size_t, size_t>;
-  using Key = std::tuple<int, int, double, int>;  // groups, kind, bytes, root
-  struct Way {  // for messages between two ranks of the groups
-    std::vector<std::vector<int>> endpoints;            // by group: the two endpoints
+  using Key = std::tuple<int, int, double, int>;             // groups, kind, bytes, root
+  struct Way {                                               // for messages between two ranks of the groups
+    std::vector<std::vector<int>> endpoints;                 // by group: the two endpoints
     std::vector<std::shared_ptr<const Schedule>> schedules;  // by group; pairs with equal places share one
     std::shared_ptr<const Engine::Course> course = nullptr;
     Name name = {};
   };
   using WayKey = std::tuple<int, int, int, double>;  // groups, from, to, bytes
 
-  int EndpointOf(int rank) const { return options_.endpoints.empty() ? rank : options_.endpoints[static_cast<size_t>(rank)]; }
+  int EndpointOf(int rank) const {
+    return options_.endpoints.empty() ? rank : options_.endpoints[static_cast<size_t>(rank)];
+  }
   Known Make(int number, const CollectiveShape& shape, const Groups& groups);
   // Among the schedules that the library offers, the one that is fastest alone on the network.
   Known Choose(int number, const CollectiveShape& shape, const Groups& groups);
   // `plan` for the first group and the same for the others; nothing if the algorithm does not support some group.
-  std::optional<Known> ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape, const Groups& groups) const;
+  std::optional<Known> ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape,
+                              const Groups& groups) const;
   double SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups);
   std::shared_ptr<const Schedule> OneForAll(const Schedule& schedule, const Groups& groups) const;
   std::shared_ptr<const Engine::Course> Chart(const Known& known, const Groups& groups);

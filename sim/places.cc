@@ -9,7 +9,9 @@
 namespace twofold::sim {
 namespace {
 
-struct Way { double alpha, bandwidth; };
+struct Way {
+  double alpha, bandwidth;
+};
 
 // Ranks that occupy all endpoints of a grid fill it, in any order.
 void SetGrid(const Topology& topology, std::span<const int> endpoints, Places& p) {
@@ -51,7 +53,8 @@ void SetJoints(const Topology& topology, std::span<const int> endpoints, Places&
       const Pair pair{nodes[0][a], nodes[0][b]};
       std::vector<int> route;
       topology.Route(pair, topology.DefaultRoute(pair), route);
-      const bool direct = route.size() == 1 && topology.links()[static_cast<size_t>(route[0])].medium == Medium::kNvlink;
+      const bool direct =
+          route.size() == 1 && topology.links()[static_cast<size_t>(route[0])].medium == Medium::kNvlink;
       joints[a][b] = {WayBetween(topology, pair.from, pair.to).bandwidth, direct};
       alike = alike && joints[a][b] == joints[0][1];
     }
@@ -63,15 +66,17 @@ void SetJoints(const Topology& topology, std::span<const int> endpoints, Places&
 
 Places PlacesOf(const Topology& topology, std::span<const int> endpoints) {
   Places p;
-  std::vector<int> members;       // by node of the group: number of ranks
-  std::vector<int> first;         // by node: its first endpoint
+  std::vector<int> members;  // by node of the group: number of ranks
+  std::vector<int> first;    // by node: its first endpoint
   std::optional<Way> inside;
   absl::flat_hash_map<int, int> numbers;
   for (int e : endpoints) {
     const auto [it, fresh] = numbers.try_emplace(topology.NodeOf(e), static_cast<int>(numbers.size()));
     const auto node = static_cast<size_t>(it->second);
-    if (fresh) members.push_back(0), first.push_back(e);
-    else if (!inside) inside = WayBetween(topology, first[node], e);
+    if (fresh)
+      members.push_back(0), first.push_back(e);
+    else if (!inside)
+      inside = WayBetween(topology, first[node], e);
     p.node.push_back(it->second);
     p.local.push_back(members[node]++);
     p.rail.push_back(topology.RailOf(e));
@@ -92,7 +97,8 @@ Places PlacesOf(const Topology& topology, std::span<const int> endpoints) {
     }
     if (between.bandwidth == 0) {  // ranks are not sorted by node: uses any rank of another node
       for (int other : first) {
-        if (topology.NodeOf(other) != topology.NodeOf(endpoints[0])) between = WayBetween(topology, endpoints[0], other);
+        if (topology.NodeOf(other) != topology.NodeOf(endpoints[0]))
+          between = WayBetween(topology, endpoints[0], other);
       }
     }
   }

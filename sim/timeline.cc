@@ -24,7 +24,8 @@ void Timeline::Advance(double seconds, double not_before, std::string_view name,
     time_ = std::max(time_, not_before) + seconds;
     return;
   }
-  if (traced) return Push({.kind = Command::kSpan, .seconds = seconds, .not_before = not_before, .name = name, .label = label});
+  if (traced)
+    return Push({.kind = Command::kSpan, .seconds = seconds, .not_before = not_before, .name = name, .label = label});
   if (queue_.back().kind != Command::kStretch) {
     return Push({.kind = Command::kStretch, .stretch = {seconds, not_before + seconds}});
   }

@@ -48,20 +48,24 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void NotBefore(double time) { Advance(0, time); }
   // Idle until `point`; counted as stalled. `name`: what the point belongs to; it must outlive the simulation.
   void WaitFor(const TimePointPtr& point, std::string_view name = {});
-  TimePointPtr Record();                              // the point after everything queued so far
-  void Call(std::function<void(double time)> fn);     // calls fn when the stream reaches this place
+  TimePointPtr Record();                           // the point after everything queued so far
+  void Call(std::function<void(double time)> fn);  // calls fn when the stream reaches this place
 
-  bool blocked() const { return !queue_.empty(); }    // waiting for a point that is not known
-  double time() const {                               // the stream's present time
+  bool blocked() const { return !queue_.empty(); }  // waiting for a point that is not known
+  double time() const {                             // the stream's present time
     TWOFOLD_CHECK(!blocked(), "the stream waits for a point that is not known yet");
     return time_;
   }
-  double stalled() const { return stalled_; }         // up to its present time
-  void SetTracer(Tracer tracer, WaitTracer waits = nullptr) { tracer_ = std::move(tracer), wait_tracer_ = std::move(waits); }
+  double stalled() const { return stalled_; }  // up to its present time
+  void SetTracer(Tracer tracer, WaitTracer waits = nullptr) {
+    tracer_ = std::move(tracer), wait_tracer_ = std::move(waits);
+  }
 
  private:
   // t -> max(t + add, least): any sequence of untraced spans combines to one of these.
-  struct Stretch { double add, least; };
+  struct Stretch {
+    double add, least;
+  };
   struct Command {
     enum Kind { kStretch, kSpan, kWait, kCall } kind;
     Stretch stretch{};

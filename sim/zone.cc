@@ -33,7 +33,8 @@ class Links : public NetZoneImpl {
 
 class Platform::Zone : public NetZoneImpl {
  public:
-  explicit Zone(const Topology& topology) : NetZoneImpl("topology"), topology_(topology), links_(topology.links().size()) {}
+  explicit Zone(const Topology& topology)
+      : NetZoneImpl("topology"), topology_(topology), links_(topology.links().size()) {}
 
   // SimGrid answers actors in the order of their requests and asks for a flow's route when it answers, so a FIFO queue
   // matches routes to flows.
@@ -52,7 +53,8 @@ class Platform::Zone : public NetZoneImpl {
  private:
   using LinkImpl = simgrid::kernel::resource::StandardLinkImpl;
   LinkImpl* Made(size_t link) {
-    if (links_[link] == nullptr) links_[link] = New(std::to_string(link), topology_.links()[link].bandwidth.value())->seal()->get_impl();
+    if (links_[link] == nullptr)
+      links_[link] = New(std::to_string(link), topology_.links()[link].bandwidth.value())->seal()->get_impl();
     return links_[link];
   }
   // SimGrid 3.32 ignores the rate of a flow between hosts. A FATPIPE link, which gives each flow its full bandwidth,
@@ -60,7 +62,10 @@ class Platform::Zone : public NetZoneImpl {
   LinkImpl* Limit(double rate) {
     LinkImpl*& limit = limits_[rate];
     if (limit == nullptr) {
-      limit = New("limit" + std::to_string(limits_.size()), rate)->set_sharing_policy(simgrid::s4u::Link::SharingPolicy::FATPIPE)->seal()->get_impl();
+      limit = New("limit" + std::to_string(limits_.size()), rate)
+                  ->set_sharing_policy(simgrid::s4u::Link::SharingPolicy::FATPIPE)
+                  ->seal()
+                  ->get_impl();
     }
     return limit;
   }
@@ -71,10 +76,13 @@ class Platform::Zone : public NetZoneImpl {
 
   const Topology& topology_;
   Links* made_ = nullptr;
-  std::vector<LinkImpl*> links_;       // null: not used by a flow yet
+  std::vector<LinkImpl*> links_;        // null: not used by a flow yet
   std::map<double, LinkImpl*> limits_;  // by rate
-  struct Chosen { const std::vector<int>* links; double rate; };
-  std::deque<Chosen> chosen_;          // of flows that are about to start, in order
+  struct Chosen {
+    const std::vector<int>* links;
+    double rate;
+  };
+  std::deque<Chosen> chosen_;  // of flows that are about to start, in order
 };
 
 Platform::Platform(const Topology& topology) : zone_(new Zone(topology)) {

@@ -24,14 +24,10 @@ DdpOptions ToDdpOptions(const spec::Spec& spec) {
 
 WrapPolicy ToPolicy(const spec::Wrap& wrap) {
   switch (wrap.policy_case()) {
-    case spec::Wrap::kModule:
-      return WrapByKind(wrap.module());
-    case spec::Wrap::kMinParameters:
-      return WrapByParameterCount(wrap.min_parameters());
-    case spec::Wrap::kPaths:
-      return WrapByPath({wrap.paths().path().begin(), wrap.paths().path().end()});
-    case spec::Wrap::POLICY_NOT_SET:
-      break;
+    case spec::Wrap::kModule: return WrapByKind(wrap.module());
+    case spec::Wrap::kMinParameters: return WrapByParameterCount(wrap.min_parameters());
+    case spec::Wrap::kPaths: return WrapByPath({wrap.paths().path().begin(), wrap.paths().path().end()});
+    case spec::Wrap::POLICY_NOT_SET: break;
   }
   return nullptr;
 }
@@ -74,12 +70,13 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
 
 }  // namespace
 
-std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
-                                            const spec::Spec& spec) {
+std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model,
+                                            const ReplicaGroups& replicas, const spec::Spec& spec) {
   if (spec.parallel().sharding() == Parallel::NO_SHARD) {
     const spec::Precision& precision = spec.train().precision();
-    return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, ToDdpOptions(spec),
-                                                     MakeGradientCodec(ToDType(precision.gradient()), ToDType(precision.reduce())));
+    return std::make_unique<DistributedDataParallel>(
+        ctx, std::move(model), replicas, ToDdpOptions(spec),
+        MakeGradientCodec(ToDType(precision.gradient()), ToDType(precision.reduce())));
   }
   return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas, ToShardedOptions(spec));
 }

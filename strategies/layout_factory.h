@@ -10,7 +10,7 @@ namespace twofold {
 
 // Takes ownership of the model; `ctx` and `replicas` must outlive the layout. The spec is resolved and valid.
 // Collective over `replicas`. Throws OutOfMemory.
-std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
-                                            const spec::Spec& spec);
+std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model,
+                                            const ReplicaGroups& replicas, const spec::Spec& spec);
 
 }  // namespace twofold

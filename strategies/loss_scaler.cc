@@ -11,7 +11,8 @@ constexpr double kLargest = 1e30;  // gradients of any type overflow long before
 
 double FirstScale(const spec::Precision& precision) {
   if (!precision.has_loss_scale()) return 1;
-  return precision.loss_scale().has_fixed() ? precision.loss_scale().fixed() : precision.loss_scale().dynamic().initial();
+  return precision.loss_scale().has_fixed() ? precision.loss_scale().fixed()
+                                            : precision.loss_scale().dynamic().initial();
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ class LossScaler {
     double scale = 1;
     int64_t good_steps = 0;  // since the scale last changed
     int64_t skipped = 0;     // steps, since training began
-    std::array<double, 3> Save() const { return {scale, static_cast<double>(good_steps), static_cast<double>(skipped)}; }
+    std::array<double, 3> Save() const {
+      return {scale, static_cast<double>(good_steps), static_cast<double>(skipped)};
+    }
     static State Load(const std::array<double, 3>& saved) {
       return {saved[0], static_cast<int64_t>(saved[1]), static_cast<int64_t>(saved[2])};
     }

@@ -2,15 +2,15 @@
 
 #include <utility>
 
-#include "strategies/models/model_factory.h"
 #include "strategies/models/chunks.h"
+#include "strategies/models/model_factory.h"
 
 namespace twofold {
 
 using pipeline::Action;
 
-MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::ModelPart> parts, nn::Loss& loss, const Dataset& data,
-                           const spec::Spec& spec, const Options& options)
+MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::ModelPart> parts, nn::Loss& loss,
+                           const Dataset& data, const spec::Spec& spec, const Options& options)
     : ctx_(ctx),
       layout_(layout),
       loss_function_(loss),
@@ -72,8 +72,9 @@ Tensor MicroBatches::Forward(Chunk& chunk, int micro_batch, Tensor in) {
   ctx_.micro_batch = micro_batch * options_.dp + options_.dp_rank;
   const auto samples = static_cast<size_t>(options_.samples);
   Batch batch = Load(chunk.part, data_, indices_.subspan(place * samples, samples));
-  Tensor y = chunk.module->Forward(ctx_, chunk.part.embedding ? ToModelInput(std::exchange(batch.inputs, Tensor())) : std::exchange(in, Tensor()),
-                                   flight->saved);
+  Tensor y = chunk.module->Forward(
+      ctx_, chunk.part.embedding ? ToModelInput(std::exchange(batch.inputs, Tensor())) : std::exchange(in, Tensor()),
+      flight->saved);
   if (!chunk.part.head) return y;
   const Tensor mean = loss_function_.Forward(ctx_, std::exchange(y, Tensor()), batch.targets, flight->loss);
   ctx_.Launch(ops::Sum{.in = mean,
@@ -101,10 +102,13 @@ Tensor MicroBatches::Backward(Chunk& chunk, const Action& action, Tensor dy) {
   return dx;
 }
 
-Tensor MicroBatches::Predict(nn::Context& ctx, int chunk, const Dataset& data, std::span<const int64_t> indices, Tensor in, Predictions& out) {
+Tensor MicroBatches::Predict(nn::Context& ctx, int chunk, const Dataset& data, std::span<const int64_t> indices,
+                             Tensor in, Predictions& out) {
   const Chunk& c = chunks_[static_cast<size_t>(chunk)];
   Batch batch = Load(c.part, data, indices);
-  Tensor y = c.module->Forward(ctx, c.part.embedding ? ToModelInput(std::exchange(batch.inputs, Tensor())) : std::exchange(in, Tensor()), nothing_);
+  Tensor y = c.module->Forward(
+      ctx, c.part.embedding ? ToModelInput(std::exchange(batch.inputs, Tensor())) : std::exchange(in, Tensor()),
+      nothing_);
   nothing_.Clear();
   if (!c.part.head) return y;
   out = {.logits = std::move(y), .targets = std::move(batch.targets)};

@@ -32,8 +32,8 @@ class MicroBatches {
     int64_t dp = 1, dp_rank = 0;  // ranks with different samples, and this rank's index among them
   };
   // `parts`: for each chunk of the layout (models/chunks.h), which part of the model it is.
-  MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::ModelPart> parts, nn::Loss& loss, const Dataset& data, const spec::Spec& spec,
-               const Options& options);
+  MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::ModelPart> parts, nn::Loss& loss,
+               const Dataset& data, const spec::Spec& spec, const Options& options);
 
   // Starts a step over this rank's samples: micro-batch i takes indices [i, i + 1) * samples. The caller keeps
   // `indices` alive. The loss is multiplied by `scale`.
@@ -46,7 +46,8 @@ class MicroBatches {
 
   // Runs one chunk forward over samples of `data`. `ctx` saves nothing for backward. `in` is the message from the part
   // before; returns the message to send on. The last part fills in `out` instead.
-  Tensor Predict(nn::Context& ctx, int chunk, const Dataset& data, std::span<const int64_t> indices, Tensor in, Predictions& out);
+  Tensor Predict(nn::Context& ctx, int chunk, const Dataset& data, std::span<const int64_t> indices, Tensor in,
+                 Predictions& out);
 
  private:
   struct InFlight {
@@ -55,8 +56,8 @@ class MicroBatches {
   struct Chunk {
     nn::Module* module;
     nn::ModelPart part;
-    int64_t left = 0;                                // micro-batches whose gradients are not complete
-    std::vector<std::unique_ptr<InFlight>> flying;   // indexed by micro-batch
+    int64_t left = 0;                               // micro-batches whose gradients are not complete
+    std::vector<std::unique_ptr<InFlight>> flying;  // indexed by micro-batch
     std::vector<std::unique_ptr<InFlight>> free;
   };
   Tensor Forward(Chunk& chunk, int micro_batch, Tensor in);

@@ -78,7 +78,8 @@ bool IsTraced(const spec::Spec& spec, int rank) {
   return spec.parallel().pp() > 1 && place.dp == 0 && place.cp == 0 && place.tp == 0;
 }
 
-Recorder::Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step) : ctx_(ctx), classifies_(InputOf(spec.model()).kind != ModelInput::kTokens) {
+Recorder::Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step)
+    : ctx_(ctx), classifies_(InputOf(spec.model()).kind != ModelInput::kTokens) {
   const int64_t steps = steps_ = spec.train().steps();
   first_traced_step_ = IsTraced(spec, ctx.rank()) ? std::max(first_step, steps - spec.trace().last_steps()) : steps;
   record_.set_rank(ctx.rank());
@@ -160,7 +161,8 @@ report::RankRecord Recorder::RecordSoFar() {
   AddCollectives(record);
   for (const std::string& note : ctx_.notes()) record.add_notes(note);
   if (skipped_ > 0) {
-    record.add_notes(StrCat(skipped_, " of ", record_.steps_size(), " steps were skipped because their gradients were not finite; the loss scale is ",
+    record.add_notes(StrCat(skipped_, " of ", record_.steps_size(),
+                            " steps were skipped because their gradients were not finite; the loss scale is ",
                             loss_scale_, " after the last step"));
   }
   const auto [compute, communication, machine] = ctx_.uncertainty();

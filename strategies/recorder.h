@@ -101,7 +101,7 @@ class Recorder {
   void AddTimeLine(report::RankRecord& record);
 
   RankContext& ctx_;
-  const bool classifies_;      // false: a language model
+  const bool classifies_;  // false: a language model
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
   double loss_scale_ = 1;

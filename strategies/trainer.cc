@@ -24,13 +24,13 @@
 #include "strategies/loss_scaler.h"
 #include "strategies/mesh_of.h"
 #include "strategies/micro_batches.h"
-#include "strategies/models/model_factory.h"
 #include "strategies/model_parallel/gradient_norm.h"
 #include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
+#include "strategies/models/model_factory.h"
+#include "strategies/models/recompute.h"
 #include "strategies/pipeline/executor.h"
 #include "strategies/pipeline/stages.h"
-#include "strategies/models/recompute.h"
 #include "strategies/recorder.h"
 #include "strategies/validation.h"
 
@@ -67,11 +67,11 @@ class Trainer {
   Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples);
   int64_t parameters() const { return layout_->model().ParameterCount(); }
   const LossScaler& scaler() const { return scaler_; }
-  double Step(int64_t step);  // returns the loss, the mean over the global batch
+  double Step(int64_t step);    // returns the loss, the mean over the global batch
   ValidationResult Validate();  // only if the spec asks for validation
   void Resume(const checkpoint::Opened& opened);
   checkpoint::Saver* saver() { return saver_ ? &*saver_ : nullptr; }  // null if the spec asks for no checkpoints
-  std::map<std::string, double> Scalars();  // the state to save that is not in tensors
+  std::map<std::string, double> Scalars();                            // the state to save that is not in tensors
 
  private:
   Work BeginLossSum();
@@ -91,7 +91,7 @@ class Trainer {
   const DType dtype_;
   ParallelLayers layers_;
   const std::unique_ptr<nn::Loss> loss_function_;
-  const std::vector<nn::ModelPart> parts_;  // this stage's
+  const std::vector<nn::ModelPart> parts_;    // this stage's
   const std::unique_ptr<ProcessGroup> ends_;  // first and last stage if they share a table; else null
   const Sharers sharers_;                     // ranks of one copy of the model that share parameters with this one
   std::unique_ptr<ParameterLayout> layout_;
@@ -129,7 +129,10 @@ ValidationOptions ToOptions(const spec::Spec& spec, DType dtype) {
 
 checkpoint::SaveOptions ToSaveOptions(const spec::Checkpoint& c) {
   TWOFOLD_CHECK(c.has_path(), "checkpoints have a place");
-  return {.folder = c.path(), .full = c.kind() == spec::Checkpoint::FULL, .asynchronous = c.asynchronous(), .keep_last = c.keep_last()};
+  return {.folder = c.path(),
+          .full = c.kind() == spec::Checkpoint::FULL,
+          .asynchronous = c.asynchronous(),
+          .keep_last = c.keep_last()};
 }
 
 Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples)
@@ -142,19 +145,18 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       shard_(ShardOf(&samples.training, mesh_)),
       validation_shard_(ShardOf(samples.validation, mesh_)),
       statistics_(device_, replicas_),
-      nn_{.device = device_,
-          .stream = device_.compute(),
-          .seed = spec.train().seed(),
-          .statistics = &statistics_},
+      nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed(), .statistics = &statistics_},
       dtype_(ToDType(spec.train().precision().parameter())),
       layers_(mesh_, ParallelOptionsOf(spec)),
       loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),
       parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
       ends_(MakeGroupOfEnds(spec, mesh_)),
-      sharers_{.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()},
+      sharers_{
+          .tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()},
       layout_(MakeLayout(
           nn_,
-          WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_), spec, parts_),
+          WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_),
+                        spec, parts_),
           {replicas_, mesh_.Group(MeshGroup::kExpertReplicas), sharers_}, spec)),
       sums_(nn_, *layout_, sharers_),
       norm_(nn_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp)),
@@ -164,9 +166,10 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       pipeline_(PipelineShapeOf(spec)),
       actions_(pipeline::ActionsOf(ScheduleOf(spec.parallel()), pipeline_, mesh_.Coordinate(Axis::kPp))),
       forwards_(ForwardsOf(pipeline_.chunks)),
-      executor_(ctx, mesh_, {.chunks = pipeline_.chunks,
-                             .overlap = spec.parallel().overlap(),
-                             .scatter_gather = spec.parallel().scatter_gather_messages()}),
+      executor_(ctx, mesh_,
+                {.chunks = pipeline_.chunks,
+                 .overlap = spec.parallel().overlap(),
+                 .scatter_gather = spec.parallel().scatter_gather_messages()}),
       scaler_(spec.train().precision()) {
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
     ctx.AddNote("exposed communication includes waits for transfers to and from the host's memory");
@@ -187,11 +190,14 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
     TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
     validation_.emplace(
         nn_, mesh_, validation_shard_ ? *validation_shard_ : *samples.validation, *loss_function_,
-        [this](nn::Context& c, const Dataset& data, std::span<const int64_t> indices) { return Predict(c, data, indices); },
+        [this](nn::Context& c, const Dataset& data, std::span<const int64_t> indices) {
+          return Predict(c, data, indices);
+        },
         ToOptions(spec, dtype_));
   }
   if (spec.train().has_checkpoint()) {
-    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()), checkpoint::MetadataOf(spec));
+    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()),
+                   checkpoint::MetadataOf(spec));
   }
 }
 
@@ -245,8 +251,10 @@ std::optional<Tensor> Trainer::GradientFactor() {
   const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
   if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
   const Tensor squares = SquaredNorm();
-  if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"})))) return std::nullopt;
-  return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(), 1 / scale);
+  if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"}))))
+    return std::nullopt;
+  return optim::ClipFactor(nn_, squares, clip_norm > 0 ? clip_norm : std::numeric_limits<double>::infinity(),
+                           1 / scale);
 }
 
 // The squared norm of the model's gradients. Ranks with the same gradients need not communicate it. But if it decides
@@ -255,7 +263,8 @@ Tensor Trainer::SquaredNorm() {
   Tensor squares = norm_.Squared();
   const ProcessGroup* holders = layout_->shard_group();
   const int agreeing = holders != nullptr ? holders->size() : 1;
-  if (scaler_.dynamic() && agreeing < replicas_.size()) replicas_.AllReduce(squares, ReduceOp::kAvg).WaitOn(device_.compute());
+  if (scaler_.dynamic() && agreeing < replicas_.size())
+    replicas_.AllReduce(squares, ReduceOp::kAvg).WaitOn(device_.compute());
   return squares;
 }
 
@@ -277,8 +286,9 @@ double Trainer::Step(int64_t step) {
   nn_.step = step;
   layout_->BeginStep();
   micro_batches_->BeginStep(indices, scaler_.scale());
-  executor_.Execute(actions_, pipeline_.micro_batches, BoundaryShape(spec_, spec_.train().micro_batch()), dtype_,
-                    [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
+  executor_.Execute(
+      actions_, pipeline_.micro_batches, BoundaryShape(spec_, spec_.train().micro_batch()), dtype_,
+      [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
   Work loss = BeginLossSum();  // overlaps with the optimizer
   layout_->FinishGradients();
   sums_.Run();
@@ -288,7 +298,8 @@ double Trainer::Step(int64_t step) {
   }
   layout_->PublishUpdate();
   loss.WaitOn(device_.compute());
-  return device_.Item(micro_batches_->loss(), StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
+  return device_.Item(micro_batches_->loss(),
+                      StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }
 
 // Every `every_steps` steps, and after the last step.
@@ -299,11 +310,13 @@ bool IsValidated(const spec::Train& train, int64_t step) {
 
 bool IsSaved(const spec::Train& train, int64_t step, bool last) {
   if (!train.has_checkpoint()) return false;
-  return last || step + 1 == train.steps() || (train.checkpoint().has_every_steps() && (step + 1) % train.checkpoint().every_steps() == 0);
+  return last || step + 1 == train.steps() ||
+         (train.checkpoint().has_every_steps() && (step + 1) % train.checkpoint().every_steps() == 0);
 }
 
 // The checkpoint that the run resumes from. Nullopt if it starts at step 0.
-std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec& spec, const checkpoint::Opened* read) {
+std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec& spec,
+                                              const checkpoint::Opened* read) {
   if (!spec.train().has_resume()) return std::nullopt;
   checkpoint::Opened opened = checkpoint::Agree(ctx, spec, read);
   if (ctx.rank() != 0) return opened;
@@ -323,7 +336,8 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
   const int64_t first_step = resumed ? resumed->manifest.metadata.step : 0;
   Recorder recorder(ctx, spec, first_step);
   // If this rank fails, the record of what it did until then is kept.
-  ctx.SetPartialResultSource([&] { return recorder.PartialRecord(); }, [&] { return recorder.RecordWithoutTimeLine(); });
+  ctx.SetPartialResultSource([&] { return recorder.PartialRecord(); },
+                             [&] { return recorder.RecordWithoutTimeLine(); });
   absl::Cleanup keep = [&] {
     ctx.SetPartialResultSource(nullptr);
     ctx.SetPartialResult(recorder.PartialRecord());

@@ -14,7 +14,7 @@ namespace twofold {
 namespace checkpoint {
 struct Opened;
 struct Saved;
-}
+}  // namespace checkpoint
 
 struct StepProgress {
   int64_t step, steps;  // `step`: steps done so far, from 1

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-
 namespace twofold {
 
 bool Patience::RunsOut(double loss) {
@@ -43,9 +42,11 @@ ValidationResult Validation::Run(const std::function<void()>& between) {
     Pass(ctx, pass);
   }
   ProcessGroup& stages = mesh_.Group(MeshGroup::kPp);
-  if (stages.rank() + 1 == stages.size()) mesh_.Group(MeshGroup::kReplicas).AllReduce(totals_, ReduceOp::kSum).WaitOn(ctx.device.compute());
+  if (stages.rank() + 1 == stages.size())
+    mesh_.Group(MeshGroup::kReplicas).AllReduce(totals_, ReduceOp::kSum).WaitOn(ctx.device.compute());
   stages.Broadcast(totals_, stages.size() - 1).WaitOn(ctx.device.compute());
-  const auto items = static_cast<double>(options_.samples * mesh_.shape().cp * std::max<int64_t>(1, data_.target().shape.numel()));
+  const auto items =
+      static_cast<double>(options_.samples * mesh_.shape().cp * std::max<int64_t>(1, data_.target().shape.numel()));
   const auto classes = static_cast<double>(options_.classes);
   ValidationResult result;
   result.loss = ctx.device.Item(totals_.Slice(0, 1), StandIn{std::log(classes) * items, "validation loss"}) / items;

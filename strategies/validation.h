@@ -25,11 +25,11 @@ struct ValidationResult {
 };
 
 struct ValidationOptions {
-  int64_t samples = 1;      // validates on the first `samples` samples of the dataset
-  int64_t batch = 1;        // samples per replica and pass
-  int64_t classes = 2;      // width of the logits
-  int64_t patience = 0;     // validations in a row without a better loss before training stops; 0: never stops
-  double min_delta = 0;     // a loss is better if it is lower than the best by more than this
+  int64_t samples = 1;        // validates on the first `samples` samples of the dataset
+  int64_t batch = 1;          // samples per replica and pass
+  int64_t classes = 2;        // width of the logits
+  int64_t patience = 0;       // validations in a row without a better loss before training stops; 0: never stops
+  double min_delta = 0;       // a loss is better if it is lower than the best by more than this
   DType dtype = DType::kF32;  // of the logits
 };
 
@@ -41,9 +41,15 @@ class Patience {
   bool RunsOut(double loss);
 
   // Saved in checkpoints: the best loss so far (if `any`), and the number of validations since then.
-  struct State { bool any = false; double best = 0; int64_t bad_validations = 0; };
+  struct State {
+    bool any = false;
+    double best = 0;
+    int64_t bad_validations = 0;
+  };
   State state() const { return {!first_, best_, bad_validations_}; }
-  void Restore(const State& state) { first_ = !state.any, best_ = state.best, bad_validations_ = state.bad_validations; }
+  void Restore(const State& state) {
+    first_ = !state.any, best_ = state.best, bad_validations_ = state.bad_validations;
+  }
 
  private:
   const int64_t most_;
@@ -62,7 +68,8 @@ class Validation {
 
   // All arguments must outlive it. Allocates the buffers that live from one validation to the next. Throws OutOfMemory.
   // With context parallelism, `data` holds this rank's tokens of each sample.
-  Validation(nn::Context& ctx, DeviceMesh& mesh, const Dataset& data, nn::Loss& loss, Predict predict, const ValidationOptions& options);
+  Validation(nn::Context& ctx, DeviceMesh& mesh, const Dataset& data, nn::Loss& loss, Predict predict,
+             const ValidationOptions& options);
 
   // `between` is called before every pass and may throw. Throws what communication and allocation throw.
   ValidationResult Run(const std::function<void()>& between);

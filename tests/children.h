@@ -32,8 +32,10 @@ inline Environment PlainEnvironment() {
     const std::string text = *e;
     environment[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
   }
-  for (const char* prefix : {"RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "NODE_RANK", "NNODES", "GROUP_", "SLURM_", "OMPI_COMM_", "PMI", "TORCHELASTIC_", "TWOFOLD_"}) {
-    for (auto it = environment.lower_bound(prefix); it != environment.end() && it->first.starts_with(prefix);) it = environment.erase(it);
+  for (const char* prefix : {"RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "NODE_RANK", "NNODES", "GROUP_", "SLURM_",
+                             "OMPI_COMM_", "PMI", "TORCHELASTIC_", "TWOFOLD_"}) {
+    for (auto it = environment.lower_bound(prefix); it != environment.end() && it->first.starts_with(prefix);)
+      it = environment.erase(it);
   }
   return environment;
 }
@@ -66,7 +68,9 @@ class Child {
     sigfillset(&all);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    if (posix_spawnp(&pid_, words[0].c_str(), &files, &attributes, pointers(words).data(), pointers(variables).data()) != 0) pid_ = -1;
+    if (posix_spawnp(&pid_, words[0].c_str(), &files, &attributes, pointers(words).data(),
+                     pointers(variables).data()) != 0)
+      pid_ = -1;
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
   }

@@ -13,8 +13,8 @@
 
 namespace twofold {
 
-// Seconds after which a process of a test counts as hung. Alone none takes a minute; with much other work on the machine
-// it takes several times as long.
+// Seconds after which a process of a test counts as hung. Alone none takes a minute; with much other work on the
+// machine it takes several times as long.
 inline constexpr double kProcessDeadline = 400;
 
 // Waits for a child as waitpid() does, and returns its status. After `seconds` it kills the child, or all of group
@@ -32,7 +32,8 @@ inline int AwaitProcess(pid_t pid, const std::string& what = "", double seconds 
   }
   kill(pid, SIGKILL);
   waitpid(child, &status, 0);
-  ADD_FAILURE() << "process " << child << (what.empty() ? "" : ", ") << what << ", had not ended after " << seconds << " s and was killed";
+  ADD_FAILURE() << "process " << child << (what.empty() ? "" : ", ") << what << ", had not ended after " << seconds
+                << " s and was killed";
   return status;
 }
 

@@ -36,9 +36,11 @@ class Ports {
       sockaddr_in address = {};
       address.sin_family = AF_INET;
       address.sin_port = htons(static_cast<uint16_t>(i == 0 ? 0 : first_ + i));
-      if (first_ + i > 65535 || bind(held_.back(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return false;
+      if (first_ + i > 65535 || bind(held_.back(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+        return false;
       socklen_t size = sizeof address;
-      if (i == 0 && getsockname(held_.back(), reinterpret_cast<sockaddr*>(&address), &size) == 0) first_ = ntohs(address.sin_port);
+      if (i == 0 && getsockname(held_.back(), reinterpret_cast<sockaddr*>(&address), &size) == 0)
+        first_ = ntohs(address.sin_port);
     }
     return true;
   }

@@ -19,7 +19,8 @@ inline std::string ScratchFolder(std::string name) {
   struct Paths {
     ~Paths() {
       std::error_code none;
-      for (const std::string& path : all) if (getpid() == owner) std::filesystem::remove_all(path, none);
+      for (const std::string& path : all)
+        if (getpid() == owner) std::filesystem::remove_all(path, none);
     }
     const pid_t owner = getpid();  // a forked child that exits removes nothing
     std::set<std::string> all;

@@ -52,7 +52,8 @@ class SaysTheSeed : public ::testing::EmptyTestEventListener {
   }
   void OnTestStart(const ::testing::TestInfo&) override { drawn = false; }
   void OnTestEnd(const ::testing::TestInfo& test) override {
-    if (drawn && test.result()->Failed()) std::cout << "TWOFOLD_TEST_SEED=" << BaseSeed() << " repeats this" << std::endl;
+    if (drawn && test.result()->Failed())
+      std::cout << "TWOFOLD_TEST_SEED=" << BaseSeed() << " repeats this" << std::endl;
   }
 };
 

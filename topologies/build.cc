@@ -10,10 +10,10 @@
 #include "topologies/check_fields.h"
 #include "topologies/import/node_file.h"
 #include "topologies/network_kinds.h"
-#include "topologies/node_kinds.h"
-#include "topologies/routing.h"
 #include "topologies/networks/shared_memory_host.h"
 #include "topologies/networks/star.h"
+#include "topologies/node_kinds.h"
+#include "topologies/routing.h"
 
 namespace twofold {
 namespace {
@@ -43,14 +43,17 @@ NodeNics NicsOf(const cluster::Machines& m, int devices) {
 
 absl::Status CheckNode(const cluster::Node& node) {
   if (node.kind_case() == cluster::Node::kFile) {
-    if (node.has_devices() || node.has_nics() || node.has_link_us() || node.has_pcie_gbytes_per_second() || node.has_pcie_us()) {
+    if (node.has_devices() || node.has_nics() || node.has_link_us() || node.has_pcie_gbytes_per_second() ||
+        node.has_pcie_us()) {
       return absl::InvalidArgumentError(
-          "file: the file determines devices, NICs and links; leave out devices, nics, link_us, pcie_gbytes_per_second and pcie_us");
+          "file: the file determines devices, NICs and links; leave out devices, nics, link_us, pcie_gbytes_per_second "
+          "and pcie_us");
     }
     return absl::OkStatus();  // the file is checked when it is read during building
   }
   const NodeKind* kind = FindNodeKind(node.kind_case());
-  if (kind == nullptr) return absl::InvalidArgumentError(StrCat("kind: missing; use one of ", Names(NodeKinds()), ", file"));
+  if (kind == nullptr)
+    return absl::InvalidArgumentError(StrCat("kind: missing; use one of ", Names(NodeKinds()), ", file"));
   Checks checks;
   checks << CheckRange("devices", node.devices(), 1, kMostInNode) << CheckRange("nics", node.nics(), 0, kMostInNode)
          << CheckNotNegative("pcie_gbytes_per_second", node.pcie_gbytes_per_second())
@@ -82,9 +85,9 @@ absl::Status CheckNetwork(const cluster::Machines& m, int64_t nodes, const NodeT
   Checks checks;
   checks << Within("machines.network.", CheckWiring(n));
   if (nodes * rails > kMostNodes) {
-    checks << Refuse(
-        "machines.nodes", nodes,
-        StrCat("with ", rails, " NICs per node there are ", nodes * rails, " ports; at most ", kMostNodes, " are supported"));
+    checks << Refuse("machines.nodes", nodes,
+                     StrCat("with ", rails, " NICs per node there are ", nodes * rails, " ports; at most ", kMostNodes,
+                            " are supported"));
   }
   if (!checks.ok()) return checks;
   const absl::Status fits = kind->check(n, static_cast<int>(nodes * rails), static_cast<int>(rails));
@@ -128,8 +131,10 @@ absl::StatusOr<std::unique_ptr<Topology>> BuildMachines(const cluster::Machines&
   if (nodes == 1) return MakeClusterTopology(*std::move(node), 1, nullptr);
   const NetworkKind* kind = FindNetworkKind(m.network().kind_case());
   if (kind == nullptr) return absl::InvalidArgumentError("machines.network: kind: missing");
-  const int built = kind->grows ? nodes : static_cast<int>(m.nodes()), rails = std::max(1, static_cast<int>(node->nics.size()));
-  return MakeClusterTopology(*std::move(node), built, kind->make(m.network(), built * rails, rails), m.network().reduction());
+  const int built = kind->grows ? nodes : static_cast<int>(m.nodes()),
+            rails = std::max(1, static_cast<int>(node->nics.size()));
+  return MakeClusterTopology(*std::move(node), built, kind->make(m.network(), built * rails, rails),
+                             m.network().reduction());
 }
 
 absl::StatusOr<NodeType> ReadNode(const cluster::Node& n) {
@@ -162,7 +167,8 @@ int64_t MostNodes(const cluster::Cluster& c) {
 absl::Status CheckNodes(const cluster::Cluster& c, int64_t nodes, std::string_view field) {
   const int64_t most = MostNodes(c);
   if (nodes >= 1 && nodes <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(field, nodes, ": cluster ", c.name(), " has ", Counted(most, c.has_star() ? "host" : "node"), "; use ",
+  return absl::InvalidArgumentError(StrCat(field, nodes, ": cluster ", c.name(), " has ",
+                                           Counted(most, c.has_star() ? "host" : "node"), "; use ",
                                            most == 1 ? "" : "1 to ", most));
 }
 
@@ -189,14 +195,14 @@ absl::Status CheckCluster(const cluster::Cluster& c) {
                          "a star has one device per host; use 1, or machines {} for more");
       }
       break;
-    case cluster::Cluster::kMachines:
-      checks << CheckMachines(c.machines());
-      break;
+    case cluster::Cluster::kMachines: checks << CheckMachines(c.machines()); break;
     case cluster::Cluster::kSharedMemoryHost:
       checks << CheckRange("shared_memory_host.cores", c.shared_memory_host().cores(), 0, kMostSharing)
              << CheckNotNegative("shared_memory_host.latency_us", c.shared_memory_host().latency_us())
-             << CheckNotNegative("shared_memory_host.core_gbytes_per_second", c.shared_memory_host().core_gbytes_per_second())
-             << CheckNotNegative("shared_memory_host.total_gbytes_per_second", c.shared_memory_host().total_gbytes_per_second());
+             << CheckNotNegative("shared_memory_host.core_gbytes_per_second",
+                                 c.shared_memory_host().core_gbytes_per_second())
+             << CheckNotNegative("shared_memory_host.total_gbytes_per_second",
+                                 c.shared_memory_host().total_gbytes_per_second());
       break;
     case cluster::Cluster::TOPOLOGY_NOT_SET:
       checks << absl::InvalidArgumentError("topology: missing; use machines {}, star {} or shared_memory_host {}");
@@ -205,7 +211,8 @@ absl::Status CheckCluster(const cluster::Cluster& c) {
 }
 
 absl::StatusOr<std::unique_ptr<Topology>> BuildTopology(const cluster::Cluster& c, int nodes) {
-  if (absl::Status s = CheckRange("nodes", nodes, 1, MostNodes(c)); !s.ok()) return Within(StrCat("cluster ", c.name(), ": "), s);
+  if (absl::Status s = CheckRange("nodes", nodes, 1, MostNodes(c)); !s.ok())
+    return Within(StrCat("cluster ", c.name(), ": "), s);
   if (c.has_machines()) return BuildMachines(c.machines(), nodes);
   if (c.has_shared_memory_host()) return BuildSharedMemoryHost(c.shared_memory_host(), nodes);
   return MakeStar({.hosts = nodes,

@@ -38,8 +38,8 @@ absl::StatusOr<cluster::Cluster> Parse(std::string_view file, std::string_view t
   cluster::Cluster c;
   if (const absl::Status parsed = ParseText(std::string(text), std::string(file), c); !parsed.ok()) {
     if (spec::Spec spec; !ParseText(std::string(text), std::string(file), spec).ok()) return parsed;
-    return absl::InvalidArgumentError(
-        StrCat(file, ": this is a spec, not a cluster; give a name from `twofold list clusters` or a cluster's .textproto"));
+    return absl::InvalidArgumentError(StrCat(
+        file, ": this is a spec, not a cluster; give a name from `twofold list clusters` or a cluster's .textproto"));
   }
   if (c.machines().node().has_file()) {  // relative to the folder of the cluster's file
     const std::filesystem::path node = c.machines().node().file(), folder = std::filesystem::path(file).parent_path();
@@ -74,7 +74,8 @@ absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path, std:
   }
   std::ifstream in{std::string(name_or_path)};
   if (!in || !name_or_path.ends_with(".textproto")) {
-    return absl::NotFoundError(StrCat(field, ": \"", name_or_path, "\" is neither a known cluster nor a .textproto file",
+    return absl::NotFoundError(StrCat(field, ": \"", name_or_path,
+                                      "\" is neither a known cluster nor a .textproto file",
                                       Suggestion(name_or_path, names)));
   }
   std::stringstream text;

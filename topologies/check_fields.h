@@ -14,8 +14,8 @@ template <class Number>
 absl::Status Refuse(std::string_view field, Number value, std::string_view right) {
   return absl::InvalidArgumentError(StrCat(field, " = ", value, ": ", right));
 }
-absl::Status CheckPositive(std::string_view field, double value);       // also finite
-absl::Status CheckNotNegative(std::string_view field, double value);    // also finite
+absl::Status CheckPositive(std::string_view field, double value);     // also finite
+absl::Status CheckNotNegative(std::string_view field, double value);  // also finite
 absl::Status CheckRange(std::string_view field, int64_t value, int64_t least, int64_t most);
 // `status` with `prefix` put before its message.
 absl::Status Within(std::string_view prefix, const absl::Status& status);

@@ -41,8 +41,8 @@ class Gone {
 
 class DegradedTopology : public Topology {
  public:
-  DegradedTopology(std::unique_ptr<Topology> whole, std::vector<Link> links, std::vector<bool> failed, double background,
-                   bool alike)
+  DegradedTopology(std::unique_ptr<Topology> whole, std::vector<Link> links, std::vector<bool> failed,
+                   double background, bool alike)
       : whole_(std::move(whole)),
         links_(std::move(links)),
         failed_(std::move(failed)),
@@ -127,14 +127,15 @@ class DegradedTopology : public Topology {
     std::vector<int> route;
     for (int64_t r = 0; r < count; ++r) {
       whole_->Route(pair, first + r, route);
-      if (std::any_of(route.begin(), route.end(), [&](int link) { return failed_[static_cast<size_t>(link)]; })) gone.push_back(r);
+      if (std::any_of(route.begin(), route.end(), [&](int link) { return failed_[static_cast<size_t>(link)]; }))
+        gone.push_back(r);
     }
     return gone;
   }
   std::string NoneLeft(Pair pair) const {
     const auto name = [&](int e) { return vertices()[static_cast<size_t>(e)].name; };
-    return StrCat("every route from ", name(pair.from), " to ", name(pair.to), " (endpoints ", pair.from, " and ", pair.to,
-                  ") crosses a failed link");
+    return StrCat("every route from ", name(pair.from), " to ", name(pair.to), " (endpoints ", pair.from, " and ",
+                  pair.to, ") crosses a failed link");
   }
 
   const std::unique_ptr<Topology> whole_;
@@ -176,7 +177,8 @@ class Names {
     const size_t told = std::min(kTold, near.size());
     std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(told), near.end());
     std::string text;
-    for (size_t i = 0; i < told; ++i) StrAppend(&text, i == 0 ? "" : i + 1 < told ? ", " : " or ", links_[near[i].second].name);
+    for (size_t i = 0; i < told; ++i)
+      StrAppend(&text, i == 0 ? "" : i + 1 < told ? ", " : " or ", links_[near[i].second].name);
     return text;
   }
 
@@ -214,15 +216,18 @@ std::string Describe(const LinkFault& fault, const std::vector<Link>& links, con
   if (fault.failed) what.push_back("failed (routes go around)");
   if (fault.bandwidth != 1) what.push_back(StrCat("at ", fault.bandwidth, " of the bandwidth"));
   if (fault.latency.value() > 0) what.push_back(StrCat("with ", fault.latency.value() * 1e6, " µs more latency"));
-  std::string text = found.size() <= 2 ? StrCat("link ", links[found[0]].name, found.size() == 2 ? StrCat(" (and its reverse, ", links[found[1]].name, ")") : "")
-                                       : StrCat(found.size(), " links ", fault.link);
+  std::string text = found.size() <= 2
+                         ? StrCat("link ", links[found[0]].name,
+                                  found.size() == 2 ? StrCat(" (and its reverse, ", links[found[1]].name, ")") : "")
+                         : StrCat(found.size(), " links ", fault.link);
   for (size_t i = 0; i < what.size(); ++i) StrAppend(&text, i == 0 ? " " : ", ", what[i]);
   return text;
 }
 
 }  // namespace
 
-absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const Degradation& degradation, std::string_view field) {
+absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const Degradation& degradation,
+                                      std::string_view field) {
   Degraded degraded;
   std::vector<Link> links = topology->links();
   std::vector<bool> failed(links.size());
@@ -231,8 +236,10 @@ absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const 
     const LinkFault& fault = degradation.faults[f];
     const std::vector<size_t> found = names.Find(fault.link);
     if (found.empty()) {
-      return absl::InvalidArgumentError(StrCat(field, ".faults[", f, "].link: \"", fault.link, "\": this ", topology->kind(), " has no such link; did you mean ",
-                                               names.Near(fault.link), "? (a trailing * matches all links with that prefix)"));
+      return absl::InvalidArgumentError(StrCat(field, ".faults[", f, "].link: \"", fault.link, "\": this ",
+                                               topology->kind(), " has no such link; did you mean ",
+                                               names.Near(fault.link),
+                                               "? (a trailing * matches all links with that prefix)"));
     }
     for (size_t i : found) {
       failed[i] = failed[i] || fault.failed;
@@ -241,10 +248,13 @@ absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const 
     }
     degraded.notes.push_back(Describe(fault, links, found));
   }
-  const bool network = std::any_of(links.begin(), links.end(), [](const Link& l) { return l.medium == Medium::kNetwork; });
-  for (const auto& [name, value] : {std::pair("background", degradation.background), std::pair("jitter", degradation.jitter)}) {
+  const bool network =
+      std::any_of(links.begin(), links.end(), [](const Link& l) { return l.medium == Medium::kNetwork; });
+  for (const auto& [name, value] :
+       {std::pair("background", degradation.background), std::pair("jitter", degradation.jitter)}) {
     if (value > 0 && !network) {
-      return absl::InvalidArgumentError(StrCat(field, ".", name, ": ", value, ": a ", topology->kind(), " has no network links; use 0"));
+      return absl::InvalidArgumentError(
+          StrCat(field, ".", name, ": ", value, ": a ", topology->kind(), " has no network links; use 0"));
     }
   }
   const PhiloxKey key = MakeKey(degradation.seed, "jitter of links");
@@ -253,10 +263,13 @@ absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const 
     links[i].bandwidth = links[i].bandwidth * (1 - degradation.background);
     links[i].latency = links[i].latency * (1 + std::abs(static_cast<double>(NormalAt(key, i))) * degradation.jitter);
   }
-  if (degradation.background > 0) degraded.notes.push_back(StrCat("background traffic takes ", degradation.background, " of the bandwidth of every network link"));
+  if (degradation.background > 0)
+    degraded.notes.push_back(
+        StrCat("background traffic takes ", degradation.background, " of the bandwidth of every network link"));
   if (degradation.jitter > 0) {
     degraded.notes.push_back(StrCat("the latency of each network link is multiplied by 1 + ", degradation.jitter,
-                                    " * |x|, with a standard normal x drawn once per link with seed ", degradation.seed));
+                                    " * |x|, with a standard normal x drawn once per link with seed ",
+                                    degradation.seed));
   }
   const bool alike = degradation.faults.empty() && degradation.jitter == 0;
   degraded.topology = std::make_unique<DegradedTopology>(std::move(topology), std::move(links), std::move(failed),
@@ -275,7 +288,8 @@ absl::Status CheckRoutes(const Topology& topology, std::span<const int> endpoint
       try {
         topology.Route(pair, topology.DefaultRoute(pair), route);
       } catch (const NoRoute& none) {
-        return absl::InvalidArgumentError(StrCat(field, ": ", none.what(), "; fail fewer links, or place the ranks elsewhere"));
+        return absl::InvalidArgumentError(
+            StrCat(field, ": ", none.what(), "; fail fewer links, or place the ranks elsewhere"));
       }
     }
   }

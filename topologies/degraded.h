@@ -22,7 +22,7 @@
 namespace twofold {
 
 struct LinkFault {
-  std::string link;      // its name, or a prefix of several names followed by *
+  std::string link;  // its name, or a prefix of several names followed by *
   bool failed = false;
   double bandwidth = 1;  // the fraction that remains, above 0
   Seconds latency{0};    // added

@@ -150,7 +150,7 @@ BytesPerSecond Bisection(const Topology& t, bool endpoints_forward) {
   MaxFlow flow(vertices + 2);
   for (const Link& l : t.links()) {
     if (l.from < 0 || l.to < 0) continue;
-    const int from = side(l.from), to = side(l.to);  // each half is merged into one vertex
+    const int from = side(l.from), to = side(l.to);      // each half is merged into one vertex
     const bool middle = from < n && !endpoints_forward;  // the middle endpoint of an odd number does not forward
     if (middle || from == to || to == source || from == sink) continue;
     flow.AddArc(from, to, std::llround(l.bandwidth.value() / unit));
@@ -177,7 +177,8 @@ void CountCables(const Topology& t, Figures& f) {
   for (size_t i = 0; i + 1 < links.size(); ++i) {
     const Link &there = links[i], &back = links[i + 1];
     if (there.from < 0 || there.from != back.to || there.to != back.from || there.from == there.to) continue;
-    const int a = t.vertices()[static_cast<size_t>(there.from)].node, b = t.vertices()[static_cast<size_t>(there.to)].node;
+    const int a = t.vertices()[static_cast<size_t>(there.from)].node,
+              b = t.vertices()[static_cast<size_t>(there.to)].node;
     ++(a >= 0 && a == b ? f.node_cables : f.cables);
     ++i;
   }
@@ -227,7 +228,8 @@ std::string FiguresText(const Topology& t, const Figures& f) {
   if (f.diameter == 0) return text;
   line("diameter", StrCat(f.diameter, " links"));
   const double bisection = f.bisection.value();
-  line("bisection", StrCat(Rate(bisection), " each way, ", Rate(bisection / (f.endpoints / 2)), " per device in each half"));
+  line("bisection",
+       StrCat(Rate(bisection), " each way, ", Rate(bisection / (f.endpoints / 2)), " per device in each half"));
   line("latency", absl::StrFormat("%.4g µs between the first and the last device", t.alpha().value() * 1e6));
   line("bandwidth", StrCat(Rate(t.bandwidth().value()), " between the first and the last device"));
   return text;

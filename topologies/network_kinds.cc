@@ -74,7 +74,9 @@ absl::Status CheckDragonfly(const cluster::Network& n, int ports, int) {
   const absl::Status counts = CheckCounts({{"p", fly.p()}, {"a", fly.a()}, {"h", fly.h()}, {"groups", fly.groups()}});
   return counts.ok() ? Check(DragonflyOf(n, ports)) : counts;
 }
-std::unique_ptr<Topology> Dragonfly(const cluster::Network& n, int ports, int) { return MakeDragonfly(DragonflyOf(n, ports)); }
+std::unique_ptr<Topology> Dragonfly(const cluster::Network& n, int ports, int) {
+  return MakeDragonfly(DragonflyOf(n, ports));
+}
 
 // ---- slingshot ----
 SlingshotOptions SlingshotOf(const cluster::Network& n, int ports) {
@@ -96,7 +98,9 @@ absl::Status CheckSlingshot(const cluster::Network& n, int ports, int) {
   return Checks() << counts << CheckNotNegative("global_us", s.global_us())
                   << (counts.ok() ? Check(SlingshotOf(n, ports)) : counts);
 }
-std::unique_ptr<Topology> Slingshot(const cluster::Network& n, int ports, int) { return MakeSlingshot(SlingshotOf(n, ports)); }
+std::unique_ptr<Topology> Slingshot(const cluster::Network& n, int ports, int) {
+  return MakeSlingshot(SlingshotOf(n, ports));
+}
 
 // For networks whose shape fixes the number of ports.
 absl::Status CheckFull(int64_t have, int ports) {

@@ -28,7 +28,8 @@ NodeType Single(const cluster::Node&, int, const NodeNics& nics) { return MakeSi
 
 // ---- nvswitch ----
 absl::Status CheckNvSwitch(const cluster::Node& n, int devices) {
-  return Checks() << CheckPositive("nvswitch.gbytes_per_second", n.nvswitch().gbytes_per_second()) << CheckLink(n, devices);
+  return Checks() << CheckPositive("nvswitch.gbytes_per_second", n.nvswitch().gbytes_per_second())
+                  << CheckLink(n, devices);
 }
 NodeType NvSwitch(const cluster::Node& n, int devices, const NodeNics& nics) {
   return MakeNvSwitchNode({.devices = devices,
@@ -94,9 +95,9 @@ absl::Status CheckPcieTree(const cluster::Node& n, int devices) {
   const int64_t below = tree.devices_per_switch() * tree.switches_per_socket(), sockets = (devices + below - 1) / below;
   if (sockets > 1) checks << CheckPositive("pcie_tree.socket_gbytes_per_second", tree.socket_gbytes_per_second());
   if (sockets > kMostSockets) {
-    checks << Refuse(
-        "devices", devices,
-        StrCat("with ", below, " devices per socket there are ", sockets, " sockets; at most ", kMostSockets, " are supported"));
+    checks << Refuse("devices", devices,
+                     StrCat("with ", below, " devices per socket there are ", sockets, " sockets; at most ",
+                            kMostSockets, " are supported"));
   }
   return checks;
 }
@@ -134,15 +135,17 @@ absl::Status CheckCables(const cluster::Node& n, int devices) {
 absl::Status CheckWired(const cluster::Node& n, int devices) {
   const cluster::WiredNode& wired = n.wired();
   Checks checks;
-  if (wired.has_devices_per_socket()) checks << CheckRange("wired.devices_per_socket", wired.devices_per_socket(), 1, devices);
+  if (wired.has_devices_per_socket())
+    checks << CheckRange("wired.devices_per_socket", wired.devices_per_socket(), 1, devices);
   checks << CheckPositive("wired.host_gbytes_per_second", wired.host_gbytes_per_second()) << CheckCables(n, devices)
          << (wired.cable_size() > 0 ? CheckPositive("link_us", n.link_us()) : CheckNotNegative("link_us", n.link_us()));
   if (!checks.ok()) return checks;
   const int per = DevicesPerSocket(n, devices), sockets = (devices + per - 1) / per;
   if (sockets > 1) checks << CheckPositive("wired.socket_gbytes_per_second", wired.socket_gbytes_per_second());
   if (sockets > kMostSockets) {
-    checks << Refuse("wired.devices_per_socket", per,
-                     StrCat("gives ", sockets, " sockets for ", devices, " devices; at most ", kMostSockets, " are supported"));
+    checks << Refuse(
+        "wired.devices_per_socket", per,
+        StrCat("gives ", sockets, " sockets for ", devices, " devices; at most ", kMostSockets, " are supported"));
   }
   for (int k = 0; k < wired.nic_at_size(); ++k) {
     checks << CheckRange(StrCat("wired.nic_at[", k, "]"), wired.nic_at(k), 0, devices - 1);
@@ -165,7 +168,8 @@ NodeType Wired(const cluster::Node& n, int devices, const NodeNics& nics) {
                            .nics = nics,
                            .nic_at = {}};
   for (const cluster::WiredNode::Cable& c : n.wired().cable()) {
-    options.cables.push_back({static_cast<int>(c.a()), static_cast<int>(c.b()), GigabytesPerSecond(c.gbytes_per_second())});
+    options.cables.push_back(
+        {static_cast<int>(c.a()), static_cast<int>(c.b()), GigabytesPerSecond(c.gbytes_per_second())});
   }
   if (nics.count > 0) options.nic_at.assign(n.wired().nic_at().begin(), n.wired().nic_at().end());
   return MakeWiredNode(options);

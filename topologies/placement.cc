@@ -69,8 +69,9 @@ absl::StatusOr<std::vector<int>> PlaceRanks(const Topology& topology, int ranks,
     }
   }
   if (static_cast<int>(endpoints.size()) == ranks) return endpoints;
-  return absl::InvalidArgumentError(StrCat(field, ": ", ranks, " ranks do not fit on ", Counted(std::ssize(order), "node"),
-                                           " with ", endpoints.size(), " devices; name more nodes, or use fewer ranks"));
+  return absl::InvalidArgumentError(StrCat(field, ": ", ranks, " ranks do not fit on ",
+                                           Counted(std::ssize(order), "node"), " with ", endpoints.size(),
+                                           " devices; name more nodes, or use fewer ranks"));
 }
 
 }  // namespace twofold

@@ -36,7 +36,7 @@ struct RoutingOptions {
   RoutingPolicy policy = RoutingPolicy::kDeterministic;
   uint64_t seed = 0;
   int most_paths = 16;  // per flow, at least 1: for spray and adaptive
-  double bias = 0;  // adaptive: the advantage that a detour must have, in seconds times hops
+  double bias = 0;      // adaptive: the advantage that a detour must have, in seconds times hops
 };
 
 struct Request {
@@ -85,7 +85,7 @@ class Router {
 
   const Topology& topology_;
   const RoutingOptions options_;
-  std::vector<double> load_;  // by link, under adaptive routing: seconds needed for the flows assigned to it
+  std::vector<double> load_;         // by link, under adaptive routing: seconds needed for the flows assigned to it
   Choice minimal_, detour_, other_;  // for the part that is choosing
 };
 

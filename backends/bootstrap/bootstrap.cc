@@ -14,7 +14,9 @@ class Alone final : public Bootstrap {
   int local_rank() const override { return 0; }
   int local_size() const override { return 1; }
   std::string Describe() const override { return "none (a single process)"; }
-  absl::StatusOr<std::vector<std::string>> AllGather(std::string bytes) override { return std::vector<std::string>{std::move(bytes)}; }
+  absl::StatusOr<std::vector<std::string>> AllGather(std::string bytes) override {
+    return std::vector<std::string>{std::move(bytes)};
+  }
   absl::StatusOr<std::string> Broadcast(std::string bytes) override { return bytes; }
 };
 
@@ -22,7 +24,8 @@ class Alone final : public Bootstrap {
 
 absl::StatusOr<std::unique_ptr<Bootstrap>> MakeBootstrap(const spec::Spec& spec) {
   const Launch launch = LaunchedAs();
-  if (!launch.error.empty()) return absl::InvalidArgumentError(StrCat("the environment of this process: ", launch.error));
+  if (!launch.error.empty())
+    return absl::InvalidArgumentError(StrCat("the environment of this process: ", launch.error));
   if (launch.size == 1) return std::make_unique<Alone>();
   if (launch.by_mpi) {
     auto by_mpi = MakeMpiBootstrap(spec, launch);

@@ -27,10 +27,12 @@ class MpiBootstrap : public Bootstrap {
     int total = 0;
     for (size_t r = 0; r < sizes.size(); ++r) places[r] = total, total += sizes[r];
     std::string all(static_cast<size_t>(total), '\0');
-    mpi::Check(MPI_Allgatherv(bytes.data(), own, MPI_BYTE, all.data(), sizes.data(), places.data(), MPI_BYTE, library_.world()),
+    mpi::Check(MPI_Allgatherv(bytes.data(), own, MPI_BYTE, all.data(), sizes.data(), places.data(), MPI_BYTE,
+                              library_.world()),
                "MPI_Allgatherv");
     std::vector<std::string> parts;
-    for (size_t r = 0; r < sizes.size(); ++r) parts.push_back(all.substr(static_cast<size_t>(places[r]), static_cast<size_t>(sizes[r])));
+    for (size_t r = 0; r < sizes.size(); ++r)
+      parts.push_back(all.substr(static_cast<size_t>(places[r]), static_cast<size_t>(sizes[r])));
     return parts;
   } catch (const std::runtime_error& e) {
     return absl::UnavailableError(e.what());
@@ -56,9 +58,9 @@ absl::StatusOr<std::unique_ptr<Bootstrap>> MakeMpiBootstrap(const spec::Spec& sp
   const processes::Place& place = (*library)->place();
   if (place.processes != launch.size || place.rank != launch.rank) {
     return absl::FailedPreconditionError(
-        StrCat(launch.launcher, " says that this is process ", launch.rank, " of ", launch.size, ", but MPI says that it is process ",
-               place.rank,
-               " of ", place.processes, "; start the processes with the launcher of the MPI library that this program is linked to"));
+        StrCat(launch.launcher, " says that this is process ", launch.rank, " of ", launch.size,
+               ", but MPI says that it is process ", place.rank, " of ", place.processes,
+               "; start the processes with the launcher of the MPI library that this program is linked to"));
   }
   return std::make_unique<MpiBootstrap>(**library, launch.master_address, spec.fabric().rendezvous().bind());
 }

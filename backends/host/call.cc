@@ -20,14 +20,13 @@ std::shared_ptr<const std::string> GroupLabel(const std::string& name, const std
 }
 
 bool Reduces(Kind k) { return k == Kind::kAllReduce || k == Kind::kReduceScatter || k == Kind::kReduce; }
-bool Rooted(Kind k) {
-  return k == Kind::kBroadcast || k == Kind::kReduce || k == Kind::kGather || k == Kind::kScatter;
-}
+bool Rooted(Kind k) { return k == Kind::kBroadcast || k == Kind::kReduce || k == Kind::kGather || k == Kind::kScatter; }
 
 const Tensor* EqualSide(const Communication& c) {
   switch (c.kind) {
     case Kind::kBarrier: return nullptr;
-    case Kind::kAllGather: case Kind::kGather: return &c.in;
+    case Kind::kAllGather:
+    case Kind::kGather: return &c.in;
     default: return &c.out;
   }
 }
@@ -41,8 +40,8 @@ bool SameCollective(const Communication& a, const Communication& b) {
 
 std::string WithBytes(const Communication& c) { return StrCat(c.ToString(), " (", c.bytes().value(), " bytes)"); }
 
-std::string MismatchText(const std::string& group, const std::string& where, int rank_a, const std::string& a, int rank_b,
-                         const std::string& b) {
+std::string MismatchText(const std::string& group, const std::string& where, int rank_a, const std::string& a,
+                         int rank_b, const std::string& b) {
   if (rank_b < rank_a) return MismatchText(group, where, rank_b, b, rank_a, a);
   return StrCat("collective mismatch in group ", group, ", ", where, ": rank ", rank_a, " calls ", a, ", rank ", rank_b,
                 " calls ", b);

@@ -23,7 +23,7 @@ struct Call {
   std::shared_ptr<const std::string> group;  // "world", "tp (ranks 2, 3)"
   Communication communication{};             // borrowed operands; unused for a split
   uint64_t sequence = 0;  // from 1; collectives, messages and splits of a group are counted separately
-  bool split = false;                        // a collective; number 0 creates the group itself
+  bool split = false;     // a collective; number 0 creates the group itself
   // If the device's compute stream is not the host: the point after everything launched on that stream before the call.
   // Otherwise that work is already done.
   Event after{};
@@ -32,8 +32,8 @@ struct Call {
   mutable double issued = 0;
   // Also on the run's clock; 0 if a plain clock reading is used instead. Written by the thread that executes the call,
   // before the call is marked done.
-  mutable double began = 0;     // on a stream that is not the host
-  mutable double finished = 0;  // by the link model, or on a GPU stream
+  mutable double began = 0;                         // on a stream that is not the host
+  mutable double finished = 0;                      // by the link model, or on a GPU stream
   std::shared_ptr<const GroupIdentity> identity{};  // null if all ranks live in one process
   std::string ToString() const;  // "all_reduce(sum) of f32[10] (40 bytes), collective 3 of group world"
 };
@@ -52,8 +52,8 @@ const Tensor* EqualSide(const Communication& c);
 std::string WithBytes(const Communication& c);  // "all_reduce(sum) of f32[10] (40 bytes)"
 // "collective mismatch in group world, collective 3: rank 0 calls a, rank 1 calls b". The lower rank comes first; both
 // are world ranks.
-std::string MismatchText(const std::string& group, const std::string& where, int rank_a, const std::string& a, int rank_b,
-                         const std::string& b);
+std::string MismatchText(const std::string& group, const std::string& where, int rank_a, const std::string& a,
+                         int rank_b, const std::string& b);
 
 // Throws the exception type for `kind`.
 [[noreturn]] void Throw(RankFailure::Kind kind, int rank, const std::string& message);

@@ -35,9 +35,12 @@ class AtSpeed : public CostModel {
 
 std::unique_ptr<CostModel> Costs::Make() const {
   std::unique_ptr<CostModel> model;
-  if (profile.kernels_size() > 0) model = std::make_unique<ProfileCostModel>(profile, training ? &*training : nullptr, tf32);
-  else if (device.has_kernels()) model = std::make_unique<GpuCostModel>(device);
-  else model = std::make_unique<RooflineCostModel>(device);
+  if (profile.kernels_size() > 0)
+    model = std::make_unique<ProfileCostModel>(profile, training ? &*training : nullptr, tf32);
+  else if (device.has_kernels())
+    model = std::make_unique<GpuCostModel>(device);
+  else
+    model = std::make_unique<RooflineCostModel>(device);
   if (speed == 1) return model;
   return std::make_unique<AtSpeed>(std::move(model), speed);
 }
@@ -54,8 +57,10 @@ bool IsAssumed(const cluster::Device& d) {
 }  // namespace
 
 HostLink Costs::host_link() const {
-  if (IsAssumed(device)) return {BytesPerSecond(kAssumedGBytesPerSecond * 1e9 * speed), Seconds(kAssumedMicroseconds * 1e-6 / speed)};
-  return {BytesPerSecond(device.host_link_gbytes_per_second() * 1e9 * speed), Seconds(device.host_link_us() * 1e-6 / speed)};
+  if (IsAssumed(device))
+    return {BytesPerSecond(kAssumedGBytesPerSecond * 1e9 * speed), Seconds(kAssumedMicroseconds * 1e-6 / speed)};
+  return {BytesPerSecond(device.host_link_gbytes_per_second() * 1e9 * speed),
+          Seconds(device.host_link_us() * 1e-6 / speed)};
 }
 
 Seconds HostLink::Time(const Tensor& from, const Tensor& to, CostModel& costs) const {
@@ -65,18 +70,22 @@ Seconds HostLink::Time(const Tensor& from, const Tensor& to, CostModel& costs) c
 
 std::string Costs::DescribeHostLink() const {
   if (profile.has_gpu() && profile.gpu().has_to_device()) {
-    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(), " GB/s in each direction and ",
-                  device.host_link_us(), " µs per transfer, as calibration measured them in the slower direction");
+    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(),
+                  " GB/s in each direction and ", device.host_link_us(),
+                  " µs per transfer, as calibration measured them in the slower direction");
   }
   if (IsAssumed(device)) {
-    return StrCat("transfers between device and host: ", kAssumedGBytesPerSecond, " GB/s in each direction and ", kAssumedMicroseconds,
+    return StrCat("transfers between device and host: ", kAssumedGBytesPerSecond, " GB/s in each direction and ",
+                  kAssumedMicroseconds,
                   " µs per transfer are assumed, because the cluster does not set device.host_link_gbytes_per_second");
   }
   if (device.host_link_gbytes_per_second() > 0) {
-    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(), " GB/s in each direction and ",
-                  device.host_link_us(), " µs per transfer, from the cluster's file, not measured");
+    return StrCat("transfers between device and host: ", device.host_link_gbytes_per_second(),
+                  " GB/s in each direction and ", device.host_link_us(),
+                  " µs per transfer, from the cluster's file, not measured");
   }
-  return "transfers between device and host take as long as a copy of the same size on the device; how they slow down compute, by "
+  return "transfers between device and host take as long as a copy of the same size on the device; how they slow down "
+         "compute, by "
          "using the cores and the memory bandwidth, is not modelled";
 }
 
@@ -90,7 +99,8 @@ std::string UsualProfile(const cluster::Cluster& c, bool cuda) {
 
 absl::StatusOr<profile::Profile> ReadAnyProfile(const cluster::Cluster& c, const std::string& path) {
   if (c.device().has_profile() && path == c.device().profile()) {
-    if (const auto text = FindCatalogueProfile(path)) return ParseProfile(std::string(*text), StrCat("the catalogue's ", path));
+    if (const auto text = FindCatalogueProfile(path))
+      return ParseProfile(std::string(*text), StrCat("the catalogue's ", path));
   }
   return ReadProfile(path);
 }
@@ -108,7 +118,8 @@ cluster::Device Measured(cluster::Device device, const profile::Profile& profile
   device.set_launch_us((gpu.launch().seconds() + gpu.allocation().seconds()) * 1e6);
   if (gpu.has_kernel()) device.set_kernel_us(gpu.kernel().seconds() * 1e6);
   if (gpu.has_to_device() && gpu.has_to_host()) {
-    device.set_host_link_gbytes_per_second(std::min(gpu.to_device().bytes_per_second(), gpu.to_host().bytes_per_second()) * 1e-9);
+    device.set_host_link_gbytes_per_second(
+        std::min(gpu.to_device().bytes_per_second(), gpu.to_host().bytes_per_second()) * 1e-9);
     device.set_host_link_us(std::max(gpu.to_device().latency().seconds(), gpu.to_host().latency().seconds()) * 1e6);
   }
   device.clear_kernels();
@@ -116,19 +127,23 @@ cluster::Device Measured(cluster::Device device, const profile::Profile& profile
 }
 
 std::string DescribeGpu(const profile::Gpu& gpu) {
-  return absl::StrFormat("on the host, a launch takes %.1f µs (or as long as was measured for the kernel), an allocation %.1f µs, and "
-                         "reading one element back %.1f µs; the GPU copies %.0f GB/s within its memory, and %.1f GB/s to and from the "
-                         "host; %s", gpu.launch().seconds() * 1e6, gpu.allocation().seconds() * 1e6, gpu.read_back().seconds() * 1e6,
-                         gpu.within().bytes_per_second() * 1e-9, gpu.to_device().bytes_per_second() * 1e-9, gpu.software());
+  return absl::StrFormat(
+      "on the host, a launch takes %.1f µs (or as long as was measured for the kernel), an allocation %.1f µs, and "
+      "reading one element back %.1f µs; the GPU copies %.0f GB/s within its memory, and %.1f GB/s to and from the "
+      "host; %s",
+      gpu.launch().seconds() * 1e6, gpu.allocation().seconds() * 1e6, gpu.read_back().seconds() * 1e6,
+      gpu.within().bytes_per_second() * 1e-9, gpu.to_device().bytes_per_second() * 1e-9, gpu.software());
 }
 
-absl::Status CheckKind(const cluster::Cluster& c, const CostsAsked& asked, const Costs& costs, const std::string& path) {
-  const bool measured_gpu = costs.profile.has_gpu(), gpu = c.device().kind() == cluster::Device::GPU_DEVICE || (asked.cuda && c.name() == kThisMachine);
+absl::Status CheckKind(const cluster::Cluster& c, const CostsAsked& asked, const Costs& costs,
+                       const std::string& path) {
+  const bool measured_gpu = costs.profile.has_gpu(),
+             gpu = c.device().kind() == cluster::Device::GPU_DEVICE || (asked.cuda && c.name() == kThisMachine);
   if (measured_gpu == gpu || (asked.emulated && c.name() == kThisMachine)) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(path, ": this is a profile of a ", measured_gpu ? "GPU" : "CPU", " (", costs.profile.processor(),
-                                           "), but cluster ", c.name(),
-                                           " computes on ", gpu ? "GPUs" : "CPUs", "; use a profile that `twofold calibrate", gpu ? " --device=cuda" : "",
-                                           "` wrote", c.name() == kThisMachine && !gpu ? ", or device: CUDA" : ""));
+  return absl::InvalidArgumentError(StrCat(
+      path, ": this is a profile of a ", measured_gpu ? "GPU" : "CPU", " (", costs.profile.processor(),
+      "), but cluster ", c.name(), " computes on ", gpu ? "GPUs" : "CPUs", "; use a profile that `twofold calibrate",
+      gpu ? " --device=cuda" : "", "` wrote", c.name() == kThisMachine && !gpu ? ", or device: CUDA" : ""));
 }
 
 }  // namespace
@@ -140,26 +155,27 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const CostsAsked& ask
     return absl::InvalidArgumentError(StrCat("cluster ", c.name(), ": device.kernels.", s.message()));
   }
   if (path.empty() && asked.cuda && c.name() == kThisMachine) {
-    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(),
-                                             "\" computes on CPUs, but device is CUDA; its GPU is known only from ",
-                                             kThisMachineCudaProfile,
-                                             ", which `twofold calibrate --device=cuda` writes; write that file, or use a cluster of "
-                                             "GPUs (`twofold list clusters`) or device: CPU"));
+    return absl::InvalidArgumentError(
+        StrCat("fabric.simulated.cluster: \"", c.name(),
+               "\" computes on CPUs, but device is CUDA; its GPU is known only from ", kThisMachineCudaProfile,
+               ", which `twofold calibrate --device=cuda` writes; write that file, or use a cluster of "
+               "GPUs (`twofold list clusters`) or device: CPU"));
   }
   if (path.empty() && c.device().has_kernels()) {
     costs.notes.push_back(StrCat(GpuCostModel(c.device()).Describe(), ": ", c.name(), ", ", c.source()));
     return costs;
   }
   if (path.empty()) {
-    costs.notes.push_back(StrCat("kernel times come from a data sheet or are assumed, not calibrated: ", c.name(), ", ", c.source()));
+    costs.notes.push_back(
+        StrCat("kernel times come from a data sheet or are assumed, not calibrated: ", c.name(), ", ", c.source()));
     return costs;
   }
   absl::StatusOr<profile::Profile> read = ReadAnyProfile(c, path);
   if (!read.ok()) return read.status();
   costs.profile = *std::move(read);
   if (costs.profile.kernels_size() == 0) {
-    costs.notes.push_back(StrCat(path, " has no kernels, so kernel times come from a data sheet or are assumed: ", c.name(), ", ",
-                                 c.source()));
+    costs.notes.push_back(StrCat(
+        path, " has no kernels, so kernel times come from a data sheet or are assumed: ", c.name(), ", ", c.source()));
     return costs;
   }
   if (absl::Status s = CheckKind(c, asked, costs, path); !s.ok()) return s;

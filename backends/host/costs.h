@@ -27,7 +27,7 @@ struct HostLink {
 
 struct Costs {
   cluster::Device device;
-  profile::Profile profile;        // if it has no kernels, the data sheet is used
+  profile::Profile profile;  // if it has no kernels, the data sheet is used
   // How the profile's kernels perform in training; absent: as when run alone.
   std::optional<profile::Training> training;
   bool tf32 = false;               // use TF32 for f32 matrix products if the profile has both
@@ -43,7 +43,7 @@ struct Costs {
 struct CostsAsked {
   // A file. "": the cluster's own; for "this-machine", the file that calibration wrote to its default location, if any.
   std::string profile;
-  bool cuda = false;    // "this-machine" means its GPU, which is known only from a profile
+  bool cuda = false;  // "this-machine" means its GPU, which is known only from a profile
   bool tf32 = false;
   bool emulated = false;  // "this-machine" may be any device
 };

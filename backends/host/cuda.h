@@ -24,14 +24,14 @@ bool GpusAreEmulated();  // GPUs are emulated in this process's memory (mode EMU
 std::string DescribeGpu(int gpu);
 std::string NameOfGpu(int gpu);  // the vendor's name
 struct GpuFigures {
-  std::string software;          // versions
+  std::string software;  // versions
   int64_t memory_bytes = 0, multiprocessors = 0, l2_bytes = 0;
-  double clock_hz = 0;           // maximum; 0 if unknown
+  double clock_hz = 0;  // maximum; 0 if unknown
 };
 GpuFigures FiguresOfGpu(int gpu);
 // The GPU vendor's libraries that this process has loaded, with versions.
 std::vector<std::string> DescribeGpuLibraries();
-Bytes FreeMemoryOf(int gpu);     // creates the process's context on the GPU, which uses some of the memory
+Bytes FreeMemoryOf(int gpu);  // creates the process's context on the GPU, which uses some of the memory
 
 // How the ranks of a process use GPUs.
 struct CudaChoice {

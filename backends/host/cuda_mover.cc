@@ -41,8 +41,8 @@ class CudaMover : public Mover {
   void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes) override {
     Do([&] { cuda::CopyToAll(to, from, bytes, multiprocessors_, stream_.raw()); });
   }
-  void Reduce(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op, int64_t first,
-              int64_t count) override {
+  void Reduce(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op,
+              int64_t first, int64_t count) override {
     Do([&] { cuda::ReduceSlices(inputs, outputs, dtype, op, first, count, multiprocessors_, stream_.raw()); });
   }
   void Divide(void* data, DType dtype, int64_t count, int by) override {
@@ -90,13 +90,16 @@ absl::Status Connect(int from, int to) {
   int can = 0;
   cuda::Check(cudaDeviceCanAccessPeer(&can, from, to));
   if (can == 0) {
-    return absl::FailedPreconditionError(StrCat("cuda.gpus: GPU ", from, " cannot access the memory of GPU ", to,
-                                                ", which fabric in_memory needs; list GPUs that can access each other, or only one"));
+    return absl::FailedPreconditionError(
+        StrCat("cuda.gpus: GPU ", from, " cannot access the memory of GPU ", to,
+               ", which fabric in_memory needs; list GPUs that can access each other, or only one"));
   }
   cuda::MakeCurrent(from);
   const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
-  if (status == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();
-  else cuda::Check(status);
+  if (status == cudaErrorPeerAccessAlreadyEnabled)
+    cudaGetLastError();
+  else
+    cuda::Check(status);
   return absl::OkStatus();
 }
 
@@ -104,8 +107,8 @@ absl::Status Connect(int from, int to) {
 
 absl::Status ConnectGpus(std::span<const int> gpus, int ranks) {
   if (ranks > cuda::kMostArrays) {
-    return absl::InvalidArgumentError(StrCat("fabric.in_memory: device CUDA allows at most ", cuda::kMostArrays, " ranks (got ", ranks,
-                                             ")"));
+    return absl::InvalidArgumentError(
+        StrCat("fabric.in_memory: device CUDA allows at most ", cuda::kMostArrays, " ranks (got ", ranks, ")"));
   }
   try {
     for (const int from : gpus) {

@@ -30,11 +30,12 @@ class TimedEvent : public Event::State {
 
 class EmulatedDevice : public Device {
  public:
-  static constexpr double kMostLate = 0.05;   // seconds
-  static constexpr double kShort = 100e-6;    // no sleep yet for deadlines closer than this
+  static constexpr double kMostLate = 0.05;  // seconds
+  static constexpr double kShort = 100e-6;   // no sleep yet for deadlines closer than this
 
   // `check` is called while it sleeps; it may throw.
-  EmulatedDevice(CachingAllocator& allocator, CachingAllocator& host, const Costs& costs, int threads, std::function<void()> check);
+  EmulatedDevice(CachingAllocator& allocator, CachingAllocator& host, const Costs& costs, int threads,
+                 std::function<void()> check);
   ~EmulatedDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::kCpu; }

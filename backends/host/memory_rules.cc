@@ -62,7 +62,8 @@ absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec, RanksAre ran
     if (absl::Status s = CheckNodes(*c, simulated.nodes(), "fabric.simulated.nodes: "); !s.ok()) return s;
   }
   MemoryRules rules = MemoryRulesOf(spec, c->device());
-  if (c->name() == kThisMachine && rules.kind == DeviceKind::kCpu && rules.device.value() == 0) rules.shared = MachineMemory();
+  if (c->name() == kThisMachine && rules.kind == DeviceKind::kCpu && rules.device.value() == 0)
+    rules.shared = MachineMemory();
   return rules;
 }
 

@@ -23,8 +23,8 @@ class HostMover : public Mover {
       for (char* t : to) HostMover::Copy(t + first, from + first, std::min(kPiece, bytes - first));
     }
   }
-  void Reduce(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op, int64_t first,
-              int64_t count) override {
+  void Reduce(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op,
+              int64_t first, int64_t count) override {
     cpu::ReduceSlices(inputs, outputs, dtype, op, first, count);
   }
   void Divide(void* data, DType dtype, int64_t count, int by) override { cpu::DivideAll(data, dtype, count, by); }

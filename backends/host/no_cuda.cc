@@ -5,7 +5,8 @@
 namespace twofold::host {
 
 std::string WhyNoCuda() {
-  return "this build has no CUDA (nvcc and cuBLASLt were not found when it was configured, or TWOFOLD_CUDA was OFF; see docs/gpus.md)";
+  return "this build has no CUDA (nvcc and cuBLASLt were not found when it was configured, or TWOFOLD_CUDA was OFF; "
+         "see docs/gpus.md)";
 }
 
 int GpusHere() { return 0; }

@@ -3,9 +3,7 @@
 
 namespace twofold::host {
 
-std::unique_ptr<Mover> MakeCudaMover(Device&) {
-  TWOFOLD_CHECK(false, "this build has no CUDA");
-}
+std::unique_ptr<Mover> MakeCudaMover(Device&) { TWOFOLD_CHECK(false, "this build has no CUDA"); }
 
 absl::Status ConnectGpus(std::span<const int>, int) { return absl::OkStatus(); }  // there are no GPUs
 

@@ -11,7 +11,8 @@ class NowAndThen {
   using Clock = std::chrono::steady_clock;
   // The first run is a short time after `begin`. If `shared_by` users take turns on one core, the interval grows so
   // that together they spend one twentieth of the time on it.
-  explicit NowAndThen(Clock::time_point begin = Clock::now(), int shared_by = 1) : shared_by_(shared_by), next_(begin + kLeast) {}
+  explicit NowAndThen(Clock::time_point begin = Clock::now(), int shared_by = 1)
+      : shared_by_(shared_by), next_(begin + kLeast) {}
 
   template <class F>
   void Do(F do_it) {

@@ -74,7 +74,8 @@ std::string HostName() {
 
 }  // namespace
 
-ThreadCounter::ThreadCounter(const std::string& proc) : file_(open((proc + "/thread-self/schedstat").c_str(), O_RDONLY | O_CLOEXEC)) {}
+ThreadCounter::ThreadCounter(const std::string& proc)
+    : file_(open((proc + "/thread-self/schedstat").c_str(), O_RDONLY | O_CLOEXEC)) {}
 
 ThreadCounter::~ThreadCounter() {
   if (file_ >= 0) close(file_);
@@ -108,7 +109,8 @@ report::ProcessorUse ProcessorWatch::Use() const {
   use.set_ran(end.ran() - begin_.ran());
   use.set_waited(std::max(0.0, end.waited() - begin_.waited()));  // some threads may have ended
   use.set_process_ran(end.process_ran() - begin_.process_ran());
-  use.set_busy(std::max(0.0, end.busy() - begin_.busy() - Coarseness())), use.set_stolen(end.stolen() - begin_.stolen());
+  use.set_busy(std::max(0.0, end.busy() - begin_.busy() - Coarseness())),
+      use.set_stolen(end.stolen() - begin_.stolen());
   return use;
 }
 

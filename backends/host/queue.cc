@@ -40,7 +40,8 @@ void Item::WaitOn(Stream& stream) {
   const Seconds before = stream.stalled();
   Order(stream);
   if (owner_->tells_waits) return;
-  const Seconds stood = stream.stalled() - before, end(owner_->emulated != nullptr && end_ > 0 ? end_ : owner_->run.Now());
+  const Seconds stood = stream.stalled() - before,
+                end(owner_->emulated != nullptr && end_ > 0 ? end_ : owner_->run.Now());
   if (stood > Seconds(0)) owner_->trace.AddStall({std::string(stream_), end - stood, end});
 }
 
@@ -100,7 +101,8 @@ void AwaitPosted(RankState& rank) {
 
 // ---- Queue ----
 
-std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor workspace, CommunicationStats::Entry& entry) {
+std::shared_ptr<Item> Queue::Push(std::shared_ptr<const Call> call, Tensor workspace,
+                                  CommunicationStats::Entry& entry) {
   auto item = std::make_shared<Item>(owner_, this, std::move(call), std::move(workspace), entry, false);
   Hand(item);
   return item;
@@ -164,7 +166,8 @@ void Queue::Await(Item& item, Until until) {
       continue;
     }
     // Reading the clock costs as much as the rest of a small call, and the waiting stream reads it anyway.
-    item.timed_by_host_ = item.quiet_ && owner_->emulated == nullptr && pending_.front().get() == &item && !owner_->trace.enabled();
+    item.timed_by_host_ =
+        item.quiet_ && owner_->emulated == nullptr && pending_.front().get() == &item && !owner_->trace.enabled();
     DoFront(lock, true);
   }
 }
@@ -257,7 +260,8 @@ void Queue::Do(Item& item) {
   } catch (const RankFailure& f) {
     item.failure_ = {f.kind(), f.what()};
   } catch (const std::exception& e) {
-    item.failure_ = {RankFailure::Kind::kOther, StrCat("rank ", owner_->rank, ": ", item.call_->ToString(), ": ", e.what())};
+    item.failure_ = {RankFailure::Kind::kOther,
+                     StrCat("rank ", owner_->rank, ": ", item.call_->ToString(), ": ", e.what())};
   }
   run.End(owner_->rank, item.call_);
   if (item.failure_) run.Fail(owner_->rank, item.failure_->kind, item.failure_->message);

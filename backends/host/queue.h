@@ -41,11 +41,11 @@ struct alignas(128) RankState {
   std::condition_variable done;  // some call of some queue is done
   // Both are guarded by `mutex`. For fabrics whose blocking calls cannot be interrupted: a thread that hangs in one is
   // left there.
-  bool abandoned = false;     // the run has failed: nobody waits for a communication thread's current call
-  bool host_in_call = false;  // the host is executing a call in place of a communication thread
-  int posted = 0;             // also guarded by `mutex`: number of posted calls
+  bool abandoned = false;              // the run has failed: nobody waits for a communication thread's current call
+  bool host_in_call = false;           // the host is executing a call in place of a communication thread
+  int posted = 0;                      // also guarded by `mutex`: number of posted calls
   EmulatedDevice* emulated = nullptr;  // the device, if it is one
-  bool tells_waits = false;        // the device reports how long its compute stream stalled
+  bool tells_waits = false;            // the device reports how long its compute stream stalled
   std::string_view waits_for = {};  // the stream that the compute stream is being made to wait for, as named in traces
   // Called by the host before it issues a call: waits until everything launched on the compute stream is over. Returns
   // when that was, on the run's clock.
@@ -110,8 +110,8 @@ class Item : public Work::State, public std::enable_shared_from_this<Item> {
   const bool quiet_;
   const std::string_view label_;   // the trace label when the host issued the call
   const std::string_view stream_;  // the queue's stream, as named in traces
-  DoneEvent event_;    // done or posted
-  Event on_device_;    // the end of the posted work; written before posted_
+  DoneEvent event_;                // done or posted
+  Event on_device_;                // the end of the posted work; written before posted_
   int tests_ = 0;
   bool timed_by_host_ = false;  // WaitOn, not Do, adds the seconds
   std::atomic<bool> done_ = false, posted_ = false;
@@ -138,7 +138,8 @@ class Queue {
   enum Start { kTold, kLooks, kAlone };
 
   // `stream_name` is the stream's name in traces. `ready` is required if PushQuietly is used.
-  Queue(std::shared_ptr<RankState> owner, std::string_view stream_name, Execute execute, Start start = kTold, Ready ready = nullptr)
+  Queue(std::shared_ptr<RankState> owner, std::string_view stream_name, Execute execute, Start start = kTold,
+        Ready ready = nullptr)
       : owner_(std::move(owner)),
         stream_name_(owner_->trace.Kept(stream_name)),
         execute_(std::move(execute)),
@@ -162,7 +163,7 @@ class Queue {
   // Blocks the host until the call is done or, with kPosted, until it is posted.
   enum Until { kDone, kPosted };
   void Await(Item& item, Until until);
-  bool Settle();           // executes a quiet call that is ready; returns whether the queue is empty then
+  bool Settle();  // executes a quiet call that is ready; returns whether the queue is empty then
   // Called by the host, the only thread that pushes.
   bool Idle() const { return unfinished_.load(std::memory_order_acquire) == 0; }
   // Executes the remaining calls and ends the thread; nothing may be pushed afterwards. Returns false if the rank has
@@ -190,14 +191,14 @@ class Queue {
   const Execute execute_;
   const Start start_;
   const Ready ready_;
-  double paced_until_ = 0;  // end of the last call that the link model timed
+  double paced_until_ = 0;        // end of the last call that the link model timed
   std::condition_variable wake_;  // wakes the communication thread
   std::deque<std::shared_ptr<Item>> pending_;
   std::atomic<int> unfinished_ = 0;  // pending or being executed; written with the lock held
   bool busy_ = false, closing_ = false;
   Item* current_ = nullptr;  // being executed; used by the executing thread only
-  bool looking_ = false;  // the thread is polling
-  uint64_t pushed_ = 0;   // total calls
+  bool looking_ = false;     // the thread is polling
+  uint64_t pushed_ = 0;      // total calls
   std::thread thread_;
 };
 

@@ -8,8 +8,8 @@
 namespace twofold::host {
 
 QueuedGroup::QueuedGroup(std::string name, int rank, std::vector<int> ranks, const std::string& label,
-                         std::shared_ptr<const GroupIdentity> identity, std::shared_ptr<RankState> owner, CommunicationStats& stats,
-                         BlockedCalls blocked_calls)
+                         std::shared_ptr<const GroupIdentity> identity, std::shared_ptr<RankState> owner,
+                         CommunicationStats& stats, BlockedCalls blocked_calls)
     : ProcessGroup(std::move(name), rank, std::move(ranks), owner->device, stats),
       owner_(std::move(owner)),
       identity_(std::move(identity)),
@@ -27,7 +27,8 @@ void QueuedGroup::ThrowIfEnding(const Call& call) const {
 
 bool QueuedGroup::Close() {
   if (std::uncaught_exceptions() > exceptions_ && !queue_->Idle()) {
-    owner_->run.Claim(owner_->rank, StrCat("rank ", owner_->rank, ": an exception left unfinished work in group ", *label_));
+    owner_->run.Claim(owner_->rank,
+                      StrCat("rank ", owner_->rank, ": an exception left unfinished work in group ", *label_));
     if (blocked_calls_ == BlockedCalls::kMayHang) Abandon(*owner_);
   }
   if (queue_->Close()) return true;

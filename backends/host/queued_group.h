@@ -22,8 +22,9 @@ class QueuedGroup : public ProcessGroup {
   enum class BlockedCalls { kThrow, kMayHang };
 
   // `label` is GroupLabel's. `identity` is null if all ranks live in one process. The derived class creates queue_.
-  QueuedGroup(std::string name, int rank, std::vector<int> ranks, const std::string& label, std::shared_ptr<const GroupIdentity> identity,
-              std::shared_ptr<RankState> owner, CommunicationStats& stats, BlockedCalls blocked_calls);
+  QueuedGroup(std::string name, int rank, std::vector<int> ranks, const std::string& label,
+              std::shared_ptr<const GroupIdentity> identity, std::shared_ptr<RankState> owner,
+              CommunicationStats& stats, BlockedCalls blocked_calls);
 
   // A call with the next number. Collectives, messages and splits are counted separately.
   template <class T>
@@ -51,7 +52,8 @@ class QueuedGroup : public ProcessGroup {
 
   const std::shared_ptr<RankState> owner_;
   const std::shared_ptr<const GroupIdentity> identity_;
-  const std::shared_ptr<const std::string> label_;  // a copy per rank: ranks that are threads do not share its reference count
+  const std::shared_ptr<const std::string>
+      label_;  // a copy per rank: ranks that are threads do not share its reference count
   std::unique_ptr<Queue> queue_;
 
  private:

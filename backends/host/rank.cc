@@ -16,7 +16,8 @@ namespace {
 
 std::string TypeName(const std::exception& e) {
   int status = 0;
-  std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(typeid(e).name(), nullptr, nullptr, &status), std::free);
+  std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(typeid(e).name(), nullptr, nullptr, &status),
+                                              std::free);
   return status == 0 ? std::string(name.get()) : std::string(typeid(e).name());
 }
 
@@ -37,10 +38,12 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec, RanksAre ranks
     absl::StatusOr<CudaChoice> cuda = ChooseCuda(spec);
     if (!cuda.ok()) return cuda.status();
     choice.cuda = *std::move(cuda);
-    for (const int gpu : std::set<int>(choice.cuda->gpus.begin(), choice.cuda->gpus.end())) choice.notes.push_back(DescribeGpu(gpu));
+    for (const int gpu : std::set<int>(choice.cuda->gpus.begin(), choice.cuda->gpus.end()))
+      choice.notes.push_back(DescribeGpu(gpu));
     for (std::string& library : DescribeGpuLibraries()) choice.notes.push_back(std::move(library));
-    choice.notes.push_back("outside_ledger_bytes: GPU memory in use outside the ranks' allocators (context, kernels, libraries, other "
-                           "processes), divided evenly among the ranks");
+    choice.notes.push_back(
+        "outside_ledger_bytes: GPU memory in use outside the ranks' allocators (context, kernels, libraries, other "
+        "processes), divided evenly among the ranks");
   }
   if (spec.device() != spec::EMULATED) {
     const MemoryRules rules = MemoryRulesHere(spec, ranks);
@@ -120,13 +123,17 @@ std::unique_ptr<Device> Rank::MakeCuda(const CudaChoice& choice) {
   CudaObservers observers;
   observers.operation = [this](const ops::Op& op) -> CudaObservers::Observed {
     if (!trace_.enabled()) return nullptr;
-    return [this, name = ops::Key(op).name, bytes = ops::CostOf(op).bytes(), label = trace_.label()](double start, double end) {
-      AddSpan({.stream = "compute", .name = std::string(name), .bytes = bytes, .label = std::string(label)}, start, end);
+    return [this, name = ops::Key(op).name, bytes = ops::CostOf(op).bytes(), label = trace_.label()](double start,
+                                                                                                     double end) {
+      AddSpan({.stream = "compute", .name = std::string(name), .bytes = bytes, .label = std::string(label)}, start,
+              end);
     };
   };
   observers.transfer = [this](std::string_view stream, Bytes bytes) -> CudaObservers::Observed {
     if (!trace_.enabled()) return nullptr;
-    return [this, stream = std::string(stream), bytes](double start, double end) { AddTransfer(stream, bytes, start, end); };
+    return [this, stream = std::string(stream), bytes](double start, double end) {
+      AddTransfer(stream, bytes, start, end);
+    };
   };
   observers.wait = [this]() -> CudaObservers::Observed {
     if (!trace_.enabled() || state_->waits_for.empty()) return nullptr;
@@ -201,7 +208,8 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
   } catch (const std::exception& e) {
     run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": ", TypeName(e), ": ", e.what()));
   } catch (...) {
-    run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": an exception that does not derive from std::exception"));
+    run.Explain(rank_, RankFailure::Kind::kOther,
+                StrCat("rank ", rank_, ": an exception that does not derive from std::exception"));
   }
   return context.partial_result();
 }
@@ -227,7 +235,8 @@ void Rank::CheckInterrupt() {
 }
 
 void Rank::Exit(int status) {
-  process_.run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": called exit(", status, "); ", process_.run.Doing(rank_)));
+  process_.run.Explain(rank_, RankFailure::Kind::kOther,
+                       StrCat("rank ", rank_, ": called exit(", status, "); ", process_.run.Doing(rank_)));
   exited_.store(true, std::memory_order_release);
 }
 

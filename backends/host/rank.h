@@ -14,8 +14,8 @@
 #include "backends/host/cuda.h"
 #include "backends/host/emulated_device.h"
 #include "backends/host/memory_rules.h"
-#include "backends/host/queue.h"
 #include "backends/host/now_and_then.h"
+#include "backends/host/queue.h"
 #include "backends/host/resident_memory.h"
 #include "backends/host/run_state.h"
 #include "core/run/fabric.h"
@@ -37,12 +37,12 @@ struct Process {
 
 // The device that the ranks of a run compute on.
 struct DeviceChoice {
-  int threads = 1;                              // threads per operation
-  std::shared_ptr<const Costs> emulated = {};   // if set, an emulated device
-  std::optional<CudaChoice> cuda = {};          // if set, GPUs; if neither is set, the CPU
-  Bytes memory = Bytes(0);                      // limit per rank; zero: not bounded
-  Bytes host_memory = Bytes(0);                 // limit per rank of host memory; zero: not bounded
-  std::vector<std::string> notes = {};          // for the report
+  int threads = 1;                             // threads per operation
+  std::shared_ptr<const Costs> emulated = {};  // if set, an emulated device
+  std::optional<CudaChoice> cuda = {};         // if set, GPUs; if neither is set, the CPU
+  Bytes memory = Bytes(0);                     // limit per rank; zero: not bounded
+  Bytes host_memory = Bytes(0);                // limit per rank of host memory; zero: not bounded
+  std::vector<std::string> notes = {};         // for the report
 };
 // Reads device, emulated, cuda, memory and train.threads_per_rank.
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec, RanksAre ranks);
@@ -91,8 +91,8 @@ class Rank {
   CachingAllocator allocator_, host_allocator_;
   // For devices whose launches return when the operation is done.
   std::function<void(CpuDevice::Observer)> set_observer_;
-  std::function<void()> tell_observed_;                    // for other devices
-  EmulatedDevice* emulated_ = nullptr;  // the device, if it is one
+  std::function<void()> tell_observed_;  // for other devices
+  EmulatedDevice* emulated_ = nullptr;   // the device, if it is one
   Trace trace_;
   std::unique_ptr<Device> device_;
   CommunicationStats stats_;

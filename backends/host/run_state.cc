@@ -10,7 +10,10 @@ namespace twofold::host {
 using FailureKind = RankFailure::Kind;
 
 RunState::RunState(int world_size, double timeout_s, std::function<double()> clock)
-    : timeout_s_(timeout_s), clock_(std::move(clock)), left_(static_cast<size_t>(world_size)), activities_(static_cast<size_t>(world_size)) {}
+    : timeout_s_(timeout_s),
+      clock_(std::move(clock)),
+      left_(static_cast<size_t>(world_size)),
+      activities_(static_cast<size_t>(world_size)) {}
 
 double RunState::Now() const { return clock_ ? clock_() : Since(std::chrono::steady_clock::now()); }
 
@@ -86,7 +89,8 @@ std::string RunState::Doing(int rank) const {
   if (HasLeft(rank)) return text + ", whose function has returned";
   if (a.now.empty() && a.last == nullptr) return text + ", which has not communicated yet";
   if (a.now.empty()) return StrCat(text, ", which is computing; its last call was ", a.last->ToString());
-  for (size_t i = 0; i < a.now.size(); ++i) StrAppend(&text, i == 0 ? ", which is in " : " and in ", a.now[i]->ToString());
+  for (size_t i = 0; i < a.now.size(); ++i)
+    StrAppend(&text, i == 0 ? ", which is in " : " and in ", a.now[i]->ToString());
   return text;
 }
 

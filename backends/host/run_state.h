@@ -23,8 +23,8 @@ class RunState {
   // `clock` returns seconds since the run began, for tests that control time; by default steady_clock is used.
   RunState(int world_size, double timeout_s, std::function<double()> clock = nullptr);
 
-  double Now() const;  // seconds since the run began
-  double Since(std::chrono::steady_clock::time_point t) const;  // `t` on the run's time line
+  double Now() const;                                               // seconds since the run began
+  double Since(std::chrono::steady_clock::time_point t) const;      // `t` on the run's time line
   double Since(double steady) const { return steady - Steady(0); }  // `steady`: seconds of steady_clock
   double Steady(double time) const {                                // the inverse
     return time + std::chrono::duration<double>(origin_.time_since_epoch()).count();

@@ -9,7 +9,9 @@
 
 namespace twofold::host {
 
-double SteadyNow() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double SteadyNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // Linux bases steady_clock on CLOCK_MONOTONIC, and by default wakes sleepers up to 50 us late (timer slack).
 void SleepUntil(double moment, const std::function<void()>& check) {

@@ -10,7 +10,8 @@ namespace {
 
 class CountedGpuSource : public cuda::GpuSource {
  public:
-  CountedGpuSource(int gpu, Bytes limit, GpuReserved& reserved) : GpuSource(gpu, limit), gpu_(gpu), reserved_(reserved) {}
+  CountedGpuSource(int gpu, Bytes limit, GpuReserved& reserved)
+      : GpuSource(gpu, limit), gpu_(gpu), reserved_(reserved) {}
   std::optional<Address> Reserve(Bytes size) override {
     const auto address = GpuSource::Reserve(size);
     if (address) reserved_.Add(gpu_, size);
@@ -60,7 +61,10 @@ std::vector<std::string> DescribeGpuLibraries() { return GpuLibraries(); }
 std::string NameOfGpu(int gpu) { return FactsOfGpu(gpu).name; }
 GpuFigures FiguresOfGpu(int gpu) {
   const GpuFacts facts = FactsOfGpu(gpu);
-  return {.software = facts.software, .memory_bytes = facts.memory_bytes, .multiprocessors = facts.multiprocessors, .l2_bytes = facts.l2_bytes,
+  return {.software = facts.software,
+          .memory_bytes = facts.memory_bytes,
+          .multiprocessors = facts.multiprocessors,
+          .l2_bytes = facts.l2_bytes,
           .clock_hz = facts.clock_hz};
 }
 Bytes FreeMemoryOf(int gpu) { return MemoryOf(gpu).free; }
@@ -80,8 +84,8 @@ absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
   }
   for (size_t i = 0; i < choice.gpus.size(); ++i) {
     if (choice.gpus[i] >= 0 && choice.gpus[i] < GpuCount()) continue;
-    return absl::InvalidArgumentError(StrCat("cuda.gpus[", i, "]: this machine has no GPU ", choice.gpus[i], "; use 0 to ",
-                                             GpuCount() - 1));
+    return absl::InvalidArgumentError(
+        StrCat("cuda.gpus[", i, "]: this machine has no GPU ", choice.gpus[i], "; use 0 to ", GpuCount() - 1));
   }
   return choice;
 }
@@ -95,13 +99,16 @@ std::unique_ptr<MemorySource> NewGpuSource(int gpu, Bytes limit, GpuReserved& re
   return std::make_unique<CountedGpuSource>(gpu, limit, reserved);
 }
 
-std::unique_ptr<MemorySource> NewPinnedSource(int gpu, Bytes limit) { return std::make_unique<cuda::PinnedSource>(gpu, limit); }
+std::unique_ptr<MemorySource> NewPinnedSource(int gpu, Bytes limit) {
+  return std::make_unique<cuda::PinnedSource>(gpu, limit);
+}
 
 CudaRank NewCudaDevice(CachingAllocator& allocator, CachingAllocator& host, const CudaChoice& choice, int gpu, int rank,
                        CudaObservers observers) {
-  auto device = std::make_unique<CudaDevice>(allocator, host, gpu, rank,
-                                             CudaDevice::Options{.tf32 = choice.tf32, .attention = KernelsOf(choice.attention),
-                                                                 .time_algorithms = choice.time_algorithms});
+  auto device = std::make_unique<CudaDevice>(
+      allocator, host, gpu, rank,
+      CudaDevice::Options{
+          .tf32 = choice.tf32, .attention = KernelsOf(choice.attention), .time_algorithms = choice.time_algorithms});
   device->SetObserver(std::move(observers.operation));
   device->SetTransferObserver(std::move(observers.transfer));
   device->SetWaitObserver(std::move(observers.wait));

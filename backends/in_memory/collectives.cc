@@ -32,14 +32,17 @@ Addresses Outs(const Round& ranks, int64_t from = 0) {
 
 // A rank's share of n elements. Boundaries are multiples of 64 elements, so that no two ranks write the same cache
 // line.
-struct Share { int64_t first, count; };
+struct Share {
+  int64_t first, count;
+};
 Share ShareOf(int64_t n, int rank, int size) {
   const int64_t lines = (n + 63) / 64;
   const int64_t begin = std::min(n, lines * rank / size * 64), end = std::min(n, lines * (rank + 1) / size * 64);
   return {begin, end - begin};
 }
 
-void ReduceInOrder(const Addresses& from, std::span<char* const> to, const Communication& c, Share share, Mover& mover) {
+void ReduceInOrder(const Addresses& from, std::span<char* const> to, const Communication& c, Share share,
+                   Mover& mover) {
   const absl::InlinedVector<const void*, 8> inputs(from.begin(), from.end());
   const absl::InlinedVector<void*, 8> outputs(to.begin(), to.end());
   mover.Reduce(inputs, outputs, c.out.dtype(), c.op, share.first, share.count);
@@ -93,7 +96,8 @@ void Scatter(const Round& ranks, const Communication& c, int r, Mover& mover) {
 void AllToAll(const Round& ranks, const Communication& c, int r, Mover& mover) {
   const int64_t bytes = c.out.bytes().value() / ranks.size();
   if (bytes == 0) return;
-  for (int from = 0; from < ranks.size(); ++from) mover.Copy(Out(ranks, r) + from * bytes, In(ranks, from) + r * bytes, bytes);
+  for (int from = 0; from < ranks.size(); ++from)
+    mover.Copy(Out(ranks, r) + from * bytes, In(ranks, from) + r * bytes, bytes);
 }
 
 void AllToAllV(const Round& ranks, const Communication& c, int r, Mover& mover) {
@@ -113,7 +117,8 @@ void AllToAllV(const Round& ranks, const Communication& c, int r, Mover& mover) 
 
 void DoShare(const Round& round, const Communication& c, int share, Mover& mover) {
   switch (c.kind) {
-    case Communication::kAllReduce: case Communication::kReduce: return Reduce(round, c, share, mover);
+    case Communication::kAllReduce:
+    case Communication::kReduce: return Reduce(round, c, share, mover);
     case Communication::kReduceScatter: return ReduceScatter(round, c, share, mover);
     case Communication::kAllGather: return AllGather(round, c, share, mover);
     case Communication::kBroadcast: return Broadcast(round, c, share, mover);
@@ -122,17 +127,22 @@ void DoShare(const Round& round, const Communication& c, int share, Mover& mover
     case Communication::kAllToAll: return AllToAll(round, c, share, mover);
     case Communication::kAllToAllV: return AllToAllV(round, c, share, mover);
     case Communication::kBarrier: return;
-    case Communication::kSend: case Communication::kRecv: case Communication::kBatch: break;
+    case Communication::kSend:
+    case Communication::kRecv:
+    case Communication::kBatch: break;
   }
   TWOFOLD_CHECK(false, c.ToString() + " is not a collective");
 }
 
 bool IsSmall(const Communication& c) {
   switch (c.kind) {
-    case Communication::kAllReduce: case Communication::kReduce: case Communication::kReduceScatter:
-    case Communication::kAllGather: case Communication::kBroadcast: case Communication::kAllToAll:
-    case Communication::kBarrier:
-      return c.bytes().value() <= kSmall;
+    case Communication::kAllReduce:
+    case Communication::kReduce:
+    case Communication::kReduceScatter:
+    case Communication::kAllGather:
+    case Communication::kBroadcast:
+    case Communication::kAllToAll:
+    case Communication::kBarrier: return c.bytes().value() <= kSmall;
     default:  // messages, and collectives whose byte counts differ by rank
       return false;
   }

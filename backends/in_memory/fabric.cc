@@ -40,9 +40,9 @@ absl::Status InMemoryFabric::Accepts(int world_size) const {
   constexpr int kThreads = 2;  // per rank: its own, and the world's communication thread
   const ThreadLimit limit = MostThreads();
   if (world_size >= 1 && world_size <= limit.threads / kThreads) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("fabric.in_memory: ", world_size, " ranks need ", kThreads,
-                                           " threads each, but this process may have only ",
-                                           limit.threads, " (", limit.what, "); use 1 to ", limit.threads / kThreads, " ranks, or fabric.simulated"));
+  return absl::InvalidArgumentError(StrCat(
+      "fabric.in_memory: ", world_size, " ranks need ", kThreads, " threads each, but this process may have only ",
+      limit.threads, " (", limit.what, "); use 1 to ", limit.threads / kThreads, " ranks, or fabric.simulated"));
 }
 
 // Null: links are as fast as memory.
@@ -53,7 +53,8 @@ std::shared_ptr<Links> MakeLinks(const spec::InMemory& fabric, int ranks) {
 
 // All objects of one run's ranks. Never freed if a rank's thread does not end.
 struct Everyone {
-  Everyone(int size, const host::DeviceChoice& device, const spec::Fabric& fabric, const GroupOptions& options, const RankFunction& function)
+  Everyone(int size, const host::DeviceChoice& device, const spec::Fabric& fabric, const GroupOptions& options,
+           const RankFunction& function)
       : process(size, size, fabric.timeout_s(), options.clock), fn(function), results(static_cast<size_t>(size)) {
     std::vector<int> all(results.size());
     std::iota(all.begin(), all.end(), 0);
@@ -77,7 +78,8 @@ constexpr std::chrono::seconds kGrace(1);
 
 // Joins the thread of `rank`; returns whether it was joined. A thread is detached if its function has called exit(), or
 // if it is still computing long after the run has failed; all ranks together have kGrace for that.
-bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done, std::chrono::milliseconds& ending_for) {
+bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done,
+          std::chrono::milliseconds& ending_for) {
   while (done.wait_for(kLookAtRun) != std::future_status::ready) {
     if (process.run.ending()) ending_for += kLookAtRun;
     if (!rank.exited() && ending_for < kGrace) continue;
@@ -93,7 +95,8 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   const host::InterruptScope interrupt;
   if (device_.cuda) {
     const std::vector<int>& gpus = device_.cuda->gpus;
-    const absl::Status connected = host::ConnectGpus(std::span(gpus).first(std::min(gpus.size(), static_cast<size_t>(world_size))), world_size);
+    const absl::Status connected =
+        host::ConnectGpus(std::span(gpus).first(std::min(gpus.size(), static_cast<size_t>(world_size))), world_size);
     if (!connected.ok()) return {.status = connected, .results = RankResults::Empty(world_size), .notes = {}};
   }
   auto everyone = std::make_unique<Everyone>(world_size, device_, fabric_, options_, fn);
@@ -107,7 +110,8 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
     }
   } catch (const std::system_error& e) {
     const int r = static_cast<int>(threads.size());
-    everyone->process.run.Fail(r, RankFailure::Kind::kOther, StrCat("rank ", r, ": could not start its thread: ", e.what()));
+    everyone->process.run.Fail(r, RankFailure::Kind::kOther,
+                               StrCat("rank ", r, ": could not start its thread: ", e.what()));
   }
   std::vector<std::string> results(static_cast<size_t>(world_size));
   bool all_joined = true;
@@ -117,13 +121,15 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
     const bool joined = Join(threads[r], everyone->process, rank, done[r], ending_for);
     results[r] = joined ? std::move(everyone->results[r]) : rank.PartialIfStuck();
     if (!joined && results[r].empty()) results[r] = rank.KeptPartial();
-    if (!joined) everyone->process.run.Fail(static_cast<int>(r), RankFailure::Kind::kInterrupted, StrCat("rank ", r, ": interrupted within a step"));  // if nothing else ended the run
+    if (!joined)
+      everyone->process.run.Fail(static_cast<int>(r), RankFailure::Kind::kInterrupted,
+                                 StrCat("rank ", r, ": interrupted within a step"));  // if nothing else ended the run
     all_joined = all_joined && joined;
   }
   RunResult result{.status = everyone->process.run.status(), .results = std::move(results), .notes = device_.notes};
   if (const spec::InMemory& links = fabric_.in_memory(); links.link_gbps() > 0) {
-    result.notes.push_back(StrCat("links are throttled to ", links.link_gbps(), " Gb/s in each direction and ", links.latency_us(),
-                                  " µs per message"));
+    result.notes.push_back(StrCat("links are throttled to ", links.link_gbps(), " Gb/s in each direction and ",
+                                  links.latency_us(), " µs per message"));
   }
   if (!all_joined) {
     (void)everyone.release();
@@ -142,7 +148,9 @@ std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::Gr
 }
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {
-  if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kThreads); !device.ok()) return device.status();
+  if (const absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kThreads);
+      !device.ok())
+    return device.status();
   return MakeInMemoryFabric(spec, in_memory::GroupOptions{});
 }
 

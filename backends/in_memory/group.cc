@@ -17,7 +17,8 @@ Message ToMessage(P2p::Kind kind, const Tensor& t, int peer, Tag tag, const Even
 // The point-to-point messages of one collective, for default_collectives.h.
 class Transport : public PointToPoint {
  public:
-  Transport(GroupState& group, int rank, const Call& call, Mover& mover) : group_(group), rank_(rank), call_(call), mover_(mover) {}
+  Transport(GroupState& group, int rank, const Call& call, Mover& mover)
+      : group_(group), rank_(rank), call_(call), mover_(mover) {}
   int rank() const override { return rank_; }
   int size() const override { return group_.size(); }
   void Send(std::span<const std::byte> data, int to, Tag tag) override {
@@ -45,7 +46,8 @@ class Transport : public PointToPoint {
             .tag = tag};
   }
   static Message Incoming(std::span<std::byte> data, int from, Tag tag) {
-    return {.kind = P2p::kRecv, .data = data.data(), .bytes = static_cast<int64_t>(data.size()), .peer = from, .tag = tag};
+    return {
+        .kind = P2p::kRecv, .data = data.data(), .bytes = static_cast<int64_t>(data.size()), .peer = from, .tag = tag};
   }
 
   GroupState& group_;
@@ -58,7 +60,8 @@ class Transport : public PointToPoint {
 
 InMemoryGroup::InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::shared_ptr<RankState> owner,
                              CommunicationStats& stats, GroupOptions options)
-    : QueuedGroup(state->name(), rank, state->ranks(), *state->label(), nullptr, std::move(owner), stats, BlockedCalls::kThrow),
+    : QueuedGroup(state->name(), rank, state->ranks(), *state->label(), nullptr, std::move(owner), stats,
+                  BlockedCalls::kThrow),
       state_(std::move(state)),
       options_(options),
       mover_(host::MakeMover(owner_->device)) {
@@ -97,7 +100,8 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
   }
   // A small collective is left to the host's wait, unless the queue has earlier calls: waking a thread takes longer.
   // Not on slowed links, where it is transferred meanwhile, and not on a GPU, where the host continues.
-  const bool quiet = mover_->on_host() && !options_.point_to_point_only && !state_->slowed() && IsSmall(c) && queue_->Settle();
+  const bool quiet =
+      mover_->on_host() && !options_.point_to_point_only && !state_->slowed() && IsSmall(c) && queue_->Settle();
   if (quiet) state_->Arrive(rank(), *call);
   const Tensor workspace = issued.workspace.empty() ? Tensor() : issued.workspace[0].Borrowed();
   issued.state = quiet ? queue_->PushQuietly(call, entry) : queue_->Push(call, workspace, entry);

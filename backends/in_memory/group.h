@@ -23,8 +23,8 @@ struct GroupOptions {
 
 class InMemoryGroup : public host::QueuedGroup {
  public:
-  InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::shared_ptr<RankState> owner, CommunicationStats& stats,
-                GroupOptions options);
+  InMemoryGroup(std::shared_ptr<GroupState> state, int rank, std::shared_ptr<RankState> owner,
+                CommunicationStats& stats, GroupOptions options);
   ~InMemoryGroup() override { Close(); }
 
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;

@@ -96,13 +96,13 @@ void GroupState::ThrowIfHopeless(int rank, const Call& call, const Missing& miss
   const auto lost = std::find_if(missing.ranks.begin(), missing.ranks.end(), left);
   if (missing.any ? std::all_of(missing.ranks.begin(), missing.ranks.end(), left) : lost != missing.ranks.end()) {
     throw PeerLost(self, StrCat("rank ", self, ": lost rank ", world_rank(*lost), " in ", call.ToString(),
-                                      ": its function has returned"));
+                                ": its function has returned"));
   }
   if (run_.Now() - started < run_.timeout_s()) return;
   std::string waited_for;
   for (int r : missing.ranks) StrAppend(&waited_for, waited_for.empty() ? "" : "; ", run_.Doing(world_rank(r)));
   throw TimedOut(self, StrCat("rank ", self, ": ", call.ToString(), " has waited ", run_.timeout_s(),
-                                    " s (fabric.timeout_s) for ", missing.any ? "any of " : "", waited_for));
+                              " s (fabric.timeout_s) for ", missing.any ? "any of " : "", waited_for));
 }
 
 void GroupState::Break(RankFailure::Kind kind, int rank, std::string message) {
@@ -185,7 +185,8 @@ void GroupState::Complete(int rank, const Call& call, Mover& mover) {
 namespace {
 
 sim::CollectiveShape ShapeOf(const Round& round, const Communication& c) {
-  sim::CollectiveShape shape{c.kind, round.size(), static_cast<double>(c.bytes().value()), host::Rooted(c.kind) ? c.peer : 0, {}};
+  sim::CollectiveShape shape{
+      c.kind, round.size(), static_cast<double>(c.bytes().value()), host::Rooted(c.kind) ? c.peer : 0, {}};
   if (c.kind == Kind::kGather || c.kind == Kind::kScatter) {  // ranks other than the root know the size of their part
     shape.bytes = static_cast<double>((c.kind == Kind::kGather ? c.in : c.out).bytes().value()) * round.size();
   }
@@ -324,7 +325,8 @@ void GroupState::EnqueueShares(int rank, const Call& call, Mover& mover) {
       DoShare(round, call.communication, rank, mover);
       slot(rank).share = mover.Record();
     } catch (const std::exception& e) {  // before others see that the round is void:
-      run_.Fail(world_rank(rank), RankFailure::Kind::kOther, StrCat("rank ", world_rank(rank), ": ", call.ToString(), ": ", e.what()));
+      run_.Fail(world_rank(rank), RankFailure::Kind::kOther,
+                StrCat("rank ", world_rank(rank), ": ", call.ToString(), ": ", e.what()));
       rendezvous_.Void(rank, number);
       AwaitOver(number);
       LeaveShares(mover);
@@ -351,7 +353,8 @@ void GroupState::LeaveShares(Mover& mover) {
   }
 }
 
-void GroupState::Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b, const std::string& where) {
+void GroupState::Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b,
+                          const std::string& where) {
   const std::string message = host::MismatchText(*label_, where, world_rank(rank_a), a, world_rank(rank_b), b);
   Break(RankFailure::Kind::kCollectiveMismatch, rank_b, message);
   throw CollectiveMismatch(world_rank(rank_b), message);
@@ -390,9 +393,10 @@ void GroupState::ExchangeAtOnce(int rank, const Call& call, std::span<Message> m
       TakeMessages(lock, rank, call, messages, mover);
       if (all_done()) return;
       Spin(lock, own);
-      Await(lock, own.changed, rank, call,
-            [&] { return all_done() || own.signals.load(std::memory_order_relaxed) != seen; },
-            [&] { return MissingPeers(messages, rank); });
+      Await(
+          lock, own.changed, rank, call,
+          [&] { return all_done() || own.signals.load(std::memory_order_relaxed) != seen; },
+          [&] { return MissingPeers(messages, rank); });
     }
   } catch (const std::exception&) {
     Withdraw(lock, rank, messages, mover);
@@ -463,9 +467,8 @@ void GroupState::Withdraw(Lock& lock, int rank, std::span<Message> messages, Mov
 
 GroupState::Missing GroupState::MissingPeers(std::span<const Message> messages, int rank) const {
   Missing missing;
-  const bool named = std::any_of(messages.begin(), messages.end(), [](const Message& m) {
-    return m.state != Message::kDone && m.peer != kAnySource;
-  });
+  const bool named = std::any_of(messages.begin(), messages.end(),
+                                 [](const Message& m) { return m.state != Message::kDone && m.peer != kAnySource; });
   if (named) {
     for (const Message& m : messages) {
       if (m.state == Message::kPosted && m.peer != kAnySource) missing.ranks.push_back(m.peer);
@@ -493,14 +496,15 @@ GroupState::Membership GroupState::Split(int rank, const Call& call, int color, 
   } else {
     try {
       Spin(lock, own);
-      Await(lock, own.split_done, rank, call, [&] { return split_requests_ >= complete; },
-            [&] {
-              Missing missing;
-              for (int r = 0; r < size(); ++r) {
-                if (slot(r).splits < own.splits) missing.ranks.push_back(r);
-              }
-              return missing;
-            });
+      Await(
+          lock, own.split_done, rank, call, [&] { return split_requests_ >= complete; },
+          [&] {
+            Missing missing;
+            for (int r = 0; r < size(); ++r) {
+              if (slot(r).splits < own.splits) missing.ranks.push_back(r);
+            }
+            return missing;
+          });
     } catch (const RankFailure& f) {
       Break(f.kind(), rank, f.what());
       throw;

@@ -41,8 +41,8 @@ struct Message {
   int source = -1;
   const Event* after = nullptr;  // of the call that it belongs to; null: the data is ready
   Event copied = {};             // set once the message has been taken
-  double ready = 0;  // on the run's clock, if links are slowed down
-  TravelPtr travel;  // if links are slowed down; set once the message has been taken
+  double ready = 0;              // on the run's clock, if links are slowed down
+  TravelPtr travel;              // if links are slowed down; set once the message has been taken
   enum { kPosted, kCopying, kDone } state = kPosted;
 };
 
@@ -126,7 +126,8 @@ class GroupState {
   void EnqueueShares(int rank, const Call& call, Mover& mover);
   void AwaitOver(uint64_t number);
   void LeaveShares(Mover& mover);
-  [[noreturn]] void Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b, const std::string& where);
+  [[noreturn]] void Mismatch(int rank_a, const std::string& a, int rank_b, const std::string& b,
+                             const std::string& where);
 
   void ExchangeAtOnce(int rank, const Call& call, std::span<Message> messages, Mover& mover);
   void TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages, Mover& mover);

@@ -31,7 +31,8 @@ TravelPtr Links::Message(int from, int to, double bytes, double ready) {
 }
 
 TravelPtr Links::Collective(const sim::CollectiveShape& shape, std::span<const int> ranks, double start) {
-  absl::StatusOr<sim::Schedule> schedule = sim::ChooseSchedule(shape, "auto", sim::UniformPlaces(shape.ranks, latency_, bytes_per_second_));
+  absl::StatusOr<sim::Schedule> schedule =
+      sim::ChooseSchedule(shape, "auto", sim::UniformPlaces(shape.ranks, latency_, bytes_per_second_));
   TWOFOLD_CHECK(schedule.ok(), schedule.status().message());  // "auto" always finds an algorithm
   return Begin(*std::move(schedule), ranks, start);
 }
@@ -92,15 +93,22 @@ double Links::Next(const Traffic& traffic) const {
 // Max-min fairness by progressive filling: the direction that leaves its flows the least fixes their rates; the others
 // share the rest.
 void Links::SetRates(Traffic& traffic) const {
-  struct Way { double free; int flows; };
+  struct Way {
+    double free;
+    int flows;
+  };
   std::vector<Way> ways(2 * static_cast<size_t>(ranks_), {bytes_per_second_, 0});  // out and in, by rank
-  struct Moving { size_t out, in; double* rate; };
+  struct Moving {
+    size_t out, in;
+    double* rate;
+  };
   std::vector<Moving> unsettled;
   for (Flight& f : traffic.flights) {
     const std::vector<sim::Flow>& flows = f.travel->schedule.phases[f.phase].flows;
     for (size_t i = 0; f.moving && i < flows.size(); ++i) {
       if (f.left[i] == 0) continue;
-      const int from = f.travel->ranks[static_cast<size_t>(flows[i].from)], to = f.travel->ranks[static_cast<size_t>(flows[i].to)];
+      const int from = f.travel->ranks[static_cast<size_t>(flows[i].from)],
+                to = f.travel->ranks[static_cast<size_t>(flows[i].to)];
       unsettled.push_back({2 * static_cast<size_t>(from), 2 * static_cast<size_t>(to) + 1, &f.rates[i]});
       ++ways[unsettled.back().out].flows, ++ways[unsettled.back().in].flows;
     }

@@ -49,9 +49,8 @@ bool Rendezvous::Claim(int share, uint64_t round) {
 }
 
 bool Rendezvous::IsOver(uint64_t round) const {
-  return std::all_of(places_.begin(), places_.end(), [round](const Place& p) {
-    return p.finished.value.load(std::memory_order_seq_cst) >= 2 * round;
-  });
+  return std::all_of(places_.begin(), places_.end(),
+                     [round](const Place& p) { return p.finished.value.load(std::memory_order_seq_cst) >= 2 * round; });
 }
 
 bool Rendezvous::IsVoid(uint64_t round) const {

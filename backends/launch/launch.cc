@@ -60,28 +60,56 @@ class Reader {
 struct Names {
   std::string_view launcher;
   bool by_mpi = false;
-  bool of_step = false;       // a task of a Slurm step
+  bool of_step = false;  // a task of a Slurm step
   // Variables that clouds and scripts also set: the rank may have to be derived from the node's.
   bool by_variables = false;
   List rank, size, local_rank, local_size, node, nodes;
 };
 
 constexpr Names ByVariables(std::string_view launcher) {
-  return {.launcher = launcher, .by_variables = true, .rank = {"RANK"}, .size = {"WORLD_SIZE"}, .local_rank = {"LOCAL_RANK"},
-          .local_size = {"LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}, .node = {"NODE_RANK", "GROUP_RANK"}, .nodes = {"NNODES", "GROUP_WORLD_SIZE"}};
+  return {.launcher = launcher,
+          .by_variables = true,
+          .rank = {"RANK"},
+          .size = {"WORLD_SIZE"},
+          .local_rank = {"LOCAL_RANK"},
+          .local_size = {"LOCAL_WORLD_SIZE", "NPROC_PER_NODE"},
+          .node = {"NODE_RANK", "GROUP_RANK"},
+          .nodes = {"NNODES", "GROUP_WORLD_SIZE"}};
 }
-constexpr List kStepSize = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, kStepNodes = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
-constexpr Names kTorchrun = ByVariables("torchrun"), kTwofold = ByVariables("twofold launch"), kByHand = ByVariables("RANK and WORLD_SIZE");
-constexpr Names kOpenMpi = {.launcher = "Open MPI's mpirun", .by_mpi = true,
-                            .rank = {"OMPI_COMM_WORLD_RANK"}, .size = {"OMPI_COMM_WORLD_SIZE"},
-                            .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"}, .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"}};
-constexpr Names kPmix = {.launcher = "Slurm's srun with PMIx", .by_mpi = true, .of_step = true, .rank = {"PMIX_RANK"}, .size = kStepSize,
-                         .local_rank = {"SLURM_LOCALID"}, .node = {"SLURM_NODEID"}, .nodes = kStepNodes};
-constexpr Names kPmi = {.launcher = "a launcher with PMI", .by_mpi = true, .of_step = true, .rank = {"PMI_RANK"}, .size = {"PMI_SIZE"},
+constexpr List kStepSize = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+               kStepNodes = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
+constexpr Names kTorchrun = ByVariables("torchrun"), kTwofold = ByVariables("twofold launch"),
+                kByHand = ByVariables("RANK and WORLD_SIZE");
+constexpr Names kOpenMpi = {.launcher = "Open MPI's mpirun",
+                            .by_mpi = true,
+                            .rank = {"OMPI_COMM_WORLD_RANK"},
+                            .size = {"OMPI_COMM_WORLD_SIZE"},
+                            .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
+                            .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"}};
+constexpr Names kPmix = {.launcher = "Slurm's srun with PMIx",
+                         .by_mpi = true,
+                         .of_step = true,
+                         .rank = {"PMIX_RANK"},
+                         .size = kStepSize,
+                         .local_rank = {"SLURM_LOCALID"},
+                         .node = {"SLURM_NODEID"},
+                         .nodes = kStepNodes};
+constexpr Names kPmi = {.launcher = "a launcher with PMI",
+                        .by_mpi = true,
+                        .of_step = true,
+                        .rank = {"PMI_RANK"},
+                        .size = {"PMI_SIZE"},
                         .local_rank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"},
-                        .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}, .node = {"SLURM_NODEID"}, .nodes = kStepNodes};
-constexpr Names kSlurm = {.launcher = "Slurm's srun", .of_step = true, .rank = {"SLURM_PROCID"}, .size = kStepSize,
-                          .local_rank = {"SLURM_LOCALID"}, .node = {"SLURM_NODEID"}, .nodes = kStepNodes};
+                        .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
+                        .node = {"SLURM_NODEID"},
+                        .nodes = kStepNodes};
+constexpr Names kSlurm = {.launcher = "Slurm's srun",
+                          .of_step = true,
+                          .rank = {"SLURM_PROCID"},
+                          .size = kStepSize,
+                          .local_rank = {"SLURM_LOCALID"},
+                          .node = {"SLURM_NODEID"},
+                          .nodes = kStepNodes};
 
 // Null: this process is alone.
 const Names* Launcher(Reader& read) {
@@ -99,8 +127,8 @@ const Names* Launcher(Reader& read) {
 // Clouds whose scripts start one agent per node may leave out RANK.
 void RankOfNode(Reader& read, Launch& launch) {
   if (launch.node < 0 || launch.local_rank < 0 || launch.local_size == 0) {
-    return read.Wrong(StrCat("WORLD_SIZE=", launch.size, " is set, but RANK is not; set RANK to this process's rank, 0 to ",
-                             launch.size - 1,
+    return read.Wrong(StrCat("WORLD_SIZE=", launch.size,
+                             " is set, but RANK is not; set RANK to this process's rank, 0 to ", launch.size - 1,
                              ", or set NODE_RANK, LOCAL_RANK and LOCAL_WORLD_SIZE"));
   }
   launch.rank = launch.node * launch.local_size + launch.local_rank;
@@ -109,34 +137,32 @@ void RankOfNode(Reader& read, Launch& launch) {
 void CheckNumbers(Reader& read, const Names& names, const Launch& launch) {
   const std::string of_size = StrCat(read.Name(names.size), "=", launch.size);
   if (launch.local_size > launch.size) {
-    read.Wrong(StrCat(of_size, ", but ", read.Name(names.local_size), "=", launch.local_size, "; ", read.Name(names.size),
-                      " must count the processes of all nodes together"));
+    read.Wrong(StrCat(of_size, ", but ", read.Name(names.local_size), "=", launch.local_size, "; ",
+                      read.Name(names.size), " must count the processes of all nodes together"));
   }
   if (launch.rank >= launch.size) {
-    read.Wrong(StrCat(read.Name(names.rank), "=", launch.rank, ", but ", of_size, "; ", read.Name(names.rank), " must be 0 to ",
-                      launch.size - 1,
-                      " (", read.Name(names.size), " counts processes, not nodes)"));
+    read.Wrong(StrCat(read.Name(names.rank), "=", launch.rank, ", but ", of_size, "; ", read.Name(names.rank),
+                      " must be 0 to ", launch.size - 1, " (", read.Name(names.size), " counts processes, not nodes)"));
   }
   if (launch.local_size > 0 && launch.local_rank >= launch.local_size) {
-    read.Wrong(StrCat(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.local_size), "=", launch.local_size,
-                      "; ",
-                      read.Name(names.local_rank), " must be 0 to ", launch.local_size - 1));
+    read.Wrong(StrCat(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.local_size), "=",
+                      launch.local_size, "; ", read.Name(names.local_rank), " must be 0 to ", launch.local_size - 1));
   }
   if (launch.local_rank > launch.rank) {
-    read.Wrong(StrCat(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.rank), "=", launch.rank,
-                      "; the rank on one host cannot be greater than the rank among all processes"));
+    read.Wrong(StrCat(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.rank), "=",
+                      launch.rank, "; the rank on one host cannot be greater than the rank among all processes"));
   }
   if (launch.nodes > launch.size) {
     read.Wrong(StrCat(of_size, ", but ", read.Name(names.nodes), "=", launch.nodes, "; ", read.Name(names.size),
                       " must count the processes of all nodes together"));
   }
   if (launch.nodes == 1 && launch.local_size > 0 && launch.local_size != launch.size) {
-    read.Wrong(StrCat(read.Name(names.nodes), "=1, but ", read.Name(names.local_size), "=", launch.local_size, " and ", of_size,
-                      "; on one node both must be the same"));
+    read.Wrong(StrCat(read.Name(names.nodes), "=1, but ", read.Name(names.local_size), "=", launch.local_size, " and ",
+                      of_size, "; on one node both must be the same"));
   }
   if (launch.nodes > 0 && launch.node >= launch.nodes) {
-    read.Wrong(StrCat(read.Name(names.node), "=", launch.node, ", but ", read.Name(names.nodes), "=", launch.nodes, "; ",
-                      read.Name(names.node), " must be 0 to ", launch.nodes - 1));
+    read.Wrong(StrCat(read.Name(names.node), "=", launch.node, ", but ", read.Name(names.nodes), "=", launch.nodes,
+                      "; ", read.Name(names.node), " must be 0 to ", launch.nodes - 1));
   }
 }
 
@@ -154,18 +180,25 @@ void CheckSameAsVariables(Reader& read, const Names& names, const Launch& launch
 }
 
 void ReadNumbers(Reader& read, const Names& names, Launch& launch) {
-  auto number = [&](const List& list, int otherwise, int least = 0) { return read.Number(list, least).value_or(otherwise); };
+  auto number = [&](const List& list, int otherwise, int least = 0) {
+    return read.Number(list, least).value_or(otherwise);
+  };
   launch.local_rank = number(names.local_rank, -1);
   launch.local_size = number(names.local_size, 0, 1);
   launch.node = number(names.node, -1);
   launch.nodes = number(names.nodes, 0, 1);
   const std::optional<int> size = read.Number(names.size, 1), rank = read.Number(names.rank);
-  if (size) launch.size = *size;
-  else read.Wrong(StrCat(read.Name(names.rank), " is set, but ", read.Name(names.size),
-                         " is not; set it to the number of processes of all nodes together"));
-  if (rank) launch.rank = *rank;
-  else if (size && names.by_variables) RankOfNode(read, launch);
-  else read.Wrong(StrCat(names.launcher, " has not set ", read.Name(names.rank), "; set it to this process's rank"));
+  if (size)
+    launch.size = *size;
+  else
+    read.Wrong(StrCat(read.Name(names.rank), " is set, but ", read.Name(names.size),
+                      " is not; set it to the number of processes of all nodes together"));
+  if (rank)
+    launch.rank = *rank;
+  else if (size && names.by_variables)
+    RankOfNode(read, launch);
+  else
+    read.Wrong(StrCat(names.launcher, " has not set ", read.Name(names.rank), "; set it to this process's rank"));
 }
 
 // The first host of a Slurm list: "node[003-007,9],login1" -> "node003". Empty if it is not such a list.
@@ -188,7 +221,8 @@ int DerivedPort(uint64_t job) { return kFirstDerivedPort + static_cast<int>(job 
 
 void ReadSlurmMaster(Reader& read, Launch& launch) {
   uint64_t job = 0, step = 0;
-  const bool numbered = absl::SimpleAtoi(read.Text("SLURM_JOB_ID"), &job) && absl::SimpleAtoi(read.Text("SLURM_STEP_ID"), &step);
+  const bool numbered =
+      absl::SimpleAtoi(read.Text("SLURM_JOB_ID"), &job) && absl::SimpleAtoi(read.Text("SLURM_STEP_ID"), &step);
   if (launch.master_port == 0 && numbered) launch.master_port = DerivedPort(job + step);
   const std::string list = read.Text("SLURM_STEP_NODELIST");
   if (!launch.master_address.empty() || list.empty()) return;
@@ -204,7 +238,8 @@ void ReadMaster(Reader& read, const Names& names, Launch& launch) {
   if (const std::optional<int> port = read.Number({"MASTER_PORT"}, 1)) {
     const int taken = absl::EqualsIgnoreCase(read.Text("TORCHELASTIC_USE_AGENT_STORE"), "True") ? 1 : 0;
     launch.master_port = *port + taken;
-    if (launch.master_port > 65535) read.Wrong(StrCat("MASTER_PORT must be 1 to ", 65535 - taken, " (got ", *port, ")"));
+    if (launch.master_port > 65535)
+      read.Wrong(StrCat("MASTER_PORT must be 1 to ", 65535 - taken, " (got ", *port, ")"));
   }
   if (names.of_step) ReadSlurmMaster(read, launch);
   if (launch.local_size == launch.size && launch.master_address.empty()) launch.master_address = "127.0.0.1";

@@ -39,7 +39,8 @@ void Reduce(const Collective& c, const Channel& channel, host::Mover& mover) {
   const MPI_Op op = OpOf(c.out.dtype, c.op);
   InPieces(c.out.count, channel.limits, [&](int64_t first, int count) {
     std::byte* const data = c.out.At(first);
-    Check(MPI_Reduce(at_root ? MPI_IN_PLACE : data, at_root ? data : nullptr, count, type, op, c.root, channel.comm), "MPI_Reduce");
+    Check(MPI_Reduce(at_root ? MPI_IN_PLACE : data, at_root ? data : nullptr, count, type, op, c.root, channel.comm),
+          "MPI_Reduce");
   });
   if (at_root) DivideIfMean(c, c.out, channel.size, mover);
 }
@@ -51,7 +52,8 @@ void ReduceScatterLarge(const Collective& c, const Channel& channel) {
   const MPI_Op op = OpOf(c.out.dtype, c.op);
   for (int root = 0; root < channel.size; ++root) {
     InPieces(block, channel.limits, [&](int64_t first, int count) {
-      std::byte *const from = c.in.At(root * block + first), *const to = root == channel.rank ? c.out.At(first) : nullptr;
+      std::byte *const from = c.in.At(root * block + first), *const to =
+                                                                 root == channel.rank ? c.out.At(first) : nullptr;
       Check(MPI_Reduce(from == to ? MPI_IN_PLACE : from, to, count, type, op, root, channel.comm), "MPI_Reduce");
     });
   }
@@ -64,7 +66,8 @@ void ReduceScatter(const Collective& c, const Channel& channel, host::Mover& mov
   const int64_t block = c.out.count;
   const bool in_place = block > 0 && c.out.data == c.in.At(channel.rank * block);
   const auto reduce = [&](void* to) {
-    Check(MPI_Reduce_scatter_block(c.in.data, to, static_cast<int>(block), TypeOf(c.out.dtype), OpOf(c.out.dtype, c.op), channel.comm),
+    Check(MPI_Reduce_scatter_block(c.in.data, to, static_cast<int>(block), TypeOf(c.out.dtype), OpOf(c.out.dtype, c.op),
+                                   channel.comm),
           "MPI_Reduce_scatter_block");
   };
   if (block > channel.limits.most_elements) {
@@ -82,8 +85,8 @@ void ReduceScatter(const Collective& c, const Channel& channel, host::Mover& mov
 void AllGather(const Collective& c, const Channel& channel) {
   const Counted block(c.in.count, TypeOf(c.in.dtype), channel.limits);
   const bool in_place = c.in.count > 0 && c.in.data == c.out.At(channel.rank * c.in.count);
-  Check(MPI_Allgather(in_place ? MPI_IN_PLACE : c.in.data, block.count(), block.type(), c.out.data, block.count(), block.type(),
-                      channel.comm),
+  Check(MPI_Allgather(in_place ? MPI_IN_PLACE : c.in.data, block.count(), block.type(), c.out.data, block.count(),
+                      block.type(), channel.comm),
         "MPI_Allgather");
 }
 
@@ -95,22 +98,23 @@ void Broadcast(const Collective& c, const Channel& channel) {
 void Gather(const Collective& c, const Channel& channel) {
   const Counted block(c.in.count, TypeOf(c.in.dtype), channel.limits);
   const bool in_place = channel.rank == c.root && c.in.count > 0 && c.in.data == c.out.At(c.root * c.in.count);
-  Check(MPI_Gather(in_place ? MPI_IN_PLACE : c.in.data, block.count(), block.type(), c.out.data, block.count(), block.type(), c.root,
-                   channel.comm),
+  Check(MPI_Gather(in_place ? MPI_IN_PLACE : c.in.data, block.count(), block.type(), c.out.data, block.count(),
+                   block.type(), c.root, channel.comm),
         "MPI_Gather");
 }
 
 void Scatter(const Collective& c, const Channel& channel) {
   const Counted block(c.out.count, TypeOf(c.out.dtype), channel.limits);
   const bool in_place = channel.rank == c.root && c.out.count > 0 && c.out.data == c.in.At(c.root * c.out.count);
-  Check(MPI_Scatter(c.in.data, block.count(), block.type(), in_place ? MPI_IN_PLACE : c.out.data, block.count(), block.type(), c.root,
-                    channel.comm),
+  Check(MPI_Scatter(c.in.data, block.count(), block.type(), in_place ? MPI_IN_PLACE : c.out.data, block.count(),
+                    block.type(), c.root, channel.comm),
         "MPI_Scatter");
 }
 
 void AllToAll(const Collective& c, const Channel& channel) {
   const Counted block(c.out.count / channel.size, TypeOf(c.out.dtype), channel.limits);
-  Check(MPI_Alltoall(c.in.data, block.count(), block.type(), c.out.data, block.count(), block.type(), channel.comm), "MPI_Alltoall");
+  Check(MPI_Alltoall(c.in.data, block.count(), block.type(), c.out.data, block.count(), block.type(), channel.comm),
+        "MPI_Alltoall");
 }
 
 // Always a pairwise exchange: MPI_Alltoallv counts displacements in ints, and a rank cannot know whether one is too
@@ -123,10 +127,12 @@ void AllToAllV(const Communication& c, const Operands& at, const Channel& channe
   auto place = [](const std::vector<int64_t>& places, int r) { return places[static_cast<size_t>(r)]; };
   for (int s = 0; s < channel.size; ++s) {
     const int next = (channel.rank + s) % channel.size, previous = (channel.rank - s + channel.size) % channel.size;
-    const Counted out(count(c.in_counts, next), type, channel.limits), in(count(c.out_counts, previous), type, channel.limits);
+    const Counted out(count(c.in_counts, next), type, channel.limits),
+        in(count(c.out_counts, previous), type, channel.limits);
     MPI_Status status;
-    Check(MPI_Sendrecv(all_out.At(place(from, next)), out.count(), out.type(), next, kCollectiveTag, all_in.At(place(to, previous)),
-                       in.count(), in.type(), previous, kCollectiveTag, channel.comm, &status),
+    Check(MPI_Sendrecv(all_out.At(place(from, next)), out.count(), out.type(), next, kCollectiveTag,
+                       all_in.At(place(to, previous)), in.count(), in.type(), previous, kCollectiveTag, channel.comm,
+                       &status),
           "MPI_Sendrecv");
     MPI_Count received = 0;
     MPI_Get_elements_x(&status, in.type(), &received);
@@ -134,7 +140,7 @@ void AllToAllV(const Communication& c, const Operands& at, const Channel& channe
     const int64_t parts = all_in.dtype == DType::kBF16 || all_in.dtype == DType::kF16 ? 2 : 1;
     if (received == count(c.out_counts, previous) * parts) continue;
     throw SizeMismatch(StrCat("all_to_all_v: ", received / parts, " elements came from rank ", previous,
-                               " of the group, but ", count(c.out_counts, previous), " were expected"));
+                              " of the group, but ", count(c.out_counts, previous), " were expected"));
   }
 }
 
@@ -145,7 +151,7 @@ void CheckReceived(const MPI_Status& status, const Counted& expected, const Tens
   MPI_Get_elements_x(&status, expected.type(), &bytes);
   if (bytes == t.bytes().value()) return;
   throw SizeMismatch(StrCat("a message of ", bytes, " bytes came from rank ", status.MPI_SOURCE,
-                                  " of the group with tag ", status.MPI_TAG, ", but ", t.bytes().value(), " were expected"));
+                            " of the group with tag ", status.MPI_TAG, ", but ", t.bytes().value(), " were expected"));
 }
 
 int Receive(const Tensor& t, std::byte* data, int from, Tag tag, const Channel& channel) {

@@ -27,7 +27,8 @@ struct Elements {
   int64_t count = 0;
   DType dtype = DType::kU8;
   Elements() = default;
-  Elements(std::byte* data, int64_t count, DType dtype) : data(count == 0 ? nullptr : data), count(count), dtype(dtype) {}
+  Elements(std::byte* data, int64_t count, DType dtype)
+      : data(count == 0 ? nullptr : data), count(count), dtype(dtype) {}
   explicit Elements(const Tensor& t);
   std::byte* At(int64_t element) const { return data + element * ElementSize(dtype); }
 };

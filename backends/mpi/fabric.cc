@@ -20,17 +20,20 @@ absl::StatusOr<processes::Session*> GetSession(const std::string& bind) {
   return *session;
 }
 
-absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& session, int ranks, const GpuBuffers& gpu_buffers, const Limits& limits) {
+absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& session, int ranks, const GpuBuffers& gpu_buffers,
+                                               const Limits& limits) {
   auto& mpi = static_cast<Session&>(session);
   const absl::StatusOr<Bytes> staging = gpu_buffers.Staging();
   if (!staging.ok()) return staging.status();
   if (const std::string note = gpu_buffers.Describe(*staging); !note.empty()) mpi.SetNotes({note});
   MPI_Comm comm = MPI_COMM_NULL;
-  if (const int code = MPI_Comm_split(mpi.world(), mpi.rank() < ranks ? 0 : MPI_UNDEFINED, mpi.rank(), &comm); code != MPI_SUCCESS) {
+  if (const int code = MPI_Comm_split(mpi.world(), mpi.rank() < ranks ? 0 : MPI_UNDEFINED, mpi.rank(), &comm);
+      code != MPI_SUCCESS) {
     return absl::InternalError(StrCat("fabric.mpi: MPI_Comm_split: ", ErrorText(code)));
   }
-  return [&mpi, comm, limits, staging = *staging](std::shared_ptr<const host::GroupIdentity> world, const std::shared_ptr<host::RankState>& owner,
-                              CommunicationStats& stats) -> std::unique_ptr<processes::Group> {
+  return [&mpi, comm, limits, staging = *staging](std::shared_ptr<const host::GroupIdentity> world,
+                                                  const std::shared_ptr<host::RankState>& owner,
+                                                  CommunicationStats& stats) -> std::unique_ptr<processes::Group> {
     auto endpoint = std::make_shared<Endpoint>(Endpoint{comm, "world", std::move(world), mpi.rank(), limits, staging});
     return std::make_unique<MpiGroup>(std::move(endpoint), owner, mpi.watch(), stats);
   };
@@ -47,13 +50,15 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, co
        .name = "MPI",
        .by_mpi_only = true,
        .session = [bind = spec.fabric().rendezvous().bind()] { return mpi::GetSession(bind); },
-       .world = [gpu_buffers = mpi::GpuBuffers(spec, limits), limits](processes::Session& session, int ranks) {
-         return mpi::MakeWorld(session, ranks, gpu_buffers, limits);
-       }},
+       .world = [gpu_buffers = mpi::GpuBuffers(spec, limits), limits](
+                    processes::Session& session,
+                    int ranks) { return mpi::MakeWorld(session, ranks, gpu_buffers, limits); }},
       *std::move(device), spec.fabric().timeout_s());
 }
 
-absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec) { return MakeMpiFabric(spec, mpi::Limits()); }
+absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec) {
+  return MakeMpiFabric(spec, mpi::Limits());
+}
 
 std::string WhyNoMpi() { return ""; }
 

@@ -21,7 +21,8 @@ struct Limits;
 
 // Reads train.threads_per_rank, fabric.timeout_s, fabric.rendezvous.bind, device and emulated.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec);
-absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, const mpi::Limits& limits);  // for tests (types.h)
+absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec,
+                                                      const mpi::Limits& limits);  // for tests (types.h)
 
 // Why this build has no MPI; "" if it has.
 std::string WhyNoMpi();

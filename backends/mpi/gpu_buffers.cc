@@ -36,8 +36,11 @@ absl::StatusOr<Bytes> GpuBuffers::Staging() const {
   if (!on_gpus_ || (asked_ != spec::Mpi::STAGED && reaches)) return Bytes(0);
   if (asked_ != spec::Mpi::PASSED_ON) return limits_.staging;
   return absl::FailedPreconditionError(
-      StrCat("fabric.mpi.gpu_buffers: PASSED_ON, but ", LibraryName(), host::GpusAreEmulated() ? " cannot reach an emulated GPU" : " is not CUDA-aware",
-             "; use STAGED or AUTO", host::GpusAreEmulated() ? "" : ", or a library that was built with CUDA (`ompi_info --parsable --all | grep cuda_support`)"));
+      StrCat("fabric.mpi.gpu_buffers: PASSED_ON, but ", LibraryName(),
+             host::GpusAreEmulated() ? " cannot reach an emulated GPU" : " is not CUDA-aware", "; use STAGED or AUTO",
+             host::GpusAreEmulated()
+                 ? ""
+                 : ", or a library that was built with CUDA (`ompi_info --parsable --all | grep cuda_support`)"));
 }
 
 std::string GpuBuffers::Describe(Bytes staging) const {

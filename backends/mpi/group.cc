@@ -29,7 +29,9 @@ bool OnGpu(const Device& device) { return device.kind() == DeviceKind::kCuda; }
 class Worker {
  public:
   Worker(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner)
-      : endpoint_(std::move(endpoint)), owner_(std::move(owner)), channel_(ChannelOf(endpoint_->comm, endpoint_->limits)) {}
+      : endpoint_(std::move(endpoint)),
+        owner_(std::move(owner)),
+        channel_(ChannelOf(endpoint_->comm, endpoint_->limits)) {}
   void Of(host::Queue& queue) { queue_ = &queue; }
 
   // Executes one call on the calling thread. Errors name this rank and the call.
@@ -38,24 +40,28 @@ class Worker {
       if (call.split) return Split(static_cast<const CommSplitCall&>(call));
       if (mover_ == nullptr) mover_ = host::MakeMover(owner_->device);
       const auto& issued = static_cast<const IssuedCall&>(call);
-      return OnGpu(owner_->device) ? ExecuteOnGpu(issued) : Communicate(call.communication, issued.at, channel_, *mover_);
+      return OnGpu(owner_->device) ? ExecuteOnGpu(issued)
+                                   : Communicate(call.communication, issued.at, channel_, *mover_);
     } catch (const SizeMismatch& e) {
       throw CollectiveMismatch(owner_->rank, StrCat("rank ", owner_->rank, ": ", call.ToString(), ": ", e.what()));
     } catch (const std::exception& e) {
-      throw RankFailure(RankFailure::Kind::kOther, owner_->rank, StrCat("rank ", owner_->rank, ": ", call.ToString(), ": ", e.what()));
+      throw RankFailure(RankFailure::Kind::kOther, owner_->rank,
+                        StrCat("rank ", owner_->rank, ": ", call.ToString(), ": ", e.what()));
     }
   }
 
  private:
   int Split(const CommSplitCall& call) {
-    Check(MPI_Comm_split(endpoint_->comm, call.color < 0 ? MPI_UNDEFINED : call.color, call.key, &call.made), "MPI_Comm_split");
+    Check(MPI_Comm_split(endpoint_->comm, call.color < 0 ? MPI_UNDEFINED : call.color, call.key, &call.made),
+          "MPI_Comm_split");
     return -1;
   }
   int ExecuteOnGpu(const IssuedCall& call) {
     mover_->Begin(call.after);
     int source = -1;
     if (endpoint_->staging.value() > 0) {
-      source = CommunicateStaged(call.communication, call.at, channel_, *mover_, call.after, call.staging, HostStaging(endpoint_->staging).slot().value());
+      source = CommunicateStaged(call.communication, call.at, channel_, *mover_, call.after, call.staging,
+                                 HostStaging(endpoint_->staging).slot().value());
     } else {
       call.after.Wait();
       source = Communicate(call.communication, call.at, channel_, *mover_);

@@ -15,7 +15,8 @@ namespace {
 // libsimgrid also defines MPI's functions; if it was linked first, they are not the real ones.
 absl::Status CheckLibrary() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &info) == 0 || std::strstr(info.dli_fname, "simgrid") == nullptr) {
+  if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &info) == 0 ||
+      std::strstr(info.dli_fname, "simgrid") == nullptr) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(StrCat("this program's MPI functions are those of ", info.dli_fname,
@@ -43,8 +44,9 @@ absl::Status Library::Start() try {
   }
   std::atexit([] { Finish(); });
   if (provided < MPI_THREAD_MULTIPLE) {
-    return absl::FailedPreconditionError(StrCat("this MPI library provides thread level ", provided, ", but MPI_THREAD_MULTIPLE (",
-                                                MPI_THREAD_MULTIPLE, ") is needed; use one that was built with thread support"));
+    return absl::FailedPreconditionError(StrCat("this MPI library provides thread level ", provided,
+                                                ", but MPI_THREAD_MULTIPLE (", MPI_THREAD_MULTIPLE,
+                                                ") is needed; use one that was built with thread support"));
   }
   Check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
   Check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");

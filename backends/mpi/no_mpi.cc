@@ -5,7 +5,9 @@
 namespace twofold {
 
 std::string WhyNoMpi() { return "this build has no MPI (libopenmpi-dev was not found when it was configured)"; }
-absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec&) { return absl::UnimplementedError(WhyNoMpi()); }
+absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec&) {
+  return absl::UnimplementedError(WhyNoMpi());
+}
 std::vector<std::string> MpiLauncher(int) { return {"mpirun"}; }
 Bytes MpiStaging(const spec::Spec&) { return Bytes(0); }
 

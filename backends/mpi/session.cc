@@ -22,7 +22,8 @@ absl::StatusOr<Session*> Session::Get(const std::string& bind) {
 
 absl::Status Session::Start(const std::string& bind) try {
   const absl::StatusOr<Library*> library = Library::Get();
-  if (!library.ok()) return absl::FailedPreconditionError(StrCat("fabric.mpi: ", std::string(library.status().message())));
+  if (!library.ok())
+    return absl::FailedPreconditionError(StrCat("fabric.mpi: ", std::string(library.status().message())));
   library_ = *library;
   place_ = library_->place();
   std::atexit([] { Finish(); });
@@ -41,7 +42,8 @@ absl::Status Session::Start(const std::string& bind) try {
 }
 
 void Session::Finish() {
-  if (const absl::StatusOr<Session*> session = Get({}); session.ok() && !(*session)->given_up()) (*session)->StopWatch();
+  if (const absl::StatusOr<Session*> session = Get({}); session.ok() && !(*session)->given_up())
+    (*session)->StopWatch();
 }
 
 }  // namespace twofold::mpi

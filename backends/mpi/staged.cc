@@ -67,12 +67,16 @@ class Pieces {
     };
     Elements in, out;
     switch (kind_) {
-      case Communication::kAllReduce: case Communication::kReduce: case Communication::kBroadcast:
+      case Communication::kAllReduce:
+      case Communication::kReduce:
+      case Communication::kBroadcast:
         in = out = side(out_, 1);
         if (kind_ != Communication::kBroadcast || rank_ == root_) down(out, 0, out_, 0);
-        if (kind_ == Communication::kAllReduce || (rank_ == root_) == (kind_ == Communication::kReduce)) up(out_, 0, out, 0);
+        if (kind_ == Communication::kAllReduce || (rank_ == root_) == (kind_ == Communication::kReduce))
+          up(out_, 0, out, 0);
         break;
-      case Communication::kAllGather: case Communication::kGather:
+      case Communication::kAllGather:
+      case Communication::kGather:
         if (kind_ == Communication::kGather && rank_ != root_) {
           in = side(in_, 1);
           down(in, 0, in_, 0);
@@ -113,7 +117,9 @@ class Pieces {
   // The largest number of blocks that any rank must stage, since pieces must be equal on all ranks.
   int BlocksOfARank() const {
     switch (kind_) {
-      case Communication::kAllGather: case Communication::kGather: case Communication::kScatter: return size_;
+      case Communication::kAllGather:
+      case Communication::kGather:
+      case Communication::kScatter: return size_;
       case Communication::kReduceScatter: return size_ + 1;
       case Communication::kAllToAll: return 2 * size_;
       default: return 1;
@@ -130,7 +136,8 @@ class Pieces {
 
 // Uses one stream, so that a piece is copied down only after the last-but-one piece, whose memory it reuses, has been
 // copied up.
-void InPieces(const Communication& c, const Operands& operands, const Channel& channel, host::Mover& mover, std::span<std::byte> memory) {
+void InPieces(const Communication& c, const Operands& operands, const Channel& channel, host::Mover& mover,
+              std::span<std::byte> memory) {
   const int64_t half = static_cast<int64_t>(memory.size()) / 2;
   const Pieces pieces(c, operands, channel, half);
   const std::unique_ptr<host::Mover> on_host = host::MakeHostMover();
@@ -167,12 +174,14 @@ struct Message {
 class Exchange {
  public:
   // `what` is the prefix of errors.
-  Exchange(std::span<Message> messages, const Channel& channel, host::Mover& mover, std::span<std::byte> memory, int64_t slot,
-           std::string_view what)
+  Exchange(std::span<Message> messages, const Channel& channel, host::Mover& mover, std::span<std::byte> memory,
+           int64_t slot, std::string_view what)
       : channel_(channel), mover_(mover), slot_(slot), payload_(slot - kLine), what_(what) {
-    const int64_t slots = static_cast<int64_t>(memory.size()) / slot, window = slots / static_cast<int64_t>(messages.size());
+    const int64_t slots = static_cast<int64_t>(memory.size()) / slot,
+                  window = slots / static_cast<int64_t>(messages.size());
     TWOFOLD_CHECK_GE(window, 1);
-    for (Message& m : messages) lines_.push_back({.message = &m, .pieces = std::max<int64_t>(1, CeilDiv(m.bytes, payload_))});
+    for (Message& m : messages)
+      lines_.push_back({.message = &m, .pieces = std::max<int64_t>(1, CeilDiv(m.bytes, payload_))});
     for (size_t s = 0; s < lines_.size() * static_cast<size_t>(window); ++s) {
       places_.push_back({.memory = memory.data() + static_cast<int64_t>(s) * slot});
     }
@@ -190,8 +199,10 @@ class Exchange {
         if (MayBegin(l)) BeginPieces(l);
       }
       if (through) return;
-      if (!copied_.empty()) Send();
-      else AwaitSome();
+      if (!copied_.empty())
+        Send();
+      else
+        AwaitSome();
     }
   }
 
@@ -214,10 +225,13 @@ class Exchange {
   }
   bool MayBegin(size_t l) const {
     if (lines_[l].begun == lines_[l].pieces) return false;
-    return std::none_of(lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(l),
-                        [&](const Line& before) { return !before.through() && Alike(*before.message, *lines_[l].message); });
+    return std::none_of(lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(l), [&](const Line& before) {
+      return !before.through() && Alike(*before.message, *lines_[l].message);
+    });
   }
-  int64_t BytesOf(const Line& line, int64_t piece) const { return std::min(payload_, line.message->bytes - piece * payload_); }
+  int64_t BytesOf(const Line& line, int64_t piece) const {
+    return std::min(payload_, line.message->bytes - piece * payload_);
+  }
 
   void BeginPieces(size_t l) {
     Line& line = lines_[l];
@@ -235,8 +249,8 @@ class Exchange {
         continue;
       }
       place.copied.Wait();
-      Check(MPI_Irecv(place.memory, static_cast<int>(slot_), MPI_BYTE, m.peer == kAnySource ? MPI_ANY_SOURCE : m.peer, m.tag,
-                      channel_.comm, &requests_[p]),
+      Check(MPI_Irecv(place.memory, static_cast<int>(slot_), MPI_BYTE, m.peer == kAnySource ? MPI_ANY_SOURCE : m.peer,
+                      m.tag, channel_.comm, &requests_[p]),
             "MPI_Irecv");
     }
   }
@@ -249,15 +263,17 @@ class Exchange {
     const Message& m = *line.message;
     places_[p].copied.Wait();
     std::memcpy(places_[p].memory, &m.bytes, sizeof m.bytes);
-    Check(MPI_Isend(places_[p].memory, static_cast<int>(kLine + BytesOf(line, places_[p].piece)), MPI_BYTE, m.peer, m.tag, channel_.comm,
-                    &requests_[p]),
+    Check(MPI_Isend(places_[p].memory, static_cast<int>(kLine + BytesOf(line, places_[p].piece)), MPI_BYTE, m.peer,
+                    m.tag, channel_.comm, &requests_[p]),
           "MPI_Isend");
   }
 
   void AwaitSome() {
     int count = 0;
-    const int code = MPI_Waitsome(static_cast<int>(requests_.size()), requests_.data(), &count, finished_.data(), statuses_.data());
-    for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; ++i) Check(statuses_[static_cast<size_t>(i)].MPI_ERROR, "MPI_Waitsome");
+    const int code =
+        MPI_Waitsome(static_cast<int>(requests_.size()), requests_.data(), &count, finished_.data(), statuses_.data());
+    for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; ++i)
+      Check(statuses_[static_cast<size_t>(i)].MPI_ERROR, "MPI_Waitsome");
     Check(code, "MPI_Waitsome");
     TWOFOLD_CHECK(count != MPI_UNDEFINED, "at least one piece is in flight");
     for (int i = 0; i < count; ++i) {
@@ -277,8 +293,9 @@ class Exchange {
     MPI_Get_count(&status, MPI_BYTE, &came);
     const int64_t bytes = BytesOf(line, place.piece);
     if (whole != line.message->bytes || came != kLine + bytes) {
-      throw SizeMismatch(StrCat(what_, "a message of ", whole, " bytes came from rank ", status.MPI_SOURCE, " of the group with tag ",
-                                status.MPI_TAG, ", but ", line.message->bytes, " were expected"));
+      throw SizeMismatch(StrCat(what_, "a message of ", whole, " bytes came from rank ", status.MPI_SOURCE,
+                                " of the group with tag ", status.MPI_TAG, ", but ", line.message->bytes,
+                                " were expected"));
     }
     line.message->peer = status.MPI_SOURCE;
     mover_.Copy(line.message->data + place.piece * payload_, place.memory + kLine, bytes);
@@ -290,10 +307,10 @@ class Exchange {
   const int64_t slot_, payload_;
   const std::string_view what_;
   std::vector<Line> lines_;
-  size_t window_ = 1;              // places per line
-  std::vector<Place> places_;      // line by line
+  size_t window_ = 1;                  // places per line
+  std::vector<Place> places_;          // line by line
   std::vector<MPI_Request> requests_;  // by place
-  std::deque<size_t> copied_;      // places whose piece is being copied down
+  std::deque<size_t> copied_;          // places whose piece is being copied down
   std::vector<int> finished_;
   std::vector<MPI_Status> statuses_;
 };
@@ -303,8 +320,8 @@ Message MessageOf(P2p::Kind kind, const Elements& e, int peer, Tag tag) {
 }
 
 // Pairwise exchange; a rank's data for itself is not staged.
-void AllToAllV(const Communication& c, const Operands& at, const Channel& channel, host::Mover& mover, std::span<std::byte> memory,
-               int64_t slot) {
+void AllToAllV(const Communication& c, const Operands& at, const Channel& channel, host::Mover& mover,
+               std::span<std::byte> memory, int64_t slot) {
   const Elements &in = at.in, &out = at.out;
   const std::vector<int64_t> from = Places(c.in_counts), to = Places(c.out_counts);
   const auto message = [&](P2p::Kind kind, const Elements& e, const std::vector<int64_t>& places, int peer) {
@@ -327,8 +344,8 @@ void AllToAllV(const Communication& c, const Operands& at, const Channel& channe
 
 }  // namespace
 
-int CommunicateStaged(const Communication& c, const Operands& at, const Channel& channel, host::Mover& mover, const Event& after,
-                      std::span<std::byte> memory, int64_t slot) {
+int CommunicateStaged(const Communication& c, const Operands& at, const Channel& channel, host::Mover& mover,
+                      const Event& after, std::span<std::byte> memory, int64_t slot) {
   if (c.kind == Communication::kBarrier) {
     after.Wait();
     return Communicate(c, at, channel, mover);
@@ -344,7 +361,8 @@ int CommunicateStaged(const Communication& c, const Operands& at, const Channel&
   std::vector<Message> messages;
   if (c.kind == Communication::kSend) messages.push_back(MessageOf(P2p::kSend, at.in, c.peer, c.tag));
   if (c.kind == Communication::kRecv) messages.push_back(MessageOf(P2p::kRecv, at.out, c.peer, c.tag));
-  for (size_t i = 0; i < c.batch.size(); ++i) messages.push_back(MessageOf(c.batch[i].kind, at.batch[i], c.batch[i].peer, c.batch[i].tag));
+  for (size_t i = 0; i < c.batch.size(); ++i)
+    messages.push_back(MessageOf(c.batch[i].kind, at.batch[i], c.batch[i].peer, c.batch[i].tag));
   Exchange(messages, channel, mover, memory, slot, "").Run();
   return c.kind == Communication::kRecv ? messages[0].peer : -1;
 }

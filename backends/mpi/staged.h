@@ -20,7 +20,7 @@ namespace twofold::mpi {
 // Like Communicate, for operands on `mover`'s device. `mover` has already begun the call (Mover::Begin), which starts
 // after `after`. `slot`: the size of a slot, a multiple of 512 that is equal on all ranks. `memory`: at least one slot
 // for each message.
-int CommunicateStaged(const Communication& c, const Operands& at, const Channel& channel, host::Mover& mover, const Event& after,
-                      std::span<std::byte> memory, int64_t slot);
+int CommunicateStaged(const Communication& c, const Operands& at, const Channel& channel, host::Mover& mover,
+                      const Event& after, std::span<std::byte> memory, int64_t slot);
 
 }  // namespace twofold::mpi

@@ -34,10 +34,12 @@ MPI_Op MakeOp(MPI_User_function* function) {
 // Our operation for one type, by ReduceOp; created at first use, after MPI_Init.
 template <DType kType>
 MPI_Op OwnOp(ReduceOp op) {
-  static const MPI_Op sum = MakeOp(Combine<kType, ReduceOp::kSum>), product = MakeOp(Combine<kType, ReduceOp::kProduct>),
+  static const MPI_Op sum = MakeOp(Combine<kType, ReduceOp::kSum>),
+                      product = MakeOp(Combine<kType, ReduceOp::kProduct>),
                       min = MakeOp(Combine<kType, ReduceOp::kMin>), max = MakeOp(Combine<kType, ReduceOp::kMax>);
   switch (op) {
-    case ReduceOp::kSum: case ReduceOp::kAvg: return sum;
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg: return sum;
     case ReduceOp::kProduct: return product;
     case ReduceOp::kMin: return min;
     case ReduceOp::kMax: return max;
@@ -55,7 +57,8 @@ MPI_Datatype Contiguous(int64_t count, MPI_Datatype type) {
 MPI_Datatype Large(int64_t count, MPI_Datatype type, int64_t most) {
   MPI_Aint lower, extent;
   Check(MPI_Type_get_extent(type, &lower, &extent), "MPI_Type_get_extent");
-  MPI_Datatype chunk = Contiguous(most, type), chunks = Contiguous(count / most, chunk), rest = Contiguous(count % most, type);
+  MPI_Datatype chunk = Contiguous(most, type), chunks = Contiguous(count / most, chunk),
+               rest = Contiguous(count % most, type);
   const std::array<int, 2> lengths = {1, 1};
   const std::array<MPI_Aint, 2> places = {0, count / most * most * extent};
   const std::array<MPI_Datatype, 2> types = {chunks, rest};
@@ -79,7 +82,8 @@ void Check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   int kind = code;
   MPI_Error_class(code, &kind);
-  if (kind == MPI_ERR_TRUNCATE) throw SizeMismatch(StrCat(call, ": more data arrived than expected (", ErrorText(code), ")"));
+  if (kind == MPI_ERR_TRUNCATE)
+    throw SizeMismatch(StrCat(call, ": more data arrived than expected (", ErrorText(code), ")"));
   throw std::runtime_error(StrCat(call, ": ", ErrorText(code)));
 }
 
@@ -89,7 +93,8 @@ MPI_Datatype TypeOf(DType dtype) {
     case DType::kF32: return MPI_FLOAT;
     case DType::kI32: return MPI_INT32_T;
     case DType::kU8: return MPI_UINT8_T;
-    case DType::kBF16: case DType::kF16: break;
+    case DType::kBF16:
+    case DType::kF16: break;
   }
   static const MPI_Datatype pair = MakePair();
   return pair;
@@ -101,7 +106,8 @@ MPI_Op OpOf(DType dtype, ReduceOp op) {
   // Open MPI 4.1's vectorized sums of bytes saturate where its scalar ones wrap around.
   if (dtype == DType::kU8) return OwnOp<DType::kU8>(op);
   switch (op) {
-    case ReduceOp::kSum: case ReduceOp::kAvg: return MPI_SUM;
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg: return MPI_SUM;
     case ReduceOp::kProduct: return MPI_PROD;
     case ReduceOp::kMin: return MPI_MIN;
     case ReduceOp::kMax: return MPI_MAX;
@@ -109,7 +115,8 @@ MPI_Op OpOf(DType dtype, ReduceOp op) {
   return MPI_SUM;
 }
 
-Counted::Counted(int64_t count, MPI_Datatype type, const Limits& limits) : count_(static_cast<int>(count)), type_(type) {
+Counted::Counted(int64_t count, MPI_Datatype type, const Limits& limits)
+    : count_(static_cast<int>(count)), type_(type) {
   TWOFOLD_CHECK_GE(count, 0);
   if (count <= limits.most_elements) return;
   count_ = 1;

@@ -19,7 +19,7 @@ namespace twofold::mpi {
 // Limits that tests lower, so that they need no gigabytes.
 struct Limits {
   int64_t most_elements = int64_t{1} << 30;  // elements passed as a plain count in one call
-  Bytes staging = HostStaging::kBytes;           // of a group, if GPU buffers are staged
+  Bytes staging = HostStaging::kBytes;       // of a group, if GPU buffers are staged
   bool reaches_gpus = false;  // true: assume that the library reaches GPUs, regardless of what it reports
 };
 
@@ -33,7 +33,7 @@ struct SizeMismatch : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-MPI_Datatype TypeOf(DType dtype);                // BF16 and F16: two bytes
+MPI_Datatype TypeOf(DType dtype);  // BF16 and F16: two bytes
 // kAvg: the sum; BF16 and F16: our own, in F32, rounded at every step; U8: our own.
 MPI_Op OpOf(DType dtype, ReduceOp op);
 

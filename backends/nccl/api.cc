@@ -13,8 +13,9 @@ absl::StatusOr<Api> Load() {
   if (!api.ok()) return api;
   api->Check(api->GetVersion(&api->version), "ncclGetVersion");
   if (api->version >= kOldest) return api;
-  return absl::FailedPreconditionError(StrCat("NCCL ", VersionText(api->version), " (", api->from, ") is too old: ", VersionText(kOldest),
-                                              " or later is needed, which can split communicators; set NCCL_HOME to its folder"));
+  return absl::FailedPreconditionError(
+      StrCat("NCCL ", VersionText(api->version), " (", api->from, ") is too old: ", VersionText(kOldest),
+             " or later is needed, which can split communicators; set NCCL_HOME to its folder"));
 }
 
 }  // namespace
@@ -22,7 +23,8 @@ absl::StatusOr<Api> Load() {
 std::string VersionText(int version) { return StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100); }
 
 void Api::Check(ncclResult_t result, const char* call, ncclComm_t comm) const {
-  if (result == ncclSuccess) [[likely]] return;
+  if (result == ncclSuccess) [[likely]]
+    return;
   std::string text = StrCat(call, ": ", std::string(GetErrorString(result)), " (NCCL ", VersionText(version));
   const char* const last = GetLastError(comm);
   if (last != nullptr && *last != '\0') StrAppend(&text, "; last error: ", std::string(last));

@@ -18,10 +18,12 @@ class NcclError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-#define TWOFOLD_NCCL_FUNCTIONS(F)                                                                                             \
-  F(GetVersion) F(GetErrorString) F(GetLastError) F(GetUniqueId) F(CommInitRankConfig) F(CommSplit) F(CommDestroy)             \
-  F(CommAbort) F(CommGetAsyncError) F(CommCount) F(CommUserRank) F(AllReduce) F(Reduce) F(Broadcast) F(AllGather)              \
+// clang-format off
+#define TWOFOLD_NCCL_FUNCTIONS(F)                                                                                     \
+  F(GetVersion) F(GetErrorString) F(GetLastError) F(GetUniqueId) F(CommInitRankConfig) F(CommSplit) F(CommDestroy)    \
+  F(CommAbort) F(CommGetAsyncError) F(CommCount) F(CommUserRank) F(AllReduce) F(Reduce) F(Broadcast) F(AllGather)     \
   F(ReduceScatter) F(Send) F(Recv) F(GroupStart) F(GroupEnd)
+// clang-format on
 
 struct Api {
 #define TWOFOLD_DECLARE(name) decltype(&::nccl##name) name;

@@ -93,7 +93,8 @@ void Scatter(const Communication& c, const Place& place) {
   if (place.rank == c.peer) CopyOwn(At(c.out, 0), At(c.in, place.rank * n), bytes, place);
 }
 
-void AllToAllV(const Communication& c, const std::vector<int64_t>& in_counts, const std::vector<int64_t>& out_counts, const Place& place) {
+void AllToAllV(const Communication& c, const std::vector<int64_t>& in_counts, const std::vector<int64_t>& out_counts,
+               const Place& place) {
   const int64_t element = ElementSize(c.out.dtype());
   int64_t from = 0, to = 0, own_from = 0, own_to = 0;
   Exchange exchange(place);
@@ -117,8 +118,10 @@ void EnqueueMessages(const std::vector<Message>& messages, const Place& place) {
   Exchange exchange(place);
   for (const Message& m : messages) {
     const int64_t bytes = m.tensor.bytes().value();
-    if (m.kind == P2p::kSend) exchange.Send(At(m.tensor, 0), bytes, m.peer);
-    else exchange.Recv(At(m.tensor, 0), bytes, m.peer);
+    if (m.kind == P2p::kSend)
+      exchange.Send(At(m.tensor, 0), bytes, m.peer);
+    else
+      exchange.Recv(At(m.tensor, 0), bytes, m.peer);
   }
   exchange.End();
 }
@@ -128,20 +131,23 @@ void EnqueueCollective(const Communication& c, const Place& p) {
   auto count = [](const Tensor& t) { return static_cast<size_t>(t.numel()); };
   switch (c.kind) {
     case Communication::kAllReduce:
-      return nccl.Check(nccl.AllReduce(At(c.out, 0), At(c.out, 0), count(c.out), TypeOf(c.out.dtype()), OpOf(c.op), p.comm, p.stream),
-                        "ncclAllReduce", p.comm);
+      return nccl.Check(
+          nccl.AllReduce(At(c.out, 0), At(c.out, 0), count(c.out), TypeOf(c.out.dtype()), OpOf(c.op), p.comm, p.stream),
+          "ncclAllReduce", p.comm);
     case Communication::kReduce:
-      return nccl.Check(nccl.Reduce(At(c.out, 0), p.rank == c.peer ? At(c.out, 0) : nullptr, count(c.out), TypeOf(c.out.dtype()), OpOf(c.op),
-                                    c.peer, p.comm, p.stream),
+      return nccl.Check(nccl.Reduce(At(c.out, 0), p.rank == c.peer ? At(c.out, 0) : nullptr, count(c.out),
+                                    TypeOf(c.out.dtype()), OpOf(c.op), c.peer, p.comm, p.stream),
                         "ncclReduce", p.comm);
     case Communication::kBroadcast:
-      return nccl.Check(nccl.Broadcast(At(c.out, 0), At(c.out, 0), count(c.out), TypeOf(c.out.dtype()), c.peer, p.comm, p.stream),
-                        "ncclBroadcast", p.comm);
+      return nccl.Check(
+          nccl.Broadcast(At(c.out, 0), At(c.out, 0), count(c.out), TypeOf(c.out.dtype()), c.peer, p.comm, p.stream),
+          "ncclBroadcast", p.comm);
     case Communication::kAllGather:
-      return nccl.Check(nccl.AllGather(At(c.in, 0), At(c.out, 0), count(c.in), TypeOf(c.in.dtype()), p.comm, p.stream), "ncclAllGather",
-                        p.comm);
+      return nccl.Check(nccl.AllGather(At(c.in, 0), At(c.out, 0), count(c.in), TypeOf(c.in.dtype()), p.comm, p.stream),
+                        "ncclAllGather", p.comm);
     case Communication::kReduceScatter:
-      return nccl.Check(nccl.ReduceScatter(At(c.in, 0), At(c.out, 0), count(c.out), TypeOf(c.out.dtype()), OpOf(c.op), p.comm, p.stream),
+      return nccl.Check(nccl.ReduceScatter(At(c.in, 0), At(c.out, 0), count(c.out), TypeOf(c.out.dtype()), OpOf(c.op),
+                                           p.comm, p.stream),
                         "ncclReduceScatter", p.comm);
     case Communication::kGather: return Gather(c, p);
     case Communication::kScatter: return Scatter(c, p);
@@ -151,8 +157,11 @@ void EnqueueCollective(const Communication& c, const Place& p) {
     }
     case Communication::kAllToAllV: return AllToAllV(c, c.in_counts, c.out_counts, p);
     case Communication::kBarrier:
-      return nccl.Check(nccl.AllReduce(p.scratch, p.scratch, 1, ncclInt32, ncclMax, p.comm, p.stream), "ncclAllReduce", p.comm);
-    case Communication::kSend: case Communication::kRecv: case Communication::kBatch: break;
+      return nccl.Check(nccl.AllReduce(p.scratch, p.scratch, 1, ncclInt32, ncclMax, p.comm, p.stream), "ncclAllReduce",
+                        p.comm);
+    case Communication::kSend:
+    case Communication::kRecv:
+    case Communication::kBatch: break;
   }
   TWOFOLD_CHECK(false, c.ToString() + " is not a collective");
 }

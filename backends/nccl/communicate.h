@@ -22,8 +22,8 @@ struct Message {
 struct Place {
   ncclComm_t comm;
   cudaStream_t stream;
-  int rank, size;     // in the group
-  int32_t* scratch;   // on the GPU
+  int rank, size;    // in the group
+  int32_t* scratch;  // on the GPU
 };
 
 // Enqueues the collective `c`. Reductions are in NCCL's order; BF16 and F16 are rounded at every step. Before 2.28 NCCL

@@ -11,7 +11,8 @@ constexpr std::chrono::milliseconds kLookForErrors(100);
 
 // ---- Communicator ----
 
-Communicator::Communicator(ncclComm_t raw, int size, int gpu, std::string label) : raw_(raw), gpu_(gpu), label_(std::move(label)) {
+Communicator::Communicator(ncclComm_t raw, int size, int gpu, std::string label)
+    : raw_(raw), gpu_(gpu), label_(std::move(label)) {
   cuda::MakeCurrent(gpu);
   const size_t bytes = sizeof(int32_t) * 2 * (static_cast<size_t>(size) + 1);
   cuda::Check(cudaMalloc(reinterpret_cast<void**>(&scratch_), bytes));
@@ -61,7 +62,8 @@ std::string Communicator::AsyncError() {
   std::lock_guard lock(mutex_);
   if (ended_) return "";
   ncclResult_t found = ncclSuccess;
-  if (Nccl().CommGetAsyncError(raw_, &found) != ncclSuccess || found == ncclSuccess || found == ncclInProgress) return "";
+  if (Nccl().CommGetAsyncError(raw_, &found) != ncclSuccess || found == ncclSuccess || found == ncclInProgress)
+    return "";
   const char* const last = Nccl().GetLastError(raw_);
   const std::string words = last == nullptr || *last == '\0' ? "" : StrCat(" (last error: ", std::string(last), ")");
   return StrCat("NCCL reported an error in group ", label_, ": ", std::string(Nccl().GetErrorString(found)), words);
@@ -121,7 +123,8 @@ void Communicators::Look() {
     lock.unlock();
     for (const auto& c : list) {
       const std::string error = run_.ending() ? "" : c->AsyncError();
-      if (!error.empty()) run_.Fail(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": ", error, "; ", run_.Doing(rank_)));
+      if (!error.empty())
+        run_.Fail(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": ", error, "; ", run_.Doing(rank_)));
     }
     lock.lock();
   }

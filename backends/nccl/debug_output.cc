@@ -21,7 +21,8 @@ std::string DebugFileOf(int descriptor) {
   if (length <= 0 || length == sizeof path) return "";
   const std::string name(path, static_cast<size_t>(length));
   struct stat named;
-  const bool is_there = stat(name.c_str(), &named) == 0 && named.st_dev == open_file.st_dev && named.st_ino == open_file.st_ino;
+  const bool is_there =
+      stat(name.c_str(), &named) == 0 && named.st_dev == open_file.st_dev && named.st_ino == open_file.st_ino;
   return is_there ? StrCat(absl::StrReplaceAll(name, {{"%", "%%"}}), ".nccl.%h.%p") : "";  // NCCL replaces %h and %p
 }
 

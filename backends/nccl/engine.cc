@@ -12,8 +12,9 @@ namespace twofold::nccl {
 
 using cuda::CudaEvent;
 
-Engine::Engine(std::shared_ptr<const host::GroupIdentity> identity, int rank, std::shared_ptr<Communicator> communicator,
-               std::shared_ptr<RunParts> parts, std::shared_ptr<host::RankState> owner)
+Engine::Engine(std::shared_ptr<const host::GroupIdentity> identity, int rank,
+               std::shared_ptr<Communicator> communicator, std::shared_ptr<RunParts> parts,
+               std::shared_ptr<host::RankState> owner)
     : identity_(std::move(identity)),
       rank_(rank),
       is_world_(communicator == nullptr),
@@ -37,13 +38,14 @@ ncclConfig_t Engine::Config() const {
 }
 
 int Engine::place_of(int world_rank) const {
-  return static_cast<int>(std::find(identity_->ranks.begin(), identity_->ranks.end(), world_rank) - identity_->ranks.begin());
+  return static_cast<int>(std::find(identity_->ranks.begin(), identity_->ranks.end(), world_rank) -
+                          identity_->ranks.begin());
 }
 
 // ---- On the host ----
 
-std::shared_ptr<host::Item> Engine::Issue(const std::shared_ptr<const GroupCall>& call, CommunicationStats::Entry& entry,
-                                          host::Queue& queue) {
+std::shared_ptr<host::Item> Engine::Issue(const std::shared_ptr<const GroupCall>& call,
+                                          CommunicationStats::Entry& entry, host::Queue& queue) {
   {
     std::lock_guard lock(launch_mutex_);
     if (!waiting_.empty() || call->any_source || !Connected(*call)) {
@@ -81,7 +83,8 @@ void Engine::LaunchFromHost(const GroupCall& call, const std::shared_ptr<const h
 // ---- On either thread ----
 
 bool Engine::Connected(const GroupCall& call) const {
-  return std::all_of(call.contacts.begin(), call.contacts.end(), [this](const Contact& c) { return connected_.contains(c); });
+  return std::all_of(call.contacts.begin(), call.contacts.end(),
+                     [this](const Contact& c) { return connected_.contains(c); });
 }
 
 void Engine::Launch(const GroupCall& call) {
@@ -100,8 +103,10 @@ void Engine::Launch(const GroupCall& call) {
 void Engine::Enqueue(const GroupCall& call) {
   const Communicator::InCall in_call(*communicator_);
   const Place place{in_call.raw(), stream_.raw(), rank(), size(), communicator_->scratch()};
-  if (call.communication.is_collective()) EnqueueCollective(call.communication, place);
-  else EnqueueMessages(call.matched, place);
+  if (call.communication.is_collective())
+    EnqueueCollective(call.communication, place);
+  else
+    EnqueueMessages(call.matched, place);
 }
 
 // A wait and an event record each take stream time, which a small collective would notice (expected, not measured). A
@@ -128,7 +133,8 @@ void Engine::NoteMessages(const std::vector<Message>& messages) {
     std::shared_ptr<watch::CallLog>& log = sends ? sent_log_[peer] : received_log_[peer];
     if (log == nullptr) {
       auto pair = watch::MessagesOf(*identity_, sends ? rank_ : m.peer, sends ? m.peer : rank_);
-      log = std::make_shared<watch::CallLog>(std::make_shared<const host::GroupIdentity>(std::move(pair)), sends ? 0 : 1, kKept);
+      log = std::make_shared<watch::CallLog>(std::make_shared<const host::GroupIdentity>(std::move(pair)),
+                                             sends ? 0 : 1, kKept);
       parts_->watch.AddLog(log);
     }
     log->AddMessage(m.tag, m.tensor.bytes());
@@ -143,7 +149,8 @@ void Engine::Explain(const host::Call& call) {
   } catch (const RankFailure&) {
     throw;
   } catch (const std::exception& e) {
-    throw RankFailure(RankFailure::Kind::kOther, owner_->rank, StrCat("rank ", owner_->rank, ": ", call.ToString(), ": ", e.what()));
+    throw RankFailure(RankFailure::Kind::kOther, owner_->rank,
+                      StrCat("rank ", owner_->rank, ": ", call.ToString(), ": ", e.what()));
   }
 }
 
@@ -154,8 +161,10 @@ int Engine::Execute(const host::Call& call, host::Queue& queue) {
     cuda::MakeCurrent(gpu_->gpu);
     if (owner_->run.ending()) owner_->run.ThrowIfEnding(owner_->rank, call.ToString());
     if (!call.split) return Do(static_cast<const GroupCall&>(call), queue);
-    if (call.sequence == 0) Start(static_cast<const StartCall&>(call));
-    else Split(static_cast<const CommSplitCall&>(call));
+    if (call.sequence == 0)
+      Start(static_cast<const StartCall&>(call));
+    else
+      Split(static_cast<const CommSplitCall&>(call));
     return -1;
   } catch (const std::exception&) {
     Explain(call);
@@ -229,9 +238,11 @@ void Engine::GatherPairs(int32_t a, int32_t b) {
   cuda::Check(cudaMemcpyAsync(mine, pair_.data(), sizeof pair_, cudaMemcpyHostToDevice, stream_.raw()));
   {
     const Communicator::InCall in_call(*communicator_);
-    Nccl().Check(Nccl().AllGather(mine, everybodys, 2, ncclInt32, in_call.raw(), stream_.raw()), "ncclAllGather", in_call.raw());
+    Nccl().Check(Nccl().AllGather(mine, everybodys, 2, ncclInt32, in_call.raw(), stream_.raw()), "ncclAllGather",
+                 in_call.raw());
   }
-  cuda::Check(cudaMemcpyAsync(pairs_.data(), everybodys, pairs_.size() * sizeof(int32_t), cudaMemcpyDeviceToHost, stream_.raw()));
+  cuda::Check(cudaMemcpyAsync(pairs_.data(), everybodys, pairs_.size() * sizeof(int32_t), cudaMemcpyDeviceToHost,
+                              stream_.raw()));
   cuda::Check(cudaStreamSynchronize(stream_.raw()));
 }
 
@@ -251,8 +262,9 @@ void Engine::Split(const CommSplitCall& call) {
   ncclConfig_t config = Config();
   {
     const Communicator::InCall in_call(*communicator_);
-    Nccl().Check(Nccl().CommSplit(in_call.raw(), members.size() < 2 ? NCCL_SPLIT_NOCOLOR : call.color, call.key, &raw, &config),
-                 "ncclCommSplit", in_call.raw());
+    Nccl().Check(
+        Nccl().CommSplit(in_call.raw(), members.size() < 2 ? NCCL_SPLIT_NOCOLOR : call.color, call.key, &raw, &config),
+        "ncclCommSplit", in_call.raw());
   }
   if (members.size() < 2) return;
   auto identity = std::make_shared<host::GroupIdentity>();

@@ -28,7 +28,7 @@ struct GroupCall : host::Call {
   std::vector<Contact> contacts = {};
   bool any_source = false;
   // Written when the call is enqueued.
-  mutable std::vector<Message> matched = {};  // `messages`, with sources filled in
+  mutable std::vector<Message> matched = {};                                // `messages`, with sources filled in
   mutable std::shared_ptr<cuda::CudaEvent> start = nullptr, end = nullptr;  // null: not yet enqueued
 };
 struct StartCall : host::Call {  // creates the world's communicator
@@ -59,7 +59,8 @@ class Engine {
 
   // ---- On the host ----
   // Enqueues the call on the stream if that cannot block on other ranks; otherwise leaves it to the thread.
-  std::shared_ptr<host::Item> Issue(const std::shared_ptr<const GroupCall>& call, CommunicationStats::Entry& entry, host::Queue& queue);
+  std::shared_ptr<host::Item> Issue(const std::shared_ptr<const GroupCall>& call, CommunicationStats::Entry& entry,
+                                    host::Queue& queue);
 
   // ---- On the queue's thread ----
   int Execute(const host::Call& call, host::Queue& queue);
@@ -103,7 +104,7 @@ class Engine {
   std::shared_ptr<Communicator> communicator_;
   cuda::CudaStream stream_;
   std::shared_ptr<cuda::CudaEvent> last_end_;  // of the last work enqueued
-  std::vector<uint64_t> receives_;  // number of receives from each peer that were enqueued
+  std::vector<uint64_t> receives_;             // number of receives from each peer that were enqueued
   std::vector<std::shared_ptr<watch::CallLog>> sent_log_, received_log_;  // by peer; null if no message yet
   std::array<int32_t, 2> pair_{};                                         // during a split: this rank's color and key
   std::vector<int32_t> pairs_;                                            // all ranks' pairs

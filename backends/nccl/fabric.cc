@@ -54,25 +54,26 @@ void PrepareNccl() {
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec) {
   if (spec.device() != spec::CUDA) {
-    return absl::InvalidArgumentError(StrCat("device: ", spec::Device_Name(spec.device()),
-                                             " does not work with fabric.nccl, which communicates between GPUs only; set device: CUDA, or "
-                                             "use fabric in_memory or mpi"));
+    return absl::InvalidArgumentError(
+        StrCat("device: ", spec::Device_Name(spec.device()),
+               " does not work with fabric.nccl, which communicates between GPUs only; set device: CUDA, or "
+               "use fabric in_memory or mpi"));
   }
   PrepareNccl();
   absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kProcesses);
   if (!device.ok()) return device.status();
   const int max_ctas = spec.fabric().nccl().max_ctas();
   const host::CudaChoice gpus = *device->cuda;
-  return processes::MakeFabric(
-      {.fabric = "nccl",
-       .name = "NCCL",
-       .session = [spec, gpus]() -> absl::StatusOr<processes::Session*> {
-         const absl::StatusOr<nccl::Session*> session = nccl::Session::Get(spec, gpus);
-         if (!session.ok()) return session.status();
-         return *session;
-       },
-       .world = [max_ctas](processes::Session& session, int ranks) { return nccl::MakeWorld(session, ranks, max_ctas); }},
-      *std::move(device), spec.fabric().timeout_s());
+  return processes::MakeFabric({.fabric = "nccl",
+                                .name = "NCCL",
+                                .session = [spec, gpus]() -> absl::StatusOr<processes::Session*> {
+                                  const absl::StatusOr<nccl::Session*> session = nccl::Session::Get(spec, gpus);
+                                  if (!session.ok()) return session.status();
+                                  return *session;
+                                },
+                                .world = [max_ctas](processes::Session& session,
+                                                    int ranks) { return nccl::MakeWorld(session, ranks, max_ctas); }},
+                               *std::move(device), spec.fabric().timeout_s());
 }
 
 std::string WhyNoNccl() {

@@ -15,7 +15,8 @@ namespace {
 Contact ContactOf(const Communication& c) {
   const Tensor& t = c.out.empty() ? c.in : c.out;
   const int type = t.empty() ? 0 : static_cast<int>(t.dtype());
-  return {(c.kind * 256 + type) * 256 + static_cast<int>(c.op), std::bit_width(static_cast<uint64_t>(c.bytes().value())), host::Rooted(c.kind) ? c.peer : 0};
+  return {(c.kind * 256 + type) * 256 + static_cast<int>(c.op),
+          std::bit_width(static_cast<uint64_t>(c.bytes().value())), host::Rooted(c.kind) ? c.peer : 0};
 }
 
 // Sorts messages with the same peer by tag, as the other side does. `sends`: the number of earlier sends to each peer.
@@ -23,7 +24,8 @@ void PrepareMessages(const Communication& c, GroupCall& call, std::vector<uint64
   if (c.kind == Communication::kSend) call.messages.push_back({P2p::kSend, c.in.Borrowed(), c.peer, c.tag});
   if (c.kind == Communication::kRecv) call.messages.push_back({P2p::kRecv, c.out.Borrowed(), c.peer, c.tag});
   for (const P2p& m : c.batch) call.messages.push_back({m.kind, m.tensor.Borrowed(), m.peer, m.tag});
-  std::stable_sort(call.messages.begin(), call.messages.end(), [](const Message& a, const Message& b) { return a.tag < b.tag; });
+  std::stable_sort(call.messages.begin(), call.messages.end(),
+                   [](const Message& a, const Message& b) { return a.tag < b.tag; });
   for (Message& m : call.messages) {
     if (m.kind == P2p::kSend) m.sequence = ++sends[static_cast<size_t>(m.peer)];
     call.any_source = call.any_source || m.peer == kAnySource;
@@ -34,20 +36,25 @@ void PrepareMessages(const Communication& c, GroupCall& call, std::vector<uint64
 }  // namespace
 
 NcclGroup::NcclGroup(std::string name, std::shared_ptr<Engine> engine, CommunicationStats& stats)
-    : processes::Group(std::move(name), engine->rank(), engine->shared_identity(), engine->owner(), engine->parts().watch, stats),
+    : processes::Group(std::move(name), engine->rank(), engine->shared_identity(), engine->owner(),
+                       engine->parts().watch, stats),
       engine_(std::move(engine)),
       sends_(identity_->ranks.size()) {
   auto queue = std::make_shared<host::Queue*>();  // the thread may need it after the group is gone
   queue_ = std::make_unique<host::Queue>(
       owner_, StrCat("communication ", this->name()),
-      [e = engine_, queue](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) { return e->Execute(*call, **queue); },
+      [e = engine_, queue](const std::shared_ptr<const host::Call>& call, std::span<std::byte>) {
+        return e->Execute(*call, **queue);
+      },
       host::Queue::kAlone);
   *queue = queue_.get();
 }
 
-NcclGroup::NcclGroup(std::shared_ptr<const host::GroupIdentity> identity, int rank, const ncclUniqueId& id, std::shared_ptr<RunParts> parts,
-                     std::shared_ptr<host::RankState> owner, CommunicationStats& stats)
-    : NcclGroup("world", std::make_shared<Engine>(std::move(identity), rank, nullptr, std::move(parts), std::move(owner)), stats) {
+NcclGroup::NcclGroup(std::shared_ptr<const host::GroupIdentity> identity, int rank, const ncclUniqueId& id,
+                     std::shared_ptr<RunParts> parts, std::shared_ptr<host::RankState> owner, CommunicationStats& stats)
+    : NcclGroup("world",
+                std::make_shared<Engine>(std::move(identity), rank, nullptr, std::move(parts), std::move(owner)),
+                stats) {
   if (size() == 1) return;  // nothing is ever issued
   auto call = NumberedSplit<StartCall>(0);
   call->id = id;
@@ -62,7 +69,8 @@ NcclGroup::~NcclGroup() {
   try {
     engine_->parts().communicators.DestroyAll();
   } catch (const std::exception& e) {
-    owner_->run.Fail(owner_->rank, RankFailure::Kind::kOther, StrCat("rank ", owner_->rank, ": ending NCCL's communicators: ", e.what()));
+    owner_->run.Fail(owner_->rank, RankFailure::Kind::kOther,
+                     StrCat("rank ", owner_->rank, ": ending NCCL's communicators: ", e.what()));
   }
 }
 

@@ -39,8 +39,8 @@ class Engine;
 class NcclGroup : public processes::Group {
  public:
   // The world; the first call of the queue creates its communicator.
-  NcclGroup(std::shared_ptr<const host::GroupIdentity> identity, int rank, const ncclUniqueId& id, std::shared_ptr<RunParts> parts,
-            std::shared_ptr<host::RankState> owner, CommunicationStats& stats);
+  NcclGroup(std::shared_ptr<const host::GroupIdentity> identity, int rank, const ncclUniqueId& id,
+            std::shared_ptr<RunParts> parts, std::shared_ptr<host::RankState> owner, CommunicationStats& stats);
   // A group made by splitting another.
   NcclGroup(std::string name, std::shared_ptr<Engine> engine, CommunicationStats& stats);
   // Finishes what was issued. If the run has failed, calls that hang in NCCL are left there. The world's destructor

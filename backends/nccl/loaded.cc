@@ -37,11 +37,14 @@ absl::StatusOr<Api> LoadFunctions() {
     StrAppend(&why, why.empty() ? "" : "; ", std::string(dlerror()));
   }
   if (library == nullptr) {
-    return absl::UnavailableError(StrCat("NCCL cannot be loaded (", why, "); install libnccl2, or set NCCL_HOME to the folder whose lib/ has ", kFile));
+    return absl::UnavailableError(StrCat("NCCL cannot be loaded (", why,
+                                         "); install libnccl2, or set NCCL_HOME to the folder whose lib/ has ", kFile));
   }
-#define TWOFOLD_FIND(name)                                                                                                         \
-  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, "nccl" #name));                                                   \
-  if (api.name == nullptr) return absl::FailedPreconditionError(StrCat(api.from, " has no function nccl" #name "; NCCL 2.18 or later is needed"));
+#define TWOFOLD_FIND(name)                                                       \
+  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, "nccl" #name)); \
+  if (api.name == nullptr)                                                       \
+    return absl::FailedPreconditionError(                                        \
+        StrCat(api.from, " has no function nccl" #name "; NCCL 2.18 or later is needed"));
   TWOFOLD_NCCL_FUNCTIONS(TWOFOLD_FIND)
 #undef TWOFOLD_FIND
   return api;

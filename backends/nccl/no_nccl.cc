@@ -5,7 +5,11 @@
 namespace twofold {
 
 void PrepareNccl() {}
-std::string WhyNoNccl() { return "this build has no NCCL (CUDA or nccl.h was not found when it was configured, or TWOFOLD_CUDA was OFF)"; }
-absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec&) { return absl::UnimplementedError(WhyNoNccl()); }
+std::string WhyNoNccl() {
+  return "this build has no NCCL (CUDA or nccl.h was not found when it was configured, or TWOFOLD_CUDA was OFF)";
+}
+absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec&) {
+  return absl::UnimplementedError(WhyNoNccl());
+}
 
 }  // namespace twofold

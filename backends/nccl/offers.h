@@ -52,7 +52,7 @@ class Offers {
   std::condition_variable changed_;
   std::map<std::pair<uint64_t, int>, std::vector<Offer>> own_;  // by group and receiver: messages waiting now
   std::set<std::pair<uint64_t, int>> listeners_;
-  std::set<uint64_t> listens_;                  // groups on which this rank listens
+  std::set<uint64_t> listens_;                    // groups on which this rank listens
   std::map<uint64_t, std::vector<Offer>> heard_;  // by group
 };
 

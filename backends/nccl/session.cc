@@ -38,7 +38,8 @@ Member ToMember(const std::string& text) {
 std::string WhereRanksAre(const std::vector<Member>& members) {
   std::vector<std::string> places;
   for (size_t r = 0; r < members.size() && r < kMostListed; ++r) {
-    places.push_back(StrCat("rank ", r, " on ", NameOfHost(members[r].host), ", ", members[r].bus_id, " (", members[r].gpu_name, ")"));
+    places.push_back(StrCat("rank ", r, " on ", NameOfHost(members[r].host), ", ", members[r].bus_id, " (",
+                            members[r].gpu_name, ")"));
   }
   std::string text = absl::StrJoin(places, "; ");
   if (members.size() > kMostListed) StrAppend(&text, "; and ", members.size() - kMostListed, " more");
@@ -58,7 +59,8 @@ std::string Settings() {
 }  // namespace
 
 std::string ToCard(const absl::StatusOr<ncclUniqueId>& id) {
-  return id.ok() ? StrCat("+", std::string(id->internal, sizeof id->internal)) : StrCat("-", std::string(id.status().message()));
+  return id.ok() ? StrCat("+", std::string(id->internal, sizeof id->internal))
+                 : StrCat("-", std::string(id.status().message()));
 }
 
 absl::StatusOr<ncclUniqueId> FromCard(const std::string& card) {
@@ -76,13 +78,15 @@ absl::Status CheckOwnGpus(const std::vector<Member>& members, int nccl_version, 
   for (size_t r = 0; r < members.size(); ++r) {
     const auto [first, is_new] = users.try_emplace({members[r].host, members[r].bus_id}, r);
     if (is_new) continue;
-    const std::string way = nccl_version >= kSharesGpus
-                                ? "set NCCL_MULTI_RANK_GPU_ENABLE=1, start fewer processes per host, or list more GPUs in cuda.gpus"
-                                : StrCat("NCCL ", VersionText(nccl_version),
-                                         " needs a GPU for each rank (from 2.30 on, ranks can share one with "
-                                         "NCCL_MULTI_RANK_GPU_ENABLE=1); start fewer processes per host, or list more GPUs in cuda.gpus");
-    return absl::InvalidArgumentError(StrCat("fabric.nccl: ranks ", first->second, " and ", r, " are both on GPU ", members[r].bus_id, " (",
-                                             members[r].gpu_name, ") of ", NameOfHost(members[r].host), "; ", way));
+    const std::string way =
+        nccl_version >= kSharesGpus
+            ? "set NCCL_MULTI_RANK_GPU_ENABLE=1, start fewer processes per host, or list more GPUs in cuda.gpus"
+            : StrCat("NCCL ", VersionText(nccl_version),
+                     " needs a GPU for each rank (from 2.30 on, ranks can share one with "
+                     "NCCL_MULTI_RANK_GPU_ENABLE=1); start fewer processes per host, or list more GPUs in cuda.gpus");
+    return absl::InvalidArgumentError(StrCat("fabric.nccl: ranks ", first->second, " and ", r, " are both on GPU ",
+                                             members[r].bus_id, " (", members[r].gpu_name, ") of ",
+                                             NameOfHost(members[r].host), "; ", way));
   }
   return absl::OkStatus();
 }
@@ -100,7 +104,8 @@ absl::StatusOr<Session*> Session::Get(const spec::Spec& spec, const host::CudaCh
 
 absl::Status Session::Start(const spec::Spec& spec, const host::CudaChoice& gpus) try {
   absl::StatusOr<std::unique_ptr<Bootstrap>> bootstrap = MakeBootstrap(spec);
-  if (!bootstrap.ok()) return absl::Status(bootstrap.status().code(), StrCat("fabric.nccl: ", std::string(bootstrap.status().message())));
+  if (!bootstrap.ok())
+    return absl::Status(bootstrap.status().code(), StrCat("fabric.nccl: ", std::string(bootstrap.status().message())));
   bootstrap_ = *std::move(bootstrap);
   place_ = {.rank = bootstrap_->rank(),
             .processes = bootstrap_->size(),
@@ -137,15 +142,19 @@ absl::Status Session::Introduce(const std::string& trouble, int gpu) {
   for (const std::string& text : *all) members.push_back(ToMember(text));
   for (size_t r = 0; r < members.size(); ++r) {
     if (members[r].trouble.empty()) continue;
-    return absl::FailedPreconditionError(StrCat("fabric.nccl: rank ", r, " (", NameOfHost(members[r].host), "): ", members[r].trouble));
+    return absl::FailedPreconditionError(
+        StrCat("fabric.nccl: rank ", r, " (", NameOfHost(members[r].host), "): ", members[r].trouble));
   }
   const char* const several = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  if (const absl::Status own = CheckOwnGpus(members, Nccl().version, several != nullptr && std::strcmp(several, "1") == 0); !own.ok()) {
+  if (const absl::Status own =
+          CheckOwnGpus(members, Nccl().version, several != nullptr && std::strcmp(several, "1") == 0);
+      !own.ok()) {
     return own;
   }
   notes_ = {StrCat("NCCL ", VersionText(Nccl().version), " (", Nccl().from, "); rendezvous: ", bootstrap_->Describe()),
             StrCat("GPUs: ", WhereRanksAre(members))};
-  if (const std::string settings = Settings(); !settings.empty()) notes_.push_back(StrCat("NCCL environment variables: ", settings));
+  if (const std::string settings = Settings(); !settings.empty())
+    notes_.push_back(StrCat("NCCL environment variables: ", settings));
   return absl::OkStatus();
 }
 
@@ -160,7 +169,8 @@ absl::StatusOr<ncclUniqueId> Session::NewId() {
     }
   };
   const absl::StatusOr<std::string> card = bootstrap_->Broadcast(rank() == 0 ? ToCard(make()) : std::string());
-  if (!card.ok()) return absl::Status(card.status().code(), StrCat("fabric.nccl: ", std::string(card.status().message())));
+  if (!card.ok())
+    return absl::Status(card.status().code(), StrCat("fabric.nccl: ", std::string(card.status().message())));
   return FromCard(*card);
 }
 

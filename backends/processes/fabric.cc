@@ -127,28 +127,27 @@ absl::Status ProcessesFabric::Accepts(int world_size) const {
   const Launch launch = Started();
   if (!launch.error.empty()) return absl::InvalidArgumentError(StrCat(fabric, ": ", launch.error));
   if (launch.size == world_size) return absl::OkStatus();
-  const std::string ask = StrCat(fabric, ": ", world_size, world_size == 1 ? " rank is" : " ranks are", " needed, but ");
+  const std::string ask =
+      StrCat(fabric, ": ", world_size, world_size == 1 ? " rank is" : " ranks are", " needed, but ");
   if (!launch.launched) {
     return absl::InvalidArgumentError(
         StrCat(ask, "this process was started without ", library_.by_mpi_only ? "an MPI launcher" : "a launcher",
-               "; start it with `mpirun -n ", world_size,
-               " twofold ...`, `srun -n ", world_size, " twofold ...` or `twofold launch --ranks=", world_size,
-               " --fabric=", library_.fabric, " -- ...`"));
+               "; start it with `mpirun -n ", world_size, " twofold ...`, `srun -n ", world_size,
+               " twofold ...` or `twofold launch --ranks=", world_size, " --fabric=", library_.fabric, " -- ...`"));
   }
-  return absl::InvalidArgumentError(StrCat(ask, launch.size, " processes were started; start ", world_size,
-                                           ", or use ", Counted(launch.size, "rank"), " (a spec uses pp * dp * cp * tp ranks)"));
+  return absl::InvalidArgumentError(StrCat(ask, launch.size, " processes were started; start ", world_size, ", or use ",
+                                           Counted(launch.size, "rank"), " (a spec uses pp * dp * cp * tp ranks)"));
 }
 
 RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
-  auto refuse = [&](absl::Status status) {
-    return RunResult{std::move(status), RankResults::Empty(world_size), {}};
-  };
+  auto refuse = [&](absl::Status status) { return RunResult{std::move(status), RankResults::Empty(world_size), {}}; };
   const absl::StatusOr<Session*> started = library_.session();
   if (!started.ok()) return refuse(started.status());
   Session& session = **started;
   if (session.given_up()) {
-    return refuse(absl::FailedPreconditionError(StrCat("fabric.", library_.fabric, ": an earlier run of this process failed; ",
-                                                       library_.name, " cannot go on after that")));
+    return refuse(
+        absl::FailedPreconditionError(StrCat("fabric.", library_.fabric, ": an earlier run of this process failed; ",
+                                             library_.name, " cannot go on after that")));
   }
   if (world_size > session.processes()) return refuse(Accepts(world_size));
   auto interrupt = std::make_unique<host::InterruptScope>();

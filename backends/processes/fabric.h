@@ -19,13 +19,14 @@ namespace twofold::processes {
 
 // Creates the world's group at this rank. Called once, on the rank's thread, which also destroys the group. Must not
 // throw: errors are reported by the group's first call.
-using MakeGroup = std::function<std::unique_ptr<Group>(std::shared_ptr<const host::GroupIdentity> world,
-                                                       const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats)>;
+using MakeGroup =
+    std::function<std::unique_ptr<Group>(std::shared_ptr<const host::GroupIdentity> world,
+                                         const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats)>;
 
 // The library-specific part of one such fabric. Both functions are called from the process's main thread.
 struct Library {
-  std::string_view fabric;  // "mpi"
-  std::string_view name;    // "MPI"
+  std::string_view fabric;   // "mpi"
+  std::string_view name;     // "MPI"
   bool by_mpi_only = false;  // processes find each other only through MPI's launchers
   // Starts the library and the watch, or says why it cannot. Every call returns the same object.
   std::function<absl::StatusOr<Session*>()> session;

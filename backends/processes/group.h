@@ -12,9 +12,10 @@ namespace twofold::processes {
 
 class Group : public host::QueuedGroup {
  protected:
-  Group(std::string name, int rank, std::shared_ptr<const host::GroupIdentity> identity, std::shared_ptr<host::RankState> owner,
-        watch::Watch& watch, CommunicationStats& stats)
-      : QueuedGroup(std::move(name), rank, identity->ranks, identity->label, identity, std::move(owner), stats, BlockedCalls::kMayHang),
+  Group(std::string name, int rank, std::shared_ptr<const host::GroupIdentity> identity,
+        std::shared_ptr<host::RankState> owner, watch::Watch& watch, CommunicationStats& stats)
+      : QueuedGroup(std::move(name), rank, identity->ranks, identity->label, identity, std::move(owner), stats,
+                    BlockedCalls::kMayHang),
         log_(std::make_shared<watch::CallLog>(std::move(identity), rank)) {
     watch.AddLog(log_);
   }

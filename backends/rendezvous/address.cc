@@ -9,7 +9,9 @@ namespace {
 
 using asio::ip::tcp;
 
-tcp::endpoint AsioEndpoint(const Endpoint& e) { return {asio::ip::make_address(e.address), static_cast<unsigned short>(e.port)}; }
+tcp::endpoint AsioEndpoint(const Endpoint& e) {
+  return {asio::ip::make_address(e.address), static_cast<unsigned short>(e.port)};
+}
 
 }  // namespace
 
@@ -23,7 +25,8 @@ absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& host, int port)
   asio::io_context io;
   asio::error_code error;
   std::vector<Endpoint> endpoints;
-  for (const auto& entry : tcp::resolver(io).resolve(host, std::to_string(port), tcp::resolver::numeric_service, error)) {
+  for (const auto& entry :
+       tcp::resolver(io).resolve(host, std::to_string(port), tcp::resolver::numeric_service, error)) {
     const asio::ip::address address = entry.endpoint().address();
     endpoints.push_back({address.to_string(), port, address.is_v6(), address.is_loopback(), address.is_unspecified()});
   }
@@ -50,8 +53,10 @@ absl::Status MayListen(Endpoint& endpoint) {
 bool TokenSuffices(const std::string& token, const Endpoint& endpoint) { return !token.empty() || endpoint.loopback; }
 
 std::string WhyNoToken() {
-  return ", which other hosts can reach, but this job has no token, so any process could join; set TWOFOLD_JOB_TOKEN to the same "
-         "text, which others cannot guess, for all ranks (Slurm, torchrun and `twofold launch` on one host set it themselves)";
+  return ", which other hosts can reach, but this job has no token, so any process could join; set TWOFOLD_JOB_TOKEN "
+         "to the same "
+         "text, which others cannot guess, for all ranks (Slurm, torchrun and `twofold launch` on one host set it "
+         "themselves)";
 }
 
 std::string WhyNoAnswer(const Endpoint& endpoint) {

@@ -14,9 +14,7 @@ namespace {
 
 constexpr size_t kMostStrangers = 4;  // number of addresses that are remembered
 
-Meeting::Time After(Meeting::Time now, double seconds) {
-  return now + DurationOf(seconds);
-}
+Meeting::Time After(Meeting::Time now, double seconds) { return now + DurationOf(seconds); }
 
 }  // namespace
 
@@ -33,13 +31,14 @@ Meeting::Meeting(Options options, Send send, Time now)
 absl::Status Meeting::Hear(Connection from, const FromMember& message, Time now) {
   if (message.has_hello()) return Greet(from, message.hello(), now);
   const auto known = ranks_.find(from);
-  if (known == ranks_.end()) return absl::InvalidArgumentError("fabric.rendezvous: a process must introduce itself first");
+  if (known == ranks_.end())
+    return absl::InvalidArgumentError("fabric.rendezvous: a process must introduce itself first");
   if (message.has_give() && state_ == kMet) Take(known->second, message.give(), now);
   if (message.has_leave()) {
     members_[static_cast<size_t>(known->second)].state = Member::kLeft;
     if (state_ == kGathering) {
-      Fail(absl::StatusCode::kUnavailable, StrCat(members_[static_cast<size_t>(known->second)].Text(),
-                                                  " left before all ranks had joined"));
+      Fail(absl::StatusCode::kUnavailable,
+           StrCat(members_[static_cast<size_t>(known->second)].Text(), " left before all ranks had joined"));
     }
     CheckExchanges(now);
   }
@@ -73,20 +72,22 @@ absl::Status Meeting::Greet(Connection from, const Hello& hello, Time now) {
 std::string Meeting::Contradiction(Connection from, const Hello& hello) const {
   const std::string who = Member{.hello = hello}.Text();
   if (const auto known = ranks_.find(from); known != ranks_.end()) {
-    return StrCat(members_[static_cast<size_t>(known->second)].Text(), " introduced itself a second time on one connection, now as ", who,
+    return StrCat(members_[static_cast<size_t>(known->second)].Text(),
+                  " introduced itself a second time on one connection, now as ", who,
                   "; start the same build of the program everywhere");
   }
   if (std::isnan(hello.patience_s())) {
-    return StrCat(who, " would wait ", hello.patience_s(), " s for the others; fabric.rendezvous.timeout_s must be a number of seconds");
+    return StrCat(who, " would wait ", hello.patience_s(),
+                  " s for the others; fabric.rendezvous.timeout_s must be a number of seconds");
   }
   if (hello.version() != kVersion) {
-    return StrCat(who, " uses version ", hello.version(), " of the rendezvous protocol, but the store (", options_.process,
-                  ") uses version ", kVersion,
-                  "; start the same build of the program everywhere");
+    return StrCat(who, " uses version ", hello.version(), " of the rendezvous protocol, but the store (",
+                  options_.process, ") uses version ", kVersion, "; start the same build of the program everywhere");
   }
   if (hello.size() != options_.size) {
-    return StrCat(who, " was told that there are ", hello.size(), " ranks, but rank 0 (", options_.process, ") was told that there are ",
-                  options_.size, "; WORLD_SIZE, or the variable that the launcher sets instead, must be the same for all ranks");
+    return StrCat(who, " was told that there are ", hello.size(), " ranks, but rank 0 (", options_.process,
+                  ") was told that there are ", options_.size,
+                  "; WORLD_SIZE, or the variable that the launcher sets instead, must be the same for all ranks");
   }
   if (hello.rank() < 0 || hello.rank() >= options_.size) {
     return StrCat(who, ": there are ", options_.size, " ranks, 0 to ", options_.size - 1,
@@ -120,9 +121,10 @@ void Meeting::Lose(Connection from) {
   if (member.state != Member::kHere) return;
   member.state = Member::kLost;
   if (state_ == kGathering) {
-    Fail(absl::StatusCode::kUnavailable, StrCat("lost ", member.Text(),
-                                                " before all ranks had joined: it has ended or is stopped, or its host is unreachable; ",
-                                                "its own output may say why. ", WhoHasCome()));
+    Fail(absl::StatusCode::kUnavailable,
+         StrCat("lost ", member.Text(),
+                " before all ranks had joined: it has ended or is stopped, or its host is unreachable; ",
+                "its own output may say why. ", WhoHasCome()));
   }
   CheckExchanges({});
 }
@@ -137,13 +139,17 @@ void Meeting::Tick(Time now) {
     for (size_t r = 0; r < members_.size(); ++r) {
       if (members_[r].state == Member::kAwaited) missing.push_back(static_cast<int>(r));
     }
-    std::string message = StrCat(RankList(missing), " of ", options_.size, " did not reach the store at ", options_.place, " (rank 0, ",
-                                 options_.process, ") within ", options_.timeout_s, " s (timeout_s). ", WhoHasCome(), ". ");
+    std::string message =
+        StrCat(RankList(missing), " of ", options_.size, " did not reach the store at ", options_.place, " (rank 0, ",
+               options_.process, ") within ", options_.timeout_s, " s (timeout_s). ", WhoHasCome(), ". ");
     if (!strangers_.empty()) {
-      StrAppend(&message, "These processes were refused because their job token differs: ", absl::StrJoin(strangers_, ", "), ". ");
+      StrAppend(&message,
+                "These processes were refused because their job token differs: ", absl::StrJoin(strangers_, ", "),
+                ". ");
     }
     Fail(absl::StatusCode::kDeadlineExceeded,
-         StrCat(message, "Were they all started with this address? Can their hosts reach ", options_.place, " over TCP?"));
+         StrCat(message, "Were they all started with this address? Can their hosts reach ", options_.place,
+                " over TCP?"));
   }
   if (state_ == kMet) CheckExchanges(now);
 }
@@ -173,8 +179,8 @@ void Meeting::Take(int rank, const Give& give, Time now) {
     auto kind = [](bool broadcast) { return broadcast ? "a broadcast" : "an all-gather"; };
     return Fail(absl::StatusCode::kInternal,
                 StrCat("exchange ", give.number(), " is ", kind(exchange.broadcast), " for ",
-                       members_[static_cast<size_t>(exchange.first)].Text(),
-                       " but ", kind(give.broadcast()), " for ", members_[static_cast<size_t>(rank)].Text()));
+                       members_[static_cast<size_t>(exchange.first)].Text(), " but ", kind(give.broadcast()), " for ",
+                       members_[static_cast<size_t>(rank)].Text()));
   }
   exchange.given[rank] = give.bytes();
   if (exchange.given.size() < members_.size()) return CheckExchanges(now);
@@ -202,14 +208,17 @@ void Meeting::CheckExchanges(Time now) {
                                    ? StrCat("lost ", member.Text(),
                                             ": it has ended or is stopped, or its host is unreachable; this happened")
                                    : StrCat(member.Text(), " left");
-      return Fail(absl::StatusCode::kUnavailable, StrCat(what, " while others waited for it in exchange ", number, " of the bootstrap"));
+      return Fail(absl::StatusCode::kUnavailable,
+                  StrCat(what, " while others waited for it in exchange ", number, " of the bootstrap"));
     }
     if (now < exchange.deadline) continue;
     std::vector<std::string> who;
-    for (size_t i = 0; i < std::min<size_t>(missing.size(), 4); ++i) who.push_back(members_[static_cast<size_t>(missing[i])].Text());
+    for (size_t i = 0; i < std::min<size_t>(missing.size(), 4); ++i)
+      who.push_back(members_[static_cast<size_t>(missing[i])].Text());
     return Fail(absl::StatusCode::kDeadlineExceeded,
-                StrCat(RankList(missing), " did not take part in exchange ", number, " of the bootstrap within ", options_.timeout_s,
-                       " s (timeout_s): ", absl::StrJoin(who, ", "), missing.size() > who.size() ? ", ..." : ""));
+                StrCat(RankList(missing), " did not take part in exchange ", number, " of the bootstrap within ",
+                       options_.timeout_s, " s (timeout_s): ", absl::StrJoin(who, ", "),
+                       missing.size() > who.size() ? ", ..." : ""));
   }
 }
 

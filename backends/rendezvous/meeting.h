@@ -36,9 +36,9 @@ class Meeting {
 
   struct Options {
     int size = 1;
-    double timeout_s = 300;   // for all to come; for all to give to an exchange
-    std::string place;        // "node1:29500"
-    std::string process;      // "process 4711 on node1", which runs the store
+    double timeout_s = 300;  // for all to come; for all to give to an exchange
+    std::string place;       // "node1:29500"
+    std::string process;     // "process 4711 on node1", which runs the store
   };
   Meeting(Options options, Send send, Time now);
 

@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
-constexpr std::chrono::milliseconds kAgain(200);     // between attempts
+constexpr std::chrono::milliseconds kAgain(200);  // between attempts
 // For one attempt to connect, without and with other addresses to try.
 constexpr std::chrono::seconds kAttempt(10), kShortAttempt(2);
 // Extra time after a time-out, for the store to say who is missing.
@@ -34,13 +34,15 @@ constexpr std::chrono::milliseconds kStoresWord(3000);
 Time After(double seconds) { return Clock::now() + DurationOf(seconds); }
 double SecondsUntil(Time time) { return std::chrono::duration<double>(time - Clock::now()).count(); }
 std::chrono::system_clock::time_point OnTheWall(Time time) {
-  return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(time - Clock::now());
+  return std::chrono::system_clock::now() +
+         std::chrono::duration_cast<std::chrono::system_clock::duration>(time - Clock::now());
 }
 
 // The call to the store. gRPC's threads report what arrives; the owner waits for it.
 class ClientCall final : public grpc::ClientBidiReactor<FromMember, FromStore> {
  public:
-  ClientCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& token) : stub_(Rendezvous::NewStub(channel)) {
+  ClientCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& token)
+      : stub_(Rendezvous::NewStub(channel)) {
     context_.AddMetadata(kTokenName, token);
     stub_->async()->Join(&context_, this);
     AddHold();  // held as long as this side may still write
@@ -132,8 +134,10 @@ class ClientCall final : public grpc::ClientBidiReactor<FromMember, FromStore> {
     std::lock_guard lock(mutex_);
     outgoing_.pop_front();
     if (!ok) outgoing_.clear();
-    if (!outgoing_.empty()) StartWrite(&outgoing_.front());
-    else if (left_) StartWritesDone();
+    if (!outgoing_.empty())
+      StartWrite(&outgoing_.front());
+    else if (left_)
+      StartWritesDone();
   }
   void OnDone(const grpc::Status& status) override {
     std::lock_guard lock(mutex_);
@@ -203,17 +207,20 @@ class GrpcMember final : public Member {
 // OK: admitted. UNAVAILABLE: not yet. With any other error there is no use in trying again.
 absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds attempt) {
   if (!TokenSuffices(options_.token, endpoint)) {
-    return absl::InvalidArgumentError(StrCat("fabric.rendezvous: ", Me(), " would look for rank 0's store at ", Place(), WhyNoToken()));
+    return absl::InvalidArgumentError(
+        StrCat("fabric.rendezvous: ", Me(), " would look for rank 0's store at ", Place(), WhyNoToken()));
   }
   grpc::ChannelArguments arguments;
   for (const auto& [name, value] : KeepAlive()) arguments.SetInt(name, value);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a cluster's proxy to the outside must not be used here
   arguments.SetMaxReceiveMessageSize(kMostBytes);
-  for (const char* backoff : {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS}) {
+  for (const char* backoff :
+       {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS}) {
     arguments.SetInt(backoff, static_cast<int>(kAgain.count()));
   }
   const auto channel = grpc::CreateCustomChannel(endpoint.Target(), grpc::InsecureChannelCredentials(), arguments);
-  if (!channel->WaitForConnected(OnTheWall(std::min(deadline_, Clock::now() + attempt)))) return absl::UnavailableError(WhyNoAnswer(endpoint));
+  if (!channel->WaitForConnected(OnTheWall(std::min(deadline_, Clock::now() + attempt))))
+    return absl::UnavailableError(WhyNoAnswer(endpoint));
   call_ = std::make_unique<ClientCall>(channel, options_.token);
   FromMember message;
   *message.mutable_hello() = ThisProcess();
@@ -234,7 +241,8 @@ absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds atte
   }
   if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) return absl::FailedPreconditionError(why);
   return absl::UnavailableError(status.error_code() == grpc::StatusCode::UNIMPLEMENTED
-                                    ? "a program that is not a rendezvous store listens there" : why);
+                                    ? "a program that is not a rendezvous store listens there"
+                                    : why);
 }
 
 absl::Status GrpcMember::Seek() {
@@ -247,18 +255,20 @@ absl::Status GrpcMember::Seek() {
       if (!absl::IsUnavailable(status)) return status;
       why = std::string(status.message());
     }
-    std::this_thread::sleep_for(std::min<Clock::duration>(kAgain, std::max<Clock::duration>(deadline_ - Clock::now(), {})));
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(kAgain, std::max<Clock::duration>(deadline_ - Clock::now(), {})));
   }
   return absl::DeadlineExceededError(
-      StrCat("fabric.rendezvous: ", Me(), " did not find rank 0's store at ", Place(), " within ", options_.timeout_s, " s (timeout_s): ", why,
+      StrCat("fabric.rendezvous: ", Me(), " did not find rank 0's store at ", Place(), " within ", options_.timeout_s,
+             " s (timeout_s): ", why,
              ". Was rank 0 started on that host with that address? Can this host reach it over TCP?"));
 }
 
 absl::Status GrpcMember::WaitForAll() {
   if (!call_->AwaitSeat(deadline_ + kStoresWord)) {
-    return absl::DeadlineExceededError(
-        StrCat("fabric.rendezvous: ", Me(), " heard nothing more from the store at ", Place(), " (rank 0, ", store_, ") within ",
-               options_.timeout_s, " s (timeout_s)"));
+    return absl::DeadlineExceededError(StrCat("fabric.rendezvous: ", Me(), " heard nothing more from the store at ",
+                                              Place(), " (rank 0, ", store_, ") within ", options_.timeout_s,
+                                              " s (timeout_s)"));
   }
   if (!call_->seat()) return Ended();
   seat_ = *call_->seat();
@@ -276,18 +286,22 @@ absl::StatusOr<Taken> GrpcMember::Exchange(std::string bytes, bool broadcast) {
   const bool in_time = call_->AwaitTaken(exchanges_, After(options_.timeout_s) + kStoresWord);
   if (std::optional<Taken> taken = call_->taken(exchanges_)) return *std::move(taken);
   if (in_time) return Ended();
-  return absl::DeadlineExceededError(StrCat("fabric.rendezvous: ", Me(), " heard nothing from the store at ", Place(), " (rank 0, ", store_,
-                                            ") in exchange ", exchanges_, " of the bootstrap within ", options_.timeout_s, " s (timeout_s)"));
+  return absl::DeadlineExceededError(StrCat("fabric.rendezvous: ", Me(), " heard nothing from the store at ", Place(),
+                                            " (rank 0, ", store_, ") in exchange ", exchanges_,
+                                            " of the bootstrap within ", options_.timeout_s, " s (timeout_s)"));
 }
 
 // Why nothing more will come.
 absl::Status GrpcMember::Ended() {
-  if (const std::optional<End> end = call_->end()) return absl::Status(static_cast<absl::StatusCode>(end->code()), end->message());
+  if (const std::optional<End> end = call_->end())
+    return absl::Status(static_cast<absl::StatusCode>(end->code()), end->message());
   if (call_->farewell()) {
-    return absl::UnavailableError(StrCat("fabric.rendezvous: rank 0 (", store_, ") has closed the store while ", Me(), " still needed it"));
+    return absl::UnavailableError(
+        StrCat("fabric.rendezvous: rank 0 (", store_, ") has closed the store while ", Me(), " still needed it"));
   }
-  return absl::UnavailableError(StrCat("fabric.rendezvous: lost rank 0 (", store_, "), which served the store at ", Place(),
-                                       ": it has ended or is stopped, or its host is unreachable; its own output may say why"));
+  return absl::UnavailableError(
+      StrCat("fabric.rendezvous: lost rank 0 (", store_, "), which served the store at ", Place(),
+             ": it has ended or is stopped, or its host is unreachable; its own output may say why"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ class Member {
  public:
   struct Options {
     int rank = 0, size = 1;
-    std::string host;        // the store's host: a name or a numeric address
+    std::string host;  // the store's host: a name or a numeric address
     int port = 0;
     double timeout_s = 300;  // for the store to come up and all to come, and for each exchange
     std::string token;       // the job's; "" is allowed only with this host's loopback address

@@ -25,8 +25,8 @@ using Reactor = grpc::ServerBidiReactor<FromMember, FromStore>;
 
 constexpr std::chrono::milliseconds kTick(50);
 constexpr std::chrono::seconds kFarewellTime(5);
-constexpr int64_t kOtherFiles = 256;        // files besides the connections
-constexpr int kHandshakeMs = 10000;         // a connection that sends nothing for so long is closed
+constexpr int64_t kOtherFiles = 256;  // files besides the connections
+constexpr int kHandshakeMs = 10000;   // a connection that sends nothing for so long is closed
 
 class GrpcStore;
 
@@ -73,15 +73,18 @@ class GrpcStore final : public Store, public Rendezvous::CallbackService {
   GrpcStore(const Options& options, Endpoint endpoint)
       : options_(options),
         endpoint_(std::move(endpoint)),
-        meeting_({.size = options.size, .timeout_s = options.timeout_s, .place = options.place, .process = options.process},
-                 [this](Meeting::Connection to, const FromStore& message) {
-                   if (const auto call = calls_.find(to); call != calls_.end()) call->second->Queue(message);
-                 },
-                 Clock::now()) {}
+        meeting_(
+            {.size = options.size, .timeout_s = options.timeout_s, .place = options.place, .process = options.process},
+            [this](Meeting::Connection to, const FromStore& message) {
+              if (const auto call = calls_.find(to); call != calls_.end()) call->second->Queue(message);
+            },
+            Clock::now()) {}
   ~GrpcStore() override;
 
   bool Serve();
-  std::string address() const override { return endpoint_.any ? (endpoint_.v6 ? "::1" : "127.0.0.1") : endpoint_.address; }
+  std::string address() const override {
+    return endpoint_.any ? (endpoint_.v6 ? "::1" : "127.0.0.1") : endpoint_.address;
+  }
   std::string bind() const override { return endpoint_.address; }
   int port() const override { return endpoint_.port; }
 
@@ -123,8 +126,10 @@ void ServerCall::OnWriteDone(bool ok) {
   std::lock_guard lock(store_.mutex());
   outgoing_.pop_front();
   if (!ok) outgoing_.clear();  // reading fails, too, which ends the call
-  if (!outgoing_.empty()) StartWrite(&outgoing_.front());
-  else if (finishing_) Finish(status_);
+  if (!outgoing_.empty())
+    StartWrite(&outgoing_.front());
+  else if (finishing_)
+    Finish(status_);
 }
 
 void ServerCall::OnDone() {
@@ -150,17 +155,19 @@ bool GrpcStore::Serve() {
 
 bool GrpcStore::Knows(const grpc::CallbackServerContext& context) const {
   const auto token = context.client_metadata().find(kTokenName);
-  return token != context.client_metadata().end() && std::string_view(token->second.data(), token->second.size()) == options_.token;
+  return token != context.client_metadata().end() &&
+         std::string_view(token->second.data(), token->second.size()) == options_.token;
 }
 
 Reactor* GrpcStore::Join(grpc::CallbackServerContext* context) {
   std::lock_guard lock(mutex_);
   if (!Knows(*context)) {
     meeting_.RefusedStranger(context->peer());
-    return new Stranger(StrCat("the store at ", options_.place, " (", options_.process,
-                               ") belongs to another run: its job token differs. Choose another port (MASTER_PORT or "
-                               "fabric.rendezvous.port), or, if both belong to the same run, start all ranks with the same "
-                               "TWOFOLD_JOB_TOKEN"));
+    return new Stranger(
+        StrCat("the store at ", options_.place, " (", options_.process,
+               ") belongs to another run: its job token differs. Choose another port (MASTER_PORT or "
+               "fabric.rendezvous.port), or, if both belong to the same run, start all ranks with the same "
+               "TWOFOLD_JOB_TOKEN"));
   }
   ServerCall* const call = new ServerCall(*this, ++last_);
   calls_[last_] = call;
@@ -208,15 +215,18 @@ GrpcStore::~GrpcStore() {
 // By default a process may have fewer open files than a large run has ranks. Each rank connects to the store and to the
 // watch's hub.
 absl::Status AllowConnections(const Store::Options& options) {
-  return AllowOpenFiles(2 * int64_t{options.size} + kOtherFiles, StrCat("fabric.rendezvous: rank 0 (", options.process, ")"),
+  return AllowOpenFiles(2 * int64_t{options.size} + kOtherFiles,
+                        StrCat("fabric.rendezvous: rank 0 (", options.process, ")"),
                         StrCat("a store of ", options.size, " ranks"));
 }
 
 absl::Status Explain(const absl::Status& status, const Store::Options& options, const Endpoint& endpoint) {
-  const std::string at = StrCat("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ", PlaceText(options.bind, options.port));
+  const std::string at = StrCat("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ",
+                                PlaceText(options.bind, options.port));
   const std::string numbers = options.bind == endpoint.address ? "" : StrCat(", which is ", endpoint.address);
   const char* what = absl::IsInvalidArgument(status)
-                         ? "; start rank 0 on the host that MASTER_ADDR (fabric.rendezvous.address) names, or set fabric.rendezvous.bind "
+                         ? "; start rank 0 on the host that MASTER_ADDR (fabric.rendezvous.address) names, or set "
+                           "fabric.rendezvous.bind "
                            "to the address of this host to listen at (0.0.0.0 for all)"
                          : "; choose another port (MASTER_PORT or fabric.rendezvous.port)";
   return absl::Status(status.code(), StrCat(at, numbers, ": ", std::string(status.message()), what));
@@ -228,14 +238,15 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Listen(const Options& options) {
   if (const absl::Status allowed = AllowConnections(options); !allowed.ok()) return allowed;
   auto endpoints = Resolve(options.bind, options.port);
   if (!endpoints.ok()) {
-    return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ", options.bind, ": ",
-                                             std::string(endpoints.status().message()),
+    return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ",
+                                             options.bind, ": ", std::string(endpoints.status().message()),
                                              "; MASTER_ADDR (fabric.rendezvous.address) must name its host"));
   }
   absl::Status why;
   for (Endpoint& endpoint : *endpoints) {
     if (!TokenSuffices(options.token, endpoint)) {
-      return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") would listen at ", PlaceText(options.bind, options.port), WhyNoToken()));
+      return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") would listen at ",
+                                               PlaceText(options.bind, options.port), WhyNoToken()));
     }
     if (const absl::Status status = MayListen(endpoint); !status.ok()) {
       if (why.ok()) why = Explain(status, options, endpoint);

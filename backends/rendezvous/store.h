@@ -20,13 +20,13 @@ namespace twofold::rendezvous {
 class Store {
  public:
   struct Options {
-    int size = 1;             // ranks
-    std::string bind;         // where to listen: a name or a numeric address of this host
-    int port = 0;             // 0: any free port
-    std::string place;        // where others look for it, for error messages: "node1:29500"
-    std::string process;      // this process: "process 4711 on node1"
-    double timeout_s = 300;   // for all to come, and for each exchange
-    std::string token;        // the job's; "" is allowed only with this host's loopback address
+    int size = 1;            // ranks
+    std::string bind;        // where to listen: a name or a numeric address of this host
+    int port = 0;            // 0: any free port
+    std::string place;       // where others look for it, for error messages: "node1:29500"
+    std::string process;     // this process: "process 4711 on node1"
+    double timeout_s = 300;  // for all to come, and for each exchange
+    std::string token;       // the job's; "" is allowed only with this host's loopback address
   };
   // Listens. INVALID_ARGUMENT: no such host, not an address of this host, or an address that other hosts can reach
   // while there is no token; UNAVAILABLE: the port is in use; FAILED_PRECONDITION: this process may not open enough

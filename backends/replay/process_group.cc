@@ -39,17 +39,20 @@ std::unique_ptr<ProcessGroup> ReplayProcessGroup::SplitEvenly(int size, Pattern 
   const int first = consecutive ? rank() / size * size : rank() % groups, stride = consecutive ? 1 : groups;
   std::vector<int> members;
   for (int i = 0; i < size; ++i) members.push_back(ranks()[static_cast<size_t>(first + i * stride)]);
-  return std::make_unique<ReplayProcessGroup>(std::move(name), (rank() - first) / stride, std::move(members), device(), stats(), staging_.bytes());
+  return std::make_unique<ReplayProcessGroup>(std::move(name), (rank() - first) / stride, std::move(members), device(),
+                                              stats(), staging_.bytes());
 }
 
-std::unique_ptr<ProcessGroup> ReplayProcessGroup::Partition(std::span<const std::vector<int>> groups, std::string name) {
+std::unique_ptr<ProcessGroup> ReplayProcessGroup::Partition(std::span<const std::vector<int>> groups,
+                                                            std::string name) {
   for (const std::vector<int>& group : groups) {
     const auto me = std::find(group.begin(), group.end(), rank());
     if (me == group.end()) continue;
     if (group.size() == 1) break;
     std::vector<int> members;
     for (const int r : group) members.push_back(ranks()[static_cast<size_t>(r)]);
-    return std::make_unique<ReplayProcessGroup>(std::move(name), static_cast<int>(me - group.begin()), std::move(members), device(), stats(), staging_.bytes());
+    return std::make_unique<ReplayProcessGroup>(std::move(name), static_cast<int>(me - group.begin()),
+                                                std::move(members), device(), stats(), staging_.bytes());
   }
   return Alone(std::move(name));
 }

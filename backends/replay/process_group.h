@@ -12,7 +12,8 @@ namespace twofold {
 
 class ReplayProcessGroup final : public ProcessGroup {
  public:
-  ReplayProcessGroup(std::string name, int rank, std::vector<int> ranks, Device& device, CommunicationStats& stats, Bytes staging)
+  ReplayProcessGroup(std::string name, int rank, std::vector<int> ranks, Device& device, CommunicationStats& stats,
+                     Bytes staging)
       : ProcessGroup(std::move(name), rank, std::move(ranks), device, stats), staging_(staging) {}
   std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) override;
   std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name) override;

@@ -102,7 +102,8 @@ void ApplyCollective(Calls calls) {
       const int64_t block = first.in.numel() / n;
       for (int64_t to = 0; to < n; ++to) {
         for (int64_t from = 0; from < n; ++from) {
-          Copy(calls[static_cast<size_t>(from)]->in, to * block, calls[static_cast<size_t>(to)]->out, from * block, block);
+          Copy(calls[static_cast<size_t>(from)]->in, to * block, calls[static_cast<size_t>(to)]->out, from * block,
+               block);
         }
       }
       return;

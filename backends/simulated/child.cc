@@ -31,8 +31,8 @@
 namespace twofold {
 namespace {
 
-constexpr int kInterruptedTwice = 130;  // the child's exit status
-constexpr int kPassedOn = SIGINT;       // the signal sent to the child for an interrupt of the parent
+constexpr int kInterruptedTwice = 130;                   // the child's exit status
+constexpr int kPassedOn = SIGINT;                        // the signal sent to the child for an interrupt of the parent
 constexpr std::chrono::milliseconds kTimeToEnd(1000);    // after an interrupt
 constexpr std::chrono::milliseconds kLookAtParent(100);  // interval of checks whether the parent is alive
 
@@ -40,8 +40,8 @@ constexpr std::chrono::milliseconds kLookAtParent(100);  // interval of checks w
 host::Interrupts g_interrupts;  // in the child: received; in the parent: passed on
 std::atomic<pid_t> g_child = 0;
 static_assert(std::atomic<pid_t>::is_always_lock_free, "for signal handlers");
-pid_t g_parent = 0;               // the child's parent
-int g_partial_results = -1;       // the pipe to which the child writes them
+pid_t g_parent = 0;          // the child's parent
+int g_partial_results = -1;  // the pipe to which the child writes them
 
 void OnInterruptInChild(int) {
   if (g_interrupts.Again()) _exit(kInterruptedTwice);
@@ -136,13 +136,16 @@ bool ReadSome(int fd, std::string& bytes) {
 enum class Why { kEnded, kHangs, kInterrupted };  // why reading ended
 
 // Reads both pipes to the end, or until the child has been silent for too long, or does not end after an interrupt.
-Why ReadWatching(int fd, int partial_results, pid_t child, const Watch& watch, std::string& outcome, std::map<int, std::string>& results) {
+Why ReadWatching(int fd, int partial_results, pid_t child, const Watch& watch, std::string& outcome,
+                 std::map<int, std::string>& results) {
   std::optional<HangClock> silence;
   if (watch.record != nullptr) silence.emplace(child, *watch.record);
   constexpr std::chrono::milliseconds kLook(200);
-  const auto look = std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(DurationOf(watch.timeout_s / 10)), std::chrono::milliseconds(1), kLook);
+  const auto look = std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(DurationOf(watch.timeout_s / 10)),
+                               std::chrono::milliseconds(1), kLook);
   std::string partial;
-  pollfd ready[] = {{.fd = fd, .events = POLLIN, .revents = 0}, {.fd = partial_results, .events = POLLIN, .revents = 0}};
+  pollfd ready[] = {{.fd = fd, .events = POLLIN, .revents = 0},
+                    {.fd = partial_results, .events = POLLIN, .revents = 0}};
   while (ready[0].fd >= 0 || ready[1].fd >= 0) {
     if (g_interrupts.Age() >= kTimeToEnd) return Why::kInterrupted;
     if (poll(ready, std::size(ready), static_cast<int>(look.count())) <= 0) {  // nothing yet, or a signal
@@ -214,7 +217,8 @@ std::string HowItEnded(int status) {
   if (!WIFSIGNALED(status)) return StrCat("ended with exit status ", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
   const char* name = sigabbrev_np(signal);
-  return StrCat("was ended by ", name != nullptr ? StrCat("SIG", name) : StrCat("signal ", signal), " (", strsignal(signal), ")");
+  return StrCat("was ended by ", name != nullptr ? StrCat("SIG", name) : StrCat("signal ", signal), " (",
+                strsignal(signal), ")");
 }
 
 absl::Status EndedEarly(int status, const sim::FlightRecord* record) {
@@ -222,10 +226,12 @@ absl::Status EndedEarly(int status, const sim::FlightRecord* record) {
     return absl::CancelledError("interrupted twice: the simulation was ended at once");
   }
   const std::string how = StrCat("the simulation's process ", HowItEnded(status));
-  const sim::FlightRecord::Turn turn = record != nullptr ? record->turn() : sim::FlightRecord::Turn{sim::FlightRecord::kNobody, true};
+  const sim::FlightRecord::Turn turn =
+      record != nullptr ? record->turn() : sim::FlightRecord::Turn{sim::FlightRecord::kNobody, true};
   if (turn.rank == sim::FlightRecord::kNobody) return absl::InternalError(how);
   const std::string last = record->LastCall(turn.rank);
-  if (!turn.in_simulator) return absl::InternalError(StrCat("rank ", turn.rank, ": ", how, " while this rank was running; ", last));
+  if (!turn.in_simulator)
+    return absl::InternalError(StrCat("rank ", turn.rank, ": ", how, " while this rank was running; ", last));
   return absl::InternalError(StrCat(how, " inside the simulator, which rank ", turn.rank, " had called; ", last));
 }
 

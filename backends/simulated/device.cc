@@ -36,7 +36,11 @@ class SimulatedStream : public Stream {
 class SideStream : public SimulatedStream {
  public:
   SideStream(SimulatedRank& rank, std::shared_ptr<sim::Timeline> line, std::string_view name)
-      : SimulatedStream(rank, *line), rank_(rank), own_(std::move(line)), name_(name), exceptions_(std::uncaught_exceptions()) {}
+      : SimulatedStream(rank, *line),
+        rank_(rank),
+        own_(std::move(line)),
+        name_(name),
+        exceptions_(std::uncaught_exceptions()) {}
   // Waits for its transfers. If an exception is leaving the rank's function or the run has failed, drops the remaining
   // transfers instead, since their memory is being freed.
   ~SideStream() override {
@@ -80,7 +84,8 @@ class SimulatedDevice::Arithmetic : public CpuDevice {
 
   void Compute(const ops::Op& op, Tensor workspace) {
     // The modelled device may need a smaller workspace than the CPU kernels.
-    const Bytes bytes = ops::Workspace(op, DeviceKind::kCpu, threads()), given = workspace.empty() ? Bytes(0) : workspace.bytes();
+    const Bytes bytes = ops::Workspace(op, DeviceKind::kCpu, threads()),
+                given = workspace.empty() ? Bytes(0) : workspace.bytes();
     if (given < bytes) workspace = Allocate(scratch_, Shape{bytes.value()}, DType::kU8, Category::kOther);
     Run(compute(), op, std::move(workspace));
   }
@@ -90,8 +95,8 @@ class SimulatedDevice::Arithmetic : public CpuDevice {
   CachingAllocator scratch_;  // not counted as the rank's memory
 };
 
-SimulatedDevice::SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocator, CachingAllocator& host, CostModel& costs,
-                                 const host::HostLink& link, int threads)
+SimulatedDevice::SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocator, CachingAllocator& host,
+                                 CostModel& costs, const host::HostLink& link, int threads)
     : rank_(rank),
       allocator_(allocator),
       host_(host),
@@ -131,8 +136,10 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
     if (it == extrapolated_.end()) it = extrapolated_.emplace(name, Extrapolated::mapped_type()).first;
     ++it->second[key.dims];
   }
-  if (rank_.machine().gpu) rank_.host().Advance(e.launch ? e.launch->value() : rank_.machine().launch_seconds);
-  else if (rank_.machine().host_seconds > 0) rank_.host().Advance(rank_.machine().host_seconds * factor);
+  if (rank_.machine().gpu)
+    rank_.host().Advance(e.launch ? e.launch->value() : rank_.machine().launch_seconds);
+  else if (rank_.machine().host_seconds > 0)
+    rank_.host().Advance(rank_.machine().host_seconds * factor);
   static_cast<SimulatedStream&>(stream).line().Advance(e.seconds.value() * factor, rank_.host().time(),
                                                        traced ? name : std::string_view(), rank_.trace().label());
 }
@@ -173,7 +180,8 @@ double SimulatedDevice::Item(const Tensor& scalar, StandIn stand_in) {
 }
 
 void SimulatedDevice::WhenReached(std::function<void(Seconds)> fn) {
-  rank_.compute().Call([fn = std::move(fn), host = rank_.host().time()](double time) { fn(Seconds(std::max(time, host))); });
+  rank_.compute().Call(
+      [fn = std::move(fn), host = rank_.host().time()](double time) { fn(Seconds(std::max(time, host))); });
 }
 
 Range SimulatedDevice::uncertainty() const {

@@ -68,7 +68,9 @@ class SimulatedDevice : public Device {
   const int threads_;
   std::unique_ptr<Arithmetic> arithmetic_;  // REAL only
   std::unique_ptr<Stream> compute_;
-  struct Spread { double below = 0, above = 0; };  // seconds
+  struct Spread {
+    double below = 0, above = 0;
+  };  // seconds
   double seconds_ = 0;
   absl::flat_hash_map<const char*, size_t> places_;  // index into spreads_, by kernel; the names are string literals
   std::vector<Spread> spreads_;

@@ -30,7 +30,8 @@ namespace {
 // Everything one actor needs. Members are destroyed from the bottom up: the group before the device before its memory.
 struct Actor {
   // It represents `stands_for` ranks, including itself.
-  Actor(int rank, int stands_for, const host::NowAndThen& keep_now_and_then, SimulationPlan& plan, SharedMemory& shared, SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
+  Actor(int rank, int stands_for, const host::NowAndThen& keep_now_and_then, SimulationPlan& plan, SharedMemory& shared,
+        SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
       : clock(rank, world.engine, MachineOf(rank, plan)),
         source(MakeSource(plan.device_memory, plan.machine.real), shared, stands_for),
         host_source(MakeSource(plan.host_memory, plan.machine.real), shared, stands_for),
@@ -52,7 +53,8 @@ struct Actor {
   // Names the memory that has run out: the rank's own limit takes precedence over the shared one.
   static std::string MemoryName(const SimulationPlan& plan, Bytes limit, const char* own) {
     if (limit.value() > 0 || plan.shared_memory.value() == 0) return own;
-    return StrCat("this machine's memory (", plan.shared_memory.value(), " bytes for ", plan.world_size, plan.world_size == 1 ? " rank)" : " ranks)");
+    return StrCat("this machine's memory (", plan.shared_memory.value(), " bytes for ", plan.world_size,
+                  plan.world_size == 1 ? " rank)" : " ranks)");
   }
 
   SimulatedRank clock;
@@ -75,29 +77,34 @@ void CheckInterrupt(int rank, Actor& actor) {
 void TraceCompute(SimulatedRank& rank) {
   rank.trace().OnChange([&rank](bool enabled) {
     if (!enabled) return rank.compute().SetTracer(nullptr);
-    rank.compute().SetTracer([&rank](std::string_view name, std::string_view label, double start, double end) {
-      rank.trace().Add({"compute", std::string(name), Seconds(start), Seconds(end), Bytes(0), Seconds(), std::string(label)});
-    }, [&rank](std::string_view stream, double start, double end) {
-      rank.trace().AddStall({std::string(stream), Seconds(start), Seconds(end)});
-    });
+    rank.compute().SetTracer(
+        [&rank](std::string_view name, std::string_view label, double start, double end) {
+          rank.trace().Add(
+              {"compute", std::string(name), Seconds(start), Seconds(end), Bytes(0), Seconds(), std::string(label)});
+        },
+        [&rank](std::string_view stream, double start, double end) {
+          rank.trace().AddStall({std::string(stream), Seconds(start), Seconds(end)});
+        });
   });
 }
 
 RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
   TraceCompute(actor.clock);
-  return RankContext({.rank = rank,
-                      .world_size = plan.world_size,
-                      .device = &actor.device,
-                      .world = actor.group.get(),
-                      .clock = &actor.clock,
-                      .trace = &actor.clock.trace(),
-                      .communication = &actor.stats,
-                      .check_interrupt = [rank, &actor] { CheckInterrupt(rank, actor); },
-                      .outside_ledger = nullptr,
-                      .uncertainty = [&plan, &actor] {
-                        return Uncertainty{actor.device.uncertainty(), plan.link_spread, plan.costs->common()};
-                      },
-                      .when_reached = [&actor](std::function<void(Seconds)> fn) { actor.device.WhenReached(std::move(fn)); }});
+  return RankContext(
+      {.rank = rank,
+       .world_size = plan.world_size,
+       .device = &actor.device,
+       .world = actor.group.get(),
+       .clock = &actor.clock,
+       .trace = &actor.clock.trace(),
+       .communication = &actor.stats,
+       .check_interrupt = [rank, &actor] { CheckInterrupt(rank, actor); },
+       .outside_ledger = nullptr,
+       .uncertainty =
+           [&plan, &actor] {
+             return Uncertainty{actor.device.uncertainty(), plan.link_spread, plan.costs->common()};
+           },
+       .when_reached = [&actor](std::function<void(Seconds)> fn) { actor.device.WhenReached(std::move(fn)); }});
 }
 
 // Keeps the maximum, over ranks, of the number of calls.
@@ -118,11 +125,12 @@ void AddExtrapolationNotes(const SimulatedDevice::Extrapolated& extrapolated, ou
     int64_t calls = 0;
     for (const auto& [dims, count] : shapes) {
       calls += count;
-      if (++shown <= kShown) StrAppend(&text, shown > 1 ? ", " : "", dims[0], " x ", dims[1], dims[2] > 0 ? StrCat(" x ", dims[2]) : "");
+      if (++shown <= kShown)
+        StrAppend(&text, shown > 1 ? ", " : "", dims[0], " x ", dims[1], dims[2] > 0 ? StrCat(" x ", dims[2]) : "");
     }
     if (shapes.size() > kShown) StrAppend(&text, " and ", shapes.size() - kShown, " more shapes");
-    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated: ", text, " (", Counted(calls, "call"),
-                             " per rank)"));
+    outcome.add_notes(StrCat("time of ", kernel, " is extrapolated beyond what was calibrated: ", text, " (",
+                             Counted(calls, "call"), " per rank)"));
   }
 }
 
@@ -167,24 +175,30 @@ std::string DescribeFolding(const SimulationPlan& plan) {
   const std::vector<int> actors = Actors(plan, true);
   if (actors.size() == 1) return StrCat("ranks are folded: rank 0 stands for all ", plan.world_size);
   constexpr size_t kTold = 8;
-  const std::string who = actors.size() <= kTold ? RankList(actors)
-                                                 : StrCat(actors.size(), " ranks (", actors[0], ", ", actors[1], ", ", actors[2], ", ...)");
-  return StrCat("ranks are folded: ", who, " stand for ", static_cast<size_t>(plan.world_size) / actors.size(), " each");
+  const std::string who =
+      actors.size() <= kTold ? RankList(actors)
+                             : StrCat(actors.size(), " ranks (", actors[0], ", ", actors[1], ", ", actors[2], ", ...)");
+  return StrCat("ranks are folded: ", who, " stand for ", static_cast<size_t>(plan.world_size) / actors.size(),
+                " each");
 }
 
 // kOneForAll: if one rank represents all, its flows may represent all ranks' flows.
 enum class Folding { kNone, kOneForAll, kAll };
 
 // The whole simulation, in the child process.
-outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_counts, const RankFunction& fn, sim::FlightRecord& record) {
+outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_counts, const RankFunction& fn,
+                          sim::FlightRecord& record) {
   sim::Engine engine(*plan.topology, EngineOptions(plan, record));
   CatchInterruptsInChild();
   const bool fold = folding != Folding::kNone;
   const std::vector<int> actors = Actors(plan, fold);
   sim::Network network(engine, *plan.library,
-                       {.choice = plan.choice, .measured = plan.collectives, .folded = folding == Folding::kOneForAll && actors.size() == 1,
+                       {.choice = plan.choice,
+                        .measured = plan.collectives,
+                        .folded = folding == Folding::kOneForAll && actors.size() == 1,
                         .endpoints = plan.endpoints});
-  SimulatedWorld world{.engine = engine, .network = network, .real = plan.machine.real, .slowest_counts = slowest_counts};
+  SimulatedWorld world{
+      .engine = engine, .network = network, .real = plan.machine.real, .slowest_counts = slowest_counts};
   // Groups with pending waits are removed from the network.
   const absl::Cleanup forget = [&engine] { engine.Forget(); };
   if (fold) world.stand_ins = plan.stand_ins;
@@ -253,7 +267,8 @@ class SimulatedFabric : public Fabric {
     if (refused == kUnlikeFlows) result = RunOnce(*plan, Folding::kAll, fn, &refused);
     if (refused.empty()) return result;
     if (AskedFor()) {
-      result.status = absl::InvalidArgumentError(StrCat("fabric.simulated.folding: ON, but ", refused, "; use AUTO or OFF"));
+      result.status =
+          absl::InvalidArgumentError(StrCat("fabric.simulated.folding: ON, but ", refused, "; use AUTO or OFF"));
       return result;
     }
     result = RunOnce(*plan, Folding::kNone, fn);
@@ -270,7 +285,8 @@ class SimulatedFabric : public Fabric {
   }
   bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
-  RunResult RunOnce(SimulationPlan& plan, Folding folding, const RankFunction& fn, std::string* refused = nullptr) const {
+  RunResult RunOnce(SimulationPlan& plan, Folding folding, const RankFunction& fn,
+                    std::string* refused = nullptr) const {
     RunResult result;
     if (refused != nullptr) refused->clear();
     result.results = RankResults::Empty(plan.world_size);
@@ -280,8 +296,9 @@ class SimulatedFabric : public Fabric {
     result.status = record.status();
     if (!record.ok()) return result;
     std::map<int, std::string> partial;  // of the ranks that have actors
-    absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] { return Simulate(plan, folding, AskedFor(), fn, **record); },
-                                                          {record->get(), spec_.fabric().timeout_s(), &partial});
+    absl::StatusOr<outcome::Outcome> outcome =
+        RunInChild([&] { return Simulate(plan, folding, AskedFor(), fn, **record); },
+                   {record->get(), spec_.fabric().timeout_s(), &partial});
     result.status = outcome.status();
     if (!outcome.ok()) {
       const std::vector<int> actors = Actors(plan, folding != Folding::kNone);
@@ -292,13 +309,19 @@ class SimulatedFabric : public Fabric {
     }
     result.status = absl::Status(static_cast<absl::StatusCode>(outcome->code()), outcome->message());
     if (outcome->results_size() > 0) {  // none where the outcome was too large
-      std::vector<std::string> of_actors(std::make_move_iterator(outcome->mutable_results()->begin()), std::make_move_iterator(outcome->mutable_results()->end()));
-      result.results = {std::move(of_actors), ActorOfEach(plan, Actors(plan, folding != Folding::kNone), folding != Folding::kNone)};
+      std::vector<std::string> of_actors(std::make_move_iterator(outcome->mutable_results()->begin()),
+                                         std::make_move_iterator(outcome->mutable_results()->end()));
+      result.results = {std::move(of_actors),
+                        ActorOfEach(plan, Actors(plan, folding != Folding::kNone), folding != Folding::kNone)};
     }
     result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
     for (const outcome::Ran& r : outcome->ran()) {
-      result.ran.push_back({.group = r.group(), .operation = r.operation(), .bytes = r.bytes(), .library = r.library(),
-                            .algorithm = r.algorithm(), .protocol = r.protocol()});
+      result.ran.push_back({.group = r.group(),
+                            .operation = r.operation(),
+                            .bytes = r.bytes(),
+                            .library = r.library(),
+                            .algorithm = r.algorithm(),
+                            .protocol = r.protocol()});
     }
     if (refused != nullptr) *refused = outcome->folding_refused();
     return result;
@@ -317,6 +340,8 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec& sp
 
 std::string WhyNoSimulated() { return ""; }
 
-Bytes SimulatedStaging(const spec::Spec& spec) { return spec.fabric().simulated().links() == kStagedLinks ? HostStaging::kBytes : Bytes(0); }
+Bytes SimulatedStaging(const spec::Spec& spec) {
+  return spec.fabric().simulated().links() == kStagedLinks ? HostStaging::kBytes : Bytes(0);
+}
 
 }  // namespace twofold

@@ -32,8 +32,8 @@ void PartEnds(SimulatedGroup::Pending& p, const std::string& group, double finis
   p.entry->seconds.store(p.entry->seconds.load() + (p.finish - p.started));
   if (p.trace->enabled()) {
     const Communication& c = p.call->communication;
-    p.trace->Add({StrCat("communication ", group), std::string(KindName(c.kind)), Seconds(p.started), Seconds(p.finish), c.bytes(),
-                  Seconds(std::max(0.0, p.met - p.started)), std::string(p.label)});
+    p.trace->Add({StrCat("communication ", group), std::string(KindName(c.kind)), Seconds(p.started), Seconds(p.finish),
+                  c.bytes(), Seconds(std::max(0.0, p.met - p.started)), std::string(p.label)});
   }
   p.done->Resolve(p.finish);
 }
@@ -41,7 +41,11 @@ void PartEnds(SimulatedGroup::Pending& p, const std::string& group, double finis
 }  // namespace
 
 SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<std::vector<int>> groups)
-    : world_(world), name_(std::move(name)), groups_(std::move(groups)), label_(host::GroupLabel(name_, ranks())), stand_ins_(ranks()) {
+    : world_(world),
+      name_(std::move(name)),
+      groups_(std::move(groups)),
+      label_(host::GroupLabel(name_, ranks())),
+      stand_ins_(ranks()) {
   if (world_.folded()) {
     for (int& rank : stand_ins_) rank = world_.stand_ins[static_cast<size_t>(rank)];
   }
@@ -73,7 +77,8 @@ std::string SimulatedGroup::MissingAt(const host::Call& call) const {
     const auto those = calls.find(sequence);
     if (those == calls.end()) return;
     for (const auto& a : those->second) {
-      for (size_t r = 0; r < here.size(); ++r) here[r] = here[r] || stand_ins_[r] == stand_ins_[static_cast<size_t>(a.rank)];
+      for (size_t r = 0; r < here.size(); ++r)
+        here[r] = here[r] || stand_ins_[r] == stand_ins_[static_cast<size_t>(a.rank)];
     }
   };
   call.split ? note(splits_, call.sequence) : note(arrivals_, call.sequence);
@@ -91,15 +96,18 @@ std::string SimulatedGroup::MissingFor(const Pending& messages) const {
   for (const std::deque<Message>* waiting : {&sends_, &recvs_}) {
     for (const Message& m : *waiting) {
       if (m.pending.get() != &messages) continue;
-      if (m.op.peer == kAnySource) any = true;
-      else missing.insert(world_rank(m.op.peer));
+      if (m.op.peer == kAnySource)
+        any = true;
+      else
+        missing.insert(world_rank(m.op.peer));
     }
   }
   if (missing.empty()) return any ? "a sender" : "";
   return StrCat(RankList(std::vector<int>(missing.begin(), missing.end())), any ? " and a sender" : "");
 }
 
-void SimulatedGroup::Mismatch(const std::string& where, int rank_a, const std::string& a, int rank_b, const std::string& b) {
+void SimulatedGroup::Mismatch(const std::string& where, int rank_a, const std::string& a, int rank_b,
+                              const std::string& b) {
   const int world_a = world_rank(rank_a), world_b = world_rank(rank_b);
   world_.engine.Fail(CollectiveMismatch(world_b, host::MismatchText(*label_, where, world_a, a, world_b, b)));
 }
@@ -111,8 +119,8 @@ void SimulatedGroup::Arrive(Arrival arrival) {
   std::vector<Arrival>& here = arrivals_[sequence];
   if (here.empty()) here.reserve(actors());
   if (!here.empty() && !host::SameCollective(here[0].call->communication, call.communication)) {
-    return Mismatch(StrCat("collective ", sequence), here[0].rank, host::WithBytes(here[0].call->communication), arrival.rank,
-                    host::WithBytes(call.communication));
+    return Mismatch(StrCat("collective ", sequence), here[0].rank, host::WithBytes(here[0].call->communication),
+                    arrival.rank, host::WithBytes(call.communication));
   }
   here.push_back(std::move(arrival));
   if (here.size() < actors()) return;
@@ -132,8 +140,8 @@ bool SimulatedGroup::SameCounts(const std::vector<Arrival>& arrivals) {
       if (sent == expected) continue;
       const int64_t size = ElementSize(to.call->communication.out.dtype());
       auto text = [size](std::string_view does, int64_t count, std::string_view direction, int rank) {
-        return StrCat("all_to_all_v ", does, " ", count, " elements (", count * size, " bytes) ", direction, " rank ", rank,
-                      " of the group");
+        return StrCat("all_to_all_v ", does, " ", count, " elements (", count * size, " bytes) ", direction, " rank ",
+                      rank, " of the group");
       };
       Mismatch(StrCat("collective ", to.call->sequence), from.rank, text("sending", sent, "to", to.rank), to.rank,
                text("expecting", expected, "from", from.rank));
@@ -154,9 +162,12 @@ sim::CollectiveShape SimulatedGroup::ShapeOf(const std::vector<Arrival>& arrival
   }
   if (c.kind == Communication::kAllToAllV) {
     for (const int stand_in : stand_ins_) {
-      const auto actor = std::find_if(arrivals.begin(), arrivals.end(), [&](const Arrival& a) { return stand_ins_[static_cast<size_t>(a.rank)] == stand_in; });
+      const auto actor = std::find_if(arrivals.begin(), arrivals.end(), [&](const Arrival& a) {
+        return stand_ins_[static_cast<size_t>(a.rank)] == stand_in;
+      });
       auto& row = shape.matrix.emplace_back();
-      for (int64_t count : actor->call->communication.in_counts) row.push_back(static_cast<double>(count * ElementSize(c.in.dtype())));
+      for (int64_t count : actor->call->communication.in_counts)
+        row.push_back(static_cast<double>(count * ElementSize(c.in.dtype())));
       shape.bytes = std::max(shape.bytes, std::accumulate(row.begin(), row.end(), 0.0));
     }
   }
@@ -176,9 +187,11 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   auto all = std::make_shared<std::vector<Arrival>>(std::move(arrivals));
   const auto self = shared_from_this();  // the callback may release the group
   try {
-    NoteWhatRan(shape.kind, shape.bytes, world_.network.Collective(network_groups_, shape, start, [self, all](const std::vector<double>& finish, double apart) {
-      self->Finish(*all, finish, apart);
-    }));
+    NoteWhatRan(shape.kind, shape.bytes,
+                world_.network.Collective(network_groups_, shape, start,
+                                          [self, all](const std::vector<double>& finish, double apart) {
+                                            self->Finish(*all, finish, apart);
+                                          }));
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
   }
@@ -201,7 +214,8 @@ void SimulatedGroup::Parted(Communication::Kind kind, double start, double first
 
 void SimulatedGroup::RefuseFolding(const std::string& why) {
   world_.folding_refused = why;
-  world_.engine.Fail(RankFailure(RankFailure::Kind::kOther, ranks()[0], StrCat("identical ranks cannot be folded: ", why)));
+  world_.engine.Fail(
+      RankFailure(RankFailure::Kind::kOther, ranks()[0], StrCat("identical ranks cannot be folded: ", why)));
 }
 
 void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart) {
@@ -214,7 +228,8 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
     const int stand_in = stand_ins_[static_cast<size_t>(arrivals[i].rank)];
     double soonest = end, latest = *first == end ? end : 0;
     for (size_t f = 0; *first < end && f < finish.size(); ++f) {  // group by group
-      if (stand_ins_[f % stand_ins_.size()] == stand_in) soonest = std::min(soonest, finish[f]), latest = std::max(latest, finish[f]);
+      if (stand_ins_[f % stand_ins_.size()] == stand_in)
+        soonest = std::min(soonest, finish[f]), latest = std::max(latest, finish[f]);
     }
     Parted(kind, *arrivals[i].started, soonest - apart, latest);
     done[i] = latest;
@@ -258,7 +273,8 @@ void SimulatedGroup::Meet(const Message& message) {
   std::deque<Message>& own = is_send ? sends_ : recvs_;
   if (!is_send && op.peer == kAnySource) {
     own.push_back(message);
-    return world_.engine.At(message.time, [self = shared_from_this(), rank = message.rank] { self->MatchAnySource(rank); });
+    return world_.engine.At(message.time,
+                            [self = shared_from_this(), rank = message.rank] { self->MatchAnySource(rank); });
   }
   for (auto it = others.begin(); it != others.end(); ++it) {
     const Message& send = is_send ? message : *it;
@@ -301,10 +317,9 @@ void SimulatedGroup::MatchAnySource(int receiver) {
 void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
   if (send.op.tensor.numel() != recv.op.tensor.numel() || send.op.tensor.dtype() != recv.op.tensor.dtype()) {
     const uint64_t sent = send.pending->call->sequence, received = recv.pending->call->sequence;
-    const std::string where =
-        sent == received ? StrCat("message ", sent)
-                         : StrCat("message ", sent, " of rank ", world_rank(send.rank), " and message ", received, " of rank ",
-                                  world_rank(recv.rank));
+    const std::string where = sent == received ? StrCat("message ", sent)
+                                               : StrCat("message ", sent, " of rank ", world_rank(send.rank),
+                                                        " and message ", received, " of rank ", world_rank(recv.rank));
     return Mismatch(where, send.rank, host::WithBytes(Alone(send.op)), recv.rank, host::WithBytes(Alone(recv.op)));
   }
   if (world_.real) {
@@ -329,10 +344,10 @@ void SimulatedGroup::Deliver(const Message& send, const Message& recv) {
 void SimulatedGroup::SendEagerly(const Message& send) {
   Travel(send, std::max(send.time, world_.engine.now()),
          [self = shared_from_this(), s = send.pending, eager = send.eager](size_t place, double time) {
-    if (place == 0) return PartEnds(*s, self->name_, time);
-    eager->arrival = time;
-    if (eager->receiver != nullptr) PartEnds(*eager->receiver, self->name_, std::max(eager->posted, time));
-  });
+           if (place == 0) return PartEnds(*s, self->name_, time);
+           eager->arrival = time;
+           if (eager->receiver != nullptr) PartEnds(*eager->receiver, self->name_, std::max(eager->posted, time));
+         });
 }
 
 void SimulatedGroup::Travel(const Message& send, double start, std::function<void(size_t place, double time)> ended) {
@@ -340,11 +355,13 @@ void SimulatedGroup::Travel(const Message& send, double start, std::function<voi
   const auto self = shared_from_this();
   const Communication::Kind kind = send.pending->call->communication.kind;
   try {
-    NoteWhatRan(kind, bytes, world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
-                                                    [self, start, ended = std::move(ended)](size_t place, double first, double last) {
-      self->Parted(Communication::kSend, start, first, last);
-      if (!self->world_.engine.failed()) ended(place, last);
-    }));
+    NoteWhatRan(
+        kind, bytes,
+        world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
+                               [self, start, ended = std::move(ended)](size_t place, double first, double last) {
+                                 self->Parted(Communication::kSend, start, first, last);
+                                 if (!self->world_.engine.failed()) ended(place, last);
+                               }));
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
   }
@@ -368,7 +385,8 @@ void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
     names[r.color] = r.name;
   }
   for (auto& [color, ranks] : members) {
-    split_results_[sequence][color] = std::make_shared<SimulatedGroup>(world_, names[color], std::vector<std::vector<int>>{std::move(ranks)});
+    split_results_[sequence][color] =
+        std::make_shared<SimulatedGroup>(world_, names[color], std::vector<std::vector<int>>{std::move(ranks)});
   }
   const std::vector<SplitRequest> all = std::move(here);
   splits_.erase(sequence);
@@ -378,7 +396,8 @@ void SimulatedGroup::RequestSplit(uint64_t sequence, SplitRequest request) {
   }
 }
 
-std::shared_ptr<SimulatedGroup> SimulatedGroup::Partition(uint64_t sequence, int rank, std::span<const std::vector<int>> groups,
+std::shared_ptr<SimulatedGroup> SimulatedGroup::Partition(uint64_t sequence, int rank,
+                                                          std::span<const std::vector<int>> groups,
                                                           const std::string& name) {
   auto it = parts_.find(sequence);
   if (it == parts_.end()) it = parts_.emplace(sequence, MakeParts(rank, groups, name)).first;
@@ -394,7 +413,8 @@ std::shared_ptr<SimulatedGroup> SimulatedGroup::Partition(uint64_t sequence, int
   return group;
 }
 
-SimulatedGroup::Parts SimulatedGroup::MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name) {
+SimulatedGroup::Parts SimulatedGroup::MakeParts(int rank, std::span<const std::vector<int>> list,
+                                                const std::string& name) {
   Parts parts{{list.begin(), list.end()}, rank, {}, actors()};
   // Equivalent groups, keyed by their stand-ins in order.
   std::map<std::vector<int>, std::vector<std::vector<int>>> kinds;
@@ -415,7 +435,9 @@ SimulatedGroup::Parts SimulatedGroup::MakeParts(int rank, std::span<const std::v
     }
     if (stand_ins.size() == 1) continue;
     const std::set<int> actors(stand_ins.begin(), stand_ins.end());
-    const auto own = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return std::find(g.begin(), g.end(), *actors.begin()) != g.end(); });
+    const auto own = std::find_if(groups.begin(), groups.end(), [&](const auto& g) {
+      return std::find(g.begin(), g.end(), *actors.begin()) != g.end();
+    });
     std::rotate(groups.begin(), own, own + 1);
     const auto shared = std::make_shared<SimulatedGroup>(world_, name, std::move(groups));
     for (const int actor : actors) parts.of[actor] = shared;

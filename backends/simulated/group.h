@@ -33,7 +33,7 @@ struct SimulatedWorld {
   // If ranks with the same part differ in time, the slowest counts; if false, folding them is refused.
   bool slowest_counts = false;
   std::string folding_refused = {};  // set if folding would have changed the result
-  bool barrier_passed = false;  // before it, ranks may end a collective at different times without consequence
+  bool barrier_passed = false;       // before it, ranks may end a collective at different times without consequence
   double apart = 0;  // the largest difference between such ranks' end times, relative to the collective's duration
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
@@ -74,7 +74,12 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   };
   void Post(int rank, const P2p& op, double time, std::shared_ptr<Pending> pending);
 
-  struct SplitRequest { int rank, color, key; double time; std::string name; sim::TimePointPtr done; };
+  struct SplitRequest {
+    int rank, color, key;
+    double time;
+    std::string name;
+    sim::TimePointPtr done;
+  };
   void RequestSplit(uint64_t sequence, SplitRequest request);
   // The group of that color; call once the request's time point is known.
   std::shared_ptr<SimulatedGroup> SplitResult(uint64_t sequence, int color);
@@ -82,7 +87,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   // The group that contains `rank` among the listed ones (all ranks are ranks in this group); nullptr: it is alone. If
   // ranks are folded, the group represents all groups of its kind: those with the same stand-ins in the same places.
   // Nobody waits: the list names the members.
-  std::shared_ptr<SimulatedGroup> Partition(uint64_t sequence, int rank, std::span<const std::vector<int>> groups, const std::string& name);
+  std::shared_ptr<SimulatedGroup> Partition(uint64_t sequence, int rank, std::span<const std::vector<int>> groups,
+                                            const std::string& name);
 
   const std::string& name() const { return name_; }
   const std::vector<int>& ranks() const { return groups_[0]; }
@@ -106,12 +112,18 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     double posted = 0;               // when the receive was posted
     std::shared_ptr<Pending> receiver;
   };
-  struct Message { int rank; P2p op; double time; std::shared_ptr<Pending> pending; std::shared_ptr<Eager> eager = nullptr; };
+  struct Message {
+    int rank;
+    P2p op;
+    double time;
+    std::shared_ptr<Pending> pending;
+    std::shared_ptr<Eager> eager = nullptr;
+  };
   struct Parts {  // the groups made from a list
     std::vector<std::vector<int>> list;
-    int first;                                            // the rank, in this group, that passed the list first
-    std::map<int, std::shared_ptr<SimulatedGroup>> of;    // by world rank; ranks with actors only
-    size_t left;                                          // actors that have yet to ask
+    int first;                                          // the rank, in this group, that passed the list first
+    std::map<int, std::shared_ptr<SimulatedGroup>> of;  // by world rank; ranks with actors only
+    size_t left;                                        // actors that have yet to ask
   };
   Parts MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name);
   sim::CollectiveShape ShapeOf(const std::vector<Arrival>& arrivals) const;

@@ -4,8 +4,12 @@
 
 namespace twofold {
 
-std::string WhyNoSimulated() { return "this build has no SimGrid (libsimgrid-dev was not found when it was configured)"; }
-absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec&) { return absl::UnimplementedError(WhyNoSimulated()); }
+std::string WhyNoSimulated() {
+  return "this build has no SimGrid (libsimgrid-dev was not found when it was configured)";
+}
+absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec&) {
+  return absl::UnimplementedError(WhyNoSimulated());
+}
 Bytes SimulatedStaging(const spec::Spec&) { return Bytes(0); }
 
 }  // namespace twofold

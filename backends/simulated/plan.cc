@@ -34,10 +34,11 @@ void SetTraining(const cluster::Cluster& c, const profile::Profile& profile, hos
   plan.machine.host_seconds = training->host_s();
   plan.machine.waiting = plan.world_size > 1 ? training->waiting() : 0;
   plan.machine.core_share = training->core_share();
-  plan.notes.push_back(StrCat("in training, kernels take ", std::round(100 * training->factor()) / 100,
-                              " times as long as alone; calibration measured this in ",
-                              training->jobs_size(), " small jobs on ", Counted(training->ranks(), "rank"),
-                              training->ranks() == plan.world_size ? "" : ", since it ran none on as many ranks as this job has"));
+  plan.notes.push_back(
+      StrCat("in training, kernels take ", std::round(100 * training->factor()) / 100,
+             " times as long as alone; calibration measured this in ", training->jobs_size(), " small jobs on ",
+             Counted(training->ranks(), "rank"),
+             training->ranks() == plan.world_size ? "" : ", since it ran none on as many ranks as this job has"));
 }
 
 double FirstPositive(std::initializer_list<double> values) {
@@ -83,8 +84,7 @@ void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gp
   plan.machine.uploads = gpu.has_to_device();
   if (spec.device() == spec::CUDA && spec.cuda().time_algorithms() != gpu.time_algorithms()) {
     plan.notes.push_back(StrCat("cuda.time_algorithms is ", spec.cuda().time_algorithms() ? "true" : "false",
-                                ", but products were measured with ",
-                                gpu.time_algorithms() ? "true" : "false"));
+                                ", but products were measured with ", gpu.time_algorithms() ? "true" : "false"));
   }
   if (spec.device() == spec::CUDA && spec.cuda().attention() != spec::Cuda::AUTO) {
     plan.notes.push_back(StrCat("cuda.attention is ", spec::Cuda::Attention_Name(spec.cuda().attention()),
@@ -101,9 +101,11 @@ void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gp
 }
 
 // Sets the device and the costs of its operations; `profile` is also that of the cluster's links.
-absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan, profile::Profile& profile) {
-  absl::StatusOr<host::Costs> costs = host::FindCosts(c, {.profile = spec.fabric().simulated().profile(), .cuda = spec.device() == spec::CUDA,
-                                                       .tf32 = spec.device() == spec::CUDA && spec.cuda().tf32()});
+absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan,
+                      profile::Profile& profile) {
+  absl::StatusOr<host::Costs> costs = host::FindCosts(c, {.profile = spec.fabric().simulated().profile(),
+                                                          .cuda = spec.device() == spec::CUDA,
+                                                          .tf32 = spec.device() == spec::CUDA && spec.cuda().tf32()});
   if (!costs.ok()) return costs.status();
   profile = costs->profile;
   const bool emulated = spec.device() == spec::EMULATED;
@@ -122,13 +124,15 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   plan.shared_memory = found->shared;
   if (spec.fabric().simulated().links() == kStagedLinks) {
     if (memory.kind != DeviceKind::kCuda) {
-      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", kStagedLinks, "\" is for GPUs, but cluster ", c.name(),
+      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", kStagedLinks,
+                                               "\" is for GPUs, but cluster ", c.name(),
                                                " computes on CPUs; leave this field out"));
     }
     plan.machine.staging = HostStaging::kBytes;
-    plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
-                                " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time of the copies is "
-                                "not modelled"));
+    plan.notes.push_back(
+        StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
+               " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time of the copies is "
+               "not modelled"));
   }
   plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // false for an emulated device: its stream is the host
   plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
@@ -136,8 +140,8 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   if (!emulated) {
     SetTraining(c, profile, *costs, plan);
     if (profile.threads() > 0 && profile.threads() != plan.threads) {
-      plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(), " threads per rank, but this job's run on ",
-                                  plan.threads,
+      plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(),
+                                  " threads per rank, but this job's run on ", plan.threads,
                                   "; `twofold calibrate --threads=", plan.threads, "` measures those"));
     }
   }
@@ -150,28 +154,31 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
 
 // For ranks of one host that are processes and send each other messages: every rank has its own link, as fast as when
 // all ranks send.
-absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profile::Profile& profile, SimulationPlan& plan) {
+absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profile::Profile& profile,
+                                   SimulationPlan& plan) {
   for (const profile::MessagePassing& links : profile.message_passing()) {
     if (links.fabric() != simulated.links()) continue;
     plan.topology = MakeStar({.hosts = plan.world_size,
                               .bandwidth = BytesPerSecond(links.bytes_per_second_exchange()),
                               .latency = Seconds(links.latency_s())});
     plan.link_spread = TimesOf(links.bytes_per_second(), links.bandwidth_low(), links.bandwidth_high());
-    plan.notes.push_back(StrCat("links are those that the profile measured on fabric ", links.fabric(), ": ", links.latency_s() * 1e6,
-                                " µs and ",
-                                links.bytes_per_second_exchange() / 1e9,
-                                " GB/s per rank; for collectives that were not measured, eager and rendezvous protocols and the time of "
-                                "reductions are not modelled"));
+    plan.notes.push_back(
+        StrCat("links are those that the profile measured on fabric ", links.fabric(), ": ", links.latency_s() * 1e6,
+               " µs and ", links.bytes_per_second_exchange() / 1e9,
+               " GB/s per rank; for collectives that were not measured, eager and rendezvous protocols and the time of "
+               "reductions are not modelled"));
     SetCollectives(links.collectives(), plan);
     plan.link_spread = Widened(plan.link_spread, links.load());
     if (links.load().taken() > 0) {
-      plan.notes.push_back(absl::StrFormat("while messages of %s were measured, other work delayed them for up to %.0f %% of the time; "
-                                           "their interval is wider by as much",
-                                           links.fabric(), 100 * links.load().taken()));
+      plan.notes.push_back(
+          absl::StrFormat("while messages of %s were measured, other work delayed them for up to %.0f %% of the time; "
+                          "their interval is wider by as much",
+                          links.fabric(), 100 * links.load().taken()));
     }
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": the profile has no such links; `twofold launch --ranks=2 --fabric=",
+  return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(),
+                                           "\": the profile has no such links; `twofold launch --ranks=2 --fabric=",
                                            simulated.links(), " -- calibrate` measures them, or use in_memory"));
 }
 
@@ -204,11 +211,12 @@ void ShareCores(const cluster::Cluster& c, const profile::Profile& profile, Simu
   plan.machine.slowdown = std::max(1.0, busy / cores);
   plan.machine.shared_cores = plan.world_size > 1 && busy + plan.world_size > cores;
   if (plan.machine.slowdown > 1) {
-    plan.notes.push_back(StrCat(busy, " threads compute on ", cores, " cores, so their operations take ", plan.machine.slowdown,
-                                " times as long"));
+    plan.notes.push_back(StrCat(busy, " threads compute on ", cores, " cores, so their operations take ",
+                                plan.machine.slowdown, " times as long"));
   }
   if (plan.machine.shared_cores) {
-    plan.notes.push_back("communication threads share cores with compute threads, so overlapped communication slows down compute");
+    plan.notes.push_back(
+        "communication threads share cores with compute threads, so overlapped communication slows down compute");
   }
 }
 
@@ -220,7 +228,8 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
   plan.machine.shared_cores = false;
   plan.collectives = {};  // those were measured on the links at full speed
   plan.link_spread = {};
-  plan.notes.push_back(StrCat("links are throttled to ", simulated.link_gbps(), " Gb/s in each direction and ", simulated.latency_us(),
+  plan.notes.push_back(StrCat("links are throttled to ", simulated.link_gbps(), " Gb/s in each direction and ",
+                              simulated.latency_us(),
                               " µs per message; the core time that moving the bytes takes is not modelled"));
 }
 
@@ -237,31 +246,43 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
 void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
   const spec::Parallel& p = spec.parallel();
   const bool norm = p.tp() > 1 && (spec.train().clip_norm() > 0 || spec.train().precision().loss_scale().has_dynamic());
-  const int64_t key_heads = spec.model().has_llama() ? spec.model().llama().kv_heads() : spec.model().has_moe() ? spec.model().moe().llama().kv_heads() : p.tp();
-  const bool sums = p.tp() > 1 && p.sharding() != spec::Parallel::NO_SHARD && (p.sequence_parallel() || key_heads < p.tp());
+  const int64_t key_heads = spec.model().has_llama() ? spec.model().llama().kv_heads()
+                            : spec.model().has_moe() ? spec.model().moe().llama().kv_heads()
+                                                     : p.tp();
+  const bool sums =
+      p.tp() > 1 && p.sharding() != spec::Parallel::NO_SHARD && (p.sequence_parallel() || key_heads < p.tp());
   const bool asked = spec.fabric().simulated().folding() == spec::Simulated::ON;
-  const bool tp = p.tp() > 1 && (!norm || asked), dp = p.dp() > 1 && (asked || (!sums && (!norm || p.sharding() == spec::Parallel::NO_SHARD)));
-  if (plan.world_size == 1) plan.why_not_fold = "there is only one rank";
-  else if (p.dp() * p.tp() == 1) plan.why_not_fold = "ranks do different things (only pp and cp are used)";
-  else if (!tp && !dp) plan.why_not_fold = "ranks along tp compute different parts of the gradient norm";
+  const bool tp = p.tp() > 1 && (!norm || asked),
+             dp = p.dp() > 1 && (asked || (!sums && (!norm || p.sharding() == spec::Parallel::NO_SHARD)));
+  if (plan.world_size == 1)
+    plan.why_not_fold = "there is only one rank";
+  else if (p.dp() * p.tp() == 1)
+    plan.why_not_fold = "ranks do different things (only pp and cp are used)";
+  else if (!tp && !dp)
+    plan.why_not_fold = "ranks along tp compute different parts of the gradient norm";
   if (plan.machine.real) plan.why_not_fold = "ranks hold different data (data: REAL)";
   if (!plan.compute_factors.empty()) plan.why_not_fold = "some ranks are slower (stragglers)";
   const auto order = ParseMeshOrder(p.order());
   if (!order.ok()) plan.why_not_fold = StrCat("parallel.order: ", order.status().message());
   if (!plan.why_not_fold.empty()) return;
-  const MeshShape mesh{.pp = static_cast<int>(p.pp()), .dp = static_cast<int>(p.dp()), .cp = static_cast<int>(p.cp()),
-                       .tp = static_cast<int>(p.tp()), .order = *order};
+  const MeshShape mesh{.pp = static_cast<int>(p.pp()),
+                       .dp = static_cast<int>(p.dp()),
+                       .cp = static_cast<int>(p.cp()),
+                       .tp = static_cast<int>(p.tp()),
+                       .order = *order};
   for (int rank = 0; rank < plan.world_size; ++rank) {
     const MeshPlace at = PlaceOf(mesh, rank);
     plan.stand_ins.push_back(RankAt(mesh, {.pp = at.pp, .dp = dp ? 0 : at.dp, .cp = at.cp, .tp = tp ? 0 : at.tp}));
   }
   if (sums && asked) {
-    plan.notes.push_back("ranks along tp sum different parts of their shards' gradients; folded ranks are predicted to send and hold as "
-                         "much as their stand-in");
+    plan.notes.push_back(
+        "ranks along tp sum different parts of their shards' gradients; folded ranks are predicted to send and hold as "
+        "much as their stand-in");
   }
   if (norm && asked) {
-    plan.notes.push_back("ranks along tp compute different parts of the gradient norm; folded ranks may differ from their stand-in by a "
-                         "few launches per step");
+    plan.notes.push_back(
+        "ranks along tp compute different parts of the gradient norm; folded ranks may differ from their stand-in by a "
+        "few launches per step");
   }
 }
 
@@ -272,10 +293,11 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
   if (!c.ok()) return c.status();
   if (!(c->device().memory_bytes_per_second() > 0) || !(c->device().f32_flops_per_second() > 0)) {
-    return absl::InvalidArgumentError(StrCat("cluster ", c->name(),
-                                             ": device.memory_bytes_per_second and device.f32_flops_per_second must be greater than 0 "
-                                             "(got ",
-                                             c->device().memory_bytes_per_second(), " and ", c->device().f32_flops_per_second(), ")"));
+    return absl::InvalidArgumentError(
+        StrCat("cluster ", c->name(),
+               ": device.memory_bytes_per_second and device.f32_flops_per_second must be greater than 0 "
+               "(got ",
+               c->device().memory_bytes_per_second(), " and ", c->device().f32_flops_per_second(), ")"));
   }
 
   SimulationPlan plan;
@@ -289,29 +311,35 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   const bool own_links = !c->has_shared_memory_host();
   if (!own_links && plan.machine.gpu && plan.world_size > 1) {
-    return absl::InvalidArgumentError(StrCat("parallel: ", plan.world_size, " ranks on GPUs of ", c->name(),
-                                             " cannot be predicted, because the links between its GPUs are not known; use one ",
-                                             "rank, or a cluster of GPUs (`twofold list clusters`) with this machine's profile as "
-                                             "fabric.simulated.profile"));
+    return absl::InvalidArgumentError(
+        StrCat("parallel: ", plan.world_size, " ranks on GPUs of ", c->name(),
+               " cannot be predicted, because the links between its GPUs are not known; use one ",
+               "rank, or a cluster of GPUs (`twofold list clusters`) with this machine's profile as "
+               "fabric.simulated.profile"));
   }
   if (simulated.link_gbps() > 0 && (own_links || simulated.links() != "in_memory")) {
     return absl::InvalidArgumentError(StrCat("fabric.simulated.link_gbps: ", simulated.link_gbps(),
                                              " would throttle the links between this-machine's threads, but ",
-                                             own_links ? StrCat("cluster ", c->name(), " has its own links")
-                                             : StrCat("fabric.simulated.links is \"", simulated.links(), "\""), "; use 0"));
+                                             own_links
+                                                 ? StrCat("cluster ", c->name(), " has its own links")
+                                                 : StrCat("fabric.simulated.links is \"", simulated.links(), "\""),
+                                             "; use 0"));
   }
   if (own_links) {
     if (simulated.links() != "in_memory" && simulated.links() != kStagedLinks) {
-      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": cluster ", c->name(),
-                                               " has its own links; leave this field out, or use \"", kStagedLinks,
-                                               "\" for GPUs with an MPI that is not CUDA-aware"));
+      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": cluster ",
+                                               c->name(), " has its own links; leave this field out, or use \"",
+                                               kStagedLinks, "\" for GPUs with an MPI that is not CUDA-aware"));
     }
     if (absl::Status s = SetClusterTopology(simulated, *c, plan); !s.ok()) return s;
   } else {
     if (spec.device() != spec::EMULATED && !plan.machine.gpu) ShareCores(*c, profile, plan);
-    if (simulated.link_gbps() > 0) SetSlowLinks(simulated, plan);
-    else if (simulated.links() == "in_memory") SetSharedMemoryHost(*c, profile, plan);
-    else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok()) return s;
+    if (simulated.link_gbps() > 0)
+      SetSlowLinks(simulated, plan);
+    else if (simulated.links() == "in_memory")
+      SetSharedMemoryHost(*c, profile, plan);
+    else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok())
+      return s;
   }
   if (absl::Status s = Degrade(simulated.network(), plan); !s.ok()) return s;
   if (absl::Status s = Place(simulated, plan); !s.ok()) return s;

@@ -14,8 +14,8 @@
 #include "core/proto/spec.pb.h"
 #include "sim/collectives/library.h"
 #include "sim/collectives/measured.h"
-#include "topologies/routing.h"
 #include "topologies/graph/topology.h"
+#include "topologies/routing.h"
 
 namespace twofold {
 
@@ -27,18 +27,18 @@ struct SimulationPlan {
   std::unique_ptr<Topology> topology;
   std::unique_ptr<CostModel> costs;
   SimulatedMachine machine;
-  Bytes device_memory;           // per rank; zero: not bounded
-  Bytes host_memory;             // host memory per rank, for offloaded data; zero: not bounded
-  Bytes shared_memory;           // for all ranks together, for both kinds; zero: not bounded
-  host::HostLink host_link;      // between device and host memory
-  int threads = 1;               // per rank
+  Bytes device_memory;                    // per rank; zero: not bounded
+  Bytes host_memory;                      // host memory per rank, for offloaded data; zero: not bounded
+  Bytes shared_memory;                    // for all ranks together, for both kinds; zero: not bounded
+  host::HostLink host_link;               // between device and host memory
+  int threads = 1;                        // per rank
   std::unique_ptr<sim::Library> library;  // the communication library that is modelled
-  sim::Choice choice;            // choice of the library's algorithm and protocol
+  sim::Choice choice;                     // choice of the library's algorithm and protocol
   RoutingOptions routing;
-  std::vector<int> endpoints;    // the endpoint of each rank
-  std::vector<double> compute_factors;  // factor on each rank's operation times; empty: 1
+  std::vector<int> endpoints;            // the endpoint of each rank
+  std::vector<double> compute_factors;   // factor on each rank's operation times; empty: 1
   sim::MeasuredCollectives collectives;  // measured on the links that join the ranks, if the profile has them
-  Range link_spread;             // uncertainty of communication times
+  Range link_spread;                     // uncertainty of communication times
   // If equivalent ranks may be simulated as one: for each rank, its representative; else empty.
   std::vector<int> stand_ins;
   std::string why_not_fold;

@@ -9,8 +9,8 @@
 
 namespace twofold {
 
-SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, SimulatedRank& rank, Device& device,
-                                             CommunicationStats& stats)
+SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, SimulatedRank& rank,
+                                             Device& device, CommunicationStats& stats)
     : ProcessGroup(shared->name(), shared->place(rank.rank()), shared->ranks(rank.rank()), device, stats),
       shared_(std::move(shared)),
       rank_(rank),
@@ -22,7 +22,8 @@ SimulatedProcessGroup::~SimulatedProcessGroup() {
   const std::string* label = shared_->label().get();
   auto drained = line_->Record();
   if (!drained->known() && std::uncaught_exceptions() > exceptions_) {
-    rank_.engine().Claim(rank_.rank(), StrCat("rank ", rank_.rank(), ": an exception left unfinished work in group ", *label));
+    rank_.engine().Claim(rank_.rank(),
+                         StrCat("rank ", rank_.rank(), ": an exception left unfinished work in group ", *label));
   }
   try {
     if (!rank_.engine().failed()) {
@@ -52,7 +53,8 @@ host::Call SimulatedProcessGroup::BeginSplit() {
   const host::Call call{.group = shared_->label(), .sequence = ++splits_, .split = true};
   rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call.ToString(); });
   rank_.Communicates(call);
-  rank_.HostWait(line_->Record(), [&] { return StrCat(rank_.calls().FirstOf(call.group.get()), ", before ", call.ToString()); });
+  rank_.HostWait(line_->Record(),
+                 [&] { return StrCat(rank_.calls().FirstOf(call.group.get()), ", before ", call.ToString()); });
   return call;
 }
 
@@ -62,17 +64,20 @@ std::unique_ptr<ProcessGroup> SimulatedProcessGroup::SplitEvenly(int size, Patte
   TWOFOLD_CHECK_EQ(this->size() % size, 0);
   std::vector<std::vector<int>> groups(static_cast<size_t>(this->size() / size));
   for (int r = 0; r < this->size(); ++r) {
-    groups[pattern == Pattern::kConsecutive ? static_cast<size_t>(r / size) : static_cast<size_t>(r) % groups.size()].push_back(r);
+    groups[pattern == Pattern::kConsecutive ? static_cast<size_t>(r / size) : static_cast<size_t>(r) % groups.size()]
+        .push_back(r);
   }
   return Partition(groups, std::move(name));
 }
 
-std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Partition(std::span<const std::vector<int>> groups, std::string name) {
+std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Partition(std::span<const std::vector<int>> groups,
+                                                               std::string name) {
   std::vector<bool> seen(static_cast<size_t>(size()));
   size_t ranks = 0;
   for (const std::vector<int>& group : groups) {
     for (const int r : group) {
-      TWOFOLD_CHECK(r >= 0 && r < size() && !seen[static_cast<size_t>(r)], StrCat("rank ", r, ": every rank is in one group"));
+      TWOFOLD_CHECK(r >= 0 && r < size() && !seen[static_cast<size_t>(r)],
+                    StrCat("rank ", r, ": every rank is in one group"));
       seen[static_cast<size_t>(r)] = true, ++ranks;
     }
   }
@@ -150,7 +155,8 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueMessages(std::shared_
   pending->entry = &entry;
   pending->trace = &rank_.trace();
   pending->label = rank_.trace().label();
-  auto work = NewWork({std::move(call), pending->done, [group = shared_, p = pending.get()] { return group->MissingFor(*p); }});
+  auto work =
+      NewWork({std::move(call), pending->done, [group = shared_, p = pending.get()] { return group->MissingFor(*p); }});
   work->SetMessages(pending);
   line_->Call([group = shared_, rank = rank(), ops = std::move(ops), pending](double time) {
     pending->started = time;

@@ -19,7 +19,8 @@ namespace twofold {
 
 class SimulatedProcessGroup : public ProcessGroup {
  public:
-  SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, SimulatedRank& rank, Device& device, CommunicationStats& stats);
+  SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> shared, SimulatedRank& rank, Device& device,
+                        CommunicationStats& stats);
   // Waits for what was issued, unless the run has failed. If an exception is leaving the rank's function and issued
   // work cannot finish without this rank, ends the run.
   ~SimulatedProcessGroup() override;
@@ -32,8 +33,10 @@ class SimulatedProcessGroup : public ProcessGroup {
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
 
  private:
-  std::shared_ptr<SimulatedWork> IssueCollective(std::shared_ptr<const host::Call> call, CommunicationStats::Entry& entry);
-  std::shared_ptr<SimulatedWork> IssueMessages(std::shared_ptr<const host::Call> call, CommunicationStats::Entry& entry);
+  std::shared_ptr<SimulatedWork> IssueCollective(std::shared_ptr<const host::Call> call,
+                                                 CommunicationStats::Entry& entry);
+  std::shared_ptr<SimulatedWork> IssueMessages(std::shared_ptr<const host::Call> call,
+                                               CommunicationStats::Entry& entry);
   std::shared_ptr<SimulatedWork> NewWork(InFlight call);
   host::Call BeginSplit();
   void CheckFoldable(const Communication& c);
@@ -43,7 +46,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   SimulatedRank& rank_;
   const std::string_view stream_;  // the communication stream's name in traces
   std::shared_ptr<sim::Timeline> line_ = std::make_shared<sim::Timeline>();  // the communication stream
-  const int exceptions_;  // uncaught exceptions at construction
+  const int exceptions_;                                                     // uncaught exceptions at construction
   HostStaging staging_;
   // Counted separately, since ranks send different numbers of messages.
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;

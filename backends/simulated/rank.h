@@ -18,21 +18,21 @@ namespace twofold {
 
 // How the ranks of a run share their machine.
 struct SimulatedMachine {
-  bool gpu = false;          // the compute stream has its own time line; otherwise it is the host
+  bool gpu = false;  // the compute stream has its own time line; otherwise it is the host
   // Factor on operations' times: threads of all ranks per core if there are more threads than cores; a straggler's
   // factor.
   double slowdown = 1;
-  bool shared_cores = false; // communication threads share cores with computing threads
+  bool shared_cores = false;  // communication threads share cores with computing threads
   // On shared cores: the fraction of a collective's time during computation that the computation loses to it.
   double core_share = 1;
   // How much later the slowest rank arrives, as a fraction of the time that ranks have computed since they last met.
   double waiting = 0;
-  double host_seconds = 0;   // host time before each operation of a CPU
-  double launch_seconds = 0; // host time per launch, GPU only
+  double host_seconds = 0;       // host time before each operation of a CPU
+  double launch_seconds = 0;     // host time per launch, GPU only
   double read_back_seconds = 0;  // host time to read an element once the stream is done, GPU only
-  bool uploads = false;      // the host's writes take time of the compute stream, GPU only
-  bool real = false;         // tensors hold data
-  Bytes staging;             // host memory held by each group (core/comm/staging.h)
+  bool uploads = false;          // the host's writes take time of the compute stream, GPU only
+  bool real = false;             // tensors hold data
+  Bytes staging;                 // host memory held by each group (core/comm/staging.h)
 };
 
 class SimulatedRank : public Clock {
@@ -72,7 +72,8 @@ class SimulatedRank : public Clock {
 
   // The host waits for `point`. `what` says what it waits for, should the point never come. `stream` is the trace name
   // of the stream that the point belongs to, if the trace should show what a CPU's compute stream waits for.
-  void HostWait(const sim::TimePointPtr& point, const std::function<std::string()>& what, std::string_view stream = {}) {
+  void HostWait(const sim::TimePointPtr& point, const std::function<std::string()>& what,
+                std::string_view stream = {}) {
     engine_.Block(rank_, point, what);
     host_->WaitFor(point, stream);
   }
@@ -95,7 +96,8 @@ class SimulatedRank : public Clock {
   Trace trace_;
   CallsInFlight calls_;
   double met_ = 0;
-  std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(), compute_ = std::make_shared<sim::Timeline>();
+  std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(),
+                                 compute_ = std::make_shared<sim::Timeline>();
 };
 
 // An event is a point on a time line; for a communication's event, `stream` is the stream's name in traces.
@@ -104,7 +106,9 @@ class SimulatedPoint : public Event::State {
   SimulatedPoint(SimulatedRank& rank, sim::TimePointPtr point, std::string_view stream = {})
       : rank_(rank), point_(std::move(point)), stream_(stream) {}
   bool Done() override { return point_->known() && point_->time() <= rank_.host().time(); }
-  void Wait() override { rank_.HostWait(point_, [this] { return rank_.Behind("an event"); }); }
+  void Wait() override {
+    rank_.HostWait(point_, [this] { return rank_.Behind("an event"); });
+  }
   const sim::TimePointPtr& point() const { return point_; }
   std::string_view stream() const { return stream_; }
 

@@ -21,7 +21,8 @@ double CoreTimeTaken(double start, double end, double host) {
 void SimulatedWork::Wait() {
   if (rank_.machine().shared_cores) PayForCore();
   const double before = rank_.host().time();
-  rank_.HostWait(done(), [this] { return What(); }, stream_);
+  rank_.HostWait(
+      done(), [this] { return What(); }, stream_);
   if (messages_ == nullptr && done()->time() > before) rank_.Met();
 }
 
@@ -31,7 +32,8 @@ void SimulatedWork::PayForCore() {
   rank_.engine().Block(rank_.rank(), done(), [this] { return What(); });
   const double host = rank_.host().time();
   const double taken = rank_.machine().core_share * CoreTimeTaken(*started_, done()->time(), host);
-  rank_.host().Advance(taken, 0, rank_.trace().enabled() && taken > 0 ? kCommunicationBesideCompute : std::string_view(),
+  rank_.host().Advance(taken, 0,
+                       rank_.trace().enabled() && taken > 0 ? kCommunicationBesideCompute : std::string_view(),
                        rank_.trace().label());
 }
 
@@ -70,7 +72,9 @@ size_t SimulatedWork::WaitAny(std::span<Work::State* const> states) {
       return best;
     }
     auto change = std::make_shared<sim::TimePoint>();
-    auto wake = [change] { if (!change->known()) change->Resolve(0); };
+    auto wake = [change] {
+      if (!change->known()) change->Resolve(0);
+    };
     if (any_known) rank_.engine().At(done(best)->time(), wake);
     for (size_t i = 0; i < states.size(); ++i) {
       if (!done(i)->known()) done(i)->Then(wake);

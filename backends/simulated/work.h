@@ -16,7 +16,8 @@ namespace twofold {
 class SimulatedWork : public Work::State {
  public:
   // `call.done` is when this rank's part ends. `stream` is the group's stream, as named in traces.
-  SimulatedWork(SimulatedRank& rank, InFlightPtr call, std::string_view stream) : rank_(rank), call_(std::move(call)), stream_(stream) {}
+  SimulatedWork(SimulatedRank& rank, InFlightPtr call, std::string_view stream)
+      : rank_(rank), call_(std::move(call)), stream_(stream) {}
 
   void Wait() override;
   void WaitOn(Stream& stream) override;

@@ -28,7 +28,8 @@ uint64_t HashOf(const control::Record& r) {
 uint64_t BalanceOf(const control::Record& r, uint64_t sequence, int rank) {
   uint64_t sum = 0;
   auto hash = [sequence](int from, int to, int64_t count) {
-    return Mix(Mix(Mix(sequence, static_cast<uint64_t>(from)), static_cast<uint64_t>(to)), static_cast<uint64_t>(count));
+    return Mix(Mix(Mix(sequence, static_cast<uint64_t>(from)), static_cast<uint64_t>(to)),
+               static_cast<uint64_t>(count));
   };
   for (int other = 0; other < r.in_counts_size(); ++other) sum += hash(rank, other, r.in_counts(other));
   for (int other = 0; other < r.out_counts_size(); ++other) sum -= hash(other, rank, r.out_counts(other));
@@ -77,7 +78,8 @@ host::GroupIdentity MessagesOf(const host::GroupIdentity& group, int from, int t
 }
 
 bool SameRecord(const control::Record& a, const control::Record& b) {
-  return a.kind() == b.kind() && a.op() == b.op() && a.root() == b.root() && a.dtype() == b.dtype() && a.count() == b.count();
+  return a.kind() == b.kind() && a.op() == b.op() && a.root() == b.root() && a.dtype() == b.dtype() &&
+         a.count() == b.count();
 }
 
 std::string ToString(const control::Record& r) {

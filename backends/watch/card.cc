@@ -16,7 +16,8 @@ std::string ToText(const Card& card) {
 
 Card CardFrom(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(' ', 3));
-  if (parts.size() != 4) throw std::runtime_error(StrCat("rank 0 did not send its address in the expected form: \"", text, "\""));
+  if (parts.size() != 4)
+    throw std::runtime_error(StrCat("rank 0 did not send its address in the expected form: \"", text, "\""));
   return {.addresses = absl::StrSplit(parts[0], ','), .port = parts[1], .token = parts[2], .process = parts[3]};
 }
 

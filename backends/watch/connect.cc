@@ -35,7 +35,8 @@ asio::error_code Listen(const tcp::endpoint& at, tcp::acceptor& acceptor) {
   asio::error_code error, ignored;
   acceptor.close(ignored);
   acceptor.open(at.protocol(), error);
-  if (!error && at.address().is_v6() && at.address().is_unspecified()) acceptor.set_option(asio::ip::v6_only(false), error);
+  if (!error && at.address().is_v6() && at.address().is_unspecified())
+    acceptor.set_option(asio::ip::v6_only(false), error);
   if (!error) acceptor.bind(at, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   return error;
@@ -66,7 +67,8 @@ tcp::socket ConnectToAny(const std::vector<std::string>& addresses, const std::s
       tcp::socket socket(io);
       error = ConnectTo(entry.endpoint(), socket, io);
       if (!error) return socket;
-      StrAppend(&why, why.empty() ? "" : "; ", address, " (", entry.endpoint().address().to_string(), "): ", error.message());
+      StrAppend(&why, why.empty() ? "" : "; ", address, " (", entry.endpoint().address().to_string(),
+                "): ", error.message());
     }
   }
   throw std::runtime_error(why);

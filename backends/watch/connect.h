@@ -13,6 +13,7 @@ asio::ip::tcp::acceptor ListenAt(const std::string& host, asio::io_context& io);
 
 // Connects to the first of `addresses` that accepts. Call before a thread runs `io`. Throws std::runtime_error saying
 // why none accepts.
-asio::ip::tcp::socket ConnectToAny(const std::vector<std::string>& addresses, const std::string& port, asio::io_context& io);
+asio::ip::tcp::socket ConnectToAny(const std::vector<std::string>& addresses, const std::string& port,
+                                   asio::io_context& io);
 
 }  // namespace twofold::watch

@@ -54,11 +54,8 @@ void Hub::Handle(int rank, const control::ToHub& message, Time now) {
     case control::ToHub::kProgress:
       p.doing = message.progress().doing();
       return Compare(rank, message.progress().points(), now);
-    case control::ToHub::kTrouble:
-      return Accuse({rank, message.trouble()}, now);
-    case control::ToHub::kAnswer:
-      p.answer = message.answer();
-      return MaybeDecide(now);
+    case control::ToHub::kTrouble: return Accuse({rank, message.trouble()}, now);
+    case control::ToHub::kAnswer: p.answer = message.answer(); return MaybeDecide(now);
     case control::ToHub::kFinished:
       p.finished = true;
       p.result = message.finished().result();
@@ -77,8 +74,7 @@ void Hub::Handle(int rank, const control::ToHub& message, Time now) {
       p.handed_in = true;
       p.result = message.partial().result();
       return MaybeClose(now);
-    default:
-      return;
+    default: return;
   }
 }
 
@@ -159,8 +155,8 @@ void Hub::MissTheSilent(Time now) {
     if (p.finished || now - processes_[r].heard < DurationOf(most_s)) continue;
     control::Trouble trouble;
     trouble.set_kind(static_cast<int>(RankFailure::Kind::kPeerLost));
-    trouble.set_message(StrCat("lost rank ", r, ": its process (", processes_[r].name, ") has sent no heartbeat for ", most_s,
-                               " s; it is stopped, or its host hangs or is unreachable",
+    trouble.set_message(StrCat("lost rank ", r, ": its process (", processes_[r].name, ") has sent no heartbeat for ",
+                               most_s, " s; it is stopped, or its host hangs or is unreachable",
                                p.doing.empty() ? "" : StrCat("; last known state: ", p.doing)));
     return Accuse({.rank = static_cast<int>(r), .trouble = trouble}, now);
   }

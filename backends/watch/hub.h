@@ -37,7 +37,7 @@ class Hub {
   void Hear(int rank, const control::ToHub& message, Time now);  // an empty message is a sign of life
   // The connection to `rank` has ended; `how` says what happened to its process: "has ended".
   void Lose(int rank, Time now, std::string how = "has ended");
-  void Tick(Time now);            // call every few tens of milliseconds
+  void Tick(Time now);  // call every few tens of milliseconds
 
   // Once closed: the verdict, and the ranks' results.
   bool closed() const { return state_ == kClosed; }
@@ -90,7 +90,7 @@ class Hub {
   std::vector<Participant> participants_;
   // By group and sequence number; ranks may report different numbers.
   std::map<std::pair<uint64_t, uint64_t>, Compared> compared_;
-  std::map<uint64_t, Compared> ends_;                           // by group
+  std::map<uint64_t, Compared> ends_;  // by group
   std::optional<Accusation> accusation_;
   Time deadline_;
   control::Verdict verdict_;

@@ -12,17 +12,21 @@ namespace {
 constexpr std::chrono::milliseconds kAgain(50);  // delay after a failed accept
 }
 
-HubServer::HubServer(const Options& options, tcp::acceptor acceptor, const RunningClock& clock, std::function<void(const control::FromHub&)> hear)
+HubServer::HubServer(const Options& options, tcp::acceptor acceptor, const RunningClock& clock,
+                     std::function<void(const control::FromHub&)> hear)
     : options_(options),
       acceptor_(std::move(acceptor)),
       clock_(clock),
       hear_(std::move(hear)),
-      hub_(options.processes, options.least_silence_s, [this](int rank, const control::FromHub& message) { Send(rank, message); }),
+      hub_(options.processes, options.least_silence_s,
+           [this](int rank, const control::FromHub& message) { Send(rank, message); }),
       links_(static_cast<size_t>(options.processes)),
       again_(acceptor_.get_executor()) {
   hub_.Connected(0, options_.process);
-  if (options_.processes > 1) Accept();
-  else all_have_come_.set_value();
+  if (options_.processes > 1)
+    Accept();
+  else
+    all_have_come_.set_value();
 }
 
 void HubServer::Accept() {
@@ -86,8 +90,8 @@ void HubServer::HearMember(const std::shared_ptr<Link>& link, int rank, const co
 
 bool HubServer::Belongs(const control::ToHub& message) const {
   const control::Hello& hello = message.hello();
-  return message.has_hello() && hello.token() == options_.token && hello.rank() > 0 && hello.rank() < options_.processes &&
-         links_[static_cast<size_t>(hello.rank())] == nullptr;
+  return message.has_hello() && hello.token() == options_.token && hello.rank() > 0 &&
+         hello.rank() < options_.processes && links_[static_cast<size_t>(hello.rank())] == nullptr;
 }
 
 void HubServer::Send(int rank, const control::FromHub& message) {

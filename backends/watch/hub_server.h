@@ -33,14 +33,17 @@ class HubServer {
   };
   // `acceptor` is listening. `hear` handles the hub's messages to this process's own rank. `hear` and `clock` belong to
   // `io`'s thread; all functions below are called on that thread unless stated otherwise.
-  HubServer(const Options& options, asio::ip::tcp::acceptor acceptor, const RunningClock& clock, std::function<void(const control::FromHub&)> hear);
+  HubServer(const Options& options, asio::ip::tcp::acceptor acceptor, const RunningClock& clock,
+            std::function<void(const control::FromHub&)> hear);
 
   Hub& hub() { return hub_; }
   void GiveSignsOfLife();  // to all processes
   void Close();
 
   // Call from another thread. False: not all have come in time.
-  bool AwaitAll(double seconds) { return all_have_come_.get_future().wait_for(DurationOf(seconds)) == std::future_status::ready; }
+  bool AwaitAll(double seconds) {
+    return all_have_come_.get_future().wait_for(DurationOf(seconds)) == std::future_status::ready;
+  }
   // Call once `io` has stopped.
   int have_come() const { return have_come_; }
   const std::string& why_deaf() const { return why_deaf_; }  // why the last accept failed; "" if it succeeded

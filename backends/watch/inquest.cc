@@ -39,17 +39,18 @@ const control::Record* At(const control::GroupLog& log, uint64_t sequence) {
   return &log.records(static_cast<int>(sequence - log.first()));
 }
 
-std::optional<std::string> CountsDiffer(const Seen& from, const Seen& to, const control::Record& a, const control::Record& b,
-                                        uint64_t sequence) {
+std::optional<std::string> CountsDiffer(const Seen& from, const Seen& to, const control::Record& a,
+                                        const control::Record& b, uint64_t sequence) {
   auto place = [](const control::GroupLog& log, int rank) {
     return static_cast<int>(std::find(log.ranks().begin(), log.ranks().end(), rank) - log.ranks().begin());
   };
   const int at = place(*from.log, to.rank), back = place(*from.log, from.rank);
-  if (at >= a.in_counts_size() || back >= b.out_counts_size() || a.in_counts(at) == b.out_counts(back)) return std::nullopt;
-  return host::MismatchText(from.log->label(), StrCat("collective ", sequence), from.rank,
-                            StrCat("all_to_all_v sending ", a.in_counts(at), " elements to rank ", at, " of the group"), to.rank,
-                            StrCat("all_to_all_v expecting ", b.out_counts(back), " elements from rank ", back,
-                                   " of the group"));
+  if (at >= a.in_counts_size() || back >= b.out_counts_size() || a.in_counts(at) == b.out_counts(back))
+    return std::nullopt;
+  return host::MismatchText(
+      from.log->label(), StrCat("collective ", sequence), from.rank,
+      StrCat("all_to_all_v sending ", a.in_counts(at), " elements to rank ", at, " of the group"), to.rank,
+      StrCat("all_to_all_v expecting ", b.out_counts(back), " elements from rank ", back, " of the group"));
 }
 
 std::optional<std::string> Differ(const Seen& a, const Seen& b, uint64_t sequence) {
@@ -73,7 +74,8 @@ std::optional<std::pair<int, std::string>> FindMismatch(const Witnesses& witness
   std::map<uint64_t, std::vector<Seen>> groups;
   for (size_t r = 0; r < witnesses.size(); ++r) {
     if (!witnesses[r].answer) continue;
-    for (const control::GroupLog& log : witnesses[r].answer->logs()) groups[log.group()].push_back({static_cast<int>(r), &log});
+    for (const control::GroupLog& log : witnesses[r].answer->logs())
+      groups[log.group()].push_back({static_cast<int>(r), &log});
   }
   std::optional<std::pair<int, std::string>> first;
   uint64_t lowest = 0;
@@ -129,7 +131,8 @@ std::string Doing(const Witnesses& witnesses, int rank) {
   const Witness& w = witnesses[static_cast<size_t>(rank)];
   if (w.lost) return StrCat("rank ", rank, ", whose process ", w.how);
   if (w.answer) return w.answer->doing();
-  return StrCat("rank ", rank, ", which does not answer", w.last_doing.empty() ? "" : StrCat(" (last known state: ", w.last_doing, ")"));
+  return StrCat("rank ", rank, ", which does not answer",
+                w.last_doing.empty() ? "" : StrCat(" (last known state: ", w.last_doing, ")"));
 }
 
 template <class Include>
@@ -139,8 +142,10 @@ std::string List(const Witnesses& witnesses, Include include) {
   int told = 0, more = 0;
   for (int r = 0; r < static_cast<int>(witnesses.size()); ++r) {
     if (!include(r)) continue;
-    if (told++ < kMost) StrAppend(&text, text.empty() ? "" : "; ", Doing(witnesses, r));
-    else ++more;
+    if (told++ < kMost)
+      StrAppend(&text, text.empty() ? "" : "; ", Doing(witnesses, r));
+    else
+      ++more;
   }
   return more > 0 ? StrCat(text, "; and ", more, " more ranks") : text;
 }
@@ -162,7 +167,9 @@ std::string WaitedFor(const Witnesses& witnesses, const control::Call& call) {
       return c.group() == call.group() && c.sequence() == call.sequence() && c.collective();
     });
   };
-  auto awaited = [&](int r) { return std::find(call.awaited().begin(), call.awaited().end(), r) != call.awaited().end(); };
+  auto awaited = [&](int r) {
+    return std::find(call.awaited().begin(), call.awaited().end(), r) != call.awaited().end();
+  };
   std::string missing = List(witnesses, [&](int r) { return awaited(r) && !is_in_it(r); });
   return missing.empty() ? List(witnesses, awaited) : missing;
 }
@@ -180,10 +187,14 @@ control::Verdict Decide(const Witnesses& witnesses, const Accusation& accusation
     return v;
   }
   if (!accusation.trouble) {
-    if (auto extra = FindExtra(witnesses)) return Failed(Kind::kCollectiveMismatch, extra->first, std::move(extra->second));
-    return Failed(Kind::kCollectiveMismatch, accusation.rank,
-                  StrCat("collective mismatch: ranks have called different collectives, too long ago for the call log to name them; "
-                         "found by rank ", accusation.rank));
+    if (auto extra = FindExtra(witnesses))
+      return Failed(Kind::kCollectiveMismatch, extra->first, std::move(extra->second));
+    return Failed(
+        Kind::kCollectiveMismatch, accusation.rank,
+        StrCat(
+            "collective mismatch: ranks have called different collectives, too long ago for the call log to name them; "
+            "found by rank ",
+            accusation.rank));
   }
   const control::Trouble& trouble = *accusation.trouble;
   const auto kind = static_cast<Kind>(trouble.kind());

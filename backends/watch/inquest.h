@@ -18,8 +18,8 @@ namespace twofold::watch {
 struct Witness {
   bool lost = false;
   std::string how = "has ended";  // how it was lost
-  std::string process;      // "process 4711 on node3"
-  std::string last_doing;   // its last report before the inquest
+  std::string process;            // "process 4711 on node3"
+  std::string last_doing;         // its last report before the inquest
   std::optional<control::Answer> answer;
 };
 

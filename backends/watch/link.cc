@@ -25,7 +25,9 @@ void Link::ProbeWhenSilent() {
   constexpr int kIdle_s = 10, kEvery_s = 5, kProbes = 3;
   asio::error_code ignored;
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
-  const auto set = [this](int option, int value) { setsockopt(socket_.native_handle(), IPPROTO_TCP, option, &value, sizeof value); };
+  const auto set = [this](int option, int value) {
+    setsockopt(socket_.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
+  };
   set(TCP_KEEPIDLE, kIdle_s);
   set(TCP_KEEPINTVL, kEvery_s);
   set(TCP_KEEPCNT, kProbes);
@@ -63,13 +65,14 @@ void Link::Send(const google::protobuf::MessageLite& message) {
 }
 
 void Link::Write() {
-  asio::async_write(socket_, asio::buffer(outgoing_.front()), [self = shared_from_this()](asio::error_code error, size_t) {
-    if (!self->socket_.is_open()) return;
-    if (error) self->mute_ = true;  // the other side's last messages must still be read
-    if (error) return self->outgoing_.clear();
-    self->outgoing_.pop_front();
-    if (!self->outgoing_.empty()) self->Write();
-  });
+  asio::async_write(socket_, asio::buffer(outgoing_.front()),
+                    [self = shared_from_this()](asio::error_code error, size_t) {
+                      if (!self->socket_.is_open()) return;
+                      if (error) self->mute_ = true;  // the other side's last messages must still be read
+                      if (error) return self->outgoing_.clear();
+                      self->outgoing_.pop_front();
+                      if (!self->outgoing_.empty()) self->Write();
+                    });
 }
 
 void Link::Break(asio::error_code why) {
@@ -88,7 +91,8 @@ void Link::Close() {
 }
 
 std::string HowLost(asio::error_code why) {
-  const bool cut_off = why == asio::error::timed_out || why == asio::error::host_unreachable || why == asio::error::network_unreachable;
+  const bool cut_off =
+      why == asio::error::timed_out || why == asio::error::host_unreachable || why == asio::error::network_unreachable;
   return cut_off ? StrCat("is unreachable: its host does not answer (", why.message(), ")") : "has ended";
 }
 

@@ -46,8 +46,8 @@ class Link : public std::enable_shared_from_this<Link> {
   bool mute_ = false;  // writing has failed
 };
 
-// What happened to a process whose link closed with this error: "has ended", or "is unreachable: ..." if its host leaves
-// everything unanswered.
+// What happened to a process whose link closed with this error: "has ended", or "is unreachable: ..." if its host
+// leaves everything unanswered.
 std::string HowLost(asio::error_code why);
 
 }  // namespace twofold::watch

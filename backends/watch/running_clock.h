@@ -15,9 +15,7 @@ class RunningClock {
 
   explicit RunningClock(Time steady) : looked_(steady), now_(steady) {}
   Time now() const { return now_; }  // as of the last look
-  void Look(Time steady) {
-    now_ += std::min<Time::duration>(steady - std::exchange(looked_, steady), kMostBetween);
-  }
+  void Look(Time steady) { now_ += std::min<Time::duration>(steady - std::exchange(looked_, steady), kMostBetween); }
 
  private:
   Time looked_, now_;

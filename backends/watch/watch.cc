@@ -122,16 +122,18 @@ Watch::Impl::Impl(const Options& options)
       least_silence_s_(options.least_silence_s),
       process_(StrCat("process ", getpid(), " on ", HostName())),
       observer_(rank_, [this](control::ToHub message) { Tell(std::move(message)); }) {
-  if (rank_ == 0) Listen(options);
-  else Connect(options);
+  if (rank_ == 0)
+    Listen(options);
+  else
+    Connect(options);
   TickLater();
   thread_ = std::thread([this] { io_.run(); });
   if (rank_ != 0 || server_->AwaitAll(options.connect_timeout_s)) return;
   io_.stop();
   thread_.join();
   server_->Close();
-  throw std::runtime_error(StrCat("only ", server_->have_come(), " of ", processes_ - 1, " processes reached rank 0 (", process_, ") in ",
-                                  options.connect_timeout_s, " s; ",
+  throw std::runtime_error(StrCat("only ", server_->have_come(), " of ", processes_ - 1, " processes reached rank 0 (",
+                                  process_, ") in ", options.connect_timeout_s, " s; ",
                                   server_->why_deaf().empty()
                                       ? "is TCP between the hosts blocked?"
                                       : StrCat("rank 0 could accept no more connections: ", server_->why_deaf())));
@@ -140,8 +142,9 @@ Watch::Impl::Impl(const Options& options)
 void Watch::Impl::Listen(const Options& options) {
   constexpr int kOtherFiles = 32;  // files that libraries open meanwhile
   if (processes_ > 1) {
-    const absl::Status allowed = AllowOpenFiles(processes_ - 1 + HubServer::kMostStrangers + kOtherFiles, StrCat("rank 0 (", process_, ")"),
-                                                StrCat("a run of ", processes_, " processes"));
+    const absl::Status allowed =
+        AllowOpenFiles(processes_ - 1 + HubServer::kMostStrangers + kOtherFiles, StrCat("rank 0 (", process_, ")"),
+                       StrCat("a run of ", processes_, " processes"));
     if (!allowed.ok()) throw std::runtime_error(std::string(allowed.message()));
   }
   const std::string token = MakeToken();
@@ -153,10 +156,14 @@ void Watch::Impl::Listen(const Options& options) {
     }
   }();
   const auto at = acceptor.local_endpoint();
-  std::string card = ToText({.addresses = AddressesOf(at.address(), options), .port = StrCat(at.port()), .token = token, .process = process_});
+  std::string card = ToText({.addresses = AddressesOf(at.address(), options),
+                             .port = StrCat(at.port()),
+                             .token = token,
+                             .process = process_});
   server_ = std::make_unique<HubServer>(
-      HubServer::Options{.processes = processes_, .least_silence_s = least_silence_s_, .process = process_, .token = token}, std::move(acceptor),
-      clock_, [this](const control::FromHub& message) { Hear(message); });
+      HubServer::Options{
+          .processes = processes_, .least_silence_s = least_silence_s_, .process = process_, .token = token},
+      std::move(acceptor), clock_, [this](const control::FromHub& message) { Hear(message); });
   options.broadcast(card);
 }
 
@@ -168,7 +175,8 @@ void Watch::Impl::Connect(const Options& options) {
   try {
     to_hub_ = std::make_shared<Link>(ConnectToAny(card.addresses, card.port, io_));
   } catch (const std::runtime_error& e) {
-    throw std::runtime_error(StrCat("rank ", rank_, " (", process_, ") cannot reach rank 0 (", card.process, ") at port ", card.port, " of ", e.what()));
+    throw std::runtime_error(StrCat("rank ", rank_, " (", process_, ") cannot reach rank 0 (", card.process,
+                                    ") at port ", card.port, " of ", e.what()));
   }
   to_hub_->Trust();
   to_hub_->Start(
@@ -285,8 +293,10 @@ void Watch::Impl::Tick() {
   clock_.Look(Clock::now());
   GiveSignOfLife();
   observer_.Look(clock_.now());
-  if (server_ != nullptr) server_->hub().Tick(clock_.now());
-  else MissTheHub();
+  if (server_ != nullptr)
+    server_->hub().Tick(clock_.now());
+  else
+    MissTheHub();
   CloseIfDone();
   TickLater();
 }
@@ -294,8 +304,10 @@ void Watch::Impl::Tick() {
 void Watch::Impl::GiveSignOfLife() {
   if (clock_.now() - gave_sign_ < DurationOf(least_silence_s_ / kSignsInSilence)) return;
   gave_sign_ = clock_.now();
-  if (server_ != nullptr) server_->GiveSignsOfLife();
-  else to_hub_->Send(control::ToHub());
+  if (server_ != nullptr)
+    server_->GiveSignsOfLife();
+  else
+    to_hub_->Send(control::ToHub());
 }
 
 // The counterpart of Hub::MissTheSilent, by which the hub misses other ranks.
@@ -319,8 +331,10 @@ void Watch::Impl::CloseIfDone() {
 
 void Watch::Impl::Tell(control::ToHub message) {
   message.set_run(run_number_);
-  if (server_ != nullptr) server_->hub().Hear(0, message, clock_.now());
-  else to_hub_->Send(message);
+  if (server_ != nullptr)
+    server_->hub().Hear(0, message, clock_.now());
+  else
+    to_hub_->Send(message);
 }
 
 void Watch::Impl::Hear(const control::FromHub& message) {

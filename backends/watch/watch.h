@@ -47,8 +47,8 @@ class Watch {
   // `run` is this process's, null if its rank only stands by; it must live until the verdict. `on_failure` is called on
   // the watch's thread when the run is to end early, after `run` was told.
   void Begin(int world_size, double timeout_s, host::RunState* run, std::function<void()> on_failure);
-  control::Verdict AwaitVerdict();      // blocks
-  void HandIn(std::string partial);     // call after a failure verdict
+  control::Verdict AwaitVerdict();   // blocks
+  void HandIn(std::string partial);  // call after a failure verdict
   // Waits for the verdict. Returns the results at the process that speaks. After a failure, the others return when that
   // process has ended (or takes too long).
   RunResult Conclude();
@@ -58,7 +58,8 @@ class Watch {
   void Finish(std::string result);  // its function has succeeded and everything it issued is done
   void AddLog(std::shared_ptr<CallLog> log);
 
-  // ---- From any thread, while a run lasts: a message of the fabric's own to rank `message.to()`, some 100 us away ----
+  // ---- From any thread, while a run lasts: a message of the fabric's own to rank `message.to()`, some 100 us away
+  // ----
   void Relay(control::Relayed message);
   // Sets the handler of messages to this rank, called on the watch's thread. Set it before the run begins; may be null.
   void OnRelayed(std::function<void(const control::Relayed&)> hear);

@@ -26,13 +26,13 @@ std::string Operands(const char* text, const A& a, const B& b) {
       ::twofold::internal::CheckFailed(__FILE__, __LINE__, std::string(#cond) + ": " + std::string(why)); \
   } while (false)
 
-#define TWOFOLD_CHECK_OP(op, a, b)                                                               \
-  do {                                                                                           \
-    const auto& twofold_a = (a);                                                                 \
-    const auto& twofold_b = (b);                                                                 \
-    if (!(twofold_a op twofold_b)) [[unlikely]]                                                  \
-      ::twofold::internal::CheckFailed(                                                          \
-          __FILE__, __LINE__, ::twofold::internal::Operands(#a " " #op " " #b, twofold_a, twofold_b)); \
+#define TWOFOLD_CHECK_OP(op, a, b)                                                                              \
+  do {                                                                                                          \
+    const auto& twofold_a = (a);                                                                                \
+    const auto& twofold_b = (b);                                                                                \
+    if (!(twofold_a op twofold_b)) [[unlikely]]                                                                 \
+      ::twofold::internal::CheckFailed(__FILE__, __LINE__,                                                      \
+                                       ::twofold::internal::Operands(#a " " #op " " #b, twofold_a, twofold_b)); \
   } while (false)
 #define TWOFOLD_CHECK_EQ(a, b) TWOFOLD_CHECK_OP(==, a, b)
 #define TWOFOLD_CHECK_LE(a, b) TWOFOLD_CHECK_OP(<=, a, b)

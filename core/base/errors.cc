@@ -28,7 +28,8 @@ constexpr std::array<std::pair<Kind, Code>, 7> kCodes = {{
 
 std::string TypeName(const std::exception& e) {
   int status = 0;
-  std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(typeid(e).name(), nullptr, nullptr, &status), std::free);
+  std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(typeid(e).name(), nullptr, nullptr, &status),
+                                              std::free);
   return status == 0 ? std::string(name.get()) : std::string(typeid(e).name());
 }
 
@@ -69,7 +70,8 @@ RankFailure CurrentFailure(int rank) {
   } catch (const std::exception& e) {
     return RankFailure(Kind::kOther, rank, StrCat("rank ", rank, ": ", TypeName(e), ": ", e.what()));
   } catch (...) {
-    return RankFailure(Kind::kOther, rank, StrCat("rank ", rank, ": an exception that does not derive from std::exception"));
+    return RankFailure(Kind::kOther, rank,
+                       StrCat("rank ", rank, ": an exception that does not derive from std::exception"));
   }
 }
 

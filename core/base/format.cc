@@ -18,7 +18,8 @@ std::string ThreeDigits(double value) {
 
 // The number of characters of a UTF-8 text.
 size_t Width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 }  // namespace
@@ -36,7 +37,8 @@ std::string SecondsText(double seconds) {
 std::string CountText(int64_t count) {
   std::string digits = StrCat(count);
   const int64_t sign = count < 0 ? 1 : 0;
-  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > sign; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > sign; i -= 3)
+    digits.insert(static_cast<size_t>(i), ",");
   return digits;
 }
 

@@ -29,7 +29,9 @@ std::optional<int64_t> LeastOf(const fs::path& root, const fs::path& path, const
 }
 
 // A limit of control groups and the file that holds it, in cgroup v2 and in v1.
-struct Limited { const char *controller, *file, *file_of_v1; };
+struct Limited {
+  const char *controller, *file, *file_of_v1;
+};
 
 std::optional<int64_t> LeastLimit(const fs::path& groups, const fs::path& root, const Limited& what) {
   std::optional<int64_t> least;
@@ -39,8 +41,10 @@ std::optional<int64_t> LeastLimit(const fs::path& groups, const fs::path& root, 
     if (parts.size() != 3) continue;
     const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
     std::optional<int64_t> limit;
-    if (parts[1].empty()) limit = LeastOf(root, parts[2], what.file);
-    else if (std::ranges::count(controllers, what.controller) > 0) limit = LeastOf(root / what.controller, parts[2], what.file_of_v1);
+    if (parts[1].empty())
+      limit = LeastOf(root, parts[2], what.file);
+    else if (std::ranges::count(controllers, what.controller) > 0)
+      limit = LeastOf(root / what.controller, parts[2], what.file_of_v1);
     if (limit) least = std::min(least.value_or(*limit), *limit);
   }
   return least;
@@ -81,13 +85,15 @@ ThreadLimit MostThreads(const fs::path& proc, const fs::path& root) {
   ThreadLimit most{std::numeric_limits<int64_t>::max(), "no limit of the system"};
   const auto at_most = [&most](std::optional<int64_t> limit, int64_t a_thread, const std::string& name) {
     if (!limit || *limit / a_thread >= most.threads) return;
-    most = {*limit / a_thread, StrCat(name, " = ", *limit, a_thread > 1 ? StrCat(", and each thread takes ", a_thread) : "")};
+    most = {*limit / a_thread,
+            StrCat(name, " = ", *limit, a_thread > 1 ? StrCat(", and each thread takes ", a_thread) : "")};
   };
   at_most(NumberIn(proc / "sys/vm/max_map_count"), 2, "vm.max_map_count");  // its stack and the guard page below it
   at_most(NumberIn(proc / "sys/kernel/threads-max"), 1, "kernel.threads-max");
   at_most(NumberIn(proc / "sys/kernel/pid_max"), 1, "kernel.pid_max");
   at_most(LeastLimit(proc / "self/cgroup", root, {"pids", "pids.max", "pids.max"}), 1, "pids.max of the control group");
-  if (rlimit own{}; getrlimit(RLIMIT_NPROC, &own) == 0 && own.rlim_cur != RLIM_INFINITY) at_most(static_cast<int64_t>(own.rlim_cur), 1, "ulimit -u");
+  if (rlimit own{}; getrlimit(RLIMIT_NPROC, &own) == 0 && own.rlim_cur != RLIM_INFINITY)
+    at_most(static_cast<int64_t>(own.rlim_cur), 1, "ulimit -u");
   return most;
 }
 

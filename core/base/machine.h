@@ -28,9 +28,13 @@ std::optional<Bytes> LeastMemoryLimit(const std::filesystem::path& groups, const
 
 // The maximum number of threads of a process, and the limit behind it: "vm.max_map_count = 65530, of which a thread
 // takes 2".
-struct ThreadLimit { int64_t threads; std::string what; };
+struct ThreadLimit {
+  int64_t threads;
+  std::string what;
+};
 // The lowest of the system's limits below `proc` and `root` (folders like /proc and /sys/fs/cgroup) and of the user's
 // own limit.
-ThreadLimit MostThreads(const std::filesystem::path& proc = "/proc", const std::filesystem::path& root = "/sys/fs/cgroup");
+ThreadLimit MostThreads(const std::filesystem::path& proc = "/proc",
+                        const std::filesystem::path& root = "/sys/fs/cgroup");
 
 }  // namespace twofold

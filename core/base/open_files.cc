@@ -17,7 +17,8 @@ constexpr rlim_t kEnough = 1 << 20;
 
 int64_t OpenNow() {
   std::error_code error;
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd", error), std::filesystem::directory_iterator());
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd", error),
+                       std::filesystem::directory_iterator());
 }
 
 }  // namespace
@@ -33,9 +34,8 @@ absl::Status AllowOpenFiles(int64_t more, std::string_view who, std::string_view
     getrlimit(RLIMIT_NOFILE, &limit);
   }
   if (limit.rlim_cur >= needed) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      StrCat(who, " may have only ", limit.rlim_cur, " files open, but ", what, " needs ", needed,
-             "; raise the hard limit (ulimit -Hn) on its host"));
+  return absl::FailedPreconditionError(StrCat(who, " may have only ", limit.rlim_cur, " files open, but ", what,
+                                              " needs ", needed, "; raise the hard limit (ulimit -Hn) on its host"));
 }
 
 }  // namespace twofold

@@ -30,7 +30,8 @@ bool IsControl(std::string_view character) {
 std::string Escaped(std::string_view bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (size_t i = 0; i < bytes.size(); ++i) StrAppend(&text, "\\x", std::string{kDigits[ByteAt(bytes, i) / 16], kDigits[ByteAt(bytes, i) % 16]});
+  for (size_t i = 0; i < bytes.size(); ++i)
+    StrAppend(&text, "\\x", std::string{kDigits[ByteAt(bytes, i) / 16], kDigits[ByteAt(bytes, i) % 16]});
   return text;
 }
 
@@ -41,7 +42,8 @@ std::optional<Odd> FirstOdd(std::string_view text, std::string_view fine) {
     size = CharacterSize(text.substr(at));
     if (size == 0) return Odd{at, StrCat("byte ", at, " is ", Escaped(text.substr(at, 1)), ", which is not UTF-8")};
     const std::string_view character = text.substr(at, size);
-    if (IsControl(character) && fine.find(character) == fine.npos) return Odd{at, StrCat("byte ", at, " is ", Escaped(character), ", a control character")};
+    if (IsControl(character) && fine.find(character) == fine.npos)
+      return Odd{at, StrCat("byte ", at, " is ", Escaped(character), ", a control character")};
   }
   return std::nullopt;
 }

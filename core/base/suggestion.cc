@@ -48,10 +48,9 @@ std::string Suggestion(std::string_view name, const std::vector<std::string>& kn
   if (near.empty()) return StrCat("; ", all);
   std::sort(near.begin(), near.end());
   near.resize(std::min<size_t>(near.size(), 3));
-  return StrCat(
-      "; did you mean ",
-      absl::StrJoin(near, " or ", [](std::string* out, const auto& entry) { StrAppend(out, entry.second); }),
-      "? (", all, ")");
+  return StrCat("; did you mean ",
+                absl::StrJoin(near, " or ", [](std::string* out, const auto& entry) { StrAppend(out, entry.second); }),
+                "? (", all, ")");
 }
 
 }  // namespace twofold

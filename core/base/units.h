@@ -16,8 +16,14 @@ class Unit {
   constexpr explicit Unit(Rep value) : value_(value) {}
   constexpr Rep value() const { return value_; }
 
-  constexpr Unit& operator+=(Unit o) { value_ += o.value_; return *this; }
-  constexpr Unit& operator-=(Unit o) { value_ -= o.value_; return *this; }
+  constexpr Unit& operator+=(Unit o) {
+    value_ += o.value_;
+    return *this;
+  }
+  constexpr Unit& operator-=(Unit o) {
+    value_ -= o.value_;
+    return *this;
+  }
   friend constexpr Unit operator+(Unit a, Unit b) { return Unit(a.value_ + b.value_); }
   friend constexpr Unit operator-(Unit a, Unit b) { return Unit(a.value_ - b.value_); }
   friend constexpr Unit operator*(Unit a, Rep k) { return Unit(a.value_ * k); }
@@ -38,9 +44,7 @@ using Flops = Unit<struct FlopsTag, double>;
 using BytesPerSecond = Unit<struct BytesPerSecondTag, double>;
 using FlopsPerSecond = Unit<struct FlopsPerSecondTag, double>;
 
-constexpr Seconds operator/(Bytes b, BytesPerSecond r) {
-  return Seconds(static_cast<double>(b.value()) / r.value());
-}
+constexpr Seconds operator/(Bytes b, BytesPerSecond r) { return Seconds(static_cast<double>(b.value()) / r.value()); }
 constexpr Seconds operator/(Flops f, FlopsPerSecond r) { return Seconds(f.value() / r.value()); }
 constexpr BytesPerSecond operator/(Bytes b, Seconds s) {
   return BytesPerSecond(static_cast<double>(b.value()) / s.value());

@@ -13,8 +13,8 @@ Bytes Size(const Tensor& t) { return t.empty() ? Bytes(0) : t.bytes(); }
 std::string PeerName(int peer) { return peer == kAnySource ? "any rank" : StrCat("rank ", peer); }
 
 std::string Message(Communication::Kind kind, const Tensor& t, int peer, Tag tag) {
-  return StrCat(KindName(kind), " of ", t.ToString(), kind == Communication::kSend ? " to " : " from ",
-                      PeerName(peer), ", tag ", tag);
+  return StrCat(KindName(kind), " of ", t.ToString(), kind == Communication::kSend ? " to " : " from ", PeerName(peer),
+                ", tag ", tag);
 }
 
 std::string BatchText(const std::vector<P2p>& batch) {
@@ -58,15 +58,15 @@ std::string Communication::ToString() const {
     case kRecv: return Message(kind, out, peer, tag);
     case kBatch: return BatchText(batch);
     case kBarrier: return "barrier";
-    case kAllReduce: case kReduceScatter:
-      return StrCat(KindName(kind), "(", ReduceOpName(op), ") of ", larger.ToString());
-    case kReduce:
-      return StrCat("reduce(", ReduceOpName(op), ") of ", larger.ToString(), " to root ", peer);
-    case kBroadcast: case kScatter:
-      return StrCat(KindName(kind), " of ", larger.ToString(), " from root ", peer);
+    case kAllReduce:
+    case kReduceScatter: return StrCat(KindName(kind), "(", ReduceOpName(op), ") of ", larger.ToString());
+    case kReduce: return StrCat("reduce(", ReduceOpName(op), ") of ", larger.ToString(), " to root ", peer);
+    case kBroadcast:
+    case kScatter: return StrCat(KindName(kind), " of ", larger.ToString(), " from root ", peer);
     case kGather: return StrCat("gather of ", larger.ToString(), " to root ", peer);
-    case kAllGather: case kAllToAll: case kAllToAllV:
-      return StrCat(KindName(kind), " of ", larger.ToString());
+    case kAllGather:
+    case kAllToAll:
+    case kAllToAllV: return StrCat(KindName(kind), " of ", larger.ToString());
   }
   return "";
 }

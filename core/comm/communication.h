@@ -27,14 +27,25 @@ struct P2p {
 
 struct Communication {
   enum Kind {
-    kSend, kRecv, kBatch, kAllReduce, kAllGather, kReduceScatter, kBroadcast, kReduce, kGather, kScatter,
-    kAllToAll, kAllToAllV, kBarrier,
+    kSend,
+    kRecv,
+    kBatch,
+    kAllReduce,
+    kAllGather,
+    kReduceScatter,
+    kBroadcast,
+    kReduce,
+    kGather,
+    kScatter,
+    kAllToAll,
+    kAllToAllV,
+    kBarrier,
   };
   static constexpr size_t kKinds = kBarrier + 1;
   Kind kind;
-  Tensor in, out;     // kAllReduce, kBroadcast, kReduce: both are the same tensor; unused sides are empty
+  Tensor in, out;  // kAllReduce, kBroadcast, kReduce: both are the same tensor; unused sides are empty
   ReduceOp op = ReduceOp::kSum;
-  int peer = 0;       // root, or the other side of a send or receive
+  int peer = 0;  // root, or the other side of a send or receive
   Tag tag = 0;
   std::vector<int64_t> in_counts, out_counts;  // kAllToAllV: elements received from and sent to each rank
   std::vector<P2p> batch;                      // kBatch
@@ -43,7 +54,7 @@ struct Communication {
   // reduce-scatter.
   Bytes bytes() const;
   bool is_collective() const { return kind > kBatch; }
-  std::string ToString() const;  // "all_reduce(sum) of f32[1000]"
+  std::string ToString() const;    // "all_reduce(sum) of f32[1000]"
   Communication Borrowed() const;  // with Tensor::Borrowed operands, for a communication thread
 };
 std::string_view KindName(Communication::Kind kind);  // "all_reduce"

@@ -72,7 +72,8 @@ void ReducePieces(const Communication& c, PointToPoint& p, const Pieces& in, Wri
   auto slot = [&](int from) {
     return staging.subspan(static_cast<size_t>(from < r ? from : from - 1) * own.size(), own.size());
   };
-  Pairwise(p, [&](int to) -> ReadBytes { return in[to]; }, slot);
+  Pairwise(
+      p, [&](int to) -> ReadBytes { return in[to]; }, slot);
   std::vector<const void*> inputs;
   for (int i = 0; i < n; ++i) inputs.push_back(i == r ? own.data() : slot(i).data());
   const int64_t count = static_cast<int64_t>(own.size()) / ElementSize(c.in.dtype());
@@ -161,7 +162,8 @@ void Scatter(const Communication& c, PointToPoint& p) {
 // Pairwise exchange: N - 1 steps, (N - 1)/N * bytes.
 void AllToAll(PointToPoint& p, const Pieces& out, const Pieces& in) {
   CopyIfApart(out[p.rank()], in[p.rank()]);
-  Pairwise(p, [&](int to) -> ReadBytes { return in[to]; }, [&](int from) { return out[from]; });
+  Pairwise(
+      p, [&](int to) -> ReadBytes { return in[to]; }, [&](int from) { return out[from]; });
 }
 
 // Dissemination (Hensgen, Finkel and Manber 1988): in round k, rank r signals r + 2^k. ceil(log2 N) steps, no bytes.
@@ -192,12 +194,13 @@ void RunCollective(const Communication& c, PointToPoint& p, std::span<std::byte>
     case Communication::kReduce: return Reduce(c, p, workspace);
     case Communication::kGather: return Gather(c, p);
     case Communication::kScatter: return Scatter(c, p);
-    case Communication::kAllToAll:
-      return AllToAll(p, Pieces::Blocks(c.out, p.size()), Pieces::Blocks(c.in, p.size()));
+    case Communication::kAllToAll: return AllToAll(p, Pieces::Blocks(c.out, p.size()), Pieces::Blocks(c.in, p.size()));
     case Communication::kAllToAllV:
       return AllToAll(p, Pieces::Counts(c.out, c.out_counts), Pieces::Counts(c.in, c.in_counts));
     case Communication::kBarrier: return Barrier(p);
-    case Communication::kSend: case Communication::kRecv: case Communication::kBatch: break;
+    case Communication::kSend:
+    case Communication::kRecv:
+    case Communication::kBatch: break;
   }
   TWOFOLD_CHECK(false, c.ToString() + " is not a collective");
 }

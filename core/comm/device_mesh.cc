@@ -19,7 +19,8 @@ std::vector<Axis> AxesOf(MeshGroup along) {
     case MeshGroup::kTp: return {Axis::kTp};
     case MeshGroup::kReplicas: return {Axis::kDp, Axis::kCp};
     case MeshGroup::kModel: return {Axis::kPp, Axis::kTp};
-    case MeshGroup::kEp: case MeshGroup::kExpertReplicas: break;
+    case MeshGroup::kEp:
+    case MeshGroup::kExpertReplicas: break;
   }
   return {};
 }
@@ -31,7 +32,9 @@ struct Number {
 };
 
 // The index of a rank's group, and the rank's index within the group.
-struct Key { Number group, place; };
+struct Key {
+  Number group, place;
+};
 
 Key KeyOf(const MeshShape& shape, MeshGroup along, const MeshPlace& at) {
   const std::vector<Axis> axes = AxesOf(along);
@@ -43,7 +46,8 @@ Key KeyOf(const MeshShape& shape, MeshGroup along, const MeshPlace& at) {
       (along == MeshGroup::kEp ? key.place : key.group).Append(at.dp % shape.ep, shape.ep);
       continue;
     }
-    const bool inside = std::find(axes.begin(), axes.end(), axis) != axes.end() || (along == MeshGroup::kExpertReplicas && axis == Axis::kCp);
+    const bool inside = std::find(axes.begin(), axes.end(), axis) != axes.end() ||
+                        (along == MeshGroup::kExpertReplicas && axis == Axis::kCp);
     (inside ? key.place : key.group).Append(at.at(axis), shape.extent(axis));
   }
   return key;
@@ -57,7 +61,8 @@ std::string_view AxisName(Axis axis) {
 }
 
 std::string_view MeshGroupName(MeshGroup along) {
-  constexpr std::array<std::string_view, 8> kNames = {"pp", "dp", "cp", "tp", "ep", "replicas", "expert replicas", "model"};
+  constexpr std::array<std::string_view, 8> kNames = {"pp",   "dp", "cp", "tp", "ep", "replicas", "expert replicas",
+                                                      "model"};
   return kNames[static_cast<size_t>(along)];
 }
 
@@ -99,23 +104,25 @@ absl::StatusOr<std::array<Axis, kGridAxes>> ParseMeshOrder(std::string_view text
     order[found++] = static_cast<Axis>(a);
   }
   if (found == kGridAxes) return order;
-  return absl::InvalidArgumentError(StrCat("must list pp, dp, cp and tp once each, outermost first, such as \"pp dp cp tp\" (got \"", text,
-                                           "\")"));
+  return absl::InvalidArgumentError(
+      StrCat("must list pp, dp, cp and tp once each, outermost first, such as \"pp dp cp tp\" (got \"", text, "\")"));
 }
 
 absl::Status CheckMesh(const MeshShape& shape, int world_size) {
   for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp, Axis::kEp}) {
     if (shape.extent(axis) < 1) {
-      return absl::InvalidArgumentError(StrCat("parallel.", AxisName(axis), " must be at least 1 (got ", shape.extent(axis), ")"));
+      return absl::InvalidArgumentError(
+          StrCat("parallel.", AxisName(axis), " must be at least 1 (got ", shape.extent(axis), ")"));
     }
   }
   if (shape.dp % shape.ep != 0) {
-    return absl::InvalidArgumentError(StrCat("parallel.ep must divide parallel.dp (ep is ", shape.ep, ", dp is ", shape.dp, ")"));
+    return absl::InvalidArgumentError(
+        StrCat("parallel.ep must divide parallel.dp (ep is ", shape.ep, ", dp is ", shape.dp, ")"));
   }
   const int64_t size = int64_t{shape.pp} * shape.dp * shape.cp * shape.tp;
   if (size == world_size) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("parallel: pp * dp * cp * tp = ", shape.pp, " * ", shape.dp, " * ", shape.cp, " * ",
-                                           shape.tp, " = ", size, ", but there are ", world_size, " ranks"));
+  return absl::InvalidArgumentError(StrCat("parallel: pp * dp * cp * tp = ", shape.pp, " * ", shape.dp, " * ", shape.cp,
+                                           " * ", shape.tp, " = ", size, ", but there are ", world_size, " ranks"));
 }
 
 MeshPlace PlaceOf(const MeshShape& shape, int rank) {

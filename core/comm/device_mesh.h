@@ -21,7 +21,7 @@
 namespace twofold {
 
 enum class Axis { kPp, kDp, kCp, kTp, kEp };
-inline constexpr int kGridAxes = 4;  // the axes of the grid: all except ep
+inline constexpr int kGridAxes = 4;    // the axes of the grid: all except ep
 std::string_view AxisName(Axis axis);  // "pp"
 
 struct MeshShape {
@@ -45,7 +45,10 @@ int RankAt(const MeshShape& shape, const MeshPlace& place);
 
 // Kinds of groups, named by the axes along which their ranks differ.
 enum class MeshGroup {
-  kPp, kDp, kCp, kTp,  // one axis each, numbered as Axis
+  kPp,
+  kDp,
+  kCp,
+  kTp,              // one axis each, numbered as Axis
   kEp,              // consecutive ranks along dp that hold different experts
   kReplicas,        // along dp and cp: all ranks with the same parameters, apart from experts; ordered by dp, then cp
   kExpertReplicas,  // the replicas that hold the same experts

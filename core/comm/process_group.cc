@@ -163,7 +163,8 @@ std::unique_ptr<ProcessGroup> ProcessGroup::Partition(std::span<const std::vecto
       place = {static_cast<int>(g), static_cast<int>(i)};
     }
   }
-  TWOFOLD_CHECK(std::none_of(places.begin(), places.end(), [](const auto& p) { return p.first < 0; }), "every rank is in a group");
+  TWOFOLD_CHECK(std::none_of(places.begin(), places.end(), [](const auto& p) { return p.first < 0; }),
+                "every rank is in a group");
   if (!any) return Alone(std::move(name));
   const auto [group, place] = places[static_cast<size_t>(rank_)];
   const bool alone = groups[static_cast<size_t>(group)].size() == 1;

@@ -39,11 +39,12 @@ class ProcessGroup {
   Work AllGather(Tensor& out, const Tensor& shard);
   Work ReduceScatter(Tensor& shard, const Tensor& in, ReduceOp op = ReduceOp::kSum);  // likewise
   Work Broadcast(Tensor& t, int root);
-  Work Reduce(Tensor& t, ReduceOp op, int root);      // the result is at the root; elsewhere t is unchanged
-  Work Gather(Tensor& out, const Tensor& shard, int root);   // out is used at the root only
-  Work Scatter(Tensor& shard, const Tensor& in, int root);   // in is used at the root only
-  Work AllToAll(Tensor& out, const Tensor& in);              // block i of in goes to rank i; not in place
-  Work AllToAllV(Tensor& out, std::span<const int64_t> out_counts, const Tensor& in, std::span<const int64_t> in_counts);
+  Work Reduce(Tensor& t, ReduceOp op, int root);            // the result is at the root; elsewhere t is unchanged
+  Work Gather(Tensor& out, const Tensor& shard, int root);  // out is used at the root only
+  Work Scatter(Tensor& shard, const Tensor& in, int root);  // in is used at the root only
+  Work AllToAll(Tensor& out, const Tensor& in);             // block i of in goes to rank i; not in place
+  Work AllToAllV(Tensor& out, std::span<const int64_t> out_counts, const Tensor& in,
+                 std::span<const int64_t> in_counts);
   Work Barrier();
 
   // Collective over this group, blocking. Ranks with equal color form a group, ordered by key, then by rank. A negative

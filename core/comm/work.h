@@ -23,10 +23,10 @@ class Work {
   class State {
    public:
     virtual ~State() = default;
-    virtual void Wait() = 0;             // blocks the host; throws PeerLost, CollectiveMismatch, TimedOut, ...
+    virtual void Wait() = 0;  // blocks the host; throws PeerLost, CollectiveMismatch, TimedOut, ...
     // Later work of `s` starts after this work; throws like Wait if `s` is the host
     virtual void WaitOn(Stream& s) = 0;
-    virtual bool Test() = 0;             // done (or failed: Wait will throw)?
+    virtual bool Test() = 0;  // done (or failed: Wait will throw)?
     // Blocks until at least one of `states` is done and returns its index. All states belong to one fabric.
     virtual size_t WaitAny(std::span<State* const> states) = 0;
     virtual int source() const { return -1; }  // of a finished Recv: the sender's rank

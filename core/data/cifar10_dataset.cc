@@ -13,7 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kSide = 32, kChannels = 3, kPlane = kSide * kSide, kRecord = 1 + kChannels * kPlane, kClasses = 10;
-constexpr std::string_view kCifar10Remedy = "give CIFAR-10's binary version: a .bin file, or the folder with data_batch_*.bin";
+constexpr std::string_view kCifar10Remedy =
+    "give CIFAR-10's binary version: a .bin file, or the folder with data_batch_*.bin";
 
 struct Records {
   MappedFile file;
@@ -34,8 +35,8 @@ class Cifar10Dataset : public Dataset {
     TWOFOLD_CHECK_LT(index, size());
     TWOFOLD_CHECK_EQ(static_cast<int64_t>(input.size()), kChannels * kPlane);
     TWOFOLD_CHECK_EQ(target.size(), size_t{1});
-    const auto file = std::prev(std::upper_bound(files_.begin(), files_.end(), index,
-                                                 [](int64_t i, const Records& r) { return i < r.first; }));
+    const auto file = std::prev(
+        std::upper_bound(files_.begin(), files_.end(), index, [](int64_t i, const Records& r) { return i < r.first; }));
     const std::byte* record = file->file.data() + (index - file->first) * kRecord;
     target[0] = record[0];
     for (int64_t pixel = 0; pixel < kPlane; ++pixel) {  // colour planes become interleaved channels
@@ -59,8 +60,9 @@ absl::StatusOr<Records> OpenRecords(const std::string& path, int64_t first, int6
   if (!file.ok()) return file.status();
   const int64_t count = file->size() / kRecord, rest = file->size() % kRecord;
   if (rest != 0) {
-    return RefuseFile(path, count * kRecord, StrCat("record ", count, " has ", rest, " bytes, but a record has ", kRecord,
-                                                    "; give a complete file"));
+    return RefuseFile(
+        path, count * kRecord,
+        StrCat("record ", count, " has ", rest, " bytes, but a record has ", kRecord, "; give a complete file"));
   }
   const int64_t most = std::min(classes, kClasses);
   for (int64_t i = 0; i < count; ++i) {
@@ -86,8 +88,10 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path, bool t
     const std::string name = entries->path().filename().string();
     if (name.starts_with("data_batch_") && name.ends_with(".bin")) files.push_back(entries->path().string());
   }
-  if (error) return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", error.message(), "; ", kCifar10Remedy));
-  if (files.empty()) return absl::InvalidArgumentError(StrCat(path, ": contains no data_batch_*.bin; ", kCifar10Remedy));
+  if (error)
+    return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", error.message(), "; ", kCifar10Remedy));
+  if (files.empty())
+    return absl::InvalidArgumentError(StrCat(path, ": contains no data_batch_*.bin; ", kCifar10Remedy));
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -97,8 +101,9 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path, bool t
 absl::StatusOr<std::unique_ptr<Dataset>> MakeCifar10Dataset(const std::string& path, bool test, const ImageType& type) {
   const Shape& input = type.input;
   if (input.rank() == 3 ? input != Shape{kSide, kSide, kChannels} : input.numel() != kChannels * kPlane) {
-    return absl::InvalidArgumentError(StrCat(path, ": the images are 32 x 32 x 3 (height, width, channels), but the model takes ",
-                                             input.ToString(), "; set the model's input to the size of the images"));
+    return absl::InvalidArgumentError(
+        StrCat(path, ": the images are 32 x 32 x 3 (height, width, channels), but the model takes ", input.ToString(),
+               "; set the model's input to the size of the images"));
   }
   const absl::StatusOr<std::vector<std::string>> files = FilesOf(path, test);
   if (!files.ok()) return files.status();

@@ -10,13 +10,12 @@
 namespace twofold {
 
 absl::StatusOr<DistributedSampler> DistributedSampler::Make(const SamplerOptions& o) {
-  const auto refuse = [](const auto&... parts) {
-    return absl::InvalidArgumentError(StrCat("sampler: ", parts...));
-  };
+  const auto refuse = [](const auto&... parts) { return absl::InvalidArgumentError(StrCat("sampler: ", parts...)); };
   if (o.dataset_size < 1 || o.dataset_size > int64_t{UINT32_MAX})
     return refuse("the dataset must have 1 to ", UINT32_MAX, " samples (got ", o.dataset_size, ")");
   if (o.replicas < 1) return refuse("the number of replicas must be at least 1 (got ", o.replicas, ")");
-  if (o.rank < 0 || o.rank >= o.replicas) return refuse("the rank must be 0 to ", o.replicas - 1, " (got ", o.rank, ")");
+  if (o.rank < 0 || o.rank >= o.replicas)
+    return refuse("the rank must be 0 to ", o.replicas - 1, " (got ", o.rank, ")");
   if (o.block < 1 || o.block % o.replicas != 0)
     return refuse("the global batch must be a multiple of the ", o.replicas, " replicas (got ", o.block, ")");
   if (o.drop_last && o.dataset_size < o.block)
@@ -53,8 +52,7 @@ std::vector<int64_t> DistributedSampler::Batch(int64_t b) {
   std::vector<int64_t> indices;
   indices.reserve(static_cast<size_t>(samples_per_batch()));
   for (int64_t i = options_.rank; i < options_.block; i += options_.replicas) {
-    const int64_t position =
-        (b * options_.block + i) % options_.dataset_size;  // padding starts over from the front
+    const int64_t position = (b * options_.block + i) % options_.dataset_size;  // padding starts over from the front
     indices.push_back(options_.shuffle ? permutation_[static_cast<size_t>(position)] : position);
   }
   return indices;

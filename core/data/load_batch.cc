@@ -25,7 +25,8 @@ Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t>
   std::vector<std::byte> inputs, targets;
   const auto read = [&](std::span<std::byte> input, std::span<std::byte> target) {
     for (size_t i = 0; i < indices.size(); ++i) {
-      dataset.Read(indices[i], input.subspan(i * input_bytes, input_bytes), target.subspan(i * target_bytes, target_bytes));
+      dataset.Read(indices[i], input.subspan(i * input_bytes, input_bytes),
+                   target.subspan(i * target_bytes, target_bytes));
     }
   };
   if (!batch.inputs.empty()) {

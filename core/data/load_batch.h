@@ -18,6 +18,7 @@ enum class BatchParts { kBoth, kInputs, kTargets };
 
 // Allocates the requested tensors (Category::kActivations, inputs first; the other one stays empty) and uploads the
 // samples in the given order. If the device holds no data, nothing is read. Throws OutOfMemory.
-Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t> indices, BatchParts parts = BatchParts::kBoth);
+Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t> indices,
+                BatchParts parts = BatchParts::kBoth);
 
 }  // namespace twofold

@@ -34,15 +34,13 @@ class SyntheticDataset : public Dataset {
   SampleType input() const override { return {Shape{options_.inputs}, DType::kF32}; }
   SampleType target() const override { return {Shape{}, options_.classes <= 256 ? DType::kU8 : DType::kI32}; }
 
-  void Read(int64_t index, std::span<std::byte> input_bytes,
-            std::span<std::byte> target_bytes) const override {
+  void Read(int64_t index, std::span<std::byte> input_bytes, std::span<std::byte> target_bytes) const override {
     TWOFOLD_CHECK_GE(index, 0);
     TWOFOLD_CHECK_LT(index, size());
     TWOFOLD_CHECK_EQ(static_cast<int64_t>(input_bytes.size()), input().bytes());
     TWOFOLD_CHECK_EQ(static_cast<int64_t>(target_bytes.size()), target().bytes());
     std::vector<float> features(static_cast<size_t>(options_.inputs));
-    FillUniform(feature_key_, static_cast<uint64_t>(index) * static_cast<uint64_t>(options_.inputs),
-                features);
+    FillUniform(feature_key_, static_cast<uint64_t>(index) * static_cast<uint64_t>(options_.inputs), features);
     std::memcpy(input_bytes.data(), features.data(), input_bytes.size());
     const int32_t label = LabelOf(features);
     const auto small = static_cast<uint8_t>(label);
@@ -51,8 +49,8 @@ class SyntheticDataset : public Dataset {
   }
 
   std::string Describe() const override {
-    return StrCat("synthetic: ", options_.samples, " samples of ", options_.inputs, " features, ",
-                  options_.classes, " classes, seed ", options_.seed);
+    return StrCat("synthetic: ", options_.samples, " samples of ", options_.inputs, " features, ", options_.classes,
+                  " classes, seed ", options_.seed);
   }
 
  private:

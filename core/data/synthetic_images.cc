@@ -30,9 +30,7 @@ class SyntheticImages : public Dataset {
   }
 
   int64_t size() const override { return options_.samples; }
-  SampleType input() const override {
-    return {Shape{options_.height, options_.width, options_.channels}, DType::kF32};
-  }
+  SampleType input() const override { return {Shape{options_.height, options_.width, options_.channels}, DType::kF32}; }
   SampleType target() const override { return {Shape{}, options_.classes <= 256 ? DType::kU8 : DType::kI32}; }
 
   void Read(int64_t index, std::span<std::byte> input_bytes, std::span<std::byte> target_bytes) const override {
@@ -68,7 +66,8 @@ class SyntheticImages : public Dataset {
     const auto stream = static_cast<uint64_t>((label * options_.channels + channel) * kTexture);
     for (int64_t i = 0; i < kTexture; ++i) Texture(label, i, channel) = i % 2 == 0 ? 1.0f : -1.0f;
     for (int64_t i = kTexture - 1; i > 0; --i) {
-      const auto other = static_cast<int64_t>(Philox(key, stream + static_cast<uint64_t>(i))[0] % static_cast<uint64_t>(i + 1));
+      const auto other =
+          static_cast<int64_t>(Philox(key, stream + static_cast<uint64_t>(i))[0] % static_cast<uint64_t>(i + 1));
       std::swap(Texture(label, i, channel), Texture(label, other, channel));
     }
   }
@@ -101,10 +100,13 @@ class SyntheticImages : public Dataset {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSyntheticImages(const SyntheticImageOptions& options) {
-  struct Least { std::string_view what; int64_t value, least; };
-  for (const Least& l : {Least{"samples", options.samples, 1}, Least{"height", options.height, 1},
-                         Least{"width", options.width, 1}, Least{"channels", options.channels, 1},
-                         Least{"classes", options.classes, 2}}) {
+  struct Least {
+    std::string_view what;
+    int64_t value, least;
+  };
+  for (const Least& l :
+       {Least{"samples", options.samples, 1}, Least{"height", options.height, 1}, Least{"width", options.width, 1},
+        Least{"channels", options.channels, 1}, Least{"classes", options.classes, 2}}) {
     if (l.value < l.least) {
       return absl::InvalidArgumentError(
           StrCat("synthetic images: ", l.what, " must be at least ", l.least, " (got ", l.value, ")"));

@@ -50,8 +50,7 @@ absl::Status AppendFile(const fs::path& path, std::string& text) {
     text.append(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
     if (!in.bad()) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(StrCat(path.string(),
-                                           ": cannot be read: ", std::strerror(errno != 0 ? errno : EIO),
+  return absl::InvalidArgumentError(StrCat(path.string(), ": cannot be read: ", std::strerror(errno != 0 ? errno : EIO),
                                            "; give a file or folder of text that this user may read"));
 }
 
@@ -68,8 +67,7 @@ absl::StatusOr<std::vector<fs::path>> FilesOf(const fs::path& folder) {
     return absl::InvalidArgumentError(StrCat(folder.string(), ": cannot be read: ", error.message(),
                                              "; give a folder whose content this user may read"));
   }
-  std::sort(files.begin(), files.end(),
-            [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
   return files;
 }
 
@@ -78,9 +76,9 @@ absl::StatusOr<std::vector<fs::path>> FilesAt(const std::string& path) {
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return FilesOf(path);
   if (fs::is_regular_file(status)) return std::vector<fs::path>{path};
-  return absl::InvalidArgumentError(StrCat(
-      path, fs::exists(status) ? ": is neither a file nor a folder" : ": does not exist",
-      "; give a file or folder of text, or \"\" for the system's licence texts in ", kDefaultTextPath));
+  return absl::InvalidArgumentError(
+      StrCat(path, fs::exists(status) ? ": is neither a file nor a folder" : ": does not exist",
+             "; give a file or folder of text, or \"\" for the system's licence texts in ", kDefaultTextPath));
 }
 
 }  // namespace
@@ -95,16 +93,14 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeTextDataset(const std::string& path
     if (absl::Status status = AppendFile(file, text); !status.ok()) return status;
   }
   if (static_cast<int64_t>(text.size()) < sequence + 1) {
-    return absl::InvalidArgumentError(StrCat(where, ": contains ", text.size(), " bytes of text in ",
-                                             files->size(), " files, but one sample of sequence length ", sequence,
-                                             " needs ", sequence + 1,
-                                             "; give more text or a shorter sequence"));
+    return absl::InvalidArgumentError(StrCat(where, ": contains ", text.size(), " bytes of text in ", files->size(),
+                                             " files, but one sample of sequence length ", sequence, " needs ",
+                                             sequence + 1, "; give more text or a shorter sequence"));
   }
   const int64_t bytes = static_cast<int64_t>(text.size());
-  auto dataset =
-      std::make_unique<TextDataset>(std::move(text), sequence,
-                                    StrCat("text ", where, ": ", files->size(), " files, ", bytes, " bytes, ",
-                                           (bytes - 1) / sequence, " samples of ", sequence));
+  auto dataset = std::make_unique<TextDataset>(std::move(text), sequence,
+                                               StrCat("text ", where, ": ", files->size(), " files, ", bytes,
+                                                      " bytes, ", (bytes - 1) / sequence, " samples of ", sequence));
   return dataset;
 }
 

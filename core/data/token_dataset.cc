@@ -11,8 +11,7 @@
 namespace twofold {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "token files are little-endian and mapped as they are");
+static_assert(std::endian::native == std::endian::little, "token files are little-endian and mapped as they are");
 
 constexpr int32_t kMagic = 20240520, kVersion = 1;
 constexpr int64_t kHeaderBytes = 256 * sizeof(int32_t);
@@ -22,20 +21,19 @@ absl::StatusOr<int64_t> CheckHeader(const std::string& path, const MappedFile& f
   int32_t header[3];
   std::memcpy(header, file.data(), sizeof(header));
   if (header[0] != kMagic) {
-    return RefuseFile(path, 0,
-                  StrCat("the magic number must be ", kMagic, " (got ", header[0],
-                         ") for GPT-2 tokens as llm.c writes them"));
+    return RefuseFile(
+        path, 0,
+        StrCat("the magic number must be ", kMagic, " (got ", header[0], ") for GPT-2 tokens as llm.c writes them"));
   }
   if (header[1] != kVersion) {
-    return RefuseFile(path, 4,
-                  StrCat("the version must be ", kVersion, " (uint16 tokens; got ", header[1], ")"));
+    return RefuseFile(path, 4, StrCat("the version must be ", kVersion, " (uint16 tokens; got ", header[1], ")"));
   }
   const int64_t stated = header[2], held = (file.size() - kHeaderBytes) / 2;
   if (stated < 0 || file.size() != kHeaderBytes + 2 * stated) {
     return RefuseFile(path, 8,
-                  StrCat("the header states ", stated, " tokens, but the file's ", file.size(),
-                         " bytes hold ", held, (file.size() - kHeaderBytes) % 2 != 0 ? " and a half" : "",
-                         "; a file of ", stated, " tokens has ", kHeaderBytes + 2 * stated, " bytes"));
+                      StrCat("the header states ", stated, " tokens, but the file's ", file.size(), " bytes hold ",
+                             held, (file.size() - kHeaderBytes) % 2 != 0 ? " and a half" : "", "; a file of ", stated,
+                             " tokens has ", kHeaderBytes + 2 * stated, " bytes"));
   }
   return stated;
 }
@@ -83,8 +81,7 @@ class TokenDataset : public Dataset {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeTokenDataset(const std::string& path, int64_t sequence,
-                                                          int64_t vocab) {
+absl::StatusOr<std::unique_ptr<Dataset>> MakeTokenDataset(const std::string& path, int64_t sequence, int64_t vocab) {
   TWOFOLD_CHECK_GE(sequence, 1);
   absl::StatusOr<MappedFile> file =
       MappedFile::Open(path, kHeaderBytes, "the header", "give a .bin file of tokens as llm.c writes them");
@@ -93,15 +90,15 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeTokenDataset(const std::string& pat
   if (!tokens.ok()) return tokens.status();
   if (*tokens < sequence + 1) {
     return RefuseFile(path, 8,
-                  StrCat("the file has ", *tokens, " tokens, but one sample of sequence length ", sequence, " needs ", sequence + 1,
-                         "; give more tokens or a shorter sequence"));
+                      StrCat("the file has ", *tokens, " tokens, but one sample of sequence length ", sequence,
+                             " needs ", sequence + 1, "; give more tokens or a shorter sequence"));
   }
   auto dataset = std::make_unique<TokenDataset>(*std::move(file), path, *tokens, sequence);
   for (int64_t i = 0; vocab > 0 && vocab <= UINT16_MAX && i < *tokens; ++i) {
     if (const int64_t token = dataset->TokenAt(i); token >= vocab) {
       return RefuseFile(path, kHeaderBytes + 2 * i,
-                    StrCat("token ", i, " is ", token, ", but the vocabulary has ", vocab,
-                           " entries; use a larger vocabulary or the tokens it was made for"));
+                        StrCat("token ", i, " is ", token, ", but the vocabulary has ", vocab,
+                               " entries; use a larger vocabulary or the tokens it was made for"));
     }
   }
   return dataset;

@@ -10,7 +10,7 @@ namespace twofold {
 
 struct Estimate {
   Seconds seconds, low, high;
-  bool extrapolated = false;  // outside the calibrated range
+  bool extrapolated = false;                     // outside the calibrated range
   std::optional<Seconds> launch = std::nullopt;  // host time to launch it; absent: the default launch time
 };
 

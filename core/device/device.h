@@ -33,7 +33,9 @@ class Event {
   Event() = default;
   explicit Event(std::shared_ptr<State> state) : state_(std::move(state)) {}
   bool Done() const { return state_ == nullptr || state_->Done(); }
-  void Wait() const { if (state_ != nullptr) state_->Wait(); }
+  void Wait() const {
+    if (state_ != nullptr) state_->Wait();
+  }
   State* state() const { return state_.get(); }
 
  private:
@@ -44,9 +46,9 @@ class Event {
 class Stream {
  public:
   virtual ~Stream() = default;
-  virtual Event Record() = 0;                   // a point after all work launched so far
-  virtual void WaitFor(const Event& event) = 0; // work launched from now on starts after `event`
-  virtual void Synchronize() = 0;               // the host waits for all work launched so far
+  virtual Event Record() = 0;                    // a point after all work launched so far
+  virtual void WaitFor(const Event& event) = 0;  // work launched from now on starts after `event`
+  virtual void Synchronize() = 0;                // the host waits for all work launched so far
   // Total time so far that this stream was idle because of WaitFor: its cost of communication.
   virtual Seconds stalled() = 0;
 };
@@ -61,8 +63,8 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual DeviceKind kind() const = 0;       // determines the workspace rules
-  virtual int threads() const = 0;           // maximum threads per operation
+  virtual DeviceKind kind() const = 0;  // determines the workspace rules
+  virtual int threads() const = 0;      // maximum threads per operation
   virtual CachingAllocator& allocator() = 0;
   // The host memory used for transfers, with a ledger and a limit of its own. (On a CPU, device memory and host memory
   // are the same memory, accounted separately.)

@@ -11,10 +11,10 @@ enum class KernelClass {
   kProduct,    // matrix products, including convolutions
   kAttention,  // scores, and the steps that prepare queries and keys
   kNorm,
-  kElement,    // element-wise operations, sums over elements, copies
-  kLoss,       // embeddings and losses
+  kElement,  // element-wise operations, sums over elements, copies
+  kLoss,     // embeddings and losses
   kOptimizer,
-  kOther,      // pooling, routing to experts, gradient codecs
+  kOther,  // pooling, routing to experts, gradient codecs
 };
 
 struct KernelRow {
@@ -22,7 +22,7 @@ struct KernelRow {
   KernelClass is;
 };
 
-std::span<const KernelRow> KernelRows();            // sorted by name
+std::span<const KernelRow> KernelRows();             // sorted by name
 const KernelRow* FindKernel(std::string_view name);  // nullptr: no operation has a kernel of this name
 inline bool IsKernel(std::string_view name) { return FindKernel(name) != nullptr; }
 

@@ -27,31 +27,27 @@
 
 namespace twofold::ops {
 
-using AnyOp = std::variant<
-    MatMul,
-    ConvolutionForward, ConvolutionBackward, ConvolutionWeights,
-    MaxPoolForward, MaxPoolBackward, AveragePoolForward, AveragePoolBackward,
-    BatchNormStatistics, BatchNormFinish, BatchNormForward, BatchNormSums, BatchNormBackward,
-    Fill, Cast, Affine, Add, AddRelu, AddTo, Scale, ActivationForward, ActivationBackward, Dropout, MaskedDropoutForward,
-    MaskedDropoutBackward, SwiGluForward, SwiGluBackward,
-    ColumnSum, AddBias, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward, CopyColumns,
-    LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward, RmsNormBackward, RmsNormWeights,
-    AttentionForward, AttentionBackward, AttentionBlockForward, AttentionBlockBackward, RotaryTable, Rotary,
-    BatchedMatMul, SoftmaxForward, SoftmaxBackward,
-    RouteForward, RouteBackward, Dispatch, Combine, CombineWeights,
-    CrossEntropyForward, CrossEntropyBackward, Sum, CountCorrect,
-    SplitMax, SplitSums, SplitLosses, SplitBackward, SplitCorrect,
-    RandomFill,
-    TopK, RandomPlaces, GatherElements, ScatterElements, Quantise, Dequantise, SignPack, SignUnpack,
-    SgdStep, AdamStep, SquaredNorm, ClipFactor>;
+using AnyOp =
+    std::variant<MatMul, ConvolutionForward, ConvolutionBackward, ConvolutionWeights, MaxPoolForward, MaxPoolBackward,
+                 AveragePoolForward, AveragePoolBackward, BatchNormStatistics, BatchNormFinish, BatchNormForward,
+                 BatchNormSums, BatchNormBackward, Fill, Cast, Affine, Add, AddRelu, AddTo, Scale, ActivationForward,
+                 ActivationBackward, Dropout, MaskedDropoutForward, MaskedDropoutBackward, SwiGluForward,
+                 SwiGluBackward, ColumnSum, AddBias, EmbeddingForward, EmbeddingBackward, PositionForward,
+                 PositionBackward, CopyColumns, LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward,
+                 RmsNormBackward, RmsNormWeights, AttentionForward, AttentionBackward, AttentionBlockForward,
+                 AttentionBlockBackward, RotaryTable, Rotary, BatchedMatMul, SoftmaxForward, SoftmaxBackward,
+                 RouteForward, RouteBackward, Dispatch, Combine, CombineWeights, CrossEntropyForward,
+                 CrossEntropyBackward, Sum, CountCorrect, SplitMax, SplitSums, SplitLosses, SplitBackward, SplitCorrect,
+                 RandomFill, TopK, RandomPlaces, GatherElements, ScatterElements, Quantise, Dequantise, SignPack,
+                 SignUnpack, SgdStep, AdamStep, SquaredNorm, ClipFactor>;
 
 // Any operation, as a value. Its copy and move operations and its destructor are defined out of line, in one place,
 // because they account for most of the compile time of files that launch operations.
 class Op {
  public:
   template <class Operation>
-    requires std::is_constructible_v<AnyOp, std::in_place_type_t<Operation>, Operation>
-  Op(Operation operation) : any_(std::in_place_type<Operation>, std::move(operation)) {}
+  requires std::is_constructible_v<AnyOp, std::in_place_type_t<Operation>, Operation> Op(Operation operation)
+      : any_(std::in_place_type<Operation>, std::move(operation)) {}
   Op(const Op& other);
   Op(Op&& other) noexcept;
   Op& operator=(Op other) noexcept;
@@ -66,7 +62,7 @@ enum class DeviceKind { kCpu, kCuda };
 
 KernelKey Key(const Op& op);
 Cost CostOf(const Op& op);
-void CheckShapes(const Op& op);                        // prints the shapes and aborts on a mismatch
+void CheckShapes(const Op& op);                               // prints the shapes and aborts on a mismatch
 Bytes Workspace(const Op& op, DeviceKind kind, int threads);  // the kernel's scratch memory, determined by shape
 
 }  // namespace twofold::ops

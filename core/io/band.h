@@ -8,7 +8,7 @@
 namespace twofold::checkpoint {
 
 struct Band {
-  int64_t row = 0;            // elements; divides the tensor's number of elements
+  int64_t row = 0;  // elements; divides the tensor's number of elements
   int64_t column = 0, width = 0;
   static Band Whole(int64_t numel) { return {numel, 0, numel}; }
   // PlaceOf: the index of element i of the band, counted row by row, in the flattened tensor. RunFrom: the number of

@@ -65,7 +65,8 @@ absl::StatusOr<PlainFile> PlainFile::Open(const std::string& path) {
   if (file < 0) return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", std::strerror(errno)));
   PlainFile opened(path, file, 0);
   struct stat info {};
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return absl::InvalidArgumentError(StrCat(path, ": is not a regular file"));
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
+    return absl::InvalidArgumentError(StrCat(path, ": is not a regular file"));
   opened.bytes_ = info.st_size;
   return opened;
 }
@@ -79,7 +80,8 @@ absl::Status PlainFile::Read(int64_t offset, std::span<std::byte> out) const {
     const ssize_t n = pread(file_, out.data(), out.size(), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Failed(path_, "read", errno);
-    if (n == 0) return absl::InvalidArgumentError(StrCat(path_, ": ends at byte ", offset, ", ", out.size(), " bytes too soon"));
+    if (n == 0)
+      return absl::InvalidArgumentError(StrCat(path_, ": ends at byte ", offset, ", ", out.size(), " bytes too soon"));
     out = out.subspan(static_cast<size_t>(n));
     offset += n;
   }
@@ -90,7 +92,8 @@ absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& folder, const F
   absl::StatusOr<PlainFile> file = PlainFile::Open(Join(folder, sum.name));
   if (!file.ok()) return file.status();
   if (file->bytes() != sum.bytes) {
-    return absl::InvalidArgumentError(StrCat(file->path(), ": has ", file->bytes(), " bytes, but had ", sum.bytes, " when it was saved"));
+    return absl::InvalidArgumentError(
+        StrCat(file->path(), ": has ", file->bytes(), " bytes, but had ", sum.bytes, " when it was saved"));
   }
   TWOFOLD_CHECK_EQ(sum.blocks.size(), BlocksOf(sum.bytes));
   return CheckedFile(*std::move(file), &sum.blocks);
@@ -100,10 +103,10 @@ absl::Status CheckedFile::ReadBlock(int64_t block, std::span<std::byte> out) {
   if (absl::Status status = file_.Read(block * kChecksumBlock, out); !status.ok()) return status;
   const uint64_t is = Checksum(out), was = (*blocks_)[static_cast<size_t>(block)];
   if (is == was) return absl::OkStatus();
-  return absl::DataLossError(absl::StrFormat("%s: bytes %d to %d have changed since they were saved: their checksum is %016x, but was "
-                                             "%016x",
-                                             path(),
-                                             block * kChecksumBlock, block * kChecksumBlock + static_cast<int64_t>(out.size()), is, was));
+  return absl::DataLossError(absl::StrFormat(
+      "%s: bytes %d to %d have changed since they were saved: their checksum is %016x, but was "
+      "%016x",
+      path(), block * kChecksumBlock, block * kChecksumBlock + static_cast<int64_t>(out.size()), is, was));
 }
 
 absl::Status CheckedFile::Read(int64_t offset, std::span<std::byte> out) {
@@ -164,7 +167,8 @@ absl::StatusOr<BlockWriter> BlockWriter::Create(const std::string& folder, const
   writer.sum_.blocks.reserve(BlocksOf(bytes));
   // Reports a full disk now, not after an hour. Some network file systems lack this call and report it later.
   const int error = bytes > 0 ? posix_fallocate(file, 0, bytes) : 0;
-  if (error != 0 && error != EOPNOTSUPP && error != EINVAL) return Failed(path, StrCat("given ", bytes, " bytes of disk space"), error);
+  if (error != 0 && error != EOPNOTSUPP && error != EINVAL)
+    return Failed(path, StrCat("given ", bytes, " bytes of disk space"), error);
   return writer;
 }
 
@@ -211,7 +215,8 @@ absl::Status WriteSmallFile(const std::string& folder, const std::string& name, 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most) {
   const absl::StatusOr<PlainFile> file = PlainFile::Open(path);
   if (!file.ok()) return file.status();
-  if (file->bytes() > most) return absl::InvalidArgumentError(StrCat(path, ": has ", file->bytes(), " bytes, but may have at most ", most));
+  if (file->bytes() > most)
+    return absl::InvalidArgumentError(StrCat(path, ": has ", file->bytes(), " bytes, but may have at most ", most));
   std::string text(static_cast<size_t>(file->bytes()), '\0');
   if (absl::Status status = file->Read(0, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
   return text;

@@ -35,7 +35,8 @@ absl::StatusOr<FileSum> SumOfFile(const std::string& folder, const std::string& 
 class PlainFile {
  public:
   static absl::StatusOr<PlainFile> Open(const std::string& path);
-  PlainFile(PlainFile&& other) noexcept : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), bytes_(other.bytes_) {}
+  PlainFile(PlainFile&& other) noexcept
+      : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), bytes_(other.bytes_) {}
   ~PlainFile();
   const std::string& path() const { return path_; }
   int64_t bytes() const { return bytes_; }
@@ -75,7 +76,8 @@ class WriteBuffer {
   static constexpr int64_t kSize = 4 * kChecksumBlock;
   WriteBuffer();
   ~WriteBuffer();
-  WriteBuffer(WriteBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  WriteBuffer(WriteBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   WriteBuffer& operator=(WriteBuffer&& other) noexcept {
     std::swap(data_, other.data_), std::swap(size_, other.size_);
     return *this;
@@ -109,7 +111,10 @@ class BlockWriter {
   // The folder must exist. The file must not exist.
   static absl::StatusOr<BlockWriter> Create(const std::string& folder, const std::string& name, int64_t bytes);
   BlockWriter(BlockWriter&& other) noexcept
-      : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), sum_(std::move(other.sum_)), written_(other.written_) {}
+      : path_(std::move(other.path_)),
+        file_(std::exchange(other.file_, -1)),
+        sum_(std::move(other.sum_)),
+        written_(other.written_) {}
   ~BlockWriter();
   // Every buffer except the last must be full.
   absl::Status Write(const WriteBuffer& buffer);

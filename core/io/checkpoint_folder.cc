@@ -41,7 +41,9 @@ std::optional<Found> FromName(const std::string& name) {
   return Found{*sequence, *step, ""};
 }
 
-bool IsPartial(const std::string& name) { return absl::EndsWith(name, absl::string_view(kPartial.data(), kPartial.size())); }
+bool IsPartial(const std::string& name) {
+  return absl::EndsWith(name, absl::string_view(kPartial.data(), kPartial.size()));
+}
 
 absl::Status Failed(const std::string& path, std::string_view what, const std::error_code& error) {
   return absl::UnavailableError(StrCat(path, ": cannot be ", what, ": ", error.message()));
@@ -62,7 +64,8 @@ absl::Status Remove(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> Names(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) names.push_back(it->path().filename().string());
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    names.push_back(it->path().filename().string());
   if (error && error != std::errc::no_such_file_or_directory) return Failed(folder, "listed", error);
   std::sort(names.begin(), names.end());
   return names;
@@ -105,7 +108,8 @@ Begun Named(const std::string& folder, int64_t sequence, int64_t step) {
 absl::StatusOr<Claim> Claim::Make(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> above;  // parents of the folders that do not exist yet
-  for (fs::path at = fs::absolute(folder, error).lexically_normal(); !error && !fs::exists(at, error) && at != at.parent_path(); at = at.parent_path()) {
+  for (fs::path at = fs::absolute(folder, error).lexically_normal();
+       !error && !fs::exists(at, error) && at != at.parent_path(); at = at.parent_path()) {
     above.push_back(at.parent_path().string());
   }
   fs::create_directories(folder, error);
@@ -117,8 +121,10 @@ absl::StatusOr<Claim> Claim::Make(const std::string& folder) {
   if (claim.folder_ < 0) return Failed(folder, "opened", std::error_code(errno, std::generic_category()));
   // Other errors mean that the file system has no locks; they are ignored.
   if (flock(claim.folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return absl::UnavailableError(StrCat(folder, ": another run that is still running saves to this folder; set train.checkpoint.path to "
-                                                 "another folder"));
+    return absl::UnavailableError(
+        StrCat(folder,
+               ": another run that is still running saves to this folder; set train.checkpoint.path to "
+               "another folder"));
   }
   return claim;
 }
@@ -141,7 +147,8 @@ absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step) {
 }
 
 absl::Status Commit(const std::string& folder, const Begun& begun, const Manifest& manifest, int64_t keep_last) {
-  if (absl::Status status = WriteSmallFile(begun.partial, kManifestFile, ManifestText(manifest)); !status.ok()) return status;
+  if (absl::Status status = WriteSmallFile(begun.partial, kManifestFile, ManifestText(manifest)); !status.ok())
+    return status;
   if (absl::Status status = Rename(begun.partial, begun.final); !status.ok()) return status;
   if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
   if (keep_last == 0) return absl::OkStatus();
@@ -186,7 +193,8 @@ absl::StatusOr<Opened> Open(const std::string& path) {
     passed_over.push_back(std::string(opened.status().message()));
   }
   const std::string bad = absl::StrJoin(passed_over, "; ");
-  return absl::InvalidArgumentError(StrCat(path, ": has no ", bad.empty() ? "checkpoint" : StrCat("good checkpoint (", bad, ")"),
+  return absl::InvalidArgumentError(StrCat(path, ": has no ",
+                                           bad.empty() ? "checkpoint" : StrCat("good checkpoint (", bad, ")"),
                                            "; give a checkpoint or a folder of checkpoints"));
 }
 

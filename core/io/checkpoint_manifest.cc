@@ -13,8 +13,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "core/base/strings.h"
-#include "nlohmann/json.hpp"
 #include "core/io/safetensors.h"
+#include "nlohmann/json.hpp"
 
 namespace twofold::checkpoint {
 namespace {
@@ -85,8 +85,9 @@ const json& Field(const json& object, const char* name, const std::string& of) {
   return *found;
 }
 int64_t Whole(const json& value, const std::string& what, int64_t most = kMost) {
-  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(most)) ||
-      value.get<int64_t>() < 0 || value.get<int64_t>() > most) {
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(most)) || value.get<int64_t>() < 0 ||
+      value.get<int64_t>() > most) {
     throw Wrong{StrCat(what, ": must be a whole number from 0 to ", most)};
   }
   return value.get<int64_t>();
@@ -112,29 +113,33 @@ uint64_t FromDigits(std::string_view digits, const std::string& what) {
 FileSum FileFrom(const json& value, size_t index) {
   const std::string of = StrCat("files[", index, "]");
   FileSum file{Text(Field(value, "name", of), of + ".name"), Whole(Field(value, "bytes", of), of + ".bytes"), {}};
-  const bool plain = !file.name.empty() && file.name.size() < 256 && file.name[0] != '.' && file.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+  const bool plain = !file.name.empty() && file.name.size() < 256 && file.name[0] != '.' &&
+                     file.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
   if (!plain) throw Wrong{StrCat(of, ".name: ", Shown(file.name), " is not a valid file name")};
   const std::string& sums = Text(Field(value, "checksums", of), of + ".checksums");
   const int64_t blocks = file.bytes / kChecksumBlock + (file.bytes % kChecksumBlock != 0 ? 1 : 0);
   if (static_cast<int64_t>(sums.size() / 16) != blocks || sums.size() % 16 != 0) {
-    throw Wrong{StrCat(of, ": ", file.bytes, " bytes need ", blocks, " checksums of 16 digits each, but the field has ", sums.size(),
-                       " digits")};
+    throw Wrong{StrCat(of, ": ", file.bytes, " bytes need ", blocks, " checksums of 16 digits each, but the field has ",
+                       sums.size(), " digits")};
   }
-  for (size_t at = 0; at < sums.size(); at += 16) file.blocks.push_back(FromDigits(std::string_view(sums).substr(at, 16), of));
+  for (size_t at = 0; at < sums.size(); at += 16)
+    file.blocks.push_back(FromDigits(std::string_view(sums).substr(at, 16), of));
   return file;
 }
 
 Piece PieceFrom(const json& value, const std::string& of, size_t files) {
   const size_t size = List(value, of).size();
-  if (size != 4 && size != 6) throw Wrong{StrCat(of, ": a piece must be [file, tensor, first, count] or [file, tensor, first, count, "
-                                                     "column, width]")};
+  if (size != 4 && size != 6)
+    throw Wrong{StrCat(of,
+                       ": a piece must be [file, tensor, first, count] or [file, tensor, first, count, "
+                       "column, width]")};
   Piece piece{Whole(value[0], of), Text(value[1], of), Whole(value[2], of), Whole(value[3], of)};
   if (size == 6) {
     piece.column = Whole(value[4], of), piece.width = Whole(value[5], of);
     if (piece.width == 0) throw Wrong{StrCat(of, ": the width of a band must be at least 1")};
   }
-  if (piece.file >= static_cast<int64_t>(files)) throw Wrong{StrCat(of, ": a piece is in file ", piece.file, ", but there are only ", files,
-                                                                    " files")};
+  if (piece.file >= static_cast<int64_t>(files))
+    throw Wrong{StrCat(of, ": a piece is in file ", piece.file, ", but there are only ", files, " files")};
   return piece;
 }
 
@@ -151,26 +156,29 @@ Entry EntryFrom(const json& value, size_t index, size_t files) {
   int64_t numel = 1;
   for (const json& dim : List(Field(value, "shape", of), of + ".shape")) {
     shape.push_back(Whole(dim, of + ".shape"));
-    if (shape.size() > 32 || shape.back() == 0 || __builtin_mul_overflow(numel, shape.back(), &numel) || numel > kMost / 8) {
+    if (shape.size() > 32 || shape.back() == 0 || __builtin_mul_overflow(numel, shape.back(), &numel) ||
+        numel > kMost / 8) {
       throw Wrong{StrCat(of, ": a shape must have at most 32 dimensions, none of them 0, and less than 2^59 elements")};
     }
   }
   entry.shape = Shape(std::span<const int64_t>(shape));
   if (value.contains("row")) {
     entry.row = Whole(value["row"], of + ".row");
-    if (entry.row == 0 || numel % entry.row != 0) throw Wrong{StrCat(of, ": ", numel, " elements cannot be divided into rows of ",
-                                                                     entry.row)};
+    if (entry.row == 0 || numel % entry.row != 0)
+      throw Wrong{StrCat(of, ": ", numel, " elements cannot be divided into rows of ", entry.row)};
   }
   for (const json& piece : List(Field(value, "pieces", of), of + ".pieces")) {
     entry.pieces.push_back(PieceFrom(piece, of, files));
     const Piece& p = entry.pieces.back();
     const Band band = entry.BandOf(p);
     if (band.column > band.row || band.width > band.row - band.column) {
-      throw Wrong{StrCat(of, ": a band of ", band.width, " columns from ", band.column, " on does not fit within rows of ", band.row)};
+      throw Wrong{StrCat(of, ": a band of ", band.width, " columns from ", band.column,
+                         " on does not fit within rows of ", band.row)};
     }
     const int64_t most = numel / band.row * band.width;
     if (p.count == 0 || p.first > most || p.count > most - p.first) {
-      throw Wrong{StrCat(of, ": a piece of ", p.count, " elements from ", p.first, " on does not fit within ", most, " elements")};
+      throw Wrong{StrCat(of, ": a piece of ", p.count, " elements from ", p.first, " on does not fit within ", most,
+                         " elements")};
     }
   }
   return entry;
@@ -181,13 +189,13 @@ Contents ContentsFrom(const json& value) {
   std::set<std::string> files, names;
   for (const json& file : List(Field(value, "files", "content"), "files")) {
     contents.files.push_back(FileFrom(file, contents.files.size()));
-    if (!files.insert(contents.files.back().name).second) throw Wrong{StrCat("file ", Shown(contents.files.back().name),
-                                                                             " is listed twice")};
+    if (!files.insert(contents.files.back().name).second)
+      throw Wrong{StrCat("file ", Shown(contents.files.back().name), " is listed twice")};
   }
   for (const json& entry : List(Field(value, "tensors", "content"), "tensors")) {
     contents.tensors.push_back(EntryFrom(entry, contents.tensors.size(), contents.files.size()));
-    if (!names.insert(contents.tensors.back().name).second) throw Wrong{StrCat("tensor ", Shown(contents.tensors.back().name),
-                                                                               " is listed twice")};
+    if (!names.insert(contents.tensors.back().name).second)
+      throw Wrong{StrCat("tensor ", Shown(contents.tensors.back().name), " is listed twice")};
   }
   return contents;
 }
@@ -200,10 +208,11 @@ void CheckBand(const Entry& entry, std::span<const Piece> pieces) {
   const std::string where = all ? "" : StrCat(" of columns ", band.column, " to ", band.column + band.width);
   int64_t at = 0;
   for (const Piece& p : pieces) {
-    if (entry.BandOf(p) != band) throw Wrong{StrCat("tensor ", Shown(entry.name), ": bands of different widths begin at column ",
-                                                    band.column)};
-    if (p.first != at) throw Wrong{StrCat(of, std::min(at, p.first), " to ", std::max(at, p.first), where,
-                                          p.first > at ? " are missing" : " are stored twice")};
+    if (entry.BandOf(p) != band)
+      throw Wrong{StrCat("tensor ", Shown(entry.name), ": bands of different widths begin at column ", band.column)};
+    if (p.first != at)
+      throw Wrong{StrCat(of, std::min(at, p.first), " to ", std::max(at, p.first), where,
+                         p.first > at ? " are missing" : " are stored twice")};
     at += p.count;
   }
   const int64_t elements = entry.shape.numel() / band.row * band.width;
@@ -215,7 +224,8 @@ void CheckWhole(Entry& entry) {
   std::sort(entry.pieces.begin(), entry.pieces.end(),
             [](const Piece& a, const Piece& b) { return std::pair(a.column, a.first) < std::pair(b.column, b.first); });
   const auto refuse = [&](int64_t from, int64_t to, std::string_view what) {
-    throw Wrong{StrCat("tensor ", Shown(entry.name), ": ", entry.row > 0 ? "columns " : "elements ", from, " to ", to, what)};
+    throw Wrong{
+        StrCat("tensor ", Shown(entry.name), ": ", entry.row > 0 ? "columns " : "elements ", from, " to ", to, what)};
   };
   int64_t column = 0;
   const std::span<const Piece> pieces = entry.pieces;
@@ -241,15 +251,25 @@ double DoubleFrom(const json& value, const std::string& what) {
 Metadata MetadataFrom(const json& value) {
   const auto whole = [&](const char* name) { return Whole(Field(value, name, "content"), name); };
   const auto text = [&](const char* name) { return Text(Field(value, name, "content"), name); };
-  Metadata metadata{.sequence = whole("sequence"), .step = whole("step"), .updates = whole("updates"), .seed = 0, .world_size = whole("world_size"),
-              .global_batch = whole("global_batch"), .layout = text("layout"), .mesh = value.contains("mesh") ? text("mesh") : "", .kind = text("kind"), .optimizer = text("optimizer"),
-              .model = text("model"), .scalars = {}};
+  Metadata metadata{.sequence = whole("sequence"),
+                    .step = whole("step"),
+                    .updates = whole("updates"),
+                    .seed = 0,
+                    .world_size = whole("world_size"),
+                    .global_batch = whole("global_batch"),
+                    .layout = text("layout"),
+                    .mesh = value.contains("mesh") ? text("mesh") : "",
+                    .kind = text("kind"),
+                    .optimizer = text("optimizer"),
+                    .model = text("model"),
+                    .scalars = {}};
   const json& seed = Field(value, "seed", "content");
   if (!seed.is_number_unsigned()) throw Wrong{"seed: must be a whole number of at least 0"};
   metadata.seed = seed.get<uint64_t>();
   const json& scalars = Field(value, "scalars", "content");
   if (!scalars.is_object()) throw Wrong{"scalars: must be an object"};
-  for (const auto& [name, number] : scalars.items()) metadata.scalars[name] = DoubleFrom(number, StrCat("scalars.", Shown(name)));
+  for (const auto& [name, number] : scalars.items())
+    metadata.scalars[name] = DoubleFrom(number, StrCat("scalars.", Shown(name)));
   return metadata;
 }
 
@@ -262,13 +282,15 @@ json Unsealed(std::span<const std::string_view> formats, const std::string& text
   json sealed = json::parse(text, shallow);
   const std::string& is = Text(Field(sealed, "format", "the file"), "format");
   if (std::find(formats.begin(), formats.end(), is) == formats.end()) {
-    throw Wrong{StrCat("format: ", Shown(is), " is not a format that this program reads; it reads ", Shown(formats[0]))};
+    throw Wrong{
+        StrCat("format: ", Shown(is), " is not a format that this program reads; it reads ", Shown(formats[0]))};
   }
   const uint64_t was = FromDigits(Text(Field(sealed, "checksum", "the file"), "checksum"), "checksum");
   Field(sealed, "content", "the file");
   json content = std::move(sealed["content"]);
   if (const uint64_t now = ChecksumOf(content); now != was) {
-    throw Wrong{StrCat("content: has changed since it was saved: its checksum is ", Digits(now), ", but was ", Digits(was))};
+    throw Wrong{
+        StrCat("content: has changed since it was saved: its checksum is ", Digits(now), ", but was ", Digits(was))};
   }
   return content;
 }
@@ -293,8 +315,17 @@ std::string ManifestText(const Manifest& manifest) {
   const Metadata& f = manifest.metadata;
   json scalars = json::object();
   for (const auto& [name, value] : f.scalars) scalars[name] = Number(value);
-  content.update({{"sequence", f.sequence}, {"step", f.step}, {"updates", f.updates}, {"seed", f.seed}, {"world_size", f.world_size},
-                  {"global_batch", f.global_batch}, {"layout", f.layout}, {"mesh", f.mesh}, {"kind", f.kind}, {"optimizer", f.optimizer}, {"model", f.model},
+  content.update({{"sequence", f.sequence},
+                  {"step", f.step},
+                  {"updates", f.updates},
+                  {"seed", f.seed},
+                  {"world_size", f.world_size},
+                  {"global_batch", f.global_batch},
+                  {"layout", f.layout},
+                  {"mesh", f.mesh},
+                  {"kind", f.kind},
+                  {"optimizer", f.optimizer},
+                  {"model", f.model},
                   {"scalars", std::move(scalars)}});
   return Sealed(kFormats[0], std::move(content));
 }
@@ -308,7 +339,9 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& path, const std::strin
   });
 }
 
-absl::StatusOr<std::string> ReadManifestText(const std::string& folder) { return ReadSmallFile(StrCat(folder, "/", kManifestFile), kLongest); }
+absl::StatusOr<std::string> ReadManifestText(const std::string& folder) {
+  return ReadSmallFile(StrCat(folder, "/", kManifestFile), kLongest);
+}
 
 absl::Status CheckFiles(const std::string& folder, const Contents& contents) {
   for (const FileSum& file : contents.files) {
@@ -339,11 +372,12 @@ absl::StatusOr<Contents> Merge(const std::string& where, std::vector<Contents> p
         }
         Entry& other = all.tensors[found->second];
         if (other.dtype != entry.dtype || other.shape != entry.shape) {
-          throw Wrong{StrCat("tensor ", Shown(entry.name), ": is ", DTypeName(other.dtype), other.shape.ToString(), " for one rank and ",
-                             DTypeName(entry.dtype), entry.shape.ToString(), " for another")};
+          throw Wrong{StrCat("tensor ", Shown(entry.name), ": is ", DTypeName(other.dtype), other.shape.ToString(),
+                             " for one rank and ", DTypeName(entry.dtype), entry.shape.ToString(), " for another")};
         }
         if (other.row != entry.row) {
-          throw Wrong{StrCat("tensor ", Shown(entry.name), ": has rows of ", other.row_elements(), " for one rank and of ", entry.row_elements(), " for another")};
+          throw Wrong{StrCat("tensor ", Shown(entry.name), ": has rows of ", other.row_elements(),
+                             " for one rank and of ", entry.row_elements(), " for another")};
         }
         for (Piece& piece : entry.pieces) other.pieces.push_back(std::move(piece));
       }

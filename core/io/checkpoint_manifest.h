@@ -7,7 +7,8 @@
 //      "tensors": [{"name": "model.head.weight", "dtype": "F32", "shape": [4, 8],
 //                   "pieces": [[0, "model.head.weight[0:16]", 0, 16], [1, "model.head.weight[16:32]", 16, 16]]},
 //                  {"name": "model.row.weight", "dtype": "F32", "shape": [4, 8], "row": 8,
-//                   "pieces": [[0, "model.row.weight[0:4 of 8]", 0, 16, 0, 4], [1, "model.row.weight[4:8 of 8]", 0, 16, 4, 4]]}, ...]}}
+//                   "pieces": [[0, "model.row.weight[0:4 of 8]", 0, 16, 0, 4], [1, "model.row.weight[4:8 of 8]", 0, 16,
+//                   4, 4]]}, ...]}}
 //
 // Names: "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>". A piece is [file, tensor in the file,
 // first, count]: it holds these elements of the flattened tensor. For a tensor that ranks split by columns it is [file,
@@ -22,9 +23,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/tensor/tensor.h"
 #include "core/io/band.h"
 #include "core/io/block_file.h"
+#include "core/tensor/tensor.h"
 
 namespace twofold::checkpoint {
 
@@ -42,7 +43,9 @@ struct Entry {
   std::vector<Piece> pieces;  // ordered by `column`, then `first`; together they cover each element exactly once
   int64_t row = 0;            // elements per row of its bands; 0: the tensor is a single row
   int64_t row_elements() const { return row > 0 ? row : shape.numel(); }
-  Band BandOf(const Piece& piece) const { return {row_elements(), piece.column, piece.width > 0 ? piece.width : row_elements()}; }
+  Band BandOf(const Piece& piece) const {
+    return {row_elements(), piece.column, piece.width > 0 ? piece.width : row_elements()};
+  }
 };
 
 // A list of files, and where in them the tensors are. Describes a checkpoint or the part that one rank wrote.
@@ -58,11 +61,11 @@ struct Metadata {
   int64_t updates = 0;   // optimizer updates done
   uint64_t seed = 0;
   int64_t world_size = 0, global_batch = 0;
-  std::string layout;     // "NO_SHARD", ...
-  std::string mesh;       // "pp 2 dp 4 cp 1 tp 2 ep 1"
-  std::string kind;       // "SHARDED" or "FULL"
-  std::string optimizer;  // "adamw", ...
-  std::string model;      // spec.model as text
+  std::string layout;                     // "NO_SHARD", ...
+  std::string mesh;                       // "pp 2 dp 4 cp 1 tp 2 ep 1"
+  std::string kind;                       // "SHARDED" or "FULL"
+  std::string optimizer;                  // "adamw", ...
+  std::string model;                      // spec.model as text
   std::map<std::string, double> scalars;  // other states: early stopping, loss scaling
 };
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/escaping.h"
 #include "core/base/strings.h"
-#include "nlohmann/json.hpp"
 #include "core/io/block_file.h"
+#include "nlohmann/json.hpp"
 
 namespace twofold::checkpoint {
 namespace {
@@ -80,8 +80,9 @@ class Handler : public nlohmann::json_sax<json> {
   }
   bool start_array(size_t) override {
     if (depth_ != 2 || list_ != nullptr || name_ == kMetadata) return Unexpected("a list");
-    std::optional<std::vector<int64_t>>* list =
-        field_ == "shape" ? &draft().shape : field_ == "data_offsets" ? &draft().offsets : nullptr;
+    std::optional<std::vector<int64_t>>* list = field_ == "shape"          ? &draft().shape
+                                                : field_ == "data_offsets" ? &draft().offsets
+                                                                           : nullptr;
     if (list == nullptr) return Unexpected("a list");
     if (list->has_value()) return Refuse(StrCat(Quoted(field_), " is given twice"));
     list_ = &list->emplace();
@@ -92,7 +93,8 @@ class Handler : public nlohmann::json_sax<json> {
     return true;
   }
   bool parse_error(size_t position, const std::string&, const json::exception&) override {
-    if (why.empty()) why = StrCat("the header is not valid JSON at byte ", static_cast<int64_t>(position) + kSafetensorsPrefix);
+    if (why.empty())
+      why = StrCat("the header is not valid JSON at byte ", static_cast<int64_t>(position) + kSafetensorsPrefix);
     return false;
   }
 
@@ -101,14 +103,16 @@ class Handler : public nlohmann::json_sax<json> {
   bool Number(int64_t value) {
     if (list_ == nullptr) return Unexpected("a number");
     if (value < 0) return Unexpected("a number below 0");
-    if (list_->size() == kMostDimensions) return Refuse(StrCat(Quoted(field_), " has more than ", kMostDimensions, " numbers"));
+    if (list_->size() == kMostDimensions)
+      return Refuse(StrCat(Quoted(field_), " has more than ", kMostDimensions, " numbers"));
     list_->push_back(value);
     return true;
   }
   bool Unexpected(std::string_view what) {
     if (depth_ == 0) return Refuse(StrCat("the header is ", what, ", not an object"));
     if (depth_ == 1) return Refuse(StrCat("is ", what, ", not an object with dtype, shape and data_offsets"));
-    return Refuse(StrCat(Quoted(field_), " is ", what, "; a tensor has dtype (a string), shape and data_offsets (lists of numbers)"));
+    return Refuse(StrCat(Quoted(field_), " is ", what,
+                         "; a tensor has dtype (a string), shape and data_offsets (lists of numbers)"));
   }
   bool Refuse(std::string_view text) {
     why = depth_ == 0 ? std::string(text) : StrCat("tensor ", Quoted(name_), ": ", text);
@@ -144,7 +148,8 @@ std::string CheckDraft(const Draft& draft, int64_t room) {
   }
   const std::optional<DType> dtype = FromSafetensorsType(*draft.dtype);
   if (!dtype) return StrCat("dtype ", Quoted(*draft.dtype), " is not one of F64, F32, BF16, F16, I32, U8");
-  if (draft.offsets->size() != 2) return StrCat("data_offsets has ", draft.offsets->size(), " numbers; it must have 2, a begin and an end");
+  if (draft.offsets->size() != 2)
+    return StrCat("data_offsets has ", draft.offsets->size(), " numbers; it must have 2, a begin and an end");
   const int64_t begin = (*draft.offsets)[0], end = (*draft.offsets)[1];
   if (begin > end) return StrCat("data_offsets begin at ", begin, " but end before that, at ", end);
   if (end > room) return StrCat("ends at byte ", end, " of the elements, but the file has only ", room);
@@ -152,12 +157,12 @@ std::string CheckDraft(const Draft& draft, int64_t room) {
   if (bytes == end - begin) return "";
   const std::string shape = Shape(std::span<const int64_t>(*draft.shape)).ToString();
   return StrCat(*draft.dtype, shape, " takes ", bytes ? StrCat(*bytes, " bytes") : "more bytes than the file has",
-                ", but its data_offsets hold ",
-                end - begin);
+                ", but its data_offsets hold ", end - begin);
 }
 
 // Checks that the tensors are consecutive and fill the file.
-absl::Status CheckOrder(const std::string& path, const std::map<std::string, StoredTensor>& tensors, int64_t first, int64_t file_bytes) {
+absl::Status CheckOrder(const std::string& path, const std::map<std::string, StoredTensor>& tensors, int64_t first,
+                        int64_t file_bytes) {
   std::vector<const StoredTensor*> order;
   for (const auto& [name, tensor] : tensors) order.push_back(&tensor);
   std::sort(order.begin(), order.end(), [](const StoredTensor* a, const StoredTensor* b) {
@@ -166,7 +171,8 @@ absl::Status CheckOrder(const std::string& path, const std::map<std::string, Sto
   int64_t at = first;
   for (const StoredTensor* t : order) {
     if (t->begin != at) {
-      return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(t->name), ": begins at byte ", t->begin - first, " of the elements; ",
+      return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(t->name), ": begins at byte ",
+                                               t->begin - first, " of the elements; ",
                                                t->begin > at ? "no tensor covers the bytes from byte "
                                                              : "another tensor already covers the bytes up to byte ",
                                                at - first));
@@ -199,7 +205,9 @@ std::string SafetensorsHeader(std::span<StoredTensor> tensors, const std::map<st
     t.begin = at;
     at += t.bytes();
     TWOFOLD_CHECK(!header.contains(t.name), t.name + " is listed once");
-    header[t.name] = {{"dtype", SafetensorsType(t.dtype)}, {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())}, {"data_offsets", {t.begin, at}}};
+    header[t.name] = {{"dtype", SafetensorsType(t.dtype)},
+                      {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())},
+                      {"data_offsets", {t.begin, at}}};
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
@@ -209,14 +217,16 @@ std::string SafetensorsHeader(std::span<StoredTensor> tensors, const std::map<st
   return prefix + text;
 }
 
-absl::StatusOr<int64_t> SafetensorsHeaderLength(const std::string& path, std::span<const std::byte> prefix, int64_t file_bytes) {
+absl::StatusOr<int64_t> SafetensorsHeaderLength(const std::string& path, std::span<const std::byte> prefix,
+                                                int64_t file_bytes) {
   TWOFOLD_CHECK_EQ(static_cast<int64_t>(prefix.size()), kSafetensorsPrefix);
   uint64_t length = 0;
   for (size_t i = prefix.size(); i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(prefix[i]);
   const int64_t most = std::min(file_bytes - kSafetensorsPrefix, kLongestHeader);
   if (length <= static_cast<uint64_t>(most)) return static_cast<int64_t>(length);
-  return absl::InvalidArgumentError(StrCat(path, ": the header claims a length of ", length, " bytes, but in a file of ", file_bytes,
-                                           " bytes it can have at most ", most));
+  return absl::InvalidArgumentError(StrCat(path, ": the header claims a length of ", length,
+                                           " bytes, but in a file of ", file_bytes, " bytes it can have at most ",
+                                           most));
 }
 
 absl::StatusOr<SafetensorsHead> ParseSafetensors(const std::string& path, std::string_view text, int64_t file_bytes) {
@@ -229,7 +239,8 @@ absl::StatusOr<SafetensorsHead> ParseSafetensors(const std::string& path, std::s
   for (auto& [name, draft] : handler.found) {
     const std::string wrong = CheckDraft(draft, file_bytes - first);
     if (!wrong.empty()) return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(name), ": ", wrong));
-    StoredTensor tensor{name, *FromSafetensorsType(*draft.dtype), Shape(std::span<const int64_t>(*draft.shape)), first + (*draft.offsets)[0]};
+    StoredTensor tensor{name, *FromSafetensorsType(*draft.dtype), Shape(std::span<const int64_t>(*draft.shape)),
+                        first + (*draft.offsets)[0]};
     if (!head.tensors.emplace(name, std::move(tensor)).second) {
       return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(name), " is given twice"));
     }
@@ -246,7 +257,8 @@ absl::StatusOr<SafetensorsHead> ReadSafetensorsHead(const std::string& path) {
   const absl::StatusOr<int64_t> length = SafetensorsHeaderLength(path, prefix, file->bytes());
   if (!length.ok()) return length.status();
   std::string text(static_cast<size_t>(*length), '\0');
-  if (absl::Status status = file->Read(kSafetensorsPrefix, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
+  if (absl::Status status = file->Read(kSafetensorsPrefix, std::as_writable_bytes(std::span(text))); !status.ok())
+    return status;
   return ParseSafetensors(path, text, file->bytes());
 }
 

@@ -39,7 +39,8 @@ struct SafetensorsHead {
 inline constexpr int64_t kSafetensorsPrefix = 8;  // bytes before the JSON
 
 // The length of the JSON, from the file's first bytes. Refuses a length that exceeds the file.
-absl::StatusOr<int64_t> SafetensorsHeaderLength(const std::string& path, std::span<const std::byte> prefix, int64_t file_bytes);
+absl::StatusOr<int64_t> SafetensorsHeaderLength(const std::string& path, std::span<const std::byte> prefix,
+                                                int64_t file_bytes);
 
 // Parses the JSON of a file of `file_bytes`. Refuses, naming file and tensor: invalid JSON, unknown fields, duplicate
 // names, element types that Twofold does not have, shapes that do not match their bytes, and data that is out of order,

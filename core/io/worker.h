@@ -23,8 +23,8 @@ class Worker {
 
   // No further task runs after the first one that fails. `bytes`: the memory that `task` holds.
   void Post(int64_t bytes, std::function<absl::Status()> task);
-  bool idle();           // all tasks are done, or one failed
-  absl::Status Wait();   // until idle; returns the first failure
+  bool idle();            // all tasks are done, or one failed
+  absl::Status Wait();    // until idle; returns the first failure
   absl::Status status();  // the first failure so far
   // For a task that polls: sleeps for a while. Returns false once the worker is being shut down.
   bool Sleep();

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <tuple>
 
-#include "core/base/strings.h"
 #include "core/base/check.h"
 #include "core/base/errors.h"
+#include "core/base/strings.h"
 
 namespace twofold {
 namespace {
@@ -41,7 +41,7 @@ struct CachingAllocator::Block {
   int64_t offset;
   int64_t size;
   bool free;
-  int64_t requested;  // bytes requested, if not free
+  int64_t requested;       // bytes requested, if not free
   Block *previous, *next;  // neighbours within the segment
 };
 
@@ -99,8 +99,7 @@ CachingAllocator::Block* CachingAllocator::NewSegment(Bytes size, bool small) {
   const auto address = source_.Reserve(segment_size);
   if (!address) return nullptr;
   ledger_.OnReserve(segment_size);
-  segments_.push_back(
-      std::make_unique<Segment>(Segment{next_segment_++, *address, segment_size, small, nullptr}));
+  segments_.push_back(std::make_unique<Segment>(Segment{next_segment_++, *address, segment_size, small, nullptr}));
   Segment* segment = segments_.back().get();
   Block* block = new Block{segment, 0, segment_size.value(), true, 0, nullptr, nullptr};
   segment->first = block;
@@ -202,11 +201,12 @@ void CachingAllocator::ThrowOutOfMemory(Bytes request, Category category) const 
   for (size_t c : order) {
     if (s.live_by_category[c].value() == 0) continue;
     StrAppend(&held, held.empty() ? "" : ", ", std::string(CategoryName(static_cast<Category>(c))), " ",
-                    s.live_by_category[c].value());
+              s.live_by_category[c].value());
   }
-  throw OutOfMemory(rank_, StrCat("rank ", rank_, ": out of ", memory_, ": asked for ", request.value(), " bytes of ",
-                                        std::string(CategoryName(category)), " with ", s.live.value(), " live and ",
-                                        s.reserved.value(), " reserved", held.empty() ? "" : StrCat(" (bytes by category: ", held, ")")));
+  throw OutOfMemory(
+      rank_, StrCat("rank ", rank_, ": out of ", memory_, ": asked for ", request.value(), " bytes of ",
+                    std::string(CategoryName(category)), " with ", s.live.value(), " live and ", s.reserved.value(),
+                    " reserved", held.empty() ? "" : StrCat(" (bytes by category: ", held, ")")));
 }
 
 }  // namespace twofold

@@ -91,7 +91,9 @@ class CachingAllocator {
   friend class Buffer;
   struct Segment;
   struct Block;
-  struct Order { bool operator()(const Block* a, const Block* b) const; };
+  struct Order {
+    bool operator()(const Block* a, const Block* b) const;
+  };
   using FreeList = std::set<Block*, Order>;
 
   Block* FindFree(Bytes size, bool small);

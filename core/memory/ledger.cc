@@ -5,8 +5,8 @@
 namespace twofold {
 
 std::string_view CategoryName(Category category) {
-  constexpr std::array<std::string_view, kCategories> kNames = {
-      "parameters", "gradients", "optimizer_state", "activations", "communication", "other"};
+  constexpr std::array<std::string_view, kCategories> kNames = {"parameters",  "gradients",     "optimizer_state",
+                                                                "activations", "communication", "other"};
   return kNames[static_cast<size_t>(category)];
 }
 

@@ -22,8 +22,8 @@ struct MemoryStats {
   Bytes live, peak, reserved, peak_reserved;
   std::array<Bytes, kCategories> live_by_category;
   std::array<Bytes, kCategories> requested_by_category;  // of the live blocks
-  std::array<Bytes, kCategories> peak_by_category;   // each category's own peak
-  std::array<Bytes, kCategories> at_peak;            // each category's live bytes when `peak` was reached
+  std::array<Bytes, kCategories> peak_by_category;       // each category's own peak
+  std::array<Bytes, kCategories> at_peak;                // each category's live bytes when `peak` was reached
 };
 
 class MemoryLedger {
@@ -40,7 +40,9 @@ class MemoryLedger {
   void OnRelease(Bytes size);
 
  private:
-  void Notify() { if (observer_) observer_(stats_); }
+  void Notify() {
+    if (observer_) observer_(stats_);
+  }
   MemoryStats stats_;
   std::function<void(const MemoryStats&)> observer_;
 };

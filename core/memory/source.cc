@@ -12,9 +12,7 @@ namespace {
 constexpr size_t kAlignment = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-bool Fits(Bytes reserved, Bytes size, Bytes limit) {
-  return limit.value() == 0 || reserved + size <= limit;
-}
+bool Fits(Bytes reserved, Bytes size, Bytes limit) { return limit.value() == 0 || reserved + size <= limit; }
 
 }  // namespace
 

@@ -10,8 +10,7 @@ Tensor AttentionCore::Forward(Context& ctx, const Tensor& qkv, Saved& saved) {
   const int64_t head_dim = qkv.dim(-1) / (heads_ + 2 * kv_heads_);
   Tensor out = ctx.Activation(WithLast(qkv.shape(), heads_ * head_dim), qkv.dtype());
   Tensor lse = ctx.Activation(Shape{qkv.dim(0), heads_, qkv.dim(1)}, ops::AccumulationType(qkv.dtype()));
-  ctx.Launch(
-      ops::AttentionForward{.qkv = qkv, .out = out, .lse = lse, .heads = heads_, .kv_heads = kv_heads_});
+  ctx.Launch(ops::AttentionForward{.qkv = qkv, .out = out, .lse = lse, .heads = heads_, .kv_heads = kv_heads_});
   saved[kQkv] = qkv;
   saved[kOut] = out;
   saved[kLse] = std::move(lse);
@@ -33,11 +32,16 @@ namespace {
 struct Layout {
   int64_t batch, t, heads, kv_heads, head_dim;
   Layout(const Tensor& qkv, int64_t heads, int64_t kv_heads)
-      : batch(qkv.dim(0)), t(qkv.dim(1)), heads(heads), kv_heads(kv_heads), head_dim(qkv.dim(2) / (heads + 2 * kv_heads)) {}
+      : batch(qkv.dim(0)),
+        t(qkv.dim(1)),
+        heads(heads),
+        kv_heads(kv_heads),
+        head_dim(qkv.dim(2) / (heads + 2 * kv_heads)) {}
 
   ops::Matrices Columns(const Tensor& x, int64_t first_head, int64_t group) const {
     const int64_t row = x.dim(2);
-    return {.tensor = x, .stride = row, .batch = t * row, .head = head_dim, .first = first_head * head_dim, .group = group};
+    return {
+        .tensor = x, .stride = row, .batch = t * row, .head = head_dim, .first = first_head * head_dim, .group = group};
   }
   ops::Matrices Queries(const Tensor& qkv) const { return Columns(qkv, 0, 1); }
   ops::Matrices Keys(const Tensor& qkv) const { return Columns(qkv, heads, heads / kv_heads); }
@@ -50,19 +54,36 @@ struct Layout {
 
   // [t, t] = alpha * a * b^T
   ops::BatchedMatMul Outer(ops::Matrices a, ops::Matrices b, ops::Matrices out, double alpha) const {
-    return {.a = std::move(a), .b = std::move(b), .out = std::move(out), .batches = batch, .heads = heads,
-            .m = t, .n = t, .k = head_dim, .transpose_b = true, .alpha = alpha};
+    return {.a = std::move(a),
+            .b = std::move(b),
+            .out = std::move(out),
+            .batches = batch,
+            .heads = heads,
+            .m = t,
+            .n = t,
+            .k = head_dim,
+            .transpose_b = true,
+            .alpha = alpha};
   }
   // [t, head_dim] = alpha * op(scores) * b
   ops::BatchedMatMul Mix(ops::Matrices scores, bool transpose, ops::Matrices b, ops::Matrices out, double alpha) const {
-    return {.a = std::move(scores), .b = std::move(b), .out = std::move(out), .batches = batch, .heads = heads,
-            .m = t, .n = head_dim, .k = t, .transpose_a = transpose, .alpha = alpha};
+    return {.a = std::move(scores),
+            .b = std::move(b),
+            .out = std::move(out),
+            .batches = batch,
+            .heads = heads,
+            .m = t,
+            .n = head_dim,
+            .k = t,
+            .transpose_a = transpose,
+            .alpha = alpha};
   }
 };
 
 }  // namespace
 
-UnfusedAttentionCore::UnfusedAttentionCore(int64_t heads, int64_t kv_heads, double dropout, DropoutMasks masks, Placing places)
+UnfusedAttentionCore::UnfusedAttentionCore(int64_t heads, int64_t kv_heads, double dropout, DropoutMasks masks,
+                                           Placing places)
     : heads_(heads), kv_heads_(kv_heads) {
   AddChild("dropout", std::make_unique<Dropout>(dropout, masks, "", std::move(places)));
 }
@@ -101,13 +122,21 @@ CausalSelfAttention::CausalSelfAttention(const AttentionConfig& c, Layers& layer
   const int64_t kv_heads = c.kv_heads > 0 ? c.kv_heads : c.heads;
   TWOFOLD_CHECK(c.heads % kv_heads == 0, "kv_heads must divide heads");
   TWOFOLD_CHECK(c.head_dim > 0 || c.hidden % c.heads == 0, "heads must divide hidden");
-  TWOFOLD_CHECK(c.unfused || c.dropout == 0, "dropout needs unfused attention: tiled attention stores no probabilities");
+  TWOFOLD_CHECK(c.unfused || c.dropout == 0,
+                "dropout needs unfused attention: tiled attention stores no probabilities");
   const Heads heads{.queries = c.heads, .keys = kv_heads, .width = c.head_dim > 0 ? c.head_dim : c.hidden / c.heads};
-  Add("qkv", layers.Qkv({.in = c.hidden, .out = heads.all() * heads.width, .bias = c.qkv_bias, .dtype = c.dtype,
-                         .weight_init = c.qkv_init}, heads));
+  Add("qkv", layers.Qkv({.in = c.hidden,
+                         .out = heads.all() * heads.width,
+                         .bias = c.qkv_bias,
+                         .dtype = c.dtype,
+                         .weight_init = c.qkv_init},
+                        heads));
   if (c.rotary != nullptr) Add("rotary", layers.MakeRotary(c.rotary, heads));
   Add("core", c.unfused ? layers.UnfusedAttentionCore(heads, c.dropout, c.masks) : layers.AttentionCore(heads));
-  Add("projection", layers.Row({.in = heads.queries * heads.width, .out = c.hidden, .bias = c.projection_bias, .dtype = c.dtype,
+  Add("projection", layers.Row({.in = heads.queries * heads.width,
+                                .out = c.hidden,
+                                .bias = c.projection_bias,
+                                .dtype = c.dtype,
                                 .weight_init = c.projection_init}));
 }
 

@@ -30,8 +30,8 @@ class AttentionCore : public Module {
 class UnfusedAttentionCore : public Module {
  public:
   // `places`: indices of the probabilities in the whole model, if this rank has only some of its heads.
-  UnfusedAttentionCore(int64_t heads, int64_t kv_heads, double dropout = 0, DropoutMasks masks = DropoutMasks::kRecomputed,
-                       Placing places = nullptr);
+  UnfusedAttentionCore(int64_t heads, int64_t kv_heads, double dropout = 0,
+                       DropoutMasks masks = DropoutMasks::kRecomputed, Placing places = nullptr);
 
   Tensor Forward(Context& ctx, const Tensor& qkv, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;

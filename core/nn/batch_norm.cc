@@ -41,8 +41,13 @@ Tensor BatchNorm::Forward(Context& ctx, const Tensor& x, Saved& saved) {
                                   // The running statistics were updated by the first pass.
                                   .momentum = ctx.recomputing ? 0 : config_.momentum,
                                   .eps = config_.eps});
-  ctx.Launch(ops::BatchNormForward{.x = x, .gamma = gamma_->data(), .beta = beta_->data(), .mean = saved[kMean],
-                                   .rstd = saved[kRstd], .y = y, .relu = config_.relu});
+  ctx.Launch(ops::BatchNormForward{.x = x,
+                                   .gamma = gamma_->data(),
+                                   .beta = beta_->data(),
+                                   .mean = saved[kMean],
+                                   .rstd = saved[kRstd],
+                                   .y = y,
+                                   .relu = config_.relu});
   saved[kX] = x;
   if (config_.relu) saved[kY] = y;
   return y;
@@ -51,7 +56,8 @@ Tensor BatchNorm::Forward(Context& ctx, const Tensor& x, Saved& saved) {
 // The gradients of gamma and beta are this rank's own sums; they are averaged over ranks with all other gradients. The
 // input's gradient needs the sums over all rows that shared the statistics.
 Tensor BatchNorm::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
-  TWOFOLD_CHECK(ctx.training, "the backward pass of batch normalisation needs the statistics of a training forward pass");
+  TWOFOLD_CHECK(ctx.training,
+                "the backward pass of batch normalisation needs the statistics of a training forward pass");
   const Tensor x = saved.Take(kX), y = saved.Take(kY), mean = saved.Take(kMean), rstd = saved.Take(kRstd);
   Tensor sums = ctx.Activation(Shape{2, config_.channels}, mean.dtype());
   ctx.Launch(ops::BatchNormSums{.dy = dy, .x = x, .y = y, .mean = mean, .rstd = rstd, .sums = sums});
@@ -65,8 +71,15 @@ Tensor BatchNorm::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
     rows *= ctx.statistics->ranks();
   }
   Tensor dx = dy.unique() ? dy : ctx.Activation(dy.shape(), dy.dtype());
-  ctx.Launch(ops::BatchNormBackward{.dy = dy, .x = x, .y = y, .gamma = gamma_->data(), .mean = mean, .rstd = rstd,
-                                    .sums = sums, .dx = dx, .rows = rows});
+  ctx.Launch(ops::BatchNormBackward{.dy = dy,
+                                    .x = x,
+                                    .y = y,
+                                    .gamma = gamma_->data(),
+                                    .mean = mean,
+                                    .rstd = rstd,
+                                    .sums = sums,
+                                    .dx = dx,
+                                    .rows = rows});
   return dx;
 }
 

@@ -38,7 +38,9 @@ class BatchNorm : public Module {
 
  private:
   enum Slot { kX, kY, kMean, kRstd, kSums };
-  bool Synchronised(const Context& ctx) const { return config_.sync && ctx.statistics != nullptr && ctx.statistics->ranks() > 1; }
+  bool Synchronised(const Context& ctx) const {
+    return config_.sync && ctx.statistics != nullptr && ctx.statistics->ranks() > 1;
+  }
   // The statistics of each rank's rows; empty outside training.
   Tensor Statistics(Context& ctx, const Tensor& x) const;
   void StoreGradient(Context& ctx, Parameter& parameter, const Tensor& sum) const;

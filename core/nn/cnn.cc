@@ -120,8 +120,8 @@ CnnModel::CnnModel(const CnnConfig& c) {
   Add("pool", std::make_unique<GlobalAveragePool>());
   const double bound = 1 / std::sqrt(static_cast<double>(width));
   const Init init{Init::kUniform, -bound, bound};
-  Add("head", std::make_unique<Linear>(
-                  LinearConfig{.in = width, .out = c.classes, .dtype = c.dtype, .weight_init = init, .bias_init = init}));
+  Add("head", std::make_unique<Linear>(LinearConfig{
+                  .in = width, .out = c.classes, .dtype = c.dtype, .weight_init = init, .bias_init = init}));
 }
 
 }  // namespace twofold::nn

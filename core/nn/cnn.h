@@ -21,7 +21,7 @@ struct CnnConfig {
   bool sync_batch_norm = false;
   double momentum = 0.1, eps = 1e-5;  // of batch normalisation
   DType dtype = DType::kF32;
-  std::optional<DType> buffer = {};   // of its running statistics: see BatchNormConfig
+  std::optional<DType> buffer = {};  // of its running statistics: see BatchNormConfig
 };
 
 // Two 3x3 convolutions beside a shortcut (figure 2):

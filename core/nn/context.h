@@ -12,8 +12,8 @@ namespace twofold::nn {
 
 struct Context {
   Device& device;
-  Stream& stream;        // stream for operations; usually device.compute()
-  bool training = true;  // dropout is off otherwise
+  Stream& stream;            // stream for operations; usually device.compute()
+  bool training = true;      // dropout is off otherwise
   bool for_backward = true;  // false: no backward pass follows this forward pass, so nothing is saved for one
   bool recomputing = false;  // true: repeats an earlier forward pass, so persistent state must not change again
   uint64_t seed = 0;

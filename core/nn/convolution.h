@@ -7,8 +7,8 @@ namespace twofold::nn {
 
 struct ConvolutionConfig {
   int64_t in = 0, out = 0, kernel = 3, stride = 1, padding = 0;
-  bool bias = false;            // off by default: the batch normalisation that follows has its own
-  bool input_gradient = true;   // false for images, which need no gradient: BackwardInput returns an empty tensor
+  bool bias = false;           // off by default: the batch normalisation that follows has its own
+  bool input_gradient = true;  // false for images, which need no gradient: BackwardInput returns an empty tensor
   DType dtype = DType::kF32;
   Init weight_init, bias_init;  // default: zero
 };

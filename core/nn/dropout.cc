@@ -17,7 +17,8 @@ Tensor Dropout::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   Tensor y = ctx.Activation(x.shape(), x.dtype());
   if (masks_ == DropoutMasks::kStored) {
     saved[kMask] = ctx.Activation(Shape{x.numel()}, DType::kU8);
-    ctx.Launch(ops::MaskedDropoutForward{.x = x, .y = y, .mask = saved[kMask], .p = p_, .key = *saved.key, .where = where});
+    ctx.Launch(
+        ops::MaskedDropoutForward{.x = x, .y = y, .mask = saved[kMask], .p = p_, .key = *saved.key, .where = where});
   } else {
     ctx.Launch(ops::Dropout{.x = x, .y = y, .p = p_, .key = *saved.key, .where = where});
   }

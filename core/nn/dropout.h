@@ -19,7 +19,8 @@ class Dropout : public Module {
  public:
   // p in [0, 1). `site` names the random draws; empty: the module's path. `places`: indices of the elements in the
   // whole, which key their draws.
-  explicit Dropout(double p, DropoutMasks masks = DropoutMasks::kRecomputed, std::string site = "", Placing places = nullptr);
+  explicit Dropout(double p, DropoutMasks masks = DropoutMasks::kRecomputed, std::string site = "",
+                   Placing places = nullptr);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;

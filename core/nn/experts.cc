@@ -64,8 +64,12 @@ void ExpertLinear::BackwardWeights(Context& ctx, Saved& saved) {
 
 Experts::Experts(const ExpertsConfig& c) {
   const auto linear = [&](int64_t in, int64_t out, bool transposed, Init init) {
-    return std::make_unique<ExpertLinear>(ExpertLinear::Config{.experts = c.experts, .in = in, .out = out, .transposed = transposed,
-                                                               .gradient_factor = c.gradient_factor, .dtype = c.dtype,
+    return std::make_unique<ExpertLinear>(ExpertLinear::Config{.experts = c.experts,
+                                                               .in = in,
+                                                               .out = out,
+                                                               .transposed = transposed,
+                                                               .gradient_factor = c.gradient_factor,
+                                                               .dtype = c.dtype,
                                                                .weight_init = init});
   };
   gate_up_ = Add("gate_up", linear(c.hidden, 2 * c.ffn, false, c.gate_up_init));

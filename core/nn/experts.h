@@ -30,7 +30,7 @@ class ExpertLinear : public Module {
 
  private:
   enum Slot { kX, kDy };
-  ops::Matrices SlotsOf(const Tensor& t) const;       // for each expert, one matrix per sender
+  ops::Matrices SlotsOf(const Tensor& t) const;  // for each expert, one matrix per sender
   ops::Matrices Weights(const Tensor& t, int64_t senders) const;
   ops::BatchedMatMul Product(const Tensor& x) const;
 

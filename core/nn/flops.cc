@@ -51,7 +51,9 @@ TokenFlops Of(const LlamaConfig& config) {
 }
 
 template <class Config>
-double Tokens(const Config& config, int64_t samples) { return static_cast<double>(samples) * static_cast<double>(config.sequence); }
+double Tokens(const Config& config, int64_t samples) {
+  return static_cast<double>(samples) * static_cast<double>(config.sequence);
+}
 
 template <class Config>
 double HardwareFlops(const Config& config, const Recomputation& recomputation, int64_t samples) {
@@ -77,7 +79,8 @@ ImageFlops Of(const CnnConfig& config) {
   int64_t height = config.height, width = config.width, channels = config.widths[0];
   const auto halve = [&] { height = (height + 1) / 2, width = (width + 1) / 2; };
   const auto convolution = [&](int64_t in, int64_t out, int64_t kernel) {
-    return 2 * static_cast<double>(height * width) * static_cast<double>(kernel * kernel * in) * static_cast<double>(out);
+    return 2 * static_cast<double>(height * width) * static_cast<double>(kernel * kernel * in) *
+           static_cast<double>(out);
   };
   const bool imagenet = config.stem == CnnConfig::kImageNet;
   if (imagenet) halve();
@@ -98,8 +101,12 @@ ImageFlops Of(const CnnConfig& config) {
 
 }  // namespace
 
-double GptForwardFlops(const GptConfig& config, int64_t samples) { return Tokens(config, samples) * Of(config).Forward(); }
-double LlamaForwardFlops(const LlamaConfig& config, int64_t samples) { return Tokens(config, samples) * Of(config).Forward(); }
+double GptForwardFlops(const GptConfig& config, int64_t samples) {
+  return Tokens(config, samples) * Of(config).Forward();
+}
+double LlamaForwardFlops(const LlamaConfig& config, int64_t samples) {
+  return Tokens(config, samples) * Of(config).Forward();
+}
 
 double GptHardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples) {
   return HardwareFlops(config, recomputation, samples);
@@ -127,7 +134,8 @@ double CnnForwardFlops(const CnnConfig& config, int64_t samples) {
 double CnnHardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples) {
   const ImageFlops f = Of(config);
   double flops = 2 * f.stem + 3 * f.head;
-  for (size_t i = 0; i < f.blocks.size(); ++i) flops += (recomputation.Has(static_cast<int64_t>(i)) ? 4 : 3) * f.blocks[i];
+  for (size_t i = 0; i < f.blocks.size(); ++i)
+    flops += (recomputation.Has(static_cast<int64_t>(i)) ? 4 : 3) * f.blocks[i];
   return static_cast<double>(samples) * flops;
 }
 

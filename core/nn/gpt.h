@@ -13,13 +13,13 @@ namespace twofold::nn {
 
 struct GptConfig {
   int64_t layers = 0, hidden = 0, heads = 1, vocab = 0;
-  int64_t sequence = 0;  // number of positions
-  int64_t ffn = 0;       // 0: 4 * hidden
-  double dropout = 0;    // after the embeddings and on both branches of each block
+  int64_t sequence = 0;          // number of positions
+  int64_t ffn = 0;               // 0: 4 * hidden
+  double dropout = 0;            // after the embeddings and on both branches of each block
   double attention_dropout = 0;  // on the attention's probabilities; needs unfused_attention
   bool unfused_attention = false;
   DropoutMasks masks = DropoutMasks::kRecomputed;
-  bool tied = true;      // the head uses the token embedding's table; else its own matrix, without bias
+  bool tied = true;  // the head uses the token embedding's table; else its own matrix, without bias
   DType dtype = DType::kF32;
 
   int64_t ffn_width() const { return ffn > 0 ? ffn : 4 * hidden; }

@@ -7,7 +7,8 @@ namespace {
 void ShareApart(Parameter& table, bool owned) {
   ShardLayout cut = table.shard_layout();
   for (ShardLayout::Range& range : cut.ranges) {
-    TWOFOLD_CHECK(range.sum == ShardLayout::Sum::kNone, "a table's gradients are summed over the stages that have it, and no others");
+    TWOFOLD_CHECK(range.sum == ShardLayout::Sum::kNone,
+                  "a table's gradients are summed over the stages that have it, and no others");
     range.sum = ShardLayout::Sum::kEmbedding;
     range.owned = range.owned && owned;
   }
@@ -16,14 +17,16 @@ void ShareApart(Parameter& table, bool owned) {
 
 }  // namespace
 
-Parameter* LanguageModel::AddTokenEmbedding(Layers& layers, int64_t vocab, int64_t hidden, DType dtype, Init init, bool tied_apart) {
+Parameter* LanguageModel::AddTokenEmbedding(Layers& layers, int64_t vocab, int64_t hidden, DType dtype, Init init,
+                                            bool tied_apart) {
   TokenEmbedding embedding = layers.Embedding(vocab, hidden, dtype, init);
   if (tied_apart) ShareApart(*embedding.weight, true);
   Add("token_embedding", std::move(embedding.module));
   return embedding.weight;
 }
 
-void LanguageModel::AddHead(Layers& layers, std::unique_ptr<Module> norm, const LinearConfig& linear, bool tied, Parameter* token_table) {
+void LanguageModel::AddHead(Layers& layers, std::unique_ptr<Module> norm, const LinearConfig& linear, bool tied,
+                            Parameter* token_table) {
   Add("final_norm", std::move(norm));
   if (tied && token_table != nullptr) {
     Add("head", layers.Head(linear, token_table));

@@ -23,7 +23,8 @@ class LanguageModel : public Sequential {
   Parameter* AddTokenEmbedding(Layers& layers, int64_t vocab, int64_t hidden, DType dtype, Init init, bool tied_apart);
   // Adds "final_norm", and "head" by `linear`. If the head is tied, its weight is `token_table` (null: this part has
   // none).
-  void AddHead(Layers& layers, std::unique_ptr<Module> norm, const LinearConfig& linear, bool tied, Parameter* token_table);
+  void AddHead(Layers& layers, std::unique_ptr<Module> norm, const LinearConfig& linear, bool tied,
+               Parameter* token_table);
 };
 
 }  // namespace twofold::nn

@@ -13,16 +13,27 @@ Tensor LayerNorm::Normalise(Context& ctx, const Tensor& x, const Tensor& branch,
   saved[kX] = sum;
   saved[kMean] = ctx.Activation(rows, ops::AccumulationType(x.dtype()));
   saved[kRstd] = ctx.Activation(rows, ops::AccumulationType(x.dtype()));
-  ctx.Launch(ops::LayerNormForward{.x = x, .gamma = gamma_->data(), .beta = beta_->data(), .y = y,
-                                   .mean = saved[kMean], .rstd = saved[kRstd], .eps = eps_, .branch = branch,
+  ctx.Launch(ops::LayerNormForward{.x = x,
+                                   .gamma = gamma_->data(),
+                                   .beta = beta_->data(),
+                                   .y = y,
+                                   .mean = saved[kMean],
+                                   .rstd = saved[kRstd],
+                                   .eps = eps_,
+                                   .branch = branch,
                                    .sum = branch.empty() ? Tensor() : sum});
   return y;
 }
 
 Tensor LayerNorm::InputGradient(Context& ctx, Tensor dy, const Tensor& past, Saved& saved) {
   Tensor dx = ctx.Activation(dy.shape(), dy.dtype());
-  ctx.Launch(ops::LayerNormBackward{.dy = dy, .x = saved[kX], .gamma = gamma_->data(), .mean = saved[kMean],
-                                    .rstd = saved[kRstd], .dx = dx, .past = past});
+  ctx.Launch(ops::LayerNormBackward{.dy = dy,
+                                    .x = saved[kX],
+                                    .gamma = gamma_->data(),
+                                    .mean = saved[kMean],
+                                    .rstd = saved[kRstd],
+                                    .dx = dx,
+                                    .past = past});
   saved[kDy] = std::move(dy);
   return dx;
 }
@@ -31,8 +42,13 @@ void LayerNorm::BackwardWeights(Context& ctx, Saved& saved) {
   const Tensor x = saved.Take(kX), mean = saved.Take(kMean), rstd = saved.Take(kRstd), dy = saved.Take(kDy);
   const Parameter::Gradient dgamma = gamma_->BeginGradient(), dbeta = beta_->BeginGradient();
   TWOFOLD_CHECK_EQ(dgamma.accumulate, dbeta.accumulate);
-  ctx.Launch(ops::LayerNormWeights{.dy = dy, .x = x, .mean = mean, .rstd = rstd, .dgamma = dgamma.tensor,
-                                   .dbeta = dbeta.tensor, .accumulate = dgamma.accumulate});
+  ctx.Launch(ops::LayerNormWeights{.dy = dy,
+                                   .x = x,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .dgamma = dgamma.tensor,
+                                   .dbeta = dbeta.tensor,
+                                   .accumulate = dgamma.accumulate});
   beta_->EndGradient();
   gamma_->EndGradient();
 }

@@ -19,7 +19,9 @@ class CrossEntropy final : public Loss {
   Tensor Forward(Context& ctx, const Tensor& logits, const Tensor& targets, Saved& saved) override {
     return SoftmaxCrossEntropy::Forward(ctx, logits, targets, saved);
   }
-  Tensor Backward(Context& ctx, Saved& saved, double scale) override { return SoftmaxCrossEntropy::Backward(ctx, saved, scale); }
+  Tensor Backward(Context& ctx, Saved& saved, double scale) override {
+    return SoftmaxCrossEntropy::Backward(ctx, saved, scale);
+  }
   Tensor Losses(Context& ctx, const Tensor& logits, const Tensor& targets) override {
     return SoftmaxCrossEntropy::Losses(ctx, logits, targets);
   }
@@ -52,15 +54,21 @@ std::unique_ptr<Module> Layers::MakeNorm(Norm norm, int64_t hidden, DType dtype,
   return std::make_unique<LayerNorm>(hidden, dtype, eps);
 }
 
-std::unique_ptr<Module> Layers::MakeDropout(double p, DropoutMasks masks) { return std::make_unique<Dropout>(p, masks); }
+std::unique_ptr<Module> Layers::MakeDropout(double p, DropoutMasks masks) {
+  return std::make_unique<Dropout>(p, masks);
+}
 
-std::unique_ptr<Module> Layers::Column(const LinearConfig& config, std::vector<int64_t>) { return std::make_unique<Linear>(config); }
+std::unique_ptr<Module> Layers::Column(const LinearConfig& config, std::vector<int64_t>) {
+  return std::make_unique<Linear>(config);
+}
 
 std::unique_ptr<Module> Layers::Row(const LinearConfig& config) { return std::make_unique<Linear>(config); }
 
 std::unique_ptr<Module> Layers::MakeExperts(const MixtureConfig& config) { return std::make_unique<Mixture>(config); }
 
-std::unique_ptr<Module> Layers::Qkv(const LinearConfig& config, const Heads&) { return std::make_unique<Linear>(config); }
+std::unique_ptr<Module> Layers::Qkv(const LinearConfig& config, const Heads&) {
+  return std::make_unique<Linear>(config);
+}
 
 std::unique_ptr<Module> Layers::MakeRotary(std::shared_ptr<RotaryTable> table, const Heads& heads) {
   return std::make_unique<Rotary>(std::move(table), heads.queries + heads.keys);

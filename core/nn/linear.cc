@@ -59,8 +59,8 @@ void Linear::BackwardWeights(Context& ctx, Saved& saved) {
   const Tensor x = saved.Take(kX), dy = saved.Take(kDy);
   BiasGradient(ctx, dy, bias_);
   const Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true,
-                         .accumulate = dw.accumulate});
+  ctx.Launch(
+      ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true, .accumulate = dw.accumulate});
   weight_->EndGradient();
 }
 

@@ -34,8 +34,8 @@ MixtureConfig MixtureOf(const LlamaConfig& c) {
           .projection_init = ProjectionInit(c)};
 }
 
-std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shared_ptr<RotaryTable> rotary, Layers& layers,
-                                                 int64_t number) {
+std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shared_ptr<RotaryTable> rotary,
+                                                 Layers& layers, int64_t number) {
   const BlockConfig block{.hidden = c.hidden, .norm = Norm::kRmsNorm, .norm_eps = c.norm_eps, .dtype = c.dtype};
   const AttentionConfig attention{.hidden = c.hidden,
                                   .heads = c.heads,
@@ -48,14 +48,13 @@ std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shar
                                   .dtype = c.dtype,
                                   .qkv_init = kInit,
                                   .projection_init = ProjectionInit(c)};
-  const GatedMlpConfig mlp{.hidden = c.hidden,
-                           .ffn = c.ffn,
-                           .dtype = c.dtype,
-                           .gate_up_init = kInit,
-                           .projection_init = ProjectionInit(c)};
+  const GatedMlpConfig mlp{
+      .hidden = c.hidden, .ffn = c.ffn, .dtype = c.dtype, .gate_up_init = kInit, .projection_init = ProjectionInit(c)};
   std::unique_ptr<Module> feed_forward;
-  if (c.experts.At(number)) feed_forward = layers.MakeExperts(MixtureOf(c));
-  else feed_forward = std::make_unique<GatedMlp>(mlp, layers);
+  if (c.experts.At(number))
+    feed_forward = layers.MakeExperts(MixtureOf(c));
+  else
+    feed_forward = std::make_unique<GatedMlp>(mlp, layers);
   return std::make_unique<TransformerBlock>(block, std::make_unique<CausalSelfAttention>(attention, layers),
                                             std::move(feed_forward), layers);
 }
@@ -63,13 +62,15 @@ std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shar
 LlamaModel::LlamaModel(const LlamaConfig& c, const ModelPart& part, Layers& layers) : config_(c) {
   TWOFOLD_CHECK(0 <= part.first_block && part.first_block <= part.last_block && part.last_block <= c.layers,
                 "a part is a range of the model's blocks");
-  Parameter* token_table = part.embedding ? AddTokenEmbedding(layers, c.vocab, c.hidden, c.dtype, kInit, c.tied && !part.head) : nullptr;
+  Parameter* token_table =
+      part.embedding ? AddTokenEmbedding(layers, c.vocab, c.hidden, c.dtype, kInit, c.tied && !part.head) : nullptr;
   const std::shared_ptr<RotaryTable> rotary = MakeRotaryTable(c);
   for (int64_t i = part.first_block; i < part.last_block; ++i)
     Add(absl::StrCat("blocks.", i), MakeLlamaBlock(c, rotary, layers, i));
   if (part.head) {
     AddHead(layers, layers.MakeNorm(Norm::kRmsNorm, c.hidden, c.dtype, c.norm_eps),
-            {.in = c.hidden, .out = c.vocab, .bias = false, .dtype = c.dtype, .weight_init = kInit}, c.tied, token_table);
+            {.in = c.hidden, .out = c.vocab, .bias = false, .dtype = c.dtype, .weight_init = kInit}, c.tied,
+            token_table);
   }
 }
 

@@ -11,8 +11,8 @@ Tensor SoftmaxCrossEntropy::Forward(Context& ctx, const Tensor& logits, const Te
   saved[kLogits] = logits;
   saved[kTargets] = targets;
   saved[kLse] = ctx.Activation(Shape{rows}, wide);
-  ctx.Launch(ops::CrossEntropyForward{.logits = Rows(logits), .targets = targets.Flat(), .losses = losses,
-                                      .lse = saved[kLse]});
+  ctx.Launch(ops::CrossEntropyForward{
+      .logits = Rows(logits), .targets = targets.Flat(), .losses = losses, .lse = saved[kLse]});
   ctx.Launch(ops::Sum{.in = losses, .out = loss, .factor = 1.0 / static_cast<double>(rows)});
   return loss;
 }
@@ -30,7 +30,10 @@ Tensor SoftmaxCrossEntropy::Losses(Context& ctx, const Tensor& logits, const Ten
 Tensor SoftmaxCrossEntropy::Backward(Context& ctx, Saved& saved, double scale) {
   Tensor logits = saved.Take(kLogits);
   const Tensor targets = saved.Take(kTargets), lse = saved.Take(kLse), rows = Rows(logits);
-  ctx.Launch(ops::CrossEntropyBackward{.logits = rows, .targets = targets.Flat(), .lse = lse, .dlogits = rows,
+  ctx.Launch(ops::CrossEntropyBackward{.logits = rows,
+                                       .targets = targets.Flat(),
+                                       .lse = lse,
+                                       .dlogits = rows,
                                        .scale = scale / static_cast<double>(rows.dim(0))});
   return logits;
 }

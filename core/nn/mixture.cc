@@ -14,7 +14,8 @@ int64_t ExpertCapacity(const MixtureConfig& c, int64_t tokens) {
   return static_cast<int64_t>(std::min(std::ceil(mean * (1 - 1e-12)), static_cast<double>(tokens)));
 }
 
-Mixture::Mixture(const MixtureConfig& config, std::unique_ptr<Module> router, std::unique_ptr<Module> experts) : config_(config) {
+Mixture::Mixture(const MixtureConfig& config, std::unique_ptr<Module> router, std::unique_ptr<Module> experts)
+    : config_(config) {
   TWOFOLD_CHECK(config.top_k >= 1 && config.top_k <= config.experts && config.capacity_factor > 0,
                 "top_k must be 1 to experts, and capacity_factor must be above 0");
   AddChild("router", std::move(router));
@@ -25,11 +26,14 @@ Tensor Mixture::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   const int64_t tokens = x.numel() / config_.hidden;
   const DType wide = ops::AccumulationType(x.dtype());
   const Shape choices_shape{tokens, config_.top_k};
-  const ops::Choices choices{.experts = ctx.Activation(choices_shape, DType::kI32), .places = ctx.Activation(choices_shape, DType::kI32)};
-  const Tensor weights = ctx.Activation(choices_shape, wide), probabilities = ctx.Activation(Shape{tokens, config_.experts}, wide);
+  const ops::Choices choices{.experts = ctx.Activation(choices_shape, DType::kI32),
+                             .places = ctx.Activation(choices_shape, DType::kI32)};
+  const Tensor weights = ctx.Activation(choices_shape, wide),
+               probabilities = ctx.Activation(Shape{tokens, config_.experts}, wide);
   {
     const Tensor logits = Apply(kRouter, ctx, x, saved);
-    ctx.Launch(ops::RouteForward{.logits = Rows(logits), .probabilities = probabilities, .weights = weights, .choices = choices});
+    ctx.Launch(ops::RouteForward{
+        .logits = Rows(logits), .probabilities = probabilities, .weights = weights, .choices = choices});
   }
   Tensor slots = ctx.Activation(Shape{config_.experts, ExpertCapacity(config_, tokens), config_.hidden}, x.dtype());
   ctx.Launch(ops::Dispatch{.x = x, .choices = choices, .slots = slots});
@@ -51,7 +55,8 @@ Tensor Mixture::Propagate(const Backprop& back, Tensor dy) {
   Tensor weights = saved.Take(kWeights), results = saved.Take(kResults);
   const Tensor dweights = ctx.Activation(weights.shape(), weights.dtype());
   ctx.Launch(ops::CombineWeights{.slots = results, .choices = choices, .dy = dy, .dweights = dweights});
-  Tensor dslots = results.unique() ? std::exchange(results, Tensor()) : ctx.Activation(results.shape(), results.dtype());
+  Tensor dslots =
+      results.unique() ? std::exchange(results, Tensor()) : ctx.Activation(results.shape(), results.dtype());
   results = Tensor();
   ctx.Launch(ops::Dispatch{.x = dy, .choices = choices, .weights = std::exchange(weights, Tensor()), .slots = dslots});
   const Shape shape = dy.shape();

@@ -37,9 +37,16 @@ struct MixtureConfig {
   Init router_init, gate_up_init, projection_init;
 
   ExpertsConfig AllExperts() const {
-    return {.hidden = hidden, .ffn = ffn, .experts = experts, .dtype = dtype, .gate_up_init = gate_up_init, .projection_init = projection_init};
+    return {.hidden = hidden,
+            .ffn = ffn,
+            .experts = experts,
+            .dtype = dtype,
+            .gate_up_init = gate_up_init,
+            .projection_init = projection_init};
   }
-  LinearConfig Router() const { return {.in = hidden, .out = experts, .bias = false, .dtype = dtype, .weight_init = router_init}; }
+  LinearConfig Router() const {
+    return {.in = hidden, .out = experts, .bias = false, .dtype = dtype, .weight_init = router_init};
+  }
 };
 
 // C, limited to `tokens`.

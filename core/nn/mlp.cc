@@ -16,8 +16,10 @@ Tensor Mlp::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   if (fc == nullptr || As<Gelu>(kGelu) == nullptr) return Sequential::Forward(ctx, x, saved);
   Tensor before;
   const Tensor h = fc->ForwardGelu(ctx, x, before, saved.child(kFc));
-  if (ctx.for_backward) Gelu::Keep(saved.child(kGelu), std::move(before));
-  else saved.child(kFc).Clear();
+  if (ctx.for_backward)
+    Gelu::Keep(saved.child(kGelu), std::move(before));
+  else
+    saved.child(kFc).Clear();
   before = Tensor();
   return Apply(kProjection, ctx, h, saved);
 }
@@ -25,7 +27,8 @@ Tensor Mlp::Forward(Context& ctx, const Tensor& x, Saved& saved) {
 Tensor Mlp::Propagate(const Backprop& back, Tensor dy) {
   auto* projection = As<GeluThenProduct>(kProjection);
   if (projection == nullptr || As<Gelu>(kGelu) == nullptr) return Sequential::Propagate(back, std::move(dy));
-  Tensor dh = projection->BackwardInputGelu(back.ctx, std::move(dy), Gelu::Take(back.saved.child(kGelu)), back.saved.child(kProjection));
+  Tensor dh = projection->BackwardInputGelu(back.ctx, std::move(dy), Gelu::Take(back.saved.child(kGelu)),
+                                            back.saved.child(kProjection));
   back.EndOf(kProjection);
   return back(kFc, std::move(dh));
 }

@@ -28,7 +28,9 @@ class Mlp : public Sequential {
   enum Child { kFc, kGelu, kProjection };
   // The child as a T; null if it is not a T, such as a wrapper around one.
   template <class T>
-  T* As(Child child) const { return dynamic_cast<T*>(children()[child].module); }
+  T* As(Child child) const {
+    return dynamic_cast<T*>(children()[child].module);
+  }
 };
 
 }  // namespace twofold::nn

@@ -51,8 +51,10 @@ class Saved {
     for (Saved& c : children_) c.Clear();
   }
   bool empty() const {  // nothing saved in this node or below
-    for (const Tensor& t : tensors_) if (!t.empty()) return false;
-    for (const Saved& c : children_) if (!c.empty()) return false;
+    for (const Tensor& t : tensors_)
+      if (!t.empty()) return false;
+    for (const Saved& c : children_)
+      if (!c.empty()) return false;
     return true;
   }
 
@@ -62,7 +64,10 @@ class Saved {
 
   // Where in training forward ran, saved by a module that runs it again (recompute.h): it gives the same draws and
   // mode.
-  struct Place { int64_t step = 0, micro_batch = 0; bool training = true; };
+  struct Place {
+    int64_t step = 0, micro_batch = 0;
+    bool training = true;
+  };
   std::optional<Place> place;
 
  private:
@@ -97,7 +102,10 @@ class Module {
   // Persistent state that is not a parameter (running statistics of a batch norm).
   std::vector<Parameter*> Buffers() const;
   int64_t ParameterCount() const;
-  struct NamedChild { std::string name; Module* module; };
+  struct NamedChild {
+    std::string name;
+    Module* module;
+  };
   const std::vector<NamedChild>& children() const { return children_; }
 
   // Gives every module and parameter its dotted path below this module. Call once, on the root.

@@ -42,18 +42,22 @@ void Parameter::ForRanges(int64_t first, int64_t count, absl::FunctionRef<void(c
   for (const ShardLayout::Range& range : shard_layout_.ranges) {
     const int64_t from = std::max(first, place), to = std::min(end, place + range.count * inner);
     const bool padding = range.first < 0;
-    if (from < to) visit({from, padding ? -1 : range.first * inner + from - place, to - from, range.owned && !padding, range.sum});
+    if (from < to)
+      visit({from, padding ? -1 : range.first * inner + from - place, to - from, range.owned && !padding, range.sum});
     place += range.count * inner;
   }
 }
 
 void Parameter::ForRuns(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const {
   if (shard_layout_.dim == 0) {
-    ForRanges(first, count, [&](const Run& run) { if (run.whole >= 0) visit(run); });
+    ForRanges(first, count, [&](const Run& run) {
+      if (run.whole >= 0) visit(run);
+    });
     return;
   }
   const ShardLayout::Range& range = shard_layout_.ranges[0];
-  const int64_t inner = Inner(shard_layout_), row = range.count * inner, whole_row = shard_layout_.whole[shard_layout_.dim] * inner;
+  const int64_t inner = Inner(shard_layout_), row = range.count * inner,
+                whole_row = shard_layout_.whole[shard_layout_.dim] * inner;
   for (int64_t at = first; at < first + count;) {
     const int64_t in_row = at % row, n = std::min(first + count - at, row - in_row);
     visit({at, at / row * whole_row + range.first * inner + in_row, n, range.owned, range.sum});
@@ -64,7 +68,9 @@ void Parameter::ForRuns(int64_t first, int64_t count, absl::FunctionRef<void(con
 void Parameter::Initialize(Device& device, Stream& stream, uint64_t seed, Tensor out, int64_t first) const {
   TWOFOLD_CHECK_GE(first, 0);
   TWOFOLD_CHECK_LE(first + out.numel(), numel());
-  const auto fill = [&](const Tensor& part, double value) { device.Launch(stream, ops::Fill{.out = part, .value = value}); };
+  const auto fill = [&](const Tensor& part, double value) {
+    device.Launch(stream, ops::Fill{.out = part, .value = value});
+  };
   const auto draw = [&](const Tensor& part, const ops::IndexMap& where) {
     device.Launch(stream, ops::RandomFill{.distribution = init_.kind == Init::kNormal ? ops::RandomFill::kNormal
                                                                                       : ops::RandomFill::kUniform,
@@ -79,7 +85,10 @@ void Parameter::Initialize(Device& device, Stream& stream, uint64_t seed, Tensor
   if (shard_layout_.dim > 0) {
     const int64_t inner = Inner(shard_layout_);
     const ShardLayout::Range& range = shard_layout_.ranges[0];
-    return draw(out, {.first = first, .block = range.count * inner, .stride = shard_layout_.whole[shard_layout_.dim] * inner, .offset = {range.first * inner}});
+    return draw(out, {.first = first,
+                      .block = range.count * inner,
+                      .stride = shard_layout_.whole[shard_layout_.dim] * inner,
+                      .offset = {range.first * inner}});
   }
   ForRanges(first, out.numel(), [&](const Run& run) {
     const Tensor part = out.Flat().Slice(run.local - first, run.count);

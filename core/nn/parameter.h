@@ -38,9 +38,9 @@ struct ShardLayout {
   // The ranks that sum their gradients of a range before an update, because each computes only a part of it.
   enum class Sum {
     kNone,
-    kTensor,      // the tensor-parallel group: all its ranks have the parameter, and each saw part of the tokens
-    kKeyValue,    // the ranks of that group that have the same key and value heads
-    kEmbedding,   // the first and last stage of a pipeline, which share a table
+    kTensor,     // the tensor-parallel group: all its ranks have the parameter, and each saw part of the tokens
+    kKeyValue,   // the ranks of that group that have the same key and value heads
+    kEmbedding,  // the first and last stage of a pipeline, which share a table
   };
   struct Range {
     int64_t first = 0, count = 0;  // along `dim` of the whole; first < 0: padding, which is and stays zero
@@ -67,31 +67,40 @@ enum class Replicas {
 class Parameter {
  public:
   Parameter(std::string name, Shape shape, DType dtype, Init init, bool decay = true)
-      : name_(std::move(name)), shape_(std::move(shape)), dtype_(dtype), init_(init), decay_(decay), shard_layout_(ShardLayout::Whole(shape_)) {}
+      : name_(std::move(name)),
+        shape_(std::move(shape)),
+        dtype_(dtype),
+        init_(init),
+        decay_(decay),
+        shard_layout_(ShardLayout::Whole(shape_)) {}
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
   const std::string& name() const { return name_; }  // "blocks.0.attention.qkv.weight"
   void set_name(std::string name) { name_ = std::move(name); }
-  const Shape& shape() const { return shape_; }      // this rank's shape, regardless of the tensor behind it
+  const Shape& shape() const { return shape_; }  // this rank's shape, regardless of the tensor behind it
   int64_t numel() const { return shape_.numel(); }
   DType dtype() const { return dtype_; }
   const Init& init() const { return init_; }
   // Call before Finalize's caller uses the parameter. The local shape follows from the layout: `whole`, with the length
   // of the ranges along dim.
-  const ShardLayout& shard_layout() const { return shard_layout_; }            // default: all of it, owned
+  const ShardLayout& shard_layout() const { return shard_layout_; }  // default: all of it, owned
   void set_shard_layout(ShardLayout layout);
   Replicas replicas() const { return replicas_; }
   void set_replicas(Replicas replicas) { replicas_ = replicas; }
   // A contiguous run of local elements [local, local + count), not padding, which starts at element `whole` of the
   // whole.
-  struct Run { int64_t local, whole, count; bool owned; ShardLayout::Sum sum; };
+  struct Run {
+    int64_t local, whole, count;
+    bool owned;
+    ShardLayout::Sum sum;
+  };
   // Visits the runs of local elements [first, first + count), in order. If columns are split, there is one run per row.
   void ForRuns(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const;
   // Visits the ranges that local elements [first, first + count) belong to, in order. A stretch of one range need not
   // be contiguous in the whole (`whole` is -1 then, and in padding).
   void ForRanges(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const;
-  bool decay() const { return decay_; }              // whether weight decay applies (matrices yes; biases and norms no)
+  bool decay() const { return decay_; }  // whether weight decay applies (matrices yes; biases and norms no)
 
   const Tensor& data() const { return data_; }
   void set_data(Tensor t) { data_ = std::move(t); }
@@ -101,7 +110,10 @@ class Parameter {
   // Writes local elements [first, first + out.numel()) of the initial value to `out`.
   void Initialize(Device& device, Stream& stream, uint64_t seed, Tensor out, int64_t first = 0) const;
 
-  struct Gradient { Tensor tensor; bool accumulate; };
+  struct Gradient {
+    Tensor tensor;
+    bool accumulate;
+  };
   Gradient BeginGradient() {
     TWOFOLD_CHECK(!gradient_.empty(), name_ + " has no gradient tensor: no layout was applied");
     const bool accumulate = has_gradient_;

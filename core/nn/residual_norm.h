@@ -9,7 +9,9 @@ namespace twofold::nn {
 class ResidualNorm : public Module {
  public:
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) final { return Normalise(ctx, x, Tensor(), x, saved); }
-  Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) final { return InputGradient(ctx, std::move(dy), Tensor(), saved); }
+  Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) final {
+    return InputGradient(ctx, std::move(dy), Tensor(), saved);
+  }
 
   // Forward of x + branch. `branch` becomes that sum, in its own memory if it has no other owner.
   Tensor ForwardOfSum(Context& ctx, const Tensor& x, Tensor& branch, Saved& saved);

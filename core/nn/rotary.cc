@@ -41,14 +41,19 @@ const Tensor& RotaryTable::Get(Context& ctx) {
 
 Tensor Rotary::Forward(Context& ctx, const Tensor& x, Saved&) {
   Tensor y = ctx.Activation(x.shape(), x.dtype());
-  ctx.Launch(ops::Rotary{.x = x, .table = table_->Get(ctx), .y = y, .heads = heads_, .positions = PlaceOf(positions_, x)});
+  ctx.Launch(
+      ops::Rotary{.x = x, .table = table_->Get(ctx), .y = y, .heads = heads_, .positions = PlaceOf(positions_, x)});
   return y;
 }
 
 Tensor Rotary::BackwardInput(Context& ctx, Tensor dy, Saved&) {
   Tensor dx = dy.unique() ? dy : ctx.Activation(dy.shape(), dy.dtype());
-  ctx.Launch(ops::Rotary{
-      .x = dy, .table = table_->Get(ctx), .y = dx, .heads = heads_, .inverse = true, .positions = PlaceOf(positions_, dy)});
+  ctx.Launch(ops::Rotary{.x = dy,
+                         .table = table_->Get(ctx),
+                         .y = dx,
+                         .heads = heads_,
+                         .inverse = true,
+                         .positions = PlaceOf(positions_, dy)});
   return dx;
 }
 

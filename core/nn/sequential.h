@@ -11,7 +11,9 @@ class Sequential : public Composite {
  public:
   // Appends a module and returns it. Call before Finalize.
   template <class M>
-  M* Add(std::string name, std::unique_ptr<M> module) { return AddChild(std::move(name), std::move(module)); }
+  M* Add(std::string name, std::unique_ptr<M> module) {
+    return AddChild(std::move(name), std::move(module));
+  }
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   std::string_view kind() const override { return "sequential"; }

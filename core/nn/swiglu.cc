@@ -19,10 +19,12 @@ Tensor SwiGlu::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
 }
 
 GatedMlp::GatedMlp(const GatedMlpConfig& c, Layers& layers) {
-  Add("gate_up", layers.Column({.in = c.hidden, .out = 2 * c.ffn, .bias = false, .dtype = c.dtype, .weight_init = c.gate_up_init},
-                               {c.ffn, c.ffn}));
+  Add("gate_up",
+      layers.Column({.in = c.hidden, .out = 2 * c.ffn, .bias = false, .dtype = c.dtype, .weight_init = c.gate_up_init},
+                    {c.ffn, c.ffn}));
   Add("swiglu", std::make_unique<SwiGlu>());
-  Add("projection", layers.Row({.in = c.ffn, .out = c.hidden, .bias = false, .dtype = c.dtype, .weight_init = c.projection_init}));
+  Add("projection",
+      layers.Row({.in = c.ffn, .out = c.hidden, .bias = false, .dtype = c.dtype, .weight_init = c.projection_init}));
 }
 
 }  // namespace twofold::nn

@@ -8,27 +8,26 @@
 namespace twofold::nn {
 
 TransformerBlock::TransformerBlock(const BlockConfig& c, Layers& layers)
-    : TransformerBlock(
-          c,
-          std::make_unique<CausalSelfAttention>(AttentionConfig{.hidden = c.hidden,
-                                                                .heads = c.heads,
-                                                                .unfused = c.unfused_attention,
-                                                                .dropout = c.attention_dropout,
-                                                                .masks = c.masks,
-                                                                .dtype = c.dtype,
-                                                                .qkv_init = c.weight_init,
-                                                                .projection_init = c.projection_init},
-                                                layers),
-          std::make_unique<Mlp>(MlpBlockConfig{.hidden = c.hidden,
-                                               .ffn = c.ffn,
-                                               .dtype = c.dtype,
-                                               .fc_init = c.weight_init,
-                                               .projection_init = c.projection_init},
-                                layers),
-          layers) {}
+    : TransformerBlock(c,
+                       std::make_unique<CausalSelfAttention>(AttentionConfig{.hidden = c.hidden,
+                                                                             .heads = c.heads,
+                                                                             .unfused = c.unfused_attention,
+                                                                             .dropout = c.attention_dropout,
+                                                                             .masks = c.masks,
+                                                                             .dtype = c.dtype,
+                                                                             .qkv_init = c.weight_init,
+                                                                             .projection_init = c.projection_init},
+                                                             layers),
+                       std::make_unique<Mlp>(MlpBlockConfig{.hidden = c.hidden,
+                                                            .ffn = c.ffn,
+                                                            .dtype = c.dtype,
+                                                            .fc_init = c.weight_init,
+                                                            .projection_init = c.projection_init},
+                                             layers),
+                       layers) {}
 
-TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module> attention,
-                                   std::unique_ptr<Module> mlp, Layers& layers) {
+TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module> attention, std::unique_ptr<Module> mlp,
+                                   Layers& layers) {
   const auto norm = [&] { return layers.MakeNorm(c.norm, c.hidden, c.dtype, c.norm_eps); };
   AddChild("norm1", norm());
   AddChild("attention", std::move(attention));

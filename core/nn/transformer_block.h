@@ -37,7 +37,9 @@ class TransformerBlock : public Composite {
 
  private:
   // The indices of the children that form a residual branch: y = x + dropout(inner(norm(x))).
-  struct Branch { size_t norm, inner, dropout; };
+  struct Branch {
+    size_t norm, inner, dropout;
+  };
   static constexpr Branch kAttention{0, 1, 2}, kMlp{3, 4, 5};
   Tensor Finish(const Branch& branch, Context& ctx, Tensor h, Saved& saved);  // dropout(inner(h))
   Tensor Propagate(const Branch& branch, const Backprop& back, Tensor dy);

@@ -10,15 +10,28 @@ class Adam final : public Optimizer {
   Adam(const AdamOptions& options, const Offload& offload, const LowPrecisionUpdate& low_precision)
       : options_(options), states_({"exp_avg", "exp_avg_sq"}, offload, low_precision) {}
 
-  void Attach(nn::Context& ctx, std::span<const Slice> slices) override { states_.Attach(ctx, slices, options_.weight_decay); }
+  void Attach(nn::Context& ctx, std::span<const Slice> slices) override {
+    states_.Attach(ctx, slices, options_.weight_decay);
+  }
 
   void Step(nn::Context& ctx, double lr, const Tensor& factor) override {
     ++step_;
     states_.Update([&](const Piece& p) {
-      ctx.Launch(ops::AdamStep{.param = p.data, .grad = p.gradient, .m = p.moments[0], .v = p.moments[1],
-                               .master = p.master, .lr = lr, .beta1 = options_.beta1, .beta2 = options_.beta2,
-                               .eps = options_.eps, .weight_decay = p.decay.rate, .decoupled = options_.decoupled,
-                               .step = step_, .factor = factor, .undecayed = p.decay.undecayed, .rounding_keys = p.rounding_keys});
+      ctx.Launch(ops::AdamStep{.param = p.data,
+                               .grad = p.gradient,
+                               .m = p.moments[0],
+                               .v = p.moments[1],
+                               .master = p.master,
+                               .lr = lr,
+                               .beta1 = options_.beta1,
+                               .beta2 = options_.beta2,
+                               .eps = options_.eps,
+                               .weight_decay = p.decay.rate,
+                               .decoupled = options_.decoupled,
+                               .step = step_,
+                               .factor = factor,
+                               .undecayed = p.decay.undecayed,
+                               .rounding_keys = p.rounding_keys});
     });
   }
 
@@ -35,7 +48,8 @@ class Adam final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload, const LowPrecisionUpdate& low_precision) {
+std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload,
+                                    const LowPrecisionUpdate& low_precision) {
   return std::make_unique<Adam>(options, offload, low_precision);
 }
 

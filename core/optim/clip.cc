@@ -25,7 +25,8 @@ std::vector<Chunk> StagingChunks(Device& device, std::span<const Tensor> gradien
 
 }  // namespace
 
-Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients, const std::function<void(Tensor&)>& all_reduce) {
+Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients,
+                   const std::function<void(Tensor&)>& all_reduce) {
   const DType wide = gradients.empty() ? DType::kF32 : ops::AccumulationType(gradients[0].dtype());
   Tensor squares = ctx.device.NewTensor(Shape{1}, wide, Category::kOther);
   const std::vector<Chunk> chunks = StagingChunks(ctx.device, gradients, wide);

@@ -72,7 +72,7 @@ struct Offload {
 struct LowPrecisionUpdate {
   enum Kind {
     kMaster,
-    kNearest,     // round to nearest: small updates are lost; for comparison
+    kNearest,  // round to nearest: small updates are lost; for comparison
     // Stochastic rounding: kept on average (ops/optimizer.h). Draws are keyed by the seed, the parameter's name, the
     // element's index and the update.
     kStochastic,
@@ -80,12 +80,17 @@ struct LowPrecisionUpdate {
   uint64_t seed = 0;
 };
 
-struct SgdOptions { double lr = 0.01, momentum = 0, weight_decay = 0; bool nesterov = false; };
+struct SgdOptions {
+  double lr = 0.01, momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+};
 struct AdamOptions {
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = true;  // AdamW (Loshchilov and Hutter 2019); false: decay is added to the gradient
 };
-std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload = {}, const LowPrecisionUpdate& low_precision = {});
-std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload = {}, const LowPrecisionUpdate& low_precision = {});
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload = {},
+                                   const LowPrecisionUpdate& low_precision = {});
+std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload = {},
+                                    const LowPrecisionUpdate& low_precision = {});
 
 }  // namespace twofold::optim

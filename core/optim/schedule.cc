@@ -12,8 +12,7 @@ double Factor(const LrSchedule& s, int64_t step) {
   const int64_t span = s.decay_steps - s.warmup_steps;
   const double progress =
       span <= 0 ? 1 : std::min(1.0, static_cast<double>(step - s.warmup_steps) / static_cast<double>(span));
-  const double left =
-      s.kind == LrSchedule::kLinear ? 1 - progress : 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  const double left = s.kind == LrSchedule::kLinear ? 1 - progress : 0.5 * (1 + std::cos(std::numbers::pi * progress));
   return s.min_ratio + (1 - s.min_ratio) * left;
 }
 

@@ -11,21 +11,30 @@ class Sgd final : public Optimizer {
  public:
   Sgd(const SgdOptions& options, const Offload& offload, const LowPrecisionUpdate& low_precision)
       : options_(options),
-        states_(options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{}, offload,
-                low_precision) {
+        states_(options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{},
+                offload, low_precision) {
     TWOFOLD_CHECK(!options.nesterov || options.momentum > 0, "Nesterov's rule needs momentum");
   }
 
-  void Attach(nn::Context& ctx, std::span<const Slice> slices) override { states_.Attach(ctx, slices, options_.weight_decay); }
+  void Attach(nn::Context& ctx, std::span<const Slice> slices) override {
+    states_.Attach(ctx, slices, options_.weight_decay);
+  }
 
   void Step(nn::Context& ctx, double lr, const Tensor& factor) override {
     ++updates_;
     states_.Update([&](const Piece& p) {
-      ctx.Launch(ops::SgdStep{.param = p.data, .grad = p.gradient,
-                              .momentum = p.moments.empty() ? Tensor() : p.moments[0], .master = p.master, .lr = lr,
-                              .momentum_factor = options_.momentum, .weight_decay = p.decay.rate,
-                              .nesterov = options_.nesterov, .factor = factor, .undecayed = p.decay.undecayed,
-                              .rounding_keys = p.rounding_keys, .step = updates_});
+      ctx.Launch(ops::SgdStep{.param = p.data,
+                              .grad = p.gradient,
+                              .momentum = p.moments.empty() ? Tensor() : p.moments[0],
+                              .master = p.master,
+                              .lr = lr,
+                              .momentum_factor = options_.momentum,
+                              .weight_decay = p.decay.rate,
+                              .nesterov = options_.nesterov,
+                              .factor = factor,
+                              .undecayed = p.decay.undecayed,
+                              .rounding_keys = p.rounding_keys,
+                              .step = updates_});
     });
   }
 
@@ -42,7 +51,8 @@ class Sgd final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload, const LowPrecisionUpdate& low_precision) {
+std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload,
+                                   const LowPrecisionUpdate& low_precision) {
   return std::make_unique<Sgd>(options, offload, low_precision);
 }
 

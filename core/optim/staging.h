@@ -17,9 +17,9 @@
 namespace twofold::optim {
 
 struct Visitor {
-  Tensor home;              // a tensor on the device is not copied but used in place
-  bool brings = true;       // its values are copied in; else the device copy is undefined at first
-  bool goes_back = false;   // its values after use are copied back
+  Tensor home;             // a tensor on the device is not copied but used in place
+  bool brings = true;      // its values are copied in; else the device copy is undefined at first
+  bool goes_back = false;  // its values after use are copied back
 };
 using Chunk = std::vector<Visitor>;
 

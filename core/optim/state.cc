@@ -7,8 +7,8 @@
 namespace twofold::optim {
 
 Tensor NewMoment(nn::Context& ctx, const Slice& slice) {
-  Tensor moment = ctx.device.NewTensor(slice.data.shape(), ops::AccumulationType(slice.data.dtype()),
-                                       Category::kOptimizerState);
+  Tensor moment =
+      ctx.device.NewTensor(slice.data.shape(), ops::AccumulationType(slice.data.dtype()), Category::kOptimizerState);
   if (moment.numel() > 0) ctx.Launch(ops::Fill{.out = moment, .value = 0});
   return moment;
 }
@@ -41,7 +41,9 @@ Decay DecayOf(const Slice& slice, double rate) {
 
 ops::RoundingKeys RoundingKeysOf(const Slice& slice, int64_t first, int64_t count, uint64_t seed) {
   if (slice.data.dtype() == ops::AccumulationType(slice.data.dtype()) || count == 0) return nullptr;
-  const auto key = [seed](const std::string& parameter) { return MakeKey(seed, "stochastic rounding of " + parameter); };
+  const auto key = [seed](const std::string& parameter) {
+    return MakeKey(seed, "stochastic rounding of " + parameter);
+  };
   std::vector<ops::RoundingKeyRange> draws;
   for (const SlicePart& part : slice.parts) {
     const int64_t begin = std::max(part.offset - first, int64_t{0});

@@ -13,7 +13,10 @@ Tensor NewMaster(nn::Context& ctx, const Slice& slice);
 
 // Weight decay in the form that operations take: the rate, and the elements that do not decay although others do. If
 // nothing in a slice decays, its rate is 0. Padding may be on either side: it is zero, and decays to zero.
-struct Decay { double rate = 0; ops::ElementRanges undecayed; };
+struct Decay {
+  double rate = 0;
+  ops::ElementRanges undecayed;
+};
 Decay DecayOf(const Slice& slice, double rate);
 
 // The stochastic-rounding keys of elements [first, first + count) of a BF16 or F16 slice, in the form that an operation

@@ -29,13 +29,16 @@ Slice PartOf(const Slice& slice, int64_t first, int64_t count) {
 void States::Attach(nn::Context& ctx, std::span<const Slice> slices, double weight_decay) {
   TWOFOLD_CHECK(slices_.empty(), "slices are attached once");
   slices_.assign(slices.begin(), slices.end());
-  if (!offload_.state) AttachOnDevice(ctx, weight_decay);
-  else AttachOnHost(ctx, weight_decay);
+  if (!offload_.state)
+    AttachOnDevice(ctx, weight_decay);
+  else
+    AttachOnHost(ctx, weight_decay);
 }
 
 void States::AttachOnDevice(nn::Context& ctx, double weight_decay) {
   for (const Slice& slice : slices_) {
-    Piece& piece = whole_.emplace_back(Piece{.data = slice.data, .gradient = slice.gradient, .decay = DecayOf(slice, weight_decay)});
+    Piece& piece = whole_.emplace_back(
+        Piece{.data = slice.data, .gradient = slice.gradient, .decay = DecayOf(slice, weight_decay)});
     piece.rounding_keys = RoundingKeys(slice, 0, slice.data.numel());
     for (size_t k = 0; k < names_.size(); ++k) piece.moments.push_back(NewMoment(ctx, slice));
     if (low_precision_.kind == LowPrecisionUpdate::kMaster) piece.master = NewMaster(ctx, slice);
@@ -47,13 +50,15 @@ void States::AttachOnHost(nn::Context& ctx, double weight_decay) {
   std::vector<int64_t> starts;
   int64_t elements = 0;
   for (const Slice& slice : slices_) {
-    TWOFOLD_CHECK(slice.data.dtype() == slices_[0].data.dtype(), slice.name + " has another type than the slices before it");
+    TWOFOLD_CHECK(slice.data.dtype() == slices_[0].data.dtype(),
+                  slice.name + " has another type than the slices before it");
     starts.push_back(elements);
     elements += RoundUp(slice.data.numel());
   }
   chunk_ = offload_.chunk > 0 ? offload_.chunk : ChunkOf(elements);
   const DType wide = slices_.empty() ? DType::kF32 : ops::AccumulationType(slices_[0].data.dtype());
-  const bool narrow = low_precision_.kind == LowPrecisionUpdate::kMaster && !slices_.empty() && slices_[0].data.dtype() != wide;
+  const bool narrow =
+      low_precision_.kind == LowPrecisionUpdate::kMaster && !slices_.empty() && slices_[0].data.dtype() != wide;
   for (size_t k = 0; k < names_.size() + (narrow ? 1 : 0); ++k) {
     flat_.push_back(ctx.device.NewHostTensor(Shape{elements}, wide, Category::kOptimizerState));
   }
@@ -76,14 +81,17 @@ void States::MakePlaces(const std::vector<int64_t>& starts, double weight_decay)
       const auto chunk = static_cast<size_t>((starts[i] + first) / chunk_);
       const int64_t count = std::min(numel - first, chunk_ - at);
       chunks_.resize(std::max(chunks_.size(), chunk + 1));
-      chunks_[chunk].push_back({i, first, count, at, DecayOf(PartOf(slices_[i], first, count), weight_decay), RoundingKeys(slices_[i], first, count)});
+      chunks_[chunk].push_back({i, first, count, at, DecayOf(PartOf(slices_[i], first, count), weight_decay),
+                                RoundingKeys(slices_[i], first, count)});
       first += count;
     }
   }
 }
 
 ops::RoundingKeys States::RoundingKeys(const Slice& slice, int64_t first, int64_t count) const {
-  return low_precision_.kind == LowPrecisionUpdate::kStochastic ? RoundingKeysOf(slice, first, count, low_precision_.seed) : nullptr;
+  return low_precision_.kind == LowPrecisionUpdate::kStochastic
+             ? RoundingKeysOf(slice, first, count, low_precision_.seed)
+             : nullptr;
 }
 
 // Initial values (zeros, and masters from the slices) are made on the device and copied back.
@@ -133,7 +141,10 @@ void States::Update(absl::FunctionRef<void(const Piece&)> update) {
     for (size_t i = 0; i < chunks_[c].size(); ++i) {
       const Place& p = chunks_[c][i];
       const auto kind = [&](size_t k) { return visitors[k].Slice(p.at, p.count); };
-      Piece piece{.data = visitors[flat_.size() + 2 * i], .gradient = visitors[flat_.size() + 2 * i + 1], .decay = p.decay, .rounding_keys = p.rounding_keys};
+      Piece piece{.data = visitors[flat_.size() + 2 * i],
+                  .gradient = visitors[flat_.size() + 2 * i + 1],
+                  .decay = p.decay,
+                  .rounding_keys = p.rounding_keys};
       for (size_t k = 0; k < names_.size(); ++k) piece.moments.push_back(kind(k));
       if (flat_.size() > names_.size()) piece.master = kind(names_.size());
       update(piece);

@@ -65,7 +65,7 @@ class States {
   std::vector<Piece> whole_;                // on the device: one per slice; offloaded: data and gradient are not used
   std::vector<Tensor> flat_;                // offloaded: one per kind, the master last
   std::vector<std::vector<Place>> chunks_;  // offloaded
-  std::unique_ptr<ChunkStaging> staging_;        // offloaded
+  std::unique_ptr<ChunkStaging> staging_;   // offloaded
 };
 
 }  // namespace twofold::optim

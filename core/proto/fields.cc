@@ -19,7 +19,8 @@ namespace {
 
 bool Takes(const FieldDescriptor& field, int value) {
   if (field.enum_type() != spec::DType_descriptor()) return true;
-  const bool statistics = &field == spec::Precision::descriptor()->FindFieldByNumber(spec::Precision::kBufferFieldNumber);
+  const bool statistics =
+      &field == spec::Precision::descriptor()->FindFieldByNumber(spec::Precision::kBufferFieldNumber);
   const bool narrow = value == spec::BF16 || value == spec::F16;
   return value != spec::I32 && value != spec::U8 && !(statistics && narrow);
 }
@@ -70,23 +71,18 @@ std::vector<std::string> ValueNames(const FieldDescriptor& field) {
 std::string ExpectedValue(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-    case FieldDescriptor::CPPTYPE_INT64:
-      return "a whole number";
+    case FieldDescriptor::CPPTYPE_INT64: return "a whole number";
     case FieldDescriptor::CPPTYPE_UINT32:
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return "a whole number, 0 or more";
+    case FieldDescriptor::CPPTYPE_UINT64: return "a whole number, 0 or more";
     case FieldDescriptor::CPPTYPE_FLOAT:
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return "a number";
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return "true or false";
-    case FieldDescriptor::CPPTYPE_STRING:
-      return "text in double quotes";
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return StrCat("one of ", absl::StrJoin(ValueNames(field), ", "));
+    case FieldDescriptor::CPPTYPE_DOUBLE: return "a number";
+    case FieldDescriptor::CPPTYPE_BOOL: return "true or false";
+    case FieldDescriptor::CPPTYPE_STRING: return "text in double quotes";
+    case FieldDescriptor::CPPTYPE_ENUM: return StrCat("one of ", absl::StrJoin(ValueNames(field), ", "));
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       const std::vector<std::string> names = FieldNames(*field.message_type());
-      return names.empty() ? "an empty block { }" : StrCat("a block { ... } with the fields ", absl::StrJoin(names, ", "));
+      return names.empty() ? "an empty block { }"
+                           : StrCat("a block { ... } with the fields ", absl::StrJoin(names, ", "));
     }
   }
   return "another value";
@@ -94,7 +90,8 @@ std::string ExpectedValue(const FieldDescriptor& field) {
 
 std::string ExpectedRange(const FieldDescriptor& field) {
   const auto range = [](auto type) {
-    return StrCat("a whole number from ", std::numeric_limits<decltype(type)>::min(), " to ", std::numeric_limits<decltype(type)>::max());
+    return StrCat("a whole number from ", std::numeric_limits<decltype(type)>::min(), " to ",
+                  std::numeric_limits<decltype(type)>::max());
   };
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: return range(int32_t{});

@@ -116,22 +116,19 @@ struct Told {
 };
 
 // The parser's message plus what would be correct. `block`: the type of the innermost open block. `field` may be null.
-Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor* block,
-          const FieldDescriptor* field) {
+Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor* block, const FieldDescriptor* field) {
   const std::string message = error.message();
   const std::string plain(absl::StripSuffix(message, "."));
   if (absl::StrContains(message, "has no field named") && block != nullptr) {
-    return {tracker.field_at(), StrCat("\"", tracker.field(), "\" is not a field",
-                                       Suggestion(tracker.field(), FieldNames(*block)))};
+    return {tracker.field_at(),
+            StrCat("\"", tracker.field(), "\" is not a field", Suggestion(tracker.field(), FieldNames(*block)))};
   }
-  if (absl::StartsWith(message, "Unknown enumeration value") && field != nullptr &&
-      field->enum_type() != nullptr) {
+  if (absl::StartsWith(message, "Unknown enumeration value") && field != nullptr && field->enum_type() != nullptr) {
     const std::string value = Quoted(message);
-    return {tracker.value_at(), StrCat("\"", value, "\" is not a value of this field",
-                                       Suggestion(value, ValueNames(*field)))};
+    return {tracker.value_at(),
+            StrCat("\"", value, "\" is not a value of this field", Suggestion(value, ValueNames(*field)))};
   }
-  if (absl::StartsWith(message, "Non-repeated field"))
-    return {tracker.field_at(), StrCat(plain, "; write it once")};
+  if (absl::StartsWith(message, "Non-repeated field")) return {tracker.field_at(), StrCat(plain, "; write it once")};
   if (absl::StrContains(message, "another member of oneof")) {
     return {tracker.field_at(), StrCat(plain, "; keep one of them")};
   }
@@ -156,7 +153,8 @@ absl::Status CheckIsText(const std::string& text, const std::string& file) {
   if (!odd) return absl::OkStatus();
   const auto at = text.begin() + static_cast<std::ptrdiff_t>(odd->at);
   const auto line = std::find(std::make_reverse_iterator(at), text.rend(), '\n').base();
-  return absl::InvalidArgumentError(StrCat(file, ":", std::count(text.begin(), at, '\n') + 1, ":", at - line + 1, ": ", odd->text, kRemedy));
+  return absl::InvalidArgumentError(
+      StrCat(file, ":", std::count(text.begin(), at, '\n') + 1, ":", at - line + 1, ": ", odd->text, kRemedy));
 }
 
 }  // namespace
@@ -182,8 +180,7 @@ absl::Status ParseText(const std::string& whole, const std::string& file, google
   const Told told = Tell(error, tracker, block, FindField(*root, path));
   if (told.of_block) path = tracker.blocks();
   return absl::InvalidArgumentError(StrCat(file, ":", told.at.line + 1, ":", told.at.column + 1, ": ",
-                                           path.empty() ? "" : StrCat(absl::StrJoin(path, "."), ": "),
-                                           told.text));
+                                           path.empty() ? "" : StrCat(absl::StrJoin(path, "."), ": "), told.text));
 }
 
 }  // namespace twofold

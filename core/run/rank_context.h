@@ -20,9 +20,9 @@ namespace twofold {
 // Uncertainty of a rank's predicted times, as factors of them. The three are independent of one another. All are 1 if
 // times are measured.
 struct Uncertainty {
-  Range compute;        // of all operations together
+  Range compute;  // of all operations together
   Range communication;
-  Range machine;        // of whole steps: effects common to everything in them
+  Range machine;  // of whole steps: effects common to everything in them
 };
 
 class RankContext {
@@ -34,8 +34,8 @@ class RankContext {
     Clock* clock = nullptr;
     Trace* trace = nullptr;
     CommunicationStats* communication = nullptr;
-    std::function<void()> check_interrupt;  // throws Interrupted after the run was interrupted; may be empty
-    std::function<Bytes()> outside_ledger;  // memory allocated by libraries; empty: none
+    std::function<void()> check_interrupt;     // throws Interrupted after the run was interrupted; may be empty
+    std::function<Bytes()> outside_ledger;     // memory allocated by libraries; empty: none
     std::function<Uncertainty()> uncertainty;  // of predicted times; empty: none
     // Implements WhenReached for a device that knows; empty: uses the clock
     std::function<void(std::function<void(Seconds)>)> when_reached;
@@ -51,14 +51,18 @@ class RankContext {
   const CommunicationStats& communication() const { return *parts_.communication; }
   // Calls `fn` with the time at which the compute stream reaches the program's current position. The call happens at
   // once or when the time is known, in the order of requests. It never happens if the stream does not get there.
-  void WhenReached(std::function<void(Seconds)> fn) { parts_.when_reached ? parts_.when_reached(std::move(fn)) : fn(clock().Now()); }
+  void WhenReached(std::function<void(Seconds)> fn) {
+    parts_.when_reached ? parts_.when_reached(std::move(fn)) : fn(clock().Now());
+  }
   // If false, WhenReached reports the host's time, which is ahead of a separate compute stream.
   bool KnowsWhenReached() { return parts_.when_reached != nullptr || device().kind() == DeviceKind::kCpu; }
   const MemoryStats& memory() { return device().allocator().ledger().stats(); }
   const MemoryStats& host_memory() { return device().host_allocator().ledger().stats(); }  // of offloaded tensors
 
   // Call between steps: ends a rank that the user interrupted.
-  void CheckInterrupt() { if (parts_.check_interrupt) parts_.check_interrupt(); }
+  void CheckInterrupt() {
+    if (parts_.check_interrupt) parts_.check_interrupt();
+  }
   Bytes outside_ledger_bytes() const { return parts_.outside_ledger ? parts_.outside_ledger() : Bytes(0); }
   Uncertainty uncertainty() const { return parts_.uncertainty ? parts_.uncertainty() : Uncertainty(); }
 
@@ -69,7 +73,8 @@ class RankContext {
   // from another thread while the rank's own thread is stuck. `between_steps` provides the same on the rank's own
   // thread, within CheckInterrupt, from time to time during the run. It must not consume anything, and omits what would
   // take long. Null removes both.
-  void SetPartialResultSource(std::function<std::string()> source, std::function<std::string()> between_steps = nullptr) {
+  void SetPartialResultSource(std::function<std::string()> source,
+                              std::function<std::string()> between_steps = nullptr) {
     partial_source_ = std::move(source);
     between_steps_ = std::move(between_steps);
   }

@@ -26,11 +26,15 @@ class RankResults {
   }
   RankResults(std::initializer_list<std::string> of_each) : RankResults(std::vector<std::string>(of_each)) {}
   // The result of rank r is kept[which[r]].
-  RankResults(std::vector<std::string> kept, std::vector<int> which) : kept_(std::move(kept)), which_(std::move(which)) {
-    for (const int w : which_) TWOFOLD_CHECK(w >= 0 && static_cast<size_t>(w) < kept_.size(), "every rank has a result");
+  RankResults(std::vector<std::string> kept, std::vector<int> which)
+      : kept_(std::move(kept)), which_(std::move(which)) {
+    for (const int w : which_)
+      TWOFOLD_CHECK(w >= 0 && static_cast<size_t>(w) < kept_.size(), "every rank has a result");
   }
   // Results of ranks that returned nothing.
-  static RankResults Empty(int ranks) { return {std::vector<std::string>(1), std::vector<int>(static_cast<size_t>(ranks))}; }
+  static RankResults Empty(int ranks) {
+    return {std::vector<std::string>(1), std::vector<int>(static_cast<size_t>(ranks))};
+  }
 
   size_t size() const { return which_.size(); }
   bool empty() const { return which_.empty(); }

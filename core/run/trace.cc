@@ -15,7 +15,8 @@ struct ByStream {
 // `spans` must be sorted.
 void Expose(std::vector<Span>& spans, const Stall& stall) {
   const auto of_stream = std::equal_range(spans.begin(), spans.end(), stall.stream, ByStream());
-  const auto begun = std::lower_bound(of_stream.first, of_stream.second, stall.end, [](const Span& s, Seconds t) { return s.start < t; });
+  const auto begun = std::lower_bound(of_stream.first, of_stream.second, stall.end,
+                                      [](const Span& s, Seconds t) { return s.start < t; });
   if (of_stream.first == of_stream.second) return;
   Seconds left = stall.end - stall.start;
   // Backwards: the awaited span, then the ones before it
@@ -40,8 +41,9 @@ std::vector<Span> Trace::Take() {
     std::lock_guard lock(mutex_);
     spans.swap(spans_), stalls.swap(stalls_);
   }
-  std::stable_sort(spans.begin(), spans.end(),
-                   [](const Span& a, const Span& b) { return std::tie(a.stream, a.start) < std::tie(b.stream, b.start); });
+  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return std::tie(a.stream, a.start) < std::tie(b.stream, b.start);
+  });
   for (const Stall& stall : stalls) Expose(spans, stall);
   return spans;
 }

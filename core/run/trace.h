@@ -18,7 +18,7 @@ struct Span {
   std::string name;    // "matmul_nt", "all_reduce"
   Seconds start, end;
   Bytes bytes;
-  Seconds waiting;     // of a communication: from its start until the last rank arrived, if known; else 0
+  Seconds waiting;         // of a communication: from its start until the last rank arrived, if known; else 0
   std::string label = {};  // set by Trace::SetLabel when the work was launched or issued
   Seconds exposed = {};    // of a communication: how long the compute stream stalled for it. Set by Trace::Take
 };

@@ -2,8 +2,8 @@
 
 #include <ostream>
 
-#include "core/base/strings.h"
 #include "absl/strings/str_join.h"
+#include "core/base/strings.h"
 
 namespace twofold {
 

@@ -12,10 +12,10 @@
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
 #include "experiments/program/bubble.h"
-#include "experiments/program/step_time.h"
 #include "experiments/program/report/load.h"
 #include "experiments/program/report/rank_rows.h"
 #include "experiments/program/report/write_report.h"
+#include "experiments/program/step_time.h"
 #include "strategies/models/model_factory.h"
 #include "strategies/recorder.h"
 
@@ -38,8 +38,9 @@ void AddValidations(const spec::Spec& spec, const report::RankRecord& record, re
     *out.mutable_last() = v;
   }
   if (record.stopped_early()) {
-    out.add_notes(StrCat("stopped early, after ", record.first_step() + record.steps_size(), " of ", spec.train().steps(), " steps: ",
-                         spec.train().validation().patience(), " validations in a row did not improve the loss",
+    out.add_notes(StrCat("stopped early, after ", record.first_step() + record.steps_size(), " of ",
+                         spec.train().steps(), " steps: ", spec.train().validation().patience(),
+                         " validations in a row did not improve the loss",
                          record.spans_size() == 0 && spec.trace().enabled()
                              ? "; there is no trace, because the run could not know which steps would be its last"
                              : ""));
@@ -48,7 +49,8 @@ void AddValidations(const spec::Spec& spec, const report::RankRecord& record, re
 
 // Number of executed steps that the trace covers: fewer than requested if the run ended early.
 int64_t TracedSteps(const spec::Spec& spec, const report::RankRecord& record) {
-  return record.first_step() + record.steps_size() - std::max(record.first_step(), spec.train().steps() - spec.trace().last_steps());
+  return record.first_step() + record.steps_size() -
+         std::max(record.first_step(), spec.train().steps() - spec.trace().last_steps());
 }
 
 template <class Get>
@@ -89,8 +91,8 @@ void AddTimes(const spec::Spec& spec, const RankRecords& records, report::Report
   const double items = static_cast<double>(spec.train().global_batch() * ItemsPerSample(spec.model()));
   out.set_tokens_per_second(items / median);
   if (out.peak_flops_per_second() > 0) {
-    const double mfu = out.model_flops_per_step() / median /
-                       (out.peak_flops_per_second() * static_cast<double>(out.world_size()));
+    const double mfu =
+        out.model_flops_per_step() / median / (out.peak_flops_per_second() * static_cast<double>(out.world_size()));
     out.set_mfu(mfu);
     out.set_hfu(mfu * HardwareFlops(spec, spec.train().global_batch()) / out.model_flops_per_step());
   }
@@ -116,8 +118,9 @@ std::vector<std::string> IdleOptions(const spec::Parallel& p) {
   std::vector<std::string> notes;
   if (p.dp() * p.cp() > 1) return notes;
   const auto add = [&notes](auto... option) {
-    notes.push_back(StrCat("parallel.", option..., " has no effect: parallel.dp * cp = 1, so there is no other replica to exchange "
-                                                   "gradients with"));
+    notes.push_back(StrCat("parallel.", option...,
+                           " has no effect: parallel.dp * cp = 1, so there is no other replica to exchange "
+                           "gradients with"));
   };
   if (p.bucket_mib() != usual.bucket_mib()) add("bucket_mib = ", p.bucket_mib());
   if (p.prefetch() != usual.prefetch()) add("prefetch = ", p.prefetch());
@@ -142,8 +145,7 @@ void NameWhatRan(const std::vector<RunResult::Ran>& ran, report::Collective& c) 
   c.set_algorithm(algorithm), c.set_protocol(protocol);
 }
 
-void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords& records,
-              report::Report& out) {
+void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords& records, report::Report& out) {
   std::set<std::string> seen;
   const auto add = [&](const std::string& note) {
     if (seen.insert(note).second) out.add_notes(note);
@@ -190,14 +192,10 @@ double Quantile(std::vector<double> values, double q) {
 report::Outcome OutcomeOf(const absl::Status& status) {
   if (status.ok()) return report::OK;
   switch (FailureKind(status)) {
-    case RankFailure::Kind::kOutOfMemory:
-      return report::OUT_OF_MEMORY;
-    case RankFailure::Kind::kDeadlock:
-      return report::DEADLOCK;
-    case RankFailure::Kind::kInterrupted:
-      return report::INTERRUPTED;
-    default:
-      return report::FAILED;
+    case RankFailure::Kind::kOutOfMemory: return report::OUT_OF_MEMORY;
+    case RankFailure::Kind::kDeadlock: return report::DEADLOCK;
+    case RankFailure::Kind::kInterrupted: return report::INTERRUPTED;
+    default: return report::FAILED;
   }
 }
 
@@ -217,7 +215,8 @@ absl::StatusOr<RankRecords> ReadRecords(const spec::Spec& spec, const RunResult&
       if (absl::Status s = FromBytes(results[r], StrCat("the record of rank ", r), record); !s.ok()) return s;
       kept[which] = records.Keep(std::move(record));
     }
-    const bool has_time_line = !records.kept()[*kept[which]].spans().empty() || !records.kept()[*kept[which]].samples().empty();
+    const bool has_time_line =
+        !records.kept()[*kept[which]].spans().empty() || !records.kept()[*kept[which]].samples().empty();
     const bool shown = fresh || results.size() <= kListedRanks;
     records.Add(static_cast<int64_t>(r), *kept[which], shown && has_time_line && IsTraced(spec, static_cast<int>(r)));
   }

@@ -21,7 +21,8 @@ namespace {
 using report::Report;
 using Unit = ComparedValue::Unit;
 
-constexpr char kKernels[] = "kernels", kExposed[] = "exposed communication", kBeyond[] = "the median step minus the traced step";
+constexpr char kKernels[] = "kernels", kExposed[] = "exposed communication",
+               kBeyond[] = "the median step minus the traced step";
 
 int64_t Highest(const Report& r, int64_t (report::Rank::*get)() const) {
   int64_t highest = 0;
@@ -29,29 +30,25 @@ int64_t Highest(const Report& r, int64_t (report::Rank::*get)() const) {
   return highest;
 }
 
-double FinalLoss(const Report& r) {
-  return r.steps_size() > 0 ? r.steps(r.steps_size() - 1).loss() : std::nan("");
-}
+double FinalLoss(const Report& r) { return r.steps_size() > 0 ? r.steps(r.steps_size() - 1).loss() : std::nan(""); }
 
 bool LossesAreStandIns(const spec::Spec& spec) {
   return spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC;
 }
 
-void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const spec::Spec& m_spec,
-               Comparison& out) {
+void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const spec::Spec& m_spec, Comparison& out) {
   const auto add = [&out](std::string name, Unit unit, double predicted, double measured) {
     out.values.push_back({unit, std::move(name), predicted, measured});
   };
   add("step time", Unit::kSeconds, p.median_step_seconds(), m.median_step_seconds());
-  add(StrCat(ItemName(p_spec.model()), " a second"), Unit::kPerSecond,
-      p.tokens_per_second(), m.tokens_per_second());
-  add("exposed communication", Unit::kSeconds, p.exposed_communication_seconds(),
-      m.exposed_communication_seconds());
+  add(StrCat(ItemName(p_spec.model()), " a second"), Unit::kPerSecond, p.tokens_per_second(), m.tokens_per_second());
+  add("exposed communication", Unit::kSeconds, p.exposed_communication_seconds(), m.exposed_communication_seconds());
   add("peak memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::peak_bytes)),
       static_cast<double>(Highest(m, &report::Rank::peak_bytes)));
   add("reserved memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::reserved_bytes)),
       static_cast<double>(Highest(m, &report::Rank::reserved_bytes)));
-  const int64_t p_host = Highest(p, &report::Rank::host_peak_bytes), m_host = Highest(m, &report::Rank::host_peak_bytes);
+  const int64_t p_host = Highest(p, &report::Rank::host_peak_bytes),
+                m_host = Highest(m, &report::Rank::host_peak_bytes);
   if (p_host > 0 || m_host > 0) {
     add("peak host memory", Unit::kBytes, static_cast<double>(p_host), static_cast<double>(m_host));
     add("reserved host memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::host_reserved_bytes)),
@@ -79,19 +76,20 @@ double HostSeconds(const Report& r) { return r.traced_step_seconds() - KernelSec
 
 void AddStepParts(const Report& p, const Report& m, Comparison& out) {
   if (p.traced_step_seconds() > 0 && m.traced_step_seconds() > 0) {
-    const auto add = [&](std::string name, auto get) { out.step_parts.push_back({Unit::kSeconds, std::move(name), get(p), get(m)}); };
+    const auto add = [&](std::string name, auto get) {
+      out.step_parts.push_back({Unit::kSeconds, std::move(name), get(p), get(m)});
+    };
     add(kKernels, KernelSeconds);
     add(kExposed, [](const Report& r) { return r.exposed_communication_seconds(); });
     add("host between kernels", HostSeconds);
-    add(StrCat("the rest: ", kBeyond), [](const Report& r) { return r.median_step_seconds() - r.traced_step_seconds() - ExposedBeyondTraced(r); });
+    add(StrCat("the rest: ", kBeyond),
+        [](const Report& r) { return r.median_step_seconds() - r.traced_step_seconds() - ExposedBeyondTraced(r); });
     return;
   }
-  const auto compute = [](const Report& r) {
-    return r.median_step_seconds() - r.exposed_communication_seconds();
-  };
+  const auto compute = [](const Report& r) { return r.median_step_seconds() - r.exposed_communication_seconds(); };
   out.step_parts.push_back({Unit::kSeconds, "compute", compute(p), compute(m)});
-  out.step_parts.push_back({Unit::kSeconds, kExposed, p.exposed_communication_seconds(),
-                            m.exposed_communication_seconds()});
+  out.step_parts.push_back(
+      {Unit::kSeconds, kExposed, p.exposed_communication_seconds(), m.exposed_communication_seconds()});
 }
 
 void LargestErrorFirst(std::vector<ComparedValue>& values) {
@@ -104,8 +102,7 @@ void LargestErrorFirst(std::vector<ComparedValue>& values) {
 void AddCollectives(const Report& p, const Report& m, Comparison& out) {
   for (const report::Collective& a : p.collectives()) {
     for (const report::Collective& b : m.collectives()) {
-      if (a.operation() != b.operation() || a.group() != b.group() || a.count() == 0 || b.count() == 0)
-        continue;
+      if (a.operation() != b.operation() || a.group() != b.group() || a.count() == 0 || b.count() == 0) continue;
       out.collectives.push_back({Unit::kSeconds, StrCat(a.operation(), " on ", a.group()),
                                  a.seconds() / static_cast<double>(a.count()),
                                  b.seconds() / static_cast<double>(b.count())});
@@ -117,8 +114,10 @@ void AddCollectives(const Report& p, const Report& m, Comparison& out) {
 void AddExposed(const Report& p, const Report& m, Comparison& out) {
   if (p.traced_step_seconds() <= 0 || m.traced_step_seconds() <= 0) return;
   std::map<std::string, std::pair<double, double>> seconds;
-  for (const report::Collective& c : p.collectives()) seconds[StrCat(c.operation(), " on ", c.group())].first = c.exposed_seconds();
-  for (const report::Collective& c : m.collectives()) seconds[StrCat(c.operation(), " on ", c.group())].second = c.exposed_seconds();
+  for (const report::Collective& c : p.collectives())
+    seconds[StrCat(c.operation(), " on ", c.group())].first = c.exposed_seconds();
+  for (const report::Collective& c : m.collectives())
+    seconds[StrCat(c.operation(), " on ", c.group())].second = c.exposed_seconds();
   seconds["waiting for other ranks"] = {p.waiting_seconds(), m.waiting_seconds()};
   seconds["transfers, and operations that were not traced"] = {p.exposed_other_seconds(), m.exposed_other_seconds()};
   seconds[kBeyond] = {ExposedBeyondTraced(p), ExposedBeyondTraced(m)};
@@ -135,31 +134,36 @@ void AddKernels(const Report& p, const Report& m, Comparison& out) {
   std::map<std::string, std::pair<double, double>> seconds;
   for (const report::KernelTotal& k : p.kernels()) seconds[k.kernel()].first = k.seconds();
   for (const report::KernelTotal& k : m.kernels()) seconds[k.kernel()].second = k.seconds();
-  for (const auto& [name, both] : seconds)
-    out.kernels.push_back({Unit::kSeconds, name, both.first, both.second});
+  for (const auto& [name, both] : seconds) out.kernels.push_back({Unit::kSeconds, name, both.first, both.second});
   LargestErrorFirst(out.kernels);
 }
 
 // Called for two complete runs of the same job.
 void RemarkOnMemory(const Report& p, const Report& m, Comparison& out) {
-  const auto figures = [](const report::Rank& r) { return std::tuple(r.peak_bytes(), r.reserved_bytes(), r.host_peak_bytes(), r.host_reserved_bytes()); };
+  const auto figures = [](const report::Rank& r) {
+    return std::tuple(r.peak_bytes(), r.reserved_bytes(), r.host_peak_bytes(), r.host_reserved_bytes());
+  };
   const std::vector<const report::Rank*> of_p = RowsByRank(p), of_m = RowsByRank(m);
   std::vector<int64_t> differ;
   for (size_t r = 0; r < std::min(of_p.size(), of_m.size()); ++r) {  // lost ranks have no row
-    if (of_p[r] != nullptr && of_m[r] != nullptr && figures(*of_p[r]) != figures(*of_m[r])) differ.push_back(static_cast<int64_t>(r));
+    if (of_p[r] != nullptr && of_m[r] != nullptr && figures(*of_p[r]) != figures(*of_m[r]))
+      differ.push_back(static_cast<int64_t>(r));
   }
   if (differ.empty()) return;
   constexpr size_t kShown = 16;
   const size_t more = differ.size() - std::min(kShown, differ.size());
   differ.resize(differ.size() - more);
-  out.remarks.push_back(StrCat("peak or reserved bytes differ on rank", differ.size() > 1 ? "s " : " ", absl::StrJoin(differ, ", "),
-                               more > 0 ? StrCat(" and ", more, " more") : "", ": on the same kind of device they should be equal"));
+  out.remarks.push_back(StrCat("peak or reserved bytes differ on rank", differ.size() > 1 ? "s " : " ",
+                               absl::StrJoin(differ, ", "), more > 0 ? StrCat(" and ", more, " more") : "",
+                               ": on the same kind of device they should be equal"));
 }
 
 // The blocks that decide what work is done; other blocks decide where and how.
 std::vector<std::string> DifferingWork(const spec::Spec& p, const spec::Spec& m) {
   std::vector<std::string> differ = DifferingBlocks(p, m);
-  std::erase_if(differ, [](const std::string& block) { return block != "model" && block != "data" && block != "train" && block != "parallel"; });
+  std::erase_if(differ, [](const std::string& block) {
+    return block != "model" && block != "data" && block != "train" && block != "parallel";
+  });
   return differ;
 }
 
@@ -171,14 +175,10 @@ bool SameBudget(const spec::Spec& p, const spec::Spec& m) {
 
 std::string ValueText(Unit unit, double value) {
   switch (unit) {
-    case Unit::kSeconds:
-      return SecondsText(value);
-    case Unit::kBytes:
-      return CountText(static_cast<int64_t>(value));
-    case Unit::kPerSecond:
-      return RateText(value);
-    case Unit::kLoss:
-      return absl::StrFormat("%.6f", value);
+    case Unit::kSeconds: return SecondsText(value);
+    case Unit::kBytes: return CountText(static_cast<int64_t>(value));
+    case Unit::kPerSecond: return RateText(value);
+    case Unit::kLoss: return absl::StrFormat("%.6f", value);
   }
   return "";
 }
@@ -195,7 +195,8 @@ void AppendRows(std::span<const Comparison> comparisons, Values values, std::vec
   std::vector<const ComparedValue*> named;
   for (const Comparison& c : comparisons) {
     for (const ComparedValue& v : c.*values) {
-      const bool known = std::any_of(named.begin(), named.end(), [&](const ComparedValue* n) { return n->name == v.name; });
+      const bool known =
+          std::any_of(named.begin(), named.end(), [&](const ComparedValue* n) { return n->name == v.name; });
       if (!known) named.push_back(&v);
     }
   }
@@ -238,21 +239,26 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
                  .at_calibration = predicted.load(),
                  .at_run = measured.load()};
   const std::vector<std::string> differ = DifferingWork(predicted_spec, measured_spec);
-  const bool same_work = std::all_of(differ.begin(), differ.end(), [](const std::string& block) { return block == "data"; });
+  const bool same_work =
+      std::all_of(differ.begin(), differ.end(), [](const std::string& block) { return block == "data"; });
   const bool both_stepped = predicted.median_step_seconds() > 0 && measured.median_step_seconds() > 0;
   if (out.judged() && same_work && both_stepped) {
-    out.inside_interval = predicted.low() <= measured.median_step_seconds() && measured.median_step_seconds() <= predicted.high();
+    out.inside_interval =
+        predicted.low() <= measured.median_step_seconds() && measured.median_step_seconds() <= predicted.high();
   }
   AddValues(predicted, predicted_spec, measured, measured_spec, out);
   AddStepParts(predicted, measured, out);
   AddExposed(predicted, measured, out);
   AddCollectives(predicted, measured, out);
   AddKernels(predicted, measured, out);
-  if (!differ.empty()) out.remarks.push_back(StrCat("the two runs did different work: their specs differ in ",
-                                                    absl::StrJoin(differ, ", ")));
+  if (!differ.empty())
+    out.remarks.push_back(
+        StrCat("the two runs did different work: their specs differ in ", absl::StrJoin(differ, ", ")));
   const bool both_ended_well = predicted.outcome() == report::OK && measured.outcome() == report::OK;
-  if (same_work && both_ended_well && SameBudget(predicted_spec, measured_spec)) RemarkOnMemory(predicted, measured, out);
-  for (const auto& [side, r] : {std::pair(out.judged() ? "predicted" : "first", &predicted), std::pair(out.judged() ? "measured" : "second", &measured)}) {
+  if (same_work && both_ended_well && SameBudget(predicted_spec, measured_spec))
+    RemarkOnMemory(predicted, measured, out);
+  for (const auto& [side, r] : {std::pair(out.judged() ? "predicted" : "first", &predicted),
+                                std::pair(out.judged() ? "measured" : "second", &measured)}) {
     if (r->outcome() != report::OK) {
       out.remarks.push_back(
           StrCat("the ", side, " run ended with ", report::Outcome_Name(r->outcome()), ": ", r->message()));
@@ -277,18 +283,21 @@ std::string LoadRemark(const Comparison& c) {
   const auto state = [](std::string_view when, const report::Load& load) {
     return StrCat("  ", when, load.has_taken() ? LoadText(load) : "the load of the machine is not known", ".\n");
   };
-  const std::string both = StrCat(state("While the prediction's kernels were calibrated: ", c.at_calibration), state("During the measured run: ", c.at_run));
+  const std::string both = StrCat(state("While the prediction's kernels were calibrated: ", c.at_calibration),
+                                  state("During the measured run: ", c.at_run));
   if (*c.inside_interval) return Loaded(c.at_calibration) || Loaded(c.at_run) ? both : "";
   const double measured = c.values[0].measured, alone = measured * (1 - c.at_run.taken());
   std::string why;
   if (!c.at_run.has_taken() || !c.at_calibration.has_taken()) {
     why = "Load may or may not be the reason: calibrate and measure again on a machine that does nothing else.";
   } else if (Loaded(c.at_run) && alone <= c.interval_high && measured > c.interval_high) {
-    why = StrCat("Load can be the reason: without it the step would have taken between ", SecondsText(alone), " and ", SecondsText(measured),
+    why = StrCat("Load can be the reason: without it the step would have taken between ", SecondsText(alone), " and ",
+                 SecondsText(measured),
                  ". Measure again while the machine does nothing else, or calibrate under the same load.");
   } else if (Loaded(c.at_calibration) && measured < c.interval_low) {
-    why = "Load can be the reason: calibration was delayed more than its interval accounts for. "
-          "Calibrate again while the machine does nothing else.";
+    why =
+        "Load can be the reason: calibration was delayed more than its interval accounts for. "
+        "Calibrate again while the machine does nothing else.";
   } else {
     why = StrCat("Load ", Loaded(c.at_run) || Loaded(c.at_calibration) ? "alone " : "",
                  "is not the reason: the table above shows the parts of the error.");
@@ -297,18 +306,22 @@ std::string LoadRemark(const Comparison& c) {
 }
 
 std::string VerdictText(const Comparison& c) {
-  const std::string interval = StrCat("the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high));
+  const std::string interval =
+      StrCat("the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high));
   const double measured = c.values[0].measured;
   if (*c.inside_interval) return StrCat("The measured median lies inside ", interval, ".\n", LoadRemark(c));
   const bool above = measured > c.interval_high;
-  return absl::StrFormat("*** OUTSIDE: the measured median, %s, lies outside %s: %.0f %% %s it. ***\n%s", SecondsText(measured), interval,
-                         100 * std::abs(measured / (above ? c.interval_high : c.interval_low) - 1), above ? "above" : "below", LoadRemark(c));
+  return absl::StrFormat("*** OUTSIDE: the measured median, %s, lies outside %s: %.0f %% %s it. ***\n%s",
+                         SecondsText(measured), interval,
+                         100 * std::abs(measured / (above ? c.interval_high : c.interval_low) - 1),
+                         above ? "above" : "below", LoadRemark(c));
 }
 
 // The parts of the error in step time, and whether the measurement lies in the predicted interval. Parts add up to the
 // error, and details to their part.
 std::string ErrorText(const Comparison& c) {
-  std::vector<std::vector<std::string>> rows = {{"", FirstHead(c), SecondHead(c), ErrorHead(c), StrCat("of the ", c.judged() ? "measured" : "second", " step")}};
+  std::vector<std::vector<std::string>> rows = {
+      {"", FirstHead(c), SecondHead(c), ErrorHead(c), StrCat("of the ", c.judged() ? "measured" : "second", " step")}};
   const auto add = [&](std::string name, double predicted, double measured) {
     const double part = predicted - measured;
     rows.push_back({std::move(name), SecondsText(predicted), SecondsText(measured), SecondsText(part),
@@ -317,8 +330,10 @@ std::string ErrorText(const Comparison& c) {
   const auto add_details = [&](const std::vector<ComparedValue>& details) {
     ComparedValue others{Unit::kSeconds, ""};
     for (size_t i = 0; i < details.size(); ++i) {
-      if (i < kShownDetails) add(StrCat("    ", details[i].name), details[i].predicted, details[i].measured);
-      else others.predicted += details[i].predicted, others.measured += details[i].measured;
+      if (i < kShownDetails)
+        add(StrCat("    ", details[i].name), details[i].predicted, details[i].measured);
+      else
+        others.predicted += details[i].predicted, others.measured += details[i].measured;
     }
     const size_t more = details.size() - std::min(details.size(), kShownDetails);
     if (more > 0) add(StrCat("    ", Counted(more, "other")), others.predicted, others.measured);
@@ -329,8 +344,8 @@ std::string ErrorText(const Comparison& c) {
     if (v.name == kKernels) add_details(c.kernels);
     if (v.name == kExposed) add_details(c.exposed);
   }
-  std::string text = StrCat("\nParts of the ", ErrorHead(c), " in step time ", c.judged() ? "against " : "from ", c.measured_fabric, "\n",
-                            TableText(rows));
+  std::string text = StrCat("\nParts of the ", ErrorHead(c), " in step time ", c.judged() ? "against " : "from ",
+                            c.measured_fabric, "\n", TableText(rows));
   return c.inside_interval ? StrCat(text, "\n", VerdictText(c)) : text;
 }
 
@@ -351,7 +366,8 @@ std::string ComparisonText(std::span<const Comparison> comparisons) {
   }
   std::string text;
   for (const Comparison& c : comparisons) {
-    for (const std::string& remark : c.remarks) StrAppend(&text, "Note", comparisons.size() > 1 ? StrCat(" on ", c.measured_fabric) : "", ": ", remark, "\n");
+    for (const std::string& remark : c.remarks)
+      StrAppend(&text, "Note", comparisons.size() > 1 ? StrCat(" on ", c.measured_fabric) : "", ": ", remark, "\n");
   }
   if (!text.empty()) text += "\n";
   text += TableText(rows);
@@ -359,7 +375,9 @@ std::string ComparisonText(std::span<const Comparison> comparisons) {
   return text;
 }
 
-static nlohmann::ordered_json LoadJson(const report::Load& load) { return load.has_taken() ? ToJson(load) : nlohmann::ordered_json(nullptr); }
+static nlohmann::ordered_json LoadJson(const report::Load& load) {
+  return load.has_taken() ? ToJson(load) : nlohmann::ordered_json(nullptr);
+}
 
 static nlohmann::ordered_json OneJson(const Comparison& c) {
   return {{"name", c.name},
@@ -370,7 +388,10 @@ static nlohmann::ordered_json OneJson(const Comparison& c) {
           {"collectives", ValuesJson(c.collectives)},
           {"kernels", ValuesJson(c.kernels)},
           {"exposed", ValuesJson(c.exposed)},
-          {"interval", {{"low", c.interval_low}, {"high", c.interval_high}, {"inside", c.inside_interval ? nlohmann::ordered_json(*c.inside_interval) : nullptr}}},
+          {"interval",
+           {{"low", c.interval_low},
+            {"high", c.interval_high},
+            {"inside", c.inside_interval ? nlohmann::ordered_json(*c.inside_interval) : nullptr}}},
           {"load", {{"at_calibration", LoadJson(c.at_calibration)}, {"at_run", LoadJson(c.at_run)}}},
           {"remarks", c.remarks}};
 }

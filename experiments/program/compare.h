@@ -33,18 +33,18 @@ struct Comparison {
   std::vector<ComparedValue> kernels;  // seconds per step, adding up to the first part; empty unless both were traced
   // likewise, adding up to the second part: by collective, waiting for other ranks, other waits; seconds per step
   std::vector<ComparedValue> exposed;
-  std::vector<ComparedValue> collectives;  // seconds of one call, as rank 0 saw it
+  std::vector<ComparedValue> collectives;      // seconds of one call, as rank 0 saw it
   double interval_low = 0, interval_high = 0;  // of the prediction
   // whether the measured median lies in it; absent unless judged, both did steps, and model, train and parallel are
   // equal
   std::optional<bool> inside_interval;
   report::Load at_calibration, at_run;  // the machine's load, if the reports have it
-  std::vector<std::string> remarks;  // for the reader: differences between the runs, differences in memory
+  std::vector<std::string> remarks;     // for the reader: differences between the runs, differences in memory
 };
 
 // The specs tell whether the two runs did the same work and whether losses are stand-ins.
-Comparison Compare(const report::Report& predicted, const spec::Spec& predicted_spec,
-                   const report::Report& measured, const spec::Spec& measured_spec);
+Comparison Compare(const report::Report& predicted, const spec::Spec& predicted_spec, const report::Report& measured,
+                   const spec::Spec& measured_spec);
 
 // Compares one prediction with one or more measurements, one column of the table each. As JSON: one object, or an array
 // of them.

@@ -42,8 +42,8 @@ absl::StatusOr<std::vector<Comparison>> CompareFolders(const CompareOptions& opt
     absl::StatusOr<Run> measured = ReadRun(folder);
     if (!measured.ok()) return measured.status();
     if (!predicted->report.predicted() && measured->report.predicted()) {
-      return absl::InvalidArgumentError(StrCat(options.predicted, " was measured and ", folder,
-                                               " was predicted; give the prediction first"));
+      return absl::InvalidArgumentError(
+          StrCat(options.predicted, " was measured and ", folder, " was predicted; give the prediction first"));
     }
     comparisons.push_back(Compare(predicted->report, predicted->spec, measured->report, measured->spec));
   }
@@ -68,12 +68,16 @@ void AddCompareCommand(const Command& program, int& exit_status) {
   const Command command = program.AddCommand("compare", "compares a prediction with measurements");
   auto options = std::make_shared<CompareOptions>();
   command.AddOption("DIR_PREDICTED", options->predicted, "folder of a simulated run").Required();
-  command.AddOption("DIR_MEASURED", options->measured, "folders of runs of the same spec on real fabrics; each gets a column").Required();
+  command
+      .AddOption("DIR_MEASURED", options->measured,
+                 "folders of runs of the same spec on real fabrics; each gets a column")
+      .Required();
   command.AddFlag("--json", options->json, "print JSON instead of a table");
   command.Footer(
       "Errors are (predicted - measured) / measured. Memory is that of the rank that uses most.\n"
       "Two predictions, two measurements, or runs that do different work are shown side by side and not judged.\n"
-      "Exit status: 0 fine, whatever the errors are; 2 a folder has no report of a run, or the measurement is given first.\n"
+      "Exit status: 0 fine, whatever the errors are; 2 a folder has no report of a run, or the measurement is given "
+      "first.\n"
       "\nExamples:\n"
       "  twofold run my.textproto --fabric=simulated\n"
       "  twofold run my.textproto --fabric=in_memory\n"

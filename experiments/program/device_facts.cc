@@ -13,26 +13,27 @@ namespace {
 
 double SheetPeak(const cluster::Device& device, spec::DType dtype) {
   switch (dtype) {
-    case spec::F64:
-      return device.f64_flops_per_second();
+    case spec::F64: return device.f64_flops_per_second();
     case spec::BF16:
-    case spec::F16:
-      return device.bf16_flops_per_second();
-    default:
-      return device.f32_flops_per_second();
+    case spec::F16: return device.bf16_flops_per_second();
+    default: return device.f32_flops_per_second();
   }
 }
 
 // The profile that the spec names, else this machine's; empty if there is none.
 profile::Profile MeasuredProfile(const spec::Spec& spec) {
   const std::string& named = spec.fabric().simulated().profile();
-  return ReadProfile(!named.empty() ? named : spec.device() == spec::CUDA ? kThisMachineCudaProfile : kThisMachineProfile).value_or(profile::Profile());
+  return ReadProfile(!named.empty()                ? named
+                     : spec.device() == spec::CUDA ? kThisMachineCudaProfile
+                                                   : kThisMachineProfile)
+      .value_or(profile::Profile());
 }
 
 report::Load LoadAtCalibration(const profile::Profile& profile) {
   report::Load load;
   if (!profile.has_load()) return load;
-  load.set_taken(profile.load().taken()), load.set_stolen(profile.load().stolen()), load.set_others(profile.load().others());
+  load.set_taken(profile.load().taken()), load.set_stolen(profile.load().stolen()),
+      load.set_others(profile.load().others());
   return load;
 }
 
@@ -41,7 +42,9 @@ DeviceFacts FactsOfEmulated(const spec::Spec& spec) {
   if (!costs.ok()) return {};
   const double measured = costs->profile.peak_flops_per_second();
   const double peak = measured > 0 ? measured : SheetPeak(costs->device, spec.train().precision().parameter());
-  return {.name = StrCat("emulated ", costs->device.name()), .peak_flops_per_second = peak * costs->speed, .calibration = LoadAtCalibration(costs->profile)};
+  return {.name = StrCat("emulated ", costs->device.name()),
+          .peak_flops_per_second = peak * costs->speed,
+          .calibration = LoadAtCalibration(costs->profile)};
 }
 
 // The first device of the catalogue whose first word ("A100" of "A100-80GB SXM") is part of the GPU's name. An H200
@@ -68,14 +71,17 @@ DeviceFacts FactsOfGpus(const spec::Spec& spec) {
 DeviceFacts FactsOfDevice(const spec::Spec& spec) {
   if (spec.device() == spec::EMULATED) return FactsOfEmulated(spec);
   if (spec.device() == spec::CUDA && !spec.fabric().has_simulated()) return FactsOfGpus(spec);
-  if (!spec.fabric().has_simulated()) return {.name = "CPU", .peak_flops_per_second = MeasuredProfile(spec).peak_flops_per_second()};
+  if (!spec.fabric().has_simulated())
+    return {.name = "CPU", .peak_flops_per_second = MeasuredProfile(spec).peak_flops_per_second()};
   const absl::StatusOr<cluster::Cluster> cluster = FindCluster(spec.fabric().simulated().cluster());
   if (!cluster.ok()) return {};
   const cluster::Device& device = cluster->device();
   const bool this_machine = cluster->name() == kThisMachine;
-  const profile::Profile measured = this_machine || !spec.fabric().simulated().profile().empty() ? MeasuredProfile(spec) : profile::Profile();
+  const profile::Profile measured =
+      this_machine || !spec.fabric().simulated().profile().empty() ? MeasuredProfile(spec) : profile::Profile();
   return {.name = device.name(),
-          .peak_flops_per_second = this_machine ? measured.peak_flops_per_second() : SheetPeak(device, spec.train().precision().parameter()),
+          .peak_flops_per_second =
+              this_machine ? measured.peak_flops_per_second() : SheetPeak(device, spec.train().precision().parameter()),
           .calibration = LoadAtCalibration(measured)};
 }
 

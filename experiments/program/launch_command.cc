@@ -69,8 +69,8 @@ absl::Status CheckFabric(const LaunchOptions& o) {
   }
   if (!RanksAreProcesses(*backend)) {
     return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": its ranks are not processes; call `twofold ",
-                                             absl::StrJoin(o.command, " "), "` without launch, or use a fabric whose ranks are: ",
-                                             LaunchedFabrics()));
+                                             absl::StrJoin(o.command, " "),
+                                             "` without launch, or use a fabric whose ranks are: ", LaunchedFabrics()));
   }
   return absl::OkStatus();
 }
@@ -90,14 +90,16 @@ absl::Status CheckNodes(LaunchOptions& o, const Launch& launch) {
   }
   if (o.node_rank < 0 || o.node_rank >= o.nodes) {
     const std::string given = o.node_rank < 0 ? "none is given" : StrCat("got ", o.node_rank);
-    return absl::InvalidArgumentError(StrCat("--node-rank must be this node's number, from 0 to ",
-                                             o.nodes - 1, " with --nodes=", o.nodes, " (", given, ")"));
+    return absl::InvalidArgumentError(StrCat("--node-rank must be this node's number, from 0 to ", o.nodes - 1,
+                                             " with --nodes=", o.nodes, " (", given, ")"));
   }
   const size_t colon = o.master.rfind(':');
   int port = 0;
-  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(o.master.substr(colon + 1), &port) || port < 1 || port > 65535) {
-    return absl::InvalidArgumentError(StrCat("--master must be HOST:PORT of node 0, the same on all nodes, such as node1:29500 (",
-                                             o.master.empty() ? "none is given" : StrCat("got \"", o.master, "\""), ")"));
+  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(o.master.substr(colon + 1), &port) || port < 1 ||
+      port > 65535) {
+    return absl::InvalidArgumentError(
+        StrCat("--master must be HOST:PORT of node 0, the same on all nodes, such as node1:29500 (",
+               o.master.empty() ? "none is given" : StrCat("got \"", o.master, "\""), ")"));
   }
   return absl::OkStatus();
 }
@@ -115,17 +117,20 @@ std::string FabricOfCommand(const LaunchOptions& o) {
 bool RanksAreHere(const LaunchOptions& o) {
   if (ByVariables(o)) return true;
   constexpr const char* kHostsElsewhere[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE"};
-  return std::none_of(std::begin(kHostsElsewhere), std::end(kHostsElsewhere), [](const char* name) { return std::getenv(name) != nullptr; });
+  return std::none_of(std::begin(kHostsElsewhere), std::end(kHostsElsewhere),
+                      [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
 // Checks in advance what every rank would refuse, so that it is reported once.
 absl::Status CheckCommand(const LaunchOptions& o) {
   if (!o.program.empty()) return absl::OkStatus();
   if (const std::string says = FabricOfCommand(o); !says.empty() && says != o.fabric) {
-    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out"));
+    return absl::InvalidArgumentError(
+        StrCat("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out"));
   }
   if (o.command[0] != "run" && o.command[0] != "bench" && o.command[0] != "calibrate") {
-    return absl::InvalidArgumentError(StrCat("launch cannot start the command \"", o.command[0], "\"; use run, bench or calibrate"));
+    return absl::InvalidArgumentError(
+        StrCat("launch cannot start the command \"", o.command[0], "\"; use run, bench or calibrate"));
   }
   return o.command[0] == "run" && !o.print && RanksAreHere(o) ? CheckRunCommand(o.command, o.fabric) : absl::OkStatus();
 }
@@ -134,16 +139,18 @@ absl::Status Check(LaunchOptions& o) {
   if (o.ranks < 1) return absl::InvalidArgumentError(StrCat("--ranks must be at least 1 (got ", o.ranks, ")"));
   if (o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes must be at least 1 (got ", o.nodes, ")"));
   if (o.ranks / o.nodes > kMostHere) {
-    return absl::InvalidArgumentError(StrCat("--ranks must be at most ", kMostHere, " per host (got ", o.ranks, " with --nodes=",
-                                             o.nodes, ")"));
+    return absl::InvalidArgumentError(
+        StrCat("--ranks must be at most ", kMostHere, " per host (got ", o.ranks, " with --nodes=", o.nodes, ")"));
   }
   if (!(o.grace_s >= 0 && o.grace_s <= kMostGrace)) {
-    return absl::InvalidArgumentError(StrCat("--grace must be from 0 to ", kMostGrace, " seconds (got ", o.grace_s, ")"));
+    return absl::InvalidArgumentError(
+        StrCat("--grace must be from 0 to ", kMostGrace, " seconds (got ", o.grace_s, ")"));
   }
   const Launch launch = LaunchedAs();
   if (launch.size > 1 && o.nodes == 1) {
-    return absl::InvalidArgumentError(StrCat("launch: this process was itself started by a launcher (", launch.launcher,
-                                             "); call launch from a plain shell, or once per node with --nodes=", launch.size));
+    return absl::InvalidArgumentError(
+        StrCat("launch: this process was itself started by a launcher (", launch.launcher,
+               "); call launch from a plain shell, or once per node with --nodes=", launch.size));
   }
   if (const absl::Status s = CheckFabric(o); !s.ok()) return s;
   if (o.command.empty() && o.program.empty()) {
@@ -153,12 +160,15 @@ absl::Status Check(LaunchOptions& o) {
   if (!ByVariables(o)) {
     if (o.nodes == 1 && o.node_rank < 0 && o.master.empty() && !o.label && o.grace_s == kGrace) return absl::OkStatus();
     const std::string launcher = FindBackend(o.fabric)->launcher(1).front();
-    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, " is started by ", launcher, ", which does not accept --nodes, "
-                                             "--node-rank, --master, --label or --grace; call ", launcher, " yourself, with its own options"));
+    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, " is started by ", launcher,
+                                             ", which does not accept --nodes, "
+                                             "--node-rank, --master, --label or --grace; call ",
+                                             launcher, " yourself, with its own options"));
   }
   if (o.nodes > 1) return CheckNodes(o, launch);
   if (o.node_rank > 0 || !o.master.empty()) {
-    return absl::InvalidArgumentError("--node-rank and --master are only for several nodes; add --nodes=N, or leave them out");
+    return absl::InvalidArgumentError(
+        "--node-rank and --master are only for several nodes; add --nodes=N, or leave them out");
   }
   return absl::OkStatus();
 }
@@ -166,7 +176,8 @@ absl::Status Check(LaunchOptions& o) {
 // This program, or the requested one, and the command with its fabric.
 std::vector<std::string> Words(const LaunchOptions& o) {
   std::error_code error;
-  std::vector<std::string> words = {o.program.empty() ? std::filesystem::read_symlink("/proc/self/exe", error).string() : o.program};
+  std::vector<std::string> words = {o.program.empty() ? std::filesystem::read_symlink("/proc/self/exe", error).string()
+                                                      : o.program};
   words.insert(words.end(), o.command.begin(), o.command.end());
   if (o.program.empty() && FabricOfCommand(o).empty()) words.push_back(StrCat("--fabric=", o.fabric));
   return words;
@@ -264,18 +275,25 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
   const Command command = program.AddCommand("launch", "starts ranks as processes");
   auto options = std::make_shared<LaunchOptions>();
   command.AddOption("--ranks", options->ranks, "number of processes in all, one per rank").Required();
-  command.AddOption("--fabric", options->fabric, StrCat("the fabric that ranks communicate over (default: that of COMMAND, else ",
-                                                        kDefaultFabric, "; with --program: none)"));
-  command.AddOption("--program", options->program, "a program of your own to start instead of twofold; the words after -- are its "
-                                                   "arguments");
+  command.AddOption("--fabric", options->fabric,
+                    StrCat("the fabric that ranks communicate over (default: that of COMMAND, else ", kDefaultFabric,
+                           "; with --program: none)"));
+  command.AddOption("--program", options->program,
+                    "a program of your own to start instead of twofold; the words after -- are its "
+                    "arguments");
   command.AddOption("--nodes", options->nodes, "number of hosts; if several, call launch once on each").ShowDefault();
-  command.AddOption("--node-rank", options->node_rank, "with several hosts: the number of this host, from 0 (default under srun with one "
-                                                       "task per node: the task's number)");
-  command.AddOption("--master", options->master, "with several hosts: HOST:PORT at which rank 0, on host 0, listens (default under srun, "
-                                                 "as above: the first node of the step)");
+  command.AddOption("--node-rank", options->node_rank,
+                    "with several hosts: the number of this host, from 0 (default under srun with one "
+                    "task per node: the task's number)");
+  command.AddOption("--master", options->master,
+                    "with several hosts: HOST:PORT at which rank 0, on host 0, listens (default under srun, "
+                    "as above: the first node of the step)");
   command.AddFlag("--label", options->label, "begin each line of stderr with the rank that wrote it");
-  command.AddOption("--grace", options->grace_s, "seconds that the other ranks have to end by themselves after one has "
-                                                 "failed").ShowDefault();
+  command
+      .AddOption("--grace", options->grace_s,
+                 "seconds that the other ranks have to end by themselves after one has "
+                 "failed")
+      .ShowDefault();
   command.AddFlag("--print", options->print, "only print the command lines that would be run");
   command.AddOption("COMMAND", options->command, "after --: a twofold command with its arguments");
   command.Footer(
@@ -285,15 +303,22 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
       "  mpirun -n 16 --hostfile hosts twofold run SPEC --fabric=mpi\n"
       "  srun -n 16 --mpi=pmix twofold run SPEC --fabric=mpi\n"
       "\n"
-      "Fabric nccl (the spec needs `device: CUDA`) and programs of your own: launch starts each rank in a process group of its own\n"
-      "and sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, NNODES, MASTER_ADDR, MASTER_PORT and TWOFOLD_JOB_TOKEN\n"
-      "for it, as torchrun does. A launcher that sets these variables itself needs no launch. When a rank fails, launch names it,\n"
-      "ends the others after --grace seconds, and exits with its exit status. Signals are passed on to the ranks; a second signal,\n"
-      "half a second later or more, kills them. Processes that a rank has started in its group end with it. With several hosts, set\n"
-      "the same TWOFOLD_JOB_TOKEN on all of them: a text that others cannot guess. Without it, and outside a Slurm job, ranks of\n"
+      "Fabric nccl (the spec needs `device: CUDA`) and programs of your own: launch starts each rank in a process "
+      "group of its own\n"
+      "and sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, NNODES, MASTER_ADDR, MASTER_PORT and "
+      "TWOFOLD_JOB_TOKEN\n"
+      "for it, as torchrun does. A launcher that sets these variables itself needs no launch. When a rank fails, "
+      "launch names it,\n"
+      "ends the others after --grace seconds, and exits with its exit status. Signals are passed on to the ranks; a "
+      "second signal,\n"
+      "half a second later or more, kills them. Processes that a rank has started in its group end with it. With "
+      "several hosts, set\n"
+      "the same TWOFOLD_JOB_TOKEN on all of them: a text that others cannot guess. Without it, and outside a Slurm "
+      "job, ranks of\n"
       "this program refuse to connect to other hosts.\n"
       "\n"
-      "Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed, 128 + N if signal N ended it, 127 if its\n"
+      "Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed, 128 + N if signal N ended it, "
+      "127 if its\n"
       "program cannot be started. With fabric mpi: that of mpirun.\n"
       "\nExamples:\n"
       "  twofold launch --ranks=4 --fabric=mpi -- run my.textproto --set=parallel.dp=4\n"

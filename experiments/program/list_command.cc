@@ -47,48 +47,60 @@ Rows Clusters() {
 Rows Strategies() {
   return {
       {"NO_SHARD",
-       "distributed data parallelism (DDP): the whole model on every rank; gradients are averaged in buckets, for 2 A bytes per rank and "
+       "distributed data parallelism (DDP): the whole model on every rank; gradients are averaged in buckets, for 2 A "
+       "bytes per rank and "
        "step (A: bytes of all gradients); use it whenever the model fits",
        "parallel { dp: N sharding: NO_SHARD bucket_mib: 25 }"},
-      {"SHARD_OPTIMIZER, ZERO_1", "shards the optimizer state: each rank holds 1/N of it, for no more communication; try it first",
+      {"SHARD_OPTIMIZER, ZERO_1",
+       "shards the optimizer state: each rank holds 1/N of it, for no more communication; try it first",
        "parallel { dp: N sharding: ZERO_1 }"},
-      {"SHARD_GRAD_OP, ZERO_2", "also shards gradients: those outside the shard are freed as soon as they are reduced; with gradient "
-                                "accumulation, A more bytes per micro-batch",
+      {"SHARD_GRAD_OP, ZERO_2",
+       "also shards gradients: those outside the shard are freed as soon as they are reduced; with gradient "
+       "accumulation, A more bytes per micro-batch",
        "parallel { dp: N sharding: ZERO_2 }"},
       {"FULL_SHARD, ZERO_3",
-       "also shards parameters (FSDP): each rank holds 1/N of everything, and parameters are gathered unit by unit where they are used; "
+       "also shards parameters (FSDP): each rank holds 1/N of everything, and parameters are gathered unit by unit "
+       "where they are used; "
        "50 % more communication, 3 A; use it when nothing else fits",
        "parallel { dp: N sharding: ZERO_3 wrap { module: \"transformer_block\" } prefetch: 1 }"},
-      {"HYBRID_SHARD", "FULL_SHARD within groups of ranks, such as nodes, and gradients averaged between groups: less traffic on slow "
-                       "links; each rank holds 1/(size of a group) of everything",
+      {"HYBRID_SHARD",
+       "FULL_SHARD within groups of ranks, such as nodes, and gradients averaged between groups: less traffic on slow "
+       "links; each rank holds 1/(size of a group) of everything",
        "parallel { dp: N sharding: HYBRID_SHARD shard_group: 8 }"},
       {"tensor parallelism",
-       "each rank has 1/N of the heads, of the feed-forward layers and of the vocabulary; 4 all-reduces of an activation per block and "
+       "each rank has 1/N of the heads, of the feed-forward layers and of the vocabulary; 4 all-reduces of an "
+       "activation per block and "
        "micro-batch, which nothing overlaps in the forward pass; use it within a node",
        "parallel { tp: N }"},
       {"sequence parallelism",
-       "with tp: also splits norms and dropouts along the sequence: 1/N of their activations, for the same bytes that tp sends anyway; "
+       "with tp: also splits norms and dropouts along the sequence: 1/N of their activations, for the same bytes that "
+       "tp sends anyway; "
        "use it whenever the sequence divides evenly",
        "parallel { tp: N sequence_parallel: true }"},
       {"context parallelism",
-       "each rank has 1/N of every sequence; keys and values travel around a ring while attention computes; use it for long sequences "
+       "each rank has 1/N of every sequence; keys and values travel around a ring while attention computes; use it for "
+       "long sequences "
        "whose activations do not fit",
        "parallel { cp: N }"},
       {"expert parallelism",
-       "each rank has 1/N of the experts of a mixture; tokens travel to their experts and back, in 4 all-to-alls per block and "
+       "each rank has 1/N of the experts of a mixture; tokens travel to their experts and back, in 4 all-to-alls per "
+       "block and "
        "micro-batch; use it with at least as many experts as ranks, and fast links between them",
        "model { moe { ... experts: E } } parallel { dp: M ep: N }"},
       {"GPIPE",
-       "pipeline of N stages with 1/N of the layers each; neighbours exchange one activation per micro-batch; idle (N - 1)/(m + N - 1) of "
+       "pipeline of N stages with 1/N of the layers each; neighbours exchange one activation per micro-batch; idle (N "
+       "- 1)/(m + N - 1) of "
        "the time; keeps the activations of all m micro-batches; use it with few micro-batches, or with recomputation",
        "parallel { pp: N schedule: GPIPE }"},
       {"ONE_F_ONE_B", "1F1B: idle as long as GPIPE, but keeps the activations of at most N micro-batches; the default",
        "parallel { pp: N schedule: ONE_F_ONE_B }"},
-      {"INTERLEAVED_ONE_F_ONE_B", "1F1B over v chunks on each stage: idle 1/v as long, sends v times as much; use it with few "
-                                  "micro-batches in a long pipeline",
+      {"INTERLEAVED_ONE_F_ONE_B",
+       "1F1B over v chunks on each stage: idle 1/v as long, sends v times as much; use it with few "
+       "micro-batches in a long pipeline",
        "parallel { pp: N schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: V }"},
       {"ZERO_BUBBLE_H1",
-       "1F1B that computes gradients of weights separately, in what would be idle time at the end: idle about a third as long; every "
+       "1F1B that computes gradients of weights separately, in what would be idle time at the end: idle about a third "
+       "as long; every "
        "stage keeps somewhat more activations than the first stage of 1F1B",
        "parallel { pp: N schedule: ZERO_BUBBLE_H1 }"},
       {"hybrids", "any product of these: pp * dp * cp * tp ranks, ep within dp, and any sharding over dp",
@@ -108,16 +120,20 @@ Rows Fabrics() {
 Rows Devices() {
   Rows rows = {{"CPU", "the default: this machine's processor, train.threads_per_rank threads per rank", "available"}};
   const std::string why_not = host::WhyNoCuda();
-  rows.push_back({"CUDA", "this machine's NVIDIA GPUs; ranks of fabric in_memory share them, and fabric simulated predicts them",
-                  why_not.empty() ? "available" : StrCat("not available: ", why_not)});
+  rows.push_back(
+      {"CUDA", "this machine's NVIDIA GPUs; ranks of fabric in_memory share them, and fabric simulated predicts them",
+       why_not.empty() ? "available" : StrCat("not available: ", why_not)});
   for (int gpu = 0; gpu < host::GpusHere(); ++gpu) rows.back().push_back(host::DescribeGpu(gpu));
-  rows.push_back({"EMULATED", "waits for the modelled time of another device and computes nothing; communication is real", "available"});
+  rows.push_back({"EMULATED",
+                  "waits for the modelled time of another device and computes nothing; communication is real",
+                  "available"});
   return rows;
 }
 
 constexpr char kExitText[] = "Exit status: 0 fine; 1 stdout cannot be written; 2 wrong input.";
 
-void AddTopic(const Command& list, const std::string& name, const std::string& summary, const char* more, Rows (*rows)(), int& exit_status) {
+void AddTopic(const Command& list, const std::string& name, const std::string& summary, const char* more,
+              Rows (*rows)(), int& exit_status) {
   const Command topic = list.AddCommand(name, summary);
   topic.Footer(StrCat(more, "\n", kExitText));
   topic.OnParsed([rows, &exit_status] {
@@ -135,14 +151,18 @@ void AddListCommand(const Command& program, int& exit_status) {
   const Command command = program.AddCommand("list", "lists the names that a spec can use");
   command.RequireCommand();
   AddTopic(command, "models", "values of model.preset",
-           "For each: what it is, its number of parameters, and the sizes that it stands for, which a spec may state instead.\n"
-           "  twofold run SPEC --set=model.preset=gpt2-124m --fabric=simulated\n", Models, exit_status);
+           "For each: what it is, its number of parameters, and the sizes that it stands for, which a spec may state "
+           "instead.\n"
+           "  twofold run SPEC --set=model.preset=gpt2-124m --fabric=simulated\n",
+           Models, exit_status);
   AddTopic(command, "clusters", "values of fabric.simulated.cluster",
            "  twofold run SPEC --fabric=simulated --set=fabric.simulated.cluster=dgx-h100\n"
-           "`twofold topology show NAME` draws one. A spec can also name a .textproto file of your own.\n", Clusters, exit_status);
+           "`twofold topology show NAME` draws one. A spec can also name a .textproto file of your own.\n",
+           Clusters, exit_status);
   AddTopic(command, "strategies", "layouts of parameters, gradients and work over ranks",
            "For each: what it does, when to use it, and the block of a spec that selects it.\n"
-           "  twofold run SPEC '--set=parallel={dp: 4 sharding: ZERO_1}'\n", Strategies, exit_status);
+           "  twofold run SPEC '--set=parallel={dp: 4 sharding: ZERO_1}'\n",
+           Strategies, exit_status);
   AddTopic(command, "fabrics", "values of --fabric, and which of them this build and machine lack",
            "  twofold run SPEC --fabric=in_memory\n", Fabrics, exit_status);
   AddTopic(command, "devices", "values of a spec's device, and which of them this build and machine lack",

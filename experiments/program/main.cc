@@ -14,8 +14,8 @@
 #include "experiments/program/calibrate/command.h"
 #include "experiments/program/cli/command_line.h"
 #include "experiments/program/cli/log.h"
-#include "experiments/program/pictures/command.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/pictures/command.h"
 #include "experiments/program/version.h"
 
 namespace {
@@ -36,7 +36,8 @@ constexpr const char* kTour =
     "  twofold report DIR                                 draw a run: time line, memory, errors\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
     "Results go to stdout; messages and progress go to stderr.\n"
-    "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 a simulation predicts that memory runs out or ranks\n"
+    "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 a simulation predicts that memory runs out or "
+    "ranks\n"
     "wait for each other forever.";
 
 // Whether the reader of stdout has closed its end. After a failed write, stdout itself does not tell the reason.
@@ -63,9 +64,12 @@ int main(int argc, char** argv) {
   twofold::LogToStderr();
   // a write beyond the user's file size limit then fails with an error that names the file
   std::signal(SIGXFSZ, SIG_IGN);
-  twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.", "twofold", twofold::VersionText);
-  line.Answer("plan", "plan: not in this version; predict each layout by itself: twofold run SPEC --fabric=simulated --set=parallel.tp=8 "
-                      "--out=DIR");
+  twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.",
+                            "twofold", twofold::VersionText);
+  line.Answer("plan",
+              "plan: not in this version; predict each layout by itself: twofold run SPEC --fabric=simulated "
+              "--set=parallel.tp=8 "
+              "--out=DIR");
   const twofold::Command program = line.root();
   program.RequireCommand();
   int exit_status = twofold::kExitFine;

@@ -9,10 +9,10 @@
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/memory_table.h"
-#include "experiments/program/training_data.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/spec/spec.h"
+#include "experiments/program/training_data.h"
 
 namespace twofold {
 namespace {
@@ -30,10 +30,12 @@ absl::StatusOr<MemoryStory> Tell(const MemoryOptions& options) {
   if (const auto resumed = ResolveResume(*spec, options.spec); !resumed.ok()) return resumed.status();
   absl::StatusOr<MemoryPrediction> prediction = PredictMemory(*spec, data->samples());
   if (!prediction.ok()) {
-    return absl::Status(prediction.status().code(), StrCat(options.spec, ": ", std::string(prediction.status().message())));
+    return absl::Status(prediction.status().code(),
+                        StrCat(options.spec, ": ", std::string(prediction.status().message())));
   }
   MemoryStory story{.spec = *std::move(spec), .prediction = *prediction, .needed = *prediction};
-  if (absl::IsResourceExhausted(prediction->status())) story.needed = *PredictMemory(story.spec, data->samples(), /*bounded=*/false);
+  if (absl::IsResourceExhausted(prediction->status()))
+    story.needed = *PredictMemory(story.spec, data->samples(), /*bounded=*/false);
   story.verdict = JudgeMemory(story.spec, story.prediction, story.needed);
   story.states = ModelStateFormulas(story.spec);
   story.layers = ActivationsByLayer(story.spec, prediction->rules, story.needed.largest().ranks[0]);
@@ -80,7 +82,8 @@ int MemoryCommand(const MemoryOptions& options) {
 }  // namespace
 
 void AddMemoryCommand(const Command& program, int& exit_status) {
-  const Command command = program.AddCommand("memory", "predicts only the memory of a spec, within moments, and shows what it is used for");
+  const Command command =
+      program.AddCommand("memory", "predicts only the memory of a spec, within moments, and shows what it is used for");
   auto options = std::make_shared<MemoryOptions>();
   command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
   command.AddOption("--fabric", options->fabric, "predict for this fabric instead of the spec's");
@@ -96,8 +99,10 @@ void AddMemoryCommand(const Command& program, int& exit_status) {
       "  between steps  bytes that remain: the model states of the ZeRO paper; its formula is shown below\n"
       "  reserved       what the allocator takes from the device, free blocks included\n"
       "\n"
-      "Exit status: 0 it fits, or that is not known (no such GPU here, or only the launcher knows the hosts); 1 a replay\n"
-      "fails, or its report cannot be written; 2 wrong input; 3 it exceeds the memory of the device, memory.budget_mib or,\n"
+      "Exit status: 0 it fits, or that is not known (no such GPU here, or only the launcher knows the hosts); 1 a "
+      "replay\n"
+      "fails, or its report cannot be written; 2 wrong input; 3 it exceeds the memory of the device, memory.budget_mib "
+      "or,\n"
       "if ranks share this machine's CPU, the memory of this machine.\n"
       "\nExamples:\n"
       "  twofold memory my.textproto\n"

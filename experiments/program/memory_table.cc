@@ -30,9 +30,11 @@ std::string RanksText(const RankKind& kind) {
   constexpr size_t kShown = 8;
   const std::vector<int>& ranks = kind.ranks;
   if (ranks.size() == 1) return StrCat("rank ", ranks[0]);
-  if (ranks.back() - ranks[0] + 1 == static_cast<int>(ranks.size())) return StrCat("each of ranks ", ranks[0], " to ", ranks.back());
+  if (ranks.back() - ranks[0] + 1 == static_cast<int>(ranks.size()))
+    return StrCat("each of ranks ", ranks[0], " to ", ranks.back());
   const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, ranks.size()));
-  return StrCat("each of ranks ", absl::StrJoin(ranks.begin(), end, ", "), ranks.size() > kShown ? StrCat(", ... (", ranks.size(), ")") : "");
+  return StrCat("each of ranks ", absl::StrJoin(ranks.begin(), end, ", "),
+                ranks.size() > kShown ? StrCat(", ... (", ranks.size(), ")") : "");
 }
 
 // "stage 1" or "stages 0 and 2" of the pipeline; "" without one.
@@ -47,7 +49,8 @@ std::string StagesText(const spec::Spec& spec, const RankKind& kind) {
 // "pp 2, dp 4": the axes with more than one rank.
 std::string MeshText(const spec::Parallel& p) {
   std::vector<std::string> axes;
-  for (const auto& [name, degree] : {std::pair{"pp", p.pp()}, {"dp", p.dp()}, {"cp", p.cp()}, {"tp", p.tp()}, {"ep", p.ep()}}) {
+  for (const auto& [name, degree] :
+       {std::pair{"pp", p.pp()}, {"dp", p.dp()}, {"cp", p.cp()}, {"tp", p.tp()}, {"ep", p.ep()}}) {
     if (degree > 1) axes.push_back(StrCat(name, " ", degree));
   }
   return absl::StrJoin(axes, ", ");
@@ -55,20 +58,24 @@ std::string MeshText(const spec::Parallel& p) {
 
 std::string KindText(const spec::Spec& spec, const RankKind& kind) {
   const report::Rank& memory = kind.record.memory();
-  Rows rows = {{StrCat("Bytes of ", RanksText(kind), StagesText(spec, kind)), "at the peak", "own peak", "between steps"}};
+  Rows rows = {
+      {StrCat("Bytes of ", RanksText(kind), StagesText(spec, kind)), "at the peak", "own peak", "between steps"}};
   for (int c = 0; c < memory.categories_size(); ++c) {
     const report::Category& category = memory.categories(c);
     if (category.peak_bytes() == 0) continue;
     rows.push_back({category.name(), CountText(category.bytes_at_peak()), CountText(category.peak_bytes()),
                     CountText(kind.between.live_by_category[static_cast<size_t>(c)].value())});
   }
-  rows.push_back({"live", CountText(memory.peak_bytes()), CountText(memory.peak_bytes()), CountText(kind.between.live.value())});
+  rows.push_back(
+      {"live", CountText(memory.peak_bytes()), CountText(memory.peak_bytes()), CountText(kind.between.live.value())});
   rows.push_back({"reserved", "", CountText(memory.reserved_bytes()), CountText(kind.between.reserved.value())});
   rows.push_back({"fragmentation", "", CountText(memory.reserved_bytes() - memory.peak_bytes()),
                   CountText((kind.between.reserved - kind.between.live).value()), "(reserved, not live)"});
   if (memory.host_peak_bytes() > 0) {
-    rows.push_back({"host memory, live", "", CountText(memory.host_peak_bytes()), CountText(kind.host_between.live.value()), "(offloaded)"});
-    rows.push_back({"host memory, reserved", "", CountText(memory.host_reserved_bytes()), CountText(kind.host_between.reserved.value())});
+    rows.push_back({"host memory, live", "", CountText(memory.host_peak_bytes()),
+                    CountText(kind.host_between.live.value()), "(offloaded)"});
+    rows.push_back({"host memory, reserved", "", CountText(memory.host_reserved_bytes()),
+                    CountText(kind.host_between.reserved.value())});
   }
   return TableText(rows);
 }
@@ -90,13 +97,15 @@ std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
     live += BetweenSteps(kind, s.category);
     requested += (kind.between.requested_by_category[c] + kind.host_between.requested_by_category[c]).value();
   }
-  return StrCat("The difference: ", CountText(live - requested), " bytes by which blocks are larger than requested, and ",
-                Whole(static_cast<double>(requested) - formula),
-                " bytes requested beyond the formula, which leaves out padding of shards, buffers, and units that stay gathered",
-                parallel.ep() > 1 && parallel.sharding() != spec::Parallel::NO_SHARD
-                    ? ", and assumes that experts are sharded over all N_d ranks, although only dp cp / ep ranks have the same ones"
-                    : "",
-                ".\n");
+  return StrCat(
+      "The difference: ", CountText(live - requested), " bytes by which blocks are larger than requested, and ",
+      Whole(static_cast<double>(requested) - formula),
+      " bytes requested beyond the formula, which leaves out padding of shards, buffers, and units that stay gathered",
+      parallel.ep() > 1 && parallel.sharding() != spec::Parallel::NO_SHARD
+          ? ", and assumes that experts are sharded over all N_d ranks, although only dp cp / ep ranks have the same "
+            "ones"
+          : "",
+      ".\n");
 }
 
 std::string StatesText(const MemoryStory& story) {
@@ -110,20 +119,32 @@ std::string StatesText(const MemoryStory& story) {
     formula += s.bytes(psi), here += live;
   }
   rows.push_back({"total", "", Whole(formula), Whole(here), Whole(here - formula)});
-  return StrCat("\n", TableText(rows), "psi = ", CountText(psi), psi == ParameterCount(story.spec.model()) ? " parameters" : StrCat(" parameters, those of ", RanksText(kind)), ", K = ", story.states.back().bytes_per_parameter, ", N_d = ",
-                story.states.back().ranks, " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n", DifferenceText(story, kind));
+  return StrCat(
+      "\n", TableText(rows), "psi = ", CountText(psi),
+      psi == ParameterCount(story.spec.model()) ? " parameters" : StrCat(" parameters, those of ", RanksText(kind)),
+      ", K = ", story.states.back().bytes_per_parameter, ", N_d = ", story.states.back().ranks,
+      " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n",
+      DifferenceText(story, kind));
 }
 
 // The pipeline stage of the kind of rank with the highest peak.
-int StageOf(const MemoryStory& story) { return PlaceOf(MeshOf(story.spec.parallel()), story.needed.largest().ranks[0]).pp; }
+int StageOf(const MemoryStory& story) {
+  return PlaceOf(MeshOf(story.spec.parallel()), story.needed.largest().ranks[0]).pp;
+}
 
 // How many micro-batches' activations a stage keeps in flight.
 std::string InFlightText(const MemoryStory& story) {
   if (story.spec.parallel().pp() == 1) return "";
   const pipeline::PipelineShape shape = PipelineShapeOf(story.spec);
-  const int most = pipeline::MostUnfinished(pipeline::ActionsOf(ScheduleOf(story.spec.parallel()), shape, StageOf(story)));
-  return StrCat("Stage ", StageOf(story), " under ", spec::Parallel::PipelineSchedule_Name(story.spec.parallel().schedule()),
-                " keeps the activations of up to ", most, shape.chunks > 1 ? " passes of a chunk" : most == 1 ? " micro-batch" : " micro-batches", " at once.\n");
+  const int most =
+      pipeline::MostUnfinished(pipeline::ActionsOf(ScheduleOf(story.spec.parallel()), shape, StageOf(story)));
+  return StrCat("Stage ", StageOf(story), " under ",
+                spec::Parallel::PipelineSchedule_Name(story.spec.parallel().schedule()),
+                " keeps the activations of up to ", most,
+                shape.chunks > 1 ? " passes of a chunk"
+                : most == 1      ? " micro-batch"
+                                 : " micro-batches",
+                " at once.\n");
 }
 
 std::string ActivationsText(const MemoryStory& story) {
@@ -137,7 +158,8 @@ std::string ActivationsText(const MemoryStory& story) {
   std::string text = StrCat("\n", TableText(rows), InFlightText(story));
   const std::optional<ActivationFormula> formula = KorthikantiFormula(story.spec, StageOf(story));
   if (!formula) return text;
-  StrAppend(&text, "Korthikanti et al. 2022, table 2: ", formula->text, ": ", Whole(formula->bytes), " bytes. This spec differs:\n");
+  StrAppend(&text, "Korthikanti et al. 2022, table 2: ", formula->text, ": ", Whole(formula->bytes),
+            " bytes. This spec differs:\n");
   for (const std::string& line : formula->differs) StrAppend(&text, "  ", line, "\n");
   return text;
 }
@@ -157,13 +179,14 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
                                  {"categories", nlohmann::ordered_json::array()}};
   for (int c = 0; c < memory.categories_size(); ++c) {
     const auto i = static_cast<size_t>(c);
-    json["categories"].push_back({{"name", memory.categories(c).name()},
-                                  {"peak_bytes", memory.categories(c).peak_bytes()},
-                                  {"bytes_at_peak", memory.categories(c).bytes_at_peak()},
-                                  {"host_peak_bytes", c < memory.host_categories_size() ? memory.host_categories(c).peak_bytes() : 0},
-                                  {"between_steps_bytes", kind.between.live_by_category[i].value()},
-                                  {"between_steps_requested_bytes", kind.between.requested_by_category[i].value()},
-                                  {"host_between_steps_bytes", kind.host_between.live_by_category[i].value()}});
+    json["categories"].push_back(
+        {{"name", memory.categories(c).name()},
+         {"peak_bytes", memory.categories(c).peak_bytes()},
+         {"bytes_at_peak", memory.categories(c).bytes_at_peak()},
+         {"host_peak_bytes", c < memory.host_categories_size() ? memory.host_categories(c).peak_bytes() : 0},
+         {"between_steps_bytes", kind.between.live_by_category[i].value()},
+         {"between_steps_requested_bytes", kind.between.requested_by_category[i].value()},
+         {"host_between_steps_bytes", kind.host_between.live_by_category[i].value()}});
   }
   return json;
 }
@@ -172,13 +195,17 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
 
 std::string MemoryText(const MemoryStory& story) {
   const spec::Spec& spec = story.spec;
-  std::string text = StrCat(spec.name(), ": ", WorldSize(spec), WorldSize(spec) == 1 ? " rank" : StrCat(" ranks (", MeshText(spec.parallel()), ")"), ", ",
-                            spec::Parallel::Sharding_Name(spec.parallel().sharding()), ", micro-batches of ", spec.train().micro_batch(),
-                            ", ", CountText(ParameterCount(spec.model())), " parameters, predicted\n", story.verdict.text);
+  std::string text = StrCat(spec.name(), ": ", WorldSize(spec),
+                            WorldSize(spec) == 1 ? " rank" : StrCat(" ranks (", MeshText(spec.parallel()), ")"), ", ",
+                            spec::Parallel::Sharding_Name(spec.parallel().sharding()), ", micro-batches of ",
+                            spec.train().micro_batch(), ", ", CountText(ParameterCount(spec.model())),
+                            " parameters, predicted\n", story.verdict.text);
   for (const RankKind& kind : story.needed.kinds) {
     StrAppend(&text, "\n", KindText(spec, kind));
-    if (!kind.settled) StrAppend(&text, "After ", kind.steps, " steps the allocator's blocks were still changing: the run may reserve "
-                                                              "more than this.\n");
+    if (!kind.settled)
+      StrAppend(&text, "After ", kind.steps,
+                " steps the allocator's blocks were still changing: the run may reserve "
+                "more than this.\n");
   }
   return text + StatesText(story) + ActivationsText(story);
 }
@@ -215,7 +242,9 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
 }
 
 report::Report MemoryReport(const MemoryStory& story) {
-  RunResult result{.status = story.verdict.status, .results = {}, .notes = {"only memory was predicted, by a replay: there are no times"}};
+  RunResult result{.status = story.verdict.status,
+                   .results = {},
+                   .notes = {"only memory was predicted, by a replay: there are no times"}};
   RankRecords records;
   std::vector<std::pair<int, size_t>> ranks;  // rank, and index of its record
   for (const RankKind& kind : story.prediction.kinds) {
@@ -227,7 +256,9 @@ report::Report MemoryReport(const MemoryStory& story) {
   std::sort(ranks.begin(), ranks.end());
   for (const auto& [rank, kept] : ranks) records.Add(rank, kept, /*traced=*/false);
   return Assemble(story.spec,
-                  {.fabric = "replay", .predicted = true, .world_size = static_cast<int>(WorldSize(story.spec)),
+                  {.fabric = "replay",
+                   .predicted = true,
+                   .world_size = static_cast<int>(WorldSize(story.spec)),
                    .device = FactsOfDevice(story.spec).name},
                   result, records);
 }

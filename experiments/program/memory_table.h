@@ -17,8 +17,8 @@ namespace twofold {
 // All that is printed about one spec.
 struct MemoryStory {
   spec::Spec spec;
-  MemoryPrediction prediction;          // bounded
-  MemoryPrediction needed;              // not bounded; equal to `prediction` if it fits
+  MemoryPrediction prediction;  // bounded
+  MemoryPrediction needed;      // not bounded; equal to `prediction` if it fits
   MemoryVerdict verdict;
   std::vector<StateFormula> states;
   std::vector<LayerActivations> layers;  // of one micro-batch

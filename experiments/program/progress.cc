@@ -49,7 +49,8 @@ void Progress::operator()(const StepProgress& p) {
     return;
   }
   const int filled = static_cast<int>(kBarWidth * p.step / p.steps);
-  ShowStatusLine(StrCat("[", std::string(static_cast<size_t>(filled), '#'), std::string(static_cast<size_t>(kBarWidth - filled), '.'), "] ", text));
+  ShowStatusLine(StrCat("[", std::string(static_cast<size_t>(filled), '#'),
+                        std::string(static_cast<size_t>(kBarWidth - filled), '.'), "] ", text));
   if (done) ClearStatusLine();
 }
 
@@ -62,8 +63,9 @@ void Progress::Validated(const StepProgress& p) {
 
 void Progress::Saved(const StepProgress& p) {
   ClearStatusLine();
-  std::fprintf(stderr, "after step %ld of %ld: saved %s, %s in %s\n", static_cast<long>(p.saved->step), static_cast<long>(p.steps),
-               p.saved->path.c_str(), BytesText(p.saved->bytes.value()).c_str(), SecondsText(p.saved->seconds.value()).c_str());
+  std::fprintf(stderr, "after step %ld of %ld: saved %s, %s in %s\n", static_cast<long>(p.saved->step),
+               static_cast<long>(p.steps), p.saved->path.c_str(), BytesText(p.saved->bytes.value()).c_str(),
+               SecondsText(p.saved->seconds.value()).c_str());
 }
 
 }  // namespace twofold

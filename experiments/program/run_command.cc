@@ -17,20 +17,20 @@
 #include "core/base/format.h"
 #include "core/base/machine.h"
 #include "core/base/strings.h"
+#include "core/io/checkpoint_folder.h"
+#include "core/proto/fabric_name.h"
+#include "experiments/program/assemble.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/cli/status_line.h"
-#include "experiments/program/assemble.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/device_facts.h"
 #include "experiments/program/progress.h"
-#include "experiments/program/validation_text.h"
-#include "experiments/program/training_data.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/difference.h"
 #include "experiments/program/spec/spec.h"
-#include "core/io/checkpoint_folder.h"
-#include "core/proto/fabric_name.h"
+#include "experiments/program/training_data.h"
+#include "experiments/program/validation_text.h"
 #include "strategies/models/model_factory.h"
 #include "strategies/trainer.h"
 
@@ -57,7 +57,8 @@ struct Job {
 // while ranks run.
 absl::Status ResolveCheckpoints(Job& job, const std::string& file) {
   spec::Train& train = *job.spec.mutable_train();
-  if (train.has_checkpoint() && !train.checkpoint().has_path()) train.mutable_checkpoint()->set_path(StrCat(job.out, "/checkpoints"));
+  if (train.has_checkpoint() && !train.checkpoint().has_path())
+    train.mutable_checkpoint()->set_path(StrCat(job.out, "/checkpoints"));
   if (LaunchedAs().rank != 0) return absl::OkStatus();
   absl::StatusOr<std::optional<checkpoint::Opened>> resumed = ResolveResume(job.spec, file);
   if (resumed.ok()) job.resumed = *std::move(resumed);
@@ -91,8 +92,9 @@ absl::StatusOr<Job> Prepare(const RunOptions& options) {
 
 std::string Headline(const Job& job) {
   const spec::Train& train = job.spec.train();
-  return StrCat(job.spec.name(), " on ", job.fabric->name(), ": ", Counted(WorldSize(job.spec), "rank"), ", ", Counted(train.steps(), "step"), " of ",
-                Counted(train.global_batch(), "sample"), " (", Counted(AccumulationSteps(job.spec), "micro-batch"), " of ", train.micro_batch(), " per rank)");
+  return StrCat(job.spec.name(), " on ", job.fabric->name(), ": ", Counted(WorldSize(job.spec), "rank"), ", ",
+                Counted(train.steps(), "step"), " of ", Counted(train.global_batch(), "sample"), " (",
+                Counted(AccumulationSteps(job.spec), "micro-batch"), " of ", train.micro_batch(), " per rank)");
 }
 
 void PrintSummary(const Job& job, const report::Report& r) {
@@ -106,8 +108,7 @@ void PrintSummary(const Job& job, const report::Report& r) {
   if (r.steps_size() > 0) {
     rows.push_back({"step time", SecondsText(r.median_step_seconds()),
                     StrCat(SecondsText(r.low()), " to ", SecondsText(r.high()))});
-    rows.push_back({StrCat(ItemName(job.spec.model()), " a second"),
-                    RateText(r.tokens_per_second())});
+    rows.push_back({StrCat(ItemName(job.spec.model()), " a second"), RateText(r.tokens_per_second())});
     rows.push_back({"exposed communication", SecondsText(r.exposed_communication_seconds())});
   }
   rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
@@ -121,7 +122,8 @@ void PrintSummary(const Job& job, const report::Report& r) {
   }
   for (const report::Collective& c : r.collectives()) {
     if (c.library().empty()) continue;
-    const std::string ways = StrCat(c.algorithm(), c.algorithm().empty() || c.protocol().empty() ? "" : "; ", c.protocol());
+    const std::string ways =
+        StrCat(c.algorithm(), c.algorithm().empty() || c.protocol().empty() ? "" : "; ", c.protocol());
     rows.push_back({StrCat(c.operation(), " on ", c.group()), StrCat("library ", c.library()), ways});
   }
   if (r.has_last()) {
@@ -132,11 +134,9 @@ void PrintSummary(const Job& job, const report::Report& r) {
     const report::Checkpoint& last = r.checkpoints(r.checkpoints_size() - 1);
     rows.push_back({"checkpoint, last", last.path(), BytesText(last.bytes())});
   }
-  std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured",
-              TableText(rows).c_str());
+  std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured", TableText(rows).c_str());
   constexpr int kShownNotes = 8;
-  for (int i = 0; i < std::min(kShownNotes, r.notes_size()); ++i)
-    std::printf("note: %s\n", r.notes(i).c_str());
+  for (int i = 0; i < std::min(kShownNotes, r.notes_size()); ++i) std::printf("note: %s\n", r.notes(i).c_str());
   if (r.notes_size() > kShownNotes) {
     std::printf("note: %d more in %s/report.json\n", r.notes_size() - kShownNotes, job.out.c_str());
   }
@@ -156,7 +156,9 @@ void TellWhatIsReplaced(const Job& job) {
   const absl::StatusOr<spec::Spec> before = text.ok() ? ParseSpec(*text, file) : text.status();
   if (!before.ok()) return;
   const std::vector<std::string> differ = DifferingBlocks(*before, job.spec);
-  if (!differ.empty()) LogWarning(job.out, ": replaces a run whose spec differs in ", absl::StrJoin(differ, ", "), "; --out=DIR keeps both");
+  if (!differ.empty())
+    LogWarning(job.out, ": replaces a run whose spec differs in ", absl::StrJoin(differ, ", "),
+               "; --out=DIR keeps both");
 }
 
 // Creates the folders that the run writes to. An unwritable place is thus found before training, not after it.
@@ -190,7 +192,9 @@ int RunJob(const Job& job, bool quiet) {
   std::function<void(const StepProgress&)> progress;
   if (!quiet) progress = Progress();
   const checkpoint::Opened* const resumed = job.resumed ? &*job.resumed : nullptr;
-  const RankFunction train = [&](RankContext& ctx) { return TrainRank(ctx, job.spec, job.data.samples(), progress, {}, resumed); };
+  const RankFunction train = [&](RankContext& ctx) {
+    return TrainRank(ctx, job.spec, job.data.samples(), progress, {}, resumed);
+  };
   const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
   RunResult result = job.fabric->Run(world_size, job.fabric->predicted() ? train : watched);
   if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
@@ -241,20 +245,24 @@ int RunCommand(const RunOptions& options) {
     return kExitWrongInput;
   }
   if (options.check) {
-    if (LaunchedAs().rank == 0) std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
-                job->data.training->Describe().c_str());
+    if (LaunchedAs().rank == 0)
+      std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
+                  job->data.training->Describe().c_str());
     return kExitFine;
   }
   return RunJob(*job, options.quiet);
 }
 
 Command AddRun(const Command& program, RunOptions* options) {
-  const Command command = program.AddCommand("run", "predicts a spec (fabric simulated) or measures it (any other fabric)");
+  const Command command =
+      program.AddCommand("run", "predicts a spec (fabric simulated) or measures it (any other fabric)");
   command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
   command.AddOption("--fabric", options->fabric,
-                      "run on this fabric instead of the spec's; see `twofold list fabrics`");
-  command.AddOption("--set", options->sets, "path=value: replace a field of the spec, see below; may be repeated").Repeatable();
-  command.AddOption("--out", options->out, "folder of the report (default: runs/<name>-<fabric>); a report that is there is replaced");
+                    "run on this fabric instead of the spec's; see `twofold list fabrics`");
+  command.AddOption("--set", options->sets, "path=value: replace a field of the spec, see below; may be repeated")
+      .Repeatable();
+  command.AddOption("--out", options->out,
+                    "folder of the report (default: runs/<name>-<fabric>); a report that is there is replaced");
   command.AddFlag("--check", options->check, "only check the spec, its data and its fabric");
   command.AddFlag("--quiet", options->quiet, "no progress on stderr");
   command.Footer(
@@ -262,17 +270,25 @@ Command AddRun(const Command& program, RunOptions* options) {
       "  model { preset: \"gpt2-124m\" }\n"
       "  train { steps: 20 micro_batch: 4 }\n"
       "  parallel { dp: 2 }\n"
-      "core/proto/spec.proto states every field and its default; `twofold list` lists the names that a spec can use; and the\n"
+      "core/proto/spec.proto states every field and its default; `twofold list` lists the names that a spec can use; "
+      "and the\n"
       "spec.textproto that a run writes to its folder has the values of all fields.\n"
       "\n"
-      "--set takes a path of field names and a value: train.steps=20, lists with commas (model.mlp.hidden=64,64), blocks as in a spec\n"
-      "('--set=parallel={dp: 2 tp: 2}'), and lists of blocks in brackets, [{ ... }, { ... }]. model.preset, model.hf_config and\n"
-      "model={ ... } replace the whole model of the file, including its sizes; sizes that other --set options give still apply.\n"
+      "--set takes a path of field names and a value: train.steps=20, lists with commas (model.mlp.hidden=64,64), "
+      "blocks as in a spec\n"
+      "('--set=parallel={dp: 2 tp: 2}'), and lists of blocks in brackets, [{ ... }, { ... }]. model.preset, "
+      "model.hf_config and\n"
+      "model={ ... } replace the whole model of the file, including its sizes; sizes that other --set options give "
+      "still apply.\n"
       "\n"
-      "The summary is printed first; then the folder is written, and replaces what another run left there. Ctrl-C (SIGINT), SIGTERM\n"
-      "and a closed terminal (SIGHUP, except under nohup) end the run in order, within 2 s: it writes a report of the steps that all\n"
-      "ranks have finished, and exits with status 1. A second signal, half a second later or more, kills it. The run goes on if nobody\n"
-      "reads its output any more. Whatever ends this process, even SIGKILL, also ends the processes that it has started.\n"
+      "The summary is printed first; then the folder is written, and replaces what another run left there. Ctrl-C "
+      "(SIGINT), SIGTERM\n"
+      "and a closed terminal (SIGHUP, except under nohup) end the run in order, within 2 s: it writes a report of the "
+      "steps that all\n"
+      "ranks have finished, and exits with status 1. A second signal, half a second later or more, kills it. The run "
+      "goes on if nobody\n"
+      "reads its output any more. Whatever ends this process, even SIGKILL, also ends the processes that it has "
+      "started.\n"
       "\n"
       "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts that\n"
       "memory runs out or ranks wait for each other forever. The report is written in all but case 2.\n"
@@ -297,7 +313,8 @@ absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::s
   CommandLine line("", "twofold");
   AddRun(line.root(), &options);
   absl::StatusOr<bool> asks_for_help = line.Check(words);
-  if (!asks_for_help.ok()) return absl::InvalidArgumentError(StrCat("run: ", std::string(asks_for_help.status().message())));
+  if (!asks_for_help.ok())
+    return absl::InvalidArgumentError(StrCat("run: ", std::string(asks_for_help.status().message())));
   return *asks_for_help ? absl::OkStatus() : LoadSpec(options.spec, fabric, options.sets).status();
 }
 

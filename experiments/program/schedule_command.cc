@@ -14,10 +14,10 @@
 #include "core/base/suggestion.h"
 #include "core/proto/spec.pb.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/commands.h"
 #include "experiments/program/pictures/schedule_picture.h"
 #include "experiments/program/pictures/schedule_story.h"
 #include "experiments/program/pictures/style.h"
-#include "experiments/program/commands.h"
 #include "experiments/program/report/files.h"
 #include "strategies/pipeline/schedule.h"
 
@@ -25,8 +25,8 @@ namespace twofold {
 namespace {
 
 using pipeline::Action;
-using pipeline::Schedule;
 using pipeline::PipelineShape;
+using pipeline::Schedule;
 
 struct ScheduleOptions {
   std::vector<std::string> names;  // none: all
@@ -47,12 +47,16 @@ const std::vector<Named>& All() {
 }
 
 PipelineShape ShapeOf(Schedule schedule, const ScheduleOptions& o) {
-  return {.stages = o.stages, .micro_batches = o.micro_batches, .chunks = schedule == Schedule::kInterleaved ? o.virtual_stages.value_or(2) : 1};
+  return {.stages = o.stages,
+          .micro_batches = o.micro_batches,
+          .chunks = schedule == Schedule::kInterleaved ? o.virtual_stages.value_or(2) : 1};
 }
 
 absl::Status CheckNumbers(const ScheduleOptions& o) {
   constexpr int kMost = 4096;
-  for (const auto& [flag, value] : {std::pair{"--stages", o.stages}, {"--micro-batches", o.micro_batches}, {"--virtual-stages", o.virtual_stages.value_or(1)}}) {
+  for (const auto& [flag, value] : {std::pair{"--stages", o.stages},
+                                    {"--micro-batches", o.micro_batches},
+                                    {"--virtual-stages", o.virtual_stages.value_or(1)}}) {
     if (value >= 1 && value <= kMost) continue;
     return absl::InvalidArgumentError(StrCat(flag, " must be from 1 to ", kMost, " (got ", value, ")"));
   }
@@ -68,7 +72,8 @@ absl::Status CheckShape(const Named& schedule, const ScheduleOptions& o) {
 absl::StatusOr<std::vector<Named>> ThoseNamed(const ScheduleOptions& o) {
   std::vector<Named> chosen;
   for (const std::string& name : o.names) {
-    const auto found = std::find_if(All().begin(), All().end(), [&](const Named& schedule) { return schedule.first == name; });
+    const auto found =
+        std::find_if(All().begin(), All().end(), [&](const Named& schedule) { return schedule.first == name; });
     if (found == All().end()) {
       std::vector<std::string> names;
       for (const Named& schedule : All()) names.push_back(schedule.first);
@@ -85,8 +90,10 @@ std::vector<Named> ThoseThatFit(const ScheduleOptions& o) {
   std::vector<Named> chosen;
   for (const Named& schedule : All()) {
     const absl::Status s = CheckShape(schedule, o);
-    if (s.ok()) chosen.push_back(schedule);
-    else LogWarning("left out: ", s.message());
+    if (s.ok())
+      chosen.push_back(schedule);
+    else
+      LogWarning("left out: ", s.message());
   }
   return chosen;
 }
@@ -97,8 +104,9 @@ absl::StatusOr<std::vector<Named>> Choose(const ScheduleOptions& o) {
   absl::StatusOr<std::vector<Named>> chosen = ThoseNamed(o);
   const auto interleaved = [](const Named& schedule) { return schedule.second == Schedule::kInterleaved; };
   if (chosen.ok() && o.virtual_stages && std::none_of(chosen->begin(), chosen->end(), interleaved)) {
-    return absl::InvalidArgumentError(StrCat("--virtual-stages=", *o.virtual_stages,
-        ": is only for INTERLEAVED_ONE_F_ONE_B; leave it out, or name that schedule too"));
+    return absl::InvalidArgumentError(
+        StrCat("--virtual-stages=", *o.virtual_stages,
+               ": is only for INTERLEAVED_ONE_F_ONE_B; leave it out, or name that schedule too"));
   }
   return chosen;
 }
@@ -115,7 +123,8 @@ pictures::ScheduleStory Print(const Named& schedule, const ScheduleOptions& o) {
   std::printf("%s: %g forward passes long, %s\n", story.title.c_str(), story.end, bubble.c_str());
   for (size_t s = 0; s < stages.size(); ++s) {
     const auto append = [](std::string* out, const Action& a) { out->append(a.ToString()); };
-    std::printf("  stage %zu, at most %d in flight: %s\n", s, pipeline::MostInFlight(stages[s]), absl::StrJoin(stages[s], " ", append).c_str());
+    std::printf("  stage %zu, at most %d in flight: %s\n", s, pipeline::MostInFlight(stages[s]),
+                absl::StrJoin(stages[s], " ", append).c_str());
   }
   story.title += StrCat(", ", bubble);
   return story;
@@ -140,16 +149,22 @@ absl::Status Run(const ScheduleOptions& o) {
 
 void AddScheduleCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<ScheduleOptions>();
-  const Command command = program.AddCommand("schedule", "prints and draws what each stage of a pipeline does, by schedule");
-  command.AddOption("NAME", options->names, "schedules, as in parallel.schedule; default: all that are possible with these numbers");
+  const Command command =
+      program.AddCommand("schedule", "prints and draws what each stage of a pipeline does, by schedule");
+  command.AddOption("NAME", options->names,
+                    "schedules, as in parallel.schedule; default: all that are possible with these numbers");
   command.AddOption("--stages", options->stages, "stages of the pipeline (parallel.pp); default 4");
   command.AddOption("--micro-batches", options->micro_batches, "micro-batches of a step; default 8");
-  command.AddOption("--virtual-stages", options->virtual_stages, "chunks on each stage, for INTERLEAVED_ONE_F_ONE_B; default 2");
+  command.AddOption("--virtual-stages", options->virtual_stages,
+                    "chunks on each stage, for INTERLEAVED_ONE_F_ONE_B; default 2");
   command.AddOption("--out", options->out, "the picture (SVG) to write, one schedule above the other; default: none");
-  command.Footer("Times are in forward passes of a stage: a backward pass takes 2 (each half of it 1), a message takes none.\n"
-                  "F3: forward pass of micro-batch 3; B3: backward; I3, W3: the gradients of the input and of the weights; F3.1: chunk 1.\n"
-                  "Exit status: 0 fine; 1 the picture cannot be written; 2 wrong input.\n"
-                  "\nExamples:\n  twofold schedule --out=schedules.svg\n  twofold schedule ZERO_BUBBLE_H1 --stages=8 --micro-batches=16");
+  command.Footer(
+      "Times are in forward passes of a stage: a backward pass takes 2 (each half of it 1), a message takes none.\n"
+      "F3: forward pass of micro-batch 3; B3: backward; I3, W3: the gradients of the input and of the weights; F3.1: "
+      "chunk 1.\n"
+      "Exit status: 0 fine; 1 the picture cannot be written; 2 wrong input.\n"
+      "\nExamples:\n  twofold schedule --out=schedules.svg\n  twofold schedule ZERO_BUBBLE_H1 --stages=8 "
+      "--micro-batches=16");
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Run(*options);
     if (status.ok()) return;

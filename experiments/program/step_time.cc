@@ -34,14 +34,16 @@ double Length(const report::Span& s) { return s.end() - s.start(); }
 // How long each of rank 0's calls on a stream waited for other ranks: from the call if `known`, else from the rank that
 // came last. Ranks that did the same may differ in the last bits of their clocks; such differences are not waiting.
 // `origin`: the clock's time at which spans start to count.
-std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ranks, const std::string& stream, bool known, double origin) {
+std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ranks, const std::string& stream,
+                            bool known, double origin) {
   const Calls& own = ranks[0].at(stream);
   std::vector<double> waiting;
   for (const report::Span* call : own) waiting.push_back(known ? call->waiting() : 0);
   for (const auto& other : ranks) {
     const auto calls = other.find(stream);
     if (known || calls == other.end() || !SameCalls(own, calls->second)) continue;
-    for (size_t i = 0; i < own.size(); ++i) waiting[i] = std::max(waiting[i], Length(*own[i]) - Length(*calls->second[i]));
+    for (size_t i = 0; i < own.size(); ++i)
+      waiting[i] = std::max(waiting[i], Length(*own[i]) - Length(*calls->second[i]));
   }
   constexpr double kLastBits = 1e-13;  // relative error of a clock that sums thousands of durations
   for (size_t i = 0; i < own.size(); ++i) {
@@ -77,7 +79,8 @@ void AddStepTime(const RankRecords& records, int64_t traced_steps, report::Repor
   const bool all_named = all > 0 && all >= stalled * (1 - 1e-9);  // except for rounding
   const double share = all_named ? stalled / all : 1;
   out.set_waiting_seconds(waiting * share / steps);
-  for (report::Collective& c : *out.mutable_collectives()) c.set_exposed_seconds(exposed[{c.group(), c.operation()}] * share / steps);
+  for (report::Collective& c : *out.mutable_collectives())
+    c.set_exposed_seconds(exposed[{c.group(), c.operation()}] * share / steps);
   out.set_exposed_other_seconds(all_named ? 0 : (stalled - all) / steps);
 }
 

@@ -29,7 +29,7 @@ extern char** environ;
 namespace twofold {
 namespace {
 
-constexpr int kCannotStart = 127;  // the exit status that shells use
+constexpr int kCannotStart = 127;   // the exit status that shells use
 constexpr double kLastWords = 0.5;  // seconds
 constexpr int kHandedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
@@ -52,8 +52,10 @@ std::vector<std::string> EnvironmentWith(const std::vector<std::pair<std::string
     all[text.substr(0, text.find('='))] = text;
   }
   for (const auto& [name, value] : variables) {
-    if (value.empty()) all.erase(name);
-    else all[name] = StrCat(name, "=", value);
+    if (value.empty())
+      all.erase(name);
+    else
+      all[name] = StrCat(name, "=", value);
   }
   std::vector<std::string> out;
   for (auto& [name, text] : all) out.push_back(std::move(text));
@@ -61,22 +63,26 @@ std::vector<std::string> EnvironmentWith(const std::vector<std::pair<std::string
 }
 
 std::string HowItEnded(int status) {
-  if (WIFSIGNALED(status)) return StrCat("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+  if (WIFSIGNALED(status))
+    return StrCat("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
   const int code = WEXITSTATUS(status);
-  return StrCat("ended with exit status ", code, code == kCannotStart ? " (its program cannot be started; does it exist, and is it "
-                                                                        "executable?)" : "");
+  return StrCat("ended with exit status ", code,
+                code == kCannotStart ? " (its program cannot be started; does it exist, and is it "
+                                       "executable?)"
+                                     : "");
 }
 
 int ExitStatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 class Supervisor {
  public:
-  Supervisor(const std::vector<RankProcess>& ranks, const SuperviseOptions& options) : ranks_(ranks), options_(options) {}
+  Supervisor(const std::vector<RankProcess>& ranks, const SuperviseOptions& options)
+      : ranks_(ranks), options_(options) {}
 
   int Run() {
     // processes that ranks leave behind become children of this process, which learns when they end
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    signals_.add(SIGCHLD);                   // before any signal can arrive
+    signals_.add(SIGCHLD);  // before any signal can arrive
     for (const int signal : kHandedOn) {
       if (!IsIgnored(signal)) signals_.add(signal);
     }
@@ -93,7 +99,7 @@ class Supervisor {
     int rank = 0;
     pid_t pid = -1;
     bool ended = false;
-    bool group_ended = false;  // the rank, and all processes that it started
+    bool group_ended = false;               // the rank, and all processes that it started
     asio::posix::stream_descriptor errors;  // the rank's stderr, if labelled
     std::string line;
     explicit Child(asio::io_context& io) : errors(io) {}
@@ -109,8 +115,8 @@ class Supervisor {
   void EndTheOthers();
   void StopWhenDone();
   void EndWhatIsLeft(const std::vector<int>& left);
-  std::vector<int> Living() const;       // ranks
-  std::vector<int> WithGroups() const;   // ranks with a process left in their group
+  std::vector<int> Living() const;      // ranks
+  std::vector<int> WithGroups() const;  // ranks with a process left in their group
   void Signal(int signal) {
     for (const auto& child : children_) {
       if (!child->group_ended) kill(-child->pid, signal);
@@ -143,7 +149,8 @@ void Supervisor::Start(const RankProcess& rank) {
   Child& child = *children_.back();
   child.rank = rank.rank;
   int pipe[2] = {-1, -1};
-  if (options_.label && pipe2(pipe, O_CLOEXEC) != 0) throw std::runtime_error(StrCat("launch: cannot create a pipe: ", strerror(errno)));
+  if (options_.label && pipe2(pipe, O_CLOEXEC) != 0)
+    throw std::runtime_error(StrCat("launch: cannot create a pipe: ", strerror(errno)));
   std::vector<std::string> words = rank.words, environment = EnvironmentWith(rank.variables);
   const std::vector<char*> argv = Pointers(words), envp = Pointers(environment);
   const pid_t parent = getpid();
@@ -155,7 +162,8 @@ void Supervisor::Start(const RankProcess& rank) {
   child.pid = fork();  // not posix_spawn: only a forked child can ask to end with its parent
   if (child.pid == 0) Become(argv.data(), envp.data(), pipe[1], parent);
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (child.pid < 0) throw std::runtime_error(StrCat("launch: cannot create a process for rank ", rank.rank, ": ", strerror(errno)));
+  if (child.pid < 0)
+    throw std::runtime_error(StrCat("launch: cannot create a process for rank ", rank.rank, ": ", strerror(errno)));
   setpgid(child.pid, child.pid);  // in parent and child, because either may come first
   warden_.Guard(child.pid);
   if (!options_.label) return;
@@ -184,17 +192,18 @@ void Supervisor::Become(char* const* words, char* const* environment, int errors
 }
 
 void Supervisor::Read(Child& child) {
-  asio::async_read_until(child.errors, asio::dynamic_buffer(child.line), '\n', [this, &child](asio::error_code error, size_t length) {
-    if (error) length = child.line.size();  // the last line, without a line end
-    if (length > 0) {
-      const std::string text = StrCat("[", child.rank, "] ", child.line.substr(0, length), error ? "\n" : "");
-      std::fwrite(text.data(), 1, text.size(), stderr);
-      child.line.erase(0, length);
-    }
-    if (!error) return Read(child);
-    child.errors.close();
-    StopWhenDone();
-  });
+  asio::async_read_until(
+      child.errors, asio::dynamic_buffer(child.line), '\n', [this, &child](asio::error_code error, size_t length) {
+        if (error) length = child.line.size();  // the last line, without a line end
+        if (length > 0) {
+          const std::string text = StrCat("[", child.rank, "] ", child.line.substr(0, length), error ? "\n" : "");
+          std::fwrite(text.data(), 1, text.size(), stderr);
+          child.line.erase(0, length);
+        }
+        if (!error) return Read(child);
+        child.errors.close();
+        StopWhenDone();
+      });
 }
 
 // ---- Supervision ----
@@ -202,8 +211,10 @@ void Supervisor::Read(Child& child) {
 void Supervisor::Listen() {
   signals_.async_wait([this](asio::error_code error, int signal) {
     if (error) return;
-    if (signal == SIGCHLD) Reap();
-    else HandOn(signal);
+    if (signal == SIGCHLD)
+      Reap();
+    else
+      HandOn(signal);
     Listen();
   });
 }
@@ -218,7 +229,8 @@ void Supervisor::Reap() {
   int status = 0;
   std::vector<std::pair<Child*, int>> ended;
   for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    const auto child = std::find_if(children_.begin(), children_.end(), [pid](const auto& c) { return c->pid == pid && !c->ended; });
+    const auto child =
+        std::find_if(children_.begin(), children_.end(), [pid](const auto& c) { return c->pid == pid && !c->ended; });
     if (child == children_.end()) continue;
     (*child)->ended = true;
     ended.emplace_back(child->get(), status);
@@ -238,7 +250,8 @@ void Supervisor::Reap() {
 void Supervisor::StopWhenDone() {
   if (!Living().empty()) return;
   if (const std::vector<int> left = WithGroups(); !left.empty()) return EndWhatIsLeft(left);
-  if (std::none_of(children_.begin(), children_.end(), [](const auto& c) { return c->errors.is_open(); })) return io_.stop();
+  if (std::none_of(children_.begin(), children_.end(), [](const auto& c) { return c->errors.is_open(); }))
+    return io_.stop();
   After(kLastWords, [this] { io_.stop(); });  // a process that left a rank's group may keep its stderr open
 }
 
@@ -262,8 +275,10 @@ void Supervisor::Ended(const Child& child, int status) {
   exit_status_ = ExitStatusOf(status);
   if (interrupts_.any()) return;  // the end was requested
   const std::vector<int> others = Living();
-  const std::string rest = others.empty() ? "" : StrCat("; ", RankList(others), others.size() == 1 ? " has " : " have ", options_.grace_s,
-                                                            " s to end by ", others.size() == 1 ? "itself" : "themselves");
+  const std::string rest =
+      others.empty() ? ""
+                     : StrCat("; ", RankList(others), others.size() == 1 ? " has " : " have ", options_.grace_s,
+                              " s to end by ", others.size() == 1 ? "itself" : "themselves");
   LogError("launch: rank ", child.rank, " (process ", child.pid, ") ", HowItEnded(status), rest);
   After(options_.grace_s, [this] { EndTheOthers(); });
 }
@@ -292,6 +307,8 @@ std::vector<int> Supervisor::WithGroups() const {
 
 }  // namespace
 
-int Supervise(const std::vector<RankProcess>& ranks, const SuperviseOptions& options) { return Supervisor(ranks, options).Run(); }
+int Supervise(const std::vector<RankProcess>& ranks, const SuperviseOptions& options) {
+  return Supervisor(ranks, options).Run();
+}
 
 }  // namespace twofold

@@ -16,12 +16,12 @@ namespace twofold {
 
 struct RankProcess {
   int rank = 0;
-  std::vector<std::string> words;                               // the program, looked up in PATH, and its arguments
+  std::vector<std::string> words;  // the program, looked up in PATH, and its arguments
   // in addition to those of this process; an empty value unsets one
   std::vector<std::pair<std::string, std::string>> variables;
 };
 struct SuperviseOptions {
-  bool label = false;   // prefix the lines that ranks write to stderr with "[rank]"
+  bool label = false;  // prefix the lines that ranks write to stderr with "[rank]"
   double grace_s = 10;
 };
 inline constexpr double kTermTime = 5;  // seconds

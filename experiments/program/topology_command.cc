@@ -15,9 +15,9 @@
 #include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/commands.h"
 #include "experiments/program/pictures/style.h"
 #include "experiments/program/pictures/topology_picture.h"
-#include "experiments/program/commands.h"
 #include "experiments/program/report/files.h"
 #include "google/protobuf/text_format.h"
 #include "topologies/build.h"
@@ -52,7 +52,8 @@ absl::Status Within(std::string_view where, const absl::Status& status) {
 // Files other than .textproto are imported; the cluster is then one such node.
 absl::StatusOr<cluster::Cluster> Find(const std::string& name) {
   std::error_code none;
-  if (name.ends_with(".textproto") || !std::filesystem::is_regular_file(name, none)) return FindCluster(name, "topology");
+  if (name.ends_with(".textproto") || !std::filesystem::is_regular_file(name, none))
+    return FindCluster(name, "topology");
   cluster::Cluster c;
   c.set_name(std::filesystem::path(name).filename().string());
   c.set_summary(StrCat("imported from ", name));
@@ -103,7 +104,8 @@ absl::Status Write(const std::string& path, const std::string& text) {
 }
 
 std::string RateShort(BytesPerSecond rate) {
-  return rate.value() >= 1e12 ? absl::StrFormat("%.4g TB/s", rate.value() / 1e12) : absl::StrFormat("%.4g GB/s", rate.value() / 1e9);
+  return rate.value() >= 1e12 ? absl::StrFormat("%.4g TB/s", rate.value() / 1e12)
+                              : absl::StrFormat("%.4g GB/s", rate.value() / 1e9);
 }
 int64_t Switches(const Figures& f) {
   int64_t sum = 0;
@@ -116,16 +118,25 @@ int64_t Switches(const Figures& f) {
 absl::Status Show(const TopologyOptions& o) {
   absl::StatusOr<Subject> subject = Load(o);
   if (!subject.ok()) return subject.status();
-  const std::string out = o.out.empty() ? StrCat(std::filesystem::path(subject->cluster.name()).stem().string(), ".svg") : o.out;
+  const std::string out =
+      o.out.empty() ? StrCat(std::filesystem::path(subject->cluster.name()).stem().string(), ".svg") : o.out;
   if (absl::Status s = CheckOut(out); !s.ok()) return s;
   const Figures figures = FiguresOf(*subject->topology);
-  std::printf("%s: %s\n%s", subject->cluster.name().c_str(), subject->cluster.summary().c_str(), FiguresText(*subject->topology, figures).c_str());
+  std::printf("%s: %s\n%s", subject->cluster.name().c_str(), subject->cluster.summary().c_str(),
+              FiguresText(*subject->topology, figures).c_str());
   if (!subject->cluster.source().empty()) std::printf("sources: %s\n", subject->cluster.source().c_str());
   pictures::TopologyStory story;
-  story.title = StrCat(subject->cluster.name(), " (", std::string(subject->topology->kind()), subject->topology->nodes() > 1 ? ")" : ", one node)");
-  story.subtitle = StrCat(Counted(figures.endpoints, "endpoint"), figures.nodes > 1 && figures.nodes < figures.endpoints ? StrCat(" in ", CountText(figures.nodes), " nodes") : "",
-                          Switches(figures) > 0 ? StrCat(", ", Counted(Switches(figures), "switch"), " and ", CountText(figures.cables), " cables between nodes") : "",
-                          figures.diameter > 0 ? StrCat("; diameter ", figures.diameter, " links, bisection ", RateShort(figures.bisection), " each way") : "");
+  story.title = StrCat(subject->cluster.name(), " (", std::string(subject->topology->kind()),
+                       subject->topology->nodes() > 1 ? ")" : ", one node)");
+  story.subtitle = StrCat(
+      Counted(figures.endpoints, "endpoint"),
+      figures.nodes > 1 && figures.nodes < figures.endpoints ? StrCat(" in ", CountText(figures.nodes), " nodes") : "",
+      Switches(figures) > 0 ? StrCat(", ", Counted(Switches(figures), "switch"), " and ", CountText(figures.cables),
+                                     " cables between nodes")
+                            : "",
+      figures.diameter > 0
+          ? StrCat("; diameter ", figures.diameter, " links, bisection ", RateShort(figures.bisection), " each way")
+          : "");
   story.cluster = &subject->cluster;
   story.topology = subject->topology.get();
   story.node = std::move(subject->node);
@@ -135,17 +146,20 @@ absl::Status Show(const TopologyOptions& o) {
 // ---- list ----
 
 absl::Status List(const TopologyOptions&) {
-  std::vector<std::vector<std::string>> rows = {{"cluster", "endpoints", "nodes", "switches", "cables", "diameter", "bisection"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"cluster", "endpoints", "nodes", "switches", "cables", "diameter", "bisection"}};
   for (const ClusterInfo& info : ListClusters()) {
     absl::StatusOr<Subject> subject = Load({.cluster = info.name});
     if (!subject.ok()) return subject.status();
     const Figures f = FiguresOf(*subject->topology);
-    rows.push_back({info.name, CountText(f.endpoints), CountText(f.nodes), CountText(Switches(f)), CountText(f.cables), f.diameter > 0 ? StrCat(f.diameter) : "-",
-                    f.bisection.value() > 0 ? RateShort(f.bisection) : "-"});
+    rows.push_back({info.name, CountText(f.endpoints), CountText(f.nodes), CountText(Switches(f)), CountText(f.cables),
+                    f.diameter > 0 ? StrCat(f.diameter) : "-", f.bisection.value() > 0 ? RateShort(f.bisection) : "-"});
   }
   std::printf("%s", TableText(rows).c_str());
-  std::printf("\nSwitches and cables are those between nodes; the bisection is the bandwidth each way between the first and the last half "
-              "of the endpoints.\n");
+  std::printf(
+      "\nSwitches and cables are those between nodes; the bisection is the bandwidth each way between the first and "
+      "the last half "
+      "of the endpoints.\n");
   return absl::OkStatus();
 }
 
@@ -165,22 +179,31 @@ Gpus GpusOf(NodeFormat format, const ImportedNode& imported, const std::string& 
   const std::string text = WriteNcclXml(*ReadNcclXml(content, file));  // normalizes the quoting
   const size_t at = text.find(" sm=\"");
   if (text.find("<xgmi") != std::string::npos) return gpus;  // AMD's
-  if (at == std::string::npos || !absl::SimpleAtoi(text.substr(at + 5, text.find('"', at + 5) - at - 5), &gpus.sm)) return gpus;
+  if (at == std::string::npos || !absl::SimpleAtoi(text.substr(at + 5, text.find('"', at + 5) - at - 5), &gpus.sm))
+    return gpus;
   gpus.nvidia = true;
   const std::string volta = imported.node.kind == "nvswitch" ? "dgx-2" : "dgx-1v";
-  gpus.fit = gpus.sm >= 100 ? "dgx-b200" : gpus.sm >= 90 ? "dgx-h100" : gpus.sm == 80 ? "dgx-a100" : gpus.sm == 70 ? volta : "";
+  gpus.fit = gpus.sm >= 100  ? "dgx-b200"
+             : gpus.sm >= 90 ? "dgx-h100"
+             : gpus.sm == 80 ? "dgx-a100"
+             : gpus.sm == 70 ? volta
+                             : "";
   return gpus;
 }
 
 // As in NCCL (src/graph/tuning.cc, by the minimum compute capability).
-std::string GenerationOf(int sm) { return sm >= 100 ? "blackwell" : sm >= 90 ? "hopper" : sm >= 80 ? "ampere" : "volta"; }
+std::string GenerationOf(int sm) {
+  return sm >= 100 ? "blackwell" : sm >= 90 ? "hopper" : sm >= 80 ? "ampere" : "volta";
+}
 
 // NVIDIA GPUs communicate by NCCL, with the constants of the catalogue's cluster with such GPUs, or of --device's
 // cluster.
 absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Cluster& c) {
   if (!gpus.nvidia) {
-    LogInfo(o.cluster, " does not name a communication library: library ideal, without software costs, is assumed; set library in the "
-                       "cluster's file to change that");
+    LogInfo(
+        o.cluster,
+        " does not name a communication library: library ideal, without software costs, is assumed; set library in the "
+        "cluster's file to change that");
     return absl::OkStatus();
   }
   const std::string from = o.device.empty() ? gpus.fit : o.device;
@@ -192,9 +215,13 @@ absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Clu
   }
   if (!c.has_library()) {
     c.mutable_library()->set_name("nccl");
-    if (gpus.sm > 0) c.mutable_library()->mutable_nccl()->set_generation(GenerationOf(gpus.sm));
-    else LogWarning(o.cluster, " does not name its GPUs: NCCL's constants for Ampere are assumed; --device=CLUSTER takes those of another "
-                               "cluster");
+    if (gpus.sm > 0)
+      c.mutable_library()->mutable_nccl()->set_generation(GenerationOf(gpus.sm));
+    else
+      LogWarning(
+          o.cluster,
+          " does not name its GPUs: NCCL's constants for Ampere are assumed; --device=CLUSTER takes those of another "
+          "cluster");
   }
   LogInfo("its library is nccl, with the constants of generation ", c.library().nccl().generation());
   return absl::OkStatus();
@@ -206,8 +233,10 @@ absl::Status AddDevice(const TopologyOptions& o, const std::string& fitting, clu
     c.mutable_device()->set_name("assumed");
     c.mutable_device()->set_memory_bytes_per_second(1e12);
     c.mutable_device()->set_f32_flops_per_second(1e13);
-    LogWarning(o.cluster, " does not describe its devices: 1 TB/s and 10 TFLOP/s are assumed, which hardly matter to `twofold topology` "
-                          "and `twofold bench`; --device=CLUSTER takes the figures of another cluster");
+    LogWarning(
+        o.cluster,
+        " does not describe its devices: 1 TB/s and 10 TFLOP/s are assumed, which hardly matter to `twofold topology` "
+        "and `twofold bench`; --device=CLUSTER takes the figures of another cluster");
     return absl::OkStatus();
   }
   const absl::StatusOr<cluster::Cluster> known = FindCluster(from, "--device");
@@ -227,8 +256,9 @@ absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, 
     if (speed.value() > 0) least = std::min(least, speed);
   }
   if (!std::isfinite(least.value())) {
-    return absl::InvalidArgumentError(StrCat("--nodes=", nodes, ": ", o.cluster,
-        " does not state the speed of its NICs; import one node, and write machines.network by hand"));
+    return absl::InvalidArgumentError(
+        StrCat("--nodes=", nodes, ": ", o.cluster,
+               " does not state the speed of its NICs; import one node, and write machines.network by hand"));
   }
   cluster::Network& network = *c.mutable_machines()->mutable_network();
   network.mutable_star();
@@ -237,26 +267,29 @@ absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, 
   network.set_switch_us(0.13);
   network.set_nic_us(0.6);
   LogInfo("between nodes: one switch that is never a bottleneck and NICs of ", RateShort(least),
-      " are assumed; replace machines.network by the real network");
+          " are assumed; replace machines.network by the real network");
   return absl::OkStatus();
 }
 
 absl::Status Import(const TopologyOptions& o) {
-  if (o.nodes && *o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes must be at least 1 (got ", *o.nodes, ")"));
+  if (o.nodes && *o.nodes < 1)
+    return absl::InvalidArgumentError(StrCat("--nodes must be at least 1 (got ", *o.nodes, ")"));
   if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
   const absl::StatusOr<std::string> text = ReadWholeFile(o.cluster);
   if (!text.ok()) return text.status();
   const absl::StatusOr<NodeFormat> format = FormatOf(*text, o.cluster);
   if (!format.ok()) return format.status();
   if (!o.from.empty() && o.from != NodeFormatName(*format)) {
-    return absl::InvalidArgumentError(StrCat("--from=", o.from, ": the content of ", o.cluster, " is of format ", NodeFormatName(*format)));
+    return absl::InvalidArgumentError(
+        StrCat("--from=", o.from, ": the content of ", o.cluster, " is of format ", NodeFormatName(*format)));
   }
   const absl::StatusOr<ImportedNode> imported = ReadImportedNode(*text, o.cluster);
   if (!imported.ok()) return imported.status();
   for (const std::string& note : imported->notes) LogInfo(note);
   cluster::Cluster c;
   c.set_name(o.name.empty() ? std::filesystem::path(o.cluster).filename().stem().stem().string() : o.name);
-  c.set_summary(StrCat(imported->node.devices.size(), " devices and ", imported->node.nics.size(), " NICs per node, from ", o.cluster));
+  c.set_summary(StrCat(imported->node.devices.size(), " devices and ", imported->node.nics.size(),
+                       " NICs per node, from ", o.cluster));
   c.set_source(StrCat(o.cluster, ", read as ", NodeFormatName(*format)));
   const Gpus gpus = GpusOf(*format, *imported, o.cluster, *text);
   if (absl::Status s = AddDevice(o, gpus.fit, c); !s.ok()) return s;
@@ -276,8 +309,8 @@ absl::Status ExportImported(const TopologyOptions& o, const cluster::Cluster& c)
   const absl::StatusOr<std::string> text = file.empty() ? absl::NotFoundError("") : ReadWholeFile(file);
   const absl::StatusOr<NodeFormat> format = text.ok() ? FormatOf(*text, file) : text.status();
   if (!format.ok() || NodeFormatName(*format) != o.to) {
-    return absl::InvalidArgumentError(StrCat("--to=", o.to, ": ", o.cluster,
-        " was not imported from a file of that format; use simgrid or dot"));
+    return absl::InvalidArgumentError(
+        StrCat("--to=", o.to, ": ", o.cluster, " was not imported from a file of that format; use simgrid or dot"));
   }
   if (*format == NodeFormat::kNccl) {
     const absl::StatusOr<NcclXml> xml = ReadNcclXml(*text, file);
@@ -304,8 +337,9 @@ absl::Status Export(const TopologyOptions& o) {
   return Write(o.out, WriteSimgridXml(*xml));
 }
 
-Command Add(const Command& topology, const std::string& name, const std::string& summary, absl::Status (*run)(const TopologyOptions&), const std::shared_ptr<TopologyOptions>& options,
-              int& exit_status) {
+Command Add(const Command& topology, const std::string& name, const std::string& summary,
+            absl::Status (*run)(const TopologyOptions&), const std::shared_ptr<TopologyOptions>& options,
+            int& exit_status) {
   const Command command = topology.AddCommand(name, summary);
   command.OnParsed([run, options, &exit_status] {
     const absl::Status status = run(*options);
@@ -317,56 +351,89 @@ Command Add(const Command& topology, const std::string& name, const std::string&
 }
 
 constexpr char kExitText[] = "\n\nExit status: 0 fine; 1 the output cannot be written; 2 wrong input.";
-constexpr const char* kSubjectHelp = "a name of `twofold topology list`, a cluster's .textproto, or a file of NCCL, nvidia-smi or SimGrid";
+constexpr const char* kSubjectHelp =
+    "a name of `twofold topology list`, a cluster's .textproto, or a file of NCCL, nvidia-smi or SimGrid";
 
 }  // namespace
 
 void AddTopologyCommand(const Command& program, int& exit_status) {
-  const Command topology = program.AddCommand("topology", "draws clusters, prints their figures, and reads and writes the formats of "
-                                                          "other programs");
+  const Command topology =
+      program.AddCommand("topology",
+                         "draws clusters, prints their figures, and reads and writes the formats of "
+                         "other programs");
   topology.RequireCommand();
   const auto options = std::make_shared<TopologyOptions>();
 
-  const Command show = Add(topology, "show", "draws a cluster as SVG (nodes, switches, link widths) and prints its figures", Show, options, exit_status);
+  const Command show =
+      Add(topology, "show", "draws a cluster as SVG (nodes, switches, link widths) and prints its figures", Show,
+          options, exit_status);
   show.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
-  show.AddOption("--nodes", options->nodes, "number of nodes used; default: all. Networks other than stars are always drawn whole");
+  show.AddOption("--nodes", options->nodes,
+                 "number of nodes used; default: all. Networks other than stars are always drawn whole");
   show.AddOption("--out", options->out, "the picture to write; default: NAME.svg in the current folder");
-  show.Footer(std::string("Of a large cluster only a part is drawn; the picture says what is left out. The figures are those of the "
-      "whole cluster.\n"
-               "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto --out=mine.svg\n  twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote") + kExitText);
+  show.Footer(
+      std::string(
+          "Of a large cluster only a part is drawn; the picture says what is left out. The figures are those of the "
+          "whole cluster.\n"
+          "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto --out=mine.svg\n  "
+          "twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote") +
+      kExitText);
 
-  Add(topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List, options, exit_status)
-      .Footer(std::string("`twofold list clusters` describes each of them.\n"
-                          "Examples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") + kExitText);
+  Add(topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List,
+      options, exit_status)
+      .Footer(
+          std::string("`twofold list clusters` describes each of them.\n"
+                      "Examples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") +
+          kExitText);
 
   const Command import = Add(topology, "import", "makes a cluster file from the description of a node or platform",
                              Import, options, exit_status);
-  import.AddOption("FILE", options->cluster, "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform").Required();
-  import.AddOption("--from", options->from, "nccl, smi or simgrid; default: recognised by the content").OneOf({"nccl", "smi", "simgrid"});
-  import.AddOption("--nodes", options->nodes, "number of such nodes, joined by one switch that is never a bottleneck; default: 1, without "
-                                              "a network");
-  import.AddOption("--device", options->device, "a cluster that has the same device (memory, rates); default: chosen by the architecture "
-                                                "that NCCL's file names");
+  import
+      .AddOption("FILE", options->cluster,
+                 "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform")
+      .Required();
+  import.AddOption("--from", options->from, "nccl, smi or simgrid; default: recognised by the content")
+      .OneOf({"nccl", "smi", "simgrid"});
+  import.AddOption("--nodes", options->nodes,
+                   "number of such nodes, joined by one switch that is never a bottleneck; default: 1, without "
+                   "a network");
+  import.AddOption("--device", options->device,
+                   "a cluster that has the same device (memory, rates); default: chosen by the architecture "
+                   "that NCCL's file names");
   import.AddOption("--name", options->name, "the name of the cluster; default: that of the file");
   import.AddOption("--out", options->out, "the .textproto to write; default: stdout");
-  import.Footer(std::string("The cluster file refers to the imported file, which must stay where it is. NVIDIA GPUs communicate with "
-      "library nccl and the\n"
-                 "constants of their generation, a SimGrid platform with library ideal, which has no software costs.\n"
-                 "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
-                 "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
-                 "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --out=mine.textproto") + kExitText);
+  import.Footer(
+      std::string(
+          "The cluster file refers to the imported file, which must stay where it is. NVIDIA GPUs communicate with "
+          "library nccl and the\n"
+          "constants of their generation, a SimGrid platform with library ideal, which has no software costs.\n"
+          "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
+          "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce "
+          "--fabric=simulated --cluster=mine.textproto\n"
+          "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --out=mine.textproto") +
+      kExitText);
 
-  const Command out = Add(topology, "export", "writes a cluster for SimGrid or Graphviz, or writes an imported file back",
-                                              Export, options, exit_status);
+  const Command out =
+      Add(topology, "export", "writes a cluster for SimGrid or Graphviz, or writes an imported file back", Export,
+          options, exit_status);
   out.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
-  out.AddOption("--to", options->to, "simgrid or dot; nccl or smi only for a cluster that was imported from such a "
-                                     "file").Required().OneOf({"simgrid", "dot", "nccl", "smi"});
+  out.AddOption("--to", options->to,
+                "simgrid or dot; nccl or smi only for a cluster that was imported from such a "
+                "file")
+      .Required()
+      .OneOf({"simgrid", "dot", "nccl", "smi"});
   out.AddOption("--nodes", options->nodes, "number of nodes; default: all");
   out.AddOption("--out", options->out, "the file to write; default: stdout");
-  out.Footer(std::string("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg") + kExitText);
-  topology.Footer(std::string("Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml --out=mine.textproto\n"
-                   "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on have "
-                   "details.") + kExitText);
+  out.Footer(std::string("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  "
+                         "twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg") +
+             kExitText);
+  topology.Footer(
+      std::string(
+          "Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml "
+          "--out=mine.textproto\n"
+          "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on have "
+          "details.") +
+      kExitText);
 }
 
 }  // namespace twofold

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "core/data/dataset.h"
-#include "core/proto/spec.pb.h"
 #include "core/io/checkpoint_folder.h"
+#include "core/proto/spec.pb.h"
 #include "strategies/trainer.h"
 
 namespace twofold {

@@ -15,14 +15,18 @@ std::string VersionText() {
   std::string lacking;
   for (const Backend& backend : Backends()) {
     const std::string why_not = backend.why_not();
-    if (why_not.empty()) fabrics.emplace_back(backend.name);
-    else StrAppend(&lacking, "\nnot available: fabric ", backend.name, ": ", why_not);
+    if (why_not.empty())
+      fabrics.emplace_back(backend.name);
+    else
+      StrAppend(&lacking, "\nnot available: fabric ", backend.name, ": ", why_not);
   }
   std::string devices = "CPU, EMULATED";
-  if (const std::string why_not = host::WhyNoCuda(); why_not.empty()) StrAppend(&devices, ", CUDA");
-  else StrAppend(&lacking, "\nnot available: device CUDA: ", why_not);
-  return StrCat("twofold ", TWOFOLD_VERSION, "\ncommit: ", TWOFOLD_COMMIT, "\ncompiler: ", TWOFOLD_COMPILER, "\nfabrics: ", absl::StrJoin(fabrics, ", "),
-                "\ndevices: ", devices, lacking);
+  if (const std::string why_not = host::WhyNoCuda(); why_not.empty())
+    StrAppend(&devices, ", CUDA");
+  else
+    StrAppend(&lacking, "\nnot available: device CUDA: ", why_not);
+  return StrCat("twofold ", TWOFOLD_VERSION, "\ncommit: ", TWOFOLD_COMMIT, "\ncompiler: ", TWOFOLD_COMPILER,
+                "\nfabrics: ", absl::StrJoin(fabrics, ", "), "\ndevices: ", devices, lacking);
 }
 
 }  // namespace twofold

@@ -53,8 +53,10 @@ void EndGroups(std::set<pid_t> groups, double kill_after_s) {
     if (got < 0 && errno == EINTR) continue;
     if (got != sizeof said) break;
     if (said == kFarewell) _exit(0);
-    if (said > 0) groups.insert(said);
-    else groups.erase(-said);
+    if (said > 0)
+      groups.insert(said);
+    else
+      groups.erase(-said);
   }
   EndGroups(std::move(groups), kill_after_s);
   _exit(0);
@@ -73,7 +75,8 @@ Warden::Warden(double kill_after_s) {
   to_warden_ = ends[1];
   if (pid_ > 0) return;
   close(to_warden_);
-  throw std::runtime_error(StrCat("launch: cannot create the process that ends the ranks' process groups: ", strerror(errno)));
+  throw std::runtime_error(
+      StrCat("launch: cannot create the process that ends the ranks' process groups: ", strerror(errno)));
 }
 
 Warden::~Warden() { close(to_warden_); }

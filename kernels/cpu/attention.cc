@@ -122,7 +122,7 @@ struct Tile {
         rows(std::min(most, s.queries - first)),
         keys(s.causal ? first + rows : s.keys),
         causal(s.causal) {}
-  int64_t visible(int64_t row) const { return causal ? first + row + 1 : keys; }  // keys [0, visible)
+  int64_t visible(int64_t row) const { return causal ? first + row + 1 : keys; }        // keys [0, visible)
   int64_t blind(int64_t key) const { return causal && key > first ? key - first : 0; }  // rows [0, blind) do not see it
 };
 
@@ -171,8 +171,7 @@ void Combine(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& 
 
 // out[key] (+)= sum over rows of weights[key][row] * x[row]
 template <class A>
-void Spread(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& x, bool add,
-            const Head<A>& out) {
+void Spread(const Tile& tile, const Sizes& s, const A* weights, const Head<A>& x, bool add, const Head<A>& out) {
   const auto strip = [&](int64_t key, int64_t keys) {
     const int64_t blind = tile.blind(key);
     Multiply(SmallProduct<A>{.m = keys,
@@ -295,7 +294,8 @@ void SoftmaxBackward(const Tile& tile, const Sizes& s, const Gradients<A>& g, A*
 // Goes through the tiles from the last, which sees every key: it writes dk and dv (`add_keys` false), the others add to
 // them.
 template <class A>
-void BackwardHead(const Sizes& s, const Gradients<A>& g, bool add_queries, bool add_keys, TileMemory<A>& scores, TileMemory<A>& dp) {
+void BackwardHead(const Sizes& s, const Gradients<A>& g, bool add_queries, bool add_keys, TileMemory<A>& scores,
+                  TileMemory<A>& dp) {
   const int64_t tiles = s.tiles<A>();
   for (int64_t index = tiles - 1; index >= 0; --index) {
     const Tile tile(s, index, kTile<A>);
@@ -334,7 +334,8 @@ void Forward(const ops::AttentionBlockForward& o, Context& c) {
   const Sizes s(o);
   const auto make = [&](Scratch& scratch) {
     const Accesses<A, ops::AttentionBlockForward> access(o, scratch);
-    return Memory{TileMemory<A>(s, scratch), access.Queries(o.q), access.Keys(o.kv), access.Values(o.kv), access.Queries(o.out)};
+    return Memory{TileMemory<A>(s, scratch), access.Queries(o.q), access.Keys(o.kv), access.Values(o.kv),
+                  access.Queries(o.out)};
   };
   ForHeads(s, c, make, [&](int64_t b, int64_t kv, Memory& m) {
     const Head<A> k = m.k.Read(b, kv), v = m.v.Read(b, kv);
@@ -358,8 +359,8 @@ void Backward(const ops::AttentionBlockBackward& o, Context& c) {
   const Sizes s(o);
   const auto make = [&](Scratch& scratch) {
     const Accesses<A, ops::AttentionBlockBackward> access(o, scratch);
-    return Memory{TileMemory<A>(s, scratch), TileMemory<A>(s, scratch), access.Queries(o.q),  access.Keys(o.kv),
-                  access.Values(o.kv),       access.Queries(o.dq),      access.Keys(o.dkv),   access.Values(o.dkv),
+    return Memory{TileMemory<A>(s, scratch), TileMemory<A>(s, scratch), access.Queries(o.q), access.Keys(o.kv),
+                  access.Values(o.kv),       access.Queries(o.dq),      access.Keys(o.dkv),  access.Values(o.dkv),
                   access.Queries(o.out),     access.Queries(o.dout)};
   };
   ForHeads(s, c, make, [&](int64_t b, int64_t kv, Memory& m) {
@@ -379,7 +380,11 @@ void Backward(const ops::AttentionBlockBackward& o, Context& c) {
 template <class Op>
 ops::AttentionBlock WholeSequence(const Op& o) {
   const int64_t t = o.qkv.dim(1);
-  return {.heads = o.heads, .kv_heads = o.kv_heads, .head_dim = o.qkv.dim(2) / (o.heads + 2 * o.kv_heads), .queries = t, .keys = t,
+  return {.heads = o.heads,
+          .kv_heads = o.kv_heads,
+          .head_dim = o.qkv.dim(2) / (o.heads + 2 * o.kv_heads),
+          .queries = t,
+          .keys = t,
           .causal = o.causal};
 }
 
@@ -395,13 +400,21 @@ void Compute(const ops::AttentionBlockBackward& o, Context& c) {
 void Compute(const ops::AttentionForward& o, Context& c) {
   const ops::AttentionBlock whole = WholeSequence(o);
   const Shape rows{o.qkv.dim(0), whole.queries, whole.heads * whole.head_dim};
-  Compute(ops::AttentionBlockForward{.q = o.qkv, .kv = o.qkv, .out = o.out.View(rows), .lse = o.lse, .block = whole}, c);
+  Compute(ops::AttentionBlockForward{.q = o.qkv, .kv = o.qkv, .out = o.out.View(rows), .lse = o.lse, .block = whole},
+          c);
 }
 void Compute(const ops::AttentionBackward& o, Context& c) {
   const ops::AttentionBlock whole = WholeSequence(o);
   const Shape rows{o.qkv.dim(0), whole.queries, whole.heads * whole.head_dim};
-  Compute(ops::AttentionBlockBackward{.q = o.qkv, .kv = o.qkv, .out = o.out.View(rows), .lse = o.lse, .dout = o.dout.View(rows),
-                                      .dq = o.dqkv, .dkv = o.dqkv, .block = whole}, c);
+  Compute(ops::AttentionBlockBackward{.q = o.qkv,
+                                      .kv = o.qkv,
+                                      .out = o.out.View(rows),
+                                      .lse = o.lse,
+                                      .dout = o.dout.View(rows),
+                                      .dq = o.dqkv,
+                                      .dkv = o.dqkv,
+                                      .block = whole},
+          c);
 }
 
 }  // namespace twofold::cpu

@@ -17,7 +17,10 @@ using ops::rules::kBatchNormSlabs;
 // belongs to channel first + j % count.
 struct Sweep {
   Sweep(const Tensor& x, int64_t first)
-      : first(first), count(std::min(kChunk, Columns(x) - first)), elements(x.numel()), columns(Columns(x)),
+      : first(first),
+        count(std::min(kChunk, Columns(x) - first)),
+        elements(x.numel()),
+        columns(Columns(x)),
         together(columns <= kChunk ? PowerOfTwo(std::min(kChunk / columns, Rows(x))) : 1) {}
   // The largest power of two that is at most n.
   static int64_t PowerOfTwo(int64_t n) {
@@ -50,7 +53,9 @@ struct Repeated {
 };
 
 // ---- Sums over rows ----
-struct Slab { int64_t begin, end; };  // rows
+struct Slab {
+  int64_t begin, end;
+};  // rows
 
 int64_t Slabs(const Tensor& x) {
   return std::clamp<int64_t>(x.numel() / (16 * kChunk), 1, std::min(kBatchNormSlabs, Rows(x)));
@@ -120,7 +125,8 @@ void SlabMoments(const Tensor& x, const Sweep& s, const Slab& slab, A* mean, A* 
   A lane_mean[kChunk], lane_squares[kChunk];
   int64_t done = 0;
   ForParts(s, slab, [&](int64_t row, int64_t rows, int64_t together) {
-    MomentsOf(source, row * s.columns + s.first, together * s.columns, rows, together * s.count, lane_mean, lane_squares);
+    MomentsOf(source, row * s.columns + s.first, together * s.columns, rows, together * s.count, lane_mean,
+              lane_squares);
     for (int64_t half = together / 2; half > 0; half /= 2, rows *= 2) {
       const int64_t width = half * s.count;
       Merge(width, rows, lane_mean, lane_squares, rows, lane_mean + width, lane_squares + width);
@@ -239,7 +245,8 @@ void FinishChannel(const ops::BatchNormFinish& o, int64_t ch) {
     mean = sum / static_cast<double>(parts);
     for (int64_t i = 0; i < parts; ++i) {
       const double away = static_cast<double>(o.parts.data<A>()[2 * i * channels + ch]) - mean;
-      squares += static_cast<double>(o.parts.data<A>()[(2 * i + 1) * channels + ch]) + static_cast<double>(o.rows) * away * away;
+      squares += static_cast<double>(o.parts.data<A>()[(2 * i + 1) * channels + ch]) +
+                 static_cast<double>(o.rows) * away * away;
     }
     const auto rows = static_cast<double>(o.rows * parts);
     variance = squares / rows;
@@ -293,8 +300,10 @@ void NormaliseBackward(const ops::BatchNormBackward& o, const Sweep& s, ThreadPo
   const A part = A(1) / static_cast<A>(o.rows);
   const auto times = [](A a, A b) { return a * b; };
   MapChunk(s.width(), scale.values, times, scale.values, rstd.values);
-  MapChunk(s.width(), slope.values, [part](A v, A r) { return v * part * r; }, slope.values, rstd.values);
-  MapChunk(s.width(), g_mean.values, [part](A v) { return v * part; }, g_mean.values);
+  MapChunk(
+      s.width(), slope.values, [part](A v, A r) { return v * part * r; }, slope.values, rstd.values);
+  MapChunk(
+      s.width(), g_mean.values, [part](A v) { return v * part; }, g_mean.values);
   const Source<A> x_of(o.x), dy_of(o.dy), y_of(relu ? o.y : o.dy);
   const Sink<A> dx_of(o.dx);
   pool.ParallelFor(s.pieces(), 16, [&](int64_t begin, int64_t end) {
@@ -306,8 +315,7 @@ void NormaliseBackward(const ops::BatchNormBackward& o, const Sweep& s, ThreadPo
       A* dx = dx_of.At(at, result);
       if (relu) {
         MapChunk(
-            n, dx,
-            [](A v, A d, A y, A m, A k, A g, A b) { return k * ((y > 0 ? d : A(0)) - g - (v - m) * b); }, x, dy,
+            n, dx, [](A v, A d, A y, A m, A k, A g, A b) { return k * ((y > 0 ? d : A(0)) - g - (v - m) * b); }, x, dy,
             y_of.At(at, n, buffers[2]), mean.values, scale.values, g_mean.values, slope.values);
       } else {
         MapChunk(
@@ -334,9 +342,7 @@ void Compute(const ops::BatchNormFinish& o, Context&) {
 }
 
 void Compute(const ops::BatchNormForward& o, Context& c) {
-  VisitWide(o.x.dtype(), [&]<class A>() {
-    ForSweeps(o.x, [&](const Sweep& s) { Normalise<A>(o, s, c.pool); });
-  });
+  VisitWide(o.x.dtype(), [&]<class A>() { ForSweeps(o.x, [&](const Sweep& s) { Normalise<A>(o, s, c.pool); }); });
 }
 
 void Compute(const ops::BatchNormSums& o, Context& c) {
@@ -344,9 +350,8 @@ void Compute(const ops::BatchNormSums& o, Context& c) {
 }
 
 void Compute(const ops::BatchNormBackward& o, Context& c) {
-  VisitWide(o.x.dtype(), [&]<class A>() {
-    ForSweeps(o.x, [&](const Sweep& s) { NormaliseBackward<A>(o, s, c.pool); });
-  });
+  VisitWide(o.x.dtype(),
+            [&]<class A>() { ForSweeps(o.x, [&](const Sweep& s) { NormaliseBackward<A>(o, s, c.pool); }); });
 }
 
 }  // namespace twofold::cpu

@@ -57,9 +57,8 @@ void MultiplyAny(const Product<A>& p) {
     else
       return &cblas_dgemm;
   }();
-  gemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans, p.transpose_b ? CblasTrans : CblasNoTrans,
-       Int(p.m), Int(p.n), Int(p.k), p.alpha, p.a, Stride(p.lda), p.b, Stride(p.ldb), p.beta, p.c,
-       Stride(p.ldc));
+  gemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans, p.transpose_b ? CblasTrans : CblasNoTrans, Int(p.m),
+       Int(p.n), Int(p.k), p.alpha, p.a, Stride(p.lda), p.b, Stride(p.ldb), p.beta, p.c, Stride(p.ldc));
 }
 
 template <class A>

@@ -23,10 +23,20 @@ void VisitFloat(DType t, F&& f) {
 
 // ---- Top-k ----
 
-template <size_t kBytes> struct UnsignedOf;
-template <> struct UnsignedOf<2> { using Type = uint16_t; };
-template <> struct UnsignedOf<4> { using Type = uint32_t; };
-template <> struct UnsignedOf<8> { using Type = uint64_t; };
+template <size_t kBytes>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<2> {
+  using Type = uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+  using Type = uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+  using Type = uint64_t;
+};
 
 // The bits of |x|: as integers they sort like the numbers, with NaN last.
 template <class T>
@@ -124,7 +134,8 @@ void QuantiseBlock(const ops::Quantise& o, int64_t block) {
   uint8_t* codes = o.codes.data<uint8_t>() + first;
   for (int64_t i = 0; i < count; ++i) {
     const A level = x[i] * levels.inverse;
-    A rounded = o.stochastic ? std::floor(level + A(UniformAt(o.key, static_cast<uint64_t>(o.where.Of(first + i))))) : std::nearbyint(level);
+    A rounded = o.stochastic ? std::floor(level + A(UniformAt(o.key, static_cast<uint64_t>(o.where.Of(first + i)))))
+                             : std::nearbyint(level);
     rounded = std::clamp(rounded, A(-kLevels), A(kLevels));
     if (!levels.finite) rounded = 1;
     codes[i] = static_cast<uint8_t>(static_cast<int>(rounded) + 128);
@@ -137,12 +148,14 @@ void QuantiseBlock(const ops::Quantise& o, int64_t block) {
 // One scale, of either type.
 template <class A>
 A ScaleAt(const Tensor& scales, int64_t block) {
-  return scales.dtype() == DType::kF64 ? static_cast<A>(scales.data<double>()[block]) : static_cast<A>(scales.data<float>()[block]);
+  return scales.dtype() == DType::kF64 ? static_cast<A>(scales.data<double>()[block])
+                                       : static_cast<A>(scales.data<float>()[block]);
 }
 
 // out[first, ...) of each block = value(first, i, the block's scale).
 template <class F>
-void DecodeBlocks(const Tensor& scales, const Tensor& out, bool accumulate, int64_t block_size, ThreadPool& pool, F value) {
+void DecodeBlocks(const Tensor& scales, const Tensor& out, bool accumulate, int64_t block_size, ThreadPool& pool,
+                  F value) {
   VisitWide(out.dtype(), [&]<class A>() {
     pool.ParallelFor(scales.numel(), 16 * kChunk / block_size, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {

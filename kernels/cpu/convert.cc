@@ -24,8 +24,7 @@ __m256i Halves(const float* in, __mmask16 mask) {
 template <>
 void ConvertAll<F16, float>(const float* in, F16* out, int64_t n) {
   int64_t i = 0;
-  for (; i + 16 <= n; i += 16)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), Halves(in + i, 0xffff));
+  for (; i + 16 <= n; i += 16) _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), Halves(in + i, 0xffff));
   const __m256i rest = Halves(in + i, static_cast<__mmask16>((1u << (n - i)) - 1));
   std::memcpy(static_cast<void*>(out + i), &rest, static_cast<size_t>(n - i) * sizeof(F16));
 }

@@ -38,18 +38,12 @@ void Convert(const void* in, DType from, void* out, DType to, int64_t n);
 template <class F>
 decltype(auto) VisitType(DType t, F&& f) {
   switch (t) {
-    case DType::kF64:
-      return f.template operator()<double>();
-    case DType::kF32:
-      return f.template operator()<float>();
-    case DType::kBF16:
-      return f.template operator()<BF16>();
-    case DType::kF16:
-      return f.template operator()<F16>();
-    case DType::kI32:
-      return f.template operator()<int32_t>();
-    case DType::kU8:
-      return f.template operator()<uint8_t>();
+    case DType::kF64: return f.template operator()<double>();
+    case DType::kF32: return f.template operator()<float>();
+    case DType::kBF16: return f.template operator()<BF16>();
+    case DType::kF16: return f.template operator()<F16>();
+    case DType::kI32: return f.template operator()<int32_t>();
+    case DType::kU8: return f.template operator()<uint8_t>();
   }
   __builtin_unreachable();
 }
@@ -88,9 +82,7 @@ template <class A>
 class Sink {
  public:
   explicit Sink(const Tensor& t) : data_(static_cast<char*>(t.raw())), dtype_(t.dtype()) {}
-  A* At(int64_t first, A* buffer) const {
-    return dtype_ == DTypeOf<A>::value ? static_cast<A*>(Raw(first)) : buffer;
-  }
+  A* At(int64_t first, A* buffer) const { return dtype_ == DTypeOf<A>::value ? static_cast<A*>(Raw(first)) : buffer; }
   void Put(int64_t first, int64_t n, const A* values) const {
     if (values != Raw(first)) Convert(values, DTypeOf<A>::value, Raw(first), dtype_, n);
   }

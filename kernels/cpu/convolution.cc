@@ -18,7 +18,9 @@ using ops::rules::Phase;
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t n, int64_t to) { return CeilDivide(n, to) * to; }
 template <class A>
-int64_t Panels(int64_t channels) { return CeilDivide(channels, kVector<A>); }
+int64_t Panels(int64_t channels) {
+  return CeilDivide(channels, kVector<A>);
+}
 
 // ---- Images ----
 // Images as A, with their margins: the tensor's own memory, or copies of a few images at a time.
@@ -26,8 +28,12 @@ template <class A>
 class Images {
  public:
   Images(const Tensor& t, Margin rows, Margin columns, int64_t channels, Scratch& scratch)
-      : t_(t), rows_(rows), columns_(columns), height(t.dim(1) + rows.before + rows.after),
-        width(t.dim(2) + columns.before + columns.after), channels(channels) {
+      : t_(t),
+        rows_(rows),
+        columns_(columns),
+        height(t.dim(1) + rows.before + rows.after),
+        width(t.dim(2) + columns.before + columns.after),
+        channels(channels) {
     const bool own = t.dtype() == DTypeOf<A>::value && rows.none() && columns.none() && channels == t.dim(3);
     at_once = own ? t.dim(0) : ops::rules::ImagesAtOnce(t.dim(0), image(), DTypeOf<A>::value);
     if (!own) copy_ = scratch.Take<A>(at_once * image());
@@ -121,8 +127,8 @@ struct Correlation {
   const A* x;
   int64_t x_image, x_row, x_pixel;  // elements between images; between rows, and pixels, of neighbouring results
   int64_t kernel_row, kernel_rows, run;
-  const A* w;                       // panels
-  const A* start;                   // null, or as many elements as the panels have
+  const A* w;      // panels
+  const A* start;  // null, or as many elements as the panels have
   const Tensor& out;
   int64_t row, column, step, rows, columns;
 };
@@ -135,7 +141,8 @@ int64_t PanelsAtOnce(int64_t left, int64_t columns) {
 
 // Results [column, column + count) of a row, in `panels` panels from `panel` on.
 template <class A>
-void WriteTile(const Correlation<A>& c, PixelTile<A> tile, int64_t pixel, int64_t count, int64_t panel, int64_t panels) {
+void WriteTile(const Correlation<A>& c, PixelTile<A> tile, int64_t pixel, int64_t count, int64_t panel,
+               int64_t panels) {
   const int64_t channels = c.out.dim(3), first = panel * kVector<A>;
   const int64_t held = std::min(panels * kVector<A>, channels - first);
   if (c.out.dtype() == DTypeOf<A>::value && held == panels * kVector<A>) {
@@ -246,10 +253,12 @@ void ClearPhase(const Tensor& dx, const Phase& rows, const Phase& columns, int64
 
 // One phase of images [first, first + count); `dy` is theirs, with margins.
 template <class A>
-void BackwardPhase(const ops::ConvolutionBackward& o, const Images<A>& images, const A* dy, const A* w, const Phase& rows,
-                   const Phase& columns, Margin above, Margin left, int64_t first, int64_t count, ThreadPool& pool) {
+void BackwardPhase(const ops::ConvolutionBackward& o, const Images<A>& images, const A* dy, const A* w,
+                   const Phase& rows, const Phase& columns, Margin above, Margin left, int64_t first, int64_t count,
+                   ThreadPool& pool) {
   const int64_t co = o.w.dim(3);
-  const int64_t row = above.before + rows.shift - (rows.taps - 1), column = left.before + columns.shift - (columns.taps - 1);
+  const int64_t row = above.before + rows.shift - (rows.taps - 1),
+                column = left.before + columns.shift - (columns.taps - 1);
   Correlate(Correlation<A>{.x = dy + row * images.row() + column * co,
                            .x_image = images.image(),
                            .x_row = images.row(),
@@ -351,8 +360,8 @@ void AddPixels(const WeightSums<A>& s, int64_t first, int64_t count, int64_t row
                      for (int64_t i = begin; i < end; ++i) {
                        const int64_t piece = i % pieces, kernel_row = i / pieces % s.kernel_rows;
                        const int64_t panel = i / pieces / s.kernel_rows * 2;
-                       s.Add(first, count, row, height, kernel_row, s.run * piece / pieces, s.run * (piece + 1) / pieces,
-                             panel, std::min<int64_t>(2, panels - panel));
+                       s.Add(first, count, row, height, kernel_row, s.run * piece / pieces,
+                             s.run * (piece + 1) / pieces, panel, std::min<int64_t>(2, panels - panel));
                      }
                    });
 }
@@ -383,8 +392,16 @@ void Weights(const ops::ConvolutionWeights& o, Context& c) {
   const int64_t height = std::clamp<int64_t>(kPixels / columns, 1, rows);
   for (int64_t first = 0; first < o.x.dim(0); first += at_once) {
     const int64_t count = std::min(at_once, o.x.dim(0) - first);
-    const WeightSums<A> s{x, dy, x.Load(first, count, c.pool), dy.Load(first, count, c.pool), o.stride, rows, columns,
-                          o.dw.dim(0), o.dw.dim(1) * o.dw.dim(2), sums};
+    const WeightSums<A> s{x,
+                          dy,
+                          x.Load(first, count, c.pool),
+                          dy.Load(first, count, c.pool),
+                          o.stride,
+                          rows,
+                          columns,
+                          o.dw.dim(0),
+                          o.dw.dim(1) * o.dw.dim(2),
+                          sums};
     for (int64_t i = 0; i < count; i += images) {
       for (int64_t row = 0; row < rows; row += height)
         AddPixels(s, i, std::min(images, count - i), row, std::min(height, rows - row), c.pool);

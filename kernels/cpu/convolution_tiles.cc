@@ -10,16 +10,24 @@ namespace {
 template <class A>
 struct VectorOf;
 template <>
-struct VectorOf<float> { typedef float Aligned __attribute__((vector_size(64), aligned(4), may_alias)); };
+struct VectorOf<float> {
+  typedef float Aligned __attribute__((vector_size(64), aligned(4), may_alias));
+};
 template <>
-struct VectorOf<double> { typedef double Aligned __attribute__((vector_size(64), aligned(8), may_alias)); };
+struct VectorOf<double> {
+  typedef double Aligned __attribute__((vector_size(64), aligned(8), may_alias));
+};
 template <class A>
 using Vector = typename VectorOf<A>::Aligned;  // with any alignment
 
 template <class A>
-Vector<A> Load(const A* from) { return *reinterpret_cast<const Vector<A>*>(from); }
+Vector<A> Load(const A* from) {
+  return *reinterpret_cast<const Vector<A>*>(from);
+}
 template <class A>
-void Store(A* to, const Vector<A>& v) { *reinterpret_cast<Vector<A>*>(to) = v; }
+void Store(A* to, const Vector<A>& v) {
+  *reinterpret_cast<Vector<A>*>(to) = v;
+}
 
 template <int P, int V, class A>
 void Run(const PixelTile<A>& t) {

@@ -11,9 +11,7 @@
 namespace twofold {
 namespace {
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 class HostStream : public Stream {
  public:
@@ -47,7 +45,8 @@ CpuDevice::CpuDevice(CachingAllocator& allocator, CachingAllocator& host, int th
   cpu::UseOneBlasThread();
 }
 
-CpuDevice::CpuDevice(CachingAllocator& allocator, int threads) : CpuDevice(allocator, std::make_unique<OwnHost>(), threads) {}
+CpuDevice::CpuDevice(CachingAllocator& allocator, int threads)
+    : CpuDevice(allocator, std::make_unique<OwnHost>(), threads) {}
 
 CpuDevice::CpuDevice(CachingAllocator& allocator, std::unique_ptr<OwnHost> host, int threads)
     : allocator_(allocator),
@@ -68,9 +67,7 @@ void CpuDevice::Copy(Stream& stream, Tensor from, Tensor to) {
   static_cast<cpu::CopyStream&>(stream).Copy(from.raw(), to.raw(), static_cast<size_t>(from.bytes().value()));
 }
 
-void CpuDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) {
-  fill(BytesOf(dst));
-}
+void CpuDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) { fill(BytesOf(dst)); }
 
 void CpuDevice::Download(const Tensor& src, std::span<std::byte> dst) {
   TWOFOLD_CHECK_EQ(static_cast<size_t>(src.bytes().value()), dst.size());

@@ -33,8 +33,7 @@ void Compute(const ops::Fill& o, Context& c) {
   VisitType(o.out.dtype(), [&]<class T>() {
     T* out = o.out.data<T>();
     const T value = ConvertTo<T>(o.value);
-    ForChunks(c.pool, o.out.numel(),
-              [&](int64_t first, int64_t count) { std::fill_n(out + first, count, value); });
+    ForChunks(c.pool, o.out.numel(), [&](int64_t first, int64_t count) { std::fill_n(out + first, count, value); });
   });
 }
 

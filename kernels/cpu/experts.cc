@@ -17,7 +17,8 @@ void Largest(const A* values, int64_t n, int64_t k, int32_t* chosen) {
   for (int64_t j = 0; j < k; ++j) {
     int64_t best = -1;
     for (int64_t i = 0; i < n; ++i) {
-      const bool left = j == 0 || values[i] < values[chosen[j - 1]] || (values[i] == values[chosen[j - 1]] && i > chosen[j - 1]);
+      const bool left =
+          j == 0 || values[i] < values[chosen[j - 1]] || (values[i] == values[chosen[j - 1]] && i > chosen[j - 1]);
       if (left && (best < 0 || values[i] > values[best])) best = i;
     }
     chosen[j] = static_cast<int32_t>(best < 0 ? j : best);
@@ -28,7 +29,10 @@ void Largest(const A* values, int64_t n, int64_t k, int32_t* chosen) {
 class Slots {
  public:
   Slots(const ops::Choices& choices, int64_t capacity)
-      : experts_(choices.experts.data<int32_t>()), places_(choices.places.data<int32_t>()), k_(choices.experts.dim(1)), capacity_(capacity) {}
+      : experts_(choices.experts.data<int32_t>()),
+        places_(choices.places.data<int32_t>()),
+        k_(choices.experts.dim(1)),
+        capacity_(capacity) {}
   int64_t choices() const { return k_; }
   template <class F>
   void ForToken(int64_t t, F f) const {
@@ -117,11 +121,13 @@ void Compute(const ops::RouteBackward& o, Context& c) {
         A buffer[kChunk];
         A* dlogits = dlogits_of.At(t * experts, buffer);
         const A* p = o.probabilities.data<A>() + t * experts;
-        WeightsBackward(p, o.dweights.data<A>() + t * k, o.choices.experts.data<int32_t>() + t * k, k, experts, dlogits);
+        WeightsBackward(p, o.dweights.data<A>() + t * k, o.choices.experts.data<int32_t>() + t * k, k, experts,
+                        dlogits);
         if (counts != nullptr) {
           A mean = 0;
           for (int64_t i = 0; i < experts; ++i) mean += p[i] * share * static_cast<A>(counts[i]);
-          for (int64_t i = 0; i < experts; ++i) dlogits[i] += factor * p[i] * (share * static_cast<A>(counts[i]) - mean);
+          for (int64_t i = 0; i < experts; ++i)
+            dlogits[i] += factor * p[i] * (share * static_cast<A>(counts[i]) - mean);
         }
         dlogits_of.Put(t * experts, experts, dlogits);
       }
@@ -132,7 +138,8 @@ void Compute(const ops::RouteBackward& o, Context& c) {
 void Compute(const ops::Dispatch& o, Context& c) {
   const int64_t columns = Columns(o.x);
   const Slots slots(o.choices, o.slots.dim(1));
-  c.pool.ParallelFor(o.slots.numel(), 16 * kChunk, [&](int64_t begin, int64_t end) { SetZero(o.slots, begin, end - begin); });
+  c.pool.ParallelFor(o.slots.numel(), 16 * kChunk,
+                     [&](int64_t begin, int64_t end) { SetZero(o.slots, begin, end - begin); });
   VisitWide(o.x.dtype(), [&]<class A>() {
     const Source<A> x_of(o.x);
     const Sink<A> slots_of(o.slots);
@@ -172,7 +179,8 @@ void Compute(const ops::Combine& o, Context& c) {
           slots.ForToken(t, [&](int64_t j, int64_t slot) {
             const A weight = o.weights.empty() ? A(1) : o.weights.data<A>()[t * slots.choices() + j];
             MapChunk(
-                count, sum, [weight](A s, A x) { return s + weight * x; }, sum, slots_of.At(slot * columns + first, count, buffer));
+                count, sum, [weight](A s, A x) { return s + weight * x; }, sum,
+                slots_of.At(slot * columns + first, count, buffer));
           });
           y_of.Put(t * columns + first, count, sum);
         });

@@ -123,8 +123,7 @@ inline int64_t Rows(const Tensor& t) { return Columns(t) == 0 ? 0 : t.numel() / 
 // f(first, count) for pieces of [begin, end) of at most kChunk elements.
 template <class F>
 void InChunks(int64_t begin, int64_t end, F&& f) {
-  for (int64_t first = begin; first < end; first += kChunk)
-    f(first, end - first < kChunk ? end - first : kChunk);
+  for (int64_t first = begin; first < end; first += kChunk) f(first, end - first < kChunk ? end - first : kChunk);
 }
 
 // The same for [0, n), divided among the threads. Fewer than 16 pieces are not worth waking a thread.
@@ -174,7 +173,8 @@ const Tensor& AddedRow(const Tensor& x, const Tensor& branch, const Tensor& sum,
     const Sink<A> to(sum);
     A* out = to.At(first, buffers[0]);
     MapChunk(
-        count, out, [](A a, A b) { return a + b; }, Source<A>(x).At(first, count, buffers[1]), Source<A>(branch).At(first, count, buffers[2]));
+        count, out, [](A a, A b) { return a + b; }, Source<A>(x).At(first, count, buffers[1]),
+        Source<A>(branch).At(first, count, buffers[2]));
     to.Put(first, count, out);
   });
   return sum;

@@ -15,18 +15,18 @@ void NormaliseRow(const ops::LayerNormForward& o, int64_t row) {
   const Sink<A> y_of(o.y);
   A buffer[kChunk];
   const A mean = SumOfChunks<A>(columns,
-                           [&](int64_t first, int64_t count) {
-                             const A* x = x_of.At(at + first, count, buffer);
-                             return SumOf<A>(count, [x](int64_t i) { return x[i]; });
-                           }) /
+                                [&](int64_t first, int64_t count) {
+                                  const A* x = x_of.At(at + first, count, buffer);
+                                  return SumOf<A>(count, [x](int64_t i) { return x[i]; });
+                                }) /
                  static_cast<A>(columns);
   // Computes the variance from differences; the sum of squares would suffer from cancellation.
   const A variance =
       SumOfChunks<A>(columns,
-                [&](int64_t first, int64_t count) {
-                  const A* x = x_of.At(at + first, count, buffer);
-                  return SumOf<A>(count, [x, mean](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
-                }) /
+                     [&](int64_t first, int64_t count) {
+                       const A* x = x_of.At(at + first, count, buffer);
+                       return SumOf<A>(count, [x, mean](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+                     }) /
       static_cast<A>(columns);
   const A rstd = A(1) / std::sqrt(variance + static_cast<A>(o.eps));
   o.mean.data<A>()[row] = mean;
@@ -35,8 +35,8 @@ void NormaliseRow(const ops::LayerNormForward& o, int64_t row) {
     A gamma[kChunk], beta[kChunk], result[kChunk];
     A* y = y_of.At(at + first, result);
     MapChunk(
-        count, y, [mean, rstd](A x, A g, A b) { return (x - mean) * rstd * g + b; },
-        x_of.At(at + first, count, buffer), gamma_of.At(first, count, gamma), beta_of.At(first, count, beta));
+        count, y, [mean, rstd](A x, A g, A b) { return (x - mean) * rstd * g + b; }, x_of.At(at + first, count, buffer),
+        gamma_of.At(first, count, gamma), beta_of.At(first, count, beta));
     y_of.Put(at + first, count, y);
   });
 }
@@ -61,8 +61,7 @@ void NormaliseRowBackward(const ops::LayerNormBackward& o, int64_t row) {
     A result[kChunk];
     A* dx = o.past.empty() ? dx_of.At(at + first, result) : result;  // dx may alias past
     MapChunk(
-        count, dx,
-        [=](A x, A dy, A gamma) { return rstd * (dy * gamma - g_mean - (x - mean) * rstd * gx_mean); },
+        count, dx, [=](A x, A dy, A gamma) { return rstd * (dy * gamma - g_mean - (x - mean) * rstd * gx_mean); },
         x_of.At(at + first, count, x_buffer), dy_of.At(at + first, count, dy_buffer),
         gamma_of.At(first, count, gamma_buffer));
     AddPast(o.past, at + first, count, dx);

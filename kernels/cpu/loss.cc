@@ -8,8 +8,7 @@ namespace twofold::cpu {
 namespace {
 
 int64_t Target(const Tensor& targets, int64_t row, int64_t classes) {
-  const int64_t id =
-      targets.dtype() == DType::kU8 ? targets.data<uint8_t>()[row] : targets.data<int32_t>()[row];
+  const int64_t id = targets.dtype() == DType::kU8 ? targets.data<uint8_t>()[row] : targets.data<int32_t>()[row];
   TWOFOLD_CHECK_GE(id, 0);
   TWOFOLD_CHECK_LT(id, classes);
   return id;

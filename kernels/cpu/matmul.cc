@@ -42,9 +42,8 @@ void MultiplyInto(const ops::MatMul& o, Context& c) {
                    scratch + thread * each);
   });
   if (direct) return;
-  ForChunks(c.pool, m * n, [&](int64_t first, int64_t count) {
-    StoreOrAdd(o.out, first, count, product + first, o.accumulate);
-  });
+  ForChunks(c.pool, m * n,
+            [&](int64_t first, int64_t count) { StoreOrAdd(o.out, first, count, product + first, o.accumulate); });
 }
 
 }  // namespace
@@ -55,7 +54,8 @@ void Compute(const ops::MatMul& o, Context& c) {
   if (o.epilogue == MatMul::kGelu) product.out = o.aux;
   VisitWide(o.a.dtype(), [&]<class A>() { MultiplyInto<A>(product, c); });
   if (o.epilogue == MatMul::kGelu) Compute(ActivationForward{ActivationForward::kGelu, o.aux, o.out}, c);
-  if (o.epilogue == MatMul::kGeluSlope) Compute(ops::ActivationBackward{ActivationForward::kGelu, o.aux, o.out, o.out}, c);
+  if (o.epilogue == MatMul::kGeluSlope)
+    Compute(ops::ActivationBackward{ActivationForward::kGelu, o.aux, o.out, o.out}, c);
 }
 
 }  // namespace twofold::cpu

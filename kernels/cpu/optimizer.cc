@@ -17,7 +17,8 @@ template <class F>
 void ForRuns(const std::vector<ops::ElementRange>* undecayed, int64_t begin, int64_t n, F f) {
   if (undecayed == nullptr) return f(begin, n, true);
   const int64_t end = begin + n;
-  auto range = std::partition_point(undecayed->begin(), undecayed->end(), [begin](const ops::ElementRange& r) { return r.end <= begin; });
+  auto range = std::partition_point(undecayed->begin(), undecayed->end(),
+                                    [begin](const ops::ElementRange& r) { return r.end <= begin; });
   for (int64_t at = begin; at < end;) {
     const bool inside = range != undecayed->end() && range->begin <= at;
     int64_t to = end;
@@ -37,8 +38,10 @@ double ValueOr1(const Tensor& factor) {
 }
 
 // to[i] = from[i], rounded stochastically with the random bits of element first + i.
-void RoundStochastically(const float* from, const Tensor& to, int64_t first, int64_t n, const std::vector<ops::RoundingKeyRange>& draws, int64_t step) {
-  auto range = std::partition_point(draws.begin(), draws.end(), [first](const ops::RoundingKeyRange& r) { return r.begin <= first; });
+void RoundStochastically(const float* from, const Tensor& to, int64_t first, int64_t n,
+                         const std::vector<ops::RoundingKeyRange>& draws, int64_t step) {
+  auto range = std::partition_point(draws.begin(), draws.end(),
+                                    [first](const ops::RoundingKeyRange& r) { return r.begin <= first; });
   auto* bits = static_cast<uint16_t*>(AddressOf(to, first));
   const bool bf16 = to.dtype() == DType::kBF16;
   for (int64_t at = 0; at < n;) {
@@ -77,7 +80,8 @@ void UpdateChunks(const Step& o, ThreadPool& pool, F update) {
       update(begin, n, decays, weights + (begin - first), grad + (begin - first));
     });
     if constexpr (std::is_same_v<A, float>) {
-      if (o.rounding_keys != nullptr) return RoundStochastically(weights, o.param, first, count, *o.rounding_keys, o.step);
+      if (o.rounding_keys != nullptr)
+        return RoundStochastically(weights, o.param, first, count, *o.rounding_keys, o.step);
     }
     Sink<A>(o.param).Put(first, count, weights);
   });
@@ -135,14 +139,12 @@ void AdamChunk(int64_t n, AdamFactors<A> f, const A* grad, A* m, A* v, A* w) {
 template <class A>
 void Adam(const ops::AdamStep& o, ThreadPool& pool) {
   const double t = static_cast<double>(o.step);
-  const double rate = o.lr / (1 - std::pow(o.beta1, t));  // the learning rate with the first bias correction
+  const double rate = o.lr / (1 - std::pow(o.beta1, t));        // the learning rate with the first bias correction
   const double root = 1 / std::sqrt(1 - std::pow(o.beta2, t));  // the second bias correction, under the square root
-  const double kept = o.decoupled ? 1 - o.lr * o.weight_decay : 1,
-               in_gradient = o.decoupled ? 0 : o.weight_decay;
-  const AdamFactors<A> factors{
-      static_cast<A>(o.beta1),     static_cast<A>(1 - o.beta1), static_cast<A>(o.beta2),
-      static_cast<A>(1 - o.beta2), static_cast<A>(rate),        static_cast<A>(root),
-      static_cast<A>(o.eps),       static_cast<A>(in_gradient), static_cast<A>(kept)};
+  const double kept = o.decoupled ? 1 - o.lr * o.weight_decay : 1, in_gradient = o.decoupled ? 0 : o.weight_decay;
+  const AdamFactors<A> factors{static_cast<A>(o.beta1),     static_cast<A>(1 - o.beta1), static_cast<A>(o.beta2),
+                               static_cast<A>(1 - o.beta2), static_cast<A>(rate),        static_cast<A>(root),
+                               static_cast<A>(o.eps),       static_cast<A>(in_gradient), static_cast<A>(kept)};
   AdamFactors<A> undecayed = factors;
   undecayed.decay_in_gradient = 0, undecayed.kept = 1;
   A* m = o.m.data<A>();

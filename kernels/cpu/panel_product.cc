@@ -145,8 +145,8 @@ void MultiplyAny(const Product<A>& p, const A* bias, A* scratch) {
                            columns, depth, packed_b);
       for (int64_t i0 = 0; i0 < p.m; i0 += kBlockRows) {
         const int64_t rows = std::min(kBlockRows, p.m - i0);
-        Pack<A, kRows>(p.transpose_a ? p.a + p0 * p.lda + i0 : p.a + i0 * p.lda + p0, p.lda, p.transpose_a, rows,
-                       depth, packed_a);
+        Pack<A, kRows>(p.transpose_a ? p.a + p0 * p.lda + i0 : p.a + i0 * p.lda + p0, p.lda, p.transpose_a, rows, depth,
+                       packed_a);
         for (int64_t j = 0; j < columns; j += kColumns<A>) {
           const A* of_column = bias == nullptr || p0 > 0 ? nullptr : bias + j0 + j;
           for (int64_t i = 0; i < rows; i += kRows) {

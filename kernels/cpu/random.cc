@@ -86,10 +86,12 @@ void Compute(const ops::RandomFill& o, Context& c) {
     float drawn[kChunk];
     double scaled[kChunk];
     if (normal) {
-      ForRuns(o.where, first, count, [&](uint64_t index, int64_t at, int64_t n) { Normals(o.key, index, n, drawn + at); });
+      ForRuns(o.where, first, count,
+              [&](uint64_t index, int64_t at, int64_t n) { Normals(o.key, index, n, drawn + at); });
     } else {
       uint32_t bits[kChunk];
-      ForRuns(o.where, first, count, [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
+      ForRuns(o.where, first, count,
+              [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
       MapChunk(
           count, drawn, [](uint32_t b) { return ToUniform(b); }, static_cast<const uint32_t*>(bits));
     }
@@ -112,7 +114,8 @@ void Drop(const Op& o, uint8_t* mask, Context& c) {
     const float p = static_cast<float>(o.p);
     ForChunks(c.pool, o.x.numel(), [&](int64_t first, int64_t count) {
       uint32_t bits[kChunk];
-      ForRuns(o.where, first, count, [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
+      ForRuns(o.where, first, count,
+              [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
       if (mask != nullptr) {
         MapChunk(
             count, mask + first, [=](uint32_t b) { return static_cast<uint8_t>(ToUniform(b) >= p); },
@@ -143,8 +146,8 @@ void Compute(const ops::MaskedDropoutBackward& o, Context& c) {
       A buffer[kChunk], result[kChunk];
       A* dx = sink.At(first, result);
       MapChunk(
-          count, dx, [=](A dy, uint8_t keep) { return keep != 0 ? dy * scale : A(0); },
-          source.At(first, count, buffer), mask + first);
+          count, dx, [=](A dy, uint8_t keep) { return keep != 0 ? dy * scale : A(0); }, source.At(first, count, buffer),
+          mask + first);
       sink.Put(first, count, dx);
     });
   });

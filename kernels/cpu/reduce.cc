@@ -38,14 +38,10 @@ void VisitOp(ReduceOp op, Use use) {
   using Ordered = std::conditional_t<std::is_same_v<T, int32_t>, int32_t, A>;
   switch (op) {
     case ReduceOp::kSum:
-    case ReduceOp::kAvg:
-      return use([](A a, A b) { return static_cast<A>(a + b); });
-    case ReduceOp::kProduct:
-      return use([](A a, A b) { return static_cast<A>(a * b); });
-    case ReduceOp::kMin:
-      return use([](A a, A b) { return static_cast<Ordered>(b) < static_cast<Ordered>(a) ? b : a; });
-    case ReduceOp::kMax:
-      return use([](A a, A b) { return static_cast<Ordered>(a) < static_cast<Ordered>(b) ? b : a; });
+    case ReduceOp::kAvg: return use([](A a, A b) { return static_cast<A>(a + b); });
+    case ReduceOp::kProduct: return use([](A a, A b) { return static_cast<A>(a * b); });
+    case ReduceOp::kMin: return use([](A a, A b) { return static_cast<Ordered>(b) < static_cast<Ordered>(a) ? b : a; });
+    case ReduceOp::kMax: return use([](A a, A b) { return static_cast<Ordered>(a) < static_cast<Ordered>(b) ? b : a; });
   }
 }
 
@@ -62,8 +58,8 @@ void Divide(Accumulator<T>* values, int64_t n, int64_t by) {
 }
 
 template <class T>
-void ReduceChunk(std::span<const void* const> inputs, std::span<void* const> outputs, ReduceOp op,
-                 int64_t first, int64_t n) {
+void ReduceChunk(std::span<const void* const> inputs, std::span<void* const> outputs, ReduceOp op, int64_t first,
+                 int64_t n) {
   using A = Accumulator<T>;
   A sum[kChunk], buffer[kChunk];
   const A* result = Read<T>(inputs[0], first, n, sum);
@@ -103,8 +99,8 @@ void DivideAll(void* values, DType dtype, int64_t count, int64_t by) {
   });
 }
 
-void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype,
-                  ReduceOp op, int64_t first, int64_t count) {
+void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op,
+                  int64_t first, int64_t count) {
   TWOFOLD_CHECK(!inputs.empty(), "a reduction has at least one input");
   VisitType(dtype, [&]<class T>() {
     for (int64_t at = first; at < first + count; at += kChunk) {

@@ -17,8 +17,8 @@ namespace twofold::cpu {
 // integers wrap. kAvg is the sum, divided at the end by the number of inputs (integers: truncated). Every input byte is
 // read once and every output byte written once. Callers may divide the elements among threads freely: the result of an
 // element depends only on its own inputs.
-void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype,
-                  ReduceOp op, int64_t first, int64_t count);
+void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op,
+                  int64_t first, int64_t count);
 
 // Divides `count` elements by `by`, as ReduceSlices ends a kAvg: for fabrics whose library only supports sums.
 void DivideAll(void* values, DType dtype, int64_t count, int64_t by);

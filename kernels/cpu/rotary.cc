@@ -9,7 +9,8 @@ namespace {
 // Rotates one head at element `at`: (a, b) of its halves becomes (a cos - b sin, b cos + a sin). cosines, sines: `half`
 // each.
 template <class A>
-void Turn(const Source<A>& x_of, const Sink<A>& y_of, int64_t at, int64_t half, const A* cosines, const A* sines, A sign) {
+void Turn(const Source<A>& x_of, const Sink<A>& y_of, int64_t at, int64_t half, const A* cosines, const A* sines,
+          A sign) {
   InChunks(0, half, [&](int64_t first, int64_t count) {
     A buffers[4][kChunk];
     const A* a = x_of.At(at + first, count, buffers[0]);

@@ -16,7 +16,11 @@ using ops::Op;
 class Ids {
  public:
   Ids(const Tensor& ids, int64_t first, int64_t vocab, int64_t rows)
-      : data_(ids.raw()), bytes_(ids.dtype() == DType::kU8), first_(first), limit_(vocab > 0 ? vocab : rows), rows_(rows) {}
+      : data_(ids.raw()),
+        bytes_(ids.dtype() == DType::kU8),
+        first_(first),
+        limit_(vocab > 0 ? vocab : rows),
+        rows_(rows) {}
   int64_t operator[](int64_t i) const {  // negative: the id is in another table
     const int64_t id = bytes_ ? static_cast<const uint8_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
     TWOFOLD_CHECK_GE(id, 0);
@@ -47,8 +51,8 @@ void SumColumns(const Source<A>& in, int64_t rows, int64_t columns, int64_t firs
     int64_t r = start;
     for (; r + 4 <= end; r += 4) {
       MapChunk(
-          count, block, [](A s, A w, A x, A y, A z) { return s + ((w + x) + (y + z)); }, block,
-          row(r, buffers[0]), row(r + 1, buffers[1]), row(r + 2, buffers[2]), row(r + 3, buffers[3]));
+          count, block, [](A s, A w, A x, A y, A z) { return s + ((w + x) + (y + z)); }, block, row(r, buffers[0]),
+          row(r + 1, buffers[1]), row(r + 2, buffers[2]), row(r + 3, buffers[3]));
     }
     for (; r < end; ++r)
       MapChunk(
@@ -58,8 +62,7 @@ void SumColumns(const Source<A>& in, int64_t rows, int64_t columns, int64_t firs
   }
 }
 
-void ColumnSums(const Tensor& in, int64_t rows, int64_t columns, const Tensor& out, bool accumulate,
-                Context& c) {
+void ColumnSums(const Tensor& in, int64_t rows, int64_t columns, const Tensor& out, bool accumulate, Context& c) {
   VisitWide(in.dtype(), [&]<class A>() {
     const Source<A> source(in);
     c.pool.ParallelFor(columns, kColumnGrain, [&](int64_t begin, int64_t end) {
@@ -85,32 +88,31 @@ void AddRows(const ops::EmbeddingBackward& o, const Ids& ids, int64_t begin, int
     InChunks(begin, end, [&](int64_t first, int64_t count) {
       A buffer[kChunk];
       MapChunk(
-          count, to + first, [](A t, A d) { return t + d; }, to + first,
-          dy.At(r * columns + first, count, buffer));
+          count, to + first, [](A t, A d) { return t + d; }, to + first, dy.At(r * columns + first, count, buffer));
     });
   }
 }
 
 // The same for a BF16 or F16 table: all rows of one id are summed first, so that each element is rounded once. `order`
 // holds the rows sorted by id.
-void AddRowsOnce(const ops::EmbeddingBackward& o, const Ids& ids, const int32_t* order, int64_t begin,
-                 int64_t end) {
+void AddRowsOnce(const ops::EmbeddingBackward& o, const Ids& ids, const int32_t* order, int64_t begin, int64_t end) {
   const int64_t columns = Columns(o.dy), rows = o.ids.numel();
   const Source<float> dy(o.dy);
   for (int64_t i = 0; i < rows;) {
     const int64_t id = ids[order[i]];
     int64_t next = i;
     while (next < rows && ids[order[next]] == id) ++next;
-    if (id >= 0) InChunks(begin, end, [&](int64_t first, int64_t count) {
-      float sum[kChunk], buffer[kChunk];
-      std::fill_n(sum, count, 0.f);
-      for (int64_t j = i; j < next; ++j) {
-        MapChunk(
-            count, sum, [](float s, float d) { return s + d; }, sum,
-            dy.At(order[j] * columns + first, count, buffer));
-      }
-      StoreOrAdd(o.dtable, id * columns + first, count, sum, true);  // cleared before, unless it accumulates
-    });
+    if (id >= 0)
+      InChunks(begin, end, [&](int64_t first, int64_t count) {
+        float sum[kChunk], buffer[kChunk];
+        std::fill_n(sum, count, 0.f);
+        for (int64_t j = i; j < next; ++j) {
+          MapChunk(
+              count, sum, [](float s, float d) { return s + d; }, sum,
+              dy.At(order[j] * columns + first, count, buffer));
+        }
+        StoreOrAdd(o.dtable, id * columns + first, count, sum, true);  // cleared before, unless it accumulates
+      });
     i = next;
   }
 }
@@ -129,8 +131,10 @@ void Compute(const ops::EmbeddingForward& o, Context& c) {
   c.pool.ParallelFor(o.ids.numel(), RowGrain(columns), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t id = ids[r];
-      if (id < 0) std::memset(out + r * row_bytes, 0, static_cast<size_t>(row_bytes));
-      else std::memcpy(out + r * row_bytes, table + id * row_bytes, static_cast<size_t>(row_bytes));
+      if (id < 0)
+        std::memset(out + r * row_bytes, 0, static_cast<size_t>(row_bytes));
+      else
+        std::memcpy(out + r * row_bytes, table + id * row_bytes, static_cast<size_t>(row_bytes));
     }
   });
 }
@@ -158,7 +162,8 @@ void Compute(const ops::EmbeddingBackward& o, Context& c) {
 
 // out = x, plus row place(r) of a table in row r.
 template <class Place>
-static void AddTableRows(const Tensor& x, const Tensor& table, const Tensor& out, ThreadPool& pool, const Place& place) {
+static void AddTableRows(const Tensor& x, const Tensor& table, const Tensor& out, ThreadPool& pool,
+                         const Place& place) {
   const int64_t columns = Columns(x);
   VisitWide(x.dtype(), [&]<class A>() {
     const Source<A> x_of(x), table_of(table);

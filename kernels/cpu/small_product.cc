@@ -31,8 +31,7 @@ inline __attribute__((always_inline)) void Block(const SmallProduct<A>& p, int64
   const A* b = p.b + j;
   for (int64_t q = 0; q < p.k; ++q, b += p.ldb) {
     V column[kV];
-    for (int64_t v = 0; v < kV; ++v)
-      column[v] = kPart ? LoadPart(b, width) : LoadVector(b + v * kVectorLanes<A>);
+    for (int64_t v = 0; v < kV; ++v) column[v] = kPart ? LoadPart(b, width) : LoadVector(b + v * kVectorLanes<A>);
     const int64_t at = kAlong ? q * p.a_column : q;
 #pragma GCC unroll 8
     for (int64_t r = 0; r < kR; ++r) {
@@ -97,7 +96,8 @@ void PackAny(const A* x, int64_t ld, int64_t count, int64_t k, A factor, int64_t
     }
   }
   for (int64_t p = 0; p < k; ++p) {
-    for (int64_t i = p < whole ? i0 : 0; i < lanes; ++i) panel[p * lanes + i] = i < count ? factor * x[i * ld + p] : A(0);
+    for (int64_t i = p < whole ? i0 : 0; i < lanes; ++i)
+      panel[p * lanes + i] = i < count ? factor * x[i * ld + p] : A(0);
   }
 }
 
@@ -108,7 +108,8 @@ void Multiply(const SmallProduct<double>& p) { MultiplyAny(p); }
 void PackTransposed(const float* x, int64_t ld, int64_t count, int64_t k, float factor, int64_t lanes, float* panel) {
   PackAny(x, ld, count, k, factor, lanes, panel);
 }
-void PackTransposed(const double* x, int64_t ld, int64_t count, int64_t k, double factor, int64_t lanes, double* panel) {
+void PackTransposed(const double* x, int64_t ld, int64_t count, int64_t k, double factor, int64_t lanes,
+                    double* panel) {
   PackAny(x, ld, count, k, factor, lanes, panel);
 }
 

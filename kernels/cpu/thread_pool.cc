@@ -46,8 +46,7 @@ void ThreadPool::RunParts(int64_t n, int64_t grain, Part run) {
   generation_.notify_all();
   job.Do(0);
   SpinUntil([this] { return busy_.load(std::memory_order_acquire) == 0; });
-  for (int left = busy_.load(std::memory_order_acquire); left > 0;
-       left = busy_.load(std::memory_order_acquire)) {
+  for (int left = busy_.load(std::memory_order_acquire); left > 0; left = busy_.load(std::memory_order_acquire)) {
     busy_.wait(left, std::memory_order_acquire);
   }
 }

@@ -40,8 +40,7 @@ class ThreadPool {
     if (n <= 0) return 0;
     if (threads_ == 1 || n <= grain) return f(int64_t{0}, n);
     std::array<double, kMaxThreads> sums{};
-    RunParts(n, grain,
-             [&](int part, int64_t begin, int64_t end) { sums[static_cast<size_t>(part)] = f(begin, end); });
+    RunParts(n, grain, [&](int part, int64_t begin, int64_t end) { sums[static_cast<size_t>(part)] = f(begin, end); });
     double total = 0;
     for (int part = 0; part < threads_; ++part) total += sums[static_cast<size_t>(part)];
     return total;

@@ -42,7 +42,8 @@ class MatrixAccess {
 template <class A>
 void MultiplyAll(const ops::BatchedMatMul& o, Context& c) {
   const bool ta = o.transpose_a, tb = o.transpose_b;
-  const MatrixAccess<A> a(o.a, ta ? o.k : o.m, ta ? o.m : o.k, c.scratch), b(o.b, tb ? o.n : o.k, tb ? o.k : o.n, c.scratch);
+  const MatrixAccess<A> a(o.a, ta ? o.k : o.m, ta ? o.m : o.k, c.scratch),
+      b(o.b, tb ? o.n : o.k, tb ? o.k : o.n, c.scratch);
   const MatrixAccess<A> out(o.out, o.m, o.n, c.scratch);
   for (int64_t batch = 0; batch < o.batches; ++batch) {
     for (int64_t head = 0; head < o.heads; ++head) {
@@ -83,7 +84,8 @@ void SoftmaxRow(const Source<A>& x_of, const Sink<A>& y_of, const Tensor& y_tens
   InChunks(0, visible, [&](int64_t first, int64_t count) {
     A* y = y_of.At(at + first, result);
     MapChunk(
-        count, y, [top, factor = A(1) / sum](A x) { return Exp(x - top) * factor; }, x_of.At(at + first, count, buffer));
+        count, y, [top, factor = A(1) / sum](A x) { return Exp(x - top) * factor; },
+        x_of.At(at + first, count, buffer));
     y_of.Put(at + first, count, y);
   });
   SetZero(y_tensor, at + visible, columns - visible);

@@ -103,8 +103,7 @@ A SumOf(int64_t n, F term) {
 template <class A>
 A MaxOf(int64_t n, const A* x) {
   return internal::Lanes<A>(
-      n, -std::numeric_limits<A>::infinity(), [x](int64_t i) { return x[i]; },
-      [](A a, A b) { return a > b ? a : b; });
+      n, -std::numeric_limits<A>::infinity(), [x](int64_t i) { return x[i]; }, [](A a, A b) { return a > b ? a : b; });
 }
 
 }  // namespace twofold::cpu

@@ -31,10 +31,12 @@ struct Simd<double> {
 
 // Square blocks of registers are transposed by exchanging halves, then quarters, ... between neighbours.
 template <class A, int64_t kDistance, int64_t... kLane>
-inline __attribute__((always_inline)) void Exchange(typename Simd<A>::Vector& a, typename Simd<A>::Vector& b, std::integer_sequence<int64_t, kLane...>) {
+inline __attribute__((always_inline)) void Exchange(typename Simd<A>::Vector& a, typename Simd<A>::Vector& b,
+                                                    std::integer_sequence<int64_t, kLane...>) {
   using Lanes = typename Simd<A>::Lanes;
   constexpr int64_t kL = sizeof...(kLane);
-  const typename Simd<A>::Vector low = __builtin_shuffle(a, b, Lanes{((kLane & kDistance) == 0 ? kLane : kL + kLane - kDistance)...});
+  const typename Simd<A>::Vector low =
+      __builtin_shuffle(a, b, Lanes{((kLane & kDistance) == 0 ? kLane : kL + kLane - kDistance)...});
   b = __builtin_shuffle(a, b, Lanes{((kLane & kDistance) == 0 ? kLane + kDistance : kL + kLane)...});
   a = low;
 }

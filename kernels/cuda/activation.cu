@@ -6,7 +6,10 @@ namespace twofold::cuda {
 namespace {
 
 struct Relu {
-  template <class A> __device__ A operator()(A x) const { return x > 0 ? x : A(0); }
+  template <class A>
+  __device__ A operator()(A x) const {
+    return x > 0 ? x : A(0);
+  }
 };
 template <class T>
 struct Gelu {
@@ -14,7 +17,10 @@ struct Gelu {
 };
 
 struct ReluSlope {
-  template <class A> __device__ A operator()(A x, A dy) const { return x > 0 ? dy : A(0); }
+  template <class A>
+  __device__ A operator()(A x, A dy) const {
+    return x > 0 ? dy : A(0);
+  }
 };
 template <class T>
 struct GeluGradient {

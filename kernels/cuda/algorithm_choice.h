@@ -31,11 +31,11 @@ inline AlgorithmKey KeyOf(LibraryProduct product, const void* a, const void* b, 
 
 // One answer of the heuristic; answers are sorted best first.
 struct Candidate {
-  bool usable;             // the library supports it on this GPU
+  bool usable;  // the library supports it on this GPU
   size_t workspace_bytes;
-  int splits;              // split-K factor
-  bool added_wide;         // the split sums are added in the compute type, in a separate step
-  double seconds = 0;      // measured, if candidates are timed
+  int splits;          // split-K factor
+  bool added_wide;     // the split sums are added in the compute type, in a separate step
+  double seconds = 0;  // measured, if candidates are timed
 };
 inline bool Acceptable(const Candidate& c, size_t workspace_bytes) {
   return c.usable && c.workspace_bytes <= workspace_bytes && (c.splits <= 1 || c.added_wide);

@@ -14,13 +14,19 @@ namespace {
 
 ops::AttentionBlock WholeSequence(const Tensor& qkv, int64_t heads, int64_t kv_heads, bool causal) {
   const int64_t t = qkv.dim(1);
-  return {.heads = heads, .kv_heads = kv_heads, .head_dim = qkv.dim(2) / (heads + 2 * kv_heads), .queries = t, .keys = t, .causal = causal};
+  return {.heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = qkv.dim(2) / (heads + 2 * kv_heads),
+          .queries = t,
+          .keys = t,
+          .causal = causal};
 }
 
 template <class T>
 AttentionSizes<T> Sizes(int64_t batch, const ops::AttentionBlock& block) {
   TWOFOLD_CHECK(batch <= 65535 && block.heads <= 65535 && block.queries <= std::numeric_limits<int>::max() &&
-                    block.keys <= std::numeric_limits<int>::max(), "the sizes fit the limits of a grid");
+                    block.keys <= std::numeric_limits<int>::max(),
+                "the sizes fit the limits of a grid");
   return {.batch = static_cast<int>(batch),
           .heads = static_cast<int>(block.heads),
           .group = static_cast<int>(block.heads / block.kv_heads),
@@ -39,13 +45,21 @@ HeadRows<T> RowsOf(const Tensor& t, int64_t rows, int64_t columns, int64_t first
 // Queries, and tensors with the same layout, come first in a row; keys and values come last.
 // (core/device/ops/attention_block.h)
 template <class T>
-HeadRows<T> Queries(const Tensor& q, const ops::AttentionBlock& b) { return RowsOf<T>(q, q.dim(1), q.dim(2), b.first_query, 0); }
+HeadRows<T> Queries(const Tensor& q, const ops::AttentionBlock& b) {
+  return RowsOf<T>(q, q.dim(1), q.dim(2), b.first_query, 0);
+}
 template <class T>
 HeadRows<T> KeyRows(const Tensor& kv, const ops::AttentionBlock& b, int from_last) {
   return RowsOf<T>(kv, kv.dim(1), kv.dim(2), b.first_key, kv.dim(2) - from_last * b.kv_heads * b.head_dim);
 }
-template <class T> HeadRows<T> Keys(const Tensor& kv, const ops::AttentionBlock& b) { return KeyRows<T>(kv, b, 2); }
-template <class T> HeadRows<T> Values(const Tensor& kv, const ops::AttentionBlock& b) { return KeyRows<T>(kv, b, 1); }
+template <class T>
+HeadRows<T> Keys(const Tensor& kv, const ops::AttentionBlock& b) {
+  return KeyRows<T>(kv, b, 2);
+}
+template <class T>
+HeadRows<T> Values(const Tensor& kv, const ops::AttentionBlock& b) {
+  return KeyRows<T>(kv, b, 1);
+}
 // The attention results, of any shape, for each of `t` rows.
 template <class T>
 HeadRows<T> Outputs(const Tensor& out, int64_t t, const ops::AttentionBlock& b) {
@@ -65,25 +79,31 @@ RowNumbers<A> Workspace(const Context& c, const ops::AttentionBlock& b) {
 template <class T>
 bool Aligned(const HeadRows<T>& rows) {
   constexpr uintptr_t kBytes = sizeof(T) == 2 ? 16 : 8;
-  return reinterpret_cast<uintptr_t>(rows.data) % kBytes == 0 && rows.row * sizeof(T) % kBytes == 0 && rows.row < (1 << 22);
+  return reinterpret_cast<uintptr_t>(rows.data) % kBytes == 0 && rows.row * sizeof(T) % kBytes == 0 &&
+         rows.row < (1 << 22);
 }
 template <class T>
-bool Aligned(const Results<T>& results) { return Aligned(results.narrow) && Aligned(results.wide); }
+bool Aligned(const Results<T>& results) {
+  return Aligned(results.narrow) && Aligned(results.wide);
+}
 template <class T>
-bool DimFits(const AttentionSizes<T>& s) { return sizeof(T) == 2 && s.dim % 8 == 0 && s.dim <= kMostDim; }
+bool DimFits(const AttentionSizes<T>& s) {
+  return sizeof(T) == 2 && s.dim % 8 == 0 && s.dim <= kMostDim;
+}
 
 template <class T>
 void Run(const ForwardOperands<T>& o, const Context& c) {
   if constexpr (sizeof(T) == 2) {
-    if (DimFits(o.sizes) && Aligned(o.q) && Aligned(o.k) && Aligned(o.v) && Aligned(o.out)) return TensorCoreForward(o, c);
+    if (DimFits(o.sizes) && Aligned(o.q) && Aligned(o.k) && Aligned(o.v) && Aligned(o.out))
+      return TensorCoreForward(o, c);
   }
   PlainForward(o, c);
 }
 template <class T>
 void Run(const BackwardOperands<T>& o, const Context& c) {
   if constexpr (sizeof(T) == 2) {
-    if (DimFits(o.sizes) && Aligned(o.q) && Aligned(o.k) && Aligned(o.v) && Aligned(o.out) && Aligned(o.dout) && Aligned(o.dq) &&
-        Aligned(o.dk) && Aligned(o.dv)) {
+    if (DimFits(o.sizes) && Aligned(o.q) && Aligned(o.k) && Aligned(o.v) && Aligned(o.out) && Aligned(o.dout) &&
+        Aligned(o.dq) && Aligned(o.dk) && Aligned(o.dv)) {
       return TensorCoreBackward(o, c);
     }
   }
@@ -101,7 +121,8 @@ void Compute(const ops::AttentionForward& o, const Context& c) {
                            .k = Keys<const T>(o.qkv, block),
                            .v = Values<const T>(o.qkv, block),
                            .out = {.narrow = Outputs<T>(o.out, block.queries, block)},
-                           .lse = Lse<Wide<T>>(o.lse, block.queries, block)}, c);
+                           .lse = Lse<Wide<T>>(o.lse, block.queries, block)},
+        c);
   });
 }
 
@@ -114,7 +135,8 @@ void Compute(const ops::AttentionBlockForward& o, const Context& c) {
                            .k = Keys<const T>(o.kv, o.block),
                            .v = Values<const T>(o.kv, o.block),
                            .out = {.wide = Outputs<Wide<T>>(o.out, t, o.block), .add = o.merge},
-                           .lse = Lse<Wide<T>>(o.lse, t, o.block)}, c);
+                           .lse = Lse<Wide<T>>(o.lse, t, o.block)},
+        c);
   });
 }
 
@@ -133,7 +155,8 @@ void Compute(const ops::AttentionBackward& o, const Context& c) {
                             .dk = {.narrow = Keys<T>(o.dqkv, block)},
                             .dv = {.narrow = Values<T>(o.dqkv, block)},
                             .lse = Lse<const Wide<T>>(o.lse, t, block),
-                            .delta = Workspace<Wide<T>>(c, block)}, c);
+                            .delta = Workspace<Wide<T>>(c, block)},
+        c);
   });
 }
 
@@ -153,7 +176,8 @@ void Compute(const ops::AttentionBlockBackward& o, const Context& c) {
                             .dk = {.wide = Keys<A>(o.dkv, block), .add = o.accumulate},
                             .dv = {.wide = Values<A>(o.dkv, block), .add = o.accumulate},
                             .lse = Lse<const A>(o.lse, t, block),
-                            .delta = Workspace<A>(c, block)}, c);
+                            .delta = Workspace<A>(c, block)},
+        c);
   });
 }
 

@@ -22,13 +22,15 @@ struct QueriesTile {
   static constexpr int kM = D <= 128 ? 2 : 1;
   static constexpr int kQueries = 16 * kM * kWarps, kKeys = D <= 64 ? 64 : 32;
   static constexpr int kStages = D <= 128 ? 2 : 1;  // 2: the next tile's keys and values are loaded during this tile
-  static constexpr size_t kShared = (2 * kQueries + 2 * kStages * kKeys) * Shared::kRow * 2 + 2 * kQueries * sizeof(float);
+  static constexpr size_t kShared =
+      (2 * kQueries + 2 * kStages * kKeys) * Shared::kRow * 2 + 2 * kQueries * sizeof(float);
   static_assert(kShared <= 99 << 10);
 };
 
 // Computes delta of a warp's 16 M rows, with eight lanes per row, and stores it in shared memory and in the workspace.
 template <class S, int M, class T>
-__device__ inline void Delta(const T* dout, const T* out, int64_t stride, int rows, int dim, float* shared, float* global) {
+__device__ inline void Delta(const T* dout, const T* out, int64_t stride, int rows, int dim, float* shared,
+                             float* global) {
   for (int first = 0; first < 16 * M; first += 4) {
     const int row = first + Lane() / 8;
     float sum = 0;
@@ -60,7 +62,8 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
 
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Tile::kQueries;
   const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
-  const int row_of_warp = WarpOfBlock() * 16 * M, first_of_warp = first + row_of_warp, rows_of_warp = s.queries - first_of_warp;
+  const int row_of_warp = WarpOfBlock() * 16 * M, first_of_warp = first + row_of_warp,
+            rows_of_warp = s.queries - first_of_warp;
   const int seen = s.causal ? min(s.keys, first + Tile::kQueries) : s.keys;
   const int tiles = (seen + Tile::kKeys - 1) / Tile::kKeys;
   const int keys_stride = static_cast<int>(o.k.row), values_stride = static_cast<int>(o.v.row);
@@ -69,14 +72,16 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
   const auto copy = [&](int tile) {
     const int key = tile * Tile::kKeys;
     T* const to = keys + tile % Tile::kStages * 2 * kKeyElements;
-    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to, first_key + int64_t{key} * keys_stride, keys_stride, s.keys - key, s.dim);
-    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to + kKeyElements, first_value + int64_t{key} * values_stride, values_stride,
-                                                  s.keys - key, s.dim);
+    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to, first_key + int64_t{key} * keys_stride, keys_stride, s.keys - key,
+                                                  s.dim);
+    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to + kKeyElements, first_value + int64_t{key} * values_stride,
+                                                  values_stride, s.keys - key, s.dim);
     CommitCopies();
   };
-  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(queries, o.q.At(b, h, first, s.dim), static_cast<int>(o.q.row), s.queries - first, s.dim);
-  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(douts, o.dout.At(b, h, first, s.dim), static_cast<int>(o.dout.row), s.queries - first,
-                                                   s.dim);
+  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(queries, o.q.At(b, h, first, s.dim), static_cast<int>(o.q.row),
+                                                   s.queries - first, s.dim);
+  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(douts, o.dout.At(b, h, first, s.dim), static_cast<int>(o.dout.row),
+                                                   s.queries - first, s.dim);
   CommitCopies();
   if (tiles > 0) copy(0);
 
@@ -84,8 +89,8 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
   const T* const douts_of_warp = douts + row_of_warp * Shared::kRow;
   WaitForCopies<0>();
   __syncthreads();
-  Delta<Shared, M>(douts_of_warp, o.out.At(b, h, first_of_warp, s.dim), o.out.row, rows_of_warp, s.dim, deltas + row_of_warp,
-                   o.delta.At(b, h, first_of_warp));
+  Delta<Shared, M>(douts_of_warp, o.out.At(b, h, first_of_warp, s.dim), o.out.row, rows_of_warp, s.dim,
+                   deltas + row_of_warp, o.delta.At(b, h, first_of_warp));
   const float scale_log2e = s.scale * kLog2E;
   float* const lses = deltas + Tile::kQueries;
   for (int row = Lane(); row < 16 * M; row += kWarp) {
@@ -104,7 +109,8 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
       float p[M][N][4], ds[M][N][4];
       RowsByRows<Shared>(p, queries_of_warp, keys_now);
       if (key + Tile::kKeys > s.keys || (s.causal && key + Tile::kKeys > first_of_warp + 1)) {
-        Hide(p, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; }, NotBefore());
+        Hide(
+            p, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; }, NotBefore());
       }
       RowsByRows<Shared>(ds, douts_of_warp, keys_now + kKeyElements);
       ForRowsOfLane<M>([&](int m, int half, int row) {
@@ -141,7 +147,8 @@ struct KeysTile {
   // bottleneck.
   static constexpr bool kHeld = kM == 1 && D <= 128;
   static constexpr int kColumns = D <= 128 ? D : 128, kParts = D / kColumns;  // of dk and dv, per block
-  static constexpr size_t kShared = (2 * kKeys + 2 * kStages * kQueries) * Shared::kRow * 2 + kStages * 2 * kQueries * sizeof(float);
+  static constexpr size_t kShared =
+      (2 * kKeys + 2 * kStages * kQueries) * Shared::kRow * 2 + kStages * 2 * kQueries * sizeof(float);
   static_assert(kShared <= 99 << 10);
 };
 
@@ -149,7 +156,8 @@ template <class T, int D>
 __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const BackwardOperands<T> o) {
   using Tile = KeysTile<D>;
   using Shared = Tile::Shared;
-  constexpr int M = Tile::kM, N = Tile::kQueries / 8, kColumnTiles = Tile::kColumns / 8, kQueryElements = Tile::kQueries * Shared::kRow;
+  constexpr int M = Tile::kM, N = Tile::kQueries / 8, kColumnTiles = Tile::kColumns / 8,
+                kQueryElements = Tile::kQueries * Shared::kRow;
   const AttentionSizes<T>& s = o.sizes;
   T* const keys = DynamicShared<T>();
   T* const values = keys + Tile::kKeys * Shared::kRow;
@@ -158,7 +166,8 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
   float* const numbers = reinterpret_cast<float*>(queries + 2 * Tile::kStages * kQueryElements);
 
   // The first tiles are seen by the most queries, so they start first.
-  const int key = static_cast<int>(blockIdx.x) / Tile::kParts * Tile::kKeys, first_chunk = static_cast<int>(blockIdx.x) % Tile::kParts * kColumnTiles;
+  const int key = static_cast<int>(blockIdx.x) / Tile::kParts * Tile::kKeys,
+            first_chunk = static_cast<int>(blockIdx.x) % Tile::kParts * kColumnTiles;
   const int b = static_cast<int>(blockIdx.z), kv_head = static_cast<int>(blockIdx.y);
   const int key_of_warp = key + WarpOfBlock() * 16 * M;
   const int first_query = s.causal ? key / Tile::kQueries * Tile::kQueries : 0;
@@ -167,9 +176,10 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
   const auto copy_next = [&](int tile) {
     const int h = next_head, query = next_query;
     T* const to = queries + tile % Tile::kStages * 2 * kQueryElements;
-    CopyRows<Shared, Tile::kQueries, Tile::kThreads>(to, o.q.At(b, h, query, s.dim), static_cast<int>(o.q.row), s.queries - query, s.dim);
-    CopyRows<Shared, Tile::kQueries, Tile::kThreads>(to + kQueryElements, o.dout.At(b, h, query, s.dim), static_cast<int>(o.dout.row),
+    CopyRows<Shared, Tile::kQueries, Tile::kThreads>(to, o.q.At(b, h, query, s.dim), static_cast<int>(o.q.row),
                                                      s.queries - query, s.dim);
+    CopyRows<Shared, Tile::kQueries, Tile::kThreads>(to + kQueryElements, o.dout.At(b, h, query, s.dim),
+                                                     static_cast<int>(o.dout.row), s.queries - query, s.dim);
     const int i = static_cast<int>(threadIdx.x);
     if (i < Tile::kQueries) {  // a query past the end has dout 0, which is sufficient
       float* const numbers_to = numbers + tile % Tile::kStages * 2 * Tile::kQueries;
@@ -180,8 +190,10 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
     next_query += Tile::kQueries;
     if (next_query >= s.queries) next_query = first_query, ++next_head;
   };
-  CopyRows<Shared, Tile::kKeys, Tile::kThreads>(keys, o.k.At(b, kv_head, key, s.dim), static_cast<int>(o.k.row), s.keys - key, s.dim);
-  CopyRows<Shared, Tile::kKeys, Tile::kThreads>(values, o.v.At(b, kv_head, key, s.dim), static_cast<int>(o.v.row), s.keys - key, s.dim);
+  CopyRows<Shared, Tile::kKeys, Tile::kThreads>(keys, o.k.At(b, kv_head, key, s.dim), static_cast<int>(o.k.row),
+                                                s.keys - key, s.dim);
+  CopyRows<Shared, Tile::kKeys, Tile::kThreads>(values, o.v.At(b, kv_head, key, s.dim), static_cast<int>(o.v.row),
+                                                s.keys - key, s.dim);
   CommitCopies();
   if (tiles > 0) copy_next(0);
 
@@ -205,10 +217,13 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
     }
     if (!s.causal || query + Tile::kQueries > key_of_warp) {
       float p[M][N][4], ds[M][N][4];
-      if constexpr (Tile::kHeld) RowsByRows<Shared>(p, keys_held, queries_now);
-      else RowsByRows<Shared>(p, keys_of_warp, queries_now);
+      if constexpr (Tile::kHeld)
+        RowsByRows<Shared>(p, keys_held, queries_now);
+      else
+        RowsByRows<Shared>(p, keys_of_warp, queries_now);
       if (s.causal && query < key_of_warp + 16 * M) {
-        Hide(p, [&](int row) { return key_of_warp + row - query; }, Before());
+        Hide(
+            p, [&](int row) { return key_of_warp + row - query; }, Before());
       }
 #pragma unroll
       for (int n = 0; n < N; ++n) {
@@ -216,7 +231,8 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
 #pragma unroll
         for (int m = 0; m < M; ++m) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) p[m][n][i] = ApproximateExp2(fmaf(p[m][n][i], scale_log2e, -kLog2E * (i % 2 == 0 ? lse.x : lse.y)));
+          for (int i = 0; i < 4; ++i)
+            p[m][n][i] = ApproximateExp2(fmaf(p[m][n][i], scale_log2e, -kLog2E * (i % 2 == 0 ? lse.x : lse.y)));
         }
       }
       WeightsByRows<Shared>(dv, p, douts_now, first_chunk);
@@ -244,8 +260,10 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
 
   float scale[M][2], one[M][2];
   ForRowsOfLane<M>([&](int m, int half, int) { scale[m][half] = s.scale, one[m][half] = 1; });
-  WriteRows<Shared>(dk, scale, one, o.dk, b, kv_head, key_of_warp, s.keys - key_of_warp, s.dim, keys_of_warp, first_chunk);
-  WriteRows<Shared>(dv, one, one, o.dv, b, kv_head, key_of_warp, s.keys - key_of_warp, s.dim, values_of_warp, first_chunk);
+  WriteRows<Shared>(dk, scale, one, o.dk, b, kv_head, key_of_warp, s.keys - key_of_warp, s.dim, keys_of_warp,
+                    first_chunk);
+  WriteRows<Shared>(dv, one, one, o.dv, b, kv_head, key_of_warp, s.keys - key_of_warp, s.dim, values_of_warp,
+                    first_chunk);
 }
 
 }  // namespace
@@ -256,12 +274,13 @@ void TensorCoreBackward(const BackwardOperands<T>& o, const Context& c) {
   ForDim(s.dim, [&]<int D>() {
     using OfQueries = QueriesTile<D>;
     Launch(BackwardOfQueries<T, D>,
-           dim3(static_cast<unsigned>(CeilDiv(s.queries, OfQueries::kQueries)), static_cast<unsigned>(s.heads), static_cast<unsigned>(s.batch)),
+           dim3(static_cast<unsigned>(CeilDiv(s.queries, OfQueries::kQueries)), static_cast<unsigned>(s.heads),
+                static_cast<unsigned>(s.batch)),
            dim3(OfQueries::kThreads), OfQueries::kShared, c.stream, o);
     using OfKeys = KeysTile<D>;
     Launch(BackwardOfKeys<T, D>,
-           dim3(static_cast<unsigned>(CeilDiv(s.keys, OfKeys::kKeys) * OfKeys::kParts), static_cast<unsigned>(s.heads / s.group),
-                static_cast<unsigned>(s.batch)),
+           dim3(static_cast<unsigned>(CeilDiv(s.keys, OfKeys::kKeys) * OfKeys::kParts),
+                static_cast<unsigned>(s.heads / s.group), static_cast<unsigned>(s.batch)),
            dim3(OfKeys::kThreads), OfKeys::kShared, c.stream, o);
   });
 }

@@ -86,7 +86,8 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
     CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to, from + int64_t{key} * stride, stride, s.keys - key, s.dim);
     CommitCopies();
   };
-  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(queries, o.q.At(b, h, first, s.dim), static_cast<int>(o.q.row), s.queries - first, s.dim);
+  CopyRows<Shared, Tile::kQueries, Tile::kThreads>(queries, o.q.At(b, h, first, s.dim), static_cast<int>(o.q.row),
+                                                   s.queries - first, s.dim);
   if (tiles > 0) copy(keys, first_key, keys_stride, 0);
 
   const float scale_log2e = s.scale * kLog2E;
@@ -103,7 +104,9 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
     if (in_sight) {
       RowsByRows<Shared>(scores, queries_of_warp, keys);
       if (key + Tile::kKeys > s.keys || (s.causal && key + Tile::kKeys > first_of_warp + 1)) {
-        Hide(scores, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; }, NotBefore());
+        Hide(
+            scores, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; },
+            NotBefore());
       }
     }
     WaitForCopies<0>();
@@ -129,7 +132,8 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
     __syncwarp();  // all four lanes of a row have read
     if (lse != nullptr && Lane() % 4 == 0) *lse = of_these;
   });
-  WriteRows<Shared>(results, factor, keep, o.out, b, h, first_of_warp, s.queries - first_of_warp, s.dim, queries_of_warp);
+  WriteRows<Shared>(results, factor, keep, o.out, b, h, first_of_warp, s.queries - first_of_warp, s.dim,
+                    queries_of_warp);
 }
 
 }  // namespace
@@ -138,8 +142,8 @@ template <class T>
 void TensorCoreForward(const ForwardOperands<T>& o, const Context& c) {
   ForDim(o.sizes.dim, [&]<int D>() {
     using Tile = ForwardTile<D>;
-    const dim3 grid(static_cast<unsigned>(CeilDiv(o.sizes.queries, Tile::kQueries)), static_cast<unsigned>(o.sizes.heads),
-                    static_cast<unsigned>(o.sizes.batch));
+    const dim3 grid(static_cast<unsigned>(CeilDiv(o.sizes.queries, Tile::kQueries)),
+                    static_cast<unsigned>(o.sizes.heads), static_cast<unsigned>(o.sizes.batch));
     Launch(Forward<T, D>, grid, dim3(Tile::kThreads), Tile::kShared, c.stream, o);
   });
 }

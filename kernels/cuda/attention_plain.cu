@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kTile = 32, kWarps = 8, kThreads = kWarps * kWarp, kRows = kTile / kWarps;
 constexpr int kColumns = 128, kOfLane = kColumns / kWarp;  // of results; kOfLane: per lane
-constexpr int kDepth = 64;                                // part of the inner dimension in shared memory at a time
+constexpr int kDepth = 64;                                 // part of the inner dimension in shared memory at a time
 
 // Shared memory. `w` is indexed by column and row of the scores.
 template <class A>
@@ -74,7 +74,8 @@ __device__ A& Weight(A* w, int i) {
 // results[i][n] += sum over the tile's columns of w * column first + LaneOf() + 32 n of z's rows. All threads must have
 // written to w.
 template <class T, class A>
-__device__ void AddWeighted(A (&results)[kRows][kOfLane], const A* w, const Head<T>& z, int first, int dim, const Memory<A>& memory) {
+__device__ void AddWeighted(A (&results)[kRows][kOfLane], const A* w, const Head<T>& z, int first, int dim,
+                            const Memory<A>& memory) {
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < kTile * kColumns; i += kThreads) {
     memory.operands[i] = z.template At<A>(i / kColumns, first + i % kColumns, dim);
@@ -101,8 +102,8 @@ __device__ void Clear(A (&results)[kRows][kOfLane]) {
 // Writes `rows` rows of head (b, h) from `first` on: results times factor, plus keep times the existing values if `to`
 // adds.
 template <class T, class A>
-__device__ void WriteRows(const A (&results)[kRows][kOfLane], const A (&factor)[kRows], const A (&keep)[kRows], const Results<T>& to, int b,
-                          int h, int first, int rows, int first_column, int dim) {
+__device__ void WriteRows(const A (&results)[kRows][kOfLane], const A (&factor)[kRows], const A (&keep)[kRows],
+                          const Results<T>& to, int b, int h, int first, int rows, int first_column, int dim) {
   for (int i = 0; i < kRows; ++i) {
     const int row = FirstRow() + i;
     if (row >= rows) return;
@@ -126,7 +127,8 @@ __global__ void __launch_bounds__(kThreads) Forward(const ForwardOperands<T> o) 
   using A = Wide<T>;
   const AttentionSizes<T>& s = o.sizes;
   const Memory<A> memory;
-  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile, h = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.z);
+  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile, h = static_cast<int>(blockIdx.y),
+            b = static_cast<int>(blockIdx.z);
   const int seen = s.causal ? min(s.keys, first + kTile) : s.keys;
   const Head<T> q(o.q, b, h, first, s.queries, s.dim);
   A lse[kRows];
@@ -171,9 +173,11 @@ __global__ void __launch_bounds__(kThreads) BackwardOfQueries(const BackwardOper
   using A = Wide<T>;
   const AttentionSizes<T>& s = o.sizes;
   const Memory<A> memory;
-  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile, h = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.z);
+  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile, h = static_cast<int>(blockIdx.y),
+            b = static_cast<int>(blockIdx.z);
   const int seen = s.causal ? min(s.keys, first + kTile) : s.keys;
-  const Head<T> q(o.q, b, h, first, s.queries, s.dim), out(o.out, b, h, first, s.queries, s.dim), dout(o.dout, b, h, first, s.queries, s.dim);
+  const Head<T> q(o.q, b, h, first, s.queries, s.dim), out(o.out, b, h, first, s.queries, s.dim),
+      dout(o.dout, b, h, first, s.queries, s.dim);
   A lse[kRows], delta[kRows], scale[kRows], one[kRows];
   for (int i = 0; i < kRows; ++i) {
     const int row = FirstRow() + i;
@@ -209,7 +213,8 @@ __global__ void __launch_bounds__(kThreads) BackwardOfKeys(const BackwardOperand
   using A = Wide<T>;
   const AttentionSizes<T>& s = o.sizes;
   const Memory<A> memory;
-  const int first = static_cast<int>(blockIdx.x) * kTile, kv_head = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.z);
+  const int first = static_cast<int>(blockIdx.x) * kTile, kv_head = static_cast<int>(blockIdx.y),
+            b = static_cast<int>(blockIdx.z);
   const Head<T> k(o.k, b, kv_head, first, s.keys, s.dim), v(o.v, b, kv_head, first, s.keys, s.dim);
   A scale[kRows], one[kRows];
   for (int i = 0; i < kRows; ++i) scale[i] = s.scale, one[i] = 1;
@@ -224,9 +229,11 @@ __global__ void __launch_bounds__(kThreads) BackwardOfKeys(const BackwardOperand
         Dots(scores, k, q, s.dim, memory);
         Dots(dp, v, dout, s.dim, memory);
         const bool there = LaneOf() < q.rows;
-        const A lse = there ? *o.lse.At(b, h, query + LaneOf()) : A(0), delta = there ? *o.delta.At(b, h, query + LaneOf()) : A(0);
+        const A lse = there ? *o.lse.At(b, h, query + LaneOf()) : A(0),
+                delta = there ? *o.delta.At(b, h, query + LaneOf()) : A(0);
         for (int i = 0; i < kRows; ++i) {
-          const bool sees = there && FirstRow() + i < k.rows && (!s.causal || query + LaneOf() >= first + FirstRow() + i);
+          const bool sees =
+              there && FirstRow() + i < k.rows && (!s.causal || query + LaneOf() >= first + FirstRow() + i);
           const A p = sees ? exp(scores[i] * s.scale - lse) : A(0);
           Weight(memory.w, i) = p;
           Weight(memory.w2, i) = p * (dp[i] - delta);
@@ -242,14 +249,16 @@ __global__ void __launch_bounds__(kThreads) BackwardOfKeys(const BackwardOperand
 
 template <class T>
 dim3 Grid(const AttentionSizes<T>& s, int rows, int heads) {
-  return dim3(static_cast<unsigned>(CeilDiv(rows, kTile)), static_cast<unsigned>(heads), static_cast<unsigned>(s.batch));
+  return dim3(static_cast<unsigned>(CeilDiv(rows, kTile)), static_cast<unsigned>(heads),
+              static_cast<unsigned>(s.batch));
 }
 
 }  // namespace
 
 template <class T>
 void PlainForward(const ForwardOperands<T>& o, const Context& c) {
-  Launch(Forward<T>, Grid(o.sizes, o.sizes.queries, o.sizes.heads), dim3(kThreads), Memory<Wide<T>>::kBytes, c.stream, o);
+  Launch(Forward<T>, Grid(o.sizes, o.sizes.queries, o.sizes.heads), dim3(kThreads), Memory<Wide<T>>::kBytes, c.stream,
+         o);
 }
 template <class T>
 void PlainBackward(const BackwardOperands<T>& o, const Context& c) {

@@ -31,7 +31,8 @@ cudnnPointwiseMode_t PointwiseOf(GraphStep step) {
     case GraphStep::kExp: return CUDNN_POINTWISE_EXP;
     case GraphStep::kLog: return CUDNN_POINTWISE_LOG;
     case GraphStep::kIdentity: return CUDNN_POINTWISE_IDENTITY;
-    case GraphStep::kRow: case GraphStep::kColumn: return CUDNN_POINTWISE_GEN_INDEX;
+    case GraphStep::kRow:
+    case GraphStep::kColumn: return CUDNN_POINTWISE_GEN_INDEX;
     case GraphStep::kNotBefore: return CUDNN_POINTWISE_CMP_GE;
     case GraphStep::kSelect: return CUDNN_POINTWISE_BINARY_SELECT;
     default: TWOFOLD_CHECK(false, "only pointwise steps have a pointwise mode");
@@ -60,7 +61,8 @@ struct Operation {
 };
 
 Operation MatMulOf(const Cudnn& cudnn) {
-  BackendDescriptor how(cudnn, CUDNN_BACKEND_MATMUL_DESCRIPTOR), operation(cudnn, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  BackendDescriptor how(cudnn, CUDNN_BACKEND_MATMUL_DESCRIPTOR),
+      operation(cudnn, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
   how.Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   how.Finalize();
   operation.Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
@@ -70,7 +72,8 @@ Operation MatMulOf(const Cudnn& cudnn) {
 }
 
 Operation ReductionOf(const Cudnn& cudnn, GraphStep step) {
-  BackendDescriptor how(cudnn, CUDNN_BACKEND_REDUCTION_DESCRIPTOR), operation(cudnn, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+  BackendDescriptor how(cudnn, CUDNN_BACKEND_REDUCTION_DESCRIPTOR),
+      operation(cudnn, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
   how.Set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   how.Set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE,
           step == GraphStep::kMaximum ? CUDNN_REDUCE_TENSOR_MAX : CUDNN_REDUCE_TENSOR_ADD);
@@ -82,7 +85,8 @@ Operation ReductionOf(const Cudnn& cudnn, GraphStep step) {
 }
 
 Operation PointwiseOf(const Cudnn& cudnn, GraphStep step) {
-  BackendDescriptor how(cudnn, CUDNN_BACKEND_POINTWISE_DESCRIPTOR), operation(cudnn, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  BackendDescriptor how(cudnn, CUDNN_BACKEND_POINTWISE_DESCRIPTOR),
+      operation(cudnn, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   how.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, PointwiseOf(step));
   how.Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE,
           step == GraphStep::kNotBefore ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT);
@@ -103,18 +107,22 @@ struct Ports {
 Ports PortsOf(GraphStep step) {
   switch (step) {
     case GraphStep::kMatMul:
-      return {{CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC}, CUDNN_ATTR_OPERATION_MATMUL_CDESC};
-    case GraphStep::kMaximum: case GraphStep::kSum: return {{CUDNN_ATTR_OPERATION_REDUCTION_XDESC}, CUDNN_ATTR_OPERATION_REDUCTION_YDESC};
+      return {{CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC},
+              CUDNN_ATTR_OPERATION_MATMUL_CDESC};
+    case GraphStep::kMaximum:
+    case GraphStep::kSum: return {{CUDNN_ATTR_OPERATION_REDUCTION_XDESC}, CUDNN_ATTR_OPERATION_REDUCTION_YDESC};
     case GraphStep::kView: return {{CUDNN_ATTR_OPERATION_RESHAPE_XDESC}, CUDNN_ATTR_OPERATION_RESHAPE_YDESC};
     default:
-      return {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_ATTR_OPERATION_POINTWISE_TDESC},
+      return {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+               CUDNN_ATTR_OPERATION_POINTWISE_TDESC},
               CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
   }
 }
 Operation OperationOf(const Cudnn& cudnn, GraphStep step) {
   switch (step) {
     case GraphStep::kMatMul: return MatMulOf(cudnn);
-    case GraphStep::kMaximum: case GraphStep::kSum: return ReductionOf(cudnn, step);
+    case GraphStep::kMaximum:
+    case GraphStep::kSum: return ReductionOf(cudnn, step);
     case GraphStep::kView: return {{}, BackendDescriptor(cudnn, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR)};
     default: return PointwiseOf(cudnn, step);
   }
@@ -122,32 +130,44 @@ Operation OperationOf(const Cudnn& cudnn, GraphStep step) {
 
 bool SaidNotRepeatable(const BackendDescriptor& engine) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
-  const int64_t count = engine.Get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes.data());
-  return std::find(notes.begin(), notes.begin() + count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) != notes.begin() + count;
+  const int64_t count = engine.Get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                   CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes.data());
+  return std::find(notes.begin(), notes.begin() + count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) !=
+         notes.begin() + count;
 }
 
 }  // namespace
 
-BackendDescriptor::BackendDescriptor(const Cudnn& cudnn, cudnnBackendDescriptorType_t type) : cudnn_(&cudnn), raw_(nullptr, Destroy{&cudnn}) {
+BackendDescriptor::BackendDescriptor(const Cudnn& cudnn, cudnnBackendDescriptorType_t type)
+    : cudnn_(&cudnn), raw_(nullptr, Destroy{&cudnn}) {
   cudnnBackendDescriptor_t raw = nullptr;
-  cudnn.Check(cudnn.BackendCreateDescriptor(type, &raw), StrCat("creating a descriptor of type ", static_cast<int>(type)));
+  cudnn.Check(cudnn.BackendCreateDescriptor(type, &raw),
+              StrCat("creating a descriptor of type ", static_cast<int>(type)));
   raw_.reset(raw);
 }
 
-void BackendDescriptor::Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void* values) {
-  cudnn_->Check(cudnn_->BackendSetAttribute(get(), name, type, count, values), StrCat("setting attribute ", static_cast<int>(name)));
+void BackendDescriptor::Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                            const void* values) {
+  cudnn_->Check(cudnn_->BackendSetAttribute(get(), name, type, count, values),
+                StrCat("setting attribute ", static_cast<int>(name)));
 }
 
 void BackendDescriptor::Finalize() { cudnn_->Check(cudnn_->BackendFinalize(get()), "finalizing a descriptor"); }
 
-int64_t BackendDescriptor::Get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t room, void* values) const {
+int64_t BackendDescriptor::Get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t room,
+                               void* values) const {
   int64_t count = 0;
-  cudnn_->Check(cudnn_->BackendGetAttribute(get(), name, type, room, &count, values), StrCat("reading attribute ", static_cast<int>(name)));
+  cudnn_->Check(cudnn_->BackendGetAttribute(get(), name, type, room, &count, values),
+                StrCat("reading attribute ", static_cast<int>(name)));
   return std::min(count, room);
 }
 
 AttentionPlan::AttentionPlan(const Cudnn& cudnn, const LibraryAttention& a, const PlannedFor& where)
-    : cudnn_(cudnn), attention_(a), where_(where), graph_(GraphOf(a)), operation_graph_(cudnn, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
+    : cudnn_(cudnn),
+      attention_(a),
+      where_(where),
+      graph_(GraphOf(a)),
+      operation_graph_(cudnn, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
   Describe();
   AskForEngines();
 }
@@ -166,9 +186,10 @@ void AttentionPlan::Describe() {
     for (BackendDescriptor& how : d.how) descriptors_.push_back(std::move(how));
     descriptors_.push_back(std::move(d.operation));
   }
-  if (where_.handle != nullptr) operation_graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, where_.handle);
-  operation_graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(operations_.size()),
-                       operations_.data());
+  if (where_.handle != nullptr)
+    operation_graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, where_.handle);
+  operation_graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                       static_cast<int64_t>(operations_.size()), operations_.data());
   operation_graph_.Finalize();
 }
 
@@ -180,8 +201,10 @@ void AttentionPlan::AskForEngines() {
   heuristic.Finalize();
   std::vector<BackendDescriptor> configs;
   std::vector<cudnnBackendDescriptor_t> raw;
-  for (int64_t i = 0; i < kMostEngines; ++i) raw.push_back(configs.emplace_back(cudnn_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
-  const int64_t count = heuristic.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, kMostEngines, raw.data());
+  for (int64_t i = 0; i < kMostEngines; ++i)
+    raw.push_back(configs.emplace_back(cudnn_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
+  const int64_t count =
+      heuristic.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, kMostEngines, raw.data());
   for (int64_t i = 0; i < count; ++i) {
     BackendDescriptor& config = configs[static_cast<size_t>(i)];
     const BackendDescriptor engine(cudnn_, CUDNN_BACKEND_ENGINE_DESCRIPTOR);

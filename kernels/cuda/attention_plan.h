@@ -22,7 +22,9 @@ class BackendDescriptor {
   cudnnBackendDescriptor_t get() const { return raw_.get(); }
   void Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void* values);
   template <class T>
-  void Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const T& value) { Set(name, type, 1, &value); }
+  void Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const T& value) {
+    Set(name, type, 1, &value);
+  }
   void Set(cudnnBackendAttributeName_t name, const BackendDescriptor& other) {
     Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, other.get());
   }

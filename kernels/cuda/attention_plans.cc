@@ -31,7 +31,8 @@ struct AttentionPlans::Implementation {
     if (!fresh) return entry;
     entry.why_not = WhyNotCudnn(a, major, static_cast<int64_t>(cudnn.GetVersion()));
     const size_t own = WorkspaceOf(a).bytes();
-    if (entry.why_not.empty() && own > workspace_bytes) entry.why_not = StrCat("it needs a workspace of more than ", own, " bytes and has only ", workspace_bytes);
+    if (entry.why_not.empty() && own > workspace_bytes)
+      entry.why_not = StrCat("it needs a workspace of more than ", own, " bytes and has only ", workspace_bytes);
     if (!entry.why_not.empty()) return entry;
     try {
       entry.plan.emplace(cudnn, a, PlannedFor{.handle = handle});
@@ -66,7 +67,8 @@ std::string AttentionPlans::WhyNot(const LibraryAttention& a, size_t workspace_b
   return implementation_->Find(a, workspace_bytes).why_not;
 }
 
-void AttentionPlans::Run(const LibraryAttention& a, GraphAddresses tensors, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream) {
+void AttentionPlans::Run(const LibraryAttention& a, GraphAddresses tensors, std::byte* workspace,
+                         size_t workspace_bytes, cudaStream_t stream) {
   Implementation& i = *implementation_;
   const AttentionWorkspace own = WorkspaceOf(a);
   if (own.delta > 0) tensors[static_cast<size_t>(GraphOperand::kDelta)] = workspace;

@@ -102,15 +102,19 @@ __device__ inline void ColumnsByRows(float (&c)[M][N][4], Columns columns, const
 template <class S, class T, int M, int N>
 __device__ inline void RowsByRows(float (&c)[M][N][4], const T* x, const T* y) {
   uint32_t a[M][4];
-  ColumnsByRows<S>(c, [&](int k, int lane) -> const uint32_t(&)[M][4] {
-    LoadColumns<S>(a, x, k, lane);
-    return a;
-  }, y);
+  ColumnsByRows<S>(
+      c,
+      [&](int k, int lane) -> const uint32_t(&)[M][4] {
+        LoadColumns<S>(a, x, k, lane);
+        return a;
+      },
+      y);
 }
 template <class S, class T, int M, int N, int K>
 __device__ inline void RowsByRows(float (&c)[M][N][4], const uint32_t (&x)[K][M][4], const T* y) {
   static_assert(K == S::kColumns / 16);
-  ColumnsByRows<S>(c, [&](int k, int) -> const uint32_t(&)[M][4] { return x[k]; }, y);
+  ColumnsByRows<S>(
+      c, [&](int k, int) -> const uint32_t(&)[M][4] { return x[k]; }, y);
 }
 
 // c += w z: w has 8 K columns and is rounded to T; z has 8 K rows in shared memory, of which 8 N columns from
@@ -185,8 +189,9 @@ __device__ inline float SumOfRow(float x) {
 // results go through `staging`, so that each store writes 16 bytes; it is 16 M rows of shared memory that no other warp
 // reads any more. keep[m][h] is the factor applied to the existing values of wide results that are added to.
 template <class S, class T, int M, int N>
-__device__ inline void WriteRows(const float (&c)[M][N][4], const float (&factor)[M][2], const float (&keep)[M][2], const Results<T>& to,
-                                 int b, int h, int first, int rows, int dim, T* staging, int first_chunk = 0) {
+__device__ inline void WriteRows(const float (&c)[M][N][4], const float (&factor)[M][2], const float (&keep)[M][2],
+                                 const Results<T>& to, int b, int h, int first, int rows, int dim, T* staging,
+                                 int first_chunk = 0) {
   if (to.narrow.data != nullptr) {
     __syncwarp();
     ForRowsOfLane<M>([&](int m, int half, int row) {

@@ -20,12 +20,14 @@ void Set(const Tensor& t, GraphOperand operand, GraphAddresses& to) {
 }
 
 bool Aligned(const GraphAddresses& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(), [](void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; });
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; });
 }
 
 }  // namespace
 
-bool Attentions::Run(const ops::AttentionForward& o, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream) {
+bool Attentions::Run(const ops::AttentionForward& o, std::byte* workspace, size_t workspace_bytes,
+                     cudaStream_t stream) {
   if (kernels_ == AttentionKernels::kOwn) return false;
   const LibraryAttention a = Described(o);
   GraphAddresses tensors = {};
@@ -35,7 +37,8 @@ bool Attentions::Run(const ops::AttentionForward& o, std::byte* workspace, size_
   return Run(a, tensors, workspace, workspace_bytes, stream);
 }
 
-bool Attentions::Run(const ops::AttentionBackward& o, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream) {
+bool Attentions::Run(const ops::AttentionBackward& o, std::byte* workspace, size_t workspace_bytes,
+                     cudaStream_t stream) {
   if (kernels_ == AttentionKernels::kOwn) return false;
   const LibraryAttention a = Described(o);
   GraphAddresses tensors = {};
@@ -47,8 +50,8 @@ bool Attentions::Run(const ops::AttentionBackward& o, std::byte* workspace, size
   return Run(a, tensors, workspace, workspace_bytes, stream);
 }
 
-bool Attentions::Run(const LibraryAttention& a, const GraphAddresses& tensors, std::byte* workspace, size_t workspace_bytes,
-                     cudaStream_t stream) {
+bool Attentions::Run(const LibraryAttention& a, const GraphAddresses& tensors, std::byte* workspace,
+                     size_t workspace_bytes, cudaStream_t stream) {
   if (!Aligned(tensors)) {
     LeaveToOwn(a, "cuDNN's attention needs tensors that are aligned to 16 bytes");
     return false;
@@ -58,7 +61,7 @@ bool Attentions::Run(const LibraryAttention& a, const GraphAddresses& tensors, s
   if (!found->second) return false;
   try {
     plans_.Run(*found->second, tensors, workspace, workspace_bytes, stream);
-  // our kernels overwrite anything it may have written; they also meet any error of the GPU
+    // our kernels overwrite anything it may have written; they also meet any error of the GPU
   } catch (const CudaError& e) {
     LeaveToOwn(a, e.what());
     found->second.reset();
@@ -71,7 +74,9 @@ std::optional<LibraryAttention> Attentions::Decide(const LibraryAttention& a, si
   for (const LibraryAttention& asked : AskedFor(a, kernels_, any_bits_)) {
     const std::string why_not = plans_.WhyNot(asked, workspace_bytes);
     if (why_not.empty()) {
-      const char* const how = asked.repeatable ? "" : ", which sums the queries' gradients in no fixed order: last bits may differ between runs";
+      const char* const how =
+          asked.repeatable ? ""
+                           : ", which sums the queries' gradients in no fixed order: last bits may differ between runs";
       Tell(a, StrCat(CudnnVersion(&why), how));
       return asked;
     }
@@ -82,14 +87,16 @@ std::optional<LibraryAttention> Attentions::Decide(const LibraryAttention& a, si
 }
 
 void Attentions::LeaveToOwn(const LibraryAttention& a, const std::string& why) {
-  if (kernels_ == AttentionKernels::kCudnn) throw CudaError(StrCat("cuda.attention is CUDNN, but cuDNN cannot run ", NameOf(a), ": ", why));
+  if (kernels_ == AttentionKernels::kCudnn)
+    throw CudaError(StrCat("cuda.attention is CUDNN, but cuDNN cannot run ", NameOf(a), ": ", why));
   Tell(a, StrCat("own kernels (", why, ")"));
 }
 
 void Attentions::ExpectOwn(std::string_view operation) const {
   if (kernels_ != AttentionKernels::kCudnn) return;
-  throw CudaError(StrCat("cuda.attention is CUDNN, but cuDNN cannot run ", operation,
-                         ": context parallelism needs attention to a part of the keys, which only our own kernels support; use AUTO"));
+  throw CudaError(StrCat(
+      "cuda.attention is CUDNN, but cuDNN cannot run ", operation,
+      ": context parallelism needs attention to a part of the keys, which only our own kernels support; use AUTO"));
 }
 
 void Attentions::Tell(const LibraryAttention& a, const std::string& whose) {

@@ -29,7 +29,8 @@ class AttentionPlans {
   // plan.
   std::string WhyNot(const LibraryAttention& a, size_t workspace_bytes);
   // Call only if WhyNot returns "". Throws CudaError.
-  void Run(const LibraryAttention& a, GraphAddresses tensors, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
+  void Run(const LibraryAttention& a, GraphAddresses tensors, std::byte* workspace, size_t workspace_bytes,
+           cudaStream_t stream);
 
  private:
   struct Implementation;
@@ -57,7 +58,8 @@ class Attentions {
   void ExpectOwn(std::string_view operation) const;
 
  private:
-  bool Run(const LibraryAttention& a, const GraphAddresses& tensors, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
+  bool Run(const LibraryAttention& a, const GraphAddresses& tensors, std::byte* workspace, size_t workspace_bytes,
+           cudaStream_t stream);
   // Returns the variant of AskedFor that cuDNN runs; nullopt if our kernels do it.
   std::optional<LibraryAttention> Decide(const LibraryAttention& a, size_t workspace_bytes);
   // Reports the reason, or throws.

@@ -15,14 +15,18 @@ constexpr int kAtOnce = 4;  // rows that a thread loads before it computes, to h
 // A thread's place in a block.
 struct Place {
   __device__ explicit Place(const CudaSweep& s)
-      : row(static_cast<int>(threadIdx.x / s.tile)), piece(static_cast<int>(threadIdx.x % s.tile)),
-        channel((blockIdx.x * s.tile + piece) * s.piece), count(row < s.at_once ? s.channels - channel : 0) {}
+      : row(static_cast<int>(threadIdx.x / s.tile)),
+        piece(static_cast<int>(threadIdx.x % s.tile)),
+        channel((blockIdx.x * s.tile + piece) * s.piece),
+        count(row < s.at_once ? s.channels - channel : 0) {}
   int row, piece;          // within the block
   int64_t channel, count;  // the first channel of the piece, and the number of channels from it on; 0: nothing to do
 };
 
 // The number of rows first, first + step, ... below end.
-__device__ inline int64_t RowsFrom(int64_t first, int64_t end, int64_t step) { return first < end ? (end - first + step - 1) / step : 0; }
+__device__ inline int64_t RowsFrom(int64_t first, int64_t end, int64_t step) {
+  return first < end ? (end - first + step - 1) / step : 0;
+}
 
 // ---- Mean and squares ----
 // Merges the mean and sum of squared deviations of `n` values with those of `more` others (Chan, Golub and LeVeque
@@ -36,7 +40,8 @@ __device__ inline void Merge(int64_t n, A& mean, A& squares, int64_t more, A oth
 
 // The values of a slab for each channel: first[slab][channel] and second[slab][channel].
 template <class T>
-__global__ void __launch_bounds__(kThreads) SlabMoments(const T* x, CudaSweep s, bool packs, Wide<T>* first, Wide<T>* second) {
+__global__ void __launch_bounds__(kThreads)
+    SlabMoments(const T* x, CudaSweep s, bool packs, Wide<T>* first, Wide<T>* second) {
   using A = Wide<T>;
   constexpr int kPiece = kPerLoad<T>;
   __shared__ A means[kThreads * kPiece], squares[kThreads * kPiece];
@@ -79,11 +84,13 @@ __global__ void __launch_bounds__(kThreads) SlabMoments(const T* x, CudaSweep s,
   while (half < s.at_once) half *= 2;
   for (half /= 2; half > 0; half /= 2) {
     __syncthreads();
-    const int64_t mine = at.row < half ? counts[at.row] : 0, other = at.row + half < s.at_once ? counts[at.row + half] : 0;
+    const int64_t mine = at.row < half ? counts[at.row] : 0,
+                  other = at.row + half < s.at_once ? counts[at.row + half] : 0;
     if (at.row < half && other > 0) {
       const int from = own + half * static_cast<int>(s.tile) * kPiece;
 #pragma unroll
-      for (int i = 0; i < kPiece; ++i) Merge(mine, means[own + i], squares[own + i], other, means[from + i], squares[from + i]);
+      for (int i = 0; i < kPiece; ++i)
+        Merge(mine, means[own + i], squares[own + i], other, means[from + i], squares[from + i]);
     }
     __syncthreads();
     if (at.row < half && at.piece == 0) counts[at.row] = mine + other;
@@ -108,7 +115,8 @@ __global__ void __launch_bounds__(1024) MergeSlabs(const A* first, const A* seco
   int64_t n = 0;
   for (int64_t slab = y; slab < s.slabs; slab += kWarp) {
     const int64_t rows = (slab + 1) * s.rows / s.slabs - slab * s.rows / s.slabs;
-    if (channel < s.channels) Merge(n, m, q, rows, first[slab * s.channels + channel], second[slab * s.channels + channel]);
+    if (channel < s.channels)
+      Merge(n, m, q, rows, first[slab * s.channels + channel], second[slab * s.channels + channel]);
     n += rows;
   }
   means[y][x] = m, all_squares[y][x] = q;
@@ -124,8 +132,9 @@ __global__ void __launch_bounds__(1024) MergeSlabs(const A* first, const A* seco
 
 // ---- Sums of gradients ----
 template <class T>
-__global__ void __launch_bounds__(kThreads) SlabSums(const T* dy, const T* x, const T* y, const Wide<T>* mean, const Wide<T>* rstd, CudaSweep s,
-                                                     bool packs, Wide<T>* first, Wide<T>* second) {
+__global__ void __launch_bounds__(kThreads)
+    SlabSums(const T* dy, const T* x, const T* y, const Wide<T>* mean, const Wide<T>* rstd, CudaSweep s, bool packs,
+             Wide<T>* first, Wide<T>* second) {
   using A = Wide<T>;
   constexpr int kPiece = kPerLoad<T>, kRows = 2;  // three tensors: equally many bytes in flight
   __shared__ A sums[2][kThreads * kPiece];
@@ -190,7 +199,8 @@ __global__ void __launch_bounds__(1024) AddSlabs(const A* figures, CudaSweep s, 
   const int64_t channel = int64_t{blockIdx.x} * kWarp + x;
   A sum = 0;
   if (channel < s.channels) {
-    for (int64_t slab = y; slab < s.slabs; slab += kWarp) sum += figures[(blockIdx.y * s.slabs + slab) * s.channels + channel];
+    for (int64_t slab = y; slab < s.slabs; slab += kWarp)
+      sum += figures[(blockIdx.y * s.slabs + slab) * s.channels + channel];
   }
   shared[y][x] = sum;
   __syncthreads();
@@ -202,8 +212,8 @@ __global__ void __launch_bounds__(1024) AddSlabs(const A* figures, CudaSweep s, 
 
 // ---- From statistics to normalisation parameters ----
 template <class A, class R>
-__global__ void FinishChannels(const A* parts, int64_t count, double rows, R* running_mean, R* running_variance, A* mean_out, A* rstd_out,
-                               int64_t channels, double momentum, double eps) {
+__global__ void FinishChannels(const A* parts, int64_t count, double rows, R* running_mean, R* running_variance,
+                               A* mean_out, A* rstd_out, int64_t channels, double momentum, double eps) {
   const int64_t ch = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (ch >= channels) return;
   auto mean = static_cast<double>(running_mean[ch]), variance = static_cast<double>(running_variance[ch]);
@@ -218,7 +228,8 @@ __global__ void FinishChannels(const A* parts, int64_t count, double rows, R* ru
     const double all = rows * static_cast<double>(count), unbiased = squares / (all > 2 ? all - 1 : 1);
     variance = squares / all;
     running_mean[ch] = static_cast<R>((1 - momentum) * static_cast<double>(running_mean[ch]) + momentum * mean);
-    running_variance[ch] = static_cast<R>((1 - momentum) * static_cast<double>(running_variance[ch]) + momentum * unbiased);
+    running_variance[ch] =
+        static_cast<R>((1 - momentum) * static_cast<double>(running_variance[ch]) + momentum * unbiased);
   }
   mean_out[ch] = static_cast<A>(mean);
   rstd_out[ch] = static_cast<A>(1 / sqrt(variance + eps));
@@ -233,8 +244,8 @@ __device__ inline void LoadFigures(const T* from, const Place& at, A (&to)[N]) {
 }
 
 template <class T, bool kRelu>
-__global__ void __launch_bounds__(kThreads) Normalise(const T* x, const T* gamma, const T* beta, const Wide<T>* mean, const Wide<T>* rstd, T* y,
-                                                      CudaSweep s, bool packs) {
+__global__ void __launch_bounds__(kThreads) Normalise(const T* x, const T* gamma, const T* beta, const Wide<T>* mean,
+                                                      const Wide<T>* rstd, T* y, CudaSweep s, bool packs) {
   using A = Wide<T>;
   constexpr int kPiece = kPerLoad<T>;
   const Place at(s);
@@ -269,9 +280,9 @@ __global__ void __launch_bounds__(kThreads) Normalise(const T* x, const T* gamma
 
 // dx = scale * (g - g_mean - (x - mean) * slope): scale = gamma * rstd and slope = rstd^2 * mean of g * (x - mean).
 template <class T>
-__global__ void __launch_bounds__(kThreads) NormaliseBackward(const T* dy, const T* x, const T* y, const T* gamma, const Wide<T>* mean,
-                                                              const Wide<T>* rstd, const Wide<T>* sums, T* dx, double rows, CudaSweep s,
-                                                              bool packs) {
+__global__ void __launch_bounds__(kThreads)
+    NormaliseBackward(const T* dy, const T* x, const T* y, const T* gamma, const Wide<T>* mean, const Wide<T>* rstd,
+                      const Wide<T>* sums, T* dx, double rows, CudaSweep s, bool packs) {
   using A = Wide<T>;
   constexpr int kPiece = kPerLoad<T>, kRows = 2;
   const Place at(s);
@@ -315,7 +326,9 @@ __global__ void __launch_bounds__(kThreads) NormaliseBackward(const T* dy, const
 }
 
 dim3 BlocksOfSlabs(const CudaSweep& s) { return dim3(static_cast<unsigned>(s.tiles), static_cast<unsigned>(s.slabs)); }
-dim3 BlocksOfChannels(const CudaSweep& s, unsigned figures) { return dim3(static_cast<unsigned>(CeilDiv(s.channels, kWarp)), figures); }
+dim3 BlocksOfChannels(const CudaSweep& s, unsigned figures) {
+  return dim3(static_cast<unsigned>(CeilDiv(s.channels, kWarp)), figures);
+}
 // Enough blocks to fill the GPU, if a thread handles `rows` rows at once.
 dim3 BlocksOfRows(const CudaSweep& s, int64_t rows, const Context& c) {
   const int64_t wanted = CeilDiv(int64_t{c.multiprocessors} * 8, s.tiles), most = CeilDiv(s.rows, s.at_once * rows);
@@ -330,8 +343,10 @@ void Compute(const ops::BatchNormStatistics& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
     A *first = reinterpret_cast<A*>(c.workspace), *second = first + s.slabs * s.channels, *out = At<A>(o.statistics);
-    Launch(SlabMoments<T>, BlocksOfSlabs(s), dim3(kThreads), 0, c.stream, At<T>(o.x), s, PacksFit(s.piece, s.channels, {&o.x}), first, second);
-    Launch(MergeSlabs<A>, BlocksOfChannels(s, 1), dim3(kWarp, kWarp), 0, c.stream, first, second, s, out, out + s.channels);
+    Launch(SlabMoments<T>, BlocksOfSlabs(s), dim3(kThreads), 0, c.stream, At<T>(o.x), s,
+           PacksFit(s.piece, s.channels, {&o.x}), first, second);
+    Launch(MergeSlabs<A>, BlocksOfChannels(s, 1), dim3(kWarp, kWarp), 0, c.stream, first, second, s, out,
+           out + s.channels);
   });
 }
 
@@ -341,8 +356,8 @@ void Compute(const ops::BatchNormSums& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
     A *first = reinterpret_cast<A*>(c.workspace), *second = first + s.slabs * s.channels;
-    Launch(SlabSums<T>, BlocksOfSlabs(s), dim3(kThreads), 0, c.stream, At<T>(o.dy), At<T>(o.x), At<T>(o.y), At<A>(o.mean), At<A>(o.rstd), s,
-           PacksFit(s.piece, s.channels, {&o.x, &o.dy, &o.y}), first, second);
+    Launch(SlabSums<T>, BlocksOfSlabs(s), dim3(kThreads), 0, c.stream, At<T>(o.dy), At<T>(o.x), At<T>(o.y),
+           At<A>(o.mean), At<A>(o.rstd), s, PacksFit(s.piece, s.channels, {&o.x, &o.dy, &o.y}), first, second);
     Launch(AddSlabs<A>, BlocksOfChannels(s, 2), dim3(kWarp, kWarp), 0, c.stream, first, s, At<A>(o.sums));
   });
 }
@@ -350,12 +365,13 @@ void Compute(const ops::BatchNormSums& o, const Context& c) {
 void Compute(const ops::BatchNormFinish& o, const Context& c) {
   const int64_t channels = o.mean.numel(), parts = o.parts.empty() ? 0 : o.parts.numel() / (2 * channels);
   const auto finish = [&]<class A, class R>() {
-    Launch(FinishChannels<A, R>, dim3(static_cast<unsigned>(CeilDiv(channels, 128))), dim3(128), 0, c.stream, At<A>(o.parts), parts,
-           static_cast<double>(o.rows), At<R>(o.running_mean), At<R>(o.running_variance), At<A>(o.mean), At<A>(o.rstd), channels, o.momentum,
-           o.eps);
+    Launch(FinishChannels<A, R>, dim3(static_cast<unsigned>(CeilDiv(channels, 128))), dim3(128), 0, c.stream,
+           At<A>(o.parts), parts, static_cast<double>(o.rows), At<R>(o.running_mean), At<R>(o.running_variance),
+           At<A>(o.mean), At<A>(o.rstd), channels, o.momentum, o.eps);
   };
   if (o.mean.dtype() == DType::kF64) return finish.template operator()<double, double>();
-  o.running_mean.dtype() == DType::kF64 ? finish.template operator()<float, double>() : finish.template operator()<float, float>();
+  o.running_mean.dtype() == DType::kF64 ? finish.template operator()<float, double>()
+                                        : finish.template operator()<float, float>();
 }
 
 void Compute(const ops::BatchNormForward& o, const Context& c) {
@@ -363,8 +379,9 @@ void Compute(const ops::BatchNormForward& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
     if (o.x.numel() == 0) return;
-    Launch(o.relu ? Normalise<T, true> : Normalise<T, false>, BlocksOfRows(s, kAtOnce, c), dim3(kThreads), 0, c.stream, At<T>(o.x),
-           At<T>(o.gamma), At<T>(o.beta), At<A>(o.mean), At<A>(o.rstd), At<T>(o.y), s, PacksFit(s.piece, s.channels, {&o.x, &o.y}));
+    Launch(o.relu ? Normalise<T, true> : Normalise<T, false>, BlocksOfRows(s, kAtOnce, c), dim3(kThreads), 0, c.stream,
+           At<T>(o.x), At<T>(o.gamma), At<T>(o.beta), At<A>(o.mean), At<A>(o.rstd), At<T>(o.y), s,
+           PacksFit(s.piece, s.channels, {&o.x, &o.y}));
   });
 }
 
@@ -373,9 +390,9 @@ void Compute(const ops::BatchNormBackward& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
     if (o.x.numel() == 0) return;
-    Launch(NormaliseBackward<T>, BlocksOfRows(s, 2, c), dim3(kThreads), 0, c.stream, At<T>(o.dy), At<T>(o.x), At<T>(o.y), At<T>(o.gamma),
-           At<A>(o.mean), At<A>(o.rstd), At<A>(o.sums), At<T>(o.dx), static_cast<double>(o.rows), s,
-           PacksFit(s.piece, s.channels, {&o.x, &o.dy, &o.y, &o.dx}));
+    Launch(NormaliseBackward<T>, BlocksOfRows(s, 2, c), dim3(kThreads), 0, c.stream, At<T>(o.dy), At<T>(o.x),
+           At<T>(o.y), At<T>(o.gamma), At<A>(o.mean), At<A>(o.rstd), At<A>(o.sums), At<T>(o.dx),
+           static_cast<double>(o.rows), s, PacksFit(s.piece, s.channels, {&o.x, &o.dy, &o.y, &o.dx}));
   });
 }
 

@@ -17,10 +17,16 @@ struct DrawPlaces {
   int32_t* out;
   int64_t n;
   PhiloxKey key;
-  template <int N> struct Loaded {};
-  template <int N> __device__ Loaded<N> Load(int64_t) const { return {}; }
   template <int N>
-  __device__ void Finish(int64_t first, const Loaded<N>&) const { out[first] = static_cast<int32_t>(ops::rules::PlaceOf(first, n, key)); }
+  struct Loaded {};
+  template <int N>
+  __device__ Loaded<N> Load(int64_t) const {
+    return {};
+  }
+  template <int N>
+  __device__ void Finish(int64_t first, const Loaded<N>&) const {
+    out[first] = static_cast<int32_t>(ops::rules::PlaceOf(first, n, key));
+  }
 };
 
 // T has the size of an element.
@@ -29,9 +35,18 @@ struct GatherEach {
   const T* in;
   const int32_t* indices;
   T* values;
-  template <int N> struct Loaded { T x; };
-  template <int N> __device__ Loaded<N> Load(int64_t first) const { return {in[indices[first]]}; }
-  template <int N> __device__ void Finish(int64_t first, const Loaded<N>& loaded) const { values[first] = loaded.x; }
+  template <int N>
+  struct Loaded {
+    T x;
+  };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    return {in[indices[first]]};
+  }
+  template <int N>
+  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
+    values[first] = loaded.x;
+  }
 };
 
 template <class Out, class In>
@@ -40,14 +55,21 @@ struct ScatterEach {
   const int32_t* indices;
   Out* out;
   bool accumulate;
-  template <int N> struct Loaded { int32_t index; Wide<Out> x; };
+  template <int N>
+  struct Loaded {
+    int32_t index;
+    Wide<Out> x;
+  };
   template <int N>
   __device__ Loaded<N> Load(int64_t first) const {
     const int32_t index = indices[first];
     const Wide<Out> value = values == nullptr ? Wide<Out>(0) : As<Wide<Out>>(values[first]);
     return {index, accumulate ? As<Wide<Out>>(out[index]) + value : value};
   }
-  template <int N> __device__ void Finish(int64_t, const Loaded<N>& loaded) const { Store(out + loaded.index, loaded.x); }
+  template <int N>
+  __device__ void Finish(int64_t, const Loaded<N>& loaded) const {
+    Store(out + loaded.index, loaded.x);
+  }
 };
 
 // ---- Encoding: one warp per block of elements; each lane has kEach neighbouring elements of every kRow ----
@@ -76,11 +98,21 @@ __device__ inline void StoreBlock(T* out, bool packs, int64_t count, const Wide<
 
 // NaN counts as larger than any number.
 struct LargerSize {
-  template <class A> __device__ A operator()(A a, A b) const { return b > a || b != b ? b : a; }
+  template <class A>
+  __device__ A operator()(A a, A b) const {
+    return b > a || b != b ? b : a;
+  }
 };
-template <class A> struct Greatest;
-template <> struct Greatest<float> { static constexpr float value = 3.402823466e38f; };
-template <> struct Greatest<double> { static constexpr double value = 1.7976931348623157e308; };
+template <class A>
+struct Greatest;
+template <>
+struct Greatest<float> {
+  static constexpr float value = 3.402823466e38f;
+};
+template <>
+struct Greatest<double> {
+  static constexpr double value = 1.7976931348623157e308;
+};
 
 __device__ inline float Quotient(float a, float b) { return __fdiv_rn(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
@@ -90,8 +122,9 @@ __device__ inline double Quotient(double a, double b) { return a / b; }
 enum class Rounding { kNearest, kDrawn, kDrawnApart };
 
 template <class T, Rounding kRounding>
-__global__ void __launch_bounds__(kWarps* kWarp) QuantiseBlocks(const T* in, uint8_t* codes, Wide<T>* scales, T* residual, int64_t n, bool packs,
-                                                                 PhiloxKey key, ops::IndexMap where) {
+__global__ void __launch_bounds__(kWarps* kWarp)
+    QuantiseBlocks(const T* in, uint8_t* codes, Wide<T>* scales, T* residual, int64_t n, bool packs, PhiloxKey key,
+                   ops::IndexMap where) {
   using A = Wide<T>;
   constexpr A kLevels = 127;  // levels on each side of zero
   static_assert(kRow == kQuantBlock);
@@ -143,7 +176,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) QuantiseBlocks(const T* in, uin
 }
 
 template <class T>
-__global__ void __launch_bounds__(kWarps* kWarp) PackSigns(const T* in, uint8_t* signs, Wide<T>* scales, T* residual, int64_t n, bool packs) {
+__global__ void __launch_bounds__(kWarps* kWarp)
+    PackSigns(const T* in, uint8_t* signs, Wide<T>* scales, T* residual, int64_t n, bool packs) {
   using A = Wide<T>;
   constexpr int kRows = static_cast<int>(kSignBlock) / kRow;
   const int64_t block = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp, first = block * kSignBlock;
@@ -181,7 +215,11 @@ struct Dequantised {
   const Scale* scales;
   Out* out;
   using A = Wide<Out>;
-  template <int N> struct Loaded { Raw<uint8_t, N> codes; Raw<Out, kAdd ? N : 1> old; };
+  template <int N>
+  struct Loaded {
+    Raw<uint8_t, N> codes;
+    Raw<Out, kAdd ? N : 1> old;
+  };
   template <int N>
   __device__ Loaded<N> Load(int64_t first) const {
     Loaded<N> loaded;
@@ -208,7 +246,11 @@ struct Unpacked {
   const Scale* scales;
   Out* out;
   using A = Wide<Out>;
-  template <int N> struct Loaded { uint8_t byte; Raw<Out, kAdd ? N : 1> old; };
+  template <int N>
+  struct Loaded {
+    uint8_t byte;
+    Raw<Out, kAdd ? N : 1> old;
+  };
   template <int N>
   __device__ Loaded<N> Load(int64_t first) const {
     Loaded<N> loaded;
@@ -232,16 +274,20 @@ struct Unpacked {
 };
 
 template <template <class, class, bool> class Decoded>
-void Decode(const Tensor& codes, const Tensor& scales, const Tensor& out, bool accumulate, bool packed_codes, const Context& c) {
+void Decode(const Tensor& codes, const Tensor& scales, const Tensor& out, bool accumulate, bool packed_codes,
+            const Context& c) {
   ForFloat(out.dtype(), [&]<class Out>() {
     constexpr int kN = PackOf<Out>;
     const bool packs = PacksFit(kN, kN, {&out}) && (packed_codes || PacksFit(kN, kN, {&codes}));
     const auto decode = [&]<class Scale, bool kAdd>() {
-      Sweep<kN, 4>(Decoded<Out, Scale, kAdd>{At<uint8_t>(codes), At<Scale>(scales), At<Out>(out)}, out.numel(), packs, c);
+      Sweep<kN, 4>(Decoded<Out, Scale, kAdd>{At<uint8_t>(codes), At<Scale>(scales), At<Out>(out)}, out.numel(), packs,
+                   c);
     };
     const bool wide = scales.dtype() == DType::kF64;
-    if (accumulate) wide ? decode.template operator()<double, true>() : decode.template operator()<float, true>();
-    else wide ? decode.template operator()<double, false>() : decode.template operator()<float, false>();
+    if (accumulate)
+      wide ? decode.template operator()<double, true>() : decode.template operator()<float, true>();
+    else
+      wide ? decode.template operator()<double, false>() : decode.template operator()<float, false>();
   });
 }
 
@@ -256,9 +302,12 @@ void Compute(const ops::GatherElements& o, const Context& c) {
     Sweep<1>(GatherEach<T>{At<T>(o.in), At<int32_t>(o.indices), At<T>(o.values)}, o.values.numel(), false, c);
   };
   const int64_t element = ElementSize(o.in.dtype());
-  if (element == 8) gather.template operator()<uint64_t>();
-  else if (element == 4) gather.template operator()<uint32_t>();
-  else gather.template operator()<uint16_t>();
+  if (element == 8)
+    gather.template operator()<uint64_t>();
+  else if (element == 4)
+    gather.template operator()<uint32_t>();
+  else
+    gather.template operator()<uint16_t>();
 }
 
 void Compute(const ops::ScatterElements& o, const Context& c) {
@@ -273,24 +322,28 @@ void Compute(const ops::ScatterElements& o, const Context& c) {
 void Compute(const ops::Quantise& o, const Context& c) {
   ForFloat(o.in.dtype(), [&]<class T>() {
     const auto blocks = static_cast<unsigned>(CeilDiv(o.scales.numel(), kWarps));
-    const auto kernel = !o.stochastic               ? QuantiseBlocks<T, Rounding::kNearest>
+    const auto kernel = !o.stochastic              ? QuantiseBlocks<T, Rounding::kNearest>
                         : DrawsFit(kEach, o.where) ? QuantiseBlocks<T, Rounding::kDrawn>
                                                    : QuantiseBlocks<T, Rounding::kDrawnApart>;
-    Launch(kernel, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.codes), At<Wide<T>>(o.scales), At<T>(o.residual),
-           o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.codes, &o.residual}), o.key, o.where);
+    Launch(kernel, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.codes), At<Wide<T>>(o.scales),
+           At<T>(o.residual), o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.codes, &o.residual}), o.key, o.where);
   });
 }
 
-void Compute(const ops::Dequantise& o, const Context& c) { Decode<Dequantised>(o.codes, o.scales, o.out, o.accumulate, false, c); }
+void Compute(const ops::Dequantise& o, const Context& c) {
+  Decode<Dequantised>(o.codes, o.scales, o.out, o.accumulate, false, c);
+}
 
 void Compute(const ops::SignPack& o, const Context& c) {
   ForFloat(o.in.dtype(), [&]<class T>() {
     const auto blocks = static_cast<unsigned>(CeilDiv(o.scales.numel(), kWarps));
-    Launch(PackSigns<T>, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.signs), At<Wide<T>>(o.scales), At<T>(o.residual),
-           o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.residual}));
+    Launch(PackSigns<T>, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.signs), At<Wide<T>>(o.scales),
+           At<T>(o.residual), o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.residual}));
   });
 }
 
-void Compute(const ops::SignUnpack& o, const Context& c) { Decode<Unpacked>(o.signs, o.scales, o.out, o.accumulate, true, c); }
+void Compute(const ops::SignUnpack& o, const Context& c) {
+  Decode<Unpacked>(o.signs, o.scales, o.out, o.accumulate, true, c);
+}
 
 }  // namespace twofold::cuda

@@ -21,27 +21,42 @@ struct Arrays {
 // The type in which elements of type T are combined. Integers are unsigned so that they wrap; comparisons use the order
 // of T.
 template <class T>
-using Accumulator = std::conditional_t<std::is_same_v<T, int32_t>, uint32_t, std::conditional_t<std::is_same_v<T, uint8_t>, uint8_t, Wide<T>>>;
+using Accumulator = std::conditional_t<std::is_same_v<T, int32_t>, uint32_t,
+                                       std::conditional_t<std::is_same_v<T, uint8_t>, uint8_t, Wide<T>>>;
 
 template <class T>
 __device__ inline Accumulator<T> Widened(T x) {
-  if constexpr (std::is_integral_v<T>) return static_cast<Accumulator<T>>(x);
-  else return As<Accumulator<T>>(x);
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<Accumulator<T>>(x);
+  else
+    return As<Accumulator<T>>(x);
 }
 
 struct SumOf {
-  template <class T, class A> static __device__ A Of(A a, A b) { return static_cast<A>(a + b); }
+  template <class T, class A>
+  static __device__ A Of(A a, A b) {
+    return static_cast<A>(a + b);
+  }
 };
 struct ProductOf {
-  template <class T, class A> static __device__ A Of(A a, A b) { return static_cast<A>(a * b); }
+  template <class T, class A>
+  static __device__ A Of(A a, A b) {
+    return static_cast<A>(a * b);
+  }
 };
 template <class T, class A>
 using Ordered = std::conditional_t<std::is_same_v<T, int32_t>, int32_t, A>;
 struct LesserOf {
-  template <class T, class A> static __device__ A Of(A a, A b) { return static_cast<Ordered<T, A>>(b) < static_cast<Ordered<T, A>>(a) ? b : a; }
+  template <class T, class A>
+  static __device__ A Of(A a, A b) {
+    return static_cast<Ordered<T, A>>(b) < static_cast<Ordered<T, A>>(a) ? b : a;
+  }
 };
 struct GreaterOf {
-  template <class T, class A> static __device__ A Of(A a, A b) { return static_cast<Ordered<T, A>>(a) < static_cast<Ordered<T, A>>(b) ? b : a; }
+  template <class T, class A>
+  static __device__ A Of(A a, A b) {
+    return static_cast<Ordered<T, A>>(a) < static_cast<Ordered<T, A>>(b) ? b : a;
+  }
 };
 
 // Converts the accumulated value to its stored type; `by`: divide by it first, unless it is 0.
@@ -119,20 +134,23 @@ void LaunchReduce(const Arrays& a, int64_t count, int by, int multiprocessors, c
 
 template <class F>
 void ForElement(DType dtype, F&& f) {
-  if (IsFloat(dtype)) ForFloat(dtype, f);
-  else ForIndex(dtype, f);
+  if (IsFloat(dtype))
+    ForFloat(dtype, f);
+  else
+    ForIndex(dtype, f);
 }
 
 }  // namespace
 
-void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op, int64_t first,
-                  int64_t count, int multiprocessors, cudaStream_t stream) {
+void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op,
+                  int64_t first, int64_t count, int multiprocessors, cudaStream_t stream) {
   TWOFOLD_CHECK(!inputs.empty(), "a reduction has at least one input");
   TWOFOLD_CHECK_LE(static_cast<int>(std::max(inputs.size(), outputs.size())), kMostArrays);
   if (count == 0) return;
   Arrays a{.ins = static_cast<int>(inputs.size()), .outs = static_cast<int>(outputs.size())};
   const int64_t offset = first * ElementSize(dtype);
-  std::transform(inputs.begin(), inputs.end(), a.in, [&](const void* p) { return static_cast<const char*>(p) + offset; });
+  std::transform(inputs.begin(), inputs.end(), a.in,
+                 [&](const void* p) { return static_cast<const char*>(p) + offset; });
   std::transform(outputs.begin(), outputs.end(), a.out, [&](void* p) { return static_cast<char*>(p) + offset; });
   ForElement(dtype, [&]<class T>() {
     switch (op) {
@@ -164,7 +182,8 @@ void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes, int m
   Launch(CopyKernel, GridFor(lines, kBlock, multiprocessors), kBlock, 0, stream, a, lines);
   const int64_t done = lines * static_cast<int64_t>(sizeof(Line));
   for (int w = 0; w < a.outs && done < bytes; ++w) {
-    Check(cudaMemcpyAsync(static_cast<char*>(a.out[w]) + done, from + done, static_cast<size_t>(bytes - done), cudaMemcpyDefault, stream));
+    Check(cudaMemcpyAsync(static_cast<char*>(a.out[w]) + done, from + done, static_cast<size_t>(bytes - done),
+                          cudaMemcpyDefault, stream));
   }
 }
 

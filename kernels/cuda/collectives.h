@@ -22,8 +22,8 @@ inline constexpr int kMostArrays = 128;
 // element in [first, first + count) combines inputs[0], inputs[1], ... in that order and writes the result to every
 // output. An output may be one of the inputs (same address) but must not overlap an input otherwise. Every input byte
 // is read once, in loads of 16 bytes if all addresses are multiples of 16.
-void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op, int64_t first,
-                  int64_t count, int multiprocessors, cudaStream_t stream);
+void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op,
+                  int64_t first, int64_t count, int multiprocessors, cudaStream_t stream);
 
 // Equal to cpu::DivideAll bit for bit: divides each of `count` elements by `by`.
 void DivideAll(void* data, DType dtype, int64_t count, int by, int multiprocessors, cudaStream_t stream);

@@ -19,8 +19,9 @@ namespace twofold::cuda {
 //                                           values of i; `whole`: for all of them, and 16-byte loads (LoadPack) are
 //                                           allowed.
 template <int kSums, class T, class Terms>
-__global__ void __launch_bounds__(256) SumBlocksOfRows(Terms terms, bool packs, int64_t rows, int64_t columns, int64_t row_blocks,
-                                                       Wide<T>* partial /*[kSums, row_blocks, columns]*/) {
+__global__ void __launch_bounds__(256)
+    SumBlocksOfRows(Terms terms, bool packs, int64_t rows, int64_t columns, int64_t row_blocks,
+                    Wide<T>* partial /*[kSums, row_blocks, columns]*/) {
   using A = Wide<T>;
   constexpr int kPack = kPerLoad<T>, kTile = kWarp * kPack, kSide = 8;
   __shared__ A shared[kSide][kTile];
@@ -58,8 +59,8 @@ struct ColumnOutputs {
   To* at[kSums];
 };
 template <int kSums, class A, class To>
-__global__ void __launch_bounds__(1024) AddBlocksOfRows(const A* partial, ColumnOutputs<kSums, A, To> to, int64_t columns,
-                                                        int64_t row_blocks, bool accumulate) {
+__global__ void __launch_bounds__(1024) AddBlocksOfRows(const A* partial, ColumnOutputs<kSums, A, To> to,
+                                                        int64_t columns, int64_t row_blocks, bool accumulate) {
   __shared__ A shared[kWarp][kWarp];
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   const int64_t column = int64_t{blockIdx.x} * kWarp + x;
@@ -85,20 +86,24 @@ __global__ void __launch_bounds__(1024) AddBlocksOfRows(const A* partial, Column
 // float type. T is the stored type of x, the matrix; `packs` is PacksFit(kPerLoad<T>, columns, all tensors that terms
 // read). The context's workspace has ColumnSumsWorkspace(kSums, x) bytes.
 template <int kSums, class T, class Terms>
-void ReduceColumns(const Terms& terms, bool packs, int64_t rows, int64_t columns, const std::array<Tensor, kSums>& outs, bool accumulate,
-                   const Context& c) {
+void ReduceColumns(const Terms& terms, bool packs, int64_t rows, int64_t columns, const std::array<Tensor, kSums>& outs,
+                   bool accumulate, const Context& c) {
   using A = Wide<T>;
-  const int64_t row_blocks = ops::RowBlocks(rows, columns, sizeof(T) == 2 ? DType::kBF16 : sizeof(T) == 4 ? DType::kF32 : DType::kF64);
+  const int64_t row_blocks = ops::RowBlocks(rows, columns,
+                                            sizeof(T) == 2   ? DType::kBF16
+                                            : sizeof(T) == 4 ? DType::kF32
+                                                             : DType::kF64);
   TWOFOLD_CHECK_LE(static_cast<size_t>(kSums * row_blocks * columns) * sizeof(A), c.workspace_bytes);
   A* partial = reinterpret_cast<A*>(c.workspace);
   const int64_t tile = kWarp * kPerLoad<T>;
-  Launch(SumBlocksOfRows<kSums, T, Terms>, dim3(static_cast<unsigned>(CeilDiv(columns, tile)), static_cast<unsigned>(row_blocks)), dim3(kWarp, 8), 0,
+  Launch(SumBlocksOfRows<kSums, T, Terms>,
+         dim3(static_cast<unsigned>(CeilDiv(columns, tile)), static_cast<unsigned>(row_blocks)), dim3(kWarp, 8), 0,
          c.stream, terms, packs, rows, columns, row_blocks, partial);
   ForFloat(outs[0].dtype(), [&]<class To>() {
     ColumnOutputs<kSums, A, To> to;
     for (int k = 0; k < kSums; ++k) to.at[k] = At<To>(outs[static_cast<size_t>(k)]);
-    Launch(AddBlocksOfRows<kSums, A, To>, dim3(static_cast<unsigned>(CeilDiv(columns, kWarp)), kSums), dim3(kWarp, kWarp), 0, c.stream, partial,
-           to, columns, row_blocks, accumulate);
+    Launch(AddBlocksOfRows<kSums, A, To>, dim3(static_cast<unsigned>(CeilDiv(columns, kWarp)), kSums),
+           dim3(kWarp, kWarp), 0, c.stream, partial, to, columns, row_blocks, accumulate);
   });
 }
 

@@ -25,8 +25,13 @@ Images ImagesOf(const Tensor& x, const Tensor& w, const Tensor& y, int64_t strid
 }
 
 // A pixel of an image, and a kernel position with a channel.
-struct Pixel { int64_t image; int row, column; };
-struct Tap { int row, column, channel; };
+struct Pixel {
+  int64_t image;
+  int row, column;
+};
+struct Tap {
+  int row, column, channel;
+};
 __device__ inline Pixel PixelOf(int64_t i, int height, int width) {
   const int64_t line = i / width;
   return {line / height, static_cast<int>(line % height), static_cast<int>(i % width)};
@@ -99,15 +104,20 @@ struct WeightsProduct {
 
 // Computes a tile of results for part blockIdx.z of the inner dimension; the parts are contiguous in `out`.
 template <class Product, class A, class Out, class Bias>
-__global__ void __launch_bounds__(kThreads) MultiplyImplicitly(Product p, int64_t m, int64_t n, int64_t k, const Bias* bias, Out* out) {
+__global__ void __launch_bounds__(kThreads)
+    MultiplyImplicitly(Product p, int64_t m, int64_t n, int64_t k, const Bias* bias, Out* out) {
   __shared__ A left[kDepth][kTile + 4], right[kDepth][kTile + 4];
   constexpr int kLoads = kTile * kDepth / kThreads;  // elements of each operand that a thread reads
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t m_first = int64_t{blockIdx.x} * kTile, n_first = int64_t{blockIdx.y} * kTile;
   const int64_t k_begin = blockIdx.z * k / gridDim.z, k_end = (blockIdx.z + 1) * k / gridDim.z;
   // Element i of this thread is (outer, inner): neighbouring threads access neighbouring addresses in both cases.
-  const auto outer_of = [&](bool by_outer, int i) { return by_outer ? thread % kTile : thread / kDepth + i * (kThreads / kDepth); };
-  const auto inner_of = [&](bool by_outer, int i) { return by_outer ? thread / kTile + i * (kThreads / kTile) : thread % kDepth; };
+  const auto outer_of = [&](bool by_outer, int i) {
+    return by_outer ? thread % kTile : thread / kDepth + i * (kThreads / kDepth);
+  };
+  const auto inner_of = [&](bool by_outer, int i) {
+    return by_outer ? thread / kTile + i * (kThreads / kTile) : thread % kDepth;
+  };
   typename Product::Row rows[kLoads];
 #pragma unroll
   for (int i = 0; i < kLoads; ++i) {
@@ -150,15 +160,19 @@ __global__ void __launch_bounds__(kThreads) MultiplyImplicitly(Product p, int64_
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       const int64_t column = n_first + thread % (kTile / kEach) * kEach + j;
-      if (row < m && column < n) Store(out + row * n + column, sum[i][j] + (bias == nullptr ? A(0) : As<A>(bias[column])));
+      if (row < m && column < n)
+        Store(out + row * n + column, sum[i][j] + (bias == nullptr ? A(0) : As<A>(bias[column])));
     }
   }
 }
 
 template <class Product, class Out, class Bias>
-void Multiply(const Product& p, int64_t m, int64_t n, int64_t k, int64_t parts, const Bias* bias, Out* out, const Context& c) {
-  const dim3 blocks(static_cast<unsigned>(CeilDiv(m, kTile)), static_cast<unsigned>(CeilDiv(n, kTile)), static_cast<unsigned>(parts));
-  Launch(MultiplyImplicitly<Product, Wide<Bias>, Out, Bias>, blocks, dim3(kThreads), 0, c.stream, p, m, n, k, bias, out);
+void Multiply(const Product& p, int64_t m, int64_t n, int64_t k, int64_t parts, const Bias* bias, Out* out,
+              const Context& c) {
+  const dim3 blocks(static_cast<unsigned>(CeilDiv(m, kTile)), static_cast<unsigned>(CeilDiv(n, kTile)),
+                    static_cast<unsigned>(parts));
+  Launch(MultiplyImplicitly<Product, Wide<Bias>, Out, Bias>, blocks, dim3(kThreads), 0, c.stream, p, m, n, k, bias,
+         out);
 }
 
 // out (+)= the sum of the parts.
@@ -187,24 +201,29 @@ __global__ void OutputChannelsLast(const T* from, T* to, int64_t inner, int64_t 
 dim3 BlocksFor(int64_t elements) { return dim3(static_cast<unsigned>(CeilDiv(elements, 256))); }
 
 LibraryConvolution Described(ConvolutionPass pass, DType type, const Images& s) {
-  return {pass, type, s.images, s.height, s.width, s.in, s.out_height, s.out_width, s.out, s.kernel_height, s.kernel_width, s.stride, s.padding};
+  return {pass,        type,  s.images,        s.height,       s.width,  s.in,     s.out_height,
+          s.out_width, s.out, s.kernel_height, s.kernel_width, s.stride, s.padding};
 }
 
 // Runs the library, with weights reordered into the workspace. Returns false if it was not done.
 template <class T>
-bool ByLibrary(ConvolutionPass pass, const Images& s, const Tensor& x, const Tensor& w, const Tensor& y, bool accumulate, const Context& c) {
+bool ByLibrary(ConvolutionPass pass, const Images& s, const Tensor& x, const Tensor& w, const Tensor& y,
+               bool accumulate, const Context& c) {
   const DType type = x.dtype();
   if (!Convolutions::Has(type) || w.dtype() != type || s.images == 0) return false;
   const auto copy_bytes = static_cast<size_t>(ops::rules::CudaWeightsCopy(w, type).value());
   T* copy = reinterpret_cast<T*>(c.workspace);
   const int64_t inner = s.taps() * s.in;
   const bool gradient = pass == ConvolutionPass::kWeights;
-  if (!gradient) Launch(OutputChannelsFirst<T>, BlocksFor(w.numel()), dim3(256), 0, c.stream, At<T>(w), copy, inner, int64_t{s.out});
-  if (!c.libraries.convolutions().Run(Described(pass, type, s), At<T>(x), copy, At<T>(y), c.workspace + copy_bytes, c.workspace_bytes - copy_bytes,
-                            c.stream)) {
+  if (!gradient)
+    Launch(OutputChannelsFirst<T>, BlocksFor(w.numel()), dim3(256), 0, c.stream, At<T>(w), copy, inner, int64_t{s.out});
+  if (!c.libraries.convolutions().Run(Described(pass, type, s), At<T>(x), copy, At<T>(y), c.workspace + copy_bytes,
+                                      c.workspace_bytes - copy_bytes, c.stream)) {
     return false;
   }
-  if (gradient) Launch(OutputChannelsLast<T>, BlocksFor(w.numel()), dim3(256), 0, c.stream, copy, At<T>(w), inner, int64_t{s.out}, accumulate);
+  if (gradient)
+    Launch(OutputChannelsLast<T>, BlocksFor(w.numel()), dim3(256), 0, c.stream, copy, At<T>(w), inner, int64_t{s.out},
+           accumulate);
   return true;
 }
 
@@ -215,7 +234,8 @@ void Compute(const ops::ConvolutionForward& o, const Context& c) {
   const Images s = ImagesOf(o.x, o.w, o.y, o.stride, o.padding);
   ForFloat(o.x.dtype(), [&]<class T>() {
     if (o.bias.empty() && ByLibrary<T>(ConvolutionPass::kForward, s, o.x, o.w, o.y, false, c)) return;
-    Multiply(ForwardProduct<T>{At<T>(o.x), At<T>(o.w), s}, s.out_pixels(), s.out, s.taps() * s.in, 1, At<T>(o.bias), At<T>(o.y), c);
+    Multiply(ForwardProduct<T>{At<T>(o.x), At<T>(o.w), s}, s.out_pixels(), s.out, s.taps() * s.in, 1, At<T>(o.bias),
+             At<T>(o.y), c);
   });
 }
 
@@ -223,8 +243,8 @@ void Compute(const ops::ConvolutionBackward& o, const Context& c) {
   const Images s = ImagesOf(o.dx, o.w, o.dy, o.stride, o.padding);
   ForFloat(o.dy.dtype(), [&]<class T>() {
     if (ByLibrary<T>(ConvolutionPass::kBackward, s, o.dx, o.w, o.dy, false, c)) return;
-    Multiply(BackwardProduct<T>{At<T>(o.dy), At<T>(o.w), s}, s.pixels(), s.in, s.taps() * s.out, 1, static_cast<const T*>(nullptr),
-             At<T>(o.dx), c);
+    Multiply(BackwardProduct<T>{At<T>(o.dy), At<T>(o.w), s}, s.pixels(), s.in, s.taps() * s.out, 1,
+             static_cast<const T*>(nullptr), At<T>(o.dx), c);
   });
 }
 
@@ -236,10 +256,11 @@ void Compute(const ops::ConvolutionWeights& o, const Context& c) {
     if (ByLibrary<T>(ConvolutionPass::kWeights, s, o.x, o.dw, o.dy, o.accumulate, c)) return;
     const int64_t parts = ops::rules::CudaPixelParts(o);
     A* sums = reinterpret_cast<A*>(c.workspace);
-    Multiply(WeightsProduct<T>{At<T>(o.x), At<T>(o.dy), s}, s.taps() * s.in, s.out, s.out_pixels(), parts, static_cast<const T*>(nullptr), sums,
-             c);
+    Multiply(WeightsProduct<T>{At<T>(o.x), At<T>(o.dy), s}, s.taps() * s.in, s.out, s.out_pixels(), parts,
+             static_cast<const T*>(nullptr), sums, c);
     ForFloat(o.dw.dtype(), [&]<class Out>() {
-      Launch(AddParts<A, Out>, BlocksFor(o.dw.numel()), dim3(256), 0, c.stream, sums, parts, o.dw.numel(), o.accumulate, At<Out>(o.dw));
+      Launch(AddParts<A, Out>, BlocksFor(o.dw.numel()), dim3(256), 0, c.stream, sums, parts, o.dw.numel(), o.accumulate,
+             At<Out>(o.dw));
     });
   });
 }

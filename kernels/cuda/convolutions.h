@@ -20,7 +20,8 @@ enum class ConvolutionPass { kForward, kBackward, kWeights };
 struct LibraryConvolution {
   ConvolutionPass pass;
   DType type;  // of all tensors
-  int64_t images, height, width, in_channels, out_height, out_width, out_channels, kernel_height, kernel_width, stride, padding;
+  int64_t images, height, width, in_channels, out_height, out_width, out_channels, kernel_height, kernel_width, stride,
+      padding;
   friend auto operator<=>(const LibraryConvolution&, const LibraryConvolution&) = default;
 };
 
@@ -34,7 +35,8 @@ class Convolutions {
   // Enqueues the pass: p.pass selects which of x, w and y is written, from the other two. The algorithm is chosen once
   // for each convolution and workspace size: the first deterministic one of the library's heuristic. Returns false,
   // having done nothing, if there is none.
-  bool Run(const LibraryConvolution& p, void* x, void* w, void* y, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
+  bool Run(const LibraryConvolution& p, void* x, void* w, void* y, std::byte* workspace, size_t workspace_bytes,
+           cudaStream_t stream);
 
  private:
   struct Handles;

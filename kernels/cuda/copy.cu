@@ -10,7 +10,11 @@ struct CopyPieces {
   Out* out;
   int64_t in_columns, out_columns;
   using A = std::conditional_t<sizeof(In) == 8, double, Wide<Out>>;
-  template <int N> struct Loaded { Raw<In, N> in; Raw<Out, kAdd ? N : 1> old; };
+  template <int N>
+  struct Loaded {
+    Raw<In, N> in;
+    Raw<Out, kAdd ? N : 1> old;
+  };
   template <int N>
   __device__ Loaded<N> Load(int64_t row, int64_t column) const {
     Loaded<N> loaded;
@@ -37,13 +41,16 @@ void Compute(const ops::CopyColumns& o, const Context& c) {
   ForFloat(o.in.dtype(), [&]<class In>() {
     ForFloat(o.out.dtype(), [&]<class Out>() {
       constexpr int kN = PackOf<In, Out>;
-      const bool even = o.in_column % kN == 0 && o.out_column % kN == 0 && Columns(o.in) % kN == 0 && Columns(o.out) % kN == 0;
+      const bool even =
+          o.in_column % kN == 0 && o.out_column % kN == 0 && Columns(o.in) % kN == 0 && Columns(o.out) % kN == 0;
       const bool packs = even && PacksFit(kN, o.columns, {&o.in, &o.out});
       const auto copy = [&](auto f) { SweepRows<kN>(f, Rows(o.in), o.columns, packs, c); };
       const In* in = At<In>(o.in) + o.in_column;
       Out* out = At<Out>(o.out) + o.out_column;
-      if (o.accumulate) copy(CopyPieces<In, Out, true>{in, out, Columns(o.in), Columns(o.out)});
-      else copy(CopyPieces<In, Out, false>{in, out, Columns(o.in), Columns(o.out)});
+      if (o.accumulate)
+        copy(CopyPieces<In, Out, true>{in, out, Columns(o.in), Columns(o.out)});
+      else
+        copy(CopyPieces<In, Out, false>{in, out, Columns(o.in), Columns(o.out)});
     });
   });
 }

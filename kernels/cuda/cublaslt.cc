@@ -55,7 +55,8 @@ CublasLt LoadLibrary() {
 }  // namespace
 
 void CublasLt::Check(cublasStatus_t status, const std::string& what) const {
-  if (status == CUBLAS_STATUS_SUCCESS) [[likely]] return;
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return;
   throw CudaError(StrCat("cuBLASLt: ", std::string(GetStatusString(status)), ", ", what));
 }
 

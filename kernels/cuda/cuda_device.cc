@@ -45,8 +45,9 @@ Found FindGpus() {
   if (status != cudaSuccess) {
     cudaGetLastError();
     cudaDriverGetVersion(&driver), cudaRuntimeGetVersion(&runtime);
-    return {0, StrCat(cudaGetErrorName(status), ": ", cudaGetErrorString(status), " (CUDA runtime ", Version(runtime), ", driver ",
-                      driver == 0 ? std::string("not installed") : StrCat("for CUDA ", Version(driver)), ")")};
+    return {
+        0, StrCat(cudaGetErrorName(status), ": ", cudaGetErrorString(status), " (CUDA runtime ", Version(runtime),
+                  ", driver ", driver == 0 ? std::string("not installed") : StrCat("for CUDA ", Version(driver)), ")")};
   }
   if (count == 0) return {0, "CUDA sees no GPU"};
   for (int gpu = 0; gpu < count; ++gpu) {
@@ -125,7 +126,8 @@ class Staging {
 
 class NamedStream : public CudaStream {
  public:
-  NamedStream(std::shared_ptr<cuda::StreamsOfDevice> of, std::string_view name) : CudaStream(std::move(of)), name_(name) {}
+  NamedStream(std::shared_ptr<cuda::StreamsOfDevice> of, std::string_view name)
+      : CudaStream(std::move(of)), name_(name) {}
   const std::string& name() const { return name_; }
 
  private:
@@ -155,8 +157,8 @@ GpuFacts FactsOfGpu(int gpu) {
   const auto tenths = static_cast<int64_t>(std::round(static_cast<double>(properties.totalGlobalMem) / (1 << 30) * 10));
   return {.name = properties.name,
           .software = StrCat("CUDA ", Version(runtime), " (driver for ", Version(driver), ")"),
-          .sizes = StrCat("compute capability ", properties.major, ".", properties.minor, ", ", properties.multiProcessorCount,
-                          " multiprocessors, ", tenths / 10, ".", tenths % 10, " GiB"),
+          .sizes = StrCat("compute capability ", properties.major, ".", properties.minor, ", ",
+                          properties.multiProcessorCount, " multiprocessors, ", tenths / 10, ".", tenths % 10, " GiB"),
           .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
           .multiprocessors = properties.multiProcessorCount,
           .l2_bytes = properties.l2CacheSize,
@@ -239,11 +241,12 @@ void CudaDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
   d.streams->last.Set(ops::Key(op));
   d.streams->last.Naming([&] {
     cuda::MakeCurrent(d.streams->gpu);
-    const cuda::Context context{.stream = on.raw(),
-                                .workspace = workspace.empty() ? nullptr : BytesAt(workspace),
-                                .workspace_bytes = workspace.empty() ? 0 : static_cast<size_t>(workspace.bytes().value()),
-                                .multiprocessors = d.multiprocessors,
-                                .libraries = d.libraries};
+    const cuda::Context context{
+        .stream = on.raw(),
+        .workspace = workspace.empty() ? nullptr : BytesAt(workspace),
+        .workspace_bytes = workspace.empty() ? 0 : static_cast<size_t>(workspace.bytes().value()),
+        .multiprocessors = d.multiprocessors,
+        .libraries = d.libraries};
     d.Timed(on, d.observer ? d.observer(op) : nullptr,
             [&] { std::visit([&context](const auto& o) { cuda::Compute(o, context); }, op.any()); });
   });
@@ -255,7 +258,8 @@ void CudaDevice::Copy(Stream& stream, Tensor from, Tensor to) {
   d.streams->last.Naming([&] {
     cuda::MakeCurrent(d.streams->gpu);
     d.Timed(on, d.transfer_observer ? d.transfer_observer(on.name(), from.bytes()) : nullptr, [&] {
-      cuda::Check(cudaMemcpyAsync(BytesAt(to), BytesAt(from), static_cast<size_t>(from.bytes().value()), cudaMemcpyDefault, on.raw()));
+      cuda::Check(cudaMemcpyAsync(BytesAt(to), BytesAt(from), static_cast<size_t>(from.bytes().value()),
+                                  cudaMemcpyDefault, on.raw()));
     });
   });
 }
@@ -282,7 +286,8 @@ void CudaDevice::Download(const Tensor& src, std::span<std::byte> dst) {
   Implementation& d = *implementation_;
   d.streams->last.Naming([&] {
     cuda::MakeCurrent(d.streams->gpu);
-    if (!dst.empty()) cuda::Check(cudaMemcpyAsync(dst.data(), BytesAt(src), dst.size(), cudaMemcpyDefault, d.compute.raw()));
+    if (!dst.empty())
+      cuda::Check(cudaMemcpyAsync(dst.data(), BytesAt(src), dst.size(), cudaMemcpyDefault, d.compute.raw()));
     cuda::Check(cudaStreamSynchronize(d.compute.raw()));
     d.Tell(false);
   });
@@ -295,18 +300,23 @@ double CudaDevice::Item(const Tensor& scalar, StandIn) {
 }
 
 void CudaDevice::SetObserver(Observer observer) { implementation_->observer = std::move(observer); }
-void CudaDevice::SetTransferObserver(TransferObserver observer) { implementation_->transfer_observer = std::move(observer); }
+void CudaDevice::SetTransferObserver(TransferObserver observer) {
+  implementation_->transfer_observer = std::move(observer);
+}
 
 void CudaDevice::SetWaitObserver(WaitObserver observer) {
   Implementation& d = *implementation_;
   d.compute.SetWaitObserver([&d, observer = std::move(observer)]() -> CudaStream::Counted {
     Observed observed = observer ? observer() : nullptr;
     if (!observed) return nullptr;
-    return [&d, observed = std::move(observed)](cudaEvent_t begin, cudaEvent_t end) { d.TellTimes(observed, begin, end); };
+    return
+        [&d, observed = std::move(observed)](cudaEvent_t begin, cudaEvent_t end) { d.TellTimes(observed, begin, end); };
   });
 }
 
-void CudaDevice::SetNote(std::function<void(std::string note)> note) { implementation_->libraries.attentions().SetNote(std::move(note)); }
+void CudaDevice::SetNote(std::function<void(std::string note)> note) {
+  implementation_->libraries.attentions().SetNote(std::move(note));
+}
 
 void CudaDevice::TellObserved() {
   implementation_->streams->last.Naming([this] { implementation_->Tell(true); });

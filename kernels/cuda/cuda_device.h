@@ -49,13 +49,14 @@ class CudaDevice : public Device {
   // `allocator` must allocate memory of GPU `gpu`, and `host` pinned memory; both must outlive the device. `rank`
   // appears in errors.
   struct Options {
-    bool tf32 = false;             // f32 products use 10 bits of their operands' mantissas
+    bool tf32 = false;  // f32 products use 10 bits of their operands' mantissas
     cuda::AttentionKernels attention = cuda::AttentionKernels::kAuto;
     bool time_algorithms = false;  // products use the fastest algorithm that cuBLASLt suggests instead of the first
   };
   // Throws cuda::CudaError.
   CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options& options);
-  CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank) : CudaDevice(allocator, host, gpu, rank, Options()) {}
+  CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank)
+      : CudaDevice(allocator, host, gpu, rank, Options()) {}
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }

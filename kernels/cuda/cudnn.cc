@@ -48,7 +48,8 @@ const Loaded& Once() {
 }  // namespace
 
 void Cudnn::Check(cudnnStatus_t status, const std::string& what) const {
-  if (status == CUDNN_STATUS_SUCCESS) [[likely]] return;
+  if (status == CUDNN_STATUS_SUCCESS) [[likely]]
+    return;
   std::array<char, 512> more = {};
   GetLastErrorString(more.data(), more.size());
   throw CudaError(StrCat("cuDNN: ", GetErrorString(status), ", ", what, more[0] == 0 ? "" : ": ", more.data()));

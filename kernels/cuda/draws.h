@@ -30,8 +30,8 @@ __device__ inline uint32_t LaneOf(const std::array<uint32_t, 4>& four, uint64_t 
 inline bool DrawsFit(int64_t pack, const ops::IndexMap& where) {
   const int64_t together = std::min<int64_t>(pack, 4);
   if (where.block == 0) return (where.first + where.offset[0]) % together == 0;
-  return where.block % pack == 0 && where.first % pack == 0 && where.stride % together == 0 && where.offset[0] % together == 0 &&
-         where.offset[1] % together == 0;
+  return where.block % pack == 0 && where.first % pack == 0 && where.stride % together == 0 &&
+         where.offset[0] % together == 0 && where.offset[1] % together == 0;
 }
 
 // Draws the numbers of local elements [first, first + N). N is 1 or satisfies DrawsFit(N, where), and `first` is a
@@ -43,7 +43,8 @@ __device__ inline void Draw(PhiloxKey key, const ops::IndexMap& where, int64_t f
   for (int i = 0; i < N; i += 4) {
     const std::array<uint32_t, 4> four = Philox(key, place / 4 + static_cast<uint64_t>(i / 4));
 #pragma unroll
-    for (int k = 0; k < std::min(N, 4); ++k) bits[i + k] = N >= 4 ? four[static_cast<size_t>(k)] : LaneOf(four, place + static_cast<uint64_t>(k));
+    for (int k = 0; k < std::min(N, 4); ++k)
+      bits[i + k] = N >= 4 ? four[static_cast<size_t>(k)] : LaneOf(four, place + static_cast<uint64_t>(k));
   }
 }
 

@@ -18,8 +18,14 @@ struct DropElements {
   uint32_t least;
   PhiloxKey key;
   ops::IndexMap where;
-  template <int N> struct Loaded { Raw<T, N> x; };
-  template <int N> __device__ Loaded<N> Load(int64_t first) const { return {LoadRaw<N>(x + first)}; }
+  template <int N>
+  struct Loaded {
+    Raw<T, N> x;
+  };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    return {LoadRaw<N>(x + first)};
+  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
     uint32_t bits[N];
@@ -42,8 +48,15 @@ struct DropMasked {
   const uint8_t* mask;
   T* dx;
   Wide<T> scale;
-  template <int N> struct Loaded { Raw<T, N> dy; Raw<uint8_t, N> keep; };
-  template <int N> __device__ Loaded<N> Load(int64_t first) const { return {LoadRaw<N>(dy + first), LoadRaw<N>(mask + first)}; }
+  template <int N>
+  struct Loaded {
+    Raw<T, N> dy;
+    Raw<uint8_t, N> keep;
+  };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    return {LoadRaw<N>(dy + first), LoadRaw<N>(mask + first)};
+  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
     Wide<T> kept[N];
@@ -59,7 +72,8 @@ void Drop(const Op& o, const Tensor& mask, const Context& c) {
   // float.
   const auto least = static_cast<uint32_t>(std::ceil(std::min(std::max(static_cast<float>(o.p), 0.f), 1.f) * 0x1p24f));
   ForFloat(o.x.dtype(), [&]<class T>() {
-    const DropElements<T> f{At<T>(o.x), At<T>(o.y), At<uint8_t>(mask), static_cast<Wide<T>>(1 / (1 - o.p)), least, o.key, o.where};
+    const DropElements<T> f{At<T>(o.x), At<T>(o.y), At<uint8_t>(mask), static_cast<Wide<T>>(1 / (1 - o.p)), least,
+                            o.key,      o.where};
     constexpr int kN = PackOf<T>;
     Sweep<kN>(f, o.x.numel(), PacksFit(kN, kN, {&o.x, &o.y, &mask}) && DrawsFit(kN, o.where), c);
   });

@@ -8,10 +8,14 @@ namespace {
 // truncation.
 template <class To, class From>
 __device__ inline To ConvertTo(From x) {
-  if constexpr (std::is_same_v<From, Bf16> || std::is_same_v<From, Half>) return ConvertTo<To>(ToFloat(x));
-  else if constexpr (std::is_same_v<To, Bf16>) return ToBf16(static_cast<float>(x));
-  else if constexpr (std::is_same_v<To, Half>) return ToHalf(static_cast<float>(x));
-  else return static_cast<To>(x);
+  if constexpr (std::is_same_v<From, Bf16> || std::is_same_v<From, Half>)
+    return ConvertTo<To>(ToFloat(x));
+  else if constexpr (std::is_same_v<To, Bf16>)
+    return ToBf16(static_cast<float>(x));
+  else if constexpr (std::is_same_v<To, Half>)
+    return ToHalf(static_cast<float>(x));
+  else
+    return static_cast<To>(x);
 }
 
 template <class F>
@@ -23,8 +27,12 @@ template <class T>
 struct FillWith {
   T* out;
   double value;
-  template <int N> struct Loaded {};
-  template <int N> __device__ Loaded<N> Load(int64_t) const { return {}; }
+  template <int N>
+  struct Loaded {};
+  template <int N>
+  __device__ Loaded<N> Load(int64_t) const {
+    return {};
+  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>&) const {
     Pack<T, N> pack;
@@ -39,8 +47,14 @@ template <class To, class From>
 struct CastTo {
   To* out;
   const From* in;
-  template <int N> struct Loaded { Raw<From, N> in; };
-  template <int N> __device__ Loaded<N> Load(int64_t first) const { return {LoadRaw<N>(in + first)}; }
+  template <int N>
+  struct Loaded {
+    Raw<From, N> in;
+  };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    return {LoadRaw<N>(in + first)};
+  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
     Pack<To, N> pack;
@@ -56,16 +70,24 @@ struct TimesPlus {
   __device__ A operator()(A x) const { return scale * x + shift; }
 };
 struct Plus {
-  template <class A> __device__ A operator()(A a, A b) const { return a + b; }
+  template <class A>
+  __device__ A operator()(A a, A b) const {
+    return a + b;
+  }
 };
 struct PlusRelu {
-  template <class A> __device__ A operator()(A a, A b) const { return a + b > 0 ? a + b : A(0); }
+  template <class A>
+  __device__ A operator()(A a, A b) const {
+    return a + b > 0 ? a + b : A(0);
+  }
 };
 template <class A>
 struct Times {
   double factor;
   const A* by;  // may be null
-  __device__ A operator()(A x) const { return static_cast<A>(by == nullptr ? factor : factor * static_cast<double>(*by)) * x; }
+  __device__ A operator()(A x) const {
+    return static_cast<A>(by == nullptr ? factor : factor * static_cast<double>(*by)) * x;
+  }
 };
 
 }  // namespace
@@ -87,7 +109,8 @@ void Compute(const ops::Cast& o, const Context& c) {
     ForType(o.out.dtype(), [&]<class To>() {
       if constexpr (!std::is_same_v<From, To>) {
         constexpr int kN = PackOf<From, To>;
-        Sweep<kN, 4>(CastTo<To, From>{At<To>(o.out), At<From>(o.in)}, o.in.numel(), PacksFit(kN, kN, {&o.in, &o.out}), c);
+        Sweep<kN, 4>(CastTo<To, From>{At<To>(o.out), At<From>(o.in)}, o.in.numel(), PacksFit(kN, kN, {&o.in, &o.out}),
+                     c);
       }
     });
   });

@@ -36,7 +36,10 @@ struct CopyTableRows {
   const T* table;
   T* out;
   int64_t columns;
-  template <int N> struct Loaded { Raw<T, N> x; };
+  template <int N>
+  struct Loaded {
+    Raw<T, N> x;
+  };
   template <int N>
   __device__ Loaded<N> Load(int64_t row, int64_t column) const {
     const int64_t from = row_of(row);
@@ -73,7 +76,8 @@ __global__ void __launch_bounds__(kRun / 2) SortRuns(RowsOfIds<Id> row_of, int64
   const int thread = static_cast<int>(threadIdx.x);
   for (int i = thread; i < kRun; i += kRun / 2) {
     const int64_t row = begin + i < n ? row_of(begin + i) : -1;
-    run[i] = row < 0 ? kNowhere - static_cast<Keyed>(kRun - 1 - i) : static_cast<Keyed>(row) << 32 | static_cast<Keyed>(begin + i);
+    run[i] = row < 0 ? kNowhere - static_cast<Keyed>(kRun - 1 - i)
+                     : static_cast<Keyed>(row) << 32 | static_cast<Keyed>(begin + i);
   }
   for (int size = 2; size <= kRun; size *= 2) {
     for (int step = size / 2; step > 0; step /= 2) {
@@ -103,8 +107,10 @@ __global__ void __launch_bounds__(kSweepBlock) MergeRuns(const Keyed* from, int6
     int64_t low = begin, high = min(begin + run, n);
     while (low < high) {
       const int64_t middle = (low + high) / 2;
-      if (from[middle] < key || (from[middle] == key && begin < mine)) low = middle + 1;
-      else high = middle;
+      if (from[middle] < key || (from[middle] == key && begin < mine))
+        low = middle + 1;
+      else
+        high = middle;
     }
     below += low - begin;
   }
@@ -125,7 +131,9 @@ struct TableSums {
 
   static constexpr int kPiece = static_cast<int>(ops::rules::kEmbeddingPiece);
   __host__ __device__ int64_t pieces() const { return (n + kPiece - 1) / kPiece; }
-  __device__ Wide<T>* SharedSum(int which, int64_t piece) const { return shared_sums + (which * pieces() + piece) * columns; }
+  __device__ Wide<T>* SharedSum(int which, int64_t piece) const {
+    return shared_sums + (which * pieces() + piece) * columns;
+  }
   template <int N>
   __device__ void Write(int64_t row, int64_t column, const Wide<T> (&sums)[N]) const {
     To* to = dtable + row * columns + column;
@@ -166,9 +174,12 @@ __global__ void __launch_bounds__(128) SumPieces(TableSums<T, To> f) {
 #pragma unroll
       for (int k = 0; k < N; ++k) sums[k] += As<Wide<T>>(x[i][k]);
       if (RowOf(next) == RowOf(key) && batch + i < kPiece) continue;  // the same id continues
-      if (first && from_before) StorePack(f.SharedSum(0, blockIdx.x) + column, sums);
-      else if (RowOf(next) == RowOf(key)) StorePack(f.SharedSum(1, blockIdx.x) + column, sums);
-      else f.Write(RowOf(key), column, sums);
+      if (first && from_before)
+        StorePack(f.SharedSum(0, blockIdx.x) + column, sums);
+      else if (RowOf(next) == RowOf(key))
+        StorePack(f.SharedSum(1, blockIdx.x) + column, sums);
+      else
+        f.Write(RowOf(key), column, sums);
       first = false;
 #pragma unroll
       for (int k = 0; k < N; ++k) sums[k] = 0;
@@ -194,8 +205,10 @@ __global__ void __launch_bounds__(128) AddPieces(TableSums<T, To> f) {
   int64_t low = piece + 1, high = f.pieces();
   while (low < high) {
     const int64_t middle = (low + high) / 2;
-    if (RowOf(f.keys[middle * kPiece]) == row) low = middle + 1;
-    else high = middle;
+    if (RowOf(f.keys[middle * kPiece]) == row)
+      low = middle + 1;
+    else
+      high = middle;
   }
 #pragma unroll 8
   for (int64_t p = piece + 1; p < low; ++p) {
@@ -237,12 +250,16 @@ void Compute(const ops::EmbeddingForward& o, const Context& c) {
   ForIndex(o.ids.dtype(), [&]<class Id>() {
     const auto copy = [&]<class T>() {
       constexpr int kN = PackOf<T>;
-      const CopyTableRows<T, Id> f{RowsFor<Id>(o.ids, o.first, o.vocab, o.table.dim(0)), At<T>(o.table), At<T>(o.out), columns};
+      const CopyTableRows<T, Id> f{RowsFor<Id>(o.ids, o.first, o.vocab, o.table.dim(0)), At<T>(o.table), At<T>(o.out),
+                                   columns};
       SweepRows<kN, 4>(f, o.ids.numel(), columns, PacksFit(kN, columns, {&o.table, &o.out}), c);
     };
-    if (element == 8) copy.template operator()<uint64_t>();
-    else if (element == 4) copy.template operator()<uint32_t>();
-    else copy.template operator()<uint16_t>();
+    if (element == 8)
+      copy.template operator()<uint64_t>();
+    else if (element == 4)
+      copy.template operator()<uint32_t>();
+    else
+      copy.template operator()<uint16_t>();
   });
 }
 
@@ -257,11 +274,16 @@ void Compute(const ops::EmbeddingBackward& o, const Context& c) {
   const Keyed* keys = SortIds(o, memory, memory + spare, c);
   ForFloat(o.dy.dtype(), [&]<class T>() {
     ForFloat(o.dtable.dtype(), [&]<class To>() {
-      const TableSums<T, To> f{keys, At<T>(o.dy), At<To>(o.dtable), reinterpret_cast<Wide<T>*>(memory + 2 * spare), n, columns, o.accumulate};
-      TWOFOLD_CHECK_LE(static_cast<size_t>(2 * spare) * sizeof(Keyed) + static_cast<size_t>(2 * f.pieces() * columns) * sizeof(Wide<T>), c.workspace_bytes);
+      const TableSums<T, To> f{keys, At<T>(o.dy), At<To>(o.dtable), reinterpret_cast<Wide<T>*>(memory + 2 * spare),
+                               n,    columns,     o.accumulate};
+      TWOFOLD_CHECK_LE(static_cast<size_t>(2 * spare) * sizeof(Keyed) +
+                           static_cast<size_t>(2 * f.pieces() * columns) * sizeof(Wide<T>),
+                       c.workspace_bytes);
       constexpr int kN = PackOf<T, To>;
-      if (PacksFit(kN, columns, {&o.dy, &o.dtable})) SumInOrder<kN>(f, c);
-      else SumInOrder<1>(f, c);
+      if (PacksFit(kN, columns, {&o.dy, &o.dtable}))
+        SumInOrder<kN>(f, c);
+      else
+        SumInOrder<1>(f, c);
     });
   });
 }

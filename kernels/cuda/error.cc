@@ -3,7 +3,8 @@
 namespace twofold::cuda {
 
 void Check(cudaError_t status) {
-  if (status == cudaSuccess) [[likely]] return;
+  if (status == cudaSuccess) [[likely]]
+    return;
   throw CudaError(std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status));
 }
 

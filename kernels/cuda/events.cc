@@ -16,7 +16,8 @@ EventPool::Entry EventPool::Record(cudaStream_t stream) {
   }
   if (event == nullptr) {
     MakeCurrent(gpu_);
-    Check(cudaEventCreateWithFlags(&event, (timed_ ? cudaEventDefault : cudaEventDisableTiming) | (sleeps_ ? cudaEventBlockingSync : 0)));
+    Check(cudaEventCreateWithFlags(
+        &event, (timed_ ? cudaEventDefault : cudaEventDisableTiming) | (sleeps_ ? cudaEventBlockingSync : 0)));
   }
   Entry entry(shared_from_this(), event);
   Check(cudaEventRecord(event, stream));

@@ -53,7 +53,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
   std::vector<cudaEvent_t> free_;
 };
 
-bool Happened(cudaEvent_t event);                      // throws CudaError
-double ElapsedMs(cudaEvent_t from, cudaEvent_t to);    // between two timed events that have happened; throws CudaError
+bool Happened(cudaEvent_t event);                    // throws CudaError
+double ElapsedMs(cudaEvent_t from, cudaEvent_t to);  // between two timed events that have happened; throws CudaError
 
 }  // namespace twofold::cuda

@@ -21,15 +21,16 @@ struct Best {
   __device__ void Meet(A other_value, int other) {
     if (other < 0) return;
     const bool nan = other_value != other_value;
-    if (place < 0 || nan || other_value > value || (other_value == value && other < place)) value = other_value, place = other;
+    if (place < 0 || nan || other_value > value || (other_value == value && other < place))
+      value = other_value, place = other;
   }
 };
 
 // One warp per token. Chooses the k largest logits; ties go to the first. When only NaNs are left, choice number j is
 // expert j.
 template <class T>
-__global__ void __launch_bounds__(kThreads) RouteTokens(const T* logits, int64_t tokens, int experts, int k, Wide<T>* probabilities,
-                                                        Wide<T>* weights, int32_t* choices) {
+__global__ void __launch_bounds__(kThreads) RouteTokens(const T* logits, int64_t tokens, int experts, int k,
+                                                        Wide<T>* probabilities, Wide<T>* weights, int32_t* choices) {
   using A = Wide<T>;
   const int64_t token = int64_t{blockIdx.x} * kTokensABlock + threadIdx.x / kWarp;
   if (token >= tokens) return;  // the whole warp returns
@@ -80,7 +81,8 @@ __device__ inline int LoadChoices(const int32_t* chosen, int64_t choices, int32_
 }
 
 // counts[block, e]: how many of the block's choices are expert e. Thread e looks at all of them.
-__global__ void __launch_bounds__(1024) CountChoices(const int32_t* chosen, int64_t choices, int experts, int32_t* counts) {
+__global__ void __launch_bounds__(1024)
+    CountChoices(const int32_t* chosen, int64_t choices, int experts, int32_t* counts) {
   __shared__ int32_t here[kCounted];
   const int n = LoadChoices(chosen, choices, here);
   const int expert = static_cast<int>(threadIdx.x);
@@ -91,7 +93,8 @@ __global__ void __launch_bounds__(1024) CountChoices(const int32_t* chosen, int6
 }
 
 // Thread e numbers the choices of expert e, continuing from the previous blocks.
-__global__ void __launch_bounds__(1024) NumberChoices(const int32_t* chosen, int64_t choices, int experts, const int32_t* counts, int32_t* places) {
+__global__ void __launch_bounds__(1024)
+    NumberChoices(const int32_t* chosen, int64_t choices, int experts, const int32_t* counts, int32_t* places) {
   __shared__ int32_t here[kCounted];
   const int64_t first = int64_t{blockIdx.x} * kCounted;
   const int n = LoadChoices(chosen, choices, here);
@@ -118,8 +121,8 @@ dim3 AThreadForEach(int64_t experts) { return dim3(static_cast<unsigned>(CeilDiv
 int32_t* Count(const ops::Choices& choices, int64_t experts, const Context& c) {
   auto* counts = reinterpret_cast<int32_t*>(c.workspace);
   const int64_t n = choices.experts.numel();
-  Launch(CountChoices, dim3(static_cast<unsigned>(CeilDiv(n, kCounted))), AThreadForEach(experts), 0, c.stream, At<int32_t>(choices.experts), n,
-         static_cast<int>(experts), counts);
+  Launch(CountChoices, dim3(static_cast<unsigned>(CeilDiv(n, kCounted))), AThreadForEach(experts), 0, c.stream,
+         At<int32_t>(choices.experts), n, static_cast<int>(experts), counts);
   return counts;
 }
 
@@ -127,9 +130,10 @@ int32_t* Count(const ops::Choices& choices, int64_t experts, const Context& c) {
 // single choice w = p: dlogit_i = p (1{i chosen} - p_i) dw. The gradient of the load-balancing loss is added,
 // d P_i / d p_ti = 1 / T, through the softmax.
 template <class T>
-__global__ void __launch_bounds__(kThreads) RouteTokensBackward(const Wide<T>* probabilities, const Wide<T>* dweights, const int32_t* choices,
-                                                                const int32_t* counts, int64_t tokens, int experts, int k, Wide<T> share,
-                                                                Wide<T> factor, T* dlogits) {
+__global__ void __launch_bounds__(kThreads)
+    RouteTokensBackward(const Wide<T>* probabilities, const Wide<T>* dweights, const int32_t* choices,
+                        const int32_t* counts, int64_t tokens, int experts, int k, Wide<T> share, Wide<T> factor,
+                        T* dlogits) {
   using A = Wide<T>;
   const int64_t token = int64_t{blockIdx.x} * kTokensABlock + threadIdx.x / kWarp;
   if (token >= tokens) return;
@@ -163,7 +167,8 @@ __global__ void __launch_bounds__(256) NoChoices(int32_t* taken_by, int64_t slot
   const int64_t slot = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (slot < slots) taken_by[slot] = -1;
 }
-__global__ void __launch_bounds__(256) TakeSlots(const int32_t* experts, const int32_t* places, int64_t choices, int64_t capacity, int32_t* taken_by) {
+__global__ void __launch_bounds__(256)
+    TakeSlots(const int32_t* experts, const int32_t* places, int64_t choices, int64_t capacity, int32_t* taken_by) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < choices && places[i] < capacity) taken_by[experts[i] * capacity + places[i]] = static_cast<int32_t>(i);
 }
@@ -180,51 +185,55 @@ __device__ inline void ForColumns(int columns, bool packs, int thread, int threa
 
 // One block per slot: it writes the slot once, with its row or zeros.
 template <class T>
-__global__ void __launch_bounds__(kThreads) FillSlots(const T* x, const int32_t* taken_by, const Wide<T>* weights, int k, int columns, bool packs,
-                                                      T* slots) {
+__global__ void __launch_bounds__(kThreads)
+    FillSlots(const T* x, const int32_t* taken_by, const Wide<T>* weights, int k, int columns, bool packs, T* slots) {
   using A = Wide<T>;
   constexpr int kPack = kPerLoad<T>;
   const int32_t choice = taken_by[blockIdx.x];
   T* to = slots + int64_t{blockIdx.x} * columns;
   const T* from = x + int64_t{choice < 0 ? 0 : choice / k} * columns;
   const A weight = choice < 0 ? A(0) : weights != nullptr ? weights[choice] : A(1);
-  ForColumns<kPack>(columns, packs, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), [&](int column, int count) {
-    A values[kPack] = {};
-    if (choice >= 0) LoadSome(from + column, packs, count, values);
-    if (weights != nullptr) {
+  ForColumns<kPack>(columns, packs, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
+                    [&](int column, int count) {
+                      A values[kPack] = {};
+                      if (choice >= 0) LoadSome(from + column, packs, count, values);
+                      if (weights != nullptr) {
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) values[i] *= weight;
-    }
-    StoreSome(to + column, packs, count, values);
-  });
+                        for (int i = 0; i < kPack; ++i) values[i] *= weight;
+                      }
+                      StoreSome(to + column, packs, count, values);
+                    });
 }
 
 // One block per token.
 template <class T>
-__global__ void __launch_bounds__(kThreads) AddSlots(const T* slots, const int32_t* experts, const int32_t* places, const Wide<T>* weights, int k,
-                                                     int64_t capacity, int columns, bool packs, T* y) {
+__global__ void __launch_bounds__(kThreads)
+    AddSlots(const T* slots, const int32_t* experts, const int32_t* places, const Wide<T>* weights, int k,
+             int64_t capacity, int columns, bool packs, T* y) {
   using A = Wide<T>;
   constexpr int kPack = kPerLoad<T>;
   const int64_t token = blockIdx.x;
-  ForColumns<kPack>(columns, packs, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), [&](int column, int count) {
-    A sum[kPack] = {};
-    for (int j = 0; j < k; ++j) {
-      const int64_t at = token * k + j;
-      if (places[at] >= capacity) continue;
-      const A weight = weights != nullptr ? weights[at] : A(1);
-      A values[kPack];
-      LoadSome(slots + (experts[at] * capacity + places[at]) * columns + column, packs, count, values);
+  ForColumns<kPack>(
+      columns, packs, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), [&](int column, int count) {
+        A sum[kPack] = {};
+        for (int j = 0; j < k; ++j) {
+          const int64_t at = token * k + j;
+          if (places[at] >= capacity) continue;
+          const A weight = weights != nullptr ? weights[at] : A(1);
+          A values[kPack];
+          LoadSome(slots + (experts[at] * capacity + places[at]) * columns + column, packs, count, values);
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) sum[i] += weight * values[i];
-    }
-    StoreSome(y + token * columns + column, packs, count, sum);
-  });
+          for (int i = 0; i < kPack; ++i) sum[i] += weight * values[i];
+        }
+        StoreSome(y + token * columns + column, packs, count, sum);
+      });
 }
 
 // One warp per choice.
 template <class T>
-__global__ void __launch_bounds__(kThreads) WeighSlots(const T* slots, const int32_t* experts, const int32_t* places, const T* dy, int64_t choices,
-                                                       int k, int64_t capacity, int columns, bool packs, Wide<T>* dweights) {
+__global__ void __launch_bounds__(kThreads)
+    WeighSlots(const T* slots, const int32_t* experts, const int32_t* places, const T* dy, int64_t choices, int k,
+               int64_t capacity, int columns, bool packs, Wide<T>* dweights) {
   using A = Wide<T>;
   constexpr int kPack = kPerLoad<T>;
   const int64_t at = int64_t{blockIdx.x} * kTokensABlock + threadIdx.x / kWarp;
@@ -252,12 +261,13 @@ dim3 GridOf(int64_t n, int64_t each = 1) { return dim3(static_cast<unsigned>(Cei
 void Compute(const ops::RouteForward& o, const Context& c) {
   const int64_t tokens = Rows(o.logits), experts = Columns(o.logits), k = o.choices.experts.dim(1);
   ForFloat(o.logits.dtype(), [&]<class T>() {
-    Launch(RouteTokens<T>, GridOf(tokens, kTokensABlock), dim3(kThreads), 0, c.stream, At<T>(o.logits), tokens, static_cast<int>(experts),
-           static_cast<int>(k), At<Wide<T>>(o.probabilities), At<Wide<T>>(o.weights), At<int32_t>(o.choices.experts));
+    Launch(RouteTokens<T>, GridOf(tokens, kTokensABlock), dim3(kThreads), 0, c.stream, At<T>(o.logits), tokens,
+           static_cast<int>(experts), static_cast<int>(k), At<Wide<T>>(o.probabilities), At<Wide<T>>(o.weights),
+           At<int32_t>(o.choices.experts));
   });
   const int32_t* counts = Count(o.choices, experts, c);
-  Launch(NumberChoices, GridOf(tokens * k, kCounted), AThreadForEach(experts), 0, c.stream, At<int32_t>(o.choices.experts), tokens * k,
-         static_cast<int>(experts), counts, At<int32_t>(o.choices.places));
+  Launch(NumberChoices, GridOf(tokens * k, kCounted), AThreadForEach(experts), 0, c.stream,
+         At<int32_t>(o.choices.experts), tokens * k, static_cast<int>(experts), counts, At<int32_t>(o.choices.places));
 }
 
 void Compute(const ops::RouteBackward& o, const Context& c) {
@@ -265,14 +275,16 @@ void Compute(const ops::RouteBackward& o, const Context& c) {
   int32_t* counts = nullptr;
   if (o.balance != 0 && tokens > 0) {
     counts = Count(o.choices, experts, c);
-    Launch(AddCounts, dim3(1), AThreadForEach(experts), 0, c.stream, counts, CeilDiv(tokens * k, kCounted), static_cast<int>(experts));
+    Launch(AddCounts, dim3(1), AThreadForEach(experts), 0, c.stream, counts, CeilDiv(tokens * k, kCounted),
+           static_cast<int>(experts));
   }
   ForFloat(o.dlogits.dtype(), [&]<class T>() {
     using A = Wide<T>;
     const double all = static_cast<double>(tokens);
-    Launch(RouteTokensBackward<T>, GridOf(tokens, kTokensABlock), dim3(kThreads), 0, c.stream, At<A>(o.probabilities), At<A>(o.dweights),
-           At<int32_t>(o.choices.experts), counts, tokens, static_cast<int>(experts), static_cast<int>(k),
-           static_cast<A>(1.0 / (all * static_cast<double>(k))), static_cast<A>(o.balance * static_cast<double>(experts) / all), At<T>(o.dlogits));
+    Launch(RouteTokensBackward<T>, GridOf(tokens, kTokensABlock), dim3(kThreads), 0, c.stream, At<A>(o.probabilities),
+           At<A>(o.dweights), At<int32_t>(o.choices.experts), counts, tokens, static_cast<int>(experts),
+           static_cast<int>(k), static_cast<A>(1.0 / (all * static_cast<double>(k))),
+           static_cast<A>(o.balance * static_cast<double>(experts) / all), At<T>(o.dlogits));
   });
 }
 
@@ -280,28 +292,30 @@ void Compute(const ops::Dispatch& o, const Context& c) {
   const int64_t columns = Columns(o.x), slots = o.slots.dim(0) * o.slots.dim(1), choices = o.choices.experts.numel();
   auto* taken_by = reinterpret_cast<int32_t*>(c.workspace);
   Launch(NoChoices, GridOf(slots, 256), dim3(256), 0, c.stream, taken_by, slots);
-  Launch(TakeSlots, GridOf(choices, 256), dim3(256), 0, c.stream, At<int32_t>(o.choices.experts), At<int32_t>(o.choices.places), choices,
-         o.slots.dim(1), taken_by);
+  Launch(TakeSlots, GridOf(choices, 256), dim3(256), 0, c.stream, At<int32_t>(o.choices.experts),
+         At<int32_t>(o.choices.places), choices, o.slots.dim(1), taken_by);
   ForFloat(o.x.dtype(), [&]<class T>() {
-    Launch(FillSlots<T>, GridOf(columns == 0 ? 0 : slots), dim3(kThreads), 0, c.stream, At<T>(o.x), taken_by, At<Wide<T>>(o.weights),
-           static_cast<int>(o.choices.experts.dim(1)), static_cast<int>(columns), PacksFit(kPerLoad<T>, columns, {&o.x, &o.slots}), At<T>(o.slots));
+    Launch(FillSlots<T>, GridOf(columns == 0 ? 0 : slots), dim3(kThreads), 0, c.stream, At<T>(o.x), taken_by,
+           At<Wide<T>>(o.weights), static_cast<int>(o.choices.experts.dim(1)), static_cast<int>(columns),
+           PacksFit(kPerLoad<T>, columns, {&o.x, &o.slots}), At<T>(o.slots));
   });
 }
 
 void Compute(const ops::Combine& o, const Context& c) {
   const int64_t columns = Columns(o.y);
   ForFloat(o.y.dtype(), [&]<class T>() {
-    Launch(AddSlots<T>, GridOf(Rows(o.y)), dim3(kThreads), 0, c.stream, At<T>(o.slots), At<int32_t>(o.choices.experts), At<int32_t>(o.choices.places),
-           At<Wide<T>>(o.weights), static_cast<int>(o.choices.experts.dim(1)), o.slots.dim(1), static_cast<int>(columns),
-           PacksFit(kPerLoad<T>, columns, {&o.slots, &o.y}), At<T>(o.y));
+    Launch(AddSlots<T>, GridOf(Rows(o.y)), dim3(kThreads), 0, c.stream, At<T>(o.slots), At<int32_t>(o.choices.experts),
+           At<int32_t>(o.choices.places), At<Wide<T>>(o.weights), static_cast<int>(o.choices.experts.dim(1)),
+           o.slots.dim(1), static_cast<int>(columns), PacksFit(kPerLoad<T>, columns, {&o.slots, &o.y}), At<T>(o.y));
   });
 }
 
 void Compute(const ops::CombineWeights& o, const Context& c) {
   const int64_t columns = Columns(o.dy), choices = o.choices.experts.numel();
   ForFloat(o.dy.dtype(), [&]<class T>() {
-    Launch(WeighSlots<T>, GridOf(choices, kTokensABlock), dim3(kThreads), 0, c.stream, At<T>(o.slots), At<int32_t>(o.choices.experts),
-           At<int32_t>(o.choices.places), At<T>(o.dy), choices, static_cast<int>(o.choices.experts.dim(1)), o.slots.dim(1), static_cast<int>(columns),
+    Launch(WeighSlots<T>, GridOf(choices, kTokensABlock), dim3(kThreads), 0, c.stream, At<T>(o.slots),
+           At<int32_t>(o.choices.experts), At<int32_t>(o.choices.places), At<T>(o.dy), choices,
+           static_cast<int>(o.choices.experts.dim(1)), o.slots.dim(1), static_cast<int>(columns),
            PacksFit(kPerLoad<T>, columns, {&o.slots, &o.dy}), At<Wide<T>>(o.dweights));
   });
 }

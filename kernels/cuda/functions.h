@@ -9,9 +9,12 @@ namespace twofold::cuda {
 // ulp.
 template <class T>
 __device__ inline Wide<T> Logistic(Wide<T> x) {
-  if constexpr (sizeof(T) == 8) return 1 / (1 + exp(-x));
-  else if constexpr (sizeof(T) == 4) return __fdividef(1.f, 1.f + expf(-x));
-  else return __fdividef(1.f, 1.f + __expf(-x));
+  if constexpr (sizeof(T) == 8)
+    return 1 / (1 + exp(-x));
+  else if constexpr (sizeof(T) == 4)
+    return __fdividef(1.f, 1.f + expf(-x));
+  else
+    return __fdividef(1.f, 1.f + __expf(-x));
 }
 
 // GELU in its tanh form (Hendrycks and Gimpel 2016), x/2 (1 + tanh u) with u = sqrt(2/pi) (x + 0.044715 x^3), computed

@@ -10,7 +10,10 @@ struct SwiGlu {
   const T* x;
   T* y;
   int64_t columns;
-  template <int N> struct Loaded { Raw<T, N> gate, up; };
+  template <int N>
+  struct Loaded {
+    Raw<T, N> gate, up;
+  };
   template <int N>
   __device__ Loaded<N> Load(int64_t row, int64_t column) const {
     const T* gate = x + 2 * row * columns + column;
@@ -34,7 +37,10 @@ struct SwiGluSlopes {
   const T *x, *dy;
   T* dx;  // may be x
   int64_t columns;
-  template <int N> struct Loaded { Raw<T, N> gate, up, dy; };
+  template <int N>
+  struct Loaded {
+    Raw<T, N> gate, up, dy;
+  };
   template <int N>
   __device__ Loaded<N> Load(int64_t row, int64_t column) const {
     const T* gate = x + 2 * row * columns + column;
@@ -61,7 +67,8 @@ struct SwiGluSlopes {
 void Compute(const ops::SwiGluForward& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     const int64_t columns = Columns(o.y);
-    SweepRows<PackOf<T>>(SwiGlu<T>{At<T>(o.x), At<T>(o.y), columns}, Rows(o.y), columns, PacksFit(PackOf<T>, columns, {&o.x, &o.y}), c);
+    SweepRows<PackOf<T>>(SwiGlu<T>{At<T>(o.x), At<T>(o.y), columns}, Rows(o.y), columns,
+                         PacksFit(PackOf<T>, columns, {&o.x, &o.y}), c);
   });
 }
 

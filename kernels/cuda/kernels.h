@@ -16,9 +16,9 @@ class Libraries;  // libraries.h: cuBLASLt and cuDNN
 
 struct Context {
   cudaStream_t stream;
-  std::byte* workspace;     // of ops::Workspace's size, aligned to 512 bytes
+  std::byte* workspace;  // of ops::Workspace's size, aligned to 512 bytes
   size_t workspace_bytes;
-  int multiprocessors;      // of the GPU
+  int multiprocessors;  // of the GPU
   Libraries& libraries;
 };
 

@@ -20,15 +20,17 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Enqueues kernel(arguments...) on `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory.
 // Throws CudaError. An empty grid does nothing.
 template <class... Parameters, class... Arguments>
-void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, Arguments&&... arguments) {
+void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+            Arguments&&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   constexpr size_t kWithoutAsking = 48 << 10;  // bytes of shared memory; more must be requested on each GPU
-  if (shared > kWithoutAsking) Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
+  if (shared > kWithoutAsking)
+    Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
 #ifdef TWOFOLD_EMULATED_CUDA
   Check(emulated::Enqueue(stream, grid, block, shared, reinterpret_cast<const void*>(kernel),
                           [kernel, ... a = static_cast<Parameters>(arguments)] { kernel(a...); }));
 #else
-  kernel<<<grid, block, shared, stream>>>(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
+  kernel<<<grid, block, shared, stream> > >(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
   Check(cudaGetLastError());
 #endif
 }
@@ -46,7 +48,8 @@ __device__ inline T* DynamicShared() {
 
 // The number of blocks of a kernel with a grid-stride loop: as many as needed, but at most a few per multiprocessor.
 inline unsigned GridFor(int64_t threads, int block, int multiprocessors, int per_multiprocessor = 8) {
-  return static_cast<unsigned>(std::min<int64_t>(CeilDiv(threads, block), int64_t{multiprocessors} * per_multiprocessor));
+  return static_cast<unsigned>(
+      std::min<int64_t>(CeilDiv(threads, block), int64_t{multiprocessors} * per_multiprocessor));
 }
 
 }  // namespace twofold::cuda

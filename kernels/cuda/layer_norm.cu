@@ -67,7 +67,8 @@ __global__ void __launch_bounds__(kThreadsOfLongRow) ForwardLong(ForwardOf<T> o)
   for (int i = first; i < o.columns; i += step) squares += (As<A>(x[i]) - mean) * (As<A>(x[i]) - mean);
   const A rstd = A(1) / std::sqrt(BlockSum(squares) / static_cast<A>(o.columns) + o.eps);
   if (first == 0) o.mean[row] = mean, o.rstd[row] = rstd;
-  for (int i = first; i < o.columns; i += step) Store(y + i, (As<A>(x[i]) - mean) * rstd * As<A>(o.gamma[i]) + As<A>(o.beta[i]));
+  for (int i = first; i < o.columns; i += step)
+    Store(y + i, (As<A>(x[i]) - mean) * rstd * As<A>(o.gamma[i]) + As<A>(o.beta[i]));
 }
 
 template <class T>
@@ -110,7 +111,8 @@ __global__ void __launch_bounds__(kThreadsOfRow) Backward(BackwardOf<T> o) {
     part.Some(o.gamma, column, count, gamma);
 #pragma unroll
     for (int i = 0; i < Part::kPack; ++i) {
-      out[i] = rstd * (As<A>(dy.packs[k].at[i]) * gamma[i] - g_mean - (As<A>(x.packs[k].at[i]) - mean) * rstd * gx_mean);
+      out[i] =
+          rstd * (As<A>(dy.packs[k].at[i]) * gamma[i] - g_mean - (As<A>(x.packs[k].at[i]) - mean) * rstd * gx_mean);
     }
     AddPast(o.past == nullptr ? nullptr : o.past + row * o.columns + column, kPacked, count, out);
     StoreSome(dx + column, kPacked, count, out);
@@ -144,12 +146,15 @@ void Compute(const ops::LayerNormForward& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
     const int64_t columns = Columns(o.x);
-    const ForwardOf<T> of{At<T>(o.x),    At<T>(o.gamma), At<T>(o.beta), At<T>(o.branch), At<T>(o.y), At<T>(o.sum),
-                          At<A>(o.mean), At<A>(o.rstd),  Rows(o.x),     static_cast<int>(columns),  static_cast<A>(o.eps)};
+    const ForwardOf<T> of{
+        At<T>(o.x),    At<T>(o.gamma), At<T>(o.beta), At<T>(o.branch),           At<T>(o.y),           At<T>(o.sum),
+        At<A>(o.mean), At<A>(o.rstd),  Rows(o.x),     static_cast<int>(columns), static_cast<A>(o.eps)};
     const bool packs = PacksFit(kPerLoad<T>, columns, {&o.x, &o.gamma, &o.beta, &o.y, &o.branch, &o.sum});
     ForRows<T>(of.rows, columns, packs, [&]<RowKind kKind, bool kPacked>(unsigned grid, unsigned block) {
-      if constexpr (kKind == RowKind::kLong) Launch(ForwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
-      else Launch(Forward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
+      if constexpr (kKind == RowKind::kLong)
+        Launch(ForwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
+      else
+        Launch(Forward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
     });
   });
 }
@@ -158,12 +163,15 @@ void Compute(const ops::LayerNormBackward& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
     const int64_t columns = Columns(o.x);
-    const BackwardOf<T> of{At<T>(o.dy),   At<T>(o.x),    At<T>(o.gamma), At<T>(o.past),
-                           At<A>(o.mean), At<A>(o.rstd), At<T>(o.dx),    Rows(o.x),     static_cast<int>(columns)};
+    const BackwardOf<T> of{At<T>(o.dy),   At<T>(o.x),    At<T>(o.gamma),
+                           At<T>(o.past), At<A>(o.mean), At<A>(o.rstd),
+                           At<T>(o.dx),   Rows(o.x),     static_cast<int>(columns)};
     const bool packs = PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x, &o.gamma, &o.dx, &o.past});
     ForRows<T>(of.rows, columns, packs, [&]<RowKind kKind, bool kPacked>(unsigned grid, unsigned block) {
-      if constexpr (kKind == RowKind::kLong) Launch(BackwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
-      else Launch(Backward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
+      if constexpr (kKind == RowKind::kLong)
+        Launch(BackwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
+      else
+        Launch(Backward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
     });
   });
 }

@@ -48,9 +48,9 @@ class Multiplication {
  public:
   Multiplication(const CublasLt& lt, const LibraryProduct& p, bool tf32) : lt_(lt), name_(NameOf(p)) {
     const bool f64 = p.arithmetic == DType::kF64;
-    const cublasComputeType_t arithmetic = f64                                   ? CUBLAS_COMPUTE_64F
+    const cublasComputeType_t arithmetic = f64                               ? CUBLAS_COMPUTE_64F
                                            : tf32 && p.a.type == DType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                                                 : CUBLAS_COMPUTE_32F;
+                                                                             : CUBLAS_COMPUTE_32F;
     Check(lt.MatmulDescCreate(&product_, arithmetic, f64 ? CUDA_R_64F : CUDA_R_32F));
     Set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     Set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -88,7 +88,8 @@ class Multiplication {
       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.b);
       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.d);
       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d);
-      status = lt_.MatmulAlgoGetHeuristic(handle, product_, a_, b_, d_, d_, preference, kCandidates, answers_.data(), &count);
+      status = lt_.MatmulAlgoGetHeuristic(handle, product_, a_, b_, d_, d_, preference, kCandidates, answers_.data(),
+                                          &count);
     } catch (...) {
       lt_.MatmulPreferenceDestroy(preference);
       throw;
@@ -117,8 +118,8 @@ class Multiplication {
     const auto alpha = static_cast<float>(p.alpha), beta = static_cast<float>(p.beta);
     const bool f64 = p.arithmetic == DType::kF64;
     Check(lt_.Matmul(handle, product_, f64 ? static_cast<const void*>(&p.alpha) : &alpha, on.a, a_, on.b, b_,
-                     f64 ? static_cast<const void*>(&p.beta) : &beta, on.d, d_, on.d, d_, &algorithm, on.workspace, on.workspace_bytes,
-                     stream));
+                     f64 ? static_cast<const void*>(&p.beta) : &beta, on.d, d_, on.d, d_, &algorithm, on.workspace,
+                     on.workspace_bytes, stream));
   }
   const cublasLtMatmulAlgo_t& algorithm() const { return algorithm_; }
 
@@ -129,11 +130,13 @@ class Multiplication {
     Check(lt_.MatmulDescSetAttribute(product_, what, &value, sizeof value));
   }
   void Describe(const LibraryMatrix& m, int64_t batch, cublasLtMatrixLayout_t& layout) {
-    Check(lt_.MatrixLayoutCreate(&layout, TypeOf(m.type), static_cast<uint64_t>(m.rows), static_cast<uint64_t>(m.columns), m.leading));
+    Check(lt_.MatrixLayoutCreate(&layout, TypeOf(m.type), static_cast<uint64_t>(m.rows),
+                                 static_cast<uint64_t>(m.columns), m.leading));
     if (batch == 1) return;
     const auto count = static_cast<int32_t>(batch);
     Check(lt_.MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
-    Check(lt_.MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_stride, sizeof m.batch_stride));
+    Check(lt_.MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_stride,
+                                       sizeof m.batch_stride));
   }
   Candidate Describe(const cublasLtMatmulHeuristicResult_t& answer) const {
     int32_t splits = 1;
@@ -142,7 +145,8 @@ class Multiplication {
     const auto read = [&](cublasLtMatmulAlgoConfigAttributes_t what, auto& value) {
       size_t written = 0;
       auto read = value;
-      if (lt_.MatmulAlgoConfigGetAttribute(&answer.algo, what, &read, sizeof read, &written) == CUBLAS_STATUS_SUCCESS) value = read;
+      if (lt_.MatmulAlgoConfigGetAttribute(&answer.algo, what, &read, sizeof read, &written) == CUBLAS_STATUS_SUCCESS)
+        value = read;
     };
     read(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, splits);
     read(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, scheme);
@@ -196,7 +200,9 @@ struct Libraries::Handles {
 };
 
 Libraries::Libraries(const Options& options)
-    : handles_(new Handles{.options = options}), convolutions_(options.tf32), attentions_(options.attention, options.time_algorithms) {
+    : handles_(new Handles{.options = options}),
+      convolutions_(options.tf32),
+      attentions_(options.attention, options.time_algorithms) {
   handles_->lt.Check(handles_->lt.Create(&handles_->handle), "creating its handle");
 }
 

@@ -11,8 +11,14 @@ namespace {
 
 template <class A>
 LibraryAttention Of(AttentionPass pass, const A& o) {
-  return {.pass = pass, .type = o.qkv.dtype(), .batch = o.qkv.dim(0), .rows = o.qkv.dim(1), .heads = o.heads, .kv_heads = o.kv_heads,
-          .dim = o.qkv.dim(2) / (o.heads + 2 * o.kv_heads), .causal = o.causal};
+  return {.pass = pass,
+          .type = o.qkv.dtype(),
+          .batch = o.qkv.dim(0),
+          .rows = o.qkv.dim(1),
+          .heads = o.heads,
+          .kv_heads = o.kv_heads,
+          .dim = o.qkv.dim(2) / (o.heads + 2 * o.kv_heads),
+          .causal = o.causal};
 }
 
 using Dims = std::array<int64_t, 4>;
@@ -30,21 +36,31 @@ class Builder {
 
   // The rows of heads in qkv or its gradient, and in out or its gradient.
   Tensor4 InQkv(GraphOperand operand, int64_t heads) {
-    return Add({.dims = {a_.batch, heads, a_.rows, a_.dim}, .strides = {a_.rows * a_.columns(), a_.dim, a_.columns(), 1},
-                .type = GraphType::kNarrow, .operand = operand});
+    return Add({.dims = {a_.batch, heads, a_.rows, a_.dim},
+                .strides = {a_.rows * a_.columns(), a_.dim, a_.columns(), 1},
+                .type = GraphType::kNarrow,
+                .operand = operand});
   }
   Tensor4 InQkvTransposed(GraphOperand operand, int64_t heads) {
     const Tensor4 t = InQkv(operand, heads);
-    graph_.tensors[t].dims = Transposed(graph_.tensors[t].dims), graph_.tensors[t].strides = Transposed(graph_.tensors[t].strides);
+    graph_.tensors[t].dims = Transposed(graph_.tensors[t].dims),
+    graph_.tensors[t].strides = Transposed(graph_.tensors[t].strides);
     return t;
   }
   Tensor4 LikeOut(GraphOperand operand) {
     const int64_t columns = a_.heads * a_.dim;
-    return Add({.dims = Heads(), .strides = {a_.rows * columns, a_.dim, columns, 1}, .type = GraphType::kNarrow, .operand = operand});
+    return Add({.dims = Heads(),
+                .strides = {a_.rows * columns, a_.dim, columns, 1},
+                .type = GraphType::kNarrow,
+                .operand = operand});
   }
-  Tensor4 NumberOfRow(GraphOperand operand) { return Add({.dims = RowNumbers(), .strides = Packed(RowNumbers()), .operand = operand}); }
+  Tensor4 NumberOfRow(GraphOperand operand) {
+    return Add({.dims = RowNumbers(), .strides = Packed(RowNumbers()), .operand = operand});
+  }
   Tensor4 Constant(float value) { return Add({.dims = {1, 1, 1, 1}, .strides = {1, 1, 1, 1}, .value = value}); }
-  Tensor4 Operand(GraphOperand operand, const Dims& dims) { return Add({.dims = dims, .strides = Packed(dims), .operand = operand}); }
+  Tensor4 Operand(GraphOperand operand, const Dims& dims) {
+    return Add({.dims = dims, .strides = Packed(dims), .operand = operand});
+  }
 
   Dims Heads() const { return {a_.batch, a_.heads, a_.rows, a_.dim}; }
   Dims Scores() const { return {a_.batch, a_.heads, a_.rows, a_.rows}; }
@@ -60,7 +76,8 @@ class Builder {
   // The transpose of a tensor with such dims, as a view.
   Tensor4 ViewTransposed(Tensor4 of, GraphType type) {
     const GraphTensor& t = graph_.tensors[of];
-    return To(GraphStep::kView, {of}, Add({.dims = Transposed(t.dims), .strides = Transposed(t.strides), .type = type}));
+    return To(GraphStep::kView, {of},
+              Add({.dims = Transposed(t.dims), .strides = Transposed(t.strides), .type = type}));
   }
 
   Tensor4 ScaledScores(Tensor4 q, Tensor4 kt, Tensor4 scale) {
@@ -75,7 +92,8 @@ class Builder {
   }
   // Multiplies left and right for each head; for heads that share keys and values, sums the products.
   void SumOfHeads(Tensor4 left, Tensor4 right, GraphOperand operand) {
-    if (a_.heads == a_.kv_heads) return static_cast<void>(To(GraphStep::kMatMul, {left, right}, InQkv(operand, a_.kv_heads)));
+    if (a_.heads == a_.kv_heads)
+      return static_cast<void>(To(GraphStep::kMatMul, {left, right}, InQkv(operand, a_.kv_heads)));
     const Tensor4 each = Step(GraphStep::kMatMul, {left, right}, Heads(), GraphType::kNarrow);
     To(GraphStep::kSum, {each}, InQkv(operand, a_.kv_heads));
   }
@@ -114,7 +132,8 @@ void Builder::Backward() {
   const Tensor4 sums = Step(GraphStep::kSum, {Step(GraphStep::kMultiply, {dout, out}, Heads())}, RowNumbers());
   const Tensor4 delta = To(GraphStep::kMultiply, {sums, Constant(1)}, NumberOfRow(GraphOperand::kDelta));
 
-  const Tensor4 shifted = Step(GraphStep::kSubtract, {ScaledScores(q, kt, scale), NumberOfRow(GraphOperand::kLse)}, Scores());
+  const Tensor4 shifted =
+      Step(GraphStep::kSubtract, {ScaledScores(q, kt, scale), NumberOfRow(GraphOperand::kLse)}, Scores());
   const Tensor4 p = Step(GraphStep::kExp, {Masked(shifted)}, Scores());
   SumOfHeads(ViewTransposed(p, GraphType::kNarrow), dout, GraphOperand::kDV);
 
@@ -137,21 +156,24 @@ LibraryAttention Described(const ops::AttentionForward& o) { return Of(Attention
 LibraryAttention Described(const ops::AttentionBackward& o) { return Of(AttentionPass::kBackward, o); }
 
 std::string NameOf(const LibraryAttention& a) {
-  return StrCat(a.pass == AttentionPass::kForward ? "attention_forward " : "attention_backward ", std::string(DTypeName(a.type)), ", batch ",
-                a.batch, " t ", a.rows, " heads ", a.heads, " of ", a.kv_heads, " x ", a.dim, a.causal ? " causal" : "");
+  return StrCat(a.pass == AttentionPass::kForward ? "attention_forward " : "attention_backward ",
+                std::string(DTypeName(a.type)), ", batch ", a.batch, " t ", a.rows, " heads ", a.heads, " of ",
+                a.kv_heads, " x ", a.dim, a.causal ? " causal" : "");
 }
 
 std::string WhyNotVersion(int64_t version) {
   if (version >= kOldestCudnnVersion && version < 100000) return "";
-  return StrCat("cuDNN has version ", version / 10000, ".", version / 100 % 100, ".", version % 100, "; its attention needs version ",
-                kOldestCudnnVersion / 10000, ".", kOldestCudnnVersion / 100 % 100, " or newer, below 10");
+  return StrCat("cuDNN has version ", version / 10000, ".", version / 100 % 100, ".", version % 100,
+                "; its attention needs version ", kOldestCudnnVersion / 10000, ".", kOldestCudnnVersion / 100 % 100,
+                " or newer, below 10");
 }
 
 std::string WhyNotCudnn(const LibraryAttention& a, int major, int64_t version) {
   if (std::string why = WhyNotVersion(version); !why.empty()) return why;
   if (a.type != DType::kBF16 && a.type != DType::kF16) return "cuDNN's attention supports only bf16 and f16";
   const int64_t most = a.pass == AttentionPass::kForward || major == 9 ? 256 : 128;
-  if (a.dim % 8 != 0 || a.dim > most) return StrCat("cuDNN's attention needs head sizes that are multiples of 8 up to ", most, " here");
+  if (a.dim % 8 != 0 || a.dim > most)
+    return StrCat("cuDNN's attention needs head sizes that are multiples of 8 up to ", most, " here");
   if (a.rows < 2 || a.batch == 0) return "cuDNN's attention needs at least two tokens";
   return "";
 }
@@ -170,8 +192,10 @@ std::vector<LibraryAttention> AskedFor(const LibraryAttention& a, AttentionKerne
 
 int64_t FirstElement(const LibraryAttention& a, GraphOperand operand) {
   switch (operand) {
-    case GraphOperand::kK: case GraphOperand::kDK: return a.heads * a.dim;
-    case GraphOperand::kV: case GraphOperand::kDV: return (a.heads + a.kv_heads) * a.dim;
+    case GraphOperand::kK:
+    case GraphOperand::kDK: return a.heads * a.dim;
+    case GraphOperand::kV:
+    case GraphOperand::kDV: return (a.heads + a.kv_heads) * a.dim;
     default: return 0;
   }
 }

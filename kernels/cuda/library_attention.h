@@ -66,15 +66,22 @@ struct GraphTensor {
   std::optional<float> value = std::nullopt;  // a constant
 };
 enum class GraphStep {
-  kMatMul,    // in[0] in[1]; consecutive heads of in[0] may share a head of in[1]
-  kMultiply, kSubtract, kAdd, kDivide,  // in[0] (op) in[1]; in[1] is broadcast along dimensions of size 1
-  kExp, kLog, kIdentity,
-  kRow, kColumn,      // the index of each element
-  kNotBefore,         // in[0] >= in[1]
-  kSelect,            // in[2] ? in[0] : in[1]
+  kMatMul,  // in[0] in[1]; consecutive heads of in[0] may share a head of in[1]
+  kMultiply,
+  kSubtract,
+  kAdd,
+  kDivide,  // in[0] (op) in[1]; in[1] is broadcast along dimensions of size 1
+  kExp,
+  kLog,
+  kIdentity,
+  kRow,
+  kColumn,     // the index of each element
+  kNotBefore,  // in[0] >= in[1]
+  kSelect,     // in[2] ? in[0] : in[1]
   // over the dimensions in which the result is smaller than in[0]; for heads: over those that share one
-  kMaximum, kSum,
-  kView,              // the same elements with other dimensions
+  kMaximum,
+  kSum,
+  kView,  // the same elements with other dimensions
 };
 struct GraphNode {
   GraphStep step;

@@ -30,27 +30,29 @@ struct OnlineSum {
 
 // A target that is not one of the classes gives NaN.
 template <class T>
-__global__ void __launch_bounds__(kBlock) Losses(const T* logits, Ids targets, int64_t classes, Wide<T>* losses, Wide<T>* lse) {
+__global__ void __launch_bounds__(kBlock)
+    Losses(const T* logits, Ids targets, int64_t classes, Wide<T>* losses, Wide<T>* lse) {
   using A = Wide<T>;
   const int64_t row = blockIdx.x;
   const T* x = logits + row * classes;
   OnlineSum<A> mine;
   ForRow(
-      x, classes, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), [&](int64_t, const auto& values) { mine.Add(values); },
-      [&](int64_t, A value) { mine.Add({value}); });
+      x, classes, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
+      [&](int64_t, const auto& values) { mine.Add(values); }, [&](int64_t, A value) { mine.Add({value}); });
   const A largest = BlockReduce(mine.largest, MaximumOf(), std::numeric_limits<A>::lowest());
   const A sum = BlockSum(mine.sum * FastExp(mine.largest - largest));
   if (threadIdx.x != 0) return;
   const A log = std::log(sum);
   const int64_t target = targets[row];
   lse[row] = largest + log;
-  losses[row] = target >= 0 && target < classes ? log - (As<A>(x[target]) - largest) : std::numeric_limits<A>::quiet_NaN();
+  losses[row] =
+      target >= 0 && target < classes ? log - (As<A>(x[target]) - largest) : std::numeric_limits<A>::quiet_NaN();
 }
 
 // dlogits may alias logits: the target's logit is read first, and its gradient is written after all others.
 template <class T>
-__global__ void __launch_bounds__(kBlock) Gradients(const T* logits, Ids targets, const Wide<T>* lse, int64_t classes, Wide<T> scale, T* dlogits,
-                                                    bool packs) {
+__global__ void __launch_bounds__(kBlock) Gradients(const T* logits, Ids targets, const Wide<T>* lse, int64_t classes,
+                                                    Wide<T> scale, T* dlogits, bool packs) {
   using A = Wide<T>;
   const int64_t row = blockIdx.x, target = targets[row];
   const bool here = threadIdx.x == 0 && target >= 0 && target < classes;
@@ -107,8 +109,8 @@ dim3 GridOf(int64_t rows) { return dim3(static_cast<unsigned>(rows)); }
 
 void Compute(const ops::CrossEntropyForward& o, const Context& c) {
   ForFloat(o.logits.dtype(), [&]<class T>() {
-    Launch(Losses<T>, GridOf(o.logits.dim(0)), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets), Columns(o.logits),
-           At<Wide<T>>(o.losses), At<Wide<T>>(o.lse));
+    Launch(Losses<T>, GridOf(o.logits.dim(0)), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets),
+           Columns(o.logits), At<Wide<T>>(o.losses), At<Wide<T>>(o.lse));
   });
 }
 
@@ -116,8 +118,8 @@ void Compute(const ops::CrossEntropyBackward& o, const Context& c) {
   ForFloat(o.logits.dtype(), [&]<class T>() {
     // Packs of logits are at multiples of 16 bytes; so are those of dlogits if both tensors have the same alignment.
     const bool packs = (o.logits.address() - o.dlogits.address()) % 16 == 0;
-    Launch(Gradients<T>, GridOf(o.logits.dim(0)), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets), At<Wide<T>>(o.lse),
-           Columns(o.logits), static_cast<Wide<T>>(o.scale), At<T>(o.dlogits), packs);
+    Launch(Gradients<T>, GridOf(o.logits.dim(0)), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets),
+           At<Wide<T>>(o.lse), Columns(o.logits), static_cast<Wide<T>>(o.scale), At<T>(o.dlogits), packs);
   });
 }
 
@@ -125,7 +127,8 @@ void Compute(const ops::CountCorrect& o, const Context& c) {
   const int64_t rows = o.logits.dim(0);
   auto* correct = reinterpret_cast<uint8_t*>(c.workspace);
   ForFloat(o.logits.dtype(), [&]<class T>() {
-    Launch(AreCorrect<T>, GridOf(rows), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets), Columns(o.logits), correct);
+    Launch(AreCorrect<T>, GridOf(rows), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets), Columns(o.logits),
+           correct);
     Launch(Count<Wide<T>>, dim3(1), dim3(1024), 0, c.stream, correct, rows, At<Wide<T>>(o.out), o.accumulate);
   });
 }

@@ -24,7 +24,8 @@ struct OutMatrices {
 template <class T, class A, class B>
 __global__ void StoreRows(T* out, OutMatrices where, const A* product, const B* bias, bool add) {
   const int64_t row = blockIdx.x, matrix = row / where.rows;
-  out += where.first + matrix / where.heads * where.batch + matrix % where.heads * where.head + row % where.rows * where.stride;
+  out += where.first + matrix / where.heads * where.batch + matrix % where.heads * where.head +
+         row % where.rows * where.stride;
   if (product != nullptr) product += row * where.columns;
   for (int64_t c = threadIdx.x; c < where.columns; c += blockDim.x) {
     A sum = product == nullptr ? A(0) : product[c];
@@ -34,8 +35,8 @@ __global__ void StoreRows(T* out, OutMatrices where, const A* product, const B* 
 }
 
 // `operands`: the type of the bias; it determines the compute type.
-void StoreOutput(const Tensor& out, const OutMatrices& where, int64_t matrices, DType operands, const std::byte* product,
-                 const std::byte* bias, bool add, const Context& c) {
+void StoreOutput(const Tensor& out, const OutMatrices& where, int64_t matrices, DType operands,
+                 const std::byte* product, const std::byte* bias, bool add, const Context& c) {
   const dim3 blocks(static_cast<unsigned>(matrices * where.rows));
   const int threads = where.columns >= 256 ? 256 : 64;
   ForFloat(out.dtype(), [&]<class T>() {
@@ -68,11 +69,17 @@ bool ComputeFused(const ops::MatMul& o, const Context& c) {
   const bool aligned = AlignmentOf(At(o.aux, 0)) == 16 && (o.bias.empty() || AlignmentOf(At(o.bias, 0)) == 16);
   const bool columns = o.out.dim(1) % 8 == 0;  // the library's requirement for aux
   const bool slope_of_sum = o.epilogue == ops::MatMul::kGeluSlope && !o.bias.empty();
-  if (o.out.numel() == 0 || o.a.numel() == 0 || o.a.dtype() == DType::kF64 || !aligned || !columns || slope_of_sum) return false;
+  if (o.out.numel() == 0 || o.a.numel() == 0 || o.a.dtype() == DType::kF64 || !aligned || !columns || slope_of_sum)
+    return false;
   const LibraryProduct product = PlanOf(o, /*copy=*/false, !o.bias.empty(), /*epilogue=*/true).product;
   return c.libraries.MultiplyFused(product,
-                                   {.a = At(o.b, 0), .b = At(o.a, 0), .bias = o.bias.empty() ? nullptr : At(o.bias, 0), .d = MutableAt(o.out, 0),
-                                    .aux = MutableAt(o.aux, 0), .workspace = c.workspace, .workspace_bytes = c.workspace_bytes},
+                                   {.a = At(o.b, 0),
+                                    .b = At(o.a, 0),
+                                    .bias = o.bias.empty() ? nullptr : At(o.bias, 0),
+                                    .d = MutableAt(o.out, 0),
+                                    .aux = MutableAt(o.aux, 0),
+                                    .workspace = c.workspace,
+                                    .workspace_bytes = c.workspace_bytes},
                                    c.stream);
 }
 
@@ -106,13 +113,18 @@ void Compute(const ops::MatMul& o, const Context& c) {
   const bool theirs = bias != nullptr && !copy && o.out.dtype() == o.bias.dtype() && o.bias.dtype() != DType::kF64;
   const std::byte* aligned = bias;
   if (theirs && AlignmentOf(bias) < 16) {
-    Check(cudaMemcpyAsync(c.workspace + copy_bytes, bias, static_cast<size_t>(o.bias.bytes().value()), cudaMemcpyDeviceToDevice, c.stream));
+    Check(cudaMemcpyAsync(c.workspace + copy_bytes, bias, static_cast<size_t>(o.bias.bytes().value()),
+                          cudaMemcpyDeviceToDevice, c.stream));
     aligned = c.workspace + copy_bytes;
   }
   const size_t ours = copy_bytes + bias_bytes;
   Multiply(PlanOf(o, copy, theirs),
-           {.a = At(o.b, 0), .b = At(o.a, 0), .bias = theirs ? aligned : nullptr, .d = copy ? c.workspace : MutableAt(o.out, 0),
-            .workspace = c.workspace + ours, .workspace_bytes = c.workspace_bytes - ours},
+           {.a = At(o.b, 0),
+            .b = At(o.a, 0),
+            .bias = theirs ? aligned : nullptr,
+            .d = copy ? c.workspace : MutableAt(o.out, 0),
+            .workspace = c.workspace + ours,
+            .workspace_bytes = c.workspace_bytes - ours},
            c);
   if (copy) {
     StoreOutput(o.out, where, 1, o.a.dtype(), c.workspace, bias, o.accumulate, c);
@@ -125,13 +137,23 @@ void Compute(const ops::BatchedMatMul& o, const Context& c) {
   const auto ours = static_cast<size_t>(ops::rules::CudaProductCopy(o).value());
   const bool copy = ours > 0;
   Multiply(PlanOf(o, copy),
-           {.a = At(o.b.tensor, 0), .b = At(o.a.tensor, 0), .bias = nullptr, .d = copy ? c.workspace : MutableAt(o.out.tensor, 0),
-            .workspace = c.workspace + ours, .workspace_bytes = c.workspace_bytes - ours},
+           {.a = At(o.b.tensor, 0),
+            .b = At(o.a.tensor, 0),
+            .bias = nullptr,
+            .d = copy ? c.workspace : MutableAt(o.out.tensor, 0),
+            .workspace = c.workspace + ours,
+            .workspace_bytes = c.workspace_bytes - ours},
            c);
   if (!copy) return;
   const int64_t heads = o.heads / o.out.group;
-  StoreOutput(o.out.tensor, {.first = o.out.first, .batch = o.out.batch, .head = o.out.head, .stride = o.out.stride, .heads = heads,
-                             .rows = o.m, .columns = o.n},
+  StoreOutput(o.out.tensor,
+              {.first = o.out.first,
+               .batch = o.out.batch,
+               .head = o.out.head,
+               .stride = o.out.stride,
+               .heads = heads,
+               .rows = o.m,
+               .columns = o.n},
               o.batches * heads, o.a.tensor.dtype(), c.workspace, nullptr, o.accumulate, c);
 }
 

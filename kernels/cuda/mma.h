@@ -34,13 +34,17 @@ namespace twofold::cuda {
 template <class T>
 __device__ inline void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   if constexpr (std::is_same_v<T, Bf16>) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+        "%2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   } else {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 }
 
@@ -73,13 +77,13 @@ __device__ inline void LoadMatricesTransposed(uint32_t (&to)[4], const T* base, 
 // newest groups are in flight. Copies of other threads are visible after a __syncthreads that follows their wait.
 template <class T>
 __device__ inline void CopyAsync(T* base, int offset, const T* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(base, offset)), "l"(__cvta_generic_to_global(from)),
-               "r"(there ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(base, offset)),
+               "l"(__cvta_generic_to_global(from)), "r"(there ? 16 : 0)
                : "memory");
 }
 __device__ inline void CopyAsync(float* to, const float* from, bool there) {  // one number
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(to, 0)), "l"(__cvta_generic_to_global(from)),
-               "r"(there ? 4 : 0)
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(to, 0)),
+               "l"(__cvta_generic_to_global(from)), "r"(there ? 4 : 0)
                : "memory");
 }
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -210,7 +214,9 @@ void CopyAsync(T* base, int offset, const T* from, bool there) {
   TWOFOLD_CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0, "aligned");
   emulated_mma::Begin({to, there ? from : nullptr, 16});
 }
-inline void CopyAsync(float* to, const float* from, bool there) { emulated_mma::Begin({to, there ? from : nullptr, sizeof(float)}); }
+inline void CopyAsync(float* to, const float* from, bool there) {
+  emulated_mma::Begin({to, there ? from : nullptr, sizeof(float)});
+}
 inline void CommitCopies() {
   if (emulated_mma::Copies() != nullptr) ++emulated_mma::Copies()->groups;
 }
@@ -219,10 +225,13 @@ void WaitForCopies() {
   auto*& copies = emulated_mma::Copies();
   if (copies == nullptr) return;
   auto& under_way = copies->under_way;
-  const auto left = std::find_if(under_way.begin(), under_way.end(), [&](const auto& c) { return c.group >= copies->groups - kGroups; });
+  const auto left = std::find_if(under_way.begin(), under_way.end(),
+                                 [&](const auto& c) { return c.group >= copies->groups - kGroups; });
   for (auto copy = under_way.begin(); copy != left; ++copy) {
-    if (copy->from != nullptr) std::memcpy(copy->to, copy->from, copy->bytes);
-    else std::memset(copy->to, 0, copy->bytes);
+    if (copy->from != nullptr)
+      std::memcpy(copy->to, copy->from, copy->bytes);
+    else
+      std::memset(copy->to, 0, copy->bytes);
   }
   under_way.erase(under_way.begin(), left);
   if (under_way.empty()) delete std::exchange(copies, nullptr);

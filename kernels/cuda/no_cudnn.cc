@@ -10,14 +10,18 @@ struct Convolutions::Handles {};
 Convolutions::Convolutions(bool tf32) : tf32_(tf32) { static_cast<void>(tf32_); }
 Convolutions::~Convolutions() = default;
 bool Convolutions::Has(DType) { return false; }
-bool Convolutions::Run(const LibraryConvolution&, void*, void*, void*, std::byte*, size_t, cudaStream_t) { return false; }
+bool Convolutions::Run(const LibraryConvolution&, void*, void*, void*, std::byte*, size_t, cudaStream_t) {
+  return false;
+}
 
 struct AttentionPlans::Implementation {};
 
 AttentionPlans::AttentionPlans() = default;
 AttentionPlans::~AttentionPlans() = default;
 std::string AttentionPlans::WhyNot(const LibraryAttention&, size_t) { return WhyNoCudnnAttention(); }
-void AttentionPlans::Run(const LibraryAttention&, GraphAddresses, std::byte*, size_t, cudaStream_t) { throw CudaError(WhyNoCudnnAttention()); }
+void AttentionPlans::Run(const LibraryAttention&, GraphAddresses, std::byte*, size_t, cudaStream_t) {
+  throw CudaError(WhyNoCudnnAttention());
+}
 
 std::string CudnnVersion(std::string* why_not) {
   *why_not = WhyNoCudnnAttention();

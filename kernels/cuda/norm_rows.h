@@ -61,7 +61,9 @@ class RowPart {
     });
   }
   // Elements [column, column + count) of a row converted to A: gamma, beta.
-  __device__ void Some(const T* row, int column, int count, A (&to)[kPack]) const { LoadSome(row + column, kPacked, count, to); }
+  __device__ void Some(const T* row, int column, int count, A (&to)[kPack]) const {
+    LoadSome(row + column, kPacked, count, to);
+  }
 
   // Calls f(k, column, count) for each of the thread's packs that has columns.
   template <class F>
@@ -84,8 +86,10 @@ class RowPart {
   }
   // The sum over the row's threads; all of them must call it.
   __device__ A Sum(A x) const {
-    if constexpr (kKind == RowKind::kOfWarp) return WarpSum(x);
-    else return BlockSum(x);
+    if constexpr (kKind == RowKind::kOfWarp)
+      return WarpSum(x);
+    else
+      return BlockSum(x);
   }
 
  private:
@@ -95,8 +99,10 @@ class RowPart {
 // The row of the calling thread.
 template <RowKind kKind>
 __device__ inline int64_t RowOfThread() {
-  if constexpr (kKind == RowKind::kOfWarp) return int64_t{blockIdx.x} * kRowsABlock + threadIdx.x / kWarp;
-  else return blockIdx.x;
+  if constexpr (kKind == RowKind::kOfWarp)
+    return int64_t{blockIdx.x} * kRowsABlock + threadIdx.x / kWarp;
+  else
+    return blockIdx.x;
 }
 
 // Adds the elements of `past`, if any, to the results of a norm, without fusing into a multiply-add.
@@ -118,7 +124,8 @@ void ForRows(int64_t rows, int64_t columns, bool packs, F f) {
   const auto grid = static_cast<unsigned>(rows);
   if (columns > kThread * kThreadsOfRow) return f.template operator()<RowKind::kLong, false>(grid, kThreadsOfLongRow);
   if (packs && columns <= kThread * kWarp) {
-    return f.template operator()<RowKind::kOfWarp, true>(static_cast<unsigned>(CeilDiv(rows, kRowsABlock)), kRowsABlock * kWarp);
+    return f.template operator()<RowKind::kOfWarp, true>(static_cast<unsigned>(CeilDiv(rows, kRowsABlock)),
+                                                         kRowsABlock * kWarp);
   }
   const auto block = static_cast<unsigned>(CeilDiv(CeilDiv(columns, kThread), kWarp) * kWarp);
   if (packs) return f.template operator()<RowKind::kOfBlock, true>(grid, block);

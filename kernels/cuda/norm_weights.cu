@@ -8,7 +8,7 @@ namespace {
 template <class T>
 struct LayerNormTerms {
   const T *dy, *x;
-  const Wide<T> *mean, *rstd;
+  const Wide<T>*mean, *rstd;
   int64_t columns;
   template <int N>
   __device__ void operator()(int64_t row, int64_t column, bool whole, int64_t count, Wide<T> (&sums)[2][N]) const {
@@ -48,7 +48,8 @@ void Compute(const ops::LayerNormWeights& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     const int64_t columns = Columns(o.x);
     const LayerNormTerms<T> terms{At<T>(o.dy), At<T>(o.x), At<Wide<T>>(o.mean), At<Wide<T>>(o.rstd), columns};
-    ReduceColumns<2, T>(terms, PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x}), Rows(o.x), columns, {o.dgamma, o.dbeta}, o.accumulate, c);
+    ReduceColumns<2, T>(terms, PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x}), Rows(o.x), columns, {o.dgamma, o.dbeta},
+                        o.accumulate, c);
   });
 }
 
@@ -56,7 +57,8 @@ void Compute(const ops::RmsNormWeights& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     const int64_t columns = Columns(o.x);
     const RmsNormTerms<T> terms{At<T>(o.dy), At<T>(o.x), At<Wide<T>>(o.rstd), columns};
-    ReduceColumns<1, T>(terms, PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x}), Rows(o.x), columns, {o.dgamma}, o.accumulate, c);
+    ReduceColumns<1, T>(terms, PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x}), Rows(o.x), columns, {o.dgamma},
+                        o.accumulate, c);
   });
 }
 

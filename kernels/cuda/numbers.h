@@ -12,13 +12,24 @@
 namespace twofold::cuda {
 
 // Stored types. (core/tensor/dtype.h has the host's.)
-struct Bf16 { uint16_t bits; };
-struct Half { uint16_t bits; };
+struct Bf16 {
+  uint16_t bits;
+};
+struct Half {
+  uint16_t bits;
+};
 
 // The compute type: "(f32)" of core/device/ops/op.h.
-template <class T> struct Wider { using Type = float; };
-template <> struct Wider<double> { using Type = double; };
-template <class T> using Wide = typename Wider<T>::Type;
+template <class T>
+struct Wider {
+  using Type = float;
+};
+template <>
+struct Wider<double> {
+  using Type = double;
+};
+template <class T>
+using Wide = typename Wider<T>::Type;
 
 #ifdef TWOFOLD_EMULATED_CUDA
 __device__ inline float ToFloat(Half x) { return static_cast<float>(std::bit_cast<_Float16>(x.bits)); }
@@ -44,16 +55,46 @@ __device__ inline Bf16 ToBf16(float f) {
 __device__ inline float ToFloat(Bf16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
 
 // A: float or double.
-template <class A> __device__ inline A As(double x) { return static_cast<A>(x); }
-template <class A> __device__ inline A As(float x) { return static_cast<A>(x); }
-template <class A> __device__ inline A As(Bf16 x) { return static_cast<A>(ToFloat(x)); }
-template <class A> __device__ inline A As(Half x) { return static_cast<A>(ToFloat(x)); }
-template <class A> __device__ inline A As(int32_t x) { return static_cast<A>(x); }
-template <class A> __device__ inline A As(uint8_t x) { return static_cast<A>(x); }
-template <class A> __device__ inline void Store(double* to, A x) { *to = x; }
-template <class A> __device__ inline void Store(float* to, A x) { *to = static_cast<float>(x); }
-template <class A> __device__ inline void Store(Bf16* to, A x) { *to = ToBf16(static_cast<float>(x)); }
-template <class A> __device__ inline void Store(Half* to, A x) { *to = ToHalf(static_cast<float>(x)); }
+template <class A>
+__device__ inline A As(double x) {
+  return static_cast<A>(x);
+}
+template <class A>
+__device__ inline A As(float x) {
+  return static_cast<A>(x);
+}
+template <class A>
+__device__ inline A As(Bf16 x) {
+  return static_cast<A>(ToFloat(x));
+}
+template <class A>
+__device__ inline A As(Half x) {
+  return static_cast<A>(ToFloat(x));
+}
+template <class A>
+__device__ inline A As(int32_t x) {
+  return static_cast<A>(x);
+}
+template <class A>
+__device__ inline A As(uint8_t x) {
+  return static_cast<A>(x);
+}
+template <class A>
+__device__ inline void Store(double* to, A x) {
+  *to = x;
+}
+template <class A>
+__device__ inline void Store(float* to, A x) {
+  *to = static_cast<float>(x);
+}
+template <class A>
+__device__ inline void Store(Bf16* to, A x) {
+  *to = ToBf16(static_cast<float>(x));
+}
+template <class A>
+__device__ inline void Store(Half* to, A x) {
+  *to = ToHalf(static_cast<float>(x));
+}
 
 // N elements that one instruction loads or stores if sizeof is 4, 8 or 16; their address must be a multiple of that
 // size.

@@ -61,8 +61,10 @@ __device__ int FirstOf(int n, F past) {
   int from = 0;
   while (from < n) {
     const int middle = (from + n) / 2;
-    if (past(middle)) n = middle;
-    else from = middle + 1;
+    if (past(middle))
+      n = middle;
+    else
+      from = middle + 1;
   }
   return from;
 }
@@ -100,8 +102,10 @@ __device__ inline T Rounded(float x, uint32_t draw) {
   if constexpr (sizeof(T) == 2) {
     T rounded;
     const uint32_t bits = __float_as_uint(x);
-    if constexpr (std::is_same_v<T, Bf16>) rounded.bits = ops::RoundedBF16(bits, draw);
-    else rounded.bits = ops::RoundedF16(bits, draw);
+    if constexpr (std::is_same_v<T, Bf16>)
+      rounded.bits = ops::RoundedBF16(bits, draw);
+    else
+      rounded.bits = ops::RoundedF16(bits, draw);
     return rounded;
   } else {
     return {};
@@ -161,8 +165,10 @@ __global__ void __launch_bounds__(kThreads) Step(Update<T, G> u, Rule rule) {
   const bool whole = u.packs && count >= kEach;
   A p[kEach], g[kEach], m[kEach] = {}, v[kEach] = {};
   LoadSome(u.grad + i, whole, count, g);
-  if (u.master != nullptr) LoadSome(u.master + i, whole, count, p);
-  else LoadSome(u.param + i, whole, count, p);
+  if (u.master != nullptr)
+    LoadSome(u.master + i, whole, count, p);
+  else
+    LoadSome(u.param + i, whole, count, p);
   if (u.first != nullptr) LoadSome(u.first + i, whole, count, m);
   if (u.second != nullptr) LoadSome(u.second + i, whole, count, v);
   const A factor = u.factor32 != nullptr ? As<A>(*u.factor32) : u.factor64 != nullptr ? As<A>(*u.factor64) : A(1);
@@ -181,7 +187,8 @@ __global__ void __launch_bounds__(kThreads) Step(Update<T, G> u, Rule rule) {
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
     while (r + 1 < u.drawn.count && u.drawn[r + 1].begin <= i + k) range = u.drawn[++r];
-    out.at[k] = Rounded<T>(static_cast<float>(p[k]), sequence.At(range.key, static_cast<uint64_t>(i + k + range.shift)));
+    out.at[k] =
+        Rounded<T>(static_cast<float>(p[k]), sequence.At(range.key, static_cast<uint64_t>(i + k + range.shift)));
   }
   if (whole) {
     *reinterpret_cast<Pack<T, kEach>*>(u.param + i) = out;
@@ -196,11 +203,23 @@ __global__ void __launch_bounds__(kThreads) Step(Update<T, G> u, Rule rule) {
 template <class T, class G, class Op>
 Update<T, G> UpdateOf(const Op& o, const Tensor& first, const Tensor& second, const Context& c) {
   using A = Wide<T>;
-  Update<T, G> u = {.param = At<T>(o.param), .grad = At<G>(o.grad), .first = At<A>(first), .second = At<A>(second), .master = At<A>(o.master),
-                    .factor32 = nullptr, .factor64 = nullptr, .n = o.param.numel(), .packs = false, .stochastic = o.rounding_keys != nullptr, .undecayed = {}, .drawn = {}};
+  Update<T, G> u = {.param = At<T>(o.param),
+                    .grad = At<G>(o.grad),
+                    .first = At<A>(first),
+                    .second = At<A>(second),
+                    .master = At<A>(o.master),
+                    .factor32 = nullptr,
+                    .factor64 = nullptr,
+                    .n = o.param.numel(),
+                    .packs = false,
+                    .stochastic = o.rounding_keys != nullptr,
+                    .undecayed = {},
+                    .drawn = {}};
   if (!o.factor.empty()) {
-    if (o.factor.dtype() == DType::kF64) u.factor64 = At<double>(o.factor);
-    else u.factor32 = At<float>(o.factor);
+    if (o.factor.dtype() == DType::kF64)
+      u.factor64 = At<double>(o.factor);
+    else
+      u.factor32 = At<float>(o.factor);
   }
   u.packs = PacksFit(kEach, kEach, {&o.param, &o.grad, &first, &second, &o.master});
   std::byte* workspace = c.workspace;
@@ -216,21 +235,29 @@ Update<T, G> UpdateOf(const Op& o, const Tensor& first, const Tensor& second, co
 // Calls f.operator()<T, G>() with the types of the parameter and its gradient.
 template <class Op, class F>
 void ForTypes(const Op& o, F f) {
-  ForFloat(o.param.dtype(), [&]<class T>() { ForFloat(o.grad.dtype(), [&]<class G>() { f.template operator()<T, G>(); }); });
+  ForFloat(o.param.dtype(),
+           [&]<class T>() { ForFloat(o.grad.dtype(), [&]<class G>() { f.template operator()<T, G>(); }); });
 }
 
 template <class T, class G, class Rule>
 void LaunchStep(const Update<T, G>& u, const Rule& rule, const Context& c) {
-  Launch(Step<T, G, Rule>, dim3(static_cast<unsigned>(CeilDiv(u.n, int64_t{kThreads} * kEach))), dim3(kThreads), 0, c.stream, u, rule);
+  Launch(Step<T, G, Rule>, dim3(static_cast<unsigned>(CeilDiv(u.n, int64_t{kThreads} * kEach))), dim3(kThreads), 0,
+         c.stream, u, rule);
 }
 
 // ---- Sums ----
 
 struct Itself {
-  template <class A> __device__ A operator()(A x) const { return x; }
+  template <class A>
+  __device__ A operator()(A x) const {
+    return x;
+  }
 };
 struct Square {
-  template <class A> __device__ A operator()(A x) const { return x * x; }
+  template <class A>
+  __device__ A operator()(A x) const {
+    return x * x;
+  }
 };
 
 // Packs are summed in A, and their sums in double. Block b has part b of [0, n): `part` elements, a multiple of 16
@@ -256,14 +283,16 @@ __global__ void __launch_bounds__(kThreads) SumParts(const T* in, int64_t n, int
 }
 
 template <class A>
-__global__ void __launch_bounds__(1024) AddParts(const double* partial, int parts, double factor, A* out, bool accumulate) {
+__global__ void __launch_bounds__(1024)
+    AddParts(const double* partial, int parts, double factor, A* out, bool accumulate) {
   const double sum = BlockSum(static_cast<int>(threadIdx.x) < parts ? partial[threadIdx.x] : 0.0);
   if (threadIdx.x == 0) *out = static_cast<A>((accumulate ? static_cast<double>(*out) : 0.0) + factor * sum);
 }
 
 // A warp adds the parts of each block of a norm; then one thread adds the blocks, rounding each sum to A.
 template <class A>
-__global__ void __launch_bounds__(kThreads) AddNormBlocks(const double* partial, int64_t parts, A* out, bool accumulate) {
+__global__ void __launch_bounds__(kThreads)
+    AddNormBlocks(const double* partial, int64_t parts, A* out, bool accumulate) {
   constexpr int64_t kParts = ops::kNormBlock / ops::rules::kNormPart;  // per block
   constexpr int kWarps = kThreads / kWarp;
   __shared__ double of_blocks[kWarps];
@@ -277,7 +306,8 @@ __global__ void __launch_bounds__(kThreads) AddNormBlocks(const double* partial,
     if (lane == 0) of_blocks[warp] = sum;
     __syncthreads();
     if (threadIdx.x == 0) {
-      for (int w = 0; w < kWarps && first + w * kParts < parts; ++w) total = static_cast<A>(static_cast<double>(total) + of_blocks[w]);
+      for (int w = 0; w < kWarps && first + w * kParts < parts; ++w)
+        total = static_cast<A>(static_cast<double>(total) + of_blocks[w]);
     }
     __syncthreads();  // the values have been read
   }
@@ -296,7 +326,8 @@ void Compute(const ops::SgdStep& o, const Context& c) {
   ForTypes(o, [&]<class T, class G>() {
     using A = Wide<T>;
     const A momentum = static_cast<A>(o.momentum_factor);
-    const Sgd<A> rule{static_cast<A>(o.lr), static_cast<A>(o.weight_decay), momentum, A(o.nesterov ? 1 : 0), o.nesterov ? momentum : A(1)};
+    const Sgd<A> rule{static_cast<A>(o.lr), static_cast<A>(o.weight_decay), momentum, A(o.nesterov ? 1 : 0),
+                      o.nesterov ? momentum : A(1)};
     LaunchStep(UpdateOf<T, G>(o, o.momentum, Tensor(), c), rule, c);
   });
 }
@@ -327,7 +358,8 @@ void Compute(const ops::Sum& o, const Context& c) {
     auto* partial = reinterpret_cast<double*>(c.workspace);
     const int64_t part = parts == 0 ? 0 : CeilDiv(CeilDiv(n, parts), kPerLoad<T>) * kPerLoad<T>;
     Launch(SumParts<T, Itself>, dim3(parts), dim3(kThreads), 0, c.stream, At<T>(o.in), n, part, Itself(), partial);
-    Launch(AddParts<Wide<T>>, dim3(1), dim3(1024), 0, c.stream, partial, static_cast<int>(parts), o.factor, At<Wide<T>>(o.out), o.accumulate);
+    Launch(AddParts<Wide<T>>, dim3(1), dim3(1024), 0, c.stream, partial, static_cast<int>(parts), o.factor,
+           At<Wide<T>>(o.out), o.accumulate);
   });
 }
 
@@ -336,8 +368,10 @@ void Compute(const ops::SquaredNorm& o, const Context& c) {
   ForFloat(o.in.dtype(), [&]<class T>() {
     const int64_t n = o.in.numel(), parts = CeilDiv(n, ops::rules::kNormPart);
     auto* partial = reinterpret_cast<double*>(c.workspace);
-    Launch(SumParts<T, Square>, dim3(static_cast<unsigned>(parts)), dim3(kThreads), 0, c.stream, At<T>(o.in), n, ops::rules::kNormPart, Square(), partial);
-    Launch(AddNormBlocks<Wide<T>>, dim3(1), dim3(kThreads), 0, c.stream, partial, parts, At<Wide<T>>(o.out), o.accumulate);
+    Launch(SumParts<T, Square>, dim3(static_cast<unsigned>(parts)), dim3(kThreads), 0, c.stream, At<T>(o.in), n,
+           ops::rules::kNormPart, Square(), partial);
+    Launch(AddNormBlocks<Wide<T>>, dim3(1), dim3(kThreads), 0, c.stream, partial, parts, At<Wide<T>>(o.out),
+           o.accumulate);
   });
 }
 

@@ -57,7 +57,8 @@ __device__ inline void StoreSome(T* to, bool whole, int64_t count, const A (&fro
 inline bool PacksFit(int64_t pack, int64_t row, std::initializer_list<const Tensor*> tensors) {
   if (row % pack != 0) return false;
   return std::all_of(tensors.begin(), tensors.end(), [pack](const Tensor* t) {
-    return t->empty() || t->address() % static_cast<Address>(std::min<int64_t>(16, pack * ElementSize(t->dtype()))) == 0;
+    return t->empty() ||
+           t->address() % static_cast<Address>(std::min<int64_t>(16, pack * ElementSize(t->dtype()))) == 0;
   });
 }
 

@@ -13,8 +13,15 @@ struct Windows {
   bool packs;  // 16-byte loads are allowed
 };
 Windows WindowsOf(const Tensor& x, const Tensor& y, int64_t size, int64_t stride, int64_t padding, bool packs) {
-  return {static_cast<int>(x.dim(1)), static_cast<int>(x.dim(2)), static_cast<int>(y.dim(1)), static_cast<int>(y.dim(2)),
-          static_cast<int>(size), static_cast<int>(stride), static_cast<int>(padding), x.dim(3), packs};
+  return {static_cast<int>(x.dim(1)),
+          static_cast<int>(x.dim(2)),
+          static_cast<int>(y.dim(1)),
+          static_cast<int>(y.dim(2)),
+          static_cast<int>(size),
+          static_cast<int>(stride),
+          static_cast<int>(padding),
+          x.dim(3),
+          packs};
 }
 
 __device__ inline int Least(int a, int b) { return a < b ? a : b; }
@@ -73,7 +80,8 @@ __global__ void __launch_bounds__(256) TakeLargest(const T* x, T* y, uint8_t* ch
 // The windows [first, last] of one dimension that contain a pixel.
 struct Covering {
   __device__ Covering(int at, int size, int stride, int padding, int windows)
-      : first(at + padding < size ? 0 : (at + padding - size) / stride + 1), last(Least((at + padding) / stride, windows - 1)) {}
+      : first(at + padding < size ? 0 : (at + padding - size) / stride + 1),
+        last(Least((at + padding) / stride, windows - 1)) {}
   int first, last;
 };
 
@@ -149,7 +157,8 @@ __global__ void __launch_bounds__(256) SpreadMean(const T* dy, T* dx, int64_t pi
   constexpr int kPack = kPerLoad<T>;
   const int64_t pieces = (channels + kPack - 1) / kPack, image = blockIdx.x;
   const A part = A(1) / static_cast<A>(pixels);
-  for (int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < pixels * pieces; i += int64_t{gridDim.y} * blockDim.x) {
+  for (int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < pixels * pieces;
+       i += int64_t{gridDim.y} * blockDim.x) {
     const int64_t pixel = i / pieces, channel = i % pieces * kPack, count = channels - channel;
     const bool whole = packs && count >= kPack;
     A d[kPack];
@@ -173,8 +182,9 @@ void Compute(const ops::MaxPoolForward& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     const bool packs = PacksFit(kPerLoad<T>, o.x.dim(3), {&o.x, &o.y, &o.chosen});
     if (o.y.numel() == 0) return;
-    Launch(TakeLargest<T>, dim3(static_cast<unsigned>(o.y.dim(0) * o.y.dim(1))), ThreadsFor<T>(o.y.dim(2), o.y.dim(3)), 0, c.stream,
-           At<T>(o.x), At<T>(o.y), At<uint8_t>(o.chosen), WindowsOf(o.x, o.y, o.size, o.stride, o.padding, packs));
+    Launch(TakeLargest<T>, dim3(static_cast<unsigned>(o.y.dim(0) * o.y.dim(1))), ThreadsFor<T>(o.y.dim(2), o.y.dim(3)),
+           0, c.stream, At<T>(o.x), At<T>(o.y), At<uint8_t>(o.chosen),
+           WindowsOf(o.x, o.y, o.size, o.stride, o.padding, packs));
   });
 }
 
@@ -182,8 +192,9 @@ void Compute(const ops::MaxPoolBackward& o, const Context& c) {
   ForFloat(o.dx.dtype(), [&]<class T>() {
     const bool packs = PacksFit(kPerLoad<T>, o.dx.dim(3), {&o.dx, &o.dy, &o.chosen});
     if (o.dx.numel() == 0) return;
-    Launch(GatherChosen<T>, dim3(static_cast<unsigned>(o.dx.dim(0) * o.dx.dim(1))), ThreadsFor<T>(o.dx.dim(2), o.dx.dim(3)), 0, c.stream,
-           At<T>(o.dy), At<uint8_t>(o.chosen), At<T>(o.dx), WindowsOf(o.dx, o.dy, o.size, o.stride, o.padding, packs));
+    Launch(GatherChosen<T>, dim3(static_cast<unsigned>(o.dx.dim(0) * o.dx.dim(1))),
+           ThreadsFor<T>(o.dx.dim(2), o.dx.dim(3)), 0, c.stream, At<T>(o.dy), At<uint8_t>(o.chosen), At<T>(o.dx),
+           WindowsOf(o.dx, o.dy, o.size, o.stride, o.padding, packs));
   });
 }
 
@@ -200,7 +211,8 @@ void Compute(const ops::AveragePoolBackward& o, const Context& c) {
   const int64_t images = o.dx.dim(0), channels = Columns(o.dx), pixels = Rows(o.dx) / images;
   ForFloat(o.dx.dtype(), [&]<class T>() {
     const int64_t pieces = pixels * CeilDiv(channels, kPerLoad<T>);
-    const dim3 blocks(static_cast<unsigned>(images), static_cast<unsigned>(std::clamp<int64_t>(CeilDiv(pieces, 1024), 1, 1024)));
+    const dim3 blocks(static_cast<unsigned>(images),
+                      static_cast<unsigned>(std::clamp<int64_t>(CeilDiv(pieces, 1024), 1, 1024)));
     Launch(SpreadMean<T>, blocks, dim3(256), 0, c.stream, At<T>(o.dy), At<T>(o.dx), pixels, channels,
            PacksFit(kPerLoad<T>, channels, {&o.dy, &o.dx}));
   });

@@ -18,13 +18,15 @@ int64_t Step(const ops::Matrices& m, int64_t heads) { return heads % m.group == 
 // Loops over batches and heads such that every operand has a constant stride in each loop. Heads are decomposed into
 // mixed-radix digits whose place values are the group sizes.
 std::vector<Loop> LoopsOver(const ops::BatchedMatMul& o, const ops::Matrices& out) {
-  TWOFOLD_CHECK((o.batches == 1 || out.batch > 0) && (o.heads == out.group || out.head > 0), "output matrices lie apart");
+  TWOFOLD_CHECK((o.batches == 1 || out.batch > 0) && (o.heads == out.group || out.head > 0),
+                "output matrices lie apart");
   std::vector<Loop> loops = {{o.batches, o.a.batch, o.b.batch, out.batch}};
   std::vector<int64_t> places = {1, o.a.group, o.b.group, out.group, o.heads};
   std::sort(places.begin(), places.end());
   for (size_t i = places.size() - 1; i > 0; --i) {
     TWOFOLD_CHECK(places[i] % places[i - 1] == 0, "every group size is a multiple of the next smaller one");
-    loops.push_back({places[i] / places[i - 1], Step(o.a, places[i - 1]), Step(o.b, places[i - 1]), Step(out, places[i - 1])});
+    loops.push_back(
+        {places[i] / places[i - 1], Step(o.a, places[i - 1]), Step(o.b, places[i - 1]), Step(out, places[i - 1])});
   }
   return loops;
 }

@@ -36,8 +36,10 @@ struct LibraryProduct {
 // Products that differ only in the addresses of their matrices: what an operation requests from the library. Loops are
 // nested, the first one outermost.
 struct ProductPlan {
-  struct Loop { int64_t count, a, b, d; };  // steps in elements; d == 0: a sum over the loop
-  LibraryProduct product;                   // beta: of the first product of each sum; it is 1 for the others
+  struct Loop {
+    int64_t count, a, b, d;
+  };                       // steps in elements; d == 0: a sum over the loop
+  LibraryProduct product;  // beta: of the first product of each sum; it is 1 for the others
   std::vector<Loop> loops;
   int64_t a_first = 0, b_first = 0, d_first = 0;
 };

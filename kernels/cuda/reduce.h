@@ -7,10 +7,16 @@
 namespace twofold::cuda {
 
 struct PlusOf {
-  template <class T> __device__ T operator()(T a, T b) const { return a + b; }
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
 };
 struct MaximumOf {
-  template <class T> __device__ T operator()(T a, T b) const { return a > b ? a : b; }
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
 };
 
 // Reduces over all 32 lanes, which must all call it; every lane gets the result.
@@ -19,8 +25,14 @@ __device__ inline T WarpReduce(T x, F f) {
   for (int step = kWarp / 2; step > 0; step /= 2) x = f(x, __shfl_xor_sync(kAllLanes, x, step));
   return x;
 }
-template <class T> __device__ inline T WarpSum(T x) { return WarpReduce(x, PlusOf()); }
-template <class T> __device__ inline T WarpMax(T x) { return WarpReduce(x, MaximumOf()); }
+template <class T>
+__device__ inline T WarpSum(T x) {
+  return WarpReduce(x, PlusOf());
+}
+template <class T>
+__device__ inline T WarpMax(T x) {
+  return WarpReduce(x, MaximumOf());
+}
 
 // Reduces over all threads of a one-dimensional block, whose size is a multiple of 32, at most 1024. All threads must
 // call it, and all get the result. Consecutive calls are safe. `of_none` is the neutral element of f: 0 for sums.
@@ -35,6 +47,9 @@ __device__ inline T BlockReduce(T x, F f, T of_none) {
   __syncthreads();
   return WarpReduce(lane < warps ? of_warps[lane] : of_none, f);
 }
-template <class T> __device__ inline T BlockSum(T x) { return BlockReduce(x, PlusOf(), T(0)); }
+template <class T>
+__device__ inline T BlockSum(T x) {
+  return BlockReduce(x, PlusOf(), T(0));
+}
 
 }  // namespace twofold::cuda

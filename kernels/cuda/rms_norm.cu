@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(kThreadsOfLongRow) BackwardLong(BackwardOf<T> 
   const A rstd = o.rstd[row];
   A gx_sum = 0;
 #pragma unroll 4
-  for (int i = first; i < o.columns; i += step) gx_sum += As<A>(o.dy[at + i]) * As<A>(o.gamma[i]) * (As<A>(o.x[at + i]) * rstd);
+  for (int i = first; i < o.columns; i += step)
+    gx_sum += As<A>(o.dy[at + i]) * As<A>(o.gamma[i]) * (As<A>(o.x[at + i]) * rstd);
   const A gx_mean = BlockSum(gx_sum) / static_cast<A>(o.columns);
   for (int i = first; i < o.columns; i += step) {
     const A g = As<A>(o.dy[at + i]) * As<A>(o.gamma[i]);
@@ -128,12 +129,14 @@ void Compute(const ops::RmsNormForward& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
     const int64_t columns = Columns(o.x);
-    const ForwardOf<T> of{At<T>(o.x),    At<T>(o.gamma), At<T>(o.branch),           At<T>(o.y),             At<T>(o.sum),
+    const ForwardOf<T> of{At<T>(o.x),    At<T>(o.gamma), At<T>(o.branch),           At<T>(o.y),           At<T>(o.sum),
                           At<A>(o.rstd), Rows(o.x),      static_cast<int>(columns), static_cast<A>(o.eps)};
     const bool packs = PacksFit(kPerLoad<T>, columns, {&o.x, &o.gamma, &o.y, &o.branch, &o.sum});
     ForRows<T>(of.rows, columns, packs, [&]<RowKind kKind, bool kPacked>(unsigned grid, unsigned block) {
-      if constexpr (kKind == RowKind::kLong) Launch(ForwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
-      else Launch(Forward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
+      if constexpr (kKind == RowKind::kLong)
+        Launch(ForwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
+      else
+        Launch(Forward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
     });
   });
 }
@@ -146,8 +149,10 @@ void Compute(const ops::RmsNormBackward& o, const Context& c) {
                            At<A>(o.rstd), At<T>(o.dx), Rows(o.x),      static_cast<int>(columns)};
     const bool packs = PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x, &o.gamma, &o.dx, &o.past});
     ForRows<T>(of.rows, columns, packs, [&]<RowKind kKind, bool kPacked>(unsigned grid, unsigned block) {
-      if constexpr (kKind == RowKind::kLong) Launch(BackwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
-      else Launch(Backward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
+      if constexpr (kKind == RowKind::kLong)
+        Launch(BackwardLong<T>, dim3(grid), dim3(block), 0, c.stream, of);
+      else
+        Launch(Backward<T, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
     });
   });
 }

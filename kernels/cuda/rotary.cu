@@ -37,7 +37,9 @@ struct Positions {
     return (b % 2 == 0 ? even : odd) + static_cast<int64_t>(i - b * static_cast<Index>(block));
   }
 };
-Positions PositionsOf(const ops::IndexMap& map) { return {map.first, map.block, map.offset[0], map.blocks == 2 ? map.offset[1] : map.offset[0]}; }
+Positions PositionsOf(const ops::IndexMap& map) {
+  return {map.first, map.block, map.offset[0], map.blocks == 2 ? map.offset[1] : map.offset[0]};
+}
 
 template <class T>
 struct RotaryOf {
@@ -102,14 +104,23 @@ __global__ void __launch_bounds__(kThreads) Rotate(RotaryOf<T> o) {
 template <class T, int kPack>
 void RotateRows(const ops::Rotary& o, const Context& c) {
   const int64_t head_dim = o.table.dim(1), columns = Columns(o.x), rest = columns - o.heads * head_dim;
-  RotaryOf<T> of{.x = At<T>(o.x), .table = At<Wide<T>>(o.table), .y = At<T>(o.y), .rows = Rows(o.x), .items = 0,
-                 .columns = static_cast<int>(columns), .heads = static_cast<int>(o.heads), .head_dim = static_cast<int>(head_dim), .turning = 0,
-                 .sign = Wide<T>(o.inverse ? -1 : 1), .positions = PositionsOf(ops::PositionsOr(o.positions, o.x.dim(1)))};
+  RotaryOf<T> of{.x = At<T>(o.x),
+                 .table = At<Wide<T>>(o.table),
+                 .y = At<T>(o.y),
+                 .rows = Rows(o.x),
+                 .items = 0,
+                 .columns = static_cast<int>(columns),
+                 .heads = static_cast<int>(o.heads),
+                 .head_dim = static_cast<int>(head_dim),
+                 .turning = 0,
+                 .sign = Wide<T>(o.inverse ? -1 : 1),
+                 .positions = PositionsOf(ops::PositionsOr(o.positions, o.x.dim(1)))};
   of.turning = static_cast<int>(CeilDiv(o.heads, kHeads) * (head_dim / 2 / kPack));
   of.items = of.turning + (of.x == of.y ? 0 : CeilDiv(rest, int64_t{2} * kHeads * kPack));
   const int64_t blocks = CeilDiv(of.rows * of.items, kThreads);
   const bool small = of.rows * of.items < int64_t{1} << 31;
-  Launch(small ? Rotate<T, kPack, uint32_t> : Rotate<T, kPack, int64_t>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, c.stream, of);
+  Launch(small ? Rotate<T, kPack, uint32_t> : Rotate<T, kPack, int64_t>, dim3(static_cast<unsigned>(blocks)),
+         dim3(kThreads), 0, c.stream, of);
 }
 
 }  // namespace
@@ -122,11 +133,13 @@ void Compute(const ops::RotaryTable& o, const Context& c) {
     std::copy_n(o.frequencies.begin() + first, count, frequencies.at);
     const dim3 grid(static_cast<unsigned>(CeilDiv(rows * count, kThreads)));
     const auto launch = [&]<class A>(A* table) {
-      Launch(Table<A>, grid, dim3(kThreads), 0, c.stream, table, rows, static_cast<int>(half), static_cast<int>(first), static_cast<int>(count),
-             frequencies);
+      Launch(Table<A>, grid, dim3(kThreads), 0, c.stream, table, rows, static_cast<int>(half), static_cast<int>(first),
+             static_cast<int>(count), frequencies);
     };
-    if (o.table.dtype() == DType::kF64) launch(At<double>(o.table));
-    else launch(At<float>(o.table));
+    if (o.table.dtype() == DType::kF64)
+      launch(At<double>(o.table));
+    else
+      launch(At<float>(o.table));
   }
 }
 
@@ -134,8 +147,10 @@ void Compute(const ops::Rotary& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     constexpr int kPack = kPerLoad<T>;
     const bool packs = o.table.dim(1) / 2 % kPack == 0 && PacksFit(kPack, Columns(o.x), {&o.x, &o.y, &o.table});
-    if (packs) RotateRows<T, kPack>(o, c);
-    else RotateRows<T, 1>(o, c);
+    if (packs)
+      RotateRows<T, kPack>(o, c);
+    else
+      RotateRows<T, 1>(o, c);
   });
 }
 

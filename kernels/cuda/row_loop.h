@@ -18,7 +18,8 @@ __device__ inline void ForRow(const T* row, int64_t n, int thread, int threads, 
   // doubles serve as a reference: speed does not matter
   constexpr int kPack = kPerLoad<T>, kInFlight = sizeof(T) == 8 ? 1 : 4;
   const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
-  const int64_t head = std::min<int64_t>(n, past == 0 ? 0 : kPack - past), packs = (n - head) / kPack, tail = head + packs * kPack;
+  const int64_t head = std::min<int64_t>(n, past == 0 ? 0 : kPack - past), packs = (n - head) / kPack,
+                tail = head + packs * kPack;
   if (thread < head) one(int64_t{thread}, As<A>(row[thread]));
   const T* from = row + head;
   int64_t p = thread;

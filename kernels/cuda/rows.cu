@@ -31,7 +31,9 @@ struct RowPositions {
 };
 RowPositions PositionsFor(const ops::IndexMap& positions, int64_t rows) {
   TWOFOLD_CHECK_LT(positions.first + rows, int64_t{1} << 32);
-  return {static_cast<uint32_t>(positions.first), static_cast<uint32_t>(positions.block), positions.blocks,
+  return {static_cast<uint32_t>(positions.first),
+          static_cast<uint32_t>(positions.block),
+          positions.blocks,
           {positions.offset[0], positions.offset[1]}};
 }
 struct NoPositions {
@@ -45,7 +47,10 @@ struct AddTableRows {
   T* out;
   int64_t columns;
   Place place;
-  template <int N> struct Loaded { Raw<T, N> x, table; };
+  template <int N>
+  struct Loaded {
+    Raw<T, N> x, table;
+  };
   template <int N>
   __device__ Loaded<N> Load(int64_t row, int64_t column) const {
     return {LoadRaw<N>(x + row * columns + column), LoadRaw<N>(table + place(row) * columns + column)};
@@ -75,7 +80,10 @@ struct SumPositions {
   int64_t columns, rows, period;
   RowPositions place;
   bool accumulate;
-  template <int N> struct Loaded { Wide<T> sums[N]; };
+  template <int N>
+  struct Loaded {
+    Wide<T> sums[N];
+  };
   template <int N>
   __device__ Loaded<N> Load(int64_t row, int64_t column) const {
     Loaded<N> loaded = {};
@@ -103,8 +111,8 @@ struct SumPositions {
 void Compute(const ops::ColumnSum& o, const Context& c) {
   ForFloat(o.in.dtype(), [&]<class T>() {
     const int64_t columns = Columns(o.in);
-    ReduceColumns<1, T>(RowTerms<T>{At<T>(o.in), columns}, PacksFit(kPerLoad<T>, columns, {&o.in}), Rows(o.in), columns, {o.out},
-                        o.accumulate, c);
+    ReduceColumns<1, T>(RowTerms<T>{At<T>(o.in), columns}, PacksFit(kPerLoad<T>, columns, {&o.in}), Rows(o.in), columns,
+                        {o.out}, o.accumulate, c);
   });
 }
 
@@ -124,7 +132,8 @@ void Compute(const ops::PositionBackward& o, const Context& c) {
   ForFloat(o.dy.dtype(), [&]<class T>() {
     ForFloat(o.dtable.dtype(), [&]<class To>() {
       constexpr int kN = PackOf<T, To>;
-      const SumPositions<T, To> f{At<T>(o.dy), At<To>(o.dtable), columns, rows, period, PositionsFor(positions, rows), o.accumulate};
+      const SumPositions<T, To> f{At<T>(o.dy), At<To>(o.dtable), columns, rows, period, PositionsFor(positions, rows),
+                                  o.accumulate};
       SweepRows<kN, 1>(f, places, columns, PacksFit(kN, columns, {&o.dy, &o.dtable}), c);
     });
   });

@@ -8,8 +8,8 @@
 namespace twofold::cuda {
 namespace {
 
-constexpr int kWarpsOfRows = 4;        // rows per block if each row has a warp
-constexpr int kMostThreads = 512;      // per block
+constexpr int kWarpsOfRows = 4;    // rows per block if each row has a warp
+constexpr int kMostThreads = 512;  // per block
 // Maximum number of elements of a row, or of each of two rows, that a thread holds.
 template <class T, int kTensors>
 constexpr int kElements = (sizeof(T) == 8 ? 16 : 32) / kTensors;
@@ -46,14 +46,15 @@ __device__ inline void ForPieces(const Row& row, A (&x)[kPieces][N], F f) {
 }
 
 template <class T, int N, bool kBlock>
-__global__ void __launch_bounds__(kMostThreads) Softmax(const T* x, T* y, int64_t rows, int64_t columns, int64_t period) {
+__global__ void __launch_bounds__(kMostThreads)
+    Softmax(const T* x, T* y, int64_t rows, int64_t columns, int64_t period) {
   using A = Wide<T>;
   constexpr A kNothing = -static_cast<A>(INFINITY);
   Row row;
   const bool there = RowOfThread<kBlock>(rows, columns, period, &row);
   if (!kBlock && !there) return;  // the whole warp returns
   A of_row[kElements<T, 1> / N][N], largest = kNothing, sum = 0;
-  ForPieces(row, of_row, [&](int64_t column, A (&piece)[N], int64_t count) {
+  ForPieces(row, of_row, [&](int64_t column, A(&piece)[N], int64_t count) {
     if (count >= N) {
       LoadPack(x + row.begin + column, piece);
     } else {
@@ -64,12 +65,12 @@ __global__ void __launch_bounds__(kMostThreads) Softmax(const T* x, T* y, int64_
     for (int i = 0; i < N; ++i) largest = max(largest, piece[i]);
   });
   largest = OfRow<kBlock>(largest, MaximumOf(), kNothing);
-  ForPieces(row, of_row, [&](int64_t, A (&piece)[N], int64_t) {
+  ForPieces(row, of_row, [&](int64_t, A(&piece)[N], int64_t) {
 #pragma unroll
     for (int i = 0; i < N; ++i) sum += piece[i] = exp(piece[i] - largest);
   });
   const A factor = 1 / OfRow<kBlock>(sum, PlusOf(), A(0));
-  ForPieces(row, of_row, [&](int64_t column, A (&piece)[N], int64_t) {
+  ForPieces(row, of_row, [&](int64_t column, A(&piece)[N], int64_t) {
 #pragma unroll
     for (int i = 0; i < N; ++i) piece[i] *= factor;
     StorePack(y + row.begin + column, piece);
@@ -78,15 +79,16 @@ __global__ void __launch_bounds__(kMostThreads) Softmax(const T* x, T* y, int64_
 
 // dx = y * (dy - sum of y * dy)
 template <class T, int N, bool kBlock>
-__global__ void __launch_bounds__(kMostThreads) Backward(const T* y, const T* dy, T* dx, int64_t rows, int64_t columns) {
+__global__ void __launch_bounds__(kMostThreads)
+    Backward(const T* y, const T* dy, T* dx, int64_t rows, int64_t columns) {
   using A = Wide<T>;
   Row row;
   const bool there = RowOfThread<kBlock>(rows, columns, 0, &row);
   if (!kBlock && !there) return;
   constexpr int kPieces = kElements<T, 2> / N;
   A of_y[kPieces][N], of_dy[kPieces][N], sum = 0;
-  ForPieces(row, of_y, [&](int64_t column, A (&piece)[N], int64_t) { LoadPack(y + row.begin + column, piece); });
-  ForPieces(row, of_dy, [&](int64_t column, A (&piece)[N], int64_t) { LoadPack(dy + row.begin + column, piece); });
+  ForPieces(row, of_y, [&](int64_t column, A(&piece)[N], int64_t) { LoadPack(y + row.begin + column, piece); });
+  ForPieces(row, of_dy, [&](int64_t column, A(&piece)[N], int64_t) { LoadPack(dy + row.begin + column, piece); });
 #pragma unroll
   for (int k = 0; k < kPieces; ++k) {
 #pragma unroll
@@ -100,7 +102,7 @@ __global__ void __launch_bounds__(kMostThreads) Backward(const T* y, const T* dy
 #pragma unroll
     for (int i = 0; i < N; ++i) of_y[k][i] *= of_dy[k][i] - sum;
   }
-  ForPieces(row, of_y, [&](int64_t column, A (&piece)[N], int64_t) { StorePack(dx + row.begin + column, piece); });
+  ForPieces(row, of_y, [&](int64_t column, A(&piece)[N], int64_t) { StorePack(dx + row.begin + column, piece); });
 }
 
 // Rows of any length. A thread writes only elements that it alone has read, so y may be x.
@@ -167,7 +169,9 @@ void Compute(const ops::SoftmaxForward& o, const Context& c) {
         [&]<int N, bool kBlock>(dim3 grid, dim3 block) {
           Launch(Softmax<T, N, kBlock>, grid, block, 0, c.stream, At<T>(o.x), At<T>(o.y), rows, columns, period);
         },
-        [&](dim3 grid, dim3 block) { Launch(LongSoftmax<T>, grid, block, 0, c.stream, At<T>(o.x), At<T>(o.y), columns, period); });
+        [&](dim3 grid, dim3 block) {
+          Launch(LongSoftmax<T>, grid, block, 0, c.stream, At<T>(o.x), At<T>(o.y), columns, period);
+        });
   });
 }
 

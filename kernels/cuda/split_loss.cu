@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(kBlock) Largest(const T* logits, int64_t colum
 
 // kTies: the third sum is requested.
 template <class T, bool kTies>
-__global__ void __launch_bounds__(kBlock) Sums(const T* logits, Ids targets, const Wide<T>* largest, int64_t rows, int64_t columns, int64_t first,
-                                               int64_t classes, Wide<T>* sums) {
+__global__ void __launch_bounds__(kBlock) Sums(const T* logits, Ids targets, const Wide<T>* largest, int64_t rows,
+                                               int64_t columns, int64_t first, int64_t classes, Wide<T>* sums) {
   using A = Wide<T>;
   const int64_t row = blockIdx.x, target = targets[row] - first;
   const T* x = logits + row * columns;
@@ -71,8 +71,9 @@ __global__ void Losses(const A* largest, const A* sums, int64_t rows, A* losses,
 
 // dlogits may alias logits: the target's logit is read first, and its gradient is written after all others.
 template <class T>
-__global__ void __launch_bounds__(kBlock) Gradients(const T* logits, Ids targets, const Wide<T>* lse, int64_t columns, int64_t first,
-                                                    int64_t classes, Wide<T> scale, T* dlogits, bool packs) {
+__global__ void __launch_bounds__(kBlock)
+    Gradients(const T* logits, Ids targets, const Wide<T>* lse, int64_t columns, int64_t first, int64_t classes,
+              Wide<T> scale, T* dlogits, bool packs) {
   using A = Wide<T>;
   const int64_t row = blockIdx.x, target = targets[row] - first;
   const bool here = threadIdx.x == 0 && target >= 0 && target < classes;
@@ -97,7 +98,8 @@ __global__ void __launch_bounds__(kBlock) Gradients(const T* logits, Ids targets
 template <class A>
 __global__ void __launch_bounds__(1024) CountRight(const A* sums, int64_t rows, A* out, bool accumulate) {
   int count = 0;
-  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) count += sums[rows + row] == A(0) && sums[2 * rows + row] == A(0);
+  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x)
+    count += sums[rows + row] == A(0) && sums[2 * rows + row] == A(0);
   count = BlockSum(count);
   if (threadIdx.x == 0) *out = (accumulate ? *out : A(0)) + static_cast<A>(count);
 }
@@ -108,15 +110,17 @@ dim3 GridOf(int64_t rows) { return dim3(static_cast<unsigned>(rows)); }
 
 void Compute(const ops::SplitMax& o, const Context& c) {
   ForFloat(o.logits.dtype(), [&]<class T>() {
-    Launch(Largest<T>, GridOf(o.logits.dim(0)), dim3(kBlock), 0, c.stream, At<T>(o.logits), Columns(o.logits), o.classes, At<Wide<T>>(o.largest));
+    Launch(Largest<T>, GridOf(o.logits.dim(0)), dim3(kBlock), 0, c.stream, At<T>(o.logits), Columns(o.logits),
+           o.classes, At<Wide<T>>(o.largest));
   });
 }
 
 void Compute(const ops::SplitSums& o, const Context& c) {
   const int64_t rows = o.logits.dim(0);
   ForFloat(o.logits.dtype(), [&]<class T>() {
-    Launch(o.sums.numel() == 3 * rows ? Sums<T, true> : Sums<T, false>, GridOf(rows), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets),
-           At<Wide<T>>(o.largest), rows, Columns(o.logits), o.first, o.classes, At<Wide<T>>(o.sums));
+    Launch(o.sums.numel() == 3 * rows ? Sums<T, true> : Sums<T, false>, GridOf(rows), dim3(kBlock), 0, c.stream,
+           At<T>(o.logits), IdsOf(o.targets), At<Wide<T>>(o.largest), rows, Columns(o.logits), o.first, o.classes,
+           At<Wide<T>>(o.sums));
   });
 }
 
@@ -125,23 +129,25 @@ void Compute(const ops::SplitLosses& o, const Context& c) {
   ForFloat(o.largest.dtype(), [&]<class T>() {
     using A = Wide<T>;
     const int64_t rows = o.largest.numel();
-    Launch(Losses<A>, dim3(static_cast<unsigned>(CeilDiv(rows, kThreads))), dim3(kThreads), 0, c.stream, At<A>(o.largest), At<A>(o.sums), rows,
-           At<A>(o.losses), At<A>(o.lse));
+    Launch(Losses<A>, dim3(static_cast<unsigned>(CeilDiv(rows, kThreads))), dim3(kThreads), 0, c.stream,
+           At<A>(o.largest), At<A>(o.sums), rows, At<A>(o.losses), At<A>(o.lse));
   });
 }
 
 void Compute(const ops::SplitBackward& o, const Context& c) {
   ForFloat(o.logits.dtype(), [&]<class T>() {
     const bool packs = (o.logits.address() - o.dlogits.address()) % 16 == 0;
-    Launch(Gradients<T>, GridOf(o.logits.dim(0)), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets), At<Wide<T>>(o.lse),
-           Columns(o.logits), o.first, o.classes, static_cast<Wide<T>>(o.scale), At<T>(o.dlogits), packs);
+    Launch(Gradients<T>, GridOf(o.logits.dim(0)), dim3(kBlock), 0, c.stream, At<T>(o.logits), IdsOf(o.targets),
+           At<Wide<T>>(o.lse), Columns(o.logits), o.first, o.classes, static_cast<Wide<T>>(o.scale), At<T>(o.dlogits),
+           packs);
   });
 }
 
 void Compute(const ops::SplitCorrect& o, const Context& c) {
   ForFloat(o.sums.dtype(), [&]<class T>() {
     using A = Wide<T>;
-    Launch(CountRight<A>, dim3(1), dim3(1024), 0, c.stream, At<A>(o.sums), o.sums.numel() / 3, At<A>(o.out), o.accumulate);
+    Launch(CountRight<A>, dim3(1), dim3(1024), 0, c.stream, At<A>(o.sums), o.sums.numel() / 3, At<A>(o.out),
+           o.accumulate);
   });
 }
 

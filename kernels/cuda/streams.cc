@@ -9,7 +9,8 @@ namespace {
 constexpr size_t kMostWaitsKept = 256;  // more than this many are counted even if nobody asks
 
 std::string Describe(const ops::KernelKey& key) {
-  std::string text = StrCat(std::string(key.name), " of ", std::string(DTypeName(key.dtype)), ", ", key.dims[0], " x ", key.dims[1]);
+  std::string text =
+      StrCat(std::string(key.name), " of ", std::string(DTypeName(key.dtype)), ", ", key.dims[0], " x ", key.dims[1]);
   if (key.dims[2] != 0) StrAppend(&text, " x ", key.dims[2]);
   return text;
 }
@@ -17,15 +18,17 @@ std::string Describe(const ops::KernelKey& key) {
 }  // namespace
 
 void LastLaunched::Check(cudaError_t status) const {
-  if (status == cudaSuccess) [[likely]] return;
+  if (status == cudaSuccess) [[likely]]
+    return;
   Throw(StrCat(cudaGetErrorName(status), ": ", cudaGetErrorString(status)));
 }
 
 void LastLaunched::Throw(const std::string& what) const {
   std::lock_guard lock(mutex_);
-  const std::string last = key_.name.empty() ? "no operation had been launched"
-                                             : StrCat("the last operation launched was ", Describe(key_),
-                                                      " (set CUDA_LAUNCH_BLOCKING=1 to get errors from the operation that causes them)");
+  const std::string last =
+      key_.name.empty() ? "no operation had been launched"
+                        : StrCat("the last operation launched was ", Describe(key_),
+                                 " (set CUDA_LAUNCH_BLOCKING=1 to get errors from the operation that causes them)");
   throw CudaError(StrCat("rank ", rank_, " on GPU ", gpu_, ": ", what, "; ", last));
 }
 

@@ -51,8 +51,12 @@ class LastLaunched {
 // State shared by the streams of a device and by anything else that works on its GPU for `rank`. Any thread may use it.
 struct StreamsOfDevice {
   StreamsOfDevice(int rank, int gpu)
-      : gpu(gpu), last(rank, gpu), events(std::make_shared<EventPool>(gpu, false)), timed(std::make_shared<EventPool>(gpu, true)),
-        ends(std::make_shared<EventPool>(gpu, true, true)), clock(gpu, timed) {}
+      : gpu(gpu),
+        last(rank, gpu),
+        events(std::make_shared<EventPool>(gpu, false)),
+        timed(std::make_shared<EventPool>(gpu, true)),
+        ends(std::make_shared<EventPool>(gpu, true, true)),
+        clock(gpu, timed) {}
   const int gpu;
   LastLaunched last;
   const std::shared_ptr<EventPool> events, timed;
@@ -64,7 +68,8 @@ struct StreamsOfDevice {
 // Any thread may wait for it.
 class CudaEvent : public Event::State {
  public:
-  CudaEvent(std::shared_ptr<StreamsOfDevice> of, EventPool::Entry event) : of_(std::move(of)), event_(std::move(event)) {}
+  CudaEvent(std::shared_ptr<StreamsOfDevice> of, EventPool::Entry event)
+      : of_(std::move(of)), event_(std::move(event)) {}
   bool Done() override;
   void Wait() override;
   cudaEvent_t get() const { return event_.get(); }

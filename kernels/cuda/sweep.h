@@ -33,7 +33,8 @@ template <int N, class T>
 __device__ inline Raw<T, N> LoadRaw(const T* from) {
   Raw<T, N> raw;
 #pragma unroll
-  for (int k = 0; k < N / Raw<T, N>::kEach; ++k) raw.packs[k] = reinterpret_cast<const Pack<T, Raw<T, N>::kEach>*>(from)[k];
+  for (int k = 0; k < N / Raw<T, N>::kEach; ++k)
+    raw.packs[k] = reinterpret_cast<const Pack<T, Raw<T, N>::kEach>*>(from)[k];
   return raw;
 }
 
@@ -64,14 +65,16 @@ void Sweep(const F& f, int64_t n, bool packs, const Context& c) {
     return static_cast<unsigned>(CeilDiv(std::max<int64_t>(pieces, 1), int64_t{kSweepBlock} * unroll));
   };
   if (n == 0) return;
-  if (packs && N > 1) return Launch(SweepElements<N, kUnroll, F>, blocks(n / N, kUnroll), kSweepBlock, 0, c.stream, f, n);
+  if (packs && N > 1)
+    return Launch(SweepElements<N, kUnroll, F>, blocks(n / N, kUnroll), kSweepBlock, 0, c.stream, f, n);
   constexpr int kSingles = 4;
   Launch(SweepElements<1, kSingles, F>, blocks(n, kSingles), kSweepBlock, 0, c.stream, f, n);
 }
 
 // Processes rows from first_row on: `pieces` pieces, per_row of them in each row.
 template <int N, int kUnroll, class F>
-__global__ void __launch_bounds__(kSweepBlock) SweepRowPieces(F f, int64_t first_row, uint32_t pieces, uint32_t per_row) {
+__global__ void __launch_bounds__(kSweepBlock)
+    SweepRowPieces(F f, int64_t first_row, uint32_t pieces, uint32_t per_row) {
   const uint32_t begin = blockIdx.x * (kSweepBlock * kUnroll) + threadIdx.x;
   typename F::template Loaded<N> loaded[kUnroll];
   uint32_t row[kUnroll], column[kUnroll];
@@ -111,8 +114,14 @@ struct MapOne {
   Out* out;
   const In* in;
   Body body;
-  template <int N> struct Loaded { Raw<In, N> in; };
-  template <int N> __device__ Loaded<N> Load(int64_t first) const { return {LoadRaw<N>(in + first)}; }
+  template <int N>
+  struct Loaded {
+    Raw<In, N> in;
+  };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    return {LoadRaw<N>(in + first)};
+  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
     Wide<Out> y[N];
@@ -128,8 +137,15 @@ struct MapTwo {
   const InA* a;
   const InB* b;
   Body body;
-  template <int N> struct Loaded { Raw<InA, N> a; Raw<InB, N> b; };
-  template <int N> __device__ Loaded<N> Load(int64_t first) const { return {LoadRaw<N>(a + first), LoadRaw<N>(b + first)}; }
+  template <int N>
+  struct Loaded {
+    Raw<InA, N> a;
+    Raw<InB, N> b;
+  };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    return {LoadRaw<N>(a + first), LoadRaw<N>(b + first)};
+  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
     Wide<Out> y[N];
@@ -147,7 +163,8 @@ void Map(const Tensor& out, const Body& body, const Tensor& in, const Context& c
 template <class Out, class InA, class InB, class Body>
 void Map(const Tensor& out, const Body& body, const Tensor& a, const Tensor& b, const Context& c) {
   constexpr int kN = PackOf<Out, InA, InB>;
-  Sweep<kN, 2>(MapTwo<Out, InA, InB, Body>{At<Out>(out), At<InA>(a), At<InB>(b), body}, out.numel(), PacksFit(kN, kN, {&out, &a, &b}), c);
+  Sweep<kN, 2>(MapTwo<Out, InA, InB, Body>{At<Out>(out), At<InA>(a), At<InB>(b), body}, out.numel(),
+               PacksFit(kN, kN, {&out, &a, &b}), c);
 }
 
 }  // namespace twofold::cuda

@@ -19,7 +19,9 @@ constexpr int kBlock = 256, kEach = static_cast<int>(kTopKTile) / kBlock;  // ne
 template <class T>
 constexpr int kSizeBits = 8 * sizeof(T) - 1;
 template <class T>
-__device__ inline T SizeOf(T bits) { return bits & static_cast<T>(~(T(1) << kSizeBits<T>)); }
+__device__ inline T SizeOf(T bits) {
+  return bits & static_cast<T>(~(T(1) << kSizeBits<T>));
+}
 
 // The result so far: the upper digits of the k-th largest, and how many are still to be found among the elements with
 // these digits.
@@ -35,7 +37,8 @@ __global__ void __launch_bounds__(kBlock) BeginSearch(Found* found, unsigned k, 
 
 // bins[d] += the number of elements whose bits [high, ..) equal found->upper and whose bits [low, high) are d.
 template <class T>
-__global__ void __launch_bounds__(kBlock) CountDigits(const T* in, int64_t n, bool packs, int high, int low, const Found* found, unsigned* bins) {
+__global__ void __launch_bounds__(kBlock)
+    CountDigits(const T* in, int64_t n, bool packs, int high, int low, const Found* found, unsigned* bins) {
   __shared__ unsigned mine[kTopKBins];
   for (int i = static_cast<int>(threadIdx.x); i < kTopKBins; i += kBlock) mine[i] = 0;
   const auto upper = found->upper;
@@ -106,7 +109,8 @@ __global__ void __launch_bounds__(kTopKBins / 2) ChooseDigit(Found* found, int w
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     if (digit[i] >= 0) bins[digit[i]] = 0;
-    if (above < left && left <= above + counts[i]) *found = {upper << width | static_cast<unsigned>(digit[i]), left - above};
+    if (above < left && left <= above + counts[i])
+      *found = {upper << width | static_cast<unsigned>(digit[i]), left - above};
     above += counts[i];
   }
 }
@@ -135,7 +139,8 @@ __device__ inline unsigned CountOf(const T (&x)[kEach], int64_t begin, int64_t n
 }
 
 template <class T>
-__global__ void __launch_bounds__(kBlock) CountTiles(const T* in, int64_t n, bool packs, const Found* found, unsigned* above, unsigned* equal) {
+__global__ void __launch_bounds__(kBlock)
+    CountTiles(const T* in, int64_t n, bool packs, const Found* found, unsigned* above, unsigned* equal) {
   const int64_t begin = blockIdx.x * kTopKTile + static_cast<int>(threadIdx.x) * kEach;
   T x[kEach];
   LoadTile(in, begin, n, packs, x);
@@ -146,7 +151,8 @@ __global__ void __launch_bounds__(kBlock) CountTiles(const T* in, int64_t n, boo
 // Replaces each tile's counts by the sums over the previous tiles.
 constexpr int kSumBlock = 1024;
 __global__ void __launch_bounds__(kSumBlock) SumTilesBefore(unsigned* above, unsigned* equal, int64_t tiles) {
-  const int64_t each = (tiles + kSumBlock - 1) / kSumBlock, begin = min(int64_t{threadIdx.x} * each, tiles), end = min(begin + each, tiles);
+  const int64_t each = (tiles + kSumBlock - 1) / kSumBlock, begin = min(int64_t{threadIdx.x} * each, tiles),
+                end = min(begin + each, tiles);
   unsigned* const counts[2] = {above, equal};
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
@@ -163,8 +169,9 @@ __global__ void __launch_bounds__(kSumBlock) SumTilesBefore(unsigned* above, uns
 
 // `k` is 0 if nothing is chosen; residual may be null.
 template <class T>
-__global__ void __launch_bounds__(kBlock) WriteChosen(const T* in, int64_t n, bool packs, const Found* found, const unsigned* above,
-                                                      const unsigned* equal, T* values, int32_t* indices, T* residual) {
+__global__ void __launch_bounds__(kBlock)
+    WriteChosen(const T* in, int64_t n, bool packs, const Found* found, const unsigned* above, const unsigned* equal,
+                T* values, int32_t* indices, T* residual) {
   const int64_t begin = blockIdx.x * kTopKTile + static_cast<int>(threadIdx.x) * kEach;
   const auto size = found->upper;
   const unsigned left = found->left;
@@ -204,7 +211,8 @@ __global__ void __launch_bounds__(kBlock) WriteChosen(const T* in, int64_t n, bo
 
 template <class T>
 void TakeLargest(const ops::TopK& o, const Context& c) {
-  const int64_t n = o.in.numel(), k = o.values.numel(), tiles = CeilDiv(n, kTopKTile), spare = CeilDiv(tiles, 128) * 128;
+  const int64_t n = o.in.numel(), k = o.values.numel(), tiles = CeilDiv(n, kTopKTile),
+                spare = CeilDiv(tiles, 128) * 128;
   auto* found = reinterpret_cast<Found*>(c.workspace);
   auto* bins = reinterpret_cast<unsigned*>(c.workspace + 512);
   unsigned *above = bins + CeilDiv(kTopKBins, 128) * 128, *equal = above + spare;
@@ -221,8 +229,8 @@ void TakeLargest(const ops::TopK& o, const Context& c) {
   }
   Launch(CountTiles<T>, static_cast<unsigned>(tiles), kBlock, 0, c.stream, in, n, packs, found, above, equal);
   Launch(SumTilesBefore, 1, kSumBlock, 0, c.stream, above, equal, tiles);
-  Launch(WriteChosen<T>, static_cast<unsigned>(tiles), kBlock, 0, c.stream, in, n, packs, found, above, equal, At<T>(o.values),
-         At<int32_t>(o.indices), At<T>(o.residual));
+  Launch(WriteChosen<T>, static_cast<unsigned>(tiles), kBlock, 0, c.stream, in, n, packs, found, above, equal,
+         At<T>(o.values), At<int32_t>(o.indices), At<T>(o.residual));
 }
 
 }  // namespace
@@ -233,9 +241,12 @@ void Compute(const ops::TopK& o, const Context& c) {
     return;
   }
   const int64_t element = ElementSize(o.in.dtype());
-  if (element == 8) TakeLargest<unsigned long long>(o, c);
-  else if (element == 4) TakeLargest<uint32_t>(o, c);
-  else TakeLargest<uint16_t>(o, c);
+  if (element == 8)
+    TakeLargest<unsigned long long>(o, c);
+  else if (element == 4)
+    TakeLargest<uint32_t>(o, c);
+  else
+    TakeLargest<uint16_t>(o, c);
 }
 
 }  // namespace twofold::cuda

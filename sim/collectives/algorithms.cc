@@ -11,7 +11,8 @@ const std::vector<Algorithm>& Algorithms() {
       {"ring", "messages between neighbours only; fewest bytes, highest latency", RingSchedule},
       {"recursive_doubling", "partners at distance 1, 2, 4, ...; lowest latency", RecursiveDoublingSchedule},
       {"tree", "binomial tree", TreeSchedule},
-      {"recursive_halving_doubling", "recursive halving, then recursive doubling; low latency, fewest bytes", HalvingDoublingSchedule},
+      {"recursive_halving_doubling", "recursive halving, then recursive doubling; low latency, fewest bytes",
+       HalvingDoublingSchedule},
       {"double_binary_tree", "two pipelined trees; each carries half of the bytes", DoubleBinaryTreeSchedule},
       {"bruck", "log2 N rounds for any N", BruckSchedule},
       {"direct", "every rank sends to every other rank at once", DirectSchedule},
@@ -64,7 +65,8 @@ double EstimateSeconds(const Schedule& schedule, const Places& p) {
   }
   double seconds = 0;
   for (const Phase& phase : schedule.phases) {
-    for (int way : {0, 1}) std::fill(inside[way].begin(), inside[way].end(), 0), std::fill(outside[way].begin(), outside[way].end(), 0);
+    for (int way : {0, 1})
+      std::fill(inside[way].begin(), inside[way].end(), 0), std::fill(outside[way].begin(), outside[way].end(), 0);
     double most = 0;
     routes.clear();
     for (const Flow& f : phase.flows) {
@@ -120,23 +122,28 @@ bool PostsToAll(std::string_view name) { return name == "direct" || name == "pai
 std::vector<Schedule> AutoSchedules(const CollectiveShape& shape, const Places& places) {
   if (shape.kind == Communication::kBarrier) return {Dissemination(shape, places)};
   if (places.shared_memory) {
-    if (absl::StatusOr<Schedule> shared = Named("shared_memory", shape, places); shared.ok()) return {*std::move(shared)};
+    if (absl::StatusOr<Schedule> shared = Named("shared_memory", shape, places); shared.ok())
+      return {*std::move(shared)};
   }
   std::vector<Schedule> all;
   for (const Algorithm& a : Algorithms()) {
     if (PostsToAll(a.name) || a.name == "shared_memory") continue;
     if (a.name == "hierarchical" && places.one_link) continue;  // nodes make no difference to the network
-    if (absl::StatusOr<Schedule> schedule = Named(a.name, shape, places); schedule.ok()) all.push_back(*std::move(schedule));
+    if (absl::StatusOr<Schedule> schedule = Named(a.name, shape, places); schedule.ok())
+      all.push_back(*std::move(schedule));
   }
   if (shape.kind == Communication::kAllToAll || all.empty()) all.push_back(*Named("direct", shape, places));
   for (Schedule& schedule : all) schedule.estimate = EstimateSeconds(schedule, places);
-  std::stable_sort(all.begin(), all.end(), [](const Schedule& a, const Schedule& b) { return a.estimate < b.estimate; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Schedule& a, const Schedule& b) { return a.estimate < b.estimate; });
   return all;
 }
 
-absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm, const Places& places) {
+absl::StatusOr<Schedule> ChooseSchedule(const CollectiveShape& shape, std::string_view algorithm,
+                                        const Places& places) {
   if (shape.kind == Communication::kBarrier) return Dissemination(shape, places);
-  if (algorithm == "shared_memory" && !places.shared_memory) return NoForm(algorithm, shape, "the ranks do not share memory");
+  if (algorithm == "shared_memory" && !places.shared_memory)
+    return NoForm(algorithm, shape, "the ranks do not share memory");
   if (algorithm != "auto") return Named(algorithm, shape, places);
   std::vector<Schedule> all = AutoSchedules(shape, places);
   return std::move(all.front());

@@ -38,7 +38,9 @@ class Grid {
   size_t dims() const { return dims_.size(); }
 
  private:
-  struct Dim { int size, stride; };
+  struct Dim {
+    int size, stride;
+  };
 
   // One flow in each direction from every rank; if both directions lead to the same neighbour, one flow with both
   // parts.

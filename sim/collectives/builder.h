@@ -28,7 +28,7 @@ inline Schedule Finished(std::vector<Phase> phases, int ranks) {
 
 inline absl::Status NoForm(std::string_view algorithm, const CollectiveShape& shape, std::string_view why = "") {
   return absl::UnimplementedError(StrCat("algorithm ", algorithm, " does not support ", KindName(shape.kind), " over ",
-                                               shape.ranks, " ranks", why.empty() ? "" : ": ", why));
+                                         shape.ranks, " ranks", why.empty() ? "" : ": ", why));
 }
 
 inline Phase Reversed(Phase phase) {

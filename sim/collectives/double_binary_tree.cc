@@ -45,7 +45,9 @@ absl::StatusOr<Schedule> DoubleBinaryTreeSchedule(const CollectiveShape& shape, 
   std::vector<char> on_way(static_cast<size_t>(n));  // whether a byte from the deepest label takes its link upwards
   for (int l = deepest; l != 0; l = Parent(l, n)) on_way[static_cast<size_t>(l)] = 1;
   Phase phase{.rounds = (up + down) * Depth(deepest, n), .flows = {}};
-  auto rank = [&](int tree, int label) { return (root + (tree == 0 ? label : second[static_cast<size_t>(label)])) % n; };
+  auto rank = [&](int tree, int label) {
+    return (root + (tree == 0 ? label : second[static_cast<size_t>(label)])) % n;
+  };
   for (int tree = 0; tree < 2; ++tree) {
     for (int l = 1; l < n; ++l) {
       const int child = rank(tree, l), parent = rank(tree, Parent(l, n));

@@ -20,7 +20,8 @@ namespace {
 
 class Composer {
  public:
-  Composer(const CollectiveShape& shape, const Places& p) : nodes_(RanksByNode(p)), peers_(Transposed(nodes_)), places_(p) {
+  Composer(const CollectiveShape& shape, const Places& p)
+      : nodes_(RanksByNode(p)), peers_(Transposed(nodes_)), places_(p) {
     const auto root = static_cast<size_t>(shape.root);
     root_node_ = p.node[root], root_local_ = p.local[root];
   }
@@ -64,7 +65,8 @@ class Composer {
 
 absl::StatusOr<Schedule> HierarchicalSchedule(const CollectiveShape& shape, const Places& p) {
   if (p.RanksPerNode() < 2 || p.nodes < 2) {
-    return NoForm("hierarchical", shape, "it needs at least two nodes with the same number of ranks each, at least two");
+    return NoForm("hierarchical", shape,
+                  "it needs at least two nodes with the same number of ranks each, at least two");
   }
   Composer c(shape, p);
   const double n = shape.bytes, slice = n / c.each();

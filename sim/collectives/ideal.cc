@@ -14,13 +14,16 @@ class IdealLibrary : public Library {
     for (const Algorithm& a : Algorithms()) names.push_back(a.name);
     return names;
   }
-  absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places, const Choice& choice) const override {
+  absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places,
+                                const Choice& choice) const override {
     if (choice.protocol != "auto") {
-      return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library ideal has no protocols; use auto"));
+      return absl::InvalidArgumentError(
+          StrCat("protocol ", choice.protocol, ": library ideal has no protocols; use auto"));
     }
     return ChooseSchedule(shape, choice.algorithm, places);
   }
-  absl::StatusOr<std::vector<Schedule>> Plans(const CollectiveShape& shape, const Places& places, const Choice& choice) const override {
+  absl::StatusOr<std::vector<Schedule>> Plans(const CollectiveShape& shape, const Places& places,
+                                              const Choice& choice) const override {
     if (choice.algorithm != "auto" || choice.protocol != "auto") return Library::Plans(shape, places, choice);
     return AutoSchedules(shape, places);
   }

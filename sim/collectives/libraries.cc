@@ -17,7 +17,8 @@ struct Row {
   absl::StatusOr<std::unique_ptr<Library>> (*make)(const cluster::Library& library);
 };
 constexpr Row kRows[] = {
-    {"ideal", [](const cluster::Library& l) -> absl::StatusOr<std::unique_ptr<Library>> { return MakeIdealLibrary(l); }},
+    {"ideal",
+     [](const cluster::Library& l) -> absl::StatusOr<std::unique_ptr<Library>> { return MakeIdealLibrary(l); }},
     {"nccl", MakeNcclLibrary},
     {"open_mpi", MakeOpenMpiLibrary},
 };

@@ -30,10 +30,12 @@ class Library {
   virtual std::vector<std::string_view> protocols() const { return {}; }
   // The schedule, with the library's costs in it (Flow::hop_seconds, Flow::rate, bytes on the wire, Phase::seconds). A
   // forced choice that cannot run is refused, never replaced; the error says why.
-  virtual absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places, const Choice& choice) const = 0;
+  virtual absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places,
+                                        const Choice& choice) const = 0;
   // Candidates among which the caller chooses by their time alone on the network itself, the best estimate first. Only
   // Plan's result, if the library chooses by its own model or tables.
-  virtual absl::StatusOr<std::vector<Schedule>> Plans(const CollectiveShape& shape, const Places& places, const Choice& choice) const {
+  virtual absl::StatusOr<std::vector<Schedule>> Plans(const CollectiveShape& shape, const Places& places,
+                                                      const Choice& choice) const {
     absl::StatusOr<Schedule> plan = Plan(shape, places, choice);
     if (!plan.ok()) return plan.status();
     return std::vector<Schedule>{*std::move(plan)};

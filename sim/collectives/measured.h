@@ -17,7 +17,9 @@ namespace twofold::sim {
 
 class MeasuredCollectives {
  public:
-  struct Point { double bytes, seconds; };
+  struct Point {
+    double bytes, seconds;
+  };
   // `points` must ascend in bytes; bytes and seconds must be positive; at least one.
   void Add(Communication::Kind kind, int ranks, std::vector<Point> points);
   bool empty() const { return points_.empty(); }

@@ -26,13 +26,16 @@ bool Serves(NcclAlgorithm a, NcclProtocol p) {
 
 // The largest share of the data that a device sends or receives within its node, and that a NIC sends or receives. If
 // pairs have different links, `device` is the load of one link, scaled as if it were as wide as Places::node_bandwidth.
-struct Load { double device = 0, nic = 0; };
+struct Load {
+  double device = 0, nic = 0;
+};
 
 Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
   const auto ranks = static_cast<size_t>(places.ranks()), rails = static_cast<size_t>(std::max(1, places.rails));
   std::vector<double> devices(2 * ranks), nics(2 * rails * static_cast<size_t>(places.nodes));
   auto nic = [&](int r) {
-    return static_cast<size_t>(places.node[static_cast<size_t>(r)]) * rails + static_cast<size_t>(places.rail[static_cast<size_t>(r)]) % rails;
+    return static_cast<size_t>(places.node[static_cast<size_t>(r)]) * rails +
+           static_cast<size_t>(places.rail[static_cast<size_t>(r)]) % rails;
   };
   Load most;
   for (const NcclHop& h : hops) {
@@ -40,7 +43,8 @@ Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
       most.nic = std::max({most.nic, nics[2 * nic(h.from)] += h.share, nics[2 * nic(h.to) + 1] += h.share});
     } else if (!places.joints.empty()) {
       const auto local = [&](int r) { return static_cast<size_t>(places.local[static_cast<size_t>(r)]); };
-      most.device = std::max(most.device, h.share * places.node_bandwidth / places.joints[local(h.from)][local(h.to)].bandwidth);
+      most.device =
+          std::max(most.device, h.share * places.node_bandwidth / places.joints[local(h.from)][local(h.to)].bandwidth);
     } else {
       most.device = std::max({most.device, devices[2 * static_cast<size_t>(h.from)] += h.share,
                               devices[2 * static_cast<size_t>(h.to) + 1] += h.share});
@@ -55,7 +59,8 @@ class NcclLibrary : public Library {
   std::string_view name() const override { return "nccl"; }
   std::vector<std::string_view> algorithms() const override { return {kNcclAlgorithms.begin(), kNcclAlgorithms.end()}; }
   std::vector<std::string_view> protocols() const override { return {kNcclProtocols.begin(), kNcclProtocols.end()}; }
-  absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places, const Choice& choice) const override;
+  absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places,
+                                const Choice& choice) const override;
   Schedule Message(double bytes, const Places& places) const override;
 
  private:
@@ -70,7 +75,8 @@ class NcclLibrary : public Library {
   // The costs that no flow shows: a call's base, and a message's cost for every peer.
   double CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
   double Payload(const Way& way, double bytes, const Places& places) const;
-  double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes, const Places& places) const;
+  double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes,
+                  const Places& places) const;
   Schedule Make(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
 
   const NcclCosts costs_;
@@ -81,17 +87,18 @@ double NcclLibrary::HopSeconds(const Way& way, bool between) const {
   return between ? hops.network : hops.node;
 }
 
-double NcclLibrary::SeenSeconds(const Way& way, bool between, const NcclRoute& route, double bytes, const Places& places) const {
+double NcclLibrary::SeenSeconds(const Way& way, bool between, const NcclRoute& route, double bytes,
+                                const Places& places) const {
   const double hop = HopSeconds(way, between);
   if (!between) return hop;
-  const double step = bytes * route.step_share / (places.bandwidth * costs_.Share(way.algorithm, way.protocol, places.nodes, true));
+  const double step =
+      bytes * route.step_share / (places.bandwidth * costs_.Share(way.algorithm, way.protocol, places.nodes, true));
   return std::max(std::min(hop, places.alpha), hop - step);
 }
 
 double NcclLibrary::CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const {
   const double more = bytes / places.ranks() < costs_.short_message_bytes ? costs_.short_message : 0;
-  return costs_.call + costs_.Latency(way.algorithm, way.protocol).base +
-         route.node_peers * HopSeconds(way, false) +
+  return costs_.call + costs_.Latency(way.algorithm, way.protocol).base + route.node_peers * HopSeconds(way, false) +
          route.network_peers * (HopSeconds(way, true) + more);
 }
 
@@ -124,9 +131,13 @@ Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes,
     for (const NcclHop& h : hops) {
       const double on_wire = 1 / costs_.Share(a, p, places.nodes, h.between);
       const double route_seconds = h.between ? places.alpha : places.node_alpha;
-      phase.flows.push_back({.from = h.from, .to = h.to, .bytes = payload * h.share * on_wire, .crossings = h.crossings,
-                             .hop_seconds = std::max(0.0, SeenSeconds(way, h.between, route, bytes, places) - route_seconds),
-                             .rate = most * h.share / route.device_share * on_wire});
+      phase.flows.push_back(
+          {.from = h.from,
+           .to = h.to,
+           .bytes = payload * h.share * on_wire,
+           .crossings = h.crossings,
+           .hop_seconds = std::max(0.0, SeenSeconds(way, h.between, route, bytes, places) - route_seconds),
+           .rate = most * h.share / route.device_share * on_wire});
     }
   }
   Schedule schedule = Finished(std::move(phases), places.ranks());
@@ -141,16 +152,19 @@ std::string NamesOf(const auto& names) {
   return all;
 }
 
-absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const Places& places, const Choice& choice) const {
+absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const Places& places,
+                                           const Choice& choice) const {
   CollectiveShape shape = asked;
   if (shape.kind == Communication::kBarrier) shape.kind = Communication::kAllReduce, shape.bytes = kBarrierBytes;
   const auto algorithm = NcclAlgorithmNamed(choice.algorithm);
   const auto protocol = NcclProtocolNamed(choice.protocol);
   if (!algorithm && choice.algorithm != "auto") {
-    return absl::InvalidArgumentError(StrCat("algorithm ", choice.algorithm, ": unknown to library nccl; use one of ", NamesOf(kNcclAlgorithms)));
+    return absl::InvalidArgumentError(
+        StrCat("algorithm ", choice.algorithm, ": unknown to library nccl; use one of ", NamesOf(kNcclAlgorithms)));
   }
   if (!protocol && choice.protocol != "auto") {
-    return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": unknown to library nccl; use one of ", NamesOf(kNcclProtocols)));
+    return absl::InvalidArgumentError(
+        StrCat("protocol ", choice.protocol, ": unknown to library nccl; use one of ", NamesOf(kNcclProtocols)));
   }
   if (shape.ranks == 1) return Finished({}, 1);
   // A barrier always uses the library's own choice.

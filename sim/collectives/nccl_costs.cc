@@ -53,11 +53,18 @@ absl::Status CheckShare(std::string_view field, double value) {
 absl::Status ReadLatency(const cluster::NcclLatency& from, int index, NcclCosts& costs) {
   const std::string at = StrCat("latency[", index, "].");
   const auto a = NcclAlgorithmNamed(from.algorithm());
-  if (!a) return Wrong(at + "algorithm", StrCat("\"", from.algorithm(), "\""), StrCat("use one of ", Names(kNcclAlgorithms)));
+  if (!a)
+    return Wrong(at + "algorithm", StrCat("\"", from.algorithm(), "\""), StrCat("use one of ", Names(kNcclAlgorithms)));
   const auto p = NcclProtocolNamed(from.protocol());
-  if (!p) return Wrong(at + "protocol", StrCat("\"", from.protocol(), "\""), StrCat("use one of ", Names(kNcclProtocols)));
+  if (!p)
+    return Wrong(at + "protocol", StrCat("\"", from.protocol(), "\""), StrCat("use one of ", Names(kNcclProtocols)));
   NcclHops& hops = costs.latency[static_cast<size_t>(*a)][static_cast<size_t>(*p)];
-  const struct { std::string_view name; bool has; double us; double& to; } fields[] = {
+  const struct {
+    std::string_view name;
+    bool has;
+    double us;
+    double& to;
+  } fields[] = {
       {"base_us", from.has_base_us(), from.base_us(), hops.base},
       {"node_us", from.has_node_us(), from.node_us(), hops.node},
       {"network_us", from.has_network_us(), from.network_us(), hops.network},
@@ -89,10 +96,10 @@ std::optional<NcclProtocol> NcclProtocolNamed(std::string_view name) {
 }
 
 double NcclCosts::Share(NcclAlgorithm a, NcclProtocol p, int nodes, bool between) const {
-  double share = !between                         ? nvlink_share
-                 : a == NcclAlgorithm::kDirect    ? messages_network_share
-                 : p == NcclProtocol::kLL         ? ll_network_share
-                                                  : network_share;
+  double share = !between                      ? nvlink_share
+                 : a == NcclAlgorithm::kDirect ? messages_network_share
+                 : p == NcclProtocol::kLL      ? ll_network_share
+                                               : network_share;
   const bool tree = a == NcclAlgorithm::kTree;
   if (tree) share *= between ? 0.92 / 2 : 0.92;
   if (p == NcclProtocol::kLL) share *= tree ? 1 / 3.8 : 0.5;
@@ -127,7 +134,8 @@ absl::StatusOr<NcclCosts> ReadNcclCosts(const cluster::Nccl& nccl) {
                                   {"short_message_us", nccl.short_message_us()}}) {
     if (!(us >= 0 && us < 1e6)) return Wrong(field, us, "must be at least 0");
   }
-  if (nccl.short_message_bytes() < 0) return Wrong("short_message_bytes", nccl.short_message_bytes(), "must be at least 0");
+  if (nccl.short_message_bytes() < 0)
+    return Wrong("short_message_bytes", nccl.short_message_bytes(), "must be at least 0");
   NcclCosts c;
   c.channels = nccl.has_channels() ? static_cast<int>(nccl.channels()) : g->channels;
   c.nvlink_share = nccl.has_nvlink_efficiency() ? nccl.nvlink_efficiency() : g->link / g->link_data_sheet;

@@ -27,7 +27,9 @@ inline constexpr std::array<std::string_view, 3> kNcclProtocols = {"LL", "LL128"
 std::optional<NcclAlgorithm> NcclAlgorithmNamed(std::string_view name);
 std::optional<NcclProtocol> NcclProtocolNamed(std::string_view name);
 
-struct NcclHops { double base, node, network; };  // seconds: per call, per hop inside a node, per hop between nodes
+struct NcclHops {
+  double base, node, network;
+};  // seconds: per call, per hop inside a node, per hop between nodes
 
 struct NcclCosts {
   std::array<std::array<NcclHops, 3>, 5> latency;  // by algorithm and protocol

@@ -65,7 +65,8 @@ struct Ring {
 
 // Extends a path over direct cables of at least `width` through all devices of a node; `ends` checks its last device.
 // Takes the first such path, in the order of device numbers after the previous one.
-bool GoOn(const std::vector<std::vector<Places::Joint>>& joints, double width, const std::function<bool(int)>& ends, std::vector<int>& way) {
+bool GoOn(const std::vector<std::vector<Places::Joint>>& joints, double width, const std::function<bool(int)>& ends,
+          std::vector<int>& way) {
   const int n = static_cast<int>(joints.size());
   if (static_cast<int>(way.size()) == n) return ends(way.back());
   for (int k = 1; k < n; ++k) {
@@ -80,7 +81,8 @@ bool GoOn(const std::vector<std::vector<Places::Joint>>& joints, double width, c
 }
 
 // The widest such path; empty if there is none.
-std::vector<int> WidestWay(const std::vector<std::vector<Places::Joint>>& joints, int first, const std::function<bool(int)>& ends) {
+std::vector<int> WidestWay(const std::vector<std::vector<Places::Joint>>& joints, int first,
+                           const std::function<bool(int)>& ends) {
   std::vector<double> widths;
   for (const auto& row : joints) {
     for (const Places::Joint& joint : row) {
@@ -152,7 +154,8 @@ std::vector<Ring> Rings(const Places& places) {
       Ring& ring = rings.emplace_back(Ring{{}, 1});
       const std::vector<int> way = places.joints.empty() ? std::vector<int>() : WayThrough(places, nodes[0], first);
       for (const std::vector<int>& node : nodes) {
-        for (size_t k = 0; k < node.size(); ++k) ring.order.push_back(node[way.empty() ? (At(first) + k) % node.size() : At(way[k])]);
+        for (size_t k = 0; k < node.size(); ++k)
+          ring.order.push_back(node[way.empty() ? (At(first) + k) % node.size() : At(way[k])]);
       }
     }
   }
@@ -168,7 +171,8 @@ absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& 
   Hops hops(places);
   for (size_t r = 0; r < rings.size(); ++r) {
     const std::vector<int>& ring = rings[r].order;
-    const size_t root = chain ? At(static_cast<int>(std::find(ring.begin(), ring.end(), shape.root) - ring.begin())) : 0;
+    const size_t root =
+        chain ? At(static_cast<int>(std::find(ring.begin(), ring.end(), shape.root) - ring.begin())) : 0;
     for (size_t k = 0; k < ring.size(); ++k) {
       const int near = ring[(root + k) % ring.size()], far = ring[(root + k + 1) % ring.size()];
       if (chain && far == shape.root) continue;
@@ -255,14 +259,16 @@ absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& 
 // ---- NVLink SHARP ----
 void AddSwitch(const std::vector<int>& node, bool on_way, Hops& hops) {
   for (size_t k = 0; k < node.size(); ++k) {
-    hops.Add(node[k], node[(k + 1) % node.size()], 1 + 1.0 / static_cast<double>(node.size()), on_way && k == 0 ? 1 : 0);
+    hops.Add(node[k], node[(k + 1) % node.size()], 1 + 1.0 / static_cast<double>(node.size()),
+             on_way && k == 0 ? 1 : 0);
   }
 }
 
 absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, const Places& places) {
   const std::string_view name = tree ? "nvls_tree" : "nvls";
   if (shape.kind != Communication::kAllReduce) return NoForm(name, shape, "it supports only all_reduce");
-  if (!places.multicast_in_node) return NoForm(name, shape, "the nodes have no switch that reduces and multicasts (NVLink SHARP)");
+  if (!places.multicast_in_node)
+    return NoForm(name, shape, "the nodes have no switch that reduces and multicasts (NVLink SHARP)");
   const int per_node = places.RanksPerNode();
   if (!tree && places.nodes > 1) return NoForm(name, shape, "it works within one node; use nvls_tree between nodes");
   if (tree && places.nodes == 1) return NoForm(name, shape, "it needs several nodes; use nvls within one");
@@ -294,7 +300,8 @@ absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places
     case Communication::kAllToAllV:
     case Communication::kGather:
     case Communication::kScatter: break;
-    default: return NoForm("direct", shape, "NCCL uses point-to-point messages only for all_to_all, gather and scatter");
+    default:
+      return NoForm("direct", shape, "NCCL uses point-to-point messages only for all_to_all, gather and scatter");
   }
   const auto nodes = ByNode(places);
   const size_t count = nodes.size();

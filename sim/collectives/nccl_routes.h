@@ -33,9 +33,9 @@ struct NcclHop {
 };
 struct NcclRoute {
   std::vector<std::vector<NcclHop>> phases;  // one after another; usually there is only one
-  double device_share = 1;  // share of the bytes that a device sends in total; limits its channels
-  double step_share = 0;    // ring: share of the bytes that passes a NIC in one step
-  int node_peers = 0, network_peers = 0;  // direct: how many peers a device sends to
+  double device_share = 1;                   // share of the bytes that a device sends in total; limits its channels
+  double step_share = 0;                     // ring: share of the bytes that passes a NIC in one step
+  int node_peers = 0, network_peers = 0;     // direct: how many peers a device sends to
 };
 
 // Refuses collectives for which NCCL has no such algorithm, or that the places do not allow.

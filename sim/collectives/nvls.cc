@@ -24,7 +24,9 @@ namespace {
 void Rotate(const std::vector<std::vector<int>>& nodes, int ranks, double bytes, int rounds, Phase& phase) {
   for (const std::vector<int>& node : nodes) {
     for (size_t i = 0; i < node.size(); ++i) {
-      phase.flows.push_back({.from = node[i], .to = node[(i + 1) % node.size()], .bytes = bytes,
+      phase.flows.push_back({.from = node[i],
+                             .to = node[(i + 1) % node.size()],
+                             .bytes = bytes,
                              .crossings = static_cast<double>(rounds) / ranks});
     }
   }
@@ -34,7 +36,8 @@ void Rotate(const std::vector<std::vector<int>>& nodes, int ranks, double bytes,
 }  // namespace
 
 absl::StatusOr<Schedule> NvlsSchedule(const CollectiveShape& shape, const Places& p) {
-  if (!p.multicast_in_node) return NoForm("nvls", shape, "the nodes have no switch that reduces and multicasts (NVLink SHARP)");
+  if (!p.multicast_in_node)
+    return NoForm("nvls", shape, "the nodes have no switch that reduces and multicasts (NVLink SHARP)");
   const int n = shape.ranks, each = p.RanksPerNode();
   if (each < 2) return NoForm("nvls", shape, "it needs the same number of ranks on every node, at least two");
   const std::vector<std::vector<int>> nodes = RanksByNode(p);

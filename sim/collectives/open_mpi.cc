@@ -30,9 +30,11 @@ class OpenMpiLibrary : public Library {
     return names;
   }
 
-  absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places, const Choice& choice) const override {
+  absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places,
+                                const Choice& choice) const override {
     if (choice.protocol != "auto") {
-      return absl::InvalidArgumentError(StrCat("protocol ", choice.protocol, ": library open_mpi has no selectable protocols; use auto"));
+      return absl::InvalidArgumentError(
+          StrCat("protocol ", choice.protocol, ": library open_mpi has no selectable protocols; use auto"));
     }
     // A forced algorithm does not apply.
     if (shape.kind == Communication::kBarrier && choice.algorithm != "auto") return Plan(shape, places, {});
@@ -41,7 +43,8 @@ class OpenMpiLibrary : public Library {
     bool known = choice.algorithm == "auto";
     for (const OpenMpiAlgorithm& a : OpenMpiAlgorithms()) {
       known = known || a.name == choice.algorithm;
-      if (a.kind != shape.kind || (choice.algorithm == "auto" ? a.number != number : a.name != choice.algorithm)) continue;
+      if (a.kind != shape.kind || (choice.algorithm == "auto" ? a.number != number : a.name != choice.algorithm))
+        continue;
       if (a.name == "two_procs" && shape.ranks != 2) return NoForm(a.name, shape, "it needs exactly two ranks");
       Rounds rounds;
       a.make(shape, rounds);
@@ -54,7 +57,9 @@ class OpenMpiLibrary : public Library {
   }
 
   double eager_bytes() const override { return eager_; }
-  Schedule Message(double bytes, const Places&) const override { return Finish({Phase{.flows = {{0, 1, bytes}}}}, 2, ""); }
+  Schedule Message(double bytes, const Places&) const override {
+    return Finish({Phase{.flows = {{0, 1, bytes}}}}, 2, "");
+  }
 
  private:
   // The exchange that the mpi fabric uses for all-to-alls of unequal parts.
@@ -93,7 +98,8 @@ class OpenMpiLibrary : public Library {
       pairs.emplace(f.from, f.to);
     }
     for (Flow& f : round.flows) {
-      const bool both_ways = (in[static_cast<size_t>(f.from)] > 0 || out[static_cast<size_t>(f.to)] > 0) && pairs.count({f.to, f.from}) == 0;
+      const bool both_ways = (in[static_cast<size_t>(f.from)] > 0 || out[static_cast<size_t>(f.to)] > 0) &&
+                             pairs.count({f.to, f.from}) == 0;
       f.hop_seconds = gap_ * sent[static_cast<size_t>(f.from)]++;
       f.meets = f.bytes > eager_;
       f.queued = f.bytes <= in_order_;
@@ -109,11 +115,14 @@ class OpenMpiLibrary : public Library {
 
 absl::StatusOr<std::unique_ptr<Library>> MakeOpenMpiLibrary(const cluster::Library& library) {
   const cluster::OpenMpi& m = library.open_mpi();
-  const std::pair<const char*, double> figures[] = {{"gap_us", m.gap_us()}, {"free_bytes", m.free_bytes()}, {"acknowledgements", m.acknowledgements()},
+  const std::pair<const char*, double> figures[] = {{"gap_us", m.gap_us()},
+                                                    {"free_bytes", m.free_bytes()},
+                                                    {"acknowledgements", m.acknowledgements()},
                                                     {"eager_bytes", static_cast<double>(m.eager_bytes())},
                                                     {"in_order_bytes", static_cast<double>(m.in_order_bytes())}};
   for (const auto& [field, value] : figures) {
-    if (!(value >= 0)) return absl::InvalidArgumentError(StrCat("library.open_mpi.", field, " = ", value, ": must be 0 or more"));
+    if (!(value >= 0))
+      return absl::InvalidArgumentError(StrCat("library.open_mpi.", field, " = ", value, ": must be 0 or more"));
   }
   return std::make_unique<OpenMpiLibrary>(m);
 }

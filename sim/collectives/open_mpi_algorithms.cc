@@ -19,8 +19,8 @@ using Parent = int (*)(int v);
 
 int LinearParent(int) { return 0; }
 int ChainParent(int v) { return v - 1; }
-int BinomialParent(int v) { return v - PowerBelow(v); }       // for broadcasts: 0 -> 1, 2, 4
-int InOrderParent(int v) { return v - LowBit(v); }            // for reductions, gathers and scatters: 4 -> 5, 6
+int BinomialParent(int v) { return v - PowerBelow(v); }  // for broadcasts: 0 -> 1, 2, 4
+int InOrderParent(int v) { return v - LowBit(v); }       // for reductions, gathers and scatters: 4 -> 5, 6
 int KnomialParent(int v) {
   int mask = 1;
   while (v % (4 * mask) == 0) mask *= 4;
@@ -55,21 +55,26 @@ void Along(const Tree& tree, bool down, const std::function<double(int)>& bytes,
     for (int v = 1; v < tree.ranks; ++v) {
       if (tree.depth[static_cast<size_t>(v)] != level) continue;
       const int child = tree.Real(v), above = tree.Real(tree.parent[static_cast<size_t>(v)]);
-      if (down) round.flows.push_back({above, child, bytes(v)});
-      else round.flows.push_back({child, above, bytes(v)});
+      if (down)
+        round.flows.push_back({above, child, bytes(v)});
+      else
+        round.flows.push_back({child, above, bytes(v)});
     }
   }
 }
 
 template <Parent kParent, bool kDown>
 void WholeAlong(const CollectiveShape& s, Rounds& rounds) {
-  Along(MakeTree(s, kParent), kDown, [&](int) { return s.bytes; }, rounds);
+  Along(
+      MakeTree(s, kParent), kDown, [&](int) { return s.bytes; }, rounds);
 }
 // The blocks of all ranks in v's subtree.
 template <Parent kParent, bool kDown>
 void BlocksAlong(const CollectiveShape& s, Rounds& rounds) {
   const bool linear = kParent == LinearParent;
-  Along(MakeTree(s, kParent), kDown, [&](int v) { return s.bytes / s.ranks * (linear ? 1 : std::min(LowBit(v), s.ranks - v)); }, rounds);
+  Along(
+      MakeTree(s, kParent), kDown,
+      [&](int v) { return s.bytes / s.ranks * (linear ? 1 : std::min(LowBit(v), s.ranks - v)); }, rounds);
 }
 
 // ---- Rounds in which all ranks do the same ----
@@ -79,14 +84,17 @@ void Everybody(const CollectiveShape& s, const std::function<int(int)>& to, doub
 }
 
 void RingRounds(const CollectiveShape& s, int count, Rounds& rounds) {
-  for (int i = 0; i < count; ++i) Everybody(s, [&](int r) { return (r + 1) % s.ranks; }, s.bytes / s.ranks, rounds);
+  for (int i = 0; i < count; ++i)
+    Everybody(
+        s, [&](int r) { return (r + 1) % s.ranks; }, s.bytes / s.ranks, rounds);
 }
 void AllGatherRing(const CollectiveShape& s, Rounds& rounds) { RingRounds(s, s.ranks - 1, rounds); }
 void AllReduceRing(const CollectiveShape& s, Rounds& rounds) { RingRounds(s, 2 * (s.ranks - 1), rounds); }
 
 void BruckGather(const CollectiveShape& s, Rounds& rounds) {
   for (int d = 1; d < s.ranks; d *= 2) {
-    Everybody(s, [&](int r) { return (r - d + s.ranks) % s.ranks; }, s.bytes / s.ranks * std::min(d, s.ranks - d), rounds);
+    Everybody(
+        s, [&](int r) { return (r - d + s.ranks) % s.ranks; }, s.bytes / s.ranks * std::min(d, s.ranks - d), rounds);
   }
 }
 
@@ -94,12 +102,15 @@ void BruckAllToAll(const CollectiveShape& s, Rounds& rounds) {
   for (int d = 1; d < s.ranks; d *= 2) {
     int blocks = 0;
     for (int b = 0; b < s.ranks; ++b) blocks += (b & d) != 0;
-    Everybody(s, [&](int r) { return (r + d) % s.ranks; }, s.bytes / s.ranks * blocks, rounds);
+    Everybody(
+        s, [&](int r) { return (r + d) % s.ranks; }, s.bytes / s.ranks * blocks, rounds);
   }
 }
 
 void PairwiseAllToAll(const CollectiveShape& s, Rounds& rounds) {
-  for (int d = 1; d < s.ranks; ++d) Everybody(s, [&](int r) { return (r + d) % s.ranks; }, s.bytes / s.ranks, rounds);
+  for (int d = 1; d < s.ranks; ++d)
+    Everybody(
+        s, [&](int r) { return (r + d) % s.ranks; }, s.bytes / s.ranks, rounds);
 }
 
 void LinearAllToAll(const CollectiveShape& s, Rounds& rounds) {
@@ -191,7 +202,8 @@ void DoublingScatter(const CollectiveShape& s, Rounds& rounds) {
 void Butterfly(const CollectiveShape& s, Rounds& rounds) {
   const Core core = MakeCore(s.ranks, true);
   WithinPairs(core, true, false, s.bytes, rounds);
-  for (size_t d = 1; d < core.ranks.size(); d *= 2) Exchange(core, static_cast<int>(d), s.bytes / (2 * static_cast<double>(d)), rounds);
+  for (size_t d = 1; d < core.ranks.size(); d *= 2)
+    Exchange(core, static_cast<int>(d), s.bytes / (2 * static_cast<double>(d)), rounds);
   WithinPairs(core, false, true, s.bytes / s.ranks, rounds);
 }
 
@@ -222,7 +234,8 @@ void HalvingThenGather(const CollectiveShape& s, Rounds& rounds) {
 // Each half of the tensor goes down one of the root's subtrees, then between two ranks of one level.
 void SplitBinary(const CollectiveShape& s, Rounds& rounds) {
   const Tree tree = MakeTree(s, BinaryParent);
-  Along(tree, true, [&](int) { return s.bytes / 2; }, rounds);
+  Along(
+      tree, true, [&](int) { return s.bytes / 2; }, rounds);
   Phase& round = rounds.emplace_back();
   for (int v = 1; v < s.ranks; v += 2) {
     const int a = tree.Real(v), b = v + 1 < s.ranks ? tree.Real(v + 1) : tree.Real(0);

@@ -20,7 +20,8 @@ absl::StatusOr<Schedule> PairwiseSchedule(const CollectiveShape& shape, const Pl
     phase.flows.reserve(static_cast<size_t>(n));
     for (int i = 0; i < n; ++i) {
       const int to = (i + shift) % n;
-      phase.flows.push_back({i, to, uneven ? shape.matrix[static_cast<size_t>(i)][static_cast<size_t>(to)] : shape.bytes / n});
+      phase.flows.push_back(
+          {i, to, uneven ? shape.matrix[static_cast<size_t>(i)][static_cast<size_t>(to)] : shape.bytes / n});
     }
   }
   return Finished(std::move(phases), n);

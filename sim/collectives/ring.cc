@@ -25,7 +25,8 @@ struct Ring {
 // The NICs that are owned by ranks of every node; if there is only one, none is listed.
 std::vector<int> SharedRails(const Places& p) {
   std::vector<std::vector<int>> seen(static_cast<size_t>(p.rails), std::vector<int>(static_cast<size_t>(p.nodes)));
-  for (int r = 0; r < p.ranks(); ++r) seen[static_cast<size_t>(p.rail[static_cast<size_t>(r)])][static_cast<size_t>(p.node[static_cast<size_t>(r)])] = 1;
+  for (int r = 0; r < p.ranks(); ++r)
+    seen[static_cast<size_t>(p.rail[static_cast<size_t>(r)])][static_cast<size_t>(p.node[static_cast<size_t>(r)])] = 1;
   std::vector<int> rails;
   for (int k = 0; k < p.rails; ++k) {
     const auto& nodes = seen[static_cast<size_t>(k)];
@@ -86,7 +87,10 @@ absl::StatusOr<Schedule> RingSchedule(const CollectiveShape& shape, const Places
       int from = ring.order[i], to = ring.order[(i + 1) % ring.order.size()];
       const bool within = places.node[static_cast<size_t>(from)] == places.node[static_cast<size_t>(to)];
       if (backwards) std::swap(from, to);
-      phase.flows.push_back({.from = from, .to = to, .bytes = bytes * share, .rail = within ? -1 : ring.rail,
+      phase.flows.push_back({.from = from,
+                             .to = to,
+                             .bytes = bytes * share,
+                             .rail = within ? -1 : ring.rail,
                              .crossings = rounds * share / static_cast<double>(hops)});
     }
   }

@@ -20,18 +20,18 @@
 namespace twofold::sim {
 
 struct Flow {
-  int from, to;  // ranks in the group
-  double bytes;  // on the wire
-  int rail = -1; // as Pair::rail
+  int from, to;            // ranks in the group
+  double bytes;            // on the wire
+  int rail = -1;           // as Pair::rail
   double crossings = 0;    // how often a byte crosses this flow on the longest path through a pipelined phase
   double hop_seconds = 0;  // the software's cost of a crossing
   double rate = std::numeric_limits<double>::infinity();  // bytes per second, the sender's or receiver's maximum
   // In loose schedules, where hop_seconds is the delay from the beginning of the phase until the sender starts this
   // flow:
-  bool meets = false;      // rendezvous: begins one round trip after its receiver is ready, too
+  bool meets = false;  // rendezvous: begins one round trip after its receiver is ready, too
   // Begins when the sender's previous flow has left over its first link, regardless of congestion on later links.
   bool queued = false;
-  double free = 0;         // the bytes that cost nothing on idle links. A link regains this allowance at its own rate
+  double free = 0;  // the bytes that cost nothing on idle links. A link regains this allowance at its own rate
 };
 
 struct Phase {
@@ -44,7 +44,7 @@ struct Schedule {
   std::vector<Phase> phases;
   // For each rank, the last phase that it takes part in, -1 for none; the rank is done when that phase has ended.
   std::vector<int> last_phase;
-  double stretch = 1;  // factor on its latencies and bytes, to match a measured time
+  double stretch = 1;               // factor on its latencies and bytes, to match a measured time
   std::string algorithm, protocol;  // what was chosen; protocol is "" if there are none
   double estimate = 0;  // seconds, by the model that "auto" compares by: EstimateSeconds, or the library's own; 0: none
   // Not bulk-synchronous: a phase begins for each rank when its own flows of earlier phases have ended.
@@ -73,10 +73,10 @@ struct Places {
   int rails = 1;           // NICs per node
   bool one_link = true;    // every endpoint has the same network, so algorithms gain nothing from knowing nodes
   bool shared_memory = false;
-  std::vector<int> grid;   // if the ranks fill a torus: its dimensions, the fastest first; else empty
-  std::vector<int> at;     // the rank at each grid position
+  std::vector<int> grid;  // if the ranks fill a torus: its dimensions, the fastest first; else empty
+  std::vector<int> at;    // the rank at each grid position
   bool multicast_in_node = false, reduction_in_network = false;
-  double alpha = 0, bandwidth = 1;  // as in Topology
+  double alpha = 0, bandwidth = 1;            // as in Topology
   double node_alpha = 0, node_bandwidth = 1;  // the same inside a node; equal to those above if a node has one endpoint
   // For nodes whose pairs have different links, if all nodes are alike. Indexed by the two local numbers: the narrowest
   // bandwidth on the path between them, and whether they have a cable of their own (direct).

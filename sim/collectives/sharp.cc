@@ -28,7 +28,8 @@ Phase Tree(const std::vector<std::vector<int>>& groups, double bytes) {
 absl::StatusOr<Schedule> SharpSchedule(const CollectiveShape& shape, const Places& p) {
   if (!p.reduction_in_network) return NoForm("sharp", shape, "the switches between the nodes do not reduce (SHARP)");
   const int each = p.RanksPerNode();
-  if (p.nodes < 2 || each == 0) return NoForm("sharp", shape, "it needs at least two nodes with the same number of ranks each");
+  if (p.nodes < 2 || each == 0)
+    return NoForm("sharp", shape, "it needs at least two nodes with the same number of ranks each");
   const bool known = shape.kind == Communication::kAllReduce || shape.kind == Communication::kReduce ||
                      shape.kind == Communication::kBroadcast;
   if (!known) return NoForm("sharp", shape);
@@ -38,8 +39,10 @@ absl::StatusOr<Schedule> SharpSchedule(const CollectiveShape& shape, const Place
     phases.push_back(Tree(Transposed(nodes), shape.bytes));
     return Finished(std::move(phases), shape.ranks);
   }
-  if (shape.kind != Communication::kAllReduce) return NoForm("sharp", shape, "with several ranks per node it supports only all_reduce");
-  const CollectiveShape scatter{Communication::kReduceScatter, each, shape.bytes, 0, {}}, gather{Communication::kAllGather, each, shape.bytes, 0, {}};
+  if (shape.kind != Communication::kAllReduce)
+    return NoForm("sharp", shape, "with several ranks per node it supports only all_reduce");
+  const CollectiveShape scatter{Communication::kReduceScatter, each, shape.bytes, 0, {}},
+      gather{Communication::kAllGather, each, shape.bytes, 0, {}};
   auto in_nodes = [&](const CollectiveShape& part) {
     if (p.multicast_in_node) {  // half of nvls's n (1 + 1/g)
       phases.push_back(Tree(nodes, shape.bytes * (1 + 1.0 / each) / 2));

@@ -15,15 +15,21 @@ namespace {
 constexpr int64_t kAlignedRows = 16;  // bytes of rows
 
 TiledProducts ProductsOf(const cluster::Kernels& kernels) {
-  TiledProducts products{.tiles = {}, .multiprocessors = kernels.multiprocessors(), .tile_depth = kernels.tile_depth(), .most_splits = kernels.most_splits()};
-  for (const cluster::Kernels::Tile& t : kernels.tiles()) products.tiles.push_back({t.rows(), t.columns(), t.efficiency()});
+  TiledProducts products{.tiles = {},
+                         .multiprocessors = kernels.multiprocessors(),
+                         .tile_depth = kernels.tile_depth(),
+                         .most_splits = kernels.most_splits()};
+  for (const cluster::Kernels::Tile& t : kernels.tiles())
+    products.tiles.push_back({t.rows(), t.columns(), t.efficiency()});
   return products;
 }
 
 }  // namespace
 
 GpuCostModel::GpuCostModel(const cluster::Device& device)
-    : device_(device), memory_(device.memory_bytes_per_second() * device.memory_efficiency()), products_(ProductsOf(device.kernels())) {
+    : device_(device),
+      memory_(device.memory_bytes_per_second() * device.memory_efficiency()),
+      products_(ProductsOf(device.kernels())) {
   TWOFOLD_CHECK(device.has_kernels() && CheckKernels(device).ok(), "a device says how kernels fill it");
   TWOFOLD_CHECK(memory_ > 0, "a device's memory has a bandwidth");
   TWOFOLD_CHECK(device.f32_flops_per_second() > 0, "a device has a peak");
@@ -51,7 +57,9 @@ const cluster::Kernels::Kernel& GpuCostModel::Of(std::string_view kernel) const 
   return cluster::Kernels::Kernel::default_instance();
 }
 
-bool GpuCostModel::Names(std::string_view kernel) const { return &Of(kernel) != &cluster::Kernels::Kernel::default_instance(); }
+bool GpuCostModel::Names(std::string_view kernel) const {
+  return &Of(kernel) != &cluster::Kernels::Kernel::default_instance();
+}
 
 double GpuCostModel::Tiled(const ProductShape& p, double peak, int64_t element_size, double aligned) const {
   const double seconds = products_.Seconds(p, peak * device_.matmul_efficiency() * aligned, memory_, element_size);
@@ -63,7 +71,8 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
   if (passes.has_value() && Names(ops::Key(passes->joined).name)) {
     const Estimate a = Time(passes->main), b = Time(passes->joined);
     const Seconds launch(device_.launch_us() * 1e-6);
-    return {a.seconds + b.seconds, a.low + b.low, a.high + b.high, false, a.launch.value_or(launch) + b.launch.value_or(launch)};
+    return {a.seconds + b.seconds, a.low + b.low, a.high + b.high, false,
+            a.launch.value_or(launch) + b.launch.value_or(launch)};
   }
   const ops::KernelKey key = ops::Key(op);
   const ops::Cost cost = ops::CostOf(op);
@@ -75,11 +84,14 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
       seconds -= static_cast<double>(product->out.bytes().value()) / memory_;
       addition = static_cast<double>(3 * product->out.bytes().value()) / memory_ + device_.kernel_us() * 1e-6;
     }
-    products = Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, Peak(key.dtype), ElementSize(key.dtype), Aligned(*product));
+    products =
+        Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, Peak(key.dtype), ElementSize(key.dtype), Aligned(*product));
   } else if (const auto* batched = std::get_if<ops::BatchedMatMul>(&op.any())) {
-    products = Tiled({batched->batches * batched->heads, batched->m, batched->n, batched->k}, Peak(key.dtype), ElementSize(key.dtype), 1);
+    products = Tiled({batched->batches * batched->heads, batched->m, batched->n, batched->k}, Peak(key.dtype),
+                     ElementSize(key.dtype), 1);
   } else if (CountsFlops(key.name)) {
-    products = cost.flops.value() / (Peak(key.dtype) * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()));
+    products = cost.flops.value() /
+               (Peak(key.dtype) * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()));
   }
   seconds = std::max(seconds, products) * kernel.factor() + device_.kernel_us() * 1e-6 + addition;
   const double error = device_.kernels().error();
@@ -90,10 +102,14 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
 
 std::string GpuCostModel::Describe() const {
   return absl::StrFormat(
-      "kernel times: %s, from a model of how kernels fill its %d multiprocessors (matrix products: %.0f %% of peak with the best of %d tiles, "
-      "%.0f %% sustained; %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time per launch); interval +-%.0f %% from the cluster's file",
-      device_.name(), device_.kernels().multiprocessors(), 100 * device_.matmul_efficiency(), device_.kernels().tiles_size(),
-      100 * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()), 100 * device_.memory_efficiency(), device_.kernel_us(), device_.launch_us(), 100 * device_.kernels().error());
+      "kernel times: %s, from a model of how kernels fill its %d multiprocessors (matrix products: %.0f %% of peak "
+      "with the best of %d tiles, "
+      "%.0f %% sustained; %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time per launch); interval "
+      "+-%.0f %% from the cluster's file",
+      device_.name(), device_.kernels().multiprocessors(), 100 * device_.matmul_efficiency(),
+      device_.kernels().tiles_size(),
+      100 * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()),
+      100 * device_.memory_efficiency(), device_.kernel_us(), device_.launch_us(), 100 * device_.kernels().error());
 }
 
 absl::Status CheckKernels(const cluster::Device& device) {
@@ -110,21 +126,27 @@ absl::Status CheckKernels(const cluster::Device& device) {
   }
   if (!(k.tile_depth() >= 0)) return wrong("tile_depth: ", k.tile_depth(), ": must not be negative");
   if (k.most_splits() < 1) return wrong("most_splits: ", k.most_splits(), ": must be 1 or more");
-  if (!(k.sustained_efficiency() > 0)) return wrong("sustained_efficiency: ", k.sustained_efficiency(), ": must be greater than 0");
+  if (!(k.sustained_efficiency() > 0))
+    return wrong("sustained_efficiency: ", k.sustained_efficiency(), ": must be greater than 0");
   std::set<int64_t> alignments;
   for (const cluster::Kernels::Alignment& a : k.alignments()) {
     if (a.bytes() < 1 || a.bytes() >= kAlignedRows || kAlignedRows % a.bytes() != 0) {
-      return wrong("alignments.bytes: ", a.bytes(), ": must be 1, 2, 4 or 8; rows aligned to ", kAlignedRows, " bytes count as fully aligned");
+      return wrong("alignments.bytes: ", a.bytes(), ": must be 1, 2, 4 or 8; rows aligned to ", kAlignedRows,
+                   " bytes count as fully aligned");
     }
     if (!alignments.insert(a.bytes()).second) return wrong("alignments.bytes: ", a.bytes(), ": appears twice");
-    if (!(a.efficiency() > 0)) return wrong("alignments.efficiency: ", a.efficiency(), " for ", a.bytes(), " bytes: must be greater than 0");
+    if (!(a.efficiency() > 0))
+      return wrong("alignments.efficiency: ", a.efficiency(), " for ", a.bytes(), " bytes: must be greater than 0");
   }
   std::set<std::string_view> named;
   for (const cluster::Kernels::Kernel& one : k.kernels()) {
-    if (!ops::IsKernel(one.name())) return wrong("kernels.name: \"", one.name(), "\": unknown kernel; use a name from a report, such as matmul_nt");
+    if (!ops::IsKernel(one.name()))
+      return wrong("kernels.name: \"", one.name(), "\": unknown kernel; use a name from a report, such as matmul_nt");
     if (!named.insert(one.name()).second) return wrong("kernels.name: \"", one.name(), "\": appears twice");
-    if (!(one.factor() > 0)) return wrong("kernels.factor: ", one.factor(), " for ", one.name(), ": must be greater than 0");
-    if (!(one.launch_us() >= 0)) return wrong("kernels.launch_us: ", one.launch_us(), " for ", one.name(), ": must not be negative");
+    if (!(one.factor() > 0))
+      return wrong("kernels.factor: ", one.factor(), " for ", one.name(), ": must be greater than 0");
+    if (!(one.launch_us() >= 0))
+      return wrong("kernels.launch_us: ", one.launch_us(), " for ", one.name(), ": must not be negative");
   }
   if (!(k.error() >= 0 && k.error() < 1)) return wrong("error: ", k.error(), ": must be in [0, 1)");
   return absl::OkStatus();

@@ -62,7 +62,8 @@ KernelTable::Axis KernelTable::Locate(int axis, double x) const {
   if (above == 0 || lines[above] == x) return {above, above, 0};
   const auto part = [&](auto of) { return (of(x) - of(lines[above - 1])) / (of(lines[above]) - of(lines[above - 1])); };
   const bool linear = between_ == Between::kTimes && !law_;
-  return {above - 1, above, linear ? part([](double log) { return std::exp(log); }) : part([](double log) { return log; })};
+  return {above - 1, above,
+          linear ? part([](double log) { return std::exp(log); }) : part([](double log) { return log; })};
 }
 
 const KernelTable::Point& KernelTable::Nearest(const Coordinates& at) const {

@@ -10,7 +10,7 @@ namespace {
 
 // "nt" of matmul_nt: whether a and b are transposed.
 std::string_view LayoutOf(std::string_view kernel) {
-  if (kernel == "matmul_gelu") return "nt";       // the layout in which layers call it
+  if (kernel == "matmul_gelu") return "nt";  // the layout in which layers call it
   if (kernel == "matmul_gelu_slope") return "nn";
   const std::string_view prefix = "matmul_";
   if (!kernel.starts_with(prefix)) return "";
@@ -35,14 +35,23 @@ double MeasuredProducts::Seconds(std::string_view kernel, const std::array<int64
   const auto aligned = alignments.find(AlignmentOf(kernel, dims, element_size));
   const double efficiency = aligned == alignments.end() ? 1 : aligned->second;
   const double bytes = static_cast<double>((m * k + k * n + m * n) * element_size);
-  return std::max({tiles.Seconds(product, efficiency, bytes_per_second, element_size), product.flops() / flops_per_second, bytes / bytes_per_second}) + kernel_s;
+  return std::max({tiles.Seconds(product, efficiency, bytes_per_second, element_size),
+                   product.flops() / flops_per_second, bytes / bytes_per_second}) +
+         kernel_s;
 }
 
 MeasuredProducts MeasuredProducts::From(const profile::Products& p, int64_t multiprocessors) {
-  MeasuredProducts products{.tiles = {.tiles = {}, .multiprocessors = multiprocessors, .tile_depth = p.tile_depth(), .most_splits = p.most_splits()},
-                            .bytes_per_second = p.bytes_per_second(), .kernel_s = p.kernel_s(), .flops_per_second = p.flops_per_second(),
-                            .element_size = p.dtype() == "bf16" || p.dtype() == "f16" ? 2 : 4, .alignments = {}};
-  for (const profile::Products::Tile& t : p.tiles()) products.tiles.tiles.push_back({t.rows(), t.columns(), t.flops_per_second()});
+  MeasuredProducts products{.tiles = {.tiles = {},
+                                      .multiprocessors = multiprocessors,
+                                      .tile_depth = p.tile_depth(),
+                                      .most_splits = p.most_splits()},
+                            .bytes_per_second = p.bytes_per_second(),
+                            .kernel_s = p.kernel_s(),
+                            .flops_per_second = p.flops_per_second(),
+                            .element_size = p.dtype() == "bf16" || p.dtype() == "f16" ? 2 : 4,
+                            .alignments = {}};
+  for (const profile::Products::Tile& t : p.tiles())
+    products.tiles.tiles.push_back({t.rows(), t.columns(), t.flops_per_second()});
   for (const profile::Products::Alignment& a : p.alignments()) products.alignments[a.bytes()] = a.efficiency();
   return products;
 }

@@ -14,10 +14,10 @@
 namespace twofold {
 
 struct MeasuredProducts {
-  TiledProducts tiles;                    // efficiency: flops per second
+  TiledProducts tiles;  // efficiency: flops per second
   double bytes_per_second = 0, kernel_s = 0, flops_per_second = 0;
   int64_t element_size = 4;
-  std::map<int64_t, double> alignments;   // efficiency by the rows' alignment in bytes; 16: 1
+  std::map<int64_t, double> alignments;  // efficiency by the rows' alignment in bytes; 16: 1
 
   // `kernel`: matmul_nn, matmul_nt, matmul_tn, matmul_tt, matmul_gelu (nt) or matmul_gelu_slope (nn); the dimensions
   // are m, n, k. The cost of the GELU is not included.

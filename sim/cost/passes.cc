@@ -27,8 +27,7 @@ std::optional<TwoPasses> WithoutEpilogue(MatMul product) {
   const Tensor out = product.out, aux = std::exchange(product.aux, Tensor());
   product.epilogue = MatMul::kNone;
   switch (epilogue) {
-    case MatMul::kNone:
-      return std::nullopt;
+    case MatMul::kNone: return std::nullopt;
     case MatMul::kGelu:
       product.out = aux;
       return TwoPasses{product, ActivationForward{ActivationForward::kGelu, aux, out}};

@@ -16,9 +16,8 @@ namespace {
 // The law of a GPU's products of this type; null if interpolating rates alone is more accurate.
 KernelTable::Law LawOf(const profile::Kernel& kernel, const profile::Products* fitted, int64_t multiprocessors) {
   if (!IsProduct(kernel.name()) || fitted == nullptr || !fitted->used()) return nullptr;
-  return [name = kernel.name(), products = MeasuredProducts::From(*fitted, multiprocessors)](const std::array<int64_t, 3>& dims) {
-    return products.Seconds(name, dims);
-  };
+  return [name = kernel.name(), products = MeasuredProducts::From(*fitted, multiprocessors)](
+             const std::array<int64_t, 3>& dims) { return products.Seconds(name, dims); };
 }
 
 const profile::Products* ProductsOf(const profile::Gpu& gpu, std::string_view dtype) {
@@ -40,11 +39,13 @@ ProfileCostModel::ProfileCostModel(const profile::Profile& profile, const profil
   std::vector<double> rates;
   for (const profile::Kernel& kernel : profile.kernels()) {
     const profile::Products* products = ProductsOf(gpu, kernel.dtype());
-    Table made{.table = KernelTable(kernel, between, LawOf(kernel, products, gpu.multiprocessors())), .launch = launch_};
+    Table made{.table = KernelTable(kernel, between, LawOf(kernel, products, gpu.multiprocessors())),
+               .launch = launch_};
     if (IsProduct(kernel.name()) && products != nullptr) made.error = products->high_error();
     if (kernel.has_launch_s()) made.launch = Seconds(kernel.launch_s()) + allocation;
     if (!CountsFlops(kernel.name())) rates.push_back(made.table.LargestRate());
-    least_seconds_ = tables_.empty() ? made.table.least_seconds() : std::min(least_seconds_, made.table.least_seconds());
+    least_seconds_ =
+        tables_.empty() ? made.table.least_seconds() : std::min(least_seconds_, made.table.least_seconds());
     tables_.emplace(std::pair(kernel.name(), kernel.dtype()), std::move(made));
   }
   std::sort(rates.begin(), rates.end());
@@ -59,12 +60,16 @@ ProfileCostModel::ProfileCostModel(const profile::Profile& profile, const profil
 
 std::string ProfileCostModel::Describe(const profile::Profile& profile) const {
   const profile::Gpu& gpu = profile.gpu();
-  const std::string machine = profile.has_gpu() ? absl::StrCat(gpu.multiprocessors(), " multiprocessors") : absl::StrCat(profile.cores(), " cores");
-  std::string text = absl::StrCat("kernel times: profile \"", profile.name(), "\" (", profile.source(), "; ", profile.processor(), ", ", machine, "; ",
-                                  profile.kernels_size(), " kernels)");
+  const std::string machine = profile.has_gpu() ? absl::StrCat(gpu.multiprocessors(), " multiprocessors")
+                                                : absl::StrCat(profile.cores(), " cores");
+  std::string text = absl::StrCat("kernel times: profile \"", profile.name(), "\" (", profile.source(), "; ",
+                                  profile.processor(), ", ", machine, "; ", profile.kernels_size(), " kernels)");
   for (const profile::Products& p : gpu.products()) {
-    absl::StrAppendFormat(&text, "; %s matrix products of sizes that were not measured: %s (error on %d held-out products: median %.1f %%, worst %.1f %%)", p.dtype(),
-                          p.used() ? "fitted tiles" : "interpolated rates", p.left_out(), 100 * p.median_error(), 100 * p.worst_error());
+    absl::StrAppendFormat(&text,
+                          "; %s matrix products of sizes that were not measured: %s (error on %d held-out products: "
+                          "median %.1f %%, worst %.1f %%)",
+                          p.dtype(), p.used() ? "fitted tiles" : "interpolated rates", p.left_out(),
+                          100 * p.median_error(), 100 * p.worst_error());
   }
   return text + DescribeLoad(profile);
 }
@@ -97,13 +102,15 @@ Estimate ProfileCostModel::Time(const ops::Op& op) {
 Estimate ProfileCostModel::Time(const ops::KernelKey& key, const ops::Cost& cost) {
   const CacheKey cache_key{key.name.data(), key.dtype, key.dims, cost.flops.value(), cost.bytes().value()};
   const auto found = cache_.find(cache_key);
-  if (found != cache_.end()) [[likely]] return found->second;
+  if (found != cache_.end()) [[likely]]
+    return found->second;
   return cache_.emplace(cache_key, Compute(key, cost)).first->second;
 }
 
 const ProfileCostModel::Table* ProfileCostModel::Product(std::string_view dtype) const {
   for (const auto& [id, table] : tables_) {
-    if (IsProduct(id.first) && !id.first.starts_with("matmul_gelu") && (dtype.empty() || id.second == dtype)) return &table;
+    if (IsProduct(id.first) && !id.first.starts_with("matmul_gelu") && (dtype.empty() || id.second == dtype))
+      return &table;
   }
   return nullptr;
 }
@@ -156,7 +163,8 @@ Estimate ProfileCostModel::FromBytes(const ops::KernelKey& key, const ops::Cost&
     seconds = std::max(seconds, static_cast<double>(cost.bytes().value()) / streaming_rate_);
   }
   if (CountsFlops(key.name) && peak_flops_ > 0) seconds = std::max(seconds, cost.flops.value() / peak_flops_);
-  return {Seconds(seconds), Seconds(seconds / kExtrapolationSlack), Seconds(seconds * kExtrapolationSlack), true, launch_};
+  return {Seconds(seconds), Seconds(seconds / kExtrapolationSlack), Seconds(seconds * kExtrapolationSlack), true,
+          launch_};
 }
 
 const profile::Training* TrainingFor(const profile::Profile& profile, int64_t ranks) {

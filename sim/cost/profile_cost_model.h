@@ -44,7 +44,8 @@ class ProfileCostModel : public CostModel {
 
   // `profile` as ReadProfile returns it: at least one kernel, each with points. `training`: one of the profile's jobs,
   // or null for kernels alone. `tf32`: products of f32 use the profile's tf32 figures, if it has them.
-  explicit ProfileCostModel(const profile::Profile& profile, const profile::Training* training = nullptr, bool tf32 = false);
+  explicit ProfileCostModel(const profile::Profile& profile, const profile::Training* training = nullptr,
+                            bool tf32 = false);
 
   Estimate Time(const ops::Op& op) override;
   bool independent() const override { return true; }
@@ -69,12 +70,12 @@ class ProfileCostModel : public CostModel {
   };
   struct Table {
     KernelTable table;
-    double error = 0;                  // for interpolated products: 90th percentile
+    double error = 0;  // for interpolated products: 90th percentile
     std::optional<Seconds> launch;
   };
   struct Found {
     const Table* table;  // null: the profile has no similar kernel
-    bool same;                 // exactly this kernel and element type
+    bool same;           // exactly this kernel and element type
   };
 
   Found Find(std::string_view name, DType dtype) const;

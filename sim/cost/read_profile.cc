@@ -38,7 +38,8 @@ absl::Status CheckSpread(const Measured& m, const std::string& where) {
   const bool high_fits = !m.has_high() || (m.high() >= m.seconds() && std::isfinite(m.high()));
   if (low_fits && high_fits) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("%s: low, seconds and high must ascend from 0 (got low %g, seconds %g, high %g)", where, m.low(), m.seconds(), m.high()));
+      absl::StrFormat("%s: low, seconds and high must ascend from 0 (got low %g, seconds %g, high %g)", where, m.low(),
+                      m.seconds(), m.high()));
 }
 
 absl::Status CheckPoint(const profile::Point& p, bool counts_flops, const std::string& where) {
@@ -66,14 +67,16 @@ absl::Status CheckCollectives(const Collectives& collectives, const std::string&
       return absl::InvalidArgumentError(absl::StrCat(where, ".ranks must be at least 2 (got ", c.ranks(), ")"));
     }
     if (c.points_size() == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ".points: missing (", c.operation(), "); give at least one"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ".points: missing (", c.operation(), "); give at least one"));
     }
     for (int p = 0; p < c.points_size(); ++p) {
       const std::string point = absl::StrCat(where, ".points[", p, "]");
       if (absl::Status s = CheckSpread(c.points(p), point); !s.ok()) return s;
       const int64_t before = p == 0 ? 0 : c.points(p - 1).bytes();
       if (c.points(p).bytes() <= before) {
-        return absl::InvalidArgumentError(absl::StrCat(point, ".bytes must ascend from 1 (got ", c.points(p).bytes(), " after ", before, ")"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(point, ".bytes must ascend from 1 (got ", c.points(p).bytes(), " after ", before, ")"));
       }
     }
   }
@@ -82,10 +85,17 @@ absl::Status CheckCollectives(const Collectives& collectives, const std::string&
 
 // Measured figures of a host's links may be absent; defaults are assumed then.
 absl::Status CheckSharedMemory(const profile::SharedMemory& links, const std::string& where) {
-  const auto check = [&](bool there, const char* field, double value) { return there ? Positive(where, field, value) : absl::OkStatus(); };
+  const auto check = [&](bool there, const char* field, double value) {
+    return there ? Positive(where, field, value) : absl::OkStatus();
+  };
   if (absl::Status s = check(links.has_latency_s(), "latency_s", links.latency_s()); !s.ok()) return s;
-  if (absl::Status s = check(links.has_bytes_per_second_core(), "bytes_per_second_core", links.bytes_per_second_core()); !s.ok()) return s;
-  if (absl::Status s = check(links.has_bytes_per_second_total(), "bytes_per_second_total", links.bytes_per_second_total()); !s.ok()) return s;
+  if (absl::Status s = check(links.has_bytes_per_second_core(), "bytes_per_second_core", links.bytes_per_second_core());
+      !s.ok())
+    return s;
+  if (absl::Status s =
+          check(links.has_bytes_per_second_total(), "bytes_per_second_total", links.bytes_per_second_total());
+      !s.ok())
+    return s;
   return CheckCollectives(links.collectives(), where);
 }
 
@@ -95,7 +105,8 @@ absl::Status CheckTraining(const profile::Profile& profile, const std::string& p
     const std::string where = absl::StrCat(path, ": training[", i, "]");
     const int64_t before = i == 0 ? 0 : profile.training(i - 1).ranks();
     if (t.ranks() <= before) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ".ranks must ascend from 1 (got ", t.ranks(), " after ", before, ")"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ".ranks must ascend from 1 (got ", t.ranks(), " after ", before, ")"));
     }
     if (absl::Status s = Positive(where, "factor", t.factor()); !s.ok()) return s;
     for (int k = 0; k < t.kernels_size(); ++k) {
@@ -109,30 +120,40 @@ absl::Status CheckTraining(const profile::Profile& profile, const std::string& p
       }
     }
     if (!(t.low() > 0 && t.low() <= 1 && t.high() >= 1 && std::isfinite(t.high()))) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: as fractions of the expected time, low must be above 0 and at most 1, and high at least 1 (got low %g, high %g)", where,
-          t.low(), t.high()));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: as fractions of the expected time, low must be above 0 and at most 1, and high at least "
+                          "1 (got low %g, high %g)",
+                          where, t.low(), t.high()));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckLoad(const profile::Load& load, const std::string& where) {
-  for (const auto& [field, share] : {std::pair("taken", load.taken()), std::pair("kept", load.kept()), std::pair("stolen", load.stolen())}) {
-    if (!(share >= 0 && share < 1)) return absl::InvalidArgumentError(absl::StrFormat("%s.%s must be a fraction from 0 to below 1 (got %g)", where, field, share));
+  for (const auto& [field, share] :
+       {std::pair("taken", load.taken()), std::pair("kept", load.kept()), std::pair("stolen", load.stolen())}) {
+    if (!(share >= 0 && share < 1))
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s.%s must be a fraction from 0 to below 1 (got %g)", where, field, share));
   }
   if (!(load.others() >= 0) || !std::isfinite(load.others())) {
-    return absl::InvalidArgumentError(absl::StrFormat("%s.others must be a number of processors, at least 0 (got %g)", where, load.others()));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s.others must be a number of processors, at least 0 (got %g)", where, load.others()));
   }
-  if (load.repeated() < 0) return absl::InvalidArgumentError(absl::StrCat(where, ".repeated must be at least 0 (got ", load.repeated(), ")"));
-  if (load.fixed_low() > 0 && load.fixed_low() <= 1 && load.fixed_high() >= 1 && std::isfinite(load.fixed_high())) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: as fractions of the median, fixed_low must be above 0 and at most 1, and fixed_high at least 1 (got fixed_low %g, fixed_high %g)",
-      where, load.fixed_low(), load.fixed_high()));
+  if (load.repeated() < 0)
+    return absl::InvalidArgumentError(absl::StrCat(where, ".repeated must be at least 0 (got ", load.repeated(), ")"));
+  if (load.fixed_low() > 0 && load.fixed_low() <= 1 && load.fixed_high() >= 1 && std::isfinite(load.fixed_high()))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: as fractions of the median, fixed_low must be above 0 and at most 1, and fixed_high at "
+                      "least 1 (got fixed_low %g, fixed_high %g)",
+                      where, load.fixed_low(), load.fixed_high()));
 }
 
 // A figure that is present must be above 0; an absent one is unknown.
-absl::Status CheckTiming(const profile::Timing& t, bool there, const std::string& where) { return there ? CheckSpread(t, where) : absl::OkStatus(); }
+absl::Status CheckTiming(const profile::Timing& t, bool there, const std::string& where) {
+  return there ? CheckSpread(t, where) : absl::OkStatus();
+}
 
 absl::Status CheckLink(const profile::Link& link, bool there, const std::string& where) {
   if (!there) return absl::OkStatus();
@@ -142,28 +163,34 @@ absl::Status CheckLink(const profile::Link& link, bool there, const std::string&
 
 absl::Status CheckProducts(const profile::Products& p, const std::string& where) {
   const std::string types = "f32, tf32, bf16 or f16";
-  if (p.dtype() != kTf32 && !KnownDType(p.dtype())) return absl::InvalidArgumentError(absl::StrCat(where, ".dtype must be ", types, " (got \"", p.dtype(), "\")"));
-  if (p.tiles().empty()) return absl::InvalidArgumentError(absl::StrCat(where, ".tiles: missing (", p.dtype(), "); give at least one"));
+  if (p.dtype() != kTf32 && !KnownDType(p.dtype()))
+    return absl::InvalidArgumentError(absl::StrCat(where, ".dtype must be ", types, " (got \"", p.dtype(), "\")"));
+  if (p.tiles().empty())
+    return absl::InvalidArgumentError(absl::StrCat(where, ".tiles: missing (", p.dtype(), "); give at least one"));
   for (int i = 0; i < p.tiles_size(); ++i) {
     const profile::Products::Tile& t = p.tiles(i);
     const std::string tile = absl::StrCat(where, ".tiles[", i, "]");
-    for (const auto& [field, value] : {std::pair("rows", static_cast<double>(t.rows())), std::pair("columns", static_cast<double>(t.columns())),
-                                       std::pair("flops_per_second", t.flops_per_second())}) {
+    for (const auto& [field, value] :
+         {std::pair("rows", static_cast<double>(t.rows())), std::pair("columns", static_cast<double>(t.columns())),
+          std::pair("flops_per_second", t.flops_per_second())}) {
       if (absl::Status s = Positive(tile, field, value); !s.ok()) return s;
     }
   }
-  for (const auto& [field, value] : {std::pair("bytes_per_second", p.bytes_per_second()), std::pair("flops_per_second", p.flops_per_second()),
-                                     std::pair("most_splits", static_cast<double>(p.most_splits()))}) {
+  for (const auto& [field, value] :
+       {std::pair("bytes_per_second", p.bytes_per_second()), std::pair("flops_per_second", p.flops_per_second()),
+        std::pair("most_splits", static_cast<double>(p.most_splits()))}) {
     if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
   }
-  for (const auto& [field, value] : {std::pair("tile_depth", p.tile_depth()), std::pair("kernel_s", p.kernel_s()), std::pair("high_error", p.high_error())}) {
-    if (!(value >= 0) || !std::isfinite(value)) return absl::InvalidArgumentError(absl::StrFormat("%s.%s must be at least 0 (got %g)", where, field, value));
+  for (const auto& [field, value] : {std::pair("tile_depth", p.tile_depth()), std::pair("kernel_s", p.kernel_s()),
+                                     std::pair("high_error", p.high_error())}) {
+    if (!(value >= 0) || !std::isfinite(value))
+      return absl::InvalidArgumentError(absl::StrFormat("%s.%s must be at least 0 (got %g)", where, field, value));
   }
   for (const profile::Products::Alignment& a : p.alignments()) {
     const bool divides = a.bytes() == 1 || a.bytes() == 2 || a.bytes() == 4 || a.bytes() == 8;
     if (!divides) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ".alignments.bytes must be 1, 2, 4 or 8 (got ", a.bytes(), "); rows aligned to 16 bytes count as fully aligned"));
+      return absl::InvalidArgumentError(absl::StrCat(where, ".alignments.bytes must be 1, 2, 4 or 8 (got ", a.bytes(),
+                                                     "); rows aligned to 16 bytes count as fully aligned"));
     }
     if (absl::Status s = Positive(where + ".alignments", "efficiency", a.efficiency()); !s.ok()) return s;
   }
@@ -175,16 +202,20 @@ absl::Status CheckGpu(const profile::Gpu& gpu, const std::string& where) {
                                      std::pair("multiprocessors", static_cast<double>(gpu.multiprocessors()))}) {
     if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
   }
-  if (!gpu.has_launch()) return absl::InvalidArgumentError(absl::StrCat(where, ".launch: missing; give the host's time to launch a kernel"));
-  if (!gpu.has_within()) return absl::InvalidArgumentError(absl::StrCat(where, ".within: missing; give the speed of copies within the GPU's memory"));
+  if (!gpu.has_launch())
+    return absl::InvalidArgumentError(absl::StrCat(where, ".launch: missing; give the host's time to launch a kernel"));
+  if (!gpu.has_within())
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ".within: missing; give the speed of copies within the GPU's memory"));
   for (const auto& [field, timing, there] :
        {std::tuple("launch", &gpu.launch(), true), std::tuple("allocation", &gpu.allocation(), gpu.has_allocation()),
         std::tuple("kernel", &gpu.kernel(), gpu.has_kernel()), std::tuple("gap", &gpu.gap(), gpu.has_gap()),
         std::tuple("read_back", &gpu.read_back(), gpu.has_read_back())}) {
     if (absl::Status s = CheckTiming(*timing, there, absl::StrCat(where, ".", field)); !s.ok()) return s;
   }
-  for (const auto& [field, link, there] : {std::tuple("within", &gpu.within(), true), std::tuple("to_device", &gpu.to_device(), gpu.has_to_device()),
-                                           std::tuple("to_host", &gpu.to_host(), gpu.has_to_host())}) {
+  for (const auto& [field, link, there] :
+       {std::tuple("within", &gpu.within(), true), std::tuple("to_device", &gpu.to_device(), gpu.has_to_device()),
+        std::tuple("to_host", &gpu.to_host(), gpu.has_to_host())}) {
     if (absl::Status s = CheckLink(*link, there, absl::StrCat(where, ".", field)); !s.ok()) return s;
   }
   for (int i = 0; i < gpu.products_size(); ++i) {
@@ -199,16 +230,19 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
   for (int i = 0; i < profile.message_passing_size(); ++i) {
     const profile::MessagePassing& links = profile.message_passing(i);
     const std::string where = absl::StrCat(path, ": message_passing[", i, "]");
-    if (links.fabric().empty()) return absl::InvalidArgumentError(absl::StrCat(where, ".fabric: missing; give a fabric's name, such as mpi"));
-    for (const auto& [field, value] : {std::pair("latency_s", links.latency_s()), std::pair("bytes_per_second", links.bytes_per_second()),
-                                       std::pair("bytes_per_second_exchange", links.bytes_per_second_exchange())}) {
+    if (links.fabric().empty())
+      return absl::InvalidArgumentError(absl::StrCat(where, ".fabric: missing; give a fabric's name, such as mpi"));
+    for (const auto& [field, value] :
+         {std::pair("latency_s", links.latency_s()), std::pair("bytes_per_second", links.bytes_per_second()),
+          std::pair("bytes_per_second_exchange", links.bytes_per_second_exchange())}) {
       if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
     }
     if (absl::Status s = CheckCollectives(links.collectives(), where); !s.ok()) return s;
     if (absl::Status s = CheckLoad(links.load(), absl::StrCat(where, ".load")); !s.ok()) return s;
   }
   if (absl::Status s = CheckLoad(profile.load(), absl::StrCat(path, ": load")); !s.ok()) return s;
-  if (absl::Status s = CheckSharedMemory(profile.shared_memory(), absl::StrCat(path, ": shared_memory")); !s.ok()) return s;
+  if (absl::Status s = CheckSharedMemory(profile.shared_memory(), absl::StrCat(path, ": shared_memory")); !s.ok())
+    return s;
   if (absl::Status s = CheckTraining(profile, path); !s.ok()) return s;
   if (profile.has_gpu()) {
     if (absl::Status s = CheckGpu(profile.gpu(), absl::StrCat(path, ": gpu")); !s.ok()) return s;
@@ -228,9 +262,12 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
           absl::StrCat(where, ".dtype must be f64, f32, bf16, f16, i32 or u8 (got \"", kernel.dtype(), "\")"));
     }
     if (kernel.points_size() == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ".points: missing (", kernel.name(), "); give at least one"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ".points: missing (", kernel.name(), "); give at least one"));
     }
-    if (absl::Status s = kernel.has_launch_s() ? Positive(where, "launch_s", kernel.launch_s()) : absl::OkStatus(); !s.ok()) return s;
+    if (absl::Status s = kernel.has_launch_s() ? Positive(where, "launch_s", kernel.launch_s()) : absl::OkStatus();
+        !s.ok())
+      return s;
     for (int p = 0; p < kernel.points_size(); ++p) {
       const std::string place = absl::StrCat(where, " (", kernel.name(), ").points[", p, "]");
       if (absl::Status s = CheckPoint(kernel.points(p), CountsFlops(kernel.name()), place); !s.ok()) return s;
@@ -242,8 +279,8 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
 absl::StatusOr<profile::Profile> ReadProfile(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
-    return absl::NotFoundError(
-        absl::StrCat(path, ": cannot be read; `twofold calibrate --out=", path, "` measures this machine and writes it"));
+    return absl::NotFoundError(absl::StrCat(path, ": cannot be read; `twofold calibrate --out=", path,
+                                            "` measures this machine and writes it"));
   }
   std::stringstream text;
   text << file.rdbuf();

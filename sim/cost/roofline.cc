@@ -22,8 +22,8 @@ double RooflineCostModel::Peak(DType dtype) const {
 Estimate RooflineCostModel::Time(const ops::Op& op) {
   const ops::KernelKey key = ops::Key(op);
   const ops::Cost cost = ops::CostOf(op);
-  double seconds = static_cast<double>(cost.bytes().value()) /
-                   (device_.memory_bytes_per_second() * device_.memory_efficiency());
+  double seconds =
+      static_cast<double>(cost.bytes().value()) / (device_.memory_bytes_per_second() * device_.memory_efficiency());
   if (CountsFlops(key.name)) {
     seconds = std::max(seconds, cost.flops.value() / (Peak(key.dtype) * device_.matmul_efficiency()));
   }
@@ -33,7 +33,8 @@ Estimate RooflineCostModel::Time(const ops::Op& op) {
 
 std::string RooflineCostModel::Describe() const {
   return absl::StrFormat(
-      "kernel times: roofline of %s from its data sheet, not measured (%.0f %% of peak flops for matrix products, %.0f %% of "
+      "kernel times: roofline of %s from its data sheet, not measured (%.0f %% of peak flops for matrix products, %.0f "
+      "%% of "
       "memory bandwidth, %g µs per kernel); interval +-%.0f %% assumed",
       device_.name(), 100 * device_.matmul_efficiency(), 100 * device_.memory_efficiency(), device_.kernel_us(),
       100 * kDataSheetError);

@@ -13,7 +13,8 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-double TiledProducts::Seconds(const ProductShape& p, double flops_per_second, double bytes_per_second, int64_t element_size) const {
+double TiledProducts::Seconds(const ProductShape& p, double flops_per_second, double bytes_per_second,
+                              int64_t element_size) const {
   const int64_t splits = p.batch == 1 ? most_splits : 1;
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : tiles) {

@@ -24,7 +24,8 @@ struct TiledProducts {
   // The time in the best tile with the best number of splits, if reading the operands takes no time.
   // `flops_per_second`: of all multiprocessors together in a tile of efficiency 1; `bytes_per_second`: for the partial
   // sums of splits; `element_size`: of the result, in bytes.
-  double Seconds(const ProductShape& product, double flops_per_second, double bytes_per_second, int64_t element_size) const;
+  double Seconds(const ProductShape& product, double flops_per_second, double bytes_per_second,
+                 int64_t element_size) const;
 };
 
 // The alignment of the rows of a product's operands in bytes, at most 16; `a_columns` and `b_columns` as they are in

@@ -47,7 +47,9 @@ std::filesystem::path Plain(const std::string& path) {
   return plain.has_filename() ? plain : plain.parent_path();
 }
 
-std::string SumOf(const std::string& text) { return absl::StrFormat("%016x", Checksum(std::as_bytes(std::span(text)))); }
+std::string SumOf(const std::string& text) {
+  return absl::StrFormat("%016x", Checksum(std::as_bytes(std::span(text))));
+}
 std::string WhoIs(const RankContext& rank) { return StrCat("rank ", rank.rank(), " on ", HostName()); }
 
 Opened OpenHere(const RankContext& rank, const spec::Spec& spec) {
@@ -62,7 +64,11 @@ Opened FromTold(const RankContext& rank, const std::string& resume, const std::s
   const std::vector<std::string> parts = absl::StrSplit(told, absl::MaxSplits('\0', 2));
   TWOFOLD_CHECK_EQ(parts.size(), 3u);
   const std::filesystem::path here = Plain(resume);
-  Opened opened{.path = here.filename() == parts[0] ? here.string() : (here / parts[0]).string(), .manifest = {}, .text = parts[2], .passed_over = {}, .origin = parts[1]};
+  Opened opened{.path = here.filename() == parts[0] ? here.string() : (here / parts[0]).string(),
+                .manifest = {},
+                .text = parts[2],
+                .passed_over = {},
+                .origin = parts[1]};
   absl::StatusOr<Manifest> manifest = ParseManifest(StrCat(kManifestFile, " of rank 0"), opened.text);
   if (!manifest.ok()) throw CannotResume(rank, std::string(manifest.status().message()));
   opened.manifest = *std::move(manifest);
@@ -77,7 +83,8 @@ Opened Agree(RankContext& rank, const spec::Spec& spec, const Opened* read) {
   // All ranks call DataExists, since it allocates memory.
   if (const bool tells = DataExists(rank.device()); !tells || rank.rank() == 0) {
     own = read != nullptr ? *read : OpenHere(rank, spec);
-    const std::string origin = StrCat(WhoIs(rank), " resumes from ", own->path, ", whose ", kManifestFile, " has checksum ", SumOf(own->text));
+    const std::string origin =
+        StrCat(WhoIs(rank), " resumes from ", own->path, ", whose ", kManifestFile, " has checksum ", SumOf(own->text));
     for (const std::string& part : {Plain(own->path).filename().string(), origin}) told.append(part).push_back('\0');
     told += own->text;
   }
@@ -89,11 +96,14 @@ std::string WhatIsHere(const RankContext& rank, const Opened& opened) {
   if (opened.origin.empty()) return "";
   const std::string start = StrCat("; ", opened.origin, "; ");
   if (const absl::StatusOr<std::string> text = ReadManifestText(opened.path); text.ok()) {
-    return *text == opened.text ? "" : StrCat(start, "the ", kManifestFile, " of rank ", rank.rank(), " has checksum ", SumOf(*text));
+    return *text == opened.text
+               ? ""
+               : StrCat(start, "the ", kManifestFile, " of rank ", rank.rank(), " has checksum ", SumOf(*text));
   }
   const std::vector<Found> others = List(std::filesystem::path(opened.path).parent_path().string());
   const bool other = !others.empty() && others[0].path != opened.path;
-  return StrCat(start, "rank ", rank.rank(), " finds no checkpoint there", other ? StrCat("; its latest checkpoint is ", others[0].path) : "");
+  return StrCat(start, "rank ", rank.rank(), " finds no checkpoint there",
+                other ? StrCat("; its latest checkpoint is ", others[0].path) : "");
 }
 
 RankFailure CannotResume(const RankContext& rank, const std::string& why) {

@@ -13,9 +13,9 @@
 #include <string>
 
 #include "core/base/errors.h"
+#include "core/io/checkpoint_folder.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/rank_context.h"
-#include "core/io/checkpoint_folder.h"
 
 namespace twofold::checkpoint {
 

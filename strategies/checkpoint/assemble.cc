@@ -68,12 +68,18 @@ absl::Status AppendTensor(Worker& worker, Appender& out, Reader& reader, const E
 // Writes one file of whole tensors and adds it to `whole`.
 absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::string& name, Reader& reader,
                         std::vector<const Entry*> entries, Contents& whole) {
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) { return ElementSize(a->dtype) > ElementSize(b->dtype); });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry* a, const Entry* b) { return ElementSize(a->dtype) > ElementSize(b->dtype); });
   std::vector<StoredTensor> stored;
   for (const Entry* e : entries) {
     stored.push_back({e->name.substr(e->name.find('.') + 1), e->dtype, e->shape});
-    whole.tensors.push_back({.name = e->name, .dtype = e->dtype, .shape = e->shape,
-                             .pieces = {{.file = static_cast<int64_t>(whole.files.size()), .tensor = stored.back().name, .first = 0, .count = e->shape.numel()}}});
+    whole.tensors.push_back({.name = e->name,
+                             .dtype = e->dtype,
+                             .shape = e->shape,
+                             .pieces = {{.file = static_cast<int64_t>(whole.files.size()),
+                                         .tensor = stored.back().name,
+                                         .first = 0,
+                                         .count = e->shape.numel()}}});
   }
   const std::string header = SafetensorsHeader(stored, {{"format", "pt"}});
   auto bytes = static_cast<int64_t>(header.size());
@@ -99,10 +105,14 @@ absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, con
     const Manifest manifest{{}, shards};
     Reader reader(folder, manifest);
     std::vector<const Entry*> model, optimizer;
-    for (const Entry& e : manifest.contents.tensors) (absl::StartsWith(e.name, kOptimizer) ? optimizer : model).push_back(&e);
-    if (absl::Status status = WriteWhole(worker, folder, kModelFile, reader, std::move(model), whole); !status.ok()) return status;
+    for (const Entry& e : manifest.contents.tensors)
+      (absl::StartsWith(e.name, kOptimizer) ? optimizer : model).push_back(&e);
+    if (absl::Status status = WriteWhole(worker, folder, kModelFile, reader, std::move(model), whole); !status.ok())
+      return status;
     if (!optimizer.empty()) {
-      if (absl::Status status = WriteWhole(worker, folder, kOptimizerFile, reader, std::move(optimizer), whole); !status.ok()) return status;
+      if (absl::Status status = WriteWhole(worker, folder, kOptimizerFile, reader, std::move(optimizer), whole);
+          !status.ok())
+        return status;
     }
   }
   for (const FileSum& file : shards.files) {

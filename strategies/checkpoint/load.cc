@@ -27,14 +27,18 @@ template <class T>
 double Widened(const std::byte* from) {
   T value;
   std::memcpy(&value, from, sizeof(value));
-  if constexpr (std::is_same_v<T, double>) return value;
-  else return static_cast<double>(static_cast<float>(value));
+  if constexpr (std::is_same_v<T, double>)
+    return value;
+  else
+    return static_cast<double>(static_cast<float>(value));
 }
 template <class T>
 void Narrowed(double value, std::byte* to) {
   const T narrow = [value] {
-    if constexpr (std::is_same_v<T, double>) return value;
-    else return T(static_cast<float>(value));  // the conversion to float is exact if the source was narrower than F64
+    if constexpr (std::is_same_v<T, double>)
+      return value;
+    else
+      return T(static_cast<float>(value));  // the conversion to float is exact if the source was narrower than F64
   }();
   std::memcpy(to, &narrow, sizeof(narrow));
 }
@@ -68,12 +72,14 @@ std::vector<std::string> StateNames(const spec::Optimizer& optimizer) {
 
 absl::StatusOr<SafetensorsHead> HeadOf(CheckedFile& file) {
   std::array<std::byte, kSafetensorsPrefix> prefix;
-  if (file.bytes() < kSafetensorsPrefix) return absl::InvalidArgumentError(StrCat(file.path(), ": too short for a header"));
+  if (file.bytes() < kSafetensorsPrefix)
+    return absl::InvalidArgumentError(StrCat(file.path(), ": too short for a header"));
   if (absl::Status status = file.Read(0, prefix); !status.ok()) return status;
   const absl::StatusOr<int64_t> length = SafetensorsHeaderLength(file.path(), prefix, file.bytes());
   if (!length.ok()) return length.status();
   std::string text(static_cast<size_t>(*length), '\0');
-  if (absl::Status status = file.Read(kSafetensorsPrefix, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
+  if (absl::Status status = file.Read(kSafetensorsPrefix, std::as_writable_bytes(std::span(text))); !status.ok())
+    return status;
   return ParseSafetensors(file.path(), text, file.bytes());
 }
 
@@ -81,13 +87,17 @@ absl::StatusOr<SafetensorsHead> HeadOf(CheckedFile& file) {
 std::string WrongScalar(const std::map<std::string, double>& scalars) {
   constexpr double kMost = int64_t{1} << 53;
   for (const auto& [name, value] : scalars) {
-    if (name == "loss_scale.scale" && !(value > 0 && std::isfinite(value))) return StrCat("scalars.", name, " must be greater than 0 (got ", value, ")");
-    if (name == "validation.best" && std::isnan(value)) return StrCat("scalars.", name, " must be a number (got ", value, ")");
+    if (name == "loss_scale.scale" && !(value > 0 && std::isfinite(value)))
+      return StrCat("scalars.", name, " must be greater than 0 (got ", value, ")");
+    if (name == "validation.best" && std::isnan(value))
+      return StrCat("scalars.", name, " must be a number (got ", value, ")");
     if (name != "loss_scale.good_steps" && name != "loss_scale.skipped" && name != "validation.in_vain") continue;
-    if (!(value >= 0 && value <= kMost && value == std::floor(value))) return StrCat("scalars.", name, " must be a whole number of steps (got ", value, ")");
+    if (!(value >= 0 && value <= kMost && value == std::floor(value)))
+      return StrCat("scalars.", name, " must be a whole number of steps (got ", value, ")");
   }
   for (const char* beside : {"loss_scale.good_steps", "loss_scale.skipped"}) {
-    if (scalars.contains("loss_scale.scale") && !scalars.contains(beside)) return StrCat("scalars has loss_scale.scale but no ", beside);
+    if (scalars.contains("loss_scale.scale") && !scalars.contains(beside))
+      return StrCat("scalars has loss_scale.scale but no ", beside);
   }
   return "";
 }
@@ -124,18 +134,21 @@ absl::StatusOr<Reader::File*> Reader::Open(int64_t index) {
 absl::StatusOr<int64_t> Reader::Locate(const Entry& entry, const Piece& piece, File& file) const {
   const auto found = file.head.tensors.find(piece.tensor);
   if (found == file.head.tensors.end()) {
-    return Refuse(file.bytes->path(), piece.tensor, StrCat("is missing; the manifest says it holds elements of \"", entry.name, "\""));
+    return Refuse(file.bytes->path(), piece.tensor,
+                  StrCat("is missing; the manifest says it holds elements of \"", entry.name, "\""));
   }
   const StoredTensor& stored = found->second;
   if (stored.dtype != entry.dtype || stored.shape.numel() != piece.count) {
-    return Refuse(file.bytes->path(), piece.tensor, StrCat("is ", TypeText(stored.dtype, stored.shape), "; the manifest says it holds ", piece.count, " ",
-                                                          DTypeName(entry.dtype), " elements of \"", entry.name, "\""));
+    return Refuse(file.bytes->path(), piece.tensor,
+                  StrCat("is ", TypeText(stored.dtype, stored.shape), "; the manifest says it holds ", piece.count, " ",
+                         DTypeName(entry.dtype), " elements of \"", entry.name, "\""));
   }
   return stored.begin;
 }
 
 // Reads elements from `first` on of the band that consists of `pieces`, which are in order.
-absl::Status Reader::ReadPieces(const Entry& entry, std::span<const Piece> pieces, int64_t first, std::span<std::byte> out) {
+absl::Status Reader::ReadPieces(const Entry& entry, std::span<const Piece> pieces, int64_t first,
+                                std::span<std::byte> out) {
   const int64_t element = ElementSize(entry.dtype);
   const auto after = [](int64_t at, const Piece& p) { return at < p.first + p.count; };
   for (auto piece = std::upper_bound(pieces.begin(), pieces.end(), first, after); !out.empty(); ++piece) {
@@ -145,7 +158,9 @@ absl::Status Reader::ReadPieces(const Entry& entry, std::span<const Piece> piece
     if (!begin.ok()) return begin.status();
     const int64_t count = std::min(piece->first + piece->count - first, static_cast<int64_t>(out.size()) / element);
     const auto bytes = static_cast<size_t>(count * element);
-    if (absl::Status status = (*file)->bytes->Read(*begin + (first - piece->first) * element, out.first(bytes)); !status.ok()) return status;
+    if (absl::Status status = (*file)->bytes->Read(*begin + (first - piece->first) * element, out.first(bytes));
+        !status.ok())
+      return status;
     out = out.subspan(bytes);
     first += count;
   }
@@ -155,7 +170,8 @@ absl::Status Reader::ReadPieces(const Entry& entry, std::span<const Piece> piece
 // Goes through the stored bands one by one, so that files are read from front to back. For each contiguous run of the
 // requested elements, it reads the columns that the stored band holds.
 absl::Status Reader::ReadStored(const Entry& entry, const Band& band, int64_t first, std::span<std::byte> out) {
-  const int64_t element = ElementSize(entry.dtype), row = entry.row_elements(), end = first + static_cast<int64_t>(out.size()) / element;
+  const int64_t element = ElementSize(entry.dtype), row = entry.row_elements(),
+                end = first + static_cast<int64_t>(out.size()) / element;
   const std::span<const Piece> all = entry.pieces;
   for (size_t begin = 0, next; begin < all.size(); begin = next) {
     for (next = begin + 1; next < all.size() && all[next].column == all[begin].column;) ++next;
@@ -164,12 +180,15 @@ absl::Status Reader::ReadStored(const Entry& entry, const Band& band, int64_t fi
     for (int64_t at = first; at < end;) {
       const int64_t run = std::min(band.RunFrom(at), end - at), place = band.PlaceOf(at);
       for (int64_t done = 0; done < run;) {  // row by row, unless the stored band has whole rows
-        const int64_t in_row = (place + done) % row, rest = stored.width == row ? run - done : std::min(run - done, row - in_row);
-        const int64_t from = std::max(in_row, stored.column), to = std::min(in_row + rest, stored.width == row ? in_row + rest : stored.column + stored.width);
+        const int64_t in_row = (place + done) % row,
+                      rest = stored.width == row ? run - done : std::min(run - done, row - in_row);
+        const int64_t from = std::max(in_row, stored.column),
+                      to = std::min(in_row + rest, stored.width == row ? in_row + rest : stored.column + stored.width);
         if (from < to) {
           const int64_t there = (place + done) / row * stored.width + from - stored.column;
           const std::span<std::byte> part =
-              out.subspan(static_cast<size_t>((at - first + done + from - in_row) * element), static_cast<size_t>((to - from) * element));
+              out.subspan(static_cast<size_t>((at - first + done + from - in_row) * element),
+                          static_cast<size_t>((to - from) * element));
           if (absl::Status status = ReadPieces(entry, pieces, there, part); !status.ok()) return status;
         }
         done += rest;
@@ -180,24 +199,33 @@ absl::Status Reader::ReadStored(const Entry& entry, const Band& band, int64_t fi
   return absl::OkStatus();
 }
 
-absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype, const Band& band, int64_t first, int64_t count,
-                          std::span<std::byte> out) {
+absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype, const Band& band, int64_t first,
+                          int64_t count, std::span<std::byte> out) {
   const Entry* entry = Find(name);
   if (entry == nullptr) return Refuse(folder_, name, "is not in this checkpoint");
-  if (entry->shape != shape) return Refuse(folder_, name, StrCat("is ", TypeText(entry->dtype, entry->shape), "; this run has ", TypeText(dtype, shape)));
-  TWOFOLD_CHECK(first >= 0 && count >= 0 && first + count <= shape.numel() / band.row * band.width, "elements of the tensor");
+  if (entry->shape != shape)
+    return Refuse(folder_, name,
+                  StrCat("is ", TypeText(entry->dtype, entry->shape), "; this run has ", TypeText(dtype, shape)));
+  TWOFOLD_CHECK(first >= 0 && count >= 0 && first + count <= shape.numel() / band.row * band.width,
+                "elements of the tensor");
   TWOFOLD_CHECK_EQ(static_cast<int64_t>(out.size()), count * ElementSize(dtype));
   if (entry->dtype == dtype) return ReadStored(*entry, band, first, out);
   if (!IsFloat(entry->dtype) || !IsFloat(dtype)) {
-    return Refuse(folder_, name, StrCat("is ", TypeText(entry->dtype, shape), "; this run has ", TypeText(dtype, shape), ", to which it cannot be converted"));
+    return Refuse(folder_, name,
+                  StrCat("is ", TypeText(entry->dtype, shape), "; this run has ", TypeText(dtype, shape),
+                         ", to which it cannot be converted"));
   }
   constexpr int64_t kPart = 1 << 14;  // elements
   const int64_t from = ElementSize(entry->dtype), to = ElementSize(dtype);
   std::vector<std::byte> stored(static_cast<size_t>(std::min(count, kPart) * from));
   for (int64_t at = 0; at < count; at += kPart) {
     const int64_t n = std::min(kPart, count - at);
-    if (absl::Status status = ReadStored(*entry, band, first + at, std::span(stored).first(static_cast<size_t>(n * from))); !status.ok()) return status;
-    for (int64_t i = 0; i < n; ++i) Put(dtype, At(entry->dtype, &stored[static_cast<size_t>(i * from)]), &out[static_cast<size_t>((at + i) * to)]);
+    if (absl::Status status =
+            ReadStored(*entry, band, first + at, std::span(stored).first(static_cast<size_t>(n * from)));
+        !status.ok())
+      return status;
+    for (int64_t i = 0; i < n; ++i)
+      Put(dtype, At(entry->dtype, &stored[static_cast<size_t>(i * from)]), &out[static_cast<size_t>((at + i) * to)]);
   }
   return absl::OkStatus();
 }
@@ -220,7 +248,8 @@ Metadata MetadataOf(const spec::Spec& spec) {
 absl::Status CheckFits(const std::string& path, const Manifest& manifest, const spec::Spec& spec) {
   const spec::Train& train = spec.train();
   if (manifest.metadata.step >= train.steps()) {
-    return absl::InvalidArgumentError(StrCat(path, ": was saved after step ", manifest.metadata.step, ", so train.steps = ", train.steps(),
+    return absl::InvalidArgumentError(StrCat(path, ": was saved after step ", manifest.metadata.step,
+                                             ", so train.steps = ", train.steps(),
                                              " leaves nothing to do; use more steps or an earlier checkpoint"));
   }
   if (const std::string wrong = WrongScalar(manifest.metadata.scalars); !wrong.empty()) {
@@ -237,25 +266,30 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
     return Refuse(path, name, StrCat("is ", entry->shape.ToString(), "; ", whose, " has ", shape.ToString()));
   };
   for (const nn::Parameter* b : model->Buffers()) {
-    if (absl::Status status = check(kBuffer + b->name(), b->shape(), "the model of this run"); !status.ok()) return status;
+    if (absl::Status status = check(kBuffer + b->name(), b->shape(), "the model of this run"); !status.ok())
+      return status;
   }
   for (const nn::Parameter* p : model->Parameters()) {
-    if (absl::Status status = check(kModel + p->name(), p->shape(), "the model of this run"); !status.ok()) return status;
+    if (absl::Status status = check(kModel + p->name(), p->shape(), "the model of this run"); !status.ok())
+      return status;
   }
   const std::string optimizer = StrCat("train.optimizer ", OptimizerName(train.optimizer()), " of this run");
   for (const nn::Parameter* p : model->Parameters()) {
     known.insert(StrCat(kOptimizer, kMaster, ".", p->name()));
     for (const std::string& state : StateNames(train.optimizer())) {
       if (absl::Status status = check(StrCat(kOptimizer, state, ".", p->name()), p->shape(), optimizer); !status.ok()) {
-        return absl::InvalidArgumentError(StrCat(std::string(status.message()), "; it was saved with ", manifest.metadata.optimizer));
+        return absl::InvalidArgumentError(
+            StrCat(std::string(status.message()), "; it was saved with ", manifest.metadata.optimizer));
       }
     }
   }
   for (const Entry& entry : manifest.contents.tensors) {
     if (known.contains(entry.name)) continue;
     const bool state = absl::StartsWith(entry.name, kOptimizer);
-    return Refuse(path, entry.name, StrCat("is in this checkpoint", state ? StrCat(", which was saved with ", manifest.metadata.optimizer) : "", "; ",
-                                           state ? optimizer : "the model of this run", " has no such tensor"));
+    return Refuse(
+        path, entry.name,
+        StrCat("is in this checkpoint", state ? StrCat(", which was saved with ", manifest.metadata.optimizer) : "",
+               "; ", state ? optimizer : "the model of this run", " has no such tensor"));
   }
   return absl::OkStatus();
 }
@@ -268,13 +302,16 @@ std::vector<std::string> Differences(const Manifest& manifest, const spec::Spec&
                            ": the order of the samples and the dropout masks differ"));
   }
   if (was.global_batch != spec.train().global_batch()) {
-    notes.push_back(StrCat("train.global_batch was ", was.global_batch, " when the checkpoint was saved and is ", spec.train().global_batch(),
-                           ": training continues in the data where the same number of steps of the new size would end"));
+    notes.push_back(
+        StrCat("train.global_batch was ", was.global_batch, " when the checkpoint was saved and is ",
+               spec.train().global_batch(),
+               ": training continues in the data where the same number of steps of the new size would end"));
   }
   const DType dtype = ToDType(spec.train().precision().parameter());
   for (const Entry& entry : manifest.contents.tensors) {
     if (!absl::StartsWith(entry.name, kModel) || entry.dtype == dtype) continue;
-    notes.push_back(StrCat("the checkpoint has parameters in ", DTypeName(entry.dtype), ", this run has them in ", DTypeName(dtype)));
+    notes.push_back(StrCat("the checkpoint has parameters in ", DTypeName(entry.dtype), ", this run has them in ",
+                           DTypeName(dtype)));
     break;
   }
   return notes;

@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/optim/optimizer.h"
-#include "core/proto/spec.pb.h"
-#include "core/run/rank_context.h"
 #include "core/io/checkpoint_folder.h"
 #include "core/io/checkpoint_manifest.h"
 #include "core/io/safetensors.h"
+#include "core/optim/optimizer.h"
+#include "core/proto/spec.pb.h"
+#include "core/run/rank_context.h"
 #include "strategies/data_parallel/layout.h"
 
 namespace twofold::checkpoint {
@@ -34,9 +34,11 @@ class Reader {
   // Reads elements [first, first + count) of a band of the tensor `name` into `out`, converted to `dtype`. Fails,
   // naming file and tensor, if the tensor is missing, has another shape, or its file does not hold what the manifest
   // says.
-  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, const Band& band, int64_t first, int64_t count, std::span<std::byte> out);
+  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, const Band& band, int64_t first,
+                    int64_t count, std::span<std::byte> out);
   // The same for the flattened tensor.
-  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, int64_t first, int64_t count, std::span<std::byte> out) {
+  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, int64_t first, int64_t count,
+                    std::span<std::byte> out) {
     return Read(name, shape, dtype, Band::Whole(shape.numel()), first, count, out);
   }
   const std::string& folder() const { return folder_; }

@@ -25,8 +25,8 @@ int64_t Below(const Shape& shape, int dim) {
 }
 
 // Appends the pieces of parameters in `tensor`, which has the layout of `slice`. `prefix` is prepended to their names.
-void AppendLocal(std::vector<LocalPiece>& held, const std::string& prefix, const optim::Slice& slice, const Tensor& tensor, const nn::Module& model,
-                const ByName& names) {
+void AppendLocal(std::vector<LocalPiece>& held, const std::string& prefix, const optim::Slice& slice,
+                 const Tensor& tensor, const nn::Module& model, const ByName& names) {
   const Tensor flat = tensor.Flat();
   for (const optim::SlicePart& part : PartsOf(slice, model)) {
     for (LocalPiece& piece : PlacesOf(*names.at(part.parameter), part.first, flat.Slice(part.offset, part.count))) {
@@ -42,7 +42,12 @@ std::vector<optim::SlicePart> PartsOf(const optim::Slice& slice, const nn::Modul
   if (!slice.parts.empty()) return slice.parts;
   for (const nn::Parameter* p : model.Parameters()) {
     if (p->name() != slice.name) continue;
-    return {{.parameter = p->name(), .shape = p->shape(), .first = 0, .offset = 0, .count = p->numel(), .decay = p->decay()}};
+    return {{.parameter = p->name(),
+             .shape = p->shape(),
+             .first = 0,
+             .offset = 0,
+             .count = p->numel(),
+             .decay = p->decay()}};
   }
   return {};  // a shard of only padding
 }
@@ -51,30 +56,42 @@ std::vector<LocalPiece> PlacesOf(const nn::Parameter& p, int64_t first, const Te
   const nn::ShardLayout& cut = p.shard_layout();
   const int64_t below = Below(cut.whole, cut.dim), end = first + flat.numel();
   const auto place = [&](const Band& band, int64_t at, int64_t local, int64_t count, bool owned) {
-    return LocalPiece{.name = p.name(), .shape = cut.whole, .band = band, .first = at, .data = flat.Slice(local - first, count), .owned = owned,
-                .replicas = p.replicas()};
+    return LocalPiece{.name = p.name(),
+                      .shape = cut.whole,
+                      .band = band,
+                      .first = at,
+                      .data = flat.Slice(local - first, count),
+                      .owned = owned,
+                      .replicas = p.replicas()};
   };
   if (cut.dim > 0) {  // there is one range: this rank's elements are those of a band, in order
     const nn::ShardLayout::Range& range = cut.ranges.at(0);
     TWOFOLD_CHECK_GE(range.first, 0);
-    return {place({.row = cut.whole[cut.dim] * below, .column = range.first * below, .width = range.count * below}, first, first, flat.numel(), range.owned)};
+    return {place({.row = cut.whole[cut.dim] * below, .column = range.first * below, .width = range.count * below},
+                  first, first, flat.numel(), range.owned)};
   }
-  struct Stretch { int64_t local, whole, count; bool owned; };
+  struct Stretch {
+    int64_t local, whole, count;
+    bool owned;
+  };
   std::vector<Stretch> stretches;  // ranges that are also adjacent in the whole are merged
   int64_t begin = 0;
   for (const nn::ShardLayout::Range& range : cut.ranges) {
-    const int64_t from = std::max(first, begin), to = std::min(end, begin + range.count * below), whole = range.first * below + from - begin;
+    const int64_t from = std::max(first, begin), to = std::min(end, begin + range.count * below),
+                  whole = range.first * below + from - begin;
     begin += range.count * below;
     if (from >= to || range.first < 0) continue;
     if (Stretch* last = stretches.empty() ? nullptr : &stretches.back();
-        last != nullptr && last->owned == range.owned && last->local + last->count == from && last->whole + last->count == whole) {
+        last != nullptr && last->owned == range.owned && last->local + last->count == from &&
+        last->whole + last->count == whole) {
       last->count += to - from;
     } else {
       stretches.push_back({from, whole, to - from, range.owned});
     }
   }
   std::vector<LocalPiece> places;
-  for (const Stretch& s : stretches) places.push_back(place(Band::Whole(cut.whole.numel()), s.whole, s.local, s.count, s.owned));
+  for (const Stretch& s : stretches)
+    places.push_back(place(Band::Whole(cut.whole.numel()), s.whole, s.local, s.count, s.owned));
   return places;
 }
 
@@ -100,7 +117,10 @@ std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimi
 std::vector<LocalPiece> LocalBuffers(const nn::Module& model) {
   std::vector<LocalPiece> held;
   for (const nn::Parameter* b : model.Buffers()) {
-    held.push_back({.name = StrCat(kBuffer, b->name()), .shape = b->shape(), .band = Band::Whole(b->numel()), .data = b->data().Flat()});
+    held.push_back({.name = StrCat(kBuffer, b->name()),
+                    .shape = b->shape(),
+                    .band = Band::Whole(b->numel()),
+                    .data = b->data().Flat()});
   }
   return held;
 }
@@ -115,7 +135,8 @@ std::vector<LocalPiece> ShareOf(const std::vector<LocalPiece>& pieces, int64_t r
   for (const LocalPiece& piece : pieces) {
     const int64_t element = ElementSize(piece.data.dtype()), count = piece.data.numel();
     const auto cut = [&](int64_t byte) { return std::clamp<int64_t>((byte - at + element - 1) / element, 0, count); };
-    const int64_t begin = bound(replica) <= at ? 0 : cut(bound(replica)), end = bound(replica + 1) <= at ? 0 : cut(bound(replica + 1));
+    const int64_t begin = bound(replica) <= at ? 0 : cut(bound(replica)),
+                  end = bound(replica + 1) <= at ? 0 : cut(bound(replica + 1));
     if (begin < end) {
       LocalPiece part = piece;
       part.first += begin, part.data = piece.data.Slice(begin, end - begin);

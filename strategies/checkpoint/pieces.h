@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/io/band.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "core/io/band.h"
 #include "strategies/data_parallel/layout.h"
 
 namespace twofold::checkpoint {
@@ -18,8 +18,8 @@ struct LocalPiece {
   Shape shape;       // of the whole tensor
   Band band;
   int64_t first = 0;
-  Tensor data;       // flat; a view into the run's own tensor
-  bool owned = true;  // false: another rank that shares the model with this one saves it
+  Tensor data;                                 // flat; a view into the run's own tensor
+  bool owned = true;                           // false: another rank that shares the model with this one saves it
   nn::Replicas replicas = nn::Replicas::kAll;  // the ranks that hold equal copies
 };
 

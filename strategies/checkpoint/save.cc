@@ -24,7 +24,8 @@ absl::StatusOr<Contents> AwaitPart(Worker& worker, const std::string& folder, co
   const std::string path = StrCat(folder, "/", name);
   std::error_code error;
   while (!std::filesystem::exists(path, error)) {
-    if (!std::filesystem::is_directory(folder, error)) return absl::UnavailableError(StrCat(folder, ": was deleted or renamed while it was written"));
+    if (!std::filesystem::is_directory(folder, error))
+      return absl::UnavailableError(StrCat(folder, ": was deleted or renamed while it was written"));
     if (!worker.Sleep()) return absl::CancelledError("given up");
   }
   const absl::StatusOr<std::string> text = ReadSmallFile(path, int64_t{1} << 30);
@@ -34,8 +35,8 @@ absl::StatusOr<Contents> AwaitPart(Worker& worker, const std::string& folder, co
 
 // Merges the contents of all parts, writes the manifest and publishes the checkpoint. `assemble`: first make whole
 // files from the shards.
-absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun& begun, const std::vector<std::string>& names,
-                         bool assemble, Manifest manifest, int64_t* bytes) {
+absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun& begun,
+                         const std::vector<std::string>& names, bool assemble, Manifest manifest, int64_t* bytes) {
   std::vector<Contents> parts;
   for (const std::string& name : names) {
     absl::StatusOr<Contents> part = AwaitPart(worker, begun.partial, name);
@@ -57,7 +58,8 @@ absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun
 std::string StoredName(const LocalPiece& h, std::string_view name) {
   const int64_t numel = h.shape.numel(), count = h.data.numel();
   const bool band = h.band.width < h.band.row, whole = count == numel / h.band.row * h.band.width;
-  return StrCat(name, band ? StrCat("[", h.band.column, ":", h.band.column + h.band.width, " of ", h.band.row, "]") : "",
+  return StrCat(name,
+                band ? StrCat("[", h.band.column, ":", h.band.column + h.band.width, " of ", h.band.row, "]") : "",
                 whole ? "" : StrCat("[", h.first, ":", h.first + count, "]"));
 }
 
@@ -93,7 +95,9 @@ Saver::Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const
       metadata_(std::move(metadata)),
       writes_(DataExists(rank.device())),
       whole_(IsWhole(mesh, layout)) {
-  if (!writes_) rank_.AddNote("data SYMBOLIC: no checkpoint was written; its messages and memory are counted, its time on the disk is not");
+  if (!writes_)
+    rank_.AddNote(
+        "data SYMBOLIC: no checkpoint was written; its messages and memory are counted, its time on the disk is not");
   if (!writes_ || rank_.rank() != 0) return;
   absl::StatusOr<Claim> claim = Claim::Make(options_.folder);
   ThrowIf(claim.status());
@@ -104,7 +108,8 @@ Saver::~Saver() = default;
 
 void Saver::ThrowIf(const absl::Status& status) const {
   if (status.ok()) return;
-  throw RankFailure(RankFailure::Kind::kOther, rank_.rank(), StrCat("rank ", rank_.rank(), ": checkpoint: ", std::string(status.message())));
+  throw RankFailure(RankFailure::Kind::kOther, rank_.rank(),
+                    StrCat("rank ", rank_.rank(), ": checkpoint: ", std::string(status.message())));
 }
 
 void Saver::Save(int64_t step, std::map<std::string, double> scalars) {
@@ -174,7 +179,8 @@ void Saver::Begin(int64_t step) {
   device.Download(told, std::as_writable_bytes(std::span(&sequence, 1)));
   running_->begun = Named(options_.folder, static_cast<int64_t>(sequence), step);
   if (!writes_) return;
-  running_->writer = std::make_unique<Worker>(options_.asynchronous ? 0 : 4 * WriteBuffer::kSize, options_.asynchronous);
+  running_->writer =
+      std::make_unique<Worker>(options_.asynchronous ? 0 : 4 * WriteBuffer::kSize, options_.asynchronous);
 }
 
 // ---- What is written ----
@@ -184,18 +190,23 @@ std::vector<LocalPiece> Saver::OwnShare() {
   std::vector<LocalPiece> held = LocalParameters(layout_);
   for (LocalPiece& state : LocalStates(layout_, optimizer_)) held.push_back(std::move(state));
   std::erase_if(held, [](const LocalPiece& h) { return !h.owned; });
-  const auto experts = std::stable_partition(held.begin(), held.end(), [](const LocalPiece& h) { return h.replicas == nn::Replicas::kAll; });
+  const auto experts = std::stable_partition(held.begin(), held.end(),
+                                             [](const LocalPiece& h) { return h.replicas == nn::Replicas::kAll; });
   const std::vector<LocalPiece> of_experts(std::make_move_iterator(experts), std::make_move_iterator(held.end()));
   held.erase(experts, held.end());
 
-  const auto share = [](const std::vector<LocalPiece>& pieces, const ProcessGroup& replicas, const ProcessGroup* holders) {
+  const auto share = [](const std::vector<LocalPiece>& pieces, const ProcessGroup& replicas,
+                        const ProcessGroup* holders) {
     const int64_t shards = holders == nullptr ? 1 : holders->size();  // each shard group is consecutive ranks
     return ShareOf(pieces, replicas.rank() / shards, replicas.size() / shards);
   };
   ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
   held = share(held, replicas, layout_.shard_group());
-  for (LocalPiece& piece : share(of_experts, mesh_.Group(MeshGroup::kExpertReplicas), layout_.shard_group(nn::Replicas::kExperts))) held.push_back(std::move(piece));
-  for (LocalPiece& buffer : ShareOf(LocalBuffers(layout_.model()), replicas.rank(), replicas.size())) held.push_back(std::move(buffer));
+  for (LocalPiece& piece :
+       share(of_experts, mesh_.Group(MeshGroup::kExpertReplicas), layout_.shard_group(nn::Replicas::kExperts)))
+    held.push_back(std::move(piece));
+  for (LocalPiece& buffer : ShareOf(LocalBuffers(layout_.model()), replicas.rank(), replicas.size()))
+    held.push_back(std::move(buffer));
   return held;
 }
 
@@ -214,11 +225,18 @@ void Saver::WriteFile(const std::string& name, std::vector<LocalPiece> held, boo
     stored.push_back({tensor, h.data.dtype(), !whole ? Shape{count} : band ? Shape{rows, h.band.width} : h.shape});
     const auto [found, fresh] = index.emplace(h.name, running_->tensors.size());
     if (fresh) {
-      running_->tensors.push_back({.name = h.name, .dtype = h.data.dtype(), .shape = h.shape, .pieces = {},
+      running_->tensors.push_back({.name = h.name,
+                                   .dtype = h.data.dtype(),
+                                   .shape = h.shape,
+                                   .pieces = {},
                                    .row = h.band.row < h.shape.numel() ? h.band.row : 0});
     }
-    running_->tensors[found->second].pieces.push_back({.file = file, .tensor = tensor, .first = h.first, .count = count,
-                                                       .column = band ? h.band.column : 0, .width = band ? h.band.width : 0});
+    running_->tensors[found->second].pieces.push_back({.file = file,
+                                                       .tensor = tensor,
+                                                       .first = h.first,
+                                                       .count = count,
+                                                       .column = band ? h.band.column : 0,
+                                                       .width = band ? h.band.width : 0});
   }
   FileStream stream(*running_->writer, buffers_, rank_.device(), running_->begun.partial, name, std::move(stored));
   for (const LocalPiece& h : held) stream.Append(h.data);
@@ -245,13 +263,15 @@ void Saver::SaveWhole() {
 
 // Publishes the contents of this rank's files, once these are on the disk.
 void Saver::PostPart(const std::string& name) {
-  running_->writer->Post(0, [files = running_->files, tensors = running_->tensors, folder = running_->begun.partial, name] {
-    Contents part;
-    for (const auto& file : files) part.files.push_back(*file);
-    part.tensors = tensors;
-    if (absl::Status status = SyncFolder(folder); !status.ok()) return status;  // makes the names of `files` durable
-    return PublishSmallFile(folder, name, PartText(part));  // the committer may rename the folder at once
-  });
+  running_->writer->Post(
+      0, [files = running_->files, tensors = running_->tensors, folder = running_->begun.partial, name] {
+        Contents part;
+        for (const auto& file : files) part.files.push_back(*file);
+        part.tensors = tensors;
+        if (absl::Status status = SyncFolder(folder); !status.ok())
+          return status;                                        // makes the names of `files` durable
+        return PublishSmallFile(folder, name, PartText(part));  // the committer may rename the folder at once
+      });
 }
 
 void Saver::PostCommit(std::vector<std::string> parts, std::map<std::string, double> scalars) {
@@ -261,10 +281,10 @@ void Saver::PostCommit(std::vector<std::string> parts, std::map<std::string, dou
   manifest.metadata.updates = optimizer_.updates();
   manifest.metadata.scalars = std::move(scalars);
   running_->committer = std::make_unique<Worker>(0, options_.asynchronous);
-  running_->committer->Post(0, [worker = running_->committer.get(), options = options_, begun = running_->begun, parts = std::move(parts),
-                                assemble = options_.full && !whole_, manifest = std::move(manifest), bytes = &running_->bytes] {
-    return CommitParts(*worker, options, begun, parts, assemble, manifest, bytes);
-  });
+  running_->committer->Post(
+      0, [worker = running_->committer.get(), options = options_, begun = running_->begun, parts = std::move(parts),
+          assemble = options_.full && !whole_, manifest = std::move(manifest),
+          bytes = &running_->bytes] { return CommitParts(*worker, options, begun, parts, assemble, manifest, bytes); });
 }
 
 }  // namespace twofold::checkpoint

@@ -23,11 +23,11 @@
 #include <vector>
 
 #include "core/comm/device_mesh.h"
-#include "core/run/rank_context.h"
 #include "core/io/checkpoint_folder.h"
+#include "core/io/worker.h"
+#include "core/run/rank_context.h"
 #include "strategies/checkpoint/pieces.h"
 #include "strategies/checkpoint/stream.h"
-#include "core/io/worker.h"
 
 namespace twofold::checkpoint {
 
@@ -41,17 +41,17 @@ struct SaveOptions {
 struct Saved {
   int64_t step = 0;
   std::string path;
-  Bytes bytes;         // of all its files
-  Seconds stood_still; // time for which training was stopped
-  Seconds seconds;     // time until it was complete; asynchronous: until the end of the step that found it complete
+  Bytes bytes;          // of all its files
+  Seconds stood_still;  // time for which training was stopped
+  Seconds seconds;      // time until it was complete; asynchronous: until the end of the step that found it complete
 };
 
 // One object per rank, used from the rank's thread. All arguments must outlive it. Calls are collective over all ranks.
 class Saver {
  public:
   // `metadata`: the run's; Save fills in step, updates, sequence and scalars. `mesh` covers all ranks.
-  Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const optim::Optimizer& optimizer, SaveOptions options,
-        Metadata metadata);
+  Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const optim::Optimizer& optimizer,
+        SaveOptions options, Metadata metadata);
   ~Saver();  // abandons a save that is not complete, unless Finish was called
 
   // Saves after `step` training steps. First waits for an unfinished asynchronous save. Throws RankFailure, which says
@@ -84,7 +84,7 @@ class Saver {
   const SaveOptions options_;
   const Metadata metadata_;
   const bool writes_;
-  const bool whole_;  // every rank holds the whole model
+  const bool whole_;            // every rank holds the whole model
   std::optional<Claim> claim_;  // set on rank 0 if data is written
   // Reused from save to save. In asynchronous saves they hold everything that a save copies.
   std::shared_ptr<WriteBuffers> buffers_ = std::make_shared<WriteBuffers>();

@@ -9,8 +9,8 @@
 
 namespace twofold::checkpoint {
 
-FileStream::FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, Device& device, const std::string& folder, const std::string& name,
-                       std::vector<StoredTensor> tensors)
+FileStream::FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, Device& device, const std::string& folder,
+                       const std::string& name, std::vector<StoredTensor> tensors)
     : worker_(worker),
       device_(device),
       buffers_(std::move(buffers)),

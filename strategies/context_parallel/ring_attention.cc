@@ -14,8 +14,8 @@ Shape WithLast(const Tensor& x, int64_t last) { return Shape{x.dim(0), x.dim(1),
 
 ops::AttentionBlock RingStep(const nn::Heads& heads, const ZigZag& place, int step, int64_t tokens) {
   const int64_t half = tokens / 2;
-  ops::AttentionBlock block{.heads = heads.queries, .kv_heads = heads.keys, .head_dim = heads.width, .queries = tokens,
-                            .keys = tokens};
+  ops::AttentionBlock block{
+      .heads = heads.queries, .kv_heads = heads.keys, .head_dim = heads.width, .queries = tokens, .keys = tokens};
   if (step == 0) {
     block.causal = true;
   } else if (step <= place.rank) {  // keys of a rank before this one
@@ -29,7 +29,8 @@ ops::AttentionBlock RingStep(const nn::Heads& heads, const ZigZag& place, int st
 // A contiguous copy of this rank's keys and values.
 Tensor RingAttention::OwnKeys(nn::Context& ctx, const Tensor& qkv) const {
   Tensor kv = ctx.Activation(WithLast(qkv, key_columns()), qkv.dtype());
-  ctx.Launch(ops::CopyColumns{.in = qkv, .out = kv, .in_column = heads_.queries * heads_.width, .columns = key_columns()});
+  ctx.Launch(
+      ops::CopyColumns{.in = qkv, .out = kv, .in_column = heads_.queries * heads_.width, .columns = key_columns()});
   return kv;
 }
 
@@ -56,9 +57,12 @@ Tensor RingAttention::Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& sa
     }
     Work passing = Pass(ctx, messages);
     messages.clear();
-    ctx.Launch(ops::AttentionBlockForward{
-        .q = qkv, .kv = kv, .out = out, .lse = lse, .block = RingStep(heads_, place(), step, tokens),
-        .merge = step > 0});
+    ctx.Launch(ops::AttentionBlockForward{.q = qkv,
+                                          .kv = kv,
+                                          .out = out,
+                                          .lse = lse,
+                                          .block = RingStep(heads_, place(), step, tokens),
+                                          .merge = step > 0});
     passing.WaitOn(ctx.stream);
     kv = std::move(received);
   }
@@ -98,8 +102,15 @@ Tensor RingAttention::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& save
     }
     Work passing = Pass(ctx, messages);
     messages.clear();
-    ctx.Launch(ops::AttentionBlockBackward{.q = qkv, .kv = kv, .out = out, .lse = lse, .dout = dy, .dq = sum, .dkv = part,
-                                           .block = RingStep(heads_, place(), step, qkv.dim(1)), .accumulate = step > 0});
+    ctx.Launch(ops::AttentionBlockBackward{.q = qkv,
+                                           .kv = kv,
+                                           .out = out,
+                                           .lse = lse,
+                                           .dout = dy,
+                                           .dq = sum,
+                                           .dkv = part,
+                                           .block = RingStep(heads_, place(), step, qkv.dim(1)),
+                                           .accumulate = step > 0});
     passing.WaitOn(ctx.stream);
     if (step > 1) ctx.Launch(ops::AddTo{.in = others, .out = part});
     kv = std::move(received);
@@ -109,7 +120,10 @@ Tensor RingAttention::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& save
     Tensor home = ctx.Activation(dkv.shape(), wide);
     const P2p messages[] = {{P2p::kSend, dkv, next(), kGradients}, {P2p::kRecv, home, previous(), kGradients}};
     ring_.Batch(messages).WaitOn(ctx.stream);
-    ctx.Launch(ops::CopyColumns{.in = home, .out = sum, .out_column = heads_.queries * heads_.width, .columns = key_columns(),
+    ctx.Launch(ops::CopyColumns{.in = home,
+                                .out = sum,
+                                .out_column = heads_.queries * heads_.width,
+                                .columns = key_columns(),
                                 .accumulate = true});
   }
   if (wide != qkv.dtype()) ctx.Launch(ops::Cast{.in = sum, .out = dqkv});

@@ -49,7 +49,8 @@ class RingAttention final : public nn::Module {
  public:
   // `ring` must outlive it and have a stream of its own; the layers of a model may share it. `overlap`: communicate
   // while computing; false: wait for every message first, for comparison.
-  RingAttention(const nn::Heads& heads, ProcessGroup& ring, bool overlap) : heads_(heads), ring_(ring), overlap_(overlap) {}
+  RingAttention(const nn::Heads& heads, ProcessGroup& ring, bool overlap)
+      : heads_(heads), ring_(ring), overlap_(overlap) {}
 
   Tensor Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& saved) override;
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;

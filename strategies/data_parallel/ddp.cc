@@ -8,8 +8,7 @@
 
 namespace twofold {
 
-std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket,
-                                               Bytes bucket) {
+std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket, Bytes bucket) {
   std::vector<std::vector<size_t>> buckets;
   Bytes limit = std::min(first_bucket, bucket), held;
   bool open = false;
@@ -27,8 +26,7 @@ std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Byt
 }
 
 DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
-                                                 const DdpOptions& options,
-                                                 std::unique_ptr<GradientCodec> codec)
+                                                 const DdpOptions& options, std::unique_ptr<GradientCodec> codec)
     : ctx_(ctx),
       module_(module),
       replicas_(replicas),
@@ -79,7 +77,8 @@ std::vector<DistributedDataParallel::Bucket> DistributedDataParallel::Assign() c
       buckets.push_back({.parameters = std::move(assigned), .group = group, .pending = pending});
     }
   }
-  std::sort(buckets.begin(), buckets.end(), [](const Bucket& a, const Bucket& b) { return a.parameters.back() > b.parameters.back(); });
+  std::sort(buckets.begin(), buckets.end(),
+            [](const Bucket& a, const Bucket& b) { return a.parameters.back() > b.parameters.back(); });
   return buckets;
 }
 
@@ -172,7 +171,8 @@ void DistributedDataParallel::PutMeansAside() {
 
 void DistributedDataParallel::AddMeansBefore() {
   for (Bucket& bucket : buckets_) {
-    if (!bucket.sum.empty()) ctx_.Launch(ops::AddTo{.in = std::exchange(bucket.sum, Tensor()), .out = bucket.gradients});
+    if (!bucket.sum.empty())
+      ctx_.Launch(ops::AddTo{.in = std::exchange(bucket.sum, Tensor()), .out = bucket.gradients});
   }
 }
 
@@ -194,17 +194,14 @@ void DistributedDataParallel::CompleteReductions() {
 void DistributedDataParallel::CheckAllReduced() const {
   if (next_ == buckets_.size()) return;
   for (const size_t i : buckets_[next_].parameters) {
-    TWOFOLD_CHECK(parameters_[i]->has_gradient(),
-                  parameters_[i]->name() + " got no gradient in this backward pass");
+    TWOFOLD_CHECK(parameters_[i]->has_gradient(), parameters_[i]->name() + " got no gradient in this backward pass");
   }
-  TWOFOLD_CHECK_EQ(buckets_[next_].pending,
-                   size_t{0});  // fails if no micro-batch of the step was the last
+  TWOFOLD_CHECK_EQ(buckets_[next_].pending, size_t{0});  // fails if no micro-batch of the step was the last
 }
 
 std::vector<optim::Slice> DistributedDataParallel::Slices() const {
   std::vector<optim::Slice> slices;
-  for (const nn::Parameter* p : parameters_)
-    slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
+  for (const nn::Parameter* p : parameters_) slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
   return slices;
 }
 

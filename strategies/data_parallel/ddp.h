@@ -54,8 +54,7 @@ struct DdpOptions {
 // Assigns parameters to buckets. `sizes`: bytes of each parameter's gradient, in the model's order; the result holds
 // indices into it. Buckets are filled from the last parameter to the first, since backward finishes them in about that
 // order.
-std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket,
-                                               Bytes bucket);
+std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket, Bytes bucket);
 
 // One rank's replica. Used from the rank's thread; `ctx`, `module` and `replicas` must outlive it.
 class DistributedDataParallel final : public ParameterLayout {
@@ -78,10 +77,10 @@ class DistributedDataParallel final : public ParameterLayout {
   void BeginStep() override;
   void BeginMicroBatch(bool last) override;
   void FinishGradients() override;
-  void PublishUpdate() override {}  // nothing to do: every rank has updated whole parameters
+  void PublishUpdate() override {}                    // nothing to do: every rank has updated whole parameters
   std::vector<optim::Slice> Slices() const override;  // every parameter, whole
   ProcessGroup* shard_group(nn::Replicas) override { return nullptr; }
-  std::vector<Tensor> Gradients() const override;     // the buckets, in the order of their reduction
+  std::vector<Tensor> Gradients() const override;  // the buckets, in the order of their reduction
   void AverageBuffers() override { buffers_.Average(); }
 
   int64_t reductions() const { return reductions_; }  // all-reduces of gradients started so far

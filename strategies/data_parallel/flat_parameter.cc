@@ -33,8 +33,9 @@ void FlatParameter::SetGradients(const Tensor& flat) const {
   }
 }
 
-void FlatParameter::ForParts(int64_t shard,
-                             absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const {
+void FlatParameter::ForParts(
+    int64_t shard,
+    absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const {
   const int64_t from = shard * shard_numel(), to = from + shard_numel();
   int64_t place = 0;
   for (const nn::Parameter* p : parameters_) {
@@ -47,7 +48,12 @@ void FlatParameter::ForParts(int64_t shard,
 std::vector<optim::SlicePart> FlatParameter::PartsOf(int64_t shard) const {
   std::vector<optim::SlicePart> parts;
   ForParts(shard, [&](const nn::Parameter& p, int64_t first, int64_t offset, int64_t count) {
-    parts.push_back({.parameter = p.name(), .shape = p.shape(), .first = first, .offset = offset, .count = count, .decay = p.decay()});
+    parts.push_back({.parameter = p.name(),
+                     .shape = p.shape(),
+                     .first = first,
+                     .offset = offset,
+                     .count = count,
+                     .decay = p.decay()});
   });
   return parts;
 }
@@ -60,7 +66,8 @@ void FlatParameter::Initialize(Device& device, Stream& stream, uint64_t seed, co
     place += p->numel();
   }
   const int64_t filled = std::clamp<int64_t>(numel_ - first, 0, out.numel());
-  if (filled < out.numel()) device.Launch(stream, ops::Fill{.out = out.Slice(filled, out.numel() - filled), .value = 0});
+  if (filled < out.numel())
+    device.Launch(stream, ops::Fill{.out = out.Slice(filled, out.numel() - filled), .value = 0});
 }
 
 }  // namespace twofold

@@ -22,7 +22,7 @@ class FlatParameter {
 
   const std::vector<nn::Parameter*>& parameters() const { return parameters_; }
   DType dtype() const { return parameters_[0]->dtype(); }
-  int64_t numel() const { return numel_; }                          // without the padding
+  int64_t numel() const { return numel_; }  // without the padding
   int64_t shard_numel() const { return (numel_ + shards_ - 1) / shards_; }
   int64_t padded_numel() const { return shard_numel() * shards_; }
   int64_t padding() const { return padded_numel() - numel_; }
@@ -36,7 +36,9 @@ class FlatParameter {
 
   // Visits the pieces of parameters that `shard` holds: elements [first, first + count) of a parameter are in the shard
   // from `offset` on.
-  void ForParts(int64_t shard, absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const;
+  void ForParts(
+      int64_t shard,
+      absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const;
   std::vector<optim::SlicePart> PartsOf(int64_t shard) const;
 
   // Writes elements [first, first + out.numel()) of the flat tensor to `out`: initial values of the parameters, zeros

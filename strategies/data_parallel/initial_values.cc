@@ -18,7 +18,8 @@ ProcessGroup* HoldersOf(const Sharers& sharers, const nn::Parameter& p, const nn
 
 }  // namespace
 
-void ShareInitialValues(nn::Context& ctx, const Sharers& sharers, const nn::Parameter& parameter, int64_t first, const Tensor& values) {
+void ShareInitialValues(nn::Context& ctx, const Sharers& sharers, const nn::Parameter& parameter, int64_t first,
+                        const Tensor& values) {
   if (parameter.init().kind == nn::Init::kConstant) return;
   parameter.ForRanges(first, values.numel(), [&](const nn::Parameter::Run& run) {
     ProcessGroup* holders = HoldersOf(sharers, parameter, run);

@@ -21,6 +21,7 @@ namespace twofold {
 // `values` are elements [first, first + values.numel()) of this rank's part of `parameter`, as this rank drew them.
 // Replaces them, for work launched after this call, with those of the first of the ranks that share them. Collective
 // over these ranks.
-void ShareInitialValues(nn::Context& ctx, const Sharers& sharers, const nn::Parameter& parameter, int64_t first, const Tensor& values);
+void ShareInitialValues(nn::Context& ctx, const Sharers& sharers, const nn::Parameter& parameter, int64_t first,
+                        const Tensor& values);
 
 }  // namespace twofold

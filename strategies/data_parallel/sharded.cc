@@ -14,7 +14,8 @@ namespace twofold {
 // Replaces a unit's module: runs its passes and calls the layout before and after them.
 class ShardedDataParallel::UnitModule final : public nn::Module {
  public:
-  UnitModule(ShardedDataParallel& layout, Unit& unit, std::unique_ptr<nn::Module> module) : layout_(layout), unit_(unit) {
+  UnitModule(ShardedDataParallel& layout, Unit& unit, std::unique_ptr<nn::Module> module)
+      : layout_(layout), unit_(unit) {
     AddChild("", std::move(module));
   }
 
@@ -64,11 +65,12 @@ ShardedDataParallel::Sharing::Sharing(ProcessGroup& group, int shards, const cha
   TWOFOLD_CHECK_EQ(group.size() % shards, 0);
   gather = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(of, "gather"));
   reduce = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(of, "reduce"));
-  if (group.size() > shards) replicate = group.SplitEvenly(group.size() / shards, Pattern::kStrided, StrCat(of, "replicate"));
+  if (group.size() > shards)
+    replicate = group.SplitEvenly(group.size() / shards, Pattern::kStrided, StrCat(of, "replicate"));
 }
 
-ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
-                                         ShardedOptions options)
+ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model,
+                                         const ReplicaGroups& replicas, ShardedOptions options)
     : ctx_(ctx),
       options_(std::move(options)),
       sharers_(replicas.sharers),
@@ -105,7 +107,8 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
     if (!own.empty()) {
       const nn::Replicas replicas = own[0]->replicas();
       for (const nn::Parameter* p : own)
-        TWOFOLD_CHECK(&SharingOf(p->replicas()) == &SharingOf(replicas), p->name() + " is held by other ranks than " + own[0]->name());
+        TWOFOLD_CHECK(&SharingOf(p->replicas()) == &SharingOf(replicas),
+                      p->name() + " is held by other ranks than " + own[0]->name());
       unit.sharing = &SharingOf(replicas);
       unit.flat.emplace(std::move(own), unit.sharing->shards());
     }
@@ -139,7 +142,8 @@ void ShardedDataParallel::CollectForward(nn::Module& module, size_t chunk) {
   Unit* unit = UnitOf(module);
   if (unit != nullptr) unit->forward = forward_.size(), unit->chunk = chunk, forward_.push_back(unit);
   const bool divides = dynamic_cast<Chunks*>(&module) != nullptr;
-  for (size_t i = 0; i < module.children().size(); ++i) CollectForward(*module.children()[i].module, divides ? i : chunk);
+  for (size_t i = 0; i < module.children().size(); ++i)
+    CollectForward(*module.children()[i].module, divides ? i : chunk);
 }
 
 void ShardedDataParallel::CollectBackward(nn::Module& module) {
@@ -176,7 +180,8 @@ void ShardedDataParallel::Allocate(Unit& unit) {
     unit.shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters);
     Draw(unit);
     if (options_.offload) {
-      const Tensor made = std::exchange(unit.shard, ctx_.device.NewHostTensor(unit.shard.shape(), flat.dtype(), Category::kParameters));
+      const Tensor made =
+          std::exchange(unit.shard, ctx_.device.NewHostTensor(unit.shard.shape(), flat.dtype(), Category::kParameters));
       out_->Copy(made, unit.shard).WaitOn(ctx_.device.compute());
     }
   }
@@ -278,7 +283,8 @@ void ShardedDataParallel::BeforeForwardAgain(Unit& unit) {
 // The root's parameters are needed at both ends of the model, so they are kept between forward and backward.
 void ShardedDataParallel::AfterForward(Unit& unit, bool training) {
   if (unit.flat && (!training || (options_.reshard_after_forward && !unit.root))) Reshard(unit);
-  if (unit.root && training && options_.backward_prefetch == ShardedOptions::kPre && options_.overlap) BringNext(backward_, 0);
+  if (unit.root && training && options_.backward_prefetch == ShardedOptions::kPre && options_.overlap)
+    BringNext(backward_, 0);
 }
 
 void ShardedDataParallel::BeforeBackwardInput(Unit& unit) {
@@ -417,7 +423,8 @@ void ShardedDataParallel::FinishGradients() {
   AdvanceReductions();
   std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
   for (const Unit* unit : forward_) {
-    TWOFOLD_CHECK(Alone(*unit) || unit->reduced, unit->flat->parameters()[0]->name() + " was not reduced: no micro-batch was the last");
+    TWOFOLD_CHECK(Alone(*unit) || unit->reduced,
+                  unit->flat->parameters()[0]->name() + " was not reduced: no micro-batch was the last");
   }
 }
 
@@ -425,7 +432,8 @@ void ShardedDataParallel::PublishUpdate() {
   for (Unit* unit : forward_) {
     if (Alone(*unit)) continue;
     if (!KeepsParameters(*unit)) {
-      TWOFOLD_CHECK(unit->parameters.empty() && unit->staged.empty(), unit->name + " still has the parameters from before the update");
+      TWOFOLD_CHECK(unit->parameters.empty() && unit->staged.empty(),
+                    unit->name + " still has the parameters from before the update");
       continue;
     }
     unit->gather = unit->sharing->gather->AllGather(unit->parameters, unit->shard);

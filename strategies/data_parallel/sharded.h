@@ -63,8 +63,8 @@ namespace twofold {
 
 struct ShardedOptions {
   enum Stage { kOptimizer = 1, kGradients = 2, kParameters = 3 } stage = kParameters;
-  int shard_group = 0;  // number of consecutive ranks that share one copy; must divide the group. 0: all ranks
-  WrapPolicy wrap;      // if empty, the root is the only unit
+  int shard_group = 0;           // number of consecutive ranks that share one copy; must divide the group. 0: all ranks
+  WrapPolicy wrap;               // if empty, the root is the only unit
   DType gradient = DType::kF32;  // type in which gradients accumulate
   DType reduce = DType::kF32;    // type in which gradients are sent
   int64_t prefetch = 1;          // kParameters: units gathered ahead of the one that computes
@@ -74,8 +74,8 @@ struct ShardedOptions {
   // beside the reduction of this unit's gradients (kPost, less memory), or when the next unit is needed (kNone).
   enum BackwardPrefetch { kPre, kPost, kNone } backward_prefetch = kPre;
   bool reduce_every_micro_batch = true;  // ignored by kOptimizer, which keeps whole gradients and reduces once a step
-  bool overlap = true;           // false: waits for every communication at once, for comparison
-  bool offload = false;          // kParameters: shards are kept in host memory
+  bool overlap = true;                   // false: waits for every communication at once, for comparison
+  bool offload = false;                  // kParameters: shards are kept in host memory
 };
 
 // One rank's part. Used from the rank's thread; `ctx` and `replicas` must outlive it.
@@ -84,7 +84,8 @@ class ShardedDataParallel final : public ParameterLayout {
   // Wraps the units of `model`, allocates what this rank keeps (Category::kParameters and kGradients), draws the
   // initial values of its shards from ctx.seed (no whole tensor ever exists under kParameters), and makes them equal on
   // all ranks. Collective over `replicas`. Throws OutOfMemory and what the communication throws.
-  ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas, ShardedOptions options);
+  ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
+                      ShardedOptions options);
   ~ShardedDataParallel() override;
   ShardedDataParallel(const ShardedDataParallel&) = delete;
   ShardedDataParallel& operator=(const ShardedDataParallel&) = delete;
@@ -103,7 +104,10 @@ class ShardedDataParallel final : public ParameterLayout {
   void AverageBuffers() override { buffers_->Average(); }
 
   // For tests and reports: the units in the order of the forward pass, the root first.
-  struct UnitInfo { std::string path; int64_t numel, padded_numel; };
+  struct UnitInfo {
+    std::string path;
+    int64_t numel, padded_numel;
+  };
   std::vector<UnitInfo> units() const;
 
  private:
@@ -122,28 +126,30 @@ class ShardedDataParallel final : public ParameterLayout {
     const Sharing* sharing = nullptr;
     bool root = false;
     std::optional<FlatParameter> flat;
-    Tensor shard, gradient_shard;   // what this rank keeps; views into the whole tensors if those are kept
-    Tensor parameters, gradients;   // whole and padded; empty while this rank does not hold them
-    Tensor staged;                  // offload: the shard on the device, until it is gathered
-    Transfer host_to_device;        // offload: the copy of the shard to `staged`
-    Work gather;                    // the all-gather of the parameters
+    Tensor shard, gradient_shard;  // what this rank keeps; views into the whole tensors if those are kept
+    Tensor parameters, gradients;  // whole and padded; empty while this rank does not hold them
+    Tensor staged;                 // offload: the shard on the device, until it is gathered
+    Transfer host_to_device;       // offload: the copy of the shard to `staged`
+    Work gather;                   // the all-gather of the parameters
     bool gathering = false;
-    bool used = false;              // has computed since it was gathered, so it does not count as gathered ahead
-    bool reduced = false;           // gradient_shard holds the mean of an earlier micro-batch of this step
+    bool used = false;                 // has computed since it was gathered, so it does not count as gathered ahead
+    bool reduced = false;              // gradient_shard holds the mean of an earlier micro-batch of this step
     size_t chunk = 0;                  // index of the stage's chunk that the unit is in
     size_t forward = 0, backward = 0;  // its indices in forward_ and backward_
     size_t backward_last = 0;          // index in backward_ of the last unit inside this one
   };
   struct Reduction {  // of one unit's gradients
     Unit* unit;
-    Tensor part;      // this rank's shard of the sum, in the reduce type
+    Tensor part;  // this rank's shard of the sum, in the reduce type
     Work work;
     Tensor sum = {};  // offload: the copy of gradient_shard on the device, if `part` is added to it
     Transfer host_to_device = {};
   };
 
   // This rank alone holds the unit, whole and on the device: nothing is gathered or reduced.
-  bool Alone(const Unit& unit) const { return unit.sharing->shards() == 1 && unit.sharing->replicas() == 1 && !options_.offload; }
+  bool Alone(const Unit& unit) const {
+    return unit.sharing->shards() == 1 && unit.sharing->replicas() == 1 && !options_.offload;
+  }
   bool KeepsParameters(const Unit& unit) const { return options_.stage < ShardedOptions::kParameters || Alone(unit); }
   bool KeepsGradients(const Unit& unit) const { return options_.stage < ShardedOptions::kGradients || Alone(unit); }
   const Sharing& SharingOf(nn::Replicas replicas) const {
@@ -159,23 +165,23 @@ class ShardedDataParallel final : public ParameterLayout {
 
   // Called around a unit's passes.
   void BeforeForward(Unit& unit);
-  void BeforeForwardAgain(Unit& unit);           // recomputation: the parameters stay until the unit's backward pass
+  void BeforeForwardAgain(Unit& unit);  // recomputation: the parameters stay until the unit's backward pass
   void AfterForward(Unit& unit, bool training);
   void BeforeBackwardInput(Unit& unit);
   void AfterBackwardInput(Unit& unit);
   void BeforeBackwardWeights(Unit& unit);
   void AfterBackwardWeights(Unit& unit);
 
-  void Fetch(Unit& unit);                        // offload: starts to copy the shard to the device
+  void Fetch(Unit& unit);  // offload: starts to copy the shard to the device
   // Offload: fetches the first unit from `place` on whose parameters are not on the device.
   void BringNext(const std::vector<Unit*>& order, size_t place);
-  void Gather(Unit& unit);                       // starts the all-gather unless the parameters are here
+  void Gather(Unit& unit);  // starts the all-gather unless the parameters are here
   void GatherAhead(const std::vector<Unit*>& order, size_t place);
-  void Use(Unit& unit);                          // waits for the all-gather
+  void Use(Unit& unit);  // waits for the all-gather
   void Reshard(Unit& unit);
   void PrepareGradients(Unit& unit);
   void Reduce(Unit& unit);
-  void AdvanceReductions();                      // moves each reduction in flight one stage on
+  void AdvanceReductions();  // moves each reduction in flight one stage on
   void Store(Reduction reduction);
   void StoreOnHost(Reduction reduction);
 
@@ -191,7 +197,7 @@ class ShardedDataParallel final : public ParameterLayout {
   std::optional<Reduction> scattering_, replicating_;
   std::optional<TransferStream> in_, out_;  // offload: host to device, and device to host
   Transfer storing_;                        // offload: the copy of the last gradient shard to the host
-  bool sync_ = true;  // this micro-batch's gradients are reduced
+  bool sync_ = true;                        // this micro-batch's gradients are reduced
 };
 
 }  // namespace twofold

@@ -20,9 +20,9 @@ namespace twofold {
 // Called from the leaves up, children in order. Not called for the root, which is always a unit.
 using WrapPolicy = std::function<bool(const nn::Module& module, int64_t parameters)>;
 
-WrapPolicy WrapByKind(std::string kind);                 // modules whose Module::kind is `kind`
-WrapPolicy WrapByParameterCount(int64_t least);          // modules with at least `least` parameters
-WrapPolicy WrapByPath(std::vector<std::string> paths);   // modules whose Module::path is in `paths`
+WrapPolicy WrapByKind(std::string kind);                // modules whose Module::kind is `kind`
+WrapPolicy WrapByParameterCount(int64_t least);         // modules with at least `least` parameters
+WrapPolicy WrapByPath(std::vector<std::string> paths);  // modules whose Module::path is in `paths`
 
 // Replaces every module below `root` that `policy` selects and that can be a unit with the result of `wrap`. A module
 // can be a unit if it holds parameters and shares none with a module outside it (tied embeddings), since the two would

@@ -36,11 +36,14 @@ class ExpertParallel final : public nn::Composite {
     const int64_t ep = groups_.experts.size();
     const Shape shape = slots.shape();
     if (ep == 1) return slots;
-    Tensor out = ctx.Activation(Shape{ep, shape[0] * (shape.rank() == 4 ? shape[1] : 1) / ep, shape[-2], shape[-1]}, slots.dtype());
+    Tensor out = ctx.Activation(Shape{ep, shape[0] * (shape.rank() == 4 ? shape[1] : 1) / ep, shape[-2], shape[-1]},
+                                slots.dtype());
     groups_.experts.AllToAll(out, slots).WaitOn(ctx.stream);
     return out;
   }
-  Tensor ReturnSlots(nn::Context& ctx, Tensor slots, const Shape& shape) const { return ExchangeSlots(ctx, std::move(slots)).View(shape); }
+  Tensor ReturnSlots(nn::Context& ctx, Tensor slots, const Shape& shape) const {
+    return ExchangeSlots(ctx, std::move(slots)).View(shape);
+  }
 
   bool gathers() const { return groups_.sequence_parallel && groups_.tensor.size() > 1; }
   // Gathers the slots on all ranks along tp, each of which holds a part of every expert. Without sequence parallelism
@@ -58,7 +61,8 @@ class ExpertParallel final : public nn::Composite {
       groups_.tensor.AllReduce(slots, ReduceOp::kSum).WaitOn(ctx.stream);
       return slots;
     }
-    Tensor out = ctx.Activation(Shape{slots.dim(0) / groups_.tensor.size(), slots.dim(1), slots.dim(2), slots.dim(3)}, slots.dtype());
+    Tensor out = ctx.Activation(Shape{slots.dim(0) / groups_.tensor.size(), slots.dim(1), slots.dim(2), slots.dim(3)},
+                                slots.dtype());
     groups_.tensor.ReduceScatter(out, slots, ReduceOp::kSum).WaitOn(ctx.stream);
     return out;
   }
@@ -72,7 +76,8 @@ class ExpertParallel final : public nn::Composite {
 
 // The rows of experts [first, first + count). Each expert has `parts` consecutive parts of `rows` rows, which are split
 // evenly over the ranks of tp.
-nn::ShardLayout ExpertRows(const Shape& whole, int64_t first, int64_t count, int parts, int64_t rows, const ProcessGroup& tensor) {
+nn::ShardLayout ExpertRows(const Shape& whole, int64_t first, int64_t count, int parts, int64_t rows,
+                           const ProcessGroup& tensor) {
   nn::ShardLayout cut{.whole = whole, .dim = 0};
   const int64_t share = rows / tensor.size();
   if (tensor.size() == 1) {
@@ -94,8 +99,9 @@ std::unique_ptr<nn::Mixture> MakeExpertParallel(const nn::MixtureConfig& config,
 
   auto router = std::make_unique<nn::Linear>(config.Router());
   nn::Parameter& routing = *router->Parameters()[0];
-  routing.set_shard_layout(nn::ShardLayout::Whole(routing.shape(), /*owned=*/groups.tensor.rank() == 0,
-                                 own_rows ? nn::ShardLayout::Sum::kTensor : nn::ShardLayout::Sum::kNone));
+  routing.set_shard_layout(
+      nn::ShardLayout::Whole(routing.shape(), /*owned=*/groups.tensor.rank() == 0,
+                             own_rows ? nn::ShardLayout::Sum::kTensor : nn::ShardLayout::Sum::kNone));
 
   nn::ExpertsConfig own = config.AllExperts();
   own.experts /= ep, own.ffn /= tp;
@@ -103,14 +109,17 @@ std::unique_ptr<nn::Mixture> MakeExpertParallel(const nn::MixtureConfig& config,
   auto experts = std::make_unique<nn::Experts>(own);
   const int64_t first = groups.experts.rank() * own.experts;
   nn::Parameter &gate_up = *experts->gate_up().weight(), &projection = *experts->projection().weight();
-  gate_up.set_shard_layout(ExpertRows({config.experts * 2 * config.ffn, config.hidden}, first, own.experts, 2, config.ffn, groups.tensor));
-  projection.set_shard_layout(ExpertRows({config.experts * config.ffn, config.hidden}, first, own.experts, 1, config.ffn, groups.tensor));
+  gate_up.set_shard_layout(
+      ExpertRows({config.experts * 2 * config.ffn, config.hidden}, first, own.experts, 2, config.ffn, groups.tensor));
+  projection.set_shard_layout(
+      ExpertRows({config.experts * config.ffn, config.hidden}, first, own.experts, 1, config.ffn, groups.tensor));
   for (nn::Parameter* p : {&gate_up, &projection})
     if (ep > 1) p->set_replicas(nn::Replicas::kExperts);
 
   nn::MixtureConfig mixture = config;
   if (own_rows) mixture.aux_loss /= static_cast<double>(tp);  // gradients are summed over tp, and the loss is a mean
-  return std::make_unique<nn::Mixture>(mixture, std::move(router), std::make_unique<ExpertParallel>(groups, std::move(experts)));
+  return std::make_unique<nn::Mixture>(mixture, std::move(router),
+                                       std::make_unique<ExpertParallel>(groups, std::move(experts)));
 }
 
 }  // namespace twofold

@@ -28,7 +28,9 @@ std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, n
     const auto size = static_cast<Address>(ElementSize(flat.dtype()));
     Address at = all.address();
     const auto keep_until = [&](Address end) {
-      if (at < end) owned.push_back(all.Slice(static_cast<int64_t>((at - all.address()) / size), static_cast<int64_t>((end - at) / size)));
+      if (at < end)
+        owned.push_back(
+            all.Slice(static_cast<int64_t>((at - all.address()) / size), static_cast<int64_t>((end - at) / size)));
     };
     for (auto other = others.lower_bound(at); other != others.end() && other->first < EndOf(all); ++other) {
       keep_until(other->first);
@@ -43,12 +45,16 @@ std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, n
 }  // namespace
 
 GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGroup& model, ProcessGroup* experts)
-    : ctx_(ctx), layout_(layout), model_(model), experts_(experts != nullptr && experts->size() > 1 ? experts : nullptr) {
+    : ctx_(ctx),
+      layout_(layout),
+      model_(model),
+      experts_(experts != nullptr && experts->size() > 1 ? experts : nullptr) {
   owned_ = OwnedGradients(layout, experts_ == nullptr, nn::Replicas::kAll);
   if (experts_ == nullptr) return;
   const std::vector<nn::Parameter*> parameters = layout.model().Parameters();
   const auto is_experts = [](const nn::Parameter* p) { return p->replicas() == nn::Replicas::kExperts; };
-  if (std::any_of(parameters.begin(), parameters.end(), is_experts)) owned_experts_ = OwnedGradients(layout, false, nn::Replicas::kExperts);
+  if (std::any_of(parameters.begin(), parameters.end(), is_experts))
+    owned_experts_ = OwnedGradients(layout, false, nn::Replicas::kExperts);
 }
 
 Tensor GradientNorm::Squared() {

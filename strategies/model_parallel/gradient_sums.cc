@@ -35,9 +35,11 @@ GradientSums::GradientSums(nn::Context& ctx, ParameterLayout& layout, const Shar
     Address slice = 0;  // address of the slice's gradient that the last piece belongs to
     ForSliceRanges(layout, [&](const SliceRange& range) {
       if (range.run.sum != sum || range.run.count == 0) return;
-      TWOFOLD_CHECK(message.group != nullptr, range.parameter.name() + " has a gradient to sum, and no ranks to sum it over");
+      TWOFOLD_CHECK(message.group != nullptr,
+                    range.parameter.name() + " has a gradient to sum, and no ranks to sum it over");
       const Tensor piece = range.slice.gradient.Flat().Slice(range.offset, range.run.count);
-      const bool grows = slice == range.slice.gradient.address() && !message.pieces.empty() && Continues(message.pieces.back(), piece);
+      const bool grows =
+          slice == range.slice.gradient.address() && !message.pieces.empty() && Continues(message.pieces.back(), piece);
       if (grows) {
         const int64_t held = message.pieces.back().numel();
         message.pieces.back() = range.slice.gradient.Flat().Slice(range.offset - held, held + range.run.count);
@@ -46,9 +48,11 @@ GradientSums::GradientSums(nn::Context& ctx, ParameterLayout& layout, const Shar
       }
       slice = range.slice.gradient.address();
       message.elements += range.run.count;
-      TWOFOLD_CHECK(piece.dtype() == message.pieces[0].dtype(), range.parameter.name() + " has another type of gradients than those before it");
+      TWOFOLD_CHECK(piece.dtype() == message.pieces[0].dtype(),
+                    range.parameter.name() + " has another type of gradients than those before it");
     });
-    if (message.group != nullptr && message.group->size() > 1 && !message.pieces.empty()) messages_.push_back(std::move(message));
+    if (message.group != nullptr && message.group->size() > 1 && !message.pieces.empty())
+      messages_.push_back(std::move(message));
   }
 }
 

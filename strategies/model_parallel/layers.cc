@@ -45,7 +45,9 @@ ParallelOptions ParallelOptionsOf(const spec::Spec& spec) {
   const spec::Llama* llama = model.has_llama() ? &model.llama() : model.has_moe() ? &model.moe().llama() : nullptr;
   return {.sequence_parallel = spec.parallel().sequence_parallel(),
           .overlap = spec.parallel().overlap(),
-          .kv_heads = llama == nullptr ? 0 : llama->kv_heads() > 0 ? llama->kv_heads() : llama->heads()};
+          .kv_heads = llama == nullptr        ? 0
+                      : llama->kv_heads() > 0 ? llama->kv_heads()
+                                              : llama->heads()};
 }
 
 ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
@@ -128,12 +130,14 @@ std::unique_ptr<nn::Module> ParallelLayers::Row(const nn::LinearConfig& config) 
 
 std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {
   ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(MeshGroup::kEp);  // else a group of one rank
-  return MakeExpertParallel(config, {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
+  return MakeExpertParallel(config,
+                            {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
 }
 
 std::unique_ptr<nn::Module> ParallelLayers::Qkv(const nn::LinearConfig& config, const nn::Heads& heads) {
   if (!splits_layers()) return Layers::Qkv(config, heads);
-  return std::make_unique<ColumnParallelLinear>(exchange_, config, HeadShare(heads, tensor_.rank(), tensor_.size()).ranges(heads));
+  return std::make_unique<ColumnParallelLinear>(exchange_, config,
+                                                HeadShare(heads, tensor_.rank(), tensor_.size()).ranges(heads));
 }
 
 std::unique_ptr<nn::Module> ParallelLayers::MakeRotary(std::shared_ptr<nn::RotaryTable> table, const nn::Heads& heads) {
@@ -151,7 +155,8 @@ std::unique_ptr<nn::Module> ParallelLayers::AttentionCore(const nn::Heads& heads
 
 // Dropout on the probabilities draws the masks that one rank alone would draw: those of heads [first, first + n) of
 // [b, heads, t, t].
-std::unique_ptr<nn::Module> ParallelLayers::UnfusedAttentionCore(const nn::Heads& heads, double dropout, nn::DropoutMasks masks) {
+std::unique_ptr<nn::Module> ParallelLayers::UnfusedAttentionCore(const nn::Heads& heads, double dropout,
+                                                                 nn::DropoutMasks masks) {
   const HeadShare share(heads, tensor_.rank(), tensor_.size());
   nn::Placing places;
   if (splits_layers()) {
@@ -160,7 +165,8 @@ std::unique_ptr<nn::Module> ParallelLayers::UnfusedAttentionCore(const nn::Heads
       return ops::IndexMap{.block = p[1] * square, .stride = all * square, .offset = {first * square}};
     };
   }
-  return std::make_unique<nn::UnfusedAttentionCore>(share.local.queries, share.local.keys, dropout, masks, std::move(places));
+  return std::make_unique<nn::UnfusedAttentionCore>(share.local.queries, share.local.keys, dropout, masks,
+                                                    std::move(places));
 }
 
 }  // namespace twofold

@@ -53,7 +53,8 @@ class ParallelLayers final : public nn::Layers {
   // These use this rank's heads and this rank's tokens.
   std::unique_ptr<nn::Module> MakeRotary(std::shared_ptr<nn::RotaryTable> table, const nn::Heads& heads) override;
   std::unique_ptr<nn::Module> AttentionCore(const nn::Heads& heads) override;
-  std::unique_ptr<nn::Module> UnfusedAttentionCore(const nn::Heads& heads, double dropout, nn::DropoutMasks masks) override;
+  std::unique_ptr<nn::Module> UnfusedAttentionCore(const nn::Heads& heads, double dropout,
+                                                   nn::DropoutMasks masks) override;
   std::unique_ptr<nn::Module> MakeExperts(const nn::MixtureConfig& config) override;
 
  private:
@@ -67,7 +68,7 @@ class ParallelLayers final : public nn::Layers {
   ProcessGroup& tensor_;  // along tp
   const TensorParallelExchange exchange_;
   const ResidualRows rows_;
-  std::unique_ptr<ProcessGroup> ring_;  // along cp, with a stream of its own; null if cp is 1
+  std::unique_ptr<ProcessGroup> ring_;     // along cp, with a stream of its own; null if cp is 1
   std::unique_ptr<ProcessGroup> experts_;  // along ep; null if ep is 1
   std::unique_ptr<ProcessGroup> owned_key_value_;
   ProcessGroup* key_value_ = nullptr;

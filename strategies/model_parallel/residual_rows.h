@@ -29,7 +29,10 @@ struct ResidualRows {
     if (chunks.ranks == 1) return {.first = r * count, .block = rows * width, .stride = sequence};
     TWOFOLD_CHECK_EQ(rows % 2, 0);
     const int64_t chunk = rows / 2 * width;
-    return {.first = r * count, .block = chunk, .stride = sequence, .blocks = 2,
+    return {.first = r * count,
+            .block = chunk,
+            .stride = sequence,
+            .blocks = 2,
             .offset = {chunks.Chunks()[0] * chunk, chunks.Chunks()[1] * chunk}};
   }
 };

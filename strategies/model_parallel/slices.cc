@@ -16,7 +16,9 @@ void ForSliceRanges(ParameterLayout& layout, absl::FunctionRef<void(const SliceR
       TWOFOLD_CHECK(found != parameters.end(), name + " is not a parameter of the layout's model");
       const nn::Parameter& p = *found->second;
       if (count < 0) count = p.numel();
-      p.ForRanges(first, count, [&](const nn::Parameter::Run& run) { visit({slice, offset + run.local - first, p, run}); });
+      p.ForRanges(first, count, [&](const nn::Parameter::Run& run) {
+        visit({slice, offset + run.local - first, p, run});
+      });
     };
     // A slice with neither parts nor a parameter of its name is a shard of only padding.
     if (slice.parts.empty() && parameters.contains(slice.name)) part(slice.name, 0, 0, -1);

@@ -40,16 +40,15 @@ constinit const ModelKind kCnnModel = {
               .width = cnn.width(),
               .channels = cnn.channels()};
     },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::CnnModel>(ToConfig(m, types));
-    },
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&)
+        -> std::unique_ptr<nn::Module> { return std::make_unique<nn::CnnModel>(ToConfig(m, types)); },
     .splits = false,
-    .training_flops = [](const spec::Model& m, int64_t samples) {
-      return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples);
-    },
-    .hardware_flops = [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
-      return nn::CnnHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
-    },
+    .training_flops = [](const spec::Model& m,
+                         int64_t samples) { return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples); },
+    .hardware_flops =
+        [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
+          return nn::CnnHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
+        },
     .block = "basic_block",
     .unit = "basic_block",
     .blocks = [](const spec::Model& m) {  // absurd sizes wrap, as above

@@ -17,8 +17,8 @@ namespace twofold {
 // A model's input and output: the shape of one sample and the width of the logits.
 struct ModelInput {
   enum Kind { kTokens, kFeatures, kImages } kind;
-  int64_t length;   // tokens of a sequence, features of a row, or elements of an image
-  int64_t classes;  // width of the logits: vocabulary or classes
+  int64_t length;                               // tokens of a sequence, features of a row, or elements of an image
+  int64_t classes;                              // width of the logits: vocabulary or classes
   int64_t height = 0, width = 0, channels = 0;  // of an image
 };
 
@@ -35,13 +35,14 @@ struct ModelKind {
   spec::Model::KindCase kind;
   ModelInput (*input)(const spec::Model& model);
   // Returns a module without names and storage. Kinds whose `splits` is false are made whole, on one rank.
-  std::unique_ptr<nn::Module> (*make)(const spec::Model& model, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers);
+  std::unique_ptr<nn::Module> (*make)(const spec::Model& model, ModelTypes types, const nn::ModelPart& part,
+                                      nn::Layers& layers);
   bool splits;  // supports tensor and pipeline parallelism: `make` uses `part` and `layers`
   // FLOPs, counted as in core/nn/flops.h.
   double (*training_flops)(const spec::Model& model, int64_t samples);
   double (*hardware_flops)(const spec::Model& model, const nn::Recomputation& recomputation, int64_t samples);
-  std::string_view block;                      // the kind() of its blocks; "" if it has none
-  std::string_view unit;                       // the kind() of the modules that are units of sharded layouts by default
+  std::string_view block;  // the kind() of its blocks; "" if it has none
+  std::string_view unit;   // the kind() of the modules that are units of sharded layouts by default
   int64_t (*blocks)(const spec::Model& model);  // number of blocks
 };
 

@@ -49,16 +49,17 @@ constinit const ModelKind kLlamaModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kTokens, m.llama().sequence(), m.llama().vocab()};
     },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers) -> std::unique_ptr<nn::Module> {
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part,
+               nn::Layers& layers) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter), part, layers);
     },
     .splits = true,
-    .training_flops = [](const spec::Model& m, int64_t samples) {
-      return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples);
-    },
-    .hardware_flops = [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
-      return nn::LlamaHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
-    },
+    .training_flops = [](const spec::Model& m,
+                         int64_t samples) { return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples); },
+    .hardware_flops =
+        [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
+          return nn::LlamaHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
+        },
     .block = "transformer_block",
     .unit = "transformer_block",
     .blocks = [](const spec::Model& m) { return m.llama().layers(); }};

@@ -23,16 +23,13 @@ constinit const ModelKind kMlpModel = {
     .input = [](const spec::Model& m) -> ModelInput {
       return {ModelInput::kFeatures, m.mlp().inputs(), m.mlp().classes()};
     },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::MlpModel>(ToConfig(m, types.parameter));
-    },
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&)
+        -> std::unique_ptr<nn::Module> { return std::make_unique<nn::MlpModel>(ToConfig(m, types.parameter)); },
     .splits = false,
-    .training_flops = [](const spec::Model& m, int64_t samples) {
-      return nn::MlpTrainingFlops(ToConfig(m, DType::kF32), samples);
-    },
-    .hardware_flops = [](const spec::Model& m, const nn::Recomputation&, int64_t samples) {
-      return nn::MlpHardwareFlops(ToConfig(m, DType::kF32), samples);
-    },
+    .training_flops = [](const spec::Model& m,
+                         int64_t samples) { return nn::MlpTrainingFlops(ToConfig(m, DType::kF32), samples); },
+    .hardware_flops = [](const spec::Model& m, const nn::Recomputation&,
+                         int64_t samples) { return nn::MlpHardwareFlops(ToConfig(m, DType::kF32), samples); },
     .block = "",
     .unit = "linear",
     .blocks = [](const spec::Model&) { return int64_t{0}; }};

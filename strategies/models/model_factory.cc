@@ -16,7 +16,8 @@ const ModelKind& KindOf(const spec::Model& model) {
   return *kind;
 }
 
-std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled, const optim::Offload& offload, const optim::LowPrecisionUpdate& low_precision) {
+std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled, const optim::Offload& offload,
+                                           const optim::LowPrecisionUpdate& low_precision) {
   return optim::MakeAdam({.lr = adam.lr(),
                           .beta1 = adam.beta1(),
                           .beta2 = adam.beta2(),
@@ -30,29 +31,25 @@ std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decouple
 
 DType ToDType(spec::DType dtype) {
   switch (dtype) {
-    case spec::F32:
-      return DType::kF32;
-    case spec::F64:
-      return DType::kF64;
-    case spec::BF16:
-      return DType::kBF16;
-    case spec::F16:
-      return DType::kF16;
-    case spec::I32:
-      return DType::kI32;
-    case spec::U8:
-      return DType::kU8;
+    case spec::F32: return DType::kF32;
+    case spec::F64: return DType::kF64;
+    case spec::BF16: return DType::kBF16;
+    case spec::F16: return DType::kF16;
+    case spec::I32: return DType::kI32;
+    case spec::U8: return DType::kU8;
   }
   return DType::kF32;
 }
 
-std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers) {
+std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::ModelPart& part,
+                                     nn::Layers& layers) {
   std::unique_ptr<nn::Module> module = KindOf(model).make(model, types, part, layers);
   module->Finalize();
   return module;
 }
 
-std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::ModelPart> parts, nn::Layers& layers) {
+std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::ModelPart> parts,
+                                      nn::Layers& layers) {
   if (parts.size() == 1) return MakePart(model, types, parts[0], layers);
   std::vector<std::unique_ptr<nn::Module>> chunks;
   for (const nn::ModelPart& part : parts) chunks.push_back(KindOf(model).make(model, types, part, layers));
@@ -78,9 +75,7 @@ std::string_view ItemName(const spec::Model& model) {
   return InputOf(model).kind == ModelInput::kTokens ? "tokens" : "samples";
 }
 
-double TrainingFlops(const spec::Model& model, int64_t samples) {
-  return KindOf(model).training_flops(model, samples);
-}
+double TrainingFlops(const spec::Model& model, int64_t samples) { return KindOf(model).training_flops(model, samples); }
 
 double HardwareFlops(const spec::Spec& spec, int64_t samples) {
   return KindOf(spec.model()).hardware_flops(spec.model(), RecomputationOf(spec), samples);
@@ -94,17 +89,13 @@ std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Train& train, spec::
   switch (optimizer.kind_case()) {
     case spec::Optimizer::kSgd: {
       const spec::Sgd& sgd = optimizer.sgd();
-      return optim::MakeSgd({.lr = sgd.lr(),
-                             .momentum = sgd.momentum(),
-                             .weight_decay = sgd.weight_decay(),
-                             .nesterov = sgd.nesterov()},
-                            offload, low_precision);
+      return optim::MakeSgd(
+          {.lr = sgd.lr(), .momentum = sgd.momentum(), .weight_decay = sgd.weight_decay(), .nesterov = sgd.nesterov()},
+          offload, low_precision);
     }
-    case spec::Optimizer::kAdam:
-      return MakeAdam(optimizer.adam(), /*decoupled=*/false, offload, low_precision);
+    case spec::Optimizer::kAdam: return MakeAdam(optimizer.adam(), /*decoupled=*/false, offload, low_precision);
     case spec::Optimizer::kAdamw:
-    case spec::Optimizer::KIND_NOT_SET:
-      return MakeAdam(optimizer.adamw(), /*decoupled=*/true, offload, low_precision);
+    case spec::Optimizer::KIND_NOT_SET: return MakeAdam(optimizer.adamw(), /*decoupled=*/true, offload, low_precision);
   }
   return nullptr;
 }

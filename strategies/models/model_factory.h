@@ -20,12 +20,14 @@ DType ToDType(spec::DType dtype);
 std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types, nn::Layers& layers = nn::OneRank());
 // The same for a part of the model, with layers that may be split over ranks. Unless the kind splits, the part must be
 // the whole.
-std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::ModelPart& part, nn::Layers& layers);
+std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::ModelPart& part,
+                                     nn::Layers& layers);
 // The same for the parts that one pipeline stage holds: the part itself if there is one, else Chunks.
-std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::ModelPart> parts, nn::Layers& layers);
+std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::ModelPart> parts,
+                                      nn::Layers& layers);
 int64_t ParameterCount(const spec::Model& model);  // of the whole model, not of a rank's part; makes a model to count
 ModelInput InputOf(const spec::Model& model);
-int64_t ItemsPerSample(const spec::Model& model);  // what tokens_per_second counts: tokens of a sequence, else 1
+int64_t ItemsPerSample(const spec::Model& model);     // what tokens_per_second counts: tokens of a sequence, else 1
 std::string_view ItemName(const spec::Model& model);  // "tokens" or "samples"
 
 // FLOPs of forward and backward over `samples`, counted as in core/nn/flops.h.

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "strategies/models/kinds.h"
 #include "strategies/models/chunks.h"
+#include "strategies/models/kinds.h"
 
 namespace twofold {
 namespace {
@@ -28,11 +28,13 @@ void Wrap(nn::Module& parent, size_t child) {
 nn::Recomputation RecomputationOf(const spec::Spec& spec) {
   const spec::ActivationCheckpointing& checkpointing = spec.train().activation_checkpointing();
   return {.every = checkpointing.every(),
-          .part = checkpointing.recompute() == spec::ActivationCheckpointing::SELECTIVE ? nn::Recomputation::kAttentionCore
-                                                                                        : nn::Recomputation::kBlock};
+          .part = checkpointing.recompute() == spec::ActivationCheckpointing::SELECTIVE
+                      ? nn::Recomputation::kAttentionCore
+                      : nn::Recomputation::kBlock};
 }
 
-std::unique_ptr<nn::Module> WithRecompute(std::unique_ptr<nn::Module> model, const spec::Spec& spec, std::span<const nn::ModelPart> parts) {
+std::unique_ptr<nn::Module> WithRecompute(std::unique_ptr<nn::Module> model, const spec::Spec& spec,
+                                          std::span<const nn::ModelPart> parts) {
   const nn::Recomputation recomputation = RecomputationOf(spec);
   const std::vector<nn::Module*> chunks = ChunksOf(*model);
   for (size_t c = 0; c < chunks.size(); ++c) {

@@ -17,6 +17,7 @@ nn::Recomputation RecomputationOf(const spec::Spec& spec);
 // it before a layout adds its own wrappers around blocks, so that a unit's parameters are available in both forward
 // passes. `parts`: if `model` is not the whole, which part each of its chunks (models/chunks.h) is; blocks are counted
 // in the whole model.
-std::unique_ptr<nn::Module> WithRecompute(std::unique_ptr<nn::Module> model, const spec::Spec& spec, std::span<const nn::ModelPart> parts = {});
+std::unique_ptr<nn::Module> WithRecompute(std::unique_ptr<nn::Module> model, const spec::Spec& spec,
+                                          std::span<const nn::ModelPart> parts = {});
 
 }  // namespace twofold

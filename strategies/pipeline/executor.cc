@@ -53,8 +53,10 @@ Executor::Incoming Executor::Receive(const Action& action, const Shape& boundary
 
 // Waits for the message and returns it whole; empty if there is none.
 Tensor Executor::Take(Incoming incoming, const Shape& boundary) {
-  if (overlap_) incoming.work.WaitOn(ctx_.device().compute());
-  else incoming.work.Wait();
+  if (overlap_)
+    incoming.work.WaitOn(ctx_.device().compute());
+  else
+    incoming.work.Wait();
   if (parts_ == nullptr || incoming.message.empty()) return std::move(incoming.message);
   Tensor whole = ctx_.device().NewTensor(boundary, incoming.message.dtype(), Category::kActivations);
   parts_->AllGather(whole, incoming.message).WaitOn(ctx_.device().compute());
@@ -74,7 +76,8 @@ void Executor::Send(const Action& action, Tensor out) {
   link.last = link.group->Send(out, message->to);
 }
 
-void Executor::Execute(std::span<const Action> actions, int micro_batches, const Shape& boundary, DType dtype, Run run) {
+void Executor::Execute(std::span<const Action> actions, int micro_batches, const Shape& boundary, DType dtype,
+                       Run run) {
   shape_.micro_batches = micro_batches;
   const absl::Cleanup no_label = [this] { ctx_.trace().SetLabel(""); };
   Incoming ahead;

@@ -18,9 +18,9 @@
 //                  A (1 + (p - 1) / (p v)). Zero bubble H1 also keeps what the weights' gradients need until they are
 //                  computed: at every stage, for min(m, p) micro-batches, the inputs of matrix products and the
 //                  gradients of their outputs, together about as much as a micro-batch's activations. In addition at
-//                  most 4 H: a message received ahead, the result of the action that runs, and one earlier result in each
-//                  direction that has not been received yet. A stage's output is not kept: it is freed once it has been
-//                  received (Korthikanti et al. 2022, appendix B)
+//                  most 4 H: a message received ahead, the result of the action that runs, and one earlier result in
+//                  each direction that has not been received yet. A stage's output is not kept: it is freed once it has
+//                  been received (Korthikanti et al. 2022, appendix B)
 //   communication  H forward and H backward for each micro-batch and pair of neighbouring parts: a stage sends 2 m v H
 //                  bytes a step, the first and the last stage H m less, in point-to-point messages. With tensor
 //                  parallelism every tp rank sends all of it; with sequence or context parallelism each rank sends its

@@ -26,14 +26,17 @@ Actions GPipe(const PipelineShape& shape) {
 // next p micro-batches. Backward passes take the chunks in reverse order.
 Action InTurn(Action::Kind kind, const PipelineShape& shape, int k) {
   const int round = k / shape.parts(), within = k % shape.parts(), chunk = within / shape.stages;
-  return {kind, round * shape.stages + within % shape.stages, kind == Action::kForward ? chunk : shape.chunks - 1 - chunk};
+  return {kind, round * shape.stages + within % shape.stages,
+          kind == Action::kForward ? chunk : shape.chunks - 1 - chunk};
 }
 
 // Warm-up, then alternating forward and backward passes, then the remaining backward passes.
 Actions OneFOneB(const PipelineShape& shape, int warmup) {
   const int all = shape.micro_batches * shape.chunks;
   warmup = std::min(warmup, all);
-  const auto in_turn = [&](Action::Kind kind, int k) { return shape.chunks == 1 ? Action{kind, k} : InTurn(kind, shape, k); };
+  const auto in_turn = [&](Action::Kind kind, int k) {
+    return shape.chunks == 1 ? Action{kind, k} : InTurn(kind, shape, k);
+  };
   Actions actions;
   for (int k = 0; k < warmup; ++k) actions.push_back(in_turn(Action::kForward, k));
   for (int k = 0; k < all; ++k) {
@@ -72,7 +75,8 @@ int Most(const Actions& actions, bool (*ends)(const Action&)) {
 }
 
 std::string ToString(const Message& m) {
-  return StrCat(m.forward ? "the activation" : "the gradient", " of micro-batch ", m.micro_batch, " from part ", m.part);
+  return StrCat(m.forward ? "the activation" : "the gradient", " of micro-batch ", m.micro_batch, " from part ",
+                m.part);
 }
 
 // The messages from one stage to another, of one kind, in order.
@@ -84,12 +88,15 @@ void Append(const std::optional<Message>& m, Channels& channels) {
 
 // Checks that each action comes once, and after those that it needs on its own stage.
 absl::Status CheckStage(const Actions& actions, const PipelineShape& shape, int stage) {
-  const auto wrong = [&](const auto&... what) { return absl::InvalidArgumentError(StrCat("stage ", stage, ": ", what...)); };
+  const auto wrong = [&](const auto&... what) {
+    return absl::InvalidArgumentError(StrCat("stage ", stage, ": ", what...));
+  };
   enum { kNothing, kForwards, kInput, kDone };
   std::vector<int> state(static_cast<size_t>(shape.micro_batches * shape.chunks), kNothing);
   for (const Action& a : actions) {
     if (a.micro_batch < 0 || a.micro_batch >= shape.micro_batches || a.chunk < 0 || a.chunk >= shape.chunks) {
-      return wrong(a.ToString(), " does not exist: there are ", shape.micro_batches, " micro-batches and ", shape.chunks, " chunks");
+      return wrong(a.ToString(), " does not exist: there are ", shape.micro_batches, " micro-batches and ",
+                   shape.chunks, " chunks");
     }
     int& at = state[static_cast<size_t>(a.micro_batch * shape.chunks + a.chunk)];
     const int before = a.kind == Action::kForward ? kNothing : a.kind == Action::kBackwardWeights ? kInput : kForwards;
@@ -118,8 +125,8 @@ absl::Status CheckOrder(const std::vector<Actions>& stages, const PipelineShape&
     const std::vector<Message>& others = sent[channel];
     for (size_t i = 0; i < messages.size(); ++i) {
       if (i < others.size() && messages[i] == others[i]) continue;
-      return absl::InvalidArgumentError(StrCat("stage ", std::get<2>(channel), " expects ", ToString(messages[i]), " where stage ",
-                                               std::get<1>(channel), " sends ",
+      return absl::InvalidArgumentError(StrCat("stage ", std::get<2>(channel), " expects ", ToString(messages[i]),
+                                               " where stage ", std::get<1>(channel), " sends ",
                                                i < others.size() ? ToString(others[i]) : "nothing more"));
     }
   }
@@ -129,7 +136,8 @@ absl::Status CheckOrder(const std::vector<Actions>& stages, const PipelineShape&
 // Plays one stage's actions.
 class Walker {
  public:
-  Walker(const Actions& actions, const PipelineShape& shape, int stage) : actions_(actions), shape_(shape), stage_(stage) {}
+  Walker(const Actions& actions, const PipelineShape& shape, int stage)
+      : actions_(actions), shape_(shape), stage_(stage) {}
 
   // What all stages have sent and asked for so far. A message is transferred once it is in both.
   struct Offers {
@@ -147,8 +155,10 @@ class Walker {
   }
   std::string WaitsFor() const {
     const std::optional<Message>& untaken = (*this)[ran_ && waiting_ ? waiting_->forward : !(*this)[false]];
-    if (ran_ || next_ == actions_.size()) return StrCat("stage ", stage_, " waits until stage ", untaken->to, " takes ", ToString(*untaken));
-    return StrCat("stage ", stage_, " waits in ", actions_[next_].ToString(), " for ", ToString(*ReceivedBy(actions_[next_], shape_, stage_)));
+    if (ran_ || next_ == actions_.size())
+      return StrCat("stage ", stage_, " waits until stage ", untaken->to, " takes ", ToString(*untaken));
+    return StrCat("stage ", stage_, " waits in ", actions_[next_].ToString(), " for ",
+                  ToString(*ReceivedBy(actions_[next_], shape_, stage_)));
   }
 
  private:
@@ -218,13 +228,16 @@ std::string Action::ToString() const {
 }
 
 absl::Status CheckSchedule(Schedule schedule, const PipelineShape& shape) {
-  TWOFOLD_CHECK(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "a pipeline has stages, micro-batches and chunks");
+  TWOFOLD_CHECK(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1,
+                "a pipeline has stages, micro-batches and chunks");
   if (shape.chunks == 1) return absl::OkStatus();
   if (schedule != Schedule::kInterleaved) {
-    return absl::InvalidArgumentError(StrCat("only the interleaved schedule supports several chunks of the model per stage (got ", shape.chunks, ")"));
+    return absl::InvalidArgumentError(StrCat(
+        "only the interleaved schedule supports several chunks of the model per stage (got ", shape.chunks, ")"));
   }
   if (shape.micro_batches % shape.stages == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("an interleaved schedule with ", shape.stages, " stages needs a number of micro-batches that is a multiple of ",
+  return absl::InvalidArgumentError(StrCat("an interleaved schedule with ", shape.stages,
+                                           " stages needs a number of micro-batches that is a multiple of ",
                                            shape.stages, " (got ", shape.micro_batches, ")"));
 }
 
@@ -236,7 +249,8 @@ Actions ActionsOf(Schedule schedule, const PipelineShape& shape, int stage) {
   switch (schedule) {
     case Schedule::kGPipe: return GPipe(shape);
     case Schedule::kOneFOneB: return OneFOneB(shape, after);
-    case Schedule::kInterleaved: return OneFOneB(shape, shape.chunks == 1 ? after : 2 * after + (shape.chunks - 1) * shape.stages);
+    case Schedule::kInterleaved:
+      return OneFOneB(shape, shape.chunks == 1 ? after : 2 * after + (shape.chunks - 1) * shape.stages);
     case Schedule::kZeroBubbleH1: return ZeroBubbleH1(shape, stage);
   }
   return {};
@@ -262,7 +276,8 @@ std::optional<Message> SentBy(const Action& action, const PipelineShape& shape, 
 
 absl::Status Validate(const std::vector<Actions>& stages, const PipelineShape& shape) {
   if (static_cast<int>(stages.size()) != shape.stages) {
-    return absl::InvalidArgumentError(StrCat("there are actions for ", stages.size(), " stages, but the pipeline has ", shape.stages));
+    return absl::InvalidArgumentError(
+        StrCat("there are actions for ", stages.size(), " stages, but the pipeline has ", shape.stages));
   }
   for (size_t s = 0; s < stages.size(); ++s) {
     if (absl::Status status = CheckStage(stages[s], shape, static_cast<int>(s)); !status.ok()) return status;

@@ -62,10 +62,10 @@ std::vector<Action> ActionsOf(Schedule schedule, const PipelineShape& shape, int
 // What an action receives before it runs, or sends after it has run: the activation of one micro-batch from one part of
 // the model to the next, or its gradient in the other direction.
 struct Message {
-  bool forward;      // true: an activation; false: a gradient
+  bool forward;  // true: an activation; false: a gradient
   int micro_batch;
-  int part;          // the sending part
-  int from, to;      // stages
+  int part;      // the sending part
+  int from, to;  // stages
   friend bool operator==(const Message&, const Message&) = default;
 };
 // None at the ends of the model and for weights' gradients. With one stage, messages go from it to itself.

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "strategies/models/model_factory.h"
 #include "strategies/models/kinds.h"
+#include "strategies/models/model_factory.h"
 
 namespace twofold {
 namespace {
@@ -22,7 +22,8 @@ spec::Model FirstBlocks(spec::Model model, int64_t blocks) {
 std::vector<int64_t> SplitModelByCost(const spec::Model& model, int64_t blocks, int parts) {
   const double rest = TrainingFlops(FirstBlocks(model, 0), 1);  // of the head; an embedding look-up has no FLOPs
   std::vector<double> costs;
-  for (int64_t i = 0; i < blocks; ++i) costs.push_back(TrainingFlops(FirstBlocks(model, i + 1), 1) - TrainingFlops(FirstBlocks(model, i), 1));
+  for (int64_t i = 0; i < blocks; ++i)
+    costs.push_back(TrainingFlops(FirstBlocks(model, i + 1), 1) - TrainingFlops(FirstBlocks(model, i), 1));
   return SplitByCost(costs, 0, rest, parts);
 }
 
@@ -62,7 +63,8 @@ std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, d
   }
   std::vector<int64_t> sizes(static_cast<size_t>(parts));
   int64_t n = blocks;
-  for (int k = parts; k > 0; --k) n -= sizes[static_cast<size_t>(k) - 1] = best[static_cast<size_t>(k)][static_cast<size_t>(n)].last;
+  for (int k = parts; k > 0; --k)
+    n -= sizes[static_cast<size_t>(k) - 1] = best[static_cast<size_t>(k)][static_cast<size_t>(n)].last;
   return sizes;
 }
 
@@ -75,7 +77,8 @@ std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec) {
   if (parts == 1) return {nn::ModelPart::Whole(blocks)};
   std::vector<int64_t> sizes(p.stage_layers().begin(), p.stage_layers().end());
   if (sizes.empty()) {
-    sizes = p.stage_balance() == spec::Parallel::BY_COST ? SplitModelByCost(spec.model(), blocks, parts) : SplitUniformly(blocks, parts);
+    sizes = p.stage_balance() == spec::Parallel::BY_COST ? SplitModelByCost(spec.model(), blocks, parts)
+                                                         : SplitUniformly(blocks, parts);
   }
   std::vector<nn::ModelPart> all;
   int64_t first = 0;
@@ -91,7 +94,8 @@ std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec) {
 std::vector<nn::ModelPart> PartsOfStage(const spec::Spec& spec, int stage) {
   const std::vector<nn::ModelPart> all = PartsOf(spec);
   std::vector<nn::ModelPart> own;
-  for (auto i = static_cast<size_t>(stage); i < all.size(); i += static_cast<size_t>(spec.parallel().pp())) own.push_back(all[i]);
+  for (auto i = static_cast<size_t>(stage); i < all.size(); i += static_cast<size_t>(spec.parallel().pp()))
+    own.push_back(all[i]);
   return own;
 }
 
@@ -132,7 +136,9 @@ std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
 Shape BoundaryShape(const spec::Spec& spec, int64_t samples) {
   const spec::Parallel& p = spec.parallel();
   const spec::Model& model = spec.model();
-  const int64_t hidden = model.has_gpt() ? model.gpt().hidden() : model.has_moe() ? model.moe().llama().hidden() : model.llama().hidden();
+  const int64_t hidden = model.has_gpt()   ? model.gpt().hidden()
+                         : model.has_moe() ? model.moe().llama().hidden()
+                                           : model.llama().hidden();
   return Shape{samples, InputOf(model).length / p.cp() / (p.sequence_parallel() ? p.tp() : 1), hidden};
 }
 

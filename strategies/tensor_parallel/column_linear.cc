@@ -18,7 +18,8 @@ std::vector<nn::ShardLayout::Range> SplitParts(std::span<const int64_t> parts, i
   return ranges;
 }
 
-ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config, std::vector<nn::ShardLayout::Range> ranges)
+ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config,
+                                           std::vector<nn::ShardLayout::Range> ranges)
     : exchange_(exchange) {
   int64_t rows = 0;
   for (const nn::ShardLayout::Range& range : ranges) rows += range.count;
@@ -84,7 +85,8 @@ Tensor ColumnParallelLinear::InputGradient(nn::Context& ctx, const Tensor& dy) c
 void ColumnParallelLinear::WeightGradients(nn::Context& ctx, const Tensor& x, const Tensor& dy) {
   nn::BiasGradient(ctx, dy, bias_);
   const nn::Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true, .accumulate = dw.accumulate});
+  ctx.Launch(
+      ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true, .accumulate = dw.accumulate});
   weight_->EndGradient();
 }
 

@@ -7,21 +7,26 @@ namespace twofold {
 using nn::Rows;
 
 // Reduces over the ranks, for each row: its largest logit, and relative to it the sums of ops::SplitSums.
-VocabParallelCrossEntropy::OfRows VocabParallelCrossEntropy::Reduce(nn::Context& ctx, const Tensor& logits, const Tensor& targets,
-                                                                    int64_t sums_a_row) const {
+VocabParallelCrossEntropy::OfRows VocabParallelCrossEntropy::Reduce(nn::Context& ctx, const Tensor& logits,
+                                                                    const Tensor& targets, int64_t sums_a_row) const {
   const Tensor rows = Rows(logits);
   const int64_t count = rows.dim(0);
   const DType wide = ops::AccumulationType(logits.dtype());
   OfRows all{.largest = ctx.Activation(Shape{count}, wide), .sums = ctx.Activation(Shape{sums_a_row, count}, wide)};
   ctx.Launch(ops::SplitMax{.logits = rows, .largest = all.largest, .classes = share_.classes});
   group_.AllReduce(all.largest, ReduceOp::kMax).WaitOn(ctx.stream);
-  ctx.Launch(ops::SplitSums{.logits = rows, .targets = targets.Flat(), .largest = all.largest, .sums = all.sums, .first = share_.first,
+  ctx.Launch(ops::SplitSums{.logits = rows,
+                            .targets = targets.Flat(),
+                            .largest = all.largest,
+                            .sums = all.sums,
+                            .first = share_.first,
                             .classes = share_.classes});
   group_.AllReduce(all.sums).WaitOn(ctx.stream);
   return all;
 }
 
-Tensor VocabParallelCrossEntropy::Forward(nn::Context& ctx, const Tensor& logits, const Tensor& targets, nn::Saved& saved) {
+Tensor VocabParallelCrossEntropy::Forward(nn::Context& ctx, const Tensor& logits, const Tensor& targets,
+                                          nn::Saved& saved) {
   const OfRows all = Reduce(ctx, logits, targets, 2);
   const Shape rows = all.largest.shape();
   const DType wide = all.largest.dtype();
@@ -37,8 +42,13 @@ Tensor VocabParallelCrossEntropy::Forward(nn::Context& ctx, const Tensor& logits
 Tensor VocabParallelCrossEntropy::Backward(nn::Context& ctx, nn::Saved& saved, double scale) {
   Tensor logits = saved.Take(kLogits);
   const Tensor targets = saved.Take(kTargets), lse = saved.Take(kLse), rows = Rows(logits);
-  ctx.Launch(ops::SplitBackward{.logits = rows, .targets = targets.Flat(), .lse = lse, .dlogits = rows, .first = share_.first,
-                                .classes = share_.classes, .scale = scale / static_cast<double>(rows.dim(0))});
+  ctx.Launch(ops::SplitBackward{.logits = rows,
+                                .targets = targets.Flat(),
+                                .lse = lse,
+                                .dlogits = rows,
+                                .first = share_.first,
+                                .classes = share_.classes,
+                                .scale = scale / static_cast<double>(rows.dim(0))});
   return logits;
 }
 
@@ -50,7 +60,8 @@ Tensor VocabParallelCrossEntropy::Losses(nn::Context& ctx, const Tensor& logits,
   return losses;
 }
 
-void VocabParallelCrossEntropy::CountCorrect(nn::Context& ctx, const Tensor& logits, const Tensor& targets, const Tensor& total) {
+void VocabParallelCrossEntropy::CountCorrect(nn::Context& ctx, const Tensor& logits, const Tensor& targets,
+                                             const Tensor& total) {
   const OfRows all = Reduce(ctx, logits, targets, 3);
   ctx.Launch(ops::SplitCorrect{.sums = all.sums, .out = total, .accumulate = true});
 }

@@ -30,7 +30,9 @@ class VocabParallelCrossEntropy final : public nn::Loss {
 
  private:
   enum Slot { kLogits, kTargets, kLse };
-  struct OfRows { Tensor largest, sums; };
+  struct OfRows {
+    Tensor largest, sums;
+  };
   OfRows Reduce(nn::Context& ctx, const Tensor& logits, const Tensor& targets, int64_t sums_a_row) const;
 
   ProcessGroup& group_;

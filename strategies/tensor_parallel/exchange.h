@@ -45,7 +45,8 @@ class PendingTensor {
 class TensorParallelExchange {
  public:
   // `group` must outlive it.
-  TensorParallelExchange(ProcessGroup& group, const TensorParallelOptions& options) : group_(group), options_(options) {}
+  TensorParallelExchange(ProcessGroup& group, const TensorParallelOptions& options)
+      : group_(group), options_(options) {}
   ProcessGroup& group() const { return group_; }
   bool splits_rows() const { return options_.sequence_parallel && group_.size() > 1; }
 

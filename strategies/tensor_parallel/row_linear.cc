@@ -8,12 +8,15 @@ namespace twofold {
 using nn::Rows;
 using nn::WithLast;
 
-RowParallelLinear::RowParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config) : exchange_(exchange) {
+RowParallelLinear::RowParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config)
+    : exchange_(exchange) {
   const ProcessGroup& group = exchange.group();
   TWOFOLD_CHECK(config.in % group.size() == 0, "tensor-parallel ranks share a layer's inputs evenly");
   const int64_t columns = config.in / group.size();
   weight_ = AddParameter("weight", Shape{config.out, columns}, config.dtype, config.weight_init);
-  weight_->set_shard_layout({.whole = Shape{config.out, config.in}, .dim = 1, .ranges = {{.first = group.rank() * columns, .count = columns}}});
+  weight_->set_shard_layout({.whole = Shape{config.out, config.in},
+                             .dim = 1,
+                             .ranges = {{.first = group.rank() * columns, .count = columns}}});
   if (!config.bias) return;
   bias_ = AddParameter("bias", Shape{config.out}, config.dtype, config.bias_init, /*decay=*/false);
   ShareAmong(exchange, *bias_);
@@ -49,7 +52,8 @@ void RowParallelLinear::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
   const Tensor x = saved.Take(kX), dy = saved.Take(kDy);
   nn::BiasGradient(ctx, exchange_.OwnRows(dy), bias_);
   const nn::Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true, .accumulate = dw.accumulate});
+  ctx.Launch(
+      ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true, .accumulate = dw.accumulate});
   weight_->EndGradient();
 }
 

@@ -11,8 +11,9 @@
 namespace twofold {
 
 inline void ShareAmong(const TensorParallelExchange& exchange, nn::Parameter& parameter) {
-  parameter.set_shard_layout(nn::ShardLayout::Whole(parameter.shape(), /*owned=*/exchange.group().rank() == 0,
-                                   exchange.splits_rows() ? nn::ShardLayout::Sum::kTensor : nn::ShardLayout::Sum::kNone));
+  parameter.set_shard_layout(
+      nn::ShardLayout::Whole(parameter.shape(), /*owned=*/exchange.group().rank() == 0,
+                             exchange.splits_rows() ? nn::ShardLayout::Sum::kTensor : nn::ShardLayout::Sum::kNone));
 }
 
 }  // namespace twofold

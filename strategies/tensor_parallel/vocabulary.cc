@@ -19,14 +19,18 @@ std::vector<nn::ShardLayout::Range> VocabularyShare::ranges() const {
   return ranges;
 }
 
-VocabParallelEmbedding::VocabParallelEmbedding(const TensorParallelExchange& exchange, int64_t vocab, int64_t hidden, DType dtype, nn::Init init)
-    : exchange_(exchange), share_(vocab, exchange.group()), weight_(AddParameter("weight", Shape{share_.rows, hidden}, dtype, init)) {
+VocabParallelEmbedding::VocabParallelEmbedding(const TensorParallelExchange& exchange, int64_t vocab, int64_t hidden,
+                                               DType dtype, nn::Init init)
+    : exchange_(exchange),
+      share_(vocab, exchange.group()),
+      weight_(AddParameter("weight", Shape{share_.rows, hidden}, dtype, init)) {
   weight_->set_shard_layout({.whole = Shape{vocab, hidden}, .ranges = share_.ranges()});
 }
 
 Tensor VocabParallelEmbedding::Forward(nn::Context& ctx, const Tensor& ids, nn::Saved& saved) {
   Tensor partial = ctx.Activation(nn::Append(ids.shape(), weight_->shape()[1]), weight_->dtype());
-  ctx.Launch(ops::EmbeddingForward{.ids = ids, .table = weight_->data(), .out = partial, .first = share_.first, .vocab = share_.vocab});
+  ctx.Launch(ops::EmbeddingForward{
+      .ids = ids, .table = weight_->data(), .out = partial, .first = share_.first, .vocab = share_.vocab});
   saved[kIds] = ids;
   return exchange_.Leave(ctx, std::move(partial)).Wait(ctx);
 }
@@ -39,7 +43,11 @@ Tensor VocabParallelEmbedding::BackwardInput(nn::Context&, Tensor dy, nn::Saved&
 void VocabParallelEmbedding::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
   const Tensor ids = saved.Take(kIds), dy = exchange_.Enter(ctx, saved.Take(kDy)).Wait(ctx);
   const nn::Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(ops::EmbeddingBackward{.ids = ids, .dy = dy, .dtable = dw.tensor, .accumulate = dw.accumulate, .first = share_.first,
+  ctx.Launch(ops::EmbeddingBackward{.ids = ids,
+                                    .dy = dy,
+                                    .dtable = dw.tensor,
+                                    .accumulate = dw.accumulate,
+                                    .first = share_.first,
                                     .vocab = share_.vocab});
   weight_->EndGradient();
 }

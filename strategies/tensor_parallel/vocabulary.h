@@ -34,7 +34,8 @@ struct VocabularyShare {
 // [vocab, hidden].
 class VocabParallelEmbedding final : public nn::Module {
  public:
-  VocabParallelEmbedding(const TensorParallelExchange& exchange, int64_t vocab, int64_t hidden, DType dtype, nn::Init init);
+  VocabParallelEmbedding(const TensorParallelExchange& exchange, int64_t vocab, int64_t hidden, DType dtype,
+                         nn::Init init);
 
   Tensor Forward(nn::Context& ctx, const Tensor& ids, nn::Saved& saved) override;
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;

@@ -1,12 +1,12 @@
-// One table: all-reduce (f32, sum, in place, 2 ranks) on the in-memory fabric, by bare Open MPI and by Gloo, and a copy of
-// the same bytes, which is what the memory could do at best.
+// One table: all-reduce (f32, sum, in place, 2 ranks) on the in-memory fabric, by bare Open MPI and by Gloo, and a copy
+// of the same bytes, which is what the memory could do at best.
 //
 //   mpirun -n 2 --bind-to none all_reduce_benchmark [Google Benchmark's flags]; all_reduce.py does that and judges
 //
-// Process 0 measures. The in-memory ranks are two threads of it, and process 1 sleeps meanwhile; for Open MPI and Gloo the
-// two processes are the ranks. Everybody's buffers have been touched, and the first result is checked, before the clock
-// runs. `bytes_per_second` counts the payload (algbw): an all-reduce over 2 ranks reads two buffers and writes two, the
-// copy reads one and writes one, on one thread.
+// Process 0 measures. The in-memory ranks are two threads of it, and process 1 sleeps meanwhile; for Open MPI and Gloo
+// the two processes are the ranks. Everybody's buffers have been touched, and the first result is checked, before the
+// clock runs. `bytes_per_second` counts the payload (algbw): an all-reduce over 2 ranks reads two buffers and writes
+// two, the copy reads one and writes one, on one thread.
 #include <mpi.h>
 
 #include <algorithm>
@@ -143,7 +143,8 @@ void InMemory(benchmark::State& state) {
   const auto fabric = MakeInMemoryFabric(spec::Spec(), in_memory::GroupOptions{});
   const RunResult result = fabric->Run(kRanks, [&](RankContext& c) {
     Tensor t = c.device().NewTensor({bytes / 4}, DType::kF32, Category::kOther);
-    const bool right = FirstSumIsRight(t.data<float>(), static_cast<size_t>(t.numel()), [&] { c.world().AllReduce(t).Wait(); });
+    const bool right =
+        FirstSumIsRight(t.data<float>(), static_cast<size_t>(t.numel()), [&] { c.world().AllReduce(t).Wait(); });
     c.world().Barrier().Wait();
     if (c.rank() == 0) {
       for (auto _ : state) c.world().AllReduce(t).Wait();
@@ -191,7 +192,8 @@ int Main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (size != static_cast<int>(kRanks)) {
     if (rank == 0) {
-      std::fprintf(stderr, "started with %d process%s; start it as: mpirun -n 2 --bind-to none %s [Google Benchmark's flags]\n",
+      std::fprintf(stderr,
+                   "started with %d process%s; start it as: mpirun -n 2 --bind-to none %s [Google Benchmark's flags]\n",
                    size, size == 1 ? "" : "es", argv[0]);
     }
     MPI_Finalize();

@@ -1,13 +1,14 @@
-// Every kernel of a GPU that is bound by memory against the bandwidth of a copy, those that are bound by arithmetic in FLOP/s, and what
-// launching costs the host.
+// Every kernel of a GPU that is bound by memory against the bandwidth of a copy, those that are bound by arithmetic in
+// FLOP/s, and what launching costs the host.
 //
-// Operands are random, and several sets of them take turns, so that none is found in the L2 cache. A figure is the median of batches
-// of launches between two events; bytes and FLOPs are those of the cost rules in core/device/ops/. The copy, `copy/1GiB`, is
-// cudaMemcpyAsync within the GPU, of which each byte is read and written; `of_copy` is a kernel's share of it.
+// Operands are random, and several sets of them take turns, so that none is found in the L2 cache. A figure is the
+// median of batches of launches between two events; bytes and FLOPs are those of the cost rules in core/device/ops/.
+// The copy, `copy/1GiB`, is cudaMemcpyAsync within the GPU, of which each byte is read and written; `of_copy` is a
+// kernel's share of it.
 //
-// TWOFOLD_BENCHMARK_TOKENS (32768) is the number of rows where memory is the bound, so many that a kernel takes long beside its start and
-// the gap before it, a microsecond or two each; a quarter of it that of products and attention. Fewer are for a machine that is slow,
-// or an emulated GPU, where figures mean nothing.
+// TWOFOLD_BENCHMARK_TOKENS (32768) is the number of rows where memory is the bound, so many that a kernel takes long
+// beside its start and the gap before it, a microsecond or two each; a quarter of it that of products and attention.
+// Fewer are for a machine that is slow, or an emulated GPU, where figures mean nothing.
 #include <benchmark/benchmark.h>
 #include <cuda_runtime.h>
 
@@ -87,7 +88,9 @@ class Bench {
     Gpu& gpu = TheGpu();
     const Tensor out = gpu.device.NewTensor(std::move(shape), DType::kF32, Category::kOther);
     const PhiloxKey key = MakeKey(1, static_cast<uint64_t>(++made_));
-    gpu.device.Launch(gpu.device.compute(), ops::RandomFill{.distribution = ops::RandomFill::kUniform, .out = out, .a = 0.5, .b = 1.5, .key = key});
+    gpu.device.Launch(
+        gpu.device.compute(),
+        ops::RandomFill{.distribution = ops::RandomFill::kUniform, .out = out, .a = 0.5, .b = 1.5, .key = key});
     return out;
   }
   Tensor Bytes(Shape shape) {
@@ -148,7 +151,8 @@ double MedianOf(benchmark::State& state, int launches, const Make& make) {
     sets.push_back(make(bench));
     bytes += static_cast<double>(ops::CostOf(sets.back()).bytes().value());
   } while (sets.size() < 2 || (bytes < 4 * gpu.l2_bytes && sets.size() < 64 && !Small()));
-  return Median(state, launches, [&](int i) { gpu.device.Launch(gpu.device.compute(), sets[static_cast<size_t>(i) % sets.size()]); });
+  return Median(state, launches,
+                [&](int i) { gpu.device.Launch(gpu.device.compute(), sets[static_cast<size_t>(i) % sets.size()]); });
 }
 
 double copy_rate = 0;  // bytes/s
@@ -156,10 +160,11 @@ double copy_rate = 0;  // bytes/s
 void Copy(benchmark::State& state) {
   Gpu& gpu = TheGpu();
   const int64_t bytes = Small() ? 1 << 20 : int64_t{1} << 30;
-  const Tensor from = gpu.device.NewTensor({bytes}, DType::kU8, Category::kOther), to = gpu.device.NewTensor({bytes}, DType::kU8, Category::kOther);
+  const Tensor from = gpu.device.NewTensor({bytes}, DType::kU8, Category::kOther),
+               to = gpu.device.NewTensor({bytes}, DType::kU8, Category::kOther);
   const double seconds = Median(state, kMemoryLaunches, [&](int) {
-    cuda::Check(cudaMemcpyAsync(reinterpret_cast<void*>(to.address()), reinterpret_cast<const void*>(from.address()), static_cast<size_t>(bytes),
-                                cudaMemcpyDeviceToDevice, gpu.stream));
+    cuda::Check(cudaMemcpyAsync(reinterpret_cast<void*>(to.address()), reinterpret_cast<const void*>(from.address()),
+                                static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, gpu.stream));
   });
   copy_rate = 2 * static_cast<double>(bytes) / seconds;
   state.counters["GB/s"] = copy_rate * 1e-9;
@@ -191,7 +196,8 @@ void Register(const std::string& name, const Make& make) {
   });
 }
 // Bound by arithmetic.
-void RegisterFlops(const std::string& name, const Make& make, cuda::AttentionKernels attention = cuda::AttentionKernels::kOwn) {
+void RegisterFlops(const std::string& name, const Make& make,
+                   cuda::AttentionKernels attention = cuda::AttentionKernels::kOwn) {
   Named("compute/" + name, [=](benchmark::State& state) {
     attention_now = attention;
     const double seconds = MedianOf(state, kComputeLaunches, make);
@@ -200,8 +206,9 @@ void RegisterFlops(const std::string& name, const Make& make, cuda::AttentionKer
   });
 }
 
-// The host's time for a launch: of as many as a stream's queue holds without making the host wait, of so little work that the GPU
-// keeps up. (With an emulated GPU and TWOFOLD_EMULATED_DISCARD=1 nothing is done, and what is left is our own part of it.)
+// The host's time for a launch: of as many as a stream's queue holds without making the host wait, of so little work
+// that the GPU keeps up. (With an emulated GPU and TWOFOLD_EMULATED_DISCARD=1 nothing is done, and what is left is our
+// own part of it.)
 void RegisterHost(const std::string& name, const Make& make) {
   constexpr int kLaunches = 500;
   Named("host/" + name, [=](benchmark::State& state) {
@@ -230,10 +237,19 @@ void RegisterLaunches() {
     return ops::LayerNormForward{rows(b), b.New({64}, t), b.New({64}, t), rows(b), b.F32({64}), b.F32({64})};
   });
   RegisterHost("column_sum", [=](Bench& b) { return ops::ColumnSum{rows(b), b.F32({64})}; });  // two kernels
-  RegisterHost("product", [=](Bench& b) { return ops::MatMul{.a = rows(b), .b = rows(b), .out = rows(b), .bias = b.New({64}, t), .transpose_b = true}; });
-  RegisterHost("attention_forward", [=](Bench& b) { return ops::AttentionForward{.qkv = b.New({1, 64, 192}, t), .out = b.New({1, 64, 64}, t), .lse = b.F32({1, 1, 64})}; });
+  RegisterHost("product", [=](Bench& b) {
+    return ops::MatMul{.a = rows(b), .b = rows(b), .out = rows(b), .bias = b.New({64}, t), .transpose_b = true};
+  });
+  RegisterHost("attention_forward", [=](Bench& b) {
+    return ops::AttentionForward{.qkv = b.New({1, 64, 192}, t), .out = b.New({1, 64, 64}, t), .lse = b.F32({1, 1, 64})};
+  });
   RegisterHost("adamw", [=](Bench& b) {
-    return ops::AdamStep{.param = rows(b), .grad = rows(b), .m = b.F32({64 * 64}), .v = b.F32({64 * 64}), .master = b.F32({64 * 64}), .lr = 1e-4};
+    return ops::AdamStep{.param = rows(b),
+                         .grad = rows(b),
+                         .m = b.F32({64 * 64}),
+                         .v = b.F32({64 * 64}),
+                         .master = b.F32({64 * 64}),
+                         .lr = 1e-4};
   });
 }
 
@@ -255,14 +271,19 @@ void RegisterElementwise(DType t) {
   Register("add_relu" + suffix, [=](Bench& b) { return ops::AddRelu{of(b), of(b), of(b)}; });
   Register("add_to" + suffix, [=](Bench& b) { return ops::AddTo{of(b), of(b)}; });
   Register("scale" + suffix, [=](Bench& b) { return ops::Scale{of(b), 1.0}; });
-  Register("gelu_forward" + suffix, [=](Bench& b) { return ops::ActivationForward{ops::ActivationForward::kGelu, of(b), of(b)}; });
-  Register("gelu_backward" + suffix,
-           [=](Bench& b) { return ops::ActivationBackward{ops::ActivationForward::kGelu, of(b), of(b), of(b)}; });
+  Register("gelu_forward" + suffix, [=](Bench& b) {
+    return ops::ActivationForward{ops::ActivationForward::kGelu, of(b), of(b)};
+  });
+  Register("gelu_backward" + suffix, [=](Bench& b) {
+    return ops::ActivationBackward{ops::ActivationForward::kGelu, of(b), of(b), of(b)};
+  });
   Register("dropout" + suffix, [=](Bench& b) { return ops::Dropout{of(b), of(b), 0.1, MakeKey(1, uint64_t{2})}; });
-  Register("swiglu_forward" + suffix,
-           [=](Bench& b) { return ops::SwiGluForward{b.New({Tokens(), 4 * Wide()}, t), b.New({Tokens(), 2 * Wide()}, t)}; });
+  Register("swiglu_forward" + suffix, [=](Bench& b) {
+    return ops::SwiGluForward{b.New({Tokens(), 4 * Wide()}, t), b.New({Tokens(), 2 * Wide()}, t)};
+  });
   Register("swiglu_backward" + suffix, [=](Bench& b) {
-    return ops::SwiGluBackward{b.New({Tokens(), 4 * Wide()}, t), b.New({Tokens(), 2 * Wide()}, t), b.New({Tokens(), 4 * Wide()}, t)};
+    return ops::SwiGluBackward{b.New({Tokens(), 4 * Wide()}, t), b.New({Tokens(), 2 * Wide()}, t),
+                               b.New({Tokens(), 4 * Wide()}, t)};
   });
 }
 
@@ -271,60 +292,96 @@ void RegisterRows(DType t) {
   const auto rows = [=](Bench& b, int64_t columns) { return b.New({Tokens(), columns}, t); };
   const auto statistics = [=](Bench& b) { return b.F32({Tokens()}); };
   Register("layer_norm_forward" + suffix, [=](Bench& b) {
-    return ops::LayerNormForward{rows(b, Hidden()), b.New({Hidden()}, t), b.New({Hidden()}, t), rows(b, Hidden()), statistics(b), statistics(b)};
+    return ops::LayerNormForward{rows(b, Hidden()), b.New({Hidden()}, t), b.New({Hidden()}, t),
+                                 rows(b, Hidden()), statistics(b),        statistics(b)};
   });
   Register("layer_norm_backward" + suffix, [=](Bench& b) {
-    return ops::LayerNormBackward{rows(b, Hidden()), rows(b, Hidden()), b.New({Hidden()}, t), statistics(b), statistics(b), rows(b, Hidden())};
+    return ops::LayerNormBackward{rows(b, Hidden()), rows(b, Hidden()), b.New({Hidden()}, t),
+                                  statistics(b),     statistics(b),     rows(b, Hidden())};
   });
   Register("layer_norm_forward_of_a_sum" + suffix, [=](Bench& b) {
-    return ops::LayerNormForward{.x = rows(b, Hidden()), .gamma = b.New({Hidden()}, t), .beta = b.New({Hidden()}, t), .y = rows(b, Hidden()),
-                                 .mean = statistics(b), .rstd = statistics(b), .branch = rows(b, Hidden()), .sum = rows(b, Hidden())};
+    return ops::LayerNormForward{.x = rows(b, Hidden()),
+                                 .gamma = b.New({Hidden()}, t),
+                                 .beta = b.New({Hidden()}, t),
+                                 .y = rows(b, Hidden()),
+                                 .mean = statistics(b),
+                                 .rstd = statistics(b),
+                                 .branch = rows(b, Hidden()),
+                                 .sum = rows(b, Hidden())};
   });
   Register("layer_norm_backward_plus" + suffix, [=](Bench& b) {
-    return ops::LayerNormBackward{.dy = rows(b, Hidden()), .x = rows(b, Hidden()), .gamma = b.New({Hidden()}, t), .mean = statistics(b),
-                                  .rstd = statistics(b), .dx = rows(b, Hidden()), .past = rows(b, Hidden())};
+    return ops::LayerNormBackward{.dy = rows(b, Hidden()),
+                                  .x = rows(b, Hidden()),
+                                  .gamma = b.New({Hidden()}, t),
+                                  .mean = statistics(b),
+                                  .rstd = statistics(b),
+                                  .dx = rows(b, Hidden()),
+                                  .past = rows(b, Hidden())};
   });
   Register("layer_norm_weights" + suffix, [=](Bench& b) {
-    return ops::LayerNormWeights{rows(b, Hidden()), rows(b, Hidden()), statistics(b), statistics(b), b.F32({Hidden()}), b.F32({Hidden()})};
+    return ops::LayerNormWeights{rows(b, Hidden()), rows(b, Hidden()), statistics(b),
+                                 statistics(b),     b.F32({Hidden()}), b.F32({Hidden()})};
   });
-  Register("rms_norm_forward" + suffix,
-           [=](Bench& b) { return ops::RmsNormForward{rows(b, Wide()), b.New({Wide()}, t), rows(b, Wide()), statistics(b)}; });
+  Register("rms_norm_forward" + suffix, [=](Bench& b) {
+    return ops::RmsNormForward{rows(b, Wide()), b.New({Wide()}, t), rows(b, Wide()), statistics(b)};
+  });
   Register("rms_norm_backward" + suffix, [=](Bench& b) {
     return ops::RmsNormBackward{rows(b, Wide()), rows(b, Wide()), b.New({Wide()}, t), statistics(b), rows(b, Wide())};
   });
   Register("rms_norm_forward_of_a_sum" + suffix, [=](Bench& b) {
-    return ops::RmsNormForward{.x = rows(b, Wide()), .gamma = b.New({Wide()}, t), .y = rows(b, Wide()), .rstd = statistics(b),
-                               .branch = rows(b, Wide()), .sum = rows(b, Wide())};
+    return ops::RmsNormForward{.x = rows(b, Wide()),
+                               .gamma = b.New({Wide()}, t),
+                               .y = rows(b, Wide()),
+                               .rstd = statistics(b),
+                               .branch = rows(b, Wide()),
+                               .sum = rows(b, Wide())};
   });
   Register("rms_norm_backward_plus" + suffix, [=](Bench& b) {
-    return ops::RmsNormBackward{.dy = rows(b, Wide()), .x = rows(b, Wide()), .gamma = b.New({Wide()}, t), .rstd = statistics(b),
-                                .dx = rows(b, Wide()), .past = rows(b, Wide())};
+    return ops::RmsNormBackward{.dy = rows(b, Wide()),
+                                .x = rows(b, Wide()),
+                                .gamma = b.New({Wide()}, t),
+                                .rstd = statistics(b),
+                                .dx = rows(b, Wide()),
+                                .past = rows(b, Wide())};
   });
-  Register("rms_norm_weights" + suffix,
-           [=](Bench& b) { return ops::RmsNormWeights{rows(b, Wide()), rows(b, Wide()), statistics(b), b.F32({Wide()})}; });
-  Register("column_sum" + suffix, [=](Bench& b) { return ops::ColumnSum{rows(b, 4 * Hidden()), b.F32({4 * Hidden()})}; });
-  Register("add_bias" + suffix, [=](Bench& b) { return ops::AddBias{rows(b, Hidden()), b.New({Hidden()}, t), rows(b, Hidden())}; });
+  Register("rms_norm_weights" + suffix, [=](Bench& b) {
+    return ops::RmsNormWeights{rows(b, Wide()), rows(b, Wide()), statistics(b), b.F32({Wide()})};
+  });
+  Register("column_sum" + suffix, [=](Bench& b) {
+    return ops::ColumnSum{rows(b, 4 * Hidden()), b.F32({4 * Hidden()})};
+  });
+  Register("add_bias" + suffix, [=](Bench& b) {
+    return ops::AddBias{rows(b, Hidden()), b.New({Hidden()}, t), rows(b, Hidden())};
+  });
   Register("embedding_forward" + suffix, [=](Bench& b) {
     return ops::EmbeddingForward{b.Ids(Tokens(), Vocabulary()), b.New({Vocabulary(), Hidden()}, t), rows(b, Hidden())};
   });
   Register("embedding_backward" + suffix, [=](Bench& b) {
-    return ops::EmbeddingBackward{b.Ids(Tokens(), Vocabulary()), rows(b, Hidden()), b.New({Vocabulary(), Hidden()}, t), true};
+    return ops::EmbeddingBackward{b.Ids(Tokens(), Vocabulary()), rows(b, Hidden()), b.New({Vocabulary(), Hidden()}, t),
+                                  true};
   });
   const int64_t sequence = Small() ? 16 : 1024;
   const auto sequences = [=](Bench& b, int64_t columns) { return b.New({Tokens() / sequence, sequence, columns}, t); };
-  Register("position_forward" + suffix,
-           [=](Bench& b) { return ops::PositionForward{sequences(b, Hidden()), b.New({sequence, Hidden()}, t), sequences(b, Hidden())}; });
-  Register("position_backward" + suffix,
-           [=](Bench& b) { return ops::PositionBackward{sequences(b, Hidden()), b.F32({sequence, Hidden()})}; });
+  Register("position_forward" + suffix, [=](Bench& b) {
+    return ops::PositionForward{sequences(b, Hidden()), b.New({sequence, Hidden()}, t), sequences(b, Hidden())};
+  });
+  Register("position_backward" + suffix, [=](Bench& b) {
+    return ops::PositionBackward{sequences(b, Hidden()), b.F32({sequence, Hidden()})};
+  });
   Register("rotary" + suffix, [=](Bench& b) {
     const int64_t heads = Wide() / 64;
-    return ops::Rotary{.x = sequences(b, 3 * Wide()), .table = b.F32({sequence, 64}), .y = sequences(b, 3 * Wide()), .heads = 2 * heads};
+    return ops::Rotary{.x = sequences(b, 3 * Wide()),
+                       .table = b.F32({sequence, 64}),
+                       .y = sequences(b, 3 * Wide()),
+                       .heads = 2 * heads};
   });
   Register("copy_columns" + suffix, [=](Bench& b) {
-    return ops::CopyColumns{.in = rows(b, 3 * Hidden()), .out = rows(b, Hidden()), .in_column = Hidden(), .columns = Hidden()};
+    return ops::CopyColumns{
+        .in = rows(b, 3 * Hidden()), .out = rows(b, Hidden()), .in_column = Hidden(), .columns = Hidden()};
   });
   Register("cross_entropy_forward" + suffix, [=](Bench& b) {
-    return ops::CrossEntropyForward{b.New({LossRows(), Vocabulary()}, t), b.Ids(LossRows(), Vocabulary()), b.F32({LossRows()}), b.F32({LossRows()})};
+    return ops::CrossEntropyForward{b.New({LossRows(), Vocabulary()}, t), b.Ids(LossRows(), Vocabulary()),
+                                    b.F32({LossRows()}), b.F32({LossRows()})};
   });
   Register("cross_entropy_backward" + suffix, [=](Bench& b) {
     const Tensor logits = b.New({LossRows(), Vocabulary()}, t);
@@ -334,21 +391,38 @@ void RegisterRows(DType t) {
 
 void RegisterFlat() {
   Register("adamw/bf16_with_master", [](Bench& b) {
-    return ops::AdamStep{.param = b.New({Flat()}, DType::kBF16), .grad = b.New({Flat()}, DType::kBF16), .m = b.F32({Flat()}), .v = b.F32({Flat()}),
-                         .master = b.F32({Flat()}), .lr = 1e-4, .weight_decay = 0.1};
+    return ops::AdamStep{.param = b.New({Flat()}, DType::kBF16),
+                         .grad = b.New({Flat()}, DType::kBF16),
+                         .m = b.F32({Flat()}),
+                         .v = b.F32({Flat()}),
+                         .master = b.F32({Flat()}),
+                         .lr = 1e-4,
+                         .weight_decay = 0.1};
   });
   Register("adamw/f32", [](Bench& b) {
-    return ops::AdamStep{.param = b.F32({Flat()}), .grad = b.F32({Flat()}), .m = b.F32({Flat()}), .v = b.F32({Flat()}), .lr = 1e-4, .weight_decay = 0.1};
+    return ops::AdamStep{.param = b.F32({Flat()}),
+                         .grad = b.F32({Flat()}),
+                         .m = b.F32({Flat()}),
+                         .v = b.F32({Flat()}),
+                         .lr = 1e-4,
+                         .weight_decay = 0.1};
   });
   const auto blocks = [](int64_t of) { return (Flat() + of - 1) / of; };
   Register("quantise/f32", [=](Bench& b) {
-    return ops::Quantise{.in = b.F32({Flat()}), .codes = b.Bytes({Flat()}), .scales = b.F32({blocks(ops::kQuantBlock)}), .residual = b.F32({Flat()})};
+    return ops::Quantise{.in = b.F32({Flat()}),
+                         .codes = b.Bytes({Flat()}),
+                         .scales = b.F32({blocks(ops::kQuantBlock)}),
+                         .residual = b.F32({Flat()})};
   });
-  Register("dequantise/f32", [=](Bench& b) { return ops::Dequantise{b.Bytes({Flat()}), b.F32({blocks(ops::kQuantBlock)}), b.F32({Flat()})}; });
+  Register("dequantise/f32", [=](Bench& b) {
+    return ops::Dequantise{b.Bytes({Flat()}), b.F32({blocks(ops::kQuantBlock)}), b.F32({Flat()})};
+  });
   Register("sign_pack/f32", [=](Bench& b) {
     return ops::SignPack{b.F32({Flat()}), b.Bytes({Flat() / 8}), b.F32({blocks(ops::kSignBlock)}), b.F32({Flat()})};
   });
-  Register("sign_unpack/f32", [=](Bench& b) { return ops::SignUnpack{b.Bytes({Flat() / 8}), b.F32({blocks(ops::kSignBlock)}), b.F32({Flat()})}; });
+  Register("sign_unpack/f32", [=](Bench& b) {
+    return ops::SignUnpack{b.Bytes({Flat() / 8}), b.F32({blocks(ops::kSignBlock)}), b.F32({Flat()})};
+  });
   Register("squared_norm/f32", [](Bench& b) { return ops::SquaredNorm{b.F32({Flat()}), b.F32({1})}; });
   Register("sum/f32", [](Bench& b) { return ops::Sum{b.F32({Flat()}), b.F32({1})}; });
 }
@@ -356,8 +430,13 @@ void RegisterFlat() {
 // ---- Bound by arithmetic ----
 
 void RegisterProducts() {
-  struct Layer { const char* model; int64_t hidden, ffn, qkv, vocabulary; };
-  std::vector<Layer> layers = {{"gpt2_124m", 768, 3072, 2304, 50304}, {"gpt2_1.5b", 1600, 6400, 4800, 50304}, {"llama_1b", 2048, 16384, 3072, 128256}};
+  struct Layer {
+    const char* model;
+    int64_t hidden, ffn, qkv, vocabulary;
+  };
+  std::vector<Layer> layers = {{"gpt2_124m", 768, 3072, 2304, 50304},
+                               {"gpt2_1.5b", 1600, 6400, 4800, 50304},
+                               {"llama_1b", 2048, 16384, 3072, 128256}};
   if (Small()) layers = {{"tiny", 64, 256, 192, 256}};
   const DType t = DType::kBF16;
   for (const Layer& l : layers) {
@@ -366,11 +445,15 @@ void RegisterProducts() {
       const std::string prefix = "product/" + std::string(l.model) + "/" + name;
       // y = x w^T, dx = dy w, dw = dy^T x
       RegisterFlops(prefix + "/forward", [=](Bench& b) {
-        return ops::MatMul{.a = b.New({rows, k}, t), .b = b.New({n, k}, t), .out = b.New({rows, n}, t), .transpose_b = true};
+        return ops::MatMul{
+            .a = b.New({rows, k}, t), .b = b.New({n, k}, t), .out = b.New({rows, n}, t), .transpose_b = true};
       });
-      RegisterFlops(prefix + "/input", [=](Bench& b) { return ops::MatMul{.a = b.New({rows, n}, t), .b = b.New({n, k}, t), .out = b.New({rows, k}, t)}; });
+      RegisterFlops(prefix + "/input", [=](Bench& b) {
+        return ops::MatMul{.a = b.New({rows, n}, t), .b = b.New({n, k}, t), .out = b.New({rows, k}, t)};
+      });
       RegisterFlops(prefix + "/weight", [=](Bench& b) {
-        return ops::MatMul{.a = b.New({rows, n}, t), .b = b.New({rows, k}, t), .out = b.New({n, k}, t), .transpose_a = true};
+        return ops::MatMul{
+            .a = b.New({rows, n}, t), .b = b.New({rows, k}, t), .out = b.New({n, k}, t), .transpose_a = true};
       });
     };
     three("qkv", l.qkv, l.hidden);
@@ -380,35 +463,60 @@ void RegisterProducts() {
     if (l.ffn != 4 * l.hidden) continue;
     const std::string prefix = "product/" + std::string(l.model);
     RegisterFlops(prefix + "/up/forward_gelu", [=](Bench& b) {
-      return ops::MatMul{.a = b.New({rows, l.hidden}, t), .b = b.New({l.ffn, l.hidden}, t), .out = b.New({rows, l.ffn}, t), .bias = b.New({l.ffn}, t),
-                         .transpose_b = true, .epilogue = ops::MatMul::kGelu, .aux = b.New({rows, l.ffn}, t)};
+      return ops::MatMul{.a = b.New({rows, l.hidden}, t),
+                         .b = b.New({l.ffn, l.hidden}, t),
+                         .out = b.New({rows, l.ffn}, t),
+                         .bias = b.New({l.ffn}, t),
+                         .transpose_b = true,
+                         .epilogue = ops::MatMul::kGelu,
+                         .aux = b.New({rows, l.ffn}, t)};
     });
     RegisterFlops(prefix + "/down/input_gelu_slope", [=](Bench& b) {
-      return ops::MatMul{.a = b.New({rows, l.hidden}, t), .b = b.New({l.hidden, l.ffn}, t), .out = b.New({rows, l.ffn}, t),
-                         .epilogue = ops::MatMul::kGeluSlope, .aux = b.New({rows, l.ffn}, t)};
+      return ops::MatMul{.a = b.New({rows, l.hidden}, t),
+                         .b = b.New({l.hidden, l.ffn}, t),
+                         .out = b.New({rows, l.ffn}, t),
+                         .epilogue = ops::MatMul::kGeluSlope,
+                         .aux = b.New({rows, l.ffn}, t)};
     });
   }
 }
 
 void RegisterAttention() {
-  struct Heads { const char* name; int64_t sequence, heads, kv_heads, head_dim; };
-  std::vector<Heads> all = {{"gpt2_124m", 1024, 12, 12, 64}, {"gpt2_1.5b", 1024, 25, 25, 64}, {"llama_1b", 2048, 32, 8, 64}};
+  struct Heads {
+    const char* name;
+    int64_t sequence, heads, kv_heads, head_dim;
+  };
+  std::vector<Heads> all = {
+      {"gpt2_124m", 1024, 12, 12, 64}, {"gpt2_1.5b", 1024, 25, 25, 64}, {"llama_1b", 2048, 32, 8, 64}};
   if (Small()) all = {{"tiny", 16, 2, 1, 16}};
   const DType t = DType::kBF16;
   std::vector<std::pair<std::string, cuda::AttentionKernels>> whose = {{"", cuda::AttentionKernels::kOwn}};
   if (WhyNoCudnnAttention().empty()) whose.emplace_back("/cudnn", cuda::AttentionKernels::kCudnn);
   for (const auto& [name, attention] : whose) {
     for (const Heads& h : all) {
-      const int64_t samples = std::max<int64_t>(ComputeTokens() / h.sequence, 1), width = (h.heads + 2 * h.kv_heads) * h.head_dim, out = h.heads * h.head_dim;
-      RegisterFlops(StrCat("attention_forward/", h.name, name), [=](Bench& b) {
-        return ops::AttentionForward{b.New({samples, h.sequence, width}, t), b.New({samples, h.sequence, out}, t), b.F32({samples, h.heads, h.sequence}),
-                                     h.heads, h.kv_heads};
-      }, attention);
-      if (attention == cuda::AttentionKernels::kCudnn && cuda::CapabilityOf(0).major < 9) continue;  // which wants more workspace there
-      RegisterFlops(StrCat("attention_backward/", h.name, name), [=](Bench& b) {
-        return ops::AttentionBackward{b.New({samples, h.sequence, width}, t), b.New({samples, h.sequence, out}, t), b.F32({samples, h.heads, h.sequence}),
-                                      b.New({samples, h.sequence, out}, t), b.New({samples, h.sequence, width}, t), h.heads, h.kv_heads};
-      }, attention);
+      const int64_t samples = std::max<int64_t>(ComputeTokens() / h.sequence, 1),
+                    width = (h.heads + 2 * h.kv_heads) * h.head_dim, out = h.heads * h.head_dim;
+      RegisterFlops(
+          StrCat("attention_forward/", h.name, name),
+          [=](Bench& b) {
+            return ops::AttentionForward{b.New({samples, h.sequence, width}, t), b.New({samples, h.sequence, out}, t),
+                                         b.F32({samples, h.heads, h.sequence}), h.heads, h.kv_heads};
+          },
+          attention);
+      if (attention == cuda::AttentionKernels::kCudnn && cuda::CapabilityOf(0).major < 9)
+        continue;  // which wants more workspace there
+      RegisterFlops(
+          StrCat("attention_backward/", h.name, name),
+          [=](Bench& b) {
+            return ops::AttentionBackward{b.New({samples, h.sequence, width}, t),
+                                          b.New({samples, h.sequence, out}, t),
+                                          b.F32({samples, h.heads, h.sequence}),
+                                          b.New({samples, h.sequence, out}, t),
+                                          b.New({samples, h.sequence, width}, t),
+                                          h.heads,
+                                          h.kv_heads};
+          },
+          attention);
     }
   }
 }

@@ -1,6 +1,6 @@
-// The main CPU kernels at the sizes of small GPTs: 512 rows, hidden sizes 256 and 768; convolutions at those of a residual
-// network: 8 images of 16 x 16, 16 to 256 channels. Rates are those of the cost rules in core/device/ops/: GFLOP/s and GB/s
-// of operands, which lie in cache or in memory as they fit.
+// The main CPU kernels at the sizes of small GPTs: 512 rows, hidden sizes 256 and 768; convolutions at those of a
+// residual network: 8 images of 16 x 16, 16 to 256 channels. Rates are those of the cost rules in core/device/ops/:
+// GFLOP/s and GB/s of operands, which lie in cache or in memory as they fit.
 #include <benchmark/benchmark.h>
 
 #include <functional>
@@ -20,8 +20,7 @@ class Bench {
   CpuDevice device{allocator(), 1};
   Tensor New(Shape shape, DType t = DType::kF32) {
     const Tensor out = device.NewTensor(std::move(shape), t, Category::kOther);
-    device.Launch(device.compute(),
-                  ops::RandomFill{.out = out, .key = MakeKey(1, static_cast<uint64_t>(++made_))});
+    device.Launch(device.compute(), ops::RandomFill{.out = out, .key = MakeKey(1, static_cast<uint64_t>(++made_))});
     return out;
   }
   Tensor Ids(int64_t n, int64_t limit) {
@@ -41,10 +40,9 @@ void Measure(benchmark::State& state, Bench& bench, const ops::Op& op) {
   for (auto _ : state) bench.device.Launch(bench.device.compute(), op);
   const ops::Cost cost = ops::CostOf(op);
   const double runs = static_cast<double>(state.iterations());
-  state.counters["GFLOP/s"] =
-      benchmark::Counter(cost.flops.value() * 1e-9 * runs, benchmark::Counter::kIsRate);
-  state.counters["GB/s"] = benchmark::Counter(static_cast<double>(cost.bytes().value()) * 1e-9 * runs,
-                                              benchmark::Counter::kIsRate);
+  state.counters["GFLOP/s"] = benchmark::Counter(cost.flops.value() * 1e-9 * runs, benchmark::Counter::kIsRate);
+  state.counters["GB/s"] =
+      benchmark::Counter(static_cast<double>(cost.bytes().value()) * 1e-9 * runs, benchmark::Counter::kIsRate);
 }
 
 constexpr int64_t kRows = 512;
@@ -74,8 +72,8 @@ void RegisterProducts() {
     return ops::MatMul{b.New({kRows, 4 * c}, t), b.New({kRows, c}, t), b.New({4 * c, c}), Tensor(), true};
   });
   Register("attention_forward", [](Bench& b, int64_t c, DType t) {
-    return ops::AttentionForward{b.New({2, 256, 3 * c}, t), b.New({2, 256, c}, t), b.New({2, c / 64, 256}),
-                                 c / 64, c / 64};
+    return ops::AttentionForward{b.New({2, 256, 3 * c}, t), b.New({2, 256, c}, t), b.New({2, c / 64, 256}), c / 64,
+                                 c / 64};
   });
   Register("attention_backward", [](Bench& b, int64_t c, DType t) {
     return ops::AttentionBackward{b.New({2, 256, 3 * c}, t),
@@ -91,38 +89,45 @@ void RegisterProducts() {
 void RegisterConvolutions() {
   const auto images = [](Bench& b, int64_t c, DType t) { return b.New({8, 16, 16, c}, t); };
   const std::vector<int64_t> channels = {16, 64, 256};
-  Register("conv3x3_forward", [=](Bench& b, int64_t c, DType t) {
-    return ops::ConvolutionForward{.x = images(b, c, t), .w = b.New({3, 3, c, c}, t), .y = images(b, c, t), .padding = 1};
-  }, channels);
-  Register("conv3x3_backward", [=](Bench& b, int64_t c, DType t) {
-    return ops::ConvolutionBackward{.dy = images(b, c, t), .w = b.New({3, 3, c, c}, t), .dx = images(b, c, t), .padding = 1};
-  }, channels);
-  Register("conv3x3_weights", [=](Bench& b, int64_t c, DType t) {
-    return ops::ConvolutionWeights{.dy = images(b, c, t), .x = images(b, c, t), .dw = b.New({3, 3, c, c}), .padding = 1};
-  }, channels);
+  Register(
+      "conv3x3_forward",
+      [=](Bench& b, int64_t c, DType t) {
+        return ops::ConvolutionForward{
+            .x = images(b, c, t), .w = b.New({3, 3, c, c}, t), .y = images(b, c, t), .padding = 1};
+      },
+      channels);
+  Register(
+      "conv3x3_backward",
+      [=](Bench& b, int64_t c, DType t) {
+        return ops::ConvolutionBackward{
+            .dy = images(b, c, t), .w = b.New({3, 3, c, c}, t), .dx = images(b, c, t), .padding = 1};
+      },
+      channels);
+  Register(
+      "conv3x3_weights",
+      [=](Bench& b, int64_t c, DType t) {
+        return ops::ConvolutionWeights{
+            .dy = images(b, c, t), .x = images(b, c, t), .dw = b.New({3, 3, c, c}), .padding = 1};
+      },
+      channels);
 }
 
 void RegisterElementwise() {
   Register("gelu_forward", [](Bench& b, int64_t c, DType t) {
-    return ops::ActivationForward{ops::ActivationForward::kGelu, b.New({kRows, 4 * c}, t),
-                                  b.New({kRows, 4 * c}, t)};
+    return ops::ActivationForward{ops::ActivationForward::kGelu, b.New({kRows, 4 * c}, t), b.New({kRows, 4 * c}, t)};
   });
   Register("gelu_backward", [](Bench& b, int64_t c, DType t) {
-    return ops::ActivationBackward{ops::ActivationForward::kGelu, b.New({kRows, 4 * c}, t),
-                                   b.New({kRows, 4 * c}, t), b.New({kRows, 4 * c}, t)};
+    return ops::ActivationBackward{ops::ActivationForward::kGelu, b.New({kRows, 4 * c}, t), b.New({kRows, 4 * c}, t),
+                                   b.New({kRows, 4 * c}, t)};
   });
   Register("add", [](Bench& b, int64_t c, DType t) {
     return ops::Add{b.New({kRows, c}, t), b.New({kRows, c}, t), b.New({kRows, c}, t)};
   });
-  Register("add_to", [](Bench& b, int64_t c, DType t) {
-    return ops::AddTo{b.New({kRows, c}, t), b.New({kRows, c})};
-  });
+  Register("add_to", [](Bench& b, int64_t c, DType t) { return ops::AddTo{b.New({kRows, c}, t), b.New({kRows, c})}; });
   Register("dropout", [](Bench& b, int64_t c, DType t) {
     return ops::Dropout{b.New({kRows, c}, t), b.New({kRows, c}, t), 0.1, MakeKey(1, uint64_t{2})};
   });
-  Register("random_normal", [](Bench& b, int64_t c, DType t) {
-    return ops::RandomFill{.out = b.New({kRows, c}, t)};
-  });
+  Register("random_normal", [](Bench& b, int64_t c, DType t) { return ops::RandomFill{.out = b.New({kRows, c}, t)}; });
 }
 
 void RegisterRows() {
@@ -148,8 +153,7 @@ void RegisterRows() {
     return ops::EmbeddingBackward{b.Ids(kRows, 1000), b.New({kRows, c}, t), b.New({1000, c}, t), true};
   });
   Register("cross_entropy_forward", [](Bench& b, int64_t, DType t) {
-    return ops::CrossEntropyForward{b.New({kRows, 8192}, t), b.Ids(kRows, 8192), b.New({kRows}),
-                                    b.New({kRows})};
+    return ops::CrossEntropyForward{b.New({kRows, 8192}, t), b.Ids(kRows, 8192), b.New({kRows}), b.New({kRows})};
   });
   Register("cross_entropy_backward", [](Bench& b, int64_t, DType t) {
     return ops::CrossEntropyBackward{b.New({kRows, 8192}, t), b.Ids(kRows, 8192), b.New({kRows}),
@@ -166,8 +170,7 @@ void RegisterOptimizer() {
   });
   Register("sgd_step", [](Bench& b, int64_t c, DType t) {
     const Shape n{4 * c * c};
-    return ops::SgdStep{b.New(n, t), b.New(n, t), b.New(n), t == DType::kF32 ? Tensor() : b.New(n),
-                        1e-6,        0.9};
+    return ops::SgdStep{b.New(n, t), b.New(n, t), b.New(n), t == DType::kF32 ? Tensor() : b.New(n), 1e-6, 0.9};
   });
   Register("squared_norm", [](Bench& b, int64_t c, DType t) {
     return ops::SquaredNorm{b.New({4 * c * c}, t), b.New({1})};
@@ -187,9 +190,9 @@ void RegisterReduce() {
         for (const Tensor& r : ranks) out.push_back(r.raw());
         const std::vector<const void*> in(out.begin(), out.end());
         for (auto _ : state) cpu::ReduceSlices(in, out, t, ReduceOp::kAvg, 0, n);
-        state.counters["GB/s"] = benchmark::Counter(
-            8e-9 * static_cast<double>(n * ElementSize(t)) * static_cast<double>(state.iterations()),
-            benchmark::Counter::kIsRate);
+        state.counters["GB/s"] =
+            benchmark::Counter(8e-9 * static_cast<double>(n * ElementSize(t)) * static_cast<double>(state.iterations()),
+                               benchmark::Counter::kIsRate);
       });
     }
   }

@@ -2,9 +2,9 @@
 //
 //   mpirun -n 2 mpi_benchmark [Google Benchmark's flags]; mpi.py does that and judges
 //
-// Rank 0 measures; the others do what it says. f32, sums; `bytes` is the payload as nccl-tests counts it. Both sides use the
-// same buffers, touched before, in batches by turns, so that what disturbs the machine disturbs both; the counters bare_us and
-// mpi_us are the medians of their batches.
+// Rank 0 measures; the others do what it says. f32, sums; `bytes` is the payload as nccl-tests counts it. Both sides
+// use the same buffers, touched before, in batches by turns, so that what disturbs the machine disturbs both; the
+// counters bare_us and mpi_us are the medians of their batches.
 #include <mpi.h>
 
 #include <algorithm>
@@ -90,8 +90,10 @@ struct Request {
 void Do(const Request& r, const Buffers& b, ProcessGroup& world) {
   const Case& c = kCases[r.which];
   for (int64_t i = 0; i < r.calls; ++i) {
-    if (r.ours != 0) c.ours(b, r.bytes, world);
-    else c.bare(b, r.bytes, world.size());
+    if (r.ours != 0)
+      c.ours(b, r.bytes, world);
+    else
+      c.bare(b, r.bytes, world.size());
   }
 }
 

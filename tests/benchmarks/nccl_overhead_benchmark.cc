@@ -1,12 +1,14 @@
-// What the nccl fabric adds to NCCL: its communication beside the bare calls, in the same processes, on the same memory.
+// What the nccl fabric adds to NCCL: its communication beside the bare calls, in the same processes, on the same
+// memory.
 //
 //   nccl_overhead_benchmark [RANKS (2)]
 //
 // starts RANKS processes of itself, a GPU each (or all on one, where NCCL can), and prints a line a case:
 //   OPERATION BYTES FORM BARE_US OURS_US RATIO
-// `bytes` is the payload as nccl-tests counts it. FORM is "waited" (the host waits for each call before the next) or "streamed" (the host
-// waits for the last of a batch alone). Bare calls go to a communicator and a stream of their own, made as the fabric makes its own. Both
-// sides take turns, a batch each, so that what disturbs the machine disturbs both; figures are medians of batches of the last rank.
+// `bytes` is the payload as nccl-tests counts it. FORM is "waited" (the host waits for each call before the next) or
+// "streamed" (the host waits for the last of a batch alone). Bare calls go to a communicator and a stream of their own,
+// made as the fabric makes its own. Both sides take turns, a batch each, so that what disturbs the machine disturbs
+// both; figures are medians of batches of the last rank.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -50,14 +52,17 @@ struct Case {
 };
 const Case kCases[] = {
     {"all_reduce",
-     [](const Buffers& b, size_t n, int, int, const Bare& to) { to.Check(nccl::Nccl().AllReduce(At(b.in), At(b.in), n, ncclFloat32, ncclSum, to.comm, to.stream)); },
+     [](const Buffers& b, size_t n, int, int, const Bare& to) {
+       to.Check(nccl::Nccl().AllReduce(At(b.in), At(b.in), n, ncclFloat32, ncclSum, to.comm, to.stream));
+     },
      [](const Buffers& b, int64_t n, ProcessGroup& world) {
        Tensor t = b.in.Slice(0, n);
        return world.AllReduce(t);
      }},
     {"all_gather",
      [](const Buffers& b, size_t n, int, int ranks, const Bare& to) {
-       to.Check(nccl::Nccl().AllGather(At(b.in), At(b.out), n / static_cast<size_t>(ranks), ncclFloat32, to.comm, to.stream));
+       to.Check(nccl::Nccl().AllGather(At(b.in), At(b.out), n / static_cast<size_t>(ranks), ncclFloat32, to.comm,
+                                       to.stream));
      },
      [](const Buffers& b, int64_t n, ProcessGroup& world) {
        Tensor out = b.out.Slice(0, n / world.size() * world.size());
@@ -65,7 +70,8 @@ const Case kCases[] = {
      }},
     {"reduce_scatter",
      [](const Buffers& b, size_t n, int, int ranks, const Bare& to) {
-       to.Check(nccl::Nccl().ReduceScatter(At(b.in), At(b.out), n / static_cast<size_t>(ranks), ncclFloat32, ncclSum, to.comm, to.stream));
+       to.Check(nccl::Nccl().ReduceScatter(At(b.in), At(b.out), n / static_cast<size_t>(ranks), ncclFloat32, ncclSum,
+                                           to.comm, to.stream));
      },
      [](const Buffers& b, int64_t n, ProcessGroup& world) {
        Tensor out = b.out.Slice(0, n / world.size());
@@ -81,7 +87,8 @@ const Case kCases[] = {
      },
      [](const Buffers& b, int64_t n, ProcessGroup& world) {
        const int ranks = world.size(), rank = world.rank();
-       return world.Batch(std::array{P2p{P2p::kSend, b.in.Slice(0, n), (rank + 1) % ranks}, P2p{P2p::kRecv, b.out.Slice(0, n), (rank + ranks - 1) % ranks}});
+       return world.Batch(std::array{P2p{P2p::kSend, b.in.Slice(0, n), (rank + 1) % ranks},
+                                     P2p{P2p::kRecv, b.out.Slice(0, n), (rank + ranks - 1) % ranks}});
      }},
 };
 
@@ -90,7 +97,8 @@ Bare MakeBare(RankContext& ctx) {
   Tensor id = ctx.device().NewTensor(Shape{NCCL_UNIQUE_ID_BYTES}, DType::kU8, Category::kOther);
   ncclUniqueId unique = {};
   if (ctx.rank() == 0) bare.Check(nccl::Nccl().GetUniqueId(&unique));
-  ctx.device().Upload(id, [&](std::span<std::byte> bytes) { std::memcpy(bytes.data(), unique.internal, bytes.size()); });
+  ctx.device().Upload(id,
+                      [&](std::span<std::byte> bytes) { std::memcpy(bytes.data(), unique.internal, bytes.size()); });
   ctx.world().Broadcast(id, 0).Wait();
   ctx.device().Download(id, std::as_writable_bytes(std::span(unique.internal)));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -110,11 +118,13 @@ double Time(int64_t calls, ProcessGroup& world, F batch) {
   world.Barrier().Wait();
   const auto start = std::chrono::steady_clock::now();
   batch();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(calls);
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() /
+         static_cast<double>(calls);
 }
 
 void Measure(const Case& c, int64_t bytes, bool waited, const Buffers& b, const Bare& bare, RankContext& ctx) {
-  const int64_t count = bytes / 4, calls = std::min<int64_t>(std::max<int64_t>((int64_t{16} << 20) / bytes, 4), kMostCalls);
+  const int64_t count = bytes / 4,
+                calls = std::min<int64_t>(std::max<int64_t>((int64_t{16} << 20) / bytes, 4), kMostCalls);
   ProcessGroup& world = ctx.world();
   const auto bare_batch = [&] {
     for (int64_t i = 0; i < calls; ++i) {
@@ -138,8 +148,8 @@ void Measure(const Case& c, int64_t bytes, bool waited, const Buffers& b, const 
     our_us.push_back(Time(calls, world, our_batch));
   }
   if (ctx.rank() != ctx.world_size() - 1) return;
-  std::printf("%-14s %10lld %-8s %10.2f %10.2f %7.4f\n", c.name, static_cast<long long>(bytes), waited ? "waited" : "streamed", Median(bare_us), Median(our_us),
-              Median(our_us) / Median(bare_us));
+  std::printf("%-14s %10lld %-8s %10.2f %10.2f %7.4f\n", c.name, static_cast<long long>(bytes),
+              waited ? "waited" : "streamed", Median(bare_us), Median(our_us), Median(our_us) / Median(bare_us));
   std::fflush(stdout);
 }
 
@@ -148,7 +158,9 @@ std::string RankMain(RankContext& ctx) {
   Buffers b;
   for (Tensor* t : {&b.in, &b.out}) {
     *t = ctx.device().NewTensor(Shape{kMost / 4}, DType::kF32, Category::kOther);
-    ctx.device().Upload(*t, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); });  // zeros stay zeros
+    ctx.device().Upload(*t, [](std::span<std::byte> bytes) {
+      std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    });  // zeros stay zeros
   }
   ctx.device().compute().Synchronize();
   for (const Case& c : kCases) {
@@ -173,12 +185,15 @@ int RunRank(int ranks) {
 }
 
 int RunAll(int ranks) {
-  if (const std::string why = test::WhyNotNccl(ranks); !why.empty()) return std::fprintf(stderr, "nccl_overhead_benchmark: %s\n", why.c_str()), 77;
+  if (const std::string why = test::WhyNotNccl(ranks); !why.empty())
+    return std::fprintf(stderr, "nccl_overhead_benchmark: %s\n", why.c_str()), 77;
   test::NcclJob job;
   const auto ended = job.Run(ranks, {StrCat(ranks)}, 120);
   for (size_t r = 0; r < ended.size(); ++r) {
     if (ended[r].status == 0) continue;
-    return std::fprintf(stderr, "nccl_overhead_benchmark: rank %zu: exit status %d\n%s", r, ended[r].status, ended[r].output.c_str()), 1;
+    return std::fprintf(stderr, "nccl_overhead_benchmark: rank %zu: exit status %d\n%s", r, ended[r].status,
+                        ended[r].output.c_str()),
+           1;
   }
   std::fputs(ended.back().output.c_str(), stdout);
   return 0;
@@ -188,7 +203,8 @@ int RunAll(int ranks) {
 }  // namespace twofold
 
 int main(int argc, char** argv) {
-  if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::RunRank(std::atoi(arguments->at(0).c_str()));
+  if (const auto arguments = twofold::test::AsRank(argc, argv))
+    return twofold::RunRank(std::atoi(arguments->at(0).c_str()));
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   if (ranks >= 2) return twofold::RunAll(ranks);
   std::fprintf(stderr, "nccl_overhead_benchmark: the number of ranks must be at least 2 (got \"%s\")\n", argv[1]);

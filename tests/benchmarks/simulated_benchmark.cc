@@ -1,5 +1,5 @@
-// What a simulated hybrid of thousands of ranks costs: 1T parameters on 3,072 A100s, as Narayanan et al. 2021 trained it
-// (tp 8, pp 64, dp 6, 512 micro-batches of one sample, full recomputation), from tests/unit/simulated/hybrid_job.h.
+// What a simulated hybrid of thousands of ranks costs: 1T parameters on 3,072 A100s, as Narayanan et al. 2021 trained
+// it (tp 8, pp 64, dp 6, 512 micro-batches of one sample, full recomputation), from tests/unit/simulated/hybrid_job.h.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 

@@ -43,9 +43,9 @@ struct State {
   ProcessGroup& inner;
   Device& device;
   const Fault fault;
-  std::shared_ptr<BrokenWork> held_back = nullptr;              // kSwappedOrder: to be forwarded after the next one
+  std::shared_ptr<BrokenWork> held_back = nullptr;                // kSwappedOrder: to be forwarded after the next one
   std::map<std::pair<Communication::Kind, size_t>, Data> last{};  // kStaleResult: by kind and size
-  std::vector<std::pair<Tensor, Data>> late{};                  // kLateCompletion
+  std::vector<std::pair<Tensor, Data>> late{};                    // kLateCompletion
 };
 
 class BrokenWork : public Work::State {
@@ -148,7 +148,8 @@ void BrokenWork::Spoil(const Tensor& out, const Data& before) {
   Device& device = state_->device;
   switch (state_->fault) {
     case Fault::kSwappedBlocks:
-      if (c_.kind == Communication::kAllGather || c_.kind == Communication::kGather || c_.kind == Communication::kAllToAll) {
+      if (c_.kind == Communication::kAllGather || c_.kind == Communication::kGather ||
+          c_.kind == Communication::kAllToAll) {
         Data data = Read(device, out);
         const auto second = data.begin() + static_cast<std::ptrdiff_t>(data.size()) / state_->inner.size();
         std::swap_ranges(data.begin(), second, second);
@@ -169,12 +170,12 @@ void BrokenWork::Spoil(const Tensor& out, const Data& before) {
       Write(device, out, std::exchange(last->second, std::move(right)));
       return;
     }
-    case Fault::kLateCompletion:
-      state_->late.emplace_back(out, Read(device, out));
-      return Write(device, out, before);
-    case Fault::kNone: case Fault::kSwappedOrder: case Fault::kMissingRank: case Fault::kWrongSource:
-    case Fault::kOpenBarrier:
-      return;
+    case Fault::kLateCompletion: state_->late.emplace_back(out, Read(device, out)); return Write(device, out, before);
+    case Fault::kNone:
+    case Fault::kSwappedOrder:
+    case Fault::kMissingRank:
+    case Fault::kWrongSource:
+    case Fault::kOpenBarrier: return;
   }
 }
 
@@ -227,8 +228,9 @@ class BrokenGroup : private OwnCounts, public ProcessGroup {
 }  // namespace
 
 std::string_view FaultName(Fault fault) {
-  constexpr std::string_view kNames[] = {"none",         "swapped order",   "swapped blocks", "dropped tail", "stale result",
-                                         "late completion", "missing rank", "wrong source",   "open barrier"};
+  constexpr std::string_view kNames[] = {"none",         "swapped order", "swapped blocks",
+                                         "dropped tail", "stale result",  "late completion",
+                                         "missing rank", "wrong source",  "open barrier"};
   return kNames[static_cast<int>(fault)];
 }
 

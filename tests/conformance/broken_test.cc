@@ -33,7 +33,8 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
 }
 
 // What each case says of the fault, without the cases that are content. Of `cases`, or with none of them of all.
-std::map<std::string, std::string> Complaints(const Row& row, Fault fault, double timeout_s, const std::vector<std::string>& cases = {}) {
+std::map<std::string, std::string> Complaints(const Row& row, Fault fault, double timeout_s,
+                                              const std::vector<std::string>& cases = {}) {
   const std::unique_ptr<Fabric> fabric = Make(row, timeout_s);
   std::map<std::string, std::string> complaints;
   for (const Case& c : AllCases()) {
@@ -51,7 +52,8 @@ std::map<std::string, std::string> Complaints(const Row& row, Fault fault, doubl
 }
 
 TEST(Broken, ForwardingAloneIsNoFault) {
-  for (const auto& [name, text] : Complaints(RowNamed("in_memory"), Fault::kNone, /*timeout_s=*/60)) ADD_FAILURE() << name << ": " << text;
+  for (const auto& [name, text] : Complaints(RowNamed("in_memory"), Fault::kNone, /*timeout_s=*/60))
+    ADD_FAILURE() << name << ": " << text;
 }
 
 struct Expectation {
@@ -66,11 +68,14 @@ class BrokenBy : public testing::TestWithParam<Expectation> {};
 void ExpectFound(const Expectation& e, const std::map<std::string, std::string>& complaints) {
   std::vector<std::string> found;
   for (const auto& [name, text] : complaints) found.push_back(name);
-  std::cout << FaultName(e.fault) << " is found by " << found.size() << " cases: " << absl::StrJoin(found, ", ") << "\n";
+  std::cout << FaultName(e.fault) << " is found by " << found.size() << " cases: " << absl::StrJoin(found, ", ")
+            << "\n";
   for (const std::string& name : e.cases) {
     const auto complaint = complaints.find(name);
-    if (complaint == complaints.end()) ADD_FAILURE() << name << " does not notice " << FaultName(e.fault);
-    else std::cout << name << ": " << complaint->second.substr(0, complaint->second.find('\n')) << "\n";
+    if (complaint == complaints.end())
+      ADD_FAILURE() << name << " does not notice " << FaultName(e.fault);
+    else
+      std::cout << name << ": " << complaint->second.substr(0, complaint->second.find('\n')) << "\n";
   }
 }
 
@@ -100,20 +105,20 @@ std::vector<Expectation> Expectations() {
       {Fault::kSwappedBlocks, {"AllGather", "AllGatherInSubGroups", "Gather", "AllToAll"}},
       {Fault::kDroppedTail, with(all, {"ALineOfRanksPassesData"})},
       {Fault::kStaleResult, with(again, {"ALineOfRanksPassesData", "MessagesStayInOrderWithinATag"})},
-      {Fault::kLateCompletion, with(all, {"ALineOfRanksPassesData", "WaitInReverse", "WaitAnyOfMany", "TestUntilDone"})},
+      {Fault::kLateCompletion,
+       with(all, {"ALineOfRanksPassesData", "WaitInReverse", "WaitAnyOfMany", "TestUntilDone"})},
       {Fault::kMissingRank, {"AllReduce", "AllReduceInSubGroups", "Reduce", "ReduceScatter"}},
       {Fault::kWrongSource, {"ALineOfRanksPassesData", "AnySource"}},
       {Fault::kOpenBarrier, {"NobodyPassesABarrierAlone"}},
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Faults, BrokenBy, testing::ValuesIn(Expectations()),
-    [](const testing::TestParamInfo<Expectation>& info) {
-      std::string name(FaultName(info.param.fault));
-      std::replace(name.begin(), name.end(), ' ', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Faults, BrokenBy, testing::ValuesIn(Expectations()),
+                         [](const testing::TestParamInfo<Expectation>& info) {
+                           std::string name(FaultName(info.param.fault));
+                           std::replace(name.begin(), name.end(), ' ', '_');
+                           return name;
+                         });
 
 }  // namespace broken_test
 }  // namespace twofold::conformance

@@ -1,8 +1,8 @@
 // One suite over every row of the registry: conformance_test [--fabric=NAME] [--list-fabrics] [GoogleTest's flags].
 //
-// A row whose ranks are processes is tested by this program once more: started under the row's launcher, most_ranks times
-// at once. All of these processes run the same tests in the same order; the one that the fabric lets speak asserts what
-// ranks found, the others that the run ended well, and only failures of theirs are printed.
+// A row whose ranks are processes is tested by this program once more: started under the row's launcher, most_ranks
+// times at once. All of these processes run the same tests in the same order; the one that the fabric lets speak
+// asserts what ranks found, the others that the run ended well, and only failures of theirs are printed.
 #include <iostream>
 #include <string>
 #include <vector>
@@ -44,7 +44,8 @@ void Register(const Row& row, const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     for (const int ranks : c.worlds) {
       if (ranks > row.most_ranks) continue;
-      testing::RegisterTest(row.name.c_str(), StrCat(c.name, "_", ranks, "_ranks").c_str(), nullptr, nullptr, __FILE__, __LINE__,
+      testing::RegisterTest(row.name.c_str(), StrCat(c.name, "_", ranks, "_ranks").c_str(), nullptr, nullptr, __FILE__,
+                            __LINE__,
                             [&row, &c, ranks]() -> ConformanceTest* { return new ConformanceTest(row, c, ranks); });
     }
   }
@@ -64,7 +65,8 @@ class OneOfSeveralPrinter : public testing::EmptyTestEventListener {
   }
   void OnTestProgramEnd(const testing::UnitTest& program) override {
     if (!g_spoke) return;
-    std::cout << program.successful_test_count() << " tests passed, " << program.failed_test_count() << " failed" << std::endl;
+    std::cout << program.successful_test_count() << " tests passed, " << program.failed_test_count() << " failed"
+              << std::endl;
   }
 };
 
@@ -73,9 +75,11 @@ struct Flags {
   bool list = false, launched = false;
 };
 
-// "in_memory", "mpi processes", "mpi_cuda gpu processes": what CMake makes a test of, and its labels besides "conformance".
+// "in_memory", "mpi processes", "mpi_cuda gpu processes": what CMake makes a test of, and its labels besides
+// "conformance".
 void ListRows() {
-  for (const Row& row : Rows()) std::cout << row.name << " " << row.label << (row.launcher.empty() ? "" : " processes") << "\n";
+  for (const Row& row : Rows())
+    std::cout << row.name << " " << row.label << (row.launcher.empty() ? "" : " processes") << "\n";
 }
 
 int RunRows(const Flags& flags, const std::vector<std::string>& arguments) {
@@ -89,7 +93,8 @@ int RunRows(const Flags& flags, const std::vector<std::string>& arguments) {
     }
     commands.push_back(row.launcher);
     commands.back().insert(commands.back().end(), arguments.begin(), arguments.end());
-    for (const std::string& flag : {StrCat("--fabric=", row.name), std::string("--launched")}) commands.back().push_back(flag);
+    for (const std::string& flag : {StrCat("--fabric=", row.name), std::string("--launched")})
+      commands.back().push_back(flag);
   }
   if (flags.launched) {
     auto& listeners = testing::UnitTest::GetInstance()->listeners();

@@ -73,8 +73,8 @@ void ManyGroupsInSuccession(Rig& rig) {
   }
 }
 
-// Nobody passes a barrier before everybody has reached it. One rank is late: it comes when all others are in the barrier
-// and have since heard from it.
+// Nobody passes a barrier before everybody has reached it. One rank is late: it comes when all others are in the
+// barrier and have since heard from it.
 void NobodyPassesABarrierAlone(Rig& rig) {
   auto side = rig.world().Split(0, rig.rank(), "side");
   Tensor token = rig.Put({rig.rank()});
@@ -120,7 +120,8 @@ void EvenGroupsAreConsecutiveOrStrided(Rig& rig) {
       auto group = rig.world().SplitEvenly(size, pattern, "even");
       std::vector<int> expected;
       for (int r = 0; r < n; ++r) {
-        const bool together = pattern == Pattern::kConsecutive ? r / size == rig.rank() / size : r % count == rig.rank() % count;
+        const bool together =
+            pattern == Pattern::kConsecutive ? r / size == rig.rank() / size : r % count == rig.rank() % count;
         if (together) expected.push_back(r);
       }
       rig.Expect(group->ranks() == expected && group->name() == "even", StrCat("members of groups of ", size));
@@ -160,7 +161,8 @@ void MeshSlicesTheWorld(Rig& rig) {
     index = index * shape.extent(axis) + mesh.Coordinate(axis);
     ExpectSum(rig, group);
   }
-  for (const MeshGroup along : {MeshGroup::kReplicas, MeshGroup::kExpertReplicas, MeshGroup::kModel, MeshGroup::kEp}) ExpectSum(rig, mesh.Group(along));
+  for (const MeshGroup along : {MeshGroup::kReplicas, MeshGroup::kExpertReplicas, MeshGroup::kModel, MeshGroup::kEp})
+    ExpectSum(rig, mesh.Group(along));
   rig.Expect(index == rig.rank(), "coordinates name the rank, tp innermost");
 }
 

@@ -28,7 +28,8 @@ int RunToItsEnd(const std::vector<std::string>& command) {
   for (int asked = 0; waitpid(child, &status, WNOHANG) != child;) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (seconds > kDeadline + 10 * asked) {
-      std::cerr << command[0] << " did not end within " << seconds << " s; it is now " << (asked == 0 ? "asked to end" : "killed") << std::endl;
+      std::cerr << command[0] << " did not end within " << seconds << " s; it is now "
+                << (asked == 0 ? "asked to end" : "killed") << std::endl;
       kill(child, asked++ == 0 ? SIGTERM : SIGKILL);  // a launcher that is asked ends its processes first
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -41,7 +41,8 @@ void MessagesInSubGroups(Rig& rig) {
     Tensor in = rig.Blank(dtype, 1009);
     const P2p around[] = {{P2p::kSend, out, (me + 1) % n}, {P2p::kRecv, in, (me + n - 1) % n}};
     group->Batch(around).Wait();
-    rig.ExpectSeries(in, From(group->ranks()[static_cast<size_t>((me + n - 1) % n)]), 0, "from the one before in the group");
+    rig.ExpectSeries(in, From(group->ranks()[static_cast<size_t>((me + n - 1) % n)]), 0,
+                     "from the one before in the group");
     if (me == 1) group->Send(out, 0, 3).Wait();
     if (me != 0) continue;
     Tensor again = rig.Blank(dtype, 1009);

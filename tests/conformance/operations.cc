@@ -19,8 +19,8 @@ std::vector<Series> AllBring(const ProcessGroup& group, const Call& c) {
 }
 
 std::string Describe(std::string_view name, const ProcessGroup& group, const Call& c) {
-  return StrCat(name, " of ", DTypeName(c.dtype), "[", c.count, "]", c.in_place ? " in place" : "", ", group ", group.name(),
-                " of ", group.size());
+  return StrCat(name, " of ", DTypeName(c.dtype), "[", c.count, "]", c.in_place ? " in place" : "", ", group ",
+                group.name(), " of ", group.size());
 }
 std::string Reducing(std::string_view name, const Call& c) { return StrCat(name, "(", ReduceOpName(c.op), ")"); }
 std::string WithRoot(std::string_view name, const Call& c) { return StrCat(name, " with root ", c.root); }
@@ -29,16 +29,19 @@ Tensor Block(const Tensor& whole, int block, int64_t count) { return whole.Slice
 
 Started AllReduce(Rig& rig, ProcessGroup& group, const Call& c) {
   Tensor t = rig.Put(c.dtype, c.count, Brings(group, c, group.rank()));
-  return {group.AllReduce(t, c.op),
-          [=, &rig, &group] { rig.ExpectReduced(t, AllBring(group, c), c.op, 0, Describe(Reducing("all_reduce", c), group, c)); }};
+  return {group.AllReduce(t, c.op), [=, &rig, &group] {
+            rig.ExpectReduced(t, AllBring(group, c), c.op, 0, Describe(Reducing("all_reduce", c), group, c));
+          }};
 }
 
 Started Reduce(Rig& rig, ProcessGroup& group, const Call& c) {
   Tensor t = rig.Put(c.dtype, c.count, Brings(group, c, group.rank()));
   return {group.Reduce(t, c.op, c.root), [=, &rig, &group] {
             const std::string what = Describe(WithRoot(Reducing("reduce", c), c), group, c);
-            if (group.rank() == c.root) rig.ExpectReduced(t, AllBring(group, c), c.op, 0, what);
-            else rig.ExpectSeries(t, Brings(group, c, group.rank()), 0, what + ", unchanged beside the root");
+            if (group.rank() == c.root)
+              rig.ExpectReduced(t, AllBring(group, c), c.op, 0, what);
+            else
+              rig.ExpectSeries(t, Brings(group, c, group.rank()), 0, what + ", unchanged beside the root");
           }};
 }
 
@@ -69,8 +72,9 @@ Started AllGather(Rig& rig, ProcessGroup& group, const Call& c) {
 
 Started Broadcast(Rig& rig, ProcessGroup& group, const Call& c) {
   Tensor t = rig.Put(c.dtype, c.count, Brings(group, c, group.rank()));
-  return {group.Broadcast(t, c.root),
-          [=, &rig, &group] { rig.ExpectSeries(t, Brings(group, c, c.root), 0, Describe(WithRoot("broadcast", c), group, c)); }};
+  return {group.Broadcast(t, c.root), [=, &rig, &group] {
+            rig.ExpectSeries(t, Brings(group, c, c.root), 0, Describe(WithRoot("broadcast", c), group, c));
+          }};
 }
 
 Started Gather(Rig& rig, ProcessGroup& group, const Call& c) {
@@ -105,7 +109,8 @@ Started AllToAll(Rig& rig, ProcessGroup& group, const Call& c) {
   return {group.AllToAll(out, in), [=, &rig, &group] {
             const std::string what = Describe("all_to_all", group, c);
             for (int r = 0; r < group.size(); ++r) {
-              rig.ExpectSeries(Block(out, r, c.count), Brings(group, c, r), c.count * group.rank(), StrCat(what, ", block ", r));
+              rig.ExpectSeries(Block(out, r, c.count), Brings(group, c, r), c.count * group.rank(),
+                               StrCat(what, ", block ", r));
             }
             rig.ExpectSeries(in, own, 0, what + ", its input");
           }};

@@ -91,8 +91,10 @@ void SeveralGroupsInDifferentOrders(Rig& rig) {
     for (const auto& [group, salt] : order) {
       for (Started& s : StartAll(rig, *group, salt + round)) started.push_back(std::move(s));
     }
-    if (round == 0) TakeByTest(std::move(started));
-    else if (round == 1) TakeAsTheyFinish(std::move(started));
+    if (round == 0)
+      TakeByTest(std::move(started));
+    else if (round == 1)
+      TakeAsTheyFinish(std::move(started));
     else {
       for (Started& s : started) s.work.Wait();
       CheckAll(started);
@@ -165,7 +167,8 @@ void EachOverwritesWhatTheLastRead(Rig& rig) {
   }
 }
 
-// The device's compute stream and the group's: launched before, communicated, launched after, and the host waits for none.
+// The device's compute stream and the group's: launched before, communicated, launched after, and the host waits for
+// none.
 void OrderedWithTheComputeStream(Rig& rig) {
   Device& device = rig.device();
   for (int round = 1; round <= 10; ++round) {

@@ -19,8 +19,10 @@ constexpr uint32_t Mixed(uint32_t h) {  // the finalizer of MurmurHash3
 
 template <class T>
 T Element(uint32_t hash, bool near_one) {
-  if constexpr (std::is_same_v<T, uint8_t>) return static_cast<uint8_t>(hash);
-  else if constexpr (std::is_same_v<T, int32_t>) return static_cast<int32_t>((hash >> 16) * 200u >> 16) - 100;
+  if constexpr (std::is_same_v<T, uint8_t>)
+    return static_cast<uint8_t>(hash);
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return static_cast<int32_t>((hash >> 16) * 200u >> 16) - 100;
   else {
     using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
     const F uniform = static_cast<F>(static_cast<int32_t>(hash >> 8)) * static_cast<F>(0x1p-24);  // [0, 1)
@@ -47,7 +49,8 @@ constexpr double Epsilon() {
     case DType::kF32: return 0x1p-23;
     case DType::kBF16: return 0x1p-7;
     case DType::kF16: return 0x1p-10;
-    case DType::kI32: case DType::kU8: break;
+    case DType::kI32:
+    case DType::kU8: break;
   }
   return 0;
 }
@@ -78,9 +81,10 @@ void Combine(ReduceOp op, A* so_far, const T* next, int64_t count) {
     for (int64_t i = 0; i < count; ++i) so_far[i] = combine(so_far[i], static_cast<A>(next[i]));
   };
   switch (op) {
-    case ReduceOp::kSum: case ReduceOp::kAvg:
-      return each([](A a, A b) { return static_cast<A>(static_cast<U>(a) + static_cast<U>(b)); });
-    case ReduceOp::kProduct: return each([](A a, A b) { return static_cast<A>(static_cast<U>(a) * static_cast<U>(b)); });
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg: return each([](A a, A b) { return static_cast<A>(static_cast<U>(a) + static_cast<U>(b)); });
+    case ReduceOp::kProduct:
+      return each([](A a, A b) { return static_cast<A>(static_cast<U>(a) * static_cast<U>(b)); });
     case ReduceOp::kMin: return each([](A a, A b) { return b < a ? b : a; });
     case ReduceOp::kMax: return each([](A a, A b) { return a < b ? b : a; });
   }
@@ -95,8 +99,10 @@ void Reduce(std::span<const Series> inputs, ReduceOp op, int64_t first, int64_t 
   std::fill_n(magnitudes, count, 0.0);
   for (size_t r = 0; r < inputs.size(); ++r) {
     Generate(inputs[r], first, count, input);
-    if (r == 0) std::transform(input, input + count, result, [](T x) { return static_cast<A>(x); });
-    else Combine(op, result, input, count);
+    if (r == 0)
+      std::transform(input, input + count, result, [](T x) { return static_cast<A>(x); });
+    else
+      Combine(op, result, input, count);
     for (int64_t i = 0; i < count; ++i) magnitudes[i] += std::fabs(cpu::ConvertTo<double>(input[i]));
   }
   if (op == ReduceOp::kAvg) {
@@ -113,7 +119,8 @@ double Tolerance(ReduceOp op, size_t ranks, double expected, double magnitude) {
     case ReduceOp::kSum: return n * Epsilon<T>() * magnitude;
     case ReduceOp::kAvg: return Epsilon<T>() * magnitude;
     case ReduceOp::kProduct: return n * Epsilon<T>() * std::fabs(expected);
-    case ReduceOp::kMin: case ReduceOp::kMax: break;
+    case ReduceOp::kMin:
+    case ReduceOp::kMax: break;
   }
   return 0;
 }

@@ -41,17 +41,23 @@ std::vector<T> StepByStep(std::vector<Series> inputs, bool backwards, F combine)
 }
 constexpr auto kAdd = [](auto a, auto b) {
   using T = decltype(a);
-  if constexpr (sizeof(T) == 2) return T(static_cast<float>(a) + static_cast<float>(b));
-  else return static_cast<T>(a + b);
+  if constexpr (sizeof(T) == 2)
+    return T(static_cast<float>(a) + static_cast<float>(b));
+  else
+    return static_cast<T>(a + b);
 };
 constexpr auto kMultiply = [](auto a, auto b) {
   using T = decltype(a);
-  if constexpr (sizeof(T) == 2) return T(static_cast<float>(a) * static_cast<float>(b));
-  else return static_cast<T>(a * b);
+  if constexpr (sizeof(T) == 2)
+    return T(static_cast<float>(a) * static_cast<float>(b));
+  else
+    return static_cast<T>(a * b);
 };
 constexpr auto kLesser = [](auto a, auto b) {
-  if constexpr (sizeof(a) == 2) return static_cast<float>(b) < static_cast<float>(a) ? b : a;
-  else return b < a ? b : a;
+  if constexpr (sizeof(a) == 2)
+    return static_cast<float>(b) < static_cast<float>(a) ? b : a;
+  else
+    return b < a ? b : a;
 };
 
 TEST(Reference, AnElementDependsOnItsIndexAlone) {
@@ -84,11 +90,14 @@ TEST(Reference, NamesTheFirstElementThatIsWrong) {
 
 TEST(Reference, ExactIsInRankOrderWithOneRounding) {
   EXPECT_FALSE(Judge(StepByStep<float>(Inputs(), false, kAdd), Inputs(), ReduceOp::kSum, true));
-  EXPECT_TRUE(Judge(StepByStep<float>(Inputs(), true, kAdd), Inputs(), ReduceOp::kSum, true)) << "another order, other bits";
+  EXPECT_TRUE(Judge(StepByStep<float>(Inputs(), true, kAdd), Inputs(), ReduceOp::kSum, true))
+      << "another order, other bits";
   EXPECT_TRUE(Judge(StepByStep<double>(Inputs(), true, kAdd), Inputs(), ReduceOp::kSum, true));
-  EXPECT_TRUE(Judge(StepByStep<BF16>(Inputs(), false, kAdd), Inputs(), ReduceOp::kSum, true)) << "rounded at every step";
+  EXPECT_TRUE(Judge(StepByStep<BF16>(Inputs(), false, kAdd), Inputs(), ReduceOp::kSum, true))
+      << "rounded at every step";
   EXPECT_FALSE(Judge(StepByStep<int32_t>(Inputs(), true, kAdd), Inputs(), ReduceOp::kSum, true));
-  EXPECT_FALSE(Judge(StepByStep<uint8_t>(Inputs(), true, kMultiply), Inputs(true), ReduceOp::kProduct, true)) << "wraps";
+  EXPECT_FALSE(Judge(StepByStep<uint8_t>(Inputs(), true, kMultiply), Inputs(true), ReduceOp::kProduct, true))
+      << "wraps";
 }
 
 template <class T>
@@ -99,7 +108,8 @@ TYPED_TEST_SUITE(Tolerance, Floats);
 TYPED_TEST(Tolerance, AllowsAnyOrderAndRoundingAtEveryStep) {
   for (bool backwards : {false, true}) {
     EXPECT_FALSE(Judge(StepByStep<TypeParam>(Inputs(), backwards, kAdd), Inputs(), ReduceOp::kSum, false));
-    EXPECT_FALSE(Judge(StepByStep<TypeParam>(Inputs(true), backwards, kMultiply), Inputs(true), ReduceOp::kProduct, false));
+    EXPECT_FALSE(
+        Judge(StepByStep<TypeParam>(Inputs(true), backwards, kMultiply), Inputs(true), ReduceOp::kProduct, false));
   }
 }
 

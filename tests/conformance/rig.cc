@@ -5,8 +5,8 @@
 namespace twofold::conformance {
 namespace {
 
-constexpr int64_t kPiece = 1 << 17;      // elements that are read at once
-constexpr size_t kEnoughText = 2000;     // characters; a case that goes wrong often does so in every call
+constexpr int64_t kPiece = 1 << 17;   // elements that are read at once
+constexpr size_t kEnoughText = 2000;  // characters; a case that goes wrong often does so in every call
 
 }  // namespace
 
@@ -74,7 +74,8 @@ void Rig::ExpectEqual(const Tensor& t, const std::vector<int32_t>& expected, con
   if (value == values.end() || right == expected.end()) {
     return Wrong(StrCat(what, ": ", values.size(), " elements, expected ", expected.size()));
   }
-  Wrong(StrCat(what, ": element ", value - values.begin(), " of ", t.ToString(), " is ", *value, ", expected ", *right));
+  Wrong(
+      StrCat(what, ": element ", value - values.begin(), " of ", t.ToString(), " is ", *value, ", expected ", *right));
 }
 
 }  // namespace twofold::conformance

@@ -38,7 +38,8 @@ class Rig {
     if (!ok) Wrong(what);
   }
   void ExpectSeries(const Tensor& t, const Series& series, int64_t first, const std::string& what);
-  void ExpectReduced(const Tensor& t, std::span<const Series> inputs, ReduceOp op, int64_t first, const std::string& what);
+  void ExpectReduced(const Tensor& t, std::span<const Series> inputs, ReduceOp op, int64_t first,
+                     const std::string& what);
   void ExpectEqual(const Tensor& t, const std::vector<int32_t>& expected, const std::string& what);
 
   const std::string& wrong() const { return wrong_; }  // empty: no error

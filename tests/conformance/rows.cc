@@ -49,15 +49,18 @@ std::vector<Row> MakeRows() {
     OnGpu(rows.back());
     rows.back().most_ranks = RanksOnGpus();
     const Backend& mpi = *FindBackend("mpi");
-    if (mpi.why_not().empty()) rows.back().launcher = mpi.launcher(rows.back().most_ranks);
-    else rows.back().most_ranks = 1;
+    if (mpi.why_not().empty())
+      rows.back().launcher = mpi.launcher(rows.back().most_ranks);
+    else
+      rows.back().most_ranks = 1;
   }
   rows.push_back({.name = "in_memory_point_to_point",
                   .make = [](const spec::Spec& spec) -> absl::StatusOr<std::unique_ptr<Fabric>> {
                     return MakeInMemoryFabric(spec, in_memory::GroupOptions{.point_to_point_only = true});
                   },
                   .spec = SpecFor("in_memory")});
-  rows.push_back({.name = "in_memory_slow_links", .make = FindBackend("in_memory")->make, .spec = SpecFor("in_memory")});
+  rows.push_back(
+      {.name = "in_memory_slow_links", .make = FindBackend("in_memory")->make, .spec = SpecFor("in_memory")});
   rows.back().spec.mutable_fabric()->mutable_in_memory()->set_link_gbps(400);
   rows.back().spec.mutable_fabric()->mutable_in_memory()->set_latency_us(2);
   rows.push_back({.name = "in_memory_cuda", .make = FindBackend("in_memory")->make, .spec = SpecFor("in_memory")});

@@ -16,10 +16,10 @@ struct Row {
   std::string name;
   std::string why_not;  // empty: available
   std::function<absl::StatusOr<std::unique_ptr<Fabric>>(const spec::Spec&)> make;
-  spec::Spec spec;      // with real data where that is an option
+  spec::Spec spec;                    // with real data where that is an option
   std::vector<std::string> launcher;  // starts most_ranks processes; empty: ranks live in the test's process
   bool exact_reductions = true;
-  std::string label = {};  // of its test, in addition to "conformance"
+  std::string label = {};       // of its test, in addition to "conformance"
   int most_ranks = kMostRanks;  // the most that this machine has room for
 };
 // Every row of the registry; the in-memory fabric with collectives built from its messages, with slow links, and on a
@@ -28,7 +28,7 @@ const std::vector<Row>& Rows();
 
 struct Outcome {
   absl::Status status;
-  bool speaks = true;              // false: another process has the `reports`
+  bool speaks = true;                // false: another process has the `reports`
   std::vector<std::string> reports;  // by rank: the errors found, or kFine
 };
 inline constexpr char kFine[] = "fine";

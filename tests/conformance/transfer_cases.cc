@@ -74,16 +74,21 @@ void PiecesThroughTwoBuffers(Rig& rig) {
   rig.ExpectSeries(back, series, 0, "pieces");
 }
 
-// The host's memory has a ledger of its own; what a transfer touches is kept until the program waits, on every fabric alike.
+// The host's memory has a ledger of its own; what a transfer touches is kept until the program waits, on every fabric
+// alike.
 void AccountedApart(Rig& rig) {
   Device& device = rig.device();
-  const auto live = [&] { return std::pair(device.allocator().ledger().stats().live, rig.context().host_memory().live); };
+  const auto live = [&] {
+    return std::pair(device.allocator().ledger().stats().live, rig.context().host_memory().live);
+  };
   const auto before = live();
   {
     TransferStream out(device, "device to host");
-    Tensor t = rig.Blank(DType::kU8, 4096), host = device.NewHostTensor(Shape{4096}, DType::kU8, Category::kOptimizerState);
+    Tensor t = rig.Blank(DType::kU8, 4096),
+           host = device.NewHostTensor(Shape{4096}, DType::kU8, Category::kOptimizerState);
     const auto both = live();
-    rig.Expect(both.first - before.first == Bytes(4096) && both.second - before.second == Bytes(4096), "both ledgers count 4096 bytes");
+    rig.Expect(both.first - before.first == Bytes(4096) && both.second - before.second == Bytes(4096),
+               "both ledgers count 4096 bytes");
     Transfer away = out.Copy(t, host);
     t = host = Tensor();
     rig.Expect(live() == both, "what a transfer touches is kept");

@@ -1,5 +1,6 @@
 // Many damaged checkpoints: a safetensors file, or the manifest, is changed, and the checksums are made right
-// again, so that what is behind them is reached. Each becomes tensors that can be read or a message, with little memory.
+// again, so that what is behind them is reached. Each becomes tensors that can be read or a message, with little
+// memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 
 #include "absl/strings/str_format.h"
 #include "core/base/strings.h"
-#include "nlohmann/json.hpp"
 #include "core/io/checkpoint_folder.h"
+#include "nlohmann/json.hpp"
 #include "strategies/checkpoint/load.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/mutate.h"
@@ -23,9 +24,32 @@ namespace checkpoint_fuzz {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::string_view kWords[] = {"{", "}", "[", "]", ":", ",", "\"", "\\", "\\u0000", "null", "true", "1e999", "[[[[[[[[", "{\"a\":",
-                                       "\"F64\"", "\"BF16\"", "\"shape\":[]", "\"data_offsets\":[0,0]", "[0,\"b\",0,1]", "[1,\"model.d[0:1 of 3]\",0,2,0,1]", "\"row\":3", "\"__metadata__\":{}",
-                                       "9223372036854775807", "\xff\xfe", "model.a", "model.b"};
+constexpr std::string_view kWords[] = {"{",
+                                       "}",
+                                       "[",
+                                       "]",
+                                       ":",
+                                       ",",
+                                       "\"",
+                                       "\\",
+                                       "\\u0000",
+                                       "null",
+                                       "true",
+                                       "1e999",
+                                       "[[[[[[[[",
+                                       "{\"a\":",
+                                       "\"F64\"",
+                                       "\"BF16\"",
+                                       "\"shape\":[]",
+                                       "\"data_offsets\":[0,0]",
+                                       "[0,\"b\",0,1]",
+                                       "[1,\"model.d[0:1 of 3]\",0,2,0,1]",
+                                       "\"row\":3",
+                                       "\"__metadata__\":{}",
+                                       "9223372036854775807",
+                                       "\xff\xfe",
+                                       "model.a",
+                                       "model.b"};
 
 void Put(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
@@ -38,16 +62,32 @@ struct Good {
 Good MakeGood() {
   Good good;
   std::vector<StoredTensor> first = {{"model.a", DType::kF32, Shape{2, 3}}, {"model.b[0:2]", DType::kF32, Shape{2}}};
-  std::vector<StoredTensor> second = {{"model.b[2:5]", DType::kF32, Shape{3}}, {"model.d[0:1 of 3]", DType::kF32, Shape{2}},
-                                      {"model.d[1:3 of 3]", DType::kF32, Shape{2, 2}}, {"buffer.c", DType::kBF16, Shape{}}};
+  std::vector<StoredTensor> second = {{"model.b[2:5]", DType::kF32, Shape{3}},
+                                      {"model.d[0:1 of 3]", DType::kF32, Shape{2}},
+                                      {"model.d[1:3 of 3]", DType::kF32, Shape{2, 2}},
+                                      {"buffer.c", DType::kBF16, Shape{}}};
   good.files["rank-00000.safetensors"] = SafetensorsHeader(first, {{"format", "pt"}}) + std::string(32, '\1');
   good.files["rank-00001.safetensors"] = SafetensorsHeader(second) + std::string(38, '\2');
-  good.manifest.metadata = {.sequence = 1, .step = 3, .updates = 3, .seed = 7, .world_size = 2, .global_batch = 4, .layout = "ZERO_3",
-                         .kind = "SHARDED", .optimizer = "adamw", .model = "gpt {}", .scalars = {{"x", 1.5}}};
-  good.manifest.contents.tensors = {{"model.a", DType::kF32, Shape{2, 3}, {{0, "model.a", 0, 6}}},
-                                    {"model.b", DType::kF32, Shape{5}, {{0, "model.b[0:2]", 0, 2}, {1, "model.b[2:5]", 2, 3}}},
-                                    {"model.d", DType::kF32, Shape{2, 3}, {{1, "model.d[0:1 of 3]", 0, 2, 0, 1}, {1, "model.d[1:3 of 3]", 0, 4, 1, 2}}, 3},
-                                    {"buffer.c", DType::kBF16, Shape{}, {{1, "buffer.c", 0, 1}}}};
+  good.manifest.metadata = {.sequence = 1,
+                            .step = 3,
+                            .updates = 3,
+                            .seed = 7,
+                            .world_size = 2,
+                            .global_batch = 4,
+                            .layout = "ZERO_3",
+                            .kind = "SHARDED",
+                            .optimizer = "adamw",
+                            .model = "gpt {}",
+                            .scalars = {{"x", 1.5}}};
+  good.manifest.contents.tensors = {
+      {"model.a", DType::kF32, Shape{2, 3}, {{0, "model.a", 0, 6}}},
+      {"model.b", DType::kF32, Shape{5}, {{0, "model.b[0:2]", 0, 2}, {1, "model.b[2:5]", 2, 3}}},
+      {"model.d",
+       DType::kF32,
+       Shape{2, 3},
+       {{1, "model.d[0:1 of 3]", 0, 2, 0, 1}, {1, "model.d[1:3 of 3]", 0, 4, 1, 2}},
+       3},
+      {"buffer.c", DType::kBF16, Shape{}, {{1, "buffer.c", 0, 1}}}};
   return good;
 }
 
@@ -66,11 +106,13 @@ std::string Resealed(const std::string& content) {
   const json parsed = json::parse(content, nullptr, false);
   std::string dumped = parsed.is_discarded() ? content : parsed.dump();
   const uint64_t checksum = Checksum(std::as_bytes(std::span(dumped)));
-  return StrCat("{\"format\":\"twofold checkpoint 2\",\"checksum\":\"", absl::StrFormat("%016x", checksum), "\",\"content\":", dumped, "}");
+  return StrCat("{\"format\":\"twofold checkpoint 2\",\"checksum\":\"", absl::StrFormat("%016x", checksum),
+                "\",\"content\":", dumped, "}");
 }
 
 void CheckRefusal(const absl::Status& status, const std::string& folder) {
-  const bool right = status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kDataLoss;
+  const bool right =
+      status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kDataLoss;
   ASSERT_TRUE(right) << status;
   ASSERT_EQ(status.message().find(folder), 0u) << status;
 }
@@ -84,8 +126,8 @@ bool ReadAll(const Manifest& manifest, const std::string& folder) {
     const int64_t numel = entry.shape.numel(), count = std::min<int64_t>(numel, 8);
     for (const int64_t first : {int64_t{0}, numel - count}) {
       for (const DType dtype : {entry.dtype, IsFloat(entry.dtype) ? DType::kF64 : entry.dtype}) {
-        const absl::Status status =
-            reader.Read(entry.name, entry.shape, dtype, first, count, std::span(out).first(static_cast<size_t>(count * ElementSize(dtype))));
+        const absl::Status status = reader.Read(entry.name, entry.shape, dtype, first, count,
+                                                std::span(out).first(static_cast<size_t>(count * ElementSize(dtype))));
         if (!status.ok()) CheckRefusal(status, folder);
         all = all && status.ok();
       }
@@ -148,9 +190,10 @@ TEST(CheckpointFuzz, EveryAnswerIsTensorsOrAMessage) {
 // Sizes that a file of a few bytes names are not believed.
 TEST(CheckpointFuzz, NoClaimOfSizeTakesMemory) {
   const std::string path = test::ScratchFolder("checkpoint_claim");
-  for (const std::string& header : {std::string(R"({"a":{"dtype":"F64","shape":[1152921504606846976],"data_offsets":[0,9223372036854775807]}})"),
-                                    StrCat(R"({"a":{"dtype":"F64","shape":[)", std::string(400000, '['), "]}}"),
-                                    StrCat(R"({"a":{"dtype":"F64","shape":[1)", std::string(100000, ','), "]}}")}) {
+  for (const std::string& header :
+       {std::string(R"({"a":{"dtype":"F64","shape":[1152921504606846976],"data_offsets":[0,9223372036854775807]}})"),
+        StrCat(R"({"a":{"dtype":"F64","shape":[)", std::string(400000, '['), "]}}"),
+        StrCat(R"({"a":{"dtype":"F64","shape":[1)", std::string(100000, ','), "]}}")}) {
     std::string bytes(8, '\0');
     for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i));
     Put(path, bytes + header);

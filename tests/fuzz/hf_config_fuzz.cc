@@ -15,11 +15,35 @@
 namespace twofold {
 namespace hf_config_fuzz {
 
-constexpr std::string_view kWords[] = {
-    "{", "}", "[", "]", ":", ",", "\"", "\\", "\\u0000", "\\ud800", "null", "true", "false", "NaN", "-", "1e999", "[[[[[[[[",
-    "{\"a\":", "\"model_type\": \"llama\",", "\"model_type\": \"gpt2\",", "\"rope_scaling\": {\"rope_type\": \"llama3\"},",
-    "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2},", "\"sliding_window\": 1,", "\"head_dim\": 64,", "\"n_inner\": 7,",
-    "\"architectures\": [],", "\"pad_token_id\": 0,", "\xff\xfe", "/* */"};
+constexpr std::string_view kWords[] = {"{",
+                                       "}",
+                                       "[",
+                                       "]",
+                                       ":",
+                                       ",",
+                                       "\"",
+                                       "\\",
+                                       "\\u0000",
+                                       "\\ud800",
+                                       "null",
+                                       "true",
+                                       "false",
+                                       "NaN",
+                                       "-",
+                                       "1e999",
+                                       "[[[[[[[[",
+                                       "{\"a\":",
+                                       "\"model_type\": \"llama\",",
+                                       "\"model_type\": \"gpt2\",",
+                                       "\"rope_scaling\": {\"rope_type\": \"llama3\"},",
+                                       "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2},",
+                                       "\"sliding_window\": 1,",
+                                       "\"head_dim\": 64,",
+                                       "\"n_inner\": 7,",
+                                       "\"architectures\": [],",
+                                       "\"pad_token_id\": 0,",
+                                       "\xff\xfe",
+                                       "/* */"};
 
 std::vector<std::string> GoodConfigs() {
   std::vector<std::filesystem::path> paths;

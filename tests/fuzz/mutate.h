@@ -39,19 +39,13 @@ class Mutator {
   void Once(std::string& text) {
     const size_t at = Place(text.size()), length = std::min(Below(12), text.size() - at);
     switch (Below(8)) {
-      case 0:
-        text.erase(at, length);
-        return;
-      case 1:
-        text.insert(at, text.substr(at, length));
-        return;
+      case 0: text.erase(at, length); return;
+      case 1: text.insert(at, text.substr(at, length)); return;
       case 2:
         if (!options_.words.empty()) text.insert(at, options_.words[Below(options_.words.size())]);
         return;
       case 3:
-      case 4:
-        options_.numbers ? ReplaceNumber(text, at) : SetNumber(text, at);
-        return;
+      case 4: options_.numbers ? ReplaceNumber(text, at) : SetNumber(text, at); return;
       case 5:
         if (Below(8) == 0) text.resize(at);  // cut short
         return;
@@ -65,8 +59,21 @@ class Mutator {
   }
   // Another number in place of the next one: the change that most often leaves a readable text.
   void ReplaceNumber(std::string& text, size_t from) {
-    static constexpr std::string_view kNumbers[] = {"0", "1", "2", "3", "4", "8", "64", "-5", "0.5", "1e-9", "1e308", "4096",
-                                                    "4611686018427387904", "-9223372036854775808", "18446744073709551616"};
+    static constexpr std::string_view kNumbers[] = {"0",
+                                                    "1",
+                                                    "2",
+                                                    "3",
+                                                    "4",
+                                                    "8",
+                                                    "64",
+                                                    "-5",
+                                                    "0.5",
+                                                    "1e-9",
+                                                    "1e308",
+                                                    "4096",
+                                                    "4611686018427387904",
+                                                    "-9223372036854775808",
+                                                    "18446744073709551616"};
     const size_t at = text.find_first_of("0123456789", from);
     if (at == std::string::npos) return;
     const size_t end = text.find_first_not_of("0123456789.e-", at);

@@ -17,8 +17,7 @@ namespace spec_fuzz {
 
 std::vector<std::string> GoodSpecs() {
   std::vector<std::filesystem::path> paths;
-  for (const auto& file : std::filesystem::directory_iterator("tests/specs/good"))
-    paths.push_back(file.path());
+  for (const auto& file : std::filesystem::directory_iterator("tests/specs/good")) paths.push_back(file.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> texts;
   for (const auto& path : paths) {
@@ -28,12 +27,56 @@ std::vector<std::string> GoodSpecs() {
   return texts;
 }
 
-constexpr std::string_view kWords[] = {
-    "{", "}", "<", ">", "[", "]", ":", "-", "\"", "'", "#", "model", "gpt {", "mlp {", "llama {", "train {", "steps:", "nan",
-    "inf", "-1", "0", "1e308", "9223372036854775807", "18446744073709551616", "true", "REAL", "dp: 3 ", "heads: 7 ",
-    "preset: \"gpt-3m\"", "preset: \"llama3-8b\"", "hf_config: \"tests/data/hf/gpt2.json\"", "hf_config: \"/\"",
-    "attention: UNFUSED ", "dropout_masks: STORED ", "kv_heads: 2 ", "cnn {", "widths: [4, 8] ", "blocks: 1 ", "stem: IMAGENET ", "cifar10 { path: \"tests\" }", "rope_scaling { linear { factor: 2 } } ", "path: \"/\"",
-    "name: \"..\"", "\\x", "[a.b/c]", ",", ";", "tokens { path: \"CMakeLists.txt\" }", "every: 2 ", "seed: 1 "};
+constexpr std::string_view kWords[] = {"{",
+                                       "}",
+                                       "<",
+                                       ">",
+                                       "[",
+                                       "]",
+                                       ":",
+                                       "-",
+                                       "\"",
+                                       "'",
+                                       "#",
+                                       "model",
+                                       "gpt {",
+                                       "mlp {",
+                                       "llama {",
+                                       "train {",
+                                       "steps:",
+                                       "nan",
+                                       "inf",
+                                       "-1",
+                                       "0",
+                                       "1e308",
+                                       "9223372036854775807",
+                                       "18446744073709551616",
+                                       "true",
+                                       "REAL",
+                                       "dp: 3 ",
+                                       "heads: 7 ",
+                                       "preset: \"gpt-3m\"",
+                                       "preset: \"llama3-8b\"",
+                                       "hf_config: \"tests/data/hf/gpt2.json\"",
+                                       "hf_config: \"/\"",
+                                       "attention: UNFUSED ",
+                                       "dropout_masks: STORED ",
+                                       "kv_heads: 2 ",
+                                       "cnn {",
+                                       "widths: [4, 8] ",
+                                       "blocks: 1 ",
+                                       "stem: IMAGENET ",
+                                       "cifar10 { path: \"tests\" }",
+                                       "rope_scaling { linear { factor: 2 } } ",
+                                       "path: \"/\"",
+                                       "name: \"..\"",
+                                       "\\x",
+                                       "[a.b/c]",
+                                       ",",
+                                       ";",
+                                       "tokens { path: \"CMakeLists.txt\" }",
+                                       "every: 2 ",
+                                       "seed: 1 "};
 
 TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {
   const std::vector<std::string> good = GoodSpecs();
@@ -54,7 +97,9 @@ TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {
     }
     ++accepted;
     EXPECT_GE(WorldSize(*spec), 1);
-    EXPECT_EQ(AccumulationSteps(*spec) * spec->parallel().dp() * spec->train().micro_batch(), spec->train().global_batch()) << text;
+    EXPECT_EQ(AccumulationSteps(*spec) * spec->parallel().dp() * spec->train().micro_batch(),
+              spec->train().global_batch())
+        << text;
     const absl::StatusOr<spec::Spec> again = ResolveSpec(SpecToText(*spec), "again.textproto");
     ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*spec, *again)) << text;

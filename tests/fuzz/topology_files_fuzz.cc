@@ -17,19 +17,113 @@
 namespace twofold {
 namespace topology_files_fuzz {
 
-constexpr std::string_view kXmlWords[] = {
-    "<", ">", "/>", "</", "\"", "'", "=", "&", "&amp;", "&#0;", "&#x41;", "&lt;", "<!--", "-->", "<![CDATA[", "]]>", "<?xml version='1.0'?>",
-    "<!DOCTYPE a [<!ENTITY b 'c'>]>", "<!DOCTYPE platform SYSTEM 'x'>", "xmlns='u'", "\xff\xfe", "\xc3\xa4", "<a>", "</a>", "text", " ", "\n"};
-constexpr std::string_view kNcclWords[] = {
-    "<gpu dev=\"9\" sm=\"90\"/>", "<nic>", "</nic>", "<nvlink target=\"0000:06:00.0\" count=\"1\" tclass=\"0x030200\"/>", "<c2c bw=\"1\" count=\"1\"/>",
-    "tclass=\"0x068000\"", "<cpu numaid=\"7\">", "</cpu>", "</pci>", "<pci busid=\"0001:02:03.4\">", "0x068001", "link_speed=\"\"", "link_width=\"0\"", "Unknown",
-    "<pcilink target=\"0000:06:00.0\"/>", "\"", ">", "/>", "<net name=\"n\"/>", "host_hash=\"0x1\"", "&lt;", "<!--", "-->", "arch=\"ppc64\""};
-constexpr std::string_view kSimgridWords[] = {
-    "<host id=\"x\" speed=\"1Gf\"/>", "<router id=\"y\"/>", "routing=\"Floyd\"", "routing=\"Full\"", "symmetrical=\"NO\"", "direction=\"UP\"", "direction=\"DOWN\"",
-    "sharing_policy=\"SHARED\"", "sharing_policy=\"SPLITDUPLEX\"", "<link_ctn id=\"up0\"/>", "<route src=\"h0\" dst=\"h1\">", "</route>", "<zone id=\"q\" routing=\"Full\">",
-    "</zone>", "bb_bw=\"1GBps\"", "0-1023", "1e308GBps", "YBps", "nan", "inf", "-", ",", "\"", "/>", "<!--", "-->"};
-constexpr std::string_view kSmiWords[] = {"\t", "\n", " ", "GPU0", "GPU1", "GPU99", "NIC0", "NIC0: mlx5_0", "X", " X ", "NV1", "NV18", "NV", "NV-1", "NV99999999999", "PIX", "PXB",
-                                          "PHB", "NODE", "SYS", "CPU Affinity", "NUMA Affinity", "GPU NUMA ID", "N/A", "\x1b[4m", "\x1b[", "\x1b[999;", "\xff", "0-63", "\r"};
+constexpr std::string_view kXmlWords[] = {"<",
+                                          ">",
+                                          "/>",
+                                          "</",
+                                          "\"",
+                                          "'",
+                                          "=",
+                                          "&",
+                                          "&amp;",
+                                          "&#0;",
+                                          "&#x41;",
+                                          "&lt;",
+                                          "<!--",
+                                          "-->",
+                                          "<![CDATA[",
+                                          "]]>",
+                                          "<?xml version='1.0'?>",
+                                          "<!DOCTYPE a [<!ENTITY b 'c'>]>",
+                                          "<!DOCTYPE platform SYSTEM 'x'>",
+                                          "xmlns='u'",
+                                          "\xff\xfe",
+                                          "\xc3\xa4",
+                                          "<a>",
+                                          "</a>",
+                                          "text",
+                                          " ",
+                                          "\n"};
+constexpr std::string_view kNcclWords[] = {"<gpu dev=\"9\" sm=\"90\"/>",
+                                           "<nic>",
+                                           "</nic>",
+                                           "<nvlink target=\"0000:06:00.0\" count=\"1\" tclass=\"0x030200\"/>",
+                                           "<c2c bw=\"1\" count=\"1\"/>",
+                                           "tclass=\"0x068000\"",
+                                           "<cpu numaid=\"7\">",
+                                           "</cpu>",
+                                           "</pci>",
+                                           "<pci busid=\"0001:02:03.4\">",
+                                           "0x068001",
+                                           "link_speed=\"\"",
+                                           "link_width=\"0\"",
+                                           "Unknown",
+                                           "<pcilink target=\"0000:06:00.0\"/>",
+                                           "\"",
+                                           ">",
+                                           "/>",
+                                           "<net name=\"n\"/>",
+                                           "host_hash=\"0x1\"",
+                                           "&lt;",
+                                           "<!--",
+                                           "-->",
+                                           "arch=\"ppc64\""};
+constexpr std::string_view kSimgridWords[] = {"<host id=\"x\" speed=\"1Gf\"/>",
+                                              "<router id=\"y\"/>",
+                                              "routing=\"Floyd\"",
+                                              "routing=\"Full\"",
+                                              "symmetrical=\"NO\"",
+                                              "direction=\"UP\"",
+                                              "direction=\"DOWN\"",
+                                              "sharing_policy=\"SHARED\"",
+                                              "sharing_policy=\"SPLITDUPLEX\"",
+                                              "<link_ctn id=\"up0\"/>",
+                                              "<route src=\"h0\" dst=\"h1\">",
+                                              "</route>",
+                                              "<zone id=\"q\" routing=\"Full\">",
+                                              "</zone>",
+                                              "bb_bw=\"1GBps\"",
+                                              "0-1023",
+                                              "1e308GBps",
+                                              "YBps",
+                                              "nan",
+                                              "inf",
+                                              "-",
+                                              ",",
+                                              "\"",
+                                              "/>",
+                                              "<!--",
+                                              "-->"};
+constexpr std::string_view kSmiWords[] = {"\t",
+                                          "\n",
+                                          " ",
+                                          "GPU0",
+                                          "GPU1",
+                                          "GPU99",
+                                          "NIC0",
+                                          "NIC0: mlx5_0",
+                                          "X",
+                                          " X ",
+                                          "NV1",
+                                          "NV18",
+                                          "NV",
+                                          "NV-1",
+                                          "NV99999999999",
+                                          "PIX",
+                                          "PXB",
+                                          "PHB",
+                                          "NODE",
+                                          "SYS",
+                                          "CPU Affinity",
+                                          "NUMA Affinity",
+                                          "GPU NUMA ID",
+                                          "N/A",
+                                          "\x1b[4m",
+                                          "\x1b[",
+                                          "\x1b[999;",
+                                          "\xff",
+                                          "0-63",
+                                          "\r"};
 
 std::vector<std::string> Files(std::initializer_list<const char*> names) {
   std::vector<std::string> texts;
@@ -49,8 +143,10 @@ void CheckNode(const ImportedNode& imported) {
   ASSERT_EQ(imported.nic_speeds.size(), node.nics.size());
   ASSERT_EQ(node.nic_of.size(), node.nics.empty() ? 0 : node.devices.size());
   for (const int nic : node.nic_of) ASSERT_TRUE(nic >= 0 && nic < static_cast<int>(node.nics.size()));
-  for (const int v : node.devices) ASSERT_TRUE(v >= 0 && v < count && node.graph.vertices[static_cast<size_t>(v)].kind == Vertex::kDevice);
-  for (const int v : node.nics) ASSERT_TRUE(v >= 0 && v < count && node.graph.vertices[static_cast<size_t>(v)].kind == Vertex::kNic);
+  for (const int v : node.devices)
+    ASSERT_TRUE(v >= 0 && v < count && node.graph.vertices[static_cast<size_t>(v)].kind == Vertex::kDevice);
+  for (const int v : node.nics)
+    ASSERT_TRUE(v >= 0 && v < count && node.graph.vertices[static_cast<size_t>(v)].kind == Vertex::kNic);
   for (const Link& link : node.graph.links) {
     ASSERT_TRUE(link.from >= 0 && link.from < count && link.to >= 0 && link.to < count && link.from != link.to);
     ASSERT_TRUE(std::isfinite(link.bandwidth.value()) && link.bandwidth.value() > 0) << link.name;
@@ -74,8 +170,10 @@ void CheckJoined(const NodeType& node) {
       queue.push_back(v);
     }
   }
-  for (const int v : node.devices) ASSERT_TRUE(seen[static_cast<size_t>(v)]) << node.graph.vertices[static_cast<size_t>(v)].name;
-  for (const int v : node.nics) ASSERT_TRUE(seen[static_cast<size_t>(v)]) << node.graph.vertices[static_cast<size_t>(v)].name;
+  for (const int v : node.devices)
+    ASSERT_TRUE(seen[static_cast<size_t>(v)]) << node.graph.vertices[static_cast<size_t>(v)].name;
+  for (const int v : node.nics)
+    ASSERT_TRUE(seen[static_cast<size_t>(v)]) << node.graph.vertices[static_cast<size_t>(v)].name;
 }
 
 template <class Read, class Write>
@@ -118,7 +216,8 @@ void Fuzz(const std::vector<std::string>& good, std::span<const std::string_view
 }
 
 TEST(TopologyFilesFuzz, NcclXml) {
-  Fuzz(Files({"pcie-4.nccl.xml", "dgx-1v.nccl.xml", "pcie-4.nccl.xml", "dgx-h100.nccl.xml", "pcie-4.nccl.xml"}), kNcclWords, ReadNcclXml, WriteNcclXml);
+  Fuzz(Files({"pcie-4.nccl.xml", "dgx-1v.nccl.xml", "pcie-4.nccl.xml", "dgx-h100.nccl.xml", "pcie-4.nccl.xml"}),
+       kNcclWords, ReadNcclXml, WriteNcclXml);
 }
 
 TEST(TopologyFilesFuzz, SmiMatrix) {
@@ -126,7 +225,8 @@ TEST(TopologyFilesFuzz, SmiMatrix) {
 }
 
 TEST(TopologyFilesFuzz, SimgridXml) {
-  Fuzz(Files({"star.simgrid.xml", "tree.simgrid.xml", "cluster.simgrid.xml", "grid.simgrid.xml"}), kSimgridWords, ReadSimgridXml, WriteSimgridXml);
+  Fuzz(Files({"star.simgrid.xml", "tree.simgrid.xml", "cluster.simgrid.xml", "grid.simgrid.xml"}), kSimgridWords,
+       ReadSimgridXml, WriteSimgridXml);
 }
 
 }  // namespace topology_files_fuzz

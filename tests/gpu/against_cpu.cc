@@ -18,7 +18,8 @@
 namespace twofold {
 namespace {
 
-// The GPU that all cases run on, made once for each kind of attention: libraries take their time to load. Never destroyed.
+// The GPU that all cases run on, made once for each kind of attention: libraries take their time to load. Never
+// destroyed.
 struct Gpu {
   explicit Gpu(cuda::AttentionKernels attention) : device(allocator, host, 0, 0, {.attention = attention}) {}
   cuda::GpuSource source{0};
@@ -144,7 +145,8 @@ class OnGpu : public Side {
     return bytes;
   }
   void Launch(const ops::Op& op) override {
-    // What the workspace will be is poisoned, too: the allocator gives the same block again. Of what libraries get, only the beginning.
+    // What the workspace will be is poisoned, too: the allocator gives the same block again. Of what libraries get,
+    // only the beginning.
     const int64_t workspace = ops::Workspace(op, DeviceKind::kCuda, 1).value();
     if (workspace > 0) {
       const Tensor t = gpu_.device.NewTensor({workspace}, DType::kU8, Category::kOther);
@@ -160,7 +162,8 @@ class OnGpu : public Side {
     return gpu_.device.NewTensor({shape.numel() + offset_}, type, Category::kOther).Slice(offset_, shape);
   }
   void Write(Tensor& t, const std::string& bytes) override {
-    gpu_.device.Upload(t, [&bytes](std::span<std::byte> to) { std::ranges::copy(std::as_bytes(std::span(bytes)), to.begin()); });
+    gpu_.device.Upload(
+        t, [&bytes](std::span<std::byte> to) { std::ranges::copy(std::as_bytes(std::span(bytes)), to.begin()); });
   }
 
  private:
@@ -178,7 +181,8 @@ Values AsDoubles(const std::string& bytes, DType type) {
 // Where numbers of the type end: what is smaller may as well be nothing.
 double Smallest(DType type) { return type == DType::kF16 ? 0x1p-24 : 1e-38; }
 
-// Of an element whose terms, of sizes about 1, may cancel out: what arithmetic in f32 is off by, or less where less is tolerated.
+// Of an element whose terms, of sizes about 1, may cancel out: what arithmetic in f32 is off by, or less where less is
+// tolerated.
 double OfTerms(double tolerance) { return std::min(tolerance, 4e-6); }
 
 void ExpectClose(const Values& got, const Values& want, const Tensor& output, double tolerance) {
@@ -195,16 +199,18 @@ void ExpectClose(const Values& got, const Values& want, const Tensor& output, do
     ASSERT_TRUE(std::isfinite(want[i]) && std::isfinite(got[i]))
         << "element " << i << " of " << output.ToString() << " is " << got[i] << ", on the CPU " << want[i];
     const double off = std::max(0.0, std::abs(got[i] - want[i]) - Smallest(output.dtype()));
-    ASSERT_LE(off, 20 * (tolerance * largest + OfTerms(tolerance))) << "element " << i << " of " << output.ToString() << " is " << got[i] << ", on the CPU "
-                                             << want[i] << "; the largest is " << largest;
+    ASSERT_LE(off, 20 * (tolerance * largest + OfTerms(tolerance)))
+        << "element " << i << " of " << output.ToString() << " is " << got[i] << ", on the CPU " << want[i]
+        << "; the largest is " << largest;
     wrong += off * off;
   }
   const double terms = OfTerms(tolerance) * std::sqrt(static_cast<double>(want.size()));
-  EXPECT_LE(std::sqrt(wrong), tolerance * std::sqrt(whole) + terms) << "of all of " << output.ToString() << ", whose norm is " << std::sqrt(whole);
+  EXPECT_LE(std::sqrt(wrong), tolerance * std::sqrt(whole) + terms)
+      << "of all of " << output.ToString() << ", whose norm is " << std::sqrt(whole);
 }
 
-// Whether a case is run: each test's first is, and of the others one in TWOFOLD_TEST_SAMPLE, drawn by the test's name and the case's
-// place in it.
+// Whether a case is run: each test's first is, and of the others one in TWOFOLD_TEST_SAMPLE, drawn by the test's name
+// and the case's place in it.
 bool InSample() {
   static const uint64_t one_in = [] {
     const char* given = std::getenv("TWOFOLD_TEST_SAMPLE");
@@ -219,7 +225,8 @@ bool InSample() {
 
 }  // namespace
 
-void ExpectLikeCpu(DType type, double tolerance, const std::function<ops::Op(Operands&)>& build, const OnDevice& device) {
+void ExpectLikeCpu(DType type, double tolerance, const std::function<ops::Op(Operands&)>& build,
+                   const OnDevice& device) {
   if (!InSample()) return;
   OnCpu cpu(type);
   const ops::Op reference = build(cpu);
@@ -244,8 +251,8 @@ void ExpectLikeCpu(DType type, double tolerance, const std::function<ops::Op(Ope
       }
       const Tensor& want = cpu.kept()[i].tensor;
       if (IsFloat(tensor.dtype()))
-        ASSERT_NO_FATAL_FAILURE(
-            ExpectClose(AsDoubles(bits.back(), tensor.dtype()), AsDoubles(cpu.Read(want), want.dtype()), tensor, tolerance));
+        ASSERT_NO_FATAL_FAILURE(ExpectClose(AsDoubles(bits.back(), tensor.dtype()),
+                                            AsDoubles(cpu.Read(want), want.dtype()), tensor, tolerance));
       else
         EXPECT_TRUE(bits.back() == cpu.Read(want)) << "integers differ";
     }

@@ -53,7 +53,8 @@ struct OnDevice {
 // The seed is the test's (tests/seed.h). There are three runs. In one of them each tensor is aligned to its element
 // size only, in the others to 16 bytes. The two aligned runs must give the same bits. If all cases would take too long,
 // TWOFOLD_TEST_SAMPLE=3 runs one in three of a test's cases, the same ones for the same seed; --full runs all.
-void ExpectLikeCpu(DType type, double tolerance, const std::function<ops::Op(Operands&)>& build, const OnDevice& device = OnDevice());
+void ExpectLikeCpu(DType type, double tolerance, const std::function<ops::Op(Operands&)>& build,
+                   const OnDevice& device = OnDevice());
 
 // Base class of all tests on a GPU: skips the test, with a reason, if there is none.
 class GpuTest : public ::testing::Test {

@@ -1,5 +1,6 @@
-// Attention's kernels. Narrow types run on tensor cores where heads are a multiple of 8 wide and rows aligned, with the probabilities
-// and their gradients rounded to the type before their products, as FlashAttention does; on other cores elsewhere.
+// Attention's kernels. Narrow types run on tensor cores where heads are a multiple of 8 wide and rows aligned, with the
+// probabilities and their gradients rounded to the type before their products, as FlashAttention does; on other cores
+// elsewhere.
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -37,27 +38,45 @@ double Tolerance(DType type) {
 constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 
 // Sums of t probabilities of about e^(0.5) / t: what a log-sum-exp is near to.
-Tensor SomeLse(Operands& o, Shape shape, int64_t keys) { return o.WideNormal(shape, 0.3, 0.5 + std::log(static_cast<double>(keys))); }
+Tensor SomeLse(Operands& o, Shape shape, int64_t keys) {
+  return o.WideNormal(shape, 0.3, 0.5 + std::log(static_cast<double>(keys)));
+}
 
 void CheckForward(DType type, const AttentionCase& a, const OnDevice& device = OnDevice()) {
   SCOPED_TRACE(StrCat(DTypeName(type), " forward ", a.name()));
-  ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
-    return ops::AttentionForward{.qkv = o.Normal({a.batch, a.t, a.columns()}), .out = o.Out(a.out()), .lse = o.WideOut({a.batch, a.heads, a.t}),
-                                 .heads = a.heads, .kv_heads = a.kv_heads, .causal = a.causal};
-  }, device);
+  ExpectLikeCpu(
+      type, Tolerance(type),
+      [&](Operands& o) -> ops::Op {
+        return ops::AttentionForward{.qkv = o.Normal({a.batch, a.t, a.columns()}),
+                                     .out = o.Out(a.out()),
+                                     .lse = o.WideOut({a.batch, a.heads, a.t}),
+                                     .heads = a.heads,
+                                     .kv_heads = a.kv_heads,
+                                     .causal = a.causal};
+      },
+      device);
 }
 void CheckBackward(DType type, const AttentionCase& a, const OnDevice& device = OnDevice()) {
   SCOPED_TRACE(StrCat(DTypeName(type), " backward ", a.name()));
-  ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
-    return ops::AttentionBackward{.qkv = o.Normal({a.batch, a.t, a.columns()}), .out = o.Normal(a.out(), 0.5),
-                                  .lse = SomeLse(o, {a.batch, a.heads, a.t}, a.t), .dout = o.Normal(a.out()),
-                                  .dqkv = o.Out({a.batch, a.t, a.columns()}), .heads = a.heads, .kv_heads = a.kv_heads, .causal = a.causal};
-  }, device);
+  ExpectLikeCpu(
+      type, Tolerance(type),
+      [&](Operands& o) -> ops::Op {
+        return ops::AttentionBackward{.qkv = o.Normal({a.batch, a.t, a.columns()}),
+                                      .out = o.Normal(a.out(), 0.5),
+                                      .lse = SomeLse(o, {a.batch, a.heads, a.t}, a.t),
+                                      .dout = o.Normal(a.out()),
+                                      .dqkv = o.Out({a.batch, a.t, a.columns()}),
+                                      .heads = a.heads,
+                                      .kv_heads = a.kv_heads,
+                                      .causal = a.causal};
+      },
+      device);
 }
 
 class AttentionOnGpu : public GpuTest {};
 
-// Every width that has a kernel of its own, and some that lie between them; 20 is for other cores, and so is what follows 256.
+// Every width that has a kernel of its own, and some that lie between them; 20 is for other cores, and so is what
+// follows 256.
 constexpr AttentionCase kCases[] = {
     {.batch = 1, .t = 1, .heads = 1, .kv_heads = 1, .dim = 64, .causal = true},
     {.batch = 2, .t = 17, .heads = 2, .kv_heads = 1, .dim = 16, .causal = true},
@@ -91,18 +110,26 @@ class AttentionByCudnn : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    if (const std::string why = WhyNoCudnnAttention(); !why.empty()) GTEST_SKIP() << "skipped without cuDNN's attention: " << why;
+    if (const std::string why = WhyNoCudnnAttention(); !why.empty())
+      GTEST_SKIP() << "skipped without cuDNN's attention: " << why;
   }
   // Where cuDNN cannot do it the error says so, and of which operation and shape.
   template <class Check>
   static void Expect(cuda::AttentionPass pass, DType type, const AttentionCase& a, Check check) {
-    const cuda::LibraryAttention asked{.pass = pass, .type = type, .batch = a.batch, .rows = a.t, .heads = a.heads, .kv_heads = a.kv_heads,
-                                       .dim = a.dim, .causal = a.causal};
+    const cuda::LibraryAttention asked{.pass = pass,
+                                       .type = type,
+                                       .batch = a.batch,
+                                       .rows = a.t,
+                                       .heads = a.heads,
+                                       .kv_heads = a.kv_heads,
+                                       .dim = a.dim,
+                                       .causal = a.causal};
     const int major = cuda::CapabilityOf(0).major;
     const bool possible = cuda::WhyNotCudnn(asked, major, cuda::kOldestCudnnVersion).empty() &&
                           (pass == cuda::AttentionPass::kForward || major >= 9);
     // Sums of queries' gradients have no fixed order.
-    const OnDevice device{.attention = cuda::AttentionKernels::kCudnn, .any_alignment = false,
+    const OnDevice device{.attention = cuda::AttentionKernels::kCudnn,
+                          .any_alignment = false,
                           .same_bits = pass == cuda::AttentionPass::kForward};
     try {
       check(type, a, device);
@@ -129,17 +156,22 @@ TEST_F(AttentionByCudnn, Backward) {
   }
 }
 
-// What is told of whose kernels ran; and where cuDNN is not, AUTO is our kernels, and CUDNN an error that names the shape.
+// What is told of whose kernels ran; and where cuDNN is not, AUTO is our kernels, and CUDNN an error that names the
+// shape.
 TEST_F(AttentionOnGpu, TellsWhoseKernelsRan) {
-  for (const auto attention : {cuda::AttentionKernels::kAuto, cuda::AttentionKernels::kOwn, cuda::AttentionKernels::kCudnn}) {
+  for (const auto attention :
+       {cuda::AttentionKernels::kAuto, cuda::AttentionKernels::kOwn, cuda::AttentionKernels::kCudnn}) {
     cuda::GpuSource source(0);
     cuda::PinnedSource host_source(0);
     CachingAllocator allocator(source, 0), host(host_source, 0, "host memory");
     CudaDevice device(allocator, host, 0, 0, {.attention = attention});
     std::vector<std::string> notes;
     device.SetNote([&](std::string note) { notes.push_back(std::move(note)); });
-    const auto blank = [&](Shape shape, DType type) { return device.NewTensor(std::move(shape), type, Category::kOther); };
-    const ops::AttentionForward o{.qkv = blank({1, 33, 3 * 64}, DType::kBF16), .out = blank({1, 33, 64}, DType::kBF16),
+    const auto blank = [&](Shape shape, DType type) {
+      return device.NewTensor(std::move(shape), type, Category::kOther);
+    };
+    const ops::AttentionForward o{.qkv = blank({1, 33, 3 * 64}, DType::kBF16),
+                                  .out = blank({1, 33, 64}, DType::kBF16),
                                   .lse = blank({1, 1, 33}, DType::kF32)};
     const std::string none = WhyNoCudnnAttention();
     std::string error;
@@ -164,11 +196,13 @@ TEST_F(AttentionOnGpu, TellsWhoseKernelsRan) {
   }
 }
 
-// Large scores: what is not the largest of a row must not overflow, and what was made before a larger one came must shrink to nothing.
+// Large scores: what is not the largest of a row must not overflow, and what was made before a larger one came must
+// shrink to nothing.
 TEST_F(AttentionOnGpu, LargeScores) {
   for (const DType type : kTypes) {
     ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
-      return ops::AttentionForward{.qkv = o.Normal({1, 150, 3 * 64}, 8), .out = o.Out({1, 150, 64}), .lse = o.WideOut({1, 1, 150})};
+      return ops::AttentionForward{
+          .qkv = o.Normal({1, 150, 3 * 64}, 8), .out = o.Out({1, 150, 64}), .lse = o.WideOut({1, 1, 150})};
     });
   }
 }
@@ -185,9 +219,12 @@ TEST_F(AttentionOnGpu, NegativeScores) {
         if (column < 2 * kDim) return -3 - static_cast<double>(row % 3) / 16;
         return static_cast<double>(i * 7 % 13 - 6) / 4;
       };
-      return ops::AttentionBackward{.qkv = o.Values({1, kT, 3 * kDim}, value, o.type()), .out = o.Normal({1, kT, kDim}, 0.5),
-                                    .lse = o.WideNormal({1, 1, kT}, 0.3, -93), .dout = o.Normal({1, kT, kDim}),
-                                    .dqkv = o.Out({1, kT, 3 * kDim}), .causal = false};
+      return ops::AttentionBackward{.qkv = o.Values({1, kT, 3 * kDim}, value, o.type()),
+                                    .out = o.Normal({1, kT, kDim}, 0.5),
+                                    .lse = o.WideNormal({1, 1, kT}, 0.3, -93),
+                                    .dout = o.Normal({1, kT, kDim}),
+                                    .dqkv = o.Out({1, kT, 3 * kDim}),
+                                    .causal = false};
     });
   }
 }
@@ -198,8 +235,8 @@ struct BlockCase {
   int64_t batch, tq, tk;
   int64_t more_columns = 0;  // of q before its end, and of kv before its keys
   std::string name() const {
-    return StrCat("rectangle ", block.queries, " x ", block.keys, " heads ", block.heads, " of ", block.kv_heads, " x ", block.head_dim,
-                  block.causal ? " causal" : "");
+    return StrCat("rectangle ", block.queries, " x ", block.keys, " heads ", block.heads, " of ", block.kv_heads, " x ",
+                  block.head_dim, block.causal ? " causal" : "");
   }
   int64_t q_columns() const { return block.heads * block.head_dim + more_columns; }
   int64_t kv_columns() const { return 2 * block.kv_heads * block.head_dim + more_columns; }
@@ -207,14 +244,52 @@ struct BlockCase {
   Shape lse() const { return {batch, block.heads, tq}; }
 };
 constexpr BlockCase kBlocks[] = {
-    {.block = {.heads = 2, .kv_heads = 1, .head_dim = 64, .first_query = 3, .queries = 70, .first_key = 5, .keys = 131, .causal = false},
-     .batch = 2, .tq = 80, .tk = 140, .more_columns = 16},
-    {.block = {.heads = 2, .kv_heads = 2, .head_dim = 128, .first_query = 40, .queries = 67, .first_key = 20, .keys = 67, .causal = true},
-     .batch = 1, .tq = 110, .tk = 90},
-    {.block = {.heads = 1, .kv_heads = 1, .head_dim = 80, .first_query = 0, .queries = 33, .first_key = 0, .keys = 1, .causal = false},
-     .batch = 1, .tq = 33, .tk = 2, .more_columns = 8},
-    {.block = {.heads = 2, .kv_heads = 1, .head_dim = 136, .first_query = 1, .queries = 40, .first_key = 2, .keys = 40, .causal = true},
-     .batch = 1, .tq = 45, .tk = 45},
+    {.block = {.heads = 2,
+               .kv_heads = 1,
+               .head_dim = 64,
+               .first_query = 3,
+               .queries = 70,
+               .first_key = 5,
+               .keys = 131,
+               .causal = false},
+     .batch = 2,
+     .tq = 80,
+     .tk = 140,
+     .more_columns = 16},
+    {.block = {.heads = 2,
+               .kv_heads = 2,
+               .head_dim = 128,
+               .first_query = 40,
+               .queries = 67,
+               .first_key = 20,
+               .keys = 67,
+               .causal = true},
+     .batch = 1,
+     .tq = 110,
+     .tk = 90},
+    {.block = {.heads = 1,
+               .kv_heads = 1,
+               .head_dim = 80,
+               .first_query = 0,
+               .queries = 33,
+               .first_key = 0,
+               .keys = 1,
+               .causal = false},
+     .batch = 1,
+     .tq = 33,
+     .tk = 2,
+     .more_columns = 8},
+    {.block = {.heads = 2,
+               .kv_heads = 1,
+               .head_dim = 136,
+               .first_query = 1,
+               .queries = 40,
+               .first_key = 2,
+               .keys = 40,
+               .causal = true},
+     .batch = 1,
+     .tq = 45,
+     .tk = 45},
 };
 
 TEST_F(AttentionOnGpu, Rectangles) {
@@ -224,15 +299,22 @@ TEST_F(AttentionOnGpu, Rectangles) {
         SCOPED_TRACE(StrCat(DTypeName(type), " ", a.name(), add ? " merged" : ""));
         // What lies outside the rectangle stays, so that results are operands too.
         ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
-          return ops::AttentionBlockForward{.q = o.Normal({a.batch, a.tq, a.q_columns()}), .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
-                                            .out = o.InOut(o.WideNormal(a.out())), .lse = o.InOut(SomeLse(o, a.lse(), a.block.keys)),
-                                            .block = a.block, .merge = add};
+          return ops::AttentionBlockForward{.q = o.Normal({a.batch, a.tq, a.q_columns()}),
+                                            .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
+                                            .out = o.InOut(o.WideNormal(a.out())),
+                                            .lse = o.InOut(SomeLse(o, a.lse(), a.block.keys)),
+                                            .block = a.block,
+                                            .merge = add};
         });
         ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
-          return ops::AttentionBlockBackward{.q = o.Normal({a.batch, a.tq, a.q_columns()}), .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
-                                             .out = o.Normal(a.out(), 0.5), .lse = SomeLse(o, a.lse(), a.block.keys),
-                                             .dout = o.Normal(a.out()), .dq = o.InOut(o.WideNormal({a.batch, a.tq, a.q_columns()})),
-                                             .dkv = o.InOut(o.WideNormal({a.batch, a.tk, a.kv_columns()})), .block = a.block,
+          return ops::AttentionBlockBackward{.q = o.Normal({a.batch, a.tq, a.q_columns()}),
+                                             .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
+                                             .out = o.Normal(a.out(), 0.5),
+                                             .lse = SomeLse(o, a.lse(), a.block.keys),
+                                             .dout = o.Normal(a.out()),
+                                             .dq = o.InOut(o.WideNormal({a.batch, a.tq, a.q_columns()})),
+                                             .dkv = o.InOut(o.WideNormal({a.batch, a.tk, a.kv_columns()})),
+                                             .block = a.block,
                                              .accumulate = add};
         });
       }

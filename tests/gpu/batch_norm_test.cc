@@ -47,7 +47,9 @@ TEST_F(BatchNormOnGpu, Finish) {
               return ops::BatchNormFinish{.parts = parts == 0 ? Tensor() : Parts(o, parts, channels),
                                           .running_mean = o.InOut(o.Values({channels}, mean, running)),
                                           .running_variance = o.InOut(o.Values({channels}, variance, running)),
-                                          .mean = o.WideOut({channels}), .rstd = o.WideOut({channels}), .rows = rows};
+                                          .mean = o.WideOut({channels}),
+                                          .rstd = o.WideOut({channels}),
+                                          .rows = rows};
             });
           }
         }
@@ -62,8 +64,13 @@ TEST_F(BatchNormOnGpu, Forward) {
       for (const bool relu : {false, true}) {
         const int64_t c = shape[-1];
         ExpectLikeCpu(type, Rounding(type), [&](Operands& o) -> ops::Op {
-          return ops::BatchNormForward{.x = o.Normal(shape), .gamma = o.Normal({c}), .beta = o.Normal({c}), .mean = o.WideNormal({c}),
-                                       .rstd = o.WideUniform({c}, 0.5, 2), .y = o.Out(shape), .relu = relu};
+          return ops::BatchNormForward{.x = o.Normal(shape),
+                                       .gamma = o.Normal({c}),
+                                       .beta = o.Normal({c}),
+                                       .mean = o.WideNormal({c}),
+                                       .rstd = o.WideUniform({c}, 0.5, 2),
+                                       .y = o.Out(shape),
+                                       .relu = relu};
         });
       }
     }
@@ -76,8 +83,12 @@ TEST_F(BatchNormOnGpu, Sums) {
       for (const bool relu : {false, true}) {
         const int64_t c = shape[-1];
         ExpectLikeCpu(type, Sums(type), [&](Operands& o) -> ops::Op {
-          return ops::BatchNormSums{.dy = o.Normal(shape), .x = o.Normal(shape), .y = relu ? o.Normal(shape) : Tensor(),
-                                    .mean = o.WideNormal({c}), .rstd = o.WideUniform({c}, 0.5, 2), .sums = o.WideOut({2, c})};
+          return ops::BatchNormSums{.dy = o.Normal(shape),
+                                    .x = o.Normal(shape),
+                                    .y = relu ? o.Normal(shape) : Tensor(),
+                                    .mean = o.WideNormal({c}),
+                                    .rstd = o.WideUniform({c}, 0.5, 2),
+                                    .sums = o.WideOut({2, c})};
         });
       }
     }
@@ -92,9 +103,15 @@ TEST_F(BatchNormOnGpu, Backward) {
           const int64_t c = shape[-1];
           ExpectLikeCpu(type, Rounding(type), [&](Operands& o) -> ops::Op {
             const Tensor dy = o.Normal(shape);
-            return ops::BatchNormBackward{.dy = dy, .x = o.Normal(shape), .y = relu ? o.Normal(shape) : Tensor(), .gamma = o.Normal({c}),
-                                          .mean = o.WideNormal({c}), .rstd = o.WideUniform({c}, 0.5, 2), .sums = o.WideNormal({2, c}, 100),
-                                          .dx = in_place ? o.InOut(dy) : o.Out(shape), .rows = 100};
+            return ops::BatchNormBackward{.dy = dy,
+                                          .x = o.Normal(shape),
+                                          .y = relu ? o.Normal(shape) : Tensor(),
+                                          .gamma = o.Normal({c}),
+                                          .mean = o.WideNormal({c}),
+                                          .rstd = o.WideUniform({c}, 0.5, 2),
+                                          .sums = o.WideNormal({2, c}, 100),
+                                          .dx = in_place ? o.InOut(dy) : o.Out(shape),
+                                          .rows = 100};
           });
         }
       }

@@ -1,4 +1,5 @@
-// Gradient codecs. Places, signs, codes and values are the CPU's; scales and residuals to the tolerances of own_rounding.h.
+// Gradient codecs. Places, signs, codes and values are the CPU's; scales and residuals to the tolerances of
+// own_rounding.h.
 #include "core/base/philox.h"
 #include "tests/gpu/own_rounding.h"
 #include "tests/unit/kernels/lab.h"
@@ -33,7 +34,9 @@ TEST_F(Codec, TopKOfEqualSizesAndNoNumbers) {
   for (DType t : kFloats) {
     for (int64_t k : {1, 2, 100, 4100, 8999}) {
       ExpectLikeCpu(t, 0, [=](Operands& o) -> ops::Op {  // 0, +-1, +-2 and a few that are none
-        const auto value = [](int64_t i) { return i == 77 ? std::nan("") : i == 5000 ? -INFINITY : static_cast<double>(i * 7 % 5 - 2); };
+        const auto value = [](int64_t i) {
+          return i == 77 ? std::nan("") : i == 5000 ? -INFINITY : static_cast<double>(i * 7 % 5 - 2);
+        };
         const Tensor in = o.Values({9000}, value, t), values = o.Out({k}), indices = o.OutOf({k}, DType::kI32);
         return ops::TopK{.in = in, .values = values, .indices = indices, .residual = Tensor()};
       });
@@ -42,13 +45,17 @@ TEST_F(Codec, TopKOfEqualSizesAndNoNumbers) {
 }
 
 TEST_F(Codec, RandomPlaces) {
-  for (const auto& [k, n] : {std::pair<int64_t, int64_t>{0, 0}, {0, 5}, {1, 1}, {7, 7}, {100, 1000}, {1000, 1025}, {65, int64_t{1} << 30}}) {
-    ExpectLikeCpu(DType::kF32, 0, [=](Operands& o) -> ops::Op { return ops::RandomPlaces{.out = o.OutOf({k}, DType::kI32), .n = n, .key = kKey}; });
+  for (const auto& [k, n] :
+       {std::pair<int64_t, int64_t>{0, 0}, {0, 5}, {1, 1}, {7, 7}, {100, 1000}, {1000, 1025}, {65, int64_t{1} << 30}}) {
+    ExpectLikeCpu(DType::kF32, 0, [=](Operands& o) -> ops::Op {
+      return ops::RandomPlaces{.out = o.OutOf({k}, DType::kI32), .n = n, .key = kKey};
+    });
   }
 }
 
 Tensor Places(Operands& o, int64_t k, int64_t n) {
-  return o.Values({k}, [n](int64_t i) { return static_cast<double>(ops::rules::PlaceOf(i, n, kKey)); }, DType::kI32);
+  return o.Values(
+      {k}, [n](int64_t i) { return static_cast<double>(ops::rules::PlaceOf(i, n, kKey)); }, DType::kI32);
 }
 
 TEST_F(Codec, GatherAndScatter) {
@@ -62,7 +69,8 @@ TEST_F(Codec, GatherAndScatter) {
         for (bool accumulate : {false, true}) {
           ExpectLikeCpu(t, std::max(OwnRounding(out), 1e-13), [=](Operands& o) -> ops::Op {
             const Tensor values = o.Normal({k}), to = o.InOut(o.Values({1000}, old, out));
-            return ops::ScatterElements{.values = values, .indices = Places(o, k, 1000), .out = to, .accumulate = accumulate};
+            return ops::ScatterElements{
+                .values = values, .indices = Places(o, k, 1000), .out = to, .accumulate = accumulate};
           });
         }
         ExpectLikeCpu(t, 0, [=](Operands& o) -> ops::Op {
@@ -74,8 +82,8 @@ TEST_F(Codec, GatherAndScatter) {
   }
 }
 
-// Numbers whose levels lie a quarter off, so that no rounding of the arithmetic decides: in blocks of 256 the largest is 127 / 8. A block of
-// zeros; one that begins with infinity.
+// Numbers whose levels lie a quarter off, so that no rounding of the arithmetic decides: in blocks of 256 the largest
+// is 127 / 8. A block of zeros; one that begins with infinity.
 double Quarter(int64_t i) {
   const int64_t block = i / 256, at = i % 256;
   if (block == 1) return 0;
@@ -94,7 +102,12 @@ TEST_F(Codec, Quantise) {
           ExpectLikeCpu(t, tolerance, [=](Operands& o) -> ops::Op {
             const int64_t blocks = (n + 255) / 256;
             const Tensor in = o.Values({n}, Quarter, t), codes = o.OutOf({n}, DType::kU8), scales = o.WideOut({blocks});
-            return ops::Quantise{.in = in, .codes = codes, .scales = scales, .residual = o.Out({n}), .stochastic = stochastic, .key = kKey,
+            return ops::Quantise{.in = in,
+                                 .codes = codes,
+                                 .scales = scales,
+                                 .residual = o.Out({n}),
+                                 .stochastic = stochastic,
+                                 .key = kKey,
                                  .where = {.first = first}};
           });
         }
@@ -117,8 +130,12 @@ TEST_F(Codec, Dequantise) {
         for (bool accumulate : {false, true}) {
           ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
             const Tensor codes = o.Ids({n}, 256, DType::kU8);
-            const Tensor scales = o.Values({(n + 255) / 256}, [](int64_t i) { return 0.1 + static_cast<double>(i); }, scale);
-            return ops::Dequantise{.codes = codes, .scales = scales, .out = accumulate ? o.InOut(o.Normal({n})) : o.Out({n}), .accumulate = accumulate};
+            const Tensor scales = o.Values(
+                {(n + 255) / 256}, [](int64_t i) { return 0.1 + static_cast<double>(i); }, scale);
+            return ops::Dequantise{.codes = codes,
+                                   .scales = scales,
+                                   .out = accumulate ? o.InOut(o.Normal({n})) : o.Out({n}),
+                                   .accumulate = accumulate};
           });
         }
       }
@@ -132,11 +149,13 @@ TEST_F(Codec, SignPack) {
       // The residual and the scale of F32 are differences and sums of many.
       const double tolerance = std::max(OwnRounding(t), t == DType::kF64 ? 1e-13 : 1e-6);
       ExpectLikeCpu(t, tolerance, [=](Operands& o) -> ops::Op {
-        const Tensor in = o.Normal({n}), signs = o.OutOf({(n + 7) / 8}, DType::kU8), scales = o.WideOut({(n + 1023) / 1024});
+        const Tensor in = o.Normal({n}), signs = o.OutOf({(n + 7) / 8}, DType::kU8),
+                     scales = o.WideOut({(n + 1023) / 1024});
         return ops::SignPack{.in = in, .signs = signs, .scales = scales, .residual = o.Out({n})};
       });
       ExpectLikeCpu(t, tolerance, [=](Operands& o) -> ops::Op {  // in place
-        const Tensor in = o.InOut(o.Normal({n})), signs = o.OutOf({(n + 7) / 8}, DType::kU8), scales = o.WideOut({(n + 1023) / 1024});
+        const Tensor in = o.InOut(o.Normal({n})), signs = o.OutOf({(n + 7) / 8}, DType::kU8),
+                     scales = o.WideOut({(n + 1023) / 1024});
         return ops::SignPack{.in = in, .signs = signs, .scales = scales, .residual = in};
       });
     }
@@ -148,8 +167,12 @@ TEST_F(Codec, SignUnpack) {
     for (int64_t n : {1, 7, 255, 1025, 4099}) {
       for (bool accumulate : {false, true}) {
         ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
-          const Tensor signs = o.Ids({(n + 7) / 8}, 256, DType::kU8), scales = o.WideUniform({(n + 1023) / 1024}, 0.5, 2);
-          return ops::SignUnpack{.signs = signs, .scales = scales, .out = accumulate ? o.InOut(o.Normal({n})) : o.Out({n}), .accumulate = accumulate};
+          const Tensor signs = o.Ids({(n + 7) / 8}, 256, DType::kU8),
+                       scales = o.WideUniform({(n + 1023) / 1024}, 0.5, 2);
+          return ops::SignUnpack{.signs = signs,
+                                 .scales = scales,
+                                 .out = accumulate ? o.InOut(o.Normal({n})) : o.Out({n}),
+                                 .accumulate = accumulate};
         });
       }
     }

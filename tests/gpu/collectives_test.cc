@@ -66,7 +66,8 @@ Data RandomData(DType dtype, int64_t count, std::mt19937& random) {
     case DType::kF32: fill.operator()<float>(); break;
     case DType::kBF16: fill.operator()<BF16>(); break;
     case DType::kF16: fill.operator()<F16>(); break;
-    case DType::kI32: case DType::kU8:
+    case DType::kI32:
+    case DType::kU8:
       for (std::byte& b : data) b = static_cast<std::byte>(random());
   }
   return data;
@@ -84,8 +85,8 @@ class CollectivesTest : public GpuTest {
 
   // `ranks` arrays of `count` elements, reduced from `first` on; in place to all, or to one more array.
   void ExpectReduced(DType dtype, ReduceOp op, int ranks, int64_t count, int64_t first, size_t offset, bool in_place) {
-    SCOPED_TRACE(StrCat(ReduceOpName(op), " of ", ranks, " x ", DTypeName(dtype), "[", count, "] from ", first, ", ", offset,
-                        " bytes off", in_place ? ", in place" : ""));
+    SCOPED_TRACE(StrCat(ReduceOpName(op), " of ", ranks, " x ", DTypeName(dtype), "[", count, "] from ", first, ", ",
+                        offset, " bytes off", in_place ? ", in place" : ""));
     std::vector<Data> arrays;
     std::vector<std::unique_ptr<OnGpu>> on_gpu;
     for (int r = 0; r < ranks + (in_place ? 0 : 1); ++r) {
@@ -96,7 +97,8 @@ class CollectivesTest : public GpuTest {
     std::vector<void*> out, gpu_out;
     for (size_t r = 0; r < arrays.size(); ++r) {
       if (r < static_cast<size_t>(ranks)) in.push_back(arrays[r].data()), gpu_in.push_back(on_gpu[r]->get());
-      if (in_place || r == static_cast<size_t>(ranks)) out.push_back(arrays[r].data()), gpu_out.push_back(on_gpu[r]->get());
+      if (in_place || r == static_cast<size_t>(ranks))
+        out.push_back(arrays[r].data()), gpu_out.push_back(on_gpu[r]->get());
     }
     cpu::ReduceSlices(in, out, dtype, op, first, count - first);
     cuda::ReduceSlices(gpu_in, gpu_out, dtype, op, first, count - first, kMultiprocessors, stream_);
@@ -132,7 +134,8 @@ TEST_F(CollectivesTest, DivideAsTheCpuDoes) {
 TEST_F(CollectivesTest, ReduceAnyCountFromAnywhere) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kU8}) {
     const auto element = static_cast<size_t>(ElementSize(dtype));
-    for (const int64_t count : {0, 1, 31, 33, 127, 1003, 20011}) ExpectReduced(dtype, ReduceOp::kSum, 2, count, 0, 0, true);
+    for (const int64_t count : {0, 1, 31, 33, 127, 1003, 20011})
+      ExpectReduced(dtype, ReduceOp::kSum, 2, count, 0, 0, true);
     for (const size_t offset : {element, 8 * element}) ExpectReduced(dtype, ReduceOp::kSum, 3, 1003, 0, offset, false);
     for (const int64_t first : {1, 64}) ExpectReduced(dtype, ReduceOp::kMax, 2, 1003, first, 0, false);
   }

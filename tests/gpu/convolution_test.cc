@@ -14,9 +14,10 @@ struct Convolution {
   Shape y() const { return {images, Rows(), Columns(), out}; }
 };
 // The last has so many pixels that their sum is divided into parts.
-constexpr Convolution kConvolutions[] = {{1, 1, 1, 1, 1, 1, 1, 1, 0}, {2, 5, 7, 3, 5, 3, 3, 1, 1},  {1, 9, 8, 31, 33, 3, 3, 2, 1},
-                                         {2, 6, 6, 8, 65, 1, 1, 1, 0}, {1, 11, 10, 3, 16, 7, 7, 2, 3}, {2, 7, 5, 4, 3, 2, 3, 3, 0},
-                                         {1, 4, 4, 16, 8, 1, 1, 2, 0}, {3, 20, 20, 3, 7, 3, 3, 1, 1}};
+constexpr Convolution kConvolutions[] = {{1, 1, 1, 1, 1, 1, 1, 1, 0},    {2, 5, 7, 3, 5, 3, 3, 1, 1},
+                                         {1, 9, 8, 31, 33, 3, 3, 2, 1},  {2, 6, 6, 8, 65, 1, 1, 1, 0},
+                                         {1, 11, 10, 3, 16, 7, 7, 2, 3}, {2, 7, 5, 4, 3, 2, 3, 3, 0},
+                                         {1, 4, 4, 16, 8, 1, 1, 2, 0},   {3, 20, 20, 3, 7, 3, 3, 1, 1}};
 
 class ConvolutionOnGpu : public GpuTest {};
 
@@ -25,8 +26,12 @@ TEST_F(ConvolutionOnGpu, Forward) {
     for (const Convolution& s : kConvolutions) {
       for (const bool biased : {false, true}) {
         ExpectLikeCpu(type, Rounding(type), [&](Operands& o) -> ops::Op {
-          return ops::ConvolutionForward{.x = o.Normal(s.x()), .w = o.Normal(s.w()), .bias = biased ? o.Normal({s.out}) : Tensor(),
-                                         .y = o.Out(s.y()), .stride = s.stride, .padding = s.padding};
+          return ops::ConvolutionForward{.x = o.Normal(s.x()),
+                                         .w = o.Normal(s.w()),
+                                         .bias = biased ? o.Normal({s.out}) : Tensor(),
+                                         .y = o.Out(s.y()),
+                                         .stride = s.stride,
+                                         .padding = s.padding};
         });
       }
     }
@@ -37,8 +42,8 @@ TEST_F(ConvolutionOnGpu, Backward) {
   for (DType type : kFloats) {
     for (const Convolution& s : kConvolutions) {
       ExpectLikeCpu(type, Rounding(type), [&](Operands& o) -> ops::Op {
-        return ops::ConvolutionBackward{.dy = o.Normal(s.y()), .w = o.Normal(s.w()), .dx = o.Out(s.x()), .stride = s.stride,
-                                        .padding = s.padding};
+        return ops::ConvolutionBackward{
+            .dy = o.Normal(s.y()), .w = o.Normal(s.w()), .dx = o.Out(s.x()), .stride = s.stride, .padding = s.padding};
       });
     }
   }
@@ -51,9 +56,13 @@ TEST_F(ConvolutionOnGpu, WeightsIntoAnyTypeAndAdding) {
         for (const bool accumulate : {false, true}) {
           ExpectLikeCpu(type, Rounding(type, out), [&](Operands& o) -> ops::Op {
             const auto before = [](int64_t i) { return 0.5 * static_cast<double>(i % 11) - 2; };
-            return ops::ConvolutionWeights{.dy = o.Normal(s.y()), .x = o.Normal(s.x()),
-                                           .dw = accumulate ? o.InOut(o.Values(s.w(), before, out)) : o.OutOf(s.w(), out),
-                                           .stride = s.stride, .padding = s.padding, .accumulate = accumulate};
+            return ops::ConvolutionWeights{
+                .dy = o.Normal(s.y()),
+                .x = o.Normal(s.x()),
+                .dw = accumulate ? o.InOut(o.Values(s.w(), before, out)) : o.OutOf(s.w(), out),
+                .stride = s.stride,
+                .padding = s.padding,
+                .accumulate = accumulate};
           });
         }
       }

@@ -25,10 +25,12 @@ using testing::HasSubstr;
 
 // A device of a rank.
 struct RankLab {
-  explicit RankLab(int rank = 0, Bytes limit = Bytes(0)) : source(0, limit), allocator(source, rank), device(allocator, host, 0, rank) {}
+  explicit RankLab(int rank = 0, Bytes limit = Bytes(0))
+      : source(0, limit), allocator(source, rank), device(allocator, host, 0, rank) {}
   Tensor Of(const std::vector<float>& values) {
     Tensor t = device.NewTensor({static_cast<int64_t>(values.size())}, DType::kF32, Category::kOther);
-    device.Upload(t, [&values](std::span<std::byte> to) { std::ranges::copy(std::as_bytes(std::span(values)), to.begin()); });
+    device.Upload(
+        t, [&values](std::span<std::byte> to) { std::ranges::copy(std::as_bytes(std::span(values)), to.begin()); });
     return t;
   }
   std::vector<float> ValuesOf(const Tensor& t) {
@@ -76,7 +78,8 @@ TEST_F(CudaDeviceTest, MovesBytesOfAnySize) {
 TEST_F(CudaDeviceTest, HasTheCapabilityThatItsPropertiesSay) {
   const cuda::Capability capability = cuda::CapabilityOf(0);
   EXPECT_GE(capability.major, 8) << "kernels are compiled for no older one";
-  EXPECT_THAT(FactsOfGpu(0).sizes, HasSubstr(StrCat("compute capability ", capability.major, ".", capability.minor, ",")));
+  EXPECT_THAT(FactsOfGpu(0).sizes,
+              HasSubstr(StrCat("compute capability ", capability.major, ".", capability.minor, ",")));
   cuda::MakeCurrent(0);
   EXPECT_EQ(cuda::CapabilityOfCurrentGpu().major, capability.major);
   EXPECT_THROW(cuda::CapabilityOf(GpuCount()), cuda::CudaError);
@@ -90,7 +93,8 @@ TEST_F(CudaDeviceTest, UploadsOneAfterTheOtherKeepWhatTheyWereGiven) {
   std::vector<Tensor> tensors;
   for (int i = 0; i < 3; ++i) tensors.push_back(lab.Of(Numbers(1000, static_cast<float>(1000 * i))));
   gate.Open();
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(lab.ValuesOf(tensors[static_cast<size_t>(i)]), Numbers(1000, static_cast<float>(1000 * i)));
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(lab.ValuesOf(tensors[static_cast<size_t>(i)]), Numbers(1000, static_cast<float>(1000 * i)));
 }
 
 TEST_F(CudaDeviceTest, AnUploadAsksOnceAndWritesAPartOfATensorAlone) {
@@ -252,12 +256,16 @@ TEST_F(CudaDeviceTest, TransfersAreObservedWhenTheyAreDone) {
     int64_t bytes;
     double start, end;
   };
-  const auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  const auto now = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
   EXPECT_TRUE(InSomeTry([&] {
     RankLab lab;
     std::vector<Seen> seen;
     lab.device.SetTransferObserver([&seen](std::string_view stream, Bytes bytes) {
-      return [&seen, stream = std::string(stream), bytes](double start, double end) { seen.push_back({stream, bytes.value(), start, end}); };
+      return [&seen, stream = std::string(stream), bytes](double start, double end) {
+        seen.push_back({stream, bytes.value(), start, end});
+      };
     });
     const Tensor t = lab.Of(Numbers(1000)), host = lab.device.NewHostTensor({1000}, DType::kF32, Category::kOther);
     const double begin = now();
@@ -282,7 +290,8 @@ TEST_F(CudaDeviceTest, IdsAndTargetsThatAreNobodysGiveNaN) {
   Device& d = lab.device;
   const auto ids = [&](std::vector<int32_t> values) {
     Tensor t = d.NewTensor({static_cast<int64_t>(values.size())}, DType::kI32, Category::kOther);
-    d.Upload(t, [&values](std::span<std::byte> to) { std::ranges::copy(std::as_bytes(std::span(values)), to.begin()); });
+    d.Upload(t,
+             [&values](std::span<std::byte> to) { std::ranges::copy(std::as_bytes(std::span(values)), to.begin()); });
     return t;
   };
   const auto nan_where = [&lab](const Tensor& t) {
@@ -291,11 +300,13 @@ TEST_F(CudaDeviceTest, IdsAndTargetsThatAreNobodysGiveNaN) {
     return text;
   };
   const auto rows = [&](int64_t n) { return d.NewTensor({n}, DType::kF32, Category::kOther); };
-  const Tensor some = ids({1, -1, 3, 0, 2147483647}), table = lab.Of(Numbers(6)).View({3, 2}), out = rows(10).View({5, 2});
+  const Tensor some = ids({1, -1, 3, 0, 2147483647}), table = lab.Of(Numbers(6)).View({3, 2}),
+               out = rows(10).View({5, 2});
   d.Launch(d.compute(), ops::EmbeddingForward{.ids = some, .table = table, .out = out});
   EXPECT_EQ(nan_where(out), "..NNNN..NN");
   const Tensor gradient = rows(6).View({3, 2});
-  d.Launch(d.compute(), ops::EmbeddingBackward{.ids = some, .dy = lab.Of(std::vector<float>(10, 1)).View({5, 2}), .dtable = gradient});
+  d.Launch(d.compute(), ops::EmbeddingBackward{
+                            .ids = some, .dy = lab.Of(std::vector<float>(10, 1)).View({5, 2}), .dtable = gradient});
   EXPECT_EQ(lab.ValuesOf(gradient), (std::vector<float>{1, 1, 1, 1, 0, 0}));
   const Tensor logits = lab.Of(Numbers(15)).View({5, 3}), losses = rows(5), lse = rows(5);
   d.Launch(d.compute(), ops::CrossEntropyForward{.logits = logits, .targets = some, .losses = losses, .lse = lse});

@@ -21,7 +21,8 @@ TEST(CudaErrors, NameRankGpuAndTheOperationLaunchedLast) {
     }
     return std::string();
   };
-  EXPECT_THAT(text(), AllOf(HasSubstr("rank 3 on GPU 1: cudaErrorIllegalAddress: "), HasSubstr("no operation had been launched")));
+  EXPECT_THAT(text(), AllOf(HasSubstr("rank 3 on GPU 1: cudaErrorIllegalAddress: "),
+                            HasSubstr("no operation had been launched")));
   last.Set({"matmul_nt", DType::kBF16, {4096, 768, 3072}});
   EXPECT_THAT(text(), HasSubstr("the last operation launched was matmul_nt of bf16, 4096 x 768 x 3072"));
   last.Set({"fill", DType::kF32, {1, 33, 0}});

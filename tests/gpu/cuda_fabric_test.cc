@@ -1,4 +1,5 @@
-// The in-memory fabric on a GPU, beyond what the conformance suite sees: what waits for what, what the host waits for, how a run ends.
+// The in-memory fabric on a GPU, beyond what the conformance suite sees: what waits for what, what the host waits for,
+// how a run ends.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -20,9 +21,9 @@
 namespace twofold {
 namespace cuda_fabric_test {
 
+using std::chrono::milliseconds;
 using testing::AllOf;
 using testing::HasSubstr;
-using std::chrono::milliseconds;
 
 using CudaFabricTest = GpuTest;
 
@@ -42,7 +43,9 @@ RunResult RunRanks(int ranks, const RankFunction& fn, const spec::Spec& spec = O
 
 Tensor Of(RankContext& c, std::vector<float> values) {
   Tensor t = c.device().NewTensor({static_cast<int64_t>(values.size())}, DType::kF32, Category::kOther);
-  c.device().Upload(t, [&values](std::span<std::byte> to) { std::copy_n(std::as_bytes(std::span(values)).begin(), to.size(), to.begin()); });
+  c.device().Upload(t, [&values](std::span<std::byte> to) {
+    std::copy_n(std::as_bytes(std::span(values)).begin(), to.size(), to.begin());
+  });
   return t;
 }
 std::vector<float> ValuesOf(RankContext& c, const Tensor& t) {
@@ -50,7 +53,9 @@ std::vector<float> ValuesOf(RankContext& c, const Tensor& t) {
   c.device().Download(t, std::as_writable_bytes(std::span(values)));
   return values;
 }
-void FillAllWith(RankContext& c, const Tensor& t, double value) { c.device().Launch(c.device().compute(), ops::Fill{.out = t, .value = value}); }
+void FillAllWith(RankContext& c, const Tensor& t, double value) {
+  c.device().Launch(c.device().compute(), ops::Fill{.out = t, .value = value});
+}
 
 // Threads of one process: what rank 0 says, the others hear.
 class Signal {
@@ -157,7 +162,8 @@ TEST_F(CudaFabricTest, WhoHasWaitedMayOverwrite) {
       if (round % 5 != 0) continue;
       const std::vector<float> values = ValuesOf(c, out);
       for (int64_t i = 0; i < 3 * kCount; i += 997) {
-        EXPECT_EQ(values[static_cast<size_t>(i)], base + static_cast<float>(i / kCount)) << "round " << round << ", element " << i;
+        EXPECT_EQ(values[static_cast<size_t>(i)], base + static_cast<float>(i / kCount))
+            << "round " << round << ", element " << i;
       }
     }
     return "";
@@ -186,7 +192,8 @@ TEST_F(CudaFabricTest, TheHostGoesOnWhileItsGpuIsBusy) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, Gate::kPatience) << "WaitOn has waited for the GPU";
 }
 
-// The time of a call begins when the rank's own compute stream has come to it, and what the stream waits for is counted as stalled.
+// The time of a call begins when the rank's own compute stream has come to it, and what the stream waits for is counted
+// as stalled.
 TEST_F(CudaFabricTest, TimesAreThoseOfTheStreams) {
   constexpr milliseconds kBusy(500);
   EXPECT_TRUE(InSomeTry([&] {
@@ -208,7 +215,8 @@ TEST_F(CudaFabricTest, TimesAreThoseOfTheStreams) {
       w.Wait();
       c.device().compute().Synchronize();
       const double seconds = c.communication().entries().at({"world", Communication::kAllReduce}).seconds;
-      const double stalled = c.device().compute().stalled().value(), most = 0.8 * std::chrono::duration<double>(kBusy).count();
+      const double stalled = c.device().compute().stalled().value(),
+                   most = 0.8 * std::chrono::duration<double>(kBusy).count();
       right[c.rank()] = c.rank() == 0 ? seconds < most && stalled < most : seconds > most && stalled > most;
       return "";
     });
@@ -220,20 +228,23 @@ TEST_F(CudaFabricTest, TimesAreThoseOfTheStreams) {
 TEST_F(CudaFabricTest, SlowLinksAreWaitedFor) {
   spec::Spec spec = OnGpu();
   spec.mutable_fabric()->mutable_in_memory()->set_link_gbps(0.08);  // 10 MB/s
-  const RunResult result = RunRanks(2, [](RankContext& c) -> std::string {
-    Tensor t = Of(c, std::vector<float>(500'000, static_cast<float>(c.rank() + 1)));  // 2 MB
-    const double start = c.clock().Now().value();
-    Work w = c.rank() == 0 ? c.world().Send(t, 1) : c.world().Recv(t, 0);
-    w.WaitOn(c.device().compute());
-    EXPECT_EQ(ValuesOf(c, t.Slice(0, 1)), std::vector<float>{1});
-    EXPECT_GE(c.clock().Now().value() - start, 0.19);
-    return "";
-  }, spec);
+  const RunResult result = RunRanks(
+      2,
+      [](RankContext& c) -> std::string {
+        Tensor t = Of(c, std::vector<float>(500'000, static_cast<float>(c.rank() + 1)));  // 2 MB
+        const double start = c.clock().Now().value();
+        Work w = c.rank() == 0 ? c.world().Send(t, 1) : c.world().Recv(t, 0);
+        w.WaitOn(c.device().compute());
+        EXPECT_EQ(ValuesOf(c, t.Slice(0, 1)), std::vector<float>{1});
+        EXPECT_GE(c.clock().Now().value() - start, 0.19);
+        return "";
+      },
+      spec);
   EXPECT_TRUE(result.status.ok()) << result.status;
 }
 
-// What a stream has waited for is over, and traced, though no thread of the host may have woken up since; and how long it stood still is
-// the call's.
+// What a stream has waited for is over, and traced, though no thread of the host may have woken up since; and how long
+// it stood still is the call's.
 TEST_F(CudaFabricTest, WhatAStreamHasWaitedForIsInTheTrace) {
   const RunResult result = RunRanks(2, [](RankContext& c) -> std::string {
     double exposed = 0;
@@ -264,8 +275,9 @@ TEST_F(CudaFabricTest, MismatchesAreNamed) {
     c.world().AllReduce(t).Wait();
     return "";
   });
-  EXPECT_THAT(std::string(result.status.message()), AllOf(HasSubstr("collective mismatch"), HasSubstr("rank 0 calls all_reduce(sum) of f32[10]"),
-                                                          HasSubstr("rank 1 calls all_reduce(sum) of f32[11]")));
+  EXPECT_THAT(std::string(result.status.message()),
+              AllOf(HasSubstr("collective mismatch"), HasSubstr("rank 0 calls all_reduce(sum) of f32[10]"),
+                    HasSubstr("rank 1 calls all_reduce(sum) of f32[11]")));
 }
 
 TEST_F(CudaFabricTest, MessagesOfTwoSizesAreNamed) {
@@ -274,7 +286,8 @@ TEST_F(CudaFabricTest, MessagesOfTwoSizesAreNamed) {
     (c.rank() == 0 ? c.world().Send(t, 1) : c.world().Recv(t, 0)).Wait();
     return "";
   });
-  EXPECT_THAT(std::string(result.status.message()), AllOf(HasSubstr("send of 40 bytes"), HasSubstr("recv of 44 bytes")));
+  EXPECT_THAT(std::string(result.status.message()),
+              AllOf(HasSubstr("send of 40 bytes"), HasSubstr("recv of 44 bytes")));
 }
 
 TEST_F(CudaFabricTest, ARankThatFailsEndsTheOthersWherever) {
@@ -293,15 +306,18 @@ TEST_F(CudaFabricTest, ARankThatFailsEndsTheOthersWherever) {
 }
 
 TEST_F(CudaFabricTest, WhoDoesNotComeIsNamedAfterTheTimeOut) {
-  const RunResult result = RunRanks(2, [](RankContext& c) -> std::string {
-    Tensor t = Of(c, {1});
-    while (c.rank() == 1) {
-      std::this_thread::sleep_for(milliseconds(5));
-      c.CheckInterrupt();  // ends it once rank 0 has given up
-    }
-    c.world().AllReduce(t).Wait();
-    return "";
-  }, OnGpu(/*timeout_s=*/0.5));
+  const RunResult result = RunRanks(
+      2,
+      [](RankContext& c) -> std::string {
+        Tensor t = Of(c, {1});
+        while (c.rank() == 1) {
+          std::this_thread::sleep_for(milliseconds(5));
+          c.CheckInterrupt();  // ends it once rank 0 has given up
+        }
+        c.world().AllReduce(t).Wait();
+        return "";
+      },
+      OnGpu(/*timeout_s=*/0.5));
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded) << result.status;
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0: all_reduce(sum) of f32[1] (4 bytes)"));
 }

@@ -1,6 +1,6 @@
-// Training on GPUs over MPI, through the program: the losses of the CPU, the memory that was predicted, and what becomes of buffers that
-// MPI cannot reach. In mode EMULATED no thread of the host reaches a GPU's memory, so that a buffer which is passed on by mistake ends
-// the run.
+// Training on GPUs over MPI, through the program: the losses of the CPU, the memory that was predicted, and what
+// becomes of buffers that MPI cannot reach. In mode EMULATED no thread of the host reaches a GPU's memory, so that a
+// buffer which is passed on by mistake ends the run.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -37,7 +37,8 @@ class CudaMpi : public Program {
 };
 
 constexpr char kStaged[] = "fabric { mpi { gpu_buffers: STAGED } timeout_s: 300 }\ndevice: CUDA\n";
-constexpr char kPredicted[] = "fabric { simulated { cluster: \"star-h100\" links: \"staged\" } timeout_s: 300 }\ndevice: CUDA\n";
+constexpr char kPredicted[] =
+    "fabric { simulated { cluster: \"star-h100\" links: \"staged\" } timeout_s: 300 }\ndevice: CUDA\n";
 
 struct Layout {
   const char* name;
@@ -51,7 +52,8 @@ class CudaMpiLayouts : public CudaMpi, public ::testing::WithParamInterface<Layo
 
 TEST_P(CudaMpiLayouts, TrainAsOnTheCpuInTheMemoryThatWasPredicted) {
   const Layout& l = GetParam();
-  const std::string text = StrCat(test::kTinyGpt, "train { steps: 4 micro_batch: 2 global_batch: 8 ", l.train, " }\nparallel { ", l.parallel, " }\n");
+  const std::string text = StrCat(test::kTinyGpt, "train { steps: 4 micro_batch: 2 global_batch: 8 ", l.train,
+                                  " }\nparallel { ", l.parallel, " }\n");
   const std::string gpu = Write("gpu.textproto", text + kStaged), cpu = Write("cpu.textproto", text);
   const std::string predicted = Write("predicted.textproto", text + kPredicted);
   ASSERT_EQ(Launch(l.ranks, StrCat("run ", gpu, " --quiet --out=", At("mpi"))), "");
@@ -65,14 +67,17 @@ TEST_P(CudaMpiLayouts, TrainAsOnTheCpuInTheMemoryThatWasPredicted) {
     const double a = mpi["steps"][i]["loss"], b = threads["steps"][i]["loss"];
     EXPECT_NEAR(a, b, 1e-4 * b) << "step " << i;
   }
-  EXPECT_THAT(mpi["notes"].dump(), HasSubstr("buffers on GPUs are staged: each group copies through 4096 KiB of pinned memory"));
+  EXPECT_THAT(mpi["notes"].dump(),
+              HasSubstr("buffers on GPUs are staged: each group copies through 4096 KiB of pinned memory"));
 
-  const nlohmann::json measured = mpi["ranks"], simulated = Report(At("predicted"))["ranks"], replayed = Report(At("replayed"))["ranks"];
+  const nlohmann::json measured = mpi["ranks"], simulated = Report(At("predicted"))["ranks"],
+                       replayed = Report(At("replayed"))["ranks"];
   ASSERT_EQ(static_cast<int>(measured.size()), l.ranks);
   for (const nlohmann::json& prediction : {simulated, replayed}) {
     ASSERT_EQ(prediction.size(), measured.size());
     for (size_t r = 0; r < measured.size(); ++r) {
-      for (const char* field : {"peak_bytes", "reserved_bytes", "categories", "host_peak_bytes", "host_reserved_bytes", "host_categories"}) {
+      for (const char* field : {"peak_bytes", "reserved_bytes", "categories", "host_peak_bytes", "host_reserved_bytes",
+                                "host_categories"}) {
         EXPECT_EQ(prediction[r][field], measured[r][field]) << field << ", rank " << r;
       }
     }
@@ -82,22 +87,28 @@ TEST_P(CudaMpiLayouts, TrainAsOnTheCpuInTheMemoryThatWasPredicted) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CudaMpiLayouts,
                          ::testing::Values(Layout{"Ddp", 2, "dp: 2 bucket_mib: 0.01"},
-                                           Layout{"Zero3", 2, "dp: 2 sharding: ZERO_3 offload: OFFLOAD_OPTIMIZER"}, Layout{"Tensor", 2, "tp: 2"},
-                                           Layout{"PipelineData", 4, "pp: 2 dp: 2 sharding: ZERO_1", "activation_checkpointing {}"}),
+                                           Layout{"Zero3", 2, "dp: 2 sharding: ZERO_3 offload: OFFLOAD_OPTIMIZER"},
+                                           Layout{"Tensor", 2, "tp: 2"},
+                                           Layout{"PipelineData", 4, "pp: 2 dp: 2 sharding: ZERO_1",
+                                                  "activation_checkpointing {}"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // By itself it is staged where MPI has no CUDA, as here, and said so.
 TEST_F(CudaMpi, PassesOnWhatMpiReachesAndStagesTheRest) {
-  const std::string spec = Write("spec.textproto", StrCat(test::kTinyMlp, "train { steps: 2 }\nparallel { dp: 2 }\nfabric { mpi {} }\ndevice: CUDA\n"));
+  const std::string spec =
+      Write("spec.textproto",
+            StrCat(test::kTinyMlp, "train { steps: 2 }\nparallel { dp: 2 }\nfabric { mpi {} }\ndevice: CUDA\n"));
   ASSERT_EQ(Launch(2, StrCat("run ", spec, " --quiet --out=", At("mpi"))), "");
   const std::string notes = Report(At("mpi"))["notes"].dump();
   const bool staged = notes.find("buffers on GPUs are staged") != std::string::npos;
   EXPECT_EQ(staged, notes.find("is not CUDA-aware") != std::string::npos || host::GpusAreEmulated()) << notes;
   EXPECT_EQ(!staged, notes.find("buffers on GPUs are passed on to ") != std::string::npos) << notes;
-  const std::string insisting = StrCat("run ", spec, " --quiet --set=fabric.mpi.gpu_buffers=PASSED_ON --out=", At("insisting"));
+  const std::string insisting =
+      StrCat("run ", spec, " --quiet --set=fabric.mpi.gpu_buffers=PASSED_ON --out=", At("insisting"));
   EXPECT_EQ(Run(StrCat("launch --ranks=2 -- ", insisting)) == 0, !staged);
   if (!staged) return;
-  EXPECT_THAT(err_, AllOf(HasSubstr("fabric.mpi.gpu_buffers: PASSED_ON, but Open MPI v"), HasSubstr("use STAGED or AUTO")));
+  EXPECT_THAT(err_,
+              AllOf(HasSubstr("fabric.mpi.gpu_buffers: PASSED_ON, but Open MPI v"), HasSubstr("use STAGED or AUTO")));
 }
 
 // ---- How it ends ----

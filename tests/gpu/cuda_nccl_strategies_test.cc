@@ -1,7 +1,9 @@
-// Strategies train over NCCL as they do between threads: same spec, same data, same kernels, the losses of every rank side by side.
+// Strategies train over NCCL as they do between threads: same spec, same data, same kernels, the losses of every rank
+// side by side.
 //
-// NCCL sums in the order of its rings, the in-memory fabric in that of ranks: the tolerance is what that does to sums of f32 (or, in
-// narrow types, to what is rounded on its way). Each number of ranks is one job, which trains one case after another.
+// NCCL sums in the order of its rings, the in-memory fabric in that of ranks: the tolerance is what that does to sums
+// of f32 (or, in narrow types, to what is rounded on its way). Each number of ranks is one job, which trains one case
+// after another.
 #include <cmath>
 #include <cstdio>
 
@@ -22,7 +24,8 @@ constexpr char kGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8
 constexpr char kDeepGpt[] = "model { gpt { layers: 4 hidden: 16 heads: 2 sequence: 8 } }\n";
 constexpr char kLlama[] = "model { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 8 } }\n";
 constexpr char kMoe[] =
-    "model { moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 8 } experts: 4 top_k: 2 capacity_factor: 2 } }\n";
+    "model { moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 8 } experts: 4 top_k: 2 "
+    "capacity_factor: 2 } }\n";
 
 struct Case {
   const char* name;
@@ -61,8 +64,8 @@ constexpr Case kCases[] = {
 };
 
 std::string Text(const Case& c, const char* fabric, const std::string& train = "") {
-  return StrCat(c.model, "train { steps: ", kSteps, " micro_batch: 2 ", c.train, " ", train, " }\nparallel { ", c.parallel, " }\n",
-                "fabric { ", fabric, " {} timeout_s: 60 }\ndevice: CUDA\n");
+  return StrCat(c.model, "train { steps: ", kSteps, " micro_batch: 2 ", c.train, " ", train, " }\nparallel { ",
+                c.parallel, " }\n", "fabric { ", fabric, " {} timeout_s: 60 }\ndevice: CUDA\n");
 }
 
 // ---- The ranks ----
@@ -75,7 +78,8 @@ int TrainAsRank(const std::vector<std::string>& arguments) {
     auto data = LoadTrainingData(spec, arguments[i]);
     auto fabric = data.ok() ? MakeFabric(spec) : data.status();
     if (!fabric.ok()) return std::fprintf(stderr, "%s\n", std::string(fabric.status().message()).c_str()), 2;
-    const RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(spec)), [&](RankContext& ctx) { return TrainRank(ctx, spec, data->samples()); });
+    const RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(spec)),
+                                            [&](RankContext& ctx) { return TrainRank(ctx, spec, data->samples()); });
     if (!result.status.ok()) return std::fprintf(stderr, "%s\n", std::string(result.status.message()).c_str()), 1;
     if (!(*fabric)->speaks()) continue;
     if (!out.is_open()) out.open(arguments[0]);
@@ -118,7 +122,8 @@ std::vector<LossesOfRanks> OverNccl(NcclJob& job, int ranks, const std::vector<s
 double Largest(const std::vector<double>& got, const std::vector<double>& want) {
   EXPECT_EQ(got.size(), want.size());
   double largest = 0;
-  for (size_t i = 0; i < std::min(got.size(), want.size()); ++i) largest = std::max(largest, std::abs(got[i] - want[i]) / std::abs(want[i]));
+  for (size_t i = 0; i < std::min(got.size(), want.size()); ++i)
+    largest = std::max(largest, std::abs(got[i] - want[i]) / std::abs(want[i]));
   return largest;
 }
 
@@ -163,8 +168,13 @@ TEST_P(NcclStrategies, CheckpointsMoveBetweenFabrics) {
   const Case c = {"", GetParam(), kGpt, parallel.c_str()};
   const std::vector<double> stayed = Losses(test::RunText(Text(c, "in_memory"))[0]);
   NcclJob job;
-  const auto saving = [&](const char* fabric) { return Text(c, fabric, StrCat("checkpoint { path: \"", job.At(fabric), "\" every_steps: ", kStop, " keep_last: 0 }")); };
-  const auto resuming = [&](const char* from, const char* fabric) { return Text(c, fabric, StrCat("resume: \"", job.At(from), "/000001-step-", kStop, "\"")); };
+  const auto saving = [&](const char* fabric) {
+    return Text(c, fabric,
+                StrCat("checkpoint { path: \"", job.At(fabric), "\" every_steps: ", kStop, " keep_last: 0 }"));
+  };
+  const auto resuming = [&](const char* from, const char* fabric) {
+    return Text(c, fabric, StrCat("resume: \"", job.At(from), "/000001-step-", kStop, "\""));
+  };
   test::RunText(saving("in_memory"));
   const std::vector<LossesOfRanks> got = OverNccl(job, GetParam(), {saving("nccl"), resuming("in_memory", "nccl")});
   ASSERT_EQ(got.size(), 2u);
@@ -180,7 +190,8 @@ TEST_P(NcclStrategies, CheckpointsMoveBetweenFabrics) {
 }  // namespace twofold
 
 int main(int argc, char** argv) {
-  if (const auto arguments = twofold::test::AsRank(argc, argv)) return twofold::cuda_nccl_strategies_test::TrainAsRank(*arguments);
+  if (const auto arguments = twofold::test::AsRank(argc, argv))
+    return twofold::cuda_nccl_strategies_test::TrainAsRank(*arguments);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

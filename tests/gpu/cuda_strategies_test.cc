@@ -29,16 +29,18 @@ constexpr char kGpt[] = "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8
 constexpr char kDeepGpt[] = "model { gpt { layers: 4 hidden: 16 heads: 2 sequence: 8 } }\n";
 constexpr char kLlama[] = "model { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 8 } }\n";
 constexpr char kMoe[] =
-    "model { moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 8 } experts: 4 top_k: 2 capacity_factor: 2 } }\n";
+    "model { moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 8 } experts: 4 top_k: 2 "
+    "capacity_factor: 2 } }\n";
 constexpr char kMlp[] = "model { mlp { inputs: 8 hidden: [24, 16] classes: 5 } }\n";
 constexpr char kCnn[] =
     "model { cnn { height: 8 width: 8 widths: [4, 6] blocks: [1, 1] classes: 5 sync_batch_norm: true } }\n"
     "data { synthetic { samples: 96 } }\n";
 constexpr char kUnfused[] =
-    "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8 dropout: 0.1 attention_dropout: 0.1 } attention: UNFUSED }\n";
+    "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8 dropout: 0.1 attention_dropout: 0.1 } attention: UNFUSED "
+    "}\n";
 
-// Relative, of every step's loss. In f32 sums differ in their order alone. In bf16 each activation and gradient is rounded to 8 bits,
-// so that another order of a sum moves some by 2^-8; in f16 by 2^-11.
+// Relative, of every step's loss. In f32 sums differ in their order alone. In bf16 each activation and gradient is
+// rounded to 8 bits, so that another order of a sum moves some by 2^-8; in f16 by 2^-11.
 constexpr double kF32 = 1e-4, kBf16 = 2e-2, kF16 = 5e-3;
 
 struct Case {
@@ -99,14 +101,15 @@ constexpr Case kCases[] = {
 };
 
 std::string Text(const Case& c, const std::string& train = "") {
-  return StrCat(c.model, "train { steps: ", kSteps, " micro_batch: 2 ", c.train, " ", train, " }\nparallel { ", c.parallel, " }\n",
-                "fabric { in_memory {} timeout_s: 300 }\n");
+  return StrCat(c.model, "train { steps: ", kSteps, " micro_batch: 2 ", c.train, " ", train, " }\nparallel { ",
+                c.parallel, " }\n", "fabric { in_memory {} timeout_s: 300 }\n");
 }
 std::string OnGpu(const std::string& text) { return text + "device: CUDA\n"; }
 
 void ExpectNear(const std::vector<double>& got, const std::vector<double>& want, double tolerance, int rank) {
   ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance * std::abs(want[i])) << "rank " << rank << ", step " << i;
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], want[i], tolerance * std::abs(want[i])) << "rank " << rank << ", step " << i;
 }
 
 class EveryCudaStrategy : public GpuTest, public ::testing::WithParamInterface<Case> {};
@@ -121,7 +124,8 @@ TEST_P(EveryCudaStrategy, HaveTheLossesOfTheCpu) {
   EXPECT_NE(want[0].steps(kSteps - 1).loss(), want[0].steps(0).loss()) << "nothing was learned";
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, EveryCudaStrategy, ::testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Strategies, EveryCudaStrategy, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 using CudaStrategies = GpuTest;
 
@@ -141,10 +145,12 @@ TEST_F(CudaStrategies, AttentionIsWhoseItWasAskedToBeAndTheNotesSayWhose) {
   const std::string why_not = WhyNoCudnnAttention();
   for (const std::string attention : {"AUTO", "OWN", "CUDNN"}) {
     SCOPED_TRACE(attention);
-    spec::Spec spec = test::Resolve(StrCat(OnGpu(Text({"", kGpt, "", "precision { parameter: BF16 }"})), "cuda { attention: ", attention, " }\n"));
+    spec::Spec spec = test::Resolve(
+        StrCat(OnGpu(Text({"", kGpt, "", "precision { parameter: BF16 }"})), "cuda { attention: ", attention, " }\n"));
     const RunResult result = test::RunResolved(spec);
     if (attention == "CUDNN" && !why_not.empty()) {
-      EXPECT_THAT(std::string(result.status.message()), HasSubstr(StrCat("cuda.attention: CUDNN is not available: ", why_not)));
+      EXPECT_THAT(std::string(result.status.message()),
+                  HasSubstr(StrCat("cuda.attention: CUDNN is not available: ", why_not)));
       continue;
     }
     ASSERT_TRUE(result.status.ok()) << result.status.message();
@@ -161,14 +167,16 @@ TEST_F(CudaStrategies, AttentionIsWhoseItWasAskedToBeAndTheNotesSayWhose) {
   }
 }
 
-// A checkpoint knows nothing of the device that wrote it: the second half of a run elsewhere has the losses of one that stayed.
+// A checkpoint knows nothing of the device that wrote it: the second half of a run elsewhere has the losses of one that
+// stayed.
 TEST_F(CudaStrategies, CheckpointsMoveBetweenDevices) {
   constexpr int kStop = kSteps / 2;
   const Case c = {"", kGpt, "dp: 2 sharding: ZERO_3"};
   const std::vector<double> stayed = Losses(test::RunText(Text(c))[0]);
   for (const bool from_gpu : {true, false}) {
     const std::string folder = test::ScratchFolder(from_gpu ? "gpu_to_cpu" : "cpu_to_gpu");
-    const std::string saving = Text(c, StrCat("checkpoint { path: \"", folder, "\" every_steps: ", kStop, " keep_last: 0 }"));
+    const std::string saving =
+        Text(c, StrCat("checkpoint { path: \"", folder, "\" every_steps: ", kStop, " keep_last: 0 }"));
     const std::string resuming = Text(c, StrCat("resume: \"", folder, "/000001-step-", kStop, "\""));
     test::RunText(from_gpu ? OnGpu(saving) : saving);
     const auto resumed = test::RunText(from_gpu ? resuming : OnGpu(resuming));

@@ -22,7 +22,8 @@ void ForAll(F f) {
 TEST_F(Elementwise, Fill) {
   for (DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI32, DType::kU8}) {
     for (int64_t n : kSizes) {
-      ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op { return ops::Fill{.out = o.OutOf({n}, t), .value = 3.3}; });
+      ExpectLikeCpu(t, OwnRounding(t),
+                    [=](Operands& o) -> ops::Op { return ops::Fill{.out = o.OutOf({n}, t), .value = 3.3}; });
     }
   }
 }
@@ -55,8 +56,12 @@ TEST_F(Elementwise, AffineOfPixelsAndNumbers) {
 
 TEST_F(Elementwise, SumsOfTwo) {
   ForAll([](DType t, int64_t n) {
-    ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op { return ops::Add{.a = o.Normal({n}), .b = o.Normal({n}), .out = o.Out({n})}; });
-    ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op { return ops::AddRelu{.a = o.Normal({n}), .b = o.Normal({n}), .out = o.Out({n})}; });
+    ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
+      return ops::Add{.a = o.Normal({n}), .b = o.Normal({n}), .out = o.Out({n})};
+    });
+    ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
+      return ops::AddRelu{.a = o.Normal({n}), .b = o.Normal({n}), .out = o.Out({n})};
+    });
     ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {  // in place
       const Tensor a = o.InOut(o.Normal({n}));
       return ops::AddRelu{.a = a, .b = o.Normal({n}), .out = a};
@@ -71,7 +76,9 @@ TEST_F(Elementwise, AddToWiderAndNarrower) {
       // What an F64 is added to in F32 is rounded to F32 first.
       const double tolerance = std::max(OwnRounding(out), out != DType::kF64 ? OwnRounding(DType::kF32) : 0);
       ExpectLikeCpu(in, tolerance, [=](Operands& o) -> ops::Op {
-        return ops::AddTo{.in = o.Normal({1027}), .out = o.InOut(o.Values({1027}, [](int64_t i) { return static_cast<double>(i % 19) / 8; }, out))};
+        return ops::AddTo{.in = o.Normal({1027}),
+                          .out = o.InOut(o.Values(
+                              {1027}, [](int64_t i) { return static_cast<double>(i % 19) / 8; }, out))};
       });
     }
   }
@@ -79,7 +86,8 @@ TEST_F(Elementwise, AddToWiderAndNarrower) {
 
 TEST_F(Elementwise, ScaleByNumberAndByTensor) {
   ForAll([](DType t, int64_t n) {
-    ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op { return ops::Scale{.x = o.InOut(o.Normal({n})), .factor = 0.3}; });
+    ExpectLikeCpu(t, OwnRounding(t),
+                  [=](Operands& o) -> ops::Op { return ops::Scale{.x = o.InOut(o.Normal({n})), .factor = 0.3}; });
     ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
       const Tensor x = o.InOut(o.Normal({n}));
       return ops::Scale{.x = x, .factor = 0.3, .by = o.WideUniform({1}, 1, 2)};
@@ -87,14 +95,15 @@ TEST_F(Elementwise, ScaleByNumberAndByTensor) {
   });
 }
 
-// Of gradients of a GELU. Where its gate is nearly 1, what it lacks of 1 is as wrong as the gate, 2^-23 or so in f32, and is multiplied
-// by up to 36 (of x = 5) beside a slope of 1.
+// Of gradients of a GELU. Where its gate is nearly 1, what it lacks of 1 is as wrong as the gate, 2^-23 or so in f32,
+// and is multiplied by up to 36 (of x = 5) beside a slope of 1.
 double SlopeRounding(DType t) { return OwnRounding(t) + (t == DType::kF64 ? 0 : 8e-6); }
 
 TEST_F(Elementwise, Activations) {
   for (const auto kind : {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu}) {
     ForAll([=](DType t, int64_t n) {
-      const double tolerance = OwnRounding(t), of_slope = kind == ops::ActivationForward::kGelu ? SlopeRounding(t) : tolerance;
+      const double tolerance = OwnRounding(t),
+                   of_slope = kind == ops::ActivationForward::kGelu ? SlopeRounding(t) : tolerance;
       ExpectLikeCpu(t, tolerance, [=](Operands& o) -> ops::Op {
         return ops::ActivationForward{.kind = kind, .x = o.Normal({n}, 3), .y = o.Out({n})};
       });
@@ -113,23 +122,29 @@ TEST_F(Elementwise, ActivationsFarOut) {
   for (DType t : kFloats) {
     ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
       return ops::ActivationForward{.kind = ops::ActivationForward::kGelu,
-                                    .x = o.Values({41}, [](int64_t i) { return static_cast<double>(i - 20) * 100; }, t), .y = o.Out({41})};
+                                    .x = o.Values(
+                                        {41}, [](int64_t i) { return static_cast<double>(i - 20) * 100; }, t),
+                                    .y = o.Out({41})};
     });
     ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
-      const Tensor x = o.Values({41}, [](int64_t i) { return static_cast<double>(i - 20) * 100; }, t);
-      return ops::ActivationBackward{.kind = ops::ActivationForward::kGelu, .x = x, .dy = o.Normal({41}), .dx = o.Out({41})};
+      const Tensor x = o.Values(
+          {41}, [](int64_t i) { return static_cast<double>(i - 20) * 100; }, t);
+      return ops::ActivationBackward{
+          .kind = ops::ActivationForward::kGelu, .x = x, .dy = o.Normal({41}), .dx = o.Out({41})};
     });
   }
 }
 
 TEST_F(Elementwise, SwiGlu) {
   for (DType t : kFloats) {
-    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{0, 8}, {1, 1}, {3, 31}, {5, 128}, {33, 257}, {17, 64}}) {
+    for (const auto& [rows, columns] :
+         {std::pair<int64_t, int64_t>{0, 8}, {1, 1}, {3, 31}, {5, 128}, {33, 257}, {17, 64}}) {
       ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
         return ops::SwiGluForward{.x = o.Normal({rows, 2 * columns}, 2), .y = o.Out({rows, columns})};
       });
       ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
-        return ops::SwiGluBackward{.x = o.Normal({rows, 2 * columns}, 2), .dy = o.Normal({rows, columns}), .dx = o.Out({rows, 2 * columns})};
+        return ops::SwiGluBackward{
+            .x = o.Normal({rows, 2 * columns}, 2), .dy = o.Normal({rows, columns}), .dx = o.Out({rows, 2 * columns})};
       });
       ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {  // in place
         const Tensor x = o.InOut(o.Normal({rows, 2 * columns}, 2));

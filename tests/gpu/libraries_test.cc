@@ -37,7 +37,8 @@ std::vector<float> Product(const CudaDevice::Options& options, int times = 1) {
 }
 double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
   double most = 0;
-  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  for (size_t i = 0; i < a.size(); ++i)
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
   return most;
 }
 
@@ -47,7 +48,8 @@ TEST_F(LibrariesOnGpu, RoundToTf32WhereAsked) {
     for (int64_t column = 0; column < kSide; ++column) {
       double sum = 0;
       for (int64_t k = 0; k < kSide; ++k) {
-        const double a = std::sin(0.37 * static_cast<double>(row * kSide + k)), b = std::sin(0.73 * static_cast<double>(k * kSide + column));
+        const double a = std::sin(0.37 * static_cast<double>(row * kSide + k)),
+                     b = std::sin(0.73 * static_cast<double>(k * kSide + column));
         sum += static_cast<double>(static_cast<float>(a)) * static_cast<double>(static_cast<float>(b));
       }
       exact.push_back(static_cast<float>(sum));

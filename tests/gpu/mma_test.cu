@@ -37,8 +37,10 @@ class OnGpu {
 
 template <class T>
 T Of(float value) {
-  if constexpr (std::is_same_v<T, Bf16>) return std::bit_cast<T>(twofold::BF16(value));
-  else return std::bit_cast<T>(twofold::F16(value));
+  if constexpr (std::is_same_v<T, Bf16>)
+    return std::bit_cast<T>(twofold::BF16(value));
+  else
+    return std::bit_cast<T>(twofold::F16(value));
 }
 // Whole numbers up to 15: exact in both types, and so are sums of their products in f32.
 template <class T>
@@ -50,11 +52,14 @@ std::vector<T> Numbers(size_t count, uint64_t salt) {
 }
 template <class T>
 float Value(T x) {
-  if constexpr (std::is_same_v<T, Bf16>) return static_cast<float>(std::bit_cast<twofold::BF16>(x.bits));
-  else return static_cast<float>(std::bit_cast<twofold::F16>(x.bits));
+  if constexpr (std::is_same_v<T, Bf16>)
+    return static_cast<float>(std::bit_cast<twofold::BF16>(x.bits));
+  else
+    return static_cast<float>(std::bit_cast<twofold::F16>(x.bits));
 }
 
-// One warp: c [16, 8] = c + a [16, 16] * b, where b is [16, 8] (its fragments are loaded transposed) or, `by_columns`, [8, 16].
+// One warp: c [16, 8] = c + a [16, 16] * b, where b is [16, 8] (its fragments are loaded transposed) or, `by_columns`,
+// [8, 16].
 template <class T>
 __global__ void Product(const T* a, const T* b, float* c, bool by_columns) {
   T* const shared = DynamicShared<T>();  // a, then b
@@ -66,8 +71,10 @@ __global__ void Product(const T* a, const T* b, float* c, bool by_columns) {
   __syncthreads();
   uint32_t of_a[4], of_b[4];
   LoadMatrices(of_a, shared, lane % 16 * 16 + lane / 16 * 8);
-  if (by_columns) LoadMatrices(of_b, shared + 256, lane % 8 * 16 + lane / 8 % 2 * 8);
-  else LoadMatricesTransposed(of_b, shared + 256, lane % 16 * 8);
+  if (by_columns)
+    LoadMatrices(of_b, shared + 256, lane % 8 * 16 + lane / 8 % 2 * 8);
+  else
+    LoadMatricesTransposed(of_b, shared + 256, lane % 16 * 8);
   const int g = lane / 4, p = lane % 4 * 2;
   float of_c[4] = {c[g * 8 + p], c[g * 8 + p + 1], c[(g + 8) * 8 + p], c[(g + 8) * 8 + p + 1]};
   MultiplyAdd<T>(of_c, of_a, of_b[0], of_b[1]);
@@ -85,7 +92,8 @@ void CheckProduct(bool by_columns) {
   for (size_t row = 0; row < 16; ++row) {
     for (size_t column = 0; column < 8; ++column) {
       float want = start[row * 8 + column];
-      for (size_t k = 0; k < 16; ++k) want += Value(a.here[row * 16 + k]) * Value(b.here[by_columns ? column * 16 + k : k * 8 + column]);
+      for (size_t k = 0; k < 16; ++k)
+        want += Value(a.here[row * 16 + k]) * Value(b.here[by_columns ? column * 16 + k : k * 8 + column]);
       EXPECT_EQ(got[row * 8 + column], want) << row << ", " << column;
     }
   }
@@ -113,8 +121,8 @@ __global__ void Chain(const T* a, const T* b, float* c) {
   float left[4] = {}, right[4] = {}, out[4] = {};
   MultiplyAdd<T>(left, of_a, of_b[0], of_b[1]);
   MultiplyAdd<T>(right, of_a, of_b[2], of_b[3]);
-  const uint32_t product[4] = {PackTwo<T>(left[0], left[1]), PackTwo<T>(left[2], left[3]), PackTwo<T>(right[0], right[1]),
-                               PackTwo<T>(right[2], right[3])};
+  const uint32_t product[4] = {PackTwo<T>(left[0], left[1]), PackTwo<T>(left[2], left[3]),
+                               PackTwo<T>(right[0], right[1]), PackTwo<T>(right[2], right[3])};
   MultiplyAdd<T>(out, product, of_b[0], of_b[1]);
   const int g = lane / 4, p = lane % 4 * 2;
   for (int i = 0; i < 4; ++i) c[(g + i / 2 * 8) * 8 + p + i % 2] = out[i];
@@ -130,7 +138,8 @@ void CheckChain() {
   const auto at = [&](size_t row, size_t k) { return Value(a.here[row * 16 + k % 16]); };
   for (size_t row = 0; row < 16; ++row) {
     for (size_t column = 0; column < 8; ++column) {
-      EXPECT_EQ(got[row * 8 + column], at(row, column) + 2 * at(row, column + 11) + at(row, column + 6)) << row << ", " << column;
+      EXPECT_EQ(got[row * 8 + column], at(row, column) + 2 * at(row, column + 11) + at(row, column + 6))
+          << row << ", " << column;
     }
   }
 }
@@ -149,8 +158,10 @@ __global__ void Load(const Half* from, uint32_t* to, bool transposed) {
   WaitForCopies<0>();
   __syncwarp();
   uint32_t loaded[4];
-  if (transposed) LoadMatricesTransposed(loaded, shared, lane * kRow);
-  else LoadMatrices(loaded, shared, lane * kRow);
+  if (transposed)
+    LoadMatricesTransposed(loaded, shared, lane * kRow);
+  else
+    LoadMatrices(loaded, shared, lane * kRow);
   for (int i = 0; i < 4; ++i) to[lane * 4 + i] = loaded[i];
 }
 TEST_F(MmaTest, Fragments) {
@@ -165,7 +176,8 @@ TEST_F(MmaTest, Fragments) {
       for (size_t matrix = 0; matrix < 4; ++matrix) {
         const size_t g = lane / 4, p = lane % 4 * 2, base = matrix * 64 + 1;
         const size_t first = transposed ? p * 8 + g : g * 8 + p, second = transposed ? (p + 1) * 8 + g : g * 8 + p + 1;
-        EXPECT_EQ(got[lane * 4 + matrix], base + first + ((base + second) << 16)) << "lane " << lane << " matrix " << matrix;
+        EXPECT_EQ(got[lane * 4 + matrix], base + first + ((base + second) << 16))
+            << "lane " << lane << " matrix " << matrix;
       }
     }
   }

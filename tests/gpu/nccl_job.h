@@ -37,7 +37,8 @@ inline std::string WhyNotNccl(int ranks) {
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) return "skipped without a GPU";
   if (gpus < ranks && (*nccl)->version < 23000) {
-    return StrCat(ranks, " ranks on ", gpus, gpus == 1 ? " GPU" : " GPUs", ": NCCL ", nccl::VersionText((*nccl)->version), " allows one rank per GPU; 2.30 allows more");
+    return StrCat(ranks, " ranks on ", gpus, gpus == 1 ? " GPU" : " GPUs", ": NCCL ",
+                  nccl::VersionText((*nccl)->version), " allows one rank per GPU; 2.30 allows more");
   }
 #endif
   return "";
@@ -66,14 +67,23 @@ class NcclJob {
   std::vector<Ended> Run(int ranks, const std::vector<std::string>& arguments, double limit = 120,
                          const std::function<void(int rank, Variables&)>& change = nullptr) {
     const auto start = std::chrono::steady_clock::now();
-    const auto seconds = [start] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+    const auto seconds = [start] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
     const Ports held;
     const std::string port = StrCat(held.first()), token = StrCat("job ", getpid(), " ", port);
     std::vector<pid_t> pids;
     for (int r = 0; r < ranks; ++r) {
-      Variables variables = {{"RANK", StrCat(r)},       {"WORLD_SIZE", StrCat(ranks)},       {"LOCAL_RANK", StrCat(r)}, {"LOCAL_WORLD_SIZE", StrCat(ranks)},
-                             {"MASTER_PORT", port},     {"MASTER_ADDR", "127.0.0.1"},        {"TWOFOLD_JOB_TOKEN", token},
-                             {"TWOFOLD_EMULATED_GPUS", StrCat(ranks)}, {"TWOFOLD_EMULATED_GPU_MIB", "1024"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}};
+      Variables variables = {{"RANK", StrCat(r)},
+                             {"WORLD_SIZE", StrCat(ranks)},
+                             {"LOCAL_RANK", StrCat(r)},
+                             {"LOCAL_WORLD_SIZE", StrCat(ranks)},
+                             {"MASTER_PORT", port},
+                             {"MASTER_ADDR", "127.0.0.1"},
+                             {"TWOFOLD_JOB_TOKEN", token},
+                             {"TWOFOLD_EMULATED_GPUS", StrCat(ranks)},
+                             {"TWOFOLD_EMULATED_GPU_MIB", "1024"},
+                             {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}};
       if (change) change(r, variables);
       pids.push_back(Start(r, arguments, variables));
     }
@@ -85,7 +95,9 @@ class NcclJob {
         if (late) kill(pids[r], SIGKILL);
         int status = 0;
         if (waitpid(pids[r], &status, WNOHANG) != pids[r]) continue;
-        ended[r] = {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), .seconds = seconds(), .output = Read(OutputOf(static_cast<int>(r)))};
+        ended[r] = {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                    .seconds = seconds(),
+                    .output = Read(OutputOf(static_cast<int>(r)))};
         pids[r] = -1, --left;
       }
     }

@@ -1,5 +1,5 @@
-// Updates of flat pieces: with and without masters, with ranges that do not decay, a factor on the device, gradients of any type; and
-// stochastic rounding, whose bits are the CPU's.
+// Updates of flat pieces: with and without masters, with ranges that do not decay, a factor on the device, gradients of
+// any type; and stochastic rounding, whose bits are the CPU's.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,7 +13,10 @@ namespace optimizer_test {
 
 class GpuOptimizers : public GpuTest {};
 
-struct TypeCase { DType type; double tolerance; };  // narrow: one rounding of the parameter
+struct TypeCase {
+  DType type;
+  double tolerance;
+};  // narrow: one rounding of the parameter
 constexpr TypeCase kTypes[] = {{DType::kF64, 1e-12}, {DType::kF32, 2e-6}, {DType::kBF16, 4e-3}, {DType::kF16, 5e-4}};
 constexpr DType kGradients[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 
@@ -42,19 +45,29 @@ void ForCases(F run) {
 }
 
 // The gradient is rounded to its type on both sides. The CPU's master is its parameter.
-Tensor GradientOf(Operands& a, int64_t n, DType type) { return a.Values({n}, [](int64_t i) { return std::sin(static_cast<double>(i) * 1.7); }, type); }
+Tensor GradientOf(Operands& a, int64_t n, DType type) {
+  return a.Values(
+      {n}, [](int64_t i) { return std::sin(static_cast<double>(i) * 1.7); }, type);
+}
 Tensor FactorOf(Operands& a, Factor kind) {
   if (kind == kNone) return Tensor();
-  return a.Values({1}, [](int64_t) { return 0.375; }, kind == kF64Factor ? DType::kF64 : DType::kF32);
+  return a.Values(
+      {1}, [](int64_t) { return 0.375; }, kind == kF64Factor ? DType::kF64 : DType::kF32);
 }
 
 TEST_F(GpuOptimizers, SgdStep) {
   for (const double momentum : {0.0, 0.9}) {
     ForCases([=](TypeCase t, DType grad, int64_t n, int64_t period, Factor factor) {
       ExpectLikeCpu(t.type, t.tolerance, [=](Operands& a) -> ops::Op {
-        return ops::SgdStep{.param = a.InOut(a.Normal({n})), .grad = GradientOf(a, n, grad), .momentum = momentum > 0 ? a.InOut(a.WideNormal({n})) : Tensor(),
-                            .lr = 0.05, .momentum_factor = momentum, .weight_decay = 0.1, .nesterov = period > 0 && momentum > 0,
-                            .factor = FactorOf(a, factor), .undecayed = Every(n, period)};
+        return ops::SgdStep{.param = a.InOut(a.Normal({n})),
+                            .grad = GradientOf(a, n, grad),
+                            .momentum = momentum > 0 ? a.InOut(a.WideNormal({n})) : Tensor(),
+                            .lr = 0.05,
+                            .momentum_factor = momentum,
+                            .weight_decay = 0.1,
+                            .nesterov = period > 0 && momentum > 0,
+                            .factor = FactorOf(a, factor),
+                            .undecayed = Every(n, period)};
       });
     });
   }
@@ -64,9 +77,17 @@ TEST_F(GpuOptimizers, AdamStep) {
   for (const bool decoupled : {true, false}) {
     ForCases([=](TypeCase t, DType grad, int64_t n, int64_t period, Factor factor) {
       ExpectLikeCpu(t.type, t.tolerance, [=](Operands& a) -> ops::Op {
-        return ops::AdamStep{.param = a.InOut(a.Normal({n})), .grad = GradientOf(a, n, grad), .m = a.InOut(a.WideNormal({n})),
-                             .v = a.InOut(a.WideUniform({n}, 0.1, 2)), .lr = 0.05, .beta2 = 0.95, .weight_decay = 0.1, .decoupled = decoupled, .step = 3,
-                             .factor = FactorOf(a, factor), .undecayed = Every(n, period)};
+        return ops::AdamStep{.param = a.InOut(a.Normal({n})),
+                             .grad = GradientOf(a, n, grad),
+                             .m = a.InOut(a.WideNormal({n})),
+                             .v = a.InOut(a.WideUniform({n}, 0.1, 2)),
+                             .lr = 0.05,
+                             .beta2 = 0.95,
+                             .weight_decay = 0.1,
+                             .decoupled = decoupled,
+                             .step = 3,
+                             .factor = FactorOf(a, factor),
+                             .undecayed = Every(n, period)};
       });
     });
   }
@@ -77,7 +98,10 @@ TEST_F(GpuOptimizers, ClipFactor) {
     for (const double max_norm : {0.5, 100.0, std::numeric_limits<double>::infinity()}) {
       for (const double squared : {0.0, 2.25, std::nan("")}) {
         ExpectLikeCpu(type, type == DType::kF64 ? 1e-12 : 1e-6, [=](Operands& a) -> ops::Op {
-          return ops::ClipFactor{.squared_norm = a.Values({1}, [=](int64_t) { return squared; }, type), .out = a.OutOf({1}, type), .max_norm = max_norm,
+          return ops::ClipFactor{.squared_norm = a.Values(
+                                     {1}, [=](int64_t) { return squared; }, type),
+                                 .out = a.OutOf({1}, type),
+                                 .max_norm = max_norm,
                                  .scale = 0.5};
         });
       }
@@ -85,8 +109,8 @@ TEST_F(GpuOptimizers, ClipFactor) {
   }
 }
 
-// ---- What the CPU has no f64 of: masters and draws. Both devices in the type itself, whose arithmetic is the same on both: the
-// updates are exact in f32. ----
+// ---- What the CPU has no f64 of: masters and draws. Both devices in the type itself, whose arithmetic is the same on
+// both: the updates are exact in f32. ----
 
 struct Devices {
   cuda::GpuSource source{0};
@@ -99,7 +123,9 @@ struct Devices {
   Tensor ToGpu(const Tensor& t, int64_t offset) {
     if (t.empty()) return t;
     Tensor to = gpu.NewTensor({t.numel() + offset}, t.dtype(), Category::kOther).Slice(offset, t.shape());
-    gpu.Upload(to, [&t](std::span<std::byte> bytes) { if (!bytes.empty()) std::memcpy(bytes.data(), t.raw(), bytes.size()); });
+    gpu.Upload(to, [&t](std::span<std::byte> bytes) {
+      if (!bytes.empty()) std::memcpy(bytes.data(), t.raw(), bytes.size());
+    });
     return to;
   }
   std::string Bytes(const Tensor& t) {
@@ -107,13 +133,16 @@ struct Devices {
     gpu.Download(t, std::as_writable_bytes(std::span(bytes)));
     return bytes;
   }
-  std::string BytesOnCpu(const Tensor& t) { return std::string(static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes().value())); }
+  std::string BytesOnCpu(const Tensor& t) {
+    return std::string(static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes().value()));
+  }
 };
 
 // Multiples of 2^-10 up to 2: their sums and differences are exact.
 Tensor Grid(Lab& lab, int64_t n, DType type, int64_t seed) {
   Values values(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) values[static_cast<size_t>(i)] = static_cast<double>((i * 7919 + seed) % 129 - 64) / 64;
+  for (int64_t i = 0; i < n; ++i)
+    values[static_cast<size_t>(i)] = static_cast<double>((i * 7919 + seed) % 129 - 64) / 64;
   return lab.Of({n}, type, values);
 }
 
@@ -122,10 +151,10 @@ TEST_F(GpuOptimizers, MastersLead) {
     for (const int64_t offset : {0, 1}) {
       Devices d;
       const int64_t n = 1029;
-      const Tensor master = Grid(d.lab, n, DType::kF32, 1), param = d.lab.Blank({n}, type), grad = Grid(d.lab, n, DType::kF32, 2),
-                   momentum = Grid(d.lab, n, DType::kF32, 3);
-      const Tensor gpu_master = d.ToGpu(master, offset), gpu_param = d.ToGpu(param, offset), gpu_grad = d.ToGpu(grad, offset),
-                   gpu_momentum = d.ToGpu(momentum, offset);
+      const Tensor master = Grid(d.lab, n, DType::kF32, 1), param = d.lab.Blank({n}, type),
+                   grad = Grid(d.lab, n, DType::kF32, 2), momentum = Grid(d.lab, n, DType::kF32, 3);
+      const Tensor gpu_master = d.ToGpu(master, offset), gpu_param = d.ToGpu(param, offset),
+                   gpu_grad = d.ToGpu(grad, offset), gpu_momentum = d.ToGpu(momentum, offset);
       const auto step = [](const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& w) {
         return ops::SgdStep{.param = p, .grad = g, .momentum = m, .master = w, .lr = 0x1p-9, .momentum_factor = 0.5};
       };
@@ -146,11 +175,14 @@ TEST_F(GpuOptimizers, StochasticRoundingIsTheCpusToTheBit) {
         Devices d;
         const int64_t n = 3001;
         auto draws = std::make_shared<std::vector<ops::RoundingKeyRange>>();
-        for (int64_t r = 0; r < ranges; ++r) draws->push_back({n * r / ranges + r % 4, PhiloxKey{static_cast<uint64_t>(77 + r)}, 1000 + r});
+        for (int64_t r = 0; r < ranges; ++r)
+          draws->push_back({n * r / ranges + r % 4, PhiloxKey{static_cast<uint64_t>(77 + r)}, 1000 + r});
         const Tensor param = Grid(d.lab, n, type, 1), grad = Grid(d.lab, n, DType::kF32, 2);
         const Tensor before = d.lab.Copy(param), gpu_param = d.ToGpu(param, offset), gpu_grad = d.ToGpu(grad, offset);
         for (int64_t step = 1; step < 3; ++step) {
-          const auto update = [&](const Tensor& p, const Tensor& g) { return ops::SgdStep{.param = p, .grad = g, .lr = 0x1p-9, .rounding_keys = draws, .step = step}; };
+          const auto update = [&](const Tensor& p, const Tensor& g) {
+            return ops::SgdStep{.param = p, .grad = g, .lr = 0x1p-9, .rounding_keys = draws, .step = step};
+          };
           d.lab.Run(update(param, grad));
           d.gpu.Launch(d.gpu.compute(), update(gpu_param, gpu_grad));
         }
@@ -161,19 +193,26 @@ TEST_F(GpuOptimizers, StochasticRoundingIsTheCpusToTheBit) {
   }
 }
 
-// Whatever piece of a parameter is updated, and by Adam, whose arithmetic may differ from the CPU's in the last bit: the draws are those
-// of the place.
+// Whatever piece of a parameter is updated, and by Adam, whose arithmetic may differ from the CPU's in the last bit:
+// the draws are those of the place.
 TEST_F(GpuOptimizers, StochasticRoundingDoesNotDependOnThePieces) {
   Devices d;
   const int64_t n = 2050;
-  const Tensor start = d.lab.Normal({n}, DType::kBF16), grad = d.lab.Normal({n}, DType::kF32), zero = d.lab.Of({n}, DType::kF32, Values(n, 0));
+  const Tensor start = d.lab.Normal({n}, DType::kBF16), grad = d.lab.Normal({n}, DType::kF32),
+               zero = d.lab.Of({n}, DType::kF32, Values(n, 0));
   const auto run = [&](const std::vector<int64_t>& cuts) {
     const Tensor param = d.ToGpu(start, 0), g = d.ToGpu(grad, 0), m = d.ToGpu(zero, 0), v = d.ToGpu(zero, 0);
     for (size_t k = 0; k + 1 < cuts.size(); ++k) {
       const int64_t first = cuts[k], count = cuts[k + 1] - first;
-      const auto draws = std::make_shared<const std::vector<ops::RoundingKeyRange>>(std::vector<ops::RoundingKeyRange>{{0, PhiloxKey{5}, first + 3}});
-      d.gpu.Launch(d.gpu.compute(), ops::AdamStep{.param = param.Slice(first, count), .grad = g.Slice(first, count), .m = m.Slice(first, count),
-                                                  .v = v.Slice(first, count), .lr = 0.001, .step = 2, .rounding_keys = draws});
+      const auto draws = std::make_shared<const std::vector<ops::RoundingKeyRange>>(
+          std::vector<ops::RoundingKeyRange>{{0, PhiloxKey{5}, first + 3}});
+      d.gpu.Launch(d.gpu.compute(), ops::AdamStep{.param = param.Slice(first, count),
+                                                  .grad = g.Slice(first, count),
+                                                  .m = m.Slice(first, count),
+                                                  .v = v.Slice(first, count),
+                                                  .lr = 0.001,
+                                                  .step = 2,
+                                                  .rounding_keys = draws});
     }
     return d.Bytes(param);
   };

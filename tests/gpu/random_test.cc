@@ -25,7 +25,8 @@ TEST_F(Random, Fill) {
           // A normal number is an F32 of double arithmetic: its last bit may differ.
           const double tolerance = std::max(OwnRounding(t), distribution == ops::RandomFill::kNormal ? 1e-7 : 0);
           ExpectLikeCpu(t, tolerance, [=](Operands& o) -> ops::Op {
-            return ops::RandomFill{.distribution = distribution, .out = o.Out({n}), .a = -0.5, .b = 1.25, .key = kKey, .where = where};
+            return ops::RandomFill{
+                .distribution = distribution, .out = o.Out({n}), .a = -0.5, .b = 1.25, .key = kKey, .where = where};
           });
         }
       }
@@ -48,7 +49,9 @@ TEST_F(Random, Dropout) {
         });
       }
     }
-    ExpectLikeCpu(t, 0, [](Operands& o) -> ops::Op { return ops::Dropout{.x = o.Normal({65}), .y = o.Out({65}), .p = 1, .key = kKey}; });
+    ExpectLikeCpu(t, 0, [](Operands& o) -> ops::Op {
+      return ops::Dropout{.x = o.Normal({65}), .y = o.Out({65}), .p = 1, .key = kKey};
+    });
   }
 }
 
@@ -58,11 +61,13 @@ TEST_F(Random, MaskedDropout) {
       for (const ops::IndexMap& where : kPlaces) {
         ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
           const Tensor x = o.Normal({n}), y = o.Out({n});
-          return ops::MaskedDropoutForward{.x = x, .y = y, .mask = o.OutOf({n}, DType::kU8), .p = 0.2, .key = kKey, .where = where};
+          return ops::MaskedDropoutForward{
+              .x = x, .y = y, .mask = o.OutOf({n}, DType::kU8), .p = 0.2, .key = kKey, .where = where};
         });
       }
       ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
-        return ops::MaskedDropoutBackward{.dy = o.Normal({n}), .mask = o.Ids({n}, 2, DType::kU8), .dx = o.Out({n}), .p = 0.2};
+        return ops::MaskedDropoutBackward{
+            .dy = o.Normal({n}), .mask = o.Ids({n}, 2, DType::kU8), .dx = o.Out({n}), .p = 0.2};
       });
       ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {  // in place
         const Tensor dy = o.InOut(o.Normal({n}));

@@ -8,7 +8,10 @@ namespace rotary_test {
 
 class GpuRotary : public GpuTest {};
 
-struct TypeCase { DType type; double tolerance; };  // narrow: one rounding
+struct TypeCase {
+  DType type;
+  double tolerance;
+};  // narrow: one rounding
 constexpr TypeCase kTypes[] = {{DType::kF64, 1e-12}, {DType::kF32, 1e-6}, {DType::kBF16, 4e-3}, {DType::kF16, 5e-4}};
 
 TEST_F(GpuRotary, Table) {
@@ -16,15 +19,19 @@ TEST_F(GpuRotary, Table) {
     for (const int64_t half : {1, 5, 32, 131}) {
       ExpectLikeCpu(type, type == DType::kF64 ? 1e-12 : 1e-6, [=](Operands& a) -> ops::Op {
         std::vector<double> frequencies;
-        for (int64_t i = 0; i < half; ++i) frequencies.push_back(std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(half)));
+        for (int64_t i = 0; i < half; ++i)
+          frequencies.push_back(std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(half)));
         return ops::RotaryTable{.table = a.OutOf({37, 2 * half}, type), .frequencies = frequencies};
       });
     }
   }
 }
 
-struct Case { int64_t samples, length, heads, head_dim, rest; };
-constexpr Case kCases[] = {{2, 5, 1, 2, 0}, {1, 33, 3, 6, 1}, {2, 7, 5, 32, 64}, {1, 3, 9, 64, 127}, {1, 2, 0, 4, 33}, {2, 3, 4, 16, 0}, {0, 3, 4, 16, 0}};
+struct Case {
+  int64_t samples, length, heads, head_dim, rest;
+};
+constexpr Case kCases[] = {{2, 5, 1, 2, 0},  {1, 33, 3, 6, 1}, {2, 7, 5, 32, 64}, {1, 3, 9, 64, 127},
+                           {1, 2, 0, 4, 33}, {2, 3, 4, 16, 0}, {0, 3, 4, 16, 0}};
 
 TEST_F(GpuRotary, TurnsAndCopies) {
   for (const TypeCase& t : kTypes) {
@@ -34,7 +41,10 @@ TEST_F(GpuRotary, TurnsAndCopies) {
           ExpectLikeCpu(t.type, t.tolerance, [=](Operands& a) -> ops::Op {
             const Shape shape = {k.samples, k.length, k.heads * k.head_dim + k.rest};
             const Tensor x = a.Normal(shape);
-            return ops::Rotary{.x = x, .table = a.WideNormal({k.length, k.head_dim}), .y = in_place ? a.InOut(x) : a.Out(shape), .heads = k.heads,
+            return ops::Rotary{.x = x,
+                               .table = a.WideNormal({k.length, k.head_dim}),
+                               .y = in_place ? a.InOut(x) : a.Out(shape),
+                               .heads = k.heads,
                                .inverse = inverse};
           });
         }
@@ -47,7 +57,10 @@ TEST_F(GpuRotary, TurnsAndCopies) {
 TEST_F(GpuRotary, PositionsOfAPart) {
   for (const TypeCase& t : kTypes) {
     ExpectLikeCpu(t.type, t.tolerance, [=](Operands& a) -> ops::Op {
-      return ops::Rotary{.x = a.Normal({2, 6, 40}), .table = a.WideNormal({12, 16}), .y = a.Out({2, 6, 40}), .heads = 2,
+      return ops::Rotary{.x = a.Normal({2, 6, 40}),
+                         .table = a.WideNormal({12, 16}),
+                         .y = a.Out({2, 6, 40}),
+                         .heads = 2,
                          .positions = {.block = 3, .blocks = 2, .offset = {3, 9}}};
     });
   }

@@ -30,7 +30,8 @@ void ForGradients(F f) {
 double SumRounding(DType t, DType out) { return std::max(OwnRounding(out), t == DType::kF64 ? 1e-13 : 1e-6); }
 Tensor Gradient(Operands& o, const Shape& shape, DType type, bool accumulate) {
   if (!accumulate) return o.OutOf(shape, type);
-  return o.InOut(o.Values(shape, [](int64_t i) { return static_cast<double>(i % 13) / 4 - 1; }, type));
+  return o.InOut(o.Values(
+      shape, [](int64_t i) { return static_cast<double>(i % 13) / 4 - 1; }, type));
 }
 
 TEST_F(Rows, ColumnSum) {
@@ -46,7 +47,8 @@ TEST_F(Rows, AddBias) {
   for (DType t : kFloats) {
     for (const Size& s : kSizes) {
       ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
-        return ops::AddBias{.x = o.Normal({s.rows, s.columns}), .bias = o.Normal({s.columns}), .out = o.Out({s.rows, s.columns})};
+        return ops::AddBias{
+            .x = o.Normal({s.rows, s.columns}), .bias = o.Normal({s.columns}), .out = o.Out({s.rows, s.columns})};
       });
       ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {  // in place
         const Tensor x = o.InOut(o.Normal({s.rows, s.columns}));
@@ -61,11 +63,15 @@ TEST_F(Rows, EmbeddingForward) {
     for (DType ids : {DType::kI32, DType::kU8}) {
       for (const Size& s : kSizes) {
         ExpectLikeCpu(t, 0, [=](Operands& o) -> ops::Op {
-          return ops::EmbeddingForward{.ids = o.Ids({s.rows}, 11, ids), .table = o.Normal({11, s.columns}), .out = o.Out({s.rows, s.columns})};
+          return ops::EmbeddingForward{
+              .ids = o.Ids({s.rows}, 11, ids), .table = o.Normal({11, s.columns}), .out = o.Out({s.rows, s.columns})};
         });
         ExpectLikeCpu(t, 0, [=](Operands& o) -> ops::Op {  // the table holds ids 5 to 15 of 30
-          return ops::EmbeddingForward{.ids = o.Ids({s.rows}, 30, ids), .table = o.Normal({11, s.columns}), .out = o.Out({s.rows, s.columns}),
-                                       .first = 5, .vocab = 30};
+          return ops::EmbeddingForward{.ids = o.Ids({s.rows}, 30, ids),
+                                       .table = o.Normal({11, s.columns}),
+                                       .out = o.Out({s.rows, s.columns}),
+                                       .first = 5,
+                                       .vocab = 30};
         });
       }
     }
@@ -77,7 +83,8 @@ TEST_F(Rows, EmbeddingBackward) {
     for (int64_t vocab : {1, 7, 1000}) {  // one id's rows in all pieces; in several; most once
       ExpectLikeCpu(t, SumRounding(t, out), [=](Operands& o) -> ops::Op {
         const Tensor ids = o.Ids({s.rows}, vocab), dy = o.Normal({s.rows, s.columns});
-        return ops::EmbeddingBackward{.ids = ids, .dy = dy, .dtable = Gradient(o, {vocab, s.columns}, out, accumulate), .accumulate = accumulate};
+        return ops::EmbeddingBackward{
+            .ids = ids, .dy = dy, .dtable = Gradient(o, {vocab, s.columns}, out, accumulate), .accumulate = accumulate};
       });
     }
   });
@@ -89,8 +96,12 @@ TEST_F(Rows, EmbeddingBackwardOfAPartOfTheTable) {
       for (bool accumulate : {false, true}) {
         ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
           const Tensor which = o.Ids({333}, 30, ids), dy = o.Normal({333, 40});
-          return ops::EmbeddingBackward{.ids = which, .dy = dy, .dtable = Gradient(o, {11, 40}, t, accumulate), .accumulate = accumulate,
-                                        .first = 5, .vocab = 30};
+          return ops::EmbeddingBackward{.ids = which,
+                                        .dy = dy,
+                                        .dtable = Gradient(o, {11, 40}, t, accumulate),
+                                        .accumulate = accumulate,
+                                        .first = 5,
+                                        .vocab = 30};
         });
       }
     }
@@ -100,7 +111,8 @@ TEST_F(Rows, EmbeddingBackwardOfAPartOfTheTable) {
 TEST_F(Rows, EmbeddingBackwardOfManyIds) {  // several runs to be merged, more than once for the last
   for (int64_t n : {2048, 2049, 5000, 40000}) {
     ExpectLikeCpu(DType::kF32, 1e-6, [=](Operands& o) -> ops::Op {
-      const Tensor ids = o.Values({n}, [](int64_t i) { return static_cast<double>(i * 7919 % 3001 % (i % 3 == 0 ? 5 : 3001)); }, DType::kI32);
+      const Tensor ids = o.Values(
+          {n}, [](int64_t i) { return static_cast<double>(i * 7919 % 3001 % (i % 3 == 0 ? 5 : 3001)); }, DType::kI32);
       return ops::EmbeddingBackward{.ids = ids, .dy = o.Normal({n, 3}), .dtable = o.Out({3001, 3})};
     });
   }
@@ -109,10 +121,14 @@ TEST_F(Rows, EmbeddingBackwardOfManyIds) {  // several runs to be merged, more t
 TEST_F(Rows, PositionForward) {
   for (DType t : kFloats) {
     for (const Size& s : kSizes) {
-      for (const ops::IndexMap& where : {ops::IndexMap{}, ops::IndexMap{.block = s.rows, .blocks = 2, .offset = {1, s.rows + 4}}}) {
+      for (const ops::IndexMap& where :
+           {ops::IndexMap{}, ops::IndexMap{.block = s.rows, .blocks = 2, .offset = {1, s.rows + 4}}}) {
         ExpectLikeCpu(t, OwnRounding(t), [=](Operands& o) -> ops::Op {
           const Shape shape{3, s.rows * where.blocks, s.columns};
-          return ops::PositionForward{.x = o.Normal(shape), .table = o.Normal({2 * s.rows + 5, s.columns}), .out = o.Out(shape), .positions = where};
+          return ops::PositionForward{.x = o.Normal(shape),
+                                      .table = o.Normal({2 * s.rows + 5, s.columns}),
+                                      .out = o.Out(shape),
+                                      .positions = where};
         });
       }
     }
@@ -121,12 +137,15 @@ TEST_F(Rows, PositionForward) {
 
 TEST_F(Rows, PositionBackward) {
   ForGradients([](DType t, DType out, Size s, bool accumulate) {
-    for (const ops::IndexMap& where : {ops::IndexMap{}, ops::IndexMap{.block = s.rows, .blocks = 2, .offset = {1, s.rows + 4}}}) {
+    for (const ops::IndexMap& where :
+         {ops::IndexMap{}, ops::IndexMap{.block = s.rows, .blocks = 2, .offset = {1, s.rows + 4}}}) {
       for (int64_t more : {0, 3}) {  // positions that have no rows
         ExpectLikeCpu(t, SumRounding(t, out), [=](Operands& o) -> ops::Op {
           const int64_t places = where.blocks == 2 ? 2 * s.rows + 4 : s.rows;
           const Tensor dy = o.Normal({3, s.rows * where.blocks, s.columns});
-          return ops::PositionBackward{.dy = dy, .dtable = Gradient(o, {places + more, s.columns}, out, accumulate), .accumulate = accumulate,
+          return ops::PositionBackward{.dy = dy,
+                                       .dtable = Gradient(o, {places + more, s.columns}, out, accumulate),
+                                       .accumulate = accumulate,
                                        .positions = where};
         });
       }
@@ -141,12 +160,20 @@ TEST_F(Rows, CopyColumns) {
   for (DType t : kFloats) {
     for (DType out : kFloats) {
       for (bool accumulate : {false, true}) {
-        for (const Columns& k : {Columns{96, 64, 32, 16, 48}, {31, 33, 1, 2, 30}, {257, 300, 0, 3, 257}, {8, 8, 8, 8, 0}, {64, 16, 33, 0, 16}}) {
+        for (const Columns& k : {Columns{96, 64, 32, 16, 48},
+                                 {31, 33, 1, 2, 30},
+                                 {257, 300, 0, 3, 257},
+                                 {8, 8, 8, 8, 0},
+                                 {64, 16, 33, 0, 16}}) {
           SCOPED_TRACE(Name(t) + " to " + Name(out));
           ExpectLikeCpu(t, OwnRounding(out), [=](Operands& o) -> ops::Op {
             const Tensor in = o.Normal({37, k.in});
-            return ops::CopyColumns{.in = in, .out = Gradient(o, {37, k.out}, out, true), .in_column = k.from, .out_column = k.to,
-                                    .columns = k.count, .accumulate = accumulate};
+            return ops::CopyColumns{.in = in,
+                                    .out = Gradient(o, {37, k.out}, out, true),
+                                    .in_column = k.from,
+                                    .out_column = k.to,
+                                    .columns = k.count,
+                                    .accumulate = accumulate};
           });
         }
       }

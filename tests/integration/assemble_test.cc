@@ -63,14 +63,12 @@ RunResult Records(double low = 1, double high = 1) {
 
 spec::Spec Spec(const std::string& more = "") {
   return test::Resolve(StrCat(
-      test::kTinyMlp,
-      "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\nparallel { dp: 2 }\n", more));
+      test::kTinyMlp, "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\nparallel { dp: 2 }\n", more));
 }
 
 report::Report Of(const spec::Spec& spec, const RunResult& result, bool predicted, double peak = 0) {
-  return Assemble(spec,
-                  {.fabric = "f", .predicted = predicted, .world_size = 2, .peak_flops_per_second = peak},
-                  result, *ReadRecords(spec, result));
+  return Assemble(spec, {.fabric = "f", .predicted = predicted, .world_size = 2, .peak_flops_per_second = peak}, result,
+                  *ReadRecords(spec, result));
 }
 
 TEST(Assemble, TakesTheMedianAndPercentilesAfterWarmUp) {
@@ -88,8 +86,9 @@ TEST(Assemble, TakesTheMedianAndPercentilesAfterWarmUp) {
 
 TEST(Assemble, SaysWhichOptionsAreOfReplicasThatAreNotThere) {
   const auto notes = [](std::string_view dp) {
-    const spec::Spec spec = test::Resolve(StrCat(test::kTinyMlp, "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n",
-                                                    "parallel { dp: ", dp, " bucket_mib: 0.5 reduce_every_micro_batch: true }\n"));
+    const spec::Spec spec =
+        test::Resolve(StrCat(test::kTinyMlp, "train { steps: 4 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n",
+                             "parallel { dp: ", dp, " bucket_mib: 0.5 reduce_every_micro_batch: true }\n"));
     return Of(spec, Records(), /*predicted=*/false).notes();
   };
   EXPECT_THAT(notes("1"), Contains(HasSubstr("parallel.bucket_mib = 0.5 has no effect: parallel.dp * cp = 1")));
@@ -119,8 +118,8 @@ TEST(Assemble, AddsIndependentUncertaintiesAsSquares) {
   EXPECT_DOUBLE_EQ(r.high(), 3 + std::hypot(0, 2 * 0.75, 0.25 * 3));
 }
 
-// Two ranks whose last step, of 3 s, was traced: kernels 0 to 1 and 2.5 to 2.75, an all-reduce of 0.5 s at rank 1 that rank 0
-// began 0.75 s earlier, beside its first kernel; from 1.25 on its compute stream stood still for it.
+// Two ranks whose last step, of 3 s, was traced: kernels 0 to 1 and 2.5 to 2.75, an all-reduce of 0.5 s at rank 1 that
+// rank 0 began 0.75 s earlier, beside its first kernel; from 1.25 on its compute stream stood still for it.
 RunResult Traced(double waiting_known = 0) {
   RunResult result = Records();
   std::vector<std::string> all = result.results.Copies();
@@ -141,7 +140,8 @@ RunResult Traced(double waiting_known = 0) {
       kernel->set_kernel(name), kernel->set_count(1), kernel->set_seconds(seconds);
     }
     report::Collective* collective = record.add_collectives();
-    collective->set_operation("all_reduce"), collective->set_group("dp"), collective->set_count(4), collective->set_seconds(4);
+    collective->set_operation("all_reduce"), collective->set_group("dp"), collective->set_count(4),
+        collective->set_seconds(4);
     all[static_cast<size_t>(rank)] = record.SerializeAsString();
   }
   result.results = all;
@@ -170,7 +170,8 @@ TEST(StepTime, LastBitsOfAClockAreNoWaiting) {
     record.set_rank(rank), record.set_trace_origin_seconds(300);
     record.add_steps()->set_seconds(3);
     record.mutable_steps(0)->set_exposed_communication_seconds(1);
-    record.add_kernels()->set_kernel("matmul_nn"), record.mutable_kernels(0)->set_count(1), record.mutable_kernels(0)->set_seconds(1);
+    record.add_kernels()->set_kernel("matmul_nn"), record.mutable_kernels(0)->set_count(1),
+        record.mutable_kernels(0)->set_seconds(1);
     report::Collective* collective = record.add_collectives();
     collective->set_operation("all_reduce"), collective->set_group("dp"), collective->set_count(1);
     report::Span* call = record.add_spans();
@@ -191,8 +192,9 @@ TEST(StepTime, IsOfTheTracedStepsThatWereDone) {
 }
 
 // A record of rank 0 with one kernel and the spans that are given: stream, name, start, end.
-RunResult WithSpans(const std::vector<std::tuple<std::string, std::string, double, double>>& spans,
-                    const std::function<void(report::RankRecord&)>& change = [](report::RankRecord&) {}) {
+RunResult WithSpans(
+    const std::vector<std::tuple<std::string, std::string, double, double>>& spans,
+    const std::function<void(report::RankRecord&)>& change = [](report::RankRecord&) {}) {
   RunResult result = Records();
   report::RankRecord record;
   record.ParseFromString(result.results[0]);
@@ -210,14 +212,19 @@ RunResult WithSpans(const std::vector<std::tuple<std::string, std::string, doubl
   return result;
 }
 
-// Two calls that overlap: each has what the compute stream stood still for it, whoever was there first. A transfer has the rest of the
-// 0.75 s.
+// Two calls that overlap: each has what the compute stream stood still for it, whoever was there first. A transfer has
+// the rest of the 0.75 s.
 TEST(StepTime, WhatNoCallHasIsToldApart) {
   const auto stood_still = [](report::RankRecord& record) {
     record.mutable_spans(0)->set_exposed(0.25), record.mutable_spans(1)->set_exposed(0.375);
   };
-  const report::Report r = Of(Spec(), WithSpans({{"communication a", "all_reduce", 0.5, 1}, {"communication b", "broadcast", 0.25, 3},
-                                                 {"compute", "add", 0, 0.5}, {"compute", "add", 1, 2}}, stood_still), false);
+  const report::Report r = Of(Spec(),
+                              WithSpans({{"communication a", "all_reduce", 0.5, 1},
+                                         {"communication b", "broadcast", 0.25, 3},
+                                         {"compute", "add", 0, 0.5},
+                                         {"compute", "add", 1, 2}},
+                                        stood_still),
+                              false);
   ASSERT_EQ(r.collectives_size(), 2);
   EXPECT_DOUBLE_EQ(r.collectives(0).exposed_seconds(), 0.25);
   EXPECT_DOUBLE_EQ(r.collectives(1).exposed_seconds(), 0.375);
@@ -226,8 +233,9 @@ TEST(StepTime, WhatNoCallHasIsToldApart) {
 
 // Of six steps, the last four to be traced, four were done: the last two of them, of 4 and 3 s, were traced.
 TEST(StepTime, ARunThatStoppedEarlyHasFewerTracedSteps) {
-  const spec::Spec spec = test::Resolve(StrCat(test::kTinyMlp, "train { steps: 6 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n"
-                                                                     "parallel { dp: 2 } trace { last_steps: 4 }"));
+  const spec::Spec spec = test::Resolve(StrCat(test::kTinyMlp,
+                                               "train { steps: 6 global_batch: 6 micro_batch: 3 warmup_steps: 1 }\n"
+                                               "parallel { dp: 2 } trace { last_steps: 4 }"));
   EXPECT_DOUBLE_EQ(Of(spec, WithSpans({{"compute", "add", 0, 1}}), false).traced_step_seconds(), 3.5);
 }
 
@@ -250,9 +258,10 @@ TEST(Assemble, CountsRecomputedFlopsForTheHardwareAlone) {
   const report::Report mlp = Of(Spec(), Records(), false, /*peak=*/1000);
   EXPECT_DOUBLE_EQ(mlp.hfu(), mlp.mfu());
   const auto ratio = [](const std::string& more) {
-    const report::Report r = Of(test::Resolve(StrCat("model { gpt { layers: 1 hidden: 4 heads: 2 vocab: 256 sequence: 2 } }\n",
-                                                        "train { steps: 4 warmup_steps: 1 ", more, " }\nparallel { dp: 2 }\n")),
-                                Records(), false, /*peak=*/1000);
+    const report::Report r =
+        Of(test::Resolve(StrCat("model { gpt { layers: 1 hidden: 4 heads: 2 vocab: 256 sequence: 2 } }\n",
+                                "train { steps: 4 warmup_steps: 1 ", more, " }\nparallel { dp: 2 }\n")),
+           Records(), false, /*peak=*/1000);
     return r.hfu() / r.mfu();
   };
   constexpr double kProducts = 2 * (4 * 4 * 4 + 2 * 4 * 16), kAttention = 2 * 2 * 4, kHead = 2 * 4 * 256;
@@ -274,7 +283,9 @@ TEST(Assemble, TakesNoValidationForBestThatIsNoNumber) {
 
 // A run that ended well has a record of every rank.
 TEST(ReadRecords, RefusesWhatIsMissingOrCannotBeRead) {
-  const auto message = [](const RunResult& result) { return std::string(ReadRecords(Spec(), result).status().message()); };
+  const auto message = [](const RunResult& result) {
+    return std::string(ReadRecords(Spec(), result).status().message());
+  };
   RunResult result = Records();
   EXPECT_EQ(message(result), "");
   result.results = {result.results[0], ""};
@@ -294,7 +305,9 @@ TEST(Assemble, KeepsOneRecordOfRanksThatShareIt) {
   const absl::StatusOr<RankRecords> records = ReadRecords(spec, result);
   ASSERT_TRUE(records.ok()) << records.status();
   EXPECT_EQ(records->kept().size(), 1u);
-  const auto report = [&](const RankRecords& of) { return Assemble(spec, {.fabric = "f", .predicted = true, .world_size = kRanks}, result, of); };
+  const auto report = [&](const RankRecords& of) {
+    return Assemble(spec, {.fabric = "f", .predicted = true, .world_size = kRanks}, result, of);
+  };
   const report::Report shared = report(*records);
   ASSERT_EQ(shared.ranks_size(), 1);
   EXPECT_EQ(shared.ranks(0).stands_for().count(), kRanks);
@@ -343,7 +356,8 @@ RunResult RecordsOfALoadedMachine(double waited) {
   for (std::string& bytes : longer) {
     report::RankRecord more;
     report::ProcessorUse& use = *more.mutable_processors();
-    use.set_host("h"), use.set_process(1), use.set_wall(10), use.set_ran(5), use.set_waited(waited), use.set_process_ran(10), use.set_busy(19);
+    use.set_host("h"), use.set_process(1), use.set_wall(10), use.set_ran(5), use.set_waited(waited),
+        use.set_process_ran(10), use.set_busy(19);
     bytes += more.SerializeAsString();
   }
   result.results = std::move(longer);
@@ -351,9 +365,11 @@ RunResult RecordsOfALoadedMachine(double waited) {
 }
 
 TEST(Assemble, SaysHowLoadedTheMachineWas) {
-  const report::Report loaded = Of(Spec(), RecordsOfALoadedMachine(4), false), quiet = Of(Spec(), RecordsOfALoadedMachine(0.1), false);
+  const report::Report loaded = Of(Spec(), RecordsOfALoadedMachine(4), false),
+                       quiet = Of(Spec(), RecordsOfALoadedMachine(0.1), false);
   EXPECT_DOUBLE_EQ(loaded.load().taken(), 0.4);
-  EXPECT_THAT(loaded.notes(), Contains("the machine was loaded during this run: other work kept 0.9 processors busy and delayed it by up to 40 % of the time"));
+  EXPECT_THAT(loaded.notes(), Contains("the machine was loaded during this run: other work kept 0.9 processors busy "
+                                       "and delayed it by up to 40 % of the time"));
   EXPECT_DOUBLE_EQ(quiet.load().taken(), 0.01);
   EXPECT_THAT(quiet.notes(), Not(Contains(HasSubstr("loaded"))));
   EXPECT_FALSE(Of(Spec(), Records(), false).has_load()) << "not known";
@@ -361,9 +377,12 @@ TEST(Assemble, SaysHowLoadedTheMachineWas) {
   report::Load calibration;
   calibration.set_taken(0.25), calibration.set_others(1.5);
   const RunResult result = Records();
-  const report::Report predicted = Assemble(Spec(), {.fabric = "f", .predicted = true, .world_size = 2, .calibration = calibration}, result, *ReadRecords(Spec(), result));
+  const report::Report predicted =
+      Assemble(Spec(), {.fabric = "f", .predicted = true, .world_size = 2, .calibration = calibration}, result,
+               *ReadRecords(Spec(), result));
   EXPECT_EQ(predicted.load().taken(), 0.25);
-  EXPECT_THAT(predicted.notes(), Contains("the machine was loaded during calibration: other work kept 1.5 processors busy and delayed it by up to 25 % of the time; "
+  EXPECT_THAT(predicted.notes(), Contains("the machine was loaded during calibration: other work kept 1.5 processors "
+                                          "busy and delayed it by up to 25 % of the time; "
                                           "the interval is wider for that reason"));
 }
 
@@ -374,17 +393,25 @@ TEST(Compare, SaysWhyAMeasurementLiesOutsideTheInterval) {
     report::Report predicted = Of(spec, Records(), true);
     predicted.set_low(low), predicted.set_high(high);
     if (at_calibration >= 0) predicted.mutable_load()->set_taken(at_calibration);
-    const Comparison c = Compare(predicted, spec, Of(spec, waited >= 0 ? RecordsOfALoadedMachine(waited) : Records(), false), spec);
+    const Comparison c =
+        Compare(predicted, spec, Of(spec, waited >= 0 ? RecordsOfALoadedMachine(waited) : Records(), false), spec);
     return ComparisonText({&c, 1});
   };
-  EXPECT_THAT(text(2, 4, 0, 0), HasSubstr("The measured median lies inside the predicted interval, 2.00 s to 4.00 s.\n"));
+  EXPECT_THAT(text(2, 4, 0, 0),
+              HasSubstr("The measured median lies inside the predicted interval, 2.00 s to 4.00 s.\n"));
   EXPECT_THAT(text(2, 4, 0, 0), Not(HasSubstr("other work")));
-  EXPECT_THAT(text(2, 4, 0, 4), HasSubstr("During the measured run: other work kept 0.9 processors busy and delayed it by up to 40 % of the time"));
+  EXPECT_THAT(
+      text(2, 4, 0, 4),
+      HasSubstr(
+          "During the measured run: other work kept 0.9 processors busy and delayed it by up to 40 % of the time"));
 
   const std::string loaded = text(1, 2, 0.01, 4);
-  EXPECT_THAT(loaded, HasSubstr("*** OUTSIDE: the measured median, 3.00 s, lies outside the predicted interval, 1.00 s to 2.00 s: 50 % above it. ***\n"));
-  EXPECT_THAT(loaded, HasSubstr("While the prediction's kernels were calibrated: other work kept 0.0 processors busy and delayed it by up to 1 % of the time."));
-  EXPECT_THAT(loaded, HasSubstr("Load can be the reason: without it the step would have taken between 1.80 s and 3.00 s."));
+  EXPECT_THAT(loaded, HasSubstr("*** OUTSIDE: the measured median, 3.00 s, lies outside the predicted interval, 1.00 s "
+                                "to 2.00 s: 50 % above it. ***\n"));
+  EXPECT_THAT(loaded, HasSubstr("While the prediction's kernels were calibrated: other work kept 0.0 processors busy "
+                                "and delayed it by up to 1 % of the time."));
+  EXPECT_THAT(loaded,
+              HasSubstr("Load can be the reason: without it the step would have taken between 1.80 s and 3.00 s."));
   EXPECT_THAT(text(1, 1.5, 0.01, 4), HasSubstr("Load alone is not the reason: the table above shows"));
   EXPECT_THAT(text(4, 5, 0.3, 0), HasSubstr("25 % below it. ***"));
   EXPECT_THAT(text(4, 5, 0.3, 0), HasSubstr("calibration was delayed more than its interval accounts for"));
@@ -393,7 +420,7 @@ TEST(Compare, SaysWhyAMeasurementLiesOutsideTheInterval) {
   EXPECT_THAT(text(1, 2, -1, -1), HasSubstr("Load may or may not be the reason"));
 }
 
-double Sum(const std::vector<ComparedValue>& values, double ComparedValue::* side) {
+double Sum(const std::vector<ComparedValue>& values, double ComparedValue::*side) {
   double sum = 0;
   for (const ComparedValue& v : values) sum += v.*side;
   return sum;
@@ -408,7 +435,7 @@ TEST(Compare, OfTracedRunsNamesKernelsCollectivesWaitingHostAndRest) {
   measured.mutable_kernels(1)->set_kernel("matmul_tn");
   const Comparison c = Compare(predicted, spec, measured, spec);
   ASSERT_EQ(c.step_parts.size(), 4u);
-  for (double ComparedValue::* side : {&ComparedValue::predicted, &ComparedValue::measured}) {
+  for (double ComparedValue::*side : {&ComparedValue::predicted, &ComparedValue::measured}) {
     EXPECT_NEAR(Sum(c.step_parts, side), c.values[0].*side, 1e-12);
     EXPECT_NEAR(Sum(c.kernels, side), c.step_parts[0].*side, 1e-12);
     EXPECT_NEAR(Sum(c.exposed, side), c.step_parts[1].*side, 1e-12);
@@ -426,8 +453,8 @@ TEST(Compare, OfTracedRunsNamesKernelsCollectivesWaitingHostAndRest) {
   EXPECT_NEAR(Sum(beyond.exposed, &ComparedValue::predicted), 0.875, 1e-12);
   EXPECT_NEAR(Sum(beyond.step_parts, &ComparedValue::predicted), 2.5, 1e-12);
   const std::string text = ComparisonText({&c, 1});
-  for (const char* row : {"matmul_nn", "matmul_tn", "adam_step", "all_reduce on dp", "waiting for other ranks", "host between kernels",
-                          "the rest", "-250 ms", "outside the predicted interval"}) {
+  for (const char* row : {"matmul_nn", "matmul_tn", "adam_step", "all_reduce on dp", "waiting for other ranks",
+                          "host between kernels", "the rest", "-250 ms", "outside the predicted interval"}) {
     EXPECT_THAT(text, HasSubstr(row)) << text;
   }
 }
@@ -448,11 +475,15 @@ TEST(Compare, NamesRanksWhoseBytesDifferAndRunsThatDiffer) {
 TEST(Compare, JudgesAPredictionByAMeasurementOfTheSameWorkAlone) {
   const spec::Spec spec = Spec();
   const report::Report predicted = Of(spec, Records(), true), measured = Of(spec, Records(), false);
-  const auto judged = [&](const report::Report& p, const report::Report& m, const spec::Spec& of_m) { return Compare(p, spec, m, of_m).inside_interval.has_value(); };
+  const auto judged = [&](const report::Report& p, const report::Report& m, const spec::Spec& of_m) {
+    return Compare(p, spec, m, of_m).inside_interval.has_value();
+  };
   EXPECT_TRUE(judged(predicted, measured, spec));
   EXPECT_FALSE(judged(predicted, predicted, spec));
   EXPECT_FALSE(judged(measured, measured, spec));
-  EXPECT_FALSE(judged(predicted, Of(spec, RunResult{.status = ToStatus(PeerLost(1, "gone")), .results = {}}, false), spec)) << "no step was measured";
+  EXPECT_FALSE(
+      judged(predicted, Of(spec, RunResult{.status = ToStatus(PeerLost(1, "gone")), .results = {}}, false), spec))
+      << "no step was measured";
   spec::Spec other = spec;
   other.mutable_fabric()->mutable_mpi(), other.mutable_data()->mutable_synthetic()->set_samples(7);
   other.mutable_train()->mutable_checkpoint()->set_path("elsewhere");
@@ -469,7 +500,8 @@ TEST(Compare, HoldsARanksBytesAgainstItsOwnWhereOthersWereLost) {
   measured.mutable_ranks()->DeleteSubrange(0, 1);
   EXPECT_TRUE(Compare(Of(spec, Records(), true), spec, measured, spec).remarks.empty());
   measured.mutable_ranks(0)->set_peak_bytes(7);
-  EXPECT_THAT(Compare(Of(spec, Records(), true), spec, measured, spec).remarks, Contains(HasSubstr("differ on rank 1")));
+  EXPECT_THAT(Compare(Of(spec, Records(), true), spec, measured, spec).remarks,
+              Contains(HasSubstr("differ on rank 1")));
 }
 
 }  // namespace assemble_test

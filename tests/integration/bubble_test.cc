@@ -1,4 +1,5 @@
-// The bubble of a pipeline in a simulated run, where stages are alike and messages take no time, is its schedule's closed form.
+// The bubble of a pipeline in a simulated run, where stages are alike and messages take no time, is its schedule's
+// closed form.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -25,9 +26,10 @@ struct Job {
 
 Job RunPipeline(int p, int m, std::string_view parallel) {
   Job run;
-  run.spec = test::Resolve(StrCat(kModel, "train { steps: 3 global_batch: ", m, " optimizer { sgd {} } }\nparallel { pp: ", p, " ", parallel,
-                                     " }\nfabric { simulated { cluster: \"tests/integration/free_links.textproto\" } }\n",
-                                     "trace { last_steps: 2 }\n"));
+  run.spec = test::Resolve(StrCat(kModel, "train { steps: 3 global_batch: ", m,
+                                  " optimizer { sgd {} } }\nparallel { pp: ", p, " ", parallel,
+                                  " }\nfabric { simulated { cluster: \"tests/integration/free_links.textproto\" } }\n",
+                                  "trace { last_steps: 2 }\n"));
   const RunResult result = test::RunResolved(run.spec);
   EXPECT_TRUE(result.status.ok()) << result.status.message();
   run.records = test::RecordsOf(run.spec, result);
@@ -50,8 +52,10 @@ TEST(Bubble, OfGPipeAndOneFOneB) {
 }
 
 TEST(Bubble, OfInterleaved) {
-  for (const auto& [p, m, v] : {std::tuple(2, 4, 2), std::tuple(2, 8, 4), std::tuple(4, 8, 2), std::tuple(4, 4, 4), std::tuple(8, 8, 2)}) {
-    EXPECT_NEAR(Bubble(p, m, StrCat("schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: ", v)), (p - 1.0) / (v * m + p - 1), kNear)
+  for (const auto& [p, m, v] :
+       {std::tuple(2, 4, 2), std::tuple(2, 8, 4), std::tuple(4, 8, 2), std::tuple(4, 4, 4), std::tuple(8, 8, 2)}) {
+    EXPECT_NEAR(Bubble(p, m, StrCat("schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: ", v)),
+                (p - 1.0) / (v * m + p - 1), kNear)
         << p << " stages, " << m << ", " << v << " chunks";
   }
 }
@@ -77,7 +81,8 @@ TEST(Labels, AreTheSchedulesActions) {
   for (int stage = 0; stage < 4; ++stage) {
     std::vector<std::string> expected, seen;
     for (int step = 0; step < 2; ++step) {
-      for (const pipeline::Action& a : pipeline::ActionsOf(pipeline::Schedule::kInterleaved, PipelineShapeOf(run.spec), stage)) {
+      for (const pipeline::Action& a :
+           pipeline::ActionsOf(pipeline::Schedule::kInterleaved, PipelineShapeOf(run.spec), stage)) {
         expected.push_back(a.ToString());
       }
     }
@@ -89,13 +94,14 @@ TEST(Labels, AreTheSchedulesActions) {
   }
 }
 
-// Without overlap the host launches nothing while a pass computes, so that a GPU waits for the first launch of each; else it has run
-// ahead. 4 micro-batches have 8 passes.
+// Without overlap the host launches nothing while a pass computes, so that a GPU waits for the first launch of each;
+// else it has run ahead. 4 micro-batches have 8 passes.
 TEST(WithoutOverlap, EveryPassBeginsOnAnIdleGpu) {
   const auto seconds = [](std::string_view overlap) {
-    const auto records = test::RunText(StrCat("model { gpt { layers: 2 hidden: 1024 heads: 8 sequence: 512 } }\n"
-                                                 "train { steps: 3 warmup_steps: 1 micro_batch: 8 global_batch: 32 }\nparallel { overlap: ", overlap,
-                                                 " }\nfabric { simulated { cluster: \"star-a100\" } }\n"));
+    const auto records =
+        test::RunText(StrCat("model { gpt { layers: 2 hidden: 1024 heads: 8 sequence: 512 } }\n"
+                             "train { steps: 3 warmup_steps: 1 micro_batch: 8 global_batch: 32 }\nparallel { overlap: ",
+                             overlap, " }\nfabric { simulated { cluster: \"star-a100\" } }\n"));
     return records.empty() ? 0 : records[0].steps(2).seconds();
   };
   constexpr double kLaunch = 4e-6;  // of star-a100

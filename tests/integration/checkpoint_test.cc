@@ -24,10 +24,10 @@
 namespace twofold {
 namespace checkpoint_test {
 
-using ::testing::HasSubstr;
 using test::kInMemory;
 using test::Losses;
 using test::RunText;
+using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr int kSteps = 6, kStop = 3;
@@ -50,9 +50,10 @@ constexpr Layout kLayouts[] = {{"NoShard", "bucket_mib: 0.002"},
                                {"Hybrid", "sharding: HYBRID_SHARD shard_group: 2", 2},
                                {"Offloaded", "sharding: ZERO_3 offload: OFFLOAD_ALL"}};
 
-std::string Text(const std::string& model, int ranks, const Layout& layout, const std::string& train, const std::string& fabric = kInMemory) {
-  return StrCat(model, "train { steps: ", kSteps, " global_batch: 12 micro_batch: 1 seed: 3 ", train, " }\nparallel { dp: ", ranks, " ",
-                layout.parallel, " }\n", fabric);
+std::string Text(const std::string& model, int ranks, const Layout& layout, const std::string& train,
+                 const std::string& fabric = kInMemory) {
+  return StrCat(model, "train { steps: ", kSteps, " global_batch: 12 micro_batch: 1 seed: 3 ", train,
+                " }\nparallel { dp: ", ranks, " ", layout.parallel, " }\n", fabric);
 }
 std::string Saving(const std::string& folder, const std::string& more = "") {
   return StrCat("checkpoint { path: \"", folder, "\" every_steps: ", kStop, " keep_last: 0 ", more, " }");
@@ -88,7 +89,11 @@ constexpr char kSharded[] = "kind: SHARDED", kFull[] = "kind: FULL", kAsync[] = 
                kFullAsync[] = "kind: FULL asynchronous: true";
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   const auto [layout, ranks, kind] = info.param;
-  return StrCat(layout.name, ranks, kind == kSharded ? "Sharded" : kind == kFull ? "Full" : kind == kAsync ? "ShardedAsync" : "FullAsync");
+  return StrCat(layout.name, ranks,
+                kind == kSharded ? "Sharded"
+                : kind == kFull  ? "Full"
+                : kind == kAsync ? "ShardedAsync"
+                                 : "FullAsync");
 }
 // Every layout with every kind, on 3 or 4 ranks by turns; with --full on both.
 std::vector<Case> ResumedCases() {
@@ -136,15 +141,18 @@ TEST_P(Resharded, KeepsTheLossCurve) {
     const auto resumed = Losses(RunText(Text(kPlainGpt, ranks_to, to, Resuming(SavedBy(from, ranks_from))))[0]);
     ASSERT_EQ(resumed.size(), static_cast<size_t>(kSteps - kStop));
     for (size_t step = 0; step < resumed.size(); ++step) {
-      EXPECT_NEAR(resumed[step], one[kStop + step], 1e-4 * one[kStop + step]) << ranks_from << " to " << ranks_to << ", step " << kStop + step;
+      EXPECT_NEAR(resumed[step], one[kStop + step], 1e-4 * one[kStop + step])
+          << ranks_from << " to " << ranks_to << ", step " << kStop + step;
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Resharded,
-                         ::testing::Combine(::testing::Range(size_t{0}, std::size(kLayouts)), ::testing::Range(size_t{0}, std::size(kLayouts))),
+                         ::testing::Combine(::testing::Range(size_t{0}, std::size(kLayouts)),
+                                            ::testing::Range(size_t{0}, std::size(kLayouts))),
                          [](const auto& info) {
-                           return StrCat(kLayouts[std::get<0>(info.param)].name, "To", kLayouts[std::get<1>(info.param)].name);
+                           return StrCat(kLayouts[std::get<0>(info.param)].name, "To",
+                                         kLayouts[std::get<1>(info.param)].name);
                          });
 
 // ---- Other meshes ----
@@ -164,17 +172,23 @@ constexpr Mesh kMeshes[] = {{"Dp4", "dp: 4"},
                             {"Zero3Tp2", "tp: 2 dp: 2 sharding: ZERO_3"},
                             {"Zero1Pp2", "pp: 2 dp: 2 sharding: ZERO_1", kFull}};
 // Keys and values have fewer heads than there are ranks of tp; the table is tied, and its rows are no multiple of 4.
-constexpr char kLlama[] = "model { llama { layers: 4 hidden: 16 heads: 4 kv_heads: 2 ffn: 32 vocab: 257 sequence: 8 tied_embeddings: true } }\n";
-constexpr char kMoe[] = "model { moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 32 vocab: 257 sequence: 8 } experts: 4 capacity_factor: 4 } }\n";
+constexpr char kLlama[] =
+    "model { llama { layers: 4 hidden: 16 heads: 4 kv_heads: 2 ffn: 32 vocab: 257 sequence: 8 tied_embeddings: true } "
+    "}\n";
+constexpr char kMoe[] =
+    "model { moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 32 vocab: 257 sequence: 8 } experts: 4 "
+    "capacity_factor: 4 } }\n";
 
 std::string OnMesh(const std::string& model, const Mesh& mesh, const std::string& train) {
-  return StrCat(model, "train { steps: ", kSteps, " global_batch: 8 micro_batch: 1 seed: 3 optimizer { adamw { lr: 1e-3 } } clip_norm: 1 ", train,
+  return StrCat(model, "train { steps: ", kSteps,
+                " global_batch: 8 micro_batch: 1 seed: 3 optimizer { adamw { lr: 1e-3 } } clip_norm: 1 ", train,
                 " }\nparallel { ", mesh.parallel, " }\n", kInMemory);
 }
 
 void ExpectNear(const std::vector<double>& resumed, const std::vector<double>& one, std::string_view what) {
   ASSERT_EQ(resumed.size(), static_cast<size_t>(kSteps - kStop)) << what;
-  for (size_t i = 0; i < resumed.size(); ++i) EXPECT_NEAR(resumed[i], one[kStop + i], 1e-4 * one[kStop + i]) << what << ", step " << kStop + i;
+  for (size_t i = 0; i < resumed.size(); ++i)
+    EXPECT_NEAR(resumed[i], one[kStop + i], 1e-4 * one[kStop + i]) << what << ", step " << kStop + i;
 }
 
 class Remeshed : public ::testing::TestWithParam<size_t> {};
@@ -195,12 +209,14 @@ INSTANTIATE_TEST_SUITE_P(Meshes, Remeshed, ::testing::Range(size_t{0}, std::size
                          [](const auto& info) { return std::string(kMeshes[info.param].name); });
 
 TEST(RemeshedExperts, KeepTheLossCurve) {
-  const Mesh one{"One", ""}, meshes[] = {{"Ep2", "dp: 2 ep: 2"}, {"Ep2Dp4", "dp: 4 ep: 2", kFull}, {"Ep2Tp2", "dp: 2 ep: 2 tp: 2"}};
+  const Mesh one{"One", ""},
+      meshes[] = {{"Ep2", "dp: 2 ep: 2"}, {"Ep2Dp4", "dp: 4 ep: 2", kFull}, {"Ep2Tp2", "dp: 2 ep: 2 tp: 2"}};
   const auto whole = Losses(RunText(OnMesh(kMoe, one, ""))[0]);
   for (const Mesh& from : meshes) {
     const std::string folder = Folder(StrCat("experts", from.name));
     RunText(OnMesh(kMoe, from, Saving(folder, from.kind)));
-    for (const Mesh& to : meshes) ExpectNear(Losses(RunText(OnMesh(kMoe, to, Resuming(folder)))[0]), whole, StrCat(from.name, " to ", to.name));
+    for (const Mesh& to : meshes)
+      ExpectNear(Losses(RunText(OnMesh(kMoe, to, Resuming(folder)))[0]), whole, StrCat(from.name, " to ", to.name));
     ExpectNear(Losses(RunText(OnMesh(kMoe, one, Resuming(folder)))[0]), whole, StrCat(from.name, " to one"));
     fs::remove_all(folder);
   }
@@ -216,7 +232,8 @@ TEST(Checkpoints, AFullOneIsTheSameBytesWhateverWroteIt) {
     const std::string path = checkpoint::List(folder).back().path + "/model.safetensors";
     const auto head = checkpoint::ReadSafetensorsHead(path);
     ASSERT_TRUE(head.ok()) << head.status();
-    EXPECT_FALSE(fs::exists(checkpoint::List(folder).back().path + "/optimizer.safetensors")) << "plain SGD has no state";
+    EXPECT_FALSE(fs::exists(checkpoint::List(folder).back().path + "/optimizer.safetensors"))
+        << "plain SGD has no state";
     std::string bytes;
     std::ifstream in(path, std::ios::binary);
     for (const auto& [name, tensor] : head->tensors) {
@@ -236,11 +253,13 @@ TEST(Checkpoints, GoOnInOtherElementTypes) {
   const std::string bf16 = "precision { parameter: BF16 } ";
   const auto f32 = Losses(RunText(Text(kPlainGpt, 2, kLayouts[3], Saving(folder)))[0]);
   const auto narrow = RunText(Text(kPlainGpt, 2, kLayouts[0], StrCat(bf16, Resuming(folder))));
-  for (int i = 0; i < kSteps - kStop; ++i) EXPECT_NEAR(Losses(narrow[0])[static_cast<size_t>(i)], f32[static_cast<size_t>(kStop + i)], 0.02);
+  for (int i = 0; i < kSteps - kStop; ++i)
+    EXPECT_NEAR(Losses(narrow[0])[static_cast<size_t>(i)], f32[static_cast<size_t>(kStop + i)], 0.02);
   EXPECT_THAT(narrow[0].notes(), ::testing::Contains(HasSubstr("parameters in f32, this run has them in bf16")));
   // And back: the masters, not their rounded images, are what an f32 run goes on with.
   RunText(Text(kPlainGpt, 2, kLayouts[0], StrCat(bf16, Saving(other))));
-  EXPECT_EQ(Losses(RunText(Text(kPlainGpt, 2, kLayouts[0], Resuming(other)))[0]).size(), static_cast<size_t>(kSteps - kStop));
+  EXPECT_EQ(Losses(RunText(Text(kPlainGpt, 2, kLayouts[0], Resuming(other)))[0]).size(),
+            static_cast<size_t>(kSteps - kStop));
   fs::remove_all(folder), fs::remove_all(other);
 }
 
@@ -254,7 +273,8 @@ TEST(Checkpoints, KeepBuffersAndPatience) {
     const auto resumed = RunText(Text(model, 2, layout, StrCat(validated, Resuming(folder))));
     EXPECT_EQ(Losses(resumed[0]), Tail(Losses(whole[0])));
     ASSERT_EQ(resumed[0].validations_size(), kSteps - kStop);
-    for (int i = 0; i < kSteps - kStop; ++i) EXPECT_EQ(resumed[0].validations(i).loss(), whole[0].validations(kStop + i).loss());
+    for (int i = 0; i < kSteps - kStop; ++i)
+      EXPECT_EQ(resumed[0].validations(i).loss(), whole[0].validations(kStop + i).loss());
     const auto opened = checkpoint::Open(folder);
     ASSERT_TRUE(opened.ok());
     EXPECT_EQ(opened->manifest.metadata.scalars.count("validation.in_vain"), 1u);
@@ -281,7 +301,8 @@ TEST(Checkpoints, KeepTheLossScale) {
   fs::remove_all(folder), fs::remove_all(other);
 }
 
-// No validation after the first is better by 100: four in vain end the run after step 5, two of them before the checkpoint.
+// No validation after the first is better by 100: four in vain end the run after step 5, two of them before the
+// checkpoint.
 TEST(Checkpoints, KeepCountOfValidationsInVain) {
   const std::string folder = Folder("in_vain");
   const std::string validated = "validation { every_steps: 1 samples: 24 patience: 4 min_delta: 100 } ";
@@ -297,13 +318,16 @@ TEST(Checkpoints, AreBitEqualOnTheSimulatedFabricAndCostItTheSameMemory) {
       const std::string folder = Folder("simulated"), other = Folder("measured");
       const auto real = RunText(Text(kPlainGpt, 2, layout, Saving(folder, kind), test::Simulated("REAL")));
       const auto measured = RunText(Text(kPlainGpt, 2, layout, Saving(other, kind)));
-      const auto symbolic = RunText(Text(kPlainGpt, 2, layout, Saving(folder + "_none", kind), test::Simulated("SYMBOLIC")));
+      const auto symbolic =
+          RunText(Text(kPlainGpt, 2, layout, Saving(folder + "_none", kind), test::Simulated("SYMBOLIC")));
       EXPECT_EQ(Losses(real[0]), Losses(measured[0]));
       EXPECT_FALSE(fs::exists(folder + "_none"));
       EXPECT_THAT(symbolic[0].notes(), ::testing::Contains(HasSubstr("no checkpoint was written")));
       for (size_t r = 0; r < 2; ++r) {
-        EXPECT_EQ(symbolic[r].memory().peak_bytes(), measured[r].memory().peak_bytes()) << layout.name << " " << kind << " rank " << r;
-        EXPECT_EQ(symbolic[r].memory().reserved_bytes(), measured[r].memory().reserved_bytes()) << layout.name << " " << kind;
+        EXPECT_EQ(symbolic[r].memory().peak_bytes(), measured[r].memory().peak_bytes())
+            << layout.name << " " << kind << " rank " << r;
+        EXPECT_EQ(symbolic[r].memory().reserved_bytes(), measured[r].memory().reserved_bytes())
+            << layout.name << " " << kind;
         EXPECT_EQ(real[r].memory().peak_bytes(), measured[r].memory().peak_bytes()) << layout.name << " " << kind;
       }
       const auto resumed = RunText(Text(kPlainGpt, 2, layout, Resuming(folder)));
@@ -311,8 +335,10 @@ TEST(Checkpoints, AreBitEqualOnTheSimulatedFabricAndCostItTheSameMemory) {
       const auto predicted = RunText(Text(kPlainGpt, 2, layout, Resuming(folder), test::Simulated("SYMBOLIC")));
       EXPECT_EQ(predicted[0].steps_size(), kSteps - kStop);
       for (size_t r = 0; r < 2; ++r) {  // what rank 0 tells the others of the checkpoint, too
-        EXPECT_EQ(predicted[r].memory().peak_bytes(), resumed[r].memory().peak_bytes()) << layout.name << " " << kind << " rank " << r;
-        EXPECT_EQ(predicted[r].memory().reserved_bytes(), resumed[r].memory().reserved_bytes()) << layout.name << " " << kind << " rank " << r;
+        EXPECT_EQ(predicted[r].memory().peak_bytes(), resumed[r].memory().peak_bytes())
+            << layout.name << " " << kind << " rank " << r;
+        EXPECT_EQ(predicted[r].memory().reserved_bytes(), resumed[r].memory().reserved_bytes())
+            << layout.name << " " << kind << " rank " << r;
       }
       fs::remove_all(folder), fs::remove_all(other);
     }
@@ -343,15 +369,18 @@ class Refused : public ::testing::Test {
 
 TEST_F(Refused, OtherModelsOptimizersAndLengths) {
   EXPECT_THAT(ErrorOf(Resume("", "model { gpt { layers: 2 hidden: 32 heads: 2 vocab: 256 sequence: 8 } }\n")),
-              ::testing::AllOf(HasSubstr(checkpoint_), HasSubstr("tensor \"model."), HasSubstr("[256, 16]; the model of this run has [256, 32]")));
+              ::testing::AllOf(HasSubstr(checkpoint_), HasSubstr("tensor \"model."),
+                               HasSubstr("[256, 16]; the model of this run has [256, 32]")));
   EXPECT_THAT(ErrorOf(Resume("", "model { gpt { layers: 3 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n")),
-              ::testing::AllOf(HasSubstr("tensor \"model.blocks.2."), HasSubstr("is not in this checkpoint; the model of this run has one")));
+              ::testing::AllOf(HasSubstr("tensor \"model.blocks.2."),
+                               HasSubstr("is not in this checkpoint; the model of this run has one")));
   EXPECT_THAT(ErrorOf(Resume("", "model { gpt { layers: 1 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n")),
               ::testing::AllOf(HasSubstr("blocks.1."), HasSubstr("the model of this run has no such tensor")));
   EXPECT_THAT(ErrorOf(Resume("optimizer { sgd { momentum: 0.9 } }")),
               ::testing::AllOf(HasSubstr("tensor \"optimizer.momentum_buffer."), HasSubstr("it was saved with adamw")));
   EXPECT_THAT(ErrorOf(Resume("optimizer { sgd {} }")),
-              ::testing::AllOf(HasSubstr("tensor \"optimizer.exp_avg"), HasSubstr("which was saved with adamw; train.optimizer sgd of this run")));
+              ::testing::AllOf(HasSubstr("tensor \"optimizer.exp_avg"),
+                               HasSubstr("which was saved with adamw; train.optimizer sgd of this run")));
   EXPECT_THAT(ErrorOf(StrCat(kPlainGpt, "train { steps: 3 resume: \"", folder_, "/000001-step-3\" }", kInMemory)),
               HasSubstr("was saved after step 3, so train.steps = 3 leaves nothing to do"));
 }
@@ -362,7 +391,8 @@ TEST_F(Refused, DamagedFiles) {
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(size - 3).put('\x55');
   EXPECT_THAT(ErrorOf(Resume()), ::testing::AllOf(HasSubstr(file), HasSubstr("have changed since they were saved")));
   fs::resize_file(file, static_cast<uintmax_t>(size) - 1);
-  EXPECT_THAT(ErrorOf(Resume()), HasSubstr(StrCat(file, ": has ", size - 1, " bytes, but had ", size, " when it was saved")));
+  EXPECT_THAT(ErrorOf(Resume()),
+              HasSubstr(StrCat(file, ": has ", size - 1, " bytes, but had ", size, " when it was saved")));
   fs::remove(file);
   EXPECT_THAT(ErrorOf(Resume()), HasSubstr(StrCat(file, ": cannot be read")));
   // The latest good one is found past it.
@@ -385,13 +415,16 @@ class Apart : public ::testing::Test {
   }
   // Goes on for two steps more than were saved: rank r from the latest good checkpoint in the folder seen[r].
   RunResult Resume(const std::vector<std::string>& seen, spec::Spec& spec) {
-    spec = test::Resolve(StrCat(kPlainGpt, "train { steps: ", kSteps + 2, " global_batch: 12 micro_batch: 1 seed: 3 resume: \"", seen[0],
-                                   "\" }\nparallel { dp: 2 sharding: ZERO_3 }\nfabric { in_memory {} timeout_s: 5 }\n"));
+    spec = test::Resolve(StrCat(kPlainGpt, "train { steps: ", kSteps + 2,
+                                " global_batch: 12 micro_batch: 1 seed: 3 resume: \"", seen[0],
+                                "\" }\nparallel { dp: 2 sharding: ZERO_3 }\nfabric { in_memory {} timeout_s: 5 }\n"));
     auto data = LoadTrainingData(spec, "test.textproto");
     EXPECT_TRUE(data.ok()) << data.status().message();
     std::vector<spec::Spec> specs(2, spec);
     for (size_t r = 0; r < 2; ++r) specs[r].mutable_train()->set_resume(seen[r]);
-    return (*MakeFabric(spec))->Run(2, [&](RankContext& ctx) { return TrainRank(ctx, specs[static_cast<size_t>(ctx.rank())], data->samples()); });
+    return (*MakeFabric(spec))->Run(2, [&](RankContext& ctx) {
+      return TrainRank(ctx, specs[static_cast<size_t>(ctx.rank())], data->samples());
+    });
   }
   std::string ErrorOf(const std::vector<std::string>& seen) {
     spec::Spec spec;
@@ -426,18 +459,24 @@ TEST_F(Apart, RanksGoOnFromWhatRank0Chose) {
 
 TEST_F(Apart, RanksThatDoNotSeeItSaySo) {
   Copy(both_ + kOlder, older_ + kOlder);
-  EXPECT_THAT(ErrorOf({both_, older_}),
-              ::testing::AllOf(HasSubstr(StrCat("rank 1 on ", HostName(), ": train.resume: ", older_, kNewer)), HasSubstr("cannot be read"),
-                               HasSubstr(StrCat("rank 0 on ", HostName(), " resumes from ", both_, kNewer, ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
-                               HasSubstr(StrCat("rank 1 finds no checkpoint there; its latest checkpoint is ", older_, kOlder))));
+  EXPECT_THAT(
+      ErrorOf({both_, older_}),
+      ::testing::AllOf(
+          HasSubstr(StrCat("rank 1 on ", HostName(), ": train.resume: ", older_, kNewer)), HasSubstr("cannot be read"),
+          HasSubstr(StrCat("rank 0 on ", HostName(), " resumes from ", both_, kNewer,
+                           ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
+          HasSubstr(StrCat("rank 1 finds no checkpoint there; its latest checkpoint is ", older_, kOlder))));
 }
 
 TEST_F(Apart, RanksThatSeeAnotherOfThatNameSaySo) {
   RunText(Text(kGpt, 2, kLayouts[3], Saving(other_)));  // with dropout
-  EXPECT_THAT(ErrorOf({both_, other_}),
-              ::testing::AllOf(HasSubstr(StrCat("rank 1 on ", HostName(), ": train.resume: ", other_, kNewer, "/rank-0000")), HasSubstr("have changed since they were saved"),
-                               HasSubstr(StrCat("rank 0 on ", HostName(), " resumes from ", both_, kNewer, ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
-                               HasSubstr(StrCat("the manifest.json of rank 1 has checksum ", ManifestSum(other_ + kNewer)))));
+  EXPECT_THAT(
+      ErrorOf({both_, other_}),
+      ::testing::AllOf(HasSubstr(StrCat("rank 1 on ", HostName(), ": train.resume: ", other_, kNewer, "/rank-0000")),
+                       HasSubstr("have changed since they were saved"),
+                       HasSubstr(StrCat("rank 0 on ", HostName(), " resumes from ", both_, kNewer,
+                                        ", whose manifest.json has checksum ", ManifestSum(both_ + kNewer))),
+                       HasSubstr(StrCat("the manifest.json of rank 1 has checksum ", ManifestSum(other_ + kNewer)))));
 }
 
 // Its content comes from rank 0, whatever it has.
@@ -454,7 +493,8 @@ TEST(Checkpoints, SayWhatCouldNotBeWritten) {
   for (const char* kind : {kSharded, kFull, kAsync}) {
     spec::Spec spec = test::Resolve(Text(kPlainGpt, 2, kLayouts[3], Saving("/proc/no/such/place", kind)));
     const RunResult result = test::RunResolved(spec);
-    EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0: checkpoint: /proc/no/such/place: cannot be created"));
+    EXPECT_THAT(std::string(result.status.message()),
+                HasSubstr("rank 0: checkpoint: /proc/no/such/place: cannot be created"));
   }
 }
 

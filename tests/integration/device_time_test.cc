@@ -1,5 +1,5 @@
-// What a report says of when a simulated GPU did what, on a cluster whose times can be said by heart: what its compute stream waited
-// for, and when its memory changed.
+// What a report says of when a simulated GPU did what, on a cluster whose times can be said by heart: what its compute
+// stream waited for, and when its memory changed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,10 +21,11 @@ namespace device_time_test {
 // 1 GB/s devices on links of 1 GB/s and 1 ms. A host of `launch_us` a launch.
 std::string ByHeart(double launch_us) {
   const std::string path = test::ScratchFolder("by_heart.textproto");
-  std::ofstream(path) << "name: \"by-heart\" source: \"made up for tests\"\n"
-                         "device { kind: GPU_DEVICE memory_bytes: 4000000000 memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9 "
-                         "matmul_efficiency: 1 memory_efficiency: 1 host_link_gbytes_per_second: 1 host_link_us: 0 launch_us: "
-                      << launch_us << " }\nstar { hosts: 64 link_gbytes_per_second: 1 latency_us: 1000 }\n";
+  std::ofstream(path)
+      << "name: \"by-heart\" source: \"made up for tests\"\n"
+         "device { kind: GPU_DEVICE memory_bytes: 4000000000 memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9 "
+         "matmul_efficiency: 1 memory_efficiency: 1 host_link_gbytes_per_second: 1 host_link_us: 0 launch_us: "
+      << launch_us << " }\nstar { hosts: 64 link_gbytes_per_second: 1 latency_us: 1000 }\n";
   return path;
 }
 
@@ -36,8 +37,10 @@ struct OneStep {
 
 // One step of each of `ranks` ranks, recorded and assembled.
 OneStep Recorded(int ranks, double launch_us, const std::function<void(RankContext&)>& step) {
-  spec::Spec spec = test::Resolve(StrCat(test::kTinyMlp, "train { steps: 1 warmup_steps: 0 micro_batch: 1 global_batch: ", ranks, " }\nparallel { dp: ", ranks,
-                                            " }\nfabric { simulated { cluster: \"", ByHeart(launch_us), "\" folding: OFF algorithm: \"auto\" } }\n"));
+  spec::Spec spec =
+      test::Resolve(StrCat(test::kTinyMlp, "train { steps: 1 warmup_steps: 0 micro_batch: 1 global_batch: ", ranks,
+                           " }\nparallel { dp: ", ranks, " }\nfabric { simulated { cluster: \"", ByHeart(launch_us),
+                           "\" folding: OFF algorithm: \"auto\" } }\n"));
   auto fabric = MakeFabric(spec);
   EXPECT_TRUE(fabric.ok()) << fabric.status();
   const RunResult result = (*fabric)->Run(ranks, [&](RankContext& ctx) {
@@ -50,7 +53,8 @@ OneStep Recorded(int ranks, double launch_us, const std::function<void(RankConte
   });
   EXPECT_TRUE(result.status.ok()) << result.status;
   OneStep out{.spec = spec, .report = {}, .records = test::RecordsOf(spec, result)};
-  out.report = Assemble(spec, {.fabric = "simulated", .predicted = true, .world_size = ranks}, result, *ReadRecords(spec, result));
+  out.report = Assemble(spec, {.fabric = "simulated", .predicted = true, .world_size = ranks}, result,
+                        *ReadRecords(spec, result));
   return out;
 }
 
@@ -69,8 +73,8 @@ double ExposedOf(const report::Report& r, const std::string& operation, const st
   return 0;
 }
 
-// Two stages of two tensor-parallel ranks. Ranks 0 and 1 post the receive of what ranks 2 and 3 send much later, and meanwhile wait for
-// a sum of their own: that wait is the sum's.
+// Two stages of two tensor-parallel ranks. Ranks 0 and 1 post the receive of what ranks 2 and 3 send much later, and
+// meanwhile wait for a sum of their own: that wait is the sum's.
 OneStep StagesThatReceiveEarly(double launch_us = 0) {
   return Recorded(4, launch_us, [](RankContext& ctx) {
     const std::vector<std::vector<int>> rows = {{0, 1}, {2, 3}}, columns = {{0, 2}, {1, 3}};
@@ -102,7 +106,8 @@ TEST(ExposedCommunication, IsOneThingInTheHeadlineAndInTheBreakdown) {
   const OneStep run = StagesThatReceiveEarly();
   const Comparison c = Compare(run.report, run.spec, run.report, run.spec);
   const auto named = [](const std::vector<ComparedValue>& values) {
-    for (const ComparedValue& v : values) if (v.name == "exposed communication") return v.predicted;
+    for (const ComparedValue& v : values)
+      if (v.name == "exposed communication") return v.predicted;
     return -1.0;
   };
   double details = 0, parts = 0;
@@ -115,15 +120,18 @@ TEST(ExposedCommunication, IsOneThingInTheHeadlineAndInTheBreakdown) {
 
 double Overlap(double a, double b, double c, double d) { return std::max(0.0, std::min(b, d) - std::max(a, c)); }
 
-// Trained stages post receives early, too. Every sum along tp is waited for before anything else is: what is idle beside it is its own.
+// Trained stages post receives early, too. Every sum along tp is waited for before anything else is: what is idle
+// beside it is its own.
 TEST(ExposedCommunication, OfATrainedHybridAddsUp) {
-  spec::Spec spec = test::Resolve(StrCat("model { gpt { layers: 4 hidden: 64 heads: 8 vocab: 512 sequence: 32 } }\n",
-                                            "train { steps: 3 warmup_steps: 1 micro_batch: 1 global_batch: 4 }\nparallel { pp: 2 tp: 2 }\n",
-                                            "fabric { simulated { cluster: \"", ByHeart(0), "\" } }\ntrace { last_steps: 2 }\n"));
+  spec::Spec spec = test::Resolve(
+      StrCat("model { gpt { layers: 4 hidden: 64 heads: 8 vocab: 512 sequence: 32 } }\n",
+             "train { steps: 3 warmup_steps: 1 micro_batch: 1 global_batch: 4 }\nparallel { pp: 2 tp: 2 }\n",
+             "fabric { simulated { cluster: \"", ByHeart(0), "\" } }\ntrace { last_steps: 2 }\n"));
   const RunResult result = test::RunResolved(spec);
   ASSERT_TRUE(result.status.ok()) << result.status;
   const std::vector<report::RankRecord> records = test::RecordsOf(spec, result);
-  const report::Report r = Assemble(spec, {.fabric = "simulated", .predicted = true, .world_size = 4}, result, *ReadRecords(spec, result));
+  const report::Report r =
+      Assemble(spec, {.fabric = "simulated", .predicted = true, .world_size = 4}, result, *ReadRecords(spec, result));
   double expected = 0, tp = 0, sum = r.waiting_seconds();
   for (const report::Span& call : records[0].spans()) {
     if (call.stream() != "communication tp") continue;
@@ -147,11 +155,13 @@ TEST(ExposedCommunication, OfATrainedHybridAddsUp) {
 // Threads and a device that sleeps: each wait of the compute stream is some call's.
 TEST(ExposedCommunication, OfMeasuredRunsAddsUp) {
   for (const char* device : {"", "device: EMULATED emulated { cluster: \"star-a100\" }"}) {
-    spec::Spec spec = test::Resolve(StrCat(test::kTinyGpt, "train { steps: 4 warmup_steps: 1 micro_batch: 2 global_batch: 8 }\nparallel { pp: 2 tp: 2 }\n",
-                                              test::kInMemory, device, " trace { last_steps: 3 }\n"));
+    spec::Spec spec = test::Resolve(StrCat(
+        test::kTinyGpt, "train { steps: 4 warmup_steps: 1 micro_batch: 2 global_batch: 8 }\nparallel { pp: 2 tp: 2 }\n",
+        test::kInMemory, device, " trace { last_steps: 3 }\n"));
     const RunResult result = test::RunResolved(spec);
     ASSERT_TRUE(result.status.ok()) << result.status;
-    const report::Report r = Assemble(spec, {.fabric = "in_memory", .world_size = 4}, result, *ReadRecords(spec, result));
+    const report::Report r =
+        Assemble(spec, {.fabric = "in_memory", .world_size = 4}, result, *ReadRecords(spec, result));
     double sum = r.waiting_seconds(), stood = 0;
     for (const report::Collective& c : r.collectives()) sum += c.exposed_seconds();
     for (int s = 1; s < 4; ++s) stood += r.steps(s).exposed_communication_seconds() / 3;
@@ -164,15 +174,16 @@ TEST(ExposedCommunication, OfMeasuredRunsAddsUp) {
 // While the host is at something else the stream has nothing to do: that is not the message's doing.
 TEST(ExposedCommunication, IsNotTheHosts) {
   const report::Report r = Recorded(2, /*launch_us=*/200'000, [](RankContext& ctx) {
-    Tensor sum = Gigabytes(ctx, 0.1), little = Gigabytes(ctx, 0.001);
-    const Tensor host = ctx.device().NewHostTensor(little.shape(), DType::kF32, Category::kOther);
-    TransferStream out(ctx.device(), "device to host");
-    BusyFor(ctx, 0.1);                                // launched at 0.2, done at 0.3
-    Transfer copied = out.Copy(little, host);         // launched at 0.4
-    Work work = ctx.world().AllReduce(sum);           // from 0.4 to 0.501
-    work.WaitOn(ctx.device().compute());
-    copied.Wait();
-  }).report;
+                             Tensor sum = Gigabytes(ctx, 0.1), little = Gigabytes(ctx, 0.001);
+                             const Tensor host =
+                                 ctx.device().NewHostTensor(little.shape(), DType::kF32, Category::kOther);
+                             TransferStream out(ctx.device(), "device to host");
+                             BusyFor(ctx, 0.1);                         // launched at 0.2, done at 0.3
+                             Transfer copied = out.Copy(little, host);  // launched at 0.4
+                             Work work = ctx.world().AllReduce(sum);    // from 0.4 to 0.501
+                             work.WaitOn(ctx.device().compute());
+                             copied.Wait();
+                           }).report;
   EXPECT_NEAR(r.exposed_communication_seconds(), 0.101, 1e-9);
   EXPECT_NEAR(ExposedOf(r, "all_reduce", "world"), 0.101, 1e-9);
   EXPECT_NEAR(r.waiting_seconds(), 0, 1e-9);
@@ -183,7 +194,7 @@ TEST(MemoryOverTime, IsWhenTheDeviceReachesEachChange) {
   const OneStep run = Recorded(2, 0, [](RankContext& ctx) {
     BusyFor(ctx, 0.1);  // 0.1 GB from 0 to 0.1
     Tensor kept = Gigabytes(ctx, 0.2, Category::kParameters);
-    BusyFor(ctx, 0.3);                                   // from 0.1 to 0.4
+    BusyFor(ctx, 0.3);                                           // from 0.1 to 0.4
     ctx.world().AllReduce(kept).WaitOn(ctx.device().compute());  // to 0.601
     kept = Tensor();
     BusyFor(ctx, 0.1);
@@ -202,14 +213,16 @@ TEST(MemoryOverTime, IsWhenTheDeviceReachesEachChange) {
   EXPECT_NEAR(live(0.5), 0.2, 0.005);
   EXPECT_NEAR(live(0.65), 0.1, 0.005);
   EXPECT_NEAR(live(0.75), 0, 0.005);
-  for (int i = 1; i < run.records[0].samples_size(); ++i) EXPECT_GE(run.records[0].samples(i).time(), run.records[0].samples(i - 1).time());
+  for (int i = 1; i < run.records[0].samples_size(); ++i)
+    EXPECT_GE(run.records[0].samples(i).time(), run.records[0].samples(i - 1).time());
   EXPECT_NEAR(1e-9 * static_cast<double>(run.report.ranks(0).peak_bytes()), 0.5, 0.005);
 }
 
 // A rank that hands back what it has while its device still waits for another: no change is lost.
 TEST(MemoryOverTime, HasWhatTheDeviceNeverReached) {
-  spec::Spec spec = test::Resolve(StrCat(test::kTinyMlp, "train { steps: 1 warmup_steps: 0 micro_batch: 1 global_batch: 2 }\nparallel { dp: 2 }\n",
-                                            "fabric { simulated { cluster: \"", ByHeart(0), "\" folding: OFF algorithm: \"auto\" } }\n"));
+  spec::Spec spec = test::Resolve(
+      StrCat(test::kTinyMlp, "train { steps: 1 warmup_steps: 0 micro_batch: 1 global_batch: 2 }\nparallel { dp: 2 }\n",
+             "fabric { simulated { cluster: \"", ByHeart(0), "\" folding: OFF algorithm: \"auto\" } }\n"));
   auto fabric = MakeFabric(spec);
   ASSERT_TRUE(fabric.ok()) << fabric.status();
   const RunResult result = (*fabric)->Run(2, [&](RankContext& ctx) {

@@ -21,8 +21,8 @@ constexpr char kSlow[] = "fabric { in_memory { link_gbps: 1 latency_us: 50 } }\n
 constexpr char kSlowPredicted[] = "fabric { simulated { link_gbps: 1 latency_us: 50 } }\n";
 
 std::string Text(int ranks, const std::string& more = "") {
-  return StrCat(test::kTinyGpt, "train { steps: 6 micro_batch: 2 global_batch: ", 2 * ranks, " ", more, " }\nparallel { dp: ", ranks,
-                " bucket_mib: 0.01 }\n", kEmulated);
+  return StrCat(test::kTinyGpt, "train { steps: 6 micro_batch: 2 global_batch: ", 2 * ranks, " ", more,
+                " }\nparallel { dp: ", ranks, " bucket_mib: 0.01 }\n", kEmulated);
 }
 
 double Total(const report::RankRecord& record) {
@@ -33,8 +33,8 @@ double Total(const report::RankRecord& record) {
 
 class Emulated : public ::testing::TestWithParam<int> {};
 
-// A machine with other things to do is late, and a little of that shows. Ranks are never ahead of what is emulated; what the
-// first step was late by at its start, later ones make up for.
+// A machine with other things to do is late, and a little of that shows. Ranks are never ahead of what is emulated;
+// what the first step was late by at its start, later ones make up for.
 TEST_P(Emulated, TakesTheTimeThatIsPredicted) {
   std::string text = Text(GetParam());
   text.replace(text.find("steps: 6"), 8, "steps: 60");
@@ -47,7 +47,8 @@ TEST_P(Emulated, TakesTheTimeThatIsPredicted) {
 }
 
 TEST_P(Emulated, MemoryAndCommunicationAreWhatIsPredicted) {
-  const auto predicted = test::RunText(Text(GetParam()) + kSlowPredicted), measured = test::RunText(Text(GetParam()) + kSlow);
+  const auto predicted = test::RunText(Text(GetParam()) + kSlowPredicted),
+             measured = test::RunText(Text(GetParam()) + kSlow);
   for (size_t r = 0; r < measured.size(); ++r) {
     EXPECT_EQ(predicted[r].memory().peak_bytes(), measured[r].memory().peak_bytes());
     EXPECT_EQ(predicted[r].memory().reserved_bytes(), measured[r].memory().reserved_bytes());
@@ -180,8 +181,9 @@ TEST(EmulatedDevice, IsRefusedWhereItIsNotKnown) {
 }
 
 TEST(EmulatedDevice, HasTheMemoryOfItsCluster) {
-  const std::string text = "model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 64 }\ndevice: EMULATED\n"
-                           "emulated { cluster: \"star-a100\" speed: 1e6 }\n";
+  const std::string text =
+      "model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 64 }\ndevice: EMULATED\n"
+      "emulated { cluster: \"star-a100\" speed: 1e6 }\n";
   spec::Spec spec = test::Resolve(text);
   const RunResult result = test::RunResolved(spec);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;

@@ -1,4 +1,5 @@
-// A stage's ranks that run as one give the figures that all give: trainers of hybrids on A100 nodes, folded and unfolded.
+// A stage's ranks that run as one give the figures that all give: trainers of hybrids on A100 nodes, folded and
+// unfolded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +11,8 @@ namespace twofold {
 namespace folded_hybrids_test {
 
 constexpr char kGpt[] = "gpt { layers: 4 hidden: 64 heads: 8 vocab: 512 sequence: 16 dropout: 0.1 }";
-constexpr char kExperts[] = "moe { llama { layers: 2 hidden: 64 heads: 8 vocab: 512 sequence: 16 } experts: 4 top_k: 2 }";
+constexpr char kExperts[] =
+    "moe { llama { layers: 2 hidden: 64 heads: 8 vocab: 512 sequence: 16 } experts: 4 top_k: 2 }";
 
 struct Case {
   const char* label;
@@ -40,13 +42,17 @@ class FoldedHybrid : public ::testing::TestWithParam<Case> {};
 
 TEST_P(FoldedHybrid, GivesTheSameFigures) {
   const Case& c = GetParam();
-  const std::string text = StrCat("model { ", c.model, " }\ntrain { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: 16 ", c.train,
-                                  " }\nparallel { ", c.parallel, " }\n");
-  const auto on = [&](std::string_view folding) { return StrCat(text, "fabric { simulated { cluster: \"dgx-a100\" folding: ", folding, " } }\n"); };
+  const std::string text =
+      StrCat("model { ", c.model, " }\ntrain { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: 16 ", c.train,
+             " }\nparallel { ", c.parallel, " }\n");
+  const auto on = [&](std::string_view folding) {
+    return StrCat(text, "fabric { simulated { cluster: \"dgx-a100\" folding: ", folding, " } }\n");
+  };
   spec::Spec unfolded = test::Resolve(on("OFF")), folded = test::Resolve(on("AUTO"));
   const RunResult all = test::RunResolved(unfolded), few = test::RunResolved(folded);
   ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << " " << few.status;
-  const std::string stand = c.actors == 1 ? "rank 0 stands for all" : StrCat("stand for ", WorldSize(folded) / c.actors, " each");
+  const std::string stand =
+      c.actors == 1 ? "rank 0 stands for all" : StrCat("stand for ", WorldSize(folded) / c.actors, " each");
   EXPECT_THAT(few.notes, ::testing::Contains(::testing::HasSubstr(stand)));
   const auto expected = test::RecordsOf(unfolded, all), records = test::RecordsOf(folded, few);
   ASSERT_EQ(expected.size(), static_cast<size_t>(WorldSize(unfolded)));
@@ -59,7 +65,8 @@ TEST_P(FoldedHybrid, GivesTheSameFigures) {
       const double seconds = expected[r].steps(s).seconds();
       EXPECT_NEAR(records[r].steps(s).seconds(), seconds, 1e-9 * seconds) << "rank " << r;
       if (!c.alike && r > 0) continue;  // they wait for the busiest as long as it is busier
-      EXPECT_NEAR(records[r].steps(s).exposed_communication_seconds(), expected[r].steps(s).exposed_communication_seconds(), 1e-9 * seconds);
+      EXPECT_NEAR(records[r].steps(s).exposed_communication_seconds(),
+                  expected[r].steps(s).exposed_communication_seconds(), 1e-9 * seconds);
     }
     ASSERT_EQ(records[r].collectives_size(), expected[r].collectives_size());
     for (int i = 0; i < records[r].collectives_size(); ++i) {
@@ -69,7 +76,8 @@ TEST_P(FoldedHybrid, GivesTheSameFigures) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, FoldedHybrid, ::testing::ValuesIn(kCases), [](const auto& info) { return info.param.label; });
+INSTANTIATE_TEST_SUITE_P(Cases, FoldedHybrid, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.label; });
 
 }  // namespace folded_hybrids_test
 }  // namespace twofold

@@ -9,12 +9,12 @@
 namespace twofold {
 namespace launch_program_test {
 
+using test::Child;
+using test::Environment;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
-using test::Child;
-using test::Environment;
 using Words = std::vector<std::string>;
 
 Words Launch(Words options, Words command) {
@@ -47,28 +47,41 @@ size_t Count(const std::string& text, const std::string& part) {
 }
 
 TEST(LaunchProgram, TellsEachRankWhoItIs) {
-  const Ended run = EndOf(Script(3, "echo \"rank $RANK of $WORLD_SIZE, here $LOCAL_RANK of $LOCAL_WORLD_SIZE, node $NODE_RANK of $NNODES, at $MASTER_ADDR\"; "
-                                  "echo \"port $MASTER_PORT token $TWOFOLD_JOB_TOKEN\""));
+  const Ended run = EndOf(Script(3,
+                                 "echo \"rank $RANK of $WORLD_SIZE, here $LOCAL_RANK of $LOCAL_WORLD_SIZE, node "
+                                 "$NODE_RANK of $NNODES, at $MASTER_ADDR\"; "
+                                 "echo \"port $MASTER_PORT token $TWOFOLD_JOB_TOKEN\""));
   EXPECT_EQ(run.status, 0) << run.output;
-  for (int r = 0; r < 3; ++r) EXPECT_THAT(run.output, HasSubstr(StrCat("rank ", r, " of 3, here ", r, " of 3, node 0 of 1, at 127.0.0.1\n")));
-  const std::string token = run.output.substr(run.output.find("port "), run.output.find('\n', run.output.find("port ")) - run.output.find("port "));
+  for (int r = 0; r < 3; ++r)
+    EXPECT_THAT(run.output, HasSubstr(StrCat("rank ", r, " of 3, here ", r, " of 3, node 0 of 1, at 127.0.0.1\n")));
+  const std::string token = run.output.substr(
+      run.output.find("port "), run.output.find('\n', run.output.find("port ")) - run.output.find("port "));
   EXPECT_THAT(token, MatchesRegex("port [0-9]+ token [0-9a-f]+"));
   EXPECT_GT(token.size(), 40u);
   EXPECT_EQ(Count(run.output, token), 3u) << "the same for all";
 }
 
 TEST(LaunchProgram, TellsRanksOfSeveralNodes) {
-  const Words words = Script(4, "echo \"rank $RANK of $WORLD_SIZE, here $LOCAL_RANK of $LOCAL_WORLD_SIZE, node $NODE_RANK of $NNODES, at $MASTER_ADDR:$MASTER_PORT ($TWOFOLD_JOB_TOKEN)\"",
+  const Words words = Script(4,
+                             "echo \"rank $RANK of $WORLD_SIZE, here $LOCAL_RANK of $LOCAL_WORLD_SIZE, node $NODE_RANK "
+                             "of $NNODES, at $MASTER_ADDR:$MASTER_PORT ($TWOFOLD_JOB_TOKEN)\"",
                              {"--nodes=2", "--node-rank=1", "--master=node1:29500"});
   const Ended run = EndOf(words, {{"TWOFOLD_JOB_TOKEN", "nightly"}});
   EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output, AllOf(HasSubstr("rank 2 of 4, here 0 of 2, node 1 of 2, at node1:29500 (nightly)\n"), HasSubstr("rank 3 of 4, here 1 of 2, node 1 of 2")));
+  EXPECT_THAT(run.output, AllOf(HasSubstr("rank 2 of 4, here 0 of 2, node 1 of 2, at node1:29500 (nightly)\n"),
+                                HasSubstr("rank 3 of 4, here 1 of 2, node 1 of 2")));
 }
 
 TEST(LaunchProgram, TakesNodesFromATaskOfSrun) {
-  const Words words = Script(4, "echo \"rank $RANK, node $NODE_RANK of $NNODES, at $MASTER_ADDR:$MASTER_PORT\"", {"--nodes=2"});
-  const Ended run = EndOf(words, {{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"},
-                                {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "1"}, {"SLURM_STEP_NODELIST", "n[3-4]"}});
+  const Words words =
+      Script(4, "echo \"rank $RANK, node $NODE_RANK of $NNODES, at $MASTER_ADDR:$MASTER_PORT\"", {"--nodes=2"});
+  const Ended run = EndOf(words, {{"SLURM_JOB_ID", "4711"},
+                                  {"SLURM_STEP_ID", "0"},
+                                  {"SLURM_PROCID", "1"},
+                                  {"SLURM_STEP_NUM_TASKS", "2"},
+                                  {"SLURM_LOCALID", "0"},
+                                  {"SLURM_NODEID", "1"},
+                                  {"SLURM_STEP_NODELIST", "n[3-4]"}});
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("rank 3, node 1 of 2, at n3:14711\n"));
 }
@@ -76,7 +89,8 @@ TEST(LaunchProgram, TakesNodesFromATaskOfSrun) {
 TEST(LaunchProgram, LabelsWhatRanksWrite) {
   const Ended run = EndOf(Script(2, "echo \"first of $RANK\" >&2; printf last >&2; echo result", {"--label"}));
   EXPECT_EQ(run.status, 0);
-  EXPECT_THAT(run.output, AllOf(HasSubstr("[0] first of 0\n"), HasSubstr("[1] first of 1\n"), HasSubstr("[0] last\n"), HasSubstr("[1] last\n")));
+  EXPECT_THAT(run.output, AllOf(HasSubstr("[0] first of 0\n"), HasSubstr("[1] first of 1\n"), HasSubstr("[0] last\n"),
+                                HasSubstr("[1] last\n")));
   EXPECT_EQ(Count(run.output, "result\n"), 2u);
   EXPECT_THAT(run.output, Not(HasSubstr("] result"))) << "stdout stays as it is";
 }
@@ -84,25 +98,30 @@ TEST(LaunchProgram, LabelsWhatRanksWrite) {
 TEST(LaunchProgram, NamesTheFirstThatFailsAndEndsTheOthers) {
   const Ended run = EndOf(Script(3, "if [ $RANK = 1 ]; then exit 7; fi; exec sleep 100", {"--grace=0.3"}));
   EXPECT_EQ(run.status, 7);
-  EXPECT_THAT(run.output, AllOf(HasSubstr("launch: rank 1 (process "), HasSubstr(") ended with exit status 7; ranks 0, 2 have 0.3 s to end by themselves"),
+  EXPECT_THAT(run.output, AllOf(HasSubstr("launch: rank 1 (process "),
+                                HasSubstr(") ended with exit status 7; ranks 0, 2 have 0.3 s to end by themselves"),
                                 HasSubstr("launch: ending ranks 0, 2, still running")));
 }
 
 TEST(LaunchProgram, LetsTheOthersEndInOrder) {
-  const Ended run = EndOf(Script(2, "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 2; echo \"rank $RANK has written what it knows\"; exit 1"));
+  const Ended run = EndOf(Script(
+      2, "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 2; echo \"rank $RANK has written what it knows\"; exit 1"));
   EXPECT_EQ(run.status, 128 + SIGKILL);
-  EXPECT_THAT(run.output, AllOf(HasSubstr("was killed by signal 9 (Killed); rank 0 has 10 s to end by itself"), HasSubstr("rank 0 has written what it knows"), Not(HasSubstr("still running"))));
+  EXPECT_THAT(run.output, AllOf(HasSubstr("was killed by signal 9 (Killed); rank 0 has 10 s to end by itself"),
+                                HasSubstr("rank 0 has written what it knows"), Not(HasSubstr("still running"))));
   EXPECT_EQ(Count(run.output, "launch: rank"), 1u) << "consequences are not told";
 }
 
 TEST(LaunchProgram, KillsWhoDoesNotEnd) {
-  const Ended run = EndOf(Script(2, "if [ $RANK = 1 ]; then sleep 0.5; exit 1; fi; trap '' TERM; while true; do sleep 0.1; done", {"--grace=0"}));
+  const Ended run = EndOf(Script(
+      2, "if [ $RANK = 1 ]; then sleep 0.5; exit 1; fi; trap '' TERM; while true; do sleep 0.1; done", {"--grace=0"}));
   EXPECT_EQ(run.status, 1);
 }
 
 TEST(LaunchProgram, HandsSignalsOn) {
   for (int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    Child child(Script(2, "trap 'echo \"end of $RANK\"; exit 0' TERM INT HUP; echo \"ready $RANK\"; while true; do sleep 0.05; done"));
+    Child child(Script(
+        2, "trap 'echo \"end of $RANK\"; exit 0' TERM INT HUP; echo \"ready $RANK\"; while true; do sleep 0.05; done"));
     ASSERT_TRUE(child.AwaitOutput("ready 0") && child.AwaitOutput("ready 1"));
     child.Signal(signal);
     EXPECT_EQ(child.Wait(), 0);
@@ -160,13 +179,15 @@ std::map<int, pid_t> Named(const std::string& what, const std::string& output) {
   for (std::string line; std::getline(lines, line);) {
     pid_t pid = 0;
     int rank = 0;
-    if (line.starts_with(what) && std::sscanf(line.c_str() + what.size(), " %d of %d", &pid, &rank) == 2) pids[rank] = pid;
+    if (line.starts_with(what) && std::sscanf(line.c_str() + what.size(), " %d of %d", &pid, &rank) == 2)
+      pids[rank] = pid;
   }
   return pids;
 }
 
 // Each rank is a shell that has started another process and waits for it.
-constexpr char kStartsAnother[] = "sleep 1000 & echo \"started $! of $RANK\"; echo \"shell $$ of $RANK\"; echo \"ready $RANK\"; wait";
+constexpr char kStartsAnother[] =
+    "sleep 1000 & echo \"started $! of $RANK\"; echo \"shell $$ of $RANK\"; echo \"ready $RANK\"; wait";
 
 bool AwaitShells(const Child& child, int ranks) {
   bool all = true;
@@ -174,9 +195,11 @@ bool AwaitShells(const Child& child, int ranks) {
   return all;
 }
 
-// Both have ended by the time that launch looks. The one that ended by itself may have done so since the other was lost.
+// Both have ended by the time that launch looks. The one that ended by itself may have done so since the other was
+// lost.
 TEST(LaunchProgram, NamesWhoWasKilledOfThoseThatHaveEndedMeanwhile) {
-  Child child(Script(2, "trap 'exit 1' TERM; echo \"shell $$ of $RANK\"; echo \"ready $RANK\"; while true; do sleep 0.05; done"));
+  Child child(Script(
+      2, "trap 'exit 1' TERM; echo \"shell $$ of $RANK\"; echo \"ready $RANK\"; while true; do sleep 0.05; done"));
   ASSERT_TRUE(AwaitShells(child, 2)) << child.Output();
   const auto shells = Named("shell", child.Output());
   child.Signal(SIGSTOP);
@@ -233,7 +256,8 @@ TEST(LaunchProgram, RanksAndWhatTheyHaveStartedEndWithIt) {
   for (const char* what : {"shell", "started"}) {
     const auto pids = Named(what, child.Output());
     EXPECT_EQ(pids.size(), 2u);
-    for (const auto& [rank, pid] : pids) EXPECT_TRUE(Await([pid = pid] { return !Lives(pid); })) << what << " of rank " << rank;
+    for (const auto& [rank, pid] : pids)
+      EXPECT_TRUE(Await([pid = pid] { return !Lives(pid); })) << what << " of rank " << rank;
   }
 }
 
@@ -241,11 +265,14 @@ TEST(LaunchProgram, RefusesWhatContradicts) {
   const std::vector<std::pair<Words, std::string>> wrong = {
       {Script(0, ":"), "--ranks must be at least 1 (got 0)"},
       {Script(2, ":", {"--nodes=0"}), "--nodes must be at least 1 (got 0)"},
-      {Script(3, ":", {"--nodes=2", "--node-rank=0", "--master=n:1"}), "--ranks must be a multiple of --nodes, such as 2 or 4 (got --ranks=3 and --nodes=2)"},
-      {Script(4, ":", {"--nodes=2", "--master=n:1"}), "--node-rank must be this node's number, from 0 to 1 with --nodes=2 (none is given)"},
+      {Script(3, ":", {"--nodes=2", "--node-rank=0", "--master=n:1"}),
+       "--ranks must be a multiple of --nodes, such as 2 or 4 (got --ranks=3 and --nodes=2)"},
+      {Script(4, ":", {"--nodes=2", "--master=n:1"}),
+       "--node-rank must be this node's number, from 0 to 1 with --nodes=2 (none is given)"},
       {Script(4, ":", {"--nodes=2", "--node-rank=2", "--master=n:1"}), "from 0 to 1 with --nodes=2 (got 2)"},
       {Script(4, ":", {"--nodes=2", "--node-rank=0"}), "such as node1:29500 (none is given)"},
-      {Script(4, ":", {"--nodes=2", "--node-rank=0", "--master=node1"}), "--master must be HOST:PORT of node 0, the same on all nodes, such as node1:29500 (got \"node1\")"},
+      {Script(4, ":", {"--nodes=2", "--node-rank=0", "--master=node1"}),
+       "--master must be HOST:PORT of node 0, the same on all nodes, such as node1:29500 (got \"node1\")"},
       {Script(4, ":", {"--nodes=2", "--node-rank=0", "--master=node1:70000"}), "(got \"node1:70000\")"},
       {Script(4, ":", {"--master=node1:29500"}), "--node-rank and --master are only for several nodes"},
       {Script(4, ":", {"--grace=-1"}), "--grace must be from 0 to 1e+06 seconds (got -1)"},
@@ -259,7 +286,8 @@ TEST(LaunchProgram, RefusesWhatContradicts) {
     EXPECT_EQ(run.status, 2) << says;
     EXPECT_THAT(run.output, HasSubstr(says));
   }
-  EXPECT_THAT(EndOf(Script(2, ":"), {{"RANK", "0"}, {"WORLD_SIZE", "2"}}).output, HasSubstr("itself started by a launcher (RANK and WORLD_SIZE)"));
+  EXPECT_THAT(EndOf(Script(2, ":"), {{"RANK", "0"}, {"WORLD_SIZE", "2"}}).output,
+              HasSubstr("itself started by a launcher (RANK and WORLD_SIZE)"));
 }
 
 #ifdef TWOFOLD_BY_MPI
@@ -270,7 +298,8 @@ TEST(LaunchProgram, ChecksTheCommandBeforeItStartsRanks) {
       {{"list", "models"}, "launch cannot start the command \"list\""},
       {{"run", "nosuch.textproto"}, "nosuch.textproto"},
       {{"run", "--quiet", "nosuch.textproto"}, "nosuch.textproto"},
-      {{"run", "--set", "train.steps=1", "examples/ddp.textproto", "--frabic=mpi"}, "run: unknown option --frabic; did you mean --fabric?"},
+      {{"run", "--set", "train.steps=1", "examples/ddp.textproto", "--frabic=mpi"},
+       "run: unknown option --frabic; did you mean --fabric?"},
       {{"run", "examples/ddp.textproto", "--set=train.stops=1"}, "did you mean steps"},
       {{"run", "examples/ddp.textproto", "--fabric=in_memory"}, "--fabric=in_memory: its ranks are not processes"},
       {{"run", "examples/ddp.textproto", "--fabric", "in_memory"}, "--fabric=in_memory: its ranks are not processes"},
@@ -307,9 +336,12 @@ TEST(LaunchProgram, NamesWhoFailedWhileItStartsOthers) {
 }
 
 TEST(LaunchProgram, PrintsWhatItWouldRunButNoToken) {
-  const Ended run = EndOf(Script(2, "true", {"--print", "--nodes=2", "--node-rank=0", "--master=[fd00::1]:29500"}), {{"TWOFOLD_JOB_TOKEN", "hidden"}});
+  const Ended run = EndOf(Script(2, "true", {"--print", "--nodes=2", "--node-rank=0", "--master=[fd00::1]:29500"}),
+                          {{"TWOFOLD_JOB_TOKEN", "hidden"}});
   EXPECT_EQ(run.status, 0);
-  EXPECT_EQ(run.output, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=0 NNODES=2 MASTER_ADDR=fd00::1 MASTER_PORT=29500 TWOFOLD_LAUNCHER=twofold /bin/sh -c true\n");
+  EXPECT_EQ(run.output,
+            "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=0 NNODES=2 MASTER_ADDR=fd00::1 "
+            "MASTER_PORT=29500 TWOFOLD_LAUNCHER=twofold /bin/sh -c true\n");
 }
 
 // ---- Ranks that meet ----
@@ -319,14 +351,19 @@ TEST(LaunchProgram, PrintsWhatItWouldRunButNoToken) {
 TEST(LaunchedRanks, MeetByTheStore) {
   const Ended run = EndOf(Launch({"--ranks=4", StrCat("--program=", TWOFOLD_SCENARIO)}, {"meet"}));
   EXPECT_EQ(run.status, 0) << run.output;
-  for (int r = 0; r < 4; ++r) EXPECT_THAT(run.output, HasSubstr(StrCat("met ", r, " of 4, here ", r, " of 4, by the store at 127.0.0.1:")));
+  for (int r = 0; r < 4; ++r)
+    EXPECT_THAT(run.output, HasSubstr(StrCat("met ", r, " of 4, here ", r, " of 4, by the store at 127.0.0.1:")));
   EXPECT_EQ(Count(run.output, "gathered of 0,of 1,of 2,of 3\n"), 4u);
 }
 
 TEST(LaunchedRanks, OfTwoNodesMeetByTheStore) {
   const test::Ports port;
-  const std::string master = StrCat("--master=localhost:", port.first()), program = StrCat("--program=", TWOFOLD_SCENARIO);
-  auto node = [&](int rank) { return Launch({"--ranks=4", program, "--nodes=2", StrCat("--node-rank=", rank), master}, {"meet", "bind: '0.0.0.0'"}); };
+  const std::string master = StrCat("--master=localhost:", port.first()),
+                    program = StrCat("--program=", TWOFOLD_SCENARIO);
+  auto node = [&](int rank) {
+    return Launch({"--ranks=4", program, "--nodes=2", StrCat("--node-rank=", rank), master},
+                  {"meet", "bind: '0.0.0.0'"});
+  };
   const Environment token = {{"TWOFOLD_JOB_TOKEN", "a secret"}};
   Child second(node(1), token), first(node(0), token);
   for (Child* child : {&first, &second}) {
@@ -336,7 +373,8 @@ TEST(LaunchedRanks, OfTwoNodesMeetByTheStore) {
 }
 
 TEST(LaunchedRanks, EndWhenOneDies) {
-  const Ended run = EndOf(Script(3, StrCat("if [ $RANK = 1 ]; then exec ", TWOFOLD_SCENARIO, " die; fi; exec ", TWOFOLD_SCENARIO, " meet")));
+  const Ended run = EndOf(Script(
+      3, StrCat("if [ $RANK = 1 ]; then exec ", TWOFOLD_SCENARIO, " die; fi; exec ", TWOFOLD_SCENARIO, " meet")));
   EXPECT_EQ(run.status, 128 + SIGKILL);
   EXPECT_EQ(Count(run.output, "fabric.rendezvous: lost rank 1 (process "), 2u) << run.output;
   EXPECT_THAT(run.output, HasSubstr("launch: rank 1 (process "));
@@ -345,9 +383,11 @@ TEST(LaunchedRanks, EndWhenOneDies) {
 #ifdef TWOFOLD_BY_MPI
 TEST(LaunchedRanks, MeetByMpiUnderMpirun) {
   const Environment root = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
-  const Ended run = EndOf({"mpirun", "-n", "3", "--oversubscribe", "--bind-to", "none", TWOFOLD_SCENARIO, "meet"}, root);
+  const Ended run =
+      EndOf({"mpirun", "-n", "3", "--oversubscribe", "--bind-to", "none", TWOFOLD_SCENARIO, "meet"}, root);
   EXPECT_EQ(run.status, 0) << run.output;
-  for (int r = 0; r < 3; ++r) EXPECT_THAT(run.output, HasSubstr(StrCat("met ", r, " of 3, here ", r, " of 3, by MPI\n")));
+  for (int r = 0; r < 3; ++r)
+    EXPECT_THAT(run.output, HasSubstr(StrCat("met ", r, " of 3, here ", r, " of 3, by MPI\n")));
   EXPECT_EQ(Count(run.output, "gathered of 0,of 1,of 2\n"), 3u);
 }
 #endif

@@ -1,11 +1,13 @@
-// What each axis of model parallelism sends, in bytes, against the closed forms of the papers: per layer and micro-batch, and what
-// comes once, on rank 0. Counted as the report does: payloads of calls, as nccl-tests counts them.
+// What each axis of model parallelism sends, in bytes, against the closed forms of the papers: per layer and
+// micro-batch, and what comes once, on rank 0. Counted as the report does: payloads of calls, as nccl-tests counts
+// them.
 //   tp  Shoeybi et al. 2019, section 3: in every layer two all-reduces of M = b t h elements forward and two backward
-//   sp  Korthikanti et al. 2022, section 4.2.2: reduce-scatters and all-gathers in their place, and the inputs gathered again
-//   pp  Narayanan et al. 2021, sections 2.2 and 3.2: M per micro-batch, boundary and direction; interleaved, v times as many boundaries
-//   cp  Liu et al. 2023, section 3: keys and values go round the ring; Brandon et al. 2023: in backward with their gradients
-//   ep  Lepikhin et al. 2021, section 3.2; Rajbhandari et al. 2022: two all-to-alls forward and two backward of all slots
-//   dp  Rajbhandari et al. 2020, section 7: 2, 2, 2 and 3 times the parameters, here those of this rank's part of the model alone
+//   sp  Korthikanti et al. 2022, section 4.2.2: reduce-scatters and all-gathers in their place, and the inputs gathered
+//   again pp  Narayanan et al. 2021, sections 2.2 and 3.2: M per micro-batch, boundary and direction; interleaved, v
+//   times as many boundaries cp  Liu et al. 2023, section 3: keys and values go round the ring; Brandon et al. 2023: in
+//   backward with their gradients ep  Lepikhin et al. 2021, section 3.2; Rajbhandari et al. 2022: two all-to-alls
+//   forward and two backward of all slots dp  Rajbhandari et al. 2020, section 7: 2, 2, 2 and 3 times the parameters,
+//   here those of this rank's part of the model alone
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,7 +19,8 @@
 namespace twofold {
 namespace model_parallel_volume_test {
 
-constexpr int64_t kHidden = 16, kHeads = 4, kKvHeads = 2, kWidth = kHidden / kHeads, kFfn = 24, kVocab = 259, kSequence = 16, kBatch = 2, kElement = 4;
+constexpr int64_t kHidden = 16, kHeads = 4, kKvHeads = 2, kWidth = kHidden / kHeads, kFfn = 24, kVocab = 259,
+                  kSequence = 16, kBatch = 2, kElement = 4;
 constexpr int64_t kRows = kBatch * kSequence, kMessage = kRows * kHidden * kElement;  // M
 
 // Payload bytes by operation and group.
@@ -31,15 +34,19 @@ struct Job {
 };
 
 Volumes WholeRun(const Job& job, int steps) {
-  const std::string llama = StrCat("layers: ", job.layers, " hidden: ", kHidden, " heads: ", kHeads, " kv_heads: ", kKvHeads, " ffn: ", kFfn,
-                                   " vocab: ", kVocab, " sequence: ", kSequence);
-  const std::string gpt = StrCat("layers: ", job.layers, " hidden: ", kHidden, " heads: ", kHeads, " vocab: ", kVocab, " sequence: ", kSequence);
-  const std::string model = job.model == "gpt"     ? StrCat("gpt { ", gpt, " }")
-                            : job.model == "llama" ? StrCat("llama { ", llama, " }")
-                                                   : StrCat("moe { llama { ", llama, " } experts: 4 top_k: 2 capacity_factor: 1.5 }");
-  const auto records = test::RunText(StrCat("model { ", model, " }\ntrain { warmup_steps: 0 steps: ", steps, " micro_batch: ", kBatch,
-                                               " global_batch: ", kBatch * job.dp * job.micro_batches, " optimizer { sgd {} } ", job.train,
-                                               " }\nparallel { dp: ", job.dp, " ", job.parallel, " }\n", test::kInMemory));
+  const std::string llama =
+      StrCat("layers: ", job.layers, " hidden: ", kHidden, " heads: ", kHeads, " kv_heads: ", kKvHeads, " ffn: ", kFfn,
+             " vocab: ", kVocab, " sequence: ", kSequence);
+  const std::string gpt = StrCat("layers: ", job.layers, " hidden: ", kHidden, " heads: ", kHeads, " vocab: ", kVocab,
+                                 " sequence: ", kSequence);
+  const std::string model = job.model == "gpt" ? StrCat("gpt { ", gpt, " }")
+                            : job.model == "llama"
+                                ? StrCat("llama { ", llama, " }")
+                                : StrCat("moe { llama { ", llama, " } experts: 4 top_k: 2 capacity_factor: 1.5 }");
+  const auto records =
+      test::RunText(StrCat("model { ", model, " }\ntrain { warmup_steps: 0 steps: ", steps, " micro_batch: ", kBatch,
+                           " global_batch: ", kBatch * job.dp * job.micro_batches, " optimizer { sgd {} } ", job.train,
+                           " }\nparallel { dp: ", job.dp, " ", job.parallel, " }\n", test::kInMemory));
   Volumes volumes;
   if (records.empty()) return volumes;
   for (const report::Collective& c : records[0].collectives()) volumes[{c.operation(), c.group()}] += c.bytes();
@@ -94,14 +101,17 @@ TEST_P(TensorParallel, SumsFourTimesALayer) {
     const Job job{.model = model, .parallel = StrCat("tp: ", GetParam()), .dp = 2, .micro_batches = 2};
     EXPECT_EQ(Only(ALayer(job), "tp"), (Volumes{{{"all_reduce", "tp"}, 2 * 4 * kMessage}})) << model;
     // Beside the layers the embedding's output, the head's gradient, and three numbers a token of the loss.
-    EXPECT_EQ(Only(AMicroBatch(job), "tp"), (Volumes{{{"all_reduce", "tp"}, (4 * job.layers + 2) * kMessage + 3 * kRows * kElement}})) << model;
+    EXPECT_EQ(Only(AMicroBatch(job), "tp"),
+              (Volumes{{{"all_reduce", "tp"}, (4 * job.layers + 2) * kMessage + 3 * kRows * kElement}}))
+        << model;
   }
 }
 
 TEST_P(TensorParallel, ScattersAndGathersWithSequenceParallelism) {
-  const Job job{.model = "gpt", .parallel = StrCat("tp: ", GetParam(), " sequence_parallel: true"), .dp = 2, .micro_batches = 2};
-  // Every sum becomes a scatter and a gather; inputs of the two column-parallel layers are gathered once more. Once a step,
-  // gradients of two norms and of the biases of two row-parallel layers are summed.
+  const Job job{
+      .model = "gpt", .parallel = StrCat("tp: ", GetParam(), " sequence_parallel: true"), .dp = 2, .micro_batches = 2};
+  // Every sum becomes a scatter and a gather; inputs of the two column-parallel layers are gathered once more. Once a
+  // step, gradients of two norms and of the biases of two row-parallel layers are summed.
   EXPECT_EQ(Only(ALayer(job), "tp"), (Volumes{{{"reduce_scatter", "tp"}, 2 * 4 * kMessage},
                                               {{"all_gather", "tp"}, 2 * (4 + 2) * kMessage},
                                               {{"all_reduce", "tp"}, 6 * kHidden * kElement}}));
@@ -113,7 +123,11 @@ TEST_P(TensorParallel, ScattersAndGathersWithSequenceParallelism) {
 
 // Recomputed, a block sends what its forward pass sends once more.
 TEST_P(TensorParallel, RecomputationSendsAForwardPassMore) {
-  const Job job{.model = "gpt", .parallel = StrCat("tp: ", GetParam()), .dp = 2, .micro_batches = 2, .train = "activation_checkpointing {}"};
+  const Job job{.model = "gpt",
+                .parallel = StrCat("tp: ", GetParam()),
+                .dp = 2,
+                .micro_batches = 2,
+                .train = "activation_checkpointing {}"};
   EXPECT_EQ(Only(ALayer(job), "tp"), (Volumes{{{"all_reduce", "tp"}, 2 * 6 * kMessage}}));
 }
 
@@ -126,13 +140,15 @@ TEST_P(TensorParallel, BeginsWithTheFirstRanksPositions) {
   const Job moe{.model = "moe", .parallel = StrCat("tp: ", GetParam()), .dp = 2, .layers = 3};
   EXPECT_EQ(Only(TheStart(moe), "tp"), (Volumes{{{"broadcast", "tp"}, moe.layers * 4 * kHidden * kElement}}));
 }
-INSTANTIATE_TEST_SUITE_P(Degrees, TensorParallel, ::testing::Values(2, 4), [](const auto& info) { return StrCat(info.param); });
+INSTANTIATE_TEST_SUITE_P(Degrees, TensorParallel, ::testing::Values(2, 4),
+                         [](const auto& info) { return StrCat(info.param); });
 
 // Two heads of keys and values on four ranks: two have the same of each.
 TEST(KeyValueHeads, BeginAsTheFirstOfTheirRanksHasThem) {
   const Job job{.model = "llama", .parallel = "tp: 4", .dp = 2, .layers = 3};
   const Volumes start = TheStart(job);
-  EXPECT_EQ(Only(start, "key values"), (Volumes{{{"broadcast", "key values"}, job.layers * 2 * kWidth * kHidden * kElement}}));
+  EXPECT_EQ(Only(start, "key values"),
+            (Volumes{{{"broadcast", "key values"}, job.layers * 2 * kWidth * kHidden * kElement}}));
   EXPECT_EQ(Only(start, "tp"), Volumes());
 }
 
@@ -154,11 +170,14 @@ struct Pipeline {
 void PrintTo(const Pipeline& p, std::ostream* out) { *out << p.name; }
 class PipelineParallel : public ::testing::TestWithParam<Pipeline> {};
 
-// The first stage sends all its chunks' outputs on, and receives the gradients of these; of all chunks but the first it receives
-// the inputs, and sends their gradients.
+// The first stage sends all its chunks' outputs on, and receives the gradients of these; of all chunks but the first it
+// receives the inputs, and sends their gradients.
 TEST_P(PipelineParallel, SendsEveryBoundaryOnceEachWay) {
   const Pipeline& p = GetParam();
-  const Job job{.model = "llama", .parallel = StrCat("pp: ", p.stages, " ", p.parallel), .micro_batches = p.stages, .layers = p.stages * p.chunks};
+  const Job job{.model = "llama",
+                .parallel = StrCat("pp: ", p.stages, " ", p.parallel),
+                .micro_batches = p.stages,
+                .layers = p.stages * p.chunks};
   const Volumes step = AStep(job);
   const int64_t message = p.rows * kHidden * kElement, one_way = job.micro_batches * (2 * p.chunks - 1) * message;
   EXPECT_EQ(Sum(step, "send", "pipeline"), one_way);
@@ -169,8 +188,12 @@ TEST_P(PipelineParallel, SendsEveryBoundaryOnceEachWay) {
 }
 // Parts of messages are gathered among the ranks of tp, and nothing else is: each message is H of them.
 TEST(PipelineMessages, AreGatheredWhereTheyWereScattered) {
-  for (const auto& [parallel, chunks] : {std::pair("", 1), std::pair("schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2", 2)}) {
-    const Job job{.model = "llama", .parallel = StrCat("pp: 2 tp: 2 scatter_gather_messages: true ", parallel), .micro_batches = 4, .layers = 4};
+  for (const auto& [parallel, chunks] :
+       {std::pair("", 1), std::pair("schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2", 2)}) {
+    const Job job{.model = "llama",
+                  .parallel = StrCat("pp: 2 tp: 2 scatter_gather_messages: true ", parallel),
+                  .micro_batches = 4,
+                  .layers = 4};
     const Volumes step = AStep(job);
     const int64_t messages = job.micro_batches * (2 * chunks - 1);
     EXPECT_EQ(Sum(step, "send", "pipeline"), messages * kMessage / 2);
@@ -186,7 +209,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Pipeline{"Interleaved2x3", "schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 3", 2, 3},
                       Pipeline{"Interleaved4", "schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2", 4, 2},
                       Pipeline{"ZeroBubble4", "schedule: ZERO_BUBBLE_H1", 4, 1}, Pipeline{"WithTensor", "tp: 2", 2, 1},
-                      Pipeline{"WithSequence", "tp: 2 sequence_parallel: true", 2, 1, kRows / 2}, Pipeline{"WithContext", "cp: 2", 2, 1, kRows / 2}),
+                      Pipeline{"WithSequence", "tp: 2 sequence_parallel: true", 2, 1, kRows / 2},
+                      Pipeline{"WithContext", "cp: 2", 2, 1, kRows / 2}),
     [](const auto& info) { return info.param.name; });
 
 // The table that first and last stage share: its gradients are summed once a step.
@@ -211,9 +235,11 @@ TEST_P(ContextParallel, PassesKeysAndTheirGradientsRound) {
   const Job job{.model = "llama", .parallel = StrCat("cp: ", n), .dp = 2, .micro_batches = 2};
   // K: keys and values of a rank's tokens; G, their gradients, is as large in f32.
   const int64_t keys = 2 * kBatch * (kSequence / n) * kKvHeads * kWidth * kElement, round = (n - 1) * keys;
-  EXPECT_EQ(Only(ALayer(job), "ring"), (Volumes{{{"batch", "ring"}, 2 * 3 * round}})) << "sent, and as much received: K forward, K and G backward";
+  EXPECT_EQ(Only(ALayer(job), "ring"), (Volumes{{{"batch", "ring"}, 2 * 3 * round}}))
+      << "sent, and as much received: K forward, K and G backward";
 }
-INSTANTIATE_TEST_SUITE_P(Degrees, ContextParallel, ::testing::Values(2, 4), [](const auto& info) { return StrCat(info.param); });
+INSTANTIATE_TEST_SUITE_P(Degrees, ContextParallel, ::testing::Values(2, 4),
+                         [](const auto& info) { return StrCat(info.param); });
 
 // ---- Expert parallelism ----
 
@@ -230,7 +256,8 @@ TEST_P(ExpertParallel, ExchangesAllSlotsFourTimesALayer) {
   }
   EXPECT_EQ(sum, 2 * 4 * slots);
 }
-INSTANTIATE_TEST_SUITE_P(Degrees, ExpertParallel, ::testing::Values(2, 4), [](const auto& info) { return StrCat(info.param); });
+INSTANTIATE_TEST_SUITE_P(Degrees, ExpertParallel, ::testing::Values(2, 4),
+                         [](const auto& info) { return StrCat(info.param); });
 
 // ---- Data parallelism beside an axis: of this rank's part of a layer alone ----
 
@@ -246,9 +273,14 @@ class Replicated : public ::testing::TestWithParam<Layout> {};
 TEST_P(Replicated, MovesThePartOfALayerThatARankHas) {
   const Layout& l = GetParam();
   const int64_t tp = 2, replicas = 2;
-  const Job job{.model = "gpt", .parallel = StrCat("tp: ", tp, " sharding: ", l.sharding, " ", l.parallel), .dp = replicas, .micro_batches = 2};
-  // Matrices and the biases of column-parallel layers are split; two norms and the biases of row-parallel layers are not.
-  const int64_t numel = (12 * kHidden * kHidden + 7 * kHidden) / tp + 6 * kHidden, padded = (numel + replicas - 1) / replicas * replicas;
+  const Job job{.model = "gpt",
+                .parallel = StrCat("tp: ", tp, " sharding: ", l.sharding, " ", l.parallel),
+                .dp = replicas,
+                .micro_batches = 2};
+  // Matrices and the biases of column-parallel layers are split; two norms and the biases of row-parallel layers are
+  // not.
+  const int64_t numel = (12 * kHidden * kHidden + 7 * kHidden) / tp + 6 * kHidden,
+                padded = (numel + replicas - 1) / replicas * replicas;
   int64_t gathered = 0, reduced = 0, summed = 0;
   for (const auto& [key, bytes] : ALayer(job)) {
     if (key.second == "tp") continue;

@@ -21,15 +21,20 @@ inline constexpr TinyModel kTinyModels[] = {{"Gpt", kTinyGpt}, {"Mlp", kTinyMlp}
 
 // Networks whose results depend on micro-batches: batch norm statistics are those of one micro-batch, or of all ranks.
 inline constexpr TinyModel kTinyCnns[] = {
-    {"Cnn", "model { cnn { height: 8 width: 8 widths: [4, 6] blocks: [1, 1] classes: 5 } }\ndata { synthetic { samples: 96 } }\n"},
+    {"Cnn",
+     "model { cnn { height: 8 width: 8 widths: [4, 6] blocks: [1, 1] classes: 5 } }\ndata { synthetic { samples: 96 } "
+     "}\n"},
     {"CnnSync",
-     "model { cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 stem: IMAGENET sync_batch_norm: true } }\n"
+     "model { cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 stem: IMAGENET "
+     "sync_batch_norm: true } }\n"
      "data { synthetic { samples: 96 } }\n"},
 };
 
 // Options that store more tensors or draw random numbers: each occurs in some row.
 inline constexpr TinyModel kTinyVariants[] = {
-    {"GptUnfused", "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8 dropout: 0.1 attention_dropout: 0.2 } attention: UNFUSED }\n"},
+    {"GptUnfused",
+     "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8 dropout: 0.1 attention_dropout: 0.2 } attention: UNFUSED "
+     "}\n"},
     {"GptStored",
      "model { gpt { layers: 2 hidden: 16 heads: 2 sequence: 8 dropout: 0.1 attention_dropout: 0.2 } attention: UNFUSED "
      "dropout_masks: STORED }\n"},

@@ -1,5 +1,6 @@
-// Training on MPI, through the program: the losses of the in-memory fabric, the memory that was predicted. Each case starts processes,
-// which takes a second or two: the gate has each model, layout, axis and number of ranks, all of them in no more than a few; --full has all.
+// Training on MPI, through the program: the losses of the in-memory fabric, the memory that was predicted. Each case
+// starts processes, which takes a second or two: the gate has each model, layout, axis and number of ranks, all of them
+// in no more than a few; --full has all.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -43,8 +44,10 @@ class OnMpi : public Program, public ::testing::WithParamInterface<Case> {
 
 TEST_P(OnMpi, TrainsAsInMemoryInThePredictedBytes) {
   const Case& c = GetParam();
-  spec_ = Write("small.textproto", StrCat(c.model, "train { steps: 20 micro_batch: 2 global_batch: ", 2 * c.dp() * c.parts,
-                                          " clip_norm: 1 precision { parameter: ", c.precision, " } ", c.train, " }\nparallel { dp: ", c.dp(), " ", c.parallel, " }\n", kProfile));
+  spec_ =
+      Write("small.textproto", StrCat(c.model, "train { steps: 20 micro_batch: 2 global_batch: ", 2 * c.dp() * c.parts,
+                                      " clip_norm: 1 precision { parameter: ", c.precision, " } ", c.train,
+                                      " }\nparallel { dp: ", c.dp(), " ", c.parallel, " }\n", kProfile));
   ASSERT_EQ(Run(StrCat("launch --ranks=", c.ranks, " -- run ", spec_, " --quiet --out=", At("mpi"))), 0) << err_;
   ExpectLosses();
   ExpectMemory();
@@ -89,67 +92,73 @@ void OnMpi::ExpectMemory() {
 
 // All with --full, else those that are named.
 auto Some(std::initializer_list<std::string_view> names, std::vector<Case> all) {
-  if (!Full()) std::erase_if(all, [&](const Case& c) { return std::find(names.begin(), names.end(), c.name) == names.end(); });
+  if (!Full())
+    std::erase_if(all, [&](const Case& c) { return std::find(names.begin(), names.end(), c.name) == names.end(); });
   return ::testing::ValuesIn(all);
 }
 
-INSTANTIATE_TEST_SUITE_P(Specs, OnMpi,
-                         Some({"Gpt4Parts", "Mlp3", "Gpt2Bf16", "Llama1", "Cnn2", "CnnSync3", "GptStored2"}, {Case{"Gpt2", kGpt, 2, 1, "F32"}, Case{"Gpt4", kGpt, 4, 1, "F32"},
-                                         Case{"Gpt4Parts", kGpt, 4, 3, "F32"}, Case{"Mlp2", kMlp, 2, 1, "F32"},
-                                         Case{"Mlp4", kMlp, 4, 2, "F32"}, Case{"Mlp3", kMlp, 3, 1, "F32"},
-                                         Case{"Gpt2Bf16", kGpt, 2, 1, "BF16"}, Case{"Llama1", kLlama, 1, 2, "F32"},
-                                         Case{"Llama2", kLlama, 2, 1, "F32"}, Case{"Llama3", kLlama, 3, 1, "F32"},
-                                         Case{"Llama4", kLlama, 4, 1, "F32"},
-                                         Case{"Cnn1", test::kTinyCnns[0].model, 1, 2, "F32"},
-                                         Case{"Cnn2", test::kTinyCnns[0].model, 2, 2, "F32"},
-                                         Case{"Cnn3", test::kTinyCnns[0].model, 3, 1, "F32"},
-                                         Case{"Cnn4", test::kTinyCnns[0].model, 4, 1, "F32"},
-                                         Case{"CnnSync2", test::kTinyCnns[1].model, 2, 2, "F32"},
-                                         Case{"CnnSync3", test::kTinyCnns[1].model, 3, 1, "F32"},
-                                         Case{"CnnSync4", test::kTinyCnns[1].model, 4, 1, "F32"},
-                                         Case{"GptStored2", test::kTinyVariants[1].model, 2, 1, "F32"}}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Specs, OnMpi,
+    Some({"Gpt4Parts", "Mlp3", "Gpt2Bf16", "Llama1", "Cnn2", "CnnSync3", "GptStored2"},
+         {Case{"Gpt2", kGpt, 2, 1, "F32"}, Case{"Gpt4", kGpt, 4, 1, "F32"}, Case{"Gpt4Parts", kGpt, 4, 3, "F32"},
+          Case{"Mlp2", kMlp, 2, 1, "F32"}, Case{"Mlp4", kMlp, 4, 2, "F32"}, Case{"Mlp3", kMlp, 3, 1, "F32"},
+          Case{"Gpt2Bf16", kGpt, 2, 1, "BF16"}, Case{"Llama1", kLlama, 1, 2, "F32"},
+          Case{"Llama2", kLlama, 2, 1, "F32"}, Case{"Llama3", kLlama, 3, 1, "F32"}, Case{"Llama4", kLlama, 4, 1, "F32"},
+          Case{"Cnn1", test::kTinyCnns[0].model, 1, 2, "F32"}, Case{"Cnn2", test::kTinyCnns[0].model, 2, 2, "F32"},
+          Case{"Cnn3", test::kTinyCnns[0].model, 3, 1, "F32"}, Case{"Cnn4", test::kTinyCnns[0].model, 4, 1, "F32"},
+          Case{"CnnSync2", test::kTinyCnns[1].model, 2, 2, "F32"},
+          Case{"CnnSync3", test::kTinyCnns[1].model, 3, 1, "F32"},
+          Case{"CnnSync4", test::kTinyCnns[1].model, 4, 1, "F32"},
+          Case{"GptStored2", test::kTinyVariants[1].model, 2, 1, "F32"}}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 // Layouts, with what else changes memory.
 constexpr char kUnfused[] = "model { gpt { layers: 3 hidden: 16 heads: 2 sequence: 8 } attention: UNFUSED }\n";
 constexpr char kMixed[] = "BF16 gradient: F32 reduce: BF16";
 INSTANTIATE_TEST_SUITE_P(
     Layouts, OnMpi,
-    Some({"Zero1On4", "Zero2On2", "Zero3On4Parts", "OffloadOn2", "HybridOn4Mixed"}, {
-        Case{"Zero1On2", kUnfused, 2, 1, "F32", "sharding: ZERO_1"},
-        Case{"Zero1On4", kUnfused, 4, 4, kMixed, "sharding: ZERO_1", "activation_checkpointing {}"},
-        Case{"Zero2On2", kUnfused, 2, 4, kMixed, "sharding: ZERO_2", "activation_checkpointing { recompute: SELECTIVE }"},
-        Case{"Zero2On4", kLlama, 4, 4, "F32", "sharding: ZERO_2", "activation_checkpointing {}"},
-        Case{"Zero3On2", kUnfused, 2, 4, "F32", "sharding: ZERO_3", "activation_checkpointing {}"},
-        Case{"Zero3On4", kUnfused, 4, 1, kMixed, "sharding: ZERO_3", "activation_checkpointing { recompute: SELECTIVE }"},
-        Case{"Zero3On4Parts", kLlama, 4, 4, "F32", "sharding: ZERO_3 prefetch: 2 backward_prefetch: BACKWARD_POST"},
-        Case{"OffloadOn2", kUnfused, 2, 4, kMixed, "sharding: ZERO_3 offload: OFFLOAD_ALL"},
-        Case{"OffloadOptimizerOn2", kUnfused, 2, 1, "F32", "offload: OFFLOAD_OPTIMIZER"},
-        Case{"HybridOn4", kUnfused, 4, 4, "F32", "sharding: HYBRID_SHARD shard_group: 2 reduce_every_micro_batch: false"},
-        Case{"HybridOn4Mixed", kLlama, 4, 1, kMixed, "sharding: HYBRID_SHARD shard_group: 2", "activation_checkpointing {}"}}),
+    Some({"Zero1On4", "Zero2On2", "Zero3On4Parts", "OffloadOn2", "HybridOn4Mixed"},
+         {Case{"Zero1On2", kUnfused, 2, 1, "F32", "sharding: ZERO_1"},
+          Case{"Zero1On4", kUnfused, 4, 4, kMixed, "sharding: ZERO_1", "activation_checkpointing {}"},
+          Case{"Zero2On2", kUnfused, 2, 4, kMixed, "sharding: ZERO_2",
+               "activation_checkpointing { recompute: SELECTIVE }"},
+          Case{"Zero2On4", kLlama, 4, 4, "F32", "sharding: ZERO_2", "activation_checkpointing {}"},
+          Case{"Zero3On2", kUnfused, 2, 4, "F32", "sharding: ZERO_3", "activation_checkpointing {}"},
+          Case{"Zero3On4", kUnfused, 4, 1, kMixed, "sharding: ZERO_3",
+               "activation_checkpointing { recompute: SELECTIVE }"},
+          Case{"Zero3On4Parts", kLlama, 4, 4, "F32", "sharding: ZERO_3 prefetch: 2 backward_prefetch: BACKWARD_POST"},
+          Case{"OffloadOn2", kUnfused, 2, 4, kMixed, "sharding: ZERO_3 offload: OFFLOAD_ALL"},
+          Case{"OffloadOptimizerOn2", kUnfused, 2, 1, "F32", "offload: OFFLOAD_OPTIMIZER"},
+          Case{"HybridOn4", kUnfused, 4, 4, "F32",
+               "sharding: HYBRID_SHARD shard_group: 2 reduce_every_micro_batch: false"},
+          Case{"HybridOn4Mixed", kLlama, 4, 1, kMixed, "sharding: HYBRID_SHARD shard_group: 2",
+               "activation_checkpointing {}"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Axes of model parallelism and hybrids of them.
 constexpr char kDeep[] = "model { gpt { layers: 4 hidden: 16 heads: 4 vocab: 259 sequence: 16 } }\n";
-constexpr char kDeepLlama[] = "model { llama { layers: 4 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 259 sequence: 16 } }\n";
+constexpr char kDeepLlama[] =
+    "model { llama { layers: 4 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 259 sequence: 16 } }\n";
 constexpr char kDeepMoe[] =
-    "model { moe { llama { layers: 4 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 16 } experts: 4 capacity_factor: 2 every: 2 } }\n";
+    "model { moe { llama { layers: 4 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 16 } experts: 4 "
+    "capacity_factor: 2 every: 2 } }\n";
 INSTANTIATE_TEST_SUITE_P(
     ModelParallel, OnMpi,
-    Some({"TpSp4", "Cp4", "Interleaved2", "ZeroBubble4", "Ep2Tp2", "Pp2Dp2Tp2Zero1"}, {
-        Case{"Tp2", kDeep, 2, 2, "F32", "tp: 2", "", 2}, Case{"Tp4", kDeepLlama, 4, 2, "F32", "tp: 4", "", 4},
-        Case{"TpSp4", kDeepLlama, 4, 2, "F32", "tp: 4 sequence_parallel: true", "activation_checkpointing {}", 4},
-        Case{"Cp2", kDeepLlama, 2, 2, "F32", "cp: 2", "", 2}, Case{"Cp4", kDeep, 4, 2, "F32", "cp: 4", "", 4},
-        Case{"Ep4", kDeepMoe, 4, 2, "F32", "ep: 4"}, Case{"GPipe2", kDeep, 2, 4, "F32", "pp: 2 schedule: GPIPE", "", 2},
-        Case{"OneFOneB4", kDeepLlama, 4, 6, "F32", "pp: 4", "activation_checkpointing {}", 4},
-        Case{"Interleaved2", kDeep, 2, 4, "F32", "pp: 2 schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2", "", 2},
-        Case{"ZeroBubble4", kDeep, 4, 6, "F32", "pp: 4 schedule: ZERO_BUBBLE_H1", "", 4},
-        Case{"Tp2Dp2Zero3", kDeep, 4, 2, kMixed, "tp: 2 sharding: ZERO_3", "", 2},
-        Case{"Pp2Tp2", kDeepLlama, 4, 4, "F32", "pp: 2 tp: 2 sequence_parallel: true", "", 4},
-        Case{"Pp2Dp2Zero1", kDeep, 4, 4, kMixed, "pp: 2 sharding: ZERO_1", "activation_checkpointing {}", 2},
-        Case{"Cp2Dp2", kDeepLlama, 4, 2, "F32", "cp: 2 sharding: ZERO_2", "", 2},
-        Case{"Ep2Tp2", kDeepMoe, 4, 2, "F32", "ep: 2 tp: 2", "", 2},
-        Case{"Pp2Dp2Tp2Zero1", kDeep, 8, 2, "F32", "pp: 2 tp: 2 sharding: ZERO_1", "", 4}}),
+    Some({"TpSp4", "Cp4", "Interleaved2", "ZeroBubble4", "Ep2Tp2", "Pp2Dp2Tp2Zero1"},
+         {Case{"Tp2", kDeep, 2, 2, "F32", "tp: 2", "", 2}, Case{"Tp4", kDeepLlama, 4, 2, "F32", "tp: 4", "", 4},
+          Case{"TpSp4", kDeepLlama, 4, 2, "F32", "tp: 4 sequence_parallel: true", "activation_checkpointing {}", 4},
+          Case{"Cp2", kDeepLlama, 2, 2, "F32", "cp: 2", "", 2}, Case{"Cp4", kDeep, 4, 2, "F32", "cp: 4", "", 4},
+          Case{"Ep4", kDeepMoe, 4, 2, "F32", "ep: 4"},
+          Case{"GPipe2", kDeep, 2, 4, "F32", "pp: 2 schedule: GPIPE", "", 2},
+          Case{"OneFOneB4", kDeepLlama, 4, 6, "F32", "pp: 4", "activation_checkpointing {}", 4},
+          Case{"Interleaved2", kDeep, 2, 4, "F32", "pp: 2 schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2", "", 2},
+          Case{"ZeroBubble4", kDeep, 4, 6, "F32", "pp: 4 schedule: ZERO_BUBBLE_H1", "", 4},
+          Case{"Tp2Dp2Zero3", kDeep, 4, 2, kMixed, "tp: 2 sharding: ZERO_3", "", 2},
+          Case{"Pp2Tp2", kDeepLlama, 4, 4, "F32", "pp: 2 tp: 2 sequence_parallel: true", "", 4},
+          Case{"Pp2Dp2Zero1", kDeep, 4, 4, kMixed, "pp: 2 sharding: ZERO_1", "activation_checkpointing {}", 2},
+          Case{"Cp2Dp2", kDeepLlama, 4, 2, "F32", "cp: 2 sharding: ZERO_2", "", 2},
+          Case{"Ep2Tp2", kDeepMoe, 4, 2, "F32", "ep: 2 tp: 2", "", 2},
+          Case{"Pp2Dp2Tp2Zero1", kDeep, 8, 2, "F32", "pp: 2 tp: 2 sharding: ZERO_1", "", 4}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 class ProgramOnMpi : public Program {};
@@ -182,9 +191,10 @@ TEST_F(ProgramOnMpi, LaunchRefusesWhatItCannotLaunch) {
 
 // The weights stay as they began, so that the first validation is the best one.
 TEST_F(ProgramOnMpi, StopsEarlyAtTheStepOfTheInMemoryFabric) {
-  const std::string spec = Write("stop.textproto", StrCat(kMlp, "data { synthetic { samples: 100 } }\ntrain { steps: 30 micro_batch: 4 ",
-                                                          "optimizer { sgd { lr: 1e-30 } } validation { every_steps: 2 samples: 13 ",
-                                                          "batch: 5 patience: 3 } }\nparallel { dp: 3 }\n", kProfile));
+  const std::string spec =
+      Write("stop.textproto", StrCat(kMlp, "data { synthetic { samples: 100 } }\ntrain { steps: 30 micro_batch: 4 ",
+                                     "optimizer { sgd { lr: 1e-30 } } validation { every_steps: 2 samples: 13 ",
+                                     "batch: 5 patience: 3 } }\nparallel { dp: 3 }\n", kProfile));
   ASSERT_EQ(Run(StrCat("launch --ranks=3 -- run ", spec, " --quiet --out=", At("mpi"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=in_memory --out=", At("threads"))), 0) << err_;
   const nlohmann::json mpi = Report(At("mpi")), threads = Report(At("threads"));
@@ -201,11 +211,13 @@ TEST_F(ProgramOnMpi, StopsEarlyAtTheStepOfTheInMemoryFabric) {
 
 // The rank that says it first is chance.
 TEST_F(ProgramOnMpi, RunsOutOfItsBudgetWhereItWasPredicted) {
-  const std::string spec = Write("budget.textproto", StrCat(kGpt, "train { steps: 2 micro_batch: 512 }\n",
-                                                            "parallel { dp: 2 }\nmemory { budget_mib: 24 }\n", kProfile));
+  const std::string spec =
+      Write("budget.textproto", StrCat(kGpt, "train { steps: 2 micro_batch: 512 }\n",
+                                       "parallel { dp: 2 }\nmemory { budget_mib: 24 }\n", kProfile));
   const auto message = [this](const std::string& folder) {
     std::string text = Report(folder)["message"];
-    EXPECT_THAT(text, ::testing::MatchesRegex("rank [01]: out of memory: asked for .* bytes of .* with .* live and .* reserved .*"));
+    EXPECT_THAT(text, ::testing::MatchesRegex(
+                          "rank [01]: out of memory: asked for .* bytes of .* with .* live and .* reserved .*"));
     return text.substr(text.find(':'));
   };
   EXPECT_EQ(Run(StrCat("memory ", spec, " --out=", At("replayed"))), 3) << err_;
@@ -217,8 +229,9 @@ TEST_F(ProgramOnMpi, RunsOutOfItsBudgetWhereItWasPredicted) {
 }
 
 TEST_F(ProgramOnMpi, EmulatesDevices) {
-  const std::string spec = Write("emulated.textproto", StrCat(kMlp, "train { steps: 5 }\nparallel { dp: 2 }\ndevice: EMULATED\n",
-                                                              "emulated { cluster: \"star-a100\" speed: 0.01 }\n"));
+  const std::string spec =
+      Write("emulated.textproto", StrCat(kMlp, "train { steps: 5 }\nparallel { dp: 2 }\ndevice: EMULATED\n",
+                                         "emulated { cluster: \"star-a100\" speed: 0.01 }\n"));
   ASSERT_EQ(Run(StrCat("launch --ranks=2 -- run ", spec, " --quiet --out=", At("mpi"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=simulated --out=", At("predicted"))), 0) << err_;
   const nlohmann::json mpi = Report(At("mpi")), predicted = Report(At("predicted"));
@@ -239,7 +252,8 @@ TEST_F(ProgramOnMpi, CalibratesMessagesForPredictions) {
   ASSERT_EQ(Run(StrCat("launch --ranks=2 -- calibrate --quick --out=", profile)), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("mpi between 2 ranks: latency"));
   const std::string text = ReadAll(profile);
-  for (const char* field : {"message_passing", "fabric: \"mpi\"", "latency_s", "overhead_s", "eager_bytes", "kernels"}) {
+  for (const char* field :
+       {"message_passing", "fabric: \"mpi\"", "latency_s", "overhead_s", "eager_bytes", "kernels"}) {
     EXPECT_THAT(text, HasSubstr(field));
   }
   const std::string spec = Write("small.textproto", StrCat(kMlp, "parallel { dp: 2 }\n"));

@@ -18,8 +18,11 @@ class ProgramOnNccl : public Program {
 };
 
 TEST_F(ProgramOnNccl, BenchesEveryOperation) {
-  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "all_to_all", "send_recv"}) {
-    ASSERT_EQ(Run(StrCat("launch --ranks=3 --fabric=nccl -- bench ", operation, " --json -b 12 -e 192K -f 128 -n 2 -w 1")), 0) << err_;
+  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather",
+                                "scatter", "all_to_all", "send_recv"}) {
+    ASSERT_EQ(
+        Run(StrCat("launch --ranks=3 --fabric=nccl -- bench ", operation, " --json -b 12 -e 192K -f 128 -n 2 -w 1")), 0)
+        << err_;
     EXPECT_EQ(err_.find("emulated NCCL"), std::string::npos) << err_;
     const nlohmann::json bench = nlohmann::json::parse(out_);
     EXPECT_EQ(bench["fabric"], "nccl");
@@ -36,7 +39,9 @@ TEST_F(ProgramOnNccl, BenchesEveryOperation) {
 }
 
 TEST_F(ProgramOnNccl, TrainsAndSaysWhere) {
-  const std::string spec = Write("small.textproto", StrCat(test::kTinyMlp, "train { steps: 5 }\nparallel { dp: 2 sharding: ZERO_3 }\ndevice: CUDA\n"));
+  const std::string spec =
+      Write("small.textproto",
+            StrCat(test::kTinyMlp, "train { steps: 5 }\nparallel { dp: 2 sharding: ZERO_3 }\ndevice: CUDA\n"));
   ASSERT_EQ(Run(StrCat("launch --ranks=2 --fabric=nccl -- run ", spec, " --quiet --out=", At("nccl"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=in_memory --out=", At("threads"))), 0) << err_;
   const nlohmann::json nccl = Report(At("nccl")), threads = Report(At("threads"));
@@ -48,7 +53,8 @@ TEST_F(ProgramOnNccl, TrainsAndSaysWhere) {
     EXPECT_NEAR(a, b, 1e-5 * b);
   }
   for (size_t r = 0; r < 2; ++r) {
-    for (const char* field : {"peak_bytes", "reserved_bytes"}) EXPECT_EQ(nccl["ranks"][r][field], threads["ranks"][r][field]) << field << " of rank " << r;
+    for (const char* field : {"peak_bytes", "reserved_bytes"})
+      EXPECT_EQ(nccl["ranks"][r][field], threads["ranks"][r][field]) << field << " of rank " << r;
   }
 }
 

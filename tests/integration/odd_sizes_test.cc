@@ -1,5 +1,5 @@
-// Sizes that divide nothing: shards of padding alone, stages without experts, ranks that own none of their gradients. Each run ends,
-// trains like one process and needs the bytes that are predicted.
+// Sizes that divide nothing: shards of padding alone, stages without experts, ranks that own none of their gradients.
+// Each run ends, trains like one process and needs the bytes that are predicted.
 #include <string>
 #include <vector>
 
@@ -16,7 +16,7 @@ using test::Simulated;
 
 struct Odd {
   const char* name;
-  const char* model;     // and how it is trained
+  const char* model;  // and how it is trained
   const char* parallel;
 };
 
@@ -25,9 +25,11 @@ void PrintTo(const Odd& odd, std::ostream* out) { *out << odd.name; }
 constexpr Odd kOdd[] = {
     // Of a stage's ranks, some hold padding of the vocabulary in what else would be no gradient of experts.
     {"StageWithoutExperts",
-     "model { moe { llama { layers: 4 hidden: 8 heads: 4 kv_heads: 2 ffn: 16 sequence: 16 vocab: 257 tied_embeddings: true } "
+     "model { moe { llama { layers: 4 hidden: 8 heads: 4 kv_heads: 2 ffn: 16 sequence: 16 vocab: 257 tied_embeddings: "
+     "true } "
      "experts: 4 top_k: 2 capacity_factor: 2 every: 2 } } train { steps: 3 global_batch: 8 clip_norm: 0.1 } ",
-     "parallel { pp: 2 dp: 2 ep: 2 tp: 2 virtual_stages: 2 schedule: INTERLEAVED_ONE_F_ONE_B sharding: SHARD_GRAD_OP } "},
+     "parallel { pp: 2 dp: 2 ep: 2 tp: 2 virtual_stages: 2 schedule: INTERLEAVED_ONE_F_ONE_B sharding: SHARD_GRAD_OP "
+     "} "},
     {"StageWithoutExpertsUneven",
      "model { moe { llama { layers: 2 hidden: 8 heads: 2 kv_heads: 2 ffn: 16 sequence: 16 vocab: 257 } "
      "experts: 3 top_k: 1 capacity_factor: 3 every: 2 } } train { steps: 3 global_batch: 6 clip_norm: 1 } ",
@@ -48,7 +50,8 @@ class OddSizes : public ::testing::TestWithParam<Odd> {};
 
 TEST_P(OddSizes, TrainLikeOneProcessInThePredictedBytes) {
   const std::string model = GetParam().model, parallel = GetParam().parallel;
-  const std::vector<report::RankRecord> one = RunText(model + kInMemory), measured = RunText(model + parallel + kInMemory);
+  const std::vector<report::RankRecord> one = RunText(model + kInMemory),
+                                        measured = RunText(model + parallel + kInMemory);
   const std::vector<report::RankRecord> predicted = RunText(model + parallel + Simulated("SYMBOLIC"));
   ASSERT_EQ(one.size(), 1u);
   ASSERT_EQ(measured.size(), predicted.size());
@@ -61,7 +64,8 @@ TEST_P(OddSizes, TrainLikeOneProcessInThePredictedBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Specs, OddSizes, ::testing::ValuesIn(kOdd), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Specs, OddSizes, ::testing::ValuesIn(kOdd),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace odd_sizes_test
 }  // namespace twofold

@@ -1,5 +1,5 @@
-// What lies in the host's memory changes no bit of a run; it leaves the device's ledger for the host's (as predicted: promises_test.cc),
-// and its transfers hide behind computing.
+// What lies in the host's memory changes no bit of a run; it leaves the device's ledger for the host's (as predicted:
+// promises_test.cc), and its transfers hide behind computing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,10 +30,10 @@ struct Case {
 void PrintTo(const Case& c, std::ostream* out) { *out << c.label; }
 
 std::string Text(const Case& c, const char* offload) {
-  return StrCat("model { gpt { layers: 3 hidden: 32 heads: 2 sequence: 8 } }\ntrain { steps: 8 micro_batch: ", 12 / (c.ranks * c.accumulation),
-                " global_batch: 12 ", c.train, " optimizer { ", c.optimizer, " } precision { parameter: ",
-                c.bf16 ? "BF16 gradient: F32 reduce: BF16" : "F32", " } }\nparallel { dp: ", c.ranks, " ", c.parallel, " offload: ",
-                offload, " }\n");
+  return StrCat("model { gpt { layers: 3 hidden: 32 heads: 2 sequence: 8 } }\ntrain { steps: 8 micro_batch: ",
+                12 / (c.ranks * c.accumulation), " global_batch: 12 ", c.train, " optimizer { ", c.optimizer,
+                " } precision { parameter: ", c.bf16 ? "BF16 gradient: F32 reduce: BF16" : "F32",
+                " } }\nparallel { dp: ", c.ranks, " ", c.parallel, " offload: ", offload, " }\n");
 }
 
 int64_t OfCategory(const google::protobuf::RepeatedPtrField<report::Category>& categories, std::string_view name) {
@@ -66,33 +66,37 @@ TEST_P(Offload, ChangesNoBitAndLeavesTheDevice) {
 }
 
 std::vector<Case> Cases() {
-  return {{"Alone", "OFFLOAD_OPTIMIZER", 1, ""},
-          {"Ddp", "OFFLOAD_OPTIMIZER", 2, "bucket_mib: 0.05"},
-          {"DdpBf16", "OFFLOAD_OPTIMIZER", 2, "", true},
-          {"Zero1", "OFFLOAD_OPTIMIZER", 2, "sharding: ZERO_1"},
-          {"Zero2", "OFFLOAD_OPTIMIZER", 3, "sharding: ZERO_2", true, 4},
-          {"Zero3", "OFFLOAD_OPTIMIZER", 2, "sharding: ZERO_3"},
-          {"Momentum", "OFFLOAD_OPTIMIZER", 2, "sharding: ZERO_3", true, 1, "sgd { lr: 0.1 momentum: 0.9 nesterov: true }"},
-          {"NoState", "OFFLOAD_OPTIMIZER", 2, "sharding: ZERO_3", false, 1, "sgd { lr: 0.1 }"},
-          {"All", "OFFLOAD_ALL", 2, "sharding: ZERO_3"},
-          {"AllAlone", "OFFLOAD_ALL", 1, "sharding: ZERO_3"},
-          {"AllBf16", "OFFLOAD_ALL", 2, "sharding: ZERO_3", true},
-          {"AllAccumulated", "OFFLOAD_ALL", 3, "sharding: ZERO_3", false, 4},
-          {"AllAccumulatedBf16", "OFFLOAD_ALL", 2, "sharding: ZERO_3", true, 3},
-          {"AllReducedOnce", "OFFLOAD_ALL", 2, "sharding: ZERO_3 reduce_every_micro_batch: false", false, 3},
-          {"AllDeep", "OFFLOAD_ALL", 2, "sharding: ZERO_3 prefetch: 3 backward_prefetch: BACKWARD_POST"},
-          {"AllLimited", "OFFLOAD_ALL", 2, "sharding: ZERO_3 prefetch: 3 prefetch_limit_mib: 0.06"},
-          {"AllShallow", "OFFLOAD_ALL", 2, "sharding: ZERO_3 prefetch: 0 backward_prefetch: BACKWARD_NONE", false, 3},
-          {"AllKept", "OFFLOAD_ALL", 2, "sharding: ZERO_3 reshard_after_forward: false", false, 3},
-          {"AllOneUnit", "OFFLOAD_ALL", 2, "sharding: ZERO_3 wrap { min_parameters: 1000000 }", false, 3},
-          {"AllNoOverlap", "OFFLOAD_ALL", 2, "sharding: ZERO_3 overlap: false", false, 3},
-          {"AllHybrid", "OFFLOAD_ALL", 4, "sharding: HYBRID_SHARD shard_group: 2", true, 3},
-          {"AllHybridOneUnit", "OFFLOAD_ALL", 4, "sharding: HYBRID_SHARD shard_group: 2 wrap { min_parameters: 1000000 }", false, 3},
-          {"AllUnclipped", "OFFLOAD_ALL", 2, "sharding: ZERO_3", false, 1, "sgd { lr: 0.1 }", ""},
-          {"AllValidated", "OFFLOAD_ALL", 2, "sharding: ZERO_3", false, 1, "adamw { lr: 1e-3 }", "validation { every_steps: 3 samples: 24 }"}};
+  return {
+      {"Alone", "OFFLOAD_OPTIMIZER", 1, ""},
+      {"Ddp", "OFFLOAD_OPTIMIZER", 2, "bucket_mib: 0.05"},
+      {"DdpBf16", "OFFLOAD_OPTIMIZER", 2, "", true},
+      {"Zero1", "OFFLOAD_OPTIMIZER", 2, "sharding: ZERO_1"},
+      {"Zero2", "OFFLOAD_OPTIMIZER", 3, "sharding: ZERO_2", true, 4},
+      {"Zero3", "OFFLOAD_OPTIMIZER", 2, "sharding: ZERO_3"},
+      {"Momentum", "OFFLOAD_OPTIMIZER", 2, "sharding: ZERO_3", true, 1, "sgd { lr: 0.1 momentum: 0.9 nesterov: true }"},
+      {"NoState", "OFFLOAD_OPTIMIZER", 2, "sharding: ZERO_3", false, 1, "sgd { lr: 0.1 }"},
+      {"All", "OFFLOAD_ALL", 2, "sharding: ZERO_3"},
+      {"AllAlone", "OFFLOAD_ALL", 1, "sharding: ZERO_3"},
+      {"AllBf16", "OFFLOAD_ALL", 2, "sharding: ZERO_3", true},
+      {"AllAccumulated", "OFFLOAD_ALL", 3, "sharding: ZERO_3", false, 4},
+      {"AllAccumulatedBf16", "OFFLOAD_ALL", 2, "sharding: ZERO_3", true, 3},
+      {"AllReducedOnce", "OFFLOAD_ALL", 2, "sharding: ZERO_3 reduce_every_micro_batch: false", false, 3},
+      {"AllDeep", "OFFLOAD_ALL", 2, "sharding: ZERO_3 prefetch: 3 backward_prefetch: BACKWARD_POST"},
+      {"AllLimited", "OFFLOAD_ALL", 2, "sharding: ZERO_3 prefetch: 3 prefetch_limit_mib: 0.06"},
+      {"AllShallow", "OFFLOAD_ALL", 2, "sharding: ZERO_3 prefetch: 0 backward_prefetch: BACKWARD_NONE", false, 3},
+      {"AllKept", "OFFLOAD_ALL", 2, "sharding: ZERO_3 reshard_after_forward: false", false, 3},
+      {"AllOneUnit", "OFFLOAD_ALL", 2, "sharding: ZERO_3 wrap { min_parameters: 1000000 }", false, 3},
+      {"AllNoOverlap", "OFFLOAD_ALL", 2, "sharding: ZERO_3 overlap: false", false, 3},
+      {"AllHybrid", "OFFLOAD_ALL", 4, "sharding: HYBRID_SHARD shard_group: 2", true, 3},
+      {"AllHybridOneUnit", "OFFLOAD_ALL", 4, "sharding: HYBRID_SHARD shard_group: 2 wrap { min_parameters: 1000000 }",
+       false, 3},
+      {"AllUnclipped", "OFFLOAD_ALL", 2, "sharding: ZERO_3", false, 1, "sgd { lr: 0.1 }", ""},
+      {"AllValidated", "OFFLOAD_ALL", 2, "sharding: ZERO_3", false, 1, "adamw { lr: 1e-3 }",
+       "validation { every_steps: 3 samples: 24 }"}};
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Offload, ::testing::ValuesIn(Cases()), [](const auto& info) { return std::string(info.param.label); });
+INSTANTIATE_TEST_SUITE_P(Cases, Offload, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return std::string(info.param.label); });
 
 // ---- The host's budget ----
 
@@ -116,8 +120,10 @@ TEST(OffloadBudget, IsEnforcedAlike) {
 constexpr char kEmulated[] = "device: EMULATED\nemulated { cluster: \"tests/integration/slow_host_link.textproto\" }\n";
 
 std::string Timed(const char* parallel) {
-  return StrCat("model { gpt { layers: 4 hidden: 128 heads: 2 sequence: 64 } }\ntrain { steps: 12 micro_batch: 2 global_batch: 16 }\n",
-                "parallel { dp: 2 sharding: ZERO_3 ", parallel, " }\n", kEmulated);
+  return StrCat(
+      "model { gpt { layers: 4 hidden: 128 heads: 2 sequence: 64 } }\ntrain { steps: 12 micro_batch: 2 global_batch: "
+      "16 }\n",
+      "parallel { dp: 2 sharding: ZERO_3 ", parallel, " }\n", kEmulated);
 }
 
 double Median(const report::RankRecord& record) {
@@ -133,7 +139,9 @@ double Total(const report::RankRecord& record) {
   return total;
 }
 
-double Exposed(const report::RankRecord& record) { return record.steps(record.steps_size() - 1).exposed_communication_seconds(); }
+double Exposed(const report::RankRecord& record) {
+  return record.steps(record.steps_size() - 1).exposed_communication_seconds();
+}
 
 double Transferring(const report::RankRecord& record) {
   double seconds = 0;
@@ -160,7 +168,8 @@ TEST(OffloadTime, IsPredictedAndTraced) {
 
 TEST(OffloadTime, PrefetchingHidesTransfers) {
   const auto ahead = test::RunText(Timed("offload: OFFLOAD_ALL") + kLinksPredicted)[0];
-  const auto late = test::RunText(Timed("offload: OFFLOAD_ALL prefetch: 0 backward_prefetch: BACKWARD_NONE") + kLinksPredicted)[0];
+  const auto late =
+      test::RunText(Timed("offload: OFFLOAD_ALL prefetch: 0 backward_prefetch: BACKWARD_NONE") + kLinksPredicted)[0];
   EXPECT_NEAR(Transferring(ahead), Transferring(late), 1e-9) << "as much to transfer";
   EXPECT_LT(Exposed(ahead), 0.8 * Exposed(late));
   EXPECT_LT(Median(ahead), Median(late));

@@ -10,7 +10,7 @@
 
 namespace twofold::test {
 
-using Row = std::vector<int>;  // by factor: the index of its choice
+using Row = std::vector<int>;     // by factor: the index of its choice
 inline constexpr int kOpen = -1;  // not chosen yet
 
 struct Factors {
@@ -91,7 +91,8 @@ inline std::vector<Row> PairwiseRows(const Factors& f) {
     int64_t most = -1;
     for (size_t order = 0; order < kOrders; ++order) {
       Row row = grown(order);
-      const int64_t gain = std::count_if(missing.begin(), missing.end(), [&](const ChoicePair& p) { return p.In(row); });
+      const int64_t gain =
+          std::count_if(missing.begin(), missing.end(), [&](const ChoicePair& p) { return p.In(row); });
       if (gain > most) most = gain, best = std::move(row);
     }
     std::erase_if(missing, [&](const ChoicePair& p) { return p.In(best); });

@@ -51,8 +51,7 @@ class Program : public ::testing::Test {
 
   // Runs `twofold <arguments>`; returns its exit status and keeps what it printed.
   int Run(const std::string& arguments) {
-    const std::string command =
-        StrCat(TWOFOLD_PROGRAM, " ", arguments, " >", At("stdout"), " 2>", At("stderr"));
+    const std::string command = StrCat(TWOFOLD_PROGRAM, " ", arguments, " >", At("stdout"), " 2>", At("stderr"));
     const int status = RunShell(command);
     out_ = ReadAll(At("stdout"));
     err_ = ReadAll(At("stderr"));

@@ -24,8 +24,11 @@ TEST_F(Program, BenchesThreadsAndChecksWhatTheyHold) {
   EXPECT_THAT(out_, HasSubstr("\n       32768          8192     float     sum      -1 "));
   EXPECT_THAT(out_, HasSubstr("# Out of bounds values : 0 OK"));
   EXPECT_THAT(err_, IsEmpty());
-  for (const char* operation : {"all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "all_to_all", "send_recv"}) {
-    ASSERT_EQ(Run(StrCat("bench ", operation, " --json -d bfloat16 -b 64 -e 4K -f 8 -n 2 -w 1 --out=", At("rows.csv"))), 0) << err_;
+  for (const char* operation :
+       {"all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "all_to_all", "send_recv"}) {
+    ASSERT_EQ(Run(StrCat("bench ", operation, " --json -d bfloat16 -b 64 -e 4K -f 8 -n 2 -w 1 --out=", At("rows.csv"))),
+              0)
+        << err_;
     const nlohmann::json json = nlohmann::json::parse(out_);
     EXPECT_EQ(json["out_of_bounds"], 0) << operation;
     ASSERT_EQ(json["results"].size(), 3u) << operation;
@@ -37,7 +40,8 @@ TEST_F(Program, BenchesThreadsAndChecksWhatTheyHold) {
 
 // Ring: 2 (N - 1) rounds of 2 us, and 2 (N - 1)/N of the bytes at 25 GB/s (the catalogue's star-a100).
 TEST_F(Program, BenchesASimulatedRingByItsClosedForm) {
-  constexpr char kRing[] = "bench all_reduce --json --fabric=simulated --cluster=star-a100 --algorithm=ring -b 1K -e 1G -f 32";
+  constexpr char kRing[] =
+      "bench all_reduce --json --fabric=simulated --cluster=star-a100 --algorithm=ring -b 1K -e 1G -f 32";
   for (int n : {2, 3, 8, 100}) {
     ASSERT_EQ(Run(StrCat(kRing, " --ranks=", n)), 0) << err_;
     const nlohmann::json json = nlohmann::json::parse(out_);
@@ -47,7 +51,8 @@ TEST_F(Program, BenchesASimulatedRingByItsClosedForm) {
     for (const nlohmann::json& row : json["results"]) {
       const double bytes = row["size"], share = 2.0 * (n - 1) / n;
       const double seconds = 2 * (n - 1) * 2e-6 + share * bytes / 25e9, busbw = share * bytes / seconds / 1e9;
-      EXPECT_NEAR(row["in_place"]["time"].get<double>(), seconds * 1e6, seconds * 1e6 * 1e-6) << n << " ranks, " << bytes;
+      EXPECT_NEAR(row["in_place"]["time"].get<double>(), seconds * 1e6, seconds * 1e6 * 1e-6)
+          << n << " ranks, " << bytes;
       EXPECT_NEAR(row["in_place"]["bus_bw"].get<double>(), busbw, busbw * 1e-6) << n << " ranks, " << bytes;
     }
   }
@@ -71,8 +76,8 @@ TEST_F(Program, BenchesTheSameBytesTwice) {
 
 // Whatever the algorithm, nothing goes through a rank's link of 25 GB/s faster than that.
 TEST_F(Program, BenchesNoFasterThanTheLink) {
-  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter",
-                                "all_to_all", "send_recv"}) {
+  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather",
+                                "scatter", "all_to_all", "send_recv"}) {
     const std::string command = StrCat("bench ", operation, " --json --fabric=simulated --cluster=star-a100");
     ASSERT_EQ(Run(StrCat(command, " --ranks=12 -b 1G -e 1G")), 0) << err_;
     const nlohmann::json row = nlohmann::json::parse(out_)["results"].at(0);
@@ -86,14 +91,21 @@ TEST_F(Program, BenchesNoFasterThanTheLink) {
 
 TEST_F(Program, RefusesABenchByTheOption) {
   const std::pair<const char*, const char*> kWrong[] = {
-      {"", "OPERATION"}, {"all_sing", "all_sing"}, {"all_reduce -b 12Q", "--minbytes"},
-      {"all_reduce -e 1", "--maxbytes"},           {"all_reduce -f 1", "--stepfactor"},
-      {"all_reduce -n x", "--iters"},              {"all_reduce --op=xor", "--op"},
-      {"all_reduce --protocol=LL128", "--protocol"}, {"all_reduce --fabric=telepathy", "in_memory"},
-      {"all_reduce --cluster=star-a100", "--cluster"}, {"gather --fabric=simulated --algorithm=ring", "--algorithm"},
+      {"", "OPERATION"},
+      {"all_sing", "all_sing"},
+      {"all_reduce -b 12Q", "--minbytes"},
+      {"all_reduce -e 1", "--maxbytes"},
+      {"all_reduce -f 1", "--stepfactor"},
+      {"all_reduce -n x", "--iters"},
+      {"all_reduce --op=xor", "--op"},
+      {"all_reduce --protocol=LL128", "--protocol"},
+      {"all_reduce --fabric=telepathy", "in_memory"},
+      {"all_reduce --cluster=star-a100", "--cluster"},
+      {"gather --fabric=simulated --algorithm=ring", "--algorithm"},
       {"all_reduce --fabrik=simulated", "unknown option --fabrik; did you mean --fabric?"},
       {"all_reduce -g 2", "-g 2: an option of nccl-tests that does not exist here; use --ranks"},
-      {"all_reduce -t 2", "-t 2: an option of nccl-tests"}, {"all_reduce -z 1", "-z 1: an option of nccl-tests that has no counterpart here; leave it out"},
+      {"all_reduce -t 2", "-t 2: an option of nccl-tests"},
+      {"all_reduce -z 1", "-z 1: an option of nccl-tests that has no counterpart here; leave it out"},
       {"all_reduce --ranks=100000000", "--ranks must be from 1 to 1048576 (got 100000000)"}};
   for (const auto& [arguments, name] : kWrong) {
     EXPECT_EQ(Run(StrCat("bench ", arguments)), 2) << arguments;
@@ -104,8 +116,8 @@ TEST_F(Program, RefusesABenchByTheOption) {
 
 // Where an allocation fails, what was done before is shown.
 TEST_F(Program, ReportsABenchThatRunsOutOfMemory) {
-  const std::string command = StrCat("ulimit -v 16000000 && ", TWOFOLD_PROGRAM, " bench all_reduce -b 1K -e 32G -f 33554432 >",
-                                     At("stdout"), " 2>", At("stderr"));
+  const std::string command = StrCat("ulimit -v 16000000 && ", TWOFOLD_PROGRAM,
+                                     " bench all_reduce -b 1K -e 32G -f 33554432 >", At("stdout"), " 2>", At("stderr"));
   const int status = RunShell(command);
   EXPECT_EQ(WEXITSTATUS(status), 1);
   EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("out of memory: asked for 34359738368 bytes"));
@@ -113,32 +125,42 @@ TEST_F(Program, ReportsABenchThatRunsOutOfMemory) {
 }
 
 TEST_F(Program, AnImportedDgx1vIsTheCatalogues) {
-  ASSERT_EQ(Run(StrCat("topology import tests/data/topologies/dgx-1v.nccl.xml --out=", At("mine.textproto"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("topology import tests/data/topologies/dgx-1v.nccl.xml --out=", At("mine.textproto"))), 0)
+      << err_;
   const auto bench = [&](const std::string& cluster, const std::string& more) {
-    EXPECT_EQ(Run(StrCat("bench ", more, " -b 1K -e 1G -f 32 --json --fabric=simulated --cluster=", cluster)), 0) << err_;
+    EXPECT_EQ(Run(StrCat("bench ", more, " -b 1K -e 1G -f 32 --json --fabric=simulated --cluster=", cluster)), 0)
+        << err_;
     return nlohmann::json::parse(out_);
   };
   // Between nodes the file says nothing: the catalogue's network joins them.
   std::string several = ReadAll("topologies/catalogue/dgx-1v.textproto");
   const size_t node = several.find("  node {"), network = several.find("  network {");
   ASSERT_NE(node, std::string::npos);
-  several.replace(node, network - node, StrCat("  node { file: \"", fs::absolute("tests/data/topologies/dgx-1v.nccl.xml").string(), "\" }\n"));
+  several.replace(
+      node, network - node,
+      StrCat("  node { file: \"", fs::absolute("tests/data/topologies/dgx-1v.nccl.xml").string(), "\" }\n"));
   const std::string joined = Write("joined.textproto", several);
   for (const char* operation : {"all_reduce", "all_gather", "all_to_all", "broadcast --algorithm=ring"}) {
-    const nlohmann::json own = bench(At("mine.textproto"), operation), theirs = bench("dgx-1v", StrCat(operation, " --nodes=1"));
+    const nlohmann::json own = bench(At("mine.textproto"), operation),
+                         theirs = bench("dgx-1v", StrCat(operation, " --nodes=1"));
     EXPECT_EQ(own["library"], "nccl");
     EXPECT_EQ(own["results"], theirs["results"]) << operation;
-    EXPECT_EQ(bench(joined, StrCat(operation, " --nodes=3"))["results"], bench("dgx-1v", StrCat(operation, " --nodes=3"))["results"]) << operation;
+    EXPECT_EQ(bench(joined, StrCat(operation, " --nodes=3"))["results"],
+              bench("dgx-1v", StrCat(operation, " --nodes=3"))["results"])
+        << operation;
   }
   const nlohmann::json rings = bench("dgx-1v", "all_reduce --nodes=1 --algorithm=ring --protocol=Simple");
-  EXPECT_NEAR(rings["results"].back()["in_place"]["bus_bw"], 120, 1);  // six NVLinks of 25 GB/s, of which NCCL counts on 20
+  EXPECT_NEAR(rings["results"].back()["in_place"]["bus_bw"], 120,
+              1);  // six NVLinks of 25 GB/s, of which NCCL counts on 20
   EXPECT_EQ(rings["results"].back()["algorithm"], "ring");
 }
 
 // report.json and what is printed name library, algorithm and protocol.
 TEST_F(Program, ARunSaysWhatRan) {
-  const std::string spec = Write("gpt.textproto", "model { gpt { layers: 2 hidden: 64 heads: 4 sequence: 32 } }\ntrain { steps: 2 micro_batch: 1 }\n"
-                                                  "parallel { dp: 16 }\nfabric { simulated { cluster: \"dgx-h100\" } }\n");
+  const std::string spec =
+      Write("gpt.textproto",
+            "model { gpt { layers: 2 hidden: 64 heads: 4 sequence: 32 } }\ntrain { steps: 2 micro_batch: 1 }\n"
+            "parallel { dp: 16 }\nfabric { simulated { cluster: \"dgx-h100\" } }\n");
   ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --out=", At("run"))), 0) << err_;
   bool seen = false;
   const nlohmann::json report = Report(At("run"));

@@ -24,7 +24,8 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
   ASSERT_EQ(Run(StrCat("calibrate --quick --out=", At("profile.textproto"))), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("matmul_nt"));
   const std::string spec = Write("small.textproto", kSmall);
-  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", At("profile.textproto"))), 0)
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", At("profile.textproto"))),
+            0)
       << err_;
   EXPECT_THAT(out_, HasSubstr("calibration: "));
   const nlohmann::json report = Report(At("p"));
@@ -44,7 +45,8 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
   EXPECT_EQ(Run("calibrate --time-algorithms"), 2);
   EXPECT_THAT(err_, HasSubstr("--time-algorithms: is only for --device=cuda"));
   EXPECT_EQ(Run("calibrate --fabric=nccl"), 2);
-  EXPECT_THAT(err_, HasSubstr("--fabric must be in_memory (kernels and links of this machine) or mpi (messages between processes), got \"nccl\""));
+  EXPECT_THAT(err_, HasSubstr("--fabric must be in_memory (kernels and links of this machine) or mpi (messages between "
+                              "processes), got \"nccl\""));
   for (const std::string& nowhere : {Write("file", "") + "/profile.textproto", std::string("/proc/profile")}) {
     EXPECT_EQ(Run(StrCat("calibrate --out=", nowhere)), 2);
     EXPECT_THAT(err_, HasSubstr(StrCat("--out=", nowhere, ": cannot be written")));
@@ -55,22 +57,27 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
   EXPECT_THAT(err_, HasSubstr(StrCat("--out=", At("folder"), ": cannot be written: it is a folder")));
   EXPECT_FALSE(fs::exists(At("folder.fit")));
   EXPECT_EQ(Run("calibrate --fabric=mpi --cluster=star-a100 --cluster-out=" + At("folder")), 2);
-  EXPECT_THAT(err_, ::testing::AnyOf(HasSubstr(StrCat("--cluster-out=", At("folder"), ": cannot be written: it is a folder")), HasSubstr("has no MPI")));
-  EXPECT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", Write("x.textproto", "name: 3"))),
+  EXPECT_THAT(err_,
+              ::testing::AnyOf(HasSubstr(StrCat("--cluster-out=", At("folder"), ": cannot be written: it is a folder")),
+                               HasSubstr("has no MPI")));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --out=", At("p"),
+                       " --set=fabric.simulated.profile=", Write("x.textproto", "name: 3"))),
             2);
   EXPECT_THAT(err_, HasSubstr("x.textproto"));
 }
 
 // Where no file may grow beyond a few blocks, as on a full disk. Nothing is measured.
 TEST_F(Program, CalibrationFindsOutAboutAFullDiskBeforeItMeasures) {
-  const std::string limited = StrCat("trap '' XFSZ; ulimit -f 64; exec ", TWOFOLD_PROGRAM, " calibrate --quick --out=", At("profile"), " >/dev/null 2>", At("err"));
+  const std::string limited = StrCat("trap '' XFSZ; ulimit -f 64; exec ", TWOFOLD_PROGRAM,
+                                     " calibrate --quick --out=", At("profile"), " >/dev/null 2>", At("err"));
   Write("limited.sh", limited);
   const int status = std::system(StrCat("sh ", At("limited.sh")).c_str());
   const std::string err = ReadAll(At("err"));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << status << err;
   EXPECT_THAT(err, HasSubstr(StrCat("--out=", At("profile"), ": cannot be written: no room for 4194304 bytes (")));
   EXPECT_THAT(err, Not(HasSubstr("warming up")));
-  for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_THAT(entry.path().filename().string(), testing::AnyOf("limited.sh", "err"));
+  for (const auto& entry : fs::directory_iterator(folder_))
+    EXPECT_THAT(entry.path().filename().string(), testing::AnyOf("limited.sh", "err"));
 }
 
 // What `cmake` is asked for, by a quickstart in a tree of its own where all that it starts is a stand-in.
@@ -88,14 +95,16 @@ TEST_F(Program, QuickstartBuildsWithoutCudaWhereThereIsNoGpu) {
   }
   const auto asked = [this](const std::string& environment) {
     fs::remove(At("asked"));
-    const std::string command = StrCat("env -u TWOFOLD_CUDA PATH=", At("bin"), ":$PATH ", environment, " bash ", At("tree/experiments/quickstart.sh"), " >", At("out"), " 2>&1");
+    const std::string command = StrCat("env -u TWOFOLD_CUDA PATH=", At("bin"), ":$PATH ", environment, " bash ",
+                                       At("tree/experiments/quickstart.sh"), " >", At("out"), " 2>&1");
     EXPECT_NE(std::system(command.c_str()), 0);
     return ReadAll(At("asked"));
   };
   script("bin/nvidia-smi", "exit 9");
   if (!fs::exists("/dev/nvidia0")) {
     EXPECT_EQ(asked(""), "--preset release -DTWOFOLD_CUDA=OFF\n") << ReadAll(At("out"));
-    EXPECT_THAT(ReadAll(At("out")), HasSubstr("There is no GPU here, so the program is built without CUDA. To add CUDA"));
+    EXPECT_THAT(ReadAll(At("out")),
+                HasSubstr("There is no GPU here, so the program is built without CUDA. To add CUDA"));
   }
   EXPECT_EQ(asked("TWOFOLD_CUDA=ON"), "--preset release -DTWOFOLD_CUDA=ON\n");
   EXPECT_THAT(ReadAll(At("out")), Not(HasSubstr("no GPU")));
@@ -113,11 +122,13 @@ TEST_F(Program, LeavesNothingWhereCalibrationIsInterrupted) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       std::signal(signal, SIG_DFL);  // nohup may have started the test
-      if (freopen(At("stderr").c_str(), "w", stderr) == nullptr || freopen("/dev/null", "w", stdout) == nullptr) _exit(127);
+      if (freopen(At("stderr").c_str(), "w", stderr) == nullptr || freopen("/dev/null", "w", stdout) == nullptr)
+        _exit(127);
       execl(TWOFOLD_PROGRAM, "twofold", "calibrate", "--quick", StrCat("--out=", At("profile")).c_str(), nullptr);
       _exit(127);
     }
-    AwaitThat([&] { return ReadAll(At("stderr")).find("part 1 of") != std::string::npos; }, "part 1 of the calibration");
+    AwaitThat([&] { return ReadAll(At("stderr")).find("part 1 of") != std::string::npos; },
+              "part 1 of the calibration");
     kill(child, signal);
     const int status = AwaitProcess(child, "twofold calibrate");
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status << ReadAll(At("stderr"));

@@ -21,8 +21,8 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
   ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --out=", At("m"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
   for (const char* row :
-       {"step time", "samples a second", "exposed communication", "peak memory", "reserved memory",
-        "final loss", "stand-in", "all_reduce", "Parts of the error in step time against in_memory", "predicted interval"}) {
+       {"step time", "samples a second", "exposed communication", "peak memory", "reserved memory", "final loss",
+        "stand-in", "all_reduce", "Parts of the error in step time against in_memory", "predicted interval"}) {
     EXPECT_THAT(out_, HasSubstr(row));
   }
   EXPECT_THAT(out_, Not(HasSubstr("differ")));
@@ -52,18 +52,20 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
 TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
-  ASSERT_EQ(Run(StrCat("run ", spec,
-                       " --fabric=in_memory --set=model.mlp.hidden=32 --set=train.steps=3 --out=", At("m"))),
-            0);
+  ASSERT_EQ(
+      Run(StrCat("run ", spec, " --fabric=in_memory --set=model.mlp.hidden=32 --set=train.steps=3 --out=", At("m"))),
+      0);
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
-  EXPECT_THAT(out_, ::testing::StartsWith("Note: the two runs did different work: their specs differ in model, train\n"));
+  EXPECT_THAT(out_,
+              ::testing::StartsWith("Note: the two runs did different work: their specs differ in model, train\n"));
   EXPECT_THAT(out_, Not(HasSubstr("bytes differ"))) << "they are of different models";
   EXPECT_THAT(out_, Not(HasSubstr("interval")));
   ASSERT_EQ(Run(StrCat("compare --json ", At("p"), " ", At("m"))), 0) << err_;
   EXPECT_EQ(nlohmann::json::parse(out_)["interval"]["inside"], nullptr);
 }
 
-// Of one job they should be equal, whatever fabrics they ran on; of runs that ended early, or had other budgets, they need not.
+// Of one job they should be equal, whatever fabrics they ran on; of runs that ended early, or had other budgets, they
+// need not.
 TEST_F(Program, SaysWhenOneJobsMemoryDiffers) {
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
@@ -75,7 +77,9 @@ TEST_F(Program, SaysWhenOneJobsMemoryDiffers) {
   };
   with_peak(At("m"), 512, "OK");
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
-  EXPECT_THAT(out_, ::testing::StartsWith("Note: peak or reserved bytes differ on rank 1: on the same kind of device they should be equal\n"));
+  EXPECT_THAT(out_,
+              ::testing::StartsWith(
+                  "Note: peak or reserved bytes differ on rank 1: on the same kind of device they should be equal\n"));
   with_peak(At("m"), 512, "INTERRUPTED");
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
   EXPECT_THAT(out_, Not(HasSubstr("should be equal")));

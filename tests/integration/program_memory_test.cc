@@ -16,10 +16,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST_F(Program, TellsMemoryAlone) {
-  const std::string spec = Write("gpt.textproto",
-                                 "model { gpt { layers: 3 hidden: 64 heads: 4 sequence: 32 } }\n"
-                                 "train { steps: 1000 micro_batch: 4 precision { parameter: BF16 } }\n"
-                                 "parallel { dp: 4 sharding: ZERO_2 }\nfabric { simulated { cluster: \"star-a100\" } }\n");
+  const std::string spec =
+      Write("gpt.textproto",
+            "model { gpt { layers: 3 hidden: 64 heads: 4 sequence: 32 } }\n"
+            "train { steps: 1000 micro_batch: 4 precision { parameter: BF16 } }\n"
+            "parallel { dp: 4 sharding: ZERO_2 }\nfabric { simulated { cluster: \"star-a100\" } }\n");
   ASSERT_EQ(Run(StrCat("memory ", spec, " --out=", At("memory"))), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("It fits (A100-80GB SXM: 80,000,000,000 bytes)"));
   EXPECT_THAT(out_, HasSubstr("each of ranks 0 to 3"));
@@ -30,7 +31,8 @@ TEST_F(Program, TellsMemoryAlone) {
   EXPECT_EQ(memory["world_size"], 4);
   EXPECT_LE(memory["ranks"][0]["steps_replayed"], 4);
   EXPECT_EQ(memory["model_states"][1]["formula_bytes"], memory["parameters"].get<double>() * 2 / 4);
-  ASSERT_EQ(Run(StrCat("run ", At("memory"), "/spec.textproto --quiet --set=train.steps=5 --out=", At("run"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", At("memory"), "/spec.textproto --quiet --set=train.steps=5 --out=", At("run"))), 0)
+      << err_;
   EXPECT_EQ(Report(At("memory"))["ranks"], Report(At("run"))["ranks"]);
   EXPECT_EQ(Report(At("memory"))["steps"].size(), 0u);
   EXPECT_EQ(Run(StrCat("memory ", spec, " --set=parallel.dp=zwei")), 2);
@@ -57,14 +59,20 @@ TEST_F(Program, TellsHowMemoryRunsOut) {
   EXPECT_THAT(err_, Not(HasSubstr("by category")));  // it holds nothing yet
 }
 
-// Of a machine's CPU, whose memory all ranks share, it is known; of hosts that a launcher will name, or a GPU elsewhere, not.
+// Of a machine's CPU, whose memory all ranks share, it is known; of hosts that a launcher will name, or a GPU
+// elsewhere, not.
 TEST_F(Program, TellsWhetherMemoryFitsAsFarAsIsKnown) {
   const std::string small = StrCat("memory ", Write("small.textproto", kSmall), " --out=", At("memory"));
-  const std::string huge = StrCat("memory ", Write("huge.textproto", "model { preset: \"gpt3-175b\" }\ntrain { steps: 1 micro_batch: 1 }\n"), " --out=", At("memory"));
+  const std::string huge =
+      StrCat("memory ", Write("huge.textproto", "model { preset: \"gpt3-175b\" }\ntrain { steps: 1 micro_batch: 1 }\n"),
+             " --out=", At("memory"));
   const auto fits = [this] { return nlohmann::json::parse(ReadAll(At("memory/memory.json")))["fits"]; };
-  for (const char* fabric : {" --fabric=in_memory", " --fabric=simulated", " --fabric=in_memory --set=device=EMULATED"}) {
+  for (const char* fabric :
+       {" --fabric=in_memory", " --fabric=simulated", " --fabric=in_memory --set=device=EMULATED"}) {
     EXPECT_EQ(Run(small + fabric), 0) << err_;
-    EXPECT_THAT(out_, ::testing::ContainsRegex("It fits this machine: its 2 ranks reserve [0-9,]+ bytes, and this machine has [0-9,]+")) << fabric;
+    EXPECT_THAT(out_, ::testing::ContainsRegex(
+                          "It fits this machine: its 2 ranks reserve [0-9,]+ bytes, and this machine has [0-9,]+"))
+        << fabric;
     EXPECT_EQ(fits(), true);
     EXPECT_EQ(Run(huge + fabric), 3) << fabric;
     EXPECT_THAT(out_, HasSubstr("It does not fit this machine: its rank reserves 2,"));
@@ -86,15 +94,22 @@ TEST_F(Program, TellsWhetherMemoryFitsAsFarAsIsKnown) {
   EXPECT_THAT(out_, HasSubstr("; set memory.budget_mib, or a cluster with --fabric=simulated"));
 }
 
-// What `memory` says of ranks that share this machine, a simulated run of them says, too: of one rank, and of many small ones that
-// are folded or not.
+// What `memory` says of ranks that share this machine, a simulated run of them says, too: of one rank, and of many
+// small ones that are folded or not.
 TEST_F(Program, PredictsThatThisMachinesMemoryRunsOut) {
-  const std::string huge = Write("huge.textproto", "model { preset: \"gpt3-175b\" }\ntrain { steps: 1 micro_batch: 1 }\nfabric { simulated {} }\n");
-  const std::string many = Write("many.textproto", "model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 1 }\nparallel { dp: 1024 }\nfabric { simulated {} }\n");
+  const std::string huge =
+      Write("huge.textproto",
+            "model { preset: \"gpt3-175b\" }\ntrain { steps: 1 micro_batch: 1 }\nfabric { simulated {} }\n");
+  const std::string many = Write("many.textproto",
+                                 "model { preset: \"gpt2-1.5b\" }\ntrain { steps: 1 micro_batch: 1 }\nparallel { dp: "
+                                 "1024 }\nfabric { simulated {} }\n");
   const std::pair<std::string, std::string> kRuns[] = {
-      {huge, "rank 0: out of this machine's memory \\([0-9]+ bytes for 1 rank\\): asked for [0-9]+ bytes of .* with [0-9]+ live"},
+      {huge,
+       "rank 0: out of this machine's memory \\([0-9]+ bytes for 1 rank\\): asked for [0-9]+ bytes of .* with [0-9]+ "
+       "live"},
       {many, "rank 0: out of this machine's memory \\([0-9]+ bytes for 1024 ranks\\): asked for"},
-      {many + " --set=fabric.simulated.folding=OFF", "rank [0-9]+: out of this machine's memory \\([0-9]+ bytes for 1024 ranks\\): asked for"}};
+      {many + " --set=fabric.simulated.folding=OFF",
+       "rank [0-9]+: out of this machine's memory \\([0-9]+ bytes for 1024 ranks\\): asked for"}};
   for (const auto& [arguments, message] : kRuns) {
     EXPECT_EQ(Run(StrCat("memory ", arguments)), 3) << arguments;
     EXPECT_THAT(err_, HasSubstr("and this machine has ")) << arguments;

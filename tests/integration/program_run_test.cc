@@ -38,8 +38,9 @@ TEST_F(Program, RunsEveryExample) {
   for (const auto& file : fs::directory_iterator("examples")) {
     if (file.path().extension() != ".textproto") continue;
     const bool warms_up = ReadAll(file.path().string()).find("schedule { linear") != std::string::npos;
-    const std::string run = StrCat("run ", file.path().string(), " --quiet --set=train.steps=2 --set=train.warmup_steps=1",
-                                   warms_up ? " --set=train.schedule.warmup_steps=0" : "", " --out=", At("out"));
+    const std::string run =
+        StrCat("run ", file.path().string(), " --quiet --set=train.steps=2 --set=train.warmup_steps=1",
+               warms_up ? " --set=train.schedule.warmup_steps=0" : "", " --out=", At("out"));
     EXPECT_EQ(Run(run), 0) << file.path() << ": " << err_;
     EXPECT_EQ(Run(run + " --fabric=simulated"), 0) << file.path() << ": " << err_;
     ++examples;
@@ -50,19 +51,26 @@ TEST_F(Program, RunsEveryExample) {
 // Each of them would do the whole job, and write the same folder.
 TEST_F(Program, RefusesSeveralProcessesWhereOneRunsAllRanks) {
   const std::string spec = Write("small.textproto", kSmall), profile = At("profile.textproto");
-  constexpr char kMpirun[] = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK=";
+  constexpr char kMpirun[] =
+      "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK=";
   auto run = [&](const std::string& variables, const std::string& command) {
     const std::string plain = "env -u SLURM_JOB_ID -u SLURM_STEP_ID -u RANK -u WORLD_SIZE ";
-    const int status = RunShell(StrCat(plain, variables, " ", TWOFOLD_PROGRAM, " ", command, " >", At("stdout"), " 2>", At("stderr")));
+    const int status =
+        RunShell(StrCat(plain, variables, " ", TWOFOLD_PROGRAM, " ", command, " >", At("stdout"), " 2>", At("stderr")));
     err_ = ReadAll(At("stderr"));
     return WEXITSTATUS(status);
   };
   const std::pair<std::string, const char*> kCommands[] = {
-      {StrCat("run ", spec, " --fabric=in_memory --out=", At("run")), "in_memory"}, {StrCat("run ", spec, " --out=", At("run")), "simulated"},
-      {"bench all_reduce -e 8", "in_memory"}, {"bench all_reduce -e 8 --fabric=simulated", "simulated"}, {StrCat("calibrate --quick --out=", profile), "in_memory"}};
+      {StrCat("run ", spec, " --fabric=in_memory --out=", At("run")), "in_memory"},
+      {StrCat("run ", spec, " --out=", At("run")), "simulated"},
+      {"bench all_reduce -e 8", "in_memory"},
+      {"bench all_reduce -e 8 --fabric=simulated", "simulated"},
+      {StrCat("calibrate --quick --out=", profile), "in_memory"}};
   for (const auto& [command, fabric] : kCommands) {
     EXPECT_EQ(run(StrCat(kMpirun, "0"), command), 2) << command;
-    EXPECT_THAT(err_, HasSubstr(StrCat("2 processes were started (Open MPI's mpirun), but fabric ", fabric, " runs all ranks in one process; use --fabric="))) << command;
+    EXPECT_THAT(err_, HasSubstr(StrCat("2 processes were started (Open MPI's mpirun), but fabric ", fabric,
+                                       " runs all ranks in one process; use --fabric=")))
+        << command;
     EXPECT_THAT(err_, HasSubstr(", or start one process")) << command;
   }
   EXPECT_EQ(run(StrCat(kMpirun, "1"), kCommands[0].first), 2);
@@ -70,11 +78,16 @@ TEST_F(Program, RefusesSeveralProcessesWhereOneRunsAllRanks) {
   EXPECT_FALSE(fs::exists(At("run")));
   EXPECT_EQ(run("TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4", kCommands[1].first), 2);
   EXPECT_THAT(err_, HasSubstr("4 processes were started (torchrun)"));
-  EXPECT_EQ(run("SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 SLURM_STEP_NODELIST=n1", kCommands[1].first), 2);
+  EXPECT_EQ(run("SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 SLURM_STEP_NODELIST=n1",
+                kCommands[1].first),
+            2);
   EXPECT_THAT(err_, HasSubstr("8 processes were started (Slurm's srun)"));
-  // Alone: in a batch script, whose job has tasks that no step has begun; in an interactive shell, which is a step of its own.
+  // Alone: in a batch script, whose job has tasks that no step has begun; in an interactive shell, which is a step of
+  // its own.
   EXPECT_EQ(run("SLURM_JOB_ID=1 SLURM_NTASKS=8 SLURM_PROCID=0", kCommands[1].first), 0) << err_;
-  EXPECT_EQ(run("SLURM_JOB_ID=1 SLURM_NTASKS=8 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0", kCommands[1].first), 0) << err_;
+  EXPECT_EQ(
+      run("SLURM_JOB_ID=1 SLURM_NTASKS=8 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0", kCommands[1].first), 0)
+      << err_;
   EXPECT_EQ(run("OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0", kCommands[1].first), 0) << err_;
 }
 
@@ -84,7 +97,8 @@ TEST_F(Program, TellsWhatItReplaces) {
   ASSERT_EQ(Run(StrCat("run ", spec, out)), 0) << err_;
   EXPECT_THAT(err_, IsEmpty()) << "the same";
   ASSERT_EQ(Run(StrCat("run ", spec, out, " --set=parallel.dp=4")), 0) << err_;
-  EXPECT_THAT(err_, HasSubstr(StrCat("warning: ", At("run"), ": replaces a run whose spec differs in train, parallel; --out=DIR keeps both")));
+  EXPECT_THAT(err_, HasSubstr(StrCat("warning: ", At("run"),
+                                     ": replaces a run whose spec differs in train, parallel; --out=DIR keeps both")));
   ASSERT_EQ(Run(StrCat("run ", spec, out, " --set=parallel.dp=4 --fabric=in_memory")), 0) << err_;
   EXPECT_THAT(err_, HasSubstr("differs in fabric;"));
 }
@@ -117,13 +131,17 @@ TEST_F(Program, ChecksWithoutRunning) {
   EXPECT_EQ(Run(StrCat("run ", spec, " --check --fabric=telepathy")), 2);
   EXPECT_THAT(err_, HasSubstr("telepathy"));
   EXPECT_EQ(Run(StrCat("run ", spec, " --check --set=fabric.simulated.cluster=moon")), 2);
-  EXPECT_THAT(err_, HasSubstr("error: --set fabric.simulated.cluster=moon: fabric.simulated.cluster: \"moon\" is neither a known cluster"));
+  EXPECT_THAT(
+      err_,
+      HasSubstr(
+          "error: --set fabric.simulated.cluster=moon: fabric.simulated.cluster: \"moon\" is neither a known cluster"));
 }
 
 // Who asks for a measurement gets one, or an error.
 TEST_F(Program, RefusesASetThatContradictsTheFabric) {
   const std::string run = StrCat("run ", Write("small.textproto", kSmall), " --check --fabric=in_memory");
-  for (const char* set : {"fabric.simulated.cluster=dgx-h100", "fabric.mpi.gpu_buffers=STAGED", "'fabric={ simulated {} }'"}) {
+  for (const char* set :
+       {"fabric.simulated.cluster=dgx-h100", "fabric.mpi.gpu_buffers=STAGED", "'fabric={ simulated {} }'"}) {
     EXPECT_EQ(Run(StrCat(run, " --set ", set)), 2) << set;
     EXPECT_THAT(err_, HasSubstr(": contradicts --fabric=in_memory; leave one out")) << set;
     EXPECT_THAT(err_, HasSubstr(StrCat("--set fabric", set[0] == '\'' ? "=" : "."))) << set;
@@ -132,11 +150,13 @@ TEST_F(Program, RefusesASetThatContradictsTheFabric) {
 }
 
 TEST_F(Program, RefusesNodesThatAClusterDoesNotHave) {
-  const std::string small = Write("small.textproto", "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\nfabric { simulated {} }\n");
+  const std::string small =
+      Write("small.textproto", "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\nfabric { simulated {} }\n");
   const std::string cluster = " --set=fabric.simulated.cluster=dgx-h100";
   for (const char* command : {"run --check ", "memory "}) {
     EXPECT_EQ(Run(StrCat(command, small, cluster, " --set=fabric.simulated.nodes=257")), 2);
-    EXPECT_THAT(err_, HasSubstr("--set fabric.simulated.nodes=257: fabric.simulated.nodes: 257: cluster dgx-h100 has 256 nodes; use 1 to 256"));
+    EXPECT_THAT(err_, HasSubstr("--set fabric.simulated.nodes=257: fabric.simulated.nodes: 257: cluster dgx-h100 has "
+                                "256 nodes; use 1 to 256"));
     EXPECT_EQ(Run(StrCat(command, small, cluster, " --set=fabric.simulated.nodes=256")), 0) << err_;
   }
   EXPECT_EQ(Run("bench all_reduce --fabric=simulated --cluster=dgx-h100 --nodes=257"), 2);
@@ -147,8 +167,7 @@ TEST_F(Program, RefusesNodesThatAClusterDoesNotHave) {
 
 TEST_F(Program, MeasuresAndWritesTheReport) {
   const std::string spec = Write("small.textproto", kSmall);
-  ASSERT_EQ(Run(StrCat("run ", spec,
-                       " --fabric=in_memory --set=train.steps=6 --set parallel.dp=3 --out=", At("run"))),
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --set=train.steps=6 --set parallel.dp=3 --out=", At("run"))),
             0)
       << err_;
   EXPECT_THAT(out_, HasSubstr("step time"));
@@ -167,18 +186,20 @@ TEST_F(Program, MeasuresAndWritesTheReport) {
   EXPECT_GT(report["median_step_seconds"], 0);
   EXPECT_LE(report["low"], report["median_step_seconds"]);
   EXPECT_GE(report["high"], report["median_step_seconds"]);
-  EXPECT_NEAR(report["tokens_per_second"].get<double>() * report["median_step_seconds"].get<double>(), 6,
-              1e-9);
-  for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "trace.json", "spec.textproto"}) {
+  EXPECT_NEAR(report["tokens_per_second"].get<double>() * report["median_step_seconds"].get<double>(), 6, 1e-9);
+  for (const char* name :
+       {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "trace.json", "spec.textproto"}) {
     EXPECT_TRUE(fs::exists(StrCat(At("run"), "/", name))) << name;
   }
 }
 
 // Two stages of 1,024 ranks each, which a rank each stands for: what is written does not grow with them.
 TEST_F(Program, WritesOneRowAndOneTimeLineForRanksThatAreFolded) {
-  const std::string spec = Write("many.textproto",
-                                 "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\ntrain { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: 2048 }\n"
-                                 "parallel { pp: 2 dp: 1024 }\nfabric { simulated { cluster: \"dgx-h100-16k\" folding: ON } }\n");
+  const std::string spec =
+      Write("many.textproto",
+            "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\ntrain { steps: 2 warmup_steps: 0 "
+            "micro_batch: 1 global_batch: 2048 }\n"
+            "parallel { pp: 2 dp: 1024 }\nfabric { simulated { cluster: \"dgx-h100-16k\" folding: ON } }\n");
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("many"))), 0) << err_;
   EXPECT_THAT(err_, Not(HasSubstr("rotobuf")));
   const nlohmann::json report = Report(At("many"));
@@ -186,7 +207,8 @@ TEST_F(Program, WritesOneRowAndOneTimeLineForRanksThatAreFolded) {
   EXPECT_GT(report["median_step_seconds"], 0);
   ASSERT_EQ(report["ranks"].size(), 2u);
   EXPECT_GT(report["ranks"][1]["peak_bytes"], 0);
-  EXPECT_EQ(report["ranks"][1]["stands_for"].dump(), R"({"count":1024,"ranges":[{"first":1024,"last":2047,"stride":1}]})");
+  EXPECT_EQ(report["ranks"][1]["stands_for"].dump(),
+            R"({"count":1024,"ranges":[{"first":1024,"last":2047,"stride":1}]})");
   std::set<int> traced;
   const nlohmann::json trace = nlohmann::json::parse(ReadAll(At("many") + "/trace.json"));
   for (const nlohmann::json& event : trace["traceEvents"]) traced.insert(event["pid"].get<int>());
@@ -204,8 +226,7 @@ TEST_F(Program, WritesToRunsByDefault) {
   const std::string here = fs::current_path().string();
   const std::string program =
       StrCat("cd ", folder_.string(), " && mkdir tests && ln -s ", here, "/tests/integration tests/ && ");
-  const std::string command =
-      StrCat(program, TWOFOLD_PROGRAM, " run small.textproto --quiet >stdout 2>stderr");
+  const std::string command = StrCat(program, TWOFOLD_PROGRAM, " run small.textproto --quiet >stdout 2>stderr");
   ASSERT_EQ(RunShell(command), 0) << ReadAll(At("stderr"));
   EXPECT_EQ(Report(At("runs/small-simulated"))["predicted"], true);
 }
@@ -254,9 +275,10 @@ TEST_F(Program, PredictsThatMemoryRunsOut) {
 }
 
 TEST_F(Program, TrainsForEpochsAndRepeatsThemFromTheSpecItWrites) {
-  const std::string spec = Write("epochs.textproto",
-                                 "model { mlp { inputs: 8 hidden: [24] classes: 5 } }\ndata { synthetic { samples: 100 } }\n"
-                                 "train { epochs: 3 global_batch: 16 micro_batch: 8 validation { fraction: 0.2 } }\nparallel { dp: 2 }\n");
+  const std::string spec =
+      Write("epochs.textproto",
+            "model { mlp { inputs: 8 hidden: [24] classes: 5 } }\ndata { synthetic { samples: 100 } }\n"
+            "train { epochs: 3 global_batch: 16 micro_batch: 8 validation { fraction: 0.2 } }\nparallel { dp: 2 }\n");
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("run"))), 0) << err_;
   EXPECT_THAT(err_, HasSubstr("after step 5 of 15: validation loss "));
   EXPECT_THAT(out_, HasSubstr("15 steps of 16 samples"));
@@ -299,16 +321,21 @@ TEST_F(Program, PrintsTheSummaryWhereTheReportCannotBeWritten) {
   EXPECT_THAT(err_, HasSubstr(StrCat(At("run"), "/report.json.part: cannot be written: No space left on device")));
   EXPECT_FALSE(fs::exists(At("run/steps.csv"))) << "all files or none";
   // A limit of files' size ends no process without a word.
-  const int status = std::system(StrCat("( ulimit -f 1; ", TWOFOLD_PROGRAM, " run ", spec, " --fabric=in_memory --quiet --out=", At("limited"), " 2>&1; echo status $? ) | cat >",
-                                        At("both")).c_str());
+  const int status = std::system(StrCat("( ulimit -f 1; ", TWOFOLD_PROGRAM, " run ", spec,
+                                        " --fabric=in_memory --quiet --out=", At("limited"),
+                                        " 2>&1; echo status $? ) | cat >", At("both"))
+                                     .c_str());
   EXPECT_EQ(status, 0);
-  EXPECT_THAT(ReadAll(At("both")), AllOf(HasSubstr("step time"), HasSubstr(": cannot be written: File too large"), HasSubstr("status 1")));
+  EXPECT_THAT(ReadAll(At("both")),
+              AllOf(HasSubstr("step time"), HasSubstr(": cannot be written: File too large"), HasSubstr("status 1")));
 }
 
 TEST_F(Program, FindsBeforeTrainingThatCheckpointsHaveNoPlace) {
-  const std::string run = StrCat("run ", Write("small.textproto", kSmall), " --out=", At("run"), " --set=train.checkpoint.path=");
+  const std::string run =
+      StrCat("run ", Write("small.textproto", kSmall), " --out=", At("run"), " --set=train.checkpoint.path=");
   EXPECT_EQ(Run(run + "/proc/no/such/place --fabric=in_memory"), 2);
-  EXPECT_THAT(err_, AllOf(HasSubstr("train.checkpoint.path: /proc/no/such/place: cannot be created: "), HasSubstr("give a folder that this user may write to"), Not(HasSubstr("step"))));
+  EXPECT_THAT(err_, AllOf(HasSubstr("train.checkpoint.path: /proc/no/such/place: cannot be created: "),
+                          HasSubstr("give a folder that this user may write to"), Not(HasSubstr("step"))));
   EXPECT_FALSE(fs::exists(At("run/report.json")));
   EXPECT_EQ(Run(run + At("small.textproto") + "/below --check --fabric=in_memory"), 2);
   EXPECT_THAT(err_, HasSubstr("cannot be created: "));
@@ -318,11 +345,13 @@ TEST_F(Program, FindsBeforeTrainingThatCheckpointsHaveNoPlace) {
 
 // By the program's check of it, for its rank 0, and for all of the others.
 TEST_F(Program, OpensACheckpointsManifestOnce) {
-  const std::string run = StrCat("run ", Write("small.textproto", kSmall), " --quiet --out=", At("run"), " --set=parallel.dp=4 --set=train.global_batch=8 ");
+  const std::string run = StrCat("run ", Write("small.textproto", kSmall), " --quiet --out=", At("run"),
+                                 " --set=parallel.dp=4 --set=train.global_batch=8 ");
   ASSERT_EQ(Run(StrCat(run, "--fabric=in_memory --set=train.checkpoint.path=", At("saved"))), 0) << err_;
   const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   ASSERT_GE(inotify_add_watch(watch, At("saved/000001-step-4/manifest.json").c_str(), IN_OPEN | IN_CLOSE), 0);
-  for (const char* fabric : {"--fabric=in_memory", "--fabric=simulated", "--fabric=simulated --set=fabric.simulated.data=REAL"}) {
+  for (const char* fabric :
+       {"--fabric=in_memory", "--fabric=simulated", "--fabric=simulated --set=fabric.simulated.data=REAL"}) {
     ASSERT_EQ(Run(StrCat(run, "--set=train.steps=6 --set=train.resume=", At("saved"), " ", fabric)), 0) << err_;
     EXPECT_EQ(Report(At("run"))["first_step"], 4);
     alignas(inotify_event) char events[1 << 12];
@@ -340,8 +369,12 @@ TEST_F(Program, PrintsNoControlCharacters) {
   const std::string escape = "\x1b[31m";
   EXPECT_EQ(Run(StrCat("run '", At(escape), "'")), 2);
   EXPECT_THAT(err_, AllOf(HasSubstr("/\\x1b[31m: cannot be read"), Not(HasSubstr(escape))));
-  EXPECT_EQ(Run(StrCat("run ", Write("binary", std::string("\x7f" "ELF\x02\x01\x01\0\x1b[31m", 13)))), 2);
-  EXPECT_THAT(err_, AllOf(HasSubstr(StrCat(At("binary"), ":1:1: byte 0 is \\x7f, a control character")), Not(HasSubstr("\x7f"))));
+  EXPECT_EQ(Run(StrCat("run ", Write("binary", std::string("\x7f"
+                                                           "ELF\x02\x01\x01\0\x1b[31m",
+                                                           13)))),
+            2);
+  EXPECT_THAT(err_, AllOf(HasSubstr(StrCat(At("binary"), ":1:1: byte 0 is \\x7f, a control character")),
+                          Not(HasSubstr("\x7f"))));
   EXPECT_EQ(Run(StrCat("run '--", escape, "'")), 2);
   EXPECT_THAT(err_, Not(HasSubstr(escape)));
 }
@@ -363,12 +396,15 @@ TEST_F(Program, GoesOnWhereNobodyReadsWhatItPrints) {
 }
 
 // An interrupted run reports what it has done.
-class InterruptedProgram : public Program, public ::testing::WithParamInterface<std::tuple<int, std::pair<const char*, const char*>>> {};
-INSTANTIATE_TEST_SUITE_P(Fabrics, InterruptedProgram,
-                         ::testing::Combine(::testing::Values(SIGINT, SIGTERM, SIGHUP),
-                                          ::testing::Values(std::pair("in_memory", "device=CPU"), std::pair("simulated", "device=CPU"),
-                                                          std::pair("in_memory", "device=EMULATED"),
-                                                          std::pair("in_memory", "train.validation={every_steps: 1 batch: 64}"))));
+class InterruptedProgram : public Program,
+                           public ::testing::WithParamInterface<std::tuple<int, std::pair<const char*, const char*>>> {
+};
+INSTANTIATE_TEST_SUITE_P(
+    Fabrics, InterruptedProgram,
+    ::testing::Combine(::testing::Values(SIGINT, SIGTERM, SIGHUP),
+                       ::testing::Values(std::pair("in_memory", "device=CPU"), std::pair("simulated", "device=CPU"),
+                                         std::pair("in_memory", "device=EMULATED"),
+                                         std::pair("in_memory", "train.validation={every_steps: 1 batch: 64}"))));
 
 TEST_P(InterruptedProgram, ReportsWhatWasDone) {
   const auto& [signal, where] = GetParam();
@@ -380,8 +416,10 @@ TEST_P(InterruptedProgram, ReportsWhatWasDone) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     std::signal(signal, SIG_DFL);  // nohup may have started the test
-    if (freopen(At("stderr").c_str(), "w", stderr) == nullptr || freopen(At("stdout").c_str(), "w", stdout) == nullptr) _exit(127);
-    execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), fabric.c_str(), set.c_str(), StrCat("--out=", At("run")).c_str(), nullptr);
+    if (freopen(At("stderr").c_str(), "w", stderr) == nullptr || freopen(At("stdout").c_str(), "w", stdout) == nullptr)
+      _exit(127);
+    execl(TWOFOLD_PROGRAM, "twofold", "run", spec.c_str(), fabric.c_str(), set.c_str(),
+          StrCat("--out=", At("run")).c_str(), nullptr);
     _exit(127);
   }
   AwaitThat([&] { return ReadAll(At("stderr")).find("step 1 of") != std::string::npos; }, "step 1");
@@ -411,14 +449,15 @@ class LongSimulation : public Program {
     const std::string children = StrCat("/proc/", program_->pid(), "/task/", program_->pid(), "/children");
     AwaitThat([&] { return !ReadAll(children).empty(); }, "the simulation's process");
   }
-  // Its exit status, once signalled; with it ended what it had started. -1 or 0: not long before the simulation's end. (It
-  // takes two seconds at most, unless the machine has much else to do.)
+  // Its exit status, once signalled; with it ended what it had started. -1 or 0: not long before the simulation's end.
+  // (It takes two seconds at most, unless the machine has much else to do.)
   int EndBy(int signal) {
     constexpr double kSeconds = 20;
     program_->Signal(signal);
     const int status = program_->Wait(kSeconds);
     pid_t left = 0;
-    for (int waits = 0; waits < 2000 && (left = waitpid(-1, nullptr, WNOHANG)) == 0; ++waits) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int waits = 0; waits < 2000 && (left = waitpid(-1, nullptr, WNOHANG)) == 0; ++waits)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     simulation_ended_ = left > 0;
     return left == 0 ? 0 : status;
   }
@@ -427,7 +466,8 @@ class LongSimulation : public Program {
   bool simulation_ended_ = false;  // as this process's child, since its parent had ended before
 };
 
-const std::vector<std::string> kLongBench = {"bench", "all_to_all", "--fabric=simulated", "--cluster=alps", "--ranks=2048", "-b", "1M", "-e", "1M"};
+const std::vector<std::string> kLongBench = {
+    "bench", "all_to_all", "--fabric=simulated", "--cluster=alps", "--ranks=2048", "-b", "1M", "-e", "1M"};
 
 TEST_F(LongSimulation, EndsABenchSoonAfterAnInterrupt) {
   Begin(kLongBench);
@@ -437,7 +477,8 @@ TEST_F(LongSimulation, EndsABenchSoonAfterAnInterrupt) {
 
 TEST_F(LongSimulation, ReportsSoonAfterAnInterrupt) {
   const std::string spec = Write("long.textproto",
-                                 "model { mlp { inputs: 8 hidden: [4096, 4096] classes: 4 } }\ntrain { steps: 20 micro_batch: 1 optimizer { sgd {} } }\n"
+                                 "model { mlp { inputs: 8 hidden: [4096, 4096] classes: 4 } }\ntrain { steps: 20 "
+                                 "micro_batch: 1 optimizer { sgd {} } }\n"
                                  "parallel { dp: 2048 }\nfabric { simulated { cluster: \"alps\" folding: OFF } }\n");
   Begin({"run", spec, StrCat("--out=", At("run"))});
   EXPECT_EQ(EndBy(SIGTERM), 1) << program_->Output();

@@ -26,9 +26,10 @@ TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_THAT(out_, HasSubstr("tour"));
   EXPECT_THAT(out_, HasSubstr("Exit status: "));
-  for (const char* command : {"run", "memory", "compare", "bench", "list", "list models", "list clusters", "list strategies", "list fabrics", "list devices",
-                              "calibrate", "launch", "report", "schedule", "topology", "topology show", "topology list", "topology import",
-                              "topology export"}) {
+  for (const char* command :
+       {"run", "memory", "compare", "bench", "list", "list models", "list clusters", "list strategies", "list fabrics",
+        "list devices", "calibrate", "launch", "report", "schedule", "topology", "topology show", "topology list",
+        "topology import", "topology export"}) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr("  twofold ")) << command << " shows no example";
     EXPECT_THAT(out_, HasSubstr("Exit status: ")) << command;
@@ -51,12 +52,13 @@ TEST_F(Program, TeachesWhatASpecIs) {
 }
 
 TEST_F(Program, NamesArgumentsInUsageLines) {
-  const std::pair<const char*, const char*> kUsage[] = {{"report", "report [OPTIONS] DIR [DIR_MEASURED]"},
-                                                        {"topology show", "show [OPTIONS] CLUSTER"},
-                                                        {"topology import", "import [OPTIONS] FILE"},
-                                                        {"schedule", "schedule [OPTIONS] [NAME...]"},
-                                                        {"memory", "; 1 a replay"},
-                                                        {"bench", "OPERATION TEXT REQUIRED     all_reduce, all_gather,"}};
+  const std::pair<const char*, const char*> kUsage[] = {
+      {"report", "report [OPTIONS] DIR [DIR_MEASURED]"},
+      {"topology show", "show [OPTIONS] CLUSTER"},
+      {"topology import", "import [OPTIONS] FILE"},
+      {"schedule", "schedule [OPTIONS] [NAME...]"},
+      {"memory", "; 1 a replay"},
+      {"bench", "OPERATION TEXT REQUIRED     all_reduce, all_gather,"}};
   for (const auto& [command, usage] : kUsage) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr(usage)) << command;
@@ -76,13 +78,15 @@ TEST_F(Program, RefusesWhatItDoesNotKnow) {
       {"shedule", "unknown command \"shedule\"; did you mean schedule?"},
       {"", "no command is given; use one of run, memory, compare"},
       {"run", "SPEC is required; see twofold run --help"},
-      {"run a.textproto --frabic=simulated", "unknown option --frabic; did you mean --fabric? (known: --help, --fabric, --set, "},
+      {"run a.textproto --frabic=simulated",
+       "unknown option --frabic; did you mean --fabric? (known: --help, --fabric, --set, "},
       {"run --frabic=simulated", "unknown option --frabic; did you mean --fabric?"},
       {"run a.textproto b.textproto", "unexpected argument \"b.textproto\"; see twofold run --help"},
       {"--quiet run a.textproto", "unknown option --quiet; known: --help, --version; see twofold --help"},
       {"list", "list: no subcommand is given; use one of models, clusters, strategies, fabrics, devices"},
       {"list flowers", "list: unknown subcommand \"flowers\"; known: models, clusters"},
-      {"topology draw", "topology: unknown subcommand \"draw\"; known: show, list, import, export; see twofold topology --help"},
+      {"topology draw",
+       "topology: unknown subcommand \"draw\"; known: show, list, import, export; see twofold topology --help"},
       {"launch --ranks=abc -- run x", "--ranks must be a whole number (got \"abc\"); see twofold launch --help"},
       {"launch --ranks=2 --grace=soon -- run x", "--grace must be a number (got \"soon\")"},
       {"launch --ranks", "--ranks needs a whole number, as in --ranks=INT"},
@@ -98,9 +102,11 @@ TEST_F(Program, RefusesWhatItDoesNotKnow) {
 
 TEST_F(Program, FailsWhereItsResultsCannotBeWritten) {
   const std::string spec = Write("small.textproto", kSmall);
-  for (const std::string& command : {StrCat("run ", spec, " --quiet --out=", At("run")), std::string("list models"), std::string("list fabrics"),
-                                     std::string("bench all_reduce -e 8"), std::string("schedule GPIPE"), std::string("topology list"),
-                                     std::string("topology export dgx-h100 --nodes=1 --to=dot"), StrCat("memory ", spec), std::string("run --help")}) {
+  for (const std::string& command :
+       {StrCat("run ", spec, " --quiet --out=", At("run")), std::string("list models"), std::string("list fabrics"),
+        std::string("bench all_reduce -e 8"), std::string("schedule GPIPE"), std::string("topology list"),
+        std::string("topology export dgx-h100 --nodes=1 --to=dot"), StrCat("memory ", spec),
+        std::string("run --help")}) {
     const int status = RunShell(StrCat(TWOFOLD_PROGRAM, " ", command, " >/dev/full 2>", At("stderr")));
     EXPECT_EQ(WEXITSTATUS(status), 1) << command;
     EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("error: stdout: cannot be written")) << command;
@@ -120,9 +126,11 @@ TEST_F(Program, HasNothingToSayOfAReaderWhoHasGone) {
   if (child == 0) {
     int ends[2];
     std::signal(SIGPIPE, SIG_IGN);
-    if (pipe(ends) != 0 || dup2(ends[1], STDOUT_FILENO) < 0 || freopen(At("stderr").c_str(), "w", stderr) == nullptr) _exit(127);
+    if (pipe(ends) != 0 || dup2(ends[1], STDOUT_FILENO) < 0 || freopen(At("stderr").c_str(), "w", stderr) == nullptr)
+      _exit(127);
     for (const int end : ends) close(end);
-    execl(TWOFOLD_PROGRAM, "twofold", "topology", "export", "dgx-h100", "--nodes=4", "--to=dot", nullptr);  // some 130 KB
+    execl(TWOFOLD_PROGRAM, "twofold", "topology", "export", "dgx-h100", "--nodes=4", "--to=dot",
+          nullptr);  // some 130 KB
     _exit(127);
   }
   const int status = AwaitProcess(child, "twofold topology export");

@@ -46,7 +46,8 @@ TEST_F(Program, DrawsTheSchedulesThatFit) {
   EXPECT_THAT(out_, HasSubstr("GPIPE: "));
   EXPECT_THAT(out_, HasSubstr("ZERO_BUBBLE_H1: "));
   EXPECT_THAT(out_, Not(HasSubstr("INTERLEAVED")));
-  EXPECT_THAT(err_, HasSubstr("left out: INTERLEAVED_ONE_F_ONE_B: an interleaved schedule with 2 stages needs a number of micro-batches that is a multiple of 2"));
+  EXPECT_THAT(err_, HasSubstr("left out: INTERLEAVED_ONE_F_ONE_B: an interleaved schedule with 2 stages needs a number "
+                              "of micro-batches that is a multiple of 2"));
   EXPECT_TRUE(fs::exists(At("s.svg")));
 }
 
@@ -84,10 +85,14 @@ TEST_F(Program, NamesTheFolderWithoutAReport) {
   ASSERT_EQ(Run(StrCat("run ", Write("small.textproto", kSmall), " --out=", At("p"))), 0) << err_;
   fs::remove(At("p/spec.textproto"));
   EXPECT_EQ(Run(StrCat("compare ", At("p"), " ", At("p"))), 2);
-  EXPECT_THAT(err_, HasSubstr(StrCat(At("p"), "/spec.textproto: cannot be read: No such file or directory; give a folder that `twofold run` wrote")));
+  EXPECT_THAT(
+      err_, HasSubstr(StrCat(
+                At("p"),
+                "/spec.textproto: cannot be read: No such file or directory; give a folder that `twofold run` wrote")));
 }
 
-// What NCCL writes of a DGX-1V gives what the catalogue's dgx-1v gives, and an import of NVIDIA's GPUs communicates by NCCL.
+// What NCCL writes of a DGX-1V gives what the catalogue's dgx-1v gives, and an import of NVIDIA's GPUs communicates by
+// NCCL.
 
 }  // namespace program_tools_test
 }  // namespace twofold

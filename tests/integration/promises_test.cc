@@ -1,6 +1,6 @@
-// The promises, whatever a spec asks for: a run trains as one process does, a simulated run with data gives its bits, and one
-// without, like `twofold memory`, predicts its memory to the byte. One table of options; rows of it such that any two options that
-// fit together meet in one. With --full, whole products of those that meddle most with each other.
+// The promises, whatever a spec asks for: a run trains as one process does, a simulated run with data gives its bits,
+// and one without, like `twofold memory`, predicts its memory to the byte. One table of options; rows of it such that
+// any two options that fit together meet in one. With --full, whole products of those that meddle most with each other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,8 +28,29 @@ using test::Row;
 // ---- The table: a new option is a line here ----
 
 enum Factor : size_t {
-  kModel, kAttention, kDropout, kDp, kTp, kCp, kPp, kEp, kOrder, kMessages, kSharding, kGathering, kReduction, kUnits, kOverlap,
-  kPrecision, kRecompute, kParts, kClip, kOptimizer, kOffload, kValidation, kFactors
+  kModel,
+  kAttention,
+  kDropout,
+  kDp,
+  kTp,
+  kCp,
+  kPp,
+  kEp,
+  kOrder,
+  kMessages,
+  kSharding,
+  kGathering,
+  kReduction,
+  kUnits,
+  kOverlap,
+  kPrecision,
+  kRecompute,
+  kParts,
+  kClip,
+  kOptimizer,
+  kOffload,
+  kValidation,
+  kFactors
 };
 
 struct Choice {
@@ -58,11 +79,24 @@ struct Column {
 
 const std::vector<Column>& Table() {
   static const auto& table = *new std::vector<Column>{
-      /* model */ {Column::kOfModel, {{"Gpt", kGpt, ""}, {"Llama", kLlama, ""}, {"Varied", kVaried, ""}, {"Moe", kMoe, ""}, {"Mlp", kMlp, ""}, {"Cnn", kCnn, ""}, {"SyncCnn", kSyncCnn, ""}}},
+      /* model */ {Column::kOfModel,
+                   {{"Gpt", kGpt, ""},
+                    {"Llama", kLlama, ""},
+                    {"Varied", kVaried, ""},
+                    {"Moe", kMoe, ""},
+                    {"Mlp", kMlp, ""},
+                    {"Cnn", kCnn, ""},
+                    {"SyncCnn", kSyncCnn, ""}}},
       /* attention */ {Column::kOfModel, {{"", kUsual, ""}, {"Unfused", kUnfused, ""}}},
       /* dropout */ {Column::kOfModel, {{"", kNone, ""}, {"Dropout", kDrawn, ""}, {"StoredMasks", kStored, ""}}},
       /* dp */ {Column::kOfParallel, {{"", 1, ""}, {"Dp2", 2, "dp: 2"}, {"Dp3", 3, "dp: 3"}, {"Dp4", 4, "dp: 4"}}},
-      /* tp */ {Column::kOfParallel, {{"", 1, ""}, {"Tp2", 2, "tp: 2"}, {"Sp2", 2, "tp: 2 sequence_parallel: true"}, {"Tp4", 4, "tp: 4"}, {"Sp4", 4, "tp: 4 sequence_parallel: true"}}},
+      /* tp */
+      {Column::kOfParallel,
+       {{"", 1, ""},
+        {"Tp2", 2, "tp: 2"},
+        {"Sp2", 2, "tp: 2 sequence_parallel: true"},
+        {"Tp4", 4, "tp: 4"},
+        {"Sp4", 4, "tp: 4 sequence_parallel: true"}}},
       /* cp */ {Column::kOfParallel, {{"", 1, ""}, {"Cp2", 2, "cp: 2"}, {"Cp3", 3, "cp: 3"}, {"Cp4", 4, "cp: 4"}}},
       /* pp: the number is of the schedule, ranks are RanksOf() */
       {Column::kOfParallel,
@@ -79,10 +113,15 @@ const std::vector<Column>& Table() {
         {"ByCost", 1, "pp: 2 stage_balance: BY_COST"}}},
       /* ep */ {Column::kOfParallel, {{"", 1, ""}, {"Ep2", 2, "ep: 2"}, {"Ep4", 4, "ep: 4"}}},
       /* order */ {Column::kOfParallel, {{"", kUsual, ""}, {"OtherOrder", 1, "order: \"tp dp pp cp\""}}},
-      /* messages of a pipeline */ {Column::kOfParallel, {{"", kUsual, ""}, {"ScatterGather", 1, "scatter_gather_messages: true"}}},
+      /* messages of a pipeline */
+      {Column::kOfParallel, {{"", kUsual, ""}, {"ScatterGather", 1, "scatter_gather_messages: true"}}},
       /* sharding */
       {Column::kOfParallel,
-       {{"", kNoShard, "bucket_mib: 0.005"}, {"Zero1", kZero1, "sharding: ZERO_1"}, {"Zero2", kZero2, "sharding: ZERO_2"}, {"Zero3", kZero3, "sharding: ZERO_3"}, {"HybridShard", kHybrid, "sharding: HYBRID_SHARD shard_group: 2"}}},
+       {{"", kNoShard, "bucket_mib: 0.005"},
+        {"Zero1", kZero1, "sharding: ZERO_1"},
+        {"Zero2", kZero2, "sharding: ZERO_2"},
+        {"Zero3", kZero3, "sharding: ZERO_3"},
+        {"HybridShard", kHybrid, "sharding: HYBRID_SHARD shard_group: 2"}}},
       /* gathering */
       {Column::kOfParallel,
        {{"", kUsual, ""},
@@ -91,14 +130,19 @@ const std::vector<Column>& Table() {
         {"Limited", kAhead, "prefetch: 3 prefetch_limit_mib: 0.02"},
         {"Post", kAhead, "backward_prefetch: BACKWARD_POST"},
         {"NotResharded", kKept, "reshard_after_forward: false"}}},
-      /* reduction */ {Column::kOfParallel, {{"", kUsual, ""}, {"ReduceEvery", kEvery, "reduce_every_micro_batch: true"}, {"ReduceOnce", kOnce, "reduce_every_micro_batch: false"}}},
+      /* reduction */
+      {Column::kOfParallel,
+       {{"", kUsual, ""},
+        {"ReduceEvery", kEvery, "reduce_every_micro_batch: true"},
+        {"ReduceOnce", kOnce, "reduce_every_micro_batch: false"}}},
       /* units */
       {Column::kOfParallel,
        {{"", kUsual, ""},
         {"OneUnit", 1, "wrap { min_parameters: 1000000 }"},
         {"SmallUnits", 2, "wrap { min_parameters: 500 }"},
         {"UnitsByHand", kUnitsByHand, "wrap { paths { path: \"blocks.2\" path: \"blocks.0.mlp\" } }"},
-        {"NestedUnits", kNested, "wrap { paths { path: \"blocks.1\" path: \"blocks.1.mlp\" path: \"blocks.1.attention.qkv\" } }"}}},
+        {"NestedUnits", kNested,
+         "wrap { paths { path: \"blocks.1\" path: \"blocks.1.mlp\" path: \"blocks.1.attention.qkv\" } }"}}},
       /* overlap */ {Column::kOfParallel, {{"", kUsual, ""}, {"NoOverlap", 1, "overlap: false"}}},
       /* precision */
       {Column::kOfTrain,
@@ -117,9 +161,17 @@ const std::vector<Column>& Table() {
         {"Selective", kSelective, "activation_checkpointing { recompute: SELECTIVE }"}}},
       /* micro-batches a step and replica */ {Column::kOfTrain, {{"", 1, ""}, {"Parts2", 2, ""}, {"Parts4", 4, ""}}},
       /* clipping */ {Column::kOfTrain, {{"", kNone, ""}, {"Clipped", 1, "clip_norm: 0.5"}}},
-      /* optimizer */ {Column::kOfTrain, {{"", kUsual, "optimizer { adamw { lr: 1e-3 weight_decay: 0.1 } }"}, {"Sgd", 1, "optimizer { sgd { lr: 0.1 momentum: 0.9 } }"}}},
-      /* offload */ {Column::kOfParallel, {{"", kNone, ""}, {"OptimizerOffloaded", kOptimizerAlone, "offload: OFFLOAD_OPTIMIZER"}, {"AllOffloaded", kAllOfIt, "offload: OFFLOAD_ALL"}}},
-      /* validation */ {Column::kOfTrain, {{"", kNone, ""}, {"Validated", 1, "validation { every_steps: 3 samples: 7 batch: 2 }"}}},
+      /* optimizer */
+      {Column::kOfTrain,
+       {{"", kUsual, "optimizer { adamw { lr: 1e-3 weight_decay: 0.1 } }"},
+        {"Sgd", 1, "optimizer { sgd { lr: 0.1 momentum: 0.9 } }"}}},
+      /* offload */
+      {Column::kOfParallel,
+       {{"", kNone, ""},
+        {"OptimizerOffloaded", kOptimizerAlone, "offload: OFFLOAD_OPTIMIZER"},
+        {"AllOffloaded", kAllOfIt, "offload: OFFLOAD_ALL"}}},
+      /* validation */
+      {Column::kOfTrain, {{"", kNone, ""}, {"Validated", 1, "validation { every_steps: 3 samples: 7 batch: 2 }"}}},
   };
   return table;
 }
@@ -134,7 +186,9 @@ class Spec {
   const Choice& of(Factor f) const { return Table()[f].choices[static_cast<size_t>(row_[f])]; }
   bool Is(Factor f, int64_t number) const { return !open(f) && of(f).number == number; }
   bool IsNot(Factor f, int64_t number) const { return !open(f) && of(f).number != number; }
-  bool Has(Factor f, std::string_view word) const { return !open(f) && std::string_view(of(f).text).find(word) != std::string_view::npos; }
+  bool Has(Factor f, std::string_view word) const {
+    return !open(f) && std::string_view(of(f).text).find(word) != std::string_view::npos;
+  }
   bool Unusual(Factor f) const { return row_[f] > 0; }
   int64_t stages() const { return open(kPp) || !Unusual(kPp) ? 1 : Has(kPp, "pp: 4") ? 4 : 2; }
   bool Interleaves() const { return Is(kPp, kInterleaved) || Is(kPp, kDeep); }
@@ -150,7 +204,8 @@ bool ModelFits(const Spec& s) {
   const bool image = s.Is(kModel, kCnn) || s.Is(kModel, kSyncCnn), whole = image || s.Is(kModel, kMlp);
   if (whole && (s.Unusual(kTp) || s.Unusual(kCp) || s.Unusual(kPp) || s.Unusual(kAttention))) return false;
   if (s.Is(kModel, kMlp) && s.Unusual(kRecompute)) return false;  // it has no blocks
-  if (s.Unusual(kDropout) && (image || s.Is(kModel, kLlama) || s.Is(kModel, kVaried) || s.Is(kModel, kMoe))) return false;  // they have none
+  if (s.Unusual(kDropout) && (image || s.Is(kModel, kLlama) || s.Is(kModel, kVaried) || s.Is(kModel, kMoe)))
+    return false;  // they have none
   if (s.Unusual(kEp) && s.IsNot(kModel, kMoe)) return false;
   if (s.Is(kRecompute, kSelective) && (whole || s.Is(kAttention, kUsual))) return false;
   if (s.Is(kUnits, kUnitsByHand) && (whole || s.Is(kModel, kMoe))) return false;
@@ -195,23 +250,32 @@ test::Factors TheFactors() {
 
 constexpr int kSteps = 6, kMicroBatch = 2;
 
-// Vocabularies that no number of ranks divides, fewer heads of keys and values than there may be ranks along tp, and room for all
-// tokens with their experts: what is left out otherwise depends on who else is in the micro-batch.
+// Vocabularies that no number of ranks divides, fewer heads of keys and values than there may be ranks along tp, and
+// room for all tokens with their experts: what is left out otherwise depends on who else is in the micro-batch.
 std::string ModelText(const Spec& s, int64_t layers) {
-  const std::string sizes = StrCat("layers: ", layers, " hidden: 16 heads: 4 vocab: 259 sequence: 24 "), llama = sizes + "kv_heads: 2 ffn: 24 ";
+  const std::string sizes = StrCat("layers: ", layers, " hidden: 16 heads: 4 vocab: 259 sequence: 24 "),
+                    llama = sizes + "kv_heads: 2 ffn: 24 ";
   const bool drops = s.Unusual(kDropout);
   const auto of_kind = [&]() -> std::string {
     switch (s.Number(kModel)) {
-      case kGpt: return StrCat("gpt { ", sizes, drops ? "dropout: 0.1 " : "", drops && s.Unusual(kAttention) ? "attention_dropout: 0.2 " : "", "}");
+      case kGpt:
+        return StrCat("gpt { ", sizes, drops ? "dropout: 0.1 " : "",
+                      drops && s.Unusual(kAttention) ? "attention_dropout: 0.2 " : "", "}");
       case kLlama: return StrCat("llama { ", llama, "}");
-      case kVaried: return StrCat("llama { ", llama, "head_dim: 6 qkv_bias: true tied_embeddings: true rope_scaling { llama3 { original_sequence: 4 } } }");
+      case kVaried:
+        return StrCat(
+            "llama { ", llama,
+            "head_dim: 6 qkv_bias: true tied_embeddings: true rope_scaling { llama3 { original_sequence: 4 } } }");
       case kMoe: return StrCat("moe { llama { ", llama, "} experts: 4 top_k: 2 capacity_factor: 2 every: 2 }");
       case kMlp: return StrCat("mlp { inputs: 8 hidden: [24, 16] classes: 5 ", drops ? "dropout: 0.3 " : "", "}");
       case kCnn: return "cnn { height: 8 width: 8 widths: [4, 6] blocks: [1, 1] classes: 5 }";
-      default: return "cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 stem: IMAGENET sync_batch_norm: true }";
+      default:
+        return "cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 stem: IMAGENET "
+               "sync_batch_norm: true }";
     }
   };
-  return StrCat("model { ", of_kind(), s.Unusual(kAttention) ? " attention: UNFUSED" : "", s.Is(kDropout, kStored) ? " dropout_masks: STORED" : "", " }\n");
+  return StrCat("model { ", of_kind(), s.Unusual(kAttention) ? " attention: UNFUSED" : "",
+                s.Is(kDropout, kStored) ? " dropout_masks: STORED" : "", " }\n");
 }
 
 struct Length {
@@ -232,12 +296,13 @@ std::string Text(const Row& row, const Length& length, const std::string& optimi
     if (Table()[f].place == Column::kOfModel) continue;
     StrAppend(&(Table()[f].place == Column::kOfTrain ? train : parallel), s.of(static_cast<Factor>(f)).text, " ");
   }
-  return StrCat(ModelText(s, length.layers), "train { steps: ", length.steps, " warmup_steps: 0 micro_batch: ", kMicroBatch, " global_batch: ",
-                length.samples, " ", train, "}\nparallel { ", parallel, "}\n");
+  return StrCat(ModelText(s, length.layers), "train { steps: ", length.steps,
+                " warmup_steps: 0 micro_batch: ", kMicroBatch, " global_batch: ", length.samples, " ", train,
+                "}\nparallel { ", parallel, "}\n");
 }
 
-// The same training without all that must not change it. What is of a micro-batch's place among the replicas - which samples a mask
-// drops, whose statistics norm them - keeps its replicas.
+// The same training without all that must not change it. What is of a micro-batch's place among the replicas - which
+// samples a mask drops, whose statistics norm them - keeps its replicas.
 Row OneProcess(const Row& row) {
   const Spec s(row);
   Row one(kFactors, 0);
@@ -267,14 +332,17 @@ const report::RankRecord& Alone(const Row& row, int steps) {
 }
 
 // f32 to 1e-5, half precision to 1 %, bf16 to 2 %.
-double Tolerance(const Row& row) { return Spec(row).Is(kPrecision, kF32) ? 1e-5 : Spec(row).Is(kPrecision, kF16) ? 1e-2 : 2e-2; }
+double Tolerance(const Row& row) {
+  return Spec(row).Is(kPrecision, kF32) ? 1e-5 : Spec(row).Is(kPrecision, kF16) ? 1e-2 : 2e-2;
+}
 
 void ExpectTrainedAsAlone(const Row& row, const std::vector<report::RankRecord>& ranks, int steps, double tolerance) {
   const report::RankRecord& alone = Alone(row, steps);
   const std::vector<double> losses = test::Losses(ranks[0]), expected = test::Losses(alone);
   ASSERT_EQ(losses.size(), static_cast<size_t>(steps));
   ASSERT_EQ(expected.size(), losses.size());
-  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], tolerance * expected[i]) << "step " << i;
+  for (size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], tolerance * expected[i]) << "step " << i;
   EXPECT_NE(losses.front(), losses.back());
   ASSERT_EQ(ranks[0].validations_size(), alone.validations_size());
   for (int v = 0; v < alone.validations_size(); ++v) {
@@ -294,7 +362,8 @@ test::Parameters Saved(const Row& row, const Length& length, const std::string& 
   std::filesystem::remove_all(folder);
   return parameters;
 }
-void ExpectParametersAsAlone(const Row& row, int steps, const std::string& optimizer, double tolerance, const std::string& what) {
+void ExpectParametersAsAlone(const Row& row, int steps, const std::string& optimizer, double tolerance,
+                             const std::string& what) {
   const Length length = LengthOf(row, steps);
   test::ExpectNear(Saved(row, length, optimizer), Saved(OneProcess(row), length, optimizer), tolerance, what);
 }
@@ -346,8 +415,8 @@ std::vector<Case> Cases(const std::vector<Row>& rows) {
 }
 std::vector<Case> Pairs() { return Cases(test::PairwiseRows(TheFactors())); }
 
-// Whole products: of what is within a replica and its micro-batches, of sharding with what changes memory, and of meshes with one
-// more option each.
+// Whole products: of what is within a replica and its micro-batches, of sharding with what changes memory, and of
+// meshes with one more option each.
 std::vector<Case> Products() {
   if (!Full()) return {};
   const test::Factors factors = TheFactors();
@@ -364,7 +433,8 @@ std::vector<Case> Products() {
   }
   Row meshes = usual;
   meshes[kParts] = 2, meshes[kOptimizer] = 1;
-  for (const Factor option : {kModel, kClip, kRecompute, kPrecision, kDropout, kSharding, kOrder, kMessages}) add(meshes, {kDp, kTp, kCp, kPp, kEp, option});
+  for (const Factor option : {kModel, kClip, kRecompute, kPrecision, kDropout, kSharding, kOrder, kMessages})
+    add(meshes, {kDp, kTp, kCp, kPp, kEp, option});
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return Cases(rows);
@@ -380,7 +450,8 @@ TEST(PromisesTable, HoldsEveryPairThatFits) {
   for (const Case& c : cases) EXPECT_TRUE(Fits(c.row)) << Name(c.row);
   for (const test::ChoicePair& pair : test::PairsThatFit(factors)) {
     EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const Case& c) { return pair.In(c.row); }))
-        << Table()[pair.first].choices[static_cast<size_t>(pair.a)].name << " with " << Table()[pair.second].choices[static_cast<size_t>(pair.b)].name;
+        << Table()[pair.first].choices[static_cast<size_t>(pair.a)].name << " with "
+        << Table()[pair.second].choices[static_cast<size_t>(pair.b)].name;
   }
   for (size_t f = 0; f < kFactors; ++f) {
     for (int choice = 0; choice < factors.choices[f]; ++choice) {
@@ -392,7 +463,9 @@ TEST(PromisesTable, HoldsEveryPairThatFits) {
 
 // Three options, of which two exclude each other in one case and one asks for a third: against all 18 rows, one by one.
 TEST(Pairwise, RowsHoldEveryPairOfEveryRowThatFits) {
-  const auto fits = [](const Row& r) { return !(r[0] == 1 && r[1] == 1) && !(r[2] == 2 && r[0] != kOpen && r[0] != 1); };
+  const auto fits = [](const Row& r) {
+    return !(r[0] == 1 && r[1] == 1) && !(r[2] == 2 && r[0] != kOpen && r[0] != 1);
+  };
   const test::Factors factors{.choices = {2, 3, 3}, .fits = fits};
   const std::vector<Row> rows = test::PairwiseRows(factors);
   for (const Row& row : rows) EXPECT_TRUE(fits(row));
@@ -403,7 +476,8 @@ TEST(Pairwise, RowsHoldEveryPairOfEveryRowThatFits) {
     ++all;
     for (size_t a = 0; a < 3; ++a) {
       for (size_t b = a + 1; b < 3; ++b) {
-        EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return r[a] == row[a] && r[b] == row[b]; }));
+        EXPECT_TRUE(
+            std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return r[a] == row[a] && r[b] == row[b]; }));
       }
     }
   }

@@ -39,8 +39,10 @@ TEST(Readme, ShowsTheExampleAsItIs) {
 std::string Anchor(const std::string& heading) {
   std::string anchor;
   for (const char c : heading) {
-    if (c == ' ') anchor += '-';
-    else if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_') anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c == ' ')
+      anchor += '-';
+    else if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_')
+      anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
   return anchor;
 }
@@ -49,7 +51,8 @@ std::set<std::string> Anchors(const std::string& page) {
   std::set<std::string> anchors;
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
-    if (const size_t text = line.find_first_not_of('#'); text > 0 && text != std::string::npos && line[text] == ' ') anchors.insert(Anchor(line.substr(text + 1)));
+    if (const size_t text = line.find_first_not_of('#'); text > 0 && text != std::string::npos && line[text] == ' ')
+      anchors.insert(Anchor(line.substr(text + 1)));
   }
   return anchors;
 }
@@ -72,7 +75,8 @@ TEST(Pages, LinksLeadSomewhere) {
       if (target.rfind("http", 0) == 0) continue;
       const std::filesystem::path file = target.empty() ? page : page.parent_path() / target;
       ASSERT_TRUE(std::filesystem::exists(file)) << page << " links to " << target;
-      if (!anchor.empty()) EXPECT_TRUE(Anchors(ReadAll(file)).count(anchor.substr(1))) << page << " links to " << target << anchor;
+      if (!anchor.empty())
+        EXPECT_TRUE(Anchors(ReadAll(file)).count(anchor.substr(1))) << page << " links to " << target << anchor;
     }
     EXPECT_GT(links, 0) << page;
   }

@@ -24,19 +24,23 @@ inline void ExpectEqual(const report::Rank& predicted, const report::Rank& measu
   EXPECT_EQ(predicted.host_reserved_bytes(), measured.host_reserved_bytes()) << what << ", rank " << measured.rank();
   ASSERT_EQ(predicted.categories_size(), measured.categories_size());
   for (int c = 0; c < measured.categories_size(); ++c) {
-    EXPECT_EQ(predicted.categories(c).peak_bytes(), measured.categories(c).peak_bytes()) << what << ", " << measured.categories(c).name();
-    EXPECT_EQ(predicted.categories(c).bytes_at_peak(), measured.categories(c).bytes_at_peak()) << what << ", " << measured.categories(c).name();
+    EXPECT_EQ(predicted.categories(c).peak_bytes(), measured.categories(c).peak_bytes())
+        << what << ", " << measured.categories(c).name();
+    EXPECT_EQ(predicted.categories(c).bytes_at_peak(), measured.categories(c).bytes_at_peak())
+        << what << ", " << measured.categories(c).name();
   }
 }
 
 // Compares the memory after each change in the traced steps. The times of changes depend on the fabric and are not
 // compared.
-inline void ExpectEqualChanges(const report::RankRecord& predicted, const report::RankRecord& measured, std::string_view what) {
+inline void ExpectEqualChanges(const report::RankRecord& predicted, const report::RankRecord& measured,
+                               std::string_view what) {
   ASSERT_GT(measured.samples_size(), 0);
   ASSERT_EQ(predicted.samples_size(), measured.samples_size()) << what;
   for (int i = 0; i < measured.samples_size(); ++i) {
     const report::MemorySample &a = predicted.samples(i), &b = measured.samples(i);
-    ASSERT_TRUE(std::equal(a.live_by_category().begin(), a.live_by_category().end(), b.live_by_category().begin(), b.live_by_category().end()))
+    ASSERT_TRUE(std::equal(a.live_by_category().begin(), a.live_by_category().end(), b.live_by_category().begin(),
+                           b.live_by_category().end()))
         << what << ", after change " << i << " of rank " << measured.rank();
     ASSERT_EQ(a.reserved(), b.reserved()) << what << ", after change " << i << " of rank " << measured.rank();
   }
@@ -48,7 +52,8 @@ inline void ExpectReplayed(const std::string& text, const std::vector<report::Ra
   EXPECT_TRUE(replayed.status().ok()) << replayed.status().message();
   size_t ranks = 0;
   for (const RankKind& kind : replayed.kinds) {
-    for (const int rank : kind.ranks) ExpectEqual(kind.record.memory(), records.at(static_cast<size_t>(rank)).memory(), "replayed");
+    for (const int rank : kind.ranks)
+      ExpectEqual(kind.record.memory(), records.at(static_cast<size_t>(rank)).memory(), "replayed");
     ranks += kind.ranks.size();
   }
   EXPECT_EQ(ranks, records.size());
@@ -57,7 +62,8 @@ inline void ExpectReplayed(const std::string& text, const std::vector<report::Ra
 // `measured`: the records of a run of `text` in memory. A simulation with data must give the same bits on every rank; a
 // simulation without data, and a replay, must give the same bytes of memory.
 inline void ExpectPromised(const std::string& text, const std::vector<report::RankRecord>& measured) {
-  const std::vector<report::RankRecord> real = RunText(text + Simulated("REAL")), symbolic = RunText(text + Simulated("SYMBOLIC"));
+  const std::vector<report::RankRecord> real = RunText(text + Simulated("REAL")),
+                                        symbolic = RunText(text + Simulated("SYMBOLIC"));
   ASSERT_EQ(real.size(), measured.size());
   ASSERT_EQ(symbolic.size(), measured.size());
   for (size_t r = 0; r < measured.size(); ++r) {

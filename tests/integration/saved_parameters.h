@@ -21,7 +21,9 @@ namespace twofold::test {
 using Parameters = std::map<std::string, std::vector<float>>;
 
 // A field of `train`: save a full checkpoint once, when training ends.
-inline std::string SaveAtTheEnd(const std::string& folder) { return StrCat("checkpoint { path: \"", folder, "\" kind: FULL } "); }
+inline std::string SaveAtTheEnd(const std::string& folder) {
+  return StrCat("checkpoint { path: \"", folder, "\" kind: FULL } ");
+}
 
 // The f32 parameters of the latest full checkpoint in a folder; the test fails if there is none.
 inline Parameters SavedParameters(const std::string& folder) {
@@ -46,7 +48,8 @@ inline Parameters SavedParameters(const std::string& folder) {
 }
 
 // Checks that every tensor's largest difference is within `tolerance` times the largest expected element.
-inline void ExpectNear(const Parameters& actual, const Parameters& expected, double tolerance, const std::string& what) {
+inline void ExpectNear(const Parameters& actual, const Parameters& expected, double tolerance,
+                       const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   for (const auto& [name, wanted] : expected) {
     const auto it = actual.find(name);

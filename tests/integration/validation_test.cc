@@ -15,13 +15,13 @@
 namespace twofold {
 namespace validation_test {
 
-using ::testing::Contains;
-using ::testing::HasSubstr;
 using test::kInMemory;
 using test::kTinyGpt;
 using test::kTinyMlp;
 using test::RunText;
 using test::Simulated;
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 TEST(Patience, RunsOutAfterSoManyInVain) {
   Patience patience(2, 0);
@@ -51,8 +51,8 @@ TEST(Patience, TakesNoNumberForNoProgress) {
 // Weights that stay as they began: what is validated is the same model on any number of ranks.
 std::string Still(int ranks, int samples, int batch, int steps = 2, const std::string& more = "") {
   return StrCat("data { ", "DATA", " }\ntrain { steps: ", steps, " global_batch: 12 micro_batch: ", 12 / ranks,
-                " optimizer { sgd { lr: 1e-30 } } validation { every_steps: 1 samples: ", samples, " batch: ", batch, " ", more,
-                " } }\nparallel { dp: ", ranks, " }\n");
+                " optimizer { sgd { lr: 1e-30 } } validation { every_steps: 1 samples: ", samples, " batch: ", batch,
+                " ", more, " } }\nparallel { dp: ", ranks, " }\n");
 }
 std::string With(const char* model, std::string text) {
   return model + text.replace(text.find("DATA"), 4, model == kTinyGpt ? "text { }" : "synthetic { samples: 100 }");
@@ -87,9 +87,11 @@ TEST_P(OfAnyRanks, IsTheMeanOverEverySampleOnce) {
 // Promise 3 and promise 2, with validation in between and sizes that nothing divides.
 TEST_P(OfAnyRanks, IsPredictedToTheBitAndToTheByte) {
   for (const int ranks : {1, 2, 3, 4}) {
-    const std::string text = With(GetParam(), StrCat("data { DATA }\ntrain { steps: 7 global_batch: 12 micro_batch: ", 12 / ranks,
-                                                     " validation { every_steps: 3 samples: 13 batch: 5 } }\nparallel { dp: ", ranks, " }\n"));
-    const auto measured = RunText(text + kInMemory), real = RunText(text + Simulated("REAL")), symbolic = RunText(text + Simulated("SYMBOLIC"));
+    const std::string text = With(
+        GetParam(), StrCat("data { DATA }\ntrain { steps: 7 global_batch: 12 micro_batch: ", 12 / ranks,
+                           " validation { every_steps: 3 samples: 13 batch: 5 } }\nparallel { dp: ", ranks, " }\n"));
+    const auto measured = RunText(text + kInMemory), real = RunText(text + Simulated("REAL")),
+               symbolic = RunText(text + Simulated("SYMBOLIC"));
     for (size_t r = 0; r < measured.size(); ++r) {
       ASSERT_EQ(measured[r].validations_size(), 3);  // after 3, 6 and 7
       for (int v = 0; v < 3; ++v) {
@@ -118,13 +120,15 @@ TEST(ValidationTime, IsInNoStep) {
   without.replace(without.find("samples: 100"), 12, "samples: 40");  // what is left to train on
   const auto plain = RunText(without + Simulated("SYMBOLIC"));
   ASSERT_EQ(with[0].steps_size(), plain[0].steps_size());
-  for (int i = 0; i < plain[0].steps_size(); ++i) EXPECT_NEAR(with[0].steps(i).seconds(), plain[0].steps(i).seconds(), 1e-12);
+  for (int i = 0; i < plain[0].steps_size(); ++i)
+    EXPECT_NEAR(with[0].steps(i).seconds(), plain[0].steps(i).seconds(), 1e-12);
   ASSERT_EQ(with[0].kernels_size(), plain[0].kernels_size());
   for (int i = 0; i < plain[0].kernels_size(); ++i) EXPECT_EQ(with[0].kernels(i).count(), plain[0].kernels(i).count());
 }
 
 TEST(ValidationModel, IsNotTraining) {
-  const std::string text = With("model { mlp { inputs: 8 hidden: [24, 16] classes: 5 dropout: 0.9 } }\n", Still(2, 13, 4));
+  const std::string text =
+      With("model { mlp { inputs: 8 hidden: [24, 16] classes: 5 dropout: 0.9 } }\n", Still(2, 13, 4));
   const auto dropout = RunText(text + kInMemory), none = RunText(With(kTinyMlp, Still(2, 13, 4)) + kInMemory);
   EXPECT_EQ(dropout[0].validations(0).loss(), none[0].validations(0).loss());
   EXPECT_NE(dropout[0].steps(0).loss(), none[0].steps(0).loss());
@@ -139,14 +143,16 @@ TEST(EarlyStopping, IsAtTheSameStepOnAllRanks) {
     }
     const auto simulated = RunText(With(kTinyMlp, Still(ranks, 13, 4, 50, "patience: 3")) + Simulated("REAL"));
     EXPECT_EQ(simulated[0].steps_size(), 4);
-    EXPECT_EQ(RunText(With(kTinyMlp, Still(ranks, 13, 4, 50, "patience: 3")) + Simulated("SYMBOLIC"))[0].steps_size(), 50);
+    EXPECT_EQ(RunText(With(kTinyMlp, Still(ranks, 13, 4, 50, "patience: 3")) + Simulated("SYMBOLIC"))[0].steps_size(),
+              50);
   }
 }
 
 TEST(EarlyStopping, IsReported) {
   spec::Spec spec = test::Resolve(With(kTinyMlp, Still(2, 13, 4, 50, "patience: 3")) + kInMemory);
   const RunResult result = test::RunResolved(spec);
-  const report::Report r = Assemble(spec, {.fabric = "in_memory", .world_size = 2, .training_samples = 87}, result, *ReadRecords(spec, result));
+  const report::Report r = Assemble(spec, {.fabric = "in_memory", .world_size = 2, .training_samples = 87}, result,
+                                    *ReadRecords(spec, result));
   EXPECT_TRUE(r.stopped_early());
   EXPECT_EQ(r.best().step(), 1);
   EXPECT_EQ(r.last().step(), 4);
@@ -175,8 +181,9 @@ TEST(EarlyStopping, IsWhereLossesAreNoNumbers) {
 }
 
 TEST(EarlyStopping, LeavesALearningModelAlone) {
-  const std::string text = StrCat(kTinyMlp, "train { epochs: 2 global_batch: 32 micro_batch: 16 optimizer { sgd { lr: 0.3 } } ",
-                                  "validation { patience: 1 } }\ndata { synthetic { samples: 1000 } }\nparallel { dp: 2 }\n", kInMemory);
+  const std::string text =
+      StrCat(kTinyMlp, "train { epochs: 2 global_batch: 32 micro_batch: 16 optimizer { sgd { lr: 0.3 } } ",
+             "validation { patience: 1 } }\ndata { synthetic { samples: 1000 } }\nparallel { dp: 2 }\n", kInMemory);
   const auto records = RunText(text);
   EXPECT_EQ(records[0].steps_size(), 2 * 29);  // 900 samples
   ASSERT_EQ(records[0].validations_size(), 2);
@@ -192,7 +199,9 @@ TEST(Validation, KeepsWhatWasDoneBeforeAFailure) {
     int64_t size() const override { return 20; }
     SampleType input() const override { return {Shape{8}, DType::kF32}; }
     SampleType target() const override { return {Shape{}, DType::kU8}; }
-    void Read(int64_t, std::span<std::byte>, std::span<std::byte>) const override { throw TimedOut(0, "the data ran dry"); }
+    void Read(int64_t, std::span<std::byte>, std::span<std::byte>) const override {
+      throw TimedOut(0, "the data ran dry");
+    }
     std::string Describe() const override { return "fails"; }
   };
   spec::Spec spec = test::Resolve(With(kTinyMlp, Still(1, 13, 4, 10)) + kInMemory);
@@ -200,7 +209,9 @@ TEST(Validation, KeepsWhatWasDoneBeforeAFailure) {
   ASSERT_TRUE(data.ok());
   spec.mutable_train()->mutable_validation()->set_every_steps(3);
   const Failing failing;
-  const RunResult result = (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, {*data->training, &failing}); });
+  const RunResult result = (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) {
+    return TrainRank(ctx, spec, {*data->training, &failing});
+  });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut);
   const std::vector<report::RankRecord> records = test::RecordsOf(spec, result);
   ASSERT_EQ(records.size(), 1u);
@@ -223,7 +234,8 @@ TEST(Validation, IsLeftBetweenPassesWhenInterrupted) {
     std::string Describe() const override { return "interrupts"; }
     mutable int reads = 0;
   };
-  struct sigaction heeds {}, before {};
+  struct sigaction heeds {
+  }, before{};
   heeds.sa_handler = SIG_DFL;  // as from a shell; one that starts a job in the background has it ignore the signal
   sigaction(SIGINT, &heeds, &before);
   spec::Spec spec = test::Resolve(With(kTinyMlp, Still(1, 13, 4, 10)) + kInMemory);
@@ -231,8 +243,9 @@ TEST(Validation, IsLeftBetweenPassesWhenInterrupted) {
   ASSERT_TRUE(data.ok());
   spec.mutable_train()->mutable_validation()->set_every_steps(3);
   const Interrupting interrupting;
-  const RunResult result =
-      (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, {*data->training, &interrupting}); });
+  const RunResult result = (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) {
+    return TrainRank(ctx, spec, {*data->training, &interrupting});
+  });
   sigaction(SIGINT, &before, nullptr);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kInterrupted) << result.status;
   EXPECT_EQ(interrupting.reads, 4) << "not one pass";

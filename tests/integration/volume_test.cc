@@ -1,5 +1,6 @@
-// What every layout sends in a step, in bytes, against its closed form: Rajbhandari et al. 2020 (ZeRO), section 7; Zhao et al.
-// 2023 (FSDP), section 3.2.2; with A micro-batches a step and the padding of every unit. And what is sent once, at the start.
+// What every layout sends in a step, in bytes, against its closed form: Rajbhandari et al. 2020 (ZeRO), section 7; Zhao
+// et al. 2023 (FSDP), section 3.2.2; with A micro-batches a step and the padding of every unit. And what is sent once,
+// at the start.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -44,11 +45,12 @@ using Payloads = std::map<std::pair<std::string, std::string>, int64_t>;
 
 Payloads PayloadsOf(const Case& c, int steps) {
   const auto records = test::RunText(StrCat(
-      "model { gpt { layers: ", kLayers, " hidden: ", kHidden, " heads: 2 vocab: ", kVocab, " sequence: ", kSequence, " } }\n",
-      "train { warmup_steps: 0 steps: ", steps, " micro_batch: 1 global_batch: ", c.ranks * c.micro_batches, " }\nparallel { dp: ", c.ranks, " ",
-      c.parallel, " }\n", test::kInMemory));
+      "model { gpt { layers: ", kLayers, " hidden: ", kHidden, " heads: 2 vocab: ", kVocab, " sequence: ", kSequence,
+      " } }\n", "train { warmup_steps: 0 steps: ", steps, " micro_batch: 1 global_batch: ", c.ranks * c.micro_batches,
+      " }\nparallel { dp: ", c.ranks, " ", c.parallel, " }\n", test::kInMemory));
   Payloads payloads;
-  for (const report::Collective& call : records[0].collectives()) payloads[{call.operation(), call.group()}] += call.bytes();
+  for (const report::Collective& call : records[0].collectives())
+    payloads[{call.operation(), call.group()}] += call.bytes();
   payloads[{"all_reduce", "world"}] -= kElement * steps;
   return payloads;
 }
@@ -62,7 +64,8 @@ Payloads Combined(Payloads a, int64_t times_a, const Payloads& b, int64_t times_
 
 // What its calls send: 2 (n - 1) / n of its payload for an all-reduce among n ranks, (n - 1) / n for the others.
 double Sent(const Case& c, const Payloads& payloads) {
-  const std::map<std::string, int64_t> sizes = {{"world", c.ranks}, {"gather", c.group}, {"reduce", c.group}, {"replicate", c.ranks / c.group}};
+  const std::map<std::string, int64_t> sizes = {
+      {"world", c.ranks}, {"gather", c.group}, {"reduce", c.group}, {"replicate", c.ranks / c.group}};
   double bytes = 0;
   for (const auto& [call, payload] : payloads) {
     const auto n = static_cast<double>(sizes.at(call.second));
@@ -71,12 +74,14 @@ double Sent(const Case& c, const Payloads& payloads) {
   return bytes;
 }
 
-// So that all ranks begin alike: whole parameters are the first rank's, or their owners'; of shards, those of the first replica.
+// So that all ranks begin alike: whole parameters are the first rank's, or their owners'; of shards, those of the first
+// replica.
 Payloads AtTheStart(const Case& c) {
   const int64_t padded = (Padded(kBlock, c.group) * kLayers + Padded(kRoot, c.group)) * kElement;
   const std::string_view parallel = c.parallel;
   if (c.reductions == 0) return {{{"broadcast", "world"}, (kBlock * kLayers + kRoot) * kElement}};
-  if (parallel.find("ZERO_1") != parallel.npos || parallel.find("ZERO_2") != parallel.npos) return {{{"all_gather", "gather"}, padded}};
+  if (parallel.find("ZERO_1") != parallel.npos || parallel.find("ZERO_2") != parallel.npos)
+    return {{{"all_gather", "gather"}, padded}};
   if (c.ranks > c.group) return {{{"broadcast", "replicate"}, padded / c.group}};
   return {};
 }

@@ -61,8 +61,8 @@ NodeRoutes RoutesOf(const NodeType& node) {
     }
     for (int k = 0; k < nics; ++k) {
       const int o = owner(k);
-      routes.out.Add(
-          Wider(from.To(nic(k), 1), from.To(device(o), 1), from_device[static_cast<size_t>(o)].To(nic(k), 1), node.graph));
+      routes.out.Add(Wider(from.To(nic(k), 1), from.To(device(o), 1), from_device[static_cast<size_t>(o)].To(nic(k), 1),
+                           node.graph));
       TWOFOLD_CHECK_EQ(routes.out.Count(a, k), 1);
     }
   }
@@ -70,8 +70,8 @@ NodeRoutes RoutesOf(const NodeType& node) {
     const ShortestRoutes& from = from_nic[static_cast<size_t>(k)];
     const int o = owner(k);
     for (int d = 0; d < devices; ++d) {
-      routes.in.Add(
-          Wider(from.To(device(d), 1), from.To(device(o), 1), from_device[static_cast<size_t>(o)].To(device(d), 1), node.graph));
+      routes.in.Add(Wider(from.To(device(d), 1), from.To(device(o), 1),
+                          from_device[static_cast<size_t>(o)].To(device(d), 1), node.graph));
       TWOFOLD_CHECK_EQ(routes.in.Count(k, d), 1);
     }
   }
@@ -96,10 +96,13 @@ class ClusterTopology : public Topology {
     if (network_ != nullptr) TWOFOLD_CHECK_EQ(network_->endpoints(), nodes * rails());
     PlaceVertices();
     PlaceLinks();
-    symmetric_ = network_ == nullptr ? AllAlike(routes_.devices, devices_, links_) : devices_ == 1 && network_->symmetric();
+    symmetric_ =
+        network_ == nullptr ? AllAlike(routes_.devices, devices_, links_) : devices_ == 1 && network_->symmetric();
   }
 
-  std::string_view kind() const override { return network_ == nullptr ? std::string_view(node_.kind) : network_->kind(); }
+  std::string_view kind() const override {
+    return network_ == nullptr ? std::string_view(node_.kind) : network_->kind();
+  }
   int endpoints() const override { return nodes_ * devices_; }
   const std::vector<Vertex>& vertices() const override { return vertices_; }
   const std::vector<Link>& links() const override { return links_; }
@@ -139,7 +142,9 @@ class ClusterTopology : public Topology {
   int nodes() const override { return nodes_; }
   int NodeOf(int endpoint) const override { return endpoint / devices_; }
   int rails() const override { return std::max(1, nics_); }
-  int RailOf(int endpoint) const override { return nics_ == 0 ? 0 : node_.nic_of[static_cast<size_t>(LocalOf(endpoint))]; }
+  int RailOf(int endpoint) const override {
+    return nics_ == 0 ? 0 : node_.nic_of[static_cast<size_t>(LocalOf(endpoint))];
+  }
   int GroupOf(int endpoint) const override { return GroupOfNode(NodeOf(endpoint)); }
   std::vector<int> grid() const override {
     return endpoints_forward() && nodes_ == endpoints() ? network_->grid() : std::vector<int>();
@@ -166,7 +171,9 @@ class ClusterTopology : public Topology {
   Pair Far() const { return {0, (nodes_ - 1) * devices_}; }
   int RailFrom(Pair pair) const { return pair.rail >= 0 ? pair.rail : RailOf(pair.from); }
   int RailTo(Pair pair) const { return pair.rail >= 0 ? pair.rail : RailOf(pair.to); }
-  Pair Ports(Pair pair) const { return {NodeOf(pair.from) * rails() + RailFrom(pair), NodeOf(pair.to) * rails() + RailTo(pair)}; }
+  Pair Ports(Pair pair) const {
+    return {NodeOf(pair.from) * rails() + RailFrom(pair), NodeOf(pair.to) * rails() + RailTo(pair)};
+  }
   int GroupOfNode(int n) const { return network_ == nullptr ? 0 : network_->GroupOf(n * rails()); }
 
   void Append(const RouteTable& table, int from, int to, int number, int node, std::vector<int>& route) const {
@@ -190,7 +197,8 @@ class ClusterTopology : public Topology {
     int others = 0;
     for (int& place : offset_in_node_) place = place >= 0 ? place : devices_ + others++;
     others_ = others;
-    const size_t extra = network_ == nullptr ? 0 : network_->vertices().size() - static_cast<size_t>(network_->endpoints());
+    const size_t extra =
+        network_ == nullptr ? 0 : network_->vertices().size() - static_cast<size_t>(network_->endpoints());
     vertices_.resize(static_cast<size_t>(nodes_) * per_node + extra);
     for (int n = 0; n < nodes_; ++n) {
       const std::string prefix = Prefix(n);
@@ -264,8 +272,8 @@ absl::Status CheckNodeType(const NodeType& node) {
     const ShortestRoutes from(node.graph, device);
     for (int other : node.devices) {
       if (!from.Reaches(other)) {
-        return absl::InvalidArgumentError(
-            StrCat("no route from ", name(device), " to ", name(other), " avoids other devices (devices do not forward messages)"));
+        return absl::InvalidArgumentError(StrCat("no route from ", name(device), " to ", name(other),
+                                                 " avoids other devices (devices do not forward messages)"));
       }
     }
     for (size_t k = 0; k < served.size(); ++k) {

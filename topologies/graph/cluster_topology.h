@@ -24,13 +24,13 @@
 namespace twofold {
 
 struct NodeType {
-  std::string kind;             // "nvswitch", "cube_mesh", ...
-  Graph graph;                  // of one node; vertex names are unique within it
-  std::vector<int> devices;     // vertices: the endpoints, in order
+  std::string kind;          // "nvswitch", "cube_mesh", ...
+  Graph graph;               // of one node; vertex names are unique within it
+  std::vector<int> devices;  // vertices: the endpoints, in order
   // vertices: the ports, in order; if empty, the device itself is the port (one device per node)
   std::vector<int> nics;
-  std::vector<int> nic_of;      // by device: index in `nics` of its nearest NIC; empty if there are no NICs
-  bool multicast = false;       // Topology::multicast_in_node
+  std::vector<int> nic_of;  // by device: index in `nics` of its nearest NIC; empty if there are no NICs
+  bool multicast = false;   // Topology::multicast_in_node
 };
 
 // Checks that this can be a node: it has devices, every device reaches every other, and for every NIC there is a device

@@ -24,7 +24,7 @@ struct Graph {
 // another device or NIC.
 class ShortestRoutes {
  public:
-  ShortestRoutes(const Graph& graph, int from);  // `graph` must outlive it
+  ShortestRoutes(const Graph& graph, int from);                      // `graph` must outlive it
   int Hops(int to) const { return hops_[static_cast<size_t>(to)]; }  // -1: unreachable
   bool Reaches(int to) const { return Hops(to) >= 0; }
   // The links of each route to `to`, the widest route first (a route is as wide as its narrowest link), at most `most`
@@ -34,9 +34,9 @@ class ShortestRoutes {
  private:
   const Graph& graph_;
   const int from_;
-  std::vector<int> hops_;                  // by vertex; -1: unreachable
-  std::vector<std::vector<int>> arrivals_; // by vertex: the last links of its shortest routes
-  std::vector<double> width_;              // by vertex: of its widest shortest route
+  std::vector<int> hops_;                   // by vertex; -1: unreachable
+  std::vector<std::vector<int>> arrivals_;  // by vertex: the last links of its shortest routes
+  std::vector<double> width_;               // by vertex: of its widest shortest route
 };
 
 // The endpoints are `terminals` (vertices of `graph`, in any order; vertices() lists them first, then the others in

@@ -18,13 +18,17 @@ class RouteTable {
   int Count(int from, int to) const { return first_route_[Row(from, to) + 1] - first_route_[Row(from, to)]; }
   // The links of route `number` of the pair.
   const int* Begin(int from, int to, int number) const { return links_.data() + first_link_[Number(from, to, number)]; }
-  const int* End(int from, int to, int number) const { return links_.data() + first_link_[Number(from, to, number) + 1]; }
+  const int* End(int from, int to, int number) const {
+    return links_.data() + first_link_[Number(from, to, number) + 1];
+  }
 
  private:
   size_t Row(int from, int to) const {
     return static_cast<size_t>(from) * static_cast<size_t>(to_count_) + static_cast<size_t>(to);
   }
-  size_t Number(int from, int to, int number) const { return static_cast<size_t>(first_route_[Row(from, to)] + number); }
+  size_t Number(int from, int to, int number) const {
+    return static_cast<size_t>(first_route_[Row(from, to)] + number);
+  }
 
   int to_count_;
   std::vector<int> first_route_ = {0};  // by pair

@@ -29,7 +29,7 @@ std::string_view MediumName(Medium medium);
 struct Link {
   std::string name;
   BytesPerSecond bandwidth;
-  Seconds latency{0};  // of the wire and of the vertex that the link leaves
+  Seconds latency{0};      // of the wire and of the vertex that the link leaves
   int from = -1, to = -1;  // vertices; -1 if the topology does not draw them
   Medium medium = Medium::kNetwork;
 };
@@ -65,15 +65,15 @@ class Topology {
   // ---- Where endpoints sit ----
   virtual int nodes() const { return endpoints(); }
   virtual int NodeOf(int endpoint) const { return endpoint; }
-  virtual int rails() const { return 1; }                 // NICs per node
-  virtual int RailOf(int) const { return 0; }             // the endpoint's own NIC: its number in the node
-  virtual int GroupOf(int) const { return 0; }            // as Vertex::group, for placement
+  virtual int rails() const { return 1; }       // NICs per node
+  virtual int RailOf(int) const { return 0; }   // the endpoint's own NIC: its number in the node
+  virtual int GroupOf(int) const { return 0; }  // as Vertex::group, for placement
   // Endpoints may be arranged in a grid whose lines are closed (tori, HammingMeshes). `grid` has its dimensions, the
   // first one fastest, and the next function gives the endpoint at a position. Empty if there is no grid.
   virtual std::vector<int> grid() const { return {}; }
   virtual int AtGrid(int position) const { return position; }
   virtual bool multicast_in_node() const { return false; }  // the node's switch reduces and multicasts (NVLink SHARP)
-  virtual bool reduction_in_network() const { return false; }    // the switches between nodes do too (SHARP)
+  virtual bool reduction_in_network() const { return false; }  // the switches between nodes do too (SHARP)
 
   // Traffic may pass through endpoints (a torus's ports are its routers).
   virtual bool endpoints_forward() const { return false; }

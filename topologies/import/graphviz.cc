@@ -40,7 +40,9 @@ std::string_view Colour(Medium medium) {
 }  // namespace
 
 std::string DotOf(const Topology& topology, std::string_view name, int nodes_drawn) {
-  std::string out = StrCat("digraph ", Quoted(name), " {\n  node [fontname=\"sans-serif\" fontsize=10];\n  edge [fontname=\"sans-serif\" fontsize=8];\n");
+  std::string out =
+      StrCat("digraph ", Quoted(name),
+             " {\n  node [fontname=\"sans-serif\" fontsize=10];\n  edge [fontname=\"sans-serif\" fontsize=8];\n");
   std::map<int, std::vector<size_t>> nodes;
   for (size_t v = 0; v < topology.vertices().size(); ++v) {
     if (topology.vertices()[v].node < nodes_drawn) nodes[topology.vertices()[v].node].push_back(v);
@@ -56,9 +58,11 @@ std::string DotOf(const Topology& topology, std::string_view name, int nodes_dra
   for (size_t i = 0; i < links.size(); ++i) {
     const Link& link = links[i];
     if (!drawn(link.from) || !drawn(link.to)) continue;
-    const bool cable = i + 1 < links.size() && links[i + 1].from == link.to && links[i + 1].to == link.from && links[i + 1].bandwidth == link.bandwidth;
-    StrAppend(&out, "  v", link.from, " -> v", link.to, " [label=\"", absl::StrFormat("%.4g", link.bandwidth.value() / 1e9), " GB/s\" color=",
-              Colour(link.medium), cable ? " dir=none" : "", "];\n");
+    const bool cable = i + 1 < links.size() && links[i + 1].from == link.to && links[i + 1].to == link.from &&
+                       links[i + 1].bandwidth == link.bandwidth;
+    StrAppend(&out, "  v", link.from, " -> v", link.to, " [label=\"",
+              absl::StrFormat("%.4g", link.bandwidth.value() / 1e9), " GB/s\" color=", Colour(link.medium),
+              cable ? " dir=none" : "", "];\n");
     i += cable ? 1 : 0;
   }
   return out + "}\n";

@@ -16,10 +16,10 @@ struct ImportAssumptions {
   Seconds pcie_latency = Microseconds(0.3);    // of one hop in a PCIe tree; a switch takes 0.1 to 0.2
   Seconds socket_latency = Microseconds(0.2);  // between sockets, and between parts of one socket
   // For `nvidia-smi topo -m`, which shows only the kinds of paths:
-  BytesPerSecond nvlink{25e9};  // of each bonded link on V100, A100 and H100
+  BytesPerSecond nvlink{25e9};                     // of each bonded link on V100, A100 and H100
   BytesPerSecond pcie{16e9 * 16 * 128 / 130 / 8};  // 4.0 x16
-  BytesPerSecond within_socket{64e9};   // between host bridges of one NUMA domain (NODE)
-  BytesPerSecond sockets{22e9};         // between NUMA domains (SYS): NCCL's value for Sapphire Rapids
+  BytesPerSecond within_socket{64e9};              // between host bridges of one NUMA domain (NODE)
+  BytesPerSecond sockets{22e9};                    // between NUMA domains (SYS): NCCL's value for Sapphire Rapids
 };
 
 struct ImportedNode {

@@ -52,14 +52,16 @@ BytesPerSecond SocketRate(const XmlNode& cpu, BytesPerSecond otherwise) {
 
 class Converter {
  public:
-  Converter(const NcclXml& xml, const ImportAssumptions& assumptions) : document_(xml.document), assumptions_(assumptions) {}
+  Converter(const NcclXml& xml, const ImportAssumptions& assumptions)
+      : document_(xml.document), assumptions_(assumptions) {}
 
   absl::StatusOr<ImportedNode> Convert() {
     for (const XmlNode& cpu : document_.root().children) {
       if (cpu.kind != XmlNode::kElement) continue;
       if (absl::Status s = AddCpu(cpu); !s.ok()) return s;
     }
-    if (gpus_.empty()) return XmlError(document_.file, document_.root(), "", "contains no <gpu>; dump it from a job that uses the GPUs");
+    if (gpus_.empty())
+      return XmlError(document_.file, document_.root(), "", "contains no <gpu>; dump it from a job that uses the GPUs");
     std::sort(gpus_.begin(), gpus_.end(), [](const Gpu& a, const Gpu& b) { return a.dev < b.dev; });
     for (const Gpu& gpu : gpus_) node().devices.push_back(gpu.vertex);
     for (const Gpu& gpu : gpus_) {
@@ -68,12 +70,15 @@ class Converter {
     JoinCpus();
     node().nic_of = NearestNics(node());
     node().kind = nvswitch_ >= 0 ? "nvswitch" : linked_ ? "nvlink" : "pcie_tree";
-    node().multicast = nvswitch_ >= 0 && std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return Number(*g.xml, "sm", 0) >= 90; });
+    node().multicast = nvswitch_ >= 0 && std::all_of(gpus_.begin(), gpus_.end(),
+                                                     [](const Gpu& g) { return Number(*g.xml, "sm", 0) >= 90; });
     if (guessed_pcie_ > 0) {
-      imported_.notes.push_back(StrCat(guessed_pcie_, " PCIe links have no link_speed or link_width; they are assumed to be x16 at 8 GT/s"));
+      imported_.notes.push_back(
+          StrCat(guessed_pcie_, " PCIe links have no link_speed or link_width; they are assumed to be x16 at 8 GT/s"));
     }
     for (const auto& [bus, count] : absent_) {
-      imported_.notes.push_back(StrCat(count, " NVLinks to a GPU at ", bus, " were left out: the file does not contain this GPU"));
+      imported_.notes.push_back(
+          StrCat(count, " NVLinks to a GPU at ", bus, " were left out: the file does not contain this GPU"));
     }
     return std::move(imported_);
   }
@@ -92,9 +97,11 @@ class Converter {
   absl::Status AddCpu(const XmlNode& cpu) {
     const std::string host = Text(cpu, "host_hash"), name = StrCat("numa", Number(cpu, "numaid", 0));
     if (!cpus_.empty() && host != Text(*cpus_.front().second, "host_hash")) {
-      return XmlError(document_.file, cpu, "host_hash", "belongs to another host; dump the topology of a job within one node");
+      return XmlError(document_.file, cpu, "host_hash",
+                      "belongs to another host; dump the topology of a job within one node");
     }
-    if (!names_.insert(name).second) return XmlError(document_.file, cpu, "numaid", "used by two CPUs; give each CPU its own");
+    if (!names_.insert(name).second)
+      return XmlError(document_.file, cpu, "numaid", "used by two CPUs; give each CPU its own");
     const int vertex = graph().AddVertex({.kind = Vertex::kHost, .name = name, .node = 0});
     cpus_.push_back({vertex, &cpu});
     for (const XmlNode& child : cpu.children) {
@@ -116,20 +123,26 @@ class Converter {
     if (transfers == 0 || width <= 0) ++guessed_pcie_;
     if (transfers == 0) transfers = 8;
     if (width <= 0) width = 16;
-    return BytesPerSecond(transfers * 1e9 * static_cast<double>(width) / 8 * (transfers <= 5 ? 0.8 * kReached * 130 / 128 : kReached));
+    return BytesPerSecond(transfers * 1e9 * static_cast<double>(width) / 8 *
+                          (transfers <= 5 ? 0.8 * kReached * 130 / 128 : kReached));
   }
 
   absl::Status AddPci(const XmlNode& pci, int parent, int cpu) {
     std::vector<const XmlNode*> inner, gpus, nics;
     for (const XmlNode& child : pci.children) {
       if (child.kind != XmlNode::kElement) continue;
-      (child.name == "gpu" ? gpus : child.name == "nic" ? nics : child.name == "pci" ? inner : ignored_).push_back(&child);
+      (child.name == "gpu"   ? gpus
+       : child.name == "nic" ? nics
+       : child.name == "pci" ? inner
+                             : ignored_)
+          .push_back(&child);
     }
     if (inner.empty() && gpus.empty() && nics.empty()) return absl::OkStatus();  // a disk, or a bridge without devices
     const std::string bus = Lower(Text(pci, "busid"));
     const BytesPerSecond rate = PcieRate(pci);
     if (gpus.size() > 1 || (!gpus.empty() && (!inner.empty() || !nics.empty()))) {
-      return XmlError(document_.file, pci, "busid", "contains a <gpu> and other elements; a GPU needs a <pci> of its own");
+      return XmlError(document_.file, pci, "busid",
+                      "contains a <gpu> and other elements; a GPU needs a <pci> of its own");
     }
     if (!gpus.empty()) {
       const int64_t dev = Number(*gpus[0], "dev", 0);
@@ -161,7 +174,8 @@ class Converter {
 
   void AddNets(const XmlNode& nic, int parent, BytesPerSecond rate, Medium medium) {
     for (const XmlNode* net : Nets(nic)) {
-      const int vertex = graph().AddVertex({.kind = Vertex::kNic, .name = StrCat("nic ", Text(*net, "name")), .node = 0});
+      const int vertex =
+          graph().AddVertex({.kind = Vertex::kNic, .name = StrCat("nic ", Text(*net, "name")), .node = 0});
       AddCable(vertex, parent, rate, assumptions_.pcie_latency, medium);
       node().nics.push_back(vertex);
       const int64_t megabits = Number(*net, "speed", 0);
@@ -170,7 +184,8 @@ class Converter {
   }
 
   int Switch() {
-    if (nvswitch_ < 0) nvswitch_ = graph().AddVertex({.kind = Vertex::kSwitch, .name = "nvswitch", .node = 0, .level = 1});
+    if (nvswitch_ < 0)
+      nvswitch_ = graph().AddVertex({.kind = Vertex::kSwitch, .name = "nvswitch", .node = 0, .level = 1});
     return nvswitch_;
   }
 
@@ -195,7 +210,9 @@ class Converter {
         if (other != nullptr) to_gpus[other] += count;
       }
     }
-    if (to_switch > 0) AddCable(gpu.vertex, Switch(), BytesPerSecond(to_switch), SwitchLatency(Number(*gpu.xml, "sm", 0)) / 2, Medium::kNvlink);
+    if (to_switch > 0)
+      AddCable(gpu.vertex, Switch(), BytesPerSecond(to_switch), SwitchLatency(Number(*gpu.xml, "sm", 0)) / 2,
+               Medium::kNvlink);
     for (const double rate : {to_cpu, coherent}) {
       if (rate > 0) AddCable(gpu.vertex, gpu.cpu, BytesPerSecond(rate), assumptions_.nvlink_latency, Medium::kNvlink);
     }
@@ -209,12 +226,13 @@ class Converter {
       const int64_t back = Count(other, gpu.bus);
       if (back != found->second) {
         return XmlError(document_.file, *gpu.xml, "dev",
-                        StrCat("has ", found->second, " links to dev ", other.dev, " (line ", other.xml->line, "), which has ", back,
-                               " back; list every link at both of its ends"));
+                        StrCat("has ", found->second, " links to dev ", other.dev, " (line ", other.xml->line,
+                               "), which has ", back, " back; list every link at both of its ends"));
       }
       if (other.dev < gpu.dev) continue;  // a cable is added once, from its first end
       const double rate = Xgmi(gpu, other.bus) ? 50e9 : NvlinkRate(Number(*gpu.xml, "sm", 0)).value();
-      AddCable(gpu.vertex, other.vertex, BytesPerSecond(static_cast<double>(back) * rate), CableLatency(Number(*gpu.xml, "sm", 0)), Medium::kNvlink);
+      AddCable(gpu.vertex, other.vertex, BytesPerSecond(static_cast<double>(back) * rate),
+               CableLatency(Number(*gpu.xml, "sm", 0)), Medium::kNvlink);
       linked_ = true;
     }
     return absl::OkStatus();
@@ -227,7 +245,8 @@ class Converter {
   int64_t Count(const Gpu& gpu, const std::string& bus) const {
     int64_t count = 0;
     for (const XmlNode& link : gpu.xml->children) {
-      if (link.kind == XmlNode::kElement && link.name != "c2c" && Lower(Text(link, "target")) == bus) count += Number(link, "count", 1);
+      if (link.kind == XmlNode::kElement && link.name != "c2c" && Lower(Text(link, "target")) == bus)
+        count += Number(link, "count", 1);
     }
     return count;
   }
@@ -245,7 +264,9 @@ class Converter {
     }
   }
 
-  void AddCable(int a, int b, BytesPerSecond rate, Seconds latency, Medium medium) { graph().AddCable(a, b, rate, latency, medium); }
+  void AddCable(int a, int b, BytesPerSecond rate, Seconds latency, Medium medium) {
+    graph().AddCable(a, b, rate, latency, medium);
+  }
 
   static constexpr BytesPerSecond kNoLimit{5e12};
   // share of PCIe's bit rate from 8 GT/s on, after encoding (128/130) and packet overhead
@@ -255,9 +276,9 @@ class Converter {
   ImportedNode imported_;
   std::vector<std::pair<int, const XmlNode*>> cpus_;  // vertex and element
   std::vector<Gpu> gpus_;
-  std::vector<const XmlNode*> ignored_;     // pcilink: between PCIe switches; NCCL uses it to flatten them
+  std::vector<const XmlNode*> ignored_;  // pcilink: between PCIe switches; NCCL uses it to flatten them
   std::set<std::string> names_;
-  std::map<std::string, int64_t> absent_;   // links to GPUs that are not in the file
+  std::map<std::string, int64_t> absent_;  // links to GPUs that are not in the file
   int nvswitch_ = -1, guessed_pcie_ = 0;
   bool linked_ = false;
 };

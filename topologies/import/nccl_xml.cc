@@ -20,10 +20,16 @@ struct Element {
 
 // The nesting of elements as NCCL reads it; "xgmi" is RCCL's.
 const std::vector<Element>& Elements() {
-  static const std::vector<Element> elements = {
-      {"system", {"cpu"}}, {"cpu", {"pci", "nic"}}, {"pci", {"pci", "gpu", "nic", "pcilink"}}, {"gpu", {"nvlink", "xgmi", "c2c"}},
-      {"nic", {"net"}},    {"net", {}},             {"nvlink", {}},                            {"xgmi", {}},
-      {"c2c", {}},         {"pcilink", {}}};
+  static const std::vector<Element> elements = {{"system", {"cpu"}},
+                                                {"cpu", {"pci", "nic"}},
+                                                {"pci", {"pci", "gpu", "nic", "pcilink"}},
+                                                {"gpu", {"nvlink", "xgmi", "c2c"}},
+                                                {"nic", {"net"}},
+                                                {"net", {}},
+                                                {"nvlink", {}},
+                                                {"xgmi", {}},
+                                                {"c2c", {}},
+                                                {"pcilink", {}}};
   return elements;
 }
 
@@ -55,7 +61,9 @@ class Checker {
 
   absl::Status Number(const XmlNode& at, std::string_view name, int64_t low, int64_t high, bool required) const {
     const std::string* text = at.Find(name);
-    if (text == nullptr) return required ? Error(at, name, StrCat("missing; give a whole number from ", low, " to ", high)) : absl::OkStatus();
+    if (text == nullptr)
+      return required ? Error(at, name, StrCat("missing; give a whole number from ", low, " to ", high))
+                      : absl::OkStatus();
     int64_t value = 0;
     if (absl::SimpleAtoi(*text, &value) && value >= low && value <= high) return absl::OkStatus();
     return Error(at, name, StrCat("must be a whole number from ", low, " to ", high));
@@ -64,7 +72,8 @@ class Checker {
   // Checks that no two elements with the same name have the same value of this attribute.
   absl::Status Unique(const XmlNode& at, std::string_view name) {
     const auto [first, added] = seen_.try_emplace({StrCat(at.name, " ", name), *at.Find(name)}, at.line);
-    return added ? absl::OkStatus() : Error(at, name, StrCat("also used on line ", first->second, "; give each ", at.name, " its own"));
+    return added ? absl::OkStatus()
+                 : Error(at, name, StrCat("also used on line ", first->second, "; give each ", at.name, " its own"));
   }
 
   absl::Status Attributes(const XmlNode& at) {
@@ -75,7 +84,8 @@ class Checker {
       }
     } else if (at.name == "pci") {
       const std::string* id = at.Find("busid");
-      if (id == nullptr || !IsBusId(*id)) return Error(at, "busid", "must be domain:bus:device.function, such as 0000:18:00.0");
+      if (id == nullptr || !IsBusId(*id))
+        return Error(at, "busid", "must be domain:bus:device.function, such as 0000:18:00.0");
       if (absl::Status s = Unique(at, "busid"); !s.ok()) return s;
       if (absl::Status s = Number(at, "link_width", -1, 64, false); !s.ok()) return s;
       return Speed(at);
@@ -101,7 +111,8 @@ class Checker {
     double gigatransfers = 0;
     if (text == nullptr || text->empty() || text->starts_with("Unknown")) return absl::OkStatus();
     const size_t unit = text->find(" GT/s");
-    if (unit != std::string::npos && absl::SimpleAtod(text->substr(0, unit), &gigatransfers) && gigatransfers > 0 && gigatransfers <= 1024) {
+    if (unit != std::string::npos && absl::SimpleAtod(text->substr(0, unit), &gigatransfers) && gigatransfers > 0 &&
+        gigatransfers <= 1024) {
       return absl::OkStatus();
     }
     return Error(at, "link_speed", "must have the form \"16.0 GT/s PCIe\"");
@@ -112,22 +123,29 @@ class Checker {
     const std::string* type = at.Find("tclass");
     const bool gpu = type != nullptr && (type->starts_with("0x03") || type->starts_with("0x12"));
     if (!gpu && (type == nullptr || (*type != "0x068000" && *type != "0x068001"))) {
-      return Error(at, "tclass", "must be the PCI class of a GPU (0x03....), of an NVSwitch (0x068000) or of POWER's bridge (0x068001)");
+      return Error(
+          at, "tclass",
+          "must be the PCI class of a GPU (0x03....), of an NVSwitch (0x068000) or of POWER's bridge (0x068001)");
     }
     const std::string* target = at.Find("target");
     if (target == nullptr) return Error(at, "target", "missing; give the bus id of the other end");
-    return gpu && !IsBusId(*target) ? Error(at, "target", "must be the bus id of a GPU, such as 0000:18:00.0") : absl::OkStatus();
+    return gpu && !IsBusId(*target) ? Error(at, "target", "must be the bus id of a GPU, such as 0000:18:00.0")
+                                    : absl::OkStatus();
   }
 
   absl::Status Walk(const XmlNode& at) {
     if (absl::Status s = Attributes(at); !s.ok()) return s;
-    const auto rule = std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
+    const auto rule =
+        std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
     for (const XmlNode& child : at.children) {
-      if (child.kind == XmlNode::kText) return Error(at, "", StrCat("contains text (\"", child.text.substr(0, 40), "\"); use attributes instead"));
+      if (child.kind == XmlNode::kText)
+        return Error(at, "", StrCat("contains text (\"", child.text.substr(0, 40), "\"); use attributes instead"));
       if (child.kind != XmlNode::kElement) continue;
       if (std::find(rule->children.begin(), rule->children.end(), child.name) == rule->children.end()) {
-        return Error(child, "", rule->children.empty() ? StrCat("<", at.name, "> cannot contain elements")
-                                                       : StrCat("is not allowed in <", at.name, ">, which can contain ", absl::StrJoin(rule->children, ", ")));
+        return Error(child, "",
+                     rule->children.empty() ? StrCat("<", at.name, "> cannot contain elements")
+                                            : StrCat("is not allowed in <", at.name, ">, which can contain ",
+                                                     absl::StrJoin(rule->children, ", ")));
       }
       if (absl::Status s = Walk(child); !s.ok()) return s;
     }

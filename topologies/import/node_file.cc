@@ -30,10 +30,12 @@ absl::StatusOr<NodeFormat> FormatOf(std::string_view text, std::string_view file
   if (!document.ok()) return document.status();
   if (document->root().name == "system") return NodeFormat::kNccl;
   if (document->root().name == "platform") return NodeFormat::kSimgrid;
-  return XmlError(file, document->root(), "", "is neither an NCCL topology (<system>) nor a SimGrid platform (<platform>)");
+  return XmlError(file, document->root(), "",
+                  "is neither an NCCL topology (<system>) nor a SimGrid platform (<platform>)");
 }
 
-absl::StatusOr<ImportedNode> ReadImportedNode(std::string_view text, std::string_view file, const ImportAssumptions& assumptions) {
+absl::StatusOr<ImportedNode> ReadImportedNode(std::string_view text, std::string_view file,
+                                              const ImportAssumptions& assumptions) {
   const absl::StatusOr<NodeFormat> format = FormatOf(text, file);
   if (!format.ok()) return format.status();
   switch (*format) {
@@ -52,14 +54,18 @@ absl::StatusOr<ImportedNode> ReadImportedNode(std::string_view text, std::string
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  const auto unreadable = [&path](std::string_view why) { return absl::NotFoundError(StrCat(path, ": cannot be read: ", why)); };
+  const auto unreadable = [&path](std::string_view why) {
+    return absl::NotFoundError(StrCat(path, ": cannot be read: ", why));
+  };
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return unreadable("it is a folder");
   errno = 0;
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   const std::streamoff size = in ? static_cast<std::streamoff>(in.tellg()) : -1;
   if (size < 0) return unreadable(std::strerror(errno));
-  if (size > kMostXmlBytes) return absl::InvalidArgumentError(StrCat(path, ": the file has ", size, " bytes; at most ", kMostXmlBytes, " are supported"));
+  if (size > kMostXmlBytes)
+    return absl::InvalidArgumentError(
+        StrCat(path, ": the file has ", size, " bytes; at most ", kMostXmlBytes, " are supported"));
   std::string text(static_cast<size_t>(size), '\0');
   in.seekg(0);
   if (!in.read(text.data(), size)) return unreadable(std::strerror(errno));

@@ -17,7 +17,8 @@ std::string_view NodeFormatName(NodeFormat format);
 // `nvidia-smi topo -m`.
 absl::StatusOr<NodeFormat> FormatOf(std::string_view text, std::string_view file);
 
-absl::StatusOr<ImportedNode> ReadImportedNode(std::string_view text, std::string_view file, const ImportAssumptions& assumptions = {});
+absl::StatusOr<ImportedNode> ReadImportedNode(std::string_view text, std::string_view file,
+                                              const ImportAssumptions& assumptions = {});
 
 // Reads the node from a file; errors begin with its path.
 absl::StatusOr<NodeType> ReadNodeFile(const std::string& path, const ImportAssumptions& assumptions = {});

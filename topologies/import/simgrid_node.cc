@@ -67,8 +67,12 @@ class Converter {
   absl::Status FindZone(const XmlNode& at, const XmlNode*& found) const {
     const XmlNode* inner = nullptr;
     for (const XmlNode& child : at.children) {
-      if (child.kind != XmlNode::kElement || (child.name != "zone" && child.name != "AS" && child.name != "cluster")) continue;
-      if (inner != nullptr) return Error(child, "id", StrCat("a second zone (the first is on line ", inner->line, "); only one zone of hosts is supported"));
+      if (child.kind != XmlNode::kElement || (child.name != "zone" && child.name != "AS" && child.name != "cluster"))
+        continue;
+      if (inner != nullptr)
+        return Error(
+            child, "id",
+            StrCat("a second zone (the first is on line ", inner->line, "); only one zone of hosts is supported"));
       inner = &child;
     }
     if (inner == nullptr && at.name == "platform") return Error(at, "", "contains no zone of hosts");
@@ -90,7 +94,9 @@ class Converter {
 
   absl::Status AddCluster(const XmlNode& cluster) {
     if (const std::string kind = Text(cluster, "topology", "FLAT"); kind != "FLAT") {
-      return Error(cluster, "topology", "only a FLAT cluster can be imported as a node; describe others by Twofold's own torus, fat_tree or dragonfly");
+      return Error(cluster, "topology",
+                   "only a FLAT cluster can be imported as a node; describe others by Twofold's own torus, fat_tree or "
+                   "dragonfly");
     }
     std::vector<int64_t> numbers;
     if (absl::Status s = Radical(cluster, numbers); !s.ok()) return s;
@@ -98,12 +104,15 @@ class Converter {
     double latency = SimgridFigure(Text(cluster, "lat"), SimgridUnit::kTime);
     if (cluster.Find("bb_bw") != nullptr) {
       const bool fat = Text(cluster, "bb_sharing_policy") == "FATPIPE";
-      if (SimgridFigure(Text(cluster, "bb_bw"), SimgridUnit::kBandwidth) < rate * (fat ? 1 : static_cast<double>(numbers.size()))) {
+      if (SimgridFigure(Text(cluster, "bb_bw"), SimgridUnit::kBandwidth) <
+          rate * (fat ? 1 : static_cast<double>(numbers.size()))) {
         return Error(cluster, "bb_bw",
-                     StrCat("a backbone that limits its hosts is not supported; give it at least ", fat ? "a host's bw" : "the sum of the hosts' bw"));
+                     StrCat("a backbone that limits its hosts is not supported; give it at least ",
+                            fat ? "a host's bw" : "the sum of the hosts' bw"));
       }
       latency += SimgridFigure(Text(cluster, "bb_lat", "0s"), SimgridUnit::kTime) / 2;
-      imported_.notes.push_back("the cluster's backbone is never the bottleneck; its latency is added to the hosts' links");
+      imported_.notes.push_back(
+          "the cluster's backbone is never the bottleneck; its latency is added to the hosts' links");
     }
     if (const std::string policy = Text(cluster, "sharing_policy", "SPLITDUPLEX"); policy == "SHARED") {
       NoteShared();
@@ -111,10 +120,13 @@ class Converter {
       return Error(cluster, "sharing_policy", "must be SPLITDUPLEX or SHARED");
     }
     for (const int64_t i : numbers) {
-      imported_.node.devices.push_back(graph().AddVertex({.kind = Vertex::kDevice, .name = StrCat(Text(cluster, "prefix"), i, Text(cluster, "suffix")), .node = 0}));
+      imported_.node.devices.push_back(graph().AddVertex(
+          {.kind = Vertex::kDevice, .name = StrCat(Text(cluster, "prefix"), i, Text(cluster, "suffix")), .node = 0}));
     }
-    const int hub = graph().AddVertex({.kind = Vertex::kSwitch, .name = Text(cluster, "router_id", "cluster router"), .node = 0});
-    for (const int host : imported_.node.devices) graph().AddCable(host, hub, BytesPerSecond(rate), Seconds(latency), Medium::kNetwork);
+    const int hub =
+        graph().AddVertex({.kind = Vertex::kSwitch, .name = Text(cluster, "router_id", "cluster router"), .node = 0});
+    for (const int host : imported_.node.devices)
+      graph().AddCable(host, hub, BytesPerSecond(rate), Seconds(latency), Medium::kNetwork);
     return absl::OkStatus();
   }
 
@@ -124,7 +136,8 @@ class Converter {
     for (const absl::string_view part : absl::StrSplit(text, ',')) {
       const std::vector<std::string> ends = absl::StrSplit(part, '-');
       int64_t first = 0, last = 0;
-      if (ends.size() > 2 || !absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last) || first < 0 || last < first) {
+      if (ends.size() > 2 || !absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last) ||
+          first < 0 || last < first) {
         return Error(cluster, "radical", "must be numbers and ranges, such as 0-15,20");
       }
       if (last - first >= kMostSimgridHosts - static_cast<int64_t>(numbers.size())) {
@@ -132,7 +145,8 @@ class Converter {
       }
       for (int64_t i = first; i <= last; ++i) numbers.push_back(i);
     }
-    if (std::set<int64_t>(numbers.begin(), numbers.end()).size() != numbers.size()) return Error(cluster, "radical", "must name each host once");
+    if (std::set<int64_t>(numbers.begin(), numbers.end()).size() != numbers.size())
+      return Error(cluster, "radical", "must name each host once");
     return absl::OkStatus();
   }
 
@@ -167,11 +181,13 @@ class Converter {
     for (const XmlNode& at : zone.children) {
       if (at.name == "host" || at.name == "router") {
         const bool host = at.name == "host";
-        const int vertex = graph().AddVertex({.kind = host ? Vertex::kDevice : Vertex::kSwitch, .name = Text(at, "id"), .node = 0});
+        const int vertex =
+            graph().AddVertex({.kind = host ? Vertex::kDevice : Vertex::kSwitch, .name = Text(at, "id"), .node = 0});
         places_[Text(at, "id")] = points_.New();  // the first points are the places, in order
         if (host) imported_.node.devices.push_back(vertex);
       } else if (at.name == "link") {
-        if (const std::string policy = Text(at, "sharing_policy", "SHARED"); policy != "SHARED" && policy != "SPLITDUPLEX") {
+        if (const std::string policy = Text(at, "sharing_policy", "SHARED");
+            policy != "SHARED" && policy != "SPLITDUPLEX") {
           return Error(at, "sharing_policy", "must be SHARED or SPLITDUPLEX");
         }
         links_[Text(at, "id")] = &at;
@@ -181,7 +197,9 @@ class Converter {
     }
     if (imported_.node.devices.empty()) return Error(zone, "id", "contains no hosts");
     if (imported_.node.devices.size() > kMostSimgridHosts) {
-      return Error(zone, "id", StrCat("contains ", imported_.node.devices.size(), " hosts; a node can have at most ", kMostSimgridHosts));
+      return Error(
+          zone, "id",
+          StrCat("contains ", imported_.node.devices.size(), " hosts; a node can have at most ", kMostSimgridHosts));
     }
     return absl::OkStatus();
   }
@@ -204,7 +222,8 @@ class Converter {
     for (const XmlNode& at : zone.children) {
       if (at.name != "route") continue;
       const auto from = places_.find(Text(at, "src")), to = places_.find(Text(at, "dst"));
-      if (from == places_.end() || to == places_.end()) return Error(at, from == places_.end() ? "src" : "dst", "is not a host or router of this zone");
+      if (from == places_.end() || to == places_.end())
+        return Error(at, from == places_.end() ? "src" : "dst", "is not a host or router of this zone");
       if (from == to) continue;  // a loopback
       Route there{&at, from->second, to->second, {}}, back{&at, to->second, from->second, {}};
       for (const XmlNode& part : at.children) {
@@ -213,15 +232,19 @@ class Converter {
         if (link == links_.end()) return Error(part, "id", "no link of this zone has this id");
         const std::string direction = Text(part, "direction");
         there.wires.push_back(WireOf(*link->second, direction));
-        back.wires.push_back(direction.empty() ? there.wires.back() : WireOf(*link->second, direction == "UP" ? "DOWN" : "UP"));
+        back.wires.push_back(direction.empty() ? there.wires.back()
+                                               : WireOf(*link->second, direction == "UP" ? "DOWN" : "UP"));
       }
       if (there.wires.empty()) return Error(at, "", "contains no links; list the links between its ends");
       if (!full && there.wires.size() != 1) {
-        return Error(at, "", StrCat("has ", there.wires.size(), " links; with Floyd or Dijkstra routing a route is one cable and has exactly one link"));
+        return Error(at, "",
+                     StrCat("has ", there.wires.size(),
+                            " links; with Floyd or Dijkstra routing a route is one cable and has exactly one link"));
       }
       std::reverse(back.wires.begin(), back.wires.end());
       routes_.push_back(std::move(there));
-      if (const std::string both = Text(at, "symmetrical", "YES"); both != "NO" && both != "no") routes_.push_back(std::move(back));
+      if (const std::string both = Text(at, "symmetrical", "YES"); both != "NO" && both != "no")
+        routes_.push_back(std::move(back));
     }
     return absl::OkStatus();
   }
@@ -237,13 +260,16 @@ class Converter {
       }
     }
     for (const Route& route : routes_) {
-      if (!route.done) return Error(*route.xml, "src", "the direction of its links is ambiguous; use SPLITDUPLEX links with directions");
+      if (!route.done)
+        return Error(*route.xml, "src",
+                     "the direction of its links is ambiguous; use SPLITDUPLEX links with directions");
     }
     std::map<int, std::string> vertex;  // root -> place
     for (const auto& [name, point] : places_) {
       const auto [first, added] = vertex.try_emplace(points_.Of(point), name);
       if (!added) {
-        return absl::InvalidArgumentError(StrCat(document_.file, ": the links of the routes put ", first->second, " and ", name,
+        return absl::InvalidArgumentError(StrCat(document_.file, ": the links of the routes put ", first->second,
+                                                 " and ", name,
                                                  " in the same place; give each link two different ends"));
       }
     }
@@ -290,7 +316,9 @@ class Converter {
     const int root = points_.Of(point);
     if (root < static_cast<int>(places_.size())) return root;  // places are the first points and the first vertices
     const auto [at, added] = switches_.try_emplace(root, -1);
-    if (added) at->second = graph().AddVertex({.kind = Vertex::kSwitch, .name = StrCat("switch ", switches_.size() - 1), .node = 0});
+    if (added)
+      at->second =
+          graph().AddVertex({.kind = Vertex::kSwitch, .name = StrCat("switch ", switches_.size() - 1), .node = 0});
     return at->second;
   }
 
@@ -314,7 +342,8 @@ class Converter {
       auto& back = one_way[{ends.second, ends.first}];
       if (there.size() != back.size()) {
         const Wire& wire = wires_[there.size() > back.size() ? there.back() : back.back()];
-        return Error(*wire.xml, "id", "is used in one direction only, and no other link goes back; a cable needs both directions");
+        return Error(*wire.xml, "id",
+                     "is used in one direction only, and no other link goes back; a cable needs both directions");
       }
       if (ends.first > ends.second) continue;
       for (size_t i = 0; i < there.size(); ++i) {
@@ -326,12 +355,15 @@ class Converter {
   }
 
   void Push(const LinkFacts& facts, int from, int to) {
-    graph().links.push_back({.name = facts.name, .bandwidth = facts.bandwidth, .latency = facts.latency, .from = from, .to = to});
+    graph().links.push_back(
+        {.name = facts.name, .bandwidth = facts.bandwidth, .latency = facts.latency, .from = from, .to = to});
   }
 
   void NoteShared() {
     if (std::exchange(noted_shared_, true)) return;
-    imported_.notes.push_back("SHARED links that are used in both directions have their full bandwidth in each; SimGrid shares it between the two directions");
+    imported_.notes.push_back(
+        "SHARED links that are used in both directions have their full bandwidth in each; SimGrid shares it between "
+        "the two directions");
   }
 
   std::vector<int> HopsFrom(int vertex, const std::vector<std::vector<int>>& next) const {
@@ -360,13 +392,16 @@ class Converter {
       const std::vector<int> hops = HopsFrom(host, next);
       for (const int other : imported_.node.devices) {
         if (hops[static_cast<size_t>(other)] >= 0) continue;
-        return Error(zone, "id", StrCat("no route connects ", graph().vertices[static_cast<size_t>(host)].name, " to ", graph().vertices[static_cast<size_t>(other)].name));
+        return Error(zone, "id",
+                     StrCat("no route connects ", graph().vertices[static_cast<size_t>(host)].name, " to ",
+                            graph().vertices[static_cast<size_t>(other)].name));
       }
       for (const Route* route : routes[host]) {
         const int least = hops[static_cast<size_t>(VertexOf(route->to))];
         if (least == static_cast<int>(route->wires.size())) continue;
         return Error(*route->xml, "src",
-                     StrCat("has ", route->wires.size(), " links, but the shortest route has ", least, "; the routes of a node must be shortest routes"));
+                     StrCat("has ", route->wires.size(), " links, but the shortest route has ", least,
+                            "; the routes of a node must be shortest routes"));
       }
     }
     return absl::OkStatus();
@@ -386,6 +421,8 @@ class Converter {
 
 }  // namespace
 
-absl::StatusOr<ImportedNode> NodeOf(const SimgridXml& xml, const ImportAssumptions&) { return Converter(xml.document).Convert(); }
+absl::StatusOr<ImportedNode> NodeOf(const SimgridXml& xml, const ImportAssumptions&) {
+  return Converter(xml.document).Convert();
+}
 
 }  // namespace twofold

@@ -23,9 +23,18 @@ struct Element {
 
 // SimGrid's elements (its simgrid.dtd, version 4.1), with their required attributes and allowed children.
 const std::vector<Element>& Elements() {
-  static const std::vector<std::string> zone = {"zone", "AS", "cluster", "cabinet", "peer", "host", "router", "link", "backbone", "host_link",
-                                                "route", "ASroute", "zoneRoute", "bypassRoute", "bypassASroute", "bypassZoneRoute", "trace",
-                                                "trace_connect", "trace__connect", "storage", "storage_type", "prop", "include"};
+  static const std::vector<std::string> zone = {"zone",           "AS",
+                                                "cluster",        "cabinet",
+                                                "peer",           "host",
+                                                "router",         "link",
+                                                "backbone",       "host_link",
+                                                "route",          "ASroute",
+                                                "zoneRoute",      "bypassRoute",
+                                                "bypassASroute",  "bypassZoneRoute",
+                                                "trace",          "trace_connect",
+                                                "trace__connect", "storage",
+                                                "storage_type",   "prop",
+                                                "include"};
   static const std::vector<Element> elements = {
       {"platform", {"version"}, {"config", "zone", "AS", "cluster", "random", "trace", "trace_connect", "include"}},
       {"config", {}, {"prop"}},
@@ -64,12 +73,19 @@ struct FigureRule {
   std::string_view element, attribute;
   SimgridUnit unit;
 };
-constexpr FigureRule kFigures[] = {
-    {"host", "speed", SimgridUnit::kSpeed},        {"cluster", "speed", SimgridUnit::kSpeed},        {"link", "bandwidth", SimgridUnit::kBandwidth},
-    {"link", "latency", SimgridUnit::kTime},       {"backbone", "bandwidth", SimgridUnit::kBandwidth}, {"backbone", "latency", SimgridUnit::kTime},
-    {"cluster", "bw", SimgridUnit::kBandwidth},    {"cluster", "lat", SimgridUnit::kTime},           {"cluster", "bb_bw", SimgridUnit::kBandwidth},
-    {"cluster", "bb_lat", SimgridUnit::kTime},     {"peer", "speed", SimgridUnit::kSpeed},           {"peer", "bw_in", SimgridUnit::kBandwidth},
-    {"peer", "bw_out", SimgridUnit::kBandwidth}};
+constexpr FigureRule kFigures[] = {{"host", "speed", SimgridUnit::kSpeed},
+                                   {"cluster", "speed", SimgridUnit::kSpeed},
+                                   {"link", "bandwidth", SimgridUnit::kBandwidth},
+                                   {"link", "latency", SimgridUnit::kTime},
+                                   {"backbone", "bandwidth", SimgridUnit::kBandwidth},
+                                   {"backbone", "latency", SimgridUnit::kTime},
+                                   {"cluster", "bw", SimgridUnit::kBandwidth},
+                                   {"cluster", "lat", SimgridUnit::kTime},
+                                   {"cluster", "bb_bw", SimgridUnit::kBandwidth},
+                                   {"cluster", "bb_lat", SimgridUnit::kTime},
+                                   {"peer", "speed", SimgridUnit::kSpeed},
+                                   {"peer", "bw_in", SimgridUnit::kBandwidth},
+                                   {"peer", "bw_out", SimgridUnit::kBandwidth}};
 
 std::string_view Example(SimgridUnit unit) {
   return unit == SimgridUnit::kBandwidth ? "125MBps" : unit == SimgridUnit::kTime ? "50us" : "1Gf";
@@ -96,9 +112,11 @@ class Checker {
   }
 
   absl::Status Walk(const XmlNode& at) {
-    const auto rule = std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
+    const auto rule =
+        std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
     for (const std::string& name : rule->required) {
-      if (at.Find(name) == nullptr) return Error(at, name, StrCat("missing; <", at.name, "> needs ", absl::StrJoin(rule->required, ", ")));
+      if (at.Find(name) == nullptr)
+        return Error(at, name, StrCat("missing; <", at.name, "> needs ", absl::StrJoin(rule->required, ", ")));
     }
     if (absl::Status s = Figures(at); !s.ok()) return s;
     if (absl::Status s = Ids(at); !s.ok()) return s;
@@ -109,8 +127,10 @@ class Checker {
       }
       if (child.kind != XmlNode::kElement) continue;
       if (std::find(rule->children.begin(), rule->children.end(), child.name) == rule->children.end()) {
-        return Error(child, "", rule->children.empty() ? StrCat("<", at.name, "> cannot contain elements")
-                                                       : StrCat("is not allowed in <", at.name, ">, which can contain ", absl::StrJoin(rule->children, ", ")));
+        return Error(child, "",
+                     rule->children.empty() ? StrCat("<", at.name, "> cannot contain elements")
+                                            : StrCat("is not allowed in <", at.name, ">, which can contain ",
+                                                     absl::StrJoin(rule->children, ", ")));
       }
       if (absl::Status s = Walk(child); !s.ok()) return s;
     }
@@ -125,7 +145,8 @@ class Checker {
       for (const absl::string_view part : absl::StrSplit(*text, rule.unit == SimgridUnit::kSpeed ? ',' : '\n')) {
         const double value = SimgridFigure(std::string_view(part.data(), part.size()), rule.unit);
         if (value > 0 || (value == 0 && rule.unit == SimgridUnit::kTime)) continue;
-        return Error(at, rule.attribute, StrCat("must be a number with its unit, such as \"", Example(rule.unit), "\""));
+        return Error(at, rule.attribute,
+                     StrCat("must be a number with its unit, such as \"", Example(rule.unit), "\""));
       }
     }
     if (const std::string* policy = at.name == "link" ? at.Find("sharing_policy") : nullptr; policy != nullptr) {
@@ -140,10 +161,12 @@ class Checker {
   // Links and places have separate name spaces.
   absl::Status Ids(const XmlNode& at) {
     const bool link = at.name == "link" || at.name == "backbone";
-    if (!link && at.name != "host" && at.name != "router" && at.name != "zone" && at.name != "AS" && at.name != "peer") return absl::OkStatus();
+    if (!link && at.name != "host" && at.name != "router" && at.name != "zone" && at.name != "AS" && at.name != "peer")
+      return absl::OkStatus();
     auto& names = link ? links_ : places_;
     const auto [first, added] = names.try_emplace(*at.Find("id"), &at);
-    return added ? absl::OkStatus() : Error(at, "id", StrCat("also used on line ", first->second->line, "; ids must be unique"));
+    return added ? absl::OkStatus()
+                 : Error(at, "id", StrCat("also used on line ", first->second->line, "; ids must be unique"));
   }
 
   absl::Status CheckRoutes(const XmlNode& at) const {
@@ -169,7 +192,8 @@ class Checker {
       const std::string *policy = link->second->Find("sharing_policy"), *direction = part.Find("direction");
       const bool split = policy != nullptr && *policy == "SPLITDUPLEX";
       if (split != (direction != nullptr) || (direction != nullptr && *direction != "UP" && *direction != "DOWN")) {
-        return Error(part, "direction", split ? "must be UP or DOWN: the link is SPLITDUPLEX" : "only SPLITDUPLEX links have a direction");
+        return Error(part, "direction",
+                     split ? "must be UP or DOWN: the link is SPLITDUPLEX" : "only SPLITDUPLEX links have a direction");
       }
     }
     return absl::OkStatus();
@@ -188,7 +212,8 @@ XmlNode MakeElement(std::string name, std::vector<XmlAttribute> attributes) {
 
 // Whether two links join the same vertices in opposite directions with equal figures.
 bool IsCable(const Link& there, const Link& back) {
-  return there.from >= 0 && there.to >= 0 && there.from == back.to && there.to == back.from && there.bandwidth == back.bandwidth && there.latency == back.latency;
+  return there.from >= 0 && there.to >= 0 && there.from == back.to && there.to == back.from &&
+         there.bandwidth == back.bandwidth && there.latency == back.latency;
 }
 
 // Keeps names that occur once; numbers the others.
@@ -225,8 +250,9 @@ absl::StatusOr<std::vector<std::vector<int>>> RoutesOf(const Topology& topology,
       topology.Route(pair, topology.DefaultRoute(pair), route);
       total += static_cast<int64_t>(route.size());
       if (total <= kMostSimgridRouteLinks) continue;
-      return absl::InvalidArgumentError(StrCat("a Full zone of ", n, " endpoints would have ", int64_t{n} * (n - 1), " routes with more than ",
-                                               kMostSimgridRouteLinks, " links in total; export fewer nodes"));
+      return absl::InvalidArgumentError(StrCat("a Full zone of ", n, " endpoints would have ", int64_t{n} * (n - 1),
+                                               " routes with more than ", kMostSimgridRouteLinks,
+                                               " links in total; export fewer nodes"));
     }
   }
   return routes;
@@ -244,20 +270,24 @@ absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_
   }
   std::vector<std::string> hosts, links;
   for (int i = 0; i < n; ++i) {
-    hosts.push_back(static_cast<size_t>(i) < topology.vertices().size() ? topology.vertices()[static_cast<size_t>(i)].name : "");
+    hosts.push_back(
+        static_cast<size_t>(i) < topology.vertices().size() ? topology.vertices()[static_cast<size_t>(i)].name : "");
   }
   for (const Link& link : topology.links()) links.push_back(link.name);
   hosts = UniqueNames(std::move(hosts), "host");
   links = UniqueNames(std::move(links), "link");
 
   XmlNode zone = MakeElement("zone", {{"id", "world"}, {"routing", "Full"}});
-  for (const std::string& host : hosts) zone.children.push_back(MakeElement("host", {{"id", host}, {"speed", absl::StrFormat("%.17gf", flops_per_second)}}));
+  for (const std::string& host : hosts)
+    zone.children.push_back(
+        MakeElement("host", {{"id", host}, {"speed", absl::StrFormat("%.17gf", flops_per_second)}}));
   std::vector<XmlNode> parts(links.size());  // how a route refers to this link
   for (size_t i = 0; i < links.size(); ++i) {
     const Link& link = topology.links()[i];
     const bool cable = i + 1 < links.size() && IsCable(link, topology.links()[i + 1]);
     if (used[i] || (cable && used[i + 1])) {
-      zone.children.push_back(MakeElement("link", {{"id", links[i]}, {"bandwidth", absl::StrFormat("%.17gBps", link.bandwidth.value())},
+      zone.children.push_back(MakeElement("link", {{"id", links[i]},
+                                                   {"bandwidth", absl::StrFormat("%.17gBps", link.bandwidth.value())},
                                                    {"latency", absl::StrFormat("%.17gs", link.latency.value())},
                                                    {"sharing_policy", cable ? "SPLITDUPLEX" : "SHARED"}}));
     }
@@ -273,7 +303,10 @@ absl::StatusOr<SimgridXml> SimgridOf(const Topology& topology, double flops_per_
     for (const int link : (*routes)[r]) element.children.push_back(parts[static_cast<size_t>(link)]);
     zone.children.push_back(std::move(element));
   }
-  SimgridXml xml{{.file = "platform", .declared = true, .type_name = "platform", .type_system = "https://simgrid.org/simgrid.dtd"}};
+  SimgridXml xml{{.file = "platform",
+                  .declared = true,
+                  .type_name = "platform",
+                  .type_system = "https://simgrid.org/simgrid.dtd"}};
   xml.document.nodes.push_back(MakeElement("platform", {{"version", "4.1"}}));
   xml.document.nodes[0].children.push_back(std::move(zone));
   return xml;
@@ -286,19 +319,25 @@ double WithUnit(double value, std::string_view suffix, SimgridUnit unit) {
   while (suffix.starts_with(' ')) suffix.remove_prefix(1);
   if (suffix.empty()) return value;  // SimGrid's base unit
   if (unit == SimgridUnit::kTime) {
-    static const std::map<std::string_view, double> kTimes = {{"w", 604800}, {"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1},
-                                                              {"ms", 1e-3},  {"us", 1e-6}, {"ns", 1e-9}, {"ps", 1e-12}};
+    static const std::map<std::string_view, double> kTimes = {{"w", 604800}, {"d", 86400}, {"h", 3600},
+                                                              {"m", 60},     {"s", 1},     {"ms", 1e-3},
+                                                              {"us", 1e-6},  {"ns", 1e-9}, {"ps", 1e-12}};
     const auto found = kTimes.find(suffix);
     return found == kTimes.end() ? -1 : value * found->second;
   }
   double base = 1;
   if (unit == SimgridUnit::kSpeed) {
-    if (suffix.ends_with("flops")) suffix.remove_suffix(5);
-    else if (suffix.ends_with("f")) suffix.remove_suffix(1);
-    else return -1;
+    if (suffix.ends_with("flops"))
+      suffix.remove_suffix(5);
+    else if (suffix.ends_with("f"))
+      suffix.remove_suffix(1);
+    else
+      return -1;
   } else {
-    if (suffix.ends_with("bps")) base = 1.0 / 8;
-    else if (!suffix.ends_with("Bps")) return -1;
+    if (suffix.ends_with("bps"))
+      base = 1.0 / 8;
+    else if (!suffix.ends_with("Bps"))
+      return -1;
     suffix.remove_suffix(3);
   }
   static constexpr std::string_view kPrefixes[] = {"k", "M", "G", "T", "P", "E", "Z", "Y"};

@@ -1,7 +1,8 @@
 // Reads and writes SimGrid platforms (versions 4 and 4.1 of its XML).
 //
 //     <platform version="4.1">
-//       <zone id="world" routing="Full">                        or Floyd, Dijkstra, DijkstraCache; <cluster/> in its place
+//       <zone id="world" routing="Full">                        or Floyd, Dijkstra, DijkstraCache; <cluster/> in its
+//       place
 //         <host id="a" speed="1Gf"/> <router id="r"/>
 //         <link id="l" bandwidth="125MBps" latency="50us" sharing_policy="SPLITDUPLEX"/>
 //         <route src="a" dst="b"> <link_ctn id="l" direction="UP"/> ... </route>
@@ -24,7 +25,7 @@ struct SimgridXml {
   bool operator==(const SimgridXml&) const = default;
 };
 
-inline constexpr int kMostSimgridHosts = 1024;              // of a platform that is converted to a node
+inline constexpr int kMostSimgridHosts = 1024;                // of a platform that is converted to a node
 inline constexpr int64_t kMostSimgridRouteLinks = 4'000'000;  // of a platform that is written: summed over all routes
 
 // Checks elements, required attributes, figures with their units, that ids are unique, and that routes refer to

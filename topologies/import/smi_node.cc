@@ -80,7 +80,7 @@ class Converter {
   }
 
   bool SameDomain(size_t a, size_t b) const {
-    const std::vector<std::string> &one = matrix_.rows[a].affinities, &other = matrix_.rows[b].affinities;
+    const std::vector<std::string>&one = matrix_.rows[a].affinities, &other = matrix_.rows[b].affinities;
     return !one.empty() && !other.empty() && one[0] != "N/A" && one[0] == other[0];
   }
 
@@ -91,8 +91,9 @@ class Converter {
         if (said == kHidden) continue;
         for (int level = kPix; level < said; ++level) {
           if (classes_[static_cast<size_t>(level)].Of(a) != classes_[static_cast<size_t>(level)].Of(b)) continue;
-          return absl::InvalidArgumentError(StrCat(matrix_.file, ": ", matrix_.rows[b].name, " and ", matrix_.rows[a].name, " are ",
-                                                   kNames[said], ", but the other relations imply ", kNames[level],
+          return absl::InvalidArgumentError(StrCat(matrix_.file, ": ", matrix_.rows[b].name, " and ",
+                                                   matrix_.rows[a].name, " are ", kNames[said],
+                                                   ", but the other relations imply ", kNames[level],
                                                    " or nearer; check that the matrix is of one machine"));
         }
       }
@@ -138,11 +139,13 @@ class Converter {
   int AddAbove(Kind level, const std::vector<int>& members, int number) {
     static constexpr const char* kPrefixes[] = {"pci", "pci root", "bridge", "numa"};
     const bool host = level >= kPhb;
-    const int vertex = graph().AddVertex({.kind = host ? Vertex::kHost : Vertex::kSwitch, .name = StrCat(kPrefixes[level], number), .node = 0});
+    const int vertex = graph().AddVertex(
+        {.kind = host ? Vertex::kHost : Vertex::kSwitch, .name = StrCat(kPrefixes[level], number), .node = 0});
     for (const int member : members) {
       const bool bridge = graph().vertices[static_cast<size_t>(member)].kind == Vertex::kHost;
       graph().AddCable(member, vertex, bridge ? assumptions_.within_socket : assumptions_.pcie,
-                       bridge ? assumptions_.socket_latency : assumptions_.pcie_latency, bridge ? Medium::kMemory : Medium::kPcie);
+                       bridge ? assumptions_.socket_latency : assumptions_.pcie_latency,
+                       bridge ? Medium::kMemory : Medium::kPcie);
     }
     return vertex;
   }
@@ -165,7 +168,9 @@ class Converter {
     }
     node().kind = any == 0 ? "pcie_tree" : most > kMostLinksOfAGpu ? "nvswitch" : "nvlink";
     if (any == 0) return;
-    const int hub = most > kMostLinksOfAGpu ? graph().AddVertex({.kind = Vertex::kSwitch, .name = "nvswitch", .node = 0, .level = 1}) : -1;
+    const int hub = most > kMostLinksOfAGpu
+                        ? graph().AddVertex({.kind = Vertex::kSwitch, .name = "nvswitch", .node = 0, .level = 1})
+                        : -1;
     for (size_t a = 0; a < size_; ++a) {
       int widest = 0;
       for (size_t b = 0; b < size_; ++b) {
@@ -176,15 +181,19 @@ class Converter {
     }
   }
   void AddNvlink(int a, int b, int links) {
-    graph().AddCable(a, b, assumptions_.nvlink * static_cast<double>(links), assumptions_.nvlink_latency, Medium::kNvlink);
+    graph().AddCable(a, b, assumptions_.nvlink * static_cast<double>(links), assumptions_.nvlink_latency,
+                     Medium::kNvlink);
   }
 
   void Note() {
     const auto gigabytes = [](BytesPerSecond rate) { return absl::StrFormat("%.3g", rate.value() / 1e9); };
-    imported_.notes.push_back(StrCat("nvidia-smi reports no bandwidths; assumed, in GB/s each way: ", gigabytes(assumptions_.nvlink), " per NVLink, ",
-                                     gigabytes(assumptions_.pcie), " per PCIe link, ", gigabytes(assumptions_.within_socket),
-                                     " between host bridges, ", gigabytes(assumptions_.sockets), " between NUMA domains"));
-    if (node().kind == "nvswitch") imported_.notes.push_back("the matrix shows more NVLinks per GPU than a GPU has; they are assumed to go to an NVSwitch");
+    imported_.notes.push_back(
+        StrCat("nvidia-smi reports no bandwidths; assumed, in GB/s each way: ", gigabytes(assumptions_.nvlink),
+               " per NVLink, ", gigabytes(assumptions_.pcie), " per PCIe link, ", gigabytes(assumptions_.within_socket),
+               " between host bridges, ", gigabytes(assumptions_.sockets), " between NUMA domains"));
+    if (node().kind == "nvswitch")
+      imported_.notes.push_back(
+          "the matrix shows more NVLinks per GPU than a GPU has; they are assumed to go to an NVSwitch");
   }
 
   const SmiMatrix& matrix_;

@@ -61,8 +61,7 @@ class Copier {
     node.line = static_cast<int>(std::clamp(line, 0L, static_cast<long>(INT_MAX)));
     switch (from.type) {
       case XML_TEXT_NODE:
-      case XML_CDATA_SECTION_NODE:
-        return CopyText(View(from.content), node.line, to);
+      case XML_CDATA_SECTION_NODE: return CopyText(View(from.content), node.line, to);
       case XML_COMMENT_NODE:
         node.kind = XmlNode::kComment;
         node.text = View(from.content);
@@ -76,9 +75,11 @@ class Copier {
         if (absl::Status s = CopyElement(from, node, depth); !s.ok()) return s;
         break;
       default:
-        return Refuse(line, StrCat("\"", View(from.name), "\" is not an element, text or comment; entities are not supported"));
+        return Refuse(
+            line, StrCat("\"", View(from.name), "\" is not an element, text or comment; entities are not supported"));
     }
-    if (++count_ > kMostXmlNodes) return Refuse(line, StrCat("the document has more than ", kMostXmlNodes, " elements, texts and comments"));
+    if (++count_ > kMostXmlNodes)
+      return Refuse(line, StrCat("the document has more than ", kMostXmlNodes, " elements, texts and comments"));
     to.push_back(std::move(node));
     return absl::OkStatus();
   }
@@ -94,14 +95,19 @@ class Copier {
   }
 
   absl::Status CopyElement(const xmlNode& from, XmlNode& node, int depth) {
-    if (depth > kMostXmlDepth) return Refuse(node.line, StrCat("elements are nested more than ", kMostXmlDepth, " deep"));
-    if (from.ns != nullptr || from.nsDef != nullptr) return Refuse(node.line, "namespaces (xmlns) are not supported; leave them out");
+    if (depth > kMostXmlDepth)
+      return Refuse(node.line, StrCat("elements are nested more than ", kMostXmlDepth, " deep"));
+    if (from.ns != nullptr || from.nsDef != nullptr)
+      return Refuse(node.line, "namespaces (xmlns) are not supported; leave them out");
     node.name = View(from.name);
     for (const xmlAttr* a = from.properties; a != nullptr; a = a->next) {
-      if (a->ns != nullptr) return Refuse(node.line, StrCat("attribute ", View(a->name), " has a namespace; leave it out"));
+      if (a->ns != nullptr)
+        return Refuse(node.line, StrCat("attribute ", View(a->name), " has a namespace; leave it out"));
       std::string value;
       for (const xmlNode* part = a->children; part != nullptr; part = part->next) {
-        if (part->type != XML_TEXT_NODE) return Refuse(node.line, StrCat("attribute ", View(a->name), " refers to an entity; entities are not supported"));
+        if (part->type != XML_TEXT_NODE)
+          return Refuse(node.line,
+                        StrCat("attribute ", View(a->name), " refers to an entity; entities are not supported"));
         value += View(part->content);
       }
       node.attributes.push_back({std::string(View(a->name)), std::move(value)});
@@ -178,7 +184,8 @@ bool XmlNode::operator==(const XmlNode& other) const {
 }
 
 const XmlNode& XmlDocument::root() const {
-  const auto element = std::find_if(nodes.begin(), nodes.end(), [](const XmlNode& n) { return n.kind == XmlNode::kElement; });
+  const auto element =
+      std::find_if(nodes.begin(), nodes.end(), [](const XmlNode& n) { return n.kind == XmlNode::kElement; });
   TWOFOLD_CHECK(element != nodes.end(), "a document has one element");
   return *element;
 }
@@ -190,15 +197,20 @@ bool XmlDocument::operator==(const XmlDocument& other) const {
 
 absl::StatusOr<XmlDocument> ReadXml(std::string_view text, std::string_view file) {
   if (static_cast<int64_t>(text.size()) > kMostXmlBytes) {
-    return absl::InvalidArgumentError(StrCat(file, ": the file has ", text.size(), " bytes; at most ", kMostXmlBytes, " are supported"));
+    return absl::InvalidArgumentError(
+        StrCat(file, ": the file has ", text.size(), " bytes; at most ", kMostXmlBytes, " are supported"));
   }
-  static const bool ready = [] { xmlInitParser(); return true; }();
+  static const bool ready = [] {
+    xmlInitParser();
+    return true;
+  }();
   (void)ready;
   const std::unique_ptr<xmlParserCtxt, void (*)(xmlParserCtxtPtr)> context(xmlNewParserCtxt(), xmlFreeParserCtxt);
   TWOFOLD_CHECK(context != nullptr, "libxml2 has memory");
   const std::unique_ptr<xmlDoc, void (*)(xmlDocPtr)> tree(
       xmlCtxtReadMemory(context.get(), text.data(), static_cast<int>(text.size()), nullptr, nullptr,
-                        XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING), xmlFreeDoc);
+                        XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING),
+      xmlFreeDoc);
   if (tree == nullptr || !context->wellFormed) {
     const xmlError* error = xmlCtxtGetLastError(context.get());
     return absl::InvalidArgumentError(StrCat(file, ":", error == nullptr ? 1 : error->line, ": ", Message(error)));
@@ -218,7 +230,8 @@ std::string WriteXml(const XmlDocument& document) {
       StrAppend(&out, "<!DOCTYPE ", document.type_name);
       if (!document.type_public.empty()) StrAppend(&out, " PUBLIC \"", document.type_public, "\"");
       if (document.type_public.empty() && !document.type_system.empty()) out += " SYSTEM";
-      if (!document.type_public.empty() || !document.type_system.empty()) StrAppend(&out, " ", quote, document.type_system, quote);
+      if (!document.type_public.empty() || !document.type_system.empty())
+        StrAppend(&out, " ", quote, document.type_system, quote);
       out += ">\n";
     }
     Write(node, 0, false, out);
@@ -226,12 +239,14 @@ std::string WriteXml(const XmlDocument& document) {
   return out;
 }
 
-absl::Status XmlError(std::string_view file, const XmlNode& element, std::string_view attribute, std::string_view what) {
+absl::Status XmlError(std::string_view file, const XmlNode& element, std::string_view attribute,
+                      std::string_view what) {
   std::string where = StrCat(file, ":", element.line, ": <", element.name, ">");
   if (!attribute.empty()) {
     const std::string* value = element.Find(attribute);
     StrAppend(&where, " ", attribute);
-    if (value != nullptr) StrAppend(&where, " = \"", value->size() > 80 ? StrCat(value->substr(0, 80), "...") : *value, "\"");
+    if (value != nullptr)
+      StrAppend(&where, " = \"", value->size() > 80 ? StrCat(value->substr(0, 80), "...") : *value, "\"");
   }
   return absl::InvalidArgumentError(StrCat(where, ": ", what));
 }

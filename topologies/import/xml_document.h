@@ -38,10 +38,10 @@ struct XmlNode {
 };
 
 struct XmlDocument {
-  std::string file;        // for messages; not compared
-  bool declared = false;   // begins with <?xml ... ?>
+  std::string file;                                 // for messages; not compared
+  bool declared = false;                            // begins with <?xml ... ?>
   std::string type_name, type_public, type_system;  // of <!DOCTYPE ...>; empty if absent
-  std::vector<XmlNode> nodes;  // one element, with the comments and instructions around it
+  std::vector<XmlNode> nodes;                       // one element, with the comments and instructions around it
   const XmlNode& root() const;
   bool operator==(const XmlDocument& other) const;
 };

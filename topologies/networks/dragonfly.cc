@@ -17,7 +17,9 @@ int PairNumber(int low, int high, int count) { return low * (2 * count - low - 1
 // The parameters derived from the options, with the header's symbols.
 struct DragonflyShape {
   explicit DragonflyShape(const DragonflyOptions& o)
-      : p(o.p), a(o.a), g(o.groups > 0 ? o.groups : static_cast<int>(std::min<int64_t>(int64_t{o.a} * o.h + 1, kMostPorts))) {
+      : p(o.p),
+        a(o.a),
+        g(o.groups > 0 ? o.groups : static_cast<int>(std::min<int64_t>(int64_t{o.a} * o.h + 1, kMostPorts))) {
     n = o.cables_between_groups > 0 ? o.cables_between_groups
         : g > 1                     ? static_cast<int>(std::min<int64_t>(int64_t{a} * o.h / (g - 1), kMostPorts))
                                     : 0;
@@ -33,7 +35,9 @@ struct DragonflyShape {
 class Dragonfly : public PortNetwork {
  public:
   Dragonfly(const DragonflyOptions& o, std::string_view kind)
-      : PortNetwork(o.ports > 0 ? o.ports : static_cast<int>(DragonflyShape(o).most_ports()), o.wiring), kind_(kind), shape_(o) {
+      : PortNetwork(o.ports > 0 ? o.ports : static_cast<int>(DragonflyShape(o).most_ports()), o.wiring),
+        kind_(kind),
+        shape_(o) {
     const auto [p, a, g, n] = shape_;
     first_local_ = 2 * ports_;
     first_global_ = first_local_ + 2 * static_cast<int>(shape_.local_cables());
@@ -136,8 +140,8 @@ class Dragonfly : public PortNetwork {
     for (int i = 0; i < g; ++i) {
       for (int k = i + 1; k < g; ++k) {
         for (int m = 0; m < n; ++m) {
-          AddSwitchCable(ports_ + Gateway(i, k, m), ports_ + Gateway(k, i, m), or_ports(o.global_bandwidth), global_cable,
-                         n > 1 ? m : -1);
+          AddSwitchCable(ports_ + Gateway(i, k, m), ports_ + Gateway(k, i, m), or_ports(o.global_bandwidth),
+                         global_cable, n > 1 ? m : -1);
         }
       }
     }
@@ -154,9 +158,9 @@ int64_t MostPorts(const DragonflyOptions& o) { return DragonflyShape(o).most_por
 
 absl::Status Check(const DragonflyOptions& o) {
   if (absl::Status s = Check(o.wiring); !s.ok()) return s;
-  for (const auto& [field, value, least] : {std::tuple("p", o.p, 1), std::tuple("a", o.a, 1), std::tuple("h", o.h, 0),
-                                            std::tuple("groups", o.groups, 0), std::tuple("ports", o.ports, 0),
-                                            std::tuple("cables_between_groups", o.cables_between_groups, 0)}) {
+  for (const auto& [field, value, least] :
+       {std::tuple("p", o.p, 1), std::tuple("a", o.a, 1), std::tuple("h", o.h, 0), std::tuple("groups", o.groups, 0),
+        std::tuple("ports", o.ports, 0), std::tuple("cables_between_groups", o.cables_between_groups, 0)}) {
     if (absl::Status s = CheckAtLeast(field, value, least); !s.ok()) return s;
     if (value > kMostPorts) {
       return absl::InvalidArgumentError(StrCat(field, " = ", value, ": must be at most ", kMostPorts));
@@ -170,21 +174,21 @@ absl::Status Check(const DragonflyOptions& o) {
   const DragonflyShape shape(o);
   const int64_t has = int64_t{o.a} * o.h, least = shape.g - 1;
   if (has < least) {
-    return absl::InvalidArgumentError(StrCat("groups = ", shape.g, ": a group has a * h = ", has,
-                                             " global cables, enough for ", has + 1, " groups"));
+    return absl::InvalidArgumentError(
+        StrCat("groups = ", shape.g, ": a group has a * h = ", has, " global cables, enough for ", has + 1, " groups"));
   }
   if (shape.n * least > has) {
-    return absl::InvalidArgumentError(StrCat("cables_between_groups = ", shape.n, ": a group would need ", shape.n * least,
-                                             " global cables, but it has a * h = ", has, ", enough for ", has / least,
-                                             " between every two groups"));
+    return absl::InvalidArgumentError(StrCat("cables_between_groups = ", shape.n, ": a group would need ",
+                                             shape.n * least, " global cables, but it has a * h = ", has,
+                                             ", enough for ", has / least, " between every two groups"));
   }
   if (int64_t{o.p} * o.a > kMostPorts || shape.most_ports() > kMostPorts) {
     return absl::InvalidArgumentError(StrCat("p = ", o.p, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,
                                              " ports; at most ", kMostPorts, " are supported"));
   }
   if (o.ports > shape.most_ports()) {
-    return absl::InvalidArgumentError(StrCat("ports = ", o.ports, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,
-                                             " joins at most ", shape.most_ports()));
+    return absl::InvalidArgumentError(StrCat("ports = ", o.ports, ": p * a * groups = ", o.p, " * ", o.a, " * ",
+                                             shape.g, " joins at most ", shape.most_ports()));
   }
   return CheckCables("a", o.a, shape.most_ports() + shape.local_cables() + shape.global_cables());
 }

@@ -46,15 +46,15 @@
 namespace twofold {
 
 struct DragonflyOptions {
-  int p = 2;       // ports of a switch
-  int a = 4;       // switches of a group
-  int h = 2;       // maximum number of global cables of a switch
-  int groups = 0;  // 0: a h + 1
-  int ports = 0;   // number of ports used, from the first on; 0: all p a g
-  int cables_between_groups = 0;         // n above; 0: the most that h allows
-  BytesPerSecond local_bandwidth{0};     // of a cable within a group, each way; 0: same as ports
-  BytesPerSecond global_bandwidth{0};    // of a cable between groups
-  Seconds global_cable{-1};              // its latency; negative: same as wiring.cable
+  int p = 2;                           // ports of a switch
+  int a = 4;                           // switches of a group
+  int h = 2;                           // maximum number of global cables of a switch
+  int groups = 0;                      // 0: a h + 1
+  int ports = 0;                       // number of ports used, from the first on; 0: all p a g
+  int cables_between_groups = 0;       // n above; 0: the most that h allows
+  BytesPerSecond local_bandwidth{0};   // of a cable within a group, each way; 0: same as ports
+  BytesPerSecond global_bandwidth{0};  // of a cable between groups
+  Seconds global_cable{-1};            // its latency; negative: same as wiring.cable
   Wiring wiring;
 };
 

@@ -26,9 +26,7 @@ struct FatTreeShape {
   // Rail groups have `down` nodes each; a partly filled last group still has one leaf for each rail.
   int leaves(int ports) const { return CeilDiv(CeilDiv(ports, rails), leaf.down) * rails; }
   int pods(int ports) const { return CeilDiv(leaves(ports), leaves_a_pod); }
-  int64_t cables(int ports) const {
-    return ports + (leaves(ports) + int64_t{pods(ports)} * middle.up) * leaf.up;
-  }
+  int64_t cables(int ports) const { return ports + (leaves(ports) + int64_t{pods(ports)} * middle.up) * leaf.up; }
 
   FatTreeSplit leaf, middle;
   int rails;
@@ -150,8 +148,8 @@ absl::Status CheckSplit(std::string_view field, int radix, double oversubscripti
   const FatTreeSplit split = SplitRadix(radix, oversubscription);
   if (oversubscription > 0 && split.up >= 1 && split.down >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(StrCat(field, " = ", oversubscription, ": a switch of radix = ", radix,
-                                           " has no ports left below or above; use a value between ",
-                                           1.0 / (radix - 1), " and ", radix - 1));
+                                           " has no ports left below or above; use a value between ", 1.0 / (radix - 1),
+                                           " and ", radix - 1));
 }
 
 }  // namespace
@@ -190,9 +188,9 @@ absl::Status Check(const FatTreeOptions& o) {
   }
   const int64_t most = std::min<int64_t>(MostPorts(o), kMostPorts);
   if (o.ports > most) {
-    return absl::InvalidArgumentError(StrCat("ports = ", o.ports, ": ", o.levels, " levels of switches of radix = ", o.radix,
-                                             " join at most ", most, o.levels == 2 ? "; use levels: 3 or a larger radix"
-                                                                                   : "; use a larger radix"));
+    return absl::InvalidArgumentError(
+        StrCat("ports = ", o.ports, ": ", o.levels, " levels of switches of radix = ", o.radix, " join at most ", most,
+               o.levels == 2 ? "; use levels: 3 or a larger radix" : "; use a larger radix"));
   }
   return CheckCables("ports", o.ports, FatTreeShape(o).cables(o.ports));
 }

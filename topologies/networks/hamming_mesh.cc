@@ -63,7 +63,8 @@ struct Ways {
       const bool same_leaf = lines.Leaf(out) == lines.Leaf(in);
       const int to_edge = exit == 1 ? lines.length - 1 - from.index : from.index;
       const int from_edge = entry == 1 ? lines.length - 1 - to.index : to.index;
-      way[static_cast<size_t>(count++)] = {out, in, to_edge + (same_leaf ? 2 : 4) + from_edge, same_leaf ? 1 : lines.up};
+      way[static_cast<size_t>(count++)] = {out, in, to_edge + (same_leaf ? 2 : 4) + from_edge,
+                                           same_leaf ? 1 : lines.up};
     };
     if (from.board == to.board) {
       way[static_cast<size_t>(count++)] = {-1, -1, std::abs(to.index - from.index), 1};
@@ -171,7 +172,10 @@ class HammingMesh : public PortNetwork {
   // cover.
   struct Counts {
     Counts(const Ways& r, const Ways& c)
-        : row(r.nothing() ? 1 : r.minimal), column(c.nothing() ? 1 : c.minimal), row_longer(r.longer), column_longer(c.longer),
+        : row(r.nothing() ? 1 : r.minimal),
+          column(c.nothing() ? 1 : c.minimal),
+          row_longer(r.longer),
+          column_longer(c.longer),
           orders(r.nothing() || c.nothing() ? 1 : 2) {}
     int64_t minimal() const { return orders * row * column; }
     int64_t detours() const { return orders * (row_longer * column + row * column_longer); }
@@ -203,7 +207,9 @@ class HammingMesh : public PortNetwork {
   static int MeshLink(const Lines& l, int line, Place p) {
     return 2 * (l.first_mesh + (line * l.boards + p.board) * (l.length - 1) + p.index);
   }
-  static int EdgeLink(const Lines& l, int line, int edge) { return 2 * (l.first_cable + line * l.cables_a_line() + edge); }
+  static int EdgeLink(const Lines& l, int line, int edge) {
+    return 2 * (l.first_cable + line * l.cables_a_line() + edge);
+  }
   static int SpineLink(const Lines& l, int line, int leaf, int k) {
     return 2 * (l.first_cable + line * l.cables_a_line() + l.edges + leaf * l.up + k);
   }
@@ -215,7 +221,8 @@ class HammingMesh : public PortNetwork {
 
   void AddSwitches(const Lines& l, std::string_view name) {
     for (int line = 0; line < l.count; ++line) {
-      for (int s = 0; s < l.leaves; ++s) AddSwitch(l.spines == 0 ? NameOf(name, line) : StrCat(name, line, ".leaf", s), -1, 0);
+      for (int s = 0; s < l.leaves; ++s)
+        AddSwitch(l.spines == 0 ? NameOf(name, line) : StrCat(name, line, ".leaf", s), -1, 0);
       for (int s = 0; s < l.spines; ++s) AddSwitch(StrCat(name, line, ".spine", s), -1, 1);
     }
   }
@@ -245,7 +252,8 @@ class HammingMesh : public PortNetwork {
       for (int leaf = 0; leaf < l.leaves; ++leaf) {
         for (int k = 0; k < l.up; ++k) {
           const int bundle = l.up / l.spines;
-          AddSwitchCable(first + leaf, first + l.leaves + k / bundle, wiring_.bandwidth, wiring_.cable, bundle > 1 ? k % bundle : -1);
+          AddSwitchCable(first + leaf, first + l.leaves + k / bundle, wiring_.bandwidth, wiring_.cable,
+                         bundle > 1 ? k % bundle : -1);
         }
       }
     }
@@ -281,7 +289,8 @@ absl::Status Check(const HammingMeshOptions& o) {
   if (absl::Status s = Check(o.wiring); !s.ok()) return s;
   if (absl::Status s = CheckNoNic(o.wiring); !s.ok()) return s;
   int64_t ports = 1;
-  for (const auto& [field, value] : {std::pair("a", o.a), std::pair("b", o.b), std::pair("x", o.x), std::pair("y", o.y)}) {
+  for (const auto& [field, value] :
+       {std::pair("a", o.a), std::pair("b", o.b), std::pair("x", o.x), std::pair("y", o.y)}) {
     if (absl::Status s = CheckAtLeast(field, value, 1); !s.ok()) return s;
     ports *= value;
     if (ports > kMostPorts) {
@@ -294,8 +303,8 @@ absl::Status Check(const HammingMeshOptions& o) {
   const int64_t most = int64_t{o.radix} * (o.radix / 2) / 2;
   for (const auto& [field, boards] : {std::pair("x", o.x), std::pair("y", o.y)}) {
     if (2 * boards > o.radix && boards > most) {
-      return absl::InvalidArgumentError(StrCat(field, " = ", boards, ": a tree of 2 levels of switches of radix = ", o.radix,
-                                               " joins at most ", most, " boards"));
+      return absl::InvalidArgumentError(StrCat(field, " = ", boards, ": a tree of 2 levels of switches of radix = ",
+                                               o.radix, " joins at most ", most, " boards"));
     }
   }
   return absl::OkStatus();

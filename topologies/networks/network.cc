@@ -22,8 +22,9 @@ absl::Status Check(const Wiring& wiring) {
 
 absl::Status CheckNoNic(const Wiring& wiring) {
   if (wiring.nic == Seconds(0)) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("nic_us = ", wiring.nic.value() * 1e6,
-                                           ": the ports of this network are routers without NICs; use 0, and switch_us for the routers"));
+  return absl::InvalidArgumentError(
+      StrCat("nic_us = ", wiring.nic.value() * 1e6,
+             ": the ports of this network are routers without NICs; use 0, and switch_us for the routers"));
 }
 
 absl::Status CheckAtLeast(std::string_view field, int64_t value, int64_t least) {
@@ -33,8 +34,8 @@ absl::Status CheckAtLeast(std::string_view field, int64_t value, int64_t least) 
 
 absl::Status CheckCables(std::string_view field, int64_t value, int64_t cables) {
   if (cables <= kMostCables) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": the network would have ", cables, " cables; at most ",
-                                           kMostCables, " are supported"));
+  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": the network would have ", cables,
+                                           " cables; at most ", kMostCables, " are supported"));
 }
 
 int Bundle(int cables, int each, int radix) {
@@ -59,7 +60,8 @@ int PortNetwork::AddSwitch(std::string name, int group, int level) {
 int PortNetwork::AddPortCable(int port, int to_switch, BytesPerSecond bandwidth) {
   const std::string& name = vertices_[static_cast<size_t>(port)].name;
   links_.push_back({StrCat(name, ".up"), bandwidth, wiring_.nic + wiring_.cable, port, to_switch});
-  links_.push_back({StrCat(name, ".down"), bandwidth, wiring_.switching + wiring_.cable + wiring_.nic, to_switch, port});
+  links_.push_back(
+      {StrCat(name, ".down"), bandwidth, wiring_.switching + wiring_.cable + wiring_.nic, to_switch, port});
   return static_cast<int>(links_.size()) - 2;
 }
 

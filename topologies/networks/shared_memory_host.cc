@@ -15,7 +15,8 @@ class SharedMemoryHost : public Topology {
       links_.push_back({StrCat("core", r), options.core_bandwidth, Seconds(0), options.ranks, r, Medium::kMemory});
     }
     vertices_.push_back({Vertex::kHost, "memory", 0});
-    links_.push_back({"memory", options.total_bandwidth, options.latency, options.ranks, options.ranks, Medium::kMemory});
+    links_.push_back(
+        {"memory", options.total_bandwidth, options.latency, options.ranks, options.ranks, Medium::kMemory});
   }
   std::string_view kind() const override { return "shared_memory_host"; }
   int endpoints() const override { return options_.ranks; }

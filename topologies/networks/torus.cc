@@ -191,7 +191,8 @@ absl::Status Check(const TorusOptions& o) {
     if (size < 1) return absl::InvalidArgumentError(StrCat("dims = [", text, "]: ", size, ": must be at least 1"));
     ports *= size;
     if (ports > kMostPorts) {
-      return absl::InvalidArgumentError(StrCat("dims = [", text, "]: the product of the sizes must be at most ", kMostPorts));
+      return absl::InvalidArgumentError(
+          StrCat("dims = [", text, "]: the product of the sizes must be at most ", kMostPorts));
     }
   }
   return absl::OkStatus();

@@ -22,8 +22,8 @@ NodeType MakeCubeMeshNode(const CubeMeshOptions& options) {
                                     .nics = options.nics});
   node.kind = "cube_mesh";
   for (const auto& [a, b, links] : kBundles) {
-    node.graph.AddCable(node.devices[static_cast<size_t>(a)], node.devices[static_cast<size_t>(b)], options.link_bandwidth * links,
-                        options.latency, Medium::kNvlink);
+    node.graph.AddCable(node.devices[static_cast<size_t>(a)], node.devices[static_cast<size_t>(b)],
+                        options.link_bandwidth * links, options.latency, Medium::kNvlink);
   }
   return node;
 }

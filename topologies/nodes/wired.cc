@@ -14,7 +14,8 @@ void HangNics(const WiredNodeOptions& options, NodeType& node) {
   for (int k = 0; k < options.nics.count; ++k) {
     const size_t at = static_cast<size_t>(options.nic_at[static_cast<size_t>(k)]);
     node.nics.push_back(node.graph.AddVertex({Vertex::kNic, StrCat("nic", k), 0}));
-    node.graph.AddCable(node.devices[at], node.nics.back(), options.nics.bandwidth, options.nics.latency, options.nics.medium);
+    node.graph.AddCable(node.devices[at], node.nics.back(), options.nics.bandwidth, options.nics.latency,
+                        options.nics.medium);
     if (own[at] < 0) own[at] = k;
   }
   std::vector<BytesPerSecond> widest(node.devices.size());
@@ -35,20 +36,22 @@ void HangNics(const WiredNodeOptions& options, NodeType& node) {
 NodeType MakeWiredNode(const WiredNodeOptions& options) {
   NodeType node{.kind = "wired"};
   Graph& graph = node.graph;
-  for (int d = 0; d < options.devices; ++d) node.devices.push_back(graph.AddVertex({Vertex::kDevice, StrCat("gpu", d), 0}));
+  for (int d = 0; d < options.devices; ++d)
+    node.devices.push_back(graph.AddVertex({Vertex::kDevice, StrCat("gpu", d), 0}));
   std::vector<int> sockets, hang;
   for (int device : node.devices) {
     if (hang.size() % static_cast<size_t>(options.devices_per_socket) == 0) {
       const int socket = graph.AddVertex({Vertex::kHost, StrCat("socket", sockets.size()), 0});
-      for (int other : sockets) graph.AddCable(other, socket, options.socket_bandwidth, options.host_latency, Medium::kMemory);
+      for (int other : sockets)
+        graph.AddCable(other, socket, options.socket_bandwidth, options.host_latency, Medium::kMemory);
       sockets.push_back(socket);
     }
     hang.push_back(sockets.back());
     graph.AddCable(device, sockets.back(), options.host_bandwidth, options.host_latency, Medium::kPcie);
   }
   for (const WiredNodeOptions::Cable& cable : options.cables) {
-    graph.AddCable(node.devices[static_cast<size_t>(cable.a)], node.devices[static_cast<size_t>(cable.b)], cable.bandwidth,
-                   options.latency, Medium::kNvlink);
+    graph.AddCable(node.devices[static_cast<size_t>(cable.a)], node.devices[static_cast<size_t>(cable.b)],
+                   cable.bandwidth, options.latency, Medium::kNvlink);
   }
   if (options.nics.count == 0) return node;
   if (options.nic_at.empty()) {

@@ -6,7 +6,9 @@
 namespace twofold::ops::rules {
 namespace {
 
-struct Heads { int64_t batch, t, head_dim; };
+struct Heads {
+  int64_t batch, t, head_dim;
+};
 template <class A>
 Heads Sizes(const A& o) {
   return {o.qkv.dim(0), o.qkv.dim(1), o.qkv.dim(2) / (o.heads + 2 * o.kv_heads)};
@@ -26,7 +28,8 @@ void CheckHeads(const A& o, std::string_view name) {
          {&o.qkv, &o.out, &o.lse});
   const Heads s = Sizes(o);
   Expect(o.out.numel() == s.batch * s.t * o.heads * s.head_dim && o.out.dtype() == o.qkv.dtype() &&
-             Wide(o.lse, o.qkv, s.batch * o.heads * s.t), name, {&o.qkv, &o.out, &o.lse});
+             Wide(o.lse, o.qkv, s.batch * o.heads * s.t),
+         name, {&o.qkv, &o.out, &o.lse});
 }
 
 // `copies`: f32 copies of the head, for BF16 and F16.
@@ -73,7 +76,8 @@ Bytes CudaWorkspace(const AttentionForward& o) { return ForCudnn(o) ? kCudnnAtte
 Bytes CudaWorkspace(const AttentionBackward& o) {
   if (!ForCudnn(o)) return o.lse.bytes();
   const int64_t elements = o.out.numel(), shared = o.heads == o.kv_heads ? 0 : RoundUp(2 * elements, kCudaAlignment);
-  return Bytes(RoundUp(o.lse.bytes().value(), kCudaAlignment) + RoundUp(4 * elements, kCudaAlignment) + 2 * shared) + kCudnnAttention;
+  return Bytes(RoundUp(o.lse.bytes().value(), kCudaAlignment) + RoundUp(4 * elements, kCudaAlignment) + 2 * shared) +
+         kCudnnAttention;
 }
 
 }  // namespace twofold::ops::rules

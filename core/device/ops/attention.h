@@ -7,8 +7,16 @@ namespace twofold::ops {
 
 // qkv[b, t, (heads + 2 * kv_heads) * head_dim]: all queries, then all keys, then all values of a position.
 // out[b, t, heads * head_dim]; lse (f32)[b, heads, t] = log of the softmax's denominator. Scale 1/sqrt(head_dim).
-struct AttentionForward { Tensor qkv, out, lse; int64_t heads = 1, kv_heads = 1; bool causal = true; };
-struct AttentionBackward { Tensor qkv, out, lse, dout, dqkv; int64_t heads = 1, kv_heads = 1; bool causal = true; };
+struct AttentionForward {
+  Tensor qkv, out, lse;
+  int64_t heads = 1, kv_heads = 1;
+  bool causal = true;
+};
+struct AttentionBackward {
+  Tensor qkv, out, lse, dout, dqkv;
+  int64_t heads = 1, kv_heads = 1;
+  bool causal = true;
+};
 
 namespace rules {
 KernelKey Key(const AttentionForward&);

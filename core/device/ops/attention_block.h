@@ -20,10 +20,18 @@ struct AttentionBlock {
 // head_dim columns of kv [b, tk, ..]. Both may be the same qkv, as in attention.h. out (f32)[b, tq, heads * head_dim];
 // lse (f32)[b, heads, tq].
 // `merge`: out and lse hold the result for other keys and are updated to the result for both.
-struct AttentionBlockForward { Tensor q, kv, out, lse; AttentionBlock block; bool merge = false; };
+struct AttentionBlockForward {
+  Tensor q, kv, out, lse;
+  AttentionBlock block;
+  bool merge = false;
+};
 // out and lse are the result for all keys that the queries see. Gradients are laid out in dq and dkv (f32) as queries,
 // keys and values are in q and kv. `accumulate` applies to both. Elements outside the rectangle are unchanged.
-struct AttentionBlockBackward { Tensor q, kv, out, lse, dout, dq, dkv; AttentionBlock block; bool accumulate = false; };
+struct AttentionBlockBackward {
+  Tensor q, kv, out, lse, dout, dq, dkv;
+  AttentionBlock block;
+  bool accumulate = false;
+};
 
 namespace rules {
 KernelKey Key(const AttentionBlockForward&);

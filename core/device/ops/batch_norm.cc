@@ -43,11 +43,12 @@ Cost CostOf(const BatchNormFinish& o) {
 }
 void CheckShapes(const BatchNormFinish& o) {
   const int64_t c = o.mean.numel();
-  Expect((o.parts.empty() || (o.parts.dtype() == o.mean.dtype() && o.parts.numel() > 0 && o.parts.numel() % (2 * c) == 0 &&
-                              o.rows >= 1)) &&
-             AccumulationType(o.mean.dtype()) == o.mean.dtype() && Like(o.mean, o.rstd) && o.running_mean.numel() == c &&
-             OneOf(o.running_mean, o.mean.dtype(), DType::kF64) && Like(o.running_mean, o.running_variance), "batch_norm_finish",
-         {&o.parts, &o.running_mean, &o.running_variance, &o.mean, &o.rstd});
+  Expect(
+      (o.parts.empty() ||
+       (o.parts.dtype() == o.mean.dtype() && o.parts.numel() > 0 && o.parts.numel() % (2 * c) == 0 && o.rows >= 1)) &&
+          AccumulationType(o.mean.dtype()) == o.mean.dtype() && Like(o.mean, o.rstd) && o.running_mean.numel() == c &&
+          OneOf(o.running_mean, o.mean.dtype(), DType::kF64) && Like(o.running_mean, o.running_variance),
+      "batch_norm_finish", {&o.parts, &o.running_mean, &o.running_variance, &o.mean, &o.rstd});
 }
 
 KernelKey Key(const BatchNormForward& o) {
@@ -56,8 +57,9 @@ KernelKey Key(const BatchNormForward& o) {
 Cost CostOf(const BatchNormForward& o) { return Streaming(4, o.x.numel(), o.x.bytes(), o.y.bytes()); }
 void CheckShapes(const BatchNormForward& o) {
   const int64_t c = o.x.dim(-1);
-  Expect(Like(o.x, o.y) && o.gamma.numel() == c && o.beta.numel() == c && Channels(o.mean, o.x) && Channels(o.rstd, o.x),
-         "batch_norm_forward", {&o.x, &o.gamma, &o.beta, &o.mean, &o.rstd, &o.y});
+  Expect(
+      Like(o.x, o.y) && o.gamma.numel() == c && o.beta.numel() == c && Channels(o.mean, o.x) && Channels(o.rstd, o.x),
+      "batch_norm_forward", {&o.x, &o.gamma, &o.beta, &o.mean, &o.rstd, &o.y});
 }
 
 KernelKey Key(const BatchNormSums& o) { return ByRows(o.y.empty() ? "batch_norm_sums" : "batch_norm_relu_sums", o.x); }
@@ -65,8 +67,9 @@ Cost CostOf(const BatchNormSums& o) {
   return Streaming(5, o.x.numel(), o.dy.bytes() + o.x.bytes() + OrZero(o.y), o.sums.bytes());
 }
 void CheckShapes(const BatchNormSums& o) {
-  Expect(Rows(o.x) >= 1 && Like(o.x, o.dy) && (o.y.empty() || Like(o.x, o.y)) && Channels(o.mean, o.x) && Channels(o.rstd, o.x) &&
-             Pairs(o.sums, o.x), "batch_norm_sums", {&o.dy, &o.x, &o.y, &o.mean, &o.rstd, &o.sums});
+  Expect(Rows(o.x) >= 1 && Like(o.x, o.dy) && (o.y.empty() || Like(o.x, o.y)) && Channels(o.mean, o.x) &&
+             Channels(o.rstd, o.x) && Pairs(o.sums, o.x),
+         "batch_norm_sums", {&o.dy, &o.x, &o.y, &o.mean, &o.rstd, &o.sums});
 }
 Bytes CpuWorkspace(const BatchNormSums& o) { return Slabs(o.x); }
 Bytes CudaWorkspace(const BatchNormSums& o) { return CudaSlabs(o.x); }
@@ -79,8 +82,8 @@ Cost CostOf(const BatchNormBackward& o) {
 }
 void CheckShapes(const BatchNormBackward& o) {
   Expect(Like(o.x, o.dy) && Like(o.x, o.dx) && (o.y.empty() || Like(o.x, o.y)) && o.gamma.numel() == o.x.dim(-1) &&
-             Channels(o.mean, o.x) && Channels(o.rstd, o.x) && Pairs(o.sums, o.x) && o.rows >= 1, "batch_norm_backward",
-         {&o.dy, &o.x, &o.y, &o.gamma, &o.mean, &o.rstd, &o.sums, &o.dx});
+             Channels(o.mean, o.x) && Channels(o.rstd, o.x) && Pairs(o.sums, o.x) && o.rows >= 1,
+         "batch_norm_backward", {&o.dy, &o.x, &o.y, &o.gamma, &o.mean, &o.rstd, &o.sums, &o.dx});
 }
 
 }  // namespace twofold::ops::rules

@@ -13,7 +13,9 @@
 namespace twofold::ops {
 
 // statistics[0] = mean, [1] = sum of (x - mean)^2, over the rows of x.
-struct BatchNormStatistics { Tensor x, statistics /*(f32)[2, channels]*/; };
+struct BatchNormStatistics {
+  Tensor x, statistics /*(f32)[2, channels]*/;
+};
 
 // Computes mean and rstd from `parts`, which all have the same number of rows. The running statistics become (1 -
 // momentum) * running + momentum * batch. The running variance uses the unbiased batch variance (rows - 1), as in
@@ -25,7 +27,10 @@ struct BatchNormFinish {
   double momentum = 0.1, eps = 1e-5;
 };
 
-struct BatchNormForward { Tensor x, gamma, beta, mean /*(f32)*/, rstd /*(f32)*/, y; bool relu = false; };
+struct BatchNormForward {
+  Tensor x, gamma, beta, mean /*(f32)*/, rstd /*(f32)*/, y;
+  bool relu = false;
+};
 
 // With g = dy, or dy where y > 0 under ReLU: sums[0] = sum of g, sums[1] = sum of g * (x - mean) * rstd, over rows.
 // These are the gradients of beta and gamma.
@@ -34,7 +39,10 @@ struct BatchNormSums {
 };
 // dx = gamma * rstd * (g - (sums[0] + (x - mean) * rstd * sums[1]) / rows). dx may be dy. `rows`: the number of rows
 // over which `sums` were taken.
-struct BatchNormBackward { Tensor dy, x, y /* empty without ReLU */, gamma, mean, rstd, sums, dx; int64_t rows = 0; };
+struct BatchNormBackward {
+  Tensor dy, x, y /* empty without ReLU */, gamma, mean, rstd, sums, dx;
+  int64_t rows = 0;
+};
 
 namespace rules {
 inline constexpr int64_t kBatchNormSlabs = 16;  // fixed number of partial sums over rows, for any number of threads

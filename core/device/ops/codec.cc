@@ -21,8 +21,8 @@ Cost CostOf(const TopK& o) {
   return Streaming(4, o.in.numel(), o.in.bytes(), o.values.bytes() + o.indices.bytes() + OrZero(o.residual));
 }
 void CheckShapes(const TopK& o) {
-  Expect(IsFloat(o.in.dtype()) && o.in.numel() <= kMostPlaces && o.values.dtype() == o.in.dtype() && o.values.numel() <= o.in.numel() &&
-             Places(o.indices, o.values.numel()) && Residual(o.residual, o.in),
+  Expect(IsFloat(o.in.dtype()) && o.in.numel() <= kMostPlaces && o.values.dtype() == o.in.dtype() &&
+             o.values.numel() <= o.in.numel() && Places(o.indices, o.values.numel()) && Residual(o.residual, o.in),
          "top_k", {&o.in, &o.values, &o.indices, &o.residual});
 }
 // A histogram of digits, the search state, and two counts per tile.
@@ -38,16 +38,20 @@ void CheckShapes(const RandomPlaces& o) {
 }
 
 KernelKey Key(const GatherElements& o) { return Flat("gather_elements", o.values); }
-Cost CostOf(const GatherElements& o) { return Streaming(0, o.values.numel(), o.indices.bytes() + o.values.bytes(), o.values.bytes()); }
+Cost CostOf(const GatherElements& o) {
+  return Streaming(0, o.values.numel(), o.indices.bytes() + o.values.bytes(), o.values.bytes());
+}
 void CheckShapes(const GatherElements& o) {
-  Expect(IsFloat(o.in.dtype()) && o.in.numel() <= kMostPlaces && o.values.dtype() == o.in.dtype() && Places(o.indices, o.values.numel()),
+  Expect(IsFloat(o.in.dtype()) && o.in.numel() <= kMostPlaces && o.values.dtype() == o.in.dtype() &&
+             Places(o.indices, o.values.numel()),
          "gather_elements", {&o.in, &o.indices, &o.values});
 }
 
 KernelKey Key(const ScatterElements& o) { return {"scatter_elements", o.out.dtype(), {1, o.indices.numel(), 0}}; }
 Cost CostOf(const ScatterElements& o) {
   const Bytes touched(o.indices.numel() * ElementSize(o.out.dtype()));
-  return Streaming(o.accumulate ? 1 : 0, o.indices.numel(), o.indices.bytes() + OrZero(o.values) + (o.accumulate ? touched : Bytes(0)), touched);
+  return Streaming(o.accumulate ? 1 : 0, o.indices.numel(),
+                   o.indices.bytes() + OrZero(o.values) + (o.accumulate ? touched : Bytes(0)), touched);
 }
 void CheckShapes(const ScatterElements& o) {
   Expect(IsFloat(o.out.dtype()) && o.out.numel() <= kMostPlaces && Places(o.indices, o.indices.numel()) &&
@@ -57,7 +61,8 @@ void CheckShapes(const ScatterElements& o) {
 
 KernelKey Key(const Quantise& o) { return Flat(o.stochastic ? "quantise_stochastic" : "quantise", o.in); }
 Cost CostOf(const Quantise& o) {
-  return Streaming(o.stochastic ? 46 : 6, o.in.numel(), o.in.bytes(), o.codes.bytes() + o.scales.bytes() + OrZero(o.residual));
+  return Streaming(o.stochastic ? 46 : 6, o.in.numel(), o.in.bytes(),
+                   o.codes.bytes() + o.scales.bytes() + OrZero(o.residual));
 }
 void CheckShapes(const Quantise& o) {
   Expect(IsFloat(o.in.dtype()) && o.codes.dtype() == DType::kU8 && o.codes.numel() == o.in.numel() &&
@@ -67,11 +72,12 @@ void CheckShapes(const Quantise& o) {
 
 KernelKey Key(const Dequantise& o) { return Flat("dequantise", o.out); }
 Cost CostOf(const Dequantise& o) {
-  return Streaming(2, o.out.numel(), o.codes.bytes() + o.scales.bytes() + (o.accumulate ? o.out.bytes() : Bytes(0)), o.out.bytes());
+  return Streaming(2, o.out.numel(), o.codes.bytes() + o.scales.bytes() + (o.accumulate ? o.out.bytes() : Bytes(0)),
+                   o.out.bytes());
 }
 void CheckShapes(const Dequantise& o) {
-  Expect(IsFloat(o.out.dtype()) && o.codes.dtype() == DType::kU8 && o.codes.numel() == o.out.numel() && Wide(o.scales) &&
-             o.scales.numel() == Blocks(o.out.numel(), kQuantBlock),
+  Expect(IsFloat(o.out.dtype()) && o.codes.dtype() == DType::kU8 && o.codes.numel() == o.out.numel() &&
+             Wide(o.scales) && o.scales.numel() == Blocks(o.out.numel(), kQuantBlock),
          "dequantise", {&o.codes, &o.scales, &o.out});
 }
 
@@ -87,11 +93,12 @@ void CheckShapes(const SignPack& o) {
 
 KernelKey Key(const SignUnpack& o) { return Flat("sign_unpack", o.out); }
 Cost CostOf(const SignUnpack& o) {
-  return Streaming(2, o.out.numel(), o.signs.bytes() + o.scales.bytes() + (o.accumulate ? o.out.bytes() : Bytes(0)), o.out.bytes());
+  return Streaming(2, o.out.numel(), o.signs.bytes() + o.scales.bytes() + (o.accumulate ? o.out.bytes() : Bytes(0)),
+                   o.out.bytes());
 }
 void CheckShapes(const SignUnpack& o) {
-  Expect(IsFloat(o.out.dtype()) && o.signs.dtype() == DType::kU8 && o.signs.numel() == Blocks(o.out.numel(), 8) && Wide(o.scales) &&
-             o.scales.numel() == Blocks(o.out.numel(), kSignBlock),
+  Expect(IsFloat(o.out.dtype()) && o.signs.dtype() == DType::kU8 && o.signs.numel() == Blocks(o.out.numel(), 8) &&
+             Wide(o.scales) && o.scales.numel() == Blocks(o.out.numel(), kSignBlock),
          "sign_unpack", {&o.signs, &o.scales, &o.out});
 }
 

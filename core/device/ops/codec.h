@@ -23,17 +23,28 @@ namespace twofold::ops {
 
 // The k = values.numel() elements of largest magnitude, in order of their indices. Ties go to the lower index. NaN is
 // larger than any number. `in` must have fewer than 2^31 elements. residual: `in` with 0 at the chosen indices.
-struct TopK { Tensor in, values /*[k]*/, indices /*I32 [k]*/, residual; };
+struct TopK {
+  Tensor in, values /*[k]*/, indices /*I32 [k]*/, residual;
+};
 
 // k = out.numel() different indices in [0, n). Element i is the image of i under a permutation that is determined by
 // the key. Every rank with the same key gets the same indices.
-struct RandomPlaces { Tensor out /*I32 [k]*/; int64_t n = 0; PhiloxKey key; };
+struct RandomPlaces {
+  Tensor out /*I32 [k]*/;
+  int64_t n = 0;
+  PhiloxKey key;
+};
 
 // values[i] = in[indices[i]]. Both have the same float type.
-struct GatherElements { Tensor in, indices /*I32 [k]*/, values /*[k]*/; };
+struct GatherElements {
+  Tensor in, indices /*I32 [k]*/, values /*[k]*/;
+};
 // out[indices[i]] = values[i], or += values[i]. Other elements are unchanged. If `values` is empty, zeros are written.
 // The indices must be distinct.
-struct ScatterElements { Tensor values /*[k]*/, indices /*I32 [k]*/, out /*(acc)*/; bool accumulate = false; };
+struct ScatterElements {
+  Tensor values /*[k]*/, indices /*I32 [k]*/, out /*(acc)*/;
+  bool accumulate = false;
+};
 
 // For each block of kQuantBlock elements (the last may be shorter): scale = max |in| / 127, and for each element a
 // code: 128 + in / scale rounded to nearest even, from 1 to 255. With `stochastic`, rounded down after adding
@@ -46,13 +57,21 @@ struct Quantise {
   IndexMap where = {};
 };
 // out[i] = (codes[i] - 128) * scale of its block, or += that value.
-struct Dequantise { Tensor codes, scales, out /*(acc)*/; bool accumulate = false; };
+struct Dequantise {
+  Tensor codes, scales, out /*(acc)*/;
+  bool accumulate = false;
+};
 
 // For each block of kSignBlock elements (the last may be shorter): scale = mean |in|, and bit i % 8 of signs[i / 8] is
 // 1 if in[i] < 0. Bits past the end are 0.
-struct SignPack { Tensor in, signs /*U8 [(numel + 7) / 8]*/, scales /*(f32)[blocks]*/, residual; };
+struct SignPack {
+  Tensor in, signs /*U8 [(numel + 7) / 8]*/, scales /*(f32)[blocks]*/, residual;
+};
 // out[i] = the scale of its block, negated if the bit is 1. Or += that value.
-struct SignUnpack { Tensor signs, scales, out /*(acc)*/; bool accumulate = false; };
+struct SignUnpack {
+  Tensor signs, scales, out /*(acc)*/;
+  bool accumulate = false;
+};
 
 inline constexpr int64_t kQuantBlock = 256, kSignBlock = 1024;
 

@@ -8,12 +8,11 @@ namespace {
 // Common kernel sizes have names of their own: their rates differ, because the lengths of contiguous memory differ.
 enum Pass { kForward, kBackward, kWeights };
 std::string_view Name(Pass pass, const Tensor& w) {
-  constexpr std::string_view kNames[][3] = {
-      {"conv1x1_forward", "conv1x1_backward", "conv1x1_weights"},
-      {"conv3x3_forward", "conv3x3_backward", "conv3x3_weights"},
-      {"conv5x5_forward", "conv5x5_backward", "conv5x5_weights"},
-      {"conv7x7_forward", "conv7x7_backward", "conv7x7_weights"},
-      {"conv_forward", "conv_backward", "conv_weights"}};
+  constexpr std::string_view kNames[][3] = {{"conv1x1_forward", "conv1x1_backward", "conv1x1_weights"},
+                                            {"conv3x3_forward", "conv3x3_backward", "conv3x3_weights"},
+                                            {"conv5x5_forward", "conv5x5_backward", "conv5x5_weights"},
+                                            {"conv7x7_forward", "conv7x7_backward", "conv7x7_weights"},
+                                            {"conv_forward", "conv_backward", "conv_weights"}};
   const int64_t kernel = w.dim(0) == w.dim(1) ? w.dim(0) : 0;
   const size_t row = kernel == 1 || kernel == 3 || kernel == 5 || kernel == 7 ? static_cast<size_t>(kernel / 2) : 4;
   return kNames[row][pass];
@@ -35,8 +34,11 @@ bool Fits(int64_t size, int64_t kernel, int64_t output, int64_t stride, int64_t 
 void Check(Pass pass, const Tensor& x, const Tensor& w, const Tensor& y, int64_t stride, int64_t padding) {
   const bool four = x.shape().rank() == 4 && w.shape().rank() == 4 && y.shape().rank() == 4;
   Expect(four && stride >= 1 && padding >= 0 && x.dim(0) == y.dim(0) && x.dim(3) == w.dim(2) && y.dim(3) == w.dim(3) &&
-             Fits(x.dim(1), w.dim(0), y.dim(1), stride, padding) && Fits(x.dim(2), w.dim(1), y.dim(2), stride, padding) &&
-             x.dtype() == y.dtype(), pass == kForward ? "conv_forward" : pass == kBackward ? "conv_backward" : "conv_weights",
+             Fits(x.dim(1), w.dim(0), y.dim(1), stride, padding) &&
+             Fits(x.dim(2), w.dim(1), y.dim(2), stride, padding) && x.dtype() == y.dtype(),
+         pass == kForward    ? "conv_forward"
+         : pass == kBackward ? "conv_backward"
+                             : "conv_weights",
          {&x, &w, &y});
 }
 
@@ -84,8 +86,9 @@ Cost CostOf(const ConvolutionForward& o) {
 }
 void CheckShapes(const ConvolutionForward& o) {
   Check(kForward, o.x, o.w, o.y, o.stride, o.padding);
-  Expect(o.w.dtype() == o.x.dtype() && (o.bias.empty() || (o.bias.numel() == o.w.dim(3) && o.bias.dtype() == o.x.dtype())),
-         "conv_forward", {&o.x, &o.w, &o.bias});
+  Expect(
+      o.w.dtype() == o.x.dtype() && (o.bias.empty() || (o.bias.numel() == o.w.dim(3) && o.bias.dtype() == o.x.dtype())),
+      "conv_forward", {&o.x, &o.w, &o.bias});
 }
 // The weights in panels, the bias, and images with margins.
 Bytes CpuWorkspace(const ConvolutionForward& o) {
@@ -93,7 +96,8 @@ Bytes CpuWorkspace(const ConvolutionForward& o) {
   const int64_t channels = Panels(o.w.dim(3), wide) * Lanes(wide);
   const Margin margin{o.padding, o.padding};
   return Bytes((RoundUp(Taps(o.w) * o.w.dim(2) * channels, 16) + RoundUp(channels, 16) +
-                CopyElements(o.x, margin, margin, o.x.dim(3))) * ElementSize(wide));
+                CopyElements(o.x, margin, margin, o.x.dim(3))) *
+               ElementSize(wide));
 }
 
 KernelKey Key(const ConvolutionBackward& o) { return Key(kBackward, o.dy, o.w); }
@@ -126,10 +130,13 @@ Bytes CpuWorkspace(const ConvolutionWeights& o) {
   const int64_t channels = Panels(o.dw.dim(3), wide) * Lanes(wide);
   const Margin margin{o.padding, o.padding};
   return Bytes((RoundUp(Taps(o.dw) * o.dw.dim(2) * channels, 16) + CopyElements(o.x, margin, margin, o.x.dim(3)) +
-                CopyElements(o.dy, {}, {}, channels)) * ElementSize(wide));
+                CopyElements(o.dy, {}, {}, channels)) *
+               ElementSize(wide));
 }
 
-Bytes CudaWeightsCopy(const Tensor& w, DType type) { return Bytes(RoundUp(w.numel() * ElementSize(type), kCudaAlignment)); }
+Bytes CudaWeightsCopy(const Tensor& w, DType type) {
+  return Bytes(RoundUp(w.numel() * ElementSize(type), kCudaAlignment));
+}
 Bytes CudaWorkspace(const ConvolutionForward& o) { return CudaWeightsCopy(o.w, o.w.dtype()) + kLibraryWorkspace; }
 Bytes CudaWorkspace(const ConvolutionBackward& o) { return CudaWeightsCopy(o.w, o.w.dtype()) + kLibraryWorkspace; }
 
@@ -138,7 +145,8 @@ Bytes CudaWorkspace(const ConvolutionBackward& o) { return CudaWeightsCopy(o.w, 
 int64_t CudaPixelParts(const ConvolutionWeights& o) {
   const int64_t rows = Taps(o.dw) * o.dw.dim(2), columns = o.dw.dim(3);
   const int64_t tiles = std::max<int64_t>((rows + 63) / 64 * ((columns + 63) / 64), 1);
-  const int64_t fit = kLibraryWorkspace.value() / std::max<int64_t>(o.dw.numel() * ElementSize(AccumulationType(o.x.dtype())), 1);
+  const int64_t fit =
+      kLibraryWorkspace.value() / std::max<int64_t>(o.dw.numel() * ElementSize(AccumulationType(o.x.dtype())), 1);
   return std::max<int64_t>(1, std::min({Rows(o.dy) / 512, (512 + tiles - 1) / tiles, fit}));
 }
 Bytes CudaWorkspace(const ConvolutionWeights& o) {

@@ -12,9 +12,19 @@
 
 namespace twofold::ops {
 
-struct ConvolutionForward { Tensor x, w, bias /* [output channels], may be empty */, y; int64_t stride = 1, padding = 0; };
-struct ConvolutionBackward { Tensor dy, w, dx; int64_t stride = 1, padding = 0; };  // the gradient of the input
-struct ConvolutionWeights { Tensor dy, x, dw /*(acc)*/; int64_t stride = 1, padding = 0; bool accumulate = false; };
+struct ConvolutionForward {
+  Tensor x, w, bias /* [output channels], may be empty */, y;
+  int64_t stride = 1, padding = 0;
+};
+struct ConvolutionBackward {
+  Tensor dy, w, dx;
+  int64_t stride = 1, padding = 0;
+};  // the gradient of the input
+struct ConvolutionWeights {
+  Tensor dy, x, dw /*(acc)*/;
+  int64_t stride = 1, padding = 0;
+  bool accumulate = false;
+};
 
 namespace rules {
 // dims: m, n, k of the product: output pixels, output channels, kh * kw * input channels
@@ -50,12 +60,17 @@ inline int64_t Lanes(DType wide) { return 64 / ElementSize(wide); }
 inline int64_t Panels(int64_t channels, DType wide) { return (channels + Lanes(wide) - 1) / Lanes(wide); }
 
 // The zero margin `before` and `after` one dimension of an image.
-struct Margin { int64_t before = 0, after = 0; bool none() const { return before == 0 && after == 0; } };
+struct Margin {
+  int64_t before = 0, after = 0;
+  bool none() const { return before == 0 && after == 0; }
+};
 
 // The gradient of the input is computed in stride^2 phases. The input rows `first`, first + stride, ... (`count` rows)
 // use the `taps` kernel rows kernel, kernel + stride, ... Row t of the phase takes tap m from row t + shift - m of the
 // output.
-struct Phase { int64_t first, count, kernel, taps, shift; };
+struct Phase {
+  int64_t first, count, kernel, taps, shift;
+};
 Phase PhaseOf(int64_t first, int64_t size, int64_t kernel_size, int64_t stride, int64_t padding);
 // The margin that dy needs so that no phase reads outside it.
 Margin BackwardMargin(int64_t size, int64_t output_size, int64_t kernel_size, int64_t stride, int64_t padding);

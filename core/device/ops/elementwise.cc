@@ -32,9 +32,7 @@ void CheckShapes(const AddTo& o) { Expect(o.in.numel() == o.out.numel(), "add_to
 
 KernelKey Key(const Scale& o) { return Flat("scale", o.x); }
 Cost CostOf(const Scale& o) { return Streaming(1, o.x.numel(), o.x.bytes(), o.x.bytes()); }
-void CheckShapes(const Scale& o) {
-  Expect(o.by.empty() || o.by.numel() == 1, "scale", {&o.x, &o.by});
-}
+void CheckShapes(const Scale& o) { Expect(o.by.empty() || o.by.numel() == 1, "scale", {&o.x, &o.by}); }
 
 KernelKey Key(const ActivationForward& o) {
   return Flat(o.kind == ActivationForward::kRelu ? "relu_forward" : "gelu_forward", o.x);

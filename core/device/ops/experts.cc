@@ -14,13 +14,14 @@ bool AreChoices(const Choices& c) {
 bool IsRouting(const Choices& c, const Tensor& probabilities, const Tensor& weights, const Tensor& logits) {
   const int64_t tokens = Rows(logits), experts = logits.dim(-1);
   return AreChoices(c) && c.experts.dim(0) == tokens && c.experts.dim(1) >= 1 && c.experts.dim(1) <= experts &&
-         experts <= kMostExperts && Wide(probabilities, logits, logits.numel()) && Wide(weights, logits, c.experts.numel());
+         experts <= kMostExperts && Wide(probabilities, logits, logits.numel()) &&
+         Wide(weights, logits, c.experts.numel());
 }
 
 // Checks rows of tokens and slots of experts, which have the same type.
 bool IsExchange(const Choices& c, const Tensor& rows, const Tensor& slots) {
-  return AreChoices(c) && slots.shape().rank() == 3 && slots.dim(-1) == rows.dim(-1) && Rows(rows) == c.experts.dim(0) &&
-         rows.dtype() == slots.dtype();
+  return AreChoices(c) && slots.shape().rank() == 3 && slots.dim(-1) == rows.dim(-1) &&
+         Rows(rows) == c.experts.dim(0) && rows.dtype() == slots.dtype();
 }
 
 // Bytes of the rows that the choices move.
@@ -61,7 +62,9 @@ void CheckShapes(const RouteBackward& o) {
          {&o.probabilities, &o.dweights, &o.choices.experts, &o.choices.places, &o.dlogits});
 }
 Bytes CpuWorkspace(const RouteBackward& o) { return OneOfEach(o.dlogits.dim(-1)); }
-Bytes CudaWorkspace(const RouteBackward& o) { return o.balance != 0 ? BlocksOfEach(o.choices, o.dlogits.dim(-1)) : Bytes(0); }
+Bytes CudaWorkspace(const RouteBackward& o) {
+  return o.balance != 0 ? BlocksOfEach(o.choices, o.dlogits.dim(-1)) : Bytes(0);
+}
 
 KernelKey Key(const Dispatch& o) { return ByChoices("dispatch", o.choices, o.slots); }
 Cost CostOf(const Dispatch& o) {
@@ -69,8 +72,8 @@ Cost CostOf(const Dispatch& o) {
                    ChosenRows(o.choices, o.slots) + BytesOf(o.choices) + OrZero(o.weights), o.slots.bytes());
 }
 void CheckShapes(const Dispatch& o) {
-  Expect(IsExchange(o.choices, o.x, o.slots) && (o.weights.empty() || Wide(o.weights, o.x, o.choices.experts.numel())), "dispatch",
-         {&o.x, &o.choices.experts, &o.choices.places, &o.weights, &o.slots});
+  Expect(IsExchange(o.choices, o.x, o.slots) && (o.weights.empty() || Wide(o.weights, o.x, o.choices.experts.numel())),
+         "dispatch", {&o.x, &o.choices.experts, &o.choices.places, &o.weights, &o.slots});
 }
 
 // The choice that each slot holds
@@ -82,8 +85,8 @@ Cost CostOf(const Combine& o) {
                    ChosenRows(o.choices, o.slots) + BytesOf(o.choices) + OrZero(o.weights), o.y.bytes());
 }
 void CheckShapes(const Combine& o) {
-  Expect(IsExchange(o.choices, o.y, o.slots) && (o.weights.empty() || Wide(o.weights, o.y, o.choices.experts.numel())), "combine",
-         {&o.slots, &o.choices.experts, &o.choices.places, &o.weights, &o.y});
+  Expect(IsExchange(o.choices, o.y, o.slots) && (o.weights.empty() || Wide(o.weights, o.y, o.choices.experts.numel())),
+         "combine", {&o.slots, &o.choices.experts, &o.choices.places, &o.weights, &o.y});
 }
 
 KernelKey Key(const CombineWeights& o) { return ByChoices("combine_weights", o.choices, o.slots); }

@@ -16,9 +16,7 @@ Cost CostOf(const SwiGluForward& o) { return Streaming(12, o.y.numel(), o.x.byte
 void CheckShapes(const SwiGluForward& o) { Expect(HalfOf(o.y, o.x), "swiglu_forward", {&o.x, &o.y}); }
 
 KernelKey Key(const SwiGluBackward& o) { return ByRows("swiglu_backward", o.dy); }
-Cost CostOf(const SwiGluBackward& o) {
-  return Streaming(18, o.dy.numel(), o.x.bytes() + o.dy.bytes(), o.dx.bytes());
-}
+Cost CostOf(const SwiGluBackward& o) { return Streaming(18, o.dy.numel(), o.x.bytes() + o.dy.bytes(), o.dx.bytes()); }
 void CheckShapes(const SwiGluBackward& o) {
   Expect(HalfOf(o.dy, o.x) && Like(o.x, o.dx), "swiglu_backward", {&o.x, &o.dy, &o.dx});
 }

@@ -9,8 +9,9 @@ Cost CostOf(const CrossEntropyForward& o) {
   return Streaming(12, o.logits.numel(), o.logits.bytes(), o.losses.bytes() + o.lse.bytes());
 }
 void CheckShapes(const CrossEntropyForward& o) {
-  Expect(o.logits.shape().rank() == 2 && o.targets.numel() == o.logits.dim(0) && OneOf(o.targets, DType::kI32, DType::kU8) &&
-             Wide(o.losses, o.logits, o.logits.dim(0)) && Wide(o.lse, o.logits, o.logits.dim(0)),
+  Expect(o.logits.shape().rank() == 2 && o.targets.numel() == o.logits.dim(0) &&
+             OneOf(o.targets, DType::kI32, DType::kU8) && Wide(o.losses, o.logits, o.logits.dim(0)) &&
+             Wide(o.lse, o.logits, o.logits.dim(0)),
          "cross_entropy_forward", {&o.logits, &o.targets, &o.losses, &o.lse});
 }
 
@@ -20,7 +21,8 @@ Cost CostOf(const CrossEntropyBackward& o) {
 }
 void CheckShapes(const CrossEntropyBackward& o) {
   Expect(o.logits.shape().rank() == 2 && o.targets.numel() == o.logits.dim(0) && Like(o.logits, o.dlogits) &&
-             Wide(o.lse, o.logits, o.logits.dim(0)), "cross_entropy_backward", {&o.logits, &o.targets, &o.lse, &o.dlogits});
+             Wide(o.lse, o.logits, o.logits.dim(0)),
+         "cross_entropy_backward", {&o.logits, &o.targets, &o.lse, &o.dlogits});
 }
 
 KernelKey Key(const Sum& o) { return Flat("sum", o.in); }
@@ -29,10 +31,13 @@ void CheckShapes(const Sum& o) { Expect(o.out.numel() == 1, "sum", {&o.in, &o.ou
 Bytes CudaWorkspace(const Sum& o) { return PartialSums(o.in); }
 
 KernelKey Key(const CountCorrect& o) { return ByRows("count_correct", o.logits); }
-Cost CostOf(const CountCorrect& o) { return Streaming(1, o.logits.numel(), o.logits.bytes() + o.targets.bytes(), o.out.bytes()); }
+Cost CostOf(const CountCorrect& o) {
+  return Streaming(1, o.logits.numel(), o.logits.bytes() + o.targets.bytes(), o.out.bytes());
+}
 void CheckShapes(const CountCorrect& o) {
-  Expect(o.logits.shape().rank() == 2 && o.targets.numel() == o.logits.dim(0) && OneOf(o.targets, DType::kI32, DType::kU8) &&
-             Wide(o.out, o.logits, 1), "count_correct", {&o.logits, &o.targets, &o.out});
+  Expect(o.logits.shape().rank() == 2 && o.targets.numel() == o.logits.dim(0) &&
+             OneOf(o.targets, DType::kI32, DType::kU8) && Wide(o.out, o.logits, 1),
+         "count_correct", {&o.logits, &o.targets, &o.out});
 }
 Bytes CudaWorkspace(const CountCorrect& o) { return Bytes(o.logits.dim(0)); }  // per row: whether it is correct
 

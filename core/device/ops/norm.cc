@@ -22,7 +22,9 @@ bool BranchFits(const Forward& o) {
   return o.branch.empty() ? o.sum.empty() : Like(o.x, o.branch) && Like(o.x, o.sum);
 }
 template <class Backward>
-bool PastFits(const Backward& o) { return o.past.empty() || Like(o.x, o.past); }
+bool PastFits(const Backward& o) {
+  return o.past.empty() || Like(o.x, o.past);
+}
 
 }  // namespace
 
@@ -59,8 +61,9 @@ Bytes CudaWorkspace(const LayerNormWeights& o) { return ColumnSumsWorkspace(2, o
 KernelKey Key(const RmsNormForward& o) { return ByRows("rms_norm_forward", o.x); }
 Cost CostOf(const RmsNormForward& o) { return WithBranch(Streaming(4, o.x.numel(), o.x.bytes(), o.y.bytes()), o); }
 void CheckShapes(const RmsNormForward& o) {
-  Expect(Like(o.x, o.y) && o.gamma.numel() == o.x.dim(-1) && o.gamma.dtype() == o.x.dtype() && Wide(o.rstd, o.x, Rows(o.x)) &&
-             BranchFits(o), "rms_norm_forward", {&o.x, &o.gamma, &o.y, &o.rstd, &o.branch, &o.sum});
+  Expect(Like(o.x, o.y) && o.gamma.numel() == o.x.dim(-1) && o.gamma.dtype() == o.x.dtype() &&
+             Wide(o.rstd, o.x, Rows(o.x)) && BranchFits(o),
+         "rms_norm_forward", {&o.x, &o.gamma, &o.y, &o.rstd, &o.branch, &o.sum});
 }
 
 KernelKey Key(const RmsNormBackward& o) { return ByRows("rms_norm_backward", o.x); }
@@ -69,16 +72,16 @@ Cost CostOf(const RmsNormBackward& o) {
 }
 void CheckShapes(const RmsNormBackward& o) {
   Expect(Like(o.x, o.dy) && Like(o.x, o.dx) && o.gamma.numel() == o.x.dim(-1) && o.gamma.dtype() == o.x.dtype() &&
-             Wide(o.rstd, o.x, Rows(o.x)) && PastFits(o), "rms_norm_backward", {&o.dy, &o.x, &o.gamma, &o.rstd, &o.dx, &o.past});
+             Wide(o.rstd, o.x, Rows(o.x)) && PastFits(o),
+         "rms_norm_backward", {&o.dy, &o.x, &o.gamma, &o.rstd, &o.dx, &o.past});
 }
 
 KernelKey Key(const RmsNormWeights& o) { return ByRows("rms_norm_weights", o.x); }
-Cost CostOf(const RmsNormWeights& o) {
-  return Streaming(3, o.x.numel(), o.x.bytes() + o.dy.bytes(), o.dgamma.bytes());
-}
+Cost CostOf(const RmsNormWeights& o) { return Streaming(3, o.x.numel(), o.x.bytes() + o.dy.bytes(), o.dgamma.bytes()); }
 void CheckShapes(const RmsNormWeights& o) {
-  Expect(Like(o.x, o.dy) && o.dgamma.numel() == o.x.dim(-1) && IsFloat(o.dgamma.dtype()) && Wide(o.rstd, o.x, Rows(o.x)),
-         "rms_norm_weights", {&o.dy, &o.x, &o.rstd, &o.dgamma});
+  Expect(
+      Like(o.x, o.dy) && o.dgamma.numel() == o.x.dim(-1) && IsFloat(o.dgamma.dtype()) && Wide(o.rstd, o.x, Rows(o.x)),
+      "rms_norm_weights", {&o.dy, &o.x, &o.rstd, &o.dgamma});
 }
 Bytes CudaWorkspace(const RmsNormWeights& o) { return ColumnSumsWorkspace(1, o.x); }
 

@@ -17,8 +17,13 @@ struct LayerNormForward {
   double eps = 1e-5;
   Tensor branch = {}, sum = {};  // both or neither
 };
-struct LayerNormBackward { Tensor dy, x, gamma, mean, rstd, dx, past = {} /* may be empty */; };
-struct LayerNormWeights { Tensor dy, x, mean, rstd, dgamma /*(acc)*/, dbeta /*(acc)*/; bool accumulate = false; };
+struct LayerNormBackward {
+  Tensor dy, x, gamma, mean, rstd, dx, past = {} /* may be empty */;
+};
+struct LayerNormWeights {
+  Tensor dy, x, mean, rstd, dgamma /*(acc)*/, dbeta /*(acc)*/;
+  bool accumulate = false;
+};
 
 // y = gamma * x * rstd with rstd = 1 / sqrt(mean of x^2 over the row + eps) (Zhang and Sennrich 2019).
 struct RmsNormForward {
@@ -26,8 +31,13 @@ struct RmsNormForward {
   double eps = 1e-5;
   Tensor branch = {}, sum = {};  // both or neither
 };
-struct RmsNormBackward { Tensor dy, x, gamma, rstd, dx, past = {} /* may be empty */; };
-struct RmsNormWeights { Tensor dy, x, rstd, dgamma /*(acc)*/; bool accumulate = false; };
+struct RmsNormBackward {
+  Tensor dy, x, gamma, rstd, dx, past = {} /* may be empty */;
+};
+struct RmsNormWeights {
+  Tensor dy, x, rstd, dgamma /*(acc)*/;
+  bool accumulate = false;
+};
 
 namespace rules {
 KernelKey Key(const LayerNormForward&);

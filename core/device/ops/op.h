@@ -39,10 +39,10 @@ struct KernelKey {
 // repeats `stride` elements further on. A range of a flattened whole: {.first = ...}. Columns [c, c + n) of rows of w:
 // {.block = n, .stride = w, .offset = {c}}.
 struct IndexMap {
-  int64_t first = 0;   // the local elements begin at this index, not at 0
-  int64_t block = 0;   // 0: a single block of unlimited length
+  int64_t first = 0;  // the local elements begin at this index, not at 0
+  int64_t block = 0;  // 0: a single block of unlimited length
   int64_t stride = 0;
-  int blocks = 1;      // 1 or 2
+  int blocks = 1;  // 1 or 2
   std::array<int64_t, 2> offset = {0, 0};
 
   constexpr int64_t Of(int64_t i) const {
@@ -61,10 +61,13 @@ struct IndexMap {
 
 // The same map for rows, whose indices are positions in a sequence. All samples are alike, so stride is 0. The default
 // is a whole sequence: row r of a flattened [b, t, c] is position r mod t.
-inline IndexMap PositionsOr(const IndexMap& positions, int64_t t) { return positions.block > 0 ? positions : IndexMap{.block = t}; }
+inline IndexMap PositionsOr(const IndexMap& positions, int64_t t) {
+  return positions.block > 0 ? positions : IndexMap{.block = t};
+}
 // One past the last position.
 constexpr int64_t EndOf(const IndexMap& positions) {
-  const int64_t last = positions.blocks > 1 && positions.offset[1] > positions.offset[0] ? positions.offset[1] : positions.offset[0];
+  const int64_t last =
+      positions.blocks > 1 && positions.offset[1] > positions.offset[0] ? positions.offset[1] : positions.offset[0];
   return last + positions.block;
 }
 
@@ -73,9 +76,13 @@ constexpr DType AccumulationType(DType t) { return t == DType::kF64 ? DType::kF6
 
 namespace rules {
 template <class Other>  // most operations need no scratch memory on a CPU; some need it per thread
-Bytes CpuWorkspace(const Other&) { return Bytes(0); }
+Bytes CpuWorkspace(const Other&) {
+  return Bytes(0);
+}
 template <class Other>  // likewise on a GPU of any type: rules depend only on shapes
-Bytes CudaWorkspace(const Other&) { return Bytes(0); }
+Bytes CudaWorkspace(const Other&) {
+  return Bytes(0);
+}
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -12,7 +12,9 @@ bool Rounding(const Tensor& param, const Tensor& master, const RoundingKeys& rou
   return narrow && rounding_keys == nullptr && master.numel() == param.numel() && master.dtype() == DType::kF32;
 }
 
-bool Factor(const Tensor& factor) { return factor.empty() || (factor.numel() == 1 && OneOf(factor, DType::kF32, DType::kF64)); }
+bool Factor(const Tensor& factor) {
+  return factor.empty() || (factor.numel() == 1 && OneOf(factor, DType::kF32, DType::kF64));
+}
 
 void CheckRanges(const ElementRanges& ranges, int64_t numel) {
   if (ranges == nullptr) return;
@@ -28,10 +30,12 @@ void CheckRoundingKeys(const RoundingKeys& rounding_keys, int64_t numel) {
   if (rounding_keys == nullptr) return;
   int64_t last = -1;
   for (const RoundingKeyRange& r : *rounding_keys) {
-    TWOFOLD_CHECK(last < 0 ? r.begin == 0 : r.begin > last, StrCat("draws from ", r.begin, " on after ", last, ", of ", numel, " elements"));
+    TWOFOLD_CHECK(last < 0 ? r.begin == 0 : r.begin > last,
+                  StrCat("draws from ", r.begin, " on after ", last, ", of ", numel, " elements"));
     last = r.begin;
   }
-  TWOFOLD_CHECK(last >= 0 && last < std::max<int64_t>(numel, 1), StrCat("draws from ", last, " on, of ", numel, " elements"));
+  TWOFOLD_CHECK(last >= 0 && last < std::max<int64_t>(numel, 1),
+                StrCat("draws from ", last, " on, of ", numel, " elements"));
 }
 
 // The table of ranges in the workspace. A small table is passed with the launch instead.
@@ -49,11 +53,13 @@ double RoundingFlops(const RoundingKeys& rounding_keys) { return rounding_keys =
 KernelKey Key(const SgdStep& o) { return Flat("sgd_step", o.param); }
 Cost CostOf(const SgdStep& o) {
   const Bytes state = OrZero(o.momentum) + OrZero(o.master);
-  return Streaming(4 + RoundingFlops(o.rounding_keys), o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
+  return Streaming(4 + RoundingFlops(o.rounding_keys), o.param.numel(), o.param.bytes() + o.grad.bytes() + state,
+                   o.param.bytes() + state);
 }
 void CheckShapes(const SgdStep& o) {
   const int64_t n = o.param.numel();
-  Expect(o.grad.numel() == n && (o.momentum.empty() || Wide(o.momentum, o.param, n)) && Rounding(o.param, o.master, o.rounding_keys) && Factor(o.factor),
+  Expect(o.grad.numel() == n && (o.momentum.empty() || Wide(o.momentum, o.param, n)) &&
+             Rounding(o.param, o.master, o.rounding_keys) && Factor(o.factor),
          "sgd_step", {&o.param, &o.grad, &o.momentum, &o.master, &o.factor});
   CheckRanges(o.undecayed, n);
   CheckRoundingKeys(o.rounding_keys, n);
@@ -63,11 +69,13 @@ Bytes CudaWorkspace(const SgdStep& o) { return Table(o.undecayed) + Table(o.roun
 KernelKey Key(const AdamStep& o) { return Flat("adam_step", o.param); }
 Cost CostOf(const AdamStep& o) {
   const Bytes state = o.m.bytes() + o.v.bytes() + OrZero(o.master);
-  return Streaming(14 + RoundingFlops(o.rounding_keys), o.param.numel(), o.param.bytes() + o.grad.bytes() + state, o.param.bytes() + state);
+  return Streaming(14 + RoundingFlops(o.rounding_keys), o.param.numel(), o.param.bytes() + o.grad.bytes() + state,
+                   o.param.bytes() + state);
 }
 void CheckShapes(const AdamStep& o) {
   const int64_t n = o.param.numel();
-  Expect(o.grad.numel() == n && Wide(o.m, o.param, n) && Wide(o.v, o.param, n) && Rounding(o.param, o.master, o.rounding_keys) && Factor(o.factor),
+  Expect(o.grad.numel() == n && Wide(o.m, o.param, n) && Wide(o.v, o.param, n) &&
+             Rounding(o.param, o.master, o.rounding_keys) && Factor(o.factor),
          "adam_step", {&o.param, &o.grad, &o.m, &o.v, &o.master, &o.factor});
   CheckRanges(o.undecayed, n);
   CheckRoundingKeys(o.rounding_keys, n);

@@ -24,13 +24,19 @@ namespace twofold::ops {
 // Maximum number of ranges passed with a GPU launch; more are passed in its workspace
 inline constexpr size_t kRangesOfALaunch = 64;
 
-struct ElementRange { int64_t begin = 0, end = 0; };  // elements [begin, end); end > begin
+struct ElementRange {
+  int64_t begin = 0, end = 0;
+};                                                                       // elements [begin, end); end > begin
 using ElementRanges = std::shared_ptr<const std::vector<ElementRange>>;  // ascending, without overlap
 
 // Applies from element `begin` up to the next range's begin. The draw of element i is number i + shift of `key`, in a
 // separate sequence for each step. So it depends on the element's index in its parameter, for any sharding. The first
 // range begins at 0.
-struct RoundingKeyRange { int64_t begin = 0; PhiloxKey key; int64_t shift = 0; };
+struct RoundingKeyRange {
+  int64_t begin = 0;
+  PhiloxKey key;
+  int64_t shift = 0;
+};
 using RoundingKeys = std::shared_ptr<const std::vector<RoundingKeyRange>>;
 
 struct SgdStep {
@@ -53,14 +59,22 @@ struct AdamStep {  // Kingma and Ba 2015, algorithm 1, bias-corrected; decoupled
 };
 // The sum of squares. The sums of blocks of kNormBlock elements are added to `out` in order. So the result is
 // bit-identical if a tensor is split between blocks into several operations.
-struct SquaredNorm { Tensor in, out /*(f32)[1]*/; bool accumulate = false; };
+struct SquaredNorm {
+  Tensor in, out /*(f32)[1]*/;
+  bool accumulate = false;
+};
 inline constexpr int64_t kNormBlock = 1 << 20;
 // out = scale * min(1, max_norm / (scale * sqrt(squared_norm) + 1e-6)), both (f32)[1]. `scale` converts the accumulated
 // sums to true gradients. An infinite max_norm means no clipping.
-struct ClipFactor { Tensor squared_norm, out; double max_norm = 1, scale = 1; };
+struct ClipFactor {
+  Tensor squared_norm, out;
+  double max_norm = 1, scale = 1;
+};
 
 // The key of a range's draws in one step.
-constexpr PhiloxKey KeyOf(const RoundingKeyRange& range, int64_t step) { return MakeKey(range.key.value, static_cast<uint64_t>(step)); }
+constexpr PhiloxKey KeyOf(const RoundingKeyRange& range, int64_t step) {
+  return MakeKey(range.key.value, static_cast<uint64_t>(step));
+}
 
 // Rounds x, the bits of a float, stochastically to BF16 or F16, with `draw` (32 uniform random bits). The probability
 // of rounding away from zero is x's distance from the other neighbour, relative to the spacing. Beyond F16's range the
@@ -79,7 +93,8 @@ constexpr uint16_t RoundedF16(uint32_t x, uint32_t draw) {
   const uint32_t excess = 126 - exponent;  // bits of the significand below F16's smallest spacing, 2^-24
   if (exponent == 0 || excess > 56) return static_cast<uint16_t>(sign);
   const uint64_t significand = (size & 0x7fffffu) | 0x800000u;
-  const uint64_t part = excess >= 32 ? static_cast<uint64_t>(draw) << (excess - 32) : static_cast<uint64_t>(draw >> (32 - excess));
+  const uint64_t part =
+      excess >= 32 ? static_cast<uint64_t>(draw) << (excess - 32) : static_cast<uint64_t>(draw >> (32 - excess));
   return static_cast<uint16_t>(sign | static_cast<uint32_t>((significand + part) >> excess));
 }
 

@@ -14,8 +14,10 @@ void CheckMaxPool(const Tensor& x, const Tensor& y, const Tensor& chosen, int64_
                   std::string_view name) {
   Expect(x.shape().rank() == 4 && y.shape().rank() == 4 && size >= 1 && size <= 16 && stride >= 1 && padding >= 0 &&
              2 * padding <= size && x.dim(0) == y.dim(0) && x.dim(3) == y.dim(3) &&
-             WindowsFit(x.dim(1), y.dim(1), size, stride, padding) && WindowsFit(x.dim(2), y.dim(2), size, stride, padding) &&
-             x.dtype() == y.dtype() && chosen.dtype() == DType::kU8 && chosen.numel() == y.numel(), name, {&x, &y, &chosen});
+             WindowsFit(x.dim(1), y.dim(1), size, stride, padding) &&
+             WindowsFit(x.dim(2), y.dim(2), size, stride, padding) && x.dtype() == y.dtype() &&
+             chosen.dtype() == DType::kU8 && chosen.numel() == y.numel(),
+         name, {&x, &y, &chosen});
 }
 
 void CheckAverage(const Tensor& x, const Tensor& y, std::string_view name) {
@@ -34,7 +36,9 @@ void CheckShapes(const MaxPoolForward& o) {
 }
 
 KernelKey Key(const MaxPoolBackward& o) { return ByRows("max_pool_backward", o.dx); }
-Cost CostOf(const MaxPoolBackward& o) { return Streaming(1, o.dy.numel(), o.dy.bytes() + o.chosen.bytes(), o.dx.bytes()); }
+Cost CostOf(const MaxPoolBackward& o) {
+  return Streaming(1, o.dy.numel(), o.dy.bytes() + o.chosen.bytes(), o.dx.bytes());
+}
 void CheckShapes(const MaxPoolBackward& o) {
   CheckMaxPool(o.dx, o.dy, o.chosen, o.size, o.stride, o.padding, "max_pool_backward");
 }

@@ -6,7 +6,9 @@ namespace twofold::ops::rules {
 namespace {
 
 // m, n, k of a product.
-struct Product { int64_t m, n, k, k_of_b; };
+struct Product {
+  int64_t m, n, k, k_of_b;
+};
 Product Sizes(const MatMul& o) {
   const bool ta = o.transpose_a, tb = o.transpose_b;
   return {ta ? o.a.dim(1) : o.a.dim(0), tb ? o.b.dim(0) : o.b.dim(1), ta ? o.a.dim(0) : o.a.dim(1),
@@ -31,12 +33,15 @@ Cost CostOf(const MatMul& o) {
           o.epilogue == MatMul::kGelu ? o.out.bytes() + aux : o.out.bytes()};
 }
 void CheckShapes(const MatMul& o) {
-  Expect(o.a.shape().rank() == 2 && o.b.shape().rank() == 2 && o.out.shape().rank() == 2, "matmul", {&o.a, &o.b, &o.out});
+  Expect(o.a.shape().rank() == 2 && o.b.shape().rank() == 2 && o.out.shape().rank() == 2, "matmul",
+         {&o.a, &o.b, &o.out});
   const Product p = Sizes(o);
   Expect(p.k == p.k_of_b && o.out.dim(0) == p.m && o.out.dim(1) == p.n && o.a.dtype() == o.b.dtype() &&
              IsFloat(o.out.dtype()) && (o.bias.empty() || (o.bias.numel() == p.n && o.bias.dtype() == o.a.dtype())),
          Key(o).name, {&o.a, &o.b, &o.out, &o.bias});
-  Expect(o.epilogue == MatMul::kNone ? o.aux.empty() : !o.aux.empty() && Like(o.aux, o.out) && o.out.dtype() == o.a.dtype() && !o.accumulate,
+  Expect(o.epilogue == MatMul::kNone
+             ? o.aux.empty()
+             : !o.aux.empty() && Like(o.aux, o.out) && o.out.dtype() == o.a.dtype() && !o.accumulate,
          Key(o).name, {&o.a, &o.b, &o.out, &o.aux});
 }
 
@@ -55,7 +60,9 @@ Bytes CpuWorkspace(const MatMul& o, int threads) {
   return Bytes(elements * ElementSize(wide));
 }
 
-bool LibraryStores(DType operands, DType out) { return out == operands || (out == DType::kF32 && operands != DType::kF64); }
+bool LibraryStores(DType operands, DType out) {
+  return out == operands || (out == DType::kF32 && operands != DType::kF64);
+}
 Bytes CudaProductCopy(const MatMul& o) {
   if (LibraryStores(o.a.dtype(), o.out.dtype())) return Bytes(0);
   return Bytes(RoundUp(o.out.numel() * ElementSize(AccumulationType(o.a.dtype())), kCudaAlignment));

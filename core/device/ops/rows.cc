@@ -22,7 +22,8 @@ Bytes CudaWorkspace(const ColumnSum& o) { return ColumnSumsWorkspace(1, o.in); }
 KernelKey Key(const AddBias& o) { return ByRows("add_bias", o.x); }
 Cost CostOf(const AddBias& o) { return Streaming(1, o.x.numel(), o.x.bytes() + o.bias.bytes(), o.out.bytes()); }
 void CheckShapes(const AddBias& o) {
-  Expect(o.x.dim(-1) == o.bias.numel() && Like(o.x, o.out) && o.bias.dtype() == o.x.dtype(), "add_bias", {&o.x, &o.bias, &o.out});
+  Expect(o.x.dim(-1) == o.bias.numel() && Like(o.x, o.out) && o.bias.dtype() == o.x.dtype(), "add_bias",
+         {&o.x, &o.bias, &o.out});
 }
 
 KernelKey Key(const EmbeddingForward& o) { return ByRows("embedding_forward", o.out); }
@@ -31,12 +32,14 @@ Cost CostOf(const EmbeddingForward& o) {
 }
 void CheckShapes(const EmbeddingForward& o) {
   Expect(OneOf(o.ids, DType::kI32, DType::kU8) && o.table.dim(-1) == o.out.dim(-1) && Rows(o.out) == o.ids.numel() &&
-             o.table.dtype() == o.out.dtype(), "embedding_forward", {&o.ids, &o.table, &o.out});
+             o.table.dtype() == o.out.dtype(),
+         "embedding_forward", {&o.ids, &o.table, &o.out});
 }
 
 KernelKey Key(const EmbeddingBackward& o) { return ByRows("embedding_backward", o.dy); }
 Cost CostOf(const EmbeddingBackward& o) {  // if not accumulating, the whole table is written
-  return Streaming(1, o.dy.numel(), o.ids.bytes() + o.dy.bytes() * 2, o.dy.bytes() + (o.accumulate ? Bytes(0) : o.dtable.bytes()));
+  return Streaming(1, o.dy.numel(), o.ids.bytes() + o.dy.bytes() * 2,
+                   o.dy.bytes() + (o.accumulate ? Bytes(0) : o.dtable.bytes()));
 }
 void CheckShapes(const EmbeddingBackward& o) {
   Expect(OneOf(o.ids, DType::kI32, DType::kU8) && o.dtable.dim(-1) == o.dy.dim(-1) && Rows(o.dy) == o.ids.numel(),
@@ -70,12 +73,13 @@ KernelKey Key(const CopyColumns& o) { return {"copy_columns", o.in.dtype(), {Row
 Cost CostOf(const CopyColumns& o) {
   const int64_t elements = Rows(o.in) * o.columns;
   const Bytes written(elements * ElementSize(o.out.dtype()));
-  return Streaming(o.accumulate ? 1 : 0, elements, Bytes(elements * ElementSize(o.in.dtype())) + (o.accumulate ? written : Bytes(0)),
-                   written);
+  return Streaming(o.accumulate ? 1 : 0, elements,
+                   Bytes(elements * ElementSize(o.in.dtype())) + (o.accumulate ? written : Bytes(0)), written);
 }
 void CheckShapes(const CopyColumns& o) {
-  Expect(IsFloat(o.in.dtype()) && IsFloat(o.out.dtype()) && Rows(o.in) == Rows(o.out) && o.in_column >= 0 && o.out_column >= 0 &&
-             o.columns >= 0 && o.in_column + o.columns <= o.in.dim(-1) && o.out_column + o.columns <= o.out.dim(-1),
+  Expect(IsFloat(o.in.dtype()) && IsFloat(o.out.dtype()) && Rows(o.in) == Rows(o.out) && o.in_column >= 0 &&
+             o.out_column >= 0 && o.columns >= 0 && o.in_column + o.columns <= o.in.dim(-1) &&
+             o.out_column + o.columns <= o.out.dim(-1),
          "copy_columns", {&o.in, &o.out});
 }
 

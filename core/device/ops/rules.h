@@ -24,7 +24,8 @@ inline Bytes PartialSums(const Tensor& t) { return Bytes(8 * std::min<int64_t>(1
 
 // Aborts and prints the shapes unless `ok`.
 inline void Expect(bool ok, std::string_view op, std::initializer_list<const Tensor*> tensors) {
-  if (ok) [[likely]] return;
+  if (ok) [[likely]]
+    return;
   std::string text = StrCat(std::string(op), " does not accept shapes");
   for (const Tensor* t : tensors) StrAppend(&text, " ", t->ToString());
   TWOFOLD_CHECK(false, text);

@@ -17,11 +17,14 @@ bool Targets(const Tensor& targets, const Tensor& logits) {
 KernelKey Key(const SplitMax& o) { return ByRows("split_max", o.logits); }
 Cost CostOf(const SplitMax& o) { return Streaming(1, o.logits.numel(), o.logits.bytes(), o.largest.bytes()); }
 void CheckShapes(const SplitMax& o) {
-  Expect(Splits(o.logits, 0, o.classes) && Wide(o.largest, o.logits, o.logits.dim(0)), "split_max", {&o.logits, &o.largest});
+  Expect(Splits(o.logits, 0, o.classes) && Wide(o.largest, o.logits, o.logits.dim(0)), "split_max",
+         {&o.logits, &o.largest});
 }
 
 KernelKey Key(const SplitSums& o) { return ByRows("split_sums", o.logits); }
-Cost CostOf(const SplitSums& o) { return Streaming(11, o.logits.numel(), o.logits.bytes() + o.largest.bytes(), o.sums.bytes()); }
+Cost CostOf(const SplitSums& o) {
+  return Streaming(11, o.logits.numel(), o.logits.bytes() + o.largest.bytes(), o.sums.bytes());
+}
 void CheckShapes(const SplitSums& o) {
   const int64_t rows = o.logits.dim(0);
   Expect(Splits(o.logits, o.first, o.classes) && Targets(o.targets, o.logits) && Wide(o.largest, o.logits, rows) &&
@@ -35,15 +38,16 @@ Cost CostOf(const SplitLosses& o) {
 }
 void CheckShapes(const SplitLosses& o) {
   const int64_t rows = o.largest.numel();
-  Expect(Wide(o.sums, o.largest, 2 * rows) && Wide(o.losses, o.largest, rows) && Wide(o.lse, o.largest, rows), "split_losses",
-         {&o.largest, &o.sums, &o.losses, &o.lse});
+  Expect(Wide(o.sums, o.largest, 2 * rows) && Wide(o.losses, o.largest, rows) && Wide(o.lse, o.largest, rows),
+         "split_losses", {&o.largest, &o.sums, &o.losses, &o.lse});
 }
 
 KernelKey Key(const SplitBackward& o) { return ByRows("split_backward", o.logits); }
 Cost CostOf(const SplitBackward& o) { return Streaming(12, o.logits.numel(), o.logits.bytes(), o.dlogits.bytes()); }
 void CheckShapes(const SplitBackward& o) {
   Expect(Splits(o.logits, o.first, o.classes) && Targets(o.targets, o.logits) && Like(o.logits, o.dlogits) &&
-             Wide(o.lse, o.logits, o.logits.dim(0)), "split_backward", {&o.logits, &o.targets, &o.lse, &o.dlogits});
+             Wide(o.lse, o.logits, o.logits.dim(0)),
+         "split_backward", {&o.logits, &o.targets, &o.lse, &o.dlogits});
 }
 
 KernelKey Key(const SplitCorrect& o) { return Flat("split_correct", o.sums); }

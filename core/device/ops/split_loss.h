@@ -12,17 +12,32 @@
 namespace twofold::ops {
 
 // largest (f32)[rows]: minus infinity if there are no classes.
-struct SplitMax { Tensor logits, largest; int64_t classes = 0; };
+struct SplitMax {
+  Tensor logits, largest;
+  int64_t classes = 0;
+};
 // sums (f32)[2 or 3, rows]: [0] = the sum of exp(logit - largest); [1] = logit - largest of the target if it is one of
 // these classes, else 0; [2] = the number of classes before the target that have the largest logit.
-struct SplitSums { Tensor logits, targets, largest, sums; int64_t first = 0, classes = 0; };
+struct SplitSums {
+  Tensor logits, targets, largest, sums;
+  int64_t first = 0, classes = 0;
+};
 // losses (f32)[rows] = log(sums[0]) - sums[1] = -log softmax(logits)[target]; lse (f32)[rows] = largest + log(sums[0]).
-struct SplitLosses { Tensor largest, sums, losses, lse; };
+struct SplitLosses {
+  Tensor largest, sums, losses, lse;
+};
 // dlogits = scale * (softmax - onehot), and 0 in the padding. dlogits may be logits itself.
-struct SplitBackward { Tensor logits, targets, lse, dlogits; int64_t first = 0, classes = 0; double scale = 1; };
+struct SplitBackward {
+  Tensor logits, targets, lse, dlogits;
+  int64_t first = 0, classes = 0;
+  double scale = 1;
+};
 // out (+)= the number of rows whose largest logit (the first, if equal) is the target's. Uses sums with three values
 // per row.
-struct SplitCorrect { Tensor sums, out /*(f32)[1]*/; bool accumulate = false; };
+struct SplitCorrect {
+  Tensor sums, out /*(f32)[1]*/;
+  bool accumulate = false;
+};
 
 namespace rules {
 KernelKey Key(const SplitMax&);

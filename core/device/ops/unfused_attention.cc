@@ -8,9 +8,10 @@ namespace {
 
 // True if every matrix [rows, columns] is inside its tensor.
 bool Fits(const Matrices& m, int64_t rows, int64_t columns, const BatchedMatMul& o) {
-  const int64_t last = m.first + (o.batches - 1) * m.batch + (o.heads - 1) / m.group * m.head + (rows - 1) * m.stride + columns;
-  return rows >= 1 && columns >= 1 && m.first >= 0 && m.batch >= 0 && m.head >= 0 && m.stride >= columns && m.group >= 1 &&
-         o.heads % m.group == 0 && last <= m.tensor.numel();
+  const int64_t last =
+      m.first + (o.batches - 1) * m.batch + (o.heads - 1) / m.group * m.head + (rows - 1) * m.stride + columns;
+  return rows >= 1 && columns >= 1 && m.first >= 0 && m.batch >= 0 && m.head >= 0 && m.stride >= columns &&
+         m.group >= 1 && o.heads % m.group == 0 && last <= m.tensor.numel();
 }
 
 // The bytes of all matrices of one operand. Shared matrices count once.
@@ -21,14 +22,17 @@ Bytes BytesOf(const Matrices& m, int64_t rows, int64_t columns, const BatchedMat
 }  // namespace
 
 KernelKey Key(const BatchedMatMul& o) {
-  constexpr std::string_view kNames[] = {"batched_matmul_nn", "batched_matmul_nt", "batched_matmul_tn", "batched_matmul_tt"};
+  constexpr std::string_view kNames[] = {"batched_matmul_nn", "batched_matmul_nt", "batched_matmul_tn",
+                                         "batched_matmul_tt"};
   return {kNames[o.transpose_a * 2 + o.transpose_b], o.a.tensor.dtype(), {o.batches * o.heads * o.m, o.n, o.k}};
 }
 Cost CostOf(const BatchedMatMul& o) {
-  const double products = static_cast<double>(o.batches * o.heads) * static_cast<double>(o.m) * static_cast<double>(o.n);
-  return {Flops(2 * products * static_cast<double>(o.k)),
-          BytesOf(o.a, o.m, o.k, o) + BytesOf(o.b, o.k, o.n, o) + (o.accumulate ? BytesOf(o.out, o.m, o.n, o) : Bytes(0)),
-          BytesOf(o.out, o.m, o.n, o)};
+  const double products =
+      static_cast<double>(o.batches * o.heads) * static_cast<double>(o.m) * static_cast<double>(o.n);
+  return {
+      Flops(2 * products * static_cast<double>(o.k)),
+      BytesOf(o.a, o.m, o.k, o) + BytesOf(o.b, o.k, o.n, o) + (o.accumulate ? BytesOf(o.out, o.m, o.n, o) : Bytes(0)),
+      BytesOf(o.out, o.m, o.n, o)};
 }
 void CheckShapes(const BatchedMatMul& o) {
   const bool ta = o.transpose_a, tb = o.transpose_b;
@@ -56,7 +60,8 @@ Bytes CudaWorkspace(const BatchedMatMul& o) { return CudaProductCopy(o) + kLibra
 KernelKey Key(const SoftmaxForward& o) { return ByRows("softmax_forward", o.x); }
 Cost CostOf(const SoftmaxForward& o) { return Streaming(o.causal ? 6 : 12, o.x.numel(), o.x.bytes(), o.y.bytes()); }
 void CheckShapes(const SoftmaxForward& o) {
-  Expect(o.x.shape().rank() >= 2 && Like(o.x, o.y) && (!o.causal || o.x.dim(-1) == o.x.dim(-2)), "softmax_forward", {&o.x, &o.y});
+  Expect(o.x.shape().rank() >= 2 && Like(o.x, o.y) && (!o.causal || o.x.dim(-1) == o.x.dim(-2)), "softmax_forward",
+         {&o.x, &o.y});
 }
 
 KernelKey Key(const SoftmaxBackward& o) { return ByRows("softmax_backward", o.y); }

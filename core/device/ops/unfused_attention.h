@@ -9,7 +9,10 @@ namespace twofold::ops {
 // The layout of one operand's matrices in a tensor. The matrix of batch b and head h starts at element first + b *
 // batch + (h / group) * head and has rows `stride` elements apart. group > 1: this many consecutive heads share a
 // matrix.
-struct Matrices { Tensor tensor; int64_t stride = 0, batch = 0, head = 0, first = 0, group = 1; };
+struct Matrices {
+  Tensor tensor;
+  int64_t stride = 0, batch = 0, head = 0, first = 0, group = 1;
+};
 
 // For each b < batches and h < heads: out (acc) [m, n] = alpha * op(a) [m, k] * op(b) [k, n]. If heads share a matrix
 // of out, it is the sum over these heads, rounded once.
@@ -22,8 +25,13 @@ struct BatchedMatMul {
 
 // Softmax over the last dimension of x [.., t, n]. `causal`: row r of t sees only columns [0, r], and the other columns
 // become 0. y may be x.
-struct SoftmaxForward { Tensor x, y; bool causal = true; };
-struct SoftmaxBackward { Tensor y, dy, dx; };  // dx = y * (dy - sum of y * dy); dx may be dy
+struct SoftmaxForward {
+  Tensor x, y;
+  bool causal = true;
+};
+struct SoftmaxBackward {
+  Tensor y, dy, dx;
+};  // dx = y * (dy - sum of y * dy); dx may be dy
 
 namespace rules {
 KernelKey Key(const BatchedMatMul&);

@@ -24,12 +24,15 @@ namespace {
 using namespace bench;
 
 constexpr char kFooter[] =
-    "Sizes accept the suffixes K, M and G (powers of 1024). As in nccl-tests, a size is that of the whole tensor of a rank:\n"
+    "Sizes accept the suffixes K, M and G (powers of 1024). As in nccl-tests, a size is that of the whole tensor of a "
+    "rank:\n"
     "of the output for all_gather, of the input for reduce_scatter.\n"
-    "For a prediction, lines above the table name the library, algorithm and protocol of each size; --json and --out have them\n"
+    "For a prediction, lines above the table name the library, algorithm and protocol of each size; --json and --out "
+    "have them\n"
     "in each row.\n"
     "algbw is size / time; busbw is the rate of the busiest link, to be compared with its bandwidth.\n"
-    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a simulation predicts that memory runs out.\n"
+    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a simulation predicts that memory "
+    "runs out.\n"
     "\nExamples:\n"
     "  twofold bench all_reduce                                  threads of this machine, measured\n"
     "  twofold bench all_reduce --ranks=4 -b 1K -e 256M -f 4     four of them, fewer and larger sizes\n"
@@ -45,7 +48,8 @@ constexpr char kFooter[] =
 std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {
   if (!HasStatusLine()) return nullptr;
   return [blocks = request.blocks, op = request.operation, element = ElementSize(request.dtype), ranks](size_t i) {
-    ShowStatusLine(StrCat("size ", i + 1, " of ", blocks.size(), ": ", BytesText(static_cast<double>(WholeCount(*op, blocks[i], ranks) * element))));
+    ShowStatusLine(StrCat("size ", i + 1, " of ", blocks.size(), ": ",
+                          BytesText(static_cast<double>(WholeCount(*op, blocks[i], ranks) * element))));
   };
 }
 
@@ -53,7 +57,8 @@ std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {
 void AnnounceRanks(const Bench& bench) {
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (bench.device == "cpu" && !RanksAreProcesses(*FindBackend(bench.fabric)) && bench.ranks / cores >= 32) {
-    LogWarning(bench.ranks, " ranks run as threads that share ", cores, cores == 1 ? " core" : " cores", ": each call will be slow");
+    LogWarning(bench.ranks, " ranks run as threads that share ", cores, cores == 1 ? " core" : " cores",
+               ": each call will be slow");
   }
   ShowStatusLine(StrCat("starting ", Counted(bench.ranks, "rank")));
 }
@@ -90,17 +95,21 @@ int RunBench(const Options& options) {
   if (!options.out.empty()) {
     if (const absl::Status written = WriteCsv(options.out, bench); !written.ok()) return Fail(written, 1);
   }
-  if (!result.status.ok()) return Fail(result.status, plan->fabric->predicted() && absl::IsResourceExhausted(result.status) ? 3 : 1);
+  if (!result.status.ok())
+    return Fail(result.status, plan->fabric->predicted() && absl::IsResourceExhausted(result.status) ? 3 : 1);
   return WrongValues(bench).value_or(0) == 0 ? 0 : 1;
 }
 
 // Options of nccl-tests that are refused by name, with a hint at what replaces them.
 void AddOptionsOfNcclTests(const Command& command) {
-  constexpr std::string_view kRanks = "an option of nccl-tests that does not exist here; use --ranks, which also counts GPUs",
-                             kNothing = "an option of nccl-tests that has no counterpart here; leave it out";
+  constexpr std::string_view
+      kRanks = "an option of nccl-tests that does not exist here; use --ranks, which also counts GPUs",
+      kNothing = "an option of nccl-tests that has no counterpart here; leave it out";
   constexpr std::pair<const char*, std::string_view> kOptions[] = {
-      {"-g,--ngpus", kRanks}, {"-t,--nthreads", kRanks}, {"-m,--agg_iters", kNothing}, {"-p,--parallel_init", kNothing}, {"-z,--blocking", kNothing},
-      {"-T,--timeout", kNothing}, {"-G,--cudagraph", kNothing}, {"-C,--report_cputime", kNothing}, {"-a,--average", kNothing}, {"-R,--local_register", kNothing}};
+      {"-g,--ngpus", kRanks},           {"-t,--nthreads", kRanks},         {"-m,--agg_iters", kNothing},
+      {"-p,--parallel_init", kNothing}, {"-z,--blocking", kNothing},       {"-T,--timeout", kNothing},
+      {"-G,--cudagraph", kNothing},     {"-C,--report_cputime", kNothing}, {"-a,--average", kNothing},
+      {"-R,--local_register", kNothing}};
   for (const auto& [names, why] : kOptions) command.Refuse(names, std::string(why));
 }
 
@@ -108,8 +117,10 @@ void AddOptionsOfNcclTests(const Command& command) {
 
 void AddBenchCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  const Command command = program.AddCommand("bench", "times a collective over a range of sizes, on any fabric, and prints the table of "
-                                                      "nccl-tests");
+  const Command command =
+      program.AddCommand("bench",
+                         "times a collective over a range of sizes, on any fabric, and prints the table of "
+                         "nccl-tests");
   Options& o = *options;
   std::vector<std::string> operations;
   for (const Operation& operation : Operations()) operations.emplace_back(operation.name);
@@ -117,26 +128,30 @@ void AddBenchCommand(const Command& program, int& exit_status) {
   command.AddOption("-b,--minbytes", o.least, "smallest size (default 8)");
   command.AddOption("-e,--maxbytes", o.most, "largest size (default 64M; the ranks' memory must hold it)");
   command.AddOption("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
-  command.AddOption("-i,--stepbytes", o.step, "instead of --stepfactor: each size is this many bytes more than the one before");
+  command.AddOption("-i,--stepbytes", o.step,
+                    "instead of --stepfactor: each size is this many bytes more than the one before");
   command.AddOption("-n,--iters", o.iterations, "timed calls per size (default 20; predicted: 1)");
   command.AddOption("-w,--warmup_iters", o.warmup, "calls per size before the timed ones (default 5; predicted: 0)");
   command.AddOption("-o,--op", o.reduce, "for reductions: sum, prod, min, max or avg (default sum)");
   command.AddOption("-d,--datatype", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)");
   command.AddOption("-r,--root", o.root, "root rank of broadcast, reduce, gather and scatter (default 0)");
   command.AddOption("-c,--check", o.check,
-                      "1: check results and count wrong values; 0: do not (default 1; predicted: 0)");
+                    "1: check results and count wrong values; 0: do not (default 1; predicted: 0)");
   command.AddOption("--fabric", o.fabric, "where to run; see `twofold list fabrics`").ShowDefault();
   command.AddOption("--device", o.device, "device whose memory is used: cpu or cuda (default: cuda on nccl, else cpu)");
   command.AddOption("--ranks", o.ranks,
-                      "number of ranks; default where ranks are processes: all that were started; simulated: one per device of --nodes, "
-                      "or 8 without --nodes (fewer on a smaller cluster); elsewhere: 2");
+                    "number of ranks; default where ranks are processes: all that were started; simulated: one per "
+                    "device of --nodes, "
+                    "or 8 without --nodes (fewer on a smaller cluster); elsewhere: 2");
   command.AddOption("--cluster", o.cluster,
-                      "simulated: a name of `twofold topology list`, or a file (default this-machine)");
+                    "simulated: a name of `twofold topology list`, or a file (default this-machine)");
   command.AddOption("--nodes", o.nodes,
-                      "simulated: how many nodes of the cluster to use; `twofold topology list` shows how many it has (default: as many "
-                      "as the ranks need)");
-  command.AddOption("--algorithm", o.algorithm,
-                      "simulated: auto (default), or an algorithm of the cluster's library: ring, tree, direct, nvls, ...");
+                    "simulated: how many nodes of the cluster to use; `twofold topology list` shows how many it has "
+                    "(default: as many "
+                    "as the ranks need)");
+  command.AddOption(
+      "--algorithm", o.algorithm,
+      "simulated: auto (default), or an algorithm of the cluster's library: ring, tree, direct, nvls, ...");
   command.AddOption("--protocol", o.protocol, "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128");
   command.AddFlag("--json", o.json, "print JSON instead of the table");
   command.AddOption("--out", o.out, "also write the rows to this file, as CSV");

@@ -11,8 +11,8 @@ namespace {
 
 // A prime, so that blocks of usual sizes begin at different points of the period.
 constexpr int64_t kPeriod = 8191;
-constexpr int64_t kMovedValues = 250;   // values that are only moved or compared may be any byte
-constexpr int kFactors = 7;             // ranks that may contribute a 2 to a product: 2^7 fits every type
+constexpr int64_t kMovedValues = 250;  // values that are only moved or compared may be any byte
+constexpr int kFactors = 7;            // ranks that may contribute a 2 to a product: 2^7 fits every type
 
 // Whole numbers up to this are exact; integers wrap beyond their own largest value.
 double LargestExact(DType dtype) {
@@ -48,7 +48,8 @@ int64_t CountWrong(DType dtype, std::span<const std::byte> data, int64_t first,
     int64_t wrong = 0;
     for (int64_t i = 0; i < count; ++i) {
       const double right = expected(first + i);
-      wrong += !(std::abs(cpu::ConvertTo<double>(from[i]) - right) <= tolerance * right);  // written so that NaN is wrong
+      wrong +=
+          !(std::abs(cpu::ConvertTo<double>(from[i]) - right) <= tolerance * right);  // written so that NaN is wrong
     }
     return wrong;
   });
@@ -80,7 +81,8 @@ double Expectation::ReduceAll(int64_t i) const {
   for (int r = 1; r < ranks_; ++r) {
     const int64_t x = Input(r, i);
     switch (reduce_) {
-      case ReduceOp::kSum: case ReduceOp::kAvg: value += x; break;
+      case ReduceOp::kSum:
+      case ReduceOp::kAvg: value += x; break;
       case ReduceOp::kProduct: value *= x; break;
       case ReduceOp::kMin: value = std::min(value, x); break;
       case ReduceOp::kMax: value = std::max(value, x); break;
@@ -93,18 +95,23 @@ double Expectation::ReduceAll(int64_t i) const {
 }
 
 double Expectation::Output(int64_t i, int64_t block) const {
-  const auto input = [this](int64_t rank, int64_t at) { return static_cast<double>(Input(static_cast<int>(rank), at)); };
+  const auto input = [this](int64_t rank, int64_t at) {
+    return static_cast<double>(Input(static_cast<int>(rank), at));
+  };
   switch (operation_.kind) {
     case Communication::kAllReduce: return Reduced(i);
     // on other ranks nothing changes
     case Communication::kReduce: return rank_ == root_ ? Reduced(i) : input(rank_, i);
     case Communication::kBroadcast: return input(root_, i);
-    case Communication::kAllGather: case Communication::kGather: return input(i / block, i % block);
+    case Communication::kAllGather:
+    case Communication::kGather: return input(i / block, i % block);
     case Communication::kReduceScatter: return Reduced(rank_ * block + i);
     case Communication::kScatter: return input(root_, rank_ * block + i);
     case Communication::kAllToAll: return input(i / block, rank_ * block + i % block);
     case Communication::kBatch: return input((rank_ + ranks_ - 1) % ranks_, i);
-    case Communication::kSend: case Communication::kRecv: case Communication::kAllToAllV: break;
+    case Communication::kSend:
+    case Communication::kRecv:
+    case Communication::kAllToAllV: break;
     case Communication::kBarrier: break;
   }
   TWOFOLD_CHECK(false, "an operation of the table");
@@ -127,7 +134,8 @@ int64_t Expectation::CountWrong(Device& device, const Tensor& out, int64_t block
     const Tensor slice = out.Slice(first, std::min(kAtOnce, out.numel() - first));
     part.resize(static_cast<size_t>(slice.bytes().value()));
     device.Download(slice, part);
-    wrong += bench::CountWrong(dtype_, part, first, [this, block](int64_t i) { return Output(i, block); }, tolerance_);
+    wrong += bench::CountWrong(
+        dtype_, part, first, [this, block](int64_t i) { return Output(i, block); }, tolerance_);
   }
   return wrong;
 }

@@ -39,7 +39,7 @@ class Expectation {
   const DType dtype_;
   const ReduceOp reduce_;
   const int root_, ranks_, rank_;
-  int64_t most_ = 0;             // inputs are 1 to this
+  int64_t most_ = 0;  // inputs are 1 to this
   double tolerance_ = 0;
   std::vector<double> reduced_;  // one period of the reduced values
 };

@@ -33,11 +33,9 @@ struct Operands {
 
 class Rank {
  public:
-  Rank(RankContext& ctx, const Request& request)
-      : ctx_(ctx),
-        request_(request),
-        op_(*request.operation) {
-    if (request.check) expectation_.emplace(op_, request.dtype, request.reduce, request.root, ctx.world_size(), ctx.rank());
+  Rank(RankContext& ctx, const Request& request) : ctx_(ctx), request_(request), op_(*request.operation) {
+    if (request.check)
+      expectation_.emplace(op_, request.dtype, request.reduce, request.root, ctx.world_size(), ctx.rank());
   }
 
   Packed Measure(int64_t block) {
@@ -69,8 +67,10 @@ class Rank {
   // The same operands with the block in its place in the whole tensor.
   Operands InPlace(Operands o, int64_t block) const {
     if (OneTensor()) return o;
-    if (op_.in == Operation::kBlock) o.in = o.out.Slice(ctx_.rank() * block, block);
-    else o.out = o.in.Slice(ctx_.rank() * block, block);
+    if (op_.in == Operation::kBlock)
+      o.in = o.out.Slice(ctx_.rank() * block, block);
+    else
+      o.out = o.in.Slice(ctx_.rank() * block, block);
     return o;
   }
 
@@ -88,7 +88,9 @@ class Rank {
       case Communication::kAllToAll: return world.AllToAll(o.out, o.in);
       case Communication::kBatch:
         return world.Batch(std::array{P2p{P2p::kSend, o.in, next}, P2p{P2p::kRecv, o.out, previous}});
-      case Communication::kSend: case Communication::kRecv: case Communication::kAllToAllV: break;
+      case Communication::kSend:
+      case Communication::kRecv:
+      case Communication::kAllToAllV: break;
       case Communication::kBarrier: break;
     }
     TWOFOLD_CHECK(false, "an operation of the table");

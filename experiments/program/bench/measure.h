@@ -29,7 +29,7 @@ struct Request {
   int root = 0;
   int iterations = 20, warmup = 5;
   bool check = true;
-  bool last_rank = false;  // report the time until the last rank is done, not the mean over ranks
+  bool last_rank = false;       // report the time until the last rank is done, not the mean over ranks
   std::vector<int64_t> blocks;  // elements of a block, one entry per size
   // Called by rank 0 before size number `index`, on rank 0's thread (or in its process); may be empty.
   std::function<void(size_t index)> progress;

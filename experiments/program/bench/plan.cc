@@ -45,12 +45,15 @@ absl::StatusOr<DType> ReadType(const std::string& name) {
     if (name == NcclTypeName(t) || name == DTypeName(t)) return t;
     names.push_back(StrCat(NcclTypeName(t), " (", DTypeName(t), ")"));
   }
-  return absl::InvalidArgumentError(StrCat("--datatype must be one of ", absl::StrJoin(names, ", "), " (got \"", name, "\")"));
+  return absl::InvalidArgumentError(
+      StrCat("--datatype must be one of ", absl::StrJoin(names, ", "), " (got \"", name, "\")"));
 }
 
 absl::StatusOr<ReduceOp> ReadReduce(const std::string& name) {
-  constexpr std::pair<std::string_view, ReduceOp> kNames[] = {{"sum", ReduceOp::kSum}, {"prod", ReduceOp::kProduct},
-                                                              {"min", ReduceOp::kMin}, {"max", ReduceOp::kMax},
+  constexpr std::pair<std::string_view, ReduceOp> kNames[] = {{"sum", ReduceOp::kSum},
+                                                              {"prod", ReduceOp::kProduct},
+                                                              {"min", ReduceOp::kMin},
+                                                              {"max", ReduceOp::kMax},
                                                               {"avg", ReduceOp::kAvg}};
   for (const auto& [known, op] : kNames) {
     if (name == known) return op;
@@ -72,7 +75,8 @@ absl::StatusOr<Sweep> ReadSweep(const Options& o) {
   if (!o.most) sweep.most = std::max(sweep.most, sweep.least);
   if (absl::Status s = ReadSize("maxbytes", o.most, sweep.most); !s.ok()) return s;
   if (absl::Status s = ReadSize("stepbytes", o.step, sweep.step); !s.ok()) return s;
-  if (o.step && o.factor) return absl::InvalidArgumentError("--stepfactor and --stepbytes are both given; leave one of them out");
+  if (o.step && o.factor)
+    return absl::InvalidArgumentError("--stepfactor and --stepbytes are both given; leave one of them out");
   sweep.factor = o.factor.value_or(sweep.factor);
   return sweep;
 }
@@ -126,17 +130,22 @@ absl::Status CheckFabric(const Options& o) {
 absl::StatusOr<spec::Device> ReadDevice(const Options& o) {
   const bool gpu_memory_only = FindBackend(o.fabric)->gpu_memory_only;
   if (!o.device) return gpu_memory_only ? spec::CUDA : spec::CPU;
-  if (o.fabric == "simulated") return Wrong("device", *o.device, "the cluster determines the simulated device; leave it out");
+  if (o.fabric == "simulated")
+    return Wrong("device", *o.device, "the cluster determines the simulated device; leave it out");
   if (*o.device == "cuda") return spec::CUDA;
-  if (*o.device != "cpu") return absl::InvalidArgumentError(StrCat("--device must be cpu or cuda (got \"", *o.device, "\")"));
-  if (gpu_memory_only) return Wrong("device", *o.device, StrCat(o.fabric, " moves the memory of GPUs only; leave --device out, or choose another --fabric"));
+  if (*o.device != "cpu")
+    return absl::InvalidArgumentError(StrCat("--device must be cpu or cuda (got \"", *o.device, "\")"));
+  if (gpu_memory_only)
+    return Wrong("device", *o.device,
+                 StrCat(o.fabric, " moves the memory of GPUs only; leave --device out, or choose another --fabric"));
   return spec::CPU;
 }
 
 // The number of ranks that the chosen nodes hold.
 absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
   if (c.has_shared_memory_host()) {
-    if (o.nodes && *o.nodes != 1) return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " is one host; leave it out"));
+    if (o.nodes && *o.nodes != 1)
+      return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " is one host; leave it out"));
     return kMostRanks;
   }
   const int64_t nodes = o.nodes ? *o.nodes : MostNodes(c);
@@ -167,7 +176,8 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
   if (std::find(names.begin(), names.end(), *o.algorithm) == names.end()) {
     return Wrong("algorithm", *o.algorithm, StrCat("unknown algorithm", Suggestion(*o.algorithm, names)));
   }
-  if (op.kind == Communication::kBatch) return Wrong("algorithm", *o.algorithm, "send_recv uses no collective algorithm; leave it out");
+  if (op.kind == Communication::kBatch)
+    return Wrong("algorithm", *o.algorithm, "send_recv uses no collective algorithm; leave it out");
   const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
   if (!places.ok()) return places.status();
   const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
@@ -177,8 +187,9 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
   for (size_t i = 1; i < names.size(); ++i) {
     if (plan(names[i]).ok()) fitting.push_back(names[i]);
   }
-  return Wrong("algorithm", *o.algorithm, StrCat("cannot run ", op.name, " over ", ranks, " ranks of cluster ", c.name(), " (",
-                                                 status.message(), "); use one of ", absl::StrJoin(fitting, ", ")));
+  return Wrong("algorithm", *o.algorithm,
+               StrCat("cannot run ", op.name, " over ", ranks, " ranks of cluster ", c.name(), " (", status.message(),
+                      "); use one of ", absl::StrJoin(fitting, ", ")));
 }
 
 // Checks that the cluster's library knows the protocol and that it serves the operation, with the forced algorithm if
@@ -189,14 +200,16 @@ absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster:
   if (!library.ok()) return library.status();
   const auto known = (*library)->protocols();
   if (known.empty()) {
-    return Wrong("protocol", *o.protocol, StrCat("library ", (*library)->name(), " of cluster ", c.name(), " has no protocols; leave it out"));
+    return Wrong("protocol", *o.protocol,
+                 StrCat("library ", (*library)->name(), " of cluster ", c.name(), " has no protocols; leave it out"));
   }
   std::vector<std::string> names = {"auto"};
   for (std::string_view name : known) names.emplace_back(name);
   if (std::find(names.begin(), names.end(), *o.protocol) == names.end()) {
     return Wrong("protocol", *o.protocol, StrCat("unknown protocol", Suggestion(*o.protocol, names)));
   }
-  if (op.kind == Communication::kBatch) return Wrong("protocol", *o.protocol, "send_recv has no choice of protocols; leave it out");
+  if (op.kind == Communication::kBatch)
+    return Wrong("protocol", *o.protocol, "send_recv has no choice of protocols; leave it out");
   const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
   if (!places.ok()) return places.status();
   const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
@@ -212,10 +225,12 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   if (!c.ok()) return absl::InvalidArgumentError(StrCat("--cluster: ", c.status().message()));
   const absl::StatusOr<int> capacity = Capacity(o, *c);
   if (!capacity.ok()) return capacity.status();
-  bench.ranks = o.ranks.value_or(o.nodes && !c->has_shared_memory_host() ? *capacity : std::min(kSimulatedRanks, *capacity));
+  bench.ranks =
+      o.ranks.value_or(o.nodes && !c->has_shared_memory_host() ? *capacity : std::min(kSimulatedRanks, *capacity));
   if (bench.ranks > *capacity) {
-    return Wrong("ranks", bench.ranks, StrCat("cluster ", c->name(), o.nodes ? StrCat(" with --nodes=", *o.nodes) : "", " has room for ",
-                                              *capacity, "; use fewer ranks", o.nodes ? " or more nodes" : ""));
+    return Wrong("ranks", bench.ranks,
+                 StrCat("cluster ", c->name(), o.nodes ? StrCat(" with --nodes=", *o.nodes) : "", " has room for ",
+                        *capacity, "; use fewer ranks", o.nodes ? " or more nodes" : ""));
   }
   const Operation& op = *bench.request.operation;
   if (absl::Status s = CheckAlgorithm(o, op, *c, bench.ranks); !s.ok()) return s;
@@ -268,10 +283,12 @@ absl::Status FinishRequest(const Options& o, Bench& bench, const Fabric& fabric)
     return Wrong("ranks", bench.ranks, StrCat(op.name, " needs at least 2 ranks"));
   }
   if (r.root < 0 || r.root >= bench.ranks) {
-    return absl::InvalidArgumentError(StrCat("--root must be a rank, from 0 to ", bench.ranks - 1, " (got ", r.root, ")"));
+    return absl::InvalidArgumentError(
+        StrCat("--root must be a rank, from 0 to ", bench.ranks - 1, " (got ", r.root, ")"));
   }
   if (fabric.predicted() && o.check.value_or(0) == 1) {
-    return Wrong("check", 1, StrCat("fabric ", fabric.name(), " moves no data, so nothing can be checked; leave it out"));
+    return Wrong("check", 1,
+                 StrCat("fabric ", fabric.name(), " moves no data, so nothing can be checked; leave it out"));
   }
   r.check = o.check.value_or(fabric.predicted() ? 0 : 1) == 1;
   r.iterations = o.iterations.value_or(fabric.predicted() ? 1 : 20);

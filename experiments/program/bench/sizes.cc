@@ -11,9 +11,12 @@ constexpr size_t kMostSizes = 10000;
 
 int64_t Multiplier(char suffix) {
   switch (suffix) {
-    case 'k': case 'K': return int64_t{1} << 10;
-    case 'm': case 'M': return int64_t{1} << 20;
-    case 'g': case 'G': return int64_t{1} << 30;
+    case 'k':
+    case 'K': return int64_t{1} << 10;
+    case 'm':
+    case 'M': return int64_t{1} << 20;
+    case 'g':
+    case 'G': return int64_t{1} << 30;
     default: return 1;
   }
 }
@@ -26,7 +29,8 @@ absl::StatusOr<int64_t> ParseSize(std::string_view text) {
   int64_t number = 0;
   const bool digits_only = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
   if (!digits_only || !absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()), &number)) {
-    return absl::InvalidArgumentError(StrCat("\"", text, "\" is not a size; use whole bytes, such as 8, 64K, 16M or 1G"));
+    return absl::InvalidArgumentError(
+        StrCat("\"", text, "\" is not a size; use whole bytes, such as 8, 64K, 16M or 1G"));
   }
   if (number < 1 || number > kLargest / multiplier) {
     return absl::InvalidArgumentError(StrCat("\"", text, "\" is out of range; use 1 to 1024G"));

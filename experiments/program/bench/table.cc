@@ -61,8 +61,10 @@ std::string WaysText(const Bench& bench) {
     StrAppend(&text, text.empty() ? "# ran: " : ", ", way);
     const int64_t first = bench.rows[i].bytes, last = bench.rows[next - 1].bytes;
     if (next - i == bench.rows.size()) break;
-    StrAppend(&text, i == 0 ? StrCat(" to ", last, " B") : next == bench.rows.size() ? StrCat(" from ", first, " B") : first == last ? StrCat(" at ", first, " B")
-                                                                                                            : StrCat(" from ", first, " to ", last, " B"));
+    StrAppend(&text, i == 0                      ? StrCat(" to ", last, " B")
+                     : next == bench.rows.size() ? StrCat(" from ", first, " B")
+                     : first == last             ? StrCat(" at ", first, " B")
+                                                 : StrCat(" from ", first, " to ", last, " B"));
   }
   return text.empty() ? text : text + "\n";
 }
@@ -192,8 +194,10 @@ std::string RowsText(const Bench& bench) {
   constexpr char kFour[] = "  %7s  %6s  %6s  %6s";
   const std::string measured = absl::StrFormat(kFour, "time", "algbw", "busbw", "#wrong");
   const std::string units = absl::StrFormat("  %7s  %6s  %6s", "(us)", "(GB/s)", "(GB/s)");
-  text += absl::StrFormat("#%11s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root") + measured + measured + "\n";
-  text += absl::StrFormat("#%11s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "") + units + absl::StrFormat("%8s", "") + units + "\n";
+  text += absl::StrFormat("#%11s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root") + measured +
+          measured + "\n";
+  text += absl::StrFormat("#%11s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "") + units +
+          absl::StrFormat("%8s", "") + units + "\n";
   for (const Row& row : bench.rows) text += RowText(bench, row);
   return text;
 }
@@ -240,7 +244,8 @@ std::string CsvText(const Bench& bench) {
   text += ",algorithm,protocol\n";
   for (const Row& row : bench.rows) {
     StrAppend(&text, row.bytes, ",", row.block, ",", NcclTypeName(r.dtype), ",", NcclReduceName(r), ",", Root(r),
-              VariantCsv(bench, row, row.out_of_place), VariantCsv(bench, row, row.in_place), ",", row.algorithm, ",", row.protocol, "\n");
+              VariantCsv(bench, row, row.out_of_place), VariantCsv(bench, row, row.in_place), ",", row.algorithm, ",",
+              row.protocol, "\n");
   }
   return text;
 }

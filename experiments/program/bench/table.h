@@ -17,7 +17,7 @@ struct Bench {
   Sweep sweep;
   // "" if the fabric (algorithm and protocol: the library) has none; as requested
   std::string fabric, cluster, library, algorithm, protocol;
-  std::string device;                                // "cpu", "cuda"; "": defined by the cluster
+  std::string device;  // "cpu", "cuda"; "": defined by the cluster
   bool predicted = false;
   bool rounded = false;  // some sizes of the sweep are not whole elements on every rank: rounded down or left out
   int ranks = 0;
@@ -37,8 +37,8 @@ std::optional<double> AverageBusBandwidth(const Bench& bench);
 // Wrong elements of all rows; absent if no row was checked.
 std::optional<int64_t> WrongValues(const Bench& bench);
 
-std::string_view NcclTypeName(DType dtype);        // "float", "bfloat16", ...
-std::string_view NcclReduceName(const Request& r); // "sum", "prod", ...; "none" for operations that do not reduce
+std::string_view NcclTypeName(DType dtype);         // "float", "bfloat16", ...
+std::string_view NcclReduceName(const Request& r);  // "sum", "prod", ...; "none" for operations that do not reduce
 
 std::string HeaderText(const Bench& bench);  // lines that begin with '#'
 std::string RowsText(const Bench& bench);

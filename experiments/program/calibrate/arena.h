@@ -31,7 +31,7 @@ class Operands {
   virtual ops::Choices Choices(int64_t tokens, int64_t k, int64_t experts) = 0;
   // I32: k positions in [0, n), ascending, as far apart as possible. Read-only.
   virtual Tensor Places(int64_t k, int64_t n) = 0;
-  virtual Tensor Centres(Shape shape) = 0;              // U8, each the middle of a 3 x 3 window; read-only
+  virtual Tensor Centres(Shape shape) = 0;  // U8, each the middle of a 3 x 3 window; read-only
 };
 
 // Provides shapes without memory, to get an operation's name and cost.
@@ -39,11 +39,15 @@ class ShapesOnly : public Operands {
  public:
   // `vocabulary`: that of the operands that the operations ran on.
   explicit ShapesOnly(int64_t vocabulary = kIds) : vocabulary_(vocabulary) {}
-  Tensor Input(Shape shape, DType dtype) override { return Allocate(allocator_, std::move(shape), dtype, Category::kOther); }
+  Tensor Input(Shape shape, DType dtype) override {
+    return Allocate(allocator_, std::move(shape), dtype, Category::kOther);
+  }
   Tensor Output(Shape shape, DType dtype) override { return Input(std::move(shape), dtype); }
   Tensor State(Shape shape, DType dtype) override { return Input(std::move(shape), dtype); }
   Tensor Ids(Shape shape) override { return Input(std::move(shape), DType::kU8); }
-  Tensor Tokens(Shape shape, int64_t) override { return Input(std::move(shape), vocabulary_ == kIds ? DType::kU8 : DType::kI32); }
+  Tensor Tokens(Shape shape, int64_t) override {
+    return Input(std::move(shape), vocabulary_ == kIds ? DType::kU8 : DType::kI32);
+  }
   int64_t vocabulary() const override { return vocabulary_; }
   ops::Choices Choices(int64_t tokens, int64_t k, int64_t) override {
     return {.experts = Input({tokens, k}, DType::kI32), .places = Input({tokens, k}, DType::kI32)};

@@ -71,7 +71,8 @@ class CpuCases : public CaseList {
           if (5 * scores * static_cast<double>(d) <= limits().flops) Attend(t, h, length, d);
           const bool in_rings = length == 64 || length == 256 || length == 1024;
           if (in_rings && 5 * scores * static_cast<double>(d) <= limits().flops) AttendInRing(t, h, length, d);
-          const bool unfused = (length == 64 || length == 256) && d >= 32 && scores <= static_cast<double>(limits().elements);
+          const bool unfused =
+              (length == 64 || length == 256) && d >= 32 && scores <= static_cast<double>(limits().elements);
           if (unfused) AttendUnfused(t, h, length, d);
         }
       }
@@ -137,7 +138,9 @@ class CpuCases : public CaseList {
       Step(DType::kF32, n);
       if (n > 64 && n <= 1048576) Step(DType::kBF16, n);
     }
-    Add([](Operands& a) { return ops::ClipFactor{.squared_norm = a.State({1}, DType::kF32), .out = a.Output({1}, DType::kF32)}; });
+    Add([](Operands& a) {
+      return ops::ClipFactor{.squared_norm = a.State({1}, DType::kF32), .out = a.Output({1}, DType::kF32)};
+    });
   }
 
   const bool quick_;

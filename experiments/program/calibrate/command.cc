@@ -84,14 +84,22 @@ absl::Status CheckFabric(std::string_view fabric) {
   const Backend* const row = FindBackend(fabric);
   std::vector<std::string> usable;
   for (const Backend& b : Backends()) {
-    if (b.calibration == Backend::Calibration::kMachine) usable.push_back(absl::StrCat(b.name, " (kernels and links of this machine)"));
-    if (b.calibration == Backend::Calibration::kMessages) usable.push_back(absl::StrCat(b.name, " (messages between processes)"));
+    if (b.calibration == Backend::Calibration::kMachine)
+      usable.push_back(absl::StrCat(b.name, " (kernels and links of this machine)"));
+    if (b.calibration == Backend::Calibration::kMessages)
+      usable.push_back(absl::StrCat(b.name, " (messages between processes)"));
   }
   if (CalibrationOf(fabric) == Backend::Calibration::kNone) {
-    return absl::InvalidArgumentError(absl::StrCat("--fabric must be ", absl::StrJoin(usable, " or "), ", got \"", fabric, "\"",
-        row == nullptr || !row->gpu_memory_only ? "" : absl::StrCat("; --device=cuda calibrates collectives among this machine's GPUs, and `twofold bench --fabric=", fabric, "` measures those of ", fabric)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--fabric must be ", absl::StrJoin(usable, " or "), ", got \"", fabric, "\"",
+        row == nullptr || !row->gpu_memory_only
+            ? ""
+            : absl::StrCat(
+                  "; --device=cuda calibrates collectives among this machine's GPUs, and `twofold bench --fabric=",
+                  fabric, "` measures those of ", fabric)));
   }
-  if (const std::string reason = row->why_not(); !reason.empty()) return absl::InvalidArgumentError(absl::StrCat("--fabric=", fabric, ": ", reason));
+  if (const std::string reason = row->why_not(); !reason.empty())
+    return absl::InvalidArgumentError(absl::StrCat("--fabric=", fabric, ": ", reason));
   return CheckStartedFor(fabric);
 }
 
@@ -100,35 +108,39 @@ absl::Status CheckOptions(const Options& o) {
     return absl::InvalidArgumentError(absl::StrCat("--device must be cpu or cuda (got \"", o.device, "\")"));
   }
   if (o.device == "cuda" && o.fabric != "in_memory") {
-    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": --device=cuda measures the kernels of a GPU, and collectives "
+    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric,
+                                                   ": --device=cuda measures the kernels of a GPU, and collectives "
                                                    "among this machine's GPUs, in one process; leave --fabric out"));
   }
   if (o.device != "cuda" && (o.gpu != 0 || o.time_algorithms)) {
     return absl::InvalidArgumentError(absl::StrCat(o.gpu != 0 ? absl::StrCat("--gpu=", o.gpu) : "--time-algorithms",
-                                                   ": is only for --device=cuda (--device is ", o.device, "); use that, or leave it out"));
+                                                   ": is only for --device=cuda (--device is ", o.device,
+                                                   "); use that, or leave it out"));
   }
   if (o.device == "cuda" && (o.threads != 1 || !o.cluster.empty() || !o.cluster_out.empty())) {
-    return absl::InvalidArgumentError("--device=cuda does not accept --threads, --cluster or --cluster-out, which are for CPUs and for "
-                                      "messages between processes; leave them out");
+    return absl::InvalidArgumentError(
+        "--device=cuda does not accept --threads, --cluster or --cluster-out, which are for CPUs and for "
+        "messages between processes; leave them out");
   }
   if (o.gpu < 0) return absl::InvalidArgumentError(absl::StrCat("--gpu must be at least 0 (got ", o.gpu, ")"));
   if (o.device == "cuda" && host::WhyNoCuda().empty() && o.gpu >= host::GpusHere()) {
-    return absl::InvalidArgumentError(absl::StrCat("--gpu must be a GPU of this machine, from 0 to ",
-                                                   host::GpusHere() - 1, " (got ", o.gpu, ")"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--gpu must be a GPU of this machine, from 0 to ", host::GpusHere() - 1, " (got ", o.gpu, ")"));
   }
   if (absl::Status s = CheckFabric(o.fabric); !s.ok()) return s;
   if (o.cluster.empty() != o.cluster_out.empty()) {
-    return absl::InvalidArgumentError("--cluster and --cluster-out are only valid together: give the cluster's structure, and the file to "
-                                      "write with its measured figures");
+    return absl::InvalidArgumentError(
+        "--cluster and --cluster-out are only valid together: give the cluster's structure, and the file to "
+        "write with its measured figures");
   }
   if (!o.cluster_out.empty() && CalibrationOf(o.fabric) != Backend::Calibration::kMessages) {
-    return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", o.cluster_out,
-        ": needs messages between hosts; use --fabric=mpi under mpirun"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cluster-out=", o.cluster_out, ": needs messages between hosts; use --fabric=mpi under mpirun"));
   }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (o.threads < 1 || o.threads > cores) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--threads must be from 1 to ", cores, ", the number of cores of this machine (got ", o.threads, ")"));
+    return absl::InvalidArgumentError(absl::StrCat("--threads must be from 1 to ", cores,
+                                                   ", the number of cores of this machine (got ", o.threads, ")"));
   }
   return absl::OkStatus();
 }
@@ -171,9 +183,12 @@ absl::Status Write(const profile::Profile& profile, const std::string& path) {
   std::ofstream file(part);
   file << "# proto-message: twofold.profile.Profile\n" << text;
   file.close();
-  if (!file) error = std::make_error_code(std::errc::io_error);
-  else std::filesystem::rename(part, target, error);
-  if (error) return absl::InvalidArgumentError(absl::StrCat("--out=", path, ": cannot be written (", error.message(), ")"));
+  if (!file)
+    error = std::make_error_code(std::errc::io_error);
+  else
+    std::filesystem::rename(part, target, error);
+  if (error)
+    return absl::InvalidArgumentError(absl::StrCat("--out=", path, ": cannot be written (", error.message(), ")"));
   return absl::OkStatus();
 }
 
@@ -196,7 +211,8 @@ absl::Status CalibrateCuda(const Options& o) {
   spec::Spec spec;
   spec::Cuda& cuda = *spec.mutable_cuda();
   cuda.add_gpus(o.gpu), cuda.set_time_algorithms(o.time_algorithms);
-  absl::StatusOr<profile::Profile> measured = CalibrateGpu(cuda, o.quick, [](const std::string& line) { std::cerr << line << "\n"; });
+  absl::StatusOr<profile::Profile> measured =
+      CalibrateGpu(cuda, o.quick, [](const std::string& line) { std::cerr << line << "\n"; });
   if (!measured.ok()) return measured.status();
   profile::Profile profile = *std::move(measured);
   profile.set_created(Now());
@@ -204,9 +220,11 @@ absl::Status CalibrateCuda(const Options& o) {
     std::cerr << "collectives of " << gpus << " GPUs\n";
     cuda.clear_gpus();
     spec.set_device(spec::CUDA);
-    const auto measured = RunOn(gpus, 1, [rounds = o.quick ? 3 : 31](RankContext& ctx) { return Pack(MeasureCollectives(ctx, rounds)); }, spec);
+    const auto measured = RunOn(
+        gpus, 1, [rounds = o.quick ? 3 : 31](RankContext& ctx) { return Pack(MeasureCollectives(ctx, rounds)); }, spec);
     if (!measured.ok()) return measured.status();
-    for (profile::MeasuredCollective& c : CollectivesFrom(measured->samples, 0, gpus)) *profile.mutable_gpu()->add_collectives() = std::move(c);
+    for (profile::MeasuredCollective& c : CollectivesFrom(measured->samples, 0, gpus))
+      *profile.mutable_gpu()->add_collectives() = std::move(c);
     profile.mutable_gpu()->set_collectives_of(o.fabric);
   }
   if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
@@ -224,7 +242,11 @@ void TellProgress(const std::string& line) { std::cerr << line << "\n"; }
 class Calibration {
  public:
   Calibration(const Options& o, int ranks, int cores)
-      : options_(o), ranks_(ranks), linked_(std::max(2, ranks)), parts_(o.quick ? 2 : 4), log_(o.quick ? kQuickRepeats : kRepeatsOfAll, TellProgress) {
+      : options_(o),
+        ranks_(ranks),
+        linked_(std::max(2, ranks)),
+        parts_(o.quick ? 2 : 4),
+        log_(o.quick ? kQuickRepeats : kRepeatsOfAll, TellProgress) {
     profile_.set_name("this-machine");
     profile_.set_created(Now());
     profile_.set_processor(ProcessorName());
@@ -247,8 +269,9 @@ class Calibration {
     if (const profile::Load load = log_.Sum(fixed_); load.has_taken()) *profile_.mutable_load() = load;
     AddKernels(keys_, costs_, kernels_, profile_);
     AddLinks(links_, linked_, profile_);
-    profile_.set_source(absl::StrCat("measured by `twofold calibrate", options_.quick ? " --quick" : "", "`: ", Counted(ranks_, "rank"), " of ",
-                                     Counted(options_.threads, "thread"), " at once, in ", Counted(parts_, "part")));
+    profile_.set_source(absl::StrCat("measured by `twofold calibrate", options_.quick ? " --quick" : "",
+                                     "`: ", Counted(ranks_, "rank"), " of ", Counted(options_.threads, "thread"),
+                                     " at once, in ", Counted(parts_, "part")));
     if (const auto before = ReadProfile(options_.out); before.ok()) {  // keeps what was measured of other fabrics
       *profile_.mutable_message_passing() = before->message_passing();
     }
@@ -261,9 +284,10 @@ class Calibration {
   absl::Status PlanKernels() {
     plan_.cases = Cases(options_.quick);
     plan_.parts = parts_;
-    std::cerr << absl::StrCat(plan_.cases.size(), " kernels and sizes on ", Counted(ranks_, "rank"), " of ", Counted(options_.threads, "thread"),
-                              " at once: warming up\n");
-    const auto tried = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return TryKernels(ctx, plan_.cases); });
+    std::cerr << absl::StrCat(plan_.cases.size(), " kernels and sizes on ", Counted(ranks_, "rank"), " of ",
+                              Counted(options_.threads, "thread"), " at once: warming up\n");
+    const auto tried =
+        RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return TryKernels(ctx, plan_.cases); });
     if (!tried.ok()) return tried.status();
     TellLoad(tried->load);
     for (const std::vector<double>& row : tried->samples) plan_.seconds.push_back(row[0]);
@@ -289,22 +313,25 @@ class Calibration {
   absl::Status Measure(int part) {
     plan_.part = part;
     if (absl::Status s = MeasureKernelsOfPart(); !s.ok()) return s;
-    const auto links = log_.LeastDisturbed<Samples>(LoadLog::kLinks, "links", [&]() -> absl::StatusOr<LoadLog::Outcome<Samples>> {
-      const int rounds = options_.quick ? 3 : 6;
-      absl::StatusOr<Measured> m = RunOn(linked_, options_.threads, [rounds](RankContext& ctx) { return MeasureLinks(ctx, rounds); });
-      if (!m.ok()) return m.status();
-      return LoadLog::Outcome<Samples>{std::move(m->samples), m->wall, m->load};
-    });
+    const auto links =
+        log_.LeastDisturbed<Samples>(LoadLog::kLinks, "links", [&]() -> absl::StatusOr<LoadLog::Outcome<Samples>> {
+          const int rounds = options_.quick ? 3 : 6;
+          absl::StatusOr<Measured> m =
+              RunOn(linked_, options_.threads, [rounds](RankContext& ctx) { return MeasureLinks(ctx, rounds); });
+          if (!m.ok()) return m.status();
+          return LoadLog::Outcome<Samples>{std::move(m->samples), m->wall, m->load};
+        });
     if (!links.ok()) return links.status();
     Append(links_, *links);
     for (size_t job = 0; job < jobs_.size(); ++job) {
       for (const auto& [ranks, overlap] : Ways()) {
         const spec::Spec spec = SpecOf(jobs_[job], ranks, options_.threads, overlap);
-        absl::StatusOr<JobTimes> times = log_.LeastDisturbed<JobTimes>(LoadLog::kJobs, jobs_[job].name, [&]() -> absl::StatusOr<LoadLog::Outcome<JobTimes>> {
-          absl::StatusOr<JobTimes> t = RunJob(jobs_[job], spec);
-          if (!t.ok()) return t.status();
-          return LoadLog::Outcome<JobTimes>{*t, t->wall, t->load};
-        });
+        absl::StatusOr<JobTimes> times = log_.LeastDisturbed<JobTimes>(
+            LoadLog::kJobs, jobs_[job].name, [&]() -> absl::StatusOr<LoadLog::Outcome<JobTimes>> {
+              absl::StatusOr<JobTimes> t = RunJob(jobs_[job], spec);
+              if (!t.ok()) return t.status();
+              return LoadLog::Outcome<JobTimes>{*t, t->wall, t->load};
+            });
         if (!times.ok()) return times.status();
         runs_[ranks].push_back({job, overlap, part, *std::move(times)});
       }
@@ -320,8 +347,9 @@ class Calibration {
     fixed_.insert(fixed_.end(), extras.fixed.begin(), extras.fixed.end());
     log_.Watched(measured->wall, measured->load);
     log_.Add(LoadLog::kKernels, extras.disturbance, measured->load);
-    if (extras.disturbance.repeated > 0) TellProgress(absl::StrCat("  kernels: ", extras.disturbance.repeated,
-        " samples were disturbed by other work and taken again"));
+    if (extras.disturbance.repeated > 0)
+      TellProgress(absl::StrCat("  kernels: ", extras.disturbance.repeated,
+                                " samples were disturbed by other work and taken again"));
     return absl::OkStatus();
   }
 
@@ -333,7 +361,8 @@ class Calibration {
 
   absl::Status Train() {
     for (const auto& [ranks, runs] : runs_) {
-      const auto predict = [&, n = ranks](size_t job, bool overlap, const profile::Training* training) -> absl::StatusOr<JobTimes> {
+      const auto predict = [&, n = ranks](size_t job, bool overlap,
+                                          const profile::Training* training) -> absl::StatusOr<JobTimes> {
         if (host::InterruptScope::Raised()) return absl::CancelledError("interrupted");
         profile::Profile with = profile_;
         with.clear_training();
@@ -387,16 +416,18 @@ absl::Status WriteCluster(const cluster::Cluster& cluster, const std::string& pa
   file << "# proto-message: twofold.cluster.Cluster\n" << text;
   file.close();
   if (file) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--cluster-out=", path,
-      ": cannot be written; use a file in a folder that this user may write to"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--cluster-out=", path, ": cannot be written; use a file in a folder that this user may write to"));
 }
 
 // Runs `measure` on every launched process. Returns rank 0's bytes; empty on the processes that do not print.
 absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)(RankContext&, int)) {
   const Launch launch = LaunchedAs();
   if (launch.size < 2) {
-    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric, ": needs at least two processes; start it with `twofold launch "
-                                                   "--ranks=2 --fabric=", o.fabric, " -- calibrate` or under mpirun"));
+    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric,
+                                                   ": needs at least two processes; start it with `twofold launch "
+                                                   "--ranks=2 --fabric=",
+                                                   o.fabric, " -- calibrate` or under mpirun"));
   }
   spec::Spec spec;
   spec::Fabric* fabric_spec = spec.mutable_fabric();
@@ -406,7 +437,8 @@ absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)
   if (!fabric.ok()) return fabric.status();
   if (launch.rank == 0) std::cerr << "messages: " << launch.size << " ranks on " << o.fabric << "\n";
   const int rounds = o.quick ? 9 : 31;
-  const RunResult result = (*fabric)->Run(launch.size, [rounds, measure](RankContext& ctx) { return measure(ctx, rounds); });
+  const RunResult result =
+      (*fabric)->Run(launch.size, [rounds, measure](RankContext& ctx) { return measure(ctx, rounds); });
   if (!result.status.ok()) return absl::InternalError(result.status.message());
   return (*fabric)->speaks() ? result.results[0] : std::string();
 }
@@ -437,18 +469,23 @@ absl::Status CalibrateMessages(const Options& o) {
   links.ParseFromString(*bytes);
   links.set_fabric(o.fabric);
   auto* all = profile->mutable_message_passing();
-  all->erase(std::remove_if(all->begin(), all->end(), [&](const auto& l) { return l.fabric() == o.fabric; }), all->end());
+  all->erase(std::remove_if(all->begin(), all->end(), [&](const auto& l) { return l.fabric() == o.fabric; }),
+             all->end());
   *all->Add() = links;
   if (absl::Status s = Write(*profile, o.out); !s.ok()) return s;
   std::cout << MessageTableText(links) << "\n" << o.out << "\n";
-  if (profile->kernels_size() == 0) std::cout << "note: the profile has no kernels yet: `twofold calibrate --out=" << o.out << "` measures them\n";
+  if (profile->kernels_size() == 0)
+    std::cout << "note: the profile has no kernels yet: `twofold calibrate --out=" << o.out << "` measures them\n";
   return absl::OkStatus();
 }
 
 absl::Status Calibrate(Options o) {
   if (absl::Status s = CheckOptions(o); !s.ok()) return s;
   if (o.out.empty()) o.out = o.device == "cuda" ? kThisMachineCudaProfile : kThisMachineProfile;
-  if (absl::Status s = o.cluster_out.empty() ? CheckOutput("--out", o.out) : CheckOutput("--cluster-out", o.cluster_out); !s.ok()) return s;
+  if (absl::Status s =
+          o.cluster_out.empty() ? CheckOutput("--out", o.out) : CheckOutput("--cluster-out", o.cluster_out);
+      !s.ok())
+    return s;
   if (o.device == "cuda") return CalibrateCuda(o);
   if (!o.cluster_out.empty()) return CalibrateCluster(o);
   if (CalibrationOf(o.fabric) == Backend::Calibration::kMessages) return CalibrateMessages(o);
@@ -462,8 +499,10 @@ absl::Status Calibrate(Options o) {
   for (const profile::Training& t : profile.training()) std::cout << TrainingTableText(t);
   std::cout << "\n" << LoadTableText(profile.load()) << o.out << "\n";
   if (profile.load().taken() > kLoaded) {
-    LogWarning(o.out, ": the machine was loaded during calibration, by up to ", absl::StrFormat("%.0f", 100 * profile.load().taken()),
-               " %, so intervals of predictions are wider; for narrow ones, calibrate again while it does nothing else");
+    LogWarning(
+        o.out, ": the machine was loaded during calibration, by up to ",
+        absl::StrFormat("%.0f", 100 * profile.load().taken()),
+        " %, so intervals of predictions are wider; for narrow ones, calibrate again while it does nothing else");
   }
   return absl::OkStatus();
 }
@@ -472,49 +511,73 @@ absl::Status Calibrate(Options o) {
 
 void AddCalibrateCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  const Command command = program.AddCommand("calibrate", "measures this machine's kernels, links and small training jobs, and writes a "
-                                                          "profile: about half a minute on two cores; with --device=cuda, the kernels of "
-                                                          "a GPU: some minutes");
+  const Command command =
+      program.AddCommand("calibrate",
+                         "measures this machine's kernels, links and small training jobs, and writes a "
+                         "profile: about half a minute on two cores; with --device=cuda, the kernels of "
+                         "a GPU: some minutes");
   command.AddOption("--device", options->device, "the device whose kernels are measured: cpu or cuda").ShowDefault();
-  command.AddOption("--fabric", options->fabric, "the fabric whose links are measured: in_memory, together with the kernels; or mpi "
-                                                 "(under mpirun or `twofold launch --ranks=2 --fabric=mpi -- calibrate`), whose figures "
-                                                 "are added to the profile").ShowDefault();
-  command.AddOption("--threads", options->threads, "threads per rank; as many ranks as fit on the cores run at once").ShowDefault();
-  command.AddOption("--out", options->out, absl::StrCat("the profile to write; default: ",
-                                                        kThisMachineProfile, ", with --device=cuda ", kThisMachineCudaProfile));
+  command
+      .AddOption("--fabric", options->fabric,
+                 "the fabric whose links are measured: in_memory, together with the kernels; or mpi "
+                 "(under mpirun or `twofold launch --ranks=2 --fabric=mpi -- calibrate`), whose figures "
+                 "are added to the profile")
+      .ShowDefault();
+  command.AddOption("--threads", options->threads, "threads per rank; as many ranks as fit on the cores run at once")
+      .ShowDefault();
+  command.AddOption("--out", options->out,
+                    absl::StrCat("the profile to write; default: ", kThisMachineProfile, ", with --device=cuda ",
+                                 kThisMachineCudaProfile));
   command.AddOption("--gpu", options->gpu, "with --device=cuda: the number of the GPU to measure").ShowDefault();
-  command.AddFlag("--time-algorithms", options->time_algorithms, "with --device=cuda: measure matrix products as a spec with "
-                                                                 "cuda.time_algorithms runs them");
-  command.AddOption("--cluster", options->cluster, "with --fabric=mpi: the structure of the cluster that the processes run on (a name of "
-                                                   "the catalogue or a file: a star, or machines with one device each on a network)");
-  command.AddOption("--cluster-out", options->cluster_out, "with --cluster: the file to write, that cluster with measured links and a "
-                                                           "measured library open_mpi, for `--fabric=simulated --cluster=FILE`");
-  command.AddFlag("--quick", options->quick, "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a "
-                                             "few tiny sizes, only for tests");
+  command.AddFlag("--time-algorithms", options->time_algorithms,
+                  "with --device=cuda: measure matrix products as a spec with "
+                  "cuda.time_algorithms runs them");
+  command.AddOption("--cluster", options->cluster,
+                    "with --fabric=mpi: the structure of the cluster that the processes run on (a name of "
+                    "the catalogue or a file: a star, or machines with one device each on a network)");
+  command.AddOption("--cluster-out", options->cluster_out,
+                    "with --cluster: the file to write, that cluster with measured links and a "
+                    "measured library open_mpi, for `--fabric=simulated --cluster=FILE`");
+  command.AddFlag("--quick", options->quick,
+                  "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a "
+                  "few tiny sizes, only for tests");
   command.Footer(
-      "The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between ranks, and how far\n"
-      "the measured times of small training jobs are from their predictions; this difference gives predictions their intervals.\n"
-      "Predictions for cluster this-machine (the default) read the profile of the current folder; for another one, use\n"
-      "--set=fabric.simulated.profile=FILE. Without a profile, predictions for this machine use assumed figures and say so.\n"
+      "The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between "
+      "ranks, and how far\n"
+      "the measured times of small training jobs are from their predictions; this difference gives predictions their "
+      "intervals.\n"
+      "Predictions for cluster this-machine (the default) read the profile of the current folder; for another one, "
+      "use\n"
+      "--set=fabric.simulated.profile=FILE. Without a profile, predictions for this machine use assumed figures and "
+      "say so.\n"
       "\n"
-      "Do not use the machine meanwhile. Measurements that other work disturbed (for more than 5 % of their time) are repeated, at\n"
-      "most twice, so calibration may take up to twice as long. The profile states how loaded the machine was, and intervals of\n"
+      "Do not use the machine meanwhile. Measurements that other work disturbed (for more than 5 % of their time) are "
+      "repeated, at\n"
+      "most twice, so calibration may take up to twice as long. The profile states how loaded the machine was, and "
+      "intervals of\n"
       "predictions are wider if it was.\n"
       "\n"
-      "For runs on MPI, call `calibrate` first, then again with --fabric=mpi, which adds the cost of messages between processes to\n"
-      "the profile; `--set=fabric.simulated.links=mpi` then predicts runs on mpi. For a cluster of several hosts, start at least one\n"
-      "process on each, with --cluster and --cluster-out; predictions can use the file that this writes as their cluster.\n"
+      "For runs on MPI, call `calibrate` first, then again with --fabric=mpi, which adds the cost of messages between "
+      "processes to\n"
+      "the profile; `--set=fabric.simulated.links=mpi` then predicts runs on mpi. For a cluster of several hosts, "
+      "start at least one\n"
+      "process on each, with --cluster and --cluster-out; predictions can use the file that this writes as their "
+      "cluster.\n"
       "\n"
-      "--device=cuda measures a GPU: kernels, launches, copies and, if there are several GPUs, collectives. Predictions for\n"
-      "`device: CUDA` read that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 --set=fabric.simulated.profile=FILE.\n"
+      "--device=cuda measures a GPU: kernels, launches, copies and, if there are several GPUs, collectives. "
+      "Predictions for\n"
+      "`device: CUDA` read that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 "
+      "--set=fabric.simulated.profile=FILE.\n"
       "\n"
       "Exit status: 0 fine; 1 a failure while measuring; 2 wrong input, or a file that cannot be written.\n"
       "\nExamples:\n"
       "  twofold calibrate                                         then: twofold run SPEC --fabric=simulated\n"
       "  twofold launch --ranks=2 --fabric=mpi -- calibrate        then: ... --set=fabric.simulated.links=mpi\n"
-      "  mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto --cluster-out=mine.textproto\n"
+      "  mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto "
+      "--cluster-out=mine.textproto\n"
       "  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
-      "  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated");
+      "  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA "
+      "--fabric=simulated");
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;

@@ -27,12 +27,13 @@ void LoadLog::Seen(Kind kind, double seconds, const report::Load& load) {
 bool LoadLog::Again(double taken, double seconds, int repeats, std::string_view what) {
   if (taken <= kDisturbed || repeats >= kRepeats) return false;
   if (seconds > budget_) {
-    if (!std::exchange(told_, true)) tell_("  no time is left to repeat all disturbed measurements: the interval will be wider");
+    if (!std::exchange(told_, true))
+      tell_("  no time is left to repeat all disturbed measurements: the interval will be wider");
     return false;
   }
   budget_ -= seconds;
-  tell_(absl::StrFormat("  %s: delayed by other work by up to %.0f %% of its time; repeating it (%d of %d)",
-                        what, 100 * taken, repeats + 1, kRepeats));
+  tell_(absl::StrFormat("  %s: delayed by other work by up to %.0f %% of its time; repeating it (%d of %d)", what,
+                        100 * taken, repeats + 1, kRepeats));
   return true;
 }
 

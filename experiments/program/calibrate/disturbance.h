@@ -57,7 +57,8 @@ class LoadLog {
   };
   // Runs `measure`, and repeats it if it was disturbed; `what` names it in progress messages.
   template <class T>
-  absl::StatusOr<T> LeastDisturbed(Kind kind, std::string_view what, const std::function<absl::StatusOr<Outcome<T>>()>& measure) {
+  absl::StatusOr<T> LeastDisturbed(Kind kind, std::string_view what,
+                                   const std::function<absl::StatusOr<Outcome<T>>()>& measure) {
     absl::StatusOr<Outcome<T>> kept = measure();
     for (int repeats = 0; kept.ok(); ++repeats) {
       const Outcome<T>& least = *kept;

@@ -10,13 +10,15 @@
 namespace twofold::calibrate {
 namespace {
 
-constexpr double kSmall = 8192;  // bytes; links may pass messages up to this size at once
+constexpr double kSmall = 8192;           // bytes; links may pass messages up to this size at once
 constexpr double kExchanged = 256 << 10;  // smaller exchanges also cost processor time
 constexpr int64_t kNoSwitch = int64_t{1} << 40;
 
 }  // namespace
 
-double MessageFit::Seconds(double bytes) const { return latency + std::max(0.0, bytes - free_bytes) / bytes_per_second; }
+double MessageFit::Seconds(double bytes) const {
+  return latency + std::max(0.0, bytes - free_bytes) / bytes_per_second;
+}
 
 // t - latency = x n - y with x = 1 / rate and y = free / rate; each row divided by its t.
 MessageFit FitMessages(double latency, const std::vector<MessageTime>& times) {
@@ -47,8 +49,9 @@ double FitAcknowledgements(const MessageFit& fit, const std::vector<MessageTime>
 
 absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profile::PointToPoint& m) {
   if (!(m.bytes_per_second() > 0) || !std::isfinite(m.bytes_per_second()) || !(m.free_bytes() >= 0)) {
-    return absl::InternalError("larger messages took no longer than small ones: the machine is too busy, or the network too fast for so "
-                               "few rounds; try again, without --quick");
+    return absl::InternalError(
+        "larger messages took no longer than small ones: the machine is too busy, or the network too fast for so "
+        "few rounds; try again, without --quick");
   }
   const double rate = m.bytes_per_second() / 1e9;
   if (shape.has_star()) {
@@ -67,7 +70,8 @@ absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profi
       network.set_nic_us(std::max(0.0, near - further / 2) / 2);
     }
   } else {
-    return absl::InvalidArgumentError(absl::StrCat("--cluster: ", shape.name(), " is neither a star nor machines of one device on a network; "
+    return absl::InvalidArgumentError(absl::StrCat("--cluster: ", shape.name(),
+                                                   " is neither a star nor machines of one device on a network; "
                                                    "messages between ranks can measure only such a cluster"));
   }
   shape.mutable_library()->set_name("open_mpi");
@@ -78,7 +82,8 @@ absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profi
   library.set_eager_bytes(m.switch_seen() ? m.eager_bytes() : kNoSwitch);
   library.set_in_order_bytes(m.in_order_bytes());
   if (absl::Status s = CheckCluster(shape); !s.ok()) return s;
-  shape.set_source(absl::StrFormat("links and library: `twofold calibrate --fabric=mpi`, messages between %d ranks; structure as given", m.ranks()));
+  shape.set_source(absl::StrFormat(
+      "links and library: `twofold calibrate --fabric=mpi`, messages between %d ranks; structure as given", m.ranks()));
   return shape;
 }
 

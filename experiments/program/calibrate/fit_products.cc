@@ -11,19 +11,34 @@
 namespace twofold::calibrate {
 namespace {
 
-constexpr std::array<std::pair<int64_t, int64_t>, 14> kTiles = {{{256, 128}, {128, 256}, {192, 128}, {128, 192}, {256, 192}, {192, 256}, {256, 64},
-                                                                 {64, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {128, 32}, {32, 128}}};
+constexpr std::array<std::pair<int64_t, int64_t>, 14> kTiles = {{{256, 128},
+                                                                 {128, 256},
+                                                                 {192, 128},
+                                                                 {128, 192},
+                                                                 {256, 192},
+                                                                 {192, 256},
+                                                                 {256, 64},
+                                                                 {64, 256},
+                                                                 {128, 128},
+                                                                 {128, 64},
+                                                                 {64, 128},
+                                                                 {64, 64},
+                                                                 {128, 32},
+                                                                 {32, 128}}};
 constexpr int64_t kMostSplits = 12;
 constexpr size_t kMostPoints = 500;  // of the grid: more add nothing to the fit and take time
 constexpr int kMostRounds = 80;
 
-double FlopsOf(const ProductTime& p) { return 2 * static_cast<double>(p.dims[0] * p.dims[1]) * static_cast<double>(p.dims[2]); }
+double FlopsOf(const ProductTime& p) {
+  return 2 * static_cast<double>(p.dims[0] * p.dims[1]) * static_cast<double>(p.dims[2]);
+}
 
 int64_t Alignment(const ProductTime& p, int64_t element_size) { return AlignmentOf(p.kernel, p.dims, element_size); }
 
 double Loss(const MeasuredProducts& model, const std::vector<ProductTime>& points) {
   double sum = 0;
-  for (const ProductTime& p : points) sum += std::min(std::abs(std::log(model.Seconds(p.kernel, p.dims) / p.seconds)), kMostError);
+  for (const ProductTime& p : points)
+    sum += std::min(std::abs(std::log(model.Seconds(p.kernel, p.dims) / p.seconds)), kMostError);
   return sum / static_cast<double>(points.size());
 }
 
@@ -33,11 +48,16 @@ MeasuredProducts Beginning(const std::vector<ProductTime>& points, int64_t multi
   for (const ProductTime& p : points) {
     const auto [m, n, k] = p.dims;
     fastest = std::max(fastest, FlopsOf(p) / p.seconds), least = std::min(least, p.seconds);
-    bytes_per_second = std::max(bytes_per_second, static_cast<double>((m * k + k * n + m * n) * element_size) / p.seconds);
+    bytes_per_second =
+        std::max(bytes_per_second, static_cast<double>((m * k + k * n + m * n) * element_size) / p.seconds);
   }
-  MeasuredProducts model{.tiles = {.tiles = {}, .multiprocessors = multiprocessors, .tile_depth = 64, .most_splits = kMostSplits},
-                         .bytes_per_second = 1.2 * bytes_per_second, .kernel_s = least / 2, .flops_per_second = fastest, .element_size = element_size,
-                         .alignments = {}};
+  MeasuredProducts model{
+      .tiles = {.tiles = {}, .multiprocessors = multiprocessors, .tile_depth = 64, .most_splits = kMostSplits},
+      .bytes_per_second = 1.2 * bytes_per_second,
+      .kernel_s = least / 2,
+      .flops_per_second = fastest,
+      .element_size = element_size,
+      .alignments = {}};
   for (const auto& [rows, columns] : kTiles) {
     const auto area = static_cast<double>(rows * columns);
     model.tiles.tiles.push_back({rows, columns, fastest * 1.05 * (area + 1600) / (area + 4000)});
@@ -46,7 +66,8 @@ MeasuredProducts Beginning(const std::vector<ProductTime>& points, int64_t multi
 }
 
 void Search(MeasuredProducts& model, const std::vector<ProductTime>& points) {
-  std::vector<double*> figures = {&model.flops_per_second, &model.bytes_per_second, &model.kernel_s, &model.tiles.tile_depth};
+  std::vector<double*> figures = {&model.flops_per_second, &model.bytes_per_second, &model.kernel_s,
+                                  &model.tiles.tile_depth};
   for (TiledProducts::Tile& tile : model.tiles.tiles) figures.push_back(&tile.efficiency);
   std::vector<double> steps(figures.size(), 0.1);
   double loss = Loss(model, points);
@@ -90,7 +111,8 @@ std::vector<ProductTime> Thinned(const std::vector<ProductTime>& points) {
 }
 
 // Relative errors of predictions of `left_out` from the grid's points, with the law or with rates alone. Sorted.
-std::vector<double> Errors(const std::vector<ProductTime>& grid, const std::vector<ProductTime>& left_out, const MeasuredProducts* law) {
+std::vector<double> Errors(const std::vector<ProductTime>& grid, const std::vector<ProductTime>& left_out,
+                           const MeasuredProducts* law) {
   std::map<std::string, profile::Kernel> kernels;
   for (const ProductTime& p : grid) {
     profile::Kernel& kernel = kernels[p.kernel];
@@ -118,7 +140,8 @@ std::vector<double> Errors(const std::vector<ProductTime>& grid, const std::vect
 
 }  // namespace
 
-profile::Products FitProducts(const std::string& dtype, const std::vector<ProductTime>& grid, const std::vector<ProductTime>& between, int64_t multiprocessors) {
+profile::Products FitProducts(const std::string& dtype, const std::vector<ProductTime>& grid,
+                              const std::vector<ProductTime>& between, int64_t multiprocessors) {
   const int64_t element_size = dtype == "bf16" || dtype == "f16" ? 2 : 4;
   std::vector<ProductTime> fitted, left_out, unaligned;
   for (size_t i = 0; i < between.size(); ++i) {
@@ -140,7 +163,8 @@ profile::Products FitProducts(const std::string& dtype, const std::vector<Produc
   products.set_used(Quantile(tiles, 0.5) <= Quantile(rates, 0.5));
   const std::vector<double>& errors = products.used() ? tiles : rates;
   products.set_left_out(static_cast<int64_t>(errors.size()));
-  products.set_median_error(Quantile(errors, 0.5)), products.set_high_error(Quantile(errors, 0.9)), products.set_worst_error(errors.back());
+  products.set_median_error(Quantile(errors, 0.5)), products.set_high_error(Quantile(errors, 0.9)),
+      products.set_worst_error(errors.back());
   return products;
 }
 

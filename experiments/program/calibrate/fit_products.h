@@ -15,8 +15,8 @@
 namespace twofold::calibrate {
 
 struct ProductTime {
-  std::string kernel;            // as in ops::KernelKey
-  std::array<int64_t, 3> dims;   // m, n, k
+  std::string kernel;           // as in ops::KernelKey
+  std::array<int64_t, 3> dims;  // m, n, k
   double seconds;
 };
 
@@ -26,6 +26,7 @@ inline constexpr double kMostError = 0.3;
 // third of `between` is left out of the fit. It tells whether predictions (the fit, scaled by its error at neighbours
 // in the grid) beat predictions by rates alone, and how far off they are. Products in `between` with unaligned rows
 // give the cost of misalignment and nothing else.
-profile::Products FitProducts(const std::string& dtype, const std::vector<ProductTime>& grid, const std::vector<ProductTime>& between, int64_t multiprocessors);
+profile::Products FitProducts(const std::string& dtype, const std::vector<ProductTime>& grid,
+                              const std::vector<ProductTime>& between, int64_t multiprocessors);
 
 }  // namespace twofold::calibrate

@@ -19,7 +19,8 @@ double Median(std::vector<double> values) { return Quantile(std::move(values), 0
 
 class Fit {
  public:
-  Fit(int ranks, const std::vector<JobRun>& runs, const PredictJob& predict) : ranks_(ranks), runs_(runs), predict_(predict) {}
+  Fit(int ranks, const std::vector<JobRun>& runs, const PredictJob& predict)
+      : ranks_(ranks), runs_(runs), predict_(predict) {}
 
   // `left_out`: a job whose runs are ignored, except for kernels that no other job has; -1: none.
   absl::StatusOr<profile::Training> Figures(int left_out) {
@@ -122,7 +123,8 @@ class Fit {
       }
       const auto [none, free, full] = steps[run.job];
       const double expected = none * run.measured.step / partner->second;
-      if (full - free > 1e-3 * free) shares.push_back(std::clamp((expected - free) / (full - free), 0.0, kMostCoreShare));
+      if (full - free > 1e-3 * free)
+        shares.push_back(std::clamp((expected - free) / (full - free), 0.0, kMostCoreShare));
     }
     t.set_core_share(shares.empty() ? 1 : Median(std::move(shares)));
     return absl::OkStatus();

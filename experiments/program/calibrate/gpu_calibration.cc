@@ -23,7 +23,8 @@ constexpr int kRounds = 7, kTinyRounds = 2;
 
 class Progress {
  public:
-  Progress(std::string what, const std::function<void(const std::string&)>& tell) : what_(std::move(what)), tell_(tell) {}
+  Progress(std::string what, const std::function<void(const std::string&)>& tell)
+      : what_(std::move(what)), tell_(tell) {}
   void operator()(double share) {
     const double now = Elapsed();
     if (now < last_ + 5 || share <= 0) return;
@@ -49,7 +50,8 @@ struct Measured {
   std::string Type(size_t i) const { return cases[i]->tf32 ? "tf32" : std::string(DTypeName(keys[i].dtype)); }
 };
 
-Measured Measure(GpuBench& bench, const std::vector<GpuCase>& cases, bool tf32, Seconds budget, const std::function<void(const std::string&)>& tell) {
+Measured Measure(GpuBench& bench, const std::vector<GpuCase>& cases, bool tf32, Seconds budget,
+                 const std::function<void(const std::string&)>& tell) {
   Measured m;
   std::vector<const Case*> raw;
   ShapesOnly shapes(bench.vocabulary());
@@ -60,7 +62,8 @@ Measured Measure(GpuBench& bench, const std::vector<GpuCase>& cases, bool tf32, 
   }
   tell(absl::StrCat(raw.size(), " kernels and sizes", tf32 ? " with TF32" : ""));
   Progress progress("kernels", tell);
-  m.samples = MeasureGpuKernels(bench, raw, budget, bench.tiny() ? kTinyRounds : kRounds, [&](double share) { progress(share); });
+  m.samples = MeasureGpuKernels(bench, raw, budget, bench.tiny() ? kTinyRounds : kRounds,
+                                [&](double share) { progress(share); });
   return m;
 }
 
@@ -84,12 +87,16 @@ void AddProducts(profile::Profile& profile, const Measured& m) {
   for (size_t i = 0; i < m.cases.size(); ++i) {
     if (!IsProduct(m.keys[i].name)) continue;
     auto& [grid, between] = types[m.Type(i)];
-    (m.cases[i]->between ? between : grid).push_back({std::string(m.keys[i].name), m.keys[i].dims, Quantile(m.samples.seconds[i], 0.5)});
+    (m.cases[i]->between ? between : grid)
+        .push_back({std::string(m.keys[i].name), m.keys[i].dims, Quantile(m.samples.seconds[i], 0.5)});
   }
-  for (const auto& [type, times] : types) *profile.mutable_gpu()->add_products() = FitProducts(type, times.first, times.second, profile.gpu().multiprocessors());
+  for (const auto& [type, times] : types)
+    *profile.mutable_gpu()->add_products() =
+        FitProducts(type, times.first, times.second, profile.gpu().multiprocessors());
 }
 
-absl::Status Run(const spec::Cuda& cuda, bool tiny, const std::function<void(const std::string&)>& tell, profile::Profile& profile) {
+absl::Status Run(const spec::Cuda& cuda, bool tiny, const std::function<void(const std::string&)>& tell,
+                 profile::Profile& profile) {
   std::vector<GpuCase> cases;
   int late = 0;
   for (const bool tf32 : {false, true}) {
@@ -109,13 +116,16 @@ absl::Status Run(const spec::Cuda& cuda, bool tiny, const std::function<void(con
     AddProducts(profile, measured);
     late += (*bench)->late();
   }
-  if (late > 0) tell(absl::StrCat(late, " samples include time of the host, which launched kernels more slowly than the GPU ran them"));
+  if (late > 0)
+    tell(absl::StrCat(late,
+                      " samples include time of the host, which launched kernels more slowly than the GPU ran them"));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<profile::Profile> CalibrateGpu(const spec::Cuda& cuda, bool tiny, const std::function<void(const std::string&)>& tell) {
+absl::StatusOr<profile::Profile> CalibrateGpu(const spec::Cuda& cuda, bool tiny,
+                                              const std::function<void(const std::string&)>& tell) {
   spec::Spec spec;
   *spec.mutable_cuda() = cuda;
   const absl::StatusOr<host::CudaChoice> choice = host::ChooseCuda(spec);
@@ -124,9 +134,11 @@ absl::StatusOr<profile::Profile> CalibrateGpu(const spec::Cuda& cuda, bool tiny,
   const host::GpuFigures figures = host::FiguresOfGpu(number);
   profile::Profile profile;
   profile.set_name(host::NameOfGpu(number)), profile.set_processor(host::NameOfGpu(number));
-  profile.set_source(absl::StrCat("measured by `twofold calibrate --device=cuda", tiny ? " --quick" : "", "`, kernels alone, operands not in its L2 cache"));
+  profile.set_source(absl::StrCat("measured by `twofold calibrate --device=cuda", tiny ? " --quick" : "",
+                                  "`, kernels alone, operands not in its L2 cache"));
   profile::Gpu& gpu = *profile.mutable_gpu();
-  gpu.set_memory_bytes(figures.memory_bytes), gpu.set_multiprocessors(figures.multiprocessors), gpu.set_l2_bytes(figures.l2_bytes);
+  gpu.set_memory_bytes(figures.memory_bytes), gpu.set_multiprocessors(figures.multiprocessors),
+      gpu.set_l2_bytes(figures.l2_bytes);
   gpu.set_clock_hz(figures.clock_hz), gpu.set_software(figures.software);
   gpu.set_time_algorithms(cuda.time_algorithms());
   spec::Cuda one = cuda;
@@ -137,7 +149,8 @@ absl::StatusOr<profile::Profile> CalibrateGpu(const spec::Cuda& cuda, bool tiny,
     return absl::InternalError(e.what());
   }
   // the libraries are loaded by now
-  for (const std::string& library : host::DescribeGpuLibraries()) gpu.set_software(absl::StrCat(gpu.software(), "; ", library));
+  for (const std::string& library : host::DescribeGpuLibraries())
+    gpu.set_software(absl::StrCat(gpu.software(), "; ", library));
   return profile;
 }
 

@@ -49,17 +49,21 @@ GpuProduct OfLayer(std::string_view kernel, int64_t rows, int64_t f, int64_t g) 
 
 class List : public CaseList {
  public:
-  List(bool tiny, int64_t most_elements) : CaseList({.flops = kMostWideFlops, .elements = most_elements}), tiny_(tiny) {}
+  List(bool tiny, int64_t most_elements)
+      : CaseList({.flops = kMostWideFlops, .elements = most_elements}), tiny_(tiny) {}
 
   std::vector<GpuCase> All() {
-    const Fineness fine = tiny_ ? Fineness::kTiny : Fineness::kFine, coarse = tiny_ ? Fineness::kTiny : Fineness::kCoarse;
+    const Fineness fine = tiny_ ? Fineness::kTiny : Fineness::kFine,
+                   coarse = tiny_ ? Fineness::kTiny : Fineness::kCoarse;
     Type(DType::kBF16, fine, fine, kMostFlops);
     Type(DType::kF32, coarse, fine, kMostWideFlops);
     tf32_ = true;
     Products(DType::kF32, coarse, kMostFlops);
     tf32_ = false;
     Type(DType::kF16, coarse, coarse, kMostFlops);
-    Add([](Operands& a) { return ops::ClipFactor{.squared_norm = a.State({1}, DType::kF32), .out = a.Output({1}, DType::kF32)}; });
+    Add([](Operands& a) {
+      return ops::ClipFactor{.squared_norm = a.State({1}, DType::kF32), .out = a.Output({1}, DType::kF32)};
+    });
     Keep(false);
     return std::move(all_);
   }
@@ -89,8 +93,12 @@ class List : public CaseList {
 
   void Attention(DType t, Fineness f, double most_flops) {
     const bool fine = f == Fineness::kFine;
-    for (const int64_t h : tiny_ ? Sizes{2, 4} : fine ? Sizes{8, 16, 32, 64, 96, 128, 192, 256, 512} : Sizes{8, 32, 128, 512}) {
-      for (const int64_t length : tiny_ ? Sizes{16, 32} : fine ? Sizes{128, 256, 512, 1024, 2048, 4096} : Sizes{256, 1024, 4096}) {
+    for (const int64_t h : tiny_  ? Sizes{2, 4}
+                           : fine ? Sizes{8, 16, 32, 64, 96, 128, 192, 256, 512}
+                                  : Sizes{8, 32, 128, 512}) {
+      for (const int64_t length : tiny_  ? Sizes{16, 32}
+                                  : fine ? Sizes{128, 256, 512, 1024, 2048, 4096}
+                                         : Sizes{256, 1024, 4096}) {
         for (const int64_t d : tiny_ ? Sizes{16} : Sizes{64, 128}) {
           const double scores = static_cast<double>(h * length) * static_cast<double>(length);
           if (5 * scores * static_cast<double>(d) > most_flops || 3 * h * length * d > limits().elements) continue;
@@ -104,9 +112,15 @@ class List : public CaseList {
   }
 
   void Rows(DType t, Fineness f) {
-    const Sizes columns = tiny_ ? Sizes{64, 128} : f == Fineness::kFine ? Sizes{64, 256, 512, 1024, 2048, 4096, 8192, 16384} : Sizes{256, 1024, 4096, 16384};
-    const Sizes classes = tiny_ ? Sizes{64, 128} : f == Fineness::kFine ? Sizes{64, 1024, 16384, 65536, 131072} : Sizes{1024, 65536};
-    for (const int64_t r : tiny_ ? Sizes{16, 64} : f == Fineness::kFine ? Sizes{64, 512, 1024, 2048, 4096, 8192, 16384, 32768} : Sizes{512, 4096, 32768}) {
+    const Sizes columns = tiny_                  ? Sizes{64, 128}
+                          : f == Fineness::kFine ? Sizes{64, 256, 512, 1024, 2048, 4096, 8192, 16384}
+                                                 : Sizes{256, 1024, 4096, 16384};
+    const Sizes classes = tiny_                  ? Sizes{64, 128}
+                          : f == Fineness::kFine ? Sizes{64, 1024, 16384, 65536, 131072}
+                                                 : Sizes{1024, 65536};
+    for (const int64_t r : tiny_                  ? Sizes{16, 64}
+                           : f == Fineness::kFine ? Sizes{64, 512, 1024, 2048, 4096, 8192, 16384, 32768}
+                                                  : Sizes{512, 4096, 32768}) {
       for (const int64_t c : columns) {
         if (2 * r * c <= limits().elements) ByRow(t, r, c);
       }

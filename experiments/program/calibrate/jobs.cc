@@ -22,7 +22,9 @@ namespace {
 constexpr int kWarmUp = 2, kPlain = 4, kTraced = 3;  // steps
 
 // Widths, lengths and batches that no preset has.
-constexpr struct { const char *name, *text; } kJobs[] = {
+constexpr struct {
+  const char *name, *text;
+} kJobs[] = {
     {"GPT of 2 layers of 192, 4 x 96 tokens a rank",
      "model { gpt { layers: 2 hidden: 192 heads: 6 vocab: 256 sequence: 96 } } train { micro_batch: 4 }"},
     {"GPT of 2 layers of 320, 3 x 80 tokens a rank",
@@ -57,7 +59,10 @@ class Noise : public Dataset {
 std::shared_ptr<const Dataset> DataFor(const spec::Model& model) {
   const ModelInput input = InputOf(model);
   if (input.kind != ModelInput::kImages) return std::make_shared<Noise>(input.length);
-  auto images = MakeSyntheticImages({.samples = 256, .height = input.height, .width = input.width, .channels = input.channels,
+  auto images = MakeSyntheticImages({.samples = 256,
+                                     .height = input.height,
+                                     .width = input.width,
+                                     .channels = input.channels,
                                      .classes = input.classes});
   TWOFOLD_CHECK(images.ok(), images.status().message());
   return *std::move(images);
@@ -92,7 +97,8 @@ void AddRank(const spec::Spec& spec, const report::RankRecord& record, JobTimes&
   times.step += Median(step);
   times.exposed += Median(exposed);
   for (const report::Span& s : record.spans()) {
-    if (s.stream() != "compute") times.communication += (s.end() - s.start() - s.waiting()) / static_cast<double>(traced);
+    if (s.stream() != "compute")
+      times.communication += (s.end() - s.start() - s.waiting()) / static_cast<double>(traced);
   }
   AddKernels(record, traced, times);
 }
@@ -136,11 +142,14 @@ absl::StatusOr<JobTimes> RunJob(const Job& job, const spec::Spec& spec) {
   if (!fabric.ok()) return fabric.status();
   const auto train = [&](RankContext& ctx) { return TrainRank(ctx, spec, *job.data, nullptr); };
   const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
-  const RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(spec)), (*fabric)->predicted() ? RankFunction(train) : watched);
+  const RunResult result =
+      (*fabric)->Run(static_cast<int>(WorldSize(spec)), (*fabric)->predicted() ? RankFunction(train) : watched);
   if (!result.status.ok()) return absl::InternalError(StrCat(job.name, ": ", std::string(result.status.message())));
   std::vector<report::RankRecord> records(result.results.size());
   for (size_t r = 0; r < records.size(); ++r) {
-    if (absl::Status s = FromBytes(result.results[r], StrCat(job.name, ": the record of rank ", r), records[r]); !s.ok()) return s;
+    if (absl::Status s = FromBytes(result.results[r], StrCat(job.name, ": the record of rank ", r), records[r]);
+        !s.ok())
+      return s;
   }
   return TimesFrom(spec, records);
 }

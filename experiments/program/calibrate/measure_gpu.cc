@@ -11,9 +11,9 @@ namespace {
 
 constexpr double kSampleSeconds = 400e-6;  // shortest sample, if enough calls are allowed
 constexpr int kFewestCalls = 4, kMostCalls = 40, kTinyCalls = 2;
-constexpr double kFewerCallsFrom = 4e-3;   // seconds: a call this long is sampled alone
-constexpr double kBlockSeconds = 1e-3;     // of the first blocker
-constexpr int kBlockers = 4;               // each four times as long as the previous one
+constexpr double kFewerCallsFrom = 4e-3;  // seconds: a call this long is sampled alone
+constexpr double kBlockSeconds = 1e-3;    // of the first blocker
+constexpr int kBlockers = 4;              // each four times as long as the previous one
 constexpr int kPools = 12;  // pools that memory must hold: inputs, outputs and state of three types, and spare room
 constexpr Bytes kMostPool = MiB(4096), kTinyPool = MiB(4);
 
@@ -29,7 +29,8 @@ profile::Timing TimingOf(const std::vector<double>& samples) {
   const Spread spread = SpreadOf(samples);
   constexpr double kLeast = 1e-9;  // lower bound for differences of times, which may vanish
   profile::Timing t;
-  t.set_seconds(std::max(spread.median, kLeast)), t.set_low(std::clamp(spread.low, kLeast, t.seconds())), t.set_high(std::max(spread.high, t.seconds()));
+  t.set_seconds(std::max(spread.median, kLeast)), t.set_low(std::clamp(spread.low, kLeast, t.seconds())),
+      t.set_high(std::max(spread.high, t.seconds()));
   return t;
 }
 
@@ -65,17 +66,21 @@ GpuBench::GpuBench(const host::CudaChoice& choice, bool tiny)
     return [this](double begin, double end) { observed_.emplace_back(begin, end); };
   };
   rank_ = host::NewCudaDevice(allocator_, host_allocator_, choice, choice.gpus[0], 0,
-                              {.operation = [observed](const ops::Op&) { return observed(); }, .transfer = [observed](std::string_view, Bytes) { return observed(); }});
+                              {.operation = [observed](const ops::Op&) { return observed(); },
+                               .transfer = [observed](std::string_view, Bytes) { return observed(); }});
   transfers_ = device().NewStream("transfers");
   const Bytes pool = tiny ? kTinyPool : std::min(kMostPool, host::FreeMemoryOf(choice.gpus[0]) / kPools);
   constexpr int64_t kMostColumns = 16384;  // of an embedding
   most_elements_ = pool.value() / 4;
-  arena_ = std::make_unique<GpuArena>(device(), Arena::Sizes{.wide = pool, .narrow = pool, .state = pool, .narrow_state = pool},
+  arena_ = std::make_unique<GpuArena>(device(),
+                                      Arena::Sizes{.wide = pool, .narrow = pool, .state = pool, .narrow_state = pool},
                                       tiny ? Operands::kIds : std::min(kGpuVocabulary, most_elements_ / kMostColumns));
   const int64_t side = tiny ? 16 : 4096;
-  blocker_.push_back(ops::MatMul{.a = arena_->Input({side, side}, DType::kBF16), .b = arena_->Input({side, side}, DType::kBF16),
+  blocker_.push_back(ops::MatMul{.a = arena_->Input({side, side}, DType::kBF16),
+                                 .b = arena_->Input({side, side}, DType::kBF16),
                                  .out = arena_->Output({side, side}, DType::kBF16)});
-  blocker_.push_back(ops::Add{arena_->Input({4 * side, side}, DType::kBF16), arena_->Input({4 * side, side}, DType::kBF16),
+  blocker_.push_back(ops::Add{arena_->Input({4 * side, side}, DType::kBF16),
+                              arena_->Input({4 * side, side}, DType::kBF16),
                               arena_->Output({4 * side, side}, DType::kBF16)});
   for (int i = 0; i < 3; ++i) {
     observe_ = true, observed_.clear();
@@ -87,7 +92,8 @@ GpuBench::GpuBench(const host::CudaChoice& choice, bool tiny)
 }
 
 void GpuBench::Block(double seconds) {
-  const int times = std::clamp(static_cast<int>(std::ceil(seconds / std::max(blocker_seconds_, 1e-7))), 1, tiny_ ? 2 : 200);
+  const int times =
+      std::clamp(static_cast<int>(std::ceil(seconds / std::max(blocker_seconds_, 1e-7))), 1, tiny_ ? 2 : 200);
   for (int i = 0; i < times; ++i) {
     for (const ops::Op& op : blocker_) device().Launch(device().compute(), op);
   }
@@ -126,7 +132,9 @@ GpuBench::Sample GpuBench::Time(const Case& of, int calls) {
 }
 
 double GpuBench::Added(int64_t n) {
-  const Case add{[n](Operands& a) { return ops::Add{a.Input({n}, DType::kF32), a.Input({n}, DType::kF32), a.Output({n}, DType::kF32)}; }};
+  const Case add{[n](Operands& a) {
+    return ops::Add{a.Input({n}, DType::kF32), a.Input({n}, DType::kF32), a.Output({n}, DType::kF32)};
+  }};
   return Time(add, tiny_ ? kTinyCalls : kMostCalls).seconds;
 }
 
@@ -148,7 +156,8 @@ void GpuBench::MeasureHost(profile::Gpu& gpu, int rounds) {
     device().Item(item, {.value = 0, .what = "nothing"});
     read_back.push_back(Now() - start);
   }
-  *gpu.mutable_kernel() = TimingOf(kernel), *gpu.mutable_launch() = TimingOf(launch), *gpu.mutable_gap() = TimingOf(gap);
+  *gpu.mutable_kernel() = TimingOf(kernel), *gpu.mutable_launch() = TimingOf(launch),
+  *gpu.mutable_gap() = TimingOf(gap);
   *gpu.mutable_allocation() = TimingOf(allocation), *gpu.mutable_read_back() = TimingOf(read_back);
 }
 
@@ -179,7 +188,8 @@ void GpuBench::MeasureCopies(profile::Gpu& gpu, int rounds) {
   *gpu.mutable_to_host() = measure([&](int64_t n) { return Transfers(bytes(n), here.Slice(0, n)); });
 }
 
-GpuSamples MeasureGpuKernels(GpuBench& bench, const std::vector<const Case*>& cases, Seconds budget, int most_rounds, const std::function<void(double)>& progress) {
+GpuSamples MeasureGpuKernels(GpuBench& bench, const std::vector<const Case*>& cases, Seconds budget, int most_rounds,
+                             const std::function<void(double)>& progress) {
   std::vector<double> seconds;  // of a sample, by case
   std::vector<int> calls;
   for (size_t i = 0; i < cases.size(); ++i) {

@@ -75,6 +75,7 @@ class GpuBench {
 struct GpuSamples {
   Samples seconds, launches;
 };
-GpuSamples MeasureGpuKernels(GpuBench& bench, const std::vector<const Case*>& cases, Seconds budget, int most_rounds, const std::function<void(double)>& progress);
+GpuSamples MeasureGpuKernels(GpuBench& bench, const std::vector<const Case*>& cases, Seconds budget, int most_rounds,
+                             const std::function<void(double)>& progress);
 
 }  // namespace twofold::calibrate

@@ -57,7 +57,8 @@ constexpr int kFixedSamples = 15;
 Case FixedKernel() {
   return {[](Operands& o) -> ops::Op {
     const Shape square{kFixedRows, kFixedRows};
-    return ops::MatMul{.a = o.Input(square, DType::kF32), .b = o.Input(square, DType::kF32), .out = o.Output(square, DType::kF32)};
+    return ops::MatMul{
+        .a = o.Input(square, DType::kF32), .b = o.Input(square, DType::kF32), .out = o.Output(square, DType::kF32)};
   }};
 }
 
@@ -66,8 +67,10 @@ class KernelPart {
  public:
   KernelPart(RankContext& ctx, const KernelPlan& plan)
       : ctx_(ctx), plan_(plan), budget_(plan.repeats.value()), arena_(ctx.device()), samples_(plan.cases.size()) {
-    if (plan.waited) waited_ = [this] { return plan_.waited(ctx_.rank()); };
-    else waited_ = [this] { return counter_.Read().waited; };
+    if (plan.waited)
+      waited_ = [this] { return plan_.waited(ctx_.rank()); };
+    else
+      waited_ = [this] { return counter_.Read().waited; };
   }
 
   Samples Measure() {
@@ -88,7 +91,8 @@ class KernelPart {
   std::vector<size_t> Due() const {
     std::vector<size_t> due;
     for (size_t i = 0; i < plan_.cases.size(); ++i) {
-      if (static_cast<int>(samples_[i].size()) < RoundsOfPart(plan_.rounds[i], i, plan_.part, plan_.parts)) due.push_back(i);
+      if (static_cast<int>(samples_[i].size()) < RoundsOfPart(plan_.rounds[i], i, plan_.part, plan_.parts))
+        due.push_back(i);
     }
     return due;
   }
@@ -207,7 +211,9 @@ std::vector<int> RoundsWithin(const std::vector<double>& seconds, Seconds budget
 }
 
 int RoundsOfPart(int rounds, size_t i, int part, int parts) {
-  const auto before = [&](int p) { return (static_cast<int64_t>(rounds) * p + static_cast<int64_t>(i) % parts) / parts; };
+  const auto before = [&](int p) {
+    return (static_cast<int64_t>(rounds) * p + static_cast<int64_t>(i) % parts) / parts;
+  };
   return static_cast<int>(before(part + 1) - before(part));
 }
 

@@ -44,9 +44,12 @@ class LinkTimer {
     Time(LinkRows::kLatency, 50, [&] { world_.AllReduce(tiny).Wait(); });
 
     Tensor in = buffers_.In(kMessage), out = buffers_.Out(kMessage);
-    if (rank == 0) Time(LinkRows::kOneCopier, 1, [&] { world_.Send(in, 1).Wait(); });
-    else if (rank == 1) Time(LinkRows::kOneCopier, 1, [&] { world_.Recv(out, 0).Wait(); });
-    else world_.Barrier().Wait();
+    if (rank == 0)
+      Time(LinkRows::kOneCopier, 1, [&] { world_.Send(in, 1).Wait(); });
+    else if (rank == 1)
+      Time(LinkRows::kOneCopier, 1, [&] { world_.Recv(out, 0).Wait(); });
+    else
+      world_.Barrier().Wait();
 
     const Bytes all = Bytes(ElementsOf(kMessage, world_.size()) * 4);
     Tensor from = buffers_.In(all), to = buffers_.Out(all);

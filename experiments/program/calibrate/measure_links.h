@@ -20,10 +20,10 @@ inline constexpr Bytes kCollectiveSizes[] = {Bytes(64), KiB(4), KiB(64), KiB(256
 
 // Rows of the result of MeasureLinks.
 struct LinkRows {
-  static constexpr size_t kLatency = 0;      // an 8-byte all-reduce
-  static constexpr size_t kOneCopier = 1;    // kMessage from rank 0 to rank 1, the others idle; empty on other ranks
-  static constexpr size_t kAllCopy = 2;      // an all-to-all: every rank copies kMessage, all at once
-  static constexpr size_t kCollective = 3;   // then the rows of MeasureCollectives
+  static constexpr size_t kLatency = 0;     // an 8-byte all-reduce
+  static constexpr size_t kOneCopier = 1;   // kMessage from rank 0 to rank 1, the others idle; empty on other ranks
+  static constexpr size_t kAllCopy = 2;     // an all-to-all: every rank copies kMessage, all at once
+  static constexpr size_t kCollective = 3;  // then the rows of MeasureCollectives
   static constexpr size_t kRows = kCollective + std::size(kCollectives) * std::size(kCollectiveSizes);
 };
 

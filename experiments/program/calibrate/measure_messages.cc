@@ -25,7 +25,8 @@ namespace twofold::calibrate {
 namespace {
 
 constexpr Bytes kTiny = Bytes(8), kLarge = MiB(4);
-constexpr Bytes kSizes[] = {Bytes(8), Bytes(64), Bytes(512), KiB(1), KiB(2), KiB(4), KiB(8), KiB(16), KiB(64), KiB(256), MiB(1), MiB(4)};
+constexpr Bytes kSizes[] = {Bytes(8), Bytes(64), Bytes(512), KiB(1),   KiB(2), KiB(4),
+                            KiB(8),   KiB(16),   KiB(64),    KiB(256), MiB(1), MiB(4)};
 constexpr Bytes kMostEager = MiB(16);
 // Between hosts: sizes that a slow network transfers in seconds.
 constexpr Bytes kBetweenHosts[] = {KiB(1), KiB(4), KiB(8), KiB(16), KiB(32), KiB(64), KiB(256), MiB(1)};
@@ -36,7 +37,11 @@ constexpr auto kLate = std::chrono::milliseconds(4);  // the receiver's delay
 class MessageTimer {
  public:
   MessageTimer(RankContext& ctx, int rounds, Bytes most = kMostEager)
-      : ctx_(ctx), most_(most), world_(ctx.world()), beside_(world_.Split(0, world_.rank(), "beside")), rounds_(rounds) {
+      : ctx_(ctx),
+        most_(most),
+        world_(ctx.world()),
+        beside_(world_.Split(0, world_.rank(), "beside")),
+        rounds_(rounds) {
     Device& device = ctx.device();
     for (Tensor* t : {&out_, &in_}) {
       *t = device.NewTensor(Shape{most_.value() + 1}, DType::kU8, Category::kCommunication);
@@ -55,14 +60,17 @@ class MessageTimer {
       p.set_seconds(SpreadOf(PingPong(size)).median);
     }
     const Spread large = SpreadOf(PingPong(kLarge));
-    auto rate = [&](double seconds) { return static_cast<double>(kLarge.value()) / std::max(seconds - latency.median, 1e-9); };
+    auto rate = [&](double seconds) {
+      return static_cast<double>(kLarge.value()) / std::max(seconds - latency.median, 1e-9);
+    };
     links.set_bytes_per_second(rate(large.median));
     links.set_bandwidth_low(rate(large.high)), links.set_bandwidth_high(rate(large.low));
     links.set_overhead_s(SpreadOf(Burst()).median);
     links.set_bytes_per_second_exchange(rate(SpreadOf(Exchange()).median));
     links.set_eager_bytes(LargestEager().value());
     const Samples collectives = MeasureCollectives(ctx_, rounds_);
-    for (profile::MeasuredCollective& c : CollectivesFrom(collectives, 0, world_.size())) *links.add_collectives() = std::move(c);
+    for (profile::MeasuredCollective& c : CollectivesFrom(collectives, 0, world_.size()))
+      *links.add_collectives() = std::move(c);
     return links;
   }
 
@@ -75,7 +83,8 @@ class MessageTimer {
     const double latency = SpreadOf(PingPong(kTiny)).median;
     links.set_near_latency_s(latency);
     std::vector<MessageTime> times, exchanges;
-    auto add = [](std::vector<MessageTime>& to, profile::MessagePoint& point, Bytes size, const std::vector<double>& samples) {
+    auto add = [](std::vector<MessageTime>& to, profile::MessagePoint& point, Bytes size,
+                  const std::vector<double>& samples) {
       point.set_bytes(size.value()), point.set_seconds(SpreadOf(samples).median);
       to.push_back({static_cast<double>(size.value()), point.seconds()});
     };
@@ -125,10 +134,13 @@ class MessageTimer {
       if (!measured()) return 0.0;
       return Seconds([&] {
                for (int i = 0; i < trips; ++i) {
-                 if (world_.rank() == 0) Send(size), Recv(size);
-                 else Recv(size), Send(size);
+                 if (world_.rank() == 0)
+                   Send(size), Recv(size);
+                 else
+                   Recv(size), Send(size);
                }
-             }) / (2 * trips);
+             }) /
+             (2 * trips);
     });
   }
 
@@ -147,7 +159,8 @@ class MessageTimer {
                  for (int i = 0; i < kMessages; ++i) Recv(kTiny);
                  Send(kTiny);
                }
-             }) / kMessages;
+             }) /
+             kMessages;
     });
   }
 
@@ -164,7 +177,8 @@ class MessageTimer {
       for (int i = 0; i < 2 * n; ++i) exchange(kTiny);
       return Seconds([&] {
                for (int i = 0; i < times; ++i) exchange(size);
-             }) / times;
+             }) /
+             times;
     });
   }
 
@@ -257,7 +271,10 @@ class MessageTimer {
 // Processor use of all ranks, gathered on each. Hosts are identified by a hash of their names.
 std::vector<report::ProcessorUse> Gathered(RankContext& ctx, const report::ProcessorUse& own) {
   const auto host = static_cast<double>(StableHash(own.host()) >> 12);  // 52 bits
-  const std::array<double, 8> mine = {host, static_cast<double>(own.process()), own.wall(), own.ran(), own.waited(), own.process_ran(), own.busy(), own.stolen()};
+  const std::array<double, 8> mine = {host,         static_cast<double>(own.process()),
+                                      own.wall(),   own.ran(),
+                                      own.waited(), own.process_ran(),
+                                      own.busy(),   own.stolen()};
   Device& device = ctx.device();
   const auto ranks = static_cast<size_t>(ctx.world().size());
   Tensor shard = device.NewTensor(Shape{std::ssize(mine)}, DType::kF64, Category::kOther);
@@ -271,7 +288,8 @@ std::vector<report::ProcessorUse> Gathered(RankContext& ctx, const report::Proce
     const double* v = &values[r * mine.size()];
     report::ProcessorUse& use = uses[r];
     if (v[2] <= 0) continue;  // unknown on that rank
-    use.set_host(absl::StrFormat("%.0f", v[0])), use.set_process(static_cast<int64_t>(v[1])), use.set_wall(v[2]), use.set_ran(v[3]), use.set_waited(v[4]);
+    use.set_host(absl::StrFormat("%.0f", v[0])), use.set_process(static_cast<int64_t>(v[1])), use.set_wall(v[2]),
+        use.set_ran(v[3]), use.set_waited(v[4]);
     use.set_process_ran(v[5]), use.set_busy(v[6]), use.set_stolen(v[7]);
   }
   return uses;
@@ -285,14 +303,15 @@ std::string MeasureMessages(RankContext& ctx, int rounds) {
   });
   using Outcome = LoadLog::Outcome<profile::MessagePassing>;
   // All ranks see the same load and time, so they agree on whether to measure again.
-  absl::StatusOr<profile::MessagePassing> links = log.LeastDisturbed<profile::MessagePassing>(LoadLog::kLinks, "messages", [&]() -> absl::StatusOr<Outcome> {
-    const host::ProcessorWatch watch;
-    profile::MessagePassing measured = MessageTimer(ctx, rounds).Measure();
-    const std::vector<report::ProcessorUse> uses = Gathered(ctx, watch.Use());
-    double wall = 0;
-    for (const report::ProcessorUse& use : uses) wall = std::max(wall, use.wall());
-    return Outcome{std::move(measured), wall, LoadOf(uses)};
-  });
+  absl::StatusOr<profile::MessagePassing> links =
+      log.LeastDisturbed<profile::MessagePassing>(LoadLog::kLinks, "messages", [&]() -> absl::StatusOr<Outcome> {
+        const host::ProcessorWatch watch;
+        profile::MessagePassing measured = MessageTimer(ctx, rounds).Measure();
+        const std::vector<report::ProcessorUse> uses = Gathered(ctx, watch.Use());
+        double wall = 0;
+        for (const report::ProcessorUse& use : uses) wall = std::max(wall, use.wall());
+        return Outcome{std::move(measured), wall, LoadOf(uses)};
+      });
   if (ctx.rank() != 0) return "";
   if (const profile::Load load = log.Sum({1}); load.has_taken()) *links->mutable_load() = load;
   return links->SerializeAsString();
@@ -305,17 +324,19 @@ std::string MeasureBetweenHosts(RankContext& ctx, int rounds) {
 
 std::string PointToPointText(const profile::PointToPoint& links) {
   std::string text = absl::StrFormat(
-      "%d ranks: latency %.1f µs (rank 0 to 1) and %.1f µs (0 to %d), %.3f MB/s after %.0f bytes, %.2f %% less when all send and receive, "
+      "%d ranks: latency %.1f µs (rank 0 to 1) and %.1f µs (0 to %d), %.3f MB/s after %.0f bytes, %.2f %% less when "
+      "all send and receive, "
       "%.1f µs between messages of a burst, eager to %s%d bytes, in order to %d bytes\n",
-      links.ranks(), links.near_latency_s() * 1e6, links.far_latency_s() * 1e6, links.ranks() - 1, links.bytes_per_second() / 1e6,
-      links.free_bytes(), links.acknowledgements() * 100, links.gap_s() * 1e6, links.switch_seen() ? "" : "at least ",
-      links.eager_bytes(), links.in_order_bytes());
+      links.ranks(), links.near_latency_s() * 1e6, links.far_latency_s() * 1e6, links.ranks() - 1,
+      links.bytes_per_second() / 1e6, links.free_bytes(), links.acknowledgements() * 100, links.gap_s() * 1e6,
+      links.switch_seen() ? "" : "at least ", links.eager_bytes(), links.in_order_bytes());
   const MessageFit fit{links.near_latency_s(), links.free_bytes(), links.bytes_per_second()};
   text += absl::StrFormat("%12s %14s %10s %18s\n", "bytes", "half trip", "by fit", "all at once");
   for (int i = 0; i < links.points_size(); ++i) {
     const profile::MessagePoint& p = links.points(i);
     text += absl::StrFormat("%12d %11.2f µs %+8.1f %% %15.2f µs\n", p.bytes(), p.seconds() * 1e6,
-                            100 * (fit.Seconds(static_cast<double>(p.bytes())) / p.seconds() - 1), links.exchanges(i).seconds() * 1e6);
+                            100 * (fit.Seconds(static_cast<double>(p.bytes())) / p.seconds() - 1),
+                            links.exchanges(i).seconds() * 1e6);
   }
   return text;
 }
@@ -325,11 +346,12 @@ std::string MessageTableText(const profile::MessagePassing& links) {
       "%s between %d ranks: latency %.2f µs (%.2f to %.2f), %.2f µs per small message, %.2f GB/s alone (%.2f to %.2f), "
       "%.2f GB/s each when all send at once, eager to %d bytes\n",
       links.fabric(), links.ranks(), links.latency_s() * 1e6, links.latency_low_s() * 1e6, links.latency_high_s() * 1e6,
-      links.overhead_s() * 1e6, links.bytes_per_second() / 1e9, links.bandwidth_low() / 1e9, links.bandwidth_high() / 1e9,
-      links.bytes_per_second_exchange() / 1e9, links.eager_bytes());
+      links.overhead_s() * 1e6, links.bytes_per_second() / 1e9, links.bandwidth_low() / 1e9,
+      links.bandwidth_high() / 1e9, links.bytes_per_second_exchange() / 1e9, links.eager_bytes());
   text += absl::StrFormat("%12s %14s %12s\n", "bytes", "half trip", "GB/s");
   for (const profile::MessagePoint& p : links.points()) {
-    text += absl::StrFormat("%12d %11.2f µs %12.3f\n", p.bytes(), p.seconds() * 1e6, static_cast<double>(p.bytes()) / p.seconds() / 1e9);
+    text += absl::StrFormat("%12d %11.2f µs %12.3f\n", p.bytes(), p.seconds() * 1e6,
+                            static_cast<double>(p.bytes()) / p.seconds() / 1e9);
   }
   for (const profile::MeasuredCollective& c : links.collectives()) text += CollectiveTableText(c);
   return text + LoadTableText(links.load());

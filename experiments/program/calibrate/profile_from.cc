@@ -26,7 +26,8 @@ Spread Rate(const std::vector<double>& samples, Bytes moved, double latency) {
 
 }  // namespace
 
-void AddPoint(const ops::KernelKey& key, std::string_view dtype, const ops::Cost& cost, const std::vector<double>& samples, profile::Profile& profile) {
+void AddPoint(const ops::KernelKey& key, std::string_view dtype, const ops::Cost& cost,
+              const std::vector<double>& samples, profile::Profile& profile) {
   const Spread spread = SpreadOf(samples);
   profile::Point& p = *KernelOf(key.name, dtype, profile).add_points();
   const int dims = CountsFlops(key.name) ? 3 : 2;
@@ -34,7 +35,8 @@ void AddPoint(const ops::KernelKey& key, std::string_view dtype, const ops::Cost
   p.set_flops(cost.flops.value());
   p.set_bytes(static_cast<double>(cost.bytes().value()));
   p.set_seconds(spread.median), p.set_low(spread.low), p.set_high(spread.high);
-  if (key.name.starts_with("matmul_")) profile.set_peak_flops_per_second(std::max(profile.peak_flops_per_second(), p.flops() / p.seconds()));
+  if (key.name.starts_with("matmul_"))
+    profile.set_peak_flops_per_second(std::max(profile.peak_flops_per_second(), p.flops() / p.seconds()));
 }
 
 void AddKernels(const std::vector<ops::KernelKey>& keys, const std::vector<ops::Cost>& costs, const Samples& samples,
@@ -53,7 +55,8 @@ void AddLinks(const Samples& samples, int ranks, profile::Profile& profile) {
   links.set_bytes_per_second_core(core.median);
   links.set_bandwidth_low(core.low), links.set_bandwidth_high(core.high);
   links.set_bytes_per_second_total(Rate(samples[LinkRows::kAllCopy], kMessage * ranks, latency.median).median);
-  for (profile::MeasuredCollective& c : CollectivesFrom(samples, LinkRows::kCollective, ranks)) *links.add_collectives() = std::move(c);
+  for (profile::MeasuredCollective& c : CollectivesFrom(samples, LinkRows::kCollective, ranks))
+    *links.add_collectives() = std::move(c);
 }
 
 }  // namespace twofold::calibrate

@@ -16,7 +16,8 @@ void AddKernels(const std::vector<ops::KernelKey>& keys, const std::vector<ops::
                 profile::Profile& profile);
 
 // Adds one point of a kernel under type name `dtype`, which may differ from the operands' type.
-void AddPoint(const ops::KernelKey& key, std::string_view dtype, const ops::Cost& cost, const std::vector<double>& samples, profile::Profile& profile);
+void AddPoint(const ops::KernelKey& key, std::string_view dtype, const ops::Cost& cost,
+              const std::vector<double>& samples, profile::Profile& profile);
 
 // `samples` of all ranks together, as MeasureLinks returns them.
 void AddLinks(const Samples& samples, int ranks, profile::Profile& profile);

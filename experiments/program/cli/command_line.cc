@@ -35,7 +35,9 @@ CommandOption CommandOption::LastCounts() const {
   return *this;
 }
 
-Command Command::AddCommand(const std::string& name, const std::string& summary) const { return Command(app_->add_subcommand(name, summary)); }
+Command Command::AddCommand(const std::string& name, const std::string& summary) const {
+  return Command(app_->add_subcommand(name, summary));
+}
 
 void Command::RequireCommand() const { app_->require_subcommand(1); }
 
@@ -53,11 +55,14 @@ template CommandOption Command::AddOption(const std::string&, std::optional<std:
 template CommandOption Command::AddOption(const std::string&, std::optional<int>&, const std::string&) const;
 template CommandOption Command::AddOption(const std::string&, std::optional<int64_t>&, const std::string&) const;
 
-void Command::AddFlag(const std::string& names, bool& value, const std::string& help) const { app_->add_flag(names, value, help); }
+void Command::AddFlag(const std::string& names, bool& value, const std::string& help) const {
+  app_->add_flag(names, value, help);
+}
 
 void Command::Refuse(const std::string& names, const std::string& why) const {
   const std::string shown = names.substr(0, names.find(','));
-  app_->add_option_function<std::string>(names, [shown, why](const std::string& value) { throw CLI::ValidationError(StrCat(shown, " ", value), why); })
+  app_->add_option_function<std::string>(
+          names, [shown, why](const std::string& value) { throw CLI::ValidationError(StrCat(shown, " ", value), why); })
       ->group("");
 }
 
@@ -70,7 +75,8 @@ namespace {
 // The sub-commands of which one must follow the command. Empty: none is needed.
 std::vector<std::string> Choices(const CLI::App& command) {
   std::vector<std::string> names;
-  for (const CLI::App* choice : command.get_subcommands(std::function<bool(const CLI::App*)>())) names.push_back(choice->get_name());
+  for (const CLI::App* choice : command.get_subcommands(std::function<bool(const CLI::App*)>()))
+    names.push_back(choice->get_name());
   return names;
 }
 
@@ -78,10 +84,12 @@ std::vector<std::string> Choices(const CLI::App& command) {
 // be right.
 std::string AboutOption(const CLI::App& command, const std::string& text) {
   for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name(), type = option->get_type_name(), wrong = StrCat("Could not convert: ", name, " = ");
+    const std::string name = option->get_name(), type = option->get_type_name(),
+                      wrong = StrCat("Could not convert: ", name, " = ");
     const std::string right = type == "INT" ? "a whole number" : type == "FLOAT" ? "a number" : "a value";
     if (text.starts_with(wrong)) return StrCat(name, " must be ", right, " (got \"", text.substr(wrong.size()), "\")");
-    if (text == StrCat(name, ": 1 required ", type, " missing")) return StrCat(name, " needs ", right, ", as in ", name, "=", type);
+    if (text == StrCat(name, ": 1 required ", type, " missing"))
+      return StrCat(name, " needs ", right, ", as in ", name, "=", type);
   }
   return text;
 }
@@ -113,8 +121,10 @@ std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
   }
   const std::string help = StrCat("; see ", path, " --help");
   if (!unknown.empty()) return StrCat(unknown, help);
-  if (const std::vector<std::string> choices = Choices(*command); !choices.empty() && error.get_name() == "RequiredError") {
-    const std::string missing = command == &app ? "no command is given" : StrCat(command->get_name(), ": no subcommand is given");
+  if (const std::vector<std::string> choices = Choices(*command);
+      !choices.empty() && error.get_name() == "RequiredError") {
+    const std::string missing =
+        command == &app ? "no command is given" : StrCat(command->get_name(), ": no subcommand is given");
     return StrCat(missing, "; use one of ", absl::StrJoin(choices, ", "), help);
   }
   return StrCat(AboutOption(*command, error.what()), help);
@@ -122,7 +132,8 @@ std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
 
 }  // namespace
 
-CommandLine::CommandLine(const std::string& summary, const std::string& name, std::function<std::string()> version) : app_(std::make_unique<CLI::App>(summary, name)) {
+CommandLine::CommandLine(const std::string& summary, const std::string& name, std::function<std::string()> version)
+    : app_(std::make_unique<CLI::App>(summary, name)) {
   if (version != nullptr) app_->set_version_flag("--version", std::move(version));
 }
 

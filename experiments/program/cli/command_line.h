@@ -31,10 +31,10 @@ class CommandOption {
  public:
   explicit CommandOption(CLI::Option* option) : option_(option) {}
   CommandOption Required() const;
-  CommandOption ShowDefault() const;                               // --help shows the variable's current value
+  CommandOption ShowDefault() const;                                 // --help shows the variable's current value
   CommandOption OneOf(const std::vector<std::string>& words) const;  // any other value is refused
-  CommandOption Repeatable() const;                                // of a list: each --name=VALUE adds one value
-  CommandOption LastCounts() const;                                // if given twice, the last one counts
+  CommandOption Repeatable() const;                                  // of a list: each --name=VALUE adds one value
+  CommandOption LastCounts() const;                                  // if given twice, the last one counts
 
  private:
   CLI::Option* option_;
@@ -55,7 +55,7 @@ class Command {
   // `why`.
   void Refuse(const std::string& names, const std::string& why) const;
 
-  void Footer(const std::string& text) const;            // the end of --help
+  void Footer(const std::string& text) const;  // the end of --help
   // called if this command was chosen, once all options are filled
   void OnParsed(std::function<void()> callback) const;
 

@@ -18,10 +18,16 @@ void LogToStderr();
 
 // The message is StrCat(parts...).
 template <class... Parts>
-void LogInfo(const Parts&... parts) { internal::Log(internal::LogLevel::kInfo, StrCat(parts...)); }
+void LogInfo(const Parts&... parts) {
+  internal::Log(internal::LogLevel::kInfo, StrCat(parts...));
+}
 template <class... Parts>
-void LogWarning(const Parts&... parts) { internal::Log(internal::LogLevel::kWarning, StrCat(parts...)); }
+void LogWarning(const Parts&... parts) {
+  internal::Log(internal::LogLevel::kWarning, StrCat(parts...));
+}
 template <class... Parts>
-void LogError(const Parts&... parts) { internal::Log(internal::LogLevel::kError, StrCat(parts...)); }
+void LogError(const Parts&... parts) {
+  internal::Log(internal::LogLevel::kError, StrCat(parts...));
+}
 
 }  // namespace twofold

@@ -5,8 +5,8 @@
 
 namespace twofold {
 
-bool HasStatusLine();                       // stderr is a terminal
+bool HasStatusLine();                          // stderr is a terminal
 void ShowStatusLine(const std::string& text);  // in place of the line before
-void ClearStatusLine();                     // before anything else is printed
+void ClearStatusLine();                        // before anything else is printed
 
 }  // namespace twofold

@@ -10,11 +10,11 @@
 #include "core/comm/device_mesh.h"
 #include "experiments/program/spec/spec.h"
 #include "strategies/mesh_of.h"
-#include "strategies/models/model_factory.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/models/chunks.h"
-#include "strategies/pipeline/stages.h"
+#include "strategies/models/model_factory.h"
 #include "strategies/models/recompute.h"
+#include "strategies/pipeline/stages.h"
 
 namespace twofold {
 namespace {
@@ -31,7 +31,8 @@ class Meter {
     const Bytes before = Live();
     release();
     if (Live() == before) return;
-    auto at = std::find_if(rows_.begin(), rows_.end(), [kind](const LayerActivations& row) { return row.kind == kind; });
+    auto at =
+        std::find_if(rows_.begin(), rows_.end(), [kind](const LayerActivations& row) { return row.kind == kind; });
     if (at == rows_.end()) at = rows_.insert(rows_.end(), {.kind = std::string(kind)});
     ++at->count, at->bytes += (before - Live()).value();
   }
@@ -47,17 +48,23 @@ class Meter {
 Tensor NewInput(RankContext& ctx, const spec::Spec& spec, const nn::ModelPart& part, DType dtype) {
   const ModelInput input = InputOf(spec.model());
   const int64_t n = spec.train().micro_batch();
-  const auto tensor = [&ctx](const Shape& shape, DType type) { return ctx.device().NewTensor(shape, type, Category::kActivations); };
+  const auto tensor = [&ctx](const Shape& shape, DType type) {
+    return ctx.device().NewTensor(shape, type, Category::kActivations);
+  };
   if (!part.embedding) return tensor(BoundaryShape(spec, n), dtype);
   if (input.kind == ModelInput::kTokens) return tensor(Shape{n, input.length / spec.parallel().cp()}, DType::kI32);
-  return tensor(input.kind == ModelInput::kImages ? Shape{n, input.height, input.width, input.channels} : Shape{n, input.length}, dtype);
+  return tensor(
+      input.kind == ModelInput::kImages ? Shape{n, input.height, input.width, input.channels} : Shape{n, input.length},
+      dtype);
 }
 
 }  // namespace
 
 std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules, int rank) {
   std::vector<LayerActivations> rows;
-  const ReplayedRank replayed{.rank = rank, .world_size = static_cast<int>(WorldSize(spec)), .kind = rules.kind,
+  const ReplayedRank replayed{.rank = rank,
+                              .world_size = static_cast<int>(WorldSize(spec)),
+                              .kind = rules.kind,
                               .threads = static_cast<int>(spec.train().threads_per_rank())};
   const ReplayResult result = Replay(replayed, [&](RankContext& ctx) {
     const DType dtype = ToDType(spec.train().precision().parameter());
@@ -66,8 +73,10 @@ std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const h
     ParallelLayers layers(mesh, ParallelOptionsOf(spec));
     const std::vector<nn::ModelPart> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
     const std::unique_ptr<nn::Module> model = WithRecompute(MakeStage(spec.model(), dtype, parts, layers), spec, parts);
-    for (nn::Parameter* p : model->Parameters()) p->set_data(ctx.device().NewTensor(p->shape(), p->dtype(), Category::kParameters));
-    for (nn::Parameter* b : model->Buffers()) b->set_data(ctx.device().NewTensor(b->shape(), b->dtype(), Category::kParameters));
+    for (nn::Parameter* p : model->Parameters())
+      p->set_data(ctx.device().NewTensor(p->shape(), p->dtype(), Category::kParameters));
+    for (nn::Parameter* b : model->Buffers())
+      b->set_data(ctx.device().NewTensor(b->shape(), b->dtype(), Category::kParameters));
     Meter meter(ctx.device().allocator().ledger());
     const std::vector<nn::Module*> chunks = ChunksOf(*model);
     for (size_t c = 0; c < chunks.size(); ++c) {
@@ -91,7 +100,8 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
   for (const nn::ModelPart& part : PartsOfStage(spec, stage)) layers += part.last_block - part.first_block;
   const int64_t tokens = gpt.sequence() / spec.parallel().cp();
   const auto s = static_cast<double>(tokens), b = static_cast<double>(spec.train().micro_batch());
-  const auto h = static_cast<double>(gpt.hidden()), a = static_cast<double>(gpt.heads()), l = static_cast<double>(layers);
+  const auto h = static_cast<double>(gpt.hidden()), a = static_cast<double>(gpt.heads()),
+             l = static_cast<double>(layers);
   const spec::Parallel& parallel = spec.parallel();
   const bool split = parallel.tp() > 1, along = split && parallel.sequence_parallel();
   const auto t = static_cast<double>(parallel.tp());
@@ -102,14 +112,20 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
   const double layer = full ? (along ? 2 / t : 2) : along ? 34 / t : split ? 10 + 24 / t : 34;
   const double scores_of_layer = full || selective ? 0 : 5 * a * s / (h * t);
   formula.bytes = l * s * b * h * (layer + scores_of_layer);
-  if (full) formula.text = along ? "2 L s b h / t" : "2 L s b h";
-  else if (selective) formula.text = along ? "34 L s b h / t" : split ? "L s b h (10 + 24 / t)" : "34 L s b h";
-  else formula.text = along ? "L s b h / t (34 + 5 a s / h)" : split ? "L s b h (10 + 24 / t + 5 a s / (h t))" : "L s b h (34 + 5 a s / h)";
-  StrAppend(&formula.text, ", L = ", layers, ", s = ", tokens, ", b = ", spec.train().micro_batch(), ", h = ", gpt.hidden(),
-            ", a = ", gpt.heads(), split ? StrCat(", t = ", parallel.tp()) : "");
+  if (full)
+    formula.text = along ? "2 L s b h / t" : "2 L s b h";
+  else if (selective)
+    formula.text = along ? "34 L s b h / t" : split ? "L s b h (10 + 24 / t)" : "34 L s b h";
+  else
+    formula.text = along   ? "L s b h / t (34 + 5 a s / h)"
+                   : split ? "L s b h (10 + 24 / t + 5 a s / (h t))"
+                           : "L s b h (34 + 5 a s / h)";
+  StrAppend(&formula.text, ", L = ", layers, ", s = ", tokens, ", b = ", spec.train().micro_batch(),
+            ", h = ", gpt.hidden(), ", a = ", gpt.heads(), split ? StrCat(", t = ", parallel.tp()) : "");
   std::vector<std::string>& differs = formula.differs;
   const spec::DType type = spec.train().precision().parameter();
-  if (type != spec::BF16 && type != spec::F16) differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));
+  if (type != spec::BF16 && type != spec::F16)
+    differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));
   const bool scores = !full && !selective;  // the formula includes the scores
   const bool drawn_again = spec.model().dropout_masks() == spec::Model::RECOMPUTED;
   if (scores && spec.model().attention() == spec::Model::TILED) {
@@ -117,17 +133,22 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
   } else if (scores && gpt.attention_dropout() == 0) {
     differs.push_back("attention probabilities have no dropout: leave out 3 a s s b per layer");
   } else if (scores && drawn_again) {
-    differs.push_back("dropout masks of attention probabilities are drawn again, not kept: leave out a s s b per layer");
+    differs.push_back(
+        "dropout masks of attention probabilities are drawn again, not kept: leave out a s s b per layer");
   }
-  if (!full && gpt.dropout() == 0) differs.push_back("there is no dropout, and so no masks: leave out 2 s b h per layer");
-  else if (!full && drawn_again) differs.push_back("dropout masks are drawn again, not kept: leave out 2 s b h per layer");
+  if (!full && gpt.dropout() == 0)
+    differs.push_back("there is no dropout, and so no masks: leave out 2 s b h per layer");
+  else if (!full && drawn_again)
+    differs.push_back("dropout masks are drawn again, not kept: leave out 2 s b h per layer");
   if (!full && gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
   if (recompute.every() > 1) {
     const bool whole = recompute.recompute() == spec::ActivationCheckpointing::FULL;
-    differs.push_back(StrCat("one block of ", recompute.every(), whole ? " is recomputed, and keeps only its input"
-                                                                       : " recomputes its attention scores: leave out 5 a s / h for it"));
+    differs.push_back(StrCat("one block of ", recompute.every(),
+                             whole ? " is recomputed, and keeps only its input"
+                                   : " recomputes its attention scores: leave out 5 a s / h for it"));
   }
-  differs.push_back("the formula leaves out embeddings, logits, the loss, and tensors that live only during the pass of one layer");
+  differs.push_back(
+      "the formula leaves out embeddings, logits, the loss, and tensors that live only during the pass of one layer");
   return formula;
 }
 

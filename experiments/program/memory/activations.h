@@ -30,8 +30,8 @@ struct LayerActivations {
 std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules, int rank = 0);
 
 struct ActivationFormula {
-  std::string text;  // "L s b h (34 + 5 a s / h), L = 24, s = 2048, ..."
-  double bytes = 0;  // of one micro-batch, all layers of a rank
+  std::string text;                  // "L s b h (34 + 5 a s / h), L = 24, s = 2048, ..."
+  double bytes = 0;                  // of one micro-batch, all layers of a rank
   std::vector<std::string> differs;  // how this spec departs from the formula's assumptions
 };
 // L: the layers of that stage; s: a rank's tokens per sequence. Absent if the model is not a GPT.

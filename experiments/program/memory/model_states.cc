@@ -17,12 +17,16 @@ StateFormula OptimizerState(const spec::Spec& spec) {
   Replay({}, [&](RankContext& ctx) {
     nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
     const auto optimizer = MakeOptimizer(spec.train(), spec::Parallel::NO_OFFLOAD);
-    const auto one = [&](spec::DType type) { return ctx.device().NewTensor(Shape{1}, ToDType(type), Category::kOther); };
-    const optim::Slice slice{.name = "one", .data = one(precision.parameter()), .gradient = one(GradientType(precision))};
+    const auto one = [&](spec::DType type) {
+      return ctx.device().NewTensor(Shape{1}, ToDType(type), Category::kOther);
+    };
+    const optim::Slice slice{
+        .name = "one", .data = one(precision.parameter()), .gradient = one(GradientType(precision))};
     optimizer->Attach(nn, {&slice, 1});
     for (const optim::State& s : optimizer->StateOf(0)) {
       state.bytes_per_parameter += ElementSize(s.tensor.dtype());
-      StrAppend(&state.what, state.what.empty() ? "" : ", ", s.name, " ", absl::AsciiStrToUpper(std::string(DTypeName(s.tensor.dtype()))));
+      StrAppend(&state.what, state.what.empty() ? "" : ", ", s.name, " ",
+                absl::AsciiStrToUpper(std::string(DTypeName(s.tensor.dtype()))));
     }
     return std::string();
   });

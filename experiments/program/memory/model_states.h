@@ -15,11 +15,11 @@ namespace twofold {
 
 struct StateFormula {
   Category category;
-  std::string what;                     // "parameters, BF16"
-  int64_t bytes_per_parameter = 0;      // 2, 2, K
-  int64_t ranks = 1;                    // ranks that share one copy: N_d if the stage shards it, else 1
-  double bytes(int64_t psi) const;      // of one rank
-  std::string ToString() const;         // "12 psi / 64"
+  std::string what;                 // "parameters, BF16"
+  int64_t bytes_per_parameter = 0;  // 2, 2, K
+  int64_t ranks = 1;                // ranks that share one copy: N_d if the stage shards it, else 1
+  double bytes(int64_t psi) const;  // of one rank
+  std::string ToString() const;     // "12 psi / 64"
 };
 
 // Parameters, gradients and optimizer state, in this order. The optimizer's bytes are those of the state it keeps for

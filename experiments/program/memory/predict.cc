@@ -14,9 +14,9 @@
 #include "experiments/program/spec/spec.h"
 #include "strategies/layout_factory.h"
 #include "strategies/mesh_of.h"
-#include "strategies/models/model_factory.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/model_parallel/slices.h"
+#include "strategies/models/model_factory.h"
 #include "strategies/pipeline/stages.h"
 
 namespace twofold {
@@ -28,7 +28,8 @@ RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const Replay
   const ReplayResult result = Replay(rank, [&](RankContext& ctx) {
     return TrainRank(ctx, spec, samples, {}, [&](int64_t step) {
       kind.between = ctx.memory(), kind.host_between = ctx.host_memory();
-      return repetition.Next(step, ctx.device().allocator().Fingerprint() + 31 * ctx.device().host_allocator().Fingerprint());
+      return repetition.Next(step,
+                             ctx.device().allocator().Fingerprint() + 31 * ctx.device().host_allocator().Fingerprint());
     });
   });
   kind.status = result.status;
@@ -47,26 +48,34 @@ struct Expected {
 // size of messages.
 std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
   rank.memory = rank.host_memory = Bytes(0);
-  return Replay(rank, [&](RankContext& ctx) {
-           const spec::Precision& precision = spec.train().precision();
-           DeviceMesh mesh(ctx.world(), MeshOf(spec.parallel()));
-           ParallelLayers layers(mesh, ParallelOptionsOf(spec));
-           nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
-           const std::vector<nn::ModelPart> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
-           const auto layout = MakeLayout(nn, MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())}, parts, layers),
-                                          {mesh.Group(MeshGroup::kReplicas), mesh.Group(MeshGroup::kExpertReplicas)}, spec);
-           struct Sum { int64_t elements = 0, pieces = 0, end = -1; const void* slice = nullptr; };
-           std::map<nn::ShardLayout::Sum, Sum> sums;
-           ForSliceRanges(*layout, [&](const SliceRange& range) {
-             Sum& sum = sums[range.run.sum];
-             if (sum.end != range.offset || sum.slice != &range.slice) ++sum.pieces;
-             sum.elements += range.run.count, sum.end = range.offset + range.run.count, sum.slice = &range.slice;
-           });
-           sums.erase(nn::ShardLayout::Sum::kNone);
-           std::string text;
-           for (const auto& [kind, sum] : sums) StrAppend(&text, static_cast<int>(kind), " ", sum.elements, " ", sum.pieces > 1, ";");
-           return text;
-         })
+  return Replay(rank,
+                [&](RankContext& ctx) {
+                  const spec::Precision& precision = spec.train().precision();
+                  DeviceMesh mesh(ctx.world(), MeshOf(spec.parallel()));
+                  ParallelLayers layers(mesh, ParallelOptionsOf(spec));
+                  nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
+                  const std::vector<nn::ModelPart> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
+                  const auto layout =
+                      MakeLayout(nn,
+                                 MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())},
+                                           parts, layers),
+                                 {mesh.Group(MeshGroup::kReplicas), mesh.Group(MeshGroup::kExpertReplicas)}, spec);
+                  struct Sum {
+                    int64_t elements = 0, pieces = 0, end = -1;
+                    const void* slice = nullptr;
+                  };
+                  std::map<nn::ShardLayout::Sum, Sum> sums;
+                  ForSliceRanges(*layout, [&](const SliceRange& range) {
+                    Sum& sum = sums[range.run.sum];
+                    if (sum.end != range.offset || sum.slice != &range.slice) ++sum.pieces;
+                    sum.elements += range.run.count, sum.end = range.offset + range.run.count, sum.slice = &range.slice;
+                  });
+                  sums.erase(nn::ShardLayout::Sum::kNone);
+                  std::string text;
+                  for (const auto& [kind, sum] : sums)
+                    StrAppend(&text, static_cast<int>(kind), " ", sum.elements, " ", sum.pieces > 1, ";");
+                  return text;
+                })
       .result;
 }
 
@@ -148,11 +157,13 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
     for (size_t i = 0; i < expected.replayed.size(); ++i) {
       rank.rank = expected.replayed[i];
       const bool first = i == 0;
-      add(ReplayRank(spec, samples, rank), first ? std::vector<int>{expected.ranks[0]} : std::vector<int>(expected.ranks.begin() + 1, expected.ranks.end()));
+      add(ReplayRank(spec, samples, rank), first ? std::vector<int>{expected.ranks[0]}
+                                                 : std::vector<int>(expected.ranks.begin() + 1, expected.ranks.end()));
     }
   }
   for (RankKind& kind : prediction.kinds) std::sort(kind.ranks.begin(), kind.ranks.end());
-  std::sort(prediction.kinds.begin(), prediction.kinds.end(), [](const RankKind& a, const RankKind& b) { return a.ranks[0] < b.ranks[0]; });
+  std::sort(prediction.kinds.begin(), prediction.kinds.end(),
+            [](const RankKind& a, const RankKind& b) { return a.ranks[0] < b.ranks[0]; });
   return prediction;
 }
 

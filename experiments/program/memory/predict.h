@@ -14,13 +14,13 @@ namespace twofold {
 
 // Ranks that allocate alike, and the replay of one of them.
 struct RankKind {
-  std::vector<int> ranks;     // ascending
+  std::vector<int> ranks;  // ascending
   absl::Status status;  // how the replay ended: OK, or RESOURCE_EXHAUSTED with the message that the run would end with
   report::RankRecord record;  // as in the run; its times are 0
   // at the start of the last step: device memory, and host memory for offloaded data
   MemoryStats between, host_between;
-  int64_t steps = 0;          // number of replayed steps; all others repeat them
-  bool settled = true;        // false: memory kept changing from step to step, and not all steps were replayed
+  int64_t steps = 0;    // number of replayed steps; all others repeat them
+  bool settled = true;  // false: memory kept changing from step to step, and not all steps were replayed
 };
 
 struct MemoryPrediction {

@@ -29,7 +29,7 @@ class Repetition {
   bool settled() const { return settled_; }
 
  private:
-  static constexpr int64_t kMost = 2000;    // steps executed at most
+  static constexpr int64_t kMost = 2000;     // steps executed at most
   using Seen = std::map<uint64_t, int64_t>;  // fingerprint, and the step that found it
 
   int64_t EndOfStretch(int64_t step) const;  // the first step from `step` on that is followed by something else

@@ -11,7 +11,9 @@ namespace {
 
 constexpr double kWidth = 550, kHeight = 250, kLeft = 66, kRight = 14, kTop = 48, kBottom = 42;
 
-struct Range { double low = 1e300, high = -1e300; };
+struct Range {
+  double low = 1e300, high = -1e300;
+};
 
 Range RangeOf(const std::vector<Series>& series, bool from_zero) {
   Range r;
@@ -36,23 +38,24 @@ class Drawing {
     absl::StrAppend(&body_, "<text class=\"head\" x=\"0\" y=\"14\">", Escape(title), "</text>");
     for (const double v : Ticks(range_.low, range_.high, 5)) {
       absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(kLeft), " ", Px(Y(v)), "H", Px(kWidth - kRight),
-                      "\"/><text class=\"soft end\" x=\"", Px(kLeft - 7), "\" y=\"", Px(Y(v) + 4), "\">", format(v), "</text>");
+                      "\"/><text class=\"soft end\" x=\"", Px(kLeft - 7), "\" y=\"", Px(Y(v) + 4), "\">", format(v),
+                      "</text>");
     }
     for (const double s : Ticks(0, steps_ - 1, 6)) {
       if (s != std::floor(s)) continue;
       absl::StrAppend(&body_, "<text class=\"soft mid\" x=\"", Px(X(s)), "\" y=\"", Px(kHeight - kBottom + 17), "\">",
                       Number(s), "</text>");
     }
-    absl::StrAppend(&body_, "<text class=\"soft mid\" x=\"", Px((kLeft + kWidth - kRight) / 2), "\" y=\"", Px(kHeight - 5),
-                    "\">step</text>");
+    absl::StrAppend(&body_, "<text class=\"soft mid\" x=\"", Px((kLeft + kWidth - kRight) / 2), "\" y=\"",
+                    Px(kHeight - 5), "\">step</text>");
   }
 
   void Add(const Series& s) {
     if (s.median > 0) {
-      absl::StrAppend(&body_, "<rect class=\"band", s.color, "\" x=\"", Px(kLeft), "\" y=\"", Px(Y(s.high)), "\" width=\"",
-                      Px(kWidth - kRight - kLeft), "\" height=\"", Px(std::max(0.5, Y(s.low) - Y(s.high))),
-                      "\"/><path class=\"median", s.color, "\" d=\"M", Px(kLeft), " ", Px(Y(s.median)), "H",
-                      Px(kWidth - kRight), "\"/>");
+      absl::StrAppend(&body_, "<rect class=\"band", s.color, "\" x=\"", Px(kLeft), "\" y=\"", Px(Y(s.high)),
+                      "\" width=\"", Px(kWidth - kRight - kLeft), "\" height=\"",
+                      Px(std::max(0.5, Y(s.low) - Y(s.high))), "\"/><path class=\"median", s.color, "\" d=\"M",
+                      Px(kLeft), " ", Px(Y(s.median)), "H", Px(kWidth - kRight), "\"/>");
     }
     std::string d;
     for (size_t i = 0; i < s.values.size(); ++i) {
@@ -61,8 +64,9 @@ class Drawing {
     }
     absl::StrAppend(&body_, "<path class=\"line", s.color, "\" d=\"", d, "\"/>");
     if (!s.values.empty() && s.values.size() <= 80) Dots(s);
-    absl::StrAppend(&body_, "<rect class=\"dot", s.color, "\" x=\"", Px(legend_), "\" y=\"24\" width=\"12\" height=\"12\"/><text x=\"",
-                    Px(legend_ + 17), "\" y=\"34.5\">", Escape(s.name), "</text>");
+    absl::StrAppend(&body_, "<rect class=\"dot", s.color, "\" x=\"", Px(legend_),
+                    "\" y=\"24\" width=\"12\" height=\"12\"/><text x=\"", Px(legend_ + 17), "\" y=\"34.5\">",
+                    Escape(s.name), "</text>");
     legend_ += 17 + 7.2 * static_cast<double>(s.name.size()) + 14;
   }
 
@@ -73,13 +77,16 @@ class Drawing {
 
  private:
   double X(double step) const { return kLeft + step / (steps_ - 1) * (kWidth - kLeft - kRight); }
-  double Y(double v) const { return kTop + (range_.high - v) / (range_.high - range_.low) * (kHeight - kTop - kBottom); }
+  double Y(double v) const {
+    return kTop + (range_.high - v) / (range_.high - range_.low) * (kHeight - kTop - kBottom);
+  }
 
   void Dots(const Series& s) {
     for (size_t i = 0; i < s.values.size(); ++i) {
       if (!std::isfinite(s.values[i])) continue;
       absl::StrAppend(&body_, "<circle class=\"dot", s.color, "\" cx=\"", Px(X(static_cast<double>(i))), "\" cy=\"",
-                      Px(Y(s.values[i])), "\" r=\"2.4\"><title>step ", i, ": ", Number(s.values[i]), "</title></circle>");
+                      Px(Y(s.values[i])), "\" r=\"2.4\"><title>step ", i, ": ", Number(s.values[i]),
+                      "</title></circle>");
     }
   }
 

@@ -36,7 +36,8 @@ absl::Status WriteText(const fs::path& path, const std::string& text) {
 }
 
 absl::Status Write(const Options& o) {
-  const fs::path last = o.measured.empty() ? o.folder : o.measured, page = o.out.empty() ? last / "report.html" : fs::path(o.out);
+  const fs::path last = o.measured.empty() ? o.folder : o.measured,
+                 page = o.out.empty() ? last / "report.html" : fs::path(o.out);
   std::vector<RunData> read;
   for (const std::string& folder : {o.folder, o.measured}) {
     if (folder.empty()) continue;
@@ -62,12 +63,14 @@ absl::Status Write(const Options& o) {
 
 void AddReportCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  const Command command = program.AddCommand("report", "draws a run, or a prediction above its measurement, as one HTML page");
+  const Command command =
+      program.AddCommand("report", "draws a run, or a prediction above its measurement, as one HTML page");
   command.AddOption("DIR", options->folder, "the folder of a run").Required();
   command.AddOption("DIR_MEASURED", options->measured, "the folder of its measurement, to compare with");
   command.AddOption("--out", options->out, "the page to write; default: report.html in the last folder");
   command.Footer(
-      "The page shows the time line, memory, losses, collectives and errors, and needs no other file. timeline.svg, memory.svg and,\n"
+      "The page shows the time line, memory, losses, collectives and errors, and needs no other file. timeline.svg, "
+      "memory.svg and,\n"
       "for a pipeline, schedule.svg are written beside it. The names of all files written are printed.\n"
       "Exit status: 0 fine; 1 a file cannot be written; 2 a folder has no report of a run.\n"
       "\nExamples:\n"

@@ -28,7 +28,9 @@ Contracted Contract(const Topology& topology) {
     const Vertex& vertex = topology.vertices()[v];
     if (vertex.node < 0) continue;
     const auto [at, added] = node_of.try_emplace(vertex.node, static_cast<int>(c.things.size()));
-    if (added) c.things.push_back({.name = vertex.name, .group = vertex.group, .number = static_cast<int>(c.things.size()), .named = true});
+    if (added)
+      c.things.push_back(
+          {.name = vertex.name, .group = vertex.group, .number = static_cast<int>(c.things.size()), .named = true});
     Thing& node = c.things[static_cast<size_t>(at->second)];
     if (!added) node.named = false, node.name = StrCat("node ", vertex.node);
     node.devices += vertex.kind == Vertex::kDevice;
@@ -40,7 +42,11 @@ Contracted Contract(const Topology& topology) {
     const Vertex& vertex = topology.vertices()[v];
     if (vertex.node >= 0) continue;
     thing_of[v] = static_cast<int>(c.things.size());
-    c.things.push_back({.is_switch = true, .name = vertex.name, .group = vertex.group, .level = vertex.level, .number = thing_of[v] - c.nodes});
+    c.things.push_back({.is_switch = true,
+                        .name = vertex.name,
+                        .group = vertex.group,
+                        .level = vertex.level,
+                        .number = thing_of[v] - c.nodes});
   }
   std::map<std::pair<int, int>, size_t> index;
   for (const Link& link : topology.links()) {

@@ -27,7 +27,7 @@ struct Bundle {
 };
 
 struct Contracted {
-  std::vector<Thing> things;         // nodes first, in order, then switches
+  std::vector<Thing> things;  // nodes first, in order, then switches
   std::vector<Bundle> bundles;
   std::vector<std::vector<int>> of;  // indices of bundles, by thing
   int nodes = 0;

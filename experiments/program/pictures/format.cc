@@ -26,8 +26,9 @@ std::string Escape(std::string_view text) {
 std::string Number(double value) {
   if (!std::isfinite(value)) return "-";
   const double size = std::abs(value);
-  if (size >= 1e12) return absl::StrFormat("%.3g × 10^%d", value / std::pow(10, std::floor(std::log10(size))),
-                                           static_cast<int>(std::floor(std::log10(size))));
+  if (size >= 1e12)
+    return absl::StrFormat("%.3g × 10^%d", value / std::pow(10, std::floor(std::log10(size))),
+                           static_cast<int>(std::floor(std::log10(size))));
   if (size >= 1e9) return absl::StrFormat("%.3g billion", value / 1e9);
   if (size >= 1e6) return absl::StrFormat("%.3g million", value / 1e6);
   return size < 1000 ? absl::StrFormat("%.4g", value) : CountText(std::llround(value));
@@ -51,7 +52,8 @@ std::vector<double> Ticks(double low, double high, int count) {
     }
   }
   std::vector<double> ticks;
-  for (double i = std::ceil(low / step - 1e-9) + 0.0 /* no -0 */; i * step <= high * (1 + 1e-12) + 1e-300; ++i) ticks.push_back(i * step);
+  for (double i = std::ceil(low / step - 1e-9) + 0.0 /* no -0 */; i * step <= high * (1 + 1e-12) + 1e-300; ++i)
+    ticks.push_back(i * step);
   return ticks;
 }
 

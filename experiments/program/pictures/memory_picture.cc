@@ -37,8 +37,10 @@ std::vector<size_t> Thin(const MemoryLine& m, double seconds) {
   int64_t last = -1;
   for (size_t i = 0; i < m.time.size(); ++i) {
     const int64_t at = static_cast<int64_t>(m.time[i] / cell);
-    if (at != last) kept.push_back(i), last = at;
-    else if (Live(m, i) > Live(m, kept.back())) kept.back() = i;
+    if (at != last)
+      kept.push_back(i), last = at;
+    else if (Live(m, i) > Live(m, kept.back()))
+      kept.back() = i;
   }
   return kept;
 }
@@ -51,7 +53,9 @@ class Picture {
     const auto& [rank, m] = Highest(run);
     const std::vector<size_t> kept = Thin(m, seconds_);
     Title(absl::StrCat(run.Title(), ": rank ", rank,
-                       run.report.memory_at_device() ? ", when the device reaches each change" : ", when the host makes each change, which the device may reach later"));
+                       run.report.memory_at_device()
+                           ? ", when the device reaches each change"
+                           : ", when the host makes each change, which the device may reach later"));
     top_ = y_;
     Grid();
     Areas(run, m, kept);
@@ -66,12 +70,13 @@ class Picture {
     for (const std::string& c : categories_) {
       std::string name = c;
       std::replace(name.begin(), name.end(), '_', ' ');
-      absl::StrAppend(&body_, "<rect class=\"", MemoryCss(c), "\" x=\"", Px(x), "\" y=\"", Px(y_), "\" width=\"12\" height=\"12\"/>",
-                      "<text x=\"", Px(x + 17), "\" y=\"", Px(y_ + 10.5), "\">", Escape(name), "</text>");
+      absl::StrAppend(&body_, "<rect class=\"", MemoryCss(c), "\" x=\"", Px(x), "\" y=\"", Px(y_),
+                      "\" width=\"12\" height=\"12\"/>", "<text x=\"", Px(x + 17), "\" y=\"", Px(y_ + 10.5), "\">",
+                      Escape(name), "</text>");
       x += 17 + 7.2 * static_cast<double>(c.size()) + 14;
     }
-    absl::StrAppend(&body_, "<path class=\"reserved\" d=\"M", Px(x), " ", Px(y_ + 6), "h24\"/><text x=\"", Px(x + 30), "\" y=\"",
-                    Px(y_ + 10.5), "\">reserved</text>");
+    absl::StrAppend(&body_, "<path class=\"reserved\" d=\"M", Px(x), " ", Px(y_ + 6), "h24\"/><text x=\"", Px(x + 30),
+                    "\" y=\"", Px(y_ + 10.5), "\">reserved</text>");
     return absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Px(kWidth), " ", Px(y_ + 20),
                         "\" width=\"100%\" role=\"img\" aria-label=\"memory over time\">", body_, "</svg>");
   }
@@ -83,7 +88,8 @@ class Picture {
   // Adds a category to the legend if it holds something.
   void AddToLegend(const std::string& category, const std::vector<double>& bytes) {
     const bool known = std::find(categories_.begin(), categories_.end(), category) != categories_.end();
-    if (!known && std::any_of(bytes.begin(), bytes.end(), [](double b) { return b > 0; })) categories_.push_back(category);
+    if (!known && std::any_of(bytes.begin(), bytes.end(), [](double b) { return b > 0; }))
+      categories_.push_back(category);
   }
   void Title(const std::string& title) {
     y_ += 8;
@@ -119,8 +125,9 @@ class Picture {
         for (size_t k = 0; k <= c; ++k) sum += m.by_category[k][i];
         return sum;
       };
-      absl::StrAppend(&body_, "<path class=\"", MemoryCss(run.categories[c]), "\" d=\"", Steps(run, m, kept, stacked), "V",
-                      Px(Y(0)), "H", Px(X(m.time[kept[0]])), "Z\"><title>", Escape(run.categories[c]), "</title></path>");
+      absl::StrAppend(&body_, "<path class=\"", MemoryCss(run.categories[c]), "\" d=\"", Steps(run, m, kept, stacked),
+                      "V", Px(Y(0)), "H", Px(X(m.time[kept[0]])), "Z\"><title>", Escape(run.categories[c]),
+                      "</title></path>");
     }
   }
   void Reserved(const RunData& run, const MemoryLine& m, const std::vector<size_t>& kept) {
@@ -134,14 +141,16 @@ class Picture {
     }
     const double x = X(m.time[at]), y = Y(Live(m, at));
     const bool left = x > kWidth - 220;
-    absl::StrAppend(&body_, "<circle class=\"mark\" cx=\"", Px(x), "\" cy=\"", Px(y), "\" r=\"4.5\"/><text class=\"", left ? "end" : "",
-                    "\" x=\"", Px(left ? x - 9 : x + 9), "\" y=\"", Px(y - 6), "\">peak ", BytesText(Live(m, at)), "</text>");
+    absl::StrAppend(&body_, "<circle class=\"mark\" cx=\"", Px(x), "\" cy=\"", Px(y), "\" r=\"4.5\"/><text class=\"",
+                    left ? "end" : "", "\" x=\"", Px(left ? x - 9 : x + 9), "\" y=\"", Px(y - 6), "\">peak ",
+                    BytesText(Live(m, at)), "</text>");
   }
   void TimeAxis() {
     y_ = top_ + kHeight;
     for (const double t : Ticks(0, seconds_, 8)) {
-      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_), "v5\"/><text class=\"soft mid\" x=\"", Px(X(t)),
-                      "\" y=\"", Px(y_ + 18), "\">", SecondsText(t), "</text>");
+      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_),
+                      "v5\"/><text class=\"soft mid\" x=\"", Px(X(t)), "\" y=\"", Px(y_ + 18), "\">", SecondsText(t),
+                      "</text>");
     }
     y_ += kAxis - 8;
   }

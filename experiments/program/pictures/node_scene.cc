@@ -16,7 +16,8 @@ constexpr double kSlot = 62, kGap = 84;
 
 class Drawing {
  public:
-  explicit Drawing(const NodeType& node) : graph_(node.graph), next_(graph_.vertices.size()), seen_(graph_.vertices.size()) {
+  explicit Drawing(const NodeType& node)
+      : graph_(node.graph), next_(graph_.vertices.size()), seen_(graph_.vertices.size()) {
     for (size_t l = 0; l < graph_.links.size(); ++l) {
       next_[static_cast<size_t>(graph_.links[l].from)].push_back(static_cast<int>(l));
     }
@@ -34,7 +35,8 @@ class Drawing {
     scene.width = std::max(kSlot * leaves_, 220.0);
     const double arcs = Arcs(), top = Hubs() ? kGap : arcs;
     for (size_t v = 0; v < graph_.vertices.size(); ++v) {
-      if (!Hub(static_cast<int>(v))) place_[v] = {column_[v] * kSlot + (scene.width - kSlot * leaves_) / 2, top + 24 + kGap * row_[v]};
+      if (!Hub(static_cast<int>(v)))
+        place_[v] = {column_[v] * kSlot + (scene.width - kSlot * leaves_) / 2, top + 24 + kGap * row_[v]};
     }
     int hub = 0, hubs = 0;
     for (size_t v = 0; v < graph_.vertices.size(); ++v) hubs += Hub(static_cast<int>(v));
@@ -53,8 +55,10 @@ class Drawing {
   // A switch with NVLinks only.
   bool Hub(int v) const {
     const auto& links = next_[static_cast<size_t>(v)];
-    return Kind(v) == Vertex::kSwitch && !links.empty() &&
-           std::all_of(links.begin(), links.end(), [&](int l) { return graph_.links[static_cast<size_t>(l)].medium == Medium::kNvlink || graph_.links[static_cast<size_t>(l)].medium == Medium::kNetwork; });
+    return Kind(v) == Vertex::kSwitch && !links.empty() && std::all_of(links.begin(), links.end(), [&](int l) {
+             return graph_.links[static_cast<size_t>(l)].medium == Medium::kNvlink ||
+                    graph_.links[static_cast<size_t>(l)].medium == Medium::kNetwork;
+           });
   }
   bool Hubs() const {
     for (size_t v = 0; v < next_.size(); ++v) {
@@ -106,7 +110,9 @@ class Drawing {
   }
   bool OnDevice(int nic) const {
     const auto& links = next_[static_cast<size_t>(nic)];
-    return !links.empty() && std::all_of(links.begin(), links.end(), [&](int l) { return Kind(graph_.links[static_cast<size_t>(l)].to) == Vertex::kDevice; });
+    return !links.empty() && std::all_of(links.begin(), links.end(), [&](int l) {
+      return Kind(graph_.links[static_cast<size_t>(l)].to) == Vertex::kDevice;
+    });
   }
 
   bool Arc(const Link& link) const { return Kind(link.from) == Vertex::kDevice && Kind(link.to) == Vertex::kDevice; }
@@ -125,11 +131,14 @@ class Drawing {
     for (const Link& link : graph_.links) {
       if (link.from > link.to) continue;
       const Point a = place_.at(static_cast<size_t>(link.from)), b = place_.at(static_cast<size_t>(link.to));
-      Wire wire{.medium = link.medium, .bandwidth = link.bandwidth,
-                .title = StrCat(At(link.from).name, " - ", At(link.to).name, ": ", absl::StrFormat("%.4g", link.bandwidth.value() / 1e9), " GB/s each way")};
+      Wire wire{.medium = link.medium,
+                .bandwidth = link.bandwidth,
+                .title = StrCat(At(link.from).name, " - ", At(link.to).name, ": ",
+                                absl::StrFormat("%.4g", link.bandwidth.value() / 1e9), " GB/s each way")};
       if (Arc(link)) {  // a flat curve reaches three quarters of the height of its control points
         const double up = Height(link) / 0.75;
-        wire.path = StrCat("M", a.x, " ", a.y - 12, "C", a.x, " ", a.y - 12 - up, " ", b.x, " ", b.y - 12 - up, " ", b.x, " ", b.y - 12);
+        wire.path = StrCat("M", a.x, " ", a.y - 12, "C", a.x, " ", a.y - 12 - up, " ", b.x, " ", b.y - 12 - up, " ",
+                           b.x, " ", b.y - 12);
       } else if (hubs == 1 && (Hub(link.from) || Hub(link.to))) {  // straight up into the wide switch
         const Point device = Hub(link.from) ? b : a;
         wire.path = Line(device, {device.x, 16});
@@ -151,7 +160,12 @@ class Drawing {
       if (label.starts_with("pci 0000:")) label = StrCat("pci ", label.substr(9, 2));
       const bool wide = Hub(static_cast<int>(v)) && hubs == 1;
       const double width = wide ? scene.width - 8 : std::max(46.0, 7.0 * static_cast<double>(label.size()) + 8);
-      scene.boxes.push_back({.kind = kKinds[vertex.kind], .at = place_.at(v), .w = std::min(width, wide ? width : kSlot + 6), .h = 24, .label = label, .title = vertex.name});
+      scene.boxes.push_back({.kind = kKinds[vertex.kind],
+                             .at = place_.at(v),
+                             .w = std::min(width, wide ? width : kSlot + 6),
+                             .h = 24,
+                             .label = label,
+                             .title = vertex.name});
     }
   }
 

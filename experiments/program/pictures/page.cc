@@ -65,46 +65,59 @@ std::string Summary(const Runs& runs) {
   const auto seconds = [](double v) { return SecondsText(v); };
   const auto size = [](double v) { return BytesText(v); };
   const auto share = [](double v) { return ShareText(v); };
-  t += Compared("time of a step, median", runs, [](const RunData& r) { return r.report.median_step_seconds(); }, seconds);
+  t += Compared(
+      "time of a step, median", runs, [](const RunData& r) { return r.report.median_step_seconds(); }, seconds);
   std::vector<std::string> intervals;
   for (const RunData* r : runs) {
     intervals.push_back(absl::StrCat(SecondsText(r->report.low()), " to ", SecondsText(r->report.high())));
   }
   if (runs.size() == 2) intervals.push_back("");
   t += Row("its interval", intervals);
-  t += Compared("tokens (or samples) per second", runs, [](const RunData& r) { return r.report.tokens_per_second(); }, Number);
-  t += Compared("exposed communication per step", runs,
-                [](const RunData& r) { return r.report.exposed_communication_seconds(); }, seconds);
-  t += Compared("peak memory, highest rank", runs,
-                [](const RunData& r) { return HighestRank(r, &report::Rank::peak_bytes); }, size);
-  t += Compared("reserved memory, highest rank", runs,
-                [](const RunData& r) { return HighestRank(r, &report::Rank::reserved_bytes); }, size);
-  t += Compared("fragmentation (reserved, but not live at the peak), highest rank", runs, [](const RunData& r) {
-    return HighestRank(r, &report::Rank::reserved_bytes) - HighestRank(r, &report::Rank::peak_bytes);
-  }, size);
+  t += Compared(
+      "tokens (or samples) per second", runs, [](const RunData& r) { return r.report.tokens_per_second(); }, Number);
+  t += Compared(
+      "exposed communication per step", runs, [](const RunData& r) { return r.report.exposed_communication_seconds(); },
+      seconds);
+  t += Compared(
+      "peak memory, highest rank", runs, [](const RunData& r) { return HighestRank(r, &report::Rank::peak_bytes); },
+      size);
+  t += Compared(
+      "reserved memory, highest rank", runs,
+      [](const RunData& r) { return HighestRank(r, &report::Rank::reserved_bytes); }, size);
+  t += Compared(
+      "fragmentation (reserved, but not live at the peak), highest rank", runs,
+      [](const RunData& r) {
+        return HighestRank(r, &report::Rank::reserved_bytes) - HighestRank(r, &report::Rank::peak_bytes);
+      },
+      size);
   const auto used = [](double v) { return v > 0 ? BytesText(v) : "-"; };  // 0: nothing offloaded
-  t += Compared("peak of the host's memory, highest rank", runs,
-                [](const RunData& r) { return HighestRank(r, &report::Rank::host_peak_bytes); }, used);
-  t += Compared("outside the ledger, highest rank", runs,
-                [](const RunData& r) { return HighestRank(r, &report::Rank::outside_ledger_bytes); }, size);
-  t += Compared("bubble", runs, [](const RunData& r) { return r.report.bubble_fraction(); }, share);
+  t += Compared(
+      "peak of the host's memory, highest rank", runs,
+      [](const RunData& r) { return HighestRank(r, &report::Rank::host_peak_bytes); }, used);
+  t += Compared(
+      "outside the ledger, highest rank", runs,
+      [](const RunData& r) { return HighestRank(r, &report::Rank::outside_ledger_bytes); }, size);
+  t += Compared(
+      "bubble", runs, [](const RunData& r) { return r.report.bubble_fraction(); }, share);
   const auto known = [](double v) { return v > 0 ? ShareText(v) : "-"; };  // 0: the devices' peak is unknown
-  t += Compared("MFU", runs, [](const RunData& r) { return r.report.mfu(); }, known);
-  t += Compared("HFU", runs, [](const RunData& r) { return r.report.hfu(); }, known);
+  t += Compared(
+      "MFU", runs, [](const RunData& r) { return r.report.mfu(); }, known);
+  t += Compared(
+      "HFU", runs, [](const RunData& r) { return r.report.hfu(); }, known);
   return t + "</table></div>\n";
 }
 
 std::string Heading(const Runs& runs) {
   const report::Report& r = runs[0]->report;
-  std::string text = absl::StrCat("<h1>", Escape(r.name()), "</h1><p class=sub>", Number(static_cast<double>(r.parameters())),
-                                  " parameters, ", Counted(r.world_size(), "rank"), ", ",
-                                  Counted(r.steps_size(), "step"));
+  std::string text =
+      absl::StrCat("<h1>", Escape(r.name()), "</h1><p class=sub>", Number(static_cast<double>(r.parameters())),
+                   " parameters, ", Counted(r.world_size(), "rank"), ", ", Counted(r.steps_size(), "step"));
   if (!r.device().empty()) absl::StrAppend(&text, ", ", Escape(r.device()));
   text += "</p>";
   for (const RunData* run : runs) {
     if (run->report.outcome() == report::OK) continue;
-    absl::StrAppend(&text, "<div class=bad><b>", Escape(run->Title()), ": ", report::Outcome_Name(run->report.outcome()),
-                    "</b>\n", Escape(run->report.message()), "</div>");
+    absl::StrAppend(&text, "<div class=bad><b>", Escape(run->Title()), ": ",
+                    report::Outcome_Name(run->report.outcome()), "</b>\n", Escape(run->report.message()), "</div>");
   }
   return text;
 }
@@ -124,12 +137,14 @@ std::string Charts(const Runs& runs) {
     for (const report::Validation& v : r.validations()) validation.values.push_back(v.loss());
     if (validation.values.size() > 1 && !losses.empty()) validations.push_back(validation);
   }
-  const std::string loss = Chart(losses, "loss", [](double v) { return absl::StrFormat("%.3g", v); }, false);
+  const std::string loss = Chart(
+      losses, "loss", [](double v) { return absl::StrFormat("%.3g", v); }, false);
   const std::string time = Chart(times, "time of a step (band: interval, dashes: median)", SecondsText, true);
-  const std::string validation =
-      Chart(validations, "validation loss, by validation", [](double v) { return absl::StrFormat("%.3g", v); }, false);
+  const std::string validation = Chart(
+      validations, "validation loss, by validation", [](double v) { return absl::StrFormat("%.3g", v); }, false);
   if (loss.empty() && time.empty()) return "";
-  return absl::StrCat("<h2>Training</h2><div class=two><div>", time, "</div><div>", loss, "</div></div>\n", validation, "\n");
+  return absl::StrCat("<h2>Training</h2><div class=two><div>", time, "</div><div>", loss, "</div></div>\n", validation,
+                      "\n");
 }
 
 std::string Collectives(const Runs& runs) {
@@ -142,10 +157,14 @@ std::string Collectives(const Runs& runs) {
     }
   }
   if (rows.empty()) return "";
-  std::string t = "<h2>Communication of rank 0, whole run</h2><div class=wrap><table><tr><th>operation</th><th class=left>group</th>";
+  std::string t =
+      "<h2>Communication of rank 0, whole run</h2><div class=wrap><table><tr><th>operation</th><th "
+      "class=left>group</th>";
   for (const RunData* run : runs) {
-    const std::string title = runs.size() == 1 ? "" : absl::StrCat(", ", run->report.predicted() ? "predicted" : "measured");
-    absl::StrAppend(&t, "<th>calls", title, "</th><th>bytes", title, "</th><th>time per call", title, "</th><th>algbw", title, "</th>");
+    const std::string title =
+        runs.size() == 1 ? "" : absl::StrCat(", ", run->report.predicted() ? "predicted" : "measured");
+    absl::StrAppend(&t, "<th>calls", title, "</th><th>bytes", title, "</th><th>time per call", title, "</th><th>algbw",
+                    title, "</th>");
   }
   t += "</tr>\n";
   for (const auto& [key, cells] : rows) {
@@ -158,7 +177,8 @@ std::string Collectives(const Runs& runs) {
       const double bytes = static_cast<double>(c->bytes()), calls = static_cast<double>(c->count());
       absl::StrAppend(&t, "<td>", c->count(), "</td><td>", BytesText(bytes), "</td><td>",
                       calls > 0 ? SecondsText(c->seconds() / calls) : "-", "</td><td>",
-                      c->seconds() > 0 && bytes > 0 ? absl::StrFormat("%.2f GB/s", bytes / c->seconds() / 1e9) : "-", "</td>");
+                      c->seconds() > 0 && bytes > 0 ? absl::StrFormat("%.2f GB/s", bytes / c->seconds() / 1e9) : "-",
+                      "</td>");
     }
     t += "</tr>\n";
   }

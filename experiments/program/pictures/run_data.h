@@ -23,7 +23,7 @@ struct Lane {  // a stream of a rank, spans by start
   std::string stream;
   std::vector<DrawnSpan> spans;
 };
-struct MemoryLine {  // of one rank
+struct MemoryLine {                              // of one rank
   std::vector<double> time;                      // seconds, since the trace began
   std::vector<std::vector<double>> by_category;  // bytes, in the order of RunData::categories
   std::vector<double> reserved;

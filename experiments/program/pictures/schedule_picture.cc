@@ -18,11 +18,17 @@ constexpr double kDigit = 6.2;  // width in the small font
 
 // CSS classes of boxes, and their names in the legend.
 constexpr const char* kCss[] = {"s-forward", "s-backward", "s-input", "s-weights", "s-recompute", "s-other"};
-constexpr const char* kNames[] = {"forward", "backward", "gradient of the input", "gradients of the weights", "recomputed forward", "update and other"};
+constexpr const char* kNames[] = {
+    "forward",         "backward", "gradient of the input", "gradients of the weights", "recomputed forward",
+    "update and other"};
 constexpr int kCommunication = kPasses, kIdle = kPasses + 1, kEntries = kPasses + 2;
 
-const char* CssOf(int entry) { return entry == kCommunication ? "c-communication" : entry == kIdle ? "s-idle" : kCss[entry]; }
-const char* NameOf(int entry) { return entry == kCommunication ? "communication" : entry == kIdle ? "idle" : kNames[entry]; }
+const char* CssOf(int entry) {
+  return entry == kCommunication ? "c-communication" : entry == kIdle ? "s-idle" : kCss[entry];
+}
+const char* NameOf(int entry) {
+  return entry == kCommunication ? "communication" : entry == kIdle ? "idle" : kNames[entry];
+}
 
 class Picture {
  public:
@@ -31,7 +37,8 @@ class Picture {
   void Panel(const ScheduleStory& story) {
     y_ += 8;
     std::string title = absl::StrCat(story.title, ": ", Time(story.end), seconds_ ? "" : " forward passes long");
-    if (story.rows.size() > kMostStages) absl::StrAppend(&title, "; stages 0 to ", kMostStages - 1, " of ", story.rows.size());
+    if (story.rows.size() > kMostStages)
+      absl::StrAppend(&title, "; stages 0 to ", kMostStages - 1, " of ", story.rows.size());
     absl::StrAppend(&body_, "<text class=\"head\" x=\"0\" y=\"", Px(y_ + 12), "\">", Escape(title), "</text>");
     y_ += kHead - 4;
     const double top = y_;
@@ -54,7 +61,8 @@ class Picture {
   double X(double t) const { return kLeft + t / end_ * (kWidth - kLeft - kRight); }
 
   void Row(const ScheduleRow& row, double end) {
-    absl::StrAppend(&body_, "<text class=\"end\" x=\"", Px(kLeft - 8), "\" y=\"", Px(y_ + 16), "\">", Escape(row.name), "</text>");
+    absl::StrAppend(&body_, "<text class=\"end\" x=\"", Px(kLeft - 8), "\" y=\"", Px(y_ + 16), "\">", Escape(row.name),
+                    "</text>");
     Box(kIdle, 0, end, 1, "");
     for (size_t i = 0; i < row.phases.size();) i = PhaseBox(row.phases, i);
     Stretches(kIdle, row.idle);
@@ -70,17 +78,21 @@ class Picture {
     size_t next = from + 1;
     double end = first.end;
     while (next < phases.size() && phases[next].end - first.start < least_) end = phases[next++].end;
-    std::string title = first.pass == Pass::kOther ? std::string(NameOf(static_cast<int>(Pass::kOther))) : absl::StrCat(kNames[static_cast<size_t>(first.pass)], ", micro-batch ", first.micro_batch);
+    std::string title = first.pass == Pass::kOther ? std::string(NameOf(static_cast<int>(Pass::kOther)))
+                                                   : absl::StrCat(kNames[static_cast<size_t>(first.pass)],
+                                                                  ", micro-batch ", first.micro_batch);
     if (first.chunk > 0) absl::StrAppend(&title, ", chunk ", first.chunk);
     if (next > from + 1) absl::StrAppend(&title, ", and ", next - from - 1, " more");
-    Box(static_cast<int>(first.pass), first.start, end, 1 / (1 + 0.55 * first.chunk), absl::StrCat(title, "; ", Time(end - first.start)));
+    Box(static_cast<int>(first.pass), first.start, end, 1 / (1 + 0.55 * first.chunk),
+        absl::StrCat(title, "; ", Time(end - first.start)));
     return next;
   }
 
   // Draws the stretches that are wide enough to be seen.
   void Stretches(int entry, const std::vector<Stretch>& stretches) {
     for (const Stretch& s : stretches) {
-      if (s.end - s.start >= least_) Box(entry, s.start, s.end, 1, absl::StrCat(NameOf(entry), "; ", Time(s.end - s.start)));
+      if (s.end - s.start >= least_)
+        Box(entry, s.start, s.end, 1, absl::StrCat(NameOf(entry), "; ", Time(s.end - s.start)));
     }
   }
 
@@ -104,15 +116,16 @@ class Picture {
     const std::string text = absl::StrCat(phase.micro_batch);
     if (X(phase.end) - X(phase.start) < kDigit * static_cast<double>(text.size()) + 3) return;
     ++boxes_;
-    absl::StrAppend(&body_, "<text class=\"mid s-number\" x=\"", Px((X(phase.start) + X(phase.end)) / 2), "\" y=\"", Px(y_ + 16), "\">", text,
-                    "</text>");
+    absl::StrAppend(&body_, "<text class=\"mid s-number\" x=\"", Px((X(phase.start) + X(phase.end)) / 2), "\" y=\"",
+                    Px(y_ + 16), "\">", text, "</text>");
   }
 
   void Axis() {
     absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(kLeft), " ", Px(y_ + 2), "H", Px(kWidth - kRight), "\"/>");
     for (const double t : Ticks(0, end_, 8)) {
-      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_ + 2), "v5\"/><text class=\"soft mid\" x=\"",
-                      Px(X(t)), "\" y=\"", Px(y_ + 20), "\">", Time(t), "</text>");
+      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_ + 2),
+                      "v5\"/><text class=\"soft mid\" x=\"", Px(X(t)), "\" y=\"", Px(y_ + 20), "\">", Time(t),
+                      "</text>");
     }
     y_ += kAxis;
   }
@@ -122,8 +135,9 @@ class Picture {
     for (int entry = 0; entry < kEntries; ++entry) {
       if (!used_[static_cast<size_t>(entry)]) continue;
       const std::string name = NameOf(entry);
-      absl::StrAppend(&body_, "<rect class=\"", CssOf(entry), "\" x=\"", Px(x), "\" y=\"", Px(y_), "\" width=\"12\" height=\"12\"/>",
-                      "<text x=\"", Px(x + 17), "\" y=\"", Px(y_ + 10.5), "\">", name, "</text>");
+      absl::StrAppend(&body_, "<rect class=\"", CssOf(entry), "\" x=\"", Px(x), "\" y=\"", Px(y_),
+                      "\" width=\"12\" height=\"12\"/>", "<text x=\"", Px(x + 17), "\" y=\"", Px(y_ + 10.5), "\">",
+                      name, "</text>");
       x += 17 + 6.6 * static_cast<double>(name.size()) + 14;
     }
     return y_ + 20;

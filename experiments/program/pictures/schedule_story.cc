@@ -62,7 +62,8 @@ std::vector<Stretch> OnTheirWay(const std::vector<Lane>& lanes, int rank, const 
 // Adds a gap to a row: the part taken by calls and, if it lies within a phase, the rest as idle.
 void AddGap(double start, double end, const std::vector<Stretch>& calls, bool within, ScheduleRow& row) {
   double at = start;
-  auto call = std::lower_bound(calls.begin(), calls.end(), start, [](const Stretch& s, double t) { return s.end <= t; });
+  auto call =
+      std::lower_bound(calls.begin(), calls.end(), start, [](const Stretch& s, double t) { return s.end <= t; });
   for (; call != calls.end() && call->start < end; ++call) {
     const double from = std::max(call->start, start), to = std::min(call->end, end);
     if (within && from - at > kHair) row.idle.push_back({at, from});
@@ -119,7 +120,8 @@ class Done {
     return part == parts_ - 1 ? At(true, part, a.micro_batch) : At(false, part + 1, a.micro_batch);
   }
   void Set(int stage, const Action& a, double end) {
-    if (a.kind != Action::kBackwardWeights) done_[{a.kind == Action::kForward, a.chunk * stages_ + stage, a.micro_batch}] = end;
+    if (a.kind != Action::kBackwardWeights)
+      done_[{a.kind == Action::kForward, a.chunk * stages_ + stage, a.micro_batch}] = end;
   }
 
  private:
@@ -164,7 +166,8 @@ ScheduleStory StoryOf(const RunData& run) {
                                       [&](const Lane& lane) { return lane.rank == rank && lane.stream == "compute"; });
     if (compute == run.lanes.end()) continue;
     story.rows.push_back(RowOf(run, *compute, shortest));
-    story.rows.back().name = mesh.size() == mesh.pp ? absl::StrCat("stage ", stage) : absl::StrCat("stage ", stage, " (rank ", rank, ")");
+    story.rows.back().name =
+        mesh.size() == mesh.pp ? absl::StrCat("stage ", stage) : absl::StrCat("stage ", stage, " (rank ", rank, ")");
   }
   return story;
 }
@@ -175,7 +178,8 @@ std::vector<ScheduleStory> StoriesOf(const std::vector<const RunData*>& runs) {
   return stories;
 }
 
-ScheduleStory StoryOf(const std::vector<std::vector<Action>>& stages, const pipeline::PipelineShape& shape, std::string title) {
+ScheduleStory StoryOf(const std::vector<std::vector<Action>>& stages, const pipeline::PipelineShape& shape,
+                      std::string title) {
   ScheduleStory story{.title = std::move(title), .seconds = false};
   Done done(shape);
   std::vector<double> free(stages.size(), 0);
@@ -196,7 +200,8 @@ ScheduleStory StoryOf(const std::vector<std::vector<Action>>& stages, const pipe
       story.end = std::max(story.end, free[s]);
     }
   }
-  for (size_t s = 0; s < stages.size(); ++s) TWOFOLD_CHECK(story.rows[s].phases.size() == stages[s].size(), "a valid schedule comes to its end");
+  for (size_t s = 0; s < stages.size(); ++s)
+    TWOFOLD_CHECK(story.rows[s].phases.size() == stages[s].size(), "a valid schedule comes to its end");
   return story;
 }
 

@@ -36,7 +36,7 @@ struct ScheduleStory {
   std::string title;
   std::vector<ScheduleRow> rows;  // by stage
   double end = 0;
-  bool seconds = true;            // false: the unit is one forward pass of a stage
+  bool seconds = true;  // false: the unit is one forward pass of a stage
 };
 
 // The story of a traced run with a pipeline; no rows if it has no pipeline or was not traced. One row per stage, of its
@@ -48,7 +48,8 @@ std::vector<ScheduleStory> StoriesOf(const std::vector<const RunData*>& runs);
 // The story of the actions alone (pipeline::ActionsOf), by stage. Every stage acts as soon as it can and messages take
 // no time. A forward pass of a whole stage takes 1 and its backward pass 2, each half of the backward pass 1. A pass of
 // one of v chunks takes a v-th of that. The schedule must be valid (pipeline::Validate).
-ScheduleStory StoryOf(const std::vector<std::vector<pipeline::Action>>& stages, const pipeline::PipelineShape& shape, std::string title);
+ScheduleStory StoryOf(const std::vector<std::vector<pipeline::Action>>& stages, const pipeline::PipelineShape& shape,
+                      std::string title);
 
 // The share of the stages' time in which they compute nothing, of such a story.
 double BubbleOf(const ScheduleStory& story);

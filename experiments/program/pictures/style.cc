@@ -45,11 +45,17 @@ namespace {
 std::string WithPlainColours(const std::string& style) {
   std::map<std::string, std::string> colours;
   static const std::regex kColour("--(\\w+):(#\\w+)"), kUse("([\\w-]+):var\\(--(\\w+)\\)");
-  for (std::sregex_iterator it(style.begin(), style.end(), kColour), end; it != end; ++it) colours.try_emplace((*it)[1], (*it)[2]);
+  for (std::sregex_iterator it(style.begin(), style.end(), kColour), end; it != end; ++it)
+    colours.try_emplace((*it)[1], (*it)[2]);
   std::string out;
   auto from = style.cbegin();
   for (std::sregex_iterator it(style.begin(), style.end(), kUse), end; it != end; ++it) {
-    out.append(from, (*it)[0].first).append((*it)[1]).append(":").append(colours.at((*it)[2])).append(";").append((*it)[0]);
+    out.append(from, (*it)[0].first)
+        .append((*it)[1])
+        .append(":")
+        .append(colours.at((*it)[2]))
+        .append(";")
+        .append((*it)[0]);
     from = (*it)[0].second;
   }
   return out.append(from, style.cend());
@@ -82,14 +88,21 @@ SpanClass ClassOf(std::string_view stream, std::string_view name) {
 }
 
 std::string CssClass(SpanClass c) {
-  constexpr std::string_view kNames[] = {"c-product", "c-attention", "c-norm",          "c-element",
-                                         "c-loss",    "c-optimizer", "c-communication", "c-transfer", "c-other"};
+  constexpr std::string_view kNames[] = {"c-product",   "c-attention",     "c-norm",     "c-element", "c-loss",
+                                         "c-optimizer", "c-communication", "c-transfer", "c-other"};
   return std::string(kNames[static_cast<int>(c)]);
 }
 
 std::string LegendName(SpanClass c) {
-  constexpr std::string_view kNames[] = {"products",           "attention", "norms",         "element by element",
-                                         "embedding and loss", "optimizer", "communication", "to and from the host", "other"};
+  constexpr std::string_view kNames[] = {"products",
+                                         "attention",
+                                         "norms",
+                                         "element by element",
+                                         "embedding and loss",
+                                         "optimizer",
+                                         "communication",
+                                         "to and from the host",
+                                         "other"};
   return std::string(kNames[static_cast<int>(c)]);
 }
 

@@ -11,7 +11,8 @@
 namespace twofold::pictures {
 namespace {
 
-constexpr double kWidth = 1120, kLeft = 200, kRight = 20, kLane = 20, kLaneGap = 3, kRankGap = 7, kHead = 26, kAxis = 44;
+constexpr double kWidth = 1120, kLeft = 200, kRight = 20, kLane = 20, kLaneGap = 3, kRankGap = 7, kHead = 26,
+                 kAxis = 44;
 
 std::vector<const Lane*> DrawnLanes(const RunData& run) {
   std::vector<const Lane*> lanes;
@@ -28,7 +29,8 @@ class Picture {
   void Panel(const RunData& run) {
     y_ += 8;
     std::string title = absl::StrCat(run.Title(), ": ", SecondsText(run.trace_end));
-    if (run.report.world_size() > kMostRanks) absl::StrAppend(&title, "; ranks 0 to ", kMostRanks - 1, " of ", run.report.world_size());
+    if (run.report.world_size() > kMostRanks)
+      absl::StrAppend(&title, "; ranks 0 to ", kMostRanks - 1, " of ", run.report.world_size());
     absl::StrAppend(&body_, "<text class=\"head\" x=\"0\" y=\"", Px(y_ + 12), "\">", Escape(title), "</text>");
     y_ += kHead - 4;
     int rank = -1;
@@ -56,8 +58,8 @@ class Picture {
     }
     std::string label = lane.stream;
     if (label.size() > 24) label = label.substr(0, 23) + "…";
-    absl::StrAppend(&body_, "<text class=\"soft end\" x=\"", Px(kLeft - 8), "\" y=\"", Px(y_ + 14), "\">", Escape(label),
-                    "</text><rect class=\"lane\" x=\"", Px(kLeft), "\" y=\"", Px(y_), "\" width=\"",
+    absl::StrAppend(&body_, "<text class=\"soft end\" x=\"", Px(kLeft - 8), "\" y=\"", Px(y_ + 14), "\">",
+                    Escape(label), "</text><rect class=\"lane\" x=\"", Px(kLeft), "\" y=\"", Px(y_), "\" width=\"",
                     Px(kWidth - kLeft - kRight), "\" height=\"", Px(kLane), "\"/>");
     for (const DrawnBox& box : MergeShort(lane.spans, least_)) DrawBox(lane, box);
     y_ += kLane + kLaneGap;
@@ -67,24 +69,28 @@ class Picture {
     const SpanClass c = ClassOf(lane.stream, box.longest->name);
     used_[static_cast<size_t>(c)] = true;
     ++boxes_;
-    std::string title = absl::StrCat(Escape(box.longest->name), ", ", SecondsText(box.longest->end - box.longest->start));
+    std::string title =
+        absl::StrCat(Escape(box.longest->name), ", ", SecondsText(box.longest->end - box.longest->start));
     if (box.longest->bytes > 0 && (c == SpanClass::kCommunication || c == SpanClass::kTransfer)) {
       absl::StrAppend(&title, ", ", BytesText(static_cast<double>(box.longest->bytes)));
     }
-    if (box.spans > 1) title = absl::StrCat(box.spans, " spans in ", SecondsText(box.end - box.start), "; longest: ", title);
-    absl::StrAppend(&body_, "<rect class=\"", CssClass(c), "\" x=\"", Px(X(box.start)), "\" y=\"", Px(y_), "\" width=\"",
-                    Px(std::max(0.4, X(box.end) - X(box.start) - 0.15)), "\" height=\"", Px(kLane), "\"><title>", title,
-                    "</title></rect>");
+    if (box.spans > 1)
+      title = absl::StrCat(box.spans, " spans in ", SecondsText(box.end - box.start), "; longest: ", title);
+    absl::StrAppend(&body_, "<rect class=\"", CssClass(c), "\" x=\"", Px(X(box.start)), "\" y=\"", Px(y_),
+                    "\" width=\"", Px(std::max(0.4, X(box.end) - X(box.start) - 0.15)), "\" height=\"", Px(kLane),
+                    "\"><title>", title, "</title></rect>");
   }
 
   void DrawAxis(const RunData& run) {
     absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(kLeft), " ", Px(y_ + 2), "H", Px(kWidth - kRight), "\"/>");
     for (const double t : Ticks(0, seconds_, 8)) {
-      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_ + 2), "v5\"/><text class=\"soft mid\" x=\"",
-                      Px(X(t)), "\" y=\"", Px(y_ + 20), "\">", SecondsText(t), "</text>");
+      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(t)), " ", Px(y_ + 2),
+                      "v5\"/><text class=\"soft mid\" x=\"", Px(X(t)), "\" y=\"", Px(y_ + 20), "\">", SecondsText(t),
+                      "</text>");
     }
     if (run.trace_end < 0.98 * seconds_) {  // this run ends before the other
-      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(run.trace_end)), " ", Px(y_ - kLane), "V", Px(y_ + 2), "\"/>");
+      absl::StrAppend(&body_, "<path class=\"rule\" d=\"M", Px(X(run.trace_end)), " ", Px(y_ - kLane), "V", Px(y_ + 2),
+                      "\"/>");
     }
     y_ += kAxis - 10;
   }
@@ -94,8 +100,9 @@ class Picture {
     for (int i = 0; i < kSpanClasses; ++i) {
       if (!used_[static_cast<size_t>(i)]) continue;
       const auto c = static_cast<SpanClass>(i);
-      absl::StrAppend(&body_, "<rect class=\"", CssClass(c), "\" x=\"", Px(x), "\" y=\"", Px(y_), "\" width=\"12\" height=\"12\"/>",
-                      "<text x=\"", Px(x + 17), "\" y=\"", Px(y_ + 10.5), "\">", LegendName(c), "</text>");
+      absl::StrAppend(&body_, "<rect class=\"", CssClass(c), "\" x=\"", Px(x), "\" y=\"", Px(y_),
+                      "\" width=\"12\" height=\"12\"/>", "<text x=\"", Px(x + 17), "\" y=\"", Px(y_ + 10.5), "\">",
+                      LegendName(c), "</text>");
       x += 17 + 7.2 * static_cast<double>(LegendName(c).size()) + 14;
     }
     return y_ + 20;

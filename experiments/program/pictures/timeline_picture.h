@@ -19,7 +19,7 @@ std::string TimelinePicture(const std::vector<const RunData*>& runs);
 // Spans of one lane as drawn: neighbours that are shorter than `least` seconds each, and no further apart, are merged.
 struct DrawnBox {
   double start, end;
-  int spans;             // number of merged spans
+  int spans;  // number of merged spans
   const DrawnSpan* longest;
 };
 std::vector<DrawnBox> MergeShort(const std::vector<DrawnSpan>& spans, double least);

@@ -33,11 +33,19 @@ std::vector<int> Spread(const std::vector<int>& from, size_t most) {
 std::string TitleOf(const Thing& thing) {
   if (thing.is_switch) return thing.group >= 0 ? StrCat(thing.name, ", group ", thing.group) : thing.name;
   if (thing.named) return thing.name;
-  return StrCat(thing.name, ": ", Counted(thing.devices, "device"), thing.nics > 0 ? StrCat(", ", Counted(thing.nics, "NIC")) : "");
+  return StrCat(thing.name, ": ", Counted(thing.devices, "device"),
+                thing.nics > 0 ? StrCat(", ", Counted(thing.nics, "NIC")) : "");
 }
 
 Box BoxOf(const Thing& thing, Point at, double w, double h, std::string label) {
-  return {.kind = thing.is_switch ? Box::kSwitch : thing.named ? Box::kDevice : Box::kNode, .at = at, .w = w, .h = h, .label = std::move(label), .title = TitleOf(thing)};
+  return {.kind = thing.is_switch ? Box::kSwitch
+                  : thing.named   ? Box::kDevice
+                                  : Box::kNode,
+          .at = at,
+          .w = w,
+          .h = h,
+          .label = std::move(label),
+          .title = TitleOf(thing)};
 }
 
 // ---- levels ----
@@ -63,7 +71,8 @@ class Levels {
     for (int level = top_; level >= -1; --level) Row(scene, level, left, right);
     for (const Bundle& bundle : net_.bundles) {
       const auto a = place_.find(bundle.a), b = place_.find(bundle.b);
-      if (a != place_.end() && b != place_.end()) scene.wires.push_back(WireOf(net_, bundle, Line(a->second, b->second)));
+      if (a != place_.end() && b != place_.end())
+        scene.wires.push_back(WireOf(net_, bundle, Line(a->second, b->second)));
     }
     return scene;
   }
@@ -78,8 +87,10 @@ class Levels {
     for (int n = 0; n < net_.nodes; ++n) groups[At(n).group].push_back(n);
     std::vector<int> keys;
     for (const auto& [key, list] : groups) keys.push_back(key);
-    for (const size_t each : {kMostNodes, size_t{16}, size_t{8}, size_t{6}, size_t{4}, size_t{3}, size_t{2}, size_t{1}}) {
-      for (size_t most_groups = std::min<size_t>(4, keys.size()); most_groups >= std::min<size_t>(2, keys.size()) && most_groups > 0; --most_groups) {
+    for (const size_t each :
+         {kMostNodes, size_t{16}, size_t{8}, size_t{6}, size_t{4}, size_t{3}, size_t{2}, size_t{1}}) {
+      for (size_t most_groups = std::min<size_t>(4, keys.size());
+           most_groups >= std::min<size_t>(2, keys.size()) && most_groups > 0; --most_groups) {
         bands_ = Spread(keys, most_groups);
         rows_.assign(static_cast<size_t>(top_) + 2, {});
         for (const int key : bands_) {
@@ -112,7 +123,9 @@ class Levels {
     }
   }
 
-  size_t BandOf(int t) const { return static_cast<size_t>(std::find(bands_.begin(), bands_.end(), At(t).group) - bands_.begin()); }
+  size_t BandOf(int t) const {
+    return static_cast<size_t>(std::find(bands_.begin(), bands_.end(), At(t).group) - bands_.begin());
+  }
 
   std::pair<double, double> BandRange(size_t band, double left, double right) const {
     const double width = (right - left) / static_cast<double>(bands_.size());
@@ -130,7 +143,8 @@ class Levels {
     const double top = kRowGap * (top_ - highest) + 10, bottom = kRowGap * (top_ + 1) + 76;
     for (size_t band = 0; band < bands_.size(); ++band) {
       const auto [from, to] = BandRange(band, left, right);
-      scene.boxes.push_back({.kind = Box::kPanel, .at = {(from + to) / 2, (top + bottom) / 2}, .w = to - from, .h = bottom - top});
+      scene.boxes.push_back(
+          {.kind = Box::kPanel, .at = {(from + to) / 2, (top + bottom) / 2}, .w = to - from, .h = bottom - top});
       scene.words.push_back({{(from + to) / 2, bottom - 5}, StrCat("group ", bands_[band]), "soft mid"});
     }
   }
@@ -143,7 +157,9 @@ class Levels {
     bool names = true;
     for (const auto& [band, list] : by_band) {
       const auto [from, to] = band < bands_.size() ? BandRange(band, left, right) : std::pair(left, right);
-      for (const int t : list) names = names && (to - from) / static_cast<double>(list.size()) > 7.2 * static_cast<double>(At(t).name.size()) + 12;
+      for (const int t : list)
+        names =
+            names && (to - from) / static_cast<double>(list.size()) > 7.2 * static_cast<double>(At(t).name.size()) + 12;
     }
     for (const auto& [band, list] : by_band) {
       const auto [from, to] = band < bands_.size() ? BandRange(band, left, right) : std::pair(left, right);
@@ -151,12 +167,15 @@ class Levels {
         const double slot = (to - from) / static_cast<double>(list.size());
         const Point at{from + slot * (static_cast<double>(i) + 0.5), y};
         place_[list[i]] = at;
-        scene.boxes.push_back(BoxOf(At(list[i]), at, std::min(slot - 6, level < 0 ? 56.0 : 64.0), level < 0 ? 24 : 20, LabelOf(list[i], names)));
+        scene.boxes.push_back(BoxOf(At(list[i]), at, std::min(slot - 6, level < 0 ? 56.0 : 64.0), level < 0 ? 24 : 20,
+                                    LabelOf(list[i], names)));
       }
     }
     const int64_t total = level < 0 ? net_.nodes : totals_[static_cast<size_t>(level)];
     const std::string what = level < 0 ? (net_.nodes > 0 && At(0).named ? "endpoint" : "node") : "switch";
-    const std::string shown = static_cast<int64_t>(row.size()) == total ? Counted(total, what) : StrCat(row.size(), " of ", Counted(total, what));
+    const std::string shown = static_cast<int64_t>(row.size()) == total
+                                  ? Counted(total, what)
+                                  : StrCat(row.size(), " of ", Counted(total, what));
     scene.words.push_back({{0, y - 1}, level < 0 ? "" : top_ == 0 ? "" : StrCat("level ", level), "soft"});
     scene.words.push_back({{0, level < 0 || top_ == 0 ? y + 4 : y + 14}, shown, "soft"});
     if (static_cast<int64_t>(row.size()) < total) cut_ = true;
@@ -175,8 +194,8 @@ class Levels {
   const Contracted& net_;
   int top_ = 0;
   std::vector<int64_t> totals_;
-  std::vector<int> bands_;               // groups that are drawn
-  std::vector<std::vector<int>> rows_;   // nodes, then switches by level
+  std::vector<int> bands_;              // groups that are drawn
+  std::vector<std::vector<int>> rows_;  // nodes, then switches by level
   std::map<int, Point> place_;
   bool cut_ = false;
 };
@@ -194,14 +213,16 @@ std::map<int, Group> GroupsOf(const Contracted& net) {
     Group& group = groups[net.things[t].group];
     group.switches.push_back(static_cast<int>(t));
     for (const int b : net.of[t]) {
-      if (!net.things[static_cast<size_t>(net.Other(b, static_cast<int>(t)))].is_switch) group.ports += net.bundles[static_cast<size_t>(b)].cables;
+      if (!net.things[static_cast<size_t>(net.Other(b, static_cast<int>(t)))].is_switch)
+        group.ports += net.bundles[static_cast<size_t>(b)].cables;
     }
   }
   return groups;
 }
 
 // Draws the switches of one group around `centre`, the cables between them, and a tick for each of their nodes.
-void DrawGroup(const Contracted& net, const Group& group, Point centre, double radius, double turn, std::map<int, Point>& place, Scene& scene) {
+void DrawGroup(const Contracted& net, const Group& group, Point centre, double radius, double turn,
+               std::map<int, Point>& place, Scene& scene) {
   const size_t n = group.switches.size();
   const double size = std::clamp(2.4 * radius / static_cast<double>(n), 5.0, 15.0);
   for (size_t i = 0; i < n; ++i) {
@@ -210,7 +231,8 @@ void DrawGroup(const Contracted& net, const Group& group, Point centre, double r
     scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(group.switches[i])], at, size, size, ""));
     std::vector<const Bundle*> down;
     for (const int b : net.of[static_cast<size_t>(group.switches[i])]) {
-      if (!net.things[static_cast<size_t>(net.Other(b, group.switches[i]))].is_switch) down.push_back(&net.bundles[static_cast<size_t>(b)]);
+      if (!net.things[static_cast<size_t>(net.Other(b, group.switches[i]))].is_switch)
+        down.push_back(&net.bundles[static_cast<size_t>(b)]);
     }
     if (down.size() > 8) continue;
     for (size_t k = 0; k < down.size(); ++k) {
@@ -278,7 +300,10 @@ Scene DiscsOfGroups(const Contracted& net, const std::map<int, Group>& groups) {
   for (const Bundle& bundle : net.bundles) {
     const Thing &a = net.things[static_cast<size_t>(bundle.a)], &b = net.things[static_cast<size_t>(bundle.b)];
     if (!a.is_switch || a.group == b.group || !centres.contains(a.group) || !centres.contains(b.group)) continue;
-    Bundle& sum = between.try_emplace(std::minmax(a.group, b.group), Bundle{.a = bundle.a, .b = bundle.b, .medium = bundle.medium}).first->second;
+    Bundle& sum =
+        between
+            .try_emplace(std::minmax(a.group, b.group), Bundle{.a = bundle.a, .b = bundle.b, .medium = bundle.medium})
+            .first->second;
     sum.cables += bundle.cables;
     sum.bandwidth += bundle.bandwidth;
     sum.cable = std::max(sum.cable, bundle.cable);
@@ -292,20 +317,36 @@ Scene DiscsOfGroups(const Contracted& net, const std::map<int, Group>& groups) {
   }
   for (const int key : shown) {
     const Group& group = groups.at(key);
-    scene.boxes.push_back({.kind = Box::kSwitch, .at = centres[key], .w = 2 * radius, .h = 2 * radius, .label = StrCat(key),
-                           .title = StrCat("group ", key, ": ", Counted(static_cast<int64_t>(group.switches.size()), "switch"), ", ", Counted(group.ports, "port"))});
+    scene.boxes.push_back(
+        {.kind = Box::kSwitch,
+         .at = centres[key],
+         .w = 2 * radius,
+         .h = 2 * radius,
+         .label = StrCat(key),
+         .title = StrCat("group ", key, ": ", Counted(static_cast<int64_t>(group.switches.size()), "switch"), ", ",
+                         Counted(group.ports, "port"))});
   }
   int least = between.empty() ? 0 : between.begin()->second.cables, most = least;
-  for (const auto& [pair, bundle] : between) least = std::min(least, bundle.cables), most = std::max(most, bundle.cables);
+  for (const auto& [pair, bundle] : between)
+    least = std::min(least, bundle.cables), most = std::max(most, bundle.cables);
   const Group& first = groups.begin()->second;
   const Point inset{750, 290};
   scene.boxes.push_back({.kind = Box::kPanel, .at = inset, .w = 390, .h = 390});
   std::map<int, Point> place;
   DrawGroup(net, first, inset, 155, 0, place, scene);
-  scene.words.push_back({{centre.x, 22}, shown.size() == keys.size() ? StrCat("the ", Counted(static_cast<int64_t>(keys.size()), "group"))
-                                                                   : StrCat(shown.size(), " of ", Counted(static_cast<int64_t>(keys.size()), "group")), "head mid"});
-  scene.words.push_back({{inset.x, 70}, StrCat("group ", groups.begin()->first, ": ", Counted(static_cast<int64_t>(first.switches.size()), "switch"), ", ", Counted(first.ports, "port"), " to nodes"), "head mid"});
-  if (!between.empty()) scene.notes.push_back(StrCat("between two groups: all their cables as one line (", least == most ? "" : StrCat(least, " to "), Counted(most, "cable"), ")"));
+  scene.words.push_back({{centre.x, 22},
+                         shown.size() == keys.size()
+                             ? StrCat("the ", Counted(static_cast<int64_t>(keys.size()), "group"))
+                             : StrCat(shown.size(), " of ", Counted(static_cast<int64_t>(keys.size()), "group")),
+                         "head mid"});
+  scene.words.push_back(
+      {{inset.x, 70},
+       StrCat("group ", groups.begin()->first, ": ", Counted(static_cast<int64_t>(first.switches.size()), "switch"),
+              ", ", Counted(first.ports, "port"), " to nodes"),
+       "head mid"});
+  if (!between.empty())
+    scene.notes.push_back(StrCat("between two groups: all their cables as one line (",
+                                 least == most ? "" : StrCat(least, " to "), Counted(most, "cable"), ")"));
   if (shown.size() < keys.size()) scene.notes.push_back("groups that are not drawn are joined likewise");
   return scene;
 }
@@ -314,7 +355,8 @@ Scene DiscsOfGroups(const Contracted& net, const std::map<int, Group>& groups) {
 
 Wire WireOf(const Contracted& net, const Bundle& bundle, std::string path) {
   const auto name = [&](int t) { return net.things[static_cast<size_t>(t)].name; };
-  std::string title = StrCat(name(bundle.a), " - ", name(bundle.b), ": ", absl::StrFormat("%.4g", bundle.bandwidth.value() / 1e9), " GB/s each way");
+  std::string title = StrCat(name(bundle.a), " - ", name(bundle.b), ": ",
+                             absl::StrFormat("%.4g", bundle.bandwidth.value() / 1e9), " GB/s each way");
   if (bundle.cables > 1) StrAppend(&title, ", ", bundle.cables, " cables");
   return {.path = std::move(path), .medium = bundle.medium, .bandwidth = bundle.bandwidth, .title = std::move(title)};
 }
@@ -324,7 +366,8 @@ Scene LevelsScene(const Contracted& net) { return Levels(net).Draw(); }
 Scene GroupsScene(const Contracted& net) {
   const std::map<int, Group> groups = GroupsOf(net);
   size_t largest = 0, all = 0;
-  for (const auto& [key, group] : groups) largest = std::max(largest, group.switches.size()), all += group.switches.size();
+  for (const auto& [key, group] : groups)
+    largest = std::max(largest, group.switches.size()), all += group.switches.size();
   return groups.size() <= 12 && largest <= 10 && all <= 100 ? WholeGroups(net, groups) : DiscsOfGroups(net, groups);
 }
 
@@ -352,14 +395,18 @@ Scene GridScene(const Contracted& net, const std::vector<int>& dims, bool wrap) 
   const bool flat = dims.size() < 3;
   const int most = flat ? 10 : 6;
   const int nx = std::min(dim(0), most), ny = std::min(dim(1), most), nz = std::min(dim(2), 4);
-  const double slice = flat ? 560 : (kSceneWidth - 10) / nz, step = std::min(flat ? 58.0 : 50.0, (slice - 70) / std::max(nx - 1, 1));
+  const double slice = flat ? 560 : (kSceneWidth - 10) / nz,
+               step = std::min(flat ? 58.0 : 50.0, (slice - 70) / std::max(nx - 1, 1));
   const double high = step * (ny - 1) + (flat ? 90 : 120);
   Scene scene{.width = kSceneWidth, .height = high};
   const double left = flat ? (kSceneWidth - step * (nx - 1)) / 2 : 36;
-  const auto place = [&](int x, int y, int z) { return Point{left + slice * z + step * x, (flat ? 45 : 75) + step * y}; };
+  const auto place = [&](int x, int y, int z) {
+    return Point{left + slice * z + step * x, (flat ? 45 : 75) + step * y};
+  };
   const auto number = [&](int x, int y, int z) { return x + dim(0) * (y + dim(1) * z); };
   const auto join = [&](int a, int b, const std::string& path) {
-    if (const Bundle* bundle = net.Between(std::min(a, b), std::max(a, b)); bundle != nullptr) scene.wires.push_back(WireOf(net, *bundle, path));
+    if (const Bundle* bundle = net.Between(std::min(a, b), std::max(a, b)); bundle != nullptr)
+      scene.wires.push_back(WireOf(net, *bundle, path));
   };
   for (int z = 0; z < nz; ++z) {
     for (int y = 0; y < ny; ++y) {
@@ -367,13 +414,17 @@ Scene GridScene(const Contracted& net, const std::vector<int>& dims, bool wrap) 
         const Point at = place(x, y, z);
         if (x + 1 < nx) join(number(x, y, z), number(x + 1, y, z), Line(at, place(x + 1, y, z)));
         if (y + 1 < ny) join(number(x, y, z), number(x, y + 1, z), Line(at, place(x, y + 1, z)));
-        if (y == 0 && z + 1 < nz) join(number(x, y, z), number(x, y, z + 1), Curve(at, {(at.x + place(x, y, z + 1).x) / 2, at.y - 62}, place(x, y, z + 1)));
+        if (y == 0 && z + 1 < nz)
+          join(number(x, y, z), number(x, y, z + 1),
+               Curve(at, {(at.x + place(x, y, z + 1).x) / 2, at.y - 62}, place(x, y, z + 1)));
       }
     }
     for (int y = 0; y < ny && wrap && dim(0) > 2; ++y) {  // the wrap-around link; a stub if the row is cut off
       const Point a = place(0, y, z), b = place(nx - 1, y, z);
       if (nx == dim(0)) {
-        join(number(0, y, z), number(nx - 1, y, z), StrCat("M", a.x, " ", a.y, "C", a.x - 30, " ", a.y - 24, " ", b.x + 30, " ", b.y - 24, " ", b.x, " ", b.y));
+        join(
+            number(0, y, z), number(nx - 1, y, z),
+            StrCat("M", a.x, " ", a.y, "C", a.x - 30, " ", a.y - 24, " ", b.x + 30, " ", b.y - 24, " ", b.x, " ", b.y));
       } else {
         join(number(nx - 1, y, z), number(nx, y, z), Line(b, {b.x + 26, b.y}));
         join(number(0, y, z), number(dim(0) - 1, y, z), Line(a, {a.x - 26, a.y}));
@@ -382,7 +433,9 @@ Scene GridScene(const Contracted& net, const std::vector<int>& dims, bool wrap) 
     for (int x = 0; x < nx && wrap && dim(1) > 2; ++x) {
       const Point a = place(x, 0, z), b = place(x, ny - 1, z);
       if (ny == dim(1)) {
-        join(number(x, 0, z), number(x, ny - 1, z), StrCat("M", a.x, " ", a.y, "C", a.x + 24, " ", a.y - 30, " ", b.x + 24, " ", b.y + 30, " ", b.x, " ", b.y));
+        join(
+            number(x, 0, z), number(x, ny - 1, z),
+            StrCat("M", a.x, " ", a.y, "C", a.x + 24, " ", a.y - 30, " ", b.x + 24, " ", b.y + 30, " ", b.x, " ", b.y));
       } else {
         join(number(x, ny - 1, z), number(x, ny, z), Line(b, {b.x, b.y + 26}));
         join(number(x, 0, z), number(x, dim(1) - 1, z), Line(a, {a.x, a.y - 26}));
@@ -391,18 +444,27 @@ Scene GridScene(const Contracted& net, const std::vector<int>& dims, bool wrap) 
     for (int y = 0; y < ny; ++y) {
       for (int x = 0; x < nx; ++x) {
         const int n = number(x, y, z);
-        scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(n)], place(x, y, z), step * 0.55, step * 0.42, step > 40 || n < 100 ? StrCat(n) : ""));
+        scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(n)], place(x, y, z), step * 0.55, step * 0.42,
+                                    step > 40 || n < 100 ? StrCat(n) : ""));
       }
     }
-    if (!flat) scene.words.push_back({{place(0, 0, z).x + step * (nx - 1) / 2, high - 8}, StrCat("slice ", z, " of the third dimension"), "soft mid"});
+    if (!flat)
+      scene.words.push_back({{place(0, 0, z).x + step * (nx - 1) / 2, high - 8},
+                             StrCat("slice ", z, " of the third dimension"),
+                             "soft mid"});
   }
-  if (nx < dim(0) || ny < dim(1)) scene.notes.push_back(StrCat(nx, " of ", dim(0), " by ", ny, " of ", dim(1), " places are drawn; stubs lead to the others"));
+  if (nx < dim(0) || ny < dim(1))
+    scene.notes.push_back(
+        StrCat(nx, " of ", dim(0), " by ", ny, " of ", dim(1), " places are drawn; stubs lead to the others"));
   if (!flat) {
-    scene.notes.push_back(StrCat(nz < dim(2) ? StrCat(nz, " of ", dim(2), " slices are drawn; ") : "",
-                                 "every place is joined to the same place of the slices before and after (drawn for the top row)",
-                                 wrap && dim(2) > 2 ? ", the last slice to the first" : ""));
+    scene.notes.push_back(
+        StrCat(nz < dim(2) ? StrCat(nz, " of ", dim(2), " slices are drawn; ") : "",
+               "every place is joined to the same place of the slices before and after (drawn for the top row)",
+               wrap && dim(2) > 2 ? ", the last slice to the first" : ""));
   }
-  if (dims.size() > 3) scene.notes.push_back(StrCat("the other ", Counted(static_cast<int64_t>(dims.size()) - 3, "dimension"), " are not drawn"));
+  if (dims.size() > 3)
+    scene.notes.push_back(
+        StrCat("the other ", Counted(static_cast<int64_t>(dims.size()) - 3, "dimension"), " are not drawn"));
   return scene;
 }
 
@@ -424,16 +486,25 @@ Scene BoardsScene(const Contracted& net, int a, int b, int x, int y) {
   };
   std::set<int> drawn;
   const auto add_switch = [&](int s, Point at) {
-    if (s >= 0 && drawn.insert(s).second) scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(s)], at, 52, 22, net.things[static_cast<size_t>(s)].name));
+    if (s >= 0 && drawn.insert(s).second)
+      scene.boxes.push_back(
+          BoxOf(net.things[static_cast<size_t>(s)], at, 52, 22, net.things[static_cast<size_t>(s)].name));
   };
   for (int by = 0; by < ny; ++by) {
     for (int bx = 0; bx < nx; ++bx) {
-      scene.boxes.push_back({.kind = Box::kPanel, .at = {left + board_w * (bx + 0.5), top + board_h * (by + 0.5)}, .w = board_w - 10, .h = board_h - 10});
+      scene.boxes.push_back({.kind = Box::kPanel,
+                             .at = {left + board_w * (bx + 0.5), top + board_h * (by + 0.5)},
+                             .w = board_w - 10,
+                             .h = board_h - 10});
       for (int j = 0; j < b; ++j) {
         for (int i = 0; i < a; ++i) {
           const int p = port(bx, by, i, j);
-          if (i + 1 < a) scene.wires.push_back(WireOf(net, *net.Between(p, p + 1), Line(place(bx, by, i, j), place(bx, by, i + 1, j))));
-          if (j + 1 < b) scene.wires.push_back(WireOf(net, *net.Between(p, p + a), Line(place(bx, by, i, j), place(bx, by, i, j + 1))));
+          if (i + 1 < a)
+            scene.wires.push_back(
+                WireOf(net, *net.Between(p, p + 1), Line(place(bx, by, i, j), place(bx, by, i + 1, j))));
+          if (j + 1 < b)
+            scene.wires.push_back(
+                WireOf(net, *net.Between(p, p + a), Line(place(bx, by, i, j), place(bx, by, i, j + 1))));
         }
       }
     }
@@ -470,7 +541,8 @@ Scene BoardsScene(const Contracted& net, int a, int b, int x, int y) {
         }
       }
       if (s >= 0 && drawn.insert(s).second) {
-        scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(s)], {x_lane, column_y + 8}, step - 6, 20, net.things[static_cast<size_t>(s)].name));
+        scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(s)], {x_lane, column_y + 8}, step - 6, 20,
+                                    net.things[static_cast<size_t>(s)].name));
       }
     }
   }
@@ -479,13 +551,18 @@ Scene BoardsScene(const Contracted& net, int a, int b, int x, int y) {
       for (int j = 0; j < b; ++j) {
         for (int i = 0; i < a; ++i) {
           const int p = port(bx, by, i, j);
-          scene.boxes.push_back(BoxOf(net.things[static_cast<size_t>(p)], place(bx, by, i, j), 27, 20, p < 1000 ? StrCat(p) : ""));
+          scene.boxes.push_back(
+              BoxOf(net.things[static_cast<size_t>(p)], place(bx, by, i, j), 27, 20, p < 1000 ? StrCat(p) : ""));
         }
       }
     }
   }
-  scene.notes.push_back("both edges of every board lead into the lane of their row and of their column, a cable each, and so to its switch");
-  if (nx < x || ny < y) scene.notes.push_back(StrCat(nx, " of ", x, " by ", ny, " of ", y, " boards are drawn; the others hang on the same switches"));
+  scene.notes.push_back(
+      "both edges of every board lead into the lane of their row and of their column, a cable each, and so to its "
+      "switch");
+  if (nx < x || ny < y)
+    scene.notes.push_back(
+        StrCat(nx, " of ", x, " by ", ny, " of ", y, " boards are drawn; the others hang on the same switches"));
   return scene;
 }
 

@@ -1,10 +1,10 @@
 #include "experiments/program/pictures/topology_picture.h"
 
-#include <functional>
-#include <numeric>
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -29,7 +29,8 @@ int64_t Product(const google::protobuf::RepeatedField<int64_t>& dims) {
 
 Scene NetworkScene(const TopologyStory& story) {
   const Contracted net = Contract(*story.topology);
-  const cluster::Network& network = story.cluster == nullptr ? cluster::Network::default_instance() : story.cluster->machines().network();
+  const cluster::Network& network =
+      story.cluster == nullptr ? cluster::Network::default_instance() : story.cluster->machines().network();
   switch (net.nodes > 1 ? network.kind_case() : cluster::Network::KIND_NOT_SET) {
     case cluster::Network::kDragonfly:
     case cluster::Network::kSlingshot: return GroupsScene(net);
@@ -40,7 +41,8 @@ Scene NetworkScene(const TopologyStory& story) {
     case cluster::Network::kHammingMesh: {
       const cluster::HammingMesh& mesh = network.hamming_mesh();
       if (mesh.a() * mesh.b() * mesh.x() * mesh.y() != net.nodes) return LevelsScene(net);
-      return BoardsScene(net, static_cast<int>(mesh.a()), static_cast<int>(mesh.b()), static_cast<int>(mesh.x()), static_cast<int>(mesh.y()));
+      return BoardsScene(net, static_cast<int>(mesh.a()), static_cast<int>(mesh.b()), static_cast<int>(mesh.x()),
+                         static_cast<int>(mesh.y()));
     }
     default: return LevelsScene(net);
   }
@@ -53,8 +55,9 @@ class Picture {
       if (box.kind == Box::kPanel) Draw(box);
     }
     for (const Wire& wire : scene.wires) {
-      absl::StrAppend(&body_, "<path class=\"wire ", kMediumCss[static_cast<int>(wire.medium)], wire.faint ? " faint" : "", "\" stroke-width=\"",
-                      Px(wire.width), "\" d=\"", wire.path, "\"><title>", Escape(wire.title), "</title></path>");
+      absl::StrAppend(&body_, "<path class=\"wire ", kMediumCss[static_cast<int>(wire.medium)],
+                      wire.faint ? " faint" : "", "\" stroke-width=\"", Px(wire.width), "\" d=\"", wire.path,
+                      "\"><title>", Escape(wire.title), "</title></path>");
     }
     for (const Box& box : scene.boxes) {
       if (box.kind != Box::kPanel) Draw(box);
@@ -63,15 +66,20 @@ class Picture {
   }
 
   void Draw(const Box& box) {
-    absl::StrAppend(&body_, "<g><rect class=\"", kBoxCss[box.kind], "\" x=\"", Px(box.at.x - box.w / 2), "\" y=\"", Px(box.at.y - box.h / 2), "\" width=\"", Px(box.w),
-                    "\" height=\"", Px(box.h), "\" rx=\"", Px(box.kind == Box::kSwitch || box.round ? std::min(box.w, box.h) / 2 : std::min(4.0, box.h / 4)), "\"/>");
-    if (!box.label.empty()) Text({box.at.x, box.at.y + 4}, box.label, box.w < 7.3 * static_cast<double>(box.label.size()) ? "small mid" : "mid");
+    absl::StrAppend(&body_, "<g><rect class=\"", kBoxCss[box.kind], "\" x=\"", Px(box.at.x - box.w / 2), "\" y=\"",
+                    Px(box.at.y - box.h / 2), "\" width=\"", Px(box.w), "\" height=\"", Px(box.h), "\" rx=\"",
+                    Px(box.kind == Box::kSwitch || box.round ? std::min(box.w, box.h) / 2 : std::min(4.0, box.h / 4)),
+                    "\"/>");
+    if (!box.label.empty())
+      Text({box.at.x, box.at.y + 4}, box.label,
+           box.w < 7.3 * static_cast<double>(box.label.size()) ? "small mid" : "mid");
     if (!box.title.empty()) absl::StrAppend(&body_, "<title>", Escape(box.title), "</title>");
     body_ += "</g>";
   }
 
   void Text(Point at, const std::string& text, const char* style) {
-    absl::StrAppend(&body_, "<text class=\"", style, "\" x=\"", Px(at.x), "\" y=\"", Px(at.y), "\">", Escape(text), "</text>");
+    absl::StrAppend(&body_, "<text class=\"", style, "\" x=\"", Px(at.x), "\" y=\"", Px(at.y), "\">", Escape(text),
+                    "</text>");
   }
 
   // Explains lines and boxes; returns the legend's height.
@@ -82,13 +90,16 @@ class Picture {
       return std::exchange(x, x + w);
     };
     std::map<std::tuple<int, double>, const Wire*> kinds;
-    for (const Wire& wire : scene.wires) kinds.try_emplace({static_cast<int>(wire.medium), -std::round(wire.bandwidth.value() / 1e7)}, &wire);
+    for (const Wire& wire : scene.wires)
+      kinds.try_emplace({static_cast<int>(wire.medium), -std::round(wire.bandwidth.value() / 1e7)}, &wire);
     std::map<int, int> of_medium;
     for (const auto& [key, wire] : kinds) {
       if (++of_medium[std::get<0>(key)] > 4) continue;  // the widest ones per medium
-      const std::string text = absl::StrFormat("%s, %.4g GB/s", kMediumNames[std::get<0>(key)], wire->bandwidth.value() / 1e9);
+      const std::string text =
+          absl::StrFormat("%s, %.4g GB/s", kMediumNames[std::get<0>(key)], wire->bandwidth.value() / 1e9);
       const double at = place(48 + 6.6 * static_cast<double>(text.size()));
-      absl::StrAppend(&body_, "<path class=\"wire ", kMediumCss[std::get<0>(key)], "\" stroke-width=\"", Px(wire->width), "\" d=\"M", Px(at), " ", Px(y), "h26\"/>");
+      absl::StrAppend(&body_, "<path class=\"wire ", kMediumCss[std::get<0>(key)], "\" stroke-width=\"",
+                      Px(wire->width), "\" d=\"M", Px(at), " ", Px(y), "h26\"/>");
       Text({at + 32, y + 4}, text, "soft");
     }
     bool used[Box::kPanel] = {};
@@ -144,8 +155,9 @@ std::string TopologyPicture(const TopologyStory& story) {
   picture.Draw(all);
   y += picture.Legend(all, kMargin, y + 6, kSceneWidth);
   for (const std::string& note : all.notes) picture.Text({kMargin, y += 17}, note, "soft");
-  return absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Px(width), " ", Px(y + 16), "\" width=\"", Px(width), "\" role=\"img\" aria-label=\"",
-                      Escape(story.title), "\">", picture.body(), "</svg>");
+  return absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Px(width), " ", Px(y + 16),
+                      "\" width=\"", Px(width), "\" role=\"img\" aria-label=\"", Escape(story.title), "\">",
+                      picture.body(), "</svg>");
 }
 
 }  // namespace twofold::pictures

@@ -9,24 +9,26 @@
 
 namespace twofold::pictures {
 
-struct Point { double x = 0, y = 0; };
+struct Point {
+  double x = 0, y = 0;
+};
 
 struct Box {
   enum Kind { kDevice, kNic, kHost, kSwitch, kNode, kPanel };  // kPanel: a background, without an outline
   Kind kind = kSwitch;
-  Point at;                // centre
+  Point at;  // centre
   double w = 0, h = 0;
   std::string label, title;  // text inside it, and tooltip
   bool round = false;
 };
 
 struct Wire {
-  std::string path;         // SVG path data
+  std::string path;  // SVG path data
   Medium medium = Medium::kNetwork;
-  BytesPerSecond bandwidth; // each way
+  BytesPerSecond bandwidth;  // each way
   std::string title;
-  bool faint = false;       // one of very many
-  double width = 1;         // in pixels; see SetWidths
+  bool faint = false;  // one of very many
+  double width = 1;    // in pixels; see SetWidths
 };
 
 struct Words {
@@ -45,8 +47,8 @@ struct Scene {
   // A wire's width is its share of the widest wire of the scene, which has 5 pixels; narrower with more than
   // `comfortable` wires.
   void SetWidths(size_t comfortable);
-  void Move(double dx, double dy);   // everything in it
-  void Add(Scene other);             // places it beside the present content; sizes and notes are joined
+  void Move(double dx, double dy);  // everything in it
+  void Add(Scene other);            // places it beside the present content; sizes and notes are joined
 };
 
 // Path data: a straight line, and a curve drawn towards `control`.

@@ -45,8 +45,7 @@ absl::Status WriteFiles(const std::string& folder, const std::vector<NamedText>&
     if (absl::Status status = WriteOne(Aside(paths.back()), file.text); !status.ok()) return status;
   }
   for (const std::string& path : paths) {
-    if (std::rename(Aside(path).c_str(), path.c_str()) != 0)
-      return Failed(path, "written", std::strerror(errno));
+    if (std::rename(Aside(path).c_str(), path.c_str()) != 0) return Failed(path, "written", std::strerror(errno));
   }
   return absl::OkStatus();
 }
@@ -59,7 +58,8 @@ absl::Status RemoveFile(const std::string& path) {
 absl::Status CheckOutFile(std::string_view flag, const std::string& path) {
   namespace fs = std::filesystem;
   const auto refuse = [&](std::string_view why) {
-    return absl::InvalidArgumentError(StrCat(flag, "=", path, ": cannot be written: ", why, "; use a file in a folder that this user may write to"));
+    return absl::InvalidArgumentError(
+        StrCat(flag, "=", path, ": cannot be written: ", why, "; use a file in a folder that this user may write to"));
   };
   std::error_code none;
   const std::string above = fs::path(path).parent_path().string(), folder = above.empty() ? "." : above;
@@ -83,7 +83,8 @@ absl::Status CheckRoomFor(std::string_view flag, const std::string& path, int64_
     close(file);
   }
   if (written.ok()) return written;
-  return absl::InvalidArgumentError(StrCat(flag, "=", path, ": cannot be written: no room for ", bytes, " bytes (", std::string(written.message()),
+  return absl::InvalidArgumentError(StrCat(flag, "=", path, ": cannot be written: no room for ", bytes, " bytes (",
+                                           std::string(written.message()),
                                            "); make room there, or use a file elsewhere"));
 }
 
@@ -91,8 +92,9 @@ absl::Status MakeOutFolder(std::string_view flag, const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!error && access(path.c_str(), W_OK) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(flag, ": ", path, error ? ": cannot be created: " : ": cannot be written to: ",
-                                           error ? error.message() : std::strerror(errno), "; give a folder that this user may write to"));
+  return absl::InvalidArgumentError(
+      StrCat(flag, ": ", path, error ? ": cannot be created: " : ": cannot be written to: ",
+             error ? error.message() : std::strerror(errno), "; give a folder that this user may write to"));
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {

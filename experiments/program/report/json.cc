@@ -21,26 +21,16 @@ Json ValueOf(const Message& m, const FieldDescriptor* f, int i) {
   const Reflection* r = m.GetReflection();
   const bool many = f->is_repeated();
   switch (f->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-      return many ? r->GetRepeatedInt32(m, f, i) : r->GetInt32(m, f);
-    case FieldDescriptor::CPPTYPE_INT64:
-      return many ? r->GetRepeatedInt64(m, f, i) : r->GetInt64(m, f);
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return many ? r->GetRepeatedUInt32(m, f, i) : r->GetUInt32(m, f);
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return many ? r->GetRepeatedUInt64(m, f, i) : r->GetUInt64(m, f);
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return Number(many ? r->GetRepeatedFloat(m, f, i) : r->GetFloat(m, f));
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return Number(many ? r->GetRepeatedDouble(m, f, i) : r->GetDouble(m, f));
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return many ? r->GetRepeatedBool(m, f, i) : r->GetBool(m, f);
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return (many ? r->GetRepeatedEnum(m, f, i) : r->GetEnum(m, f))->name();
-    case FieldDescriptor::CPPTYPE_STRING:
-      return many ? r->GetRepeatedString(m, f, i) : r->GetString(m, f);
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return ToJson(many ? r->GetRepeatedMessage(m, f, i) : r->GetMessage(m, f));
+    case FieldDescriptor::CPPTYPE_INT32: return many ? r->GetRepeatedInt32(m, f, i) : r->GetInt32(m, f);
+    case FieldDescriptor::CPPTYPE_INT64: return many ? r->GetRepeatedInt64(m, f, i) : r->GetInt64(m, f);
+    case FieldDescriptor::CPPTYPE_UINT32: return many ? r->GetRepeatedUInt32(m, f, i) : r->GetUInt32(m, f);
+    case FieldDescriptor::CPPTYPE_UINT64: return many ? r->GetRepeatedUInt64(m, f, i) : r->GetUInt64(m, f);
+    case FieldDescriptor::CPPTYPE_FLOAT: return Number(many ? r->GetRepeatedFloat(m, f, i) : r->GetFloat(m, f));
+    case FieldDescriptor::CPPTYPE_DOUBLE: return Number(many ? r->GetRepeatedDouble(m, f, i) : r->GetDouble(m, f));
+    case FieldDescriptor::CPPTYPE_BOOL: return many ? r->GetRepeatedBool(m, f, i) : r->GetBool(m, f);
+    case FieldDescriptor::CPPTYPE_ENUM: return (many ? r->GetRepeatedEnum(m, f, i) : r->GetEnum(m, f))->name();
+    case FieldDescriptor::CPPTYPE_STRING: return many ? r->GetRepeatedString(m, f, i) : r->GetString(m, f);
+    case FieldDescriptor::CPPTYPE_MESSAGE: return ToJson(many ? r->GetRepeatedMessage(m, f, i) : r->GetMessage(m, f));
   }
   return nullptr;
 }
@@ -63,8 +53,8 @@ absl::Status Store(Message& m, const FieldDescriptor* f, T value, Set set, Add a
 }
 
 template <class T, class Set, class Add>
-absl::Status StoreWhole(const Json& json, const std::string& path, Message& m, const FieldDescriptor* f,
-                        Set set, Add add) {
+absl::Status StoreWhole(const Json& json, const std::string& path, Message& m, const FieldDescriptor* f, Set set,
+                        Add add) {
   bool fits = json.is_number_integer();
   if (fits && json.is_number_unsigned()) {
     fits = json.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<T>::max());
@@ -79,8 +69,8 @@ absl::Status StoreWhole(const Json& json, const std::string& path, Message& m, c
 }
 
 template <class T, class Set, class Add>
-absl::Status StoreNumber(const Json& json, const std::string& path, Message& m, const FieldDescriptor* f,
-                         Set set, Add add) {
+absl::Status StoreNumber(const Json& json, const std::string& path, Message& m, const FieldDescriptor* f, Set set,
+                         Add add) {
   if (json.is_null()) return Store(m, f, std::numeric_limits<T>::quiet_NaN(), set, add);
   if (!json.is_number()) return Refuse(path, json, "a number");
   return Store(m, f, json.get<T>(), set, add);
@@ -113,8 +103,7 @@ absl::Status ReadValue(const Json& json, const std::string& path, Message& m, co
     case FieldDescriptor::CPPTYPE_STRING:
       if (!json.is_string()) return Refuse(path, json, "text");
       return Store(m, f, json.get<std::string>(), &Reflection::SetString, &Reflection::AddString);
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return StoreEnum(json, path, m, f);
+    case FieldDescriptor::CPPTYPE_ENUM: return StoreEnum(json, path, m, f);
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return ReadMessage(json, path, f->is_repeated() ? *r->AddMessage(&m, f) : *r->MutableMessage(&m, f));
   }
@@ -125,8 +114,7 @@ absl::Status ReadField(const Json& json, const std::string& path, Message& m, co
   if (!f->is_repeated()) return ReadValue(json, path, m, f);
   if (!json.is_array()) return Refuse(path, json, "a list");
   for (size_t i = 0; i < json.size(); ++i) {
-    if (absl::Status status = ReadValue(json[i], StrCat(path, "[", i, "]"), m, f); !status.ok())
-      return status;
+    if (absl::Status status = ReadValue(json[i], StrCat(path, "[", i, "]"), m, f); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -168,8 +156,6 @@ absl::Status FromJson(const Json& json, Message* message) {
   return ReadMessage(json, "", *message);
 }
 
-std::string JsonText(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string JsonText(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace twofold

@@ -10,12 +10,18 @@
 namespace twofold {
 namespace {
 
-struct Process { double ran = 0, waited = 0; };
-struct Host { double busy = 0, stolen = 0; };
+struct Process {
+  double ran = 0, waited = 0;
+};
+struct Host {
+  double busy = 0, stolen = 0;
+};
 
 }  // namespace
 
-double Taken(double held_share, double stolen) { return std::clamp(held_share + stolen - held_share * stolen, 0.0, kMostTaken); }
+double Taken(double held_share, double stolen) {
+  return std::clamp(held_share + stolen - held_share * stolen, 0.0, kMostTaken);
+}
 
 report::Load LoadOf(std::span<const report::ProcessorUse> ranks) {
   std::map<std::pair<std::string, int64_t>, Process> processes;  // each rank counts all threads of its process
@@ -50,7 +56,8 @@ report::Load LoadOf(std::span<const report::ProcessorUse> ranks) {
 std::string LoadText(const report::Load& load) {
   std::string text = absl::StrFormat("other work kept %.1f processors busy and delayed it by up to %.0f %% of the time",
                                      load.others(), 100 * load.taken());
-  if (load.stolen() >= 0.01) absl::StrAppendFormat(&text, " (a hypervisor took %.0f %% of the processors' time)", 100 * load.stolen());
+  if (load.stolen() >= 0.01)
+    absl::StrAppendFormat(&text, " (a hypervisor took %.0f %% of the processors' time)", 100 * load.stolen());
   return text;
 }
 

@@ -15,8 +15,8 @@
 
 namespace twofold {
 
-inline constexpr double kLoaded = 0.05;       // above this share taken, readers are told
-inline constexpr double kMostTaken = 0.99;    // counters are not exact
+inline constexpr double kLoaded = 0.05;     // above this share taken, readers are told
+inline constexpr double kMostTaken = 0.99;  // counters are not exact
 
 // Of `ranks` that worked at the same time, on one machine or several. Has no fields if no rank has counters.
 report::Load LoadOf(std::span<const report::ProcessorUse> ranks);

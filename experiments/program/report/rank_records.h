@@ -39,7 +39,9 @@ class RankRecords {
   size_t SharedBy(const report::RankRecord& kept) const { return ranks_of_[static_cast<size_t>(&kept - kept_.data())]; }
 
  private:
-  struct Place { int32_t rank, kept; };
+  struct Place {
+    int32_t rank, kept;
+  };
   Of At(Place place) const { return {place.rank, kept_[static_cast<size_t>(place.kept)]}; }
 
   std::vector<report::RankRecord> kept_;

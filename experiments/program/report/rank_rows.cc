@@ -77,9 +77,12 @@ absl::Status CheckRanges(const report::RankSet& set, const std::string& path, in
   for (int i = 0; i < set.ranges_size(); ++i) {
     const report::RankRange& range = set.ranges(i);
     const std::string here = StrCat(path, "ranges[", i, "].");
-    if (range.first() < 0 || range.first() >= world_size) return Wrong(here + "first", range.first(), StrCat("0 to ", world_size - 1));
-    if (range.last() < range.first() || range.last() >= world_size) return Wrong(here + "last", range.last(), StrCat(range.first(), " to ", world_size - 1));
-    if (range.stride() < 1 || range.stride() > world_size) return Wrong(here + "stride", range.stride(), StrCat("1 to ", world_size));
+    if (range.first() < 0 || range.first() >= world_size)
+      return Wrong(here + "first", range.first(), StrCat("0 to ", world_size - 1));
+    if (range.last() < range.first() || range.last() >= world_size)
+      return Wrong(here + "last", range.last(), StrCat(range.first(), " to ", world_size - 1));
+    if (range.stride() < 1 || range.stride() > world_size)
+      return Wrong(here + "stride", range.stride(), StrCat("1 to ", world_size));
   }
   return absl::OkStatus();
 }
@@ -120,7 +123,8 @@ absl::Status CheckRankRows(const report::Report& report) {
   for (int i = 0; i < report.ranks_size(); ++i) {
     const report::Rank& row = report.ranks(i);
     const std::string path = StrCat("ranks[", i, "].");
-    if (row.rank() <= before || row.rank() >= report.world_size()) return Wrong(path + "rank", row.rank(), StrCat(before + 1, " to ", report.world_size() - 1));
+    if (row.rank() <= before || row.rank() >= report.world_size())
+      return Wrong(path + "rank", row.rank(), StrCat(before + 1, " to ", report.world_size() - 1));
     before = row.rank();
     if (absl::Status s = CheckRanges(row.stands_for(), path + "stands_for.", report.world_size()); !s.ok()) return s;
     int64_t count = 0, twice = -1;
@@ -129,17 +133,21 @@ absl::Status CheckRankRows(const report::Report& report) {
       seen[static_cast<size_t>(rank)] = true;
       ++count;
     });
-    if (twice >= 0) return absl::InvalidArgumentError(StrCat(path, "stands_for: rank ", twice,
-        " already has a row; expected one row per rank"));
-    if (row.has_stands_for() && count != row.stands_for().count()) return Wrong(path + "stands_for.count", row.stands_for().count(), StrCat(count));
-    if (!seen[static_cast<size_t>(row.rank())]) return Wrong(path + "rank", row.rank(), "the first rank that it stands for");
+    if (twice >= 0)
+      return absl::InvalidArgumentError(
+          StrCat(path, "stands_for: rank ", twice, " already has a row; expected one row per rank"));
+    if (row.has_stands_for() && count != row.stands_for().count())
+      return Wrong(path + "stands_for.count", row.stands_for().count(), StrCat(count));
+    if (!seen[static_cast<size_t>(row.rank())])
+      return Wrong(path + "rank", row.rank(), "the first rank that it stands for");
   }
   return absl::OkStatus();
 }
 
 std::vector<const report::Rank*> RowsByRank(const report::Report& report) {
   std::vector<const report::Rank*> rows(static_cast<size_t>(report.world_size()));
-  for (const report::Rank& row : report.ranks()) ForRanksOf(row, [&](int64_t rank) { rows[static_cast<size_t>(rank)] = &row; });
+  for (const report::Rank& row : report.ranks())
+    ForRanksOf(row, [&](int64_t rank) { rows[static_cast<size_t>(rank)] = &row; });
   return rows;
 }
 

@@ -47,8 +47,8 @@ std::string ValidationCsv(const report::Report& report) {
 std::string CollectivesCsv(const report::Report& report) {
   std::string csv = "operation,group,count,bytes,seconds\n";
   for (const report::Collective& c : report.collectives()) {
-    StrAppend(&csv, Text(c.operation()), ",", Text(c.group()), ",", c.count(), ",", c.bytes(), ",",
-              Digits(c.seconds()), "\n");
+    StrAppend(&csv, Text(c.operation()), ",", Text(c.group()), ",", c.count(), ",", c.bytes(), ",", Digits(c.seconds()),
+              "\n");
   }
   return csv;
 }

@@ -9,12 +9,10 @@
 
 namespace twofold {
 
-std::string StepsCsv(
-    const report::Report& report);  // step (from 0),seconds,loss,exposed_communication_seconds
+std::string StepsCsv(const report::Report& report);  // step (from 0),seconds,loss,exposed_communication_seconds
 // step (done before it),loss,accuracy,perplexity,seconds; values that a model does not have are empty
 std::string ValidationCsv(const report::Report& report);
-std::string CollectivesCsv(
-    const report::Report& report);  // operation,group,count,bytes,seconds; as rank 0 saw them
+std::string CollectivesCsv(const report::Report& report);  // operation,group,count,bytes,seconds; as rank 0 saw them
 
 // rank,time,<a column per category>,live,reserved of traced ranks: bytes, and seconds since the earliest trace of any
 // rank began.

@@ -95,7 +95,8 @@ void AddMemory(int64_t rank, const report::MemorySample& sample, double offset, 
 
 std::string NameOf(const RankRecords& records, int64_t rank, const report::RankRecord& record) {
   const size_t like_it = records.SharedBy(record) - 1;
-  return records.size() <= kListedRanks || like_it == 0 ? StrCat("rank ", rank) : StrCat("rank ", rank, " and ", like_it, " like it");
+  return records.size() <= kListedRanks || like_it == 0 ? StrCat("rank ", rank)
+                                                        : StrCat("rank ", rank, " and ", like_it, " like it");
 }
 
 }  // namespace

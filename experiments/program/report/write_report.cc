@@ -40,8 +40,9 @@ absl::StatusOr<Json> Parse(const std::string& text) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
-    if (error.byte > text.size()) return absl::InvalidArgumentError(StrCat("ends at byte ", text.size(),
-        " and seems to be cut short; ", kOwnFolder));
+    if (error.byte > text.size())
+      return absl::InvalidArgumentError(
+          StrCat("ends at byte ", text.size(), " and seems to be cut short; ", kOwnFolder));
     return absl::InvalidArgumentError(StrCat("byte ", error.byte, ": is not JSON; ", kOwnFolder));
   }
 }
@@ -52,24 +53,29 @@ absl::Status CheckVersion(const Json& json) {
   const auto version = json.find("schema_version");
   if (version == json.end()) return absl::InvalidArgumentError(StrCat("schema_version: is missing; ", kOwnFolder));
   if (!version->is_number_integer() || *version == kReportSchemaVersion) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("schema_version ", version->dump(),
-      " is not supported; this program reads ", kReportSchemaVersion));
+  return absl::InvalidArgumentError(
+      StrCat("schema_version ", version->dump(), " is not supported; this program reads ", kReportSchemaVersion));
 }
 
 // Checks the fields that every run writes and every reader of reports needs.
 absl::Status CheckFields(const Json& json, const report::Report& r) {
-  for (const char* field : {"name", "fabric", "predicted", "outcome", "world_size", "median_step_seconds", "low", "high", "steps", "ranks"}) {
+  for (const char* field : {"name", "fabric", "predicted", "outcome", "world_size", "median_step_seconds", "low",
+                            "high", "steps", "ranks"}) {
     if (!json.contains(field)) return absl::InvalidArgumentError(StrCat(field, ": is missing; ", kOwnFolder));
   }
   const auto check = [](bool fine, const auto& field, auto value, std::string_view right) {
-    return fine ? absl::OkStatus() : absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; expected ", right));
+    return fine ? absl::OkStatus()
+                : absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; expected ", right));
   };
   constexpr std::string_view kNotNegative = "0 or more", kOne = "1 or more";
   absl::Status status = check(r.world_size() >= 1, "world_size", r.world_size(), kOne);
-  for (const auto& [field, value] : {std::pair("median_step_seconds", r.median_step_seconds()), {"low", r.low()}, {"high", r.high()}}) {
+  for (const auto& [field, value] :
+       {std::pair("median_step_seconds", r.median_step_seconds()), {"low", r.low()}, {"high", r.high()}}) {
     status.Update(check(value >= 0, field, value, kNotNegative));
   }
-  for (int i = 0; i < r.steps_size(); ++i) status.Update(check(r.steps(i).seconds() >= 0, StrCat("steps[", i, "].seconds"), r.steps(i).seconds(), kNotNegative));
+  for (int i = 0; i < r.steps_size(); ++i)
+    status.Update(
+        check(r.steps(i).seconds() >= 0, StrCat("steps[", i, "].seconds"), r.steps(i).seconds(), kNotNegative));
   constexpr int64_t kMostRanks = 1 << 20;  // the bound of a spec
   status.Update(check(r.world_size() <= kMostRanks, "world_size", r.world_size(), StrCat("1 to ", kMostRanks)));
   if (status.ok()) status = CheckRankRows(r);
@@ -80,8 +86,8 @@ absl::Status CheckFields(const Json& json, const report::Report& r) {
     status.Update(check(rank.reserved_bytes() >= 0, path + "reserved_bytes", rank.reserved_bytes(), kNotNegative));
   }
   if (r.outcome() == report::OK && r.ranks().empty()) {
-    status.Update(absl::InvalidArgumentError(StrCat("ranks: is empty, although outcome is OK; expected a row for each of ",
-                                                    r.world_size(), " ranks")));
+    status.Update(absl::InvalidArgumentError(
+        StrCat("ranks: is empty, although outcome is OK; expected a row for each of ", r.world_size(), " ranks")));
   }
   return status;
 }

@@ -22,20 +22,13 @@ using google::protobuf::Reflection;
 void SetToDefault(Message& m, const FieldDescriptor* f) {
   const Reflection* r = m.GetReflection();
   switch (f->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT64:
-      return r->SetInt64(&m, f, f->default_value_int64());
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return r->SetUInt64(&m, f, f->default_value_uint64());
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return r->SetDouble(&m, f, f->default_value_double());
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return r->SetBool(&m, f, f->default_value_bool());
-    case FieldDescriptor::CPPTYPE_STRING:
-      return r->SetString(&m, f, f->default_value_string());
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return r->SetEnum(&m, f, f->default_value_enum());
-    default:
-      return;  // messages have no default; no spec field has another type
+    case FieldDescriptor::CPPTYPE_INT64: return r->SetInt64(&m, f, f->default_value_int64());
+    case FieldDescriptor::CPPTYPE_UINT64: return r->SetUInt64(&m, f, f->default_value_uint64());
+    case FieldDescriptor::CPPTYPE_DOUBLE: return r->SetDouble(&m, f, f->default_value_double());
+    case FieldDescriptor::CPPTYPE_BOOL: return r->SetBool(&m, f, f->default_value_bool());
+    case FieldDescriptor::CPPTYPE_STRING: return r->SetString(&m, f, f->default_value_string());
+    case FieldDescriptor::CPPTYPE_ENUM: return r->SetEnum(&m, f, f->default_value_enum());
+    default: return;  // messages have no default; no spec field has another type
   }
 }
 
@@ -58,16 +51,14 @@ void MakeBlocks(spec::Spec& spec) {
   const ModelKind* model = FindModelKind(spec.model().kind_case());
   const bool words = model == nullptr || model->input(spec.model()).kind == ModelInput::kTokens;
   spec::Data& data = *spec.mutable_data();
-  if (data.kind_case() == spec::Data::KIND_NOT_SET)
-    words ? (void)data.mutable_text() : (void)data.mutable_synthetic();
+  if (data.kind_case() == spec::Data::KIND_NOT_SET) words ? (void)data.mutable_text() : (void)data.mutable_synthetic();
   if (data.has_text() && !data.text().has_path()) data.mutable_text()->set_path("");
   spec::Train& train = *spec.mutable_train();
   spec::Optimizer& optimizer = *train.mutable_optimizer();
   if (optimizer.kind_case() == spec::Optimizer::KIND_NOT_SET) optimizer.mutable_adamw();
   train.mutable_precision();
   if (!train.has_activation_checkpointing()) train.mutable_activation_checkpointing()->set_every(0);
-  if (train.schedule().kind_case() == spec::Schedule::KIND_NOT_SET)
-    train.mutable_schedule()->mutable_constant();
+  if (train.schedule().kind_case() == spec::Schedule::KIND_NOT_SET) train.mutable_schedule()->mutable_constant();
   spec.mutable_parallel();
   if (spec.fabric().kind_case() == spec::Fabric::KIND_NOT_SET) spec.mutable_fabric()->mutable_in_memory();
   if (spec.device() == spec::EMULATED) spec.mutable_emulated();
@@ -94,24 +85,23 @@ void FillSharding(spec::Spec& spec) {
   spec::Parallel& parallel = *spec.mutable_parallel();
   const spec::Parallel::Sharding sharding = parallel.sharding();
   if (!parallel.has_reduce_every_micro_batch()) {
-    parallel.set_reduce_every_micro_batch(sharding != spec::Parallel::NO_SHARD && sharding != spec::Parallel::SHARD_OPTIMIZER);
+    parallel.set_reduce_every_micro_batch(sharding != spec::Parallel::NO_SHARD &&
+                                          sharding != spec::Parallel::SHARD_OPTIMIZER);
   }
   const ModelKind* model = FindModelKind(spec.model().kind_case());
-  if (sharding != spec::Parallel::NO_SHARD && model != nullptr && parallel.wrap().policy_case() == spec::Wrap::POLICY_NOT_SET) {
+  if (sharding != spec::Parallel::NO_SHARD && model != nullptr &&
+      parallel.wrap().policy_case() == spec::Wrap::POLICY_NOT_SET) {
     parallel.mutable_wrap()->set_module(std::string(model->unit));
   }
 }
 
 void FillDependent(spec::Spec& spec) {
   spec::Train& train = *spec.mutable_train();
-  DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(),
-            train.micro_batch());
+  DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(), train.micro_batch());
   if (const ModelRules* rules = FindModelRules(spec.model().kind_case())) rules->fill(*spec.mutable_model());
   spec::Optimizer& optimizer = *train.mutable_optimizer();
-  if (optimizer.has_adam() && !optimizer.adam().has_weight_decay())
-    optimizer.mutable_adam()->set_weight_decay(0);
-  if (optimizer.has_adamw() && !optimizer.adamw().has_weight_decay())
-    optimizer.mutable_adamw()->set_weight_decay(0.01);
+  if (optimizer.has_adam() && !optimizer.adam().has_weight_decay()) optimizer.mutable_adam()->set_weight_decay(0);
+  if (optimizer.has_adamw() && !optimizer.adamw().has_weight_decay()) optimizer.mutable_adamw()->set_weight_decay(0.01);
   FillPrecision(*train.mutable_precision());
   FillSharding(spec);
   if (!train.activation_checkpointing().has_every()) train.mutable_activation_checkpointing()->set_every(1);
@@ -135,7 +125,8 @@ void FillFromSteps(spec::Train& train) {
 
 // The number of validation samples. Held-out samples must leave some for training.
 absl::Status ResolveValidation(spec::Validation& v, const std::string& file, const DataSizes& sizes) {
-  const int64_t available = v.has_data() ? sizes.validation : sizes.data, most = v.has_data() ? available : available - 1;
+  const int64_t available = v.has_data() ? sizes.validation : sizes.data,
+                most = v.has_data() ? available : available - 1;
   if (!v.has_samples()) {
     const double share = v.has_fraction() ? v.fraction() : 0.1;
     const auto part = static_cast<int64_t>(share * static_cast<double>(available));
@@ -144,12 +135,15 @@ absl::Status ResolveValidation(spec::Validation& v, const std::string& file, con
   v.clear_fraction();
   if (v.samples() <= most) return absl::OkStatus();
   if (most < 1) {
-    return absl::InvalidArgumentError(StrCat(file, ": train.validation: the data has 1 sample, of which none can be held out; give "
-                                             "more data, or train.validation.data"));
+    return absl::InvalidArgumentError(
+        StrCat(file,
+               ": train.validation: the data has 1 sample, of which none can be held out; give "
+               "more data, or train.validation.data"));
   }
   return absl::InvalidArgumentError(
-      StrCat(file, ": train.validation.samples: ", v.samples(), v.has_data() ? " are more than train.validation.data has, "
-             : " leave no training data of ", available, " samples; use at most ", most));
+      StrCat(file, ": train.validation.samples: ", v.samples(),
+             v.has_data() ? " are more than train.validation.data has, " : " leave no training data of ", available,
+             " samples; use at most ", most));
 }
 
 }  // namespace

@@ -42,12 +42,13 @@ bool PresetStillFits(const spec::Spec& spec, const std::string& file) {
 }  // namespace
 
 absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file) {
-  if (text.size() > kLongestSpec) return absl::InvalidArgumentError(StrCat(file,
-      ": is too long; a spec has at most ", kLongestSpec, " bytes"));
+  if (text.size() > kLongestSpec)
+    return absl::InvalidArgumentError(StrCat(file, ": is too long; a spec has at most ", kLongestSpec, " bytes"));
   spec::Spec spec;
   if (const absl::Status parsed = ParseText(text, file, spec); !parsed.ok()) {
     if (cluster::Cluster cluster; !ParseText(text, file, cluster).ok()) return parsed;
-    return absl::InvalidArgumentError(StrCat(file, ": is a cluster, not a spec; name it in a spec as fabric { simulated { cluster: \"", file, "\" } }"));
+    return absl::InvalidArgumentError(StrCat(
+        file, ": is a cluster, not a spec; name it in a spec as fabric { simulated { cluster: \"", file, "\" } }"));
   }
   return spec;
 }
@@ -63,7 +64,9 @@ absl::Status BlameSets(const absl::Status& status, const std::string& file, absl
       const absl::string_view changed = PathOf(set);
       if (within(path, changed) || within(changed, path)) blamed[changed] = set;
     }
-    const auto append = [](std::string* out, const auto& set) { StrAppend(out, "--set ", Printable({set.second.data(), set.second.size()})); };
+    const auto append = [](std::string* out, const auto& set) {
+      StrAppend(out, "--set ", Printable({set.second.data(), set.second.size()}));
+    };
     return blamed.empty() ? file : absl::StrJoin(blamed, " ", append);
   };
   std::vector<std::string> lines = absl::StrSplit(status.message(), '\n');
@@ -77,7 +80,8 @@ absl::Status BlameSets(const absl::Status& status, const std::string& file, absl
 
 namespace {
 
-absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& file, std::string_view fabric, absl::Span<const std::string> sets) {
+absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& file, std::string_view fabric,
+                                   absl::Span<const std::string> sets) {
   absl::StatusOr<spec::Spec> spec = ParseSpec(text, file);
   if (!spec.ok()) return spec.status();
   if (!fabric.empty()) {
@@ -90,12 +94,15 @@ absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& f
       if (!chosen(PathOf(set))) continue;
       if (absl::Status status = ApplySet(*spec, set); !status.ok()) return status;
       if (!fabric.empty() && FabricName(*spec) != fabric) {
-        return absl::InvalidArgumentError(StrCat("--set ", Printable(set), ": contradicts --fabric=", fabric, "; leave one out"));
+        return absl::InvalidArgumentError(
+            StrCat("--set ", Printable(set), ": contradicts --fabric=", fabric, "; leave one out"));
       }
     }
     return absl::OkStatus();
   };
-  const auto is_model = [](absl::string_view path) { return path == "model" || path == "model.preset" || path == "model.hf_config"; };
+  const auto is_model = [](absl::string_view path) {
+    return path == "model" || path == "model.preset" || path == "model.hf_config";
+  };
   const auto is_attention = [](absl::string_view path) { return path == "model.attention"; };
   if (absl::Status status = apply(is_model); !status.ok()) return status;
   if (absl::Status status = apply(is_attention); !status.ok()) return status;
@@ -110,8 +117,8 @@ absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& f
 
 }  // namespace
 
-absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file,
-                                       std::string_view fabric, absl::Span<const std::string> sets) {
+absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file, std::string_view fabric,
+                                       absl::Span<const std::string> sets) {
   absl::StatusOr<spec::Spec> spec = Resolve(text, file, fabric, sets);
   if (!spec.ok()) return BlameSets(spec.status(), file, sets);
   return spec;
@@ -124,9 +131,9 @@ absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fa
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in || folder) {
-    return absl::InvalidArgumentError(
-        StrCat(path, ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
-               "; give the path of a spec, a .textproto file"));
+    return absl::InvalidArgumentError(StrCat(path,
+                                             ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
+                                             "; give the path of a spec, a .textproto file"));
   }
   return ResolveSpec(Read(in), path, fabric, sets);
 }

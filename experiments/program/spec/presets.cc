@@ -40,19 +40,26 @@ constexpr ModelPreset kPresets[] = {
     {"llama2-70b", "Llama 2, 69.0 billion parameters",
      "llama { layers: 80 hidden: 8192 heads: 64 kv_heads: 8 ffn: 28672 vocab: 32000 sequence: 4096 }"},
     {"llama3-8b", "Llama 3, 8.03 billion parameters",
-     "llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: 128256 sequence: 8192 rope_theta: 500000 }"},
+     "llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: 128256 sequence: 8192 rope_theta: 500000 "
+     "}"},
     {"llama3-70b", "Llama 3, 70.6 billion parameters",
-     "llama { layers: 80 hidden: 8192 heads: 64 kv_heads: 8 ffn: 28672 vocab: 128256 sequence: 8192 rope_theta: 500000 }"},
+     "llama { layers: 80 hidden: 8192 heads: 64 kv_heads: 8 ffn: 28672 vocab: 128256 sequence: 8192 rope_theta: 500000 "
+     "}"},
     {"llama3-405b", "Llama 3.1, 405.9 billion parameters, at the sequence of its main pre-training",
-     "llama { layers: 126 hidden: 16384 heads: 128 kv_heads: 8 ffn: 53248 vocab: 128256 sequence: 8192 rope_theta: 500000 "
+     "llama { layers: 126 hidden: 16384 heads: 128 kv_heads: 8 ffn: 53248 vocab: 128256 sequence: 8192 rope_theta: "
+     "500000 "
      "rope_scaling { llama3 { factor: 8 low_freq_factor: 1 high_freq_factor: 4 original_sequence: 8192 } } }"},
     {"mistral-7b", "Mistral 7B v0.1, 7.24 billion parameters, sequences up to its window",
-     "llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: 32000 sequence: 4096 sliding_window: 4096 }"},
-    {"mixtral-8x7b", "Mixtral 8x7B (Jiang et al. 2024, table 1), 46.7 billion parameters, two of eight experts for every token",
-     "moe { experts: 8 top_k: 2 aux_loss: 0.02 llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: 32000 "
+     "llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: 32000 sequence: 4096 sliding_window: "
+     "4096 }"},
+    {"mixtral-8x7b",
+     "Mixtral 8x7B (Jiang et al. 2024, table 1), 46.7 billion parameters, two of eight experts for every token",
+     "moe { experts: 8 top_k: 2 aux_loss: 0.02 llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: "
+     "32000 "
      "sequence: 4096 rope_theta: 1000000 } }"},
     {"moe-10m", "Mixtral's architecture for this machine: byte-level text, 9.6 million parameters, two of four experts",
-     "moe { experts: 4 top_k: 2 llama { layers: 4 hidden: 256 heads: 8 kv_heads: 4 ffn: 704 vocab: 256 sequence: 128 } }"},
+     "moe { experts: 4 top_k: 2 llama { layers: 4 hidden: 256 heads: 8 kv_heads: 4 ffn: 704 vocab: 256 sequence: 128 } "
+     "}"},
     {"resnet18", "ResNet-18 (He et al. 2016, table 1) for ImageNet, 11.7 million parameters",
      "cnn { height: 224 width: 224 widths: [64, 128, 256, 512] blocks: [2, 2, 2, 2] classes: 1000 stem: IMAGENET }"},
     {"resnet18-cifar", "ResNet-18 with a stem for images of 32 x 32, 11.2 million parameters",
@@ -70,8 +77,8 @@ std::string_view KindName(const spec::Model& model) {
 
 // A given list replaces the preset's: clears in `model` the lists that `written`, of the same kind, has.
 void ClearListsOf(const spec::Model& written, spec::Model& model) {
-  const auto* kind = written.GetReflection()->GetOneofFieldDescriptor(
-      written, spec::Model::descriptor()->FindOneofByName("kind"));
+  const auto* kind =
+      written.GetReflection()->GetOneofFieldDescriptor(written, spec::Model::descriptor()->FindOneofByName("kind"));
   if (kind == nullptr) return;
   const google::protobuf::Message& from = written.GetReflection()->GetMessage(written, kind);
   google::protobuf::Message& to = *model.GetReflection()->MutableMessage(&model, kind);
@@ -93,16 +100,14 @@ absl::Status ExpandPreset(spec::Spec& spec, const std::string& file) {
   for (const ModelPreset& preset : kPresets) {
     known.emplace_back(preset.name);
     if (written.preset() != preset.name) continue;
-    TWOFOLD_CHECK(google::protobuf::TextFormat::ParseFromString(std::string(preset.model), &model),
-                  preset.name);
+    TWOFOLD_CHECK(google::protobuf::TextFormat::ParseFromString(std::string(preset.model), &model), preset.name);
   }
   const std::string where = StrCat(file, ": model.preset: \"", written.preset(), "\"");
   if (model.kind_case() == spec::Model::KIND_NOT_SET) {
     return absl::InvalidArgumentError(StrCat(where, " is not a preset", Suggestion(written.preset(), known)));
   }
   if (written.kind_case() != spec::Model::KIND_NOT_SET && written.kind_case() != model.kind_case()) {
-    return absl::InvalidArgumentError(StrCat(where, " is of kind ", KindName(model),
-                                             ", but model.", KindName(written),
+    return absl::InvalidArgumentError(StrCat(where, " is of kind ", KindName(model), ", but model.", KindName(written),
                                              " is given too; keep one of them"));
   }
   ClearListsOf(written, model);

@@ -31,15 +31,16 @@ bool IsWhole(absl::string_view value) {
 }
 
 absl::Status WrongValue(const FieldDescriptor& field, absl::string_view value) {
-  if (IsWhole(value)) return absl::InvalidArgumentError(StrCat("\"", value, "\" is not valid; use ", ExpectedRange(field)));
+  if (IsWhole(value))
+    return absl::InvalidArgumentError(StrCat("\"", value, "\" is not valid; use ", ExpectedRange(field)));
   const bool text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
-  return absl::InvalidArgumentError(
-      StrCat("\"", value, "\" is not valid; use ", text ? "text" : ExpectedValue(field)));
+  return absl::InvalidArgumentError(StrCat("\"", value, "\" is not valid; use ", text ? "text" : ExpectedValue(field)));
 }
 
 // Removes the quotes of a string as written in a spec file; text without quotes is returned unchanged.
 absl::string_view Unquoted(absl::string_view value) {
-  const bool quoted = value.size() > 1 && value.front() == value.back() && (value.front() == '"' || value.front() == '\'');
+  const bool quoted =
+      value.size() > 1 && value.front() == value.back() && (value.front() == '"' || value.front() == '\'');
   return quoted ? value.substr(1, value.size() - 2) : value;
 }
 
@@ -54,8 +55,8 @@ absl::Status Store(Message& m, const FieldDescriptor& field, T value, Set set, A
 absl::Status StoreEnum(Message& m, const FieldDescriptor& field, absl::string_view value) {
   const auto* found = field.enum_type()->FindValueByName(std::string(value));
   if (found == nullptr) {
-    return absl::InvalidArgumentError(StrCat("\"", value, "\" is not a value of this field",
-                                             Suggestion(std::string(value), ValueNames(field))));
+    return absl::InvalidArgumentError(
+        StrCat("\"", value, "\" is not a value of this field", Suggestion(std::string(value), ValueNames(field))));
   }
   return Store(m, field, found, &Reflection::SetEnum, &Reflection::AddEnum);
 }
@@ -110,24 +111,23 @@ absl::Status StoreOne(Message& m, const FieldDescriptor& field, absl::string_vie
       return Store(m, field, flag, &Reflection::SetBool, &Reflection::AddBool);
     case FieldDescriptor::CPPTYPE_STRING:
       return Store(m, field, std::string(Unquoted(value)), &Reflection::SetString, &Reflection::AddString);
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return StoreEnum(m, field, value);
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return StoreBlocks(m, field, value, /*list=*/false);
-    default:
-      return WrongValue(field, value);  // no spec field has another type
+    case FieldDescriptor::CPPTYPE_ENUM: return StoreEnum(m, field, value);
+    case FieldDescriptor::CPPTYPE_MESSAGE: return StoreBlocks(m, field, value, /*list=*/false);
+    default: return WrongValue(field, value);  // no spec field has another type
   }
 }
 
 absl::Status StoreValue(Message& m, const FieldDescriptor& field, absl::string_view value) {
   if (!field.is_repeated()) return StoreOne(m, field, value);
   m.GetReflection()->ClearField(&m, &field);
-  if (value.size() > 1 && value.front() == '[' && value.back() == ']') value = absl::StripAsciiWhitespace(value.substr(1, value.size() - 2));
+  if (value.size() > 1 && value.front() == '[' && value.back() == ']')
+    value = absl::StripAsciiWhitespace(value.substr(1, value.size() - 2));
   if (value.empty()) return absl::OkStatus();
   if (field.message_type() != nullptr) return StoreBlocks(m, field, value, /*list=*/true);
   for (absl::string_view element : absl::StrSplit(value, ',')) {
     if (absl::Status status = StoreOne(m, field, absl::StripAsciiWhitespace(element)); !status.ok()) {
-      return absl::InvalidArgumentError(StrCat(status.message(), "; a list has commas between its elements: 8,16 or [8, 16]"));
+      return absl::InvalidArgumentError(
+          StrCat(status.message(), "; a list has commas between its elements: 8,16 or [8, 16]"));
     }
   }
   return absl::OkStatus();
@@ -139,8 +139,8 @@ absl::Status SetByPath(Message& root, const std::vector<std::string>& path, absl
   for (size_t i = 0; i < path.size(); ++i) {
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(path[i]);
     if (field == nullptr) {
-      return absl::InvalidArgumentError(StrCat("\"", path[i], "\" is not a field",
-                                               Suggestion(path[i], FieldNames(*message->GetDescriptor()))));
+      return absl::InvalidArgumentError(
+          StrCat("\"", path[i], "\" is not a field", Suggestion(path[i], FieldNames(*message->GetDescriptor()))));
     }
     if (i + 1 == path.size()) return StoreValue(*message, *field, value);
     if (field->message_type() == nullptr) {
@@ -148,7 +148,8 @@ absl::Status SetByPath(Message& root, const std::vector<std::string>& path, absl
           StrCat("\"", path[i], "\" holds ", ExpectedValue(*field), ", not a block; end the path there"));
     }
     if (field->is_repeated()) {
-      return absl::InvalidArgumentError(StrCat("\"", path[i], "\" is a list of blocks; set all of it: ", path[i], "=[{ ... }, { ... }]"));
+      return absl::InvalidArgumentError(
+          StrCat("\"", path[i], "\" is a list of blocks; set all of it: ", path[i], "=[{ ... }, { ... }]"));
     }
     message = message->GetReflection()->MutableMessage(message, field);
   }
@@ -170,7 +171,8 @@ absl::Status ApplySet(spec::Spec& spec, std::string_view text) {
   if (name == "model.preset" || name == "model.hf_config") changed.clear_model();
   const std::vector<std::string> path = absl::StrSplit(name, '.');
   if (absl::Status status = SetByPath(changed, path, value); !status.ok()) {
-    return absl::InvalidArgumentError(Printable(std::string(StrCat("--set ", assignment, ": ", name, ": ", status.message()))));
+    return absl::InvalidArgumentError(
+        Printable(std::string(StrCat("--set ", assignment, ": ", name, ": ", status.message()))));
   }
   if (const std::string odd = OddString(changed); !odd.empty()) {
     return absl::InvalidArgumentError(StrCat("--set ", Printable(text), ": ", odd, "; write text in UTF-8"));
@@ -189,8 +191,7 @@ absl::Status ApplyFabric(spec::Spec& spec, std::string_view name) {
     spec.mutable_fabric()->GetReflection()->MutableMessage(spec.mutable_fabric(), field);
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      StrCat("--fabric=", Printable(name), ": unknown fabric", Suggestion(name, known)));
+  return absl::InvalidArgumentError(StrCat("--fabric=", Printable(name), ": unknown fabric", Suggestion(name, known)));
 }
 
 }  // namespace twofold

@@ -24,8 +24,7 @@ int64_t AccumulationSteps(const spec::Spec& spec) {
 
 std::string SpecToText(const spec::Spec& spec) {
   std::string text;
-  TWOFOLD_CHECK(google::protobuf::TextFormat::PrintToString(spec, &text),
-                "a spec can always be written as text");
+  TWOFOLD_CHECK(google::protobuf::TextFormat::PrintToString(spec, &text), "a spec can always be written as text");
   return text;
 }
 

@@ -20,8 +20,8 @@ namespace twofold {
 absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric = "",
                                     absl::Span<const std::string> sets = {});
 // Likewise from text; errors begin with `file`, and the default of `name` is made from it.
-absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file,
-                                       std::string_view fabric = "", absl::Span<const std::string> sets = {});
+absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file, std::string_view fabric = "",
+                                       absl::Span<const std::string> sets = {});
 
 // For problems found after the spec is resolved: "file: path: ...". If a --set wrote `path`, a part of it or a block
 // around it, that --set replaces the file's name. LoadSpec and ResolveSpec do this themselves.

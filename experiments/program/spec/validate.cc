@@ -12,8 +12,8 @@
 #include "core/base/strings.h"
 #include "core/proto/fields.h"
 #include "experiments/program/spec/models/rules.h"
-#include "experiments/program/spec/validate.h"
 #include "experiments/program/spec/spec.h"
+#include "experiments/program/spec/validate.h"
 #include "strategies/models/kinds.h"
 
 namespace twofold {
@@ -33,16 +33,14 @@ void CheckFinite(const Message& m, const std::string& path, Problems& problems) 
     if (f->message_type() != nullptr) CheckFinite(r->GetMessage(m, f), here, problems);
     if (f->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE) continue;
     const double value = r->GetDouble(m, f);
-    if (!std::isfinite(value))
-      problems.Add(here, StrCat(NumberText(value), " is not finite; use a finite number"));
+    if (!std::isfinite(value)) problems.Add(here, StrCat(NumberText(value), " is not finite; use a finite number"));
   }
 }
 
 // The name becomes part of a folder's name, followed by "-<fabric>".
 void CheckName(const spec::Spec& spec, Problems& problems) {
   const std::string& name = spec.name();
-  const bool odd =
-      std::any_of(name.begin(), name.end(), [](char c) { return c == '/' || absl::ascii_iscntrl(c); });
+  const bool odd = std::any_of(name.begin(), name.end(), [](char c) { return c == '/' || absl::ascii_iscntrl(c); });
   if (!name.empty() && name.size() <= 200 && !odd && name[0] != '.' && name[0] != '-') return;
   problems.Add("name", StrCat("\"", name, "\" cannot name a folder; use 1 to 200 characters without / and ",
                               "control characters, not starting with . or -"));
@@ -54,10 +52,11 @@ void CheckAttention(const spec::Model& model, Problems& problems) {
   const ModelKind& kind = *FindModelKind(model.kind_case());
   const ModelInput input = kind.input(model);
   if (input.kind != ModelInput::kTokens) {
-    problems.Add("model.attention", StrCat("UNFUSED does not apply to model.", kind.name, ", which has no attention; use TILED"));
+    problems.Add("model.attention",
+                 StrCat("UNFUSED does not apply to model.", kind.name, ", which has no attention; use TILED"));
   } else if (input.length > kLongest) {
-    problems.Add("model.attention", StrCat("UNFUSED stores scores of ", SizesPath(kind.kind), ".sequence = ", input.length,
-                                           " squared; use TILED, or a sequence of at most ", kLongest));
+    problems.Add("model.attention", StrCat("UNFUSED stores scores of ", SizesPath(kind.kind), ".sequence = ",
+                                           input.length, " squared; use TILED, or a sequence of at most ", kLongest));
   }
 }
 
@@ -96,16 +95,18 @@ void CheckBatch(const spec::Spec& spec, Problems& problems) {
   const bool dp = problems.Whole("parallel.dp", spec.parallel().dp(), 1, kMostRanks);
   if (!micro || !dp) return;
   if (!problems.Whole("train.global_batch", train.global_batch(), 1, 1 << 30)) return;
-  const int64_t batch = train.global_batch(), micro_batch = train.micro_batch(), ranks = spec.parallel().dp(), pass = ranks * micro_batch;
+  const int64_t batch = train.global_batch(), micro_batch = train.micro_batch(), ranks = spec.parallel().dp(),
+                pass = ranks * micro_batch;
   const int64_t rest = batch % pass, below = batch - rest, above = below + pass;
   if (rest == 0) return;
   const bool by_micro = batch % ranks == 0, by_ranks = !by_micro && batch % micro_batch == 0;
   const std::string others = by_micro ? DivisorsNextTo(micro_batch, batch / ranks, kMostMicroBatch)
                                       : DivisorsNextTo(ranks, by_ranks ? batch / micro_batch : batch, kMostRanks);
   problems.Add(by_micro ? "train.micro_batch" : "parallel.dp",
-               StrCat(by_micro ? micro_batch : ranks, " is not valid: train.global_batch / (parallel.dp * train.micro_batch) = ",
-                      batch, " / (", ranks, " * ", micro_batch, ") is not a whole number", by_micro ? "" : " with any micro_batch",
-                      "; use ", by_micro ? "train.micro_batch = " : "parallel.dp = ", others,
+               StrCat(by_micro ? micro_batch : ranks,
+                      " is not valid: train.global_batch / (parallel.dp * train.micro_batch) = ", batch, " / (", ranks,
+                      " * ", micro_batch, ") is not a whole number", by_micro ? "" : " with any micro_batch", "; use ",
+                      by_micro ? "train.micro_batch = " : "parallel.dp = ", others,
                       ", or train.global_batch = ", below > 0 ? StrCat(below, " or ") : "", above));
 }
 
@@ -140,8 +141,8 @@ void CheckDecay(std::string_view path, const Decay& decay, int64_t warmup, Probl
                  StrCat(NumberText(decay.min_lr_ratio()), " is out of range; use a number from 0 to 1"));
   }
   if (warmup >= decay.decay_steps() && decay.decay_steps() > 0) {
-    problems.Add("train.schedule.warmup_steps", StrCat(warmup, " leaves no step to decay in; use less than ",
-                                                       path, ".decay_steps = ", decay.decay_steps()));
+    problems.Add("train.schedule.warmup_steps", StrCat(warmup, " leaves no step to decay in; use less than ", path,
+                                                       ".decay_steps = ", decay.decay_steps()));
   }
 }
 
@@ -157,7 +158,7 @@ bool CheckLength(const spec::Train& train, Problems& problems) {
   if (!train.has_epochs()) return problems.Whole("train.steps", train.steps(), 1, int64_t{1} << 31);
   if (train.has_steps()) {
     problems.Add("train.epochs", StrCat(train.epochs(), " and train.steps = ", train.steps(),
-        " both set the length of training; keep one of them"));
+                                        " both set the length of training; keep one of them"));
   } else {
     problems.Whole("train.epochs", train.epochs(), 1, 1 << 30);
   }
@@ -178,8 +179,8 @@ void CheckTrain(const spec::Spec& spec, Problems& problems) {
   problems.Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
   if (problems.Whole("train.warmup_steps", train.warmup_steps(), 0, int64_t{1} << 31) && steps &&
       train.warmup_steps() >= train.steps()) {
-    problems.Add("train.warmup_steps", StrCat(train.warmup_steps(), " leaves no step of train.steps = ",
-                                              train.steps(), " to measure; use at most ", train.steps() - 1));
+    problems.Add("train.warmup_steps", StrCat(train.warmup_steps(), " leaves no step of train.steps = ", train.steps(),
+                                              " to measure; use at most ", train.steps() - 1));
   }
 }
 
@@ -197,21 +198,22 @@ void CheckLinks(std::string_view path, const Links& links, Problems& problems) {
   const std::string rate = StrCat(path, ".link_gbps"), latency = StrCat(path, ".latency_us");
   if (problems.AtLeast(rate, links.link_gbps(), 0) && links.link_gbps() > 0 &&
       !(links.link_gbps() >= 1e-9 && links.link_gbps() <= 1e9)) {
-    problems.Add(rate, StrCat(NumberText(links.link_gbps()), " is out of range; use 1e-9 to 1e9, or 0 for links at full speed"));
+    problems.Add(
+        rate, StrCat(NumberText(links.link_gbps()), " is out of range; use 1e-9 to 1e9, or 0 for links at full speed"));
   }
   if (links.latency_us() > 1e9) {
     problems.Add(latency, StrCat(NumberText(links.latency_us()), " is out of range; use at most 1e9"));
   } else if (problems.AtLeast(latency, links.latency_us(), 0) && links.latency_us() > 0 && links.link_gbps() == 0) {
-    problems.Add(latency, StrCat(NumberText(links.latency_us()), " only applies to links that are slowed down, but ", rate,
-                                 " = 0 leaves them at full speed; use a rate above 0, such as 10"));
+    problems.Add(latency, StrCat(NumberText(links.latency_us()), " only applies to links that are slowed down, but ",
+                                 rate, " = 0 leaves them at full speed; use a rate above 0, such as 10"));
   }
 }
 
 void CheckEmulated(const spec::Spec& spec, Problems& problems) {
   if (spec.device() != spec::EMULATED) {
     if (!spec.has_emulated()) return;
-    return problems.Add("emulated", StrCat("is only for device: EMULATED, but device is ", spec::Device_Name(spec.device()),
-                                           "; set that, or leave the block out"));
+    return problems.Add("emulated", StrCat("is only for device: EMULATED, but device is ",
+                                           spec::Device_Name(spec.device()), "; set that, or leave the block out"));
   }
   const spec::Emulated& emulated = spec.emulated();
   if (emulated.cluster().empty()) {
@@ -221,8 +223,9 @@ void CheckEmulated(const spec::Spec& spec, Problems& problems) {
     problems.Add("emulated.speed", StrCat(NumberText(emulated.speed()), " is out of range; use 1e-9 to 1e9"));
   }
   if (spec.fabric().simulated().data() == spec::Simulated::REAL) {
-    problems.Add("fabric.simulated.data", "REAL is not possible with device: EMULATED, which computes nothing; use SYMBOLIC, or device: "
-                                          "CPU");
+    problems.Add("fabric.simulated.data",
+                 "REAL is not possible with device: EMULATED, which computes nothing; use SYMBOLIC, or device: "
+                 "CPU");
   }
 }
 
@@ -236,8 +239,8 @@ void CheckCuda(const spec::Spec& spec, Problems& problems) {
   for (int i = 0; i < spec.cuda().gpus_size(); ++i) {
     const int gpu = spec.cuda().gpus(i);
     const std::string path = StrCat("cuda.gpus[", i, "]");
-    if (problems.Whole(path, gpu, 0, 1023) && !seen.insert(gpu).second) problems.Add(path, StrCat(gpu,
-        " is listed twice; ranks take GPUs in turn, so list each once"));
+    if (problems.Whole(path, gpu, 0, 1023) && !seen.insert(gpu).second)
+      problems.Add(path, StrCat(gpu, " is listed twice; ranks take GPUs in turn, so list each once"));
   }
 }
 
@@ -254,23 +257,26 @@ constexpr double kLongestTimeout = 1e9;  // seconds
 void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
   constexpr int kLastPort = 65535;
   if (rendezvous.has_port()) problems.Whole("fabric.rendezvous.port", rendezvous.port(), 1, kLastPort);
-  if (problems.Above("fabric.rendezvous.timeout_s", rendezvous.timeout_s(), 0) && rendezvous.timeout_s() > kLongestTimeout) {
-    problems.Add("fabric.rendezvous.timeout_s", StrCat(NumberText(rendezvous.timeout_s()), " is out of range; use at most 1e9"));
+  if (problems.Above("fabric.rendezvous.timeout_s", rendezvous.timeout_s(), 0) &&
+      rendezvous.timeout_s() > kLongestTimeout) {
+    problems.Add("fabric.rendezvous.timeout_s",
+                 StrCat(NumberText(rendezvous.timeout_s()), " is out of range; use at most 1e9"));
   }
   if (rendezvous.has_address() && rendezvous.address().empty()) {
-    problems.Add("fabric.rendezvous.address", "\"\" names no host; use that of rank 0, or leave it out to use what the launcher says");
+    problems.Add("fabric.rendezvous.address",
+                 "\"\" names no host; use that of rank 0, or leave it out to use what the launcher says");
   }
   if (rendezvous.has_bind() && rendezvous.bind().empty()) {
-    problems.Add("fabric.rendezvous.bind", "\"\" names no address; use one of rank 0's host (0.0.0.0: all), or leave it out to use "
-                                           "fabric.rendezvous.address");
+    problems.Add("fabric.rendezvous.bind",
+                 "\"\" names no address; use one of rank 0's host (0.0.0.0: all), or leave it out to use "
+                 "fabric.rendezvous.address");
   }
 }
 
 void CheckFabric(const spec::Spec& spec, Problems& problems) {
   const spec::Fabric& fabric = spec.fabric();
   if (problems.Above("fabric.timeout_s", fabric.timeout_s(), 0) && fabric.timeout_s() > kLongestTimeout) {
-    problems.Add("fabric.timeout_s",
-                 StrCat(NumberText(fabric.timeout_s()), " is out of range; use at most 1e9"));
+    problems.Add("fabric.timeout_s", StrCat(NumberText(fabric.timeout_s()), " is out of range; use at most 1e9"));
   }
   if (fabric.has_simulated()) {
     CheckSimulated(fabric.simulated(), problems);
@@ -283,13 +289,15 @@ void CheckFabric(const spec::Spec& spec, Problems& problems) {
     constexpr int kMostCtas = 64;  // NCCL's own bound
     problems.Whole("fabric.nccl.max_ctas", fabric.nccl().max_ctas(), 0, kMostCtas);
     if (spec.device() != spec::CUDA) {
-      problems.Add("device", StrCat(spec::Device_Name(spec.device()), " is not possible with fabric.nccl, which moves the memory of GPUs; "
-                                                                      "use CUDA, or fabric in_memory or mpi"));
+      problems.Add("device", StrCat(spec::Device_Name(spec.device()),
+                                    " is not possible with fabric.nccl, which moves the memory of GPUs; "
+                                    "use CUDA, or fabric in_memory or mpi"));
     }
   }
   if (fabric.mpi().gpu_buffers() != spec::Mpi::AUTO && spec.device() != spec::CUDA) {
     problems.Add("fabric.mpi.gpu_buffers", StrCat(spec::Mpi::GpuBuffers_Name(fabric.mpi().gpu_buffers()),
-                                                  " is only for device: CUDA, but device is ", spec::Device_Name(spec.device()), "; set that, or leave it out"));
+                                                  " is only for device: CUDA, but device is ",
+                                                  spec::Device_Name(spec.device()), "; set that, or leave it out"));
   }
 }
 
@@ -298,7 +306,8 @@ void CheckMemory(const spec::Memory& memory, Problems& problems) {
   constexpr double kMost = 1 << 30;  // a pebibyte
   const auto check = [&problems](std::string_view path, double mib, std::string_view otherwise) {
     if (problems.AtLeast(path, mib, 0) && mib > kMost) {
-      problems.Add(path, StrCat(NumberText(mib), " is out of range; use at most ", NumberText(kMost), ", or 0 for ", otherwise));
+      problems.Add(
+          path, StrCat(NumberText(mib), " is out of range; use at most ", NumberText(kMost), ", or 0 for ", otherwise));
     }
   };
   check("memory.budget_mib", memory.budget_mib(), "what the device has");

@@ -8,14 +8,14 @@ namespace twofold {
 
 void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and whether the data fits the model
 void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  // train.activation_checkpointing
-void CheckValidation(const spec::Spec& spec, Problems& problems);  // train.validation
-void CheckPrecision(const spec::Precision& precision, Problems& problems);  // train.precision
-void CheckParallel(const spec::Spec& spec, Problems& problems);    // parallel's axes, the pipeline, and their options
-void CheckSharding(const spec::Spec& spec, Problems& problems);    // parallel.sharding and its options
-void CheckUnits(const spec::Spec& spec, Problems& problems);       // parallel.wrap; the rest of the spec must be valid
+void CheckValidation(const spec::Spec& spec, Problems& problems);               // train.validation
+void CheckPrecision(const spec::Precision& precision, Problems& problems);      // train.precision
+void CheckParallel(const spec::Spec& spec, Problems& problems);  // parallel's axes, the pipeline, and their options
+void CheckSharding(const spec::Spec& spec, Problems& problems);  // parallel.sharding and its options
+void CheckUnits(const spec::Spec& spec, Problems& problems);     // parallel.wrap; the rest of the spec must be valid
 // fabric.simulated: collectives, routing, faults, stragglers
 void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);
-void CheckCheckpoint(const spec::Spec& spec, Problems& problems);  // train.checkpoint and train.resume
+void CheckCheckpoint(const spec::Spec& spec, Problems& problems);        // train.checkpoint and train.resume
 void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
 
 }  // namespace twofold

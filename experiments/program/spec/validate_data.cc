@@ -19,13 +19,10 @@ namespace fs = std::filesystem;
 // Adds a problem unless `path` is a readable file (or folder, where allowed).
 void CheckReadable(std::string_view field, const std::string& path, bool folder_too, std::string_view remedy,
                    Problems& problems) {
-  const auto refuse = [&](std::string_view why) {
-    problems.Add(field, StrCat("\"", path, "\" ", why, "; ", remedy));
-  };
+  const auto refuse = [&](std::string_view why) { problems.Add(field, StrCat("\"", path, "\" ", why, "; ", remedy)); };
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status))
-    return refuse(error && error.value() != ENOENT ? error.message() : "does not exist");
+  if (!fs::exists(status)) return refuse(error && error.value() != ENOENT ? error.message() : "does not exist");
   if (fs::is_directory(status)) {
     if (!folder_too) return refuse("is a folder");
     const fs::directory_iterator entries(path, error);
@@ -49,7 +46,8 @@ bool IsOfTheSystem(const std::string& path) {
 void CheckText(const spec::Spec& spec, Problems& problems) {
   const std::string& path = spec.data().text().path();
   if (!path.empty() && IsOfTheSystem(path)) {
-    return problems.Add("data.text.path", StrCat("\"", path, "\" belongs to the operating system; give a file or folder of text"));
+    return problems.Add("data.text.path",
+                        StrCat("\"", path, "\" belongs to the operating system; give a file or folder of text"));
   }
   CheckReadable("data.text.path", path.empty() ? std::string(kDefaultTextPath) : path, /*folder_too=*/true,
                 "give a file or folder of text", problems);
@@ -116,8 +114,10 @@ void CheckSynthetic(const spec::Spec& spec, Problems& problems) {
   auto check = [&](std::string_view fields, double elements, std::string_view what) {
     const double bytes = elements * 4;
     if (bytes <= kMost) return;
-    problems.Add("data.synthetic", StrCat(what, " of model.", model->name, "'s ", fields, " would take ", static_cast<int64_t>(std::min(bytes, 9e18)),
-                                          " bytes; use smaller ones (up to ", static_cast<int64_t>(kMost), " bytes) or data from files"));
+    problems.Add("data.synthetic",
+                 StrCat(what, " of model.", model->name, "'s ", fields, " would take ",
+                        static_cast<int64_t>(std::min(bytes, 9e18)), " bytes; use smaller ones (up to ",
+                        static_cast<int64_t>(kMost), " bytes) or data from files"));
   };
   const ModelInput input = model->input(spec.model());
   const auto classes = static_cast<double>(input.classes), length = static_cast<double>(input.length);
@@ -125,7 +125,8 @@ void CheckSynthetic(const spec::Spec& spec, Problems& problems) {
   if (input.kind != ModelInput::kImages) return;
   const auto channels = static_cast<double>(input.channels);
   check("channels and classes", classes * channels * 64, "the textures");
-  check("height, width and channels", static_cast<double>(input.height) * static_cast<double>(input.width) * channels, "a sample");
+  check("height, width and channels", static_cast<double>(input.height) * static_cast<double>(input.width) * channels,
+        "a sample");
 }
 
 }  // namespace
@@ -139,8 +140,8 @@ void CheckData(const spec::Spec& spec, Problems& problems) {
   if (spec.data().has_synthetic()) CheckSynthetic(spec, problems);
   const auto check_profile = [&](std::string_view field, const std::string& profile) {
     if (profile.empty()) return;
-    CheckReadable(field, profile, /*folder_too=*/false, "give a profile that `twofold calibrate` wrote, or leave the field out",
-                  problems);
+    CheckReadable(field, profile, /*folder_too=*/false,
+                  "give a profile that `twofold calibrate` wrote, or leave the field out", problems);
   };
   check_profile("fabric.simulated.profile", spec.fabric().simulated().profile());
   check_profile("emulated.profile", spec.emulated().profile());

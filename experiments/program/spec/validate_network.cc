@@ -15,7 +15,8 @@
 namespace twofold {
 namespace {
 
-void CheckNamed(std::string_view field, std::string_view what, const std::string& name, std::vector<std::string> known, Problems& problems) {
+void CheckNamed(std::string_view field, std::string_view what, const std::string& name, std::vector<std::string> known,
+                Problems& problems) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   problems.Add(StrCat("fabric.simulated.", field), StrCat("\"", name, "\" is not ", what, Suggestion(name, known)));
 }
@@ -27,7 +28,8 @@ std::vector<std::string> WithAuto(std::vector<std::string> names) {
 
 std::vector<std::string> Policies() {
   std::vector<std::string> names;
-  for (RoutingPolicy p : {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray, RoutingPolicy::kAdaptive}) {
+  for (RoutingPolicy p :
+       {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray, RoutingPolicy::kAdaptive}) {
     names.emplace_back(RoutingName(p));
   }
   return names;
@@ -36,10 +38,14 @@ std::vector<std::string> Policies() {
 void CheckPlacement(const spec::Placement& placement, Problems& problems) {
   constexpr std::string_view kHosts = "fabric.simulated.placement.hosts", kSeed = "fabric.simulated.placement.seed";
   const bool listed = placement.policy() == spec::Placement::HOSTS;
-  if (listed && placement.hosts().empty()) problems.Add(kHosts, "is missing; name the nodes that ranks fill, such as hosts: [0, 4], or use another policy");
-  if (!listed && !placement.hosts().empty()) problems.Add(kHosts, "is only for policy: HOSTS; set that, or leave it out");
+  if (listed && placement.hosts().empty())
+    problems.Add(kHosts, "is missing; name the nodes that ranks fill, such as hosts: [0, 4], or use another policy");
+  if (!listed && !placement.hosts().empty())
+    problems.Add(kHosts, "is only for policy: HOSTS; set that, or leave it out");
   for (int i = 0; i < placement.hosts_size(); ++i) {
-    if (placement.hosts(i) < 0) problems.Add(StrCat(kHosts, "[", i, "]"), StrCat(placement.hosts(i), " is out of range; use a node of the cluster, from 0"));
+    if (placement.hosts(i) < 0)
+      problems.Add(StrCat(kHosts, "[", i, "]"),
+                   StrCat(placement.hosts(i), " is out of range; use a node of the cluster, from 0"));
   }
   if (placement.policy() != spec::Placement::RANDOM && placement.seed() != spec::Placement::default_instance().seed()) {
     return problems.Add(kSeed, "is only for policy: RANDOM; set that, or leave it out");
@@ -48,26 +54,31 @@ void CheckPlacement(const spec::Placement& placement, Problems& problems) {
 }
 
 void CheckFault(const std::string& path, const spec::LinkFault& fault, Problems& problems) {
-  if (fault.link().empty()) problems.Add(StrCat(path, ".link"), "is missing; use the name of a link, or the beginning of several names "
-                                                                "followed by *");
+  if (fault.link().empty())
+    problems.Add(StrCat(path, ".link"),
+                 "is missing; use the name of a link, or the beginning of several names "
+                 "followed by *");
   const std::string bandwidth = StrCat(path, ".bandwidth");
   if (!(fault.bandwidth() > 0 && fault.bandwidth() <= 1)) {
-    problems.Add(bandwidth, StrCat(NumberText(fault.bandwidth()), " is out of range; use the share of the bandwidth that is left, above 0 "
-                                                                  "and at most 1, or failed: true"));
+    problems.Add(bandwidth, StrCat(NumberText(fault.bandwidth()),
+                                   " is out of range; use the share of the bandwidth that is left, above 0 "
+                                   "and at most 1, or failed: true"));
   } else if (fault.failed() && (fault.bandwidth() != 1 || fault.latency_us() != 0)) {
     problems.Add(fault.bandwidth() != 1 ? bandwidth : StrCat(path, ".latency_us"),
-        "has no meaning for a failed link; leave out this field, or failed");
+                 "has no meaning for a failed link; leave out this field, or failed");
   } else if (!fault.failed() && fault.bandwidth() == 1 && fault.latency_us() == 0) {
     problems.Add(path, "states no fault of the link; use failed: true, bandwidth or latency_us");
   }
   if (problems.AtLeast(StrCat(path, ".latency_us"), fault.latency_us(), 0) && fault.latency_us() > 1e9) {
-    problems.Add(StrCat(path, ".latency_us"), StrCat(NumberText(fault.latency_us()), " is out of range; use at most 1e9"));
+    problems.Add(StrCat(path, ".latency_us"),
+                 StrCat(NumberText(fault.latency_us()), " is out of range; use at most 1e9"));
   }
 }
 
 void CheckNetwork(const spec::Network& network, Problems& problems) {
   constexpr std::string_view kJitter = "fabric.simulated.network.jitter";
-  for (int i = 0; i < network.faults_size(); ++i) CheckFault(StrCat("fabric.simulated.network.faults[", i, "]"), network.faults(i), problems);
+  for (int i = 0; i < network.faults_size(); ++i)
+    CheckFault(StrCat("fabric.simulated.network.faults[", i, "]"), network.faults(i), problems);
   problems.Fraction("fabric.simulated.network.background", network.background());
   if (problems.AtLeast(kJitter, network.jitter(), 0) && network.jitter() > 1e6) {
     problems.Add(kJitter, StrCat(NumberText(network.jitter()), " is out of range; use at most 1e6"));
@@ -82,10 +93,14 @@ void CheckStragglers(const spec::Spec& spec, Problems& problems) {
   for (int i = 0; i < stragglers.size(); ++i) {
     const spec::Straggler& s = stragglers[i];
     const std::string path = StrCat("fabric.simulated.stragglers[", i, "]"), factor = StrCat(path, ".factor");
-    const bool rank = problems.Whole(StrCat(path, ".rank"), s.rank(), 0, std::max<int64_t>(1, p.dp() * p.tp() * p.pp() * p.cp()) - 1, s.has_rank());
-    if (rank && !seen.insert(s.rank()).second) problems.Add(StrCat(path, ".rank"), StrCat(s.rank(), " is named twice; name each rank once"));
-    if (!s.has_factor()) problems.Add(factor, "is missing; use a number such as 1.5");
-    else if (!(s.factor() >= 1e-6 && s.factor() <= 1e6)) problems.Add(factor, StrCat(NumberText(s.factor()), " is out of range; use 1e-6 to 1e6"));
+    const bool rank = problems.Whole(StrCat(path, ".rank"), s.rank(), 0,
+                                     std::max<int64_t>(1, p.dp() * p.tp() * p.pp() * p.cp()) - 1, s.has_rank());
+    if (rank && !seen.insert(s.rank()).second)
+      problems.Add(StrCat(path, ".rank"), StrCat(s.rank(), " is named twice; name each rank once"));
+    if (!s.has_factor())
+      problems.Add(factor, "is missing; use a number such as 1.5");
+    else if (!(s.factor() >= 1e-6 && s.factor() <= 1e6))
+      problems.Add(factor, StrCat(NumberText(s.factor()), " is out of range; use 1e-6 to 1e6"));
   }
 }
 

@@ -7,8 +7,8 @@
 #include "core/base/strings.h"
 #include "core/comm/device_mesh.h"
 #include "experiments/program/spec/models/rules.h"
-#include "experiments/program/spec/validate.h"
 #include "experiments/program/spec/spec.h"
+#include "experiments/program/spec/validate.h"
 #include "strategies/models/kinds.h"
 #include "strategies/pipeline/schedule.h"
 #include "strategies/pipeline/stages.h"
@@ -40,7 +40,8 @@ bool CheckDegrees(const Parallel& p, Problems& problems) {
 
 // "parallel.pp * dp * cp * tp = 2 * 2 * 1 * 4 = 16"
 std::string WorldText(const Parallel& p) {
-  return StrCat("pp * dp * cp * tp = ", p.pp(), " * ", p.dp(), " * ", p.cp(), " * ", p.tp(), " = ", p.pp() * p.dp() * p.cp() * p.tp());
+  return StrCat("pp * dp * cp * tp = ", p.pp(), " * ", p.dp(), " * ", p.cp(), " * ", p.tp(), " = ",
+                p.pp() * p.dp() * p.cp() * p.tp());
 }
 
 // Whether that many ranks are allowed. Each fabric checks how many it can start (Fabric::Accepts).
@@ -61,7 +62,8 @@ void CheckOrder(const Parallel& p, Problems& problems) {
   const auto long_axes = [&p](const auto& axes) {  // axes whose position matters
     std::vector<Axis> found;
     for (const Axis axis : axes) {
-      if ((axis == Axis::kPp ? p.pp() : axis == Axis::kDp ? p.dp() : axis == Axis::kCp ? p.cp() : p.tp()) > 1) found.push_back(axis);
+      if ((axis == Axis::kPp ? p.pp() : axis == Axis::kDp ? p.dp() : axis == Axis::kCp ? p.cp() : p.tp()) > 1)
+        found.push_back(axis);
     }
     return found;
   };
@@ -70,7 +72,8 @@ void CheckOrder(const Parallel& p, Problems& problems) {
   const std::string why = here.empty()       ? "no axis has more than one rank"
                           : here.size() == 1 ? "only one axis has more than one rank"
                                              : "the axes with more than one rank are in the default order";
-  problems.Add("parallel.order", StrCat("\"", p.order(), "\" has no effect: in ", WorldText(p), ", ", why, "; leave it out"));
+  problems.Add("parallel.order",
+               StrCat("\"", p.order(), "\" has no effect: in ", WorldText(p), ", ", why, "; leave it out"));
 }
 
 // ---- Splitting the model ----
@@ -86,7 +89,12 @@ Sizes SizesOf(const spec::Model& model, const ModelKind& kind) {
   const int64_t blocks = kind.blocks(model);
   if (model.has_gpt()) {
     const spec::Gpt& gpt = model.gpt();
-    return {.path = "model.gpt.", .heads = gpt.heads(), .kv_heads = gpt.heads(), .ffn = gpt.ffn(), .sequence = gpt.sequence(), .blocks = blocks};
+    return {.path = "model.gpt.",
+            .heads = gpt.heads(),
+            .kv_heads = gpt.heads(),
+            .ffn = gpt.ffn(),
+            .sequence = gpt.sequence(),
+            .blocks = blocks};
   }
   const spec::Llama& llama = model.has_moe() ? model.moe().llama() : model.llama();
   return {.path = model.has_moe() ? "model.moe.llama." : "model.llama.",
@@ -99,7 +107,8 @@ Sizes SizesOf(const spec::Model& model, const ModelKind& kind) {
 }
 
 // "parallel.tp: 3 does not divide model.gpt.heads = 4; use a divisor such as 2 or 4"
-void CheckCuts(std::string_view axis, int64_t degree, const std::string& whole_path, int64_t whole, Problems& problems) {
+void CheckCuts(std::string_view axis, int64_t degree, const std::string& whole_path, int64_t whole,
+               Problems& problems) {
   CheckDivides(StrCat("parallel.", axis), degree, whole_path, whole, problems);
 }
 
@@ -110,25 +119,28 @@ void CheckTensor(const Parallel& p, const Sizes& sizes, Problems& problems) {
   CheckCuts("tp", tp, sizes.path + "ffn", sizes.ffn, problems);
   if (sizes.kv_heads == sizes.heads) return;  // the same as the check of heads
   if (sizes.kv_heads % tp == 0 || tp % sizes.kv_heads == 0) return;
-  problems.Add("parallel.tp", StrCat(tp, " and ", sizes.path, "kv_heads = ", sizes.kv_heads,
-                                     ": one must divide the other, so that ranks split or share the heads of keys and values evenly; "
-                                     "use a tp such as ", sizes.kv_heads));
+  problems.Add("parallel.tp",
+               StrCat(tp, " and ", sizes.path, "kv_heads = ", sizes.kv_heads,
+                      ": one must divide the other, so that ranks split or share the heads of keys and values evenly; "
+                      "use a tp such as ",
+                      sizes.kv_heads));
 }
 
 void CheckSequence(const Parallel& p, const Sizes& sizes, Problems& problems) {
   if (!p.sequence_parallel()) return;
   if (p.tp() == 1) {
-    return problems.Add("parallel.sequence_parallel", "true has no effect: it splits activations over the ranks of tp, but "
-                                                      "parallel.tp = 1; leave it out, or use a tp of 2 or more");
+    return problems.Add("parallel.sequence_parallel",
+                        "true has no effect: it splits activations over the ranks of tp, but "
+                        "parallel.tp = 1; leave it out, or use a tp of 2 or more");
   }
   // With cp a rank has two chunks of a sequence; tp must divide each.
   const int64_t parts = p.cp() == 1 ? p.tp() : 2 * p.cp() * p.tp();
   if (sizes.sequence % parts == 0) return;
   const int64_t below = sizes.sequence / parts * parts;
-  problems.Add("parallel.sequence_parallel", StrCat("true splits sequences into ", p.cp() == 1 ? "" : "2 * cp * ", "tp = ", parts,
-                                                    " parts, but ", sizes.path, "sequence = ", sizes.sequence,
-                                                    " is not a multiple of that; use a sequence of ",
-                                                    below > 0 ? StrCat(below, " or ") : "", below + parts, ", or false"));
+  problems.Add("parallel.sequence_parallel",
+               StrCat("true splits sequences into ", p.cp() == 1 ? "" : "2 * cp * ", "tp = ", parts, " parts, but ",
+                      sizes.path, "sequence = ", sizes.sequence, " is not a multiple of that; use a sequence of ",
+                      below > 0 ? StrCat(below, " or ") : "", below + parts, ", or false"));
 }
 
 void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
@@ -136,13 +148,16 @@ void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems
   if (cp == 1) return;
   if (const int64_t chunks = 2 * cp; sizes.sequence % chunks != 0) {
     const int64_t below = sizes.sequence / chunks * chunks;
-    problems.Add("parallel.cp", StrCat(cp, " splits sequences into 2 * ", cp, " = ", chunks, " chunks, but ", sizes.path,
-                                       "sequence = ", sizes.sequence, " is not a multiple of that; use a sequence of ",
-                                       below > 0 ? StrCat(below, " or ") : "", below + chunks));
+    problems.Add("parallel.cp",
+                 StrCat(cp, " splits sequences into 2 * ", cp, " = ", chunks, " chunks, but ", sizes.path,
+                        "sequence = ", sizes.sequence, " is not a multiple of that; use a sequence of ",
+                        below > 0 ? StrCat(below, " or ") : "", below + chunks));
   }
   if (spec.model().attention() == spec::Model::UNFUSED) {
-    problems.Add("parallel.cp", StrCat(cp, " passes keys and values around a ring, so that no rank ever has whole rows of scores, which "
-                                           "model.attention: UNFUSED stores; use TILED, or a cp of 1"));
+    problems.Add("parallel.cp",
+                 StrCat(cp,
+                        " passes keys and values around a ring, so that no rank ever has whole rows of scores, which "
+                        "model.attention: UNFUSED stores; use TILED, or a cp of 1"));
   }
 }
 
@@ -155,9 +170,10 @@ void CheckExperts(const Parallel& p, const Sizes& sizes, const ModelKind& kind, 
   CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
   CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
   if (p.sharding() == Parallel::HYBRID_SHARD) {
-    problems.Add("parallel.sharding", StrCat("HYBRID_SHARD cannot be combined with parallel.ep = ", p.ep(),
-                                             ": experts are sharded over all ranks that have the same ones, and these do not form shard "
-                                             "groups; use FULL_SHARD, or an ep of 1"));
+    problems.Add("parallel.sharding",
+                 StrCat("HYBRID_SHARD cannot be combined with parallel.ep = ", p.ep(),
+                        ": experts are sharded over all ranks that have the same ones, and these do not form shard "
+                        "groups; use FULL_SHARD, or an ep of 1"));
   }
 }
 
@@ -169,35 +185,43 @@ std::string_view ScheduleName(const Parallel& p) { return Parallel::PipelineSche
 void CheckNoPipeline(const Parallel& p, Problems& problems) {
   const Parallel& usual = Parallel::default_instance();
   const auto refuse = [&](std::string_view field, const std::string& value) {
-    problems.Add(StrCat("parallel.", field), StrCat(value, " is only for pipelines, but parallel.pp = 1; leave it out, or use a pp of 2 "
-                                                           "or more"));
+    problems.Add(StrCat("parallel.", field),
+                 StrCat(value,
+                        " is only for pipelines, but parallel.pp = 1; leave it out, or use a pp of 2 "
+                        "or more"));
   };
   if (p.schedule() != usual.schedule()) refuse("schedule", std::string(ScheduleName(p)));
   if (p.virtual_stages() > 1) refuse("virtual_stages", StrCat(p.virtual_stages()));
   if (p.stage_layers_size() > 0) refuse("stage_layers", StrCat("[", absl::StrJoin(p.stage_layers(), ", "), "]"));
-  if (p.stage_balance() != usual.stage_balance()) refuse("stage_balance", Parallel::StageBalance_Name(p.stage_balance()));
+  if (p.stage_balance() != usual.stage_balance())
+    refuse("stage_balance", Parallel::StageBalance_Name(p.stage_balance()));
   if (p.scatter_gather_messages()) refuse("scatter_gather_messages", "true");
 }
 
 void CheckScatterGather(const Parallel& p, Problems& problems) {
   if (!p.scatter_gather_messages() || (p.tp() > 1 && !p.sequence_parallel())) return;
-  problems.Add("parallel.scatter_gather_messages",
-               p.tp() == 1 ? "true has no effect: it splits messages over the ranks of tp, but parallel.tp = 1; leave it out, or use a tp "
-                             "of 2 or more"
-                           : "true has no effect: under parallel.sequence_parallel each rank of tp already sends only its part of a "
-                             "message; leave one of them out");
+  problems.Add(
+      "parallel.scatter_gather_messages",
+      p.tp() == 1
+          ? "true has no effect: it splits messages over the ranks of tp, but parallel.tp = 1; leave it out, or use a "
+            "tp "
+            "of 2 or more"
+          : "true has no effect: under parallel.sequence_parallel each rank of tp already sends only its part of a "
+            "message; leave one of them out");
 }
 
 void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems) {
   const std::string given = StrCat("[", absl::StrJoin(p.stage_layers(), ", "), "]");
   const int64_t parts = p.pp() * p.virtual_stages();
   if (p.stage_balance() != Parallel::default_instance().stage_balance()) {
-    problems.Add("parallel.stage_balance", StrCat(Parallel::StageBalance_Name(p.stage_balance()), " and parallel.stage_layers = ", given,
-                                                  " both say how many layers each stage has; keep one of them"));
+    problems.Add("parallel.stage_balance",
+                 StrCat(Parallel::StageBalance_Name(p.stage_balance()), " and parallel.stage_layers = ", given,
+                        " both say how many layers each stage has; keep one of them"));
   }
   if (p.stage_layers_size() != parts) {
-    return problems.Add("parallel.stage_layers", StrCat(given, " has ", p.stage_layers_size(), " numbers, but parallel.pp * virtual_stages = ",
-                                                        p.pp(), " * ", p.virtual_stages(), " = ", parts, "; use ", parts, " numbers"));
+    return problems.Add("parallel.stage_layers", StrCat(given, " has ", p.stage_layers_size(),
+                                                        " numbers, but parallel.pp * virtual_stages = ", p.pp(), " * ",
+                                                        p.virtual_stages(), " = ", parts, "; use ", parts, " numbers"));
   }
   int64_t sum = 0;
   for (int i = 0; i < p.stage_layers_size(); ++i) {
@@ -213,23 +237,30 @@ void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
   const bool interleaved = p.schedule() == Parallel::INTERLEAVED_ONE_F_ONE_B;
   if (interleaved && p.virtual_stages() == 1) {
-    return problems.Add("parallel.schedule", "INTERLEAVED_ONE_F_ONE_B with parallel.virtual_stages = 1 is the same as ONE_F_ONE_B; use "
-                                             "that, or 2 or more virtual stages");
+    return problems.Add("parallel.schedule",
+                        "INTERLEAVED_ONE_F_ONE_B with parallel.virtual_stages = 1 is the same as ONE_F_ONE_B; use "
+                        "that, or 2 or more virtual stages");
   }
   if (!interleaved && p.virtual_stages() > 1) {
-    return problems.Add("parallel.virtual_stages", StrCat(p.virtual_stages(), " is only for INTERLEAVED_ONE_F_ONE_B, but parallel.schedule is ",
-                                                          ScheduleName(p), "; use that schedule, or 1"));
+    return problems.Add("parallel.virtual_stages",
+                        StrCat(p.virtual_stages(), " is only for INTERLEAVED_ONE_F_ONE_B, but parallel.schedule is ",
+                               ScheduleName(p), "; use that schedule, or 1"));
   }
   const int64_t pass = p.dp() * spec.train().micro_batch();
   constexpr int64_t kMost = 1 << 30;
-  if (pass < 1 || spec.train().global_batch() < pass || spec.train().global_batch() % pass != 0 || spec.train().global_batch() > kMost) return;
+  if (pass < 1 || spec.train().global_batch() < pass || spec.train().global_batch() % pass != 0 ||
+      spec.train().global_batch() > kMost)
+    return;
   const int64_t micro_batches = spec.train().global_batch() / pass;
-  const pipeline::PipelineShape shape{.stages = static_cast<int>(p.pp()), .micro_batches = static_cast<int>(micro_batches), .chunks = static_cast<int>(p.virtual_stages())};
+  const pipeline::PipelineShape shape{.stages = static_cast<int>(p.pp()),
+                                      .micro_batches = static_cast<int>(micro_batches),
+                                      .chunks = static_cast<int>(p.virtual_stages())};
   const absl::Status status = pipeline::CheckSchedule(ScheduleOf(p), shape);
   if (status.ok()) return;
-  problems.Add("parallel.schedule", StrCat(ScheduleName(p), " with train.global_batch / (parallel.dp * train.micro_batch) = ",
-                                           spec.train().global_batch(), " / (", p.dp(), " * ", spec.train().micro_batch(), ") = ",
-                                           micro_batches, " micro-batches: ", std::string(status.message())));
+  problems.Add("parallel.schedule",
+               StrCat(ScheduleName(p), " with train.global_batch / (parallel.dp * train.micro_batch) = ",
+                      spec.train().global_batch(), " / (", p.dp(), " * ", spec.train().micro_batch(),
+                      ") = ", micro_batches, " micro-batches: ", std::string(status.message())));
 }
 
 void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
@@ -239,14 +270,16 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
   if (parts > sizes.blocks) {
     problems.Add(p.virtual_stages() > 1 ? "parallel.virtual_stages" : "parallel.pp",
                  StrCat("parallel.pp * virtual_stages = ", p.pp(), " * ", p.virtual_stages(), " = ", parts,
-                        " parts need a layer each, but ", sizes.path, "layers = ", sizes.blocks, "; use fewer parts, or more layers"));
+                        " parts need a layer each, but ", sizes.path, "layers = ", sizes.blocks,
+                        "; use fewer parts, or more layers"));
   } else if (p.stage_layers_size() > 0) {
     CheckStageLayers(p, sizes, problems);
   }
   if (p.virtual_stages() > 1 && p.sharding() == Parallel::NO_SHARD && p.reduce_every_micro_batch()) {
-    problems.Add("parallel.reduce_every_micro_batch", StrCat("true cannot be combined with parallel.virtual_stages = ",
-                                                             p.virtual_stages(), " under NO_SHARD: a bucket may hold gradients of several "
-                                                             "chunks, which finish a micro-batch at different times; leave it out"));
+    problems.Add("parallel.reduce_every_micro_batch",
+                 StrCat("true cannot be combined with parallel.virtual_stages = ", p.virtual_stages(),
+                        " under NO_SHARD: a bucket may hold gradients of several "
+                        "chunks, which finish a micro-batch at different times; leave it out"));
   }
   CheckScatterGather(p, problems);
   CheckPipelineSchedule(spec, problems);

@@ -8,15 +8,17 @@ namespace {
 
 using spec::ActivationCheckpointing;
 
-constexpr std::string_view kEvery = "train.activation_checkpointing.every", kPart = "train.activation_checkpointing.recompute";
+constexpr std::string_view kEvery = "train.activation_checkpointing.every",
+                           kPart = "train.activation_checkpointing.recompute";
 
 // Selective recomputation of attention's scores: the model must store some.
 void CheckSelective(const ModelKind& kind, const spec::Model& model, Problems& problems) {
   if (kind.input(model).kind != ModelInput::kTokens) {
     problems.Add(kPart, StrCat("SELECTIVE does not apply to model.", kind.name, ", which has no attention; use FULL"));
   } else if (model.attention() != spec::Model::UNFUSED) {
-    problems.Add(kPart, "SELECTIVE recomputes attention scores, but model.attention: TILED stores none; use FULL, or "
-                        "model.attention: UNFUSED");
+    problems.Add(kPart,
+                 "SELECTIVE recomputes attention scores, but model.attention: TILED stores none; use FULL, or "
+                 "model.attention: UNFUSED");
   }
 }
 
@@ -27,7 +29,8 @@ void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems) {
   if (!problems.Whole(kEvery, checkpointing.every(), 0, 1 << 12)) return;
   if (checkpointing.every() == 0) {
     if (checkpointing.recompute() != ActivationCheckpointing::SELECTIVE) return;
-    return problems.Add(kPart, StrCat("SELECTIVE has no effect, because ", kEvery, " = 0; use 1 or more, or leave it out"));
+    return problems.Add(kPart,
+                        StrCat("SELECTIVE has no effect, because ", kEvery, " = 0; use 1 or more, or leave it out"));
   }
   const ModelKind* kind = FindModelKind(spec.model().kind_case());
   if (kind == nullptr) return;

@@ -1,7 +1,7 @@
 // Trains a spec and makes one rank go wrong on the way: inject SPEC FABRIC KIND RANK SAMPLE
 //
-// KIND: exception, exit, hang, crash (SIGSEGV), count, op, dtype, order, none. It happens when RANK reads its SAMPLE-th sample,
-// in the midst of a training step. Prints the run's status: "code N" and "message TEXT".
+// KIND: exception, exit, hang, crash (SIGSEGV), count, op, dtype, order, none. It happens when RANK reads its SAMPLE-th
+// sample, in the midst of a training step. Prints the run's status: "code N" and "message TEXT".
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -27,13 +27,16 @@ void Reduce(RankContext& ctx, int64_t count, DType dtype = DType::kF32, ReduceOp
   ctx.world().AllReduce(t, op).Wait();
 }
 
-// Mismatches: a collective that the other ranks do not call now, of the size of the loss's unless it is the count that is
-// to differ.
+// Mismatches: a collective that the other ranks do not call now, of the size of the loss's unless it is the count that
+// is to differ.
 const std::map<std::string, Fault> kFaults = {
     {"none", [](RankContext&) {}},
     {"exception", [](RankContext&) { throw std::runtime_error("injected"); }},
     {"exit", [](RankContext&) { exit(0); }},
-    {"hang", [](RankContext&) { while (true) std::this_thread::sleep_for(std::chrono::milliseconds(10)); }},
+    {"hang",
+     [](RankContext&) {
+       while (true) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+     }},
     {"crash", [](RankContext&) { raise(SIGSEGV); }},
     {"count", [](RankContext& ctx) { Reduce(ctx, 77777); }},
     {"op", [](RankContext& ctx) { Reduce(ctx, 1, DType::kF32, ReduceOp::kMax); }},
@@ -55,7 +58,8 @@ class FaultyDataset : public Dataset {
   void Read(int64_t index, std::span<std::byte> input, std::span<std::byte> target) const override {
     data_->Read(index, input, target);
     if (this_rank->rank() != rank_ || samples_read++ != sample_) return;
-    std::printf("fault %.6f\n", std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+    std::printf("fault %.6f\n",
+                std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
     std::fflush(stdout);
     fault_(*this_rank);
   }
@@ -79,7 +83,8 @@ int Run(const std::string& path, const std::string& fabric_name, Fault fault, in
     return TrainRank(ctx, *spec, faulty, nullptr);
   });
   if (!(*fabric)->speaks()) return result.status.ok() ? 0 : 1;
-  std::printf("code %d\nmessage %s\n", static_cast<int>(result.status.code()), std::string(result.status.message()).c_str());
+  std::printf("code %d\nmessage %s\n", static_cast<int>(result.status.code()),
+              std::string(result.status.message()).c_str());
   return result.status.ok() ? 0 : 1;
 }
 

@@ -2,11 +2,11 @@
 //
 //     collectives LEAST_BYTES MOST_BYTES REPETITIONS [OPERATION ...]
 //
-// Every call follows a barrier, and takes from when the last rank begins it (where one rank has what others wait for: from when
-// that one does) until the last is done; hosts of the testbed share one clock. A loop of calls would measure how they overlap.
-// Bytes are what `twofold bench` means: the whole tensor
-// of a rank, for all_gather its output, for reduce_scatter its input. `message` is from rank 0 to the last. Sizes go in steps
-// of 4. Prints operation,bytes,least,median,most,repetitions as CSV, in microseconds.
+// Every call follows a barrier, and takes from when the last rank begins it (where one rank has what others wait for:
+// from when that one does) until the last is done; hosts of the testbed share one clock. A loop of calls would measure
+// how they overlap. Bytes are what `twofold bench` means: the whole tensor of a rank, for all_gather its output, for
+// reduce_scatter its input. `message` is from rank 0 to the last. Sizes go in steps of 4. Prints
+// operation,bytes,least,median,most,repetitions as CSV, in microseconds.
 #include <mpi.h>
 
 #include <algorithm>
@@ -35,12 +35,15 @@ struct Ranks {
 };
 
 #ifdef SIMULATED
-// Open MPI's unsegmented broadcasts along trees, which SMPI lacks (as it does a reduce-scatter with a reduction of one's choice). `parent` of a rank above 0; children in ascending order.
+// Open MPI's unsegmented broadcasts along trees, which SMPI lacks (as it does a reduce-scatter with a reduction of
+// one's choice). `parent` of a rank above 0; children in ascending order.
 void BroadcastAlong(int (*parent)(int), long bytes, Ranks me, char* data) {
-  if (me.rank > 0) MPI_Recv(data, static_cast<int>(bytes), MPI_CHAR, parent(me.rank), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (me.rank > 0)
+    MPI_Recv(data, static_cast<int>(bytes), MPI_CHAR, parent(me.rank), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   std::vector<MPI_Request> sends;
   for (int child = 1; child < me.size; ++child) {
-    if (parent(child) == me.rank) MPI_Isend(data, static_cast<int>(bytes), MPI_CHAR, child, 1, MPI_COMM_WORLD, &sends.emplace_back());
+    if (parent(child) == me.rank)
+      MPI_Isend(data, static_cast<int>(bytes), MPI_CHAR, child, 1, MPI_COMM_WORLD, &sends.emplace_back());
   }
   MPI_Waitall(static_cast<int>(sends.size()), sends.data(), MPI_STATUSES_IGNORE);
 }
@@ -59,25 +62,38 @@ int BinaryParent(int v) {
 void Run(const std::string& operation, long bytes, Ranks me, char* in, char* out) {
   const int count = static_cast<int>(bytes / 4), block = count / me.size;
   const MPI_Comm world = MPI_COMM_WORLD;
-  if (operation == "all_reduce") MPI_Allreduce(MPI_IN_PLACE, out, count, MPI_FLOAT, MPI_SUM, world);
-  else if (operation == "all_gather") MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
-  else if (operation == "reduce_scatter") MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, world);
-  else if (operation == "all_to_all") MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
+  if (operation == "all_reduce")
+    MPI_Allreduce(MPI_IN_PLACE, out, count, MPI_FLOAT, MPI_SUM, world);
+  else if (operation == "all_gather")
+    MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
+  else if (operation == "reduce_scatter")
+    MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, world);
+  else if (operation == "all_to_all")
+    MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world);
 #ifdef SIMULATED
   else if (operation == "reduce_then_scatter") {
     MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, world);
     MPI_Scatter(out, block, MPI_FLOAT, in, block, MPI_FLOAT, 0, world);
-  }
-  else if (operation == "broadcast_linear") BroadcastAlong(LinearParent, bytes, me, out);
-  else if (operation == "broadcast_chain") BroadcastAlong(ChainParent, bytes, me, out);
-  else if (operation == "broadcast_binomial") BroadcastAlong(BinomialParent, bytes, me, out);
-  else if (operation == "broadcast_binary") BroadcastAlong(BinaryParent, bytes, me, out);
-  else if (operation == "broadcast_knomial") BroadcastAlong(KnomialParent, bytes, me, out);
+  } else if (operation == "broadcast_linear")
+    BroadcastAlong(LinearParent, bytes, me, out);
+  else if (operation == "broadcast_chain")
+    BroadcastAlong(ChainParent, bytes, me, out);
+  else if (operation == "broadcast_binomial")
+    BroadcastAlong(BinomialParent, bytes, me, out);
+  else if (operation == "broadcast_binary")
+    BroadcastAlong(BinaryParent, bytes, me, out);
+  else if (operation == "broadcast_knomial")
+    BroadcastAlong(KnomialParent, bytes, me, out);
 #endif
-  else if (operation == "broadcast") MPI_Bcast(out, count, MPI_FLOAT, 0, world);
-  else if (operation == "message" && me.rank == 0) MPI_Send(in, static_cast<int>(bytes), MPI_CHAR, me.size - 1, 1, world);
-  else if (operation == "message" && me.rank == me.size - 1) MPI_Recv(out, static_cast<int>(bytes), MPI_CHAR, 0, 1, world, MPI_STATUS_IGNORE);
-  else if (operation == "exchange") MPI_Sendrecv(in, static_cast<int>(bytes), MPI_CHAR, (me.rank + 1) % me.size, 1, out, static_cast<int>(bytes), MPI_CHAR, (me.rank + me.size - 1) % me.size, 1, world, MPI_STATUS_IGNORE);
+  else if (operation == "broadcast")
+    MPI_Bcast(out, count, MPI_FLOAT, 0, world);
+  else if (operation == "message" && me.rank == 0)
+    MPI_Send(in, static_cast<int>(bytes), MPI_CHAR, me.size - 1, 1, world);
+  else if (operation == "message" && me.rank == me.size - 1)
+    MPI_Recv(out, static_cast<int>(bytes), MPI_CHAR, 0, 1, world, MPI_STATUS_IGNORE);
+  else if (operation == "exchange")
+    MPI_Sendrecv(in, static_cast<int>(bytes), MPI_CHAR, (me.rank + 1) % me.size, 1, out, static_cast<int>(bytes),
+                 MPI_CHAR, (me.rank + me.size - 1) % me.size, 1, world, MPI_STATUS_IGNORE);
 }
 
 double Greatest(double own) {
@@ -110,7 +126,8 @@ int main(int argc, char** argv) {
   const long least = std::atol(argv[1]), most = std::atol(argv[2]);
   const int repetitions = std::max(1, std::atoi(argv[3]));
   std::vector<std::string> operations(argv + 4, argv + argc);
-  if (operations.empty()) operations = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "message"};
+  if (operations.empty())
+    operations = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "message"};
   std::vector<char> in(static_cast<size_t>(most)), out(static_cast<size_t>(most));
   if (me.rank == 0) std::printf("operation,bytes,least_us,median_us,most_us,repetitions\n");
   for (const std::string& operation : operations) {

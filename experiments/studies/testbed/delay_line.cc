@@ -2,10 +2,10 @@
 //
 //     delay_line NAMESPACE_FILE:QUEUE:MICROSECONDS ...
 //
-// Firewall rules put packets into NFQUEUE queues of network namespaces; this program lets every packet of a queue go on when
-// it has waited for the queue's time. Packets stay in the kernel, in order; only their numbers travel, and one verdict
-// releases all that are due. One thread, SCHED_FIFO; needs CAP_NET_ADMIN and CAP_SYS_ADMIN. Prints "ready" when all queues
-// are bound, and ends with SIGTERM. A queue that nobody serves drops its packets.
+// Firewall rules put packets into NFQUEUE queues of network namespaces; this program lets every packet of a queue go on
+// when it has waited for the queue's time. Packets stay in the kernel, in order; only their numbers travel, and one
+// verdict releases all that are due. One thread, SCHED_FIFO; needs CAP_NET_ADMIN and CAP_SYS_ADMIN. Prints "ready" when
+// all queues are bound, and ends with SIGTERM. A queue that nobody serves drops its packets.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/netfilter.h>
@@ -89,7 +89,8 @@ class Line {
     socket_ = ::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, NETLINK_NETFILTER);
     sockaddr_nl address{};
     address.nl_family = AF_NETLINK;
-    if (socket_ < 0 || bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) Fail("NFQUEUE socket");
+    if (socket_ < 0 || bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+      Fail("NFQUEUE socket");
     const int one = 1;
     setsockopt(socket_, SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBuffer, sizeof(kReceiveBuffer));
     setsockopt(socket_, SOL_NETLINK, NETLINK_NO_ENOBUFS, &one, sizeof(one));
@@ -167,7 +168,8 @@ Line Open(const std::string& text) {
   const int space = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (space < 0 || setns(space, CLONE_NEWNET) != 0) Fail(file);
   close(space);
-  return Line(static_cast<uint16_t>(std::stoi(text.substr(middle + 1))), static_cast<int64_t>(std::stod(text.substr(last + 1)) * 1e3));
+  return Line(static_cast<uint16_t>(std::stoi(text.substr(middle + 1))),
+              static_cast<int64_t>(std::stod(text.substr(last + 1)) * 1e3));
 }
 
 [[noreturn]] void Serve(std::vector<Line>& lines) {
@@ -206,7 +208,8 @@ int main(int argc, char** argv) {
   prctl(PR_SET_TIMERSLACK, 1);
   sched_param priority{};
   priority.sched_priority = kPriority;
-  if (sched_setscheduler(0, SCHED_FIFO, &priority) != 0) std::perror("delay_line: no real-time priority, delays will vary");
+  if (sched_setscheduler(0, SCHED_FIFO, &priority) != 0)
+    std::perror("delay_line: no real-time priority, delays will vary");
   std::puts("ready");
   std::fflush(stdout);
   Serve(lines);

@@ -1,9 +1,9 @@
 // A library for LD_PRELOAD that makes Open MPI's ranks sleep while nothing arrives.
 //
-// Open MPI's progress loop asks its sockets again and again without waiting (poll and epoll_wait with a time-out of zero).
-// Where ranks outnumber cores that keeps the cores from those that have work to do. Here such a question waits, for at most
-// a millisecond (IDLE_BLOCK_US), until something arrives; the loop's second question after something came is let through.
-// Only the thread that asks waits. Needs Linux 5.11 (epoll_pwait2).
+// Open MPI's progress loop asks its sockets again and again without waiting (poll and epoll_wait with a time-out of
+// zero). Where ranks outnumber cores that keeps the cores from those that have work to do. Here such a question waits,
+// for at most a millisecond (IDLE_BLOCK_US), until something arrives; the loop's second question after something came
+// is let through. Only the thread that asks waits. Needs Linux 5.11 (epoll_pwait2).
 #include <poll.h>
 #include <sys/epoll.h>
 

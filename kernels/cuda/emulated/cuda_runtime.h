@@ -113,7 +113,8 @@ struct cudaPointerAttributes {
   void* devicePointer;
   void* hostPointer;
 };
-inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4;
+inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2,
+                          cudaHostAllocWriteCombined = 4;
 inline constexpr unsigned cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1;
 
 typedef struct CUstream_st* cudaStream_t;
@@ -128,14 +129,22 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned flags);
 cudaError_t cudaHostUnregister(void* address);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address);
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream = nullptr);
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                              cudaMemcpyKind kind, cudaStream_t stream = nullptr);
-cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
+                                cudaStream_t stream = nullptr);
 cudaError_t cudaMemset(void* to, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream = nullptr);
-template <class T> cudaError_t cudaMalloc(T** address, size_t bytes) { return cudaMalloc(reinterpret_cast<void**>(address), bytes); }
-template <class T> cudaError_t cudaMallocHost(T** address, size_t bytes) { return cudaMallocHost(reinterpret_cast<void**>(address), bytes); }
+template <class T>
+cudaError_t cudaMalloc(T** address, size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(address), bytes);
+}
+template <class T>
+cudaError_t cudaMallocHost(T** address, size_t bytes) {
+  return cudaMallocHost(reinterpret_cast<void**>(address), bytes);
+}
 
 // ---- Streams and events. The null stream is CUDA's "legacy" one: it and all blocking streams of its device wait for
 // each other ----
@@ -181,7 +190,8 @@ namespace twofold::emulated {
 
 // Does what <<<grid, block, shared, stream>>> and cudaGetLastError do. `kernel` runs as every thread; `name` is the
 // address of the function that it calls, for reports.
-cudaError_t Enqueue(cudaStream_t stream, dim3 grid, dim3 block, size_t shared, const void* name, std::function<void()> kernel);
+cudaError_t Enqueue(cudaStream_t stream, dim3 grid, dim3 block, size_t shared, const void* name,
+                    std::function<void()> kernel);
 // The stream's thread calls `work` as one step. Used by the replacements of NVIDIA's libraries. `work` may access the
 // GPU's memory.
 cudaError_t EnqueueOnHost(cudaStream_t stream, std::function<void()> work);

@@ -22,7 +22,8 @@ int ProtectionKey() {
   return -1;
 #else
   // other threads have no access to a new key's pages anyway
-  static const int key = std::getenv("TWOFOLD_EMULATED_GPUS_WITHIN_REACH") != nullptr ? -1 : pkey_alloc(0, PKEY_DISABLE_ACCESS);
+  static const int key =
+      std::getenv("TWOFOLD_EMULATED_GPUS_WITHIN_REACH") != nullptr ? -1 : pkey_alloc(0, PKEY_DISABLE_ACCESS);
   return key;
 #endif
 }
@@ -41,7 +42,9 @@ void* Map(size_t bytes) {
   const size_t mapped = Rounded(bytes, kHostPage);
   void* address = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
-  if (ProtectionKey() >= 0) TWOFOLD_CHECK(pkey_mprotect(address, mapped, PROT_READ | PROT_WRITE, ProtectionKey()) == 0, "pkey_mprotect succeeds");
+  if (ProtectionKey() >= 0)
+    TWOFOLD_CHECK(pkey_mprotect(address, mapped, PROT_READ | PROT_WRITE, ProtectionKey()) == 0,
+                  "pkey_mprotect succeeds");
   return address;
 }
 void Unmap(void* address, size_t bytes) { munmap(address, Rounded(bytes, kHostPage)); }
@@ -50,7 +53,8 @@ void Unmap(void* address, size_t bytes) { munmap(address, Rounded(bytes, kHostPa
 }  // namespace
 
 void ReachDeviceMemory(bool may) {
-  if (ProtectionKey() >= 0) TWOFOLD_CHECK(pkey_set(ProtectionKey(), may ? 0 : PKEY_DISABLE_ACCESS) == 0, "pkey_set succeeds");
+  if (ProtectionKey() >= 0)
+    TWOFOLD_CHECK(pkey_set(ProtectionKey(), may ? 0 : PKEY_DISABLE_ACCESS) == 0, "pkey_set succeeds");
 }
 
 void* MemoryTable::Malloc(int device, size_t bytes, size_t capacity) {

@@ -57,7 +57,8 @@ Fiber::Fiber() {
 
 Fiber::Fiber(void (*enter)()) : enter_(enter), size_(kStack) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* mapped = mmap(nullptr, page + size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapped =
+      mmap(nullptr, page + size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   TWOFOLD_CHECK(mapped != MAP_FAILED, "memory for the stack of an emulated thread");
   TWOFOLD_CHECK(mprotect(mapped, page, PROT_NONE) == 0, "a page that stops a stack");
   stack_ = static_cast<std::byte*>(mapped) + page;

@@ -28,20 +28,25 @@ bool Discards() {
 
 }  // namespace
 
-cudaError_t Enqueue(cudaStream_t handle, dim3 grid, dim3 block, size_t shared, const void* name, std::function<void()> kernel) {
+cudaError_t Enqueue(cudaStream_t handle, dim3 grid, dim3 block, size_t shared, const void* name,
+                    std::function<void()> kernel) {
   TWOFOLD_RETURN_UNLESS_READY();
   CUstream_st* stream = Find(handle);
   TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
-  const bool blocks_fit = grid.x >= 1 && grid.x <= 0x7fffffffu && grid.y >= 1 && grid.y <= 65535 && grid.z >= 1 && grid.z <= 65535;
-  TWOFOLD_RETURN_IF(!blocks_fit || threads == 0 || threads > kMaxThreads || block.z > 64, cudaErrorInvalidConfiguration);
+  const bool blocks_fit =
+      grid.x >= 1 && grid.x <= 0x7fffffffu && grid.y >= 1 && grid.y <= 65535 && grid.z >= 1 && grid.z <= 65535;
+  TWOFOLD_RETURN_IF(!blocks_fit || threads == 0 || threads > kMaxThreads || block.z > 64,
+                    cudaErrorInvalidConfiguration);
   Kernels::Kernel& known = Cuda().kernels[static_cast<size_t>(current_device)].Of(name);
   TWOFOLD_RETURN_IF(shared > known.most_shared.load(std::memory_order_relaxed), cudaErrorInvalidValue);
   if (Discards()) return cudaSuccess;
   if (!known.loaded.exchange(true, std::memory_order_relaxed) && LoadsLazily()) SynchronizeGpu(Current());
   InOrder(handle, stream, [&](CUstream_st* s) {
     s->Enqueue([=, kernel = std::move(kernel)] {
-      if (!Multiprocessor::Here()->Run({.grid = grid, .block = block, .shared = shared, .name = name, .kernel = &kernel})) SetFailed(cudaErrorLaunchFailure);
+      if (!Multiprocessor::Here()->Run(
+              {.grid = grid, .block = block, .shared = shared, .name = name, .kernel = &kernel}))
+        SetFailed(cudaErrorLaunchFailure);
     });
   });
   return cudaSuccess;
@@ -51,7 +56,8 @@ cudaError_t SetAttribute(const void* kernel, cudaFuncAttribute attribute, int va
   TWOFOLD_RETURN_UNLESS_READY();
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   TWOFOLD_RETURN_IF(value < 0 || static_cast<size_t>(value) > kMaxShared, cudaErrorInvalidValue);
-  Cuda().kernels[static_cast<size_t>(current_device)].Of(kernel).most_shared.store(std::max(kSharedWithoutAsking, static_cast<size_t>(value)), std::memory_order_relaxed);
+  Cuda().kernels[static_cast<size_t>(current_device)].Of(kernel).most_shared.store(
+      std::max(kSharedWithoutAsking, static_cast<size_t>(value)), std::memory_order_relaxed);
   return cudaSuccess;
 }
 

@@ -19,7 +19,8 @@ float RoundedToTf32(float x) {
 // Copies op(m) of matrix `index` so that the inner dimension is contiguous: [outer, inner]. `by_rows`: the outer
 // dimension is that of rows.
 template <class A>
-std::vector<A> Packed(const LibraryMatrix& m, bool transpose, bool by_rows, int64_t index, const void* data, bool tf32) {
+std::vector<A> Packed(const LibraryMatrix& m, bool transpose, bool by_rows, int64_t index, const void* data,
+                      bool tf32) {
   const int64_t rows = transpose ? m.columns : m.rows, columns = transpose ? m.rows : m.columns;
   const int64_t outer = by_rows ? rows : columns, inner = by_rows ? columns : rows;
   std::vector<A> packed(static_cast<size_t>(outer * inner));
@@ -64,7 +65,8 @@ void MultiplyNow(const LibraryProduct& p, const Libraries::Operands& on, bool tf
       for (int64_t column = 0; column < p.d.columns; ++column) {
         for (int64_t row = 0; row < p.d.rows; ++row) {
           D* const to = d + row + column * p.d.leading;
-          A sum = alpha * Dot(&a[static_cast<size_t>(row * p.inner())], &b[static_cast<size_t>(column * p.inner())], p.inner());
+          A sum = alpha *
+                  Dot(&a[static_cast<size_t>(row * p.inner())], &b[static_cast<size_t>(column * p.inner())], p.inner());
           if (beta != 0) sum += beta * As<A>(*to);
           if (p.bias) sum += As<A>(bias[row]);
           const int64_t at = row + column * p.d.leading;
@@ -88,7 +90,9 @@ struct Libraries::Handles {
 };
 
 Libraries::Libraries(const Options& options)
-    : handles_(new Handles{.options = options}), convolutions_(options.tf32), attentions_(options.attention, options.time_algorithms) {}
+    : handles_(new Handles{.options = options}),
+      convolutions_(options.tf32),
+      attentions_(options.attention, options.time_algorithms) {}
 Libraries::~Libraries() = default;
 std::vector<std::string> LibraryVersions() { return {"matrix products are loops of the emulation"}; }
 

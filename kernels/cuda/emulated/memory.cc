@@ -17,7 +17,8 @@ struct Rows {
 
 void CopyRows(const Rows& r) {
   for (size_t i = 0; i < r.height; ++i) {
-    std::memcpy(static_cast<std::byte*>(r.to) + i * r.to_pitch, static_cast<const std::byte*>(r.from) + i * r.from_pitch, r.width);
+    std::memcpy(static_cast<std::byte*>(r.to) + i * r.to_pitch,
+                static_cast<const std::byte*>(r.from) + i * r.from_pitch, r.width);
   }
 }
 
@@ -36,7 +37,8 @@ cudaError_t Copy(const Rows& r, cudaMemcpyKind kind, cudaStream_t handle) {
     const bool from_gpu = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     TWOFOLD_RETURN_IF(OfGpu(to) != to_gpu || OfGpu(from) != from_gpu, cudaErrorInvalidValue);
   }
-  TWOFOLD_RETURN_IF((to && !Within(to, r.to, to_bytes)) || (from && !Within(from, r.from, from_bytes)), cudaErrorInvalidValue);
+  TWOFOLD_RETURN_IF((to && !Within(to, r.to, to_bytes)) || (from && !Within(from, r.from, from_bytes)),
+                    cudaErrorInvalidValue);
   // CUDA leaves overlapping copies undefined.
   const auto to_at = reinterpret_cast<uintptr_t>(r.to), from_at = reinterpret_cast<uintptr_t>(r.from);
   TWOFOLD_RETURN_IF(r.height == 1 && to_at < from_at + from_bytes && from_at < to_at + to_bytes, cudaErrorInvalidValue);
@@ -127,17 +129,23 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   TWOFOLD_RETURN_UNLESS_READY();
   const auto found = Cuda().memory.Find(address, 1);
   void* const at = const_cast<void*>(address);
-  if (!found) *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, at};
-  else if (OfGpu(found)) *attributes = {cudaMemoryTypeDevice, found->device, at, nullptr};
-  else *attributes = {cudaMemoryTypeHost, found->device, at, at};
+  if (!found)
+    *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, at};
+  else if (OfGpu(found))
+    *attributes = {cudaMemoryTypeDevice, found->device, at, nullptr};
+  else
+    *attributes = {cudaMemoryTypeHost, found->device, at, at};
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  return Copy({.to = to, .to_pitch = bytes, .from = from, .from_pitch = bytes, .width = bytes, .height = 1}, kind, stream);
+  return Copy({.to = to, .to_pitch = bytes, .from = from, .from_pitch = bytes, .width = bytes, .height = 1}, kind,
+              stream);
 }
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind,
-                              cudaStream_t stream) {
-  return Copy({.to = to, .to_pitch = to_pitch, .from = from, .from_pitch = from_pitch, .width = width, .height = height}, kind, stream);
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+  return Copy(
+      {.to = to, .to_pitch = to_pitch, .from = from, .from_pitch = from_pitch, .width = width, .height = height}, kind,
+      stream);
 }
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
@@ -146,5 +154,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
   return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
 }
-cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) { return Set(to, value, bytes, stream); }
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return Set(to, value, bytes, stream);
+}
 cudaError_t cudaMemset(void* to, int value, size_t bytes) { return Set(to, value, bytes, nullptr); }

@@ -49,7 +49,9 @@ std::string Name(const void* function) {
 
 int Reports() { return reports.load(std::memory_order_relaxed); }
 
-void WarpTogether(unsigned mask, Together what, void* mine) { Here("an exchange of a warp").WarpTogether(mask, what, mine); }
+void WarpTogether(unsigned mask, Together what, void* mine) {
+  Here("an exchange of a warp").WarpTogether(mask, what, mine);
+}
 void BlockTogether(Together what, void* mine) { Here("__syncthreads").BlockTogether(what, mine); }
 void* DynamicShared() { return Here("DynamicShared").shared(); }
 int ThreadOfBlock() { return Here("threadIdx").thread(); }
@@ -97,7 +99,8 @@ void Multiprocessor::Prepare(const Grid& grid) {
   if (grid.shared != shared_bytes_) {  // exactly this size, so that the address sanitizer detects accesses beyond it
     std::free(shared_);
     shared_ = nullptr;
-    if (grid.shared != 0) TWOFOLD_CHECK(posix_memalign(&shared_, kAlignment, grid.shared) == 0, "dynamic shared memory");
+    if (grid.shared != 0)
+      TWOFOLD_CHECK(posix_memalign(&shared_, kAlignment, grid.shared) == 0, "dynamic shared memory");
     shared_bytes_ = grid.shared;
   }
 }
@@ -142,8 +145,9 @@ bool Multiprocessor::RunBlock() {
   ComesAfter(&done_);
   if (fault_.empty() && done_ == static_cast<int>(threads_.size())) return true;
   if (fault_.empty()) fault_ = Where();
-  std::fprintf(stderr, "emulated CUDA: kernel %s, block (%u, %u, %u) of (%u, %u, %u), %zu threads: %s\n", Name(grid_.name).c_str(), blockIdx.x,
-               blockIdx.y, blockIdx.z, gridDim.x, gridDim.y, gridDim.z, threads_.size(), fault_.c_str());
+  std::fprintf(stderr, "emulated CUDA: kernel %s, block (%u, %u, %u) of (%u, %u, %u), %zu threads: %s\n",
+               Name(grid_.name).c_str(), blockIdx.x, blockIdx.y, blockIdx.z, gridDim.x, gridDim.y, gridDim.z,
+               threads_.size(), fault_.c_str());
   reports.fetch_add(1, std::memory_order_relaxed);
   Abandon();
   return false;
@@ -236,9 +240,11 @@ void Multiprocessor::Release(int first, int count, Together what) {
 void Multiprocessor::WarpTogether(unsigned mask, Together what, void* mine) {
   const Unseen unseen;
   const int first = thread_ / warpSize * warpSize;
-  if (mask != ~0u) return Fail(absl::StrFormat("thread %d names lanes %#x; an exchange must name all 32 (0xffffffff)", thread_, mask));
+  if (mask != ~0u)
+    return Fail(absl::StrFormat("thread %d names lanes %#x; an exchange must name all 32 (0xffffffff)", thread_, mask));
   if (first + warpSize > static_cast<int>(threads_.size())) {
-    return Fail(absl::StrFormat("thread %d is in a warp of %d threads; an exchange needs 32", thread_, static_cast<int>(threads_.size()) - first));
+    return Fail(absl::StrFormat("thread %d is in a warp of %d threads; an exchange needs 32", thread_,
+                                static_cast<int>(threads_.size()) - first));
   }
   Meeting& meeting = at_warp_[static_cast<size_t>(thread_ / warpSize)];
   Meet(meeting, State::kAtWarp, first, warpSize, what, mine);
@@ -280,7 +286,8 @@ std::string Multiprocessor::Where() const {
     for (size_t i = 0; i < threads_.size(); ++i) {
       if (threads_[i].state == state && count++ == 0) first = static_cast<int>(i);
     }
-    if (count > 0) absl::StrAppend(&where, where.empty() ? "" : ", ", count, " ", what, " (the first is thread ", first, ")");
+    if (count > 0)
+      absl::StrAppend(&where, where.empty() ? "" : ", ", count, " ", what, " (the first is thread ", first, ")");
   };
   add(State::kAtBlock, "wait at __syncthreads");
   add(State::kAtWarp, "wait at an exchange of their warp");

@@ -14,8 +14,8 @@ namespace twofold::emulated {
 
 struct Grid {
   dim3 grid, block;
-  size_t shared = 0;                     // bytes
-  const void* name = nullptr;            // address of the kernel
+  size_t shared = 0;           // bytes
+  const void* name = nullptr;  // address of the kernel
   const std::function<void()>* kernel = nullptr;
 };
 
@@ -41,8 +41,8 @@ class Multiprocessor {
   struct Thread {
     uint3 index;
     State state;
-    Fiber* fiber;    // set once it has waited
-    void* given;     // address passed to the others
+    Fiber* fiber;  // set once it has waited
+    void* given;   // address passed to the others
     Together what;
   };
   // A ring of threads that no longer wait and can continue, in order.
@@ -76,7 +76,7 @@ class Multiprocessor {
   void Wait(State state);
   void Release(int first, int count, Together what);
   bool StartNext();  // on a free fiber: runs the next thread to its end; false if there is nothing left to do here
-  Fiber* Next();              // the fiber to run when the running thread waits; the host's if no thread can run
+  Fiber* Next();     // the fiber to run when the running thread waits; the host's if no thread can run
   Fiber* FreeFiber();
   void Fail(std::string why);
   void Abandon();
@@ -95,13 +95,13 @@ class Multiprocessor {
   std::vector<Thread> threads_;   // of the block
   std::vector<Meeting> at_warp_;  // of each warp
   Meeting at_block_;
-  std::vector<int> order_;        // the order in which threads start
-  size_t started_ = 0;            // index into order_
-  bool start_first_ = false;      // start new threads before continuing those that no longer wait
+  std::vector<int> order_;    // the order in which threads start
+  size_t started_ = 0;        // index into order_
+  bool start_first_ = false;  // start new threads before continuing those that no longer wait
   // In every other block, one warp continues only if no other can: it stays as far behind as barriers allow.
   Line ready_, behind_;
   int warp_behind_ = -1;
-  int thread_ = 0;                // the running thread
+  int thread_ = 0;  // the running thread
   int done_ = 0;
   std::string fault_;
   void* shared_ = nullptr;

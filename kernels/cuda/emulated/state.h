@@ -16,7 +16,7 @@
 
 namespace twofold::emulated {
 
-inline constexpr size_t kContext = 256 << 20;    // bytes of each GPU
+inline constexpr size_t kContext = 256 << 20;  // bytes of each GPU
 // per block, of an H100 (CUDA C++ Programming Guide, table of compute capabilities)
 inline constexpr size_t kMaxShared = 227 << 10;
 inline constexpr size_t kSharedWithoutAsking = 48 << 10;
@@ -26,7 +26,7 @@ struct Gpu {
   std::mutex mutex;
   std::vector<std::unique_ptr<CUstream_st>> streams;  // all ever created
   std::atomic<CUstream_st*> null_stream{nullptr};
-  std::atomic<const Mark*> null_mark{nullptr};        // the end of the null stream's work so far
+  std::atomic<const Mark*> null_mark{nullptr};  // the end of the null stream's work so far
   std::atomic<bool> null_used{false};
 };
 
@@ -43,7 +43,8 @@ class Kernels {
     size_t at = reinterpret_cast<uintptr_t>(address) / 16 % kernels_.size();
     for (size_t tries = 0; tries < kernels_.size(); ++tries, at = (at + 1) % kernels_.size()) {
       const void* there = nullptr;
-      if (kernels_[at].address.compare_exchange_strong(there, address, std::memory_order_relaxed) || there == address) return kernels_[at];
+      if (kernels_[at].address.compare_exchange_strong(there, address, std::memory_order_relaxed) || there == address)
+        return kernels_[at];
     }
     TWOFOLD_CHECK(false, "the table has room for all kernels");
   }
@@ -56,7 +57,8 @@ class Kernels {
 uint64_t FromEnvironment(const char* name, uint64_t otherwise);
 
 struct Runtime {
-  const uint64_t seed = FromEnvironment("TWOFOLD_EMULATED_ORDER", static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()));
+  const uint64_t seed = FromEnvironment(
+      "TWOFOLD_EMULATED_ORDER", static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()));
   const size_t bytes = FromEnvironment("TWOFOLD_EMULATED_GPU_MIB", 8192) << 20;
   std::deque<Gpu> gpus{FromEnvironment("TWOFOLD_EMULATED_GPUS", 1)};
   std::deque<Kernels> kernels{gpus.size()};  // one for each GPU
@@ -70,7 +72,7 @@ extern constinit thread_local cudaError_t last_error;
 cudaError_t Say(cudaError_t error);
 // The error that every call returns before it checks its arguments.
 cudaError_t Ready();
-#define TWOFOLD_RETURN_UNLESS_READY()                                      \
+#define TWOFOLD_RETURN_UNLESS_READY() \
   if (const cudaError_t ready = twofold::emulated::Ready(); ready != cudaSuccess) return twofold::emulated::Say(ready)
 #define TWOFOLD_RETURN_IF(condition, error) \
   if (condition) return twofold::emulated::Say(error)

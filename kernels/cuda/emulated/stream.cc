@@ -23,7 +23,9 @@ std::atomic<cudaError_t> failed{cudaSuccess};
 void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
-void WakeAll(const std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
+void WakeAll(const std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
 
 }  // namespace
 
@@ -49,7 +51,8 @@ void Mark::Wait() const {
 
 using twofold::emulated::Mark;
 
-CUstream_st::CUstream_st(int device, bool blocking, uint64_t seed) : device(device), blocking(blocking), last_(new Node), first_(last_.load()) {
+CUstream_st::CUstream_st(int device, bool blocking, uint64_t seed)
+    : device(device), blocking(blocking), last_(new Node), first_(last_.load()) {
   std::thread([this, seed] { Loop(seed); }).detach();
 }
 
@@ -113,7 +116,9 @@ void CUstream_st::WaitFor(const Mark* mark) {
   Push([mark] { mark->Wait(); });
 }
 
-bool CUstream_st::idle() const { return done_.load(std::memory_order_acquire) == pushed_.load(std::memory_order_relaxed); }
+bool CUstream_st::idle() const {
+  return done_.load(std::memory_order_acquire) == pushed_.load(std::memory_order_relaxed);
+}
 
 void CUstream_st::Close() {
   const std::scoped_lock lock(marks_mutex_);

@@ -62,15 +62,15 @@ struct CUstream_st {
   void Loop(uint64_t seed);
 
   std::atomic<bool> alive_{true};
-  std::atomic<uint32_t> pushed_{0};   // incremented by other threads
-  std::atomic<uint32_t> done_{0};     // incremented by its own
+  std::atomic<uint32_t> pushed_{0};  // incremented by other threads
+  std::atomic<uint32_t> done_{0};    // incremented by its own
   std::atomic<Node*> last_;
-  Node* first_;                       // used by its own thread only; already done
-  bool closing_ = false;              // the same
-  std::mutex marks_mutex_;            // between the threads that enqueue
+  Node* first_;                                   // used by its own thread only; already done
+  bool closing_ = false;                          // the same
+  std::mutex marks_mutex_;                        // between the threads that enqueue
   const twofold::emulated::Mark* end_ = nullptr;  // set when it is closed
   std::vector<std::unique_ptr<twofold::emulated::Mark[]>> marks_;
-  size_t marks_used_ = 0;             // in the last of marks_
+  size_t marks_used_ = 0;  // in the last of marks_
 };
 
 namespace twofold::emulated {

@@ -13,7 +13,9 @@ struct CUevent_st {
 // ---- Streams ----
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) { return cudaStreamCreateWithPriority(stream, flags, 0); }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
   TWOFOLD_RETURN_UNLESS_READY();
   TWOFOLD_RETURN_IF(flags > cudaStreamNonBlocking, cudaErrorInvalidValue);
@@ -43,7 +45,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   TWOFOLD_RETURN_IF(event == nullptr, cudaErrorInvalidResourceHandle);
   CUstream_st* stream = handle != nullptr && handle->alive() ? handle : Find(handle);  // a stream of any GPU
   TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
-  if (const Mark* mark = event->mark.load(std::memory_order_acquire)) InOrder(handle, stream, [=](CUstream_st* s) { s->WaitFor(mark); });
+  if (const Mark* mark = event->mark.load(std::memory_order_acquire))
+    InOrder(handle, stream, [=](CUstream_st* s) { s->WaitFor(mark); });
   return cudaSuccess;
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {

@@ -53,14 +53,17 @@ template <class T>
 T FromLane(unsigned mask, T value, int lane) {
   static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "shuffles move 4 or 8 bytes");
   Exchange<T> mine{value, lane};
-  WarpTogether(mask, [](void* const* of_threads, int threads) {
-    T values[warpSize];
-    for (int i = 0; i < threads; ++i) values[i] = static_cast<Exchange<T>*>(of_threads[i])->value;
-    for (int i = 0; i < threads; ++i) {
-      auto* to = static_cast<Exchange<T>*>(of_threads[i]);
-      to->value = values[to->lane];
-    }
-  }, &mine);
+  WarpTogether(
+      mask,
+      [](void* const* of_threads, int threads) {
+        T values[warpSize];
+        for (int i = 0; i < threads; ++i) values[i] = static_cast<Exchange<T>*>(of_threads[i])->value;
+        for (int i = 0; i < threads; ++i) {
+          auto* to = static_cast<Exchange<T>*>(of_threads[i]);
+          to->value = values[to->lane];
+        }
+      },
+      &mine);
   return mine.value;
 }
 
@@ -70,17 +73,20 @@ inline void __syncthreads() {
   twofold::emulated::BlockTogether([](void* const*, int) {}, nullptr);
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu) {
-  twofold::emulated::WarpTogether(mask, [](void* const*, int) {}, nullptr);
+  twofold::emulated::WarpTogether(
+      mask, [](void* const*, int) {}, nullptr);
 }
 
 // ---- Block functions ----
 
 inline int __syncthreads_count(int predicate) {
-  twofold::emulated::BlockTogether([](void* const* of_threads, int threads) {
-    int count = 0;
-    for (int i = 0; i < threads; ++i) count += *static_cast<int*>(of_threads[i]) != 0;
-    for (int i = 0; i < threads; ++i) *static_cast<int*>(of_threads[i]) = count;
-  }, &predicate);
+  twofold::emulated::BlockTogether(
+      [](void* const* of_threads, int threads) {
+        int count = 0;
+        for (int i = 0; i < threads; ++i) count += *static_cast<int*>(of_threads[i]) != 0;
+        for (int i = 0; i < threads; ++i) *static_cast<int*>(of_threads[i]) = count;
+      },
+      &predicate);
   return predicate;
 }
 inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
@@ -111,11 +117,14 @@ T __shfl_xor_sync(unsigned mask, T value, int with, int width = warpSize) {
 
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
   unsigned mine = predicate != 0;
-  twofold::emulated::WarpTogether(mask, [](void* const* of_threads, int threads) {
-    unsigned votes = 0;
-    for (int i = 0; i < threads; ++i) votes |= *static_cast<unsigned*>(of_threads[i]) << i;
-    for (int i = 0; i < threads; ++i) *static_cast<unsigned*>(of_threads[i]) = votes;
-  }, &mine);
+  twofold::emulated::WarpTogether(
+      mask,
+      [](void* const* of_threads, int threads) {
+        unsigned votes = 0;
+        for (int i = 0; i < threads; ++i) votes |= *static_cast<unsigned*>(of_threads[i]) << i;
+        for (int i = 0; i < threads; ++i) *static_cast<unsigned*>(of_threads[i]) = votes;
+      },
+      &mine);
   return mine;
 }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
@@ -125,24 +134,33 @@ inline unsigned __activemask() { return 0xffffffffu; }
 namespace twofold::emulated {
 template <class T, class F>
 T OfLanes(unsigned mask, T value, F) {
-  WarpTogether(mask, [](void* const* of_threads, int threads) {
-    T all = *static_cast<T*>(of_threads[0]);
-    for (int i = 1; i < threads; ++i) all = F()(all, *static_cast<T*>(of_threads[i]));
-    for (int i = 0; i < threads; ++i) *static_cast<T*>(of_threads[i]) = all;
-  }, &value);
+  WarpTogether(
+      mask,
+      [](void* const* of_threads, int threads) {
+        T all = *static_cast<T*>(of_threads[0]);
+        for (int i = 1; i < threads; ++i) all = F()(all, *static_cast<T*>(of_threads[i]));
+        for (int i = 0; i < threads; ++i) *static_cast<T*>(of_threads[i]) = all;
+      },
+      &value);
   return value;
 }
-template <class T> concept Reducible = std::is_same_v<T, int> || std::is_same_v<T, unsigned>;
+template <class T>
+concept Reducible = std::is_same_v<T, int> || std::is_same_v<T, unsigned>;
 }  // namespace twofold::emulated
 
 template <twofold::emulated::Reducible T>
 T __reduce_add_sync(unsigned mask, T value) {
-  return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return static_cast<T>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); });
+  return twofold::emulated::OfLanes(
+      mask, value, [](T a, T b) { return static_cast<T>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); });
 }
 template <twofold::emulated::Reducible T>
-T __reduce_min_sync(unsigned mask, T value) { return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return std::min(a, b); }); }
+T __reduce_min_sync(unsigned mask, T value) {
+  return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return std::min(a, b); });
+}
 template <twofold::emulated::Reducible T>
-T __reduce_max_sync(unsigned mask, T value) { return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return std::max(a, b); }); }
+T __reduce_max_sync(unsigned mask, T value) {
+  return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return std::max(a, b); });
+}
 inline unsigned __reduce_or_sync(unsigned mask, unsigned value) {
   return twofold::emulated::OfLanes(mask, value, [](unsigned a, unsigned b) { return a | b; });
 }
@@ -153,11 +171,26 @@ inline unsigned __reduce_and_sync(unsigned mask, unsigned value) {
 // ---- Memory. Threads of other streams may access the same address concurrently. (Atomics also order the accesses
 // around them. In CUDA that takes fences, which the thread sanitizer does not know.) ----
 
-template <class T> T __ldg(const T* from) { return *from; }
-template <class T> T __ldcs(const T* from) { return *from; }
-template <class T> T __ldcg(const T* from) { return *from; }
-template <class T> void __stcs(T* to, std::type_identity_t<T> value) { *to = value; }
-template <class T> void __stcg(T* to, std::type_identity_t<T> value) { *to = value; }
+template <class T>
+T __ldg(const T* from) {
+  return *from;
+}
+template <class T>
+T __ldcs(const T* from) {
+  return *from;
+}
+template <class T>
+T __ldcg(const T* from) {
+  return *from;
+}
+template <class T>
+void __stcs(T* to, std::type_identity_t<T> value) {
+  *to = value;
+}
+template <class T>
+void __stcg(T* to, std::type_identity_t<T> value) {
+  *to = value;
+}
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
@@ -169,32 +202,50 @@ T Atomically(T* at, F f) {
   static_assert(sizeof(T) == sizeof(Bits));
   Bits* bits = reinterpret_cast<Bits*>(at);
   Bits before = __atomic_load_n(bits, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(bits, &before, std::bit_cast<Bits>(f(std::bit_cast<T>(before))), true, __ATOMIC_ACQ_REL,
-                                      __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(bits, &before, std::bit_cast<Bits>(f(std::bit_cast<T>(before))), true,
+                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
   }
   return std::bit_cast<T>(before);
 }
-template <class T> concept Atomic = std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long>;
-template <class T> concept AtomicSum = Atomic<T> || std::is_same_v<T, float> || std::is_same_v<T, double>;
+template <class T>
+concept Atomic = std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long>;
+template <class T>
+concept AtomicSum = Atomic<T> || std::is_same_v<T, float> || std::is_same_v<T, double>;
 }  // namespace twofold::emulated
 
 // (Also for float and double, as in CUDA. The result depends on the order, so the kernels here do not use them.)
 template <twofold::emulated::AtomicSum T>
-T atomicAdd(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a + x); }); }
+T atomicAdd(T* at, std::type_identity_t<T> x) {
+  return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a + x); });
+}
 template <twofold::emulated::Atomic T>
-T atomicSub(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a - x); }); }
+T atomicSub(T* at, std::type_identity_t<T> x) {
+  return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a - x); });
+}
 template <twofold::emulated::Atomic T>
-T atomicMax(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return std::max(a, x); }); }
+T atomicMax(T* at, std::type_identity_t<T> x) {
+  return twofold::emulated::Atomically(at, [x](T a) { return std::max(a, x); });
+}
 template <twofold::emulated::Atomic T>
-T atomicMin(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return std::min(a, x); }); }
+T atomicMin(T* at, std::type_identity_t<T> x) {
+  return twofold::emulated::Atomically(at, [x](T a) { return std::min(a, x); });
+}
 template <twofold::emulated::Atomic T>
-T atomicOr(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return a | x; }); }
+T atomicOr(T* at, std::type_identity_t<T> x) {
+  return twofold::emulated::Atomically(at, [x](T a) { return a | x; });
+}
 template <twofold::emulated::Atomic T>
-T atomicAnd(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return a & x; }); }
+T atomicAnd(T* at, std::type_identity_t<T> x) {
+  return twofold::emulated::Atomically(at, [x](T a) { return a & x; });
+}
 template <twofold::emulated::Atomic T>
-T atomicXor(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T a) { return a ^ x; }); }
+T atomicXor(T* at, std::type_identity_t<T> x) {
+  return twofold::emulated::Atomically(at, [x](T a) { return a ^ x; });
+}
 template <class T>
-T atomicExch(T* at, std::type_identity_t<T> x) { return twofold::emulated::Atomically(at, [x](T) { return x; }); }
+T atomicExch(T* at, std::type_identity_t<T> x) {
+  return twofold::emulated::Atomically(at, [x](T) { return x; });
+}
 template <twofold::emulated::Atomic T>
 T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> x) {
   return twofold::emulated::Atomically(at, [=](T a) { return a == expected ? x : a; });
@@ -241,7 +292,9 @@ inline float __sinf(float x) { return std::sin(x); }
 inline float __cosf(float x) { return std::cos(x); }
 inline float __powf(float x, float y) { return std::pow(x, y); }
 inline float __tanhf(float x) { return std::tanh(x); }
-inline float __fdividef(float a, float b) { return std::abs(b) > 0x1p126f && std::isfinite(a) ? std::copysign(0.0f, a) * std::copysign(1.0f, b) : a / b; }
+inline float __fdividef(float a, float b) {
+  return std::abs(b) > 0x1p126f && std::isfinite(a) ? std::copysign(0.0f, a) * std::copysign(1.0f, b) : a / b;
+}
 // .cu files are compiled with contraction as in nvcc: a multiplication and an addition become one operation with one
 // rounding, wherever they are in the code. The results of these functions are rounded separately.
 template <class T>
@@ -265,16 +318,18 @@ inline void sincospif(float x, float* sine, float* cosine) { *sine = sinpif(x), 
 
 // As in CUDA: both arguments have the same type, or are converted to their common type.
 template <class A, class B>
-  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
-auto min(A a, B b) {
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) auto min(A a, B b) {
   using T = std::common_type_t<A, B>;
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(std::fmin(static_cast<T>(a), static_cast<T>(b)));
-  else return static_cast<T>(b) < static_cast<T>(a) ? static_cast<T>(b) : static_cast<T>(a);
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(std::fmin(static_cast<T>(a), static_cast<T>(b)));
+  else
+    return static_cast<T>(b) < static_cast<T>(a) ? static_cast<T>(b) : static_cast<T>(a);
 }
 template <class A, class B>
-  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
-auto max(A a, B b) {
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) auto max(A a, B b) {
   using T = std::common_type_t<A, B>;
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(std::fmax(static_cast<T>(a), static_cast<T>(b)));
-  else return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(std::fmax(static_cast<T>(a), static_cast<T>(b)));
+  else
+    return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
 }

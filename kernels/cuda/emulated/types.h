@@ -17,14 +17,22 @@
 
 // ---- Vectors ----
 
-#define TWOFOLD_EMULATED_VECTORS(type, name, pair, four)                                                                     \
-  struct name##1 { type x; };                                                                                                \
-  struct alignas(pair) name##2 { type x, y; };                                                                               \
-  struct name##3 { type x, y, z; };                                                                                          \
-  struct alignas(four) name##4 { type x, y, z, w; };                                                                         \
-  inline name##1 make_##name##1(type x) { return {x}; }                                                                      \
-  inline name##2 make_##name##2(type x, type y) { return {x, y}; }                                                           \
-  inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                                                \
+#define TWOFOLD_EMULATED_VECTORS(type, name, pair, four)                      \
+  struct name##1 {                                                            \
+    type x;                                                                   \
+  };                                                                          \
+  struct alignas(pair) name##2 {                                              \
+    type x, y;                                                                \
+  };                                                                          \
+  struct name##3 {                                                            \
+    type x, y, z;                                                             \
+  };                                                                          \
+  struct alignas(four) name##4 {                                              \
+    type x, y, z, w;                                                          \
+  };                                                                          \
+  inline name##1 make_##name##1(type x) { return {x}; }                       \
+  inline name##2 make_##name##2(type x, type y) { return {x, y}; }            \
+  inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; } \
   inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 TWOFOLD_EMULATED_VECTORS(signed char, char, 2, 4)
 TWOFOLD_EMULATED_VECTORS(unsigned char, uchar, 2, 4)

@@ -18,8 +18,8 @@ constexpr int64_t kBlock = 1000;
 class ExpectationTest : public testing::Test {
  protected:
   Tensor New(int64_t n, DType dtype) { return device_.NewTensor(Shape{n}, dtype, Category::kOther); }
-  Expectation Of(std::string_view name, int ranks, int rank, DType dtype = DType::kF32, ReduceOp reduce = ReduceOp::kSum,
-                 int root = 0) {
+  Expectation Of(std::string_view name, int ranks, int rank, DType dtype = DType::kF32,
+                 ReduceOp reduce = ReduceOp::kSum, int root = 0) {
     return Expectation(*FindOperation(name), dtype, reduce, root, ranks, rank);
   }
   // A tensor that holds what `e` wants.
@@ -103,7 +103,8 @@ void ReduceByHand(ExpectationTest&, Device& device, ReduceOp reduce, int ranks, 
     if (reduce == ReduceOp::kAvg) value = T(static_cast<A>(static_cast<A>(value) / static_cast<A>(ranks)));
     t.data<T>()[i] = value;
   }
-  EXPECT_EQ(e.CountWrong(device, t, t.numel()), 0) << DTypeName(t.dtype()) << " " << ReduceOpName(reduce) << " " << ranks;
+  EXPECT_EQ(e.CountWrong(device, t, t.numel()), 0)
+      << DTypeName(t.dtype()) << " " << ReduceOpName(reduce) << " " << ranks;
 }
 
 TEST_F(ExpectationTest, AcceptsAnyOrderInEveryType) {

@@ -76,9 +76,9 @@ class Idle : public testing::Test {
 
 TEST_F(Idle, EverythingThatWasNotMovedIsWrong) {
   // Elements of `out` at rank 0 for a block of 1000, all of which another rank or a reduction should have changed...
-  const std::pair<const char*, int64_t> kWrong[] = {{"all_reduce", 1000}, {"all_gather", 3000}, {"reduce_scatter", 1000},
-                                                    {"reduce", 1000},     {"gather", 3000},     {"scatter", 1000},
-                                                    {"all_to_all", 3000}, {"send_recv", 1000}};
+  const std::pair<const char*, int64_t> kWrong[] = {
+      {"all_reduce", 1000}, {"all_gather", 3000}, {"reduce_scatter", 1000}, {"reduce", 1000},
+      {"gather", 3000},     {"scatter", 1000},    {"all_to_all", 3000},     {"send_recv", 1000}};
   for (const auto& [name, wrong] : kWrong) {
     const Request request = RequestFor(name);
     const std::string one = Measure(request);

@@ -1,5 +1,6 @@
-// Bandwidths as nccl-tests has them, computed here from its documents: doc/PERFORMANCE.md says for each collective what must move
-// with S bytes in time t, and what of it the busiest link of n ranks carries; gather, scatter and send/receive as in its sources.
+// Bandwidths as nccl-tests has them, computed here from its documents: doc/PERFORMANCE.md says for each collective what
+// must move with S bytes in time t, and what of it the busiest link of n ranks carries; gather, scatter and
+// send/receive as in its sources.
 #include <cmath>
 
 #include "experiments/program/bench/table.h"
@@ -50,15 +51,16 @@ TEST(NcclTests, ArithmeticOfEveryOperation) {
           const double size = formula.size(static_cast<double>(block * ElementSize(dtype)), n);
           EXPECT_EQ(static_cast<double>(row.bytes), size) << formula.operation << " of " << n;
           EXPECT_DOUBLE_EQ(AlgorithmBandwidth(row, {seconds}).value(), size / seconds * 1e-9) << formula.operation;
-          EXPECT_NEAR(BusBandwidth(bench, row, {seconds}).value() / (size / seconds * 1e-9 * formula.bus(n)), 1, 1e-12) << formula.operation << " of " << n;
+          EXPECT_NEAR(BusBandwidth(bench, row, {seconds}).value() / (size / seconds * 1e-9 * formula.bus(n)), 1, 1e-12)
+              << formula.operation << " of " << n;
         }
       }
     }
   }
 }
 
-// The example of its README ("-b 8 -e 128M -f 2 -g <ngpus>") goes over sizes, not blocks: a size that n does not divide is rounded
-// down to whole blocks, as there.
+// The example of its README ("-b 8 -e 128M -f 2 -g <ngpus>") goes over sizes, not blocks: a size that n does not divide
+// is rounded down to whole blocks, as there.
 TEST(NcclTests, SizesAreWholeBlocks) {
   for (const Formula& formula : kFormulas) {
     const Operation& op = *FindOperation(formula.operation);

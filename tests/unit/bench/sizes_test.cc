@@ -44,7 +44,8 @@ TEST(Sizes, EndWhereTheNextWouldOverflow) {
 
 TEST(Sizes, RefuseWhatMakesNoSenseByTheOptionsName) {
   EXPECT_THAT(std::string(Sizes({.least = 9, .most = 8}).status().message()), HasSubstr("--minbytes=9"));
-  EXPECT_THAT(std::string(Sizes({.factor = 1}).status().message()), HasSubstr("--stepfactor must be at least 2 (got 1)"));
+  EXPECT_THAT(std::string(Sizes({.factor = 1}).status().message()),
+              HasSubstr("--stepfactor must be at least 2 (got 1)"));
   EXPECT_THAT(std::string(Sizes({.most = 1 << 30, .step = 8}).status().message()), HasSubstr("--stepbytes=8"));
 }
 

@@ -44,20 +44,25 @@ Bench Predicted() {
 }
 
 TEST(Table, IsThatOfNcclTests) {
-  EXPECT_EQ(RowsText(Gathered()),
-            "#                                                               out-of-place                     in-place\n"
-            "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n"
-            "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)\n"
-            "        4000           250     float    none      -1     2.00    2.00    1.50       0     1.00    4.00    3.00       0\n"
-            "       64000          4000     float    none      -1    10.00    6.40    4.80       0     8.00    8.00    6.00       3\n");
+  EXPECT_EQ(
+      RowsText(Gathered()),
+      "#                                                               out-of-place                     in-place\n"
+      "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  "
+      "#wrong\n"
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)\n"
+      "        4000           250     float    none      -1     2.00    2.00    1.50       0     1.00    4.00    3.00  "
+      "     0\n"
+      "       64000          4000     float    none      -1    10.00    6.40    4.80       0     8.00    8.00    6.00  "
+      "     3\n");
 }
 
 TEST(Table, SaysWhatRanOnWhat) {
-  EXPECT_EQ(HeaderText(Gathered()),
-            "# twofold bench all_gather on in_memory: 4 ranks, measured\n"
-            "# minBytes 4000 maxBytes 64000 step: 16(factor) warmup iters: 5 iters: 20 validation: 1\n"
-            "# time: mean over iterations and ranks; each call ends before the next one starts (nccl-tests: --blocking 1)\n"
-            "#\n");
+  EXPECT_EQ(
+      HeaderText(Gathered()),
+      "# twofold bench all_gather on in_memory: 4 ranks, measured\n"
+      "# minBytes 4000 maxBytes 64000 step: 16(factor) warmup iters: 5 iters: 20 validation: 1\n"
+      "# time: mean over iterations and ranks; each call ends before the next one starts (nccl-tests: --blocking 1)\n"
+      "#\n");
   const std::string predicted = HeaderText(Predicted());
   EXPECT_THAT(predicted, HasSubstr("reduce on simulated: 4 ranks of cluster star-a100, algorithm ring, predicted\n"));
   EXPECT_THAT(predicted, HasSubstr("# time: virtual, mean over iterations, until the last rank is done; "));
@@ -69,9 +74,13 @@ TEST(Table, SaysWhatRanOnWhat) {
 TEST(Table, SaysWhichWayEachSizeRan) {
   Bench bench = Predicted();
   bench.library = "", bench.algorithm = "auto", bench.protocol = "auto", bench.rows.clear();
-  for (const int64_t bytes : {8, 16, 32, 64}) bench.rows.push_back({.bytes = bytes, .block = bytes / 2, .in_place = Timing{.seconds = 1}});
-  const std::vector<RunResult::Ran> ran = {{"world", "barrier", 8, "nccl", "ring", "LL128"}, {"world", "reduce", 8, "nccl", "ring", "LL"}, {"world", "reduce", 16, "nccl", "ring", "LL"},
-                                           {"world", "reduce", 32, "nccl", "ring", "Simple"}, {"world", "reduce", 64, "nccl", "nvls", "Simple"}};
+  for (const int64_t bytes : {8, 16, 32, 64})
+    bench.rows.push_back({.bytes = bytes, .block = bytes / 2, .in_place = Timing{.seconds = 1}});
+  const std::vector<RunResult::Ran> ran = {{"world", "barrier", 8, "nccl", "ring", "LL128"},
+                                           {"world", "reduce", 8, "nccl", "ring", "LL"},
+                                           {"world", "reduce", 16, "nccl", "ring", "LL"},
+                                           {"world", "reduce", 32, "nccl", "ring", "Simple"},
+                                           {"world", "reduce", 64, "nccl", "nvls", "Simple"}};
   NameWhatRan(ran, bench);
   EXPECT_THAT(HeaderText(bench), HasSubstr("cluster star-a100, library nccl, algorithm auto, protocol auto, predicted\n"
                                            "# ran: ring LL to 16 B, ring Simple at 32 B, nvls Simple from 64 B\n"));
@@ -88,7 +97,8 @@ TEST(Table, ShowsWhatThereIsNotAsNotApplicable) {
   EXPECT_THAT(RowsText(Predicted()),
               HasSubstr("\n     1048576        524288  bfloat16    prod       2      N/A     N/A     N/A     N/A"
                         "   125000    0.01    0.01     N/A\n"));
-  EXPECT_EQ(FooterText(Predicted()), "# Out of bounds values : N/A (nothing was checked)\n# Avg bus bandwidth    : 0.00838861\n");
+  EXPECT_EQ(FooterText(Predicted()),
+            "# Out of bounds values : N/A (nothing was checked)\n# Avg bus bandwidth    : 0.00838861\n");
 }
 
 TEST(Table, CountsWrongValuesAndAveragesBusBandwidth) {
@@ -146,10 +156,11 @@ TEST(Table, JsonHasWhatTheTableHas) {
 }
 
 TEST(Table, CsvHasALineARow) {
-  EXPECT_EQ(CsvText(Predicted()),
-            "size,count,type,redop,root,out_of_place_time_us,out_of_place_alg_bw,out_of_place_bus_bw,out_of_place_nwrong,"
-            "in_place_time_us,in_place_alg_bw,in_place_bus_bw,in_place_nwrong,algorithm,protocol\n"
-            "1048576,524288,bfloat16,prod,2,,,,,125000.0,0.008388608,0.008388608,,,\n");
+  EXPECT_EQ(
+      CsvText(Predicted()),
+      "size,count,type,redop,root,out_of_place_time_us,out_of_place_alg_bw,out_of_place_bus_bw,out_of_place_nwrong,"
+      "in_place_time_us,in_place_alg_bw,in_place_bus_bw,in_place_nwrong,algorithm,protocol\n"
+      "1048576,524288,bfloat16,prod,2,,,,,125000.0,0.008388608,0.008388608,,,\n");
 }
 
 }  // namespace table_test

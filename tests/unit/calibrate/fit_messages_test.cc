@@ -1,4 +1,5 @@
-// The fit finds the figures of made-up links from the times of their messages, and writes them where a cluster has them.
+// The fit finds the figures of made-up links from the times of their messages, and writes them where a cluster has
+// them.
 #include "experiments/program/calibrate/fit_messages.h"
 
 #include "gtest/gtest.h"
@@ -12,14 +13,16 @@ constexpr double kLatency = 340e-6, kRate = 24.5e6, kFree = 7600;
 
 std::vector<MessageTime> Times(double factor) {
   std::vector<MessageTime> times;
-  for (double n : {1024.0, 16384.0, 65536.0, 1048576.0}) times.push_back({n, kLatency + std::max(0.0, n - kFree) * factor / kRate});
+  for (double n : {1024.0, 16384.0, 65536.0, 1048576.0})
+    times.push_back({n, kLatency + std::max(0.0, n - kFree) * factor / kRate});
   return times;
 }
 
 profile::PointToPoint Measured() {
   profile::PointToPoint m;
   m.set_ranks(8), m.set_near_latency_s(kLatency), m.set_far_latency_s(kLatency + 200e-6), m.set_bytes_per_second(kRate);
-  m.set_free_bytes(kFree), m.set_acknowledgements(0.02), m.set_gap_s(12e-6), m.set_eager_bytes(65536), m.set_switch_seen(true);
+  m.set_free_bytes(kFree), m.set_acknowledgements(0.02), m.set_gap_s(12e-6), m.set_eager_bytes(65536),
+      m.set_switch_seen(true);
   m.set_in_order_bytes(16384);
   return m;
 }
@@ -52,7 +55,8 @@ TEST(ClusterFrom, AStarAndATreeHaveTheLatenciesAndRatesThatWereMeasured) {
   cluster::Machines& machines = *tree.mutable_machines();
   machines.set_nodes(8);
   machines.mutable_node()->mutable_single(), machines.mutable_node()->set_nics(0);
-  machines.mutable_network()->mutable_fat_tree()->set_radix(6), machines.mutable_network()->mutable_fat_tree()->set_oversubscription(2);
+  machines.mutable_network()->mutable_fat_tree()->set_radix(6),
+      machines.mutable_network()->mutable_fat_tree()->set_oversubscription(2);
   const auto calibrated = ClusterFrom(tree, Measured());
   ASSERT_TRUE(calibrated.ok()) << calibrated.status();
   const auto topology = BuildTopology(*calibrated, 8);

@@ -1,5 +1,5 @@
-// Products of a made-up GPU, whose library has tiles that the fit's candidates are not and rules of its own, measured with noise as
-// calibration measures them: those of models, which it has not seen, are predicted from them.
+// Products of a made-up GPU, whose library has tiles that the fit's candidates are not and rules of its own, measured
+// with noise as calibration measures them: those of models, which it has not seen, are predicted from them.
 #include "experiments/program/calibrate/fit_products.h"
 
 #include <algorithm>
@@ -23,17 +23,23 @@ constexpr int64_t kMultiprocessors = 132;
 constexpr double kMostFlops = 9e12, kNoise = 0.01;
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
-// Times of a GPU: every tile begins at a cost of its own, operands' time and arithmetic pass into each other, power bounds.
+// Times of a GPU: every tile begins at a cost of its own, operands' time and arithmetic pass into each other, power
+// bounds.
 class MadeUpGpu {
  public:
   double Seconds(const GpuProduct& p) const {
-    struct Kind { int64_t rows, columns; double efficiency, depth; };
+    struct Kind {
+      int64_t rows, columns;
+      double efficiency, depth;
+    };
     constexpr Kind kKinds[] = {{256, 128, 1.0, 80}, {128, 256, 1.0, 80}, {192, 160, 0.97, 70}, {128, 128, 0.93, 60},
-                               {128, 64, 0.8, 50}, {64, 128, 0.8, 50}, {64, 64, 0.62, 40}};
+                               {128, 64, 0.8, 50},  {64, 128, 0.8, 50},  {64, 64, 0.62, 40}};
     const ProductShape shape{1, p.m, p.n, p.k};
     double best = 1e9;
     for (const Kind& kind : kKinds) {
-      const TiledProducts tiles{.tiles = {{kind.rows, kind.columns, kind.efficiency}}, .multiprocessors = kMultiprocessors, .tile_depth = kind.depth,
+      const TiledProducts tiles{.tiles = {{kind.rows, kind.columns, kind.efficiency}},
+                                .multiprocessors = kMultiprocessors,
+                                .tile_depth = kind.depth,
                                 .most_splits = 10};
       best = std::min(best, tiles.Seconds(shape, 720e12 * Aligned(p), 3.9e12, 2));
     }
@@ -72,7 +78,8 @@ profile::Profile Calibrated(MadeUpGpu& gpu) {
     const double flops = 2 * static_cast<double>(p.m * p.n) * static_cast<double>(p.k);
     AddPoint({p.kernel, DType::kBF16, {p.m, p.n, p.k}}, "bf16", {Flops(flops), Bytes(1), Bytes(1)}, {seconds}, profile);
   }
-  for (const GpuProduct& p : ProductsBetween(Fineness::kFine, kMostFlops, kMostElements)) between.push_back(TimeOf(p, gpu.Measured(p)));
+  for (const GpuProduct& p : ProductsBetween(Fineness::kFine, kMostFlops, kMostElements))
+    between.push_back(TimeOf(p, gpu.Measured(p)));
   profile::Gpu& of = *profile.mutable_gpu();
   of.set_memory_bytes(80000000000), of.set_multiprocessors(kMultiprocessors);
   of.mutable_launch()->set_seconds(4e-6), of.mutable_within()->set_bytes_per_second(1.5e12);
@@ -80,14 +87,19 @@ profile::Profile Calibrated(MadeUpGpu& gpu) {
   return profile;
 }
 
-// Forward, and the gradients of inputs and of weights, of the layers of GPT-2 and a Llama, for micro-batches whose rows are no powers of two.
+// Forward, and the gradients of inputs and of weights, of the layers of GPT-2 and a Llama, for micro-batches whose rows
+// are no powers of two.
 std::vector<GpuProduct> OfModels() {
-  struct Layer { int64_t in, out; };
+  struct Layer {
+    int64_t in, out;
+  };
   std::vector<Layer> layers;
-  for (const int64_t h : {768, 1024, 1280, 1600}) layers.insert(layers.end(), {{h, 3 * h}, {h, h}, {h, 4 * h}, {4 * h, h}, {h, 50304}});
+  for (const int64_t h : {768, 1024, 1280, 1600})
+    layers.insert(layers.end(), {{h, 3 * h}, {h, h}, {h, 4 * h}, {4 * h, h}, {h, 50304}});
   layers.insert(layers.end(), {{2048, 3072}, {2048, 2048}, {2048, 16384}, {8192, 2048}, {2048, 128256}});
   std::vector<GpuProduct> products;
-  for (const int64_t rows : {5120, 6144, 10240, 12288, 20480}) {  // CASES of experiments/studies/gpu_prediction/run.py: batch times sequence
+  for (const int64_t rows :
+       {5120, 6144, 10240, 12288, 20480}) {  // CASES of experiments/studies/gpu_prediction/run.py: batch times sequence
     for (const Layer& l : layers) {
       if (rows == 20480 && l.out == 128256) continue;  // a batch of GPT-2's alone
       products.push_back({"matmul_nt", rows, l.out, l.in});
@@ -115,10 +127,13 @@ TEST_F(FitProductsTest, ProductsOfModelsArePredictedFromOthers) {
   std::string where;
   for (const GpuProduct& p : OfModels()) {
     const ops::KernelKey key{p.kernel, DType::kBF16, {p.m, p.n, p.k}};
-    const Estimate e = model.Time(key, {Flops(2 * static_cast<double>(p.m * p.n) * static_cast<double>(p.k)), Bytes(1), Bytes(1)});
+    const Estimate e =
+        model.Time(key, {Flops(2 * static_cast<double>(p.m * p.n) * static_cast<double>(p.k)), Bytes(1), Bytes(1)});
     EXPECT_FALSE(e.extrapolated) << p.kernel << " " << p.m << " x " << p.n << " x " << p.k;
     errors.push_back(std::abs(e.seconds.value() / gpu.Seconds(p) - 1));
-    if (errors.back() > worst) worst = errors.back(), where = std::string(p.kernel) + " " + std::to_string(p.m) + " x " + std::to_string(p.n) + " x " + std::to_string(p.k);
+    if (errors.back() > worst)
+      worst = errors.back(), where = std::string(p.kernel) + " " + std::to_string(p.m) + " x " + std::to_string(p.n) +
+                                     " x " + std::to_string(p.k);
   }
   std::sort(errors.begin(), errors.end());
   EXPECT_LT(errors[errors.size() / 2], 0.02);
@@ -128,10 +143,13 @@ TEST_F(FitProductsTest, ProductsOfModelsArePredictedFromOthers) {
 
 // Where no tile explains the times, they are told by their neighbours' rates.
 TEST(FitProducts, TimesThatNoTileExplainsAreToldByRates) {
-  const auto odd = [](const GpuProduct& p) { return 1e-6 + 1e-9 * std::pow(static_cast<double>(p.m) * static_cast<double>(p.n), 0.3) * static_cast<double>(p.k); };
+  const auto odd = [](const GpuProduct& p) {
+    return 1e-6 + 1e-9 * std::pow(static_cast<double>(p.m) * static_cast<double>(p.n), 0.3) * static_cast<double>(p.k);
+  };
   std::vector<ProductTime> grid, between;
   for (const GpuProduct& p : ProductGrid(Fineness::kCoarse, 1e12, kMostElements)) grid.push_back(TimeOf(p, odd(p)));
-  for (const GpuProduct& p : ProductsBetween(Fineness::kCoarse, 1e12, kMostElements)) between.push_back(TimeOf(p, odd(p)));
+  for (const GpuProduct& p : ProductsBetween(Fineness::kCoarse, 1e12, kMostElements))
+    between.push_back(TimeOf(p, odd(p)));
   const profile::Products fitted = FitProducts("bf16", grid, between, kMultiprocessors);
   EXPECT_FALSE(fitted.used());
   EXPECT_GT(fitted.left_out(), static_cast<int64_t>(between.size()) / 5);
@@ -142,7 +160,8 @@ TEST(FitProducts, TimesThatNoTileExplainsAreToldByRates) {
 TEST(GpuCases, NoProductIsOneOfAPredictionsThatIsHeldAgainst) {
   for (const GpuProduct& mine : OfModels()) {
     for (const Fineness f : {Fineness::kFine, Fineness::kCoarse}) {
-      for (const auto& measured : {ProductGrid(f, kMostFlops, kMostElements), ProductsBetween(f, kMostFlops, kMostElements)}) {
+      for (const auto& measured :
+           {ProductGrid(f, kMostFlops, kMostElements), ProductsBetween(f, kMostFlops, kMostElements)}) {
         for (const GpuProduct& p : measured) {
           EXPECT_FALSE(p.m == mine.m && p.n == mine.n && p.k == mine.k) << p.m << " x " << p.n << " x " << p.k;
         }
@@ -168,7 +187,8 @@ TEST(GpuCases, HaveWhatACpuIsMeasuredForAndWhatItIsNot) {
     EXPECT_TRUE(kernels.contains({key.name, key.dtype})) << key.name << " " << DTypeName(key.dtype);
   }
   for (const DType t : {DType::kF32, DType::kBF16, DType::kF16}) {
-    for (const std::string_view name : {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_gelu", "matmul_gelu_slope", "attention_forward", "attention_backward", "adam_step"}) {
+    for (const std::string_view name : {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_gelu", "matmul_gelu_slope",
+                                        "attention_forward", "attention_backward", "adam_step"}) {
       EXPECT_TRUE(kernels.contains({name, t})) << name << " " << DTypeName(t);
     }
   }

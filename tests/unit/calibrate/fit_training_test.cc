@@ -9,7 +9,9 @@ namespace twofold::calibrate {
 namespace fit_training_test {
 
 // Jobs of two kernels and a collective, which a simulator without noise predicts.
-struct JobShape { double matmul, add, launches, communication; };
+struct JobShape {
+  double matmul, add, launches, communication;
+};
 constexpr JobShape kShapes[] = {{10e-3, 4e-3, 100, 3e-3}, {30e-3, 2e-3, 200, 5e-3}, {6e-3, 6e-3, 400, 2e-3}};
 
 double Factor(const profile::Training* t, const std::string& kernel) {
@@ -122,9 +124,10 @@ TEST(FitTrainingTest, OneRankNeitherWaitsNorOverlaps) {
 }
 
 TEST(FitTrainingTest, PassesOnWhatTheSimulatorSays) {
-  const auto t = FitTraining(1, Measured(Machine(1, 1), {1}, 1), [](size_t, bool, const profile::Training*) -> absl::StatusOr<JobTimes> {
-    return absl::InternalError("no simulator");
-  });
+  const auto t = FitTraining(1, Measured(Machine(1, 1), {1}, 1),
+                             [](size_t, bool, const profile::Training*) -> absl::StatusOr<JobTimes> {
+                               return absl::InternalError("no simulator");
+                             });
   EXPECT_EQ(t.status().message(), "no simulator");
 }
 

@@ -16,7 +16,8 @@ report::RankRecord Record(double slower) {
   }
   const auto add = [&](const char* stream, std::string_view name, double start, double end, double waiting) {
     report::Span& span = *record.add_spans();
-    span.set_stream(stream), span.set_name(std::string(name)), span.set_start(start), span.set_end(end), span.set_waiting(waiting);
+    span.set_stream(stream), span.set_name(std::string(name)), span.set_start(start), span.set_end(end),
+        span.set_waiting(waiting);
   };
   add("communication dp", "all_reduce", 0, 3, 1);
   add("communication dp", "all_reduce", 10, 14, 0);

@@ -49,7 +49,8 @@ TEST_F(RecordedCounters, AreReadForTheThreadItsProcessAndTheMachine) {
   EXPECT_DOUBLE_EQ(use.ran(), 0.25);
   EXPECT_NEAR(use.waited(), 0.5, 1e-12) << "of both threads";
   const double a_tick_each = 0.01 * std::max(1u, std::thread::hardware_concurrency());
-  EXPECT_NEAR(use.busy(), std::max(0.0, 1 + 0.05 + 0.2 + 0.02 + 0.03 - a_tick_each), 1e-9) << "not idle, and not waiting for a disk";
+  EXPECT_NEAR(use.busy(), std::max(0.0, 1 + 0.05 + 0.2 + 0.02 + 0.03 - a_tick_each), 1e-9)
+      << "not idle, and not waiting for a disk";
   EXPECT_NEAR(use.stolen(), 0.1, 1e-9);
 }
 
@@ -72,7 +73,8 @@ TEST(ProcessorUse, OfThisMachineIsAddedToARanksRecord) {
 }
 
 // ---- From counters to a load ----
-report::ProcessorUse Use(int process, double wall, double ran, double waited, double process_ran, double busy, double stolen = 0, std::string host = "a") {
+report::ProcessorUse Use(int process, double wall, double ran, double waited, double process_ran, double busy,
+                         double stolen = 0, std::string host = "a") {
   report::ProcessorUse use;
   use.set_host(std::move(host)), use.set_process(process), use.set_wall(wall), use.set_ran(ran), use.set_waited(waited);
   use.set_process_ran(process_ran), use.set_busy(busy), use.set_stolen(stolen);
@@ -98,8 +100,8 @@ TEST(LoadOf, IsWhatRanksWaitedButNeverMoreThanTheRestOfTheTime) {
 
 TEST(LoadOf, CountsProcessesOnceAndHostsApart) {
   // Two processes of two ranks each on host a, one on host b whose counters are its own.
-  const report::Load load = Of({Use(1, 10, 4, 1, 8, 17), Use(1, 10, 4, 1, 8, 17), Use(2, 10, 4, 2, 8, 17), Use(2, 10, 4, 2, 8, 17),
-                                Use(1, 10, 4, 0, 4, 5, 0, "b")});
+  const report::Load load = Of({Use(1, 10, 4, 1, 8, 17), Use(1, 10, 4, 1, 8, 17), Use(2, 10, 4, 2, 8, 17),
+                                Use(2, 10, 4, 2, 8, 17), Use(1, 10, 4, 0, 4, 5, 0, "b")});
   EXPECT_DOUBLE_EQ(load.others(), (17 - 16 + 5 - 4) / 10.0);
   EXPECT_DOUBLE_EQ(load.taken(), 2 / 10.0) << "3 s waited, 2 s of other work";
 }
@@ -119,7 +121,8 @@ report::Load Taken(double share) {
 }
 
 struct LoadLogTest : ::testing::Test {
-  // Measures as often as it is asked to: the shares one after the other, a second each; returns the number that is kept.
+  // Measures as often as it is asked to: the shares one after the other, a second each; returns the number that is
+  // kept.
   int Measure(std::vector<double> shares) {
     size_t next = 0;
     const auto kept = log.LeastDisturbed<int>(LoadLog::kJobs, "a job", [&]() -> absl::StatusOr<LoadLog::Outcome<int>> {
@@ -183,7 +186,9 @@ TEST_F(LoadLogTest, SumsUpTheWorstKindAndTheFixedKernelsSpread) {
 
 TEST(LoadLogOfAnUnknownSystem, SaysNothing) {
   LoadLog log(Seconds(1), nullptr);
-  const auto kept = log.LeastDisturbed<int>(LoadLog::kLinks, "links", []() -> absl::StatusOr<LoadLog::Outcome<int>> { return LoadLog::Outcome<int>{5, 0, {}}; });
+  const auto kept = log.LeastDisturbed<int>(LoadLog::kLinks, "links", []() -> absl::StatusOr<LoadLog::Outcome<int>> {
+    return LoadLog::Outcome<int>{5, 0, {}};
+  });
   EXPECT_EQ(*kept, 5);
   EXPECT_FALSE(log.Sum({1}).has_taken());
 }

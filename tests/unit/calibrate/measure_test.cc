@@ -85,7 +85,8 @@ struct DisturbedKernels : testing::Test {
     plan.repeats = repeats;
     return plan;
   }
-  // Of one rank. `waits`: seconds by the number of the sample, those of the fixed kernel counted: 16 come before the first case.
+  // Of one rank. `waits`: seconds by the number of the sample, those of the fixed kernel counted: 16 come before the
+  // first case.
   KernelExtras Measure(KernelPlan plan, const std::function<double(int sample)>& waits) {
     double waited = 0;
     asked = 0;

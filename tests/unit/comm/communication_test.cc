@@ -1,8 +1,8 @@
 // Communications as values, and the group of one.
 #include "core/comm/communication.h"
 
-#include "core/comm/default_collectives.h"
 #include "backends/in_memory/fabric.h"
+#include "core/comm/default_collectives.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -18,10 +18,13 @@ class CommunicationTest : public testing::Test {
 
 TEST_F(CommunicationTest, SaysWhatItIs) {
   const Tensor t = New(1000), shard = New(250);
-  EXPECT_EQ((Communication{.kind = Communication::kAllReduce, .in = t, .out = t}.ToString()), "all_reduce(sum) of f32[1000]");
-  EXPECT_EQ((Communication{.kind = Communication::kReduceScatter, .in = t, .out = shard, .op = ReduceOp::kAvg}.ToString()),
-            "reduce_scatter(avg) of f32[1000]");
-  EXPECT_EQ((Communication{.kind = Communication::kAllGather, .in = shard, .out = t}.ToString()), "all_gather of f32[1000]");
+  EXPECT_EQ((Communication{.kind = Communication::kAllReduce, .in = t, .out = t}.ToString()),
+            "all_reduce(sum) of f32[1000]");
+  EXPECT_EQ(
+      (Communication{.kind = Communication::kReduceScatter, .in = t, .out = shard, .op = ReduceOp::kAvg}.ToString()),
+      "reduce_scatter(avg) of f32[1000]");
+  EXPECT_EQ((Communication{.kind = Communication::kAllGather, .in = shard, .out = t}.ToString()),
+            "all_gather of f32[1000]");
   EXPECT_EQ((Communication{.kind = Communication::kBroadcast, .in = t, .out = t, .peer = 3}.ToString()),
             "broadcast of f32[1000] from root 3");
   EXPECT_EQ((Communication{.kind = Communication::kGather, .in = shard, .peer = 3}.ToString()),
@@ -39,7 +42,8 @@ TEST_F(CommunicationTest, PayloadIsTheLargerSide) {
   const Tensor t = New(1000), shard = New(250);
   EXPECT_EQ((Communication{.kind = Communication::kAllGather, .in = shard, .out = t}.bytes()), Bytes(4000));
   EXPECT_EQ((Communication{.kind = Communication::kReduceScatter, .in = t, .out = shard}.bytes()), Bytes(4000));
-  EXPECT_EQ((Communication{.kind = Communication::kBatch, .batch = {{P2p::kSend, t, 1}, {P2p::kRecv, shard, 2}, {P2p::kSend, shard, 2}}}
+  EXPECT_EQ((Communication{.kind = Communication::kBatch,
+                           .batch = {{P2p::kSend, t, 1}, {P2p::kRecv, shard, 2}, {P2p::kSend, shard, 2}}}
                  .bytes()),
             Bytes(5000));
   EXPECT_EQ((Communication{.kind = Communication::kBarrier}.bytes()), Bytes(0));

@@ -12,8 +12,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Groups = std::vector<std::vector<int>>;
 
-constexpr MeshGroup kAll[] = {MeshGroup::kPp, MeshGroup::kDp,       MeshGroup::kCp,             MeshGroup::kTp,
-                          MeshGroup::kEp, MeshGroup::kReplicas, MeshGroup::kExpertReplicas, MeshGroup::kModel};
+constexpr MeshGroup kAll[] = {MeshGroup::kPp,
+                              MeshGroup::kDp,
+                              MeshGroup::kCp,
+                              MeshGroup::kTp,
+                              MeshGroup::kEp,
+                              MeshGroup::kReplicas,
+                              MeshGroup::kExpertReplicas,
+                              MeshGroup::kModel};
 
 TEST(CheckMesh, AcceptsWhatMultipliesToTheWorld) {
   EXPECT_TRUE(CheckMesh({.pp = 2, .dp = 3, .cp = 1, .tp = 4}, 24).ok());
@@ -44,7 +50,8 @@ TEST(ParseMeshOrder, TakesEachAxisOnce) {
 }
 
 TEST(ParseMeshOrder, SaysWhatIsWrong) {
-  for (const char* text : {"", "pp dp cp", "pp dp cp tp tp", "pp pp cp tp", "pp dp cp ep", "pp,dp,cp,tp", "PP dp cp tp"}) {
+  for (const char* text :
+       {"", "pp dp cp", "pp dp cp tp tp", "pp pp cp tp", "pp dp cp ep", "pp,dp,cp,tp", "PP dp cp tp"}) {
     const auto order = ParseMeshOrder(text);
     ASSERT_FALSE(order.ok()) << text;
     EXPECT_EQ(order.status().code(), absl::StatusCode::kInvalidArgument);
@@ -133,7 +140,8 @@ TEST(GroupsOf, SaidByHeart) {
 // Replicas are in the order dp, cp, whatever the order of the grid.
 TEST(GroupsOf, ReplicasAreDpThenCp) {
   EXPECT_EQ(GroupsOf({.dp = 2, .cp = 2, .tp = 2}, MeshGroup::kReplicas), (Groups{{0, 2, 4, 6}, {1, 3, 5, 7}}));
-  EXPECT_EQ(GroupsOf({.dp = 2, .cp = 2, .order = {Axis::kCp, Axis::kPp, Axis::kTp, Axis::kDp}}, MeshGroup::kReplicas), (Groups{{0, 2, 1, 3}}));
+  EXPECT_EQ(GroupsOf({.dp = 2, .cp = 2, .order = {Axis::kCp, Axis::kPp, Axis::kTp, Axis::kDp}}, MeshGroup::kReplicas),
+            (Groups{{0, 2, 1, 3}}));
 }
 
 TEST(GroupsOf, ExpertsAreInARowAlongDp) {

@@ -50,7 +50,8 @@ TEST(Trace, LabelsLiveAsLongAsIt) {
   EXPECT_EQ(first, "F0");
 }
 
-// A stream's calls are done in order: who waits for one waits for those before it. Other streams' calls have no part in it.
+// A stream's calls are done in order: who waits for one waits for those before it. Other streams' calls have no part in
+// it.
 TEST(Trace, StallsAreExposedByWhatWentOnOnTheirStream) {
   Trace trace;
   trace.SetEnabled(true);
@@ -59,7 +60,8 @@ TEST(Trace, StallsAreExposedByWhatWentOnOnTheirStream) {
   trace.Add({.stream = "communication a", .name = "third", .start = Seconds(10), .end = Seconds(11)});
   trace.Add({.stream = "communication b", .name = "early", .start = Seconds(0), .end = Seconds(20)});
   trace.AddStall({"communication a", Seconds(3), Seconds(6)});
-  trace.AddStall({"communication a", Seconds(8), Seconds(11.5)});  // the thread woke up late, and it was not begun at once
+  trace.AddStall(
+      {"communication a", Seconds(8), Seconds(11.5)});  // the thread woke up late, and it was not begun at once
   trace.AddStall({"communication b", Seconds(19), Seconds(20)});
   trace.AddStall({"communication c", Seconds(0), Seconds(1)});  // of which nothing was traced
   const std::vector<Span> spans = trace.Take();
@@ -74,7 +76,8 @@ TEST(Trace, StallsAreExposedByWhatWentOnOnTheirStream) {
 TEST(Trace, StallsBeforeACallBeginsAreItsOwn) {
   Trace trace;
   trace.SetEnabled(true);
-  for (const double start : {2.0, 6.0}) trace.Add({.stream = "communication a", .name = "send", .start = Seconds(start), .end = Seconds(start + 1)});
+  for (const double start : {2.0, 6.0})
+    trace.Add({.stream = "communication a", .name = "send", .start = Seconds(start), .end = Seconds(start + 1)});
   trace.AddStall({"communication a", Seconds(1), Seconds(1.5)});
   trace.AddStall({"communication a", Seconds(4), Seconds(5)});
   trace.AddStall({"communication a", Seconds(9), Seconds(9.25)});  // after all of them

@@ -33,11 +33,11 @@ TEST(Allocator, RoundsUpTo512AndTakesZero) {
 
 TEST(Allocator, SegmentSizesBySizeOfRequest) {
   const std::pair<Bytes, Bytes> cases[] = {
-      {MiB(1), MiB(2)},                    // small
-      {MiB(1) + Bytes(1), MiB(20)},        // medium
+      {MiB(1), MiB(2)},              // small
+      {MiB(1) + Bytes(1), MiB(20)},  // medium
       {MiB(10) - Bytes(512), MiB(20)},
-      {MiB(10), MiB(10)},                  // its own
-      {MiB(11) + Bytes(1), MiB(12)},       // rounded up to 2 MiB
+      {MiB(10), MiB(10)},             // its own
+      {MiB(11) + Bytes(1), MiB(12)},  // rounded up to 2 MiB
   };
   for (const auto& [request, segment] : cases) {
     Virtual v;

@@ -7,7 +7,8 @@
 namespace twofold {
 namespace philox_test {
 
-// Philox4x32-10 of the all-zero key and counter, and of its known-answer with key bits set, from Random123's kat_vectors.
+// Philox4x32-10 of the all-zero key and counter, and of its known-answer with key bits set, from Random123's
+// kat_vectors.
 TEST(Philox, KnownAnswer) {
   const std::array<uint32_t, 4> expected = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
   EXPECT_EQ(Philox(PhiloxKey{0}, 0), expected);

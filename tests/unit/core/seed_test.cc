@@ -16,7 +16,8 @@ TEST(Seed, IsTheSameOnEveryMachine) {
 
 TEST(Seed, IsAnotherOfAnotherTestBaseAndSalt) {
   const uint64_t one = SeedOf(19, "Suite.Test");
-  for (const uint64_t other : {SeedOf(19, "Suite.Other"), SeedOf(20, "Suite.Test"), SeedOf(19, "Suite.Test", 1), SeedOf(19, "")}) {
+  for (const uint64_t other :
+       {SeedOf(19, "Suite.Other"), SeedOf(20, "Suite.Test"), SeedOf(19, "Suite.Test", 1), SeedOf(19, "")}) {
     EXPECT_NE(one, other);
     EXPECT_NE(static_cast<uint32_t>(one), static_cast<uint32_t>(other)) << "of which most generators take 32 bits";
   }

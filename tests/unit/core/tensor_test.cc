@@ -38,9 +38,7 @@ TEST_F(TensorTest, ViewsAndSlicesShareTheBuffer) {
 
 TEST_F(TensorTest, TheBufferLivesAsLongAsAView) {
   Tensor slice;
-  {
-    slice = New({100}).Slice(50, 10);
-  }
+  { slice = New({100}).Slice(50, 10); }
   EXPECT_EQ(allocator_.ledger().stats().live, Bytes(512));
   slice = Tensor();
   EXPECT_EQ(allocator_.ledger().stats().live, Bytes(0));
@@ -56,8 +54,9 @@ TEST_F(TensorTest, BorrowedHoldsNothing) {
   EXPECT_TRUE(Tensor().Borrowed().empty());
 }
 
-// A stream may come to what it was given after the program has let go of it: memory is used again in the stream's order, so that
-// the data are still there, and nothing of the borrowed tensor may lie in what the program has let go of.
+// A stream may come to what it was given after the program has let go of it: memory is used again in the stream's
+// order, so that the data are still there, and nothing of the borrowed tensor may lie in what the program has let go
+// of.
 TEST_F(TensorTest, BorrowedSaysWhereTheDataAreWhenTheBufferIsGone) {
   VirtualSource nowhere;
   CachingAllocator symbolic(nowhere, 0);
@@ -92,7 +91,7 @@ TEST_F(TensorDeathTest, SymbolicTensorsHaveNoData) {
 
 TEST(DTypes, NarrowFloatsRoundToNearestEven) {
   EXPECT_EQ(static_cast<float>(BF16(1.0f)), 1.0f);
-  EXPECT_EQ(BF16(1.00390625f).bits, BF16(1.0f).bits);        // halfway, to even
+  EXPECT_EQ(BF16(1.00390625f).bits, BF16(1.0f).bits);           // halfway, to even
   EXPECT_EQ(static_cast<float>(BF16(1.01171875f)), 1.015625f);  // halfway, up to even
   EXPECT_NE(static_cast<float>(BF16(__builtin_nanf(""))), static_cast<float>(BF16(__builtin_nanf(""))));
   EXPECT_EQ(static_cast<float>(F16(65504.0f)), 65504.0f);

@@ -10,7 +10,9 @@ namespace twofold {
 namespace units_test {
 
 template <class A, class B>
-concept Addable = requires(A a, B b) { a + b; };
+concept Addable = requires(A a, B b) {
+  a + b;
+};
 static_assert(Addable<Bytes, Bytes> && !Addable<Bytes, Seconds> && !Addable<Bytes, int64_t>);
 static_assert(!std::is_convertible_v<int64_t, Bytes> && !std::is_convertible_v<double, Seconds>);
 
@@ -31,7 +33,8 @@ TEST(Units, QuotientsThatMeanSomething) {
 // A plain cast is undefined from 292 years on.
 TEST(Units, AnySecondsAreADuration) {
   using std::chrono::milliseconds, std::chrono::seconds;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNone = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(),
+                   kNone = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(DurationOf(0.25), milliseconds(250));
   EXPECT_EQ(DurationOf(1e9), seconds(1'000'000'000));
   for (const double longer : {1e10, 1e300, kInfinity}) EXPECT_EQ(DurationOf(longer), seconds(1'000'000'000));

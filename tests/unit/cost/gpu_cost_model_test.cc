@@ -22,9 +22,15 @@ cluster::Device Gpu() {
 }
 
 struct GpuCostModelTest : testing::Test {
-  Tensor New(Shape shape, DType dtype = DType::kF16) { return Allocate(allocator, std::move(shape), dtype, Category::kOther); }
-  ops::Op Product(int64_t m, int64_t n, int64_t k) { return ops::MatMul{.a = New({m, k}), .b = New({k, n}), .out = New({m, n})}; }
-  static double On(const cluster::Device& device, const ops::Op& op) { return GpuCostModel(device).Time(op).seconds.value(); }
+  Tensor New(Shape shape, DType dtype = DType::kF16) {
+    return Allocate(allocator, std::move(shape), dtype, Category::kOther);
+  }
+  ops::Op Product(int64_t m, int64_t n, int64_t k) {
+    return ops::MatMul{.a = New({m, k}), .b = New({k, n}), .out = New({m, n})};
+  }
+  static double On(const cluster::Device& device, const ops::Op& op) {
+    return GpuCostModel(device).Time(op).seconds.value();
+  }
   // Of so many waves of tiles with this depth, on tiles of 100 x 100.
   static double Waves(double waves, double depth) { return kKernel + waves * 2 * 100 * 100 * depth / (kPeak / 10); }
 
@@ -65,7 +71,8 @@ TEST_F(GpuCostModelTest, RowsThatAreNotAlignedAreLoadedPieceByPiece) {
   EXPECT_NEAR(On(d, Product(1000, 92, 4000)), Waves(2, 4000), 1e-12);
   EXPECT_NEAR(On(d, Product(1000, 94, 4000)), Waves(1, 4000), 1e-12) << "the file says nothing of 4 bytes";
   const Tensor x = New({1000, 4000}), w = New({95, 4000}), y = New({1000, 95});
-  EXPECT_NEAR(On(d, ops::MatMul{.a = x, .b = w, .out = y, .transpose_b = true}), Waves(1, 4000), 1e-12) << "a result's rows do not count";
+  EXPECT_NEAR(On(d, ops::MatMul{.a = x, .b = w, .out = y, .transpose_b = true}), Waves(1, 4000), 1e-12)
+      << "a result's rows do not count";
 }
 
 TEST_F(GpuCostModelTest, DepthIsPaidByEveryTile) {
@@ -92,8 +99,15 @@ TEST_F(GpuCostModelTest, SplitsTradeDepthForTrafficOfThePartsAndOnlyOfOneMatrix)
   const auto matrices = [](const Tensor& t) {
     return ops::Matrices{.tensor = t, .stride = t.dim(2), .batch = t.dim(1) * t.dim(2), .head = t.dim(1) * t.dim(2)};
   };
-  EXPECT_NEAR(On(d, ops::BatchedMatMul{.a = matrices(a), .b = matrices(b), .out = matrices(out), .batches = 2, .heads = 1,
-                                       .m = 100, .n = 100, .k = 40000}), Waves(1, 40000), 1e-12);
+  EXPECT_NEAR(On(d, ops::BatchedMatMul{.a = matrices(a),
+                                       .b = matrices(b),
+                                       .out = matrices(out),
+                                       .batches = 2,
+                                       .heads = 1,
+                                       .m = 100,
+                                       .n = 100,
+                                       .k = 40000}),
+              Waves(1, 40000), 1e-12);
 }
 
 TEST_F(GpuCostModelTest, ThinProductsAreBoundByTheirBytes) {
@@ -141,9 +155,11 @@ TEST_F(GpuCostModelTest, AccumulationIsAnAdditionOfItsOwnWhereTheFileSaysSo) {
   EXPECT_NEAR(On(d, more), Waves(1, 4000) + kKernel + 3 * 2.0 * 1000 * 100 / kMemory, 1e-12);
 }
 
-// Seconds and launches of a fused operation and of the two that it is, before and after the file names the one that is joined.
+// Seconds and launches of a fused operation and of the two that it is, before and after the file names the one that is
+// joined.
 TEST_F(GpuCostModelTest, FusedOperationsAreTwoKernelsWhereTheFileNamesTheJoinedOne) {
-  const Tensor x = New({1000, 100}), gamma = New({100}), stat = New({1000}, DType::kF32), w = New({100, 400}), h = New({1000, 400});
+  const Tensor x = New({1000, 100}), gamma = New({100}), stat = New({1000}, DType::kF32), w = New({100, 400}),
+               h = New({1000, 400});
   const ops::LayerNormForward layer{.x = x, .gamma = gamma, .beta = gamma, .y = x, .mean = stat, .rstd = stat};
   const ops::RmsNormForward rms{.x = x, .gamma = gamma, .y = x, .rstd = stat};
   const ops::LayerNormBackward layer_back{.dy = x, .x = x, .gamma = gamma, .mean = stat, .rstd = stat, .dx = x};
@@ -164,14 +180,23 @@ TEST_F(GpuCostModelTest, FusedOperationsAreTwoKernelsWhereTheFileNamesTheJoinedO
   auto with_gelu = product, with_slope = product;
   with_gelu.epilogue = ops::MatMul::kGelu, with_slope.epilogue = ops::MatMul::kGeluSlope;
   with_gelu.aux = with_slope.aux = h;
-  struct Case { ops::Op fused, main, joined; double passes_saved; };  // passes over x, or over h
+  struct Case {
+    ops::Op fused, main, joined;
+    double passes_saved;
+  };  // passes over x, or over h
   const double pass = 2.0 * 1000 * 100 / kMemory;
-  for (const Case& c : {Case{layer_sum, layer, sum, 1}, {rms_sum, rms, sum, 1}, {layer_past, layer_back, sum_to, 2}, {rms_past, rms_back, sum_to, 2},
-                        {with_gelu, product, gelu, 0}, {with_slope, product, gelu_back, 0}}) {
+  for (const Case& c : {Case{layer_sum, layer, sum, 1},
+                        {rms_sum, rms, sum, 1},
+                        {layer_past, layer_back, sum_to, 2},
+                        {rms_past, rms_back, sum_to, 2},
+                        {with_gelu, product, gelu, 0},
+                        {with_slope, product, gelu_back, 0}}) {
     cluster::Device d = Gpu();
     SCOPED_TRACE(ops::Key(c.joined).name);
-    if (c.passes_saved > 0) EXPECT_NEAR(On(d, c.fused), On(d, c.main) + On(d, c.joined) - kKernel - c.passes_saved * pass, 1e-15);
-    else EXPECT_NEAR(On(d, c.fused), On(d, c.main), 1e-15) << "the product takes longer than its bytes";
+    if (c.passes_saved > 0)
+      EXPECT_NEAR(On(d, c.fused), On(d, c.main) + On(d, c.joined) - kKernel - c.passes_saved * pass, 1e-15);
+    else
+      EXPECT_NEAR(On(d, c.fused), On(d, c.main), 1e-15) << "the product takes longer than its bytes";
     d.set_launch_us(5);
     cluster::Kernels::Kernel& named = *d.mutable_kernels()->add_kernels();
     named.set_name(std::string(ops::Key(c.joined).name)), named.set_factor(0.5), named.set_launch_us(40);
@@ -218,11 +243,14 @@ TEST_F(GpuCostModelTest, RefusesWhatItCannotUse) {
             "kernels.launch_us: -1 for add: must not be negative");
   EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("matmul_n"); }),
             "kernels.name: \"matmul_n\": unknown kernel; use a name from a report, such as matmul_nt");
-  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("add"), k.add_kernels()->set_name("add"); }), "kernels.name: \"add\": appears twice");
+  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("add"), k.add_kernels()->set_name("add"); }),
+            "kernels.name: \"add\": appears twice");
   EXPECT_EQ(message([](auto& k) { k.set_error(1); }), "error: 1: must be in [0, 1)");
   EXPECT_EQ(message([](auto& k) { k.set_sustained_efficiency(0); }), "sustained_efficiency: 0: must be greater than 0");
-  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(16); }), "alignments.bytes: 16: must be 1, 2, 4 or 8; rows aligned to 16 bytes count as fully aligned");
-  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(2), k.add_alignments()->set_bytes(2); }), "alignments.bytes: 2: appears twice");
+  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(16); }),
+            "alignments.bytes: 16: must be 1, 2, 4 or 8; rows aligned to 16 bytes count as fully aligned");
+  EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(2), k.add_alignments()->set_bytes(2); }),
+            "alignments.bytes: 2: appears twice");
   EXPECT_EQ(message([](auto& k) { k.add_alignments()->set_bytes(4), k.mutable_alignments(0)->set_efficiency(0); }),
             "alignments.efficiency: 0 for 4 bytes: must be greater than 0");
 }

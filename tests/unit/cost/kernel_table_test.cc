@@ -5,7 +5,8 @@
 namespace twofold {
 namespace kernel_table_test {
 
-void AddPoint(profile::Kernel& kernel, std::initializer_list<int64_t> dims, double flops, double bytes, double seconds) {
+void AddPoint(profile::Kernel& kernel, std::initializer_list<int64_t> dims, double flops, double bytes,
+              double seconds) {
   profile::Point& p = *kernel.add_points();
   for (const int64_t d : dims) p.add_dims(d);
   p.set_flops(flops), p.set_bytes(bytes), p.set_seconds(seconds), p.set_low(seconds * 0.9), p.set_high(seconds * 1.2);
@@ -101,15 +102,19 @@ TEST(KernelTable, StreamsInProportionToTheBytesTouched) {
   EXPECT_NEAR(wide, 2 * narrow, 1e-15);
 }
 
-// What a GPU's kernels do: a time of their own and a rate, over a grid with steps of four, met everywhere between and beyond it.
+// What a GPU's kernels do: a time of their own and a rate, over a grid with steps of four, met everywhere between and
+// beyond it.
 TEST(KernelTable, TimesOfAGpuAreLinearInWork) {
-  const auto seconds = [](int64_t rows, int64_t columns) { return 2e-6 + static_cast<double>(8 * rows * columns) / 3e12; };
+  const auto seconds = [](int64_t rows, int64_t columns) {
+    return 2e-6 + static_cast<double>(8 * rows * columns) / 3e12;
+  };
   profile::Kernel kernel;
   kernel.set_name("add");
   for (int64_t rows = 64; rows <= 65536; rows *= 4) {
     for (int64_t columns = 64; columns <= 16384; columns *= 4) {
       profile::Point& p = *kernel.add_points();
-      p.add_dims(rows), p.add_dims(columns), p.set_bytes(static_cast<double>(8 * rows * columns)), p.set_seconds(seconds(rows, columns));
+      p.add_dims(rows), p.add_dims(columns), p.set_bytes(static_cast<double>(8 * rows * columns)),
+          p.set_seconds(seconds(rows, columns));
     }
   }
   const KernelTable times(kernel, KernelTable::Between::kTimes), rates(kernel);
@@ -128,12 +133,15 @@ TEST(KernelTable, TimesOfAGpuAreLinearInWork) {
 
 // The law says what sizes do; what the measured times are of it is interpolated.
 TEST(KernelTable, ALawIsMetBetweenPointsAndScaledAsTheyAre) {
-  const KernelTable::Law waves = [](const std::array<int64_t, 3>& dims) { return 1e-6 * static_cast<double>((dims[0] + 99) / 100 * dims[2]); };
+  const KernelTable::Law waves = [](const std::array<int64_t, 3>& dims) {
+    return 1e-6 * static_cast<double>((dims[0] + 99) / 100 * dims[2]);
+  };
   profile::Kernel kernel;
   kernel.set_name("matmul_nn");
   for (const int64_t m : {100, 10000}) {
     profile::Point& p = *kernel.add_points();
-    p.add_dims(m), p.add_dims(100), p.add_dims(50), p.set_flops(static_cast<double>(m)), p.set_seconds(1.25 * waves({m, 100, 50}));
+    p.add_dims(m), p.add_dims(100), p.add_dims(50), p.set_flops(static_cast<double>(m)),
+        p.set_seconds(1.25 * waves({m, 100, 50}));
   }
   const KernelTable table(kernel, KernelTable::Between::kTimes, waves);
   for (const int64_t m : {100, 101, 150, 201, 9999, 20000}) {

@@ -34,8 +34,8 @@ struct CostModelTest : testing::Test {
     return Allocate(allocator, std::move(shape), dtype, Category::kOther);
   }
   ops::Op Product(int64_t m, bool transpose_b = false, DType dtype = DType::kF32) {
-    return ops::MatMul{.a = New({m, 64}, dtype), .b = New({64, 64}, dtype), .out = New({m, 64}, dtype),
-                       .transpose_b = transpose_b};
+    return ops::MatMul{
+        .a = New({m, 64}, dtype), .b = New({64, 64}, dtype), .out = New({m, 64}, dtype), .transpose_b = transpose_b};
   }
   ops::Op Add(int64_t n, DType dtype) { return ops::Add{New({n}, dtype), New({n}, dtype), New({n}, dtype)}; }
 
@@ -72,7 +72,8 @@ TEST_F(CostModelTest, ProductWithAGeluThatWasNotMeasuredIsAProductAndAGelu) {
   const ops::MatMul gelu{.a = x, .b = x, .out = y, .epilogue = ops::MatMul::kGelu, .aux = aux};
   const ops::MatMul slope{.a = x, .b = x, .out = y, .epilogue = ops::MatMul::kGeluSlope, .aux = aux};
   const auto sum = [](const Estimate& a, const Estimate& b) { return (a.seconds + b.seconds).value(); };
-  const Estimate product = model.Time(plain), forward = model.Time(ops::ActivationForward{ops::ActivationForward::kGelu, aux, y}),
+  const Estimate product = model.Time(plain),
+                 forward = model.Time(ops::ActivationForward{ops::ActivationForward::kGelu, aux, y}),
                  backward = model.Time(ops::ActivationBackward{ops::ActivationForward::kGelu, aux, y, y});
   EXPECT_NEAR(model.Time(gelu).seconds.value(), sum(product, forward), 1e-15);
   EXPECT_NEAR(model.Time(slope).seconds.value(), sum(product, backward), 1e-15);
@@ -81,7 +82,8 @@ TEST_F(CostModelTest, ProductWithAGeluThatWasNotMeasuredIsAProductAndAGelu) {
   AddKernel(later, "matmul_gelu", "f32", 64, 3, 2.0 * 64 * 64 * 64, 5e9);
   ProfileCostModel measured(later);
   EXPECT_NEAR(measured.Time(gelu).seconds.value(), 2.0 * 64 * 64 * 64 / 5e9, 1e-15);
-  EXPECT_NEAR(measured.Time(Product(64, true)).seconds.value(), product.seconds.value(), 1e-15) << "other products are plain ones";
+  EXPECT_NEAR(measured.Time(Product(64, true)).seconds.value(), product.seconds.value(), 1e-15)
+      << "other products are plain ones";
 }
 
 TEST_F(CostModelTest, OtherElementTypeIsScaledByItsBytes) {
@@ -135,27 +137,29 @@ TEST_F(CostModelTest, TrainingIsThatOfAsManyRanksOrTheNextFewer) {
   profile::Profile profile = Machine();
   EXPECT_EQ(TrainingFor(profile, 1), nullptr);
   for (const int ranks : {2, 4}) profile.add_training()->set_ranks(ranks);
-  for (const auto& [asked, given] : {std::pair(1, 2), std::pair(2, 2), std::pair(3, 2), std::pair(4, 4), std::pair(64, 4)}) {
+  for (const auto& [asked, given] :
+       {std::pair(1, 2), std::pair(2, 2), std::pair(3, 2), std::pair(4, 4), std::pair(64, 4)}) {
     EXPECT_EQ(TrainingFor(profile, asked)->ranks(), given) << asked;
   }
 }
 
-TEST_F(CostModelTest, DescribesItsProfile) {
-  EXPECT_NE(model.Describe().find("made up"), std::string::npos);
-}
+TEST_F(CostModelTest, DescribesItsProfile) { EXPECT_NE(model.Describe().find("made up"), std::string::npos); }
 
 TEST_F(CostModelTest, AGpuHasItsProductsOfF32BothWaysAndSaysWhatLaunchesTake) {
   profile::Profile profile = Machine();
   AddKernel(profile, "matmul_nn", "tf32", 64, 3, 2.0 * 64 * 64 * 64, 8e10);
   profile.mutable_kernels(0)->set_launch_s(7e-6);
   profile::Gpu& gpu = *profile.mutable_gpu();
-  gpu.set_memory_bytes(1), gpu.set_multiprocessors(4), gpu.mutable_launch()->set_seconds(3e-6), gpu.mutable_allocation()->set_seconds(1e-6);
+  gpu.set_memory_bytes(1), gpu.set_multiprocessors(4), gpu.mutable_launch()->set_seconds(3e-6),
+      gpu.mutable_allocation()->set_seconds(1e-6);
   gpu.mutable_within()->set_bytes_per_second(1e12);
   ASSERT_TRUE(CheckProfile(profile, "made up").ok()) << CheckProfile(profile, "made up");
   ProfileCostModel plain(profile), tf32(profile, nullptr, true);
   EXPECT_NEAR(plain.Time(Product(64)).seconds.value(), 2.0 * 64 * 64 * 64 / 1e10, 1e-15);
   EXPECT_NEAR(tf32.Time(Product(64)).seconds.value(), 2.0 * 64 * 64 * 64 / 8e10, 1e-15);
-  EXPECT_NEAR(tf32.Time(Add(1024, DType::kF32)).seconds.value(), plain.Time(Add(1024, DType::kF32)).seconds.value(), 1e-15) << "no product";
+  EXPECT_NEAR(tf32.Time(Add(1024, DType::kF32)).seconds.value(), plain.Time(Add(1024, DType::kF32)).seconds.value(),
+              1e-15)
+      << "no product";
   EXPECT_NEAR(plain.Time(Product(64)).launch->value(), 8e-6, 1e-15) << "its own, and a tensor";
   EXPECT_NEAR(plain.Time(Add(1024, DType::kF32)).launch->value(), 4e-6, 1e-15) << "any launch, and a tensor";
   profile.clear_gpu();
@@ -175,11 +179,16 @@ TEST(LoadAtCalibration, WidensTheIntervalByItsLaw) {
   EXPECT_DOUBLE_EQ(range.low, 0.9 * 0.8);
   EXPECT_DOUBLE_EQ(range.high, 1.1 / 0.5);
   load.set_fixed_low(0.85), load.set_fixed_high(1.05);
-  EXPECT_DOUBLE_EQ(ProfileCostModel(profile, &training).common().low, 0.85 * 0.8) << "the wider of the jobs' and the fixed kernel's";
+  EXPECT_DOUBLE_EQ(ProfileCostModel(profile, &training).common().low, 0.85 * 0.8)
+      << "the wider of the jobs' and the fixed kernel's";
   EXPECT_DOUBLE_EQ(ProfileCostModel(profile, &training).common().high, 1.1 / 0.5);
   EXPECT_DOUBLE_EQ(ProfileCostModel(profile).common().high, 1.05 / 0.5) << "without training jobs, too";
-  EXPECT_NE(ProfileCostModel(profile).Describe().find("other work delayed the calibration by up to 50 % of the time (20 % in the measurements that were kept; "
-                                                      "31 measurements were repeated), so intervals reach at least from 0.68 to 2.10"), std::string::npos) << ProfileCostModel(profile).Describe();
+  EXPECT_NE(
+      ProfileCostModel(profile).Describe().find(
+          "other work delayed the calibration by up to 50 % of the time (20 % in the measurements that were kept; "
+          "31 measurements were repeated), so intervals reach at least from 0.68 to 2.10"),
+      std::string::npos)
+      << ProfileCostModel(profile).Describe();
 }
 
 }  // namespace profile_cost_model_test

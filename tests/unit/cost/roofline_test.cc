@@ -33,7 +33,8 @@ TEST_F(RooflineTest, LargeProductIsBoundByItsFlops) {
 }
 
 TEST_F(RooflineTest, ThinProductIsBoundByItsBytes) {
-  EXPECT_NEAR(model.Time(Product(1, 512, 512)).seconds.value(), 3e-6 + 4.0 * (512 + 512 * 512 + 512) / (0.5 * 1e12), 1e-15);
+  EXPECT_NEAR(model.Time(Product(1, 512, 512)).seconds.value(), 3e-6 + 4.0 * (512 + 512 * 512 + 512) / (0.5 * 1e12),
+              1e-15);
 }
 
 TEST_F(RooflineTest, ElementsAreBoundByTheirBytes) {

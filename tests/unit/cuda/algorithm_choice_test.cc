@@ -42,25 +42,28 @@ TEST(KeyOf, TellsShapesTypesAlignmentsAndWorkspacesApart) {
 TEST(KeyOf, IsOneWhateverTheFactors) {
   LibraryProduct scaled = Product(3, 4, 5);
   scaled.alpha = 0.5, scaled.beta = 1;
-  EXPECT_EQ(KeyOf(Product(3, 4, 5), Address(0), Address(0), Address(0), 1), KeyOf(scaled, Address(0), Address(0), Address(0), 1));
+  EXPECT_EQ(KeyOf(Product(3, 4, 5), Address(0), Address(0), Address(0), 1),
+            KeyOf(scaled, Address(0), Address(0), Address(0), 1));
 }
 
 TEST(Choose, TakesTheFirstThatIsDeterministicAndFits) {
-  const std::vector<Candidate> candidates = {{.usable = false, .workspace_bytes = 0, .splits = 1, .added_wide = false},
-                                             {.usable = true, .workspace_bytes = 101, .splits = 1, .added_wide = false},
-                                             {.usable = true, .workspace_bytes = 0, .splits = 4, .added_wide = false},
-                                             {.usable = true, .workspace_bytes = 100, .splits = 4, .added_wide = true, .seconds = 2},
-                                             {.usable = true, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 1}};
+  const std::vector<Candidate> candidates = {
+      {.usable = false, .workspace_bytes = 0, .splits = 1, .added_wide = false},
+      {.usable = true, .workspace_bytes = 101, .splits = 1, .added_wide = false},
+      {.usable = true, .workspace_bytes = 0, .splits = 4, .added_wide = false},
+      {.usable = true, .workspace_bytes = 100, .splits = 4, .added_wide = true, .seconds = 2},
+      {.usable = true, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 1}};
   EXPECT_EQ(Choose(candidates, 100, false), 3u);
   EXPECT_EQ(Choose(candidates, 99, false), 4u);
   EXPECT_EQ(Choose(candidates, 101, false), 1u);
 }
 
 TEST(Choose, TakesTheFastestOfThoseWhereTheyAreTimed) {
-  const std::vector<Candidate> candidates = {{.usable = false, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 0},
-                                             {.usable = true, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 3},
-                                             {.usable = true, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 2},
-                                             {.usable = true, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 2}};
+  const std::vector<Candidate> candidates = {
+      {.usable = false, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 0},
+      {.usable = true, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 3},
+      {.usable = true, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 2},
+      {.usable = true, .workspace_bytes = 0, .splits = 1, .added_wide = false, .seconds = 2}};
   EXPECT_EQ(Choose(candidates, 0, true), 2u);
   EXPECT_EQ(Choose(candidates, 0, false), 1u);
 }

@@ -1,5 +1,5 @@
-// What the library says to the graphs of attention, for GPUs that it is told of. It asks the driver for no more than to be there, and
-// the toolkit has one that does nothing, for linking.
+// What the library says to the graphs of attention, for GPUs that it is told of. It asks the driver for no more than to
+// be there, and the toolkit has one that does nothing, for linking.
 #include "kernels/cuda/attention_plan.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,8 @@ TEST(Cudnn, IsLoadedOnceWithAllItsFunctions) {
     cudnn.Check(CUDNN_STATUS_NOT_SUPPORTED, "attention of 3 x 4");
     FAIL();
   } catch (const CudaError& e) {
-    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("NOT_SUPPORTED"), testing::HasSubstr("attention of 3 x 4")));
+    EXPECT_THAT(e.what(),
+                testing::AllOf(testing::HasSubstr("NOT_SUPPORTED"), testing::HasSubstr("attention of 3 x 4")));
   }
 }
 
@@ -34,7 +35,14 @@ TEST(Cudnn, WithoutAHandleIsNotUsed) {
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) == cudaSuccess && gpus > 0) GTEST_SKIP() << "there is a GPU";
   AttentionPlans plans;
-  const LibraryAttention a{.pass = AttentionPass::kForward, .type = DType::kBF16, .batch = 1, .rows = 128, .heads = 1, .kv_heads = 1, .dim = 64, .causal = true};
+  const LibraryAttention a{.pass = AttentionPass::kForward,
+                           .type = DType::kBF16,
+                           .batch = 1,
+                           .rows = 128,
+                           .heads = 1,
+                           .kv_heads = 1,
+                           .dim = 64,
+                           .causal = true};
   EXPECT_NE(plans.WhyNot(a, 1 << 20), "");
   EXPECT_NE(plans.WhyNot(a, 1 << 20), "") << "asked again";
   const LibraryConvolution c{ConvolutionPass::kForward, DType::kF32, 1, 8, 8, 4, 8, 8, 4, 3, 3, 1, 1};
@@ -49,20 +57,24 @@ struct Gpu {
 constexpr Gpu kGpus[] = {{"A100", 800, 108, 166912, 40, 80}, {"H100", 900, 132, 232448, 50, 80}};
 
 std::string Description(const Gpu& g) {
-  return StrCat(R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"warpSize":32,)",
-                R"("maxSharedMemoryPerBlock":49152,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,)",
-                R"("maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)",
-                R"("smClockRateKHz":1500000,"memClockRateKHz":1500000,"cudaDeviceId":0,"driverVer":13000,"deviceName":")", g.name,
-                R"(","deviceVer":)", g.version, R"(,"multiProcessorCount":)", g.multiprocessors, R"(,"maxSharedMemoryPerBlockOptin":)",
-                g.shared_memory, R"(,"l2CacheSize":)", g.l2_mib << 20, R"(,"totalGlobalMem":)", int64_t{g.gib} << 30, "}");
+  return StrCat(
+      R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"warpSize":32,)",
+      R"("maxSharedMemoryPerBlock":49152,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,)",
+      R"("maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)",
+      R"("smClockRateKHz":1500000,"memClockRateKHz":1500000,"cudaDeviceId":0,"driverVer":13000,"deviceName":")", g.name,
+      R"(","deviceVer":)", g.version, R"(,"multiProcessorCount":)", g.multiprocessors,
+      R"(,"maxSharedMemoryPerBlockOptin":)", g.shared_memory, R"(,"l2CacheSize":)", g.l2_mib << 20,
+      R"(,"totalGlobalMem":)", int64_t{g.gib} << 30, "}");
 }
 
 class AttentionPlanTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!WhyNoCudnn().empty()) GTEST_SKIP() << WhyNoCudnn();
-    if (const std::string why = WhyNotVersion(static_cast<int64_t>(TheCudnn().GetVersion())); !why.empty()) GTEST_SKIP() << why;
-    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr && dlopen(TWOFOLD_CUDA_STUB, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    if (const std::string why = WhyNotVersion(static_cast<int64_t>(TheCudnn().GetVersion())); !why.empty())
+      GTEST_SKIP() << why;
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr &&
+        dlopen(TWOFOLD_CUDA_STUB, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
       GTEST_SKIP() << "there is no driver of CUDA, nor a toolkit's stub of it: " << dlerror();
     }
   }
@@ -71,7 +83,8 @@ class AttentionPlanTest : public testing::Test {
   static std::vector<size_t> Wanted(const LibraryAttention& a, const Gpu& gpu) {
     const std::string text = Description(gpu);
     BackendDescriptor description(TheCudnn(), CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    description.Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<int64_t>(text.size()), text.data());
+    description.Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<int64_t>(text.size()),
+                    text.data());
     description.Finalize();
     const AttentionPlan plan(TheCudnn(), a, {.description = &description});
     std::vector<size_t> wanted;
@@ -83,13 +96,15 @@ class AttentionPlanTest : public testing::Test {
 struct Shapes {
   int64_t batch, rows, heads, kv_heads, dim;
 };
-constexpr Shapes kShapes[] = {{8, 1024, 12, 12, 64}, {4, 2048, 32, 8, 128}, {2, 1000, 12, 12, 80}, {2, 77, 4, 2, 64}, {1, 17, 2, 1, 16},
-                              {2, 512, 2, 2, 256}};
+constexpr Shapes kShapes[] = {{8, 1024, 12, 12, 64}, {4, 2048, 32, 8, 128}, {2, 1000, 12, 12, 80},
+                              {2, 77, 4, 2, 64},     {1, 17, 2, 1, 16},     {2, 512, 2, 2, 256}};
 
-// What the first engine wants, which is the one that is taken, has room in what the rule gives beyond the graph's own tensors.
+// What the first engine wants, which is the one that is taken, has room in what the rule gives beyond the graph's own
+// tensors.
 void ExpectRoom(const LibraryAttention& a, const std::vector<size_t>& wanted) {
   SCOPED_TRACE(NameOf(a));
-  const int64_t of_heads = a.pass == AttentionPass::kForward || a.heads == a.kv_heads ? 0 : 4 * a.batch * a.heads * a.rows * a.dim;
+  const int64_t of_heads =
+      a.pass == AttentionPass::kForward || a.heads == a.kv_heads ? 0 : 4 * a.batch * a.heads * a.rows * a.dim;
   ASSERT_FALSE(wanted.empty());
   EXPECT_LE(wanted[0], static_cast<size_t>(of_heads) + 512);
 }
@@ -98,8 +113,14 @@ TEST_F(AttentionPlanTest, EveryShapeHasAnEngineThatFitsTheWorkspace) {
   for (const Shapes& s : kShapes) {
     for (const DType type : {DType::kBF16, DType::kF16}) {
       for (const bool causal : {true, false}) {
-        LibraryAttention a{.pass = AttentionPass::kForward, .type = type, .batch = s.batch, .rows = s.rows, .heads = s.heads,
-                           .kv_heads = s.kv_heads, .dim = s.dim, .causal = causal};
+        LibraryAttention a{.pass = AttentionPass::kForward,
+                           .type = type,
+                           .batch = s.batch,
+                           .rows = s.rows,
+                           .heads = s.heads,
+                           .kv_heads = s.kv_heads,
+                           .dim = s.dim,
+                           .causal = causal};
         for (const Gpu& gpu : kGpus) ExpectRoom(a, Wanted(a, gpu));
         a.pass = AttentionPass::kBackward, a.repeatable = false;
         ExpectRoom(a, Wanted(a, kGpus[1]));
@@ -110,18 +131,32 @@ TEST_F(AttentionPlanTest, EveryShapeHasAnEngineThatFitsTheWorkspace) {
 
 // On A100 the backward pass takes as much again as the sums of dq, which it is not given: our kernels are for that.
 TEST_F(AttentionPlanTest, BackwardOnA100WantsMore) {
-  LibraryAttention a{.pass = AttentionPass::kBackward, .type = DType::kBF16, .batch = 2, .rows = 256, .heads = 2, .kv_heads = 2, .dim = 64,
-                     .causal = true, .repeatable = false};
+  LibraryAttention a{.pass = AttentionPass::kBackward,
+                     .type = DType::kBF16,
+                     .batch = 2,
+                     .rows = 256,
+                     .heads = 2,
+                     .kv_heads = 2,
+                     .dim = 64,
+                     .causal = true,
+                     .repeatable = false};
   for (const size_t wanted : Wanted(a, kGpus[0])) EXPECT_GE(wanted, WorkspaceOf(a).dq_sums);
   a.dim = 256;
   EXPECT_TRUE(Wanted(a, kGpus[0]).empty());
   EXPECT_NE(WhyNotCudnn(a, 8, kOldestCudnnVersion), "");
 }
 
-// Gradients of queries that repeat to the last bit cost the gradients of all scores, written down: why AUTO seldom takes them.
+// Gradients of queries that repeat to the last bit cost the gradients of all scores, written down: why AUTO seldom
+// takes them.
 TEST_F(AttentionPlanTest, RepeatableGradientsWantTheScoresWrittenDown) {
   for (const Gpu& gpu : kGpus) {
-    LibraryAttention a{.pass = AttentionPass::kBackward, .type = DType::kBF16, .batch = 8, .rows = 1024, .heads = 12, .kv_heads = 12, .dim = 64,
+    LibraryAttention a{.pass = AttentionPass::kBackward,
+                       .type = DType::kBF16,
+                       .batch = 8,
+                       .rows = 1024,
+                       .heads = 12,
+                       .kv_heads = 12,
+                       .dim = 64,
                        .causal = true};
     for (const size_t wanted : Wanted(a, gpu)) EXPECT_GE(wanted, size_t{8} * 12 * 1024 * 1024 * 2);
   }

@@ -23,7 +23,8 @@ TEST(CublasLt, SaysWhatFailed) {
     TheCublasLt().Check(CUBLAS_STATUS_INVALID_VALUE, "product of 3 x 4");
     FAIL();
   } catch (const CudaError& e) {
-    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("unsupported value"), testing::HasSubstr("product of 3 x 4")));
+    EXPECT_THAT(e.what(),
+                testing::AllOf(testing::HasSubstr("unsupported value"), testing::HasSubstr("product of 3 x 4")));
   }
 }
 

@@ -22,7 +22,8 @@ using Index = std::array<int64_t, 4>;
 
 class Interpreter {
  public:
-  Interpreter(const AttentionGraph& graph, std::map<GraphOperand, Stored> operands) : graph_(graph), operands_(std::move(operands)) {}
+  Interpreter(const AttentionGraph& graph, std::map<GraphOperand, Stored> operands)
+      : graph_(graph), operands_(std::move(operands)) {}
 
   void Run() {
     for (size_t i = 0; i < graph_.tensors.size(); ++i) stored_.push_back(StoreOf(graph_.tensors[i]));
@@ -69,7 +70,8 @@ class Interpreter {
     switch (node.step) {
       case GraphStep::kView: stored_[node.out] = stored_[node.in[0]]; return;
       case GraphStep::kMatMul: return MatMul(node, dims);
-      case GraphStep::kSum: case GraphStep::kMaximum: return Reduce(node);
+      case GraphStep::kSum:
+      case GraphStep::kMaximum: return Reduce(node);
       default: ForEach(dims, [&](const Index& i) { Element(node.out, i) = OfElement(node, i, dims); });
     }
   }
@@ -81,7 +83,8 @@ class Interpreter {
     ForEach(dims, [&](const Index& i) {
       double sum = 0;
       for (int64_t k = 0; k < a[3]; ++k) {
-        sum += Element(node.in[0], {i[0], i[1], i[2], k}) * Element(node.in[1], {i[0], i[1], k, i[3]}, {b[0], dims[1], b[2], b[3]});
+        sum += Element(node.in[0], {i[0], i[1], i[2], k}) *
+               Element(node.in[1], {i[0], i[1], k, i[3]}, {b[0], dims[1], b[2], b[3]});
       }
       Element(node.out, i) = sum;
     });
@@ -129,7 +132,11 @@ struct Sizes {
   Shape lse() const { return {batch, heads, t}; }
 };
 // Constants of a graph are f32: exact, of widths that are powers of four.
-constexpr Sizes kCases[] = {{1, 2, 1, 1, 16, true}, {2, 7, 4, 2, 16, true}, {1, 5, 6, 2, 64, false}, {2, 6, 3, 3, 16, true}, {1, 9, 2, 1, 64, false}};
+constexpr Sizes kCases[] = {{1, 2, 1, 1, 16, true},
+                            {2, 7, 4, 2, 16, true},
+                            {1, 5, 6, 2, 64, false},
+                            {2, 6, 3, 3, 16, true},
+                            {1, 9, 2, 1, 64, false}};
 
 Stored ValuesAt(const Tensor& t, int64_t first = 0) { return {std::make_shared<Values>(ValuesOf(t)), first}; }
 
@@ -141,12 +148,17 @@ void ExpectNear(const Values& got, const Values& want) {
 TEST(LibraryAttention, ForwardGraphIsTheOperation) {
   for (const Sizes& s : kCases) {
     Lab lab(1, 0);
-    const ops::AttentionForward o{.qkv = lab.Normal(s.qkv(), DType::kF64), .out = lab.Blank(s.out(), DType::kF64),
-                                  .lse = lab.Blank(s.lse(), DType::kF64), .heads = s.heads, .kv_heads = s.kv_heads, .causal = s.causal};
+    const ops::AttentionForward o{.qkv = lab.Normal(s.qkv(), DType::kF64),
+                                  .out = lab.Blank(s.out(), DType::kF64),
+                                  .lse = lab.Blank(s.lse(), DType::kF64),
+                                  .heads = s.heads,
+                                  .kv_heads = s.kv_heads,
+                                  .causal = s.causal};
     const LibraryAttention a = Described(o);
     SCOPED_TRACE(NameOf(a));
     std::map<GraphOperand, Stored> at = {{GraphOperand::kOut, ValuesAt(o.out)}, {GraphOperand::kLse, ValuesAt(o.lse)}};
-    for (const GraphOperand x : {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV}) at[x] = ValuesAt(o.qkv, FirstElement(a, x));
+    for (const GraphOperand x : {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV})
+      at[x] = ValuesAt(o.qkv, FirstElement(a, x));
     Interpreter(GraphOf(a), at).Run();
     lab.Run(o);
     ExpectNear(*at[GraphOperand::kOut].values, ValuesOf(o.out));
@@ -158,20 +170,34 @@ TEST(LibraryAttention, BackwardGraphIsTheOperationRepeatableOrNot) {
   for (const Sizes& s : kCases) {
     for (const bool repeatable : {true, false}) {
       Lab lab(1, 0);
-      ops::AttentionForward f{.qkv = lab.Normal(s.qkv(), DType::kF64), .out = lab.Blank(s.out(), DType::kF64),
-                              .lse = lab.Blank(s.lse(), DType::kF64), .heads = s.heads, .kv_heads = s.kv_heads, .causal = s.causal};
+      ops::AttentionForward f{.qkv = lab.Normal(s.qkv(), DType::kF64),
+                              .out = lab.Blank(s.out(), DType::kF64),
+                              .lse = lab.Blank(s.lse(), DType::kF64),
+                              .heads = s.heads,
+                              .kv_heads = s.kv_heads,
+                              .causal = s.causal};
       lab.Run(f);
-      const ops::AttentionBackward o{.qkv = f.qkv, .out = f.out, .lse = f.lse, .dout = lab.Normal(s.out(), DType::kF64),
-                                     .dqkv = lab.Blank(s.qkv(), DType::kF64), .heads = s.heads, .kv_heads = s.kv_heads, .causal = s.causal};
+      const ops::AttentionBackward o{.qkv = f.qkv,
+                                     .out = f.out,
+                                     .lse = f.lse,
+                                     .dout = lab.Normal(s.out(), DType::kF64),
+                                     .dqkv = lab.Blank(s.qkv(), DType::kF64),
+                                     .heads = s.heads,
+                                     .kv_heads = s.kv_heads,
+                                     .causal = s.causal};
       LibraryAttention a = Described(o);
       a.repeatable = repeatable;
       SCOPED_TRACE(StrCat(NameOf(a), repeatable ? " repeatable" : ""));
-      std::map<GraphOperand, Stored> at = {{GraphOperand::kOut, ValuesAt(o.out)}, {GraphOperand::kLse, ValuesAt(o.lse)},
-                                           {GraphOperand::kDOut, ValuesAt(o.dout)}, {GraphOperand::kDelta, ValuesAt(o.lse)}};
+      std::map<GraphOperand, Stored> at = {{GraphOperand::kOut, ValuesAt(o.out)},
+                                           {GraphOperand::kLse, ValuesAt(o.lse)},
+                                           {GraphOperand::kDOut, ValuesAt(o.dout)},
+                                           {GraphOperand::kDelta, ValuesAt(o.lse)}};
       if (!repeatable) at[GraphOperand::kDQSums] = ValuesAt(o.out);
       const Stored gradients = ValuesAt(o.dqkv);  // NaN
-      for (const GraphOperand x : {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV}) at[x] = ValuesAt(o.qkv, FirstElement(a, x));
-      for (const GraphOperand x : {GraphOperand::kDQ, GraphOperand::kDK, GraphOperand::kDV}) at[x] = {gradients.values, FirstElement(a, x)};
+      for (const GraphOperand x : {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV})
+        at[x] = ValuesAt(o.qkv, FirstElement(a, x));
+      for (const GraphOperand x : {GraphOperand::kDQ, GraphOperand::kDK, GraphOperand::kDV})
+        at[x] = {gradients.values, FirstElement(a, x)};
       Interpreter(GraphOf(a), at).Run();
       lab.Run(o);
       ExpectNear(*gradients.values, ValuesOf(o.dqkv));
@@ -180,7 +206,14 @@ TEST(LibraryAttention, BackwardGraphIsTheOperationRepeatableOrNot) {
 }
 
 LibraryAttention Some(AttentionPass pass) {
-  return {.pass = pass, .type = DType::kBF16, .batch = 8, .rows = 1024, .heads = 12, .kv_heads = 12, .dim = 64, .causal = true};
+  return {.pass = pass,
+          .type = DType::kBF16,
+          .batch = 8,
+          .rows = 1024,
+          .heads = 12,
+          .kv_heads = 12,
+          .dim = 64,
+          .causal = true};
 }
 
 TEST(LibraryAttention, IsRefusedWithTheReason) {
@@ -199,7 +232,8 @@ TEST(LibraryAttention, IsRefusedWithTheReason) {
   EXPECT_EQ(WhyNotCudnn(with(b, [](auto& a) { a.dim = 256; }), 9, 91900), "");
   EXPECT_THAT(WhyNotCudnn(with(b, [](auto& a) { a.dim = 136; }), 8, 91900), HasSubstr("up to 128"));
   EXPECT_THAT(WhyNotCudnn(with(b, [](auto& a) { a.rows = 1; }), 9, 91900), HasSubstr("two tokens"));
-  EXPECT_EQ(NameOf(with(b, [](auto& a) { a.kv_heads = 4; })), "attention_backward bf16, batch 8 t 1024 heads 12 of 4 x 64 causal");
+  EXPECT_EQ(NameOf(with(b, [](auto& a) { a.kv_heads = 4; })),
+            "attention_backward bf16, batch 8 t 1024 heads 12 of 4 x 64 causal");
 }
 
 // Who does not mind the last bits, or insists on cuDNN, gets sums in no fixed order, where the others do not fit.
@@ -224,10 +258,17 @@ TEST(CudaWorkspace, OfAttentionHoldsTheGraphsTensors) {
   const auto of = [&](DType type, int64_t heads, int64_t kv_heads, int64_t dim) {
     const Sizes s{.batch = 2, .t = 33, .heads = heads, .kv_heads = kv_heads, .dim = dim, .causal = true};
     const DType wide = ops::AccumulationType(type);
-    return std::pair(ops::AttentionForward{.qkv = lab.Blank(s.qkv(), type), .out = lab.Blank(s.out(), type), .lse = lab.Blank(s.lse(), wide),
-                                           .heads = heads, .kv_heads = kv_heads},
-                     ops::AttentionBackward{.qkv = lab.Blank(s.qkv(), type), .out = lab.Blank(s.out(), type), .lse = lab.Blank(s.lse(), wide),
-                                            .dout = lab.Blank(s.out(), type), .dqkv = lab.Blank(s.qkv(), type), .heads = heads,
+    return std::pair(ops::AttentionForward{.qkv = lab.Blank(s.qkv(), type),
+                                           .out = lab.Blank(s.out(), type),
+                                           .lse = lab.Blank(s.lse(), wide),
+                                           .heads = heads,
+                                           .kv_heads = kv_heads},
+                     ops::AttentionBackward{.qkv = lab.Blank(s.qkv(), type),
+                                            .out = lab.Blank(s.out(), type),
+                                            .lse = lab.Blank(s.lse(), wide),
+                                            .dout = lab.Blank(s.out(), type),
+                                            .dqkv = lab.Blank(s.qkv(), type),
+                                            .heads = heads,
                                             .kv_heads = kv_heads});
   };
   using ops::rules::CudaWorkspace;

@@ -32,8 +32,7 @@ std::vector<int64_t> Epoch(DistributedSampler& sampler) {
 }
 
 TEST(DistributedSampler, RanksTakeTurnsInOrderWithoutShuffling) {
-  DistributedSampler rank1 =
-      Sampler({.dataset_size = 12, .replicas = 3, .rank = 1, .block = 6, .shuffle = false});
+  DistributedSampler rank1 = Sampler({.dataset_size = 12, .replicas = 3, .rank = 1, .block = 6, .shuffle = false});
   EXPECT_EQ(rank1.batches_per_epoch(), 2);
   EXPECT_EQ(rank1.samples_per_batch(), 2);
   EXPECT_THAT(rank1.Batch(0), ElementsAre(1, 4));
@@ -43,8 +42,7 @@ TEST(DistributedSampler, RanksTakeTurnsInOrderWithoutShuffling) {
 TEST(DistributedSampler, EveryRankCountGivesTheSameGlobalBatches) {
   for (bool shuffle : {false, true}) {
     for (bool drop_last : {false, true}) {
-      SamplerOptions options{
-          .dataset_size = 101, .block = 24, .shuffle = shuffle, .seed = 9, .drop_last = drop_last};
+      SamplerOptions options{.dataset_size = 101, .block = 24, .shuffle = shuffle, .seed = 9, .drop_last = drop_last};
       DistributedSampler one = Sampler(options);
       for (int64_t replicas : {1, 2, 3, 4, 6, 8, 12, 24}) {
         for (int64_t b = 0; b < one.batches_per_epoch(); ++b) {
@@ -142,8 +140,7 @@ TEST(DistributedSampler, EveryPlaceIsEquallyLikely) {
     const std::vector<int64_t> order = sampler.Batch(0);
     for (int i = 0; i < kSize; ++i) ++at[i][order[i]];
   }
-  for (const auto& row : at)
-    EXPECT_THAT(row, Each(::testing::AllOf(::testing::Gt(850), ::testing::Lt(1150))));
+  for (const auto& row : at) EXPECT_THAT(row, Each(::testing::AllOf(::testing::Gt(850), ::testing::Lt(1150))));
 }
 
 TEST(DistributedSampler, RefusesWhatCannotBe) {
@@ -151,11 +148,11 @@ TEST(DistributedSampler, RefusesWhatCannotBe) {
     return std::string(DistributedSampler::Make(options).status().message());
   };
   EXPECT_THAT(message({.dataset_size = 0}), HasSubstr("samples (got 0)"));
-  EXPECT_THAT(message({.dataset_size = 9, .replicas = 0}), HasSubstr("the number of replicas must be at least 1 (got 0)"));
+  EXPECT_THAT(message({.dataset_size = 9, .replicas = 0}),
+              HasSubstr("the number of replicas must be at least 1 (got 0)"));
   EXPECT_THAT(message({.dataset_size = 9, .replicas = 2, .rank = 2, .block = 2}),
               HasSubstr("the rank must be 0 to 1 (got 2)"));
-  EXPECT_THAT(message({.dataset_size = 9, .replicas = 2, .block = 3}),
-              HasSubstr("multiple of the 2 replicas"));
+  EXPECT_THAT(message({.dataset_size = 9, .replicas = 2, .block = 3}), HasSubstr("multiple of the 2 replicas"));
   EXPECT_THAT(message({.dataset_size = 3, .block = 4, .drop_last = true}), HasSubstr("no batch is left"));
 }
 

@@ -78,11 +78,13 @@ TEST_F(IdxTest, RefusesWithOffsetAndRemedy) {
               AllOf(HasSubstr("at byte 12"), HasSubstr("dimension 2 is 4"), HasSubstr("at most 3")));
   EXPECT_THAT(Refused("images", Idx(2051, {0xffffffff, 0xffffffff, 0xffffffff}, Ramp(12)), GoodLabels()),
               HasSubstr("dimension 0 is 4294967295"));
-  EXPECT_THAT(Refused("images", Good() + "x", GoodLabels()), AllOf(HasSubstr("at byte 28"), HasSubstr("states 12 elements")));
+  EXPECT_THAT(Refused("images", Good() + "x", GoodLabels()),
+              AllOf(HasSubstr("at byte 28"), HasSubstr("states 12 elements")));
   EXPECT_THAT(Refused("images", Good(), GoodLabels(), Shape{3, 2, 1}),
               AllOf(HasSubstr("at byte 8"), HasSubstr("2 x 3"), HasSubstr("[3, 2, 1]")));
   EXPECT_THAT(Refused("images", Good(), GoodLabels(), Shape{2, 3, 3}), HasSubstr("[2, 3, 3]"));
-  EXPECT_THAT(Refused("labels", Good(), Idx(2049, {3}, {0, 1, 2})), AllOf(HasSubstr("at byte 4"), HasSubstr("3 labels")));
+  EXPECT_THAT(Refused("labels", Good(), Idx(2049, {3}, {0, 1, 2})),
+              AllOf(HasSubstr("at byte 4"), HasSubstr("3 labels")));
   EXPECT_THAT(Refused("labels", Good(), GoodLabels(), Shape{2, 3, 1}, 2),
               AllOf(HasSubstr("at byte 8"), HasSubstr("label 0 is 2"), HasSubstr("2 classes")));
   EXPECT_THAT(std::string(MakeIdxDataset(Path("none"), Path("none"), {Shape{1}, 2}).status().message()),

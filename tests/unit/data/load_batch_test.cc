@@ -28,9 +28,7 @@ class UploadDevice : public Device {
   int uploads = 0;
 
  protected:
-  void Run(Stream&, const ops::Op&, Tensor) override {
-    throw std::logic_error("loading a batch runs no operation");
-  }
+  void Run(Stream&, const ops::Op&, Tensor) override { throw std::logic_error("loading a batch runs no operation"); }
   void Copy(Stream&, Tensor, Tensor) override { throw std::logic_error("loading a batch transfers nothing"); }
 
  private:

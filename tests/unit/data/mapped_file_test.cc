@@ -26,7 +26,9 @@ class MappedFileTest : public ::testing::Test {
   }
   ~MappedFileTest() override { fs::remove_all(folder_); }
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  absl::StatusOr<MappedFile> Open(const std::string& name, int64_t least) const { return MappedFile::Open(Path(name), least, "the header", "give another"); }
+  absl::StatusOr<MappedFile> Open(const std::string& name, int64_t least) const {
+    return MappedFile::Open(Path(name), least, "the header", "give another");
+  }
 
  private:
   const std::string folder_ = test::ScratchFolder("mapped_file");

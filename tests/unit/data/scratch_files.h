@@ -45,8 +45,7 @@ struct Sample {
 template <class T>
 Sample<T> ReadSample(const Dataset& dataset, int64_t index) {
   Sample<T> s{std::vector<T>(dataset.input().shape.numel()), std::vector<T>(dataset.target().shape.numel())};
-  dataset.Read(index, std::as_writable_bytes(std::span(s.input)),
-               std::as_writable_bytes(std::span(s.target)));
+  dataset.Read(index, std::as_writable_bytes(std::span(s.input)), std::as_writable_bytes(std::span(s.target)));
   return s;
 }
 

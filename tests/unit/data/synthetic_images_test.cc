@@ -37,7 +37,8 @@ TEST(SyntheticImages, AreTheSameForTheSameSeedOnly) {
 // Pixels have mean 0 and variance 2; every class's mean image is 0, so that no linear model can tell classes apart.
 TEST(SyntheticImages, HaveClassesThatAreTheSameOnAverage) {
   constexpr int kSamples = 6000, kClasses = 4, kPixels = 8 * 8 * 3;
-  const auto data = *MakeSyntheticImages({.samples = kSamples, .height = 8, .width = 8, .channels = 3, .classes = kClasses});
+  const auto data =
+      *MakeSyntheticImages({.samples = kSamples, .height = 8, .width = 8, .channels = 3, .classes = kClasses});
   std::vector<double> means(kClasses * kPixels);
   double count[kClasses] = {}, squares = 0;
   for (int i = 0; i < kSamples; ++i) {
@@ -59,7 +60,8 @@ TEST(SyntheticImages, HaveClassesThatAreTheSameOnAverage) {
 // The squared product with the texture, wherever it begins, tells the class: what a convolution and a sum can compute.
 TEST(SyntheticImages, AreLearnableByConvolutions) {
   constexpr int kClasses = 4, kSide = 8;
-  const auto data = *MakeSyntheticImages({.samples = 400, .height = kSide, .width = kSide, .channels = 1, .classes = kClasses});
+  const auto data =
+      *MakeSyntheticImages({.samples = 400, .height = kSide, .width = kSide, .channels = 1, .classes = kClasses});
   // A class's autocorrelation survives places and signs; it is estimated from the first half and tested on the second.
   const auto correlation = [](const Image& image) {
     std::vector<double> sums(kSide * kSide);
@@ -67,7 +69,8 @@ TEST(SyntheticImages, AreLearnableByConvolutions) {
       for (int dc = 0; dc < kSide; ++dc)
         for (int r = 0; r < kSide; ++r)
           for (int c = 0; c < kSide; ++c)
-            sums[dr * kSide + dc] += image.pixels[r * kSide + c] * image.pixels[(r + dr) % kSide * kSide + (c + dc) % kSide];
+            sums[dr * kSide + dc] +=
+                image.pixels[r * kSide + c] * image.pixels[(r + dr) % kSide * kSide + (c + dc) % kSide];
     return sums;
   };
   std::vector<std::vector<double>> means(kClasses, std::vector<double>(kSide * kSide));

@@ -23,8 +23,7 @@ class TokenDatasetTest : public ScratchFiles {
     return std::string(reinterpret_cast<const char*>(header.data()), 1024) +
            std::string(reinterpret_cast<const char*>(tokens.data()), tokens.size() * 2);
   }
-  std::string Refused(const std::string& name, const std::string& content, int64_t sequence = 2,
-                      int64_t vocab = 0) {
+  std::string Refused(const std::string& name, const std::string& content, int64_t sequence = 2, int64_t vocab = 0) {
     const absl::Status status = MakeTokenDataset(Write(name, content), sequence, vocab).status();
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(std::string(status.message()), HasSubstr(Path(name) + ": "));
@@ -54,8 +53,7 @@ TEST_F(TokenDatasetTest, RefusesWithOffsetAndRemedy) {
   EXPECT_THAT(Refused("version", File({1, 2, 3}, 20240520, 2)),
               AllOf(HasSubstr("at byte 4"), HasSubstr("the version must be 1 (uint16 tokens; got 2)")));
   EXPECT_THAT(Refused("empty", ""), AllOf(HasSubstr("at byte 0"), HasSubstr("1024")));
-  EXPECT_THAT(Refused("header", File({}).substr(0, 1000)),
-              AllOf(HasSubstr("at byte 1000"), HasSubstr("1024")));
+  EXPECT_THAT(Refused("header", File({}).substr(0, 1000)), AllOf(HasSubstr("at byte 1000"), HasSubstr("1024")));
   EXPECT_THAT(Refused("cut", File({1, 2, 3}).substr(0, 1028)),
               AllOf(HasSubstr("at byte 8"), HasSubstr("states 3 tokens"), HasSubstr("has 1030 bytes")));
   EXPECT_THAT(Refused("half", File({1, 2, 3}).substr(0, 1029)), HasSubstr("2 and a half"));
@@ -72,8 +70,7 @@ TEST_F(TokenDatasetTest, RefusesWithOffsetAndRemedy) {
 TEST_F(TokenDatasetTest, RefusesWhatIsNoFile) {
   EXPECT_THAT(std::string(MakeTokenDataset(Path("none"), 2).status().message()),
               AllOf(HasSubstr("cannot be read"), HasSubstr("give a .bin file")));
-  EXPECT_THAT(std::string(MakeTokenDataset(folder_.string(), 2).status().message()),
-              HasSubstr("not a regular file"));
+  EXPECT_THAT(std::string(MakeTokenDataset(folder_.string(), 2).status().message()), HasSubstr("not a regular file"));
 }
 
 }  // namespace token_dataset_test

@@ -1,4 +1,5 @@
-// Threads of a block as CUDA has them: barriers, exchanges of warps, shared memory, orders; and what is reported of wrong kernels.
+// Threads of a block as CUDA has them: barriers, exchanges of warps, shared memory, orders; and what is reported of
+// wrong kernels.
 #include <cstdint>
 #include <numeric>
 #include <set>
@@ -12,8 +13,8 @@
 namespace twofold::cuda {
 namespace {
 
-using ::twofold::emulated_test::OnGpu;
 using ::twofold::emulated_test::EmulatedCuda;
+using ::twofold::emulated_test::OnGpu;
 
 using Block = EmulatedCuda;
 
@@ -93,7 +94,8 @@ TEST_F(Block, ThreadsVote) {
 
 __global__ void Sums(const float* in, float* out, int columns) {
   float sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < columns; i += static_cast<int>(blockDim.x)) sum += in[blockIdx.x * columns + i];
+  for (int i = static_cast<int>(threadIdx.x); i < columns; i += static_cast<int>(blockDim.x))
+    sum += in[blockIdx.x * columns + i];
   sum = BlockSum(sum);
   const float largest = BlockReduce(sum, MaximumOf(), -1e30f);
   if (threadIdx.x == 0) out[blockIdx.x] = largest;
@@ -108,7 +110,8 @@ TEST_F(Block, ReductionsOfABlockFollowOneAnother) {
     OnGpu<float> of(in, stream_), out(kRows, 0);
     Launch(Sums, kRows, static_cast<unsigned>(threads), 0, stream_, of.get(), out.get(), kColumns);
     const std::vector<float> got = out.Download(stream_);
-    for (int r = 0; r < kRows; ++r) EXPECT_EQ(got[r], std::accumulate(&in[r * kColumns], &in[r * kColumns] + kColumns, 0.0f));
+    for (int r = 0; r < kRows; ++r)
+      EXPECT_EQ(got[r], std::accumulate(&in[r * kColumns], &in[r * kColumns] + kColumns, 0.0f));
   }
 }
 
@@ -160,7 +163,8 @@ TEST_F(Block, TheThreadSanitizerSeesAMissingBarrier) {
   EXPECT_EXIT(run_warp(), testing::ExitedWithCode(66), "data race");
 }
 #else
-// Threads run one after another, in an order of its own for each launch, so that some read what has not been written yet.
+// Threads run one after another, in an order of its own for each launch, so that some read what has not been written
+// yet.
 TEST_F(Block, AMissingBarrierChangesResults) {
   std::vector<int> in(256), right(256);
   std::iota(in.begin(), in.end(), 0);
@@ -203,9 +207,7 @@ TEST_F(Block, LanesDoNotRunInStep) {
 }
 #endif
 
-__global__ void OrderOfBlocks(unsigned* next, unsigned* order) {
-  order[atomicAdd(next, 1u)] = blockIdx.x;
-}
+__global__ void OrderOfBlocks(unsigned* next, unsigned* order) { order[atomicAdd(next, 1u)] = blockIdx.x; }
 
 TEST_F(Block, BlocksRunInAnOrderOfTheirOwn) {
   std::set<std::vector<unsigned>> orders;
@@ -277,8 +279,10 @@ class WrongKernel : public EmulatedCuda {
 TEST_F(WrongKernel, AThreadThatReturnsWhileOthersWait) {
   const std::string report = Report([&] { Launch(ReturnsEarly, dim3(2, 2), 64, 0, stream_, 40); });
   EXPECT_NE(report.find("ReturnsEarly"), std::string::npos) << report;
-  EXPECT_NE(report.find("of (2, 2, 1), 64 threads: 40 wait at __syncthreads (the first is thread 0), 24 have returned (the first is thread 40)"),
-            std::string::npos) << report;
+  EXPECT_NE(report.find("of (2, 2, 1), 64 threads: 40 wait at __syncthreads (the first is thread 0), 24 have returned "
+                        "(the first is thread 40)"),
+            std::string::npos)
+      << report;
 }
 TEST_F(WrongKernel, LanesThatDoNotCome) {
   const std::string report = Report([&] { Launch(HalfAWarp, 1, 64, 0, stream_); });
@@ -290,7 +294,9 @@ TEST_F(WrongKernel, AMaskOfSomeLanes) {
 }
 TEST_F(WrongKernel, LessThanAWarp) {
   const std::string report = Report([&] { Launch(HalfAWarp, 1, 40, 0, stream_); });
-  EXPECT_TRUE(report.find("a warp of 8 threads") != std::string::npos || report.find("wait at an exchange") != std::string::npos) << report;
+  EXPECT_TRUE(report.find("a warp of 8 threads") != std::string::npos ||
+              report.find("wait at an exchange") != std::string::npos)
+      << report;
 }
 TEST_F(WrongKernel, LanesAtDifferentExchanges) {
   OnGpu<int> out(32, 0);
@@ -300,7 +306,8 @@ TEST_F(WrongKernel, LanesAtDifferentExchanges) {
 TEST_F(WrongKernel, ABarrierThatOneWarpAloneReaches) {
   OnGpu<int> out(64, 0);
   const std::string report = Report([&] { Launch(WaitsForever, 1, 64, 0, stream_, out.get()); });
-  EXPECT_NE(report.find("32 wait at __syncthreads (the first is thread 0), 32 have returned"), std::string::npos) << report;
+  EXPECT_NE(report.find("32 wait at __syncthreads (the first is thread 0), 32 have returned"), std::string::npos)
+      << report;
   // The stream and its fibers are good for the next kernel.
   OnGpu<int> indices(64, -1);
   Launch(Indices, 1, 64, 0, stream_, indices.get());

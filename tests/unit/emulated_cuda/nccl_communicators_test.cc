@@ -203,7 +203,8 @@ TEST(NcclCommunicator, Splits) {
     for (int round = 0; round < 3; ++round) {
       // Ranks 0, 1 and 3 in backward order; 2 in none.
       ncclComm_t child = nullptr;
-      ASSERT_EQ(ncclCommSplit(r.comm, r.rank == 2 ? NCCL_SPLIT_NOCOLOR : 7, -r.rank, &child, nullptr), ncclSuccess) << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclCommSplit(r.comm, r.rank == 2 ? NCCL_SPLIT_NOCOLOR : 7, -r.rank, &child, nullptr), ncclSuccess)
+          << ncclGetLastError(r.comm);
       if (r.rank == 2) {
         EXPECT_EQ(child, nullptr);
         continue;

@@ -89,10 +89,12 @@ TEST(NcclHangs, TheHostInACallOfWhatIsAbortedJustThen) {
   OnRanks(1, [](NcclRank& r) {
     OnGpu<float> x(1, 0);
     const std::shared_ptr<ncclComm> found = emulated::Known(r.comm);
-    const emulated::Operation send{.function = emulated::Function::kSend, .from = x.get(), .count = 1, .type = ncclFloat32, .stream = r.stream};
+    const emulated::Operation send{
+        .function = emulated::Function::kSend, .from = x.get(), .count = 1, .type = ncclFloat32, .stream = r.stream};
     EXPECT_EQ(ncclCommAbort(r.comm), ncclSuccess);
     r.comm = nullptr;
-    for (const emulated::Outcome& outcome : {found->Connect({send}), found->Enqueue({send}), found->Split(0, 0, nullptr)}) {
+    for (const emulated::Outcome& outcome :
+         {found->Connect({send}), found->Enqueue({send}), found->Split(0, 0, nullptr)}) {
       EXPECT_EQ(outcome.result, ncclInternalError);
       EXPECT_THAT(outcome.why, HasSubstr("aborted"));
     }
@@ -115,7 +117,8 @@ TEST(NcclHangs, SendsBeforeReceives) {
 }
 
 // What two ranks call after they have connected, which does not fit: it hangs, and `speakers` of them say so.
-void Mismatch(const std::function<void(NcclRank&, float*)>& call, const std::vector<std::string>& said, int speakers = 2) {
+void Mismatch(const std::function<void(NcclRank&, float*)>& call, const std::vector<std::string>& said,
+              int speakers = 2) {
   Reports reports;
   const auto hang = [&](NcclRank& r) {
     WarmUp(r);
@@ -132,29 +135,48 @@ void Mismatch(const std::function<void(NcclRank&, float*)>& call, const std::vec
 TEST(NcclMismatch, OfFunctions) {
   Mismatch(
       [](NcclRank& r, float* x) {
-        if (r.rank == 0) ASSERT_EQ(ncclAllReduce(x, x, 8, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess);
-        else ASSERT_EQ(ncclBroadcast(x, x, 8, ncclFloat32, 1, r.comm, r.stream), ncclSuccess);
+        if (r.rank == 0)
+          ASSERT_EQ(ncclAllReduce(x, x, 8, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess);
+        else
+          ASSERT_EQ(ncclBroadcast(x, x, 8, ncclFloat32, 1, r.comm, r.stream), ncclSuccess);
       },
-      {"emulated NCCL: rank 0 of 2: collectives differ: ncclAllReduce of 8 ncclFloat32, ncclSum; rank 1 calls ncclBroadcast of 8 ncclFloat32, root 1"});
+      {"emulated NCCL: rank 0 of 2: collectives differ: ncclAllReduce of 8 ncclFloat32, ncclSum; rank 1 calls "
+       "ncclBroadcast of 8 ncclFloat32, root 1"});
 }
 TEST(NcclMismatch, OfCounts) {
-  Mismatch([](NcclRank& r, float* x) { ASSERT_EQ(ncclAllReduce(x, x, static_cast<size_t>(8 + r.rank), ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess); },
-           {"ncclAllReduce of 8 ncclFloat32, ncclSum; rank 1 calls ncclAllReduce of 9 ncclFloat32"});
+  Mismatch(
+      [](NcclRank& r, float* x) {
+        ASSERT_EQ(ncclAllReduce(x, x, static_cast<size_t>(8 + r.rank), ncclFloat32, ncclSum, r.comm, r.stream),
+                  ncclSuccess);
+      },
+      {"ncclAllReduce of 8 ncclFloat32, ncclSum; rank 1 calls ncclAllReduce of 9 ncclFloat32"});
 }
 TEST(NcclMismatch, OfTypes) {
-  Mismatch([](NcclRank& r, float* x) { ASSERT_EQ(ncclAllReduce(x, x, 8, r.rank == 0 ? ncclFloat32 : ncclInt32, ncclSum, r.comm, r.stream), ncclSuccess); }, {"ncclInt32"});
+  Mismatch(
+      [](NcclRank& r, float* x) {
+        ASSERT_EQ(ncclAllReduce(x, x, 8, r.rank == 0 ? ncclFloat32 : ncclInt32, ncclSum, r.comm, r.stream),
+                  ncclSuccess);
+      },
+      {"ncclInt32"});
 }
 TEST(NcclMismatch, OfReductions) {
-  Mismatch([](NcclRank& r, float* x) { ASSERT_EQ(ncclAllReduce(x, x, 8, ncclFloat32, r.rank == 0 ? ncclMax : ncclSum, r.comm, r.stream), ncclSuccess); }, {"ncclMax"});
+  Mismatch(
+      [](NcclRank& r, float* x) {
+        ASSERT_EQ(ncclAllReduce(x, x, 8, ncclFloat32, r.rank == 0 ? ncclMax : ncclSum, r.comm, r.stream), ncclSuccess);
+      },
+      {"ncclMax"});
 }
 TEST(NcclMismatch, OfRoots) {
-  Mismatch([](NcclRank& r, float* x) { ASSERT_EQ(ncclBroadcast(x, x, 8, ncclFloat32, r.rank, r.comm, r.stream), ncclSuccess); }, {"root 0", "root 1"});
+  Mismatch([](NcclRank& r,
+              float* x) { ASSERT_EQ(ncclBroadcast(x, x, 8, ncclFloat32, r.rank, r.comm, r.stream), ncclSuccess); },
+           {"root 0", "root 1"});
 }
 TEST(NcclMismatch, OfGroups) {
   Mismatch(
       [](NcclRank& r, float* x) {
         if (r.rank == 0) ncclGroupStart();
-        for (int i = 0; i < 2; ++i) ASSERT_EQ(ncclAllReduce(x + 8 * i, x + 8 * i, 8, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess);
+        for (int i = 0; i < 2; ++i)
+          ASSERT_EQ(ncclAllReduce(x + 8 * i, x + 8 * i, 8, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess);
         if (r.rank == 0) {
           ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
         }
@@ -164,8 +186,10 @@ TEST(NcclMismatch, OfGroups) {
 TEST(NcclMismatch, OfMessages) {
   Mismatch(
       [](NcclRank& r, float* x) {
-        if (r.rank == 0) ASSERT_EQ(ncclSend(x, 8, ncclFloat32, 1, r.comm, r.stream), ncclSuccess);
-        else ASSERT_EQ(ncclRecv(x, 4, ncclFloat32, 0, r.comm, r.stream), ncclSuccess);
+        if (r.rank == 0)
+          ASSERT_EQ(ncclSend(x, 8, ncclFloat32, 1, r.comm, r.stream), ncclSuccess);
+        else
+          ASSERT_EQ(ncclRecv(x, 4, ncclFloat32, 0, r.comm, r.stream), ncclSuccess);
       },
       {"rank 1 of 2: messages differ: ncclRecv of 4 ncclFloat32 from 0, which calls ncclSend of 8 ncclFloat32"}, 1);
 }
@@ -176,13 +200,18 @@ TEST(NcclMisuse, OfMemory) {
   OnRanks(2, [](NcclRank& r) {
     OnGpu<float> x(16, 0);
     std::vector<float> host(16);
-    const auto all_reduce = [&](const void* from, void* to, size_t count) { return ncclAllReduce(from, to, count, ncclFloat32, ncclSum, r.comm, r.stream); };
+    const auto all_reduce = [&](const void* from, void* to, size_t count) {
+      return ncclAllReduce(from, to, count, ncclFloat32, ncclSum, r.comm, r.stream);
+    };
     EXPECT_EQ(all_reduce(host.data(), x.get(), 16), ncclInvalidArgument) << "the host's";
-    EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("ncclAllReduce of 16 ncclFloat32, ncclSum: its input is not 64 bytes in the memory of GPU"));
+    EXPECT_THAT(ncclGetLastError(nullptr),
+                HasSubstr("ncclAllReduce of 16 ncclFloat32, ncclSum: its input is not 64 bytes in the memory of GPU"));
     EXPECT_EQ(all_reduce(x.get(), x.get(), 17), ncclInvalidArgument) << "beyond its end";
     EXPECT_EQ(all_reduce(x.get(), x.get() + 4, 8), ncclInvalidArgument) << "overlapping";
-    EXPECT_EQ(ncclBroadcast(x.get(), x.get(), 1, ncclFloat32, 2, r.comm, r.stream), ncclInvalidArgument) << "no such root";
-    EXPECT_EQ(ncclBroadcast(x.get(), x.get(), 1, ncclFloat8e4m3, 0, r.comm, r.stream), ncclInvalidArgument) << "no such type";
+    EXPECT_EQ(ncclBroadcast(x.get(), x.get(), 1, ncclFloat32, 2, r.comm, r.stream), ncclInvalidArgument)
+        << "no such root";
+    EXPECT_EQ(ncclBroadcast(x.get(), x.get(), 1, ncclFloat8e4m3, 0, r.comm, r.stream), ncclInvalidArgument)
+        << "no such type";
     cuda::Check(cudaSetDevice(1 - r.rank));
     float* other = nullptr;
     cuda::Check(cudaMalloc(&other, 64));
@@ -245,7 +274,9 @@ TEST(NcclMisuse, TwoThreadsAtOnce) {
   Reports reports;
   OnRanks(2, [&](NcclRank& r) {
     OnGpu<float> x(1, 0);
-    const auto all_reduce = [&] { EXPECT_EQ(ncclAllReduce(x.get(), x.get(), 1, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess); };
+    const auto all_reduce = [&] {
+      EXPECT_EQ(ncclAllReduce(x.get(), x.get(), 1, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess);
+    };
     if (r.rank == 0) {
       std::thread first(all_reduce), second(all_reduce);  // both wait for rank 1
       first.join(), second.join();

@@ -39,7 +39,8 @@ TEST_P(NcclOperations, AllReduce) {
   OnRanks(GetParam(), [](NcclRank& r) {
     for (const size_t count : kCounts) {
       OnGpu<float> from(Values(r.rank, count), r.stream), to(count, -1);
-      ASSERT_EQ(ncclAllReduce(from.get(), to.get(), count, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclAllReduce(from.get(), to.get(), count, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(to.Download(r.stream), Sums(r.size, count));
       ASSERT_EQ(ncclAllReduce(from.get(), from.get(), count, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess);
       EXPECT_EQ(from.Download(r.stream), Sums(r.size, count)) << "in place";
@@ -53,9 +54,11 @@ TEST_P(NcclOperations, ReduceAndBroadcast) {
     for (const size_t count : kCounts) {
       OnGpu<float> from(Values(r.rank, count), r.stream), to(count, -1);
       float* const reduced = r.rank == root ? to.get() : nullptr;
-      ASSERT_EQ(ncclReduce(from.get(), reduced, count, ncclFloat32, ncclSum, root, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclReduce(from.get(), reduced, count, ncclFloat32, ncclSum, root, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(to.Download(r.stream), r.rank == root ? Sums(r.size, count) : std::vector<float>(count, -1));
-      ASSERT_EQ(ncclBroadcast(reduced, to.get(), count, ncclFloat32, root, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclBroadcast(reduced, to.get(), count, ncclFloat32, root, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(to.Download(r.stream), Sums(r.size, count));
     }
   });
@@ -71,17 +74,24 @@ TEST_P(NcclOperations, AllGatherAndReduceScatter) {
         const std::vector<float> of_other = Values(other, count);
         expected.insert(expected.end(), of_other.begin(), of_other.end());
       }
-      ASSERT_EQ(ncclAllGather(from.get(), all.get(), count, ncclFloat32, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclAllGather(from.get(), all.get(), count, ncclFloat32, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(all.Download(r.stream), expected);
-      ASSERT_EQ(ncclAllGather(all.get() + rank * count, all.get(), count, ncclFloat32, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclAllGather(all.get() + rank * count, all.get(), count, ncclFloat32, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(all.Download(r.stream), expected) << "in place";
 
       OnGpu<float> parts(Values(r.rank, size * count), r.stream);
-      ASSERT_EQ(ncclReduceScatter(parts.get(), from.get(), count, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclReduceScatter(parts.get(), from.get(), count, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(from.Download(r.stream), Sums(r.size, count, rank * count));
-      ASSERT_EQ(ncclReduceScatter(parts.get(), parts.get() + rank * count, count, ncclFloat32, ncclSum, r.comm, r.stream), ncclSuccess);
+      ASSERT_EQ(
+          ncclReduceScatter(parts.get(), parts.get() + rank * count, count, ncclFloat32, ncclSum, r.comm, r.stream),
+          ncclSuccess);
       const std::vector<float> after = parts.Download(r.stream);
-      EXPECT_EQ(std::vector(after.begin() + static_cast<int64_t>(rank * count), after.begin() + static_cast<int64_t>((rank + 1) * count)), Sums(r.size, count, rank * count));
+      EXPECT_EQ(std::vector(after.begin() + static_cast<int64_t>(rank * count),
+                            after.begin() + static_cast<int64_t>((rank + 1) * count)),
+                Sums(r.size, count, rank * count));
     }
   });
 }
@@ -96,11 +106,15 @@ TEST_P(NcclOperations, AllToAllGatherScatter) {
         const std::vector<float> of_other = Values(other, count, rank * count);
         expected.insert(expected.end(), of_other.begin(), of_other.end());
       }
-      ASSERT_EQ(ncclAlltoAll(parts.get(), to.get(), count, ncclFloat32, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclAlltoAll(parts.get(), to.get(), count, ncclFloat32, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(to.Download(r.stream), expected);
 
-      ASSERT_EQ(ncclScatter(parts.get(), to.get(), count, ncclFloat32, 0, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
-      ASSERT_EQ(ncclGather(to.get(), r.rank == 0 ? parts.get() : nullptr, count, ncclFloat32, 0, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclScatter(parts.get(), to.get(), count, ncclFloat32, 0, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
+      ASSERT_EQ(ncclGather(to.get(), r.rank == 0 ? parts.get() : nullptr, count, ncclFloat32, 0, r.comm, r.stream),
+                ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(parts.Download(r.stream), Values(r.rank, size * count)) << "what was scattered is gathered again";
     }
   });
@@ -110,11 +124,14 @@ TEST_P(NcclOperations, MessagesInAGroup) {
   OnRanks(GetParam(), [](NcclRank& r) {
     const int next = (r.rank + 1) % r.size, before = (r.rank + r.size - 1) % r.size;
     for (const size_t count : kCounts) {
-      OnGpu<float> from(Values(r.rank, count), r.stream), more(Values(r.rank + 10, count), r.stream), to(count, -1), to_more(count, -1);
+      OnGpu<float> from(Values(r.rank, count), r.stream), more(Values(r.rank + 10, count), r.stream), to(count, -1),
+          to_more(count, -1);
       ASSERT_EQ(ncclGroupStart(), ncclSuccess);
-      EXPECT_EQ(ncclSend(from.get(), count, ncclFloat32, next, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      EXPECT_EQ(ncclSend(from.get(), count, ncclFloat32, next, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(ncclSend(more.get(), count, ncclFloat32, next, r.comm, r.stream), ncclSuccess);
-      EXPECT_EQ(ncclRecv(to.get(), count, ncclFloat32, before, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+      EXPECT_EQ(ncclRecv(to.get(), count, ncclFloat32, before, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
       EXPECT_EQ(ncclRecv(to_more.get(), count, ncclFloat32, before, r.comm, r.stream), ncclSuccess);
       ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(r.comm);
       EXPECT_EQ(to.Download(r.stream), Values(before, count));
@@ -126,7 +143,8 @@ TEST_P(NcclOperations, MessagesInAGroup) {
 TEST_P(NcclOperations, CollectivesAndMessagesInAGroupGoAtOnce) {
   OnRanks(GetParam(), [](NcclRank& r) {
     const int next = (r.rank + 1) % r.size, before = (r.rank + r.size - 1) % r.size;
-    OnGpu<float> a(Values(r.rank, 100), r.stream), b(Values(r.rank, 200), r.stream), to(100, -1), c(Values(r.rank, 100), r.stream);
+    OnGpu<float> a(Values(r.rank, 100), r.stream), b(Values(r.rank, 200), r.stream), to(100, -1),
+        c(Values(r.rank, 100), r.stream);
     ncclGroupStart();
     ncclSend(c.get(), 100, ncclFloat32, next, r.comm, r.stream);
     ncclAllReduce(a.get(), a.get(), 100, ncclFloat32, ncclSum, r.comm, r.stream);
@@ -144,7 +162,8 @@ TEST_P(NcclOperations, CollectivesAndMessagesInAGroupGoAtOnce) {
 template <class T>
 std::vector<T> AllReduced(NcclRank& r, std::vector<T> values, ncclDataType_t type, ncclRedOp_t op) {
   OnGpu<T> on_gpu(values, r.stream);
-  EXPECT_EQ(ncclAllReduce(on_gpu.get(), on_gpu.get(), values.size(), type, op, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+  EXPECT_EQ(ncclAllReduce(on_gpu.get(), on_gpu.get(), values.size(), type, op, r.comm, r.stream), ncclSuccess)
+      << ncclGetLastError(r.comm);
   return on_gpu.Download(r.stream);
 }
 
@@ -153,7 +172,8 @@ TEST(NcclReductions, OfIntegers) {
     const int x = r.rank + 2;  // 2, 3, 4
     EXPECT_EQ(AllReduced<int32_t>(r, {x}, ncclInt32, ncclSum)[0], 9);
     EXPECT_EQ(AllReduced<int64_t>(r, {-x}, ncclInt64, ncclProd)[0], -24);
-    EXPECT_EQ(AllReduced<uint8_t>(r, {static_cast<uint8_t>(100 * x)}, ncclUint8, ncclSum)[0], (200 + 300 + 400) & 0xff) << "it wraps";
+    EXPECT_EQ(AllReduced<uint8_t>(r, {static_cast<uint8_t>(100 * x)}, ncclUint8, ncclSum)[0], (200 + 300 + 400) & 0xff)
+        << "it wraps";
     EXPECT_EQ(AllReduced<int8_t>(r, {static_cast<int8_t>(-x)}, ncclInt8, ncclMax)[0], -2);
     EXPECT_EQ(AllReduced<uint64_t>(r, {static_cast<uint64_t>(x)}, ncclUint64, ncclMin)[0], 2u);
     EXPECT_EQ(AllReduced<uint32_t>(r, {static_cast<uint32_t>(x + 1)}, ncclUint32, ncclAvg)[0], 4u);
@@ -172,7 +192,8 @@ TEST(NcclReductions, OfFloats) {
   });
 }
 
-// 256 + 1 is 256 in bf16 (8 bits), 1 + 1 + 1 + 256 is 260 (258 and 259 are not there): each block starts at another rank.
+// 256 + 1 is 256 in bf16 (8 bits), 1 + 1 + 1 + 256 is 260 (258 and 259 are not there): each block starts at another
+// rank.
 TEST(NcclReductions, RoundAtEveryRankOfTheRing) {
   OnRanks(4, [](NcclRank& r) {
     const BF16 mine(r.rank == 0 ? 256.0f : 1.0f);
@@ -182,7 +203,8 @@ TEST(NcclReductions, RoundAtEveryRankOfTheRing) {
       EXPECT_EQ(sums[i].bits, sums[i + 1].bits);
       blocks.push_back(static_cast<float>(sums[i]));
     }
-    // Block 0: 1, 2, 3, 0. Block 1: 2, 3, 0, 1: 2 + 256 = 258, + 1 = 259 -> 260. Block 2: 3, 0, 1, 2: 257 -> 256, stays. Block 3 begins with 256.
+    // Block 0: 1, 2, 3, 0. Block 1: 2, 3, 0, 1: 2 + 256 = 258, + 1 = 259 -> 260. Block 2: 3, 0, 1, 2: 257 -> 256,
+    // stays. Block 3 begins with 256.
     EXPECT_EQ(blocks, (std::vector<float>{260, 260, 256, 256}));
   });
 }

@@ -1,4 +1,5 @@
-// The emulated NCCL between processes: each rank is this program again, which runs one of the tests named DISABLED_ below.
+// The emulated NCCL between processes: each rank is this program again, which runs one of the tests named DISABLED_
+// below.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,7 +60,8 @@ TEST(NcclProcesses, ALostPeerIsWaitedForAndNamed) {
   EXPECT_TRUE(WIFSIGNALED(status));
 }
 
-// Threads here, which leave closer to each other. (Where only its lock is looked at last, it is missed in about two of three runs of this.)
+// Threads here, which leave closer to each other. (Where only its lock is looked at last, it is missed in about two of
+// three runs of this.)
 TEST(NcclProcesses, ARankThatLeavesIsNotLost) {
   setenv("TWOFOLD_EMULATED_NCCL_LOST_PEERS", "ERROR", 1);
   for (int round = 0; round < 1500 && !HasFailure(); ++round) {
@@ -98,7 +100,10 @@ class NcclRanks : public ::testing::Test {
  protected:
   void SetUp() override {
     if (std::getenv("NCCL_ID") == nullptr) GTEST_SKIP() << "the tests above start this";
-    rank_ = {.rank = std::atoi(std::getenv("RANK")), .size = std::atoi(std::getenv("WORLD_SIZE")), .comm = nullptr, .stream = nullptr};
+    rank_ = {.rank = std::atoi(std::getenv("RANK")),
+             .size = std::atoi(std::getenv("WORLD_SIZE")),
+             .comm = nullptr,
+             .stream = nullptr};
     const std::string bytes = absl::HexStringToBytes(std::getenv("NCCL_ID"));
     ncclUniqueId id;
     std::memcpy(id.internal, bytes.data(), sizeof(id.internal));
@@ -114,11 +119,13 @@ TEST_F(NcclRanks, DISABLED_Communicate) {
   const NcclRank& r = rank_;
   const int next = (r.rank + 1) % r.size, before = (r.rank + r.size - 1) % r.size;
   OnGpu<int32_t> x(100000, r.rank), y(100000, -1);
-  ASSERT_EQ(ncclAllReduce(x.get(), y.get(), 100000, ncclInt32, ncclSum, r.comm, r.stream), ncclSuccess) << ncclGetLastError(r.comm);
+  ASSERT_EQ(ncclAllReduce(x.get(), y.get(), 100000, ncclInt32, ncclSum, r.comm, r.stream), ncclSuccess)
+      << ncclGetLastError(r.comm);
   EXPECT_EQ(y.Download(r.stream), std::vector<int32_t>(100000, r.size * (r.size - 1) / 2));
   ncclComm_t pair = nullptr;  // 0 and 1, 2 and 3
   ASSERT_EQ(ncclCommSplit(r.comm, r.rank / 2, r.rank, &pair, nullptr), ncclSuccess) << ncclGetLastError(r.comm);
-  ASSERT_EQ(ncclBroadcast(x.get(), y.get(), 100000, ncclInt32, 1, pair, r.stream), ncclSuccess) << ncclGetLastError(pair);
+  ASSERT_EQ(ncclBroadcast(x.get(), y.get(), 100000, ncclInt32, 1, pair, r.stream), ncclSuccess)
+      << ncclGetLastError(pair);
   EXPECT_EQ(y.Download(r.stream), std::vector<int32_t>(100000, r.rank / 2 * 2 + 1));
   ncclGroupStart();
   ncclSend(x.get(), 100000, ncclInt32, next, r.comm, r.stream);

@@ -57,7 +57,8 @@ inline void OnRanks(int size, const std::function<void(NcclRank&)>& body) {
 
 inline void SleepMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-// Returns when `holds` does, which another thread is about to see to; after 20 s whether or not it does, for what follows to fail.
+// Returns when `holds` does, which another thread is about to see to; after 20 s whether or not it does, for what
+// follows to fail.
 template <class F>
 bool Await(F holds) {
   for (int i = 0; i < 20000; ++i) {

@@ -12,7 +12,8 @@
 
 namespace twofold::emulated_test {
 
-inline const bool kKernelsAreLoaded = setenv("CUDA_MODULE_LOADING", "EAGER", 1) == 0;  // else the first launch of each waits for the GPU
+inline const bool kKernelsAreLoaded =
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1) == 0;  // else the first launch of each waits for the GPU
 
 template <class T>
 class OnGpu {

@@ -113,14 +113,18 @@ using MemoryDeathTest = Memory;
 
 TEST_F(MemoryDeathTest, IsOutOfTheHostsReach) {
   if (kSanitized) GTEST_SKIP() << "under a sanitizer, GPUs' memory is the host's";
-  if (const int key = pkey_alloc(0, 0); key < 0) GTEST_SKIP() << "this processor or kernel has no protection keys";
-  else pkey_free(key);
+  if (const int key = pkey_alloc(0, 0); key < 0)
+    GTEST_SKIP() << "this processor or kernel has no protection keys";
+  else
+    pkey_free(key);
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_DEATH({
-    int* device = nullptr;
-    Check(cudaMalloc(&device, 4));
-    *device = 1;
-  }, "");
+  EXPECT_DEATH(
+      {
+        int* device = nullptr;
+        Check(cudaMalloc(&device, 4));
+        *device = 1;
+      },
+      "");
 }
 
 // ---- Streams ----
@@ -139,9 +143,13 @@ class Streams : public EmulatedCuda {
   }
   // A stream that does nothing until Open().
   void Hold(cudaStream_t stream) {
-    Check(cudaLaunchHostFunc(stream, [](void* gate) {
-      while (!static_cast<std::atomic<bool>*>(gate)->load()) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }, &gate_));
+    Check(cudaLaunchHostFunc(
+        stream,
+        [](void* gate) {
+          while (!static_cast<std::atomic<bool>*>(gate)->load())
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        },
+        &gate_));
   }
   void Open() { gate_ = true; }
 
@@ -250,8 +258,18 @@ TEST_F(StreamsDeathTest, TheThreadSanitizerSeesAMissingWait) {
     }
     Check(cudaDeviceSynchronize());
   };
-  EXPECT_EXIT({ run(true); std::exit(0); }, ExitedWithCode(0), "");
-  EXPECT_EXIT({ run(false); std::exit(0); }, ExitedWithCode(66), "data race");
+  EXPECT_EXIT(
+      {
+        run(true);
+        std::exit(0);
+      },
+      ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        run(false);
+        std::exit(0);
+      },
+      ExitedWithCode(66), "data race");
   // The host that reads pinned memory before the copy is known to be done.
   const auto read = [this](bool wait) {
     OnGpu<int> x(1, 5);
@@ -356,7 +374,8 @@ TEST_F(Streams, TimeIsThatOfTheStream) {
   Check(cudaEventCreate(&start));
   Check(cudaEventCreate(&end));
   Check(cudaEventRecord(start, stream_));
-  Check(cudaLaunchHostFunc(stream_, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, nullptr));
+  Check(cudaLaunchHostFunc(
+      stream_, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, nullptr));
   Check(cudaEventRecord(end, stream_));
   float ms = 0;
   EXPECT_EQ(cudaEventElapsedTime(&ms, start, end), cudaErrorNotReady);
@@ -399,7 +418,8 @@ TEST_F(Errors, SharedMemoryThatWasNotAskedFor) {
   EXPECT_EQ(cudaFuncSetAttribute(AlsoNothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10), cudaSuccess);
   EXPECT_EQ(enqueue(AlsoNothing, 100 << 10), cudaSuccess);
   EXPECT_EQ(enqueue(AlsoNothing, (100 << 10) + 1), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaFuncSetAttribute(AlsoNothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFuncSetAttribute(AlsoNothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10),
+            cudaErrorInvalidValue);
   cudaGetLastError();
 }
 
@@ -424,7 +444,8 @@ TEST_F(Errors, ThatComeLaterStay) {
 
 TEST_F(Errors, HostFunctionsMustNotCallCuda) {
   cudaError_t error = cudaSuccess;
-  Check(cudaLaunchHostFunc(stream_, [](void* to) { *static_cast<cudaError_t*>(to) = cudaDeviceSynchronize(); }, &error));
+  Check(cudaLaunchHostFunc(
+      stream_, [](void* to) { *static_cast<cudaError_t*>(to) = cudaDeviceSynchronize(); }, &error));
   Check(cudaStreamSynchronize(stream_));
   EXPECT_EQ(error, cudaErrorNotPermitted);
 }

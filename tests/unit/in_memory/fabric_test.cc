@@ -29,9 +29,8 @@ Tensor Floats(RankContext& c, int64_t n) {
 }
 
 TEST(InMemoryFabric, GivesEachRanksResult) {
-  const RunResult result = RunRanks(5, [](RankContext& c) {
-    return std::to_string(c.rank()) + " of " + std::to_string(c.world_size());
-  });
+  const RunResult result =
+      RunRanks(5, [](RankContext& c) { return std::to_string(c.rank()) + " of " + std::to_string(c.world_size()); });
   EXPECT_TRUE(result.status.ok());
   EXPECT_THAT(result.results, testing::ElementsAre("0 of 5", "1 of 5", "2 of 5", "3 of 5", "4 of 5"));
 }
@@ -101,13 +100,14 @@ TEST(InMemoryFabric, NativeCollectivesNeedNoWorkspaceAndBuiltOnesAccountForIt) {
   auto peak = [](bool point_to_point_only) {
     int64_t bytes = -1;
     EXPECT_TRUE(RunRanks(4,
-                    [&bytes](RankContext& c) {
-                      Tensor t = Floats(c, 1000);
-                      c.world().AllReduce(t).Wait();
-                      if (c.rank() == 0) bytes = c.memory().peak_by_category[static_cast<size_t>(Category::kCommunication)].value();
-                      return std::string();
-                    },
-                    {.point_to_point_only = point_to_point_only})
+                         [&bytes](RankContext& c) {
+                           Tensor t = Floats(c, 1000);
+                           c.world().AllReduce(t).Wait();
+                           if (c.rank() == 0)
+                             bytes = c.memory().peak_by_category[static_cast<size_t>(Category::kCommunication)].value();
+                           return std::string();
+                         },
+                         {.point_to_point_only = point_to_point_only})
                     .status.ok());
     return bytes;
   };
@@ -139,8 +139,8 @@ TEST(InMemoryFabric, AcceptsAsManyRanksAsTheSystemLetsHaveThreads) {
   ASSERT_LT(most, std::numeric_limits<int>::max()) << limit.what;
   EXPECT_TRUE((*fabric)->Accepts(static_cast<int>(most)).ok());
   EXPECT_EQ((*fabric)->Accepts(static_cast<int>(most + 1)).message(),
-            StrCat("fabric.in_memory: ", most + 1, " ranks need 2 threads each, but this process may have only ", limit.threads, " (", limit.what, "); use 1 to ",
-                   most, " ranks, or fabric.simulated"));
+            StrCat("fabric.in_memory: ", most + 1, " ranks need 2 threads each, but this process may have only ",
+                   limit.threads, " (", limit.what, "); use 1 to ", most, " ranks, or fabric.simulated"));
   EXPECT_FALSE((*fabric)->Accepts(0).ok());
 }
 
@@ -176,12 +176,14 @@ TEST(Registry, RefusesGpusThatAreNotThereWithTheReason) {
   const auto fabric = MakeFabric(spec);
   EXPECT_EQ(fabric.ok(), why.empty());
   if (!fabric.ok()) {
-    EXPECT_THAT(std::string(fabric.status().message()), testing::AllOf(HasSubstr("device: CUDA is not available: " + why), HasSubstr("use CPU")));
+    EXPECT_THAT(std::string(fabric.status().message()),
+                testing::AllOf(HasSubstr("device: CUDA is not available: " + why), HasSubstr("use CPU")));
     return;
   }
   spec.mutable_cuda()->add_gpus(0);
   spec.mutable_cuda()->add_gpus(1000);
-  EXPECT_THAT(std::string(MakeFabric(spec).status().message()), HasSubstr("cuda.gpus[1]: this machine has no GPU 1000"));
+  EXPECT_THAT(std::string(MakeFabric(spec).status().message()),
+              HasSubstr("cuda.gpus[1]: this machine has no GPU 1000"));
 }
 
 TEST(MemoryRules, OfGpusAreCudasWhetherThereAreAnyOrNot) {
@@ -189,7 +191,8 @@ TEST(MemoryRules, OfGpusAreCudasWhetherThereAreAnyOrNot) {
   EXPECT_EQ(host::FindMemoryRules(spec, host::RanksAre::kThreads)->kind, DeviceKind::kCpu);
   spec.set_device(spec::CUDA);
   EXPECT_EQ(host::FindMemoryRules(spec, host::RanksAre::kThreads)->kind, DeviceKind::kCuda);
-  EXPECT_EQ(host::FindMemoryRules(spec, host::RanksAre::kThreads)->device.value() > 0, host::WhyNoCuda().empty());  // what is free there
+  EXPECT_EQ(host::FindMemoryRules(spec, host::RanksAre::kThreads)->device.value() > 0,
+            host::WhyNoCuda().empty());  // what is free there
   spec.mutable_memory()->set_budget_mib(64);
   EXPECT_EQ(host::FindMemoryRules(spec, host::RanksAre::kThreads)->device, MiB(64));
 }

@@ -1,7 +1,7 @@
 // How a run ends when a rank fails: the first cause is named, nobody hangs, partial results come back.
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <atomic>
 #include <chrono>
@@ -23,7 +23,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 // By a clock that stands still nobody times out: whoever ends was told to.
-RunResult RunRanks(int ranks, const RankFunction& fn, double timeout_s = 60, const std::function<double()>& clock = [] { return 0.0; }) {
+RunResult RunRanks(
+    int ranks, const RankFunction& fn, double timeout_s = 60,
+    const std::function<double()>& clock = [] { return 0.0; }) {
   spec::Spec spec;
   spec.mutable_fabric()->mutable_in_memory();
   spec.mutable_fabric()->set_timeout_s(timeout_s);
@@ -157,7 +159,8 @@ void ExpectMismatch(const std::function<void(RankContext&)>& fn, const std::stri
     return "";
   });
   EXPECT_EQ(result.status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(Message(result), AllOf(HasSubstr("group world"), HasSubstr("rank 0 calls " + a), HasSubstr("rank 1 calls " + b)));
+  EXPECT_THAT(Message(result),
+              AllOf(HasSubstr("group world"), HasSubstr("rank 0 calls " + a), HasSubstr("rank 1 calls " + b)));
 }
 
 TEST(Failures, MismatchOfKind) {
@@ -258,9 +261,10 @@ TEST(Failures, TimeOutNamesWhoIsMissingAndWhatItDoes) {
       },
       2, clock.Reader());
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(Message(result), AllOf(HasSubstr("all_gather of f32[60] (240 bytes), collective 2 of group world"),
-                                     HasSubstr("has waited 2 s (fabric.timeout_s) for rank 2, which is computing; its last "
-                                               "call was all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world")));
+  EXPECT_THAT(Message(result),
+              AllOf(HasSubstr("all_gather of f32[60] (240 bytes), collective 2 of group world"),
+                    HasSubstr("has waited 2 s (fabric.timeout_s) for rank 2, which is computing; its last "
+                              "call was all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world")));
 }
 
 // Before the time is over nobody is given up.
@@ -296,8 +300,8 @@ TEST(Failures, TimeOutOfADeadlockShowsBothSides) {
   over = true;
   ticks.join();
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(Message(result), AllOf(HasSubstr("send of f32[10] to rank 0, tag 3"), HasSubstr("send of f32[10] to rank 1, tag 3"),
-                                     HasSubstr("which is in")));
+  EXPECT_THAT(Message(result), AllOf(HasSubstr("send of f32[10] to rank 0, tag 3"),
+                                     HasSubstr("send of f32[10] to rank 1, tag 3"), HasSubstr("which is in")));
 }
 
 // By the machine's own clock: no sooner than it says.
@@ -306,8 +310,10 @@ TEST(Failures, TimeOutInASplit) {
   const RunResult result = RunRanks(
       2,
       [](RankContext& c) -> std::string {
-        if (c.rank() == 0) c.world().Split(0, 0, "half");
-        else c.world().Barrier().Wait();
+        if (c.rank() == 0)
+          c.world().Split(0, 0, "half");
+        else
+          c.world().Barrier().Wait();
         return "";
       },
       0.5, nullptr);
@@ -421,8 +427,9 @@ TEST(Failures, ARankThatHangsIsNamedAndLeftBehind) {
       },
       2, clock.Reader());
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(Message(result), AllOf(HasSubstr("rank 0: all_reduce(sum) of f32[10] (40 bytes), collective 2 of group world"),
-                                     HasSubstr("for rank 1, which is computing")));
+  EXPECT_THAT(Message(result),
+              AllOf(HasSubstr("rank 0: all_reduce(sum) of f32[10] (40 bytes), collective 2 of group world"),
+                    HasSubstr("for rank 1, which is computing")));
   EXPECT_EQ(result.results[0], "so far");
   over = true;
   for (int i = 0; i < 20000 && !left; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -441,7 +448,8 @@ TEST(Failures, AnInterruptDoesNotWaitForRanksThatComputeOn) {
     kill(getpid(), SIGTERM);
   });
   const RunResult result = RunRanks(kRanks, [](RankContext& c) -> std::string {
-    c.SetPartialResultSource([] { return std::string("asked for amid a step"); }, [] { return std::string("of the first step"); });
+    c.SetPartialResultSource([] { return std::string("asked for amid a step"); },
+                             [] { return std::string("of the first step"); });
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     c.CheckInterrupt();
     ++computing;
@@ -450,7 +458,8 @@ TEST(Failures, AnInterruptDoesNotWaitForRanksThatComputeOn) {
     return "";
   });
   interrupt.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - interrupted, std::chrono::seconds(2));  // 1 s, and what a busy machine adds
+  EXPECT_LT(std::chrono::steady_clock::now() - interrupted,
+            std::chrono::seconds(2));  // 1 s, and what a busy machine adds
   EXPECT_EQ(result.status.code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(result.results, testing::Each("of the first step"));
   over = true;
@@ -469,8 +478,10 @@ TEST(Failures, ARankThatCallsExitIsACause) {
       return "";
     });
     EXPECT_EQ(result.status.code(), absl::StatusCode::kInternal);
-    EXPECT_THAT(Message(result), AllOf(HasSubstr("rank 1: called exit(" + std::to_string(status) + ")"),
-                                       HasSubstr("its last call was all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world")));
+    EXPECT_THAT(
+        Message(result),
+        AllOf(HasSubstr("rank 1: called exit(" + std::to_string(status) + ")"),
+              HasSubstr("its last call was all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world")));
     EXPECT_THAT(result.results, testing::Each("so far"));
   }
 }

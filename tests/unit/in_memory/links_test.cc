@@ -16,8 +16,8 @@ namespace twofold::in_memory {
 namespace links_test {
 
 using sim::CollectiveShape;
-using ::testing::Each;
 using ::testing::DoubleNear;
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 constexpr double kRate = 1e9, kLatency = 1e-5;
@@ -50,7 +50,7 @@ TEST(Links, MessagesShareTheWaysTheyMeetOn) {
   const TravelPtr second = links.Message(0, 2, 1e6, 0);  // half of 0's way out each
   EXPECT_NEAR(at(first), 2e-3 + kLatency, 1e-9);
   EXPECT_NEAR(at(second), 2e-3 + kLatency, 1e-9);
-  const TravelPtr third = links.Message(3, 2, 1e6, 0);   // half of 2's way in
+  const TravelPtr third = links.Message(3, 2, 1e6, 0);  // half of 2's way in
   EXPECT_NEAR(at(third), 2e-3 + kLatency, 1e-9);
   const TravelPtr fourth = links.Message(1, 0, 1e6, 0);  // full duplex: meets nobody
   EXPECT_NEAR(at(fourth), 1e-3 + kLatency, 1e-9);
@@ -89,12 +89,20 @@ TEST(Links, AreBusyAsLongAsTheirBytesTake) {
 TEST(Links, CollectivesTakeWhatTheirClosedFormsSay) {
   for (const int n : {2, 3, 4, 7}) {
     SCOPED_TRACE(n);
-    // Large: as few bytes as can be, and of those in the fewest rounds. Powers of two halve and double, all-gathers go by Bruck.
+    // Large: as few bytes as can be, and of those in the fewest rounds. Powers of two halve and double, all-gathers go
+    // by Bruck.
     const double large = 28e6, part = (n - 1) * large / n / kRate;
-    const double doublings = n == 2 ? 1 : n == 4 ? 2 : n - 1, rounds = n == 2 ? 1 : n == 4 ? 4 : 2 * (n - 1), bruck = std::ceil(std::log2(n));
+    const double doublings = n == 2   ? 1
+                             : n == 4 ? 2
+                                      : n - 1,
+                 rounds = n == 2   ? 1
+                          : n == 4 ? 4
+                                   : 2 * (n - 1),
+                 bruck = std::ceil(std::log2(n));
     EXPECT_THAT(Play(Communication::kAllReduce, n, large), Each(DoubleNear(rounds * kLatency + 2 * part, 1e-9)));
     EXPECT_THAT(Play(Communication::kAllGather, n, large), Each(DoubleNear(bruck * kLatency + part, 1e-9)));
-    EXPECT_THAT(Play(Communication::kReduceScatter, n, large, 3), Each(DoubleNear(3 + doublings * kLatency + part, 1e-9)));
+    EXPECT_THAT(Play(Communication::kReduceScatter, n, large, 3),
+                Each(DoubleNear(3 + doublings * kLatency + part, 1e-9)));
     EXPECT_THAT(Play(Communication::kAllToAll, n, large), Each(DoubleNear(kLatency + part, 1e-9)));
   }
   EXPECT_THAT(Play(Communication::kAllReduce, 4, 4), Each(DoubleNear(2 * (kLatency + 4 / kRate), 1e-12)));  // doubling
@@ -148,10 +156,14 @@ TEST(SlowLinks, RanksWaitForWhatTravels) {
     Tensor t = Ones(c, 250'000);
     EXPECT_GE(Seconds(c, [&] { c.world().AllReduce(t).Wait(); }), 10e-3);
     EXPECT_EQ(t.data<float>()[249'999], 2);
-    EXPECT_GE(Seconds(c, [&] {
-      if (c.rank() == 0) c.world().Send(t, 1).Wait();
-      else c.world().Recv(t, 0).Wait();
-    }), 10e-3);
+    EXPECT_GE(Seconds(c,
+                      [&] {
+                        if (c.rank() == 0)
+                          c.world().Send(t, 1).Wait();
+                        else
+                          c.world().Recv(t, 0).Wait();
+                      }),
+              10e-3);
     EXPECT_GE(Seconds(c, [&] { c.world().Barrier().Wait(); }), 100e-6);
   });
 }
@@ -187,7 +199,8 @@ TEST(SlowLinks, GroupsOfTheSameRanksShareThem) {
     const double start = c.clock().Now().value();
     Work first = gather->AllReduce(a), second = reduce->AllReduce(b);
     first.Wait();
-    EXPECT_GE(c.clock().Now().value() - start, 1.2) << "0.8 s alone, 1.6 beside the other";  // less by what the other begins later
+    EXPECT_GE(c.clock().Now().value() - start, 1.2)
+        << "0.8 s alone, 1.6 beside the other";  // less by what the other begins later
     second.Wait();
     EXPECT_GE(c.clock().Now().value() - start, 2.4);
   });

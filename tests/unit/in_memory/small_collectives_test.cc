@@ -36,7 +36,8 @@ std::string Message(const RunResult& r) { return std::string(r.status.message())
 TEST(SmallCollectives, ARankThatHasGoneOnHoldsNobodyUp) {
   std::atomic<bool> done = false;
   ASSERT_TRUE(RunRanks(2, [&done](RankContext& c) {
-                Tensor t = Floats(c, 1000), wide = Floats(c, 2000, 0), shard = Floats(c, 1000, static_cast<float>(c.rank() + 1));
+                Tensor t = Floats(c, 1000), wide = Floats(c, 2000, 0),
+                       shard = Floats(c, 1000, static_cast<float>(c.rank() + 1));
                 Work sum = c.world().AllReduce(t);
                 if (c.rank() == 0) sum.Wait();
                 Work gathered = c.world().AllGather(wide, shard);
@@ -143,9 +144,9 @@ TEST(SmallCollectives, MismatchWithALargeOneNamesBoth) {
       return "";
     });
     EXPECT_EQ(result.status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(Message(result), AllOf(HasSubstr("calls all_reduce(sum) of f32[10] (40 bytes)"),
-                                       HasSubstr("calls all_reduce(sum) of f32[100000] (400000 bytes)"),
-                                       HasSubstr("collective 1")));
+    EXPECT_THAT(Message(result),
+                AllOf(HasSubstr("calls all_reduce(sum) of f32[10] (40 bytes)"),
+                      HasSubstr("calls all_reduce(sum) of f32[100000] (400000 bytes)"), HasSubstr("collective 1")));
   }
 }
 

@@ -24,7 +24,9 @@ struct Problem {
     const int64_t kv = part * block.kv_heads + head / (block.heads / block.kv_heads);
     return At((b * keys + block.first_key + j) * columns + columns - kv_columns() + kv * block.head_dim + d);
   }
-  size_t lse(int64_t b, int64_t i, int64_t head) const { return At((b * block.heads + head) * queries + block.first_query + i); }
+  size_t lse(int64_t b, int64_t i, int64_t head) const {
+    return At((b * block.heads + head) * queries + block.first_query + i);
+  }
   template <class F>
   void ForEachQuery(F f) const {
     for (int64_t b = 0; b < batch; ++b)
@@ -87,7 +89,8 @@ std::vector<Expected> Backward(Lab& lab, const Problem& p, bool accumulate) {
     sums[p.lse(b, i, head)] = std::log(sum);
   });
   const Tensor lse = lab.Of({p.batch, p.block.heads, p.queries}, Wide(p.type), sums);
-  const Tensor dq = lab.Normal(in.q.shape(), Wide(p.type)), dkv = p.packed ? dq : lab.Normal(in.kv.shape(), Wide(p.type));
+  const Tensor dq = lab.Normal(in.q.shape(), Wide(p.type)),
+               dkv = p.packed ? dq : lab.Normal(in.kv.shape(), Wide(p.type));
   Values dq_want = ValuesOf(dq), dkv_want = ValuesOf(dkv);
   Values& keys_want = p.packed ? dq_want : dkv_want;
   const Values o = ValuesOf(out), dout_values = ValuesOf(dout), l = ValuesOf(lse);
@@ -96,7 +99,8 @@ std::vector<Expected> Backward(Lab& lab, const Problem& p, bool accumulate) {
     p.ForEachQuery([&](int64_t b, int64_t head, int64_t i) {
       for (int64_t d = 0; d < p.block.head_dim; ++d) {
         dq_want[p.q(qc, b, i, head, d)] = 0;
-        for (int64_t j = 0; j < p.block.keys; ++j) keys_want[p.k(kc, b, j, head, d)] = keys_want[p.k(kc, b, j, head, d, 1)] = 0;
+        for (int64_t j = 0; j < p.block.keys; ++j)
+          keys_want[p.k(kc, b, j, head, d)] = keys_want[p.k(kc, b, j, head, d, 1)] = 0;
       }
     });
   }
@@ -119,24 +123,32 @@ std::vector<Expected> Backward(Lab& lab, const Problem& p, bool accumulate) {
       }
     }
   });
-  lab.Run(ops::AttentionBlockBackward{.q = in.q, .kv = in.kv, .out = out, .lse = lse, .dout = dout, .dq = dq, .dkv = dkv,
-                                      .block = p.block, .accumulate = accumulate});
+  lab.Run(ops::AttentionBlockBackward{.q = in.q,
+                                      .kv = in.kv,
+                                      .out = out,
+                                      .lse = lse,
+                                      .dout = dout,
+                                      .dq = dq,
+                                      .dkv = dkv,
+                                      .block = p.block,
+                                      .accumulate = accumulate});
   std::vector<Expected> expected = {{dq, dq_want, 20, p.type}};
   if (!p.packed) expected.push_back({dkv, dkv_want, 20, p.type});
   return expected;
 }
 
 TEST(AttentionBlock, AgainstPlainLoops) {
-  const auto block = [](int64_t heads, int64_t kv_heads, int64_t dim, int64_t first_query, int64_t queries, int64_t first_key,
-                        int64_t keys, bool causal = false) {
+  const auto block = [](int64_t heads, int64_t kv_heads, int64_t dim, int64_t first_query, int64_t queries,
+                        int64_t first_key, int64_t keys, bool causal = false) {
     return ops::AttentionBlock{heads, kv_heads, dim, first_query, queries, first_key, keys, causal};
   };
   for (DType type : kFloats) {
-    for (Problem p : {Problem{1, 1, 1, block(1, 1, 1, 0, 1, 0, 1)}, Problem{2, 9, 5, block(3, 3, 5, 2, 6, 1, 4)},
-                      Problem{1, 40, 30, block(4, 2, 8, 7, 33, 0, 29)}, Problem{1, 8, 70, block(2, 1, 16, 0, 8, 3, 67)},
-                      Problem{2, 41, 20, block(6, 1, 3, 40, 1, 19, 1)}, Problem{1, 70, 50, block(2, 2, 7, 30, 40, 10, 40, true)},
-                      Problem{2, 36, 36, block(4, 2, 8, 0, 36, 0, 36, true), DType::kF64, true},
-                      Problem{1, 20, 20, block(2, 2, 4, 10, 10, 0, 20), DType::kF64, true}}) {
+    for (Problem p :
+         {Problem{1, 1, 1, block(1, 1, 1, 0, 1, 0, 1)}, Problem{2, 9, 5, block(3, 3, 5, 2, 6, 1, 4)},
+          Problem{1, 40, 30, block(4, 2, 8, 7, 33, 0, 29)}, Problem{1, 8, 70, block(2, 1, 16, 0, 8, 3, 67)},
+          Problem{2, 41, 20, block(6, 1, 3, 40, 1, 19, 1)}, Problem{1, 70, 50, block(2, 2, 7, 30, 40, 10, 40, true)},
+          Problem{2, 36, 36, block(4, 2, 8, 0, 36, 0, 36, true), DType::kF64, true},
+          Problem{1, 20, 20, block(2, 2, 4, 10, 10, 0, 20), DType::kF64, true}}) {
       p.type = type;
       for (bool add : {false, true}) {
         Verify("forward " + p.name(), [&](Lab& lab) { return Forward(lab, p, add); });

@@ -12,16 +12,10 @@ struct Problem {
   int64_t stride() const { return (heads + 2 * kv_heads) * dim; }
   int64_t kv(int64_t head) const { return head / (heads / kv_heads); }
   // Positions in qkv.
-  size_t q(int64_t b, int64_t i, int64_t head, int64_t d) const {
-    return At((b * t + i) * stride() + head * dim + d);
-  }
+  size_t q(int64_t b, int64_t i, int64_t head, int64_t d) const { return At((b * t + i) * stride() + head * dim + d); }
   size_t k(int64_t b, int64_t i, int64_t head, int64_t d) const { return q(b, i, heads + kv(head), d); }
-  size_t v(int64_t b, int64_t i, int64_t head, int64_t d) const {
-    return q(b, i, heads + kv_heads + kv(head), d);
-  }
-  size_t out(int64_t b, int64_t i, int64_t head, int64_t d) const {
-    return At(((b * t + i) * heads + head) * dim + d);
-  }
+  size_t v(int64_t b, int64_t i, int64_t head, int64_t d) const { return q(b, i, heads + kv_heads + kv(head), d); }
+  size_t out(int64_t b, int64_t i, int64_t head, int64_t d) const { return At(((b * t + i) * heads + head) * dim + d); }
   size_t lse(int64_t b, int64_t i, int64_t head) const { return At((b * heads + head) * t + i); }
   int64_t keys(int64_t i) const { return causal ? i + 1 : t; }
 
@@ -48,14 +42,12 @@ void Forward(const Problem& p, const Values& qkv, Values& out, Values& lse) {
     for (double w : weight) sum += w;
     lse[p.lse(b, i, head)] = std::log(sum);
     for (int64_t j = 0; j < p.keys(i); ++j) {
-      for (int64_t d = 0; d < p.dim; ++d)
-        out[p.out(b, i, head, d)] += weight[At(j)] / sum * qkv[p.v(b, j, head, d)];
+      for (int64_t d = 0; d < p.dim; ++d) out[p.out(b, i, head, d)] += weight[At(j)] / sum * qkv[p.v(b, j, head, d)];
     }
   });
 }
 
-Values Backward(const Problem& p, const Values& qkv, const Values& out, const Values& lse,
-                const Values& dout) {
+Values Backward(const Problem& p, const Values& qkv, const Values& out, const Values& lse, const Values& dout) {
   Values dqkv(qkv.size());
   const double scale = 1 / std::sqrt(static_cast<double>(p.dim));
   p.ForEachQuery([&](int64_t b, int64_t head, int64_t i) {
@@ -86,12 +78,10 @@ std::vector<Expected> Check(Lab& lab, const Problem& p) {
   const Tensor out = lab.Blank(out_shape, p.type), lse = lab.Blank({p.batch, p.heads, p.t}, Wide(p.type));
   lab.Run(ops::AttentionForward{qkv, out, lse, p.heads, p.kv_heads, p.causal});
   // The backward pass is held against what the forward pass should have given, not what it gave.
-  const Tensor saved_out = lab.Of(out_shape, p.type, out_want),
-               saved_lse = lab.Of(lse.shape(), lse.dtype(), lse_want);
+  const Tensor saved_out = lab.Of(out_shape, p.type, out_want), saved_lse = lab.Of(lse.shape(), lse.dtype(), lse_want);
   const Tensor dqkv = lab.Blank(qkv_shape, p.type);
   lab.Run(ops::AttentionBackward{qkv, saved_out, saved_lse, dout, dqkv, p.heads, p.kv_heads, p.causal});
-  const Values dqkv_want =
-      Backward(p, ValuesOf(qkv), ValuesOf(saved_out), ValuesOf(saved_lse), ValuesOf(dout));
+  const Values dqkv_want = Backward(p, ValuesOf(qkv), ValuesOf(saved_out), ValuesOf(saved_lse), ValuesOf(dout));
   return {{out, out_want, 4, p.type}, {lse, lse_want, 10, p.type}, {dqkv, dqkv_want, 20, p.type}};
 }
 

@@ -30,7 +30,9 @@ Tensor Shifted(Lab& lab, const Shape& shape, DType t) {
   return lab.Of(shape, t, values);
 }
 
-struct Moments { Values mean, squares; };
+struct Moments {
+  Values mean, squares;
+};
 Moments MomentsOf(const Values& x, int64_t channels) {
   Moments m{Values(At(channels)), Values(At(channels))};
   const double rows = static_cast<double>(x.size()) / static_cast<double>(channels);
@@ -46,8 +48,9 @@ TEST(BatchNorm, Statistics) {
     const Tensor x = Shifted(lab, {rows, channels}, t), statistics = lab.Blank({2, channels}, Wide(t));
     lab.Run(ops::BatchNormStatistics{.x = x, .statistics = statistics});
     const Moments m = MomentsOf(ValuesOf(x), channels);
-    return std::vector<Expected>{{statistics.Slice(0, channels), m.mean, 4, Wide(t)},
-                                 {statistics.Slice(channels, channels), m.squares, 4 + static_cast<double>(rows) / 4, Wide(t)}};
+    return std::vector<Expected>{
+        {statistics.Slice(0, channels), m.mean, 4, Wide(t)},
+        {statistics.Slice(channels, channels), m.squares, 4 + static_cast<double>(rows) / 4, Wide(t)}};
   });
 }
 
@@ -67,8 +70,14 @@ TEST(BatchNorm, FinishJoinsParts) {
       const Tensor running_mean = lab.Normal({channels}, Kept(t)), running_variance = lab.Positive({channels}, Kept(t));
       const Values old_mean = ValuesOf(running_mean), old_variance = ValuesOf(running_variance);
       const Tensor mean = lab.Blank({channels}, wide), rstd = lab.Blank({channels}, wide);
-      lab.Run(ops::BatchNormFinish{.parts = all, .running_mean = running_mean, .running_variance = running_variance,
-                                   .mean = mean, .rstd = rstd, .rows = rows, .momentum = 0.25, .eps = 1e-3});
+      lab.Run(ops::BatchNormFinish{.parts = all,
+                                   .running_mean = running_mean,
+                                   .running_variance = running_variance,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .rows = rows,
+                                   .momentum = 0.25,
+                                   .eps = 1e-3});
       const Moments m = MomentsOf(ValuesOf(x), channels);
       const double n = static_cast<double>(rows * parts);
       Values want_rstd, want_mean, want_variance;
@@ -77,8 +86,10 @@ TEST(BatchNorm, FinishJoinsParts) {
         want_mean.push_back(0.75 * old_mean[c] + 0.25 * m.mean[c]);
         want_variance.push_back(0.75 * old_variance[c] + 0.25 * m.squares[c] / std::max(n - 1, 1.0));
       }
-      return std::vector<Expected>{{mean, m.mean, 4, wide}, {rstd, want_rstd, 64, wide},
-                                   {running_mean, want_mean, 4, wide}, {running_variance, want_variance, 4, wide}};
+      return std::vector<Expected>{{mean, m.mean, 4, wide},
+                                   {rstd, want_rstd, 64, wide},
+                                   {running_mean, want_mean, 4, wide},
+                                   {running_variance, want_variance, 4, wide}};
     });
   }
 }
@@ -93,7 +104,8 @@ TEST(BatchNorm, FinishWithoutPartsTakesTheRunningStatistics) {
         .running_mean = running_mean, .running_variance = running_variance, .mean = mean, .rstd = rstd, .eps = 1e-5});
     Values want;
     for (double x : v) want.push_back(1 / std::sqrt(x + 1e-5));
-    return std::vector<Expected>{{mean, m, 1, wide}, {rstd, want, 4, wide}, {running_mean, m, 0, wide}, {running_variance, v, 0, wide}};
+    return std::vector<Expected>{
+        {mean, m, 1, wide}, {rstd, want, 4, wide}, {running_mean, m, 0, wide}, {running_variance, v, 0, wide}};
   });
 }
 
@@ -103,7 +115,8 @@ TEST(BatchNorm, Forward) {
       const Tensor x = lab.Normal({rows, channels}, t), y = lab.Blank({rows, channels}, t);
       const Tensor gamma = lab.Normal({channels}, t), beta = lab.Normal({channels}, t);
       const Tensor mean = lab.Normal({channels}, Wide(t)), rstd = lab.Positive({channels}, Wide(t));
-      lab.Run(ops::BatchNormForward{.x = x, .gamma = gamma, .beta = beta, .mean = mean, .rstd = rstd, .y = y, .relu = relu});
+      lab.Run(ops::BatchNormForward{
+          .x = x, .gamma = gamma, .beta = beta, .mean = mean, .rstd = rstd, .y = y, .relu = relu});
       const Values xs = ValuesOf(x), g = ValuesOf(gamma), b = ValuesOf(beta), m = ValuesOf(mean), k = ValuesOf(rstd);
       Values want(xs.size());
       for (size_t i = 0; i < xs.size(); ++i) {
@@ -116,10 +129,14 @@ TEST(BatchNorm, Forward) {
   }
 }
 
-struct Gradient { Tensor dy, x, y, mean, rstd; Values g, xhat; };
+struct Gradient {
+  Tensor dy, x, y, mean, rstd;
+  Values g, xhat;
+};
 Gradient MakeGradient(Lab& lab, DType t, int64_t rows, int64_t channels, bool relu) {
   Gradient d{lab.Normal({rows, channels}, t), lab.Normal({rows, channels}, t),
-             relu ? lab.Normal({rows, channels}, t) : Tensor(), lab.Normal({channels}, Wide(t)), lab.Positive({channels}, Wide(t))};
+             relu ? lab.Normal({rows, channels}, t) : Tensor(), lab.Normal({channels}, Wide(t)),
+             lab.Positive({channels}, Wide(t))};
   const Values xs = ValuesOf(d.x), ys = relu ? ValuesOf(d.y) : Values(), m = ValuesOf(d.mean), k = ValuesOf(d.rstd);
   d.g = ValuesOf(d.dy);
   for (size_t i = 0; i < xs.size(); ++i) {
@@ -153,8 +170,15 @@ TEST(BatchNorm, BackwardAlsoInPlace) {
         const Tensor gamma = lab.Normal({channels}, t), sums = lab.Normal({2, channels}, Wide(t));
         const Tensor dx = in_place ? d.dy : lab.Blank({rows, channels}, t);
         const int64_t all = 2 * rows;
-        lab.Run(ops::BatchNormBackward{.dy = d.dy, .x = d.x, .y = d.y, .gamma = gamma, .mean = d.mean, .rstd = d.rstd,
-                                       .sums = sums, .dx = dx, .rows = all});
+        lab.Run(ops::BatchNormBackward{.dy = d.dy,
+                                       .x = d.x,
+                                       .y = d.y,
+                                       .gamma = gamma,
+                                       .mean = d.mean,
+                                       .rstd = d.rstd,
+                                       .sums = sums,
+                                       .dx = dx,
+                                       .rows = all});
         const Values gs = ValuesOf(gamma), k = ValuesOf(d.rstd), s = ValuesOf(sums);
         Values want(d.g.size());
         for (size_t i = 0; i < want.size(); ++i) {

@@ -14,13 +14,17 @@ namespace codec_test {
 constexpr PhiloxKey kKey = MakeKey(11, "codec");
 constexpr int64_t kSizes[] = {1, 7, 255, 256, 257, 1023, 1025, 5000, 40001};
 
-std::string Text(const char* name, DType t, int64_t n) { return std::string(name) + " " + Name(t) + " " + std::to_string(n); }
+std::string Text(const char* name, DType t, int64_t n) {
+  return std::string(name) + " " + Name(t) + " " + std::to_string(n);
+}
 
 // The places of the k largest, by sorting: in order of the places.
 std::vector<size_t> Largest(const Values& v, int64_t k) {
   std::vector<size_t> order(v.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const auto size = [&v](size_t i) { return std::isnan(v[i]) ? std::numeric_limits<double>::infinity() : std::abs(v[i]); };
+  const auto size = [&v](size_t i) {
+    return std::isnan(v[i]) ? std::numeric_limits<double>::infinity() : std::abs(v[i]);
+  };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     if (std::isnan(v[a]) != std::isnan(v[b])) return std::isnan(v[a]);
     return size(a) > size(b);
@@ -51,7 +55,8 @@ TEST(Codec, TopKTakesTheLargestInOrderOfTheirPlaces) {
   for (DType t : kFloats) {
     for (int64_t n : kSizes) {
       for (int64_t k : {int64_t{0}, int64_t{1}, n / 100, n / 3, n - 1, n})
-        Verify(Text("top_k", t, n) + " of " + std::to_string(k), [&](Lab& lab) { return RunTopK(lab, lab.Normal({n}, t), k); });
+        Verify(Text("top_k", t, n) + " of " + std::to_string(k),
+               [&](Lab& lab) { return RunTopK(lab, lab.Normal({n}, t), k); });
     }
   }
 }
@@ -61,7 +66,8 @@ TEST(Codec, TopKTakesEqualSizesFromTheFront) {
     for (int64_t k : {1, 10, 100, 150, 299}) {
       Verify("ties", [&](Lab& lab) {
         Values v(300);
-        for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(static_cast<int>(i * 7 % 5) - 2);  // -2 ... 2, zeros among them
+        for (size_t i = 0; i < v.size(); ++i)
+          v[i] = static_cast<double>(static_cast<int>(i * 7 % 5) - 2);  // -2 ... 2, zeros among them
         return RunTopK(lab, lab.Of({300}, t, v), k);
       });
     }
@@ -90,7 +96,8 @@ TEST(Codec, RandomPlacesDifferAndAreEachPlaceAtLast) {
   EXPECT_LT(ops::rules::PlaceOf(5, std::numeric_limits<int32_t>::max(), kKey), std::numeric_limits<int32_t>::max());
 }
 
-TEST(Codec, RandomPlacesAreSpreadEvenly) {  // the first tenth of the permutation, over 20 keys: each of 50 places is as likely
+TEST(Codec,
+     RandomPlacesAreSpreadEvenly) {  // the first tenth of the permutation, over 20 keys: each of 50 places is as likely
   std::vector<int> taken(50);
   for (uint64_t key = 0; key < 4000; ++key) {
     for (int64_t i = 0; i < 5; ++i) ++taken[At(ops::rules::PlaceOf(i, 50, MakeKey(key, "spread")))];
@@ -130,7 +137,8 @@ struct Coded {
 };
 Coded Code(Lab& lab, const Tensor& in, bool stochastic, DType out) {
   const int64_t n = in.numel(), blocks = (n + ops::kQuantBlock - 1) / ops::kQuantBlock;
-  const Coded c{lab.Blank({n}, DType::kU8), lab.Blank({blocks}, Wide(in.dtype())), lab.Blank({n}, out), lab.Blank({n}, in.dtype())};
+  const Coded c{lab.Blank({n}, DType::kU8), lab.Blank({blocks}, Wide(in.dtype())), lab.Blank({n}, out),
+                lab.Blank({n}, in.dtype())};
   lab.Run(ops::Quantise{in, c.codes, c.scales, c.residual, stochastic, kKey, {.first = 3}});
   lab.Run(ops::Dequantise{c.codes, c.scales, c.decoded});
   return c;
@@ -143,7 +151,8 @@ TEST(Codec, QuantiseKeepsEachElementToHalfALevelOfItsBlock) {
         Verify(Text("quantise", t, n), [&](Lab& lab) {
           const Tensor in = lab.Normal({n}, t);
           const Coded c = Code(lab, in, stochastic, Wide(t));
-          const Values x = ValuesOf(in), scales = ValuesOf(c.scales), decoded = ValuesOf(c.decoded), codes = ValuesOf(c.codes);
+          const Values x = ValuesOf(in), scales = ValuesOf(c.scales), decoded = ValuesOf(c.decoded),
+                       codes = ValuesOf(c.codes);
           Values want_scales(scales.size()), left(x.size());
           for (size_t i = 0; i < x.size(); ++i) {
             double& scale = want_scales[i / 256];
@@ -193,7 +202,8 @@ TEST(Codec, QuantiseShowsWhatIsNoNumberAndKeepsZero) {
 TEST(Codec, DequantiseAddsToAnyType) {
   for (DType t : kFloats) {
     Verify(Text("dequantise", t, 700), [&](Lab& lab) {
-      const Tensor codes = lab.Ids(700, DType::kU8, 256), scales = lab.Positive({3}, DType::kF32), out = lab.Normal({700}, t);
+      const Tensor codes = lab.Ids(700, DType::kU8, 256), scales = lab.Positive({3}, DType::kF32),
+                   out = lab.Normal({700}, t);
       Values want = ValuesOf(out);
       for (size_t i = 0; i < 700; ++i) want[i] += (ValuesOf(codes)[i] - 128) * ValuesOf(scales)[i / 256];
       lab.Run(ops::Dequantise{codes, scales, out, true});
@@ -207,13 +217,15 @@ TEST(Codec, SignsAndMeanSizesOfBlocks) {
     for (int64_t n : kSizes) {
       Verify(Text("sign_pack", t, n), [&](Lab& lab) {
         const int64_t blocks = (n + ops::kSignBlock - 1) / ops::kSignBlock;
-        const Tensor in = lab.Normal({n}, t), signs = lab.Blank({(n + 7) / 8}, DType::kU8), scales = lab.Blank({blocks}, Wide(t)),
-                     residual = lab.Blank({n}, t), decoded = lab.Blank({n}, t), added = lab.Normal({n}, t);
+        const Tensor in = lab.Normal({n}, t), signs = lab.Blank({(n + 7) / 8}, DType::kU8),
+                     scales = lab.Blank({blocks}, Wide(t)), residual = lab.Blank({n}, t), decoded = lab.Blank({n}, t),
+                     added = lab.Normal({n}, t);
         const Values x = ValuesOf(in), before = ValuesOf(added);
         Values want_signs(At((n + 7) / 8)), means(At(blocks)), left(At(n)), want_decoded(At(n)), want_added(At(n));
         for (size_t i = 0; i < x.size(); ++i) {
           if (x[i] < 0) want_signs[i / 8] += 1 << (i % 8);
-          means[i / 1024] += std::abs(x[i]) / static_cast<double>(std::min<int64_t>(1024, n - static_cast<int64_t>(i / 1024) * 1024));
+          means[i / 1024] +=
+              std::abs(x[i]) / static_cast<double>(std::min<int64_t>(1024, n - static_cast<int64_t>(i / 1024) * 1024));
         }
         for (size_t i = 0; i < x.size(); ++i) {
           want_decoded[i] = x[i] < 0 ? -means[i / 1024] : means[i / 1024];
@@ -226,7 +238,8 @@ TEST(Codec, SignsAndMeanSizesOfBlocks) {
         lab.Run(ops::SignUnpack{signs, scales, added, true});
         lab.Run(ops::SignPack{in, signs, scales, in});
         EXPECT_EQ(BitsOf(in), BitsOf(residual));
-        return std::vector<Expected>{{scales, means, 1, t}, {residual, left, 1, t}, {decoded, want_decoded, 1, t}, {added, want_added, 1, t}};
+        return std::vector<Expected>{
+            {scales, means, 1, t}, {residual, left, 1, t}, {decoded, want_decoded, 1, t}, {added, want_added, 1, t}};
       });
     }
   }
@@ -234,7 +247,8 @@ TEST(Codec, SignsAndMeanSizesOfBlocks) {
 
 TEST(Codec, NothingIsEncodedAsNothing) {
   Lab lab(1, 0);
-  const Tensor none = lab.Blank({0}, DType::kF32), bytes = lab.Blank({0}, DType::kU8), places = lab.Blank({0}, DType::kI32);
+  const Tensor none = lab.Blank({0}, DType::kF32), bytes = lab.Blank({0}, DType::kU8),
+               places = lab.Blank({0}, DType::kI32);
   lab.Run(ops::TopK{none, none, places, none});
   lab.Run(ops::Quantise{none, bytes, none, none});
   lab.Run(ops::Dequantise{bytes, none, none});

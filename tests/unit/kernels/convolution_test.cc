@@ -17,19 +17,16 @@ struct Size {
 };
 
 constexpr Size kSizes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 0},
-    {2, 5, 6, 3, 3, 16, 1, 1},   // a stem: one whole panel
-    {2, 8, 8, 16, 3, 32, 2, 1},  // halves the image
-    {1, 7, 7, 4, 1, 40, 2, 0},   // a projection: pixels between the strides reach nothing
-    {2, 4, 4, 5, 3, 70, 1, 1},   // four panels at a time, and one that is not whole
-    {1, 6, 29, 2, 3, 17, 1, 1},  // rows longer than a tile
-    {1, 9, 8, 3, 7, 5, 2, 3},
-    {2, 6, 5, 2, 3, 3, 3, 0},    // the last rows of the image are not reached
-    {1, 5, 5, 2, 2, 4, 1, 2},    // whole outputs from the margin alone
-    {1, 4, 9, 3, 1, 8, 1, 0, 3}, // a kernel that is not square
-    {70, 3, 3, 1, 3, 1, 1, 1},
-    {1, 40, 70, 1, 3, 2, 1, 1},  // more pixels than one tile of weights sums at once
-    {3, 64, 64, 40, 3, 1, 1, 1}, // more images than are copied at once
+    {1, 1, 1, 1, 1, 1, 1, 0},    {2, 5, 6, 3, 3, 16, 1, 1},   // a stem: one whole panel
+    {2, 8, 8, 16, 3, 32, 2, 1},                               // halves the image
+    {1, 7, 7, 4, 1, 40, 2, 0},                                // a projection: pixels between the strides reach nothing
+    {2, 4, 4, 5, 3, 70, 1, 1},                                // four panels at a time, and one that is not whole
+    {1, 6, 29, 2, 3, 17, 1, 1},                               // rows longer than a tile
+    {1, 9, 8, 3, 7, 5, 2, 3},    {2, 6, 5, 2, 3, 3, 3, 0},    // the last rows of the image are not reached
+    {1, 5, 5, 2, 2, 4, 1, 2},                                 // whole outputs from the margin alone
+    {1, 4, 9, 3, 1, 8, 1, 0, 3},                              // a kernel that is not square
+    {70, 3, 3, 1, 3, 1, 1, 1},   {1, 40, 70, 1, 3, 2, 1, 1},  // more pixels than one tile of weights sums at once
+    {3, 64, 64, 40, 3, 1, 1, 1},                              // more images than are copied at once
 };
 
 // f(x's element, w's element, y's element) for every product.
@@ -44,7 +41,8 @@ void ForProducts(const Size& s, F f) {
             if (row < 0 || row >= s.height || column < 0 || column >= s.width) continue;
             for (int64_t ch = 0; ch < s.in; ++ch)
               for (int64_t o = 0; o < s.out; ++o)
-                f(At(((i * s.height + row) * s.width + column) * s.in + ch), At(((a * s.kw() + b) * s.in + ch) * s.out + o),
+                f(At(((i * s.height + row) * s.width + column) * s.in + ch),
+                  At(((a * s.kw() + b) * s.in + ch) * s.out + o),
                   At(((i * s.rows() + r) * s.columns() + c) * s.out + o));
           }
 }
@@ -65,8 +63,8 @@ void ForEachCase(const char* name, F run) {
   }
 }
 
-// Terms are added up one after the other, each time to a sum that has grown as the root of their number, and rounded: together an error
-// that grows as the number.
+// Terms are added up one after the other, each time to a sum that has grown as the root of their number, and rounded:
+// together an error that grows as the number.
 double Scale(int64_t terms) { return 2 + static_cast<double>(terms) / 4; }
 
 TEST(Convolution, Forward) {

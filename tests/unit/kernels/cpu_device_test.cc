@@ -66,12 +66,14 @@ TEST(CpuDevice, StreamsRunAtOnce) {
 
 TEST(CpuDevice, TransfersGoOnBesideTheHost) {
   Lab lab(1, 0);
-  const Tensor t = lab.Blank({1 << 20}, DType::kF32), host = lab.device.NewHostTensor(Shape{1 << 20}, DType::kF32, Category::kOther);
+  const Tensor t = lab.Blank({1 << 20}, DType::kF32),
+               host = lab.device.NewHostTensor(Shape{1 << 20}, DType::kF32, Category::kOther);
   lab.Run(ops::Fill{t, 3});
   const auto stream = lab.device.NewStream("side");
   // Held up until the host lets it go: a transfer that the host did, or waited for, would never end.
   std::promise<void> open;
-  lab.device.SetTransferObserver([&, opened = open.get_future().share()](std::string_view, Bytes, double, double) { opened.wait(); });
+  lab.device.SetTransferObserver(
+      [&, opened = open.get_future().share()](std::string_view, Bytes, double, double) { opened.wait(); });
   const auto held = lab.device.NewStream("held");
   lab.device.SetTransferObserver(nullptr);
   lab.device.Transfer(*held, t, host);
@@ -89,8 +91,10 @@ TEST(CpuDevice, TransfersGoOnBesideTheHost) {
 
 TEST(CpuDevice, TheComputeStreamCountsItsWaitsForTransfers) {
   Lab lab(1, 0);
-  const Tensor t = lab.Blank({16}, DType::kF32), host = lab.device.NewHostTensor(Shape{16}, DType::kF32, Category::kOther);
-  lab.device.SetTransferObserver([](std::string_view, Bytes, double, double) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+  const Tensor t = lab.Blank({16}, DType::kF32),
+               host = lab.device.NewHostTensor(Shape{16}, DType::kF32, Category::kOther);
+  lab.device.SetTransferObserver(
+      [](std::string_view, Bytes, double, double) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
   TransferStream stream(lab.device, "side");
   EXPECT_TRUE(InSomeTry([&] {
     const double before = lab.device.compute().stalled().value();
@@ -101,7 +105,8 @@ TEST(CpuDevice, TheComputeStreamCountsItsWaitsForTransfers) {
 
 TEST(CpuDevice, EventsOutliveTheirStream) {
   Lab lab(1, 0);
-  const Tensor t = lab.Blank({16}, DType::kF32), host = lab.device.NewHostTensor(Shape{16}, DType::kF32, Category::kOther);
+  const Tensor t = lab.Blank({16}, DType::kF32),
+               host = lab.device.NewHostTensor(Shape{16}, DType::kF32, Category::kOther);
   auto stream = lab.device.NewStream("side");
   lab.device.Transfer(*stream, t, host);
   const Event done = stream->Record();

@@ -127,12 +127,10 @@ TEST(Elementwise, Activations) {
   for (auto kind : {ActivationForward::kRelu, ActivationForward::kGelu}) {
     const bool relu = kind == ActivationForward::kRelu;
     ForEachTypeAndSize(relu ? "relu" : "gelu", [&](Lab& lab, DType t, int64_t n) {
-      const Tensor x = lab.Normal({n}, t, 3), y = lab.Blank({n}, t), dy = lab.Normal({n}, t),
-                   dx = lab.Blank({n}, t);
+      const Tensor x = lab.Normal({n}, t, 3), y = lab.Blank({n}, t), dy = lab.Normal({n}, t), dx = lab.Blank({n}, t);
       const Values want = Apply([&](double v) { return relu ? std::max(v, 0.0) : Gelu(v); }, ValuesOf(x));
-      const Values slope =
-          Apply([&](double v, double d) { return d * (relu ? (v > 0 ? 1.0 : 0.0) : GeluSlope(v)); },
-                ValuesOf(x), ValuesOf(dy));
+      const Values slope = Apply([&](double v, double d) { return d * (relu ? (v > 0 ? 1.0 : 0.0) : GeluSlope(v)); },
+                                 ValuesOf(x), ValuesOf(dy));
       lab.Run(ActivationForward{kind, x, y});
       lab.Run(ops::ActivationBackward{kind, x, dy, dx});
       lab.Run(ops::ActivationBackward{kind, x, dy, dy});  // in place

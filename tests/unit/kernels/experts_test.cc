@@ -45,10 +45,13 @@ struct Routing {
 Values AsValues(const Indices& indices) { return Values(indices.begin(), indices.end()); }
 
 ops::Choices ChoicesOf(Lab& lab, const Routing& r) {
-  return {lab.Of({r.tokens, r.k}, DType::kI32, AsValues(r.chosen)), lab.Of({r.tokens, r.k}, DType::kI32, AsValues(r.places))};
+  return {lab.Of({r.tokens, r.k}, DType::kI32, AsValues(r.chosen)),
+          lab.Of({r.tokens, r.k}, DType::kI32, AsValues(r.places))};
 }
 
-struct Sizes { int64_t tokens, experts, k; };
+struct Sizes {
+  int64_t tokens, experts, k;
+};
 constexpr Sizes kSizes[] = {{1, 2, 1}, {7, 4, 2}, {300, 8, 2}, {65, 3, 3}, {40, 64, 6}, {33, 8, 1}, {3, 1024, 8}};
 
 TEST(RouteForward, AgainstPlainLoops) {
@@ -91,7 +94,8 @@ TEST(RouteForward, LargeLogitsAndNoNumbers) {
   EXPECT_TRUE(std::isnan(ValuesOf(weights)[2])) << "and what is not finite is seen";
 }
 
-// The gradient of <weights, dweights> + balance * E * sum f P by central differences of plain loops, with f and choices held.
+// The gradient of <weights, dweights> + balance * E * sum f P by central differences of plain loops, with f and choices
+// held.
 TEST(RouteBackward, AgainstDifferences) {
   for (DType type : kFloats) {
     for (const Sizes& s : kSizes) {
@@ -100,7 +104,8 @@ TEST(RouteBackward, AgainstDifferences) {
         Verify("route_backward " + Name(type) + " " + std::to_string(s.experts), [&](Lab& lab) {
           const Values logits = ValuesOf(lab.Normal({s.tokens, s.experts}, type, 2));
           const Routing r(logits, s.experts, s.k);
-          const Tensor dweights = lab.Normal({s.tokens, s.k}, Wide(type)), p = lab.Of({s.tokens, s.experts}, Wide(type), r.p);
+          const Tensor dweights = lab.Normal({s.tokens, s.k}, Wide(type)),
+                       p = lab.Of({s.tokens, s.experts}, Wide(type), r.p);
           const Tensor dlogits = lab.Blank({s.tokens, s.experts}, type);
           lab.Run(ops::RouteBackward{p, dweights, ChoicesOf(lab, r), dlogits, balance});
           Values f(At(s.experts));
@@ -113,7 +118,8 @@ TEST(RouteBackward, AgainstDifferences) {
             for (int64_t j = 0; j < s.k; ++j)
               loss += d[At(t * s.k + j)] * std::exp(row[At(r.chosen[At(t * s.k + j)])]) / (s.k == 1 ? all : of_chosen);
             for (int64_t e = 0; e < s.experts; ++e)
-              loss += balance * static_cast<double>(s.experts) * f[At(e)] * std::exp(row[At(e)]) / all / static_cast<double>(s.tokens);
+              loss += balance * static_cast<double>(s.experts) * f[At(e)] * std::exp(row[At(e)]) / all /
+                      static_cast<double>(s.tokens);
             return loss;
           };
           Values want;
@@ -128,7 +134,8 @@ TEST(RouteBackward, AgainstDifferences) {
               x = kept;
             }
           }
-          return std::vector<Expected>{{dlogits, want, 2, type == DType::kF64 ? DType::kF32 : type}};  // differences are no better
+          return std::vector<Expected>{
+              {dlogits, want, 2, type == DType::kF64 ? DType::kF32 : type}};  // differences are no better
         });
         if (HasFailure()) return;
       }
@@ -136,8 +143,12 @@ TEST(RouteBackward, AgainstDifferences) {
   }
 }
 
-struct Exchange { Sizes sizes; int64_t capacity, columns; };
-constexpr Exchange kExchanges[] = {{{1, 2, 1}, 1, 1}, {{7, 4, 2}, 3, 5}, {{7, 4, 2}, 7, 5}, {{300, 8, 2}, 60, 33}, {{33, 8, 1}, 2, 1030}, {{65, 3, 3}, 65, 64}};
+struct Exchange {
+  Sizes sizes;
+  int64_t capacity, columns;
+};
+constexpr Exchange kExchanges[] = {{{1, 2, 1}, 1, 1},     {{7, 4, 2}, 3, 5},     {{7, 4, 2}, 7, 5},
+                                   {{300, 8, 2}, 60, 33}, {{33, 8, 1}, 2, 1030}, {{65, 3, 3}, 65, 64}};
 
 TEST(Dispatch, AndCombineAndItsWeightsAgainstPlainLoops) {
   for (DType type : kFloats) {
@@ -151,13 +162,15 @@ TEST(Dispatch, AndCombineAndItsWeightsAgainstPlainLoops) {
         const Tensor plain = lab.Blank({experts, x.capacity, c}, type), weighted = lab.Blank(plain.shape(), type);
         lab.Run(ops::Dispatch{rows, choices, {}, plain});
         lab.Run(ops::Dispatch{rows, choices, weights, weighted});
-        const Tensor back = lab.Normal({experts, x.capacity, c}, type), y = lab.Blank({tokens, c}, type), sum = lab.Blank({tokens, c}, type);
+        const Tensor back = lab.Normal({experts, x.capacity, c}, type), y = lab.Blank({tokens, c}, type),
+                     sum = lab.Blank({tokens, c}, type);
         const Tensor dweights = lab.Blank({tokens, k}, Wide(type));
         lab.Run(ops::Combine{back, choices, weights, y});
         lab.Run(ops::Combine{back, choices, {}, sum});
         lab.Run(ops::CombineWeights{back, choices, rows, dweights});
         const Values x_of = ValuesOf(rows), w = ValuesOf(weights), from = ValuesOf(back);
-        Values plain_want(At(slots * c)), weighted_want(At(slots * c)), y_want(At(tokens * c)), sum_want(At(tokens * c)), dw(At(tokens * k));
+        Values plain_want(At(slots * c)), weighted_want(At(slots * c)), y_want(At(tokens * c)),
+            sum_want(At(tokens * c)), dw(At(tokens * k));
         for (int64_t choice = 0; choice < tokens * k; ++choice) {
           const int64_t slot = r.Slot(choice, x.capacity), t = choice / k;
           for (int64_t i = 0; slot >= 0 && i < c; ++i) {
@@ -168,8 +181,11 @@ TEST(Dispatch, AndCombineAndItsWeightsAgainstPlainLoops) {
             dw[At(choice)] += from[At(slot * c + i)] * x_of[At(t * c + i)];
           }
         }
-        return std::vector<Expected>{{plain, plain_want, 0, type}, {weighted, weighted_want, 2, type}, {y, y_want, 8, type},
-                                     {sum, sum_want, 8, type}, {dweights, dw, 10 + std::sqrt(static_cast<double>(c)), type}};
+        return std::vector<Expected>{{plain, plain_want, 0, type},
+                                     {weighted, weighted_want, 2, type},
+                                     {y, y_want, 8, type},
+                                     {sum, sum_want, 8, type},
+                                     {dweights, dw, 10 + std::sqrt(static_cast<double>(c)), type}};
       });
       if (HasFailure()) return;
     }

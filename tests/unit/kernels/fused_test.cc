@@ -1,11 +1,13 @@
-// Operations that do two things in one pass against the two operations: the same bits where what lies between is rounded as a tensor
-// of its own would be, else one rounding less.
+// Operations that do two things in one pass against the two operations: the same bits where what lies between is
+// rounded as a tensor of its own would be, else one rounding less.
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold {
 namespace fused_test {
 
-struct Size { int64_t rows, columns; };
+struct Size {
+  int64_t rows, columns;
+};
 constexpr Size kSizes[] = {{1, 1}, {3, 7}, {17, 33}, {70, 300}, {3, 2049}};
 
 template <class F>
@@ -26,13 +28,23 @@ constexpr Place kPlaces[] = {kNew, kOverBranch, kOverX};
 TEST(Fused, LayerNormOfASum) {
   for (const Place place : kPlaces) {
     ForEachCase("layer_norm_forward of a sum", [&](Lab& lab, DType t, int64_t rows, int64_t columns) {
-      const Tensor x = lab.Normal({rows, columns}, t), branch = lab.Normal(x.shape(), t), gamma = lab.Normal({columns}, t), beta = lab.Normal({columns}, t);
-      const Tensor sum = lab.Blank(x.shape(), t), y = lab.Blank(x.shape(), t), mean = lab.Blank({rows}, Wide(t)), rstd = lab.Blank({rows}, Wide(t));
+      const Tensor x = lab.Normal({rows, columns}, t), branch = lab.Normal(x.shape(), t),
+                   gamma = lab.Normal({columns}, t), beta = lab.Normal({columns}, t);
+      const Tensor sum = lab.Blank(x.shape(), t), y = lab.Blank(x.shape(), t), mean = lab.Blank({rows}, Wide(t)),
+                   rstd = lab.Blank({rows}, Wide(t));
       lab.Run(ops::Add{x, branch, sum});
       lab.Run(ops::LayerNormForward{sum, gamma, beta, y, mean, rstd, 0.01});
       const Tensor y2 = lab.Blank(x.shape(), t), mean2 = lab.Blank({rows}, Wide(t)), rstd2 = lab.Blank({rows}, Wide(t));
       const Tensor sum2 = place == kNew ? lab.Blank(x.shape(), t) : place == kOverBranch ? branch : x;
-      lab.Run(ops::LayerNormForward{.x = x, .gamma = gamma, .beta = beta, .y = y2, .mean = mean2, .rstd = rstd2, .eps = 0.01, .branch = branch, .sum = sum2});
+      lab.Run(ops::LayerNormForward{.x = x,
+                                    .gamma = gamma,
+                                    .beta = beta,
+                                    .y = y2,
+                                    .mean = mean2,
+                                    .rstd = rstd2,
+                                    .eps = 0.01,
+                                    .branch = branch,
+                                    .sum = sum2});
       EXPECT_EQ(BitsOf(sum2), BitsOf(sum));
       EXPECT_EQ(BitsOf(y2), BitsOf(y));
       EXPECT_EQ(BitsOf(mean2), BitsOf(mean));
@@ -45,13 +57,15 @@ TEST(Fused, LayerNormOfASum) {
 TEST(Fused, RmsNormOfASum) {
   for (const Place place : kPlaces) {
     ForEachCase("rms_norm_forward of a sum", [&](Lab& lab, DType t, int64_t rows, int64_t columns) {
-      const Tensor x = lab.Normal({rows, columns}, t), branch = lab.Normal(x.shape(), t), gamma = lab.Normal({columns}, t);
+      const Tensor x = lab.Normal({rows, columns}, t), branch = lab.Normal(x.shape(), t),
+                   gamma = lab.Normal({columns}, t);
       const Tensor sum = lab.Blank(x.shape(), t), y = lab.Blank(x.shape(), t), rstd = lab.Blank({rows}, Wide(t));
       lab.Run(ops::Add{x, branch, sum});
       lab.Run(ops::RmsNormForward{sum, gamma, y, rstd, 0.01});
       const Tensor y2 = lab.Blank(x.shape(), t), rstd2 = lab.Blank({rows}, Wide(t));
       const Tensor sum2 = place == kNew ? lab.Blank(x.shape(), t) : place == kOverBranch ? branch : x;
-      lab.Run(ops::RmsNormForward{.x = x, .gamma = gamma, .y = y2, .rstd = rstd2, .eps = 0.01, .branch = branch, .sum = sum2});
+      lab.Run(ops::RmsNormForward{
+          .x = x, .gamma = gamma, .y = y2, .rstd = rstd2, .eps = 0.01, .branch = branch, .sum = sum2});
       EXPECT_EQ(BitsOf(sum2), BitsOf(sum));
       EXPECT_EQ(BitsOf(y2), BitsOf(y));
       EXPECT_EQ(BitsOf(rstd2), BitsOf(rstd));
@@ -60,7 +74,8 @@ TEST(Fused, RmsNormOfASum) {
   }
 }
 
-// What a gradient and one that came past it must be in sum, unrounded; in f32 and f64 the bits are those of the sum of two tensors.
+// What a gradient and one that came past it must be in sum, unrounded; in f32 and f64 the bits are those of the sum of
+// two tensors.
 std::vector<Expected> ExpectSum(Lab& lab, const Tensor& dx, const Tensor& past_before, const Tensor& fused) {
   const DType t = dx.dtype();
   const Tensor sum = lab.Copy(dx);
@@ -81,8 +96,10 @@ std::vector<Expected> ExpectSum(Lab& lab, const Tensor& dx, const Tensor& past_b
 TEST(Fused, LayerNormsGradientPlusOneThatCamePast) {
   for (const bool over_past : {false, true}) {
     ForEachCase("layer_norm_backward plus", [&](Lab& lab, DType t, int64_t rows, int64_t columns) {
-      const Tensor x = lab.Normal({rows, columns}, t), dy = lab.Normal(x.shape(), t), gamma = lab.Normal({columns}, t), past = lab.Normal(x.shape(), t);
-      const Tensor mean = lab.Normal({rows}, Wide(t), 0.1), rstd = lab.Positive({rows}, Wide(t)), dx = lab.Blank(x.shape(), t), before = lab.Copy(past);
+      const Tensor x = lab.Normal({rows, columns}, t), dy = lab.Normal(x.shape(), t), gamma = lab.Normal({columns}, t),
+                   past = lab.Normal(x.shape(), t);
+      const Tensor mean = lab.Normal({rows}, Wide(t), 0.1), rstd = lab.Positive({rows}, Wide(t)),
+                   dx = lab.Blank(x.shape(), t), before = lab.Copy(past);
       lab.Run(ops::LayerNormBackward{dy, x, gamma, mean, rstd, dx});
       const Tensor fused = over_past ? past : lab.Blank(x.shape(), t);
       lab.Run(ops::LayerNormBackward{dy, x, gamma, mean, rstd, fused, past});
@@ -94,7 +111,8 @@ TEST(Fused, LayerNormsGradientPlusOneThatCamePast) {
 TEST(Fused, RmsNormsGradientPlusOneThatCamePast) {
   for (const bool over_past : {false, true}) {
     ForEachCase("rms_norm_backward plus", [&](Lab& lab, DType t, int64_t rows, int64_t columns) {
-      const Tensor x = lab.Normal({rows, columns}, t), dy = lab.Normal(x.shape(), t), gamma = lab.Normal({columns}, t), past = lab.Normal(x.shape(), t);
+      const Tensor x = lab.Normal({rows, columns}, t), dy = lab.Normal(x.shape(), t), gamma = lab.Normal({columns}, t),
+                   past = lab.Normal(x.shape(), t);
       const Tensor rstd = lab.Positive({rows}, Wide(t)), dx = lab.Blank(x.shape(), t), before = lab.Copy(past);
       lab.Run(ops::RmsNormBackward{dy, x, gamma, rstd, dx});
       const Tensor fused = over_past ? past : lab.Blank(x.shape(), t);
@@ -105,7 +123,9 @@ TEST(Fused, RmsNormsGradientPlusOneThatCamePast) {
 }
 
 // Rows times columns of 12 in between.
-struct Operands { Tensor a, b, bias; };
+struct Operands {
+  Tensor a, b, bias;
+};
 Operands Random(Lab& lab, DType t, int64_t rows, int64_t columns, bool bias) {
   return {lab.Normal({rows, 12}, t), lab.Normal({columns, 12}, t), bias ? lab.Normal({columns}, t) : Tensor()};
 }
@@ -114,7 +134,8 @@ TEST(Fused, ProductThenGelu) {
   for (const bool bias : {false, true}) {
     ForEachCase("matmul_gelu", [&](Lab& lab, DType t, int64_t rows, int64_t columns) {
       const Operands o = Random(lab, t, rows, columns, bias);
-      const Tensor x = lab.Blank({rows, columns}, t), y = lab.Blank(x.shape(), t), x2 = lab.Blank(x.shape(), t), y2 = lab.Blank(x.shape(), t);
+      const Tensor x = lab.Blank({rows, columns}, t), y = lab.Blank(x.shape(), t), x2 = lab.Blank(x.shape(), t),
+                   y2 = lab.Blank(x.shape(), t);
       const ops::MatMul product{.a = o.a, .b = o.b, .out = x, .bias = o.bias, .transpose_b = true};
       lab.Run(product);
       lab.Run(ops::ActivationForward{ops::ActivationForward::kGelu, x, y});
@@ -131,10 +152,12 @@ TEST(Fused, ProductThenGelu) {
 TEST(Fused, GradientThroughAGeluAndWhatItIsTheInputOf) {
   ForEachCase("matmul_gelu_slope", [](Lab& lab, DType t, int64_t rows, int64_t columns) {
     const Operands o = Random(lab, t, rows, columns, false);
-    const Tensor x = lab.Normal({rows, columns}, t, 2), dy = lab.Blank(x.shape(), t), dx = lab.Blank(x.shape(), t), fused = lab.Blank(x.shape(), t);
+    const Tensor x = lab.Normal({rows, columns}, t, 2), dy = lab.Blank(x.shape(), t), dx = lab.Blank(x.shape(), t),
+                 fused = lab.Blank(x.shape(), t);
     lab.Run(ops::MatMul{.a = o.a, .b = o.b, .out = dy, .transpose_b = true});
     lab.Run(ops::ActivationBackward{ops::ActivationForward::kGelu, x, dy, dx});
-    lab.Run(ops::MatMul{.a = o.a, .b = o.b, .out = fused, .transpose_b = true, .epilogue = ops::MatMul::kGeluSlope, .aux = x});
+    lab.Run(ops::MatMul{
+        .a = o.a, .b = o.b, .out = fused, .transpose_b = true, .epilogue = ops::MatMul::kGeluSlope, .aux = x});
     EXPECT_EQ(BitsOf(fused), BitsOf(dx));
     return std::vector<Expected>{{fused, ValuesOf(dx), 1, t}};
   });

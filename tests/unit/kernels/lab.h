@@ -25,9 +25,7 @@ namespace twofold {
 // show.
 class PoisonedSource : public MallocSource {
  public:
-  PoisonedSource() {
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  }  // pages stay with the process: thousands of cases are quick
+  PoisonedSource() { mallopt(M_MMAP_THRESHOLD, 1 << 30); }  // pages stay with the process: thousands of cases are quick
   std::optional<Address> Reserve(Bytes size) override {
     const auto address = MallocSource::Reserve(size);
     if (address) std::memset(reinterpret_cast<void*>(*address), 0xff, static_cast<size_t>(size.value()));
@@ -143,8 +141,7 @@ inline void Verify(const std::string& name, const Case& run) {
         bits.push_back(BitsOf(e.got));
       }
       if (first.empty()) first = bits;
-      for (size_t i = 0; i < bits.size(); ++i)
-        ASSERT_TRUE(bits[i] == first[i]) << "output " << i << " differs in bits";
+      for (size_t i = 0; i < bits.size(); ++i) ASSERT_TRUE(bits[i] == first[i]) << "output " << i << " differs in bits";
     }
   }
 }

@@ -128,7 +128,8 @@ TEST(Rotary, TurnsTheFirstHeadsAndCopiesTheRest) {
     for (const Case& c : {Case{1, 1, 1, 1, 0}, Case{2, 5, 3, 4, 7}, Case{1, 40, 2, 33, 64}, Case{1, 3, 1, 1030, 3}}) {
       Verify("rotary " + Name(type) + " " + std::to_string(c.half), [&](Lab& lab) {
         const int64_t dim = 2 * c.half, columns = c.heads * dim + c.rest;
-        const Tensor x = lab.Normal({c.batch, c.t, columns}, type), y = lab.Blank(x.shape(), type), in_place = lab.Copy(x);
+        const Tensor x = lab.Normal({c.batch, c.t, columns}, type), y = lab.Blank(x.shape(), type),
+                     in_place = lab.Copy(x);
         const Tensor table = lab.Blank({c.t + 2, dim}, Wide(type)), back = lab.Blank(x.shape(), type);
         const std::vector<double> f = Frequencies(c.half);
         lab.Run(ops::RotaryTable{table, f});
@@ -164,7 +165,8 @@ TEST(Rotary, TurnsTheFirstHeadsAndCopiesTheRest) {
 
 TEST(Rotary, TurnsByThePositionsThatRowsHave) {
   Lab lab(1, 0);
-  const Tensor table = lab.Blank({12, 6}, DType::kF64), x = lab.Normal({2, 4, 7}, DType::kF64), y = lab.Blank(x.shape(), x.dtype());
+  const Tensor table = lab.Blank({12, 6}, DType::kF64), x = lab.Normal({2, 4, 7}, DType::kF64),
+               y = lab.Blank(x.shape(), x.dtype());
   lab.Run(ops::RotaryTable{table, Frequencies(3)});
   lab.Run(ops::Rotary{.x = x, .table = table, .y = y, .positions = {.block = 2, .blocks = 2, .offset = {2, 8}}});
   const Tensor longer = lab.Of({1, 12, 7}, DType::kF64, Values(84)), turned = lab.Blank(longer.shape(), DType::kF64);
@@ -174,7 +176,8 @@ TEST(Rotary, TurnsByThePositionsThatRowsHave) {
       std::copy_n(x.data<double>() + (b * 4 + r) * 7, 7, longer.data<double>() + position * 7);
       lab.Run(ops::Rotary{.x = longer, .table = table, .y = turned});
       for (int64_t c = 0; c < 7; ++c) {
-        EXPECT_EQ(y.data<double>()[(b * 4 + r) * 7 + c], turned.data<double>()[position * 7 + c]) << b << " " << r << " " << c;
+        EXPECT_EQ(y.data<double>()[(b * 4 + r) * 7 + c], turned.data<double>()[position * 7 + c])
+            << b << " " << r << " " << c;
       }
     }
   }

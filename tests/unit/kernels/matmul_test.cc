@@ -15,8 +15,7 @@ Values Multiply(const Options& o, const Values& a, const Values& b, const Values
     for (int64_t j = 0; j < o.n; ++j) {
       double sum = (o.bias ? bias[At(j)] : 0) + (o.accumulate ? old[At(i * o.n + j)] : 0);
       for (int64_t l = 0; l < o.k; ++l) {
-        sum += a[At(o.transpose_a ? l * o.m + i : i * o.k + l)] *
-               b[At(o.transpose_b ? j * o.k + l : l * o.n + j)];
+        sum += a[At(o.transpose_a ? l * o.m + i : i * o.k + l)] * b[At(o.transpose_b ? j * o.k + l : l * o.n + j)];
       }
       out[At(i * o.n + j)] = sum;
     }
@@ -29,8 +28,7 @@ std::vector<Expected> Check(Lab& lab, const Options& o) {
   const Tensor b = lab.Normal(o.transpose_b ? Shape{o.n, o.k} : Shape{o.k, o.n}, o.type);
   const Tensor bias = o.bias ? lab.Normal({o.n}, o.type) : Tensor();
   const Tensor out = lab.Output({o.m, o.n}, o.out_type, o.accumulate);
-  const Values want =
-      Multiply(o, ValuesOf(a), ValuesOf(b), o.bias ? ValuesOf(bias) : Values(), ValuesOf(out));
+  const Values want = Multiply(o, ValuesOf(a), ValuesOf(b), o.bias ? ValuesOf(bias) : Values(), ValuesOf(out));
   lab.Run(ops::MatMul{a, b, out, bias, o.transpose_a, o.transpose_b, o.accumulate});
   // A product in f64 may be stored in a narrower type, and one in f32 in a wider.
   return {{out, want, 2 + static_cast<double>(o.k) / 4, o.type}};
@@ -42,10 +40,9 @@ TEST(MatMul, AgainstPlainLoops) {
     for (DType out_type : kFloats) {
       for (const auto& [m, n, k] : sizes) {
         for (int bits = 0; bits < 16; ++bits) {
-          const Options o{
-              m, n, k, type, out_type, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
-          Verify("matmul " + Name(type) + " to " + Name(out_type) + " " + std::to_string(m) + "x" +
-                     std::to_string(n) + "x" + std::to_string(k) + " variant " + std::to_string(bits),
+          const Options o{m, n, k, type, out_type, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
+          Verify("matmul " + Name(type) + " to " + Name(out_type) + " " + std::to_string(m) + "x" + std::to_string(n) +
+                     "x" + std::to_string(k) + " variant " + std::to_string(bits),
                  [&](Lab& lab) { return Check(lab, o); });
           if (HasFatalFailure()) return;
         }

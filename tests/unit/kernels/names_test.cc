@@ -1,5 +1,5 @@
-// No operation is forgotten: each that has a row in ops::AnyOp is launched by some test of this program, and every kernel that one of
-// them launched has a row in ops::KernelRows, where profiles and pictures look.
+// No operation is forgotten: each that has a row in ops::AnyOp is launched by some test of this program, and every
+// kernel that one of them launched has a row in ops::KernelRows, where profiles and pictures look.
 #include <set>
 #include <variant>
 
@@ -20,7 +20,8 @@ class Seen : public ::testing::Environment {
   }
   void TearDown() override {
     Lab::see = nullptr;
-    for (const std::string& name : names_) EXPECT_TRUE(ops::IsKernel(name)) << name << " is missing in core/device/kernel_names.cc";
+    for (const std::string& name : names_)
+      EXPECT_TRUE(ops::IsKernel(name)) << name << " is missing in core/device/kernel_names.cc";
     if (GTEST_FLAG_GET(filter) != "*" || std::getenv("GTEST_TOTAL_SHARDS") != nullptr) return;  // not all tests ran
     for (size_t i = 0; i < std::variant_size_v<ops::AnyOp>; ++i) {
       EXPECT_TRUE(operations_.contains(i)) << "no test launches operation " << i << " of ops::AnyOp";

@@ -10,9 +10,7 @@ namespace ops_test {
 
 class Ops : public testing::Test {
  protected:
-  Tensor New(Shape shape, DType t = DType::kF32) {
-    return Allocate(allocator_, std::move(shape), t, Category::kOther);
-  }
+  Tensor New(Shape shape, DType t = DType::kF32) { return Allocate(allocator_, std::move(shape), t, Category::kOther); }
   Bytes Scratch(const Op& op, int threads = 1) { return Workspace(op, DeviceKind::kCpu, threads); }
 
  private:
@@ -55,8 +53,7 @@ TEST_F(Ops, CostOfProducts) {
   EXPECT_EQ(cost.flops.value(), 2 * 3 * 5 * 7);
   EXPECT_EQ(cost.read.value(), 4 * (15 + 35 + 7));
   EXPECT_EQ(cost.written.value(), 4 * 21);
-  const Cost added =
-      CostOf(MatMul{.a = New({3, 5}), .b = New({5, 7}), .out = New({3, 7}), .accumulate = true});
+  const Cost added = CostOf(MatMul{.a = New({3, 5}), .b = New({5, 7}), .out = New({3, 7}), .accumulate = true});
   EXPECT_EQ(added.read.value(), 4 * (15 + 35 + 21));
 }
 
@@ -69,8 +66,14 @@ TEST_F(Ops, CostOfAttentionHalvesUnderACausalMask) {
 }
 
 TEST_F(Ops, CostOfAttentionsRectangles) {
-  const Tensor q = New({2, 9, 24}, DType::kBF16), kv = New({2, 7, 8}, DType::kBF16), out = New({2, 9, 16}), lse = New({2, 4, 9});
-  AttentionBlockForward o{q, kv, out, lse, {.heads = 4, .kv_heads = 1, .head_dim = 4, .first_query = 3, .queries = 6, .first_key = 1, .keys = 6}};
+  const Tensor q = New({2, 9, 24}, DType::kBF16), kv = New({2, 7, 8}, DType::kBF16), out = New({2, 9, 16}),
+               lse = New({2, 4, 9});
+  AttentionBlockForward o{
+      q,
+      kv,
+      out,
+      lse,
+      {.heads = 4, .kv_heads = 1, .head_dim = 4, .first_query = 3, .queries = 6, .first_key = 1, .keys = 6}};
   CheckShapes(o);
   EXPECT_EQ(Key(o), (KernelKey{"attention_block_forward", DType::kBF16, {2 * 4 * 6, 6, 4}}));
   EXPECT_EQ(CostOf(o).flops.value(), 2 * 2.0 * (2 * 4) * 6 * 6 * 4);
@@ -87,7 +90,13 @@ TEST_F(Ops, CostOfAttentionsRectangles) {
   EXPECT_DEATH(CheckShapes(o), "attention_block_forward");
   o.block = {.heads = 4, .kv_heads = 1, .head_dim = 4, .first_query = 4, .queries = 6, .keys = 6};
   EXPECT_DEATH(CheckShapes(o), "attention_block_forward");  // past the last query
-  const AttentionBlockBackward back{q, kv, New({2, 9, 16}, DType::kBF16), lse, New({2, 9, 16}, DType::kBF16), New({2, 9, 24}), New({2, 7, 8}),
+  const AttentionBlockBackward back{q,
+                                    kv,
+                                    New({2, 9, 16}, DType::kBF16),
+                                    lse,
+                                    New({2, 9, 16}, DType::kBF16),
+                                    New({2, 9, 24}),
+                                    New({2, 7, 8}),
                                     {.heads = 4, .kv_heads = 1, .head_dim = 4, .queries = 9, .keys = 7}};
   CheckShapes(back);
   EXPECT_EQ(CostOf(back).flops.value(), 5 * 2.0 * (2 * 4) * 9 * 7 * 4);
@@ -119,8 +128,7 @@ TEST_F(Ops, WorkspaceOfProductsIsPackedBlocksAThreadAndCopiesOfNarrowTypes) {
 
 TEST_F(Ops, WorkspaceOfAttentionIsOneTileAThread) {
   const auto scratch = [&](int64_t t, DType type, int threads) {
-    return Scratch(AttentionForward{New({2, t, 96}, type), New({2, t, 32}, type), New({2, 2, t}), 2, 2},
-                   threads)
+    return Scratch(AttentionForward{New({2, t, 96}, type), New({2, t, 32}, type), New({2, 2, t}), 2, 2}, threads)
         .value();
   };
   EXPECT_EQ(scratch(64, DType::kF32, 1), 4 * 32 * (64 + 16));
@@ -132,8 +140,14 @@ TEST_F(Ops, WorkspaceOfAttentionIsOneTileAThread) {
 }
 
 TEST_F(Ops, CostOfBatchedProductsCountsSharedMatricesOnce) {
-  const BatchedMatMul o{.a = {New({2, 4, 3, 5}), 5, 60, 15}, .b = {New({2, 2, 5, 7}), 7, 70, 35, 0, 2},
-                        .out = {New({2, 4, 3, 7}), 7, 84, 21}, .batches = 2, .heads = 4, .m = 3, .n = 7, .k = 5};
+  const BatchedMatMul o{.a = {New({2, 4, 3, 5}), 5, 60, 15},
+                        .b = {New({2, 2, 5, 7}), 7, 70, 35, 0, 2},
+                        .out = {New({2, 4, 3, 7}), 7, 84, 21},
+                        .batches = 2,
+                        .heads = 4,
+                        .m = 3,
+                        .n = 7,
+                        .k = 5};
   CheckShapes(o);
   EXPECT_EQ(Key(o), (KernelKey{"batched_matmul_nn", DType::kF32, {24, 7, 5}}));
   const Cost cost = CostOf(o);
@@ -148,7 +162,8 @@ TEST_F(Ops, WorkspaceOnAGpuIsWhatLibrariesGetAndPartialSums) {
   constexpr int64_t kLibrary = 32 << 20;
   const MatMul product{New({16, 32}, DType::kBF16), New({32, 48}, DType::kBF16), New({16, 48}), Tensor()};
   EXPECT_EQ(scratch(product), kLibrary);
-  const Tensor x = New({2, 8, 8, 3}, DType::kBF16), w = New({3, 3, 3, 70}, DType::kBF16), y = New({2, 8, 8, 70}, DType::kBF16);
+  const Tensor x = New({2, 8, 8, 3}, DType::kBF16), w = New({3, 3, 3, 70}, DType::kBF16),
+               y = New({2, 8, 8, 70}, DType::kBF16);
   constexpr int64_t kWeights = 4096;  // 1,890 elements of 2 bytes, a multiple of 512
   EXPECT_EQ(scratch(ConvolutionForward{.x = x, .w = w, .y = y, .padding = 1}), kLibrary + kWeights);
   EXPECT_EQ(scratch(ConvolutionBackward{.dy = y, .w = w, .dx = x, .padding = 1}), kLibrary + kWeights);
@@ -156,14 +171,15 @@ TEST_F(Ops, WorkspaceOnAGpuIsWhatLibrariesGetAndPartialSums) {
   // 8 pieces of 8 channels, 32 rows of threads with 8 rows each: 10,000 rows in 39 slabs.
   const Tensor rows = New({10000, 64}, DType::kBF16);
   EXPECT_EQ(scratch(BatchNormStatistics{.x = rows, .statistics = New({2, 64})}), 2 * 39 * 64 * 4);
-  EXPECT_EQ(scratch(BatchNormSums{.dy = rows, .x = rows, .mean = New({64}), .rstd = New({64}), .sums = New({2, 64})}), 2 * 39 * 64 * 4);
+  EXPECT_EQ(scratch(BatchNormSums{.dy = rows, .x = rows, .mean = New({64}), .rstd = New({64}), .sums = New({2, 64})}),
+            2 * 39 * 64 * 4);
   EXPECT_EQ(scratch(Add{New({5}), New({5}), New({5})}), 0);
 }
 
 TEST_F(Ops, GradientsOfWeightsSumPixelsInPartsOnAGpu) {
   const auto parts = [&](int64_t images, int64_t side, int64_t in, int64_t out) {
-    return rules::CudaPixelParts(ConvolutionWeights{.dy = New({images, side, side, out}), .x = New({images, side, side, in}),
-                                                    .dw = New({1, 1, in, out})});
+    return rules::CudaPixelParts(ConvolutionWeights{
+        .dy = New({images, side, side, out}), .x = New({images, side, side, in}), .dw = New({1, 1, in, out})});
   };
   EXPECT_EQ(parts(1, 8, 3, 4), 1);
   EXPECT_EQ(parts(1, 64, 3, 4), 8);        // 512 pixels each
@@ -180,7 +196,8 @@ TEST_F(Ops, WorkspaceOfANarrowTableOrdersItsRows) {
 
 TEST_F(Ops, WorkspaceOfATableOnAGpuIsSortedIdsAndTheSumsThatPiecesShare) {
   const auto scratch = [&](int64_t rows) {
-    return Workspace(EmbeddingBackward{New({rows}, DType::kI32), New({rows, 8}), New({50, 8})}, DeviceKind::kCuda, 1).value();
+    return Workspace(EmbeddingBackward{New({rows}, DType::kI32), New({rows, 8}), New({50, 8})}, DeviceKind::kCuda, 1)
+        .value();
   };
   EXPECT_EQ(scratch(0), 0);
   EXPECT_EQ(scratch(100), 2 * 128 * 8 + 2 * 4 * 8 * 4);
@@ -196,7 +213,9 @@ TEST_F(Ops, WorkspaceOfColumnSumsOnAGpuIsASumForEachBlockOfRows) {
 }
 
 TEST_F(Ops, WorkspaceOfASquaredNormOnAGpuIsASumForEachPart) {
-  const auto scratch = [&](int64_t n) { return Workspace(SquaredNorm{New({n}, DType::kBF16), New({1})}, DeviceKind::kCuda, 1).value(); };
+  const auto scratch = [&](int64_t n) {
+    return Workspace(SquaredNorm{New({n}, DType::kBF16), New({1})}, DeviceKind::kCuda, 1).value();
+  };
   EXPECT_EQ(scratch(0), 0);
   EXPECT_EQ(scratch(1), 8);
   EXPECT_EQ(scratch(kNormBlock + 1), 8 * (kNormBlock / rules::kNormPart + 1));
@@ -210,45 +229,53 @@ TEST_F(Ops, ShapesThatFitPass) {
 }
 
 TEST_F(OpsDeathTest, ShapesThatDoNotFitAbortAndArePrinted) {
-  EXPECT_DEATH(CheckShapes(MatMul{New({3, 5}), New({6, 7}), New({3, 7}), Tensor()}),
-               "f32\\[3, 5\\] f32\\[6, 7\\]");
+  EXPECT_DEATH(CheckShapes(MatMul{New({3, 5}), New({6, 7}), New({3, 7}), Tensor()}), "f32\\[3, 5\\] f32\\[6, 7\\]");
   EXPECT_DEATH(CheckShapes(MatMul{New({3, 5}), New({5, 7}, DType::kBF16), New({3, 7}), Tensor()}), "matmul");
   EXPECT_DEATH(CheckShapes(MatMul{New({3, 5}), New({5, 7}), New({3, 7}), New({3})}), "matmul");
   EXPECT_DEATH(CheckShapes(Add{New({3}), New({4}), New({3})}), "add");
   EXPECT_DEATH(CheckShapes(ColumnSum{New({3, 4}), New({3})}), "column_sum");
-  EXPECT_DEATH(CheckShapes(EmbeddingForward{New({2}, DType::kF32), New({9, 4}), New({2, 4})}),
-               "embedding_forward");
+  EXPECT_DEATH(CheckShapes(EmbeddingForward{New({2}, DType::kF32), New({9, 4}), New({2, 4})}), "embedding_forward");
   EXPECT_DEATH(CheckShapes(PositionForward{New({1, 5, 4}), New({4, 4}), New({1, 5, 4})}), "position_forward");
   const IndexMap chunks{.block = 2, .blocks = 2, .offset = {0, 6}};
   EXPECT_DEATH(CheckShapes(PositionForward{New({1, 4, 4}), New({7, 4}), New({1, 4, 4}), chunks}), "position_forward");
   EXPECT_DEATH(CheckShapes(PositionBackward{New({1, 4, 4}), New({7, 4}), false, chunks}), "position_backward");
   EXPECT_DEATH(CheckShapes(CopyColumns{New({3, 4}), New({3, 5}), 1, 0, 4}), "copy_columns");
   EXPECT_DEATH(CheckShapes(CopyColumns{New({3, 4}), New({2, 5}), 0, 0, 4}), "copy_columns");
-  EXPECT_DEATH(CheckShapes(LayerNormForward{New({2, 4}), New({4}), New({4}), New({2, 4}),
-                                            New({2}, DType::kF64), New({2})}),
-               "layer_norm_forward");
+  EXPECT_DEATH(
+      CheckShapes(LayerNormForward{New({2, 4}), New({4}), New({4}), New({2, 4}), New({2}, DType::kF64), New({2})}),
+      "layer_norm_forward");
   EXPECT_DEATH(CheckShapes(AttentionForward{New({1, 4, 24}), New({1, 4, 8}), New({1, 2, 4}), 3, 2}),
                "attention_forward");
   EXPECT_DEATH(CheckShapes(AddBias{New({3, 4}), New({3}), New({3, 4})}), "add_bias");
   EXPECT_DEATH(CheckShapes(SplitMax{New({3, 4}), New({3}), 5}), "split_max");
   EXPECT_DEATH(CheckShapes(SplitSums{New({3, 4}), New({3}, DType::kI32), New({3}), New({4, 3}), 0, 4}), "split_sums");
   EXPECT_DEATH(CheckShapes(SplitLosses{New({3}), New({3, 3}), New({3}), New({3})}), "split_losses");
-  EXPECT_DEATH(CheckShapes(SplitBackward{New({3, 4}), New({3}, DType::kI32), New({4}), New({3, 4}), 0, 4}), "split_backward");
+  EXPECT_DEATH(CheckShapes(SplitBackward{New({3, 4}), New({3}, DType::kI32), New({4}), New({3, 4}), 0, 4}),
+               "split_backward");
   EXPECT_DEATH(CheckShapes(SplitCorrect{New({2, 4}), New({1})}), "split_correct");
   EXPECT_DEATH(CheckShapes(CountCorrect{New({3, 4}), New({3}, DType::kI32), New({2})}), "count_correct");
   EXPECT_DEATH(CheckShapes(CrossEntropyForward{New({3, 4}), New({4}, DType::kI32), New({3}), New({3})}),
                "cross_entropy");
-  EXPECT_DEATH(CheckShapes(AdamStep{New({3}), New({3}), New({3}), New({3}), New({3})}), "adam_step");  // a wide parameter needs no master
+  EXPECT_DEATH(CheckShapes(AdamStep{New({3}), New({3}), New({3}), New({3}), New({3})}),
+               "adam_step");  // a wide parameter needs no master
   EXPECT_DEATH(CheckShapes(RmsNormForward{New({2, 4}), New({3}), New({2, 4}), New({2})}), "rms_norm_forward");
   EXPECT_DEATH(CheckShapes(SwiGluForward{New({2, 6}), New({2, 4})}), "swiglu_forward");
   EXPECT_DEATH(CheckShapes(Rotary{New({1, 5, 8}), New({4, 4}), New({1, 5, 8}), 2}), "rotary");
   EXPECT_DEATH(CheckShapes(Rotary{New({1, 5, 8}), New({5, 4}), New({1, 5, 8}), 3}), "rotary");
   EXPECT_DEATH(CheckShapes(MaskedDropoutForward{New({3}), New({3}), New({3})}), "masked_dropout_forward");
   EXPECT_DEATH(CheckShapes(SoftmaxForward{New({2, 3}), New({2, 3})}), "softmax_forward");
-  EXPECT_DEATH(CheckShapes(BatchedMatMul{.a = {New({2, 3}), 3}, .b = {New({3, 4}), 4}, .out = {New({2, 4}), 4, 8, 8},
-                                         .heads = 2, .m = 2, .n = 4, .k = 3}), "batched_matmul_nn");
-  EXPECT_DEATH(CheckShapes(ConvolutionForward{New({2, 9, 9, 3}), New({3, 3, 3, 8}), Tensor(), New({2, 9, 9, 8})}), "conv_forward");
-  EXPECT_DEATH(CheckShapes(ConvolutionWeights{New({2, 9, 9, 8}), New({2, 9, 9, 4}), New({3, 3, 3, 8}), 1, 1}), "conv_weights");
+  EXPECT_DEATH(CheckShapes(BatchedMatMul{.a = {New({2, 3}), 3},
+                                         .b = {New({3, 4}), 4},
+                                         .out = {New({2, 4}), 4, 8, 8},
+                                         .heads = 2,
+                                         .m = 2,
+                                         .n = 4,
+                                         .k = 3}),
+               "batched_matmul_nn");
+  EXPECT_DEATH(CheckShapes(ConvolutionForward{New({2, 9, 9, 3}), New({3, 3, 3, 8}), Tensor(), New({2, 9, 9, 8})}),
+               "conv_forward");
+  EXPECT_DEATH(CheckShapes(ConvolutionWeights{New({2, 9, 9, 8}), New({2, 9, 9, 4}), New({3, 3, 3, 8}), 1, 1}),
+               "conv_weights");
   EXPECT_DEATH(CheckShapes(BatchNormStatistics{New({6, 8}), New({2, 7})}), "batch_norm");
   EXPECT_DEATH(CheckShapes(SgdStep{New({3}), New({3}), Tensor(), New({3})}), "sgd_step");
   EXPECT_DEATH(CheckShapes(SgdStep{.param = New({3}), .grad = New({3}), .factor = New({1}, DType::kBF16)}), "sgd_step");
@@ -272,7 +299,9 @@ TEST_F(OpsDeathTest, CodecsTakeWhatFits) {
 
 TEST_F(OpsDeathTest, RangesAreInOrderAndWithin) {
   const auto check = [&](std::vector<ElementRange> ranges) {
-    CheckShapes(SgdStep{.param = New({9}), .grad = New({9}), .factor = New({1}),
+    CheckShapes(SgdStep{.param = New({9}),
+                        .grad = New({9}),
+                        .factor = New({1}),
                         .undecayed = std::make_shared<std::vector<ElementRange>>(std::move(ranges))});
   };
   check({{0, 3}, {3, 4}, {8, 9}});

@@ -42,8 +42,8 @@ struct SgdVariant {
   bool nesterov;
 };
 
-// Elements that do not decay, at places that pieces of 1024 cut: at both ends, single, adjacent, and over several pieces.
-// Sometimes none.
+// Elements that do not decay, at places that pieces of 1024 cut: at both ends, single, adjacent, and over several
+// pieces. Sometimes none.
 ops::ElementRanges Undecayed(Lab& lab, int64_t n) {
   std::uniform_int_distribution<int64_t> size(1, std::max<int64_t>(n / 7, 1));
   if (size(lab.rng) % 4 == 0) return nullptr;
@@ -73,12 +73,11 @@ Tensor SomeFactor(Lab& lab) {
 }
 
 TEST(Sgd, AgainstPlainLoops) {
-  for (SgdVariant s : {SgdVariant{0, 0, false}, SgdVariant{0, 0.1, false}, SgdVariant{0.9, 0.1, false},
-                       SgdVariant{0.8, 0, true}}) {
+  for (SgdVariant s :
+       {SgdVariant{0, 0, false}, SgdVariant{0, 0.1, false}, SgdVariant{0.9, 0.1, false}, SgdVariant{0.8, 0, true}}) {
     ForEachCase("sgd", [&](Lab& lab, DType t, DType grad_type, int64_t n) {
       const Leading lead(lab, t, n);
-      const Tensor grad = lab.Normal({n}, grad_type),
-                   momentum = s.momentum != 0 ? lab.Normal({n}, Wide(t)) : Tensor();
+      const Tensor grad = lab.Normal({n}, grad_type), momentum = s.momentum != 0 ? lab.Normal({n}, Wide(t)) : Tensor();
       Values w = lead.values(), m = s.momentum != 0 ? ValuesOf(momentum) : Values(At(n));
       const Values g = ValuesOf(grad);
       const Tensor factor = SomeFactor(lab);
@@ -90,7 +89,8 @@ TEST(Sgd, AgainstPlainLoops) {
         m[i] = s.momentum * m[i] + slope;
         w[i] -= 0.05 * (s.nesterov ? slope + s.momentum * m[i] : m[i]);
       }
-      lab.Run(ops::SgdStep{lead.param, grad, momentum, lead.master, 0.05, s.momentum, s.decay, s.nesterov, factor, undecayed});
+      lab.Run(ops::SgdStep{lead.param, grad, momentum, lead.master, 0.05, s.momentum, s.decay, s.nesterov, factor,
+                           undecayed});
       std::vector<Expected> all;
       lead.Expect(w, t, all);
       if (s.momentum != 0) all.push_back({momentum, m, 1, t});
@@ -103,8 +103,7 @@ TEST(Adam, AgainstPlainLoops) {
   for (bool decoupled : {true, false}) {
     ForEachCase("adam", [&](Lab& lab, DType t, DType grad_type, int64_t n) {
       const Leading lead(lab, t, n);
-      const Tensor grad = lab.Normal({n}, grad_type), m = lab.Normal({n}, Wide(t), 0.1),
-                   v = lab.Positive({n}, Wide(t));
+      const Tensor grad = lab.Normal({n}, grad_type), m = lab.Normal({n}, Wide(t), 0.1), v = lab.Positive({n}, Wide(t));
       Values w = lead.values(), mean = ValuesOf(m), square = ValuesOf(v);
       const Values g = ValuesOf(grad);
       const double lr = 0.01, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, rate = 0.1;
@@ -119,11 +118,11 @@ TEST(Adam, AgainstPlainLoops) {
         mean[i] = beta1 * mean[i] + (1 - beta1) * slope;
         square[i] = beta2 * square[i] + (1 - beta2) * slope * slope;
         if (decoupled) w[i] -= lr * decay * w[i];
-        w[i] -= lr * (mean[i] / (1 - std::pow(beta1, step))) /
-                (std::sqrt(square[i] / (1 - std::pow(beta2, step))) + eps);
+        w[i] -=
+            lr * (mean[i] / (1 - std::pow(beta1, step))) / (std::sqrt(square[i] / (1 - std::pow(beta2, step))) + eps);
       }
-      lab.Run(
-          ops::AdamStep{lead.param, grad, m, v, lead.master, lr, beta1, beta2, eps, rate, decoupled, step, factor, undecayed});
+      lab.Run(ops::AdamStep{lead.param, grad, m, v, lead.master, lr, beta1, beta2, eps, rate, decoupled, step, factor,
+                            undecayed});
       std::vector<Expected> all = {{m, mean, 1, t}, {v, square, 4, t}};
       lead.Expect(w, t, all);
       return all;
@@ -144,14 +143,18 @@ TEST(WithoutMaster, TheNewValueIsRoundedToTheNearest) {
   ForNarrow([](DType t, int64_t n) {
     for (const bool adam : {false, true}) {
       Lab lab(1, 0);
-      const Tensor param = lab.Normal({n}, t), grad = lab.Normal({n}, DType::kF32), m = lab.Normal({n}, DType::kF32), v = lab.Positive({n}, DType::kF32);
-      const Tensor master = lab.Of({n}, DType::kF32, ValuesOf(param)), image = lab.Copy(param), mean = lab.Copy(m), square = lab.Copy(v);
+      const Tensor param = lab.Normal({n}, t), grad = lab.Normal({n}, DType::kF32), m = lab.Normal({n}, DType::kF32),
+                   v = lab.Positive({n}, DType::kF32);
+      const Tensor master = lab.Of({n}, DType::kF32, ValuesOf(param)), image = lab.Copy(param), mean = lab.Copy(m),
+                   square = lab.Copy(v);
       if (adam) {
         lab.Run(ops::AdamStep{.param = param, .grad = grad, .m = m, .v = v, .lr = 0.01, .weight_decay = 0.1});
-        lab.Run(ops::AdamStep{.param = image, .grad = grad, .m = mean, .v = square, .master = master, .lr = 0.01, .weight_decay = 0.1});
+        lab.Run(ops::AdamStep{
+            .param = image, .grad = grad, .m = mean, .v = square, .master = master, .lr = 0.01, .weight_decay = 0.1});
       } else {
         lab.Run(ops::SgdStep{.param = param, .grad = grad, .momentum = m, .lr = 0.01, .momentum_factor = 0.9});
-        lab.Run(ops::SgdStep{.param = image, .grad = grad, .momentum = mean, .master = master, .lr = 0.01, .momentum_factor = 0.9});
+        lab.Run(ops::SgdStep{
+            .param = image, .grad = grad, .momentum = mean, .master = master, .lr = 0.01, .momentum_factor = 0.9});
       }
       EXPECT_EQ(ValuesOf(param), ValuesOf(image)) << Name(t) << " " << n;
       EXPECT_EQ(ValuesOf(m), ValuesOf(mean));
@@ -160,19 +163,25 @@ TEST(WithoutMaster, TheNewValueIsRoundedToTheNearest) {
 }
 
 ops::RoundingKeys OneKey(uint64_t seed, int64_t shift = 0) {
-  return std::make_shared<const std::vector<ops::RoundingKeyRange>>(std::vector<ops::RoundingKeyRange>{{0, PhiloxKey{seed}, shift}});
+  return std::make_shared<const std::vector<ops::RoundingKeyRange>>(
+      std::vector<ops::RoundingKeyRange>{{0, PhiloxKey{seed}, shift}});
 }
 
-// A step of 0 that leaves x = 1 (or others) - lr exact in f32: what comes out is one of the two neighbours, and the mean over many
-// draws is what was asked for.
+// A step of 0 that leaves x = 1 (or others) - lr exact in f32: what comes out is one of the two neighbours, and the
+// mean over many draws is what was asked for.
 TEST(StochasticRounding, IsRightOnAverage) {
   constexpr int64_t kDraws = 40001;
-  struct Case { DType type; double from, update, spacing; };  // spacing: of the type, where from - update is
-  for (const Case& c : {Case{DType::kBF16, 1, 0x1p-12, 0x1p-8}, Case{DType::kBF16, -1, 0x1p-10, 0x1p-7}, Case{DType::kBF16, 3, -0x1.8p-9, 0x1p-6},
-                        Case{DType::kF16, 1, 0x1p-13, 0x1p-11}, Case{DType::kF16, -2, -0x1.4p-12, 0x1p-10},
-                        Case{DType::kF16, 0x1p-16, 0x1.8p-26, 0x1p-24}, Case{DType::kF16, 0, 0x1p-40, 0x1p-24}, Case{DType::kF16, 0, -0x1p-27, 0x1p-24}}) {
+  struct Case {
+    DType type;
+    double from, update, spacing;
+  };  // spacing: of the type, where from - update is
+  for (const Case& c : {Case{DType::kBF16, 1, 0x1p-12, 0x1p-8}, Case{DType::kBF16, -1, 0x1p-10, 0x1p-7},
+                        Case{DType::kBF16, 3, -0x1.8p-9, 0x1p-6}, Case{DType::kF16, 1, 0x1p-13, 0x1p-11},
+                        Case{DType::kF16, -2, -0x1.4p-12, 0x1p-10}, Case{DType::kF16, 0x1p-16, 0x1.8p-26, 0x1p-24},
+                        Case{DType::kF16, 0, 0x1p-40, 0x1p-24}, Case{DType::kF16, 0, -0x1p-27, 0x1p-24}}) {
     Lab lab(1, 0);
-    const Tensor param = lab.Of({kDraws}, c.type, Values(At(kDraws), c.from)), grad = lab.Of({kDraws}, DType::kF32, Values(At(kDraws), c.update));
+    const Tensor param = lab.Of({kDraws}, c.type, Values(At(kDraws), c.from)),
+                 grad = lab.Of({kDraws}, DType::kF32, Values(At(kDraws), c.update));
     lab.Run(ops::SgdStep{.param = param, .grad = grad, .lr = 1, .rounding_keys = OneKey(7), .step = 3});
     const double want = c.from - c.update, below = std::floor(want / c.spacing) * c.spacing, above = below + c.spacing;
     double sum = 0;
@@ -201,14 +210,16 @@ TEST(StochasticRounding, KeepsWhatNeedsNoneAndWhatIsNoNumber) {
   }
 }
 
-// RoundingKeys go by the element's place in its parameter, whatever pieces it is updated in, and are others in the next step.
+// RoundingKeys go by the element's place in its parameter, whatever pieces it is updated in, and are others in the next
+// step.
 TEST(StochasticRounding, DoesNotDependOnThePieces) {
   constexpr int64_t kTotal = 5003;
-  const std::vector<ops::RoundingKeyRange> ranges = {{0, PhiloxKey{1}, 40}, {1500, PhiloxKey{2}, -1500}, {1501, PhiloxKey{3}, 7}, {4100, PhiloxKey{4}, -4000}};
+  const std::vector<ops::RoundingKeyRange> ranges = {
+      {0, PhiloxKey{1}, 40}, {1500, PhiloxKey{2}, -1500}, {1501, PhiloxKey{3}, 7}, {4100, PhiloxKey{4}, -4000}};
   for (const DType t : {DType::kBF16, DType::kF16}) {
     Lab lab(1, 0);
-    const Tensor start = lab.Normal({kTotal}, t), grad = lab.Normal({kTotal}, DType::kF32), m = lab.Normal({kTotal}, DType::kF32),
-                 v = lab.Positive({kTotal}, DType::kF32);
+    const Tensor start = lab.Normal({kTotal}, t), grad = lab.Normal({kTotal}, DType::kF32),
+                 m = lab.Normal({kTotal}, DType::kF32), v = lab.Positive({kTotal}, DType::kF32);
     const auto run = [&](const std::vector<int64_t>& cuts, int64_t step) {
       const Tensor param = lab.Copy(start), mean = lab.Copy(m), square = lab.Copy(v);
       for (size_t k = 0; k + 1 < cuts.size(); ++k) {
@@ -219,8 +230,13 @@ TEST(StochasticRounding, DoesNotDependOnThePieces) {
           if (end <= first || ranges[r].begin >= first + n) continue;
           here.push_back({std::max<int64_t>(ranges[r].begin - first, 0), ranges[r].key, ranges[r].shift + first});
         }
-        lab.Run(ops::AdamStep{.param = param.Slice(first, n), .grad = grad.Slice(first, n), .m = mean.Slice(first, n), .v = square.Slice(first, n),
-                              .lr = 0.01, .step = step, .rounding_keys = std::make_shared<const std::vector<ops::RoundingKeyRange>>(here)});
+        lab.Run(ops::AdamStep{.param = param.Slice(first, n),
+                              .grad = grad.Slice(first, n),
+                              .m = mean.Slice(first, n),
+                              .v = square.Slice(first, n),
+                              .lr = 0.01,
+                              .step = step,
+                              .rounding_keys = std::make_shared<const std::vector<ops::RoundingKeyRange>>(here)});
       }
       return ValuesOf(param);
     };
@@ -232,9 +248,12 @@ TEST(StochasticRounding, DoesNotDependOnThePieces) {
 
 // One operation on a flat piece does what one for each of its parts does, bit for bit; so does a factor of 1.
 TEST(Steps, OfAPieceAreThoseOfItsParts) {
-  struct Part { int64_t begin, end; bool decays; };
-  const std::vector<Part> parts = {{0, 5, false}, {5, 1500, true}, {1500, 1501, false}, {1501, 4100, false}, {4100, 4103, true},
-                                   {4103, 6000, true}, {6000, 6001, false}};
+  struct Part {
+    int64_t begin, end;
+    bool decays;
+  };
+  const std::vector<Part> parts = {{0, 5, false},      {5, 1500, true},    {1500, 1501, false}, {1501, 4100, false},
+                                   {4100, 4103, true}, {4103, 6000, true}, {6000, 6001, false}};
   auto undecayed = std::make_shared<std::vector<ops::ElementRange>>();
   for (const Part& p : parts) {
     if (!p.decays) undecayed->push_back({p.begin, p.end});
@@ -245,15 +264,30 @@ TEST(Steps, OfAPieceAreThoseOfItsParts) {
       const Leading lead(lab, t, 6001);
       const Tensor grad = lab.Normal({6001}, t), m = lab.Normal({6001}, Wide(t)), v = lab.Positive({6001}, Wide(t));
       const auto run = [&](const std::vector<Part>& pieces, const ops::ElementRanges& except, const Tensor& factor) {
-        const Tensor param = lab.Copy(lead.param), master = lead.master.empty() ? Tensor() : lab.Copy(lead.master), mean = lab.Copy(m),
-                     square = lab.Copy(v);
+        const Tensor param = lab.Copy(lead.param), master = lead.master.empty() ? Tensor() : lab.Copy(lead.master),
+                     mean = lab.Copy(m), square = lab.Copy(v);
         for (const Part& p : pieces) {
           const auto of = [&](const Tensor& x) { return x.empty() ? x : x.Slice(p.begin, p.end - p.begin); };
           const double decay = p.decays ? 0.25 : 0;
-          adam ? lab.Run(ops::AdamStep{.param = of(param), .grad = of(grad), .m = of(mean), .v = of(square), .master = of(master),
-                                       .lr = 0.01, .weight_decay = decay, .step = 2, .factor = factor, .undecayed = except})
-               : lab.Run(ops::SgdStep{.param = of(param), .grad = of(grad), .momentum = of(mean), .master = of(master), .lr = 0.01,
-                                      .momentum_factor = 0.9, .weight_decay = decay, .factor = factor, .undecayed = except});
+          adam ? lab.Run(ops::AdamStep{.param = of(param),
+                                       .grad = of(grad),
+                                       .m = of(mean),
+                                       .v = of(square),
+                                       .master = of(master),
+                                       .lr = 0.01,
+                                       .weight_decay = decay,
+                                       .step = 2,
+                                       .factor = factor,
+                                       .undecayed = except})
+               : lab.Run(ops::SgdStep{.param = of(param),
+                                      .grad = of(grad),
+                                      .momentum = of(mean),
+                                      .master = of(master),
+                                      .lr = 0.01,
+                                      .momentum_factor = 0.9,
+                                      .weight_decay = decay,
+                                      .factor = factor,
+                                      .undecayed = except});
         }
         return BitsOf(param) + BitsOf(mean) + BitsOf(square);
       };
@@ -291,8 +325,7 @@ TEST(Scalars, SumAndSquaredNorm) {
 TEST(Scalars, SumOfManyEqualTermsIsAccurate) {  // adding one by one in f32 stops at 2^24
   Lab lab(1, 0);
   const int64_t n = 20'000'001;
-  const Tensor in = lab.device.NewTensor({n}, DType::kF32, Category::kOther),
-               out = lab.Blank({1}, DType::kF32);
+  const Tensor in = lab.device.NewTensor({n}, DType::kF32, Category::kOther), out = lab.Blank({1}, DType::kF32);
   lab.Run(ops::Fill{in, 1});
   lab.Run(ops::Sum{in, out});
   EXPECT_EQ(ValuesOf(out)[0], static_cast<double>(static_cast<float>(n)));

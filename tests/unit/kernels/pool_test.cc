@@ -14,7 +14,7 @@ struct Size {
   Shape x() const { return {images, height, width, channels}; }
   Shape y() const { return {images, rows(), columns(), channels}; }
 };
-constexpr Size kSizes[] = {{1, 1, 1, 1, 1, 1, 0}, {2, 6, 8, 3, 2, 2, 0},   {2, 9, 7, 17, 3, 2, 1},
+constexpr Size kSizes[] = {{1, 1, 1, 1, 1, 1, 0},    {2, 6, 8, 3, 2, 2, 0}, {2, 9, 7, 17, 3, 2, 1},
                            {1, 5, 5, 1030, 2, 1, 1}, {3, 7, 5, 4, 3, 3, 0}, {1, 4, 4, 2, 4, 1, 2}};
 
 template <class F>
@@ -29,7 +29,10 @@ void ForEachCase(const char* name, F run) {
 }
 
 // The element of x that each element of y takes, and which of its window that is.
-struct Chosen { std::vector<size_t> at; Values which; };
+struct Chosen {
+  std::vector<size_t> at;
+  Values which;
+};
 Chosen Choose(const Size& s, const Values& x) {
   Chosen out;
   for (int64_t i = 0; i < s.images; ++i)
@@ -59,7 +62,8 @@ TEST(Pool, LargestForward) {
     const Chosen want = Choose(s, xs);
     Values values;
     for (size_t at : want.at) values.push_back(xs[at]);
-    lab.Run(ops::MaxPoolForward{.x = x, .y = y, .chosen = chosen, .size = s.size, .stride = s.stride, .padding = s.padding});
+    lab.Run(ops::MaxPoolForward{
+        .x = x, .y = y, .chosen = chosen, .size = s.size, .stride = s.stride, .padding = s.padding});
     EXPECT_EQ(ValuesOf(chosen), want.which);
     return std::vector<Expected>{{y, values, 0, Wide(t)}};
   });

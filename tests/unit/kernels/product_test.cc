@@ -39,7 +39,8 @@ TEST(ChooseGrid, IsAsSquareAsTheThreadsAllow) {
 }
 
 TEST(ChooseGrid, LeavesThreadsIdleRatherThanMakeTinyTiles) {
-  for (const auto& [m, n, k] : {std::array<int64_t, 3>{0, 64, 64}, {64, 0, 64}, {64, 64, 0}, {1, 1, 1}, {64, 64, 64}, {64, 64, 127}})
+  for (const auto& [m, n, k] :
+       {std::array<int64_t, 3>{0, 64, 64}, {64, 0, 64}, {64, 64, 0}, {1, 1, 1}, {64, 64, 64}, {64, 64, 127}})
     EXPECT_EQ(ChooseGrid(m, n, k, 8), (Grid{1, 1})) << m << " " << n << " " << k;
   EXPECT_EQ(ChooseGrid(64, 32, 256, 8), (Grid{2, 1}));    // 2^19 multiply-adds
   EXPECT_EQ(ChooseGrid(33, 31, 65536, 8), (Grid{2, 1}));  // the second tile is one row high
@@ -50,7 +51,8 @@ TEST(ChooseGrid, LeavesThreadsIdleRatherThanMakeTinyTiles) {
 TEST(ForTiles, CoverEachElementOnceAndEachOnAThreadOfItsOwn) {
   for (const int threads : {1, 2, 3, 5, 8}) {
     ThreadPool pool(threads);
-    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{0, 7}, {7, 0}, {1, 1}, {31, 200}, {65, 33}, {96, 1}, {128, 64}, {129, 161}}) {
+    for (const auto& [m, n] :
+         {std::pair<int64_t, int64_t>{0, 7}, {7, 0}, {1, 1}, {31, 200}, {65, 33}, {96, 1}, {128, 64}, {129, 161}}) {
       std::vector<int> seen(At(m * n));
       std::set<int64_t> tiles;
       std::mutex mutex;
@@ -72,7 +74,10 @@ template <class A>
 struct Matrix {
   static constexpr int64_t kGap = 3;
   Matrix(int64_t rows, int64_t columns, std::mt19937& rng)
-      : rows(rows), columns(columns), ld(columns + kGap), values(At(rows * ld + 64), std::numeric_limits<A>::quiet_NaN()) {
+      : rows(rows),
+        columns(columns),
+        ld(columns + kGap),
+        values(At(rows * ld + 64), std::numeric_limits<A>::quiet_NaN()) {
     std::normal_distribution<double> draw;
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; ++c) values[At(r * ld + c)] = static_cast<A>(draw(rng));
@@ -108,24 +113,39 @@ struct PanelCase {
 template <class A>
 void CheckPanels(const PanelCase& o, int threads) {
   std::mt19937 rng(TestSeed());
-  const Matrix<A> a(o.transpose_a ? o.k : o.m, o.transpose_a ? o.m : o.k, rng), b(o.transpose_b ? o.n : o.k, o.transpose_b ? o.k : o.n, rng);
+  const Matrix<A> a(o.transpose_a ? o.k : o.m, o.transpose_a ? o.m : o.k, rng),
+      b(o.transpose_b ? o.n : o.k, o.transpose_b ? o.k : o.n, rng);
   const Matrix<A> bias(1, o.n, rng), old(o.m, o.n, rng);
   Matrix<A> c = old;
   if (!o.add) {  // c is not read
-    for (int64_t i = 0; i < o.m; ++i) std::fill_n(c.values.begin() + i * c.ld, o.n, std::numeric_limits<A>::quiet_NaN());
+    for (int64_t i = 0; i < o.m; ++i)
+      std::fill_n(c.values.begin() + i * c.ld, o.n, std::numeric_limits<A>::quiet_NaN());
   }
-  const Product<A> whole{.transpose_a = o.transpose_a, .transpose_b = o.transpose_b, .m = o.m, .n = o.n, .k = o.k, .a = a.values.data(),
-                         .lda = a.ld, .b = b.values.data(), .ldb = b.ld, .beta = A(o.add ? 1 : 0), .c = c.values.data(), .ldc = c.ld};
+  const Product<A> whole{.transpose_a = o.transpose_a,
+                         .transpose_b = o.transpose_b,
+                         .m = o.m,
+                         .n = o.n,
+                         .k = o.k,
+                         .a = a.values.data(),
+                         .lda = a.ld,
+                         .b = b.values.data(),
+                         .ldb = b.ld,
+                         .beta = A(o.add ? 1 : 0),
+                         .c = c.values.data(),
+                         .ldc = c.ld};
   ThreadPool pool(threads);
   const int64_t each = PanelScratch(o.m, o.n, o.k);
   const A canary = A(12345);
   std::vector<std::vector<A>> scratch(At(threads));
-  for (auto& memory : scratch) memory.assign(At(each), std::numeric_limits<A>::quiet_NaN()), memory.resize(At(each + 64), canary);
+  for (auto& memory : scratch)
+    memory.assign(At(each), std::numeric_limits<A>::quiet_NaN()), memory.resize(At(each + 64), canary);
   ForTiles(pool, o.m, o.n, o.k, [&](int64_t thread, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-    MultiplyPanels(whole.Part(row, rows, column, columns), o.bias ? bias.values.data() + column : nullptr, scratch[At(thread)].data());
+    MultiplyPanels(whole.Part(row, rows, column, columns), o.bias ? bias.values.data() + column : nullptr,
+                   scratch[At(thread)].data());
   });
   for (const auto& memory : scratch)
-    ASSERT_EQ(std::count(memory.begin() + each, memory.end(), canary), 64) << "scratch memory is longer than PanelScratch";
+    ASSERT_EQ(std::count(memory.begin() + each, memory.end(), canary), 64)
+        << "scratch memory is longer than PanelScratch";
   ASSERT_TRUE(c.GapsAreWhole());
   for (int64_t i = 0; i < o.m; ++i) {
     for (int64_t j = 0; j < o.n; ++j) {
@@ -139,9 +159,9 @@ void CheckPanels(const PanelCase& o, int threads) {
 
 // Sizes around the panels (14 or 6 rows, up to 32 columns) and the blocks (168 x 1024 x 256).
 TYPED_TEST(Products, PanelsAgainstPlainLoops) {
-  constexpr int64_t kSizes[][3] = {{1, 1, 1},    {0, 5, 3},     {5, 0, 3},    {5, 3, 0},     {3, 7, 5},     {4, 33, 2},
-                                   {13, 31, 17}, {14, 32, 16},  {15, 33, 33}, {28, 64, 255}, {29, 17, 257}, {5, 9, 513},
-                                   {169, 35, 7}, {6, 1025, 3}, {71, 97, 300}};
+  constexpr int64_t kSizes[][3] = {{1, 1, 1},     {0, 5, 3},    {5, 0, 3},    {5, 3, 0},    {3, 7, 5},
+                                   {4, 33, 2},    {13, 31, 17}, {14, 32, 16}, {15, 33, 33}, {28, 64, 255},
+                                   {29, 17, 257}, {5, 9, 513},  {169, 35, 7}, {6, 1025, 3}, {71, 97, 300}};
   for (const auto& [m, n, k] : kSizes) {
     for (int bits = 0; bits < 16; ++bits) {
       for (const int threads : {1, 3}) {
@@ -163,11 +183,21 @@ struct SmallCase {
 template <class A>
 void CheckSmall(const SmallCase& o) {
   std::mt19937 rng(TestSeed());
-  const Matrix<A> a(o.transpose_a ? o.k : o.m, o.transpose_a ? o.m : o.k, rng), b(o.k, o.n, rng), factor(1, o.m, rng), old(o.m, o.n, rng);
+  const Matrix<A> a(o.transpose_a ? o.k : o.m, o.transpose_a ? o.m : o.k, rng), b(o.k, o.n, rng), factor(1, o.m, rng),
+      old(o.m, o.n, rng);
   Matrix<A> c = old;
-  Multiply(SmallProduct<A>{.m = o.m, .n = o.n, .k = o.k, .a = a.values.data(), .a_row = o.transpose_a ? 1 : a.ld,
-                           .a_column = o.transpose_a ? a.ld : 1, .b = b.values.data(), .ldb = b.ld, .c = c.values.data(), .ldc = c.ld,
-                           .add = o.add, .factor = o.factor ? factor.values.data() : nullptr});
+  Multiply(SmallProduct<A>{.m = o.m,
+                           .n = o.n,
+                           .k = o.k,
+                           .a = a.values.data(),
+                           .a_row = o.transpose_a ? 1 : a.ld,
+                           .a_column = o.transpose_a ? a.ld : 1,
+                           .b = b.values.data(),
+                           .ldb = b.ld,
+                           .c = c.values.data(),
+                           .ldc = c.ld,
+                           .add = o.add,
+                           .factor = o.factor ? factor.values.data() : nullptr});
   ASSERT_TRUE(c.GapsAreWhole());
   for (int64_t i = 0; i < o.m; ++i) {
     for (int64_t j = 0; j < o.n; ++j) {
@@ -205,7 +235,8 @@ TYPED_TEST(Products, TransposedPanelsAreZeroWhereThereIsNothing) {
       PackTransposed(x.values.data(), x.ld, count, k, A(0.25), kLanes, panel.data());
       for (int64_t p = 0; p < k; ++p)
         for (int64_t i = 0; i < kLanes; ++i)
-          ASSERT_EQ(static_cast<double>(panel[At(p * kLanes + i)]), i < count ? 0.25 * x.at(i, p) : 0) << count << " x " << k;
+          ASSERT_EQ(static_cast<double>(panel[At(p * kLanes + i)]), i < count ? 0.25 * x.at(i, p) : 0)
+              << count << " x " << k;
       ASSERT_EQ(std::count(panel.begin() + k * kLanes, panel.end(), A(12345)), 64) << count << " x " << k;
     }
   }

@@ -8,8 +8,7 @@ namespace random_test {
 
 constexpr PhiloxKey kKey = MakeKey(7, "test");
 
-Tensor Filled(Lab& lab, ops::RandomFill::Distribution d, int64_t n, DType t, int64_t first, double a,
-              double b) {
+Tensor Filled(Lab& lab, ops::RandomFill::Distribution d, int64_t n, DType t, int64_t first, double a, double b) {
   const Tensor out = lab.Blank({n}, t);
   lab.Run(ops::RandomFill{d, out, a, b, kKey, {.first = first}});
   return out;
@@ -60,8 +59,7 @@ TEST(RandomFill, NormalsHaveTheirMoments) {
   Lab lab(1, 0);
   const int64_t n = 200000;
   double sum = 0, squares = 0;
-  for (double v : ValuesOf(Filled(lab, ops::RandomFill::kNormal, n, DType::kF32, 0, 0, 1)))
-    sum += v, squares += v * v;
+  for (double v : ValuesOf(Filled(lab, ops::RandomFill::kNormal, n, DType::kF32, 0, 0, 1))) sum += v, squares += v * v;
   EXPECT_NEAR(sum / static_cast<double>(n), 0, 0.012);  // five deviations of the mean; the key is fixed
   EXPECT_NEAR(squares / static_cast<double>(n), 1, 0.016);
 }

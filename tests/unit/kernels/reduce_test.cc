@@ -10,20 +10,15 @@ namespace reduce_test {
 double Combine(ReduceOp op, double a, double b) {
   switch (op) {
     case ReduceOp::kSum:
-    case ReduceOp::kAvg:
-      return a + b;
-    case ReduceOp::kProduct:
-      return a * b;
-    case ReduceOp::kMin:
-      return std::min(a, b);
-    case ReduceOp::kMax:
-      return std::max(a, b);
+    case ReduceOp::kAvg: return a + b;
+    case ReduceOp::kProduct: return a * b;
+    case ReduceOp::kMin: return std::min(a, b);
+    case ReduceOp::kMax: return std::max(a, b);
   }
   return 0;
 }
 
-constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kProduct, ReduceOp::kMin,
-                             ReduceOp::kMax};
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax};
 
 struct Ranks {
   std::vector<Tensor> inputs, outputs;
@@ -41,27 +36,25 @@ TEST(ReduceSlices, CombinesInRankOrderAndRoundsOnce) {
     for (ReduceOp op : kOps) {
       for (int ranks : {1, 2, 3, 7}) {
         for (int64_t n : {1, 3, 17, 129, 1025, 3001}) {
-          Verify(std::string(ReduceOpName(op)) + " of " + std::to_string(ranks) + " " + Name(t),
-                 [&](Lab& lab) {
-                   Ranks r;
-                   for (int i = 0; i < ranks; ++i)
-                     r.inputs.push_back(lab.Normal({n}, t)), r.outputs.push_back(lab.Blank({n}, t));
-                   Values want = ValuesOf(r.inputs[0]);
-                   for (int i = 1; i < ranks; ++i) {
-                     const Values more = ValuesOf(r.inputs[At(i)]);
-                     for (size_t j = 0; j < want.size(); ++j) want[j] = Combine(op, want[j], more[j]);
-                   }
-                   if (op == ReduceOp::kAvg)
-                     for (double& w : want) w /= ranks;
-                   r.Reduce(op, 0, n);
-                   std::vector<Expected> all;
-                   for (const Tensor& out : r.outputs)
-                     all.push_back({out, want, op == ReduceOp::kProduct ? 50.0 : 2.0, t});
-                   r.outputs = r.inputs;  // in place
-                   r.Reduce(op, 0, n);
-                   for (const Tensor& out : r.outputs) EXPECT_EQ(ValuesOf(out), ValuesOf(all[0].got));
-                   return all;
-                 });
+          Verify(std::string(ReduceOpName(op)) + " of " + std::to_string(ranks) + " " + Name(t), [&](Lab& lab) {
+            Ranks r;
+            for (int i = 0; i < ranks; ++i)
+              r.inputs.push_back(lab.Normal({n}, t)), r.outputs.push_back(lab.Blank({n}, t));
+            Values want = ValuesOf(r.inputs[0]);
+            for (int i = 1; i < ranks; ++i) {
+              const Values more = ValuesOf(r.inputs[At(i)]);
+              for (size_t j = 0; j < want.size(); ++j) want[j] = Combine(op, want[j], more[j]);
+            }
+            if (op == ReduceOp::kAvg)
+              for (double& w : want) w /= ranks;
+            r.Reduce(op, 0, n);
+            std::vector<Expected> all;
+            for (const Tensor& out : r.outputs) all.push_back({out, want, op == ReduceOp::kProduct ? 50.0 : 2.0, t});
+            r.outputs = r.inputs;  // in place
+            r.Reduce(op, 0, n);
+            for (const Tensor& out : r.outputs) EXPECT_EQ(ValuesOf(out), ValuesOf(all[0].got));
+            return all;
+          });
         }
       }
     }

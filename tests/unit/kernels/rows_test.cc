@@ -43,20 +43,17 @@ void ForEachGradient(const char* name, F run) {
 
 // Sums of f64 values into a narrower table are made in the type of the table.
 DType Narrower(DType a, DType b) { return a == DType::kF64 && b == DType::kF64 ? DType::kF64 : DType::kF32; }
-Values Start(const Tensor& out, bool accumulate) {
-  return accumulate ? ValuesOf(out) : Values(At(out.numel()));
-}
+Values Start(const Tensor& out, bool accumulate) { return accumulate ? ValuesOf(out) : Values(At(out.numel())); }
 
 TEST(Rows, ColumnSum) {
-  ForEachGradient(
-      "column_sum", [](Lab& lab, DType t, DType out_type, int64_t rows, int64_t columns, bool accumulate) {
-        const Tensor in = lab.Normal({rows, columns}, t), out = lab.Output({columns}, out_type, accumulate);
-        Values want = Start(out, accumulate);
-        const Values x = ValuesOf(in);
-        for (size_t i = 0; i < x.size(); ++i) want[i % At(columns)] += x[i];
-        lab.Run(ops::ColumnSum{in, out, accumulate});
-        return std::vector<Expected>{{out, want, 1 + std::sqrt(static_cast<double>(rows)), t}};
-      });
+  ForEachGradient("column_sum", [](Lab& lab, DType t, DType out_type, int64_t rows, int64_t columns, bool accumulate) {
+    const Tensor in = lab.Normal({rows, columns}, t), out = lab.Output({columns}, out_type, accumulate);
+    Values want = Start(out, accumulate);
+    const Values x = ValuesOf(in);
+    for (size_t i = 0; i < x.size(); ++i) want[i % At(columns)] += x[i];
+    lab.Run(ops::ColumnSum{in, out, accumulate});
+    return std::vector<Expected>{{out, want, 1 + std::sqrt(static_cast<double>(rows)), t}};
+  });
 }
 
 TEST(Rows, ColumnSumOfManyRowsStaysAccurate) {
@@ -78,8 +75,7 @@ TEST(Rows, EmbeddingForward) {
       Values want;
       const Values from = ValuesOf(table);
       for (double id : ValuesOf(ids)) {
-        for (int64_t j = 0; j < columns; ++j)
-          want.push_back(from[At(static_cast<int64_t>(id) * columns + j)]);
+        for (int64_t j = 0; j < columns; ++j) want.push_back(from[At(static_cast<int64_t>(id) * columns + j)]);
       }
       EXPECT_EQ(ValuesOf(out), want);
       return std::vector<Expected>{{out, want, 0}};
@@ -88,42 +84,38 @@ TEST(Rows, EmbeddingForward) {
 }
 
 TEST(Rows, EmbeddingBackwardRoundsEachElementOnce) {
-  ForEachGradient("embedding_backward",
-                  [](Lab& lab, DType t, DType out_type, int64_t rows, int64_t columns, bool accumulate) {
-                    const Tensor ids = lab.Ids(rows, rows % 2 == 0 ? DType::kU8 : DType::kI32, 5),
-                                 dy = lab.Normal({rows, columns}, t);
-                    const Tensor dtable = lab.Output({5, columns}, out_type, accumulate);
-                    Values want = Start(dtable, accumulate);
-                    const Values id = ValuesOf(ids), d = ValuesOf(dy);
-                    for (int64_t i = 0; i < dy.numel(); ++i) {
-                      want[At(static_cast<int64_t>(id[At(i / columns)]) * columns + i % columns)] += d[At(i)];
-                    }
-                    lab.Run(ops::EmbeddingBackward{ids, dy, dtable, accumulate});
-                    return std::vector<Expected>{
-                        {dtable, want, 1 + std::sqrt(static_cast<double>(rows)), Narrower(t, out_type)}};
-                  });
+  ForEachGradient("embedding_backward", [](Lab& lab, DType t, DType out_type, int64_t rows, int64_t columns,
+                                           bool accumulate) {
+    const Tensor ids = lab.Ids(rows, rows % 2 == 0 ? DType::kU8 : DType::kI32, 5), dy = lab.Normal({rows, columns}, t);
+    const Tensor dtable = lab.Output({5, columns}, out_type, accumulate);
+    Values want = Start(dtable, accumulate);
+    const Values id = ValuesOf(ids), d = ValuesOf(dy);
+    for (int64_t i = 0; i < dy.numel(); ++i) {
+      want[At(static_cast<int64_t>(id[At(i / columns)]) * columns + i % columns)] += d[At(i)];
+    }
+    lab.Run(ops::EmbeddingBackward{ids, dy, dtable, accumulate});
+    return std::vector<Expected>{{dtable, want, 1 + std::sqrt(static_cast<double>(rows)), Narrower(t, out_type)}};
+  });
 }
 
 TEST(Rows, Positions) {
-  ForEachGradient(
-      "position", [](Lab& lab, DType t, DType out_type, int64_t batch, int64_t columns, bool accumulate) {
-        constexpr int64_t kT = 3, kTable = 5;
-        const Tensor x = lab.Normal({batch, kT, columns}, t), table = lab.Normal({kTable, columns}, t);
-        const Tensor out = lab.Blank(x.shape(), t), in_place = lab.Copy(x);
-        const Tensor dtable = lab.Output({kTable, columns}, out_type, accumulate);
-        const Values v = ValuesOf(x), p = ValuesOf(table);
-        Values sum = v, dwant = Start(dtable, accumulate);
-        for (size_t i = 0; i < v.size(); ++i) {
-          sum[i] += p[i % At(kT * columns)];
-          dwant[i % At(kT * columns)] += v[i];
-        }
-        lab.Run(ops::PositionForward{x, table, out});
-        lab.Run(ops::PositionForward{in_place, table, in_place});
-        lab.Run(ops::PositionBackward{x, dtable, accumulate});
-        return std::vector<Expected>{{out, sum, 1, t},
-                                     {in_place, sum, 1, t},
-                                     {dtable, dwant, 1 + std::sqrt(static_cast<double>(batch)), t}};
-      });
+  ForEachGradient("position", [](Lab& lab, DType t, DType out_type, int64_t batch, int64_t columns, bool accumulate) {
+    constexpr int64_t kT = 3, kTable = 5;
+    const Tensor x = lab.Normal({batch, kT, columns}, t), table = lab.Normal({kTable, columns}, t);
+    const Tensor out = lab.Blank(x.shape(), t), in_place = lab.Copy(x);
+    const Tensor dtable = lab.Output({kTable, columns}, out_type, accumulate);
+    const Values v = ValuesOf(x), p = ValuesOf(table);
+    Values sum = v, dwant = Start(dtable, accumulate);
+    for (size_t i = 0; i < v.size(); ++i) {
+      sum[i] += p[i % At(kT * columns)];
+      dwant[i % At(kT * columns)] += v[i];
+    }
+    lab.Run(ops::PositionForward{x, table, out});
+    lab.Run(ops::PositionForward{in_place, table, in_place});
+    lab.Run(ops::PositionBackward{x, dtable, accumulate});
+    return std::vector<Expected>{
+        {out, sum, 1, t}, {in_place, sum, 1, t}, {dtable, dwant, 1 + std::sqrt(static_cast<double>(batch)), t}};
+  });
 }
 
 // Two chunks of four of a sequence of 12, and of the rows of three such samples those from the first-th on.
@@ -150,20 +142,21 @@ TEST(Rows, PositionsOfChunks) {
 }
 
 TEST(Rows, CopyColumns) {
-  ForEachGradient("copy_columns", [](Lab& lab, DType t, DType out_type, int64_t rows, int64_t columns, bool accumulate) {
-    const Tensor in = lab.Normal({rows, columns + 5}, t), out = lab.Normal({rows, columns + 3}, out_type);
-    const Values v = ValuesOf(in);
-    Values want = ValuesOf(out);
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < columns; ++c) {
-        double& w = want[At(r * (columns + 3) + 2 + c)];
-        w = (accumulate ? w : 0) + v[At(r * (columns + 5) + 4 + c)];
-      }
-    }
-    lab.Run(ops::CopyColumns{in, out, 4, 2, columns, accumulate});
-    const bool wide = t == DType::kF64 || out_type == DType::kF64;
-    return std::vector<Expected>{{out, want, 1, wide ? DType::kF64 : DType::kF32}};
-  });
+  ForEachGradient(
+      "copy_columns", [](Lab& lab, DType t, DType out_type, int64_t rows, int64_t columns, bool accumulate) {
+        const Tensor in = lab.Normal({rows, columns + 5}, t), out = lab.Normal({rows, columns + 3}, out_type);
+        const Values v = ValuesOf(in);
+        Values want = ValuesOf(out);
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t c = 0; c < columns; ++c) {
+            double& w = want[At(r * (columns + 3) + 2 + c)];
+            w = (accumulate ? w : 0) + v[At(r * (columns + 5) + 4 + c)];
+          }
+        }
+        lab.Run(ops::CopyColumns{in, out, 4, 2, columns, accumulate});
+        const bool wide = t == DType::kF64 || out_type == DType::kF64;
+        return std::vector<Expected>{{out, want, 1, wide ? DType::kF64 : DType::kF32}};
+      });
 }
 
 struct Normalised {
@@ -185,10 +178,8 @@ Normalised Normalise(const Values& x, int64_t rows, int64_t columns, double eps)
 
 TEST(Rows, LayerNormForward) {
   ForEachCase("layer_norm_forward", [](Lab& lab, DType t, int64_t rows, int64_t columns) {
-    const Tensor x = lab.Normal({rows, columns}, t), gamma = lab.Normal({columns}, t),
-                 beta = lab.Normal({columns}, t);
-    const Tensor y = lab.Blank(x.shape(), t), mean = lab.Blank({rows}, Wide(t)),
-                 rstd = lab.Blank({rows}, Wide(t));
+    const Tensor x = lab.Normal({rows, columns}, t), gamma = lab.Normal({columns}, t), beta = lab.Normal({columns}, t);
+    const Tensor y = lab.Blank(x.shape(), t), mean = lab.Blank({rows}, Wide(t)), rstd = lab.Blank({rows}, Wide(t));
     const double eps = 0.01;  // large enough for single columns, whose variance is 0
     const Normalised n = Normalise(ValuesOf(x), rows, columns, eps);
     Values want;
@@ -205,10 +196,8 @@ TEST(Rows, LayerNormOfShiftedRowsDoesNotCancel) {
   const int64_t columns = 768;
   Values x;
   for (int64_t j = 0; j < columns; ++j) x.push_back(10000 + static_cast<double>(j % 2));
-  const Tensor in = lab.Of({1, columns}, DType::kF32, x),
-               one = lab.Of({columns}, DType::kF32, Values(At(columns), 1));
-  const Tensor zero = lab.Of({columns}, DType::kF32, Values(At(columns), 0)),
-               y = lab.Blank({1, columns}, DType::kF32);
+  const Tensor in = lab.Of({1, columns}, DType::kF32, x), one = lab.Of({columns}, DType::kF32, Values(At(columns), 1));
+  const Tensor zero = lab.Of({columns}, DType::kF32, Values(At(columns), 0)), y = lab.Blank({1, columns}, DType::kF32);
   const Tensor mean = lab.Blank({1}, DType::kF32), rstd = lab.Blank({1}, DType::kF32);
   lab.Run(ops::LayerNormForward{in, one, zero, y, mean, rstd});
   EXPECT_NEAR(ValuesOf(rstd)[0], 2, 0.01);
@@ -216,8 +205,7 @@ TEST(Rows, LayerNormOfShiftedRowsDoesNotCancel) {
 
 TEST(Rows, LayerNormBackward) {
   ForEachCase("layer_norm_backward", [](Lab& lab, DType t, int64_t rows, int64_t columns) {
-    const Tensor x = lab.Normal({rows, columns}, t), dy = lab.Normal(x.shape(), t),
-                 gamma = lab.Normal({columns}, t);
+    const Tensor x = lab.Normal({rows, columns}, t), dy = lab.Normal(x.shape(), t), gamma = lab.Normal({columns}, t);
     const Normalised n = Normalise(ValuesOf(x), rows, columns, 0.01);
     const Tensor mean = lab.Of({rows}, Wide(t), n.mean), rstd = lab.Of({rows}, Wide(t), n.rstd),
                  dx = lab.Blank(x.shape(), t);
@@ -227,12 +215,10 @@ TEST(Rows, LayerNormBackward) {
       double sum = 0, sum_x = 0;
       for (int64_t j = 0; j < columns; ++j) {
         sum += d[At(r * columns + j)] * g[At(j)] / static_cast<double>(columns);
-        sum_x +=
-            d[At(r * columns + j)] * g[At(j)] * n.xhat[At(r * columns + j)] / static_cast<double>(columns);
+        sum_x += d[At(r * columns + j)] * g[At(j)] * n.xhat[At(r * columns + j)] / static_cast<double>(columns);
       }
       for (int64_t j = 0; j < columns; ++j) {
-        want.push_back(n.rstd[At(r)] *
-                       (d[At(r * columns + j)] * g[At(j)] - sum - n.xhat[At(r * columns + j)] * sum_x));
+        want.push_back(n.rstd[At(r)] * (d[At(r * columns + j)] * g[At(j)] - sum - n.xhat[At(r * columns + j)] * sum_x));
       }
     }
     lab.Run(ops::LayerNormBackward{dy, x, gamma, mean, rstd, dx});
@@ -241,23 +227,23 @@ TEST(Rows, LayerNormBackward) {
 }
 
 TEST(Rows, LayerNormWeights) {
-  ForEachGradient("layer_norm_weights", [](Lab& lab, DType t, DType out_type, int64_t rows, int64_t columns,
-                                           bool accumulate) {
-    const Tensor x = lab.Normal({rows, columns}, t), dy = lab.Normal(x.shape(), t);
-    const Normalised n = Normalise(ValuesOf(x), rows, columns, 0.01);
-    const Tensor mean = lab.Of({rows}, Wide(t), n.mean), rstd = lab.Of({rows}, Wide(t), n.rstd);
-    const Tensor dgamma = lab.Output({columns}, out_type, accumulate),
-                 dbeta = lab.Output({columns}, out_type, accumulate);
-    Values gamma_want = Start(dgamma, accumulate), beta_want = Start(dbeta, accumulate);
-    const Values d = ValuesOf(dy);
-    for (size_t i = 0; i < d.size(); ++i) {
-      gamma_want[i % At(columns)] += d[i] * n.xhat[i];
-      beta_want[i % At(columns)] += d[i];
-    }
-    lab.Run(ops::LayerNormWeights{dy, x, mean, rstd, dgamma, dbeta, accumulate});
-    const double scale = 10 + 2 * std::sqrt(static_cast<double>(rows));
-    return std::vector<Expected>{{dgamma, gamma_want, scale, t}, {dbeta, beta_want, scale, t}};
-  });
+  ForEachGradient("layer_norm_weights",
+                  [](Lab& lab, DType t, DType out_type, int64_t rows, int64_t columns, bool accumulate) {
+                    const Tensor x = lab.Normal({rows, columns}, t), dy = lab.Normal(x.shape(), t);
+                    const Normalised n = Normalise(ValuesOf(x), rows, columns, 0.01);
+                    const Tensor mean = lab.Of({rows}, Wide(t), n.mean), rstd = lab.Of({rows}, Wide(t), n.rstd);
+                    const Tensor dgamma = lab.Output({columns}, out_type, accumulate),
+                                 dbeta = lab.Output({columns}, out_type, accumulate);
+                    Values gamma_want = Start(dgamma, accumulate), beta_want = Start(dbeta, accumulate);
+                    const Values d = ValuesOf(dy);
+                    for (size_t i = 0; i < d.size(); ++i) {
+                      gamma_want[i % At(columns)] += d[i] * n.xhat[i];
+                      beta_want[i % At(columns)] += d[i];
+                    }
+                    lab.Run(ops::LayerNormWeights{dy, x, mean, rstd, dgamma, dbeta, accumulate});
+                    const double scale = 10 + 2 * std::sqrt(static_cast<double>(rows));
+                    return std::vector<Expected>{{dgamma, gamma_want, scale, t}, {dbeta, beta_want, scale, t}};
+                  });
 }
 
 TEST(Rows, CrossEntropy) {
@@ -302,7 +288,8 @@ TEST(Rows, CrossEntropyOfLargeLogitsIsFinite) {
 TEST(Rows, CountCorrect) {
   for (const DType ids_type : {DType::kI32, DType::kU8}) {
     ForEachCase("count_correct", [&](Lab& lab, DType t, int64_t rows, int64_t classes) {
-      const Tensor logits = lab.Normal({rows, classes}, t, 3), targets = lab.Ids(rows, ids_type, std::min<int64_t>(classes, 255));
+      const Tensor logits = lab.Normal({rows, classes}, t, 3),
+                   targets = lab.Ids(rows, ids_type, std::min<int64_t>(classes, 255));
       const Values x = ValuesOf(logits), target = ValuesOf(targets);
       double correct = 0;
       for (int64_t r = 0; r < rows; ++r) {

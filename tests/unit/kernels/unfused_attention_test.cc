@@ -31,8 +31,14 @@ TEST(BatchedMatMul, AgainstPlainLoops) {
         Verify("batched_matmul " + Name(type) + " " + std::to_string(transposes), [&](Lab& lab) {
           const bool ta = (transposes & 1) != 0, tb = (transposes & 2) != 0;
           const double alpha = 0.5;
-          ops::BatchedMatMul o{.batches = c.batches, .heads = c.heads, .m = c.m, .n = c.n, .k = c.k, .transpose_a = ta,
-                               .transpose_b = tb, .alpha = alpha};
+          ops::BatchedMatMul o{.batches = c.batches,
+                               .heads = c.heads,
+                               .m = c.m,
+                               .n = c.n,
+                               .k = c.k,
+                               .transpose_a = ta,
+                               .transpose_b = tb,
+                               .alpha = alpha};
           o.a = Operand(lab, type, c.batches, c.heads, 1, ta ? c.k : c.m, ta ? c.m : c.k);
           o.b = Operand(lab, type, c.batches, c.heads, c.group_b, tb ? c.n : c.k, tb ? c.k : c.n);
           o.out = Operand(lab, type, c.batches, c.heads, c.group_out, c.m, c.n);
@@ -44,7 +50,8 @@ TEST(BatchedMatMul, AgainstPlainLoops) {
                 for (int64_t j = 0; j < c.n; ++j) {
                   double sum = 0;
                   for (int64_t l = 0; l < c.k; ++l)
-                    sum += a[Element(o.a, batch, h, ta ? l : i, ta ? i : l)] * b[Element(o.b, batch, h, tb ? j : l, tb ? l : j)];
+                    sum += a[Element(o.a, batch, h, ta ? l : i, ta ? i : l)] *
+                           b[Element(o.b, batch, h, tb ? j : l, tb ? l : j)];
                   double& to = want[Element(o.out, batch, h, i, j)];
                   to = (h % c.group_out == 0 ? 0 : to) + alpha * sum;
                 }
@@ -69,8 +76,14 @@ TEST(BatchedMatMul, AddsToAnotherType) {
           if (type == DType::kF64 && out_type != DType::kF64) continue;
           Verify("batched_matmul " + Name(type) + " to " + Name(out_type), [&](Lab& lab) {
             constexpr int64_t kBatches = 2, kHeads = 3, kM = 9, kN = 33, kK = 5;
-            ops::BatchedMatMul o{.batches = kBatches, .heads = kHeads, .m = kM, .n = kN, .k = kK, .transpose_a = true,
-                                 .accumulate = accumulate, .alpha = 0.25};
+            ops::BatchedMatMul o{.batches = kBatches,
+                                 .heads = kHeads,
+                                 .m = kM,
+                                 .n = kN,
+                                 .k = kK,
+                                 .transpose_a = true,
+                                 .accumulate = accumulate,
+                                 .alpha = 0.25};
             o.a = Operand(lab, type, kBatches, kHeads, 1, kK, kM);
             o.b = Operand(lab, type, kBatches, kHeads, 1, kK, kN);
             o.out = Operand(lab, out_type, kBatches, kHeads, group, kM, kN);
@@ -81,7 +94,8 @@ TEST(BatchedMatMul, AddsToAnotherType) {
                 for (int64_t i = 0; i < kM; ++i) {
                   for (int64_t j = 0; j < kN; ++j) {
                     double sum = 0;
-                    for (int64_t l = 0; l < kK; ++l) sum += a[Element(o.a, batch, h, l, i)] * b[Element(o.b, batch, h, l, j)];
+                    for (int64_t l = 0; l < kK; ++l)
+                      sum += a[Element(o.a, batch, h, l, i)] * b[Element(o.b, batch, h, l, j)];
                     double& to = want[Element(o.out, batch, h, i, j)];
                     to = (h % group == 0 && !accumulate ? 0 : to) + 0.25 * sum;
                   }
@@ -126,7 +140,8 @@ TEST(Softmax, ForwardAndBackward) {
           }
           lab.Run(ops::SoftmaxBackward{saved, dy, dx});
           lab.Run(ops::SoftmaxBackward{saved, dy, dy});
-          return std::vector<Expected>{{y, want, 1, type}, {in_place, want, 1, type}, {dx, dwant, 4, type}, {dy, dwant, 4, type}};
+          return std::vector<Expected>{
+              {y, want, 1, type}, {in_place, want, 1, type}, {dx, dwant, 4, type}, {dy, dwant, 4, type}};
         });
         if (HasFatalFailure()) return;
       }
@@ -157,7 +172,8 @@ TEST(MaskedDropout, IsDropoutWithItsMaskKept) {
           EXPECT_EQ(BitsOf(in_place), BitsOf(plain));
           const Values kept = ValuesOf(mask);
           for (int64_t i = 0; i < n; ++i) {
-            if (kept[At(i)] != (UniformAt(kKey, static_cast<uint64_t>(i)) >= static_cast<float>(p) ? 1 : 0)) ADD_FAILURE() << i;
+            if (kept[At(i)] != (UniformAt(kKey, static_cast<uint64_t>(i)) >= static_cast<float>(p) ? 1 : 0))
+              ADD_FAILURE() << i;
           }
           return std::vector<Expected>();
         });

@@ -40,7 +40,8 @@ TEST(Registry, SaysWhyAFabricCannotBeHad) {
     const auto made = MakeFabric(spec);
     EXPECT_EQ(made.status().code(), absl::StatusCode::kUnimplemented);
     EXPECT_THAT(std::string(made.status().message()),
-                AllOf(HasSubstr(StrCat("fabric.", std::string(b.name), " is not available: ", b.why_not())), HasSubstr("available fabrics: in_memory")));
+                AllOf(HasSubstr(StrCat("fabric.", std::string(b.name), " is not available: ", b.why_not())),
+                      HasSubstr("available fabrics: in_memory")));
   }
 }
 

@@ -28,12 +28,15 @@ class Program {
     std::vector<std::shared_ptr<Buffer>> blocks;
     for (uint64_t i = 0; i < 40; ++i) {
       const auto r = Philox(key_, from + i);
-      if (r[0] % 3 == 0 && !blocks.empty()) blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(r[1] % blocks.size()));
+      if (r[0] % 3 == 0 && !blocks.empty())
+        blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(r[1] % blocks.size()));
       if (r[0] % 5 == 0) kept_[i % 4].reset();
       const Bytes size(static_cast<int64_t>(r[2] % (r[3] % 3 == 0 ? 30u << 20 : 2u << 20)));
       auto block = allocator_.Allocate(size, Category::kOther);
-      if (r[1] % 7 == 0) kept_[i % 4] = std::move(block);
-      else blocks.push_back(std::move(block));
+      if (r[1] % 7 == 0)
+        kept_[i % 4] = std::move(block);
+      else
+        blocks.push_back(std::move(block));
     }
   }
   const PhiloxKey key_;
@@ -55,10 +58,12 @@ Figures RunProgram(uint64_t seed, const spec::Train& train, bool whole) {
     if (!whole) step = repetition.Next(step, program.allocator().Fingerprint());
     EXPECT_LT(step, train.steps());
     program.Step();
-    const bool validated = train.has_validation() && ((step + 1) % train.validation().every_steps() == 0 || step + 1 == train.steps());
+    const bool validated =
+        train.has_validation() && ((step + 1) % train.validation().every_steps() == 0 || step + 1 == train.steps());
     if (validated) program.Validate();
-    const bool saved = train.has_checkpoint() && ((train.checkpoint().has_every_steps() && (step + 1) % train.checkpoint().every_steps() == 0) ||
-                                                  step + 1 == train.steps());
+    const bool saved = train.has_checkpoint() &&
+                       ((train.checkpoint().has_every_steps() && (step + 1) % train.checkpoint().every_steps() == 0) ||
+                        step + 1 == train.steps());
     if (saved) program.Save();
   }
   EXPECT_EQ(whole ? done : repetition.done(), done);

@@ -85,8 +85,10 @@ class Job {
     if (freopen(out.c_str(), "w", stdout) == nullptr || freopen(out.c_str(), "a", stderr) == nullptr) _exit(127);
     setenv("OMPI_MCA_btl_vader_backing_directory", (folder_ / "shared").c_str(), 1);
     setenv("OMPI_MCA_orte_tmpdir_base", (folder_ / "session").c_str(), 1);
-    // mpirun gives the survivors of a rank, or of itself, a second each to notice and to end: on a busy machine they may need more.
-    const bool has_survivors = scenario.starts_with("kill") || scenario.starts_with("abort") || scenario.starts_with("forever");
+    // mpirun gives the survivors of a rank, or of itself, a second each to notice and to end: on a busy machine they
+    // may need more.
+    const bool has_survivors =
+        scenario.starts_with("kill") || scenario.starts_with("abort") || scenario.starts_with("forever");
     if (has_survivors) setenv("OMPI_MCA_odls_base_sigkill_timeout", "3", 1);
     std::vector<std::string> words = FindBackend("mpi")->launcher(ranks);
     words.insert(words.end(), {TWOFOLD_SCENARIO, scenario, StrCat(ranks), StrCat(kJobTimeout), fabric_});
@@ -97,7 +99,8 @@ class Job {
     _exit(127);
   }
   void AwaitOutput(const std::string& text) const {
-    AwaitThat([&] { return Read().output.find(text) != std::string::npos; }, StrCat("\"", text, "\" among what the job prints"));
+    AwaitThat([&] { return Read().output.find(text) != std::string::npos; },
+              StrCat("\"", text, "\" among what the job prints"));
   }
   Outcome Read() const {
     std::ifstream file(folder_ / "output");
@@ -108,7 +111,8 @@ class Job {
       const std::vector<std::string> words = absl::StrSplit(line, absl::MaxSplits(' ', 1));
       if (words[0] == "code") outcome.code = std::stoi(words[1]);
       if (words[0] == "message") outcome.message = words[1];
-      if (words[0] == "result") outcome.results.push_back(std::vector<std::string>(absl::StrSplit(words[1], absl::MaxSplits(' ', 1)))[1]);
+      if (words[0] == "result")
+        outcome.results.push_back(std::vector<std::string>(absl::StrSplit(words[1], absl::MaxSplits(' ', 1)))[1]);
     }
     return outcome;
   }

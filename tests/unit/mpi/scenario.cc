@@ -1,8 +1,8 @@
-// One way for a run of processes to go wrong (or well): scenario NAME[_on_gpu] RANKS TIMEOUT_S [mpi|nccl]. Every process that mpirun
-// starts runs this; the one that speaks prints
+// One way for a run of processes to go wrong (or well): scenario NAME[_on_gpu] RANKS TIMEOUT_S [mpi|nccl]. Every
+// process that mpirun starts runs this; the one that speaks prints
 //   code N / message TEXT / result RANK TEXT
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 #include <algorithm>
 #include <chrono>
@@ -93,13 +93,16 @@ void EveryCommunication(RankContext& c, int64_t count) {
   check(t, sum, "all_reduce");
   t = make(count, mine);
   world.AllReduce(t, ReduceOp::kAvg).Wait();
-  check(t, [&](int64_t i) { return sum(i) / static_cast<float>(n); }, "all_reduce(avg)");
+  check(
+      t, [&](int64_t i) { return sum(i) / static_cast<float>(n); }, "all_reduce(avg)");
   t = make(count, mine);
   world.Reduce(t, ReduceOp::kSum, n - 1).Wait();
-  check(t, [&](int64_t i) { return me == n - 1 ? sum(i) : mine(i); }, "reduce");
+  check(
+      t, [&](int64_t i) { return me == n - 1 ? sum(i) : mine(i); }, "reduce");
   t = make(count, mine);
   world.Broadcast(t, 1).Wait();
-  check(t, [&](int64_t i) { return At(1, i); }, "broadcast");
+  check(
+      t, [&](int64_t i) { return At(1, i); }, "broadcast");
 
   Tensor all = make(count * n, nothing), shard = make(count, mine);
   world.AllGather(all, shard).Wait();
@@ -135,13 +138,15 @@ void EveryCommunication(RankContext& c, int64_t count) {
   const int next = (me + 1) % n, previous = (me + n - 1) % n;
   const P2p both[] = {{P2p::kSend, t, next}, {P2p::kRecv, from, previous}};
   world.Batch(both).Wait();
-  check(from, [&](int64_t i) { return At(previous, i); }, "batch");
+  check(
+      from, [&](int64_t i) { return At(previous, i); }, "batch");
   if (me == 0) world.Send(t, 1).Wait();
   if (me == 1) {
     Work w = world.Recv(from, kAnySource);
     w.Wait();
     Require(w.source() == 0, "source");
-    check(from, [&](int64_t i) { return At(0, i); }, "recv");
+    check(
+        from, [&](int64_t i) { return At(0, i); }, "recv");
   }
 }
 
@@ -150,7 +155,9 @@ void Huge(RankContext& c) {
   const int64_t count = (int64_t{1} << 31) + 5;
   Tensor t = c.device().NewTensor(Shape{count}, DType::kU8, Category::kOther);
   auto bytes = t.data<uint8_t>();
-  auto all_are = [&](uint8_t value) { return std::all_of(bytes, bytes + count, [value](uint8_t b) { return b == value; }); };
+  auto all_are = [&](uint8_t value) {
+    return std::all_of(bytes, bytes + count, [value](uint8_t b) { return b == value; });
+  };
   std::fill_n(bytes, count, static_cast<uint8_t>(c.rank() + 1));
   c.world().AllReduce(t).Wait();
   Require(all_are(3), "all_reduce");
@@ -158,13 +165,18 @@ void Huge(RankContext& c) {
   c.world().Broadcast(t, 1).Wait();
   Require(all_are(2), "broadcast");
   std::fill_n(bytes, count, static_cast<uint8_t>(c.rank() + 7));
-  if (c.rank() == 0) c.world().Send(t, 1).Wait();
-  else c.world().Recv(t, 0).Wait();
+  if (c.rank() == 0)
+    c.world().Send(t, 1).Wait();
+  else
+    c.world().Recv(t, 0).Wait();
   Require(all_are(7), "message");
 }
 
 const std::map<std::string, Body> kScenarios = {
-    {"pieces", [](RankContext& c) { for (int64_t count : {0, 10, 64, 65, 1000, 10007}) EveryCommunication(c, count); }},
+    {"pieces",
+     [](RankContext& c) {
+       for (int64_t count : {0, 10, 64, 65, 1000, 10007}) EveryCommunication(c, count);
+     }},
     {"huge", Huge},
     {"well", [](RankContext& c) { Reduce(c); }},
     {"well_in_flight",
@@ -173,8 +185,7 @@ const std::map<std::string, Body> kScenarios = {
        Work w = c.world().AllReduce(t);
      }},
     {"throw", Culprit([](RankContext&) { throw std::runtime_error("injected"); })},
-    {"throw_in_flight",
-     Culprit([](RankContext& c) {
+    {"throw_in_flight", Culprit([](RankContext& c) {
        auto alone = Floats(c, 1000);
        Work w = c.world().Recv(alone, 0, 5);
        throw std::logic_error("while in flight");
@@ -191,7 +202,9 @@ const std::map<std::string, Body> kScenarios = {
        if (c.rank() == 0) Die();
        Forever(c);
      }},
-    {"hang", Culprit([](RankContext&) { while (true) std::this_thread::sleep_for(std::chrono::milliseconds(5)); })},
+    {"hang", Culprit([](RankContext&) {
+       while (true) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+     })},
     {"stop", Culprit([](RankContext&) { raise(SIGSTOP); })},
     {"return_early",
      [](RankContext& c) {
@@ -282,8 +295,10 @@ const std::map<std::string, Body> kScenarios = {
      }},
     {"split",
      [](RankContext& c) {
-       if (c.rank() == 0) c.world().Split(0, 0, "half");
-       else Forever(c);
+       if (c.rank() == 0)
+         c.world().Split(0, 0, "half");
+       else
+         Forever(c);
      }},
     {"sub_group",
      [](RankContext& c) {
@@ -292,7 +307,8 @@ const std::map<std::string, Body> kScenarios = {
        half->AllReduce(t).Wait();
        Forever(c);
      }},
-    {"forever", [](RankContext& c) {
+    {"forever",
+     [](RankContext& c) {
        Reduce(c);
        if (c.rank() == 0) std::puts("started"), std::fflush(stdout);
        Forever(c);
@@ -303,8 +319,10 @@ int Main(int argc, char** argv) {
   std::string name = argc < 4 ? "" : argv[1];
   const bool nccl = argc > 4 && std::string(argv[4]) == "nccl";
   spec::Spec spec;
-  if (nccl) spec.mutable_fabric()->mutable_nccl();
-  else spec.mutable_fabric()->mutable_mpi();
+  if (nccl)
+    spec.mutable_fabric()->mutable_nccl();
+  else
+    spec.mutable_fabric()->mutable_mpi();
   absl::string_view base = name;
   if (absl::ConsumeSuffix(&base, "_on_gpu") || nccl) spec.set_device(spec::CUDA);
   name = std::string(base);
@@ -314,8 +332,10 @@ int Main(int argc, char** argv) {
   }
   spec.mutable_fabric()->set_timeout_s(std::atof(argv[3]));
   const bool pieces = name == "pieces";
-  if (pieces || name == "huge") spec.mutable_fabric()->set_timeout_s(120);  // calls of many messages each, between ranks that share cores
-  auto fabric = nccl ? MakeFabric(spec) : MakeMpiFabric(spec, pieces ? mpi::Limits{.most_elements = 64} : mpi::Limits());
+  if (pieces || name == "huge")
+    spec.mutable_fabric()->set_timeout_s(120);  // calls of many messages each, between ranks that share cores
+  auto fabric =
+      nccl ? MakeFabric(spec) : MakeMpiFabric(spec, pieces ? mpi::Limits{.most_elements = 64} : mpi::Limits());
   if (!fabric.ok()) {
     std::fprintf(stderr, "%s\n", std::string(fabric.status().message()).c_str());
     return 2;
@@ -328,7 +348,8 @@ int Main(int argc, char** argv) {
     return "whole of " + std::to_string(c.rank());
   });
   if ((*fabric)->speaks()) {
-    std::printf("code %d\nmessage %s\n", static_cast<int>(result.status.code()), std::string(result.status.message()).c_str());
+    std::printf("code %d\nmessage %s\n", static_cast<int>(result.status.code()),
+                std::string(result.status.message()).c_str());
     for (size_t r = 0; r < result.results.size(); ++r) std::printf("result %zu %s\n", r, result.results[r].c_str());
     std::fflush(stdout);
   }

@@ -48,11 +48,14 @@ TEST(DebugFile, OfASocketOrNothingIsNone) {
   EXPECT_EQ(DebugFileOf(ends[0]), "");
 }
 
-// Prepares for NCCL in a process of its own whose standard error is a pipe; exit status 0: NCCL_DEBUG_FILE is `expected` then.
+// Prepares for NCCL in a process of its own whose standard error is a pipe; exit status 0: NCCL_DEBUG_FILE is
+// `expected` then.
 [[noreturn]] void PrepareAndCompare(const char* debug, const char* file, const char* expected) {
   int ends[2];
   if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0) _exit(2);
-  const auto set = [](const char* name, const char* value) { value == nullptr ? unsetenv(name) : setenv(name, value, 1); };
+  const auto set = [](const char* name, const char* value) {
+    value == nullptr ? unsetenv(name) : setenv(name, value, 1);
+  };
   set("NCCL_DEBUG", debug), set("NCCL_DEBUG_FILE", file);
   PrepareNccl();
   const char* const found = std::getenv("NCCL_DEBUG_FILE");

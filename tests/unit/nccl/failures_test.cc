@@ -1,6 +1,7 @@
-// How a NCCL run of mpirun ends when a rank fails: every process ends in time, the cause is named, nothing is left behind. Each case is
-// a job of its own (tests/unit/mpi/scenario.cc), of a GPU a rank. tests/gpu/cuda_nccl_failures_test.cc has more, of processes that
-// variables start; here is what mpirun has a part in, and what is NCCL's own: messages, which it matches by their order.
+// How a NCCL run of mpirun ends when a rank fails: every process ends in time, the cause is named, nothing is left
+// behind. Each case is a job of its own (tests/unit/mpi/scenario.cc), of a GPU a rank.
+// tests/gpu/cuda_nccl_failures_test.cc has more, of processes that variables start; here is what mpirun has a part in,
+// and what is NCCL's own: messages, which it matches by their order.
 #include <string>
 #include <vector>
 
@@ -24,11 +25,13 @@ class NcclFailures : public testing::Test {
   void SetUp() override {
     std::string why = FindBackend("nccl")->why_not();
     if (why.empty()) why = host::WhyNoCuda();
-    if (why.empty() && host::GpusHere() < kMostRanks) why = StrCat("there are ", host::GpusHere(), " and ", kMostRanks, " are needed");
+    if (why.empty() && host::GpusHere() < kMostRanks)
+      why = StrCat("there are ", host::GpusHere(), " and ", kMostRanks, " are needed");
     ASSERT_TRUE(why.empty() || !host::GpusAreEmulated()) << why;
     if (!why.empty()) GTEST_SKIP() << "skipped without a GPU for each rank: " << why;
   }
-  Outcome ExpectFailure(const std::string& scenario, Code code, testing::Matcher<std::string> message, int ranks = kMostRanks) {
+  Outcome ExpectFailure(const std::string& scenario, Code code, testing::Matcher<std::string> message,
+                        int ranks = kMostRanks) {
     Job job("nccl");
     const Outcome outcome = job.Run(scenario, ranks);
     EXPECT_EQ(outcome.code, static_cast<int>(code)) << scenario << ": " << outcome.output;
@@ -71,21 +74,26 @@ TEST_F(NcclFailures, AKilledRankIsNamedWithWhatTheOthersWereIn) {
 // ---- A rank hangs ----
 
 TEST_F(NcclFailures, AReceiveFromAnySourceThatNobodySendsTo) {
-  ExpectFailure("any_source_of_nobody", Code::kDeadlineExceeded, testing::AnyOf(HasSubstr("recv of f32[10] from any rank"), HasSubstr(kCall)));
+  ExpectFailure("any_source_of_nobody", Code::kDeadlineExceeded,
+                testing::AnyOf(HasSubstr("recv of f32[10] from any rank"), HasSubstr(kCall)));
 }
 TEST_F(NcclFailures, ReturningWhileOthersWait) {
   ExpectFailure("return_early", Code::kDeadlineExceeded,
-                AllOf(HasSubstr(StrCat(kCall, "2 of group world has waited 3 s")), HasSubstr("for rank 1, whose function has returned")));
+                AllOf(HasSubstr(StrCat(kCall, "2 of group world has waited 3 s")),
+                      HasSubstr("for rank 1, whose function has returned")));
 }
 
 // ---- Ranks call differently ----
 
 TEST_F(NcclFailures, MessagesOfOtherSizesOrTags) {
-  constexpr char kWhere[] = "collective mismatch in group world, from rank 0 to rank 1, message 1: rank 0 calls a message of ";
+  constexpr char kWhere[] =
+      "collective mismatch in group world, from rank 0 to rank 1, message 1: rank 0 calls a message of ";
   ExpectFailure("message_too_short", Code::kInvalidArgument,
-                AllOf(HasSubstr(StrCat(kWhere, "36 bytes with tag 0")), HasSubstr("rank 1 calls a message of 40 bytes with tag 0")));
+                AllOf(HasSubstr(StrCat(kWhere, "36 bytes with tag 0")),
+                      HasSubstr("rank 1 calls a message of 40 bytes with tag 0")));
   ExpectFailure("message_tag", Code::kInvalidArgument,
-                AllOf(HasSubstr(StrCat(kWhere, "40 bytes with tag 3")), HasSubstr("rank 1 calls a message of 40 bytes with tag 4")));
+                AllOf(HasSubstr(StrCat(kWhere, "40 bytes with tag 3")),
+                      HasSubstr("rank 1 calls a message of 40 bytes with tag 4")));
 }
 
 }  // namespace failures_test

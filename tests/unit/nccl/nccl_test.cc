@@ -19,10 +19,14 @@ namespace nccl_test {
 using testing::AllOf;
 using testing::HasSubstr;
 
-Member On(const std::string& host, const std::string& bus_id) { return {.host = host, .bus_id = bus_id, .gpu_name = "NVIDIA H200", .trouble = ""}; }
+Member On(const std::string& host, const std::string& bus_id) {
+  return {.host = host, .bus_id = bus_id, .gpu_name = "NVIDIA H200", .trouble = ""};
+}
 
 TEST(CheckOwnGpus, AGpuForEach) {
-  EXPECT_TRUE(CheckOwnGpus({On("a 1", "0000:01:00.0"), On("a 1", "0000:02:00.0"), On("b 2", "0000:01:00.0")}, 22809, false).ok());
+  EXPECT_TRUE(
+      CheckOwnGpus({On("a 1", "0000:01:00.0"), On("a 1", "0000:02:00.0"), On("b 2", "0000:01:00.0")}, 22809, false)
+          .ok());
   // Containers of one name on two machines.
   EXPECT_TRUE(CheckOwnGpus({On("box 1", "0000:01:00.0"), On("box 2", "0000:01:00.0")}, 22809, false).ok());
 }
@@ -31,9 +35,11 @@ TEST(CheckOwnGpus, NamesBothRanksAndTheGpu) {
   const std::vector<Member> members = {On("a 1", "0000:01:00.0"), On("a 1", "0000:02:00.0"), On("a 1", "0000:01:00.0")};
   const absl::Status old = CheckOwnGpus(members, 22809, true);
   EXPECT_EQ(old.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(old.message()), AllOf(HasSubstr("ranks 0 and 2 are both on GPU 0000:01:00.0 (NVIDIA H200) of a"),
-                                                HasSubstr("NCCL 2.28.9 needs a GPU for each rank"), HasSubstr("cuda.gpus")));
-  EXPECT_THAT(std::string(CheckOwnGpus(members, 23000, false).message()), HasSubstr("set NCCL_MULTI_RANK_GPU_ENABLE=1"));
+  EXPECT_THAT(std::string(old.message()),
+              AllOf(HasSubstr("ranks 0 and 2 are both on GPU 0000:01:00.0 (NVIDIA H200) of a"),
+                    HasSubstr("NCCL 2.28.9 needs a GPU for each rank"), HasSubstr("cuda.gpus")));
+  EXPECT_THAT(std::string(CheckOwnGpus(members, 23000, false).message()),
+              HasSubstr("set NCCL_MULTI_RANK_GPU_ENABLE=1"));
   EXPECT_TRUE(CheckOwnGpus(members, 23000, true).ok());
 }
 
@@ -63,7 +69,8 @@ TEST(Session, TheIdOrWhyThereIsNoneReachesAll) {
   const absl::StatusOr<ncclUniqueId> same = FromCard(ToCard(id));
   ASSERT_TRUE(same.ok()) << same.status();
   EXPECT_EQ(std::memcmp(same->internal, id.internal, sizeof id.internal), 0);
-  const absl::StatusOr<ncclUniqueId> none = FromCard(ToCard(absl::InternalError("ncclGetUniqueId: no socket interface")));
+  const absl::StatusOr<ncclUniqueId> none =
+      FromCard(ToCard(absl::InternalError("ncclGetUniqueId: no socket interface")));
   EXPECT_EQ(none.status(), absl::InternalError("fabric.nccl: rank 0: ncclGetUniqueId: no socket interface"));
   EXPECT_FALSE(FromCard("").ok());
 }
@@ -99,8 +106,8 @@ TEST_F(CommunicatorTest, IsNotAbortedFromUnderACall) {
   EXPECT_EQ(communicator_->AsyncError(), "");
 }
 
-// Who still knows a call of a run may keep its communicators longer than the run. They are looked at ten times a second, and the
-// address sanitizer sees who touches the run then.
+// Who still knows a call of a run may keep its communicators longer than the run. They are looked at ten times a
+// second, and the address sanitizer sees who touches the run then.
 TEST_F(CommunicatorTest, NobodyLooksForErrorsOfARunThatIsOver) {
   auto run = std::make_unique<host::RunState>(1, 60.0);
   Communicators communicators(*run, 0);

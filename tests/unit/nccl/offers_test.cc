@@ -28,8 +28,10 @@ class OffersTest : public testing::Test {
       threads.emplace_back([&, r] {
         watches_[static_cast<size_t>(r)] = std::make_unique<watch::Watch>(watch::Watch::Options{
             .rank = r, .processes = kRanks, .one_host = true, .broadcast = [&, r](std::string& bytes) {
-              if (r == 0) card.set_value(bytes);
-              else bytes = written.get();
+              if (r == 0)
+                card.set_value(bytes);
+              else
+                bytes = written.get();
             }});
       });
     }
@@ -52,7 +54,8 @@ class OffersTest : public testing::Test {
   }
   Offers& of(int rank) { return *offers_[static_cast<size_t>(rank)]; }
   Offer Await(Tag tag) {
-    return of(0).Await(world_, *runs_[0], call_, [tag](const Offer& o) { return o.tag == tag ? Offers::kTake : Offers::kKeep; });
+    return of(0).Await(world_, *runs_[0], call_,
+                       [tag](const Offer& o) { return o.tag == tag ? Offers::kTake : Offers::kKeep; });
   }
 
   std::vector<std::unique_ptr<watch::Watch>> watches_;

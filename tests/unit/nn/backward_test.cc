@@ -20,8 +20,8 @@ using twofold::test::Scatter;
 using twofold::test::Values;
 using twofold::test::ZeroGradients;
 
-constexpr GptConfig kGpt{.layers = 2, .hidden = 8, .heads = 2, .vocab = 11, .sequence = 5, .dropout = 0.25,
-                         .dtype = DType::kF64};
+constexpr GptConfig kGpt{
+    .layers = 2, .hidden = 8, .heads = 2, .vocab = 11, .sequence = 5, .dropout = 0.25, .dtype = DType::kF64};
 
 class BackwardTest : public ::testing::Test {
  protected:
@@ -35,15 +35,15 @@ class BackwardTest : public ::testing::Test {
     }
   }
 
-  struct MicroBatch { Saved model, loss; };
+  struct MicroBatch {
+    Saved model, loss;
+  };
   void Forward(int64_t i, MicroBatch& m) {
     cpu_.ctx.micro_batch = i;
     const Tensor logits = model_.Forward(cpu_.ctx, ids_[i], m.model);
     SoftmaxCrossEntropy::Forward(cpu_.ctx, logits, targets_[i], m.loss);
   }
-  void Backward(MicroBatch& m) {
-    model_.Backward(cpu_.ctx, SoftmaxCrossEntropy::Backward(cpu_.ctx, m.loss), m.model);
-  }
+  void Backward(MicroBatch& m) { model_.Backward(cpu_.ctx, SoftmaxCrossEntropy::Backward(cpu_.ctx, m.loss), m.model); }
   std::vector<std::vector<double>> Run(int64_t i) {
     ZeroGradients(model_);
     MicroBatch m;
@@ -162,7 +162,8 @@ std::vector<std::vector<double>> Step(const Config& config, bool halves = false)
   model.Finalize();
   Materialize(cpu.ctx, model);
   Scatter(model, 0.3);
-  const Tensor ids = RandomIds(cpu, Shape{2, 5}, config.vocab, 20), targets = RandomIds(cpu, Shape{2, 5}, config.vocab, 30);
+  const Tensor ids = RandomIds(cpu, Shape{2, 5}, config.vocab, 20),
+               targets = RandomIds(cpu, Shape{2, 5}, config.vocab, 30);
   Saved saved, kept;
   const Tensor logits = model.Forward(cpu.ctx, ids, saved);
   std::vector<std::vector<double>> all = {Values(SoftmaxCrossEntropy::Forward(cpu.ctx, logits, targets, kept))};
@@ -186,8 +187,8 @@ void ExpectNear(const std::vector<std::vector<double>>& a, const std::vector<std
   }
 }
 
-constexpr LlamaConfig kLlama{.layers = 2, .hidden = 8, .heads = 4, .vocab = 11, .kv_heads = 2, .ffn = 12, .sequence = 5,
-                             .dtype = DType::kF64};
+constexpr LlamaConfig kLlama{
+    .layers = 2, .hidden = 8, .heads = 4, .vocab = 11, .kv_heads = 2, .ffn = 12, .sequence = 5, .dtype = DType::kF64};
 
 TEST(BackwardLlamaTest, InputsFirstWeightsLaterGivesTheSameBits) {
   EXPECT_EQ(Step<LlamaModel>(kLlama, true), Step<LlamaModel>(kLlama, false));

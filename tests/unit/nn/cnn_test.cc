@@ -23,12 +23,20 @@ constexpr DType kF64 = DType::kF64;
 
 // ---- Gradients against finite differences ----
 TEST(CnnGradientCheck, Convolution) {
-  struct Case { int64_t in, out, kernel, stride, padding; bool bias; };
+  struct Case {
+    int64_t in, out, kernel, stride, padding;
+    bool bias;
+  };
   for (const Case& c : {Case{1, 1, 1, 1, 0, true}, Case{2, 3, 3, 1, 1, false}, Case{3, 9, 3, 2, 1, true},
                         Case{2, 2, 2, 3, 0, false}, Case{2, 3, 1, 2, 0, false}, Case{1, 2, 5, 2, 2, true}}) {
     Cpu cpu;
-    Convolution layer({.in = c.in, .out = c.out, .kernel = c.kernel, .stride = c.stride, .padding = c.padding,
-                       .bias = c.bias, .dtype = kF64});
+    Convolution layer({.in = c.in,
+                       .out = c.out,
+                       .kernel = c.kernel,
+                       .stride = c.stride,
+                       .padding = c.padding,
+                       .bias = c.bias,
+                       .dtype = kF64});
     CheckModule(cpu, layer, Random(cpu, Shape{2, 5, 6, c.in}, 1));
   }
 }
@@ -52,7 +60,9 @@ TEST(CnnGradientCheck, Pools) {
 }
 
 TEST(CnnGradientCheck, BasicBlock) {
-  struct Case { int64_t in, out, stride; };
+  struct Case {
+    int64_t in, out, stride;
+  };
   for (const Case& c : {Case{3, 3, 1}, Case{2, 4, 2}, Case{2, 3, 1}}) {
     Cpu cpu;
     BasicBlock block({.in = c.in, .out = c.out, .stride = c.stride, .dtype = kF64});
@@ -63,7 +73,13 @@ TEST(CnnGradientCheck, BasicBlock) {
 TEST(CnnGradientCheck, Model) {
   for (const auto stem : {CnnConfig::kSmall, CnnConfig::kImageNet}) {
     Cpu cpu;
-    CnnModel model({.channels = 2, .height = 9, .width = 8, .widths = {3, 4}, .blocks = {1, 2}, .classes = 3, .stem = stem,
+    CnnModel model({.channels = 2,
+                    .height = 9,
+                    .width = 8,
+                    .widths = {3, 4},
+                    .blocks = {1, 2},
+                    .classes = 3,
+                    .stem = stem,
                     .dtype = kF64});
     CheckModule(cpu, model, Random(cpu, Shape{2, 9, 8, 2}, 6));
   }
@@ -77,8 +93,12 @@ int64_t Count(const CnnConfig& config) {
 
 // torchvision's resnet18 and resnet34, and resnet18 as it is commonly changed for CIFAR-10.
 TEST(CnnModel, ParameterCountsArePublishedOnes) {
-  const CnnConfig imagenet{.height = 224, .width = 224, .widths = {64, 128, 256, 512}, .blocks = {2, 2, 2, 2},
-                           .classes = 1000, .stem = CnnConfig::kImageNet};
+  const CnnConfig imagenet{.height = 224,
+                           .width = 224,
+                           .widths = {64, 128, 256, 512},
+                           .blocks = {2, 2, 2, 2},
+                           .classes = 1000,
+                           .stem = CnnConfig::kImageNet};
   EXPECT_EQ(Count(imagenet), 11689512);
   CnnConfig deeper = imagenet;
   deeper.blocks = {3, 4, 6, 3};
@@ -91,8 +111,12 @@ TEST(CnnModel, ParameterCountsArePublishedOnes) {
 
 // 1.814 billion multiply-adds an image, as torchvision counts them.
 TEST(CnnModel, FlopsAreThoseOfItsProducts) {
-  const CnnConfig config{.height = 224, .width = 224, .widths = {64, 128, 256, 512}, .blocks = {2, 2, 2, 2},
-                         .classes = 1000, .stem = CnnConfig::kImageNet};
+  const CnnConfig config{.height = 224,
+                         .width = 224,
+                         .widths = {64, 128, 256, 512},
+                         .blocks = {2, 2, 2, 2},
+                         .classes = 1000,
+                         .stem = CnnConfig::kImageNet};
   EXPECT_NEAR(CnnForwardFlops(config, 1), 2 * 1.814e9, 2 * 0.001e9);
   twofold::test::SymbolicDevice device;
   Context ctx{.device = device, .stream = device.compute()};
@@ -104,7 +128,8 @@ TEST(CnnModel, FlopsAreThoseOfItsProducts) {
   model.Forward(ctx, ctx.Activation(Shape{2, 224, 224, 3}, DType::kF32), saved);
   double products = 0;
   for (const auto& launched : device.launched()) {
-    if (launched.key.name.starts_with("conv") || launched.key.name.starts_with("matmul")) products += launched.cost.flops.value();
+    if (launched.key.name.starts_with("conv") || launched.key.name.starts_with("matmul"))
+      products += launched.cost.flops.value();
   }
   EXPECT_EQ(products, CnnForwardFlops(config, 2));
 }

@@ -24,8 +24,7 @@ TEST(GptTest, PublishedParameterCounts) {
   EXPECT_EQ(small.ParameterCount(), 124439808);
   GptModel medium({.layers = 24, .hidden = 1024, .heads = 16, .vocab = 50257, .sequence = 1024});
   EXPECT_EQ(medium.ParameterCount(), 354823168);
-  GptModel untied(
-      {.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257, .sequence = 1024, .tied = false});
+  GptModel untied({.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257, .sequence = 1024, .tied = false});
   EXPECT_EQ(untied.ParameterCount(), 124439808 + 50257 * 768);
 }
 
@@ -37,15 +36,16 @@ TEST(GptTest, NamesAndDecay) {
     names.push_back(p->name());
     if (p->decay()) decayed.push_back(p->name());
   }
-  EXPECT_THAT(names, ::testing::ElementsAre(
-      "token_embedding.weight", "position_embedding.weight", "blocks.0.norm1.weight", "blocks.0.norm1.bias",
-      "blocks.0.attention.qkv.weight", "blocks.0.attention.qkv.bias", "blocks.0.attention.projection.weight",
-      "blocks.0.attention.projection.bias", "blocks.0.norm2.weight", "blocks.0.norm2.bias",
-      "blocks.0.mlp.fc.weight", "blocks.0.mlp.fc.bias", "blocks.0.mlp.projection.weight",
-      "blocks.0.mlp.projection.bias", "final_norm.weight", "final_norm.bias"));
-  EXPECT_THAT(decayed, ::testing::ElementsAre(
-      "token_embedding.weight", "position_embedding.weight", "blocks.0.attention.qkv.weight",
-      "blocks.0.attention.projection.weight", "blocks.0.mlp.fc.weight", "blocks.0.mlp.projection.weight"));
+  EXPECT_THAT(
+      names, ::testing::ElementsAre(
+                 "token_embedding.weight", "position_embedding.weight", "blocks.0.norm1.weight", "blocks.0.norm1.bias",
+                 "blocks.0.attention.qkv.weight", "blocks.0.attention.qkv.bias", "blocks.0.attention.projection.weight",
+                 "blocks.0.attention.projection.bias", "blocks.0.norm2.weight", "blocks.0.norm2.bias",
+                 "blocks.0.mlp.fc.weight", "blocks.0.mlp.fc.bias", "blocks.0.mlp.projection.weight",
+                 "blocks.0.mlp.projection.bias", "final_norm.weight", "final_norm.bias"));
+  EXPECT_THAT(decayed, ::testing::ElementsAre("token_embedding.weight", "position_embedding.weight",
+                                              "blocks.0.attention.qkv.weight", "blocks.0.attention.projection.weight",
+                                              "blocks.0.mlp.fc.weight", "blocks.0.mlp.projection.weight"));
 }
 
 TEST(GptTest, InitialValues) {
@@ -71,8 +71,8 @@ TEST(GptTest, InitialValues) {
 }
 
 TEST(GptTest, PartsInARowAreTheWhole) {
-  twofold::test::ExpectPartsInARowAreTheWhole<GptModel>(
-      GptConfig{.layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .sequence = 5, .dropout = 0.2, .dtype = DType::kF64});
+  twofold::test::ExpectPartsInARowAreTheWhole<GptModel>(GptConfig{
+      .layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .sequence = 5, .dropout = 0.2, .dtype = DType::kF64});
 }
 
 TEST(MlpModelTest, CountAndInitialRange) {

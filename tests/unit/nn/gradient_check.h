@@ -16,7 +16,7 @@ inline constexpr double kStep = 1e-5, kTolerance = 1e-6;
 
 // d loss / d values, one element at a time.
 inline void ExpectGradient(const std::string& what, const Tensor& values, const std::vector<double>& gradient,
-                    absl::FunctionRef<double()> loss) {
+                           absl::FunctionRef<double()> loss) {
   double largest = 1e-3;
   for (double g : gradient) largest = std::max(largest, std::abs(g));
   double* x = values.data<double>();
@@ -35,8 +35,10 @@ inline void ExpectGradient(const std::string& what, const Tensor& values, const 
 
 // The loss is <y, r> for a fixed random r.
 inline void CheckModule(test::Cpu& cpu, Module& module, const Tensor& x) {
-  if (module.path().empty() && module.children().empty()) module.Finalize("layer");
-  else module.Finalize();
+  if (module.path().empty() && module.children().empty())
+    module.Finalize("layer");
+  else
+    module.Finalize();
   test::Materialize(cpu.ctx, module);
   test::Scatter(module);
   std::vector<double> r;

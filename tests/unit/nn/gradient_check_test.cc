@@ -78,7 +78,8 @@ TEST(GradientCheck, Rotary) {
   for (const RopeScaling& scaling : {RopeScaling{}, RopeScaling{.kind = RopeScaling::kLinear, .factor = 3},
                                      RopeScaling{.kind = RopeScaling::kLlama3, .factor = 8, .original_sequence = 4}}) {
     Cpu cpu;
-    Rotary layer(std::make_shared<RotaryTable>(RopeConfig{.head_dim = 4, .theta = 50, .scaling = scaling}, 5, DType::kF64), 2);
+    Rotary layer(
+        std::make_shared<RotaryTable>(RopeConfig{.head_dim = 4, .theta = 50, .scaling = scaling}, 5, DType::kF64), 2);
     CheckModule(cpu, layer, Random(cpu, Shape{2, 4, 11}, 4));
   }
 }
@@ -120,7 +121,9 @@ TEST(GradientCheck, PositionEmbedding) {
 }
 
 TEST(GradientCheck, AttentionCore) {
-  struct Case { int64_t heads, kv_heads, head_dim, t; };
+  struct Case {
+    int64_t heads, kv_heads, head_dim, t;
+  };
   for (const Case& c : {Case{1, 1, 4, 1}, Case{2, 2, 3, 5}, Case{4, 2, 2, 6}}) {
     Cpu cpu;
     AttentionCore layer(c.heads, c.kv_heads);
@@ -129,7 +132,11 @@ TEST(GradientCheck, AttentionCore) {
 }
 
 TEST(GradientCheck, UnfusedAttentionCore) {
-  struct Case { int64_t heads, kv_heads, head_dim, t; double dropout; DropoutMasks masks; };
+  struct Case {
+    int64_t heads, kv_heads, head_dim, t;
+    double dropout;
+    DropoutMasks masks;
+  };
   for (const Case& c : {Case{1, 1, 4, 1, 0, {}}, Case{2, 2, 3, 5, 0.3, DropoutMasks::kRecomputed},
                         Case{4, 2, 2, 6, 0.3, DropoutMasks::kStored}, Case{4, 1, 2, 3, 0, {}}}) {
     Cpu cpu;
@@ -150,8 +157,14 @@ TEST(GradientCheck, GroupedRotaryAttention) {
   for (const bool unfused : {false, true}) {
     Cpu cpu;
     const auto table = std::make_shared<RotaryTable>(RopeConfig{.head_dim = 4}, 5, DType::kF64);
-    CausalSelfAttention layer({.hidden = 6, .heads = 4, .kv_heads = 2, .head_dim = 4, .projection_bias = false, .rotary = table,
-                               .unfused = unfused, .dtype = DType::kF64});
+    CausalSelfAttention layer({.hidden = 6,
+                               .heads = 4,
+                               .kv_heads = 2,
+                               .head_dim = 4,
+                               .projection_bias = false,
+                               .rotary = table,
+                               .unfused = unfused,
+                               .dtype = DType::kF64});
     CheckModule(cpu, layer, Random(cpu, Shape{2, 4, 6}, 9));
   }
 }
@@ -173,8 +186,15 @@ TEST(GradientCheck, TransformerBlock) {
 TEST(GradientCheck, LlamaBlock) {
   for (const bool unfused : {false, true}) {
     Cpu cpu;
-    const LlamaConfig config{.layers = 1, .hidden = 8, .heads = 4, .kv_heads = 2, .ffn = 6, .sequence = 5, .qkv_bias = true,
-                             .unfused_attention = unfused, .dtype = DType::kF64};
+    const LlamaConfig config{.layers = 1,
+                             .hidden = 8,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .ffn = 6,
+                             .sequence = 5,
+                             .qkv_bias = true,
+                             .unfused_attention = unfused,
+                             .dtype = DType::kF64};
     const auto block = MakeLlamaBlock(config, MakeRotaryTable(config));
     CheckModule(cpu, *block, Random(cpu, Shape{2, 3, 8}, 11));
   }
@@ -228,24 +248,39 @@ void CheckLanguageModel(const Config& config, int64_t t) {
 }
 
 TEST(GradientCheck, GptTied) {
-  CheckLanguageModel<GptModel>(GptConfig{.layers = 2, .hidden = 6, .heads = 2, .vocab = 9, .sequence = 4, .ffn = 10, .dtype = DType::kF64},
-           4);
+  CheckLanguageModel<GptModel>(
+      GptConfig{.layers = 2, .hidden = 6, .heads = 2, .vocab = 9, .sequence = 4, .ffn = 10, .dtype = DType::kF64}, 4);
 }
 
 TEST(GradientCheck, GptUntiedWithDropoutAndShortSequence) {
-  CheckLanguageModel<GptModel>(GptConfig{.layers = 1, .hidden = 4, .heads = 1, .vocab = 7, .sequence = 5, .dropout = 0.2, .tied = false,
-            .dtype = DType::kF64}, 3);
+  CheckLanguageModel<GptModel>(GptConfig{.layers = 1,
+                                         .hidden = 4,
+                                         .heads = 1,
+                                         .vocab = 7,
+                                         .sequence = 5,
+                                         .dropout = 0.2,
+                                         .tied = false,
+                                         .dtype = DType::kF64},
+                               3);
 }
 
 TEST(GradientCheck, GptUnfusedWithStoredMasks) {
-  CheckLanguageModel<GptModel>(GptConfig{.layers = 1, .hidden = 4, .heads = 2, .vocab = 7, .sequence = 4, .dropout = 0.2,
-                                         .attention_dropout = 0.3, .unfused_attention = true, .masks = DropoutMasks::kStored,
-                                         .dtype = DType::kF64}, 4);
+  CheckLanguageModel<GptModel>(GptConfig{.layers = 1,
+                                         .hidden = 4,
+                                         .heads = 2,
+                                         .vocab = 7,
+                                         .sequence = 4,
+                                         .dropout = 0.2,
+                                         .attention_dropout = 0.3,
+                                         .unfused_attention = true,
+                                         .masks = DropoutMasks::kStored,
+                                         .dtype = DType::kF64},
+                               4);
 }
 
 TEST(GradientCheck, LlamaUntiedAndTied) {
-  LlamaConfig config{.layers = 2, .hidden = 8, .heads = 4, .vocab = 9, .kv_heads = 2, .ffn = 10, .sequence = 5,
-                     .dtype = DType::kF64};
+  LlamaConfig config{
+      .layers = 2, .hidden = 8, .heads = 4, .vocab = 9, .kv_heads = 2, .ffn = 10, .sequence = 5, .dtype = DType::kF64};
   CheckLanguageModel<LlamaModel>(config, 4);
   config.tied = true;
   CheckLanguageModel<LlamaModel>(config, 5);

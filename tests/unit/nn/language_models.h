@@ -40,7 +40,8 @@ void ExpectPartsInARowAreTheWhole(Config config) {
     EXPECT_EQ(h.shape(), (Shape{2, config.sequence, config.vocab}));
     EXPECT_EQ(Values(h), Values(expected));
     const int64_t parts = first.ParameterCount() + middle.ParameterCount() + last.ParameterCount();
-    EXPECT_EQ(parts, whole.ParameterCount() + (tied ? config.vocab * config.hidden : 0)) << "a tied table is on both ends";
+    EXPECT_EQ(parts, whole.ParameterCount() + (tied ? config.vocab * config.hidden : 0))
+        << "a tied table is on both ends";
   }
 }
 

@@ -22,44 +22,57 @@ using twofold::test::Values;
 // Published: 6,738,415,616 (Llama 2 7B), 8,030,261,248 (Llama 3 8B) and 405,853,388,800 (Llama 3.1 405B).
 TEST(LlamaTest, PublishedParameterCounts) {
   const auto count = [](const LlamaConfig& config) { return LlamaModel(config).ParameterCount(); };
-  EXPECT_EQ(count({.layers = 32, .hidden = 4096, .heads = 32, .vocab = 32000, .ffn = 11008, .sequence = 4096}), 6738415616);
-  EXPECT_EQ(count({.layers = 32, .hidden = 4096, .heads = 32, .vocab = 128256, .kv_heads = 8, .ffn = 14336, .sequence = 8192}),
-            8030261248);
-  EXPECT_EQ(count({.layers = 126, .hidden = 16384, .heads = 128, .vocab = 128256, .kv_heads = 8, .ffn = 53248, .sequence = 8192}),
+  EXPECT_EQ(count({.layers = 32, .hidden = 4096, .heads = 32, .vocab = 32000, .ffn = 11008, .sequence = 4096}),
+            6738415616);
+  EXPECT_EQ(
+      count(
+          {.layers = 32, .hidden = 4096, .heads = 32, .vocab = 128256, .kv_heads = 8, .ffn = 14336, .sequence = 8192}),
+      8030261248);
+  EXPECT_EQ(count({.layers = 126,
+                   .hidden = 16384,
+                   .heads = 128,
+                   .vocab = 128256,
+                   .kv_heads = 8,
+                   .ffn = 53248,
+                   .sequence = 8192}),
             405853388800);
 }
 
 TEST(LlamaTest, NamesAndDecay) {
-  LlamaModel model({.layers = 1, .hidden = 4, .heads = 2, .vocab = 5, .kv_heads = 1, .ffn = 6, .sequence = 3, .qkv_bias = true});
+  LlamaModel model(
+      {.layers = 1, .hidden = 4, .heads = 2, .vocab = 5, .kv_heads = 1, .ffn = 6, .sequence = 3, .qkv_bias = true});
   model.Finalize();
   std::vector<std::string> names, plain;
   for (const Parameter* p : model.Parameters()) {
     names.push_back(p->name());
     if (!p->decay()) plain.push_back(p->name());
   }
-  EXPECT_THAT(names, ::testing::ElementsAre(
-      "token_embedding.weight", "blocks.0.norm1.weight", "blocks.0.attention.qkv.weight", "blocks.0.attention.qkv.bias",
-      "blocks.0.attention.projection.weight", "blocks.0.norm2.weight", "blocks.0.mlp.gate_up.weight",
-      "blocks.0.mlp.projection.weight", "final_norm.weight", "head.weight"));
-  EXPECT_THAT(plain, ::testing::ElementsAre("blocks.0.norm1.weight", "blocks.0.attention.qkv.bias", "blocks.0.norm2.weight",
-                                            "final_norm.weight"));
+  EXPECT_THAT(names,
+              ::testing::ElementsAre("token_embedding.weight", "blocks.0.norm1.weight", "blocks.0.attention.qkv.weight",
+                                     "blocks.0.attention.qkv.bias", "blocks.0.attention.projection.weight",
+                                     "blocks.0.norm2.weight", "blocks.0.mlp.gate_up.weight",
+                                     "blocks.0.mlp.projection.weight", "final_norm.weight", "head.weight"));
+  EXPECT_THAT(plain, ::testing::ElementsAre("blocks.0.norm1.weight", "blocks.0.attention.qkv.bias",
+                                            "blocks.0.norm2.weight", "final_norm.weight"));
 }
 
 TEST(LlamaTest, InitialValues) {
   Cpu cpu;
-  LlamaModel model({.layers = 2, .hidden = 64, .heads = 2, .vocab = 100, .ffn = 96, .sequence = 8, .dtype = DType::kF64});
+  LlamaModel model(
+      {.layers = 2, .hidden = 64, .heads = 2, .vocab = 100, .ffn = 96, .sequence = 8, .dtype = DType::kF64});
   model.Finalize();
   Materialize(cpu.ctx, model);
   for (const Parameter* p : model.Parameters()) {
-    const bool norm = p->name().find("norm") != std::string::npos, residual = p->name().find("projection") != std::string::npos;
+    const bool norm = p->name().find("norm") != std::string::npos,
+               residual = p->name().find("projection") != std::string::npos;
     const double deviation = norm ? 0 : residual ? 0.01 : 0.02;  // 0.02 / sqrt(2 * 2)
     ExpectMoments(*p, norm ? 1 : 0, deviation);
   }
 }
 
 TEST(LlamaTest, PartsInARowAreTheWhole) {
-  twofold::test::ExpectPartsInARowAreTheWhole<LlamaModel>(LlamaConfig{
-      .layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .ffn = 12, .sequence = 5, .dtype = DType::kF64});
+  twofold::test::ExpectPartsInARowAreTheWhole<LlamaModel>(
+      LlamaConfig{.layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .ffn = 12, .sequence = 5, .dtype = DType::kF64});
 }
 
 // ---- A block, plainly ----
@@ -86,7 +99,8 @@ struct Plain {
   Vector Turned(Vector x, int64_t position) const {
     const size_t half = static_cast<size_t>(dim) / 2;
     for (size_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(position) * std::exp(-std::log(theta) * static_cast<double>(i) / static_cast<double>(half));
+      const double angle = static_cast<double>(position) *
+                           std::exp(-std::log(theta) * static_cast<double>(i) / static_cast<double>(half));
       const double re = x[i], im = x[i + half];
       x[i] = re * std::cos(angle) - im * std::sin(angle);
       x[i + half] = re * std::sin(angle) + im * std::cos(angle);
@@ -100,7 +114,8 @@ struct Plain {
       for (size_t i = 0; i < all.size(); ++i) all[i] += qkv_bias[i];
       auto at = all.begin();
       const auto take = [&](int64_t count, std::vector<Vector>& into, bool turn) {
-        for (int64_t h = 0; h < count; ++h, at += dim) into.push_back(turn ? Turned(Vector(at, at + dim), static_cast<int64_t>(p)) : Vector(at, at + dim));
+        for (int64_t h = 0; h < count; ++h, at += dim)
+          into.push_back(turn ? Turned(Vector(at, at + dim), static_cast<int64_t>(p)) : Vector(at, at + dim));
       };
       take(heads, q[p], true), take(kv_heads, k[p], true), take(kv_heads, v[p], false);
     }
@@ -124,7 +139,8 @@ struct Plain {
       for (size_t i = 0; i < attended.size(); ++i) x[p][i] += attended[i];
       const Vector gated = Times(gate_up, Norm(norm2, x[p]));
       Vector inner(static_cast<size_t>(ffn));
-      for (size_t i = 0; i < inner.size(); ++i) inner[i] = gated[i] / (1 + std::exp(-gated[i])) * gated[i + inner.size()];
+      for (size_t i = 0; i < inner.size(); ++i)
+        inner[i] = gated[i] / (1 + std::exp(-gated[i])) * gated[i + inner.size()];
       const Vector fed = Times(down, inner);
       for (size_t i = 0; i < fed.size(); ++i) x[p][i] += fed[i];
     }
@@ -135,8 +151,18 @@ struct Plain {
 TEST(LlamaTest, ABlockIsWhatThePapersSay) {
   for (const bool unfused : {false, true}) {
     Cpu cpu;
-    const LlamaConfig c{.layers = 2, .hidden = 12, .heads = 6, .kv_heads = 2, .head_dim = 4, .ffn = 10, .sequence = 9,
-                        .rope_theta = 500, .norm_eps = 1e-3, .qkv_bias = true, .unfused_attention = unfused, .dtype = DType::kF64};
+    const LlamaConfig c{.layers = 2,
+                        .hidden = 12,
+                        .heads = 6,
+                        .kv_heads = 2,
+                        .head_dim = 4,
+                        .ffn = 10,
+                        .sequence = 9,
+                        .rope_theta = 500,
+                        .norm_eps = 1e-3,
+                        .qkv_bias = true,
+                        .unfused_attention = unfused,
+                        .dtype = DType::kF64};
     const auto block = MakeLlamaBlock(c, MakeRotaryTable(c));
     block->Finalize();
     Materialize(cpu.ctx, *block);
@@ -150,7 +176,9 @@ TEST(LlamaTest, ABlockIsWhatThePapersSay) {
     const Vector got = Values(block->Forward(cpu.ctx, x, saved)), in = Values(x);
     for (size_t b = 0; b < 2; ++b) {
       std::vector<Vector> rows;
-      for (size_t p = 0; p < 7; ++p) rows.emplace_back(in.begin() + static_cast<int64_t>((b * 7 + p) * 12), in.begin() + static_cast<int64_t>((b * 7 + p + 1) * 12));
+      for (size_t p = 0; p < 7; ++p)
+        rows.emplace_back(in.begin() + static_cast<int64_t>((b * 7 + p) * 12),
+                          in.begin() + static_cast<int64_t>((b * 7 + p + 1) * 12));
       const std::vector<Vector> want = plain.Forward(rows);
       for (size_t p = 0; p < 7; ++p)
         for (size_t i = 0; i < 12; ++i) EXPECT_NEAR(got[(b * 7 + p) * 12 + i], want[p][i], 1e-12);
@@ -160,7 +188,10 @@ TEST(LlamaTest, ABlockIsWhatThePapersSay) {
 
 // The rule of Llama 3.1's published code in its own terms, wavelengths.
 TEST(RopeTest, Llama3StretchesLongWavelengths) {
-  const RopeScaling scaling{.kind = RopeScaling::kLlama3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4,
+  const RopeScaling scaling{.kind = RopeScaling::kLlama3,
+                            .factor = 8,
+                            .low_freq_factor = 1,
+                            .high_freq_factor = 4,
                             .original_sequence = 8192};
   const std::vector<double> plain = RopeFrequencies({.head_dim = 128, .theta = 500000});
   const std::vector<double> scaled = RopeFrequencies({.head_dim = 128, .theta = 500000, .scaling = scaling});
@@ -188,7 +219,8 @@ TEST(RopeTest, Llama3StretchesLongWavelengths) {
 
 TEST(RopeTest, TheTableIsMadeOnce) {
   Cpu cpu;
-  const LlamaConfig c{.layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .ffn = 12, .sequence = 5, .dtype = DType::kF64};
+  const LlamaConfig c{
+      .layers = 3, .hidden = 8, .heads = 2, .vocab = 11, .ffn = 12, .sequence = 5, .dtype = DType::kF64};
   LlamaModel model(c);
   model.Finalize();
   Materialize(cpu.ctx, model);

@@ -25,7 +25,8 @@ using twofold::test::SymbolicDevice;
 using twofold::test::Values;
 
 MixtureConfig Config(int64_t top_k, double capacity_factor) {
-  return {.hidden = 4, .ffn = 5, .experts = 4, .top_k = top_k, .capacity_factor = capacity_factor, .dtype = DType::kF64};
+  return {
+      .hidden = 4, .ffn = 5, .experts = 4, .top_k = top_k, .capacity_factor = capacity_factor, .dtype = DType::kF64};
 }
 
 TEST(MixtureTest, Capacity) {
@@ -34,8 +35,10 @@ TEST(MixtureTest, Capacity) {
   EXPECT_EQ(ExpertCapacity(config, 1), 1) << "rounded up";
   EXPECT_EQ(ExpertCapacity(config, 33), 11);
   EXPECT_EQ(ExpertCapacity({.experts = 8, .top_k = 2, .capacity_factor = 4}, 100), 100);
-  EXPECT_EQ(ExpertCapacity({.experts = 8, .top_k = 2, .capacity_factor = 9}, 100), 100) << "no more than there are tokens";
-  EXPECT_EQ(ExpertCapacity({.experts = 4, .top_k = 2, .capacity_factor = 1.1}, 40), 22) << "1.1 is a little more than 11/10";
+  EXPECT_EQ(ExpertCapacity({.experts = 8, .top_k = 2, .capacity_factor = 9}, 100), 100)
+      << "no more than there are tokens";
+  EXPECT_EQ(ExpertCapacity({.experts = 4, .top_k = 2, .capacity_factor = 1.1}, 40), 22)
+      << "1.1 is a little more than 11/10";
 }
 
 TEST(GradientCheck, ExpertLinear) {
@@ -59,9 +62,13 @@ TEST(GradientCheck, Mixture) {
 }
 
 // y of the tokens, one by one; how many choices found no room.
-struct Mixed { std::vector<double> y; int dropped = 0; };
+struct Mixed {
+  std::vector<double> y;
+  int dropped = 0;
+};
 Mixed PlainMixture(const MixtureConfig& c, const Module& module, const std::vector<double>& x) {
-  const std::vector<double> router = Values(module.Parameters()[0]->data()), gate_up = Values(module.Parameters()[1]->data()),
+  const std::vector<double> router = Values(module.Parameters()[0]->data()),
+                            gate_up = Values(module.Parameters()[1]->data()),
                             projection = Values(module.Parameters()[2]->data());
   const auto h = static_cast<size_t>(c.hidden), ffn = static_cast<size_t>(c.ffn), n = static_cast<size_t>(c.experts);
   const size_t tokens = x.size() / h;
@@ -90,7 +97,8 @@ Mixed PlainMixture(const MixtureConfig& c, const Module& module, const std::vect
           up += gate_up[(e * 2 * ffn + ffn + f) * h + i] * x[t * h + i];
         }
         const double mid = gate / (1 + std::exp(-gate)) * up;
-        for (size_t i = 0; i < h; ++i) plain.y[t * h + i] += std::exp(logits[e]) / sum * mid * projection[(e * ffn + f) * h + i];
+        for (size_t i = 0; i < h; ++i)
+          plain.y[t * h + i] += std::exp(logits[e]) / sum * mid * projection[(e * ffn + f) * h + i];
       }
     }
   }
@@ -110,8 +118,10 @@ TEST(MixtureTest, AgainstOneTokenAfterAnother) {
       Saved saved;
       const std::vector<double> got = Values(layer.Forward(cpu.ctx, x, saved));
       const Mixed want = PlainMixture(config, layer, Values(x));
-      EXPECT_EQ(want.dropped > 0, capacity_factor < 1 || (capacity_factor == 1 && top_k < 4)) << "what the case is about";
-      for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want.y[i], 1e-12) << top_k << " " << capacity_factor << " " << i;
+      EXPECT_EQ(want.dropped > 0, capacity_factor < 1 || (capacity_factor == 1 && top_k < 4))
+          << "what the case is about";
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_NEAR(got[i], want.y[i], 1e-12) << top_k << " " << capacity_factor << " " << i;
     }
   }
 }
@@ -175,7 +185,9 @@ TEST(MixtureTest, TheAuxiliaryLossIsThatOfThePaper) {
       }
       for (size_t e = 0; e < 4; ++e) {
         p[e] += std::exp(logits[e]) / sum / kTokens;
-        f[e] += std::count_if(logits, logits + 4, [&](double other) { return other > logits[e]; }) < 2 ? 1.0 / (2 * kTokens) : 0;
+        f[e] += std::count_if(logits, logits + 4, [&](double other) { return other > logits[e]; }) < 2
+                    ? 1.0 / (2 * kTokens)
+                    : 0;
       }
     }
     return 0.3 * 4 * std::inner_product(f, f + 4, p, 0.0);
@@ -186,12 +198,26 @@ TEST(MixtureTest, TheAuxiliaryLossIsThatOfThePaper) {
 
 // ---- In a Llama ----
 
-constexpr LlamaConfig kModel{.layers = 4, .hidden = 64, .heads = 4, .vocab = 100, .kv_heads = 2, .head_dim = 24, .ffn = 96,
-                             .sequence = 16, .experts = {.experts = 8, .top_k = 2, .capacity_factor = 1.25, .every = 2}};
+constexpr LlamaConfig kModel{.layers = 4,
+                             .hidden = 64,
+                             .heads = 4,
+                             .vocab = 100,
+                             .kv_heads = 2,
+                             .head_dim = 24,
+                             .ffn = 96,
+                             .sequence = 16,
+                             .experts = {.experts = 8, .top_k = 2, .capacity_factor = 1.25, .every = 2}};
 
-// Jiang et al. 2024: 47B in all, of which a token meets 13B; as released 46,702,792,704, and 12,879,925,248 without six experts.
+// Jiang et al. 2024: 47B in all, of which a token meets 13B; as released 46,702,792,704, and 12,879,925,248 without six
+// experts.
 TEST(MixtralTest, PublishedParameterCountsAndNames) {
-  const LlamaConfig config{.layers = 32, .hidden = 4096, .heads = 32, .vocab = 32000, .kv_heads = 8, .ffn = 14336, .sequence = 4096,
+  const LlamaConfig config{.layers = 32,
+                           .hidden = 4096,
+                           .heads = 32,
+                           .vocab = 32000,
+                           .kv_heads = 8,
+                           .ffn = 14336,
+                           .sequence = 4096,
                            .experts = {.experts = 8, .top_k = 2}};
   LlamaModel model(config);
   EXPECT_EQ(model.ParameterCount(), 46702792704);
@@ -235,14 +261,15 @@ TEST(MixtralTest, FlopsAreThoseLaunched) {
     model.Backward(ctx, std::move(logits), saved);
     double flops = 0;
     for (const auto& l : device.launched())
-      if (l.key.name.find("matmul") != l.key.name.npos || l.key.name.starts_with("attention")) flops += l.cost.flops.value();
+      if (l.key.name.find("matmul") != l.key.name.npos || l.key.name.starts_with("attention"))
+        flops += l.cost.flops.value();
     EXPECT_EQ(flops, LlamaHardwareFlops(config, {}, 4));
     EXPECT_GT(LlamaHardwareFlops(config, {}, 4), LlamaTrainingFlops(config, 4));
   }
 }
 
-// A mixture keeps, of T tokens: its input (the router's), 2 E C rows of slots, what the experts keep of theirs, and of the router
-// what the page says.
+// A mixture keeps, of T tokens: its input (the router's), 2 E C rows of slots, what the experts keep of theirs, and of
+// the router what the page says.
 TEST(MixtureTest, KeepsWhatItMust) {
   constexpr int64_t kTokens = 64, kHidden = 32, kFfn = 48, kExperts = 8, kTopK = 2, kSlots = 8 * 20;
   SymbolicDevice device;
@@ -259,7 +286,8 @@ TEST(MixtureTest, KeepsWhatItMust) {
     const Tensor x = ctx.Activation(Shape{kTokens, kHidden}, DType::kBF16);
     y = layer.Forward(ctx, x, saved);
   }
-  const int64_t rows = 2 * kTokens * kHidden + 2 * kSlots * (2 * kHidden + 3 * kFfn), router = 4 * kTokens * (kExperts + 3 * kTopK);
+  const int64_t rows = 2 * kTokens * kHidden + 2 * kSlots * (2 * kHidden + 3 * kFfn),
+                router = 4 * kTokens * (kExperts + 3 * kTopK);
   EXPECT_EQ(device.Live(Category::kActivations), Bytes(rows + router + 2 * kTokens * kHidden /* y */));
   layer.Backward(ctx, std::move(y), saved);
   EXPECT_EQ(device.Live(Category::kActivations), Bytes(0));

@@ -65,8 +65,7 @@ TEST(ModuleTest, FinalizeGivesPathsAndNames) {
 TEST(ModuleTest, ASharedParameterIsListedOnce) {
   Sequential root;
   Linear* first = root.Add("first", std::make_unique<Linear>(LinearConfig{.in = 3, .out = 3, .bias = false}));
-  root.Add("second",
-           std::make_unique<Linear>(LinearConfig{.in = 3, .out = 3, .bias = false}, first->Parameters()[0]));
+  root.Add("second", std::make_unique<Linear>(LinearConfig{.in = 3, .out = 3, .bias = false}, first->Parameters()[0]));
   EXPECT_EQ(root.ParameterCount(), 9);
 }
 
@@ -79,8 +78,7 @@ TEST(ModuleTest, AWrapperIsUsedAndNamesStay) {
   root.Finalize();
   const std::vector<std::string> names = Names(root.Parameters());
   int calls = 0;
-  root.WrapChild(1,
-                 [&](std::unique_ptr<Module> m) { return std::make_unique<Counted>(std::move(m), &calls); });
+  root.WrapChild(1, [&](std::unique_ptr<Module> m) { return std::make_unique<Counted>(std::move(m), &calls); });
   EXPECT_EQ(Names(root.Parameters()), names);
   EXPECT_EQ(root.children()[1].module->path(), "b");
   for (Parameter* p : root.Parameters()) {

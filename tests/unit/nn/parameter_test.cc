@@ -22,16 +22,14 @@ void ExpectShardsEqualWhole(DType dtype, const Init& init) {
       const int64_t count = std::min(size, p.numel() - first);
       const Tensor shard = cpu.New(Shape{count}, dtype);
       p.Initialize(cpu.device, cpu.device.compute(), 42, shard, first);
-      EXPECT_EQ(std::memcmp(shard.data<T>(), whole.data<T>() + first, static_cast<size_t>(count) * sizeof(T)),
-                0)
+      EXPECT_EQ(std::memcmp(shard.data<T>(), whole.data<T>() + first, static_cast<size_t>(count) * sizeof(T)), 0)
           << "elements " << first << " to " << first + count;
     }
   }
 }
 
 TEST(ParameterTest, AShardOfTheInitialValueIsThatPartOfTheWhole) {
-  for (const Init& init :
-       {Init{Init::kConstant, 1.5}, Init{Init::kNormal, 0.5, 2}, Init{Init::kUniform, -1, 3}}) {
+  for (const Init& init : {Init{Init::kConstant, 1.5}, Init{Init::kNormal, 0.5, 2}, Init{Init::kUniform, -1, 3}}) {
     ExpectShardsEqualWhole<double>(DType::kF64, init);
     ExpectShardsEqualWhole<float>(DType::kF32, init);
     ExpectShardsEqualWhole<BF16>(DType::kBF16, init);

@@ -9,7 +9,10 @@ namespace twofold::test {
 
 class SymbolicDevice final : public Device {
  public:
-  struct Launched { ops::KernelKey key; ops::Cost cost; };
+  struct Launched {
+    ops::KernelKey key;
+    ops::Cost cost;
+  };
 
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   int threads() const override { return 1; }
@@ -27,9 +30,7 @@ class SymbolicDevice final : public Device {
   Bytes Live(Category c) const { return memory().live_by_category[static_cast<size_t>(c)]; }
 
  protected:
-  void Run(Stream&, const ops::Op& op, Tensor) override {
-    launched_.push_back({ops::Key(op), ops::CostOf(op)});
-  }
+  void Run(Stream&, const ops::Op& op, Tensor) override { launched_.push_back({ops::Key(op), ops::CostOf(op)}); }
   void Copy(Stream&, Tensor, Tensor) override {}
 
  private:

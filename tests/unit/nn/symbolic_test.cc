@@ -54,8 +54,8 @@ TEST(FlopsTest, GptFormulaIsWhatIsLaunched) {
 }
 
 TEST(FlopsTest, LlamaFormulaIsWhatIsLaunched) {
-  const LlamaConfig config{.layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .kv_heads = 2, .head_dim = 24, .ffn = 96,
-                           .sequence = 16};
+  const LlamaConfig config{
+      .layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .kv_heads = 2, .head_dim = 24, .ffn = 96, .sequence = 16};
   Symbolic s;
   LlamaModel model(config);
   s.Materialize(model);
@@ -74,19 +74,21 @@ TEST(FlopsTest, LlamaFormulaIsWhatIsLaunched) {
 TEST(FlopsTest, PublishedModelsByHand) {
   const GptConfig gpt2{.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257, .sequence = 1024};
   EXPECT_EQ(GptForwardFlops(gpt2, 1), 1024 * 265938432.0);
-  const LlamaConfig llama{.layers = 80, .hidden = 8192, .heads = 64, .vocab = 32000, .kv_heads = 8, .ffn = 28672, .sequence = 4096};
+  const LlamaConfig llama{
+      .layers = 80, .hidden = 8192, .heads = 64, .vocab = 32000, .kv_heads = 8, .ffn = 28672, .sequence = 4096};
   EXPECT_EQ(LlamaForwardFlops(llama, 2), 2 * 4096 * 142795079680.0);
 }
 
-// A token costs 6 of them a weight of the matrices that it meets (Kaplan et al. 2020, section 2.1), and attention. Looking a
-// row up costs none.
+// A token costs 6 of them a weight of the matrices that it meets (Kaplan et al. 2020, section 2.1), and attention.
+// Looking a row up costs none.
 template <class Model, class Config>
 void ExpectSixAWeight(const Config& config, double flops, double queries) {
   Model model(config);
   model.Finalize();
   double weights = 0;
   for (const Parameter* p : model.Parameters()) {
-    const bool looked_up = p->name() == "position_embedding.weight" || (p->name() == "token_embedding.weight" && !config.tied);
+    const bool looked_up =
+        p->name() == "position_embedding.weight" || (p->name() == "token_embedding.weight" && !config.tied);
     if (p->shape().rank() == 2 && !looked_up) weights += static_cast<double>(p->numel());
   }
   const auto t = static_cast<double>(config.sequence), layers = static_cast<double>(config.layers);
@@ -97,8 +99,15 @@ TEST(FlopsTest, SixAWeightAndToken) {
   for (const bool tied : {true, false}) {
     const GptConfig gpt{.layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .sequence = 16, .ffn = 96, .tied = tied};
     ExpectSixAWeight<GptModel>(gpt, GptTrainingFlops(gpt, 7), 64);
-    const LlamaConfig llama{.layers = 3, .hidden = 64, .heads = 6, .vocab = 100, .kv_heads = 2, .head_dim = 24, .ffn = 96,
-                            .sequence = 16, .tied = tied};
+    const LlamaConfig llama{.layers = 3,
+                            .hidden = 64,
+                            .heads = 6,
+                            .vocab = 100,
+                            .kv_heads = 2,
+                            .head_dim = 24,
+                            .ffn = 96,
+                            .sequence = 16,
+                            .tied = tied};
     ExpectSixAWeight<LlamaModel>(llama, LlamaTrainingFlops(llama, 7), 6 * 24);
   }
 }
@@ -133,8 +142,8 @@ TEST(SymbolicTest, ABlockKeepsWhatItMust) {
   EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(0));
 }
 
-// What a Llama block keeps, a token: x, both norms' outputs, the turned qkv, attention's output, r, gates, values and their
-// product, besides two norm statistics and a log-sum-exp a head. The rotary table is not an activation.
+// What a Llama block keeps, a token: x, both norms' outputs, the turned qkv, attention's output, r, gates, values and
+// their product, besides two norm statistics and a log-sum-exp a head. The rotary table is not an activation.
 TEST(SymbolicTest, ALlamaBlockKeepsWhatItMust) {
   const LlamaConfig config{.layers = 1, .hidden = 128, .heads = 4, .kv_heads = 2, .ffn = 384, .sequence = 64};
   Symbolic s;
@@ -153,15 +162,17 @@ TEST(SymbolicTest, ALlamaBlockKeepsWhatItMust) {
   EXPECT_EQ(s.device.Live(Category::kActivations), Bytes(0));
 }
 
-// Unfused attention keeps the probabilities in place of the output and the log-sum-exp; with dropout also what was left of
-// them, and, where masks are stored, a byte an element.
+// Unfused attention keeps the probabilities in place of the output and the log-sum-exp; with dropout also what was left
+// of them, and, where masks are stored, a byte an element.
 TEST(SymbolicTest, WhatIsStoredIsWhatTheSpecSays) {
   constexpr int64_t kQkv = 2 * 64 * 3 * 128 * 4, kOut = kQkv / 3, kScores = 2 * 4 * 64 * 64;
   const auto kept = [](bool unfused, double dropout, DropoutMasks masks) {
     Symbolic s;
     Sequential module;
-    if (unfused) module.Add("core", std::make_unique<UnfusedAttentionCore>(4, 4, dropout, masks));
-    else module.Add("core", std::make_unique<AttentionCore>(4));
+    if (unfused)
+      module.Add("core", std::make_unique<UnfusedAttentionCore>(4, 4, dropout, masks));
+    else
+      module.Add("core", std::make_unique<AttentionCore>(4));
     s.Materialize(module);
     Saved saved;
     Tensor y = module.Forward(s.ctx, s.ctx.Activation(Shape{2, 64, 3 * 128}, DType::kF32), saved);
@@ -183,8 +194,7 @@ TEST(SymbolicTest, BackwardFreesAsItGoes) {
   GptModel model({.layers = 4, .hidden = 128, .heads = 4, .vocab = 8192, .sequence = 64});
   s.Materialize(model);
   Saved saved, loss;
-  SoftmaxCrossEntropy::Forward(s.ctx,
-                               model.Forward(s.ctx, s.ctx.Activation(Shape{2, 64}, DType::kI32), saved),
+  SoftmaxCrossEntropy::Forward(s.ctx, model.Forward(s.ctx, s.ctx.Activation(Shape{2, 64}, DType::kI32), saved),
                                s.ctx.Activation(Shape{2, 64}, DType::kI32), loss);
   const Bytes after_forward = s.device.Live(Category::kActivations), logits(4 * 128 * 8192);
   std::vector<Bytes> live;  // as each parameter becomes ready, head first
@@ -218,8 +228,7 @@ TEST(SymbolicTest, AStepLaunchesTheSameEveryTime) {
   Saved saved, loss;
   auto step = [&] {
     s.device.Forget();
-    SoftmaxCrossEntropy::Forward(s.ctx,
-                                 model.Forward(s.ctx, s.ctx.Activation(Shape{2, 8}, DType::kI32), saved),
+    SoftmaxCrossEntropy::Forward(s.ctx, model.Forward(s.ctx, s.ctx.Activation(Shape{2, 8}, DType::kI32), saved),
                                  s.ctx.Activation(Shape{16}, DType::kU8), loss);
     model.Backward(s.ctx, SoftmaxCrossEntropy::Backward(s.ctx, loss), saved);
     return s.device.launched().size();

@@ -18,9 +18,7 @@ struct Cpu {
   nn::Context ctx{.device = device, .stream = device.compute(), .seed = 7};
 
   Bytes Live(Category c) { return allocator.ledger().stats().live_by_category[static_cast<size_t>(c)]; }
-  Tensor New(Shape shape, DType dtype) {
-    return device.NewTensor(std::move(shape), dtype, Category::kActivations);
-  }
+  Tensor New(Shape shape, DType dtype) { return device.NewTensor(std::move(shape), dtype, Category::kActivations); }
 };
 
 // What a NO_SHARD layout does: every parameter whole, with its initial value and a gradient; every buffer.
@@ -38,8 +36,7 @@ inline void Materialize(nn::Context& ctx, nn::Module& module, uint64_t seed = 3)
 
 inline void FillRandom(Tensor t, uint64_t seed, double scale = 1) {
   double* x = t.data<double>();
-  for (int64_t i = 0; i < t.numel(); ++i)
-    x[i] = scale * NormalAt(MakeKey(seed, "fill"), static_cast<uint64_t>(i));
+  for (int64_t i = 0; i < t.numel(); ++i) x[i] = scale * NormalAt(MakeKey(seed, "fill"), static_cast<uint64_t>(i));
 }
 
 // Parameters away from their initial values, whose zeros and ones would hide errors.
@@ -57,15 +54,13 @@ inline Tensor Random(Cpu& cpu, Shape shape, uint64_t seed) {
 inline Tensor RandomIds(Cpu& cpu, Shape shape, int64_t below, uint64_t seed) {
   Tensor t = cpu.New(std::move(shape), DType::kI32);
   for (int64_t i = 0; i < t.numel(); ++i) {
-    t.data<int32_t>()[i] = static_cast<int32_t>(Philox(MakeKey(seed, "ids"), static_cast<uint64_t>(i))[0] %
-                                                static_cast<uint32_t>(below));
+    t.data<int32_t>()[i] =
+        static_cast<int32_t>(Philox(MakeKey(seed, "ids"), static_cast<uint64_t>(i))[0] % static_cast<uint32_t>(below));
   }
   return t;
 }
 
-inline std::vector<double> Values(const Tensor& t) {
-  return {t.data<double>(), t.data<double>() + t.numel()};
-}
+inline std::vector<double> Values(const Tensor& t) { return {t.data<double>(), t.data<double>() + t.numel()}; }
 
 inline std::vector<std::vector<double>> Gradients(const nn::Module& module) {
   std::vector<std::vector<double>> all;

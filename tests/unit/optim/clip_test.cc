@@ -73,7 +73,8 @@ TEST(ClipTest, ALongGradientIsOneOperationThatAddsBlocksUpInOrder) {
   const Tensor gradient = cpu.New({n}, DType::kF32), expected = cpu.New({1}, DType::kF32);
   for (int64_t i = 0; i < n; ++i) gradient.data<float>()[i] = 1e-3f * static_cast<float>(i * i % 8191);
   for (int64_t first = 0; first < n; first += ops::kNormBlock) {
-    cpu.ctx.Launch(ops::SquaredNorm{.in = gradient.Slice(first, std::min(ops::kNormBlock, n - first)), .out = expected, .accumulate = first > 0});
+    cpu.ctx.Launch(ops::SquaredNorm{
+        .in = gradient.Slice(first, std::min(ops::kNormBlock, n - first)), .out = expected, .accumulate = first > 0});
   }
   int operations = 0;
   cpu.device.SetObserver([&](const ops::Op&, double, double) { ++operations; });

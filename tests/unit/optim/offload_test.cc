@@ -47,8 +47,14 @@ std::vector<std::vector<double>> Train(const Case& c, bool offload) {
   std::vector<Slice> slices;
   for (const int64_t n : {1000, 0, 1, 300, 129}) {
     const auto salt = static_cast<uint64_t>(n);
-    Slice slice{.name = "s", .data = RandomOf(cpu, n, c.dtype, salt), .gradient = RandomOf(cpu, n, c.gradient, salt + 1), .decay = n != 300};
-    if (n == 1000) slice.parts = {{"a", Shape{400}, 0, 0, 400, true}, {"b", Shape{500}, 0, 400, 500, false}, {"c", Shape{90}, 0, 900, 90, true}};
+    Slice slice{.name = "s",
+                .data = RandomOf(cpu, n, c.dtype, salt),
+                .gradient = RandomOf(cpu, n, c.gradient, salt + 1),
+                .decay = n != 300};
+    if (n == 1000)
+      slice.parts = {{"a", Shape{400}, 0, 0, 400, true},
+                     {"b", Shape{500}, 0, 400, 500, false},
+                     {"c", Shape{90}, 0, 900, 90, true}};
     if (offload && c.all) slice.data = ToHost(cpu, slice.data), slice.gradient = ToHost(cpu, slice.gradient);
     slices.push_back(std::move(slice));
   }
@@ -77,7 +83,8 @@ std::vector<std::vector<double>> Train(const Case& c, bool offload) {
 TEST(Offload, ChangesNoBit) {
   for (const bool adam : {false, true})
     for (const bool all : {false, true})
-      for (const auto& [dtype, gradient] : {std::pair(DType::kF32, DType::kF32), std::pair(DType::kBF16, DType::kF32), std::pair(DType::kF64, DType::kF64)})
+      for (const auto& [dtype, gradient] : {std::pair(DType::kF32, DType::kF32), std::pair(DType::kBF16, DType::kF32),
+                                            std::pair(DType::kF64, DType::kF64)})
         for (const int64_t chunk : {int64_t{100}, int64_t{128}, int64_t{333}, int64_t{1} << 20}) {
           const Case c{adam, dtype, gradient, chunk, all};
           EXPECT_EQ(Train(c, true), Train(c, false)) << adam << all << static_cast<int>(dtype) << " " << chunk;
@@ -88,7 +95,8 @@ TEST(Offload, ChangesNoBit) {
 TEST(Offload, LeavesTheDevice) {
   Cpu cpu;
   constexpr int64_t kElements = 100'000, kChunk = 1024;
-  const std::vector<Slice> slices = {{"s", RandomOf(cpu, kElements, DType::kBF16, 1), RandomOf(cpu, kElements, DType::kF32, 2)}};
+  const std::vector<Slice> slices = {
+      {"s", RandomOf(cpu, kElements, DType::kBF16, 1), RandomOf(cpu, kElements, DType::kF32, 2)}};
   const MemoryLedger& ledger = cpu.device.allocator().ledger();
   const Bytes before = ledger.stats().live;
   {
@@ -107,12 +115,15 @@ TEST(Offload, LeavesTheDevice) {
 // Every chunk comes once, in order, with what its home holds, and goes back; what only comes leaves its home as it is.
 TEST(ChunkStaging, ChunksComeAndGo) {
   Cpu cpu;
-  const Tensor home = ToHost(cpu, RandomOf(cpu, 1000, DType::kF32, 3)), read = ToHost(cpu, RandomOf(cpu, 1000, DType::kF32, 4));
+  const Tensor home = ToHost(cpu, RandomOf(cpu, 1000, DType::kF32, 3)),
+               read = ToHost(cpu, RandomOf(cpu, 1000, DType::kF32, 4));
   const Tensor here = RandomOf(cpu, 1000, DType::kF32, 5);
   const std::vector<double> homes = Values(home), reads = Values(read);
   std::vector<Chunk> chunks;
   for (int64_t first = 0; first < 1000; first += 100) {
-    chunks.push_back({{.home = home.Slice(first, 100), .goes_back = true}, {.home = read.Slice(first, 100)}, {.home = here.Slice(first, 100)}});
+    chunks.push_back({{.home = home.Slice(first, 100), .goes_back = true},
+                      {.home = read.Slice(first, 100)},
+                      {.home = here.Slice(first, 100)}});
   }
   size_t next = 0;
   ChunkStaging(cpu.device, Category::kOther).Run(chunks, [&](size_t i, std::span<const Tensor> visitors) {
@@ -125,7 +136,8 @@ TEST(ChunkStaging, ChunksComeAndGo) {
   EXPECT_EQ(next, chunks.size());
   EXPECT_EQ(Values(read), reads);
   const std::vector<double> sums = Values(home);
-  for (size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], static_cast<double>(static_cast<float>(homes[i]) + static_cast<float>(reads[i])));
+  for (size_t i = 0; i < sums.size(); ++i)
+    EXPECT_EQ(sums[i], static_cast<double>(static_cast<float>(homes[i]) + static_cast<float>(reads[i])));
 }
 
 class CountsStreams : public CpuDevice {
@@ -142,7 +154,8 @@ class CountsStreams : public CpuDevice {
 TEST(ChunkStaging, MakesTheStreamsThatItNeeds) {
   Cpu cpu;
   CountsStreams device(cpu.allocator, 1);
-  Tensor here = device.NewTensor({10}, DType::kF32, Category::kOther), home = device.NewHostTensor({10}, DType::kF32, Category::kOther);
+  Tensor here = device.NewTensor({10}, DType::kF32, Category::kOther),
+         home = device.NewHostTensor({10}, DType::kF32, Category::kOther);
   const auto streams_for = [&device](const Visitor& visitor) {
     device.made = 0;
     ChunkStaging(device, Category::kOther).Run(std::vector<Chunk>{{visitor}}, [](size_t, std::span<const Tensor>) {});

@@ -23,9 +23,8 @@ constexpr int kSteps = 6;
 // Slices "a" (decays) and "b" (does not), with fresh gradients for each step.
 struct Problem {
   Cpu cpu;
-  std::vector<Slice> slices{
-      {"a", Random(cpu, Shape{kElements}, 1), cpu.New(Shape{kElements}, DType::kF64), true},
-      {"b", Random(cpu, Shape{kElements}, 2), cpu.New(Shape{kElements}, DType::kF64), false}};
+  std::vector<Slice> slices{{"a", Random(cpu, Shape{kElements}, 1), cpu.New(Shape{kElements}, DType::kF64), true},
+                            {"b", Random(cpu, Shape{kElements}, 2), cpu.New(Shape{kElements}, DType::kF64), false}};
   void NewGradients(int step) {
     for (size_t i = 0; i < 2; ++i) FillRandom(slices[i].gradient, 100 + 10 * static_cast<uint64_t>(step) + i);
   }
@@ -34,7 +33,9 @@ struct Problem {
 double Rate(int step) { return 0.1 / (1 + step); }
 
 // `expected(p, g, state, decay, lr, step)` is one update of one element.
-struct State { double first = 0, second = 0; };
+struct State {
+  double first = 0, second = 0;
+};
 using Rule = std::function<void(double& p, double g, State& s, bool decay, double lr, int step)>;
 
 void ExpectFollows(std::unique_ptr<Optimizer> given, const Rule& rule) {
@@ -47,8 +48,7 @@ void ExpectFollows(std::unique_ptr<Optimizer> given, const Rule& rule) {
     problem.NewGradients(step);
     optimizer->Step(problem.cpu.ctx, Rate(step));
     for (size_t s = 0; s < 2; ++s) {
-      const std::vector<double> g = Values(problem.slices[s].gradient),
-                                actual = Values(problem.slices[s].data);
+      const std::vector<double> g = Values(problem.slices[s].gradient), actual = Values(problem.slices[s].data);
       for (size_t i = 0; i < kElements; ++i) {
         rule(p[s][i], g[i], state[s][i], problem.slices[s].decay, Rate(step), step);
         EXPECT_NEAR(actual[i], p[s][i], 1e-12 * (1 + std::abs(p[s][i]))) << "slice " << s << " step " << step;
@@ -58,9 +58,8 @@ void ExpectFollows(std::unique_ptr<Optimizer> given, const Rule& rule) {
 }
 
 TEST(SgdTest, PlainWithDecay) {
-  ExpectFollows(MakeSgd({.weight_decay = 0.1}), [](double& p, double g, State&, bool decay, double lr, int) {
-    p -= lr * (g + (decay ? 0.1 : 0) * p);
-  });
+  ExpectFollows(MakeSgd({.weight_decay = 0.1}),
+                [](double& p, double g, State&, bool decay, double lr, int) { p -= lr * (g + (decay ? 0.1 : 0) * p); });
 }
 
 TEST(SgdTest, MomentumAndNesterov) {
@@ -76,25 +75,24 @@ TEST(SgdTest, MomentumAndNesterov) {
 
 TEST(AdamTest, CoupledAndDecoupledDecay) {
   for (const bool decoupled : {false, true}) {
-    ExpectFollows(
-        MakeAdam({.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .decoupled = decoupled}),
-        [&](double& p, double g, State& s, bool decays, double lr, int step) {
-          const double decay = decays ? 0.1 : 0;
-          if (decoupled)
-            p -= lr * decay * p;
-          else
-            g += decay * p;
-          s.first = 0.8 * s.first + 0.2 * g;
-          s.second = 0.95 * s.second + 0.05 * g * g;
-          const double m = s.first / (1 - std::pow(0.8, step + 1)),
-                       v = s.second / (1 - std::pow(0.95, step + 1));
-          p -= lr * m / (std::sqrt(v) + 1e-3);
-        });
+    ExpectFollows(MakeAdam({.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.1, .decoupled = decoupled}),
+                  [&](double& p, double g, State& s, bool decays, double lr, int step) {
+                    const double decay = decays ? 0.1 : 0;
+                    if (decoupled)
+                      p -= lr * decay * p;
+                    else
+                      g += decay * p;
+                    s.first = 0.8 * s.first + 0.2 * g;
+                    s.second = 0.95 * s.second + 0.05 * g * g;
+                    const double m = s.first / (1 - std::pow(0.8, step + 1)),
+                                 v = s.second / (1 - std::pow(0.95, step + 1));
+                    p -= lr * m / (std::sqrt(v) + 1e-3);
+                  });
   }
 }
 
-// Stochastic rounding draws by an element's place in its parameter: as a whole, as pieces of flat slices, or visiting the device in
-// chunks from the host's memory, it becomes the same bits.
+// Stochastic rounding draws by an element's place in its parameter: as a whole, as pieces of flat slices, or visiting
+// the device in chunks from the host's memory, it becomes the same bits.
 TEST(StochasticRounding, GoesByTheElementsPlace) {
   constexpr int64_t kWhole = 53, kCut = 20;
   const auto update = [](const std::vector<SlicePart>& parts_of_first, const Offload& offload, int64_t updates) {
@@ -104,13 +102,19 @@ TEST(StochasticRounding, GoesByTheElementsPlace) {
     std::vector<Slice> slices;
     const bool flat = !parts_of_first.empty();
     if (flat) {
-      slices.push_back({"a", cpu.New(Shape{5 + kCut}, DType::kBF16), cpu.New(Shape{5 + kCut}, DType::kF32), true, parts_of_first});
-      slices.push_back({"b", cpu.New(Shape{kWhole - kCut + 2}, DType::kBF16), cpu.New(Shape{kWhole - kCut + 2}, DType::kF32), true,
+      slices.push_back(
+          {"a", cpu.New(Shape{5 + kCut}, DType::kBF16), cpu.New(Shape{5 + kCut}, DType::kF32), true, parts_of_first});
+      slices.push_back({"b",
+                        cpu.New(Shape{kWhole - kCut + 2}, DType::kBF16),
+                        cpu.New(Shape{kWhole - kCut + 2}, DType::kF32),
+                        true,
                         {{"p", Shape{kWhole}, kCut, 0, kWhole - kCut, true}}});
     } else {
       slices.push_back({"p", cpu.New(Shape{kWhole}, DType::kBF16), cpu.New(Shape{kWhole}, DType::kF32)});
     }
-    const auto place = [&](int64_t i) { return !flat ? std::pair(0, i) : i < kCut ? std::pair(0, 5 + i) : std::pair(1, i - kCut); };
+    const auto place = [&](int64_t i) {
+      return !flat ? std::pair(0, i) : i < kCut ? std::pair(0, 5 + i) : std::pair(1, i - kCut);
+    };
     for (const Slice& slice : slices) {
       for (const Tensor& t : {slice.data, slice.gradient}) cpu.ctx.Launch(ops::Fill{.out = t, .value = 0});
     }
@@ -126,7 +130,8 @@ TEST(StochasticRounding, GoesByTheElementsPlace) {
     std::vector<double> values;
     for (int64_t i = 0; i < kWhole; ++i) {
       const auto [slice, at] = place(i);
-      values.push_back(static_cast<double>(static_cast<float>(slices[static_cast<size_t>(slice)].data.data<BF16>()[at])));
+      values.push_back(
+          static_cast<double>(static_cast<float>(slices[static_cast<size_t>(slice)].data.data<BF16>()[at])));
     }
     return values;
   };
@@ -138,10 +143,15 @@ TEST(StochasticRounding, GoesByTheElementsPlace) {
   EXPECT_NE(update({}, {}, 1), whole) << "each update has draws of its own";
 }
 
-// A flat slice of parts, some of which decay, and padding: one operation, and the values and states of the parts as slices.
+// A flat slice of parts, some of which decay, and padding: one operation, and the values and states of the parts as
+// slices.
 TEST(FlatSliceTest, OneOperationDoesWhatOneForEachPartDoes) {
-  struct Place { int64_t offset, count; bool decay; };
-  const std::vector<Place> places = {{0, 7, false}, {7, 3, true}, {10, 0, false}, {12, 5, false}, {20, 2, false}, {22, 9, true}};
+  struct Place {
+    int64_t offset, count;
+    bool decay;
+  };
+  const std::vector<Place> places = {{0, 7, false},  {7, 3, true},   {10, 0, false},
+                                     {12, 5, false}, {20, 2, false}, {22, 9, true}};
   for (const bool adam : {false, true}) {
     Cpu cpu;
     Slice flat{"flat", cpu.New(Shape{33}, DType::kF64), cpu.New(Shape{33}, DType::kF64), true};
@@ -156,7 +166,9 @@ TEST(FlatSliceTest, OneOperationDoesWhatOneForEachPartDoes) {
         flat.gradient.data<double>()[p.offset + i] = apart.back().gradient.data<double>()[i];
       }
     }
-    const auto make = [&] { return adam ? MakeAdam({.weight_decay = 0.3}) : MakeSgd({.momentum = 0.5, .weight_decay = 0.3}); };
+    const auto make = [&] {
+      return adam ? MakeAdam({.weight_decay = 0.3}) : MakeSgd({.momentum = 0.5, .weight_decay = 0.3});
+    };
     const auto of_flat = make(), of_parts = make();
     of_flat->Attach(cpu.ctx, {&flat, 1});
     of_parts->Attach(cpu.ctx, apart);
@@ -170,7 +182,8 @@ TEST(FlatSliceTest, OneOperationDoesWhatOneForEachPartDoes) {
     EXPECT_EQ(launched, 3);
     std::vector<double> expected(33, 0);
     for (size_t p = 0; p < places.size(); ++p) {
-      for (int64_t i = 0; i < places[p].count; ++i) expected[static_cast<size_t>(places[p].offset + i)] = apart[p].data.data<double>()[i];
+      for (int64_t i = 0; i < places[p].count; ++i)
+        expected[static_cast<size_t>(places[p].offset + i)] = apart[p].data.data<double>()[i];
     }
     EXPECT_EQ(Values(flat.data), expected) << adam;
   }
@@ -180,7 +193,9 @@ TEST(FlatSliceTest, DecayIsSaidInAsFewRangesAsItTakes) {
   const auto decay = [](const std::vector<SlicePart>& parts, double rate) {
     return DecayOf(Slice{.name = "s", .data = Tensor(), .gradient = Tensor(), .decay = true, .parts = parts}, rate);
   };
-  const auto part = [](int64_t offset, int64_t count, bool decays) { return SlicePart{"p", Shape{count}, 0, offset, count, decays}; };
+  const auto part = [](int64_t offset, int64_t count, bool decays) {
+    return SlicePart{"p", Shape{count}, 0, offset, count, decays};
+  };
   EXPECT_EQ(decay({part(0, 3, false), part(3, 2, false)}, 0.1).rate, 0);
   EXPECT_EQ(decay({part(0, 3, true)}, 0).undecayed, nullptr);
   EXPECT_EQ(decay({part(0, 3, true), part(3, 0, false)}, 0.1).undecayed, nullptr);
@@ -209,15 +224,20 @@ TEST(MasterTest, NarrowParametersFollowTheirMaster) {
     optimizer->Step(cpu.ctx, lr);
     EXPECT_EQ(static_cast<float>(slice.data.data<BF16>()[0]), 1.0f);
     for (int step = 1; step < 64; ++step) optimizer->Step(cpu.ctx, lr);  // a gradient of 1 moves either by lr
-    for (int i = 0; i < 4; ++i)
-      EXPECT_NEAR(static_cast<float>(slice.data.data<BF16>()[i]), 1 - 64 * lr, 1.0 / 512);
+    for (int i = 0; i < 4; ++i) EXPECT_NEAR(static_cast<float>(slice.data.data<BF16>()[i]), 1 - 64 * lr, 1.0 / 512);
   }
 }
 
 TEST(OptimizerStateTest, OnlyWhatIsNeededIsAllocated) {
-  struct Case { std::unique_ptr<Optimizer> optimizer; DType dtype; int64_t tensors; };
-  Case cases[] = {{MakeSgd({}), DType::kF32, 0},        {MakeSgd({.momentum = 0.9}), DType::kF32, 1},
-                  {MakeSgd({.momentum = 0.9}), DType::kBF16, 2}, {MakeAdam({}), DType::kF32, 2},
+  struct Case {
+    std::unique_ptr<Optimizer> optimizer;
+    DType dtype;
+    int64_t tensors;
+  };
+  Case cases[] = {{MakeSgd({}), DType::kF32, 0},
+                  {MakeSgd({.momentum = 0.9}), DType::kF32, 1},
+                  {MakeSgd({.momentum = 0.9}), DType::kBF16, 2},
+                  {MakeAdam({}), DType::kF32, 2},
                   {MakeAdam({}), DType::kF16, 3}};
   for (Case& c : cases) {
     Cpu cpu;

@@ -32,14 +32,12 @@ TEST(ScheduleTest, CosineFallsToTheFloorAndStays) {
 
 TEST(ScheduleTest, LinearFallsToTheFloorAndStays) {
   const LrSchedule s{.kind = LrSchedule::kLinear, .decay_steps = 10};
-  for (int64_t step = 0; step <= 10; ++step)
-    EXPECT_NEAR(Factor(s, step), 1 - 0.1 * static_cast<double>(step), 1e-15);
+  for (int64_t step = 0; step <= 10; ++step) EXPECT_NEAR(Factor(s, step), 1 - 0.1 * static_cast<double>(step), 1e-15);
   EXPECT_EQ(Factor(s, 11), 0);
 }
 
 TEST(ScheduleTest, NoRoomToDecayIsTheFloor) {
-  EXPECT_EQ(Factor({.kind = LrSchedule::kLinear, .warmup_steps = 5, .decay_steps = 5, .min_ratio = 0.3}, 5),
-            0.3);
+  EXPECT_EQ(Factor({.kind = LrSchedule::kLinear, .warmup_steps = 5, .decay_steps = 5, .min_ratio = 0.3}, 5), 0.3);
 }
 
 }  // namespace schedule_test

@@ -81,22 +81,27 @@ TEST_F(PageTest, ReadsWhatARunWrites) {
 TEST_F(PageTest, HasEverySectionAndNeedsNothingElse) {
   const RunData run = Written();
   const std::string page = Page({&run});
-  for (const char* part : {"a &lt;b&gt; run", "3.20 million", "20.0 ms", "Time line", "Memory", "peak 12.0 MiB", "loss", "all_reduce",
-                           "4.00 MiB", "a note &amp; more"}) {
+  for (const char* part : {"a &lt;b&gt; run", "3.20 million", "20.0 ms", "Time line", "Memory", "peak 12.0 MiB", "loss",
+                           "all_reduce", "4.00 MiB", "a note &amp; more"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
-  for (const char* outside : {"<script", "<link", "src=", "url(", "@import"}) EXPECT_THAT(page, Not(HasSubstr(outside)));
+  for (const char* outside : {"<script", "<link", "src=", "url(", "@import"})
+    EXPECT_THAT(page, Not(HasSubstr(outside)));
 }
 
 // HTML forgives; a picture that stands alone is XML.
 TEST_F(PageTest, PicturesQuoteTheirAttributes) {
   const RunData run = Written();
-  for (const std::string& svg : {TimelinePicture({&run}), MemoryPicture({&run}), Chart({{"a", {1, 2}, 0, 1, 1, 2}}, "t", SecondsText, true)}) {
+  for (const std::string& svg :
+       {TimelinePicture({&run}), MemoryPicture({&run}), Chart({{"a", {1, 2}, 0, 1, 1, 2}}, "t", SecondsText, true)}) {
     bool in_tag = false, in_quotes = false;
     for (size_t i = 0; i + 1 < svg.size(); ++i) {
-      if (svg[i] == '"') in_quotes = in_tag && !in_quotes;
-      else if (!in_quotes && svg[i] == '<') in_tag = true;
-      else if (!in_quotes && svg[i] == '>') in_tag = false;
+      if (svg[i] == '"')
+        in_quotes = in_tag && !in_quotes;
+      else if (!in_quotes && svg[i] == '<')
+        in_tag = true;
+      else if (!in_quotes && svg[i] == '>')
+        in_tag = false;
       else if (in_tag && !in_quotes && svg[i] == '=') {
         EXPECT_EQ(svg[i + 1], '"') << svg.substr(i < 30 ? 0 : i - 30, 60);
       }

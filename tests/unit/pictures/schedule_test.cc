@@ -88,11 +88,15 @@ RunData MakeRun() {
   run.report.set_world_size(4);
   run.parallel.set_pp(2), run.parallel.set_tp(2);
   for (int rank : {0, 1}) {
-    run.lanes.push_back({rank, "compute", {Compute("F0", 0, 1), Compute("F0", 1, 2), Compute("B0", 6, 8), Compute("", 8, 9)}});
+    run.lanes.push_back(
+        {rank, "compute", {Compute("F0", 0, 1), Compute("F0", 1, 2), Compute("B0", 6, 8), Compute("", 8, 9)}});
     run.lanes.push_back({rank, "communication pp", {Call("send", 2, 3, 64), Call("recv", 3, 6, 32)}});
   }
   for (int rank : {2, 3}) {
-    run.lanes.push_back({rank, "compute", {Compute("F0", 3, 3.5), Compute("F0", 4, 4.5), Compute("R0", 4.5, 4.7), Compute("B0", 4.7, 5.5)}});
+    run.lanes.push_back(
+        {rank,
+         "compute",
+         {Compute("F0", 3, 3.5), Compute("F0", 4, 4.5), Compute("R0", 4.5, 4.7), Compute("B0", 4.7, 5.5)}});
     run.lanes.push_back({rank, "communication pp", {Call("recv", 0, 3, 64), Call("send", 5.5, 6, 32)}});
     run.lanes.push_back({rank, "communication tp", {Call("all_reduce", 3.5, 3.9, 16, 0.3)}});
   }
@@ -161,7 +165,10 @@ TEST(SchedulePicture, DrawsTwoRunsOnOneScale) {
 }
 
 TEST(SchedulePicture, ChunksAreShaded) {
-  ScheduleStory story{.title = "t", .rows = {{.name = "stage 0", .phases = {{Pass::kForward, 0, 0, 0, 1}, {Pass::kForward, 0, 1, 1, 2}}}}, .end = 2};
+  ScheduleStory story{
+      .title = "t",
+      .rows = {{.name = "stage 0", .phases = {{Pass::kForward, 0, 0, 0, 1}, {Pass::kForward, 0, 1, 1, 2}}}},
+      .end = 2};
   const std::string svg = SchedulePicture({story});
   EXPECT_EQ(Count(svg, "fill-opacity"), 1u);
   EXPECT_THAT(svg, HasSubstr("forward, micro-batch 0, chunk 1; 1.00 s"));

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "core/device/kernel_names.h"
+#include "experiments/program/pictures/style.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "experiments/program/pictures/style.h"
 
 namespace twofold::pictures {
 namespace timeline_test {
@@ -33,7 +33,8 @@ size_t Count(const std::string& text, const std::string& what) {
 }
 
 TEST(MergeShort, KeepsLongSpansAndJoinsShortNeighbours) {
-  const std::vector<DrawnSpan> spans = {{"a", 0, 10, 0}, {"b", 10, 10.1, 0}, {"c", 10.1, 10.3, 0}, {"d", 15, 15.1, 0}, {"e", 15.1, 20, 0}};
+  const std::vector<DrawnSpan> spans = {
+      {"a", 0, 10, 0}, {"b", 10, 10.1, 0}, {"c", 10.1, 10.3, 0}, {"d", 15, 15.1, 0}, {"e", 15.1, 20, 0}};
   const std::vector<DrawnBox> boxes = MergeShort(spans, 1);
   ASSERT_EQ(boxes.size(), 4u);
   EXPECT_EQ(boxes[0].spans, 1);
@@ -91,7 +92,8 @@ TEST(SpanClasses, AreThoseOfTheKernelsRows) {
     EXPECT_NE(c, SpanClass::kCommunication) << row.name;
   }
   EXPECT_EQ(drawn.size(), 7u) << "a class of operations is never drawn";
-  for (const char* norm : {"layer_norm_forward", "rms_norm_forward", "rms_norm_weights", "batch_norm_statistics", "batch_norm_relu_sums"}) {
+  for (const char* norm : {"layer_norm_forward", "rms_norm_forward", "rms_norm_weights", "batch_norm_statistics",
+                           "batch_norm_relu_sums"}) {
     EXPECT_EQ(ClassOf("compute", norm), SpanClass::kNorm) << norm;
   }
   EXPECT_EQ(ClassOf("compute", "conv3x3_forward"), SpanClass::kProduct);

@@ -23,7 +23,10 @@ size_t Count(const std::string& text, const std::string& what) {
 std::string Draw(const std::string& name, int nodes = 0) {
   const auto cluster = FindCluster(name);
   EXPECT_TRUE(cluster.ok()) << cluster.status();
-  const auto topology = BuildTopology(*cluster, nodes > 0 ? nodes : cluster->has_shared_memory_host() ? 4 : static_cast<int>(MostNodes(*cluster)));
+  const auto topology =
+      BuildTopology(*cluster, nodes > 0                           ? nodes
+                              : cluster->has_shared_memory_host() ? 4
+                                                                  : static_cast<int>(MostNodes(*cluster)));
   EXPECT_TRUE(topology.ok()) << topology.status();
   TopologyStory story{.title = name, .subtitle = "about it", .cluster = &*cluster, .topology = topology->get()};
   if (cluster->has_machines()) story.node = *BuildNode(cluster->machines());
@@ -80,7 +83,8 @@ TEST(TopologyPicture, AnImportedNodeDraws) {
   EXPECT_EQ(scene.boxes.size(), node->graph.vertices.size());
   EXPECT_EQ(2 * scene.wires.size(), node->graph.links.size());
   std::set<std::pair<double, double>> places;
-  for (const Box& box : scene.boxes) EXPECT_TRUE(places.insert({box.at.x, box.at.y}).second) << box.title << " is drawn upon another";
+  for (const Box& box : scene.boxes)
+    EXPECT_TRUE(places.insert({box.at.x, box.at.y}).second) << box.title << " is drawn upon another";
 }
 
 // Nodes of several ports are one thing each: what is drawn by places is drawn by levels then.
@@ -91,8 +95,11 @@ TEST(TopologyPicture, ATorusOfNodesWithManyPortsDraws) {
   for (const bool mesh : {false, true}) {
     network.Clear();
     network.set_link_gbytes_per_second(50);
-    if (mesh) network.mutable_hamming_mesh()->set_a(2), network.mutable_hamming_mesh()->set_b(2), network.mutable_hamming_mesh()->set_x(4), network.mutable_hamming_mesh()->set_y(2);
-    else network.mutable_torus()->add_dims(32);
+    if (mesh)
+      network.mutable_hamming_mesh()->set_a(2), network.mutable_hamming_mesh()->set_b(2),
+          network.mutable_hamming_mesh()->set_x(4), network.mutable_hamming_mesh()->set_y(2);
+    else
+      network.mutable_torus()->add_dims(32);
     const auto topology = BuildTopology(c, 4);
     ASSERT_TRUE(topology.ok()) << topology.status();
     TopologyStory story{.title = "nodes", .subtitle = "of eight", .cluster = &c, .topology = topology->get()};

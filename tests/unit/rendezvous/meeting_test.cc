@@ -21,7 +21,8 @@ class MeetingTest : public ::testing::Test {
 
   void Open(int size) {
     meeting_ = std::make_unique<Meeting>(
-        Meeting::Options{.size = size, .timeout_s = timeout_s_, .place = "node0:29500", .process = "process 100 on node0"},
+        Meeting::Options{
+            .size = size, .timeout_s = timeout_s_, .place = "node0:29500", .process = "process 100 on node0"},
         [this](Meeting::Connection to, const FromStore& message) { sent_[to].push_back(message); }, now_);
   }
   // Ranks 2 n and 2 n + 1 are on node n; a connection's number is its rank's and 100, a process's likewise.
@@ -113,8 +114,10 @@ TEST_F(MeetingTest, NamesWhoNeverCame) {
   EXPECT_EQ(EndOf(Of(0)), "");
   Pass(0.1);
   for (int r : {0, 1, 4}) {
-    EXPECT_THAT(EndOf(Of(r)), AllOf(HasSubstr("4 fabric.rendezvous: ranks 2, 3, 5 of 6 did not reach the store at node0:29500 (rank 0, process 100 on node0) within 30 s"),
-                                    HasSubstr("ranks 0, 1 on node0, rank 4 on node2"), HasSubstr("were refused"), HasSubstr("10.0.0.9")));
+    EXPECT_THAT(EndOf(Of(r)), AllOf(HasSubstr("4 fabric.rendezvous: ranks 2, 3, 5 of 6 did not reach the store at "
+                                              "node0:29500 (rank 0, process 100 on node0) within 30 s"),
+                                    HasSubstr("ranks 0, 1 on node0, rank 4 on node2"), HasSubstr("were refused"),
+                                    HasSubstr("10.0.0.9")));
   }
   EXPECT_TRUE(Come(HelloOf(5, 6), 55).ok());
   EXPECT_EQ(EndOf(55), EndOf(Of(0))) << "whoever comes too late is told, too";
@@ -136,7 +139,9 @@ TEST_F(MeetingTest, NamesWhoIsLostBeforeAllHaveCome) {
   Come(0, 3);
   Come(2, 3);
   meeting_->Lose(Of(2));
-  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("14 fabric.rendezvous: lost rank 2 (process 102 on node1) before all ranks had joined"), HasSubstr("Joined: rank 0 on node0")));
+  EXPECT_THAT(EndOf(Of(0)),
+              AllOf(HasSubstr("14 fabric.rendezvous: lost rank 2 (process 102 on node1) before all ranks had joined"),
+                    HasSubstr("Joined: rank 0 on node0")));
   EXPECT_TRUE(Come(HelloOf(1, 3), Of(1)).ok());
   EXPECT_EQ(EndOf(Of(1)), EndOf(Of(0)));
 }
@@ -179,7 +184,8 @@ TEST_F(MeetingTest, NamesWhoWasToldAnotherSize) {
   Come(0, 4);
   Come(1, 3);
   for (int r : {0, 1}) {
-    EXPECT_THAT(EndOf(Of(r)), HasSubstr("rank 1 (process 101 on node0) was told that there are 3 ranks, but rank 0 (process 100 on node0) was told that there are 4; WORLD_SIZE"));
+    EXPECT_THAT(EndOf(Of(r)), HasSubstr("rank 1 (process 101 on node0) was told that there are 3 ranks, but rank 0 "
+                                        "(process 100 on node0) was told that there are 4; WORLD_SIZE"));
   }
 }
 
@@ -192,7 +198,8 @@ TEST_F(MeetingTest, NamesRanksThatThereAreNot) {
     hello.set_rank(rank);
     EXPECT_TRUE(Come(hello, 77).ok());
     for (Meeting::Connection c : {Of(0), Meeting::Connection{77}}) {
-      EXPECT_THAT(EndOf(c), HasSubstr(StrCat("rank ", rank, " (process 101 on node0): there are 4 ranks, 0 to 3; correct RANK")));
+      EXPECT_THAT(EndOf(c),
+                  HasSubstr(StrCat("rank ", rank, " (process 101 on node0): there are 4 ranks, 0 to 3; correct RANK")));
     }
   }
 }
@@ -232,7 +239,8 @@ TEST_F(MeetingTest, NamesWhoExchangesSomethingElse) {
   Meet(2);
   Give(0, 1, "a");
   Give(1, 1, "b", true);
-  EXPECT_THAT(EndOf(Of(0)), HasSubstr("exchange 1 is an all-gather for rank 0 (process 100 on node0) but a broadcast for rank 1 (process 101 on node0)"));
+  EXPECT_THAT(EndOf(Of(0)), HasSubstr("exchange 1 is an all-gather for rank 0 (process 100 on node0) but a broadcast "
+                                      "for rank 1 (process 101 on node0)"));
 }
 
 TEST_F(MeetingTest, NamesWhoDoesNotComeToAnExchange) {
@@ -243,7 +251,8 @@ TEST_F(MeetingTest, NamesWhoDoesNotComeToAnExchange) {
   Pass(9.9);
   EXPECT_EQ(EndOf(Of(0)), "");
   Pass(0.2);
-  EXPECT_THAT(EndOf(Of(2)), HasSubstr("rank 1 did not take part in exchange 1 of the bootstrap within 30 s (timeout_s): rank 1 (process 101 on node0)"));
+  EXPECT_THAT(EndOf(Of(2)), HasSubstr("rank 1 did not take part in exchange 1 of the bootstrap within 30 s "
+                                      "(timeout_s): rank 1 (process 101 on node0)"));
 }
 
 TEST_F(MeetingTest, NamesWhoIsLostWhileOthersWaitForIt) {
@@ -267,7 +276,8 @@ TEST_F(MeetingTest, NamesWhoHasLeftWhenItIsNeeded) {
   Meet(2);
   Leave(1);
   Give(0, 1, "a");
-  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("rank 1 (process 101 on node0) left while others waited for it"), Not(HasSubstr("lost"))));
+  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("rank 1 (process 101 on node0) left while others waited for it"),
+                                  Not(HasSubstr("lost"))));
 }
 
 TEST_F(MeetingTest, WhoGaveAndLeftIsNotMissed) {
@@ -285,7 +295,9 @@ TEST_F(MeetingTest, WhoSaysTwiceWhoItIsEndsAll) {
   Come(1, 3);
   EXPECT_TRUE(Come(HelloOf(2, 3), Of(1)).ok());
   for (const int rank : {0, 1}) {
-    EXPECT_THAT(EndOf(Of(rank)), AllOf(HasSubstr("rank 1 (process 101 on node0) introduced itself a second time on one connection, now as rank 2 (process 102 on node1)"), HasSubstr("the same build")));
+    EXPECT_THAT(EndOf(Of(rank)), AllOf(HasSubstr("rank 1 (process 101 on node0) introduced itself a second time on one "
+                                                 "connection, now as rank 2 (process 102 on node1)"),
+                                       HasSubstr("the same build")));
   }
 }
 
@@ -315,7 +327,8 @@ TEST_F(MeetingTest, ATimeThatIsNoNumberIsNamed) {
   hello.set_patience_s(std::numeric_limits<double>::quiet_NaN());
   EXPECT_TRUE(Come(hello, Of(1)).ok());
   Come(0, 2);
-  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("rank 1 (process 101 on node0) would wait nan s"), HasSubstr("fabric.rendezvous.timeout_s")));
+  EXPECT_THAT(EndOf(Of(0)), AllOf(HasSubstr("rank 1 (process 101 on node0) would wait nan s"),
+                                  HasSubstr("fabric.rendezvous.timeout_s")));
 }
 
 }  // namespace meeting_test

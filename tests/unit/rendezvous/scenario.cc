@@ -1,7 +1,9 @@
-// One process of a run that only meets the others: scenario WHAT [RENDEZVOUS], the latter fields of spec.Rendezvous. Prints
-//   met RANK of SIZE, here LOCAL_RANK of LOCAL_SIZE, by HOW / gathered BYTES,BYTES... / broadcast BYTES / error CODE MESSAGE
-// WHAT: meet, and exchange bytes; go: end once met; die, stop: be killed, or stopped, once met; stay: exchange, and live on for a second after that, even
-// if the store has gone; come: be let in and be killed then.
+// One process of a run that only meets the others: scenario WHAT [RENDEZVOUS], the latter fields of spec.Rendezvous.
+// Prints
+//   met RANK of SIZE, here LOCAL_RANK of LOCAL_SIZE, by HOW / gathered BYTES,BYTES... / broadcast BYTES / error CODE
+//   MESSAGE
+// WHAT: meet, and exchange bytes; go: end once met; die, stop: be killed, or stopped, once met; stay: exchange, and
+// live on for a second after that, even if the store has gone; come: be let in and be killed then.
 #include <google/protobuf/text_format.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
@@ -31,7 +33,9 @@ int Say(const absl::Status& status) {
 // Without rank 0's help, since it is to die between having been let in and all having come.
 void ComeAndDie() {
   const Launch launch = LaunchedAs();
-  const auto channel = grpc::CreateChannel(rendezvous::Resolve(launch.master_address, launch.master_port)->front().Target(), grpc::InsecureChannelCredentials());
+  const auto channel =
+      grpc::CreateChannel(rendezvous::Resolve(launch.master_address, launch.master_port)->front().Target(),
+                          grpc::InsecureChannelCredentials());
   channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(60));
   const auto stub = rendezvous::Rendezvous::NewStub(channel);
   grpc::ClientContext context;
@@ -55,7 +59,8 @@ int Main(const std::string& what, const std::string& rendezvous) {
   if (!made.ok()) return Say(made.status());
   std::unique_ptr<Bootstrap> bootstrap = *std::move(made);
   const int rank = bootstrap->rank();
-  std::printf("met %d of %d, here %d of %d, by %s\n", rank, bootstrap->size(), bootstrap->local_rank(), bootstrap->local_size(), bootstrap->Describe().c_str());
+  std::printf("met %d of %d, here %d of %d, by %s\n", rank, bootstrap->size(), bootstrap->local_rank(),
+              bootstrap->local_size(), bootstrap->Describe().c_str());
   std::fflush(stdout);
   if (what == "go") return 0;
   if (what == "die") kill(getpid(), SIGKILL);

@@ -18,12 +18,12 @@
 namespace twofold::rendezvous {
 namespace store_test {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using test::Child;
 using test::Environment;
 using test::Ports;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
 std::string Text(const absl::Status& status) { return StrCat(status.code(), " ", std::string(status.message())); }
@@ -33,13 +33,19 @@ std::string Text(const absl::Status& status) { return StrCat(status.code(), " ",
 class StoreTest : public ::testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<Store>> Listen(int size, int port = 0, const std::string& bind = "127.0.0.1") {
-    auto store = Store::Listen({.size = size, .bind = bind, .port = port, .place = "node0:29500", .process = "process 100 on node0",
-                                .timeout_s = timeout_s_, .token = "ours"});
+    auto store = Store::Listen({.size = size,
+                                .bind = bind,
+                                .port = port,
+                                .place = "node0:29500",
+                                .process = "process 100 on node0",
+                                .timeout_s = timeout_s_,
+                                .token = "ours"});
     if (store.ok()) port_ = (*store)->port();
     return store;
   }
   absl::StatusOr<std::unique_ptr<Member>> Join(int rank, int size, const std::string& token = "ours") {
-    return Member::Join({.rank = rank, .size = size, .host = "127.0.0.1", .port = port_, .timeout_s = timeout_s_, .token = token});
+    return Member::Join(
+        {.rank = rank, .size = size, .host = "127.0.0.1", .port = port_, .timeout_s = timeout_s_, .token = token});
   }
   std::future<absl::StatusOr<std::unique_ptr<Member>>> Joining(int rank, int size) {
     return std::async(std::launch::async, [this, rank, size] { return Join(rank, size); });
@@ -57,9 +63,11 @@ TEST_F(StoreTest, ManyMeetAndExchange) {
       const auto member = *Join(rank, kSize);
       bool good = member->local_rank() == rank && member->local_size() == kSize;
       for (int round = 0; round < 5; ++round) {
-        const auto all = *member->AllGather(std::string(static_cast<size_t>(1000 * round), static_cast<char>('a' + rank)));
+        const auto all =
+            *member->AllGather(std::string(static_cast<size_t>(1000 * round), static_cast<char>('a' + rank)));
         for (int r = 0; r < kSize; ++r) {
-          good = good && all[static_cast<size_t>(r)] == std::string(static_cast<size_t>(1000 * round), static_cast<char>('a' + r));
+          good = good && all[static_cast<size_t>(r)] ==
+                             std::string(static_cast<size_t>(1000 * round), static_cast<char>('a' + r));
         }
         good = good && *member->Broadcast(StrCat("by ", rank)) == "by 0";
       }
@@ -113,7 +121,10 @@ TEST_F(StoreTest, StrangersAreRefusedAndDisturbNoOne) {
   for (const char* token : {"theirs", "", "ours and more", "our"}) {
     const auto refused = Join(1, 2, token);
     EXPECT_EQ(refused.status().code(), Code::kPermissionDenied) << token;
-    EXPECT_THAT(Text(refused.status()), AllOf(HasSubstr("rank 1 (process "), HasSubstr("is refused: the store at node0:29500 (process 100 on node0) belongs to another run"), HasSubstr("TWOFOLD_JOB_TOKEN")));
+    EXPECT_THAT(Text(refused.status()),
+                AllOf(HasSubstr("rank 1 (process "),
+                      HasSubstr("is refused: the store at node0:29500 (process 100 on node0) belongs to another run"),
+                      HasSubstr("TWOFOLD_JOB_TOKEN")));
   }
   auto zero = Joining(0, 2), one = Joining(1, 2);
   EXPECT_TRUE(zero.get().ok());
@@ -150,7 +161,9 @@ TEST_F(StoreTest, AStoreThatClosesBeforeAllHaveComeIsNamed) {
   auto one = Joining(1, 2);
   EXPECT_EQ(one.wait_for(std::chrono::seconds(3)), std::future_status::timeout);
   store.reset();
-  EXPECT_THAT(Text(one.get().status()), AllOf(HasSubstr("rank 0 (process 100 on node0) has closed the store while rank 1"), HasSubstr("still needed it")));
+  EXPECT_THAT(Text(one.get().status()),
+              AllOf(HasSubstr("rank 0 (process 100 on node0) has closed the store while rank 1"),
+                    HasSubstr("still needed it")));
 }
 
 TEST_F(StoreTest, AStoreThatIsLostFailsOnlyWhatStillNeedsIt) {
@@ -174,7 +187,8 @@ TEST_F(StoreTest, SharesItsPortWithNoOne) {
   auto store = *Listen(1);
   const auto second = Listen(1, store->port());
   EXPECT_EQ(second.status().code(), Code::kUnavailable);
-  EXPECT_THAT(Text(second.status()), AllOf(HasSubstr(StrCat("rank 0 (process 100 on node0) cannot listen at 127.0.0.1:", store->port(), ": another process listens there already")),
+  EXPECT_THAT(Text(second.status()), AllOf(HasSubstr(StrCat("rank 0 (process 100 on node0) cannot listen at 127.0.0.1:",
+                                                            store->port(), ": another process listens there already")),
                                            HasSubstr("choose another port (MASTER_PORT")));
   const int port = store->port();
   store.reset();
@@ -199,36 +213,48 @@ TEST_F(StoreTest, AllowsItselfAConnectionForEachRank) {
 }
 
 TEST_F(StoreTest, WithoutATokenListensAtTheLoopbackAddressAlone) {
-  const auto listen = [](const std::string& bind) { return Store::Listen({.size = 2, .bind = bind, .place = "here", .process = "process 100 on node0", .token = ""}); };
+  const auto listen = [](const std::string& bind) {
+    return Store::Listen({.size = 2, .bind = bind, .place = "here", .process = "process 100 on node0", .token = ""});
+  };
   for (const char* bind : {"0.0.0.0", "203.0.113.1"}) {
     const absl::Status refused = listen(bind).status();
     EXPECT_EQ(refused.code(), Code::kInvalidArgument) << bind;
-    EXPECT_THAT(Text(refused), AllOf(HasSubstr(StrCat("rank 0 (process 100 on node0) would listen at ", bind)), HasSubstr("set TWOFOLD_JOB_TOKEN")));
+    EXPECT_THAT(Text(refused), AllOf(HasSubstr(StrCat("rank 0 (process 100 on node0) would listen at ", bind)),
+                                     HasSubstr("set TWOFOLD_JOB_TOKEN")));
   }
   for (const char* bind : {"127.0.0.1", "127.0.0.2"}) EXPECT_TRUE(listen(bind).ok()) << bind;
 }
 
 TEST_F(StoreTest, WithoutATokenIsLookedForAtTheLoopbackAddressAlone) {
-  const absl::Status refused = Member::Join({.rank = 1, .size = 2, .host = "203.0.113.1", .port = 1, .timeout_s = 1, .token = ""}).status();
+  const absl::Status refused =
+      Member::Join({.rank = 1, .size = 2, .host = "203.0.113.1", .port = 1, .timeout_s = 1, .token = ""}).status();
   EXPECT_EQ(refused.code(), Code::kInvalidArgument);
-  EXPECT_THAT(Text(refused), AllOf(HasSubstr("rank 1 (process "), HasSubstr("203.0.113.1:1"), HasSubstr("set TWOFOLD_JOB_TOKEN")));
+  EXPECT_THAT(Text(refused),
+              AllOf(HasSubstr("rank 1 (process "), HasSubstr("203.0.113.1:1"), HasSubstr("set TWOFOLD_JOB_TOKEN")));
 }
 
 TEST_F(StoreTest, ListensOnlyAtThisHost) {
   const auto elsewhere = Listen(1, 29500, "203.0.113.1");  // an address for documentation, nobody's
   EXPECT_EQ(elsewhere.status().code(), Code::kInvalidArgument);
-  EXPECT_THAT(Text(elsewhere.status()), AllOf(HasSubstr("cannot listen at 203.0.113.1:29500: that is not an address of this host"), HasSubstr("fabric.rendezvous.bind")));
+  EXPECT_THAT(Text(elsewhere.status()),
+              AllOf(HasSubstr("cannot listen at 203.0.113.1:29500: that is not an address of this host"),
+                    HasSubstr("fabric.rendezvous.bind")));
   const auto unknown = Listen(1, 29500, "no-such-host.invalid");
   EXPECT_EQ(unknown.status().code(), Code::kInvalidArgument);
-  EXPECT_THAT(Text(unknown.status()), AllOf(HasSubstr("no-such-host.invalid cannot be resolved"), HasSubstr("MASTER_ADDR")));
+  EXPECT_THAT(Text(unknown.status()),
+              AllOf(HasSubstr("no-such-host.invalid cannot be resolved"), HasSubstr("MASTER_ADDR")));
 }
 
 TEST_F(StoreTest, TheTimeOutSaysWhatKeptAMemberFromTheStore) {
   timeout_s_ = 1;
   const Ports nobodys;
   port_ = nobodys.first();
-  EXPECT_THAT(Text(Join(1, 2).status()), AllOf(HasSubstr(StrCat("did not find rank 0's store at 127.0.0.1:", port_, " within 1 s")), HasSubstr("Connection refused")));
-  EXPECT_THAT(Text(Member::Join({.rank = 1, .size = 2, .host = "no-such-host.invalid", .port = 1, .timeout_s = 1}).status()), HasSubstr("cannot be resolved"));
+  EXPECT_THAT(Text(Join(1, 2).status()),
+              AllOf(HasSubstr(StrCat("did not find rank 0's store at 127.0.0.1:", port_, " within 1 s")),
+                    HasSubstr("Connection refused")));
+  EXPECT_THAT(
+      Text(Member::Join({.rank = 1, .size = 2, .host = "no-such-host.invalid", .port = 1, .timeout_s = 1}).status()),
+      HasSubstr("cannot be resolved"));
   asio::io_context io;
   asio::ip::tcp::acceptor other(io, {asio::ip::make_address("127.0.0.1"), 0});
   port_ = other.local_endpoint().port();
@@ -240,13 +266,20 @@ TEST_F(StoreTest, TheTimeOutSaysWhatKeptAMemberFromTheStore) {
 class ProcessesTest : public ::testing::Test {
  protected:
   Environment Of(int rank, int size) const {
-    return {{"RANK", StrCat(rank)}, {"WORLD_SIZE", StrCat(size)}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", StrCat(port_)}, {"TWOFOLD_JOB_TOKEN", token_}};
+    return {{"RANK", StrCat(rank)},
+            {"WORLD_SIZE", StrCat(size)},
+            {"MASTER_ADDR", "localhost"},
+            {"MASTER_PORT", StrCat(port_)},
+            {"TWOFOLD_JOB_TOKEN", token_}};
   }
   Child& Start(int rank, int size, const std::string& what = "meet", double timeout_s = 60) {
-    children_.push_back(std::make_unique<Child>(std::vector<std::string>{TWOFOLD_SCENARIO, what, StrCat("timeout_s: ", timeout_s)}, Of(rank, size)));
+    children_.push_back(std::make_unique<Child>(
+        std::vector<std::string>{TWOFOLD_SCENARIO, what, StrCat("timeout_s: ", timeout_s)}, Of(rank, size)));
     return *children_.back();
   }
-  std::string Process(const Child& child) const { return StrCat("(process ", child.pid(), " on ", asio::ip::host_name(), ")"); }
+  std::string Process(const Child& child) const {
+    return StrCat("(process ", child.pid(), " on ", asio::ip::host_name(), ")");
+  }
 
   const Ports ports_{3};
   const int port_ = ports_.first();
@@ -262,8 +295,9 @@ TEST_F(ProcessesTest, MeetThoughRankZeroIsLate) {
   const int ranks[] = {2, 1, 3, 0};
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(children_[i]->Wait(), 0) << children_[i]->Output();
-    EXPECT_EQ(children_[i]->Output(), StrCat("met ", ranks[i], " of 4, here ", ranks[i], " of 4, by the store at localhost:", port_,
-                                             "\ngathered of 0,of 1,of 2,of 3\nbroadcast by 0\n"));
+    EXPECT_EQ(children_[i]->Output(),
+              StrCat("met ", ranks[i], " of 4, here ", ranks[i], " of 4, by the store at localhost:", port_,
+                     "\ngathered of 0,of 1,of 2,of 3\nbroadcast by 0\n"));
   }
 }
 
@@ -277,7 +311,10 @@ TEST_F(ProcessesTest, WithoutRankZeroAllEnd) {
   for (int rank : {1, 2}) Start(rank, 3, "meet", 2);
   for (auto& child : children_) {
     EXPECT_EQ(child->Wait(), 1);
-    EXPECT_THAT(child->Output(), AllOf(HasSubstr(Process(*child)), HasSubstr(StrCat("did not find rank 0's store at localhost:", port_, " within 2 s")), HasSubstr("refused")));
+    EXPECT_THAT(child->Output(),
+                AllOf(HasSubstr(Process(*child)),
+                      HasSubstr(StrCat("did not find rank 0's store at localhost:", port_, " within 2 s")),
+                      HasSubstr("refused")));
   }
 }
 
@@ -285,7 +322,9 @@ TEST_F(ProcessesTest, ARankThatComesTwiceEndsAll) {
   for (int rank : {0, 1, 1}) Start(rank, 3);
   for (auto& child : children_) {
     EXPECT_EQ(child->Wait(), 1);
-    EXPECT_THAT(child->Output(), AllOf(HasSubstr("rank 1 joined twice: process "), HasSubstr(StrCat("process ", children_[1]->pid(), " on ")), HasSubstr(StrCat("process ", children_[2]->pid(), " on "))));
+    EXPECT_THAT(child->Output(), AllOf(HasSubstr("rank 1 joined twice: process "),
+                                       HasSubstr(StrCat("process ", children_[1]->pid(), " on ")),
+                                       HasSubstr(StrCat("process ", children_[2]->pid(), " on "))));
   }
 }
 
@@ -294,14 +333,16 @@ TEST_F(ProcessesTest, ARankThatDiesWhileOthersWaitEndsAll) {
   const Child& dying = Start(2, 3, "come");
   EXPECT_EQ(children_[0]->Wait(), 1);
   EXPECT_EQ(children_[1]->Wait(), 128 + SIGKILL);
-  EXPECT_THAT(children_[0]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 2 ", Process(dying), " before all ranks had joined")));
+  EXPECT_THAT(children_[0]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 2 ", Process(dying),
+                                                       " before all ranks had joined")));
 }
 
 TEST_F(ProcessesTest, ARankThatDiesInAnExchangeEndsAll) {
   Start(0, 3), Start(1, 3, "die"), Start(2, 3);
   for (size_t rank : {0, 2}) {
     EXPECT_EQ(children_[rank]->Wait(), 1);
-    EXPECT_THAT(children_[rank]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 1 ", Process(*children_[1]))));
+    EXPECT_THAT(children_[rank]->Output(),
+                HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 1 ", Process(*children_[1]))));
   }
 }
 
@@ -309,12 +350,13 @@ TEST_F(ProcessesTest, RankZerosDeathEndsThoseWhoNeedIt) {
   Start(0, 3, "die"), Start(1, 3), Start(2, 3);
   for (size_t rank : {1, 2}) {
     EXPECT_EQ(children_[rank]->Wait(), 1);
-    EXPECT_THAT(children_[rank]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 0 ", Process(*children_[0]).insert(0, ""))));
+    EXPECT_THAT(children_[rank]->Output(),
+                HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 0 ", Process(*children_[0]).insert(0, ""))));
   }
 }
 
-// Meeting is tested by clocks of its tests; these are by the machine's, all at once. The kernel of a stopped process still answers for
-// its connections: what waits for one takes twenty seconds. Others wait for a rank that never comes.
+// Meeting is tested by clocks of its tests; these are by the machine's, all at once. The kernel of a stopped process
+// still answers for its connections: what waits for one takes twenty seconds. Others wait for a rank that never comes.
 TEST_F(ProcessesTest, AStoppedRankAStoppedStoreAndARankThatNeverComesAreMissed) {
   constexpr double kPatience = 12;
   const auto start = std::chrono::steady_clock::now();
@@ -323,7 +365,10 @@ TEST_F(ProcessesTest, AStoppedRankAStoppedStoreAndARankThatNeverComesAreMissed) 
     for (int rank = 0; rank < 3; ++rank) {
       children.push_back(std::make_unique<Child>(
           std::vector<std::string>{TWOFOLD_SCENARIO, rank == stopped ? "stop" : "meet", "timeout_s: 300"},
-          Environment{{"RANK", StrCat(rank)}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", StrCat(port)}}));
+          Environment{{"RANK", StrCat(rank)},
+                      {"WORLD_SIZE", "3"},
+                      {"MASTER_ADDR", "127.0.0.1"},
+                      {"MASTER_PORT", StrCat(port)}}));
     }
     return children;
   };
@@ -331,18 +376,22 @@ TEST_F(ProcessesTest, AStoppedRankAStoppedStoreAndARankThatNeverComesAreMissed) 
   const auto without_one = meet(1, port_ + 1), without_store = meet(0, port_ + 2);
   for (auto& child : children_) {
     EXPECT_EQ(child->Wait(), 1);
-    EXPECT_THAT(child->Output(), AllOf(HasSubstr("error 4 fabric.rendezvous: rank 2 of 4 did not reach the store at localhost:"),
-                                       HasSubstr(StrCat("(rank 0, process ", children_[0]->pid(), " on ")), HasSubstr("within 12 s"),
-                                       HasSubstr("Joined: ranks 0, 1, 3 on ")));
+    EXPECT_THAT(child->Output(),
+                AllOf(HasSubstr("error 4 fabric.rendezvous: rank 2 of 4 did not reach the store at localhost:"),
+                      HasSubstr(StrCat("(rank 0, process ", children_[0]->pid(), " on ")), HasSubstr("within 12 s"),
+                      HasSubstr("Joined: ranks 0, 1, 3 on ")));
   }
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::duration<double>(kPatience));
   for (const size_t rank : {0, 2}) {
     EXPECT_EQ(without_one[rank]->Wait(), 1) << without_one[rank]->Output();
-    EXPECT_THAT(without_one[rank]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 1 ", Process(*without_one[1]), ": it has ended or is stopped")));
+    EXPECT_THAT(without_one[rank]->Output(),
+                HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 1 ", Process(*without_one[1]),
+                                 ": it has ended or is stopped")));
   }
   for (const size_t rank : {1, 2}) {
     EXPECT_EQ(without_store[rank]->Wait(), 1) << without_store[rank]->Output();
-    EXPECT_THAT(without_store[rank]->Output(), HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 0 ", Process(*without_store[0]))));
+    EXPECT_THAT(without_store[rank]->Output(),
+                HasSubstr(StrCat("error 14 fabric.rendezvous: lost rank 0 ", Process(*without_store[0]))));
   }
 }
 
@@ -351,7 +400,8 @@ TEST_F(ProcessesTest, ARankThatLeavesEarlyIsNamed) {
   EXPECT_EQ(children_[2]->Wait(), 0);
   for (size_t rank : {0, 1}) {
     EXPECT_EQ(children_[rank]->Wait(), 1);
-    EXPECT_THAT(children_[rank]->Output(), HasSubstr(StrCat("rank 2 ", Process(*children_[2]), " left while others waited for it")));
+    EXPECT_THAT(children_[rank]->Output(),
+                HasSubstr(StrCat("rank 2 ", Process(*children_[2]), " left while others waited for it")));
   }
 }
 
@@ -359,7 +409,9 @@ TEST_F(ProcessesTest, RanksThatDisagreeAboutTheirNumberEnd) {
   Start(0, 3), Start(1, 4);
   for (auto& child : children_) {
     EXPECT_EQ(child->Wait(), 1);
-    EXPECT_THAT(child->Output(), AllOf(HasSubstr(StrCat("rank 1 ", Process(*children_[1]), " was told that there are 4 ranks")), HasSubstr("that there are 3")));
+    EXPECT_THAT(child->Output(),
+                AllOf(HasSubstr(StrCat("rank 1 ", Process(*children_[1]), " was told that there are 4 ranks")),
+                      HasSubstr("that there are 3")));
   }
 }
 
@@ -368,7 +420,9 @@ TEST_F(ProcessesTest, AnotherJobsRankIsRefused) {
   token_ = "of another";
   Child& stranger = Start(1, 2);
   EXPECT_EQ(stranger.Wait(), 1);
-  EXPECT_THAT(stranger.Output(), AllOf(HasSubstr("error 7 "), HasSubstr(StrCat("rank 1 ", Process(stranger), " is refused")), HasSubstr("another run")));
+  EXPECT_THAT(stranger.Output(),
+              AllOf(HasSubstr("error 7 "), HasSubstr(StrCat("rank 1 ", Process(stranger), " is refused")),
+                    HasSubstr("another run")));
   token_ = "of this test";
   Start(1, 2);
   EXPECT_EQ(children_[0]->Wait(), 0) << children_[0]->Output();
@@ -400,11 +454,16 @@ TEST_F(ProcessesTest, WithoutATokenMeetOnOneHostAlone) {
     for (const int rank : {0, 1}) {
       Environment environment = Of(rank, 2);
       environment.erase("TWOFOLD_JOB_TOKEN");
-      children.push_back(std::make_unique<Child>(std::vector<std::string>{TWOFOLD_SCENARIO, "meet", StrCat("timeout_s: 60 address: '127.0.0.1' bind: '", bind, "'")}, environment));
+      children.push_back(std::make_unique<Child>(
+          std::vector<std::string>{TWOFOLD_SCENARIO, "meet",
+                                   StrCat("timeout_s: 60 address: '127.0.0.1' bind: '", bind, "'")},
+          environment));
       if (bind[0] == '0') break;  // the other would look for it where it may be
     }
     for (const auto& child : children) EXPECT_EQ(child->Wait(), bind[0] == '0' ? 1 : 0) << child->Output();
-    if (bind[0] == '0') EXPECT_THAT(children[0]->Output(), AllOf(HasSubstr("error 3 "), HasSubstr("would listen at 0.0.0.0"), HasSubstr("set TWOFOLD_JOB_TOKEN")));
+    if (bind[0] == '0')
+      EXPECT_THAT(children[0]->Output(), AllOf(HasSubstr("error 3 "), HasSubstr("would listen at 0.0.0.0"),
+                                               HasSubstr("set TWOFOLD_JOB_TOKEN")));
   }
 }
 
@@ -415,7 +474,9 @@ TEST_F(ProcessesTest, ANameThatIsALoopbackAddressIsRefusedBetweenHosts) {
     environment[says] = "2";
     Child child({TWOFOLD_SCENARIO, "meet"}, environment);
     EXPECT_EQ(child.Wait(), 1);
-    EXPECT_THAT(child.Output(), AllOf(HasSubstr("would listen at localhost, which is "), HasSubstr("cannot reach it"), HasSubstr("fabric.rendezvous.bind"))) << says;
+    EXPECT_THAT(child.Output(), AllOf(HasSubstr("would listen at localhost, which is "), HasSubstr("cannot reach it"),
+                                      HasSubstr("fabric.rendezvous.bind")))
+        << says;
   }
 }
 
@@ -440,8 +501,14 @@ TEST_F(ProcessesTest, MeetUnderTorchrunBesideItsOwnStore) {
   for (int rank : {0, 1}) {
     Environment environment = Of(rank, 2);
     environment.erase("TWOFOLD_JOB_TOKEN");
-    for (const auto& [name, value] : Environment{{"MASTER_ADDR", "127.0.0.1"}, {"LOCAL_RANK", StrCat(rank)}, {"LOCAL_WORLD_SIZE", "2"}, {"GROUP_RANK", "0"}, {"GROUP_WORLD_SIZE", "1"},
-                                                 {"TORCHELASTIC_RUN_ID", "none"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}) environment[name] = value;
+    for (const auto& [name, value] : Environment{{"MASTER_ADDR", "127.0.0.1"},
+                                                 {"LOCAL_RANK", StrCat(rank)},
+                                                 {"LOCAL_WORLD_SIZE", "2"},
+                                                 {"GROUP_RANK", "0"},
+                                                 {"GROUP_WORLD_SIZE", "1"},
+                                                 {"TORCHELASTIC_RUN_ID", "none"},
+                                                 {"TORCHELASTIC_USE_AGENT_STORE", "True"}})
+      environment[name] = value;
     children_.push_back(std::make_unique<Child>(std::vector<std::string>{TWOFOLD_SCENARIO}, environment));
   }
   for (auto& child : children_) {
@@ -452,10 +519,16 @@ TEST_F(ProcessesTest, MeetUnderTorchrunBesideItsOwnStore) {
 
 TEST_F(ProcessesTest, MeetUnderPlainSrun) {
   for (int rank : {0, 1, 2}) {
-    children_.push_back(std::make_unique<Child>(
-        std::vector<std::string>{TWOFOLD_SCENARIO},
-        Environment{{"SLURM_JOB_ID", StrCat(port_)}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", StrCat(rank)}, {"SLURM_STEP_NUM_TASKS", "3"}, {"SLURM_NTASKS", "3"}, {"SLURM_LOCALID", StrCat(rank)},
-                    {"SLURM_NODEID", "0"}, {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NODELIST", "localhost"}}));
+    children_.push_back(std::make_unique<Child>(std::vector<std::string>{TWOFOLD_SCENARIO},
+                                                Environment{{"SLURM_JOB_ID", StrCat(port_)},
+                                                            {"SLURM_STEP_ID", "0"},
+                                                            {"SLURM_PROCID", StrCat(rank)},
+                                                            {"SLURM_STEP_NUM_TASKS", "3"},
+                                                            {"SLURM_NTASKS", "3"},
+                                                            {"SLURM_LOCALID", StrCat(rank)},
+                                                            {"SLURM_NODEID", "0"},
+                                                            {"SLURM_STEP_NUM_NODES", "1"},
+                                                            {"SLURM_STEP_NODELIST", "localhost"}}));
   }
   for (auto& child : children_) {
     EXPECT_EQ(child->Wait(), 0) << child->Output();

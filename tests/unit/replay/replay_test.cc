@@ -63,7 +63,8 @@ TEST(Replay, HasTheWorkspacesOfItsDevice) {
       EXPECT_EQ(d.kind(), kind);
       EXPECT_EQ(d.threads(), threads);
       const auto f32 = [&](Shape shape) { return d.NewTensor(std::move(shape), DType::kF32, Category::kActivations); };
-      const ops::AttentionForward op{.qkv = f32({4, 32, 96}), .out = f32({4, 32, 32}), .lse = f32({4, 2, 32}), .heads = 2, .kv_heads = 2};
+      const ops::AttentionForward op{
+          .qkv = f32({4, 32, 96}), .out = f32({4, 32, 32}), .lse = f32({4, 2, 32}), .heads = 2, .kv_heads = 2};
       const Bytes before = ctx.memory().live;
       d.Launch(d.compute(), op);
       EXPECT_EQ(ctx.memory().live, before);
@@ -145,7 +146,8 @@ TEST(Replay, RunsOutOfMemoryAsTheRankWould) {
     return std::string();
   });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory);
-  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 3: out of memory: asked for 4194304 bytes of activations with 1048576 live"));
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("rank 3: out of memory: asked for 4194304 bytes of activations with 1048576 live"));
 }
 
 }  // namespace replay_test

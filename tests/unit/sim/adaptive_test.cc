@@ -49,36 +49,42 @@ TEST(AdaptiveTest, MinimalRoutingSharesOneCable) {
   }
 }
 
-// UGAL stops where load times hops are equal: loads in the ratio r of the hops of detours and of minimal routes. Each flow
-// then has (g - 2 + 2 r) / (2 r a p) of a port's rate (derivation: topologies/networks/dragonfly.h) against 1 / (a p): adaptive routing
-// is (g - 2 + 2 r) / (2 r) times as fast; a perfect balance would be g / 2 = 4.5 times. With groups of one switch routes have
-// 3 and 4 links, r = 4/3: 3.625. A flow ends with the slowest of its 64 sampled parts: what is seen is within 3 %.
+// UGAL stops where load times hops are equal: loads in the ratio r of the hops of detours and of minimal routes. Each
+// flow then has (g - 2 + 2 r) / (2 r a p) of a port's rate (derivation: topologies/networks/dragonfly.h) against 1 / (a
+// p): adaptive routing is (g - 2 + 2 r) / (2 r) times as fast; a perfect balance would be g / 2 = 4.5 times. With
+// groups of one switch routes have 3 and 4 links, r = 4/3: 3.625. A flow ends with the slowest of its 64 sampled parts:
+// what is seen is within 3 %.
 TEST(AdaptiveTest, BeatsMinimalRoutingByWhatTheorySays) {
   const double r = 4.0 / 3, g = kOneSwitch.g(), theory = (g - 2 + 2 * r) / (2 * r);
   ASSERT_NEAR(theory, 3.625, 1e-12);
   for (uint64_t seed : {1, 2, 3}) {
-    const double factor = WorstCase(kOneSwitch, RoutingPolicy::kDeterministic) / WorstCase(kOneSwitch, RoutingPolicy::kAdaptive, seed);
+    const double factor =
+        WorstCase(kOneSwitch, RoutingPolicy::kDeterministic) / WorstCase(kOneSwitch, RoutingPolicy::kAdaptive, seed);
     std::printf("adaptive routing is %.3f times as fast as minimal routing; theory: %.3f\n", factor, theory);
     EXPECT_NEAR(factor, theory, 0.03 * theory);
   }
 }
 
-// With local hops, which fall away where the cable is on the port's own switch, routes have 3 to 5 and 4 to 7 links: r lies
-// between 7/5 and 7/3, the factor between 3.5 and 2.5.
+// With local hops, which fall away where the cable is on the port's own switch, routes have 3 to 5 and 4 to 7 links: r
+// lies between 7/5 and 7/3, the factor between 3.5 and 2.5.
 TEST(AdaptiveTest, BeatsMinimalRoutingOverLocalLinksToo) {
   const double g = kFourSwitches.g();
   auto theory = [g](double r) { return (g - 2 + 2 * r) / (2 * r); };
   for (uint64_t seed : {1, 2, 3}) {
-    const double factor = WorstCase(kFourSwitches, RoutingPolicy::kDeterministic) / WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, seed);
-    std::printf("adaptive routing is %.3f times as fast as minimal routing; theory: %.3f to %.3f\n", factor, theory(7.0 / 3), theory(7.0 / 5));
+    const double factor = WorstCase(kFourSwitches, RoutingPolicy::kDeterministic) /
+                          WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, seed);
+    std::printf("adaptive routing is %.3f times as fast as minimal routing; theory: %.3f to %.3f\n", factor,
+                theory(7.0 / 3), theory(7.0 / 5));
     EXPECT_GT(factor, theory(7.0 / 3));
     EXPECT_LT(factor, theory(7.0 / 5) * 1.001);
   }
 }
 
 TEST(AdaptiveTest, RoutingIsTheSeeds) {
-  EXPECT_EQ(WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, 5), WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, 5));
-  EXPECT_NE(WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, 5), WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, 6));
+  EXPECT_EQ(WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, 5),
+            WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, 5));
+  EXPECT_NE(WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, 5),
+            WorstCase(kFourSwitches, RoutingPolicy::kAdaptive, 6));
 }
 
 // What is in flight counts, not what was: the second wave finds an idle network.
@@ -102,7 +108,8 @@ TEST(DegradedNetworkTest, TimeGrowsAsOneOverTheShareThatIsLeft) {
   for (double share : {1.0, 0.5, 0.1, 0.01}) {
     const auto star = With(MakeStar({.hosts = 4, .bandwidth = BytesPerSecond(B), .latency = Seconds(0)}),
                            {.faults = {{.link = "h1.down", .bandwidth = share}}});
-    for (const auto& ends : {BySimGrid(*star, {{0, 1, n}, {1, 0, n}, {2, 3, n}}), ByFluid(*star, {{0, 1, n}, {1, 0, n}, {2, 3, n}})}) {
+    for (const auto& ends :
+         {BySimGrid(*star, {{0, 1, n}, {1, 0, n}, {2, 3, n}}), ByFluid(*star, {{0, 1, n}, {1, 0, n}, {2, 3, n}})}) {
       ASSERT_EQ(ends.size(), 3u);
       EXPECT_NEAR(ends[0], T / share, 1e-9 * T / share);
       EXPECT_NEAR(ends[1], T / share, 1e-9 * T / share);  // the cable, both ways
@@ -112,13 +119,14 @@ TEST(DegradedNetworkTest, TimeGrowsAsOneOverTheShareThatIsLeft) {
 }
 
 TEST(DegradedNetworkTest, OthersTrafficLeavesTheRest) {
-  const auto star = With(MakeStar({.hosts = 4, .bandwidth = BytesPerSecond(B), .latency = Seconds(0)}), {.background = 0.2});
+  const auto star =
+      With(MakeStar({.hosts = 4, .bandwidth = BytesPerSecond(B), .latency = Seconds(0)}), {.background = 0.2});
   EXPECT_NEAR(BySimGrid(*star, {{0, 1, n}})[0], T / 0.8, 1e-9);
   EXPECT_NEAR(BySimGrid(*star, {{0, 1, n}, {0, 2, n}})[1], 2 * T / 0.8, 1e-9);
 }
 
-// A leaf's S uplinks carry what its S ports send, sprayed evenly. With f of them cut the S ports share S - f: S / (S - f) times
-// as long. Other leaves do not notice.
+// A leaf's S uplinks carry what its S ports send, sprayed evenly. With f of them cut the S ports share S - f: S / (S -
+// f) times as long. Other leaves do not notice.
 TEST(DegradedNetworkTest, AFatTreeGoesOnOverOtherSpines) {
   constexpr int S = 4;
   const FatTreeOptions shape = {.ports = 2 * S * S, .radix = 2 * S, .wiring = kWires};  // full: one cable to each spine
@@ -162,7 +170,9 @@ TEST(DegradedNetworkTest, ADragonflyGoesAroundACutCable) {
   std::string cable;
   for (int l : route) {
     const Link& link = whole->links()[static_cast<size_t>(l)];
-    if (whole->vertices()[static_cast<size_t>(link.from)].group != whole->vertices()[static_cast<size_t>(link.to)].group) cable = link.name;
+    if (whole->vertices()[static_cast<size_t>(link.from)].group !=
+        whole->vertices()[static_cast<size_t>(link.to)].group)
+      cable = link.name;
   }
   const auto fly = With(MakeDragonfly(shape), {.faults = {{.link = cable, .failed = true}}});
   fly->Route({0, 8}, fly->DefaultRoute({0, 8}), route);
@@ -174,13 +184,15 @@ TEST(DegradedNetworkTest, ARunEndsWhereNoRouteIsLeft) {
   const auto star = With(MakeStar({.hosts = 3}), {.faults = {{.link = "h1.up", .failed = true}}});
   const absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] {
     Engine engine(*star, {});
-    engine.Transfer(std::make_shared<Schedule>(Alone({0, 1, n}).schedule), {0, 1}, 0, [](const std::vector<double>&) {});
+    engine.Transfer(std::make_shared<Schedule>(Alone({0, 1, n}).schedule), {0, 1}, 0,
+                    [](const std::vector<double>&) {});
     outcome::Outcome result;
     result.set_message(std::string(engine.Run().message()));
     return result;
   });
   ASSERT_TRUE(outcome.ok()) << outcome.status();
-  EXPECT_THAT(outcome->message(), testing::HasSubstr("every route from h0 to h1 (endpoints 0 and 1) crosses a failed link"));
+  EXPECT_THAT(outcome->message(),
+              testing::HasSubstr("every route from h0 to h1 (endpoints 0 and 1) crosses a failed link"));
 }
 
 // In order of rank: the worst of a ring's latencies is that of each of its steps.

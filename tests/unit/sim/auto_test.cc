@@ -1,4 +1,5 @@
-// Library ideal on the catalogue's networks and on an imported node: no algorithm that `auto` may take is sooner done than what it takes.
+// Library ideal on the catalogue's networks and on an imported node: no algorithm that `auto` may take is sooner done
+// than what it takes.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -21,7 +22,8 @@ namespace auto_test {
 constexpr double kAutoSizes[] = {8, 65536, 1 << 20, 1 << 28};
 
 // Of each size of `kind` over the first `ranks`, the seconds by that algorithm; infinite where it has no form.
-std::vector<double> SecondsBy(const cluster::Cluster& c, int ranks, Communication::Kind kind, const std::string& algorithm) {
+std::vector<double> SecondsBy(const cluster::Cluster& c, int ranks, Communication::Kind kind,
+                              const std::string& algorithm) {
   const absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] {
     const int each = *DevicesPerNode(c);
     const auto topology = *BuildTopology(c, (ranks + each - 1) / each);
@@ -36,8 +38,9 @@ std::vector<double> SecondsBy(const cluster::Cluster& c, int ranks, Communicatio
       double clock = 0;
       for (const double bytes : kAutoSizes) {
         auto done = std::make_shared<TimePoint>();
-        network.Collective(group, {kind, ranks, bytes, 0, {}}, clock,
-                           [&](const std::vector<double>& finish, double) { done->Resolve(*std::max_element(finish.begin(), finish.end())); });
+        network.Collective(group, {kind, ranks, bytes, 0, {}}, clock, [&](const std::vector<double>& finish, double) {
+          done->Resolve(*std::max_element(finish.begin(), finish.end()));
+        });
         engine.Block(0, done, [] { return std::string("the collective"); });
         result.add_results(absl::StrFormat("%.17g", done->time() - clock));
         clock = done->time();
@@ -47,7 +50,8 @@ std::vector<double> SecondsBy(const cluster::Cluster& c, int ranks, Communicatio
     return result;
   });
   std::vector<double> seconds(std::size(kAutoSizes), std::numeric_limits<double>::infinity());
-  for (int i = 0; outcome.ok() && i < outcome->results_size(); ++i) seconds[static_cast<size_t>(i)] = std::stod(outcome->results(i));
+  for (int i = 0; outcome.ok() && i < outcome->results_size(); ++i)
+    seconds[static_cast<size_t>(i)] = std::stod(outcome->results(i));
   return seconds;
 }
 
@@ -60,19 +64,28 @@ cluster::Cluster Imported(int nodes) {
 }
 
 TEST(AutoTest, NothingThatIdealMayTakeIsSoonerDone) {
-  const struct { cluster::Cluster cluster; int ranks; } cases[] = {
-      {Imported(8), 8}, {Imported(8), 32}, {*FindCluster("summit"), 12}, {*FindCluster("frontier"), 16}, {*FindCluster("perlmutter"), 12}, {*FindCluster("star-a100"), 16},
-      {*FindCluster("hammingmesh-1k"), 24}};
+  const struct {
+    cluster::Cluster cluster;
+    int ranks;
+  } cases[] = {{Imported(8), 8},
+               {Imported(8), 32},
+               {*FindCluster("summit"), 12},
+               {*FindCluster("frontier"), 16},
+               {*FindCluster("perlmutter"), 12},
+               {*FindCluster("star-a100"), 16},
+               {*FindCluster("hammingmesh-1k"), 24}};
   int held = 0;
   for (const auto& [c, ranks] : cases) {
-    for (const Communication::Kind kind : {Communication::kAllReduce, Communication::kAllGather, Communication::kBroadcast, Communication::kAllToAll}) {
+    for (const Communication::Kind kind :
+         {Communication::kAllReduce, Communication::kAllGather, Communication::kBroadcast, Communication::kAllToAll}) {
       const std::vector<double> taken = SecondsBy(c, ranks, kind, "auto");
       for (const Algorithm& algorithm : Algorithms()) {
         if (algorithm.name == "pairwise" || (algorithm.name == "direct" && kind != Communication::kAllToAll)) continue;
         const std::vector<double> forced = SecondsBy(c, ranks, kind, std::string(algorithm.name));
         for (size_t i = 0; i < taken.size(); ++i) {
           held += forced[i] < 1e9;
-          EXPECT_LE(taken[i], forced[i] * (1 + 1e-9)) << c.name() << ", " << ranks << " ranks, " << KindName(kind) << " of " << kAutoSizes[i] << " B: " << algorithm.name;
+          EXPECT_LE(taken[i], forced[i] * (1 + 1e-9)) << c.name() << ", " << ranks << " ranks, " << KindName(kind)
+                                                      << " of " << kAutoSizes[i] << " B: " << algorithm.name;
         }
       }
     }

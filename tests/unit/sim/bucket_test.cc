@@ -46,7 +46,8 @@ double Seconds(const Topology& topology, const std::vector<int>& endpoints, Comm
 }
 
 TorusOptions Cube(std::vector<int> dims) {
-  return {.dims = std::move(dims), .wiring = {.bandwidth = BytesPerSecond(kBandwidth), .cable = twofold::Seconds(kCable)}};
+  return {.dims = std::move(dims),
+          .wiring = {.bandwidth = BytesPerSecond(kBandwidth), .cable = twofold::Seconds(kCable)}};
 }
 
 TEST(BucketTest, UsesEveryLinkOfATorus) {
@@ -64,12 +65,18 @@ TEST(BucketTest, FollowsTheGridWhereverRanksSit) {
   const auto torus = MakeTorus(Cube({4, 4}));
   std::vector<int> shuffled;
   for (int e = 0; e < 16; ++e) shuffled.push_back(e * 7 % 16);
-  EXPECT_EQ(Seconds(*torus, shuffled, Communication::kAllReduce), Seconds(*torus, Endpoints(*torus), Communication::kAllReduce));
+  EXPECT_EQ(Seconds(*torus, shuffled, Communication::kAllReduce),
+            Seconds(*torus, Endpoints(*torus), Communication::kAllReduce));
 }
 
 // All four links of an accelerator carry a quarter; a hop between boards is two cables long.
 TEST(BucketTest, TakesAHammingMeshForATorus) {
-  const auto mesh = MakeHammingMesh({.a = 2, .b = 2, .x = 4, .y = 4, .wiring = {.bandwidth = BytesPerSecond(kBandwidth), .cable = twofold::Seconds(kCable)}});
+  const auto mesh =
+      MakeHammingMesh({.a = 2,
+                       .b = 2,
+                       .x = 4,
+                       .y = 4,
+                       .wiring = {.bandwidth = BytesPerSecond(kBandwidth), .cable = twofold::Seconds(kCable)}});
   const double half = 2 * 7 * 2 * kCable + 63.0 / 64 * kBytes / kBandwidth / 4;
   EXPECT_NEAR(Seconds(*mesh, Endpoints(*mesh), Communication::kAllReduce), 2 * half, 1e-9 * half);
 }
@@ -90,7 +97,8 @@ TEST(BucketTest, IsAmongWhatAutoMayTakeOnAGrid) {
   const auto torus = MakeTorus(Cube({4, 4}));
   const Places places = PlacesOf(*torus, Endpoints(*torus));
   std::vector<std::string> names;
-  for (const Schedule& s : AutoSchedules({Communication::kAllReduce, 16, kBytes, 0, {}}, places)) names.push_back(s.algorithm);
+  for (const Schedule& s : AutoSchedules({Communication::kAllReduce, 16, kBytes, 0, {}}, places))
+    names.push_back(s.algorithm);
   EXPECT_THAT(names, testing::Contains("bucket"));
   EXPECT_EQ(ChooseSchedule({Communication::kAllToAll, 16, kBytes, 0, {}}, "auto", places)->algorithm, "direct");
 }

@@ -1,7 +1,7 @@
 // On a uniform network, the simulated time of every algorithm equals its alpha-beta formula to 1e-6 relative.
 //
-// a: latency of a message; b: seconds per byte; n: bytes; N: ranks. The formulas are those of the literature, written here
-// anew, not taken from the schedules.
+// a: latency of a message; b: seconds per byte; n: bytes; N: ranks. The formulas are those of the literature, written
+// here anew, not taken from the schedules.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -25,11 +25,14 @@ namespace closed_forms_test {
 using Kind = Communication::Kind;
 constexpr double kAlpha = 2e-6, kBandwidth = 25e9, b = 1 / kBandwidth, a = kAlpha;
 
-// A star whose hosts are devices of nodes of `each`: the same network between all, so that formulas have one alpha and one beta.
+// A star whose hosts are devices of nodes of `each`: the same network between all, so that formulas have one alpha and
+// one beta.
 class StarOfNodes : public Topology {
  public:
   StarOfNodes(int hosts, int each, int rails)
-      : star_(MakeStar({.hosts = hosts, .bandwidth = BytesPerSecond(kBandwidth), .latency = Seconds(kAlpha)})), each_(each), rails_(rails) {}
+      : star_(MakeStar({.hosts = hosts, .bandwidth = BytesPerSecond(kBandwidth), .latency = Seconds(kAlpha)})),
+        each_(each),
+        rails_(rails) {}
   std::string_view kind() const override { return "star_of_nodes"; }
   int endpoints() const override { return star_->endpoints(); }
   const std::vector<Vertex>& vertices() const override { return star_->vertices(); }
@@ -71,7 +74,9 @@ double HalvingSeconds(int N, double n) {
 std::vector<Case> Cases() {
   auto share = [](int N, double n) { return (N - 1.0) / N * n * b; };
   // The least of what can run between nodes.
-  auto across = [](int m, double n) { return std::min({RingSeconds(m, n), DoublingSeconds(m, n), HalvingSeconds(m, n), 2 * Log2Up(m) * (a + n * b)}); };
+  auto across = [](int m, double n) {
+    return std::min({RingSeconds(m, n), DoublingSeconds(m, n), HalvingSeconds(m, n), 2 * Log2Up(m) * (a + n * b)});
+  };
   auto gather_across = [=](int m, double n) { return (PowerOfTwo(m) ? std::log2(m) : m - 1) * a + share(m, n); };
   auto broadcast_across = [](int m, double n) { return std::min((m - 1) * a + n * b, Log2Up(m) * (a + n * b)); };
   auto bits = [](int N, double n) {  // Bruck's all-to-all: N/2 parts a round for powers of two
@@ -101,10 +106,13 @@ std::vector<Case> Cases() {
       {"double_binary_tree", Kind::kBroadcast, [](int N, double n) { return Log2Up(N) * a + n * b; }},
       {"double_binary_tree", Kind::kReduce, [](int N, double n) { return Log2Up(N) * a + n * b; }},
       {"recursive_doubling", Kind::kAllReduce, DoublingSeconds},
-      {"recursive_doubling", Kind::kAllGather, [=](int N, double n) { return std::log2(N) * a + share(N, n); }, PowerOfTwo},
-      {"recursive_doubling", Kind::kReduceScatter, [=](int N, double n) { return std::log2(N) * a + share(N, n); }, PowerOfTwo},
+      {"recursive_doubling", Kind::kAllGather, [=](int N, double n) { return std::log2(N) * a + share(N, n); },
+       PowerOfTwo},
+      {"recursive_doubling", Kind::kReduceScatter, [=](int N, double n) { return std::log2(N) * a + share(N, n); },
+       PowerOfTwo},
       {"recursive_halving_doubling", Kind::kAllReduce, HalvingSeconds},
-      {"recursive_halving_doubling", Kind::kReduce, [=](int N, double n) { return 2 * std::log2(N) * a + 2 * share(N, n); }, PowerOfTwo},
+      {"recursive_halving_doubling", Kind::kReduce,
+       [=](int N, double n) { return 2 * std::log2(N) * a + 2 * share(N, n); }, PowerOfTwo},
       {"bruck", Kind::kAllGather, [=](int N, double n) { return Log2Up(N) * a + share(N, n); }},
       {"bruck", Kind::kAllToAll, bits},
       {"bruck", Kind::kAllToAll, [](int N, double n) { return std::log2(N) * (a + n / 2 * b); }, PowerOfTwo},
@@ -118,11 +126,16 @@ std::vector<Case> Cases() {
       {"direct", Kind::kReduce, [](int N, double n) { return a + (N - 1) * n * b; }},
       {"pairwise", Kind::kAllToAll, [](int N, double n) { return (N - 1) * (a + n / N * b); }},
       {"pairwise", Kind::kReduceScatter, [](int N, double n) { return (N - 1) * (a + n / N * b); }},
-      {"hierarchical", Kind::kAllReduce, [=](int N, double n) { return 2 * a + 2 * share(4, n) + across(N / 4, n / 4); }, fours, 4},
-      {"hierarchical", Kind::kAllGather, [=](int N, double n) { return a + share(4, n) + gather_across(N / 4, n / 4); }, fours, 4},
-      {"hierarchical", Kind::kReduceScatter, [=](int N, double n) { return a + share(4, n) + gather_across(N / 4, n / 4); }, fours, 4},
-      {"hierarchical", Kind::kBroadcast, [=](int N, double n) { return 2 * a + 2 * share(4, n) + broadcast_across(N / 4, n / 4); }, fours, 4},
-      {"hierarchical", Kind::kAllToAll, [=](int N, double n) { return 2 * a + share(4, n) + share(N / 4, n); }, fours, 4},
+      {"hierarchical", Kind::kAllReduce,
+       [=](int N, double n) { return 2 * a + 2 * share(4, n) + across(N / 4, n / 4); }, fours, 4},
+      {"hierarchical", Kind::kAllGather, [=](int N, double n) { return a + share(4, n) + gather_across(N / 4, n / 4); },
+       fours, 4},
+      {"hierarchical", Kind::kReduceScatter,
+       [=](int N, double n) { return a + share(4, n) + gather_across(N / 4, n / 4); }, fours, 4},
+      {"hierarchical", Kind::kBroadcast,
+       [=](int N, double n) { return 2 * a + 2 * share(4, n) + broadcast_across(N / 4, n / 4); }, fours, 4},
+      {"hierarchical", Kind::kAllToAll, [=](int N, double n) { return 2 * a + share(4, n) + share(N / 4, n); }, fours,
+       4},
       {"nvls", Kind::kAllReduce, [](int N, double n) { return 2 * a + n * (1 + 1.0 / N) * b; }, {}, 0},
       {"nvls", Kind::kAllGather, [](int, double n) { return a + n * b; }, {}, 0},
       {"nvls", Kind::kReduceScatter, [](int, double n) { return a + n * b; }, {}, 0},
@@ -132,7 +145,8 @@ std::vector<Case> Cases() {
          const int m = N / 4;
          const double tree = 2 * Log2Up(m) * a + (m == 2 ? 1 : m == 3 ? 1.5 : 2) * n / 4 * b;
          return 2 * a + n * (1 + 1.0 / 4) * b + std::min(RingSeconds(m, n / 4), tree);
-       }, fours, 4},
+       },
+       fours, 4},
       {"sharp", Kind::kAllReduce, [](int, double n) { return a + n * b; }},
       {"sharp", Kind::kReduce, [](int, double n) { return a + n * b; }},
       {"sharp", Kind::kBroadcast, [](int, double n) { return a + n * b; }},
@@ -158,9 +172,10 @@ std::vector<double> Simulate(const Case& c, int ranks, const std::vector<double>
       for (double bytes : sizes) {
         for (int repeat = 0; repeat < 2; ++repeat) {
           auto done = std::make_shared<TimePoint>();
-          network.Collective(group, {c.kind, ranks, bytes, 0, {}}, clock, [&](const std::vector<double>& finish, double) {
-            done->Resolve(*std::max_element(finish.begin(), finish.end()));
-          });
+          network.Collective(group, {c.kind, ranks, bytes, 0, {}}, clock,
+                             [&](const std::vector<double>& finish, double) {
+                               done->Resolve(*std::max_element(finish.begin(), finish.end()));
+                             });
           engine.Block(0, done, [] { return std::string("the collective"); });
           result.add_results(absl::StrFormat("%.17g", done->time() - clock));
           clock = done->time();
@@ -172,8 +187,10 @@ std::vector<double> Simulate(const Case& c, int ranks, const std::vector<double>
     return result;
   });
   std::vector<double> seconds;
-  EXPECT_TRUE(outcome.ok() && outcome->message().empty()) << c.algorithm << ": " << outcome.status() << (outcome.ok() ? outcome->message() : "");
-  if (outcome.ok()) for (const std::string& r : outcome->results()) seconds.push_back(std::stod(r));
+  EXPECT_TRUE(outcome.ok() && outcome->message().empty())
+      << c.algorithm << ": " << outcome.status() << (outcome.ok() ? outcome->message() : "");
+  if (outcome.ok())
+    for (const std::string& r : outcome->results()) seconds.push_back(std::stod(r));
   return seconds;
 }
 
@@ -190,7 +207,8 @@ int Check(const std::vector<int>& ranks, const std::vector<double>& sizes, bool 
       for (size_t i = 0; i < seconds.size(); ++i) {
         const double expected = c.seconds(N, sizes[i / 2]);
         EXPECT_NEAR(seconds[i], expected, 1e-6 * expected)
-            << c.algorithm << " " << KindName(c.kind) << " over " << N << " ranks, " << c.each << " a node, of " << sizes[i / 2] << " bytes";
+            << c.algorithm << " " << KindName(c.kind) << " over " << N << " ranks, " << c.each << " a node, of "
+            << sizes[i / 2] << " bytes";
         ++checked;
       }
     }

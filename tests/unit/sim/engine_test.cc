@@ -59,8 +59,10 @@ TEST(EngineTest, FlowsShareALinkMaxMin) {
 }
 
 TEST(EngineTest, RanksOfAHostShareItsMemory) {
-  auto host = MakeSharedMemoryHost({.ranks = 3, .core_bandwidth = BytesPerSecond(1e9),
-                                    .total_bandwidth = BytesPerSecond(1.5e9), .latency = Seconds(0)});
+  auto host = MakeSharedMemoryHost({.ranks = 3,
+                                    .core_bandwidth = BytesPerSecond(1e9),
+                                    .total_bandwidth = BytesPerSecond(1.5e9),
+                                    .latency = Seconds(0)});
   const auto outcome = Simulate(*host, [](Engine& engine, outcome::Outcome& result) {
     for (int r = 0; r < 3; ++r) SendAt(engine, 0, (r + 1) % 3, r, 1e9, result);
   });
@@ -110,10 +112,11 @@ TEST(EngineTest, TimersFollowTheClock) {
   });
   EXPECT_EQ(outcome.code(), 0);
   EXPECT_EQ((std::vector<std::string>(outcome.notes().begin(), outcome.notes().end())),
-              (std::vector<std::string>{"1.500000", "2.500000", "on"}));
+            (std::vector<std::string>{"1.500000", "2.500000", "on"}));
 }
 
-// Each moment outdates the timer of the one asked for before it. Outdated timers that set others would be a thousand by the end.
+// Each moment outdates the timer of the one asked for before it. Outdated timers that set others would be a thousand by
+// the end.
 TEST(EngineTest, OutdatedTimersSetNoOthers) {
   auto star = MakeStar({.hosts = 1});
   const auto outcome = Simulate(*star, [](Engine& engine, outcome::Outcome& result) {

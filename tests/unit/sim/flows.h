@@ -29,8 +29,8 @@ struct TestTransfer {
   std::vector<int> endpoints;
   double start = 0;
 };
-inline std::vector<double> Simulated(const Topology& topology, const RoutingOptions& routing, const std::vector<TestTransfer>& transfers,
-                                     bool solve_flows = false) {
+inline std::vector<double> Simulated(const Topology& topology, const RoutingOptions& routing,
+                                     const std::vector<TestTransfer>& transfers, bool solve_flows = false) {
   const absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] {
     Engine engine(topology, {.routing = routing, .solve_flows = solve_flows});
     outcome::Outcome result;
@@ -38,7 +38,8 @@ inline std::vector<double> Simulated(const Topology& topology, const RoutingOpti
       result.add_results();
       engine.Transfer(std::make_shared<Schedule>(transfers[i].schedule), transfers[i].endpoints, transfers[i].start,
                       [&result, i](const std::vector<double>& finish) {
-                        result.set_results(static_cast<int>(i), absl::StrFormat("%.17g", *std::max_element(finish.begin(), finish.end())));
+                        result.set_results(static_cast<int>(i),
+                                           absl::StrFormat("%.17g", *std::max_element(finish.begin(), finish.end())));
                       });
     }
     const absl::Status status = engine.Run();
@@ -47,27 +48,33 @@ inline std::vector<double> Simulated(const Topology& topology, const RoutingOpti
     return result;
   });
   std::vector<double> ends;
-  EXPECT_TRUE(outcome.ok() && outcome->message().empty()) << outcome.status() << (outcome.ok() ? outcome->message() : "");
-  if (outcome.ok()) for (const std::string& end : outcome->results()) ends.push_back(std::stod(end));
+  EXPECT_TRUE(outcome.ok() && outcome->message().empty())
+      << outcome.status() << (outcome.ok() ? outcome->message() : "");
+  if (outcome.ok())
+    for (const std::string& end : outcome->results()) ends.push_back(std::stod(end));
   return ends;
 }
 
 inline TestTransfer Alone(const TestFlow& f) {
-  return {{.phases = {{.rounds = 1, .flows = {{.from = 0, .to = 1, .bytes = f.bytes, .rail = f.rail, .rate = f.rate}}}}, .last_phase = {0, 0},
-           .algorithm = "", .protocol = ""},
+  return {{.phases = {{.rounds = 1, .flows = {{.from = 0, .to = 1, .bytes = f.bytes, .rail = f.rail, .rate = f.rate}}}},
+           .last_phase = {0, 0},
+           .algorithm = "",
+           .protocol = ""},
           {f.from, f.to},
           f.start};
 }
 
 // Each flow an actor of its own.
-inline std::vector<double> BySimGrid(const Topology& topology, const std::vector<TestFlow>& flows, const RoutingOptions& routing = {}) {
+inline std::vector<double> BySimGrid(const Topology& topology, const std::vector<TestFlow>& flows,
+                                     const RoutingOptions& routing = {}) {
   std::vector<TestTransfer> transfers;
   for (const TestFlow& f : flows) transfers.push_back(Alone(f));
   return Simulated(topology, routing, transfers);
 }
 
 // Flows that all begin at 0 and whose routes have the same latency.
-inline std::vector<double> ByFluid(const Topology& topology, const std::vector<TestFlow>& flows, const RoutingOptions& routing = {}) {
+inline std::vector<double> ByFluid(const Topology& topology, const std::vector<TestFlow>& flows,
+                                   const RoutingOptions& routing = {}) {
   Router router(topology, routing);
   Fluid fluid(topology);
   std::vector<size_t> flow_of;

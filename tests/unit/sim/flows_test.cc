@@ -47,7 +47,8 @@ class FlowsTest : public testing::Test {
   static constexpr double B = 1e9, n = 1e9;  // a flow alone takes 1 s
   const std::unique_ptr<Topology> star_ = MakeStar({.hosts = 8, .bandwidth = BytesPerSecond(B), .latency = Seconds(0)});
   Timers timers_;
-  Flows flows_{*star_, [this] { return timers_.now(); }, [this](double time, std::function<void()> fn) { timers_.At(time, std::move(fn)); }};
+  Flows flows_{*star_, [this] { return timers_.now(); },
+               [this](double time, std::function<void()> fn) { timers_.At(time, std::move(fn)); }};
 
   Flows::Part Part(int from, int to, double bytes = n, int lot = 0, double rate = Fluid::kNoLimit) {
     std::vector<int> route;
@@ -90,15 +91,16 @@ TEST_F(FlowsTest, BundlesThatMeetShareAndGoOnAlone) {
   BeginAt(0, {Part(0, 1), Part(2, 3, n, 1)}, one);  // the second lot meets nobody
   BeginAt(0.5, {Part(0, 4)}, other);
   timers_.Run();
-  EXPECT_EQ(one, "1 1.5");    // alone for 0.5 s, then half of it
-  EXPECT_EQ(other, "2 2");    // half, then all
+  EXPECT_EQ(one, "1 1.5");  // alone for 0.5 s, then half of it
+  EXPECT_EQ(other, "2 2");  // half, then all
   EXPECT_EQ(flows_.meetings(), 1);
 }
 
 // What a bundle's own end leaves to its others may be what somebody else has by then.
 TEST_F(FlowsTest, RatesThatRiseMeetToo) {
   std::string one, other;
-  // 0 -> 1 and 0 -> 2 have halves of 0's way out; when the first ends at 0.5, the second would rise to all of 2's way in.
+  // 0 -> 1 and 0 -> 2 have halves of 0's way out; when the first ends at 0.5, the second would rise to all of 2's way
+  // in.
   BeginAt(0, {Part(0, 1, n / 4), Part(0, 2, 3 * n / 4)}, one);
   BeginAt(0.25, {Part(3, 2, n / 2, 0, B / 2)}, other);
   timers_.Run();
@@ -110,7 +112,9 @@ TEST_F(FlowsTest, RatesThatRiseMeetToo) {
 TEST_F(FlowsTest, ABundleBegunTwiceSharesWithItself) {
   std::string one, other;
   const Flows::BundlePtr bundle = flows_.Solve({Part(0, 1)});
-  auto note = [this](std::string& ends) { return [this, &ends](double) { ends = absl::StrFormat("%.9g", timers_.now()); }; };
+  auto note = [this](std::string& ends) {
+    return [this, &ends](double) { ends = absl::StrFormat("%.9g", timers_.now()); };
+  };
   timers_.At(0.1, [&] { flows_.Begin(bundle, note(one)), flows_.Begin(bundle, note(other)); });
   timers_.Run();
   EXPECT_EQ(one, "2.1");
@@ -120,14 +124,20 @@ TEST_F(FlowsTest, ABundleBegunTwiceSharesWithItself) {
 // Schedules of several phases and flows, at random times among random endpoints, by both.
 TEST(FlowsOfTheEngine, EndWhenSimGridsDo) {
   const auto star = MakeStar({.hosts = 12, .bandwidth = BytesPerSecond(1e9), .latency = Seconds(1e-3)});
-  const auto tree = MakeFatTree({.ports = 24, .radix = 12, .oversubscription = 2, .wiring = {.bandwidth = BytesPerSecond(1e9), .cable = Seconds(1e-3)}});
+  const auto tree = MakeFatTree({.ports = 24,
+                                 .radix = 12,
+                                 .oversubscription = 2,
+                                 .wiring = {.bandwidth = BytesPerSecond(1e9), .cable = Seconds(1e-3)}});
   std::mt19937 random(TestSeed());
   std::uniform_real_distribution<double> uniform(0, 1);
-  for (const Topology* topology : {static_cast<const Topology*>(star.get()), static_cast<const Topology*>(tree.get())}) {
+  for (const Topology* topology :
+       {static_cast<const Topology*>(star.get()), static_cast<const Topology*>(tree.get())}) {
     for (int round = 0; round < 6; ++round) {
       std::vector<TestTransfer> transfers;
       for (int t = 0; t < 24; ++t) {
-        TestTransfer transfer{.schedule = {.phases = {}, .last_phase = {}, .algorithm = "", .protocol = ""}, .endpoints = {}, .start = uniform(random) * 3};
+        TestTransfer transfer{.schedule = {.phases = {}, .last_phase = {}, .algorithm = "", .protocol = ""},
+                              .endpoints = {},
+                              .start = uniform(random) * 3};
         std::vector<int> all(static_cast<size_t>(topology->endpoints()));
         for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
         std::shuffle(all.begin(), all.end(), random);
@@ -137,16 +147,20 @@ TEST(FlowsOfTheEngine, EndWhenSimGridsDo) {
         for (int p = 0; p < phases; ++p) {
           Phase& phase = transfer.schedule.phases.emplace_back();
           for (int r = 0; r < ranks; ++r) {
-            phase.flows.push_back({.from = r, .to = (r + 1) % ranks, .bytes = 1e8 + uniform(random) * 1e9,
+            phase.flows.push_back({.from = r,
+                                   .to = (r + 1) % ranks,
+                                   .bytes = 1e8 + uniform(random) * 1e9,
                                    .rate = r % 2 == 0 ? Fluid::kNoLimit : 0.4e9 + uniform(random) * 1e9});
           }
         }
         transfer.schedule.last_phase.assign(static_cast<size_t>(ranks), phases - 1);
         transfers.push_back(std::move(transfer));
       }
-      const std::vector<double> solved = Simulated(*topology, {}, transfers, true), simulated = Simulated(*topology, {}, transfers);
+      const std::vector<double> solved = Simulated(*topology, {}, transfers, true),
+                                simulated = Simulated(*topology, {}, transfers);
       ASSERT_EQ(solved.size(), simulated.size());
-      for (size_t i = 0; i < solved.size(); ++i) EXPECT_NEAR(solved[i], simulated[i], 1e-9 * simulated[i]) << topology->kind() << " " << round << " " << i;
+      for (size_t i = 0; i < solved.size(); ++i)
+        EXPECT_NEAR(solved[i], simulated[i], 1e-9 * simulated[i]) << topology->kind() << " " << round << " " << i;
     }
   }
 }

@@ -20,10 +20,12 @@ class AnyLinks : public Topology {
  public:
   AnyLinks(int endpoints, int links, std::mt19937& random) : endpoints_(endpoints) {
     std::uniform_real_distribution<double> bandwidth(1e9, 50e9);
-    for (int l = 0; l < links; ++l) links_.push_back({"l" + std::to_string(l), BytesPerSecond(l % 3 == 0 ? 25e9 : bandwidth(random))});
+    for (int l = 0; l < links; ++l)
+      links_.push_back({"l" + std::to_string(l), BytesPerSecond(l % 3 == 0 ? 25e9 : bandwidth(random))});
     for (int pair = 0; pair < endpoints * endpoints; ++pair) {
       std::set<int> route;
-      for (int hops = 1 + static_cast<int>(random() % 4); hops > 0; --hops) route.insert(static_cast<int>(random() % static_cast<unsigned>(links)));
+      for (int hops = 1 + static_cast<int>(random() % 4); hops > 0; --hops)
+        route.insert(static_cast<int>(random() % static_cast<unsigned>(links)));
       routes_.emplace_back(route.begin(), route.end());
     }
   }
@@ -42,7 +44,10 @@ class AnyLinks : public Topology {
   std::vector<std::vector<int>> routes_;
 };
 
-struct Given { int from, to; double bytes, rate; };
+struct Given {
+  int from, to;
+  double bytes, rate;
+};
 
 std::vector<double> OfSimGrid(const Topology& topology, const std::vector<Given>& flows) {
   absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] {
@@ -64,7 +69,8 @@ std::vector<double> OfSimGrid(const Topology& topology, const std::vector<Given>
   });
   EXPECT_TRUE(outcome.ok() && outcome->message().empty()) << outcome.status();
   std::vector<double> ends;
-  if (outcome.ok()) for (const std::string& r : outcome->results()) ends.push_back(std::stod(r));
+  if (outcome.ok())
+    for (const std::string& r : outcome->results()) ends.push_back(std::stod(r));
   return ends;
 }
 
@@ -81,7 +87,8 @@ TEST(FluidTest, IsSimGridsAnswer) {
       const int from = static_cast<int>(random() % static_cast<unsigned>(endpoints));
       const int to = (from + 1 + static_cast<int>(random() % static_cast<unsigned>(endpoints - 1))) % endpoints;
       const double bytes = trial % 2 == 0 ? 1e6 : std::uniform_real_distribution<double>(1e3, 1e8)(random);
-      const double rate = random() % 4 == 0 ? std::uniform_real_distribution<double>(0.2e9, 20e9)(random) : Fluid::kNoLimit;
+      const double rate =
+          random() % 4 == 0 ? std::uniform_real_distribution<double>(0.2e9, 20e9)(random) : Fluid::kNoLimit;
       flows.push_back({from, to, bytes, rate});
       std::vector<int> route;
       topology.Route({from, to}, 0, route);

@@ -38,9 +38,7 @@ TEST(FluidTest, FlowsOfOneLinkShareIt) {
 TEST(FluidTest, TheLongFlowOfAChain) { Expect({1, 1}, {{{0, 1}, 1}, {{0}, 1}, {{1}, 1}}, {2, 2, 2}); }
 
 // Link 0 leaves flows 0 and 1 one each; flow 2 has what link 1 has left: 9.
-TEST(FluidTest, WhatOthersCannotUse) {
-  Expect({2, 10}, {{{0}, 10}, {{0, 1}, 10}, {{1}, 9}}, {10, 10, 1});
-}
+TEST(FluidTest, WhatOthersCannotUse) { Expect({2, 10}, {{{0}, 10}, {{0, 1}, 10}, {{1}, 9}}, {10, 10, 1}); }
 
 // Flow 0 can move 1 at most, the others share 5 and then, when flow 1 has ended, flow 2 has them alone.
 TEST(FluidTest, ALimitedFlowLeavesTheRest) {

@@ -20,7 +20,8 @@ using testing::HasSubstr;
 
 constexpr double kGiB = 1 << 30;
 
-// Nodes of `per_node` devices on a switch, `rails` NICs each; 300 GB/s and 1 us in a node, 25 GB/s and 3 us between nodes.
+// Nodes of `per_node` devices on a switch, `rails` NICs each; 300 GB/s and 1 us in a node, 25 GB/s and 3 us between
+// nodes.
 Places Cluster(int nodes, int per_node, int rails, bool multicast = false) {
   Places p;
   for (int r = 0; r < nodes * per_node; ++r) {
@@ -43,12 +44,13 @@ std::unique_ptr<Library> Nccl(const std::function<void(cluster::Nccl&)>& change 
   change(*l.mutable_nccl());
   return MakeLibrary(l).value();
 }
-Schedule Plan(const Library& library, Communication::Kind kind, const Places& places, double bytes, Choice choice = {}) {
+Schedule Plan(const Library& library, Communication::Kind kind, const Places& places, double bytes,
+              Choice choice = {}) {
   return library.Plan(Shape(kind, places, bytes), places, choice).value();
 }
 
 struct Loads {
-  std::map<int, double> sent, received;        // by rank, within nodes
+  std::map<int, double> sent, received;           // by rank, within nodes
   std::map<std::pair<int, int>, double> out, in;  // by node and rail
   double crossings = 0, network_crossings = 0;
 };
@@ -113,7 +115,8 @@ TEST(NcclRoutes, TwoTreesShareTheInsides) {
 
 TEST(NcclRoutes, ASwitchThatReducesTakesEachTensorOnce) {
   const Places places = Cluster(1, 8, 1, true);
-  for (const auto& [rank, share] : LoadsOf(RouteOf(NcclAlgorithm::kNvls, Communication::kAllReduce, places), places).sent) {
+  for (const auto& [rank, share] :
+       LoadsOf(RouteOf(NcclAlgorithm::kNvls, Communication::kAllReduce, places), places).sent) {
     EXPECT_NEAR(share, 1 + 1.0 / 8, 1e-12) << rank;
   }
 }
@@ -139,7 +142,9 @@ Places CubeMesh(int nodes) {
   p.joints.assign(8, std::vector<Places::Joint>(8, {6e9, false}));
   constexpr int kPairs[][3] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 2},
                                {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
-  for (const auto& [a, b, links] : kPairs) p.joints[static_cast<size_t>(a)][static_cast<size_t>(b)] = p.joints[static_cast<size_t>(b)][static_cast<size_t>(a)] = {links * 25e9, true};
+  for (const auto& [a, b, links] : kPairs)
+    p.joints[static_cast<size_t>(a)][static_cast<size_t>(b)] =
+        p.joints[static_cast<size_t>(b)][static_cast<size_t>(a)] = {links * 25e9, true};
   return p;
 }
 
@@ -175,8 +180,16 @@ TEST(NcclRoutes, BetweenNodesAWayOverCablesEndsAtItsNic) {
 
 // What `auto` takes is no slower, by NCCL's model, than anything that it could be told to take.
 TEST(NcclLibrary, AutoTakesNothingThatItsModelCallsSlower) {
-  const Places all[] = {Cluster(1, 2, 2), Cluster(1, 4, 4), Cluster(1, 8, 8, true), Cluster(2, 8, 8), Cluster(4, 8, 4, true), Cluster(3, 1, 1), Cluster(16, 8, 8, true),
-                        CubeMesh(1), CubeMesh(2), CubeMesh(5)};
+  const Places all[] = {Cluster(1, 2, 2),
+                        Cluster(1, 4, 4),
+                        Cluster(1, 8, 8, true),
+                        Cluster(2, 8, 8),
+                        Cluster(4, 8, 4, true),
+                        Cluster(3, 1, 1),
+                        Cluster(16, 8, 8, true),
+                        CubeMesh(1),
+                        CubeMesh(2),
+                        CubeMesh(5)};
   int held = 0;
   for (const char* generation : {"volta", "ampere", "hopper", "blackwell"}) {
     const auto nccl = Nccl([&](cluster::Nccl& n) { n.set_generation(generation); });
@@ -191,8 +204,9 @@ TEST(NcclLibrary, AutoTakesNothingThatItsModelCallsSlower) {
               const auto forced = nccl->Plan(shape, places, {std::string(algorithm), std::string(protocol)});
               if (!forced.ok()) continue;
               ++held;
-              ASSERT_LE(chosen.estimate, forced->estimate) << generation << ", " << places.ranks() << " ranks, " << KindName(shape.kind) << " of " << bytes << ": "
-                                                           << chosen.algorithm << " " << chosen.protocol << " against " << algorithm << " " << protocol;
+              ASSERT_LE(chosen.estimate, forced->estimate)
+                  << generation << ", " << places.ranks() << " ranks, " << KindName(shape.kind) << " of " << bytes
+                  << ": " << chosen.algorithm << " " << chosen.protocol << " against " << algorithm << " " << protocol;
               const bool same = algorithm == chosen.algorithm && protocol == chosen.protocol;
               ASSERT_TRUE(!same || chosen.estimate == forced->estimate);
             }
@@ -307,7 +321,8 @@ std::string Refusal(const Library& library, Communication::Kind kind, const Plac
 TEST(NcclLibrary, RefusesWhatCannotRun) {
   const auto nccl = Nccl();
   const Places node = Cluster(1, 8, 1), switched = Cluster(1, 8, 1, true), two = Cluster(2, 8, 8, true);
-  EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, node, {"nvls"}), HasSubstr("the nodes have no switch that reduces"));
+  EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, node, {"nvls"}),
+              HasSubstr("the nodes have no switch that reduces"));
   EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, two, {"nvls"}), HasSubstr("use nvls_tree"));
   EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, switched, {"nvls_tree"}), HasSubstr("use nvls within one"));
   EXPECT_THAT(Refusal(*nccl, Communication::kAllGather, node, {"tree"}), HasSubstr("all_gather"));
@@ -315,8 +330,10 @@ TEST(NcclLibrary, RefusesWhatCannotRun) {
   EXPECT_THAT(Refusal(*nccl, Communication::kAllToAll, node, {"ring"}), HasSubstr("use direct"));
   EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, switched, {"nvls", "LL"}), HasSubstr("protocol LL"));
   EXPECT_THAT(Refusal(*nccl, Communication::kAllToAll, node, {"auto", "LL128"}), HasSubstr("LL128"));
-  EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, node, {"rong"}), AllOf(HasSubstr("rong"), HasSubstr("nvls_tree")));
-  EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, node, {"auto", "LL64"}), AllOf(HasSubstr("LL64"), HasSubstr("LL128")));
+  EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, node, {"rong"}),
+              AllOf(HasSubstr("rong"), HasSubstr("nvls_tree")));
+  EXPECT_THAT(Refusal(*nccl, Communication::kAllReduce, node, {"auto", "LL64"}),
+              AllOf(HasSubstr("LL64"), HasSubstr("LL128")));
 }
 
 TEST(NcclLibrary, ReadsItsFileStrictly) {
@@ -328,14 +345,20 @@ TEST(NcclLibrary, ReadsItsFileStrictly) {
     EXPECT_FALSE(library.ok());
     return library.ok() ? "" : std::string(library.status().message());
   };
-  EXPECT_THAT(refusal([](auto& n) { n.set_generation("fermi"); }), AllOf(HasSubstr("library.nccl.generation = \"fermi\""), HasSubstr("hopper")));
-  EXPECT_THAT(refusal([](auto& n) { n.set_channels(0); }), HasSubstr("library.nccl.channels = 0: must be from 1 to 64"));
-  EXPECT_THAT(refusal([](auto& n) { n.set_network_efficiency(1.5); }), HasSubstr("library.nccl.network_efficiency = 1.5"));
+  EXPECT_THAT(refusal([](auto& n) { n.set_generation("fermi"); }),
+              AllOf(HasSubstr("library.nccl.generation = \"fermi\""), HasSubstr("hopper")));
+  EXPECT_THAT(refusal([](auto& n) { n.set_channels(0); }),
+              HasSubstr("library.nccl.channels = 0: must be from 1 to 64"));
+  EXPECT_THAT(refusal([](auto& n) { n.set_network_efficiency(1.5); }),
+              HasSubstr("library.nccl.network_efficiency = 1.5"));
   EXPECT_THAT(refusal([](auto& n) { n.set_nvls_efficiency(0); }), HasSubstr("library.nccl.nvls_efficiency = 0"));
   EXPECT_THAT(refusal([](auto& n) { n.set_call_us(-1); }), HasSubstr("library.nccl.call_us = -1"));
-  EXPECT_THAT(refusal([](auto& n) { n.set_short_message_bytes(-1); }), HasSubstr("library.nccl.short_message_bytes = -1"));
-  EXPECT_THAT(refusal([](auto& n) { n.add_latency()->set_algorithm("rong"); }), HasSubstr("library.nccl.latency[0].algorithm = \"rong\""));
-  EXPECT_THAT(refusal([](auto& n) { n.add_latency()->set_algorithm("ring"); }), HasSubstr("library.nccl.latency[0].protocol = \"\""));
+  EXPECT_THAT(refusal([](auto& n) { n.set_short_message_bytes(-1); }),
+              HasSubstr("library.nccl.short_message_bytes = -1"));
+  EXPECT_THAT(refusal([](auto& n) { n.add_latency()->set_algorithm("rong"); }),
+              HasSubstr("library.nccl.latency[0].algorithm = \"rong\""));
+  EXPECT_THAT(refusal([](auto& n) { n.add_latency()->set_algorithm("ring"); }),
+              HasSubstr("library.nccl.latency[0].protocol = \"\""));
   EXPECT_THAT(refusal([](auto& n) {
                 auto& l = *n.add_latency();
                 l.set_algorithm("ring"), l.set_protocol("LL"), l.set_network_us(-3);

@@ -39,14 +39,17 @@ double SecondsOf(const Schedule& schedule, int ranks) {
   return Simulated(*star, {}, {{schedule, all}}).at(0);
 }
 double SecondsOf(const cluster::OpenMpi& figures, Kind kind, int ranks, double bytes, std::string algorithm = "auto") {
-  const auto schedule = Make(figures)->Plan({.kind = kind, .ranks = ranks, .bytes = bytes}, UniformPlaces(ranks, kAlpha, kRate), {.algorithm = std::move(algorithm)});
+  const auto schedule = Make(figures)->Plan({.kind = kind, .ranks = ranks, .bytes = bytes},
+                                            UniformPlaces(ranks, kAlpha, kRate), {.algorithm = std::move(algorithm)});
   EXPECT_TRUE(schedule.ok()) << schedule.status();
   return schedule.ok() ? SecondsOf(*schedule, ranks) : -1;
 }
 
 TEST(OpenMpi, ChoosesAsTheLibraryDoes) {
   auto chosen = [](Kind kind, int ranks, double bytes) {
-    return Make(Eager())->Plan({.kind = kind, .ranks = ranks, .bytes = bytes}, UniformPlaces(ranks, kAlpha, kRate), {})->algorithm;
+    return Make(Eager())
+        ->Plan({.kind = kind, .ranks = ranks, .bytes = bytes}, UniformPlaces(ranks, kAlpha, kRate), {})
+        ->algorithm;
   };
   EXPECT_EQ(chosen(Kind::kAllReduce, 8, 4096), "recursive_doubling");
   EXPECT_EQ(chosen(Kind::kAllReduce, 8, 8192), "rabenseifner");
@@ -59,8 +62,9 @@ TEST(OpenMpi, ChoosesAsTheLibraryDoes) {
   EXPECT_EQ(chosen(Kind::kAllToAll, 4, 4 << 19), "pairwise");
 }
 
-// Every rank starts with a part of its own; what it has goes with everything that it sends after it has it. In the end the
-// parts are where the operation wants them: the rounds of every algorithm, for powers of two and others, join whom they must.
+// Every rank starts with a part of its own; what it has goes with everything that it sends after it has it. In the end
+// the parts are where the operation wants them: the rounds of every algorithm, for powers of two and others, join whom
+// they must.
 TEST(OpenMpi, EverybodyHearsOfWhomItMust) {
   for (const OpenMpiAlgorithm& a : OpenMpiAlgorithms()) {
     for (int n : {2, 3, 4, 6, 7, 8, 16}) {
@@ -77,10 +81,12 @@ TEST(OpenMpi, EverybodyHearsOfWhomItMust) {
         }
       }
       const uint64_t all = (uint64_t{1} << n) - 1;
-      const bool from_root = a.kind == Kind::kBroadcast || a.kind == Kind::kScatter, to_root = a.kind == Kind::kReduce || a.kind == Kind::kGather;
+      const bool from_root = a.kind == Kind::kBroadcast || a.kind == Kind::kScatter,
+                 to_root = a.kind == Kind::kReduce || a.kind == Kind::kGather;
       for (int r = 0; r < n; ++r) {
         const uint64_t needed = from_root ? 1 : to_root && r > 0 ? 0 : all;
-        EXPECT_EQ(has[static_cast<size_t>(r)] & needed, needed) << KindName(a.kind) << " " << a.name << ", rank " << r << " of " << n;
+        EXPECT_EQ(has[static_cast<size_t>(r)] & needed, needed)
+            << KindName(a.kind) << " " << a.name << ", rank " << r << " of " << n;
       }
     }
   }
@@ -92,16 +98,21 @@ TEST(OpenMpi, RoundsCostLatencyAndBytes) {
   EXPECT_NEAR(SecondsOf(Eager(), Kind::kAllReduce, 8, n), 6 * kAlpha + 2 * 7 / 8.0 * n * b, 1e-9);
   EXPECT_NEAR(SecondsOf(Eager(), Kind::kAllReduce, 8, n, "ring"), 14 * kAlpha + 2 * 7 / 8.0 * n * b, 1e-9);
   EXPECT_NEAR(SecondsOf(Eager(), Kind::kAllGather, 8, n), 3 * kAlpha + 7 / 8.0 * n * b, 1e-9);
-  EXPECT_NEAR(SecondsOf(Eager(), Kind::kBroadcast, 8, n), kAlpha + 7 * n * b, 1e-9);              // linear
-  EXPECT_NEAR(SecondsOf(Eager(), Kind::kBroadcast, 4, n), 3 * (kAlpha + n * b), 1e-9);            // chain
-  EXPECT_NEAR(SecondsOf(Eager(), Kind::kReduceScatter, 8, 4 * n), 4 * kAlpha + 3 * 4 * n * b + 7 / 8.0 * 4 * n * b, 1e-9);  // binomial, then linear
+  EXPECT_NEAR(SecondsOf(Eager(), Kind::kBroadcast, 8, n), kAlpha + 7 * n * b, 1e-9);    // linear
+  EXPECT_NEAR(SecondsOf(Eager(), Kind::kBroadcast, 4, n), 3 * (kAlpha + n * b), 1e-9);  // chain
+  EXPECT_NEAR(SecondsOf(Eager(), Kind::kReduceScatter, 8, 4 * n), 4 * kAlpha + 3 * 4 * n * b + 7 / 8.0 * 4 * n * b,
+              1e-9);  // binomial, then linear
   EXPECT_NEAR(SecondsOf(Eager(), Kind::kBarrier, 8, 0), 3 * kAlpha, 1e-9);
 }
 
 // Rank 1 sends on as soon as it has what it waits for, while 2 still sends to 3: in step, the phases would add up.
 TEST(OpenMpi, RanksGoOnByThemselves) {
   const double b = 1 / kRate;
-  Schedule s{.phases = {{.flows = {{0, 1, 1000}, {2, 3, 50000}}}, {.flows = {{1, 2, 1000}}}}, .last_phase = {0, 1, 1, 0}, .algorithm = "", .protocol = "", .loose = true};
+  Schedule s{.phases = {{.flows = {{0, 1, 1000}, {2, 3, 50000}}}, {.flows = {{1, 2, 1000}}}},
+             .last_phase = {0, 1, 1, 0},
+             .algorithm = "",
+             .protocol = "",
+             .loose = true};
   EXPECT_NEAR(SecondsOf(s, 4), 50000 * b + kAlpha, 1e-9);
   s.loose = false;
   EXPECT_NEAR(SecondsOf(s, 4), 51000 * b + 2 * kAlpha, 1e-9);
@@ -115,7 +126,8 @@ TEST(OpenMpi, SoftwareCosts) {
   free.set_free_bytes(8000);
   EXPECT_NEAR(SecondsOf(free, Kind::kAllReduce, 8, 4096), 3 * kAlpha, 1e-9);
   EXPECT_NEAR(SecondsOf(free, Kind::kAllGather, 2, 40000), kAlpha + 12000 * b, 1e-9);
-  EXPECT_NEAR(SecondsOf(free, Kind::kBroadcast, 8, 1 << 20), kAlpha + (7.0 * (1 << 20) - 8000) * b, 1e-9);  // shared by all that leave the root
+  EXPECT_NEAR(SecondsOf(free, Kind::kBroadcast, 8, 1 << 20), kAlpha + (7.0 * (1 << 20) - 8000) * b,
+              1e-9);  // shared by all that leave the root
   acknowledged.set_acknowledgements(0.02);
   EXPECT_NEAR(SecondsOf(acknowledged, Kind::kAllGather, 4, 1 << 20, "ring"), 3 * (kAlpha + (1 << 18) * 1.02 * b), 1e-9);
   EXPECT_NEAR(SecondsOf(acknowledged, Kind::kAllGather, 2, 1 << 20), kAlpha + (1 << 19) * b, 1e-9);  // they ride along
@@ -132,11 +144,16 @@ TEST(OpenMpi, SmallMessagesLeaveInOrder) {
   EXPECT_NEAR(SecondsOf(figures, Kind::kBroadcast, 8, n, "binomial"), 3 * kAlpha + 3 * n * b, 1e-9);
 }
 
-// What passes at once is a link's: gone for the message after, back when the link has been idle as long as its bytes take.
+// What passes at once is a link's: gone for the message after, back when the link has been idle as long as its bytes
+// take.
 TEST(OpenMpi, WhatPassesAtOncePassesOnce) {
   const double b = 1 / kRate, n = 50000, free = 8000;
-  Schedule s{.phases = {{.flows = {{.from = 0, .to = 1, .bytes = n, .free = free}}}, {.flows = {{.from = 0, .to = 2, .bytes = n, .free = free}}}},
-             .last_phase = {1, 0, 1}, .algorithm = "", .protocol = "", .loose = true};
+  Schedule s{.phases = {{.flows = {{.from = 0, .to = 1, .bytes = n, .free = free}}},
+                        {.flows = {{.from = 0, .to = 2, .bytes = n, .free = free}}}},
+             .last_phase = {1, 0, 1},
+             .algorithm = "",
+             .protocol = "",
+             .loose = true};
   EXPECT_NEAR(SecondsOf(s, 3), kAlpha + (2 * n - free) * b, 1e-9);
   s.phases[1].seconds = free / 2 * b;
   EXPECT_NEAR(SecondsOf(s, 3), kAlpha + (2 * n - free) * b, 1e-9);
@@ -145,20 +162,28 @@ TEST(OpenMpi, WhatPassesAtOncePassesOnce) {
   s.phases[1].seconds = 3 * free * b;
   EXPECT_NEAR(SecondsOf(s, 3), kAlpha + (2 * n + free) * b, 1e-9);
   // Into one port, from two hosts.
-  s.phases = {{.flows = {{.from = 0, .to = 2, .bytes = n, .free = free}, {.from = 1, .to = 2, .bytes = n, .free = free}}}}, s.last_phase = {0, 0, 0};
+  s.phases = {{.flows = {{.from = 0, .to = 2, .bytes = n, .free = free},
+                         {.from = 1, .to = 2, .bytes = n, .free = free}}}},
+  s.last_phase = {0, 0, 0};
   EXPECT_NEAR(SecondsOf(s, 3), kAlpha + (2 * n - free) * b, 1e-9);
 }
 
-// Two hosts below each of two leaves with one cable up: messages from 0 to 2 and from 1 to 3 share it and need two messages' time.
-// Rank 0's next message, to its neighbour, needs the host's link alone, which is free after one: in order it is there after two, as
-// the others are. A host that waited for the uplink would be done after two and a half.
+// Two hosts below each of two leaves with one cable up: messages from 0 to 2 and from 1 to 3 share it and need two
+// messages' time. Rank 0's next message, to its neighbour, needs the host's link alone, which is free after one: in
+// order it is there after two, as the others are. A host that waited for the uplink would be done after two and a half.
 TEST(OpenMpi, QueuedMessagesLeaveTheHostWhateverTheNetworkDoes) {
   const double b = 1 / kRate, n = 16384;
-  const auto tree = MakeFatTree({.ports = 4, .radix = 3, .oversubscription = 2, .wiring = {.bandwidth = BytesPerSecond(kRate)}});
-  Schedule s{.phases = {{.flows = {{.from = 0, .to = 2, .bytes = n, .queued = true}, {.from = 0, .to = 1, .bytes = n, .queued = true},
+  const auto tree =
+      MakeFatTree({.ports = 4, .radix = 3, .oversubscription = 2, .wiring = {.bandwidth = BytesPerSecond(kRate)}});
+  Schedule s{.phases = {{.flows = {{.from = 0, .to = 2, .bytes = n, .queued = true},
+                                   {.from = 0, .to = 1, .bytes = n, .queued = true},
                                    {.from = 1, .to = 3, .bytes = n, .queued = true}}}},
-             .last_phase = {0, 0, 0, 0}, .algorithm = "", .protocol = "", .loose = true};
-  const double ended = Simulated(*tree, {}, {{s, {0, 1, 2, 3}}}).at(0), latency = std::max(tree->Latency({0, 2}).value(), tree->Latency({0, 1}).value());
+             .last_phase = {0, 0, 0, 0},
+             .algorithm = "",
+             .protocol = "",
+             .loose = true};
+  const double ended = Simulated(*tree, {}, {{s, {0, 1, 2, 3}}}).at(0),
+               latency = std::max(tree->Latency({0, 2}).value(), tree->Latency({0, 1}).value());
   EXPECT_NEAR(ended, latency + 2 * n * b, 1e-9);
 }
 
@@ -179,7 +204,8 @@ TEST(OpenMpi, BarriersAreItsOwnWhateverIsForced) {
 
 TEST(OpenMpi, TwoProcsIsForTwo) {
   auto plan = [](int ranks) {
-    return Make(Eager())->Plan({.kind = Kind::kAllGather, .ranks = ranks, .bytes = 4096}, UniformPlaces(ranks, kAlpha, kRate), {.algorithm = "two_procs"});
+    return Make(Eager())->Plan({.kind = Kind::kAllGather, .ranks = ranks, .bytes = 4096},
+                               UniformPlaces(ranks, kAlpha, kRate), {.algorithm = "two_procs"});
   };
   EXPECT_TRUE(plan(2).ok());
   EXPECT_FALSE(plan(4).ok());

@@ -55,25 +55,32 @@ TEST(ScheduleTest, EveryRankReceivesWhatItLacks) {
       for (size_t r = 0; r < in.size(); ++r) EXPECT_EQ(in[r], r == 1 ? 0 : kBytes);
     }
     for (auto make : {TreeSchedule, DirectSchedule}) {
-      EXPECT_DOUBLE_EQ(Received(*make({Communication::kGather, n, kBytes, 1, {}}, UniformPlaces(n, 1e-6, 1e9)))[1], kBytes * (n - 1) / n);
+      EXPECT_DOUBLE_EQ(Received(*make({Communication::kGather, n, kBytes, 1, {}}, UniformPlaces(n, 1e-6, 1e9)))[1],
+                       kBytes * (n - 1) / n);
     }
   }
 }
 
 TEST(ScheduleTest, RefusesWhatItCannotDo) {
-  EXPECT_FALSE(RecursiveDoublingSchedule({Communication::kAllGather, 6, kBytes, 0, {}}, UniformPlaces(6, 1e-6, 1e9)).ok());
+  EXPECT_FALSE(
+      RecursiveDoublingSchedule({Communication::kAllGather, 6, kBytes, 0, {}}, UniformPlaces(6, 1e-6, 1e9)).ok());
   EXPECT_FALSE(RingSchedule({Communication::kAllToAll, 4, kBytes, 0, {}}, UniformPlaces(4, 1e-6, 1e9)).ok());
   EXPECT_FALSE(ChooseSchedule({Communication::kAllToAll, 4, kBytes, 0, {}}, "ring", UniformPlaces(4, 1e-6, 1e9)).ok());
-  EXPECT_FALSE(ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "shared_memory", UniformPlaces(4, 1e-6, 1e9)).ok());
-  EXPECT_FALSE(ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "magic", UniformPlaces(4, 1e-6, 1e9)).ok());
+  EXPECT_FALSE(
+      ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "shared_memory", UniformPlaces(4, 1e-6, 1e9)).ok());
+  EXPECT_FALSE(
+      ChooseSchedule({Communication::kAllReduce, 4, kBytes, 0, {}}, "magic", UniformPlaces(4, 1e-6, 1e9)).ok());
 }
 
 TEST(ScheduleTest, AutoTakesTheCheapest) {
-  const CollectiveShape small{Communication::kAllReduce, 16, 8, 0, {}}, large{Communication::kAllReduce, 16, 1e9, 0, {}};
+  const CollectiveShape small{Communication::kAllReduce, 16, 8, 0, {}},
+      large{Communication::kAllReduce, 16, 1e9, 0, {}};
   const auto cheap = ChooseSchedule(small, "auto", UniformPlaces(16, 1e-6, 25e9));
   EXPECT_EQ(cheap->phases.size(), 4u);  // recursive doubling
   EXPECT_EQ(ChooseSchedule(large, "auto", UniformPlaces(16, 1e-6, 25e9))->algorithm, "recursive_halving_doubling");
-  EXPECT_EQ(ChooseSchedule({Communication::kAllReduce, 13, 1e9, 0, {}}, "auto", UniformPlaces(13, 1e-6, 25e9))->algorithm, "ring");
+  EXPECT_EQ(
+      ChooseSchedule({Communication::kAllReduce, 13, 1e9, 0, {}}, "auto", UniformPlaces(13, 1e-6, 25e9))->algorithm,
+      "ring");
 }
 
 // Of all that it may take: direct and pairwise post N - 1 messages, whose cost the model does not know.
@@ -91,7 +98,8 @@ TEST(ScheduleTest, AutoTakesNothingThatItsModelCallsSlower) {
           const bool posts = algorithm.name == "direct" || algorithm.name == "pairwise";
           if (!forced.ok() || (posts && chosen.algorithm != "direct")) continue;
           ++held;
-          EXPECT_LE(chosen.estimate, EstimateSeconds(*forced, places)) << algorithm.name << " against " << chosen.algorithm << ", " << n << " ranks, " << bytes << " B";
+          EXPECT_LE(chosen.estimate, EstimateSeconds(*forced, places))
+              << algorithm.name << " against " << chosen.algorithm << ", " << n << " ranks, " << bytes << " B";
         }
       }
     }

@@ -68,7 +68,9 @@ inline std::string Message(const RunResult& r) { return std::string(r.status.mes
 
 class FailureRig : public testing::TestWithParam<Setting> {
  protected:
-  RunResult Run(int ranks, const RankFunction& fn, double timeout_s = 60) { return RunRanks(GetParam(), ranks, fn, timeout_s); }
+  RunResult Run(int ranks, const RankFunction& fn, double timeout_s = 60) {
+    return RunRanks(GetParam(), ranks, fn, timeout_s);
+  }
   void ExpectMismatch(const std::function<void(RankContext&)>& fn, const std::string& expected) {
     const RunResult result = Run(2, [&](RankContext& c) {
       Tensor t = Zeros(c, 1);
@@ -83,8 +85,10 @@ class FailureRig : public testing::TestWithParam<Setting> {
   }
 };
 
-inline constexpr Setting kSettings[] = {{"StarSymbolic", kStar, spec::Simulated::SYMBOLIC}, {"HostReal", kHost, spec::Simulated::REAL},
-                                        {"StarReal", kStar, spec::Simulated::REAL}, {"HostSymbolic", kHost, spec::Simulated::SYMBOLIC}};
+inline constexpr Setting kSettings[] = {{"StarSymbolic", kStar, spec::Simulated::SYMBOLIC},
+                                        {"HostReal", kHost, spec::Simulated::REAL},
+                                        {"StarReal", kStar, spec::Simulated::REAL},
+                                        {"HostSymbolic", kHost, spec::Simulated::SYMBOLIC}};
 inline auto AllSettings() { return testing::ValuesIn(kSettings); }
 // Each cluster and each kind of data once.
 inline auto OneOfEachKind() { return testing::ValuesIn(kSettings, kSettings + 2); }

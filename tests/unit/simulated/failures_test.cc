@@ -1,5 +1,5 @@
-// How a simulated run ends when a rank fails: the first cause is named with rank, call, group, sequence number and sizes,
-// nobody hangs, partial results come back, and neither the process of the simulation nor a file is left behind.
+// How a simulated run ends when a rank fails: the first cause is named with rank, call, group, sequence number and
+// sizes, nobody hangs, partial results come back, and neither the process of the simulation nor a file is left behind.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -67,7 +67,8 @@ TEST_P(Failures, OthersAreToldWhichRankWasLostInWhatAndWhy) {
     return "not told";
   });
   EXPECT_EQ(result.results[0],
-            "rank 0: lost rank 1 in recv of f32[10] from rank 1, tag 5 (40 bytes), message 1 of group world (missing: rank 1): "
+            "rank 0: lost rank 1 in recv of f32[10] from rank 1, tag 5 (40 bytes), message 1 of group world (missing: "
+            "rank 1): "
             "rank 1: std::runtime_error: injected");
 }
 
@@ -88,7 +89,8 @@ TEST_P(Failures, WhoeverComesTooLateIsToldAsItIssues) {
     return "not told";
   });
   EXPECT_EQ(Message(result), "rank 0: std::runtime_error: injected");
-  EXPECT_THAT(result.results[1], StartsWith("rank 1: lost rank 0 in all_reduce(sum) of f32[100000] (400000 bytes), collective 1"));
+  EXPECT_THAT(result.results[1],
+              StartsWith("rank 1: lost rank 0 in all_reduce(sum) of f32[100000] (400000 bytes), collective 1"));
 }
 
 TEST_P(Failures, WhatIsNoStdExceptionIsACauseToo) {
@@ -152,7 +154,8 @@ TEST_P(Failures, MismatchOfKind) {
         Tensor t = Zeros(c, 8), shard = Zeros(c, 4);
         (c.rank() == 0 ? c.world().AllReduce(t) : c.world().AllGather(t, shard)).Wait();
       },
-      "world, collective 2: rank 0 calls all_reduce(sum) of f32[8] (32 bytes), rank 1 calls all_gather of f32[8] (32 bytes)");
+      "world, collective 2: rank 0 calls all_reduce(sum) of f32[8] (32 bytes), rank 1 calls all_gather of f32[8] (32 "
+      "bytes)");
 }
 TEST_P(Failures, MismatchOfCount) {
   ExpectMismatch(
@@ -160,7 +163,8 @@ TEST_P(Failures, MismatchOfCount) {
         Tensor t = Zeros(c, 10 + c.rank());
         c.world().AllReduce(t).Wait();
       },
-      "world, collective 2: rank 0 calls all_reduce(sum) of f32[10] (40 bytes), rank 1 calls all_reduce(sum) of f32[11] (44 bytes)");
+      "world, collective 2: rank 0 calls all_reduce(sum) of f32[10] (40 bytes), rank 1 calls all_reduce(sum) of "
+      "f32[11] (44 bytes)");
 }
 TEST_P(Failures, MismatchOfCountOfAShard) {
   ExpectMismatch(
@@ -168,7 +172,8 @@ TEST_P(Failures, MismatchOfCountOfAShard) {
         Tensor out = Zeros(c, 2 * (4 + c.rank())), shard = Zeros(c, 4 + c.rank());
         c.world().Gather(out, shard, 0).Wait();
       },
-      "world, collective 2: rank 0 calls gather of f32[8] to root 0 (32 bytes), rank 1 calls gather of f32[5] to root 0 (20 bytes)");
+      "world, collective 2: rank 0 calls gather of f32[8] to root 0 (32 bytes), rank 1 calls gather of f32[5] to root "
+      "0 (20 bytes)");
 }
 TEST_P(Failures, MismatchOfType) {
   ExpectMismatch(
@@ -185,7 +190,8 @@ TEST_P(Failures, MismatchOfOperation) {
         Tensor t = Zeros(c, 4);
         c.world().AllReduce(t, c.rank() == 0 ? ReduceOp::kSum : ReduceOp::kMax).Wait();
       },
-      "world, collective 2: rank 0 calls all_reduce(sum) of f32[4] (16 bytes), rank 1 calls all_reduce(max) of f32[4] (16 bytes)");
+      "world, collective 2: rank 0 calls all_reduce(sum) of f32[4] (16 bytes), rank 1 calls all_reduce(max) of f32[4] "
+      "(16 bytes)");
 }
 TEST_P(Failures, MismatchOfRoot) {
   ExpectMismatch(
@@ -250,7 +256,8 @@ TEST_P(Failures, MismatchInASubGroupNamesRanksOfTheWorldAndTheGroups) {
   });
   EXPECT_EQ(result.status.code(), Code::kInvalidArgument);
   EXPECT_EQ(Message(result),
-            "collective mismatch in group half (ranks 3, 1), collective 1: rank 1 calls all_reduce(sum) of f32[8] (32 bytes), "
+            "collective mismatch in group half (ranks 3, 1), collective 1: rank 1 calls all_reduce(sum) of f32[8] (32 "
+            "bytes), "
             "rank 3 calls all_reduce(sum) of f32[7] (28 bytes)");
 }
 
@@ -343,7 +350,8 @@ TEST(SimulatedInterrupt, EndsARankThatComputesOn) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_EQ(result.status.code(), Code::kCancelled) << result.status;
   EXPECT_THAT(Message(result), HasSubstr("interrupted: the simulation did not reach the end of a step within 1 s"));
-  EXPECT_THAT(result.results, testing::ElementsAre("of the first step of rank 0", "of the first step of rank 1", "of the first step of rank 2"));
+  EXPECT_THAT(result.results, testing::ElementsAre("of the first step of rank 0", "of the first step of rank 1",
+                                                   "of the first step of rank 2"));
 }
 
 // The system's own signal at a parent's death comes at the end of the thread that forked.
@@ -458,7 +466,8 @@ TEST_F(FoldedFailures, AnExitAndAHangAreFound) {
     exit(3);
   });
   EXPECT_EQ(Message(exited),
-            "rank 0: the simulation's process ended with exit status 3 while this rank was running; its last call was barrier (0 bytes), "
+            "rank 0: the simulation's process ended with exit status 3 while this rank was running; its last call was "
+            "barrier (0 bytes), "
             "collective 1 of group world");
   const RunResult hung = Run(
       4,
@@ -483,25 +492,31 @@ TEST(RunInChild, RefusesAnOutcomeThatIsTooLargeForAMessage) {
   });
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->code(), static_cast<int>(Code::kInternal));
-  EXPECT_THAT(outcome->message(), AllOf(HasSubstr("the simulation's outcome takes 23068"), HasSubstr("trace fewer ranks or steps (trace.ranks, trace.last_steps)")));
+  EXPECT_THAT(outcome->message(), AllOf(HasSubstr("the simulation's outcome takes 23068"),
+                                        HasSubstr("trace fewer ranks or steps (trace.ranks, trace.last_steps)")));
 }
 
-// Writes to the pipe in the place of the outcome, and ends well. Pipes that this process was started with do not close on exec.
+// Writes to the pipe in the place of the outcome, and ends well. Pipes that this process was started with do not close
+// on exec.
 outcome::Outcome LeaveInPipe(std::string_view bytes) {
   for (int fd = 3; fd < 256; ++fd) {
     struct stat what;
     const bool own = (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0;
-    if (own && fstat(fd, &what) == 0 && S_ISFIFO(what.st_mode) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) (void)!write(fd, bytes.data(), bytes.size());
+    if (own && fstat(fd, &what) == 0 && S_ISFIFO(what.st_mode) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
+      (void)!write(fd, bytes.data(), bytes.size());
   }
   _exit(0);
 }
 
 TEST(RunInChild, RefusesAnOutcomeThatIsCutShortOrNone) {
-  EXPECT_THAT(std::string(RunInChild([] { return LeaveInPipe("."); }).status().message()), HasSubstr("is truncated: 1 bytes"));
+  EXPECT_THAT(std::string(RunInChild([] { return LeaveInPipe("."); }).status().message()),
+              HasSubstr("is truncated: 1 bytes"));
   const std::string cut({'\7', 0, 0, 0, 0, 0, 0, 0, 'x', '.'});
-  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(cut); }).status().message()), HasSubstr("is truncated: 10 bytes of 15"));
+  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(cut); }).status().message()),
+              HasSubstr("is truncated: 10 bytes of 15"));
   const std::string garbage({'\2', 0, 0, 0, 0, 0, 0, 0, '\377', '.'});
-  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(garbage); }).status().message()), HasSubstr("2 bytes that are not a complete twofold.outcome.Outcome"));
+  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(garbage); }).status().message()),
+              HasSubstr("2 bytes that are not a complete twofold.outcome.Outcome"));
 }
 
 // ---- Folded ranks ----
@@ -530,7 +545,8 @@ TEST_F(FoldedFailures, UnequalCountsUnfoldTheRanksAndAreCompared) {
   const RunResult wrong = Run(2, [&](RankContext& c) { return exchange(c, {2, 3}, {2, 3}); });
   EXPECT_EQ(wrong.status.code(), Code::kInvalidArgument);
   EXPECT_EQ(Message(wrong),
-            "collective mismatch in group world, collective 1: rank 0 calls all_to_all_v expecting 3 elements (12 bytes) from rank 1 "
+            "collective mismatch in group world, collective 1: rank 0 calls all_to_all_v expecting 3 elements (12 "
+            "bytes) from rank 1 "
             "of the group, rank 1 calls all_to_all_v sending 2 elements (8 bytes) to rank 0 of the group");
 }
 

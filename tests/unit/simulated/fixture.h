@@ -15,7 +15,8 @@
 
 namespace twofold {
 
-// 1 GFLOP/s, 1 GB/s devices without launch costs on a star of 1 GB/s links and 1 ms latency: times can be said by heart.
+// 1 GFLOP/s, 1 GB/s devices without launch costs on a star of 1 GB/s links and 1 ms latency: times can be said by
+// heart.
 inline constexpr char kPlain[] = R"(
   name: "plain"
   device { kind: GPU_DEVICE memory_bytes: 1000000000 memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9
@@ -56,8 +57,8 @@ class SimulatedTest : public testing::Test {
   }
   // A file of this test's, which goes with it.
   std::string Write(const std::string& suffix, const std::string& text) {
-    written_.push_back(StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(), "-",
-                              getpid(), "-", written_.size(), suffix));
+    written_.push_back(StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(),
+                              "-", getpid(), "-", written_.size(), suffix));
     std::ofstream(written_.back()) << text;
     return written_.back();
   }
@@ -73,7 +74,9 @@ inline void Busy(RankContext& ctx, double seconds) {
   Tensor t = ctx.device().NewTensor(Shape{n}, DType::kF32, Category::kActivations);
   ctx.device().Launch(ctx.device().compute(), ops::Fill{t, 0});
 }
-inline Tensor Floats(RankContext& ctx, int64_t n) { return ctx.device().NewTensor(Shape{n}, DType::kF32, Category::kActivations); }
+inline Tensor Floats(RankContext& ctx, int64_t n) {
+  return ctx.device().NewTensor(Shape{n}, DType::kF32, Category::kActivations);
+}
 inline std::string Finished(RankContext& ctx) {
   ctx.device().compute().Synchronize();
   return Number(ctx.clock().Now().value());
@@ -97,7 +100,8 @@ inline std::string Step(RankContext& ctx) {
   std::string out = StrCat(Finished(ctx), " stalled ", Number(ctx.device().compute().stalled().value()), " peak ",
                            ctx.memory().peak.value());
   for (const auto& [key, entry] : ctx.communication().entries()) {
-    StrAppend(&out, " ", KindName(key.second), " ", entry.count, " ", entry.bytes.value(), " ", Number(entry.seconds.load()));
+    StrAppend(&out, " ", KindName(key.second), " ", entry.count, " ", entry.bytes.value(), " ",
+              Number(entry.seconds.load()));
   }
   return out;
 }

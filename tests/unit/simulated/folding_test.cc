@@ -62,7 +62,8 @@ RankFunction Sharded(int shard) {
     auto reduce = ctx.world().SplitEvenly(shard, Pattern::kConsecutive, "reduce");
     auto replicas = gather->size() == n ? nullptr : ctx.world().SplitEvenly(n / shard, Pattern::kStrided, "replicas");
     auto halves = shard % 2 == 0 ? gather->SplitEvenly(shard / 2, Pattern::kStrided, "halves") : nullptr;
-    Tensor full = Floats(ctx, 48'000'000 / shard * shard), part = Floats(ctx, 48'000'000 / shard), mean = Floats(ctx, 960'000);
+    Tensor full = Floats(ctx, 48'000'000 / shard * shard), part = Floats(ctx, 48'000'000 / shard),
+           mean = Floats(ctx, 960'000);
     ctx.world().Barrier().Wait();
     for (int i = 0; i < 3; ++i) {
       Work gathered = gather->AllGather(full, part);
@@ -78,19 +79,32 @@ RankFunction Sharded(int shard) {
     }
     ctx.world().AllReduce(mean).Wait();
     ctx.device().compute().Synchronize();
-    std::string out = absl::StrFormat("%.13g stalled %.13g", ctx.clock().Now().value(), ctx.device().compute().stalled().value());
+    std::string out =
+        absl::StrFormat("%.13g stalled %.13g", ctx.clock().Now().value(), ctx.device().compute().stalled().value());
     for (const auto& [key, entry] : ctx.communication().entries()) {
-      StrAppend(&out, " ", key.first, " ", KindName(key.second), " ", entry.count, " ", entry.bytes.value(), " ", absl::StrFormat("%.13g", entry.seconds.load()));
+      StrAppend(&out, " ", key.first, " ", KindName(key.second), " ", entry.count, " ", entry.bytes.value(), " ",
+                absl::StrFormat("%.13g", entry.seconds.load()));
     }
     return out;
   };
 }
 
 TEST_F(SimulatedTest, FoldedRanksThatCommunicateInSeveralGroupsGiveTheSameFigures) {
-  struct Case { std::string cluster; int ranks, shard; const char* algorithm; };
-  for (const Case& c : {Case{kPlain, 2, 2, "auto"}, {kPlain, 8, 8, "auto"}, {kPlain, 8, 4, "auto"}, {kPlain, 8, 2, "direct"},
-                        {kPlain, 12, 3, "ring"}, {kPlain, 6, 6, "ring"}, {kPlain, 64, 8, "auto"}, {absl::StrFormat(kHost, 64), 4, 4, "auto"},
-                        {absl::StrFormat(kHost, 4), 8, 4, "auto"}, {absl::StrFormat(kTightHost, 64), 8, 4, "auto"}}) {
+  struct Case {
+    std::string cluster;
+    int ranks, shard;
+    const char* algorithm;
+  };
+  for (const Case& c : {Case{kPlain, 2, 2, "auto"},
+                        {kPlain, 8, 8, "auto"},
+                        {kPlain, 8, 4, "auto"},
+                        {kPlain, 8, 2, "direct"},
+                        {kPlain, 12, 3, "ring"},
+                        {kPlain, 6, 6, "ring"},
+                        {kPlain, 64, 8, "auto"},
+                        {absl::StrFormat(kHost, 64), 4, 4, "auto"},
+                        {absl::StrFormat(kHost, 4), 8, 4, "auto"},
+                        {absl::StrFormat(kTightHost, 64), 8, 4, "auto"}}) {
     spec::Spec spec = Spec(c.ranks, c.cluster);
     spec.mutable_fabric()->mutable_simulated()->set_algorithm(c.algorithm);
     const auto unfolded = Run(spec, Sharded(c.shard));
@@ -101,12 +115,22 @@ TEST_F(SimulatedTest, FoldedRanksThatCommunicateInSeveralGroupsGiveTheSameFigure
   }
 }
 
-// Ranks need not sit alike: what counts is that all of them, in all groups, end each collective together. Where they do not,
-// the run is repeated unfolded.
+// Ranks need not sit alike: what counts is that all of them, in all groups, end each collective together. Where they do
+// not, the run is repeated unfolded.
 TEST_F(SimulatedTest, FoldedRanksOnAFatTreeGiveTheSameFigures) {
-  struct Case { int ranks, shard; const char* algorithm; bool folds; };
-  for (const Case& c : {Case{16, 16, "auto", true}, {16, 4, "ring", true}, {32, 32, "hierarchical", true}, {64, 64, "ring", true},
-                        {64, 64, "auto", true}, {12, 12, "ring", true}, {64, 4, "auto", true}, {64, 16, "direct", false}}) {
+  struct Case {
+    int ranks, shard;
+    const char* algorithm;
+    bool folds;
+  };
+  for (const Case& c : {Case{16, 16, "auto", true},
+                        {16, 4, "ring", true},
+                        {32, 32, "hierarchical", true},
+                        {64, 64, "ring", true},
+                        {64, 64, "auto", true},
+                        {12, 12, "ring", true},
+                        {64, 4, "auto", true},
+                        {64, 16, "direct", false}}) {
     spec::Spec spec = Spec(c.ranks, kFatTree);
     spec.mutable_fabric()->mutable_simulated()->set_algorithm(c.algorithm);
     std::vector<RankFunction> jobs = {Sharded(c.shard)};
@@ -132,12 +156,13 @@ TEST_F(SimulatedTest, GroupsOfTheSameRanksShareTheirLinks) {
     const auto result = Run(spec, [](RankContext& ctx) {
       auto gather = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kConsecutive, "gather");
       auto reduce = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kStrided, "reduce");
-      Tensor full = Floats(ctx, 100'000'000), part = Floats(ctx, 25'000'000), small = Floats(ctx, 12'500'000), half = Floats(ctx, 50'000'000);
-      Work gathered = gather->AllGather(full, part);          // alone: 0.302 (recursive doubling: 2 rounds)
-      Work reduced = reduce->ReduceScatter(small, half);      // alone: 0.152; beside it: 0.302, as each has half
+      Tensor full = Floats(ctx, 100'000'000), part = Floats(ctx, 25'000'000), small = Floats(ctx, 12'500'000),
+             half = Floats(ctx, 50'000'000);
+      Work gathered = gather->AllGather(full, part);      // alone: 0.302 (recursive doubling: 2 rounds)
+      Work reduced = reduce->ReduceScatter(small, half);  // alone: 0.152; beside it: 0.302, as each has half
       reduced.Wait();
       const double first = ctx.clock().Now().value();
-      gathered.Wait();                                        // 0.15 s of its bytes are left, and the links are its own
+      gathered.Wait();  // 0.15 s of its bytes are left, and the links are its own
       return StrCat(Number(first), " ", Number(ctx.clock().Now().value()));
     });
     ASSERT_TRUE(result.status.ok()) << result.status;
@@ -177,15 +202,16 @@ TEST_F(SimulatedTest, WhereRanksPartTheSlowestCountsOrNobodyFolds) {
   simulated.set_folding(spec::Simulated::ON);
   const auto folded = Run(spec, Step);
   ASSERT_TRUE(folded.status.ok()) << folded.status;
-  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("folded ranks ended the same communication up to 16.7 % of its time apart; the slowest rank's time is used for all")));
+  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("folded ranks ended the same communication up to 16.7 % of its "
+                                                        "time apart; the slowest rank's time is used for all")));
   double last = 0;
   for (const std::string& r : unfolded.results) last = std::max(last, std::stod(r));
   EXPECT_GE(std::stod(folded.results[0]), last * (1 - 1e-9));
   EXPECT_THAT(folded.results, testing::Each(folded.results[0]));
 }
 
-// All send to all at once in one, each to its neighbour in the other: nobody has shown that one rank's part is all's, so all
-// ranks' flows are on the network.
+// All send to all at once in one, each to its neighbour in the other: nobody has shown that one rank's part is all's,
+// so all ranks' flows are on the network.
 TEST_F(SimulatedTest, FoldedRanksWhoseUnlikePatternsOverlapGiveTheSameFigures) {
   const RankFunction overlapping = [](RankContext& ctx) {
     auto gather = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kConsecutive, "gather");
@@ -224,12 +250,22 @@ spec::Spec WithMesh(spec::Spec spec, const MeshShape& mesh) {
 
 TEST_F(SimulatedTest, FoldedHybridsGiveTheSameFigures) {
   const auto tp_outside = std::array<Axis, kGridAxes>{Axis::kTp, Axis::kPp, Axis::kDp, Axis::kCp};
-  struct Case { std::string cluster; MeshShape mesh; const char* algorithm; };
-  for (const Case& c : {Case{kPlain, {.pp = 2, .dp = 2, .tp = 2}, "auto"}, {kPlain, {.pp = 4, .tp = 2}, "ring"}, {kPlain, {.dp = 2, .tp = 4}, "auto"},
-                        {kPlain, {.pp = 4, .dp = 4}, "auto"}, {kPlain, {.pp = 2, .dp = 4, .tp = 2, .order = tp_outside}, "auto"},
-                        {kPlain, {.pp = 2, .dp = 2, .cp = 2, .tp = 2}, "auto"}, {kPlain, {.pp = 2, .dp = 4, .tp = 2, .ep = 2}, "auto"},
-                        {kFatTree, {.pp = 2, .dp = 2, .tp = 4}, "ring"}, {kFatTree, {.pp = 4, .dp = 4, .tp = 4}, "ring"},
-                        {kFatTree, {.pp = 4, .tp = 4}, "auto"}, {absl::StrFormat(kHost, 64), {.pp = 2, .dp = 2, .tp = 2}, "auto"}}) {
+  struct Case {
+    std::string cluster;
+    MeshShape mesh;
+    const char* algorithm;
+  };
+  for (const Case& c : {Case{kPlain, {.pp = 2, .dp = 2, .tp = 2}, "auto"},
+                        {kPlain, {.pp = 4, .tp = 2}, "ring"},
+                        {kPlain, {.dp = 2, .tp = 4}, "auto"},
+                        {kPlain, {.pp = 4, .dp = 4}, "auto"},
+                        {kPlain, {.pp = 2, .dp = 4, .tp = 2, .order = tp_outside}, "auto"},
+                        {kPlain, {.pp = 2, .dp = 2, .cp = 2, .tp = 2}, "auto"},
+                        {kPlain, {.pp = 2, .dp = 4, .tp = 2, .ep = 2}, "auto"},
+                        {kFatTree, {.pp = 2, .dp = 2, .tp = 4}, "ring"},
+                        {kFatTree, {.pp = 4, .dp = 4, .tp = 4}, "ring"},
+                        {kFatTree, {.pp = 4, .tp = 4}, "auto"},
+                        {absl::StrFormat(kHost, 64), {.pp = 2, .dp = 2, .tp = 2}, "auto"}}) {
     spec::Spec spec = WithMesh(Spec(1, c.cluster), c.mesh);
     spec.mutable_fabric()->mutable_simulated()->set_algorithm(c.algorithm);
     const RankFunction job = RunHybrid({.mesh = c.mesh});
@@ -239,7 +275,8 @@ TEST_F(SimulatedTest, FoldedHybridsGiveTheSameFigures) {
     ASSERT_TRUE(unfolded.status.ok() && folded.status.ok()) << unfolded.status << " " << folded.status;
     EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("ranks are folded"))) << testing::PrintToString(folded.notes);
     ASSERT_EQ(folded.results.size(), static_cast<size_t>(c.mesh.size()));
-    EXPECT_EQ(folded.results, unfolded.results) << c.mesh.pp << " " << c.mesh.dp << " " << c.mesh.cp << " " << c.mesh.tp;
+    EXPECT_EQ(folded.results, unfolded.results)
+        << c.mesh.pp << " " << c.mesh.dp << " " << c.mesh.cp << " " << c.mesh.tp;
     EXPECT_EQ(RunAll(spec, job).results, folded.results);  // the same again
   }
 }
@@ -249,7 +286,8 @@ TEST_F(SimulatedTest, StandInsAreTold) {
   spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::ON);
   const auto result = RunAll(spec, [](RankContext& ctx) { return StrCat("rank ", ctx.rank()); });
   EXPECT_THAT(result.notes, testing::Contains("ranks are folded: ranks 0, 4 stand for 4 each"));
-  EXPECT_THAT(result.results, testing::ElementsAre("rank 0", "rank 0", "rank 0", "rank 0", "rank 4", "rank 4", "rank 4", "rank 4"));
+  EXPECT_THAT(result.results,
+              testing::ElementsAre("rank 0", "rank 0", "rank 0", "rank 0", "rank 4", "rank 4", "rank 4", "rank 4"));
 }
 
 // A copy for every rank would be more than Protocol Buffers hold.
@@ -279,7 +317,8 @@ TEST_F(SimulatedTest, HybridsWhosePathsDifferGoAtTheSlowestsPace) {
   spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::ON);
   const auto folded = RunAll(spec, job);
   ASSERT_TRUE(folded.status.ok()) << folded.status;
-  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("% of its time apart; the slowest rank's time is used for all")));
+  EXPECT_THAT(folded.notes,
+              testing::Contains(HasSubstr("% of its time apart; the slowest rank's time is used for all")));
   const double exact = std::stod(unfolded.results[0]), pace = std::stod(folded.results[0]);
   EXPECT_GE(pace, exact * (1 - 1e-9));
   EXPECT_LE(pace, exact * 1.05);
@@ -298,7 +337,8 @@ TEST_F(SimulatedTest, ANormOfGradientsKeepsRanksApart) {
   simulated.set_folding(spec::Simulated::ON);
   const auto asked = RunAll(spec, who);
   EXPECT_THAT(asked.results, testing::ElementsAre("0", "0", "0", "0", "4", "4", "4", "4"));
-  EXPECT_THAT(asked.notes, testing::Contains(HasSubstr("folded ranks may differ from their stand-in by a few launches per step")));
+  EXPECT_THAT(asked.notes,
+              testing::Contains(HasSubstr("folded ranks may differ from their stand-in by a few launches per step")));
 }
 
 TEST_F(SimulatedTest, WhatFoldedRanksOfAStageCannotDo) {
@@ -326,7 +366,8 @@ TEST_F(SimulatedTest, WhatFoldedRanksOfAStageCannotDo) {
               HasSubstr("folding: ON, but ranks form different groups"));
   spec = WithMesh(Spec(1), {.pp = 2});
   spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::ON);
-  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("folding: ON, but ranks do different things"));
+  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()),
+              HasSubstr("folding: ON, but ranks do different things"));
 }
 
 TEST_F(SimulatedTest, PartitionsTakeNoTimeAndMustAgree) {
@@ -337,14 +378,16 @@ TEST_F(SimulatedTest, PartitionsTakeNoTimeAndMustAgree) {
     auto group = ctx.world().Partition(groups, "pair");
     return StrCat(group->name(), " ", group->rank(), " of ", group->size(), " at ", Number(ctx.clock().Now().value()));
   });
-  EXPECT_THAT(result.results, testing::ElementsAre("pair 1 of 2 at 0", "pair 0 of 1 at 0", "pair 0 of 1 at 0", "pair 0 of 2 at 0"));
+  EXPECT_THAT(result.results,
+              testing::ElementsAre("pair 1 of 2 at 0", "pair 0 of 1 at 0", "pair 0 of 1 at 0", "pair 0 of 2 at 0"));
   const auto differ = Run(spec, [](RankContext& ctx) {
     std::vector<std::vector<int>> groups = {{0, 1}, {2, 3}};
     if (ctx.rank() == 2) groups = {{0}, {1}, {2, 3}};
     ctx.world().Partition(groups, "pair");
     return std::string();
   });
-  EXPECT_THAT(std::string(differ.status.message()), HasSubstr("split 1: rank 0 calls a list of 2 groups, rank 2 calls a different list of 3 groups"));
+  EXPECT_THAT(std::string(differ.status.message()),
+              HasSubstr("split 1: rank 0 calls a list of 2 groups, rank 2 calls a different list of 3 groups"));
 }
 
 TEST_F(SimulatedTest, RanksWithDataAreNotFolded) {

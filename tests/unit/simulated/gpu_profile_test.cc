@@ -1,4 +1,5 @@
-// A GPU as calibration measured it: the host launches, the GPU works, and which of the two a step waits for can be said by heart.
+// A GPU as calibration measured it: the host launches, the GPU works, and which of the two a step waits for can be said
+// by heart.
 #include "gmock/gmock.h"
 #include "tests/unit/simulated/fixture.h"
 
@@ -7,7 +8,8 @@ namespace gpu_profile_test {
 
 using testing::HasSubstr;
 
-// Of the host, a launch takes 10 us, a tensor 2 us and reading an element back 30 us; small fills take 2 us of the GPU, large ones 40.
+// Of the host, a launch takes 10 us, a tensor 2 us and reading an element back 30 us; small fills take 2 us of the GPU,
+// large ones 40.
 constexpr char kGpu[] = R"(
   name: "made up" source: "by heart" processor: "a GPU" peak_flops_per_second: 1e12
   kernels { name: "fill" dtype: "f32" launch_s: 10e-6 points { dims: 1 dims: 1000 bytes: 4000 seconds: 2e-6 }
@@ -101,13 +103,16 @@ TEST_F(GpuProfileTest, ThisMachinesGpuIsWhatItsProfileSays) {
   EXPECT_EQ(result.results[0], Number(kLaunch + kLaunches * kLarge));
   spec::Spec two = ThisMachine(kGpu);
   two.mutable_parallel()->set_dp(2);
-  EXPECT_THAT(Refusal(two), HasSubstr("parallel: 2 ranks on GPUs of this-machine cannot be predicted, because the links between its GPUs are not known"));
+  EXPECT_THAT(Refusal(two), HasSubstr("parallel: 2 ranks on GPUs of this-machine cannot be predicted, because the "
+                                      "links between its GPUs are not known"));
 }
 
 // Of threads on GPUs: where the cluster says which library communicates, that is another.
 TEST_F(GpuProfileTest, CollectivesOfTheProfileDoNotReplaceAClustersLibrary) {
   std::string measured = kGpu;
-  measured.insert(measured.rfind('}'), " collectives_of: 'in_memory' collectives { operation: 'all_reduce' ranks: 2 points { bytes: 4 seconds: 0.125 } }");
+  measured.insert(measured.rfind('}'),
+                  " collectives_of: 'in_memory' collectives { operation: 'all_reduce' ranks: 2 points { bytes: 4 "
+                  "seconds: 0.125 } }");
   const auto seconds = [&](const std::string& cluster, std::string_view note) {
     spec::Spec spec = WithProfile(measured.c_str(), cluster);
     spec.mutable_parallel()->set_dp(2);
@@ -138,7 +143,8 @@ TEST_F(GpuProfileTest, AClustersFileNamesAProfileBesideIt) {
   const std::string profile = Write(".profile.textproto", kGpu);
   std::string cluster = kPlain;
   const std::string device = "device {";
-  cluster.insert(cluster.find(device) + device.size(), StrCat(" profile: \"", std::filesystem::path(profile).filename().string(), "\""));
+  cluster.insert(cluster.find(device) + device.size(),
+                 StrCat(" profile: \"", std::filesystem::path(profile).filename().string(), "\""));
   const RunResult result = Run(Spec(1, cluster), [](RankContext& ctx) {
     Fill(ctx, Floats(ctx, kLargeNumbers), kLaunches);
     return Finished(ctx);
@@ -148,8 +154,11 @@ TEST_F(GpuProfileTest, AClustersFileNamesAProfileBesideIt) {
 }
 
 TEST_F(GpuProfileTest, AProfileOfAnotherKindOfDeviceIsRefused) {
-  EXPECT_THAT(Refusal(WithProfile(kCpu)), HasSubstr("is a profile of a CPU (a CPU), but cluster plain computes on GPUs; use a profile that `twofold calibrate "
-                                                    "--device=cuda` wrote"));
+  EXPECT_THAT(
+      Refusal(WithProfile(kCpu)),
+      HasSubstr(
+          "is a profile of a CPU (a CPU), but cluster plain computes on GPUs; use a profile that `twofold calibrate "
+          "--device=cuda` wrote"));
   spec::Spec spec = ThisMachine(kGpu);
   spec.set_device(spec::CPU);
   EXPECT_THAT(Refusal(spec), HasSubstr("is a profile of a GPU (a GPU), but cluster this-machine computes on CPUs"));
@@ -166,15 +175,19 @@ TEST_F(GpuProfileTest, WhatAProfileLacksOrHasWrongIsNamed) {
       {"launch { seconds: 5e-6 }", "", "gpu.launch: missing"},
       {"launch { seconds: 5e-6 }", "launch { seconds: 0 }", "gpu.launch.seconds must be greater than 0 (got 0)"},
       {"within { bytes_per_second: 5e11 }", "", "gpu.within: missing"},
-      {"within { bytes_per_second: 5e11 }", "within { bytes_per_second: -1 }", "gpu.within.bytes_per_second must be greater than 0 (got -1)"},
+      {"within { bytes_per_second: 5e11 }", "within { bytes_per_second: -1 }",
+       "gpu.within.bytes_per_second must be greater than 0 (got -1)"},
       {"multiprocessors: 10", "multiprocessors: 0", "gpu.multiprocessors must be greater than 0 (got 0)"},
       {"launch_s: 10e-6", "launch_s: -1", "kernels[0].launch_s must be greater than 0 (got -1)"},
-      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf17\" }", "gpu.products[0].dtype must be f32, tf32, bf16 or f16 (got \"bf17\")"},
-      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf16\" }", "gpu.products[0].tiles: missing (bf16)"},
+      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf17\" }",
+       "gpu.products[0].dtype must be f32, tf32, bf16 or f16 (got \"bf17\")"},
+      {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf16\" }",
+       "gpu.products[0].tiles: missing (bf16)"},
       {"multiprocessors: 10", "multiprocessors: 10 products { dtype: \"bf16\" tiles { rows: 1 columns: 1 } }",
        "gpu.products[0].tiles[0].flops_per_second must be greater than 0 (got 0)"},
   };
-  for (const auto& [from, to, message] : kWrong) EXPECT_THAT(Refusal(WithProfile(with(from, to).c_str())), HasSubstr(message)) << to;
+  for (const auto& [from, to, message] : kWrong)
+    EXPECT_THAT(Refusal(WithProfile(with(from, to).c_str())), HasSubstr(message)) << to;
 }
 
 }  // namespace gpu_profile_test

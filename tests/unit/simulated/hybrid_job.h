@@ -1,5 +1,6 @@
-// What ranks of a hybrid do, in small and at will large: pipeline stages that send one another micro-batches (1F1B), layers with
-// collectives along tp, replicas that average gradients along dp. It asks for what trainers ask for, and no more.
+// What ranks of a hybrid do, in small and at will large: pipeline stages that send one another micro-batches (1F1B),
+// layers with collectives along tp, replicas that average gradients along dp. It asks for what trainers ask for, and no
+// more.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +17,9 @@ namespace twofold {
 
 struct HybridJob {
   MeshShape mesh;
-  int layers = 2;           // of a stage
+  int layers = 2;  // of a stage
   int micro_batches = 4;
-  int launches = 4;         // of a layer's forward pass; the backward pass has these again, and twice as many
+  int launches = 4;                 // of a layer's forward pass; the backward pass has these again, and twice as many
   int64_t rows = 64, hidden = 256;  // of a message: [rows, hidden / tp]
   int64_t gradients = 10'000;       // elements that a stage averages
   int steps = 1;
@@ -44,8 +45,8 @@ class HybridStage {
     Tensor loss = New(1);
     ctx_.world().AllReduce(loss).Wait();
     compute().Synchronize();
-    std::string out = absl::StrFormat("%.12g stalled %.12g peak %d", ctx_.clock().Now().value(), compute().stalled().value(),
-                                      ctx_.memory().peak.value());
+    std::string out = absl::StrFormat("%.12g stalled %.12g peak %d", ctx_.clock().Now().value(),
+                                      compute().stalled().value(), ctx_.memory().peak.value());
     for (const auto& [key, entry] : ctx_.communication().entries()) {
       StrAppend(&out, " ", key.first, " ", KindName(key.second), " ", entry.count, " ", entry.bytes.value(), " ",
                 absl::StrFormat("%.11g", entry.seconds.load()));
@@ -56,7 +57,9 @@ class HybridStage {
  private:
   Stream& compute() { return ctx_.device().compute(); }
   Tensor New(int64_t n) { return ctx_.device().NewTensor(Shape{n}, DType::kBF16, Category::kActivations); }
-  Tensor New(int64_t m, int64_t n) { return ctx_.device().NewTensor(Shape{m, n}, DType::kBF16, Category::kActivations); }
+  Tensor New(int64_t m, int64_t n) {
+    return ctx_.device().NewTensor(Shape{m, n}, DType::kBF16, Category::kActivations);
+  }
 
   void Layer() {
     Tensor x = New(job_.rows, job_.hidden), y = New(job_.rows, job_.hidden / job_.mesh.tp);
@@ -64,7 +67,8 @@ class HybridStage {
     ProcessGroup& tp = mesh_.Group(MeshGroup::kTp);
     Work gathered = tp.AllGather(x, part);
     gathered.WaitOn(compute());
-    for (int i = 0; i < job_.launches; ++i) ctx_.device().Launch(compute(), ops::MatMul{.a = x, .b = weight_, .out = y, .bias = {}});
+    for (int i = 0; i < job_.launches; ++i)
+      ctx_.device().Launch(compute(), ops::MatMul{.a = x, .b = weight_, .out = y, .bias = {}});
     Work scattered = tp.ReduceScatter(part, x);
     scattered.WaitOn(compute());
   }

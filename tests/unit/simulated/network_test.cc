@@ -1,5 +1,5 @@
-// What a spec says of the simulated network: where ranks sit, how flows are routed, what is wrong with links, who is slow, and
-// which messages wait for their receiver.
+// What a spec says of the simulated network: where ranks sit, how flows are routed, what is wrong with links, who is
+// slow, and which messages wait for their receiver.
 #include <unistd.h>
 
 #include <filesystem>
@@ -38,7 +38,8 @@ class NetworkTest : public testing::Test {
  protected:
   // `fabric`: fields of spec.Simulated.
   spec::Spec Spec(int ranks, const std::string& topology, const std::string& fabric = "") {
-    path_ = StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(), "-", getpid(), ".textproto");
+    path_ = StrCat(testing::TempDir(), "/", testing::UnitTest::GetInstance()->current_test_info()->name(), "-",
+                   getpid(), ".textproto");
     std::ofstream(path_) << kDevice << topology;
     spec::Spec spec;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -85,25 +86,32 @@ TEST_F(NetworkTest, EveryoneWaitsForTheStraggler) {
   EXPECT_THAT(slow.results, testing::Each("0.302"));
   EXPECT_THAT(slow.notes, Contains("rank 2's operations take 3 times as long"));
   EXPECT_THAT(slow.notes, testing::Not(Contains(HasSubstr("folded"))));
-  EXPECT_THAT(Error(Spec(4, kStar, "stragglers { rank: 2 factor: 3 } folding: ON")), HasSubstr("some ranks are slower (stragglers)"));
-  EXPECT_THAT(Error(Spec(2, kStar, "stragglers { rank: 2 factor: 3 }")), HasSubstr("stragglers[0].rank must be 0 to 1 (got 2); there are 2 ranks"));
+  EXPECT_THAT(Error(Spec(4, kStar, "stragglers { rank: 2 factor: 3 } folding: ON")),
+              HasSubstr("some ranks are slower (stragglers)"));
+  EXPECT_THAT(Error(Spec(2, kStar, "stragglers { rank: 2 factor: 3 }")),
+              HasSubstr("stragglers[0].rank must be 0 to 1 (got 2); there are 2 ranks"));
 }
 
 // ---- Faults ----
 
 TEST_F(NetworkTest, DegradedLinksAreSlowerAndTold) {
   EXPECT_THAT(Run(Spec(4, kStar), SendToTheNext).results, testing::Each("0.101"));
-  const RunResult slow = Run(Spec(4, kStar, "network { faults { link: 'h1.up' bandwidth: 0.25 latency_us: 500 } }"), SendToTheNext);
+  const RunResult slow =
+      Run(Spec(4, kStar, "network { faults { link: 'h1.up' bandwidth: 0.25 latency_us: 500 } }"), SendToTheNext);
   EXPECT_THAT(slow.results, ElementsAre("0.4015", "0.4015", "0.101", "0.101"));
-  EXPECT_THAT(slow.notes, Contains("the network is degraded: link h1.up (and its reverse, h1.down) at 0.25 of the bandwidth, with 500 µs more latency"));
+  EXPECT_THAT(slow.notes, Contains("the network is degraded: link h1.up (and its reverse, h1.down) at 0.25 of the "
+                                   "bandwidth, with 500 µs more latency"));
   EXPECT_THAT(Run(Spec(4, kStar, "network { background: 0.5 }"), SendToTheNext).results, testing::Each("0.201"));
 }
 
 TEST_F(NetworkTest, WrongFaultsAreRefused) {
-  EXPECT_THAT(Error(Spec(4, kStar, "network { faults { link: 'h1.upp' failed: true } }")),
-              HasSubstr("fabric.simulated.network.faults[0].link: \"h1.upp\": this star has no such link; did you mean h1.up"));
-  EXPECT_THAT(Error(Spec(4, kStar, "network { faults { link: 'h1.up' failed: true } }")),
-              HasSubstr("fabric.simulated.network.faults: every route from h0 to h1 (endpoints 0 and 1) crosses a failed link"));
+  EXPECT_THAT(
+      Error(Spec(4, kStar, "network { faults { link: 'h1.upp' failed: true } }")),
+      HasSubstr("fabric.simulated.network.faults[0].link: \"h1.upp\": this star has no such link; did you mean h1.up"));
+  EXPECT_THAT(
+      Error(Spec(4, kStar, "network { faults { link: 'h1.up' failed: true } }")),
+      HasSubstr(
+          "fabric.simulated.network.faults: every route from h0 to h1 (endpoints 0 and 1) crosses a failed link"));
 }
 
 // ---- Placement and routing ----
@@ -126,7 +134,8 @@ TEST_F(NetworkTest, RoutingIsTheSpecsOrTheClusters) {
   const std::string apart = "placement { policy: HOSTS hosts: [0, 8, 2, 10] } ";
   const double minimal = std::stod(Run(Spec(4, kDragonfly, apart), SendToTheNext).results[0]);
   for (bool clusters : {false, true}) {
-    const RunResult adaptive = Run(clusters ? Spec(4, StrCat(kDragonfly, "routing: 'adaptive'"), apart) : Spec(4, kDragonfly, apart + "routing: 'adaptive'"),
+    const RunResult adaptive = Run(clusters ? Spec(4, StrCat(kDragonfly, "routing: 'adaptive'"), apart)
+                                            : Spec(4, kDragonfly, apart + "routing: 'adaptive'"),
                                    SendToTheNext);
     EXPECT_LT(std::stod(adaptive.results[0]), 0.9 * minimal);
     EXPECT_THAT(adaptive.notes, Contains("routing is adaptive, over at most 16 paths per flow, seed 1"));
@@ -135,18 +144,22 @@ TEST_F(NetworkTest, RoutingIsTheSpecsOrTheClusters) {
 
 TEST_F(NetworkTest, TheSameSpecGivesTheSameBytes) {
   auto run = [this](int seed) {
-    const std::string fabric = absl::StrFormat("routing: 'adaptive' placement { policy: RANDOM seed: %d } stragglers { rank: 3 factor: 1.5 } "
-                                               "network { jitter: 0.5 background: 0.1 seed: %d faults { link: '*' latency_us: 5 } }", seed, seed);
-    return Run(Spec(16, kDragonfly, fabric), [](RankContext& ctx) {
-      Tensor t = Floats(ctx, 1'000'000);
-      Busy(ctx, 0.01);
-      std::string times;
-      for (int step = 0; step < 2; ++step) {
-        ctx.world().AllReduce(t).Wait();
-        StrAppend(&times, Now(ctx), " ");
-      }
-      return StrCat(times, SendToTheNext(ctx));
-    }).results;
+    const std::string fabric = absl::StrFormat(
+        "routing: 'adaptive' placement { policy: RANDOM seed: %d } stragglers { rank: 3 factor: 1.5 } "
+        "network { jitter: 0.5 background: 0.1 seed: %d faults { link: '*' latency_us: 5 } }",
+        seed, seed);
+    return Run(Spec(16, kDragonfly, fabric),
+               [](RankContext& ctx) {
+                 Tensor t = Floats(ctx, 1'000'000);
+                 Busy(ctx, 0.01);
+                 std::string times;
+                 for (int step = 0; step < 2; ++step) {
+                   ctx.world().AllReduce(t).Wait();
+                   StrAppend(&times, Now(ctx), " ");
+                 }
+                 return StrCat(times, SendToTheNext(ctx));
+               })
+        .results;
   };
   const RankResults first = run(1);
   EXPECT_EQ(first, run(1));
@@ -154,8 +167,10 @@ TEST_F(NetworkTest, TheSameSpecGivesTheSameBytes) {
 }
 
 TEST_F(NetworkTest, ProtocolsAreTheLibrarys) {
-  EXPECT_THAT(Error(Spec(4, kStar, "protocol: 'LL'")), HasSubstr("fabric.simulated.protocol: \"LL\": library ideal has no protocols; use auto"));
-  EXPECT_THAT(Error(Spec(4, kStar, "algorithm: 'nvls_tree'")), HasSubstr("fabric.simulated.algorithm: \"nvls_tree\": library ideal does not have it"));
+  EXPECT_THAT(Error(Spec(4, kStar, "protocol: 'LL'")),
+              HasSubstr("fabric.simulated.protocol: \"LL\": library ideal has no protocols; use auto"));
+  EXPECT_THAT(Error(Spec(4, kStar, "algorithm: 'nvls_tree'")),
+              HasSubstr("fabric.simulated.algorithm: \"nvls_tree\": library ideal does not have it"));
 }
 
 // ---- Messages ----
@@ -168,20 +183,23 @@ class MessagesTest : public NetworkTest {
 // Rank 0 sends at once, rank 1 comes after 0.5 s; when each is done with `n` floats.
 TEST_F(MessagesTest, SmallOnesLeaveBeforeTheirReceiverIsThere) {
   auto late = [this](int64_t n, int source) {
-    return Run(Spec(2, cluster_), [n, source](RankContext& ctx) {
-      Tensor t = Floats(ctx, n);
-      if (ctx.rank() == 1) {
-        Busy(ctx, 0.5);
-        ctx.device().compute().Synchronize();
-      }
-      (ctx.rank() == 0 ? ctx.world().Send(t, 1) : ctx.world().Recv(t, source)).Wait();
-      return Now(ctx);
-    }).results;
+    return Run(Spec(2, cluster_),
+               [n, source](RankContext& ctx) {
+                 Tensor t = Floats(ctx, n);
+                 if (ctx.rank() == 1) {
+                   Busy(ctx, 0.5);
+                   ctx.device().compute().Synchronize();
+                 }
+                 (ctx.rank() == 0 ? ctx.world().Send(t, 1) : ctx.world().Recv(t, source)).Wait();
+                 return Now(ctx);
+               })
+        .results;
   };
   for (int source : {0, kAnySource}) {
     const RankResults eager = late(250, source), rendezvous = late(251, source);
     EXPECT_THAT(eager, ElementsAre(Number(1e-6), "0.5"));  // its bytes have left; they are there already
-    EXPECT_THAT(rendezvous, ElementsAre(Number(0.5 + 2e-3 + 1.004e-6), Number(0.5 + 3e-3 + 1.004e-6)));  // asked for first
+    EXPECT_THAT(rendezvous,
+                ElementsAre(Number(0.5 + 2e-3 + 1.004e-6), Number(0.5 + 3e-3 + 1.004e-6)));  // asked for first
   }
 }
 

@@ -63,7 +63,8 @@ TEST(SharedMemory, EndsARankEvenIfItHasIdleSegments) {
     allocator.Allocate(MiB(24), Category::kActivations);
     FAIL();
   } catch (const OutOfMemory& e) {
-    EXPECT_THAT(e.what(), testing::StartsWith("rank 3: out of this machine's memory: asked for 25165824 bytes of activations"));
+    EXPECT_THAT(e.what(),
+                testing::StartsWith("rank 3: out of this machine's memory: asked for 25165824 bytes of activations"));
   }
 }
 

@@ -22,11 +22,11 @@ using testing::HasSubstr;
 
 TEST_F(SimulatedTest, CommunicationOverlapsComputation) {
   const auto result = Run(Spec(2), [](RankContext& ctx) {
-    Tensor t = Floats(ctx, 100'000'000);            // 0.4 GB: all-reduce over 2 = 1 ms + 0.4 s
+    Tensor t = Floats(ctx, 100'000'000);  // 0.4 GB: all-reduce over 2 = 1 ms + 0.4 s
     Busy(ctx, 0.1);
-    Work work = ctx.world().AllReduce(t);           // starts at 0.1, ends at 0.501
-    Busy(ctx, 0.3);                                 // ends at 0.4
-    work.WaitOn(ctx.device().compute());            // stalls 0.101
+    Work work = ctx.world().AllReduce(t);  // starts at 0.1, ends at 0.501
+    Busy(ctx, 0.3);                        // ends at 0.4
+    work.WaitOn(ctx.device().compute());   // stalls 0.101
     Busy(ctx, 0.2);
     const std::string finished = Finished(ctx);
     return StrCat(finished, " ", Number(ctx.device().compute().stalled().value()));
@@ -50,14 +50,14 @@ TEST_F(SimulatedTest, TransfersOverlapComputationEachWayApart) {
       const Tensor host = device.NewHostTensor(t.shape(), DType::kF32, Category::kOther);
       const Tensor other = device.NewHostTensor(u.shape(), DType::kF32, Category::kOther);
       Busy(ctx, 0.1);
-      Transfer there = out.Copy(t, host);            // 0.1 to 0.201
-      Transfer beside = in.Copy(other, u);           // 0.1 to 0.301
-      Busy(ctx, 0.05);                               // to 0.15
-      there.WaitOn(device.compute());                // stalls 0.051
+      Transfer there = out.Copy(t, host);   // 0.1 to 0.201
+      Transfer beside = in.Copy(other, u);  // 0.1 to 0.301
+      Busy(ctx, 0.05);                      // to 0.15
+      there.WaitOn(device.compute());       // stalls 0.051
       in.After(there);
-      Transfer back = in.Copy(host, t);              // 0.301 to 0.402
-      Busy(ctx, 0.2);                                // to 0.401
-      back.WaitOn(device.compute());                 // stalls 0.001
+      Transfer back = in.Copy(host, t);  // 0.301 to 0.402
+      Busy(ctx, 0.2);                    // to 0.401
+      back.WaitOn(device.compute());     // stalls 0.001
       beside.WaitOn(device.compute());
       const std::string finished = Finished(ctx);
       return StrCat(finished, " ", Number(device.compute().stalled().value()));
@@ -75,7 +75,8 @@ TEST_F(SimulatedTest, TransfersAreTraced) {
     ctx.trace().SetEnabled(true);
     out.Copy(t, host).Wait();
     std::string text;
-    for (const Span& s : ctx.trace().Take()) StrAppend(&text, s.stream, "/", s.name, " ", s.start.value(), " ", s.end.value(), " ", s.bytes.value());
+    for (const Span& s : ctx.trace().Take())
+      StrAppend(&text, s.stream, "/", s.name, " ", s.start.value(), " ", s.end.value(), " ", s.bytes.value());
     return text;
   });
   ASSERT_TRUE(result.status.ok()) << result.status;
@@ -92,7 +93,8 @@ TEST_F(SimulatedTest, TheHostsMemoryIsBounded) {
   spec.mutable_memory()->set_host_budget_mib(300);
   const auto result = Run(spec, fill);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory);
-  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0: out of host memory: asked for 400000000 bytes of optimizer_state"));
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("rank 0: out of host memory: asked for 400000000 bytes of optimizer_state"));
 }
 
 // A transfer behind a collective that fails does nothing to memory that its rank has left behind.
@@ -135,24 +137,30 @@ TEST_F(SimulatedTest, OverlapOnSharedCoresCostsComputeTime) {
   }
 }
 
-// A host of which a profile says how its ranks train: 1 GB/s fills take twice their time alone, the host 10 ms before each.
+// A host of which a profile says how its ranks train: 1 GB/s fills take twice their time alone, the host 10 ms before
+// each.
 class TrainingTest : public SimulatedTest {
  protected:
   spec::Spec Trained(int ranks, const std::string& training, const std::string& more = "") {
     spec::Spec spec = Spec(ranks, absl::StrFormat(kBareHost, 2));
     const std::string path = Write(
         ".profile",
-        StrCat("cores: 2 kernels { name: 'fill' dtype: 'f32' "
-               "points { dims: [1, 250000] bytes: 1e6 seconds: 1e-3 } points { dims: [1, 250000000] bytes: 1e9 seconds: 1 "
-               "low: 0.9 high: 1.3 } }\n"
-               "kernels { name: 'scale' dtype: 'f32' points { dims: [1, 125000000] bytes: 1e9 seconds: 1 low: 0.8 } }\n"
-               "shared_memory { latency_s: 1e-3 bytes_per_second_core: 1e9 bytes_per_second_total: 1e11 ", more, " }\n"
-               "training { ranks: 1 factor: 2 host_s: 0.01 low: 0.8 high: 1.1 ", training, " }"));
+        StrCat(
+            "cores: 2 kernels { name: 'fill' dtype: 'f32' "
+            "points { dims: [1, 250000] bytes: 1e6 seconds: 1e-3 } points { dims: [1, 250000000] bytes: 1e9 seconds: 1 "
+            "low: 0.9 high: 1.3 } }\n"
+            "kernels { name: 'scale' dtype: 'f32' points { dims: [1, 125000000] bytes: 1e9 seconds: 1 low: 0.8 } }\n"
+            "shared_memory { latency_s: 1e-3 bytes_per_second_core: 1e9 bytes_per_second_total: 1e11 ",
+            more,
+            " }\n"
+            "training { ranks: 1 factor: 2 host_s: 0.01 low: 0.8 high: 1.1 ",
+            training, " }"));
     spec.mutable_fabric()->mutable_simulated()->set_profile(path);
     return spec;
   }
-  static constexpr char kBareHost[] = "name: \"host\" device { kind: CPU_DEVICE memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9 "
-                                      "matmul_efficiency: 1 memory_efficiency: 1 } shared_memory_host { cores: %d }";
+  static constexpr char kBareHost[] =
+      "name: \"host\" device { kind: CPU_DEVICE memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9 "
+      "matmul_efficiency: 1 memory_efficiency: 1 } shared_memory_host { cores: %d }";
 };
 
 TEST_F(TrainingTest, KernelsTakeTheirFactorAndTheHostItsTime) {
@@ -171,7 +179,7 @@ TEST_F(TrainingTest, RanksWaitForTheSlowestSinceTheyLastMet) {
     Tensor t = Floats(ctx, 1);
     std::string times;
     for (int i = 0; i < 2; ++i) {
-      Busy(ctx, 0.095);               // 0.2 with the host's time
+      Busy(ctx, 0.095);                 // 0.2 with the host's time
       ctx.world().AllReduce(t).Wait();  // the slowest comes 0.02 later; 1 ms for the meeting
       StrAppend(&times, Finished(ctx), " ");
     }
@@ -185,7 +193,7 @@ TEST_F(TrainingTest, CommunicationBesideComputeCostsItsShareOfTheCore) {
   const auto result = Run(Trained(2, "core_share: 0.25"), [](RankContext& ctx) {
     Tensor t = Floats(ctx, 99'750'000);  // 0.399 GB and the meeting: 0.4 s
     Work work = ctx.world().AllReduce(t);
-    Busy(ctx, 0.245);                    // 0.5
+    Busy(ctx, 0.245);  // 0.5
     work.WaitOn(ctx.device().compute());
     return Finished(ctx);
   });
@@ -194,25 +202,31 @@ TEST_F(TrainingTest, CommunicationBesideComputeCostsItsShareOfTheCore) {
 }
 
 TEST_F(TrainingTest, CollectivesTakeWhatWasMeasuredOfThem) {
-  const auto result = Run(Trained(2, "", "collectives { operation: 'all_reduce' ranks: 2 points { bytes: 4 seconds: 0.125 low: 0.1 high: 0.25 } }"),
-                          [](RankContext& ctx) {
-    Tensor t = Floats(ctx, 1);
-    ctx.world().AllReduce(t).Wait();
-    const std::string first = Finished(ctx);
-    ctx.world().Broadcast(t, 0).Wait();  // was not measured: the links' time
-    const Uncertainty uncertainty = ctx.uncertainty();
-    return StrCat(first, " ", Finished(ctx), " ", Number(uncertainty.communication.low), " ", Number(uncertainty.communication.high));
-  });
+  const auto result = Run(
+      Trained(
+          2, "",
+          "collectives { operation: 'all_reduce' ranks: 2 points { bytes: 4 seconds: 0.125 low: 0.1 high: 0.25 } }"),
+      [](RankContext& ctx) {
+        Tensor t = Floats(ctx, 1);
+        ctx.world().AllReduce(t).Wait();
+        const std::string first = Finished(ctx);
+        ctx.world().Broadcast(t, 0).Wait();  // was not measured: the links' time
+        const Uncertainty uncertainty = ctx.uncertainty();
+        return StrCat(first, " ", Finished(ctx), " ", Number(uncertainty.communication.low), " ",
+                      Number(uncertainty.communication.high));
+      });
   ASSERT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(result.results[0], "0.125 0.126000004 0.8 2");
-  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("all_reduce of 2 ranks take the time that calibration measured")));
+  EXPECT_THAT(result.notes,
+              testing::Contains(HasSubstr("all_reduce of 2 ranks take the time that calibration measured")));
 }
 
 // With other groups about, what was measured still takes its time; at once, two of them share what they need.
 TEST_F(TrainingTest, MeasuredCollectivesOfSeveralGroupsShareTheLinks) {
   std::string measured;
   for (const char* operation : {"all_gather", "reduce_scatter"}) {
-    StrAppend(&measured, " collectives { operation: '", operation, "' ranks: 2 points { bytes: 4000000 seconds: 0.125 } }");
+    StrAppend(&measured, " collectives { operation: '", operation,
+              "' ranks: 2 points { bytes: 4000000 seconds: 0.125 } }");
   }
   for (auto folding : {spec::Simulated::OFF, spec::Simulated::ON}) {
     spec::Spec spec = Trained(2, "", measured);
@@ -240,7 +254,8 @@ TEST_F(TrainingTest, ExtrapolatedKernelsAreListedWithTheirShapes) {
     return Finished(ctx);
   });
   ASSERT_TRUE(result.status.ok()) << result.status;
-  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("fill is extrapolated beyond what was calibrated: 1 x 1000000000 (3 calls")));
+  EXPECT_THAT(result.notes,
+              testing::Contains(HasSubstr("fill is extrapolated beyond what was calibrated: 1 x 1000000000 (3 calls")));
 }
 
 TEST_F(TrainingTest, SleepingRanksShareNothing) {
@@ -260,7 +275,7 @@ TEST_F(TrainingTest, IndependentKernelsAddTheirSquares) {
   const auto result = Run(Trained(1, ""), [](RankContext& ctx) {
     Tensor t = Floats(ctx, 125'000'000);
     for (int i = 0; i < 2; ++i) {
-      Busy(ctx, 1);                                                    // 2 s in training, 0.2 less at the least
+      Busy(ctx, 1);                                                     // 2 s in training, 0.2 less at the least
       ctx.device().Launch(ctx.device().compute(), ops::Scale{.x = t});  // likewise, 0.4 less
     }
     return Number(ctx.uncertainty().compute.low);
@@ -275,7 +290,7 @@ TEST_F(SimulatedTest, SmallKernelsAreBoundByTheirLaunch) {
   const auto result = Run(Spec(1, cluster), [](RankContext& ctx) {
     for (int i = 0; i < 10; ++i) Busy(ctx, 0.001);  // the device waits for the host: 10 launches, then the last kernel
     const std::string small = Finished(ctx);
-    for (int i = 0; i < 10; ++i) Busy(ctx, 0.1);    // the host runs ahead: one launch, then ten kernels
+    for (int i = 0; i < 10; ++i) Busy(ctx, 0.1);  // the host runs ahead: one launch, then ten kernels
     return StrCat(small, " ", Finished(ctx));
   });
   ASSERT_TRUE(result.status.ok()) << result.status;
@@ -376,7 +391,8 @@ TEST_F(SimulatedTest, ADeadlockIsAResultThatNamesWhoWaits) {
     return std::string();
   });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kDeadlock) << result.status;
-  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 0 waits for all_reduce(sum) of f32[10] (40 bytes)"));
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("rank 0 waits for all_reduce(sum) of f32[10] (40 bytes)"));
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("(missing: rank 1)"));
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 1 waits for recv"));
 }
@@ -396,12 +412,14 @@ TEST_F(SimulatedTest, OutOfMemoryIsPredicted) {
   const auto result = Run(Spec(2), [](RankContext& ctx) {
     ctx.SetPartialResult("got here");
     std::vector<Tensor> kept;
-    if (ctx.rank() == 1) for (int i = 0; i < 3; ++i) kept.push_back(Floats(ctx, 100'000'000));  // 0.4 of 1 GB each
+    if (ctx.rank() == 1)
+      for (int i = 0; i < 3; ++i) kept.push_back(Floats(ctx, 100'000'000));  // 0.4 of 1 GB each
     ctx.world().Barrier().Wait();
     return std::string("done");
   });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;
-  EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 1: out of memory: asked for 400000000 bytes of activations"));
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("rank 1: out of memory: asked for 400000000 bytes of activations"));
   EXPECT_EQ(result.results[1], "got here");
 }
 
@@ -411,7 +429,8 @@ TEST_F(SimulatedTest, BadRequestsAreRefusedBeforeTheRun) {
   spec = Spec(2);
   spec.set_device(spec::CUDA);
   spec.mutable_fabric()->mutable_simulated()->set_cluster("this-machine");
-  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("\"this-machine\" computes on CPUs, but device is CUDA"));
+  EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()),
+              HasSubstr("\"this-machine\" computes on CPUs, but device is CUDA"));
   spec = Spec(2);
   spec.mutable_fabric()->mutable_simulated()->set_algorithm("rings");
   EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()), HasSubstr("recursive_doubling"));

@@ -1,5 +1,5 @@
-// How a simulated run ends when ranks wait for what never comes, hang, or end the process: who waits for what is told, and
-// who is at fault is named.
+// How a simulated run ends when ranks wait for what never comes, hang, or end the process: who waits for what is told,
+// and who is at fault is named.
 #include <signal.h>
 #include <unistd.h>
 
@@ -58,7 +58,8 @@ TEST_P(Waits, OneCollectiveTooManyIsADeadlock) {
     return "";
   });
   EXPECT_EQ(Message(result),
-            "deadlock: rank 0 waits for all_reduce(sum) of f32[10] (40 bytes), collective 2 of group world (missing: rank 1), "
+            "deadlock: rank 0 waits for all_reduce(sum) of f32[10] (40 bytes), collective 2 of group world (missing: "
+            "rank 1), "
             "which it left unfinished; rank 1 has returned");
 }
 
@@ -72,10 +73,12 @@ TEST_P(Waits, ADeadlockTellsWhatTheMissingOnesDo) {
     return "";
   });
   EXPECT_EQ(result.status.code(), Code::kFailedPrecondition);
-  EXPECT_EQ(Message(result),
-            "deadlock: rank 0 waits for all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world (missing: ranks 1, 2); "
-            "rank 1 waits for recv of f32[6] from any rank, tag 7 (24 bytes), message 1 of group world (missing: a sender); "
-            "rank 2 waits for split 1 of group world (missing: ranks 0, 1)");
+  EXPECT_EQ(
+      Message(result),
+      "deadlock: rank 0 waits for all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world (missing: ranks "
+      "1, 2); "
+      "rank 1 waits for recv of f32[6] from any rank, tag 7 (24 bytes), message 1 of group world (missing: a sender); "
+      "rank 2 waits for split 1 of group world (missing: ranks 0, 1)");
   EXPECT_THAT(result.results, Each("so far"));
 }
 
@@ -85,9 +88,11 @@ TEST_P(Waits, MessagesThatNeverMeetShowTheirTags) {
     (c.rank() == 0 ? c.world().Send(t, 1, 3) : c.world().Recv(t, 0, 4)).Wait();
     return "";
   });
-  EXPECT_EQ(Message(result),
-            "deadlock: rank 0 waits for send of f32[10] to rank 1, tag 3 (40 bytes), message 1 of group world (missing: rank 1); "
-            "rank 1 waits for recv of f32[10] from rank 0, tag 4 (40 bytes), message 1 of group world (missing: rank 0)");
+  EXPECT_EQ(
+      Message(result),
+      "deadlock: rank 0 waits for send of f32[10] to rank 1, tag 3 (40 bytes), message 1 of group world (missing: rank "
+      "1); "
+      "rank 1 waits for recv of f32[10] from rank 0, tag 4 (40 bytes), message 1 of group world (missing: rank 0)");
 }
 
 // Groups whose collectives are waited for in different orders.
@@ -100,10 +105,11 @@ TEST_P(Waits, ADeadlockAcrossGroupsNamesBoth) {
     if (c.rank() == 1) a->AllReduce(t).Wait();
     return "";
   });
-  EXPECT_EQ(Message(result),
-            "deadlock: rank 0 waits for all_reduce(sum) of f32[10] (40 bytes), collective 1 of group a (ranks 0, 1) "
-            "(missing: rank 1); rank 1 waits for all_reduce(sum) of f32[20] (80 bytes), collective 1 of group b (ranks 0, 1) "
-            "(missing: rank 0)");
+  EXPECT_EQ(
+      Message(result),
+      "deadlock: rank 0 waits for all_reduce(sum) of f32[10] (40 bytes), collective 1 of group a (ranks 0, 1) "
+      "(missing: rank 1); rank 1 waits for all_reduce(sum) of f32[20] (80 bytes), collective 1 of group b (ranks 0, 1) "
+      "(missing: rank 0)");
 }
 
 // Who waits for a later call, or for a stream that waits, is told what holds it up.
@@ -127,25 +133,31 @@ TEST_P(Waits, WaitingIndirectlyNamesTheCallThatIsStuck) {
   });
   const std::string stuck = "all_reduce(sum) of f32[10] (40 bytes), collective 1 of group world (missing: rank 2)";
   const std::string recv = "recv of f32[10] from rank 0, tag 1 (40 bytes), message 1 of group world (missing: rank 0)";
-  EXPECT_THAT(Message(result),
-              AllOf(StartsWith("deadlock: rank 0 waits for " + stuck +
-                               ", before all_reduce(sum) of f32[20] (80 bytes), collective 2 of group world; rank 1 waits for "),
-                    HasSubstr(stuck + "; rank 2 waits for any of " + recv + " or " + recv + ", before recv of f32[20] from rank 1")));
+  EXPECT_THAT(
+      Message(result),
+      AllOf(
+          StartsWith("deadlock: rank 0 waits for " + stuck +
+                     ", before all_reduce(sum) of f32[20] (80 bytes), collective 2 of group world; rank 1 waits for "),
+          HasSubstr(stuck + "; rank 2 waits for any of " + recv + " or " + recv +
+                    ", before recv of f32[20] from rank 1")));
 }
 
 TEST_P(Waits, AtMost64WaitsAreTold) {
   const RunResult result = RunRanks({"Many", kStar, GetParam().data}, 100, [](RankContext& c) -> std::string {
     if (c.rank() == 99) return "";
     Tensor t = Zeros(c, 1 + c.rank());
-    if (c.rank() < 10) c.world().Barrier().Wait();
-    else c.world().Recv(t, 99).Wait();
+    if (c.rank() < 10)
+      c.world().Barrier().Wait();
+    else
+      c.world().Recv(t, 99).Wait();
     return "";
   });
   const std::string message = Message(result);
-  EXPECT_THAT(message, AllOf(StartsWith("deadlock: ranks 0-9 wait for barrier (0 bytes), collective 1 of group world (missing: "
-                                        "ranks 10-99); rank 10 waits for recv of f32[11] from rank 99"),
-                             HasSubstr("; rank 72 waits for recv of f32[73]"), testing::Not(HasSubstr("rank 73 waits")),
-                             testing::EndsWith("; and 26 more ranks; rank 99 has returned")));
+  EXPECT_THAT(message,
+              AllOf(StartsWith("deadlock: ranks 0-9 wait for barrier (0 bytes), collective 1 of group world (missing: "
+                               "ranks 10-99); rank 10 waits for recv of f32[11] from rank 99"),
+                    HasSubstr("; rank 72 waits for recv of f32[73]"), testing::Not(HasSubstr("rank 73 waits")),
+                    testing::EndsWith("; and 26 more ranks; rank 99 has returned")));
 }
 
 // ---- The end of the process ----
@@ -161,10 +173,12 @@ TEST_P(Waits, TheRankThatExitsIsNamed) {
       return "";
     });
     EXPECT_EQ(result.status.code(), Code::kInternal);
-    EXPECT_EQ(Message(result),
-              StrCat("rank 1: the simulation's process ended with exit status ", exit_status,
-                     " while this rank was running; its last call was all_reduce (40 bytes), collective 1 of group world; since "
-                     "then it launched 1 operation, fill"));
+    EXPECT_EQ(
+        Message(result),
+        StrCat(
+            "rank 1: the simulation's process ended with exit status ", exit_status,
+            " while this rank was running; its last call was all_reduce (40 bytes), collective 1 of group world; since "
+            "then it launched 1 operation, fill"));
     EXPECT_EQ(result.results, std::vector<std::string>(3));
   }
 }
@@ -182,8 +196,8 @@ TEST_P(Waits, TheRankThatASignalEndsIsNamed) {
       return "";
     });
     EXPECT_EQ(result.status.code(), Code::kInternal);
-    EXPECT_EQ(Message(result),
-              StrCat("rank 2: the simulation's process was ended by ", name, " while this rank was running; it has not communicated yet"));
+    EXPECT_EQ(Message(result), StrCat("rank 2: the simulation's process was ended by ", name,
+                                      " while this rank was running; it has not communicated yet"));
   }
 }
 
@@ -223,7 +237,8 @@ TEST_P(HangingRanks, TheOneThatHangsIsNamedWhoeverRanMeanwhile) {
       },
       0.5);
   EXPECT_EQ(Message(result),
-            "rank 1 has called nothing for 0.5 s (fabric.timeout_s); its last call was barrier (0 bytes), collective 1 of group "
+            "rank 1 has called nothing for 0.5 s (fabric.timeout_s); its last call was barrier (0 bytes), collective 1 "
+            "of group "
             "pair (ranks 0, 1)");
 }
 
@@ -263,8 +278,10 @@ TEST_P(HangingRanks, ALongRunThatLivesIsLeftAlone) {
         Tensor t = Zeros(c, 10);
         for (int i = 0; i < 8; ++i) {
           std::this_thread::sleep_for(std::chrono::milliseconds(100));
-          if (i % 2 == 0) c.world().AllReduce(t).Wait();
-          else c.device().Launch(c.device().compute(), ops::Fill{t, 0});
+          if (i % 2 == 0)
+            c.world().AllReduce(t).Wait();
+          else
+            c.device().Launch(c.device().compute(), ops::Fill{t, 0});
         }
         return "whole";
       },

@@ -1,5 +1,5 @@
-// From published config.json files to models: exact parameter counts, and what is refused. The files in tests/data/hf hold
-// the fields that their publishers wrote.
+// From published config.json files to models: exact parameter counts, and what is refused. The files in tests/data/hf
+// hold the fields that their publishers wrote.
 #include "experiments/program/spec/hf/hf_config.h"
 
 #include <gmock/gmock.h>
@@ -20,9 +20,9 @@
 namespace twofold {
 namespace hf_config_test {
 
+using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using nlohmann::json;
 
 std::string Path(const std::string& name) { return "tests/data/hf/" + name + ".json"; }
 
@@ -63,8 +63,10 @@ INSTANTIATE_TEST_SUITE_P(Files, PublishedConfig,
                                            Published{"gpt2-large", 774030080}, Published{"gpt2-xl", 1557611200},
                                            Published{"llama-2-7b", 6738415616}, Published{"llama-2-13b", 13015864320},
                                            Published{"llama-2-70b", 68976648192}, Published{"llama-3-8b", 8030261248},
-                                           Published{"llama-3-70b", 70553706496}, Published{"llama-3.1-405b", 405853388800},
-                                           Published{"mistral-7b-v0.1", 7241732096}, Published{"mistral-7b-v0.2", 7241732096}),
+                                           Published{"llama-3-70b", 70553706496},
+                                           Published{"llama-3.1-405b", 405853388800},
+                                           Published{"mistral-7b-v0.1", 7241732096},
+                                           Published{"mistral-7b-v0.2", 7241732096}),
                          [](const auto& info) {
                            std::string name = info.param.name;
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -100,8 +102,9 @@ TEST(HfConfig, DropoutOfAttentionFollowsTheKindOfAttention) {
 
 TEST(HfConfig, SettingsOnTheCommandLineWin) {
   EXPECT_EQ(Resolved("llama-3-8b", "", {"model.llama.sequence=512"}).model().llama().sequence(), 512);
-  const absl::StatusOr<spec::Spec> spec = ResolveSpec("model { preset: \"gpt-3m\" }", "t.textproto", "",
-                                                      std::vector<std::string>{"model.hf_config=" + Path("llama-2-7b")});
+  const absl::StatusOr<spec::Spec> spec =
+      ResolveSpec("model { preset: \"gpt-3m\" }", "t.textproto", "",
+                  std::vector<std::string>{"model.hf_config=" + Path("llama-2-7b")});
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->model().llama().layers(), 32);
   EXPECT_FALSE(spec->model().has_preset());
@@ -114,12 +117,15 @@ std::string Refused(const std::string& text, std::vector<std::string> sets = {})
 }
 
 TEST(HfConfig, RefusesWhatIsNoFileOrHasAPresetBesideIt) {
-  EXPECT_THAT(Refused("model { hf_config: \"no/such.json\" }"),
-              AllOf(HasSubstr("test.textproto: model.hf_config: \"no/such.json\" cannot be read"), HasSubstr("give the path")));
+  EXPECT_THAT(
+      Refused("model { hf_config: \"no/such.json\" }"),
+      AllOf(HasSubstr("test.textproto: model.hf_config: \"no/such.json\" cannot be read"), HasSubstr("give the path")));
   EXPECT_THAT(Refused("model { hf_config: \"tests\" }"), HasSubstr("it is not a file"));
-  EXPECT_THAT(Refused("model { preset: \"gpt-3m\" hf_config: \"" + Path("gpt2") + "\" }"), HasSubstr("keep one of them"));
+  EXPECT_THAT(Refused("model { preset: \"gpt-3m\" hf_config: \"" + Path("gpt2") + "\" }"),
+              HasSubstr("keep one of them"));
   EXPECT_THAT(Refused("model { hf_config: \"" + Path("mistral-7b-v0.1") + "\" }", {"model.llama.sequence=8192"}),
-              AllOf(HasSubstr("model.llama.sequence: 8192 is longer than model.llama.sliding_window = 4096"), HasSubstr("use at most 4096")));
+              AllOf(HasSubstr("model.llama.sequence: 8192 is longer than model.llama.sliding_window = 4096"),
+                    HasSubstr("use at most 4096")));
 }
 
 // One field of a published file changed: refused by name, with the value and what would be right.
@@ -145,22 +151,40 @@ TEST(HfConfig, RefusesByNameWhatWouldChangeTheModel) {
       {"gpt2", "model_type", "\"bloom\"", {"model_type: \"bloom\" is not supported", "\"llama\""}},
       {"gpt2", "model_type", "", {"model_type: is missing"}},
       {"gpt2", "model_type", "7", {"model_type: 7 is not supported", "\"gpt2\""}},
-      {"gpt2", "architectures", "[\"GPT2ForSequenceClassification\"]", {"architectures: \"GPT2ForSequenceClassification\"", "GPT2LMHeadModel"}},
+      {"gpt2",
+       "architectures",
+       "[\"GPT2ForSequenceClassification\"]",
+       {"architectures: \"GPT2ForSequenceClassification\"", "GPT2LMHeadModel"}},
       {"gpt2", "alibi", "true", {"alibi: true is the value of an unknown field", "remove the field"}},
       {"llama-2-7b", "hidden_act", "\"gelu\"", {"hidden_act: \"gelu\"", "use \"silu\""}},
       {"llama-3-8b", "attention_bias", "true", {"attention_bias: true", "use false"}},
       {"llama-3-8b", "mlp_bias", "true", {"mlp_bias: true", "use false"}},
       {"llama-3-8b", "attention_dropout", "0.1", {"attention_dropout: 0.1", "use 0"}},
-      {"llama-3-8b", "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 4}", {"rope_scaling.rope_type: \"yarn\" is not supported", "\"llama3\""}},
-      {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", {"rope_scaling.factor: 0 is not valid", "above 0"}},
-      {"llama-3-8b", "rope_scaling", "{\"type\": \"linear\", \"factor\": 2, \"beta\": 1}", {"rope_scaling.beta: 1 is the value of an unknown field"}},
+      {"llama-3-8b",
+       "rope_scaling",
+       "{\"rope_type\": \"yarn\", \"factor\": 4}",
+       {"rope_scaling.rope_type: \"yarn\" is not supported", "\"llama3\""}},
+      {"llama-3-8b",
+       "rope_scaling",
+       "{\"type\": \"linear\", \"factor\": 0}",
+       {"rope_scaling.factor: 0 is not valid", "above 0"}},
+      {"llama-3-8b",
+       "rope_scaling",
+       "{\"type\": \"linear\", \"factor\": 2, \"beta\": 1}",
+       {"rope_scaling.beta: 1 is the value of an unknown field"}},
       {"llama-3-8b", "rope_scaling", "7", {"rope_scaling: 7 is not valid"}},
-      {"llama-3-8b", "rope_parameters", "{\"rope_type\": \"default\"}", {"rope_theta: is given beside rope_parameters", "keep one"}},
+      {"llama-3-8b",
+       "rope_parameters",
+       "{\"rope_type\": \"default\"}",
+       {"rope_theta: is given beside rope_parameters", "keep one"}},
       {"llama-3-8b", "head_dim", "127", {"model.llama.head_dim: 127 is odd", "use 128"}},
       {"llama-3-8b", "hidden_size", "-4096", {"hidden_size: -4096 is not valid", "from 1"}},
       {"llama-3-8b", "vocab_size", "1e9", {"vocab_size: ", "is not valid", "a whole number"}},
       {"llama-3-8b", "rms_norm_eps", "0", {"rms_norm_eps: 0 is not valid", "above 0"}},
-      {"llama-3-8b", "layer_types", "[\"full_attention\"]", {"layer_types: a list of 1 is the value of an unknown field"}},
+      {"llama-3-8b",
+       "layer_types",
+       "[\"full_attention\"]",
+       {"layer_types: a list of 1 is the value of an unknown field"}},
       {"llama-3-8b", "text_config", "{}", {"text_config: an object of 0 is the value of an unknown field"}},
       {"llama-3-8b", "num_key_value_heads", "5", {"model.llama.kv_heads: 5 does not divide model.llama.heads = 32"}},
       {"llama-3-8b", "rms_norm_eps", "", {"rms_norm_eps: is missing"}},
@@ -170,9 +194,12 @@ TEST(HfConfig, RefusesByNameWhatWouldChangeTheModel) {
   for (const Change& c : changes) {
     SCOPED_TRACE(std::string(c.field) + " = " + c.value);
     json object = json::parse(Read(c.file));
-    if (*c.value == 0) object.erase(c.field);
-    else object[c.field] = json::parse(c.value);
-    const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / StrCat("twofold_hf_config-", getpid(), ".json");
+    if (*c.value == 0)
+      object.erase(c.field);
+    else
+      object[c.field] = json::parse(c.value);
+    const std::filesystem::path path =
+        std::filesystem::path(::testing::TempDir()) / StrCat("twofold_hf_config-", getpid(), ".json");
     std::ofstream(path) << object.dump();
     const std::string message = Refused("model { hf_config: \"" + path.string() + "\" }");
     EXPECT_THAT(message, HasSubstr("test.textproto: "));
@@ -203,16 +230,19 @@ TEST(HfConfig, RopeParametersAreThetaAndScaling) {
   const json published = json::parse(Read("llama-3.1-405b"));
   json rope = published["rope_scaling"];
   rope["rope_theta"] = published["rope_theta"];
-  const absl::StatusOr<spec::Model> newer = read(rope), older = ReadHfConfig(published.dump(), "c.json", spec::Model::TILED);
+  const absl::StatusOr<spec::Model> newer = read(rope),
+                                    older = ReadHfConfig(published.dump(), "c.json", spec::Model::TILED);
   ASSERT_TRUE(newer.ok() && older.ok()) << newer.status();
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(*newer, *older));
   const absl::StatusOr<spec::Model> plain = read({{"rope_theta", 1e6}});
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_EQ(plain->llama().rope_theta(), 1e6);
   EXPECT_FALSE(plain->llama().has_rope_scaling());
-  EXPECT_THAT(read({{"full_attention", rope}}).status().message(), HasSubstr("rope_parameters.full_attention: an object of 6"));
+  EXPECT_THAT(read({{"full_attention", rope}}).status().message(),
+              HasSubstr("rope_parameters.full_attention: an object of 6"));
   EXPECT_THAT(read({{"rope_theta", 0}}).status().message(), HasSubstr("rope_parameters.rope_theta: 0 is not valid"));
-  EXPECT_THAT(read({{"rope_type", "yarn"}}).status().message(), HasSubstr("rope_parameters.rope_type: \"yarn\" is not supported"));
+  EXPECT_THAT(read({{"rope_type", "yarn"}}).status().message(),
+              HasSubstr("rope_parameters.rope_type: \"yarn\" is not supported"));
 }
 
 // MistralConfig's own defaults: 8 heads of keys and values, and a window of 4096. Null is another matter.
@@ -240,11 +270,13 @@ TEST(HfConfig, RefusesWhatIsGivenTwice) {
   const auto message = [](const std::string& text) {
     return std::string(ReadHfConfig(text, "c.json", spec::Model::TILED).status().message());
   };
-  EXPECT_EQ(message(R"({"n_layer": 1, "n_head": 1, "n_layer": 2})"), "c.json: n_layer: is given twice; keep one of them");
+  EXPECT_EQ(message(R"({"n_layer": 1, "n_head": 1, "n_layer": 2})"),
+            "c.json: n_layer: is given twice; keep one of them");
   EXPECT_EQ(message(R"({"a": {"b": 1}, "rope_scaling": {"type": "linear", "b": 2, "type": "linear"}})"),
             "c.json: rope_scaling.type: is given twice; keep one of them");
   // Not twice in one object; and what lies deeper changes nothing.
-  EXPECT_THAT(message(R"({"a": {"a": 1}, "b": {"a": [{"a": 1}, {"a": {"a": 1, "a": 2}}]}})"), HasSubstr("model_type: is missing"));
+  EXPECT_THAT(message(R"({"a": {"a": 1}, "b": {"a": [{"a": 1}, {"a": {"a": 1, "a": 2}}]}})"),
+              HasSubstr("model_type: is missing"));
 }
 
 TEST(HfConfig, SaysWhereAFileStopsBeingJson) {

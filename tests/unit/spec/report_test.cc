@@ -61,8 +61,7 @@ report::Report ExampleReport() {
   return report;
 }
 
-report::Span& AddSpan(report::RankRecord& record, const char* stream, const char* name, double start,
-                      double end) {
+report::Span& AddSpan(report::RankRecord& record, const char* stream, const char* name, double start, double end) {
   report::Span& span = *record.add_spans();
   span.set_stream(stream);
   span.set_name(name);
@@ -97,7 +96,9 @@ std::string Text(const std::string& path) {
 // ---- JSON ----
 TEST(ReportJson, HasEveryScalarAndList) {
   const Json json = ToJson(report::Report());
-  EXPECT_EQ(json.size() + 3, static_cast<size_t>(report::Report::descriptor()->field_count()));  // but best, last and load, which are blocks
+  EXPECT_EQ(
+      json.size() + 3,
+      static_cast<size_t>(report::Report::descriptor()->field_count()));  // but best, last and load, which are blocks
   EXPECT_EQ(json["world_size"], 0);
   EXPECT_TRUE(json["world_size"].is_number_integer());
   EXPECT_TRUE(json["median_step_seconds"].is_number_float());
@@ -161,8 +162,7 @@ TEST(ReportJson, RefusesWhatDoesNotFitAndSaysWhere) {
   EXPECT_THAT(refused(R"({"world_sizes": 1})"), AllOf(HasSubstr("world_sizes"), HasSubstr("no such field")));
   EXPECT_THAT(refused(R"({"steps": [{"loss": 1}, {"loss": "x"}]})"),
               AllOf(HasSubstr("steps[1].loss"), HasSubstr("a number")));
-  EXPECT_THAT(refused(R"({"world_size": 1.5})"),
-              AllOf(HasSubstr("world_size: 1.5"), HasSubstr("a whole number")));
+  EXPECT_THAT(refused(R"({"world_size": 1.5})"), AllOf(HasSubstr("world_size: 1.5"), HasSubstr("a whole number")));
   EXPECT_THAT(refused(R"({"world_size": 9223372036854775808})"), HasSubstr("a whole number of 64 bits"));
   EXPECT_THAT(refused(R"({"world_size": null})"), HasSubstr("a whole number"));
   EXPECT_THAT(refused(R"({"outcome": "FINE"})"), HasSubstr("expected a value of Outcome (got \"FINE\")"));
@@ -229,8 +229,7 @@ TEST(ReportTrace, NamesRanksAndStreams) {
                       std::string(event["args"]["name"]));
     }
   }
-  EXPECT_THAT(names,
-              UnorderedElementsAre("0 rank 0", "0.0 compute", "0.1 dp", "1 rank 1", "1.0 compute", "1.1 dp"));
+  EXPECT_THAT(names, UnorderedElementsAre("0 rank 0", "0.0 compute", "0.1 dp", "1 rank 1", "1.0 compute", "1.1 dp"));
 }
 
 TEST(ReportTrace, SpansAreMicrosecondsFromTheEarliestRank) {
@@ -310,7 +309,8 @@ TEST(RankRows, OfMoreThanAThousandRanksEqualOnesShareARow) {
   ASSERT_EQ(report.ranks_size(), 2);
   EXPECT_EQ(ToJson(report)["ranks"][1]["rank"], 1);
   EXPECT_EQ(ToJson(report)["ranks"][1]["peak_bytes"], 7);
-  EXPECT_EQ(ToJson(report)["ranks"][1]["stands_for"].dump(), R"({"count":1024,"ranges":[{"first":1,"last":2047,"stride":2}]})");
+  EXPECT_EQ(ToJson(report)["ranks"][1]["stands_for"].dump(),
+            R"({"count":1024,"ranges":[{"first":1,"last":2047,"stride":2}]})");
   EXPECT_TRUE(CheckRankRows(report).ok()) << CheckRankRows(report);
   const std::vector<const report::Rank*> rows = RowsByRank(report);
   ASSERT_EQ(rows.size(), 2048u);
@@ -335,10 +335,14 @@ TEST(RankRows, WrongOnesAreRefused) {
     return std::string(CheckRankRows(report).message());
   };
   const auto range = [](report::Report& r) { return r.mutable_ranks(1)->mutable_stands_for()->mutable_ranges(0); };
-  EXPECT_EQ(message([&](report::Report& r) { range(r)->set_last(2048); }), "ranks[1].stands_for.ranges[0].last: 2048 is out of range; expected 1 to 2047");
-  EXPECT_THAT(message([&](report::Report& r) { range(r)->set_stride(0); }), HasSubstr("ranks[1].stands_for.ranges[0].stride: 0 is out of range"));
-  EXPECT_THAT(message([&](report::Report& r) { range(r)->set_stride(1); }), HasSubstr("ranks[1].stands_for: rank 2046 already has a row"));
-  EXPECT_THAT(message([&](report::Report& r) { range(r)->set_last(2045); }), HasSubstr("ranks[1].stands_for.count: 1024 is out of range; expected 1023"));
+  EXPECT_EQ(message([&](report::Report& r) { range(r)->set_last(2048); }),
+            "ranks[1].stands_for.ranges[0].last: 2048 is out of range; expected 1 to 2047");
+  EXPECT_THAT(message([&](report::Report& r) { range(r)->set_stride(0); }),
+              HasSubstr("ranks[1].stands_for.ranges[0].stride: 0 is out of range"));
+  EXPECT_THAT(message([&](report::Report& r) { range(r)->set_stride(1); }),
+              HasSubstr("ranks[1].stands_for: rank 2046 already has a row"));
+  EXPECT_THAT(message([&](report::Report& r) { range(r)->set_last(2045); }),
+              HasSubstr("ranks[1].stands_for.count: 1024 is out of range; expected 1023"));
 }
 
 TEST(ReportTrace, IsOfTracedRanksAlone) {
@@ -414,9 +418,11 @@ TEST(ReadReport, NamesTheFileAndWhatIsWrong) {
   EXPECT_THAT(message(""), HasSubstr("report.json: is empty"));
   const std::string whole = JsonText(ToJson(ExampleReport()));
   EXPECT_EQ(message(whole), "");
-  for (const size_t size : {1, 100, 500}) EXPECT_THAT(message(whole.substr(0, size)), HasSubstr(StrCat("ends at byte ", size, " and seems to be cut short")));
+  for (const size_t size : {1, 100, 500})
+    EXPECT_THAT(message(whole.substr(0, size)), HasSubstr(StrCat("ends at byte ", size, " and seems to be cut short")));
   EXPECT_THAT(message(R"({"schema_version": 1, "stepz": []})"), AllOf(HasSubstr(folder), HasSubstr("stepz")));
-  EXPECT_THAT(message(R"({"schema_version": 2, "stepz": []})"), HasSubstr("schema_version 2 is not supported; this program reads 1"));
+  EXPECT_THAT(message(R"({"schema_version": 2, "stepz": []})"),
+              HasSubstr("schema_version 2 is not supported; this program reads 1"));
   EXPECT_THAT(message(R"({"name": "x"})"), HasSubstr("schema_version: is missing"));
   EXPECT_THAT(message("[]"), HasSubstr("the whole file: expected an object (got [])"));
 }
@@ -433,16 +439,23 @@ TEST(ReadReport, NamesTheFieldThatIsMissingOrOutOfRange) {
     EXPECT_THAT(message([&](Json& j) { j.erase(field); }), HasSubstr(StrCat("report.json: ", field, ": is missing")));
   }
   for (const char* field : {"median_step_seconds", "low", "high"}) {
-    EXPECT_THAT(message([&](Json& j) { j[field] = -1; }), HasSubstr(StrCat("report.json: ", field, ": -1 is out of range; expected 0 or more")));
+    EXPECT_THAT(message([&](Json& j) { j[field] = -1; }),
+                HasSubstr(StrCat("report.json: ", field, ": -1 is out of range; expected 0 or more")));
     EXPECT_THAT(message([&](Json& j) { j[field] = nullptr; }), HasSubstr(StrCat(field, ": nan is out of range")));
   }
-  EXPECT_THAT(message([](Json& j) { j["world_size"] = 0; }), HasSubstr("world_size: 0 is out of range; expected 1 or more"));
-  EXPECT_THAT(message([](Json& j) { j["steps"][1]["seconds"] = -2; }), HasSubstr("steps[1].seconds: -2 is out of range"));
-  EXPECT_THAT(message([](Json& j) { j["ranks"][0]["rank"] = 2; }), HasSubstr("ranks[0].rank: 2 is out of range; expected 0 to 1"));
-  EXPECT_THAT(message([](Json& j) { j["ranks"].push_back(j["ranks"][0]); }), HasSubstr("ranks[1].rank: 0 is out of range; expected 1 to 1"));
-  EXPECT_THAT(message([](Json& j) { j["ranks"][0]["peak_bytes"] = -5; }), HasSubstr("ranks[0].peak_bytes: -5 is out of range"));
+  EXPECT_THAT(message([](Json& j) { j["world_size"] = 0; }),
+              HasSubstr("world_size: 0 is out of range; expected 1 or more"));
+  EXPECT_THAT(message([](Json& j) { j["steps"][1]["seconds"] = -2; }),
+              HasSubstr("steps[1].seconds: -2 is out of range"));
+  EXPECT_THAT(message([](Json& j) { j["ranks"][0]["rank"] = 2; }),
+              HasSubstr("ranks[0].rank: 2 is out of range; expected 0 to 1"));
+  EXPECT_THAT(message([](Json& j) { j["ranks"].push_back(j["ranks"][0]); }),
+              HasSubstr("ranks[1].rank: 0 is out of range; expected 1 to 1"));
+  EXPECT_THAT(message([](Json& j) { j["ranks"][0]["peak_bytes"] = -5; }),
+              HasSubstr("ranks[0].peak_bytes: -5 is out of range"));
   EXPECT_THAT(message([](Json& j) { j["ranks"] = Json::array(); }), "") << "a run that failed early has none";
-  EXPECT_THAT(message([](Json& j) { j["ranks"] = Json::array(), j["outcome"] = "OK"; }), HasSubstr("ranks: is empty, although outcome is OK"));
+  EXPECT_THAT(message([](Json& j) { j["ranks"] = Json::array(), j["outcome"] = "OK"; }),
+              HasSubstr("ranks: is empty, although outcome is OK"));
 }
 
 }  // namespace report_test

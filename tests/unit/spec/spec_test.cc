@@ -27,8 +27,7 @@ using ::testing::Not;
 constexpr char kMinimal[] = "model { preset: \"gpt-3m\" }";
 constexpr char kMlp[] = "model { mlp { inputs: 3 hidden: [4] classes: 2 } }";
 
-spec::Spec Resolved(const std::string& text, std::string_view fabric = "",
-                    std::vector<std::string> sets = {}) {
+spec::Spec Resolved(const std::string& text, std::string_view fabric = "", std::vector<std::string> sets = {}) {
   absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "a/test.textproto", fabric, sets);
   EXPECT_TRUE(spec.ok()) << spec.status();
   return spec.ok() ? *spec : spec::Spec();
@@ -48,8 +47,7 @@ TEST(Spec, GoodFilesSurviveBeingWrittenOut) {
     ASSERT_TRUE(spec.ok()) << spec.status();
     const absl::StatusOr<spec::Spec> again = ResolveSpec(SpecToText(*spec), "elsewhere/spec.textproto");
     ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_TRUE(MessageDifferencer::Equals(*spec, *again)) << SpecToText(*spec) << "\nagainst\n"
-                                                           << SpecToText(*again);
+    EXPECT_TRUE(MessageDifferencer::Equals(*spec, *again)) << SpecToText(*spec) << "\nagainst\n" << SpecToText(*again);
     ++files;
   }
   EXPECT_GE(files, 5);
@@ -102,12 +100,17 @@ spec::Precision Precision(const std::string& text) {
 }
 
 TEST(Spec, GradientsAreOfTheTypeTheyTravelInAndTravelInTheTypeTheyAreOf) {
-  struct Case { std::string text; spec::DType gradient, reduce, buffer; };
-  for (const Case& c : {Case{"", spec::F32, spec::F32, spec::F32}, Case{"parameter: BF16", spec::BF16, spec::BF16, spec::F32},
-                        Case{"parameter: BF16 reduce: F32", spec::F32, spec::F32, spec::F32},
-                        Case{"parameter: BF16 gradient: F32", spec::F32, spec::F32, spec::F32},
-                        Case{"parameter: BF16 gradient: F32 reduce: BF16", spec::F32, spec::BF16, spec::F32},
-                        Case{"parameter: F64", spec::F64, spec::F64, spec::F64}, Case{"buffer: F64", spec::F32, spec::F32, spec::F64}}) {
+  struct Case {
+    std::string text;
+    spec::DType gradient, reduce, buffer;
+  };
+  for (const Case& c :
+       {Case{"", spec::F32, spec::F32, spec::F32}, Case{"parameter: BF16", spec::BF16, spec::BF16, spec::F32},
+        Case{"parameter: BF16 reduce: F32", spec::F32, spec::F32, spec::F32},
+        Case{"parameter: BF16 gradient: F32", spec::F32, spec::F32, spec::F32},
+        Case{"parameter: BF16 gradient: F32 reduce: BF16", spec::F32, spec::BF16, spec::F32},
+        Case{"parameter: F64", spec::F64, spec::F64, spec::F64},
+        Case{"buffer: F64", spec::F32, spec::F32, spec::F64}}) {
     const spec::Precision p = Precision(c.text);
     EXPECT_EQ(p.gradient(), c.gradient) << c.text;
     EXPECT_EQ(p.reduce(), c.reduce) << c.text;
@@ -124,7 +127,8 @@ TEST(Spec, WhatIsInHalfPrecisionIsScaledDynamically) {
     EXPECT_EQ(p.loss_scale().dynamic().initial(), 65536);
   }
   EXPECT_EQ(Precision("parameter: F16 loss_scale { fixed: 128 }").loss_scale().fixed(), 128);
-  EXPECT_EQ(Precision("parameter: F16 loss_scale { dynamic { initial: 8 } }").loss_scale().dynamic().growth_interval(), 2000);
+  EXPECT_EQ(Precision("parameter: F16 loss_scale { dynamic { initial: 8 } }").loss_scale().dynamic().growth_interval(),
+            2000);
   EXPECT_TRUE(Precision("loss_scale { fixed: 1 }").loss_scale().has_fixed());
 }
 
@@ -136,7 +140,11 @@ TEST(Spec, RecomputesWhereItIsAsked) {
   EXPECT_EQ(every("activation_checkpointing {}"), 1);
   EXPECT_EQ(every("activation_checkpointing { every: 4 }"), 4);
   EXPECT_EQ(every("activation_checkpointing { every: 0 }"), 0);
-  EXPECT_EQ(Resolved(kMinimal, "", {"train.activation_checkpointing.recompute=FULL"}).train().activation_checkpointing().every(), 1);
+  EXPECT_EQ(Resolved(kMinimal, "", {"train.activation_checkpointing.recompute=FULL"})
+                .train()
+                .activation_checkpointing()
+                .every(),
+            1);
 }
 
 TEST(Spec, CountsRanksAndAccumulation) {
@@ -158,10 +166,17 @@ TEST(Presets, AreValidModelsWithDistinctNames) {
 
 // But for dropout, which presets leave out, and the longest sequence, which is the preset's choice.
 TEST(Presets, AreThePublishedConfigs) {
-  const std::pair<const char*, const char*> published[] = {
-      {"gpt2-124m", "gpt2"}, {"gpt2-350m", "gpt2-medium"}, {"gpt2-774m", "gpt2-large"}, {"gpt2-1.5b", "gpt2-xl"},
-      {"llama2-7b", "llama-2-7b"}, {"llama2-13b", "llama-2-13b"}, {"llama2-70b", "llama-2-70b"}, {"llama3-8b", "llama-3-8b"},
-      {"llama3-70b", "llama-3-70b"}, {"llama3-405b", "llama-3.1-405b"}, {"mistral-7b", "mistral-7b-v0.1"}};
+  const std::pair<const char*, const char*> published[] = {{"gpt2-124m", "gpt2"},
+                                                           {"gpt2-350m", "gpt2-medium"},
+                                                           {"gpt2-774m", "gpt2-large"},
+                                                           {"gpt2-1.5b", "gpt2-xl"},
+                                                           {"llama2-7b", "llama-2-7b"},
+                                                           {"llama2-13b", "llama-2-13b"},
+                                                           {"llama2-70b", "llama-2-70b"},
+                                                           {"llama3-8b", "llama-3-8b"},
+                                                           {"llama3-70b", "llama-3-70b"},
+                                                           {"llama3-405b", "llama-3.1-405b"},
+                                                           {"mistral-7b", "mistral-7b-v0.1"}};
   for (const auto& [name, file] : published) {
     spec::Model preset = Resolved(std::string("model { preset: \"") + name + "\" }").model(),
                 config = Resolved(std::string("model { hf_config: \"tests/data/hf/") + file + ".json\" }").model();
@@ -169,7 +184,8 @@ TEST(Presets, AreThePublishedConfigs) {
     if (config.has_gpt()) config.mutable_gpt()->clear_dropout();
     if (config.has_llama()) config.mutable_llama()->set_sequence(preset.llama().sequence());
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equivalent(preset, config))
-        << name << "\n" << preset.DebugString() << config.DebugString();
+        << name << "\n"
+        << preset.DebugString() << config.DebugString();
   }
 }
 
@@ -180,7 +196,8 @@ TEST(LargestModels, AreCountedWithoutOverflow) {
   std::string widths, blocks, hidden;
   for (int i = 0; i < 16; ++i) widths += "widths: 16384 ", blocks += "blocks: 1024 ", hidden += "hidden: 1048576 ";
   const std::pair<std::string, double> largest[] = {
-      {"gpt { layers: 4096 hidden: 262144 heads: 4096 vocab: 4194304 sequence: 1048576 ffn: 1048576 tied_embeddings: false }",
+      {"gpt { layers: 4096 hidden: 262144 heads: 4096 vocab: 4194304 sequence: 1048576 ffn: 1048576 tied_embeddings: "
+       "false }",
        layers * (4 * h * h + 2 * h * ffn) + 2 * vocab * h + (1 << 20) * h},
       {"llama { layers: 4096 hidden: 262144 heads: 4096 vocab: 4194304 sequence: 1048576 ffn: 1048576 }",
        layers * (4 * h * h + 3 * h * ffn) + 2 * vocab * h},
@@ -199,16 +216,26 @@ TEST(LargestModels, AreCountedWithoutOverflow) {
 }
 
 TEST(LargestModels, OneMoreIsRefused) {
-  struct Case { const char* preset; std::vector<std::string> sets; const char* fragment; };
+  struct Case {
+    const char* preset;
+    std::vector<std::string> sets;
+    const char* fragment;
+  };
   const Case cases[] = {
       {"gpt-3m", {"gpt.layers=4097"}, "model.gpt.layers: 4097 is out of range"},
       {"gpt-3m", {"gpt.hidden=262145"}, "model.gpt.hidden: 262145 is out of range"},
       {"gpt-3m", {"gpt.vocab=9223372036854775807"}, "model.gpt.vocab: 9223372036854775807 is out of range"},
       {"llama-3m", {"llama.ffn=1048577"}, "model.llama.ffn: 1048577 is out of range"},
-      {"llama-3m", {"llama.heads=4096", "llama.head_dim=66"}, "model.llama.head_dim: 66 times model.llama.heads = 4096"},
-      {"llama-3m", {"llama.head_dim=-9223372036854775808"}, "model.llama.head_dim: -9223372036854775808 is out of range"},
+      {"llama-3m",
+       {"llama.heads=4096", "llama.head_dim=66"},
+       "model.llama.head_dim: 66 times model.llama.heads = 4096"},
+      {"llama-3m",
+       {"llama.head_dim=-9223372036854775808"},
+       "model.llama.head_dim: -9223372036854775808 is out of range"},
       {"llama-3m", {"llama.kv_heads=0"}, "model.llama.kv_heads: 0 is out of range"},
-      {"cnn-small", {"cnn.height=9223372036854775807", "cnn.width=9223372036854775807"}, "model.cnn.height: 9223372036854775807"},
+      {"cnn-small",
+       {"cnn.height=9223372036854775807", "cnn.width=9223372036854775807"},
+       "model.cnn.height: 9223372036854775807"},
       {"cnn-small", {"cnn.widths=16385", "cnn.blocks=1"}, "model.cnn.widths[0]: 16385"},
       {"mlp-small", {"mlp.hidden=-1"}, "model.mlp.hidden[0]: -1"}};
   for (const Case& c : cases) {
@@ -224,8 +251,7 @@ TEST(Presets, ExplicitSizesWin) {
   EXPECT_EQ(gpt.model().gpt().hidden(), 768);
   EXPECT_EQ(gpt.model().gpt().vocab(), 50257);
   EXPECT_EQ(gpt.model().preset(), "gpt2-124m");
-  EXPECT_THAT(Resolved("model { preset: \"mlp-small\" mlp { hidden: 7 } }").model().mlp().hidden(),
-              ElementsAre(7));
+  EXPECT_THAT(Resolved("model { preset: \"mlp-small\" mlp { hidden: 7 } }").model().mlp().hidden(), ElementsAre(7));
 }
 
 // ---- Files ----
@@ -235,35 +261,53 @@ TEST(File, MayStartWithAByteOrderMark) {
 
 TEST(File, SaysWhatItIsInstead) {
   EXPECT_THAT(Refused("name: 'x' star { hosts: 2 link_gbytes_per_second: 1 }"), HasSubstr("is a cluster, not a spec"));
-  EXPECT_THAT(Refused("train { steps: 99999999999999999999 }"), AllOf(HasSubstr("train.steps: "), HasSubstr("to 9223372036854775807")));
+  EXPECT_THAT(Refused("train { steps: 99999999999999999999 }"),
+              AllOf(HasSubstr("train.steps: "), HasSubstr("to 9223372036854775807")));
 }
 
 // No byte of a message moves a terminal's cursor.
 MATCHER(IsPrintable, "") {
-  return std::all_of(arg.begin(), arg.end(), [](char c) { return c == '\n' || !absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
+  return std::all_of(arg.begin(), arg.end(),
+                     [](char c) { return c == '\n' || !absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
 }
 
 TEST(File, IsTextInUtf8) {
   EXPECT_THAT(Refused("name: \"x\"\n  \x1b[31mmodel {}"),
-              AllOf(HasSubstr("test.textproto:2:3: byte 12 is \\x1b, a control character; write text in UTF-8"), IsPrintable()));
-  EXPECT_THAT(Refused(std::string("\x7f" "ELF\x02\0\0", 7)), AllOf(HasSubstr("test.textproto:1:1: byte 0 is \\x7f"), IsPrintable()));
-  EXPECT_THAT(Refused("name: \"caf\xe9\""), AllOf(HasSubstr("test.textproto:1:11: byte 10 is \\xe9, which is not UTF-8"), IsPrintable()));
-  EXPECT_THAT(Refused("name: \"\xc2\x9b" "31m\""), HasSubstr("byte 7 is \\xc2\\x9b, a control character")) << "of the second kind";
+              AllOf(HasSubstr("test.textproto:2:3: byte 12 is \\x1b, a control character; write text in UTF-8"),
+                    IsPrintable()));
+  EXPECT_THAT(Refused(std::string("\x7f"
+                                  "ELF\x02\0\0",
+                                  7)),
+              AllOf(HasSubstr("test.textproto:1:1: byte 0 is \\x7f"), IsPrintable()));
+  EXPECT_THAT(Refused("name: \"caf\xe9\""),
+              AllOf(HasSubstr("test.textproto:1:11: byte 10 is \\xe9, which is not UTF-8"), IsPrintable()));
+  EXPECT_THAT(Refused("name: \"\xc2\x9b"
+                      "31m\""),
+              HasSubstr("byte 7 is \\xc2\\x9b, a control character"))
+      << "of the second kind";
   EXPECT_THAT(Refused("# \xf0\x9f\x98\n"), HasSubstr("byte 2 is \\xf0, which is not UTF-8")) << "cut short";
   EXPECT_THAT(Refused("name: \"\xed\xa0\x80\""), HasSubstr("which is not UTF-8")) << "a surrogate";
   EXPECT_THAT(Refused("name: \"\xc0\xaf\""), HasSubstr("which is not UTF-8")) << "too long for what it says";
-  EXPECT_EQ(Resolved(StrCat("# d\xc3\xa9j\xc3\xa0 \t \xf0\x9f\x98\x80\r\n", "name: \"caf\xc3\xa9\"\n", kMinimal)).name(), "caf\xc3\xa9");
+  EXPECT_EQ(
+      Resolved(StrCat("# d\xc3\xa9j\xc3\xa0 \t \xf0\x9f\x98\x80\r\n", "name: \"caf\xc3\xa9\"\n", kMinimal)).name(),
+      "caf\xc3\xa9");
 }
 
 // An escape is text in the file, and a byte in the field.
 TEST(File, HasStringsInUtf8) {
-  EXPECT_THAT(Refused(StrCat("name: \"caf\\xe9\"\n", kMinimal)),
-              AllOf(HasSubstr("test.textproto: name: \"caf\\xe9\": byte 3 is \\xe9, which is not UTF-8"), IsPrintable()));
+  EXPECT_THAT(
+      Refused(StrCat("name: \"caf\\xe9\"\n", kMinimal)),
+      AllOf(HasSubstr("test.textproto: name: \"caf\\xe9\": byte 3 is \\xe9, which is not UTF-8"), IsPrintable()));
   EXPECT_THAT(Refused("model { preset: \"\\033[31m\" }"),
-              AllOf(HasSubstr("test.textproto: model.preset: \"\\x1b[31m\": byte 0 is \\x1b, a control character"), IsPrintable()));
-  EXPECT_THAT(Refused(kMinimal, "", {"name=caf\xe9"}), AllOf(HasSubstr("--set name=caf\\xe9: name: "), HasSubstr("byte 3 is \\xe9, which is not UTF-8"), IsPrintable()));
-  EXPECT_THAT(Refused(kMinimal, "", {"name=\x1b[31m"}), AllOf(HasSubstr("--set name=\\x1b[31m: name: "), IsPrintable()));
-  EXPECT_THAT(Refused(kMinimal, "", {"data={ text { path: \"a\\xe9\" } }"}), AllOf(HasSubstr("data.text.path: "), HasSubstr("byte 1 is \\xe9"), IsPrintable()));
+              AllOf(HasSubstr("test.textproto: model.preset: \"\\x1b[31m\": byte 0 is \\x1b, a control character"),
+                    IsPrintable()));
+  EXPECT_THAT(
+      Refused(kMinimal, "", {"name=caf\xe9"}),
+      AllOf(HasSubstr("--set name=caf\\xe9: name: "), HasSubstr("byte 3 is \\xe9, which is not UTF-8"), IsPrintable()));
+  EXPECT_THAT(Refused(kMinimal, "", {"name=\x1b[31m"}),
+              AllOf(HasSubstr("--set name=\\x1b[31m: name: "), IsPrintable()));
+  EXPECT_THAT(Refused(kMinimal, "", {"data={ text { path: \"a\\xe9\" } }"}),
+              AllOf(HasSubstr("data.text.path: "), HasSubstr("byte 1 is \\xe9"), IsPrintable()));
   EXPECT_THAT(Refused(kMinimal, "", {"train.\x1b[31m=5"}), IsPrintable());
   EXPECT_THAT(Refused(kMinimal, "\x1b[31m"), IsPrintable());
 }
@@ -271,35 +315,47 @@ TEST(File, HasStringsInUtf8) {
 // A batch is given for what it does to training; how it is cut is what a user changes.
 TEST(Batches, AreCutAnotherWayBeforeTheyAreAnotherSize) {
   const auto refused = [](int global, int dp, int micro) {
-    return Refused(StrCat(kMinimal, " train { global_batch: ", global, " micro_batch: ", micro, " } parallel { dp: ", dp, " }"));
+    return Refused(
+        StrCat(kMinimal, " train { global_batch: ", global, " micro_batch: ", micro, " } parallel { dp: ", dp, " }"));
   };
-  EXPECT_THAT(refused(48, 4, 5), HasSubstr("train.micro_batch: 5 is not valid: train.global_batch / (parallel.dp * train.micro_batch) = 48 / (4 * 5) "
-                                           "is not a whole number; use train.micro_batch = 4 or 6, or train.global_batch = 40 or 60"));
+  EXPECT_THAT(
+      refused(48, 4, 5),
+      HasSubstr(
+          "train.micro_batch: 5 is not valid: train.global_batch / (parallel.dp * train.micro_batch) = 48 / (4 * 5) "
+          "is not a whole number; use train.micro_batch = 4 or 6, or train.global_batch = 40 or 60"));
   EXPECT_THAT(refused(4, 2, 8), HasSubstr("use train.micro_batch = 2, or train.global_batch = 16"));
-  EXPECT_THAT(refused(30, 4, 4), HasSubstr("parallel.dp: 4 is not valid: train.global_batch / (parallel.dp * train.micro_batch) = 30 / (4 * 4) is not a whole number "
-                                           "with any micro_batch; use parallel.dp = 3 or 5, or train.global_batch = 16 or 32"));
-  EXPECT_THAT(refused(30, 4, 3), HasSubstr("use parallel.dp = 2 or 5, or train.global_batch = 24 or 36")) << "of those that fit the micro-batch";
+  EXPECT_THAT(refused(30, 4, 4),
+              HasSubstr("parallel.dp: 4 is not valid: train.global_batch / (parallel.dp * train.micro_batch) = 30 / (4 "
+                        "* 4) is not a whole number "
+                        "with any micro_batch; use parallel.dp = 3 or 5, or train.global_batch = 16 or 32"));
+  EXPECT_THAT(refused(30, 4, 3), HasSubstr("use parallel.dp = 2 or 5, or train.global_batch = 24 or 36"))
+      << "of those that fit the micro-batch";
 }
 
 TEST(Paths, OfTextAreNoMachinesOwnFiles) {
   for (const char* path : {"/", "//", "/usr/..", "/proc", "/sys/kernel", "/dev"}) {
     EXPECT_THAT(Refused(kMinimal, "", {StrCat("data.text.path=", path)}),
-                HasSubstr(StrCat("data.text.path: \"", path, "\" belongs to the operating system; give a file or folder of text")));
+                HasSubstr(StrCat("data.text.path: \"", path,
+                                 "\" belongs to the operating system; give a file or folder of text")));
   }
 }
 
 TEST(Paths, OfCheckpointsCanBeMade) {
   const std::string file = testing::TempDir() + "twofold_spec_occupied";
   std::ofstream(file) << "x";
-  const auto refused = [](const std::string& path) { return Refused(StrCat(kMinimal, " train { checkpoint { path: \"", path, "\" } }")); };
-  EXPECT_THAT(refused(file + "/a/b"), HasSubstr(StrCat("train.checkpoint.path: \"", file, "/a/b\" cannot be created: ", file, " is not a folder")));
+  const auto refused = [](const std::string& path) {
+    return Refused(StrCat(kMinimal, " train { checkpoint { path: \"", path, "\" } }"));
+  };
+  EXPECT_THAT(refused(file + "/a/b"), HasSubstr(StrCat("train.checkpoint.path: \"", file,
+                                                       "/a/b\" cannot be created: ", file, " is not a folder")));
   EXPECT_THAT(refused(file), HasSubstr("is not a folder; give a folder, or a path at which one can be created"));
   std::filesystem::remove(file);
 }
 
 TEST(File, TellsWhatDoesNotDivideOnce) {
   const std::string refusal = Refused(StrCat(kMinimal, " parallel { tp: 3 }"));
-  EXPECT_THAT(refusal, AllOf(HasSubstr("parallel.tp: 3 does not divide model.gpt.heads = 4"), Not(HasSubstr("kv_heads"))));
+  EXPECT_THAT(refusal,
+              AllOf(HasSubstr("parallel.tp: 3 does not divide model.gpt.heads = 4"), Not(HasSubstr("kv_heads"))));
 }
 
 // ---- --fabric ----
@@ -320,7 +376,8 @@ TEST(FabricOverride, KeepsTheSettingsOfTheSameFabric) {
 TEST(FabricOverride, RefusesWhatIsNoFabric) {
   EXPECT_THAT(Refused(kMinimal, "simulate"),
               AllOf(HasSubstr("--fabric=simulate: unknown fabric"), HasSubstr("did you mean simulated?")));
-  EXPECT_THAT(Refused(kMinimal, "gloo"), HasSubstr("fabric.gloo: gloo is not in this version; use in_memory, mpi, nccl or simulated"));
+  EXPECT_THAT(Refused(kMinimal, "gloo"),
+              HasSubstr("fabric.gloo: gloo is not in this version; use in_memory, mpi, nccl or simulated"));
 }
 
 // ---- --set ----
@@ -340,8 +397,7 @@ TEST(Set, ReachesEveryKindOfField) {
 }
 
 TEST(Set, ReplacesLists) {
-  EXPECT_THAT(Resolved(kMlp, "", {"model.mlp.hidden=8, 16,32"}).model().mlp().hidden(),
-              ElementsAre(8, 16, 32));
+  EXPECT_THAT(Resolved(kMlp, "", {"model.mlp.hidden=8, 16,32"}).model().mlp().hidden(), ElementsAre(8, 16, 32));
   EXPECT_THAT(Resolved(kMlp, "", {"model.mlp.hidden=[8, 16]"}).model().mlp().hidden(), ElementsAre(8, 16));
   EXPECT_THAT(Resolved(kMlp, "", {"device=CUDA", "cuda.gpus=[1,0]"}).cuda().gpus(), ElementsAre(1, 0));
   for (const char* none : {"model.mlp.hidden=", "model.mlp.hidden=[ ]"}) {
@@ -354,7 +410,8 @@ TEST(Set, AppliesInOrderAfterPresetAndFabric) {
       Resolved(kMinimal, "in_memory", {"train.steps=3", "train.steps=4", "fabric.in_memory.link_gbps=2"});
   EXPECT_EQ(spec.train().steps(), 4);
   EXPECT_EQ(spec.fabric().in_memory().link_gbps(), 2);
-  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.in_memory={}"}), HasSubstr("contradicts --fabric=simulated; leave one out"));
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.in_memory={}"}),
+              HasSubstr("contradicts --fabric=simulated; leave one out"));
 }
 
 TEST(Set, APresetReplacesTheModelAndLeavesOtherSettings) {
@@ -368,12 +425,20 @@ TEST(Set, TakesAModelAsABlock) {
   const spec::Spec preset = Resolved(kMinimal, "", {"model={preset: \"gpt2-350m\"}"});
   EXPECT_EQ(preset.model().gpt().hidden(), 1024);
   EXPECT_EQ(preset.model().preset(), "gpt2-350m");
-  EXPECT_TRUE(Resolved(kMlp, "", {"model={ preset: \"llama-3m\" }"}).model().has_llama()) << "of another kind than the file's";
+  EXPECT_TRUE(Resolved(kMlp, "", {"model={ preset: \"llama-3m\" }"}).model().has_llama())
+      << "of another kind than the file's";
   EXPECT_TRUE(Resolved("model { preset: \"llama-3m\" }", "", {"model={ preset: \"gpt-3m\" }"}).model().has_gpt());
-  EXPECT_EQ(Resolved(kMlp, "", {"model.gpt.layers=2", "model={ preset: \"gpt-3m\" }"}).model().gpt().layers(), 2) << "sizes count after it, as after model.preset";
+  EXPECT_EQ(Resolved(kMlp, "", {"model.gpt.layers=2", "model={ preset: \"gpt-3m\" }"}).model().gpt().layers(), 2)
+      << "sizes count after it, as after model.preset";
   EXPECT_EQ(Resolved(kMinimal, "", {"model={ preset: \"gpt-3m\" gpt { layers: 3 } }"}).model().gpt().layers(), 3);
-  EXPECT_THAT(Resolved("model { preset: \"gpt-3m\" }", "", {"model={ mlp { inputs: 4 hidden: 8 classes: 3 } }", "data={ synthetic {} }"}).model().mlp().hidden(), ElementsAre(8));
-  EXPECT_THAT(Refused(kMinimal, "", {"model={ preset: \"gpt5\" }"}), testing::StartsWith("--set model={ preset: \"gpt5\" }: model.preset: \"gpt5\" is not a preset"));
+  EXPECT_THAT(Resolved("model { preset: \"gpt-3m\" }", "",
+                       {"model={ mlp { inputs: 4 hidden: 8 classes: 3 } }", "data={ synthetic {} }"})
+                  .model()
+                  .mlp()
+                  .hidden(),
+              ElementsAre(8));
+  EXPECT_THAT(Refused(kMinimal, "", {"model={ preset: \"gpt5\" }"}),
+              testing::StartsWith("--set model={ preset: \"gpt5\" }: model.preset: \"gpt5\" is not a preset"));
 }
 
 TEST(Set, AListEmptiedByHandStaysEmptyWhenWrittenOut) {
@@ -384,15 +449,19 @@ TEST(Set, AListEmptiedByHandStaysEmptyWhenWrittenOut) {
 TEST(Set, SaysWhatIsWrong) {
   EXPECT_THAT(Refused(kMinimal, "", {"train.stepz=4"}),
               AllOf(HasSubstr("--set train.stepz=4: train.stepz:"), HasSubstr("did you mean steps?")));
-  EXPECT_THAT(Refused(kMinimal, "", {"train.steps=four"}),
-              AllOf(HasSubstr("\"four\""), HasSubstr("a whole number")));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.steps=four"}), AllOf(HasSubstr("\"four\""), HasSubstr("a whole number")));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps=1e3"}), HasSubstr("a whole number"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps=99999999999999999999"}),
-              HasSubstr("\"99999999999999999999\" is not valid; use a whole number from -9223372036854775808 to 9223372036854775807"));
-  EXPECT_THAT(Refused(kMinimal, "", {"train.precision.parameter=FP8"}), AllOf(HasSubstr("known: F32, F64, BF16, F16"), Not(HasSubstr("U8"))));
-  EXPECT_THAT(Refused(kMinimal, "", {"train.precision.buffer=FP8"}), AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
-  EXPECT_THAT(Refused(std::string(kMinimal) + " train { precision { buffer: FP8 } }"), AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
-  EXPECT_THAT(Refused(std::string(kMinimal) + " train { precision { buffer: \"F32\" } }"), AllOf(HasSubstr("one of F32, F64"), Not(HasSubstr("16"))));
+              HasSubstr("\"99999999999999999999\" is not valid; use a whole number from -9223372036854775808 to "
+                        "9223372036854775807"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.precision.parameter=FP8"}),
+              AllOf(HasSubstr("known: F32, F64, BF16, F16"), Not(HasSubstr("U8"))));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.precision.buffer=FP8"}),
+              AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
+  EXPECT_THAT(Refused(std::string(kMinimal) + " train { precision { buffer: FP8 } }"),
+              AllOf(HasSubstr("known: F32, F64"), Not(HasSubstr("16"))));
+  EXPECT_THAT(Refused(std::string(kMinimal) + " train { precision { buffer: \"F32\" } }"),
+              AllOf(HasSubstr("one of F32, F64"), Not(HasSubstr("16"))));
   EXPECT_THAT(Refused(kMinimal, "", {"train.shuffle=maybe"}), HasSubstr("true or false"));
   EXPECT_THAT(Refused(kMinimal, "", {"fabric.simulated.data=REEL"}), HasSubstr("did you mean REAL?"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps.more=1"}), HasSubstr("not a block"));
@@ -402,19 +471,24 @@ TEST(Set, SaysWhatIsWrong) {
   EXPECT_THAT(Refused(kMinimal, "", {"=5"}), HasSubstr("path=value"));
   EXPECT_THAT(Refused(kMinimal, "", {"train.steps="}), HasSubstr("a whole number"));
   EXPECT_THAT(Refused(kMlp, "", {"model.mlp.hidden=8,,9"}), HasSubstr("a whole number"));
-  EXPECT_THAT(Refused(kMlp, "", {"model.mlp.hidden=[8, 9"}), AllOf(HasSubstr("\"[8\" is not valid; use a whole number"), HasSubstr("8,16 or [8, 16]")));
+  EXPECT_THAT(Refused(kMlp, "", {"model.mlp.hidden=[8, 9"}),
+              AllOf(HasSubstr("\"[8\" is not valid; use a whole number"), HasSubstr("8,16 or [8, 16]")));
   EXPECT_THAT(Refused(kMlp, "", {"device=CUDA", "cuda.gpus=4294967296"}), HasSubstr("a whole number"));
-  EXPECT_THAT(Refused(kMinimal, "", {"train.optimizer.adamw.lr=-1"}),
-              HasSubstr("train.optimizer.adamw.lr: -1"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train.optimizer.adamw.lr=-1"}), HasSubstr("train.optimizer.adamw.lr: -1"));
 }
 
 TEST(Set, IsNamedForTheValuesItWrote) {
-  const std::string steps = Refused(std::string(kMinimal) + " train { steps: 4 }", "", {"train.steps=2", "train.steps=-1"});
+  const std::string steps =
+      Refused(std::string(kMinimal) + " train { steps: 4 }", "", {"train.steps=2", "train.steps=-1"});
   EXPECT_THAT(steps, testing::StartsWith("--set train.steps=-1: train.steps: -1 is out of range"));
-  EXPECT_THAT(Refused(std::string(kMinimal) + " parallel { tp: 4 }", "", {"parallel.dp=1048576", "fabric.in_memory={}"}),
-              HasSubstr("--set parallel.dp=1048576: parallel: pp * dp * cp * tp"));
-  EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: -1 }"}), testing::StartsWith("--set train={ steps: -1 }: train.steps: -1"));
-  EXPECT_THAT(Refused(kMinimal, "", {"model.preset=gpt5"}), testing::StartsWith("--set model.preset=gpt5: model.preset: \"gpt5\" is not a preset; did you mean gpt-3m or gpt2"));
+  EXPECT_THAT(
+      Refused(std::string(kMinimal) + " parallel { tp: 4 }", "", {"parallel.dp=1048576", "fabric.in_memory={}"}),
+      HasSubstr("--set parallel.dp=1048576: parallel: pp * dp * cp * tp"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: -1 }"}),
+              testing::StartsWith("--set train={ steps: -1 }: train.steps: -1"));
+  EXPECT_THAT(Refused(kMinimal, "", {"model.preset=gpt5"}),
+              testing::StartsWith(
+                  "--set model.preset=gpt5: model.preset: \"gpt5\" is not a preset; did you mean gpt-3m or gpt2"));
   EXPECT_THAT(Refused(std::string(kMinimal) + " train { steps: -1 }", "", {"train.seed=1"}), Not(HasSubstr("--set")));
 }
 
@@ -430,9 +504,11 @@ TEST(Set, TakesListsOfBlocks) {
   EXPECT_THAT(factors("[]"), ElementsAre());
   EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers.rank=1"}),
               HasSubstr("\"stragglers\" is a list of blocks; set all of it: stragglers=[{ ... }, { ... }]"));
-  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers=[{rank: 1}, 7]"}), HasSubstr("use a block { ... } with the fields"));
+  EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers=[{rank: 1}, 7]"}),
+              HasSubstr("use a block { ... } with the fields"));
   EXPECT_THAT(Refused(kMinimal, "simulated", {"fabric.simulated.stragglers={rnk: 1}"}), HasSubstr("rnk"));
-  EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: 5 } parallel { dp: 2 }"}), HasSubstr("use a block { ... } with the fields"));
+  EXPECT_THAT(Refused(kMinimal, "", {"train={ steps: 5 } parallel { dp: 2 }"}),
+              HasSubstr("use a block { ... } with the fields"));
 }
 
 TEST(Set, TakesTextWithAndWithoutQuotes) {
@@ -457,8 +533,8 @@ TEST(LoadSpec, NamesAFileThatCannotBeRead) {
 
 // ---- What the size of the data decides ----
 spec::Spec WithData(const std::string& train, const DataSizes& sizes) {
-  spec::Spec spec = Resolved(StrCat("model { mlp { inputs: 4 classes: 3 } }\ntrain { global_batch: 8 micro_batch: 4 ", train,
-                                    " }\nparallel { dp: 2 }\n"));
+  spec::Spec spec = Resolved(StrCat("model { mlp { inputs: 4 classes: 3 } }\ntrain { global_batch: 8 micro_batch: 4 ",
+                                    train, " }\nparallel { dp: 2 }\n"));
   const absl::Status status = ResolveLength(spec, "a/test.textproto", sizes);
   EXPECT_TRUE(status.ok()) << status;
   return spec;
@@ -495,20 +571,23 @@ TEST(SpecLength, WrittenOutItRepeatsTheRun) {
 
 TEST(SpecLength, RefusesWhatTheDataDoesNotAllow) {
   const auto refused = [](const std::string& train, const DataSizes& sizes) {
-    spec::Spec spec = Resolved(StrCat("model { gpt { layers: 1 hidden: 8 heads: 1 sequence: 4 } }\ntrain { ", train, " }\n"));
+    spec::Spec spec =
+        Resolved(StrCat("model { gpt { layers: 1 hidden: 8 heads: 1 sequence: 4 } }\ntrain { ", train, " }\n"));
     const absl::Status status = ResolveLength(spec, "a/test.textproto", sizes);
     EXPECT_FALSE(status.ok()) << train;
     return std::string(status.message());
   };
-  EXPECT_THAT(refused("validation { samples: 10 }", {.data = 10}),
-              HasSubstr("a/test.textproto: train.validation.samples: 10 leave no training data of 10 samples; use at most 9"));
+  EXPECT_THAT(
+      refused("validation { samples: 10 }", {.data = 10}),
+      HasSubstr("a/test.textproto: train.validation.samples: 10 leave no training data of 10 samples; use at most 9"));
   EXPECT_THAT(refused("validation { samples: 6 data { text { } } }", {.data = 10, .validation = 5}),
               HasSubstr("6 are more than train.validation.data has, 5 samples; use at most 5"));
   EXPECT_THAT(refused("epochs: 1 warmup_steps: 10", {.data = 10}), HasSubstr("train.warmup_steps: 10 leaves no step"));
   EXPECT_THAT(refused("epochs: 1 schedule { warmup_steps: 10 linear { } }", {.data = 10}),
               HasSubstr("train.schedule.warmup_steps: 10 leaves no step to decay in"));
-  EXPECT_THAT(refused("epochs: 1000000000", {.data = 1000}),
-              HasSubstr("a/test.textproto: train.epochs: 1000000000 of 1000 steps each are more than 2147483648 steps"));
+  EXPECT_THAT(
+      refused("epochs: 1000000000", {.data = 1000}),
+      HasSubstr("a/test.textproto: train.epochs: 1000000000 of 1000 steps each are more than 2147483648 steps"));
   EXPECT_THAT(refused("validation { }", {.data = 1}), HasSubstr("train.validation: the data has 1 sample"));
 }
 

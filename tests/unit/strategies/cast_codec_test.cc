@@ -17,7 +17,9 @@ using test::ExpectOnRanks;
 
 using ::testing::Each;
 
-float ValueOn(int rank, int64_t i) { return static_cast<float>(std::sin(static_cast<double>(7 * i + 3 * rank)) + rank); }
+float ValueOn(int rank, int64_t i) {
+  return static_cast<float>(std::sin(static_cast<double>(7 * i + 3 * rank)) + rank);
+}
 
 // Every rank's element in the wire type, their mean in f32, rounded to the wire type once.
 template <class Wire>
@@ -36,7 +38,9 @@ void ExpectRoundsOnTheWay() {
     for (const int64_t n : {33, 5}) {
       buckets.push_back(nn.device.NewTensor(Shape{n}, DType::kF32, Category::kGradients));
     }
-    const auto communication = [&] { return ctx.memory().live_by_category[static_cast<size_t>(Category::kCommunication)].value(); };
+    const auto communication = [&] {
+      return ctx.memory().live_by_category[static_cast<size_t>(Category::kCommunication)].value();
+    };
     const int64_t before = communication();
     for (int step = 0; step < 2; ++step) {
       std::vector<Work> works;
@@ -44,13 +48,15 @@ void ExpectRoundsOnTheWay() {
         for (int64_t i = 0; i < buckets[b].numel(); ++i) buckets[b].data<float>()[i] = ValueOn(ctx.rank(), i + step);
         works.push_back(codec->Reduce(nn, b, buckets[b], ctx.world()));
       }
-      if (communication() < before + 38 * static_cast<int64_t>(sizeof(Wire))) return "copies are not accounted as communication";
+      if (communication() < before + 38 * static_cast<int64_t>(sizeof(Wire)))
+        return "copies are not accounted as communication";
       for (size_t b = 0; b < buckets.size(); ++b) {
         works[b].WaitOn(nn.device.compute());
         codec->Decode(nn, b, buckets[b]);
         for (int64_t i = 0; i < buckets[b].numel(); ++i) {
           const float got = buckets[b].data<float>()[i], want = Expected<Wire>(ctx.world_size(), i + step);
-          if (got != want) return "element " + std::to_string(i) + " is " + std::to_string(got) + ", not " + std::to_string(want);
+          if (got != want)
+            return "element " + std::to_string(i) + " is " + std::to_string(got) + ", not " + std::to_string(want);
         }
       }
       works.clear();

@@ -31,7 +31,9 @@ class Holder : public nn::Module {
   void BackwardWeights(nn::Context&, nn::Saved&) override {}
   std::string_view kind() const override { return "holder"; }
   template <class M>
-  M* Add(std::string name, std::unique_ptr<M> module) { return AddChild(std::move(name), std::move(module)); }
+  M* Add(std::string name, std::unique_ptr<M> module) {
+    return AddChild(std::move(name), std::move(module));
+  }
   nn::Parameter* Have(const std::string& name, const ShardLayout& cut) {
     std::vector<int64_t> dims(cut.whole.begin(), cut.whole.end());
     dims[static_cast<size_t>(cut.dim)] = 0;
@@ -42,13 +44,14 @@ class Holder : public nn::Module {
   }
 };
 
-// Every way in which ranks share a parameter: rows and columns of matrices, heads (keys of which several ranks have the same), a table
-// with padding, which the last stage has, too, and experts.
+// Every way in which ranks share a parameter: rows and columns of matrices, heads (keys of which several ranks have the
+// same), a table with padding, which the last stage has, too, and experts.
 std::unique_ptr<nn::Module> PartOf(const MeshShape& mesh, const MeshPlace& at) {
   const int64_t tp = mesh.tp, t = at.tp;
   auto model = std::make_unique<Holder>();
   if (at.pp == 0 || at.pp == mesh.pp - 1) {
-    const int64_t rows = (kVocab + tp - 1) / tp, first = std::min(kVocab, t * rows), there = std::min(rows, kVocab - first);
+    const int64_t rows = (kVocab + tp - 1) / tp, first = std::min(kVocab, t * rows),
+                  there = std::min(rows, kVocab - first);
     ShardLayout table{.whole = Shape{kVocab, kHidden}, .dim = 0, .ranges = {}};
     if (there > 0) table.ranges.push_back({.first = first, .count = there, .owned = at.pp == 0});
     if (there < rows) table.ranges.push_back({.first = -1, .count = rows - there});
@@ -57,15 +60,21 @@ std::unique_ptr<nn::Module> PartOf(const MeshShape& mesh, const MeshPlace& at) {
   for (int64_t b = at.pp * kBlocks / mesh.pp; b < (at.pp + 1) * kBlocks / mesh.pp; ++b) {
     Holder* block = model->Add(StrCat("block", b), std::make_unique<Holder>());
     block->Have("norm", ShardLayout::Whole(Shape{kHidden}, t == 0, ShardLayout::Sum::kTensor));
-    const int64_t queries = kHeads / tp * kWidth, keys = std::max<int64_t>(1, kKeys / tp) * kWidth, share = std::max<int64_t>(1, tp / kKeys);
+    const int64_t queries = kHeads / tp * kWidth, keys = std::max<int64_t>(1, kKeys / tp) * kWidth,
+                  share = std::max<int64_t>(1, tp / kKeys);
     const int64_t key = t / share * keys, all_queries = kHeads * kWidth, all_keys = kKeys * kWidth;
     const bool owned = t % share == 0;
     block->Have("qkv", {.whole = Shape{all_queries + 2 * all_keys, kHidden},
                         .dim = 0,
-                        .ranges = {{t * queries, queries}, {all_queries + key, keys, owned}, {all_queries + all_keys + key, keys, owned}}});
+                        .ranges = {{t * queries, queries},
+                                   {all_queries + key, keys, owned},
+                                   {all_queries + all_keys + key, keys, owned}}});
     block->Have("row", {.whole = Shape{kHidden, kFfn}, .dim = 1, .ranges = {{t * kFfn / tp, kFfn / tp}}});
     const int64_t experts = kExperts / mesh.ep;
-    block->Have("experts", {.whole = Shape{kExperts, 3}, .dim = 0, .ranges = {{at.dp % mesh.ep * experts, experts, t == 0}}})->set_replicas(nn::Replicas::kExperts);
+    block
+        ->Have("experts",
+               {.whole = Shape{kExperts, 3}, .dim = 0, .ranges = {{at.dp % mesh.ep * experts, experts, t == 0}}})
+        ->set_replicas(nn::Replicas::kExperts);
   }
   model->Finalize();
   return model;
@@ -99,7 +108,9 @@ std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, co
   ProcessGroup& replicas = mesh.Group(MeshGroup::kReplicas);
   if (c.stage == 0) return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, DdpOptions{});
   return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas,
-                                               ShardedOptions{.stage = static_cast<ShardedOptions::Stage>(c.stage), .shard_group = c.shard_group, .wrap = WrapByKind("holder")});
+                                               ShardedOptions{.stage = static_cast<ShardedOptions::Stage>(c.stage),
+                                                              .shard_group = c.shard_group,
+                                                              .wrap = WrapByKind("holder")});
 }
 
 // Saves once with values that say where they belong.
@@ -115,7 +126,8 @@ void SaveOn(const Case& c, const SaveOptions& options) {
       for (int64_t i = 0; i < h.data.numel(); ++i) values.push_back(ValueOf(h.name, h.band.PlaceOf(h.first + i)));
       Put(rank.device(), h.data, values);
     }
-    Saver saver(rank, mesh, *layout, *optimizer, options, {.world_size = c.mesh.size(), .kind = options.full ? "FULL" : "SHARDED"});
+    Saver saver(rank, mesh, *layout, *optimizer, options,
+                {.world_size = c.mesh.size(), .kind = options.full ? "FULL" : "SHARDED"});
     saver.Save(1, {});
     saver.Finish();
     return std::string();
@@ -137,7 +149,8 @@ void LoadOn(const Case& c, const Opened& opened) {
       for (int64_t i = 0; i < h.data.numel(); ++i) {
         const int64_t place = h.band.PlaceOf(h.first + i);
         const float is = values[static_cast<size_t>(i)], right = ValueOf(h.name, place);
-        if (is != right) absl::StrAppend(&wrong, "rank ", rank.rank(), ": ", h.name, "[", place, "] is ", is, ", not ", right, "\n");
+        if (is != right)
+          absl::StrAppend(&wrong, "rank ", rank.rank(), ": ", h.name, "[", place, "] is ", is, ", not ", right, "\n");
       }
     }
     return wrong;
@@ -169,8 +182,10 @@ TEST_P(AnyMesh, LoadsIntoAnyOther) {
       ASSERT_TRUE(opened.ok()) << opened.status();
       std::set<std::string> files;
       for (const auto& file : fs::directory_iterator(opened->path)) files.insert(file.path().filename());
-      if (full) EXPECT_THAT(files, ::testing::ElementsAre("manifest.json", "model.safetensors", "optimizer.safetensors"));
-      else EXPECT_EQ(files.size(), static_cast<size_t>(GetParam().mesh.size()) + 1);
+      if (full)
+        EXPECT_THAT(files, ::testing::ElementsAre("manifest.json", "model.safetensors", "optimizer.safetensors"));
+      else
+        EXPECT_EQ(files.size(), static_cast<size_t>(GetParam().mesh.size()) + 1);
       for (const Case& other : kCases) {
         SCOPED_TRACE(StrCat(full ? "full" : "sharded", asynchronous ? ", asynchronous" : "", ", into ", other.name));
         LoadOn(other, *opened);
@@ -180,7 +195,8 @@ TEST_P(AnyMesh, LoadsIntoAnyOther) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Meshes, AnyMesh, ::testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Meshes, AnyMesh, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace checkpoint_mesh_test
 }  // namespace twofold::checkpoint

@@ -9,11 +9,11 @@
 
 #include "core/base/strings.h"
 #include "core/io/checkpoint_folder.h"
-#include "strategies/checkpoint/load.h"
 #include "core/io/checkpoint_manifest.h"
-#include "strategies/checkpoint/pieces.h"
 #include "core/io/safetensors.h"
 #include "core/io/worker.h"
+#include "strategies/checkpoint/load.h"
+#include "strategies/checkpoint/pieces.h"
 #include "tests/scratch_folder.h"
 #include "tests/seed.h"
 
@@ -61,8 +61,11 @@ TEST(Safetensors, WritesTheBytesThatTheFormatSays) {
 
 TEST(Safetensors, ReadsWhatItWrote) {
   const std::string path = Folder("safetensors") + "/t.safetensors";
-  std::vector<StoredTensor> tensors = {{"a", DType::kF64, Shape{2, 1}}, {"scalar", DType::kF16, Shape{}}, {"i", DType::kI32, Shape{3}},
-                                       {"bytes", DType::kU8, Shape{5}}, {"none", DType::kF32, Shape{0, 4}}};
+  std::vector<StoredTensor> tensors = {{"a", DType::kF64, Shape{2, 1}},
+                                       {"scalar", DType::kF16, Shape{}},
+                                       {"i", DType::kI32, Shape{3}},
+                                       {"bytes", DType::kU8, Shape{5}},
+                                       {"none", DType::kF32, Shape{0, 4}}};
   PutBytes(path, SafetensorsHeader(tensors, {{"k", "v"}}) + std::string(16 + 2 + 12 + 5, 'x'));
   const absl::StatusOr<SafetensorsHead> head = ReadSafetensorsHead(path);
   ASSERT_TRUE(head.ok()) << head.status();
@@ -89,22 +92,38 @@ TEST(Safetensors, RefusesWhatIsWrongNamingFileAndTensor) {
       {R"({"a":3})", "", {"tensor \"a\"", "is a number, not an object"}},
       {"{" + a + "," + a + "}", eight, {"tensor \"a\"", "given twice"}},
       {R"({"a":{"dtype":"F32","dtype":"F64","shape":[1],"data_offsets":[0,8]}})", eight, {"\"dtype\" is given twice"}},
-      {R"({"a":{"dtype":"F8","shape":[8],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "dtype \"F8\"", "F64, F32, BF16"}},
+      {R"({"a":{"dtype":"F8","shape":[8],"data_offsets":[0,8]}})",
+       eight,
+       {"tensor \"a\"", "dtype \"F8\"", "F64, F32, BF16"}},
       {R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", eight, {"tensor \"a\"", "has no shape"}},
-      {R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "more bytes than the file has"}},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "F32[1] takes 4 bytes", "hold 8"}},
-      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})", eight, {"more bytes than the file has"}},
-      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904,0],"data_offsets":[0,0]}})", "", {"more bytes than the file has"}},
+      {R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})",
+       eight,
+       {"tensor \"a\"", "more bytes than the file has"}},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})",
+       eight,
+       {"tensor \"a\"", "F32[1] takes 4 bytes", "hold 8"}},
+      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})",
+       eight,
+       {"more bytes than the file has"}},
+      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904,0],"data_offsets":[0,0]}})",
+       "",
+       {"more bytes than the file has"}},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", eight, {"begin at 8 but end before that"}},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})", eight, {"3 numbers; it must have 2, a begin and an end"}},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})",
+       eight,
+       {"3 numbers; it must have 2, a begin and an end"}},
       {R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", eight, {"tensor \"a\"", "a number below 0"}},
       {R"({"a":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})", eight, {"not whole"}},
       {R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", eight, {"a list"}},
       {R"({"a":{"dtype":{"x":1},"shape":[2],"data_offsets":[0,8]}})", eight, {"an object"}},
       {"{" + a + "}", "xxxx", {"tensor \"a\"", "ends at byte 8 of the elements, but the file has only 4"}},
       {"{" + a + "}", eight + "y", {"its tensors end at byte"}},
-      {"{" + a + R"(,"b":{"dtype":"U8","shape":[1],"data_offsets":[9,10]}})", eight + "yy", {"tensor \"b\"", "no tensor covers the bytes from byte 8"}},
-      {"{" + a + R"(,"b":{"dtype":"U8","shape":[3],"data_offsets":[7,10]}})", eight + "yy", {"tensor \"b\"", "another tensor already covers"}},
+      {"{" + a + R"(,"b":{"dtype":"U8","shape":[1],"data_offsets":[9,10]}})",
+       eight + "yy",
+       {"tensor \"b\"", "no tensor covers the bytes from byte 8"}},
+      {"{" + a + R"(,"b":{"dtype":"U8","shape":[3],"data_offsets":[7,10]}})",
+       eight + "yy",
+       {"tensor \"b\"", "another tensor already covers"}},
   };
   const std::string path = Folder("bad") + "/bad.safetensors";
   for (const BadHeader& row : rows) {
@@ -116,7 +135,8 @@ TEST(Safetensors, RefusesWhatIsWrongNamingFileAndTensor) {
     for (const std::string& fragment : row.fragments) EXPECT_THAT(message, HasSubstr(fragment)) << row.json;
   }
   PutBytes(path, std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10));
-  EXPECT_THAT(std::string(ReadSafetensorsHead(path).status().message()), HasSubstr("in a file of 10 bytes it can have at most 2"));
+  EXPECT_THAT(std::string(ReadSafetensorsHead(path).status().message()),
+              HasSubstr("in a file of 10 bytes it can have at most 2"));
   PutBytes(path, "short");
   EXPECT_THAT(std::string(ReadSafetensorsHead(path).status().message()), HasSubstr("too soon"));
 }
@@ -144,7 +164,11 @@ TEST(BlockFile, ReadsAnyPartAndSeesAnyFlippedBit) {
 
   auto file = CheckedFile::Open(folder, *sum);
   ASSERT_TRUE(file.ok());
-  for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 10}, {kChecksumBlock - 3, 7}, {5, 3 * kChecksumBlock}, {size - 4, 4}, {size, 0}}) {
+  for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 10},
+                                     {kChecksumBlock - 3, 7},
+                                     {5, 3 * kChecksumBlock},
+                                     {size - 4, 4},
+                                     {size, 0}}) {
     std::string out(static_cast<size_t>(count), '?');
     ASSERT_TRUE(file->Read(first, std::as_writable_bytes(std::span(out))).ok());
     EXPECT_EQ(out, content.substr(static_cast<size_t>(first), static_cast<size_t>(count)));
@@ -156,9 +180,11 @@ TEST(BlockFile, ReadsAnyPartAndSeesAnyFlippedBit) {
   std::string out(8, '?');
   EXPECT_TRUE(damaged->Read(0, std::as_writable_bytes(std::span(out))).ok()) << "another block";
   const absl::Status status = damaged->Read(kChecksumBlock, std::as_writable_bytes(std::span(out)));
-  EXPECT_THAT(std::string(status.message()), HasSubstr(StrCat(folder, "/f: bytes 1048576 to 2097152 have changed since they were saved")));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(StrCat(folder, "/f: bytes 1048576 to 2097152 have changed since they were saved")));
   PutBytes(folder + "/f", content.substr(1));
-  EXPECT_THAT(std::string(CheckedFile::Open(folder, *sum).status().message()), HasSubstr(StrCat("has ", size - 1, " bytes, but had ", size, " when it was saved")));
+  EXPECT_THAT(std::string(CheckedFile::Open(folder, *sum).status().message()),
+              HasSubstr(StrCat("has ", size - 1, " bytes, but had ", size, " when it was saved")));
 }
 
 TEST(Worker, StopsAtTheFirstThatFailsAndLeavesTheRestWhenItGoes) {
@@ -206,8 +232,17 @@ TEST(PublishSmallFile, NeedsTheFolderNoLongerOnceTheNameIsThere) {
 
 Manifest Example() {
   Manifest m;
-  m.metadata = {.sequence = 3, .step = 60, .updates = 59, .seed = ~uint64_t{0}, .world_size = 2, .global_batch = 8, .layout = "ZERO_3",
-             .kind = "SHARDED", .optimizer = "adamw", .model = "gpt { }", .scalars = {{"a", 0.1}, {"b", -HUGE_VAL}, {"c", 1e300}}};
+  m.metadata = {.sequence = 3,
+                .step = 60,
+                .updates = 59,
+                .seed = ~uint64_t{0},
+                .world_size = 2,
+                .global_batch = 8,
+                .layout = "ZERO_3",
+                .kind = "SHARDED",
+                .optimizer = "adamw",
+                .model = "gpt { }",
+                .scalars = {{"a", 0.1}, {"b", -HUGE_VAL}, {"c", 1e300}}};
   m.contents.files = {{"r0", 3 * kChecksumBlock + 1, {1, 2, 3, ~uint64_t{0}}}, {"r1", 8, {5}}};
   m.contents.tensors = {{"model.w", DType::kF32, Shape{2, 3}, {{0, "model.w[0:4]", 0, 4}, {1, "model.w[4:6]", 4, 2}}}};
   return m;
@@ -230,9 +265,12 @@ std::string ErrorOf(const Manifest& m) { return std::string(ParseManifest("m", M
 TEST(Manifest, RefusesWhatDoesNotHoldTogether) {
   std::string text = ManifestText(Example());
   text.replace(text.find("\"step\": 60"), 10, "\"step\": 61");
-  EXPECT_THAT(std::string(ParseManifest("m", text).status().message()), HasSubstr("content: has changed since it was saved: its checksum is"));
-  EXPECT_THAT(std::string(ParseManifest("m", text.substr(0, 50)).status().message()), HasSubstr("m: is not valid JSON"));
-  EXPECT_THAT(std::string(ParseManifest("m", PartText({})).status().message()), HasSubstr("format: \"twofold checkpoint part 2\" is not a format"));
+  EXPECT_THAT(std::string(ParseManifest("m", text).status().message()),
+              HasSubstr("content: has changed since it was saved: its checksum is"));
+  EXPECT_THAT(std::string(ParseManifest("m", text.substr(0, 50)).status().message()),
+              HasSubstr("m: is not valid JSON"));
+  EXPECT_THAT(std::string(ParseManifest("m", PartText({})).status().message()),
+              HasSubstr("format: \"twofold checkpoint part 2\" is not a format"));
   Manifest m = Example();
   m.contents.tensors[0].pieces.pop_back();
   EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 4 to 6 are missing"));
@@ -258,14 +296,17 @@ TEST(Manifest, RefusesWhatDoesNotHoldTogether) {
 
 TEST(Manifest, HasBandsOfColumns) {
   Manifest m = Example();
-  Entry& w = m.contents.tensors[0];  // 2 rows of 3: columns 0 and 1 in one file, whole; column 2 in another, element by element
+  Entry& w =
+      m.contents
+          .tensors[0];  // 2 rows of 3: columns 0 and 1 in one file, whole; column 2 in another, element by element
   w.row = 3;
   w.pieces = {{1, "c", 1, 1, 2, 1}, {0, "a", 0, 4, 0, 2}, {1, "b", 0, 1, 2, 1}};
   const absl::StatusOr<Manifest> is = ParseManifest("m", ManifestText(m));
   ASSERT_TRUE(is.ok()) << is.status();
-  EXPECT_THAT((std::vector<std::string>{is->contents.tensors[0].pieces[0].tensor, is->contents.tensors[0].pieces[1].tensor,
-                                        is->contents.tensors[0].pieces[2].tensor}),
-              ElementsAre("a", "b", "c"));
+  EXPECT_THAT(
+      (std::vector<std::string>{is->contents.tensors[0].pieces[0].tensor, is->contents.tensors[0].pieces[1].tensor,
+                                is->contents.tensors[0].pieces[2].tensor}),
+      ElementsAre("a", "b", "c"));
   EXPECT_EQ(is->contents.tensors[0].row, 3);
   const auto broken = [&](auto change) {
     Manifest bad = m;
@@ -274,13 +315,20 @@ TEST(Manifest, HasBandsOfColumns) {
   };
   EXPECT_THAT(broken([](Entry& e) { e.row = 4; }), HasSubstr("6 elements cannot be divided into rows of 4"));
   EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin() + 1); }), HasSubstr("columns 0 to 2 are missing"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin()); }), HasSubstr("elements 1 to 2 of columns 2 to 3 are missing"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 1, e.pieces[2].column = 1; }), HasSubstr("columns 1 to 2 are stored twice"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].width = 2; }), HasSubstr("a band of 2 columns from 2 on does not fit within rows of 3"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].width = 1, e.pieces[1].count = 2; }), HasSubstr("columns 1 to 2 are missing"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].count = 5; }), HasSubstr("a piece of 5 elements from 0 on does not fit within 4 elements"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 0, e.pieces[0].width = 1; }), HasSubstr("bands of different widths begin at column 0"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = int64_t{1} << 61; }), HasSubstr("does not fit within rows of 3"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin()); }),
+              HasSubstr("elements 1 to 2 of columns 2 to 3 are missing"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 1, e.pieces[2].column = 1; }),
+              HasSubstr("columns 1 to 2 are stored twice"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].width = 2; }),
+              HasSubstr("a band of 2 columns from 2 on does not fit within rows of 3"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].width = 1, e.pieces[1].count = 2; }),
+              HasSubstr("columns 1 to 2 are missing"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].count = 5; }),
+              HasSubstr("a piece of 5 elements from 0 on does not fit within 4 elements"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 0, e.pieces[0].width = 1; }),
+              HasSubstr("bands of different widths begin at column 0"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = int64_t{1} << 61; }),
+              HasSubstr("does not fit within rows of 3"));
 }
 
 TEST(Manifest, ReadsTheFirstFormatToo) {
@@ -302,7 +350,8 @@ TEST(Manifest, MergesTheParts) {
   EXPECT_EQ(all->tensors[0].pieces[1].file, 0);
   EXPECT_THAT(std::string(Merge("here", {one}).status().message()), HasSubstr("elements 4 to 6 are missing"));
   two.tensors[0].dtype = DType::kF64;
-  EXPECT_THAT(std::string(Merge("here", {one, two}).status().message()), HasSubstr("is f32[2, 3] for one rank and f64[2, 3] for another"));
+  EXPECT_THAT(std::string(Merge("here", {one, two}).status().message()),
+              HasSubstr("is f32[2, 3] for one rank and f64[2, 3] for another"));
 }
 
 // ---- Folders ----
@@ -325,7 +374,8 @@ TEST(CheckpointFolder, KeepsTheLastAndClearsWhatWasLeft) {
   ASSERT_EQ(there.size(), 2u);
   EXPECT_EQ(there[0].step, 5);
   EXPECT_EQ(there[1].step, 20);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2) << "what is not kept leaves nothing";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2)
+      << "what is not kept leaves nothing";
   EXPECT_EQ(Open(folder)->manifest.metadata.step, 5);
   EXPECT_EQ(Open(there[1].path)->manifest.metadata.step, 20);
 
@@ -374,7 +424,8 @@ TEST(Reader, ReadsAnyBandOfWhatAnyBandsWereSaved) {
       const int64_t elements = rows * width, first = elements / 3;  // in two pieces, which end within a row
       for (const auto& [begin, count] : {std::pair{int64_t{0}, first}, {first, elements - first}}) {
         m.contents.files.push_back(NumbersFile(folder, f, count));
-        m.contents.tensors[0].pieces.push_back({f, StrCat("t", f), begin, count, column, widths.size() > 1 ? width : 0});
+        m.contents.tensors[0].pieces.push_back(
+            {f, StrCat("t", f), begin, count, column, widths.size() > 1 ? width : 0});
         for (int64_t i = 0; i < count; ++i) {
           whole[static_cast<size_t>(Band{row, column, width}.PlaceOf(begin + i))] = static_cast<float>(100 * f + i);
         }
@@ -385,15 +436,19 @@ TEST(Reader, ReadsAnyBandOfWhatAnyBandsWereSaved) {
     const absl::StatusOr<Manifest> manifest = ParseManifest("m", ManifestText(m));
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     Reader reader(folder, *manifest);
-    for (const Band& band : {Band::Whole(rows * row), Band{12, 0, 12}, Band{12, 0, 1}, Band{12, 2, 7}, Band{12, 11, 1}, Band{4, 1, 2}, Band{30, 5, 20}}) {
+    for (const Band& band : {Band::Whole(rows * row), Band{12, 0, 12}, Band{12, 0, 1}, Band{12, 2, 7}, Band{12, 11, 1},
+                             Band{4, 1, 2}, Band{30, 5, 20}}) {
       const int64_t elements = rows * row / band.row * band.width;
-      for (const auto& [first, count] : {std::pair{int64_t{0}, elements}, {elements / 3, elements / 2}, {elements - 1, int64_t{1}}}) {
+      for (const auto& [first, count] :
+           {std::pair{int64_t{0}, elements}, {elements / 3, elements / 2}, {elements - 1, int64_t{1}}}) {
         std::vector<float> out(static_cast<size_t>(count));
-        const absl::Status status = reader.Read("w", Shape{rows, row}, DType::kF32, band, first, count, std::as_writable_bytes(std::span(out)));
+        const absl::Status status =
+            reader.Read("w", Shape{rows, row}, DType::kF32, band, first, count, std::as_writable_bytes(std::span(out)));
         ASSERT_TRUE(status.ok()) << status;
         for (int64_t i = 0; i < count; ++i) {
           ASSERT_EQ(out[static_cast<size_t>(i)], whole[static_cast<size_t>(band.PlaceOf(first + i))])
-              << widths.size() << " bands, element " << i << " from " << first << " of columns " << band.column << " + " << band.width << " of " << band.row;
+              << widths.size() << " bands, element " << i << " from " << first << " of columns " << band.column << " + "
+              << band.width << " of " << band.row;
         }
       }
     }
@@ -408,11 +463,14 @@ TEST(PlacesOf, SayWhereACutParametersElementsLie) {
     std::string text;
     for (const LocalPiece& h : PlacesOf(p, first, Allocate(allocator, Shape{count}, DType::kF32, Category::kOther))) {
       absl::StrAppend(&text, text.empty() ? "" : ", ", h.owned ? "" : "not ours ", h.first, "+", h.data.numel());
-      if (h.band.width < h.band.row) absl::StrAppend(&text, " of ", h.band.column, ":", h.band.column + h.band.width, "/", h.band.row);
+      if (h.band.width < h.band.row)
+        absl::StrAppend(&text, " of ", h.band.column, ":", h.band.column + h.band.width, "/", h.band.row);
     }
     return text;
   };
-  rows.set_shard_layout({.whole = Shape{12, 2}, .dim = 0, .ranges = {{2, 2}, {6, 1, false}, {-1, 2}}});  // rows 2, 3, 6 and two of padding
+  rows.set_shard_layout({.whole = Shape{12, 2},
+                         .dim = 0,
+                         .ranges = {{2, 2}, {6, 1, false}, {-1, 2}}});  // rows 2, 3, 6 and two of padding
   EXPECT_EQ(places(rows, 0, 10), "4+4, not ours 12+2");
   EXPECT_EQ(places(rows, 3, 2), "7+1, not ours 12+1");
   EXPECT_EQ(places(rows, 7, 3), "");
@@ -429,7 +487,8 @@ TEST(CheckpointFolder, IsOneRunsAtATime) {
     const absl::StatusOr<Claim> first = Claim::Make(folder);
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_TRUE(fs::is_directory(folder));
-    EXPECT_THAT(std::string(Claim::Make(folder).status().message()), HasSubstr("another run that is still running saves to this folder"));
+    EXPECT_THAT(std::string(Claim::Make(folder).status().message()),
+                HasSubstr("another run that is still running saves to this folder"));
   }
   EXPECT_TRUE(Claim::Make(folder).ok()) << "the first has ended";
 }
@@ -451,7 +510,10 @@ TEST(ShareOf, GivesEveryElementToOneReplicaAndAllAsMuch) {
   int64_t total = 0;
   for (const int64_t count : {1, 1000, 3, 7, 500, 2}) {
     const DType dtype = count == 7 ? DType::kF64 : count == 500 ? DType::kBF16 : DType::kF32;
-    pieces.push_back({.name = StrCat("p", count), .shape = Shape{count + 10}, .band = Band::Whole(count + 10), .first = 10,
+    pieces.push_back({.name = StrCat("p", count),
+                      .shape = Shape{count + 10},
+                      .band = Band::Whole(count + 10),
+                      .first = 10,
                       .data = Allocate(allocator, Shape{count}, dtype, Category::kOther)});
     total += pieces.back().data.bytes().value();
   }

@@ -38,21 +38,28 @@ double Accuracy(nn::Context& ctx, nn::Module& model, const Dataset& images, int6
   return static_cast<double>(right) / static_cast<double>(count);
 }
 
-struct Learned { double before, after; };
+struct Learned {
+  double before, after;
+};
 
-// One rank's training, 150 steps of 64 images over all ranks. The learning rate falls to nothing, so that running statistics
-// catch up with the weights.
+// One rank's training, 150 steps of 64 images over all ranks. The learning rate falls to nothing, so that running
+// statistics catch up with the weights.
 Learned Train(RankContext& rank, const Dataset& images, bool sync) {
   ReplicaStatistics statistics(rank.device(), rank.world());
   nn::Context ctx{.device = rank.device(), .stream = rank.device().compute(), .seed = 1, .statistics = &statistics};
-  nn::CnnModel model({.height = kSide, .width = kSide, .widths = {16, 32}, .blocks = {1, 1}, .classes = kClasses,
+  nn::CnnModel model({.height = kSide,
+                      .width = kSide,
+                      .widths = {16, 32},
+                      .blocks = {1, 1},
+                      .classes = kClasses,
                       .sync_batch_norm = sync});
   model.Finalize();
   DistributedDataParallel ddp(ctx, model, rank.world(), {});
   const auto optimizer = optim::MakeAdam({.lr = 4e-3, .decoupled = true});
   const std::vector<optim::Slice> slices = ddp.Slices();
   optimizer->Attach(ctx, slices);
-  auto sampler = *DistributedSampler::Make({.dataset_size = kTraining, .replicas = 2, .rank = rank.rank(), .block = 64});
+  auto sampler =
+      *DistributedSampler::Make({.dataset_size = kTraining, .replicas = 2, .rank = rank.rank(), .block = 64});
   const double before = Accuracy(ctx, model, images, kTraining, kUnseen);
   for (int64_t step = 0; step < kSteps; ++step) {
     Batch batch = LoadBatch(ctx.device, images, sampler.BatchAt(step));

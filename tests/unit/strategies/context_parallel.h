@@ -28,21 +28,34 @@ struct Case {
   bool sequence_parallel = false, overlap = true;
   DType dtype = DType::kF64;
   std::string name() const {
-    return StrCat("cp ", mesh.cp, " tp ", mesh.tp, " dp ", mesh.dp, " kv ", llama_kv_heads, dropout > 0 ? " dropout" : "",
-                  masks == nn::DropoutMasks::kStored ? " stored" : "", sequence_parallel ? " sp" : "");
+    return StrCat("cp ", mesh.cp, " tp ", mesh.tp, " dp ", mesh.dp, " kv ", llama_kv_heads,
+                  dropout > 0 ? " dropout" : "", masks == nn::DropoutMasks::kStored ? " stored" : "",
+                  sequence_parallel ? " sp" : "");
   }
 };
 
 inline std::unique_ptr<nn::Module> MakeModel(const Case& c, nn::Layers& layers) {
   std::unique_ptr<nn::Module> model;
   if (c.llama_kv_heads > 0) {
-    model = std::make_unique<nn::LlamaModel>(
-        nn::LlamaConfig{.layers = kLayers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab, .kv_heads = c.llama_kv_heads, .ffn = 24,
-                        .sequence = kTokens, .dtype = c.dtype}, nn::ModelPart::Whole(kLayers), layers);
+    model = std::make_unique<nn::LlamaModel>(nn::LlamaConfig{.layers = kLayers,
+                                                             .hidden = kHidden,
+                                                             .heads = kHeads,
+                                                             .vocab = kVocab,
+                                                             .kv_heads = c.llama_kv_heads,
+                                                             .ffn = 24,
+                                                             .sequence = kTokens,
+                                                             .dtype = c.dtype},
+                                             nn::ModelPart::Whole(kLayers), layers);
   } else {
-    model = std::make_unique<nn::GptModel>(
-        nn::GptConfig{.layers = kLayers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab, .sequence = kTokens,
-                      .dropout = c.dropout, .masks = c.masks, .dtype = c.dtype}, nn::ModelPart::Whole(kLayers), layers);
+    model = std::make_unique<nn::GptModel>(nn::GptConfig{.layers = kLayers,
+                                                         .hidden = kHidden,
+                                                         .heads = kHeads,
+                                                         .vocab = kVocab,
+                                                         .sequence = kTokens,
+                                                         .dropout = c.dropout,
+                                                         .masks = c.masks,
+                                                         .dtype = c.dtype},
+                                           nn::ModelPart::Whole(kLayers), layers);
   }
   model->Finalize();
   return model;

@@ -23,7 +23,8 @@ std::string AgainstOneRank(RankContext& rank, const Case& c) {
     whole_loss += First(Pass(ctx, whole.model(), *nn::OneRank().MakeLoss(kVocab), replica, {})) / c.mesh.dp;
   }
   std::string wrong;
-  if (!(std::abs(loss - whole_loss) <= 1e-12 * whole_loss)) StrAppend(&wrong, "loss ", loss, ", not ", whole_loss, "; ");
+  if (!(std::abs(loss - whole_loss) <= 1e-12 * whole_loss))
+    StrAppend(&wrong, "loss ", loss, ", not ", whole_loss, "; ");
   const std::vector<nn::Parameter*> want = whole.model().Parameters(), got = parallel.layout.model().Parameters();
   for (size_t p = 0; p < want.size(); ++p) {
     const double* w = want[p]->gradient().data<double>();
@@ -31,7 +32,8 @@ std::string AgainstOneRank(RankContext& rank, const Case& c) {
     double largest = 1e-6, furthest = 0;
     for (int64_t i = 0; i < want[p]->numel(); ++i) largest = std::max(largest, std::abs(w[i]) / c.mesh.dp);
     got[p]->ForRuns(0, got[p]->numel(), [&](const nn::Parameter::Run& run) {
-      for (int64_t i = 0; i < run.count; ++i) furthest = std::max(furthest, std::abs(g[run.local + i] - w[run.whole + i] / c.mesh.dp));
+      for (int64_t i = 0; i < run.count; ++i)
+        furthest = std::max(furthest, std::abs(g[run.local + i] - w[run.whole + i] / c.mesh.dp));
     });
     if (!(furthest <= 1e-10 * largest)) StrAppend(&wrong, got[p]->name(), " off by ", furthest, " of ", largest, "; ");
   }
@@ -54,7 +56,10 @@ TEST(ContextParallel, ModelsTrainAsOnOneRank) {
       {.mesh = {.cp = 2, .tp = 2}, .llama_kv_heads = 1},
       {.mesh = {.cp = 3, .tp = 2}, .dropout = 0.3, .sequence_parallel = true},
       {.mesh = {.cp = 2, .tp = 2}, .llama_kv_heads = 2, .sequence_parallel = true},
-      {.mesh = {.dp = 2, .cp = 2, .tp = 2}, .dropout = 0.3, .masks = nn::DropoutMasks::kStored, .sequence_parallel = true},
+      {.mesh = {.dp = 2, .cp = 2, .tp = 2},
+       .dropout = 0.3,
+       .masks = nn::DropoutMasks::kStored,
+       .sequence_parallel = true},
       {.mesh = {.dp = 2, .cp = 2, .tp = 2, .order = {Axis::kPp, Axis::kCp, Axis::kTp, Axis::kDp}}, .llama_kv_heads = 2},
   };
   for (const Case& c : cases) {
@@ -75,14 +80,18 @@ TEST(ContextParallel, SendsTheClosedForm) {
         const int64_t elements = 2 * kBatch * (kTokens / n) * kv_heads * (kHidden / kHeads);
         const int64_t keys = elements * ElementSize(dtype), gradients = elements * 4;
         const std::string want = StrCat(kLayers * (n - 1) * (2 * keys + gradients));
-        EXPECT_THAT(test::OnRanks(n, [&](RankContext& rank) {
-          Rank(rank, c).Step();
-          std::string sent;
-          for (const auto& [key, entry] : rank.communication().entries()) {
-            if (key.first == "ring") StrAppend(&sent, key.second == Communication::kBatch ? "" : "not a batch ", entry.bytes.value());
-          }
-          return sent;
-        }), ::testing::Each(want));
+        EXPECT_THAT(test::OnRanks(n,
+                                  [&](RankContext& rank) {
+                                    Rank(rank, c).Step();
+                                    std::string sent;
+                                    for (const auto& [key, entry] : rank.communication().entries()) {
+                                      if (key.first == "ring")
+                                        StrAppend(&sent, key.second == Communication::kBatch ? "" : "not a batch ",
+                                                  entry.bytes.value());
+                                    }
+                                    return sent;
+                                  }),
+                    ::testing::Each(want));
       }
     }
   }

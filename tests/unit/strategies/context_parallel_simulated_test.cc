@@ -28,19 +28,29 @@ TEST_F(ContextParallelSimulated, HasTheLossAndTheMemoryOfARealRun) {
       return StrCat("peak ", rank.memory().peak.value(), " reserved ", rank.memory().peak_reserved.value());
     };
     const RankFunction with_loss = [&](RankContext& rank) {
-      const double loss = [&] { Rank r(rank, c); r.Step(); return First(r.Step()); }();
+      const double loss = [&] {
+        Rank r(rank, c);
+        r.Step();
+        return First(r.Step());
+      }();
       return StrCat(absl::StrFormat("%a ", loss), memory(rank));
     };
     const RankFunction memory_alone = [&](RankContext& rank) {
-      { Rank r(rank, c); r.Step(); r.Step(); }
+      {
+        Rank r(rank, c);
+        r.Step();
+        r.Step();
+      }
       return memory(rank);
     };
-    const RunResult real = Simulate(c, spec::Simulated::REAL, with_loss), symbolic = Simulate(c, spec::Simulated::SYMBOLIC, memory_alone);
+    const RunResult real = Simulate(c, spec::Simulated::REAL, with_loss),
+                    symbolic = Simulate(c, spec::Simulated::SYMBOLIC, memory_alone);
     ASSERT_TRUE(real.status.ok()) << real.status;
     ASSERT_TRUE(symbolic.status.ok()) << symbolic.status;
     const std::vector<std::string> measured = test::OnRanks(c.mesh.size(), with_loss);
     EXPECT_EQ(real.results, measured);
-    for (size_t r = 0; r < measured.size(); ++r) EXPECT_EQ(symbolic.results[r], measured[r].substr(measured[r].find("peak")));
+    for (size_t r = 0; r < measured.size(); ++r)
+      EXPECT_EQ(symbolic.results[r], measured[r].substr(measured[r].find("peak")));
   }
 }
 

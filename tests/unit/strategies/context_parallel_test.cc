@@ -82,7 +82,8 @@ TEST(RingStep, EveryPairOfTokensIsComputedOnceAndOnTheRankOfItsQuery) {
     std::vector<int> times(static_cast<size_t>(t * t));
     for (int rank = 0; rank < n; ++rank) {
       for (int step = 0; step < n; ++step) {
-        const ops::IndexMap queries = ZigZag{rank, n}.Positions(tokens), keys = ZigZag{(rank - step + n) % n, n}.Positions(tokens);
+        const ops::IndexMap queries = ZigZag{rank, n}.Positions(tokens),
+                            keys = ZigZag{(rank - step + n) % n, n}.Positions(tokens);
         const ops::AttentionBlock b = RingStep(heads, {rank, n}, step, tokens);
         for (int64_t i = 0; i < b.queries; ++i) {
           for (int64_t j = 0; j < (b.causal ? i + 1 : b.keys); ++j) {
@@ -92,7 +93,8 @@ TEST(RingStep, EveryPairOfTokensIsComputedOnceAndOnTheRankOfItsQuery) {
       }
     }
     for (int64_t q = 0; q < t; ++q) {
-      for (int64_t k = 0; k < t; ++k) ASSERT_EQ(times[static_cast<size_t>(q * t + k)], k <= q ? 1 : 0) << n << ": " << q << " " << k;
+      for (int64_t k = 0; k < t; ++k)
+        ASSERT_EQ(times[static_cast<size_t>(q * t + k)], k <= q ? 1 : 0) << n << ": " << q << " " << k;
     }
   }
 }
@@ -102,8 +104,11 @@ TEST(RingStep, EveryRankHasTheSameWorkAtEveryStep) {
   test::SymbolicDevice device;
   const auto tensor = [&](Shape shape) { return device.NewTensor(std::move(shape), DType::kF32, Category::kOther); };
   const int64_t batch = 2, t = 48;
-  const auto whole = ops::CostOf(ops::AttentionForward{.qkv = tensor({batch, t, 64}), .out = tensor({batch, t, 32}),
-                                                       .lse = tensor({batch, 4, t}), .heads = 4, .kv_heads = 2});
+  const auto whole = ops::CostOf(ops::AttentionForward{.qkv = tensor({batch, t, 64}),
+                                                       .out = tensor({batch, t, 32}),
+                                                       .lse = tensor({batch, 4, t}),
+                                                       .heads = 4,
+                                                       .kv_heads = 2});
   for (const int n : {1, 2, 3, 4, 8}) {
     const int64_t tokens = t / n;
     const Tensor q = tensor({batch, tokens, 64}), kv = tensor({batch, tokens, 32}), out = tensor({batch, tokens, 32}),
@@ -191,13 +196,16 @@ std::string AgainstOneRank(RankContext& rank, const Problem& p, double tolerance
 }
 
 TEST(RingAttention, IsAttentionOnOneRank) {
-  const auto tolerance = [](DType t) { return t == DType::kF64 ? 1e-13 : t == DType::kF32 ? 2e-6 : t == DType::kF16 ? 2e-3 : 1.6e-2; };
+  const auto tolerance = [](DType t) {
+    return t == DType::kF64 ? 1e-13 : t == DType::kF32 ? 2e-6 : t == DType::kF16 ? 2e-3 : 1.6e-2;
+  };
   for (const int ranks : {1, 2, 3, 4}) {
     for (const DType type : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
       for (const nn::Heads& heads : {nn::Heads{1, 1, 5}, nn::Heads{4, 4, 8}, nn::Heads{4, 2, 8}, nn::Heads{6, 1, 3}}) {
         for (const int64_t t : {24, 144}) {
           for (const bool overlap : {true, false}) {
-            SCOPED_TRACE(StrCat(ranks, " ranks, ", std::string(DTypeName(type)), ", heads ", heads.queries, "/", heads.keys, ", t ", t));
+            SCOPED_TRACE(StrCat(ranks, " ranks, ", std::string(DTypeName(type)), ", heads ", heads.queries, "/",
+                                heads.keys, ", t ", t));
             const Problem p{.batch = 2, .t = t, .heads = heads, .type = type, .overlap = overlap};
             ExpectOnRanks(ranks, [&](RankContext& rank) { return AgainstOneRank(rank, p, tolerance(type)); });
             if (HasFailure()) return;

@@ -10,12 +10,12 @@
 #include <string>
 #include <utility>
 
-#include "tests/unit/strategies/on_ranks.h"
 #include "core/nn/batch_norm.h"
 #include "core/nn/loss.h"
 #include "core/nn/mlp_model.h"
 #include "core/nn/sequential.h"
 #include "strategies/data_parallel/cast_codec.h"
+#include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
 namespace ddp_test {
@@ -33,8 +33,7 @@ std::vector<Bytes> Sizes(std::initializer_list<int64_t> bytes) {
 }
 
 TEST(AssignBuckets, GoesFromTheLastParameterToTheFirst) {
-  EXPECT_THAT(AssignBuckets(Sizes({10, 20, 30, 40}), Bytes(1000), Bytes(1000)),
-              ElementsAre(ElementsAre(3, 2, 1, 0)));
+  EXPECT_THAT(AssignBuckets(Sizes({10, 20, 30, 40}), Bytes(1000), Bytes(1000)), ElementsAre(ElementsAre(3, 2, 1, 0)));
 }
 
 TEST(AssignBuckets, ClosesABucketOnceItHoldsItsShare) {
@@ -48,8 +47,7 @@ TEST(AssignBuckets, HasASmallerFirstBucket) {
 }
 
 TEST(AssignBuckets, NeverMakesTheFirstBucketLargerThanTheOthers) {
-  EXPECT_THAT(AssignBuckets(Sizes({10, 10}), Bytes(100), Bytes(5)),
-              ElementsAre(ElementsAre(1), ElementsAre(0)));
+  EXPECT_THAT(AssignBuckets(Sizes({10, 10}), Bytes(100), Bytes(5)), ElementsAre(ElementsAre(1), ElementsAre(0)));
 }
 
 TEST(AssignBuckets, GivesAParameterLargerThanABucketItsOwn) {
@@ -78,8 +76,7 @@ struct Replica {
   }
   void Backward(int sample = 0) {
     for (int64_t i = 0; i < inputs.numel(); ++i) {
-      inputs.data<float>()[i] =
-          NormalAt(MakeKey(100 + rank + 10 * sample, "inputs"), static_cast<uint64_t>(i));
+      inputs.data<float>()[i] = NormalAt(MakeKey(100 + rank + 10 * sample, "inputs"), static_cast<uint64_t>(i));
     }
     for (int i = 0; i < 3; ++i) targets.data<int32_t>()[i] = (i + rank + sample) % 4;
     nn::Saved saved, loss;
@@ -117,8 +114,7 @@ TEST(Ddp, GradientsAreViewsIntoBucketsInReverseOrder) {
     for (const Tensor& b : buckets) elements += b.numel();
     if (elements != kParameters) return "buckets hold other than the parameters";
     const std::vector<nn::Parameter*> parameters = r.model.Parameters();
-    if (parameters.back()->gradient().address() != buckets[0].address())
-      return "the last parameter is not first";
+    if (parameters.back()->gradient().address() != buckets[0].address()) return "the last parameter is not first";
     const Tensor& first = parameters.front()->gradient();
     if (first.address() + static_cast<Address>(first.bytes().value()) !=
         buckets.back().address() + static_cast<Address>(buckets.back().bytes().value())) {
@@ -181,8 +177,7 @@ TEST(Ddp, SendsNothingUntilTheLastMicroBatchAndTheSumThen) {
     r.ddp->BeginMicroBatch(/*last=*/true);
     r.Backward(2);
     r.ddp->FinishGradients();
-    if (r.ddp->reductions() != static_cast<int64_t>(r.ddp->Gradients().size()))
-      return "not one reduction a bucket";
+    if (r.ddp->reductions() != static_cast<int64_t>(r.ddp->Gradients().size())) return "not one reduction a bucket";
     return before != r.GradientBytes() ? "" : "the last micro-batch added nothing";
   });
 }
@@ -220,8 +215,8 @@ TEST(Ddp, GivesTheSameMeanReducingEveryMicroBatch) {
   }
 }
 
-// Of equal micro-batches every mean is the same one, rounded on its way; the sum of many is that often it. BF16 has 8 bits: a sum
-// that is rounded to it stops growing at 256 of them.
+// Of equal micro-batches every mean is the same one, rounded on its way; the sum of many is that often it. BF16 has 8
+// bits: a sum that is rounded to it stops growing at 256 of them.
 TEST(Ddp, SumsOverManyMicroBatchesStayInTheGradientsType) {
   constexpr int kMicroBatches = 512;
   const auto gradients = [](int micro_batches, bool overlap) {
@@ -257,11 +252,13 @@ TEST(Ddp, SumsOverManyMicroBatchesStayInTheGradientsType) {
   }
 }
 
-// Gradients that arrive as exactly as they left are added up where they are; others a second time, from the second micro-batch to
-// the step's end.
+// Gradients that arrive as exactly as they left are added up where they are; others a second time, from the second
+// micro-batch to the step's end.
 TEST(Ddp, HoldsASecondSumOnlyWhereTheWayRounds) {
   ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
-    const auto gradients = [&ctx] { return ctx.memory().live_by_category[static_cast<size_t>(Category::kGradients)].value(); };
+    const auto gradients = [&ctx] {
+      return ctx.memory().live_by_category[static_cast<size_t>(Category::kGradients)].value();
+    };
     const auto held = [&](DType gradient, DType wire, int micro_batches) {
       Replica r(ctx, {.gradient = gradient, .reduce_every_micro_batch = true}, 5, MakeGradientCodec(gradient, wire));
       const int64_t before = gradients();
@@ -291,9 +288,7 @@ TEST(Ddp, ReducesOncePerStepOverManySteps) {
       r.Backward(step);
       r.ddp->FinishGradients();
     }
-    return r.ddp->reductions() == 3 * static_cast<int64_t>(r.ddp->Gradients().size())
-               ? ""
-               : "other than 3 a bucket";
+    return r.ddp->reductions() == 3 * static_cast<int64_t>(r.ddp->Gradients().size()) ? "" : "other than 3 a bucket";
   });
 }
 
@@ -322,7 +317,8 @@ TEST(Ddp, AveragesBuffersWhenAskedAndNoSooner) {
       for (size_t b = 0; b < 4; ++b) {
         for (int64_t i = 0; i < buffers[b]->numel(); ++i) {
           float& value = buffers[b]->data().data<float>()[i];
-          if (value != static_cast<float>(b % 2)) return buffers[b]->name() + " started otherwise";  // means 0, variances 1
+          if (value != static_cast<float>(b % 2))
+            return buffers[b]->name() + " started otherwise";  // means 0, variances 1
           value = static_cast<float>(100 * static_cast<int64_t>(b) + 10 * i + 3 * ctx.rank());
         }
       }
@@ -330,8 +326,10 @@ TEST(Ddp, AveragesBuffersWhenAskedAndNoSooner) {
       context.stream.Synchronize();
       for (size_t b = 0; b < 4; ++b) {
         for (int64_t i = 0; i < buffers[b]->numel(); ++i) {
-          const auto mean = static_cast<float>(100 * static_cast<int64_t>(b) + 10 * i + 3 * (ctx.world().size() - 1) / 2);
-          if (std::abs(buffers[b]->data().data<float>()[i] - mean) > 1e-4f) return buffers[b]->name() + " is not the mean";
+          const auto mean =
+              static_cast<float>(100 * static_cast<int64_t>(b) + 10 * i + 3 * (ctx.world().size() - 1) / 2);
+          if (std::abs(buffers[b]->data().data<float>()[i] - mean) > 1e-4f)
+            return buffers[b]->name() + " is not the mean";
         }
       }
       return "";
@@ -371,8 +369,7 @@ TEST(Ddp, KeepsGradientsInTheirOwnType) {
       if (bucket.dtype() != DType::kF64) return "a bucket of another type";
     }
     const auto& live = ctx.memory().live_by_category;
-    if (live[static_cast<size_t>(Category::kParameters)].value() == 0)
-      return "parameters are not accounted as such";
+    if (live[static_cast<size_t>(Category::kParameters)].value() == 0) return "parameters are not accounted as such";
     const int64_t gradients = live[static_cast<size_t>(Category::kGradients)].value();
     return gradients >= kParameters * 8 ? "" : "gradients are not accounted as such";
   });

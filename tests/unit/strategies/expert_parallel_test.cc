@@ -38,12 +38,20 @@ struct Arrangement {
 };
 
 std::string ToText(const Arrangement& s) {
-  return absl::StrFormat("pp %d dp %d cp %d tp %d ep %d, ZeRO %d, capacity %g, recompute %d, wrap %s, sequence_parallel %d", s.mesh.pp, s.mesh.dp, s.mesh.cp,
-                         s.mesh.tp, s.mesh.ep, static_cast<int>(s.sharding), s.capacity_factor, s.recompute, s.wrap, s.sequence_parallel);
+  return absl::StrFormat(
+      "pp %d dp %d cp %d tp %d ep %d, ZeRO %d, capacity %g, recompute %d, wrap %s, sequence_parallel %d", s.mesh.pp,
+      s.mesh.dp, s.mesh.cp, s.mesh.tp, s.mesh.ep, static_cast<int>(s.sharding), s.capacity_factor, s.recompute, s.wrap,
+      s.sequence_parallel);
 }
 
 nn::LlamaConfig Config(const Arrangement& s) {
-  return {.layers = 2, .hidden = 16, .heads = 4, .vocab = kVocab, .kv_heads = 2, .ffn = 24, .sequence = kLength,
+  return {.layers = 2,
+          .hidden = 16,
+          .heads = 4,
+          .vocab = kVocab,
+          .kv_heads = 2,
+          .ffn = 24,
+          .sequence = kLength,
           .experts = {.experts = 4, .top_k = 2, .capacity_factor = s.capacity_factor, .aux_loss = s.aux_loss},
           .dtype = s.dtype};
 }
@@ -66,14 +74,17 @@ class Worker {
     }
     const ReplicaGroups groups(replicas_, mesh_.Group(MeshGroup::kExpertReplicas));
     if (setup.sharding == Sharding::kNone) {
-      layout_ = std::make_unique<DistributedDataParallel>(ctx_, std::move(model), groups, DdpOptions{.bucket = Bytes(4096)});
+      layout_ =
+          std::make_unique<DistributedDataParallel>(ctx_, std::move(model), groups, DdpOptions{.bucket = Bytes(4096)});
     } else {
       const auto stage = static_cast<ShardedOptions::Stage>(setup.sharding);
       layout_ = std::make_unique<ShardedDataParallel>(
-          ctx_, std::move(model), groups, ShardedOptions{.stage = stage, .wrap = setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap)});
+          ctx_, std::move(model), groups,
+          ShardedOptions{.stage = stage, .wrap = setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap)});
     }
     loss_ = layers_.MakeLoss(kVocab);
-    sums_.emplace(ctx_, *layout_, Sharers{.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group()});
+    sums_.emplace(ctx_, *layout_,
+                  Sharers{.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group()});
     norm_.emplace(ctx_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp));
     optimizer_ = optim::MakeSgd({.lr = 0.1});
     optimizer_->Attach(ctx_, layout_->Slices());
@@ -114,7 +125,8 @@ class Worker {
         p.ForRuns(part.first, part.count, [&](const nn::Parameter::Run& run) {
           StrAppend(record, what, " ", p.name(), " ", p.shard_layout().whole.numel(), " ", run.whole);
           for (int64_t i = 0; i < run.count; ++i)
-            StrAppend(record, " ", absl::StrFormat("%.9g", from.data<float>()[part.offset + run.local - part.first + i]));
+            StrAppend(record, " ",
+                      absl::StrFormat("%.9g", from.data<float>()[part.offset + run.local - part.first + i]));
           StrAppend(record, "\n");
         });
       }
@@ -128,7 +140,8 @@ class Worker {
     Tensor ids = ctx_.device.NewTensor(Shape{kSamples, kLength}, DType::kI32, Category::kActivations);
     ctx_.device.Upload(ids, [&](std::span<std::byte> bytes) {
       for (int64_t i = 0; i < ids.numel(); ++i)
-        reinterpret_cast<int32_t*>(bytes.data())[i] = static_cast<int32_t>(((batch % 3) * 7 + (i + shift) * (i + shift + 5) * 3) % kVocab);
+        reinterpret_cast<int32_t*>(bytes.data())[i] =
+            static_cast<int32_t>(((batch % 3) * 7 + (i + shift) * (i + shift + 5) * 3) % kVocab);
     });
     return ids;
   }
@@ -190,7 +203,8 @@ void ExpectClose(const Outcome& got, const Outcome& want) {
     ASSERT_EQ(mine.size(), values.size()) << what;
     double largest = 0;
     for (const double v : values) largest = std::max(largest, std::abs(v));
-    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(mine[i], values[i], tolerance * largest) << what << ", element " << i;
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_NEAR(mine[i], values[i], tolerance * largest) << what << ", element " << i;
   }
 }
 
@@ -209,21 +223,28 @@ TEST_P(OneProcess, TrainsTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(
     ExpertParallel, OneProcess,
-    ::testing::Values(Arrangement{{.dp = 2, .ep = 2}}, Arrangement{{.dp = 2, .ep = 2}, Sharding::kNone, 2}, Arrangement{{.dp = 4, .ep = 4}},
-                      Arrangement{{.dp = 4, .ep = 2}}, Arrangement{{.dp = 4, .ep = 2}, Sharding::kNone, 2}, Arrangement{{.dp = 4}},
-                      Arrangement{{.dp = 4, .ep = 2}, Sharding::kZero1}, Arrangement{{.dp = 4, .ep = 2}, Sharding::kZero2},
-                      Arrangement{{.dp = 4, .ep = 2}, Sharding::kZero3}, Arrangement{{.dp = 2, .ep = 2}, Sharding::kZero1},
-                      Arrangement{{.dp = 2, .ep = 2}, Sharding::kZero2}, Arrangement{{.dp = 2, .ep = 2}, Sharding::kZero3, 2},
-                      Arrangement{.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3, .recompute = true},
-                      Arrangement{.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero2, .wrap = ""},
-                      Arrangement{.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3, .wrap = "expert_linear"},
-                      Arrangement{.mesh = {.tp = 2}}, Arrangement{.mesh = {.dp = 2, .tp = 4, .ep = 2}},
-                      // Tokens that are routed apart: nothing is dropped, and there is no auxiliary loss, which is a mean over such.
-                      Arrangement{.mesh = {.tp = 2}, .capacity_factor = 2, .aux_loss = 0, .sequence_parallel = true},
-                      Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}, .capacity_factor = 2, .aux_loss = 0, .sequence_parallel = true},
-                      Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}, .sharding = Sharding::kZero3, .capacity_factor = 2, .aux_loss = 0,
-                                  .sequence_parallel = true}, Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}},
-                      Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}, .sharding = Sharding::kZero3}));
+    ::testing::Values(
+        Arrangement{{.dp = 2, .ep = 2}}, Arrangement{{.dp = 2, .ep = 2}, Sharding::kNone, 2},
+        Arrangement{{.dp = 4, .ep = 4}}, Arrangement{{.dp = 4, .ep = 2}},
+        Arrangement{{.dp = 4, .ep = 2}, Sharding::kNone, 2}, Arrangement{{.dp = 4}},
+        Arrangement{{.dp = 4, .ep = 2}, Sharding::kZero1}, Arrangement{{.dp = 4, .ep = 2}, Sharding::kZero2},
+        Arrangement{{.dp = 4, .ep = 2}, Sharding::kZero3}, Arrangement{{.dp = 2, .ep = 2}, Sharding::kZero1},
+        Arrangement{{.dp = 2, .ep = 2}, Sharding::kZero2}, Arrangement{{.dp = 2, .ep = 2}, Sharding::kZero3, 2},
+        Arrangement{.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3, .recompute = true},
+        Arrangement{.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero2, .wrap = ""},
+        Arrangement{.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3, .wrap = "expert_linear"},
+        Arrangement{.mesh = {.tp = 2}}, Arrangement{.mesh = {.dp = 2, .tp = 4, .ep = 2}},
+        // Tokens that are routed apart: nothing is dropped, and there is no auxiliary loss, which is a mean over such.
+        Arrangement{.mesh = {.tp = 2}, .capacity_factor = 2, .aux_loss = 0, .sequence_parallel = true},
+        Arrangement{
+            .mesh = {.dp = 2, .tp = 2, .ep = 2}, .capacity_factor = 2, .aux_loss = 0, .sequence_parallel = true},
+        Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2},
+                    .sharding = Sharding::kZero3,
+                    .capacity_factor = 2,
+                    .aux_loss = 0,
+                    .sequence_parallel = true},
+        Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}},
+        Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}, .sharding = Sharding::kZero3}));
 
 // ---- What lies where ----
 
@@ -233,11 +254,14 @@ TEST(ExpertParallel, EveryRankHasItsExpertsAndNoOther) {
     const int64_t ep = rank.rank() / 2 % 2, tp = rank.rank() % 2;
     const nn::Parameter& gate_up = *worker.parameters().at("blocks.0.mlp.experts.gate_up.weight");
     if (gate_up.replicas() != nn::Replicas::kExperts) return "replicas of all";
-    if (gate_up.shape() != Shape{2 * 24, 16} || gate_up.shard_layout().whole != Shape{4 * 48, 16}) return gate_up.shape().ToString();
+    if (gate_up.shape() != Shape{2 * 24, 16} || gate_up.shard_layout().whole != Shape{4 * 48, 16})
+      return gate_up.shape().ToString();
     std::string runs;
-    gate_up.ForRuns(0, gate_up.numel(), [&](const nn::Parameter::Run& run) { StrAppend(&runs, run.whole / 16, "+", run.count / 16, " "); });
+    gate_up.ForRuns(0, gate_up.numel(),
+                    [&](const nn::Parameter::Run& run) { StrAppend(&runs, run.whole / 16, "+", run.count / 16, " "); });
     std::string want;  // of two experts the gates, then the values, of this rank's 12 features
-    for (int64_t e = 2 * ep; e < 2 * ep + 2; ++e) StrAppend(&want, 48 * e + 12 * tp, "+12 ", 48 * e + 24 + 12 * tp, "+12 ");
+    for (int64_t e = 2 * ep; e < 2 * ep + 2; ++e)
+      StrAppend(&want, 48 * e + 12 * tp, "+12 ", 48 * e + 24 + 12 * tp, "+12 ");
     if (runs != want) return StrCat(runs, "in place of ", want);
     const nn::Parameter& router = *worker.parameters().at("blocks.0.mlp.router.weight");
     if (router.replicas() != nn::Replicas::kAll || router.shape() != Shape{4, 16}) return "the router is everybody's";
@@ -249,10 +273,12 @@ TEST(ExpertParallel, ExpertsAreUnitsOfTheirOwn) {
   test::ExpectOnRanks(4, [](RankContext& rank) -> std::string {
     Worker worker(rank, {.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3});
     std::string units;
-    for (const auto& unit : dynamic_cast<ShardedDataParallel&>(worker.layout()).units()) StrAppend(&units, unit.path, ":", unit.numel, " ");
-    constexpr int64_t kExperts = 2 * 3 * 16 * 24, kBlock = 2 * 16 + 16 * 32 + 16 * 16 + 4 * 16, kRoot = 2 * 19 * 16 + 16;
-    const std::string want = StrCat(":", kRoot, " blocks.0:", kBlock, " blocks.0.mlp.experts:", kExperts, " blocks.1:", kBlock,
-                                    " blocks.1.mlp.experts:", kExperts, " ");
+    for (const auto& unit : dynamic_cast<ShardedDataParallel&>(worker.layout()).units())
+      StrAppend(&units, unit.path, ":", unit.numel, " ");
+    constexpr int64_t kExperts = 2 * 3 * 16 * 24, kBlock = 2 * 16 + 16 * 32 + 16 * 16 + 4 * 16,
+                      kRoot = 2 * 19 * 16 + 16;
+    const std::string want = StrCat(":", kRoot, " blocks.0:", kBlock, " blocks.0.mlp.experts:", kExperts,
+                                    " blocks.1:", kBlock, " blocks.1.mlp.experts:", kExperts, " ");
     if (units != want) return StrCat(units, "in place of ", want);
     ProcessGroup *all = worker.layout().shard_group(), *experts = worker.layout().shard_group(nn::Replicas::kExperts);
     return all->size() == 4 && experts->size() == 2 ? "" : "held by others";
@@ -261,8 +287,8 @@ TEST(ExpertParallel, ExpertsAreUnitsOfTheirOwn) {
 
 // ---- What travels ----
 
-// 4 all-to-alls a layer and micro-batch, of E C hidden values; 6 where the block is recomputed. Of gradients, those of 1 / ep of the
-// experts over dp / ep ranks.
+// 4 all-to-alls a layer and micro-batch, of E C hidden values; 6 where the block is recomputed. Of gradients, those of
+// 1 / ep of the experts over dp / ep ranks.
 TEST(ExpertParallel, SendsWhatThePageSays) {
   for (const bool recompute : {false, true}) {
     test::ExpectOnRanks(4, [recompute](RankContext& rank) -> std::string {
@@ -281,7 +307,8 @@ TEST(ExpertParallel, SendsWhatThePageSays) {
       worker.Step(0, &record);
       const int64_t calls = 2 * (recompute ? 6 : 4), slots = 1 * 2 * kSamples * kLength;  // f top_k T
       const int64_t exchanged = sum(Communication::kAllToAll, &count);
-      if (count != calls || exchanged != calls * slots * 16 * 4) return StrCat(count, " exchanges of ", exchanged, " bytes");
+      if (count != calls || exchanged != calls * slots * 16 * 4)
+        return StrCat(count, " exchanges of ", exchanged, " bytes");
       int64_t gradients = 4;  // and an element of their norm
       for (const auto& [name, p] : worker.parameters()) gradients += 4 * p->numel();
       const int64_t reduced = sum(Communication::kAllReduce, &count) - before;

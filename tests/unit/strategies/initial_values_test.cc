@@ -1,5 +1,5 @@
-// Ranks that draw other initial values, as those of hosts with other mathematical libraries do, begin alike: every element of the
-// model has one value, on however many ranks it is.
+// Ranks that draw other initial values, as those of hosts with other mathematical libraries do, begin alike: every
+// element of the model has one value, on however many ranks it is.
 #include "strategies/data_parallel/initial_values.h"
 
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include "core/comm/device_mesh.h"
 #include "strategies/layout_factory.h"
 #include "strategies/mesh_of.h"
-#include "strategies/models/model_factory.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/model_parallel/slices.h"
+#include "strategies/models/model_factory.h"
 #include "strategies/pipeline/stages.h"
 #include "tests/integration/run_spec.h"
 #include "tests/unit/strategies/on_ranks.h"
@@ -34,10 +34,14 @@ class Beginner {
         mesh_(rank.world(), MeshOf(spec.parallel())),
         layers_(mesh_, ParallelOptionsOf(spec)),
         ends_(StagesShareTable(spec) ? mesh_.NewGroups(EndsOf(mesh_.shape()), "embedding") : nullptr),
-        layout_(MakeLayout(nn_, MakeStage(spec.model(), DType::kF32, PartsOfStage(spec, mesh_.Coordinate(Axis::kPp)), layers_),
-                           {mesh_.Group(MeshGroup::kReplicas), mesh_.Group(MeshGroup::kExpertReplicas),
-                            {.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()}},
-                           spec)) {}
+        layout_(MakeLayout(
+            nn_, MakeStage(spec.model(), DType::kF32, PartsOfStage(spec, mesh_.Coordinate(Axis::kPp)), layers_),
+            {mesh_.Group(MeshGroup::kReplicas),
+             mesh_.Group(MeshGroup::kExpertReplicas),
+             {.tensor = &mesh_.Group(MeshGroup::kTp),
+              .key_value = layers_.key_value_group(),
+              .embedding = ends_.get()}},
+            spec)) {}
 
   // What it computes with and, of parameters that are put together for that alone, what it keeps.
   Elements elements() {
@@ -55,7 +59,8 @@ class Beginner {
   }
 
  private:
-  static void Add(Elements& all, const nn::Parameter& p, const Tensor& values, int64_t at, const nn::Parameter::Run& run) {
+  static void Add(Elements& all, const nn::Parameter& p, const Tensor& values, int64_t at,
+                  const nn::Parameter::Run& run) {
     for (int64_t i = 0; i < run.count; ++i) all[{p.name(), run.whole + i}] = values.data<float>()[at + i];
   }
 
@@ -75,7 +80,8 @@ class BeginAlike : public ::testing::TestWithParam<BeginningCase> {};
 
 TEST_P(BeginAlike, EveryElementHasOneValue) {
   const BeginningCase& c = GetParam();
-  const spec::Spec spec = test::Resolve(StrCat("model { ", c.model, " }\ntrain { steps: 1 micro_batch: 1 }\nparallel { ", c.parallel, " }\n", test::kInMemory));
+  const spec::Spec spec = test::Resolve(StrCat(
+      "model { ", c.model, " }\ntrain { steps: 1 micro_batch: 1 }\nparallel { ", c.parallel, " }\n", test::kInMemory));
   const auto ranks = static_cast<size_t>(WorldSize(spec));
   std::vector<Elements> begun(ranks);
   test::ExpectOnRanks(static_cast<int>(ranks), [&](RankContext& rank) -> std::string {
@@ -89,7 +95,8 @@ TEST_P(BeginAlike, EveryElementHasOneValue) {
     for (const auto& [place, value] : begun[r]) {
       const auto [first, fresh] = whole.try_emplace(place, value, r);
       held_again += fresh ? 0 : 1;
-      ASSERT_EQ(value, first->second.first) << place.first << " element " << place.second << ": rank " << r << " against rank " << first->second.second;
+      ASSERT_EQ(value, first->second.first)
+          << place.first << " element " << place.second << ": rank " << r << " against rank " << first->second.second;
     }
   }
   EXPECT_GT(held_again, 0);
@@ -97,27 +104,30 @@ TEST_P(BeginAlike, EveryElementHasOneValue) {
 }
 
 constexpr char kGpt[] = "gpt { layers: 2 hidden: 16 heads: 2 vocab: 257 sequence: 8 }";
-constexpr char kLlama[] = "llama { layers: 2 hidden: 16 heads: 4 kv_heads: 1 ffn: 24 vocab: 257 sequence: 8 qkv_bias: true }";
+constexpr char kLlama[] =
+    "llama { layers: 2 hidden: 16 heads: 4 kv_heads: 1 ffn: 24 vocab: 257 sequence: 8 qkv_bias: true }";
 constexpr char kLlama2[] = "llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 257 sequence: 8 }";
 constexpr char kMoe[] =
     "moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 257 sequence: 8 } experts: 4 top_k: 2 }";
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, BeginAlike,
-    ::testing::Values(
-        BeginningCase{"Ddp", kGpt, "dp: 3"}, BeginningCase{"Zero1", kGpt, "dp: 3 sharding: ZERO_1"},
-        BeginningCase{"Zero2", kGpt, "dp: 3 sharding: ZERO_2 wrap { min_parameters: 50 }"},
-        BeginningCase{"Hybrid", kGpt, "dp: 6 sharding: HYBRID_SHARD shard_group: 3"},
-        BeginningCase{"HybridOffloaded", kGpt, "dp: 4 sharding: HYBRID_SHARD shard_group: 2 offload: OFFLOAD_ALL"},
-        BeginningCase{"Tensor", kGpt, "tp: 2"}, BeginningCase{"TensorDdp", kGpt, "dp: 2 tp: 2"},
-        BeginningCase{"TensorZero2", kGpt, "dp: 2 tp: 2 sharding: ZERO_2 sequence_parallel: true"},
-        BeginningCase{"TensorHybrid", kGpt, "dp: 4 tp: 2 sharding: HYBRID_SHARD shard_group: 2"},
-        BeginningCase{"TensorOffloaded", kGpt, "dp: 2 tp: 2 sharding: ZERO_3 offload: OFFLOAD_ALL"},
-        BeginningCase{"KeyValue1", kLlama, "tp: 4"}, BeginningCase{"KeyValue2", kLlama2, "tp: 4 dp: 2 sharding: ZERO_1 sequence_parallel: true"},
-        BeginningCase{"Context", kGpt, "dp: 2 cp: 2"}, BeginningCase{"Ends", kGpt, "pp: 2 dp: 2"},
-        BeginningCase{"EndsSharded", kGpt, "pp: 2 dp: 2 sharding: ZERO_3"},
-        BeginningCase{"EndsTensorZero1", kGpt, "pp: 2 tp: 2 dp: 2 sharding: ZERO_1"},
-        BeginningCase{"Experts", kMoe, "dp: 4 ep: 2"}, BeginningCase{"ExpertsTensorZero2", kMoe, "dp: 2 ep: 2 tp: 2 sharding: ZERO_2"}),
+    ::testing::Values(BeginningCase{"Ddp", kGpt, "dp: 3"}, BeginningCase{"Zero1", kGpt, "dp: 3 sharding: ZERO_1"},
+                      BeginningCase{"Zero2", kGpt, "dp: 3 sharding: ZERO_2 wrap { min_parameters: 50 }"},
+                      BeginningCase{"Hybrid", kGpt, "dp: 6 sharding: HYBRID_SHARD shard_group: 3"},
+                      BeginningCase{"HybridOffloaded", kGpt,
+                                    "dp: 4 sharding: HYBRID_SHARD shard_group: 2 offload: OFFLOAD_ALL"},
+                      BeginningCase{"Tensor", kGpt, "tp: 2"}, BeginningCase{"TensorDdp", kGpt, "dp: 2 tp: 2"},
+                      BeginningCase{"TensorZero2", kGpt, "dp: 2 tp: 2 sharding: ZERO_2 sequence_parallel: true"},
+                      BeginningCase{"TensorHybrid", kGpt, "dp: 4 tp: 2 sharding: HYBRID_SHARD shard_group: 2"},
+                      BeginningCase{"TensorOffloaded", kGpt, "dp: 2 tp: 2 sharding: ZERO_3 offload: OFFLOAD_ALL"},
+                      BeginningCase{"KeyValue1", kLlama, "tp: 4"},
+                      BeginningCase{"KeyValue2", kLlama2, "tp: 4 dp: 2 sharding: ZERO_1 sequence_parallel: true"},
+                      BeginningCase{"Context", kGpt, "dp: 2 cp: 2"}, BeginningCase{"Ends", kGpt, "pp: 2 dp: 2"},
+                      BeginningCase{"EndsSharded", kGpt, "pp: 2 dp: 2 sharding: ZERO_3"},
+                      BeginningCase{"EndsTensorZero1", kGpt, "pp: 2 tp: 2 dp: 2 sharding: ZERO_1"},
+                      BeginningCase{"Experts", kMoe, "dp: 4 ep: 2"},
+                      BeginningCase{"ExpertsTensorZero2", kMoe, "dp: 2 ep: 2 tp: 2 sharding: ZERO_2"}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace initial_values_test

@@ -10,7 +10,8 @@ namespace loss_scaler_test {
 spec::Precision Dynamic(double initial, double growth, double backoff, int64_t interval, double minimum) {
   spec::Precision precision;
   spec::LossScale::Dynamic& d = *precision.mutable_loss_scale()->mutable_dynamic();
-  d.set_initial(initial), d.set_growth(growth), d.set_backoff(backoff), d.set_growth_interval(interval), d.set_minimum(minimum);
+  d.set_initial(initial), d.set_growth(growth), d.set_backoff(backoff), d.set_growth_interval(interval),
+      d.set_minimum(minimum);
   return precision;
 }
 
@@ -51,7 +52,8 @@ TEST(LossScaler, StaysWithinItsBounds) {
 }
 
 TEST(LossScaler, GoesOnFromWhatWasSaved) {
-  LossScaler whole(Dynamic(1024, 2, 0.5, 4, 1)), first(Dynamic(1024, 2, 0.5, 4, 1)), second(Dynamic(1024, 2, 0.5, 4, 1));
+  LossScaler whole(Dynamic(1024, 2, 0.5, 4, 1)), first(Dynamic(1024, 2, 0.5, 4, 1)),
+      second(Dynamic(1024, 2, 0.5, 4, 1));
   const std::vector<bool> finite = {false, true, true, true, true, true, false, true, true, true, true};
   for (size_t i = 0; i < finite.size(); ++i) {
     whole.Update(finite[i]);

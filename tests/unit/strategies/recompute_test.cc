@@ -1,4 +1,5 @@
-// Recomputed activations: the same bits as kept ones, in every order that a schedule may have, for less memory and more FLOPs.
+// Recomputed activations: the same bits as kept ones, in every order that a schedule may have, for less memory and more
+// FLOPs.
 #include "strategies/models/recompute.h"
 
 #include <gtest/gtest.h>
@@ -24,14 +25,17 @@ constexpr TinyModel kModels[] = {
     {"Gpt", "model { gpt { layers: 3 hidden: 8 heads: 2 sequence: 5 dropout: 0.2 } }\n"},
     {"GptStored", "model { gpt { layers: 3 hidden: 8 heads: 2 sequence: 5 dropout: 0.2 } dropout_masks: STORED }\n"},
     {"GptUnfused",
-     "model { gpt { layers: 3 hidden: 8 heads: 2 sequence: 5 dropout: 0.2 attention_dropout: 0.3 } attention: UNFUSED }\n"},
+     "model { gpt { layers: 3 hidden: 8 heads: 2 sequence: 5 dropout: 0.2 attention_dropout: 0.3 } attention: UNFUSED "
+     "}\n"},
     {"GptUnfusedStored",
      "model { gpt { layers: 3 hidden: 8 heads: 2 sequence: 5 dropout: 0.2 attention_dropout: 0.3 } attention: UNFUSED "
      "dropout_masks: STORED }\n"},
     {"Llama", "model { llama { layers: 3 hidden: 8 heads: 4 kv_heads: 2 ffn: 12 sequence: 5 } }\n"},
-    {"LlamaUnfused", "model { llama { layers: 3 hidden: 8 heads: 4 kv_heads: 2 ffn: 12 sequence: 5 } attention: UNFUSED }\n"},
+    {"LlamaUnfused",
+     "model { llama { layers: 3 hidden: 8 heads: 4 kv_heads: 2 ffn: 12 sequence: 5 } attention: UNFUSED }\n"},
     {"Cnn",
-     "model { cnn { height: 6 width: 7 channels: 2 widths: [3, 4] blocks: [1, 2] classes: 5 } }\ndata { synthetic { samples: 96 } }\n"},
+     "model { cnn { height: 6 width: 7 channels: 2 widths: [3, 4] blocks: [1, 2] classes: 5 } }\ndata { synthetic { "
+     "samples: 96 } }\n"},
 };
 bool Unfused(const TinyModel& model) { return std::string_view(model.model).find("UNFUSED") != std::string_view::npos; }
 
@@ -40,7 +44,8 @@ std::vector<std::string> Recomputations(const TinyModel& model) {
   std::vector<std::string> all;
   for (const char* part : {"FULL", "SELECTIVE"}) {
     if (part == std::string_view("SELECTIVE") && !Unfused(model)) continue;
-    for (int every : {1, 2, 3}) all.push_back(StrCat("activation_checkpointing { every: ", every, " recompute: ", part, " }"));
+    for (int every : {1, 2, 3})
+      all.push_back(StrCat("activation_checkpointing { every: ", every, " recompute: ", part, " }"));
   }
   return all;
 }
@@ -74,8 +79,8 @@ Result Pass(const std::string& text, Order order) {
     const Tensor x = words ? test::RandomIds(cpu, Shape{2, input.length}, input.classes, seed)
                            : test::Random(cpu, Shape{2, input.height, input.width, input.channels}, seed);
     const Tensor targets = test::RandomIds(cpu, words ? x.shape() : Shape{2}, input.classes, seed + 10);
-    result.values.push_back(
-        test::Values(nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model->Forward(cpu.ctx, x, saved[m]), targets, loss[m])));
+    result.values.push_back(test::Values(
+        nn::SoftmaxCrossEntropy::Forward(cpu.ctx, model->Forward(cpu.ctx, x, saved[m]), targets, loss[m])));
   }
   result.kept = cpu.Live(Category::kActivations) - before;
   cpu.ctx.step = 5, cpu.ctx.micro_batch = 7;
@@ -121,14 +126,16 @@ std::vector<double> ValidationLosses(const report::RankRecord& record) {
 void ExpectTrainsAlike(const TinyModel& model, const std::vector<std::string>& recomputations) {
   for (const char* precision : {"F32", "BF16"}) {
     const auto run = [&](const std::string& recomputation) {
-      return RunText(StrCat(model.model, "train { steps: 6 micro_batch: 2 global_batch: 8 clip_norm: 1 precision { parameter: ",
+      return RunText(StrCat(model.model,
+                            "train { steps: 6 micro_batch: 2 global_batch: 8 clip_norm: 1 precision { parameter: ",
                             precision, " } validation { every_steps: 3 samples: 5 } ", recomputation,
                             " }\nparallel { dp: 2 bucket_mib: 0.01 }\n", test::kInMemory));
     };
     const auto kept = run("");
     ASSERT_EQ(ValidationLosses(kept[0]).size(), 2u);
     for (const std::string& recomputation : recomputations) {
-      if (precision == std::string_view("BF16") && &recomputation != &recomputations.back()) continue;  // one way each is enough
+      if (precision == std::string_view("BF16") && &recomputation != &recomputations.back())
+        continue;  // one way each is enough
       const auto recomputed = run(recomputation);
       for (size_t r = 0; r < 2; ++r) {
         EXPECT_EQ(Losses(recomputed[r]), Losses(kept[r])) << precision << " " << recomputation;
@@ -142,21 +149,23 @@ TEST_P(Recomputed, TrainsAlike) { ExpectTrainsAlike(GetParam(), Recomputations(G
 
 // Statistics over the ranks are exchanged once more, in one order on all of them.
 TEST(RecomputedCnn, TrainsAlikeWithStatisticsOfAllRanks) {
-  constexpr TinyModel kSync = {
-      "CnnSync",
-      "model { cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 stem: IMAGENET sync_batch_norm: true } }\n"
-      "data { synthetic { samples: 96 } }\n"};
+  constexpr TinyModel kSync = {"CnnSync",
+                               "model { cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 "
+                               "stem: IMAGENET sync_batch_norm: true } }\n"
+                               "data { synthetic { samples: 96 } }\n"};
   ExpectTrainsAlike(kSync, Recomputations(kSync));
 }
 
-// A unit around a recomputed block, and units within it: parameters are there when they are needed, are gathered no more often
-// than without, and none is left behind.
+// A unit around a recomputed block, and units within it: parameters are there when they are needed, are gathered no
+// more often than without, and none is left behind.
 TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
-  for (const char* wrap : {"", "wrap { module: \"mlp\" }", "wrap { min_parameters: 100 }",
-                           "wrap { min_parameters: 100 } reshard_after_forward: false", "wrap { module: \"linear\" } prefetch: 3"}) {
+  for (const char* wrap :
+       {"", "wrap { module: \"mlp\" }", "wrap { min_parameters: 100 }",
+        "wrap { min_parameters: 100 } reshard_after_forward: false", "wrap { module: \"linear\" } prefetch: 3"}) {
     const auto run = [&](const std::string& recomputation) {
-      return RunText(StrCat(kModels[3].model, "train { steps: 2 micro_batch: 2 global_batch: 8 validation { every_steps: 2 samples: 5 } ",
-                            recomputation, " }\nparallel { dp: 2 sharding: FULL_SHARD ", wrap, " }\n", test::kInMemory))[0];
+      return RunText(StrCat(
+          kModels[3].model, "train { steps: 2 micro_batch: 2 global_batch: 8 validation { every_steps: 2 samples: 5 } ",
+          recomputation, " }\nparallel { dp: 2 sharding: FULL_SHARD ", wrap, " }\n", test::kInMemory))[0];
     };
     const report::RankRecord kept = run("");
     for (const char* recomputation : {"activation_checkpointing {}", "activation_checkpointing { every: 2 }",
@@ -167,7 +176,8 @@ TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
       ASSERT_EQ(recomputed.collectives_size(), kept.collectives_size());
       for (int i = 0; i < kept.collectives_size(); ++i) {
         EXPECT_EQ(recomputed.collectives(i).operation(), kept.collectives(i).operation());
-        EXPECT_EQ(recomputed.collectives(i).bytes(), kept.collectives(i).bytes()) << kept.collectives(i).operation() << " " << wrap;
+        EXPECT_EQ(recomputed.collectives(i).bytes(), kept.collectives(i).bytes())
+            << kept.collectives(i).operation() << " " << wrap;
       }
     }
   }
@@ -222,30 +232,38 @@ TEST_P(Recomputed, HardwareFlopsAreWhatIsLaunched) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Recomputed, ::testing::ValuesIn(kModels), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Models, Recomputed, ::testing::ValuesIn(kModels),
+                         [](const auto& info) { return info.param.name; });
 
-// The closed forms of core/nn/flops.h, with the sizes of GPT-3 175B: B sequences of s, L layers of h, a vocabulary of V.
+// The closed forms of core/nn/flops.h, with the sizes of GPT-3 175B: B sequences of s, L layers of h, a vocabulary of
+// V.
 TEST(HardwareFlops, OfAGptAreThePublishedFormulas) {
   constexpr double kB = 64, kS = 2048, kL = 96, kH = 12288, kV = 51200, kBase = kB * kL * kS * kH * kH;
   const auto flops = [](const std::string& recomputation) {
-    return HardwareFlops(test::Resolve(StrCat("model { gpt { layers: 96 hidden: 12288 heads: 96 vocab: 51200 sequence: 2048 } "
-                                                 "attention: UNFUSED }\ntrain { ", recomputation, " }")), 64);
+    return HardwareFlops(
+        test::Resolve(StrCat("model { gpt { layers: 96 hidden: 12288 heads: 96 vocab: 51200 sequence: 2048 } "
+                             "attention: UNFUSED }\ntrain { ",
+                             recomputation, " }")),
+        64);
   };
   const auto expect = [](double value, double formula) { EXPECT_NEAR(value / formula, 1, 1e-12); };
   expect(flops(""), 72 * kBase * (1 + kS / (6 * kH) + kV / (12 * kH * kL)));
   expect(flops("activation_checkpointing {}"), 96 * kBase * (1 + kS / (6 * kH) + kV / (16 * kH * kL)));
-  expect(flops("activation_checkpointing { recompute: SELECTIVE }"), 72 * kBase * (1 + 2 * kS / (9 * kH) + kV / (12 * kH * kL)));
+  expect(flops("activation_checkpointing { recompute: SELECTIVE }"),
+         72 * kBase * (1 + 2 * kS / (9 * kH) + kV / (12 * kH * kL)));
 }
 
 // ---- Memory ----
 spec::Spec Gpt(int layers, const std::string& recomputation) {
-  return test::Resolve(
-      StrCat("model { gpt { layers: ", layers, " hidden: 64 heads: 4 sequence: 64 dropout: 0.1 attention_dropout: 0.1 } attention: "
-             "UNFUSED dropout_masks: STORED }\ntrain { ", recomputation, " }"));
+  return test::Resolve(StrCat("model { gpt { layers: ", layers,
+                              " hidden: 64 heads: 4 sequence: 64 dropout: 0.1 attention_dropout: 0.1 } attention: "
+                              "UNFUSED dropout_masks: STORED }\ntrain { ",
+                              recomputation, " }"));
 }
 // Of two samples, in bf16: s b h, a s^2 b, and the four f32 statistics of a token.
 constexpr int64_t kSbh = 2 * 64 * 64, kScores = 2 * 4 * 64 * 64, kStatistics = 4 * 4 * 2 * 64;
-constexpr int64_t kAll = 34 * kSbh + 5 * kScores + kStatistics, kAllButCore = 34 * kSbh + kStatistics, kInput = 2 * kSbh;
+constexpr int64_t kAll = 34 * kSbh + 5 * kScores + kStatistics, kAllButCore = 34 * kSbh + kStatistics,
+                  kInput = 2 * kSbh;
 
 // Between forward and backward a whole block keeps its input alone; an attention core its qkv alone.
 TEST(RecomputedMemory, OfAGptIsWhatBlocksKeep) {
@@ -267,7 +285,8 @@ TEST(RecomputedMemory, OfAGptIsWhatBlocksKeep) {
 
 // Where no backward follows, the most at one time is less than a block keeps, however many blocks there are.
 TEST(RecomputedMemory, EvaluationKeepsNothing) {
-  for (const char* recomputation : {"", "activation_checkpointing {}", "activation_checkpointing { recompute: SELECTIVE }"}) {
+  for (const char* recomputation :
+       {"", "activation_checkpointing {}", "activation_checkpointing { recompute: SELECTIVE }"}) {
     const auto peak = [&](int layers) {
       Symbolic s(Gpt(layers, recomputation), DType::kBF16);
       s.ctx.for_backward = false;
@@ -282,8 +301,10 @@ TEST(RecomputedMemory, EvaluationKeepsNothing) {
 
 TEST(RecomputedModules, HaveTheKindPathAndNamesOfWhatTheyWrap) {
   const std::string text = "model { gpt { layers: 2 hidden: 8 heads: 2 sequence: 5 } }\n";
-  const spec::Spec plain = test::Resolve(text), spec = test::Resolve(text + "train { activation_checkpointing { every: 2 } }");
-  const auto kept = MakeModel(plain.model(), DType::kF32), model = WithRecompute(MakeModel(spec.model(), DType::kF32), spec);
+  const spec::Spec plain = test::Resolve(text),
+                   spec = test::Resolve(text + "train { activation_checkpointing { every: 2 } }");
+  const auto kept = MakeModel(plain.model(), DType::kF32),
+             model = WithRecompute(MakeModel(spec.model(), DType::kF32), spec);
   ASSERT_EQ(model->children().size(), kept->children().size());
   int wrapped = 0;
   for (size_t i = 0; i < model->children().size(); ++i) {

@@ -70,8 +70,8 @@ TEST(MemorySamples, StandWhereTheDeviceReachesThem) {
   for (const int64_t bytes : {1, 2, 3, 4}) samples.Change(Live(bytes));
   samples.Reached(Seconds(5)), samples.Reached(Seconds(7));
   EXPECT_EQ(samples.size(), 2u);
-  samples.Finish(Seconds(6));    // the host's time
-  samples.Reached(Seconds(9));   // of a change that has its place already
+  samples.Finish(Seconds(6));   // the host's time
+  samples.Reached(Seconds(9));  // of a change that has its place already
   const report::RankRecord record = Written(samples, 1);
   ASSERT_EQ(record.samples_size(), 4);
   for (int i = 0; i < 4; ++i) {

@@ -46,8 +46,8 @@ void ForAll(const std::function<void(Schedule, const PipelineShape&)>& visit) {
 }
 
 std::string Name(Schedule schedule, const PipelineShape& shape) {
-  return StrCat("schedule ", static_cast<int>(schedule), ", ", shape.stages, " stages, ", shape.micro_batches, " micro-batches, ",
-                shape.chunks, " chunks");
+  return StrCat("schedule ", static_cast<int>(schedule), ", ", shape.stages, " stages, ", shape.micro_batches,
+                " micro-batches, ", shape.chunks, " chunks");
 }
 
 struct Times {
@@ -95,11 +95,13 @@ double BubbleFraction(Schedule schedule, const PipelineShape& shape, const Times
 
 TEST(Schedule, ReadsLikeThePapersFigures) {
   EXPECT_EQ(Text(ActionsOf(Schedule::kGPipe, {.stages = 4, .micro_batches = 3}, 1)), "F0 F1 F2 B2 B1 B0");
-  EXPECT_EQ(Text(ActionsOf(Schedule::kOneFOneB, {.stages = 4, .micro_batches = 6}, 1)), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
+  EXPECT_EQ(Text(ActionsOf(Schedule::kOneFOneB, {.stages = 4, .micro_batches = 6}, 1)),
+            "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
   EXPECT_EQ(Text(ActionsOf(Schedule::kOneFOneB, {.stages = 4, .micro_batches = 2}, 3)), "F0 B0 F1 B1");
   // Narayanan et al. 2021, figure 4 (bottom), the last device.
   EXPECT_EQ(Text(ActionsOf(Schedule::kInterleaved, {.stages = 4, .micro_batches = 8, .chunks = 2}, 3)),
-            "F0 F1 F2 F3 F0.1 B0.1 F1.1 B1.1 F2.1 B2.1 F3.1 B3.1 F4 B0 F5 B1 F6 B2 F7 B3 F4.1 B4.1 F5.1 B5.1 F6.1 B6.1 F7.1 B7.1 "
+            "F0 F1 F2 F3 F0.1 B0.1 F1.1 B1.1 F2.1 B2.1 F3.1 B3.1 F4 B0 F5 B1 F6 B2 F7 B3 F4.1 B4.1 F5.1 B5.1 F6.1 B6.1 "
+            "F7.1 B7.1 "
             "B4 B5 B6 B7");
   // Qi et al. 2024, figure 3 (top), the second of four devices.
   EXPECT_EQ(Text(ActionsOf(Schedule::kZeroBubbleH1, {.stages = 4, .micro_batches = 6}, 1)),
@@ -147,7 +149,8 @@ TEST(Schedule, KeepsNoMoreInFlightThanItsFormula) {
     for (int s = 0; s < p; ++s) {
       int most = std::min(m, p - s), unfinished = most;
       if (schedule == Schedule::kGPipe) most = unfinished = m;
-      if (schedule == Schedule::kInterleaved && v > 1) most = unfinished = std::min(m * v, (v - 1) * p + 2 * (p - s - 1) + 1);
+      if (schedule == Schedule::kInterleaved && v > 1)
+        most = unfinished = std::min(m * v, (v - 1) * p + 2 * (p - s - 1) + 1);
       if (schedule == Schedule::kZeroBubbleH1) unfinished = std::min(m, p);
       const std::vector<Action> actions = ActionsOf(schedule, shape, s);
       ASSERT_EQ(MostInFlight(actions), most) << Name(schedule, shape) << ", stage " << s;
@@ -234,12 +237,14 @@ TEST(Validate, FindsABackwardBeforeItsForward) {
 TEST(Validate, FindsMessagesOutOfOrder) {
   std::vector<std::vector<Action>> stages = All(Schedule::kGPipe, kFour);
   Swap(stages[2], "F3", "F4");
-  EXPECT_THAT(Problem(stages, kFour), HasSubstr("expects the activation of micro-batch 4 from part 1 where stage 1 sends the "
-                                                "activation of micro-batch 3 from part 1"));
+  EXPECT_THAT(Problem(stages, kFour),
+              HasSubstr("expects the activation of micro-batch 4 from part 1 where stage 1 sends the "
+                        "activation of micro-batch 3 from part 1"));
   stages = All(Schedule::kInterleaved, kTwoChunks);
   Swap(stages[0], "B0.1", "B1.1");
-  EXPECT_THAT(Problem(stages, kTwoChunks), HasSubstr("stage 1 expects the gradient of micro-batch 0 from part 2 where stage 0 sends "
-                                                     "the gradient of micro-batch 1 from part 2"));
+  EXPECT_THAT(Problem(stages, kTwoChunks),
+              HasSubstr("stage 1 expects the gradient of micro-batch 0 from part 2 where stage 0 sends "
+                        "the gradient of micro-batch 1 from part 2"));
 }
 
 TEST(Validate, FindsADeadlock) {
@@ -248,18 +253,21 @@ TEST(Validate, FindsADeadlock) {
   std::vector<std::vector<Action>> stages = {ActionsOf(Schedule::kOneFOneB, {.stages = 1, .micro_batches = 2}, 0),
                                              ActionsOf(Schedule::kGPipe, {.stages = 1, .micro_batches = 2}, 0)};
   std::swap(stages[1][2], stages[1][3]);  // B0 B1, as the first stage has them
-  EXPECT_EQ(Problem(stages, two), "stage 0 waits in B0 for the gradient of micro-batch 0 from part 1; "
-                                  "stage 1 waits in F1 for the activation of micro-batch 1 from part 0");
+  EXPECT_EQ(Problem(stages, two),
+            "stage 0 waits in B0 for the gradient of micro-batch 0 from part 1; "
+            "stage 1 waits in F1 for the activation of micro-batch 1 from part 0");
 }
 
-// The first stage takes no gradient before it has sent all activations, the second sends one after each: each waits until the other
-// has taken what it sent.
+// The first stage takes no gradient before it has sent all activations, the second sends one after each: each waits
+// until the other has taken what it sent.
 TEST(Validate, FindsADeadlockOfSends) {
   const PipelineShape two{.stages = 2, .micro_batches = 6};
-  std::vector<std::vector<Action>> stages = {ActionsOf(Schedule::kGPipe, two, 0), ActionsOf(Schedule::kOneFOneB, two, 1)};
+  std::vector<std::vector<Action>> stages = {ActionsOf(Schedule::kGPipe, two, 0),
+                                             ActionsOf(Schedule::kOneFOneB, two, 1)};
   std::reverse(stages[0].begin() + 6, stages[0].end());
-  EXPECT_EQ(Problem(stages, two), "stage 0 waits until stage 1 takes the activation of micro-batch 2 from part 0; "
-                                  "stage 1 waits until stage 0 takes the gradient of micro-batch 0 from part 1");
+  EXPECT_EQ(Problem(stages, two),
+            "stage 0 waits until stage 1 takes the activation of micro-batch 2 from part 0; "
+            "stage 1 waits until stage 0 takes the gradient of micro-batch 0 from part 1");
 }
 
 }  // namespace schedule_test

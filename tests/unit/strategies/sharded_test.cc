@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "tests/unit/strategies/on_ranks.h"
 #include "core/base/strings.h"
 #include "core/nn/gpt.h"
 #include "core/nn/loss.h"
 #include "core/nn/recompute.h"
+#include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
 namespace sharded_test {
@@ -31,7 +31,8 @@ class Places : public ::testing::Test {
 std::string ToText(const std::vector<optim::SlicePart>& parts) {
   std::string text;
   for (const optim::SlicePart& p : parts) {
-    StrAppend(&text, text.empty() ? "" : ", ", p.parameter, " ", p.first, "+", p.count, " at ", p.offset, p.decay ? "" : " kept");
+    StrAppend(&text, text.empty() ? "" : ", ", p.parameter, " ", p.first, "+", p.count, " at ", p.offset,
+              p.decay ? "" : " kept");
   }
   return text;
 }
@@ -91,7 +92,9 @@ TEST(Wrapping, ByKindByCountByPathAndByCallback) {
   EXPECT_THAT(Chosen(*Gpt(true), WrapByParameterCount(872)), ElementsAre("blocks.0", "blocks.1"));
   EXPECT_THAT(Chosen(*Gpt(true), WrapByParameterCount(552)), ElementsAre("blocks.0.mlp", "blocks.1.mlp"));
   EXPECT_THAT(Chosen(*Gpt(true), WrapByParameterCount(10000)), ElementsAre());
-  const WrapPolicy mine = [](const nn::Module& m, int64_t parameters) { return m.kind() == "linear" && parameters == 72; };
+  const WrapPolicy mine = [](const nn::Module& m, int64_t parameters) {
+    return m.kind() == "linear" && parameters == 72;
+  };
   EXPECT_THAT(Chosen(*Gpt(true), mine), ElementsAre("blocks.0.attention.projection", "blocks.1.attention.projection"));
 }
 
@@ -177,7 +180,11 @@ TEST(Sharded, HoldsNoMoreThanTheUnitsThatTravelAndCompute) {
       w.layout->BeginStep();
       w.Pass(true);
       w.layout->FinishGradients();
-      return w.context.device.allocator().ledger().stats().peak_by_category[static_cast<size_t>(Category::kParameters)].value();
+      return w.context.device.allocator()
+          .ledger()
+          .stats()
+          .peak_by_category[static_cast<size_t>(Category::kParameters)]
+          .value();
     };
     int64_t shards = 0;  // in blocks of 512 bytes, as the allocator rounds
     std::vector<int64_t> whole;
@@ -204,13 +211,15 @@ TEST(Sharded, GradientsAreTheMeanOverAllRanks) {
       w.Pass(true);
       w.layout->FinishGradients();
       std::string bytes;
-      for (const Tensor& g : w.layout->Gradients()) bytes.append(static_cast<const char*>(g.raw()), static_cast<size_t>(g.bytes().value()));
+      for (const Tensor& g : w.layout->Gradients())
+        bytes.append(static_cast<const char*>(g.raw()), static_cast<size_t>(g.bytes().value()));
       return bytes;
     });
     EXPECT_TRUE(result.status.ok()) << result.status.message();
     return result.results;
   };
-  // Shards of four ranks in hybrid groups of two hold twice as much each: rank 0's shard begins with rank 0's of all four.
+  // Shards of four ranks in hybrid groups of two hold twice as much each: rank 0's shard begins with rank 0's of all
+  // four.
   const auto full = gradients({}), hybrid = gradients({.shard_group = 2});
   EXPECT_EQ(hybrid[0], hybrid[2]) << "replicas agree";
   EXPECT_EQ(hybrid[1], hybrid[3]);
@@ -249,13 +258,17 @@ TEST(Sharded, StartsFromTheValuesOfTheWholeModel) {
 
 // As on hosts whose mathematical libraries round otherwise: every rank draws from another seed.
 TEST(Sharded, StartsAllRanksWithTheSameValues) {
-  struct Begun { std::string whole, shard; };
+  struct Begun {
+    std::string whole, shard;
+  };
   const auto begin = [](ShardedOptions options) {
     std::vector<Begun> begun(4);
     ExpectOnRanks(4, [&](RankContext& rank) -> std::string {
       Worker w(rank, options, /*seed=*/5 + static_cast<uint64_t>(rank.rank()));
       Begun& mine = begun[static_cast<size_t>(rank.rank())];
-      const auto add = [](std::string& bytes, const Tensor& t) { bytes.append(static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes().value())); };
+      const auto add = [](std::string& bytes, const Tensor& t) {
+        bytes.append(static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes().value()));
+      };
       for (const nn::Parameter* p : w.layout->model().Parameters()) {
         if (!p->data().empty()) add(mine.whole, p->data());
       }
@@ -282,23 +295,33 @@ TEST(Sharded, StartsAllRanksWithTheSameValues) {
 // Of equal micro-batches every mean is the same one, rounded on its way; the sum of many is that often it.
 TEST(Sharded, SumsOverManyMicroBatchesStayInTheGradientsType) {
   constexpr int kMicroBatches = 320;  // BF16 has 8 bits: rounded to it, a sum stops growing at 256 of them
-  struct Layout { ShardedOptions::Stage stage; int shard_group; bool offload; };
-  for (const Layout& layout : {Layout{ShardedOptions::kGradients, 0, false}, Layout{ShardedOptions::kParameters, 1, false},
-                               Layout{ShardedOptions::kParameters, 0, true}}) {
+  struct Layout {
+    ShardedOptions::Stage stage;
+    int shard_group;
+    bool offload;
+  };
+  for (const Layout& layout :
+       {Layout{ShardedOptions::kGradients, 0, false}, Layout{ShardedOptions::kParameters, 1, false},
+        Layout{ShardedOptions::kParameters, 0, true}}) {
     ExpectOnRanks(2, [&](RankContext& rank) -> std::string {
       const auto gradients = [&](int micro_batches) {
-        Worker w(rank, {.stage = layout.stage, .shard_group = layout.shard_group, .reduce = DType::kBF16, .offload = layout.offload});
+        Worker w(rank, {.stage = layout.stage,
+                        .shard_group = layout.shard_group,
+                        .reduce = DType::kBF16,
+                        .offload = layout.offload});
         w.layout->BeginStep();
         for (int m = 0; m < micro_batches; ++m) w.Pass(m + 1 == micro_batches);
         w.layout->FinishGradients();
         std::vector<float> values;
-        for (const Tensor& g : w.layout->Gradients()) values.insert(values.end(), g.data<float>(), g.data<float>() + g.numel());
+        for (const Tensor& g : w.layout->Gradients())
+          values.insert(values.end(), g.data<float>(), g.data<float>() + g.numel());
         return values;
       };
       const std::vector<float> one = gradients(1), many = gradients(kMicroBatches);
       for (size_t i = 0; i < one.size(); ++i) {
         if (std::abs(many[i] - kMicroBatches * one[i]) > 1e-4 * kMicroBatches * std::abs(one[i]) + 1e-6) {
-          return StrCat("stage ", static_cast<int>(layout.stage), ": element ", i, " of ", kMicroBatches, " micro-batches is ", many[i], ", of one ", one[i]);
+          return StrCat("stage ", static_cast<int>(layout.stage), ": element ", i, " of ", kMicroBatches,
+                        " micro-batches is ", many[i], ", of one ", one[i]);
         }
       }
       return "";

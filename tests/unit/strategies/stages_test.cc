@@ -81,7 +81,8 @@ spec::Spec Spec(int64_t layers, int64_t pp, int64_t chunks = 1) {
 std::string Text(const std::vector<nn::ModelPart>& parts) {
   std::string text;
   for (const nn::ModelPart& p : parts) {
-    StrAppend(&text, text.empty() ? "" : " ", p.embedding ? "e" : "", p.first_block, "-", p.last_block, p.head ? "h" : "");
+    StrAppend(&text, text.empty() ? "" : " ", p.embedding ? "e" : "", p.first_block, "-", p.last_block,
+              p.head ? "h" : "");
   }
   return text;
 }

@@ -29,38 +29,56 @@ struct Case {
   std::string name;
   bool llama = false;
   int64_t kv_heads = 4;
-  bool bias = true;         // llama: of queries, keys and values
+  bool bias = true;  // llama: of queries, keys and values
   bool tied = true;
   bool sequence_parallel = false;
   bool unfused = false;
-  double dropout = 0;       // gpt
+  double dropout = 0;  // gpt
   nn::DropoutMasks masks = nn::DropoutMasks::kRecomputed;
   bool overlap = true;
-  bool later = false;       // weights' gradients after all inputs'
-  bool sharded = false;     // ZeRO-2 over the ranks that share the batch
-  bool recompute = false;   // blocks
+  bool later = false;      // weights' gradients after all inputs'
+  bool sharded = false;    // ZeRO-2 over the ranks that share the batch
+  bool recompute = false;  // blocks
   DType dtype = DType::kF64;
   int64_t layers = 2;
 };
 
 std::unique_ptr<nn::Module> MakeModel(const Case& c, nn::Layers& layers) {
   if (c.llama) {
-    return std::make_unique<nn::LlamaModel>(nn::LlamaConfig{.layers = c.layers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab,
-                                                            .kv_heads = c.kv_heads, .ffn = 24, .sequence = kTokens, .qkv_bias = c.bias,
-                                                            .tied = c.tied, .unfused_attention = c.unfused, .dtype = c.dtype},
+    return std::make_unique<nn::LlamaModel>(nn::LlamaConfig{.layers = c.layers,
+                                                            .hidden = kHidden,
+                                                            .heads = kHeads,
+                                                            .vocab = kVocab,
+                                                            .kv_heads = c.kv_heads,
+                                                            .ffn = 24,
+                                                            .sequence = kTokens,
+                                                            .qkv_bias = c.bias,
+                                                            .tied = c.tied,
+                                                            .unfused_attention = c.unfused,
+                                                            .dtype = c.dtype},
                                             nn::ModelPart::Whole(c.layers), layers);
   }
-  return std::make_unique<nn::GptModel>(nn::GptConfig{.layers = c.layers, .hidden = kHidden, .heads = kHeads, .vocab = kVocab,
-                                                      .sequence = kTokens, .dropout = c.dropout,
-                                                      .attention_dropout = c.unfused ? c.dropout : 0, .unfused_attention = c.unfused,
-                                                      .masks = c.masks, .tied = c.tied, .dtype = c.dtype},
+  return std::make_unique<nn::GptModel>(nn::GptConfig{.layers = c.layers,
+                                                      .hidden = kHidden,
+                                                      .heads = kHeads,
+                                                      .vocab = kVocab,
+                                                      .sequence = kTokens,
+                                                      .dropout = c.dropout,
+                                                      .attention_dropout = c.unfused ? c.dropout : 0,
+                                                      .unfused_attention = c.unfused,
+                                                      .masks = c.masks,
+                                                      .tied = c.tied,
+                                                      .dtype = c.dtype},
                                         nn::ModelPart::Whole(c.layers), layers);
 }
 
 // What one rank has after a step's backward pass: elements of the whole, by their places in it.
 struct Outcome {
   double loss = 0, losses = 0, correct = 0, squared_norm = 0;
-  struct Element { double value; bool owned; };
+  struct Element {
+    double value;
+    bool owned;
+  };
   std::map<std::string, std::map<int64_t, Element>> gradients;
   std::map<int64_t, double> logits;
   std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> messages;  // of the pass: count and bytes
@@ -73,9 +91,12 @@ double ValueAt(const Tensor& t, int64_t i) {
   return t.dtype() == DType::kF64 ? t.data<double>()[i] : t.data<float>()[i];
 }
 void SetValue(const Tensor& t, int64_t i, double v) {
-  if (t.dtype() == DType::kF64) t.data<double>()[i] = v;
-  else if (t.dtype() == DType::kBF16) t.data<BF16>()[i] = BF16(static_cast<float>(v));
-  else t.data<float>()[i] = static_cast<float>(v);
+  if (t.dtype() == DType::kF64)
+    t.data<double>()[i] = v;
+  else if (t.dtype() == DType::kBF16)
+    t.data<BF16>()[i] = BF16(static_cast<float>(v));
+  else
+    t.data<float>()[i] = static_cast<float>(v);
 }
 
 class Rank {
@@ -85,23 +106,29 @@ class Rank {
         rank_(ctx),
         nn_{.device = ctx.device(), .stream = ctx.device().compute(), .seed = 5},
         mesh_(ctx.world(), {.dp = ctx.world_size() / tp, .tp = tp}),
-        layers_(mesh_, {.sequence_parallel = c.sequence_parallel, .overlap = c.overlap, .kv_heads = c.llama ? c.kv_heads : 0}) {
+        layers_(
+            mesh_,
+            {.sequence_parallel = c.sequence_parallel, .overlap = c.overlap, .kv_heads = c.llama ? c.kv_heads : 0}) {
     nn::Layers& layers = tp > 1 ? static_cast<nn::Layers&>(layers_) : nn::OneRank();
     loss_ = layers.MakeLoss(kVocab);
     std::unique_ptr<nn::Module> model = MakeModel(c, layers);
     model->Finalize();
     for (size_t i = 0; c.recompute && i < model->children().size(); ++i) {
       if (model->children()[i].module->kind() != "transformer_block") continue;
-      model->WrapChild(i, [](std::unique_ptr<nn::Module> block) { return std::make_unique<nn::Recompute>(std::move(block)); });
+      model->WrapChild(
+          i, [](std::unique_ptr<nn::Module> block) { return std::make_unique<nn::Recompute>(std::move(block)); });
     }
     const DType gradient = ops::AccumulationType(c.dtype);
     ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
     if (c.sharded) {
-      layout_ = std::make_unique<ShardedDataParallel>(
-          nn_, std::move(model), replicas, ShardedOptions{.stage = ShardedOptions::kGradients, .wrap = WrapByKind("transformer_block"),
-                                                          .gradient = gradient, .reduce = gradient});
+      layout_ = std::make_unique<ShardedDataParallel>(nn_, std::move(model), replicas,
+                                                      ShardedOptions{.stage = ShardedOptions::kGradients,
+                                                                     .wrap = WrapByKind("transformer_block"),
+                                                                     .gradient = gradient,
+                                                                     .reduce = gradient});
     } else {
-      layout_ = std::make_unique<DistributedDataParallel>(nn_, std::move(model), replicas, DdpOptions{.gradient = gradient});
+      layout_ =
+          std::make_unique<DistributedDataParallel>(nn_, std::move(model), replicas, DdpOptions{.gradient = gradient});
     }
     if (!c.sharded) Perturb();
   }
@@ -120,7 +147,8 @@ class Rank {
     layout_->FinishGradients();
     for (const auto& [key, now] : Messages()) {
       const auto was = before.find(key);
-      const auto sent = was == before.end() ? now : std::make_pair(now.first - was->second.first, now.second - was->second.second);
+      const auto sent =
+          was == before.end() ? now : std::make_pair(now.first - was->second.first, now.second - was->second.second);
       if (sent.first > 0) out.messages[key] = sent;
     }
     sums.Run();
@@ -137,7 +165,8 @@ class Rank {
       const bool gain = p->name().find("norm") != std::string::npos && p->name().find("weight") != std::string::npos;
       p->ForRuns(0, p->numel(), [&](const nn::Parameter::Run& run) {
         for (int64_t i = 0; i < run.count; ++i) {
-          SetValue(p->data(), run.local + i, (gain ? 1 : 0) + 0.3 * NormalAt(MakeKey(7, p->name()), static_cast<uint64_t>(run.whole + i)));
+          SetValue(p->data(), run.local + i,
+                   (gain ? 1 : 0) + 0.3 * NormalAt(MakeKey(7, p->name()), static_cast<uint64_t>(run.whole + i)));
         }
       });
     }
@@ -145,7 +174,8 @@ class Rank {
 
   void Pass(Outcome& out) {
     const int64_t replica = mesh_.Coordinate(Axis::kDp);
-    Tensor ids = nn_.Activation(Shape{kBatch, kTokens}, DType::kI32), targets = nn_.Activation(Shape{kBatch, kTokens}, DType::kI32);
+    Tensor ids = nn_.Activation(Shape{kBatch, kTokens}, DType::kI32),
+           targets = nn_.Activation(Shape{kBatch, kTokens}, DType::kI32);
     for (int64_t i = 0; i < kBatch * kTokens; ++i) {
       ids.data<int32_t>()[i] = static_cast<int32_t>((7 * i + 3 + i * i + 5 * replica) % kVocab);
       targets.data<int32_t>()[i] = static_cast<int32_t>((5 * i + 1 + 2 * replica) % kVocab);
@@ -157,7 +187,8 @@ class Rank {
     out.correct = Count(logits, targets);
     const Tensor losses = loss_->Losses(nn_, logits, targets);
     for (int64_t i = 0; i < losses.numel(); ++i) out.losses += ValueAt(losses, i) * static_cast<double>(i + 1);
-    const Tensor loss = loss_->Forward(nn_, std::exchange(logits, Tensor()), std::exchange(targets, Tensor()), saved_loss);
+    const Tensor loss =
+        loss_->Forward(nn_, std::exchange(logits, Tensor()), std::exchange(targets, Tensor()), saved_loss);
     out.loss = ValueAt(loss, 0);
     Tensor dlogits = loss_->Backward(nn_, saved_loss, 1);
     if (c_.later) {
@@ -195,7 +226,8 @@ class Rank {
       for (const optim::SlicePart& part : parts) {
         parameters.at(part.parameter)->ForRuns(part.first, part.count, [&](const nn::Parameter::Run& run) {
           for (int64_t i = 0; i < run.count; ++i) {
-            out.gradients[part.parameter][run.whole + i] = {ValueAt(slice.gradient, part.offset + run.local - part.first + i), run.owned};
+            out.gradients[part.parameter][run.whole + i] = {
+                ValueAt(slice.gradient, part.offset + run.local - part.first + i), run.owned};
           }
         });
       }
@@ -230,7 +262,8 @@ std::vector<Outcome> Train(const Case& c, int ranks, int tp) {
 }
 
 // Largest difference, over the largest value there is.
-void ExpectNear(const std::map<int64_t, double>& got, const std::map<int64_t, double>& want, double tolerance, const std::string& what) {
+void ExpectNear(const std::map<int64_t, double>& got, const std::map<int64_t, double>& want, double tolerance,
+                const std::string& what) {
   ASSERT_EQ(got.size(), want.size()) << what;
   double largest = 0, difference = 0;
   for (const auto& [place, value] : want) {
@@ -261,7 +294,8 @@ void ExpectWhole(const std::vector<Outcome>& ranks, const Outcome& whole, double
     ExpectNear(owned, Values(elements), tolerance, name);
     for (const Outcome& rank : ranks) {
       if (!rank.gradients.contains(name)) continue;
-      for (const auto& [place, element] : rank.gradients.at(name)) EXPECT_EQ(element.value, owned[place]) << name << " element " << place;
+      for (const auto& [place, element] : rank.gradients.at(name))
+        EXPECT_EQ(element.value, owned[place]) << name << " element " << place;
     }
   }
 }
@@ -277,7 +311,9 @@ TEST_P(TensorParallel, DoesWhatOneRankDoes) {
   for (const Outcome& rank : split) {
     EXPECT_NEAR(rank.loss, one.loss, tolerance * one.loss);
     EXPECT_NEAR(rank.losses, one.losses, tolerance * one.losses);
-    if (c.dtype != DType::kBF16) { EXPECT_EQ(rank.correct, one.correct); }
+    if (c.dtype != DType::kBF16) {
+      EXPECT_EQ(rank.correct, one.correct);
+    }
     EXPECT_NEAR(rank.squared_norm, one.squared_norm, tolerance * one.squared_norm);
     EXPECT_EQ(rank.squared_norm, split[0].squared_norm);
     EXPECT_EQ(rank.left, one.left) << "activations left over";
@@ -303,19 +339,36 @@ std::vector<Case> Cases() {
       {.name = "gpt_sequence_later", .sequence_parallel = true, .later = true},
       {.name = "gpt_sequence_bf16", .sequence_parallel = true, .dtype = DType::kBF16},
       {.name = "gpt_recomputed", .unfused = true, .dropout = 0.3, .recompute = true},
-      {.name = "gpt_sequence_recomputed_later", .sequence_parallel = true, .unfused = true, .dropout = 0.3, .later = true, .recompute = true},
+      {.name = "gpt_sequence_recomputed_later",
+       .sequence_parallel = true,
+       .unfused = true,
+       .dropout = 0.3,
+       .later = true,
+       .recompute = true},
       {.name = "gpt_sequence_dropout", .sequence_parallel = true, .unfused = true, .dropout = 0.3},
-      {.name = "gpt_sequence_dropout_stored", .sequence_parallel = true, .unfused = true, .dropout = 0.3, .masks = DropoutMasks::kStored},
+      {.name = "gpt_sequence_dropout_stored",
+       .sequence_parallel = true,
+       .unfused = true,
+       .dropout = 0.3,
+       .masks = DropoutMasks::kStored},
       {.name = "llama", .llama = true, .bias = false, .tied = false},
       {.name = "llama_kv_1", .llama = true, .kv_heads = 1},
       {.name = "llama_kv_2", .llama = true, .kv_heads = 2, .tied = false},
       {.name = "llama_kv_1_sequence_later", .llama = true, .kv_heads = 1, .sequence_parallel = true, .later = true},
-      {.name = "llama_kv_2_sequence", .llama = true, .kv_heads = 2, .bias = false, .sequence_parallel = true, .unfused = true},
+      {.name = "llama_kv_2_sequence",
+       .llama = true,
+       .kv_heads = 2,
+       .bias = false,
+       .sequence_parallel = true,
+       .unfused = true},
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TensorParallel, ::testing::Combine(::testing::ValuesIn(Cases()), ::testing::Values(2, 4)),
-                         [](const auto& info) { return std::get<0>(info.param).name + "_" + std::to_string(std::get<1>(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Models, TensorParallel,
+                         ::testing::Combine(::testing::ValuesIn(Cases()), ::testing::Values(2, 4)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param).name + "_" + std::to_string(std::get<1>(info.param));
+                         });
 
 // ZeRO-2 over two replicas of two (or four) ranks that share heads and split rows: sums, norms and shards together.
 TEST(TensorParallel, SumsAndNormsOfShards) {
@@ -325,10 +378,12 @@ TEST(TensorParallel, SumsAndNormsOfShards) {
   for (const Outcome& rank : replicas)
     for (const auto& [name, elements] : rank.gradients) whole.gradients[name].insert(elements.begin(), elements.end());
   ExpectWhole(split, whole, 1e-10);
-  for (const Outcome& rank : split) EXPECT_NEAR(rank.squared_norm, replicas[0].squared_norm, 1e-10 * replicas[0].squared_norm);
+  for (const Outcome& rank : split)
+    EXPECT_NEAR(rank.squared_norm, replicas[0].squared_norm, 1e-10 * replicas[0].squared_norm);
 }
 
-// Every element of the whole is at one place of one rank, in the order that zig-zag chunks, then rows along tp, have it.
+// Every element of the whole is at one place of one rank, in the order that zig-zag chunks, then rows along tp, have
+// it.
 TEST(ResidualRows, ArePartsOfTheWhole) {
   constexpr int64_t kSamples = 3, kLength = 24, kWidth = 5;
   for (const int cp : {1, 2, 3}) {
@@ -362,8 +417,8 @@ TEST(ResidualRows, ArePartsOfTheWhole) {
 
 using Traffic = std::pair<int64_t, int64_t>;  // count and bytes
 
-// Of one layer of a model, along tp: what a model with one more sends more. Bytes are those of the whole tensor, of which an all-reduce
-// on a ring sends 2 (n - 1) / n, an all-gather and a reduce-scatter (n - 1) / n.
+// Of one layer of a model, along tp: what a model with one more sends more. Bytes are those of the whole tensor, of
+// which an all-reduce on a ring sends 2 (n - 1) / n, an all-gather and a reduce-scatter (n - 1) / n.
 std::map<std::string, Traffic> OfALayer(Case c, int ranks) {
   std::map<std::string, Traffic> traffic;
   for (const int64_t sign : {-1, 1}) {
@@ -380,7 +435,8 @@ std::map<std::string, Traffic> OfALayer(Case c, int ranks) {
 
 constexpr int64_t kActivation = kBatch * kTokens * kHidden * 8;  // b s h, in f64
 
-// Shoeybi et al. 2019, section 3: "two all-reduces in the forward path and two in the backward path" of a layer, of b s h each.
+// Shoeybi et al. 2019, section 3: "two all-reduces in the forward path and two in the backward path" of a layer, of b s
+// h each.
 TEST(TensorParallel, SumsFourActivationsALayer) {
   for (const bool llama : {false, true}) {
     const auto traffic = OfALayer({.name = "", .llama = llama}, 4);
@@ -388,22 +444,27 @@ TEST(TensorParallel, SumsFourActivationsALayer) {
   }
 }
 
-// Korthikanti et al. 2022, section 4.2.2: "four all-gathers and four reduce-scatters in a single forward and backward pass", which is as
-// much as four all-reduces; and two more all-gathers, of the inputs of either column-parallel layer, which were not kept.
+// Korthikanti et al. 2022, section 4.2.2: "four all-gathers and four reduce-scatters in a single forward and backward
+// pass", which is as much as four all-reduces; and two more all-gathers, of the inputs of either column-parallel layer,
+// which were not kept.
 TEST(TensorParallel, GathersAndScattersAsMuchUnderSequenceParallelism) {
   const auto traffic = OfALayer({.name = "", .sequence_parallel = true}, 2);
-  EXPECT_EQ(traffic, (std::map<std::string, Traffic>{{"all_gather", {6, 6 * kActivation}}, {"reduce_scatter", {4, 4 * kActivation}}}));
+  EXPECT_EQ(traffic, (std::map<std::string, Traffic>{{"all_gather", {6, 6 * kActivation}},
+                                                     {"reduce_scatter", {4, 4 * kActivation}}}));
 }
 
-// A block that is recomputed sends its forward pass's once more: two all-reduces, or two all-gathers and two reduce-scatters.
+// A block that is recomputed sends its forward pass's once more: two all-reduces, or two all-gathers and two
+// reduce-scatters.
 TEST(TensorParallel, SendsForwardsMessagesAgainWhereItIsRecomputed) {
-  EXPECT_EQ(OfALayer({.name = "", .recompute = true}, 2), (std::map<std::string, Traffic>{{"all_reduce", {6, 6 * kActivation}}}));
-  EXPECT_EQ(OfALayer({.name = "", .sequence_parallel = true, .recompute = true}, 2),
-            (std::map<std::string, Traffic>{{"all_gather", {8, 8 * kActivation}}, {"reduce_scatter", {6, 6 * kActivation}}}));
+  EXPECT_EQ(OfALayer({.name = "", .recompute = true}, 2),
+            (std::map<std::string, Traffic>{{"all_reduce", {6, 6 * kActivation}}}));
+  EXPECT_EQ(
+      OfALayer({.name = "", .sequence_parallel = true, .recompute = true}, 2),
+      (std::map<std::string, Traffic>{{"all_gather", {8, 8 * kActivation}}, {"reduce_scatter", {6, 6 * kActivation}}}));
 }
 
-// Embedding, head and loss: the embedding's sum and the head's input gradient; a row's largest logit, and its two sums (three times:
-// the loss, the losses of rows, and what is right, which takes a third sum).
+// Embedding, head and loss: the embedding's sum and the head's input gradient; a row's largest logit, and its two sums
+// (three times: the loss, the losses of rows, and what is right, which takes a third sum).
 TEST(TensorParallel, SumsThreeNumbersARowForTheLoss) {
   Case c{.name = ""};
   c.layers = 0;

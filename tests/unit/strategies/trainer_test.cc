@@ -26,8 +26,8 @@ using test::RunText;
 constexpr int kGlobalBatch = 12;  // a multiple of 1, 2, 3 and 4
 
 std::string TrainText(int ranks, int micro_batch, int steps, const std::string& more = "") {
-  return StrCat("train { steps: ", steps, " global_batch: ", kGlobalBatch, " micro_batch: ", micro_batch,
-                " seed: 3 ", more, " }\nparallel { dp: ", ranks, " bucket_mib: 0.002 }\n", kInMemory);
+  return StrCat("train { steps: ", steps, " global_batch: ", kGlobalBatch, " micro_batch: ", micro_batch, " seed: 3 ",
+                more, " }\nparallel { dp: ", ranks, " bucket_mib: 0.002 }\n", kInMemory);
 }
 
 void ExpectNear(const std::vector<double>& a, const std::vector<double>& b, double relative) {
@@ -44,8 +44,7 @@ TEST_P(RanksAgainstOne, TrainAlike) {
   const auto one = Losses(RunText(model.model + TrainText(1, kGlobalBatch, 50))[0]);
   const auto records = RunText(model.model + TrainText(ranks, kGlobalBatch / ranks, 50));
   ExpectNear(Losses(records[0]), one, 1e-4);
-  for (const auto& record : records)
-    EXPECT_EQ(Losses(record), Losses(records[0])) << "rank " << record.rank();
+  for (const auto& record : records) EXPECT_EQ(Losses(record), Losses(records[0])) << "rank " << record.rank();
   EXPECT_LT(one.back(), one.front()) << "nothing was learned";
 }
 
@@ -57,8 +56,7 @@ TEST_P(RanksAgainstOne, AccumulateAlike) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RanksAgainstOne,
-                         ::testing::Combine(::testing::Values(1, 2, 3, 4),
-                                            ::testing::ValuesIn(test::kTinyModels)),
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4), ::testing::ValuesIn(test::kTinyModels)),
                          [](const auto& info) {
                            return StrCat(std::get<1>(info.param).name, std::get<0>(info.param));
                          });
@@ -136,10 +134,10 @@ TEST(Trainer, DrawsOtherDropoutMasksOnEveryRank) {
 }
 
 TEST(Trainer, TrainsInNarrowTypes) {
-  for (const char* precision : {"precision { parameter: BF16 reduce: F32 }", "precision { parameter: BF16 }",
-                                "precision { parameter: F64 }"}) {
-    const auto losses = Losses(
-        RunText(kTinyMlp + TrainText(2, 3, 30, StrCat(precision, " optimizer { sgd { lr: 0.3 } }")))[0]);
+  for (const char* precision :
+       {"precision { parameter: BF16 reduce: F32 }", "precision { parameter: BF16 }", "precision { parameter: F64 }"}) {
+    const auto losses =
+        Losses(RunText(kTinyMlp + TrainText(2, 3, 30, StrCat(precision, " optimizer { sgd { lr: 0.3 } }")))[0]);
     EXPECT_LT(losses.back(), losses.front()) << precision;
   }
 }
@@ -155,8 +153,7 @@ TEST(Trainer, CommunicatesWhatTheClosedFormSays) {
     for (const nn::Parameter* p : MakeModel(spec.model(), DType::kF32)->Parameters())
       sizes.push_back(Bytes(4 * p->numel()));
     const auto buckets = static_cast<int64_t>(
-        AssignBuckets(sizes, MiB(1), Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576)))
-            .size());
+        AssignBuckets(sizes, MiB(1), Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576))).size());
     ASSERT_GT(buckets, 2);
     bool reduced = false, broadcast = false;
     for (const report::Collective& c : record.collectives()) {

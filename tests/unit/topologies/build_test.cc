@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "gmock/gmock.h"
 #include "core/base/strings.h"
+#include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tests/seed.h"
@@ -110,7 +110,8 @@ TEST(CatalogueBuildTest, DevicesOfFrontierHaveThePublishedLinks) {
   ASSERT_TRUE(node.ok()) << node.status();
   std::vector<int> links(8);
   for (const Link& link : node->graph.links) {
-    if (link.medium == Medium::kNvlink) links[static_cast<size_t>(link.from)] += static_cast<int>(link.bandwidth / BytesPerSecond(50e9));
+    if (link.medium == Medium::kNvlink)
+      links[static_cast<size_t>(link.from)] += static_cast<int>(link.bandwidth / BytesPerSecond(50e9));
   }
   // 4 to the GCD beside, 3 or 2 to other packages: the GCDs with NICs have one fewer.
   EXPECT_THAT(links, testing::ElementsAre(7, 6, 7, 6, 7, 6, 7, 6));
@@ -138,16 +139,23 @@ class ClusterTest : public testing::Test {
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString("name: 'x' " + text, &c)) << text;
     return c;
   }
-  static std::string Node(const std::string& node) { return "machines { nodes: 4 node { " + node + " } " + kNetwork + " }"; }
-  static std::string Network(const std::string& network, const std::string& nodes = "4") {
-    return "machines { nodes: " + nodes + " node { single {} } network { link_gbytes_per_second: 25 " + network + " } }";
+  static std::string Node(const std::string& node) {
+    return "machines { nodes: 4 node { " + node + " } " + kNetwork + " }";
   }
-  static constexpr char kNetwork[] = "network { star {} link_gbytes_per_second: 25 cable_us: 0.1 switch_us: 0.2 nic_us: 0.5 }";
+  static std::string Network(const std::string& network, const std::string& nodes = "4") {
+    return "machines { nodes: " + nodes + " node { single {} } network { link_gbytes_per_second: 25 " + network +
+           " } }";
+  }
+  static constexpr char kNetwork[] =
+      "network { star {} link_gbytes_per_second: 25 cable_us: 0.1 switch_us: 0.2 nic_us: 0.5 }";
 };
 
 TEST_F(ClusterTest, OneNodeHasNoNetworkOthersHaveWhatTheirStructureNeeds) {
-  const std::string node = "nodes: 8 node { nvswitch { gbytes_per_second: 300 } devices: 2 link_us: 1 } network { link_gbytes_per_second: 25 ";
-  const cluster::Cluster star = Parse("machines { " + node + "star {} } }"), tree = Parse("machines { " + node + "fat_tree { radix: 4 levels: 3 } } }");
+  const std::string node =
+      "nodes: 8 node { nvswitch { gbytes_per_second: 300 } devices: 2 link_us: 1 } network { link_gbytes_per_second: "
+      "25 ";
+  const cluster::Cluster star = Parse("machines { " + node + "star {} } }"),
+                         tree = Parse("machines { " + node + "fat_tree { radix: 4 levels: 3 } } }");
   EXPECT_EQ((*BuildTopology(star, 1))->vertices().size(), 2u + 2 + 1);
   EXPECT_EQ((*BuildTopology(tree, 1))->vertices().size(), 2u + 2 + 1);
   EXPECT_EQ((*BuildTopology(star, 3))->nodes(), 3);  // a star of three is that of eight for who uses three
@@ -163,7 +171,8 @@ TEST_F(ClusterTest, NodesOutOfRangeAreRefused) {
   for (int nodes : {0, -1, 5}) {
     const auto t = BuildTopology(c, nodes);
     ASSERT_FALSE(t.ok()) << nodes;
-    EXPECT_THAT(std::string(t.status().message()), HasSubstr("nodes = " + std::to_string(nodes) + ": must be from 1 to 4"));
+    EXPECT_THAT(std::string(t.status().message()),
+                HasSubstr("nodes = " + std::to_string(nodes) + ": must be from 1 to 4"));
   }
 }
 
@@ -174,12 +183,13 @@ TEST_F(ClusterTest, StarsAddUpWhatAMessagePasses) {
 }
 
 TEST_F(ClusterTest, EveryKindOfNodeBuilds) {
-  for (const char* node : {"single {} nics: 4", "nvswitch { gbytes_per_second: 1 } devices: 3 link_us: 1",
-                                  "cube_mesh { link_gbytes_per_second: 25 } nics: 4 link_us: 1 pcie_gbytes_per_second: 12",
-                                  "nvlink_pairs { gbytes_per_second: 1 host_gbytes_per_second: 1 } devices: 4 link_us: 1 nics: 1",
-                                  "full_mesh { pair_gbytes_per_second: 1 } devices: 4 link_us: 1",
-                                  "pcie_tree { socket_gbytes_per_second: 9 } devices: 8 pcie_gbytes_per_second: 12",
-                                  "wired { host_gbytes_per_second: 1 cable { a: 0 b: 1 gbytes_per_second: 4 } } devices: 2 link_us: 1"}) {
+  for (const char* node :
+       {"single {} nics: 4", "nvswitch { gbytes_per_second: 1 } devices: 3 link_us: 1",
+        "cube_mesh { link_gbytes_per_second: 25 } nics: 4 link_us: 1 pcie_gbytes_per_second: 12",
+        "nvlink_pairs { gbytes_per_second: 1 host_gbytes_per_second: 1 } devices: 4 link_us: 1 nics: 1",
+        "full_mesh { pair_gbytes_per_second: 1 } devices: 4 link_us: 1",
+        "pcie_tree { socket_gbytes_per_second: 9 } devices: 8 pcie_gbytes_per_second: 12",
+        "wired { host_gbytes_per_second: 1 cable { a: 0 b: 1 gbytes_per_second: 4 } } devices: 2 link_us: 1"}) {
     SCOPED_TRACE(node);
     const cluster::Cluster c = Parse(Node(node));
     ASSERT_TRUE(CheckCluster(c).ok()) << CheckCluster(c);
@@ -190,9 +200,11 @@ TEST_F(ClusterTest, EveryKindOfNodeBuilds) {
 }
 
 TEST_F(ClusterTest, EveryKindOfNetworkBuilds) {
-  for (const char* network : {"star {}", "full_mesh {}", "fat_tree { radix: 4 }", "fat_tree { radix: 4 levels: 3 oversubscription: 3 }",
-                                     "dragonfly { p: 1 a: 2 h: 1 }", "slingshot { groups: 2 switches_per_group: 2 ports_per_switch: 1 links_between_groups: 2 }",
-                                     "torus { dims: 2 dims: 2 }", "hamming_mesh { a: 2 b: 2 x: 1 y: 1 }"}) {
+  for (const char* network :
+       {"star {}", "full_mesh {}", "fat_tree { radix: 4 }", "fat_tree { radix: 4 levels: 3 oversubscription: 3 }",
+        "dragonfly { p: 1 a: 2 h: 1 }",
+        "slingshot { groups: 2 switches_per_group: 2 ports_per_switch: 1 links_between_groups: 2 }",
+        "torus { dims: 2 dims: 2 }", "hamming_mesh { a: 2 b: 2 x: 1 y: 1 }"}) {
     SCOPED_TRACE(network);
     const cluster::Cluster c = Parse(Network(network));
     ASSERT_TRUE(CheckCluster(c).ok()) << CheckCluster(c);
@@ -206,41 +218,63 @@ TEST_F(ClusterTest, EveryKindOfNetworkBuilds) {
 TEST_F(ClusterTest, BadNodesAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"devices: 8", "machines.node.kind: missing; use one of single {}, nvswitch {}"},
-      {"nvswitch { gbytes_per_second: 300 } devices: 0 link_us: 1", "machines.node.devices = 0: must be from 1 to 1024"},
-      {"nvswitch { gbytes_per_second: 300 } devices: 5000000000 link_us: 1", "machines.node.devices = 5000000000: must be from 1 to 1024"},
+      {"nvswitch { gbytes_per_second: 300 } devices: 0 link_us: 1",
+       "machines.node.devices = 0: must be from 1 to 1024"},
+      {"nvswitch { gbytes_per_second: 300 } devices: 5000000000 link_us: 1",
+       "machines.node.devices = 5000000000: must be from 1 to 1024"},
       {"nvswitch { gbytes_per_second: 300 } devices: 8 nics: -1 link_us: 1", "machines.node.nics = -1: must be from 0"},
-      {"nvswitch { gbytes_per_second: 300 } devices: 8 nics: 0 link_us: 1", "machines.node.nics = 0: a node of 8 devices has no port"},
+      {"nvswitch { gbytes_per_second: 300 } devices: 8 nics: 0 link_us: 1",
+       "machines.node.nics = 0: a node of 8 devices has no port"},
       {"nvswitch {} devices: 8 link_us: 1", "machines.node.nvswitch.gbytes_per_second = 0: must be greater than 0"},
       {"nvswitch { gbytes_per_second: inf } devices: 8 link_us: 1", "machines.node.nvswitch.gbytes_per_second = inf"},
       {"nvswitch { gbytes_per_second: 300 } devices: 8", "machines.node.link_us = 0: must be greater than 0"},
       {"nvswitch { gbytes_per_second: 300 } devices: 8 link_us: -2", "machines.node.link_us = -2"},
-      {"nvswitch { gbytes_per_second: 300 } devices: 8 link_us: 1 pcie_gbytes_per_second: -2", "machines.node.pcie_gbytes_per_second = -2"},
+      {"nvswitch { gbytes_per_second: 300 } devices: 8 link_us: 1 pcie_gbytes_per_second: -2",
+       "machines.node.pcie_gbytes_per_second = -2"},
       {"single {} pcie_us: -3", "machines.node.pcie_us = -3: must not be negative"},
       {"single {} devices: 2", "machines.node.devices = 2: a single node has 1"},
-      {"cube_mesh { link_gbytes_per_second: 25 } devices: 4 link_us: 1 pcie_gbytes_per_second: 9", "machines.node.devices = 4: a cube_mesh node has 8"},
+      {"cube_mesh { link_gbytes_per_second: 25 } devices: 4 link_us: 1 pcie_gbytes_per_second: 9",
+       "machines.node.devices = 4: a cube_mesh node has 8"},
       {"cube_mesh { link_gbytes_per_second: 25 } link_us: 1", "machines.node.pcie_gbytes_per_second = 0"},
       {"cube_mesh {} link_us: 1 pcie_gbytes_per_second: 9", "machines.node.cube_mesh.link_gbytes_per_second = 0"},
-      {"cube_mesh { link_gbytes_per_second: 25 socket_gbytes_per_second: 0 } link_us: 1 pcie_gbytes_per_second: 9", "machines.node.cube_mesh.socket_gbytes_per_second = 0"},
-      {"nvlink_pairs { gbytes_per_second: 1 host_gbytes_per_second: 1 } devices: 3 link_us: 1", "machines.node.devices = 3: must be even"},
-      {"nvlink_pairs { gbytes_per_second: 1 } devices: 4 link_us: 1", "machines.node.nvlink_pairs.host_gbytes_per_second = 0"},
-      {"full_mesh { pair_gbytes_per_second: 0 } devices: 4 link_us: 1", "machines.node.full_mesh.pair_gbytes_per_second = 0"},
-      {"full_mesh { pair_gbytes_per_second: 1 } devices: 65 link_us: 1", "machines.node.devices = 65: must be from 1 to 64"},
-      {"pcie_tree { devices_per_switch: 0 } devices: 4 pcie_gbytes_per_second: 9", "machines.node.pcie_tree.devices_per_switch = 0"},
-      {"pcie_tree { switches_per_socket: 0 } devices: 4 pcie_gbytes_per_second: 9", "machines.node.pcie_tree.switches_per_socket = 0"},
+      {"cube_mesh { link_gbytes_per_second: 25 socket_gbytes_per_second: 0 } link_us: 1 pcie_gbytes_per_second: 9",
+       "machines.node.cube_mesh.socket_gbytes_per_second = 0"},
+      {"nvlink_pairs { gbytes_per_second: 1 host_gbytes_per_second: 1 } devices: 3 link_us: 1",
+       "machines.node.devices = 3: must be even"},
+      {"nvlink_pairs { gbytes_per_second: 1 } devices: 4 link_us: 1",
+       "machines.node.nvlink_pairs.host_gbytes_per_second = 0"},
+      {"full_mesh { pair_gbytes_per_second: 0 } devices: 4 link_us: 1",
+       "machines.node.full_mesh.pair_gbytes_per_second = 0"},
+      {"full_mesh { pair_gbytes_per_second: 1 } devices: 65 link_us: 1",
+       "machines.node.devices = 65: must be from 1 to 64"},
+      {"pcie_tree { devices_per_switch: 0 } devices: 4 pcie_gbytes_per_second: 9",
+       "machines.node.pcie_tree.devices_per_switch = 0"},
+      {"pcie_tree { switches_per_socket: 0 } devices: 4 pcie_gbytes_per_second: 9",
+       "machines.node.pcie_tree.switches_per_socket = 0"},
       {"pcie_tree {} devices: 4", "machines.node.pcie_gbytes_per_second = 0"},
       {"pcie_tree {} devices: 8 pcie_gbytes_per_second: 9", "machines.node.pcie_tree.socket_gbytes_per_second = 0"},
-      {"pcie_tree { socket_gbytes_per_second: 1 } devices: 100 pcie_gbytes_per_second: 9", "25 sockets; at most 16 are supported"},
+      {"pcie_tree { socket_gbytes_per_second: 1 } devices: 100 pcie_gbytes_per_second: 9",
+       "25 sockets; at most 16 are supported"},
       {"wired {} devices: 2", "machines.node.wired.host_gbytes_per_second = 0"},
-      {"wired { host_gbytes_per_second: 1 cable { a: 0 b: 2 gbytes_per_second: 4 } } devices: 2 link_us: 1", "machines.node.wired.cable[0].b = 2: must be from 0 to 1"},
-      {"wired { host_gbytes_per_second: 1 cable { a: 1 b: 1 gbytes_per_second: 4 } } devices: 2 link_us: 1", "connects a device to itself"},
-      {"wired { host_gbytes_per_second: 1 cable { a: 0 b: 1 } } devices: 2 link_us: 1", "machines.node.wired.cable[0].gbytes_per_second = 0"},
-      {"wired { host_gbytes_per_second: 1 cable { a: 0 b: 1 gbytes_per_second: 4 } cable { a: 1 b: 0 gbytes_per_second: 4 } } devices: 2 link_us: 1",
+      {"wired { host_gbytes_per_second: 1 cable { a: 0 b: 2 gbytes_per_second: 4 } } devices: 2 link_us: 1",
+       "machines.node.wired.cable[0].b = 2: must be from 0 to 1"},
+      {"wired { host_gbytes_per_second: 1 cable { a: 1 b: 1 gbytes_per_second: 4 } } devices: 2 link_us: 1",
+       "connects a device to itself"},
+      {"wired { host_gbytes_per_second: 1 cable { a: 0 b: 1 } } devices: 2 link_us: 1",
+       "machines.node.wired.cable[0].gbytes_per_second = 0"},
+      {"wired { host_gbytes_per_second: 1 cable { a: 0 b: 1 gbytes_per_second: 4 } cable { a: 1 b: 0 "
+       "gbytes_per_second: 4 } } devices: 2 link_us: 1",
        "machines.node.wired.cable[1]: 1 and 0 are already connected"},
-      {"wired { host_gbytes_per_second: 1 cable { a: 0 b: 1 gbytes_per_second: 4 } } devices: 2", "machines.node.link_us = 0"},
-      {"wired { host_gbytes_per_second: 1 devices_per_socket: 3 } devices: 2", "machines.node.wired.devices_per_socket = 3: must be from 1 to 2"},
-      {"wired { host_gbytes_per_second: 1 devices_per_socket: 1 } devices: 2", "machines.node.wired.socket_gbytes_per_second = 0"},
-      {"wired { host_gbytes_per_second: 1 nic_at: 0 } devices: 2", "machines.node.wired.nic_at: lists 1 devices for nics = 2"},
-      {"wired { host_gbytes_per_second: 1 nic_at: 2 } devices: 2 nics: 1", "machines.node.wired.nic_at[0] = 2: must be from 0 to 1"},
+      {"wired { host_gbytes_per_second: 1 cable { a: 0 b: 1 gbytes_per_second: 4 } } devices: 2",
+       "machines.node.link_us = 0"},
+      {"wired { host_gbytes_per_second: 1 devices_per_socket: 3 } devices: 2",
+       "machines.node.wired.devices_per_socket = 3: must be from 1 to 2"},
+      {"wired { host_gbytes_per_second: 1 devices_per_socket: 1 } devices: 2",
+       "machines.node.wired.socket_gbytes_per_second = 0"},
+      {"wired { host_gbytes_per_second: 1 nic_at: 0 } devices: 2",
+       "machines.node.wired.nic_at: lists 1 devices for nics = 2"},
+      {"wired { host_gbytes_per_second: 1 nic_at: 2 } devices: 2 nics: 1",
+       "machines.node.wired.nic_at[0] = 2: must be from 0 to 1"},
   };
   for (const auto& [text, fragment] : cases) {
     const absl::Status s = CheckCluster(Parse(Node(text)));
@@ -257,21 +291,27 @@ TEST_F(ClusterTest, BadNetworksAreRefused) {
       {Network("star {} nic_us: nan"), "machines.network.nic_us = nan"},
       {Network("star {}", "0"), "machines.nodes = 0: must be from 1"},
       {"machines { nodes: 2 node { single {} } }", "machines.network: missing; 2 nodes need a network"},
-      {"machines { nodes: 2 node { single {} } network { star {} } }", "machines.network.link_gbytes_per_second = 0: must be greater than 0"},
-      {"machines { nodes: 2000000 node { single {} } network { star {} link_gbytes_per_second: 1 } }", "machines.nodes = 2000000: must be from 1 to 1048576"},
-      {"machines { nodes: 1000000 node { single {} nics: 2 } network { star {} link_gbytes_per_second: 1 } }", "machines.nodes = 1000000: with 2 NICs per node there are 2000000 ports"},
+      {"machines { nodes: 2 node { single {} } network { star {} } }",
+       "machines.network.link_gbytes_per_second = 0: must be greater than 0"},
+      {"machines { nodes: 2000000 node { single {} } network { star {} link_gbytes_per_second: 1 } }",
+       "machines.nodes = 2000000: must be from 1 to 1048576"},
+      {"machines { nodes: 1000000 node { single {} nics: 2 } network { star {} link_gbytes_per_second: 1 } }",
+       "machines.nodes = 1000000: with 2 NICs per node there are 2000000 ports"},
       {Network("fat_tree { radix: 1 }"), "machines.network.fat_tree.radix = 1"},
       {Network("fat_tree { levels: 4 }"), "machines.network.fat_tree.levels = 4: must be 2 or 3"},
       {Network("fat_tree { radix: 5000000000 }"), "machines.network.fat_tree.radix = 5000000000"},
       {Network("fat_tree { oversubscription: -1 }"), "machines.network.fat_tree.oversubscription = -1"},
-      {Network("fat_tree { radix: 2 }", "40"), "machines.nodes = 40: 1 port per node, fat_tree: ports = 40: 2 levels of switches of radix = 2 join at most"},
+      {Network("fat_tree { radix: 2 }", "40"),
+       "machines.nodes = 40: 1 port per node, fat_tree: ports = 40: 2 levels of switches of radix = 2 join at most"},
       {Network("dragonfly { p: 0 a: 2 h: 1 }"), "machines.network.dragonfly.p = 0"},
       {Network("dragonfly { p: 1 a: 2 h: 1 }", "40"), "machines.nodes = 40: 1 port per node, dragonfly: ports = 40"},
-      {Network("dragonfly { p: 1 a: 2 h: 1 global_gbytes_per_second: -1 }"), "machines.network.dragonfly.global_gbytes_per_second = -1"},
+      {Network("dragonfly { p: 1 a: 2 h: 1 global_gbytes_per_second: -1 }"),
+       "machines.network.dragonfly.global_gbytes_per_second = -1"},
       {Network("slingshot { groups: 0 }"), "machines.network.slingshot.groups = 0"},
       {Network("slingshot { groups: 2 switches_per_group: 64 }"), "machines.network.slingshot.switches_per_group = 64"},
       {Network("slingshot { groups: 2 global_us: -1 }"), "machines.network.slingshot.global_us = -1"},
-      {Network("slingshot { groups: 2 switches_per_group: 1 ports_per_switch: 4 links_between_groups: 1 }", "40"), "machines.nodes = 40: 1 port per node, slingshot: ports = 40"},
+      {Network("slingshot { groups: 2 switches_per_group: 1 ports_per_switch: 4 links_between_groups: 1 }", "40"),
+       "machines.nodes = 40: 1 port per node, slingshot: ports = 40"},
       {Network("torus {}"), "machines.network.torus.dims"},
       {Network("torus { dims: 2 dims: 0 }"), "machines.network.torus.dims"},
       {Network("torus { dims: 2 dims: -3000000000 }"), "machines.network.torus.dims[1] = -3000000000"},
@@ -300,9 +340,11 @@ void Scramble(google::protobuf::Message& message, std::mt19937& random, int dept
     const google::protobuf::FieldDescriptor* field = message.GetDescriptor()->field(f);
     const google::protobuf::OneofDescriptor* oneof = field->containing_oneof();
     if (field->name() == "file" || random() % 8 < (depth < 2 ? 1u : 3u)) continue;
-    if (oneof != nullptr && field != oneof->field(static_cast<int>(one % static_cast<unsigned>(oneof->field_count())))) continue;
+    if (oneof != nullptr && field != oneof->field(static_cast<int>(one % static_cast<unsigned>(oneof->field_count()))))
+      continue;
     for (unsigned n = field->is_repeated() ? random() % 4 : 1; n > 0; --n) {
-      const int64_t whole = pick(std::initializer_list<int64_t>{1, 1, 2, 2, 2, 3, 4, 4, 4, 6, 8, 16, 0, -1, int64_t{1} << 40});
+      const int64_t whole =
+          pick(std::initializer_list<int64_t>{1, 1, 2, 2, 2, 3, 4, 4, 4, 6, 8, 16, 0, -1, int64_t{1} << 40});
       const double real = pick(std::initializer_list<double>{1, 2, 25, 25, 25, 25, 25, 300, 0.5, 0, -1, 1e300});
       switch (field->cpp_type()) {
         case google::protobuf::FieldDescriptor::CPPTYPE_INT64:
@@ -311,7 +353,8 @@ void Scramble(google::protobuf::Message& message, std::mt19937& random, int dept
         case google::protobuf::FieldDescriptor::CPPTYPE_DOUBLE: r.SetDouble(&message, field, real); break;
         case google::protobuf::FieldDescriptor::CPPTYPE_BOOL: r.SetBool(&message, field, whole % 2 != 0); break;
         case google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE:
-          Scramble(field->is_repeated() ? *r.AddMessage(&message, field) : *r.MutableMessage(&message, field), random, depth + 1);
+          Scramble(field->is_repeated() ? *r.AddMessage(&message, field) : *r.MutableMessage(&message, field), random,
+                   depth + 1);
           break;
         default: break;
       }
@@ -354,8 +397,9 @@ class NodeFileTest : public testing::Test {
     if (std::filesystem::exists(from)) {
       std::filesystem::copy_file(from, folder + "/" + node, std::filesystem::copy_options::overwrite_existing);
     }
-    std::ofstream(folder + "/cluster.textproto") << "name: 'x' machines { nodes: 3 node { file: '" << node << "' " << more
-                                                 << "} network { star {} link_gbytes_per_second: 12.5 cable_us: 1 } }";
+    std::ofstream(folder + "/cluster.textproto")
+        << "name: 'x' machines { nodes: 3 node { file: '" << node << "' " << more
+        << "} network { star {} link_gbytes_per_second: 12.5 cable_us: 1 } }";
     return folder + "/cluster.textproto";
   }
   const std::string folder = StrCat(testing::TempDir(), "/node_file_test-", getpid());
@@ -397,8 +441,10 @@ TEST(ScaleTest, SixteenThousandDevicesAreBuiltFast) {
   ASSERT_TRUE(t.ok()) << t.status();
   EXPECT_LT(seconds, 5);  // 0.05 without sanitizers
   double bytes = 0;
-  for (const Link& l : (*t)->links()) bytes += static_cast<double>(sizeof(l) + (l.name.capacity() > 15 ? l.name.capacity() : 0));
-  for (const Vertex& v : (*t)->vertices()) bytes += static_cast<double>(sizeof(v) + (v.name.capacity() > 15 ? v.name.capacity() : 0));
+  for (const Link& l : (*t)->links())
+    bytes += static_cast<double>(sizeof(l) + (l.name.capacity() > 15 ? l.name.capacity() : 0));
+  for (const Vertex& v : (*t)->vertices())
+    bytes += static_cast<double>(sizeof(v) + (v.name.capacity() > 15 ? v.name.capacity() : 0));
   EXPECT_LT(bytes, 100e6);
   std::printf("%.3f s, %.0f MB of vertices and links\n", seconds, bytes / 1e6);
 }

@@ -56,7 +56,9 @@ TEST(DegradedTest, ACableIsSlowerAndFartherBothWays) {
   EXPECT_EQ(d.topology->Latency({0, 4 - 1}), Seconds(3));  // endpoint 3 is by lane 0
   EXPECT_EQ(d.topology->Latency({3, 1}), Seconds(5));      // endpoint 1 by lane 1
   EXPECT_FALSE(d.topology->symmetric());
-  EXPECT_THAT(d.notes, ElementsAre("link lane1 (and its reverse, lane1.back) at 0.25 of the bandwidth, with 2e+06 µs more latency"));
+  EXPECT_THAT(
+      d.notes,
+      ElementsAre("link lane1 (and its reverse, lane1.back) at 0.25 of the bandwidth, with 2e+06 µs more latency"));
 }
 
 TEST(DegradedTest, ANameOfTheOtherWayIsTheSameCable) {
@@ -67,7 +69,8 @@ TEST(DegradedTest, ANameOfTheOtherWayIsTheSameCable) {
 
 TEST(DegradedTest, AStarStandsForAllThatBeginSo) {
   const Degraded d = Make({.faults = {{.link = "lane*", .bandwidth = 0.5}}});
-  for (const char* name : {"lane0", "lane1", "lane2", "lane2.back"}) EXPECT_EQ(Named(*d.topology, name).bandwidth, BytesPerSecond(0.5e9));
+  for (const char* name : {"lane0", "lane1", "lane2", "lane2.back"})
+    EXPECT_EQ(Named(*d.topology, name).bandwidth, BytesPerSecond(0.5e9));
   EXPECT_EQ(Named(*d.topology, "l0").bandwidth, BytesPerSecond(1e9));
   EXPECT_THAT(d.notes, ElementsAre("6 links lane* at 0.5 of the bandwidth"));
 }
@@ -100,13 +103,15 @@ TEST(DegradedTest, APairWithoutARouteIsNamed) {
   std::vector<int> route;
   EXPECT_THROW(d.topology->Route(kRight, d.topology->DefaultRoute(kRight), route), NoRoute);
   const absl::Status status = CheckRoutes(*d.topology, std::vector{0, 3});
-  EXPECT_EQ(status.message(), "fabric.simulated.network.faults: every route from l0 to r1 (endpoints 0 and 3) crosses a "
-                              "failed link; fail fewer links, or place the ranks elsewhere");
+  EXPECT_EQ(status.message(),
+            "fabric.simulated.network.faults: every route from l0 to r1 (endpoints 0 and 3) crosses a "
+            "failed link; fail fewer links, or place the ranks elsewhere");
 }
 
 TEST(DegradedTest, UnknownNamesAreToldNearOnes) {
   EXPECT_EQ(Error({.faults = {{.link = "l0", .bandwidth = 0.5}, {.link = "lame2", .failed = true}}}),
-            "fabric.simulated.network.faults[1].link: \"lame2\": this lanes has no such link; did you mean lane2, lane0 or lane1? "
+            "fabric.simulated.network.faults[1].link: \"lame2\": this lanes has no such link; did you mean lane2, "
+            "lane0 or lane1? "
             "(a trailing * matches all links with that prefix)");
 }
 
@@ -116,8 +121,9 @@ TEST(DegradedTest, OthersTakeAShareOfNetworkLinks) {
   auto star = MakeDegraded(MakeStar({.hosts = 4}), {.background = 0.3});
   EXPECT_TRUE(star->topology->symmetric());  // all alike
   EXPECT_DOUBLE_EQ(star->topology->bandwidth().value(), 0.7 * 25e9);
-  EXPECT_THAT(Error({.background = 0.3}, std::make_unique<Lanes>(1, 1, BytesPerSecond(1), BytesPerSecond(1), Medium::kNvlink)),
-              HasSubstr("fabric.simulated.network.background: 0.3: a lanes has no network links; use 0"));
+  EXPECT_THAT(
+      Error({.background = 0.3}, std::make_unique<Lanes>(1, 1, BytesPerSecond(1), BytesPerSecond(1), Medium::kNvlink)),
+      HasSubstr("fabric.simulated.network.background: 0.3: a lanes has no network links; use 0"));
 }
 
 TEST(DegradedTest, JitterIsTheSeeds) {
@@ -137,7 +143,8 @@ TEST(DegradedTest, JitterIsTheSeeds) {
 TEST(DegradedTest, JitterIsHalfANormalsDistribution) {
   const Degraded d = *MakeDegraded(MakeStar({.hosts = 20000, .latency = Seconds(2)}), {.jitter = 1});
   double sum = 0, squares = 0;
-  for (const Link& link : d.topology->links()) sum += link.latency.value() - 1, squares += (link.latency.value() - 1) * (link.latency.value() - 1);
+  for (const Link& link : d.topology->links())
+    sum += link.latency.value() - 1, squares += (link.latency.value() - 1) * (link.latency.value() - 1);
   const double links = static_cast<double>(d.topology->links().size());
   EXPECT_NEAR(sum / links, std::sqrt(2 / M_PI), 0.01);  // of |N(0, 1)|
   EXPECT_NEAR(squares / links, 1, 0.03);

@@ -15,7 +15,8 @@ TEST(FatTreeTest, RoutesAreShortestPaths) {
   ExpectGoodRoutes(*MakeFatTree({.ports = 100, .radix = 20, .oversubscription = 4}), 200);
   ExpectGoodRoutes(*MakeFatTree({.ports = 128, .levels = 3, .radix = 8}), 300);
   ExpectGoodRoutes(*MakeFatTree({.ports = 50, .levels = 3, .radix = 8}), 300);
-  ExpectGoodRoutes(*MakeFatTree({.ports = 300, .levels = 3, .radix = 12, .oversubscription = 2, .top_oversubscription = 3}), 300);
+  ExpectGoodRoutes(
+      *MakeFatTree({.ports = 300, .levels = 3, .radix = 12, .oversubscription = 2, .top_oversubscription = 3}), 300);
   ExpectGoodRoutes(*MakeFatTree({.ports = 32, .radix = 8, .rails = 4}), 300);
   ExpectGoodRoutes(*MakeFatTree({.ports = 256, .levels = 3, .radix = 16, .rails = 3}), 300);
 }

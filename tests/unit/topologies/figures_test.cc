@@ -12,11 +12,11 @@
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/route_checks.h"
 #include "topologies/graph/cluster_topology.h"
+#include "topologies/max_flow.h"
 #include "topologies/networks/dragonfly.h"
 #include "topologies/networks/fat_tree.h"
 #include "topologies/networks/full_mesh_network.h"
 #include "topologies/networks/hamming_mesh.h"
-#include "topologies/max_flow.h"
 #include "topologies/networks/shared_memory_host.h"
 #include "topologies/networks/slingshot.h"
 #include "topologies/networks/star.h"
@@ -48,7 +48,8 @@ void ExpectPlainDiameter(const Topology& t, const Figures& f, const std::string&
 
 TEST(MaxFlowTest, TextbookGraph) {  // Cormen, Leiserson, Rivest and Stein, figure 26.1: 23
   MaxFlow flow(6);
-  const int arcs[][3] = {{0, 1, 16}, {0, 2, 13}, {1, 3, 12}, {2, 1, 4}, {3, 2, 9}, {2, 4, 14}, {4, 3, 7}, {3, 5, 20}, {4, 5, 4}};
+  const int arcs[][3] = {{0, 1, 16}, {0, 2, 13}, {1, 3, 12}, {2, 1, 4}, {3, 2, 9},
+                         {2, 4, 14}, {4, 3, 7},  {3, 5, 20}, {4, 5, 4}};
   for (const auto& [from, to, capacity] : arcs) flow.AddArc(from, to, capacity);
   EXPECT_EQ(flow.Run(0, 5), 23);
 }
@@ -66,8 +67,8 @@ TEST(FiguresTest, Star) {
   }
 }
 
-// Al-Fares, Loukissas and Vahdat 2008, section 2.2: k^3/4 hosts, k pods of k/2 edge and k/2 aggregation switches, (k/2)^2
-// cores, full bisection.
+// Al-Fares, Loukissas and Vahdat 2008, section 2.2: k^3/4 hosts, k pods of k/2 edge and k/2 aggregation switches,
+// (k/2)^2 cores, full bisection.
 TEST(FiguresTest, KaryFatTreeOfThreeLevels) {
   for (int k : {2, 4, 6, 8, 12}) {
     const int hosts = k * k * k / 4;
@@ -107,8 +108,12 @@ TEST(FiguresTest, SlimFatTrees) {
     EXPECT_EQ(f.cables, hosts + 40 * up) << s;
     EXPECT_EQ(Cables(f), hosts / 2 / s) << s;
     for (int t : {1, 2, 5}) {
-      const FatTreeOptions o{.ports = 1, .levels = 3, .radix = 12, .oversubscription = double(std::min(s, 3)),
-                             .top_oversubscription = double(t), .wiring = kUnit};
+      const FatTreeOptions o{.ports = 1,
+                             .levels = 3,
+                             .radix = 12,
+                             .oversubscription = double(std::min(s, 3)),
+                             .top_oversubscription = double(t),
+                             .wiring = kUnit};
       FatTreeOptions full = o;
       full.ports = static_cast<int>(MostPorts(o));
       EXPECT_EQ(full.ports, 12 / (1 + std::min(s, 3)) * std::min(s, 3) * (12 / (1 + t) * t) * 12);
@@ -117,8 +122,8 @@ TEST(FiguresTest, SlimFatTrees) {
   }
 }
 
-// NVIDIA DGX SuperPOD H100 reference architecture (RA-11333): a scalable unit is 32 nodes on 8 leaves of 64 ports, one for
-// each rail; 4 of them (127 nodes and a spare place) have 32 leaves and 16 spines.
+// NVIDIA DGX SuperPOD H100 reference architecture (RA-11333): a scalable unit is 32 nodes on 8 leaves of 64 ports, one
+// for each rail; 4 of them (127 nodes and a spare place) have 32 leaves and 16 spines.
 TEST(FiguresTest, RailOptimisedSuperPod) {
   const auto tree = MakeFatTree({.ports = 1024, .radix = 64, .rails = 8, .wiring = kUnit});
   const Figures f = FiguresOf(*tree);
@@ -137,7 +142,8 @@ TEST(FiguresTest, RailOptimisedSuperPod) {
 
 // Kim, Dally, Scott and Abts 2008, section 3.1: N = a p (a h + 1) ports; a h + 1 groups; 3 hops between switches.
 TEST(FiguresTest, CanonicalDragonfly) {
-  for (const auto& [p, a, h] : {std::array{1, 2, 1}, std::array{2, 4, 2}, std::array{3, 6, 3}, std::array{2, 3, 4}, std::array{4, 8, 4}}) {
+  for (const auto& [p, a, h] :
+       {std::array{1, 2, 1}, std::array{2, 4, 2}, std::array{3, 6, 3}, std::array{2, 3, 4}, std::array{4, 8, 4}}) {
     const std::string what = StrCat("p ", p, " a ", a, " h ", h);
     const auto dragonfly = MakeDragonfly({.p = p, .a = a, .h = h, .wiring = kUnit});
     const int g = a * h + 1, n = a * p * g;
@@ -149,8 +155,9 @@ TEST(FiguresTest, CanonicalDragonfly) {
     if (n < 1000) ExpectPlainDiameter(*dragonfly, f, what);
     std::vector<int> global_of(static_cast<size_t>(a * g));  // every switch has h
     for (const Link& l : dragonfly->links()) {
-      if (l.from >= n && l.to >= n && dragonfly->vertices()[static_cast<size_t>(l.from)].group !=
-                                          dragonfly->vertices()[static_cast<size_t>(l.to)].group) {
+      if (l.from >= n && l.to >= n &&
+          dragonfly->vertices()[static_cast<size_t>(l.from)].group !=
+              dragonfly->vertices()[static_cast<size_t>(l.to)].group) {
         ++global_of[static_cast<size_t>(l.from - n)];
       }
     }
@@ -160,7 +167,8 @@ TEST(FiguresTest, CanonicalDragonfly) {
 
 // Cables between the halves of the groups: (g/2)^2 n, where no ports (a p g / 2) or local cables limit.
 TEST(FiguresTest, BisectionOfDragonflies) {
-  for (const auto& [p, a, h, g, cables] : {std::array{2, 4, 2, 8, 1}, std::array{4, 4, 2, 4, 2}, std::array{4, 8, 4, 16, 2}, std::array{8, 4, 4, 2, 16}}) {
+  for (const auto& [p, a, h, g, cables] :
+       {std::array{2, 4, 2, 8, 1}, std::array{4, 4, 2, 4, 2}, std::array{4, 8, 4, 16, 2}, std::array{8, 4, 4, 2, 16}}) {
     const auto dragonfly = MakeDragonfly({.p = p, .a = a, .h = h, .groups = g, .wiring = kUnit});
     const Figures f = FiguresOf(*dragonfly);
     ASSERT_LE(g / 2 * (g / 2) * cables, a * p * g / 2);
@@ -168,7 +176,8 @@ TEST(FiguresTest, BisectionOfDragonflies) {
     EXPECT_EQ(f.cables, a * p * g + g * a * (a - 1) / 2 + g * (g - 1) / 2 * cables) << g;
   }
   // Twice as fast global cables.
-  const auto fast = MakeDragonfly({.p = 4, .a = 4, .h = 2, .groups = 4, .global_bandwidth = BytesPerSecond(2000), .wiring = kUnit});
+  const auto fast =
+      MakeDragonfly({.p = 4, .a = 4, .h = 2, .groups = 4, .global_bandwidth = BytesPerSecond(2000), .wiring = kUnit});
   EXPECT_EQ(Cables(FiguresOf(*fast)), 16);
 }
 
@@ -186,21 +195,25 @@ TEST(FiguresTest, Slingshot) {
   EXPECT_EQ(Cables(f), 4 * 24);
 }
 
-// Dally and Towles 2004, chapter 5 (k-ary n-cubes): diameter n floor(k/2), of a mesh n (k-1); bisection 2 k^(n-1) cables (4
-// k^(n-1) channels, both ways), of a mesh half that.
+// Dally and Towles 2004, chapter 5 (k-ary n-cubes): diameter n floor(k/2), of a mesh n (k-1); bisection 2 k^(n-1)
+// cables (4 k^(n-1) channels, both ways), of a mesh half that.
 TEST(FiguresTest, ToriAndMeshes) {
-  for (const auto& [k, n] : {std::array{4, 1}, std::array{8, 1}, std::array{4, 2}, std::array{5, 2}, std::array{6, 3}, std::array{3, 4}, std::array{4, 4}}) {
+  for (const auto& [k, n] : {std::array{4, 1}, std::array{8, 1}, std::array{4, 2}, std::array{5, 2}, std::array{6, 3},
+                             std::array{3, 4}, std::array{4, 4}}) {
     int ports = 1;
     for (int i = 0; i < n; ++i) ports *= k;
     for (const bool wrap : {true, false}) {
       const std::string what = StrCat(k, "-ary ", n, wrap ? "-cube" : "-mesh");
-      const auto torus = MakeTorus({.dims = std::vector<int>(static_cast<size_t>(n), k), .wrap = wrap, .wiring = kUnit});
+      const auto torus =
+          MakeTorus({.dims = std::vector<int>(static_cast<size_t>(n), k), .wrap = wrap, .wiring = kUnit});
       const Figures f = FiguresOf(*torus);
       EXPECT_EQ(f.endpoints, ports) << what;
       EXPECT_TRUE(f.switches.empty()) << what;
       EXPECT_EQ(f.cables, wrap ? n * ports : n * ports / k * (k - 1)) << what;
       EXPECT_EQ(f.diameter, wrap ? n * (k / 2) : n * (k - 1)) << what;
-      if (k % 2 == 0) { EXPECT_EQ(Cables(f), ports / k * (wrap ? 2 : 1)) << what; }
+      if (k % 2 == 0) {
+        EXPECT_EQ(Cables(f), ports / k * (wrap ? 2 : 1)) << what;
+      }
       ExpectPlainDiameter(*torus, f, what);
     }
   }
@@ -218,8 +231,8 @@ TEST(FiguresTest, ToriAndMeshes) {
   EXPECT_EQ(Cables(v4), 512);
 }
 
-// Hoefler et al. 2022: table II's diameters of clusters of about 1,000 and 16,384 accelerators with 64-port switches; section III:
-// the bisection is 1 / (2 a) of what the 4 ports of every accelerator could send.
+// Hoefler et al. 2022: table II's diameters of clusters of about 1,000 and 16,384 accelerators with 64-port switches;
+// section III: the bisection is 1 / (2 a) of what the 4 ports of every accelerator could send.
 TEST(FiguresTest, HammingMeshOfThePaper) {
   struct Case {
     int a, x, diameter;
@@ -237,8 +250,9 @@ TEST(FiguresTest, HammingMeshOfThePaper) {
 }
 
 TEST(FiguresTest, HammingMeshes) {
-  for (const auto& [a, b, x, y, radix] : {std::array{2, 2, 3, 4, 64}, std::array{1, 1, 4, 4, 8}, std::array{3, 5, 4, 2, 16},
-                                          std::array{2, 4, 2, 8, 16}, std::array{2, 2, 8, 6, 8}}) {
+  for (const auto& [a, b, x, y, radix] :
+       {std::array{2, 2, 3, 4, 64}, std::array{1, 1, 4, 4, 8}, std::array{3, 5, 4, 2, 16}, std::array{2, 4, 2, 8, 16},
+        std::array{2, 2, 8, 6, 8}}) {
     const std::string what = StrCat(a, " x ", b, " boards, ", x, " x ", y, " of them, radix ", radix);
     const auto mesh = MakeHammingMesh({.a = a, .b = b, .x = x, .y = y, .radix = radix, .wiring = kUnit});
     const Figures f = FiguresOf(*mesh);
@@ -249,7 +263,9 @@ TEST(FiguresTest, HammingMeshes) {
     EXPECT_EQ(f.cables, x * y * (b * (a - 1) + a * (b - 1)) + b * y * cables(x) + a * x * cables(y)) << what;
     const int more = (leaves(x) > 1 ? 2 : 0) + (leaves(y) > 1 ? 2 : 0);
     EXPECT_EQ(f.diameter, 4 + more + 2 * ((a - 1) / 2) + 2 * ((b - 1) / 2)) << what;
-    if (y % 2 == 0) { EXPECT_EQ(Cables(f), a * x * y) << what; }
+    if (y % 2 == 0) {
+      EXPECT_EQ(Cables(f), a * x * y) << what;
+    }
     ExpectPlainDiameter(*mesh, f, what);
   }
 }
@@ -299,7 +315,8 @@ TEST(FiguresTest, RatesOfAnySizeAreCut) {
 }
 
 TEST(FiguresTest, TextForPeople) {
-  const auto tree = MakeFatTree({.ports = 16, .levels = 3, .radix = 4, .wiring = {.bandwidth = BytesPerSecond(25e9), .cable = Seconds(1e-6)}});
+  const auto tree = MakeFatTree(
+      {.ports = 16, .levels = 3, .radix = 4, .wiring = {.bandwidth = BytesPerSecond(25e9), .cable = Seconds(1e-6)}});
   EXPECT_EQ(FiguresText(*tree, FiguresOf(*tree)),
             "kind        fat_tree\n"
             "devices     16\n"

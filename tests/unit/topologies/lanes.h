@@ -14,7 +14,8 @@ namespace twofold {
 
 class Lanes : public Topology {
  public:
-  // Endpoints 0..hosts-1 are on the left, the rest on the right. Only pairs of different sides talk. Rail r is by lane r.
+  // Endpoints 0..hosts-1 are on the left, the rest on the right. Only pairs of different sides talk. Rail r is by lane
+  // r.
   Lanes(int hosts, int lanes, BytesPerSecond host = BytesPerSecond(1e9), BytesPerSecond lane = BytesPerSecond(1e9),
         Medium medium = Medium::kNetwork)
       : hosts_(hosts), lanes_(lanes) {
@@ -27,7 +28,8 @@ class Lanes : public Topology {
       links_.push_back({name, rate, Seconds(1), a, b, medium});
       links_.push_back({name + ".back", rate, Seconds(1), b, a, medium});
     };
-    for (int e = 0; e < 2 * hosts; ++e) cable(vertices_[static_cast<size_t>(e)].name, e, e < hosts ? left : right, host);
+    for (int e = 0; e < 2 * hosts; ++e)
+      cable(vertices_[static_cast<size_t>(e)].name, e, e < hosts ? left : right, host);
     for (int l = 0; l < lanes; ++l) cable("lane" + std::to_string(l), left, right, lane);
     cable("around0", left, way, lane);
     cable("around1", way, right, lane);

@@ -52,14 +52,19 @@ TEST(NetworkChecksTest, FatTrees) {
   ExpectRefused(FatTreeOptions{.oversubscription = 0}, "oversubscription = 0");
   ExpectRefused(FatTreeOptions{.oversubscription = -3}, "oversubscription = -3");
   ExpectRefused(FatTreeOptions{.oversubscription = kNan}, "oversubscription = nan");
-  ExpectRefused(FatTreeOptions{.oversubscription = 40}, "oversubscription = 40: a switch of radix = 40 has no ports left");
+  ExpectRefused(FatTreeOptions{.oversubscription = 40},
+                "oversubscription = 40: a switch of radix = 40 has no ports left");
   ExpectRefused(FatTreeOptions{.levels = 3, .top_oversubscription = 1e9}, "top_oversubscription = 1");
-  ExpectRefused(FatTreeOptions{.levels = 2, .top_oversubscription = 2}, "top_oversubscription = 2: 2 levels have no middle switches");
+  ExpectRefused(FatTreeOptions{.levels = 2, .top_oversubscription = 2},
+                "top_oversubscription = 2: 2 levels have no middle switches");
   ExpectRefused(FatTreeOptions{.ports = 801}, "ports = 801: 2 levels of switches of radix = 40 join at most 800");
-  ExpectRefused(FatTreeOptions{.ports = 16001, .levels = 3}, "ports = 16001: 3 levels of switches of radix = 40 join at most 16000");
+  ExpectRefused(FatTreeOptions{.ports = 16001, .levels = 3},
+                "ports = 16001: 3 levels of switches of radix = 40 join at most 16000");
   ExpectRefused(FatTreeOptions{.ports = kHuge, .levels = 3, .radix = 65536}, "ports = 2147483647");
-  ExpectRefused(FatTreeOptions{.ports = 1 << 20, .levels = 3, .radix = 40000, .oversubscription = 1.0 / 50000}, "oversubscription = 2e-05");
-  ExpectRefused(FatTreeOptions{.ports = 1 << 20, .levels = 3, .radix = 20000, .oversubscription = 0.001}, "ports = 1048576: the network would have ");
+  ExpectRefused(FatTreeOptions{.ports = 1 << 20, .levels = 3, .radix = 40000, .oversubscription = 1.0 / 50000},
+                "oversubscription = 2e-05");
+  ExpectRefused(FatTreeOptions{.ports = 1 << 20, .levels = 3, .radix = 20000, .oversubscription = 0.001},
+                "ports = 1048576: the network would have ");
   ExpectRefused(FatTreeOptions{.rails = 0}, "rails = 0");
   ExpectRefused(FatTreeOptions{.rails = 41}, "rail_optimised: 41 rails need as many leaves");
   EXPECT_TRUE(Check(FatTreeOptions{.ports = 16000, .levels = 3}).ok());
@@ -87,8 +92,10 @@ TEST(NetworkChecksTest, Dragonflies) {
   ExpectRefused(DragonflyOptions{.h = -1}, "h = -1");
   ExpectRefused(DragonflyOptions{.p = kHuge, .a = kHuge, .h = kHuge}, "p = 2147483647: must be at most");
   ExpectRefused(DragonflyOptions{.p = 1 << 20, .a = 1 << 20, .h = 1 << 20}, "p = 1048576: ");
-  ExpectRefused(DragonflyOptions{.groups = 10}, "groups = 10: a group has a * h = 8 global cables, enough for 9 groups");
-  ExpectRefused(DragonflyOptions{.groups = 5, .cables_between_groups = 3}, "cables_between_groups = 3: a group would need 12 global cables, but it has a * h = 8, enough for 2");
+  ExpectRefused(DragonflyOptions{.groups = 10},
+                "groups = 10: a group has a * h = 8 global cables, enough for 9 groups");
+  ExpectRefused(DragonflyOptions{.groups = 5, .cables_between_groups = 3},
+                "cables_between_groups = 3: a group would need 12 global cables, but it has a * h = 8, enough for 2");
   ExpectRefused(DragonflyOptions{.ports = 73}, "ports = 73: p * a * groups = 2 * 4 * 9 joins at most 72");
   ExpectRefused(DragonflyOptions{.local_bandwidth = BytesPerSecond(-1e9)}, "local_gbytes_per_second = -1");
   ExpectRefused(DragonflyOptions{.global_bandwidth = BytesPerSecond(kNan)}, "global_gbytes_per_second = nan");
@@ -99,11 +106,15 @@ TEST(NetworkChecksTest, Dragonflies) {
 TEST(NetworkChecksTest, Slingshots) {
   ExpectRefused(SlingshotOptions{.groups = 0}, "groups = 0");
   ExpectRefused(SlingshotOptions{.switches_per_group = 0}, "switches_per_group = 0");
-  ExpectRefused(SlingshotOptions{.switches_per_group = 49}, "switches_per_group = 49: with ports_per_switch = 16 a switch of 64 ports has none left");
+  ExpectRefused(SlingshotOptions{.switches_per_group = 49},
+                "switches_per_group = 49: with ports_per_switch = 16 a switch of 64 ports has none left");
   ExpectRefused(SlingshotOptions{.switches_per_group = kHuge}, "switches_per_group = ");
   ExpectRefused(SlingshotOptions{.ports_per_switch = 64}, "switches_per_group = 32: with ports_per_switch = 64");
-  ExpectRefused(SlingshotOptions{.groups = 546}, "groups = 546: a group would need 545 optical cables, but its 32 switches have 17 ports each left for them, 544 in total");
-  ExpectRefused(SlingshotOptions{.groups = 9, .links_between_groups = 69}, "links_between_groups = 69: a group would need 552 optical cables");
+  ExpectRefused(SlingshotOptions{.groups = 546},
+                "groups = 546: a group would need 545 optical cables, but its 32 switches have 17 ports each left for "
+                "them, 544 in total");
+  ExpectRefused(SlingshotOptions{.groups = 9, .links_between_groups = 69},
+                "links_between_groups = 69: a group would need 552 optical cables");
   ExpectRefused(SlingshotOptions{.ports = 1025}, "ports = 1025");
   EXPECT_TRUE(Check(SlingshotOptions{.groups = 9, .links_between_groups = 68}).ok());
   EXPECT_TRUE(Check(SlingshotOptions{.groups = 1, .switches_per_group = 33, .ports_per_switch = 32}).ok());
@@ -113,12 +124,14 @@ TEST(NetworkChecksTest, ToriAndMeshes) {
   ExpectRefused(TorusOptions{.dims = {}}, "dims = []: must be 1 to 6 sizes");
   ExpectRefused(TorusOptions{.dims = {2, 2, 2, 2, 2, 2, 2}}, "dims = [2, 2, 2, 2, 2, 2, 2]: must be 1 to 6 sizes");
   ExpectRefused(TorusOptions{.dims = {4, 0}}, "dims = [4, 0]: 0: must be at least 1");
-  ExpectRefused(TorusOptions{.dims = {kHuge, kHuge}}, "dims = [2147483647, 2147483647]: the product of the sizes must be at most");
+  ExpectRefused(TorusOptions{.dims = {kHuge, kHuge}},
+                "dims = [2147483647, 2147483647]: the product of the sizes must be at most");
   ExpectRefused(HammingMeshOptions{.a = 0}, "a = 0: must be at least 1");
   ExpectRefused(HammingMeshOptions{.y = -1}, "y = -1");
   ExpectRefused(HammingMeshOptions{.x = kHuge}, "x = 2147483647: a * b * x * y must be at most");
   ExpectRefused(HammingMeshOptions{.radix = 1}, "radix = 1");
-  ExpectRefused(HammingMeshOptions{.x = 17, .radix = 8}, "x = 17: a tree of 2 levels of switches of radix = 8 joins at most 16 boards");
+  ExpectRefused(HammingMeshOptions{.x = 17, .radix = 8},
+                "x = 17: a tree of 2 levels of switches of radix = 8 joins at most 16 boards");
   ExpectRefused(FullMeshNetworkOptions{.ports = 0}, "ports = 0");
   ExpectRefused(FullMeshNetworkOptions{.ports = 4097}, "ports = 4097: a full mesh has at most 4096");
   EXPECT_TRUE(Check(HammingMeshOptions{.x = 16, .radix = 8}).ok());
@@ -145,7 +158,9 @@ TEST(NetworkChecksTest, LatencyIsThatOfWhatAMessagePasses) {
 }
 
 TEST(NetworkChecksTest, CablesHaveTheirBandwidths) {
-  const auto fly = MakeDragonfly({.local_bandwidth = BytesPerSecond(2), .global_bandwidth = BytesPerSecond(3), .wiring = {.bandwidth = BytesPerSecond(1)}});
+  const auto fly = MakeDragonfly({.local_bandwidth = BytesPerSecond(2),
+                                  .global_bandwidth = BytesPerSecond(3),
+                                  .wiring = {.bandwidth = BytesPerSecond(1)}});
   for (const Link& l : fly->links()) {
     const Vertex &a = fly->vertices()[static_cast<size_t>(l.from)], &b = fly->vertices()[static_cast<size_t>(l.to)];
     const double expected = a.kind != b.kind ? 1 : a.group == b.group ? 2 : 3;

@@ -66,7 +66,8 @@ TEST(NetworksTest, EveryLinkHasANameOfItsOwn) {
     std::set<std::string> names;
     for (const Link& link : t->links()) EXPECT_TRUE(names.insert(link.name).second) << t->kind() << ": " << link.name;
     names.clear();
-    for (const Vertex& vertex : t->vertices()) EXPECT_TRUE(names.insert(vertex.name).second) << t->kind() << ": " << vertex.name;
+    for (const Vertex& vertex : t->vertices())
+      EXPECT_TRUE(names.insert(vertex.name).second) << t->kind() << ": " << vertex.name;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/routes.h"
 #include "topologies/graph/cluster_topology.h"
+#include "topologies/networks/star.h"
 #include "topologies/nodes/cube_mesh.h"
 #include "topologies/nodes/full_mesh.h"
 #include "topologies/nodes/nvlink_pairs.h"
@@ -16,7 +17,6 @@
 #include "topologies/nodes/pcie_tree.h"
 #include "topologies/nodes/single.h"
 #include "topologies/nodes/wired.h"
-#include "topologies/networks/star.h"
 
 namespace twofold {
 namespace nodes_test {
@@ -73,7 +73,8 @@ TEST(GraphTest, RoutesDoNotPassThroughDevices) {
   for (int v : {a, b, root}) g.AddCable(v, host, BytesPerSecond(1), Seconds(0), Medium::kPcie);
   g.AddCable(root, c, BytesPerSecond(1), Seconds(0), Medium::kPcie);
   const auto t = MakeGraphTopology("chain", g, {a, b, c});
-  EXPECT_THAT(Names(*t, {0, 2}), ElementsAre("a>host", "host>root", "root>c"));  // not over b, though it is shorter and wider
+  EXPECT_THAT(Names(*t, {0, 2}),
+              ElementsAre("a>host", "host>root", "root>c"));  // not over b, though it is shorter and wider
 }
 
 TEST(GraphTest, KeepsTheWidestSixteenOfManyRoutes) {
@@ -97,12 +98,13 @@ TEST(GraphTest, KeepsTheWidestSixteenOfManyRoutes) {
   for (int n = 0; n < 16; ++n) {
     const std::vector<int> route = RouteOf(*t, {0, 1}, n);
     different.insert(route);
-    const double least = t->links()[static_cast<size_t>(*std::min_element(route.begin(), route.end(),
-                                                                          [&](int x, int y) {
-                                                                            return t->links()[static_cast<size_t>(x)].bandwidth <
-                                                                                   t->links()[static_cast<size_t>(y)].bandwidth;
-                                                                          }))]
-                             .bandwidth.value();
+    const double least =
+        t->links()[static_cast<size_t>(*std::min_element(route.begin(), route.end(),
+                                                         [&](int x, int y) {
+                                                           return t->links()[static_cast<size_t>(x)].bandwidth <
+                                                                  t->links()[static_cast<size_t>(y)].bandwidth;
+                                                         }))]
+            .bandwidth.value();
     EXPECT_LE(least, width) << n;
     width = least;
     if (n == 0) {
@@ -151,7 +153,8 @@ TEST(CubeMeshTest, SixLinksADeviceToThePublishedNeighbours) {
                                {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}};
   int wired[8][8] = {};
   for (const Link& link : node.graph.links) {
-    if (link.medium == Medium::kNvlink) wired[link.from][link.to] += static_cast<int>(link.bandwidth / BytesPerSecond(25e9));
+    if (link.medium == Medium::kNvlink)
+      wired[link.from][link.to] += static_cast<int>(link.bandwidth / BytesPerSecond(25e9));
   }
   for (int a = 0; a < 8; ++a) {
     int links = 0;
@@ -164,7 +167,8 @@ TEST(CubeMeshTest, SixLinksADeviceToThePublishedNeighbours) {
   const auto t = MakeClusterTopology(node, 1, nullptr);
   EXPECT_FALSE(t->symmetric());
   EXPECT_THAT(Names(*t, {0, 3}), ElementsAre("gpu0>gpu3"));
-  EXPECT_THAT(Names(*t, {0, 5}), ElementsAre("gpu0>plx0", "plx0>socket0", "socket0>socket1", "socket1>plx2", "plx2>gpu5"));
+  EXPECT_THAT(Names(*t, {0, 5}),
+              ElementsAre("gpu0>plx0", "plx0>socket0", "socket0>socket1", "socket1>plx2", "plx2>gpu5"));
   ExpectRoutesConnect(*t);
   ExpectBackAsThere(*t);
 }
@@ -182,7 +186,8 @@ TEST(NvlinkPairsTest, PairsOverTheBridgeOthersOverTheHost) {
 }
 
 TEST(PcieTreeTest, SwitchesBelowSocketsNicsBelowSwitches) {
-  const NodeType node = MakePcieTreeNode({.devices = 8, .devices_per_switch = 2, .switches_per_socket = 2, .nics = Nics(4)});
+  const NodeType node =
+      MakePcieTreeNode({.devices = 8, .devices_per_switch = 2, .switches_per_socket = 2, .nics = Nics(4)});
   EXPECT_EQ(node.graph.Of(Vertex::kSwitch).size(), 4u);
   EXPECT_EQ(node.graph.Of(Vertex::kHost).size(), 2u);
   EXPECT_EQ(node.graph.links.size(), 2u * (8 + 4 + 1 + 4));
@@ -200,7 +205,8 @@ TEST(PcieTreeTest, SwitchesBelowSocketsNicsBelowSwitches) {
 
 TEST(FullMeshNodeTest, ABundleBetweenEveryTwo) {
   for (int devices : {1, 2, 4, 8}) {
-    const NodeType node = MakeFullMeshNode({.devices = devices, .bandwidth = BytesPerSecond(100e9), .nics = Nics(devices)});
+    const NodeType node =
+        MakeFullMeshNode({.devices = devices, .bandwidth = BytesPerSecond(100e9), .nics = Nics(devices)});
     for (int d : node.devices) EXPECT_EQ(Cables(node, d, Medium::kNvlink), devices - 1);
     const auto t = MakeClusterTopology(node, 1, nullptr);
     EXPECT_TRUE(t->symmetric());
@@ -231,7 +237,8 @@ TEST(WiredNodeTest, ListedCablesAndSockets) {
 
 TEST(WiredNodeTest, UnequalCablesAreNotSymmetric) {
   WiredNodeOptions o{.devices = 3, .cables = {}, .devices_per_socket = 3, .nics = {}, .nic_at = {}};
-  for (const auto& [a, b] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)}) o.cables.push_back({a, b, BytesPerSecond(50e9)});
+  for (const auto& [a, b] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)})
+    o.cables.push_back({a, b, BytesPerSecond(50e9)});
   EXPECT_TRUE(MakeClusterTopology(MakeWiredNode(o), 1, nullptr)->symmetric());
   o.cables[1].bandwidth = BytesPerSecond(100e9);
   EXPECT_FALSE(MakeClusterTopology(MakeWiredNode(o), 1, nullptr)->symmetric());
@@ -244,7 +251,8 @@ TEST(WiredNodeTest, NicsOnDevicesServeTheDevicesBeside) {
   const NodeType node = MakeWiredNode(o);
   EXPECT_THAT(node.nic_of, ElementsAre(1, 1, 0, 0));
   const auto t = MakeClusterTopology(node, 2, MakeStar({.hosts = 4}));
-  EXPECT_THAT(Names(*t, {0, 6}), ElementsAre("n0.gpu0>gpu1", "n0.gpu1>nic1", "h1.up", "h2.down", "n1.nic0>gpu3", "n1.gpu3>gpu2"));
+  EXPECT_THAT(Names(*t, {0, 6}),
+              ElementsAre("n0.gpu0>gpu1", "n0.gpu1>nic1", "h1.up", "h2.down", "n1.nic0>gpu3", "n1.gpu3>gpu2"));
   ExpectRoutesConnect(*t);
 }
 
@@ -256,7 +264,8 @@ TEST(NodeTypeTest, WhatIsNotJoinedIsNamed) {
   EXPECT_TRUE(CheckNodeType(node).ok());
   NodeType cut = node;
   std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nvswitch>gpu2"; });
-  EXPECT_EQ(CheckNodeType(cut).message(), "no route from gpu0 to gpu2 avoids other devices (devices do not forward messages)");
+  EXPECT_EQ(CheckNodeType(cut).message(),
+            "no route from gpu0 to gpu2 avoids other devices (devices do not forward messages)");
   cut = node;
   std::erase_if(cut.graph.links, [](const Link& l) { return l.name == "nic1>gpu1"; });
   EXPECT_EQ(CheckNodeType(cut).message(), "no device has a route to nic1 and back");
@@ -264,13 +273,13 @@ TEST(NodeTypeTest, WhatIsNotJoinedIsNamed) {
 
 // ---- Clusters ----
 TEST(ClusterTopologyTest, BetweenNodesThroughNicsAndNetwork) {
-  const auto t =
-      MakeClusterTopology(MakeNvSwitchNode({.devices = 4,
-                                            .bandwidth = BytesPerSecond(300e9),
-                                            .latency = Seconds(1),
-                                            .multicast = true,
-                                            .nics = {.count = 4, .bandwidth = BytesPerSecond(25e9), .latency = Seconds(0.25)}}),
-                          3, MakeStar({.hosts = 12, .bandwidth = BytesPerSecond(24e9), .latency = Seconds(2)}), true);
+  const auto t = MakeClusterTopology(
+      MakeNvSwitchNode({.devices = 4,
+                        .bandwidth = BytesPerSecond(300e9),
+                        .latency = Seconds(1),
+                        .multicast = true,
+                        .nics = {.count = 4, .bandwidth = BytesPerSecond(25e9), .latency = Seconds(0.25)}}),
+      3, MakeStar({.hosts = 12, .bandwidth = BytesPerSecond(24e9), .latency = Seconds(2)}), true);
   EXPECT_EQ(t->endpoints(), 12);
   EXPECT_EQ(t->nodes(), 3);
   EXPECT_EQ(t->rails(), 4);
@@ -291,8 +300,8 @@ TEST(ClusterTopologyTest, BetweenNodesThroughNicsAndNetwork) {
 
 TEST(ClusterTopologyTest, RailsAreReachedOverNvlink) {
   const auto t = MakeClusterTopology(MakeNvSwitchNode({.devices = 4, .nics = Nics(4)}), 2, MakeStar({.hosts = 8}));
-  EXPECT_THAT(Names(*t, {1, 7, 2}), ElementsAre("n0.gpu1>nvswitch", "n0.nvswitch>gpu2", "n0.gpu2>nic2", "h2.up", "h6.down",
-                                                "n1.nic2>gpu2", "n1.gpu2>nvswitch", "n1.nvswitch>gpu3"));
+  EXPECT_THAT(Names(*t, {1, 7, 2}), ElementsAre("n0.gpu1>nvswitch", "n0.nvswitch>gpu2", "n0.gpu2>nic2", "h2.up",
+                                                "h6.down", "n1.nic2>gpu2", "n1.gpu2>nvswitch", "n1.nvswitch>gpu3"));
   Seconds sum{0};
   for (int l : RouteOf(*t, {1, 7, 2})) sum += t->links()[static_cast<size_t>(l)].latency;
   EXPECT_NEAR(t->Latency({1, 7, 2}).value(), sum.value(), 1e-15);
@@ -302,8 +311,9 @@ TEST(ClusterTopologyTest, RailsAreReachedOverNvlink) {
 // Without NVLink the way to another NIC leads through the PCIe tree alone.
 TEST(ClusterTopologyTest, RailsAreReachedOverPcieWhereItIsNoNarrower) {
   const auto t = MakeClusterTopology(MakePcieTreeNode({.devices = 4, .nics = Nics(2)}), 2, MakeStar({.hosts = 4}));
-  EXPECT_THAT(Names(*t, {0, 4, 1}), ElementsAre("n0.gpu0>plx0", "n0.plx0>socket0", "n0.socket0>plx1", "n0.plx1>nic1", "h1.up",
-                                                "h3.down", "n1.nic1>plx1", "n1.plx1>socket0", "n1.socket0>plx0", "n1.plx0>gpu0"));
+  EXPECT_THAT(Names(*t, {0, 4, 1}),
+              ElementsAre("n0.gpu0>plx0", "n0.plx0>socket0", "n0.socket0>plx1", "n0.plx1>nic1", "h1.up", "h3.down",
+                          "n1.nic1>plx1", "n1.plx1>socket0", "n1.socket0>plx0", "n1.plx0>gpu0"));
 }
 
 TEST(ClusterTopologyTest, DevicesThatArePorts) {

@@ -42,8 +42,9 @@ TEST(PlacementTest, HostsAreTakenAsListed) {
   EXPECT_EQ(Error(2, {.policy = PlacementOptions::kHosts, .hosts = {4, 6}}),
             "fabric.simulated.placement.hosts[1]: 6: there is no such node; use 0 to 5");
   EXPECT_THAT(Error(2, {.policy = PlacementOptions::kHosts, .hosts = {4, 4}}), HasSubstr("hosts[1]: 4: named twice"));
-  EXPECT_EQ(Error(5, {.policy = PlacementOptions::kHosts, .hosts = {4, 0}}),
-            "fabric.simulated.placement: 5 ranks do not fit on 2 nodes with 4 devices; name more nodes, or use fewer ranks");
+  EXPECT_EQ(
+      Error(5, {.policy = PlacementOptions::kHosts, .hosts = {4, 0}}),
+      "fabric.simulated.placement: 5 ranks do not fit on 2 nodes with 4 devices; name more nodes, or use fewer ranks");
 }
 
 TEST(PlacementTest, RandomIsTheSeeds) {
@@ -61,7 +62,8 @@ TEST(PlacementTest, RandomIsTheSeeds) {
 // Every node comes first about as often.
 TEST(PlacementTest, RandomIsEven) {
   std::vector<int> first(6);
-  for (uint64_t seed = 0; seed < 6000; ++seed) ++first[static_cast<size_t>(Place(1, {.policy = PlacementOptions::kRandom, .seed = seed})[0] / 2)];
+  for (uint64_t seed = 0; seed < 6000; ++seed)
+    ++first[static_cast<size_t>(Place(1, {.policy = PlacementOptions::kRandom, .seed = seed})[0] / 2)];
   for (int count : first) EXPECT_NEAR(count, 1000, 120);  // 4 standard deviations
 }
 

@@ -48,7 +48,8 @@ inline std::string WrongInRoute(const Topology& t, Pair pair, const std::vector<
   for (int l : route) {
     if (l < 0 || l >= static_cast<int>(t.links().size())) return StrCat("no link ", l, " in", Text(route));
     const Link& link = t.links()[static_cast<size_t>(l)];
-    if (link.from != at) return StrCat("link ", link.name, " leaves vertex ", link.from, ", not ", at, ":", Text(route));
+    if (link.from != at)
+      return StrCat("link ", link.name, " leaves vertex ", link.from, ", not ", at, ":", Text(route));
     if (!seen.insert(l).second) return StrCat("link ", link.name, " comes twice:", Text(route));
     at = link.to;
   }
@@ -69,7 +70,8 @@ inline std::vector<Pair> SamplePairs(const Topology& t, int pairs) {
   }
   for (uint64_t draw = 0; list.size() < static_cast<size_t>(pairs); ++draw) {
     const auto r = Philox(PhiloxKey{42}, draw);
-    const Pair pair{static_cast<int>(r[0] % static_cast<uint32_t>(n)), static_cast<int>(r[1] % static_cast<uint32_t>(n))};
+    const Pair pair{static_cast<int>(r[0] % static_cast<uint32_t>(n)),
+                    static_cast<int>(r[1] % static_cast<uint32_t>(n))};
     if (pair.from != pair.to) list.push_back(pair);
   }
   return list;

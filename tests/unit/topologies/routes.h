@@ -16,8 +16,8 @@ inline std::vector<int> RouteOf(const Topology& t, Pair pair, int64_t number = 0
   return route;
 }
 
-// Of sampled pairs the default route, the first and the last minimal one and the first and the last detour are paths, and
-// Latency is that of the default route's links.
+// Of sampled pairs the default route, the first and the last minimal one and the first and the last detour are paths,
+// and Latency is that of the default route's links.
 inline void ExpectRoutesConnect(const Topology& t, int pairs = 400) {
   for (const Pair pair : SamplePairs(t, pairs)) {
     const int64_t minimal = t.MinimalRoutes(pair), all = minimal + t.Detours(pair);

@@ -52,15 +52,18 @@ TEST(RoutingTest, NamesGoBothWays) {
   }
   const auto bad = RoutingNamed("random");
   ASSERT_FALSE(bad.ok());
-  EXPECT_EQ(bad.status().message(), "unknown routing policy \"random\"; use one of deterministic, ecmp, spray, adaptive");
+  EXPECT_EQ(bad.status().message(),
+            "unknown routing policy \"random\"; use one of deterministic, ecmp, spray, adaptive");
 }
 
 // Whatever the policy: paths from end to end whose shares sum to 1, none twice; the same calls give the same paths.
 TEST(RoutingTest, PathsAreRoutes) {
-  const std::unique_ptr<Topology> topologies[] = {MakeFatTree({.ports = 128, .levels = 3, .radix = 8}), MakeDragonfly({}),
-                                                  MakeTorus({.dims = {4, 5, 6}}), MakeStar({.hosts = 5})};
+  const std::unique_ptr<Topology> topologies[] = {MakeFatTree({.ports = 128, .levels = 3, .radix = 8}),
+                                                  MakeDragonfly({}), MakeTorus({.dims = {4, 5, 6}}),
+                                                  MakeStar({.hosts = 5})};
   for (const auto& t : topologies) {
-    for (const RoutingPolicy policy : {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray, RoutingPolicy::kAdaptive}) {
+    for (const RoutingPolicy policy :
+         {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray, RoutingPolicy::kAdaptive}) {
       const RoutingOptions options{.policy = policy, .seed = 7, .most_paths = 5};
       Router router(*t, options), again(*t, options);
       EXPECT_EQ(router.depends_on_load(), policy == RoutingPolicy::kAdaptive);
@@ -98,8 +101,8 @@ TEST(RoutingTest, DeterministicTakesTheDefault) {
   }
 }
 
-// 12,800 flows over 16 routes, by flow number, by destination and by seed: each is a fair die (chi-square of 15 degrees of
-// freedom: 99.9 % are below 37.7).
+// 12,800 flows over 16 routes, by flow number, by destination and by seed: each is a fair die (chi-square of 15 degrees
+// of freedom: 99.9 % are below 37.7).
 TEST(RoutingTest, EcmpIsAFairDie) {
   const auto tree = MakeFatTree({.ports = 512, .radix = 32});
   for (const char* by : {"flow", "destination", "rail"}) {
@@ -152,8 +155,10 @@ TEST(RoutingTest, SprayIsEven) {
 
 // Zahavi 2010: d-mod-k gives each destination one spine, the same from everywhere, evenly; shifts meet no contention.
 TEST(RoutingTest, DModKSpreadsDestinationsEvenly) {
-  for (const FatTreeOptions& o : {FatTreeOptions{.ports = 128, .radix = 16}, FatTreeOptions{.ports = 1024, .levels = 3, .radix = 16},
-                                  FatTreeOptions{.ports = 128, .radix = 16, .rails = 4}, FatTreeOptions{.ports = 768, .levels = 3, .radix = 16, .rails = 3}}) {
+  for (const FatTreeOptions& o :
+       {FatTreeOptions{.ports = 128, .radix = 16}, FatTreeOptions{.ports = 1024, .levels = 3, .radix = 16},
+        FatTreeOptions{.ports = 128, .radix = 16, .rails = 4},
+        FatTreeOptions{.ports = 768, .levels = 3, .radix = 16, .rails = 3}}) {
     const auto tree = MakeFatTree(o);
     std::map<int, std::set<int>> below;  // by the topmost link down: the destinations that come over it
     std::vector<int> route;
@@ -269,7 +274,8 @@ class WorstCase {
 };
 
 TEST(AdaptiveRoutingTest, DragonflyWorstCase) {
-  for (const DragonflyOptions& o : {DragonflyOptions{.p = 2, .a = 4, .h = 2}, DragonflyOptions{.p = 4, .a = 8, .h = 4}}) {
+  for (const DragonflyOptions& o :
+       {DragonflyOptions{.p = 2, .a = 4, .h = 2}, DragonflyOptions{.p = 4, .a = 8, .h = 4}}) {
     WorstCase worst(o, 64);
     const double ap = o.p * o.a, g = o.a * o.h + 1;
     EXPECT_NEAR(worst.Rate(RoutingPolicy::kDeterministic), 1 / ap, 1e-9);
@@ -279,11 +285,13 @@ TEST(AdaptiveRoutingTest, DragonflyWorstCase) {
     const auto at_ratio = [&](double r) { return (g - 2 + 2 * r) / (2 * r * ap); };
     EXPECT_LE(ugal, at_ratio(7.0 / 5));
     EXPECT_GE(ugal, at_ratio(7.0 / 3));
-    EXPECT_LT(worst.Rate(RoutingPolicy::kAdaptive, false), 0.8 * ugal);  // one flow after the other: why they choose in turn
+    EXPECT_LT(worst.Rate(RoutingPolicy::kAdaptive, false),
+              0.8 * ugal);  // one flow after the other: why they choose in turn
   }
 }
 
-// Groups of one switch: 4 hops against 3 for all, so that the rate is the theory's, but for what two draws of 64 parts miss.
+// Groups of one switch: 4 hops against 3 for all, so that the rate is the theory's, but for what two draws of 64 parts
+// miss.
 TEST(AdaptiveRoutingTest, DragonflyWorstCaseWithOneRatioOfHops) {
   for (const auto& [p, h] : {std::array{8, 8}, std::array{16, 16}, std::array{16, 8}}) {
     WorstCase worst({.p = p, .a = 1, .h = h}, 64);

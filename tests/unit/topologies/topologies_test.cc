@@ -31,7 +31,8 @@ TEST(StarTest, RoutesUpAndDown) {
 }
 
 TEST(SharedMemoryHostTest, AllMeetInMemory) {
-  auto host = MakeSharedMemoryHost({.ranks = 4, .core_bandwidth = BytesPerSecond(10), .total_bandwidth = BytesPerSecond(16)});
+  auto host =
+      MakeSharedMemoryHost({.ranks = 4, .core_bandwidth = BytesPerSecond(10), .total_bandwidth = BytesPerSecond(16)});
   EXPECT_EQ(host->links().size(), 5u);
   std::vector<int> route;
   host->Route({0, 2}, 0, route);
@@ -73,13 +74,15 @@ class ClusterFileTest : public testing::Test {
 };
 
 TEST_F(ClusterFileTest, AFileIsACluster) {
-  const auto c = FindCluster(Write("name: 'mine' device { kind: CPU_DEVICE } star { hosts: 2 link_gbytes_per_second: 1 latency_us: 5 }"));
+  const auto c = FindCluster(
+      Write("name: 'mine' device { kind: CPU_DEVICE } star { hosts: 2 link_gbytes_per_second: 1 latency_us: 5 }"));
   ASSERT_TRUE(c.ok()) << c.status();
   EXPECT_EQ(c->star().hosts(), 2);
 }
 
 TEST_F(ClusterFileTest, AByteOrderMarkIsSkipped) {
-  EXPECT_TRUE(FindCluster(Write("\xef\xbb\xbfname: 'mine' star { hosts: 2 link_gbytes_per_second: 1 latency_us: 5 }")).ok());
+  EXPECT_TRUE(
+      FindCluster(Write("\xef\xbb\xbfname: 'mine' star { hosts: 2 link_gbytes_per_second: 1 latency_us: 5 }")).ok());
 }
 
 TEST_F(ClusterFileTest, BadFilesAreRefusedByFieldAndValue) {

@@ -60,8 +60,14 @@ class HubTest : public testing::Test {
     m.mutable_trouble()->set_message(message);
     hub_.Hear(rank, m, now_);
   }
-  int Queries() const { return static_cast<int>(std::count_if(told_.begin(), told_.end(), [](const auto& t) { return t.second.has_query(); })); }
-  int Verdicts() const { return static_cast<int>(std::count_if(told_.begin(), told_.end(), [](const auto& t) { return t.second.has_verdict(); })); }
+  int Queries() const {
+    return static_cast<int>(
+        std::count_if(told_.begin(), told_.end(), [](const auto& t) { return t.second.has_query(); }));
+  }
+  int Verdicts() const {
+    return static_cast<int>(
+        std::count_if(told_.begin(), told_.end(), [](const auto& t) { return t.second.has_verdict(); }));
+  }
 
   Hub::Time now_{};
   std::vector<std::pair<int, control::FromHub>> told_;
@@ -222,7 +228,9 @@ TEST_F(HubTest, ARankThatIsSilentIsMissed) {
   Answer(2);
   hub_.Tick(now_ += milliseconds(1100));
   EXPECT_EQ(hub_.verdict().rank(), 1);
-  EXPECT_EQ(hub_.verdict().message(), "lost rank 1: its process (process 1) has sent no heartbeat for 60 s; it is stopped, or its host hangs or is unreachable");
+  EXPECT_EQ(hub_.verdict().message(),
+            "lost rank 1: its process (process 1) has sent no heartbeat for 60 s; it is stopped, or its host hangs or "
+            "is unreachable");
 }
 
 TEST_F(HubTest, NobodyIsMissedSoon) {
@@ -279,7 +287,10 @@ TEST_F(HubTest, AHostThatIsCutOffIsNamedSo) {
   hub_.Lose(2, now_, "is unreachable: its host does not answer (Connection timed out)");
   Answer(0);
   Answer(1);
-  EXPECT_THAT(hub_.verdict().message(), HasSubstr("lost rank 2: its process (process 2) is unreachable: its host does not answer (Connection timed out)"));
+  EXPECT_THAT(
+      hub_.verdict().message(),
+      HasSubstr(
+          "lost rank 2: its process (process 2) is unreachable: its host does not answer (Connection timed out)"));
 }
 
 TEST_F(HubTest, AProcessThatStoodByCanBeLostToo) {

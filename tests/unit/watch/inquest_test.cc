@@ -21,7 +21,8 @@ Witness Says(const std::string& doing, std::vector<const CallLog*> logs = {}) {
   for (const CallLog* log : logs) *w.answer->add_logs() = log->Records();
   return w;
 }
-control::Trouble TimedOutIn(const std::string& text, std::vector<int> awaited, bool any = false, bool collective = true) {
+control::Trouble TimedOutIn(const std::string& text, std::vector<int> awaited, bool any = false,
+                            bool collective = true) {
   control::Trouble t;
   t.set_kind(static_cast<int>(RankFailure::Kind::kTimedOut));
   t.mutable_waiting()->set_text(text);
@@ -43,7 +44,8 @@ TEST(Inquest, ADifferenceComesBeforeItsConsequences) {
   const control::Verdict v = Decide({Says("x", {&a}), Says("y", {&b})}, {0, TimedOutIn("z", {1})}, 60);
   EXPECT_EQ(CodeOf(v), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(v.message(),
-            "collective mismatch in group world, collective 2: rank 0 calls all_reduce(sum) of f32[10] (40 bytes), rank 1 calls "
+            "collective mismatch in group world, collective 2: rank 0 calls all_reduce(sum) of f32[10] (40 bytes), "
+            "rank 1 calls "
             "all_reduce(sum) of f32[11] (44 bytes)");
 }
 
@@ -74,11 +76,13 @@ TEST(Inquest, CountsOfAnAllToAllVAreComparedPairByPair) {
 
 TEST(Inquest, ALostRankIsNamedWithItsProcessAndWhatTheOthersDo) {
   Witness lost{.lost = true, .process = "process 9 on there", .last_doing = "rank 1, which is computing", .answer = {}};
-  const control::Verdict v = Decide({Says("rank 0, which is in all_reduce"), lost, Says("rank 2, which is computing")}, {1, {}}, 60);
+  const control::Verdict v =
+      Decide({Says("rank 0, which is in all_reduce"), lost, Says("rank 2, which is computing")}, {1, {}}, 60);
   EXPECT_EQ(CodeOf(v), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(v.lost());
   EXPECT_EQ(v.message(),
-            "lost rank 1: its process (process 9 on there) has ended; last known state: rank 1, which is computing. The others: rank 0, "
+            "lost rank 1: its process (process 9 on there) has ended; last known state: rank 1, which is computing. "
+            "The others: rank 0, "
             "which is in all_reduce; rank 2, which is computing");
 }
 
@@ -89,17 +93,20 @@ TEST(Inquest, ManyRanksAreNotAllListed) {
 }
 
 TEST(Inquest, ATimeOutNamesThoseThatAreNotInTheCall) {
-  std::vector<Witness> witnesses = {Says("rank 0, in it"), Says("rank 1, in it"), Says("rank 2, which is computing"), Witness{}};
+  std::vector<Witness> witnesses = {Says("rank 0, in it"), Says("rank 1, in it"), Says("rank 2, which is computing"),
+                                    Witness{}};
   for (int r : {0, 1}) {
     control::Call* call = witnesses[static_cast<size_t>(r)].answer->add_now();
     call->set_group(1);
     call->set_sequence(5);
     call->set_collective(true);
   }
-  const control::Verdict v = Decide(witnesses, {0, TimedOutIn("all_reduce, collective 5 of group world", {1, 2, 3})}, 2.5);
+  const control::Verdict v =
+      Decide(witnesses, {0, TimedOutIn("all_reduce, collective 5 of group world", {1, 2, 3})}, 2.5);
   EXPECT_EQ(CodeOf(v), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(v.message(),
-            "rank 0: all_reduce, collective 5 of group world has waited 2.5 s (fabric.timeout_s) for rank 2, which is computing; rank "
+            "rank 0: all_reduce, collective 5 of group world has waited 2.5 s (fabric.timeout_s) for rank 2, which is "
+            "computing; rank "
             "3, which does not answer");
 }
 
@@ -113,7 +120,8 @@ TEST(Inquest, ATimeOutWhereAllAreInTheCallListsThemAll) {
 }
 
 TEST(Inquest, AReceiveFromAnybodyWaitsForAnyOfThem) {
-  EXPECT_THAT(Decide({Says("rank 0"), Says("rank 1"), Says("rank 2")}, {0, TimedOutIn("recv", {1, 2}, true, false)}, 1).message(),
+  EXPECT_THAT(Decide({Says("rank 0"), Says("rank 1"), Says("rank 2")}, {0, TimedOutIn("recv", {1, 2}, true, false)}, 1)
+                  .message(),
               HasSubstr("for any of rank 1; rank 2"));
 }
 
@@ -133,7 +141,8 @@ TEST(Inquest, ACallTooManyIsNamed) {
   for (CallLog* log : {&a, &b}) log->Add(t.AllReduce(3));
   a.Add(t.Broadcast(4, 0));
   EXPECT_THAT(Decide({Says("", {&a}), Says("", {&b})}, {0, {}}, 60).message(),
-              AllOf(HasSubstr("collective 2: rank 0 calls broadcast of f32[4] from root 0 (16 bytes), rank 1 calls nothing more")));
+              AllOf(HasSubstr(
+                  "collective 2: rank 0 calls broadcast of f32[4] from root 0 (16 bytes), rank 1 calls nothing more")));
 }
 
 TEST(Inquest, ADifferenceTooLongAgoIsStillAMismatch) {

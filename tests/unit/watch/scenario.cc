@@ -1,5 +1,6 @@
-// One process of a run that a watch looks after: scenario RANK PROCESSES SILENCE [CARD]. Rank 0 prints "card CARD", by which the others
-// find it. Each prints "begun" once the run has begun here, and "verdict CODE MESSAGE" once it has ended.
+// One process of a run that a watch looks after: scenario RANK PROCESSES SILENCE [CARD]. Rank 0 prints "card CARD", by
+// which the others find it. Each prints "begun" once the run has begun here, and "verdict CODE MESSAGE" once it has
+// ended.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -10,11 +11,15 @@ namespace twofold::watch {
 namespace {
 
 int Main(int rank, int processes, double silence_s, const std::string& card) {
-  Watch watch({.rank = rank, .processes = processes, .broadcast = [&](std::string& bytes) {
-                 if (rank != 0) return bytes = card, void();
-                 std::printf("card %s\n", bytes.c_str());
-                 std::fflush(stdout);
-               }, .least_silence_s = silence_s});
+  Watch watch({.rank = rank,
+               .processes = processes,
+               .broadcast =
+                   [&](std::string& bytes) {
+                     if (rank != 0) return bytes = card, void();
+                     std::printf("card %s\n", bytes.c_str());
+                     std::fflush(stdout);
+                   },
+               .least_silence_s = silence_s});
   host::RunState run(processes, silence_s);
   watch.Begin(processes, silence_s, &run, [] {});
   std::printf("begun\n");

@@ -10,10 +10,10 @@
 namespace twofold::watch {
 namespace silence_test {
 
+using std::chrono::seconds;
+using test::Child;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using test::Child;
-using std::chrono::seconds;
 
 constexpr int kProcesses = 3;
 constexpr int kSilence = 4;  // seconds, in which a busy machine lets every process run
@@ -22,7 +22,9 @@ constexpr int kSilence = 4;  // seconds, in which a busy machine lets every proc
 class ARun {
  public:
   ARun() {
-    auto words = [&](int rank) { return std::vector<std::string>{TWOFOLD_SCENARIO, StrCat(rank), StrCat(kProcesses), StrCat(kSilence)}; };
+    auto words = [&](int rank) {
+      return std::vector<std::string>{TWOFOLD_SCENARIO, StrCat(rank), StrCat(kProcesses), StrCat(kSilence)};
+    };
     children_.push_back(std::make_unique<Child>(words(0)));
     EXPECT_TRUE(children_[0]->AwaitOutput("\n"));
     const std::string output = children_[0]->Output(), card = output.substr(5, output.find('\n') - 5);
@@ -49,16 +51,21 @@ TEST(Silence, OfAStoppedProcessAndOfAStoppedHubIsMissed) {
   for (int rank : {0, 2}) {
     Child& child = without_one.of(rank);
     EXPECT_EQ(child.Wait(), 0) << child.Output();
-    EXPECT_THAT(child.Output(), HasSubstr(StrCat("verdict 14 lost rank 1: its process (process ", without_one.of(1).pid(), " on ")));
-    EXPECT_THAT(child.Output(), HasSubstr("has sent no heartbeat for 4 s; it is stopped, or its host hangs or is unreachable"));
+    EXPECT_THAT(child.Output(),
+                HasSubstr(StrCat("verdict 14 lost rank 1: its process (process ", without_one.of(1).pid(), " on ")));
+    EXPECT_THAT(child.Output(),
+                HasSubstr("has sent no heartbeat for 4 s; it is stopped, or its host hangs or is unreachable"));
   }
   for (int rank : {1, 2}) {
     Child& child = without_hub.of(rank);
     EXPECT_EQ(child.Wait(), 0) << child.Output();
-    EXPECT_THAT(child.Output(), AllOf(HasSubstr(StrCat("verdict 14 lost rank 0: its process (process ", without_hub.of(0).pid(), " on ")),
-                                      HasSubstr("has sent no heartbeat for 4 s"), HasSubstr(StrCat("; rank ", rank))));
+    EXPECT_THAT(
+        child.Output(),
+        AllOf(HasSubstr(StrCat("verdict 14 lost rank 0: its process (process ", without_hub.of(0).pid(), " on ")),
+              HasSubstr("has sent no heartbeat for 4 s"), HasSubstr(StrCat("; rank ", rank))));
   }
-  EXPECT_GE(std::chrono::steady_clock::now() - start, seconds(kSilence) * 3 / 4) << "the last sign of life may have been a while ago";
+  EXPECT_GE(std::chrono::steady_clock::now() - start, seconds(kSilence) * 3 / 4)
+      << "the last sign of life may have been a while ago";
   without_hub.of(0).Signal(SIGCONT);  // and finds that the others have left
   EXPECT_EQ(without_hub.of(0).Wait(), 0) << without_hub.of(0).Output();
   EXPECT_THAT(without_hub.of(0).Output(), HasSubstr("verdict 14 lost rank "));
@@ -66,12 +73,14 @@ TEST(Silence, OfAStoppedProcessAndOfAStoppedHubIsMissed) {
 
 // More than rank 0 may have files open: those who say nothing have to go.
 TEST(Strangers, WhoSayNothingKeepNoRunFromStarting) {
-  const std::vector<std::string> few_files = {"/bin/sh", "-c", "ulimit -n 160; exec \"$@\"", "sh", TWOFOLD_SCENARIO, "0", "2", "8"};
+  const std::vector<std::string> few_files = {
+      "/bin/sh", "-c", "ulimit -n 160; exec \"$@\"", "sh", TWOFOLD_SCENARIO, "0", "2", "8"};
   const Child zero(few_files);
   ASSERT_TRUE(zero.AwaitOutput("\n")) << zero.Output();
   const std::string output = zero.Output(), card = output.substr(5, output.find('\n') - 5);
   const size_t space = card.find(' ');
-  const asio::ip::tcp::endpoint hub(asio::ip::make_address(card.substr(0, space)), static_cast<unsigned short>(std::stoi(card.substr(space + 1))));
+  const asio::ip::tcp::endpoint hub(asio::ip::make_address(card.substr(0, space)),
+                                    static_cast<unsigned short>(std::stoi(card.substr(space + 1))));
   asio::io_context io;
   std::vector<asio::ip::tcp::socket> strangers;
   for (int i = 0; i < 250; ++i) strangers.emplace_back(io).connect(hub);

@@ -11,7 +11,8 @@
 
 namespace twofold::watch {
 
-inline std::shared_ptr<const host::GroupIdentity> Group(std::vector<int> ranks, std::string label = "world", uint64_t id = 1) {
+inline std::shared_ptr<const host::GroupIdentity> Group(std::vector<int> ranks, std::string label = "world",
+                                                        uint64_t id = 1) {
   return std::make_shared<host::GroupIdentity>(host::GroupIdentity{id, std::move(label), std::move(ranks)});
 }
 
@@ -29,7 +30,10 @@ class Tensors {
     return {.kind = Communication::kBroadcast, .in = t, .out = t, .peer = root};
   }
   Communication AllToAllV(std::vector<int64_t> in, std::vector<int64_t> out) {
-    return {.kind = Communication::kAllToAllV, .in = (*this)(100), .out = (*this)(100), .in_counts = std::move(in),
+    return {.kind = Communication::kAllToAllV,
+            .in = (*this)(100),
+            .out = (*this)(100),
+            .in_counts = std::move(in),
             .out_counts = std::move(out)};
   }
 

@@ -36,35 +36,44 @@ std::vector<std::unique_ptr<Watch>> Watches(int n) {
   std::vector<std::thread> threads;
   for (int r = 0; r < n; ++r) {
     threads.emplace_back([&, r] {
-      watches[static_cast<size_t>(r)] = std::make_unique<Watch>(Watch::Options{
-          .rank = r, .processes = n, .one_host = true, .broadcast = [&, r](std::string& bytes) {
-            if (r == 0) card->set_value(bytes);
-            else bytes = written.get();
-          }});
+      watches[static_cast<size_t>(r)] = std::make_unique<Watch>(
+          Watch::Options{.rank = r, .processes = n, .one_host = true, .broadcast = [&, r](std::string& bytes) {
+                           if (r == 0)
+                             card->set_value(bytes);
+                           else
+                             bytes = written.get();
+                         }});
     });
   }
   for (std::thread& t : threads) t.join();
   return watches;
 }
 
-// Two watches as on two hosts, where rank 0 tells that it is at `address`; `hear` stands between it and what rank 1 hears.
-std::vector<std::unique_ptr<Watch>> OnTwoHosts(const std::string& address, const std::function<std::string(std::string)>& hear) {
+// Two watches as on two hosts, where rank 0 tells that it is at `address`; `hear` stands between it and what rank 1
+// hears.
+std::vector<std::unique_ptr<Watch>> OnTwoHosts(const std::string& address,
+                                               const std::function<std::string(std::string)>& hear) {
   std::promise<std::string> card;
   std::future<std::string> written = card.get_future();
   std::vector<std::unique_ptr<Watch>> watches(2);
   std::thread first([&] {
     watches[0] = std::make_unique<Watch>(Watch::Options{
-        .rank = 0, .processes = 2, .one_host = false, .address = address, .broadcast = [&](std::string& bytes) { card.set_value(bytes); }});
+        .rank = 0, .processes = 2, .one_host = false, .address = address, .broadcast = [&](std::string& bytes) {
+          card.set_value(bytes);
+        }});
   });
-  watches[1] = std::make_unique<Watch>(Watch::Options{
-      .rank = 1, .processes = 2, .one_host = false, .broadcast = [&](std::string& bytes) { bytes = hear(written.get()); }});
+  watches[1] = std::make_unique<Watch>(
+      Watch::Options{.rank = 1, .processes = 2, .one_host = false, .broadcast = [&](std::string& bytes) {
+                       bytes = hear(written.get());
+                     }});
   first.join();
   return watches;
 }
 
 const std::string kUnknown(70, 'x');  // longer than a name may be: no resolver is asked
 
-// Containers and clouds' hosts have names that nobody else knows: the address by which all have found rank 0 goes before its name.
+// Containers and clouds' hosts have names that nobody else knows: the address by which all have found rank 0 goes
+// before its name.
 TEST(Watch, TheHubIsFoundByTheAddressOfItsHost) {
   for (const std::string address : {"127.0.0.1", "localhost"}) {
     const auto watches = OnTwoHosts(address, [&](std::string card) {
@@ -112,7 +121,8 @@ std::string PlaceOf(Watch::Options options) {
 
 TEST(Watch, TheHubListensWhereItIsTold) {
   for (const bool one_host : {true, false}) {
-    EXPECT_THAT(PlaceOf({.one_host = one_host, .bind = "127.0.0.2", .address = "127.0.0.2"}), testing::StartsWith("127.0.0.2, not at 127.0.0.1, at 127.0.0.2"));
+    EXPECT_THAT(PlaceOf({.one_host = one_host, .bind = "127.0.0.2", .address = "127.0.0.2"}),
+                testing::StartsWith("127.0.0.2, not at 127.0.0.1, at 127.0.0.2"));
     EXPECT_THAT(PlaceOf({.one_host = one_host, .bind = "0.0.0.0"}), testing::EndsWith(", at 127.0.0.1, at 127.0.0.2"));
   }
   EXPECT_EQ(PlaceOf({.one_host = true}), "127.0.0.1, at 127.0.0.1, not at 127.0.0.2");
@@ -125,7 +135,8 @@ TEST(Watch, AnAddressThatIsNotThisHostsIsNamed) {
       Watch(Watch::Options{.processes = 2, .bind = bind, .broadcast = [](std::string&) {}});
       FAIL();
     } catch (const std::runtime_error& e) {
-      EXPECT_THAT(e.what(), AllOf(HasSubstr("rank 0 (process "), HasSubstr(StrCat("cannot listen at ", bind, ": ")), HasSubstr("fabric.rendezvous.bind")));
+      EXPECT_THAT(e.what(), AllOf(HasSubstr("rank 0 (process "), HasSubstr(StrCat("cannot listen at ", bind, ": ")),
+                                  HasSubstr("fabric.rendezvous.bind")));
     }
   }
 }
@@ -137,7 +148,8 @@ TEST(Watch, WhoCannotReachTheHubSaysWhereItTried) {
                          }});
     FAIL();
   } catch (const std::runtime_error& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr("cannot reach rank 0 (process 7 on a) at port 1 of"), HasSubstr(kUnknown + ": "), HasSubstr("127.0.0.1 (127.0.0.1): ")));
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("cannot reach rank 0 (process 7 on a) at port 1 of"),
+                                HasSubstr(kUnknown + ": "), HasSubstr("127.0.0.1 (127.0.0.1): ")));
   }
 }
 
@@ -264,7 +276,8 @@ TEST(Watch, StrangersAreTurnedAway) {
   const std::string port = card.substr(10, card.find(' ', 10) - 10);  // after "127.0.0.1 "
   asio::io_context io;
   // A length that is no stranger's; a message without a hello.
-  for (const std::string& said : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x04\0\0\0\x0a\x02\x08\x01", 8)}) {
+  for (const std::string& said :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x04\0\0\0\x0a\x02\x08\x01", 8)}) {
     asio::ip::tcp::socket socket(io);
     asio::connect(socket, asio::ip::tcp::resolver(io).resolve("127.0.0.1", port));
     asio::write(socket, asio::buffer(said));
@@ -294,8 +307,11 @@ class StartingHub {
   explicit StartingHub(int processes, double connect_timeout_s = 5) {
     thread_ = std::thread([this, processes, connect_timeout_s] {
       try {
-        watch_ = std::make_unique<Watch>(Watch::Options{
-            .rank = 0, .processes = processes, .broadcast = [this](std::string& bytes) { card_.set_value(bytes); }, .connect_timeout_s = connect_timeout_s});
+        watch_ =
+            std::make_unique<Watch>(Watch::Options{.rank = 0,
+                                                   .processes = processes,
+                                                   .broadcast = [this](std::string& bytes) { card_.set_value(bytes); },
+                                                   .connect_timeout_s = connect_timeout_s});
       } catch (const std::exception& e) {
         why_not_ = e.what();
       }
@@ -309,7 +325,8 @@ class StartingHub {
     return text_;
   }
   std::unique_ptr<Watch> Join(int rank, int processes) {
-    return std::make_unique<Watch>(Watch::Options{.rank = rank, .processes = processes, .broadcast = [this](std::string& bytes) { bytes = card(); }});
+    return std::make_unique<Watch>(Watch::Options{
+        .rank = rank, .processes = processes, .broadcast = [this](std::string& bytes) { bytes = card(); }});
   }
   // Null where not all have come: then why_not().
   Watch* Await() {
@@ -331,7 +348,8 @@ class Caller {
   explicit Caller(asio::io_context& io) : socket_(io) { socket_.open(asio::ip::tcp::v4()); }
   void Call(const std::string& card) {
     const size_t space = card.find(' ');
-    socket_.connect({asio::ip::make_address(card.substr(0, space)), static_cast<unsigned short>(std::stoi(card.substr(space + 1)))});
+    socket_.connect({asio::ip::make_address(card.substr(0, space)),
+                     static_cast<unsigned short>(std::stoi(card.substr(space + 1)))});
   }
   void SayHello(const std::string& card, int rank) {
     control::ToHub message;
@@ -362,7 +380,8 @@ class FileLimit {
   void Set(rlim_t soft) { Set({soft, before_.rlim_max}); }
   void Restore() { Set(before_); }
   static rlim_t OpenNow() {
-    return static_cast<rlim_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+    return static_cast<rlim_t>(
+        std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
   }
 
  private:
@@ -411,7 +430,9 @@ TEST(StartingWatchDeathTest, SaysBeforeRanksStartThatItMayHaveTooFewFiles) {
     }
     _exit(0);
   };
-  EXPECT_EXIT(start(), testing::ExitedWithCode(0), "rank 0 .process .* may have only 100 files open, but a run of 200 processes needs [23][0-9][0-9]; raise the hard limit .ulimit -Hn.");
+  EXPECT_EXIT(start(), testing::ExitedWithCode(0),
+              "rank 0 .process .* may have only 100 files open, but a run of 200 processes needs [23][0-9][0-9]; raise "
+              "the hard limit .ulimit -Hn.");
 }
 
 TEST(StartingWatch, HearsNobodyWhoSaysTwiceWhoItIs) {
@@ -427,7 +448,8 @@ TEST(StartingWatch, HearsNobodyWhoSaysTwiceWhoItIs) {
   ASSERT_NE(first, nullptr) << hub.why_not();
   host::RunState run(3, 60);
   first->Begin(3, 60, &run, [] {});
-  EXPECT_THAT(first->AwaitVerdict().message(), HasSubstr("lost rank 1: its process (a caller) introduced itself twice"));
+  EXPECT_THAT(first->AwaitVerdict().message(),
+              HasSubstr("lost rank 1: its process (a caller) introduced itself twice"));
 }
 
 TEST(StartingWatch, WaitsForALongTimeWhereThatHasNoEnd) {

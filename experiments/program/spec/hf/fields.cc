@@ -13,11 +13,26 @@ namespace {
 using nlohmann::json;
 
 // Token ids, names, element types of stored weights, caches, and parts outside the language model.
-constexpr std::string_view kHarmless[] = {
-    "_attn_implementation_autoset", "_name_or_path", "dtype", "gradient_checkpointing", "n_special", "output_attentions",
-    "output_hidden_states", "output_past", "predict_special_tokens", "pretraining_tp", "return_dict",
-    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
-    "task_specific_params", "torch_dtype", "transformers_version", "use_cache"};
+constexpr std::string_view kHarmless[] = {"_attn_implementation_autoset",
+                                          "_name_or_path",
+                                          "dtype",
+                                          "gradient_checkpointing",
+                                          "n_special",
+                                          "output_attentions",
+                                          "output_hidden_states",
+                                          "output_past",
+                                          "predict_special_tokens",
+                                          "pretraining_tp",
+                                          "return_dict",
+                                          "summary_activation",
+                                          "summary_first_dropout",
+                                          "summary_proj_to_labels",
+                                          "summary_type",
+                                          "summary_use_proj",
+                                          "task_specific_params",
+                                          "torch_dtype",
+                                          "transformers_version",
+                                          "use_cache"};
 
 bool IsHarmless(std::string_view name) {
   return std::find(std::begin(kHarmless), std::end(kHarmless), name) != std::end(kHarmless) ||
@@ -31,7 +46,8 @@ std::string ValueText(const json& value) {
   if (value.is_structured()) return StrCat(value.is_array() ? "a list" : "an object", " of ", value.size());
   std::string text;
   if (value.is_string()) {  // not dumped whole: it may be as long as the file
-    text = json(value.get_ref<const std::string&>().substr(0, kLongest)).dump(-1, ' ', false, json::error_handler_t::replace);
+    text = json(value.get_ref<const std::string&>().substr(0, kLongest))
+               .dump(-1, ' ', false, json::error_handler_t::replace);
   } else {
     text = value.dump();
   }
@@ -59,7 +75,8 @@ int64_t Fields::Whole(std::string_view name, int64_t least, int64_t most) {
 int64_t Fields::Whole(std::string_view name, int64_t least, int64_t most, int64_t fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
-  const bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{1} << 62);
+  const bool fits =
+      value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{1} << 62);
   if (fits && value->get<int64_t>() >= least && value->get<int64_t>() <= most) return value->get<int64_t>();
   Refuse(name, StrCat(ValueText(*value), " is not valid; use a whole number from ", least, " to ", most));
   return fallback;
@@ -74,7 +91,8 @@ double Fields::Above(std::string_view name, double bound) {
 double Fields::Above(std::string_view name, double bound, double fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
-  if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() > bound) return value->get<double>();
+  if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() > bound)
+    return value->get<double>();
   Refuse(name, StrCat(ValueText(*value), " is not valid; use a number above ", NumberText(bound)));
   return fallback;
 }
@@ -105,7 +123,8 @@ std::string Fields::Text(std::string_view name, std::string fallback) {
 
 void Fields::Only(std::string_view name, std::initializer_list<json> values) {
   const json* value = Find(name);
-  if (value == nullptr || (!value->is_structured() && std::find(values.begin(), values.end(), *value) != values.end())) return;
+  if (value == nullptr || (!value->is_structured() && std::find(values.begin(), values.end(), *value) != values.end()))
+    return;
   std::string right;
   for (const json& v : values) StrAppend(&right, right.empty() ? "" : " or ", ValueText(v));
   Refuse(name, StrCat(ValueText(*value), " would change the model and is not supported; use ", right));
@@ -123,8 +142,9 @@ void Fields::Finish() {
     if (seen_.contains(name)) continue;
     if (++told > kMost) return Refuse("", "has more unknown fields");
     Refuse(NameText(name),
-           StrCat(ValueText(value), " is the value of an unknown field, which might change the model; remove the field, or write "
-                                    "the sizes as model { llama { ... } } or model { gpt { ... } }"));
+           StrCat(ValueText(value),
+                  " is the value of an unknown field, which might change the model; remove the field, or write "
+                  "the sizes as model { llama { ... } } or model { gpt { ... } }"));
   }
 }
 

@@ -28,10 +28,10 @@ class Fields {
   // The field may be absent, null or one of `values`; any other value would change the model.
   void Only(std::string_view name, std::initializer_list<nlohmann::json> values);
 
-  bool Has(std::string_view name) const;  // null or not
+  bool Has(std::string_view name) const;              // null or not
   const nlohmann::json* Find(std::string_view name);  // null: absent or null
-  void Ignore();   // ignores the fields that are known to change nothing
-  void Finish();   // adds a problem for each field that was not read
+  void Ignore();                                      // ignores the fields that are known to change nothing
+  void Finish();                                      // adds a problem for each field that was not read
   void Refuse(std::string_view name, std::string_view text);
 
  private:

@@ -39,20 +39,23 @@ void ReadGpt2(Fields& f, spec::Model& model) {
   f.Only("layer_norm_epsilon", {1e-5});
   f.Only("initializer_range", {0.02});
   f.Only("scale_attn_weights", {true});
-  for (const char* off : {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention", "is_encoder_decoder"})
+  for (const char* off :
+       {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention", "is_encoder_decoder"})
     f.Only(off, {false});
   gpt.set_dropout(f.Fraction("resid_pdrop", 0.1));
   if (const double embedding = f.Fraction("embd_pdrop", 0.1); embedding != gpt.dropout()) {
-    f.Refuse("embd_pdrop", StrCat(NumberText(embedding), " differs from resid_pdrop; use ",
-                                  NumberText(gpt.dropout()), ", as model.gpt.dropout is one number"));
+    f.Refuse("embd_pdrop", StrCat(NumberText(embedding), " differs from resid_pdrop; use ", NumberText(gpt.dropout()),
+                                  ", as model.gpt.dropout is one number"));
   }
   const double attention = f.Fraction("attn_pdrop", 0.1);
   if (model.attention() == spec::Model::UNFUSED) gpt.set_attention_dropout(attention);
 }
 
 // The object `name`: rope_scaling or, in Transformers 5, rope_parameters, which includes rope_theta.
-void ReadRopeObject(const std::string& name, const json& object, Fields& parent, Problems& problems, spec::Llama& llama) {
-  if (!object.is_object()) return parent.Refuse(name, StrCat(ValueText(object), " is not valid; use null or an object"));
+void ReadRopeObject(const std::string& name, const json& object, Fields& parent, Problems& problems,
+                    spec::Llama& llama) {
+  if (!object.is_object())
+    return parent.Refuse(name, StrCat(ValueText(object), " is not valid; use null or an object"));
   Fields f(object, name + ".", problems);
   const bool has_theta = name == "rope_parameters";
   if (has_theta) llama.set_rope_theta(f.Above("rope_theta", 0, 10000));
@@ -69,7 +72,8 @@ void ReadRopeObject(const std::string& name, const json& object, Fields& parent,
     llama3.set_high_freq_factor(f.Above("high_freq_factor", 0));
     llama3.set_original_sequence(f.Whole("original_max_position_embeddings", 1, 1 << 24));
   } else if (type != "default") {
-    return f.Refuse("rope_type", StrCat(ValueText(type), " is not supported; use \"llama3\", \"linear\" or \"default\""));
+    return f.Refuse("rope_type",
+                    StrCat(ValueText(type), " is not supported; use \"llama3\", \"linear\" or \"default\""));
   }
   f.Finish();
 }
@@ -124,7 +128,8 @@ const Family* FindFamily(Fields& f) {
   for (const Family& family : kFamilies)
     if (type != nullptr && *type == family.type) return &family;
   const std::string right = "use \"gpt2\", \"llama\" or \"mistral\"";
-  f.Refuse("model_type", type == nullptr ? StrCat("is missing; ", right) : StrCat(ValueText(*type), " is not supported; ", right));
+  f.Refuse("model_type",
+           type == nullptr ? StrCat("is missing; ", right) : StrCat(ValueText(*type), " is not supported; ", right));
   return nullptr;
 }
 
@@ -132,7 +137,8 @@ void CheckArchitectures(Fields& f, const Family& family) {
   const json* list = f.Find("architectures");
   const std::string right = StrCat("use [\"", family.architecture, "\"]");
   if (list == nullptr) return;
-  if (!list->is_array() || list->size() != 1) return f.Refuse("architectures", StrCat(ValueText(*list), " is not valid; ", right));
+  if (!list->is_array() || list->size() != 1)
+    return f.Refuse("architectures", StrCat(ValueText(*list), " is not valid; ", right));
   if ((*list)[0] != family.architecture)
     f.Refuse("architectures", StrCat(ValueText((*list)[0]), " is not supported; ", right));
 }
@@ -159,14 +165,16 @@ class Twice {
 
 absl::StatusOr<json> Parse(const std::string& text, const std::string& file) {
   if (text.size() > kLongestFile) {
-    return absl::InvalidArgumentError(StrCat(file, ": is too long; a config.json has at most ", kLongestFile, " bytes"));
+    return absl::InvalidArgumentError(
+        StrCat(file, ": is too long; a config.json has at most ", kLongestFile, " bytes"));
   }
   std::string why;
   try {
     Twice twice;
     json value = json::parse(text, std::ref(twice));
     if (!twice.found.empty()) {
-      return absl::InvalidArgumentError(StrCat(file, ": ", hf::NameText(twice.found), ": is given twice; keep one of them"));
+      return absl::InvalidArgumentError(
+          StrCat(file, ": ", hf::NameText(twice.found), ": is given twice; keep one of them"));
     }
     if (value.is_object()) return value;
     why = StrCat("holds ", ValueText(value));
@@ -180,7 +188,8 @@ absl::StatusOr<json> Parse(const std::string& text, const std::string& file) {
 
 }  // namespace
 
-absl::StatusOr<spec::Model> ReadHfConfig(const std::string& text, const std::string& file, spec::Model::Attention attention) {
+absl::StatusOr<spec::Model> ReadHfConfig(const std::string& text, const std::string& file,
+                                         spec::Model::Attention attention) {
   const absl::StatusOr<json> object = Parse(text, file);
   if (!object.ok()) return object.status();
   Problems problems(file);
@@ -206,7 +215,9 @@ absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file) {
   std::ifstream in(path, std::ios::binary);
   if (!regular || !in) {
     return absl::InvalidArgumentError(StrCat(where, "\"", path, "\" cannot be read: ",
-                                             error ? error.message() : !regular ? "it is not a file" : std::strerror(errno),
+                                             error      ? error.message()
+                                             : !regular ? "it is not a file"
+                                                        : std::strerror(errno),
                                              "; give the path of a model's config.json"));
   }
   const auto bytes = std::filesystem::file_size(path, error);

@@ -21,6 +21,7 @@ namespace twofold {
 
 // `text`: the file's content. `file`: the name that errors begin with. `attention`: the spec's choice. Errors have one
 // line per problem, "file: field: value ...; what would be right", or name the place where the text is not valid JSON.
-absl::StatusOr<spec::Model> ReadHfConfig(const std::string& text, const std::string& file, spec::Model::Attention attention);
+absl::StatusOr<spec::Model> ReadHfConfig(const std::string& text, const std::string& file,
+                                         spec::Model::Attention attention);
 
 }  // namespace twofold

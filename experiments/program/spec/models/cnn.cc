@@ -10,16 +10,19 @@ void Fill(spec::Model&) {}  // every default is constant
 void CheckStages(const spec::Cnn& cnn, Problems& problems) {
   constexpr int kMostStages = 16;
   if (cnn.widths_size() < 1 || cnn.widths_size() > kMostStages) {
-    return problems.Add("model.cnn.widths", cnn.widths_size() == 0
-                                                ? "is missing; use the channels of each stage, such as [16, 32, 64]"
-                                                : StrCat("has ", cnn.widths_size(), " stages; use at most ", kMostStages));
+    return problems.Add("model.cnn.widths",
+                        cnn.widths_size() == 0
+                            ? "is missing; use the channels of each stage, such as [16, 32, 64]"
+                            : StrCat("has ", cnn.widths_size(), " stages; use at most ", kMostStages));
   }
   if (cnn.blocks_size() != cnn.widths_size()) {
-    problems.Add("model.cnn.blocks", StrCat("has ", cnn.blocks_size(), " stages, but model.cnn.widths has ", cnn.widths_size(),
-                                            "; give a number of blocks for each stage"));
+    problems.Add("model.cnn.blocks", StrCat("has ", cnn.blocks_size(), " stages, but model.cnn.widths has ",
+                                            cnn.widths_size(), "; give a number of blocks for each stage"));
   }
-  for (int i = 0; i < cnn.widths_size(); ++i) problems.Whole(StrCat("model.cnn.widths[", i, "]"), cnn.widths(i), 1, 1 << 14);
-  for (int i = 0; i < cnn.blocks_size(); ++i) problems.Whole(StrCat("model.cnn.blocks[", i, "]"), cnn.blocks(i), 1, 1 << 10);
+  for (int i = 0; i < cnn.widths_size(); ++i)
+    problems.Whole(StrCat("model.cnn.widths[", i, "]"), cnn.widths(i), 1, 1 << 14);
+  for (int i = 0; i < cnn.blocks_size(); ++i)
+    problems.Whole(StrCat("model.cnn.blocks[", i, "]"), cnn.blocks(i), 1, 1 << 10);
 }
 
 void Check(const spec::Model& model, Problems& problems) {

@@ -30,12 +30,13 @@ void CheckHeads(const spec::Llama& llama, const std::string& path, Problems& pro
   }
   if (!problems.Whole(path + ".head_dim", llama.head_dim(), 2, kWidest)) return;
   if (llama.head_dim() % 2 != 0) {
-    problems.Add(path + ".head_dim", StrCat(llama.head_dim(), " is odd, but rotary embeddings need two halves of equal size; use ",
-                                                llama.head_dim() + 1));
+    problems.Add(path + ".head_dim",
+                 StrCat(llama.head_dim(), " is odd, but rotary embeddings need two halves of equal size; use ",
+                        llama.head_dim() + 1));
   }
   if (llama.heads() * llama.head_dim() > kWidest) {
     problems.Add(path + ".head_dim", StrCat(llama.head_dim(), " times ", path, ".heads = ", llama.heads(),
-                                                " is out of range; use at most ", kWidest / llama.heads()));
+                                            " is out of range; use at most ", kWidest / llama.heads()));
   }
 }
 

@@ -14,8 +14,8 @@ void Problems::Add(std::string_view path, std::string_view text) {
 
 bool Problems::Whole(std::string_view path, int64_t value, int64_t least, int64_t most, bool has) {
   if (has && value >= least && value <= most) return true;
-  Add(path, StrCat(has ? StrCat(value, " is out of range") : "is missing", "; use a whole number from ",
-                   least, " to ", most));
+  Add(path, StrCat(has ? StrCat(value, " is out of range") : "is missing", "; use a whole number from ", least, " to ",
+                   most));
   return false;
 }
 

@@ -14,8 +14,9 @@ struct TypeText {
   size_t bytes;
   const char* name;
 };
-constexpr TypeText kTypes[] = {{1, "ncclInt8"},    {1, "ncclUint8"},   {4, "ncclInt32"},   {4, "ncclUint32"},   {8, "ncclInt64"},
-                               {8, "ncclUint64"},  {2, "ncclFloat16"}, {4, "ncclFloat32"}, {8, "ncclFloat64"}, {2, "ncclBfloat16"}};
+constexpr TypeText kTypes[] = {{1, "ncclInt8"},    {1, "ncclUint8"},   {4, "ncclInt32"},   {4, "ncclUint32"},
+                               {8, "ncclInt64"},   {8, "ncclUint64"},  {2, "ncclFloat16"}, {4, "ncclFloat32"},
+                               {8, "ncclFloat64"}, {2, "ncclBfloat16"}};
 constexpr const char* kOps[] = {"ncclSum", "ncclProd", "ncclMax", "ncclMin", "ncclAvg"};
 
 template <class F>
@@ -41,8 +42,10 @@ constexpr bool kNarrow = std::is_same_v<T, BF16> || std::is_same_v<T, F16>;
 // The compute type of T: T itself, unsigned if it may overflow, float for low-precision types.
 template <class T>
 auto Wide(T x) {
-  if constexpr (kNarrow<T>) return static_cast<float>(x);
-  else return x;
+  if constexpr (kNarrow<T>)
+    return static_cast<float>(x);
+  else
+    return x;
 }
 
 template <class T>
@@ -64,7 +67,9 @@ T Combined(T a, T b, ncclRedOp_t op) {
 template <class T>
 void ReduceType(std::span<const std::byte* const> from, int first, std::byte* to, size_t count, ncclRedOp_t op) {
   const int ranks = static_cast<int>(from.size());
-  const auto at = [&](int step) { return reinterpret_cast<const T*>(from[static_cast<size_t>((first + step) % ranks)]); };
+  const auto at = [&](int step) {
+    return reinterpret_cast<const T*>(from[static_cast<size_t>((first + step) % ranks)]);
+  };
   const auto of_rank = [&](int step, size_t i) {
     const T x = at(step)[i];
     if constexpr (std::is_integral_v<T>) {
@@ -86,11 +91,14 @@ void ReduceType(std::span<const std::byte* const> from, int first, std::byte* to
 
 }  // namespace
 
-size_t SizeOf(ncclDataType_t type) { return type >= 0 && type < static_cast<int>(std::size(kTypes)) ? kTypes[type].bytes : 0; }
+size_t SizeOf(ncclDataType_t type) {
+  return type >= 0 && type < static_cast<int>(std::size(kTypes)) ? kTypes[type].bytes : 0;
+}
 const char* NameOf(ncclDataType_t type) { return SizeOf(type) != 0 ? kTypes[type].name : "?"; }
 const char* NameOf(ncclRedOp_t op) { return op >= 0 && op < ncclNumOps ? kOps[op] : "?"; }
 
-void Reduce(std::span<const std::byte* const> from, int first, std::byte* to, size_t count, ncclDataType_t type, ncclRedOp_t op) {
+void Reduce(std::span<const std::byte* const> from, int first, std::byte* to, size_t count, ncclDataType_t type,
+            ncclRedOp_t op) {
   ForType(type, [&]<class T>() { ReduceType<T>(from, first, to, count, op); });
 }
 

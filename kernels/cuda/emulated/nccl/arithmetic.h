@@ -14,6 +14,7 @@ const char* NameOf(ncclRedOp_t op);
 
 // to[i] = the reduction of from[k][i] over k = first, first + 1, ..., first - 1 (modulo from.size()), rounded to the
 // type at every step, as in a ring in which each rank adds its own values. `to` may be one of `from`.
-void Reduce(std::span<const std::byte* const> from, int first, std::byte* to, size_t count, ncclDataType_t type, ncclRedOp_t op);
+void Reduce(std::span<const std::byte* const> from, int first, std::byte* to, size_t count, ncclDataType_t type,
+            ncclRedOp_t op);
 
 }  // namespace twofold::emulated

@@ -81,7 +81,8 @@ std::shared_ptr<Clique> Clique::Join(const CliqueName& name, int rank, int size,
   if (name.magic != kMagic) return refuse(ncclInvalidArgument, "the unique id does not come from ncclGetUniqueId");
   const std::string path = "/proc/" + std::to_string(name.pid) + "/fd/" + std::to_string(name.fd);
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return refuse(ncclSystemError, "the process that made the unique id is gone, or all ranks have already met");
+  if (fd < 0)
+    return refuse(ncclSystemError, "the process that made the unique id is gone, or all ranks have already met");
   std::shared_ptr<Meeting> meeting = lseek(fd, 0, SEEK_END) == sizeof(Meeting) ? Mapped(name.nonce, fd) : nullptr;
   if (meeting == nullptr || meeting->nonce.load(std::memory_order_acquire) != name.nonce) {
     close(fd);
@@ -89,7 +90,8 @@ std::shared_ptr<Clique> Clique::Join(const CliqueName& name, int rank, int size,
   }
   const std::shared_ptr<Clique> clique(new Clique(name, rank, size, fd, meeting));
   uint32_t others = 0;
-  if (!meeting->size.compare_exchange_strong(others, static_cast<uint32_t>(size)) && others != static_cast<uint32_t>(size)) {
+  if (!meeting->size.compare_exchange_strong(others, static_cast<uint32_t>(size)) &&
+      others != static_cast<uint32_t>(size)) {
     return refuse(ncclInternalError, "mismatch in rank count from procs");
   }
   struct flock lock = LockOf(rank, F_WRLCK);

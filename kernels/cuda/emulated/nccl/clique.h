@@ -15,8 +15,8 @@
 namespace twofold::emulated {
 
 inline constexpr int kMaxRanks = 32;
-inline constexpr size_t kStageBytes = 256 << 10;    // of a rank, for collectives
-inline constexpr size_t kChannelBytes = 64 << 10;   // of a pair and direction, for messages
+inline constexpr size_t kStageBytes = 256 << 10;   // of a rank, for collectives
+inline constexpr size_t kChannelBytes = 64 << 10;  // of a pair and direction, for messages
 
 // How to find a clique: the content of a unique id.
 struct CliqueName {
@@ -43,7 +43,7 @@ struct alignas(64) Place {
   std::atomic<uint32_t> connected;  // for collectives: one bit for each kind
 
   int32_t color, key;
-  CliqueName child;  // of the communicator that this rank makes
+  CliqueName child;              // of the communicator that this rank makes
   std::atomic<uint32_t> splits;  // steps of splits that it has reached
 
   Described call;

@@ -68,8 +68,12 @@ OnDevice::~OnDevice() { cudaSetDevice(before_); }
 
 using namespace twofold::emulated;
 
-std::string ncclComm::Describe() const { return absl::StrCat("rank ", rank, " of ", size, name.empty() ? "" : absl::StrCat(" (", name, ")")); }
-void ncclComm::Report(const std::string& what) const { twofold::emulated::Report(absl::StrCat(Describe(), ": ", what)); }
+std::string ncclComm::Describe() const {
+  return absl::StrCat("rank ", rank, " of ", size, name.empty() ? "" : absl::StrCat(" (", name, ")"));
+}
+void ncclComm::Report(const std::string& what) const {
+  twofold::emulated::Report(absl::StrCat(Describe(), ": ", what));
+}
 
 std::shared_ptr<Clique> ncclComm::clique() const {
   const std::scoped_lock lock(mutex_);
@@ -99,7 +103,8 @@ Outcome ncclComm::Initialize(const CliqueName& name) {
   }
   Outcome outcome = MeetAll(*clique);
   if (!outcome.ok()) return outcome;
-  if (const char* lazily = std::getenv("NCCL_RUNTIME_CONNECT"); lazily != nullptr && std::string_view(lazily) == "0") return ConnectAll(*clique, ~0u);
+  if (const char* lazily = std::getenv("NCCL_RUNTIME_CONNECT"); lazily != nullptr && std::string_view(lazily) == "0")
+    return ConnectAll(*clique, ~0u);
   return outcome;
 }
 
@@ -107,12 +112,15 @@ Outcome ncclComm::MeetAll(Clique& clique) {
   clique.mine().device = device;
   clique.mine().presence.store(Presence::kHere, std::memory_order_release);
   clique.RingAll();
-  if (!clique.UntilAll(aborted_, [](Place& p) { return p.presence.load(std::memory_order_acquire) != Presence::kAbsent; })) return Aborted();
+  if (!clique.UntilAll(aborted_,
+                       [](Place& p) { return p.presence.load(std::memory_order_acquire) != Presence::kAbsent; }))
+    return Aborted();
   clique.AllHaveJoined();
   if (SeveralRanksOnAGpu()) return {};
   for (int r = 0; r < size; ++r) {
     if (r == rank || clique.place(r).device != device) continue;
-    return {ncclInvalidUsage, absl::StrCat("Duplicate GPU detected : rank ", rank, " and rank ", r, " both on CUDA device ", device)};
+    return {ncclInvalidUsage,
+            absl::StrCat("Duplicate GPU detected : rank ", rank, " and rank ", r, " both on CUDA device ", device)};
   }
   return {};
 }
@@ -128,7 +136,8 @@ bool ncclComm::StepOfSplit(Clique& clique) {
 
 Outcome ncclComm::ConnectAll(Clique& clique, uint32_t kinds) {
   if ((~clique.mine().connected.fetch_or(kinds, std::memory_order_acq_rel) & kinds) != 0) clique.RingAll();
-  const bool all = clique.UntilAll(aborted_, [&](Place& p) { return (~p.connected.load(std::memory_order_acquire) & kinds) == 0; });
+  const bool all =
+      clique.UntilAll(aborted_, [&](Place& p) { return (~p.connected.load(std::memory_order_acquire) & kinds) == 0; });
   return all ? Outcome{} : Aborted();
 }
 
@@ -161,23 +170,34 @@ Outcome ncclComm::Connect(const std::vector<Operation>& operations) {
 // ---- Operations ----
 
 Outcome ncclComm::Check(const Operation& o) const {
-  const auto refuse = [&](ncclResult_t result, auto... why) { return Outcome{result, absl::StrCat(Describe(), ": ", o.Describe(), ": ", why...)}; };
-  if (SizeOf(o.type) == 0) return refuse(ncclInvalidArgument, "the emulation does not support type ", static_cast<int>(o.type));
-  if (o.op < 0 || o.op >= ncclNumOps) return refuse(ncclInvalidArgument, "the emulation does not support reduction ", static_cast<int>(o.op));
-  if (o.root < 0 || o.root >= size) return refuse(ncclInvalidArgument, o.IsMessage() ? "the peer" : "the root", " is not a rank");
+  const auto refuse = [&](ncclResult_t result, auto... why) {
+    return Outcome{result, absl::StrCat(Describe(), ": ", o.Describe(), ": ", why...)};
+  };
+  if (SizeOf(o.type) == 0)
+    return refuse(ncclInvalidArgument, "the emulation does not support type ", static_cast<int>(o.type));
+  if (o.op < 0 || o.op >= ncclNumOps)
+    return refuse(ncclInvalidArgument, "the emulation does not support reduction ", static_cast<int>(o.op));
+  if (o.root < 0 || o.root >= size)
+    return refuse(ncclInvalidArgument, o.IsMessage() ? "the peer" : "the root", " is not a rank");
   const size_t from = o.FromBytes(rank, size), to = o.ToBytes(rank, size);
-  if (!OnGpu(device, o.from, from)) return refuse(ncclInvalidArgument, "its input is not ", from, " bytes in the memory of GPU ", device);
-  if (!OnGpu(device, o.to, to)) return refuse(ncclInvalidArgument, "its output is not ", to, " bytes in the memory of GPU ", device);
+  if (!OnGpu(device, o.from, from))
+    return refuse(ncclInvalidArgument, "its input is not ", from, " bytes in the memory of GPU ", device);
+  if (!OnGpu(device, o.to, to))
+    return refuse(ncclInvalidArgument, "its output is not ", to, " bytes in the memory of GPU ", device);
   if (from == 0 || to == 0) return {};
   // Buffers are either in place as the operation's declaration defines it, or disjoint.
   const auto from_at = reinterpret_cast<uintptr_t>(o.from), to_at = reinterpret_cast<uintptr_t>(o.to);
   const size_t one = o.count * SizeOf(o.type);
   size_t from_offset = 0, to_offset = 0;
-  if (o.function == Function::kReduceScatter || o.function == Function::kScatter) from_offset = static_cast<size_t>(rank) * one;
-  if (o.function == Function::kAllGather || o.function == Function::kGather) to_offset = static_cast<size_t>(rank) * one;
+  if (o.function == Function::kReduceScatter || o.function == Function::kScatter)
+    from_offset = static_cast<size_t>(rank) * one;
+  if (o.function == Function::kAllGather || o.function == Function::kGather)
+    to_offset = static_cast<size_t>(rank) * one;
   const bool in_place = o.function != Function::kAllToAll && from_at + from_offset == to_at + to_offset;
   const bool apart = from_at + from <= to_at || to_at + to <= from_at;
-  return in_place || apart ? Outcome{} : refuse(ncclInvalidArgument, "its input and output overlap, but not as an in-place operation allows");
+  return in_place || apart
+             ? Outcome{}
+             : refuse(ncclInvalidArgument, "its input and output overlap, but not as an in-place operation allows");
 }
 
 Outcome ncclComm::Enqueue(std::vector<Operation> operations) {
@@ -214,7 +234,8 @@ Outcome ncclComm::Enqueue(std::vector<Operation> operations) {
   for (cudaStream_t other : others) {
     if (error == cudaSuccess) error = wait_for(other, stream);
   }
-  if (error != cudaSuccess) return {ncclUnhandledCudaError, absl::StrCat(Describe(), ": Cuda failure '", cudaGetErrorString(error), "'")};
+  if (error != cudaSuccess)
+    return {ncclUnhandledCudaError, absl::StrCat(Describe(), ": Cuda failure '", cudaGetErrorString(error), "'")};
   return {};
 }
 
@@ -222,7 +243,9 @@ Outcome ncclComm::Enqueue(std::vector<Operation> operations) {
 void ncclComm::Run(Clique& clique, const std::vector<Operation>& operations, uint64_t number) {
   const auto my_turn = [&] { return finished_.load(std::memory_order_acquire) == number; };
   if (!my_turn()) {
-    Report(absl::StrCat(operations.front().Describe(), " starts while another stream has not finished an earlier operation: nothing orders the streams"));
+    Report(
+        absl::StrCat(operations.front().Describe(),
+                     " starts while another stream has not finished an earlier operation: nothing orders the streams"));
     if (!clique.Until(aborted_, my_turn)) return;
   }
   for (const Operation& o : operations) {
@@ -232,7 +255,8 @@ void ncclComm::Run(Clique& clique, const std::vector<Operation>& operations, uin
     return;
   }
   Launch launch(&clique, operations);
-  if (launch.Run(aborted_, [&](const std::string& what) { Report(what); })) finished_.fetch_add(1, std::memory_order_acq_rel);
+  if (launch.Run(aborted_, [&](const std::string& what) { Report(what); }))
+    finished_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 // ---- Splitting ----
@@ -267,7 +291,8 @@ Outcome ncclComm::Finalize() {
   if (!clique->Until(aborted_, [&] { return !Outstanding(); })) return Aborted();
   clique->mine().presence.store(Presence::kFinalized, std::memory_order_release);
   clique->RingAll();
-  const bool all = clique->UntilAll(aborted_, [](Place& p) { return p.presence.load(std::memory_order_acquire) >= Presence::kFinalized; });
+  const bool all = clique->UntilAll(
+      aborted_, [](Place& p) { return p.presence.load(std::memory_order_acquire) >= Presence::kFinalized; });
   return all ? Outcome{} : Aborted();
 }
 

@@ -30,7 +30,8 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   using Clique = twofold::emulated::Clique;
 
   // For the result of a split, Split sets rank and size.
-  ncclComm(int rank, int size, int device, bool blocking, std::string name) : rank(rank), size(size), device(device), blocking(blocking), name(std::move(name)) {}
+  ncclComm(int rank, int size, int device, bool blocking, std::string name)
+      : rank(rank), size(size), device(device), blocking(blocking), name(std::move(name)) {}
 
   int rank, size;
   const int device;
@@ -53,7 +54,9 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   // Enqueues the operations on the stream of the first one. That stream and the streams of the others wait for each
   // other.
   Outcome Enqueue(std::vector<twofold::emulated::Operation> operations);
-  bool Outstanding() const { return finished_.load(std::memory_order_acquire) != launched_.load(std::memory_order_relaxed); }
+  bool Outstanding() const {
+    return finished_.load(std::memory_order_acquire) != launched_.load(std::memory_order_relaxed);
+  }
   void Abort();  // returns when no stream uses it any more
   void Leave();  // after Finalize
   ncclResult_t AsyncError();
@@ -65,7 +68,7 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
 
   std::atomic<bool> gone{false};  // destroyed or aborted
   std::atomic<bool> finalized{false};
-  std::atomic<int> callers{0};    // calls in progress
+  std::atomic<int> callers{0};  // calls in progress
 
   void Begin() { state_.store(ncclInProgress, std::memory_order_relaxed); }
   void End(const Outcome& outcome);  // of what Begin began

@@ -11,19 +11,27 @@
 namespace twofold::emulated {
 namespace {
 
-constexpr const char* kFunctions[] = {"ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclAllGather", "ncclReduceScatter",
-                                      "ncclAlltoAll",  "ncclGather", "ncclScatter",   "ncclSend",      "ncclRecv"};
+constexpr const char* kFunctions[] = {"ncclAllReduce",     "ncclReduce",   "ncclBroadcast", "ncclAllGather",
+                                      "ncclReduceScatter", "ncclAlltoAll", "ncclGather",    "ncclScatter",
+                                      "ncclSend",          "ncclRecv"};
 
-bool Reduces(Function f) { return f == Function::kAllReduce || f == Function::kReduce || f == Function::kReduceScatter; }
-bool HasRoot(Function f) { return f == Function::kReduce || f == Function::kBroadcast || f == Function::kGather || f == Function::kScatter; }
+bool Reduces(Function f) {
+  return f == Function::kAllReduce || f == Function::kReduce || f == Function::kReduceScatter;
+}
+bool HasRoot(Function f) {
+  return f == Function::kReduce || f == Function::kBroadcast || f == Function::kGather || f == Function::kScatter;
+}
 // Whether a rank's input has one part for each rank.
-bool InParts(Function f) { return f == Function::kReduceScatter || f == Function::kAllToAll || f == Function::kScatter; }
+bool InParts(Function f) {
+  return f == Function::kReduceScatter || f == Function::kAllToAll || f == Function::kScatter;
+}
 
 }  // namespace
 
 std::string Describe(const Described& call) {
   const auto function = static_cast<Function>(call.function);
-  std::string text = absl::StrCat(kFunctions[call.function], " of ", call.count, " ", NameOf(static_cast<ncclDataType_t>(call.type)));
+  std::string text =
+      absl::StrCat(kFunctions[call.function], " of ", call.count, " ", NameOf(static_cast<ncclDataType_t>(call.type)));
   if (Reduces(function)) absl::StrAppend(&text, ", ", NameOf(static_cast<ncclRedOp_t>(call.op)));
   if (HasRoot(function)) absl::StrAppend(&text, ", root ", call.root);
   if (call.of > 1) absl::StrAppend(&text, ", ", call.index + 1, " of ", call.of, " in a group");
@@ -123,21 +131,26 @@ void Collective::Write() {
   const auto* from = static_cast<const std::byte*>(operation_.from) + done_ * element_;
   std::byte* stage = clique_->mine().stage;
   if (operation_.FromBytes(clique_->rank(), clique_->size()) == 0) return;
-  for (size_t part = 0; part < parts_; ++part) std::memcpy(stage + part * chunk_ * element_, from + part * operation_.count * element_, n);
+  for (size_t part = 0; part < parts_; ++part)
+    std::memcpy(stage + part * chunk_ * element_, from + part * operation_.count * element_, n);
 }
 
 void Collective::Read() {
   const size_t elements = std::min(chunk_, operation_.count - done_), n = elements * element_;
   const int rank = clique_->rank(), size = clique_->size(), root = operation_.root;
   auto* to = static_cast<std::byte*>(operation_.to) + done_ * element_;
-  const auto stage = [&](int r, int part) { return clique_->place(r).stage + static_cast<size_t>(part) * chunk_ * element_; };
+  const auto stage = [&](int r, int part) {
+    return clique_->place(r).stage + static_cast<size_t>(part) * chunk_ * element_;
+  };
   const auto gather = [&](int part) {
-    for (int r = 0; r < size; ++r) std::memcpy(to + static_cast<size_t>(r) * operation_.count * element_, stage(r, part), n);
+    for (int r = 0; r < size; ++r)
+      std::memcpy(to + static_cast<size_t>(r) * operation_.count * element_, stage(r, part), n);
   };
   const auto reduce = [&](int part, int first, size_t begin, size_t end) {
     std::array<const std::byte*, kMaxRanks> from;
     for (int r = 0; r < size; ++r) from[static_cast<size_t>(r)] = stage(r, part) + begin * element_;
-    emulated::Reduce({from.data(), static_cast<size_t>(size)}, first, to + begin * element_, end - begin, operation_.type, operation_.op);
+    emulated::Reduce({from.data(), static_cast<size_t>(size)}, first, to + begin * element_, end - begin,
+                     operation_.type, operation_.op);
   };
   switch (operation_.function) {
     case Function::kAllReduce: {
@@ -171,7 +184,8 @@ void Collective::Read() {
 Message::Message(Clique* clique, const Operation& operation)
     : clique_(clique),
       operation_(operation),
-      channel_(operation.function == Function::kSend ? &clique->channel(clique->rank(), operation.root) : &clique->channel(operation.root, clique->rank())),
+      channel_(operation.function == Function::kSend ? &clique->channel(clique->rank(), operation.root)
+                                                     : &clique->channel(operation.root, clique->rank())),
       bytes_(operation.count * SizeOf(operation.type)) {}
 
 bool Message::Advance(const std::function<void(const std::string&)>& report) {
@@ -200,7 +214,8 @@ bool Message::AdvanceRecv(const std::function<void(const std::string&)>& report)
   expected.function = static_cast<uint32_t>(Function::kSend);
   if (channel_->call != expected) {
     stuck_ = true;
-    report(absl::StrCat("messages differ: ", operation_.Describe(), ", which calls ", emulated::Describe(channel_->call)));
+    report(
+        absl::StrCat("messages differ: ", operation_.Describe(), ", which calls ", emulated::Describe(channel_->call)));
     return false;
   }
   const size_t bytes = channel_->bytes;
@@ -215,11 +230,14 @@ bool Message::AdvanceRecv(const std::function<void(const std::string&)>& report)
 
 Launch::Launch(Clique* clique, const std::vector<Operation>& operations) : clique_(clique) {
   uint32_t index = 0;
-  const auto of = static_cast<uint32_t>(std::ranges::count_if(operations, [](const Operation& o) { return !o.IsMessage(); }));
+  const auto of =
+      static_cast<uint32_t>(std::ranges::count_if(operations, [](const Operation& o) { return !o.IsMessage(); }));
   std::map<std::pair<Function, int>, std::deque<Message>> messages;
   for (const Operation& o : operations) {
-    if (o.IsMessage()) messages[{o.function, o.root}].emplace_back(clique, o);
-    else collectives_.emplace_back(clique, o, index++, of);
+    if (o.IsMessage())
+      messages[{o.function, o.root}].emplace_back(clique, o);
+    else
+      collectives_.emplace_back(clique, o, index++, of);
   }
   for (auto& [pair, queue] : messages) messages_.push_back(std::move(queue));
 }
@@ -230,7 +248,8 @@ bool Launch::Run(const std::atomic<bool>& stop, const std::function<void(const s
     for (std::deque<Message>& queue : messages_) {
       while (!queue.empty() && queue.front().Advance(report)) queue.pop_front();
     }
-    return collectives_.empty() && std::ranges::all_of(messages_, [](const std::deque<Message>& q) { return q.empty(); });
+    return collectives_.empty() &&
+           std::ranges::all_of(messages_, [](const std::deque<Message>& q) { return q.empty(); });
   });
 }
 

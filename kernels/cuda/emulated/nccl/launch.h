@@ -11,7 +11,18 @@
 
 namespace twofold::emulated {
 
-enum class Function : uint32_t { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kGather, kScatter, kSend, kRecv };
+enum class Function : uint32_t {
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kSend,
+  kRecv
+};
 
 struct Operation {
   Function function;
@@ -20,7 +31,7 @@ struct Operation {
   size_t count = 0;  // elements of a message, or as the declaration of the function counts them
   ncclDataType_t type = ncclInt8;
   ncclRedOp_t op = ncclSum;
-  int root = 0;      // for messages: the peer
+  int root = 0;  // for messages: the peer
   cudaStream_t stream = nullptr;
 
   bool IsMessage() const { return function >= Function::kSend; }

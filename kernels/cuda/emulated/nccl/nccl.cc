@@ -83,7 +83,9 @@ Outcome Find(ncclComm_t handle, const char* call, Comm* comm) {
 Outcome FindReady(ncclComm_t handle, const char* call, Comm* comm) {
   if (Outcome outcome = Find(handle, call, comm); !outcome.ok()) return outcome;
   const ncclResult_t state = (*comm)->state();
-  if (state == ncclInProgress) return {ncclInvalidArgument, absl::StrCat(call, ": Attempt to use communicator before the previous operation returned ncclSuccess")};
+  if (state == ncclInProgress)
+    return {ncclInvalidArgument,
+            absl::StrCat(call, ": Attempt to use communicator before the previous operation returned ncclSuccess")};
   if (state != ncclSuccess) return {state, (*comm)->error()};
   if ((*comm)->finalized.load()) return {ncclInvalidUsage, absl::StrCat(call, ": the communicator was finalized")};
   return {};
@@ -98,9 +100,12 @@ Outcome CheckMessagesToItself(const Operations& of) {
     if (o.IsMessage() && o.root == of.comm->rank) (o.function == Function::kSend ? sends : receives).push_back(&o);
   }
   bool fine = sends.size() == receives.size();
-  for (size_t i = 0; fine && i < sends.size(); ++i) fine = sends[i]->count == receives[i]->count && sends[i]->type == receives[i]->type;
+  for (size_t i = 0; fine && i < sends.size(); ++i)
+    fine = sends[i]->count == receives[i]->count && sends[i]->type == receives[i]->type;
   if (fine) return {};
-  return {ncclInvalidUsage, absl::StrCat(of.comm->Describe(), ": a message to itself needs a send and a receive of the same size in one group")};
+  return {ncclInvalidUsage,
+          absl::StrCat(of.comm->Describe(),
+                       ": a message to itself needs a send and a receive of the same size in one group")};
 }
 
 // Runs all waiting jobs in parallel; returns their outcomes in order.
@@ -133,7 +138,8 @@ std::vector<std::pair<Comm, Outcome>> Perform(const Group& group) {
   for (size_t i = 0; i < waited.size(); ++i) {
     outcomes[i].second = waited[i];
     all = all && waited[i].ok();
-    if (i < group.jobs.size() && !waited[i].ok() && group.jobs[i].handle != nullptr && group.jobs[i].blocking) *group.jobs[i].handle = nullptr;
+    if (i < group.jobs.size() && !waited[i].ok() && group.jobs[i].handle != nullptr && group.jobs[i].blocking)
+      *group.jobs[i].handle = nullptr;
   }
   for (size_t i = 0; all && i < group.launches.size(); ++i) {
     Outcome& outcome = outcomes[group.jobs.size() + i].second;
@@ -156,8 +162,10 @@ ncclResult_t Start(Group group) {
     if (const Outcome outcome = CheckMessagesToItself(of); !outcome.ok()) return Say(outcome);
   }
   if (calls.empty()) return ncclSuccess;
-  if (!group.jobs.empty() && !group.launches.empty()) return Say({ncclInvalidUsage, "communicators are created or destroyed in a group with operations"});
-  if (blocking != 0 && blocking != static_cast<int>(calls.size())) return Say({ncclInvalidArgument, "a group holds blocking and non-blocking communicators"});
+  if (!group.jobs.empty() && !group.launches.empty())
+    return Say({ncclInvalidUsage, "communicators are created or destroyed in a group with operations"});
+  if (blocking != 0 && blocking != static_cast<int>(calls.size()))
+    return Say({ncclInvalidArgument, "a group holds blocking and non-blocking communicators"});
   if (blocking != 0) {
     for (const auto& [comm, outcome] : Perform(group)) {
       if (!outcome.ok()) return Say(outcome);
@@ -221,20 +229,25 @@ Outcome Made(const Comm& comm, Outcome outcome) {
 
 Outcome CheckConfig(const ncclConfig_t* config) {
   if (config == nullptr) return {};
-  if (config->size != sizeof(ncclConfig_t) || config->magic != NCCL_CONFIG_MAGIC) return {ncclInvalidArgument, "the configuration was not initialized with NCCL_CONFIG_INITIALIZER"};
+  if (config->size != sizeof(ncclConfig_t) || config->magic != NCCL_CONFIG_MAGIC)
+    return {ncclInvalidArgument, "the configuration was not initialized with NCCL_CONFIG_INITIALIZER"};
   if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1) {
     return {ncclInvalidArgument, absl::StrCat("Invalid config blocking attribute value ", config->blocking)};
   }
   const auto undefined_or_positive = [](int value) { return value == NCCL_CONFIG_UNDEF_INT || value > 0; };
-  if (!undefined_or_positive(config->minCTAs) || !undefined_or_positive(config->maxCTAs) || (config->minCTAs > 0 && config->maxCTAs > 0 && config->minCTAs > config->maxCTAs)) {
-    return {ncclInvalidArgument, absl::StrCat("Invalid config min/max channels attribute value ", config->minCTAs, "/", config->maxCTAs)};
+  if (!undefined_or_positive(config->minCTAs) || !undefined_or_positive(config->maxCTAs) ||
+      (config->minCTAs > 0 && config->maxCTAs > 0 && config->minCTAs > config->maxCTAs)) {
+    return {ncclInvalidArgument,
+            absl::StrCat("Invalid config min/max channels attribute value ", config->minCTAs, "/", config->maxCTAs)};
   }
   return {};
 }
 bool Blocking(const ncclConfig_t* config, bool otherwise) {
   return config != nullptr && config->blocking != NCCL_CONFIG_UNDEF_INT ? config->blocking == 1 : otherwise;
 }
-std::string Name(const ncclConfig_t* config, const std::string& otherwise) { return config != nullptr && config->commName != nullptr ? config->commName : otherwise; }
+std::string Name(const ncclConfig_t* config, const std::string& otherwise) {
+  return config != nullptr && config->commName != nullptr ? config->commName : otherwise;
+}
 
 constexpr const char* kResults[] = {"no error",
                                     "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
@@ -256,7 +269,9 @@ ncclResult_t ncclGetVersion(int* version) {
   *version = text != nullptr ? std::atoi(text) : NCCL_VERSION_CODE;
   return ncclSuccess;
 }
-const char* ncclGetErrorString(ncclResult_t result) { return result >= 0 && result < ncclNumResults ? kResults[result] : "unknown result code"; }
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result >= 0 && result < ncclNumResults ? kResults[result] : "unknown result code";
+}
 const char* ncclGetLastError(ncclComm_t handle) {
   if (const Comm comm = handle != nullptr ? Known(handle) : nullptr) {
     if (const std::string error = comm->error(); !error.empty()) LastError() = error;
@@ -275,13 +290,17 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) { return ncclCommInitRankConfig(comm, nranks, id, rank, nullptr); }
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
+  return ncclCommInitRankConfig(comm, nranks, id, rank, nullptr);
+}
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int nranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  if (handle == nullptr) return Refuse({ncclInvalidArgument, "ncclCommInitRank: the pointer to the communicator is null"});
+  if (handle == nullptr)
+    return Refuse({ncclInvalidArgument, "ncclCommInitRank: the pointer to the communicator is null"});
   *handle = nullptr;
   if (const Outcome outcome = CheckConfig(config); !outcome.ok()) return Refuse(outcome);
   if (nranks < 1 || nranks > kMaxRanks || rank < 0 || rank >= nranks) {
-    return Refuse({ncclInvalidArgument, absl::StrCat("Invalid rank requested : ", rank, "/", nranks, " (of at most ", kMaxRanks, " in the emulation)")});
+    return Refuse({ncclInvalidArgument, absl::StrCat("Invalid rank requested : ", rank, "/", nranks, " (of at most ",
+                                                     kMaxRanks, " in the emulation)")});
   }
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) {
@@ -295,7 +314,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int nranks, ncclUniqueId
   return Add({.comm = comm, .blocking = comm->blocking, .handle = handle, .run = run});
 }
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist) {
-  if (comms == nullptr || ndev < 1) return Refuse({ncclInvalidArgument, absl::StrCat("Invalid device count requested : ", ndev)});
+  if (comms == nullptr || ndev < 1)
+    return Refuse({ncclInvalidArgument, absl::StrCat("Invalid device count requested : ", ndev)});
   ncclUniqueId id;
   if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) return result;
   ncclGroupStart();
@@ -309,10 +329,13 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist) {
 ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
   Comm comm;
   if (const Outcome outcome = FindReady(handle, "ncclCommSplit", &comm); !outcome.ok()) return Refuse(outcome);
-  if (newcomm == nullptr) return Refuse({ncclInvalidArgument, "ncclCommSplit: the pointer to the communicator is null"});
+  if (newcomm == nullptr)
+    return Refuse({ncclInvalidArgument, "ncclCommSplit: the pointer to the communicator is null"});
   *newcomm = nullptr;
   if (const Outcome outcome = CheckConfig(config); !outcome.ok()) return Refuse(outcome);
-  if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return Refuse({ncclInvalidArgument, absl::StrCat("ncclCommSplit: color must be at least 0 or NCCL_SPLIT_NOCOLOR (got ", color, ")")});
+  if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
+    return Refuse({ncclInvalidArgument,
+                   absl::StrCat("ncclCommSplit: color must be at least 0 or NCCL_SPLIT_NOCOLOR (got ", color, ")")});
   if (comm->Outstanding()) comm->Report("split with operations outstanding");
   Comm child;
   if (color != NCCL_SPLIT_NOCOLOR) {
@@ -379,36 +402,49 @@ ncclResult_t Get(ncclComm_t handle, const char* call, const int ncclComm::*what,
 }
 }  // namespace
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count) { return Get(comm, "ncclCommCount", &ncclComm::size, count); }
-ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) { return Get(comm, "ncclCommCuDevice", &ncclComm::device, device); }
-ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) { return Get(comm, "ncclCommUserRank", &ncclComm::rank, rank); }
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) {
+  return Get(comm, "ncclCommCuDevice", &ncclComm::device, device);
+}
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
+  return Get(comm, "ncclCommUserRank", &ncclComm::rank, rank);
+}
 
 // ---- Operations ----
 
-ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream) {
   return Add(comm, "ncclAllReduce", {Function::kAllReduce, from, to, count, type, op, 0, stream});
 }
-ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
   return Add(comm, "ncclReduce", {Function::kReduce, from, to, count, type, op, root, stream});
 }
-ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
   return Add(comm, "ncclBroadcast", {Function::kBroadcast, from, to, count, type, ncclSum, root, stream});
 }
-ncclResult_t ncclAllGather(const void* from, void* to, size_t from_count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void* from, void* to, size_t from_count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
   return Add(comm, "ncclAllGather", {Function::kAllGather, from, to, from_count, type, ncclSum, 0, stream});
 }
-ncclResult_t ncclReduceScatter(const void* from, void* to, size_t to_count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t to_count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream) {
   return Add(comm, "ncclReduceScatter", {Function::kReduceScatter, from, to, to_count, type, op, 0, stream});
 }
-ncclResult_t ncclAlltoAll(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAlltoAll(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                          cudaStream_t stream) {
   return Add(comm, "ncclAlltoAll", {Function::kAllToAll, from, to, count, type, ncclSum, 0, stream});
 }
-ncclResult_t ncclGather(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclGather(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
   return Add(comm, "ncclGather", {Function::kGather, from, to, count, type, ncclSum, root, stream});
 }
-ncclResult_t ncclScatter(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclScatter(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                         cudaStream_t stream) {
   return Add(comm, "ncclScatter", {Function::kScatter, from, to, count, type, ncclSum, root, stream});
 }
-ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
   return Add(comm, "ncclSend", {Function::kSend, from, nullptr, count, type, ncclSum, peer, stream});
 }
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {

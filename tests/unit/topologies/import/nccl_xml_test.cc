@@ -38,7 +38,8 @@ TEST(NcclXml, GivesBackWhatItRead) {
 
 TEST(NcclXml, KeepsWhatItDoesNotKnow) {
   const std::string text =
-      "<!-- a comment -->\n<system version=\"1\" name=\"mine\">\n  <cpu numaid=\"0\" shiny=\"yes\">\n    <pci busid=\"0000:18:00.0\">\n"
+      "<!-- a comment -->\n<system version=\"1\" name=\"mine\">\n  <cpu numaid=\"0\" shiny=\"yes\">\n    <pci "
+      "busid=\"0000:18:00.0\">\n"
       "      <gpu dev=\"0\" sm=\"90\" mlopart=\"0\"/>\n    </pci>\n  </cpu>\n</system>\n";
   EXPECT_EQ(WriteNcclXml(*ReadNcclXml(text, "a.xml")), text);
 }
@@ -56,7 +57,7 @@ TEST(NcclNode, EightGpusOnNvswitches) {
     EXPECT_DOUBLE_EQ(RateBetween(node.graph, gpu, "nvswitch", Medium::kNvlink), 450);  // 5 + 4 + 4 + 5 links of 25
   }
   EXPECT_DOUBLE_EQ(RateBetween(node.graph, "gpu0", "pci 0000:19:00.0", Medium::kPcie), 50);  // reached of 32 GT/s x 16
-  EXPECT_DOUBLE_EQ(RateBetween(node.graph, "numa0", "numa1", Medium::kMemory), 22);               // Sapphire Rapids
+  EXPECT_DOUBLE_EQ(RateBetween(node.graph, "numa0", "numa1", Medium::kMemory), 22);          // Sapphire Rapids
   EXPECT_THAT(node.nic_of, ElementsAre(0, 1, 2, 3, 6, 7, 8, 9));  // each GPU's own, not the storage card's
   EXPECT_EQ(node.graph.vertices[static_cast<size_t>(node.nics[4])].name, "nic mlx5_1");
   for (const BytesPerSecond speed : dgx.nic_speeds) EXPECT_DOUBLE_EQ(speed.value(), 50e9);
@@ -140,20 +141,24 @@ TEST(NcclNode, ByContent) {
 }
 
 // One GPU, with `gpu` within its element, and `more` after its PCI element.
-std::string Small(const std::string& gpu, const std::string& more = "", const std::string& pci = "busid='0000:18:00.0'") {
-  return "<system version='1'>\n<cpu numaid='0'>\n<pci " + pci + ">\n<gpu dev='0' sm='90'>" + gpu + "</gpu></pci>\n" + more + "</cpu></system>";
+std::string Small(const std::string& gpu, const std::string& more = "",
+                  const std::string& pci = "busid='0000:18:00.0'") {
+  return "<system version='1'>\n<cpu numaid='0'>\n<pci " + pci + ">\n<gpu dev='0' sm='90'>" + gpu + "</gpu></pci>\n" +
+         more + "</cpu></system>";
 }
 constexpr const char* kOther = "<pci busid='0000:19:00.0'><gpu dev='1' sm='90'/></pci>";
 
 TEST(NcclNode, CoherentLinksAndBridgesGoToTheCpu) {
   const ImportedNode grace = *NodeOf(*ReadNcclXml(Small("<c2c bw='44712' count='10'/>"), "a.xml"));
   EXPECT_NEAR(RateBetween(grace.node.graph, "gpu0", "numa0", Medium::kNvlink), 447.12, 1e-9);
-  const ImportedNode power = *NodeOf(*ReadNcclXml(Small("<nvlink target='0004:00:00.0' count='3' tclass='0x068001'/>"), "a.xml"));
+  const ImportedNode power =
+      *NodeOf(*ReadNcclXml(Small("<nvlink target='0004:00:00.0' count='3' tclass='0x068001'/>"), "a.xml"));
   EXPECT_DOUBLE_EQ(RateBetween(power.node.graph, "gpu0", "numa0", Medium::kNvlink), 75);
 }
 
 TEST(NcclNode, LinksToGpusThatAreNotThereAreNoted) {
-  const auto imported = NodeOf(*ReadNcclXml(Small("<nvlink target='0000:99:00.0' count='4' tclass='0x030200'/>"), "a.xml"));
+  const auto imported =
+      NodeOf(*ReadNcclXml(Small("<nvlink target='0000:99:00.0' count='4' tclass='0x030200'/>"), "a.xml"));
   ASSERT_TRUE(imported.ok());
   EXPECT_THAT(imported->notes, ::testing::Contains(HasSubstr("4 NVLinks to a GPU at 0000:99:00.0")));
 }
@@ -164,18 +169,25 @@ TEST(NcclXml, BadFilesAreRefusedByLineAttributeAndValue) {
       {"<system/>", "a.xml:1: <system> version: missing; give a whole number from 1 to 2"},
       {"<system version='7'/>", "<system> version = \"7\": must be a whole number from 1 to 2"},
       {"<system version='1'><cpu/></system>", "<cpu> numaid: missing"},
-      {"<system version='1'>\n<gpu dev='0'/></system>", "a.xml:2: <gpu>: is not allowed in <system>, which can contain cpu"},
+      {"<system version='1'>\n<gpu dev='0'/></system>",
+       "a.xml:2: <gpu>: is not allowed in <system>, which can contain cpu"},
       {Small("<nvlnk/>"), "a.xml:4: <nvlnk>: is not allowed in <gpu>, which can contain nvlink, xgmi, c2c"},
       {Small("", "", "busid='18:00.0'"), "a.xml:3: <pci> busid = \"18:00.0\": must be domain:bus:device.function"},
-      {Small("", "", "busid='0000:18:00.0' link_width='many'"), "<pci> link_width = \"many\": must be a whole number from -1 to 64"},
-      {Small("", "", "busid='0000:18:00.0' link_speed='fast'"), "<pci> link_speed = \"fast\": must have the form \"16.0 GT/s PCIe\""},
+      {Small("", "", "busid='0000:18:00.0' link_width='many'"),
+       "<pci> link_width = \"many\": must be a whole number from -1 to 64"},
+      {Small("", "", "busid='0000:18:00.0' link_speed='fast'"),
+       "<pci> link_speed = \"fast\": must have the form \"16.0 GT/s PCIe\""},
       {Small("", "<pci busid='0000:18:00.0'/>"), "a.xml:5: <pci> busid = \"0000:18:00.0\": also used on line 3"},
       {Small("", "<pci busid='0000:19:00.0'><gpu dev='0' sm='90'/></pci>"), "<gpu> dev = \"0\": also used on line 4"},
-      {Small("", "<pci busid='0000:19:00.0'><gpu dev='9999' sm='90'/></pci>"), "<gpu> dev = \"9999\": must be a whole number from 0 to 1023"},
+      {Small("", "<pci busid='0000:19:00.0'><gpu dev='9999' sm='90'/></pci>"),
+       "<gpu> dev = \"9999\": must be a whole number from 0 to 1023"},
       {Small("", "<pci busid='0000:19:00.0'><gpu dev='1'/></pci>"), "<gpu> sm: missing"},
-      {Small("<nvlink target='0000:19:00.0' count='0' tclass='0x030200'/>"), "<nvlink> count = \"0\": must be a whole number from 1 to 1024"},
-      {Small("<nvlink target='0000:19:00.0' count='1' tclass='0x020000'/>"), "<nvlink> tclass = \"0x020000\": must be the PCI class of a GPU"},
-      {Small("<nvlink target='there' count='1' tclass='0x030200'/>"), "<nvlink> target = \"there\": must be the bus id of a GPU"},
+      {Small("<nvlink target='0000:19:00.0' count='0' tclass='0x030200'/>"),
+       "<nvlink> count = \"0\": must be a whole number from 1 to 1024"},
+      {Small("<nvlink target='0000:19:00.0' count='1' tclass='0x020000'/>"),
+       "<nvlink> tclass = \"0x020000\": must be the PCI class of a GPU"},
+      {Small("<nvlink target='there' count='1' tclass='0x030200'/>"),
+       "<nvlink> target = \"there\": must be the bus id of a GPU"},
       {Small("<nvlink count='1' tclass='0x068000'/>"), "<nvlink> target: missing"},
       {Small("<c2c count='1'/>"), "<c2c> bw: missing"},
       {Small("", "<nic><net/></nic>"), "<net> name: missing"},
@@ -192,11 +204,14 @@ TEST(NcclXml, BadFilesAreRefusedByLineAttributeAndValue) {
 TEST(NcclNode, WhatCannotBeIsRefused) {
   const std::pair<std::string, const char*> cases[] = {
       {"<system version='1'><cpu numaid='0'/></system>", "<system>: contains no <gpu>"},
-      {Small("<nvlink target='0000:19:00.0' count='2' tclass='0x030200'/>", kOther), "has 2 links to dev 1 (line 5), which has 0 back"},
-      {Small("<nvlink target='0000:18:00.0' count='2' tclass='0x030200'/>"), "<nvlink> target = \"0000:18:00.0\": must not be the GPU itself"},
+      {Small("<nvlink target='0000:19:00.0' count='2' tclass='0x030200'/>", kOther),
+       "has 2 links to dev 1 (line 5), which has 0 back"},
+      {Small("<nvlink target='0000:18:00.0' count='2' tclass='0x030200'/>"),
+       "<nvlink> target = \"0000:18:00.0\": must not be the GPU itself"},
       {Small("", "</cpu><cpu numaid='0'>"), "<cpu> numaid = \"0\": used by two CPUs"},
       {Small("", "</cpu><cpu numaid='1' host_hash='0x1'>"), "<cpu> host_hash = \"0x1\": belongs to another host"},
-      {"<system version='1'><cpu numaid='0'><pci busid='0000:18:00.0'><gpu dev='0' sm='90'/><gpu dev='1' sm='90'/></pci></cpu></system>",
+      {"<system version='1'><cpu numaid='0'><pci busid='0000:18:00.0'><gpu dev='0' sm='90'/><gpu dev='1' "
+       "sm='90'/></pci></cpu></system>",
        "<pci> busid = \"0000:18:00.0\": contains a <gpu> and other elements"},
   };
   for (const auto& [text, message] : cases) {

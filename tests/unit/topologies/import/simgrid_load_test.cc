@@ -1,7 +1,7 @@
 // SimGrid itself loads the platforms that are written for it, and finds the routes in them that the topology has.
-#include <simgrid/s4u.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <simgrid/s4u.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -21,7 +21,9 @@
 namespace twofold {
 namespace simgrid_load_test {
 
-std::string NameOf(const Topology& topology, int endpoint) { return topology.vertices()[static_cast<size_t>(endpoint)].name; }
+std::string NameOf(const Topology& topology, int endpoint) {
+  return topology.vertices()[static_cast<size_t>(endpoint)].name;
+}
 
 // In a process of its own, as there is one engine a process: 0, or the number of pairs that differ.
 int Compare(const Topology& topology, int endpoints, const std::string& path) {
@@ -38,7 +40,8 @@ int Compare(const Topology& topology, int endpoints, const std::string& path) {
       if (pair.from == pair.to) continue;
       std::vector<simgrid::s4u::Link*> links;
       double latency = 0, sum = 0;
-      engine.host_by_name(NameOf(topology, pair.from))->route_to(engine.host_by_name(NameOf(topology, pair.to)), links, &latency);
+      engine.host_by_name(NameOf(topology, pair.from))
+          ->route_to(engine.host_by_name(NameOf(topology, pair.to)), links, &latency);
       topology.Route(pair, topology.DefaultRoute(pair), route);
       bool same = links.size() == route.size();
       for (size_t i = 0; same && i < route.size(); ++i) {

@@ -41,14 +41,27 @@ TEST(SimgridXml, GivesBackWhatItRead) {
 }
 
 TEST(SimgridXml, Figures) {
-  const std::tuple<const char*, SimgridUnit, double> cases[] = {
-      {"125MBps", SimgridUnit::kBandwidth, 125e6}, {"1.25GBps", SimgridUnit::kBandwidth, 1.25e9},  {"10Gbps", SimgridUnit::kBandwidth, 1.25e9},
-      {"1KiBps", SimgridUnit::kBandwidth, 1024},   {"2MiBps", SimgridUnit::kBandwidth, 2 << 20},   {"1e6Bps", SimgridUnit::kBandwidth, 1e6},
-      {"3000", SimgridUnit::kBandwidth, 3000},     {"1EBps", SimgridUnit::kBandwidth, 1e18},       {"50us", SimgridUnit::kTime, 50e-6},
-      {"1.5ms", SimgridUnit::kTime, 1.5e-3},       {"0", SimgridUnit::kTime, 0},                   {"2m", SimgridUnit::kTime, 120},
-      {"1Gf", SimgridUnit::kSpeed, 1e9},           {"98.095Mf", SimgridUnit::kSpeed, 98.095e6},    {"5Tflops", SimgridUnit::kSpeed, 5e12},
-      {"fast", SimgridUnit::kSpeed, -1},           {"10 parsecs", SimgridUnit::kTime, -1},         {"-5us", SimgridUnit::kTime, -1},
-      {"", SimgridUnit::kTime, -1},                {"1e999Bps", SimgridUnit::kBandwidth, -1},      {"nan", SimgridUnit::kTime, -1}};
+  const std::tuple<const char*, SimgridUnit, double> cases[] = {{"125MBps", SimgridUnit::kBandwidth, 125e6},
+                                                                {"1.25GBps", SimgridUnit::kBandwidth, 1.25e9},
+                                                                {"10Gbps", SimgridUnit::kBandwidth, 1.25e9},
+                                                                {"1KiBps", SimgridUnit::kBandwidth, 1024},
+                                                                {"2MiBps", SimgridUnit::kBandwidth, 2 << 20},
+                                                                {"1e6Bps", SimgridUnit::kBandwidth, 1e6},
+                                                                {"3000", SimgridUnit::kBandwidth, 3000},
+                                                                {"1EBps", SimgridUnit::kBandwidth, 1e18},
+                                                                {"50us", SimgridUnit::kTime, 50e-6},
+                                                                {"1.5ms", SimgridUnit::kTime, 1.5e-3},
+                                                                {"0", SimgridUnit::kTime, 0},
+                                                                {"2m", SimgridUnit::kTime, 120},
+                                                                {"1Gf", SimgridUnit::kSpeed, 1e9},
+                                                                {"98.095Mf", SimgridUnit::kSpeed, 98.095e6},
+                                                                {"5Tflops", SimgridUnit::kSpeed, 5e12},
+                                                                {"fast", SimgridUnit::kSpeed, -1},
+                                                                {"10 parsecs", SimgridUnit::kTime, -1},
+                                                                {"-5us", SimgridUnit::kTime, -1},
+                                                                {"", SimgridUnit::kTime, -1},
+                                                                {"1e999Bps", SimgridUnit::kBandwidth, -1},
+                                                                {"nan", SimgridUnit::kTime, -1}};
   for (const auto& [text, unit, value] : cases) EXPECT_DOUBLE_EQ(SimgridFigure(text, unit), value) << text;
 }
 
@@ -58,7 +71,8 @@ TEST(SimgridNode, FullZonesShowTheirVerticesInTheirRoutes) {
   EXPECT_EQ(imported.node.devices.size(), 4u);
   EXPECT_TRUE(imported.node.nics.empty());
   ASSERT_EQ(graph.vertices.size(), 5u);  // the routes meet in one switch
-  for (int h = 0; h < 4; ++h) EXPECT_DOUBLE_EQ(RateBetween(graph, "node-" + std::to_string(h), "switch 0", Medium::kNetwork), 1.25);
+  for (int h = 0; h < 4; ++h)
+    EXPECT_DOUBLE_EQ(RateBetween(graph, "node-" + std::to_string(h), "switch 0", Medium::kNetwork), 1.25);
   const auto topology = MakeGraphTopology("simgrid", graph, imported.node.devices);
   EXPECT_NEAR(topology->Latency({0, 3}).value(), 1e-6, 1e-18);
 }
@@ -102,7 +116,8 @@ TEST(SimgridXml, WhatIsExportedIsImported) {
         std::vector<double> rates[2];
         for (const Topology* t : {before.get(), after.get()}) {
           t->Route(pair, t->DefaultRoute(pair), route);
-          for (const int link : route) rates[t == after.get()].push_back(t->links()[static_cast<size_t>(link)].bandwidth.value());
+          for (const int link : route)
+            rates[t == after.get()].push_back(t->links()[static_cast<size_t>(link)].bandwidth.value());
         }
         EXPECT_EQ(rates[0], rates[1]);
         EXPECT_EQ(before->Latency(pair), after->Latency(pair));
@@ -114,7 +129,9 @@ TEST(SimgridXml, WhatIsExportedIsImported) {
 TEST(SimgridXml, ExportsOnlyWhatCanBeLoaded) {
   const auto big = SimgridOf(*MakeStar({.hosts = 2000, .bandwidth = BytesPerSecond(1e9), .latency = Seconds(1e-6)}));
   ASSERT_FALSE(big.ok());
-  EXPECT_THAT(std::string(big.status().message()), HasSubstr("a Full zone of 2000 endpoints would have 3998000 routes with more than 4000000 links in total"));
+  EXPECT_THAT(
+      std::string(big.status().message()),
+      HasSubstr("a Full zone of 2000 endpoints would have 3998000 routes with more than 4000000 links in total"));
   EXPECT_THAT(std::string(big.status().message()), HasSubstr("export fewer nodes"));
 }
 
@@ -130,14 +147,20 @@ TEST(SimgridXml, BadFilesAreRefusedByLineAttributeAndValue) {
       {"<platform version='4.1'><zone id='z'/></platform>", "<zone> routing: missing; <zone> needs id, routing"},
       {Zone("<hots id='a'/>"), "a.xml:3: <hots>: is not allowed in <zone>, which can contain zone"},
       {Zone("<host id='a'/>"), "a.xml:3: <host> speed: missing"},
-      {Zone("<host id='a' speed='quick'/>"), "<host> speed = \"quick\": must be a number with its unit, such as \"1Gf\""},
-      {Zone("<link id='l' bandwidth='1GB'/>"), "<link> bandwidth = \"1GB\": must be a number with its unit, such as \"125MBps\""},
-      {Zone("<link id='l' bandwidth='1GBps' latency='soon'/>"), "<link> latency = \"soon\": must be a number with its unit, such as \"50us\""},
-      {Zone("<link id='l' bandwidth='1GBps' sharing_policy='NONE'/>"), "<link> sharing_policy = \"NONE\": must be SHARED"},
+      {Zone("<host id='a' speed='quick'/>"),
+       "<host> speed = \"quick\": must be a number with its unit, such as \"1Gf\""},
+      {Zone("<link id='l' bandwidth='1GB'/>"),
+       "<link> bandwidth = \"1GB\": must be a number with its unit, such as \"125MBps\""},
+      {Zone("<link id='l' bandwidth='1GBps' latency='soon'/>"),
+       "<link> latency = \"soon\": must be a number with its unit, such as \"50us\""},
+      {Zone("<link id='l' bandwidth='1GBps' sharing_policy='NONE'/>"),
+       "<link> sharing_policy = \"NONE\": must be SHARED"},
       {Zone(std::string(kTwo) + "\n<host id='a' speed='1Gf'/>"), "a.xml:4: <host> id = \"a\": also used on line 3"},
       {Zone(std::string(kTwo) + "<route src='a' dst='c'/>"), "<route> dst = \"c\": no host or router has this id"},
-      {Zone(std::string(kTwo) + "<route src='a' dst='b'><link_ctn id='l'/></route>"), "<link_ctn> id = \"l\": no link has this id"},
-      {Zone(std::string(kTwo) + "<link id='l' bandwidth='1GBps'/><route src='a' dst='b'><link_ctn id='l' direction='UP'/></route>"),
+      {Zone(std::string(kTwo) + "<route src='a' dst='b'><link_ctn id='l'/></route>"),
+       "<link_ctn> id = \"l\": no link has this id"},
+      {Zone(std::string(kTwo) +
+            "<link id='l' bandwidth='1GBps'/><route src='a' dst='b'><link_ctn id='l' direction='UP'/></route>"),
        "<link_ctn> direction = \"UP\": only SPLITDUPLEX links"},
       {Zone(std::string(kTwo) + "words"), "<zone>: contains text (\"words"},
   };
@@ -155,15 +178,22 @@ TEST(SimgridNode, WhatCannotBeANodeIsRefused) {
       {Zone("", "Full"), "<zone> id = \"z\": contains no hosts"},
       {Zone(kTwo, "Vivaldi"), "<zone> routing = \"Vivaldi\": must be Full, Floyd or Dijkstra"},
       {Zone(kTwo), "no route connects a to b"},
-      {Zone(std::string(kTwo) + "<link id='l' bandwidth='1GBps' sharing_policy='FATPIPE'/>"), "<link> sharing_policy = \"FATPIPE\": must be SHARED or SPLITDUPLEX"},
+      {Zone(std::string(kTwo) + "<link id='l' bandwidth='1GBps' sharing_policy='FATPIPE'/>"),
+       "<link> sharing_policy = \"FATPIPE\": must be SHARED or SPLITDUPLEX"},
       {Zone(std::string(kTwo) + link + "<route src='a' dst='b'/>"), "<route>: contains no links"},
-      {Zone(std::string(kTwo) + link + "<route src='a' dst='b' symmetrical='NO'><link_ctn id='l' direction='UP'/></route>"), "<link> id = \"l\": is used in one direction only"},
+      {Zone(std::string(kTwo) + link +
+            "<route src='a' dst='b' symmetrical='NO'><link_ctn id='l' direction='UP'/></route>"),
+       "<link> id = \"l\": is used in one direction only"},
       {Zone("<zone id='y' routing='Full'/><zone id='x' routing='Full'/>"), "<zone> id = \"x\": a second zone"},
       {ReadTopologyFile("grid.simgrid.xml"), "<zone> id = \"lab\": a second zone"},
-      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-9' speed='1Gf' bw='1GBps' lat='1us' topology='TORUS'/>"), "<cluster> topology = \"TORUS\": only a FLAT cluster"},
-      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-9' speed='1Gf' bw='1GBps' lat='1us' bb_bw='2GBps'/>"), "<cluster> bb_bw = \"2GBps\": a backbone that limits"},
-      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-99999' speed='1Gf' bw='1GBps' lat='1us'/>"), "<cluster> radical = \"0-99999\": must name at most 1024 hosts"},
-      {Zone("<cluster id='c' prefix='c' suffix='' radical='9-0' speed='1Gf' bw='1GBps' lat='1us'/>"), "<cluster> radical = \"9-0\": must be numbers and ranges"},
+      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-9' speed='1Gf' bw='1GBps' lat='1us' topology='TORUS'/>"),
+       "<cluster> topology = \"TORUS\": only a FLAT cluster"},
+      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-9' speed='1Gf' bw='1GBps' lat='1us' bb_bw='2GBps'/>"),
+       "<cluster> bb_bw = \"2GBps\": a backbone that limits"},
+      {Zone("<cluster id='c' prefix='c' suffix='' radical='0-99999' speed='1Gf' bw='1GBps' lat='1us'/>"),
+       "<cluster> radical = \"0-99999\": must name at most 1024 hosts"},
+      {Zone("<cluster id='c' prefix='c' suffix='' radical='9-0' speed='1Gf' bw='1GBps' lat='1us'/>"),
+       "<cluster> radical = \"9-0\": must be numbers and ranges"},
   };
   for (const auto& [text, message] : cases) {
     const auto xml = ReadSimgridXml(text, "a.xml");
@@ -177,7 +207,8 @@ TEST(SimgridNode, WhatCannotBeANodeIsRefused) {
 TEST(SimgridNode, RoutesThatAreNotTheShortestAreRefused) {
   std::string text = Zone(std::string(kTwo) + "<host id='c' speed='1Gf'/>");
   for (const char* name : {"ab", "bc"}) {
-    text.insert(text.find("\n</zone>"), "<link id='" + std::string(name) + "' bandwidth='1GBps' sharing_policy='SPLITDUPLEX'/>");
+    text.insert(text.find("\n</zone>"),
+                "<link id='" + std::string(name) + "' bandwidth='1GBps' sharing_policy='SPLITDUPLEX'/>");
   }
   const auto route = [&](const std::string& from, const std::string& to, const std::string& links) {
     text.insert(text.find("\n</zone>"), "\n<route src='" + from + "' dst='" + to + "'>" + links + "</route>");

@@ -33,7 +33,10 @@ TEST(SmiMatrix, GivesBackWhatItRead) {
 }
 
 TEST(SmiMatrix, BlanksPartColumnsAsWellAsTabs) {
-  const auto matrix = ReadSmiMatrix("$ nvidia-smi topo -m\n        GPU0    GPU1    CPU Affinity    NUMA Affinity\r\nGPU0     X      NV4     0-7  0\nGPU1    NV4      X      8-15 1\n", "a");
+  const auto matrix = ReadSmiMatrix(
+      "$ nvidia-smi topo -m\n        GPU0    GPU1    CPU Affinity    NUMA Affinity\r\nGPU0     X      NV4     0-7  "
+      "0\nGPU1    NV4      X      8-15 1\n",
+      "a");
   ASSERT_TRUE(matrix.ok()) << matrix.status();
   EXPECT_THAT(matrix->before, ElementsAre("$ nvidia-smi topo -m"));
   EXPECT_THAT(matrix->affinity_columns, ElementsAre("CPU Affinity", "NUMA Affinity"));
@@ -58,7 +61,8 @@ TEST(SmiNode, EightGpusOnNvswitches) {
   EXPECT_EQ(node.graph.vertices[static_cast<size_t>(node.nics[9])].name, "nic mlx5_11");
   // The same NICs as by NCCL's file of the same machine, in nvidia-smi's order.
   EXPECT_THAT(node.nic_of, ElementsAre(0, 3, 4, 5, 6, 7, 8, 9));
-  EXPECT_THAT(imported.notes, ElementsAre(HasSubstr("assumed, in GB/s each way: 25 per NVLink, 31.5 per PCIe link"), HasSubstr("NVSwitch")));
+  EXPECT_THAT(imported.notes, ElementsAre(HasSubstr("assumed, in GB/s each way: 25 per NVLink, 31.5 per PCIe link"),
+                                          HasSubstr("NVSwitch")));
 }
 
 TEST(SmiNode, FourGpusOnPcie) {
@@ -81,7 +85,9 @@ TEST(SmiNode, CubeMeshHasTheLinksOfNcclsFile) {
     for (int b = 0; b < 8; ++b) {
       const std::string from = "gpu" + std::to_string(a), to = "gpu" + std::to_string(b);
       if (a == b) continue;
-      EXPECT_DOUBLE_EQ(RateBetween(smi.graph, from, to, Medium::kNvlink), RateBetween(nccl.graph, from, to, Medium::kNvlink)) << from << to;
+      EXPECT_DOUBLE_EQ(RateBetween(smi.graph, from, to, Medium::kNvlink),
+                       RateBetween(nccl.graph, from, to, Medium::kNvlink))
+          << from << to;
     }
   }
   EXPECT_EQ(smi.nic_of, nccl.nic_of);
@@ -90,7 +96,8 @@ TEST(SmiNode, CubeMeshHasTheLinksOfNcclsFile) {
 TEST(SmiNode, AssumptionsAreTheCallers) {
   const auto matrix = ReadSmiMatrix("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n", "a");
   const ImportedNode node = *NodeOf(*matrix, {.nvlink = BytesPerSecond(50e9)});
-  EXPECT_DOUBLE_EQ(RateBetween(node.node.graph, "gpu0", "gpu1", Medium::kNvlink), 900);  // 18 links: a GPU may have them
+  EXPECT_DOUBLE_EQ(RateBetween(node.node.graph, "gpu0", "gpu1", Medium::kNvlink),
+                   900);  // 18 links: a GPU may have them
 }
 
 TEST(SmiMatrix, BadFilesAreRefusedByLineRowAndColumn) {
@@ -100,12 +107,14 @@ TEST(SmiMatrix, BadFilesAreRefusedByLineRowAndColumn) {
       {"\tGPU0\tGPU1\nGPU0\tX\tNV1\n", "a:2: the text ends before the row of GPU1"},
       {"\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU2\tNV1\tX\n", "a:3: expected row GPU1 (got \"GPU2\")"},
       {"\tGPU0\tGPU1\nGPU0\tX\n", "a:2: row GPU0 must have 2 relations, one per column (got 1)"},
-      {"\tGPU0\tGPU1\nGPU0\tX\tNVX\nGPU1\tNVX\tX\n", "a:2: row GPU0, column GPU1: \"NVX\": must be X, NV with a number"},
+      {"\tGPU0\tGPU1\nGPU0\tX\tNVX\nGPU1\tNVX\tX\n",
+       "a:2: row GPU0, column GPU1: \"NVX\": must be X, NV with a number"},
       {"\tGPU0\tGPU1\nGPU0\tX\tX\nGPU1\tX\tX\n", "X must be on the diagonal"},
       {"\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU1\tNV2\tX\n", "GPU1 is NV2 to GPU0, but GPU0 is NV1 to GPU1"},
       {"\tGPU0\tGPU0\nGPU0\tX\tNV1\n", "a:1: two columns have the same name"},
       {"\tGPU0\tCPU Affinity\tShoe size\nGPU0\tX\t0-3\n", "a:1: \"Shoe size\": only CPU Affinity"},
-      {"\tGPU0\tCPU Affinity\nGPU0\tX\t0-3\t0\n", "a:2: row GPU0 ends in \"0\": it has more affinities than there are columns"},
+      {"\tGPU0\tCPU Affinity\nGPU0\tX\t0-3\t0\n",
+       "a:2: row GPU0 ends in \"0\": it has more affinities than there are columns"},
   };
   for (const auto& [text, message] : cases) {
     const auto matrix = ReadSmiMatrix(text, "a");
@@ -116,11 +125,13 @@ TEST(SmiMatrix, BadFilesAreRefusedByLineRowAndColumn) {
 }
 
 TEST(SmiNode, AMatrixMustNotContradictItself) {
-  const auto matrix = ReadSmiMatrix("\tGPU0\tGPU1\tGPU2\nGPU0\tX\tPIX\tSYS\nGPU1\tPIX\tX\tPIX\nGPU2\tSYS\tPIX\tX\n", "a");
+  const auto matrix =
+      ReadSmiMatrix("\tGPU0\tGPU1\tGPU2\nGPU0\tX\tPIX\tSYS\nGPU1\tPIX\tX\tPIX\nGPU2\tSYS\tPIX\tX\n", "a");
   ASSERT_TRUE(matrix.ok());
   const auto node = NodeOf(*matrix);
   ASSERT_FALSE(node.ok());
-  EXPECT_THAT(std::string(node.status().message()), HasSubstr("a: GPU0 and GPU2 are SYS, but the other relations imply PIX"));
+  EXPECT_THAT(std::string(node.status().message()),
+              HasSubstr("a: GPU0 and GPU2 are SYS, but the other relations imply PIX"));
 }
 
 }  // namespace smi_matrix_test

@@ -10,7 +10,8 @@ using ::testing::HasSubstr;
 
 TEST(XmlDocument, KeepsAllThatCounts) {
   const std::string text =
-      "<?xml version=\"1.0\"?>\n<!-- above -->\n<!DOCTYPE platform SYSTEM \"x.dtd\">\n<a one=\"1\" two=\"&lt;&quot;&amp;&#10;\">\n  <!-- in -->\n"
+      "<?xml version=\"1.0\"?>\n<!-- above -->\n<!DOCTYPE platform SYSTEM \"x.dtd\">\n<a one=\"1\" "
+      "two=\"&lt;&quot;&amp;&#10;\">\n  <!-- in -->\n"
       "  <?tool does that?>\n  <b>text &lt;&gt; and <c/> more</b>\n  <b/>\n</a>\n<!-- below -->\n";
   const auto document = ReadXml(text, "a.xml");
   ASSERT_TRUE(document.ok()) << document.status();
@@ -19,7 +20,8 @@ TEST(XmlDocument, KeepsAllThatCounts) {
   EXPECT_EQ(document->root().children.size(), 4u);
   EXPECT_EQ(document->root().children[3].line, 8);
   EXPECT_EQ(document->root().Find("three"), nullptr);
-  EXPECT_EQ(WriteXml(*document), text.substr(0, 22) + "<!-- above -->\n<!DOCTYPE platform SYSTEM \"x.dtd\">\n" + text.substr(text.find("<a ")));
+  EXPECT_EQ(WriteXml(*document), text.substr(0, 22) + "<!-- above -->\n<!DOCTYPE platform SYSTEM \"x.dtd\">\n" +
+                                     text.substr(text.find("<a ")));
   EXPECT_EQ(*ReadXml(WriteXml(*document), "again.xml"), *document);
 }
 
@@ -32,8 +34,9 @@ TEST(XmlDocument, CdataIsText) {
 
 TEST(XmlDocument, EveryDifferenceIsOne) {
   const XmlDocument a = *ReadXml("<a x='1'><b/></a>", "a.xml");
-  for (const char* other : {"<a x='2'><b/></a>", "<a y='1'><b/></a>", "<a x='1'><c/></a>", "<a x='1'/>", "<a x='1'><b/>t</a>", "<a x='1'><b/><!--t--></a>",
-                            "<!DOCTYPE a><a x='1'><b/></a>", "<?xml version='1.0'?><a x='1'><b/></a>"}) {
+  for (const char* other :
+       {"<a x='2'><b/></a>", "<a y='1'><b/></a>", "<a x='1'><c/></a>", "<a x='1'/>", "<a x='1'><b/>t</a>",
+        "<a x='1'><b/><!--t--></a>", "<!DOCTYPE a><a x='1'><b/></a>", "<?xml version='1.0'?><a x='1'><b/></a>"}) {
     EXPECT_FALSE(*ReadXml(other, "a.xml") == a) << other;
   }
 }
