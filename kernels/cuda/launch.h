@@ -30,7 +30,9 @@ void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
   Check(emulated::Enqueue(stream, grid, block, shared, reinterpret_cast<const void*>(kernel),
                           [kernel, ... a = static_cast<Parameters>(arguments)] { kernel(a...); }));
 #else
-  kernel<<<grid, block, shared, stream> > >(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
+  // clang-format off
+  kernel<<<grid, block, shared, stream>>>(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
+  // clang-format on
   Check(cudaGetLastError());
 #endif
 }

@@ -24,6 +24,7 @@
 #include "backends/launch/launch.h"
 #include "backends/registry.h"
 #include "core/base/format.h"
+#include "core/base/strings.h"
 #include "experiments/program/calibrate/disturbance.h"
 #include "experiments/program/calibrate/fit_messages.h"
 #include "experiments/program/calibrate/fit_training.h"
@@ -85,21 +86,20 @@ absl::Status CheckFabric(std::string_view fabric) {
   std::vector<std::string> usable;
   for (const Backend& b : Backends()) {
     if (b.calibration == Backend::Calibration::kMachine)
-      usable.push_back(absl::StrCat(b.name, " (kernels and links of this machine)"));
+      usable.push_back(StrCat(b.name, " (kernels and links of this machine)"));
     if (b.calibration == Backend::Calibration::kMessages)
-      usable.push_back(absl::StrCat(b.name, " (messages between processes)"));
+      usable.push_back(StrCat(b.name, " (messages between processes)"));
   }
   if (CalibrationOf(fabric) == Backend::Calibration::kNone) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return absl::InvalidArgumentError(StrCat(
         "--fabric must be ", absl::StrJoin(usable, " or "), ", got \"", fabric, "\"",
         row == nullptr || !row->gpu_memory_only
             ? ""
-            : absl::StrCat(
-                  "; --device=cuda calibrates collectives among this machine's GPUs, and `twofold bench --fabric=",
-                  fabric, "` measures those of ", fabric)));
+            : StrCat("; --device=cuda calibrates collectives among this machine's GPUs, and `twofold bench --fabric=",
+                     fabric, "` measures those of ", fabric)));
   }
   if (const std::string reason = row->why_not(); !reason.empty())
-    return absl::InvalidArgumentError(absl::StrCat("--fabric=", fabric, ": ", reason));
+    return absl::InvalidArgumentError(StrCat("--fabric=", fabric, ": ", reason));
   return CheckStartedFor(fabric);
 }
 

@@ -16,11 +16,11 @@ Rows stand one on a line, in the table's order. Numbers have ten significant dig
 from .hosts import EAGER_BYTES, testbed
 from .program import ROOT, Failed, Twofold, fail, progress, read_csv, read_json, run, sets
 from .results import figures, row
-from .steps import STEP_COLUMNS, check_memory, error_summary, exposed_cells, predict_and_measure, step_cells, step_row
+from .steps import STEP_COLUMNS, check_memory, error_summary, exposed_cells, memory_differences, predict_and_measure, step_cells, step_row
 from .study import Study
 from .table import Table, count, markdown, mebibytes, milliseconds, percent, signed
 from .tokens import write_tokens
 
 __all__ = ["EAGER_BYTES", "ROOT", "STEP_COLUMNS", "Failed", "Study", "Table", "Twofold", "check_memory", "count", "error_summary", "exposed_cells", "fail", "figures",
-           "markdown", "mebibytes", "milliseconds", "percent", "predict_and_measure", "progress", "read_csv", "read_json", "row", "run", "sets", "signed",
+           "markdown", "mebibytes", "memory_differences", "milliseconds", "percent", "predict_and_measure", "progress", "read_csv", "read_json", "row", "run", "sets", "signed",
            "step_cells", "step_row", "testbed", "write_tokens"]

@@ -14,12 +14,16 @@ def predict_and_measure(twofold, spec, settings, links, folder):
             for fabric, out in (("simulated", "predicted"), ("in_memory", "measured"))]
 
 
-def check_memory(name, predicted, measured, ledgers=("peak_bytes", "reserved_bytes")):
-    """Raises Failed unless the memory of every rank is equal to the byte."""
-    for rank, (p, m) in enumerate(zip(predicted["ranks"], measured["ranks"], strict=True)):
-        for ledger in ledgers:
-            if p.get(ledger, 0) != m.get(ledger, 0):
-                raise Failed(f"{name}: rank {rank}: {ledger} is {p.get(ledger)} predicted, {m.get(ledger)} measured")
+def memory_differences(name, predicted, measured, ledgers=("peak_bytes", "reserved_bytes")):
+    """Messages, if the memory of a rank is not equal to the byte."""
+    return [f"{name}: rank {rank}: {ledger} is {p.get(ledger)} predicted, {m.get(ledger)} measured"
+            for rank, (p, m) in enumerate(zip(predicted["ranks"], measured["ranks"], strict=True)) for ledger in ledgers if p.get(ledger, 0) != m.get(ledger, 0)]
+
+
+def check_memory(*reports):
+    """Raises Failed if there are any."""
+    if found := memory_differences(*reports):
+        raise Failed("\n".join(found))
 
 
 def step_cells(predicted, measured, digits=2):

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from common import (STEP_COLUMNS, Study, Table, check_memory, error_summary, exposed_cells, percent, predict_and_measure, progress, read_json,  # noqa: E402
+from common import (STEP_COLUMNS, Study, Table, error_summary, exposed_cells, memory_differences, percent, predict_and_measure, progress, read_json,  # noqa: E402
                     step_cells, step_row, testbed)
 
 study = Study(__file__, __doc__, needs="`twofold` with MPI, and this machine to itself: it measures emulated ranks. The testbed needs root "
@@ -93,12 +93,11 @@ def keep(twofold, fabric, case, measured, folder):
 
 
 def compare(twofold, options, table, folder):
-    """Rows of results.json, and the page's pictures."""
+    """Rows of results.json, the page's pictures, and what is wrong with memory."""
     cases = [case for case in CASES if not options.only or case.file in options.only]
     fabrics = [("in_memory", "in memory", in_memory)] + ([] if options.in_memory else [("testbed", "testbed", on_testbed)])
     for fabric, where, pairs in fabrics:
         for case, predicted, measured in (reused(fabric) if options.reuse else pairs)(twofold, cases, folder):
-            check_memory(case.name, predicted, measured)
             bubbles = [r["bubble_fraction"] if case.settings.get("parallel.pp", 1) > 1 else None for r in (predicted, measured)]
             table.add(where, case.name, case.ranks, *step_cells(predicted, measured), *exposed_cells(predicted, measured),
                       *("-" if b is None else percent(b) for b in bubbles))
@@ -106,7 +105,7 @@ def compare(twofold, options, table, folder):
                 keep(twofold, fabric, case, measured, folder)
             picture = study.folder / f"{case.file}-{fabric}.svg"
             yield (step_row(f"{where}: {case.name}", predicted, measured, fabric=fabric, ranks=case.ranks, predicted_bubble=bubbles[0], measured_bubble=bubbles[1]),
-                   [f"![{case.name}, {where}]({picture.name})"] if picture.exists() else [])
+                   [f"![{case.name}, {where}]({picture.name})"] if picture.exists() else [], memory_differences(case.name, predicted, measured))
 
 
 def wrong(options):
@@ -120,16 +119,17 @@ def main():
     options, twofold = study.start(wrong)
     table = Table("fabric", "hybrid", "ranks", *STEP_COLUMNS, "exposed communication, predicted", "measured", "bubble, predicted", "measured")
     with tempfile.TemporaryDirectory() as folder:
-        rows, pictures = zip(*compare(twofold, options, table, pathlib.Path(folder)))
+        rows, pictures, problems = zip(*compare(twofold, options, table, pathlib.Path(folder)))
+    problems = sum(problems, [])
     median, worst = error_summary(rows)
     text = [f"Errors of step times: median {percent(median, 2)} (at most {percent(MEDIAN, 0)}), worst {percent(worst, 2)} (at most {percent(WORST, 0)}), "
             f"on {os.cpu_count()} cores.",
             "In memory: threads, links of 2 Gb/s and 50 µs, nothing calibrated. Testbed: MPI processes on hosts of a star, calibrated by messages between pairs",
-            f"of hosts alone, devices at {SLOWER['emulated.speed']:g} of the speed. Memory was equal to the byte on every rank.",
+            f"of hosts alone, devices at {SLOWER['emulated.speed']:g} of the speed. Memory was {'NOT equal: ' + '; '.join(problems) if problems else 'equal to the byte on every rank.'}",
             "Bubbles: the share of the step that stages idle for, waiting for messages included.", "",
             "Schedules, each prediction above its measurement, on one scale:", "", *sum(pictures, [])]
     study.publish("Hybrids: predicted against measured", [*table.lines, "", *text], rows)
-    study.end([f"median error {percent(median, 2)}, worst {percent(worst, 2)}"] if median > MEDIAN or worst > WORST else [])
+    study.end(problems + ([f"median error {percent(median, 2)}, worst {percent(worst, 2)}"] if median > MEDIAN or worst > WORST else []))
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def zero_row(twofold, source, billion, config, dp, printed):
     predicted, blocks = between_steps(memory, "between_steps_requested_bytes"), between_steps(memory)
     return row(f"{source}, {billion:g}B, {config}, {dp} ranks", predicted / 1e9, float(printed), "GB", source=source,
                model=f"{billion:g}B" if billion < 1000 else "1T", layout=config, ranks=dp, agrees=agrees(predicted / 1e9, printed),
-               parameters=memory["parameters"], padding_bytes=predicted - sum(s["formula_bytes"] for s in memory["model_states"]), beyond_bytes=blocks - predicted)
+               parameters=memory["parameters"], padding_bytes=round(predicted - sum(s["formula_bytes"] for s in memory["model_states"])), beyond_bytes=blocks - predicted)
 
 
 def zero(twofold):

@@ -149,7 +149,7 @@ def size_text(size):
 
 
 def time_text(us):
-    return milliseconds(us * 1e-6, 1 if us >= 1e4 else 2)
+    return f"{us / 1e3:,.{1 if us >= 1e4 else 2}f} ms"
 
 
 def off(cell, side):
