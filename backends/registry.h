@@ -1,4 +1,4 @@
-// The table of fabrics. A new backend is one folder plus one row in registry.cc; --fabric, --help, `twofold list
+// The table of fabrics. A new backend is one folder plus one row in registry.cc; --fabric, --version, `twofold list
 // fabrics` and the conformance suite read this table. The functions named in a row are declared in the folder's
 // fabric.h. A folder that some builds lack also has a file no_NAME.cc that says why; its CMakeLists.txt chooses between
 // the two.
@@ -25,8 +25,8 @@ struct Backend {
   // Prepares this process to run the fabric: sets environment variables that its libraries read when they are first
   // called. May be null.
   void (*prepare)() = nullptr;
-  // The launcher command to put before a command line to start it as `ranks` processes, one per rank. Null if ranks
-  // live within the process that calls Run, are its children, or are started `by_variables`.
+  // Returns a launcher's command. Put before a command line, it starts that as `ranks` processes, one per rank. Null if
+  // ranks live within the process that calls Run or are its children, or if they are started `by_variables`.
   std::vector<std::string> (*launcher)(int ranks) = nullptr;
   bool gpu_memory_only = false;  // tensors in the host's memory cannot be communicated
   // What `twofold calibrate` measures on it: nothing, this machine's kernels and shared memory, or messages between
@@ -46,8 +46,8 @@ struct Backend {
 // Whether its ranks are separately started processes, one per rank; otherwise one process runs them all.
 bool RanksAreProcesses(const Backend& backend);
 bool RanksAreProcesses(const spec::Spec& spec);  // on the spec's fabric
-// Refuses to run in several processes a fabric that uses only one, since each process would do the whole job. The error
-// says who started the processes and how to start the program correctly.
+// Refuses a fabric that runs all ranks in one process if several processes were started, since each of them would do
+// the whole job. The error says who started the processes and how to start the program correctly.
 absl::Status CheckStartedFor(std::string_view fabric);
 
 std::span<const Backend> Backends();
@@ -58,7 +58,7 @@ std::string Prepare(const Backend& backend);  // called by MakeFabric once it ha
 absl::StatusOr<std::unique_ptr<Fabric>> MakeFabric(const spec::Spec& spec);
 // Backend::staging of the spec's fabric; zero if this build does not have the fabric.
 Bytes StagingOf(const spec::Spec& spec);
-// How much memory each rank of the spec has. Refuses an unknown cluster, or nodes that it does not have.
+// How much memory each rank of the spec has. Refuses an unknown cluster, or more nodes than it has.
 absl::StatusOr<host::MemoryRules> FindMemoryRules(const spec::Spec& spec);
 
 }  // namespace twofold

@@ -1,12 +1,13 @@
 // The simulation: ranks are actors on SimGrid's virtual clock, and transfers are flows that share the links.
 //
 // A process has at most one engine (SimGrid's rule), used by one thread. Everything here runs in turn, never
-// concurrently, so there are no locks. A rank's actor runs ahead of the clock as long as it knows its own time lines,
-// and blocks only on a TimePoint that others decide. What it starts never begins before the clock's present time.
+// concurrently, so there are no locks. A rank's actor runs ahead of the clock while its times depend only on its own
+// time lines. It blocks on a TimePoint that depends on other ranks. Nothing that it starts begins before the clock's
+// present time.
 //
 // Timed events are kept in our own queue, ordered by time and then by the order of requests; SimGrid's clock runs to
-// the next event. With `solve_flows`, flows.h computes how flows share links. Without it, and for loose schedules,
-// SimGrid does.
+// the next event. With `solve_flows`, flows.h computes how flows share links. Without it, and for loose schedules
+// (Schedule::loose), SimGrid does.
 //
 // Assumes: what topologies and schedules state. Ignores: CPU time of the network stack, packet effects, congestion
 // control (flows get their max-min share at once).
@@ -40,10 +41,11 @@ class Engine {
  public:
   struct Options {
     Bytes stack{256 << 10};          // of each actor; ranks that compute need 8 MiB
-    bool many_actors = false;        // for more than some thousands of ranks, or of messages in flight
-    FlightRecord* record = nullptr;  // learns whose turn it is; must outlive the engine
+    bool many_actors = false;        // for many thousands of ranks, or of messages in flight
+    FlightRecord* record = nullptr;  // is told whose turn it is; must outlive the engine
     RoutingOptions routing;
-    // Not for loose schedules or adaptive routing: solved and SimGrid's flows would not see each other.
+    // Must be false with loose schedules or adaptive routing: their flows run in SimGrid, and flows of the two solvers
+    // do not share bandwidth with each other.
     bool solve_flows = false;
   };
   // The topology must outlive the engine.
@@ -51,7 +53,7 @@ class Engine {
   ~Engine();
 
   const Topology& topology() const { return topology_; }
-  Router& router() { return router_; }              // covers everything in flight, from both solvers
+  Router& router() { return router_; }              // knows all flows in flight, of both solvers
   FlightRecord* record() const { return record_; }  // null: no record is kept
 
   // Call before Run. `body` may throw; the first failure ends every rank.
@@ -66,7 +68,7 @@ class Engine {
   void Block(int rank, const TimePointPtr& point, const std::function<std::string()>& what);
 
   // Runs `schedule` among `endpoints` from `start` on (not before now). When a phase begins, the router chooses each
-  // flow's paths; a flow's bytes and rate are divided by the paths' shares, and it is done when its last part is.
+  // flow's paths. A flow's bytes and rate are divided among its paths by their shares; it ends when its last part ends.
   // `done` receives the finish time of each endpoint. Neither it nor a timer is called once the run has failed, because
   // what they refer to may be destroyed. If a pair has no route left, the run fails. `ended`, if not null, is called
   // for each endpoint, by its index in `endpoints`, at the time when it finishes.
@@ -74,8 +76,8 @@ class Engine {
   void Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
                 std::function<void(const std::vector<double>& finish)> done, Ended ended = nullptr);
 
-  // Several copies of one schedule, each among its own endpoints, that always begin together; their flows are solved
-  // once, in advance. For engines with solve_flows. A course may be run many times.
+  // A course: several copies of one schedule, each among its own endpoints, that always begin together. Chart solves
+  // their flows once, in advance, and Run may run the course many times. Only for engines with solve_flows.
   struct Copy {
     std::shared_ptr<const Schedule> schedule;
     const std::vector<int>& endpoints;
@@ -84,25 +86,26 @@ class Engine {
   std::shared_ptr<const Course> Chart(std::span<const Copy> copies);  // throws NoRoute
   // Like Transfer. `done` receives the endpoints' times copy by copy, or a single time if all are equal. Copies whose
   // phases have the same latencies start each phase together, when the last of them has finished the previous one.
-  // `apart`: the largest number of seconds by which one of them finished a phase before that.
+  // `apart`: the longest time, in seconds, between the first and the last of them finishing the same phase.
   using Arrived = std::function<void(const std::vector<double>& finish, double apart)>;
   void Run(std::shared_ptr<const Course> course, double start, Arrived done);
   bool solves_flows() const { return flows_.has_value(); }
 
-  // Calls `fn` when the clock reaches `time` (at once if it has).
+  // Calls `fn` when the clock reaches `time`, or at once if that time has passed.
   void At(double time, std::function<void()> fn);
 
   // Ends every rank with this failure; only the first one counts.
   void Fail(const RankFailure& failure);
-  // An exception is leaving `rank`'s function with work that cannot finish without that rank: the run counts as failed
-  // from now on. The exception itself is known only after it has left; until then `message` takes its place.
+  // Call it when an exception is leaving `rank`'s function and unfinished work needs that rank. The run then counts as
+  // failed. The exception itself is known only after it has left the function; until then `message` takes its place.
   void Claim(int rank, const std::string& message);
   bool failed() const { return failure_.has_value(); }
   // After Run: releases transfers and callbacks that were still pending when the run failed. Their destructors may need
   // objects that are created after the engine and so destroyed before it.
   void Forget();
-  // If the run has failed: throws PeerLost, which names the rank that failed first and why, or an error that all ranks
-  // get alike (Deadlock, CollectiveMismatch, Interrupted).
+  // If the run has failed, throws. The rank that failed first gets its own failure. All ranks get a Deadlock, a
+  // CollectiveMismatch or Interrupted. For any other failure, the other ranks get PeerLost, which names the rank that
+  // failed first and says why.
   void ThrowIfFailed(int rank, const std::function<std::string()>& doing) const;
 
   // Whether the network is idle now.

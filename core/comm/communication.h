@@ -47,7 +47,7 @@ struct Communication {
   ReduceOp op = ReduceOp::kSum;
   int peer = 0;  // root, or the other side of a send or receive
   Tag tag = 0;
-  std::vector<int64_t> in_counts, out_counts;  // kAllToAllV: elements received from and sent to each rank
+  std::vector<int64_t> in_counts, out_counts;  // kAllToAllV: elements sent to and received from each rank
   std::vector<P2p> batch;                      // kBatch
 
   // Payload as nccl-tests counts it: the larger of the two sides, i.e. the output of an all-gather, the input of a

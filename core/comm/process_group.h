@@ -2,8 +2,9 @@
 //
 // Every call is asynchronous and runs on the group's own stream, in issue order, after everything launched so far on
 // the device's compute stream. All ranks of a group must issue the same collectives in the same order. A send completes
-// when the receiver has taken the data. Two ranks that each send before they receive deadlock, as with NCCL: use Batch.
-// On a group of one rank, collectives cost nothing and are not counted.
+// when its tensor may be reused. On some backends that is only after the receiver has taken the data, so two ranks that
+// each send before they receive may deadlock: use Batch. On a group of one rank, a collective only copies its input to
+// its output, and it is not counted.
 //
 // A backend implements Issue and Split. If it has no native version of a collective, default_collectives.h builds it
 // from point-to-point messages.
@@ -33,16 +34,18 @@ class ProcessGroup {
 
   Work Send(const Tensor& t, int to, Tag tag = 0);
   Work Recv(Tensor& t, int from_or_any, Tag tag = 0);
-  Work Batch(std::span<const P2p> ops);  // all at once; done when all ops are done
+  Work Batch(std::span<const P2p> ops);  // starts all ops together; done when all of them are done
   Work AllReduce(Tensor& t, ReduceOp op = ReduceOp::kSum);
   // out.numel == shard.numel * size(); shard may be this rank's block of out
   Work AllGather(Tensor& out, const Tensor& shard);
-  Work ReduceScatter(Tensor& shard, const Tensor& in, ReduceOp op = ReduceOp::kSum);  // likewise
+  // in.numel == shard.numel * size(); shard may be this rank's block of in
+  Work ReduceScatter(Tensor& shard, const Tensor& in, ReduceOp op = ReduceOp::kSum);
   Work Broadcast(Tensor& t, int root);
   Work Reduce(Tensor& t, ReduceOp op, int root);            // the result is at the root; elsewhere t is unchanged
   Work Gather(Tensor& out, const Tensor& shard, int root);  // out is used at the root only
   Work Scatter(Tensor& shard, const Tensor& in, int root);  // in is used at the root only
   Work AllToAll(Tensor& out, const Tensor& in);             // block i of in goes to rank i; not in place
+  // in holds in_counts[i] elements for each rank i, in rank order; out receives out_counts[i] elements from rank i.
   Work AllToAllV(Tensor& out, std::span<const int64_t> out_counts, const Tensor& in,
                  std::span<const int64_t> in_counts);
   Work Barrier();
@@ -50,10 +53,10 @@ class ProcessGroup {
   // Collective over this group, blocking. Ranks with equal color form a group, ordered by key, then by rank. A negative
   // color gives nullptr.
   virtual std::unique_ptr<ProcessGroup> Split(int color, int key, std::string name) = 0;
-  // Splits this group into groups of `size` ranks, which must divide this group's size. kConsecutive: the groups are
-  // [0, size), [size, 2 size), ... kStrided: ranks that are equal modulo this->size() / size. Returns this rank's
-  // group. If `size` is this group's size, that is the same group with a stream of its own. Collective over this group,
-  // blocking.
+  // Splits this group into groups of `size` ranks; `size` must divide this group's size. kConsecutive: the groups are
+  // [0, size), [size, 2 size), ... kStrided: a group holds the ranks that are equal modulo this->size() / size. Returns
+  // this rank's group. If `size` is this group's size, it has the same ranks as this group, but a stream of its own.
+  // Collective over this group, blocking.
   enum class Pattern { kConsecutive, kStrided };
   virtual std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name);
   // Splits this group into the given groups, which must contain every rank once. Every rank passes the same list.

@@ -2,7 +2,8 @@
 //
 // A device belongs to one rank and is used only from that rank's thread. Launch enqueues an operation. The operation,
 // including its arithmetic, runs when its stream reaches it. On a CPU the compute stream is the host itself, so Launch
-// returns when the operation is done. On other devices it returns at once. Code above this interface never asks which.
+// returns when the operation is done. On other devices it returns at once. Code above this interface does not depend on
+// the difference.
 #pragma once
 
 #include <cstddef>
@@ -49,11 +50,13 @@ class Stream {
   virtual Event Record() = 0;                    // a point after all work launched so far
   virtual void WaitFor(const Event& event) = 0;  // work launched from now on starts after `event`
   virtual void Synchronize() = 0;                // the host waits for all work launched so far
-  // Total time so far that this stream was idle because of WaitFor: its cost of communication.
+  // Total time so far for which this stream was idle because of WaitFor. On the compute stream this is the exposed
+  // communication.
   virtual Seconds stalled() = 0;
 };
 
-// The placeholder that Item() returns if there is no data. Listed in the report's notes.
+// The placeholder that Item() returns if tensors have no data, as in a symbolic simulation and on an emulated device.
+// The report's notes list it.
 struct StandIn {
   double value;
   std::string_view what;  // "loss", "found-inf", ...
@@ -81,11 +84,11 @@ class Device {
   // program has waited for the copy; see transfers.h.
   void Transfer(Stream& stream, const Tensor& from, const Tensor& to);
 
-  // Host to device, on the compute stream. `fill` writes the bytes of `dst`. It is not called if there is no data.
+  // Host to device, on the compute stream. `fill` writes the bytes of `dst`. It is not called if `dst` has no data.
   virtual void Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) = 0;
-  // Device to host, after everything on the compute stream. `dst` is unchanged if there is no data.
+  // Device to host, after everything on the compute stream. `dst` is unchanged if `src` has no data.
   virtual void Download(const Tensor& src, std::span<std::byte> dst) = 0;
-  // Downloads the element of a one-element float tensor. Returns `stand_in` if there is no data.
+  // Downloads the element of a one-element float tensor. Returns `stand_in` if it has no data.
   virtual double Item(const Tensor& scalar, StandIn stand_in) = 0;
 
   Tensor NewTensor(Shape shape, DType dtype, Category category) {

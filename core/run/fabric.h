@@ -13,14 +13,14 @@
 
 namespace twofold {
 
-// The function that each rank runs. The bytes that it returns are sent back. Its captures are not sent between
-// processes.
+// The function that each rank runs. Fabric::Run returns the bytes that it returns. If ranks are processes, captures are
+// not sent between them.
 using RankFunction = std::function<std::string(RankContext&)>;
 
 struct RunResult {
   absl::Status status;             // the first cause, if any rank failed; see core/base/errors.h for the codes
   RankResults results;             // only in the process where speaks() is true; a failed rank has its partial result
-  std::vector<std::string> notes;  // of the fabric: the calibration used, effects not modelled
+  std::vector<std::string> notes;  // what readers must know: the calibration that was used, effects not modelled
   // Predictions only: what rank 0's groups ran, by group, operation and bytes. Same fields as Ran in outcome.proto.
   struct Ran {
     std::string group, operation;
@@ -38,8 +38,8 @@ class Fabric {
   // If ranks are processes, all of them call Run with the same arguments, and the process where this is true prints and
   // writes for all. Call it after Run: if the first process is lost, another one may have to speak.
   virtual bool speaks() const { return true; }
-  // If ranks are processes started by someone else: the number of them, which Run expects as the number of ranks. 0:
-  // not started by someone else; Run creates as many ranks as requested.
+  // The number of processes if a launcher started the ranks as processes; Run then expects this number as world_size.
+  // 0: Run itself creates as many ranks as requested.
   virtual int processes() const { return 0; }
   // OK if Run can be called with this number of ranks. Otherwise the error says what the user should do.
   virtual absl::Status Accepts(int world_size) const {

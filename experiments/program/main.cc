@@ -32,13 +32,11 @@ constexpr const char* kTour =
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
     "  twofold bench all_reduce                           how fast is communication? (nccl-tests' table)\n"
     "  twofold topology show dgx-h100                     draw a cluster, and print its figures\n"
-    "  twofold schedule --out=schedules.svg               draw what each stage of a pipeline does, by schedule\n"
+    "  twofold schedule --out=schedules.svg               draw pipeline schedules: what each stage does when\n"
     "  twofold report DIR                                 draw a run: time line, memory, errors\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
     "Results go to stdout; messages and progress go to stderr.\n"
-    "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 a simulation predicts that memory runs out or "
-    "ranks\n"
-    "wait for each other forever.";
+    "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 a simulation predicts out-of-memory or deadlock.";
 
 // Whether the reader of stdout has closed its end. After a failed write, stdout itself does not tell the reason.
 bool ReaderHasGone() {
@@ -64,12 +62,12 @@ int main(int argc, char** argv) {
   twofold::LogToStderr();
   // a write beyond the user's file size limit then fails with an error that names the file
   std::signal(SIGXFSZ, SIG_IGN);
-  twofold::CommandLine line("Twofold runs distributed training twice, simulated and real, with the same strategy code.",
-                            "twofold", twofold::VersionText);
+  twofold::CommandLine line(
+      "Twofold runs distributed training twice, first simulated, then real, with the same strategy code.", "twofold",
+      twofold::VersionText);
   line.Answer("plan",
-              "plan: not in this version; predict each layout by itself: twofold run SPEC --fabric=simulated "
-              "--set=parallel.tp=8 "
-              "--out=DIR");
+              "plan: not in this version; predict the layouts one by one: twofold run SPEC --fabric=simulated "
+              "--set=parallel.tp=8 --out=DIR");
   const twofold::Command program = line.root();
   program.RequireCommand();
   int exit_status = twofold::kExitFine;

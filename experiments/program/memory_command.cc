@@ -83,7 +83,7 @@ int MemoryCommand(const MemoryOptions& options) {
 
 void AddMemoryCommand(const Command& program, int& exit_status) {
   const Command command =
-      program.AddCommand("memory", "predicts only the memory of a spec, within moments, and shows what it is used for");
+      program.AddCommand("memory", "predicts the memory that a spec needs, within moments, and shows what uses it");
   auto options = std::make_shared<MemoryOptions>();
   command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
   command.AddOption("--fabric", options->fabric, "predict for this fabric instead of the spec's");
@@ -99,11 +99,9 @@ void AddMemoryCommand(const Command& program, int& exit_status) {
       "  between steps  bytes that remain: the model states of the ZeRO paper; its formula is shown below\n"
       "  reserved       what the allocator takes from the device, free blocks included\n"
       "\n"
-      "Exit status: 0 it fits, or that is not known (no such GPU here, or only the launcher knows the hosts); 1 a "
-      "replay\n"
-      "fails, or its report cannot be written; 2 wrong input; 3 it exceeds the memory of the device, memory.budget_mib "
-      "or,\n"
-      "if ranks share this machine's CPU, the memory of this machine.\n"
+      "Exit status: 0 it fits, or that is not known (no such GPU here, or only the launcher knows the hosts);\n"
+      "1 the prediction fails, or the report cannot be written; 2 wrong input; 3 it exceeds the memory of the\n"
+      "device, memory.budget_mib or, if ranks share this machine's CPU, the memory of this machine.\n"
       "\nExamples:\n"
       "  twofold memory my.textproto\n"
       "  twofold memory my.textproto --set=parallel.dp=64 --set=parallel.sharding=ZERO_3\n"

@@ -262,11 +262,11 @@ Command AddRun(const Command& program, RunOptions* options) {
   command.AddOption("--set", options->sets, "path=value: replace a field of the spec, see below; may be repeated")
       .Repeatable();
   command.AddOption("--out", options->out,
-                    "folder of the report (default: runs/<name>-<fabric>); a report that is there is replaced");
+                    "folder of the report (default: runs/<name>-<fabric>); replaces an existing report");
   command.AddFlag("--check", options->check, "only check the spec, its data and its fabric");
   command.AddFlag("--quiet", options->quiet, "no progress on stderr");
   command.Footer(
-      "A spec says what to train and how it is laid out; `model` alone is enough:\n"
+      "A spec says what to train and how to distribute it over ranks. Only `model` is required:\n"
       "  model { preset: \"gpt2-124m\" }\n"
       "  train { steps: 20 micro_batch: 4 }\n"
       "  parallel { dp: 2 }\n"
@@ -281,17 +281,14 @@ Command AddRun(const Command& program, RunOptions* options) {
       "model={ ... } replace the whole model of the file, including its sizes; sizes that other --set options give "
       "still apply.\n"
       "\n"
-      "The summary is printed first; then the folder is written, and replaces what another run left there. Ctrl-C "
-      "(SIGINT), SIGTERM\n"
-      "and a closed terminal (SIGHUP, except under nohup) end the run in order, within 2 s: it writes a report of the "
-      "steps that all\n"
-      "ranks have finished, and exits with status 1. A second signal, half a second later or more, kills it. The run "
-      "goes on if nobody\n"
-      "reads its output any more. Whatever ends this process, even SIGKILL, also ends the processes that it has "
-      "started.\n"
+      "The summary is printed before the folder is written. Files that another run left in the folder are replaced.\n"
+      "Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP, except under nohup) end the run within 2 s: it writes\n"
+      "a report of the steps that all ranks have finished, and exits with status 1. A second signal, half a second\n"
+      "later or more, kills the run. The run continues if nobody reads its output any more. Whatever ends this\n"
+      "process, even SIGKILL, also ends the processes that it has started.\n"
       "\n"
-      "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts that\n"
-      "memory runs out or ranks wait for each other forever. The report is written in all but case 2.\n"
+      "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts out-of-memory or\n"
+      "deadlock. The report is written in all cases but 2.\n"
       "\nExamples:\n"
       "  twofold run my.textproto --fabric=simulated          predict\n"
       "  twofold run my.textproto --fabric=in_memory          measure\n"

@@ -150,7 +150,7 @@ absl::Status Run(const ScheduleOptions& o) {
 void AddScheduleCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<ScheduleOptions>();
   const Command command =
-      program.AddCommand("schedule", "prints and draws what each stage of a pipeline does, by schedule");
+      program.AddCommand("schedule", "prints and draws pipeline schedules: what each stage does, and in which order");
   command.AddOption("NAME", options->names,
                     "schedules, as in parallel.schedule; default: all that are possible with these numbers");
   command.AddOption("--stages", options->stages, "stages of the pipeline (parallel.pp); default 4");
@@ -159,9 +159,10 @@ void AddScheduleCommand(const Command& program, int& exit_status) {
                     "chunks on each stage, for INTERLEAVED_ONE_F_ONE_B; default 2");
   command.AddOption("--out", options->out, "the picture (SVG) to write, one schedule above the other; default: none");
   command.Footer(
-      "Times are in forward passes of a stage: a backward pass takes 2 (each half of it 1), a message takes none.\n"
-      "F3: forward pass of micro-batch 3; B3: backward; I3, W3: the gradients of the input and of the weights; F3.1: "
-      "chunk 1.\n"
+      "The unit of time is a forward pass of a stage. A backward pass takes 2 units: 1 for the gradient of the input\n"
+      "and 1 for the gradients of the weights. A message takes no time.\n"
+      "F3 is the forward pass of micro-batch 3, B3 its backward pass; I3 and W3 are the two halves of B3, for the\n"
+      "input and for the weights; F3.1 is F3 of chunk 1.\n"
       "Exit status: 0 fine; 1 the picture cannot be written; 2 wrong input.\n"
       "\nExamples:\n  twofold schedule --out=schedules.svg\n  twofold schedule ZERO_BUBBLE_H1 --stages=8 "
       "--micro-batches=16");

@@ -369,11 +369,12 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           options, exit_status);
   show.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
   show.AddOption("--nodes", options->nodes,
-                 "number of nodes used; default: all. Networks other than stars are always drawn whole");
+                 "number of nodes used; default: all. A star or a full mesh is built with these nodes only, any other "
+                 "network with all its nodes (except with --nodes=1)");
   show.AddOption("--out", options->out, "the picture to write; default: NAME.svg in the current folder");
   show.Footer(
       std::string(
-          "Of a large cluster only a part is drawn; the picture says what is left out. The figures are those of the "
+          "For a large cluster, only a part is drawn; the picture says what is left out. The figures are those of the\n"
           "whole cluster.\n"
           "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto --out=mine.svg\n  "
           "twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote") +
@@ -404,9 +405,8 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
   import.AddOption("--out", options->out, "the .textproto to write; default: stdout");
   import.Footer(
       std::string(
-          "The cluster file refers to the imported file, which must stay where it is. NVIDIA GPUs communicate with "
-          "library nccl and the\n"
-          "constants of their generation, a SimGrid platform with library ideal, which has no software costs.\n"
+          "The cluster file refers to the imported file, which must stay where it is. NVIDIA GPUs get library nccl\n"
+          "with the constants of their generation. A SimGrid platform gets library ideal, without software costs.\n"
           "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
           "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce "
           "--fabric=simulated --cluster=mine.textproto\n"

@@ -7,46 +7,17 @@
 
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/visit_type.h"
 
 namespace twofold::cpu {
 
 inline constexpr int64_t kChunk = 1024;
 
-// Converts one value. bf16 and f16 go through float; floats become integers by truncation and must fit.
-template <class To, class From>
-To ConvertTo(From x) {
-  constexpr bool kNarrowTo = std::is_same_v<To, BF16> || std::is_same_v<To, F16>;
-  constexpr bool kNarrowFrom = std::is_same_v<From, BF16> || std::is_same_v<From, F16>;
-  if constexpr (std::is_same_v<To, From>)
-    return x;
-  else if constexpr (kNarrowFrom)
-    return ConvertTo<To>(static_cast<float>(x));
-  else if constexpr (kNarrowTo)
-    return To(static_cast<float>(x));
-  else
-    return static_cast<To>(x);
-}
-
 // Converts n values. `in` and `out` may be the same memory only if the types are equal.
 void Convert(const void* in, DType from, void* out, DType to, int64_t n);
-
-// Calls f.operator()<T>() with the C++ type of `t`.
-template <class F>
-decltype(auto) VisitType(DType t, F&& f) {
-  switch (t) {
-    case DType::kF64: return f.template operator()<double>();
-    case DType::kF32: return f.template operator()<float>();
-    case DType::kBF16: return f.template operator()<BF16>();
-    case DType::kF16: return f.template operator()<F16>();
-    case DType::kI32: return f.template operator()<int32_t>();
-    case DType::kU8: return f.template operator()<uint8_t>();
-  }
-  __builtin_unreachable();
-}
 
 // Calls f.operator()<A>() with the type in which a float tensor of type `t` is computed: double for F64, else float.
 template <class F>

@@ -8,10 +8,10 @@
 //                  figure 1, baseline). Gradients are stored in the buckets, so a reduction needs no copy. If gradients
 //                  are reduced after every micro-batch and rounded when they are sent, a second set of gradients holds
 //                  the sum of the means, from the second micro-batch to the end of the step
-//   communication  each rank sends and receives 2 Psi (N - 1) / N bytes a step (a ring; Patarasuk and Yuan 2009,
-//                  section 3), in about Psi / bucket all-reduces. This happens once per optimizer step for any number
-//                  of micro-batches, or after each micro-batch (see DdpOptions). Every parameter is broadcast once at
-//                  the start
+//   communication  to reduce all gradients, each rank sends and receives 2 Psi (N - 1) / N bytes (a ring; Patarasuk and
+//                  Yuan 2009, section 3), in about Psi / bucket all-reduces. Gradients are reduced once per optimizer
+//                  step, or with DdpOptions::reduce_every_micro_batch after each micro-batch. Every parameter is
+//                  broadcast once at the start
 //   compute        that of one process on 1/N of the batch; nothing is computed twice
 // Use it when the model and its optimizer state fit on one device: it has the least communication per byte of gradient
 // and hides nearly all of it behind backward. If they do not fit, shard (sharded.h).
@@ -38,16 +38,16 @@
 namespace twofold {
 
 struct DdpOptions {
-  // A bucket takes parameters until it holds at least this many bytes, so it exceeds them by at most one parameter.
+  // A bucket takes parameters until it holds at least this many bytes, so it exceeds them by less than one parameter.
   // Larger buckets mean fewer and larger messages; smaller ones start communication sooner.
   Bytes bucket = MiB(25);
-  // The same for the first bucket, if smaller than `bucket`. Nothing hides the wait until the first bucket is full
-  // (PyTorch also uses 1 MiB).
+  // The limit of the first bucket, if smaller than `bucket`. No communication can start before the first bucket is
+  // full, so it is small (PyTorch also uses 1 MiB).
   Bytes first_bucket = MiB(1);
   bool overlap = true;           // false: all buckets are reduced after backward, for comparison
   DType gradient = DType::kF32;  // type in which gradients accumulate; the codec chooses the type to send them in
   // With several micro-batches a step: true reduces after each one, false once per step (Li et al., section 3.2.4,
-  // no_sync). Either way their sum is kept in `gradient`.
+  // no_sync). Either way their sum has the type `gradient`.
   bool reduce_every_micro_batch = false;
 };
 

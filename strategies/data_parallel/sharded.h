@@ -22,14 +22,16 @@
 //   compute        that of DDP; an optimizer step on 1/N of the elements
 // Hybrid sharding (Zhao et al., section 3.2.2) is ZeRO-3 within a shard group of N ranks, e.g. a node. The ranks at the
 // same position in each of the R groups all-reduce their gradient shards: 2 Psi / N (R - 1) / R bytes, the only traffic
-// between groups. At the start, R ranks draw each element and take the first one's values: a broadcast of Psi / N. So
-// all ranks start from equal values even if their math libraries differ. (Buffers are constants and are not drawn.)
-// Offload (kParameters): the shards of parameters and gradients are kept in host memory. With P and G bytes of them on
-// a rank, a step copies P to the device for every all-gather above and (A - 1) G to accumulate gradients, and copies
-// A G back. The optimizer's update copies P + G to the device and P back, besides its state; clipping copies G to the
-// device. A shard's copy starts before its all-gather, while the all-gather of the unit before it is running.
-// Use the lowest stage that fits. ZeRO-1 costs no more communication than DDP, nor does ZeRO-2 without accumulation.
-// ZeRO-3 costs half as much again, which is hidden if a unit computes for longer than its neighbours communicate.
+// between groups. At the start, R ranks draw the same elements. The first of them broadcasts its values to the others,
+// Psi / N bytes, so all ranks start from equal values even if their math libraries differ. (Buffers start from
+// constants and are not drawn.)
+// Offload (kParameters): the shards of parameters and gradients are kept in host memory. Let P and G be the bytes of a
+// rank's shards of parameters and gradients. A step copies P bytes to the device for every all-gather above, (A - 1) G
+// bytes to the device to accumulate gradients, and A G bytes back. Besides its state, the optimizer's update copies
+// P + G bytes to the device and P bytes back. Clipping copies G bytes to the device. A shard's copy starts before its
+// all-gather, while the all-gather of the unit before it is running.
+// Use the lowest stage that fits. ZeRO-1, and ZeRO-2 without gradient accumulation, send no more bytes than DDP. ZeRO-3
+// sends 1.5 times as many. This is hidden if a unit computes for longer than the units before and after it communicate.
 // Limits: every parameter must receive a gradient in every backward pass. Parameters that modules share (tied
 // embeddings) belong to the root unit.
 //
@@ -70,11 +72,11 @@ struct ShardedOptions {
   int64_t prefetch = 1;          // kParameters: units gathered ahead of the one that computes
   Bytes prefetch_limit;          // kParameters: most bytes of whole units gathered ahead and not used yet. 0: no limit
   bool reshard_after_forward = true;  // kParameters: free what forward gathered, and gather again for backward
-  // kParameters: when backward starts the all-gather of the next unit: before this unit computes (kPre), after it,
-  // beside the reduction of this unit's gradients (kPost, less memory), or when the next unit is needed (kNone).
+  // kParameters: when backward starts the all-gather of the next unit. kPre: before this unit computes. kPost: after it
+  // has computed, during the reduction of its gradients; this needs less memory. kNone: when the next unit is needed.
   enum BackwardPrefetch { kPre, kPost, kNone } backward_prefetch = kPre;
   bool reduce_every_micro_batch = true;  // ignored by kOptimizer, which keeps whole gradients and reduces once a step
-  bool overlap = true;                   // false: waits for every communication at once, for comparison
+  bool overlap = true;                   // false: waits for each call right after issuing it, for comparison
   bool offload = false;                  // kParameters: shards are kept in host memory
 };
 
@@ -173,7 +175,7 @@ class ShardedDataParallel final : public ParameterLayout {
   void AfterBackwardWeights(Unit& unit);
 
   void Fetch(Unit& unit);  // offload: starts to copy the shard to the device
-  // Offload: fetches the first unit from `place` on whose parameters are not on the device.
+  // Offload: from `place` on, fetches the first unit whose parameters are not on the device.
   void BringNext(const std::vector<Unit*>& order, size_t place);
   void Gather(Unit& unit);  // starts the all-gather unless the parameters are here
   void GatherAhead(const std::vector<Unit*>& order, size_t place);
@@ -181,7 +183,7 @@ class ShardedDataParallel final : public ParameterLayout {
   void Reshard(Unit& unit);
   void PrepareGradients(Unit& unit);
   void Reduce(Unit& unit);
-  void AdvanceReductions();  // moves each reduction in flight one stage on
+  void AdvanceReductions();  // moves each reduction in flight to its next stage
   void Store(Reduction reduction);
   void StoreOnHost(Reduction reduction);
 

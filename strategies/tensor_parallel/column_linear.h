@@ -15,7 +15,7 @@
 // Overlap: the input's gradient is summed while the weight's gradient is computed, and the input is gathered again
 // while its gradient is computed. If a schedule computes the weights' gradients later (zero bubble), nothing hides
 // these messages.
-// Use it within a node, where links are fast: a layer waits for every message that nothing hides.
+// Use it within a node, where links are fast, because a layer waits for every message that no computation hides.
 // Limits: n must divide each of the output's parts, so that ranks are equal. Small matrix products lose efficiency
 // before they save time.
 #pragma once

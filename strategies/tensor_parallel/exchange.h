@@ -1,11 +1,11 @@
-// Moves activations between tensor-parallel layers and the layers around them, which every rank computes on all rows or
-// on its own rows. These are the operators f and g of Shoeybi et al. 2019 (figure 3), and g and g-bar of Korthikanti et
-// al. 2022 (figure 5).
+// Moves activations between tensor-parallel layers and the layers around them. Every rank computes the layers around
+// them either on all rows or, with sequence parallelism, on its own rows. These are the operators f and g of Shoeybi et
+// al. 2019 (figure 3), and g and g-bar of Korthikanti et al. 2022 (figure 5).
 //
 // With n ranks and a tensor of M bytes:
 //     without sequence parallelism  every rank has all rows
 //                                   Enter: nothing. Leave: all-reduce, 2 M (n - 1) / n bytes sent
-//     with sequence parallelism     rank r has rows [r, r + 1) / n
+//     with sequence parallelism     rank r has the r-th of n equal parts of the rows
 //                                   Enter: all-gather. Leave: reduce-scatter, M (n - 1) / n bytes sent each
 // Both send the same number of bytes; with sequence parallelism a rank keeps 1 / n of the activations in between. The
 // backward pass of Enter is Leave, and the other way round.

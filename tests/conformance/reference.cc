@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/convert.h"
+#include "core/tensor/visit_type.h"
 
 namespace twofold::conformance {
 namespace {
@@ -60,7 +60,7 @@ std::optional<Difference> FirstDifferent(const T* values, const T* expected, int
   if (std::memcmp(values, expected, static_cast<size_t>(count) * sizeof(T)) == 0) return std::nullopt;
   int64_t i = 0;
   while (std::memcmp(values + i, expected + i, sizeof(T)) == 0) ++i;
-  return Difference{base + i, cpu::ConvertTo<double>(values[i]), cpu::ConvertTo<double>(expected[i]), 0};
+  return Difference{base + i, ConvertTo<double>(values[i]), ConvertTo<double>(expected[i]), 0};
 }
 
 // Calls compare(values of a block, its length, index of its first element) until one gives a difference.
@@ -103,7 +103,7 @@ void Reduce(std::span<const Series> inputs, ReduceOp op, int64_t first, int64_t 
       std::transform(input, input + count, result, [](T x) { return static_cast<A>(x); });
     else
       Combine(op, result, input, count);
-    for (int64_t i = 0; i < count; ++i) magnitudes[i] += std::fabs(cpu::ConvertTo<double>(input[i]));
+    for (int64_t i = 0; i < count; ++i) magnitudes[i] += std::fabs(ConvertTo<double>(input[i]));
   }
   if (op == ReduceOp::kAvg) {
     const A ranks = static_cast<A>(inputs.size());
@@ -128,13 +128,13 @@ double Tolerance(ReduceOp op, size_t ranks, double expected, double magnitude) {
 }  // namespace
 
 void Write(DType dtype, const Series& series, int64_t first, std::span<std::byte> out) {
-  cpu::VisitType(dtype, [&]<class T>() {
+  VisitType(dtype, [&]<class T>() {
     Generate(series, first, static_cast<int64_t>(out.size() / sizeof(T)), reinterpret_cast<T*>(out.data()));
   });
 }
 
 std::optional<Difference> Compare(DType dtype, std::span<const std::byte> values, const Series& series, int64_t first) {
-  return cpu::VisitType(dtype, [&]<class T>() {
+  return VisitType(dtype, [&]<class T>() {
     alignas(64) T expected[kBlock];
     return Blockwise<T>(values, [&](const T* block, int64_t n, int64_t begin) {
       Generate(series, first + begin, n, expected);
@@ -145,14 +145,14 @@ std::optional<Difference> Compare(DType dtype, std::span<const std::byte> values
 
 std::optional<Difference> CompareReduced(DType dtype, std::span<const std::byte> values, std::span<const Series> inputs,
                                          ReduceOp op, int64_t first, bool exact) {
-  return cpu::VisitType(dtype, [&]<class T>() {
+  return VisitType(dtype, [&]<class T>() {
     alignas(64) T expected[kBlock];
     alignas(64) double magnitudes[kBlock];
     return Blockwise<T>(values, [&](const T* block, int64_t n, int64_t begin) -> std::optional<Difference> {
       Reduce(inputs, op, first + begin, n, expected, magnitudes);
       if (exact || !IsFloat(dtype)) return FirstDifferent(block, expected, n, begin);
       for (int64_t i = 0; i < n; ++i) {
-        const double value = cpu::ConvertTo<double>(block[i]), right = cpu::ConvertTo<double>(expected[i]);
+        const double value = ConvertTo<double>(block[i]), right = ConvertTo<double>(expected[i]);
         const double tolerance = Tolerance<T>(op, inputs.size(), right, magnitudes[i]);
         if (!(std::fabs(value - right) <= tolerance)) return Difference{begin + i, value, right, tolerance};
       }

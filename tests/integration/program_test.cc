@@ -57,7 +57,7 @@ TEST_F(Program, NamesArgumentsInUsageLines) {
       {"topology show", "show [OPTIONS] CLUSTER"},
       {"topology import", "import [OPTIONS] FILE"},
       {"schedule", "schedule [OPTIONS] [NAME...]"},
-      {"memory", "; 1 a replay"},
+      {"memory", "1 the prediction fails"},
       {"bench", "OPERATION TEXT REQUIRED     all_reduce, all_gather,"}};
   for (const auto& [command, usage] : kUsage) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;

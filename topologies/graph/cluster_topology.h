@@ -5,11 +5,11 @@
 //      [nic][nic] [nic][nic]      a node's own graph: devices, NVLink, PCIe, NICs
 //      [ node 0 ] [ node 1 ]
 //
-// Within a node, routes are those of the node. Between nodes, a route is: device -> NIC of its node, a route of the
-// network between the two ports, NIC -> device. Rail k uses NIC k of both nodes (reached over the node's own links if
-// it is not the device's own NIC). Between a device and a NIC there is one path: the shortest, or the one through the
-// device next to the NIC if that is wider (over NVLink, as in NCCL's PXN; the PCIe tree is narrower) or is the only
-// one.
+// Within a node, routes are those of the node's own graph. Between nodes, a route has three parts: from the device to a
+// NIC of its node, over the network between the two ports, and from the other node's NIC to the device. Rail k means
+// NIC k of both nodes; a device reaches a NIC that is not its own over links of its node. Between a device and a NIC
+// there is one path: the shortest one, or the one through the device next to the NIC if that is wider or the only one.
+// (The latter is wider if devices have NVLink and the shortest path uses PCIe. NCCL calls this PXN.)
 // Cost: a node's routes are computed once and serve all nodes; 2,048 nodes of 8 devices are built in tens of
 // milliseconds.
 #pragma once
@@ -37,10 +37,10 @@ struct NodeType {
 // that reaches it and that it reaches. Errors name the vertices.
 absl::Status CheckNodeType(const NodeType& node);
 
-// REQUIRES CheckNodeType(node).ok(). `network` has nodes * max(1, nics) endpoints; null for one node. Endpoint
-// n * devices + d is device d of node n. vertices() holds the endpoints, then the other vertices of the nodes (node by
-// node), then the other vertices of the network. links() holds the links of the nodes (node by node), then those of the
-// network. With a network, names of a node's vertices and links begin with "n<node>.".
+// REQUIRES CheckNodeType(node).ok(). `network` has nodes * max(1, nics) endpoints; it may be null for one node.
+// Endpoint n * devices + d is device d of node n. vertices() holds the endpoints, then the other vertices of the nodes
+// (node by node), then the other vertices of the network. links() holds the links of the nodes (node by node), then
+// those of the network. With a network, names of a node's vertices and links begin with "n<node>.".
 std::unique_ptr<Topology> MakeClusterTopology(NodeType node, int nodes, std::unique_ptr<Topology> network,
                                               bool reduction_in_network = false);
 

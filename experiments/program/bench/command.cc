@@ -31,11 +31,11 @@ constexpr char kFooter[] =
     "have them\n"
     "in each row.\n"
     "algbw is size / time; busbw is the rate of the busiest link, to be compared with its bandwidth.\n"
-    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a simulation predicts that memory "
-    "runs out.\n"
+    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a simulation predicts "
+    "out-of-memory.\n"
     "\nExamples:\n"
     "  twofold bench all_reduce                                  threads of this machine, measured\n"
-    "  twofold bench all_reduce --ranks=4 -b 1K -e 256M -f 4     four of them, fewer and larger sizes\n"
+    "  twofold bench all_reduce --ranks=4 -b 1K -e 256M -f 4     four threads; fewer and larger sizes\n"
     "  twofold bench all_reduce -e 1G --fabric=simulated --cluster=star-a100 --ranks=1024\n"
     "                                                            1,024 GPUs, predicted\n"
     "  twofold bench all_gather --fabric=simulated --cluster=star-h100 --algorithm=ring\n"
@@ -140,9 +140,8 @@ void AddBenchCommand(const Command& program, int& exit_status) {
   command.AddOption("--fabric", o.fabric, "where to run; see `twofold list fabrics`").ShowDefault();
   command.AddOption("--device", o.device, "device whose memory is used: cpu or cuda (default: cuda on nccl, else cpu)");
   command.AddOption("--ranks", o.ranks,
-                    "number of ranks; default where ranks are processes: all that were started; simulated: one per "
-                    "device of --nodes, "
-                    "or 8 without --nodes (fewer on a smaller cluster); elsewhere: 2");
+                    "number of ranks. Default: on in_memory, 2; on mpi and nccl, the processes that were started; on "
+                    "simulated, one per device of --nodes, or 8 without --nodes (fewer on a smaller cluster)");
   command.AddOption("--cluster", o.cluster,
                     "simulated: a name of `twofold topology list`, or a file (default this-machine)");
   command.AddOption("--nodes", o.nodes,

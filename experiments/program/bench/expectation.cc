@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/base/philox.h"
-#include "kernels/cpu/convert.h"
+#include "core/tensor/visit_type.h"
 
 namespace twofold::bench {
 namespace {
@@ -33,23 +33,22 @@ double Rounding(DType dtype) { return IsFloat(dtype) ? 1 / LargestExact(dtype) :
 }  // namespace
 
 void Write(DType dtype, std::span<std::byte> data, int64_t first, absl::FunctionRef<int64_t(int64_t)> value) {
-  cpu::VisitType(dtype, [&]<class T>() {
+  VisitType(dtype, [&]<class T>() {
     T* const to = reinterpret_cast<T*>(data.data());
     const auto count = static_cast<int64_t>(data.size() / sizeof(T));
-    for (int64_t i = 0; i < count; ++i) to[i] = cpu::ConvertTo<T>(value(first + i));
+    for (int64_t i = 0; i < count; ++i) to[i] = ConvertTo<T>(value(first + i));
   });
 }
 
 int64_t CountWrong(DType dtype, std::span<const std::byte> data, int64_t first,
                    absl::FunctionRef<double(int64_t)> expected, double tolerance) {
-  return cpu::VisitType(dtype, [&]<class T>() {
+  return VisitType(dtype, [&]<class T>() {
     const T* const from = reinterpret_cast<const T*>(data.data());
     const auto count = static_cast<int64_t>(data.size() / sizeof(T));
     int64_t wrong = 0;
     for (int64_t i = 0; i < count; ++i) {
       const double right = expected(first + i);
-      wrong +=
-          !(std::abs(cpu::ConvertTo<double>(from[i]) - right) <= tolerance * right);  // written so that NaN is wrong
+      wrong += !(std::abs(ConvertTo<double>(from[i]) - right) <= tolerance * right);  // written so that NaN is wrong
     }
     return wrong;
   });

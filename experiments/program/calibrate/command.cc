@@ -513,9 +513,8 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
   const Command command =
       program.AddCommand("calibrate",
-                         "measures this machine's kernels, links and small training jobs, and writes a "
-                         "profile: about half a minute on two cores; with --device=cuda, the kernels of "
-                         "a GPU: some minutes");
+                         "measures this machine's kernels, links and small training jobs (about half a minute on two "
+                         "cores), or with --device=cuda the kernels of a GPU (some minutes), and writes a profile");
   command.AddOption("--device", options->device, "the device whose kernels are measured: cpu or cuda").ShowDefault();
   command
       .AddOption("--fabric", options->fabric,
@@ -536,8 +535,8 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
                     "with --fabric=mpi: the structure of the cluster that the processes run on (a name of "
                     "the catalogue or a file: a star, or machines with one device each on a network)");
   command.AddOption("--cluster-out", options->cluster_out,
-                    "with --cluster: the file to write, that cluster with measured links and a "
-                    "measured library open_mpi, for `--fabric=simulated --cluster=FILE`");
+                    "with --cluster: the file to write. It describes the same cluster, with the measured figures of "
+                    "its links and of library open_mpi; use it as `--fabric=simulated --cluster=FILE`");
   command.AddFlag("--quick", options->quick,
                   "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a "
                   "few tiny sizes, only for tests");
@@ -551,11 +550,9 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
       "--set=fabric.simulated.profile=FILE. Without a profile, predictions for this machine use assumed figures and "
       "say so.\n"
       "\n"
-      "Do not use the machine meanwhile. Measurements that other work disturbed (for more than 5 % of their time) are "
-      "repeated, at\n"
-      "most twice, so calibration may take up to twice as long. The profile states how loaded the machine was, and "
-      "intervals of\n"
-      "predictions are wider if it was.\n"
+      "Do not use the machine while it calibrates. If other work disturbs a measurement for more than 5 % of its\n"
+      "time, the measurement is repeated, at most twice, so calibration may take up to twice as long. The profile\n"
+      "states how loaded the machine was; more load makes the intervals of predictions wider.\n"
       "\n"
       "For runs on MPI, call `calibrate` first, then again with --fabric=mpi, which adds the cost of messages between "
       "processes to\n"

@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Study, Table, figures, mebibytes, percent, read_csv, row, signed  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="TAKES", writes="table.md, results.json and golden.json",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="about a minute.", writes="table.md, results.json and golden.json",
               golden="the smallest model's rows, and an interleaved one")
 MOST = 0.02
 LAYERS = (2, 3)

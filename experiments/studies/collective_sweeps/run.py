@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Study, fail, figures, markdown, percent, read_csv, row  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="TAKES",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="a few seconds.",
               writes="table.md, results.json, predicted.csv, sweeps.svg and golden.json", golden="a few sizes of a series of every kind")
 LARGE = 1 << 20
 MOST_LARGE, MOST_SMALL = 0.10, 0.25

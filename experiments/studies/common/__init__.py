@@ -13,6 +13,7 @@ results.json holds the table's rows for programs: {"study": NAME, "command": how
     unit       of predicted and measured: "s", "µs", "B", ...
 Rows stand one on a line, in the table's order. Numbers have ten significant digits, errors six.
 """
+# flake8: noqa: F401
 from .hosts import EAGER_BYTES, testbed
 from .program import ROOT, Failed, Twofold, fail, progress, read_csv, read_json, run, sets
 from .results import figures, row
@@ -20,7 +21,3 @@ from .steps import STEP_COLUMNS, check_memory, error_summary, exposed_cells, mem
 from .study import Study
 from .table import Table, count, markdown, mebibytes, milliseconds, percent, signed
 from .tokens import write_tokens
-
-__all__ = ["EAGER_BYTES", "ROOT", "STEP_COLUMNS", "Failed", "Study", "Table", "Twofold", "check_memory", "count", "error_summary", "exposed_cells", "fail", "figures",
-           "markdown", "mebibytes", "memory_differences", "milliseconds", "percent", "predict_and_measure", "progress", "read_csv", "read_json", "row", "run", "sets", "signed",
-           "step_cells", "step_row", "testbed", "write_tokens"]

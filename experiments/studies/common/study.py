@@ -9,19 +9,20 @@ from .program import BUILD, ROOT, Twofold, fail
 
 
 class Study:
-    """One of a script beside the study's specs. `question`: what it answers; `golden`: what --golden predicts; `quick`: what --quick leaves out."""
+    """One script beside the study's specs. `question`: what it answers; `writes`: with --write, or `always`; `golden`: what --golden predicts;
+    `quick`: what --quick does."""
 
-    def __init__(self, file, question, *, needs, takes, writes="table.md and results.json", golden=None, quick=None):
+    def __init__(self, file, question, *, needs, takes, writes="table.md and results.json", always=False, golden=None, quick=None):
         script = pathlib.Path(file).resolve()
         self.folder = script.parent
         self.title, self.name = str(script.relative_to(ROOT)), script.parent.name
-        facts = {"Needs": needs, "Takes": takes, **({"Writes": f"{writes} with --write, otherwise nothing."} if writes else {}),
+        facts = {"Needs": needs, "Takes": takes, "Writes": f"{writes}." if always else f"{writes} with --write, otherwise nothing.",
                  "More": f"{self.folder.relative_to(ROOT)}/README.md says what is compared with what."}
         about = [textwrap.fill(question, 100), "", *(textwrap.fill(f"{name + ':':8} {text}", 100, subsequent_indent=" " * 9) for name, text in facts.items())]
         self.parser = argparse.ArgumentParser(prog=self.title, description="\n".join(about), allow_abbrev=False,
                                               formatter_class=argparse.RawDescriptionHelpFormatter)
-        modes = self.parser.add_mutually_exclusive_group()
-        if writes:
+        modes = self.parser if always else self.parser.add_mutually_exclusive_group()
+        if not always:
             modes.add_argument("--write", action="store_true", help=f"renew {writes}")
         if golden:
             modes.add_argument("--golden", action="store_true", help=f"predict {golden}, compare with golden.json, and do nothing else")

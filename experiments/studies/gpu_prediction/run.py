@@ -65,7 +65,7 @@ def calibrate(twofold, profile, quick):
         done = twofold("calibrate", "--device=cuda", "--time-algorithms", f"--out={profile}", *(["--quick"] if quick else []), timeout=TIMEOUT, cwd=ROOT)
         progress(done.output)
     except Failed as error:
-        if "cannot be had" not in str(error):
+        if "CUDA is not available" not in str(error):
             raise
         fail(f"{study.title}: no GPU, so nothing was measured and nothing is changed: {str(error).splitlines()[-1]}", NO_GPU)
 

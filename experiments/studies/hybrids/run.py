@@ -13,7 +13,7 @@ from common import (STEP_COLUMNS, Study, Table, error_summary, exposed_cells, me
                     step_cells, step_row, testbed)
 
 study = Study(__file__, __doc__, needs="`twofold` with MPI, and this machine to itself: it measures emulated ranks. The testbed needs root "
-              "(experiments/studies/testbed/README.md). --reuse only simulates. No GPU.", takes="about ten minutes; --reuse less than one.",
+              "(experiments/studies/testbed/README.md). --reuse only simulates. No GPU.", takes="about ten minutes; --reuse seconds.",
               writes="table.md, results.json, measured/ and the pictures of schedules")
 study.option("--reuse", action="store_true", help="measure nothing: predict, and compare with what is in measured/")
 study.option("--in-memory", action="store_true", help="leave out the testbed")
@@ -125,7 +125,8 @@ def main():
     text = [f"Errors of step times: median {percent(median, 2)} (at most {percent(MEDIAN, 0)}), worst {percent(worst, 2)} (at most {percent(WORST, 0)}), "
             f"on {os.cpu_count()} cores.",
             "In memory: threads, links of 2 Gb/s and 50 µs, nothing calibrated. Testbed: MPI processes on hosts of a star, calibrated by messages between pairs",
-            f"of hosts alone, devices at {SLOWER['emulated.speed']:g} of the speed. Memory was {'NOT equal: ' + '; '.join(problems) if problems else 'equal to the byte on every rank.'}",
+            f"of hosts alone, devices at {SLOWER['emulated.speed']:g} of the speed. "
+            f"Memory was {'NOT equal: ' + '; '.join(problems) if problems else 'equal to the byte on every rank.'}",
             "Bubbles: the share of the step that stages idle for, waiting for messages included.", "",
             "Schedules, each prediction above its measurement, on one scale:", "", *sum(pictures, [])]
     study.publish("Hybrids: predicted against measured", [*table.lines, "", *text], rows)

@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Failed, Study, count, figures, markdown, read_csv, row  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="TAKES", writes="table.md, results.json and golden.json",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="about 15 seconds.", writes="table.md, results.json and golden.json",
               golden="every fifth row")
 STATES = ("parameters", "gradients", "optimizer_state")
 STAGES = {"DDP baseline": "NO_SHARD", "ZeRO-1": "ZERO_1", "ZeRO-2": "ZERO_2", "ZeRO-3": "ZERO_3"}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which constants of A100s under Megatron-LM fit the calibration rows best? Writes constants.csv and the clusters beside this file."""
+"""Which constants of A100s under Megatron-LM fit the calibration rows best?"""
 import concurrent.futures
 import csv
 import math
@@ -8,8 +8,10 @@ import os
 import run
 from common import Study, progress, read_csv, signed
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="a minute or two per round on 2 cores.", writes=None)
-study.option("--rounds", type=int, default=4, metavar="N", help="of the search, from the priors on; 0: write the clusters from constants.csv as it is (default: 4)")
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="a minute or two per round on 2 cores.",
+              writes="constants.csv and the clusters", always=True)
+study.option("--rounds", type=int, default=4, metavar="N",
+             help="of the search, from the priors on; 0: write the clusters from constants.csv as it is (default: 4)")
 HERE = study.folder
 FORWARD = ("matmul_nt", "batched_matmul_nt", "batched_matmul_nn", "layer_norm_forward", "softmax_forward", "masked_dropout_forward",
            "gelu_forward", "add", "embedding_forward", "position_forward", "cross_entropy_forward", "split_max", "split_sums", "split_losses")

@@ -7,7 +7,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Study, Table, row  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="TAKES", writes="table.md, results.json, golden.json and times.svg",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="about a minute.", writes="table.md, results.json, golden.json and times.svg",
               golden="the collectives, and GATE's steps")
 RANKS, NIC, GIB = 256, 50e9, 2**30
 ALL_TO_ALL = 2**26
