@@ -59,7 +59,7 @@ class Done:
 def run(command, *, timeout=TIMEOUT, statuses=(0,), cwd=None, env=None):
     """Runs a command to its end. Raises Failed if it takes longer than `timeout` or its exit status is none of `statuses`."""
     words = [str(word) for word in command]
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as messages:
+    with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile("w+", errors="replace") as messages:
         begun = time.monotonic()
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=messages, cwd=cwd, env=env)
         timer = threading.Timer(timeout, os.kill, (process.pid, signal.SIGKILL))

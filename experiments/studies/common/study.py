@@ -43,9 +43,8 @@ class Study:
 
     def command(self):
         """The script with the options that it was given; paths, which belong to one machine, are left out."""
-        given = [(action, getattr(self.options, action.dest)) for action in self.parser._actions if action.option_strings and action.dest != "help"]
-        words = [action.option_strings[0] if value is True else f"{action.option_strings[0]}={value}"
-                 for action, value in given if value != action.default and action.type is not pathlib.Path]
+        given = {name: value for name, value in vars(self.options).items() if name != "twofold" and value != self.parser.get_default(name)}
+        words = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in given.items() if not isinstance(value, pathlib.Path)]
         return " ".join([self.title, *words])
 
     def hold(self, figures):

@@ -17,7 +17,7 @@ MODELS = {"gpt2-124m": ("GPT-2 124M", 16, 1024), "gpt2-1.5b": ("GPT-2 1.5B", 8, 
 study.option("--rounds", type=int, default=3, metavar="N", help="turns of both (default: 3)")
 study.option("--models", default=",".join(MODELS), metavar="A,B", help=f"of {', '.join(MODELS)} (default: all)")
 study.option("--python", type=pathlib.Path, default=pathlib.Path(sys.executable), metavar="PATH", help="the interpreter that has PyTorch (default: this one)")
-study.option("--libraries", default="", metavar="FOLDER:...", help="where Twofold finds cuBLASLt and cuDNN, if not where the loader looks")
+study.option("--libraries", type=pathlib.Path, metavar="FOLDER:...", help="where Twofold finds cuBLASLt and cuDNN, if not where the loader looks")
 study.option("--json", type=pathlib.Path, metavar="FILE", help="write the figures there, too")
 VOCABULARY = 50257  # of the tokens in the file
 PRODUCT = 8192
@@ -31,7 +31,7 @@ class Sides:
         self.program, self.python, self.tokens, self.folder = twofold, options.python, tokens, folder
         self.compile = "blocks" if options.quick else "default"
         known = os.environ.get("LD_LIBRARY_PATH")
-        paths = ":".join(p for p in (known, options.libraries) if p)
+        paths = ":".join(str(p) for p in (known, options.libraries) if p)
         self.environment = {**os.environ, **({"LD_LIBRARY_PATH": paths} if paths else {})}
 
     def twofold(self, model, attention):
