@@ -25,8 +25,9 @@ struct Backend {
   // Prepares this process to run the fabric: sets environment variables that its libraries read when they are first
   // called. May be null.
   void (*prepare)() = nullptr;
-  // Returns a launcher's command. Put before a command line, it starts that as `ranks` processes, one per rank. Null if
-  // ranks live within the process that calls Run or are its children, or if they are started `by_variables`.
+  // Returns a launcher's command, such as {"mpirun", "-n", "4"}. The caller appends a program and its arguments. The
+  // launcher then starts that program as `ranks` processes, one per rank. Null if ranks are threads or children of the
+  // process that calls Run, or if they are started `by_variables`.
   std::vector<std::string> (*launcher)(int ranks) = nullptr;
   bool gpu_memory_only = false;  // tensors in the host's memory cannot be communicated
   // What `twofold calibrate` measures on it: nothing, this machine's kernels and shared memory, or messages between

@@ -40,8 +40,10 @@ class Platform;
 class Engine {
  public:
   struct Options {
-    Bytes stack{256 << 10};          // of each actor; ranks that compute need 8 MiB
-    bool many_actors = false;        // for many thousands of ranks, or of messages in flight
+    Bytes stack{256 << 10};  // of each actor; ranks that compute need 8 MiB
+    // Stacks get no guard pages. Needed for many thousands of actors (ranks, or messages of loose schedules), because
+    // Linux limits a process's memory mappings.
+    bool many_actors = false;
     FlightRecord* record = nullptr;  // is told whose turn it is; must outlive the engine
     RoutingOptions routing;
     // Must be false with loose schedules or adaptive routing: their flows run in SimGrid, and flows of the two solvers

@@ -5,21 +5,20 @@
 // matches wins. (So an mpirun within a rank of `twofold launch` or of torchrun is not seen unless TWOFOLD_LAUNCHER or
 // TORCHELASTIC_RUN_ID is unset.)
 //
-//   who starts                variables                                                       rank 0 is met at
-//   torchrun, twofold launch  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, and              MASTER_ADDR, MASTER_PORT
+//   who starts                variables                                               rank 0 is met at
+//   torchrun, twofold launch  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, and      MASTER_ADDR, MASTER_PORT
 //                             TORCHELASTIC_RUN_ID or TWOFOLD_LAUNCHER, which mark them
-//   Open MPI's mpirun         OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE            (MPI); MASTER_ADDR; this
-//   host, if all are here srun --mpi=pmix           PMIX_RANK, and the step's, below (MPI); as with plain srun PMI
-//   (MPICH's mpiexec,     PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS; under      (MPI); MASTER_ADDR; under
-//   Slurm as with srun --mpi=pmi2)          Slurm the step's, below                                          plain srun
-//   a cloud, a script         RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; or NODE_RANK     MASTER_ADDR, MASTER_PORT
-//                             (GROUP_RANK) instead of RANK
-//   plain srun                SLURM_PROCID, SLURM_STEP_NUM_TASKS (SLURM_NTASKS),               MASTER_ADDR, or the
-//   first node of
-//                             SLURM_LOCALID, SLURM_STEP_NODELIST, in a step of several tasks   SLURM_STEP_NODELIST;
-//                             MASTER_PORT, or
-//                                                                                              one made of SLURM_JOB_ID
-//                                                                                              and the step
+//   Open MPI's mpirun         OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE   (MPI); MASTER_ADDR; this host,
+//                                                                                     if all are here
+//   srun --mpi=pmix           PMIX_RANK, and the step's, below                        (MPI); as with plain srun
+//   PMI (MPICH's mpiexec,     PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS;   (MPI); MASTER_ADDR; under Slurm
+//   srun --mpi=pmi2)          under Slurm the step's, below                           as with plain srun
+//   a cloud, a script         RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; or      MASTER_ADDR, MASTER_PORT
+//                             NODE_RANK (GROUP_RANK) instead of RANK
+//   plain srun                SLURM_PROCID, SLURM_STEP_NUM_TASKS (SLURM_NTASKS),      MASTER_ADDR, or the first node of
+//                             SLURM_LOCALID, SLURM_STEP_NODELIST, in a step of        SLURM_STEP_NODELIST; MASTER_PORT,
+//                             several tasks                                           or one made of SLURM_JOB_ID and
+//                                                                                     the step
 //
 // WORLD_SIZE counts the processes of all nodes. torchrun with TORCHELASTIC_USE_AGENT_STORE=True serves MASTER_PORT
 // itself, so rank 0 then listens at MASTER_PORT + 1. fabric.rendezvous (core/proto/spec.proto) overrides all of this.

@@ -58,8 +58,7 @@ class Watch {
   void Finish(std::string result);  // its function has succeeded and everything it issued is done
   void AddLog(std::shared_ptr<CallLog> log);
 
-  // ---- From any thread, while a run lasts: a message of the fabric's own to rank `message.to()`, some 100 us away
-  // ----
+  // ---- From any thread, while a run lasts: a message to rank `message.to()`, about 100 µs away ----
   void Relay(control::Relayed message);
   // Sets the handler of messages to this rank, called on the watch's thread. Set it before the run begins; may be null.
   void OnRelayed(std::function<void(const control::Relayed&)> hear);

@@ -61,7 +61,8 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name);
   // Splits this group into the given groups, which must contain every rank once. Every rank passes the same list.
   // Returns this rank's group, with its ranks in the listed order; a group of one rank is Alone. Collective over this
-  // group, blocking. Unlike Split it exchanges no information between ranks.
+  // group, blocking. Unlike with Split, every rank knows all groups in advance, so a backend need not exchange colors
+  // and keys. The default uses Split.
   virtual std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name);
   // A group of the listed ranks of this group, in that order. Returns nullptr on other ranks. Collective over this
   // group.

@@ -75,8 +75,8 @@ class Device {
   virtual Stream& compute() = 0;
   virtual std::unique_ptr<Stream> NewStream(std::string_view name) = 0;
 
-  // Checks the shapes, allocates the workspace and runs `op` on `stream`. Throws OutOfMemory. Operations that need a
-  // workspace must run on the compute stream, because memory is reused in its order.
+  // Checks the shapes, allocates the workspace and enqueues `op` on `stream`. Throws OutOfMemory. Operations that need
+  // a workspace must run on the compute stream, because memory is reused in its order.
   void Launch(Stream& stream, const ops::Op& op);
 
   // Copies `from` to `to`, which have the same type and number of elements, between the two memories or within one.

@@ -7,8 +7,8 @@
 //      "tensors": [{"name": "model.head.weight", "dtype": "F32", "shape": [4, 8],
 //                   "pieces": [[0, "model.head.weight[0:16]", 0, 16], [1, "model.head.weight[16:32]", 16, 16]]},
 //                  {"name": "model.row.weight", "dtype": "F32", "shape": [4, 8], "row": 8,
-//                   "pieces": [[0, "model.row.weight[0:4 of 8]", 0, 16, 0, 4], [1, "model.row.weight[4:8 of 8]", 0, 16,
-//                   4, 4]]}, ...]}}
+//                   "pieces": [[0, "model.row.weight[0:4 of 8]", 0, 16, 0, 4],
+//                              [1, "model.row.weight[4:8 of 8]", 0, 16, 4, 4]]}, ...]}}
 //
 // Names: "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>". A piece is [file, tensor in the file,
 // first, count]: it holds these elements of the flattened tensor. For a tensor that ranks split by columns it is [file,

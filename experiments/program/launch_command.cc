@@ -286,8 +286,8 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
                     "with several hosts: the number of this host, from 0 (default under srun with one "
                     "task per node: the task's number)");
   command.AddOption("--master", options->master,
-                    "with several hosts: HOST:PORT at which rank 0, on host 0, listens (default under srun, "
-                    "as above: the first node of the step)");
+                    "with several hosts: HOST:PORT at which rank 0, on host 0, listens (default under srun with one "
+                    "task per node: the first node of the step)");
   command.AddFlag("--label", options->label, "begin each line of stderr with the rank that wrote it");
   command
       .AddOption("--grace", options->grace_s,
@@ -307,15 +307,17 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
       "group of its own\n"
       "and sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, NNODES, MASTER_ADDR, MASTER_PORT and "
       "TWOFOLD_JOB_TOKEN\n"
-      "for it, as torchrun does. A launcher that sets these variables itself needs no launch. When a rank fails, "
-      "launch names it,\n"
-      "ends the others after --grace seconds, and exits with its exit status. Signals are passed on to the ranks; a "
-      "second signal,\n"
-      "half a second later or more, kills them. Processes that a rank has started in its group end with it. With "
-      "several hosts, set\n"
-      "the same TWOFOLD_JOB_TOKEN on all of them: a text that others cannot guess. Without it, and outside a Slurm "
-      "job, ranks of\n"
-      "this program refuse to connect to other hosts.\n"
+      "for it, as torchrun does. Under a launcher that sets these variables itself, leave launch out. When a rank "
+      "fails, launch\n"
+      "names it, gives the others --grace seconds to end by themselves, ends those that remain, and exits with the "
+      "status of\n"
+      "the failed rank. Signals are passed on to the ranks; a second signal, half a second later or more, kills them. "
+      "When all\n"
+      "ranks have ended, the processes left in their groups are ended, too. With several hosts, set the same "
+      "TWOFOLD_JOB_TOKEN\n"
+      "on all of them: a text that others cannot guess. Without it, and outside a Slurm job, ranks of this program "
+      "refuse to\n"
+      "connect to other hosts.\n"
       "\n"
       "Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed, 128 + N if signal N ended it, "
       "127 if its\n"

@@ -80,8 +80,7 @@ Rows Strategies() {
        "parallel { cp: N }"},
       {"expert parallelism",
        "each rank has 1/N of the experts of a mixture; tokens travel to their experts and back, in 4 all-to-alls per "
-       "block and "
-       "micro-batch; use it with at least as many experts as ranks, and fast links between them",
+       "block and micro-batch; use it within a node, if the experts do not fit on one rank",
        "model { moe { ... experts: E } } parallel { dp: M ep: N }"},
       {"GPIPE",
        "pipeline of N stages with 1/N of the layers each; neighbours exchange an activation and its gradient per "
@@ -92,12 +91,12 @@ Rows Strategies() {
        "1F1B: stages are idle as long as with GPIPE, but keep the activations of at most N micro-batches; the default",
        "parallel { pp: N schedule: ONE_F_ONE_B }"},
       {"INTERLEAVED_ONE_F_ONE_B",
-       "1F1B with v chunks of the model on each stage: stages are idle 1/v as long and send v times as many bytes; "
-       "use it with few micro-batches in a long pipeline",
+       "1F1B with V chunks of the model on each stage: stages are idle 1/V as long as with ONE_F_ONE_B and send V "
+       "times as many bytes; use it with few micro-batches in a long pipeline",
        "parallel { pp: N schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: V }"},
       {"ZERO_BUBBLE_H1",
        "1F1B that postpones the gradients of weights to time in which a stage would be idle; stages are idle about a "
-       "third as long, but every stage keeps somewhat more activations than the first stage of 1F1B",
+       "third as long as with ONE_F_ONE_B, but every stage keeps somewhat more activations than its first stage",
        "parallel { pp: N schedule: ZERO_BUBBLE_H1 }"},
       {"hybrids", "combinations of these: pp * dp * cp * tp ranks, ep within dp, and a sharding over dp",
        "parallel { pp: 4 dp: 8 tp: 8 sequence_parallel: true sharding: ZERO_1 order: \"pp dp cp tp\" }"}};

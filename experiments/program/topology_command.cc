@@ -431,7 +431,7 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
       std::string(
           "Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml "
           "--out=mine.textproto\n"
-          "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on have "
+          "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology SUBCOMMAND --help` has "
           "details.") +
       kExitText);
 }

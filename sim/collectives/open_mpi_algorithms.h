@@ -1,8 +1,10 @@
 // The algorithms of Open MPI's "tuned" collectives as rounds of messages.
 //
-//   broadcast, reduce   trees: linear, chain, binary, binomial, knomial (radix 4); scatter_allgather; rabenseifner
-//   (reduce) gather, scatter     linear, binomial all_reduce          recursive_doubling, ring, rabenseifner,
-//   nonoverlapping (reduce, then broadcast) all_gather          bruck, recursive_doubling, ring, neighbor_exchange
+//   broadcast, reduce   trees: linear, chain, binary, binomial, knomial (radix 4); scatter_allgather;
+//                       rabenseifner (reduce)
+//   gather, scatter     linear, binomial
+//   all_reduce          recursive_doubling, ring, rabenseifner, nonoverlapping (reduce, then broadcast)
+//   all_gather          bruck, recursive_doubling, ring, neighbor_exchange
 //   reduce_scatter      linear (reduce, then scatter), recursive_doubling, recursive_halving, butterfly
 //   all_to_all          linear, pairwise, bruck
 //   barrier             linear, recursive_doubling, bruck, tree

@@ -7,8 +7,8 @@
 // the best tile:
 //
 //   product of b matrices [m, k] * [k, n]:  the larger of  bytes / memory  and, at the best tile r x c and splits s,
-//     ceil(b ceil(m / r) ceil(n / c) s / M) * 2 r c (ceil(k / s) + tile_depth) / (peak * matmul_efficiency * e(r x c) /
-//     M)
+//     ceil(b ceil(m / r) ceil(n / c) s / M) * 2 r c (ceil(k / s) + tile_depth)
+//         / (peak * matmul_efficiency * e(r x c) / M)
 //                                                            + (s > 1: m n (4 s + size of an element) / memory)
 //     and at least  flops / (peak * sustained_efficiency):  a GPU that multiplies on all multiprocessors reaches its
 //     power limit and lowers its clock, and if a wave leaves some idle, the others run faster (He 2024, "Strangely,

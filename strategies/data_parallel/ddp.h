@@ -38,8 +38,8 @@
 namespace twofold {
 
 struct DdpOptions {
-  // A bucket takes parameters until it holds at least this many bytes, so it exceeds them by less than one parameter.
-  // Larger buckets mean fewer and larger messages; smaller ones start communication sooner.
+  // A bucket takes parameters until it holds at least this many bytes, so it exceeds this size by less than one
+  // parameter. Larger buckets mean fewer and larger messages; smaller ones start communication sooner.
   Bytes bucket = MiB(25);
   // The limit of the first bucket, if smaller than `bucket`. No communication can start before the first bucket is
   // full, so it is small (PyTorch also uses 1 MiB).

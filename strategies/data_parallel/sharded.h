@@ -31,15 +31,15 @@
 // P + G bytes to the device and P bytes back. Clipping copies G bytes to the device. A shard's copy starts before its
 // all-gather, while the all-gather of the unit before it is running.
 // Use the lowest stage that fits. ZeRO-1, and ZeRO-2 without gradient accumulation, send no more bytes than DDP. ZeRO-3
-// sends 1.5 times as many. This is hidden if a unit computes for longer than the units before and after it communicate.
+// sends 1.5 times as many. Computing hides a unit's communication if the units that run meanwhile compute for longer.
 // Limits: every parameter must receive a gradient in every backward pass. Parameters that modules share (tied
 // embeddings) belong to the root unit.
 //
 // Pipeline parallelism: on a stage with several chunks of the model, each chunk is a unit that holds the parameters
 // that no other unit in it holds; it is gathered 2 A times, like all units but the root. The root of a stage is also
 // gathered up to 2 A times, since each backward pass frees it. Units are prefetched only within a chunk.
-// Expert parallelism: the experts of a block are a unit of their own inside the block's unit. Its N are the ranks that
-// hold the same experts. This cannot be combined with hybrid sharding.
+// Expert parallelism: the experts of a block are a unit of their own inside the block's unit. For this unit, N is the
+// number of ranks that hold the same experts. This cannot be combined with hybrid sharding.
 //
 // Overlap: parameters are gathered on one stream and gradients are reduced on another. Before a unit computes, the
 // all-gathers of the next `prefetch` units start. A unit's gradients are reduced while backward computes the next unit.

@@ -4,7 +4,8 @@
 //       <cpu numaid="0" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143" affinity="...">
 //         <pci busid="0000:16:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16" ...>
 //           <pci busid="0000:18:00.0" class="0x030200" ...>
-//             <gpu dev="0" sm="90" rank="0" gdr="1"> <nvlink target="0000:07:00.0" count="5" tclass="0x068000"/> ...
+//             <gpu dev="0" sm="90" rank="0" gdr="1">
+//               <nvlink target="0000:07:00.0" count="5" tclass="0x068000"/> ...
 //             </gpu>
 //           </pci>
 //           <pci busid="0000:19:00.0" ...> <nic> <net name="mlx5_0" dev="0" speed="400000" .../> </nic> </pci>

@@ -1,8 +1,7 @@
 // Reads and writes SimGrid platforms (versions 4 and 4.1 of its XML).
 //
 //     <platform version="4.1">
-//       <zone id="world" routing="Full">                        or Floyd, Dijkstra, DijkstraCache; <cluster/> in its
-//       place
+//       <zone id="world" routing="Full">                        or Floyd, Dijkstra, DijkstraCache; or <cluster/>
 //         <host id="a" speed="1Gf"/> <router id="r"/>
 //         <link id="l" bandwidth="125MBps" latency="50us" sharing_policy="SPLITDUPLEX"/>
 //         <route src="a" dst="b"> <link_ctn id="l" direction="UP"/> ... </route>

@@ -3,9 +3,9 @@
 // a = b = 2.
 //
 //         |     |        |     |      columns: to the switches of columns
-//     --- p --- p -- S - p --- p --- (S)   each global row of accelerators: the west and the east edge of its x boards
-//     are
-//         |     |        |     |           2 x ports of the row's switch S (drawn between boards; it is one)
+//     --- p --- p -- S - p --- p --- (S)   each global row of accelerators: the west and the east edges
+//         |     |        |     |           of its x boards are 2 x ports of the row's switch S (drawn
+//         |     |        |     |           between boards; it is one)
 //     --- p --- p -- S - p --- p --- (S)
 //         |     |        |     |      a = 2 to the right, b = 2 down; x = 2 boards to the right
 //

@@ -2,8 +2,7 @@
 // describes.
 //
 //     [socket0]------[socket1]        `socket_bandwidth` each way between any two
-//      /  |  \        /  |  \         `host_bandwidth` each way, `host_latency` (NVLink to POWER9, Infinity Fabric,
-//      PCIe)
+//      /  |  \        /  |  \         `host_bandwidth` each way, `host_latency` (NVLink, Infinity Fabric or PCIe)
 //     0 = 1 = 2      3 = 4 = 5        ==: `cables`, `latency` each
 //
 // Summit: two groups of three V100, fully connected within each. Frontier: eight GCDs of four MI250X. Pairs without a
