@@ -15,6 +15,7 @@
 #include "backends/rendezvous/meeting.h"
 #include "backends/rendezvous/rendezvous.grpc.pb.h"
 #include "core/base/open_files.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::rendezvous {
@@ -238,15 +239,15 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Listen(const Options& options) {
   if (const absl::Status allowed = AllowConnections(options); !allowed.ok()) return allowed;
   auto endpoints = Resolve(options.bind, options.port);
   if (!endpoints.ok()) {
-    return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ",
-                                             options.bind, ": ", std::string(endpoints.status().message()),
-                                             "; MASTER_ADDR (fabric.rendezvous.address) must name its host"));
+    return InvalidArgument("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ", options.bind, ": ",
+                           std::string(endpoints.status().message()),
+                           "; MASTER_ADDR (fabric.rendezvous.address) must name its host");
   }
   absl::Status why;
   for (Endpoint& endpoint : *endpoints) {
     if (!TokenSuffices(options.token, endpoint)) {
-      return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") would listen at ",
-                                               PlaceText(options.bind, options.port), WhyNoToken()));
+      return InvalidArgument("fabric.rendezvous: rank 0 (", options.process, ") would listen at ",
+                             PlaceText(options.bind, options.port), WhyNoToken());
     }
     if (const absl::Status status = MayListen(endpoint); !status.ok()) {
       if (why.ok()) why = Explain(status, options, endpoint);
@@ -254,7 +255,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Listen(const Options& options) {
     }
     auto store = std::make_unique<GrpcStore>(options, endpoint);
     if (store->Serve()) return store;
-    if (why.ok()) why = Explain(absl::UnavailableError("gRPC cannot listen there"), options, endpoint);
+    if (why.ok()) why = Explain(Unavailable("gRPC cannot listen there"), options, endpoint);
   }
   return why;
 }

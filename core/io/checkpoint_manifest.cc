@@ -12,6 +12,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/io/safetensors.h"
 #include "nlohmann/json.hpp"
@@ -300,11 +301,11 @@ auto Guarded(const std::string& path, Read read) -> absl::StatusOr<decltype(read
   try {
     return read();
   } catch (const Wrong& wrong) {
-    return absl::InvalidArgumentError(StrCat(path, ": ", wrong.text));
+    return InvalidArgument(path, ": ", wrong.text);
   } catch (const json::parse_error& error) {
-    return absl::InvalidArgumentError(StrCat(path, ": is not valid JSON at byte ", error.byte));
+    return InvalidArgument(path, ": is not valid JSON at byte ", error.byte);
   } catch (const json::exception&) {
-    return absl::InvalidArgumentError(StrCat(path, ": contains a number or text that no manifest contains"));
+    return InvalidArgument(path, ": contains a number or text that no manifest contains");
   }
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/compare.h"
@@ -42,8 +42,8 @@ absl::StatusOr<std::vector<Comparison>> CompareFolders(const CompareOptions& opt
     absl::StatusOr<Run> measured = ReadRun(folder);
     if (!measured.ok()) return measured.status();
     if (!predicted->report.predicted() && measured->report.predicted()) {
-      return absl::InvalidArgumentError(
-          StrCat(options.predicted, " was measured and ", folder, " was predicted; give the prediction first"));
+      return InvalidArgument(options.predicted, " was measured and ", folder,
+                             " was predicted; give the prediction first");
     }
     comparisons.push_back(Compare(predicted->report, predicted->spec, measured->report, measured->spec));
   }

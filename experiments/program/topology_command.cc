@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "core/base/format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
@@ -98,7 +99,7 @@ absl::Status Write(const std::string& path, const std::string& text) {
     return absl::OkStatus();
   }
   std::ofstream file(path, std::ios::binary);
-  if (!(file << text) || !file.flush()) return absl::InternalError(StrCat("--out=", path, ": cannot be written"));
+  if (!(file << text) || !file.flush()) return Internal("--out=", path, ": cannot be written");
   std::printf("%s\n", path.c_str());
   return absl::OkStatus();
 }
@@ -256,9 +257,9 @@ absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, 
     if (speed.value() > 0) least = std::min(least, speed);
   }
   if (!std::isfinite(least.value())) {
-    return absl::InvalidArgumentError(
-        StrCat("--nodes=", nodes, ": ", o.cluster,
-               " does not state the speed of its NICs; import one node, and write machines.network by hand"));
+    return InvalidArgument(
+        "--nodes=", nodes, ": ", o.cluster,
+        " does not state the speed of its NICs; import one node, and write machines.network by hand");
   }
   cluster::Network& network = *c.mutable_machines()->mutable_network();
   network.mutable_star();
@@ -272,16 +273,15 @@ absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, 
 }
 
 absl::Status Import(const TopologyOptions& o) {
-  if (o.nodes && *o.nodes < 1)
-    return absl::InvalidArgumentError(StrCat("--nodes must be at least 1 (got ", *o.nodes, ")"));
+  if (o.nodes && *o.nodes < 1) return InvalidArgument("--nodes must be at least 1 (got ", *o.nodes, ")");
   if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
   const absl::StatusOr<std::string> text = ReadWholeFile(o.cluster);
   if (!text.ok()) return text.status();
   const absl::StatusOr<NodeFormat> format = FormatOf(*text, o.cluster);
   if (!format.ok()) return format.status();
   if (!o.from.empty() && o.from != NodeFormatName(*format)) {
-    return absl::InvalidArgumentError(
-        StrCat("--from=", o.from, ": the content of ", o.cluster, " is of format ", NodeFormatName(*format)));
+    return InvalidArgument("--from=", o.from, ": the content of ", o.cluster, " is of format ",
+                           NodeFormatName(*format));
   }
   const absl::StatusOr<ImportedNode> imported = ReadImportedNode(*text, o.cluster);
   if (!imported.ok()) return imported.status();
@@ -306,11 +306,11 @@ absl::Status Import(const TopologyOptions& o) {
 // Writes an imported file in its own format, complete, including what our node type does not represent.
 absl::Status ExportImported(const TopologyOptions& o, const cluster::Cluster& c) {
   const std::string file = c.machines().node().file();
-  const absl::StatusOr<std::string> text = file.empty() ? absl::NotFoundError("") : ReadWholeFile(file);
+  const absl::StatusOr<std::string> text = file.empty() ? NotFound("") : ReadWholeFile(file);
   const absl::StatusOr<NodeFormat> format = text.ok() ? FormatOf(*text, file) : text.status();
   if (!format.ok() || NodeFormatName(*format) != o.to) {
-    return absl::InvalidArgumentError(
-        StrCat("--to=", o.to, ": ", o.cluster, " was not imported from a file of that format; use simgrid or dot"));
+    return InvalidArgument("--to=", o.to, ": ", o.cluster,
+                           " was not imported from a file of that format; use simgrid or dot");
   }
   if (*format == NodeFormat::kNccl) {
     const absl::StatusOr<NcclXml> xml = ReadNcclXml(*text, file);

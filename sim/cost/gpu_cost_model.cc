@@ -4,7 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 #include "core/device/kernel_names.h"
 #include "sim/cost/kernel_table.h"
 #include "sim/cost/passes.h"
@@ -115,7 +115,7 @@ std::string GpuCostModel::Describe() const {
 absl::Status CheckKernels(const cluster::Device& device) {
   if (!device.has_kernels()) return absl::OkStatus();
   const cluster::Kernels& k = device.kernels();
-  const auto wrong = [](auto... parts) { return absl::InvalidArgumentError(StrCat(parts...)); };
+  const auto wrong = [](auto... parts) { return InvalidArgument(parts...); };
   if (k.multiprocessors() < 1) return wrong("multiprocessors: ", k.multiprocessors(), ": must be 1 or more");
   if (k.tiles().empty()) return wrong("tiles: missing; matrix products need at least one");
   for (const cluster::Kernels::Tile& t : k.tiles()) {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -41,9 +42,7 @@ class Copier {
   }
 
  private:
-  absl::Status Refuse(long line, std::string_view what) {
-    return absl::InvalidArgumentError(StrCat(file_, ":", line, ": ", what));
-  }
+  absl::Status Refuse(long line, const auto&... what) { return InvalidArgument(file_, ":", line, ": ", what...); }
 
   absl::Status CopyType(const xmlDtd& type) {
     if (type.children != nullptr) {
@@ -75,11 +74,10 @@ class Copier {
         if (absl::Status s = CopyElement(from, node, depth); !s.ok()) return s;
         break;
       default:
-        return Refuse(
-            line, StrCat("\"", View(from.name), "\" is not an element, text or comment; entities are not supported"));
+        return Refuse(line, "\"", View(from.name), "\" is not an element, text or comment; entities are not supported");
     }
     if (++count_ > kMostXmlNodes)
-      return Refuse(line, StrCat("the document has more than ", kMostXmlNodes, " elements, texts and comments"));
+      return Refuse(line, "the document has more than ", kMostXmlNodes, " elements, texts and comments");
     to.push_back(std::move(node));
     return absl::OkStatus();
   }
@@ -95,19 +93,16 @@ class Copier {
   }
 
   absl::Status CopyElement(const xmlNode& from, XmlNode& node, int depth) {
-    if (depth > kMostXmlDepth)
-      return Refuse(node.line, StrCat("elements are nested more than ", kMostXmlDepth, " deep"));
+    if (depth > kMostXmlDepth) return Refuse(node.line, "elements are nested more than ", kMostXmlDepth, " deep");
     if (from.ns != nullptr || from.nsDef != nullptr)
       return Refuse(node.line, "namespaces (xmlns) are not supported; leave them out");
     node.name = View(from.name);
     for (const xmlAttr* a = from.properties; a != nullptr; a = a->next) {
-      if (a->ns != nullptr)
-        return Refuse(node.line, StrCat("attribute ", View(a->name), " has a namespace; leave it out"));
+      if (a->ns != nullptr) return Refuse(node.line, "attribute ", View(a->name), " has a namespace; leave it out");
       std::string value;
       for (const xmlNode* part = a->children; part != nullptr; part = part->next) {
         if (part->type != XML_TEXT_NODE)
-          return Refuse(node.line,
-                        StrCat("attribute ", View(a->name), " refers to an entity; entities are not supported"));
+          return Refuse(node.line, "attribute ", View(a->name), " refers to an entity; entities are not supported");
         value += View(part->content);
       }
       node.attributes.push_back({std::string(View(a->name)), std::move(value)});
@@ -197,8 +192,7 @@ bool XmlDocument::operator==(const XmlDocument& other) const {
 
 absl::StatusOr<XmlDocument> ReadXml(std::string_view text, std::string_view file) {
   if (static_cast<int64_t>(text.size()) > kMostXmlBytes) {
-    return absl::InvalidArgumentError(
-        StrCat(file, ": the file has ", text.size(), " bytes; at most ", kMostXmlBytes, " are supported"));
+    return InvalidArgument(file, ": the file has ", text.size(), " bytes; at most ", kMostXmlBytes, " are supported");
   }
   static const bool ready = [] {
     xmlInitParser();
@@ -213,7 +207,7 @@ absl::StatusOr<XmlDocument> ReadXml(std::string_view text, std::string_view file
       xmlFreeDoc);
   if (tree == nullptr || !context->wellFormed) {
     const xmlError* error = xmlCtxtGetLastError(context.get());
-    return absl::InvalidArgumentError(StrCat(file, ":", error == nullptr ? 1 : error->line, ": ", Message(error)));
+    return InvalidArgument(file, ":", error == nullptr ? 1 : error->line, ": ", Message(error));
   }
   XmlDocument document{.file = std::string(file)};
   document.declared = text.starts_with("<?xml") || text.starts_with("\xef\xbb\xbf<?xml");
@@ -248,7 +242,7 @@ absl::Status XmlError(std::string_view file, const XmlNode& element, std::string
     if (value != nullptr)
       StrAppend(&where, " = \"", value->size() > 80 ? StrCat(value->substr(0, 80), "...") : *value, "\"");
   }
-  return absl::InvalidArgumentError(StrCat(where, ": ", what));
+  return InvalidArgument(where, ": ", what);
 }
 
 }  // namespace twofold

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
@@ -104,11 +105,11 @@ absl::Status ExpandPreset(spec::Spec& spec, const std::string& file) {
   }
   const std::string where = StrCat(file, ": model.preset: \"", written.preset(), "\"");
   if (model.kind_case() == spec::Model::KIND_NOT_SET) {
-    return absl::InvalidArgumentError(StrCat(where, " is not a preset", Suggestion(written.preset(), known)));
+    return InvalidArgument(where, " is not a preset", Suggestion(written.preset(), known));
   }
   if (written.kind_case() != spec::Model::KIND_NOT_SET && written.kind_case() != model.kind_case()) {
-    return absl::InvalidArgumentError(StrCat(where, " is of kind ", KindName(model), ", but model.", KindName(written),
-                                             " is given too; keep one of them"));
+    return InvalidArgument(where, " is of kind ", KindName(model), ", but model.", KindName(written),
+                           " is given too; keep one of them");
   }
   ClearListsOf(written, model);
   model.MergeFrom(written);

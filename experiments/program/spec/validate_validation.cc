@@ -37,8 +37,8 @@ void CheckValidation(const spec::Spec& spec, Problems& problems) {
   if (v.has_samples()) problems.Whole("train.validation.samples", v.samples(), 1, kMany);
   if (v.has_fraction()) {
     if (v.has_samples() || v.has_data()) {
-      problems.Add("train.validation.fraction", StrCat("is given beside train.validation.",
-                                                       v.has_samples() ? "samples" : "data", "; keep one of them"));
+      problems.Add("train.validation.fraction", "is given beside train.validation.",
+                   v.has_samples() ? "samples" : "data", "; keep one of them");
     } else if (problems.Fraction("train.validation.fraction", v.fraction())) {
       problems.Above("train.validation.fraction", v.fraction(), 0);
     }
