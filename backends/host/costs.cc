@@ -86,8 +86,7 @@ std::string Costs::DescribeHostLink() const {
                   " µs per transfer, from the cluster's file, not measured");
   }
   return "transfers between device and host take as long as a copy of the same size on the device; how they slow down "
-         "compute, by "
-         "using the cores and the memory bandwidth, is not modelled";
+         "compute, by using the cores and the memory bandwidth, is not modelled";
 }
 
 namespace {

@@ -54,10 +54,9 @@ void PrepareNccl() {
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec) {
   if (spec.device() != spec::CUDA) {
-    return InvalidArgument(
-        "device: ", spec::Device_Name(spec.device()),
-        " does not work with fabric.nccl, which communicates between GPUs only; set device: CUDA, or "
-        "use fabric in_memory or mpi");
+    return InvalidArgument("device: ", spec::Device_Name(spec.device()),
+                           " does not work with fabric.nccl, which communicates between GPUs only; set device: CUDA, "
+                           "or use fabric in_memory or mpi");
   }
   PrepareNccl();
   absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kProcesses);

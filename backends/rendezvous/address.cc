@@ -55,9 +55,8 @@ bool TokenSuffices(const std::string& token, const Endpoint& endpoint) { return 
 
 std::string WhyNoToken() {
   return ", which other hosts can reach, but this job has no token, so any process could join; set TWOFOLD_JOB_TOKEN "
-         "to the same "
-         "text, which others cannot guess, for all ranks (Slurm, torchrun and `twofold launch` on one host set it "
-         "themselves)";
+         "to the same text, which others cannot guess, for all ranks (Slurm, torchrun and `twofold launch` on one host "
+         "set it themselves)";
 }
 
 std::string WhyNoAnswer(const Endpoint& endpoint) {

@@ -164,11 +164,10 @@ Reactor* GrpcStore::Join(grpc::CallbackServerContext* context) {
   std::lock_guard lock(mutex_);
   if (!Knows(*context)) {
     meeting_.RefusedStranger(context->peer());
-    return new Stranger(
-        StrCat("the store at ", options_.place, " (", options_.process,
-               ") belongs to another run: its job token differs. Choose another port (MASTER_PORT or "
-               "fabric.rendezvous.port), or, if both belong to the same run, start all ranks with the same "
-               "TWOFOLD_JOB_TOKEN"));
+    return new Stranger(StrCat(
+        "the store at ", options_.place, " (", options_.process,
+        ") belongs to another run: its job token differs. Choose another port (MASTER_PORT or fabric.rendezvous.port), "
+        "or, if both belong to the same run, start all ranks with the same TWOFOLD_JOB_TOKEN"));
   }
   ServerCall* const call = new ServerCall(*this, ++last_);
   calls_[last_] = call;
@@ -227,8 +226,7 @@ absl::Status Explain(const absl::Status& status, const Store::Options& options, 
   const std::string numbers = options.bind == endpoint.address ? "" : StrCat(", which is ", endpoint.address);
   const char* what = absl::IsInvalidArgument(status)
                          ? "; start rank 0 on the host that MASTER_ADDR (fabric.rendezvous.address) names, or set "
-                           "fabric.rendezvous.bind "
-                           "to the address of this host to listen at (0.0.0.0 for all)"
+                           "fabric.rendezvous.bind to the address of this host to listen at (0.0.0.0 for all)"
                          : "; choose another port (MASTER_PORT or fabric.rendezvous.port)";
   return absl::Status(status.code(), StrCat(at, numbers, ": ", std::string(status.message()), what));
 }

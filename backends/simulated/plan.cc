@@ -129,10 +129,9 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
                              " computes on CPUs; leave this field out");
     }
     plan.machine.staging = HostStaging::kBytes;
-    plan.notes.push_back(
-        StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
-               " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time of the copies is "
-               "not modelled"));
+    plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
+                                " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time "
+                                "of the copies is not modelled"));
   }
   plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // false for an emulated device: its stream is the host
   plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
@@ -162,11 +161,10 @@ absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profi
                               .bandwidth = BytesPerSecond(links.bytes_per_second_exchange()),
                               .latency = Seconds(links.latency_s())});
     plan.link_spread = TimesOf(links.bytes_per_second(), links.bandwidth_low(), links.bandwidth_high());
-    plan.notes.push_back(
-        StrCat("links are those that the profile measured on fabric ", links.fabric(), ": ", links.latency_s() * 1e6,
-               " µs and ", links.bytes_per_second_exchange() / 1e9,
-               " GB/s per rank; for collectives that were not measured, eager and rendezvous protocols and the time of "
-               "reductions are not modelled"));
+    plan.notes.push_back(StrCat("links are those that the profile measured on fabric ", links.fabric(), ": ",
+                                links.latency_s() * 1e6, " µs and ", links.bytes_per_second_exchange() / 1e9,
+                                " GB/s per rank; for collectives that were not measured, eager and rendezvous "
+                                "protocols and the time of reductions are not modelled"));
     SetCollectives(links.collectives(), plan);
     plan.link_spread = Widened(plan.link_spread, links.load());
     if (links.load().taken() > 0) {
@@ -293,10 +291,10 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
   if (!c.ok()) return c.status();
   if (!(c->device().memory_bytes_per_second() > 0) || !(c->device().f32_flops_per_second() > 0)) {
-    return InvalidArgument("cluster ", c->name(),
-                           ": device.memory_bytes_per_second and device.f32_flops_per_second must be greater than 0 "
-                           "(got ",
-                           c->device().memory_bytes_per_second(), " and ", c->device().f32_flops_per_second(), ")");
+    return InvalidArgument(
+        "cluster ", c->name(),
+        ": device.memory_bytes_per_second and device.f32_flops_per_second must be greater than 0 (got ",
+        c->device().memory_bytes_per_second(), " and ", c->device().f32_flops_per_second(), ")");
   }
 
   SimulationPlan plan;
@@ -310,10 +308,10 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   const bool own_links = !c->has_shared_memory_host();
   if (!own_links && plan.machine.gpu && plan.world_size > 1) {
-    return InvalidArgument("parallel: ", plan.world_size, " ranks on GPUs of ", c->name(),
-                           " cannot be predicted, because the links between its GPUs are not known; use one ",
-                           "rank, or a cluster of GPUs (`twofold list clusters`) with this machine's profile as "
-                           "fabric.simulated.profile");
+    return InvalidArgument(
+        "parallel: ", plan.world_size, " ranks on GPUs of ", c->name(),
+        " cannot be predicted, because the links between its GPUs are not known; use one ",
+        "rank, or a cluster of GPUs (`twofold list clusters`) with this machine's profile as fabric.simulated.profile");
   }
   if (simulated.link_gbps() > 0 && (own_links || simulated.links() != "in_memory")) {
     return InvalidArgument("fabric.simulated.link_gbps: ", simulated.link_gbps(),

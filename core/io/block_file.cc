@@ -102,9 +102,8 @@ absl::Status CheckedFile::ReadBlock(int64_t block, std::span<std::byte> out) {
   const uint64_t is = Checksum(out), was = (*blocks_)[static_cast<size_t>(block)];
   if (is == was) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
-      "%s: bytes %d to %d have changed since they were saved: their checksum is %016x, but was "
-      "%016x",
-      path(), block * kChecksumBlock, block * kChecksumBlock + static_cast<int64_t>(out.size()), is, was));
+      "%s: bytes %d to %d have changed since they were saved: their checksum is %016x, but was %016x", path(),
+      block * kChecksumBlock, block * kChecksumBlock + static_cast<int64_t>(out.size()), is, was));
 }
 
 absl::Status CheckedFile::Read(int64_t offset, std::span<std::byte> out) {

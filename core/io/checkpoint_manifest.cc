@@ -131,9 +131,8 @@ FileSum FileFrom(const json& value, size_t index) {
 Piece PieceFrom(const json& value, const std::string& of, size_t files) {
   const size_t size = List(value, of).size();
   if (size != 4 && size != 6)
-    throw Wrong{StrCat(of,
-                       ": a piece must be [file, tensor, first, count] or [file, tensor, first, count, "
-                       "column, width]")};
+    throw Wrong{
+        StrCat(of, ": a piece must be [file, tensor, first, count] or [file, tensor, first, count, column, width]")};
   Piece piece{Whole(value[0], of), Text(value[1], of), Whole(value[2], of), Whole(value[3], of)};
   if (size == 6) {
     piece.column = Whole(value[4], of), piece.width = Whole(value[5], of);

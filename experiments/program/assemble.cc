@@ -119,9 +119,9 @@ std::vector<std::string> IdleOptions(const spec::Parallel& p) {
   std::vector<std::string> notes;
   if (p.dp() * p.cp() > 1) return notes;
   const auto add = [&notes](auto... option) {
-    notes.push_back(StrCat("parallel.", option...,
-                           " has no effect: parallel.dp * cp = 1, so there is no other replica to exchange "
-                           "gradients with"));
+    notes.push_back(
+        StrCat("parallel.", option...,
+               " has no effect: parallel.dp * cp = 1, so there is no other replica to exchange gradients with"));
   };
   if (p.bucket_mib() != usual.bucket_mib()) add("bucket_mib = ", p.bucket_mib());
   if (p.prefetch() != usual.prefetch()) add("prefetch = ", p.prefetch());

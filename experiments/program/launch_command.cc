@@ -156,8 +156,7 @@ absl::Status Check(LaunchOptions& o) {
     if (o.nodes == 1 && o.node_rank < 0 && o.master.empty() && !o.label && o.grace_s == kGrace) return absl::OkStatus();
     const std::string launcher = FindBackend(o.fabric)->launcher(1).front();
     return InvalidArgument("--fabric=", o.fabric, " is started by ", launcher,
-                           ", which does not accept --nodes, "
-                           "--node-rank, --master, --label or --grace; call ",
+                           ", which does not accept --nodes, --node-rank, --master, --label or --grace; call ",
                            launcher, " yourself, with its own options");
   }
   if (o.nodes > 1) return CheckNodes(o, launch);
@@ -273,20 +272,18 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
                     StrCat("the fabric that ranks communicate over (default: that of COMMAND, else ", kDefaultFabric,
                            "; with --program: none)"));
   command.AddOption("--program", options->program,
-                    "a program of your own to start instead of twofold; the words after -- are its "
-                    "arguments");
+                    "a program of your own to start instead of twofold; the words after -- are its arguments");
   command.AddOption("--nodes", options->nodes, "number of hosts; if several, call launch once on each").ShowDefault();
   command.AddOption("--node-rank", options->node_rank,
-                    "with several hosts: the number of this host, from 0 (default under srun with one "
-                    "task per node: the task's number)");
+                    "with several hosts: the number of this host, from 0 (default under srun with one task per node: "
+                    "the task's number)");
   command.AddOption("--master", options->master,
-                    "with several hosts: HOST:PORT at which rank 0, on host 0, listens (default under srun, "
-                    "as above: the first node of the step)");
+                    "with several hosts: HOST:PORT at which rank 0, on host 0, listens (default under srun, as above: "
+                    "the first node of the step)");
   command.AddFlag("--label", options->label, "begin each line of stderr with the rank that wrote it");
   command
       .AddOption("--grace", options->grace_s,
-                 "seconds that the other ranks have to end by themselves after one has "
-                 "failed")
+                 "seconds that the other ranks have to end by themselves after one has failed")
       .ShowDefault();
   command.AddFlag("--print", options->print, "only print the command lines that would be run");
   command.AddOption("COMMAND", options->command, "after --: a twofold command with its arguments");

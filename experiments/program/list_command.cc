@@ -48,8 +48,7 @@ Rows Strategies() {
   return {
       {"NO_SHARD",
        "distributed data parallelism (DDP): the whole model on every rank; gradients are averaged in buckets, for 2 A "
-       "bytes per rank and "
-       "step (A: bytes of all gradients); use it whenever the model fits",
+       "bytes per rank and step (A: bytes of all gradients); use it whenever the model fits",
        "parallel { dp: N sharding: NO_SHARD bucket_mib: 25 }"},
       {"SHARD_OPTIMIZER, ZERO_1",
        "shards the optimizer state: each rank holds 1/N of it, for no more communication; try it first",
@@ -60,8 +59,7 @@ Rows Strategies() {
        "parallel { dp: N sharding: ZERO_2 }"},
       {"FULL_SHARD, ZERO_3",
        "also shards parameters (FSDP): each rank holds 1/N of everything, and parameters are gathered unit by unit "
-       "where they are used; "
-       "50 % more communication, 3 A; use it when nothing else fits",
+       "where they are used; 50 % more communication, 3 A; use it when nothing else fits",
        "parallel { dp: N sharding: ZERO_3 wrap { module: \"transformer_block\" } prefetch: 1 }"},
       {"HYBRID_SHARD",
        "FULL_SHARD within groups of ranks, such as nodes, and gradients averaged between groups: less traffic on slow "
@@ -69,39 +67,34 @@ Rows Strategies() {
        "parallel { dp: N sharding: HYBRID_SHARD shard_group: 8 }"},
       {"tensor parallelism",
        "each rank has 1/N of the heads, of the feed-forward layers and of the vocabulary; 4 all-reduces of an "
-       "activation per block and "
-       "micro-batch, which nothing overlaps in the forward pass; use it within a node",
+       "activation per block and micro-batch, which nothing overlaps in the forward pass; use it within a node",
        "parallel { tp: N }"},
       {"sequence parallelism",
        "with tp: also splits norms and dropouts along the sequence: 1/N of their activations, for the same bytes that "
-       "tp sends anyway; "
-       "use it whenever the sequence divides evenly",
+       "tp sends anyway; use it whenever the sequence divides evenly",
        "parallel { tp: N sequence_parallel: true }"},
       {"context parallelism",
        "each rank has 1/N of every sequence; keys and values travel around a ring while attention computes; use it for "
-       "long sequences "
-       "whose activations do not fit",
+       "long sequences whose activations do not fit",
        "parallel { cp: N }"},
       {"expert parallelism",
        "each rank has 1/N of the experts of a mixture; tokens travel to their experts and back, in 4 all-to-alls per "
-       "block and "
-       "micro-batch; use it with at least as many experts as ranks, and fast links between them",
+       "block and micro-batch; use it with at least as many experts as ranks, and fast links between them",
        "model { moe { ... experts: E } } parallel { dp: M ep: N }"},
       {"GPIPE",
        "pipeline of N stages with 1/N of the layers each; neighbours exchange one activation per micro-batch; idle (N "
-       "- 1)/(m + N - 1) of "
-       "the time; keeps the activations of all m micro-batches; use it with few micro-batches, or with recomputation",
+       "- 1)/(m + N - 1) of the time; keeps the activations of all m micro-batches; use it with few micro-batches, or "
+       "with recomputation",
        "parallel { pp: N schedule: GPIPE }"},
       {"ONE_F_ONE_B", "1F1B: idle as long as GPIPE, but keeps the activations of at most N micro-batches; the default",
        "parallel { pp: N schedule: ONE_F_ONE_B }"},
       {"INTERLEAVED_ONE_F_ONE_B",
-       "1F1B over v chunks on each stage: idle 1/v as long, sends v times as much; use it with few "
-       "micro-batches in a long pipeline",
+       "1F1B over v chunks on each stage: idle 1/v as long, sends v times as much; use it with few micro-batches in a "
+       "long pipeline",
        "parallel { pp: N schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: V }"},
       {"ZERO_BUBBLE_H1",
        "1F1B that computes gradients of weights separately, in what would be idle time at the end: idle about a third "
-       "as long; every "
-       "stage keeps somewhat more activations than the first stage of 1F1B",
+       "as long; every stage keeps somewhat more activations than the first stage of 1F1B",
        "parallel { pp: N schedule: ZERO_BUBBLE_H1 }"},
       {"hybrids", "any product of these: pp * dp * cp * tp ranks, ep within dp, and any sharding over dp",
        "parallel { pp: 4 dp: 8 tp: 8 sequence_parallel: true sharding: ZERO_1 order: \"pp dp cp tp\" }"}};

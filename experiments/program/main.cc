@@ -68,8 +68,7 @@ int main(int argc, char** argv) {
                             "twofold", twofold::VersionText);
   line.Answer("plan",
               "plan: not in this version; predict each layout by itself: twofold run SPEC --fabric=simulated "
-              "--set=parallel.tp=8 "
-              "--out=DIR");
+              "--set=parallel.tp=8 --out=DIR");
   const twofold::Command program = line.root();
   program.RequireCommand();
   int exit_status = twofold::kExitFine;

@@ -204,8 +204,7 @@ std::string MemoryText(const MemoryStory& story) {
     StrAppend(&text, "\n", KindText(spec, kind));
     if (!kind.settled)
       StrAppend(&text, "After ", kind.steps,
-                " steps the allocator's blocks were still changing: the run may reserve "
-                "more than this.\n");
+                " steps the allocator's blocks were still changing: the run may reserve more than this.\n");
   }
   return text + StatesText(story) + ActivationsText(story);
 }

@@ -159,8 +159,7 @@ absl::Status List(const TopologyOptions&) {
   std::printf("%s", TableText(rows).c_str());
   std::printf(
       "\nSwitches and cables are those between nodes; the bisection is the bandwidth each way between the first and "
-      "the last half "
-      "of the endpoints.\n");
+      "the last half of the endpoints.\n");
   return absl::OkStatus();
 }
 
@@ -201,10 +200,9 @@ std::string GenerationOf(int sm) {
 // cluster.
 absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Cluster& c) {
   if (!gpus.nvidia) {
-    LogInfo(
-        o.cluster,
-        " does not name a communication library: library ideal, without software costs, is assumed; set library in the "
-        "cluster's file to change that");
+    LogInfo(o.cluster,
+            " does not name a communication library: library ideal, without software costs, is assumed; set library in "
+            "the cluster's file to change that");
     return absl::OkStatus();
   }
   const std::string from = o.device.empty() ? gpus.fit : o.device;
@@ -219,10 +217,9 @@ absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Clu
     if (gpus.sm > 0)
       c.mutable_library()->mutable_nccl()->set_generation(GenerationOf(gpus.sm));
     else
-      LogWarning(
-          o.cluster,
-          " does not name its GPUs: NCCL's constants for Ampere are assumed; --device=CLUSTER takes those of another "
-          "cluster");
+      LogWarning(o.cluster,
+                 " does not name its GPUs: NCCL's constants for Ampere are assumed; --device=CLUSTER takes those of "
+                 "another cluster");
   }
   LogInfo("its library is nccl, with the constants of generation ", c.library().nccl().generation());
   return absl::OkStatus();
@@ -234,10 +231,9 @@ absl::Status AddDevice(const TopologyOptions& o, const std::string& fitting, clu
     c.mutable_device()->set_name("assumed");
     c.mutable_device()->set_memory_bytes_per_second(1e12);
     c.mutable_device()->set_f32_flops_per_second(1e13);
-    LogWarning(
-        o.cluster,
-        " does not describe its devices: 1 TB/s and 10 TFLOP/s are assumed, which hardly matter to `twofold topology` "
-        "and `twofold bench`; --device=CLUSTER takes the figures of another cluster");
+    LogWarning(o.cluster,
+               " does not describe its devices: 1 TB/s and 10 TFLOP/s are assumed, which hardly matter to `twofold "
+               "topology` and `twofold bench`; --device=CLUSTER takes the figures of another cluster");
     return absl::OkStatus();
   }
   const absl::StatusOr<cluster::Cluster> known = FindCluster(from, "--device");
@@ -357,10 +353,8 @@ constexpr const char* kSubjectHelp =
 }  // namespace
 
 void AddTopologyCommand(const Command& program, int& exit_status) {
-  const Command topology =
-      program.AddCommand("topology",
-                         "draws clusters, prints their figures, and reads and writes the formats of "
-                         "other programs");
+  const Command topology = program.AddCommand(
+      "topology", "draws clusters, prints their figures, and reads and writes the formats of other programs");
   topology.RequireCommand();
   const auto options = std::make_shared<TopologyOptions>();
 
@@ -371,13 +365,11 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
   show.AddOption("--nodes", options->nodes,
                  "number of nodes used; default: all. Networks other than stars are always drawn whole");
   show.AddOption("--out", options->out, "the picture to write; default: NAME.svg in the current folder");
-  show.Footer(
-      std::string(
-          "Of a large cluster only a part is drawn; the picture says what is left out. The figures are those of the "
-          "whole cluster.\n"
-          "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto --out=mine.svg\n  "
-          "twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote") +
-      kExitText);
+  show.Footer(std::string("Of a large cluster only a part is drawn; the picture says what is left out. The figures are "
+                          "those of the whole cluster.\n"
+                          "Examples:\n  twofold topology show dgx-h100\n  twofold topology show mine.textproto "
+                          "--out=mine.svg\n  twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote") +
+              kExitText);
 
   Add(topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List,
       options, exit_status)
@@ -394,12 +386,12 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
       .Required();
   import.AddOption("--from", options->from, "nccl, smi or simgrid; default: recognised by the content")
       .OneOf({"nccl", "smi", "simgrid"});
-  import.AddOption("--nodes", options->nodes,
-                   "number of such nodes, joined by one switch that is never a bottleneck; default: 1, without "
-                   "a network");
-  import.AddOption("--device", options->device,
-                   "a cluster that has the same device (memory, rates); default: chosen by the architecture "
-                   "that NCCL's file names");
+  import.AddOption(
+      "--nodes", options->nodes,
+      "number of such nodes, joined by one switch that is never a bottleneck; default: 1, without a network");
+  import.AddOption(
+      "--device", options->device,
+      "a cluster that has the same device (memory, rates); default: chosen by the architecture that NCCL's file names");
   import.AddOption("--name", options->name, "the name of the cluster; default: that of the file");
   import.AddOption("--out", options->out, "the .textproto to write; default: stdout");
   import.Footer(
@@ -418,8 +410,7 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           options, exit_status);
   out.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
   out.AddOption("--to", options->to,
-                "simgrid or dot; nccl or smi only for a cluster that was imported from such a "
-                "file")
+                "simgrid or dot; nccl or smi only for a cluster that was imported from such a file")
       .Required()
       .OneOf({"simgrid", "dot", "nccl", "smi"});
   out.AddOption("--nodes", options->nodes, "number of nodes; default: all");
@@ -427,13 +418,11 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
   out.Footer(std::string("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  "
                          "twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg") +
              kExitText);
-  topology.Footer(
-      std::string(
-          "Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml "
-          "--out=mine.textproto\n"
-          "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show --help` and so on have "
-          "details.") +
-      kExitText);
+  topology.Footer(std::string("Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold "
+                              "topology import node.xml --out=mine.textproto\n"
+                              "  twofold topology export dgx-h100 --to=simgrid --nodes=4\n`twofold topology show "
+                              "--help` and so on have details.") +
+                  kExitText);
 }
 
 }  // namespace twofold

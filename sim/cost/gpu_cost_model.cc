@@ -103,9 +103,8 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
 std::string GpuCostModel::Describe() const {
   return absl::StrFormat(
       "kernel times: %s, from a model of how kernels fill its %d multiprocessors (matrix products: %.0f %% of peak "
-      "with the best of %d tiles, "
-      "%.0f %% sustained; %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time per launch); interval "
-      "+-%.0f %% from the cluster's file",
+      "with the best of %d tiles, %.0f %% sustained; %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time "
+      "per launch); interval +-%.0f %% from the cluster's file",
       device_.name(), device_.kernels().multiprocessors(), 100 * device_.matmul_efficiency(),
       device_.kernels().tiles_size(),
       100 * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()),

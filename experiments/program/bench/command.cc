@@ -117,10 +117,8 @@ void AddOptionsOfNcclTests(const Command& command) {
 
 void AddBenchCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  const Command command =
-      program.AddCommand("bench",
-                         "times a collective over a range of sizes, on any fabric, and prints the table of "
-                         "nccl-tests");
+  const Command command = program.AddCommand(
+      "bench", "times a collective over a range of sizes, on any fabric, and prints the table of nccl-tests");
   Options& o = *options;
   std::vector<std::string> operations;
   for (const Operation& operation : Operations()) operations.emplace_back(operation.name);
@@ -141,14 +139,12 @@ void AddBenchCommand(const Command& program, int& exit_status) {
   command.AddOption("--device", o.device, "device whose memory is used: cpu or cuda (default: cuda on nccl, else cpu)");
   command.AddOption("--ranks", o.ranks,
                     "number of ranks; default where ranks are processes: all that were started; simulated: one per "
-                    "device of --nodes, "
-                    "or 8 without --nodes (fewer on a smaller cluster); elsewhere: 2");
+                    "device of --nodes, or 8 without --nodes (fewer on a smaller cluster); elsewhere: 2");
   command.AddOption("--cluster", o.cluster,
                     "simulated: a name of `twofold topology list`, or a file (default this-machine)");
   command.AddOption("--nodes", o.nodes,
                     "simulated: how many nodes of the cluster to use; `twofold topology list` shows how many it has "
-                    "(default: as many "
-                    "as the ranks need)");
+                    "(default: as many as the ranks need)");
   command.AddOption(
       "--algorithm", o.algorithm,
       "simulated: auto (default), or an algorithm of the cluster's library: ring, tree, direct, nvls, ...");

@@ -110,8 +110,8 @@ absl::Status CheckOptions(const Options& o) {
   }
   if (o.device == "cuda" && o.fabric != "in_memory") {
     return InvalidArgument("--fabric=", o.fabric,
-                           ": --device=cuda measures the kernels of a GPU, and collectives "
-                           "among this machine's GPUs, in one process; leave --fabric out");
+                           ": --device=cuda measures the kernels of a GPU, and collectives among this machine's GPUs, "
+                           "in one process; leave --fabric out");
   }
   if (o.device != "cuda" && (o.gpu != 0 || o.time_algorithms)) {
     return InvalidArgument(o.gpu != 0 ? absl::StrCat("--gpu=", o.gpu) : "--time-algorithms",
@@ -119,8 +119,8 @@ absl::Status CheckOptions(const Options& o) {
   }
   if (o.device == "cuda" && (o.threads != 1 || !o.cluster.empty() || !o.cluster_out.empty())) {
     return InvalidArgument(
-        "--device=cuda does not accept --threads, --cluster or --cluster-out, which are for CPUs and for "
-        "messages between processes; leave them out");
+        "--device=cuda does not accept --threads, --cluster or --cluster-out, which are for CPUs and for messages "
+        "between processes; leave them out");
   }
   if (o.gpu < 0) return InvalidArgument("--gpu must be at least 0 (got ", o.gpu, ")");
   if (o.device == "cuda" && host::WhyNoCuda().empty() && o.gpu >= host::GpusHere()) {
@@ -130,8 +130,8 @@ absl::Status CheckOptions(const Options& o) {
   if (absl::Status s = CheckFabric(o.fabric); !s.ok()) return s;
   if (o.cluster.empty() != o.cluster_out.empty()) {
     return InvalidArgument(
-        "--cluster and --cluster-out are only valid together: give the cluster's structure, and the file to "
-        "write with its measured figures");
+        "--cluster and --cluster-out are only valid together: give the cluster's structure, and the file to write with "
+        "its measured figures");
   }
   if (!o.cluster_out.empty() && CalibrationOf(o.fabric) != Backend::Calibration::kMessages) {
     return InvalidArgument("--cluster-out=", o.cluster_out,
@@ -305,8 +305,8 @@ class Calibration {
   static void TellLoad(const report::Load& before) {
     if (before.taken() <= kLoaded && before.others() <= kLoaded) return;
     TellProgress(absl::StrCat("this machine is loaded: ", LoadText(before),
-                              ". Disturbed measurements are repeated, and intervals will be wider; "
-                              "for narrow intervals, calibrate while it does nothing else"));
+                              ". Disturbed measurements are repeated, and intervals will be wider; for narrow "
+                              "intervals, calibrate while it does nothing else"));
   }
 
   absl::Status Measure(int part) {
@@ -424,8 +424,7 @@ absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)
   const Launch launch = LaunchedAs();
   if (launch.size < 2) {
     return InvalidArgument("--fabric=", o.fabric,
-                           ": needs at least two processes; start it with `twofold launch "
-                           "--ranks=2 --fabric=",
+                           ": needs at least two processes; start it with `twofold launch --ranks=2 --fabric=",
                            o.fabric, " -- calibrate` or under mpirun");
   }
   spec::Spec spec;
@@ -512,15 +511,13 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
   const Command command =
       program.AddCommand("calibrate",
-                         "measures this machine's kernels, links and small training jobs, and writes a "
-                         "profile: about half a minute on two cores; with --device=cuda, the kernels of "
-                         "a GPU: some minutes");
+                         "measures this machine's kernels, links and small training jobs, and writes a profile: about "
+                         "half a minute on two cores; with --device=cuda, the kernels of a GPU: some minutes");
   command.AddOption("--device", options->device, "the device whose kernels are measured: cpu or cuda").ShowDefault();
   command
       .AddOption("--fabric", options->fabric,
-                 "the fabric whose links are measured: in_memory, together with the kernels; or mpi "
-                 "(under mpirun or `twofold launch --ranks=2 --fabric=mpi -- calibrate`), whose figures "
-                 "are added to the profile")
+                 "the fabric whose links are measured: in_memory, together with the kernels; or mpi (under mpirun or "
+                 "`twofold launch --ranks=2 --fabric=mpi -- calibrate`), whose figures are added to the profile")
       .ShowDefault();
   command.AddOption("--threads", options->threads, "threads per rank; as many ranks as fit on the cores run at once")
       .ShowDefault();
@@ -529,17 +526,16 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
                                  kThisMachineCudaProfile));
   command.AddOption("--gpu", options->gpu, "with --device=cuda: the number of the GPU to measure").ShowDefault();
   command.AddFlag("--time-algorithms", options->time_algorithms,
-                  "with --device=cuda: measure matrix products as a spec with "
-                  "cuda.time_algorithms runs them");
+                  "with --device=cuda: measure matrix products as a spec with cuda.time_algorithms runs them");
   command.AddOption("--cluster", options->cluster,
-                    "with --fabric=mpi: the structure of the cluster that the processes run on (a name of "
-                    "the catalogue or a file: a star, or machines with one device each on a network)");
+                    "with --fabric=mpi: the structure of the cluster that the processes run on (a name of the "
+                    "catalogue or a file: a star, or machines with one device each on a network)");
   command.AddOption("--cluster-out", options->cluster_out,
-                    "with --cluster: the file to write, that cluster with measured links and a "
-                    "measured library open_mpi, for `--fabric=simulated --cluster=FILE`");
+                    "with --cluster: the file to write, that cluster with measured links and a measured library "
+                    "open_mpi, for `--fabric=simulated --cluster=FILE`");
   command.AddFlag("--quick", options->quick,
-                  "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a "
-                  "few tiny sizes, only for tests");
+                  "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a few "
+                  "tiny sizes, only for tests");
   command.Footer(
       "The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between "
       "ranks, and how far\n"

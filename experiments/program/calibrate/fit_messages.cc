@@ -51,8 +51,8 @@ double FitAcknowledgements(const MessageFit& fit, const std::vector<MessageTime>
 absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profile::PointToPoint& m) {
   if (!(m.bytes_per_second() > 0) || !std::isfinite(m.bytes_per_second()) || !(m.free_bytes() >= 0)) {
     return Internal(
-        "larger messages took no longer than small ones: the machine is too busy, or the network too fast for so "
-        "few rounds; try again, without --quick");
+        "larger messages took no longer than small ones: the machine is too busy, or the network too fast for so few "
+        "rounds; try again, without --quick");
   }
   const double rate = m.bytes_per_second() / 1e9;
   if (shape.has_star()) {
@@ -72,8 +72,8 @@ absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profi
     }
   } else {
     return InvalidArgument("--cluster: ", shape.name(),
-                           " is neither a star nor machines of one device on a network; "
-                           "messages between ranks can measure only such a cluster");
+                           " is neither a star nor machines of one device on a network; messages between ranks can "
+                           "measure only such a cluster");
   }
   shape.mutable_library()->set_name("open_mpi");
   cluster::OpenMpi& library = *shape.mutable_library()->mutable_open_mpi();

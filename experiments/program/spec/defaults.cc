@@ -136,8 +136,8 @@ absl::Status ResolveValidation(spec::Validation& v, const std::string& file, con
   if (v.samples() <= most) return absl::OkStatus();
   if (most < 1) {
     return InvalidArgument(file,
-                           ": train.validation: the data has 1 sample, of which none can be held out; give "
-                           "more data, or train.validation.data");
+                           ": train.validation: the data has 1 sample, of which none can be held out; give more data, "
+                           "or train.validation.data");
   }
   return InvalidArgument(file, ": train.validation.samples: ", v.samples(),
                          v.has_data() ? " are more than train.validation.data has, " : " leave no training data of ",

@@ -47,8 +47,7 @@ void CheckCheckpoint(const spec::Spec& spec, Problems& problems) {
                    "is empty; give a folder, or leave it out to use \"checkpoints\" in the run's folder");
     } else if (std::filesystem::exists(c.path(), error) && !std::filesystem::is_directory(c.path(), error)) {
       problems.Add("train.checkpoint.path", "\"", c.path(),
-                   "\" is not a folder; give a folder, or a path at which one can be "
-                   "created");
+                   "\" is not a folder; give a folder, or a path at which one can be created");
     } else if (const std::string why = c.has_path() && WritesCheckpoints(spec) ? WhyNotWritten(c.path()) : "";
                !why.empty()) {
       problems.Add("train.checkpoint.path", "\"", c.path(), "\" ", why, "; give a folder that this user may write to");

@@ -56,13 +56,12 @@ void CheckPlacement(const spec::Placement& placement, Problems& problems) {
 void CheckFault(const std::string& path, const spec::LinkFault& fault, Problems& problems) {
   if (fault.link().empty())
     problems.Add(StrCat(path, ".link"),
-                 "is missing; use the name of a link, or the beginning of several names "
-                 "followed by *");
+                 "is missing; use the name of a link, or the beginning of several names followed by *");
   const std::string bandwidth = StrCat(path, ".bandwidth");
   if (!(fault.bandwidth() > 0 && fault.bandwidth() <= 1)) {
-    problems.Add(bandwidth, NumberText(fault.bandwidth()),
-                 " is out of range; use the share of the bandwidth that is left, above 0 "
-                 "and at most 1, or failed: true");
+    problems.Add(
+        bandwidth, NumberText(fault.bandwidth()),
+        " is out of range; use the share of the bandwidth that is left, above 0 and at most 1, or failed: true");
   } else if (fault.failed() && (fault.bandwidth() != 1 || fault.latency_us() != 0)) {
     problems.Add(fault.bandwidth() != 1 ? bandwidth : StrCat(path, ".latency_us"),
                  "has no meaning for a failed link; leave out this field, or failed");

@@ -119,8 +119,8 @@ void CheckTensor(const Parallel& p, const Sizes& sizes, Problems& problems) {
   if (sizes.kv_heads == sizes.heads) return;  // the same as the check of heads
   if (sizes.kv_heads % tp == 0 || tp % sizes.kv_heads == 0) return;
   problems.Add("parallel.tp", tp, " and ", sizes.path, "kv_heads = ", sizes.kv_heads,
-               ": one must divide the other, so that ranks split or share the heads of keys and values evenly; "
-               "use a tp such as ",
+               ": one must divide the other, so that ranks split or share the heads of keys and values evenly; use a "
+               "tp such as ",
                sizes.kv_heads);
 }
 
@@ -128,8 +128,8 @@ void CheckSequence(const Parallel& p, const Sizes& sizes, Problems& problems) {
   if (!p.sequence_parallel()) return;
   if (p.tp() == 1) {
     return problems.Add("parallel.sequence_parallel",
-                        "true has no effect: it splits activations over the ranks of tp, but "
-                        "parallel.tp = 1; leave it out, or use a tp of 2 or more");
+                        "true has no effect: it splits activations over the ranks of tp, but parallel.tp = 1; leave it "
+                        "out, or use a tp of 2 or more");
   }
   // With cp a rank has two chunks of a sequence; tp must divide each.
   const int64_t parts = p.cp() == 1 ? p.tp() : 2 * p.cp() * p.tp();
@@ -167,8 +167,8 @@ void CheckExperts(const Parallel& p, const Sizes& sizes, const ModelKind& kind, 
   CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
   if (p.sharding() == Parallel::HYBRID_SHARD) {
     problems.Add("parallel.sharding", "HYBRID_SHARD cannot be combined with parallel.ep = ", p.ep(),
-                 ": experts are sharded over all ranks that have the same ones, and these do not form shard "
-                 "groups; use FULL_SHARD, or an ep of 1");
+                 ": experts are sharded over all ranks that have the same ones, and these do not form shard groups; "
+                 "use FULL_SHARD, or an ep of 1");
   }
 }
 
@@ -181,8 +181,7 @@ void CheckNoPipeline(const Parallel& p, Problems& problems) {
   const Parallel& usual = Parallel::default_instance();
   const auto refuse = [&](std::string_view field, const std::string& value) {
     problems.Add(StrCat("parallel.", field), value,
-                 " is only for pipelines, but parallel.pp = 1; leave it out, or use a pp of 2 "
-                 "or more");
+                 " is only for pipelines, but parallel.pp = 1; leave it out, or use a pp of 2 or more");
   };
   if (p.schedule() != usual.schedule()) refuse("schedule", std::string(ScheduleName(p)));
   if (p.virtual_stages() > 1) refuse("virtual_stages", StrCat(p.virtual_stages()));
@@ -194,14 +193,11 @@ void CheckNoPipeline(const Parallel& p, Problems& problems) {
 
 void CheckScatterGather(const Parallel& p, Problems& problems) {
   if (!p.scatter_gather_messages() || (p.tp() > 1 && !p.sequence_parallel())) return;
-  problems.Add(
-      "parallel.scatter_gather_messages",
-      p.tp() == 1
-          ? "true has no effect: it splits messages over the ranks of tp, but parallel.tp = 1; leave it out, or use a "
-            "tp "
-            "of 2 or more"
-          : "true has no effect: under parallel.sequence_parallel each rank of tp already sends only its part of a "
-            "message; leave one of them out");
+  problems.Add("parallel.scatter_gather_messages",
+               p.tp() == 1 ? "true has no effect: it splits messages over the ranks of tp, but parallel.tp = 1; leave "
+                             "it out, or use a tp of 2 or more"
+                           : "true has no effect: under parallel.sequence_parallel each rank of tp already sends only "
+                             "its part of a message; leave one of them out");
 }
 
 void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems) {
@@ -271,8 +267,8 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
   if (p.virtual_stages() > 1 && p.sharding() == Parallel::NO_SHARD && p.reduce_every_micro_batch()) {
     problems.Add("parallel.reduce_every_micro_batch",
                  "true cannot be combined with parallel.virtual_stages = ", p.virtual_stages(),
-                 " under NO_SHARD: a bucket may hold gradients of several "
-                 "chunks, which finish a micro-batch at different times; leave it out");
+                 " under NO_SHARD: a bucket may hold gradients of several chunks, which finish a micro-batch at "
+                 "different times; leave it out");
   }
   CheckScatterGather(p, problems);
   CheckPipelineSchedule(spec, problems);

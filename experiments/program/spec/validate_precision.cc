@@ -87,8 +87,8 @@ void CheckLossScale(const Precision& p, Problems& problems) {
   const bool scales = !scale.has_fixed() || scale.fixed() != 1;
   if (!half && scales) {
     problems.Add("train.precision.loss_scale",
-                 "scales gradients into the range of F16, but none of parameter, gradient and reduce is "
-                 "F16; leave it out, or use fixed: 1");
+                 "scales gradients into the range of F16, but none of parameter, gradient and reduce is F16; leave it "
+                 "out, or use fixed: 1");
     return;
   }
   if (scale.has_dynamic()) return CheckDynamic(scale.dynamic(), problems);
@@ -100,8 +100,7 @@ void CheckLossScale(const Precision& p, Problems& problems) {
 void CheckStochasticRounding(const Precision& p, Problems& problems) {
   if (!p.stochastic_rounding() || Narrow(p.parameter())) return;
   problems.Add("train.precision.stochastic_rounding",
-               "is only for parameters with fewer bits than their updates, but "
-               "train.precision.parameter is ",
+               "is only for parameters with fewer bits than their updates, but train.precision.parameter is ",
                spec::DType_Name(p.parameter()), "; leave it out, or use parameter: BF16");
 }
 

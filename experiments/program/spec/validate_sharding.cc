@@ -96,8 +96,7 @@ void CheckOffload(const spec::Spec& spec, Problems& problems) {
   }
   if (p.offload() == Parallel::NO_OFFLOAD && spec.memory().host_budget_mib() > 0) {
     problems.Add("memory.host_budget_mib", NumberText(spec.memory().host_budget_mib()),
-                 " limits what is offloaded, but "
-                 "parallel.offload is NO_OFFLOAD; leave it out");
+                 " limits what is offloaded, but parallel.offload is NO_OFFLOAD; leave it out");
   }
 }
 
@@ -163,11 +162,10 @@ void CheckKind(nn::Module& model, const std::string& kind, Problems& problems) {
   });
   const std::vector<std::string> known(kinds.begin(), kinds.end());
   problems.Add("parallel.wrap.module",
-               exists
-                   ? StrCat("\"", kind,
-                            "\": no module of this kind can be a unit: each has no parameters, or shares some with a "
-                            "module outside it")
-                   : StrCat("\"", kind, "\" is not a kind of module of this model", Suggestion(kind, known)));
+               exists ? StrCat("\"", kind,
+                               "\": no module of this kind can be a unit: each has no parameters, or shares some with "
+                               "a module outside it")
+                      : StrCat("\"", kind, "\" is not a kind of module of this model", Suggestion(kind, known)));
 }
 
 void CheckPaths(const spec::Model& whole, nn::Module& model, const spec::Wrap::Paths& paths, Problems& problems) {
@@ -183,8 +181,8 @@ void CheckPaths(const spec::Model& whole, nn::Module& model, const spec::Wrap::P
     if (units.contains(like)) continue;
     if (all.contains(like)) {
       problems.Add("parallel.wrap.paths", "\"", path,
-                   "\" cannot be a unit: it holds no parameters, or shares some with a "
-                   "module outside it; leave it to the root unit");
+                   "\" cannot be a unit: it holds no parameters, or shares some with a module outside it; leave it to "
+                   "the root unit");
     } else {
       problems.Add("parallel.wrap.paths", "\"", path, "\" is not a module of this model",
                    Suggestion(path, {all.begin(), all.end()}));

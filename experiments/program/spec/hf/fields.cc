@@ -140,8 +140,8 @@ void Fields::Finish() {
     if (seen_.contains(name)) continue;
     if (++told > kMost) return Refuse("", "has more unknown fields");
     Refuse(NameText(name), ValueText(value),
-           " is the value of an unknown field, which might change the model; remove the field, or write "
-           "the sizes as model { llama { ... } } or model { gpt { ... } }");
+           " is the value of an unknown field, which might change the model; remove the field, or write the sizes as "
+           "model { llama { ... } } or model { gpt { ... } }");
   }
 }
 

@@ -23,8 +23,7 @@ void Check(const spec::Model& model, Problems& problems) {
   if (problems.Fraction("model.gpt.attention_dropout", gpt.attention_dropout()) && gpt.attention_dropout() > 0 &&
       model.attention() != spec::Model::UNFUSED) {
     problems.Add("model.gpt.attention_dropout", NumberText(gpt.attention_dropout()),
-                 " needs attention that stores its probabilities; use 0, or model.attention: "
-                 "UNFUSED");
+                 " needs attention that stores its probabilities; use 0, or model.attention: UNFUSED");
   }
   if (hidden && heads) CheckDivides("model.gpt.heads", gpt.heads(), "model.gpt.hidden", gpt.hidden(), problems);
 }
