@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <new>
 
 #include "core/base/status.h"
 #include "core/base/strings.h"

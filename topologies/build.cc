@@ -1,7 +1,6 @@
 #include "topologies/build.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 

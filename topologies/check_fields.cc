@@ -1,7 +1,5 @@
 #include "topologies/check_fields.h"
 
-#include <cmath>
-
 namespace twofold {
 
 absl::Status CheckPositive(std::string_view field, double value) {

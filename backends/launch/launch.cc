@@ -7,7 +7,6 @@
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <stdexcept>
 
 #include "backends/mpi/types.h"
 #include "core/base/status.h"

@@ -1,7 +1,6 @@
 #include "backends/mpi/session.h"
 
 #include <cstdlib>
-#include <stdexcept>
 
 #include "backends/launch/launch.h"
 #include "backends/mpi/types.h"

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <utility>

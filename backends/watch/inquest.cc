@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "backends/watch/call_log.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"

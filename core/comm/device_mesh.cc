@@ -1,6 +1,7 @@
 #include "core/comm/device_mesh.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 

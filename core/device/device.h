@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"

@@ -10,7 +10,6 @@
 #include "experiments/program/compare.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/write_report.h"
-#include "experiments/program/spec/spec.h"
 
 namespace twofold {
 namespace {

@@ -1,6 +1,5 @@
 // twofold list models|clusters|strategies|fabrics|devices
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 

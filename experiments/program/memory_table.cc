@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"

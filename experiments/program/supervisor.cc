@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <asio.hpp>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <memory>

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <type_traits>
 
 #include "core/tensor/dtype.h"

@@ -2,7 +2,6 @@
 //
 // One thread processes each token's row from beginning to end. Only the numbering of choices, which goes in token
 // order, runs on a single thread.
-#include <limits>
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector_math.h"

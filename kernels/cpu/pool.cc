@@ -1,6 +1,5 @@
 // Pooling with channels last: the channels of a pixel are compared or summed side by side.
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/cpu/kernels.h"
 

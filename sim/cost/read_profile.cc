@@ -12,7 +12,6 @@
 #include "core/proto/parse_text.h"
 #include "core/tensor/dtype.h"
 #include "sim/cost/kernel_table.h"
-#include "sim/cost/measured_products.h"
 
 namespace twofold {
 namespace {

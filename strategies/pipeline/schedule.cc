@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/status.h"

@@ -1,9 +1,7 @@
 #include "topologies/import/nccl_xml.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"

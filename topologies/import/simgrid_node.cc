@@ -1,7 +1,6 @@
 // Converts a SimGrid platform to one node: see simgrid_xml.h.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 

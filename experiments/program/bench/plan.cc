@@ -1,7 +1,6 @@
 #include "experiments/program/bench/plan.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "backends/registry.h"

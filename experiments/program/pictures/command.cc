@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/pictures/memory_picture.h"

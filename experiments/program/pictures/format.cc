@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/format.h"
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <vector>
 
 #include "core/base/status.h"
 #include "experiments/program/spec/models/default_to.h"

@@ -9,7 +9,6 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
-#include "core/proto/fields.h"
 #include "experiments/program/spec/spec.h"
 #include "strategies/models/kinds.h"
 

@@ -8,7 +8,6 @@
 #include <functional>
 #include <set>
 
-#include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/fields.h"

@@ -1,4 +1,3 @@
-#include "core/base/strings.h"
 #include "core/proto/fields.h"
 #include "experiments/program/spec/models/default_to.h"
 #include "experiments/program/spec/models/rules.h"

@@ -1,7 +1,6 @@
 #include <string>
 
 #include "core/base/strings.h"
-#include "core/proto/fields.h"
 #include "experiments/program/spec/models/rules.h"
 
 namespace twofold {

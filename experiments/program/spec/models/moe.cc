@@ -1,8 +1,5 @@
-#include <string>
 
-#include "core/base/strings.h"
 #include "core/device/ops/experts.h"
-#include "core/proto/fields.h"
 #include "experiments/program/spec/models/rules.h"
 
 namespace twofold {
