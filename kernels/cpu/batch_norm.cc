@@ -202,9 +202,8 @@ template <class A>
 void Statistics(const ops::BatchNormStatistics& o, Context& c) {
   const int64_t channels = Columns(o.x), slabs = Slabs(o.x);
   const SlabFigures<A> parts(o.x, c.scratch);
-  c.pool.ParallelFor(slabs, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      ForSweeps(o.x, [&](const Sweep& s) { SlabMoments(o.x, s, SlabAt(o.x, i), parts.first(i), parts.second(i)); });
+  c.pool.ParallelForEach(slabs, 1, [&](int64_t i) {
+    ForSweeps(o.x, [&](const Sweep& s) { SlabMoments(o.x, s, SlabAt(o.x, i), parts.first(i), parts.second(i)); });
   });
   A *mean = o.statistics.data<A>(), *squares = mean + channels;
   std::copy_n(parts.first(0), channels, mean);
@@ -219,9 +218,8 @@ template <class A>
 void Sums(const ops::BatchNormSums& o, Context& c) {
   const int64_t channels = Columns(o.x), slabs = Slabs(o.x);
   const SlabFigures<A> parts(o.x, c.scratch);
-  c.pool.ParallelFor(slabs, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      ForSweeps(o.x, [&](const Sweep& s) { SlabSums(o, s, SlabAt(o.x, i), parts.first(i), parts.second(i)); });
+  c.pool.ParallelForEach(slabs, 1, [&](int64_t i) {
+    ForSweeps(o.x, [&](const Sweep& s) { SlabSums(o, s, SlabAt(o.x, i), parts.first(i), parts.second(i)); });
   });
   A* sums = o.sums.data<A>();
   std::fill_n(sums, 2 * channels, A(0));

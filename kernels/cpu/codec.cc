@@ -157,14 +157,12 @@ template <class F>
 void DecodeBlocks(const Tensor& scales, const Tensor& out, bool accumulate, int64_t block_size, ThreadPool& pool,
                   F value) {
   VisitWide(out.dtype(), [&]<class A>() {
-    pool.ParallelFor(scales.numel(), 16 * kChunk / block_size, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) {
-        const int64_t first = block * block_size, count = std::min(block_size, out.numel() - first);
-        const A scale = ScaleAt<A>(scales, block);
-        A decoded[kChunk];
-        for (int64_t i = 0; i < count; ++i) decoded[i] = value(first + i, scale);
-        StoreOrAdd(out, first, count, decoded, accumulate);
-      }
+    pool.ParallelForEach(scales.numel(), 16 * kChunk / block_size, [&](int64_t block) {
+      const int64_t first = block * block_size, count = std::min(block_size, out.numel() - first);
+      const A scale = ScaleAt<A>(scales, block);
+      A decoded[kChunk];
+      for (int64_t i = 0; i < count; ++i) decoded[i] = value(first + i, scale);
+      StoreOrAdd(out, first, count, decoded, accumulate);
     });
   });
 }
@@ -232,9 +230,8 @@ void Compute(const ops::ScatterElements& o, Context& c) {
 
 void Compute(const ops::Quantise& o, Context& c) {
   VisitWide(o.in.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(o.scales.numel(), 16 * kChunk / kQuantBlock, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) QuantiseBlock<A>(o, block);
-    });
+    c.pool.ParallelForEach(o.scales.numel(), 16 * kChunk / kQuantBlock,
+                           [&](int64_t block) { QuantiseBlock<A>(o, block); });
   });
 }
 
@@ -246,9 +243,7 @@ void Compute(const ops::Dequantise& o, Context& c) {
 
 void Compute(const ops::SignPack& o, Context& c) {
   VisitWide(o.in.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(o.scales.numel(), 16 * kChunk / kSignBlock, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) PackBlock<A>(o, block);
-    });
+    c.pool.ParallelForEach(o.scales.numel(), 16 * kChunk / kSignBlock, [&](int64_t block) { PackBlock<A>(o, block); });
   });
 }
 

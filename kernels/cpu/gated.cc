@@ -14,9 +14,8 @@ A Sigmoid(A x) {
 // Calls f(row, first, count) for pieces of the rows of a tensor with `columns` columns, divided among the threads.
 template <class F>
 void ForRowPieces(ThreadPool& pool, int64_t rows, int64_t columns, F f) {
-  pool.ParallelFor(rows, RowGrain(columns), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-      InChunks(0, columns, [&](int64_t first, int64_t count) { f(row, first, count); });
+  pool.ParallelForEach(rows, RowGrain(columns), [&](int64_t row) {
+    InChunks(0, columns, [&](int64_t first, int64_t count) { f(row, first, count); });
   });
 }
 

@@ -110,17 +110,13 @@ void SumWeights(const ops::LayerNormWeights& o, int64_t first, int64_t count, A*
 
 void Compute(const ops::LayerNormForward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) NormaliseRow<A>(o, row);
-    });
+    c.pool.ParallelForEach(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t row) { NormaliseRow<A>(o, row); });
   });
 }
 
 void Compute(const ops::LayerNormBackward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) NormaliseRowBackward<A>(o, row);
-    });
+    c.pool.ParallelForEach(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t row) { NormaliseRowBackward<A>(o, row); });
   });
 }
 

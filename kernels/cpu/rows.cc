@@ -128,14 +128,12 @@ void Compute(const ops::EmbeddingForward& o, Context& c) {
   const Ids ids(o.ids, o.first, o.vocab, o.table.dim(0));
   const auto* table = static_cast<const std::byte*>(o.table.raw());
   auto* out = static_cast<std::byte*>(o.out.raw());
-  c.pool.ParallelFor(o.ids.numel(), RowGrain(columns), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t id = ids[r];
-      if (id < 0)
-        std::memset(out + r * row_bytes, 0, static_cast<size_t>(row_bytes));
-      else
-        std::memcpy(out + r * row_bytes, table + id * row_bytes, static_cast<size_t>(row_bytes));
-    }
+  c.pool.ParallelForEach(o.ids.numel(), RowGrain(columns), [&](int64_t r) {
+    const int64_t id = ids[r];
+    if (id < 0)
+      std::memset(out + r * row_bytes, 0, static_cast<size_t>(row_bytes));
+    else
+      std::memcpy(out + r * row_bytes, table + id * row_bytes, static_cast<size_t>(row_bytes));
   });
 }
 
@@ -168,18 +166,16 @@ static void AddTableRows(const Tensor& x, const Tensor& table, const Tensor& out
   VisitWide(x.dtype(), [&]<class A>() {
     const Source<A> x_of(x), table_of(table);
     const Sink<A> out_of(out);
-    pool.ParallelFor(Rows(x), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t at = row * columns, from = place(row) * columns;
-        InChunks(0, columns, [&](int64_t first, int64_t count) {
-          A buffers[3][kChunk];
-          A* y = out_of.At(at + first, buffers[0]);
-          MapChunk(
-              count, y, [](A a, A b) { return a + b; }, x_of.At(at + first, count, buffers[1]),
-              table_of.At(from + first, count, buffers[2]));
-          out_of.Put(at + first, count, y);
-        });
-      }
+    pool.ParallelForEach(Rows(x), RowGrain(columns), [&](int64_t row) {
+      const int64_t at = row * columns, from = place(row) * columns;
+      InChunks(0, columns, [&](int64_t first, int64_t count) {
+        A buffers[3][kChunk];
+        A* y = out_of.At(at + first, buffers[0]);
+        MapChunk(
+            count, y, [](A a, A b) { return a + b; }, x_of.At(at + first, count, buffers[1]),
+            table_of.At(from + first, count, buffers[2]));
+        out_of.Put(at + first, count, y);
+      });
     });
   });
 }
@@ -200,15 +196,13 @@ void Compute(const ops::PositionBackward& o, Context& c) {
   if (!o.accumulate) SetZero(o.dtable, 0, o.dtable.numel());
   VisitWide(o.dy.dtype(), [&]<class A>() {
     const Source<A> dy(o.dy);
-    c.pool.ParallelFor(std::min(rows, period), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t repeats = (rows - row + period - 1) / period, at = positions.Of(row) * columns;
-        InChunks(0, columns, [&](int64_t first, int64_t count) {
-          A sums[kChunk];
-          SumColumns(dy, repeats, period * columns, row * columns + first, count, sums);
-          StoreOrAdd(o.dtable, at + first, count, sums, o.accumulate);
-        });
-      }
+    c.pool.ParallelForEach(std::min(rows, period), RowGrain(columns), [&](int64_t row) {
+      const int64_t repeats = (rows - row + period - 1) / period, at = positions.Of(row) * columns;
+      InChunks(0, columns, [&](int64_t first, int64_t count) {
+        A sums[kChunk];
+        SumColumns(dy, repeats, period * columns, row * columns + first, count, sums);
+        StoreOrAdd(o.dtable, at + first, count, sums, o.accumulate);
+      });
     });
   });
 }
@@ -216,14 +210,12 @@ void Compute(const ops::PositionBackward& o, Context& c) {
 void Compute(const ops::CopyColumns& o, Context& c) {
   VisitWide(o.in.dtype() == DType::kF64 ? o.in.dtype() : o.out.dtype(), [&]<class A>() {
     const Source<A> in(o.in);
-    c.pool.ParallelFor(Rows(o.in), RowGrain(o.columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t from = row * Columns(o.in) + o.in_column, to = row * Columns(o.out) + o.out_column;
-        InChunks(0, o.columns, [&](int64_t first, int64_t count) {
-          A buffer[kChunk];
-          StoreOrAdd(o.out, to + first, count, in.At(from + first, count, buffer), o.accumulate);
-        });
-      }
+    c.pool.ParallelForEach(Rows(o.in), RowGrain(o.columns), [&](int64_t row) {
+      const int64_t from = row * Columns(o.in) + o.in_column, to = row * Columns(o.out) + o.out_column;
+      InChunks(0, o.columns, [&](int64_t first, int64_t count) {
+        A buffer[kChunk];
+        StoreOrAdd(o.out, to + first, count, in.At(from + first, count, buffer), o.accumulate);
+      });
     });
   });
 }

@@ -15,9 +15,7 @@ int64_t Target(const Tensor& targets, int64_t row) {
 // Calls row(r) for every row of logits.
 template <class Row>
 void ForRows(const Tensor& logits, Context& c, const Row& row) {
-  c.pool.ParallelFor(logits.dim(0), RowGrain(Columns(logits)), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) row(r);
-  });
+  c.pool.ParallelForEach(logits.dim(0), RowGrain(Columns(logits)), [&](int64_t r) { row(r); });
 }
 
 }  // namespace
