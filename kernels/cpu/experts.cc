@@ -147,8 +147,7 @@ void Compute(const ops::Dispatch& o, Context& c) {
         InChunks(0, columns, [&](int64_t first, int64_t count) {
           A buffer[kChunk], result[kChunk];
           A* to = slots_of.At(slot * columns + first, result);
-          MapChunk(
-              count, to, [weight](A x) { return weight * x; }, x_of.At(t * columns + first, count, buffer));
+          MapChunk(count, to, x_of.At(t * columns + first, count, buffer), [weight](A x) { return weight * x; });
           slots_of.Put(slot * columns + first, count, to);
         });
       });
@@ -168,9 +167,8 @@ void Compute(const ops::Combine& o, Context& c) {
         std::fill_n(sum, count, A(0));
         slots.ForToken(t, [&](int64_t j, int64_t slot) {
           const A weight = o.weights.empty() ? A(1) : o.weights.data<A>()[t * slots.choices() + j];
-          MapChunk(
-              count, sum, [weight](A s, A x) { return s + weight * x; }, sum,
-              slots_of.At(slot * columns + first, count, buffer));
+          MapChunk(count, sum, sum, slots_of.At(slot * columns + first, count, buffer),
+                   [weight](A s, A x) { return s + weight * x; });
         });
         y_of.Put(t * columns + first, count, sum);
       });

@@ -29,9 +29,8 @@ void Compute(const ops::SwiGluForward& o, Context& c) {
     ForRowPieces(c.pool, Rows(o.y), columns, [&](int64_t row, int64_t first, int64_t count) {
       A gate[kChunk], up[kChunk], result[kChunk];
       A* y = y_of.At(row * columns + first, result);
-      MapChunk(
-          count, y, [](A g, A u) { return g * Sigmoid(g) * u; }, x_of.At(2 * row * columns + first, count, gate),
-          x_of.At((2 * row + 1) * columns + first, count, up));
+      MapChunk(count, y, x_of.At(2 * row * columns + first, count, gate),
+               x_of.At((2 * row + 1) * columns + first, count, up), [](A g, A u) { return g * Sigmoid(g) * u; });
       y_of.Put(row * columns + first, count, y);
     });
   });

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 #include <tuple>
+#include <type_traits>
 
 #include "core/base/check.h"
 #include "core/device/ops.h"
@@ -70,24 +71,35 @@ A SumOfChunks(int64_t n, F f) {
 // The number of rows that are worth a thread.
 inline int64_t RowGrain(int64_t columns) { return columns == 0 ? 1 : (8 * kChunk + columns - 1) / columns; }
 
-template <class A, class F, class... In>
-void MapChunk(int64_t n, A* out, F f, In... in) {
+// MapChunk(n, out, in..., f): out[i] = f(in[i]...) for i < n. `out` may be one of the inputs. The inputs are rotated
+// behind f, because only the last parameters can be a list.
+template <class A, class First, class... Others>
+void MapChunk(int64_t n, A* out, First first, Others... others) {
+  if constexpr (std::is_pointer_v<First>) {
+    MapChunk(n, out, others..., first);
+  } else {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) out[i] = f(in[i]...);
+    for (int64_t i = 0; i < n; ++i) out[i] = first(others[i]...);
+  }
 }
 
-// out[i] = f(in[i]...), computed in A. `out` may be one of the inputs; all must have the same number of elements.
-template <class A, class F, class... In>
-void Map(ThreadPool& pool, const Tensor& out, F f, const In&... in) {
-  const Sink<A> sink(out);
-  ForChunks(pool, out.numel(), [&](int64_t first, int64_t count) {
-    A buffers[1 + sizeof...(In)][kChunk];
-    A* to = sink.At(first, buffers[0]);
-    int used = 0;
-    const std::array<const A*, sizeof...(In)> from = {Source<A>(in).At(first, count, buffers[++used])...};
-    std::apply([&](auto... in_chunk) { MapChunk(count, to, f, in_chunk...); }, from);
-    sink.Put(first, count, to);
-  });
+// Map<A>(pool, out, in..., f): the same for all elements of tensors, computed in A. All must have the same number of
+// elements.
+template <class A, class First, class... Others>
+void Map(ThreadPool& pool, const Tensor& out, const First& first, const Others&... others) {
+  if constexpr (std::is_same_v<First, Tensor>) {
+    Map<A>(pool, out, others..., first);
+  } else {
+    const Sink<A> sink(out);
+    ForChunks(pool, out.numel(), [&](int64_t begin, int64_t count) {
+      A buffers[1 + sizeof...(Others)][kChunk];
+      A* to = sink.At(begin, buffers[0]);
+      int used = 0;
+      const std::array<const A*, sizeof...(Others)> from = {Source<A>(others).At(begin, count, buffers[++used])...};
+      std::apply([&](auto... in) { MapChunk(count, to, in..., first); }, from);
+      sink.Put(begin, count, to);
+    });
+  }
 }
 
 // The residual addition of a norm on a row [at, at + columns): sum = x + branch, computed in A and rounded once.
@@ -99,9 +111,8 @@ const Tensor& AddedRow(const Tensor& x, const Tensor& branch, const Tensor& sum,
     A buffers[3][kChunk];
     const Sink<A> to(sum);
     A* out = to.At(first, buffers[0]);
-    MapChunk(
-        count, out, [](A a, A b) { return a + b; }, Source<A>(x).At(first, count, buffers[1]),
-        Source<A>(branch).At(first, count, buffers[2]));
+    MapChunk(count, out, Source<A>(x).At(first, count, buffers[1]), Source<A>(branch).At(first, count, buffers[2]),
+             [](A a, A b) { return a + b; });
     to.Put(first, count, out);
   });
   return sum;
@@ -111,8 +122,7 @@ template <class A>
 void AddPast(const Tensor& past, int64_t first, int64_t count, A* values) {
   if (past.empty()) return;
   A buffer[kChunk];
-  MapChunk(
-      count, values, [](A a, A b) { return a + b; }, values, Source<A>(past).At(first, count, buffer));
+  MapChunk(count, values, values, Source<A>(past).At(first, count, buffer), [](A a, A b) { return a + b; });
 }
 
 // Sets elements [first, first + n) to zero, for any type.

@@ -61,8 +61,7 @@ void Compute(const ops::CrossEntropyBackward& o, Context& c) {
         const bool here = target >= first && target < first + count;
         // Computed now, because dlogits may alias logits.
         if (here) of_target = scale * (Exp(x[target - first] - lse) - A(1));
-        MapChunk(
-            count, dx, [scale, lse](A v) { return scale * Exp(v - lse); }, x);
+        MapChunk(count, dx, x, [scale, lse](A v) { return scale * Exp(v - lse); });
         if (here) dx[target - first] = of_target;
         dlogits.Put(row * classes + first, count, dx);
       });

@@ -112,12 +112,10 @@ void Compute(const ops::AveragePoolForward& o, Context& c) {
         A sum[kChunk], buffer[kChunk];
         std::fill_n(sum, count, A(0));
         for (int64_t p = 0; p < pixels; ++p) {
-          MapChunk(
-              count, sum, [](A s, A x) { return s + x; }, sum,
-              x_of.At((image * pixels + p) * channels + first, count, buffer));
+          MapChunk(count, sum, sum, x_of.At((image * pixels + p) * channels + first, count, buffer),
+                   [](A s, A x) { return s + x; });
         }
-        MapChunk(
-            count, sum, [part](A s) { return s * part; }, sum);
+        MapChunk(count, sum, sum, [part](A s) { return s * part; });
         Sink<A>(o.y).Put(image * channels + first, count, sum);
       });
     });
@@ -133,8 +131,7 @@ void Compute(const ops::AveragePoolBackward& o, Context& c) {
     c.pool.ParallelForEach(images, RowGrain(pixels * channels), [&](int64_t image) {
       InChunks(0, channels, [&](int64_t first, int64_t count) {
         A buffer[kChunk], share[kChunk];
-        MapChunk(
-            count, share, [part](A d) { return d * part; }, dy_of.At(image * channels + first, count, buffer));
+        MapChunk(count, share, dy_of.At(image * channels + first, count, buffer), [part](A d) { return d * part; });
         for (int64_t p = 0; p < pixels; ++p) dx_of.Put((image * pixels + p) * channels + first, count, share);
       });
     });

@@ -50,15 +50,11 @@ void SumColumns(const Source<A>& in, int64_t rows, int64_t columns, int64_t firs
     const auto row = [&](int64_t r, A* buffer) { return in.At(r * columns + first, count, buffer); };
     int64_t r = start;
     for (; r + 4 <= end; r += 4) {
-      MapChunk(
-          count, block, [](A s, A w, A x, A y, A z) { return s + ((w + x) + (y + z)); }, block, row(r, buffers[0]),
-          row(r + 1, buffers[1]), row(r + 2, buffers[2]), row(r + 3, buffers[3]));
+      MapChunk(count, block, block, row(r, buffers[0]), row(r + 1, buffers[1]), row(r + 2, buffers[2]),
+               row(r + 3, buffers[3]), [](A s, A w, A x, A y, A z) { return s + ((w + x) + (y + z)); });
     }
-    for (; r < end; ++r)
-      MapChunk(
-          count, block, [](A s, A x) { return s + x; }, block, row(r, buffers[0]));
-    MapChunk(
-        count, sums, [](A s, A x) { return s + x; }, sums, block);
+    for (; r < end; ++r) MapChunk(count, block, block, row(r, buffers[0]), [](A s, A x) { return s + x; });
+    MapChunk(count, sums, sums, block, [](A s, A x) { return s + x; });
   }
 }
 
@@ -87,8 +83,8 @@ void AddRows(const ops::EmbeddingBackward& o, const Ids& ids, int64_t begin, int
     A* to = table + id * columns;
     InChunks(begin, end, [&](int64_t first, int64_t count) {
       A buffer[kChunk];
-      MapChunk(
-          count, to + first, [](A t, A d) { return t + d; }, to + first, dy.At(r * columns + first, count, buffer));
+      MapChunk(count, to + first, to + first, dy.At(r * columns + first, count, buffer),
+               [](A t, A d) { return t + d; });
     });
   }
 }
@@ -107,9 +103,8 @@ void AddRowsOnce(const ops::EmbeddingBackward& o, const Ids& ids, const int32_t*
         float sum[kChunk], buffer[kChunk];
         std::fill_n(sum, count, 0.f);
         for (int64_t j = i; j < next; ++j) {
-          MapChunk(
-              count, sum, [](float s, float d) { return s + d; }, sum,
-              dy.At(order[j] * columns + first, count, buffer));
+          MapChunk(count, sum, sum, dy.At(order[j] * columns + first, count, buffer),
+                   [](float s, float d) { return s + d; });
         }
         StoreOrAdd(o.dtable, id * columns + first, count, sum, true);  // cleared before, unless it accumulates
       });
@@ -171,9 +166,8 @@ static void AddTableRows(const Tensor& x, const Tensor& table, const Tensor& out
       InChunks(0, columns, [&](int64_t first, int64_t count) {
         A buffers[3][kChunk];
         A* y = out_of.At(at + first, buffers[0]);
-        MapChunk(
-            count, y, [](A a, A b) { return a + b; }, x_of.At(at + first, count, buffers[1]),
-            table_of.At(from + first, count, buffers[2]));
+        MapChunk(count, y, x_of.At(at + first, count, buffers[1]), table_of.At(from + first, count, buffers[2]),
+                 [](A a, A b) { return a + b; });
         out_of.Put(at + first, count, y);
       });
     });

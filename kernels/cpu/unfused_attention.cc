@@ -83,9 +83,8 @@ void SoftmaxRow(const Source<A>& x_of, const Sink<A>& y_of, const Tensor& y_tens
   });
   InChunks(0, visible, [&](int64_t first, int64_t count) {
     A* y = y_of.At(at + first, result);
-    MapChunk(
-        count, y, [top, factor = A(1) / sum](A x) { return Exp(x - top) * factor; },
-        x_of.At(at + first, count, buffer));
+    MapChunk(count, y, x_of.At(at + first, count, buffer),
+             [top, factor = A(1) / sum](A x) { return Exp(x - top) * factor; });
     y_of.Put(at + first, count, y);
   });
   SetZero(y_tensor, at + visible, columns - visible);
@@ -123,9 +122,8 @@ void Compute(const ops::SoftmaxBackward& o, Context& c) {
       });
       InChunks(0, columns, [&](int64_t first, int64_t count) {
         A* dx = dx_of.At(at + first, result);
-        MapChunk(
-            count, dx, [delta](A y, A dy) { return y * (dy - delta); }, y_of.At(at + first, count, y_buffer),
-            dy_of.At(at + first, count, dy_buffer));
+        MapChunk(count, dx, y_of.At(at + first, count, y_buffer), dy_of.At(at + first, count, dy_buffer),
+                 [delta](A y, A dy) { return y * (dy - delta); });
         dx_of.Put(at + first, count, dx);
       });
     });

@@ -33,8 +33,8 @@ namespace twofold::emulated {
 // threads must pass the same `what`; otherwise they are not at the same place. `mask` names the lanes that take part:
 // it must be all 32.
 using Together = void (*)(void* const* of_threads, int threads);
-void WarpTogether(unsigned mask, Together what, void* mine);
-void BlockTogether(Together what, void* mine);
+void WarpTogether(unsigned mask, void* mine, Together what);
+void BlockTogether(void* mine, Together what);
 
 // The block's dynamic shared memory, aligned to 128 bytes, initialised to 0xff; null if the launch requested none.
 void* DynamicShared();
@@ -53,40 +53,34 @@ template <class T>
 T FromLane(unsigned mask, T value, int lane) {
   static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "shuffles move 4 or 8 bytes");
   Exchange<T> mine{value, lane};
-  WarpTogether(
-      mask,
-      [](void* const* of_threads, int threads) {
-        T values[warpSize];
-        for (int i = 0; i < threads; ++i) values[i] = static_cast<Exchange<T>*>(of_threads[i])->value;
-        for (int i = 0; i < threads; ++i) {
-          auto* to = static_cast<Exchange<T>*>(of_threads[i]);
-          to->value = values[to->lane];
-        }
-      },
-      &mine);
+  WarpTogether(mask, &mine, [](void* const* of_threads, int threads) {
+    T values[warpSize];
+    for (int i = 0; i < threads; ++i) values[i] = static_cast<Exchange<T>*>(of_threads[i])->value;
+    for (int i = 0; i < threads; ++i) {
+      auto* to = static_cast<Exchange<T>*>(of_threads[i]);
+      to->value = values[to->lane];
+    }
+  });
   return mine.value;
 }
 
 }  // namespace twofold::emulated
 
 inline void __syncthreads() {
-  twofold::emulated::BlockTogether([](void* const*, int) {}, nullptr);
+  twofold::emulated::BlockTogether(nullptr, [](void* const*, int) {});
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu) {
-  twofold::emulated::WarpTogether(
-      mask, [](void* const*, int) {}, nullptr);
+  twofold::emulated::WarpTogether(mask, nullptr, [](void* const*, int) {});
 }
 
 // ---- Block functions ----
 
 inline int __syncthreads_count(int predicate) {
-  twofold::emulated::BlockTogether(
-      [](void* const* of_threads, int threads) {
-        int count = 0;
-        for (int i = 0; i < threads; ++i) count += *static_cast<int*>(of_threads[i]) != 0;
-        for (int i = 0; i < threads; ++i) *static_cast<int*>(of_threads[i]) = count;
-      },
-      &predicate);
+  twofold::emulated::BlockTogether(&predicate, [](void* const* of_threads, int threads) {
+    int count = 0;
+    for (int i = 0; i < threads; ++i) count += *static_cast<int*>(of_threads[i]) != 0;
+    for (int i = 0; i < threads; ++i) *static_cast<int*>(of_threads[i]) = count;
+  });
   return predicate;
 }
 inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
@@ -117,14 +111,11 @@ T __shfl_xor_sync(unsigned mask, T value, int with, int width = warpSize) {
 
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
   unsigned mine = predicate != 0;
-  twofold::emulated::WarpTogether(
-      mask,
-      [](void* const* of_threads, int threads) {
-        unsigned votes = 0;
-        for (int i = 0; i < threads; ++i) votes |= *static_cast<unsigned*>(of_threads[i]) << i;
-        for (int i = 0; i < threads; ++i) *static_cast<unsigned*>(of_threads[i]) = votes;
-      },
-      &mine);
+  twofold::emulated::WarpTogether(mask, &mine, [](void* const* of_threads, int threads) {
+    unsigned votes = 0;
+    for (int i = 0; i < threads; ++i) votes |= *static_cast<unsigned*>(of_threads[i]) << i;
+    for (int i = 0; i < threads; ++i) *static_cast<unsigned*>(of_threads[i]) = votes;
+  });
   return mine;
 }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
@@ -134,14 +125,11 @@ inline unsigned __activemask() { return 0xffffffffu; }
 namespace twofold::emulated {
 template <class T, class F>
 T OfLanes(unsigned mask, T value, F) {
-  WarpTogether(
-      mask,
-      [](void* const* of_threads, int threads) {
-        T all = *static_cast<T*>(of_threads[0]);
-        for (int i = 1; i < threads; ++i) all = F()(all, *static_cast<T*>(of_threads[i]));
-        for (int i = 0; i < threads; ++i) *static_cast<T*>(of_threads[i]) = all;
-      },
-      &value);
+  WarpTogether(mask, &value, [](void* const* of_threads, int threads) {
+    T all = *static_cast<T*>(of_threads[0]);
+    for (int i = 1; i < threads; ++i) all = F()(all, *static_cast<T*>(of_threads[i]));
+    for (int i = 0; i < threads; ++i) *static_cast<T*>(of_threads[i]) = all;
+  });
   return value;
 }
 template <class T>
