@@ -7,6 +7,7 @@
 #include <climits>
 #include <memory>
 
+#include "absl/strings/str_replace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
@@ -120,34 +121,24 @@ class Copier {
 };
 
 // Escapes characters that a reader would take for markup or normalise.
-void Escape(std::string_view text, bool attribute, std::string& out) {
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += attribute ? "&quot;" : "\""; break;
-      case '\r': out += "&#13;"; break;
-      case '\n': out += attribute ? "&#10;" : "\n"; break;
-      case '\t': out += attribute ? "&#9;" : "\t"; break;
-      default: out += c;
-    }
-  }
+std::string Escaped(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\r", "&#13;"}});
+}
+std::string EscapedAttribute(const std::string& text) {
+  return absl::StrReplaceAll(Escaped(text), {{"\"", "&quot;"}, {"\n", "&#10;"}, {"\t", "&#9;"}});
 }
 
 // `inline_`: inside text, where added blanks would change the content.
 void Write(const XmlNode& node, int indent, bool inline_, std::string& out) {
   if (!inline_) out.append(static_cast<size_t>(2 * indent), ' ');
   switch (node.kind) {
-    case XmlNode::kText: Escape(node.text, false, out); break;
+    case XmlNode::kText: out += Escaped(node.text); break;
     case XmlNode::kComment: StrAppend(&out, "<!--", node.text, "-->"); break;
     case XmlNode::kInstruction: StrAppend(&out, "<?", node.name, node.text.empty() ? "" : " ", node.text, "?>"); break;
     case XmlNode::kElement: {
       StrAppend(&out, "<", node.name);
       for (const XmlAttribute& a : node.attributes) {
-        StrAppend(&out, " ", a.name, "=\"");
-        Escape(a.value, true, out);
-        out += '"';
+        StrAppend(&out, " ", a.name, "=\"", EscapedAttribute(a.value), "\"");
       }
       if (node.children.empty()) {
         out += "/>";
