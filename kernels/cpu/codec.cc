@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "core/base/philox.h"
 #include "kernels/cpu/kernels.h"
@@ -23,25 +24,11 @@ void VisitFloat(DType t, F&& f) {
 
 // ---- Top-k ----
 
-template <size_t kBytes>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<2> {
-  using Type = uint16_t;
-};
-template <>
-struct UnsignedOf<4> {
-  using Type = uint32_t;
-};
-template <>
-struct UnsignedOf<8> {
-  using Type = uint64_t;
-};
-
 // The bits of |x|: as integers they sort like the numbers, with NaN last.
 template <class T>
 uint64_t SizeOf(T x) {
-  const uint64_t bits = std::bit_cast<typename UnsignedOf<sizeof(T)>::Type>(x);
+  using Narrow = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+  const uint64_t bits = std::bit_cast<std::conditional_t<sizeof(T) == 8, uint64_t, Narrow>>(x);
   return bits & ((uint64_t{1} << (8 * sizeof(T) - 1)) - 1);
 }
 
