@@ -9,6 +9,7 @@
 #include "backends/mpi/fabric.h"
 #include "backends/nccl/fabric.h"
 #include "backends/simulated/fabric.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/fabric_name.h"
 
@@ -41,10 +42,10 @@ absl::Status CheckStartedFor(std::string_view fabric) {
     if (b.why_not().empty() && (b.by_variables || (launch.by_mpi && RanksAreProcesses(b))))
       fitting.emplace_back(b.name);
   }
-  return absl::InvalidArgumentError(StrCat(
-      launch.size, " processes were started (", launch.launcher, "), but fabric ", fabric,
-      " runs all ranks in one process; ",
-      fitting.empty() ? "" : StrCat("use --fabric=", absl::StrJoin(fitting, " or "), ", or "), "start one process"));
+  return InvalidArgument(launch.size, " processes were started (", launch.launcher, "), but fabric ", fabric,
+                         " runs all ranks in one process; ",
+                         fitting.empty() ? "" : StrCat("use --fabric=", absl::StrJoin(fitting, " or "), ", or "),
+                         "start one process");
 }
 
 std::span<const Backend> Backends() {

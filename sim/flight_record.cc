@@ -6,8 +6,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <new>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::sim {
@@ -35,8 +35,7 @@ absl::StatusOr<std::unique_ptr<FlightRecord>> FlightRecord::Make(int ranks) {
   const size_t bytes = sizeof(Header) + static_cast<size_t>(ranks) * sizeof(Slot);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    return absl::InternalError(
-        StrCat("mmap of ", bytes, " bytes for the flight record of ", ranks, " ranks: ", std::strerror(errno)));
+    return Internal("mmap of ", bytes, " bytes for the flight record of ", ranks, " ranks: ", std::strerror(errno));
   }
   new (memory) Header;
   return std::unique_ptr<FlightRecord>(new FlightRecord(memory, bytes));

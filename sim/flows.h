@@ -18,8 +18,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include "sim/fluid.h"

@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
 #include "sim/collectives/library.h"
 #include "sim/collectives/measured.h"
 #include "sim/collectives/schedule.h"

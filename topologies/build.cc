@@ -1,11 +1,11 @@
 #include "topologies/build.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
 #include "core/base/format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "topologies/check_fields.h"
 #include "topologies/import/node_file.h"
@@ -45,21 +45,20 @@ absl::Status CheckNode(const cluster::Node& node) {
   if (node.kind_case() == cluster::Node::kFile) {
     if (node.has_devices() || node.has_nics() || node.has_link_us() || node.has_pcie_gbytes_per_second() ||
         node.has_pcie_us()) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "file: the file determines devices, NICs and links; leave out devices, nics, link_us, pcie_gbytes_per_second "
           "and pcie_us");
     }
     return absl::OkStatus();  // the file is checked when it is read during building
   }
   const NodeKind* kind = FindNodeKind(node.kind_case());
-  if (kind == nullptr)
-    return absl::InvalidArgumentError(StrCat("kind: missing; use one of ", Names(NodeKinds()), ", file"));
+  if (kind == nullptr) return InvalidArgument("kind: missing; use one of ", Names(NodeKinds()), ", file");
   Checks checks;
   checks << CheckRange("devices", node.devices(), 1, kMostInNode) << CheckRange("nics", node.nics(), 0, kMostInNode)
          << CheckNotNegative("pcie_gbytes_per_second", node.pcie_gbytes_per_second())
          << CheckNotNegative("pcie_us", node.pcie_us()) << CheckNotNegative("link_us", node.link_us());
   if (kind->devices > 0 && node.has_devices() && node.devices() != kind->devices) {
-    checks << Refuse("devices", node.devices(), StrCat("a ", kind->name, " node has ", kind->devices));
+    checks << Refuse("devices", node.devices(), "a ", kind->name, " node has ", kind->devices);
   }
   if (!checks.ok()) return checks;
   return kind->check(node, DevicesOf(node, *kind));
@@ -75,19 +74,18 @@ absl::Status CheckNetwork(const cluster::Machines& m, int64_t nodes, const NodeT
   const cluster::Network& n = m.network();
   const NetworkKind* kind = FindNetworkKind(n.kind_case());
   if (kind == nullptr) {
-    return absl::InvalidArgumentError(StrCat("machines.network: kind: missing; use one of ", Names(NetworkKinds())));
+    return InvalidArgument("machines.network: kind: missing; use one of ", Names(NetworkKinds()));
   }
   if (node.nics.empty() && node.devices.size() > 1) {
-    return absl::InvalidArgumentError(StrCat("machines.node.nics = 0: a node of ", node.devices.size(),
-                                             " devices has no port for the network; use at least 1"));
+    return InvalidArgument("machines.node.nics = 0: a node of ", node.devices.size(),
+                           " devices has no port for the network; use at least 1");
   }
   const int64_t rails = std::max<int64_t>(1, static_cast<int64_t>(node.nics.size()));
   Checks checks;
   checks << Within("machines.network.", CheckWiring(n));
   if (nodes * rails > kMostNodes) {
-    checks << Refuse("machines.nodes", nodes,
-                     StrCat("with ", rails, " NICs per node there are ", nodes * rails, " ports; at most ", kMostNodes,
-                            " are supported"));
+    checks << Refuse("machines.nodes", nodes, "with ", rails, " NICs per node there are ", nodes * rails,
+                     " ports; at most ", kMostNodes, " are supported");
   }
   if (!checks.ok()) return checks;
   const absl::Status fits = kind->check(n, static_cast<int>(nodes * rails), static_cast<int>(rails));
@@ -103,15 +101,15 @@ absl::Status CheckMachines(const cluster::Machines& m) {
   Checks checks;
   checks << CheckRange("machines.nodes", nodes, 1, kMostNodes) << Within("machines.node.", CheckNode(m.node()));
   if (nodes > 1 && !m.has_network()) {
-    checks << absl::InvalidArgumentError(StrCat("machines.network: missing; ", nodes, " nodes need a network"));
+    checks << InvalidArgument("machines.network: missing; ", nodes, " nodes need a network");
   }
   if (!checks.ok()) return checks;
   const absl::StatusOr<NodeType> node = BuildNode(m);
   if (!node.ok()) return node.status();
   const int64_t links = nodes * static_cast<int64_t>(node->graph.links.size());
   if (links > kMostLinks) {
-    checks << Refuse("machines.nodes", nodes,
-                     StrCat("the nodes would have ", links, " links; at most ", kMostLinks, " are supported"));
+    checks << Refuse("machines.nodes", nodes, "the nodes would have ", links, " links; at most ", kMostLinks,
+                     " are supported");
   }
   if (checks.ok() && m.has_network()) checks << CheckNetwork(m, nodes, *node);
   return checks;
@@ -130,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Topology>> BuildMachines(const cluster::Machines&
   if (!node.ok()) return node.status();
   if (nodes == 1) return MakeClusterTopology(*std::move(node), 1, nullptr);
   const NetworkKind* kind = FindNetworkKind(m.network().kind_case());
-  if (kind == nullptr) return absl::InvalidArgumentError("machines.network: kind: missing");
+  if (kind == nullptr) return InvalidArgument("machines.network: kind: missing");
   const int built = kind->grows ? nodes : static_cast<int>(m.nodes()),
             rails = std::max(1, static_cast<int>(node->nics.size()));
   return MakeClusterTopology(*std::move(node), built, kind->make(m.network(), built * rails, rails),
@@ -141,8 +139,8 @@ absl::StatusOr<NodeType> ReadNode(const cluster::Node& n) {
   absl::StatusOr<NodeType> node = ReadNodeFile(n.file());
   if (!node.ok()) return Within("machines.node.file: ", node.status());
   if (node->devices.size() > kMostInNode) {
-    return Refuse("machines.node.file", n.file(),
-                  StrCat("the file has ", node->devices.size(), " devices; at most ", kMostInNode, " are supported"));
+    return Refuse("machines.node.file", n.file(), "the file has ", node->devices.size(), " devices; at most ",
+                  kMostInNode, " are supported");
   }
   if (absl::Status s = CheckNodeType(*node); !s.ok()) return Within(StrCat("machines.node.file = ", n.file(), ": "), s);
   return node;
@@ -153,7 +151,7 @@ absl::StatusOr<NodeType> ReadNode(const cluster::Node& n) {
 absl::StatusOr<NodeType> BuildNode(const cluster::Machines& m) {
   if (m.node().kind_case() == cluster::Node::kFile) return ReadNode(m.node());
   const NodeKind* kind = FindNodeKind(m.node().kind_case());
-  if (kind == nullptr) return absl::InvalidArgumentError("machines.node: kind: missing");
+  if (kind == nullptr) return InvalidArgument("machines.node: kind: missing");
   const int devices = DevicesOf(m.node(), *kind);
   return kind->make(m.node(), devices, NicsOf(m, devices));
 }
@@ -167,9 +165,8 @@ int64_t MostNodes(const cluster::Cluster& c) {
 absl::Status CheckNodes(const cluster::Cluster& c, int64_t nodes, std::string_view field) {
   const int64_t most = MostNodes(c);
   if (nodes >= 1 && nodes <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(field, nodes, ": cluster ", c.name(), " has ",
-                                           Counted(most, c.has_star() ? "host" : "node"), "; use ",
-                                           most == 1 ? "" : "1 to ", most));
+  return InvalidArgument(field, nodes, ": cluster ", c.name(), " has ", Counted(most, c.has_star() ? "host" : "node"),
+                         "; use ", most == 1 ? "" : "1 to ", most);
 }
 
 absl::StatusOr<int> DevicesPerNode(const cluster::Cluster& c) {
@@ -205,7 +202,7 @@ absl::Status CheckCluster(const cluster::Cluster& c) {
                                  c.shared_memory_host().total_gbytes_per_second());
       break;
     case cluster::Cluster::TOPOLOGY_NOT_SET:
-      checks << absl::InvalidArgumentError("topology: missing; use machines {}, star {} or shared_memory_host {}");
+      checks << InvalidArgument("topology: missing; use machines {}, star {} or shared_memory_host {}");
   }
   return checks;
 }

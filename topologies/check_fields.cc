@@ -1,7 +1,5 @@
 #include "topologies/check_fields.h"
 
-#include <cmath>
-
 namespace twofold {
 
 absl::Status CheckPositive(std::string_view field, double value) {
@@ -16,7 +14,7 @@ absl::Status CheckNotNegative(std::string_view field, double value) {
 
 absl::Status CheckRange(std::string_view field, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return Refuse(field, value, StrCat("must be from ", least, " to ", most));
+  return Refuse(field, value, "must be from ", least, " to ", most);
 }
 
 absl::Status Within(std::string_view prefix, const absl::Status& status) {

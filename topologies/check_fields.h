@@ -5,14 +5,15 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
 
 // "field = value: right"
 template <class Number>
-absl::Status Refuse(std::string_view field, Number value, std::string_view right) {
-  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": ", right));
+absl::Status Refuse(std::string_view field, Number value, const auto&... right) {
+  return InvalidArgument(field, " = ", value, ": ", right...);
 }
 absl::Status CheckPositive(std::string_view field, double value);     // also finite
 absl::Status CheckNotNegative(std::string_view field, double value);  // also finite

@@ -10,6 +10,7 @@
 
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "topologies/graph/no_route.h"
 
@@ -236,10 +237,9 @@ absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const 
     const LinkFault& fault = degradation.faults[f];
     const std::vector<size_t> found = names.Find(fault.link);
     if (found.empty()) {
-      return absl::InvalidArgumentError(StrCat(field, ".faults[", f, "].link: \"", fault.link, "\": this ",
-                                               topology->kind(), " has no such link; did you mean ",
-                                               names.Near(fault.link),
-                                               "? (a trailing * matches all links with that prefix)"));
+      return InvalidArgument(field, ".faults[", f, "].link: \"", fault.link, "\": this ", topology->kind(),
+                             " has no such link; did you mean ", names.Near(fault.link),
+                             "? (a trailing * matches all links with that prefix)");
     }
     for (size_t i : found) {
       failed[i] = failed[i] || fault.failed;
@@ -253,8 +253,7 @@ absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const 
   for (const auto& [name, value] :
        {std::pair("background", degradation.background), std::pair("jitter", degradation.jitter)}) {
     if (value > 0 && !network) {
-      return absl::InvalidArgumentError(
-          StrCat(field, ".", name, ": ", value, ": a ", topology->kind(), " has no network links; use 0"));
+      return InvalidArgument(field, ".", name, ": ", value, ": a ", topology->kind(), " has no network links; use 0");
     }
   }
   const PhiloxKey key = MakeKey(degradation.seed, "jitter of links");
@@ -288,8 +287,7 @@ absl::Status CheckRoutes(const Topology& topology, std::span<const int> endpoint
       try {
         topology.Route(pair, topology.DefaultRoute(pair), route);
       } catch (const NoRoute& none) {
-        return absl::InvalidArgumentError(
-            StrCat(field, ": ", none.what(), "; fail fewer links, or place the ranks elsewhere"));
+        return InvalidArgument(field, ": ", none.what(), "; fail fewer links, or place the ranks elsewhere");
       }
     }
   }

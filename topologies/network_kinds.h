@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "core/proto/cluster.pb.h"
 #include "topologies/graph/topology.h"
 

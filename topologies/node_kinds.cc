@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "topologies/check_fields.h"
 #include "topologies/nodes/cube_mesh.h"
@@ -95,9 +96,8 @@ absl::Status CheckPcieTree(const cluster::Node& n, int devices) {
   const int64_t below = tree.devices_per_switch() * tree.switches_per_socket(), sockets = (devices + below - 1) / below;
   if (sockets > 1) checks << CheckPositive("pcie_tree.socket_gbytes_per_second", tree.socket_gbytes_per_second());
   if (sockets > kMostSockets) {
-    checks << Refuse("devices", devices,
-                     StrCat("with ", below, " devices per socket there are ", sockets, " sockets; at most ",
-                            kMostSockets, " are supported"));
+    checks << Refuse("devices", devices, "with ", below, " devices per socket there are ", sockets,
+                     " sockets; at most ", kMostSockets, " are supported");
   }
   return checks;
 }
@@ -125,8 +125,8 @@ absl::Status CheckCables(const cluster::Node& n, int devices) {
            << CheckPositive(field + ".gbytes_per_second", cable.gbytes_per_second());
     if (cable.a() == cable.b()) checks << Refuse(field + ".b", cable.b(), "connects a device to itself");
     if (!joined.insert(std::minmax(cable.a(), cable.b())).second) {
-      checks << absl::InvalidArgumentError(
-          StrCat(field, ": ", cable.a(), " and ", cable.b(), " are already connected; give one cable the total rate"));
+      checks << InvalidArgument(field, ": ", cable.a(), " and ", cable.b(),
+                                " are already connected; give one cable the total rate");
     }
     if (!checks.ok()) return checks;
   }
@@ -143,17 +143,16 @@ absl::Status CheckWired(const cluster::Node& n, int devices) {
   const int per = DevicesPerSocket(n, devices), sockets = (devices + per - 1) / per;
   if (sockets > 1) checks << CheckPositive("wired.socket_gbytes_per_second", wired.socket_gbytes_per_second());
   if (sockets > kMostSockets) {
-    checks << Refuse(
-        "wired.devices_per_socket", per,
-        StrCat("gives ", sockets, " sockets for ", devices, " devices; at most ", kMostSockets, " are supported"));
+    checks << Refuse("wired.devices_per_socket", per, "gives ", sockets, " sockets for ", devices, " devices; at most ",
+                     kMostSockets, " are supported");
   }
   for (int k = 0; k < wired.nic_at_size(); ++k) {
     checks << CheckRange(StrCat("wired.nic_at[", k, "]"), wired.nic_at(k), 0, devices - 1);
   }
   const int64_t nics = n.has_nics() ? n.nics() : devices;
   if (wired.nic_at_size() > 0 && wired.nic_at_size() != nics) {
-    checks << absl::InvalidArgumentError(
-        StrCat("wired.nic_at: lists ", wired.nic_at_size(), " devices for nics = ", nics, "; list one device per NIC"));
+    checks << InvalidArgument("wired.nic_at: lists ", wired.nic_at_size(), " devices for nics = ", nics,
+                              "; list one device per NIC");
   }
   return checks;
 }

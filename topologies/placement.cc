@@ -7,6 +7,7 @@
 
 #include "core/base/format.h"
 #include "core/base/philox.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -53,10 +54,10 @@ absl::StatusOr<std::vector<int>> PlaceRanks(const Topology& topology, int ranks,
         const int64_t host = options.hosts[i];
         const std::string where = StrCat(field, ".hosts[", i, "]: ", host);
         if (host < 0 || host >= topology.nodes()) {
-          return absl::InvalidArgumentError(StrCat(where, ": there is no such node; use 0 to ", topology.nodes() - 1));
+          return InvalidArgument(where, ": there is no such node; use 0 to ", topology.nodes() - 1);
         }
         if (std::find(order.begin(), order.end(), static_cast<int>(host)) != order.end()) {
-          return absl::InvalidArgumentError(StrCat(where, ": named twice; name each node once"));
+          return InvalidArgument(where, ": named twice; name each node once");
         }
         order.push_back(static_cast<int>(host));
       }
@@ -69,9 +70,8 @@ absl::StatusOr<std::vector<int>> PlaceRanks(const Topology& topology, int ranks,
     }
   }
   if (static_cast<int>(endpoints.size()) == ranks) return endpoints;
-  return absl::InvalidArgumentError(StrCat(field, ": ", ranks, " ranks do not fit on ",
-                                           Counted(std::ssize(order), "node"), " with ", endpoints.size(),
-                                           " devices; name more nodes, or use fewer ranks"));
+  return InvalidArgument(field, ": ", ranks, " ranks do not fit on ", Counted(std::ssize(order), "node"), " with ",
+                         endpoints.size(), " devices; name more nodes, or use fewer ranks");
 }
 
 }  // namespace twofold

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -45,7 +46,7 @@ absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name) {
     if (known == name) return policy;
     StrAppend(&names, names.empty() ? "" : ", ", known);
   }
-  return absl::InvalidArgumentError(StrCat("unknown routing policy \"", name, "\"; use one of ", names));
+  return InvalidArgument("unknown routing policy \"", name, "\"; use one of ", names);
 }
 
 Router::Router(const Topology& topology, const RoutingOptions& options) : topology_(topology), options_(options) {

@@ -2,7 +2,7 @@
 
 #include "backends/bootstrap/kinds.h"
 #include "backends/launch/launch.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold {
 namespace {
@@ -24,8 +24,7 @@ class Alone final : public Bootstrap {
 
 absl::StatusOr<std::unique_ptr<Bootstrap>> MakeBootstrap(const spec::Spec& spec) {
   const Launch launch = LaunchedAs();
-  if (!launch.error.empty())
-    return absl::InvalidArgumentError(StrCat("the environment of this process: ", launch.error));
+  if (!launch.error.empty()) return InvalidArgument("the environment of this process: ", launch.error);
   if (launch.size == 1) return std::make_unique<Alone>();
   if (launch.by_mpi) {
     auto by_mpi = MakeMpiBootstrap(spec, launch);

@@ -3,7 +3,7 @@
 #include "backends/bootstrap/kinds.h"
 #include "backends/mpi/library.h"
 #include "backends/mpi/types.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold {
 namespace {
@@ -35,14 +35,14 @@ class MpiBootstrap : public Bootstrap {
       parts.push_back(all.substr(static_cast<size_t>(places[r]), static_cast<size_t>(sizes[r])));
     return parts;
   } catch (const std::runtime_error& e) {
-    return absl::UnavailableError(e.what());
+    return Unavailable(e.what());
   }
 
   absl::StatusOr<std::string> Broadcast(std::string bytes) override try {
     library_.Broadcast(bytes);
     return bytes;
   } catch (const std::runtime_error& e) {
-    return absl::UnavailableError(e.what());
+    return Unavailable(e.what());
   }
 
  private:
@@ -57,10 +57,10 @@ absl::StatusOr<std::unique_ptr<Bootstrap>> MakeMpiBootstrap(const spec::Spec& sp
   if (!library.ok()) return library.status();
   const processes::Place& place = (*library)->place();
   if (place.processes != launch.size || place.rank != launch.rank) {
-    return absl::FailedPreconditionError(
-        StrCat(launch.launcher, " says that this is process ", launch.rank, " of ", launch.size,
-               ", but MPI says that it is process ", place.rank, " of ", place.processes,
-               "; start the processes with the launcher of the MPI library that this program is linked to"));
+    return FailedPrecondition(
+        launch.launcher, " says that this is process ", launch.rank, " of ", launch.size,
+        ", but MPI says that it is process ", place.rank, " of ", place.processes,
+        "; start the processes with the launcher of the MPI library that this program is linked to");
   }
   return std::make_unique<MpiBootstrap>(**library, launch.master_address, spec.fabric().rendezvous().bind());
 }

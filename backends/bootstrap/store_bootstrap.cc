@@ -6,6 +6,7 @@
 #include "backends/rendezvous/meeting.h"
 #include "backends/rendezvous/member.h"
 #include "backends/rendezvous/store.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -53,15 +54,13 @@ absl::StatusOr<Place> FindPlace(const spec::Rendezvous& spec, const Launch& laun
   place.bind = spec.has_bind() ? spec.bind() : place.address;
   const std::string started = StrCat(launch.size, " ranks (started by ", launch.launcher, ") cannot find each other: ");
   if (place.address.empty()) {
-    return absl::InvalidArgumentError(StrCat(started,
-                                             "MASTER_ADDR is not set; set it to the host of rank 0, or set "
-                                             "fabric.rendezvous.address"));
+    return InvalidArgument(started,
+                           "MASTER_ADDR is not set; set it to the host of rank 0, or set fabric.rendezvous.address");
   }
   if (place.port == 0) {
-    return absl::InvalidArgumentError(
-        StrCat(started,
-               "MASTER_PORT is not set; set it to a free port of rank 0's host, such as 29500, or "
-               "set fabric.rendezvous.port"));
+    return InvalidArgument(
+        started,
+        "MASTER_PORT is not set; set it to a free port of rank 0's host, such as 29500, or set fabric.rendezvous.port");
   }
   return place;
 }
@@ -72,10 +71,10 @@ absl::Status CheckReach(const Place& place, const Launch& launch) {
   if (!several) return absl::OkStatus();
   const auto endpoints = rendezvous::Resolve(place.bind, place.port);
   if (!endpoints.ok() || !endpoints->front().loopback) return absl::OkStatus();  // the store reports the error
-  return absl::InvalidArgumentError(StrCat(
-      "fabric.rendezvous: rank 0 would listen at ", place.bind, ", which is ", endpoints->front().address,
-      " on this host, and ranks on other hosts cannot reach it; set MASTER_ADDR to an address that they can reach, or "
-      "fabric.rendezvous.bind to an address of this host (0.0.0.0 for all)"));
+  return InvalidArgument("fabric.rendezvous: rank 0 would listen at ", place.bind, ", which is ",
+                         endpoints->front().address,
+                         " on this host, and ranks on other hosts cannot reach it; set MASTER_ADDR to an address that "
+                         "they can reach, or fabric.rendezvous.bind to an address of this host (0.0.0.0 for all)");
 }
 
 }  // namespace

@@ -47,17 +47,4 @@ std::string MismatchText(const std::string& group, const std::string& where, int
                 " calls ", b);
 }
 
-void Throw(RankFailure::Kind kind, int rank, const std::string& message) {
-  switch (kind) {
-    case RankFailure::Kind::kPeerLost: throw PeerLost(rank, message);
-    case RankFailure::Kind::kCollectiveMismatch: throw CollectiveMismatch(rank, message);
-    case RankFailure::Kind::kOutOfMemory: throw OutOfMemory(rank, message);
-    case RankFailure::Kind::kTimedOut: throw TimedOut(rank, message);
-    case RankFailure::Kind::kDeadlock: throw Deadlock(rank, message);
-    case RankFailure::Kind::kInterrupted: throw Interrupted(rank, message);
-    case RankFailure::Kind::kOther: break;
-  }
-  throw RankFailure(kind, rank, message);
-}
-
 }  // namespace twofold::host

@@ -55,7 +55,4 @@ std::string WithBytes(const Communication& c);  // "all_reduce(sum) of f32[10] (
 std::string MismatchText(const std::string& group, const std::string& where, int rank_a, const std::string& a,
                          int rank_b, const std::string& b);
 
-// Throws the exception type for `kind`.
-[[noreturn]] void Throw(RankFailure::Kind kind, int rank, const std::string& message);
-
 }  // namespace twofold::host

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "sim/cost/gpu_cost_model.h"
 #include "sim/cost/profile_cost_model.h"
@@ -85,8 +86,7 @@ std::string Costs::DescribeHostLink() const {
                   " µs per transfer, from the cluster's file, not measured");
   }
   return "transfers between device and host take as long as a copy of the same size on the device; how they slow down "
-         "compute, by "
-         "using the cores and the memory bandwidth, is not modelled";
+         "compute, by using the cores and the memory bandwidth, is not modelled";
 }
 
 namespace {
@@ -140,10 +140,10 @@ absl::Status CheckKind(const cluster::Cluster& c, const CostsAsked& asked, const
   const bool measured_gpu = costs.profile.has_gpu(),
              gpu = c.device().kind() == cluster::Device::GPU_DEVICE || (asked.cuda && c.name() == kThisMachine);
   if (measured_gpu == gpu || (asked.emulated && c.name() == kThisMachine)) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(
-      path, ": this is a profile of a ", measured_gpu ? "GPU" : "CPU", " (", costs.profile.processor(),
-      "), but cluster ", c.name(), " computes on ", gpu ? "GPUs" : "CPUs", "; use a profile that `twofold calibrate",
-      gpu ? " --device=cuda" : "", "` wrote", c.name() == kThisMachine && !gpu ? ", or device: CUDA" : ""));
+  return InvalidArgument(path, ": this is a profile of a ", measured_gpu ? "GPU" : "CPU", " (",
+                         costs.profile.processor(), "), but cluster ", c.name(), " computes on ", gpu ? "GPUs" : "CPUs",
+                         "; use a profile that `twofold calibrate", gpu ? " --device=cuda" : "", "` wrote",
+                         c.name() == kThisMachine && !gpu ? ", or device: CUDA" : "");
 }
 
 }  // namespace
@@ -152,14 +152,14 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const CostsAsked& ask
   Costs costs{.device = c.device(), .profile = {}, .training = {}, .tf32 = asked.tf32, .notes = {}};
   const std::string path = asked.profile.empty() ? UsualProfile(c, asked.cuda) : asked.profile;
   if (absl::Status s = CheckKernels(c.device()); !s.ok()) {
-    return absl::InvalidArgumentError(StrCat("cluster ", c.name(), ": device.kernels.", s.message()));
+    return InvalidArgument("cluster ", c.name(), ": device.kernels.", s.message());
   }
   if (path.empty() && asked.cuda && c.name() == kThisMachine) {
-    return absl::InvalidArgumentError(
-        StrCat("fabric.simulated.cluster: \"", c.name(),
-               "\" computes on CPUs, but device is CUDA; its GPU is known only from ", kThisMachineCudaProfile,
-               ", which `twofold calibrate --device=cuda` writes; write that file, or use a cluster of "
-               "GPUs (`twofold list clusters`) or device: CPU"));
+    return InvalidArgument("fabric.simulated.cluster: \"", c.name(),
+                           "\" computes on CPUs, but device is CUDA; its GPU is known only from ",
+                           kThisMachineCudaProfile,
+                           ", which `twofold calibrate --device=cuda` writes; write that file, or use a cluster of "
+                           "GPUs (`twofold list clusters`) or device: CPU");
   }
   if (path.empty() && c.device().has_kernels()) {
     costs.notes.push_back(StrCat(GpuCostModel(c.device()).Describe(), ": ", c.name(), ", ", c.source()));

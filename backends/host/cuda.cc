@@ -1,7 +1,7 @@
 // The functions of cuda.h that need no CUDA.
 #include "backends/host/cuda.h"
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold::host {
 
@@ -12,8 +12,8 @@ int CudaChoice::RanksOn(int gpu, int local_ranks) const {
 }
 
 absl::Status CudaCannotBeHad() {
-  return absl::InvalidArgumentError(StrCat("device: CUDA is not available: ", WhyNoCuda(),
-                                           "; use CPU, or predict on a cluster of GPUs with --fabric=simulated"));
+  return InvalidArgument("device: CUDA is not available: ", WhyNoCuda(),
+                         "; use CPU, or predict on a cluster of GPUs with --fabric=simulated");
 }
 
 void GpuReserved::Add(int gpu, Bytes size) {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 #include "kernels/cuda/collectives.h"
 #include "kernels/cuda/streams.h"
 
@@ -90,9 +90,8 @@ absl::Status Connect(int from, int to) {
   int can = 0;
   cuda::Check(cudaDeviceCanAccessPeer(&can, from, to));
   if (can == 0) {
-    return absl::FailedPreconditionError(
-        StrCat("cuda.gpus: GPU ", from, " cannot access the memory of GPU ", to,
-               ", which fabric in_memory needs; list GPUs that can access each other, or only one"));
+    return FailedPrecondition("cuda.gpus: GPU ", from, " cannot access the memory of GPU ", to,
+                              ", which fabric in_memory needs; list GPUs that can access each other, or only one");
   }
   cuda::MakeCurrent(from);
   const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
@@ -107,8 +106,8 @@ absl::Status Connect(int from, int to) {
 
 absl::Status ConnectGpus(std::span<const int> gpus, int ranks) {
   if (ranks > cuda::kMostArrays) {
-    return absl::InvalidArgumentError(
-        StrCat("fabric.in_memory: device CUDA allows at most ", cuda::kMostArrays, " ranks (got ", ranks, ")"));
+    return InvalidArgument("fabric.in_memory: device CUDA allows at most ", cuda::kMostArrays, " ranks (got ", ranks,
+                           ")");
   }
   try {
     for (const int from : gpus) {
@@ -118,7 +117,7 @@ absl::Status ConnectGpus(std::span<const int> gpus, int ranks) {
       }
     }
   } catch (const cuda::CudaError& e) {
-    return absl::InternalError(StrCat("connecting GPUs: ", e.what()));
+    return Internal("connecting GPUs: ", e.what());
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 #include "backends/host/cuda.h"
 #include "core/base/check.h"
-#include "core/base/strings.h"
 
 namespace twofold::host {
 

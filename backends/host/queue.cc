@@ -82,7 +82,7 @@ size_t Item::WaitAny(std::span<Work::State* const> states) {
 }
 
 void Item::ThrowIfFailed() const {
-  if (failure_) Throw(failure_->kind, owner_->rank, failure_->message);
+  if (failure_) ThrowFailure(failure_->kind, owner_->rank, failure_->message);
 }
 
 void Abandon(RankState& rank) {

@@ -1,25 +1,15 @@
 #include "backends/host/rank.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <set>
-#include <typeinfo>
 
 #include "backends/host/exit_scope.h"
 #include "backends/host/memory_rules.h"
+#include "core/base/errors.h"
 #include "core/base/strings.h"
 
 namespace twofold::host {
 namespace {
-
-std::string TypeName(const std::exception& e) {
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(typeid(e).name(), nullptr, nullptr, &status),
-                                              std::free);
-  return status == 0 ? std::string(name.get()) : std::string(typeid(e).name());
-}
 
 class RunClock : public Clock {
  public:
@@ -203,13 +193,9 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
     drain();
     run.Leave(rank_);
     return result;
-  } catch (const RankFailure& f) {
-    run.Explain(rank_, f.kind(), f.what());
-  } catch (const std::exception& e) {
-    run.Explain(rank_, RankFailure::Kind::kOther, StrCat("rank ", rank_, ": ", TypeName(e), ": ", e.what()));
   } catch (...) {
-    run.Explain(rank_, RankFailure::Kind::kOther,
-                StrCat("rank ", rank_, ": an exception that does not derive from std::exception"));
+    const RankFailure failure = CurrentFailure(rank_);
+    run.Explain(rank_, failure.kind(), failure.what());
   }
   return context.partial_result();
 }

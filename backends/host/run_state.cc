@@ -53,7 +53,7 @@ void RunState::ThrowIfEnding(int rank, std::string_view doing) const {
   if (!first || first->kind == FailureKind::kInterrupted) {
     throw Interrupted(rank, StrCat("rank ", rank, ": interrupted in ", doing));
   }
-  if (first->rank == rank) Throw(first->kind, rank, first->message);
+  if (first->rank == rank) ThrowFailure(first->kind, rank, first->message);
   throw PeerLost(rank, StrCat("rank ", rank, ": lost rank ", first->rank, " in ", doing, ": ", first->message));
 }
 

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "backends/host/cuda.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "kernels/cuda/cuda_device.h"
 
@@ -76,7 +77,7 @@ absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
                     .time_algorithms = spec.cuda().time_algorithms(),
                     .attention = spec.cuda().attention()};
   if (const std::string why = choice.attention == spec::Cuda::CUDNN ? WhyNoCudnnAttention() : ""; !why.empty()) {
-    return absl::FailedPreconditionError(StrCat("cuda.attention: CUDNN is not available: ", why, "; use AUTO or OWN"));
+    return FailedPrecondition("cuda.attention: CUDNN is not available: ", why, "; use AUTO or OWN");
   }
   if (choice.gpus.empty()) {
     choice.gpus.resize(static_cast<size_t>(GpuCount()));
@@ -84,8 +85,8 @@ absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
   }
   for (size_t i = 0; i < choice.gpus.size(); ++i) {
     if (choice.gpus[i] >= 0 && choice.gpus[i] < GpuCount()) continue;
-    return absl::InvalidArgumentError(
-        StrCat("cuda.gpus[", i, "]: this machine has no GPU ", choice.gpus[i], "; use 0 to ", GpuCount() - 1));
+    return InvalidArgument("cuda.gpus[", i, "]: this machine has no GPU ", choice.gpus[i], "; use 0 to ",
+                           GpuCount() - 1);
   }
   return choice;
 }

@@ -15,6 +15,7 @@
 #include "backends/host/mover.h"
 #include "backends/host/rank.h"
 #include "core/base/machine.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -40,9 +41,9 @@ absl::Status InMemoryFabric::Accepts(int world_size) const {
   constexpr int kThreads = 2;  // per rank: its own, and the world's communication thread
   const ThreadLimit limit = MostThreads();
   if (world_size >= 1 && world_size <= limit.threads / kThreads) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(
-      "fabric.in_memory: ", world_size, " ranks need ", kThreads, " threads each, but this process may have only ",
-      limit.threads, " (", limit.what, "); use 1 to ", limit.threads / kThreads, " ranks, or fabric.simulated"));
+  return InvalidArgument("fabric.in_memory: ", world_size, " ranks need ", kThreads,
+                         " threads each, but this process may have only ", limit.threads, " (", limit.what,
+                         "); use 1 to ", limit.threads / kThreads, " ranks, or fabric.simulated");
 }
 
 // Null: links are as fast as memory.

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -43,11 +42,11 @@ class Reader {
     if (name == nullptr || !Has(name)) return std::nullopt;
     int value = 0;
     if (absl::SimpleAtoi(Text(name), &value) && value >= least) return value;
-    Wrong(StrCat(name, " must be a whole number of at least ", least, " (got \"", Text(name), "\")"));
+    Wrong(name, " must be a whole number of at least ", least, " (got \"", Text(name), "\")");
     return std::nullopt;
   }
-  void Wrong(std::string what) {
-    if (error_.empty()) error_ = std::move(what);
+  void Wrong(const auto&... what) {
+    if (error_.empty()) error_ = StrCat(what...);
   }
   const std::string& error() const { return error_; }
 
@@ -127,9 +126,8 @@ const Names* Launcher(Reader& read) {
 // Clouds whose scripts start one agent per node may leave out RANK.
 void RankOfNode(Reader& read, Launch& launch) {
   if (launch.node < 0 || launch.local_rank < 0 || launch.local_size == 0) {
-    return read.Wrong(StrCat("WORLD_SIZE=", launch.size,
-                             " is set, but RANK is not; set RANK to this process's rank, 0 to ", launch.size - 1,
-                             ", or set NODE_RANK, LOCAL_RANK and LOCAL_WORLD_SIZE"));
+    return read.Wrong("WORLD_SIZE=", launch.size, " is set, but RANK is not; set RANK to this process's rank, 0 to ",
+                      launch.size - 1, ", or set NODE_RANK, LOCAL_RANK and LOCAL_WORLD_SIZE");
   }
   launch.rank = launch.node * launch.local_size + launch.local_rank;
 }
@@ -137,32 +135,32 @@ void RankOfNode(Reader& read, Launch& launch) {
 void CheckNumbers(Reader& read, const Names& names, const Launch& launch) {
   const std::string of_size = StrCat(read.Name(names.size), "=", launch.size);
   if (launch.local_size > launch.size) {
-    read.Wrong(StrCat(of_size, ", but ", read.Name(names.local_size), "=", launch.local_size, "; ",
-                      read.Name(names.size), " must count the processes of all nodes together"));
+    read.Wrong(of_size, ", but ", read.Name(names.local_size), "=", launch.local_size, "; ", read.Name(names.size),
+               " must count the processes of all nodes together");
   }
   if (launch.rank >= launch.size) {
-    read.Wrong(StrCat(read.Name(names.rank), "=", launch.rank, ", but ", of_size, "; ", read.Name(names.rank),
-                      " must be 0 to ", launch.size - 1, " (", read.Name(names.size), " counts processes, not nodes)"));
+    read.Wrong(read.Name(names.rank), "=", launch.rank, ", but ", of_size, "; ", read.Name(names.rank),
+               " must be 0 to ", launch.size - 1, " (", read.Name(names.size), " counts processes, not nodes)");
   }
   if (launch.local_size > 0 && launch.local_rank >= launch.local_size) {
-    read.Wrong(StrCat(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.local_size), "=",
-                      launch.local_size, "; ", read.Name(names.local_rank), " must be 0 to ", launch.local_size - 1));
+    read.Wrong(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.local_size), "=",
+               launch.local_size, "; ", read.Name(names.local_rank), " must be 0 to ", launch.local_size - 1);
   }
   if (launch.local_rank > launch.rank) {
-    read.Wrong(StrCat(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.rank), "=",
-                      launch.rank, "; the rank on one host cannot be greater than the rank among all processes"));
+    read.Wrong(read.Name(names.local_rank), "=", launch.local_rank, ", but ", read.Name(names.rank), "=", launch.rank,
+               "; the rank on one host cannot be greater than the rank among all processes");
   }
   if (launch.nodes > launch.size) {
-    read.Wrong(StrCat(of_size, ", but ", read.Name(names.nodes), "=", launch.nodes, "; ", read.Name(names.size),
-                      " must count the processes of all nodes together"));
+    read.Wrong(of_size, ", but ", read.Name(names.nodes), "=", launch.nodes, "; ", read.Name(names.size),
+               " must count the processes of all nodes together");
   }
   if (launch.nodes == 1 && launch.local_size > 0 && launch.local_size != launch.size) {
-    read.Wrong(StrCat(read.Name(names.nodes), "=1, but ", read.Name(names.local_size), "=", launch.local_size, " and ",
-                      of_size, "; on one node both must be the same"));
+    read.Wrong(read.Name(names.nodes), "=1, but ", read.Name(names.local_size), "=", launch.local_size, " and ",
+               of_size, "; on one node both must be the same");
   }
   if (launch.nodes > 0 && launch.node >= launch.nodes) {
-    read.Wrong(StrCat(read.Name(names.node), "=", launch.node, ", but ", read.Name(names.nodes), "=", launch.nodes,
-                      "; ", read.Name(names.node), " must be 0 to ", launch.nodes - 1));
+    read.Wrong(read.Name(names.node), "=", launch.node, ", but ", read.Name(names.nodes), "=", launch.nodes, "; ",
+               read.Name(names.node), " must be 0 to ", launch.nodes - 1);
   }
 }
 
@@ -172,8 +170,8 @@ void CheckSameAsVariables(Reader& read, const Names& names, const Launch& launch
   auto same = [&](const List& theirs, const char* ours, int value) {
     const int said = read.Number({ours}).value_or(value);
     if (said == value) return;
-    read.Wrong(StrCat(ours, "=", said, ", but ", read.Name(theirs), "=", value, " (", names.launcher, "); unset ", ours,
-                      ", or start the processes with only one of the two launchers"));
+    read.Wrong(ours, "=", said, ", but ", read.Name(theirs), "=", value, " (", names.launcher, "); unset ", ours,
+               ", or start the processes with only one of the two launchers");
   };
   same(names.size, "WORLD_SIZE", launch.size);
   same(names.rank, "RANK", launch.rank);
@@ -191,14 +189,14 @@ void ReadNumbers(Reader& read, const Names& names, Launch& launch) {
   if (size)
     launch.size = *size;
   else
-    read.Wrong(StrCat(read.Name(names.rank), " is set, but ", read.Name(names.size),
-                      " is not; set it to the number of processes of all nodes together"));
+    read.Wrong(read.Name(names.rank), " is set, but ", read.Name(names.size),
+               " is not; set it to the number of processes of all nodes together");
   if (rank)
     launch.rank = *rank;
   else if (size && names.by_variables)
     RankOfNode(read, launch);
   else
-    read.Wrong(StrCat(names.launcher, " has not set ", read.Name(names.rank), "; set it to this process's rank"));
+    read.Wrong(names.launcher, " has not set ", read.Name(names.rank), "; set it to this process's rank");
 }
 
 // The first host of a Slurm list: "node[003-007,9],login1" -> "node003". Empty if it is not such a list.
@@ -228,8 +226,8 @@ void ReadSlurmMaster(Reader& read, Launch& launch) {
   if (!launch.master_address.empty() || list.empty()) return;
   launch.master_address = FirstHost(list);
   if (launch.master_address.empty()) {
-    read.Wrong(StrCat("SLURM_STEP_NODELIST must be a list of hosts such as node[003-007,9] (got \"", list,
-                      "\"); correct it, or set MASTER_ADDR"));
+    read.Wrong("SLURM_STEP_NODELIST must be a list of hosts such as node[003-007,9] (got \"", list,
+               "\"); correct it, or set MASTER_ADDR");
   }
 }
 
@@ -238,8 +236,7 @@ void ReadMaster(Reader& read, const Names& names, Launch& launch) {
   if (const std::optional<int> port = read.Number({"MASTER_PORT"}, 1)) {
     const int taken = absl::EqualsIgnoreCase(read.Text("TORCHELASTIC_USE_AGENT_STORE"), "True") ? 1 : 0;
     launch.master_port = *port + taken;
-    if (launch.master_port > 65535)
-      read.Wrong(StrCat("MASTER_PORT must be 1 to ", 65535 - taken, " (got ", *port, ")"));
+    if (launch.master_port > 65535) read.Wrong("MASTER_PORT must be 1 to ", 65535 - taken, " (got ", *port, ")");
   }
   if (names.of_step) ReadSlurmMaster(read, launch);
   if (launch.local_size == launch.size && launch.master_address.empty()) launch.master_address = "127.0.0.1";

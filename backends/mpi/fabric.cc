@@ -8,6 +8,7 @@
 #include "backends/mpi/group.h"
 #include "backends/mpi/session.h"
 #include "backends/processes/fabric.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -29,7 +30,7 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& session, int 
   MPI_Comm comm = MPI_COMM_NULL;
   if (const int code = MPI_Comm_split(mpi.world(), mpi.rank() < ranks ? 0 : MPI_UNDEFINED, mpi.rank(), &comm);
       code != MPI_SUCCESS) {
-    return absl::InternalError(StrCat("fabric.mpi: MPI_Comm_split: ", ErrorText(code)));
+    return Internal("fabric.mpi: MPI_Comm_split: ", ErrorText(code));
   }
   return [&mpi, comm, limits, staging = *staging](std::shared_ptr<const host::GroupIdentity> world,
                                                   const std::shared_ptr<host::RankState>& owner,

@@ -6,6 +6,7 @@
 #endif
 
 #include "backends/host/cuda.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::mpi {
@@ -35,12 +36,12 @@ absl::StatusOr<Bytes> GpuBuffers::Staging() const {
   const bool reaches = limits_.reaches_gpus || (LibraryReachesGpus() && !host::GpusAreEmulated());
   if (!on_gpus_ || (asked_ != spec::Mpi::STAGED && reaches)) return Bytes(0);
   if (asked_ != spec::Mpi::PASSED_ON) return limits_.staging;
-  return absl::FailedPreconditionError(
-      StrCat("fabric.mpi.gpu_buffers: PASSED_ON, but ", LibraryName(),
-             host::GpusAreEmulated() ? " cannot reach an emulated GPU" : " is not CUDA-aware", "; use STAGED or AUTO",
-             host::GpusAreEmulated()
-                 ? ""
-                 : ", or a library that was built with CUDA (`ompi_info --parsable --all | grep cuda_support`)"));
+  return FailedPrecondition(
+      "fabric.mpi.gpu_buffers: PASSED_ON, but ", LibraryName(),
+      host::GpusAreEmulated() ? " cannot reach an emulated GPU" : " is not CUDA-aware", "; use STAGED or AUTO",
+      host::GpusAreEmulated()
+          ? ""
+          : ", or a library that was built with CUDA (`ompi_info --parsable --all | grep cuda_support`)");
 }
 
 std::string GpuBuffers::Describe(Bytes staging) const {

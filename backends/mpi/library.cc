@@ -4,10 +4,9 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <stdexcept>
 
 #include "backends/mpi/types.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold::mpi {
 namespace {
@@ -19,8 +18,8 @@ absl::Status CheckLibrary() {
       std::strstr(info.dli_fname, "simgrid") == nullptr) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(StrCat("this program's MPI functions are those of ", info.dli_fname,
-                                              ", which simulates MPI; link the MPI library before it"));
+  return FailedPrecondition("this program's MPI functions are those of ", info.dli_fname,
+                            ", which simulates MPI; link the MPI library before it");
 }
 
 }  // namespace
@@ -40,13 +39,12 @@ absl::Status Library::Start() try {
   if (absl::Status s = CheckLibrary(); !s.ok()) return s;
   int provided = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
-    return absl::FailedPreconditionError("MPI_Init_thread failed");
+    return FailedPrecondition("MPI_Init_thread failed");
   }
   std::atexit([] { Finish(); });
   if (provided < MPI_THREAD_MULTIPLE) {
-    return absl::FailedPreconditionError(StrCat("this MPI library provides thread level ", provided,
-                                                ", but MPI_THREAD_MULTIPLE (", MPI_THREAD_MULTIPLE,
-                                                ") is needed; use one that was built with thread support"));
+    return FailedPrecondition("this MPI library provides thread level ", provided, ", but MPI_THREAD_MULTIPLE (",
+                              MPI_THREAD_MULTIPLE, ") is needed; use one that was built with thread support");
   }
   Check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
   Check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -59,7 +57,7 @@ absl::Status Library::Start() try {
   MPI_Comm_free(&here);
   return absl::OkStatus();
 } catch (const std::exception& e) {
-  return absl::FailedPreconditionError(e.what());
+  return FailedPrecondition(e.what());
 }
 
 void Library::Broadcast(std::string& bytes) const {

@@ -1,11 +1,10 @@
 #include "backends/mpi/session.h"
 
 #include <cstdlib>
-#include <stdexcept>
 
 #include "backends/launch/launch.h"
 #include "backends/mpi/types.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold::mpi {
 
@@ -22,8 +21,7 @@ absl::StatusOr<Session*> Session::Get(const std::string& bind) {
 
 absl::Status Session::Start(const std::string& bind) try {
   const absl::StatusOr<Library*> library = Library::Get();
-  if (!library.ok())
-    return absl::FailedPreconditionError(StrCat("fabric.mpi: ", std::string(library.status().message())));
+  if (!library.ok()) return FailedPrecondition("fabric.mpi: ", std::string(library.status().message()));
   library_ = *library;
   place_ = library_->place();
   std::atexit([] { Finish(); });
@@ -38,7 +36,7 @@ absl::Status Session::Start(const std::string& bind) try {
   return absl::OkStatus();
 } catch (const std::exception& e) {
   GiveUp();
-  return absl::FailedPreconditionError(StrCat("fabric.mpi: ", e.what()));
+  return FailedPrecondition("fabric.mpi: ", e.what());
 }
 
 void Session::Finish() {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <deque>
-#include <string>
 #include <vector>
 
 #include "core/base/check.h"

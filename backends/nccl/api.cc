@@ -1,6 +1,7 @@
 #include "backends/nccl/api.h"
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::nccl {
@@ -13,9 +14,8 @@ absl::StatusOr<Api> Load() {
   if (!api.ok()) return api;
   api->Check(api->GetVersion(&api->version), "ncclGetVersion");
   if (api->version >= kOldest) return api;
-  return absl::FailedPreconditionError(
-      StrCat("NCCL ", VersionText(api->version), " (", api->from, ") is too old: ", VersionText(kOldest),
-             " or later is needed, which can split communicators; set NCCL_HOME to its folder"));
+  return FailedPrecondition("NCCL ", VersionText(api->version), " (", api->from, ") is too old: ", VersionText(kOldest),
+                            " or later is needed, which can split communicators; set NCCL_HOME to its folder");
 }
 
 }  // namespace

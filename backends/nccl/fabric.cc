@@ -10,7 +10,7 @@
 #include "backends/nccl/group.h"
 #include "backends/nccl/session.h"
 #include "backends/processes/fabric.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold {
 namespace nccl {
@@ -54,10 +54,9 @@ void PrepareNccl() {
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec) {
   if (spec.device() != spec::CUDA) {
-    return absl::InvalidArgumentError(
-        StrCat("device: ", spec::Device_Name(spec.device()),
-               " does not work with fabric.nccl, which communicates between GPUs only; set device: CUDA, or "
-               "use fabric in_memory or mpi"));
+    return InvalidArgument("device: ", spec::Device_Name(spec.device()),
+                           " does not work with fabric.nccl, which communicates between GPUs only; set device: CUDA, "
+                           "or use fabric in_memory or mpi");
   }
   PrepareNccl();
   absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kProcesses);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/nccl/api.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::nccl {
@@ -37,14 +38,13 @@ absl::StatusOr<Api> LoadFunctions() {
     StrAppend(&why, why.empty() ? "" : "; ", std::string(dlerror()));
   }
   if (library == nullptr) {
-    return absl::UnavailableError(StrCat("NCCL cannot be loaded (", why,
-                                         "); install libnccl2, or set NCCL_HOME to the folder whose lib/ has ", kFile));
+    return Unavailable("NCCL cannot be loaded (", why,
+                       "); install libnccl2, or set NCCL_HOME to the folder whose lib/ has ", kFile);
   }
 #define TWOFOLD_FIND(name)                                                       \
   api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, "nccl" #name)); \
   if (api.name == nullptr)                                                       \
-    return absl::FailedPreconditionError(                                        \
-        StrCat(api.from, " has no function nccl" #name "; NCCL 2.18 or later is needed"));
+    return FailedPrecondition(StrCat(api.from, " has no function nccl" #name "; NCCL 2.18 or later is needed"));
   TWOFOLD_NCCL_FUNCTIONS(TWOFOLD_FIND)
 #undef TWOFOLD_FIND
   return api;

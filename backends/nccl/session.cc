@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "backends/nccl/api.h"
 #include "core/base/machine.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "kernels/cuda/error.h"
 
@@ -66,7 +67,7 @@ std::string ToCard(const absl::StatusOr<ncclUniqueId>& id) {
 absl::StatusOr<ncclUniqueId> FromCard(const std::string& card) {
   ncclUniqueId id{};
   if (card.size() != 1 + sizeof id.internal || card.front() != '+') {
-    return absl::InternalError(StrCat("fabric.nccl: rank 0: ", card.substr(std::min<size_t>(card.size(), 1))));
+    return Internal("fabric.nccl: rank 0: ", card.substr(std::min<size_t>(card.size(), 1)));
   }
   std::memcpy(id.internal, card.data() + 1, sizeof id.internal);
   return id;
@@ -84,9 +85,8 @@ absl::Status CheckOwnGpus(const std::vector<Member>& members, int nccl_version, 
             : StrCat("NCCL ", VersionText(nccl_version),
                      " needs a GPU for each rank (from 2.30 on, ranks can share one with "
                      "NCCL_MULTI_RANK_GPU_ENABLE=1); start fewer processes per host, or list more GPUs in cuda.gpus");
-    return absl::InvalidArgumentError(StrCat("fabric.nccl: ranks ", first->second, " and ", r, " are both on GPU ",
-                                             members[r].bus_id, " (", members[r].gpu_name, ") of ",
-                                             NameOfHost(members[r].host), "; ", way));
+    return InvalidArgument("fabric.nccl: ranks ", first->second, " and ", r, " are both on GPU ", members[r].bus_id,
+                           " (", members[r].gpu_name, ") of ", NameOfHost(members[r].host), "; ", way);
   }
   return absl::OkStatus();
 }
@@ -131,7 +131,7 @@ absl::Status Session::Start(const spec::Spec& spec, const host::CudaChoice& gpus
   return absl::OkStatus();
 } catch (const std::exception& e) {
   GiveUp();
-  return absl::FailedPreconditionError(StrCat("fabric.nccl: ", e.what()));
+  return FailedPrecondition("fabric.nccl: ", e.what());
 }
 
 absl::Status Session::Introduce(const std::string& trouble, int gpu) {
@@ -142,8 +142,7 @@ absl::Status Session::Introduce(const std::string& trouble, int gpu) {
   for (const std::string& text : *all) members.push_back(ToMember(text));
   for (size_t r = 0; r < members.size(); ++r) {
     if (members[r].trouble.empty()) continue;
-    return absl::FailedPreconditionError(
-        StrCat("fabric.nccl: rank ", r, " (", NameOfHost(members[r].host), "): ", members[r].trouble));
+    return FailedPrecondition("fabric.nccl: rank ", r, " (", NameOfHost(members[r].host), "): ", members[r].trouble);
   }
   const char* const several = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   if (const absl::Status own =
@@ -165,7 +164,7 @@ absl::StatusOr<ncclUniqueId> Session::NewId() {
       Nccl().Check(Nccl().GetUniqueId(&id), "ncclGetUniqueId");
       return id;
     } catch (const NcclError& e) {
-      return absl::InternalError(e.what());
+      return Internal(e.what());
     }
   };
   const absl::StatusOr<std::string> card = bootstrap_->Broadcast(rank() == 0 ? ToCard(make()) : std::string());

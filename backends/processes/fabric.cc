@@ -11,6 +11,7 @@
 #include "backends/launch/launch.h"
 #include "backends/watch/hub.h"
 #include "core/base/format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::processes {
@@ -123,20 +124,20 @@ bool ProcessesFabric::speaks() const {
 
 absl::Status ProcessesFabric::Accepts(int world_size) const {
   const std::string fabric = StrCat("fabric.", library_.fabric);
-  if (world_size < 1) return absl::InvalidArgumentError(fabric + ": at least one rank is needed");
+  if (world_size < 1) return InvalidArgument(fabric + ": at least one rank is needed");
   const Launch launch = Started();
-  if (!launch.error.empty()) return absl::InvalidArgumentError(StrCat(fabric, ": ", launch.error));
+  if (!launch.error.empty()) return InvalidArgument(fabric, ": ", launch.error);
   if (launch.size == world_size) return absl::OkStatus();
   const std::string ask =
       StrCat(fabric, ": ", world_size, world_size == 1 ? " rank is" : " ranks are", " needed, but ");
   if (!launch.launched) {
-    return absl::InvalidArgumentError(
-        StrCat(ask, "this process was started without ", library_.by_mpi_only ? "an MPI launcher" : "a launcher",
-               "; start it with `mpirun -n ", world_size, " twofold ...`, `srun -n ", world_size,
-               " twofold ...` or `twofold launch --ranks=", world_size, " --fabric=", library_.fabric, " -- ...`"));
+    return InvalidArgument(
+        ask, "this process was started without ", library_.by_mpi_only ? "an MPI launcher" : "a launcher",
+        "; start it with `mpirun -n ", world_size, " twofold ...`, `srun -n ", world_size,
+        " twofold ...` or `twofold launch --ranks=", world_size, " --fabric=", library_.fabric, " -- ...`");
   }
-  return absl::InvalidArgumentError(StrCat(ask, launch.size, " processes were started; start ", world_size, ", or use ",
-                                           Counted(launch.size, "rank"), " (a spec uses pp * dp * cp * tp ranks)"));
+  return InvalidArgument(ask, launch.size, " processes were started; start ", world_size, ", or use ",
+                         Counted(launch.size, "rank"), " (a spec uses pp * dp * cp * tp ranks)");
 }
 
 RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
@@ -145,9 +146,8 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
   if (!started.ok()) return refuse(started.status());
   Session& session = **started;
   if (session.given_up()) {
-    return refuse(
-        absl::FailedPreconditionError(StrCat("fabric.", library_.fabric, ": an earlier run of this process failed; ",
-                                             library_.name, " cannot go on after that")));
+    return refuse(FailedPrecondition("fabric.", library_.fabric, ": an earlier run of this process failed; ",
+                                     library_.name, " cannot go on after that"));
   }
   if (world_size > session.processes()) return refuse(Accepts(world_size));
   auto interrupt = std::make_unique<host::InterruptScope>();

@@ -2,6 +2,7 @@
 
 #include <asio.hpp>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::rendezvous {
@@ -30,7 +31,7 @@ absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& host, int port)
     const asio::ip::address address = entry.endpoint().address();
     endpoints.push_back({address.to_string(), port, address.is_v6(), address.is_loopback(), address.is_unspecified()});
   }
-  if (error || endpoints.empty()) return absl::NotFoundError(StrCat(host, " cannot be resolved: ", error.message()));
+  if (error || endpoints.empty()) return NotFound(host, " cannot be resolved: ", error.message());
   return endpoints;
 }
 
@@ -45,18 +46,17 @@ absl::Status MayListen(Endpoint& endpoint) {
   if (!error) acceptor.listen(1, error);
   if (!error && endpoint.port == 0) endpoint.port = acceptor.local_endpoint().port();
   if (!error) return absl::OkStatus();
-  if (error == asio::error::address_in_use) return absl::UnavailableError("another process listens there already");
+  if (error == asio::error::address_in_use) return Unavailable("another process listens there already");
   if (error == asio::error::access_denied) return absl::PermissionDeniedError("only root may use ports below 1024");
-  return absl::InvalidArgumentError(StrCat("that is not an address of this host (", error.message(), ")"));
+  return InvalidArgument("that is not an address of this host (", error.message(), ")");
 }
 
 bool TokenSuffices(const std::string& token, const Endpoint& endpoint) { return !token.empty() || endpoint.loopback; }
 
 std::string WhyNoToken() {
   return ", which other hosts can reach, but this job has no token, so any process could join; set TWOFOLD_JOB_TOKEN "
-         "to the same "
-         "text, which others cannot guess, for all ranks (Slurm, torchrun and `twofold launch` on one host set it "
-         "themselves)";
+         "to the same text, which others cannot guess, for all ranks (Slurm, torchrun and `twofold launch` on one host "
+         "set it themselves)";
 }
 
 std::string WhyNoAnswer(const Endpoint& endpoint) {

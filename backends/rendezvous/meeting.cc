@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/duration.h"
 #include "core/base/rank_list.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::rendezvous {
@@ -31,8 +32,7 @@ Meeting::Meeting(Options options, Send send, Time now)
 absl::Status Meeting::Hear(Connection from, const FromMember& message, Time now) {
   if (message.has_hello()) return Greet(from, message.hello(), now);
   const auto known = ranks_.find(from);
-  if (known == ranks_.end())
-    return absl::InvalidArgumentError("fabric.rendezvous: a process must introduce itself first");
+  if (known == ranks_.end()) return InvalidArgument("fabric.rendezvous: a process must introduce itself first");
   if (message.has_give() && state_ == kMet) Take(known->second, message.give(), now);
   if (message.has_leave()) {
     members_[static_cast<size_t>(known->second)].state = Member::kLeft;
@@ -50,7 +50,7 @@ absl::Status Meeting::Hear(Connection from, const FromMember& message, Time now)
 absl::Status Meeting::Greet(Connection from, const Hello& hello, Time now) {
   if (state_ == kFailed) return send_(from, end_), absl::OkStatus();
   const std::string wrong = Contradiction(from, hello);
-  if (!wrong.empty() && state_ == kMet) return absl::FailedPreconditionError(StrCat("fabric.rendezvous: ", wrong));
+  if (!wrong.empty() && state_ == kMet) return FailedPrecondition("fabric.rendezvous: ", wrong);
   if (!wrong.empty()) {
     Fail(absl::StatusCode::kFailedPrecondition, wrong);
     return send_(from, end_), absl::OkStatus();

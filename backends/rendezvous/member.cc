@@ -17,6 +17,7 @@
 #include "backends/rendezvous/rendezvous.grpc.pb.h"
 #include "core/base/duration.h"
 #include "core/base/machine.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::rendezvous {
@@ -207,8 +208,7 @@ class GrpcMember final : public Member {
 // OK: admitted. UNAVAILABLE: not yet. With any other error there is no use in trying again.
 absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds attempt) {
   if (!TokenSuffices(options_.token, endpoint)) {
-    return absl::InvalidArgumentError(
-        StrCat("fabric.rendezvous: ", Me(), " would look for rank 0's store at ", Place(), WhyNoToken()));
+    return InvalidArgument("fabric.rendezvous: ", Me(), " would look for rank 0's store at ", Place(), WhyNoToken());
   }
   grpc::ChannelArguments arguments;
   for (const auto& [name, value] : KeepAlive()) arguments.SetInt(name, value);
@@ -220,7 +220,7 @@ absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds atte
   }
   const auto channel = grpc::CreateCustomChannel(endpoint.Target(), grpc::InsecureChannelCredentials(), arguments);
   if (!channel->WaitForConnected(OnTheWall(std::min(deadline_, Clock::now() + attempt))))
-    return absl::UnavailableError(WhyNoAnswer(endpoint));
+    return Unavailable(WhyNoAnswer(endpoint));
   call_ = std::make_unique<ClientCall>(channel, options_.token);
   FromMember message;
   *message.mutable_hello() = ThisProcess();
@@ -230,7 +230,7 @@ absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds atte
   call_->Send(std::move(message));
   if (!call_->AwaitWelcome(deadline_)) {
     call_->Leave();
-    return absl::UnavailableError("the store does not answer");
+    return Unavailable("the store does not answer");
   }
   if (call_->store() || call_->end()) return store_ = call_->store().value_or(""), absl::OkStatus();
   const grpc::Status status = *call_->status();
@@ -239,10 +239,10 @@ absl::Status GrpcMember::Try(const Endpoint& endpoint, std::chrono::seconds atte
   if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
     return absl::PermissionDeniedError(StrCat("fabric.rendezvous: ", Me(), " is refused: ", why));
   }
-  if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) return absl::FailedPreconditionError(why);
-  return absl::UnavailableError(status.error_code() == grpc::StatusCode::UNIMPLEMENTED
-                                    ? "a program that is not a rendezvous store listens there"
-                                    : why);
+  if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) return FailedPrecondition(why);
+  return Unavailable(status.error_code() == grpc::StatusCode::UNIMPLEMENTED
+                         ? "a program that is not a rendezvous store listens there"
+                         : why);
 }
 
 absl::Status GrpcMember::Seek() {
@@ -296,12 +296,11 @@ absl::Status GrpcMember::Ended() {
   if (const std::optional<End> end = call_->end())
     return absl::Status(static_cast<absl::StatusCode>(end->code()), end->message());
   if (call_->farewell()) {
-    return absl::UnavailableError(
-        StrCat("fabric.rendezvous: rank 0 (", store_, ") has closed the store while ", Me(), " still needed it"));
+    return Unavailable("fabric.rendezvous: rank 0 (", store_, ") has closed the store while ", Me(),
+                       " still needed it");
   }
-  return absl::UnavailableError(
-      StrCat("fabric.rendezvous: lost rank 0 (", store_, "), which served the store at ", Place(),
-             ": it has ended or is stopped, or its host is unreachable; its own output may say why"));
+  return Unavailable("fabric.rendezvous: lost rank 0 (", store_, "), which served the store at ", Place(),
+                     ": it has ended or is stopped, or its host is unreachable; its own output may say why");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "backends/rendezvous/meeting.h"
 #include "backends/rendezvous/rendezvous.grpc.pb.h"
 #include "core/base/open_files.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::rendezvous {
@@ -163,11 +164,10 @@ Reactor* GrpcStore::Join(grpc::CallbackServerContext* context) {
   std::lock_guard lock(mutex_);
   if (!Knows(*context)) {
     meeting_.RefusedStranger(context->peer());
-    return new Stranger(
-        StrCat("the store at ", options_.place, " (", options_.process,
-               ") belongs to another run: its job token differs. Choose another port (MASTER_PORT or "
-               "fabric.rendezvous.port), or, if both belong to the same run, start all ranks with the same "
-               "TWOFOLD_JOB_TOKEN"));
+    return new Stranger(StrCat(
+        "the store at ", options_.place, " (", options_.process,
+        ") belongs to another run: its job token differs. Choose another port (MASTER_PORT or fabric.rendezvous.port), "
+        "or, if both belong to the same run, start all ranks with the same TWOFOLD_JOB_TOKEN"));
   }
   ServerCall* const call = new ServerCall(*this, ++last_);
   calls_[last_] = call;
@@ -226,8 +226,7 @@ absl::Status Explain(const absl::Status& status, const Store::Options& options, 
   const std::string numbers = options.bind == endpoint.address ? "" : StrCat(", which is ", endpoint.address);
   const char* what = absl::IsInvalidArgument(status)
                          ? "; start rank 0 on the host that MASTER_ADDR (fabric.rendezvous.address) names, or set "
-                           "fabric.rendezvous.bind "
-                           "to the address of this host to listen at (0.0.0.0 for all)"
+                           "fabric.rendezvous.bind to the address of this host to listen at (0.0.0.0 for all)"
                          : "; choose another port (MASTER_PORT or fabric.rendezvous.port)";
   return absl::Status(status.code(), StrCat(at, numbers, ": ", std::string(status.message()), what));
 }
@@ -238,15 +237,15 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Listen(const Options& options) {
   if (const absl::Status allowed = AllowConnections(options); !allowed.ok()) return allowed;
   auto endpoints = Resolve(options.bind, options.port);
   if (!endpoints.ok()) {
-    return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ",
-                                             options.bind, ": ", std::string(endpoints.status().message()),
-                                             "; MASTER_ADDR (fabric.rendezvous.address) must name its host"));
+    return InvalidArgument("fabric.rendezvous: rank 0 (", options.process, ") cannot listen at ", options.bind, ": ",
+                           std::string(endpoints.status().message()),
+                           "; MASTER_ADDR (fabric.rendezvous.address) must name its host");
   }
   absl::Status why;
   for (Endpoint& endpoint : *endpoints) {
     if (!TokenSuffices(options.token, endpoint)) {
-      return absl::InvalidArgumentError(StrCat("fabric.rendezvous: rank 0 (", options.process, ") would listen at ",
-                                               PlaceText(options.bind, options.port), WhyNoToken()));
+      return InvalidArgument("fabric.rendezvous: rank 0 (", options.process, ") would listen at ",
+                             PlaceText(options.bind, options.port), WhyNoToken());
     }
     if (const absl::Status status = MayListen(endpoint); !status.ok()) {
       if (why.ok()) why = Explain(status, options, endpoint);
@@ -254,7 +253,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Listen(const Options& options) {
     }
     auto store = std::make_unique<GrpcStore>(options, endpoint);
     if (store->Serve()) return store;
-    if (why.ok()) why = Explain(absl::UnavailableError("gRPC cannot listen there"), options, endpoint);
+    if (why.ok()) why = Explain(Unavailable("gRPC cannot listen there"), options, endpoint);
   }
   return why;
 }

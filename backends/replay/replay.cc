@@ -1,7 +1,6 @@
 #include "backends/replay/replay.h"
 
 #include <numeric>
-#include <utility>
 
 #include "backends/replay/device.h"
 #include "backends/replay/process_group.h"

@@ -25,6 +25,7 @@
 #include "backends/host/interrupt.h"
 #include "backends/simulated/hang_clock.h"
 #include "core/base/duration.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
 
@@ -99,8 +100,8 @@ absl::StatusOr<outcome::Outcome> Unframe(std::string_view bytes) {
   const bool begun = bytes.size() >= sizeof size;
   if (begun) std::memcpy(&size, bytes.data(), sizeof size);
   if (!begun || bytes.size() - sizeof size != size) {
-    return absl::InternalError(StrCat("the simulation's outcome is truncated: ", bytes.size(), " bytes",
-                                      begun ? StrCat(" of ", size + sizeof size) : std::string()));
+    return Internal("the simulation's outcome is truncated: ", bytes.size(), " bytes",
+                    begun ? StrCat(" of ", size + sizeof size) : std::string());
   }
   outcome::Outcome outcome;
   if (absl::Status s = FromBytes(bytes.substr(sizeof size), "the simulation's outcome", outcome); !s.ok()) return s;
@@ -228,11 +229,10 @@ absl::Status EndedEarly(int status, const sim::FlightRecord* record) {
   const std::string how = StrCat("the simulation's process ", HowItEnded(status));
   const sim::FlightRecord::Turn turn =
       record != nullptr ? record->turn() : sim::FlightRecord::Turn{sim::FlightRecord::kNobody, true};
-  if (turn.rank == sim::FlightRecord::kNobody) return absl::InternalError(how);
+  if (turn.rank == sim::FlightRecord::kNobody) return Internal(how);
   const std::string last = record->LastCall(turn.rank);
-  if (!turn.in_simulator)
-    return absl::InternalError(StrCat("rank ", turn.rank, ": ", how, " while this rank was running; ", last));
-  return absl::InternalError(StrCat(how, " inside the simulator, which rank ", turn.rank, " had called; ", last));
+  if (!turn.in_simulator) return Internal("rank ", turn.rank, ": ", how, " while this rank was running; ", last);
+  return Internal(how, " inside the simulator, which rank ", turn.rank, " had called; ", last);
 }
 
 absl::Status WasInterrupted() {
@@ -261,9 +261,9 @@ void TellPartialResult(int rank, const std::string& bytes) {
 
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch) {
   int ends[4];  // of the outcome's pipe and of the partial results' pipe
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) return Internal("pipe: ", std::strerror(errno));
   if (pipe2(ends + 2, O_CLOEXEC) != 0) {
-    const absl::Status why = absl::InternalError(StrCat("pipe: ", std::strerror(errno)));
+    const absl::Status why = Internal("pipe: ", std::strerror(errno));
     for (int end : {ends[0], ends[1]}) close(end);
     return why;
   }
@@ -273,7 +273,7 @@ absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) {
-    const absl::Status why = absl::InternalError(StrCat("fork: ", std::strerror(errno)));
+    const absl::Status why = Internal("fork: ", std::strerror(errno));
     for (int end : ends) close(end);
     return why;
   }

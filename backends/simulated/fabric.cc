@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "backends/simulated/shared_memory.h"
 #include "core/base/format.h"
 #include "core/base/rank_list.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/comm/staging.h"
 #include "core/proto/outcome.pb.h"
@@ -267,8 +266,7 @@ class SimulatedFabric : public Fabric {
     if (refused == kUnlikeFlows) result = RunOnce(*plan, Folding::kAll, fn, &refused);
     if (refused.empty()) return result;
     if (AskedFor()) {
-      result.status =
-          absl::InvalidArgumentError(StrCat("fabric.simulated.folding: ON, but ", refused, "; use AUTO or OFF"));
+      result.status = InvalidArgument("fabric.simulated.folding: ON, but ", refused, "; use AUTO or OFF");
       return result;
     }
     result = RunOnce(*plan, Folding::kNone, fn);

@@ -11,6 +11,7 @@
 #include "backends/host/memory_rules.h"
 #include "backends/simulated/plan_network.h"
 #include "core/base/format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/comm/device_mesh.h"
 #include "core/comm/staging.h"
@@ -112,9 +113,9 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   if (emulated) costs = host::FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
   if (spec.device() == spec::CUDA && costs->device.kind() != cluster::Device::GPU_DEVICE) {
-    return absl::InvalidArgumentError(StrCat("fabric.simulated.cluster: \"", c.name(),
-                                             "\" computes on CPUs, but device is CUDA; use a cluster of GPUs (",
-                                             "`twofold list clusters`), or device: CPU"));
+    return InvalidArgument("fabric.simulated.cluster: \"", c.name(),
+                           "\" computes on CPUs, but device is CUDA; use a cluster of GPUs (",
+                           "`twofold list clusters`), or device: CPU");
   }
   const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
   plan.device_memory = memory.device;
@@ -124,15 +125,13 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   plan.shared_memory = found->shared;
   if (spec.fabric().simulated().links() == kStagedLinks) {
     if (memory.kind != DeviceKind::kCuda) {
-      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", kStagedLinks,
-                                               "\" is for GPUs, but cluster ", c.name(),
-                                               " computes on CPUs; leave this field out"));
+      return InvalidArgument("fabric.simulated.links: \"", kStagedLinks, "\" is for GPUs, but cluster ", c.name(),
+                             " computes on CPUs; leave this field out");
     }
     plan.machine.staging = HostStaging::kBytes;
-    plan.notes.push_back(
-        StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
-               " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time of the copies is "
-               "not modelled"));
+    plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
+                                " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time "
+                                "of the copies is not modelled"));
   }
   plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // false for an emulated device: its stream is the host
   plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
@@ -162,11 +161,10 @@ absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profi
                               .bandwidth = BytesPerSecond(links.bytes_per_second_exchange()),
                               .latency = Seconds(links.latency_s())});
     plan.link_spread = TimesOf(links.bytes_per_second(), links.bandwidth_low(), links.bandwidth_high());
-    plan.notes.push_back(
-        StrCat("links are those that the profile measured on fabric ", links.fabric(), ": ", links.latency_s() * 1e6,
-               " µs and ", links.bytes_per_second_exchange() / 1e9,
-               " GB/s per rank; for collectives that were not measured, eager and rendezvous protocols and the time of "
-               "reductions are not modelled"));
+    plan.notes.push_back(StrCat("links are those that the profile measured on fabric ", links.fabric(), ": ",
+                                links.latency_s() * 1e6, " µs and ", links.bytes_per_second_exchange() / 1e9,
+                                " GB/s per rank; for collectives that were not measured, eager and rendezvous "
+                                "protocols and the time of reductions are not modelled"));
     SetCollectives(links.collectives(), plan);
     plan.link_spread = Widened(plan.link_spread, links.load());
     if (links.load().taken() > 0) {
@@ -177,9 +175,9 @@ absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profi
     }
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(),
-                                           "\": the profile has no such links; `twofold launch --ranks=2 --fabric=",
-                                           simulated.links(), " -- calibrate` measures them, or use in_memory"));
+  return InvalidArgument("fabric.simulated.links: \"", simulated.links(),
+                         "\": the profile has no such links; `twofold launch --ranks=2 --fabric=", simulated.links(),
+                         " -- calibrate` measures them, or use in_memory");
 }
 
 void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& profile, SimulationPlan& plan) {
@@ -293,11 +291,10 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
   if (!c.ok()) return c.status();
   if (!(c->device().memory_bytes_per_second() > 0) || !(c->device().f32_flops_per_second() > 0)) {
-    return absl::InvalidArgumentError(
-        StrCat("cluster ", c->name(),
-               ": device.memory_bytes_per_second and device.f32_flops_per_second must be greater than 0 "
-               "(got ",
-               c->device().memory_bytes_per_second(), " and ", c->device().f32_flops_per_second(), ")"));
+    return InvalidArgument(
+        "cluster ", c->name(),
+        ": device.memory_bytes_per_second and device.f32_flops_per_second must be greater than 0 (got ",
+        c->device().memory_bytes_per_second(), " and ", c->device().f32_flops_per_second(), ")");
   }
 
   SimulationPlan plan;
@@ -311,25 +308,23 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   const bool own_links = !c->has_shared_memory_host();
   if (!own_links && plan.machine.gpu && plan.world_size > 1) {
-    return absl::InvalidArgumentError(
-        StrCat("parallel: ", plan.world_size, " ranks on GPUs of ", c->name(),
-               " cannot be predicted, because the links between its GPUs are not known; use one ",
-               "rank, or a cluster of GPUs (`twofold list clusters`) with this machine's profile as "
-               "fabric.simulated.profile"));
+    return InvalidArgument(
+        "parallel: ", plan.world_size, " ranks on GPUs of ", c->name(),
+        " cannot be predicted, because the links between its GPUs are not known; use one ",
+        "rank, or a cluster of GPUs (`twofold list clusters`) with this machine's profile as fabric.simulated.profile");
   }
   if (simulated.link_gbps() > 0 && (own_links || simulated.links() != "in_memory")) {
-    return absl::InvalidArgumentError(StrCat("fabric.simulated.link_gbps: ", simulated.link_gbps(),
-                                             " would throttle the links between this-machine's threads, but ",
-                                             own_links
-                                                 ? StrCat("cluster ", c->name(), " has its own links")
-                                                 : StrCat("fabric.simulated.links is \"", simulated.links(), "\""),
-                                             "; use 0"));
+    return InvalidArgument("fabric.simulated.link_gbps: ", simulated.link_gbps(),
+                           " would throttle the links between this-machine's threads, but ",
+                           own_links ? StrCat("cluster ", c->name(), " has its own links")
+                                     : StrCat("fabric.simulated.links is \"", simulated.links(), "\""),
+                           "; use 0");
   }
   if (own_links) {
     if (simulated.links() != "in_memory" && simulated.links() != kStagedLinks) {
-      return absl::InvalidArgumentError(StrCat("fabric.simulated.links: \"", simulated.links(), "\": cluster ",
-                                               c->name(), " has its own links; leave this field out, or use \"",
-                                               kStagedLinks, "\" for GPUs with an MPI that is not CUDA-aware"));
+      return InvalidArgument("fabric.simulated.links: \"", simulated.links(), "\": cluster ", c->name(),
+                             " has its own links; leave this field out, or use \"", kStagedLinks,
+                             "\" for GPUs with an MPI that is not CUDA-aware");
     }
     if (absl::Status s = SetClusterTopology(simulated, *c, plan); !s.ok()) return s;
   } else {
@@ -346,8 +341,7 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (absl::Status s = SetStragglers(simulated, plan); !s.ok()) return s;
   DecideFolding(spec, plan);
   if (simulated.folding() == spec::Simulated::ON && plan.stand_ins.empty()) {
-    return absl::InvalidArgumentError(
-        StrCat("fabric.simulated.folding: ON, but ", plan.why_not_fold, "; use AUTO or OFF"));
+    return InvalidArgument("fabric.simulated.folding: ON, but ", plan.why_not_fold, "; use AUTO or OFF");
   }
   if (simulated.folding() == spec::Simulated::OFF) plan.stand_ins.clear();
   return plan;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "topologies/build.h"
 #include "topologies/degraded.h"
@@ -18,9 +19,9 @@ absl::Status CheckName(std::string_view field, const std::string& name, std::str
   if (name == "auto" || std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
   std::string known = "auto";
   for (std::string_view n : names) StrAppend(&known, ", ", n);
-  return absl::InvalidArgumentError(StrCat(
+  return InvalidArgument(
       "fabric.simulated.", field, ": \"", name, "\": library ", library,
-      names.empty() ? StrCat(" has no ", field, "s; use auto") : StrCat(" does not have it; use one of ", known)));
+      names.empty() ? StrCat(" has no ", field, "s; use auto") : StrCat(" does not have it; use one of ", known));
 }
 
 }  // namespace
@@ -33,10 +34,10 @@ absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster:
   if (absl::Status s = CheckNodes(c, most, "fabric.simulated.nodes: "); !s.ok()) return s;
   const int64_t needed = (plan.world_size + *devices - 1) / *devices;
   if (needed > most) {
-    return absl::InvalidArgumentError(StrCat("parallel: ", plan.world_size, " ranks do not fit cluster ", c.name(),
-                                             " with ", most, c.has_star() ? " hosts" : " nodes", " of ",
-                                             *devices == 1 ? "one device" : StrCat(*devices, " devices"),
-                                             "; use fewer ranks or more nodes"));
+    return InvalidArgument("parallel: ", plan.world_size, " ranks do not fit cluster ", c.name(), " with ", most,
+                           c.has_star() ? " hosts" : " nodes", " of ",
+                           *devices == 1 ? "one device" : StrCat(*devices, " devices"),
+                           "; use fewer ranks or more nodes");
   }
   const bool in_order = simulated.placement().policy() == spec::Placement::LINEAR;
   absl::StatusOr<std::unique_ptr<Topology>> topology = BuildTopology(c, static_cast<int>(in_order ? needed : most));
@@ -60,13 +61,12 @@ absl::Status SetLibrary(const spec::Simulated& simulated, const cluster::Cluster
   const std::string& name = simulated.has_routing() ? simulated.routing() : c.routing();
   const absl::StatusOr<RoutingPolicy> policy = RoutingNamed(name);
   if (!policy.ok()) {
-    return absl::InvalidArgumentError(
-        StrCat(simulated.has_routing() ? "fabric.simulated.routing" : StrCat("cluster ", c.name(), ": routing"), ": ",
-               policy.status().message()));
+    return InvalidArgument(
+        simulated.has_routing() ? "fabric.simulated.routing" : StrCat("cluster ", c.name(), ": routing"), ": ",
+        policy.status().message());
   }
   if (c.routing_paths() < 1 || c.routing_paths() > 4096) {
-    return absl::InvalidArgumentError(
-        StrCat("cluster ", c.name(), ": routing_paths must be 1 to 4096 (got ", c.routing_paths(), ")"));
+    return InvalidArgument("cluster ", c.name(), ": routing_paths must be 1 to 4096 (got ", c.routing_paths(), ")");
   }
   plan.routing = {.policy = *policy,
                   .seed = static_cast<uint64_t>(simulated.network().seed()),
@@ -133,9 +133,8 @@ absl::Status SetStragglers(const spec::Simulated& simulated, SimulationPlan& pla
   for (int i = 0; i < simulated.stragglers_size(); ++i) {
     const spec::Straggler& s = simulated.stragglers(i);
     if (s.rank() >= plan.world_size) {
-      return absl::InvalidArgumentError(StrCat("fabric.simulated.stragglers[", i, "].rank must be 0 to ",
-                                               plan.world_size - 1, " (got ", s.rank(), "); there are ",
-                                               plan.world_size, " ranks"));
+      return InvalidArgument("fabric.simulated.stragglers[", i, "].rank must be 0 to ", plan.world_size - 1, " (got ",
+                             s.rank(), "); there are ", plan.world_size, " ranks");
     }
     plan.compute_factors.resize(static_cast<size_t>(plan.world_size), 1);
     plan.compute_factors[static_cast<size_t>(s.rank())] = s.factor();

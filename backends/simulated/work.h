@@ -1,7 +1,6 @@
 // A simulated communication in flight, as the rank's program sees it.
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <memory>
 #include <string>

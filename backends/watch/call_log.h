@@ -14,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "backends/host/call.h"
 #include "core/proto/control.pb.h"

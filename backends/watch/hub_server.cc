@@ -1,5 +1,6 @@
 #include "backends/watch/hub_server.h"
 
+#include <chrono>
 #include <utility>
 
 #include "core/base/strings.h"

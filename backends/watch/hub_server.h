@@ -7,7 +7,6 @@
 #pragma once
 
 #include <asio.hpp>
-#include <chrono>
 #include <functional>
 #include <future>
 #include <list>

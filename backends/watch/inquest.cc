@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "backends/watch/call_log.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
@@ -189,12 +188,10 @@ control::Verdict Decide(const Witnesses& witnesses, const Accusation& accusation
   if (!accusation.trouble) {
     if (auto extra = FindExtra(witnesses))
       return Failed(Kind::kCollectiveMismatch, extra->first, std::move(extra->second));
-    return Failed(
-        Kind::kCollectiveMismatch, accusation.rank,
-        StrCat(
-            "collective mismatch: ranks have called different collectives, too long ago for the call log to name them; "
-            "found by rank ",
-            accusation.rank));
+    return Failed(Kind::kCollectiveMismatch, accusation.rank,
+                  StrCat("collective mismatch: ranks have called different collectives, too long ago for the call log "
+                         "to name them; found by rank ",
+                         accusation.rank));
   }
   const control::Trouble& trouble = *accusation.trouble;
   const auto kind = static_cast<Kind>(trouble.kind());

@@ -10,7 +10,6 @@
 #include <asio.hpp>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <string>
 
 namespace twofold::watch {

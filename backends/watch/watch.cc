@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_join.h"
 #include "backends/watch/card.h"
 #include "backends/watch/connect.h"
 #include "backends/watch/hub_server.h"

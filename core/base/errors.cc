@@ -8,6 +8,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -39,7 +40,7 @@ absl::Status ToStatus(const RankFailure& failure) {
   for (auto [kind, code] : kCodes) {
     if (kind == failure.kind()) return absl::Status(code, failure.what());
   }
-  return absl::InternalError(failure.what());
+  return Internal(failure.what());
 }
 
 RankFailure::Kind FailureKind(const absl::Status& status) {

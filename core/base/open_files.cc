@@ -7,7 +7,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold {
 namespace {
@@ -34,8 +34,8 @@ absl::Status AllowOpenFiles(int64_t more, std::string_view who, std::string_view
     getrlimit(RLIMIT_NOFILE, &limit);
   }
   if (limit.rlim_cur >= needed) return absl::OkStatus();
-  return absl::FailedPreconditionError(StrCat(who, " may have only ", limit.rlim_cur, " files open, but ", what,
-                                              " needs ", needed, "; raise the hard limit (ulimit -Hn) on its host"));
+  return FailedPrecondition(who, " may have only ", limit.rlim_cur, " files open, but ", what, " needs ", needed,
+                            "; raise the hard limit (ulimit -Hn) on its host");
 }
 
 }  // namespace twofold

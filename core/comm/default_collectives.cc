@@ -1,8 +1,6 @@
 #include "core/comm/default_collectives.h"
 
-#include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "core/base/check.h"

@@ -1,11 +1,12 @@
 #include "core/comm/device_mesh.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold {
 namespace {
@@ -104,25 +105,23 @@ absl::StatusOr<std::array<Axis, kGridAxes>> ParseMeshOrder(std::string_view text
     order[found++] = static_cast<Axis>(a);
   }
   if (found == kGridAxes) return order;
-  return absl::InvalidArgumentError(
-      StrCat("must list pp, dp, cp and tp once each, outermost first, such as \"pp dp cp tp\" (got \"", text, "\")"));
+  return InvalidArgument("must list pp, dp, cp and tp once each, outermost first, such as \"pp dp cp tp\" (got \"",
+                         text, "\")");
 }
 
 absl::Status CheckMesh(const MeshShape& shape, int world_size) {
   for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp, Axis::kEp}) {
     if (shape.extent(axis) < 1) {
-      return absl::InvalidArgumentError(
-          StrCat("parallel.", AxisName(axis), " must be at least 1 (got ", shape.extent(axis), ")"));
+      return InvalidArgument("parallel.", AxisName(axis), " must be at least 1 (got ", shape.extent(axis), ")");
     }
   }
   if (shape.dp % shape.ep != 0) {
-    return absl::InvalidArgumentError(
-        StrCat("parallel.ep must divide parallel.dp (ep is ", shape.ep, ", dp is ", shape.dp, ")"));
+    return InvalidArgument("parallel.ep must divide parallel.dp (ep is ", shape.ep, ", dp is ", shape.dp, ")");
   }
   const int64_t size = int64_t{shape.pp} * shape.dp * shape.cp * shape.tp;
   if (size == world_size) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("parallel: pp * dp * cp * tp = ", shape.pp, " * ", shape.dp, " * ", shape.cp,
-                                           " * ", shape.tp, " = ", size, ", but there are ", world_size, " ranks"));
+  return InvalidArgument("parallel: pp * dp * cp * tp = ", shape.pp, " * ", shape.dp, " * ", shape.cp, " * ", shape.tp,
+                         " = ", size, ", but there are ", world_size, " ranks");
 }
 
 MeshPlace PlaceOf(const MeshShape& shape, int rank) {

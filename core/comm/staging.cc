@@ -1,7 +1,5 @@
 #include "core/comm/staging.h"
 
-#include <algorithm>
-
 namespace twofold {
 
 Tensor HostStaging::For(const Communication& c, Device& device, std::vector<Tensor>& workspace) {

@@ -9,7 +9,6 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "core/device/device.h"
 #include "core/device/held_tensors.h"

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/data/image_files.h"
 #include "core/data/mapped_file.h"
@@ -60,9 +61,8 @@ absl::StatusOr<Records> OpenRecords(const std::string& path, int64_t first, int6
   if (!file.ok()) return file.status();
   const int64_t count = file->size() / kRecord, rest = file->size() % kRecord;
   if (rest != 0) {
-    return RefuseFile(
-        path, count * kRecord,
-        StrCat("record ", count, " has ", rest, " bytes, but a record has ", kRecord, "; give a complete file"));
+    return RefuseFile(path, count * kRecord, "record ", count, " has ", rest, " bytes, but a record has ", kRecord,
+                      "; give a complete file");
   }
   const int64_t most = std::min(classes, kClasses);
   for (int64_t i = 0; i < count; ++i) {
@@ -88,10 +88,8 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path, bool t
     const std::string name = entries->path().filename().string();
     if (name.starts_with("data_batch_") && name.ends_with(".bin")) files.push_back(entries->path().string());
   }
-  if (error)
-    return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", error.message(), "; ", kCifar10Remedy));
-  if (files.empty())
-    return absl::InvalidArgumentError(StrCat(path, ": contains no data_batch_*.bin; ", kCifar10Remedy));
+  if (error) return InvalidArgument(path, ": cannot be read: ", error.message(), "; ", kCifar10Remedy);
+  if (files.empty()) return InvalidArgument(path, ": contains no data_batch_*.bin; ", kCifar10Remedy);
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -101,9 +99,8 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path, bool t
 absl::StatusOr<std::unique_ptr<Dataset>> MakeCifar10Dataset(const std::string& path, bool test, const ImageType& type) {
   const Shape& input = type.input;
   if (input.rank() == 3 ? input != Shape{kSide, kSide, kChannels} : input.numel() != kChannels * kPlane) {
-    return absl::InvalidArgumentError(
-        StrCat(path, ": the images are 32 x 32 x 3 (height, width, channels), but the model takes ", input.ToString(),
-               "; set the model's input to the size of the images"));
+    return InvalidArgument(path, ": the images are 32 x 32 x 3 (height, width, channels), but the model takes ",
+                           input.ToString(), "; set the model's input to the size of the images");
   }
   const absl::StatusOr<std::vector<std::string>> files = FilesOf(path, test);
   if (!files.ok()) return files.status();

@@ -5,12 +5,12 @@
 
 #include "core/base/check.h"
 #include "core/base/philox.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold {
 
 absl::StatusOr<DistributedSampler> DistributedSampler::Make(const SamplerOptions& o) {
-  const auto refuse = [](const auto&... parts) { return absl::InvalidArgumentError(StrCat("sampler: ", parts...)); };
+  const auto refuse = [](const auto&... parts) { return InvalidArgument("sampler: ", parts...); };
   if (o.dataset_size < 1 || o.dataset_size > int64_t{UINT32_MAX})
     return refuse("the dataset must have 1 to ", UINT32_MAX, " samples (got ", o.dataset_size, ")");
   if (o.replicas < 1) return refuse("the number of replicas must be at least 1 (got ", o.replicas, ")");

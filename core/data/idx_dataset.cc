@@ -30,9 +30,8 @@ absl::StatusOr<Elements> Open(const std::string& path, int64_t dimensions, std::
   if (!file.ok()) return file.status();
   const uint32_t magic = BigEndian(file->data()), right = 0x0800 + static_cast<uint32_t>(dimensions);
   if (magic != right) {
-    return RefuseFile(path, 0,
-                      StrCat("the magic number must be ", right, " (got ", magic, ") for ", what,
-                             " of unsigned bytes; ", kIdxRemedy));
+    return RefuseFile(path, 0, "the magic number must be ", right, " (got ", magic, ") for ", what,
+                      " of unsigned bytes; ", kIdxRemedy);
   }
   Elements elements{*std::move(file), header, {}};
   int64_t held = 1;
@@ -40,21 +39,18 @@ absl::StatusOr<Elements> Open(const std::string& path, int64_t dimensions, std::
   for (int64_t i = 0; i < dimensions; ++i) {
     const int64_t at = 4 + 4 * i, size = BigEndian(elements.file.data() + at);
     if (size == 0)
-      return RefuseFile(path, at,
-                        StrCat("dimension ", i, " must be at least 1 (got 0); give a file that is not empty"));
+      return RefuseFile(path, at, "dimension ", i, " must be at least 1 (got 0); give a file that is not empty");
     // No dimension can be larger than the rest of the file allows.
     if (size > rest / held) {
-      return RefuseFile(path, at,
-                        StrCat("dimension ", i, " is ", size, ", but the file's ", elements.file.size(),
-                               " bytes hold at most ", rest / held, "; give a complete file"));
+      return RefuseFile(path, at, "dimension ", i, " is ", size, ", but the file's ", elements.file.size(),
+                        " bytes hold at most ", rest / held, "; give a complete file");
     }
     held *= size;
     elements.sizes.push_back(size);
   }
   if (held != rest) {
-    return RefuseFile(path, header + held,
-                      StrCat("the header states ", held, " elements, but ", rest,
-                             " bytes follow it; a complete file has ", header + held, " bytes"));
+    return RefuseFile(path, header + held, "the header states ", held, " elements, but ", rest,
+                      " bytes follow it; a complete file has ", header + held, " bytes");
   }
   return elements;
 }
@@ -93,24 +89,21 @@ absl::Status CheckImages(const std::string& path, const Elements& images, const 
   const int64_t height = images.sizes[1], width = images.sizes[2];
   const bool fits = input.rank() == 3 ? input == Shape{height, width, 1} : input.numel() == height * width;
   if (fits) return absl::OkStatus();
-  return RefuseFile(
-      path, 8,
-      StrCat("the images are ", height, " x ", width, " x 1 (height, width, channels), but the model takes ",
-             input.ToString(), "; set the model's input to the size of the images"));
+  return RefuseFile(path, 8, "the images are ", height, " x ", width,
+                    " x 1 (height, width, channels), but the model takes ", input.ToString(),
+                    "; set the model's input to the size of the images");
 }
 
 absl::Status CheckLabels(const std::string& path, const Elements& labels, int64_t count, int64_t classes) {
   if (labels.sizes[0] != count) {
-    return RefuseFile(path, 4,
-                      StrCat("there are ", labels.sizes[0], " labels, but ", count,
-                             " images; give the label file that belongs to the images"));
+    return RefuseFile(path, 4, "there are ", labels.sizes[0], " labels, but ", count,
+                      " images; give the label file that belongs to the images");
   }
   for (int64_t i = 0; i < count; ++i) {
     const auto label = std::to_integer<int64_t>(labels.file.data()[labels.first + i]);
     if (label >= classes) {
-      return RefuseFile(
-          path, labels.first + i,
-          StrCat("label ", i, " is ", label, ", but the model has ", classes, " classes; give the model more classes"));
+      return RefuseFile(path, labels.first + i, "label ", i, " is ", label, ", but the model has ", classes,
+                        " classes; give the model more classes");
     }
   }
   return absl::OkStatus();

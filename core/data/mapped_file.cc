@@ -8,18 +8,15 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
 
-absl::Status RefuseFile(const std::string& path, int64_t offset, std::string_view what) {
-  return absl::InvalidArgumentError(StrCat(path, ": at byte ", offset, ": ", what));
-}
-
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, int64_t least, std::string_view what,
                                             std::string_view remedy) {
   const auto refuse = [&](std::string_view why) {
-    return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", why, "; ", remedy));
+    return InvalidArgument(path, ": cannot be read: ", why, "; ", remedy);
   };
   // O_NONBLOCK: opening a pipe must not wait for a writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -31,8 +28,8 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, int64_t lea
   }
   if (info.st_size < least) {
     close(file);
-    return RefuseFile(path, info.st_size,
-                      StrCat("the file ends within ", what, ", which takes ", least, " bytes; give a complete file"));
+    return RefuseFile(path, info.st_size, "the file ends within ", what, ", which takes ", least,
+                      " bytes; give a complete file");
   }
   void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file, 0);
   const int error = errno;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "core/base/status.h"
 
 namespace twofold {
 
@@ -31,6 +32,8 @@ class MappedFile {
 };
 
 // "PATH: at byte OFFSET: WHAT"
-absl::Status RefuseFile(const std::string& path, int64_t offset, std::string_view what);
+absl::Status RefuseFile(const std::string& path, int64_t offset, const auto&... what) {
+  return InvalidArgument(path, ": at byte ", offset, ": ", what...);
+}
 
 }  // namespace twofold

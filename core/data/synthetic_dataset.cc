@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -76,8 +77,7 @@ class SyntheticDataset : public Dataset {
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSyntheticDataset(const SyntheticOptions& options) {
   const auto refuse = [](std::string_view what, int64_t value, int64_t least) {
-    return absl::InvalidArgumentError(
-        StrCat("synthetic data: ", what, " must be at least ", least, " (got ", value, ")"));
+    return InvalidArgument("synthetic data: ", what, " must be at least ", least, " (got ", value, ")");
   };
   if (options.samples < 1) return refuse("samples", options.samples, 1);
   if (options.inputs < 1) return refuse("inputs", options.inputs, 1);

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -108,8 +109,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeSyntheticImages(const SyntheticImag
        {Least{"samples", options.samples, 1}, Least{"height", options.height, 1}, Least{"width", options.width, 1},
         Least{"channels", options.channels, 1}, Least{"classes", options.classes, 2}}) {
     if (l.value < l.least) {
-      return absl::InvalidArgumentError(
-          StrCat("synthetic images: ", l.what, " must be at least ", l.least, " (got ", l.value, ")"));
+      return InvalidArgument("synthetic images: ", l.what, " must be at least ", l.least, " (got ", l.value, ")");
     }
   }
   return std::make_unique<SyntheticImages>(options);

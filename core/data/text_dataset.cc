@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -50,8 +51,8 @@ absl::Status AppendFile(const fs::path& path, std::string& text) {
     text.append(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
     if (!in.bad()) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(StrCat(path.string(), ": cannot be read: ", std::strerror(errno != 0 ? errno : EIO),
-                                           "; give a file or folder of text that this user may read"));
+  return InvalidArgument(path.string(), ": cannot be read: ", std::strerror(errno != 0 ? errno : EIO),
+                         "; give a file or folder of text that this user may read");
 }
 
 // The regular files of a folder, sorted by their path within it.
@@ -64,8 +65,8 @@ absl::StatusOr<std::vector<fs::path>> FilesOf(const fs::path& folder) {
     if (!it->is_symlink(ignored) && it->is_regular_file(ignored)) files.push_back(it->path());
   }
   if (error) {
-    return absl::InvalidArgumentError(StrCat(folder.string(), ": cannot be read: ", error.message(),
-                                             "; give a folder whose content this user may read"));
+    return InvalidArgument(folder.string(), ": cannot be read: ", error.message(),
+                           "; give a folder whose content this user may read");
   }
   std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
   return files;
@@ -76,9 +77,9 @@ absl::StatusOr<std::vector<fs::path>> FilesAt(const std::string& path) {
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return FilesOf(path);
   if (fs::is_regular_file(status)) return std::vector<fs::path>{path};
-  return absl::InvalidArgumentError(
-      StrCat(path, fs::exists(status) ? ": is neither a file nor a folder" : ": does not exist",
-             "; give a file or folder of text, or \"\" for the system's licence texts in ", kDefaultTextPath));
+  return InvalidArgument(path, fs::exists(status) ? ": is neither a file nor a folder" : ": does not exist",
+                         "; give a file or folder of text, or \"\" for the system's licence texts in ",
+                         kDefaultTextPath);
 }
 
 }  // namespace
@@ -93,9 +94,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeTextDataset(const std::string& path
     if (absl::Status status = AppendFile(file, text); !status.ok()) return status;
   }
   if (static_cast<int64_t>(text.size()) < sequence + 1) {
-    return absl::InvalidArgumentError(StrCat(where, ": contains ", text.size(), " bytes of text in ", files->size(),
-                                             " files, but one sample of sequence length ", sequence, " needs ",
-                                             sequence + 1, "; give more text or a shorter sequence"));
+    return InvalidArgument(where, ": contains ", text.size(), " bytes of text in ", files->size(),
+                           " files, but one sample of sequence length ", sequence, " needs ", sequence + 1,
+                           "; give more text or a shorter sequence");
   }
   const int64_t bytes = static_cast<int64_t>(text.size());
   auto dataset = std::make_unique<TextDataset>(std::move(text), sequence,

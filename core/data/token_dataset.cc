@@ -21,19 +21,17 @@ absl::StatusOr<int64_t> CheckHeader(const std::string& path, const MappedFile& f
   int32_t header[3];
   std::memcpy(header, file.data(), sizeof(header));
   if (header[0] != kMagic) {
-    return RefuseFile(
-        path, 0,
-        StrCat("the magic number must be ", kMagic, " (got ", header[0], ") for GPT-2 tokens as llm.c writes them"));
+    return RefuseFile(path, 0, "the magic number must be ", kMagic, " (got ", header[0],
+                      ") for GPT-2 tokens as llm.c writes them");
   }
   if (header[1] != kVersion) {
-    return RefuseFile(path, 4, StrCat("the version must be ", kVersion, " (uint16 tokens; got ", header[1], ")"));
+    return RefuseFile(path, 4, "the version must be ", kVersion, " (uint16 tokens; got ", header[1], ")");
   }
   const int64_t stated = header[2], held = (file.size() - kHeaderBytes) / 2;
   if (stated < 0 || file.size() != kHeaderBytes + 2 * stated) {
-    return RefuseFile(path, 8,
-                      StrCat("the header states ", stated, " tokens, but the file's ", file.size(), " bytes hold ",
-                             held, (file.size() - kHeaderBytes) % 2 != 0 ? " and a half" : "", "; a file of ", stated,
-                             " tokens has ", kHeaderBytes + 2 * stated, " bytes"));
+    return RefuseFile(path, 8, "the header states ", stated, " tokens, but the file's ", file.size(), " bytes hold ",
+                      held, (file.size() - kHeaderBytes) % 2 != 0 ? " and a half" : "", "; a file of ", stated,
+                      " tokens has ", kHeaderBytes + 2 * stated, " bytes");
   }
   return stated;
 }
@@ -89,16 +87,14 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeTokenDataset(const std::string& pat
   const absl::StatusOr<int64_t> tokens = CheckHeader(path, *file);
   if (!tokens.ok()) return tokens.status();
   if (*tokens < sequence + 1) {
-    return RefuseFile(path, 8,
-                      StrCat("the file has ", *tokens, " tokens, but one sample of sequence length ", sequence,
-                             " needs ", sequence + 1, "; give more tokens or a shorter sequence"));
+    return RefuseFile(path, 8, "the file has ", *tokens, " tokens, but one sample of sequence length ", sequence,
+                      " needs ", sequence + 1, "; give more tokens or a shorter sequence");
   }
   auto dataset = std::make_unique<TokenDataset>(*std::move(file), path, *tokens, sequence);
   for (int64_t i = 0; vocab > 0 && vocab <= UINT16_MAX && i < *tokens; ++i) {
     if (const int64_t token = dataset->TokenAt(i); token >= vocab) {
-      return RefuseFile(path, kHeaderBytes + 2 * i,
-                        StrCat("token ", i, " is ", token, ", but the vocabulary has ", vocab,
-                               " entries; use a larger vocabulary or the tokens it was made for"));
+      return RefuseFile(path, kHeaderBytes + 2 * i, "token ", i, " is ", token, ", but the vocabulary has ", vocab,
+                        " entries; use a larger vocabulary or the tokens it was made for");
     }
   }
   return dataset;

@@ -27,19 +27,39 @@
 
 namespace twofold::ops {
 
-using AnyOp =
-    std::variant<MatMul, ConvolutionForward, ConvolutionBackward, ConvolutionWeights, MaxPoolForward, MaxPoolBackward,
-                 AveragePoolForward, AveragePoolBackward, BatchNormStatistics, BatchNormFinish, BatchNormForward,
-                 BatchNormSums, BatchNormBackward, Fill, Cast, Affine, Add, AddRelu, AddTo, Scale, ActivationForward,
-                 ActivationBackward, Dropout, MaskedDropoutForward, MaskedDropoutBackward, SwiGluForward,
-                 SwiGluBackward, ColumnSum, AddBias, EmbeddingForward, EmbeddingBackward, PositionForward,
-                 PositionBackward, CopyColumns, LayerNormForward, LayerNormBackward, LayerNormWeights, RmsNormForward,
-                 RmsNormBackward, RmsNormWeights, AttentionForward, AttentionBackward, AttentionBlockForward,
-                 AttentionBlockBackward, RotaryTable, Rotary, BatchedMatMul, SoftmaxForward, SoftmaxBackward,
-                 RouteForward, RouteBackward, Dispatch, Combine, CombineWeights, CrossEntropyForward,
-                 CrossEntropyBackward, Sum, CountCorrect, SplitMax, SplitSums, SplitLosses, SplitBackward, SplitCorrect,
-                 RandomFill, TopK, RandomPlaces, GatherElements, ScatterElements, Quantise, Dequantise, SignPack,
-                 SignUnpack, SgdStep, AdamStep, SquaredNorm, ClipFactor>;
+// Every operation. F(Operation) is repeated for each.
+// clang-format off
+#define TWOFOLD_OPERATIONS(F) \
+  F(MatMul) F(ConvolutionForward) F(ConvolutionBackward) F(ConvolutionWeights) F(MaxPoolForward) F(MaxPoolBackward) \
+  F(AveragePoolForward) F(AveragePoolBackward) F(BatchNormStatistics) F(BatchNormFinish) F(BatchNormForward) \
+  F(BatchNormSums) F(BatchNormBackward) F(Fill) F(Cast) F(Affine) F(Add) F(AddRelu) F(AddTo) F(Scale) \
+  F(ActivationForward) F(ActivationBackward) F(Dropout) F(MaskedDropoutForward) F(MaskedDropoutBackward) \
+  F(SwiGluForward) F(SwiGluBackward) F(ColumnSum) F(AddBias) F(EmbeddingForward) F(EmbeddingBackward) \
+  F(PositionForward) F(PositionBackward) F(CopyColumns) F(LayerNormForward) F(LayerNormBackward) F(LayerNormWeights) \
+  F(RmsNormForward) F(RmsNormBackward) F(RmsNormWeights) F(AttentionForward) F(AttentionBackward) \
+  F(AttentionBlockForward) F(AttentionBlockBackward) F(RotaryTable) F(Rotary) F(BatchedMatMul) F(SoftmaxForward) \
+  F(SoftmaxBackward) F(RouteForward) F(RouteBackward) F(Dispatch) F(Combine) F(CombineWeights) F(CrossEntropyForward) \
+  F(CrossEntropyBackward) F(Sum) F(CountCorrect) F(SplitMax) F(SplitSums) F(SplitLosses) F(SplitBackward) \
+  F(SplitCorrect) F(RandomFill) F(TopK) F(RandomPlaces) F(GatherElements) F(ScatterElements) F(Quantise) F(Dequantise) \
+  F(SignPack) F(SignUnpack) F(SgdStep) F(AdamStep) F(SquaredNorm) F(ClipFactor)
+// clang-format on
+
+#define TWOFOLD_COMMA_AND(Operation) , Operation
+template <class First, class... Others>
+using VariantOfOthers = std::variant<Others...>;
+using AnyOp = VariantOfOthers<void TWOFOLD_OPERATIONS(TWOFOLD_COMMA_AND)>;
+#undef TWOFOLD_COMMA_AND
+
+// The rules of each operation. A file of ops/ defines them; one that is missing is an error of the linker. Rules that
+// only some operations have are declared there too.
+namespace rules {
+#define TWOFOLD_RULES(Operation)   \
+  KernelKey Key(const Operation&); \
+  Cost CostOf(const Operation&);   \
+  void CheckShapes(const Operation&);
+TWOFOLD_OPERATIONS(TWOFOLD_RULES)
+#undef TWOFOLD_RULES
+}  // namespace rules
 
 // Any operation, as a value. Its copy and move operations and its destructor are defined out of line, in one place,
 // because they account for most of the compile time of files that launch operations.

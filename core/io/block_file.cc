@@ -15,6 +15,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "xxhash.h"
 
@@ -22,7 +23,7 @@ namespace twofold::checkpoint {
 namespace {
 
 absl::Status Failed(const std::string& path, std::string_view what, int error) {
-  return absl::UnavailableError(StrCat(path, ": cannot be ", what, ": ", std::strerror(error)));
+  return Unavailable(path, ": cannot be ", what, ": ", std::strerror(error));
 }
 
 absl::Status WriteAll(const std::string& path, int file, std::span<const std::byte> bytes, int64_t offset) {
@@ -62,11 +63,10 @@ absl::StatusOr<FileSum> SumOfFile(const std::string& folder, const std::string& 
 absl::StatusOr<PlainFile> PlainFile::Open(const std::string& path) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return absl::InvalidArgumentError(StrCat(path, ": cannot be read: ", std::strerror(errno)));
+  if (file < 0) return InvalidArgument(path, ": cannot be read: ", std::strerror(errno));
   PlainFile opened(path, file, 0);
   struct stat info {};
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
-    return absl::InvalidArgumentError(StrCat(path, ": is not a regular file"));
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return InvalidArgument(path, ": is not a regular file");
   opened.bytes_ = info.st_size;
   return opened;
 }
@@ -80,8 +80,7 @@ absl::Status PlainFile::Read(int64_t offset, std::span<std::byte> out) const {
     const ssize_t n = pread(file_, out.data(), out.size(), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Failed(path_, "read", errno);
-    if (n == 0)
-      return absl::InvalidArgumentError(StrCat(path_, ": ends at byte ", offset, ", ", out.size(), " bytes too soon"));
+    if (n == 0) return InvalidArgument(path_, ": ends at byte ", offset, ", ", out.size(), " bytes too soon");
     out = out.subspan(static_cast<size_t>(n));
     offset += n;
   }
@@ -92,8 +91,7 @@ absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& folder, const F
   absl::StatusOr<PlainFile> file = PlainFile::Open(Join(folder, sum.name));
   if (!file.ok()) return file.status();
   if (file->bytes() != sum.bytes) {
-    return absl::InvalidArgumentError(
-        StrCat(file->path(), ": has ", file->bytes(), " bytes, but had ", sum.bytes, " when it was saved"));
+    return InvalidArgument(file->path(), ": has ", file->bytes(), " bytes, but had ", sum.bytes, " when it was saved");
   }
   TWOFOLD_CHECK_EQ(sum.blocks.size(), BlocksOf(sum.bytes));
   return CheckedFile(*std::move(file), &sum.blocks);
@@ -104,9 +102,8 @@ absl::Status CheckedFile::ReadBlock(int64_t block, std::span<std::byte> out) {
   const uint64_t is = Checksum(out), was = (*blocks_)[static_cast<size_t>(block)];
   if (is == was) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
-      "%s: bytes %d to %d have changed since they were saved: their checksum is %016x, but was "
-      "%016x",
-      path(), block * kChecksumBlock, block * kChecksumBlock + static_cast<int64_t>(out.size()), is, was));
+      "%s: bytes %d to %d have changed since they were saved: their checksum is %016x, but was %016x", path(),
+      block * kChecksumBlock, block * kChecksumBlock + static_cast<int64_t>(out.size()), is, was));
 }
 
 absl::Status CheckedFile::Read(int64_t offset, std::span<std::byte> out) {
@@ -216,7 +213,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most)
   const absl::StatusOr<PlainFile> file = PlainFile::Open(path);
   if (!file.ok()) return file.status();
   if (file->bytes() > most)
-    return absl::InvalidArgumentError(StrCat(path, ": has ", file->bytes(), " bytes, but may have at most ", most));
+    return InvalidArgument(path, ": has ", file->bytes(), " bytes, but may have at most ", most);
   std::string text(static_cast<size_t>(file->bytes()), '\0');
   if (absl::Status status = file->Read(0, std::as_writable_bytes(std::span(text))); !status.ok()) return status;
   return text;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::checkpoint {
@@ -46,7 +46,7 @@ bool IsPartial(const std::string& name) {
 }
 
 absl::Status Failed(const std::string& path, std::string_view what, const std::error_code& error) {
-  return absl::UnavailableError(StrCat(path, ": cannot be ", what, ": ", error.message()));
+  return Unavailable(path, ": cannot be ", what, ": ", error.message());
 }
 
 absl::Status Rename(const std::string& from, const std::string& to) {
@@ -121,10 +121,9 @@ absl::StatusOr<Claim> Claim::Make(const std::string& folder) {
   if (claim.folder_ < 0) return Failed(folder, "opened", std::error_code(errno, std::generic_category()));
   // Other errors mean that the file system has no locks; they are ignored.
   if (flock(claim.folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return absl::UnavailableError(
-        StrCat(folder,
-               ": another run that is still running saves to this folder; set train.checkpoint.path to "
-               "another folder"));
+    return Unavailable(
+        folder,
+        ": another run that is still running saves to this folder; set train.checkpoint.path to another folder");
   }
   return claim;
 }
@@ -178,7 +177,7 @@ absl::StatusOr<Opened> OpenThis(const std::string& path) {
 absl::StatusOr<Opened> Open(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    return absl::InvalidArgumentError(StrCat(path, ": is not a folder; give a checkpoint or a folder of checkpoints"));
+    return InvalidArgument(path, ": is not a folder; give a checkpoint or a folder of checkpoints");
   }
   if (fs::exists(StrCat(path, "/", kManifestFile), error)) return OpenThis(path);
   std::vector<std::string> passed_over;
@@ -193,9 +192,8 @@ absl::StatusOr<Opened> Open(const std::string& path) {
     passed_over.push_back(std::string(opened.status().message()));
   }
   const std::string bad = absl::StrJoin(passed_over, "; ");
-  return absl::InvalidArgumentError(StrCat(path, ": has no ",
-                                           bad.empty() ? "checkpoint" : StrCat("good checkpoint (", bad, ")"),
-                                           "; give a checkpoint or a folder of checkpoints"));
+  return InvalidArgument(path, ": has no ", bad.empty() ? "checkpoint" : StrCat("good checkpoint (", bad, ")"),
+                         "; give a checkpoint or a folder of checkpoints");
 }
 
 }  // namespace twofold::checkpoint

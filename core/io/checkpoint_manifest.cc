@@ -12,6 +12,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/io/safetensors.h"
 #include "nlohmann/json.hpp"
@@ -130,9 +131,8 @@ FileSum FileFrom(const json& value, size_t index) {
 Piece PieceFrom(const json& value, const std::string& of, size_t files) {
   const size_t size = List(value, of).size();
   if (size != 4 && size != 6)
-    throw Wrong{StrCat(of,
-                       ": a piece must be [file, tensor, first, count] or [file, tensor, first, count, "
-                       "column, width]")};
+    throw Wrong{
+        StrCat(of, ": a piece must be [file, tensor, first, count] or [file, tensor, first, count, column, width]")};
   Piece piece{Whole(value[0], of), Text(value[1], of), Whole(value[2], of), Whole(value[3], of)};
   if (size == 6) {
     piece.column = Whole(value[4], of), piece.width = Whole(value[5], of);
@@ -300,11 +300,11 @@ auto Guarded(const std::string& path, Read read) -> absl::StatusOr<decltype(read
   try {
     return read();
   } catch (const Wrong& wrong) {
-    return absl::InvalidArgumentError(StrCat(path, ": ", wrong.text));
+    return InvalidArgument(path, ": ", wrong.text);
   } catch (const json::parse_error& error) {
-    return absl::InvalidArgumentError(StrCat(path, ": is not valid JSON at byte ", error.byte));
+    return InvalidArgument(path, ": is not valid JSON at byte ", error.byte);
   } catch (const json::exception&) {
-    return absl::InvalidArgumentError(StrCat(path, ": contains a number or text that no manifest contains"));
+    return InvalidArgument(path, ": contains a number or text that no manifest contains");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/io/block_file.h"
 #include "nlohmann/json.hpp"
@@ -56,7 +57,7 @@ class Handler : public nlohmann::json_sax<json> {
   bool string(std::string& value) override {
     if (depth_ == 2 && name_ == kMetadata) {
       if (metadata.emplace(field_, std::move(value)).second) return true;
-      return Refuse(StrCat(Quoted(field_), " is given twice"));
+      return Refuse(Quoted(field_), " is given twice");
     }
     if (depth_ != 2 || list_ != nullptr || field_ != "dtype") return Unexpected("a string");
     if (draft().dtype.has_value()) return Refuse("\"dtype\" is given twice");
@@ -84,7 +85,7 @@ class Handler : public nlohmann::json_sax<json> {
                                                 : field_ == "data_offsets" ? &draft().offsets
                                                                            : nullptr;
     if (list == nullptr) return Unexpected("a list");
-    if (list->has_value()) return Refuse(StrCat(Quoted(field_), " is given twice"));
+    if (list->has_value()) return Refuse(Quoted(field_), " is given twice");
     list_ = &list->emplace();
     return true;
   }
@@ -103,19 +104,18 @@ class Handler : public nlohmann::json_sax<json> {
   bool Number(int64_t value) {
     if (list_ == nullptr) return Unexpected("a number");
     if (value < 0) return Unexpected("a number below 0");
-    if (list_->size() == kMostDimensions)
-      return Refuse(StrCat(Quoted(field_), " has more than ", kMostDimensions, " numbers"));
+    if (list_->size() == kMostDimensions) return Refuse(Quoted(field_), " has more than ", kMostDimensions, " numbers");
     list_->push_back(value);
     return true;
   }
   bool Unexpected(std::string_view what) {
-    if (depth_ == 0) return Refuse(StrCat("the header is ", what, ", not an object"));
-    if (depth_ == 1) return Refuse(StrCat("is ", what, ", not an object with dtype, shape and data_offsets"));
-    return Refuse(StrCat(Quoted(field_), " is ", what,
-                         "; a tensor has dtype (a string), shape and data_offsets (lists of numbers)"));
+    if (depth_ == 0) return Refuse("the header is ", what, ", not an object");
+    if (depth_ == 1) return Refuse("is ", what, ", not an object with dtype, shape and data_offsets");
+    return Refuse(Quoted(field_), " is ", what,
+                  "; a tensor has dtype (a string), shape and data_offsets (lists of numbers)");
   }
-  bool Refuse(std::string_view text) {
-    why = depth_ == 0 ? std::string(text) : StrCat("tensor ", Quoted(name_), ": ", text);
+  bool Refuse(const auto&... text) {
+    why = StrCat(depth_ == 0 ? "" : StrCat("tensor ", Quoted(name_), ": "), text...);
     return false;
   }
 
@@ -171,16 +171,16 @@ absl::Status CheckOrder(const std::string& path, const std::map<std::string, Sto
   int64_t at = first;
   for (const StoredTensor* t : order) {
     if (t->begin != at) {
-      return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(t->name), ": begins at byte ",
-                                               t->begin - first, " of the elements; ",
-                                               t->begin > at ? "no tensor covers the bytes from byte "
-                                                             : "another tensor already covers the bytes up to byte ",
-                                               at - first));
+      return InvalidArgument(path, ": tensor ", Quoted(t->name), ": begins at byte ", t->begin - first,
+                             " of the elements; ",
+                             t->begin > at ? "no tensor covers the bytes from byte "
+                                           : "another tensor already covers the bytes up to byte ",
+                             at - first);
     }
     at += t->bytes();
   }
   if (at == file_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(path, ": has ", file_bytes, " bytes, but its tensors end at byte ", at));
+  return InvalidArgument(path, ": has ", file_bytes, " bytes, but its tensors end at byte ", at);
 }
 
 }  // namespace
@@ -224,25 +224,24 @@ absl::StatusOr<int64_t> SafetensorsHeaderLength(const std::string& path, std::sp
   for (size_t i = prefix.size(); i-- > 0;) length = length << 8 | std::to_integer<uint64_t>(prefix[i]);
   const int64_t most = std::min(file_bytes - kSafetensorsPrefix, kLongestHeader);
   if (length <= static_cast<uint64_t>(most)) return static_cast<int64_t>(length);
-  return absl::InvalidArgumentError(StrCat(path, ": the header claims a length of ", length,
-                                           " bytes, but in a file of ", file_bytes, " bytes it can have at most ",
-                                           most));
+  return InvalidArgument(path, ": the header claims a length of ", length, " bytes, but in a file of ", file_bytes,
+                         " bytes it can have at most ", most);
 }
 
 absl::StatusOr<SafetensorsHead> ParseSafetensors(const std::string& path, std::string_view text, int64_t file_bytes) {
   Handler handler;
   const bool parsed = json::sax_parse(text.begin(), text.end(), &handler);
-  if (!parsed || !handler.why.empty()) return absl::InvalidArgumentError(StrCat(path, ": ", handler.why));
+  if (!parsed || !handler.why.empty()) return InvalidArgument(path, ": ", handler.why);
   const int64_t first = kSafetensorsPrefix + static_cast<int64_t>(text.size());
   SafetensorsHead head;
   head.metadata = std::move(handler.metadata);
   for (auto& [name, draft] : handler.found) {
     const std::string wrong = CheckDraft(draft, file_bytes - first);
-    if (!wrong.empty()) return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(name), ": ", wrong));
+    if (!wrong.empty()) return InvalidArgument(path, ": tensor ", Quoted(name), ": ", wrong);
     StoredTensor tensor{name, *FromSafetensorsType(*draft.dtype), Shape(std::span<const int64_t>(*draft.shape)),
                         first + (*draft.offsets)[0]};
     if (!head.tensors.emplace(name, std::move(tensor)).second) {
-      return absl::InvalidArgumentError(StrCat(path, ": tensor ", Quoted(name), " is given twice"));
+      return InvalidArgument(path, ": tensor ", Quoted(name), " is given twice");
     }
   }
   if (absl::Status status = CheckOrder(path, head.tensors, first, file_bytes); !status.ok()) return status;

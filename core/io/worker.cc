@@ -6,7 +6,7 @@
 #include <chrono>
 #include <exception>
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold::checkpoint {
 
@@ -71,7 +71,7 @@ void Worker::Run(bool gently) {
     try {
       status = task();
     } catch (const std::exception& error) {
-      status = absl::UnavailableError(error.what());
+      status = Unavailable(error.what());
     }
     task = nullptr;  // releases what it holds before the next task starts
     lock.lock();

@@ -56,7 +56,7 @@ double Tokens(const Config& config, int64_t samples) {
 }
 
 template <class Config>
-double HardwareFlops(const Config& config, const Recomputation& recomputation, int64_t samples) {
+double LaunchedFlops(const Config& config, const Recomputation& recomputation, int64_t samples) {
   const TokenFlops f = Of(config);
   const double forward = config.unfused_attention ? 2 * f.attention : f.attention;
   const double backward = (config.unfused_attention ? 2 : 2.5) * forward;
@@ -101,21 +101,19 @@ ImageFlops Of(const CnnConfig& config) {
 
 }  // namespace
 
-double GptForwardFlops(const GptConfig& config, int64_t samples) {
-  return Tokens(config, samples) * Of(config).Forward();
-}
-double LlamaForwardFlops(const LlamaConfig& config, int64_t samples) {
+double ForwardFlops(const GptConfig& config, int64_t samples) { return Tokens(config, samples) * Of(config).Forward(); }
+double ForwardFlops(const LlamaConfig& config, int64_t samples) {
   return Tokens(config, samples) * Of(config).Forward();
 }
 
-double GptHardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples) {
-  return HardwareFlops(config, recomputation, samples);
+double HardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples) {
+  return LaunchedFlops(config, recomputation, samples);
 }
-double LlamaHardwareFlops(const LlamaConfig& config, const Recomputation& recomputation, int64_t samples) {
-  return HardwareFlops(config, recomputation, samples);
+double HardwareFlops(const LlamaConfig& config, const Recomputation& recomputation, int64_t samples) {
+  return LaunchedFlops(config, recomputation, samples);
 }
 
-double MlpForwardFlops(const MlpConfig& config, int64_t samples) {
+double ForwardFlops(const MlpConfig& config, int64_t samples) {
   double multiplies = 0;
   int64_t width = config.inputs;
   for (int64_t next : config.hidden) {
@@ -126,12 +124,12 @@ double MlpForwardFlops(const MlpConfig& config, int64_t samples) {
   return 2 * multiplies * static_cast<double>(samples);
 }
 
-double CnnForwardFlops(const CnnConfig& config, int64_t samples) {
+double ForwardFlops(const CnnConfig& config, int64_t samples) {
   const ImageFlops f = Of(config);
   return static_cast<double>(samples) * std::accumulate(f.blocks.begin(), f.blocks.end(), f.stem + f.head);
 }
 
-double CnnHardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples) {
+double HardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples) {
   const ImageFlops f = Of(config);
   double flops = 2 * f.stem + 3 * f.head;
   for (size_t i = 0; i < f.blocks.size(); ++i)

@@ -40,32 +40,25 @@
 namespace twofold::nn {
 
 // One forward pass over `samples` sequences of full length, or over `samples` rows.
-double GptForwardFlops(const GptConfig& config, int64_t samples);
-double LlamaForwardFlops(const LlamaConfig& config, int64_t samples);
-double MlpForwardFlops(const MlpConfig& config, int64_t samples);
-double CnnForwardFlops(const CnnConfig& config, int64_t samples);
+double ForwardFlops(const GptConfig& config, int64_t samples);
+double ForwardFlops(const LlamaConfig& config, int64_t samples);
+double ForwardFlops(const MlpConfig& config, int64_t samples);
+double ForwardFlops(const CnnConfig& config, int64_t samples);
 
-// Forward and backward.
-inline double GptTrainingFlops(const GptConfig& config, int64_t samples) {
-  return 3 * GptForwardFlops(config, samples);
-}
-inline double LlamaTrainingFlops(const LlamaConfig& config, int64_t samples) {
-  return 3 * LlamaForwardFlops(config, samples);
-}
-inline double MlpTrainingFlops(const MlpConfig& config, int64_t samples) {
-  return 3 * MlpForwardFlops(config, samples);
-}
-// The first convolution's input is the image, which needs no gradient; that gradient is counted nevertheless, as is
-// usual.
-inline double CnnTrainingFlops(const CnnConfig& config, int64_t samples) {
-  return 3 * CnnForwardFlops(config, samples);
+// Forward and backward. (A CNN's first convolution has an image as input, which needs no gradient; that gradient is
+// counted nevertheless, as is usual.)
+template <class Config>
+double TrainingFlops(const Config& config, int64_t samples) {
+  return 3 * ForwardFlops(config, samples);
 }
 
-// Forward and backward as launched.
-double GptHardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples);
-double LlamaHardwareFlops(const LlamaConfig& config, const Recomputation& recomputation, int64_t samples);
-// A CNN has no attention, so `recomputation` is of whole blocks.
-double CnnHardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples);
-inline double MlpHardwareFlops(const MlpConfig& config, int64_t samples) { return MlpTrainingFlops(config, samples); }
+// Forward and backward as launched. A CNN has no attention, so its `recomputation` is of whole blocks. An MLP has no
+// blocks, so nothing is recomputed.
+double HardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples);
+double HardwareFlops(const LlamaConfig& config, const Recomputation& recomputation, int64_t samples);
+double HardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples);
+inline double HardwareFlops(const MlpConfig& config, const Recomputation&, int64_t samples) {
+  return TrainingFlops(config, samples);
+}
 
 }  // namespace twofold::nn

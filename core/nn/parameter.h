@@ -18,7 +18,6 @@
 #include "absl/functional/function_ref.h"
 
 #include "core/base/check.h"
-#include "core/base/philox.h"
 #include "core/device/device.h"
 #include "core/tensor/tensor.h"
 

@@ -1,7 +1,6 @@
 #include "core/optim/states.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace twofold::optim {
 namespace {

@@ -1,19 +1,18 @@
 #include "core/proto/bytes.h"
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold {
 
 absl::StatusOr<std::string> ToBytes(const google::protobuf::MessageLite& message, std::string_view what) {
   const size_t size = message.ByteSizeLong();
   if (size > kMostMessageBytes) {
-    return absl::InternalError(StrCat(what, " takes ", size, " bytes, but one message holds at most ",
-                                      kMostMessageBytes,
-                                      "; trace fewer ranks or steps (trace.ranks, trace.last_steps)"));
+    return Internal(what, " takes ", size, " bytes, but one message holds at most ", kMostMessageBytes,
+                    "; trace fewer ranks or steps (trace.ranks, trace.last_steps)");
   }
   std::string bytes;
   if (!message.SerializeToString(&bytes))
-    return absl::InternalError(StrCat(what, " cannot be serialized into a message of ", size, " bytes"));
+    return Internal(what, " cannot be serialized into a message of ", size, " bytes");
   return bytes;
 }
 
@@ -22,8 +21,7 @@ absl::Status FromBytes(std::string_view bytes, std::string_view what, google::pr
       message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return absl::OkStatus();
   }
-  return absl::InternalError(
-      StrCat(what, ": ", bytes.size(), " bytes that are not a complete ", message.GetTypeName()));
+  return Internal(what, ": ", bytes.size(), " bytes that are not a complete ", message.GetTypeName());
 }
 
 }  // namespace twofold

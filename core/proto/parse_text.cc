@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "core/base/printable.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
@@ -153,8 +154,8 @@ absl::Status CheckIsText(const std::string& text, const std::string& file) {
   if (!odd) return absl::OkStatus();
   const auto at = text.begin() + static_cast<std::ptrdiff_t>(odd->at);
   const auto line = std::find(std::make_reverse_iterator(at), text.rend(), '\n').base();
-  return absl::InvalidArgumentError(
-      StrCat(file, ":", std::count(text.begin(), at, '\n') + 1, ":", at - line + 1, ": ", odd->text, kRemedy));
+  return InvalidArgument(file, ":", std::count(text.begin(), at, '\n') + 1, ":", at - line + 1, ": ", odd->text,
+                         kRemedy);
 }
 
 }  // namespace
@@ -168,7 +169,7 @@ absl::Status ParseText(const std::string& whole, const std::string& file, google
   parser.RecordErrorsTo(&error);
   if (parser.ParseFromString(text, &message)) {
     const std::string odd = OddString(message);  // escapes can put arbitrary bytes into strings
-    return odd.empty() ? absl::OkStatus() : absl::InvalidArgumentError(StrCat(file, ": ", odd, kRemedy));
+    return odd.empty() ? absl::OkStatus() : InvalidArgument(file, ": ", odd, kRemedy);
   }
 
   const Descriptor* root = message.GetDescriptor();
@@ -179,8 +180,8 @@ absl::Status ParseText(const std::string& whole, const std::string& file, google
   if (!tracker.field().empty()) path.push_back(tracker.field());
   const Told told = Tell(error, tracker, block, FindField(*root, path));
   if (told.of_block) path = tracker.blocks();
-  return absl::InvalidArgumentError(StrCat(file, ":", told.at.line + 1, ":", told.at.column + 1, ": ",
-                                           path.empty() ? "" : StrCat(absl::StrJoin(path, "."), ": "), told.text));
+  return InvalidArgument(file, ":", told.at.line + 1, ":", told.at.column + 1, ": ",
+                         path.empty() ? "" : StrCat(absl::StrJoin(path, "."), ": "), told.text);
 }
 
 }  // namespace twofold

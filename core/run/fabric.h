@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/status.h"
 #include "core/run/rank_context.h"
 #include "core/run/rank_results.h"
 
@@ -43,7 +44,7 @@ class Fabric {
   virtual int processes() const { return 0; }
   // OK if Run can be called with this number of ranks. Otherwise the error says what the user should do.
   virtual absl::Status Accepts(int world_size) const {
-    return world_size >= 1 ? absl::OkStatus() : absl::InvalidArgumentError("at least one rank is needed");
+    return world_size >= 1 ? absl::OkStatus() : InvalidArgument("at least one rank is needed");
   }
   // Runs `fn` on every rank and returns when all have ended. A failure of one rank ends all ranks.
   virtual RunResult Run(int world_size, const RankFunction& fn) = 0;

@@ -6,7 +6,6 @@
 
 #include <initializer_list>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 

@@ -9,6 +9,7 @@
 
 #include "core/base/errors.h"
 #include "core/base/format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
 #include "experiments/program/bubble.h"
@@ -118,9 +119,9 @@ std::vector<std::string> IdleOptions(const spec::Parallel& p) {
   std::vector<std::string> notes;
   if (p.dp() * p.cp() > 1) return notes;
   const auto add = [&notes](auto... option) {
-    notes.push_back(StrCat("parallel.", option...,
-                           " has no effect: parallel.dp * cp = 1, so there is no other replica to exchange "
-                           "gradients with"));
+    notes.push_back(
+        StrCat("parallel.", option...,
+               " has no effect: parallel.dp * cp = 1, so there is no other replica to exchange gradients with"));
   };
   if (p.bucket_mib() != usual.bucket_mib()) add("bucket_mib = ", p.bucket_mib());
   if (p.prefetch() != usual.prefetch()) add("prefetch = ", p.prefetch());
@@ -206,7 +207,7 @@ absl::StatusOr<RankRecords> ReadRecords(const spec::Spec& spec, const RunResult&
   for (size_t r = 0; r < results.size(); ++r) {
     const size_t which = results.which(r);
     if (results[r].empty() && result.status.ok()) {
-      return absl::InternalError(StrCat("rank ", r, " left no record, although the run reports success"));
+      return Internal("rank ", r, " left no record, although the run reports success");
     }
     if (results[r].empty()) continue;
     const bool fresh = !kept[which];

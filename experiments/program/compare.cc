@@ -296,8 +296,8 @@ std::string LoadRemark(const Comparison& c) {
                  ". Measure again while the machine does nothing else, or calibrate under the same load.");
   } else if (Loaded(c.at_calibration) && measured < c.interval_low) {
     why =
-        "Load can be the reason: calibration was delayed more than its interval accounts for. "
-        "Calibrate again while the machine does nothing else.";
+        "Load can be the reason: calibration was delayed more than its interval accounts for. Calibrate again while "
+        "the machine does nothing else.";
   } else {
     why = StrCat("Load ", Loaded(c.at_run) || Loaded(c.at_calibration) ? "alone " : "",
                  "is not the reason: the table above shows the parts of the error.");

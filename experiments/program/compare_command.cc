@@ -4,13 +4,12 @@
 #include <string>
 #include <utility>
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/compare.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/write_report.h"
-#include "experiments/program/spec/spec.h"
 
 namespace twofold {
 namespace {
@@ -42,8 +41,8 @@ absl::StatusOr<std::vector<Comparison>> CompareFolders(const CompareOptions& opt
     absl::StatusOr<Run> measured = ReadRun(folder);
     if (!measured.ok()) return measured.status();
     if (!predicted->report.predicted() && measured->report.predicted()) {
-      return absl::InvalidArgumentError(
-          StrCat(options.predicted, " was measured and ", folder, " was predicted; give the prediction first"));
+      return InvalidArgument(options.predicted, " was measured and ", folder,
+                             " was predicted; give the prediction first");
     }
     comparisons.push_back(Compare(predicted->report, predicted->spec, measured->report, measured->spec));
   }

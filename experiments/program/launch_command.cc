@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "backends/launch/launch.h"
 #include "backends/registry.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
@@ -61,16 +62,16 @@ absl::Status CheckFabric(const LaunchOptions& o) {
   if (o.fabric.empty()) return absl::OkStatus();  // another program
   const Backend* backend = FindBackend(o.fabric);
   if (backend == nullptr) {
-    return absl::InvalidArgumentError(
-        StrCat("--fabric=", o.fabric, ": unknown fabric; fabrics whose ranks are processes: ", LaunchedFabrics()));
+    return InvalidArgument("--fabric=", o.fabric,
+                           ": unknown fabric; fabrics whose ranks are processes: ", LaunchedFabrics());
   }
   if (const std::string reason = backend->why_not(); !reason.empty()) {
-    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": ", reason));
+    return InvalidArgument("--fabric=", o.fabric, ": ", reason);
   }
   if (!RanksAreProcesses(*backend)) {
-    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, ": its ranks are not processes; call `twofold ",
-                                             absl::StrJoin(o.command, " "),
-                                             "` without launch, or use a fabric whose ranks are: ", LaunchedFabrics()));
+    return InvalidArgument("--fabric=", o.fabric, ": its ranks are not processes; call `twofold ",
+                           absl::StrJoin(o.command, " "),
+                           "` without launch, or use a fabric whose ranks are: ", LaunchedFabrics());
   }
   return absl::OkStatus();
 }
@@ -84,22 +85,20 @@ absl::Status CheckNodes(LaunchOptions& o, const Launch& launch) {
   }
   if (o.ranks % o.nodes != 0) {
     const int below = o.ranks / o.nodes * o.nodes;
-    return absl::InvalidArgumentError(StrCat("--ranks must be a multiple of --nodes, such as ",
-                                             below > 0 ? StrCat(below, " or ") : "", below + o.nodes,
-                                             " (got --ranks=", o.ranks, " and --nodes=", o.nodes, ")"));
+    return InvalidArgument("--ranks must be a multiple of --nodes, such as ", below > 0 ? StrCat(below, " or ") : "",
+                           below + o.nodes, " (got --ranks=", o.ranks, " and --nodes=", o.nodes, ")");
   }
   if (o.node_rank < 0 || o.node_rank >= o.nodes) {
     const std::string given = o.node_rank < 0 ? "none is given" : StrCat("got ", o.node_rank);
-    return absl::InvalidArgumentError(StrCat("--node-rank must be this node's number, from 0 to ", o.nodes - 1,
-                                             " with --nodes=", o.nodes, " (", given, ")"));
+    return InvalidArgument("--node-rank must be this node's number, from 0 to ", o.nodes - 1, " with --nodes=", o.nodes,
+                           " (", given, ")");
   }
   const size_t colon = o.master.rfind(':');
   int port = 0;
   if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(o.master.substr(colon + 1), &port) || port < 1 ||
       port > 65535) {
-    return absl::InvalidArgumentError(
-        StrCat("--master must be HOST:PORT of node 0, the same on all nodes, such as node1:29500 (",
-               o.master.empty() ? "none is given" : StrCat("got \"", o.master, "\""), ")"));
+    return InvalidArgument("--master must be HOST:PORT of node 0, the same on all nodes, such as node1:29500 (",
+                           o.master.empty() ? "none is given" : StrCat("got \"", o.master, "\""), ")");
   }
   return absl::OkStatus();
 }
@@ -125,50 +124,44 @@ bool RanksAreHere(const LaunchOptions& o) {
 absl::Status CheckCommand(const LaunchOptions& o) {
   if (!o.program.empty()) return absl::OkStatus();
   if (const std::string says = FabricOfCommand(o); !says.empty() && says != o.fabric) {
-    return absl::InvalidArgumentError(
-        StrCat("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out"));
+    return InvalidArgument("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out");
   }
   if (o.command[0] != "run" && o.command[0] != "bench" && o.command[0] != "calibrate") {
-    return absl::InvalidArgumentError(
-        StrCat("launch cannot start the command \"", o.command[0], "\"; use run, bench or calibrate"));
+    return InvalidArgument("launch cannot start the command \"", o.command[0], "\"; use run, bench or calibrate");
   }
   return o.command[0] == "run" && !o.print && RanksAreHere(o) ? CheckRunCommand(o.command, o.fabric) : absl::OkStatus();
 }
 
 absl::Status Check(LaunchOptions& o) {
-  if (o.ranks < 1) return absl::InvalidArgumentError(StrCat("--ranks must be at least 1 (got ", o.ranks, ")"));
-  if (o.nodes < 1) return absl::InvalidArgumentError(StrCat("--nodes must be at least 1 (got ", o.nodes, ")"));
+  if (o.ranks < 1) return InvalidArgument("--ranks must be at least 1 (got ", o.ranks, ")");
+  if (o.nodes < 1) return InvalidArgument("--nodes must be at least 1 (got ", o.nodes, ")");
   if (o.ranks / o.nodes > kMostHere) {
-    return absl::InvalidArgumentError(
-        StrCat("--ranks must be at most ", kMostHere, " per host (got ", o.ranks, " with --nodes=", o.nodes, ")"));
+    return InvalidArgument("--ranks must be at most ", kMostHere, " per host (got ", o.ranks, " with --nodes=", o.nodes,
+                           ")");
   }
   if (!(o.grace_s >= 0 && o.grace_s <= kMostGrace)) {
-    return absl::InvalidArgumentError(
-        StrCat("--grace must be from 0 to ", kMostGrace, " seconds (got ", o.grace_s, ")"));
+    return InvalidArgument("--grace must be from 0 to ", kMostGrace, " seconds (got ", o.grace_s, ")");
   }
   const Launch launch = LaunchedAs();
   if (launch.size > 1 && o.nodes == 1) {
-    return absl::InvalidArgumentError(
-        StrCat("launch: this process was itself started by a launcher (", launch.launcher,
-               "); call launch from a plain shell, or once per node with --nodes=", launch.size));
+    return InvalidArgument("launch: this process was itself started by a launcher (", launch.launcher,
+                           "); call launch from a plain shell, or once per node with --nodes=", launch.size);
   }
   if (const absl::Status s = CheckFabric(o); !s.ok()) return s;
   if (o.command.empty() && o.program.empty()) {
-    return absl::InvalidArgumentError("launch: nothing to run; give a command after --, such as `-- run SPEC`");
+    return InvalidArgument("launch: nothing to run; give a command after --, such as `-- run SPEC`");
   }
   if (const absl::Status s = CheckCommand(o); !s.ok()) return s;
   if (!ByVariables(o)) {
     if (o.nodes == 1 && o.node_rank < 0 && o.master.empty() && !o.label && o.grace_s == kGrace) return absl::OkStatus();
     const std::string launcher = FindBackend(o.fabric)->launcher(1).front();
-    return absl::InvalidArgumentError(StrCat("--fabric=", o.fabric, " is started by ", launcher,
-                                             ", which does not accept --nodes, "
-                                             "--node-rank, --master, --label or --grace; call ",
-                                             launcher, " yourself, with its own options"));
+    return InvalidArgument("--fabric=", o.fabric, " is started by ", launcher,
+                           ", which does not accept --nodes, --node-rank, --master, --label or --grace; call ",
+                           launcher, " yourself, with its own options");
   }
   if (o.nodes > 1) return CheckNodes(o, launch);
   if (o.node_rank > 0 || !o.master.empty()) {
-    return absl::InvalidArgumentError(
-        "--node-rank and --master are only for several nodes; add --nodes=N, or leave them out");
+    return InvalidArgument("--node-rank and --master are only for several nodes; add --nodes=N, or leave them out");
   }
   return absl::OkStatus();
 }
@@ -279,20 +272,18 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
                     StrCat("the fabric that ranks communicate over (default: that of COMMAND, else ", kDefaultFabric,
                            "; with --program: none)"));
   command.AddOption("--program", options->program,
-                    "a program of your own to start instead of twofold; the words after -- are its "
-                    "arguments");
+                    "a program of your own to start instead of twofold; the words after -- are its arguments");
   command.AddOption("--nodes", options->nodes, "number of hosts; if several, call launch once on each").ShowDefault();
   command.AddOption("--node-rank", options->node_rank,
-                    "with several hosts: the number of this host, from 0 (default under srun with one "
-                    "task per node: the task's number)");
+                    "with several hosts: the number of this host, from 0 (default under srun with one task per node: "
+                    "the task's number)");
   command.AddOption("--master", options->master,
                     "with several hosts: HOST:PORT at which rank 0, on host 0, listens (default under srun with one "
                     "task per node: the first node of the step)");
   command.AddFlag("--label", options->label, "begin each line of stderr with the rank that wrote it");
   command
       .AddOption("--grace", options->grace_s,
-                 "seconds that the other ranks have to end by themselves after one has "
-                 "failed")
+                 "seconds that the other ranks have to end by themselves after one has failed")
       .ShowDefault();
   command.AddFlag("--print", options->print, "only print the command lines that would be run");
   command.AddOption("COMMAND", options->command, "after --: a twofold command with its arguments");

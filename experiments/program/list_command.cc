@@ -1,6 +1,5 @@
 // twofold list models|clusters|strategies|fabrics|devices
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -75,8 +74,7 @@ Rows Strategies() {
        "parallel { tp: N sequence_parallel: true }"},
       {"context parallelism",
        "each rank has 1/N of every sequence; keys and values travel around a ring while attention computes; use it for "
-       "long sequences "
-       "whose activations do not fit",
+       "long sequences whose activations do not fit",
        "parallel { cp: N }"},
       {"expert parallelism",
        "each rank has 1/N of the experts of a mixture; tokens travel to their experts and back, in 4 all-to-alls per "

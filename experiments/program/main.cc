@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
-#include <string>
 
 #include "absl/status/status.h"
 #include "experiments/program/bench/command.h"

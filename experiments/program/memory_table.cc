@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
@@ -204,8 +203,7 @@ std::string MemoryText(const MemoryStory& story) {
     StrAppend(&text, "\n", KindText(spec, kind));
     if (!kind.settled)
       StrAppend(&text, "After ", kind.steps,
-                " steps the allocator's blocks were still changing: the run may reserve "
-                "more than this.\n");
+                " steps the allocator's blocks were still changing: the run may reserve more than this.\n");
   }
   return text + StatesText(story) + ActivationsText(story);
 }

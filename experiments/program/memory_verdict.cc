@@ -1,7 +1,5 @@
 #include "experiments/program/memory_verdict.h"
 
-#include <algorithm>
-
 #include "backends/host/cuda.h"
 #include "backends/registry.h"
 #include "core/base/format.h"
@@ -9,7 +7,6 @@
 #include "core/base/strings.h"
 #include "core/proto/fabric_name.h"
 #include "experiments/program/device_facts.h"
-#include "experiments/program/spec/spec.h"
 #include "topologies/catalogue.h"
 
 namespace twofold {

@@ -16,6 +16,7 @@
 #include "backends/registry.h"
 #include "core/base/format.h"
 #include "core/base/machine.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/io/checkpoint_folder.h"
 #include "core/proto/fabric_name.h"
@@ -72,7 +73,7 @@ absl::StatusOr<Job> Prepare(const RunOptions& options) {
   job.spec = *std::move(spec);
   if (const absl::Status alone = CheckStartedFor(FabricName(job.spec)); !alone.ok()) {
     // every process finds the same
-    return absl::FailedPreconditionError(StrCat(options.spec, ": ", std::string(alone.message())));
+    return FailedPrecondition(options.spec, ": ", std::string(alone.message()));
   }
   absl::StatusOr<TrainingData> data = LoadTrainingData(job.spec, options.spec);
   if (!data.ok()) return data.status();
@@ -310,8 +311,7 @@ absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::s
   CommandLine line("", "twofold");
   AddRun(line.root(), &options);
   absl::StatusOr<bool> asks_for_help = line.Check(words);
-  if (!asks_for_help.ok())
-    return absl::InvalidArgumentError(StrCat("run: ", std::string(asks_for_help.status().message())));
+  if (!asks_for_help.ok()) return InvalidArgument("run: ", std::string(asks_for_help.status().message()));
   return *asks_for_help ? absl::OkStatus() : LoadSpec(options.spec, fabric, options.sets).status();
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/spec.pb.h"
@@ -58,14 +59,14 @@ absl::Status CheckNumbers(const ScheduleOptions& o) {
                                     {"--micro-batches", o.micro_batches},
                                     {"--virtual-stages", o.virtual_stages.value_or(1)}}) {
     if (value >= 1 && value <= kMost) continue;
-    return absl::InvalidArgumentError(StrCat(flag, " must be from 1 to ", kMost, " (got ", value, ")"));
+    return InvalidArgument(flag, " must be from 1 to ", kMost, " (got ", value, ")");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckShape(const Named& schedule, const ScheduleOptions& o) {
   const absl::Status s = pipeline::CheckSchedule(schedule.second, ShapeOf(schedule.second, o));
-  return s.ok() ? s : absl::InvalidArgumentError(StrCat(schedule.first, ": ", std::string(s.message())));
+  return s.ok() ? s : InvalidArgument(schedule.first, ": ", std::string(s.message()));
 }
 
 // The named schedules; an error if one does not exist.
@@ -77,7 +78,7 @@ absl::StatusOr<std::vector<Named>> ThoseNamed(const ScheduleOptions& o) {
     if (found == All().end()) {
       std::vector<std::string> names;
       for (const Named& schedule : All()) names.push_back(schedule.first);
-      return absl::InvalidArgumentError(StrCat("unknown schedule \"", name, "\"", Suggestion(name, names)));
+      return InvalidArgument("unknown schedule \"", name, "\"", Suggestion(name, names));
     }
     if (const absl::Status s = CheckShape(*found, o); !s.ok()) return s;
     chosen.push_back(*found);
@@ -104,9 +105,8 @@ absl::StatusOr<std::vector<Named>> Choose(const ScheduleOptions& o) {
   absl::StatusOr<std::vector<Named>> chosen = ThoseNamed(o);
   const auto interleaved = [](const Named& schedule) { return schedule.second == Schedule::kInterleaved; };
   if (chosen.ok() && o.virtual_stages && std::none_of(chosen->begin(), chosen->end(), interleaved)) {
-    return absl::InvalidArgumentError(
-        StrCat("--virtual-stages=", *o.virtual_stages,
-               ": is only for INTERLEAVED_ONE_F_ONE_B; leave it out, or name that schedule too"));
+    return InvalidArgument("--virtual-stages=", *o.virtual_stages,
+                           ": is only for INTERLEAVED_ONE_F_ONE_B; leave it out, or name that schedule too");
   }
   return chosen;
 }
@@ -139,7 +139,7 @@ absl::Status Run(const ScheduleOptions& o) {
   if (o.out.empty()) return absl::OkStatus();
   std::ofstream file(o.out, std::ios::binary);
   if (!(file << pictures::StandAlone(pictures::SchedulePicture(stories))) || !file.flush()) {
-    return absl::InternalError(StrCat("--out=", o.out, ": cannot be written"));
+    return Internal("--out=", o.out, ": cannot be written");
   }
   std::printf("%s\n", o.out.c_str());
   return absl::OkStatus();

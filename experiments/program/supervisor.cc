@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <asio.hpp>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -67,9 +66,7 @@ std::string HowItEnded(int status) {
     return StrCat("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
   const int code = WEXITSTATUS(status);
   return StrCat("ended with exit status ", code,
-                code == kCannotStart ? " (its program cannot be started; does it exist, and is it "
-                                       "executable?)"
-                                     : "");
+                code == kCannotStart ? " (its program cannot be started; does it exist, and is it executable?)" : "");
 }
 
 int ExitStatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }

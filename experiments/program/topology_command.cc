@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "core/base/format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
@@ -98,7 +99,7 @@ absl::Status Write(const std::string& path, const std::string& text) {
     return absl::OkStatus();
   }
   std::ofstream file(path, std::ios::binary);
-  if (!(file << text) || !file.flush()) return absl::InternalError(StrCat("--out=", path, ": cannot be written"));
+  if (!(file << text) || !file.flush()) return Internal("--out=", path, ": cannot be written");
   std::printf("%s\n", path.c_str());
   return absl::OkStatus();
 }
@@ -158,8 +159,7 @@ absl::Status List(const TopologyOptions&) {
   std::printf("%s", TableText(rows).c_str());
   std::printf(
       "\nSwitches and cables are those between nodes; the bisection is the bandwidth each way between the first and "
-      "the last half "
-      "of the endpoints.\n");
+      "the last half of the endpoints.\n");
   return absl::OkStatus();
 }
 
@@ -200,10 +200,9 @@ std::string GenerationOf(int sm) {
 // cluster.
 absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Cluster& c) {
   if (!gpus.nvidia) {
-    LogInfo(
-        o.cluster,
-        " does not name a communication library: library ideal, without software costs, is assumed; set library in the "
-        "cluster's file to change that");
+    LogInfo(o.cluster,
+            " does not name a communication library: library ideal, without software costs, is assumed; set library in "
+            "the cluster's file to change that");
     return absl::OkStatus();
   }
   const std::string from = o.device.empty() ? gpus.fit : o.device;
@@ -218,10 +217,9 @@ absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Clu
     if (gpus.sm > 0)
       c.mutable_library()->mutable_nccl()->set_generation(GenerationOf(gpus.sm));
     else
-      LogWarning(
-          o.cluster,
-          " does not name its GPUs: NCCL's constants for Ampere are assumed; --device=CLUSTER takes those of another "
-          "cluster");
+      LogWarning(o.cluster,
+                 " does not name its GPUs: NCCL's constants for Ampere are assumed; --device=CLUSTER takes those of "
+                 "another cluster");
   }
   LogInfo("its library is nccl, with the constants of generation ", c.library().nccl().generation());
   return absl::OkStatus();
@@ -233,10 +231,9 @@ absl::Status AddDevice(const TopologyOptions& o, const std::string& fitting, clu
     c.mutable_device()->set_name("assumed");
     c.mutable_device()->set_memory_bytes_per_second(1e12);
     c.mutable_device()->set_f32_flops_per_second(1e13);
-    LogWarning(
-        o.cluster,
-        " does not describe its devices: 1 TB/s and 10 TFLOP/s are assumed, which hardly matter to `twofold topology` "
-        "and `twofold bench`; --device=CLUSTER takes the figures of another cluster");
+    LogWarning(o.cluster,
+               " does not describe its devices: 1 TB/s and 10 TFLOP/s are assumed, which hardly matter to `twofold "
+               "topology` and `twofold bench`; --device=CLUSTER takes the figures of another cluster");
     return absl::OkStatus();
   }
   const absl::StatusOr<cluster::Cluster> known = FindCluster(from, "--device");
@@ -256,9 +253,9 @@ absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, 
     if (speed.value() > 0) least = std::min(least, speed);
   }
   if (!std::isfinite(least.value())) {
-    return absl::InvalidArgumentError(
-        StrCat("--nodes=", nodes, ": ", o.cluster,
-               " does not state the speed of its NICs; import one node, and write machines.network by hand"));
+    return InvalidArgument(
+        "--nodes=", nodes, ": ", o.cluster,
+        " does not state the speed of its NICs; import one node, and write machines.network by hand");
   }
   cluster::Network& network = *c.mutable_machines()->mutable_network();
   network.mutable_star();
@@ -272,16 +269,15 @@ absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, 
 }
 
 absl::Status Import(const TopologyOptions& o) {
-  if (o.nodes && *o.nodes < 1)
-    return absl::InvalidArgumentError(StrCat("--nodes must be at least 1 (got ", *o.nodes, ")"));
+  if (o.nodes && *o.nodes < 1) return InvalidArgument("--nodes must be at least 1 (got ", *o.nodes, ")");
   if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
   const absl::StatusOr<std::string> text = ReadWholeFile(o.cluster);
   if (!text.ok()) return text.status();
   const absl::StatusOr<NodeFormat> format = FormatOf(*text, o.cluster);
   if (!format.ok()) return format.status();
   if (!o.from.empty() && o.from != NodeFormatName(*format)) {
-    return absl::InvalidArgumentError(
-        StrCat("--from=", o.from, ": the content of ", o.cluster, " is of format ", NodeFormatName(*format)));
+    return InvalidArgument("--from=", o.from, ": the content of ", o.cluster, " is of format ",
+                           NodeFormatName(*format));
   }
   const absl::StatusOr<ImportedNode> imported = ReadImportedNode(*text, o.cluster);
   if (!imported.ok()) return imported.status();
@@ -306,11 +302,11 @@ absl::Status Import(const TopologyOptions& o) {
 // Writes an imported file in its own format, complete, including what our node type does not represent.
 absl::Status ExportImported(const TopologyOptions& o, const cluster::Cluster& c) {
   const std::string file = c.machines().node().file();
-  const absl::StatusOr<std::string> text = file.empty() ? absl::NotFoundError("") : ReadWholeFile(file);
+  const absl::StatusOr<std::string> text = file.empty() ? NotFound("") : ReadWholeFile(file);
   const absl::StatusOr<NodeFormat> format = text.ok() ? FormatOf(*text, file) : text.status();
   if (!format.ok() || NodeFormatName(*format) != o.to) {
-    return absl::InvalidArgumentError(
-        StrCat("--to=", o.to, ": ", o.cluster, " was not imported from a file of that format; use simgrid or dot"));
+    return InvalidArgument("--to=", o.to, ": ", o.cluster,
+                           " was not imported from a file of that format; use simgrid or dot");
   }
   if (*format == NodeFormat::kNccl) {
     const absl::StatusOr<NcclXml> xml = ReadNcclXml(*text, file);
@@ -357,10 +353,8 @@ constexpr const char* kSubjectHelp =
 }  // namespace
 
 void AddTopologyCommand(const Command& program, int& exit_status) {
-  const Command topology =
-      program.AddCommand("topology",
-                         "draws clusters, prints their figures, and reads and writes the formats of "
-                         "other programs");
+  const Command topology = program.AddCommand(
+      "topology", "draws clusters, prints their figures, and reads and writes the formats of other programs");
   topology.RequireCommand();
   const auto options = std::make_shared<TopologyOptions>();
 
@@ -395,12 +389,12 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
       .Required();
   import.AddOption("--from", options->from, "nccl, smi or simgrid; default: recognised by the content")
       .OneOf({"nccl", "smi", "simgrid"});
-  import.AddOption("--nodes", options->nodes,
-                   "number of such nodes, joined by one switch that is never a bottleneck; default: 1, without "
-                   "a network");
-  import.AddOption("--device", options->device,
-                   "a cluster that has the same device (memory, rates); default: chosen by the architecture "
-                   "that NCCL's file names");
+  import.AddOption(
+      "--nodes", options->nodes,
+      "number of such nodes, joined by one switch that is never a bottleneck; default: 1, without a network");
+  import.AddOption(
+      "--device", options->device,
+      "a cluster that has the same device (memory, rates); default: chosen by the architecture that NCCL's file names");
   import.AddOption("--name", options->name, "the name of the cluster; default: that of the file");
   import.AddOption("--out", options->out, "the .textproto to write; default: stdout");
   import.Footer(
@@ -418,8 +412,7 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           options, exit_status);
   out.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
   out.AddOption("--to", options->to,
-                "simgrid or dot; nccl or smi only for a cluster that was imported from such a "
-                "file")
+                "simgrid or dot; nccl or smi only for a cluster that was imported from such a file")
       .Required()
       .OneOf({"simgrid", "dot", "nccl", "smi"});
   out.AddOption("--nodes", options->nodes, "number of nodes; default: all");

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 #include "core/data/slice_dataset.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/dataset.h"
@@ -41,7 +41,7 @@ absl::StatusOr<std::optional<checkpoint::Opened>> ResolveResume(spec::Spec& spec
   if (!spec.train().has_resume()) return std::nullopt;
   absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(spec.train().resume());
   const absl::Status fits = opened.ok() ? checkpoint::CheckFits(opened->path, opened->manifest, spec) : opened.status();
-  if (!fits.ok()) return absl::InvalidArgumentError(StrCat(file, ": train.resume: ", std::string(fits.message())));
+  if (!fits.ok()) return InvalidArgument(file, ": train.resume: ", std::string(fits.message()));
   for (const std::string& bad : opened->passed_over) LogWarning("train.resume: skipped ", bad);
   spec.mutable_train()->set_resume(opened->path);
   return *std::move(opened);

@@ -316,11 +316,9 @@ void ForHeads(const Sizes& s, Context& c, Make make, Each each) {
   const int64_t heads = s.batch * s.kv_heads, parts = std::min<int64_t>(c.pool.threads(), heads);
   std::vector<decltype(make(c.scratch))> memory;
   for (int64_t part = 0; part < parts; ++part) memory.push_back(make(c.scratch));
-  c.pool.ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part) {
-      for (int64_t i = part * heads / parts; i < (part + 1) * heads / parts; ++i) {
-        each(i / s.kv_heads, i % s.kv_heads, memory[static_cast<size_t>(part)]);
-      }
+  c.pool.ParallelForEach(parts, 1, [&](int64_t part) {
+    for (int64_t i = part * heads / parts; i < (part + 1) * heads / parts; ++i) {
+      each(i / s.kv_heads, i % s.kv_heads, memory[static_cast<size_t>(part)]);
     }
   });
 }

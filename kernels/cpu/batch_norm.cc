@@ -98,16 +98,13 @@ void MomentsOf(const Source<A>& x, int64_t at, int64_t stride, int64_t rows, int
     std::fill_n(block_mean, width, A(0));
     std::fill_n(block_squares, width, A(0));
     for (int64_t r = begin; r < end; ++r) {
-      MapChunk(
-          width, block_mean, [](A s, A v) { return s + v; }, block_mean, x.At(at + r * stride, width, buffer));
+      MapChunk(width, block_mean, block_mean, x.At(at + r * stride, width, buffer), [](A s, A v) { return s + v; });
     }
     const A part = A(1) / static_cast<A>(end - begin);
-    MapChunk(
-        width, block_mean, [part](A s) { return s * part; }, block_mean);
+    MapChunk(width, block_mean, block_mean, [part](A s) { return s * part; });
     for (int64_t r = begin; r < end; ++r) {
-      MapChunk(
-          width, block_squares, [](A s, A v, A m) { return s + (v - m) * (v - m); }, block_squares,
-          x.At(at + r * stride, width, buffer), block_mean);
+      MapChunk(width, block_squares, block_squares, x.At(at + r * stride, width, buffer), block_mean,
+               [](A s, A v, A m) { return s + (v - m) * (v - m); });
     }
     if (begin == 0) {
       std::copy_n(block_mean, width, mean);
@@ -178,11 +175,11 @@ void SlabSums(const ops::BatchNormSums& o, const Sweep& s, const Slab& slab, A* 
       }
       const auto add = [](A a, A b) { return a + b; };
       for (int64_t half = together / 2; half > 0; half /= 2) {
-        MapChunk(half * s.count, g_lane, add, g_lane, g_lane + half * s.count);
-        MapChunk(half * s.count, gx_lane, add, gx_lane, gx_lane + half * s.count);
+        MapChunk(half * s.count, g_lane, g_lane, g_lane + half * s.count, add);
+        MapChunk(half * s.count, gx_lane, gx_lane, gx_lane + half * s.count, add);
       }
-      MapChunk(s.count, g_sum + s.first, add, g_sum + s.first, g_lane);
-      MapChunk(s.count, gx_sum + s.first, add, gx_sum + s.first, gx_lane);
+      MapChunk(s.count, g_sum + s.first, g_sum + s.first, g_lane, add);
+      MapChunk(s.count, gx_sum + s.first, gx_sum + s.first, gx_lane, add);
     }
   });
 }
@@ -202,9 +199,8 @@ template <class A>
 void Statistics(const ops::BatchNormStatistics& o, Context& c) {
   const int64_t channels = Columns(o.x), slabs = Slabs(o.x);
   const SlabFigures<A> parts(o.x, c.scratch);
-  c.pool.ParallelFor(slabs, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      ForSweeps(o.x, [&](const Sweep& s) { SlabMoments(o.x, s, SlabAt(o.x, i), parts.first(i), parts.second(i)); });
+  c.pool.ParallelForEach(slabs, 1, [&](int64_t i) {
+    ForSweeps(o.x, [&](const Sweep& s) { SlabMoments(o.x, s, SlabAt(o.x, i), parts.first(i), parts.second(i)); });
   });
   A *mean = o.statistics.data<A>(), *squares = mean + channels;
   std::copy_n(parts.first(0), channels, mean);
@@ -219,9 +215,8 @@ template <class A>
 void Sums(const ops::BatchNormSums& o, Context& c) {
   const int64_t channels = Columns(o.x), slabs = Slabs(o.x);
   const SlabFigures<A> parts(o.x, c.scratch);
-  c.pool.ParallelFor(slabs, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      ForSweeps(o.x, [&](const Sweep& s) { SlabSums(o, s, SlabAt(o.x, i), parts.first(i), parts.second(i)); });
+  c.pool.ParallelForEach(slabs, 1, [&](int64_t i) {
+    ForSweeps(o.x, [&](const Sweep& s) { SlabSums(o, s, SlabAt(o.x, i), parts.first(i), parts.second(i)); });
   });
   A* sums = o.sums.data<A>();
   std::fill_n(sums, 2 * channels, A(0));
@@ -263,8 +258,7 @@ template <class A>
 void Normalise(const ops::BatchNormForward& o, const Sweep& s, ThreadPool& pool) {
   const Repeated<A> mean(s, o.mean), gamma(s, o.gamma), beta(s, o.beta);
   Repeated<A> scale(s, o.rstd);
-  MapChunk(
-      s.width(), scale.values, [](A g, A r) { return g * r; }, gamma.values, scale.values);
+  MapChunk(s.width(), scale.values, gamma.values, scale.values, [](A g, A r) { return g * r; });
   const Source<A> x_of(o.x);
   const Sink<A> y_of(o.y);
   pool.ParallelFor(s.pieces(), 16, [&](int64_t begin, int64_t end) {
@@ -274,16 +268,12 @@ void Normalise(const ops::BatchNormForward& o, const Sweep& s, ThreadPool& pool)
       const A* x = x_of.At(at, n, buffer);
       A* y = y_of.At(at, result);
       if (o.relu) {
-        MapChunk(
-            n, y,
-            [](A v, A m, A k, A b) {
-              const A t = (v - m) * k + b;
-              return t > 0 ? t : A(0);
-            },
-            x, mean.values, scale.values, beta.values);
+        MapChunk(n, y, x, mean.values, scale.values, beta.values, [](A v, A m, A k, A b) {
+          const A t = (v - m) * k + b;
+          return t > 0 ? t : A(0);
+        });
       } else {
-        MapChunk(
-            n, y, [](A v, A m, A k, A b) { return (v - m) * k + b; }, x, mean.values, scale.values, beta.values);
+        MapChunk(n, y, x, mean.values, scale.values, beta.values, [](A v, A m, A k, A b) { return (v - m) * k + b; });
       }
       y_of.Put(at, n, y);
     }
@@ -299,11 +289,9 @@ void NormaliseBackward(const ops::BatchNormBackward& o, const Sweep& s, ThreadPo
   Repeated<A> scale(s, o.gamma), g_mean(s, o.sums.Slice(0, channels)), slope(s, o.sums.Slice(channels, channels));
   const A part = A(1) / static_cast<A>(o.rows);
   const auto times = [](A a, A b) { return a * b; };
-  MapChunk(s.width(), scale.values, times, scale.values, rstd.values);
-  MapChunk(
-      s.width(), slope.values, [part](A v, A r) { return v * part * r; }, slope.values, rstd.values);
-  MapChunk(
-      s.width(), g_mean.values, [part](A v) { return v * part; }, g_mean.values);
+  MapChunk(s.width(), scale.values, scale.values, rstd.values, times);
+  MapChunk(s.width(), slope.values, slope.values, rstd.values, [part](A v, A r) { return v * part * r; });
+  MapChunk(s.width(), g_mean.values, g_mean.values, [part](A v) { return v * part; });
   const Source<A> x_of(o.x), dy_of(o.dy), y_of(relu ? o.y : o.dy);
   const Sink<A> dx_of(o.dx);
   pool.ParallelFor(s.pieces(), 16, [&](int64_t begin, int64_t end) {
@@ -314,13 +302,11 @@ void NormaliseBackward(const ops::BatchNormBackward& o, const Sweep& s, ThreadPo
       const A* dy = dy_of.At(at, n, buffers[1]);
       A* dx = dx_of.At(at, result);
       if (relu) {
-        MapChunk(
-            n, dx, [](A v, A d, A y, A m, A k, A g, A b) { return k * ((y > 0 ? d : A(0)) - g - (v - m) * b); }, x, dy,
-            y_of.At(at, n, buffers[2]), mean.values, scale.values, g_mean.values, slope.values);
+        MapChunk(n, dx, x, dy, y_of.At(at, n, buffers[2]), mean.values, scale.values, g_mean.values, slope.values,
+                 [](A v, A d, A y, A m, A k, A g, A b) { return k * ((y > 0 ? d : A(0)) - g - (v - m) * b); });
       } else {
-        MapChunk(
-            n, dx, [](A v, A d, A m, A k, A g, A b) { return k * (d - g - (v - m) * b); }, x, dy, mean.values,
-            scale.values, g_mean.values, slope.values);
+        MapChunk(n, dx, x, dy, mean.values, scale.values, g_mean.values, slope.values,
+                 [](A v, A d, A m, A k, A g, A b) { return k * (d - g - (v - m) * b); });
       }
       dx_of.Put(at, n, dx);
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "core/base/philox.h"
 #include "kernels/cpu/kernels.h"
@@ -23,25 +24,11 @@ void VisitFloat(DType t, F&& f) {
 
 // ---- Top-k ----
 
-template <size_t kBytes>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<2> {
-  using Type = uint16_t;
-};
-template <>
-struct UnsignedOf<4> {
-  using Type = uint32_t;
-};
-template <>
-struct UnsignedOf<8> {
-  using Type = uint64_t;
-};
-
 // The bits of |x|: as integers they sort like the numbers, with NaN last.
 template <class T>
 uint64_t SizeOf(T x) {
-  const uint64_t bits = std::bit_cast<typename UnsignedOf<sizeof(T)>::Type>(x);
+  using Narrow = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+  const uint64_t bits = std::bit_cast<std::conditional_t<sizeof(T) == 8, uint64_t, Narrow>>(x);
   return bits & ((uint64_t{1} << (8 * sizeof(T) - 1)) - 1);
 }
 
@@ -157,14 +144,12 @@ template <class F>
 void DecodeBlocks(const Tensor& scales, const Tensor& out, bool accumulate, int64_t block_size, ThreadPool& pool,
                   F value) {
   VisitWide(out.dtype(), [&]<class A>() {
-    pool.ParallelFor(scales.numel(), 16 * kChunk / block_size, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) {
-        const int64_t first = block * block_size, count = std::min(block_size, out.numel() - first);
-        const A scale = ScaleAt<A>(scales, block);
-        A decoded[kChunk];
-        for (int64_t i = 0; i < count; ++i) decoded[i] = value(first + i, scale);
-        StoreOrAdd(out, first, count, decoded, accumulate);
-      }
+    pool.ParallelForEach(scales.numel(), 16 * kChunk / block_size, [&](int64_t block) {
+      const int64_t first = block * block_size, count = std::min(block_size, out.numel() - first);
+      const A scale = ScaleAt<A>(scales, block);
+      A decoded[kChunk];
+      for (int64_t i = 0; i < count; ++i) decoded[i] = value(first + i, scale);
+      StoreOrAdd(out, first, count, decoded, accumulate);
     });
   });
 }
@@ -232,9 +217,8 @@ void Compute(const ops::ScatterElements& o, Context& c) {
 
 void Compute(const ops::Quantise& o, Context& c) {
   VisitWide(o.in.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(o.scales.numel(), 16 * kChunk / kQuantBlock, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) QuantiseBlock<A>(o, block);
-    });
+    c.pool.ParallelForEach(o.scales.numel(), 16 * kChunk / kQuantBlock,
+                           [&](int64_t block) { QuantiseBlock<A>(o, block); });
   });
 }
 
@@ -246,9 +230,7 @@ void Compute(const ops::Dequantise& o, Context& c) {
 
 void Compute(const ops::SignPack& o, Context& c) {
   VisitWide(o.in.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(o.scales.numel(), 16 * kChunk / kSignBlock, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) PackBlock<A>(o, block);
-    });
+    c.pool.ParallelForEach(o.scales.numel(), 16 * kChunk / kSignBlock, [&](int64_t block) { PackBlock<A>(o, block); });
   });
 }
 

@@ -1,6 +1,5 @@
 #include "kernels/cpu/convert.h"
 
-#include <algorithm>
 #include <cstring>
 
 #if defined(__AVX512F__)

@@ -45,9 +45,8 @@ class Images {
   const A* Load(int64_t first, int64_t count, ThreadPool& pool) const {
     if (copy_ == nullptr) return t_.data<A>() + first * image();
     const int64_t rows = count * height;
-    pool.ParallelFor(rows, RowGrain(row()), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) CopyRow(first + r / height, r % height - rows_.before, copy_ + r * row());
-    });
+    pool.ParallelForEach(rows, RowGrain(row()),
+                         [&](int64_t r) { CopyRow(first + r / height, r % height - rows_.before, copy_ + r * row()); });
     return copy_;
   }
 
@@ -188,9 +187,8 @@ void Correlate(const Correlation<A>& c, int64_t first_image, int64_t images, Thr
   const int64_t work = std::max<int64_t>(c.columns * c.kernel_rows * c.run, 1);
   for (int64_t panel = 0; panel < panels;) {
     const int64_t at_once = PanelsAtOnce(panels - panel, c.columns);
-    pool.ParallelFor(rows, CeilDivide(16 * kChunk, work * at_once), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) WriteRow(c, first_image, r / c.rows, r % c.rows, panel, at_once);
-    });
+    pool.ParallelForEach(rows, CeilDivide(16 * kChunk, work * at_once),
+                         [&](int64_t r) { WriteRow(c, first_image, r / c.rows, r % c.rows, panel, at_once); });
     panel += at_once;
   }
 }
@@ -202,9 +200,8 @@ void Forward(const ops::ConvolutionForward& o, Context& c) {
   A* w = c.scratch.Take<A>(panels * panel);
   A* bias = c.scratch.Take<A>(panels * kVector<A>);
   const Images<A> x(o.x, {o.padding, o.padding}, {o.padding, o.padding}, ci, c.scratch);
-  c.pool.ParallelFor(panels, CeilDivide(16 * kChunk, panel), [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) PackForward(o.w, p, w + p * panel);
-  });
+  c.pool.ParallelForEach(panels, CeilDivide(16 * kChunk, panel),
+                         [&](int64_t p) { PackForward(o.w, p, w + p * panel); });
   std::fill_n(bias, panels * kVector<A>, A(0));
   if (!o.bias.empty()) Convert(o.bias.raw(), o.bias.dtype(), bias, DTypeOf<A>::value, co);
   for (int64_t first = 0; first < o.x.dim(0); first += x.at_once) {
@@ -292,9 +289,8 @@ void Backward(const ops::ConvolutionBackward& o, Context& c) {
         ClearPhase(o.dx, r, k, o.stride);
         continue;
       }
-      c.pool.ParallelFor(panels, CeilDivide(16 * kChunk, panel), [&](int64_t begin, int64_t end) {
-        for (int64_t p = begin; p < end; ++p) PackBackward(o.w, r, k, o.stride, p, next + p * panel);
-      });
+      c.pool.ParallelForEach(panels, CeilDivide(16 * kChunk, panel),
+                             [&](int64_t p) { PackBackward(o.w, r, k, o.stride, p, next + p * panel); });
       next += panels * panel;
     }
   }
@@ -355,27 +351,23 @@ void AddPixels(const WeightSums<A>& s, int64_t first, int64_t count, int64_t row
   const int64_t panels = s.dy.channels / kVector<A>, pairs = CeilDivide(panels, 2);
   const int64_t pieces = CeilDivide(s.run, MostElements(panels == 1 ? 1 : 2));
   const int64_t work = count * height * s.columns * MostElements(2);
-  pool.ParallelFor(pairs * s.kernel_rows * pieces, CeilDivide(16 * kChunk, std::max<int64_t>(work, 1)),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t i = begin; i < end; ++i) {
-                       const int64_t piece = i % pieces, kernel_row = i / pieces % s.kernel_rows;
-                       const int64_t panel = i / pieces / s.kernel_rows * 2;
-                       s.Add(first, count, row, height, kernel_row, s.run * piece / pieces,
-                             s.run * (piece + 1) / pieces, panel, std::min<int64_t>(2, panels - panel));
-                     }
-                   });
+  pool.ParallelForEach(pairs * s.kernel_rows * pieces, CeilDivide(16 * kChunk, std::max<int64_t>(work, 1)),
+                       [&](int64_t i) {
+                         const int64_t piece = i % pieces, kernel_row = i / pieces % s.kernel_rows;
+                         const int64_t panel = i / pieces / s.kernel_rows * 2;
+                         s.Add(first, count, row, height, kernel_row, s.run * piece / pieces,
+                               s.run * (piece + 1) / pieces, panel, std::min<int64_t>(2, panels - panel));
+                       });
 }
 
 // Unpacks panels to [kernel rows, run, output channels].
 template <class A>
 void StoreWeights(const ops::ConvolutionWeights& o, const A* sums, ThreadPool& pool) {
   const int64_t co = o.dw.dim(3), elements = o.dw.numel() / std::max<int64_t>(co, 1);
-  pool.ParallelFor(elements, RowGrain(co), [&](int64_t begin, int64_t end) {
-    for (int64_t e = begin; e < end; ++e) {
-      for (int64_t first = 0; first < co; first += kVector<A>) {
-        StoreOrAdd(o.dw, e * co + first, std::min(kVector<A>, co - first), sums + (first * elements + e * kVector<A>),
-                   o.accumulate);
-      }
+  pool.ParallelForEach(elements, RowGrain(co), [&](int64_t e) {
+    for (int64_t first = 0; first < co; first += kVector<A>) {
+      StoreOrAdd(o.dw, e * co + first, std::min(kVector<A>, co - first), sums + (first * elements + e * kVector<A>),
+                 o.accumulate);
     }
   });
 }

@@ -46,59 +46,45 @@ void Compute(const ops::Cast& o, Context& c) {
 void Compute(const ops::Affine& o, Context& c) {
   VisitWide(o.out.dtype(), [&]<class A>() {
     const A scale = static_cast<A>(o.scale), shift = static_cast<A>(o.shift);
-    Map<A>(
-        c.pool, o.out, [=](A x) { return scale * x + shift; }, o.in);
+    Map<A>(c.pool, o.out, o.in, [=](A x) { return scale * x + shift; });
   });
 }
 
 void Compute(const ops::Add& o, Context& c) {
-  VisitWide(o.out.dtype(), [&]<class A>() {
-    Map<A>(
-        c.pool, o.out, [](A a, A b) { return a + b; }, o.a, o.b);
-  });
+  VisitWide(o.out.dtype(), [&]<class A>() { Map<A>(c.pool, o.out, o.a, o.b, [](A a, A b) { return a + b; }); });
 }
 
 void Compute(const ops::AddRelu& o, Context& c) {
-  VisitWide(o.out.dtype(), [&]<class A>() {
-    Map<A>(
-        c.pool, o.out, [](A a, A b) { return a + b > 0 ? a + b : A(0); }, o.a, o.b);
-  });
+  VisitWide(o.out.dtype(),
+            [&]<class A>() { Map<A>(c.pool, o.out, o.a, o.b, [](A a, A b) { return a + b > 0 ? a + b : A(0); }); });
 }
 
 void Compute(const ops::AddTo& o, Context& c) {
-  VisitWide(o.out.dtype(), [&]<class A>() {
-    Map<A>(
-        c.pool, o.out, [](A a, A b) { return a + b; }, o.out, o.in);
-  });
+  VisitWide(o.out.dtype(), [&]<class A>() { Map<A>(c.pool, o.out, o.out, o.in, [](A a, A b) { return a + b; }); });
 }
 
 void Compute(const ops::Scale& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
     const A factor = static_cast<A>(o.factor * (o.by.empty() ? 1.0 : static_cast<double>(*o.by.data<A>())));
-    Map<A>(
-        c.pool, o.x, [factor](A x) { return factor * x; }, o.x);
+    Map<A>(c.pool, o.x, o.x, [factor](A x) { return factor * x; });
   });
 }
 
 void Compute(const ops::ActivationForward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
     if (o.kind == ops::ActivationForward::kRelu)
-      Map<A>(
-          c.pool, o.y, [](A x) { return x > 0 ? x : A(0); }, o.x);
+      Map<A>(c.pool, o.y, o.x, [](A x) { return x > 0 ? x : A(0); });
     else
-      Map<A>(
-          c.pool, o.y, [](A x) { return Gelu(x); }, o.x);
+      Map<A>(c.pool, o.y, o.x, [](A x) { return Gelu(x); });
   });
 }
 
 void Compute(const ops::ActivationBackward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
     if (o.kind == ops::ActivationForward::kRelu) {
-      Map<A>(
-          c.pool, o.dx, [](A x, A dy) { return x > 0 ? dy : A(0); }, o.x, o.dy);
+      Map<A>(c.pool, o.dx, o.x, o.dy, [](A x, A dy) { return x > 0 ? dy : A(0); });
     } else {
-      Map<A>(
-          c.pool, o.dx, [](A x, A dy) { return dy * GeluSlope(x); }, o.x, o.dy);
+      Map<A>(c.pool, o.dx, o.x, o.dy, [](A x, A dy) { return dy * GeluSlope(x); });
     }
   });
 }

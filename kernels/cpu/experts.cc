@@ -2,7 +2,6 @@
 //
 // One thread processes each token's row from beginning to end. Only the numbering of choices, which goes in token
 // order, runs on a single thread.
-#include <limits>
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector_math.h"
@@ -97,9 +96,7 @@ void Compute(const ops::RouteForward& o, Context& c) {
   const int64_t tokens = Rows(o.logits), experts = Columns(o.logits), k = o.choices.experts.dim(1);
   VisitWide(o.logits.dtype(), [&]<class A>() {
     const Source<A> logits(o.logits);
-    c.pool.ParallelFor(tokens, RowGrain(experts), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) RouteToken(o, logits, t);
-    });
+    c.pool.ParallelForEach(tokens, RowGrain(experts), [&](int64_t t) { RouteToken(o, logits, t); });
   });
   int32_t* taken = c.scratch.Take<int32_t>(experts);
   std::fill_n(taken, experts, 0);
@@ -116,21 +113,17 @@ void Compute(const ops::RouteBackward& o, Context& c) {
     const Sink<A> dlogits_of(o.dlogits);
     const A share = static_cast<A>(1.0 / static_cast<double>(tokens * k));
     const A factor = static_cast<A>(o.balance * static_cast<double>(experts) / static_cast<double>(tokens));
-    c.pool.ParallelFor(tokens, RowGrain(experts), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        A buffer[kChunk];
-        A* dlogits = dlogits_of.At(t * experts, buffer);
-        const A* p = o.probabilities.data<A>() + t * experts;
-        WeightsBackward(p, o.dweights.data<A>() + t * k, o.choices.experts.data<int32_t>() + t * k, k, experts,
-                        dlogits);
-        if (counts != nullptr) {
-          A mean = 0;
-          for (int64_t i = 0; i < experts; ++i) mean += p[i] * share * static_cast<A>(counts[i]);
-          for (int64_t i = 0; i < experts; ++i)
-            dlogits[i] += factor * p[i] * (share * static_cast<A>(counts[i]) - mean);
-        }
-        dlogits_of.Put(t * experts, experts, dlogits);
+    c.pool.ParallelForEach(tokens, RowGrain(experts), [&](int64_t t) {
+      A buffer[kChunk];
+      A* dlogits = dlogits_of.At(t * experts, buffer);
+      const A* p = o.probabilities.data<A>() + t * experts;
+      WeightsBackward(p, o.dweights.data<A>() + t * k, o.choices.experts.data<int32_t>() + t * k, k, experts, dlogits);
+      if (counts != nullptr) {
+        A mean = 0;
+        for (int64_t i = 0; i < experts; ++i) mean += p[i] * share * static_cast<A>(counts[i]);
+        for (int64_t i = 0; i < experts; ++i) dlogits[i] += factor * p[i] * (share * static_cast<A>(counts[i]) - mean);
       }
+      dlogits_of.Put(t * experts, experts, dlogits);
     });
   });
 }
@@ -143,24 +136,21 @@ void Compute(const ops::Dispatch& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
     const Source<A> x_of(o.x);
     const Sink<A> slots_of(o.slots);
-    c.pool.ParallelFor(Rows(o.x), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        slots.ForToken(t, [&](int64_t j, int64_t slot) {
-          if (o.weights.empty()) {
-            const auto bytes = static_cast<size_t>(columns * ElementSize(o.x.dtype()));
-            std::memcpy(AddressOf(o.slots, slot * columns), AddressOf(o.x, t * columns), bytes);
-            return;
-          }
-          const A weight = o.weights.data<A>()[t * slots.choices() + j];
-          InChunks(0, columns, [&](int64_t first, int64_t count) {
-            A buffer[kChunk], result[kChunk];
-            A* to = slots_of.At(slot * columns + first, result);
-            MapChunk(
-                count, to, [weight](A x) { return weight * x; }, x_of.At(t * columns + first, count, buffer));
-            slots_of.Put(slot * columns + first, count, to);
-          });
+    c.pool.ParallelForEach(Rows(o.x), RowGrain(columns), [&](int64_t t) {
+      slots.ForToken(t, [&](int64_t j, int64_t slot) {
+        if (o.weights.empty()) {
+          const auto bytes = static_cast<size_t>(columns * ElementSize(o.x.dtype()));
+          std::memcpy(AddressOf(o.slots, slot * columns), AddressOf(o.x, t * columns), bytes);
+          return;
+        }
+        const A weight = o.weights.data<A>()[t * slots.choices() + j];
+        InChunks(0, columns, [&](int64_t first, int64_t count) {
+          A buffer[kChunk], result[kChunk];
+          A* to = slots_of.At(slot * columns + first, result);
+          MapChunk(count, to, x_of.At(t * columns + first, count, buffer), [weight](A x) { return weight * x; });
+          slots_of.Put(slot * columns + first, count, to);
         });
-      }
+      });
     });
   });
 }
@@ -171,20 +161,17 @@ void Compute(const ops::Combine& o, Context& c) {
   VisitWide(o.y.dtype(), [&]<class A>() {
     const Source<A> slots_of(o.slots);
     const Sink<A> y_of(o.y);
-    c.pool.ParallelFor(Rows(o.y), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        InChunks(0, columns, [&](int64_t first, int64_t count) {
-          A buffer[kChunk], sum[kChunk];
-          std::fill_n(sum, count, A(0));
-          slots.ForToken(t, [&](int64_t j, int64_t slot) {
-            const A weight = o.weights.empty() ? A(1) : o.weights.data<A>()[t * slots.choices() + j];
-            MapChunk(
-                count, sum, [weight](A s, A x) { return s + weight * x; }, sum,
-                slots_of.At(slot * columns + first, count, buffer));
-          });
-          y_of.Put(t * columns + first, count, sum);
+    c.pool.ParallelForEach(Rows(o.y), RowGrain(columns), [&](int64_t t) {
+      InChunks(0, columns, [&](int64_t first, int64_t count) {
+        A buffer[kChunk], sum[kChunk];
+        std::fill_n(sum, count, A(0));
+        slots.ForToken(t, [&](int64_t j, int64_t slot) {
+          const A weight = o.weights.empty() ? A(1) : o.weights.data<A>()[t * slots.choices() + j];
+          MapChunk(count, sum, sum, slots_of.At(slot * columns + first, count, buffer),
+                   [weight](A s, A x) { return s + weight * x; });
         });
-      }
+        y_of.Put(t * columns + first, count, sum);
+      });
     });
   });
 }
@@ -194,19 +181,17 @@ void Compute(const ops::CombineWeights& o, Context& c) {
   const Slots slots(o.choices, o.slots.dim(1));
   VisitWide(o.dy.dtype(), [&]<class A>() {
     const Source<A> slots_of(o.slots), dy_of(o.dy);
-    c.pool.ParallelFor(Rows(o.dy), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        A* dweights = o.dweights.data<A>() + t * slots.choices();
-        std::fill_n(dweights, slots.choices(), A(0));
-        slots.ForToken(t, [&](int64_t j, int64_t slot) {
-          A buffer[kChunk], of_dy[kChunk];
-          dweights[j] = SumOfChunks<A>(columns, [&](int64_t first, int64_t count) {
-            const A* x = slots_of.At(slot * columns + first, count, buffer);
-            const A* d = dy_of.At(t * columns + first, count, of_dy);
-            return SumOf<A>(count, [=](int64_t i) { return x[i] * d[i]; });
-          });
+    c.pool.ParallelForEach(Rows(o.dy), RowGrain(columns), [&](int64_t t) {
+      A* dweights = o.dweights.data<A>() + t * slots.choices();
+      std::fill_n(dweights, slots.choices(), A(0));
+      slots.ForToken(t, [&](int64_t j, int64_t slot) {
+        A buffer[kChunk], of_dy[kChunk];
+        dweights[j] = SumOfChunks<A>(columns, [&](int64_t first, int64_t count) {
+          const A* x = slots_of.At(slot * columns + first, count, buffer);
+          const A* d = dy_of.At(t * columns + first, count, of_dy);
+          return SumOf<A>(count, [=](int64_t i) { return x[i] * d[i]; });
         });
-      }
+      });
     });
   });
 }

@@ -14,9 +14,8 @@ A Sigmoid(A x) {
 // Calls f(row, first, count) for pieces of the rows of a tensor with `columns` columns, divided among the threads.
 template <class F>
 void ForRowPieces(ThreadPool& pool, int64_t rows, int64_t columns, F f) {
-  pool.ParallelFor(rows, RowGrain(columns), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-      InChunks(0, columns, [&](int64_t first, int64_t count) { f(row, first, count); });
+  pool.ParallelForEach(rows, RowGrain(columns), [&](int64_t row) {
+    InChunks(0, columns, [&](int64_t first, int64_t count) { f(row, first, count); });
   });
 }
 
@@ -30,9 +29,8 @@ void Compute(const ops::SwiGluForward& o, Context& c) {
     ForRowPieces(c.pool, Rows(o.y), columns, [&](int64_t row, int64_t first, int64_t count) {
       A gate[kChunk], up[kChunk], result[kChunk];
       A* y = y_of.At(row * columns + first, result);
-      MapChunk(
-          count, y, [](A g, A u) { return g * Sigmoid(g) * u; }, x_of.At(2 * row * columns + first, count, gate),
-          x_of.At((2 * row + 1) * columns + first, count, up));
+      MapChunk(count, y, x_of.At(2 * row * columns + first, count, gate),
+               x_of.At((2 * row + 1) * columns + first, count, up), [](A g, A u) { return g * Sigmoid(g) * u; });
       y_of.Put(row * columns + first, count, y);
     });
   });

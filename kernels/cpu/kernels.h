@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 #include <tuple>
+#include <type_traits>
 
 #include "core/base/check.h"
 #include "core/device/ops.h"
@@ -37,82 +38,9 @@ struct Context {
   Scratch scratch;
 };
 
-void Compute(const ops::MatMul& o, Context& c);
-void Compute(const ops::ConvolutionForward& o, Context& c);
-void Compute(const ops::ConvolutionBackward& o, Context& c);
-void Compute(const ops::ConvolutionWeights& o, Context& c);
-void Compute(const ops::MaxPoolForward& o, Context& c);
-void Compute(const ops::MaxPoolBackward& o, Context& c);
-void Compute(const ops::AveragePoolForward& o, Context& c);
-void Compute(const ops::AveragePoolBackward& o, Context& c);
-void Compute(const ops::BatchNormStatistics& o, Context& c);
-void Compute(const ops::BatchNormFinish& o, Context& c);
-void Compute(const ops::BatchNormForward& o, Context& c);
-void Compute(const ops::BatchNormSums& o, Context& c);
-void Compute(const ops::BatchNormBackward& o, Context& c);
-void Compute(const ops::Fill& o, Context& c);
-void Compute(const ops::Cast& o, Context& c);
-void Compute(const ops::Affine& o, Context& c);
-void Compute(const ops::Add& o, Context& c);
-void Compute(const ops::AddRelu& o, Context& c);
-void Compute(const ops::AddTo& o, Context& c);
-void Compute(const ops::Scale& o, Context& c);
-void Compute(const ops::ActivationForward& o, Context& c);
-void Compute(const ops::ActivationBackward& o, Context& c);
-void Compute(const ops::Dropout& o, Context& c);
-void Compute(const ops::MaskedDropoutForward& o, Context& c);
-void Compute(const ops::MaskedDropoutBackward& o, Context& c);
-void Compute(const ops::SwiGluForward& o, Context& c);
-void Compute(const ops::SwiGluBackward& o, Context& c);
-void Compute(const ops::ColumnSum& o, Context& c);
-void Compute(const ops::AddBias& o, Context& c);
-void Compute(const ops::EmbeddingForward& o, Context& c);
-void Compute(const ops::EmbeddingBackward& o, Context& c);
-void Compute(const ops::PositionForward& o, Context& c);
-void Compute(const ops::PositionBackward& o, Context& c);
-void Compute(const ops::LayerNormForward& o, Context& c);
-void Compute(const ops::LayerNormBackward& o, Context& c);
-void Compute(const ops::LayerNormWeights& o, Context& c);
-void Compute(const ops::RmsNormForward& o, Context& c);
-void Compute(const ops::RmsNormBackward& o, Context& c);
-void Compute(const ops::RmsNormWeights& o, Context& c);
-void Compute(const ops::AttentionForward& o, Context& c);
-void Compute(const ops::AttentionBackward& o, Context& c);
-void Compute(const ops::AttentionBlockForward& o, Context& c);
-void Compute(const ops::AttentionBlockBackward& o, Context& c);
-void Compute(const ops::CopyColumns& o, Context& c);
-void Compute(const ops::RotaryTable& o, Context& c);
-void Compute(const ops::Rotary& o, Context& c);
-void Compute(const ops::BatchedMatMul& o, Context& c);
-void Compute(const ops::SoftmaxForward& o, Context& c);
-void Compute(const ops::SoftmaxBackward& o, Context& c);
-void Compute(const ops::RouteForward& o, Context& c);
-void Compute(const ops::RouteBackward& o, Context& c);
-void Compute(const ops::Dispatch& o, Context& c);
-void Compute(const ops::Combine& o, Context& c);
-void Compute(const ops::CombineWeights& o, Context& c);
-void Compute(const ops::CrossEntropyForward& o, Context& c);
-void Compute(const ops::CrossEntropyBackward& o, Context& c);
-void Compute(const ops::Sum& o, Context& c);
-void Compute(const ops::CountCorrect& o, Context& c);
-void Compute(const ops::SplitMax& o, Context& c);
-void Compute(const ops::SplitSums& o, Context& c);
-void Compute(const ops::SplitLosses& o, Context& c);
-void Compute(const ops::SplitBackward& o, Context& c);
-void Compute(const ops::SplitCorrect& o, Context& c);
-void Compute(const ops::RandomFill& o, Context& c);
-void Compute(const ops::TopK& o, Context& c);
-void Compute(const ops::RandomPlaces& o, Context& c);
-void Compute(const ops::GatherElements& o, Context& c);
-void Compute(const ops::ScatterElements& o, Context& c);
-void Compute(const ops::Quantise& o, Context& c);
-void Compute(const ops::Dequantise& o, Context& c);
-void Compute(const ops::SignPack& o, Context& c);
-void Compute(const ops::SignUnpack& o, Context& c);
-void Compute(const ops::SgdStep& o, Context& c);
-void Compute(const ops::AdamStep& o, Context& c);
-void Compute(const ops::SquaredNorm& o, Context& c);
-void Compute(const ops::ClipFactor& o, Context& c);
+#define TWOFOLD_COMPUTE(Operation) void Compute(const ops::Operation& o, Context& c);
+TWOFOLD_OPERATIONS(TWOFOLD_COMPUTE)
+#undef TWOFOLD_COMPUTE
 
 // ---- Shared by several kernels ----
 
@@ -143,24 +71,35 @@ A SumOfChunks(int64_t n, F f) {
 // The number of rows that are worth a thread.
 inline int64_t RowGrain(int64_t columns) { return columns == 0 ? 1 : (8 * kChunk + columns - 1) / columns; }
 
-template <class A, class F, class... In>
-void MapChunk(int64_t n, A* out, F f, In... in) {
+// MapChunk(n, out, in..., f): out[i] = f(in[i]...) for i < n. `out` may be one of the inputs. The inputs are rotated
+// behind f, because only the last parameters can be a list.
+template <class A, class First, class... Others>
+void MapChunk(int64_t n, A* out, First first, Others... others) {
+  if constexpr (std::is_pointer_v<First>) {
+    MapChunk(n, out, others..., first);
+  } else {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) out[i] = f(in[i]...);
+    for (int64_t i = 0; i < n; ++i) out[i] = first(others[i]...);
+  }
 }
 
-// out[i] = f(in[i]...), computed in A. `out` may be one of the inputs; all must have the same number of elements.
-template <class A, class F, class... In>
-void Map(ThreadPool& pool, const Tensor& out, F f, const In&... in) {
-  const Sink<A> sink(out);
-  ForChunks(pool, out.numel(), [&](int64_t first, int64_t count) {
-    A buffers[1 + sizeof...(In)][kChunk];
-    A* to = sink.At(first, buffers[0]);
-    int used = 0;
-    const std::array<const A*, sizeof...(In)> from = {Source<A>(in).At(first, count, buffers[++used])...};
-    std::apply([&](auto... in_chunk) { MapChunk(count, to, f, in_chunk...); }, from);
-    sink.Put(first, count, to);
-  });
+// Map<A>(pool, out, in..., f): the same for all elements of tensors, computed in A. All must have the same number of
+// elements.
+template <class A, class First, class... Others>
+void Map(ThreadPool& pool, const Tensor& out, const First& first, const Others&... others) {
+  if constexpr (std::is_same_v<First, Tensor>) {
+    Map<A>(pool, out, others..., first);
+  } else {
+    const Sink<A> sink(out);
+    ForChunks(pool, out.numel(), [&](int64_t begin, int64_t count) {
+      A buffers[1 + sizeof...(Others)][kChunk];
+      A* to = sink.At(begin, buffers[0]);
+      int used = 0;
+      const std::array<const A*, sizeof...(Others)> from = {Source<A>(others).At(begin, count, buffers[++used])...};
+      std::apply([&](auto... in) { MapChunk(count, to, in..., first); }, from);
+      sink.Put(begin, count, to);
+    });
+  }
 }
 
 // The residual addition of a norm on a row [at, at + columns): sum = x + branch, computed in A and rounded once.
@@ -172,9 +111,8 @@ const Tensor& AddedRow(const Tensor& x, const Tensor& branch, const Tensor& sum,
     A buffers[3][kChunk];
     const Sink<A> to(sum);
     A* out = to.At(first, buffers[0]);
-    MapChunk(
-        count, out, [](A a, A b) { return a + b; }, Source<A>(x).At(first, count, buffers[1]),
-        Source<A>(branch).At(first, count, buffers[2]));
+    MapChunk(count, out, Source<A>(x).At(first, count, buffers[1]), Source<A>(branch).At(first, count, buffers[2]),
+             [](A a, A b) { return a + b; });
     to.Put(first, count, out);
   });
   return sum;
@@ -184,8 +122,7 @@ template <class A>
 void AddPast(const Tensor& past, int64_t first, int64_t count, A* values) {
   if (past.empty()) return;
   A buffer[kChunk];
-  MapChunk(
-      count, values, [](A a, A b) { return a + b; }, values, Source<A>(past).At(first, count, buffer));
+  MapChunk(count, values, values, Source<A>(past).At(first, count, buffer), [](A a, A b) { return a + b; });
 }
 
 // Sets elements [first, first + n) to zero, for any type.

@@ -34,9 +34,8 @@ void NormaliseRow(const ops::LayerNormForward& o, int64_t row) {
   InChunks(0, columns, [&](int64_t first, int64_t count) {
     A gamma[kChunk], beta[kChunk], result[kChunk];
     A* y = y_of.At(at + first, result);
-    MapChunk(
-        count, y, [mean, rstd](A x, A g, A b) { return (x - mean) * rstd * g + b; }, x_of.At(at + first, count, buffer),
-        gamma_of.At(first, count, gamma), beta_of.At(first, count, beta));
+    MapChunk(count, y, x_of.At(at + first, count, buffer), gamma_of.At(first, count, gamma),
+             beta_of.At(first, count, beta), [mean, rstd](A x, A g, A b) { return (x - mean) * rstd * g + b; });
     y_of.Put(at + first, count, y);
   });
 }
@@ -60,10 +59,9 @@ void NormaliseRowBackward(const ops::LayerNormBackward& o, int64_t row) {
   InChunks(0, columns, [&](int64_t first, int64_t count) {
     A result[kChunk];
     A* dx = o.past.empty() ? dx_of.At(at + first, result) : result;  // dx may alias past
-    MapChunk(
-        count, dx, [=](A x, A dy, A gamma) { return rstd * (dy * gamma - g_mean - (x - mean) * rstd * gx_mean); },
-        x_of.At(at + first, count, x_buffer), dy_of.At(at + first, count, dy_buffer),
-        gamma_of.At(first, count, gamma_buffer));
+    MapChunk(count, dx, x_of.At(at + first, count, x_buffer), dy_of.At(at + first, count, dy_buffer),
+             gamma_of.At(first, count, gamma_buffer),
+             [=](A x, A dy, A gamma) { return rstd * (dy * gamma - g_mean - (x - mean) * rstd * gx_mean); });
     AddPast(o.past, at + first, count, dx);
     dx_of.Put(at + first, count, dx);
   });
@@ -99,10 +97,8 @@ void SumWeights(const ops::LayerNormWeights& o, int64_t first, int64_t count, A*
         beta_block[i] += dy[i] + d2;
       }
     }
-    MapChunk(
-        count, dgamma, [](A s, A x) { return s + x; }, dgamma, gamma_block);
-    MapChunk(
-        count, dbeta, [](A s, A x) { return s + x; }, dbeta, beta_block);
+    MapChunk(count, dgamma, dgamma, gamma_block, [](A s, A x) { return s + x; });
+    MapChunk(count, dbeta, dbeta, beta_block, [](A s, A x) { return s + x; });
   }
 }
 
@@ -110,17 +106,13 @@ void SumWeights(const ops::LayerNormWeights& o, int64_t first, int64_t count, A*
 
 void Compute(const ops::LayerNormForward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) NormaliseRow<A>(o, row);
-    });
+    c.pool.ParallelForEach(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t row) { NormaliseRow<A>(o, row); });
   });
 }
 
 void Compute(const ops::LayerNormBackward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) NormaliseRowBackward<A>(o, row);
-    });
+    c.pool.ParallelForEach(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t row) { NormaliseRowBackward<A>(o, row); });
   });
 }
 

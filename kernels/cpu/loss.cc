@@ -36,13 +36,11 @@ void Compute(const ops::CrossEntropyForward& o, Context& c) {
   const int64_t classes = Columns(o.logits);
   VisitWide(o.logits.dtype(), [&]<class A>() {
     const Source<A> logits(o.logits);
-    c.pool.ParallelFor(o.logits.dim(0), RowGrain(classes), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        A one[1];
-        const A lse = LogSumExp(logits, row * classes, classes);
-        o.lse.data<A>()[row] = lse;
-        o.losses.data<A>()[row] = lse - *logits.At(row * classes + Target(o.targets, row, classes), 1, one);
-      }
+    c.pool.ParallelForEach(o.logits.dim(0), RowGrain(classes), [&](int64_t row) {
+      A one[1];
+      const A lse = LogSumExp(logits, row * classes, classes);
+      o.lse.data<A>()[row] = lse;
+      o.losses.data<A>()[row] = lse - *logits.At(row * classes + Target(o.targets, row, classes), 1, one);
     });
   });
 }
@@ -53,23 +51,20 @@ void Compute(const ops::CrossEntropyBackward& o, Context& c) {
     const Source<A> logits(o.logits);
     const Sink<A> dlogits(o.dlogits);
     const A scale = static_cast<A>(o.scale);
-    c.pool.ParallelFor(o.logits.dim(0), RowGrain(classes), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const A lse = o.lse.data<A>()[row];
-        const int64_t target = Target(o.targets, row, classes);
-        InChunks(0, classes, [&](int64_t first, int64_t count) {
-          A buffer[kChunk], result[kChunk], of_target = 0;
-          const A* x = logits.At(row * classes + first, count, buffer);
-          A* dx = dlogits.At(row * classes + first, result);
-          const bool here = target >= first && target < first + count;
-          // Computed now, because dlogits may alias logits.
-          if (here) of_target = scale * (Exp(x[target - first] - lse) - A(1));
-          MapChunk(
-              count, dx, [scale, lse](A v) { return scale * Exp(v - lse); }, x);
-          if (here) dx[target - first] = of_target;
-          dlogits.Put(row * classes + first, count, dx);
-        });
-      }
+    c.pool.ParallelForEach(o.logits.dim(0), RowGrain(classes), [&](int64_t row) {
+      const A lse = o.lse.data<A>()[row];
+      const int64_t target = Target(o.targets, row, classes);
+      InChunks(0, classes, [&](int64_t first, int64_t count) {
+        A buffer[kChunk], result[kChunk], of_target = 0;
+        const A* x = logits.At(row * classes + first, count, buffer);
+        A* dx = dlogits.At(row * classes + first, result);
+        const bool here = target >= first && target < first + count;
+        // Computed now, because dlogits may alias logits.
+        if (here) of_target = scale * (Exp(x[target - first] - lse) - A(1));
+        MapChunk(count, dx, x, [scale, lse](A v) { return scale * Exp(v - lse); });
+        if (here) dx[target - first] = of_target;
+        dlogits.Put(row * classes + first, count, dx);
+      });
     });
   });
 }

@@ -72,8 +72,7 @@ void UpdateChunks(const Step& o, ThreadPool& pool, F update) {
     if (weights == own) weights_of.At(first, count, own);
     const A* grad = gradient.At(first, count, buffer);
     if (factor != 1) {
-      MapChunk(
-          count, buffer, [factor](A g) { return factor * g; }, grad);
+      MapChunk(count, buffer, grad, [factor](A g) { return factor * g; });
       grad = buffer;
     }
     ForRuns(undecayed, first, count, [&](int64_t begin, int64_t n, bool decays) {
@@ -114,8 +113,7 @@ void Sgd(const ops::SgdStep& o, ThreadPool& pool) {
       const SgdFactors<A> factors{lr, decay, momentum, A(o.nesterov ? 1 : 0), o.nesterov ? momentum : A(1)};
       return SgdChunk(count, factors, grad, m + first, w);
     }
-    MapChunk(
-        count, w, [lr, decay](A x, A g) { return x - lr * (g + decay * x); }, w, grad);
+    MapChunk(count, w, w, grad, [lr, decay](A x, A g) { return x - lr * (g + decay * x); });
   });
 }
 

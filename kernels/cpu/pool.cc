@@ -1,6 +1,5 @@
 // Pooling with channels last: the channels of a pixel are compared or summed side by side.
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/cpu/kernels.h"
 
@@ -75,9 +74,7 @@ void Spread(const ops::MaxPoolBackward& o, Context& c) {
   const bool own = o.dx.dtype() == DTypeOf<A>::value;
   A* dx = own ? o.dx.data<A>() : c.scratch.Take<A>(o.dx.numel());
   const int64_t images = o.dx.dim(0), elements = images == 0 ? 0 : o.dx.numel() / images;
-  c.pool.ParallelFor(images, RowGrain(elements), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) SpreadImage(o, i, dx + i * elements);
-  });
+  c.pool.ParallelForEach(images, RowGrain(elements), [&](int64_t i) { SpreadImage(o, i, dx + i * elements); });
   if (own) return;
   ForChunks(c.pool, o.dx.numel(), [&](int64_t first, int64_t count) {
     Convert(dx + first, DTypeOf<A>::value, AddressOf(o.dx, first), o.dx.dtype(), count);
@@ -89,15 +86,13 @@ void Spread(const ops::MaxPoolBackward& o, Context& c) {
 void Compute(const ops::MaxPoolForward& o, Context& c) {
   const int64_t height = o.y.dim(1), width = o.y.dim(2), channels = o.y.dim(3);
   VisitWide(o.x.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(o.y.dim(0) * height, RowGrain(width * channels), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const Inside rows(row % height, o.stride, o.padding, o.size, o.x.dim(1));
-        for (int64_t column = 0; column < width; ++column) {
-          const Inside columns(column, o.stride, o.padding, o.size, o.x.dim(2));
-          InChunks(0, channels, [&](int64_t first, int64_t count) {
-            LargestOf<A>(o, row / height, rows, columns, row * width + column, first, count);
-          });
-        }
+    c.pool.ParallelForEach(o.y.dim(0) * height, RowGrain(width * channels), [&](int64_t row) {
+      const Inside rows(row % height, o.stride, o.padding, o.size, o.x.dim(1));
+      for (int64_t column = 0; column < width; ++column) {
+        const Inside columns(column, o.stride, o.padding, o.size, o.x.dim(2));
+        InChunks(0, channels, [&](int64_t first, int64_t count) {
+          LargestOf<A>(o, row / height, rows, columns, row * width + column, first, count);
+        });
       }
     });
   });
@@ -112,21 +107,17 @@ void Compute(const ops::AveragePoolForward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
     const Source<A> x_of(o.x);
     const A part = A(1) / static_cast<A>(pixels);
-    c.pool.ParallelFor(images, RowGrain(pixels * channels), [&](int64_t begin, int64_t end) {
-      for (int64_t image = begin; image < end; ++image) {
-        InChunks(0, channels, [&](int64_t first, int64_t count) {
-          A sum[kChunk], buffer[kChunk];
-          std::fill_n(sum, count, A(0));
-          for (int64_t p = 0; p < pixels; ++p) {
-            MapChunk(
-                count, sum, [](A s, A x) { return s + x; }, sum,
-                x_of.At((image * pixels + p) * channels + first, count, buffer));
-          }
-          MapChunk(
-              count, sum, [part](A s) { return s * part; }, sum);
-          Sink<A>(o.y).Put(image * channels + first, count, sum);
-        });
-      }
+    c.pool.ParallelForEach(images, RowGrain(pixels * channels), [&](int64_t image) {
+      InChunks(0, channels, [&](int64_t first, int64_t count) {
+        A sum[kChunk], buffer[kChunk];
+        std::fill_n(sum, count, A(0));
+        for (int64_t p = 0; p < pixels; ++p) {
+          MapChunk(count, sum, sum, x_of.At((image * pixels + p) * channels + first, count, buffer),
+                   [](A s, A x) { return s + x; });
+        }
+        MapChunk(count, sum, sum, [part](A s) { return s * part; });
+        Sink<A>(o.y).Put(image * channels + first, count, sum);
+      });
     });
   });
 }
@@ -137,15 +128,12 @@ void Compute(const ops::AveragePoolBackward& o, Context& c) {
     const Source<A> dy_of(o.dy);
     const Sink<A> dx_of(o.dx);
     const A part = A(1) / static_cast<A>(pixels);
-    c.pool.ParallelFor(images, RowGrain(pixels * channels), [&](int64_t begin, int64_t end) {
-      for (int64_t image = begin; image < end; ++image) {
-        InChunks(0, channels, [&](int64_t first, int64_t count) {
-          A buffer[kChunk], share[kChunk];
-          MapChunk(
-              count, share, [part](A d) { return d * part; }, dy_of.At(image * channels + first, count, buffer));
-          for (int64_t p = 0; p < pixels; ++p) dx_of.Put((image * pixels + p) * channels + first, count, share);
-        });
-      }
+    c.pool.ParallelForEach(images, RowGrain(pixels * channels), [&](int64_t image) {
+      InChunks(0, channels, [&](int64_t first, int64_t count) {
+        A buffer[kChunk], share[kChunk];
+        MapChunk(count, share, dy_of.At(image * channels + first, count, buffer), [part](A d) { return d * part; });
+        for (int64_t p = 0; p < pixels; ++p) dx_of.Put((image * pixels + p) * channels + first, count, share);
+      });
     });
   });
 }

@@ -50,11 +50,9 @@ void ForTiles(ThreadPool& pool, int64_t m, int64_t n, int64_t k, F&& f) {
   const Grid grid = ChooseGrid(m, n, k, pool.threads());
   const auto length = [](int64_t all, int64_t parts) { return (all + parts * kUnit - 1) / (parts * kUnit) * kUnit; };
   const int64_t rows = length(m, grid.rows), columns = length(n, grid.columns);
-  pool.ParallelFor(grid.rows * grid.columns, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t tile = begin; tile < end; ++tile) {
-      const int64_t row = tile / grid.columns * rows, column = tile % grid.columns * columns;
-      if (row < m && column < n) f(tile, row, std::min(rows, m - row), column, std::min(columns, n - column));
-    }
+  pool.ParallelForEach(grid.rows * grid.columns, 1, [&](int64_t tile) {
+    const int64_t row = tile / grid.columns * rows, column = tile % grid.columns * columns;
+    if (row < m && column < n) f(tile, row, std::min(rows, m - row), column, std::min(columns, n - column));
   });
 }
 

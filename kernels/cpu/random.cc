@@ -92,12 +92,10 @@ void Compute(const ops::RandomFill& o, Context& c) {
       uint32_t bits[kChunk];
       ForRuns(o.where, first, count,
               [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
-      MapChunk(
-          count, drawn, [](uint32_t b) { return ToUniform(b); }, static_cast<const uint32_t*>(bits));
+      MapChunk(count, drawn, static_cast<const uint32_t*>(bits), [](uint32_t b) { return ToUniform(b); });
     }
-    MapChunk(
-        count, scaled, [=](float u) { return offset + factor * static_cast<double>(u); },
-        static_cast<const float*>(drawn));
+    MapChunk(count, scaled, static_cast<const float*>(drawn),
+             [=](float u) { return offset + factor * static_cast<double>(u); });
     Convert(scaled, DType::kF64, AddressOf(o.out, first), o.out.dtype(), count);
   });
 }
@@ -117,15 +115,13 @@ void Drop(const Op& o, uint8_t* mask, Context& c) {
       ForRuns(o.where, first, count,
               [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
       if (mask != nullptr) {
-        MapChunk(
-            count, mask + first, [=](uint32_t b) { return static_cast<uint8_t>(ToUniform(b) >= p); },
-            static_cast<const uint32_t*>(bits));
+        MapChunk(count, mask + first, static_cast<const uint32_t*>(bits),
+                 [=](uint32_t b) { return static_cast<uint8_t>(ToUniform(b) >= p); });
       }
       A buffer[kChunk], result[kChunk];
       A* y = sink.At(first, result);
-      MapChunk(
-          count, y, [=](A x, uint32_t b) { return ToUniform(b) >= p ? x * scale : A(0); },
-          source.At(first, count, buffer), static_cast<const uint32_t*>(bits));
+      MapChunk(count, y, source.At(first, count, buffer), static_cast<const uint32_t*>(bits),
+               [=](A x, uint32_t b) { return ToUniform(b) >= p ? x * scale : A(0); });
       sink.Put(first, count, y);
     });
   });
@@ -145,9 +141,8 @@ void Compute(const ops::MaskedDropoutBackward& o, Context& c) {
     ForChunks(c.pool, o.dy.numel(), [&](int64_t first, int64_t count) {
       A buffer[kChunk], result[kChunk];
       A* dx = sink.At(first, result);
-      MapChunk(
-          count, dx, [=](A dy, uint8_t keep) { return keep != 0 ? dy * scale : A(0); }, source.At(first, count, buffer),
-          mask + first);
+      MapChunk(count, dx, source.At(first, count, buffer), mask + first,
+               [=](A dy, uint8_t keep) { return keep != 0 ? dy * scale : A(0); });
       sink.Put(first, count, dx);
     });
   });

@@ -23,9 +23,8 @@ void NormaliseRow(const ops::RmsNormForward& o, int64_t row) {
   InChunks(0, columns, [&](int64_t first, int64_t count) {
     A gamma[kChunk], result[kChunk];
     A* y = y_of.At(at + first, result);
-    MapChunk(
-        count, y, [rstd](A x, A g) { return x * rstd * g; }, x_of.At(at + first, count, buffer),
-        gamma_of.At(first, count, gamma));
+    MapChunk(count, y, x_of.At(at + first, count, buffer), gamma_of.At(first, count, gamma),
+             [rstd](A x, A g) { return x * rstd * g; });
     y_of.Put(at + first, count, y);
   });
 }
@@ -48,10 +47,9 @@ void NormaliseRowBackward(const ops::RmsNormBackward& o, int64_t row) {
   InChunks(0, columns, [&](int64_t first, int64_t count) {
     A result[kChunk];
     A* dx = o.past.empty() ? dx_of.At(at + first, result) : result;  // dx may alias past
-    MapChunk(
-        count, dx, [=](A x, A dy, A gamma) { return rstd * (dy * gamma - x * rstd * gx_mean); },
-        x_of.At(at + first, count, x_buffer), dy_of.At(at + first, count, dy_buffer),
-        gamma_of.At(first, count, gamma_buffer));
+    MapChunk(count, dx, x_of.At(at + first, count, x_buffer), dy_of.At(at + first, count, dy_buffer),
+             gamma_of.At(first, count, gamma_buffer),
+             [=](A x, A dy, A gamma) { return rstd * (dy * gamma - x * rstd * gx_mean); });
     AddPast(o.past, at + first, count, dx);
     dx_of.Put(at + first, count, dx);
   });
@@ -73,13 +71,12 @@ void SumWeights(const ops::RmsNormWeights& o, int64_t first, int64_t count, A* d
     for (int64_t r = start; r < end; r += 2) {
       const int64_t s = std::min(r + 1, end - 1);
       const A k = rstd[r], k2 = s > r ? rstd[s] : A(0);
-      MapChunk(
-          count, block, [=](A sum, A x, A dy, A x2, A dy2) { return sum + (dy * (x * k) + dy2 * (x2 * k2)); }, block,
-          x_of.At(r * columns + first, count, buffers[0]), dy_of.At(r * columns + first, count, buffers[1]),
-          x_of.At(s * columns + first, count, buffers[2]), dy_of.At(s * columns + first, count, buffers[3]));
+      MapChunk(count, block, block, x_of.At(r * columns + first, count, buffers[0]),
+               dy_of.At(r * columns + first, count, buffers[1]), x_of.At(s * columns + first, count, buffers[2]),
+               dy_of.At(s * columns + first, count, buffers[3]),
+               [=](A sum, A x, A dy, A x2, A dy2) { return sum + (dy * (x * k) + dy2 * (x2 * k2)); });
     }
-    MapChunk(
-        count, dgamma, [](A sum, A x) { return sum + x; }, dgamma, block);
+    MapChunk(count, dgamma, dgamma, block, [](A sum, A x) { return sum + x; });
   }
 }
 
@@ -87,17 +84,13 @@ void SumWeights(const ops::RmsNormWeights& o, int64_t first, int64_t count, A* d
 
 void Compute(const ops::RmsNormForward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) NormaliseRow<A>(o, row);
-    });
+    c.pool.ParallelForEach(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t row) { NormaliseRow<A>(o, row); });
   });
 }
 
 void Compute(const ops::RmsNormBackward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) NormaliseRowBackward<A>(o, row);
-    });
+    c.pool.ParallelForEach(Rows(o.x), RowGrain(Columns(o.x)), [&](int64_t row) { NormaliseRowBackward<A>(o, row); });
   });
 }
 

@@ -40,14 +40,12 @@ void Copy(const Tensor& from, const Tensor& to, int64_t first, int64_t n) {
 void Compute(const ops::RotaryTable& o, Context& c) {
   const int64_t half = o.table.dim(1) / 2;
   VisitWide(o.table.dtype(), [&]<class A>() {
-    c.pool.ParallelFor(o.table.dim(0), RowGrain(40 * half), [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        A* row = o.table.data<A>() + p * 2 * half;
-        for (int64_t i = 0; i < half; ++i) {
-          const double angle = static_cast<double>(p) * o.frequencies[static_cast<size_t>(i)];
-          row[i] = static_cast<A>(std::cos(angle));
-          row[half + i] = static_cast<A>(std::sin(angle));
-        }
+    c.pool.ParallelForEach(o.table.dim(0), RowGrain(40 * half), [&](int64_t p) {
+      A* row = o.table.data<A>() + p * 2 * half;
+      for (int64_t i = 0; i < half; ++i) {
+        const double angle = static_cast<double>(p) * o.frequencies[static_cast<size_t>(i)];
+        row[i] = static_cast<A>(std::cos(angle));
+        row[half + i] = static_cast<A>(std::sin(angle));
       }
     });
   });
@@ -59,14 +57,12 @@ void Compute(const ops::Rotary& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
     const Source<A> x_of(o.x);
     const Sink<A> y_of(o.y);
-    c.pool.ParallelFor(Rows(o.x), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const A* angles = o.table.data<A>() + positions.Of(row) * head_dim;
-        for (int64_t head = 0; head < o.heads; ++head) {
-          Turn(x_of, y_of, row * columns + head * head_dim, half, angles, angles + half, A(o.inverse ? -1 : 1));
-        }
-        Copy(o.x, o.y, row * columns + o.heads * head_dim, columns - o.heads * head_dim);
+    c.pool.ParallelForEach(Rows(o.x), RowGrain(columns), [&](int64_t row) {
+      const A* angles = o.table.data<A>() + positions.Of(row) * head_dim;
+      for (int64_t head = 0; head < o.heads; ++head) {
+        Turn(x_of, y_of, row * columns + head * head_dim, half, angles, angles + half, A(o.inverse ? -1 : 1));
       }
+      Copy(o.x, o.y, row * columns + o.heads * head_dim, columns - o.heads * head_dim);
     });
   });
 }

@@ -50,15 +50,11 @@ void SumColumns(const Source<A>& in, int64_t rows, int64_t columns, int64_t firs
     const auto row = [&](int64_t r, A* buffer) { return in.At(r * columns + first, count, buffer); };
     int64_t r = start;
     for (; r + 4 <= end; r += 4) {
-      MapChunk(
-          count, block, [](A s, A w, A x, A y, A z) { return s + ((w + x) + (y + z)); }, block, row(r, buffers[0]),
-          row(r + 1, buffers[1]), row(r + 2, buffers[2]), row(r + 3, buffers[3]));
+      MapChunk(count, block, block, row(r, buffers[0]), row(r + 1, buffers[1]), row(r + 2, buffers[2]),
+               row(r + 3, buffers[3]), [](A s, A w, A x, A y, A z) { return s + ((w + x) + (y + z)); });
     }
-    for (; r < end; ++r)
-      MapChunk(
-          count, block, [](A s, A x) { return s + x; }, block, row(r, buffers[0]));
-    MapChunk(
-        count, sums, [](A s, A x) { return s + x; }, sums, block);
+    for (; r < end; ++r) MapChunk(count, block, block, row(r, buffers[0]), [](A s, A x) { return s + x; });
+    MapChunk(count, sums, sums, block, [](A s, A x) { return s + x; });
   }
 }
 
@@ -87,8 +83,8 @@ void AddRows(const ops::EmbeddingBackward& o, const Ids& ids, int64_t begin, int
     A* to = table + id * columns;
     InChunks(begin, end, [&](int64_t first, int64_t count) {
       A buffer[kChunk];
-      MapChunk(
-          count, to + first, [](A t, A d) { return t + d; }, to + first, dy.At(r * columns + first, count, buffer));
+      MapChunk(count, to + first, to + first, dy.At(r * columns + first, count, buffer),
+               [](A t, A d) { return t + d; });
     });
   }
 }
@@ -107,9 +103,8 @@ void AddRowsOnce(const ops::EmbeddingBackward& o, const Ids& ids, const int32_t*
         float sum[kChunk], buffer[kChunk];
         std::fill_n(sum, count, 0.f);
         for (int64_t j = i; j < next; ++j) {
-          MapChunk(
-              count, sum, [](float s, float d) { return s + d; }, sum,
-              dy.At(order[j] * columns + first, count, buffer));
+          MapChunk(count, sum, sum, dy.At(order[j] * columns + first, count, buffer),
+                   [](float s, float d) { return s + d; });
         }
         StoreOrAdd(o.dtable, id * columns + first, count, sum, true);  // cleared before, unless it accumulates
       });
@@ -128,14 +123,12 @@ void Compute(const ops::EmbeddingForward& o, Context& c) {
   const Ids ids(o.ids, o.first, o.vocab, o.table.dim(0));
   const auto* table = static_cast<const std::byte*>(o.table.raw());
   auto* out = static_cast<std::byte*>(o.out.raw());
-  c.pool.ParallelFor(o.ids.numel(), RowGrain(columns), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t id = ids[r];
-      if (id < 0)
-        std::memset(out + r * row_bytes, 0, static_cast<size_t>(row_bytes));
-      else
-        std::memcpy(out + r * row_bytes, table + id * row_bytes, static_cast<size_t>(row_bytes));
-    }
+  c.pool.ParallelForEach(o.ids.numel(), RowGrain(columns), [&](int64_t r) {
+    const int64_t id = ids[r];
+    if (id < 0)
+      std::memset(out + r * row_bytes, 0, static_cast<size_t>(row_bytes));
+    else
+      std::memcpy(out + r * row_bytes, table + id * row_bytes, static_cast<size_t>(row_bytes));
   });
 }
 
@@ -168,18 +161,15 @@ static void AddTableRows(const Tensor& x, const Tensor& table, const Tensor& out
   VisitWide(x.dtype(), [&]<class A>() {
     const Source<A> x_of(x), table_of(table);
     const Sink<A> out_of(out);
-    pool.ParallelFor(Rows(x), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t at = row * columns, from = place(row) * columns;
-        InChunks(0, columns, [&](int64_t first, int64_t count) {
-          A buffers[3][kChunk];
-          A* y = out_of.At(at + first, buffers[0]);
-          MapChunk(
-              count, y, [](A a, A b) { return a + b; }, x_of.At(at + first, count, buffers[1]),
-              table_of.At(from + first, count, buffers[2]));
-          out_of.Put(at + first, count, y);
-        });
-      }
+    pool.ParallelForEach(Rows(x), RowGrain(columns), [&](int64_t row) {
+      const int64_t at = row * columns, from = place(row) * columns;
+      InChunks(0, columns, [&](int64_t first, int64_t count) {
+        A buffers[3][kChunk];
+        A* y = out_of.At(at + first, buffers[0]);
+        MapChunk(count, y, x_of.At(at + first, count, buffers[1]), table_of.At(from + first, count, buffers[2]),
+                 [](A a, A b) { return a + b; });
+        out_of.Put(at + first, count, y);
+      });
     });
   });
 }
@@ -200,15 +190,13 @@ void Compute(const ops::PositionBackward& o, Context& c) {
   if (!o.accumulate) SetZero(o.dtable, 0, o.dtable.numel());
   VisitWide(o.dy.dtype(), [&]<class A>() {
     const Source<A> dy(o.dy);
-    c.pool.ParallelFor(std::min(rows, period), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t repeats = (rows - row + period - 1) / period, at = positions.Of(row) * columns;
-        InChunks(0, columns, [&](int64_t first, int64_t count) {
-          A sums[kChunk];
-          SumColumns(dy, repeats, period * columns, row * columns + first, count, sums);
-          StoreOrAdd(o.dtable, at + first, count, sums, o.accumulate);
-        });
-      }
+    c.pool.ParallelForEach(std::min(rows, period), RowGrain(columns), [&](int64_t row) {
+      const int64_t repeats = (rows - row + period - 1) / period, at = positions.Of(row) * columns;
+      InChunks(0, columns, [&](int64_t first, int64_t count) {
+        A sums[kChunk];
+        SumColumns(dy, repeats, period * columns, row * columns + first, count, sums);
+        StoreOrAdd(o.dtable, at + first, count, sums, o.accumulate);
+      });
     });
   });
 }
@@ -216,14 +204,12 @@ void Compute(const ops::PositionBackward& o, Context& c) {
 void Compute(const ops::CopyColumns& o, Context& c) {
   VisitWide(o.in.dtype() == DType::kF64 ? o.in.dtype() : o.out.dtype(), [&]<class A>() {
     const Source<A> in(o.in);
-    c.pool.ParallelFor(Rows(o.in), RowGrain(o.columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t from = row * Columns(o.in) + o.in_column, to = row * Columns(o.out) + o.out_column;
-        InChunks(0, o.columns, [&](int64_t first, int64_t count) {
-          A buffer[kChunk];
-          StoreOrAdd(o.out, to + first, count, in.At(from + first, count, buffer), o.accumulate);
-        });
-      }
+    c.pool.ParallelForEach(Rows(o.in), RowGrain(o.columns), [&](int64_t row) {
+      const int64_t from = row * Columns(o.in) + o.in_column, to = row * Columns(o.out) + o.out_column;
+      InChunks(0, o.columns, [&](int64_t first, int64_t count) {
+        A buffer[kChunk];
+        StoreOrAdd(o.out, to + first, count, in.At(from + first, count, buffer), o.accumulate);
+      });
     });
   });
 }

@@ -2,7 +2,6 @@
 // multiply-adds, two vector loads of b for kRows pairs. Compiled with contraction to fused multiply-adds.
 #include "kernels/cpu/small_product.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "core/base/check.h"

@@ -15,9 +15,7 @@ int64_t Target(const Tensor& targets, int64_t row) {
 // Calls row(r) for every row of logits.
 template <class Row>
 void ForRows(const Tensor& logits, Context& c, const Row& row) {
-  c.pool.ParallelFor(logits.dim(0), RowGrain(Columns(logits)), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) row(r);
-  });
+  c.pool.ParallelForEach(logits.dim(0), RowGrain(Columns(logits)), [&](int64_t r) { row(r); });
 }
 
 }  // namespace
@@ -88,8 +86,7 @@ void Compute(const ops::SplitBackward& o, Context& c) {
         const bool here = target >= first && target < first + count;
         // Computed now, because dlogits may alias logits.
         if (here) of_target = scale * (Exp(x[target - first] - lse) - A(1));
-        MapChunk(
-            count, dx, [scale, lse](A v) { return scale * Exp(v - lse); }, x);
+        MapChunk(count, dx, x, [scale, lse](A v) { return scale * Exp(v - lse); });
         if (here) dx[target - first] = of_target;
         dlogits.Put(row * columns + first, count, dx);
       });

@@ -34,6 +34,14 @@ class ThreadPool {
     RunParts(n, grain, [&f](int, int64_t begin, int64_t end) { f(begin, end); });
   }
 
+  // The same with a call f(i) for each i.
+  template <class F>
+  void ParallelForEach(int64_t n, int64_t grain, F&& f) {
+    ParallelFor(n, grain, [&f](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) f(i);
+    });
+  }
+
   // The sum of f(begin, end) over the parts, in order.
   template <class F>
   double ParallelSum(int64_t n, int64_t grain, F&& f) {

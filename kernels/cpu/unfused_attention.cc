@@ -83,9 +83,8 @@ void SoftmaxRow(const Source<A>& x_of, const Sink<A>& y_of, const Tensor& y_tens
   });
   InChunks(0, visible, [&](int64_t first, int64_t count) {
     A* y = y_of.At(at + first, result);
-    MapChunk(
-        count, y, [top, factor = A(1) / sum](A x) { return Exp(x - top) * factor; },
-        x_of.At(at + first, count, buffer));
+    MapChunk(count, y, x_of.At(at + first, count, buffer),
+             [top, factor = A(1) / sum](A x) { return Exp(x - top) * factor; });
     y_of.Put(at + first, count, y);
   });
   SetZero(y_tensor, at + visible, columns - visible);
@@ -102,9 +101,8 @@ void Compute(const ops::SoftmaxForward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
     const Source<A> x_of(o.x);
     const Sink<A> y_of(o.y);
-    c.pool.ParallelFor(Rows(o.x), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        SoftmaxRow(x_of, y_of, o.y, row * columns, o.causal ? row % t + 1 : columns, columns);
+    c.pool.ParallelForEach(Rows(o.x), RowGrain(columns), [&](int64_t row) {
+      SoftmaxRow(x_of, y_of, o.y, row * columns, o.causal ? row % t + 1 : columns, columns);
     });
   });
 }
@@ -114,23 +112,20 @@ void Compute(const ops::SoftmaxBackward& o, Context& c) {
   VisitWide(o.y.dtype(), [&]<class A>() {
     const Source<A> y_of(o.y), dy_of(o.dy);
     const Sink<A> dx_of(o.dx);
-    c.pool.ParallelFor(Rows(o.y), RowGrain(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t at = row * columns;
-        A y_buffer[kChunk], dy_buffer[kChunk], result[kChunk];
-        const A delta = SumOfChunks<A>(columns, [&](int64_t first, int64_t count) {
-          const A* y = y_of.At(at + first, count, y_buffer);
-          const A* dy = dy_of.At(at + first, count, dy_buffer);
-          return SumOf<A>(count, [=](int64_t i) { return y[i] * dy[i]; });
-        });
-        InChunks(0, columns, [&](int64_t first, int64_t count) {
-          A* dx = dx_of.At(at + first, result);
-          MapChunk(
-              count, dx, [delta](A y, A dy) { return y * (dy - delta); }, y_of.At(at + first, count, y_buffer),
-              dy_of.At(at + first, count, dy_buffer));
-          dx_of.Put(at + first, count, dx);
-        });
-      }
+    c.pool.ParallelForEach(Rows(o.y), RowGrain(columns), [&](int64_t row) {
+      const int64_t at = row * columns;
+      A y_buffer[kChunk], dy_buffer[kChunk], result[kChunk];
+      const A delta = SumOfChunks<A>(columns, [&](int64_t first, int64_t count) {
+        const A* y = y_of.At(at + first, count, y_buffer);
+        const A* dy = dy_of.At(at + first, count, dy_buffer);
+        return SumOf<A>(count, [=](int64_t i) { return y[i] * dy[i]; });
+      });
+      InChunks(0, columns, [&](int64_t first, int64_t count) {
+        A* dx = dx_of.At(at + first, result);
+        MapChunk(count, dx, y_of.At(at + first, count, y_buffer), dy_of.At(at + first, count, dy_buffer),
+                 [delta](A y, A dy) { return y * (dy - delta); });
+        dx_of.Put(at + first, count, dx);
+      });
     });
   });
 }

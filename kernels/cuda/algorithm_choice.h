@@ -1,7 +1,6 @@
 // The choice of the cuBLASLt algorithm for a product: the part that does not call the library.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>

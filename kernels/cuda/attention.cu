@@ -3,7 +3,6 @@
 #include "kernels/cuda/attention.h"
 
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 
 #include "kernels/cuda/launch.h"

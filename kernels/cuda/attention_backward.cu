@@ -109,8 +109,7 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
       float p[M][N][4], ds[M][N][4];
       RowsByRows<Shared>(p, queries_of_warp, keys_now);
       if (key + Tile::kKeys > s.keys || (s.causal && key + Tile::kKeys > first_of_warp + 1)) {
-        Hide(
-            p, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; }, NotBefore());
+        Hide(p, NotBefore(), [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; });
       }
       RowsByRows<Shared>(ds, douts_of_warp, keys_now + kKeyElements);
       ForRowsOfLane<M>([&](int m, int half, int row) {
@@ -222,8 +221,7 @@ __global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const Ba
       else
         RowsByRows<Shared>(p, keys_of_warp, queries_now);
       if (s.causal && query < key_of_warp + 16 * M) {
-        Hide(
-            p, [&](int row) { return key_of_warp + row - query; }, Before());
+        Hide(p, Before(), [&](int row) { return key_of_warp + row - query; });
       }
 #pragma unroll
       for (int n = 0; n < N; ++n) {

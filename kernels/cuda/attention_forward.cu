@@ -104,9 +104,8 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const Forwar
     if (in_sight) {
       RowsByRows<Shared>(scores, queries_of_warp, keys);
       if (key + Tile::kKeys > s.keys || (s.causal && key + Tile::kKeys > first_of_warp + 1)) {
-        Hide(
-            scores, [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; },
-            NotBefore());
+        Hide(scores, NotBefore(),
+             [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; });
       }
     }
     WaitForCopies<0>();

@@ -155,8 +155,8 @@ __device__ inline void ForRowsOfLane(F f) {
 }
 
 // Sets scores to -infinity in columns for which hides(column, first(row)) is true; `hides` is a comparison.
-template <int M, int N, class First, class Compare>
-__device__ inline void Hide(float (&scores)[M][N][4], First first, Compare hides) {
+template <int M, int N, class Compare, class First>
+__device__ inline void Hide(float (&scores)[M][N][4], Compare hides, First first) {
   ForRowsOfLane<M>([&](int m, int h, int row) {
     const int from = first(row) - ColumnOfLane();
 #pragma unroll

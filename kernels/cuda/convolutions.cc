@@ -1,7 +1,6 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <string>
 
 #include "core/base/check.h"
 #include "kernels/cuda/convolutions.h"

@@ -1,5 +1,4 @@
 // Mixture of experts: routing, and copying rows of tokens to expert slots and back.
-#include <limits>
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"

@@ -195,17 +195,17 @@ inline void Begin(Copy copy) {
 template <class T>
 void MultiplyAdd(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated_mma::Fragments mine = {c, {a[0], a[1], a[2], a[3]}, {b0, b1}};
-  emulated::WarpTogether(kAllLanes, emulated_mma::MultiplyAdd<T>, &mine);
+  emulated::WarpTogether(kAllLanes, &mine, emulated_mma::MultiplyAdd<T>);
 }
 template <class T>
 void LoadMatrices(uint32_t (&to)[4], const T* base, int offset) {
   emulated_mma::RowOfMatrices mine = {to, reinterpret_cast<const uint16_t*>(base + offset)};
-  emulated::WarpTogether(kAllLanes, emulated_mma::LoadMatrices<false>, &mine);
+  emulated::WarpTogether(kAllLanes, &mine, emulated_mma::LoadMatrices<false>);
 }
 template <class T>
 void LoadMatricesTransposed(uint32_t (&to)[4], const T* base, int offset) {
   emulated_mma::RowOfMatrices mine = {to, reinterpret_cast<const uint16_t*>(base + offset)};
-  emulated::WarpTogether(kAllLanes, emulated_mma::LoadMatrices<true>, &mine);
+  emulated::WarpTogether(kAllLanes, &mine, emulated_mma::LoadMatrices<true>);
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/base/check.h"
 #include "core/tensor/dtype.h"
@@ -21,15 +22,7 @@ struct Half {
 
 // The compute type: "(f32)" of core/device/ops/op.h.
 template <class T>
-struct Wider {
-  using Type = float;
-};
-template <>
-struct Wider<double> {
-  using Type = double;
-};
-template <class T>
-using Wide = typename Wider<T>::Type;
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 #ifdef TWOFOLD_EMULATED_CUDA
 __device__ inline float ToFloat(Half x) { return static_cast<float>(std::bit_cast<_Float16>(x.bits)); }
@@ -55,29 +48,12 @@ __device__ inline Bf16 ToBf16(float f) {
 __device__ inline float ToFloat(Bf16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
 
 // A: float or double.
-template <class A>
-__device__ inline A As(double x) {
-  return static_cast<A>(x);
-}
-template <class A>
-__device__ inline A As(float x) {
-  return static_cast<A>(x);
-}
-template <class A>
-__device__ inline A As(Bf16 x) {
-  return static_cast<A>(ToFloat(x));
-}
-template <class A>
-__device__ inline A As(Half x) {
-  return static_cast<A>(ToFloat(x));
-}
-template <class A>
-__device__ inline A As(int32_t x) {
-  return static_cast<A>(x);
-}
-template <class A>
-__device__ inline A As(uint8_t x) {
-  return static_cast<A>(x);
+template <class A, class T>
+__device__ inline A As(T x) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return static_cast<A>(x);
+  else
+    return static_cast<A>(ToFloat(x));
 }
 template <class A>
 __device__ inline void Store(double* to, A x) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <utility>
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/numbers.h"

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "core/device/device.h"
 #include "kernels/cuda/error.h"

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packs.h"

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/status.h"
 #include "sim/collectives/builder.h"
 #include "sim/collectives/schedule.h"
 
@@ -108,7 +109,7 @@ absl::StatusOr<Schedule> Named(std::string_view name, const CollectiveShape& sha
     if (schedule.ok()) schedule->algorithm = std::string(name);
     return schedule;
   }
-  return absl::InvalidArgumentError(StrCat("unknown collective algorithm \"", name, "\""));
+  return InvalidArgument("unknown collective algorithm \"", name, "\"");
 }
 
 Schedule Dissemination(const CollectiveShape& shape, const Places& places) {  // Hensgen, Finkel and Manber 1988

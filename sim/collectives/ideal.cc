@@ -1,7 +1,7 @@
 // Assumes: messages cost what links cost. Ignores: software, protocols, channels, the arithmetic of reductions.
 #include "sim/collectives/ideal.h"
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold::sim {
 namespace {
@@ -17,8 +17,7 @@ class IdealLibrary : public Library {
   absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places,
                                 const Choice& choice) const override {
     if (choice.protocol != "auto") {
-      return absl::InvalidArgumentError(
-          StrCat("protocol ", choice.protocol, ": library ideal has no protocols; use auto"));
+      return InvalidArgument("protocol ", choice.protocol, ": library ideal has no protocols; use auto");
     }
     return ChooseSchedule(shape, choice.algorithm, places);
   }

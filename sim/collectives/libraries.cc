@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "sim/collectives/ideal.h"
 #include "sim/collectives/library.h"
@@ -45,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Library>> MakeLibrary(const cluster::Library& lib
     if (row.name == name) return row.make(library);
     StrAppend(&known, known.empty() ? "" : ", ", row.name);
   }
-  return absl::InvalidArgumentError(StrCat("library.name: \"", name, "\" is not a library; use one of ", known));
+  return InvalidArgument("library.name: \"", name, "\" is not a library; use one of ", known);
 }
 
 std::vector<std::string> AllAlgorithms() { return OfAll(&Library::algorithms); }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "sim/collectives/builder.h"
 #include "sim/collectives/nccl_costs.h"
@@ -159,12 +160,12 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   const auto algorithm = NcclAlgorithmNamed(choice.algorithm);
   const auto protocol = NcclProtocolNamed(choice.protocol);
   if (!algorithm && choice.algorithm != "auto") {
-    return absl::InvalidArgumentError(
-        StrCat("algorithm ", choice.algorithm, ": unknown to library nccl; use one of ", NamesOf(kNcclAlgorithms)));
+    return InvalidArgument("algorithm ", choice.algorithm, ": unknown to library nccl; use one of ",
+                           NamesOf(kNcclAlgorithms));
   }
   if (!protocol && choice.protocol != "auto") {
-    return absl::InvalidArgumentError(
-        StrCat("protocol ", choice.protocol, ": unknown to library nccl; use one of ", NamesOf(kNcclProtocols)));
+    return InvalidArgument("protocol ", choice.protocol, ": unknown to library nccl; use one of ",
+                           NamesOf(kNcclProtocols));
   }
   if (shape.ranks == 1) return Finished({}, 1);
   // A barrier always uses the library's own choice.

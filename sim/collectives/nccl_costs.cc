@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::sim {
@@ -41,8 +42,8 @@ std::string Names(const auto& names) {
   return all;
 }
 
-absl::Status Wrong(std::string_view field, const auto& value, std::string_view right) {
-  return absl::InvalidArgumentError(StrCat("library.nccl.", field, " = ", value, ": ", right));
+absl::Status Wrong(std::string_view field, const auto& value, const auto&... right) {
+  return InvalidArgument("library.nccl.", field, " = ", value, ": ", right...);
 }
 
 absl::Status CheckShare(std::string_view field, double value) {
@@ -53,11 +54,9 @@ absl::Status CheckShare(std::string_view field, double value) {
 absl::Status ReadLatency(const cluster::NcclLatency& from, int index, NcclCosts& costs) {
   const std::string at = StrCat("latency[", index, "].");
   const auto a = NcclAlgorithmNamed(from.algorithm());
-  if (!a)
-    return Wrong(at + "algorithm", StrCat("\"", from.algorithm(), "\""), StrCat("use one of ", Names(kNcclAlgorithms)));
+  if (!a) return Wrong(at + "algorithm", StrCat("\"", from.algorithm(), "\""), "use one of ", Names(kNcclAlgorithms));
   const auto p = NcclProtocolNamed(from.protocol());
-  if (!p)
-    return Wrong(at + "protocol", StrCat("\"", from.protocol(), "\""), StrCat("use one of ", Names(kNcclProtocols)));
+  if (!p) return Wrong(at + "protocol", StrCat("\"", from.protocol(), "\""), "use one of ", Names(kNcclProtocols));
   NcclHops& hops = costs.latency[static_cast<size_t>(*a)][static_cast<size_t>(*p)];
   const struct {
     std::string_view name;

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/status.h"
 #include "sim/collectives/builder.h"
 #include "sim/collectives/open_mpi_algorithms.h"
 #include "sim/collectives/open_mpi_decisions.h"
@@ -33,8 +34,7 @@ class OpenMpiLibrary : public Library {
   absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places,
                                 const Choice& choice) const override {
     if (choice.protocol != "auto") {
-      return absl::InvalidArgumentError(
-          StrCat("protocol ", choice.protocol, ": library open_mpi has no selectable protocols; use auto"));
+      return InvalidArgument("protocol ", choice.protocol, ": library open_mpi has no selectable protocols; use auto");
     }
     // A forced algorithm does not apply.
     if (shape.kind == Communication::kBarrier && choice.algorithm != "auto") return Plan(shape, places, {});
@@ -53,7 +53,7 @@ class OpenMpiLibrary : public Library {
       return schedule;
     }
     if (known) return NoForm(choice.algorithm, shape);
-    return absl::InvalidArgumentError(StrCat("library open_mpi has no algorithm \"", choice.algorithm, "\""));
+    return InvalidArgument("library open_mpi has no algorithm \"", choice.algorithm, "\"");
   }
 
   double eager_bytes() const override { return eager_; }
@@ -121,8 +121,7 @@ absl::StatusOr<std::unique_ptr<Library>> MakeOpenMpiLibrary(const cluster::Libra
                                                     {"eager_bytes", static_cast<double>(m.eager_bytes())},
                                                     {"in_order_bytes", static_cast<double>(m.in_order_bytes())}};
   for (const auto& [field, value] : figures) {
-    if (!(value >= 0))
-      return absl::InvalidArgumentError(StrCat("library.open_mpi.", field, " = ", value, ": must be 0 or more"));
+    if (!(value >= 0)) return InvalidArgument("library.open_mpi.", field, " = ", value, ": must be 0 or more");
   }
   return std::make_unique<OpenMpiLibrary>(m);
 }

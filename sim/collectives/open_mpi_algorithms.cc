@@ -47,7 +47,7 @@ Tree MakeTree(const CollectiveShape& shape, Parent parent) {
 }
 
 // From parents to children (`down`) or back, one round per level; `bytes(v)`: between v and its parent.
-void Along(const Tree& tree, bool down, const std::function<double(int)>& bytes, Rounds& rounds) {
+void Along(const Tree& tree, bool down, Rounds& rounds, const std::function<double(int)>& bytes) {
   const int levels = *std::max_element(tree.depth.begin(), tree.depth.end());
   for (int i = 1; i <= levels; ++i) {
     const int level = down ? i : levels + 1 - i;
@@ -65,36 +65,32 @@ void Along(const Tree& tree, bool down, const std::function<double(int)>& bytes,
 
 template <Parent kParent, bool kDown>
 void WholeAlong(const CollectiveShape& s, Rounds& rounds) {
-  Along(
-      MakeTree(s, kParent), kDown, [&](int) { return s.bytes; }, rounds);
+  Along(MakeTree(s, kParent), kDown, rounds, [&](int) { return s.bytes; });
 }
 // The blocks of all ranks in v's subtree.
 template <Parent kParent, bool kDown>
 void BlocksAlong(const CollectiveShape& s, Rounds& rounds) {
   const bool linear = kParent == LinearParent;
-  Along(
-      MakeTree(s, kParent), kDown,
-      [&](int v) { return s.bytes / s.ranks * (linear ? 1 : std::min(LowBit(v), s.ranks - v)); }, rounds);
+  Along(MakeTree(s, kParent), kDown, rounds,
+        [&](int v) { return s.bytes / s.ranks * (linear ? 1 : std::min(LowBit(v), s.ranks - v)); });
 }
 
 // ---- Rounds in which all ranks do the same ----
-void Everybody(const CollectiveShape& s, const std::function<int(int)>& to, double bytes, Rounds& rounds) {
+void Everybody(const CollectiveShape& s, double bytes, Rounds& rounds, const std::function<int(int)>& to) {
   Phase& round = rounds.emplace_back();
   for (int r = 0; r < s.ranks; ++r) round.flows.push_back({r, to(r), bytes});
 }
 
 void RingRounds(const CollectiveShape& s, int count, Rounds& rounds) {
-  for (int i = 0; i < count; ++i)
-    Everybody(
-        s, [&](int r) { return (r + 1) % s.ranks; }, s.bytes / s.ranks, rounds);
+  for (int i = 0; i < count; ++i) Everybody(s, s.bytes / s.ranks, rounds, [&](int r) { return (r + 1) % s.ranks; });
 }
 void AllGatherRing(const CollectiveShape& s, Rounds& rounds) { RingRounds(s, s.ranks - 1, rounds); }
 void AllReduceRing(const CollectiveShape& s, Rounds& rounds) { RingRounds(s, 2 * (s.ranks - 1), rounds); }
 
 void BruckGather(const CollectiveShape& s, Rounds& rounds) {
   for (int d = 1; d < s.ranks; d *= 2) {
-    Everybody(
-        s, [&](int r) { return (r - d + s.ranks) % s.ranks; }, s.bytes / s.ranks * std::min(d, s.ranks - d), rounds);
+    Everybody(s, s.bytes / s.ranks * std::min(d, s.ranks - d), rounds,
+              [&](int r) { return (r - d + s.ranks) % s.ranks; });
   }
 }
 
@@ -102,15 +98,12 @@ void BruckAllToAll(const CollectiveShape& s, Rounds& rounds) {
   for (int d = 1; d < s.ranks; d *= 2) {
     int blocks = 0;
     for (int b = 0; b < s.ranks; ++b) blocks += (b & d) != 0;
-    Everybody(
-        s, [&](int r) { return (r + d) % s.ranks; }, s.bytes / s.ranks * blocks, rounds);
+    Everybody(s, s.bytes / s.ranks * blocks, rounds, [&](int r) { return (r + d) % s.ranks; });
   }
 }
 
 void PairwiseAllToAll(const CollectiveShape& s, Rounds& rounds) {
-  for (int d = 1; d < s.ranks; ++d)
-    Everybody(
-        s, [&](int r) { return (r + d) % s.ranks; }, s.bytes / s.ranks, rounds);
+  for (int d = 1; d < s.ranks; ++d) Everybody(s, s.bytes / s.ranks, rounds, [&](int r) { return (r + d) % s.ranks; });
 }
 
 void LinearAllToAll(const CollectiveShape& s, Rounds& rounds) {
@@ -126,7 +119,7 @@ void NeighborExchange(const CollectiveShape& s, Rounds& rounds) {
   if (s.ranks % 2 != 0) return AllGatherRing(s, rounds);
   for (int i = 0; i < s.ranks / 2; ++i) {
     auto other = [&](int r) { return (r + ((r + i) % 2 == 0 ? 1 : s.ranks - 1)) % s.ranks; };
-    Everybody(s, other, s.bytes / s.ranks * (i == 0 ? 1 : 2), rounds);
+    Everybody(s, s.bytes / s.ranks * (i == 0 ? 1 : 2), rounds, other);
   }
 }
 
@@ -234,8 +227,7 @@ void HalvingThenGather(const CollectiveShape& s, Rounds& rounds) {
 // Each half of the tensor goes down one of the root's subtrees, then between two ranks of one level.
 void SplitBinary(const CollectiveShape& s, Rounds& rounds) {
   const Tree tree = MakeTree(s, BinaryParent);
-  Along(
-      tree, true, [&](int) { return s.bytes / 2; }, rounds);
+  Along(tree, true, rounds, [&](int) { return s.bytes / 2; });
   Phase& round = rounds.emplace_back();
   for (int v = 1; v < s.ranks; v += 2) {
     const int a = tree.Real(v), b = v + 1 < s.ranks ? tree.Real(v + 1) : tree.Real(0);

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 #include "core/device/kernel_names.h"
 #include "sim/cost/kernel_table.h"
 #include "sim/cost/passes.h"
@@ -103,9 +103,8 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
 std::string GpuCostModel::Describe() const {
   return absl::StrFormat(
       "kernel times: %s, from a model of how kernels fill its %d multiprocessors (matrix products: %.0f %% of peak "
-      "with the best of %d tiles, "
-      "%.0f %% sustained; %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time per launch); interval "
-      "+-%.0f %% from the cluster's file",
+      "with the best of %d tiles, %.0f %% sustained; %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time "
+      "per launch); interval +-%.0f %% from the cluster's file",
       device_.name(), device_.kernels().multiprocessors(), 100 * device_.matmul_efficiency(),
       device_.kernels().tiles_size(),
       100 * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()),
@@ -115,7 +114,7 @@ std::string GpuCostModel::Describe() const {
 absl::Status CheckKernels(const cluster::Device& device) {
   if (!device.has_kernels()) return absl::OkStatus();
   const cluster::Kernels& k = device.kernels();
-  const auto wrong = [](auto... parts) { return absl::InvalidArgumentError(StrCat(parts...)); };
+  const auto wrong = [](auto... parts) { return InvalidArgument(parts...); };
   if (k.multiprocessors() < 1) return wrong("multiprocessors: ", k.multiprocessors(), ": must be 1 or more");
   if (k.tiles().empty()) return wrong("tiles: missing; matrix products need at least one");
   for (const cluster::Kernels::Tile& t : k.tiles()) {

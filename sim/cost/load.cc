@@ -17,8 +17,7 @@ std::string DescribeLoad(const profile::Profile& profile) {
   const Range wider = Widened({}, load);
   return absl::StrFormat(
       "; other work delayed the calibration by up to %.0f %% of the time (%.0f %% in the measurements that were kept; "
-      "%d measurement%s "
-      "repeated), so intervals reach at least from %.2f to %.2f times the estimate",
+      "%d measurement%s repeated), so intervals reach at least from %.2f to %.2f times the estimate",
       100 * load.taken(), 100 * load.kept(), load.repeated(), load.repeated() == 1 ? " was" : "s were", wider.low,
       wider.high);
 }

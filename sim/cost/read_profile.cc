@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/status.h"
 #include "core/comm/communication.h"
 #include "core/proto/parse_text.h"
 #include "core/tensor/dtype.h"
 #include "sim/cost/kernel_table.h"
-#include "sim/cost/measured_products.h"
 
 namespace twofold {
 namespace {
@@ -27,7 +27,7 @@ constexpr std::string_view kTf32 = "tf32";
 
 absl::Status Positive(const std::string& where, const char* field, double value) {
   if (value > 0 && std::isfinite(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat("%s.%s must be greater than 0 (got %g)", where, field, value));
+  return InvalidArgument(absl::StrFormat("%s.%s must be greater than 0 (got %g)", where, field, value));
 }
 
 // Checks a median and its percentiles, which may be absent.
@@ -37,18 +37,18 @@ absl::Status CheckSpread(const Measured& m, const std::string& where) {
   const bool low_fits = m.low() >= 0 && m.low() <= m.seconds();
   const bool high_fits = !m.has_high() || (m.high() >= m.seconds() && std::isfinite(m.high()));
   if (low_fits && high_fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(
+  return InvalidArgument(
       absl::StrFormat("%s: low, seconds and high must ascend from 0 (got low %g, seconds %g, high %g)", where, m.low(),
                       m.seconds(), m.high()));
 }
 
 absl::Status CheckPoint(const profile::Point& p, bool counts_flops, const std::string& where) {
   if (p.dims_size() < 1 || p.dims_size() > 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ".dims must have one to three numbers: m n k, or rows columns (got ", p.dims_size(), ")"));
+    return InvalidArgument(where, ".dims must have one to three numbers: m n k, or rows columns (got ", p.dims_size(),
+                           ")");
   }
   for (const int64_t d : p.dims()) {
-    if (d < 1) return absl::InvalidArgumentError(absl::StrCat(where, ".dims must be at least 1 (got ", d, ")"));
+    if (d < 1) return InvalidArgument(where, ".dims must be at least 1 (got ", d, ")");
   }
   if (absl::Status s = CheckSpread(p, where); !s.ok()) return s;
   return counts_flops ? Positive(where, "flops", p.flops()) : Positive(where, "bytes", p.bytes());
@@ -60,23 +60,21 @@ absl::Status CheckCollectives(const Collectives& collectives, const std::string&
     const profile::MeasuredCollective& c = collectives[i];
     const std::string where = absl::StrCat(of, ".collectives[", i, "]");
     if (!KindNamed(c.operation())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ".operation must be a collective, such as all_reduce (got \"", c.operation(), "\")"));
+      return InvalidArgument(where, ".operation must be a collective, such as all_reduce (got \"", c.operation(),
+                             "\")");
     }
     if (c.ranks() < 2) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ".ranks must be at least 2 (got ", c.ranks(), ")"));
+      return InvalidArgument(where, ".ranks must be at least 2 (got ", c.ranks(), ")");
     }
     if (c.points_size() == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ".points: missing (", c.operation(), "); give at least one"));
+      return InvalidArgument(where, ".points: missing (", c.operation(), "); give at least one");
     }
     for (int p = 0; p < c.points_size(); ++p) {
       const std::string point = absl::StrCat(where, ".points[", p, "]");
       if (absl::Status s = CheckSpread(c.points(p), point); !s.ok()) return s;
       const int64_t before = p == 0 ? 0 : c.points(p - 1).bytes();
       if (c.points(p).bytes() <= before) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(point, ".bytes must ascend from 1 (got ", c.points(p).bytes(), " after ", before, ")"));
+        return InvalidArgument(point, ".bytes must ascend from 1 (got ", c.points(p).bytes(), " after ", before, ")");
       }
     }
   }
@@ -105,8 +103,7 @@ absl::Status CheckTraining(const profile::Profile& profile, const std::string& p
     const std::string where = absl::StrCat(path, ": training[", i, "]");
     const int64_t before = i == 0 ? 0 : profile.training(i - 1).ranks();
     if (t.ranks() <= before) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ".ranks must ascend from 1 (got ", t.ranks(), " after ", before, ")"));
+      return InvalidArgument(where, ".ranks must ascend from 1 (got ", t.ranks(), " after ", before, ")");
     }
     if (absl::Status s = Positive(where, "factor", t.factor()); !s.ok()) return s;
     for (int k = 0; k < t.kernels_size(); ++k) {
@@ -116,11 +113,11 @@ absl::Status CheckTraining(const profile::Profile& profile, const std::string& p
     for (const auto& [field, value] : {std::pair("host_s", t.host_s()), std::pair("waiting", t.waiting()),
                                        std::pair("core_share", t.core_share())}) {
       if (!(value >= 0) || !std::isfinite(value)) {
-        return absl::InvalidArgumentError(absl::StrFormat("%s.%s must be at least 0 (got %g)", where, field, value));
+        return InvalidArgument(absl::StrFormat("%s.%s must be at least 0 (got %g)", where, field, value));
       }
     }
     if (!(t.low() > 0 && t.low() <= 1 && t.high() >= 1 && std::isfinite(t.high()))) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           absl::StrFormat("%s: as fractions of the expected time, low must be above 0 and at most 1, and high at least "
                           "1 (got low %g, high %g)",
                           where, t.low(), t.high()));
@@ -133,18 +130,17 @@ absl::Status CheckLoad(const profile::Load& load, const std::string& where) {
   for (const auto& [field, share] :
        {std::pair("taken", load.taken()), std::pair("kept", load.kept()), std::pair("stolen", load.stolen())}) {
     if (!(share >= 0 && share < 1))
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           absl::StrFormat("%s.%s must be a fraction from 0 to below 1 (got %g)", where, field, share));
   }
   if (!(load.others() >= 0) || !std::isfinite(load.others())) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         absl::StrFormat("%s.others must be a number of processors, at least 0 (got %g)", where, load.others()));
   }
-  if (load.repeated() < 0)
-    return absl::InvalidArgumentError(absl::StrCat(where, ".repeated must be at least 0 (got ", load.repeated(), ")"));
+  if (load.repeated() < 0) return InvalidArgument(where, ".repeated must be at least 0 (got ", load.repeated(), ")");
   if (load.fixed_low() > 0 && load.fixed_low() <= 1 && load.fixed_high() >= 1 && std::isfinite(load.fixed_high()))
     return absl::OkStatus();
-  return absl::InvalidArgumentError(
+  return InvalidArgument(
       absl::StrFormat("%s: as fractions of the median, fixed_low must be above 0 and at most 1, and fixed_high at "
                       "least 1 (got fixed_low %g, fixed_high %g)",
                       where, load.fixed_low(), load.fixed_high()));
@@ -164,9 +160,8 @@ absl::Status CheckLink(const profile::Link& link, bool there, const std::string&
 absl::Status CheckProducts(const profile::Products& p, const std::string& where) {
   const std::string types = "f32, tf32, bf16 or f16";
   if (p.dtype() != kTf32 && !KnownDType(p.dtype()))
-    return absl::InvalidArgumentError(absl::StrCat(where, ".dtype must be ", types, " (got \"", p.dtype(), "\")"));
-  if (p.tiles().empty())
-    return absl::InvalidArgumentError(absl::StrCat(where, ".tiles: missing (", p.dtype(), "); give at least one"));
+    return InvalidArgument(where, ".dtype must be ", types, " (got \"", p.dtype(), "\")");
+  if (p.tiles().empty()) return InvalidArgument(where, ".tiles: missing (", p.dtype(), "); give at least one");
   for (int i = 0; i < p.tiles_size(); ++i) {
     const profile::Products::Tile& t = p.tiles(i);
     const std::string tile = absl::StrCat(where, ".tiles[", i, "]");
@@ -184,13 +179,13 @@ absl::Status CheckProducts(const profile::Products& p, const std::string& where)
   for (const auto& [field, value] : {std::pair("tile_depth", p.tile_depth()), std::pair("kernel_s", p.kernel_s()),
                                      std::pair("high_error", p.high_error())}) {
     if (!(value >= 0) || !std::isfinite(value))
-      return absl::InvalidArgumentError(absl::StrFormat("%s.%s must be at least 0 (got %g)", where, field, value));
+      return InvalidArgument(absl::StrFormat("%s.%s must be at least 0 (got %g)", where, field, value));
   }
   for (const profile::Products::Alignment& a : p.alignments()) {
     const bool divides = a.bytes() == 1 || a.bytes() == 2 || a.bytes() == 4 || a.bytes() == 8;
     if (!divides) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ".alignments.bytes must be 1, 2, 4 or 8 (got ", a.bytes(),
-                                                     "); rows aligned to 16 bytes count as fully aligned"));
+      return InvalidArgument(where, ".alignments.bytes must be 1, 2, 4 or 8 (got ", a.bytes(),
+                             "); rows aligned to 16 bytes count as fully aligned");
     }
     if (absl::Status s = Positive(where + ".alignments", "efficiency", a.efficiency()); !s.ok()) return s;
   }
@@ -202,11 +197,9 @@ absl::Status CheckGpu(const profile::Gpu& gpu, const std::string& where) {
                                      std::pair("multiprocessors", static_cast<double>(gpu.multiprocessors()))}) {
     if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
   }
-  if (!gpu.has_launch())
-    return absl::InvalidArgumentError(absl::StrCat(where, ".launch: missing; give the host's time to launch a kernel"));
+  if (!gpu.has_launch()) return InvalidArgument(where, ".launch: missing; give the host's time to launch a kernel");
   if (!gpu.has_within())
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ".within: missing; give the speed of copies within the GPU's memory"));
+    return InvalidArgument(where, ".within: missing; give the speed of copies within the GPU's memory");
   for (const auto& [field, timing, there] :
        {std::tuple("launch", &gpu.launch(), true), std::tuple("allocation", &gpu.allocation(), gpu.has_allocation()),
         std::tuple("kernel", &gpu.kernel(), gpu.has_kernel()), std::tuple("gap", &gpu.gap(), gpu.has_gap()),
@@ -230,8 +223,7 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
   for (int i = 0; i < profile.message_passing_size(); ++i) {
     const profile::MessagePassing& links = profile.message_passing(i);
     const std::string where = absl::StrCat(path, ": message_passing[", i, "]");
-    if (links.fabric().empty())
-      return absl::InvalidArgumentError(absl::StrCat(where, ".fabric: missing; give a fabric's name, such as mpi"));
+    if (links.fabric().empty()) return InvalidArgument(where, ".fabric: missing; give a fabric's name, such as mpi");
     for (const auto& [field, value] :
          {std::pair("latency_s", links.latency_s()), std::pair("bytes_per_second", links.bytes_per_second()),
           std::pair("bytes_per_second_exchange", links.bytes_per_second_exchange())}) {
@@ -248,22 +240,20 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
     if (absl::Status s = CheckGpu(profile.gpu(), absl::StrCat(path, ": gpu")); !s.ok()) return s;
   }
   if (profile.kernels_size() == 0 && profile.message_passing_size() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": kernels: missing; a profile written by `twofold calibrate` has one entry per kernel"));
+    return InvalidArgument(path,
+                           ": kernels: missing; a profile written by `twofold calibrate` has one entry per kernel");
   }
   for (int k = 0; k < profile.kernels_size(); ++k) {
     const profile::Kernel& kernel = profile.kernels(k);
     const std::string where = absl::StrCat(path, ": kernels[", k, "]");
     if (kernel.name().empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ".name: missing; give a kernel's name, such as matmul_nn"));
+      return InvalidArgument(where, ".name: missing; give a kernel's name, such as matmul_nn");
     }
     if (!KnownDType(kernel.dtype()) && !(profile.has_gpu() && kernel.dtype() == kTf32)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ".dtype must be f64, f32, bf16, f16, i32 or u8 (got \"", kernel.dtype(), "\")"));
+      return InvalidArgument(where, ".dtype must be f64, f32, bf16, f16, i32 or u8 (got \"", kernel.dtype(), "\")");
     }
     if (kernel.points_size() == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ".points: missing (", kernel.name(), "); give at least one"));
+      return InvalidArgument(where, ".points: missing (", kernel.name(), "); give at least one");
     }
     if (absl::Status s = kernel.has_launch_s() ? Positive(where, "launch_s", kernel.launch_s()) : absl::OkStatus();
         !s.ok())
@@ -279,8 +269,7 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
 absl::StatusOr<profile::Profile> ReadProfile(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
-    return absl::NotFoundError(absl::StrCat(path, ": cannot be read; `twofold calibrate --out=", path,
-                                            "` measures this machine and writes it"));
+    return NotFound(path, ": cannot be read; `twofold calibrate --out=", path, "` measures this machine and writes it");
   }
   std::stringstream text;
   text << file.rdbuf();

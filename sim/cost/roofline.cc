@@ -34,8 +34,7 @@ Estimate RooflineCostModel::Time(const ops::Op& op) {
 std::string RooflineCostModel::Describe() const {
   return absl::StrFormat(
       "kernel times: roofline of %s from its data sheet, not measured (%.0f %% of peak flops for matrix products, %.0f "
-      "%% of "
-      "memory bandwidth, %g µs per kernel); interval +-%.0f %% assumed",
+      "%% of memory bandwidth, %g µs per kernel); interval +-%.0f %% assumed",
       device_.name(), 100 * device_.matmul_efficiency(), 100 * device_.memory_efficiency(), device_.kernel_us(),
       100 * kDataSheetError);
 }

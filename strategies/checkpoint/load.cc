@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "strategies/checkpoint/agree.h"
 #include "strategies/checkpoint/pieces.h"
@@ -16,8 +17,8 @@
 namespace twofold::checkpoint {
 namespace {
 
-absl::Status Refuse(const std::string& path, std::string_view name, std::string_view text) {
-  return absl::InvalidArgumentError(StrCat(path, ": tensor \"", name, "\": ", text));
+absl::Status Refuse(const std::string& path, std::string_view name, const auto&... text) {
+  return InvalidArgument(path, ": tensor \"", name, "\": ", text...);
 }
 
 std::string TypeText(DType dtype, const Shape& shape) { return StrCat(DTypeName(dtype), shape.ToString()); }
@@ -72,8 +73,7 @@ std::vector<std::string> StateNames(const spec::Optimizer& optimizer) {
 
 absl::StatusOr<SafetensorsHead> HeadOf(CheckedFile& file) {
   std::array<std::byte, kSafetensorsPrefix> prefix;
-  if (file.bytes() < kSafetensorsPrefix)
-    return absl::InvalidArgumentError(StrCat(file.path(), ": too short for a header"));
+  if (file.bytes() < kSafetensorsPrefix) return InvalidArgument(file.path(), ": too short for a header");
   if (absl::Status status = file.Read(0, prefix); !status.ok()) return status;
   const absl::StatusOr<int64_t> length = SafetensorsHeaderLength(file.path(), prefix, file.bytes());
   if (!length.ok()) return length.status();
@@ -134,14 +134,14 @@ absl::StatusOr<Reader::File*> Reader::Open(int64_t index) {
 absl::StatusOr<int64_t> Reader::Locate(const Entry& entry, const Piece& piece, File& file) const {
   const auto found = file.head.tensors.find(piece.tensor);
   if (found == file.head.tensors.end()) {
-    return Refuse(file.bytes->path(), piece.tensor,
-                  StrCat("is missing; the manifest says it holds elements of \"", entry.name, "\""));
+    return Refuse(file.bytes->path(), piece.tensor, "is missing; the manifest says it holds elements of \"", entry.name,
+                  "\"");
   }
   const StoredTensor& stored = found->second;
   if (stored.dtype != entry.dtype || stored.shape.numel() != piece.count) {
-    return Refuse(file.bytes->path(), piece.tensor,
-                  StrCat("is ", TypeText(stored.dtype, stored.shape), "; the manifest says it holds ", piece.count, " ",
-                         DTypeName(entry.dtype), " elements of \"", entry.name, "\""));
+    return Refuse(file.bytes->path(), piece.tensor, "is ", TypeText(stored.dtype, stored.shape),
+                  "; the manifest says it holds ", piece.count, " ", DTypeName(entry.dtype), " elements of \"",
+                  entry.name, "\"");
   }
   return stored.begin;
 }
@@ -204,16 +204,15 @@ absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype
   const Entry* entry = Find(name);
   if (entry == nullptr) return Refuse(folder_, name, "is not in this checkpoint");
   if (entry->shape != shape)
-    return Refuse(folder_, name,
-                  StrCat("is ", TypeText(entry->dtype, entry->shape), "; this run has ", TypeText(dtype, shape)));
+    return Refuse(folder_, name, "is ", TypeText(entry->dtype, entry->shape), "; this run has ",
+                  TypeText(dtype, shape));
   TWOFOLD_CHECK(first >= 0 && count >= 0 && first + count <= shape.numel() / band.row * band.width,
                 "elements of the tensor");
   TWOFOLD_CHECK_EQ(static_cast<int64_t>(out.size()), count * ElementSize(dtype));
   if (entry->dtype == dtype) return ReadStored(*entry, band, first, out);
   if (!IsFloat(entry->dtype) || !IsFloat(dtype)) {
-    return Refuse(folder_, name,
-                  StrCat("is ", TypeText(entry->dtype, shape), "; this run has ", TypeText(dtype, shape),
-                         ", to which it cannot be converted"));
+    return Refuse(folder_, name, "is ", TypeText(entry->dtype, shape), "; this run has ", TypeText(dtype, shape),
+                  ", to which it cannot be converted");
   }
   constexpr int64_t kPart = 1 << 14;  // elements
   const int64_t from = ElementSize(entry->dtype), to = ElementSize(dtype);
@@ -248,12 +247,12 @@ Metadata MetadataOf(const spec::Spec& spec) {
 absl::Status CheckFits(const std::string& path, const Manifest& manifest, const spec::Spec& spec) {
   const spec::Train& train = spec.train();
   if (manifest.metadata.step >= train.steps()) {
-    return absl::InvalidArgumentError(StrCat(path, ": was saved after step ", manifest.metadata.step,
-                                             ", so train.steps = ", train.steps(),
-                                             " leaves nothing to do; use more steps or an earlier checkpoint"));
+    return InvalidArgument(path, ": was saved after step ", manifest.metadata.step,
+                           ", so train.steps = ", train.steps(),
+                           " leaves nothing to do; use more steps or an earlier checkpoint");
   }
   if (const std::string wrong = WrongScalar(manifest.metadata.scalars); !wrong.empty()) {
-    return absl::InvalidArgumentError(StrCat(path, "/", kManifestFile, ": ", wrong));
+    return InvalidArgument(path, "/", kManifestFile, ": ", wrong);
   }
   const Reader reader(path, manifest);
   const std::unique_ptr<nn::Module> model = MakeModel(spec.model(), ToDType(train.precision().parameter()));
@@ -261,9 +260,9 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
   const auto check = [&](const std::string& name, const Shape& shape, std::string_view whose) -> absl::Status {
     known.insert(name);
     const Entry* entry = reader.Find(name);
-    if (entry == nullptr) return Refuse(path, name, StrCat("is not in this checkpoint; ", whose, " has one"));
+    if (entry == nullptr) return Refuse(path, name, "is not in this checkpoint; ", whose, " has one");
     if (entry->shape == shape) return absl::OkStatus();
-    return Refuse(path, name, StrCat("is ", entry->shape.ToString(), "; ", whose, " has ", shape.ToString()));
+    return Refuse(path, name, "is ", entry->shape.ToString(), "; ", whose, " has ", shape.ToString());
   };
   for (const nn::Parameter* b : model->Buffers()) {
     if (absl::Status status = check(kBuffer + b->name(), b->shape(), "the model of this run"); !status.ok())
@@ -278,18 +277,16 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
     known.insert(StrCat(kOptimizer, kMaster, ".", p->name()));
     for (const std::string& state : StateNames(train.optimizer())) {
       if (absl::Status status = check(StrCat(kOptimizer, state, ".", p->name()), p->shape(), optimizer); !status.ok()) {
-        return absl::InvalidArgumentError(
-            StrCat(std::string(status.message()), "; it was saved with ", manifest.metadata.optimizer));
+        return InvalidArgument(std::string(status.message()), "; it was saved with ", manifest.metadata.optimizer);
       }
     }
   }
   for (const Entry& entry : manifest.contents.tensors) {
     if (known.contains(entry.name)) continue;
     const bool state = absl::StartsWith(entry.name, kOptimizer);
-    return Refuse(
-        path, entry.name,
-        StrCat("is in this checkpoint", state ? StrCat(", which was saved with ", manifest.metadata.optimizer) : "",
-               "; ", state ? optimizer : "the model of this run", " has no such tensor"));
+    return Refuse(path, entry.name, "is in this checkpoint",
+                  state ? StrCat(", which was saved with ", manifest.metadata.optimizer) : "", "; ",
+                  state ? optimizer : "the model of this run", " has no such tensor");
   }
   return absl::OkStatus();
 }

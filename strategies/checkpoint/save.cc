@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "core/base/errors.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "strategies/checkpoint/assemble.h"
 
@@ -25,7 +26,7 @@ absl::StatusOr<Contents> AwaitPart(Worker& worker, const std::string& folder, co
   std::error_code error;
   while (!std::filesystem::exists(path, error)) {
     if (!std::filesystem::is_directory(folder, error))
-      return absl::UnavailableError(StrCat(folder, ": was deleted or renamed while it was written"));
+      return Unavailable(folder, ": was deleted or renamed while it was written");
     if (!worker.Sleep()) return absl::CancelledError("given up");
   }
   const absl::StatusOr<std::string> text = ReadSmallFile(path, int64_t{1} << 30);

@@ -1,7 +1,6 @@
 #include "strategies/expert_parallel/experts.h"
 
 #include <utility>
-#include <vector>
 
 #include "core/base/check.h"
 

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "core/nn/flops.h"
+#include "strategies/models/flops.h"
 #include "strategies/models/kinds.h"
 
 namespace twofold {
@@ -43,12 +43,8 @@ constinit const ModelKind kCnnModel = {
     .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&)
         -> std::unique_ptr<nn::Module> { return std::make_unique<nn::CnnModel>(ToConfig(m, types)); },
     .splits = false,
-    .training_flops = [](const spec::Model& m,
-                         int64_t samples) { return nn::CnnTrainingFlops(ToConfig(m, DType::kF32), samples); },
-    .hardware_flops =
-        [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
-          return nn::CnnHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
-        },
+    .training_flops = TrainingFlopsOf<ToConfig>,
+    .hardware_flops = HardwareFlopsOf<ToConfig>,
     .block = "basic_block",
     .unit = "basic_block",
     .blocks = [](const spec::Model& m) {  // absurd sizes wrap, as above

@@ -1,6 +1,6 @@
 #include "core/nn/gpt.h"
 
-#include "core/nn/flops.h"
+#include "strategies/models/flops.h"
 #include "strategies/models/kinds.h"
 
 namespace twofold {
@@ -24,25 +24,21 @@ nn::GptConfig ToConfig(const spec::Model& model, DType dtype) {
 
 }  // namespace
 
-constinit const ModelKind kGptModel = {
-    .name = "gpt",
-    .kind = spec::Model::kGpt,
-    .input = [](const spec::Model& m) -> ModelInput {
-      return {ModelInput::kTokens, m.gpt().sequence(), m.gpt().vocab()};
-    },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part,
-               nn::Layers& layers) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter), part, layers);
-    },
-    .splits = true,
-    .training_flops = [](const spec::Model& m,
-                         int64_t samples) { return nn::GptTrainingFlops(ToConfig(m, DType::kF32), samples); },
-    .hardware_flops =
-        [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
-          return nn::GptHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
-        },
-    .block = "transformer_block",
-    .unit = "transformer_block",
-    .blocks = [](const spec::Model& m) { return m.gpt().layers(); }};
+constinit const ModelKind kGptModel = {.name = "gpt",
+                                       .kind = spec::Model::kGpt,
+                                       .input = [](const spec::Model& m) -> ModelInput {
+                                         return {ModelInput::kTokens, m.gpt().sequence(), m.gpt().vocab()};
+                                       },
+                                       .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part,
+                                                  nn::Layers& layers) -> std::unique_ptr<nn::Module> {
+                                         return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter), part,
+                                                                               layers);
+                                       },
+                                       .splits = true,
+                                       .training_flops = TrainingFlopsOf<ToConfig>,
+                                       .hardware_flops = HardwareFlopsOf<ToConfig>,
+                                       .block = "transformer_block",
+                                       .unit = "transformer_block",
+                                       .blocks = [](const spec::Model& m) { return m.gpt().layers(); }};
 
 }  // namespace twofold

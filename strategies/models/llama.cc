@@ -1,6 +1,6 @@
 #include "strategies/models/llama.h"
 
-#include "core/nn/flops.h"
+#include "strategies/models/flops.h"
 #include "strategies/models/kinds.h"
 
 namespace twofold {
@@ -43,25 +43,21 @@ nn::LlamaConfig ToConfig(const spec::Model& model, DType dtype) { return ToLlama
 
 }  // namespace
 
-constinit const ModelKind kLlamaModel = {
-    .name = "llama",
-    .kind = spec::Model::kLlama,
-    .input = [](const spec::Model& m) -> ModelInput {
-      return {ModelInput::kTokens, m.llama().sequence(), m.llama().vocab()};
-    },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part,
-               nn::Layers& layers) -> std::unique_ptr<nn::Module> {
-      return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter), part, layers);
-    },
-    .splits = true,
-    .training_flops = [](const spec::Model& m,
-                         int64_t samples) { return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples); },
-    .hardware_flops =
-        [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
-          return nn::LlamaHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
-        },
-    .block = "transformer_block",
-    .unit = "transformer_block",
-    .blocks = [](const spec::Model& m) { return m.llama().layers(); }};
+constinit const ModelKind kLlamaModel = {.name = "llama",
+                                         .kind = spec::Model::kLlama,
+                                         .input = [](const spec::Model& m) -> ModelInput {
+                                           return {ModelInput::kTokens, m.llama().sequence(), m.llama().vocab()};
+                                         },
+                                         .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part,
+                                                    nn::Layers& layers) -> std::unique_ptr<nn::Module> {
+                                           return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter), part,
+                                                                                   layers);
+                                         },
+                                         .splits = true,
+                                         .training_flops = TrainingFlopsOf<ToConfig>,
+                                         .hardware_flops = HardwareFlopsOf<ToConfig>,
+                                         .block = "transformer_block",
+                                         .unit = "transformer_block",
+                                         .blocks = [](const spec::Model& m) { return m.llama().layers(); }};
 
 }  // namespace twofold

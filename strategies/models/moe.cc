@@ -1,4 +1,4 @@
-#include "core/nn/flops.h"
+#include "strategies/models/flops.h"
 #include "strategies/models/kinds.h"
 #include "strategies/models/llama.h"
 
@@ -29,12 +29,8 @@ constinit const ModelKind kMoeModel = {
       return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter), part, layers);
     },
     .splits = true,
-    .training_flops = [](const spec::Model& m,
-                         int64_t samples) { return nn::LlamaTrainingFlops(ToConfig(m, DType::kF32), samples); },
-    .hardware_flops =
-        [](const spec::Model& m, const nn::Recomputation& recomputation, int64_t samples) {
-          return nn::LlamaHardwareFlops(ToConfig(m, DType::kF32), recomputation, samples);
-        },
+    .training_flops = TrainingFlopsOf<ToConfig>,
+    .hardware_flops = HardwareFlopsOf<ToConfig>,
     .block = "transformer_block",
     .unit = "transformer_block",
     .blocks = [](const spec::Model& m) { return m.moe().llama().layers(); }};

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold::pipeline {
@@ -88,9 +88,7 @@ void Append(const std::optional<Message>& m, Channels& channels) {
 
 // Checks that each action comes once, and after those that it needs on its own stage.
 absl::Status CheckStage(const Actions& actions, const PipelineShape& shape, int stage) {
-  const auto wrong = [&](const auto&... what) {
-    return absl::InvalidArgumentError(StrCat("stage ", stage, ": ", what...));
-  };
+  const auto wrong = [&](const auto&... what) { return InvalidArgument("stage ", stage, ": ", what...); };
   enum { kNothing, kForwards, kInput, kDone };
   std::vector<int> state(static_cast<size_t>(shape.micro_batches * shape.chunks), kNothing);
   for (const Action& a : actions) {
@@ -125,9 +123,8 @@ absl::Status CheckOrder(const std::vector<Actions>& stages, const PipelineShape&
     const std::vector<Message>& others = sent[channel];
     for (size_t i = 0; i < messages.size(); ++i) {
       if (i < others.size() && messages[i] == others[i]) continue;
-      return absl::InvalidArgumentError(StrCat("stage ", std::get<2>(channel), " expects ", ToString(messages[i]),
-                                               " where stage ", std::get<1>(channel), " sends ",
-                                               i < others.size() ? ToString(others[i]) : "nothing more"));
+      return InvalidArgument("stage ", std::get<2>(channel), " expects ", ToString(messages[i]), " where stage ",
+                             std::get<1>(channel), " sends ", i < others.size() ? ToString(others[i]) : "nothing more");
     }
   }
   return absl::OkStatus();
@@ -217,7 +214,7 @@ absl::Status CheckProgress(const std::vector<Actions>& stages, const PipelineSha
   for (const Walker& w : walkers) {
     if (!w.done()) StrAppend(&stuck, stuck.empty() ? "" : "; ", w.WaitsFor());
   }
-  return stuck.empty() ? absl::OkStatus() : absl::InvalidArgumentError(stuck);
+  return stuck.empty() ? absl::OkStatus() : InvalidArgument(stuck);
 }
 
 }  // namespace
@@ -232,13 +229,13 @@ absl::Status CheckSchedule(Schedule schedule, const PipelineShape& shape) {
                 "a pipeline has stages, micro-batches and chunks");
   if (shape.chunks == 1) return absl::OkStatus();
   if (schedule != Schedule::kInterleaved) {
-    return absl::InvalidArgumentError(StrCat(
-        "only the interleaved schedule supports several chunks of the model per stage (got ", shape.chunks, ")"));
+    return InvalidArgument("only the interleaved schedule supports several chunks of the model per stage (got ",
+                           shape.chunks, ")");
   }
   if (shape.micro_batches % shape.stages == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("an interleaved schedule with ", shape.stages,
-                                           " stages needs a number of micro-batches that is a multiple of ",
-                                           shape.stages, " (got ", shape.micro_batches, ")"));
+  return InvalidArgument("an interleaved schedule with ", shape.stages,
+                         " stages needs a number of micro-batches that is a multiple of ", shape.stages, " (got ",
+                         shape.micro_batches, ")");
 }
 
 Actions ActionsOf(Schedule schedule, const PipelineShape& shape, int stage) {
@@ -276,8 +273,7 @@ std::optional<Message> SentBy(const Action& action, const PipelineShape& shape, 
 
 absl::Status Validate(const std::vector<Actions>& stages, const PipelineShape& shape) {
   if (static_cast<int>(stages.size()) != shape.stages) {
-    return absl::InvalidArgumentError(
-        StrCat("there are actions for ", stages.size(), " stages, but the pipeline has ", shape.stages));
+    return InvalidArgument("there are actions for ", stages.size(), " stages, but the pipeline has ", shape.stages);
   }
   for (size_t s = 0; s < stages.size(); ++s) {
     if (absl::Status status = CheckStage(stages[s], shape, static_cast<int>(s)); !status.ok()) return status;

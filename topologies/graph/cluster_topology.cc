@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "topologies/graph/route_table.h"
 
@@ -264,7 +265,7 @@ class ClusterTopology : public Topology {
 
 absl::Status CheckNodeType(const NodeType& node) {
   const auto name = [&](int v) { return node.graph.vertices[static_cast<size_t>(v)].name; };
-  if (node.devices.empty()) return absl::InvalidArgumentError("the node has no device");
+  if (node.devices.empty()) return InvalidArgument("the node has no device");
   std::vector<ShortestRoutes> from_nic;
   for (int nic : node.nics) from_nic.emplace_back(node.graph, nic);
   std::vector<bool> served(node.nics.size());
@@ -272,8 +273,8 @@ absl::Status CheckNodeType(const NodeType& node) {
     const ShortestRoutes from(node.graph, device);
     for (int other : node.devices) {
       if (!from.Reaches(other)) {
-        return absl::InvalidArgumentError(StrCat("no route from ", name(device), " to ", name(other),
-                                                 " avoids other devices (devices do not forward messages)"));
+        return InvalidArgument("no route from ", name(device), " to ", name(other),
+                               " avoids other devices (devices do not forward messages)");
       }
     }
     for (size_t k = 0; k < served.size(); ++k) {
@@ -282,7 +283,7 @@ absl::Status CheckNodeType(const NodeType& node) {
   }
   for (size_t k = 0; k < served.size(); ++k) {
     if (served[k]) continue;
-    return absl::InvalidArgumentError(StrCat("no device has a route to ", name(node.nics[k]), " and back"));
+    return InvalidArgument("no device has a route to ", name(node.nics[k]), " and back");
   }
   return absl::OkStatus();
 }

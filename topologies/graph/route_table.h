@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "core/base/units.h"
 #include "topologies/graph/topology.h"
 
 namespace twofold {

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "core/base/units.h"
 #include "topologies/graph/cluster_topology.h"
 

@@ -1,9 +1,7 @@
 #include "topologies/import/nccl_xml.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -55,25 +53,24 @@ class Checker {
   }
 
  private:
-  absl::Status Error(const XmlNode& at, std::string_view attribute, std::string_view what) const {
-    return XmlError(document_.file, at, attribute, what);
+  absl::Status Error(const XmlNode& at, std::string_view attribute, const auto&... what) const {
+    return XmlError(document_.file, at, attribute, StrCat(what...));
   }
 
   absl::Status Number(const XmlNode& at, std::string_view name, int64_t low, int64_t high, bool required) const {
     const std::string* text = at.Find(name);
     if (text == nullptr)
-      return required ? Error(at, name, StrCat("missing; give a whole number from ", low, " to ", high))
-                      : absl::OkStatus();
+      return required ? Error(at, name, "missing; give a whole number from ", low, " to ", high) : absl::OkStatus();
     int64_t value = 0;
     if (absl::SimpleAtoi(*text, &value) && value >= low && value <= high) return absl::OkStatus();
-    return Error(at, name, StrCat("must be a whole number from ", low, " to ", high));
+    return Error(at, name, "must be a whole number from ", low, " to ", high);
   }
 
   // Checks that no two elements with the same name have the same value of this attribute.
   absl::Status Unique(const XmlNode& at, std::string_view name) {
     const auto [first, added] = seen_.try_emplace({StrCat(at.name, " ", name), *at.Find(name)}, at.line);
     return added ? absl::OkStatus()
-                 : Error(at, name, StrCat("also used on line ", first->second, "; give each ", at.name, " its own"));
+                 : Error(at, name, "also used on line ", first->second, "; give each ", at.name, " its own");
   }
 
   absl::Status Attributes(const XmlNode& at) {
@@ -139,7 +136,7 @@ class Checker {
         std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
     for (const XmlNode& child : at.children) {
       if (child.kind == XmlNode::kText)
-        return Error(at, "", StrCat("contains text (\"", child.text.substr(0, 40), "\"); use attributes instead"));
+        return Error(at, "", "contains text (\"", child.text.substr(0, 40), "\"); use attributes instead");
       if (child.kind != XmlNode::kElement) continue;
       if (std::find(rule->children.begin(), rule->children.end(), child.name) == rule->children.end()) {
         return Error(child, "",

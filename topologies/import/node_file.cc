@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 #include "topologies/import/nccl_xml.h"
 #include "topologies/import/simgrid_xml.h"
 #include "topologies/import/smi_matrix.h"
@@ -24,7 +24,7 @@ std::string_view NodeFormatName(NodeFormat format) {
 
 absl::StatusOr<NodeFormat> FormatOf(std::string_view text, std::string_view file) {
   const size_t first = text.starts_with("\xef\xbb\xbf") ? 3 : text.find_first_not_of(" \t\r\n");
-  if (first >= text.size()) return absl::InvalidArgumentError(StrCat(file, ": is empty"));
+  if (first >= text.size()) return InvalidArgument(file, ": is empty");
   if (text[first] != '<') return NodeFormat::kSmi;
   const absl::StatusOr<XmlDocument> document = ReadXml(text, file);
   if (!document.ok()) return document.status();
@@ -54,9 +54,7 @@ absl::StatusOr<ImportedNode> ReadImportedNode(std::string_view text, std::string
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  const auto unreadable = [&path](std::string_view why) {
-    return absl::NotFoundError(StrCat(path, ": cannot be read: ", why));
-  };
+  const auto unreadable = [&path](std::string_view why) { return NotFound(path, ": cannot be read: ", why); };
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return unreadable("it is a folder");
   errno = 0;
@@ -64,8 +62,7 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
   const std::streamoff size = in ? static_cast<std::streamoff>(in.tellg()) : -1;
   if (size < 0) return unreadable(std::strerror(errno));
   if (size > kMostXmlBytes)
-    return absl::InvalidArgumentError(
-        StrCat(path, ": the file has ", size, " bytes; at most ", kMostXmlBytes, " are supported"));
+    return InvalidArgument(path, ": the file has ", size, " bytes; at most ", kMostXmlBytes, " are supported");
   std::string text(static_cast<size_t>(size), '\0');
   in.seekg(0);
   if (!in.read(text.data(), size)) return unreadable(std::strerror(errno));

@@ -1,12 +1,12 @@
 // Converts a SimGrid platform to one node: see simgrid_xml.h.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "topologies/import/simgrid_xml.h"
 
@@ -59,8 +59,8 @@ class Converter {
 
  private:
   Graph& graph() { return imported_.node.graph; }
-  absl::Status Error(const XmlNode& at, std::string_view attribute, std::string_view what) const {
-    return XmlError(document_.file, at, attribute, what);
+  absl::Status Error(const XmlNode& at, std::string_view attribute, const auto&... what) const {
+    return XmlError(document_.file, at, attribute, StrCat(what...));
   }
 
   // Finds the single zone or cluster that contains hosts.
@@ -70,9 +70,8 @@ class Converter {
       if (child.kind != XmlNode::kElement || (child.name != "zone" && child.name != "AS" && child.name != "cluster"))
         continue;
       if (inner != nullptr)
-        return Error(
-            child, "id",
-            StrCat("a second zone (the first is on line ", inner->line, "); only one zone of hosts is supported"));
+        return Error(child, "id", "a second zone (the first is on line ", inner->line,
+                     "); only one zone of hosts is supported");
       inner = &child;
     }
     if (inner == nullptr && at.name == "platform") return Error(at, "", "contains no zone of hosts");
@@ -106,9 +105,8 @@ class Converter {
       const bool fat = Text(cluster, "bb_sharing_policy") == "FATPIPE";
       if (SimgridFigure(Text(cluster, "bb_bw"), SimgridUnit::kBandwidth) <
           rate * (fat ? 1 : static_cast<double>(numbers.size()))) {
-        return Error(cluster, "bb_bw",
-                     StrCat("a backbone that limits its hosts is not supported; give it at least ",
-                            fat ? "a host's bw" : "the sum of the hosts' bw"));
+        return Error(cluster, "bb_bw", "a backbone that limits its hosts is not supported; give it at least ",
+                     fat ? "a host's bw" : "the sum of the hosts' bw");
       }
       latency += SimgridFigure(Text(cluster, "bb_lat", "0s"), SimgridUnit::kTime) / 2;
       imported_.notes.push_back(
@@ -141,7 +139,7 @@ class Converter {
         return Error(cluster, "radical", "must be numbers and ranges, such as 0-15,20");
       }
       if (last - first >= kMostSimgridHosts - static_cast<int64_t>(numbers.size())) {
-        return Error(cluster, "radical", StrCat("must name at most ", kMostSimgridHosts, " hosts"));
+        return Error(cluster, "radical", "must name at most ", kMostSimgridHosts, " hosts");
       }
       for (int64_t i = first; i <= last; ++i) numbers.push_back(i);
     }
@@ -197,9 +195,8 @@ class Converter {
     }
     if (imported_.node.devices.empty()) return Error(zone, "id", "contains no hosts");
     if (imported_.node.devices.size() > kMostSimgridHosts) {
-      return Error(
-          zone, "id",
-          StrCat("contains ", imported_.node.devices.size(), " hosts; a node can have at most ", kMostSimgridHosts));
+      return Error(zone, "id", "contains ", imported_.node.devices.size(), " hosts; a node can have at most ",
+                   kMostSimgridHosts);
     }
     return absl::OkStatus();
   }
@@ -237,9 +234,8 @@ class Converter {
       }
       if (there.wires.empty()) return Error(at, "", "contains no links; list the links between its ends");
       if (!full && there.wires.size() != 1) {
-        return Error(at, "",
-                     StrCat("has ", there.wires.size(),
-                            " links; with Floyd or Dijkstra routing a route is one cable and has exactly one link"));
+        return Error(at, "", "has ", there.wires.size(),
+                     " links; with Floyd or Dijkstra routing a route is one cable and has exactly one link");
       }
       std::reverse(back.wires.begin(), back.wires.end());
       routes_.push_back(std::move(there));
@@ -268,9 +264,8 @@ class Converter {
     for (const auto& [name, point] : places_) {
       const auto [first, added] = vertex.try_emplace(points_.Of(point), name);
       if (!added) {
-        return absl::InvalidArgumentError(StrCat(document_.file, ": the links of the routes put ", first->second,
-                                                 " and ", name,
-                                                 " in the same place; give each link two different ends"));
+        return InvalidArgument(document_.file, ": the links of the routes put ", first->second, " and ", name,
+                               " in the same place; give each link two different ends");
       }
     }
     return absl::OkStatus();
@@ -392,16 +387,14 @@ class Converter {
       const std::vector<int> hops = HopsFrom(host, next);
       for (const int other : imported_.node.devices) {
         if (hops[static_cast<size_t>(other)] >= 0) continue;
-        return Error(zone, "id",
-                     StrCat("no route connects ", graph().vertices[static_cast<size_t>(host)].name, " to ",
-                            graph().vertices[static_cast<size_t>(other)].name));
+        return Error(zone, "id", "no route connects ", graph().vertices[static_cast<size_t>(host)].name, " to ",
+                     graph().vertices[static_cast<size_t>(other)].name);
       }
       for (const Route* route : routes[host]) {
         const int least = hops[static_cast<size_t>(VertexOf(route->to))];
         if (least == static_cast<int>(route->wires.size())) continue;
-        return Error(*route->xml, "src",
-                     StrCat("has ", route->wires.size(), " links, but the shortest route has ", least,
-                            "; the routes of a node must be shortest routes"));
+        return Error(*route->xml, "src", "has ", route->wires.size(), " links, but the shortest route has ", least,
+                     "; the routes of a node must be shortest routes");
       }
     }
     return absl::OkStatus();

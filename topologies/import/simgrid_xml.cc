@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -107,8 +107,8 @@ class Checker {
   }
 
  private:
-  absl::Status Error(const XmlNode& at, std::string_view attribute, std::string_view what) const {
-    return XmlError(document_.file, at, attribute, what);
+  absl::Status Error(const XmlNode& at, std::string_view attribute, const auto&... what) const {
+    return XmlError(document_.file, at, attribute, StrCat(what...));
   }
 
   absl::Status Walk(const XmlNode& at) {
@@ -116,14 +116,14 @@ class Checker {
         std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
     for (const std::string& name : rule->required) {
       if (at.Find(name) == nullptr)
-        return Error(at, name, StrCat("missing; <", at.name, "> needs ", absl::StrJoin(rule->required, ", ")));
+        return Error(at, name, "missing; <", at.name, "> needs ", absl::StrJoin(rule->required, ", "));
     }
     if (absl::Status s = Figures(at); !s.ok()) return s;
     if (absl::Status s = Ids(at); !s.ok()) return s;
     for (const XmlNode& child : at.children) {
       if (child.kind == XmlNode::kText) {
         if (at.name == "trace" || at.name == "storage_type") continue;
-        return Error(at, "", StrCat("contains text (\"", child.text.substr(0, 40), "\"); use attributes instead"));
+        return Error(at, "", "contains text (\"", child.text.substr(0, 40), "\"); use attributes instead");
       }
       if (child.kind != XmlNode::kElement) continue;
       if (std::find(rule->children.begin(), rule->children.end(), child.name) == rule->children.end()) {
@@ -145,8 +145,7 @@ class Checker {
       for (const absl::string_view part : absl::StrSplit(*text, rule.unit == SimgridUnit::kSpeed ? ',' : '\n')) {
         const double value = SimgridFigure(std::string_view(part.data(), part.size()), rule.unit);
         if (value > 0 || (value == 0 && rule.unit == SimgridUnit::kTime)) continue;
-        return Error(at, rule.attribute,
-                     StrCat("must be a number with its unit, such as \"", Example(rule.unit), "\""));
+        return Error(at, rule.attribute, "must be a number with its unit, such as \"", Example(rule.unit), "\"");
       }
     }
     if (const std::string* policy = at.name == "link" ? at.Find("sharing_policy") : nullptr; policy != nullptr) {
@@ -166,7 +165,7 @@ class Checker {
     auto& names = link ? links_ : places_;
     const auto [first, added] = names.try_emplace(*at.Find("id"), &at);
     return added ? absl::OkStatus()
-                 : Error(at, "id", StrCat("also used on line ", first->second->line, "; ids must be unique"));
+                 : Error(at, "id", "also used on line ", first->second->line, "; ids must be unique");
   }
 
   absl::Status CheckRoutes(const XmlNode& at) const {
@@ -250,9 +249,8 @@ absl::StatusOr<std::vector<std::vector<int>>> RoutesOf(const Topology& topology,
       topology.Route(pair, topology.DefaultRoute(pair), route);
       total += static_cast<int64_t>(route.size());
       if (total <= kMostSimgridRouteLinks) continue;
-      return absl::InvalidArgumentError(StrCat("a Full zone of ", n, " endpoints would have ", int64_t{n} * (n - 1),
-                                               " routes with more than ", kMostSimgridRouteLinks,
-                                               " links in total; export fewer nodes"));
+      return InvalidArgument("a Full zone of ", n, " endpoints would have ", int64_t{n} * (n - 1),
+                             " routes with more than ", kMostSimgridRouteLinks, " links in total; export fewer nodes");
     }
   }
   return routes;

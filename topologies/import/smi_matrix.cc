@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -55,8 +56,7 @@ class Reader {
     std::string_view line;
     while (true) {
       if (!Next(line)) {
-        return absl::InvalidArgumentError(
-            StrCat(matrix_.file, ": no line begins with GPU0; expected the output of `nvidia-smi topo -m`"));
+        return InvalidArgument(matrix_.file, ": no line begins with GPU0; expected the output of `nvidia-smi topo -m`");
       }
       const std::vector<std::string> words = Words(line);
       if (!words.empty() && words[0] == "GPU0" && (words.size() < 2 || !Relation(words[1]))) break;
@@ -64,7 +64,7 @@ class Reader {
     }
     if (absl::Status s = Head(line); !s.ok()) return s;
     for (const std::string& name : names_) {
-      if (!Next(line)) return Error(StrCat("the text ends before the row of ", name, "; every column needs a row"));
+      if (!Next(line)) return Error("the text ends before the row of ", name, "; every column needs a row");
       if (absl::Status s = Row(name, line); !s.ok()) return s;
     }
     while (Next(line)) matrix_.after.emplace_back(line);
@@ -73,9 +73,7 @@ class Reader {
   }
 
  private:
-  absl::Status Error(std::string_view what) const {
-    return absl::InvalidArgumentError(StrCat(matrix_.file, ":", line_, ": ", what));
-  }
+  absl::Status Error(const auto&... what) const { return InvalidArgument(matrix_.file, ":", line_, ": ", what...); }
 
   bool Next(std::string_view& line) {
     if (at_ >= text_.size()) return false;
@@ -90,7 +88,7 @@ class Reader {
     const size_t affinities = std::min(line.find("CPU Affinity"), line.size());
     names_ = Words(line.substr(0, affinities));
     if (names_.size() > kMostSmiDevices)
-      return Error(StrCat(names_.size(), " GPUs and NICs; at most ", kMostSmiDevices, " are supported"));
+      return Error(names_.size(), " GPUs and NICs; at most ", kMostSmiDevices, " are supported");
     if (std::set<std::string>(names_.begin(), names_.end()).size() != names_.size())
       return Error("two columns have the same name");
     std::string_view rest = line.substr(affinities);
@@ -103,35 +101,34 @@ class Reader {
       rest.remove_prefix(column.size());
     }
     if (rest.find_first_not_of(" \t") == std::string_view::npos) return absl::OkStatus();
-    return Error(
-        StrCat("\"", rest.substr(0, 40), "\": only CPU Affinity, NUMA Affinity and GPU NUMA ID may follow the names"));
+    return Error("\"", rest.substr(0, 40), "\": only CPU Affinity, NUMA Affinity and GPU NUMA ID may follow the names");
   }
 
   absl::Status Row(const std::string& name, std::string_view line) {
     std::vector<std::string> words = Words(line);
     if (words.empty() || words[0] != name) {
-      return Error(StrCat("expected row ", name, " (got \"", words.empty() ? "" : words[0],
-                          "\"); rows have the names of the columns, in the same order"));
+      return Error("expected row ", name, " (got \"", words.empty() ? "" : words[0],
+                   "\"); rows have the names of the columns, in the same order");
     }
     if (words.size() < 1 + names_.size()) {
-      return Error(StrCat("row ", name, " must have ", names_.size(), " relations, one per column (got ",
-                          words.size() - 1, ")"));
+      return Error("row ", name, " must have ", names_.size(), " relations, one per column (got ", words.size() - 1,
+                   ")");
     }
     SmiMatrix::Row row{.name = name};
     for (size_t c = 0; c < names_.size(); ++c) {
       const std::string& word = words[1 + c];
       if (!Relation(word)) {
-        return Error(StrCat("row ", name, ", column ", names_[c], ": \"", word,
-                            "\": must be X, NV with a number, PIX, PXB, PHB, NODE or SYS"));
+        return Error("row ", name, ", column ", names_[c], ": \"", word,
+                     "\": must be X, NV with a number, PIX, PXB, PHB, NODE or SYS");
       }
       if ((word == "X") != (names_[c] == name))
-        return Error(StrCat("row ", name, ", column ", names_[c], ": X must be on the diagonal and nowhere else"));
+        return Error("row ", name, ", column ", names_[c], ": X must be on the diagonal and nowhere else");
       row.relations.push_back(word);
     }
     for (size_t w = 1 + names_.size(); w < words.size(); ++w) row.affinities.push_back(words[w]);
     if (row.affinities.size() > matrix_.affinity_columns.size()) {
-      return Error(StrCat("row ", name, " ends in \"", words.back(),
-                          "\": it has more affinities than there are columns for them"));
+      return Error("row ", name, " ends in \"", words.back(),
+                   "\": it has more affinities than there are columns for them");
     }
     matrix_.rows.push_back(std::move(row));
     return absl::OkStatus();
@@ -142,9 +139,8 @@ class Reader {
       for (size_t b = 0; b < a; ++b) {
         const std::string &there = matrix_.rows[a].relations[b], &back = matrix_.rows[b].relations[a];
         if (there != back) {
-          return absl::InvalidArgumentError(StrCat(matrix_.file, ": ", names_[a], " is ", there, " to ", names_[b],
-                                                   ", but ", names_[b], " is ", back, " to ", names_[a],
-                                                   "; the matrix must be symmetric"));
+          return InvalidArgument(matrix_.file, ": ", names_[a], " is ", there, " to ", names_[b], ", but ", names_[b],
+                                 " is ", back, " to ", names_[a], "; the matrix must be symmetric");
         }
       }
     }
@@ -175,11 +171,10 @@ std::string SmiMatrix::InterfaceOf(std::string_view nic) const {
 
 absl::StatusOr<SmiMatrix> ReadSmiMatrix(std::string_view text, std::string_view file) {
   if (text.size() > kMostSmiBytes) {
-    return absl::InvalidArgumentError(
-        StrCat(file, ": the file has ", text.size(), " bytes; at most ", kMostSmiBytes, " are supported"));
+    return InvalidArgument(file, ": the file has ", text.size(), " bytes; at most ", kMostSmiBytes, " are supported");
   }
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
-    return absl::InvalidArgumentError(StrCat(file, ": not a text file (zero byte at offset ", zero, ")"));
+    return InvalidArgument(file, ": not a text file (zero byte at offset ", zero, ")");
   }
   return Reader(text, file).Read();
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "topologies/import/nearest_nic.h"
 #include "topologies/import/smi_matrix.h"
@@ -91,10 +92,9 @@ class Converter {
         if (said == kHidden) continue;
         for (int level = kPix; level < said; ++level) {
           if (classes_[static_cast<size_t>(level)].Of(a) != classes_[static_cast<size_t>(level)].Of(b)) continue;
-          return absl::InvalidArgumentError(StrCat(matrix_.file, ": ", matrix_.rows[b].name, " and ",
-                                                   matrix_.rows[a].name, " are ", kNames[said],
-                                                   ", but the other relations imply ", kNames[level],
-                                                   " or nearer; check that the matrix is of one machine"));
+          return InvalidArgument(matrix_.file, ": ", matrix_.rows[b].name, " and ", matrix_.rows[a].name, " are ",
+                                 kNames[said], ", but the other relations imply ", kNames[level],
+                                 " or nearer; check that the matrix is of one machine");
         }
       }
     }

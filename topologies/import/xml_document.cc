@@ -7,7 +7,9 @@
 #include <climits>
 #include <memory>
 
+#include "absl/strings/str_replace.h"
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -41,9 +43,7 @@ class Copier {
   }
 
  private:
-  absl::Status Refuse(long line, std::string_view what) {
-    return absl::InvalidArgumentError(StrCat(file_, ":", line, ": ", what));
-  }
+  absl::Status Refuse(long line, const auto&... what) { return InvalidArgument(file_, ":", line, ": ", what...); }
 
   absl::Status CopyType(const xmlDtd& type) {
     if (type.children != nullptr) {
@@ -75,11 +75,10 @@ class Copier {
         if (absl::Status s = CopyElement(from, node, depth); !s.ok()) return s;
         break;
       default:
-        return Refuse(
-            line, StrCat("\"", View(from.name), "\" is not an element, text or comment; entities are not supported"));
+        return Refuse(line, "\"", View(from.name), "\" is not an element, text or comment; entities are not supported");
     }
     if (++count_ > kMostXmlNodes)
-      return Refuse(line, StrCat("the document has more than ", kMostXmlNodes, " elements, texts and comments"));
+      return Refuse(line, "the document has more than ", kMostXmlNodes, " elements, texts and comments");
     to.push_back(std::move(node));
     return absl::OkStatus();
   }
@@ -95,19 +94,16 @@ class Copier {
   }
 
   absl::Status CopyElement(const xmlNode& from, XmlNode& node, int depth) {
-    if (depth > kMostXmlDepth)
-      return Refuse(node.line, StrCat("elements are nested more than ", kMostXmlDepth, " deep"));
+    if (depth > kMostXmlDepth) return Refuse(node.line, "elements are nested more than ", kMostXmlDepth, " deep");
     if (from.ns != nullptr || from.nsDef != nullptr)
       return Refuse(node.line, "namespaces (xmlns) are not supported; leave them out");
     node.name = View(from.name);
     for (const xmlAttr* a = from.properties; a != nullptr; a = a->next) {
-      if (a->ns != nullptr)
-        return Refuse(node.line, StrCat("attribute ", View(a->name), " has a namespace; leave it out"));
+      if (a->ns != nullptr) return Refuse(node.line, "attribute ", View(a->name), " has a namespace; leave it out");
       std::string value;
       for (const xmlNode* part = a->children; part != nullptr; part = part->next) {
         if (part->type != XML_TEXT_NODE)
-          return Refuse(node.line,
-                        StrCat("attribute ", View(a->name), " refers to an entity; entities are not supported"));
+          return Refuse(node.line, "attribute ", View(a->name), " refers to an entity; entities are not supported");
         value += View(part->content);
       }
       node.attributes.push_back({std::string(View(a->name)), std::move(value)});
@@ -125,34 +121,24 @@ class Copier {
 };
 
 // Escapes characters that a reader would take for markup or normalise.
-void Escape(std::string_view text, bool attribute, std::string& out) {
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += attribute ? "&quot;" : "\""; break;
-      case '\r': out += "&#13;"; break;
-      case '\n': out += attribute ? "&#10;" : "\n"; break;
-      case '\t': out += attribute ? "&#9;" : "\t"; break;
-      default: out += c;
-    }
-  }
+std::string Escaped(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\r", "&#13;"}});
+}
+std::string EscapedAttribute(const std::string& text) {
+  return absl::StrReplaceAll(Escaped(text), {{"\"", "&quot;"}, {"\n", "&#10;"}, {"\t", "&#9;"}});
 }
 
 // `inline_`: inside text, where added blanks would change the content.
 void Write(const XmlNode& node, int indent, bool inline_, std::string& out) {
   if (!inline_) out.append(static_cast<size_t>(2 * indent), ' ');
   switch (node.kind) {
-    case XmlNode::kText: Escape(node.text, false, out); break;
+    case XmlNode::kText: out += Escaped(node.text); break;
     case XmlNode::kComment: StrAppend(&out, "<!--", node.text, "-->"); break;
     case XmlNode::kInstruction: StrAppend(&out, "<?", node.name, node.text.empty() ? "" : " ", node.text, "?>"); break;
     case XmlNode::kElement: {
       StrAppend(&out, "<", node.name);
       for (const XmlAttribute& a : node.attributes) {
-        StrAppend(&out, " ", a.name, "=\"");
-        Escape(a.value, true, out);
-        out += '"';
+        StrAppend(&out, " ", a.name, "=\"", EscapedAttribute(a.value), "\"");
       }
       if (node.children.empty()) {
         out += "/>";
@@ -197,8 +183,7 @@ bool XmlDocument::operator==(const XmlDocument& other) const {
 
 absl::StatusOr<XmlDocument> ReadXml(std::string_view text, std::string_view file) {
   if (static_cast<int64_t>(text.size()) > kMostXmlBytes) {
-    return absl::InvalidArgumentError(
-        StrCat(file, ": the file has ", text.size(), " bytes; at most ", kMostXmlBytes, " are supported"));
+    return InvalidArgument(file, ": the file has ", text.size(), " bytes; at most ", kMostXmlBytes, " are supported");
   }
   static const bool ready = [] {
     xmlInitParser();
@@ -213,7 +198,7 @@ absl::StatusOr<XmlDocument> ReadXml(std::string_view text, std::string_view file
       xmlFreeDoc);
   if (tree == nullptr || !context->wellFormed) {
     const xmlError* error = xmlCtxtGetLastError(context.get());
-    return absl::InvalidArgumentError(StrCat(file, ":", error == nullptr ? 1 : error->line, ": ", Message(error)));
+    return InvalidArgument(file, ":", error == nullptr ? 1 : error->line, ": ", Message(error));
   }
   XmlDocument document{.file = std::string(file)};
   document.declared = text.starts_with("<?xml") || text.starts_with("\xef\xbb\xbf<?xml");
@@ -248,7 +233,7 @@ absl::Status XmlError(std::string_view file, const XmlNode& element, std::string
     if (value != nullptr)
       StrAppend(&where, " = \"", value->size() > 80 ? StrCat(value->substr(0, 80), "...") : *value, "\"");
   }
-  return absl::InvalidArgumentError(StrCat(where, ": ", what));
+  return InvalidArgument(where, ": ", what);
 }
 
 }  // namespace twofold

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -163,32 +164,32 @@ absl::Status Check(const DragonflyOptions& o) {
         std::tuple("ports", o.ports, 0), std::tuple("cables_between_groups", o.cables_between_groups, 0)}) {
     if (absl::Status s = CheckAtLeast(field, value, least); !s.ok()) return s;
     if (value > kMostPorts) {
-      return absl::InvalidArgumentError(StrCat(field, " = ", value, ": must be at most ", kMostPorts));
+      return InvalidArgument(field, " = ", value, ": must be at most ", kMostPorts);
     }
   }
   for (const auto& [field, bandwidth] : {std::pair("local_gbytes_per_second", o.local_bandwidth),
                                          std::pair("global_gbytes_per_second", o.global_bandwidth)}) {
     if (bandwidth.value() >= 0) continue;
-    return absl::InvalidArgumentError(StrCat(field, " = ", bandwidth.value() / 1e9, ": must not be negative"));
+    return InvalidArgument(field, " = ", bandwidth.value() / 1e9, ": must not be negative");
   }
   const DragonflyShape shape(o);
   const int64_t has = int64_t{o.a} * o.h, least = shape.g - 1;
   if (has < least) {
-    return absl::InvalidArgumentError(
-        StrCat("groups = ", shape.g, ": a group has a * h = ", has, " global cables, enough for ", has + 1, " groups"));
+    return InvalidArgument("groups = ", shape.g, ": a group has a * h = ", has, " global cables, enough for ", has + 1,
+                           " groups");
   }
   if (shape.n * least > has) {
-    return absl::InvalidArgumentError(StrCat("cables_between_groups = ", shape.n, ": a group would need ",
-                                             shape.n * least, " global cables, but it has a * h = ", has,
-                                             ", enough for ", has / least, " between every two groups"));
+    return InvalidArgument("cables_between_groups = ", shape.n, ": a group would need ", shape.n * least,
+                           " global cables, but it has a * h = ", has, ", enough for ", has / least,
+                           " between every two groups");
   }
   if (int64_t{o.p} * o.a > kMostPorts || shape.most_ports() > kMostPorts) {
-    return absl::InvalidArgumentError(StrCat("p = ", o.p, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,
-                                             " ports; at most ", kMostPorts, " are supported"));
+    return InvalidArgument("p = ", o.p, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g, " ports; at most ",
+                           kMostPorts, " are supported");
   }
   if (o.ports > shape.most_ports()) {
-    return absl::InvalidArgumentError(StrCat("ports = ", o.ports, ": p * a * groups = ", o.p, " * ", o.a, " * ",
-                                             shape.g, " joins at most ", shape.most_ports()));
+    return InvalidArgument("ports = ", o.ports, ": p * a * groups = ", o.p, " * ", o.a, " * ", shape.g,
+                           " joins at most ", shape.most_ports());
   }
   return CheckCables("a", o.a, shape.most_ports() + shape.local_cables() + shape.global_cables());
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -147,9 +148,9 @@ class FatTree : public PortNetwork {
 absl::Status CheckSplit(std::string_view field, int radix, double oversubscription) {
   const FatTreeSplit split = SplitRadix(radix, oversubscription);
   if (oversubscription > 0 && split.up >= 1 && split.down >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(field, " = ", oversubscription, ": a switch of radix = ", radix,
-                                           " has no ports left below or above; use a value between ", 1.0 / (radix - 1),
-                                           " and ", radix - 1));
+  return InvalidArgument(field, " = ", oversubscription, ": a switch of radix = ", radix,
+                         " has no ports left below or above; use a value between ", 1.0 / (radix - 1), " and ",
+                         radix - 1);
 }
 
 }  // namespace
@@ -168,29 +169,29 @@ absl::Status Check(const FatTreeOptions& o) {
   if (absl::Status s = Check(o.wiring); !s.ok()) return s;
   if (absl::Status s = CheckAtLeast("ports", o.ports, 1); !s.ok()) return s;
   if (o.levels != 2 && o.levels != 3) {
-    return absl::InvalidArgumentError(StrCat("levels = ", o.levels, ": must be 2 or 3"));
+    return InvalidArgument("levels = ", o.levels, ": must be 2 or 3");
   }
   if (o.radix < 2 || o.radix > 65536) {
-    return absl::InvalidArgumentError(StrCat("radix = ", o.radix, ": must be between 2 and 65536"));
+    return InvalidArgument("radix = ", o.radix, ": must be between 2 and 65536");
   }
   if (absl::Status s = CheckSplit("oversubscription", o.radix, o.oversubscription); !s.ok()) return s;
   if (o.levels == 3) {
     if (absl::Status s = CheckSplit("top_oversubscription", o.radix, o.top_oversubscription); !s.ok()) return s;
   } else if (o.top_oversubscription != 1) {
-    return absl::InvalidArgumentError(
-        StrCat("top_oversubscription = ", o.top_oversubscription, ": 2 levels have no middle switches; use levels: 3"));
+    return InvalidArgument("top_oversubscription = ", o.top_oversubscription,
+                           ": 2 levels have no middle switches; use levels: 3");
   }
   if (absl::Status s = CheckAtLeast("rails", o.rails, 1); !s.ok()) return s;
   const int leaves_a_pod = o.levels == 3 ? SplitRadix(o.radix, o.top_oversubscription).down : o.radix;
   if (o.rails > leaves_a_pod) {
-    return absl::InvalidArgumentError(StrCat("rail_optimised: ", o.rails, " rails need as many leaves per pod, but ",
-                                             "switches of radix = ", o.radix, " connect at most ", leaves_a_pod));
+    return InvalidArgument("rail_optimised: ", o.rails, " rails need as many leaves per pod, but ",
+                           "switches of radix = ", o.radix, " connect at most ", leaves_a_pod);
   }
   const int64_t most = std::min<int64_t>(MostPorts(o), kMostPorts);
   if (o.ports > most) {
-    return absl::InvalidArgumentError(
-        StrCat("ports = ", o.ports, ": ", o.levels, " levels of switches of radix = ", o.radix, " join at most ", most,
-               o.levels == 2 ? "; use levels: 3 or a larger radix" : "; use a larger radix"));
+    return InvalidArgument("ports = ", o.ports, ": ", o.levels, " levels of switches of radix = ", o.radix,
+                           " join at most ", most,
+                           o.levels == 2 ? "; use levels: 3 or a larger radix" : "; use a larger radix");
   }
   return CheckCables("ports", o.ports, FatTreeShape(o).cables(o.ports));
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -56,7 +57,7 @@ absl::Status Check(const FullMeshNetworkOptions& o) {
   if (absl::Status s = Check(o.wiring); !s.ok()) return s;
   if (absl::Status s = CheckAtLeast("ports", o.ports, 1); !s.ok()) return s;
   if (o.ports <= kMost) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("ports = ", o.ports, ": a full mesh has at most ", kMost));
+  return InvalidArgument("ports = ", o.ports, ": a full mesh has at most ", kMost);
 }
 
 std::unique_ptr<Topology> MakeFullMeshNetwork(const FullMeshNetworkOptions& options) {

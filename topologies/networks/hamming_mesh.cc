@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -294,17 +295,17 @@ absl::Status Check(const HammingMeshOptions& o) {
     if (absl::Status s = CheckAtLeast(field, value, 1); !s.ok()) return s;
     ports *= value;
     if (ports > kMostPorts) {
-      return absl::InvalidArgumentError(StrCat(field, " = ", value, ": a * b * x * y must be at most ", kMostPorts));
+      return InvalidArgument(field, " = ", value, ": a * b * x * y must be at most ", kMostPorts);
     }
   }
   if (o.radix < 2 || o.radix > 65536) {
-    return absl::InvalidArgumentError(StrCat("radix = ", o.radix, ": must be between 2 and 65536"));
+    return InvalidArgument("radix = ", o.radix, ": must be between 2 and 65536");
   }
   const int64_t most = int64_t{o.radix} * (o.radix / 2) / 2;
   for (const auto& [field, boards] : {std::pair("x", o.x), std::pair("y", o.y)}) {
     if (2 * boards > o.radix && boards > most) {
-      return absl::InvalidArgumentError(StrCat(field, " = ", boards, ": a tree of 2 levels of switches of radix = ",
-                                               o.radix, " joins at most ", most, " boards"));
+      return InvalidArgument(field, " = ", boards, ": a tree of 2 levels of switches of radix = ", o.radix,
+                             " joins at most ", most, " boards");
     }
   }
   return absl::OkStatus();

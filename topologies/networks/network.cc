@@ -2,19 +2,19 @@
 
 #include <utility>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
 
 absl::Status Check(const Wiring& wiring) {
   if (!(wiring.bandwidth.value() > 0)) {
-    return absl::InvalidArgumentError(
-        StrCat("link_gbytes_per_second = ", wiring.bandwidth.value() / 1e9, ": must be greater than 0"));
+    return InvalidArgument("link_gbytes_per_second = ", wiring.bandwidth.value() / 1e9, ": must be greater than 0");
   }
   for (const auto& [field, value] : {std::pair("cable_us", wiring.cable), std::pair("switch_us", wiring.switching),
                                      std::pair("nic_us", wiring.nic)}) {
     if (!(value.value() >= 0)) {
-      return absl::InvalidArgumentError(StrCat(field, " = ", value.value() * 1e6, ": must not be negative"));
+      return InvalidArgument(field, " = ", value.value() * 1e6, ": must not be negative");
     }
   }
   return absl::OkStatus();
@@ -22,20 +22,19 @@ absl::Status Check(const Wiring& wiring) {
 
 absl::Status CheckNoNic(const Wiring& wiring) {
   if (wiring.nic == Seconds(0)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      StrCat("nic_us = ", wiring.nic.value() * 1e6,
-             ": the ports of this network are routers without NICs; use 0, and switch_us for the routers"));
+  return InvalidArgument("nic_us = ", wiring.nic.value() * 1e6,
+                         ": the ports of this network are routers without NICs; use 0, and switch_us for the routers");
 }
 
 absl::Status CheckAtLeast(std::string_view field, int64_t value, int64_t least) {
   if (value >= least) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": must be at least ", least));
+  return InvalidArgument(field, " = ", value, ": must be at least ", least);
 }
 
 absl::Status CheckCables(std::string_view field, int64_t value, int64_t cables) {
   if (cables <= kMostCables) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat(field, " = ", value, ": the network would have ", cables,
-                                           " cables; at most ", kMostCables, " are supported"));
+  return InvalidArgument(field, " = ", value, ": the network would have ", cables, " cables; at most ", kMostCables,
+                         " are supported");
 }
 
 int Bundle(int cables, int each, int radix) {

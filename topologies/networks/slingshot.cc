@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 #include "topologies/networks/dragonfly.h"
 
 namespace twofold {
@@ -36,18 +36,17 @@ absl::Status Check(const SlingshotOptions& o) {
   if (absl::Status s = CheckAtLeast("links_between_groups", o.links_between_groups, 0); !s.ok()) return s;
   if (absl::Status s = CheckAtLeast("ports", o.ports, 0); !s.ok()) return s;
   if (o.ports_per_switch >= kRadix || o.switches_per_group > kRadix || GlobalPorts(o) < (o.groups > 1 ? 1 : 0)) {
-    return absl::InvalidArgumentError(StrCat("switches_per_group = ", o.switches_per_group,
-                                             ": with ports_per_switch = ", o.ports_per_switch, " a switch of ", kRadix,
-                                             " ports has none left for other groups"));
+    return InvalidArgument("switches_per_group = ", o.switches_per_group,
+                           ": with ports_per_switch = ", o.ports_per_switch, " a switch of ", kRadix,
+                           " ports has none left for other groups");
   }
   const int64_t has = int64_t{o.switches_per_group} * GlobalPorts(o), others = o.groups - 1;
   const int64_t links = std::max(1, o.links_between_groups);
   if (links * others > has) {
-    return absl::InvalidArgumentError(StrCat(o.links_between_groups > 0 ? "links_between_groups" : "groups", " = ",
-                                             o.links_between_groups > 0 ? o.links_between_groups : o.groups,
-                                             ": a group would need ", links * others, " optical cables, but its ",
-                                             o.switches_per_group, " switches have ", GlobalPorts(o),
-                                             " ports each left for them, ", has, " in total"));
+    return InvalidArgument(o.links_between_groups > 0 ? "links_between_groups" : "groups", " = ",
+                           o.links_between_groups > 0 ? o.links_between_groups : o.groups, ": a group would need ",
+                           links * others, " optical cables, but its ", o.switches_per_group, " switches have ",
+                           GlobalPorts(o), " ports each left for them, ", has, " in total");
   }
   return Check(AsDragonfly(o));
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -184,15 +185,14 @@ absl::Status Check(const TorusOptions& o) {
   if (absl::Status s = CheckNoNic(o.wiring); !s.ok()) return s;
   const std::string text = absl::StrJoin(o.dims, ", ");
   if (o.dims.empty() || o.dims.size() > kMostDims) {
-    return absl::InvalidArgumentError(StrCat("dims = [", text, "]: must be 1 to ", kMostDims, " sizes"));
+    return InvalidArgument("dims = [", text, "]: must be 1 to ", kMostDims, " sizes");
   }
   int64_t ports = 1;
   for (int size : o.dims) {
-    if (size < 1) return absl::InvalidArgumentError(StrCat("dims = [", text, "]: ", size, ": must be at least 1"));
+    if (size < 1) return InvalidArgument("dims = [", text, "]: ", size, ": must be at least 1");
     ports *= size;
     if (ports > kMostPorts) {
-      return absl::InvalidArgumentError(
-          StrCat("dims = [", text, "]: the product of the sizes must be at most ", kMostPorts));
+      return InvalidArgument("dims = [", text, "]: the product of the sizes must be at most ", kMostPorts);
     }
   }
   return absl::OkStatus();

@@ -19,14 +19,8 @@ struct AttentionBackward {
 };
 
 namespace rules {
-KernelKey Key(const AttentionForward&);
-Cost CostOf(const AttentionForward&);
-void CheckShapes(const AttentionForward&);
 Bytes CpuWorkspace(const AttentionForward&, int threads);
 Bytes CudaWorkspace(const AttentionForward&);  // small; used if cuDNN may run it
-KernelKey Key(const AttentionBackward&);
-Cost CostOf(const AttentionBackward&);
-void CheckShapes(const AttentionBackward&);
 Bytes CpuWorkspace(const AttentionBackward&, int threads);
 // (f32)[b, heads, t]: sums of dout * out. If cuDNN may run it, also f32 sums of the gradients of the queries and, if
 // heads share keys and values, the gradients of keys and values for each head. The size is the same whichever kernel

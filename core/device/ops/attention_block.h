@@ -34,13 +34,7 @@ struct AttentionBlockBackward {
 };
 
 namespace rules {
-KernelKey Key(const AttentionBlockForward&);
-Cost CostOf(const AttentionBlockForward&);
-void CheckShapes(const AttentionBlockForward&);
 Bytes CpuWorkspace(const AttentionBlockForward&, int threads);
-KernelKey Key(const AttentionBlockBackward&);
-Cost CostOf(const AttentionBlockBackward&);
-void CheckShapes(const AttentionBlockBackward&);
 Bytes CpuWorkspace(const AttentionBlockBackward&, int threads);
 Bytes CudaWorkspace(const AttentionBlockBackward&);  // (f32)[b, heads, queries]: sums of dout * out
 }  // namespace rules

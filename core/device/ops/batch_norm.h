@@ -47,25 +47,10 @@ struct BatchNormBackward {
 namespace rules {
 inline constexpr int64_t kBatchNormSlabs = 16;  // fixed number of partial sums over rows, for any number of threads
 
-KernelKey Key(const BatchNormStatistics&);
-Cost CostOf(const BatchNormStatistics&);
-void CheckShapes(const BatchNormStatistics&);
 Bytes CpuWorkspace(const BatchNormStatistics&);
 Bytes CudaWorkspace(const BatchNormStatistics&);
-KernelKey Key(const BatchNormFinish&);
-Cost CostOf(const BatchNormFinish&);
-void CheckShapes(const BatchNormFinish&);
-KernelKey Key(const BatchNormForward&);
-Cost CostOf(const BatchNormForward&);
-void CheckShapes(const BatchNormForward&);
-KernelKey Key(const BatchNormSums&);
-Cost CostOf(const BatchNormSums&);
-void CheckShapes(const BatchNormSums&);
 Bytes CpuWorkspace(const BatchNormSums&);
 Bytes CudaWorkspace(const BatchNormSums&);
-KernelKey Key(const BatchNormBackward&);
-Cost CostOf(const BatchNormBackward&);
-void CheckShapes(const BatchNormBackward&);
 
 // How a GPU traverses x; depends only on the shape. A thread has a piece of 16 bytes of a row. A block of 256 threads
 // has `tile` adjacent pieces in `at_once` rows. For sums over rows, the rows are divided into `slabs`, so that there

@@ -76,31 +76,7 @@ struct SignUnpack {
 inline constexpr int64_t kQuantBlock = 256, kSignBlock = 1024;
 
 namespace rules {
-KernelKey Key(const TopK&);
-Cost CostOf(const TopK&);
-void CheckShapes(const TopK&);
 Bytes CudaWorkspace(const TopK&);
-KernelKey Key(const RandomPlaces&);
-Cost CostOf(const RandomPlaces&);
-void CheckShapes(const RandomPlaces&);
-KernelKey Key(const GatherElements&);
-Cost CostOf(const GatherElements&);
-void CheckShapes(const GatherElements&);
-KernelKey Key(const ScatterElements&);
-Cost CostOf(const ScatterElements&);
-void CheckShapes(const ScatterElements&);
-KernelKey Key(const Quantise&);
-Cost CostOf(const Quantise&);
-void CheckShapes(const Quantise&);
-KernelKey Key(const Dequantise&);
-Cost CostOf(const Dequantise&);
-void CheckShapes(const Dequantise&);
-KernelKey Key(const SignPack&);
-Cost CostOf(const SignPack&);
-void CheckShapes(const SignPack&);
-KernelKey Key(const SignUnpack&);
-Cost CostOf(const SignUnpack&);
-void CheckShapes(const SignUnpack&);
 
 // The algorithm of TopK, on any device. Magnitudes are compared as the bits of |x|, which have the same order as the
 // numbers. The k-th largest is found by counting, digit by digit from the top, with at most kTopKDigit bits per digit.

@@ -27,20 +27,13 @@ struct ConvolutionWeights {
 };
 
 namespace rules {
-// dims: m, n, k of the product: output pixels, output channels, kh * kw * input channels
-KernelKey Key(const ConvolutionForward&);
-Cost CostOf(const ConvolutionForward&);
-void CheckShapes(const ConvolutionForward&);
+// The dims of all three keys: m, n, k of the product, which are output pixels, output channels, kh * kw * input
+// channels.
+
 Bytes CpuWorkspace(const ConvolutionForward&);
 Bytes CudaWorkspace(const ConvolutionForward&);
-KernelKey Key(const ConvolutionBackward&);  // dims: as forward
-Cost CostOf(const ConvolutionBackward&);
-void CheckShapes(const ConvolutionBackward&);
 Bytes CpuWorkspace(const ConvolutionBackward&);
 Bytes CudaWorkspace(const ConvolutionBackward&);
-KernelKey Key(const ConvolutionWeights&);  // dims: as forward
-Cost CostOf(const ConvolutionWeights&);
-void CheckShapes(const ConvolutionWeights&);
 Bytes CpuWorkspace(const ConvolutionWeights&);
 Bytes CudaWorkspace(const ConvolutionWeights&);
 

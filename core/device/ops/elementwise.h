@@ -58,43 +58,4 @@ struct MaskedDropoutBackward {
   double p = 0;
 };  // dx may be dy
 
-namespace rules {
-KernelKey Key(const Fill&);
-Cost CostOf(const Fill&);
-void CheckShapes(const Fill&);
-KernelKey Key(const Cast&);
-Cost CostOf(const Cast&);
-void CheckShapes(const Cast&);
-KernelKey Key(const Affine&);
-Cost CostOf(const Affine&);
-void CheckShapes(const Affine&);
-KernelKey Key(const Add&);
-Cost CostOf(const Add&);
-void CheckShapes(const Add&);
-KernelKey Key(const AddRelu&);
-Cost CostOf(const AddRelu&);
-void CheckShapes(const AddRelu&);
-KernelKey Key(const AddTo&);
-Cost CostOf(const AddTo&);
-void CheckShapes(const AddTo&);
-KernelKey Key(const Scale&);
-Cost CostOf(const Scale&);
-void CheckShapes(const Scale&);
-KernelKey Key(const ActivationForward&);
-Cost CostOf(const ActivationForward&);
-void CheckShapes(const ActivationForward&);
-KernelKey Key(const ActivationBackward&);
-Cost CostOf(const ActivationBackward&);
-void CheckShapes(const ActivationBackward&);
-KernelKey Key(const Dropout&);
-Cost CostOf(const Dropout&);
-void CheckShapes(const Dropout&);
-KernelKey Key(const MaskedDropoutForward&);
-Cost CostOf(const MaskedDropoutForward&);
-void CheckShapes(const MaskedDropoutForward&);
-KernelKey Key(const MaskedDropoutBackward&);
-Cost CostOf(const MaskedDropoutBackward&);
-void CheckShapes(const MaskedDropoutBackward&);
-}  // namespace rules
-
 }  // namespace twofold::ops

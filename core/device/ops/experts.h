@@ -56,26 +56,11 @@ inline constexpr int64_t kMostExperts = 1024;
 inline constexpr int64_t kChoicesCounted = 512;  // choices counted at a time on a GPU
 
 namespace rules {
-KernelKey Key(const RouteForward&);
-Cost CostOf(const RouteForward&);
-void CheckShapes(const RouteForward&);
 Bytes CpuWorkspace(const RouteForward&);
 Bytes CudaWorkspace(const RouteForward&);
-KernelKey Key(const RouteBackward&);
-Cost CostOf(const RouteBackward&);
-void CheckShapes(const RouteBackward&);
 Bytes CpuWorkspace(const RouteBackward&);
 Bytes CudaWorkspace(const RouteBackward&);
-KernelKey Key(const Dispatch&);
-Cost CostOf(const Dispatch&);
-void CheckShapes(const Dispatch&);
 Bytes CudaWorkspace(const Dispatch&);
-KernelKey Key(const Combine&);
-Cost CostOf(const Combine&);
-void CheckShapes(const Combine&);
-KernelKey Key(const CombineWeights&);
-Cost CostOf(const CombineWeights&);
-void CheckShapes(const CombineWeights&);
 }  // namespace rules
 
 }  // namespace twofold::ops

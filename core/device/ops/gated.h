@@ -14,13 +14,4 @@ struct SwiGluBackward {
   Tensor x, dy, dx;
 };  // dx may be x
 
-namespace rules {
-KernelKey Key(const SwiGluForward&);
-Cost CostOf(const SwiGluForward&);
-void CheckShapes(const SwiGluForward&);
-KernelKey Key(const SwiGluBackward&);
-Cost CostOf(const SwiGluBackward&);
-void CheckShapes(const SwiGluBackward&);
-}  // namespace rules
-
 }  // namespace twofold::ops

@@ -29,19 +29,7 @@ struct CountCorrect {
 };
 
 namespace rules {
-KernelKey Key(const CrossEntropyForward&);
-Cost CostOf(const CrossEntropyForward&);
-void CheckShapes(const CrossEntropyForward&);
-KernelKey Key(const CrossEntropyBackward&);
-Cost CostOf(const CrossEntropyBackward&);
-void CheckShapes(const CrossEntropyBackward&);
-KernelKey Key(const Sum&);
-Cost CostOf(const Sum&);
-void CheckShapes(const Sum&);
 Bytes CudaWorkspace(const Sum&);
-KernelKey Key(const CountCorrect&);
-Cost CostOf(const CountCorrect&);
-void CheckShapes(const CountCorrect&);
 Bytes CudaWorkspace(const CountCorrect&);
 }  // namespace rules
 

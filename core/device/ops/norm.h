@@ -40,25 +40,7 @@ struct RmsNormWeights {
 };
 
 namespace rules {
-KernelKey Key(const LayerNormForward&);
-Cost CostOf(const LayerNormForward&);
-void CheckShapes(const LayerNormForward&);
-KernelKey Key(const LayerNormBackward&);
-Cost CostOf(const LayerNormBackward&);
-void CheckShapes(const LayerNormBackward&);
-KernelKey Key(const LayerNormWeights&);
-Cost CostOf(const LayerNormWeights&);
-void CheckShapes(const LayerNormWeights&);
 Bytes CudaWorkspace(const LayerNormWeights&);
-KernelKey Key(const RmsNormForward&);
-Cost CostOf(const RmsNormForward&);
-void CheckShapes(const RmsNormForward&);
-KernelKey Key(const RmsNormBackward&);
-Cost CostOf(const RmsNormBackward&);
-void CheckShapes(const RmsNormBackward&);
-KernelKey Key(const RmsNormWeights&);
-Cost CostOf(const RmsNormWeights&);
-void CheckShapes(const RmsNormWeights&);
 Bytes CudaWorkspace(const RmsNormWeights&);
 }  // namespace rules
 

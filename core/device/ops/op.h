@@ -1,8 +1,8 @@
 // Definitions common to all operations: their cost, and the key by which a cost model looks them up.
 //
 // To add an operation: add a struct and its rules (a key, a cost, a check, and a workspace if it needs one) in a file
-// of this folder, a row in `AnyOp` (core/device/ops.h), and a kernel in each kernels/ folder. std::visit makes the
-// compiler report what is missing. Conventions:
+// of this folder, its name to TWOFOLD_OPERATIONS (core/device/ops.h), and a kernel in each kernels/ folder. The list
+// declares the key, cost, check and kernels of every operation, so the linker reports a missing one. Conventions:
 //   * tensors are contiguous and row-major; "rows" are all dimensions except the last;
 //   * `accumulate` adds to the output instead of overwriting it;
 //   * float tensors of one operation share a dtype. Exceptions: those marked (acc) may have any float dtype (gradients

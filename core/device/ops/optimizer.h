@@ -99,23 +99,11 @@ constexpr uint16_t RoundedF16(uint32_t x, uint32_t draw) {
 }
 
 namespace rules {
-KernelKey Key(const SgdStep&);
-Cost CostOf(const SgdStep&);
-void CheckShapes(const SgdStep&);
 Bytes CudaWorkspace(const SgdStep&);
-KernelKey Key(const AdamStep&);
-Cost CostOf(const AdamStep&);
-void CheckShapes(const AdamStep&);
 Bytes CudaWorkspace(const AdamStep&);
-KernelKey Key(const SquaredNorm&);
-Cost CostOf(const SquaredNorm&);
-void CheckShapes(const SquaredNorm&);
 Bytes CudaWorkspace(const SquaredNorm&);
 // Elements that one GPU thread block sums, in double; these partial sums of a kNormBlock are then added
 inline constexpr int64_t kNormPart = 1 << 14;
-KernelKey Key(const ClipFactor&);
-Cost CostOf(const ClipFactor&);
-void CheckShapes(const ClipFactor&);
 }  // namespace rules
 
 }  // namespace twofold::ops

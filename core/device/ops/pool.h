@@ -25,19 +25,7 @@ struct AveragePoolBackward {
 };
 
 namespace rules {
-KernelKey Key(const MaxPoolForward&);
-Cost CostOf(const MaxPoolForward&);
-void CheckShapes(const MaxPoolForward&);
-KernelKey Key(const MaxPoolBackward&);
-Cost CostOf(const MaxPoolBackward&);
-void CheckShapes(const MaxPoolBackward&);
 Bytes CpuWorkspace(const MaxPoolBackward&);
-KernelKey Key(const AveragePoolForward&);
-Cost CostOf(const AveragePoolForward&);
-void CheckShapes(const AveragePoolForward&);
-KernelKey Key(const AveragePoolBackward&);
-Cost CostOf(const AveragePoolBackward&);
-void CheckShapes(const AveragePoolBackward&);
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -20,9 +20,6 @@ struct MatMul {
 };
 
 namespace rules {
-KernelKey Key(const MatMul&);
-Cost CostOf(const MatMul&);
-void CheckShapes(const MatMul&);
 Bytes CpuWorkspace(const MatMul&, int threads);
 Bytes CudaWorkspace(const MatMul&);
 

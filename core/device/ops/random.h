@@ -16,10 +16,4 @@ struct RandomFill {
   IndexMap where;
 };
 
-namespace rules {
-KernelKey Key(const RandomFill&);
-Cost CostOf(const RandomFill&);
-void CheckShapes(const RandomFill&);
-}  // namespace rules
-
 }  // namespace twofold::ops

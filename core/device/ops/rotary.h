@@ -25,13 +25,4 @@ struct Rotary {
   IndexMap positions = {};
 };
 
-namespace rules {
-KernelKey Key(const RotaryTable&);
-Cost CostOf(const RotaryTable&);
-void CheckShapes(const RotaryTable&);
-KernelKey Key(const Rotary&);
-Cost CostOf(const Rotary&);
-void CheckShapes(const Rotary&);
-}  // namespace rules
-
 }  // namespace twofold::ops

@@ -45,30 +45,9 @@ struct CopyColumns {
 };
 
 namespace rules {
-KernelKey Key(const ColumnSum&);
-Cost CostOf(const ColumnSum&);
-void CheckShapes(const ColumnSum&);
 Bytes CudaWorkspace(const ColumnSum&);
-KernelKey Key(const AddBias&);
-Cost CostOf(const AddBias&);
-void CheckShapes(const AddBias&);
-KernelKey Key(const EmbeddingForward&);
-Cost CostOf(const EmbeddingForward&);
-void CheckShapes(const EmbeddingForward&);
-KernelKey Key(const EmbeddingBackward&);
-Cost CostOf(const EmbeddingBackward&);
-void CheckShapes(const EmbeddingBackward&);
 Bytes CpuWorkspace(const EmbeddingBackward&);
 Bytes CudaWorkspace(const EmbeddingBackward&);
-KernelKey Key(const PositionForward&);
-Cost CostOf(const PositionForward&);
-void CheckShapes(const PositionForward&);
-KernelKey Key(const PositionBackward&);
-Cost CostOf(const PositionBackward&);
-void CheckShapes(const PositionBackward&);
-KernelKey Key(const CopyColumns&);
-Cost CostOf(const CopyColumns&);
-void CheckShapes(const CopyColumns&);
 
 // On a GPU EmbeddingBackward sums the rows of dy in pieces of this many rows, in order of their ids.
 inline constexpr int64_t kEmbeddingPiece = 32;

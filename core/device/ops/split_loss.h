@@ -39,22 +39,4 @@ struct SplitCorrect {
   bool accumulate = false;
 };
 
-namespace rules {
-KernelKey Key(const SplitMax&);
-Cost CostOf(const SplitMax&);
-void CheckShapes(const SplitMax&);
-KernelKey Key(const SplitSums&);
-Cost CostOf(const SplitSums&);
-void CheckShapes(const SplitSums&);
-KernelKey Key(const SplitLosses&);
-Cost CostOf(const SplitLosses&);
-void CheckShapes(const SplitLosses&);
-KernelKey Key(const SplitBackward&);
-Cost CostOf(const SplitBackward&);
-void CheckShapes(const SplitBackward&);
-KernelKey Key(const SplitCorrect&);
-Cost CostOf(const SplitCorrect&);
-void CheckShapes(const SplitCorrect&);
-}  // namespace rules
-
 }  // namespace twofold::ops

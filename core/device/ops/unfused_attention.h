@@ -34,20 +34,11 @@ struct SoftmaxBackward {
 };  // dx = y * (dy - sum of y * dy); dx may be dy
 
 namespace rules {
-KernelKey Key(const BatchedMatMul&);
-Cost CostOf(const BatchedMatMul&);
-void CheckShapes(const BatchedMatMul&);
 Bytes CpuWorkspace(const BatchedMatMul&);
 Bytes CudaWorkspace(const BatchedMatMul&);
 // Size of a copy (f32) of all output matrices, one after the other. Needed if cuBLASLt cannot store their type
 // (LibraryStores in product.h), or if a sum over heads would be rounded more than once. First in the workspace.
 Bytes CudaProductCopy(const BatchedMatMul&);
-KernelKey Key(const SoftmaxForward&);
-Cost CostOf(const SoftmaxForward&);
-void CheckShapes(const SoftmaxForward&);
-KernelKey Key(const SoftmaxBackward&);
-Cost CostOf(const SoftmaxBackward&);
-void CheckShapes(const SoftmaxBackward&);
 }  // namespace rules
 
 }  // namespace twofold::ops

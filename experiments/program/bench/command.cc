@@ -118,10 +118,8 @@ void AddOptionsOfNcclTests(const Command& command) {
 
 void AddBenchCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  const Command command =
-      program.AddCommand("bench",
-                         "times a collective over a range of sizes, on any fabric, and prints the table of "
-                         "nccl-tests");
+  const Command command = program.AddCommand(
+      "bench", "times a collective over a range of sizes, on any fabric, and prints the table of nccl-tests");
   Options& o = *options;
   std::vector<std::string> operations;
   for (const Operation& operation : Operations()) operations.emplace_back(operation.name);
@@ -147,8 +145,7 @@ void AddBenchCommand(const Command& program, int& exit_status) {
                     "simulated: a name of `twofold topology list`, or a file (default this-machine)");
   command.AddOption("--nodes", o.nodes,
                     "simulated: how many nodes of the cluster to use; `twofold topology list` shows how many it has "
-                    "(default: as many "
-                    "as the ranks need)");
+                    "(default: as many as the ranks need)");
   command.AddOption(
       "--algorithm", o.algorithm,
       "simulated: auto (default), or an algorithm of the cluster's library: ring, tree, direct, nvls, ...");

@@ -1,10 +1,10 @@
 #include "experiments/program/bench/plan.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "backends/registry.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "experiments/program/bench/expectation.h"
@@ -21,13 +21,13 @@ namespace {
 constexpr int kSimulatedRanks = 8, kRanks = 2;  // default without --ranks if ranks are not processes
 constexpr int kMostRanks = 1 << 20, kMostIterations = 1 << 20;
 
-absl::Status Wrong(std::string_view option, const auto& value, std::string_view why) {
-  return absl::InvalidArgumentError(StrCat("--", option, "=", value, ": ", why));
+absl::Status Wrong(std::string_view option, const auto& value, const auto&... why) {
+  return InvalidArgument("--", option, "=", value, ": ", why...);
 }
 
 absl::Status CheckRange(std::string_view option, const std::optional<int>& value, int least, int most) {
   if (!value || (*value >= least && *value <= most)) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("--", option, " must be from ", least, " to ", most, " (got ", *value, ")"));
+  return InvalidArgument("--", option, " must be from ", least, " to ", most, " (got ", *value, ")");
 }
 
 // ---- The request ----
@@ -35,7 +35,7 @@ absl::StatusOr<const Operation*> ReadOperation(const std::string& name) {
   if (const Operation* op = FindOperation(name)) return op;
   std::vector<std::string> names;
   for (const Operation& op : Operations()) names.emplace_back(op.name);
-  return absl::InvalidArgumentError(StrCat("unknown operation \"", name, "\"", Suggestion(name, names)));
+  return InvalidArgument("unknown operation \"", name, "\"", Suggestion(name, names));
 }
 
 absl::StatusOr<DType> ReadType(const std::string& name) {
@@ -45,8 +45,7 @@ absl::StatusOr<DType> ReadType(const std::string& name) {
     if (name == NcclTypeName(t) || name == DTypeName(t)) return t;
     names.push_back(StrCat(NcclTypeName(t), " (", DTypeName(t), ")"));
   }
-  return absl::InvalidArgumentError(
-      StrCat("--datatype must be one of ", absl::StrJoin(names, ", "), " (got \"", name, "\")"));
+  return InvalidArgument("--datatype must be one of ", absl::StrJoin(names, ", "), " (got \"", name, "\")");
 }
 
 absl::StatusOr<ReduceOp> ReadReduce(const std::string& name) {
@@ -58,13 +57,13 @@ absl::StatusOr<ReduceOp> ReadReduce(const std::string& name) {
   for (const auto& [known, op] : kNames) {
     if (name == known) return op;
   }
-  return absl::InvalidArgumentError(StrCat("--op must be sum, prod, min, max or avg (got \"", name, "\")"));
+  return InvalidArgument("--op must be sum, prod, min, max or avg (got \"", name, "\")");
 }
 
 absl::Status ReadSize(std::string_view option, const std::optional<std::string>& text, int64_t& size) {
   if (!text) return absl::OkStatus();
   const absl::StatusOr<int64_t> parsed = ParseSize(*text);
-  if (!parsed.ok()) return absl::InvalidArgumentError(StrCat("--", option, ": ", parsed.status().message()));
+  if (!parsed.ok()) return InvalidArgument("--", option, ": ", parsed.status().message());
   size = *parsed;
   return absl::OkStatus();
 }
@@ -75,8 +74,7 @@ absl::StatusOr<Sweep> ReadSweep(const Options& o) {
   if (!o.most) sweep.most = std::max(sweep.most, sweep.least);
   if (absl::Status s = ReadSize("maxbytes", o.most, sweep.most); !s.ok()) return s;
   if (absl::Status s = ReadSize("stepbytes", o.step, sweep.step); !s.ok()) return s;
-  if (o.step && o.factor)
-    return absl::InvalidArgumentError("--stepfactor and --stepbytes are both given; leave one of them out");
+  if (o.step && o.factor) return InvalidArgument("--stepfactor and --stepbytes are both given; leave one of them out");
   sweep.factor = o.factor.value_or(sweep.factor);
   return sweep;
 }
@@ -92,12 +90,12 @@ absl::StatusOr<Request> ReadRequest(const Options& o) {
     r.dtype = *dtype;
   }
   if (o.reduce) {
-    if (!r.operation->reduces) return Wrong("op", *o.reduce, StrCat(o.operation, " does not reduce; leave it out"));
+    if (!r.operation->reduces) return Wrong("op", *o.reduce, o.operation, " does not reduce; leave it out");
     const auto reduce = ReadReduce(*o.reduce);
     if (!reduce.ok()) return reduce.status();
     r.reduce = *reduce;
   }
-  if (o.root && !r.operation->rooted) return Wrong("root", *o.root, StrCat(o.operation, " has no root; leave it out"));
+  if (o.root && !r.operation->rooted) return Wrong("root", *o.root, o.operation, " has no root; leave it out");
   r.root = o.root.value_or(0);
   if (absl::Status s = CheckRange("iters", o.iterations, 1, kMostIterations); !s.ok()) return s;
   if (absl::Status s = CheckRange("warmup_iters", o.warmup, 0, kMostIterations); !s.ok()) return s;
@@ -114,7 +112,7 @@ absl::Status CheckFabric(const Options& o) {
     for (const Backend& b : Backends()) {
       if (b.why_not().empty()) names.emplace_back(b.name);
     }
-    return Wrong("fabric", o.fabric, StrCat(why_not, Suggestion(o.fabric, names)));
+    return Wrong("fabric", o.fabric, why_not, Suggestion(o.fabric, names));
   }
   if (absl::Status s = CheckStartedFor(o.fabric); !s.ok()) return s;
   if (o.fabric == "simulated") return absl::OkStatus();
@@ -133,19 +131,17 @@ absl::StatusOr<spec::Device> ReadDevice(const Options& o) {
   if (o.fabric == "simulated")
     return Wrong("device", *o.device, "the cluster determines the simulated device; leave it out");
   if (*o.device == "cuda") return spec::CUDA;
-  if (*o.device != "cpu")
-    return absl::InvalidArgumentError(StrCat("--device must be cpu or cuda (got \"", *o.device, "\")"));
+  if (*o.device != "cpu") return InvalidArgument("--device must be cpu or cuda (got \"", *o.device, "\")");
   if (gpu_memory_only)
-    return Wrong("device", *o.device,
-                 StrCat(o.fabric, " moves the memory of GPUs only; leave --device out, or choose another --fabric"));
+    return Wrong("device", *o.device, o.fabric,
+                 " moves the memory of GPUs only; leave --device out, or choose another --fabric");
   return spec::CPU;
 }
 
 // The number of ranks that the chosen nodes hold.
 absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
   if (c.has_shared_memory_host()) {
-    if (o.nodes && *o.nodes != 1)
-      return Wrong("nodes", *o.nodes, StrCat("cluster ", c.name(), " is one host; leave it out"));
+    if (o.nodes && *o.nodes != 1) return Wrong("nodes", *o.nodes, "cluster ", c.name(), " is one host; leave it out");
     return kMostRanks;
   }
   const int64_t nodes = o.nodes ? *o.nodes : MostNodes(c);
@@ -174,7 +170,7 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
   std::vector<std::string> names = {"auto"}, fitting = {"auto"};
   for (std::string_view name : (*library)->algorithms()) names.emplace_back(name);
   if (std::find(names.begin(), names.end(), *o.algorithm) == names.end()) {
-    return Wrong("algorithm", *o.algorithm, StrCat("unknown algorithm", Suggestion(*o.algorithm, names)));
+    return Wrong("algorithm", *o.algorithm, "unknown algorithm", Suggestion(*o.algorithm, names));
   }
   if (op.kind == Communication::kBatch)
     return Wrong("algorithm", *o.algorithm, "send_recv uses no collective algorithm; leave it out");
@@ -187,9 +183,8 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
   for (size_t i = 1; i < names.size(); ++i) {
     if (plan(names[i]).ok()) fitting.push_back(names[i]);
   }
-  return Wrong("algorithm", *o.algorithm,
-               StrCat("cannot run ", op.name, " over ", ranks, " ranks of cluster ", c.name(), " (", status.message(),
-                      "); use one of ", absl::StrJoin(fitting, ", ")));
+  return Wrong("algorithm", *o.algorithm, "cannot run ", op.name, " over ", ranks, " ranks of cluster ", c.name(), " (",
+               status.message(), "); use one of ", absl::StrJoin(fitting, ", "));
 }
 
 // Checks that the cluster's library knows the protocol and that it serves the operation, with the forced algorithm if
@@ -200,13 +195,13 @@ absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster:
   if (!library.ok()) return library.status();
   const auto known = (*library)->protocols();
   if (known.empty()) {
-    return Wrong("protocol", *o.protocol,
-                 StrCat("library ", (*library)->name(), " of cluster ", c.name(), " has no protocols; leave it out"));
+    return Wrong("protocol", *o.protocol, "library ", (*library)->name(), " of cluster ", c.name(),
+                 " has no protocols; leave it out");
   }
   std::vector<std::string> names = {"auto"};
   for (std::string_view name : known) names.emplace_back(name);
   if (std::find(names.begin(), names.end(), *o.protocol) == names.end()) {
-    return Wrong("protocol", *o.protocol, StrCat("unknown protocol", Suggestion(*o.protocol, names)));
+    return Wrong("protocol", *o.protocol, "unknown protocol", Suggestion(*o.protocol, names));
   }
   if (op.kind == Communication::kBatch)
     return Wrong("protocol", *o.protocol, "send_recv has no choice of protocols; leave it out");
@@ -222,15 +217,14 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
   if (o.cluster) simulated.set_cluster(*o.cluster);
   const absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
-  if (!c.ok()) return absl::InvalidArgumentError(StrCat("--cluster: ", c.status().message()));
+  if (!c.ok()) return InvalidArgument("--cluster: ", c.status().message());
   const absl::StatusOr<int> capacity = Capacity(o, *c);
   if (!capacity.ok()) return capacity.status();
   bench.ranks =
       o.ranks.value_or(o.nodes && !c->has_shared_memory_host() ? *capacity : std::min(kSimulatedRanks, *capacity));
   if (bench.ranks > *capacity) {
-    return Wrong("ranks", bench.ranks,
-                 StrCat("cluster ", c->name(), o.nodes ? StrCat(" with --nodes=", *o.nodes) : "", " has room for ",
-                        *capacity, "; use fewer ranks", o.nodes ? " or more nodes" : ""));
+    return Wrong("ranks", bench.ranks, "cluster ", c->name(), o.nodes ? StrCat(" with --nodes=", *o.nodes) : "",
+                 " has room for ", *capacity, "; use fewer ranks", o.nodes ? " or more nodes" : "");
   }
   const Operation& op = *bench.request.operation;
   if (absl::Status s = CheckAlgorithm(o, op, *c, bench.ranks); !s.ok()) return s;
@@ -280,15 +274,13 @@ absl::Status FinishRequest(const Options& o, Bench& bench, const Fabric& fabric)
   Request& r = bench.request;
   const Operation& op = *r.operation;
   if (op.kind == Communication::kBatch && bench.ranks < 2) {
-    return Wrong("ranks", bench.ranks, StrCat(op.name, " needs at least 2 ranks"));
+    return Wrong("ranks", bench.ranks, op.name, " needs at least 2 ranks");
   }
   if (r.root < 0 || r.root >= bench.ranks) {
-    return absl::InvalidArgumentError(
-        StrCat("--root must be a rank, from 0 to ", bench.ranks - 1, " (got ", r.root, ")"));
+    return InvalidArgument("--root must be a rank, from 0 to ", bench.ranks - 1, " (got ", r.root, ")");
   }
   if (fabric.predicted() && o.check.value_or(0) == 1) {
-    return Wrong("check", 1,
-                 StrCat("fabric ", fabric.name(), " moves no data, so nothing can be checked; leave it out"));
+    return Wrong("check", 1, "fabric ", fabric.name(), " moves no data, so nothing can be checked; leave it out");
   }
   r.check = o.check.value_or(fabric.predicted() ? 0 : 1) == 1;
   r.iterations = o.iterations.value_or(fabric.predicted() ? 1 : 20);
@@ -302,9 +294,8 @@ absl::Status FinishRequest(const Options& o, Bench& bench, const Fabric& fabric)
     if (block > 0 && (r.blocks.empty() || block > r.blocks.back())) r.blocks.push_back(block);
   }
   if (!r.blocks.empty()) return absl::OkStatus();
-  return Wrong("maxbytes", bench.sweep.most,
-               StrCat("no size holds one ", NcclTypeName(r.dtype), op.split ? " per rank" : "", "; use ",
-                      WholeCount(op, 1, bench.ranks) * ElementSize(r.dtype), " or more"));
+  return Wrong("maxbytes", bench.sweep.most, "no size holds one ", NcclTypeName(r.dtype), op.split ? " per rank" : "",
+               "; use ", WholeCount(op, 1, bench.ranks) * ElementSize(r.dtype), " or more");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "experiments/program/bench/sizes.h"
 
 #include "absl/strings/numbers.h"
-#include "core/base/strings.h"
+#include "core/base/status.h"
 
 namespace twofold::bench {
 namespace {
@@ -29,28 +29,27 @@ absl::StatusOr<int64_t> ParseSize(std::string_view text) {
   int64_t number = 0;
   const bool digits_only = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
   if (!digits_only || !absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()), &number)) {
-    return absl::InvalidArgumentError(
-        StrCat("\"", text, "\" is not a size; use whole bytes, such as 8, 64K, 16M or 1G"));
+    return InvalidArgument("\"", text, "\" is not a size; use whole bytes, such as 8, 64K, 16M or 1G");
   }
   if (number < 1 || number > kLargest / multiplier) {
-    return absl::InvalidArgumentError(StrCat("\"", text, "\" is out of range; use 1 to 1024G"));
+    return InvalidArgument("\"", text, "\" is out of range; use 1 to 1024G");
   }
   return number * multiplier;
 }
 
 absl::StatusOr<std::vector<int64_t>> Sizes(const Sweep& sweep) {
   if (sweep.least > sweep.most) {
-    return absl::InvalidArgumentError(StrCat("--minbytes must be at most --maxbytes (got --minbytes=", sweep.least,
-                                             " and --maxbytes=", sweep.most, ")"));
+    return InvalidArgument("--minbytes must be at most --maxbytes (got --minbytes=", sweep.least,
+                           " and --maxbytes=", sweep.most, ")");
   }
   if (sweep.step == 0 && sweep.factor < 2) {
-    return absl::InvalidArgumentError(StrCat("--stepfactor must be at least 2 (got ", sweep.factor, ")"));
+    return InvalidArgument("--stepfactor must be at least 2 (got ", sweep.factor, ")");
   }
   std::vector<int64_t> sizes;
   for (int64_t size = sweep.least; size <= sweep.most;) {
     if (sizes.size() == kMostSizes) {
-      return absl::InvalidArgumentError(StrCat("--stepbytes=", sweep.step, " gives more than ", kMostSizes,
-                                               " sizes from ", sweep.least, " to ", sweep.most, "; use a larger step"));
+      return InvalidArgument("--stepbytes=", sweep.step, " gives more than ", kMostSizes, " sizes from ", sweep.least,
+                             " to ", sweep.most, "; use a larger step");
     }
     sizes.push_back(size);
     if (sweep.step == 0 && size > sweep.most / sweep.factor) break;

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
 

@@ -24,6 +24,7 @@
 #include "backends/launch/launch.h"
 #include "backends/registry.h"
 #include "core/base/format.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "experiments/program/calibrate/disturbance.h"
 #include "experiments/program/calibrate/fit_messages.h"
@@ -91,56 +92,55 @@ absl::Status CheckFabric(std::string_view fabric) {
       usable.push_back(StrCat(b.name, " (messages between processes)"));
   }
   if (CalibrationOf(fabric) == Backend::Calibration::kNone) {
-    return absl::InvalidArgumentError(StrCat(
+    return InvalidArgument(
         "--fabric must be ", absl::StrJoin(usable, " or "), ", got \"", fabric, "\"",
         row == nullptr || !row->gpu_memory_only
             ? ""
             : StrCat("; --device=cuda calibrates collectives among this machine's GPUs, and `twofold bench --fabric=",
-                     fabric, "` measures those of ", fabric)));
+                     fabric, "` measures those of ", fabric));
   }
   if (const std::string reason = row->why_not(); !reason.empty())
-    return absl::InvalidArgumentError(StrCat("--fabric=", fabric, ": ", reason));
+    return InvalidArgument("--fabric=", fabric, ": ", reason);
   return CheckStartedFor(fabric);
 }
 
 absl::Status CheckOptions(const Options& o) {
   if (o.device != "cpu" && o.device != "cuda") {
-    return absl::InvalidArgumentError(absl::StrCat("--device must be cpu or cuda (got \"", o.device, "\")"));
+    return InvalidArgument("--device must be cpu or cuda (got \"", o.device, "\")");
   }
   if (o.device == "cuda" && o.fabric != "in_memory") {
-    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric,
-                                                   ": --device=cuda measures the kernels of a GPU, and collectives "
-                                                   "among this machine's GPUs, in one process; leave --fabric out"));
+    return InvalidArgument("--fabric=", o.fabric,
+                           ": --device=cuda measures the kernels of a GPU, and collectives among this machine's GPUs, "
+                           "in one process; leave --fabric out");
   }
   if (o.device != "cuda" && (o.gpu != 0 || o.time_algorithms)) {
-    return absl::InvalidArgumentError(absl::StrCat(o.gpu != 0 ? absl::StrCat("--gpu=", o.gpu) : "--time-algorithms",
-                                                   ": is only for --device=cuda (--device is ", o.device,
-                                                   "); use that, or leave it out"));
+    return InvalidArgument(o.gpu != 0 ? absl::StrCat("--gpu=", o.gpu) : "--time-algorithms",
+                           ": is only for --device=cuda (--device is ", o.device, "); use that, or leave it out");
   }
   if (o.device == "cuda" && (o.threads != 1 || !o.cluster.empty() || !o.cluster_out.empty())) {
-    return absl::InvalidArgumentError(
-        "--device=cuda does not accept --threads, --cluster or --cluster-out, which are for CPUs and for "
-        "messages between processes; leave them out");
+    return InvalidArgument(
+        "--device=cuda does not accept --threads, --cluster or --cluster-out, which are for CPUs and for messages "
+        "between processes; leave them out");
   }
-  if (o.gpu < 0) return absl::InvalidArgumentError(absl::StrCat("--gpu must be at least 0 (got ", o.gpu, ")"));
+  if (o.gpu < 0) return InvalidArgument("--gpu must be at least 0 (got ", o.gpu, ")");
   if (o.device == "cuda" && host::WhyNoCuda().empty() && o.gpu >= host::GpusHere()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--gpu must be a GPU of this machine, from 0 to ", host::GpusHere() - 1, " (got ", o.gpu, ")"));
+    return InvalidArgument("--gpu must be a GPU of this machine, from 0 to ", host::GpusHere() - 1, " (got ", o.gpu,
+                           ")");
   }
   if (absl::Status s = CheckFabric(o.fabric); !s.ok()) return s;
   if (o.cluster.empty() != o.cluster_out.empty()) {
-    return absl::InvalidArgumentError(
-        "--cluster and --cluster-out are only valid together: give the cluster's structure, and the file to "
-        "write with its measured figures");
+    return InvalidArgument(
+        "--cluster and --cluster-out are only valid together: give the cluster's structure, and the file to write with "
+        "its measured figures");
   }
   if (!o.cluster_out.empty() && CalibrationOf(o.fabric) != Backend::Calibration::kMessages) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--cluster-out=", o.cluster_out, ": needs messages between hosts; use --fabric=mpi under mpirun"));
+    return InvalidArgument("--cluster-out=", o.cluster_out,
+                           ": needs messages between hosts; use --fabric=mpi under mpirun");
   }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (o.threads < 1 || o.threads > cores) {
-    return absl::InvalidArgumentError(absl::StrCat("--threads must be from 1 to ", cores,
-                                                   ", the number of cores of this machine (got ", o.threads, ")"));
+    return InvalidArgument("--threads must be from 1 to ", cores, ", the number of cores of this machine (got ",
+                           o.threads, ")");
   }
   return absl::OkStatus();
 }
@@ -166,7 +166,7 @@ absl::StatusOr<Measured> RunOn(int ranks, int threads, const RankFunction& fn, s
     uses[static_cast<size_t>(ctx.rank())] = watch.Use();
     return bytes;
   });
-  if (!result.status.ok()) return absl::InternalError(result.status.message());
+  if (!result.status.ok()) return Internal(result.status.message());
   Measured measured{.samples = {}, .load = LoadOf(uses)};
   for (const report::ProcessorUse& use : uses) measured.wall = std::max(measured.wall, use.wall());
   for (const std::string& bytes : result.results) Append(measured.samples, Unpack(bytes));
@@ -187,8 +187,7 @@ absl::Status Write(const profile::Profile& profile, const std::string& path) {
     error = std::make_error_code(std::errc::io_error);
   else
     std::filesystem::rename(part, target, error);
-  if (error)
-    return absl::InvalidArgumentError(absl::StrCat("--out=", path, ": cannot be written (", error.message(), ")"));
+  if (error) return InvalidArgument("--out=", path, ": cannot be written (", error.message(), ")");
   return absl::OkStatus();
 }
 
@@ -306,8 +305,8 @@ class Calibration {
   static void TellLoad(const report::Load& before) {
     if (before.taken() <= kLoaded && before.others() <= kLoaded) return;
     TellProgress(absl::StrCat("this machine is loaded: ", LoadText(before),
-                              ". Disturbed measurements are repeated, and intervals will be wider; "
-                              "for narrow intervals, calibrate while it does nothing else"));
+                              ". Disturbed measurements are repeated, and intervals will be wider; for narrow "
+                              "intervals, calibrate while it does nothing else"));
   }
 
   absl::Status Measure(int part) {
@@ -416,18 +415,17 @@ absl::Status WriteCluster(const cluster::Cluster& cluster, const std::string& pa
   file << "# proto-message: twofold.cluster.Cluster\n" << text;
   file.close();
   if (file) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--cluster-out=", path, ": cannot be written; use a file in a folder that this user may write to"));
+  return InvalidArgument("--cluster-out=", path,
+                         ": cannot be written; use a file in a folder that this user may write to");
 }
 
 // Runs `measure` on every launched process. Returns rank 0's bytes; empty on the processes that do not print.
 absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)(RankContext&, int)) {
   const Launch launch = LaunchedAs();
   if (launch.size < 2) {
-    return absl::InvalidArgumentError(absl::StrCat("--fabric=", o.fabric,
-                                                   ": needs at least two processes; start it with `twofold launch "
-                                                   "--ranks=2 --fabric=",
-                                                   o.fabric, " -- calibrate` or under mpirun"));
+    return InvalidArgument("--fabric=", o.fabric,
+                           ": needs at least two processes; start it with `twofold launch --ranks=2 --fabric=",
+                           o.fabric, " -- calibrate` or under mpirun");
   }
   spec::Spec spec;
   spec::Fabric* fabric_spec = spec.mutable_fabric();
@@ -439,7 +437,7 @@ absl::StatusOr<std::string> OnProcesses(const Options& o, std::string (*measure)
   const int rounds = o.quick ? 9 : 31;
   const RunResult result =
       (*fabric)->Run(launch.size, [rounds, measure](RankContext& ctx) { return measure(ctx, rounds); });
-  if (!result.status.ok()) return absl::InternalError(result.status.message());
+  if (!result.status.ok()) return Internal(result.status.message());
   return (*fabric)->speaks() ? result.results[0] : std::string();
 }
 
@@ -518,9 +516,8 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   command.AddOption("--device", options->device, "the device whose kernels are measured: cpu or cuda").ShowDefault();
   command
       .AddOption("--fabric", options->fabric,
-                 "the fabric whose links are measured: in_memory, together with the kernels; or mpi "
-                 "(under mpirun or `twofold launch --ranks=2 --fabric=mpi -- calibrate`), whose figures "
-                 "are added to the profile")
+                 "the fabric whose links are measured: in_memory, together with the kernels; or mpi (under mpirun or "
+                 "`twofold launch --ranks=2 --fabric=mpi -- calibrate`), whose figures are added to the profile")
       .ShowDefault();
   command.AddOption("--threads", options->threads, "threads per rank; as many ranks as fit on the cores run at once")
       .ShowDefault();
@@ -529,17 +526,16 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
                                  kThisMachineCudaProfile));
   command.AddOption("--gpu", options->gpu, "with --device=cuda: the number of the GPU to measure").ShowDefault();
   command.AddFlag("--time-algorithms", options->time_algorithms,
-                  "with --device=cuda: measure matrix products as a spec with "
-                  "cuda.time_algorithms runs them");
+                  "with --device=cuda: measure matrix products as a spec with cuda.time_algorithms runs them");
   command.AddOption("--cluster", options->cluster,
-                    "with --fabric=mpi: the structure of the cluster that the processes run on (a name of "
-                    "the catalogue or a file: a star, or machines with one device each on a network)");
+                    "with --fabric=mpi: the structure of the cluster that the processes run on (a name of the "
+                    "catalogue or a file: a star, or machines with one device each on a network)");
   command.AddOption("--cluster-out", options->cluster_out,
                     "with --cluster: the file to write. It describes the same cluster, with the measured figures of "
                     "its links and of library open_mpi; use it as `--fabric=simulated --cluster=FILE`");
   command.AddFlag("--quick", options->quick,
-                  "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a "
-                  "few tiny sizes, only for tests");
+                  "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a few "
+                  "tiny sizes, only for tests");
   command.Footer(
       "The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between "
       "ranks, and how far\n"

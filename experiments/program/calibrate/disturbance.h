@@ -16,7 +16,6 @@
 #include "core/base/units.h"
 #include "core/proto/profile.pb.h"
 #include "core/proto/report.pb.h"
-#include "experiments/program/calibrate/samples.h"
 
 namespace twofold::calibrate {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/status.h"
 #include "topologies/build.h"
 
 namespace twofold::calibrate {
@@ -49,9 +49,9 @@ double FitAcknowledgements(const MessageFit& fit, const std::vector<MessageTime>
 
 absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profile::PointToPoint& m) {
   if (!(m.bytes_per_second() > 0) || !std::isfinite(m.bytes_per_second()) || !(m.free_bytes() >= 0)) {
-    return absl::InternalError(
-        "larger messages took no longer than small ones: the machine is too busy, or the network too fast for so "
-        "few rounds; try again, without --quick");
+    return Internal(
+        "larger messages took no longer than small ones: the machine is too busy, or the network too fast for so few "
+        "rounds; try again, without --quick");
   }
   const double rate = m.bytes_per_second() / 1e9;
   if (shape.has_star()) {
@@ -70,9 +70,9 @@ absl::StatusOr<cluster::Cluster> ClusterFrom(cluster::Cluster shape, const profi
       network.set_nic_us(std::max(0.0, near - further / 2) / 2);
     }
   } else {
-    return absl::InvalidArgumentError(absl::StrCat("--cluster: ", shape.name(),
-                                                   " is neither a star nor machines of one device on a network; "
-                                                   "messages between ranks can measure only such a cluster"));
+    return InvalidArgument("--cluster: ", shape.name(),
+                           " is neither a star nor machines of one device on a network; messages between ranks can "
+                           "measure only such a cluster");
   }
   shape.mutable_library()->set_name("open_mpi");
   cluster::OpenMpi& library = *shape.mutable_library()->mutable_open_mpi();

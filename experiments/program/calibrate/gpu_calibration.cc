@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/status.h"
 #include "experiments/program/calibrate/fit_products.h"
 #include "experiments/program/calibrate/gpu_cases.h"
 #include "experiments/program/calibrate/measure_gpu.h"
@@ -146,7 +147,7 @@ absl::StatusOr<profile::Profile> CalibrateGpu(const spec::Cuda& cuda, bool tiny,
   try {
     if (absl::Status s = Run(one, tiny, tell, profile); !s.ok()) return s;
   } catch (const std::exception& e) {  // CUDA errors or out of memory
-    return absl::InternalError(e.what());
+    return Internal(e.what());
   }
   // the libraries are loaded by now
   for (const std::string& library : host::DescribeGpuLibraries())

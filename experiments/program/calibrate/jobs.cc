@@ -6,6 +6,7 @@
 #include "backends/host/processor_use.h"
 #include "backends/registry.h"
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/data/synthetic_images.h"
 #include "core/proto/bytes.h"
@@ -144,7 +145,7 @@ absl::StatusOr<JobTimes> RunJob(const Job& job, const spec::Spec& spec) {
   const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
   const RunResult result =
       (*fabric)->Run(static_cast<int>(WorldSize(spec)), (*fabric)->predicted() ? RankFunction(train) : watched);
-  if (!result.status.ok()) return absl::InternalError(StrCat(job.name, ": ", std::string(result.status.message())));
+  if (!result.status.ok()) return Internal(job.name, ": ", std::string(result.status.message()));
   std::vector<report::RankRecord> records(result.results.size());
   for (size_t r = 0; r < records.size(); ++r) {
     if (absl::Status s = FromBytes(result.results[r], StrCat(job.name, ": the record of rank ", r), records[r]);

@@ -1,7 +1,6 @@
 #include "experiments/program/calibrate/measure_kernels.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <numeric>

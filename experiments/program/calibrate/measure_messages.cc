@@ -325,8 +325,7 @@ std::string MeasureBetweenHosts(RankContext& ctx, int rounds) {
 std::string PointToPointText(const profile::PointToPoint& links) {
   std::string text = absl::StrFormat(
       "%d ranks: latency %.1f µs (rank 0 to 1) and %.1f µs (0 to %d), %.3f MB/s after %.0f bytes, %.2f %% less when "
-      "all send and receive, "
-      "%.1f µs between messages of a burst, eager to %s%d bytes, in order to %d bytes\n",
+      "all send and receive, %.1f µs between messages of a burst, eager to %s%d bytes, in order to %d bytes\n",
       links.ranks(), links.near_latency_s() * 1e6, links.far_latency_s() * 1e6, links.ranks() - 1,
       links.bytes_per_second() / 1e6, links.free_bytes(), links.acknowledgements() * 100, links.gap_s() * 1e6,
       links.switch_seen() ? "" : "at least ", links.eager_bytes(), links.in_order_bytes());

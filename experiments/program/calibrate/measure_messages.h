@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "core/base/units.h"
 #include "core/proto/profile.pb.h"
 #include "core/run/rank_context.h"
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/proto/profile.pb.h"
-#include "experiments/program/calibrate/measure_links.h"
 #include "experiments/program/calibrate/samples.h"
 
 namespace twofold::calibrate {

@@ -76,8 +76,8 @@ std::string GpuTableText(const profile::Gpu& gpu) {
   }
   for (const profile::Products& p : gpu.products()) {
     text += absl::StrFormat(
-        "products of %-9s at most %.1f TFLOP/s; %d products held out of the fit are predicted with errors of "
-        "%.1f %% (median) and %.1f %% (largest) by %s\n",
+        "products of %-9s at most %.1f TFLOP/s; %d products held out of the fit are predicted with errors of %.1f %% "
+        "(median) and %.1f %% (largest) by %s\n",
         p.dtype(), p.flops_per_second() * 1e-12, p.left_out(), 100 * p.median_error(), 100 * p.worst_error(),
         p.used() ? "fitted tiles" : "rates alone");
   }
@@ -90,10 +90,8 @@ std::string LoadTableText(const profile::Load& load) {
   const Range wider = Widened({}, load);
   return absl::StrFormat(
       "load: other work kept %.1f processors busy and delayed measurements by up to %.1f %% of their time; %d "
-      "measurement%s repeated, and "
-      "those that were kept were delayed by up to %.1f %%\n  a fixed kernel took %.2f to %.2f of its median time "
-      "throughout; intervals "
-      "reach at least from %.2f to %.2f of a predicted time\n\n",
+      "measurement%s repeated, and those that were kept were delayed by up to %.1f %%\n  a fixed kernel took %.2f to "
+      "%.2f of its median time throughout; intervals reach at least from %.2f to %.2f of a predicted time\n\n",
       load.others(), 100 * load.taken(), load.repeated(), load.repeated() == 1 ? " was" : "s were", 100 * load.kept(),
       load.fixed_low(), load.fixed_high(), wider.low, wider.high);
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_join.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 
@@ -163,14 +164,14 @@ std::string CommandLine::UnknownWord(const std::vector<std::string>& words) cons
 }
 
 absl::StatusOr<bool> CommandLine::Read(const std::vector<std::string>& words, bool print) {
-  if (const std::string unknown = UnknownWord(words); !unknown.empty()) return absl::InvalidArgumentError(unknown);
+  if (const std::string unknown = UnknownWord(words); !unknown.empty()) return InvalidArgument(unknown);
   try {
     app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // the parser takes them from the end
   } catch (const CLI::Success& help) {
     if (print) app_->exit(help);
     return true;
   } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(ErrorText(*app_, error));
+    return InvalidArgument(ErrorText(*app_, error));
   }
   return false;
 }

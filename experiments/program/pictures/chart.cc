@@ -98,8 +98,8 @@ class Drawing {
 
 }  // namespace
 
-std::string Chart(const std::vector<Series>& series, const std::string& title,
-                  const std::function<std::string(double)>& format, bool from_zero) {
+std::string Chart(const std::vector<Series>& series, const std::string& title, bool from_zero,
+                  const std::function<std::string(double)>& format) {
   const Range range = RangeOf(series, from_zero);
   if (!(range.high > range.low)) return "";
   size_t steps = 0;

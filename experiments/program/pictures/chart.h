@@ -16,7 +16,7 @@ struct Series {
 
 // An SVG element. `format` formats the values on the axis; `from_zero` starts the axis at 0. Empty if no series has a
 // value.
-std::string Chart(const std::vector<Series>& series, const std::string& title,
-                  const std::function<std::string(double)>& format, bool from_zero);
+std::string Chart(const std::vector<Series>& series, const std::string& title, bool from_zero,
+                  const std::function<std::string(double)>& format);
 
 }  // namespace twofold::pictures

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/pictures/memory_picture.h"
 #include "experiments/program/pictures/page.h"
@@ -30,7 +30,7 @@ struct Options {
 
 absl::Status WriteText(const fs::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
-  if (!(file << text) || !file.flush()) return absl::InternalError(absl::StrCat(path.string(), ": cannot be written"));
+  if (!(file << text) || !file.flush()) return Internal(path.string(), ": cannot be written");
   std::cout << path.string() << "\n";
   return absl::OkStatus();
 }
@@ -42,7 +42,7 @@ absl::Status Write(const Options& o) {
   for (const std::string& folder : {o.folder, o.measured}) {
     if (folder.empty()) continue;
     auto run = ReadRun(folder);
-    if (!run.ok()) return absl::InvalidArgumentError(run.status().message());
+    if (!run.ok()) return InvalidArgument(run.status().message());
     read.push_back(*std::move(run));
   }
   std::vector<const RunData*> runs;

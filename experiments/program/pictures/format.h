@@ -1,7 +1,6 @@
 // Large numbers in words, coordinates, and text escaped for HTML and SVG.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

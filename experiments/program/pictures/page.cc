@@ -38,8 +38,8 @@ std::string Row(const std::string& name, const std::vector<std::string>& cells) 
 }
 
 // A row of the summary: a number for every run and, with two runs, the difference of the first from the second.
-template <class Value, class Format>
-std::string Compared(const std::string& name, const Runs& runs, Value value, Format format) {
+template <class Format, class Value>
+std::string Compared(const std::string& name, const Runs& runs, Format format, Value value) {
   std::vector<std::string> cells;
   for (const RunData* run : runs) cells.push_back(format(value(*run)));
   if (runs.size() == 2) cells.push_back(PercentText(value(*runs[0]) / value(*runs[1]) - 1));
@@ -65,45 +65,34 @@ std::string Summary(const Runs& runs) {
   const auto seconds = [](double v) { return SecondsText(v); };
   const auto size = [](double v) { return BytesText(v); };
   const auto share = [](double v) { return ShareText(v); };
-  t += Compared(
-      "time of a step, median", runs, [](const RunData& r) { return r.report.median_step_seconds(); }, seconds);
+  t += Compared("time of a step, median", runs, seconds,
+                [](const RunData& r) { return r.report.median_step_seconds(); });
   std::vector<std::string> intervals;
   for (const RunData* r : runs) {
     intervals.push_back(absl::StrCat(SecondsText(r->report.low()), " to ", SecondsText(r->report.high())));
   }
   if (runs.size() == 2) intervals.push_back("");
   t += Row("its interval", intervals);
-  t += Compared(
-      "tokens (or samples) per second", runs, [](const RunData& r) { return r.report.tokens_per_second(); }, Number);
-  t += Compared(
-      "exposed communication per step", runs, [](const RunData& r) { return r.report.exposed_communication_seconds(); },
-      seconds);
-  t += Compared(
-      "peak memory, highest rank", runs, [](const RunData& r) { return HighestRank(r, &report::Rank::peak_bytes); },
-      size);
-  t += Compared(
-      "reserved memory, highest rank", runs,
-      [](const RunData& r) { return HighestRank(r, &report::Rank::reserved_bytes); }, size);
-  t += Compared(
-      "fragmentation (reserved, but not live at the peak), highest rank", runs,
-      [](const RunData& r) {
-        return HighestRank(r, &report::Rank::reserved_bytes) - HighestRank(r, &report::Rank::peak_bytes);
-      },
-      size);
+  t += Compared("tokens (or samples) per second", runs, Number,
+                [](const RunData& r) { return r.report.tokens_per_second(); });
+  t += Compared("exposed communication per step", runs, seconds,
+                [](const RunData& r) { return r.report.exposed_communication_seconds(); });
+  t += Compared("peak memory, highest rank", runs, size,
+                [](const RunData& r) { return HighestRank(r, &report::Rank::peak_bytes); });
+  t += Compared("reserved memory, highest rank", runs, size,
+                [](const RunData& r) { return HighestRank(r, &report::Rank::reserved_bytes); });
+  t += Compared("fragmentation (reserved, but not live at the peak), highest rank", runs, size, [](const RunData& r) {
+    return HighestRank(r, &report::Rank::reserved_bytes) - HighestRank(r, &report::Rank::peak_bytes);
+  });
   const auto used = [](double v) { return v > 0 ? BytesText(v) : "-"; };  // 0: nothing offloaded
-  t += Compared(
-      "peak of the host's memory, highest rank", runs,
-      [](const RunData& r) { return HighestRank(r, &report::Rank::host_peak_bytes); }, used);
-  t += Compared(
-      "outside the ledger, highest rank", runs,
-      [](const RunData& r) { return HighestRank(r, &report::Rank::outside_ledger_bytes); }, size);
-  t += Compared(
-      "bubble", runs, [](const RunData& r) { return r.report.bubble_fraction(); }, share);
+  t += Compared("peak of the host's memory, highest rank", runs, used,
+                [](const RunData& r) { return HighestRank(r, &report::Rank::host_peak_bytes); });
+  t += Compared("outside the ledger, highest rank", runs, size,
+                [](const RunData& r) { return HighestRank(r, &report::Rank::outside_ledger_bytes); });
+  t += Compared("bubble", runs, share, [](const RunData& r) { return r.report.bubble_fraction(); });
   const auto known = [](double v) { return v > 0 ? ShareText(v) : "-"; };  // 0: the devices' peak is unknown
-  t += Compared(
-      "MFU", runs, [](const RunData& r) { return r.report.mfu(); }, known);
-  t += Compared(
-      "HFU", runs, [](const RunData& r) { return r.report.hfu(); }, known);
+  t += Compared("MFU", runs, known, [](const RunData& r) { return r.report.mfu(); });
+  t += Compared("HFU", runs, known, [](const RunData& r) { return r.report.hfu(); });
   return t + "</table></div>\n";
 }
 
@@ -137,11 +126,10 @@ std::string Charts(const Runs& runs) {
     for (const report::Validation& v : r.validations()) validation.values.push_back(v.loss());
     if (validation.values.size() > 1 && !losses.empty()) validations.push_back(validation);
   }
-  const std::string loss = Chart(
-      losses, "loss", [](double v) { return absl::StrFormat("%.3g", v); }, false);
-  const std::string time = Chart(times, "time of a step (band: interval, dashes: median)", SecondsText, true);
-  const std::string validation = Chart(
-      validations, "validation loss, by validation", [](double v) { return absl::StrFormat("%.3g", v); }, false);
+  const std::string loss = Chart(losses, "loss", false, [](double v) { return absl::StrFormat("%.3g", v); });
+  const std::string time = Chart(times, "time of a step (band: interval, dashes: median)", true, SecondsText);
+  const std::string validation =
+      Chart(validations, "validation loss, by validation", false, [](double v) { return absl::StrFormat("%.3g", v); });
   if (loss.empty() && time.empty()) return "";
   return absl::StrCat("<h2>Training</h2><div class=two><div>", time, "</div><div>", loss, "</div></div>\n", validation,
                       "\n");

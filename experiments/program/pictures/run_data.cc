@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/base/status.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/spec.h"
 
@@ -16,9 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-absl::Status Bad(const std::string& path, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
-}
+absl::Status Bad(const std::string& path, const std::string& what) { return InvalidArgument(path, ": ", what); }
 
 // Thread names are separate events, so they are collected first.
 std::map<std::pair<int, int>, std::string> StreamNames(const Json& events) {

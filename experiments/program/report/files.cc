@@ -9,13 +9,14 @@
 #include <filesystem>
 
 #include "absl/cleanup/cleanup.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
 namespace {
 
 absl::Status Failed(const std::string& path, std::string_view what, std::string_view why) {
-  return absl::UnavailableError(StrCat(path, ": cannot be ", what, ": ", why));
+  return Unavailable(path, ": cannot be ", what, ": ", why);
 }
 
 absl::Status WriteOne(const std::string& path, const std::string& text) {
@@ -58,8 +59,8 @@ absl::Status RemoveFile(const std::string& path) {
 absl::Status CheckOutFile(std::string_view flag, const std::string& path) {
   namespace fs = std::filesystem;
   const auto refuse = [&](std::string_view why) {
-    return absl::InvalidArgumentError(
-        StrCat(flag, "=", path, ": cannot be written: ", why, "; use a file in a folder that this user may write to"));
+    return InvalidArgument(flag, "=", path, ": cannot be written: ", why,
+                           "; use a file in a folder that this user may write to");
   };
   std::error_code none;
   const std::string above = fs::path(path).parent_path().string(), folder = above.empty() ? "." : above;
@@ -83,18 +84,16 @@ absl::Status CheckRoomFor(std::string_view flag, const std::string& path, int64_
     close(file);
   }
   if (written.ok()) return written;
-  return absl::InvalidArgumentError(StrCat(flag, "=", path, ": cannot be written: no room for ", bytes, " bytes (",
-                                           std::string(written.message()),
-                                           "); make room there, or use a file elsewhere"));
+  return InvalidArgument(flag, "=", path, ": cannot be written: no room for ", bytes, " bytes (",
+                         std::string(written.message()), "); make room there, or use a file elsewhere");
 }
 
 absl::Status MakeOutFolder(std::string_view flag, const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!error && access(path.c_str(), W_OK) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      StrCat(flag, ": ", path, error ? ": cannot be created: " : ": cannot be written to: ",
-             error ? error.message() : std::strerror(errno), "; give a folder that this user may write to"));
+  return InvalidArgument(flag, ": ", path, error ? ": cannot be created: " : ": cannot be written to: ",
+                         error ? error.message() : std::strerror(errno), "; give a folder that this user may write to");
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -41,7 +42,7 @@ absl::Status ReadMessage(const Json& json, const std::string& path, Message& m);
 absl::Status Refuse(const std::string& path, const Json& value, std::string_view right) {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 60) text = StrCat(text.substr(0, 60), "...");
-  return absl::InvalidArgumentError(StrCat(path, ": expected ", right, " (got ", text, ")"));
+  return InvalidArgument(path, ": expected ", right, " (got ", text, ")");
 }
 
 // Appends to a repeated field, sets any other.
@@ -125,7 +126,7 @@ absl::Status ReadMessage(const Json& json, const std::string& path, Message& m) 
     const std::string here = path.empty() ? key : StrCat(path, ".", key);
     const FieldDescriptor* field = m.GetDescriptor()->FindFieldByName(key);
     if (field == nullptr) {
-      return absl::InvalidArgumentError(StrCat(here, ": ", m.GetDescriptor()->name(), " has no such field"));
+      return InvalidArgument(here, ": ", m.GetDescriptor()->name(), " has no such field");
     }
     if (absl::Status status = ReadField(value, here, m, field); !status.ok()) return status;
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -68,8 +69,8 @@ void ForRanksOf(const report::Rank& row, const Tell& tell) {
   }
 }
 
-absl::Status Wrong(const std::string& field, int64_t value, std::string_view right) {
-  return absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; expected ", right));
+absl::Status Wrong(const std::string& field, int64_t value, const auto&... right) {
+  return InvalidArgument(field, ": ", value, " is out of range; expected ", right...);
 }
 
 // Checked before any range is expanded.
@@ -78,11 +79,11 @@ absl::Status CheckRanges(const report::RankSet& set, const std::string& path, in
     const report::RankRange& range = set.ranges(i);
     const std::string here = StrCat(path, "ranges[", i, "].");
     if (range.first() < 0 || range.first() >= world_size)
-      return Wrong(here + "first", range.first(), StrCat("0 to ", world_size - 1));
+      return Wrong(here + "first", range.first(), "0 to ", world_size - 1);
     if (range.last() < range.first() || range.last() >= world_size)
-      return Wrong(here + "last", range.last(), StrCat(range.first(), " to ", world_size - 1));
+      return Wrong(here + "last", range.last(), range.first(), " to ", world_size - 1);
     if (range.stride() < 1 || range.stride() > world_size)
-      return Wrong(here + "stride", range.stride(), StrCat("1 to ", world_size));
+      return Wrong(here + "stride", range.stride(), "1 to ", world_size);
   }
   return absl::OkStatus();
 }
@@ -124,7 +125,7 @@ absl::Status CheckRankRows(const report::Report& report) {
     const report::Rank& row = report.ranks(i);
     const std::string path = StrCat("ranks[", i, "].");
     if (row.rank() <= before || row.rank() >= report.world_size())
-      return Wrong(path + "rank", row.rank(), StrCat(before + 1, " to ", report.world_size() - 1));
+      return Wrong(path + "rank", row.rank(), before + 1, " to ", report.world_size() - 1);
     before = row.rank();
     if (absl::Status s = CheckRanges(row.stands_for(), path + "stands_for.", report.world_size()); !s.ok()) return s;
     int64_t count = 0, twice = -1;
@@ -134,10 +135,9 @@ absl::Status CheckRankRows(const report::Report& report) {
       ++count;
     });
     if (twice >= 0)
-      return absl::InvalidArgumentError(
-          StrCat(path, "stands_for: rank ", twice, " already has a row; expected one row per rank"));
+      return InvalidArgument(path, "stands_for: rank ", twice, " already has a row; expected one row per rank");
     if (row.has_stands_for() && count != row.stands_for().count())
-      return Wrong(path + "stands_for.count", row.stands_for().count(), StrCat(count));
+      return Wrong(path + "stands_for.count", row.stands_for().count(), count);
     if (!seen[static_cast<size_t>(row.rank())])
       return Wrong(path + "rank", row.rank(), "the first rank that it stands for");
   }

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
@@ -36,14 +37,13 @@ using Json = nlohmann::ordered_json;
 constexpr char kOwnFolder[] = "give a folder that `twofold run` wrote";
 
 absl::StatusOr<Json> Parse(const std::string& text) {
-  if (text.empty()) return absl::InvalidArgumentError(StrCat("is empty; ", kOwnFolder));
+  if (text.empty()) return InvalidArgument("is empty; ", kOwnFolder);
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     if (error.byte > text.size())
-      return absl::InvalidArgumentError(
-          StrCat("ends at byte ", text.size(), " and seems to be cut short; ", kOwnFolder));
-    return absl::InvalidArgumentError(StrCat("byte ", error.byte, ": is not JSON; ", kOwnFolder));
+      return InvalidArgument("ends at byte ", text.size(), " and seems to be cut short; ", kOwnFolder);
+    return InvalidArgument("byte ", error.byte, ": is not JSON; ", kOwnFolder);
   }
 }
 
@@ -51,21 +51,20 @@ absl::StatusOr<Json> Parse(const std::string& text) {
 absl::Status CheckVersion(const Json& json) {
   if (!json.is_object()) return absl::OkStatus();  // refused later, as not an object
   const auto version = json.find("schema_version");
-  if (version == json.end()) return absl::InvalidArgumentError(StrCat("schema_version: is missing; ", kOwnFolder));
+  if (version == json.end()) return InvalidArgument("schema_version: is missing; ", kOwnFolder);
   if (!version->is_number_integer() || *version == kReportSchemaVersion) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      StrCat("schema_version ", version->dump(), " is not supported; this program reads ", kReportSchemaVersion));
+  return InvalidArgument("schema_version ", version->dump(), " is not supported; this program reads ",
+                         kReportSchemaVersion);
 }
 
 // Checks the fields that every run writes and every reader of reports needs.
 absl::Status CheckFields(const Json& json, const report::Report& r) {
   for (const char* field : {"name", "fabric", "predicted", "outcome", "world_size", "median_step_seconds", "low",
                             "high", "steps", "ranks"}) {
-    if (!json.contains(field)) return absl::InvalidArgumentError(StrCat(field, ": is missing; ", kOwnFolder));
+    if (!json.contains(field)) return InvalidArgument(field, ": is missing; ", kOwnFolder);
   }
   const auto check = [](bool fine, const auto& field, auto value, std::string_view right) {
-    return fine ? absl::OkStatus()
-                : absl::InvalidArgumentError(StrCat(field, ": ", value, " is out of range; expected ", right));
+    return fine ? absl::OkStatus() : InvalidArgument(field, ": ", value, " is out of range; expected ", right);
   };
   constexpr std::string_view kNotNegative = "0 or more", kOne = "1 or more";
   absl::Status status = check(r.world_size() >= 1, "world_size", r.world_size(), kOne);
@@ -86,8 +85,8 @@ absl::Status CheckFields(const Json& json, const report::Report& r) {
     status.Update(check(rank.reserved_bytes() >= 0, path + "reserved_bytes", rank.reserved_bytes(), kNotNegative));
   }
   if (r.outcome() == report::OK && r.ranks().empty()) {
-    status.Update(absl::InvalidArgumentError(
-        StrCat("ranks: is empty, although outcome is OK; expected a row for each of ", r.world_size(), " ranks")));
+    status.Update(InvalidArgument("ranks: is empty, although outcome is OK; expected a row for each of ",
+                                  r.world_size(), " ranks"));
   }
   return status;
 }
@@ -108,16 +107,16 @@ absl::StatusOr<report::Report> ReportFrom(const std::string& text) {
 absl::StatusOr<report::Report> ReadReport(const std::string& folder) {
   const std::string path = StrCat(folder, "/report.json");
   const absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok()) return absl::InvalidArgumentError(StrCat(text.status().message(), "; ", kOwnFolder));
+  if (!text.ok()) return InvalidArgument(text.status().message(), "; ", kOwnFolder);
   absl::StatusOr<report::Report> report = ReportFrom(*text);
-  if (!report.ok()) return absl::InvalidArgumentError(StrCat(path, ": ", report.status().message()));
+  if (!report.ok()) return InvalidArgument(path, ": ", report.status().message());
   return report;
 }
 
 absl::StatusOr<spec::Spec> ReadSpecOf(const std::string& folder) {
   const std::string path = StrCat(folder, "/spec.textproto");
   const absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok()) return absl::InvalidArgumentError(StrCat(text.status().message(), "; ", kOwnFolder));
+  if (!text.ok()) return InvalidArgument(text.status().message(), "; ", kOwnFolder);
   return ParseSpec(*text, path);
 }
 

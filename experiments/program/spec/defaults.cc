@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <vector>
 
-#include "core/base/strings.h"
+#include "core/base/status.h"
 #include "experiments/program/spec/models/default_to.h"
 #include "experiments/program/spec/models/rules.h"
 #include "experiments/program/spec/spec.h"
@@ -135,15 +134,13 @@ absl::Status ResolveValidation(spec::Validation& v, const std::string& file, con
   v.clear_fraction();
   if (v.samples() <= most) return absl::OkStatus();
   if (most < 1) {
-    return absl::InvalidArgumentError(
-        StrCat(file,
-               ": train.validation: the data has 1 sample, of which none can be held out; give "
-               "more data, or train.validation.data"));
+    return InvalidArgument(file,
+                           ": train.validation: the data has 1 sample, of which none can be held out; give more data, "
+                           "or train.validation.data");
   }
-  return absl::InvalidArgumentError(
-      StrCat(file, ": train.validation.samples: ", v.samples(),
-             v.has_data() ? " are more than train.validation.data has, " : " leave no training data of ", available,
-             " samples; use at most ", most));
+  return InvalidArgument(file, ": train.validation.samples: ", v.samples(),
+                         v.has_data() ? " are more than train.validation.data has, " : " leave no training data of ",
+                         available, " samples; use at most ", most);
 }
 
 }  // namespace
@@ -161,8 +158,8 @@ absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const Data
   const int64_t steps_of_epoch = (samples + train.global_batch() - 1) / train.global_batch();
   if (train.has_epochs()) {
     if (const int64_t most = kMostSteps / steps_of_epoch; train.epochs() > most) {
-      return absl::InvalidArgumentError(StrCat(file, ": train.epochs: ", train.epochs(), " of ", steps_of_epoch,
-                                               " steps each are more than ", kMostSteps, " steps; use fewer epochs"));
+      return InvalidArgument(file, ": train.epochs: ", train.epochs(), " of ", steps_of_epoch,
+                             " steps each are more than ", kMostSteps, " steps; use fewer epochs");
     }
     train.set_steps(train.epochs() * steps_of_epoch);
     train.clear_epochs();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/printable.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/fabric_name.h"
@@ -43,12 +44,12 @@ bool PresetStillFits(const spec::Spec& spec, const std::string& file) {
 
 absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file) {
   if (text.size() > kLongestSpec)
-    return absl::InvalidArgumentError(StrCat(file, ": is too long; a spec has at most ", kLongestSpec, " bytes"));
+    return InvalidArgument(file, ": is too long; a spec has at most ", kLongestSpec, " bytes");
   spec::Spec spec;
   if (const absl::Status parsed = ParseText(text, file, spec); !parsed.ok()) {
     if (cluster::Cluster cluster; !ParseText(text, file, cluster).ok()) return parsed;
-    return absl::InvalidArgumentError(StrCat(
-        file, ": is a cluster, not a spec; name it in a spec as fabric { simulated { cluster: \"", file, "\" } }"));
+    return InvalidArgument(file, ": is a cluster, not a spec; name it in a spec as fabric { simulated { cluster: \"",
+                           file, "\" } }");
   }
   return spec;
 }
@@ -94,8 +95,7 @@ absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& f
       if (!chosen(PathOf(set))) continue;
       if (absl::Status status = ApplySet(*spec, set); !status.ok()) return status;
       if (!fabric.empty() && FabricName(*spec) != fabric) {
-        return absl::InvalidArgumentError(
-            StrCat("--set ", Printable(set), ": contradicts --fabric=", fabric, "; leave one out"));
+        return InvalidArgument("--set ", Printable(set), ": contradicts --fabric=", fabric, "; leave one out");
       }
     }
     return absl::OkStatus();
@@ -131,9 +131,8 @@ absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fa
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in || folder) {
-    return absl::InvalidArgumentError(StrCat(path,
-                                             ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
-                                             "; give the path of a spec, a .textproto file"));
+    return InvalidArgument(path, ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
+                           "; give the path of a spec, a .textproto file");
   }
   return ResolveSpec(Read(in), path, fabric, sets);
 }

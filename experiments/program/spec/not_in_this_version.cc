@@ -23,7 +23,7 @@ constexpr Row kRows[] = {
 void CheckNotInThisVersion(const Spec& spec, Problems& problems) {
   for (const Row& row : kRows) {
     const std::string value = row.value(spec);
-    if (!value.empty()) problems.Add(row.path, StrCat(value, " is not in this version; ", row.available));
+    if (!value.empty()) problems.Add(row.path, value, " is not in this version; ", row.available);
   }
 }
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
-#include "core/proto/fields.h"
 #include "experiments/program/spec/spec.h"
 #include "strategies/models/kinds.h"
 
@@ -47,16 +47,14 @@ constexpr ModelPreset kPresets[] = {
      "}"},
     {"llama3-405b", "Llama 3.1, 405.9 billion parameters, at the sequence of its main pre-training",
      "llama { layers: 126 hidden: 16384 heads: 128 kv_heads: 8 ffn: 53248 vocab: 128256 sequence: 8192 rope_theta: "
-     "500000 "
-     "rope_scaling { llama3 { factor: 8 low_freq_factor: 1 high_freq_factor: 4 original_sequence: 8192 } } }"},
+     "500000 rope_scaling { llama3 { factor: 8 low_freq_factor: 1 high_freq_factor: 4 original_sequence: 8192 } } }"},
     {"mistral-7b", "Mistral 7B v0.1, 7.24 billion parameters, sequences up to its window",
      "llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: 32000 sequence: 4096 sliding_window: "
      "4096 }"},
     {"mixtral-8x7b",
      "Mixtral 8x7B (Jiang et al. 2024, table 1), 46.7 billion parameters, two of eight experts for every token",
      "moe { experts: 8 top_k: 2 aux_loss: 0.02 llama { layers: 32 hidden: 4096 heads: 32 kv_heads: 8 ffn: 14336 vocab: "
-     "32000 "
-     "sequence: 4096 rope_theta: 1000000 } }"},
+     "32000 sequence: 4096 rope_theta: 1000000 } }"},
     {"moe-10m", "Mixtral's architecture for this machine: byte-level text, 9.6 million parameters, two of four experts",
      "moe { experts: 4 top_k: 2 llama { layers: 4 hidden: 256 heads: 8 kv_heads: 4 ffn: 704 vocab: 256 sequence: 128 } "
      "}"},
@@ -104,11 +102,11 @@ absl::Status ExpandPreset(spec::Spec& spec, const std::string& file) {
   }
   const std::string where = StrCat(file, ": model.preset: \"", written.preset(), "\"");
   if (model.kind_case() == spec::Model::KIND_NOT_SET) {
-    return absl::InvalidArgumentError(StrCat(where, " is not a preset", Suggestion(written.preset(), known)));
+    return InvalidArgument(where, " is not a preset", Suggestion(written.preset(), known));
   }
   if (written.kind_case() != spec::Model::KIND_NOT_SET && written.kind_case() != model.kind_case()) {
-    return absl::InvalidArgumentError(StrCat(where, " is of kind ", KindName(model), ", but model.", KindName(written),
-                                             " is given too; keep one of them"));
+    return InvalidArgument(where, " is of kind ", KindName(model), ", but model.", KindName(written),
+                           " is given too; keep one of them");
   }
   ClearListsOf(written, model);
   model.MergeFrom(written);

@@ -9,10 +9,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/printable.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
@@ -31,10 +31,9 @@ bool IsWhole(absl::string_view value) {
 }
 
 absl::Status WrongValue(const FieldDescriptor& field, absl::string_view value) {
-  if (IsWhole(value))
-    return absl::InvalidArgumentError(StrCat("\"", value, "\" is not valid; use ", ExpectedRange(field)));
+  if (IsWhole(value)) return InvalidArgument("\"", value, "\" is not valid; use ", ExpectedRange(field));
   const bool text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
-  return absl::InvalidArgumentError(StrCat("\"", value, "\" is not valid; use ", text ? "text" : ExpectedValue(field)));
+  return InvalidArgument("\"", value, "\" is not valid; use ", text ? "text" : ExpectedValue(field));
 }
 
 // Removes the quotes of a string as written in a spec file; text without quotes is returned unchanged.
@@ -55,8 +54,8 @@ absl::Status Store(Message& m, const FieldDescriptor& field, T value, Set set, A
 absl::Status StoreEnum(Message& m, const FieldDescriptor& field, absl::string_view value) {
   const auto* found = field.enum_type()->FindValueByName(std::string(value));
   if (found == nullptr) {
-    return absl::InvalidArgumentError(
-        StrCat("\"", value, "\" is not a value of this field", Suggestion(std::string(value), ValueNames(field))));
+    return InvalidArgument("\"", value, "\" is not a value of this field",
+                           Suggestion(std::string(value), ValueNames(field)));
   }
   return Store(m, field, found, &Reflection::SetEnum, &Reflection::AddEnum);
 }
@@ -83,8 +82,7 @@ absl::Status StoreBlocks(Message& m, const FieldDescriptor& field, absl::string_
     m.MergeFrom(*parsed);
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      StrCat("\"", value, "\" is not valid: ", error.message, " Use ", ExpectedValue(field)));
+  return InvalidArgument("\"", value, "\" is not valid: ", error.message, " Use ", ExpectedValue(field));
 }
 
 absl::Status StoreOne(Message& m, const FieldDescriptor& field, absl::string_view value) {
@@ -126,8 +124,7 @@ absl::Status StoreValue(Message& m, const FieldDescriptor& field, absl::string_v
   if (field.message_type() != nullptr) return StoreBlocks(m, field, value, /*list=*/true);
   for (absl::string_view element : absl::StrSplit(value, ',')) {
     if (absl::Status status = StoreOne(m, field, absl::StripAsciiWhitespace(element)); !status.ok()) {
-      return absl::InvalidArgumentError(
-          StrCat(status.message(), "; a list has commas between its elements: 8,16 or [8, 16]"));
+      return InvalidArgument(status.message(), "; a list has commas between its elements: 8,16 or [8, 16]");
     }
   }
   return absl::OkStatus();
@@ -139,17 +136,15 @@ absl::Status SetByPath(Message& root, const std::vector<std::string>& path, absl
   for (size_t i = 0; i < path.size(); ++i) {
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(path[i]);
     if (field == nullptr) {
-      return absl::InvalidArgumentError(
-          StrCat("\"", path[i], "\" is not a field", Suggestion(path[i], FieldNames(*message->GetDescriptor()))));
+      return InvalidArgument("\"", path[i], "\" is not a field",
+                             Suggestion(path[i], FieldNames(*message->GetDescriptor())));
     }
     if (i + 1 == path.size()) return StoreValue(*message, *field, value);
     if (field->message_type() == nullptr) {
-      return absl::InvalidArgumentError(
-          StrCat("\"", path[i], "\" holds ", ExpectedValue(*field), ", not a block; end the path there"));
+      return InvalidArgument("\"", path[i], "\" holds ", ExpectedValue(*field), ", not a block; end the path there");
     }
     if (field->is_repeated()) {
-      return absl::InvalidArgumentError(
-          StrCat("\"", path[i], "\" is a list of blocks; set all of it: ", path[i], "=[{ ... }, { ... }]"));
+      return InvalidArgument("\"", path[i], "\" is a list of blocks; set all of it: ", path[i], "=[{ ... }, { ... }]");
     }
     message = message->GetReflection()->MutableMessage(message, field);
   }
@@ -162,8 +157,7 @@ absl::Status ApplySet(spec::Spec& spec, std::string_view text) {
   const absl::string_view assignment(text.data(), text.size());
   const size_t equals = assignment.find('=');
   if (equals == absl::string_view::npos || equals == 0) {
-    return absl::InvalidArgumentError(
-        StrCat("--set ", Printable(text), ": needs the form path=value, such as train.steps=10"));
+    return InvalidArgument("--set ", Printable(text), ": needs the form path=value, such as train.steps=10");
   }
   const absl::string_view name = absl::StripAsciiWhitespace(assignment.substr(0, equals));
   const absl::string_view value = absl::StripAsciiWhitespace(assignment.substr(equals + 1));
@@ -171,11 +165,10 @@ absl::Status ApplySet(spec::Spec& spec, std::string_view text) {
   if (name == "model.preset" || name == "model.hf_config") changed.clear_model();
   const std::vector<std::string> path = absl::StrSplit(name, '.');
   if (absl::Status status = SetByPath(changed, path, value); !status.ok()) {
-    return absl::InvalidArgumentError(
-        Printable(std::string(StrCat("--set ", assignment, ": ", name, ": ", status.message()))));
+    return InvalidArgument(Printable(std::string(StrCat("--set ", assignment, ": ", name, ": ", status.message()))));
   }
   if (const std::string odd = OddString(changed); !odd.empty()) {
-    return absl::InvalidArgumentError(StrCat("--set ", Printable(text), ": ", odd, "; write text in UTF-8"));
+    return InvalidArgument("--set ", Printable(text), ": ", odd, "; write text in UTF-8");
   }
   spec = std::move(changed);
   return absl::OkStatus();
@@ -191,7 +184,7 @@ absl::Status ApplyFabric(spec::Spec& spec, std::string_view name) {
     spec.mutable_fabric()->GetReflection()->MutableMessage(spec.mutable_fabric(), field);
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(StrCat("--fabric=", Printable(name), ": unknown fabric", Suggestion(name, known)));
+  return InvalidArgument("--fabric=", Printable(name), ": unknown fabric", Suggestion(name, known));
 }
 
 }  // namespace twofold

@@ -33,7 +33,7 @@ void CheckFinite(const Message& m, const std::string& path, Problems& problems) 
     if (f->message_type() != nullptr) CheckFinite(r->GetMessage(m, f), here, problems);
     if (f->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE) continue;
     const double value = r->GetDouble(m, f);
-    if (!std::isfinite(value)) problems.Add(here, StrCat(NumberText(value), " is not finite; use a finite number"));
+    if (!std::isfinite(value)) problems.Add(here, NumberText(value), " is not finite; use a finite number");
   }
 }
 
@@ -42,8 +42,8 @@ void CheckName(const spec::Spec& spec, Problems& problems) {
   const std::string& name = spec.name();
   const bool odd = std::any_of(name.begin(), name.end(), [](char c) { return c == '/' || absl::ascii_iscntrl(c); });
   if (!name.empty() && name.size() <= 200 && !odd && name[0] != '.' && name[0] != '-') return;
-  problems.Add("name", StrCat("\"", name, "\" cannot name a folder; use 1 to 200 characters without / and ",
-                              "control characters, not starting with . or -"));
+  problems.Add("name", "\"", name, "\" cannot name a folder; use 1 to 200 characters without / and ",
+               "control characters, not starting with . or -");
 }
 
 void CheckAttention(const spec::Model& model, Problems& problems) {
@@ -52,11 +52,11 @@ void CheckAttention(const spec::Model& model, Problems& problems) {
   const ModelKind& kind = *FindModelKind(model.kind_case());
   const ModelInput input = kind.input(model);
   if (input.kind != ModelInput::kTokens) {
-    problems.Add("model.attention",
-                 StrCat("UNFUSED does not apply to model.", kind.name, ", which has no attention; use TILED"));
+    problems.Add("model.attention", "UNFUSED does not apply to model.", kind.name,
+                 ", which has no attention; use TILED");
   } else if (input.length > kLongest) {
-    problems.Add("model.attention", StrCat("UNFUSED stores scores of ", SizesPath(kind.kind), ".sequence = ",
-                                           input.length, " squared; use TILED, or a sequence of at most ", kLongest));
+    problems.Add("model.attention", "UNFUSED stores scores of ", SizesPath(kind.kind), ".sequence = ", input.length,
+                 " squared; use TILED, or a sequence of at most ", kLongest);
   }
 }
 
@@ -67,8 +67,8 @@ void CheckModel(const spec::Model& model, Problems& problems) {
   }
   std::vector<std::string> kinds;
   for (const ModelKind* kind : ModelKinds()) kinds.push_back(StrCat("model { ", kind->name, " { ... } }"));
-  problems.Add("model", StrCat("is missing; use a preset such as model { preset: \"gpt-3m\" }, or sizes: ",
-                               absl::StrJoin(kinds, ", ")));
+  problems.Add("model",
+               "is missing; use a preset such as model { preset: \"gpt-3m\" }, or sizes: ", absl::StrJoin(kinds, ", "));
 }
 
 // ---- Training ----
@@ -102,12 +102,11 @@ void CheckBatch(const spec::Spec& spec, Problems& problems) {
   const bool by_micro = batch % ranks == 0, by_ranks = !by_micro && batch % micro_batch == 0;
   const std::string others = by_micro ? DivisorsNextTo(micro_batch, batch / ranks, kMostMicroBatch)
                                       : DivisorsNextTo(ranks, by_ranks ? batch / micro_batch : batch, kMostRanks);
-  problems.Add(by_micro ? "train.micro_batch" : "parallel.dp",
-               StrCat(by_micro ? micro_batch : ranks,
-                      " is not valid: train.global_batch / (parallel.dp * train.micro_batch) = ", batch, " / (", ranks,
-                      " * ", micro_batch, ") is not a whole number", by_micro ? "" : " with any micro_batch", "; use ",
-                      by_micro ? "train.micro_batch = " : "parallel.dp = ", others,
-                      ", or train.global_batch = ", below > 0 ? StrCat(below, " or ") : "", above));
+  problems.Add(by_micro ? "train.micro_batch" : "parallel.dp", by_micro ? micro_batch : ranks,
+               " is not valid: train.global_batch / (parallel.dp * train.micro_batch) = ", batch, " / (", ranks, " * ",
+               micro_batch, ") is not a whole number", by_micro ? "" : " with any micro_batch", "; use ",
+               by_micro ? "train.micro_batch = " : "parallel.dp = ", others,
+               ", or train.global_batch = ", below > 0 ? StrCat(below, " or ") : "", above);
 }
 
 void CheckAdam(std::string_view path, const spec::Adam& adam, Problems& problems) {
@@ -137,12 +136,12 @@ template <class Decay>
 void CheckDecay(std::string_view path, const Decay& decay, int64_t warmup, Problems& problems) {
   problems.Whole(StrCat(path, ".decay_steps"), decay.decay_steps(), 1, int64_t{1} << 31);
   if (!(decay.min_lr_ratio() >= 0 && decay.min_lr_ratio() <= 1)) {
-    problems.Add(StrCat(path, ".min_lr_ratio"),
-                 StrCat(NumberText(decay.min_lr_ratio()), " is out of range; use a number from 0 to 1"));
+    problems.Add(StrCat(path, ".min_lr_ratio"), NumberText(decay.min_lr_ratio()),
+                 " is out of range; use a number from 0 to 1");
   }
   if (warmup >= decay.decay_steps() && decay.decay_steps() > 0) {
-    problems.Add("train.schedule.warmup_steps", StrCat(warmup, " leaves no step to decay in; use less than ", path,
-                                                       ".decay_steps = ", decay.decay_steps()));
+    problems.Add("train.schedule.warmup_steps", warmup, " leaves no step to decay in; use less than ", path,
+                 ".decay_steps = ", decay.decay_steps());
   }
 }
 
@@ -157,8 +156,8 @@ void CheckSchedule(const spec::Schedule& schedule, Problems& problems) {
 bool CheckLength(const spec::Train& train, Problems& problems) {
   if (!train.has_epochs()) return problems.Whole("train.steps", train.steps(), 1, int64_t{1} << 31);
   if (train.has_steps()) {
-    problems.Add("train.epochs", StrCat(train.epochs(), " and train.steps = ", train.steps(),
-                                        " both set the length of training; keep one of them"));
+    problems.Add("train.epochs", train.epochs(), " and train.steps = ", train.steps(),
+                 " both set the length of training; keep one of them");
   } else {
     problems.Whole("train.epochs", train.epochs(), 1, 1 << 30);
   }
@@ -179,16 +178,15 @@ void CheckTrain(const spec::Spec& spec, Problems& problems) {
   problems.Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
   if (problems.Whole("train.warmup_steps", train.warmup_steps(), 0, int64_t{1} << 31) && steps &&
       train.warmup_steps() >= train.steps()) {
-    problems.Add("train.warmup_steps", StrCat(train.warmup_steps(), " leaves no step of train.steps = ", train.steps(),
-                                              " to measure; use at most ", train.steps() - 1));
+    problems.Add("train.warmup_steps", train.warmup_steps(), " leaves no step of train.steps = ", train.steps(),
+                 " to measure; use at most ", train.steps() - 1);
   }
 }
 
 // ---- Layout and fabric ----
 void CheckBuckets(const spec::Parallel& parallel, Problems& problems) {
   if (problems.Above("parallel.bucket_mib", parallel.bucket_mib(), 0) && parallel.bucket_mib() > 1 << 20) {
-    problems.Add("parallel.bucket_mib",
-                 StrCat(NumberText(parallel.bucket_mib()), " is out of range; use at most ", 1 << 20));
+    problems.Add("parallel.bucket_mib", NumberText(parallel.bucket_mib()), " is out of range; use at most ", 1 << 20);
   }
 }
 
@@ -198,49 +196,48 @@ void CheckLinks(std::string_view path, const Links& links, Problems& problems) {
   const std::string rate = StrCat(path, ".link_gbps"), latency = StrCat(path, ".latency_us");
   if (problems.AtLeast(rate, links.link_gbps(), 0) && links.link_gbps() > 0 &&
       !(links.link_gbps() >= 1e-9 && links.link_gbps() <= 1e9)) {
-    problems.Add(
-        rate, StrCat(NumberText(links.link_gbps()), " is out of range; use 1e-9 to 1e9, or 0 for links at full speed"));
+    problems.Add(rate, NumberText(links.link_gbps()),
+                 " is out of range; use 1e-9 to 1e9, or 0 for links at full speed");
   }
   if (links.latency_us() > 1e9) {
-    problems.Add(latency, StrCat(NumberText(links.latency_us()), " is out of range; use at most 1e9"));
+    problems.Add(latency, NumberText(links.latency_us()), " is out of range; use at most 1e9");
   } else if (problems.AtLeast(latency, links.latency_us(), 0) && links.latency_us() > 0 && links.link_gbps() == 0) {
-    problems.Add(latency, StrCat(NumberText(links.latency_us()), " only applies to links that are slowed down, but ",
-                                 rate, " = 0 leaves them at full speed; use a rate above 0, such as 10"));
+    problems.Add(latency, NumberText(links.latency_us()), " only applies to links that are slowed down, but ", rate,
+                 " = 0 leaves them at full speed; use a rate above 0, such as 10");
   }
 }
 
 void CheckEmulated(const spec::Spec& spec, Problems& problems) {
   if (spec.device() != spec::EMULATED) {
     if (!spec.has_emulated()) return;
-    return problems.Add("emulated", StrCat("is only for device: EMULATED, but device is ",
-                                           spec::Device_Name(spec.device()), "; set that, or leave the block out"));
+    return problems.Add("emulated", "is only for device: EMULATED, but device is ", spec::Device_Name(spec.device()),
+                        "; set that, or leave the block out");
   }
   const spec::Emulated& emulated = spec.emulated();
   if (emulated.cluster().empty()) {
     problems.Add("emulated.cluster", "\"\" names no cluster; use \"this-machine\" or one of `twofold list clusters`");
   }
   if (problems.Above("emulated.speed", emulated.speed(), 0) && !(emulated.speed() >= 1e-9 && emulated.speed() <= 1e9)) {
-    problems.Add("emulated.speed", StrCat(NumberText(emulated.speed()), " is out of range; use 1e-9 to 1e9"));
+    problems.Add("emulated.speed", NumberText(emulated.speed()), " is out of range; use 1e-9 to 1e9");
   }
   if (spec.fabric().simulated().data() == spec::Simulated::REAL) {
     problems.Add("fabric.simulated.data",
-                 "REAL is not possible with device: EMULATED, which computes nothing; use SYMBOLIC, or device: "
-                 "CPU");
+                 "REAL is not possible with device: EMULATED, which computes nothing; use SYMBOLIC, or device: CPU");
   }
 }
 
 void CheckCuda(const spec::Spec& spec, Problems& problems) {
   if (spec.device() != spec::CUDA) {
     if (!spec.has_cuda()) return;
-    return problems.Add("cuda", StrCat("is only for device: CUDA, but device is ", spec::Device_Name(spec.device()),
-                                       "; set that, or leave the block out"));
+    return problems.Add("cuda", "is only for device: CUDA, but device is ", spec::Device_Name(spec.device()),
+                        "; set that, or leave the block out");
   }
   std::set<int> seen;
   for (int i = 0; i < spec.cuda().gpus_size(); ++i) {
     const int gpu = spec.cuda().gpus(i);
     const std::string path = StrCat("cuda.gpus[", i, "]");
     if (problems.Whole(path, gpu, 0, 1023) && !seen.insert(gpu).second)
-      problems.Add(path, StrCat(gpu, " is listed twice; ranks take GPUs in turn, so list each once"));
+      problems.Add(path, gpu, " is listed twice; ranks take GPUs in turn, so list each once");
   }
 }
 
@@ -259,8 +256,8 @@ void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
   if (rendezvous.has_port()) problems.Whole("fabric.rendezvous.port", rendezvous.port(), 1, kLastPort);
   if (problems.Above("fabric.rendezvous.timeout_s", rendezvous.timeout_s(), 0) &&
       rendezvous.timeout_s() > kLongestTimeout) {
-    problems.Add("fabric.rendezvous.timeout_s",
-                 StrCat(NumberText(rendezvous.timeout_s()), " is out of range; use at most 1e9"));
+    problems.Add("fabric.rendezvous.timeout_s", NumberText(rendezvous.timeout_s()),
+                 " is out of range; use at most 1e9");
   }
   if (rendezvous.has_address() && rendezvous.address().empty()) {
     problems.Add("fabric.rendezvous.address",
@@ -276,7 +273,7 @@ void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
 void CheckFabric(const spec::Spec& spec, Problems& problems) {
   const spec::Fabric& fabric = spec.fabric();
   if (problems.Above("fabric.timeout_s", fabric.timeout_s(), 0) && fabric.timeout_s() > kLongestTimeout) {
-    problems.Add("fabric.timeout_s", StrCat(NumberText(fabric.timeout_s()), " is out of range; use at most 1e9"));
+    problems.Add("fabric.timeout_s", NumberText(fabric.timeout_s()), " is out of range; use at most 1e9");
   }
   if (fabric.has_simulated()) {
     CheckSimulated(fabric.simulated(), problems);
@@ -289,15 +286,15 @@ void CheckFabric(const spec::Spec& spec, Problems& problems) {
     constexpr int kMostCtas = 64;  // NCCL's own bound
     problems.Whole("fabric.nccl.max_ctas", fabric.nccl().max_ctas(), 0, kMostCtas);
     if (spec.device() != spec::CUDA) {
-      problems.Add("device", StrCat(spec::Device_Name(spec.device()),
-                                    " is not possible with fabric.nccl, which moves the memory of GPUs; "
-                                    "use CUDA, or fabric in_memory or mpi"));
+      problems.Add(
+          "device", spec::Device_Name(spec.device()),
+          " is not possible with fabric.nccl, which moves the memory of GPUs; use CUDA, or fabric in_memory or mpi");
     }
   }
   if (fabric.mpi().gpu_buffers() != spec::Mpi::AUTO && spec.device() != spec::CUDA) {
-    problems.Add("fabric.mpi.gpu_buffers", StrCat(spec::Mpi::GpuBuffers_Name(fabric.mpi().gpu_buffers()),
-                                                  " is only for device: CUDA, but device is ",
-                                                  spec::Device_Name(spec.device()), "; set that, or leave it out"));
+    problems.Add("fabric.mpi.gpu_buffers", spec::Mpi::GpuBuffers_Name(fabric.mpi().gpu_buffers()),
+                 " is only for device: CUDA, but device is ", spec::Device_Name(spec.device()),
+                 "; set that, or leave it out");
   }
 }
 
@@ -306,8 +303,8 @@ void CheckMemory(const spec::Memory& memory, Problems& problems) {
   constexpr double kMost = 1 << 30;  // a pebibyte
   const auto check = [&problems](std::string_view path, double mib, std::string_view otherwise) {
     if (problems.AtLeast(path, mib, 0) && mib > kMost) {
-      problems.Add(
-          path, StrCat(NumberText(mib), " is out of range; use at most ", NumberText(kMost), ", or 0 for ", otherwise));
+      problems.Add(path, NumberText(mib), " is out of range; use at most ", NumberText(kMost), ", or 0 for ",
+                   otherwise);
     }
   };
   check("memory.budget_mib", memory.budget_mib(), "what the device has");

@@ -46,18 +46,16 @@ void CheckCheckpoint(const spec::Spec& spec, Problems& problems) {
       problems.Add("train.checkpoint.path",
                    "is empty; give a folder, or leave it out to use \"checkpoints\" in the run's folder");
     } else if (std::filesystem::exists(c.path(), error) && !std::filesystem::is_directory(c.path(), error)) {
-      problems.Add("train.checkpoint.path", StrCat("\"", c.path(),
-                                                   "\" is not a folder; give a folder, or a path at which one can be "
-                                                   "created"));
+      problems.Add("train.checkpoint.path", "\"", c.path(),
+                   "\" is not a folder; give a folder, or a path at which one can be created");
     } else if (const std::string why = c.has_path() && WritesCheckpoints(spec) ? WhyNotWritten(c.path()) : "";
                !why.empty()) {
-      problems.Add("train.checkpoint.path",
-                   StrCat("\"", c.path(), "\" ", why, "; give a folder that this user may write to"));
+      problems.Add("train.checkpoint.path", "\"", c.path(), "\" ", why, "; give a folder that this user may write to");
     }
   }
   if (train.has_resume() && !std::filesystem::is_directory(train.resume(), error)) {
-    problems.Add("train.resume",
-                 StrCat("\"", train.resume(), "\" is not a folder; give a checkpoint, or a folder of checkpoints"));
+    problems.Add("train.resume", "\"", train.resume(),
+                 "\" is not a folder; give a checkpoint, or a folder of checkpoints");
   }
 }
 

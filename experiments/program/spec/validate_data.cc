@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 // Adds a problem unless `path` is a readable file (or folder, where allowed).
 void CheckReadable(std::string_view field, const std::string& path, bool folder_too, std::string_view remedy,
                    Problems& problems) {
-  const auto refuse = [&](std::string_view why) { problems.Add(field, StrCat("\"", path, "\" ", why, "; ", remedy)); };
+  const auto refuse = [&](std::string_view why) { problems.Add(field, "\"", path, "\" ", why, "; ", remedy); };
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) return refuse(error && error.value() != ENOENT ? error.message() : "does not exist");
@@ -46,8 +46,8 @@ bool IsOfTheSystem(const std::string& path) {
 void CheckText(const spec::Spec& spec, Problems& problems) {
   const std::string& path = spec.data().text().path();
   if (!path.empty() && IsOfTheSystem(path)) {
-    return problems.Add("data.text.path",
-                        StrCat("\"", path, "\" belongs to the operating system; give a file or folder of text"));
+    return problems.Add("data.text.path", "\"", path,
+                        "\" belongs to the operating system; give a file or folder of text");
   }
   CheckReadable("data.text.path", path.empty() ? std::string(kDefaultTextPath) : path, /*folder_too=*/true,
                 "give a file or folder of text", problems);
@@ -55,15 +55,15 @@ void CheckText(const spec::Spec& spec, Problems& problems) {
   if (model == nullptr) return;
   const ModelInput input = model->input(spec.model());
   if (input.kind == ModelInput::kTokens && input.classes > 0 && input.classes < 256) {
-    problems.Add(SizesPath(model->kind) + ".vocab",
-                 StrCat(input.classes, " is too small for data.text, whose ids are bytes; use 256 or more"));
+    problems.Add(SizesPath(model->kind) + ".vocab", input.classes,
+                 " is too small for data.text, whose ids are bytes; use 256 or more");
   }
 }
 
 void CheckTokens(const spec::Spec& spec, Problems& problems) {
   const spec::Tokens& tokens = spec.data().tokens();
   constexpr std::string_view kRemedy = "give a .bin file of tokens as llm.c writes them";
-  if (tokens.path().empty()) return problems.Add("data.tokens.path", StrCat("is missing; ", kRemedy));
+  if (tokens.path().empty()) return problems.Add("data.tokens.path", "is missing; ", kRemedy);
   CheckReadable("data.tokens.path", tokens.path(), /*folder_too=*/false, kRemedy, problems);
 }
 
@@ -85,14 +85,14 @@ void CheckKindFitsModel(const spec::Spec& spec, Problems& problems) {
   if (words == (wanted == ModelInput::kTokens)) return;
   const auto* written =
       data.GetReflection()->GetOneofFieldDescriptor(data, spec::Data::descriptor()->FindOneofByName("kind"));
-  problems.Add("data", StrCat(written->name(), " cannot train model.", model->name, ", which learns ",
-                              kLearns[wanted].what, "; use ", kLearns[wanted].data));
+  problems.Add("data", written->name(), " cannot train model.", model->name, ", which learns ", kLearns[wanted].what,
+               "; use ", kLearns[wanted].data);
 }
 
 void CheckIdx(const spec::Idx& idx, Problems& problems) {
   const auto check = [&problems](std::string_view field, const std::string& path) {
     constexpr std::string_view kRemedy = "give a file in MNIST's IDX format";
-    if (path.empty()) return problems.Add(field, StrCat("is missing; ", kRemedy));
+    if (path.empty()) return problems.Add(field, "is missing; ", kRemedy);
     CheckReadable(field, path, /*folder_too=*/false, kRemedy, problems);
   };
   check("data.idx.images", idx.images());
@@ -101,7 +101,7 @@ void CheckIdx(const spec::Idx& idx, Problems& problems) {
 
 void CheckCifar10(const spec::Cifar10& cifar10, Problems& problems) {
   constexpr std::string_view kRemedy = "give a file or folder of CIFAR-10's binary version";
-  if (cifar10.path().empty()) return problems.Add("data.cifar10.path", StrCat("is missing; ", kRemedy));
+  if (cifar10.path().empty()) return problems.Add("data.cifar10.path", "is missing; ", kRemedy);
   CheckReadable("data.cifar10.path", cifar10.path(), /*folder_too=*/true, kRemedy, problems);
 }
 
@@ -114,10 +114,9 @@ void CheckSynthetic(const spec::Spec& spec, Problems& problems) {
   auto check = [&](std::string_view fields, double elements, std::string_view what) {
     const double bytes = elements * 4;
     if (bytes <= kMost) return;
-    problems.Add("data.synthetic",
-                 StrCat(what, " of model.", model->name, "'s ", fields, " would take ",
-                        static_cast<int64_t>(std::min(bytes, 9e18)), " bytes; use smaller ones (up to ",
-                        static_cast<int64_t>(kMost), " bytes) or data from files"));
+    problems.Add("data.synthetic", what, " of model.", model->name, "'s ", fields, " would take ",
+                 static_cast<int64_t>(std::min(bytes, 9e18)), " bytes; use smaller ones (up to ",
+                 static_cast<int64_t>(kMost), " bytes) or data from files");
   };
   const ModelInput input = model->input(spec.model());
   const auto classes = static_cast<double>(input.classes), length = static_cast<double>(input.length);

@@ -18,7 +18,7 @@ namespace {
 void CheckNamed(std::string_view field, std::string_view what, const std::string& name, std::vector<std::string> known,
                 Problems& problems) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  problems.Add(StrCat("fabric.simulated.", field), StrCat("\"", name, "\" is not ", what, Suggestion(name, known)));
+  problems.Add(StrCat("fabric.simulated.", field), "\"", name, "\" is not ", what, Suggestion(name, known));
 }
 
 std::vector<std::string> WithAuto(std::vector<std::string> names) {
@@ -44,8 +44,8 @@ void CheckPlacement(const spec::Placement& placement, Problems& problems) {
     problems.Add(kHosts, "is only for policy: HOSTS; set that, or leave it out");
   for (int i = 0; i < placement.hosts_size(); ++i) {
     if (placement.hosts(i) < 0)
-      problems.Add(StrCat(kHosts, "[", i, "]"),
-                   StrCat(placement.hosts(i), " is out of range; use a node of the cluster, from 0"));
+      problems.Add(StrCat(kHosts, "[", i, "]"), placement.hosts(i),
+                   " is out of range; use a node of the cluster, from 0");
   }
   if (placement.policy() != spec::Placement::RANDOM && placement.seed() != spec::Placement::default_instance().seed()) {
     return problems.Add(kSeed, "is only for policy: RANDOM; set that, or leave it out");
@@ -56,13 +56,12 @@ void CheckPlacement(const spec::Placement& placement, Problems& problems) {
 void CheckFault(const std::string& path, const spec::LinkFault& fault, Problems& problems) {
   if (fault.link().empty())
     problems.Add(StrCat(path, ".link"),
-                 "is missing; use the name of a link, or the beginning of several names "
-                 "followed by *");
+                 "is missing; use the name of a link, or the beginning of several names followed by *");
   const std::string bandwidth = StrCat(path, ".bandwidth");
   if (!(fault.bandwidth() > 0 && fault.bandwidth() <= 1)) {
-    problems.Add(bandwidth, StrCat(NumberText(fault.bandwidth()),
-                                   " is out of range; use the share of the bandwidth that is left, above 0 "
-                                   "and at most 1, or failed: true"));
+    problems.Add(
+        bandwidth, NumberText(fault.bandwidth()),
+        " is out of range; use the share of the bandwidth that is left, above 0 and at most 1, or failed: true");
   } else if (fault.failed() && (fault.bandwidth() != 1 || fault.latency_us() != 0)) {
     problems.Add(fault.bandwidth() != 1 ? bandwidth : StrCat(path, ".latency_us"),
                  "has no meaning for a failed link; leave out this field, or failed");
@@ -70,8 +69,7 @@ void CheckFault(const std::string& path, const spec::LinkFault& fault, Problems&
     problems.Add(path, "states no fault of the link; use failed: true, bandwidth or latency_us");
   }
   if (problems.AtLeast(StrCat(path, ".latency_us"), fault.latency_us(), 0) && fault.latency_us() > 1e9) {
-    problems.Add(StrCat(path, ".latency_us"),
-                 StrCat(NumberText(fault.latency_us()), " is out of range; use at most 1e9"));
+    problems.Add(StrCat(path, ".latency_us"), NumberText(fault.latency_us()), " is out of range; use at most 1e9");
   }
 }
 
@@ -81,7 +79,7 @@ void CheckNetwork(const spec::Network& network, Problems& problems) {
     CheckFault(StrCat("fabric.simulated.network.faults[", i, "]"), network.faults(i), problems);
   problems.Fraction("fabric.simulated.network.background", network.background());
   if (problems.AtLeast(kJitter, network.jitter(), 0) && network.jitter() > 1e6) {
-    problems.Add(kJitter, StrCat(NumberText(network.jitter()), " is out of range; use at most 1e6"));
+    problems.Add(kJitter, NumberText(network.jitter()), " is out of range; use at most 1e6");
   }
   problems.Whole("fabric.simulated.network.seed", network.seed(), 0, int64_t{1} << 62);
 }
@@ -96,11 +94,11 @@ void CheckStragglers(const spec::Spec& spec, Problems& problems) {
     const bool rank = problems.Whole(StrCat(path, ".rank"), s.rank(), 0,
                                      std::max<int64_t>(1, p.dp() * p.tp() * p.pp() * p.cp()) - 1, s.has_rank());
     if (rank && !seen.insert(s.rank()).second)
-      problems.Add(StrCat(path, ".rank"), StrCat(s.rank(), " is named twice; name each rank once"));
+      problems.Add(StrCat(path, ".rank"), s.rank(), " is named twice; name each rank once");
     if (!s.has_factor())
       problems.Add(factor, "is missing; use a number such as 1.5");
     else if (!(s.factor() >= 1e-6 && s.factor() <= 1e6))
-      problems.Add(factor, StrCat(NumberText(s.factor()), " is out of range; use 1e-6 to 1e6"));
+      problems.Add(factor, NumberText(s.factor()), " is out of range; use 1e-6 to 1e6");
   }
 }
 

@@ -49,7 +49,7 @@ bool CheckWorld(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
   const int64_t world = WorldSize(spec);  // at most 2^50
   if (world > kMostRanks) {
-    problems.Add("parallel", StrCat(WorldText(p), " ranks are too many; use at most ", kMostRanks));
+    problems.Add("parallel", WorldText(p), " ranks are too many; use at most ", kMostRanks);
     return false;
   }
   return true;
@@ -72,8 +72,7 @@ void CheckOrder(const Parallel& p, Problems& problems) {
   const std::string why = here.empty()       ? "no axis has more than one rank"
                           : here.size() == 1 ? "only one axis has more than one rank"
                                              : "the axes with more than one rank are in the default order";
-  problems.Add("parallel.order",
-               StrCat("\"", p.order(), "\" has no effect: in ", WorldText(p), ", ", why, "; leave it out"));
+  problems.Add("parallel.order", "\"", p.order(), "\" has no effect: in ", WorldText(p), ", ", why, "; leave it out");
 }
 
 // ---- Splitting the model ----
@@ -119,28 +118,27 @@ void CheckTensor(const Parallel& p, const Sizes& sizes, Problems& problems) {
   CheckCuts("tp", tp, sizes.path + "ffn", sizes.ffn, problems);
   if (sizes.kv_heads == sizes.heads) return;  // the same as the check of heads
   if (sizes.kv_heads % tp == 0 || tp % sizes.kv_heads == 0) return;
-  problems.Add("parallel.tp",
-               StrCat(tp, " and ", sizes.path, "kv_heads = ", sizes.kv_heads,
-                      ": one must divide the other, so that ranks split or share the heads of keys and values evenly; "
-                      "use a tp such as ",
-                      sizes.kv_heads));
+  problems.Add("parallel.tp", tp, " and ", sizes.path, "kv_heads = ", sizes.kv_heads,
+               ": one must divide the other, so that ranks split or share the heads of keys and values evenly; use a "
+               "tp such as ",
+               sizes.kv_heads);
 }
 
 void CheckSequence(const Parallel& p, const Sizes& sizes, Problems& problems) {
   if (!p.sequence_parallel()) return;
   if (p.tp() == 1) {
     return problems.Add("parallel.sequence_parallel",
-                        "true has no effect: it splits activations over the ranks of tp, but "
-                        "parallel.tp = 1; leave it out, or use a tp of 2 or more");
+                        "true has no effect: it splits activations over the ranks of tp, but parallel.tp = 1; leave it "
+                        "out, or use a tp of 2 or more");
   }
   // With cp a rank has two chunks of a sequence; tp must divide each.
   const int64_t parts = p.cp() == 1 ? p.tp() : 2 * p.cp() * p.tp();
   if (sizes.sequence % parts == 0) return;
   const int64_t below = sizes.sequence / parts * parts;
-  problems.Add("parallel.sequence_parallel",
-               StrCat("true splits sequences into ", p.cp() == 1 ? "" : "2 * cp * ", "tp = ", parts, " parts, but ",
-                      sizes.path, "sequence = ", sizes.sequence, " is not a multiple of that; use a sequence of ",
-                      below > 0 ? StrCat(below, " or ") : "", below + parts, ", or false"));
+  problems.Add("parallel.sequence_parallel", "true splits sequences into ", p.cp() == 1 ? "" : "2 * cp * ",
+               "tp = ", parts, " parts, but ", sizes.path, "sequence = ", sizes.sequence,
+               " is not a multiple of that; use a sequence of ", below > 0 ? StrCat(below, " or ") : "", below + parts,
+               ", or false");
 }
 
 void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
@@ -148,32 +146,29 @@ void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems
   if (cp == 1) return;
   if (const int64_t chunks = 2 * cp; sizes.sequence % chunks != 0) {
     const int64_t below = sizes.sequence / chunks * chunks;
-    problems.Add("parallel.cp",
-                 StrCat(cp, " splits sequences into 2 * ", cp, " = ", chunks, " chunks, but ", sizes.path,
-                        "sequence = ", sizes.sequence, " is not a multiple of that; use a sequence of ",
-                        below > 0 ? StrCat(below, " or ") : "", below + chunks));
+    problems.Add("parallel.cp", cp, " splits sequences into 2 * ", cp, " = ", chunks, " chunks, but ", sizes.path,
+                 "sequence = ", sizes.sequence, " is not a multiple of that; use a sequence of ",
+                 below > 0 ? StrCat(below, " or ") : "", below + chunks);
   }
   if (spec.model().attention() == spec::Model::UNFUSED) {
-    problems.Add("parallel.cp",
-                 StrCat(cp,
-                        " passes keys and values around a ring, so that no rank ever has whole rows of scores, which "
-                        "model.attention: UNFUSED stores; use TILED, or a cp of 1"));
+    problems.Add("parallel.cp", cp,
+                 " passes keys and values around a ring, so that no rank ever has whole rows of scores, which "
+                 "model.attention: UNFUSED stores; use TILED, or a cp of 1");
   }
 }
 
 void CheckExperts(const Parallel& p, const Sizes& sizes, const ModelKind& kind, Problems& problems) {
   if (p.ep() == 1) return;
   if (sizes.experts == 0) {
-    return problems.Add("parallel.ep", StrCat(p.ep(), " distributes experts, but model.", kind.name,
-                                              " has none; use 1, or model { moe { ... } }"));
+    return problems.Add("parallel.ep", p.ep(), " distributes experts, but model.", kind.name,
+                        " has none; use 1, or model { moe { ... } }");
   }
   CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
   CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
   if (p.sharding() == Parallel::HYBRID_SHARD) {
-    problems.Add("parallel.sharding",
-                 StrCat("HYBRID_SHARD cannot be combined with parallel.ep = ", p.ep(),
-                        ": experts are sharded over all ranks that have the same ones, and these do not form shard "
-                        "groups; use FULL_SHARD, or an ep of 1"));
+    problems.Add("parallel.sharding", "HYBRID_SHARD cannot be combined with parallel.ep = ", p.ep(),
+                 ": experts are sharded over all ranks that have the same ones, and these do not form shard groups; "
+                 "use FULL_SHARD, or an ep of 1");
   }
 }
 
@@ -185,10 +180,8 @@ std::string_view ScheduleName(const Parallel& p) { return Parallel::PipelineSche
 void CheckNoPipeline(const Parallel& p, Problems& problems) {
   const Parallel& usual = Parallel::default_instance();
   const auto refuse = [&](std::string_view field, const std::string& value) {
-    problems.Add(StrCat("parallel.", field),
-                 StrCat(value,
-                        " is only for pipelines, but parallel.pp = 1; leave it out, or use a pp of 2 "
-                        "or more"));
+    problems.Add(StrCat("parallel.", field), value,
+                 " is only for pipelines, but parallel.pp = 1; leave it out, or use a pp of 2 or more");
   };
   if (p.schedule() != usual.schedule()) refuse("schedule", std::string(ScheduleName(p)));
   if (p.virtual_stages() > 1) refuse("virtual_stages", StrCat(p.virtual_stages()));
@@ -200,28 +193,24 @@ void CheckNoPipeline(const Parallel& p, Problems& problems) {
 
 void CheckScatterGather(const Parallel& p, Problems& problems) {
   if (!p.scatter_gather_messages() || (p.tp() > 1 && !p.sequence_parallel())) return;
-  problems.Add(
-      "parallel.scatter_gather_messages",
-      p.tp() == 1
-          ? "true has no effect: it splits messages over the ranks of tp, but parallel.tp = 1; leave it out, or use a "
-            "tp "
-            "of 2 or more"
-          : "true has no effect: under parallel.sequence_parallel each rank of tp already sends only its part of a "
-            "message; leave one of them out");
+  problems.Add("parallel.scatter_gather_messages",
+               p.tp() == 1 ? "true has no effect: it splits messages over the ranks of tp, but parallel.tp = 1; leave "
+                             "it out, or use a tp of 2 or more"
+                           : "true has no effect: under parallel.sequence_parallel each rank of tp already sends only "
+                             "its part of a message; leave one of them out");
 }
 
 void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems) {
   const std::string given = StrCat("[", absl::StrJoin(p.stage_layers(), ", "), "]");
   const int64_t parts = p.pp() * p.virtual_stages();
   if (p.stage_balance() != Parallel::default_instance().stage_balance()) {
-    problems.Add("parallel.stage_balance",
-                 StrCat(Parallel::StageBalance_Name(p.stage_balance()), " and parallel.stage_layers = ", given,
-                        " both say how many layers each stage has; keep one of them"));
+    problems.Add("parallel.stage_balance", Parallel::StageBalance_Name(p.stage_balance()),
+                 " and parallel.stage_layers = ", given, " both say how many layers each stage has; keep one of them");
   }
   if (p.stage_layers_size() != parts) {
-    return problems.Add("parallel.stage_layers", StrCat(given, " has ", p.stage_layers_size(),
-                                                        " numbers, but parallel.pp * virtual_stages = ", p.pp(), " * ",
-                                                        p.virtual_stages(), " = ", parts, "; use ", parts, " numbers"));
+    return problems.Add("parallel.stage_layers", given, " has ", p.stage_layers_size(),
+                        " numbers, but parallel.pp * virtual_stages = ", p.pp(), " * ", p.virtual_stages(), " = ",
+                        parts, "; use ", parts, " numbers");
   }
   int64_t sum = 0;
   for (int i = 0; i < p.stage_layers_size(); ++i) {
@@ -229,8 +218,8 @@ void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems)
     sum += p.stage_layers(i);
   }
   if (sum == sizes.blocks) return;
-  problems.Add("parallel.stage_layers", StrCat(given, " add up to ", sum, ", but the model has ", sizes.blocks,
-                                               " layers; use numbers that add up to ", sizes.blocks));
+  problems.Add("parallel.stage_layers", given, " add up to ", sum, ", but the model has ", sizes.blocks,
+               " layers; use numbers that add up to ", sizes.blocks);
 }
 
 void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
@@ -242,9 +231,9 @@ void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
                         "that, or 2 or more virtual stages");
   }
   if (!interleaved && p.virtual_stages() > 1) {
-    return problems.Add("parallel.virtual_stages",
-                        StrCat(p.virtual_stages(), " is only for INTERLEAVED_ONE_F_ONE_B, but parallel.schedule is ",
-                               ScheduleName(p), "; use that schedule, or 1"));
+    return problems.Add("parallel.virtual_stages", p.virtual_stages(),
+                        " is only for INTERLEAVED_ONE_F_ONE_B, but parallel.schedule is ", ScheduleName(p),
+                        "; use that schedule, or 1");
   }
   const int64_t pass = p.dp() * spec.train().micro_batch();
   constexpr int64_t kMost = 1 << 30;
@@ -257,10 +246,10 @@ void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
                                       .chunks = static_cast<int>(p.virtual_stages())};
   const absl::Status status = pipeline::CheckSchedule(ScheduleOf(p), shape);
   if (status.ok()) return;
-  problems.Add("parallel.schedule",
-               StrCat(ScheduleName(p), " with train.global_batch / (parallel.dp * train.micro_batch) = ",
-                      spec.train().global_batch(), " / (", p.dp(), " * ", spec.train().micro_batch(),
-                      ") = ", micro_batches, " micro-batches: ", std::string(status.message())));
+  problems.Add("parallel.schedule", ScheduleName(p),
+               " with train.global_batch / (parallel.dp * train.micro_batch) = ", spec.train().global_batch(), " / (",
+               p.dp(), " * ", spec.train().micro_batch(), ") = ", micro_batches,
+               " micro-batches: ", std::string(status.message()));
 }
 
 void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
@@ -269,17 +258,17 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
   const int64_t parts = p.pp() * p.virtual_stages();
   if (parts > sizes.blocks) {
     problems.Add(p.virtual_stages() > 1 ? "parallel.virtual_stages" : "parallel.pp",
-                 StrCat("parallel.pp * virtual_stages = ", p.pp(), " * ", p.virtual_stages(), " = ", parts,
-                        " parts need a layer each, but ", sizes.path, "layers = ", sizes.blocks,
-                        "; use fewer parts, or more layers"));
+                 "parallel.pp * virtual_stages = ", p.pp(), " * ", p.virtual_stages(), " = ", parts,
+                 " parts need a layer each, but ", sizes.path, "layers = ", sizes.blocks,
+                 "; use fewer parts, or more layers");
   } else if (p.stage_layers_size() > 0) {
     CheckStageLayers(p, sizes, problems);
   }
   if (p.virtual_stages() > 1 && p.sharding() == Parallel::NO_SHARD && p.reduce_every_micro_batch()) {
     problems.Add("parallel.reduce_every_micro_batch",
-                 StrCat("true cannot be combined with parallel.virtual_stages = ", p.virtual_stages(),
-                        " under NO_SHARD: a bucket may hold gradients of several "
-                        "chunks, which finish a micro-batch at different times; leave it out"));
+                 "true cannot be combined with parallel.virtual_stages = ", p.virtual_stages(),
+                 " under NO_SHARD: a bucket may hold gradients of several chunks, which finish a micro-batch at "
+                 "different times; leave it out");
   }
   CheckScatterGather(p, problems);
   CheckPipelineSchedule(spec, problems);
@@ -289,8 +278,8 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
 void CheckWhole(const Parallel& p, const ModelKind& kind, Problems& problems) {
   const auto refuse = [&](std::string_view axis, int64_t degree) {
     if (degree == 1) return;
-    problems.Add(StrCat("parallel.", axis), StrCat(degree, " is not possible for model.", kind.name,
-                                                   ", which every rank must hold whole; use 1, and parallel.dp"));
+    problems.Add(StrCat("parallel.", axis), degree, " is not possible for model.", kind.name,
+                 ", which every rank must hold whole; use 1, and parallel.dp");
   };
   refuse("tp", p.tp());
   refuse("pp", p.pp());
@@ -298,7 +287,7 @@ void CheckWhole(const Parallel& p, const ModelKind& kind, Problems& problems) {
   refuse("ep", p.ep());
   if (p.pp() == 1) CheckNoPipeline(p, problems);
   if (p.sequence_parallel()) {
-    problems.Add("parallel.sequence_parallel", StrCat("true is not possible for model.", kind.name, "; leave it out"));
+    problems.Add("parallel.sequence_parallel", "true is not possible for model.", kind.name, "; leave it out");
   }
 }
 

@@ -26,14 +26,13 @@ bool CheckFloats(const Precision& p, Problems& problems) {
     if (field.type != spec::I32 && field.type != spec::U8) continue;
     fine = false;
     if (field.is_copy) continue;
-    problems.Add(StrCat(kPath, field.name),
-                 StrCat(spec::DType_Name(field.type), " is not a floating-point type; use F32, F64, BF16 or F16"));
+    problems.Add(StrCat(kPath, field.name), spec::DType_Name(field.type),
+                 " is not a floating-point type; use F32, F64, BF16 or F16");
   }
   if (p.buffer() != spec::F32 && p.buffer() != spec::F64) {
     fine = false;
-    problems.Add("train.precision.buffer",
-                 StrCat(spec::DType_Name(p.buffer()),
-                        " is too coarse for running statistics, which change in small steps; use F32 or F64"));
+    problems.Add("train.precision.buffer", spec::DType_Name(p.buffer()),
+                 " is too coarse for running statistics, which change in small steps; use F32 or F64");
   }
   return fine;
 }
@@ -48,10 +47,9 @@ bool Together(spec::DType a, spec::DType b) {
 void CheckTypesTogether(const Precision& p, Problems& problems) {
   const auto refuse = [&](std::string_view field, spec::DType type, std::string_view other_field, spec::DType other) {
     const bool wide = type == spec::F64 || other == spec::F64;
-    problems.Add(StrCat(kPath, field),
-                 StrCat(spec::DType_Name(type), p.gradient() == p.reduce() ? " (as gradient)" : "",
-                        " cannot be combined with ", kPath, other_field, ": ", spec::DType_Name(other), "; use ",
-                        wide ? "F64 for all or for none" : StrCat(spec::DType_Name(other), " or F32")));
+    problems.Add(StrCat(kPath, field), spec::DType_Name(type), p.gradient() == p.reduce() ? " (as gradient)" : "",
+                 " cannot be combined with ", kPath, other_field, ": ", spec::DType_Name(other), "; use ",
+                 wide ? "F64 for all or for none" : StrCat(spec::DType_Name(other), " or F32"));
   };
   if (p.gradient() != p.reduce() && !Together(p.gradient(), p.parameter())) {
     refuse("gradient", p.gradient(), "parameter", p.parameter());
@@ -70,15 +68,14 @@ void CheckDynamic(const spec::LossScale::Dynamic& d, Problems& problems) {
   const auto path = [&](std::string_view field) { return StrCat(kDynamic, field); };
   const bool minimum = problems.Above(path("minimum"), d.minimum(), 0);
   if (problems.Above(path("initial"), d.initial(), 0) && minimum && d.initial() < d.minimum()) {
-    problems.Add(path("initial"), StrCat(NumberText(d.initial()), " is below minimum = ", NumberText(d.minimum()),
-                                         "; use at least that"));
+    problems.Add(path("initial"), NumberText(d.initial()), " is below minimum = ", NumberText(d.minimum()),
+                 "; use at least that");
   }
-  if (d.initial() > 1e30)
-    problems.Add(path("initial"), StrCat(NumberText(d.initial()), " is out of range; use at most 1e30"));
+  if (d.initial() > 1e30) problems.Add(path("initial"), NumberText(d.initial()), " is out of range; use at most 1e30");
   problems.Above(path("growth"), d.growth(), 1);
   if (problems.Above(path("backoff"), d.backoff(), 0) && d.backoff() >= 1) {
-    problems.Add(path("backoff"),
-                 StrCat(NumberText(d.backoff()), " does not lower the scale; use a number below 1, such as 0.5"));
+    problems.Add(path("backoff"), NumberText(d.backoff()),
+                 " does not lower the scale; use a number below 1, such as 0.5");
   }
   problems.Whole(path("growth_interval"), d.growth_interval(), 1, int64_t{1} << 31);
 }
@@ -90,23 +87,21 @@ void CheckLossScale(const Precision& p, Problems& problems) {
   const bool scales = !scale.has_fixed() || scale.fixed() != 1;
   if (!half && scales) {
     problems.Add("train.precision.loss_scale",
-                 "scales gradients into the range of F16, but none of parameter, gradient and reduce is "
-                 "F16; leave it out, or use fixed: 1");
+                 "scales gradients into the range of F16, but none of parameter, gradient and reduce is F16; leave it "
+                 "out, or use fixed: 1");
     return;
   }
   if (scale.has_dynamic()) return CheckDynamic(scale.dynamic(), problems);
   if (problems.Above("train.precision.loss_scale.fixed", scale.fixed(), 0) && scale.fixed() > 1e30) {
-    problems.Add("train.precision.loss_scale.fixed",
-                 StrCat(NumberText(scale.fixed()), " is out of range; use at most 1e30"));
+    problems.Add("train.precision.loss_scale.fixed", NumberText(scale.fixed()), " is out of range; use at most 1e30");
   }
 }
 
 void CheckStochasticRounding(const Precision& p, Problems& problems) {
   if (!p.stochastic_rounding() || Narrow(p.parameter())) return;
   problems.Add("train.precision.stochastic_rounding",
-               StrCat("is only for parameters with fewer bits than their updates, but "
-                      "train.precision.parameter is ",
-                      spec::DType_Name(p.parameter()), "; leave it out, or use parameter: BF16"));
+               "is only for parameters with fewer bits than their updates, but train.precision.parameter is ",
+               spec::DType_Name(p.parameter()), "; leave it out, or use parameter: BF16");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ constexpr std::string_view kEvery = "train.activation_checkpointing.every",
 // Selective recomputation of attention's scores: the model must store some.
 void CheckSelective(const ModelKind& kind, const spec::Model& model, Problems& problems) {
   if (kind.input(model).kind != ModelInput::kTokens) {
-    problems.Add(kPart, StrCat("SELECTIVE does not apply to model.", kind.name, ", which has no attention; use FULL"));
+    problems.Add(kPart, "SELECTIVE does not apply to model.", kind.name, ", which has no attention; use FULL");
   } else if (model.attention() != spec::Model::UNFUSED) {
     problems.Add(kPart,
                  "SELECTIVE recomputes attention scores, but model.attention: TILED stores none; use FULL, or "
@@ -29,19 +29,18 @@ void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems) {
   if (!problems.Whole(kEvery, checkpointing.every(), 0, 1 << 12)) return;
   if (checkpointing.every() == 0) {
     if (checkpointing.recompute() != ActivationCheckpointing::SELECTIVE) return;
-    return problems.Add(kPart,
-                        StrCat("SELECTIVE has no effect, because ", kEvery, " = 0; use 1 or more, or leave it out"));
+    return problems.Add(kPart, "SELECTIVE has no effect, because ", kEvery, " = 0; use 1 or more, or leave it out");
   }
   const ModelKind* kind = FindModelKind(spec.model().kind_case());
   if (kind == nullptr) return;
   if (kind->block.empty()) {
-    return problems.Add(kEvery, StrCat(checkpointing.every(), " does not apply to model.", kind->name,
-                                       ", which has no blocks to recompute; use 0 (off)"));
+    return problems.Add(kEvery, checkpointing.every(), " does not apply to model.", kind->name,
+                        ", which has no blocks to recompute; use 0 (off)");
   }
   const int64_t blocks = kind->blocks(spec.model());
   if (blocks > 0 && checkpointing.every() > blocks) {
-    problems.Add(kEvery, StrCat(checkpointing.every(), " recomputes none of the model's ", Counted(blocks, "block"),
-                                "; use at most ", blocks, ", or 0 (off)"));
+    problems.Add(kEvery, checkpointing.every(), " recomputes none of the model's ", Counted(blocks, "block"),
+                 "; use at most ", blocks, ", or 0 (off)");
   }
   if (checkpointing.recompute() == ActivationCheckpointing::SELECTIVE) CheckSelective(*kind, spec.model(), problems);
 }

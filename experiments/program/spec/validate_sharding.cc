@@ -28,16 +28,15 @@ std::string Names(const Parallel& p) { return Parallel::Sharding_Name(p.sharding
 void CheckShardGroup(const Parallel& p, Problems& problems) {
   if (p.sharding() != Parallel::HYBRID_SHARD) {
     if (p.has_shard_group()) {
-      problems.Add("parallel.shard_group",
-                   StrCat(p.shard_group(), " is only for HYBRID_SHARD, but parallel.sharding is ", Names(p),
-                          "; leave it out, or use HYBRID_SHARD"));
+      problems.Add("parallel.shard_group", p.shard_group(), " is only for HYBRID_SHARD, but parallel.sharding is ",
+                   Names(p), "; leave it out, or use HYBRID_SHARD");
     }
     return;
   }
   if (p.dp() < 2) {
     return problems.Add("parallel.sharding",
-                        StrCat("HYBRID_SHARD needs ranks to shard and to replicate over, but parallel.dp = ", p.dp(),
-                               "; use 2 or more"));
+                        "HYBRID_SHARD needs ranks to shard and to replicate over, but parallel.dp = ", p.dp(),
+                        "; use 2 or more");
   }
   if (!problems.Whole("parallel.shard_group", p.shard_group(), 2, p.dp(), p.has_shard_group())) return;
   constexpr int64_t kMost = 1 << 20;  // more ranks are refused elsewhere, and finding their divisors takes long
@@ -46,15 +45,15 @@ void CheckShardGroup(const Parallel& p, Problems& problems) {
   for (int64_t n = 2; n <= p.dp(); ++n) {
     if (p.dp() % n == 0) StrAppend(&right, right.empty() ? "" : ", ", n);
   }
-  problems.Add("parallel.shard_group",
-               StrCat(p.shard_group(), " does not divide parallel.dp = ", p.dp(), "; use one of ", right));
+  problems.Add("parallel.shard_group", p.shard_group(), " does not divide parallel.dp = ", p.dp(), "; use one of ",
+               right);
 }
 
 // Refuses options that have no effect under this layout.
 void CheckApplicable(const Parallel& p, Problems& problems) {
   const auto refuse = [&](std::string_view field, const std::string& value, std::string_view of) {
-    problems.Add(StrCat("parallel.", field),
-                 StrCat(value, " is only for ", of, ", but parallel.sharding is ", Names(p), "; leave it out"));
+    problems.Add(StrCat("parallel.", field), value, " is only for ", of, ", but parallel.sharding is ", Names(p),
+                 "; leave it out");
   };
   const Parallel& usual = Parallel::default_instance();
   if (!ShardsParameters(p)) {
@@ -69,9 +68,8 @@ void CheckApplicable(const Parallel& p, Problems& problems) {
   if (ShardsParameters(p)) {
     const bool ahead = p.overlap() && p.prefetch() > 0;
     const auto idle = [&](std::string_view field, const std::string& value) {
-      problems.Add(StrCat("parallel.", field),
-                   StrCat(value, " only matters if parameters are gathered ahead, which parallel.",
-                          p.overlap() ? "prefetch = 0" : "overlap = false", " switches off; leave it out"));
+      problems.Add(StrCat("parallel.", field), value, " only matters if parameters are gathered ahead, which parallel.",
+                   p.overlap() ? "prefetch = 0" : "overlap = false", " switches off; leave it out");
     };
     if (!p.overlap() && p.prefetch() != usual.prefetch()) idle("prefetch", StrCat(p.prefetch()));
     if (!ahead && p.prefetch_limit_mib() != 0) idle("prefetch_limit_mib", NumberText(p.prefetch_limit_mib()));
@@ -80,9 +78,8 @@ void CheckApplicable(const Parallel& p, Problems& problems) {
   if (p.sharding() == Parallel::NO_SHARD) {
     if (p.has_wrap()) refuse("wrap", "a policy", "sharded layouts, which have units");
   } else if (p.bucket_mib() != usual.bucket_mib()) {
-    problems.Add("parallel.bucket_mib",
-                 StrCat(NumberText(p.bucket_mib()), " is only for NO_SHARD, but parallel.sharding is ", Names(p),
-                        ", which reduces unit by unit; leave it out, and choose units by parallel.wrap"));
+    problems.Add("parallel.bucket_mib", NumberText(p.bucket_mib()), " is only for NO_SHARD, but parallel.sharding is ",
+                 Names(p), ", which reduces unit by unit; leave it out, and choose units by parallel.wrap");
   }
   if (p.sharding() == Parallel::SHARD_OPTIMIZER && p.reduce_every_micro_batch()) {
     problems.Add("parallel.reduce_every_micro_batch",
@@ -94,14 +91,12 @@ void CheckApplicable(const Parallel& p, Problems& problems) {
 void CheckOffload(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
   if (p.offload() == Parallel::OFFLOAD_ALL && !ShardsParameters(p)) {
-    problems.Add("parallel.offload",
-                 StrCat("OFFLOAD_ALL offloads shards of parameters, but parallel.sharding is ", Names(p),
-                        ", which keeps parameters whole; use OFFLOAD_OPTIMIZER, or FULL_SHARD or HYBRID_SHARD"));
+    problems.Add("parallel.offload", "OFFLOAD_ALL offloads shards of parameters, but parallel.sharding is ", Names(p),
+                 ", which keeps parameters whole; use OFFLOAD_OPTIMIZER, or FULL_SHARD or HYBRID_SHARD");
   }
   if (p.offload() == Parallel::NO_OFFLOAD && spec.memory().host_budget_mib() > 0) {
-    problems.Add("memory.host_budget_mib", StrCat(NumberText(spec.memory().host_budget_mib()),
-                                                  " limits what is offloaded, but "
-                                                  "parallel.offload is NO_OFFLOAD; leave it out"));
+    problems.Add("memory.host_budget_mib", NumberText(spec.memory().host_budget_mib()),
+                 " limits what is offloaded, but parallel.offload is NO_OFFLOAD; leave it out");
   }
 }
 
@@ -167,11 +162,10 @@ void CheckKind(nn::Module& model, const std::string& kind, Problems& problems) {
   });
   const std::vector<std::string> known(kinds.begin(), kinds.end());
   problems.Add("parallel.wrap.module",
-               exists
-                   ? StrCat("\"", kind,
-                            "\": no module of this kind can be a unit: each has no parameters, or shares some with a "
-                            "module outside it")
-                   : StrCat("\"", kind, "\" is not a kind of module of this model", Suggestion(kind, known)));
+               exists ? StrCat("\"", kind,
+                               "\": no module of this kind can be a unit: each has no parameters, or shares some with "
+                               "a module outside it")
+                      : StrCat("\"", kind, "\" is not a kind of module of this model", Suggestion(kind, known)));
 }
 
 void CheckPaths(const spec::Model& whole, nn::Module& model, const spec::Wrap::Paths& paths, Problems& problems) {
@@ -186,12 +180,12 @@ void CheckPaths(const spec::Model& whole, nn::Module& model, const spec::Wrap::P
     const std::string &path = paths.path(i), &like = alike[static_cast<size_t>(i)];
     if (units.contains(like)) continue;
     if (all.contains(like)) {
-      problems.Add("parallel.wrap.paths", StrCat("\"", path,
-                                                 "\" cannot be a unit: it holds no parameters, or shares some with a "
-                                                 "module outside it; leave it to the root unit"));
+      problems.Add("parallel.wrap.paths", "\"", path,
+                   "\" cannot be a unit: it holds no parameters, or shares some with a module outside it; leave it to "
+                   "the root unit");
     } else {
-      problems.Add("parallel.wrap.paths",
-                   StrCat("\"", path, "\" is not a module of this model", Suggestion(path, {all.begin(), all.end()})));
+      problems.Add("parallel.wrap.paths", "\"", path, "\" is not a module of this model",
+                   Suggestion(path, {all.begin(), all.end()}));
     }
   }
 }
@@ -207,8 +201,8 @@ void CheckSharding(const spec::Spec& spec, Problems& problems) {
   constexpr double kLeast = 1.0 / 1048576, kMost = 1 << 30;  // a byte, a pebibyte
   const double limit = p.prefetch_limit_mib();
   if (problems.AtLeast("parallel.prefetch_limit_mib", limit, 0) && limit > 0 && !(limit >= kLeast && limit <= kMost)) {
-    problems.Add("parallel.prefetch_limit_mib", StrCat(NumberText(limit), " is out of range; use ", NumberText(kLeast),
-                                                       " to ", NumberText(kMost), ", or 0 for no limit"));
+    problems.Add("parallel.prefetch_limit_mib", NumberText(limit), " is out of range; use ", NumberText(kLeast), " to ",
+                 NumberText(kMost), ", or 0 for no limit");
   }
   if (p.wrap().has_min_parameters()) {
     problems.Whole("parallel.wrap.min_parameters", p.wrap().min_parameters(), 1, int64_t{1} << 50);

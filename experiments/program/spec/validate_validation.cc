@@ -11,13 +11,13 @@ void CheckOwnData(const spec::Spec& spec, Problems& problems) {
   const spec::Validation& v = spec.train().validation();
   if (v.data().kind_case() == spec::Data::KIND_NOT_SET) {
     return problems.Add("train.validation.data",
-                        "is empty; name data, such as text { path: \"folder\" }, or leave it out to hold "
-                        "some of the training data out");
+                        "is empty; name data, such as text { path: \"folder\" }, or leave it out to hold some of the "
+                        "training data out");
   }
   if (v.data().has_synthetic()) {
     return problems.Add("train.validation.data.synthetic",
-                        "would be the same samples as the training data; leave train.validation.data "
-                        "out to hold out some of data.synthetic");
+                        "would be the same samples as the training data; leave train.validation.data out to hold out "
+                        "some of data.synthetic");
   }
   spec::Spec other = spec;
   *other.mutable_data() = v.data();
@@ -37,8 +37,8 @@ void CheckValidation(const spec::Spec& spec, Problems& problems) {
   if (v.has_samples()) problems.Whole("train.validation.samples", v.samples(), 1, kMany);
   if (v.has_fraction()) {
     if (v.has_samples() || v.has_data()) {
-      problems.Add("train.validation.fraction", StrCat("is given beside train.validation.",
-                                                       v.has_samples() ? "samples" : "data", "; keep one of them"));
+      problems.Add("train.validation.fraction", "is given beside train.validation.",
+                   v.has_samples() ? "samples" : "data", "; keep one of them");
     } else if (problems.Fraction("train.validation.fraction", v.fraction())) {
       problems.Above("train.validation.fraction", v.fraction(), 0);
     }
@@ -47,9 +47,9 @@ void CheckValidation(const spec::Spec& spec, Problems& problems) {
   problems.Whole("train.validation.patience", v.patience(), 0, kMany);
   problems.AtLeast("train.validation.min_delta", v.min_delta(), 0);
   if (v.min_delta() > 0 && v.patience() == 0) {
-    problems.Add("train.validation.min_delta",
-                 "is only for early stopping, which train.validation.patience = 0 switches off; use a "
-                 "patience of 1 or more");
+    problems.Add(
+        "train.validation.min_delta",
+        "is only for early stopping, which train.validation.patience = 0 switches off; use a patience of 1 or more");
   }
   if (v.has_data()) CheckOwnData(spec, problems);
 }

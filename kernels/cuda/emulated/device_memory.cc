@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "core/base/check.h"
 
@@ -81,14 +80,6 @@ void* MemoryTable::HostAlloc(int device, size_t bytes) {
   return address;
 }
 
-bool MemoryTable::Register(int device, void* address, size_t bytes) {
-  if (Find(address, bytes)) return false;
-  const std::scoped_lock lock(mutex_);
-  const auto begin = reinterpret_cast<uintptr_t>(address);
-  allocations_[begin] = {Kind::kRegistered, device, begin, bytes};
-  return true;
-}
-
 bool MemoryTable::Free(void* address, Kind kind) {
   const std::scoped_lock lock(mutex_);
   const auto at = allocations_.find(reinterpret_cast<uintptr_t>(address));
@@ -104,7 +95,6 @@ bool MemoryTable::Free(void* address, Kind kind) {
       std::memset(address, 0xff, allocation.bytes);
       std::free(address);
       break;
-    case Kind::kRegistered: break;
   }
   return true;
 }

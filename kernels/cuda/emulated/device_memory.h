@@ -15,7 +15,7 @@ void ReachDeviceMemory(bool may);
 
 class MemoryTable {
  public:
-  enum class Kind { kDevice, kHost, kRegistered };
+  enum class Kind { kDevice, kHost };
   struct Allocation {
     Kind kind;
     int device;
@@ -26,7 +26,6 @@ class MemoryTable {
   // Returns null if a GPU of `capacity` bytes has no room. The memory is filled with 0xff bytes.
   void* Malloc(int device, size_t bytes, size_t capacity);
   void* HostAlloc(int device, size_t bytes);
-  bool Register(int device, void* address, size_t bytes);  // false: part of it is registered already
   // False if no allocation of this kind begins there.
   bool Free(void* address, Kind kind);
   size_t used(int device);

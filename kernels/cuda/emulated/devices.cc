@@ -29,43 +29,22 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   *p = {};
   std::snprintf(p->name, sizeof(p->name), "Emulated GPU");
   p->totalGlobalMem = Cuda().bytes;
-  p->sharedMemPerBlock = 48 << 10;
-  p->sharedMemPerBlockOptin = kMaxShared;
-  p->sharedMemPerMultiprocessor = kMaxShared + 1024;
-  p->regsPerBlock = 65536;
-  p->warpSize = warpSize;
-  p->maxThreadsPerBlock = kMaxThreads;
-  p->maxThreadsDim[0] = p->maxThreadsDim[1] = kMaxThreads, p->maxThreadsDim[2] = 64;
-  p->maxGridSize[0] = 0x7fffffff, p->maxGridSize[1] = p->maxGridSize[2] = 65535;
   p->major = 9, p->minor = 0;
   p->multiProcessorCount = kMultiprocessors;
-  p->maxThreadsPerMultiProcessor = 2048;
   p->l2CacheSize = 1 << 20;
-  p->asyncEngineCount = 2;
-  p->concurrentKernels = 1;
   p->pciBusID = device + 1;
-  p->unifiedAddressing = 1;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   cudaDeviceProp p;
   if (const cudaError_t error = cudaGetDeviceProperties(&p, device); error != cudaSuccess) return error;
   switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = static_cast<int>(p.sharedMemPerBlock); break;
-    case cudaDevAttrWarpSize: *value = p.warpSize; break;
     case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
     case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
     case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(p.sharedMemPerBlockOptin); break;
     default: return Say(cudaErrorInvalidValue);
   }
-  return cudaSuccess;
-}
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  TWOFOLD_RETURN_UNLESS_READY();
-  *least = 0, *greatest = -5;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {

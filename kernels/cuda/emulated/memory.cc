@@ -57,16 +57,6 @@ cudaError_t Copy(const Rows& r, cudaMemcpyKind kind, cudaStream_t handle) {
   return Say(Failed());
 }
 
-cudaError_t Set(void* to, int value, size_t bytes, cudaStream_t handle) {
-  TWOFOLD_RETURN_UNLESS_READY();
-  CUstream_st* stream = Find(handle);
-  TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
-  if (bytes == 0) return cudaSuccess;
-  TWOFOLD_RETURN_IF(!Within(Cuda().memory.Find(to, bytes), to, bytes), cudaErrorInvalidValue);
-  InOrder(handle, stream, [&](CUstream_st* s) { s->Enqueue([=] { std::memset(to, value, bytes); }); });
-  return cudaSuccess;
-}
-
 }  // namespace
 }  // namespace twofold::emulated
 
@@ -113,18 +103,6 @@ cudaError_t cudaFreeHost(void* address) {
   TWOFOLD_RETURN_IF(!Cuda().memory.Free(address, MemoryTable::Kind::kHost), cudaErrorInvalidValue);
   return Say(Failed());
 }
-cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned) {
-  TWOFOLD_RETURN_UNLESS_READY();
-  TWOFOLD_RETURN_IF(address == nullptr || bytes == 0, cudaErrorInvalidValue);
-  TWOFOLD_RETURN_IF(!Cuda().memory.Register(current_device, address, bytes), cudaErrorHostMemoryAlreadyRegistered);
-  return cudaSuccess;
-}
-cudaError_t cudaHostUnregister(void* address) {
-  TWOFOLD_RETURN_UNLESS_READY();
-  for (Gpu& gpu : Cuda().gpus) SynchronizeGpu(gpu);
-  TWOFOLD_RETURN_IF(!Cuda().memory.Free(address, MemoryTable::Kind::kRegistered), cudaErrorHostMemoryNotRegistered);
-  return cudaSuccess;
-}
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
   TWOFOLD_RETURN_UNLESS_READY();
   const auto found = Cuda().memory.Find(address, 1);
@@ -147,14 +125,16 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
       {.to = to, .to_pitch = to_pitch, .from = from, .from_pitch = from_pitch, .width = width, .height = height}, kind,
       stream);
 }
-cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {
-  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
-}
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
   return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
 }
-cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
-  return Set(to, value, bytes, stream);
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t handle) {
+  TWOFOLD_RETURN_UNLESS_READY();
+  CUstream_st* stream = Find(handle);
+  TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
+  if (bytes == 0) return cudaSuccess;
+  TWOFOLD_RETURN_IF(!Within(Cuda().memory.Find(to, bytes), to, bytes), cudaErrorInvalidValue);
+  InOrder(handle, stream, [&](CUstream_st* s) { s->Enqueue([=] { std::memset(to, value, bytes); }); });
+  return cudaSuccess;
 }
-cudaError_t cudaMemset(void* to, int value, size_t bytes) { return Set(to, value, bytes, nullptr); }

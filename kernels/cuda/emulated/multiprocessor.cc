@@ -49,10 +49,10 @@ std::string Name(const void* function) {
 
 int Reports() { return reports.load(std::memory_order_relaxed); }
 
-void WarpTogether(unsigned mask, Together what, void* mine) {
-  Here("an exchange of a warp").WarpTogether(mask, what, mine);
+void WarpTogether(unsigned mask, void* mine, Together what) {
+  Here("an exchange of a warp").WarpTogether(mask, mine, what);
 }
-void BlockTogether(Together what, void* mine) { Here("__syncthreads").BlockTogether(what, mine); }
+void BlockTogether(void* mine, Together what) { Here("__syncthreads").BlockTogether(mine, what); }
 void* DynamicShared() { return Here("DynamicShared").shared(); }
 int ThreadOfBlock() { return Here("threadIdx").thread(); }
 
@@ -237,7 +237,7 @@ void Multiprocessor::Release(int first, int count, Together what) {
   }
 }
 
-void Multiprocessor::WarpTogether(unsigned mask, Together what, void* mine) {
+void Multiprocessor::WarpTogether(unsigned mask, void* mine, Together what) {
   const Unseen unseen;
   const int first = thread_ / warpSize * warpSize;
   if (mask != ~0u)
@@ -250,7 +250,7 @@ void Multiprocessor::WarpTogether(unsigned mask, Together what, void* mine) {
   Meet(meeting, State::kAtWarp, first, warpSize, what, mine);
 }
 
-void Multiprocessor::BlockTogether(Together what, void* mine) {
+void Multiprocessor::BlockTogether(void* mine, Together what) {
   const Unseen unseen;
   Meet(at_block_, State::kAtBlock, 0, static_cast<int>(threads_.size()), what, mine);
 }

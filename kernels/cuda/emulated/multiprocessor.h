@@ -29,8 +29,8 @@ class Multiprocessor {
   bool Run(const Grid& grid);
 
   // Called by the threads of a block.
-  void WarpTogether(unsigned mask, Together what, void* mine);
-  void BlockTogether(Together what, void* mine);
+  void WarpTogether(unsigned mask, void* mine, Together what);
+  void BlockTogether(void* mine, Together what);
   void* shared() const { return shared_; }
   int thread() const { return thread_; }
 

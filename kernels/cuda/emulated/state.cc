@@ -1,6 +1,5 @@
 #include "kernels/cuda/emulated/state.h"
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 

@@ -14,9 +14,6 @@ struct CUevent_st {
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  return cudaStreamCreateWithPriority(stream, flags, 0);
-}
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
   TWOFOLD_RETURN_UNLESS_READY();
   TWOFOLD_RETURN_IF(flags > cudaStreamNonBlocking, cudaErrorInvalidValue);
   *stream = NewStream(Current(), flags == cudaStreamDefault);

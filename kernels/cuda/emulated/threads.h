@@ -33,8 +33,8 @@ namespace twofold::emulated {
 // threads must pass the same `what`; otherwise they are not at the same place. `mask` names the lanes that take part:
 // it must be all 32.
 using Together = void (*)(void* const* of_threads, int threads);
-void WarpTogether(unsigned mask, Together what, void* mine);
-void BlockTogether(Together what, void* mine);
+void WarpTogether(unsigned mask, void* mine, Together what);
+void BlockTogether(void* mine, Together what);
 
 // The block's dynamic shared memory, aligned to 128 bytes, initialised to 0xff; null if the launch requested none.
 void* DynamicShared();
@@ -53,40 +53,34 @@ template <class T>
 T FromLane(unsigned mask, T value, int lane) {
   static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "shuffles move 4 or 8 bytes");
   Exchange<T> mine{value, lane};
-  WarpTogether(
-      mask,
-      [](void* const* of_threads, int threads) {
-        T values[warpSize];
-        for (int i = 0; i < threads; ++i) values[i] = static_cast<Exchange<T>*>(of_threads[i])->value;
-        for (int i = 0; i < threads; ++i) {
-          auto* to = static_cast<Exchange<T>*>(of_threads[i]);
-          to->value = values[to->lane];
-        }
-      },
-      &mine);
+  WarpTogether(mask, &mine, [](void* const* of_threads, int threads) {
+    T values[warpSize];
+    for (int i = 0; i < threads; ++i) values[i] = static_cast<Exchange<T>*>(of_threads[i])->value;
+    for (int i = 0; i < threads; ++i) {
+      auto* to = static_cast<Exchange<T>*>(of_threads[i]);
+      to->value = values[to->lane];
+    }
+  });
   return mine.value;
 }
 
 }  // namespace twofold::emulated
 
 inline void __syncthreads() {
-  twofold::emulated::BlockTogether([](void* const*, int) {}, nullptr);
+  twofold::emulated::BlockTogether(nullptr, [](void* const*, int) {});
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu) {
-  twofold::emulated::WarpTogether(
-      mask, [](void* const*, int) {}, nullptr);
+  twofold::emulated::WarpTogether(mask, nullptr, [](void* const*, int) {});
 }
 
 // ---- Block functions ----
 
 inline int __syncthreads_count(int predicate) {
-  twofold::emulated::BlockTogether(
-      [](void* const* of_threads, int threads) {
-        int count = 0;
-        for (int i = 0; i < threads; ++i) count += *static_cast<int*>(of_threads[i]) != 0;
-        for (int i = 0; i < threads; ++i) *static_cast<int*>(of_threads[i]) = count;
-      },
-      &predicate);
+  twofold::emulated::BlockTogether(&predicate, [](void* const* of_threads, int threads) {
+    int count = 0;
+    for (int i = 0; i < threads; ++i) count += *static_cast<int*>(of_threads[i]) != 0;
+    for (int i = 0; i < threads; ++i) *static_cast<int*>(of_threads[i]) = count;
+  });
   return predicate;
 }
 inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
@@ -117,31 +111,24 @@ T __shfl_xor_sync(unsigned mask, T value, int with, int width = warpSize) {
 
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
   unsigned mine = predicate != 0;
-  twofold::emulated::WarpTogether(
-      mask,
-      [](void* const* of_threads, int threads) {
-        unsigned votes = 0;
-        for (int i = 0; i < threads; ++i) votes |= *static_cast<unsigned*>(of_threads[i]) << i;
-        for (int i = 0; i < threads; ++i) *static_cast<unsigned*>(of_threads[i]) = votes;
-      },
-      &mine);
+  twofold::emulated::WarpTogether(mask, &mine, [](void* const* of_threads, int threads) {
+    unsigned votes = 0;
+    for (int i = 0; i < threads; ++i) votes |= *static_cast<unsigned*>(of_threads[i]) << i;
+    for (int i = 0; i < threads; ++i) *static_cast<unsigned*>(of_threads[i]) = votes;
+  });
   return mine;
 }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate == 0) == 0; }
-inline unsigned __activemask() { return 0xffffffffu; }
 
 namespace twofold::emulated {
 template <class T, class F>
 T OfLanes(unsigned mask, T value, F) {
-  WarpTogether(
-      mask,
-      [](void* const* of_threads, int threads) {
-        T all = *static_cast<T*>(of_threads[0]);
-        for (int i = 1; i < threads; ++i) all = F()(all, *static_cast<T*>(of_threads[i]));
-        for (int i = 0; i < threads; ++i) *static_cast<T*>(of_threads[i]) = all;
-      },
-      &value);
+  WarpTogether(mask, &value, [](void* const* of_threads, int threads) {
+    T all = *static_cast<T*>(of_threads[0]);
+    for (int i = 1; i < threads; ++i) all = F()(all, *static_cast<T*>(of_threads[i]));
+    for (int i = 0; i < threads; ++i) *static_cast<T*>(of_threads[i]) = all;
+  });
   return value;
 }
 template <class T>
@@ -154,44 +141,13 @@ T __reduce_add_sync(unsigned mask, T value) {
       mask, value, [](T a, T b) { return static_cast<T>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); });
 }
 template <twofold::emulated::Reducible T>
-T __reduce_min_sync(unsigned mask, T value) {
-  return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return std::min(a, b); });
-}
-template <twofold::emulated::Reducible T>
 T __reduce_max_sync(unsigned mask, T value) {
   return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return std::max(a, b); });
-}
-inline unsigned __reduce_or_sync(unsigned mask, unsigned value) {
-  return twofold::emulated::OfLanes(mask, value, [](unsigned a, unsigned b) { return a | b; });
-}
-inline unsigned __reduce_and_sync(unsigned mask, unsigned value) {
-  return twofold::emulated::OfLanes(mask, value, [](unsigned a, unsigned b) { return a & b; });
 }
 
 // ---- Memory. Threads of other streams may access the same address concurrently. (Atomics also order the accesses
 // around them. In CUDA that takes fences, which the thread sanitizer does not know.) ----
 
-template <class T>
-T __ldg(const T* from) {
-  return *from;
-}
-template <class T>
-T __ldcs(const T* from) {
-  return *from;
-}
-template <class T>
-T __ldcg(const T* from) {
-  return *from;
-}
-template <class T>
-void __stcs(T* to, std::type_identity_t<T> value) {
-  *to = value;
-}
-template <class T>
-void __stcg(T* to, std::type_identity_t<T> value) {
-  *to = value;
-}
-inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 namespace twofold::emulated {
@@ -219,79 +175,22 @@ T atomicAdd(T* at, std::type_identity_t<T> x) {
   return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a + x); });
 }
 template <twofold::emulated::Atomic T>
-T atomicSub(T* at, std::type_identity_t<T> x) {
-  return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a - x); });
-}
-template <twofold::emulated::Atomic T>
 T atomicMax(T* at, std::type_identity_t<T> x) {
   return twofold::emulated::Atomically(at, [x](T a) { return std::max(a, x); });
-}
-template <twofold::emulated::Atomic T>
-T atomicMin(T* at, std::type_identity_t<T> x) {
-  return twofold::emulated::Atomically(at, [x](T a) { return std::min(a, x); });
 }
 template <twofold::emulated::Atomic T>
 T atomicOr(T* at, std::type_identity_t<T> x) {
   return twofold::emulated::Atomically(at, [x](T a) { return a | x; });
 }
-template <twofold::emulated::Atomic T>
-T atomicAnd(T* at, std::type_identity_t<T> x) {
-  return twofold::emulated::Atomically(at, [x](T a) { return a & x; });
-}
-template <twofold::emulated::Atomic T>
-T atomicXor(T* at, std::type_identity_t<T> x) {
-  return twofold::emulated::Atomically(at, [x](T a) { return a ^ x; });
-}
-template <class T>
-T atomicExch(T* at, std::type_identity_t<T> x) {
-  return twofold::emulated::Atomically(at, [x](T) { return x; });
-}
-template <twofold::emulated::Atomic T>
-T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> x) {
-  return twofold::emulated::Atomically(at, [=](T a) { return a == expected ? x : a; });
-}
-inline unsigned atomicInc(unsigned* at, unsigned limit) {
-  return twofold::emulated::Atomically(at, [=](unsigned a) { return a >= limit ? 0u : a + 1; });
-}
 
 // ---- Numbers ----
 
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
-inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((uint64_t{a} * b) >> 32); }
-inline int __mulhi(int a, int b) { return static_cast<int>((int64_t{a} * b) >> 32); }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-  return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
-}
-inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __popcll(unsigned long long x) { return std::popcount(x); }
-inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
-inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __ffsll(long long x) { return __builtin_ffsll(x); }
-inline unsigned __brev(unsigned x) {
-  unsigned y = 0;
-  for (int i = 0; i < 32; ++i) y |= ((x >> i) & 1u) << (31 - i);
-  return y;
-}
-inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x)); }
-inline int __float2int_rd(float x) { return static_cast<int>(std::floor(x)); }
-inline int __float2int_rz(float x) { return static_cast<int>(x); }
 
-inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp2(x * 1.4426950408889634f); }  // with the rounding error of the product
-inline float __logf(float x) { return std::log(x); }
-inline float __log2f(float x) { return std::log2(x); }
-inline float __sinf(float x) { return std::sin(x); }
-inline float __cosf(float x) { return std::cos(x); }
-inline float __powf(float x, float y) { return std::pow(x, y); }
-inline float __tanhf(float x) { return std::tanh(x); }
 inline float __fdividef(float a, float b) {
   return std::abs(b) > 0x1p126f && std::isfinite(a) ? std::copysign(0.0f, a) * std::copysign(1.0f, b) : a / b;
 }
@@ -302,19 +201,11 @@ inline T RoundedForItself(T x) {
   volatile T rounded = x;
   return rounded;
 }
-inline float __frcp_rn(float x) { return 1.0f / x; }
-inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline float __fadd_rn(float a, float b) { return RoundedForItself(a + b); }
 inline float __fmul_rn(float a, float b) { return RoundedForItself(a * b); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline float __saturatef(float x) { return x > 0 ? std::min(x, 1.0f) : 0.0f; }
 inline double __dadd_rn(double a, double b) { return RoundedForItself(a + b); }
 inline double __dmul_rn(double a, double b) { return RoundedForItself(a * b); }
-inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
-inline float sinpif(float x) { return static_cast<float>(std::sin(static_cast<double>(x) * 3.14159265358979323846)); }
-inline float cospif(float x) { return static_cast<float>(std::cos(static_cast<double>(x) * 3.14159265358979323846)); }
-inline void sincospif(float x, float* sine, float* cosine) { *sine = sinpif(x), *cosine = cospif(x); }
 
 // As in CUDA: both arguments have the same type, or are converted to their common type.
 template <class A, class B>

@@ -93,7 +93,7 @@ TEST_F(PageTest, HasEverySectionAndNeedsNothingElse) {
 TEST_F(PageTest, PicturesQuoteTheirAttributes) {
   const RunData run = Written();
   for (const std::string& svg :
-       {TimelinePicture({&run}), MemoryPicture({&run}), Chart({{"a", {1, 2}, 0, 1, 1, 2}}, "t", SecondsText, true)}) {
+       {TimelinePicture({&run}), MemoryPicture({&run}), Chart({{"a", {1, 2}, 0, 1, 1, 2}}, "t", true, SecondsText)}) {
     bool in_tag = false, in_quotes = false;
     for (size_t i = 0; i + 1 < svg.size(); ++i) {
       if (svg[i] == '"')

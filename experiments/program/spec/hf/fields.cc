@@ -64,11 +64,9 @@ const json* Fields::Find(std::string_view name) {
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
 
-void Fields::Refuse(std::string_view name, std::string_view text) { problems_.Add(StrCat(prefix_, name), text); }
-
 int64_t Fields::Whole(std::string_view name, int64_t least, int64_t most) {
   if (Find(name) != nullptr) return Whole(name, least, most, least);
-  Refuse(name, StrCat("is missing; use a whole number from ", least, " to ", most));
+  Refuse(name, "is missing; use a whole number from ", least, " to ", most);
   return least;
 }
 
@@ -78,13 +76,13 @@ int64_t Fields::Whole(std::string_view name, int64_t least, int64_t most, int64_
   const bool fits =
       value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{1} << 62);
   if (fits && value->get<int64_t>() >= least && value->get<int64_t>() <= most) return value->get<int64_t>();
-  Refuse(name, StrCat(ValueText(*value), " is not valid; use a whole number from ", least, " to ", most));
+  Refuse(name, ValueText(*value), " is not valid; use a whole number from ", least, " to ", most);
   return fallback;
 }
 
 double Fields::Above(std::string_view name, double bound) {
   if (Find(name) != nullptr) return Above(name, bound, bound + 1);
-  Refuse(name, StrCat("is missing; use a number above ", NumberText(bound)));
+  Refuse(name, "is missing; use a number above ", NumberText(bound));
   return bound + 1;
 }
 
@@ -93,7 +91,7 @@ double Fields::Above(std::string_view name, double bound, double fallback) {
   if (value == nullptr) return fallback;
   if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() > bound)
     return value->get<double>();
-  Refuse(name, StrCat(ValueText(*value), " is not valid; use a number above ", NumberText(bound)));
+  Refuse(name, ValueText(*value), " is not valid; use a number above ", NumberText(bound));
   return fallback;
 }
 
@@ -101,7 +99,7 @@ double Fields::Fraction(std::string_view name, double fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
   if (value->is_number() && value->get<double>() >= 0 && value->get<double>() < 1) return value->get<double>();
-  Refuse(name, StrCat(ValueText(*value), " is not valid; use a number from 0 to below 1"));
+  Refuse(name, ValueText(*value), " is not valid; use a number from 0 to below 1");
   return fallback;
 }
 
@@ -109,7 +107,7 @@ bool Fields::Flag(std::string_view name, bool fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
   if (value->is_boolean()) return value->get<bool>();
-  Refuse(name, StrCat(ValueText(*value), " is not valid; use true or false"));
+  Refuse(name, ValueText(*value), " is not valid; use true or false");
   return fallback;
 }
 
@@ -117,7 +115,7 @@ std::string Fields::Text(std::string_view name, std::string fallback) {
   const json* value = Find(name);
   if (value == nullptr) return fallback;
   if (value->is_string()) return value->get<std::string>();
-  Refuse(name, StrCat(ValueText(*value), " is not valid; use text in double quotes"));
+  Refuse(name, ValueText(*value), " is not valid; use text in double quotes");
   return "";
 }
 
@@ -127,7 +125,7 @@ void Fields::Only(std::string_view name, std::initializer_list<json> values) {
     return;
   std::string right;
   for (const json& v : values) StrAppend(&right, right.empty() ? "" : " or ", ValueText(v));
-  Refuse(name, StrCat(ValueText(*value), " would change the model and is not supported; use ", right));
+  Refuse(name, ValueText(*value), " would change the model and is not supported; use ", right);
 }
 
 void Fields::Ignore() {
@@ -141,10 +139,9 @@ void Fields::Finish() {
   for (const auto& [name, value] : object_.items()) {
     if (seen_.contains(name)) continue;
     if (++told > kMost) return Refuse("", "has more unknown fields");
-    Refuse(NameText(name),
-           StrCat(ValueText(value),
-                  " is the value of an unknown field, which might change the model; remove the field, or write "
-                  "the sizes as model { llama { ... } } or model { gpt { ... } }"));
+    Refuse(NameText(name), ValueText(value),
+           " is the value of an unknown field, which might change the model; remove the field, or write the sizes as "
+           "model { llama { ... } } or model { gpt { ... } }");
   }
 }
 

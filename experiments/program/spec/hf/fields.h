@@ -32,7 +32,7 @@ class Fields {
   const nlohmann::json* Find(std::string_view name);  // null: absent or null
   void Ignore();                                      // ignores the fields that are known to change nothing
   void Finish();                                      // adds a problem for each field that was not read
-  void Refuse(std::string_view name, std::string_view text);
+  void Refuse(std::string_view name, const auto&... text) { problems_.Add(StrCat(prefix_, name), text...); }
 
  private:
   const nlohmann::json& object_;

@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-#include "absl/strings/str_join.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/fields.h"
 #include "experiments/program/spec/hf/fields.h"
@@ -44,8 +44,8 @@ void ReadGpt2(Fields& f, spec::Model& model) {
     f.Only(off, {false});
   gpt.set_dropout(f.Fraction("resid_pdrop", 0.1));
   if (const double embedding = f.Fraction("embd_pdrop", 0.1); embedding != gpt.dropout()) {
-    f.Refuse("embd_pdrop", StrCat(NumberText(embedding), " differs from resid_pdrop; use ", NumberText(gpt.dropout()),
-                                  ", as model.gpt.dropout is one number"));
+    f.Refuse("embd_pdrop", NumberText(embedding), " differs from resid_pdrop; use ", NumberText(gpt.dropout()),
+             ", as model.gpt.dropout is one number");
   }
   const double attention = f.Fraction("attn_pdrop", 0.1);
   if (model.attention() == spec::Model::UNFUSED) gpt.set_attention_dropout(attention);
@@ -54,14 +54,13 @@ void ReadGpt2(Fields& f, spec::Model& model) {
 // The object `name`: rope_scaling or, in Transformers 5, rope_parameters, which includes rope_theta.
 void ReadRopeObject(const std::string& name, const json& object, Fields& parent, Problems& problems,
                     spec::Llama& llama) {
-  if (!object.is_object())
-    return parent.Refuse(name, StrCat(ValueText(object), " is not valid; use null or an object"));
+  if (!object.is_object()) return parent.Refuse(name, ValueText(object), " is not valid; use null or an object");
   Fields f(object, name + ".", problems);
   const bool has_theta = name == "rope_parameters";
   if (has_theta) llama.set_rope_theta(f.Above("rope_theta", 0, 10000));
   const std::string newer = f.Text("rope_type", ""), older = f.Text("type", newer);
   std::string type = newer.empty() ? older : newer;
-  if (older != type) f.Refuse("type", StrCat(ValueText(older), " differs from rope_type; keep one of them"));
+  if (older != type) f.Refuse("type", ValueText(older), " differs from rope_type; keep one of them");
   if (has_theta && f.Find("rope_type") == nullptr && f.Find("type") == nullptr) type = "default";
   if (type == "linear") {
     llama.mutable_rope_scaling()->mutable_linear()->set_factor(f.Above("factor", 0));
@@ -72,8 +71,7 @@ void ReadRopeObject(const std::string& name, const json& object, Fields& parent,
     llama3.set_high_freq_factor(f.Above("high_freq_factor", 0));
     llama3.set_original_sequence(f.Whole("original_max_position_embeddings", 1, 1 << 24));
   } else if (type != "default") {
-    return f.Refuse("rope_type",
-                    StrCat(ValueText(type), " is not supported; use \"llama3\", \"linear\" or \"default\""));
+    return f.Refuse("rope_type", ValueText(type), " is not supported; use \"llama3\", \"linear\" or \"default\"");
   }
   f.Finish();
 }
@@ -138,9 +136,8 @@ void CheckArchitectures(Fields& f, const Family& family) {
   const std::string right = StrCat("use [\"", family.architecture, "\"]");
   if (list == nullptr) return;
   if (!list->is_array() || list->size() != 1)
-    return f.Refuse("architectures", StrCat(ValueText(*list), " is not valid; ", right));
-  if ((*list)[0] != family.architecture)
-    f.Refuse("architectures", StrCat(ValueText((*list)[0]), " is not supported; ", right));
+    return f.Refuse("architectures", ValueText(*list), " is not valid; ", right);
+  if ((*list)[0] != family.architecture) f.Refuse("architectures", ValueText((*list)[0]), " is not supported; ", right);
 }
 
 // Finds a name that occurs twice in one object, among the names of the outer object and of the objects directly inside
@@ -165,16 +162,14 @@ class Twice {
 
 absl::StatusOr<json> Parse(const std::string& text, const std::string& file) {
   if (text.size() > kLongestFile) {
-    return absl::InvalidArgumentError(
-        StrCat(file, ": is too long; a config.json has at most ", kLongestFile, " bytes"));
+    return InvalidArgument(file, ": is too long; a config.json has at most ", kLongestFile, " bytes");
   }
   std::string why;
   try {
     Twice twice;
     json value = json::parse(text, std::ref(twice));
     if (!twice.found.empty()) {
-      return absl::InvalidArgumentError(
-          StrCat(file, ": ", hf::NameText(twice.found), ": is given twice; keep one of them"));
+      return InvalidArgument(file, ": ", hf::NameText(twice.found), ": is given twice; keep one of them");
     }
     if (value.is_object()) return value;
     why = StrCat("holds ", ValueText(value));
@@ -183,7 +178,7 @@ absl::StatusOr<json> Parse(const std::string& text, const std::string& file) {
   } catch (const json::exception&) {
     why = "holds a number that is out of range";
   }
-  return absl::InvalidArgumentError(StrCat(file, ": ", why, "; give a model's config.json, an object { ... }"));
+  return InvalidArgument(file, ": ", why, "; give a model's config.json, an object { ... }");
 }
 
 }  // namespace
@@ -214,11 +209,11 @@ absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!regular || !in) {
-    return absl::InvalidArgumentError(StrCat(where, "\"", path, "\" cannot be read: ",
-                                             error      ? error.message()
-                                             : !regular ? "it is not a file"
-                                                        : std::strerror(errno),
-                                             "; give the path of a model's config.json"));
+    return InvalidArgument(where, "\"", path, "\" cannot be read: ",
+                           error      ? error.message()
+                           : !regular ? "it is not a file"
+                                      : std::strerror(errno),
+                           "; give the path of a model's config.json");
   }
   const auto bytes = std::filesystem::file_size(path, error);
   // at most one byte more than is accepted

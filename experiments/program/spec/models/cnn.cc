@@ -16,8 +16,8 @@ void CheckStages(const spec::Cnn& cnn, Problems& problems) {
                             : StrCat("has ", cnn.widths_size(), " stages; use at most ", kMostStages));
   }
   if (cnn.blocks_size() != cnn.widths_size()) {
-    problems.Add("model.cnn.blocks", StrCat("has ", cnn.blocks_size(), " stages, but model.cnn.widths has ",
-                                            cnn.widths_size(), "; give a number of blocks for each stage"));
+    problems.Add("model.cnn.blocks", "has ", cnn.blocks_size(), " stages, but model.cnn.widths has ", cnn.widths_size(),
+                 "; give a number of blocks for each stage");
   }
   for (int i = 0; i < cnn.widths_size(); ++i)
     problems.Whole(StrCat("model.cnn.widths[", i, "]"), cnn.widths(i), 1, 1 << 14);
@@ -33,8 +33,8 @@ void Check(const spec::Model& model, Problems& problems) {
   problems.Whole("model.cnn.classes", cnn.classes(), 2, 1 << 20);
   CheckStages(cnn, problems);
   if (!(cnn.norm_momentum() >= 0 && cnn.norm_momentum() <= 1)) {
-    problems.Add("model.cnn.norm_momentum",
-                 StrCat(NumberText(cnn.norm_momentum()), " is out of range; use a number from 0 to 1"));
+    problems.Add("model.cnn.norm_momentum", NumberText(cnn.norm_momentum()),
+                 " is out of range; use a number from 0 to 1");
   }
   problems.Above("model.cnn.norm_eps", cnn.norm_eps(), 0);
 }

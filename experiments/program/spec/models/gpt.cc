@@ -1,4 +1,3 @@
-#include "core/base/strings.h"
 #include "core/proto/fields.h"
 #include "experiments/program/spec/models/default_to.h"
 #include "experiments/program/spec/models/rules.h"
@@ -22,10 +21,8 @@ void Check(const spec::Model& model, Problems& problems) {
   problems.Fraction("model.gpt.dropout", gpt.dropout());
   if (problems.Fraction("model.gpt.attention_dropout", gpt.attention_dropout()) && gpt.attention_dropout() > 0 &&
       model.attention() != spec::Model::UNFUSED) {
-    problems.Add("model.gpt.attention_dropout",
-                 StrCat(NumberText(gpt.attention_dropout()),
-                        " needs attention that stores its probabilities; use 0, or model.attention: "
-                        "UNFUSED"));
+    problems.Add("model.gpt.attention_dropout", NumberText(gpt.attention_dropout()),
+                 " needs attention that stores its probabilities; use 0, or model.attention: UNFUSED");
   }
   if (hidden && heads) CheckDivides("model.gpt.heads", gpt.heads(), "model.gpt.hidden", gpt.hidden(), problems);
 }

@@ -1,7 +1,6 @@
 #include <string>
 
 #include "core/base/strings.h"
-#include "core/proto/fields.h"
 #include "experiments/program/spec/models/rules.h"
 
 namespace twofold {
@@ -30,13 +29,12 @@ void CheckHeads(const spec::Llama& llama, const std::string& path, Problems& pro
   }
   if (!problems.Whole(path + ".head_dim", llama.head_dim(), 2, kWidest)) return;
   if (llama.head_dim() % 2 != 0) {
-    problems.Add(path + ".head_dim",
-                 StrCat(llama.head_dim(), " is odd, but rotary embeddings need two halves of equal size; use ",
-                        llama.head_dim() + 1));
+    problems.Add(path + ".head_dim", llama.head_dim(),
+                 " is odd, but rotary embeddings need two halves of equal size; use ", llama.head_dim() + 1);
   }
   if (llama.heads() * llama.head_dim() > kWidest) {
-    problems.Add(path + ".head_dim", StrCat(llama.head_dim(), " times ", path, ".heads = ", llama.heads(),
-                                            " is out of range; use at most ", kWidest / llama.heads()));
+    problems.Add(path + ".head_dim", llama.head_dim(), " times ", path, ".heads = ", llama.heads(),
+                 " is out of range; use at most ", kWidest / llama.heads());
   }
 }
 
@@ -61,9 +59,9 @@ void CheckWindow(const spec::Llama& llama, const std::string& path, Problems& pr
   if (!llama.has_sliding_window()) return;
   if (!problems.Whole(path + ".sliding_window", llama.sliding_window(), 1, int64_t{1} << 40)) return;
   if (llama.sequence() <= llama.sliding_window()) return;
-  problems.Add(path + ".sequence",
-               StrCat(llama.sequence(), " is longer than ", path, ".sliding_window = ", llama.sliding_window(),
-                      ", and sliding-window attention is not supported; use at most ", llama.sliding_window()));
+  problems.Add(path + ".sequence", llama.sequence(), " is longer than ", path,
+               ".sliding_window = ", llama.sliding_window(),
+               ", and sliding-window attention is not supported; use at most ", llama.sliding_window());
 }
 
 }  // namespace

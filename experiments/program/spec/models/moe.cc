@@ -1,8 +1,5 @@
-#include <string>
 
-#include "core/base/strings.h"
 #include "core/device/ops/experts.h"
-#include "core/proto/fields.h"
 #include "experiments/program/spec/models/rules.h"
 
 namespace twofold {
@@ -15,14 +12,14 @@ void Check(const spec::Model& model, Problems& problems) {
   CheckLlama(moe.llama(), "model.moe.llama", problems);
   const bool experts = problems.Whole("model.moe.experts", moe.experts(), 2, ops::kMostExperts, moe.has_experts());
   if (problems.Whole("model.moe.top_k", moe.top_k(), 1, ops::kMostExperts) && experts && moe.top_k() > moe.experts()) {
-    problems.Add("model.moe.top_k", StrCat(moe.top_k(), " is more than model.moe.experts = ", moe.experts(),
-                                           "; use at most ", moe.experts()));
+    problems.Add("model.moe.top_k", moe.top_k(), " is more than model.moe.experts = ", moe.experts(), "; use at most ",
+                 moe.experts());
   }
   problems.Above("model.moe.capacity_factor", moe.capacity_factor(), 0);
   const int64_t layers = moe.llama().layers();
   if (problems.Whole("model.moe.every", moe.every(), 1, 1 << 12) && layers >= 1 && moe.every() > layers) {
-    problems.Add("model.moe.every", StrCat(moe.every(), " is more than model.moe.llama.layers = ", layers,
-                                           ": no block would have experts; use at most ", layers));
+    problems.Add("model.moe.every", moe.every(), " is more than model.moe.llama.layers = ", layers,
+                 ": no block would have experts; use at most ", layers);
   }
   problems.AtLeast("model.moe.aux_loss", moe.aux_loss(), 0);
 }

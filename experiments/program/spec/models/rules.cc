@@ -36,8 +36,8 @@ std::string SizesPath(spec::Model::KindCase kind) {
 void CheckDivides(std::string_view path, int64_t value, std::string_view whole_path, int64_t whole,
                   Problems& problems) {
   if (whole % value == 0) return;
-  problems.Add(path, StrCat(value, " does not divide ", whole_path, " = ", whole, "; use a divisor such as ",
-                            DivisorsNear(whole, value)));
+  problems.Add(path, value, " does not divide ", whole_path, " = ", whole, "; use a divisor such as ",
+               DivisorsNear(whole, value));
 }
 
 }  // namespace twofold

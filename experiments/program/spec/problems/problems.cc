@@ -3,37 +3,33 @@
 #include <cmath>
 
 #include "absl/strings/str_join.h"
+#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/fields.h"
 
 namespace twofold {
 
-void Problems::Add(std::string_view path, std::string_view text) {
-  lines_.push_back(StrCat(file_, ": ", path, ": ", text));
-}
-
 bool Problems::Whole(std::string_view path, int64_t value, int64_t least, int64_t most, bool has) {
   if (has && value >= least && value <= most) return true;
-  Add(path, StrCat(has ? StrCat(value, " is out of range") : "is missing", "; use a whole number from ", least, " to ",
-                   most));
+  Add(path, has ? StrCat(value, " is out of range") : "is missing", "; use a whole number from ", least, " to ", most);
   return false;
 }
 
 bool Problems::AtLeast(std::string_view path, double value, double least) {
   if (std::isfinite(value) && value >= least) return true;
-  Add(path, StrCat(NumberText(value), " is out of range; use a number of ", NumberText(least), " or more"));
+  Add(path, NumberText(value), " is out of range; use a number of ", NumberText(least), " or more");
   return false;
 }
 
 bool Problems::Above(std::string_view path, double value, double bound) {
   if (std::isfinite(value) && value > bound) return true;
-  Add(path, StrCat(NumberText(value), " is out of range; use a number above ", NumberText(bound)));
+  Add(path, NumberText(value), " is out of range; use a number above ", NumberText(bound));
   return false;
 }
 
 bool Problems::Fraction(std::string_view path, double value) {
   if (value >= 0 && value < 1) return true;
-  Add(path, StrCat(NumberText(value), " is out of range; use a number from 0 to below 1"));
+  Add(path, NumberText(value), " is out of range; use a number from 0 to below 1");
   return false;
 }
 
@@ -45,7 +41,7 @@ void Problems::AddMoved(const Problems& found, std::string_view from, std::strin
 }
 
 absl::Status Problems::status() const {
-  return lines_.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
+  return lines_.empty() ? absl::OkStatus() : InvalidArgument(absl::StrJoin(lines_, "\n"));
 }
 
 }  // namespace twofold

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/strings.h"
 #include "core/proto/spec.pb.h"
 
 namespace twofold {
@@ -14,7 +15,7 @@ class Problems {
  public:
   explicit Problems(std::string file) : file_(std::move(file)) {}
 
-  void Add(std::string_view path, std::string_view text);
+  void Add(std::string_view path, const auto&... text) { lines_.push_back(StrCat(file_, ": ", path, ": ", text...)); }
   Problems None() const { return Problems(file_); }  // an empty list for the same file
 
   // Each returns whether the value is valid. `has`: false if the field, which is required, is absent.

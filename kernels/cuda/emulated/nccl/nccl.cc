@@ -2,11 +2,9 @@
 #include "kernels/cuda/emulated/nccl/nccl.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <thread>
 #include <utility>
 
