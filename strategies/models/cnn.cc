@@ -47,8 +47,10 @@ constinit const ModelKind kCnnModel = {
     .hardware_flops = HardwareFlopsOf<ToConfig>,
     .block = "basic_block",
     .unit = "basic_block",
-    .blocks = [](const spec::Model& m) {  // absurd sizes wrap, as above
-      return static_cast<int64_t>(std::accumulate(m.cnn().blocks().begin(), m.cnn().blocks().end(), uint64_t{0}));
-    }};
+    .blocks =
+        [](const spec::Model& m) {  // absurd sizes wrap, as above
+          return static_cast<int64_t>(std::accumulate(m.cnn().blocks().begin(), m.cnn().blocks().end(), uint64_t{0}));
+        },
+};
 
 }  // namespace twofold

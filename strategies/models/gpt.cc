@@ -24,21 +24,22 @@ nn::GptConfig ToConfig(const spec::Model& model, DType dtype) {
 
 }  // namespace
 
-constinit const ModelKind kGptModel = {.name = "gpt",
-                                       .kind = spec::Model::kGpt,
-                                       .input = [](const spec::Model& m) -> ModelInput {
-                                         return {ModelInput::kTokens, m.gpt().sequence(), m.gpt().vocab()};
-                                       },
-                                       .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part,
-                                                  nn::Layers& layers) -> std::unique_ptr<nn::Module> {
-                                         return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter), part,
-                                                                               layers);
-                                       },
-                                       .splits = true,
-                                       .training_flops = TrainingFlopsOf<ToConfig>,
-                                       .hardware_flops = HardwareFlopsOf<ToConfig>,
-                                       .block = "transformer_block",
-                                       .unit = "transformer_block",
-                                       .blocks = [](const spec::Model& m) { return m.gpt().layers(); }};
+constinit const ModelKind kGptModel = {
+    .name = "gpt",
+    .kind = spec::Model::kGpt,
+    .input = [](const spec::Model& m) -> ModelInput {
+      return {ModelInput::kTokens, m.gpt().sequence(), m.gpt().vocab()};
+    },
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part,
+               nn::Layers& layers) -> std::unique_ptr<nn::Module> {
+      return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter), part, layers);
+    },
+    .splits = true,
+    .training_flops = TrainingFlopsOf<ToConfig>,
+    .hardware_flops = HardwareFlopsOf<ToConfig>,
+    .block = "transformer_block",
+    .unit = "transformer_block",
+    .blocks = [](const spec::Model& m) { return m.gpt().layers(); },
+};
 
 }  // namespace twofold

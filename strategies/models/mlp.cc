@@ -17,20 +17,20 @@ nn::MlpConfig ToConfig(const spec::Model& model, DType dtype) {
 
 }  // namespace
 
-constinit const ModelKind kMlpModel = {.name = "mlp",
-                                       .kind = spec::Model::kMlp,
-                                       .input = [](const spec::Model& m) -> ModelInput {
-                                         return {ModelInput::kFeatures, m.mlp().inputs(), m.mlp().classes()};
-                                       },
-                                       .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&,
-                                                  nn::Layers&) -> std::unique_ptr<nn::Module> {
-                                         return std::make_unique<nn::MlpModel>(ToConfig(m, types.parameter));
-                                       },
-                                       .splits = false,
-                                       .training_flops = TrainingFlopsOf<ToConfig>,
-                                       .hardware_flops = HardwareFlopsOf<ToConfig>,
-                                       .block = "",
-                                       .unit = "linear",
-                                       .blocks = [](const spec::Model&) { return int64_t{0}; }};
+constinit const ModelKind kMlpModel = {
+    .name = "mlp",
+    .kind = spec::Model::kMlp,
+    .input = [](const spec::Model& m) -> ModelInput {
+      return {ModelInput::kFeatures, m.mlp().inputs(), m.mlp().classes()};
+    },
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&)
+        -> std::unique_ptr<nn::Module> { return std::make_unique<nn::MlpModel>(ToConfig(m, types.parameter)); },
+    .splits = false,
+    .training_flops = TrainingFlopsOf<ToConfig>,
+    .hardware_flops = HardwareFlopsOf<ToConfig>,
+    .block = "",
+    .unit = "linear",
+    .blocks = [](const spec::Model&) { return int64_t{0}; },
+};
 
 }  // namespace twofold
