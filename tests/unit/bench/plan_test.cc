@@ -187,7 +187,7 @@ TEST(Plan, RefusesByName) {
   if (most < 1 << 20) {
     EXPECT_THAT(
         Refusal(sum, [most](Options& o) { o.ranks = static_cast<int>(most + 1); }),
-        AllOf(HasSubstr(StrCat("--ranks=", most + 1, ": fabric.in_memory: ", most + 1, " ranks have 2 threads each")),
+        AllOf(HasSubstr(StrCat("--ranks=", most + 1, ": fabric.in_memory: ", most + 1, " ranks need 2 threads each")),
               HasSubstr(StrCat("use 1 to ", most, " ranks"))));
   }
   EXPECT_THAT(Refusal(sum, [](Options& o) { o.least = "12Q"; }), HasSubstr("--minbytes: \"12Q\""));

@@ -81,7 +81,7 @@ TEST_F(PageTest, ReadsWhatARunWrites) {
 TEST_F(PageTest, HasEverySectionAndNeedsNothingElse) {
   const RunData run = Written();
   const std::string page = Page({&run});
-  for (const char* part : {"a &lt;b&gt; run", "3.20 million", "20.0 ms", "Time line", "Memory", "peak 12.0 MiB", "loss",
+  for (const char* part : {"a &lt;b&gt; run", "3.2 million", "20.0 ms", "Time line", "Memory", "peak 12.0 MiB", "loss",
                            "all_reduce", "4.00 MiB", "a note &amp; more"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }

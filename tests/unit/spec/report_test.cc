@@ -162,7 +162,8 @@ TEST(ReportJson, RefusesWhatDoesNotFitAndSaysWhere) {
   EXPECT_THAT(refused(R"({"world_sizes": 1})"), AllOf(HasSubstr("world_sizes"), HasSubstr("no such field")));
   EXPECT_THAT(refused(R"({"steps": [{"loss": 1}, {"loss": "x"}]})"),
               AllOf(HasSubstr("steps[1].loss"), HasSubstr("a number")));
-  EXPECT_THAT(refused(R"({"world_size": 1.5})"), AllOf(HasSubstr("world_size: 1.5"), HasSubstr("a whole number")));
+  EXPECT_THAT(refused(R"({"world_size": 1.5})"),
+              AllOf(HasSubstr("world_size: expected a whole number"), HasSubstr("(got 1.5)")));
   EXPECT_THAT(refused(R"({"world_size": 9223372036854775808})"), HasSubstr("a whole number of 64 bits"));
   EXPECT_THAT(refused(R"({"world_size": null})"), HasSubstr("a whole number"));
   EXPECT_THAT(refused(R"({"outcome": "FINE"})"), HasSubstr("expected a value of Outcome (got \"FINE\")"));

@@ -60,7 +60,7 @@ TEST(CatalogueTest, UnknownNamesListTheKnown) {
 TEST(CatalogueTest, MisspeltNamesAreMended) {
   const auto c = FindCluster("dgxh100");
   ASSERT_FALSE(c.ok());
-  EXPECT_NE(c.status().message().find("\"dgxh100\"; did you mean dgx-h100"), std::string::npos) << c.status();
+  EXPECT_NE(c.status().message().find("; did you mean dgx-h100"), std::string::npos) << c.status();
 }
 
 class ClusterFileTest : public testing::Test {
