@@ -160,23 +160,6 @@ Why ReadWatching(int fd, int partial_results, pid_t child, const Watch& watch, s
   return Why::kEnded;
 }
 
-// Blocks interrupts during its lifetime, so that none is lost between fork and the installation of the handlers on both
-// sides.
-class HoldInterrupts {
- public:
-  HoldInterrupts() {
-    sigset_t interrupts;
-    sigemptyset(&interrupts);
-    for (const int signal : host::kInterrupts) sigaddset(&interrupts, signal);
-    sigprocmask(SIG_BLOCK, &interrupts, &before_);
-  }
-  ~HoldInterrupts() { Release(); }
-  void Release() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
 // Handles a call of exit(): runs neither destructors nor exit handlers of the parent's copy while actors are active.
 void OnExit(int status, void*) {
   std::fflush(nullptr);
@@ -248,6 +231,15 @@ absl::Status Hangs(const Watch& watch) {
 }
 
 }  // namespace
+
+HoldInterrupts::HoldInterrupts() {
+  sigset_t interrupts;
+  sigemptyset(&interrupts);
+  for (const int signal : host::kInterrupts) sigaddset(&interrupts, signal);
+  sigprocmask(SIG_BLOCK, &interrupts, &before_);
+}
+
+void HoldInterrupts::Release() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
 void CatchInterruptsInChild() { SetHandler(OnInterruptInChild, kPassedOn); }
 

@@ -1,6 +1,7 @@
 // Runs a simulation in a child process that its parent watches.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <limits>
 #include <map>
@@ -32,7 +33,22 @@ struct Watch {
 // child had to be killed after an interrupt.
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch = {});
 
-// Call in the child once SimGrid is initialized, because SimGrid catches interrupts itself (and exits).
+// Holds interrupts back during its lifetime: they arrive at its end, or at Release(). So none is lost between fork and
+// the installation of the handlers on both sides.
+class HoldInterrupts {
+ public:
+  HoldInterrupts();
+  ~HoldInterrupts() { Release(); }
+  HoldInterrupts(const HoldInterrupts&) = delete;
+  HoldInterrupts& operator=(const HoldInterrupts&) = delete;
+  void Release();
+
+ private:
+  sigset_t before_;
+};
+
+// Call in the child once SimGrid is initialized, because SimGrid catches interrupts itself (and exits). Interrupts must
+// be held back until then: its handler crashes while the engine is being made.
 void CatchInterruptsInChild();
 bool InterruptedInChild();
 // Call in the child, between steps: the result that `rank` would return if it ended now.

@@ -187,8 +187,10 @@ enum class Folding { kNone, kOneForAll, kAll };
 // The whole simulation, in the child process.
 outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_counts, const RankFunction& fn,
                           sim::FlightRecord& record) {
+  HoldInterrupts hold;
   sim::Engine engine(*plan.topology, EngineOptions(plan, record));
   CatchInterruptsInChild();
+  hold.Release();
   const bool fold = folding != Folding::kNone;
   const std::vector<int> actors = Actors(plan, fold);
   sim::Network network(engine, *plan.library,

@@ -475,6 +475,16 @@ TEST_F(LongSimulation, EndsABenchSoonAfterAnInterrupt) {
   EXPECT_THAT(program_->Output(), HasSubstr("interrupted"));
 }
 
+// While SimGrid is being initialized, too.
+TEST_F(LongSimulation, EndsABenchAtAnyMoment) {
+  for (const int ms : {0, 1, 2, 4, 8, 16, 32}) {
+    Begin(kLongBench);
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    EXPECT_EQ(EndBy(SIGTERM), 1) << ms << " ms: " << program_->Output();
+    EXPECT_THAT(program_->Output(), HasSubstr("interrupted")) << ms << " ms";
+  }
+}
+
 TEST_F(LongSimulation, ReportsSoonAfterAnInterrupt) {
   const std::string spec = Write("long.textproto",
                                  "model { mlp { inputs: 8 hidden: [4096, 4096] classes: 4 } }\ntrain { steps: 20 "
