@@ -68,7 +68,7 @@ TEST_P(CudaMpiLayouts, TrainAsOnTheCpuInTheMemoryThatWasPredicted) {
     EXPECT_NEAR(a, b, 1e-4 * b) << "step " << i;
   }
   EXPECT_THAT(mpi["notes"].dump(),
-              HasSubstr("buffers on GPUs are staged: each group copies through 4096 KiB of pinned memory"));
+              HasSubstr("buffers on GPUs are staged: each group copies through 4096 KiB of pinned host memory"));
 
   const nlohmann::json measured = mpi["ranks"], simulated = Report(At("predicted"))["ranks"],
                        replayed = Report(At("replayed"))["ranks"];
