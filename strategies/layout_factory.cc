@@ -6,6 +6,7 @@
 #include "strategies/data_parallel/cast_codec.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
+#include "strategies/expert_parallel/experts.h"
 #include "strategies/models/model_factory.h"
 
 namespace twofold {
@@ -32,14 +33,17 @@ WrapPolicy ToPolicy(const spec::Wrap& wrap) {
   return nullptr;
 }
 
-// Wraps what `inner` selects, and a table that another pipeline stage also holds. As a unit of its own, the table has
-// equal shards on both stages.
-WrapPolicy WithSharedTable(WrapPolicy inner) {
-  return [inner = std::move(inner)](const nn::Module& m, int64_t parameters) {
-    const std::vector<nn::Parameter*> own = m.Parameters();
-    if (own.size() == 1 && own[0]->shard_layout().ranges[0].sum == nn::ShardLayout::Sum::kEmbedding) return true;
-    return inner != nullptr && inner(m, parameters);
-  };
+// Selects a table that another pipeline stage also holds. As a unit of its own, it has equal shards on both stages.
+bool IsSharedTable(const nn::Module& m, int64_t) {
+  const std::vector<nn::Parameter*> own = m.Parameters();
+  return own.size() == 1 && own[0]->shard_layout().parts[0].holders == kEmbeddingTag;
+}
+
+WrapPolicy PolicyOf(const Parallel& p) {
+  WrapPolicy policy = ToPolicy(p.wrap());
+  if (p.pp() > 1) policy = WrapEither(IsSharedTable, std::move(policy));
+  if (p.ep() > 1) policy = WrapEither(WrapByKind(kExpertsKind), std::move(policy));
+  return policy;
 }
 
 ShardedOptions::Stage ToStage(Parallel::Sharding sharding) {
@@ -56,7 +60,7 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   return {.stage = ToStage(p.sharding()),
           .shard_group = p.sharding() == Parallel::HYBRID_SHARD ? static_cast<int>(p.shard_group()) : 0,
-          .wrap = p.pp() > 1 ? WithSharedTable(ToPolicy(p.wrap())) : ToPolicy(p.wrap()),
+          .wrap = PolicyOf(p),
           .gradient = ToDType(spec.train().precision().gradient()),
           .reduce = ToDType(spec.train().precision().reduce()),
           .prefetch = p.prefetch(),

@@ -93,7 +93,7 @@ class Trainer {
   const std::unique_ptr<nn::Loss> loss_function_;
   const std::vector<nn::ModelPart> parts_;    // this stage's
   const std::unique_ptr<ProcessGroup> ends_;  // first and last stage if they share a table; else null
-  const Sharers sharers_;                     // ranks of one copy of the model that share parameters with this one
+  const ReplicaGroups groups_;                // the ranks that hold what this one holds
   std::unique_ptr<ParameterLayout> layout_;
   GradientSums sums_;
   GradientNorm norm_;
@@ -151,14 +151,16 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),
       parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
       ends_(MakeGroupOfEnds(spec, mesh_)),
-      sharers_{
-          .tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()},
+      groups_(replicas_, {{kTensorTag, &mesh_.Group(MeshGroup::kTp)},
+                          {kKeyValueTag, layers_.key_value_group()},
+                          {kEmbeddingTag, ends_.get()},
+                          {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}}),
       layout_(MakeLayout(
           nn_,
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_),
                         spec, parts_),
-          {replicas_, mesh_.Group(MeshGroup::kExpertReplicas), sharers_}, spec)),
-      sums_(nn_, *layout_, sharers_),
+          groups_, spec)),
+      sums_(nn_, *layout_, groups_),
       norm_(nn_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp)),
       optimizer_(MakeOptimizer(spec.train(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),

@@ -55,14 +55,14 @@ json ToJson(const Contents& contents) {
   for (const Entry& e : contents.tensors) {
     json pieces = json::array();
     for (const Piece& p : e.pieces) {
-      pieces.push_back(json::array({p.file, p.tensor, p.first, p.count}));
-      if (p.width > 0) pieces.back().insert(pieces.back().end(), {p.column, p.width});
+      pieces.push_back(json::array({p.file, p.tensor, p.where.first, p.where.count}));
+      if (!p.where.contiguous()) pieces.back().insert(pieces.back().end(), {p.where.column, p.where.width});
     }
     tensors.push_back({{"name", e.name},
                        {"dtype", SafetensorsType(e.dtype)},
                        {"shape", std::vector<int64_t>(e.shape.begin(), e.shape.end())},
                        {"pieces", std::move(pieces)}});
-    if (e.row > 0) tensors.back()["row"] = e.row;
+    if (e.row() != e.shape.numel()) tensors.back()["row"] = e.row();
   }
   return {{"files", std::move(files)}, {"tensors", std::move(tensors)}};
 }
@@ -128,15 +128,15 @@ FileSum FileFrom(const json& value, size_t index) {
   return file;
 }
 
-Piece PieceFrom(const json& value, const std::string& of, size_t files) {
+Piece PieceFrom(const json& value, const std::string& of, size_t files, int64_t row) {
   const size_t size = List(value, of).size();
   if (size != 4 && size != 6)
     throw Wrong{
         StrCat(of, ": a piece must be [file, tensor, first, count] or [file, tensor, first, count, column, width]")};
-  Piece piece{Whole(value[0], of), Text(value[1], of), Whole(value[2], of), Whole(value[3], of)};
+  Piece piece{Whole(value[0], of), Text(value[1], of), {row, 0, row, Whole(value[2], of), Whole(value[3], of)}};
   if (size == 6) {
-    piece.column = Whole(value[4], of), piece.width = Whole(value[5], of);
-    if (piece.width == 0) throw Wrong{StrCat(of, ": the width of a band must be at least 1")};
+    piece.where.column = Whole(value[4], of), piece.where.width = Whole(value[5], of);
+    if (piece.where.width == 0) throw Wrong{StrCat(of, ": the width of a band must be at least 1")};
   }
   if (piece.file >= static_cast<int64_t>(files))
     throw Wrong{StrCat(of, ": a piece is in file ", piece.file, ", but there are only ", files, " files")};
@@ -162,20 +162,17 @@ Entry EntryFrom(const json& value, size_t index, size_t files) {
     }
   }
   entry.shape = Shape(std::span<const int64_t>(shape));
-  if (value.contains("row")) {
-    entry.row = Whole(value["row"], of + ".row");
-    if (entry.row == 0 || numel % entry.row != 0)
-      throw Wrong{StrCat(of, ": ", numel, " elements cannot be divided into rows of ", entry.row)};
-  }
+  const int64_t row = value.contains("row") ? Whole(value["row"], of + ".row") : numel;
+  if (row == 0 || numel % row != 0)
+    throw Wrong{StrCat(of, ": ", numel, " elements cannot be divided into rows of ", row)};
   for (const json& piece : List(Field(value, "pieces", of), of + ".pieces")) {
-    entry.pieces.push_back(PieceFrom(piece, of, files));
-    const Piece& p = entry.pieces.back();
-    const Band band = entry.BandOf(p);
-    if (band.column > band.row || band.width > band.row - band.column) {
-      throw Wrong{StrCat(of, ": a band of ", band.width, " columns from ", band.column,
-                         " on does not fit within rows of ", band.row)};
+    entry.pieces.push_back(PieceFrom(piece, of, files, row));
+    const Region& p = entry.pieces.back().where;
+    if (p.column > row || p.width > row - p.column) {
+      throw Wrong{
+          StrCat(of, ": a band of ", p.width, " columns from ", p.column, " on does not fit within rows of ", row)};
     }
-    const int64_t most = numel / band.row * band.width;
+    const int64_t most = p.Band(numel).count;
     if (p.count == 0 || p.first > most || p.count > most - p.first) {
       throw Wrong{StrCat(of, ": a piece of ", p.count, " elements from ", p.first, " on does not fit within ", most,
                          " elements")};
@@ -202,42 +199,42 @@ Contents ContentsFrom(const json& value) {
 
 // The pieces of one band, ordered by `first`, must cover each of its elements exactly once.
 void CheckBand(const Entry& entry, std::span<const Piece> pieces) {
-  const Band band = entry.BandOf(pieces[0]);
-  const bool all = band.width == band.row;
+  const Region band = pieces[0].where.Band(entry.shape.numel());
   const std::string of = StrCat("tensor ", Shown(entry.name), ": elements ");
-  const std::string where = all ? "" : StrCat(" of columns ", band.column, " to ", band.column + band.width);
+  const std::string where =
+      band.contiguous() ? "" : StrCat(" of columns ", band.column, " to ", band.column + band.width);
   int64_t at = 0;
-  for (const Piece& p : pieces) {
-    if (entry.BandOf(p) != band)
+  for (const auto& [file, tensor, p] : pieces) {
+    if (p.width != band.width)
       throw Wrong{StrCat("tensor ", Shown(entry.name), ": bands of different widths begin at column ", band.column)};
     if (p.first != at)
       throw Wrong{StrCat(of, std::min(at, p.first), " to ", std::max(at, p.first), where,
                          p.first > at ? " are missing" : " are stored twice")};
     at += p.count;
   }
-  const int64_t elements = entry.shape.numel() / band.row * band.width;
-  if (at != elements) throw Wrong{StrCat(of, at, " to ", elements, where, " are missing")};
+  if (at != band.count) throw Wrong{StrCat(of, at, " to ", band.count, where, " are missing")};
 }
 
 // Sorts the pieces and checks that they cover every element exactly once: bands are adjacent, and each is complete.
 void CheckWhole(Entry& entry) {
-  std::sort(entry.pieces.begin(), entry.pieces.end(),
-            [](const Piece& a, const Piece& b) { return std::pair(a.column, a.first) < std::pair(b.column, b.first); });
+  std::sort(entry.pieces.begin(), entry.pieces.end(), [](const Piece& a, const Piece& b) {
+    return std::pair(a.where.column, a.where.first) < std::pair(b.where.column, b.where.first);
+  });
   const auto refuse = [&](int64_t from, int64_t to, std::string_view what) {
-    throw Wrong{
-        StrCat("tensor ", Shown(entry.name), ": ", entry.row > 0 ? "columns " : "elements ", from, " to ", to, what)};
+    throw Wrong{StrCat("tensor ", Shown(entry.name), ": ", entry.row() < entry.shape.numel() ? "columns " : "elements ",
+                       from, " to ", to, what)};
   };
   int64_t column = 0;
   const std::span<const Piece> pieces = entry.pieces;
   for (size_t begin = 0, end; begin < pieces.size(); begin = end) {
-    for (end = begin + 1; end < pieces.size() && pieces[end].column == pieces[begin].column;) ++end;
-    const Band band = entry.BandOf(pieces[begin]);
+    const Region& band = pieces[begin].where;
+    for (end = begin + 1; end < pieces.size() && pieces[end].where.column == band.column;) ++end;
     if (band.column > column) refuse(column, band.column, " are missing");
     if (band.column < column) refuse(band.column, column, " are stored twice");
     CheckBand(entry, pieces.subspan(begin, end - begin));
     column += band.width;
   }
-  if (column < entry.row_elements()) refuse(column, entry.row_elements(), " are missing");
+  if (column < entry.row()) refuse(column, entry.row(), " are missing");
 }
 
 double DoubleFrom(const json& value, const std::string& what) {
@@ -375,9 +372,9 @@ absl::StatusOr<Contents> Merge(const std::string& where, std::vector<Contents> p
           throw Wrong{StrCat("tensor ", Shown(entry.name), ": is ", DTypeName(other.dtype), other.shape.ToString(),
                              " for one rank and ", DTypeName(entry.dtype), entry.shape.ToString(), " for another")};
         }
-        if (other.row != entry.row) {
-          throw Wrong{StrCat("tensor ", Shown(entry.name), ": has rows of ", other.row_elements(),
-                             " for one rank and of ", entry.row_elements(), " for another")};
+        if (other.row() != entry.row()) {
+          throw Wrong{StrCat("tensor ", Shown(entry.name), ": has rows of ", other.row(), " for one rank and of ",
+                             entry.row(), " for another")};
         }
         for (Piece& piece : entry.pieces) other.pieces.push_back(std::move(piece));
       }

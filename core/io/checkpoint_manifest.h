@@ -12,8 +12,8 @@
 //
 // Names: "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>". A piece is [file, tensor in the file,
 // first, count]: it holds these elements of the flattened tensor. For a tensor that ranks split by columns it is [file,
-// tensor in the file, first, count, column, width]: elements of a band (band.h) of rows of "row" elements. Format 1 had
-// neither bands nor "mesh".
+// tensor in the file, first, count, column, width]: elements of a band of rows of "row" elements
+// (core/tensor/region.h). Format 1 had neither bands nor "mesh".
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/io/band.h"
 #include "core/io/block_file.h"
+#include "core/tensor/region.h"
 #include "core/tensor/tensor.h"
 
 namespace twofold::checkpoint {
@@ -31,20 +31,17 @@ namespace twofold::checkpoint {
 struct Piece {
   int64_t file = 0;    // index into Contents::files
   std::string tensor;  // its name in the file
-  int64_t first = 0, count = 0;
-  int64_t column = 0, width = 0;  // of the band in which `first` counts; width 0: whole rows
+  Region where;        // in the whole tensor
 };
 
 struct Entry {
   std::string name;
   DType dtype = DType::kF32;
-  Shape shape;                // of the whole tensor
-  std::vector<Piece> pieces;  // ordered by `column`, then `first`; together they cover each element exactly once
-  int64_t row = 0;            // elements per row of its bands; 0: the tensor is a single row
-  int64_t row_elements() const { return row > 0 ? row : shape.numel(); }
-  Band BandOf(const Piece& piece) const {
-    return {row_elements(), piece.column, piece.width > 0 ? piece.width : row_elements()};
-  }
+  Shape shape;  // of the whole tensor
+  // With rows of the same length; ordered by column, then by first element. Together they cover each element exactly
+  // once.
+  std::vector<Piece> pieces;
+  int64_t row() const { return pieces.empty() ? shape.numel() : pieces[0].where.row; }
 };
 
 // A list of files, and where in them the tensors are. Describes a checkpoint or the part that one rank wrote.

@@ -11,8 +11,8 @@ DType BufferType(const BatchNormConfig& c) { return c.buffer.value_or(ops::Accum
 
 BatchNorm::BatchNorm(const BatchNormConfig& c)
     : config_(c),
-      gamma_(AddParameter("weight", Shape{c.channels}, c.dtype, {Init::kConstant, 1}, /*decay=*/false)),
-      beta_(AddParameter("bias", Shape{c.channels}, c.dtype, {Init::kConstant, 0}, /*decay=*/false)),
+      gamma_(AddParameter("weight", Shape{c.channels}, c.dtype, {Init::kConstant, 1}, Role::kNorm)),
+      beta_(AddParameter("bias", Shape{c.channels}, c.dtype, {Init::kConstant, 0}, Role::kNorm)),
       running_mean_(AddBuffer("running_mean", Shape{c.channels}, BufferType(c), {Init::kConstant, 0})),
       running_variance_(AddBuffer("running_variance", Shape{c.channels}, BufferType(c), {Init::kConstant, 1})) {}
 

@@ -6,7 +6,7 @@ namespace twofold::nn {
 
 Convolution::Convolution(const ConvolutionConfig& c)
     : config_(c), weight_(AddParameter("weight", Shape{c.kernel, c.kernel, c.in, c.out}, c.dtype, c.weight_init)) {
-  if (c.bias) bias_ = AddParameter("bias", Shape{c.out}, c.dtype, c.bias_init, /*decay=*/false);
+  if (c.bias) bias_ = AddParameter("bias", Shape{c.out}, c.dtype, c.bias_init, Role::kBias);
 }
 
 Tensor Convolution::Forward(Context& ctx, const Tensor& x, Saved& saved) {

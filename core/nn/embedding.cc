@@ -5,7 +5,7 @@
 namespace twofold::nn {
 
 Embedding::Embedding(int64_t vocab, int64_t hidden, DType dtype, Init init)
-    : weight_(AddParameter("weight", Shape{vocab, hidden}, dtype, init)) {}
+    : weight_(AddParameter("weight", Shape{vocab, hidden}, dtype, init, Role::kEmbedding)) {}
 
 Tensor Embedding::Forward(Context& ctx, const Tensor& ids, Saved& saved) {
   Tensor y = ctx.Activation(Append(ids.shape(), weight_->shape()[1]), weight_->dtype());

@@ -3,16 +3,17 @@
 namespace twofold::nn {
 namespace {
 
-// Marks a table that another part has as well.
-void ShareApart(Parameter& table, bool owned) {
-  ShardLayout cut = table.shard_layout();
-  for (ShardLayout::Range& range : cut.ranges) {
-    TWOFOLD_CHECK(range.sum == ShardLayout::Sum::kNone,
-                  "a table's gradients are summed over the stages that have it, and no others");
-    range.sum = ShardLayout::Sum::kEmbedding;
-    range.owned = range.owned && owned;
+// Marks a table that another part of the model has as well.
+void ShareApart(Parameter& table, bool owned, GroupTag holders) {
+  ShardLayout layout = table.shard_layout();
+  for (ShardLayout::Part& part : layout.parts) {
+    TWOFOLD_CHECK(part.holders.none(), "a table's gradients are summed over the parts that have it, and no others");
+    part.holders = holders;
+    part.partial = true;
+    part.owned = part.owned && owned;
   }
-  table.set_shard_layout(std::move(cut));
+  table.set_shard_layout(std::move(layout));
+  table.set_role(Role::kEmbedding);
 }
 
 }  // namespace
@@ -20,7 +21,7 @@ void ShareApart(Parameter& table, bool owned) {
 Parameter* LanguageModel::AddTokenEmbedding(Layers& layers, int64_t vocab, int64_t hidden, DType dtype, Init init,
                                             bool tied_apart) {
   TokenEmbedding embedding = layers.Embedding(vocab, hidden, dtype, init);
-  if (tied_apart) ShareApart(*embedding.weight, true);
+  if (tied_apart) ShareApart(*embedding.weight, true, layers.table_holders());
   Add("token_embedding", std::move(embedding.module));
   return embedding.weight;
 }
@@ -35,7 +36,7 @@ void LanguageModel::AddHead(Layers& layers, std::unique_ptr<Module> norm, const 
     if (!tied) return;
     const std::vector<Parameter*> table = head->Parameters();
     TWOFOLD_CHECK_EQ(table.size(), size_t{1});
-    ShareApart(*table[0], false);
+    ShareApart(*table[0], false, layers.table_holders());
   }
 }
 

@@ -6,10 +6,9 @@
 
 namespace twofold::nn {
 
-// The consecutive part of the model that a pipeline stage holds. Parameters have the same names, hence the same initial
-// values, as in the whole model. A part with a tied head but no embedding holds its own copy of
-// "token_embedding.weight". The gradients of both copies must be summed (ShardLayout::Sum::kEmbedding), and the
-// embedding's part owns the parameter.
+// The consecutive part of the model that a rank holds. Parameters have the same names, hence the same initial values,
+// as in the whole model. A part with a tied head but no embedding holds its own copy of "token_embedding.weight". The
+// gradients of both copies must be summed (Layers::table_holders), and the embedding's part owns the parameter.
 struct ModelPart {
   int64_t first_block = 0, last_block = 0;  // [first, last)
   bool embedding = true, head = true;

@@ -4,8 +4,8 @@ namespace twofold::nn {
 
 LayerNorm::LayerNorm(int64_t hidden, DType dtype, double eps)
     : eps_(eps),
-      gamma_(AddParameter("weight", Shape{hidden}, dtype, {Init::kConstant, 1}, /*decay=*/false)),
-      beta_(AddParameter("bias", Shape{hidden}, dtype, {Init::kConstant, 0}, /*decay=*/false)) {}
+      gamma_(AddParameter("weight", Shape{hidden}, dtype, {Init::kConstant, 1}, Role::kNorm)),
+      beta_(AddParameter("bias", Shape{hidden}, dtype, {Init::kConstant, 0}, Role::kNorm)) {}
 
 Tensor LayerNorm::Normalise(Context& ctx, const Tensor& x, const Tensor& branch, const Tensor& sum, Saved& saved) {
   const Shape rows{x.numel() / x.dim(-1)};

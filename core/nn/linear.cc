@@ -7,14 +7,14 @@ namespace twofold::nn {
 
 Linear::Linear(const LinearConfig& config) : in_(config.in), out_(config.out) {
   weight_ = AddParameter("weight", Shape{out_, in_}, config.dtype, config.weight_init);
-  if (config.bias) bias_ = AddParameter("bias", Shape{out_}, config.dtype, config.bias_init, /*decay=*/false);
+  if (config.bias) bias_ = AddParameter("bias", Shape{out_}, config.dtype, config.bias_init, Role::kBias);
 }
 
 Linear::Linear(const LinearConfig& config, Parameter* shared_weight)
     : in_(config.in), out_(config.out), weight_(shared_weight) {
   TWOFOLD_CHECK_EQ(shared_weight->shape(), (Shape{out_, in_}));
   ShareParameter(shared_weight);
-  if (config.bias) bias_ = AddParameter("bias", Shape{out_}, config.dtype, config.bias_init, /*decay=*/false);
+  if (config.bias) bias_ = AddParameter("bias", Shape{out_}, config.dtype, config.bias_init, Role::kBias);
 }
 
 ops::MatMul Linear::Product(const Tensor& x, const Tensor& y) const {

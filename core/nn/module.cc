@@ -63,13 +63,13 @@ void Module::WrapChild(size_t i, absl::FunctionRef<std::unique_ptr<Module>(std::
   children_[i].module = owned_[i].get();
 }
 
-Parameter* Module::AddParameter(std::string name, Shape shape, DType dtype, Init init, bool decay) {
-  parameters_.push_back(std::make_unique<Parameter>(std::move(name), std::move(shape), dtype, init, decay));
+Parameter* Module::AddParameter(std::string name, Shape shape, DType dtype, Init init, Role role) {
+  parameters_.push_back(std::make_unique<Parameter>(std::move(name), std::move(shape), dtype, init, role));
   return parameters_.back().get();
 }
 
 Parameter* Module::AddBuffer(std::string name, Shape shape, DType dtype, Init init) {
-  buffers_.push_back(std::make_unique<Parameter>(std::move(name), std::move(shape), dtype, init, false));
+  buffers_.push_back(std::make_unique<Parameter>(std::move(name), std::move(shape), dtype, init));
   return buffers_.back().get();
 }
 

@@ -117,7 +117,7 @@ class Module {
   void WrapChild(size_t i, absl::FunctionRef<std::unique_ptr<Module>(std::unique_ptr<Module>)> wrap);
 
  protected:
-  Parameter* AddParameter(std::string name, Shape shape, DType dtype, Init init, bool decay = true);
+  Parameter* AddParameter(std::string name, Shape shape, DType dtype, Init init, Role role = Role::kMatrix);
   Parameter* AddBuffer(std::string name, Shape shape, DType dtype, Init init);
   // Registers a parameter that another module owns and this one uses, too (tied embeddings).
   void ShareParameter(Parameter* parameter) {

@@ -10,6 +10,7 @@
 // need no clearing and micro-batches accumulate.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -19,6 +20,7 @@
 
 #include "core/base/check.h"
 #include "core/device/device.h"
+#include "core/tensor/region.h"
 #include "core/tensor/tensor.h"
 
 namespace twofold::nn {
@@ -30,47 +32,52 @@ struct Init {
   double a = 0, b = 0;  // kConstant: a; kNormal: mean a, deviation b; kUniform: [a, b)
 };
 
-// Which part of a whole parameter this rank holds, if several ranks share one copy of a model: ranges along one
-// dimension, one after the other. Names and initial values are those of the whole, so that every sharding gives the
-// same model.
-struct ShardLayout {
-  // The ranks that sum their gradients of a range before an update, because each computes only a part of it.
-  enum class Sum {
-    kNone,
-    kTensor,     // the tensor-parallel group: all its ranks have the parameter, and each saw part of the tokens
-    kKeyValue,   // the ranks of that group that have the same key and value heads
-    kEmbedding,  // the first and last stage of a pipeline, which share a table
-  };
-  struct Range {
-    int64_t first = 0, count = 0;  // along `dim` of the whole; first < 0: padding, which is and stays zero
-    // Exactly one of the ranks that share the model owns it, counts it in norms and writes it to checkpoints.
-    bool owned = true;
-    Sum sum = Sum::kNone;
-  };
-  Shape whole;
-  int dim = 0;
-  std::vector<Range> ranges;  // together they give the local extent; if there are several, dim is 0
-
-  static ShardLayout Whole(Shape shape, bool owned = true, Sum sum = Sum::kNone) {
-    const int64_t rows = shape[0];
-    return {.whole = std::move(shape), .dim = 0, .ranges = {{.first = 0, .count = rows, .owned = owned, .sum = sum}}};
-  }
+// A group of ranks, by a small number. Whoever splits a model over ranks hands tags out and knows the groups behind
+// them; here nothing depends on which tag it is.
+struct GroupTag {
+  int id = 0;  // 0: none
+  bool none() const { return id == 0; }
+  friend auto operator<=>(const GroupTag&, const GroupTag&) = default;
 };
 
-// Which ranks hold equal copies, over which gradients are averaged.
-enum class Replicas {
-  kAll,      // all ranks that share the batch
-  kExperts,  // the ranks among them that have the same experts
+// What a parameter is for. Optimizers may treat roles differently; weight decay applies to matrices and embeddings.
+enum class Role { kMatrix, kEmbedding, kNorm, kBias };
+
+// Which elements of a whole parameter this rank holds, if several ranks share one copy of a model. Names and initial
+// values are those of the whole, so that every sharding gives the same model.
+struct ShardLayout {
+  struct Part {
+    Region where;          // in the whole; of padding, only the count matters
+    bool padding = false;  // is and stays zero
+    // Exactly one of the ranks that share the model owns it, counts it in norms and writes it to checkpoints.
+    bool owned = true;
+    GroupTag holders = {};  // the ranks of one copy of the model that hold these elements; none: this rank alone
+    bool partial = false;   // each holder computes a part of the gradient: they are summed before an update
+  };
+  // Consecutive rows (indices along dimension 0).
+  struct Range {
+    int64_t first = 0, count = 0;  // first < 0: padding
+    bool owned = true;
+    GroupTag holders = {};
+    bool partial = false;
+  };
+  Shape whole;
+  std::vector<Part> parts;  // one after the other, they are this rank's parameter
+
+  static ShardLayout Whole(Shape shape, bool owned = true, GroupTag holders = {}, bool partial = false);
+  static ShardLayout Rows(Shape whole, const std::vector<Range>& ranges);
+  // Indices [first, first + count) along dimension `dim`.
+  static ShardLayout Along(Shape whole, int dim, int64_t first, int64_t count, bool owned = true);
 };
 
 class Parameter {
  public:
-  Parameter(std::string name, Shape shape, DType dtype, Init init, bool decay = true)
+  Parameter(std::string name, Shape shape, DType dtype, Init init, Role role = Role::kMatrix)
       : name_(std::move(name)),
         shape_(std::move(shape)),
         dtype_(dtype),
         init_(init),
-        decay_(decay),
+        role_(role),
         shard_layout_(ShardLayout::Whole(shape_)) {}
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
@@ -81,25 +88,23 @@ class Parameter {
   int64_t numel() const { return shape_.numel(); }
   DType dtype() const { return dtype_; }
   const Init& init() const { return init_; }
-  // Call before Finalize's caller uses the parameter. The local shape follows from the layout: `whole`, with the length
-  // of the ranges along dim.
+  Role role() const { return role_; }
+  void set_role(Role role) { role_ = role; }
+  // Call before Finalize's caller uses the parameter. The parts must have numel() elements.
   const ShardLayout& shard_layout() const { return shard_layout_; }  // default: all of it, owned
   void set_shard_layout(ShardLayout layout);
-  Replicas replicas() const { return replicas_; }
-  void set_replicas(Replicas replicas) { replicas_ = replicas; }
-  // A contiguous run of local elements [local, local + count), not padding, which starts at element `whole` of the
-  // whole.
-  struct Run {
-    int64_t local, whole, count;
-    bool owned;
-    ShardLayout::Sum sum;
+  // The ranks that hold equal copies and work on other parts of the batch, over which gradients are averaged. None: all
+  // ranks that share the batch.
+  GroupTag replicas() const { return replicas_; }
+  void set_replicas(GroupTag replicas) { replicas_ = replicas; }
+  // Local elements [local, local + where.count), which lie in one part.
+  struct Stretch {
+    int64_t local;
+    Region where;  // in the whole; of padding, only the count matters
+    const ShardLayout::Part& part;
   };
-  // Visits the runs of local elements [first, first + count), in order. If columns are split, there is one run per row.
-  void ForRuns(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const;
-  // Visits the ranges that local elements [first, first + count) belong to, in order. A stretch of one range need not
-  // be contiguous in the whole (`whole` is -1 then, and in padding).
-  void ForRanges(int64_t first, int64_t count, absl::FunctionRef<void(const Run&)> visit) const;
-  bool decay() const { return decay_; }  // whether weight decay applies (matrices yes; biases and norms no)
+  // Visits the stretches that local elements [first, first + count) consist of, in order; none is empty.
+  void ForParts(int64_t first, int64_t count, absl::FunctionRef<void(const Stretch&)> visit) const;
 
   const Tensor& data() const { return data_; }
   void set_data(Tensor t) { data_ = std::move(t); }
@@ -135,9 +140,9 @@ class Parameter {
   Shape shape_;
   DType dtype_;
   Init init_;
-  bool decay_;
+  Role role_;
   ShardLayout shard_layout_;
-  Replicas replicas_ = Replicas::kAll;
+  GroupTag replicas_;
   Tensor data_, gradient_;
   bool has_gradient_ = false;
   int uses_ = 1, done_ = 0;

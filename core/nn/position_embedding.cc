@@ -3,7 +3,8 @@
 namespace twofold::nn {
 
 PositionEmbedding::PositionEmbedding(int64_t sequence, int64_t hidden, DType dtype, Init init, Placing positions)
-    : weight_(AddParameter("weight", Shape{sequence, hidden}, dtype, init)), positions_(std::move(positions)) {}
+    : weight_(AddParameter("weight", Shape{sequence, hidden}, dtype, init, Role::kEmbedding)),
+      positions_(std::move(positions)) {}
 
 Tensor PositionEmbedding::Forward(Context& ctx, const Tensor& x, Saved&) {
   Tensor y = ctx.Activation(x.shape(), x.dtype());

@@ -3,7 +3,7 @@
 namespace twofold::nn {
 
 RmsNorm::RmsNorm(int64_t hidden, DType dtype, double eps)
-    : eps_(eps), gamma_(AddParameter("weight", Shape{hidden}, dtype, {Init::kConstant, 1}, /*decay=*/false)) {}
+    : eps_(eps), gamma_(AddParameter("weight", Shape{hidden}, dtype, {Init::kConstant, 1}, Role::kNorm)) {}
 
 Tensor RmsNorm::Normalise(Context& ctx, const Tensor& x, const Tensor& branch, const Tensor& sum, Saved& saved) {
   Tensor y = ctx.Activation(x.shape(), x.dtype());

@@ -39,6 +39,9 @@ class Adam final : public Optimizer {
   int64_t updates() const override { return step_; }
   void set_updates(int64_t updates) override { step_ = updates; }
   std::vector<State> StateOf(size_t i) const override { return states_.Of(i); }
+  std::vector<StateShape> StatesOf(const nn::Parameter& parameter) const override {
+    return states_.ShapesOf(parameter);
+  }
 
  private:
   const AdamOptions options_;

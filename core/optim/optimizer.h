@@ -12,33 +12,52 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/nn/context.h"
+#include "core/nn/parameter.h"
 #include "core/tensor/tensor.h"
 
 namespace twofold::optim {
 
-// The part of one parameter that a slice holds: `count` elements, from `first` in the parameter and from `offset` in
-// the slice.
+// The part of one parameter that a slice holds: `count` of this rank's elements, from `first` in the parameter and from
+// `offset` in the slice.
 struct SlicePart {
-  std::string parameter;  // its name
-  Shape shape;            // of the whole parameter
+  const nn::Parameter* parameter = nullptr;  // must outlive the slice
   int64_t first = 0, offset = 0, count = 0;
-  bool decay = true;
 };
 
 struct Slice {
-  std::string name;
+  std::string name;  // for errors
   Tensor data, gradient;
-  bool decay = true;  // weight decay applies; if there are parts, each has its own flag
-  // In the order of their offsets; everything between or after them is padding. Empty: the slice is one whole parameter
-  // of this name or, if no parameter has this name, padding only.
-  std::vector<SlicePart> parts = {};
+  std::vector<SlicePart> parts = {};  // in the order of their offsets; everything between and after them is padding
 };
 
-// What an optimizer keeps for one slice, per element: "exp_avg", "exp_avg_sq", "momentum_buffer" or "master".
+// Visits where the elements of `parts` lie in whole parameters, in order: those from `offset` on are a stretch.
+inline void ForStretches(
+    std::span<const SlicePart> parts,
+    absl::FunctionRef<void(int64_t offset, const nn::Parameter&, const nn::Parameter::Stretch&)> visit) {
+  for (const SlicePart& part : parts) {
+    part.parameter->ForParts(part.first, part.count, [&](const nn::Parameter::Stretch& stretch) {
+      visit(part.offset + stretch.local - part.first, *part.parameter, stretch);
+    });
+  }
+}
+
+// What an optimizer keeps for a slice, such as "exp_avg", "exp_avg_sq", "momentum_buffer" or "master". It has an
+// element for each of the slice's elements from `offset` on or, if `parameter` is set, a shape of its own: the tensor
+// then holds the elements `where` of a whole of shape `whole`, which belongs to this parameter.
 struct State {
   std::string name;
   Tensor tensor;
+  int64_t offset = 0;
+  const nn::Parameter* parameter = nullptr;
+  Shape whole = {};
+  Region where = {};
+};
+// What belongs to one whole parameter.
+struct StateShape {
+  std::string name;
+  Shape whole;
 };
 
 class Optimizer {
@@ -54,6 +73,9 @@ class Optimizer {
   virtual double learning_rate() const = 0;  // the base rate
   // What a checkpoint saves: the state of slice i, in the order given to Attach, and the number of updates done.
   virtual std::vector<State> StateOf(size_t i) const = 0;
+  // The states that are kept for a parameter, wherever its elements are. Masters, which depend on its type, are not
+  // listed.
+  virtual std::vector<StateShape> StatesOf(const nn::Parameter& parameter) const = 0;
   virtual int64_t updates() const = 0;
   virtual void set_updates(int64_t updates) = 0;
 };
@@ -91,5 +113,15 @@ std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& off
                                    const LowPrecisionUpdate& low_precision = {});
 std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& offload = {},
                                     const LowPrecisionUpdate& low_precision = {});
+
+// An optimizer of its own for the parameters of some roles.
+struct RoleGroup {
+  std::vector<nn::Role> roles;
+  std::unique_ptr<Optimizer> optimizer;
+};
+// Each parameter is updated by the optimizer of its role's group; every role that occurs must be in exactly one group.
+// learning_rate() is that of the first group and must be greater than 0; the others' rates keep their ratio to it as it
+// changes. A stretch of a slice that belongs to one group is one slice for its optimizer.
+std::unique_ptr<Optimizer> MakeGrouped(std::vector<RoleGroup> groups);
 
 }  // namespace twofold::optim

@@ -42,6 +42,9 @@ class Sgd final : public Optimizer {
   int64_t updates() const override { return updates_; }
   void set_updates(int64_t updates) override { updates_ = updates; }
   std::vector<State> StateOf(size_t i) const override { return states_.Of(i); }
+  std::vector<StateShape> StatesOf(const nn::Parameter& parameter) const override {
+    return states_.ShapesOf(parameter);
+  }
 
  private:
   const SgdOptions options_;

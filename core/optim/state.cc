@@ -6,6 +6,16 @@
 
 namespace twofold::optim {
 
+Slice PartOf(const Slice& slice, int64_t first, int64_t count) {
+  Slice part{
+      .name = slice.name, .data = slice.data.Slice(first, count), .gradient = slice.gradient.Slice(first, count)};
+  for (const SlicePart& p : slice.parts) {
+    const int64_t begin = std::max(p.offset, first), end = std::min(p.offset + p.count, first + count);
+    if (begin < end) part.parts.push_back({p.parameter, p.first + begin - p.offset, begin - first, end - begin});
+  }
+  return part;
+}
+
 Tensor NewMoment(nn::Context& ctx, const Slice& slice) {
   Tensor moment =
       ctx.device.NewTensor(slice.data.shape(), ops::AccumulationType(slice.data.dtype()), Category::kOptimizerState);
@@ -22,19 +32,20 @@ Tensor NewMaster(nn::Context& ctx, const Slice& slice) {
 }
 
 Decay DecayOf(const Slice& slice, double rate) {
-  if (slice.parts.empty()) return {slice.decay ? rate : 0, nullptr};
-  const auto decays = [](const SlicePart& part) { return part.decay && part.count > 0; };
-  if (rate == 0 || std::none_of(slice.parts.begin(), slice.parts.end(), decays)) return {};
   std::vector<ops::ElementRange> undecayed;
-  bool extends = false;  // the previous part is the end of the last range
+  bool any = false, extends = false;  // a part decays; the previous part is the end of the last range
   for (const SlicePart& part : slice.parts) {
     if (part.count == 0) continue;
-    if (!part.decay) {
+    const nn::Role role = part.parameter->role();
+    const bool decays = role == nn::Role::kMatrix || role == nn::Role::kEmbedding;
+    if (!decays) {
       if (!extends) undecayed.push_back({part.offset, part.offset});
       undecayed.back().end = part.offset + part.count;
     }
-    extends = !part.decay;
+    extends = !decays;
+    any = any || decays;
   }
+  if (rate == 0 || (!any && !undecayed.empty())) return {};
   if (undecayed.empty()) return {rate, nullptr};
   return {rate, std::make_shared<const std::vector<ops::ElementRange>>(std::move(undecayed))};
 }
@@ -48,7 +59,7 @@ ops::RoundingKeys RoundingKeysOf(const Slice& slice, int64_t first, int64_t coun
   for (const SlicePart& part : slice.parts) {
     const int64_t begin = std::max(part.offset - first, int64_t{0});
     if (part.offset + part.count <= first || part.offset >= first + count || part.count == 0) continue;
-    draws.push_back({draws.empty() ? 0 : begin, key(part.parameter), part.first + first - part.offset});
+    draws.push_back({draws.empty() ? 0 : begin, key(part.parameter->name()), part.first + first - part.offset});
   }
   if (draws.empty()) draws.push_back({0, key(slice.name), first});
   return std::make_shared<const std::vector<ops::RoundingKeyRange>>(std::move(draws));

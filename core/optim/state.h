@@ -5,6 +5,9 @@
 
 namespace twofold::optim {
 
+// Elements [first, first + count) of a slice.
+Slice PartOf(const Slice& slice, int64_t first, int64_t count);
+
 // One zero per element, f32 (f64 for f64 slices).
 Tensor NewMoment(nn::Context& ctx, const Slice& slice);
 

@@ -10,19 +10,6 @@ constexpr int64_t kAlign = 128;  // elements: slices begin at multiples of it in
 int64_t RoundUp(int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 int64_t ChunkOf(int64_t elements) { return std::clamp<int64_t>(RoundUp(elements / 16), 1 << 18, 1 << 22); }
 
-Slice PartOf(const Slice& slice, int64_t first, int64_t count) {
-  Slice part{.name = slice.name,
-             .data = slice.data.Slice(first, count),
-             .gradient = slice.gradient.Slice(first, count),
-             .decay = slice.decay};
-  for (const SlicePart& p : slice.parts) {
-    const int64_t begin = std::max(p.offset, first), end = std::min(p.offset + p.count, first + count);
-    if (begin >= end) continue;
-    part.parts.push_back({p.parameter, p.shape, p.first + begin - p.offset, begin - first, end - begin, p.decay});
-  }
-  return part;
-}
-
 }  // namespace
 
 void States::Attach(nn::Context& ctx, std::span<const Slice> slices, double weight_decay) {
@@ -156,6 +143,12 @@ std::vector<State> States::Of(size_t slice) const {
   for (size_t k = 0; k < names_.size(); ++k) states.push_back({names_[k], whole_[slice].moments[k]});
   if (!whole_[slice].master.empty()) states.push_back({"master", whole_[slice].master});
   return states;
+}
+
+std::vector<StateShape> States::ShapesOf(const nn::Parameter& parameter) const {
+  std::vector<StateShape> shapes;
+  for (const std::string& name : names_) shapes.push_back({name, parameter.shard_layout().whole});
+  return shapes;
 }
 
 }  // namespace twofold::optim

@@ -42,6 +42,7 @@ class States {
   // Calls `update`, which launches the operation, piece by piece for everything that the slices hold.
   void Update(absl::FunctionRef<void(const Piece&)> update);
   std::vector<State> Of(size_t slice) const;
+  std::vector<StateShape> ShapesOf(const nn::Parameter& parameter) const;  // of the moments
 
  private:
   struct Place {  // of a piece: elements [first, first + count) of a slice, starting at `at` in its chunk

@@ -57,7 +57,8 @@ absl::Status AppendTensor(Worker& worker, Appender& out, Reader& reader, const E
     // Tensors in the file begin at multiples of their element size, so buffers end between elements.
     const int64_t count = std::min(numel - at, static_cast<int64_t>(out.room().size()) / element);
     const auto bytes = static_cast<size_t>(count * element);
-    absl::Status status = reader.Read(entry.name, entry.shape, entry.dtype, at, count, out.room().first(bytes));
+    absl::Status status =
+        reader.Read(entry.name, entry.shape, entry.dtype, Region::Run(numel, at, count), out.room().first(bytes));
     if (status.ok()) status = out.Filled(bytes);
     if (!status.ok()) return status;
     at += count;
@@ -78,8 +79,7 @@ absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::st
                              .shape = e->shape,
                              .pieces = {{.file = static_cast<int64_t>(whole.files.size()),
                                          .tensor = stored.back().name,
-                                         .first = 0,
-                                         .count = e->shape.numel()}}});
+                                         .where = Region::Whole(e->shape.numel())}}});
   }
   const std::string header = SafetensorsHeader(stored, {{"format", "pt"}});
   auto bytes = static_cast<int64_t>(header.size());

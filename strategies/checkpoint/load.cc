@@ -65,12 +65,6 @@ std::string_view OptimizerName(const spec::Optimizer& optimizer) {
   return optimizer.has_adam() ? "adam" : "adamw";
 }
 
-std::vector<std::string> StateNames(const spec::Optimizer& optimizer) {
-  if (!optimizer.has_sgd()) return {"exp_avg", "exp_avg_sq"};
-  if (optimizer.sgd().momentum() > 0) return {"momentum_buffer"};
-  return {};
-}
-
 absl::StatusOr<SafetensorsHead> HeadOf(CheckedFile& file) {
   std::array<std::byte, kSafetensorsPrefix> prefix;
   if (file.bytes() < kSafetensorsPrefix) return InvalidArgument(file.path(), ": too short for a header");
@@ -138,9 +132,9 @@ absl::StatusOr<int64_t> Reader::Locate(const Entry& entry, const Piece& piece, F
                   "\"");
   }
   const StoredTensor& stored = found->second;
-  if (stored.dtype != entry.dtype || stored.shape.numel() != piece.count) {
+  if (stored.dtype != entry.dtype || stored.shape.numel() != piece.where.count) {
     return Refuse(file.bytes->path(), piece.tensor, "is ", TypeText(stored.dtype, stored.shape),
-                  "; the manifest says it holds ", piece.count, " ", DTypeName(entry.dtype), " elements of \"",
+                  "; the manifest says it holds ", piece.where.count, " ", DTypeName(entry.dtype), " elements of \"",
                   entry.name, "\"");
   }
   return stored.begin;
@@ -150,15 +144,16 @@ absl::StatusOr<int64_t> Reader::Locate(const Entry& entry, const Piece& piece, F
 absl::Status Reader::ReadPieces(const Entry& entry, std::span<const Piece> pieces, int64_t first,
                                 std::span<std::byte> out) {
   const int64_t element = ElementSize(entry.dtype);
-  const auto after = [](int64_t at, const Piece& p) { return at < p.first + p.count; };
+  const auto after = [](int64_t at, const Piece& p) { return at < p.where.first + p.where.count; };
   for (auto piece = std::upper_bound(pieces.begin(), pieces.end(), first, after); !out.empty(); ++piece) {
     absl::StatusOr<File*> file = Open(piece->file);
     if (!file.ok()) return file.status();
     const absl::StatusOr<int64_t> begin = Locate(entry, *piece, **file);
     if (!begin.ok()) return begin.status();
-    const int64_t count = std::min(piece->first + piece->count - first, static_cast<int64_t>(out.size()) / element);
+    const Region& where = piece->where;
+    const int64_t count = std::min(where.first + where.count - first, static_cast<int64_t>(out.size()) / element);
     const auto bytes = static_cast<size_t>(count * element);
-    if (absl::Status status = (*file)->bytes->Read(*begin + (first - piece->first) * element, out.first(bytes));
+    if (absl::Status status = (*file)->bytes->Read(*begin + (first - where.first) * element, out.first(bytes));
         !status.ok())
       return status;
     out = out.subspan(bytes);
@@ -169,47 +164,37 @@ absl::Status Reader::ReadPieces(const Entry& entry, std::span<const Piece> piece
 
 // Goes through the stored bands one by one, so that files are read from front to back. For each contiguous run of the
 // requested elements, it reads the columns that the stored band holds.
-absl::Status Reader::ReadStored(const Entry& entry, const Band& band, int64_t first, std::span<std::byte> out) {
-  const int64_t element = ElementSize(entry.dtype), row = entry.row_elements(),
-                end = first + static_cast<int64_t>(out.size()) / element;
+absl::Status Reader::ReadStored(const Entry& entry, const Region& where, std::span<std::byte> out) {
+  const auto element = static_cast<size_t>(ElementSize(entry.dtype));
   const std::span<const Piece> all = entry.pieces;
-  for (size_t begin = 0, next; begin < all.size(); begin = next) {
-    for (next = begin + 1; next < all.size() && all[next].column == all[begin].column;) ++next;
+  absl::Status status;
+  for (size_t begin = 0, next; begin < all.size() && status.ok(); begin = next) {
+    const Region& stored = all[begin].where;
+    for (next = begin + 1; next < all.size() && all[next].where.column == stored.column;) ++next;
     const std::span<const Piece> pieces = all.subspan(begin, next - begin);
-    const Band stored = entry.BandOf(pieces[0]);
-    for (int64_t at = first; at < end;) {
-      const int64_t run = std::min(band.RunFrom(at), end - at), place = band.PlaceOf(at);
-      for (int64_t done = 0; done < run;) {  // row by row, unless the stored band has whole rows
-        const int64_t in_row = (place + done) % row,
-                      rest = stored.width == row ? run - done : std::min(run - done, row - in_row);
-        const int64_t from = std::max(in_row, stored.column),
-                      to = std::min(in_row + rest, stored.width == row ? in_row + rest : stored.column + stored.width);
-        if (from < to) {
-          const int64_t there = (place + done) / row * stored.width + from - stored.column;
-          const std::span<std::byte> part =
-              out.subspan(static_cast<size_t>((at - first + done + from - in_row) * element),
-                          static_cast<size_t>((to - from) * element));
-          if (absl::Status status = ReadPieces(entry, pieces, there, part); !status.ok()) return status;
-        }
-        done += rest;
-      }
-      at += run;
-    }
+    where.ForRuns([&](int64_t i, int64_t index, int64_t n) {
+      stored.ForOverlap(index, n, [&](int64_t at, int64_t place, int64_t count) {
+        const std::span<std::byte> part =
+            out.subspan(static_cast<size_t>(i + at) * element, static_cast<size_t>(count) * element);
+        if (status.ok()) status = ReadPieces(entry, pieces, place, part);
+      });
+    });
   }
-  return absl::OkStatus();
+  return status;
 }
 
-absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype, const Band& band, int64_t first,
-                          int64_t count, std::span<std::byte> out) {
+absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype, const Region& where,
+                          std::span<std::byte> out) {
   const Entry* entry = Find(name);
   if (entry == nullptr) return Refuse(folder_, name, "is not in this checkpoint");
   if (entry->shape != shape)
     return Refuse(folder_, name, "is ", TypeText(entry->dtype, entry->shape), "; this run has ",
                   TypeText(dtype, shape));
-  TWOFOLD_CHECK(first >= 0 && count >= 0 && first + count <= shape.numel() / band.row * band.width,
+  const int64_t count = where.count;
+  TWOFOLD_CHECK(where.first >= 0 && count >= 0 && where.first + count <= where.Band(shape.numel()).count,
                 "elements of the tensor");
   TWOFOLD_CHECK_EQ(static_cast<int64_t>(out.size()), count * ElementSize(dtype));
-  if (entry->dtype == dtype) return ReadStored(*entry, band, first, out);
+  if (entry->dtype == dtype) return ReadStored(*entry, where, out);
   if (!IsFloat(entry->dtype) || !IsFloat(dtype)) {
     return Refuse(folder_, name, "is ", TypeText(entry->dtype, shape), "; this run has ", TypeText(dtype, shape),
                   ", to which it cannot be converted");
@@ -220,7 +205,7 @@ absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype
   for (int64_t at = 0; at < count; at += kPart) {
     const int64_t n = std::min(kPart, count - at);
     if (absl::Status status =
-            ReadStored(*entry, band, first + at, std::span(stored).first(static_cast<size_t>(n * from)));
+            ReadStored(*entry, where.Slice(at, n), std::span(stored).first(static_cast<size_t>(n * from)));
         !status.ok())
       return status;
     for (int64_t i = 0; i < n; ++i)
@@ -272,11 +257,13 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
     if (absl::Status status = check(kModel + p->name(), p->shape(), "the model of this run"); !status.ok())
       return status;
   }
+  const std::unique_ptr<optim::Optimizer> kept = MakeOptimizer(train, spec::Parallel::NO_OFFLOAD);
   const std::string optimizer = StrCat("train.optimizer ", OptimizerName(train.optimizer()), " of this run");
   for (const nn::Parameter* p : model->Parameters()) {
     known.insert(StrCat(kOptimizer, kMaster, ".", p->name()));
-    for (const std::string& state : StateNames(train.optimizer())) {
-      if (absl::Status status = check(StrCat(kOptimizer, state, ".", p->name()), p->shape(), optimizer); !status.ok()) {
+    for (const optim::StateShape& state : kept->StatesOf(*p)) {
+      if (absl::Status status = check(StrCat(kOptimizer, state.name, ".", p->name()), state.whole, optimizer);
+          !status.ok()) {
         return InvalidArgument(std::string(status.message()), "; it was saved with ", manifest.metadata.optimizer);
       }
     }
@@ -340,7 +327,7 @@ absl::Status Fill(Device& device, Reader& reader, const LocalPiece& held) {
     const int64_t count = std::min(most, held.data.numel() - at);
     Tensor part = held.data.Slice(at, count);
     device.Upload(part, [&](std::span<std::byte> out) {
-      status = reader.Read(source, held.shape, held.data.dtype(), held.band, held.first + at, count, out);
+      status = reader.Read(source, held.shape, held.data.dtype(), held.where.Slice(at, count), out);
     });
   }
   device.compute().Synchronize();

@@ -31,16 +31,10 @@ class Reader {
   // `manifest` must outlive it.
   Reader(std::string folder, const Manifest& manifest);
   const Entry* Find(std::string_view name) const;  // null if there is no such tensor
-  // Reads elements [first, first + count) of a band of the tensor `name` into `out`, converted to `dtype`. Fails,
-  // naming file and tensor, if the tensor is missing, has another shape, or its file does not hold what the manifest
-  // says.
-  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, const Band& band, int64_t first,
-                    int64_t count, std::span<std::byte> out);
-  // The same for the flattened tensor.
-  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, int64_t first, int64_t count,
-                    std::span<std::byte> out) {
-    return Read(name, shape, dtype, Band::Whole(shape.numel()), first, count, out);
-  }
+  // Reads the elements `where` of the tensor `name` into `out`, converted to `dtype`. Fails, naming file and tensor, if
+  // the tensor is missing, has another shape, or its file does not hold what the manifest says.
+  absl::Status Read(std::string_view name, const Shape& shape, DType dtype, const Region& where,
+                    std::span<std::byte> out);
   const std::string& folder() const { return folder_; }
 
  private:
@@ -52,7 +46,7 @@ class Reader {
   };
   absl::StatusOr<File*> Open(int64_t index);
   absl::StatusOr<int64_t> Locate(const Entry& entry, const Piece& piece, File& file) const;  // byte offset of the piece
-  absl::Status ReadStored(const Entry& entry, const Band& band, int64_t first, std::span<std::byte> out);
+  absl::Status ReadStored(const Entry& entry, const Region& where, std::span<std::byte> out);
   absl::Status ReadPieces(const Entry& entry, std::span<const Piece> pieces, int64_t first, std::span<std::byte> out);
 
   const std::string folder_;

@@ -1,7 +1,7 @@
 #include "strategies/checkpoint/pieces.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <utility>
 
 #include "core/base/strings.h"
@@ -9,106 +9,67 @@
 namespace twofold::checkpoint {
 namespace {
 
-using ByName = std::map<std::string_view, const nn::Parameter*>;
-
-ByName NamesOf(const nn::Module& model) {
-  ByName names;
-  for (const nn::Parameter* p : model.Parameters()) names[p->name()] = p;
-  return names;
+void Append(std::vector<LocalPiece>& held, std::vector<LocalPiece> more) {
+  held.insert(held.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// The number of elements per index of dimension `dim`: the product of the dimensions after it.
-int64_t Below(const Shape& shape, int dim) {
-  int64_t elements = 1;
-  for (int d = dim + 1; d < shape.rank(); ++d) elements *= shape[d];
-  return elements;
-}
-
-// Appends the pieces of parameters in `tensor`, which has the layout of `slice`. `prefix` is prepended to their names.
-void AppendLocal(std::vector<LocalPiece>& held, const std::string& prefix, const optim::Slice& slice,
-                 const Tensor& tensor, const nn::Module& model, const ByName& names) {
-  const Tensor flat = tensor.Flat();
-  for (const optim::SlicePart& part : PartsOf(slice, model)) {
-    for (LocalPiece& piece : PlacesOf(*names.at(part.parameter), part.first, flat.Slice(part.offset, part.count))) {
-      piece.name = prefix + piece.name;
-      held.push_back(std::move(piece));
-    }
-  }
+// A state with a shape of its own belongs to a rank that owns some of the parameter.
+LocalPiece OwnShapePiece(const std::string& prefix, const optim::State& state) {
+  const std::vector<nn::ShardLayout::Part>& parts = state.parameter->shard_layout().parts;
+  return {.name = prefix + state.parameter->name(),
+          .shape = state.whole,
+          .where = state.where,
+          .data = state.tensor.Flat(),
+          .owned = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.owned; }),
+          .replicas = state.parameter->replicas()};
 }
 
 }  // namespace
 
-std::vector<optim::SlicePart> PartsOf(const optim::Slice& slice, const nn::Module& model) {
-  if (!slice.parts.empty()) return slice.parts;
-  for (const nn::Parameter* p : model.Parameters()) {
-    if (p->name() != slice.name) continue;
-    return {{.parameter = p->name(),
-             .shape = p->shape(),
-             .first = 0,
-             .offset = 0,
-             .count = p->numel(),
-             .decay = p->decay()}};
-  }
-  return {};  // a shard of only padding
-}
-
-std::vector<LocalPiece> PlacesOf(const nn::Parameter& p, int64_t first, const Tensor& flat) {
-  const nn::ShardLayout& cut = p.shard_layout();
-  const int64_t below = Below(cut.whole, cut.dim), end = first + flat.numel();
-  const auto place = [&](const Band& band, int64_t at, int64_t local, int64_t count, bool owned) {
-    return LocalPiece{.name = p.name(),
-                      .shape = cut.whole,
-                      .band = band,
-                      .first = at,
-                      .data = flat.Slice(local - first, count),
-                      .owned = owned,
-                      .replicas = p.replicas()};
-  };
-  if (cut.dim > 0) {  // there is one range: this rank's elements are those of a band, in order
-    const nn::ShardLayout::Range& range = cut.ranges.at(0);
-    TWOFOLD_CHECK_GE(range.first, 0);
-    return {place({.row = cut.whole[cut.dim] * below, .column = range.first * below, .width = range.count * below},
-                  first, first, flat.numel(), range.owned)};
-  }
-  struct Stretch {
-    int64_t local, whole, count;
-    bool owned;
-  };
-  std::vector<Stretch> stretches;  // ranges that are also adjacent in the whole are merged
-  int64_t begin = 0;
-  for (const nn::ShardLayout::Range& range : cut.ranges) {
-    const int64_t from = std::max(first, begin), to = std::min(end, begin + range.count * below),
-                  whole = range.first * below + from - begin;
-    begin += range.count * below;
-    if (from >= to || range.first < 0) continue;
-    if (Stretch* last = stretches.empty() ? nullptr : &stretches.back();
-        last != nullptr && last->owned == range.owned && last->local + last->count == from &&
-        last->whole + last->count == whole) {
-      last->count += to - from;
+std::vector<LocalPiece> PiecesOf(const std::string& prefix, const optim::Slice& slice, const Tensor& tensor,
+                                 int64_t offset) {
+  const Tensor flat = tensor.Flat();
+  std::vector<LocalPiece> pieces;
+  int64_t end = 0;  // of the last piece in `flat`
+  optim::ForStretches(slice.parts, [&](int64_t at, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
+    const int64_t begin = std::max(at, offset),
+                  count = std::min(at + stretch.where.count, offset + flat.numel()) - begin;
+    if (count <= 0 || stretch.part.padding) return;
+    const Region where = stretch.where.Slice(begin - at, count);
+    LocalPiece* last = pieces.empty() ? nullptr : &pieces.back();
+    if (last != nullptr && last->name == prefix + p.name() && last->owned == stretch.part.owned &&
+        end == begin - offset && where.Continues(last->where)) {
+      last->where.count += count;
+      last->data = flat.Slice(begin - offset + count - last->where.count, last->where.count);
     } else {
-      stretches.push_back({from, whole, to - from, range.owned});
+      pieces.push_back({.name = prefix + p.name(),
+                        .shape = p.shard_layout().whole,
+                        .where = where,
+                        .data = flat.Slice(begin - offset, count),
+                        .owned = stretch.part.owned,
+                        .replicas = p.replicas()});
     }
-  }
-  std::vector<LocalPiece> places;
-  for (const Stretch& s : stretches)
-    places.push_back(place(Band::Whole(cut.whole.numel()), s.whole, s.local, s.count, s.owned));
-  return places;
+    end = begin - offset + count;
+  });
+  return pieces;
 }
 
 std::vector<LocalPiece> LocalParameters(ParameterLayout& layout) {
-  const ByName names = NamesOf(layout.model());
   std::vector<LocalPiece> held;
-  for (const optim::Slice& slice : layout.Slices()) AppendLocal(held, kModel, slice, slice.data, layout.model(), names);
+  for (const optim::Slice& slice : layout.Slices()) Append(held, PiecesOf(kModel, slice, slice.data));
   return held;
 }
 
 std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimizer& optimizer) {
-  const ByName names = NamesOf(layout.model());
   std::vector<LocalPiece> held;
   const std::vector<optim::Slice> slices = layout.Slices();
   for (size_t i = 0; i < slices.size(); ++i) {
     for (const optim::State& state : optimizer.StateOf(i)) {
-      AppendLocal(held, StrCat(kOptimizer, state.name, "."), slices[i], state.tensor, layout.model(), names);
+      const std::string prefix = StrCat(kOptimizer, state.name, ".");
+      if (state.parameter != nullptr)
+        held.push_back(OwnShapePiece(prefix, state));
+      else
+        Append(held, PiecesOf(prefix, slices[i], state.tensor, state.offset));
     }
   }
   return held;
@@ -119,7 +80,7 @@ std::vector<LocalPiece> LocalBuffers(const nn::Module& model) {
   for (const nn::Parameter* b : model.Buffers()) {
     held.push_back({.name = StrCat(kBuffer, b->name()),
                     .shape = b->shape(),
-                    .band = Band::Whole(b->numel()),
+                    .where = Region::Whole(b->numel()),
                     .data = b->data().Flat()});
   }
   return held;
@@ -139,7 +100,7 @@ std::vector<LocalPiece> ShareOf(const std::vector<LocalPiece>& pieces, int64_t r
                   end = bound(replica + 1) <= at ? 0 : cut(bound(replica + 1));
     if (begin < end) {
       LocalPiece part = piece;
-      part.first += begin, part.data = piece.data.Slice(begin, end - begin);
+      part.where = piece.where.Slice(begin, end - begin), part.data = piece.data.Slice(begin, end - begin);
       share.push_back(std::move(part));
     }
     at += piece.data.bytes().value();

@@ -5,22 +5,20 @@
 #include <string>
 #include <vector>
 
-#include "core/io/band.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
+#include "core/tensor/region.h"
 #include "strategies/data_parallel/layout.h"
 
 namespace twofold::checkpoint {
 
-// Elements [first, first + data.numel()) of a band of a tensor.
 struct LocalPiece {
-  std::string name;  // "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>"
-  Shape shape;       // of the whole tensor
-  Band band;
-  int64_t first = 0;
-  Tensor data;                                 // flat; a view into the run's own tensor
-  bool owned = true;                           // false: another rank that shares the model with this one saves it
-  nn::Replicas replicas = nn::Replicas::kAll;  // the ranks that hold equal copies
+  std::string name;            // "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>"
+  Shape shape;                 // of the whole tensor
+  Region where;                // in the whole tensor
+  Tensor data;                 // flat, where.count elements; a view into the run's own tensor
+  bool owned = true;           // false: another rank that shares the model with this one saves it
+  nn::GroupTag replicas = {};  // the ranks that hold equal copies (nn::Parameter::replicas)
 };
 
 inline constexpr char kModel[] = "model.", kBuffer[] = "buffer.", kOptimizer[] = "optimizer.", kMaster[] = "master";
@@ -28,12 +26,10 @@ inline constexpr char kModel[] = "model.", kBuffer[] = "buffer.", kOptimizer[] =
 // Whether the device stores data, so that what is uploaded can be downloaded. False in simulations without data.
 bool DataExists(Device& device);
 
-// The parts of parameters that a slice holds: its own list, or the one whole parameter with its name. Indices count
-// this rank's elements.
-std::vector<optim::SlicePart> PartsOf(const optim::Slice& slice, const nn::Module& model);
-
-// Where elements [first, first + flat.numel()) of this rank's part of `p` lie in the whole. Padding is left out.
-std::vector<LocalPiece> PlacesOf(const nn::Parameter& p, int64_t first, const Tensor& flat);
+// The pieces of parameters in `tensor`, whose elements belong to those of `slice` from `offset` on. Padding is left
+// out. `prefix` is prepended to the parameters' names.
+std::vector<LocalPiece> PiecesOf(const std::string& prefix, const optim::Slice& slice, const Tensor& tensor,
+                                 int64_t offset = 0);
 
 std::vector<LocalPiece> LocalParameters(ParameterLayout& layout);
 // The optimizer must be attached to the layout's slices.

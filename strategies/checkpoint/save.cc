@@ -57,11 +57,9 @@ absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun
 // A name that says which elements of a tensor these are: "model.w", "model.w[0:16]", "model.w[0:4 of 8]",
 // "model.w[0:4 of 8][0:2]".
 std::string StoredName(const LocalPiece& h, std::string_view name) {
-  const int64_t numel = h.shape.numel(), count = h.data.numel();
-  const bool band = h.band.width < h.band.row, whole = count == numel / h.band.row * h.band.width;
-  return StrCat(name,
-                band ? StrCat("[", h.band.column, ":", h.band.column + h.band.width, " of ", h.band.row, "]") : "",
-                whole ? "" : StrCat("[", h.first, ":", h.first + count, "]"));
+  const Region& r = h.where;
+  return StrCat(name, r.contiguous() ? "" : StrCat("[", r.column, ":", r.column + r.width, " of ", r.row, "]"),
+                r == r.Band(h.shape.numel()) ? "" : StrCat("[", r.first, ":", r.first + r.count, "]"));
 }
 
 // Whether every rank holds the whole model.
@@ -190,25 +188,22 @@ void Saver::Begin(int64_t step) {
 std::vector<LocalPiece> Saver::OwnShare() {
   std::vector<LocalPiece> held = LocalParameters(layout_);
   for (LocalPiece& state : LocalStates(layout_, optimizer_)) held.push_back(std::move(state));
-  std::erase_if(held, [](const LocalPiece& h) { return !h.owned; });
-  const auto experts = std::stable_partition(held.begin(), held.end(),
-                                             [](const LocalPiece& h) { return h.replicas == nn::Replicas::kAll; });
-  const std::vector<LocalPiece> of_experts(std::make_move_iterator(experts), std::make_move_iterator(held.end()));
-  held.erase(experts, held.end());
-
-  const auto share = [](const std::vector<LocalPiece>& pieces, const ProcessGroup& replicas,
-                        const ProcessGroup* holders) {
+  std::map<nn::GroupTag, std::vector<LocalPiece>> by_replicas;
+  for (LocalPiece& piece : held) {
+    if (piece.owned) by_replicas[piece.replicas].push_back(std::move(piece));
+  }
+  std::vector<LocalPiece> share;
+  for (const auto& [tag, pieces] : by_replicas) {
+    const ProcessGroup& replicas = mesh_.Group(tag == kExpertsTag ? MeshGroup::kExpertReplicas : MeshGroup::kReplicas);
+    const ProcessGroup* holders = layout_.shard_group(tag);
     const int64_t shards = holders == nullptr ? 1 : holders->size();  // each shard group is consecutive ranks
-    return ShareOf(pieces, replicas.rank() / shards, replicas.size() / shards);
-  };
-  ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
-  held = share(held, replicas, layout_.shard_group());
-  for (LocalPiece& piece :
-       share(of_experts, mesh_.Group(MeshGroup::kExpertReplicas), layout_.shard_group(nn::Replicas::kExperts)))
-    held.push_back(std::move(piece));
+    for (LocalPiece& piece : ShareOf(pieces, replicas.rank() / shards, replicas.size() / shards))
+      share.push_back(std::move(piece));
+  }
+  const ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
   for (LocalPiece& buffer : ShareOf(LocalBuffers(layout_.model()), replicas.rank(), replicas.size()))
-    held.push_back(std::move(buffer));
-  return held;
+    share.push_back(std::move(buffer));
+  return share;
 }
 
 // `prefixed`: names in the file keep their "model.", "buffer." or "optimizer." prefix.
@@ -220,24 +215,17 @@ void Saver::WriteFile(const std::string& name, std::vector<LocalPiece> held, boo
   std::vector<StoredTensor> stored;
   std::map<std::string, size_t> index;
   for (const LocalPiece& h : held) {
-    const int64_t count = h.data.numel(), rows = h.shape.numel() / h.band.row;
-    const bool band = h.band.width < h.band.row, whole = count == rows * h.band.width;
+    const Region& where = h.where;
+    const int64_t rows = h.shape.numel() / where.row;
+    const bool whole = where == where.Band(h.shape.numel());
     const std::string tensor = StoredName(h, prefixed ? h.name : h.name.substr(h.name.find('.') + 1));
-    stored.push_back({tensor, h.data.dtype(), !whole ? Shape{count} : band ? Shape{rows, h.band.width} : h.shape});
+    stored.push_back({tensor, h.data.dtype(),
+                      !whole               ? Shape{where.count}
+                      : where.contiguous() ? h.shape
+                                           : Shape{rows, where.width}});
     const auto [found, fresh] = index.emplace(h.name, running_->tensors.size());
-    if (fresh) {
-      running_->tensors.push_back({.name = h.name,
-                                   .dtype = h.data.dtype(),
-                                   .shape = h.shape,
-                                   .pieces = {},
-                                   .row = h.band.row < h.shape.numel() ? h.band.row : 0});
-    }
-    running_->tensors[found->second].pieces.push_back({.file = file,
-                                                       .tensor = tensor,
-                                                       .first = h.first,
-                                                       .count = count,
-                                                       .column = band ? h.band.column : 0,
-                                                       .width = band ? h.band.width : 0});
+    if (fresh) running_->tensors.push_back({.name = h.name, .dtype = h.data.dtype(), .shape = h.shape, .pieces = {}});
+    running_->tensors[found->second].pieces.push_back({file, tensor, where});
   }
   FileStream stream(*running_->writer, buffers_, rank_.device(), running_->begun.partial, name, std::move(stored));
   for (const LocalPiece& h : held) stream.Append(h.data);

@@ -1,6 +1,7 @@
 #include "strategies/data_parallel/ddp.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/base/check.h"
@@ -62,7 +63,10 @@ void DistributedDataParallel::AllocateParameters() {
 std::vector<DistributedDataParallel::Bucket> DistributedDataParallel::Assign() const {
   std::vector<Bucket> buckets;
   std::vector<ProcessGroup*> groups = {&replicas_.all};
-  if (replicas_.differ()) groups.push_back(&replicas_.experts);
+  for (const nn::Parameter* p : parameters_) {
+    ProcessGroup* group = &replicas_.Of(p->replicas());
+    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+  }
   for (ProcessGroup* group : groups) {
     std::vector<size_t> members;
     std::vector<Bytes> sizes;
@@ -101,16 +105,15 @@ void DistributedDataParallel::AllocateGradients() {
 }
 
 void DistributedDataParallel::BroadcastParameters() {
-  Work last, last_of_experts;
+  std::map<nn::GroupTag, Work> last;  // a group's work runs in order, so waiting for the last one is enough
   for (nn::Parameter* p : parameters_) {
     ProcessGroup& group = replicas_.Of(p->replicas());
     if (group.size() == 1) continue;
     Tensor data = p->data();
-    (&group == &replicas_.all ? last : last_of_experts) = group.Broadcast(data, 0);
+    last[p->replicas()] = group.Broadcast(data, 0);
   }
-  last.WaitOn(ctx_.device.compute());  // a group's work runs in order, so waiting for the last one is enough
-  last_of_experts.WaitOn(ctx_.device.compute());
-  for (const nn::Parameter* p : parameters_) ShareInitialValues(ctx_, replicas_.sharers, *p, 0, p->data());
+  for (auto& [replicas, work] : last) work.WaitOn(ctx_.device.compute());
+  for (const nn::Parameter* p : parameters_) ShareInitialValues(ctx_, replicas_, *p, 0, p->data());
 }
 
 // Called when the gradient of a parameter in `bucket` is complete for this backward pass.
@@ -201,13 +204,22 @@ void DistributedDataParallel::CheckAllReduced() const {
 
 std::vector<optim::Slice> DistributedDataParallel::Slices() const {
   std::vector<optim::Slice> slices;
-  for (const nn::Parameter* p : parameters_) slices.push_back({p->name(), p->data(), p->gradient(), p->decay()});
+  for (const nn::Parameter* p : parameters_)
+    slices.push_back({p->name(), p->data(), p->gradient(), {{.parameter = p, .count = p->numel()}}});
   return slices;
 }
 
-std::vector<Tensor> DistributedDataParallel::Gradients() const {
-  std::vector<Tensor> gradients;
-  for (const Bucket& bucket : buckets_) gradients.push_back(bucket.gradients);
+std::vector<FlatGradient> DistributedDataParallel::Gradients() const {
+  std::vector<FlatGradient> gradients;
+  for (const Bucket& bucket : buckets_) {
+    FlatGradient& flat = gradients.emplace_back(FlatGradient{bucket.gradients, {}});
+    int64_t offset = 0;
+    for (const size_t i : bucket.parameters) {
+      const nn::Parameter* p = parameters_[i];
+      flat.parts.push_back({.parameter = p, .offset = offset, .count = p->numel()});
+      offset += p->numel();
+    }
+  }
   return gradients;
 }
 

@@ -79,8 +79,8 @@ class DistributedDataParallel final : public ParameterLayout {
   void FinishGradients() override;
   void PublishUpdate() override {}                    // nothing to do: every rank has updated whole parameters
   std::vector<optim::Slice> Slices() const override;  // every parameter, whole
-  ProcessGroup* shard_group(nn::Replicas) override { return nullptr; }
-  std::vector<Tensor> Gradients() const override;  // the buckets, in the order of their reduction
+  ProcessGroup* shard_group(nn::GroupTag) override { return nullptr; }
+  std::vector<FlatGradient> Gradients() const override;  // the buckets, in the order of their reduction
   void AverageBuffers() override { buffers_.Average(); }
 
   int64_t reductions() const { return reductions_; }  // all-reduces of gradients started so far

@@ -33,28 +33,16 @@ void FlatParameter::SetGradients(const Tensor& flat) const {
   }
 }
 
-void FlatParameter::ForParts(
-    int64_t shard,
-    absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const {
+std::vector<optim::SlicePart> FlatParameter::PartsOf(int64_t shard) const {
   const int64_t from = shard * shard_numel(), to = from + shard_numel();
+  std::vector<optim::SlicePart> parts;
   int64_t place = 0;
   for (const nn::Parameter* p : parameters_) {
     const int64_t begin = std::max(from, place), end = std::min(to, place + p->numel());
-    if (begin < end) visit(*p, begin - place, begin - from, end - begin);
+    if (begin < end)
+      parts.push_back({.parameter = p, .first = begin - place, .offset = begin - from, .count = end - begin});
     place += p->numel();
   }
-}
-
-std::vector<optim::SlicePart> FlatParameter::PartsOf(int64_t shard) const {
-  std::vector<optim::SlicePart> parts;
-  ForParts(shard, [&](const nn::Parameter& p, int64_t first, int64_t offset, int64_t count) {
-    parts.push_back({.parameter = p.name(),
-                     .shape = p.shape(),
-                     .first = first,
-                     .offset = offset,
-                     .count = count,
-                     .decay = p.decay()});
-  });
   return parts;
 }
 

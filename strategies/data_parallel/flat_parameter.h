@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "core/nn/parameter.h"
 #include "core/optim/optimizer.h"
 
@@ -34,12 +33,7 @@ class FlatParameter {
   void SetData(const Tensor& flat) const;
   void SetGradients(const Tensor& flat) const;
 
-  // Visits the pieces of parameters that `shard` holds: elements [first, first + count) of a parameter are in the shard
-  // from `offset` on.
-  void ForParts(
-      int64_t shard,
-      absl::FunctionRef<void(const nn::Parameter&, int64_t first, int64_t offset, int64_t count)> visit) const;
-  std::vector<optim::SlicePart> PartsOf(int64_t shard) const;
+  std::vector<optim::SlicePart> PartsOf(int64_t shard) const;  // the parts of parameters that a shard holds
 
   // Writes elements [first, first + out.numel()) of the flat tensor to `out`: initial values of the parameters, zeros
   // for padding.

@@ -14,14 +14,14 @@
 
 #include "core/nn/context.h"
 #include "core/nn/parameter.h"
-#include "strategies/data_parallel/layout.h"
+#include "strategies/group_tags.h"
 
 namespace twofold {
 
 // `values` are elements [first, first + values.numel()) of this rank's part of `parameter`, as this rank drew them.
 // Replaces them, for work launched after this call, with those of the first of the ranks that share them. Collective
 // over these ranks.
-void ShareInitialValues(nn::Context& ctx, const Sharers& sharers, const nn::Parameter& parameter, int64_t first,
+void ShareInitialValues(nn::Context& ctx, const ReplicaGroups& groups, const nn::Parameter& parameter, int64_t first,
                         const Tensor& values);
 
 }  // namespace twofold

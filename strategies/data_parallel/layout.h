@@ -16,29 +16,14 @@
 #include "core/comm/process_group.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
+#include "strategies/group_tags.h"
 
 namespace twofold {
 
-// Within one copy of the model, the groups of ranks that hold the same parts of it as this rank (nn::ShardLayout). Null
-// if no other rank does.
-struct Sharers {
-  ProcessGroup* tensor = nullptr;     // ShardLayout::Sum::kTensor, and other parameters that all tp ranks hold whole
-  ProcessGroup* key_value = nullptr;  // kKeyValue
-  ProcessGroup* embedding = nullptr;  // kEmbedding
-};
-
-// The ranks over which gradients are averaged. `all`: the ranks with equal copies of this rank's parameters. `experts`:
-// those among them with the same experts, if ranks that share the batch hold different ones
-// (strategies/expert_parallel/). `sharers`: the other ranks with which a parameter's initial values are shared.
-struct ReplicaGroups {
-  ReplicaGroups(ProcessGroup& everything) : all(everything), experts(everything) {}
-  ReplicaGroups(ProcessGroup& everything, ProcessGroup& same_experts, const Sharers& in_one_copy = {})
-      : all(everything), experts(same_experts), sharers(in_one_copy) {}
-  bool differ() const { return &all != &experts; }
-  ProcessGroup& Of(nn::Replicas replicas) const { return replicas == nn::Replicas::kExperts ? experts : all; }
-
-  ProcessGroup &all, &experts;
-  Sharers sharers;
+// A flat tensor of gradients, and the parts of parameters in it. What lies between or after them is padding.
+struct FlatGradient {
+  Tensor gradient;
+  std::vector<optim::SlicePart> parts;  // in the order of their offsets
 };
 
 class ParameterLayout {
@@ -60,9 +45,9 @@ class ParameterLayout {
   virtual std::vector<optim::Slice> Slices() const = 0;
   // The ranks whose slices together hold each element of the parameters with these replicas once. To sum over all
   // elements, sum over this group. Null if nothing is sharded: every rank then holds whole tensors.
-  virtual ProcessGroup* shard_group(nn::Replicas replicas = nn::Replicas::kAll) = 0;
+  virtual ProcessGroup* shard_group(nn::GroupTag replicas = {}) = 0;
   // The gradients of all slices, as few flat tensors.
-  virtual std::vector<Tensor> Gradients() const = 0;
+  virtual std::vector<FlatGradient> Gradients() const = 0;
 
   // Replaces the persistent buffers (batch norm's running statistics) with their mean over the ranks. Called before
   // they are read: for evaluation or a checkpoint. During training nothing reads them, so each rank's buffers follow

@@ -60,24 +60,26 @@ class ShardedDataParallel::UnitModule final : public nn::Module {
   Unit& unit_;
 };
 
-ShardedDataParallel::Sharing::Sharing(ProcessGroup& group, int shards, const char* of) {
+ShardedDataParallel::Sharing::Sharing(ProcessGroup& group, int shards, std::string_view prefix) {
   using Pattern = ProcessGroup::Pattern;
   TWOFOLD_CHECK_EQ(group.size() % shards, 0);
-  gather = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(of, "gather"));
-  reduce = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(of, "reduce"));
+  gather = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(prefix, "gather"));
+  reduce = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(prefix, "reduce"));
   if (group.size() > shards)
-    replicate = group.SplitEvenly(group.size() / shards, Pattern::kStrided, StrCat(of, "replicate"));
+    replicate = group.SplitEvenly(group.size() / shards, Pattern::kStrided, StrCat(prefix, "replicate"));
 }
 
 ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model,
                                          const ReplicaGroups& replicas, ShardedOptions options)
     : ctx_(ctx),
       options_(std::move(options)),
-      sharers_(replicas.sharers),
+      groups_(replicas),
       all_(replicas.all, options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), "") {
-  if (replicas.differ()) {
-    TWOFOLD_CHECK(options_.shard_group == 0, "experts are sharded over all ranks that hold the same experts");
-    experts_.emplace(replicas.experts, replicas.experts.size(), "experts' ");
+  for (const nn::Parameter* p : model->Parameters()) {
+    ProcessGroup& group = replicas.Of(p->replicas());
+    if (&group == &replicas.all || others_.contains(p->replicas())) continue;
+    TWOFOLD_CHECK(options_.shard_group == 0, p->name() + " is sharded over all of its replicas");
+    others_.try_emplace(p->replicas(), group, group.size(), NamePrefix(p->replicas()));
   }
   if (options_.offload) {
     TWOFOLD_CHECK(options_.stage == ShardedOptions::kParameters, "only sharded parameters are offloaded");
@@ -105,7 +107,7 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
     unit.module = module.get();
     unit.name = module->path();
     if (!own.empty()) {
-      const nn::Replicas replicas = own[0]->replicas();
+      const nn::GroupTag replicas = own[0]->replicas();
       for (const nn::Parameter* p : own)
         TWOFOLD_CHECK(&SharingOf(p->replicas()) == &SharingOf(replicas),
                       p->name() + " is held by other ranks than " + own[0]->name());
@@ -114,10 +116,7 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
     }
     return std::make_unique<UnitModule>(*this, unit, std::move(module));
   };
-  const auto policy = [&](const nn::Module& module, int64_t parameters) {
-    return (experts_ && module.kind() == "experts") || (options_.wrap && options_.wrap(module, parameters));
-  };
-  if (experts_ || options_.wrap) WrapUnits(*model, policy, wrap);
+  if (options_.wrap) WrapUnits(*model, options_.wrap, wrap);
   if (model->kind() == Chunks::kKind) {  // each chunk is run separately
     for (size_t c = 0; c < model->children().size(); ++c) {
       model->WrapChild(c, wrap);
@@ -160,9 +159,8 @@ void ShardedDataParallel::Draw(Unit& unit) {
   const int64_t rank = unit.sharing->gather->rank();
   flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, unit.shard, rank * flat.shard_numel());
   if (unit.sharing->replicas() > 1) unit.sharing->replicate->Broadcast(unit.shard, 0).WaitOn(ctx_.device.compute());
-  flat.ForParts(rank, [&](const nn::Parameter& p, int64_t first, int64_t offset, int64_t count) {
-    ShareInitialValues(ctx_, sharers_, p, first, unit.shard.Slice(offset, count));
-  });
+  for (const optim::SlicePart& part : flat.PartsOf(rank))
+    ShareInitialValues(ctx_, groups_, *part.parameter, part.first, unit.shard.Slice(part.offset, part.count));
 }
 
 // Allocates what this rank keeps of the unit, and sets the initial values.
@@ -453,9 +451,9 @@ std::vector<optim::Slice> ShardedDataParallel::Slices() const {
   return slices;
 }
 
-std::vector<Tensor> ShardedDataParallel::Gradients() const {
-  std::vector<Tensor> gradients;
-  for (const Unit* unit : forward_) gradients.push_back(unit->gradient_shard);
+std::vector<FlatGradient> ShardedDataParallel::Gradients() const {
+  std::vector<FlatGradient> gradients;
+  for (optim::Slice& slice : Slices()) gradients.push_back({slice.gradient, std::move(slice.parts)});
   return gradients;
 }
 

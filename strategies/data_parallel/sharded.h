@@ -38,8 +38,8 @@
 // Pipeline parallelism: on a stage with several chunks of the model, each chunk is a unit that holds the parameters
 // that no other unit in it holds; it is gathered 2 A times, like all units but the root. The root of a stage is also
 // gathered up to 2 A times, since each backward pass frees it. Units are prefetched only within a chunk.
-// Expert parallelism: the experts of a block are a unit of their own inside the block's unit. For this unit, N is the
-// number of ranks that hold the same experts. This cannot be combined with hybrid sharding.
+// All parameters of a unit have the same replicas (nn::Parameter::replicas), whose number is then N for this unit: the
+// policy must make units of their own of experts that are not the same on all ranks. Hybrid sharding cannot do this.
 //
 // Overlap: parameters are gathered on one stream and gradients are reduced on another. Before a unit computes, the
 // all-gathers of the next `prefetch` units start. A unit's gradients are reduced while backward computes the next unit.
@@ -48,6 +48,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -98,11 +99,11 @@ class ShardedDataParallel final : public ParameterLayout {
   void FinishGradients() override;
   void PublishUpdate() override;
   std::vector<optim::Slice> Slices() const override;  // one per unit: its shard
-  ProcessGroup* shard_group(nn::Replicas replicas) override {
+  ProcessGroup* shard_group(nn::GroupTag replicas) override {
     const Sharing& sharing = SharingOf(replicas);
     return sharing.shards() > 1 ? sharing.reduce.get() : nullptr;
   }
-  std::vector<Tensor> Gradients() const override;
+  std::vector<FlatGradient> Gradients() const override;
   void AverageBuffers() override { buffers_->Average(); }
 
   // For tests and reports: the units in the order of the forward pass, the root first.
@@ -117,7 +118,7 @@ class ShardedDataParallel final : public ParameterLayout {
   // The ranks that share the parameters of a unit: N = shards() ranks hold one shard each; R = replicas() such groups
   // exist.
   struct Sharing {
-    Sharing(ProcessGroup& group, int shards, const char* of);
+    Sharing(ProcessGroup& group, int shards, std::string_view prefix);
     int64_t shards() const { return gather->size(); }
     int64_t replicas() const { return replicate == nullptr ? 1 : replicate->size(); }
     std::unique_ptr<ProcessGroup> gather, reduce, replicate;
@@ -154,8 +155,9 @@ class ShardedDataParallel final : public ParameterLayout {
   }
   bool KeepsParameters(const Unit& unit) const { return options_.stage < ShardedOptions::kParameters || Alone(unit); }
   bool KeepsGradients(const Unit& unit) const { return options_.stage < ShardedOptions::kGradients || Alone(unit); }
-  const Sharing& SharingOf(nn::Replicas replicas) const {
-    return experts_ && replicas == nn::Replicas::kExperts ? *experts_ : all_;
+  const Sharing& SharingOf(nn::GroupTag replicas) const {
+    const auto found = others_.find(replicas);
+    return found == others_.end() ? all_ : found->second;
   }
 
   void Wrap(std::unique_ptr<nn::Module> model);
@@ -189,9 +191,9 @@ class ShardedDataParallel final : public ParameterLayout {
 
   nn::Context& ctx_;
   const ShardedOptions options_;
-  const Sharers sharers_;
+  const ReplicaGroups groups_;
   const Sharing all_;
-  std::optional<Sharing> experts_;  // set if ranks hold different experts
+  std::map<nn::GroupTag, Sharing> others_;  // of the parameters whose replicas are not all ranks
   std::unique_ptr<nn::Module> model_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<Unit*> forward_, backward_;  // in the order in which they compute

@@ -62,6 +62,12 @@ WrapPolicy WrapByPath(std::vector<std::string> paths) {
   };
 }
 
+WrapPolicy WrapEither(WrapPolicy a, WrapPolicy b) {
+  return [a = std::move(a), b = std::move(b)](const nn::Module& m, int64_t parameters) {
+    return (a && a(m, parameters)) || (b && b(m, parameters));
+  };
+}
+
 void WrapUnits(nn::Module& root, const WrapPolicy& policy, Wrapper wrap) { Walk(root, policy, wrap).Below(root); }
 
 }  // namespace twofold

@@ -23,6 +23,7 @@ using WrapPolicy = std::function<bool(const nn::Module& module, int64_t paramete
 WrapPolicy WrapByKind(std::string kind);                // modules whose Module::kind is `kind`
 WrapPolicy WrapByParameterCount(int64_t least);         // modules with at least `least` parameters
 WrapPolicy WrapByPath(std::vector<std::string> paths);  // modules whose Module::path is in `paths`
+WrapPolicy WrapEither(WrapPolicy a, WrapPolicy b);  // modules that one of them selects; an empty policy selects none
 
 // Replaces every module below `root` that `policy` selects and that can be a unit with the result of `wrap`. A module
 // can be a unit if it holds parameters and shares none with a module outside it (tied embeddings), since the two would

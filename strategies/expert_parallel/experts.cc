@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "strategies/group_tags.h"
 
 namespace twofold {
 namespace {
@@ -19,7 +20,7 @@ class ExpertParallel final : public nn::Composite {
     Tensor y = Apply(0, ctx, AllGatherSlots(ctx, ExchangeSlots(ctx, x)), saved);
     return ReturnSlots(ctx, ReduceSlots(ctx, std::move(y)), x.shape());
   }
-  std::string_view kind() const override { return "experts"; }
+  std::string_view kind() const override { return kExpertsKind; }
 
  protected:
   Tensor Propagate(const Backprop& back, Tensor dy) override {
@@ -77,15 +78,12 @@ class ExpertParallel final : public nn::Composite {
 // evenly over the ranks of tp.
 nn::ShardLayout ExpertRows(const Shape& whole, int64_t first, int64_t count, int parts, int64_t rows,
                            const ProcessGroup& tensor) {
-  nn::ShardLayout cut{.whole = whole, .dim = 0};
+  if (tensor.size() == 1) return nn::ShardLayout::Along(whole, 0, first * parts * rows, count * parts * rows);
   const int64_t share = rows / tensor.size();
-  if (tensor.size() == 1) {
-    cut.ranges = {{.first = first * parts * rows, .count = count * parts * rows}};
-    return cut;
-  }
+  std::vector<nn::ShardLayout::Range> ranges;
   for (int64_t block = first * parts; block < (first + count) * parts; ++block)
-    cut.ranges.push_back({.first = block * rows + tensor.rank() * share, .count = share});
-  return cut;
+    ranges.push_back({.first = block * rows + tensor.rank() * share, .count = share});
+  return nn::ShardLayout::Rows(whole, ranges);
 }
 
 }  // namespace
@@ -98,9 +96,8 @@ std::unique_ptr<nn::Mixture> MakeExpertParallel(const nn::MixtureConfig& config,
 
   auto router = std::make_unique<nn::Linear>(config.Router());
   nn::Parameter& routing = *router->Parameters()[0];
-  routing.set_shard_layout(
-      nn::ShardLayout::Whole(routing.shape(), /*owned=*/groups.tensor.rank() == 0,
-                             own_rows ? nn::ShardLayout::Sum::kTensor : nn::ShardLayout::Sum::kNone));
+  routing.set_shard_layout(nn::ShardLayout::Whole(routing.shape(), /*owned=*/groups.tensor.rank() == 0, kTensorTag,
+                                                  /*partial=*/own_rows));
 
   nn::ExpertsConfig own = config.AllExperts();
   own.experts /= ep, own.ffn /= tp;
@@ -113,7 +110,7 @@ std::unique_ptr<nn::Mixture> MakeExpertParallel(const nn::MixtureConfig& config,
   projection.set_shard_layout(
       ExpertRows({config.experts * config.ffn, config.hidden}, first, own.experts, 1, config.ffn, groups.tensor));
   for (nn::Parameter* p : {&gate_up, &projection})
-    if (ep > 1) p->set_replicas(nn::Replicas::kExperts);
+    if (ep > 1) p->set_replicas(kExpertsTag);
 
   nn::MixtureConfig mixture = config;
   if (own_rows) mixture.aux_loss /= static_cast<double>(tp);  // gradients are summed over tp, and the loss is a mean

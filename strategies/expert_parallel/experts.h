@@ -47,6 +47,10 @@
 
 namespace twofold {
 
+// The kind of the module that holds a block's experts, for wrapping policies: a unit of a sharded layout is held by the
+// same ranks throughout, so experts must be units of their own if ranks that share the batch have different ones.
+inline constexpr char kExpertsKind[] = "experts";
+
 struct ExpertGroups {
   ProcessGroup& experts;   // ranks with different experts; the group's stream is used for nothing else
   ProcessGroup& tensor;    // along tp

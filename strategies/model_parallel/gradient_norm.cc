@@ -1,44 +1,33 @@
 #include "strategies/model_parallel/gradient_norm.h"
 
 #include <algorithm>
-#include <map>
 
+#include "absl/functional/function_ref.h"
 #include "core/optim/clip.h"
-#include "strategies/model_parallel/slices.h"
 
 namespace twofold {
 namespace {
 
-Address EndOf(const Tensor& t) { return t.address() + static_cast<Address>(t.bytes().value()); }
-
-// The stretches of the layout's gradients that this rank owns, of parameters with these replicas (or with any). At
-// least one tensor, which may have no elements. Padding may be included, since it is zero.
-std::vector<Tensor> OwnedGradients(ParameterLayout& layout, bool any_replicas, nn::Replicas replicas) {
-  std::map<Address, Address> others;  // begin to end of the stretches to leave out
-  ForSliceRanges(layout, [&](const SliceRange& range) {
-    const bool padding = range.run.whole < 0 && range.parameter.shard_layout().dim == 0;
-    const bool wanted = any_replicas || range.parameter.replicas() == replicas;
-    if ((range.run.owned && wanted) || padding || range.run.count == 0) return;
-    const Tensor gradient = range.slice.gradient.Flat().Slice(range.offset, range.run.count);
-    others[gradient.address()] = EndOf(gradient);
-  });
+// The stretches of the layout's gradients that this rank owns, of the parameters that `wanted` selects. At least one
+// tensor, which may have no elements. Padding may be included, since it is zero.
+std::vector<Tensor> OwnedGradients(const ParameterLayout& layout,
+                                   absl::FunctionRef<bool(const nn::Parameter&)> wanted) {
+  const std::vector<FlatGradient> gradients = layout.Gradients();
   std::vector<Tensor> owned;
-  for (const Tensor& flat : layout.Gradients()) {
-    const Tensor all = flat.Flat();
-    const auto size = static_cast<Address>(ElementSize(flat.dtype()));
-    Address at = all.address();
-    const auto keep_until = [&](Address end) {
-      if (at < end)
-        owned.push_back(
-            all.Slice(static_cast<int64_t>((at - all.address()) / size), static_cast<int64_t>((end - at) / size)));
+  for (const FlatGradient& flat : gradients) {
+    const Tensor all = flat.gradient.Flat();
+    int64_t at = 0;  // everything before it is in `owned` or left out
+    const auto keep_until = [&](int64_t end) {
+      if (at < end) owned.push_back(all.Slice(at, end - at));
     };
-    for (auto other = others.lower_bound(at); other != others.end() && other->first < EndOf(all); ++other) {
-      keep_until(other->first);
-      at = other->second;
-    }
-    keep_until(EndOf(all));
+    optim::ForStretches(flat.parts, [&](int64_t offset, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
+      if (stretch.part.padding || (stretch.part.owned && wanted(p))) return;
+      keep_until(offset);
+      at = offset + stretch.where.count;
+    });
+    keep_until(all.numel());
   }
-  if (owned.empty()) owned.push_back(layout.Gradients().at(0).Flat().Slice(0, 0));  // gives an empty sum its type
+  if (owned.empty()) owned.push_back(gradients.at(0).gradient.Flat().Slice(0, 0));  // gives an empty sum its type
   return owned;
 }
 
@@ -49,12 +38,11 @@ GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGro
       layout_(layout),
       model_(model),
       experts_(experts != nullptr && experts->size() > 1 ? experts : nullptr) {
-  owned_ = OwnedGradients(layout, experts_ == nullptr, nn::Replicas::kAll);
-  if (experts_ == nullptr) return;
+  const auto is_expert = [this](const nn::Parameter& p) { return experts_ != nullptr && p.replicas() == kExpertsTag; };
+  owned_ = OwnedGradients(layout, [&](const nn::Parameter& p) { return !is_expert(p); });
   const std::vector<nn::Parameter*> parameters = layout.model().Parameters();
-  const auto is_experts = [](const nn::Parameter* p) { return p->replicas() == nn::Replicas::kExperts; };
-  if (std::any_of(parameters.begin(), parameters.end(), is_experts))
-    owned_experts_ = OwnedGradients(layout, false, nn::Replicas::kExperts);
+  if (std::any_of(parameters.begin(), parameters.end(), [&](const nn::Parameter* p) { return is_expert(*p); }))
+    owned_experts_ = OwnedGradients(layout, is_expert);
 }
 
 Tensor GradientNorm::Squared() {
@@ -64,7 +52,7 @@ Tensor GradientNorm::Squared() {
   Tensor of_experts;
   if (!owned_experts_.empty()) {
     of_experts = optim::SquaredNorm(ctx_, owned_experts_, [&](Tensor& squares) {
-      sum(squares, layout_.shard_group(nn::Replicas::kExperts));
+      sum(squares, layout_.shard_group(kExpertsTag));
       sum(squares, experts_);
     });
   }

@@ -1,6 +1,6 @@
 // The squared norm of the gradients of a whole model that is spread over ranks, for gradient clipping and to detect
 // non-finite gradients. Each element of the model counts once: a rank leaves out elements that another rank owns
-// (nn::ShardLayout::Range::owned). The local sums are added over the ranks that hold shards of the same parameters
+// (nn::ShardLayout::Part::owned). The local sums are added over the ranks that hold shards of the same parameters
 // (ParameterLayout::shard_group), for experts also over the ranks with different experts, and then over the ranks that
 // share the model (pp x tp). Replicas hold the same gradients and take no part. Costs one pass over the gradients, and
 // one element sent in each sum.
@@ -28,8 +28,8 @@ class GradientNorm {
   ProcessGroup& model_;
   ProcessGroup* const experts_;
   // The stretches of the layout's flat gradients that no other rank owns: few and long. `owned_experts_` holds those of
-  // nn::Replicas::kExperts parameters. It is empty if this stage has no experts; the ranks of its groups then have none
-  // either.
+  // parameters with the replicas kExpertsTag. It is empty if this stage has no experts; the ranks of its groups then
+  // have none either.
   std::vector<Tensor> owned_, owned_experts_;
 };
 

@@ -1,58 +1,47 @@
 #include "strategies/model_parallel/gradient_sums.h"
 
-#include <array>
 #include <utility>
 
 #include "core/base/check.h"
-#include "strategies/model_parallel/slices.h"
 
 namespace twofold {
-namespace {
 
-using nn::ShardLayout;
-
-ProcessGroup* GroupOf(const Sharers& sharers, ShardLayout::Sum sum) {
-  switch (sum) {
-    case ShardLayout::Sum::kNone: return nullptr;
-    case ShardLayout::Sum::kTensor: return sharers.tensor;
-    case ShardLayout::Sum::kKeyValue: return sharers.key_value;
-    case ShardLayout::Sum::kEmbedding: return sharers.embedding;
+std::map<nn::GroupTag, PartialGradients> PartialGradientsOf(const ParameterLayout& layout) {
+  struct End {  // of the last piece
+    size_t slice = 0;
+    int64_t offset = -1;
+  };
+  std::map<nn::GroupTag, PartialGradients> all;
+  std::map<nn::GroupTag, End> ends;
+  const std::vector<optim::Slice> slices = layout.Slices();
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const Tensor gradient = slices[i].gradient.Flat();
+    optim::ForStretches(slices[i].parts,
+                        [&](int64_t offset, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
+                          if (!stretch.part.partial) return;
+                          PartialGradients& partial = all[stretch.part.holders];
+                          End& end = ends[stretch.part.holders];
+                          const int64_t count = stretch.where.count;
+                          if (end.slice == i && end.offset == offset) {
+                            const int64_t held = partial.pieces.back().numel();
+                            partial.pieces.back() = gradient.Slice(offset - held, held + count);
+                          } else {
+                            partial.pieces.push_back(gradient.Slice(offset, count));
+                          }
+                          end = {i, offset + count};
+                          partial.elements += count;
+                          TWOFOLD_CHECK(gradient.dtype() == partial.pieces[0].dtype(),
+                                        p.name() + " has another type of gradients than those before it");
+                        });
   }
-  return nullptr;
+  return all;
 }
 
-// Whether `next` begins where `last` ends.
-bool Continues(const Tensor& last, const Tensor& next) {
-  return last.dtype() == next.dtype() && last.address() + static_cast<Address>(last.bytes().value()) == next.address();
-}
-
-}  // namespace
-
-GradientSums::GradientSums(nn::Context& ctx, ParameterLayout& layout, const Sharers& sharers) : ctx_(ctx) {
-  constexpr std::array kSums = {ShardLayout::Sum::kTensor, ShardLayout::Sum::kKeyValue, ShardLayout::Sum::kEmbedding};
-  for (const ShardLayout::Sum sum : kSums) {
-    Message message{.group = GroupOf(sharers, sum), .pieces = {}};
-    Address slice = 0;  // address of the slice's gradient that the last piece belongs to
-    ForSliceRanges(layout, [&](const SliceRange& range) {
-      if (range.run.sum != sum || range.run.count == 0) return;
-      TWOFOLD_CHECK(message.group != nullptr,
-                    range.parameter.name() + " has a gradient to sum, and no ranks to sum it over");
-      const Tensor piece = range.slice.gradient.Flat().Slice(range.offset, range.run.count);
-      const bool grows =
-          slice == range.slice.gradient.address() && !message.pieces.empty() && Continues(message.pieces.back(), piece);
-      if (grows) {
-        const int64_t held = message.pieces.back().numel();
-        message.pieces.back() = range.slice.gradient.Flat().Slice(range.offset - held, held + range.run.count);
-      } else {
-        message.pieces.push_back(piece);
-      }
-      slice = range.slice.gradient.address();
-      message.elements += range.run.count;
-      TWOFOLD_CHECK(piece.dtype() == message.pieces[0].dtype(),
-                    range.parameter.name() + " has another type of gradients than those before it");
-    });
-    if (message.group != nullptr && message.group->size() > 1 && !message.pieces.empty())
-      messages_.push_back(std::move(message));
+GradientSums::GradientSums(nn::Context& ctx, const ParameterLayout& layout, const ReplicaGroups& groups) : ctx_(ctx) {
+  for (auto& [holders, partial] : PartialGradientsOf(layout)) {
+    ProcessGroup* group = groups.HoldersOf(holders);
+    TWOFOLD_CHECK(group != nullptr, "there are gradients to sum, and no ranks to sum them over");
+    messages_.push_back({std::move(partial), group});
   }
 }
 

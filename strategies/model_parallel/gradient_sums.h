@@ -1,7 +1,7 @@
 // Sums gradients over ranks that share one copy of a model, for parameters that several ranks hold but of which each
-// rank saw only part of the uses (nn::ShardLayout::Sum). Under sequence parallelism these are norms, positions and the
-// biases of row-parallel layers; otherwise key/value heads that ranks share, and the table that the first and last
-// pipeline stage share. After these sums the ranks have the same gradient and update equally.
+// rank saw only part of the uses (nn::ShardLayout::Part::partial). Under sequence parallelism these are norms,
+// positions and the biases of row-parallel layers; otherwise key/value heads that ranks share, and the table that the
+// first and last pipeline stage share. After these sums the ranks have the same gradient and update equally.
 //
 //     layout.FinishGradients();  sums.Run();  norm, clipping, update
 //
@@ -16,6 +16,7 @@
 // parameters of the same shapes. A table that two stages share must be a unit of its own in a sharded layout.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "core/device/transfers.h"
@@ -23,19 +24,25 @@
 
 namespace twofold {
 
+// The gradients of a rank that are summed over one group.
+struct PartialGradients {
+  std::vector<Tensor> pieces;  // views into the slices' gradients, in their order; neighbours are one piece
+  int64_t elements = 0;
+};
+// By the holders' tag, in the order of the sums.
+std::map<nn::GroupTag, PartialGradients> PartialGradientsOf(const ParameterLayout& layout);
+
 // One object per rank. All arguments must outlive it.
 class GradientSums {
  public:
-  GradientSums(nn::Context& ctx, ParameterLayout& layout, const Sharers& sharers);
+  GradientSums(nn::Context& ctx, const ParameterLayout& layout, const ReplicaGroups& groups);
   // Replaces the gradients of the layout's slices, for work launched after this call, with their sums over the groups.
   // Collective over each group.
   void Run();
 
  private:
-  struct Message {
+  struct Message : PartialGradients {
     ProcessGroup* group;
-    std::vector<Tensor> pieces;  // views into the slices' gradients, in their order
-    int64_t elements = 0;
   };
   void Sum(const Message& message);
   void SumOnHost(const Message& message, Tensor& whole);

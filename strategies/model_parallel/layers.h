@@ -13,6 +13,7 @@
 #include "core/comm/device_mesh.h"
 #include "core/nn/layers.h"
 #include "core/proto/spec.pb.h"
+#include "strategies/group_tags.h"
 #include "strategies/model_parallel/residual_rows.h"
 #include "strategies/tensor_parallel/exchange.h"
 
@@ -34,7 +35,7 @@ class ParallelLayers final : public nn::Layers {
 
   DeviceMesh& mesh() { return mesh_; }
   const ParallelOptions& options() const { return options_; }
-  // The ranks along tp with the same key/value heads (ShardLayout::Sum::kKeyValue). Null if no two ranks share heads.
+  // The ranks along tp with the same key/value heads (kKeyValueTag). Null if no two ranks share heads.
   ProcessGroup* key_value_group() { return key_value_; }
   // The rows of the residual stream that this rank holds.
   const ResidualRows& rows() const { return rows_; }
@@ -42,6 +43,7 @@ class ParallelLayers final : public nn::Layers {
   nn::TokenEmbedding Embedding(int64_t vocab, int64_t hidden, DType dtype, nn::Init init) override;
   std::unique_ptr<nn::Module> Positions(int64_t sequence, int64_t hidden, DType dtype, nn::Init init) override;
   std::unique_ptr<nn::Module> Head(const nn::LinearConfig& config, nn::Parameter* shared) override;
+  nn::GroupTag table_holders() const override { return kEmbeddingTag; }
   std::unique_ptr<nn::Loss> MakeLoss(int64_t classes) override;
 
   std::unique_ptr<nn::Module> MakeNorm(nn::Norm norm, int64_t hidden, DType dtype, double eps) override;

@@ -38,7 +38,7 @@ pipeline::PipelineShape PipelineShapeOf(const spec::Spec& spec);
 Shape BoundaryShape(const spec::Spec& spec, int64_t samples);
 
 // Whether the first and the last stage both hold the table of a tied head. They then sum its gradients
-// (nn::ShardLayout::Sum::kEmbedding).
+// (kEmbeddingTag).
 bool StagesShareTable(const spec::Spec& spec);
 // The groups for this sum: the ranks of the first and last stage with the same coordinates on the other axes. Each rank
 // of another stage is a group of its own.

@@ -19,15 +19,15 @@ std::vector<nn::ShardLayout::Range> SplitParts(std::span<const int64_t> parts, i
 }
 
 ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config,
-                                           std::vector<nn::ShardLayout::Range> ranges)
+                                           const std::vector<nn::ShardLayout::Range>& ranges)
     : exchange_(exchange) {
   int64_t rows = 0;
   for (const nn::ShardLayout::Range& range : ranges) rows += range.count;
   weight_ = AddParameter("weight", Shape{rows, config.in}, config.dtype, config.weight_init);
-  weight_->set_shard_layout({.whole = Shape{config.out, config.in}, .ranges = ranges});
+  weight_->set_shard_layout(nn::ShardLayout::Rows(Shape{config.out, config.in}, ranges));
   if (!config.bias) return;
-  bias_ = AddParameter("bias", Shape{rows}, config.dtype, config.bias_init, /*decay=*/false);
-  bias_->set_shard_layout({.whole = Shape{config.out}, .ranges = std::move(ranges)});
+  bias_ = AddParameter("bias", Shape{rows}, config.dtype, config.bias_init, nn::Role::kBias);
+  bias_->set_shard_layout(nn::ShardLayout::Rows(Shape{config.out}, ranges));
 }
 
 ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchange, nn::Parameter* shared_weight)

@@ -37,7 +37,7 @@ class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu
  public:
   // The group must outlive it. Padding ranges give columns of zeros in y.
   ColumnParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config,
-                       std::vector<nn::ShardLayout::Range> ranges);
+                       const std::vector<nn::ShardLayout::Range>& ranges);
   // Shares another module's weight [local out, in], which must outlive this module. No bias.
   ColumnParallelLinear(const TensorParallelExchange& exchange, nn::Parameter* shared_weight);
 

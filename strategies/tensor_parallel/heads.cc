@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "strategies/group_tags.h"
+
 namespace twofold {
 
 HeadShare::HeadShare(const nn::Heads& heads, int rank, int ranks) {
@@ -24,7 +26,7 @@ std::vector<nn::ShardLayout::Range> HeadShare::ranges(const nn::Heads& heads) co
                          values = range(heads.queries + heads.keys + first_key, local.keys);
   for (nn::ShardLayout::Range* shared : {&keys, &values}) {
     shared->owned = owns_keys;
-    if (sharers > 1) shared->sum = nn::ShardLayout::Sum::kKeyValue;
+    if (sharers > 1) shared->holders = kKeyValueTag, shared->partial = true;
   }
   return {queries, keys, values};
 }

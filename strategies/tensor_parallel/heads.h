@@ -1,7 +1,7 @@
 // Attention whose heads are split over ranks (Shoeybi et al. 2019, section 3). Rank r of n holds query heads
 // [r, r + 1) * heads / n and computes attention with them alone. If there are fewer key/value heads than ranks,
 // n / kv_heads consecutive ranks hold the same key/value head. Each computes it and gets the part of its gradient from
-// its own queries, so the gradients of these ranks are summed before the update (ShardLayout::Sum::kKeyValue).
+// its own queries, so the gradients of these ranks are summed before the update (kKeyValueTag).
 //
 //   memory         1/n of the query heads; 1/n of the key/value heads, but at least one
 //   communication  none in attention; the sums of gradients of shared key/value heads (model_parallel/gradient_sums.h)

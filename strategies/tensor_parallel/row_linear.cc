@@ -14,11 +14,9 @@ RowParallelLinear::RowParallelLinear(const TensorParallelExchange& exchange, con
   TWOFOLD_CHECK(config.in % group.size() == 0, "tensor-parallel ranks share a layer's inputs evenly");
   const int64_t columns = config.in / group.size();
   weight_ = AddParameter("weight", Shape{config.out, columns}, config.dtype, config.weight_init);
-  weight_->set_shard_layout({.whole = Shape{config.out, config.in},
-                             .dim = 1,
-                             .ranges = {{.first = group.rank() * columns, .count = columns}}});
+  weight_->set_shard_layout(nn::ShardLayout::Along(Shape{config.out, config.in}, 1, group.rank() * columns, columns));
   if (!config.bias) return;
-  bias_ = AddParameter("bias", Shape{config.out}, config.dtype, config.bias_init, /*decay=*/false);
+  bias_ = AddParameter("bias", Shape{config.out}, config.dtype, config.bias_init, nn::Role::kBias);
   ShareAmong(exchange, *bias_);
 }
 

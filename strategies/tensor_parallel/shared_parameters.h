@@ -6,14 +6,14 @@
 #pragma once
 
 #include "core/nn/parameter.h"
+#include "strategies/group_tags.h"
 #include "strategies/tensor_parallel/exchange.h"
 
 namespace twofold {
 
 inline void ShareAmong(const TensorParallelExchange& exchange, nn::Parameter& parameter) {
-  parameter.set_shard_layout(
-      nn::ShardLayout::Whole(parameter.shape(), /*owned=*/exchange.group().rank() == 0,
-                             exchange.splits_rows() ? nn::ShardLayout::Sum::kTensor : nn::ShardLayout::Sum::kNone));
+  parameter.set_shard_layout(nn::ShardLayout::Whole(parameter.shape(), /*owned=*/exchange.group().rank() == 0,
+                                                    kTensorTag, /*partial=*/exchange.splits_rows()));
 }
 
 }  // namespace twofold

@@ -23,8 +23,8 @@ VocabParallelEmbedding::VocabParallelEmbedding(const TensorParallelExchange& exc
                                                DType dtype, nn::Init init)
     : exchange_(exchange),
       share_(vocab, exchange.group()),
-      weight_(AddParameter("weight", Shape{share_.rows, hidden}, dtype, init)) {
-  weight_->set_shard_layout({.whole = Shape{vocab, hidden}, .ranges = share_.ranges()});
+      weight_(AddParameter("weight", Shape{share_.rows, hidden}, dtype, init, nn::Role::kEmbedding)) {
+  weight_->set_shard_layout(nn::ShardLayout::Rows(Shape{vocab, hidden}, share_.ranges()));
 }
 
 Tensor VocabParallelEmbedding::Forward(nn::Context& ctx, const Tensor& ids, nn::Saved& saved) {

@@ -80,14 +80,16 @@ Good MakeGood() {
                             .model = "gpt {}",
                             .scalars = {{"x", 1.5}}};
   good.manifest.contents.tensors = {
-      {"model.a", DType::kF32, Shape{2, 3}, {{0, "model.a", 0, 6}}},
-      {"model.b", DType::kF32, Shape{5}, {{0, "model.b[0:2]", 0, 2}, {1, "model.b[2:5]", 2, 3}}},
+      {"model.a", DType::kF32, Shape{2, 3}, {{0, "model.a", Region::Whole(6)}}},
+      {"model.b",
+       DType::kF32,
+       Shape{5},
+       {{0, "model.b[0:2]", Region::Run(5, 0, 2)}, {1, "model.b[2:5]", Region::Run(5, 2, 3)}}},
       {"model.d",
        DType::kF32,
        Shape{2, 3},
-       {{1, "model.d[0:1 of 3]", 0, 2, 0, 1}, {1, "model.d[1:3 of 3]", 0, 4, 1, 2}},
-       3},
-      {"buffer.c", DType::kBF16, Shape{}, {{1, "buffer.c", 0, 1}}}};
+       {{1, "model.d[0:1 of 3]", {3, 0, 1, 0, 2}}, {1, "model.d[1:3 of 3]", {3, 1, 2, 0, 4}}}},
+      {"buffer.c", DType::kBF16, Shape{}, {{1, "buffer.c", Region::Whole(1)}}}};
   return good;
 }
 
@@ -126,7 +128,7 @@ bool ReadAll(const Manifest& manifest, const std::string& folder) {
     const int64_t numel = entry.shape.numel(), count = std::min<int64_t>(numel, 8);
     for (const int64_t first : {int64_t{0}, numel - count}) {
       for (const DType dtype : {entry.dtype, IsFloat(entry.dtype) ? DType::kF64 : entry.dtype}) {
-        const absl::Status status = reader.Read(entry.name, entry.shape, dtype, first, count,
+        const absl::Status status = reader.Read(entry.name, entry.shape, dtype, Region::Run(numel, first, count),
                                                 std::span(out).first(static_cast<size_t>(count * ElementSize(dtype))));
         if (!status.ok()) CheckRefusal(status, folder);
         all = all && status.ok();

@@ -20,8 +20,11 @@ StateFormula OptimizerState(const spec::Spec& spec) {
     const auto one = [&](spec::DType type) {
       return ctx.device().NewTensor(Shape{1}, ToDType(type), Category::kOther);
     };
-    const optim::Slice slice{
-        .name = "one", .data = one(precision.parameter()), .gradient = one(GradientType(precision))};
+    const nn::Parameter parameter("one", Shape{1}, ToDType(precision.parameter()), {});
+    const optim::Slice slice{.name = "one",
+                             .data = one(precision.parameter()),
+                             .gradient = one(GradientType(precision)),
+                             .parts = {{.parameter = &parameter, .count = 1}}};
     optimizer->Attach(nn, {&slice, 1});
     for (const optim::State& s : optimizer->StateOf(0)) {
       state.bytes_per_parameter += ElementSize(s.tensor.dtype());

@@ -14,8 +14,8 @@
 #include "experiments/program/spec/spec.h"
 #include "strategies/layout_factory.h"
 #include "strategies/mesh_of.h"
+#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
-#include "strategies/model_parallel/slices.h"
 #include "strategies/models/model_factory.h"
 #include "strategies/pipeline/stages.h"
 
@@ -55,25 +55,15 @@ std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
                   ParallelLayers layers(mesh, ParallelOptionsOf(spec));
                   nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
                   const std::vector<nn::ModelPart> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
-                  const auto layout =
-                      MakeLayout(nn,
-                                 MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())},
-                                           parts, layers),
-                                 {mesh.Group(MeshGroup::kReplicas), mesh.Group(MeshGroup::kExpertReplicas)}, spec);
-                  struct Sum {
-                    int64_t elements = 0, pieces = 0, end = -1;
-                    const void* slice = nullptr;
-                  };
-                  std::map<nn::ShardLayout::Sum, Sum> sums;
-                  ForSliceRanges(*layout, [&](const SliceRange& range) {
-                    Sum& sum = sums[range.run.sum];
-                    if (sum.end != range.offset || sum.slice != &range.slice) ++sum.pieces;
-                    sum.elements += range.run.count, sum.end = range.offset + range.run.count, sum.slice = &range.slice;
-                  });
-                  sums.erase(nn::ShardLayout::Sum::kNone);
+                  const auto layout = MakeLayout(
+                      nn,
+                      MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())}, parts,
+                                layers),
+                      {mesh.Group(MeshGroup::kReplicas), {{kExpertsTag, &mesh.Group(MeshGroup::kExpertReplicas)}}},
+                      spec);
                   std::string text;
-                  for (const auto& [kind, sum] : sums)
-                    StrAppend(&text, static_cast<int>(kind), " ", sum.elements, " ", sum.pieces > 1, ";");
+                  for (const auto& [holders, partial] : PartialGradientsOf(*layout))
+                    StrAppend(&text, holders.id, " ", partial.elements, " ", partial.pieces.size() > 1, ";");
                   return text;
                 })
       .result;

@@ -45,7 +45,7 @@ TEST(LlamaTest, NamesAndDecay) {
   std::vector<std::string> names, plain;
   for (const Parameter* p : model.Parameters()) {
     names.push_back(p->name());
-    if (!p->decay()) plain.push_back(p->name());
+    if (p->role() == Role::kNorm || p->role() == Role::kBias) plain.push_back(p->name());
   }
   EXPECT_THAT(names,
               ::testing::ElementsAre("token_embedding.weight", "blocks.0.norm1.weight", "blocks.0.attention.qkv.weight",

@@ -45,16 +45,14 @@ struct Case {
 std::vector<std::vector<double>> Train(const Case& c, bool offload) {
   Cpu cpu;
   std::vector<Slice> slices;
+  const nn::Parameter w("w", Shape{1000}, c.dtype, {}), b("b", Shape{500}, c.dtype, {}, nn::Role::kBias);
   for (const int64_t n : {1000, 0, 1, 300, 129}) {
     const auto salt = static_cast<uint64_t>(n);
     Slice slice{.name = "s",
                 .data = RandomOf(cpu, n, c.dtype, salt),
                 .gradient = RandomOf(cpu, n, c.gradient, salt + 1),
-                .decay = n != 300};
-    if (n == 1000)
-      slice.parts = {{"a", Shape{400}, 0, 0, 400, true},
-                     {"b", Shape{500}, 0, 400, 500, false},
-                     {"c", Shape{90}, 0, 900, 90, true}};
+                .parts = {{n == 300 ? &b : &w, 0, 0, n}}};
+    if (n == 1000) slice.parts = {{&w, 0, 0, 400}, {&b, 0, 400, 500}, {&w, 400, 900, 90}};
     if (offload && c.all) slice.data = ToHost(cpu, slice.data), slice.gradient = ToHost(cpu, slice.gradient);
     slices.push_back(std::move(slice));
   }

@@ -1,10 +1,13 @@
 // Optimizers against the formulas of the papers, in double.
 #include "core/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <utility>
 
+#include "core/base/strings.h"
 #include "core/optim/state.h"
 #include "gtest/gtest.h"
 #include "tests/unit/nn/testing.h"
@@ -23,8 +26,10 @@ constexpr int kSteps = 6;
 // Slices "a" (decays) and "b" (does not), with fresh gradients for each step.
 struct Problem {
   Cpu cpu;
-  std::vector<Slice> slices{{"a", Random(cpu, Shape{kElements}, 1), cpu.New(Shape{kElements}, DType::kF64), true},
-                            {"b", Random(cpu, Shape{kElements}, 2), cpu.New(Shape{kElements}, DType::kF64), false}};
+  nn::Parameter a{"a", Shape{kElements}, DType::kF64, {}}, b{"b", Shape{kElements}, DType::kF64, {}, nn::Role::kBias};
+  std::vector<Slice> slices{
+      {"a", Random(cpu, Shape{kElements}, 1), cpu.New(Shape{kElements}, DType::kF64), {{&a, 0, 0, kElements}}},
+      {"b", Random(cpu, Shape{kElements}, 2), cpu.New(Shape{kElements}, DType::kF64), {{&b, 0, 0, kElements}}}};
   void NewGradients(int step) {
     for (size_t i = 0; i < 2; ++i) FillRandom(slices[i].gradient, 100 + 10 * static_cast<uint64_t>(step) + i);
   }
@@ -50,7 +55,7 @@ void ExpectFollows(std::unique_ptr<Optimizer> given, const Rule& rule) {
     for (size_t s = 0; s < 2; ++s) {
       const std::vector<double> g = Values(problem.slices[s].gradient), actual = Values(problem.slices[s].data);
       for (size_t i = 0; i < kElements; ++i) {
-        rule(p[s][i], g[i], state[s][i], problem.slices[s].decay, Rate(step), step);
+        rule(p[s][i], g[i], state[s][i], s == 0, Rate(step), step);
         EXPECT_NEAR(actual[i], p[s][i], 1e-12 * (1 + std::abs(p[s][i]))) << "slice " << s << " step " << step;
       }
     }
@@ -95,7 +100,8 @@ TEST(AdamTest, CoupledAndDecoupledDecay) {
 // the device in chunks from the host's memory, it becomes the same bits.
 TEST(StochasticRounding, GoesByTheElementsPlace) {
   constexpr int64_t kWhole = 53, kCut = 20;
-  const auto update = [](const std::vector<SlicePart>& parts_of_first, const Offload& offload, int64_t updates) {
+  const nn::Parameter p("p", Shape{kWhole}, DType::kBF16, {}), q("q", Shape{9}, DType::kBF16, {});
+  const auto update = [&p](const std::vector<SlicePart>& parts_of_first, const Offload& offload, int64_t updates) {
     Cpu cpu;
     const auto optimizer = MakeAdam({.lr = 0.01}, offload, {.kind = LowPrecisionUpdate::kStochastic, .seed = 3});
     // Where "p" lies: elements [0, kCut) at 5 of a slice, the others at 0 of the next one; or all of it.
@@ -103,14 +109,14 @@ TEST(StochasticRounding, GoesByTheElementsPlace) {
     const bool flat = !parts_of_first.empty();
     if (flat) {
       slices.push_back(
-          {"a", cpu.New(Shape{5 + kCut}, DType::kBF16), cpu.New(Shape{5 + kCut}, DType::kF32), true, parts_of_first});
+          {"a", cpu.New(Shape{5 + kCut}, DType::kBF16), cpu.New(Shape{5 + kCut}, DType::kF32), parts_of_first});
       slices.push_back({"b",
                         cpu.New(Shape{kWhole - kCut + 2}, DType::kBF16),
                         cpu.New(Shape{kWhole - kCut + 2}, DType::kF32),
-                        true,
-                        {{"p", Shape{kWhole}, kCut, 0, kWhole - kCut, true}}});
+                        {{&p, kCut, 0, kWhole - kCut}}});
     } else {
-      slices.push_back({"p", cpu.New(Shape{kWhole}, DType::kBF16), cpu.New(Shape{kWhole}, DType::kF32)});
+      slices.push_back(
+          {"p", cpu.New(Shape{kWhole}, DType::kBF16), cpu.New(Shape{kWhole}, DType::kF32), {{&p, 0, 0, kWhole}}});
     }
     const auto place = [&](int64_t i) {
       return !flat ? std::pair(0, i) : i < kCut ? std::pair(0, 5 + i) : std::pair(1, i - kCut);
@@ -135,7 +141,7 @@ TEST(StochasticRounding, GoesByTheElementsPlace) {
     }
     return values;
   };
-  const std::vector<SlicePart> flat = {{"q", Shape{9}, 4, 0, 5, true}, {"p", Shape{kWhole}, 0, 5, kCut, true}};
+  const std::vector<SlicePart> flat = {{&q, 4, 0, 5}, {&p, 0, 5, kCut}};
   const std::vector<double> whole = update({}, {}, 0);
   EXPECT_EQ(update(flat, {}, 0), whole);
   EXPECT_EQ(update(flat, {.state = true, .chunk = 7}, 0), whole);
@@ -154,13 +160,16 @@ TEST(FlatSliceTest, OneOperationDoesWhatOneForEachPartDoes) {
                                      {12, 5, false}, {20, 2, false}, {22, 9, true}};
   for (const bool adam : {false, true}) {
     Cpu cpu;
-    Slice flat{"flat", cpu.New(Shape{33}, DType::kF64), cpu.New(Shape{33}, DType::kF64), true};
+    const nn::Parameter decays("p", Shape{9}, DType::kF64, {}), stays("n", Shape{9}, DType::kF64, {}, nn::Role::kNorm);
+    Slice flat{"flat", cpu.New(Shape{33}, DType::kF64), cpu.New(Shape{33}, DType::kF64)};
     for (const Tensor& t : {flat.data, flat.gradient}) cpu.ctx.Launch(ops::Fill{.out = t, .value = 0});
     std::vector<Slice> apart;
     for (const Place& p : places) {
       const uint64_t seed = static_cast<uint64_t>(p.offset);
-      apart.push_back({"p", Random(cpu, Shape{p.count}, seed), Random(cpu, Shape{p.count}, 100 + seed), p.decay});
-      flat.parts.push_back({"p", Shape{p.count}, 0, p.offset, p.count, p.decay});
+      const nn::Parameter* of = p.decay ? &decays : &stays;
+      apart.push_back(
+          {"p", Random(cpu, Shape{p.count}, seed), Random(cpu, Shape{p.count}, 100 + seed), {{of, 0, 0, p.count}}});
+      flat.parts.push_back({of, 0, p.offset, p.count});
       for (int64_t i = 0; i < p.count; ++i) {
         flat.data.data<double>()[p.offset + i] = apart.back().data.data<double>()[i];
         flat.gradient.data<double>()[p.offset + i] = apart.back().gradient.data<double>()[i];
@@ -191,10 +200,11 @@ TEST(FlatSliceTest, OneOperationDoesWhatOneForEachPartDoes) {
 
 TEST(FlatSliceTest, DecayIsSaidInAsFewRangesAsItTakes) {
   const auto decay = [](const std::vector<SlicePart>& parts, double rate) {
-    return DecayOf(Slice{.name = "s", .data = Tensor(), .gradient = Tensor(), .decay = true, .parts = parts}, rate);
+    return DecayOf(Slice{.name = "s", .data = Tensor(), .gradient = Tensor(), .parts = parts}, rate);
   };
-  const auto part = [](int64_t offset, int64_t count, bool decays) {
-    return SlicePart{"p", Shape{count}, 0, offset, count, decays};
+  const nn::Parameter matrix("w", Shape{9}, DType::kF64, {}), bias("b", Shape{9}, DType::kF64, {}, nn::Role::kBias);
+  const auto part = [&](int64_t offset, int64_t count, bool decays) {
+    return SlicePart{decays ? &matrix : &bias, 0, offset, count};
   };
   EXPECT_EQ(decay({part(0, 3, false), part(3, 2, false)}, 0.1).rate, 0);
   EXPECT_EQ(decay({part(0, 3, true)}, 0).undecayed, nullptr);
@@ -212,7 +222,8 @@ TEST(FlatSliceTest, DecayIsSaidInAsFewRangesAsItTakes) {
 TEST(MasterTest, NarrowParametersFollowTheirMaster) {
   for (const bool adam : {false, true}) {
     Cpu cpu;
-    const Slice slice{"w", cpu.New(Shape{4}, DType::kBF16), cpu.New(Shape{4}, DType::kBF16), true};
+    const nn::Parameter w("w", Shape{4}, DType::kBF16, {});
+    const Slice slice{"w", cpu.New(Shape{4}, DType::kBF16), cpu.New(Shape{4}, DType::kBF16), {{&w, 0, 0, 4}}};
     for (int i = 0; i < 4; ++i) {
       slice.data.data<BF16>()[i] = BF16(1.0f);
       slice.gradient.data<BF16>()[i] = BF16(1.0f);
@@ -260,6 +271,92 @@ TEST(OptimizerStateTest, AnEmptyShardIsLeftAlone) {
     optimizer->Step(cpu.ctx, 1);
     EXPECT_EQ(launched, 0);
   }
+}
+
+// ---- Groups of roles ----
+
+// Two Adams, for matrices and embeddings and for norms and biases, do to parameters of both kinds what each does alone:
+// of whole parameters, and of a flat slice that has some of each, with padding between and after them.
+TEST(Grouped, DoesWhatEachGroupsOptimizerDoesAlone) {
+  struct Place {
+    nn::Role role;
+    int64_t offset, count;
+  };
+  const std::vector<Place> places = {{nn::Role::kMatrix, 0, 4},
+                                     {nn::Role::kEmbedding, 6, 3},
+                                     {nn::Role::kNorm, 9, 5},
+                                     {nn::Role::kBias, 14, 2},
+                                     {nn::Role::kMatrix, 17, 6}};
+  const auto adam = [](bool small) {
+    return MakeAdam({.lr = small ? 0.02 : 0.1, .weight_decay = 0.3, .decoupled = !small});
+  };
+  const auto small = [](nn::Role role) { return role == nn::Role::kNorm || role == nn::Role::kBias; };
+  for (const bool whole : {true, false}) {
+    Cpu cpu;
+    std::deque<nn::Parameter> parameters;
+    std::vector<Slice> given, alone[2];
+    Slice flat{"flat", cpu.New(Shape{25}, DType::kF64), cpu.New(Shape{25}, DType::kF64)};
+    for (const Tensor& t : {flat.data, flat.gradient}) cpu.ctx.Launch(ops::Fill{.out = t, .value = 0});
+    for (const Place& p : places) {
+      const auto seed = static_cast<uint64_t>(p.offset);
+      parameters.emplace_back(StrCat("p", p.offset), Shape{p.count}, DType::kF64, nn::Init{}, p.role);
+      const auto slice = [&](Tensor data, Tensor gradient) {
+        return Slice{"s", std::move(data), std::move(gradient), {{&parameters.back(), 0, 0, p.count}}};
+      };
+      alone[small(p.role)].push_back(slice(Random(cpu, Shape{p.count}, seed), Random(cpu, Shape{p.count}, 50 + seed)));
+      const Slice& copied = alone[small(p.role)].back();
+      cpu.ctx.Launch(ops::Cast{.in = copied.data, .out = flat.data.Slice(p.offset, p.count)});
+      cpu.ctx.Launch(ops::Cast{.in = copied.gradient, .out = flat.gradient.Slice(p.offset, p.count)});
+      flat.parts.push_back({&parameters.back(), 0, p.offset, p.count});
+      if (whole) given.push_back(slice(flat.data.Slice(p.offset, p.count), flat.gradient.Slice(p.offset, p.count)));
+    }
+    if (!whole) given.push_back(flat);
+    std::vector<RoleGroup> groups;
+    groups.push_back({{nn::Role::kMatrix, nn::Role::kEmbedding}, adam(false)});
+    groups.push_back({{nn::Role::kNorm, nn::Role::kBias}, adam(true)});
+    const auto grouped = MakeGrouped(std::move(groups));
+    const std::unique_ptr<Optimizer> large_alone = adam(false), small_alone = adam(true);
+    grouped->Attach(cpu.ctx, given);
+    large_alone->Attach(cpu.ctx, alone[0]);
+    small_alone->Attach(cpu.ctx, alone[1]);
+    EXPECT_EQ(grouped->learning_rate(), 0.1);
+    for (const double lr : {0.1, 0.05, 0.2}) {
+      grouped->Step(cpu.ctx, lr);
+      large_alone->Step(cpu.ctx, lr);
+      small_alone->Step(cpu.ctx, 0.02 * (lr / 0.1));
+    }
+    EXPECT_EQ(grouped->updates(), 3);
+    // The state of a flat slice is that of its stretches, each from its offset on.
+    std::vector<double> moments(25), expected(25), values(25);
+    for (size_t i = 0; i < given.size(); ++i) {
+      const int64_t begin = whole ? places[i].offset : 0;
+      for (const twofold::optim::State& state : grouped->StateOf(i)) {
+        if (state.name != "exp_avg_sq") continue;
+        for (int64_t e = 0; e < state.tensor.numel(); ++e)
+          moments[static_cast<size_t>(begin + state.offset + e)] = state.tensor.data<double>()[e];
+      }
+    }
+    size_t next[2] = {0, 0};
+    for (const Place& p : places) {
+      const size_t i = next[small(p.role)]++;
+      const std::vector<double> data = Values(alone[small(p.role)][i].data),
+                                square = Values((small(p.role) ? small_alone : large_alone)->StateOf(i)[1].tensor);
+      std::copy(data.begin(), data.end(), values.begin() + p.offset);
+      std::copy(square.begin(), square.end(), expected.begin() + p.offset);
+    }
+    EXPECT_EQ(Values(flat.data), values) << whole;
+    EXPECT_EQ(moments, expected) << whole;
+  }
+}
+
+TEST(Grouped, EveryRoleHasAGroup) {
+  Cpu cpu;
+  std::vector<RoleGroup> groups;
+  groups.push_back({{nn::Role::kMatrix}, MakeAdam({})});
+  const auto grouped = MakeGrouped(std::move(groups));
+  const nn::Parameter bias("b", Shape{4}, DType::kF64, {}, nn::Role::kBias);
+  const Slice slice{"b", cpu.New(Shape{4}, DType::kF64), cpu.New(Shape{4}, DType::kF64), {{&bias, 0, 0, 4}}};
+  EXPECT_DEATH(grouped->Attach(cpu.ctx, {&slice, 1}), "b has a role that no group of the optimizer has");
 }
 
 TEST(OptimizerTest, OneLaunchASlice) {

@@ -34,12 +34,11 @@ class Holder : public nn::Module {
   M* Add(std::string name, std::unique_ptr<M> module) {
     return AddChild(std::move(name), std::move(module));
   }
-  nn::Parameter* Have(const std::string& name, const ShardLayout& cut) {
-    std::vector<int64_t> dims(cut.whole.begin(), cut.whole.end());
-    dims[static_cast<size_t>(cut.dim)] = 0;
-    for (const ShardLayout::Range& range : cut.ranges) dims[static_cast<size_t>(cut.dim)] += range.count;
-    nn::Parameter* p = AddParameter(name, Shape(std::span<const int64_t>(dims)), DType::kF32, {});
-    p->set_shard_layout(cut);
+  nn::Parameter* Have(const std::string& name, const ShardLayout& layout) {
+    int64_t elements = 0;
+    for (const ShardLayout::Part& part : layout.parts) elements += part.where.count;
+    nn::Parameter* p = AddParameter(name, Shape{elements}, DType::kF32, {});
+    p->set_shard_layout(layout);
     return p;
   }
 };
@@ -52,29 +51,26 @@ std::unique_ptr<nn::Module> PartOf(const MeshShape& mesh, const MeshPlace& at) {
   if (at.pp == 0 || at.pp == mesh.pp - 1) {
     const int64_t rows = (kVocab + tp - 1) / tp, first = std::min(kVocab, t * rows),
                   there = std::min(rows, kVocab - first);
-    ShardLayout table{.whole = Shape{kVocab, kHidden}, .dim = 0, .ranges = {}};
-    if (there > 0) table.ranges.push_back({.first = first, .count = there, .owned = at.pp == 0});
-    if (there < rows) table.ranges.push_back({.first = -1, .count = rows - there});
-    model->Have("table", table);
+    std::vector<ShardLayout::Range> table;
+    if (there > 0) table.push_back({.first = first, .count = there, .owned = at.pp == 0});
+    if (there < rows) table.push_back({.first = -1, .count = rows - there});
+    model->Have("table", ShardLayout::Rows(Shape{kVocab, kHidden}, table));
   }
   for (int64_t b = at.pp * kBlocks / mesh.pp; b < (at.pp + 1) * kBlocks / mesh.pp; ++b) {
     Holder* block = model->Add(StrCat("block", b), std::make_unique<Holder>());
-    block->Have("norm", ShardLayout::Whole(Shape{kHidden}, t == 0, ShardLayout::Sum::kTensor));
+    block->Have("norm", ShardLayout::Whole(Shape{kHidden}, t == 0, kTensorTag, /*partial=*/true));
     const int64_t queries = kHeads / tp * kWidth, keys = std::max<int64_t>(1, kKeys / tp) * kWidth,
                   share = std::max<int64_t>(1, tp / kKeys);
     const int64_t key = t / share * keys, all_queries = kHeads * kWidth, all_keys = kKeys * kWidth;
     const bool owned = t % share == 0;
-    block->Have("qkv", {.whole = Shape{all_queries + 2 * all_keys, kHidden},
-                        .dim = 0,
-                        .ranges = {{t * queries, queries},
-                                   {all_queries + key, keys, owned},
-                                   {all_queries + all_keys + key, keys, owned}}});
-    block->Have("row", {.whole = Shape{kHidden, kFfn}, .dim = 1, .ranges = {{t * kFfn / tp, kFfn / tp}}});
+    block->Have("qkv", ShardLayout::Rows(Shape{all_queries + 2 * all_keys, kHidden},
+                                         {{t * queries, queries},
+                                          {all_queries + key, keys, owned},
+                                          {all_queries + all_keys + key, keys, owned}}));
+    block->Have("row", ShardLayout::Along(Shape{kHidden, kFfn}, 1, t * kFfn / tp, kFfn / tp));
     const int64_t experts = kExperts / mesh.ep;
-    block
-        ->Have("experts",
-               {.whole = Shape{kExperts, 3}, .dim = 0, .ranges = {{at.dp % mesh.ep * experts, experts, t == 0}}})
-        ->set_replicas(nn::Replicas::kExperts);
+    block->Have("experts", ShardLayout::Along(Shape{kExperts, 3}, 0, at.dp % mesh.ep * experts, experts, t == 0))
+        ->set_replicas(kExpertsTag);
   }
   model->Finalize();
   return model;
@@ -123,7 +119,7 @@ void SaveOn(const Case& c, const SaveOptions& options) {
     optimizer->Attach(ctx, layout->Slices());
     for (const LocalPiece& h : AllHeld(*layout, *optimizer)) {
       std::vector<float> values;
-      for (int64_t i = 0; i < h.data.numel(); ++i) values.push_back(ValueOf(h.name, h.band.PlaceOf(h.first + i)));
+      for (int64_t i = 0; i < h.data.numel(); ++i) values.push_back(ValueOf(h.name, h.where.IndexOf(i)));
       Put(rank.device(), h.data, values);
     }
     Saver saver(rank, mesh, *layout, *optimizer, options,
@@ -147,7 +143,7 @@ void LoadOn(const Case& c, const Opened& opened) {
       std::vector<float> values(static_cast<size_t>(h.data.numel()));
       rank.device().Download(h.data, std::as_writable_bytes(std::span(values)));
       for (int64_t i = 0; i < h.data.numel(); ++i) {
-        const int64_t place = h.band.PlaceOf(h.first + i);
+        const int64_t place = h.where.IndexOf(i);
         const float is = values[static_cast<size_t>(i)], right = ValueOf(h.name, place);
         if (is != right)
           absl::StrAppend(&wrong, "rank ", rank.rank(), ": ", h.name, "[", place, "] is ", is, ", not ", right, "\n");

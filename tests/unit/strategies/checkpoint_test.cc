@@ -244,7 +244,10 @@ Manifest Example() {
                 .model = "gpt { }",
                 .scalars = {{"a", 0.1}, {"b", -HUGE_VAL}, {"c", 1e300}}};
   m.contents.files = {{"r0", 3 * kChecksumBlock + 1, {1, 2, 3, ~uint64_t{0}}}, {"r1", 8, {5}}};
-  m.contents.tensors = {{"model.w", DType::kF32, Shape{2, 3}, {{0, "model.w[0:4]", 0, 4}, {1, "model.w[4:6]", 4, 2}}}};
+  m.contents.tensors = {{"model.w",
+                         DType::kF32,
+                         Shape{2, 3},
+                         {{0, "model.w[0:4]", Region::Run(6, 0, 4)}, {1, "model.w[4:6]", Region::Run(6, 4, 2)}}}};
   return m;
 }
 
@@ -275,10 +278,10 @@ TEST(Manifest, RefusesWhatDoesNotHoldTogether) {
   m.contents.tensors[0].pieces.pop_back();
   EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 4 to 6 are missing"));
   m = Example();
-  m.contents.tensors[0].pieces[1].first = 3;
+  m.contents.tensors[0].pieces[1].where.first = 3;
   EXPECT_THAT(ErrorOf(m), HasSubstr("tensor \"model.w\": elements 3 to 4 are stored twice"));
   m = Example();
-  m.contents.tensors[0].pieces[1].count = 9;
+  m.contents.tensors[0].pieces[1].where.count = 9;
   EXPECT_THAT(ErrorOf(m), HasSubstr("a piece of 9 elements from 4 on does not fit within 6 elements"));
   m = Example();
   m.contents.tensors[0].pieces[1].file = 2;
@@ -299,35 +302,35 @@ TEST(Manifest, HasBandsOfColumns) {
   Entry& w =
       m.contents
           .tensors[0];  // 2 rows of 3: columns 0 and 1 in one file, whole; column 2 in another, element by element
-  w.row = 3;
-  w.pieces = {{1, "c", 1, 1, 2, 1}, {0, "a", 0, 4, 0, 2}, {1, "b", 0, 1, 2, 1}};
+  w.pieces = {{1, "c", {3, 2, 1, 1, 1}}, {0, "a", {3, 0, 2, 0, 4}}, {1, "b", {3, 2, 1, 0, 1}}};
   const absl::StatusOr<Manifest> is = ParseManifest("m", ManifestText(m));
   ASSERT_TRUE(is.ok()) << is.status();
   EXPECT_THAT(
       (std::vector<std::string>{is->contents.tensors[0].pieces[0].tensor, is->contents.tensors[0].pieces[1].tensor,
                                 is->contents.tensors[0].pieces[2].tensor}),
       ElementsAre("a", "b", "c"));
-  EXPECT_EQ(is->contents.tensors[0].row, 3);
+  EXPECT_EQ(is->contents.tensors[0].row(), 3);
   const auto broken = [&](auto change) {
     Manifest bad = m;
     change(bad.contents.tensors[0]);
     return ErrorOf(bad);
   };
-  EXPECT_THAT(broken([](Entry& e) { e.row = 4; }), HasSubstr("6 elements cannot be divided into rows of 4"));
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].where.row = 4; }),
+              HasSubstr("6 elements cannot be divided into rows of 4"));
   EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin() + 1); }), HasSubstr("columns 0 to 2 are missing"));
   EXPECT_THAT(broken([](Entry& e) { e.pieces.erase(e.pieces.begin()); }),
               HasSubstr("elements 1 to 2 of columns 2 to 3 are missing"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 1, e.pieces[2].column = 1; }),
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].where.column = 1, e.pieces[2].where.column = 1; }),
               HasSubstr("columns 1 to 2 are stored twice"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].width = 2; }),
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].where.width = 2; }),
               HasSubstr("a band of 2 columns from 2 on does not fit within rows of 3"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].width = 1, e.pieces[1].count = 2; }),
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].where.width = 1, e.pieces[1].where.count = 2; }),
               HasSubstr("columns 1 to 2 are missing"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].count = 5; }),
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[1].where.count = 5; }),
               HasSubstr("a piece of 5 elements from 0 on does not fit within 4 elements"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = 0, e.pieces[0].width = 1; }),
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].where.column = 0, e.pieces[0].where.width = 1; }),
               HasSubstr("bands of different widths begin at column 0"));
-  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].column = int64_t{1} << 61; }),
+  EXPECT_THAT(broken([](Entry& e) { e.pieces[0].where.column = int64_t{1} << 61; }),
               HasSubstr("does not fit within rows of 3"));
 }
 
@@ -342,8 +345,8 @@ TEST(Manifest, ReadsTheFirstFormatToo) {
 TEST(Manifest, MergesTheParts) {
   const Manifest m = Example();
   Contents one{{m.contents.files[0]}, {m.contents.tensors[0]}}, two{{m.contents.files[1]}, {m.contents.tensors[0]}};
-  one.tensors[0].pieces = {{0, "model.w[0:4]", 0, 4}};
-  two.tensors[0].pieces = {{0, "model.w[4:6]", 4, 2}};
+  one.tensors[0].pieces = {{0, "model.w[0:4]", Region::Run(6, 0, 4)}};
+  two.tensors[0].pieces = {{0, "model.w[4:6]", Region::Run(6, 4, 2)}};
   const absl::StatusOr<Contents> all = Merge("here", {two, one});
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->tensors[0].pieces[0].file, 1);  // in order of elements
@@ -417,17 +420,17 @@ TEST(Reader, ReadsAnyBandOfWhatAnyBandsWereSaved) {
   for (const std::vector<int64_t>& widths : cuts) {
     Manifest m;
     std::vector<float> whole(static_cast<size_t>(rows * row));
-    m.contents.tensors = {{"w", DType::kF32, Shape{rows, row}, {}, widths.size() > 1 ? row : 0}};
+    m.contents.tensors = {{"w", DType::kF32, Shape{rows, row}, {}}};
     int64_t column = 0;
     int f = 0;
     for (const int64_t width : widths) {
       const int64_t elements = rows * width, first = elements / 3;  // in two pieces, which end within a row
       for (const auto& [begin, count] : {std::pair{int64_t{0}, first}, {first, elements - first}}) {
         m.contents.files.push_back(NumbersFile(folder, f, count));
-        m.contents.tensors[0].pieces.push_back(
-            {f, StrCat("t", f), begin, count, column, widths.size() > 1 ? width : 0});
+        const Region where{row, column, width, begin, count};
+        m.contents.tensors[0].pieces.push_back({f, StrCat("t", f), where});
         for (int64_t i = 0; i < count; ++i) {
-          whole[static_cast<size_t>(Band{row, column, width}.PlaceOf(begin + i))] = static_cast<float>(100 * f + i);
+          whole[static_cast<size_t>(where.IndexOf(i))] = static_cast<float>(100 * f + i);
         }
         ++f;
       }
@@ -436,17 +439,18 @@ TEST(Reader, ReadsAnyBandOfWhatAnyBandsWereSaved) {
     const absl::StatusOr<Manifest> manifest = ParseManifest("m", ManifestText(m));
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     Reader reader(folder, *manifest);
-    for (const Band& band : {Band::Whole(rows * row), Band{12, 0, 12}, Band{12, 0, 1}, Band{12, 2, 7}, Band{12, 11, 1},
-                             Band{4, 1, 2}, Band{30, 5, 20}}) {
-      const int64_t elements = rows * row / band.row * band.width;
+    for (const Region& band : {Region::Whole(rows * row), Region{12, 0, 12}, Region{12, 0, 1}, Region{12, 2, 7},
+                               Region{12, 11, 1}, Region{4, 1, 2}, Region{30, 5, 20}}) {
+      const int64_t elements = band.Band(rows * row).count;
       for (const auto& [first, count] :
            {std::pair{int64_t{0}, elements}, {elements / 3, elements / 2}, {elements - 1, int64_t{1}}}) {
         std::vector<float> out(static_cast<size_t>(count));
+        const Region where = band.Band(rows * row).Slice(first, count);
         const absl::Status status =
-            reader.Read("w", Shape{rows, row}, DType::kF32, band, first, count, std::as_writable_bytes(std::span(out)));
+            reader.Read("w", Shape{rows, row}, DType::kF32, where, std::as_writable_bytes(std::span(out)));
         ASSERT_TRUE(status.ok()) << status;
         for (int64_t i = 0; i < count; ++i) {
-          ASSERT_EQ(out[static_cast<size_t>(i)], whole[static_cast<size_t>(band.PlaceOf(first + i))])
+          ASSERT_EQ(out[static_cast<size_t>(i)], whole[static_cast<size_t>(where.IndexOf(i))])
               << widths.size() << " bands, element " << i << " from " << first << " of columns " << band.column << " + "
               << band.width << " of " << band.row;
         }
@@ -455,26 +459,29 @@ TEST(Reader, ReadsAnyBandOfWhatAnyBandsWereSaved) {
   }
 }
 
-TEST(PlacesOf, SayWhereACutParametersElementsLie) {
+TEST(PiecesOf, SaysWhereASplitParametersElementsLie) {
   MallocSource source;
   CachingAllocator allocator(source, 0);
   nn::Parameter rows("w", Shape{5, 2}, DType::kF32, {}), columns("w", Shape{4, 2, 2}, DType::kF32, {});
   const auto places = [&](const nn::Parameter& p, int64_t first, int64_t count) {
     std::string text;
-    for (const LocalPiece& h : PlacesOf(p, first, Allocate(allocator, Shape{count}, DType::kF32, Category::kOther))) {
-      absl::StrAppend(&text, text.empty() ? "" : ", ", h.owned ? "" : "not ours ", h.first, "+", h.data.numel());
-      if (h.band.width < h.band.row)
-        absl::StrAppend(&text, " of ", h.band.column, ":", h.band.column + h.band.width, "/", h.band.row);
+    const optim::Slice slice{.name = "s",
+                             .data = Allocate(allocator, Shape{count + 3}, DType::kF32, Category::kOther),
+                             .gradient = Tensor(),
+                             .parts = {{&p, first, 3, count}}};
+    for (const LocalPiece& h : PiecesOf("", slice, slice.data)) {
+      const Region& r = h.where;
+      EXPECT_EQ(h.data.numel(), r.count);
+      absl::StrAppend(&text, text.empty() ? "" : ", ", h.owned ? "" : "not ours ", r.first, "+", r.count);
+      if (!r.contiguous()) absl::StrAppend(&text, " of ", r.column, ":", r.column + r.width, "/", r.row);
     }
     return text;
   };
-  rows.set_shard_layout({.whole = Shape{12, 2},
-                         .dim = 0,
-                         .ranges = {{2, 2}, {6, 1, false}, {-1, 2}}});  // rows 2, 3, 6 and two of padding
-  EXPECT_EQ(places(rows, 0, 10), "4+4, not ours 12+2");
+  rows.set_shard_layout(nn::ShardLayout::Rows(Shape{12, 2}, {{2, 1}, {3, 1}, {6, 1, false}, {-1, 2}}));
+  EXPECT_EQ(places(rows, 0, 10), "4+4, not ours 12+2") << "rows 2, 3, 6 and two of padding";
   EXPECT_EQ(places(rows, 3, 2), "7+1, not ours 12+1");
   EXPECT_EQ(places(rows, 7, 3), "");
-  columns.set_shard_layout({.whole = Shape{4, 6, 2}, .dim = 1, .ranges = {{1, 2}}});
+  columns.set_shard_layout(nn::ShardLayout::Along(Shape{4, 6, 2}, 1, 1, 2));
   EXPECT_EQ(places(columns, 0, 16), "0+16 of 2:6/12");
   EXPECT_EQ(places(columns, 3, 5), "3+5 of 2:6/12");
 }
@@ -512,8 +519,7 @@ TEST(ShareOf, GivesEveryElementToOneReplicaAndAllAsMuch) {
     const DType dtype = count == 7 ? DType::kF64 : count == 500 ? DType::kBF16 : DType::kF32;
     pieces.push_back({.name = StrCat("p", count),
                       .shape = Shape{count + 10},
-                      .band = Band::Whole(count + 10),
-                      .first = 10,
+                      .where = Region::Run(count + 10, 10, count),
                       .data = Allocate(allocator, Shape{count}, dtype, Category::kOther)});
     total += pieces.back().data.bytes().value();
   }
@@ -522,7 +528,7 @@ TEST(ShareOf, GivesEveryElementToOneReplicaAndAllAsMuch) {
     for (int64_t r = 0; r < replicas; ++r) {
       int64_t bytes = 0;
       for (const LocalPiece& h : ShareOf(pieces, r, replicas)) {
-        EXPECT_EQ(h.first, next.emplace(h.name, 10).first->second) << h.name;
+        EXPECT_EQ(h.where.first, next.emplace(h.name, 10).first->second) << h.name;
         next[h.name] += h.data.numel();
         bytes += h.data.bytes().value();
       }

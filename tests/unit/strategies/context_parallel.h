@@ -94,7 +94,9 @@ struct Rank {
         layers(mesh, {.sequence_parallel = c.sequence_parallel, .overlap = c.overlap, .kv_heads = c.llama_kv_heads}),
         loss(layers.MakeLoss(kVocab)),
         layout(ctx, MakeModel(c, layers), mesh.Group(MeshGroup::kReplicas), DdpOptions{.gradient = c.dtype}),
-        sums(ctx, layout, {.tensor = &mesh.Group(MeshGroup::kTp), .key_value = layers.key_value_group()}),
+        sums(ctx, layout,
+             {mesh.Group(MeshGroup::kReplicas),
+              {{kTensorTag, &mesh.Group(MeshGroup::kTp)}, {kKeyValueTag, layers.key_value_group()}}}),
         place{.rank = mesh.Coordinate(Axis::kCp), .ranks = c.mesh.cp} {}
 
   // The mean over all tokens; gradients are complete after it.

@@ -31,9 +31,9 @@ std::string AgainstOneRank(RankContext& rank, const Case& c) {
     const double* g = got[p]->gradient().data<double>();
     double largest = 1e-6, furthest = 0;
     for (int64_t i = 0; i < want[p]->numel(); ++i) largest = std::max(largest, std::abs(w[i]) / c.mesh.dp);
-    got[p]->ForRuns(0, got[p]->numel(), [&](const nn::Parameter::Run& run) {
-      for (int64_t i = 0; i < run.count; ++i)
-        furthest = std::max(furthest, std::abs(g[run.local + i] - w[run.whole + i] / c.mesh.dp));
+    got[p]->ForParts(0, got[p]->numel(), [&](const nn::Parameter::Stretch& stretch) {
+      for (int64_t i = 0; i < stretch.where.count; ++i)
+        furthest = std::max(furthest, std::abs(g[stretch.local + i] - w[stretch.where.IndexOf(i)] / c.mesh.dp));
     });
     if (!(furthest <= 1e-10 * largest)) StrAppend(&wrong, got[p]->name(), " off by ", furthest, " of ", largest, "; ");
   }

@@ -109,7 +109,14 @@ DdpOptions SmallBuckets(bool overlap = true) {
 TEST(Ddp, GradientsAreViewsIntoBucketsInReverseOrder) {
   ExpectOnRanks(2, [](RankContext& ctx) -> std::string {
     Replica r(ctx, SmallBuckets());
-    const std::vector<Tensor> buckets = r.ddp->Gradients();
+    std::vector<Tensor> buckets;
+    for (const FlatGradient& flat : r.ddp->Gradients()) {
+      buckets.push_back(flat.gradient);
+      for (const optim::SlicePart& part : flat.parts) {
+        const Tensor there = flat.gradient.Slice(part.offset, part.count);
+        if (there.address() != part.parameter->gradient().address()) return part.parameter->name() + " is elsewhere";
+      }
+    }
     int64_t elements = 0;
     for (const Tensor& b : buckets) elements += b.numel();
     if (elements != kParameters) return "buckets hold other than the parameters";
@@ -365,7 +372,7 @@ TEST(Ddp, KeepsGradientsInTheirOwnType) {
     DdpOptions options = SmallBuckets();
     options.gradient = DType::kF64;
     Replica r(ctx, options);
-    for (const Tensor& bucket : r.ddp->Gradients()) {
+    for (const auto& [bucket, parts] : r.ddp->Gradients()) {
       if (bucket.dtype() != DType::kF64) return "a bucket of another type";
     }
     const auto& live = ctx.memory().live_by_category;

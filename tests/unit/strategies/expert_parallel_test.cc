@@ -72,7 +72,7 @@ class Worker {
       if (model->children()[i].module->kind() != "transformer_block") continue;
       model->WrapChild(i, [](std::unique_ptr<nn::Module> m) { return std::make_unique<nn::Recompute>(std::move(m)); });
     }
-    const ReplicaGroups groups(replicas_, mesh_.Group(MeshGroup::kExpertReplicas));
+    const ReplicaGroups groups(replicas_, {{kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}});
     if (setup.sharding == Sharding::kNone) {
       layout_ =
           std::make_unique<DistributedDataParallel>(ctx_, std::move(model), groups, DdpOptions{.bucket = Bytes(4096)});
@@ -80,11 +80,14 @@ class Worker {
       const auto stage = static_cast<ShardedOptions::Stage>(setup.sharding);
       layout_ = std::make_unique<ShardedDataParallel>(
           ctx_, std::move(model), groups,
-          ShardedOptions{.stage = stage, .wrap = setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap)});
+          ShardedOptions{.stage = stage,
+                         .wrap = WrapEither(setup.mesh.ep > 1 ? WrapByKind(kExpertsKind) : WrapPolicy(),
+                                            setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap))});
     }
     loss_ = layers_.MakeLoss(kVocab);
     sums_.emplace(ctx_, *layout_,
-                  Sharers{.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group()});
+                  ReplicaGroups(replicas_, {{kTensorTag, &mesh_.Group(MeshGroup::kTp)},
+                                            {kKeyValueTag, layers_.key_value_group()}}));
     norm_.emplace(ctx_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp));
     optimizer_ = optim::MakeSgd({.lr = 0.1});
     optimizer_->Attach(ctx_, layout_->Slices());
@@ -117,19 +120,15 @@ class Worker {
   void Append(const std::string& what, bool gradients, std::string* record) {
     ctx_.stream.Synchronize();
     for (const optim::Slice& slice : layout_->Slices()) {
-      std::vector<optim::SlicePart> parts = slice.parts;
-      if (parts.empty()) parts.push_back({.parameter = slice.name, .count = slice.data.numel()});
-      const Tensor& from = gradients ? slice.gradient : slice.data;
-      for (const optim::SlicePart& part : parts) {
-        const nn::Parameter& p = *parameters_.at(part.parameter);
-        p.ForRuns(part.first, part.count, [&](const nn::Parameter::Run& run) {
-          StrAppend(record, what, " ", p.name(), " ", p.shard_layout().whole.numel(), " ", run.whole);
-          for (int64_t i = 0; i < run.count; ++i)
-            StrAppend(record, " ",
-                      absl::StrFormat("%.9g", from.data<float>()[part.offset + run.local - part.first + i]));
+      const float* values = (gradients ? slice.gradient : slice.data).data<float>();
+      optim::ForStretches(slice.parts, [&](int64_t at, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
+        if (stretch.part.padding) return;
+        stretch.where.ForRuns([&](int64_t i, int64_t index, int64_t n) {
+          StrAppend(record, what, " ", p.name(), " ", p.shard_layout().whole.numel(), " ", index);
+          for (int64_t e = i; e < i + n; ++e) StrAppend(record, " ", absl::StrFormat("%.9g", values[at + e]));
           StrAppend(record, "\n");
         });
-      }
+      });
     }
   }
   ParameterLayout& layout() { return *layout_; }
@@ -253,19 +252,20 @@ TEST(ExpertParallel, EveryRankHasItsExpertsAndNoOther) {
     Worker worker(rank, {.mesh = {.dp = 4, .tp = 2, .ep = 2}});
     const int64_t ep = rank.rank() / 2 % 2, tp = rank.rank() % 2;
     const nn::Parameter& gate_up = *worker.parameters().at("blocks.0.mlp.experts.gate_up.weight");
-    if (gate_up.replicas() != nn::Replicas::kExperts) return "replicas of all";
+    if (gate_up.replicas() != kExpertsTag) return "replicas of all";
     if (gate_up.shape() != Shape{2 * 24, 16} || gate_up.shard_layout().whole != Shape{4 * 48, 16})
       return gate_up.shape().ToString();
     std::string runs;
-    gate_up.ForRuns(0, gate_up.numel(),
-                    [&](const nn::Parameter::Run& run) { StrAppend(&runs, run.whole / 16, "+", run.count / 16, " "); });
+    gate_up.ForParts(0, gate_up.numel(), [&](const nn::Parameter::Stretch& stretch) {
+      StrAppend(&runs, stretch.where.IndexOf(0) / 16, "+", stretch.where.count / 16, " ");
+    });
     std::string want;  // of two experts the gates, then the values, of this rank's 12 features
     for (int64_t e = 2 * ep; e < 2 * ep + 2; ++e)
       StrAppend(&want, 48 * e + 12 * tp, "+12 ", 48 * e + 24 + 12 * tp, "+12 ");
     if (runs != want) return StrCat(runs, "in place of ", want);
     const nn::Parameter& router = *worker.parameters().at("blocks.0.mlp.router.weight");
-    if (router.replicas() != nn::Replicas::kAll || router.shape() != Shape{4, 16}) return "the router is everybody's";
-    return router.shard_layout().ranges[0].owned == (tp == 0) ? "" : "owned by another";
+    if (!router.replicas().none() || router.shape() != Shape{4, 16}) return "the router is everybody's";
+    return router.shard_layout().parts[0].owned == (tp == 0) ? "" : "owned by another";
   });
 }
 
@@ -280,7 +280,7 @@ TEST(ExpertParallel, ExpertsAreUnitsOfTheirOwn) {
     const std::string want = StrCat(":", kRoot, " blocks.0:", kBlock, " blocks.0.mlp.experts:", kExperts,
                                     " blocks.1:", kBlock, " blocks.1.mlp.experts:", kExperts, " ");
     if (units != want) return StrCat(units, "in place of ", want);
-    ProcessGroup *all = worker.layout().shard_group(), *experts = worker.layout().shard_group(nn::Replicas::kExperts);
+    ProcessGroup *all = worker.layout().shard_group(), *experts = worker.layout().shard_group(kExpertsTag);
     return all->size() == 4 && experts->size() == 2 ? "" : "held by others";
   });
 }

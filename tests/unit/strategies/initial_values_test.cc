@@ -14,7 +14,6 @@
 #include "strategies/layout_factory.h"
 #include "strategies/mesh_of.h"
 #include "strategies/model_parallel/layers.h"
-#include "strategies/model_parallel/slices.h"
 #include "strategies/models/model_factory.h"
 #include "strategies/pipeline/stages.h"
 #include "tests/integration/run_spec.h"
@@ -37,31 +36,29 @@ class Beginner {
         layout_(MakeLayout(
             nn_, MakeStage(spec.model(), DType::kF32, PartsOfStage(spec, mesh_.Coordinate(Axis::kPp)), layers_),
             {mesh_.Group(MeshGroup::kReplicas),
-             mesh_.Group(MeshGroup::kExpertReplicas),
-             {.tensor = &mesh_.Group(MeshGroup::kTp),
-              .key_value = layers_.key_value_group(),
-              .embedding = ends_.get()}},
+             {{kTensorTag, &mesh_.Group(MeshGroup::kTp)},
+              {kKeyValueTag, layers_.key_value_group()},
+              {kEmbeddingTag, ends_.get()},
+              {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}}},
             spec)) {}
 
   // What it computes with and, of parameters that are put together for that alone, what it keeps.
   Elements elements() {
     Elements all;
-    ForSliceRanges(*layout_, [&](const SliceRange& range) {
-      range.parameter.ForRuns(range.run.local, range.run.count, [&](const nn::Parameter::Run& run) {
-        Add(all, range.parameter, range.slice.data, range.offset + run.local - range.run.local, run);
-      });
-    });
+    for (const optim::Slice& slice : layout_->Slices()) Add(all, slice.parts, slice.data);
     for (const nn::Parameter* p : layout_->model().Parameters()) {
-      if (p->data().empty()) continue;
-      p->ForRuns(0, p->numel(), [&](const nn::Parameter::Run& run) { Add(all, *p, p->data(), run.local, run); });
+      if (!p->data().empty()) Add(all, {{.parameter = p, .count = p->numel()}}, p->data());
     }
     return all;
   }
 
  private:
-  static void Add(Elements& all, const nn::Parameter& p, const Tensor& values, int64_t at,
-                  const nn::Parameter::Run& run) {
-    for (int64_t i = 0; i < run.count; ++i) all[{p.name(), run.whole + i}] = values.data<float>()[at + i];
+  static void Add(Elements& all, const std::vector<optim::SlicePart>& parts, const Tensor& values) {
+    optim::ForStretches(parts, [&](int64_t at, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
+      if (stretch.part.padding) return;
+      for (int64_t i = 0; i < stretch.where.count; ++i)
+        all[{p.name(), stretch.where.IndexOf(i)}] = values.data<float>()[at + i];
+    });
   }
 
   nn::Context nn_;

@@ -24,15 +24,14 @@ using ::testing::ElementsAre;
 
 class Places : public ::testing::Test {
  protected:
-  nn::Parameter a_{"a", Shape{2, 3}, DType::kF32, {}}, b_{"b", Shape{5}, DType::kF32, {}, /*decay=*/false},
+  nn::Parameter a_{"a", Shape{2, 3}, DType::kF32, {}}, b_{"b", Shape{5}, DType::kF32, {}, nn::Role::kBias},
       c_{"c", Shape{1}, DType::kF32, {}};
 };
 
 std::string ToText(const std::vector<optim::SlicePart>& parts) {
   std::string text;
   for (const optim::SlicePart& p : parts) {
-    StrAppend(&text, text.empty() ? "" : ", ", p.parameter, " ", p.first, "+", p.count, " at ", p.offset,
-              p.decay ? "" : " kept");
+    StrAppend(&text, text.empty() ? "" : ", ", p.parameter->name(), " ", p.first, "+", p.count, " at ", p.offset);
   }
   return text;
 }
@@ -47,7 +46,7 @@ TEST_F(Places, ShardsAreEqualAndCoverEveryElementOnce) {
     std::vector<int> seen(12);
     for (int64_t r = 0; r < shards; ++r) {
       for (const optim::SlicePart& p : flat.PartsOf(r)) {
-        const int64_t base = p.parameter == "a" ? 0 : p.parameter == "b" ? 6 : 11;
+        const int64_t base = p.parameter == &a_ ? 0 : p.parameter == &b_ ? 6 : 11;
         for (int64_t i = 0; i < p.count; ++i) {
           ++seen[static_cast<size_t>(base + p.first + i)];
           EXPECT_EQ(base + p.first + i, r * flat.shard_numel() + p.offset + i);
@@ -62,8 +61,8 @@ TEST_F(Places, PartsNameWhatAShardHolds) {
   const FlatParameter flat({&a_, &b_, &c_}, 5);  // shards of 3: aaa aaa bbb bbc ..
   EXPECT_EQ(ToText(flat.PartsOf(0)), "a 0+3 at 0");
   EXPECT_EQ(ToText(flat.PartsOf(1)), "a 3+3 at 0");
-  EXPECT_EQ(ToText(flat.PartsOf(2)), "b 0+3 at 0 kept");
-  EXPECT_EQ(ToText(flat.PartsOf(3)), "b 3+2 at 0 kept, c 0+1 at 2");
+  EXPECT_EQ(ToText(flat.PartsOf(2)), "b 0+3 at 0");
+  EXPECT_EQ(ToText(flat.PartsOf(3)), "b 3+2 at 0, c 0+1 at 2");
   EXPECT_EQ(ToText(flat.PartsOf(4)), "");  // padding alone
 }
 
@@ -211,7 +210,7 @@ TEST(Sharded, GradientsAreTheMeanOverAllRanks) {
       w.Pass(true);
       w.layout->FinishGradients();
       std::string bytes;
-      for (const Tensor& g : w.layout->Gradients())
+      for (const auto& [g, parts] : w.layout->Gradients())
         bytes.append(static_cast<const char*>(g.raw()), static_cast<size_t>(g.bytes().value()));
       return bytes;
     });
@@ -242,7 +241,7 @@ TEST(Sharded, StartsFromTheValuesOfTheWholeModel) {
     for (const optim::Slice& slice : w.layout->Slices()) {
       for (const optim::SlicePart& part : slice.parts) {
         for (const nn::Parameter* p : whole->Parameters()) {
-          if (p->name() != part.parameter) continue;
+          if (p->name() != part.parameter->name()) continue;
           Tensor values = w.context.device.NewTensor(p->shape(), DType::kF32, Category::kOther);
           p->Initialize(w.context.device, w.context.stream, 5, values);
           if (std::memcmp(values.data<float>() + part.first, slice.data.data<float>() + part.offset,
@@ -313,7 +312,7 @@ TEST(Sharded, SumsOverManyMicroBatchesStayInTheGradientsType) {
         for (int m = 0; m < micro_batches; ++m) w.Pass(m + 1 == micro_batches);
         w.layout->FinishGradients();
         std::vector<float> values;
-        for (const Tensor& g : w.layout->Gradients())
+        for (const auto& [g, parts] : w.layout->Gradients())
           values.insert(values.end(), g.data<float>(), g.data<float>() + g.numel());
         return values;
       };

@@ -135,7 +135,9 @@ class Rank {
 
   Outcome Step() {
     Outcome out;
-    GradientSums sums(nn_, *layout_, {.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group()});
+    GradientSums sums(nn_, *layout_,
+                      {mesh_.Group(MeshGroup::kReplicas),
+                       {{kTensorTag, &mesh_.Group(MeshGroup::kTp)}, {kKeyValueTag, layers_.key_value_group()}}});
     GradientNorm norm(nn_, *layout_, mesh_.Group(MeshGroup::kModel));
     const auto before = Messages();
     const Bytes live = Live();
@@ -163,10 +165,11 @@ class Rank {
   void Perturb() {
     for (nn::Parameter* p : layout_->model().Parameters()) {
       const bool gain = p->name().find("norm") != std::string::npos && p->name().find("weight") != std::string::npos;
-      p->ForRuns(0, p->numel(), [&](const nn::Parameter::Run& run) {
-        for (int64_t i = 0; i < run.count; ++i) {
-          SetValue(p->data(), run.local + i,
-                   (gain ? 1 : 0) + 0.3 * NormalAt(MakeKey(7, p->name()), static_cast<uint64_t>(run.whole + i)));
+      p->ForParts(0, p->numel(), [&](const nn::Parameter::Stretch& stretch) {
+        if (stretch.part.padding) return;
+        for (int64_t i = 0; i < stretch.where.count; ++i) {
+          const auto index = static_cast<uint64_t>(stretch.where.IndexOf(i));
+          SetValue(p->data(), stretch.local + i, (gain ? 1 : 0) + 0.3 * NormalAt(MakeKey(7, p->name()), index));
         }
       });
     }
@@ -218,19 +221,12 @@ class Rank {
   }
 
   void Collect(Outcome& out) {
-    std::map<std::string, const nn::Parameter*> parameters;
-    for (const nn::Parameter* p : layout_->model().Parameters()) parameters[p->name()] = p;
     for (const optim::Slice& slice : layout_->Slices()) {
-      std::vector<optim::SlicePart> parts = slice.parts;
-      if (parts.empty()) parts.push_back({.parameter = slice.name, .shape = {}, .count = slice.data.numel()});
-      for (const optim::SlicePart& part : parts) {
-        parameters.at(part.parameter)->ForRuns(part.first, part.count, [&](const nn::Parameter::Run& run) {
-          for (int64_t i = 0; i < run.count; ++i) {
-            out.gradients[part.parameter][run.whole + i] = {
-                ValueAt(slice.gradient, part.offset + run.local - part.first + i), run.owned};
-          }
-        });
-      }
+      optim::ForStretches(slice.parts, [&](int64_t at, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
+        if (stretch.part.padding) return;
+        for (int64_t i = 0; i < stretch.where.count; ++i)
+          out.gradients[p.name()][stretch.where.IndexOf(i)] = {ValueAt(slice.gradient, at + i), stretch.part.owned};
+      });
     }
   }
 
