@@ -28,7 +28,7 @@ std::string LocalSgd(RankContext& ctx, const Dataset& data, int steps, int perio
     p->set_data(device.NewTensor(p->shape(), p->dtype(), Category::kParameters));
     p->set_gradient(device.NewTensor(p->shape(), p->dtype(), Category::kGradients));
     p->Initialize(device, nn.stream, nn.seed, p->data());
-    slices.push_back({p->name(), p->data(), p->gradient()});
+    slices.push_back(optim::WholeSlice(*p));
   }
   optimizer->Attach(nn, slices);
   nn::Saved saved, loss_saved;

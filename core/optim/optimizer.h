@@ -32,6 +32,11 @@ struct Slice {
   std::vector<SlicePart> parts = {};  // in the order of their offsets; everything between and after them is padding
 };
 
+// The slice that is one whole parameter.
+inline Slice WholeSlice(const nn::Parameter& p) {
+  return {p.name(), p.data(), p.gradient(), {{.parameter = &p, .count = p.numel()}}};
+}
+
 // Visits where the elements of `parts` lie in whole parameters, in order: those from `offset` on are a stretch.
 inline void ForStretches(
     std::span<const SlicePart> parts,

@@ -204,8 +204,7 @@ void DistributedDataParallel::CheckAllReduced() const {
 
 std::vector<optim::Slice> DistributedDataParallel::Slices() const {
   std::vector<optim::Slice> slices;
-  for (const nn::Parameter* p : parameters_)
-    slices.push_back({p->name(), p->data(), p->gradient(), {{.parameter = p, .count = p->numel()}}});
+  for (const nn::Parameter* p : parameters_) slices.push_back(optim::WholeSlice(*p));
   return slices;
 }
 

@@ -29,7 +29,7 @@ std::vector<double> Train(DType dtype, const LowPrecisionUpdate& low_precision =
   std::vector<Slice> slices;
   std::vector<Tensor> gradients;
   for (nn::Parameter* p : model.Parameters()) {
-    slices.push_back({p->name(), p->data(), p->gradient(), {{p, 0, 0, p->numel()}}});
+    slices.push_back(WholeSlice(*p));
     gradients.push_back(p->gradient());
   }
   const auto optimizer = MakeAdam({.weight_decay = 0.01}, {}, low_precision);
