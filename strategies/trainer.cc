@@ -61,6 +61,12 @@ std::unique_ptr<ProcessGroup> MakeGroupOfEnds(const spec::Spec& spec, DeviceMesh
   return ends->size() > 1 ? std::move(ends) : nullptr;
 }
 
+// Null if the model has no synchronized statistics.
+std::unique_ptr<ReplicaStatistics> MakeStatistics(const spec::Spec& spec, Device& device, DeviceMesh& mesh) {
+  if (!spec.model().has_cnn() || !spec.model().cnn().sync_batch_norm()) return nullptr;
+  return std::make_unique<ReplicaStatistics>(device, mesh.NewGroup(MeshGroup::kReplicas, "batch norm"));
+}
+
 // One rank's share of every training step.
 class Trainer {
  public:
@@ -86,7 +92,7 @@ class Trainer {
   DeviceMesh mesh_;
   ProcessGroup &replicas_, &stages_;
   const std::unique_ptr<Dataset> shard_, validation_shard_;  // null if the samples are used whole
-  ReplicaStatistics statistics_;
+  const std::unique_ptr<ReplicaStatistics> statistics_;
   nn::Context nn_;
   const DType dtype_;
   ParallelLayers layers_;
@@ -144,8 +150,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       stages_(mesh_.Group(MeshGroup::kPp)),
       shard_(ShardOf(&samples.training, mesh_)),
       validation_shard_(ShardOf(samples.validation, mesh_)),
-      statistics_(device_, replicas_),
-      nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed(), .statistics = &statistics_},
+      statistics_(MakeStatistics(spec, device_, mesh_)),
+      nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed(), .statistics = statistics_.get()},
       dtype_(ToDType(spec.train().precision().parameter())),
       layers_(mesh_, ParallelOptionsOf(spec)),
       loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),

@@ -96,6 +96,25 @@ TEST_P(CnnAgainstOne, UnsynchronisedRanksTrainLikeMicroBatches) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CnnAgainstOne, ::testing::Values(2, 3, 4));
 
+// Their messages overtake the gradient buckets, which are on the replicas' own group.
+TEST(SynchronisedStatistics, DoNotWaitForGradientBuckets) {
+  const report::RankRecord record =
+      RunText(CnnText(true) +
+              "train { steps: 2 micro_batch: 6 global_batch: 12 warmup_steps: 0 }\nparallel { dp: 2 "
+              "bucket_mib: 0.002 }\nfabric { simulated { link_gbps: 0.01 latency_us: 50 } }\n")[0];
+  const auto within = [](const report::Span& bucket) {
+    return [&bucket](const report::Span& s) {
+      return s.stream() == "communication batch norm" && s.start() > bucket.start() && s.end() < bucket.end();
+    };
+  };
+  bool overtakes = false;
+  for (const report::Span& span : record.spans()) {
+    overtakes = overtakes || (span.stream() == "communication world" && span.name() == "all_reduce" &&
+                              std::any_of(record.spans().begin(), record.spans().end(), within(span)));
+  }
+  EXPECT_TRUE(overtakes);
+}
+
 // A replica's first loss is that of its part of the batch under the initial parameters: near ln(classes),
 // untrained.
 TEST(Trainer, StartsNearTheLossOfGuessing) {
