@@ -66,6 +66,7 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
           .prefetch = p.prefetch(),
           .prefetch_limit = MiBytes(p.prefetch_limit_mib()),
           .reshard_after_forward = p.reshard_after_forward(),
+          .pipeline_stage = p.pp() > 1,
           .backward_prefetch = ToPrefetch(p.backward_prefetch()),
           .reduce_every_micro_batch = p.reduce_every_micro_batch(),
           .overlap = p.overlap(),

@@ -81,7 +81,10 @@ bool IsTraced(const spec::Spec& spec, int rank) {
 Recorder::Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step)
     : ctx_(ctx), classifies_(InputOf(spec.model()).kind != ModelInput::kTokens) {
   const int64_t steps = steps_ = spec.train().steps();
-  first_traced_step_ = IsTraced(spec, ctx.rank()) ? std::max(first_step, steps - spec.trace().last_steps()) : steps;
+  const int64_t traced = std::max(first_step, steps - spec.trace().last_steps());
+  first_traced_step_ = IsTraced(spec, ctx.rank()) ? traced : steps;
+  warm_up_end_ = first_step + spec.train().warmup_steps();
+  trace_start_ = spec.trace().enabled() ? traced : steps;
   record_.set_rank(ctx.rank());
   record_.set_first_step(first_step);
   constexpr int64_t kReserved = 1 << 16;  // train.steps may be a huge number that is never reached
@@ -108,18 +111,30 @@ void Recorder::SampleMemory(const MemoryStats& stats) {
 }
 
 void Recorder::BeginStep(int64_t step) {
+  if (open_steps_ > 0) return;
   step_start_ = ctx_.clock().Now();
   stalled_at_start_ = ctx_.device().compute().stalled();
   if (step >= first_traced_step_ && !tracing_) StartTracing();
 }
 
-void Recorder::EndStep(double loss) {
-  last_step_ = ctx_.clock().Now() - step_start_;
-  report::Step* step = record_.add_steps();
-  step->set_seconds(last_step_.value());
-  step->set_loss(loss);
-  step->set_exposed_communication_seconds((ctx_.device().compute().stalled() - stalled_at_start_).value());
-  if (tracing_) ++traced_steps_;
+void Recorder::EndStep(std::optional<double> loss) {
+  ++open_steps_;
+  Stream& compute = ctx_.device().compute();
+  if (!loss) {
+    const int64_t done = record_.first_step() + record_.steps_size() + open_steps_;
+    if (done != warm_up_end_ && done != trace_start_) return;
+    compute.Synchronize();
+  }
+  const auto steps = static_cast<double>(open_steps_);
+  last_step_ = (ctx_.clock().Now() - step_start_) / steps;
+  const Seconds stalled = (compute.stalled() - stalled_at_start_) / steps;
+  if (tracing_) traced_steps_ += open_steps_;
+  for (; open_steps_ > 0; --open_steps_) {
+    report::Step* step = record_.add_steps();
+    step->set_seconds(last_step_.value());
+    step->set_exposed_communication_seconds(stalled.value());
+    if (open_steps_ == 1 && loss) step->set_loss(*loss);
+  }
 }
 
 void Recorder::Pause() {

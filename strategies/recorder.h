@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,8 +56,12 @@ class MemorySamples {
 // pipeline stage.
 bool IsTraced(const spec::Spec& spec, int rank);
 
-// One per rank, used from its thread. Watches the clock and the compute stream over each step. In the last
-// spec.trace.last_steps steps of a traced rank, it also watches the trace and the memory ledger.
+// One per rank, used from its thread. Watches the clock and the compute stream over each step: from one wait of the
+// host for the device to the next. If the host waits only after several steps, each of them gets an equal part of the
+// time, and they are recorded at that wait: steps for which a run that fails or is interrupted has not waited are not
+// in its record. Besides, the host waits at the end of the warm-up and before the first traced step, so neither shares
+// its time with other steps. In the last spec.trace.last_steps steps of a traced rank, it also watches the trace and
+// the memory ledger.
 class Recorder {
  public:
   static constexpr size_t kMemorySamples = 4000;
@@ -69,11 +74,11 @@ class Recorder {
 
   void SetParameters(int64_t count) { record_.set_parameters(count); }  // this rank's part of the model
   void BeginStep(int64_t step);
-  // Called after the host has waited for everything that the step launched.
-  void EndStep(double loss);
+  // `loss`: read from the device after everything that the step launched; null if the host did not wait for that.
+  void EndStep(std::optional<double> loss);
   // For dynamic loss scaling: the steps of this run that were skipped so far, and the scale of the next step.
   void SetSkipped(int64_t steps, double scale) { skipped_ = steps, loss_scale_ = scale; }
-  Seconds last_step() const { return last_step_; }
+  Seconds last_step() const { return last_step_; }  // zero until a step is recorded
   // Called between steps. The trace and the kernel totals leave validations out; memory is still watched.
   void BeginValidation();
   const report::Validation& EndValidation(int64_t steps_done, const ValidationResult& result);
@@ -106,6 +111,9 @@ class Recorder {
   int64_t skipped_ = 0;
   double loss_scale_ = 1;
   int64_t first_traced_step_;  // steps are traced from this one on
+  int64_t warm_up_end_;        // steps done at the end of the warm-up,
+  int64_t trace_start_;        // and before the first step that is traced on any rank
+  int64_t open_steps_ = 0;     // steps that ended since the host waited
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
   Seconds validation_start_;
   bool tracing_ = false;

@@ -61,13 +61,20 @@ std::unique_ptr<ProcessGroup> MakeGroupOfEnds(const spec::Spec& spec, DeviceMesh
   return ends->size() > 1 ? std::move(ends) : nullptr;
 }
 
+// Null if the model has no synchronized statistics.
+std::unique_ptr<ReplicaStatistics> MakeStatistics(const spec::Spec& spec, Device& device, DeviceMesh& mesh) {
+  if (!spec.model().has_cnn() || !spec.model().cnn().sync_batch_norm()) return nullptr;
+  return std::make_unique<ReplicaStatistics>(device, mesh.NewGroup(MeshGroup::kReplicas, "batch norm"));
+}
+
 // One rank's share of every training step.
 class Trainer {
  public:
   Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples);
   int64_t parameters() const { return layout_->model().ParameterCount(); }
   const LossScaler& scaler() const { return scaler_; }
-  double Step(int64_t step);    // returns the loss, the mean over the global batch
+  // Returns the loss, the mean over the global batch. Null if `reads_loss` is false: then the host does not wait.
+  std::optional<double> Step(int64_t step, bool reads_loss);
   ValidationResult Validate();  // only if the spec asks for validation
   void Resume(const checkpoint::Opened& opened);
   checkpoint::Saver* saver() { return saver_ ? &*saver_ : nullptr; }  // null if the spec asks for no checkpoints
@@ -86,7 +93,7 @@ class Trainer {
   DeviceMesh mesh_;
   ProcessGroup &replicas_, &stages_;
   const std::unique_ptr<Dataset> shard_, validation_shard_;  // null if the samples are used whole
-  ReplicaStatistics statistics_;
+  const std::unique_ptr<ReplicaStatistics> statistics_;
   nn::Context nn_;
   const DType dtype_;
   ParallelLayers layers_;
@@ -144,8 +151,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       stages_(mesh_.Group(MeshGroup::kPp)),
       shard_(ShardOf(&samples.training, mesh_)),
       validation_shard_(ShardOf(samples.validation, mesh_)),
-      statistics_(device_, replicas_),
-      nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed(), .statistics = &statistics_},
+      statistics_(MakeStatistics(spec, device_, mesh_)),
+      nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed(), .statistics = statistics_.get()},
       dtype_(ToDType(spec.train().precision().parameter())),
       layers_(mesh_, ParallelOptionsOf(spec)),
       loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),
@@ -283,7 +290,7 @@ Work Trainer::SpreadLoss(Work sum) {
   return stages_.Broadcast(micro_batches_->loss(), stages_.size() - 1);
 }
 
-double Trainer::Step(int64_t step) {
+std::optional<double> Trainer::Step(int64_t step, bool reads_loss) {
   const std::vector<int64_t> indices = sampler_.BatchAt(step);
   nn_.step = step;
   layout_->BeginStep();
@@ -300,6 +307,7 @@ double Trainer::Step(int64_t step) {
   }
   layout_->PublishUpdate();
   loss.WaitOn(device_.compute());
+  if (!reads_loss) return std::nullopt;
   return device_.Item(micro_batches_->loss(),
                       StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
 }
@@ -314,6 +322,12 @@ bool IsSaved(const spec::Train& train, int64_t step, bool last) {
   if (!train.has_checkpoint()) return false;
   return last || step + 1 == train.steps() ||
          (train.checkpoint().has_every_steps() && (step + 1) % train.checkpoint().every_steps() == 0);
+}
+
+// Validations and checkpoints wait for the device anyway.
+bool ReadsLoss(const spec::Train& train, int64_t step) {
+  return (step + 1) % train.report_loss_every() == 0 || step + 1 == train.steps() || IsValidated(train, step) ||
+         IsSaved(train, step, /*last=*/false);
 }
 
 // The checkpoint that the run resumes from. Nullopt if it starts at step 0.
@@ -367,10 +381,11 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
     ctx.CheckInterrupt();
     if (next) step = next(step);
     recorder.BeginStep(step);
-    const double loss = trainer.Step(step);
+    const std::optional<double> loss = trainer.Step(step, ReadsLoss(spec.train(), step));
     recorder.EndStep(loss);
     recorder.SetSkipped(trainer.scaler().state().skipped - skipped_before, trainer.scaler().scale());
-    done.step = step + 1, done.seconds = recorder.last_step().value(), done.loss = loss;
+    done.step = step + 1, done.seconds = recorder.last_step().value();
+    if (loss) done.loss = *loss, done.loss_step = done.step;
     tell();
     bool stop = false;
     if (IsValidated(spec.train(), step)) {

@@ -17,11 +17,12 @@ struct Saved;
 }  // namespace checkpoint
 
 struct StepProgress {
-  int64_t step, steps;  // `step`: steps done so far, from 1
-  double seconds, loss;
+  int64_t step, steps;                             // `step`: steps done so far, from 1
+  double seconds = 0, loss = 0;                    // of the last step whose time is known; of `loss_step`
   const report::Validation* validation = nullptr;  // set if a validation was done after this step
   const checkpoint::Saved* saved = nullptr;        // set if a checkpoint became complete
   int64_t first_step = 0;                          // steps done by the run that this one resumes
+  int64_t loss_step = 0;                           // steps done when `loss` was read; 0: none was read so far
 };
 
 // The training samples, and the validation samples if spec.train.validation is set. Holds references to both.

@@ -163,6 +163,10 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords
       add("no losses were computed, so the run did not stop early: it did all steps, and a run with data may do fewer");
     }
   }
+  if (spec.train().report_loss_every() > 1) {
+    add("the host waits for the device only where it reads the loss (train.report_loss_every), at the end of the "
+        "warm-up and before the first traced step; each step from one wait to the next has their mean time");
+  }
   const int steps = out.steps_size();
   if (steps > 0 && steps <= spec.train().warmup_steps()) {
     add(StrCat("the run ended within its ", spec.train().warmup_steps(),

@@ -12,6 +12,7 @@
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/load.h"
 #include "experiments/program/report/rank_rows.h"
+#include "experiments/program/report/tables.h"
 #include "experiments/program/spec/difference.h"
 #include "strategies/models/model_factory.h"
 
@@ -30,7 +31,10 @@ int64_t Highest(const Report& r, int64_t (report::Rank::*get)() const) {
   return highest;
 }
 
-double FinalLoss(const Report& r) { return r.steps_size() > 0 ? r.steps(r.steps_size() - 1).loss() : std::nan(""); }
+double FinalLoss(const Report& r) {
+  const std::vector<double> losses = LossesRead(r);
+  return losses.empty() ? std::nan("") : losses.back();
+}
 
 bool LossesAreStandIns(const spec::Spec& spec) {
   return spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC;

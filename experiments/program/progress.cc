@@ -37,8 +37,10 @@ void Progress::operator()(const StepProgress& p) {
   if (!first && now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
     return;
   last_ = now;
-  std::string text = StrCat("step ", p.step, " of ", p.steps, ", ", SecondsText(p.seconds), " per step, loss ",
-                            absl::StrFormat("%.4f", p.loss));
+  std::string text = StrCat("step ", p.step, " of ", p.steps);
+  if (p.seconds > 0) StrAppend(&text, ", ", SecondsText(p.seconds), " per step");
+  if (p.loss_step > 0) StrAppend(&text, ", loss ", absl::StrFormat("%.4f", p.loss));
+  if (p.loss_step > 0 && p.loss_step < p.step) StrAppend(&text, " after step ", p.loss_step);
   if (!first) {
     const double passed = std::chrono::duration<double>(now - first_).count();
     const double left = passed / static_cast<double>(p.step - p.first_step - 1) * static_cast<double>(p.steps - p.step);

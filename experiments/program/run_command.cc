@@ -27,6 +27,7 @@
 #include "experiments/program/device_facts.h"
 #include "experiments/program/progress.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/tables.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/difference.h"
 #include "experiments/program/spec/spec.h"
@@ -117,9 +118,9 @@ void PrintSummary(const Job& job, const report::Report& r) {
   rows.push_back({"fragmentation", BytesText(reserved - peak), "reserved, not live at the peak"});
   if (host > 0) rows.push_back({"peak host memory", BytesText(host), StrCat(CountText(host), " bytes")});
   if (r.mfu() > 0) rows.push_back({"model FLOPs utilisation", absl::StrFormat("%.1f %%", 100 * r.mfu())});
-  if (r.steps_size() > 0) {
-    rows.push_back({"loss, first to last", absl::StrFormat("%.4f", r.steps(0).loss()),
-                    absl::StrFormat("%.4f", r.steps(r.steps_size() - 1).loss())});
+  if (const std::vector<double> losses = LossesRead(r); !losses.empty()) {
+    rows.push_back(
+        {"loss, first to last", absl::StrFormat("%.4f", losses.front()), absl::StrFormat("%.4f", losses.back())});
   }
   for (const report::Collective& c : r.collectives()) {
     if (c.library().empty()) continue;

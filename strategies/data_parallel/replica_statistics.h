@@ -1,9 +1,14 @@
 // Statistics over the micro-batches of all replicas, for synchronized batch normalization (as PyTorch's SyncBatchNorm:
 // an all-gather forward and an all-reduce backward, of 2 values per channel each).
 //
-// The messages use the replicas' own group and are ordered with the all-reduces of the gradient buckets. Every rank
-// runs the same modules in the same order, so all ranks issue the same sequence of collectives.
+// These messages are small, and the compute stream waits for each of them. So they have a group, and thus a stream, of
+// their own: on the replicas' group, each message of the backward pass would start only after the gradient buckets that
+// were issued before it. Every rank runs the same modules in the same order, so all ranks issue the same sequence of
+// collectives.
 #pragma once
+
+#include <memory>
+#include <utility>
 
 #include "core/comm/process_group.h"
 #include "core/nn/statistics.h"
@@ -12,14 +17,16 @@ namespace twofold {
 
 class ReplicaStatistics final : public nn::StatisticsReducer {
  public:
-  ReplicaStatistics(Device& device, ProcessGroup& replicas) : device_(device), replicas_(replicas) {}
-  int ranks() const override { return replicas_.size(); }
-  void Gather(const Tensor& part, Tensor& all) override { replicas_.AllGather(all, part).WaitOn(device_.compute()); }
-  void Sum(Tensor& values) override { replicas_.AllReduce(values, ReduceOp::kSum).WaitOn(device_.compute()); }
+  // `replicas`: all ranks with the same parameters. No other messages may use this group. `device` must outlive this.
+  ReplicaStatistics(Device& device, std::unique_ptr<ProcessGroup> replicas)
+      : device_(device), replicas_(std::move(replicas)) {}
+  int ranks() const override { return replicas_->size(); }
+  void Gather(const Tensor& part, Tensor& all) override { replicas_->AllGather(all, part).WaitOn(device_.compute()); }
+  void Sum(Tensor& values) override { replicas_->AllReduce(values, ReduceOp::kSum).WaitOn(device_.compute()); }
 
  private:
   Device& device_;
-  ProcessGroup& replicas_;
+  const std::unique_ptr<ProcessGroup> replicas_;
 };
 
 }  // namespace twofold

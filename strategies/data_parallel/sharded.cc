@@ -128,6 +128,11 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
   units_.back()->name = "root";
   CollectForward(*model_, 0);
   CollectBackward(*model_);
+  const size_t last = forward_.back()->backward;
+  for (Unit* unit : forward_) {
+    const bool holds_last = unit->backward <= last && last <= unit->backward_last;
+    unit->stays = unit->root || (holds_last && !options_.pipeline_stage);
+  }
 }
 
 // Null if `module` is not a unit, or is one without parameters of its own.
@@ -278,9 +283,9 @@ void ShardedDataParallel::BeforeForwardAgain(Unit& unit) {
   Use(unit);
 }
 
-// The root's parameters are needed at both ends of the model, so they are kept between forward and backward.
+// The parameters of the root and of the last unit are needed when backward begins, so they stay.
 void ShardedDataParallel::AfterForward(Unit& unit, bool training) {
-  if (unit.flat && (!training || (options_.reshard_after_forward && !unit.root))) Reshard(unit);
+  if (unit.flat && (!training || (options_.reshard_after_forward && !unit.stays))) Reshard(unit);
   if (unit.root && training && options_.backward_prefetch == ShardedOptions::kPre && options_.overlap)
     BringNext(backward_, 0);
 }

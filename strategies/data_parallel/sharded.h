@@ -10,9 +10,9 @@
 //   stage                 memory: each rank keeps              communication a step, each way, times Psi (N - 1) / N
 //   kOptimizer (ZeRO-1)   parameters, gradients, 1/N of state  reduce-scatter 1; all-gather 1, after the update
 //   kGradients (ZeRO-2)   parameters, 1/N of the rest          reduce-scatter A; all-gather 1, after the update
-//   kParameters (ZeRO-3)  1/N of all                           all-gather 2 A (A for the root unit, which is kept from
-//                                                              forward to backward; A for all units without
-//                                                              reshard_after_forward); reduce-scatter A
+//   kParameters (ZeRO-3)  1/N of all                           all-gather 2 A (A for the root and the last unit, which
+//                                                              stay gathered from forward to backward; A for all
+//                                                              units without reshard_after_forward); reduce-scatter A
 //   memory         in addition, at its peak a rank holds the whole gradients of the root and of two more units (ZeRO-2
 //                  and 3), and the whole parameters of the root, of the unit that computes and of the units gathered
 //                  ahead (ZeRO-3). Without reduce_every_micro_batch, whole gradients are kept between micro-batches
@@ -32,11 +32,15 @@
 // all-gather, while the all-gather of the unit before it is running.
 // Use the lowest stage that fits. ZeRO-1, and ZeRO-2 without gradient accumulation, send no more bytes than DDP. ZeRO-3
 // sends 1.5 times as many. Computing hides a unit's communication if the units that run meanwhile compute for longer.
+// The last unit: backward begins where forward ends, so a unit that no other unit follows would be freed only to be
+// gathered again at once. It stays, and so do the units around it (of a mixture of experts, the last block and its
+// experts). This holds if each micro-batch's backward pass directly follows its forward pass. In a pipeline it may not:
+// there, the last unit is freed like all others.
 // Limits: every parameter must receive a gradient in every backward pass. Parameters that modules share (tied
 // embeddings) belong to the root unit.
 //
 // Pipeline parallelism: on a stage with several chunks of the model, each chunk is a unit that holds the parameters
-// that no other unit in it holds; it is gathered 2 A times, like all units but the root. The root of a stage is also
+// that no other unit in it holds; it is gathered 2 A times, like all units of a stage. The root of a stage is also
 // gathered up to 2 A times, since each backward pass frees it. Units are prefetched only within a chunk.
 // All parameters of a unit have the same replicas (nn::Parameter::replicas), whose number is then N for this unit: the
 // policy must make units of their own of experts that are not the same on all ranks. Hybrid sharding cannot do this.
@@ -73,6 +77,7 @@ struct ShardedOptions {
   int64_t prefetch = 1;          // kParameters: units gathered ahead of the one that computes
   Bytes prefetch_limit;          // kParameters: most bytes of whole units gathered ahead and not used yet. 0: no limit
   bool reshard_after_forward = true;  // kParameters: free what forward gathered, and gather again for backward
+  bool pipeline_stage = false;        // passes of other micro-batches may come between a micro-batch's two passes
   // kParameters: when backward starts the all-gather of the next unit. kPre: before this unit computes. kPost: after it
   // has computed, during the reduction of its gradients; this needs less memory. kNone: when the next unit is needed.
   enum BackwardPrefetch { kPre, kPost, kNone } backward_prefetch = kPre;
@@ -128,6 +133,7 @@ class ShardedDataParallel final : public ParameterLayout {
     std::string name;  // its path; "root"; "chunk 1" of a pipeline's stage
     const Sharing* sharing = nullptr;
     bool root = false;
+    bool stays = false;  // gathered from forward to backward
     std::optional<FlatParameter> flat;
     Tensor shard, gradient_shard;  // what this rank keeps; views into the whole tensors if those are kept
     Tensor parameters, gradients;  // whole and padded; empty while this rank does not hold them

@@ -189,6 +189,32 @@ TEST(ExposedCommunication, IsNotTheHosts) {
   EXPECT_NEAR(r.waiting_seconds(), 0, 1e-9);
 }
 
+// A rank that computes for D seconds a step. After each wait its device stands still for h, the time of a launch.
+// Warm-up ends after step 2, and step 12 is traced.
+TEST(StepsWithoutALoss, HaveTheMeanTimeFromWaitToWait) {
+  const auto record = [](int every, int warmup_steps) {
+    return test::RunText(StrCat("model { mlp { inputs: 64 hidden: [512, 512] classes: 8 } }\ntrain { steps: 12 ",
+                                "micro_batch: 8 global_batch: 8 report_loss_every: ", every, " warmup_steps: ",
+                                warmup_steps, " }\nfabric { simulated { cluster: \"", ByHeart(20), "\" } }\n"))[0];
+  };
+  const report::RankRecord each = record(1, 2), fourth = record(4, 2);
+  ASSERT_EQ(fourth.steps_size(), 12);
+  const auto seconds = [&](const report::RankRecord& r, int step) { return r.steps(step - 1).seconds(); };
+  for (int step = 1; step <= 12; ++step) {
+    EXPECT_TRUE(each.steps(step - 1).has_loss());
+    EXPECT_EQ(fourth.steps(step - 1).has_loss(), step % 4 == 0) << "step " << step;
+  }
+  for (const auto& [first, last] : {std::pair(1, 2), std::pair(3, 4), std::pair(5, 8), std::pair(9, 11)}) {
+    for (int step = first; step <= last; ++step) EXPECT_EQ(seconds(fourth, step), seconds(fourth, first));
+  }
+  const double alone = seconds(each, 7), of_two = seconds(fourth, 3), of_four = seconds(fourth, 5), h = 20e-6;
+  EXPECT_NEAR(alone - of_two, h - h / 2, 1e-9);
+  EXPECT_NEAR(alone - of_four, h - h / 4, 1e-9);
+  EXPECT_NEAR(seconds(fourth, 12), seconds(each, 12), 1e-9) << "the traced step shares its time with no other";
+  const report::RankRecord warm = record(4, 0);
+  EXPECT_EQ(seconds(warm, 1), seconds(warm, 4));
+}
+
 // The host is through with all of it at 0; the device reaches each change when what was launched before it is done.
 TEST(MemoryOverTime, IsWhenTheDeviceReachesEachChange) {
   const OneStep run = Recorded(2, 0, [](RankContext& ctx) {

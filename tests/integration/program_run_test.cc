@@ -251,6 +251,31 @@ TEST_F(Program, PredictsTheSameBytesTwice) {
   }
 }
 
+TEST_F(Program, HasNoLossWhereTheHostReadNone) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --set=train.steps=5 --out=", At("all"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec,
+                       " --fabric=in_memory --set=train.steps=5 --set=train.report_loss_every=3 --out=", At("some"))),
+            0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("loss, first to last"));
+  const nlohmann::json all = Report(At("all")), some = Report(At("some"));
+  for (size_t step = 0; step < 5; ++step) {
+    const bool read = step == 2 || step == 4;
+    ASSERT_EQ(some["steps"][step].contains("loss"), read) << "step " << step;
+    if (read) {
+      EXPECT_EQ(some["steps"][step]["loss"], all["steps"][step]["loss"]) << "step " << step;
+    }
+  }
+  EXPECT_THAT(some["notes"].dump(), HasSubstr("train.report_loss_every"));
+  EXPECT_THAT(all["notes"].dump(), Not(HasSubstr("train.report_loss_every")));
+  ASSERT_EQ(Run(StrCat("compare --json ", At("all"), " ", At("some"))), 0) << err_;
+  const nlohmann::json values = nlohmann::json::parse(out_)["values"];
+  EXPECT_EQ(values.back()["name"], "final loss");
+  EXPECT_EQ(values.back()["predicted"], values.back()["measured"]);
+  EXPECT_EQ(Run(StrCat("report ", At("some"))), 0) << err_;
+}
+
 TEST_F(Program, SaysThatSymbolicLossesAreStandIns) {
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("a"))), 0) << err_;

@@ -22,7 +22,8 @@ struct Case {
   const char* name;
   int64_t ranks, group, micro_batches;  // group: ranks that share one copy
   const char* parallel;
-  int64_t gathers_of_block, gathers_of_root, reductions;  // a step; reductions 0: all-reduces of whole gradients
+  int64_t gathers_of_block, gathers_of_last, gathers_of_root;  // a step: of a block, but of the last one; of the root
+  int64_t reductions;                                          // a step; 0: all-reduces of whole gradients
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -31,13 +32,14 @@ int64_t Padded(int64_t numel, int64_t shards) { return (numel + shards - 1) / sh
 // Bytes that a rank sends in a step, by the formulas above.
 double ClosedForm(const Case& c) {
   const auto n = static_cast<double>(c.group), replicas = static_cast<double>(c.ranks / c.group);
-  const auto block = static_cast<double>(Padded(kBlock, c.group) * kLayers * kElement),
+  const auto blocks = static_cast<double>(Padded(kBlock, c.group) * kLayers * kElement),
              root = static_cast<double>(Padded(kRoot, c.group) * kElement);
   const auto times = [](int64_t count, double bytes) { return static_cast<double>(count) * bytes; };
   if (c.reductions == 0) return 2 * static_cast<double>((kBlock * kLayers + kRoot) * kElement) * (n - 1) / n;
-  const double gathered = times(c.gathers_of_block, block) + times(c.gathers_of_root, root);
-  const double between = 2 * (block + root) / n * (replicas - 1) / replicas;
-  return (gathered + times(c.reductions, block + root)) * (n - 1) / n + times(c.reductions, between);
+  const double gathered =
+      times(c.gathers_of_block * (kLayers - 1) + c.gathers_of_last, blocks / kLayers) + times(c.gathers_of_root, root);
+  const double between = 2 * (blocks + root) / n * (replicas - 1) / replicas;
+  return (gathered + times(c.reductions, blocks + root)) * (n - 1) / n + times(c.reductions, between);
 }
 
 // Payload bytes by operation and group. The loss's own all-reduce, 4 bytes a step among all ranks, is left out.
@@ -100,17 +102,23 @@ TEST_P(Volume, IsTheClosedForm) {
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Volume,
     ::testing::Values(  // 3 ranks divide neither the blocks nor the root
-        Case{"Ddp", 3, 3, 1, "sharding: NO_SHARD", 0, 0, 0}, Case{"DdpA4", 3, 3, 4, "sharding: NO_SHARD", 0, 0, 0},
-        Case{"Zero1", 3, 3, 1, "sharding: ZERO_1", 1, 1, 1}, Case{"Zero1A4", 3, 3, 4, "sharding: ZERO_1", 1, 1, 1},
-        Case{"Zero2", 3, 3, 1, "sharding: ZERO_2", 1, 1, 1}, Case{"Zero2A4", 3, 3, 4, "sharding: ZERO_2", 1, 1, 4},
-        Case{"Zero2A4Once", 3, 3, 4, "sharding: ZERO_2 reduce_every_micro_batch: false", 1, 1, 1},
-        Case{"Zero3", 3, 3, 1, "sharding: ZERO_3", 2, 1, 1}, Case{"Zero3A4", 3, 3, 4, "sharding: ZERO_3", 8, 4, 4},
-        Case{"Zero3A4Once", 3, 3, 4, "sharding: ZERO_3 reduce_every_micro_batch: false", 8, 4, 1},
-        Case{"Zero3KeptA4", 3, 3, 4, "sharding: ZERO_3 reshard_after_forward: false", 4, 4, 4},
-        Case{"Zero3OtherPrefetchA4", 3, 3, 4, "sharding: ZERO_3 prefetch: 3 backward_prefetch: BACKWARD_POST", 8, 4, 4},
-        Case{"HybridA4", 6, 3, 4, "sharding: HYBRID_SHARD shard_group: 3", 8, 4, 4},
-        Case{"HybridA4Once", 6, 3, 4, "sharding: HYBRID_SHARD shard_group: 3 reduce_every_micro_batch: false", 8, 4, 1},
-        Case{"HybridWhole", 4, 4, 2, "sharding: HYBRID_SHARD shard_group: 4", 4, 2, 2}),
+        Case{"Ddp", 3, 3, 1, "sharding: NO_SHARD", 0, 0, 0, 0},
+        Case{"DdpA4", 3, 3, 4, "sharding: NO_SHARD", 0, 0, 0, 0},
+        Case{"Zero1", 3, 3, 1, "sharding: ZERO_1", 1, 1, 1, 1},
+        Case{"Zero1A4", 3, 3, 4, "sharding: ZERO_1", 1, 1, 1, 1},
+        Case{"Zero2", 3, 3, 1, "sharding: ZERO_2", 1, 1, 1, 1},
+        Case{"Zero2A4", 3, 3, 4, "sharding: ZERO_2", 1, 1, 1, 4},
+        Case{"Zero2A4Once", 3, 3, 4, "sharding: ZERO_2 reduce_every_micro_batch: false", 1, 1, 1, 1},
+        Case{"Zero3", 3, 3, 1, "sharding: ZERO_3", 2, 1, 1, 1},
+        Case{"Zero3A4", 3, 3, 4, "sharding: ZERO_3", 8, 4, 4, 4},
+        Case{"Zero3A4Once", 3, 3, 4, "sharding: ZERO_3 reduce_every_micro_batch: false", 8, 4, 4, 1},
+        Case{"Zero3KeptA4", 3, 3, 4, "sharding: ZERO_3 reshard_after_forward: false", 4, 4, 4, 4},
+        Case{"Zero3OtherPrefetchA4", 3, 3, 4, "sharding: ZERO_3 prefetch: 3 backward_prefetch: BACKWARD_POST", 8, 4, 4,
+             4},
+        Case{"HybridA4", 6, 3, 4, "sharding: HYBRID_SHARD shard_group: 3", 8, 4, 4, 4},
+        Case{"HybridA4Once", 6, 3, 4, "sharding: HYBRID_SHARD shard_group: 3 reduce_every_micro_batch: false", 8, 4, 4,
+             1},
+        Case{"HybridWhole", 4, 4, 2, "sharding: HYBRID_SHARD shard_group: 4", 4, 2, 2, 2}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace volume_test

@@ -14,6 +14,7 @@
 #include "experiments/program/pictures/schedule_picture.h"
 #include "experiments/program/pictures/style.h"
 #include "experiments/program/pictures/timeline_picture.h"
+#include "experiments/program/report/tables.h"
 
 namespace twofold::pictures {
 namespace {
@@ -119,8 +120,9 @@ std::string Charts(const Runs& runs) {
     for (const report::Step& s : r.steps()) loss.values.push_back(s.loss()), time.values.push_back(s.seconds());
     time.median = r.median_step_seconds(), time.low = r.low(), time.high = r.high();
     // Without data every loss is the same stand-in, which is not a curve.
-    const auto differs = [&](double v) { return v != loss.values.front(); };
-    if (std::any_of(loss.values.begin(), loss.values.end(), differs)) losses.push_back(loss);
+    const std::vector<double> read = LossesRead(r);
+    const auto differs = [&](double v) { return v != read.front(); };
+    if (std::any_of(read.begin(), read.end(), differs)) losses.push_back(loss);
     times.push_back(time);
     Series validation{runs[i]->Title(), {}, static_cast<int>(i)};
     for (const report::Validation& v : r.validations()) validation.values.push_back(v.loss());

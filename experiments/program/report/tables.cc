@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "core/base/strings.h"
@@ -33,6 +32,14 @@ std::string StepsCsv(const report::Report& report) {
               Digits(step.exposed_communication_seconds()), "\n");
   }
   return csv;
+}
+
+std::vector<double> LossesRead(const report::Report& report) {
+  std::vector<double> losses;
+  for (const report::Step& step : report.steps()) {
+    if (step.has_loss()) losses.push_back(step.loss());
+  }
+  return losses;
 }
 
 std::string ValidationCsv(const report::Report& report) {

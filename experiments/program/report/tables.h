@@ -3,13 +3,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/proto/report.pb.h"
 #include "experiments/program/report/rank_records.h"
 
 namespace twofold {
 
-std::string StepsCsv(const report::Report& report);  // step (from 0),seconds,loss,exposed_communication_seconds
+// step (from 0),seconds,loss,exposed_communication_seconds; the loss is empty if the host did not read it, or if it is
+// not finite
+std::string StepsCsv(const report::Report& report);
+// The losses that the host read, in the order of the steps.
+std::vector<double> LossesRead(const report::Report& report);
 // step (done before it),loss,accuracy,perplexity,seconds; values that a model does not have are empty
 std::string ValidationCsv(const report::Report& report);
 std::string CollectivesCsv(const report::Report& report);  // operation,group,count,bytes,seconds; as rank 0 saw them

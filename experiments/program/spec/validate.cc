@@ -176,6 +176,7 @@ void CheckTrain(const spec::Spec& spec, Problems& problems) {
   CheckValidation(spec, problems);
   CheckCheckpoint(spec, problems);
   problems.Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
+  problems.Whole("train.report_loss_every", train.report_loss_every(), 1, int64_t{1} << 31);
   if (problems.Whole("train.warmup_steps", train.warmup_steps(), 0, int64_t{1} << 31) && steps &&
       train.warmup_steps() >= train.steps()) {
     problems.Add("train.warmup_steps", train.warmup_steps(), " leaves no step of train.steps = ", train.steps(),

@@ -89,6 +89,19 @@ TEST_F(PageTest, HasEverySectionAndNeedsNothingElse) {
     EXPECT_THAT(page, Not(HasSubstr(outside)));
 }
 
+TEST_F(PageTest, DrawsOnlyLossesThatWereRead) {
+  for (int i : {0, 2}) report.mutable_steps(i)->clear_loss();
+  const RunData run = Written();
+  const std::string page = Page({&run});
+  for (const char* point : {"<title>step 1: 4.5</title>", "<title>step 3: 2.5</title>"})
+    EXPECT_THAT(page, HasSubstr(point));
+  for (const char* point : {"<title>step 0: 0</title>", "<title>step 2: 0</title>", "nan"})
+    EXPECT_THAT(page, Not(HasSubstr(point)));
+  for (int i : {1, 3}) report.mutable_steps(i)->set_loss(1);  // stand-ins
+  const RunData symbolic = Written();
+  EXPECT_THAT(Page({&symbolic}), Not(HasSubstr("<title>step 1: 1</title>")));
+}
+
 // HTML forgives; a picture that stands alone is XML.
 TEST_F(PageTest, PicturesQuoteTheirAttributes) {
   const RunData run = Written();

@@ -26,6 +26,7 @@ namespace report_test {
 namespace fs = std::filesystem;
 using ::google::protobuf::util::MessageDifferencer;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
@@ -150,6 +151,21 @@ TEST(ReportJson, WhatIsNotFiniteIsNullAndReadsAsNan) {
   EXPECT_TRUE(json["loss"].is_null());
   ASSERT_TRUE(FromJson(json, &step).ok());
   EXPECT_TRUE(std::isnan(step.seconds()));
+}
+
+// A loss that the host did not read is in no file: it is neither 0 nor the null of one that is not finite.
+TEST(ReportJson, LeavesOutALossThatWasNotRead) {
+  report::Report report = ExampleReport();
+  report.mutable_steps(0)->clear_loss();
+  const Json json = ToJson(report);
+  EXPECT_FALSE(json["steps"][0].contains("loss"));
+  EXPECT_TRUE(json["steps"][0].contains("seconds"));
+  EXPECT_EQ(json["steps"][1]["loss"], 1.0 / 3);
+  report::Report again;
+  ASSERT_TRUE(FromJson(json, &again).ok());
+  EXPECT_FALSE(again.steps(0).has_loss());
+  EXPECT_THAT(LossesRead(again), ElementsAre(1.0 / 3));
+  EXPECT_THAT(StepsCsv(again), HasSubstr("\n0,1e-07,,0\n1,1e-07,0.3333333333333333,0\n"));
 }
 
 TEST(ReportJson, RefusesWhatDoesNotFitAndSaysWhere) {

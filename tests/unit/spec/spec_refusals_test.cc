@@ -85,6 +85,7 @@ const std::vector<Refusal>& Refusals() {
         "use parallel.dp = 3 or 5, or train.global_batch = 16 or 32"}},
       {"dp_zero", {"parallel.dp: 0 is out of range", "from 1"}},
       {"threads_per_rank", {"train.threads_per_rank: 4096 is out of range", "to 1024"}},
+      {"report_loss_every", {"train.report_loss_every: 0 is out of range", "from 1"}},
       {"warmup_leaves_nothing", {"train.warmup_steps: 4 leaves no step", "use at most 3"}},
       {"lr_zero", {"train.optimizer.sgd.lr: 0 is out of range", "a number above 0"}},
       {"lr_not_a_number", {"train.optimizer.adamw.lr: nan is not finite", "use a finite number"}},

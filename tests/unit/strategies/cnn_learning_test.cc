@@ -45,7 +45,8 @@ struct Learned {
 // One rank's training, 150 steps of 64 images over all ranks. The learning rate falls to nothing, so that running
 // statistics catch up with the weights.
 Learned Train(RankContext& rank, const Dataset& images, bool sync) {
-  ReplicaStatistics statistics(rank.device(), rank.world());
+  ReplicaStatistics statistics(
+      rank.device(), rank.world().SplitEvenly(rank.world_size(), ProcessGroup::Pattern::kConsecutive, "batch norm"));
   nn::Context ctx{.device = rank.device(), .stream = rank.device().compute(), .seed = 1, .statistics = &statistics};
   nn::CnnModel model({.height = kSide,
                       .width = kSide,

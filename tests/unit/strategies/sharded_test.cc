@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 #include "core/nn/gpt.h"
 #include "core/nn/loss.h"
@@ -198,6 +199,39 @@ TEST(Sharded, HoldsNoMoreThanTheUnitsThatTravelAndCompute) {
     if (none != shards + whole[0] + whole[1]) return StrCat("without prefetching ", none, " bytes at once");
     return one == none + whole[1] ? "" : StrCat("prefetching holds ", one, " bytes at once, without it ", none);
   });
+}
+
+// Backward begins with the last unit and the units around it: nothing is gathered for it that forward has gathered.
+TEST(Sharded, GathersTheUnitsAtTheEndOncePerMicroBatch) {
+  struct Case {
+    std::vector<std::string> units;
+    bool pipeline_stage;
+    int64_t gathers;  // per micro-batch; one of them is the root's
+  };
+  const std::vector<Case> cases = {
+      {{"blocks.0", "blocks.1"}, false, 1 + 2 + 1},
+      {{"blocks.0", "blocks.1"}, true, 1 + 2 + 2},
+      {{"blocks.0", "blocks.1", "blocks.1.mlp"}, false, 1 + 2 + 1 + 1},  // the last unit is inside another one
+      {{"blocks.1", "blocks.1.attention"}, false, 1 + 1 + 1},
+      {{"blocks.1", "blocks.1.attention", "blocks.1.mlp"}, false, 1 + 1 + 2 + 1},
+      {{"blocks.0", "blocks.0.mlp", "blocks.1"}, false, 1 + 2 + 2 + 1},
+      {{"blocks.1.attention", "blocks.1.mlp"}, false, 1 + 2 + 1},
+      {{"blocks.0", "final_norm"}, false, 1 + 2 + 1},
+      {{}, false, 1}};
+  constexpr int kMicroBatches = 3;
+  for (const Case& c : cases) {
+    ExpectOnRanks(2, [&](RankContext& rank) -> std::string {
+      Worker w(rank, {.wrap = WrapByPath(c.units), .pipeline_stage = c.pipeline_stage});
+      const int64_t between = w.Live(Category::kParameters);
+      w.layout->BeginStep();
+      for (int m = 0; m < kMicroBatches; ++m) w.Pass(m + 1 == kMicroBatches);
+      w.layout->FinishGradients();
+      if (w.Live(Category::kParameters) != between) return "parameters are left";
+      const int64_t gathers = rank.communication().entries().at({"gather", Communication::kAllGather}).count;
+      return gathers == kMicroBatches * c.gathers ? ""
+                                                  : StrCat(gathers, " all-gathers of ", absl::StrJoin(c.units, " "));
+    });
+  }
 }
 
 TEST(Sharded, GradientsAreTheMeanOverAllRanks) {

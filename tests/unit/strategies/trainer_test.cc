@@ -1,11 +1,13 @@
 // Training on several ranks against training in one process.
 #include "strategies/trainer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <tuple>
 
@@ -13,6 +15,7 @@
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/models/model_factory.h"
 #include "tests/integration/run_spec.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold {
 namespace trainer_test {
@@ -22,6 +25,7 @@ using test::kTinyGpt;
 using test::kTinyMlp;
 using test::Losses;
 using test::RunText;
+using ::testing::ElementsAre;
 
 constexpr int kGlobalBatch = 12;  // a multiple of 1, 2, 3 and 4
 
@@ -95,6 +99,25 @@ TEST_P(CnnAgainstOne, UnsynchronisedRanksTrainLikeMicroBatches) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CnnAgainstOne, ::testing::Values(2, 3, 4));
+
+// Their messages overtake the gradient buckets, which are on the replicas' own group.
+TEST(SynchronisedStatistics, DoNotWaitForGradientBuckets) {
+  const report::RankRecord record =
+      RunText(CnnText(true) +
+              "train { steps: 2 micro_batch: 6 global_batch: 12 warmup_steps: 0 }\nparallel { dp: 2 "
+              "bucket_mib: 0.002 }\nfabric { simulated { link_gbps: 0.01 latency_us: 50 } }\n")[0];
+  const auto within = [](const report::Span& bucket) {
+    return [&bucket](const report::Span& s) {
+      return s.stream() == "communication batch norm" && s.start() > bucket.start() && s.end() < bucket.end();
+    };
+  };
+  bool overtakes = false;
+  for (const report::Span& span : record.spans()) {
+    overtakes = overtakes || (span.stream() == "communication world" && span.name() == "all_reduce" &&
+                              std::any_of(record.spans().begin(), record.spans().end(), within(span)));
+  }
+  EXPECT_TRUE(overtakes);
+}
 
 // A replica's first loss is that of its part of the batch under the initial parameters: near ln(classes),
 // untrained.
@@ -185,6 +208,51 @@ TEST(Trainer, RecordsTheTimeLineOfTheLastSteps) {
     for (const report::KernelTotal& kernel : record.kernels()) kernels += 2 * kernel.seconds();
     EXPECT_LE(kernels, traced) << "the kernels of two steps take longer than the steps";
   }
+}
+
+// Steps whose loss was read, counted from 1.
+std::vector<int64_t> StepsWithLoss(const report::RankRecord& record) {
+  std::vector<int64_t> steps;
+  for (int i = 0; i < record.steps_size(); ++i) {
+    if (record.steps(i).has_loss()) steps.push_back(record.first_step() + i + 1);
+  }
+  return steps;
+}
+
+// On threads, and on simulated GPUs, whose host is ahead of them.
+TEST(ReportedLosses, AreThoseOfARunThatReadsAll) {
+  const auto run = [](const std::string& more, const std::string& fabric) {
+    return RunText(StrCat(kTinyGpt, "train { steps: 11 micro_batch: 3 global_batch: 12 warmup_steps: 3 ", more,
+                          " }\nparallel { dp: 2 }\n", fabric));
+  };
+  for (const std::string& fabric :
+       {std::string(kInMemory), std::string("fabric { simulated { cluster: \"star-a100\" data: REAL } }\n")}) {
+    const std::string validation = "validation { every_steps: 5 samples: 8 }";
+    const auto all = run(validation, fabric), some = run(validation + " report_loss_every: 4", fabric);
+    for (size_t r = 0; r < 2; ++r) {
+      ASSERT_EQ(some[r].steps_size(), 11);
+      EXPECT_EQ(StepsWithLoss(all[r]).size(), 11u);
+      EXPECT_THAT(StepsWithLoss(some[r]), ElementsAre(4, 5, 8, 10, 11));
+      for (const int64_t step : StepsWithLoss(some[r])) {
+        const int i = static_cast<int>(step - 1);
+        EXPECT_EQ(some[r].steps(i).loss(), all[r].steps(i).loss()) << "step " << step;
+      }
+      for (int v = 0; v < 3; ++v) EXPECT_EQ(some[r].validations(v).loss(), all[r].validations(v).loss());
+      EXPECT_EQ(some[r].memory().peak_bytes(), all[r].memory().peak_bytes());
+    }
+  }
+}
+
+TEST(ReportedLosses, AreCountedFromTheFirstStepOfTheTraining) {
+  const std::string folder = test::ScratchFolder("reported_losses");
+  const auto run = [&](int steps, const std::string& more) {
+    return RunText(StrCat(kTinyMlp, "train { steps: ", steps, " micro_batch: 6 global_batch: 12 report_loss_every: 4 ",
+                          more, " }\nparallel { dp: 2 }\n", kInMemory))[0];
+  };
+  EXPECT_THAT(StepsWithLoss(run(7, StrCat("checkpoint { every_steps: 3 path: \"", folder, "\" }"))),
+              ElementsAre(3, 4, 6, 7));
+  EXPECT_THAT(StepsWithLoss(run(14, StrCat("resume: \"", folder, "\""))), ElementsAre(8, 12, 14));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Trainer, RecordsNoTimeLineUnlessAsked) {
