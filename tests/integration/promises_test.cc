@@ -201,14 +201,17 @@ class Spec {
 };
 
 bool ModelFits(const Spec& s) {
-  const bool image = s.Is(kModel, kCnn) || s.Is(kModel, kSyncCnn), whole = image || s.Is(kModel, kMlp);
-  if (whole && (s.Unusual(kTp) || s.Unusual(kCp) || s.Unusual(kPp) || s.Unusual(kAttention))) return false;
-  if (s.Is(kModel, kMlp) && s.Unusual(kRecompute)) return false;  // it has no blocks
+  const bool image = s.Is(kModel, kCnn) || s.Is(kModel, kSyncCnn), linear = s.Is(kModel, kMlp), rows = image || linear;
+  if (rows && (s.Unusual(kCp) || s.Has(kTp, "sequence") || s.Unusual(kAttention))) return false;  // no sequences
+  if (image && s.Unusual(kTp)) return false;
+  if (linear && s.Unusual(kRecompute)) return false;
+  // Messages within a pair of layers are split already.
+  if (linear && s.Unusual(kMessages) && (s.stages() == 4 || s.Interleaves() || s.Has(kPp, "1, 3"))) return false;
   if (s.Unusual(kDropout) && (image || s.Is(kModel, kLlama) || s.Is(kModel, kVaried) || s.Is(kModel, kMoe)))
     return false;  // they have none
   if (s.Unusual(kEp) && s.IsNot(kModel, kMoe)) return false;
-  if (s.Is(kRecompute, kSelective) && (whole || s.Is(kAttention, kUsual))) return false;
-  if (s.Is(kUnits, kUnitsByHand) && (whole || s.Is(kModel, kMoe))) return false;
+  if (s.Is(kRecompute, kSelective) && (rows || s.Is(kAttention, kUsual))) return false;
+  if (s.Is(kUnits, kUnitsByHand) && (rows || s.Is(kModel, kMoe))) return false;
   return !(s.Is(kUnits, kNested) && s.IsNot(kModel, kGpt));
 }
 
@@ -267,11 +270,13 @@ std::string ModelText(const Spec& s, int64_t layers) {
             "llama { ", llama,
             "head_dim: 6 qkv_bias: true tied_embeddings: true rope_scaling { llama3 { original_sequence: 4 } } }");
       case kMoe: return StrCat("moe { llama { ", llama, "} experts: 4 top_k: 2 capacity_factor: 2 every: 2 }");
-      case kMlp: return StrCat("mlp { inputs: 8 hidden: [24, 16] classes: 5 ", drops ? "dropout: 0.3 " : "", "}");
-      case kCnn: return "cnn { height: 8 width: 8 widths: [4, 6] blocks: [1, 1] classes: 5 }";
+      case kMlp:
+        return StrCat("mlp { inputs: 8 hidden: [24, 16, 20, 12", layers > 4 ? ", 12, 20, 16, 24" : "", "] classes: 5 ",
+                      drops ? "dropout: 0.3 " : "", "}");
+      case kCnn: return StrCat("cnn { height: 8 width: 8 widths: [4, 6] blocks: [1, ", layers - 1, "] classes: 5 }");
       default:
-        return "cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 stem: IMAGENET "
-               "sync_batch_norm: true }";
+        return StrCat("cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, ", layers - 1,
+                      "] classes: 5 stem: IMAGENET sync_batch_norm: true }");
     }
   };
   return StrCat("model { ", of_kind(), s.Unusual(kAttention) ? " attention: UNFUSED" : "",
