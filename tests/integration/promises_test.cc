@@ -378,10 +378,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << Text(c.row, LengthOf(c.row)); }
 
-class Promises : public ::testing::TestWithParam<Case> {};
-
-TEST_P(Promises, AreKept) {
-  const Row& row = GetParam().row;
+void ExpectPromisesKept(const Row& row) {
   const Spec s(row);
   const std::string text = Text(row, LengthOf(row));
   const auto measured = test::RunText(text + test::kInMemory);
@@ -394,15 +391,38 @@ TEST_P(Promises, AreKept) {
   test::ExpectPromised(text, measured);
 }
 
+class Promises : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Promises, AreKept) { ExpectPromisesKept(GetParam().row); }
+
+using Chosen = std::vector<std::pair<Factor, int>>;  // what is not usual
+Row RowOf(const Chosen& chosen) {
+  Row row(kFactors, 0);
+  for (const auto& [factor, choice] : chosen) row[factor] = choice;
+  EXPECT_TRUE(Fits(row)) << Name(row);
+  return row;
+}
+
+// Linear layers split by features and in stages, whose masks must be those of the whole, and stages that share
+// statistics: in F32, where gradients show what losses of half precision would hide.
+TEST(SplitLayers, KeepThePromisesInF32) {
+  for (const Chosen& chosen :
+       {Chosen{{kModel, kMlp}, {kDropout, 1}, {kTp, 1}}, Chosen{{kModel, kMlp}, {kDropout, 2}, {kTp, 3}, {kPp, 9}},
+        Chosen{{kModel, kMlp}, {kDropout, 1}, {kDp, 1}, {kTp, 1}, {kPp, 7}, {kParts, 1}, {kMessages, 1}},
+        Chosen{{kModel, kMlp}, {kTp, 1}, {kPp, 5}, {kParts, 1}, {kClip, 1}, {kValidation, 1}},
+        Chosen{{kModel, kSyncCnn}, {kDp, 1}, {kPp, 10}, {kParts, 1}, {kValidation, 1}}}) {
+    const Row row = RowOf(chosen);
+    SCOPED_TRACE(Name(row));
+    ExpectPromisesKept(row);
+  }
+}
+
 // Over more steps rounding adds up, and what was learned shows.
 TEST(LongPromises, AreKeptWhileItLearns) {
-  using Chosen = std::vector<std::pair<Factor, int>>;  // what is not usual
   for (const Chosen& chosen : {Chosen{{kModel, kLlama}, {kDp, 1}, {kSharding, kZero3}, {kParts, 1}, {kClip, 1}},
                                Chosen{{kModel, kGpt}, {kTp, 2}, {kPp, 3}, {kParts, 2}, {kOptimizer, 1}},
                                Chosen{{kModel, kMoe}, {kDp, 1}, {kEp, 1}, {kCp, 1}, {kParts, 1}, {kOptimizer, 1}}}) {
-    Row row(kFactors, 0);
-    for (const auto& [factor, choice] : chosen) row[factor] = choice;
-    ASSERT_TRUE(Fits(row));
+    const Row row = RowOf(chosen);
     SCOPED_TRACE(Name(row));
     constexpr int kMany = 30;
     const auto ranks = test::RunText(Text(row, LengthOf(row, kMany)) + test::kInMemory);
