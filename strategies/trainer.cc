@@ -155,7 +155,7 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed(), .statistics = statistics_.get()},
       dtype_(ToDType(spec.train().precision().parameter())),
       layers_(mesh_, ParallelOptionsOf(spec)),
-      loss_function_(layers_.MakeLoss(InputOf(spec.model()).classes)),
+      loss_function_(MakeLoss(spec.model(), layers_)),
       parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
       ends_(MakeGroupOfEnds(spec, mesh_)),
       groups_(replicas_, {{kTensorTag, &mesh_.Group(MeshGroup::kTp)},
@@ -247,7 +247,7 @@ ValidationResult Trainer::Validate() {
 // Runs forward only, through all stages.
 Predictions Trainer::Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices) {
   Predictions predictions;
-  executor_.Execute(forwards_, 1, BoundaryShape(spec_, static_cast<int64_t>(indices.size())), dtype_,
+  executor_.Execute(forwards_, 1, BoundariesOf(spec_, parts_, static_cast<int64_t>(indices.size())), dtype_,
                     [&](const pipeline::Action& action, Tensor in) {
                       return micro_batches_->Predict(ctx, action.chunk, data, indices, std::move(in), predictions);
                     });
@@ -296,7 +296,7 @@ std::optional<double> Trainer::Step(int64_t step, bool reads_loss) {
   layout_->BeginStep();
   micro_batches_->BeginStep(indices, scaler_.scale());
   executor_.Execute(
-      actions_, pipeline_.micro_batches, BoundaryShape(spec_, spec_.train().micro_batch()), dtype_,
+      actions_, pipeline_.micro_batches, BoundariesOf(spec_, parts_, spec_.train().micro_batch()), dtype_,
       [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
   Work loss = BeginLossSum();  // overlaps with the optimizer
   layout_->FinishGradients();

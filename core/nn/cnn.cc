@@ -1,6 +1,7 @@
 #include "core/nn/cnn.h"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -95,28 +96,50 @@ Tensor BasicBlock::Propagate(const Backprop& back, Tensor dy) {
   return dx;
 }
 
-CnnModel::CnnModel(const CnnConfig& c) {
+std::vector<CnnBlock> BlocksOf(const CnnConfig& c) {
   TWOFOLD_CHECK(!c.widths.empty(), "a network has at least one stage");
   TWOFOLD_CHECK_EQ(c.widths.size(), c.blocks.size());
-  const bool imagenet = c.stem == CnnConfig::kImageNet;
-  int64_t width = c.widths[0];
-  Add("stem.conv", Conv(c.channels, width, imagenet ? 7 : 3, imagenet ? 2 : 1, c.dtype, /*input_gradient=*/false));
-  Add("stem.norm", NormOf(c, width, /*relu=*/true));
-  if (imagenet) Add("stem.pool", std::make_unique<MaxPool>(3, 2, 1));
+  std::vector<CnnBlock> blocks;
+  int64_t height = c.height, width = c.width, channels = c.widths[0];
+  const auto halve = [&] { height = (height + 1) / 2, width = (width + 1) / 2; };
+  if (c.stem == CnnConfig::kImageNet) halve(), halve();
   for (size_t s = 0; s < c.widths.size(); ++s) {
     for (int64_t b = 0; b < c.blocks[s]; ++b) {
-      Add(absl::StrCat("stages.", s, ".", b),
-          std::make_unique<BasicBlock>(BasicBlockConfig{.in = width,
-                                                        .out = c.widths[s],
-                                                        .stride = s > 0 && b == 0 ? 2 : 1,
-                                                        .sync_batch_norm = c.sync_batch_norm,
-                                                        .momentum = c.momentum,
-                                                        .eps = c.eps,
-                                                        .dtype = c.dtype,
-                                                        .buffer = c.buffer}));
-      width = c.widths[s];
+      const int64_t stride = s > 0 && b == 0 ? 2 : 1;
+      if (stride == 2) halve();
+      blocks.push_back({absl::StrCat("stages.", s, ".", b), channels, c.widths[s], stride, height, width});
+      channels = c.widths[s];
     }
   }
+  return blocks;
+}
+
+CnnModel::CnnModel(const CnnConfig& c)
+    : CnnModel(c, ModelPart::Whole(std::accumulate(c.blocks.begin(), c.blocks.end(), int64_t{0}))) {}
+
+CnnModel::CnnModel(const CnnConfig& c, const ModelPart& part) {
+  const std::vector<CnnBlock> blocks = BlocksOf(c);
+  part.CheckWithin(static_cast<int64_t>(blocks.size()));
+  if (part.embedding) {
+    const bool imagenet = c.stem == CnnConfig::kImageNet;
+    Add("stem.conv",
+        Conv(c.channels, c.widths[0], imagenet ? 7 : 3, imagenet ? 2 : 1, c.dtype, /*input_gradient=*/false));
+    Add("stem.norm", NormOf(c, c.widths[0], /*relu=*/true));
+    if (imagenet) Add("stem.pool", std::make_unique<MaxPool>(3, 2, 1));
+  }
+  for (int64_t i = part.first_block; i < part.last_block; ++i) {
+    const CnnBlock& block = blocks[static_cast<size_t>(i)];
+    Add(block.name, std::make_unique<BasicBlock>(BasicBlockConfig{.in = block.in,
+                                                                  .out = block.out,
+                                                                  .stride = block.stride,
+                                                                  .sync_batch_norm = c.sync_batch_norm,
+                                                                  .momentum = c.momentum,
+                                                                  .eps = c.eps,
+                                                                  .dtype = c.dtype,
+                                                                  .buffer = c.buffer}));
+  }
+  if (!part.head) return;
+  const int64_t width = c.widths.back();
   Add("pool", std::make_unique<GlobalAveragePool>());
   const double bound = 1 / std::sqrt(static_cast<double>(width));
   const Init init{Init::kUniform, -bound, bound};

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/nn/batch_norm.h"
 #include "core/nn/composite.h"
+#include "core/nn/model_part.h"
 #include "core/nn/sequential.h"
 
 namespace twofold::nn {
@@ -23,6 +25,15 @@ struct CnnConfig {
   DType dtype = DType::kF32;
   std::optional<DType> buffer = {};  // of its running statistics: see BatchNormConfig
 };
+
+// A residual block of a network.
+struct CnnBlock {
+  std::string name;  // "stages.<s>.<b>"
+  int64_t in, out, stride;
+  int64_t height, width;  // of its output
+};
+// All of them, in order.
+std::vector<CnnBlock> BlocksOf(const CnnConfig& config);
 
 // Two 3x3 convolutions beside a shortcut (figure 2):
 //     y = relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut(x))
@@ -56,13 +67,15 @@ class BasicBlock : public Composite {
   bool projected() const { return children().size() > kShortcutConv; }
 };
 
-// x: [n, height, width, channels]; y: logits [n, classes]. Initial values: convolutions are normal with deviation
-// sqrt(2 / (kernel^2 * output channels)) (He et al. 2015, equation 14), the head is uniform in +-1/sqrt(its inputs).
-// Every stage but the first halves the image. Children: "stem.conv", "stem.norm", "stem.pool" (ImageNet),
-// "stages.<s>.<b>", "pool", "head".
+// The stem is the input side, pooling and the classifier are the output side. x: images [n, height, width, channels],
+// or the output of the block before a part; y: logits [n, classes], or the output of the part's last block. Initial
+// values: convolutions are normal with deviation sqrt(2 / (kernel^2 * output channels)) (He et al. 2015, equation 14),
+// the head is uniform in +-1/sqrt(its inputs). Every stage but the first halves the image. Children: "stem.conv",
+// "stem.norm", "stem.pool" (ImageNet), "stages.<s>.<b>", "pool", "head".
 class CnnModel : public Sequential {
  public:
   explicit CnnModel(const CnnConfig& config);
+  CnnModel(const CnnConfig& config, const ModelPart& part);
   std::string_view kind() const override { return "cnn_model"; }
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 namespace twofold::nn {
 namespace {
@@ -50,6 +49,21 @@ TokenFlops Of(const LlamaConfig& config) {
           .with_slots = of_attention + 2 * h * all + slots * expert};
 }
 
+BlockFlops ByBlock(const TokenFlops& f, int64_t tokens) {
+  const auto t = static_cast<double>(tokens);
+  BlockFlops flops{.after = t * f.head};
+  for (int64_t i = 0; i < f.layers; ++i)
+    flops.blocks.push_back(t * (f.attention + (f.experts.At(i) ? f.with_experts : f.products)));
+  return flops;
+}
+
+// Of models that are their blocks and what is around them.
+template <class Config>
+double SumOfBlocks(const Config& config, int64_t samples) {
+  const BlockFlops f = ForwardFlopsByBlock(config);
+  return static_cast<double>(samples) * std::accumulate(f.blocks.begin(), f.blocks.end(), f.before + f.after);
+}
+
 template <class Config>
 double Tokens(const Config& config, int64_t samples) {
   return static_cast<double>(samples) * static_cast<double>(config.sequence);
@@ -68,37 +82,6 @@ double LaunchedFlops(const Config& config, const Recomputation& recomputation, i
   return Tokens(config, samples) * flops;
 }
 
-// Forward, per image, part by part.
-struct ImageFlops {
-  double stem = 0, head = 0;
-  std::vector<double> blocks;
-};
-
-ImageFlops Of(const CnnConfig& config) {
-  ImageFlops flops;
-  int64_t height = config.height, width = config.width, channels = config.widths[0];
-  const auto halve = [&] { height = (height + 1) / 2, width = (width + 1) / 2; };
-  const auto convolution = [&](int64_t in, int64_t out, int64_t kernel) {
-    return 2 * static_cast<double>(height * width) * static_cast<double>(kernel * kernel * in) *
-           static_cast<double>(out);
-  };
-  const bool imagenet = config.stem == CnnConfig::kImageNet;
-  if (imagenet) halve();
-  flops.stem = convolution(config.channels, channels, imagenet ? 7 : 3);
-  if (imagenet) halve();
-  for (size_t s = 0; s < config.widths.size(); ++s) {
-    const int64_t out = config.widths[s];
-    for (int64_t b = 0; b < config.blocks[s]; ++b, channels = out) {
-      const bool halves = s > 0 && b == 0;
-      if (halves) halve();
-      const double shortcut = halves || channels != out ? convolution(channels, out, 1) : 0;
-      flops.blocks.push_back(convolution(channels, out, 3) + convolution(out, out, 3) + shortcut);
-    }
-  }
-  flops.head = 2 * static_cast<double>(channels) * static_cast<double>(config.classes);
-  return flops;
-}
-
 }  // namespace
 
 double ForwardFlops(const GptConfig& config, int64_t samples) { return Tokens(config, samples) * Of(config).Forward(); }
@@ -113,25 +96,43 @@ double HardwareFlops(const LlamaConfig& config, const Recomputation& recomputati
   return LaunchedFlops(config, recomputation, samples);
 }
 
-double ForwardFlops(const MlpConfig& config, int64_t samples) {
-  double multiplies = 0;
-  int64_t width = config.inputs;
-  for (int64_t next : config.hidden) {
-    multiplies += static_cast<double>(width) * static_cast<double>(next);
-    width = next;
-  }
-  multiplies += static_cast<double>(width) * static_cast<double>(config.classes);
-  return 2 * multiplies * static_cast<double>(samples);
+BlockFlops ForwardFlopsByBlock(const GptConfig& config) { return ByBlock(Of(config), config.sequence); }
+BlockFlops ForwardFlopsByBlock(const LlamaConfig& config) { return ByBlock(Of(config), config.sequence); }
+
+BlockFlops ForwardFlopsByBlock(const MlpConfig& config) {
+  const auto linear = [&config](int64_t i) {
+    return 2 * static_cast<double>(config.in(i)) * static_cast<double>(config.out(i));
+  };
+  BlockFlops flops{.after = linear(config.layers())};
+  for (int64_t i = 0; i < config.layers(); ++i) flops.blocks.push_back(linear(i));
+  return flops;
 }
 
-double ForwardFlops(const CnnConfig& config, int64_t samples) {
-  const ImageFlops f = Of(config);
-  return static_cast<double>(samples) * std::accumulate(f.blocks.begin(), f.blocks.end(), f.stem + f.head);
+BlockFlops ForwardFlopsByBlock(const CnnConfig& config) {
+  const auto convolution = [](int64_t height, int64_t width, int64_t in, int64_t out, int64_t kernel) {
+    return 2 * static_cast<double>(height * width) * static_cast<double>(kernel * kernel * in) *
+           static_cast<double>(out);
+  };
+  const bool imagenet = config.stem == CnnConfig::kImageNet;
+  const auto behind = [imagenet](int64_t n) { return imagenet ? (n + 1) / 2 : n; };  // the stem's convolution
+  BlockFlops flops{.before = convolution(behind(config.height), behind(config.width), config.channels, config.widths[0],
+                                         imagenet ? 7 : 3)};
+  for (const CnnBlock& b : BlocksOf(config)) {
+    const bool projected = b.stride > 1 || b.in != b.out;
+    flops.blocks.push_back(convolution(b.height, b.width, b.in, b.out, 3) +
+                           convolution(b.height, b.width, b.out, b.out, 3) +
+                           (projected ? convolution(b.height, b.width, b.in, b.out, 1) : 0));
+  }
+  flops.after = 2 * static_cast<double>(config.widths.back()) * static_cast<double>(config.classes);
+  return flops;
 }
+
+double ForwardFlops(const MlpConfig& config, int64_t samples) { return SumOfBlocks(config, samples); }
+double ForwardFlops(const CnnConfig& config, int64_t samples) { return SumOfBlocks(config, samples); }
 
 double HardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples) {
-  const ImageFlops f = Of(config);
-  double flops = 2 * f.stem + 3 * f.head;
+  const BlockFlops f = ForwardFlopsByBlock(config);
+  double flops = 2 * f.before + 3 * f.after;
   for (size_t i = 0; i < f.blocks.size(); ++i)
     flops += (recomputation.Has(static_cast<int64_t>(i)) ? 4 : 3) * f.blocks[i];
   return static_cast<double>(samples) * flops;

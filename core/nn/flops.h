@@ -30,6 +30,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/nn/cnn.h"
 #include "core/nn/gpt.h"
@@ -45,6 +46,18 @@ double ForwardFlops(const LlamaConfig& config, int64_t samples);
 double ForwardFlops(const MlpConfig& config, int64_t samples);
 double ForwardFlops(const CnnConfig& config, int64_t samples);
 
+// One forward pass over one sample, part by part. What precedes the first block (a CNN's stem) and follows the last
+// (the head) is counted apart.
+struct BlockFlops {
+  double before = 0;
+  std::vector<double> blocks = {};
+  double after = 0;
+};
+BlockFlops ForwardFlopsByBlock(const GptConfig& config);
+BlockFlops ForwardFlopsByBlock(const LlamaConfig& config);
+BlockFlops ForwardFlopsByBlock(const MlpConfig& config);
+BlockFlops ForwardFlopsByBlock(const CnnConfig& config);
+
 // Forward and backward. (A CNN's first convolution has an image as input, which needs no gradient; that gradient is
 // counted nevertheless, as is usual.)
 template <class Config>
@@ -52,8 +65,8 @@ double TrainingFlops(const Config& config, int64_t samples) {
   return 3 * ForwardFlops(config, samples);
 }
 
-// Forward and backward as launched. A CNN has no attention, so its `recomputation` is of whole blocks. An MLP has no
-// blocks, so nothing is recomputed.
+// Forward and backward as launched. A CNN has no attention, so its `recomputation` is of whole blocks. An MLP's
+// blocks are not recomputed.
 double HardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples);
 double HardwareFlops(const LlamaConfig& config, const Recomputation& recomputation, int64_t samples);
 double HardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples);

@@ -26,8 +26,7 @@ BlockConfig GptBlock(const GptConfig& c) {
 }
 
 GptModel::GptModel(const GptConfig& c, const ModelPart& part, Layers& layers) : config_(c) {
-  TWOFOLD_CHECK(0 <= part.first_block && part.first_block <= part.last_block && part.last_block <= c.layers,
-                "a part is a range of the model's blocks");
+  part.CheckWithin(c.layers);
   Parameter* token_table = nullptr;
   if (part.embedding) {
     token_table = AddTokenEmbedding(layers, c.vocab, c.hidden, c.dtype, Normal(kDeviation), c.tied && !part.head);

@@ -2,19 +2,13 @@
 #pragma once
 
 #include "core/nn/layers.h"
+#include "core/nn/model_part.h"
 #include "core/nn/sequential.h"
 
 namespace twofold::nn {
 
-// The consecutive part of the model that a rank holds. Parameters have the same names, hence the same initial values,
-// as in the whole model. A part with a tied head but no embedding holds its own copy of "token_embedding.weight". The
-// gradients of both copies must be summed (Layers::table_holders), and the embedding's part owns the parameter.
-struct ModelPart {
-  int64_t first_block = 0, last_block = 0;  // [first, last)
-  bool embedding = true, head = true;
-  static ModelPart Whole(int64_t layers) { return {0, layers, true, true}; }
-};
-
+// A part with a tied head but no embedding holds its own copy of "token_embedding.weight". The gradients of both copies
+// must be summed (Layers::table_holders), and the embedding's part owns the parameter.
 class LanguageModel : public Sequential {
  protected:
   // Adds "token_embedding": a table of `vocab` rows. Returns its weight. `tied_apart`: a head in another part uses it,

@@ -58,11 +58,17 @@ std::unique_ptr<Module> Layers::MakeDropout(double p, DropoutMasks masks) {
   return std::make_unique<Dropout>(p, masks);
 }
 
+std::unique_ptr<Module> Layers::Whole(const LinearConfig& config) { return std::make_unique<Linear>(config); }
+
 std::unique_ptr<Module> Layers::Column(const LinearConfig& config, std::vector<int64_t>) {
   return std::make_unique<Linear>(config);
 }
 
 std::unique_ptr<Module> Layers::Row(const LinearConfig& config) { return std::make_unique<Linear>(config); }
+
+std::unique_ptr<Module> Layers::MakeFeatureDropout(double p, DropoutMasks masks) {
+  return std::make_unique<Dropout>(p, masks);
+}
 
 std::unique_ptr<Module> Layers::MakeExperts(const MixtureConfig& config) { return std::make_unique<Mixture>(config); }
 

@@ -1,4 +1,4 @@
-// A factory for the layers of a transformer. Models (gpt.h, llama.h) say which layers there are; a Layers object
+// A factory for the layers of a model. Models (gpt.h, llama.h, mlp_model.h) say which layers there are; a Layers object
 // decides how each is implemented. This base class makes every layer for one rank. A strategy that splits layers over
 // ranks overrides the functions for those, and the model's code does not change. Size arguments are always those of the
 // whole model.
@@ -61,6 +61,8 @@ class Layers {
   // ---- On the residual stream ----
   virtual std::unique_ptr<Module> MakeNorm(Norm norm, int64_t hidden, DType dtype, double eps);
   virtual std::unique_ptr<Module> MakeDropout(double p, DropoutMasks masks);
+  // A linear layer that is not split: every rank that has its input computes all of it.
+  virtual std::unique_ptr<Module> Whole(const LinearConfig& config);
 
   // ---- Within a branch of a block ----
   // Column- and row-parallel products come in pairs: a Column produces features that a Row consumes, and everything
@@ -68,6 +70,8 @@ class Layers {
   // gates and values), each of which is split separately.
   virtual std::unique_ptr<Module> Column(const LinearConfig& config, std::vector<int64_t> parts);
   virtual std::unique_ptr<Module> Row(const LinearConfig& config);
+  // Dropout on the features of a Column with one part.
+  virtual std::unique_ptr<Module> MakeFeatureDropout(double p, DropoutMasks masks);
   // A feed-forward part that is a mixture of experts.
   virtual std::unique_ptr<Module> MakeExperts(const MixtureConfig& config);
   // A Column that produces queries, keys and values.

@@ -60,8 +60,7 @@ std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shar
 }
 
 LlamaModel::LlamaModel(const LlamaConfig& c, const ModelPart& part, Layers& layers) : config_(c) {
-  TWOFOLD_CHECK(0 <= part.first_block && part.first_block <= part.last_block && part.last_block <= c.layers,
-                "a part is a range of the model's blocks");
+  part.CheckWithin(c.layers);
   Parameter* token_table =
       part.embedding ? AddTokenEmbedding(layers, c.vocab, c.hidden, c.dtype, kInit, c.tied && !part.head) : nullptr;
   const std::shared_ptr<RotaryTable> rotary = MakeRotaryTable(c);

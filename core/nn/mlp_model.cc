@@ -4,29 +4,29 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/nn/activation.h"
-#include "core/nn/linear.h"
 
 namespace twofold::nn {
 namespace {
 
-std::unique_ptr<Linear> Layer(int64_t in, int64_t out, DType dtype) {
-  const double bound = 1 / std::sqrt(static_cast<double>(in));
+std::unique_ptr<Module> MakeLinear(const MlpConfig& c, int64_t i, Layers& layers) {
+  const double bound = 1 / std::sqrt(static_cast<double>(c.in(i)));
   const Init init{Init::kUniform, -bound, bound};
-  return std::make_unique<Linear>(
-      LinearConfig{.in = in, .out = out, .dtype = dtype, .weight_init = init, .bias_init = init});
+  const LinearConfig linear{.in = c.in(i), .out = c.out(i), .dtype = c.dtype, .weight_init = init, .bias_init = init};
+  if (c.is_column(i)) return layers.Column(linear, {linear.out});
+  return i > 0 && c.is_column(i - 1) ? layers.Row(linear) : layers.Whole(linear);
 }
 
 }  // namespace
 
-MlpModel::MlpModel(const MlpConfig& c) {
-  int64_t width = c.inputs;
-  for (size_t i = 0; i < c.hidden.size(); ++i) {
-    Add(absl::StrCat("layers.", i), Layer(width, c.hidden[i], c.dtype));
+MlpModel::MlpModel(const MlpConfig& c, const ModelPart& part, Layers& layers) {
+  part.CheckWithin(c.layers());
+  for (int64_t i = part.first_block; i < part.last_block; ++i) {
+    Add(absl::StrCat("layers.", i), MakeLinear(c, i, layers));
     Add(absl::StrCat("relu.", i), std::make_unique<Relu>());
-    Add(absl::StrCat("dropout.", i), std::make_unique<Dropout>(c.dropout, c.masks));
-    width = c.hidden[i];
+    Add(absl::StrCat("dropout.", i),
+        c.is_column(i) ? layers.MakeFeatureDropout(c.dropout, c.masks) : layers.MakeDropout(c.dropout, c.masks));
   }
-  Add(absl::StrCat("layers.", c.hidden.size()), Layer(width, c.classes, c.dtype));
+  if (part.head) Add(absl::StrCat("layers.", c.layers()), MakeLinear(c, c.layers(), layers));
 }
 
 }  // namespace twofold::nn

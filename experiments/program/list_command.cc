@@ -66,7 +66,8 @@ Rows Strategies() {
        "parallel { dp: N sharding: HYBRID_SHARD shard_group: 8 }"},
       {"tensor parallelism",
        "each rank has 1/N of the heads, of the feed-forward layers and of the vocabulary; needs 4 all-reduces of an "
-       "activation per block and micro-batch, which computing does not hide in the forward pass; use it within a node",
+       "activation per block and micro-batch, which computing does not hide in the forward pass; of an mlp, each rank "
+       "has 1/N of every pair of layers; use it within a node",
        "parallel { tp: N }"},
       {"sequence parallelism",
        "with tp: also splits norms and dropouts along the sequence; each rank keeps 1/N of their activations and sends "
@@ -81,7 +82,8 @@ Rows Strategies() {
        "block and micro-batch; use it within a node, if the experts do not fit on one rank",
        "model { moe { ... experts: E } } parallel { dp: M ep: N }"},
       {"GPIPE",
-       "pipeline of N stages with 1/N of the layers each; neighbours exchange an activation and its gradient per "
+       "pipeline of N stages with 1/N of the layers each, of any model; neighbours exchange an activation and its "
+       "gradient per "
        "micro-batch; with m micro-batches, stages are idle for (N - 1)/(m + N - 1) of the time and keep the "
        "activations of all m; use it with few micro-batches, or with recomputation",
        "parallel { pp: N schedule: GPIPE }"},

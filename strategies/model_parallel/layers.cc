@@ -116,6 +116,12 @@ std::unique_ptr<nn::Module> ParallelLayers::MakeDropout(double p, nn::DropoutMas
   return std::make_unique<nn::Dropout>(p, masks, "", PlacesOfElements());
 }
 
+std::unique_ptr<nn::Module> ParallelLayers::Whole(const nn::LinearConfig& config) {
+  std::unique_ptr<nn::Module> module = Layers::Whole(config);
+  for (nn::Parameter* p : module->Parameters()) ShareAmong(exchange_, *p);
+  return module;
+}
+
 // ---- Within a branch of a block ----
 
 std::unique_ptr<nn::Module> ParallelLayers::Column(const nn::LinearConfig& config, std::vector<int64_t> parts) {
@@ -126,6 +132,17 @@ std::unique_ptr<nn::Module> ParallelLayers::Column(const nn::LinearConfig& confi
 std::unique_ptr<nn::Module> ParallelLayers::Row(const nn::LinearConfig& config) {
   if (!splits_layers()) return Layers::Row(config);
   return std::make_unique<RowParallelLinear>(exchange_, config);
+}
+
+// Draws the masks of columns [r n, (r + 1) n) of the whole.
+std::unique_ptr<nn::Module> ParallelLayers::MakeFeatureDropout(double p, nn::DropoutMasks masks) {
+  if (!splits_layers()) return MakeDropout(p, masks);
+  TWOFOLD_CHECK(rows_.all(), "features are dropped where ranks have all rows");
+  const auto places = [r = tensor_.rank(), ranks = tensor_.size()](const Shape& local) {
+    const int64_t n = local[-1];
+    return ops::IndexMap{.block = n, .stride = ranks * n, .offset = {r * n}};
+  };
+  return std::make_unique<nn::Dropout>(p, masks, "", places);
 }
 
 std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {

@@ -1,5 +1,5 @@
-// The layers of a transformer, split over ranks. A model (core/nn/gpt.h, core/nn/llama.h) says which layers there are,
-// and this class says how each is computed on a mesh, so the model's code is the same on one rank and on thousands:
+// The layers of a model, split over ranks. A model (core/nn/gpt.h, mlp_model.h, ...) says which layers there are, and
+// this class says how each is computed on a mesh, so the model's code is the same on one rank and on thousands:
 //     along tp  matrices by columns and rows, heads, vocabulary       strategies/tensor_parallel/
 //     along cp  the tokens of a sequence                              strategies/context_parallel/
 //     along ep  experts                                               strategies/expert_parallel/
@@ -48,9 +48,11 @@ class ParallelLayers final : public nn::Layers {
 
   std::unique_ptr<nn::Module> MakeNorm(nn::Norm norm, int64_t hidden, DType dtype, double eps) override;
   std::unique_ptr<nn::Module> MakeDropout(double p, nn::DropoutMasks masks) override;
+  std::unique_ptr<nn::Module> Whole(const nn::LinearConfig& config) override;
 
   std::unique_ptr<nn::Module> Column(const nn::LinearConfig& config, std::vector<int64_t> parts) override;
   std::unique_ptr<nn::Module> Row(const nn::LinearConfig& config) override;
+  std::unique_ptr<nn::Module> MakeFeatureDropout(double p, nn::DropoutMasks masks) override;
   std::unique_ptr<nn::Module> Qkv(const nn::LinearConfig& config, const nn::Heads& heads) override;
   // These use this rank's heads and this rank's tokens.
   std::unique_ptr<nn::Module> MakeRotary(std::shared_ptr<nn::RotaryTable> table, const nn::Heads& heads) override;

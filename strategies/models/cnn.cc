@@ -40,17 +40,21 @@ constinit const ModelKind kCnnModel = {
               .width = cnn.width(),
               .channels = cnn.channels()};
     },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&)
-        -> std::unique_ptr<nn::Module> { return std::make_unique<nn::CnnModel>(ToConfig(m, types)); },
-    .splits = false,
+    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart& part, nn::Layers&)
+        -> std::unique_ptr<nn::Module> { return std::make_unique<nn::CnnModel>(ToConfig(m, types), part); },
     .training_flops = TrainingFlopsOf<ToConfig>,
     .hardware_flops = HardwareFlopsOf<ToConfig>,
+    .flops_by_block = FlopsByBlockOf<ToConfig>,
     .block = "basic_block",
     .unit = "basic_block",
     .blocks =
         [](const spec::Model& m) {  // absurd sizes wrap, as above
           return static_cast<int64_t>(std::accumulate(m.cnn().blocks().begin(), m.cnn().blocks().end(), uint64_t{0}));
         },
+    .boundary = [](const spec::Model& m, int64_t next, const BoundaryShare& share) -> Boundary {
+      const nn::CnnBlock before = nn::BlocksOf(ToConfig(m, DType::kF32))[static_cast<size_t>(next) - 1];
+      return {.shape = {share.samples, before.height, before.width, before.out}};
+    },
 };
 
 }  // namespace twofold

@@ -16,5 +16,9 @@ template <auto ToConfig>
 double HardwareFlopsOf(const spec::Model& model, const nn::Recomputation& recomputation, int64_t samples) {
   return nn::HardwareFlops(ToConfig(model, DType::kF32), recomputation, samples);
 }
+template <auto ToConfig>
+nn::BlockFlops FlopsByBlockOf(const spec::Model& model) {
+  return nn::ForwardFlopsByBlock(ToConfig(model, DType::kF32));
+}
 
 }  // namespace twofold

@@ -34,12 +34,14 @@ constinit const ModelKind kGptModel = {
                nn::Layers& layers) -> std::unique_ptr<nn::Module> {
       return std::make_unique<nn::GptModel>(ToConfig(m, types.parameter), part, layers);
     },
-    .splits = true,
     .training_flops = TrainingFlopsOf<ToConfig>,
     .hardware_flops = HardwareFlopsOf<ToConfig>,
+    .flops_by_block = FlopsByBlockOf<ToConfig>,
     .block = "transformer_block",
     .unit = "transformer_block",
     .blocks = [](const spec::Model& m) { return m.gpt().layers(); },
+    .boundary = [](const spec::Model& m, int64_t,
+                   const BoundaryShare& share) { return HiddenStates(m.gpt().sequence(), m.gpt().hidden(), share); },
 };
 
 }  // namespace twofold

@@ -1,5 +1,7 @@
 #include "strategies/models/kinds.h"
 
+#include "core/base/check.h"
+
 namespace twofold {
 namespace {
 
@@ -13,6 +15,12 @@ const ModelKind* FindModelKind(spec::Model::KindCase kind) {
   for (const ModelKind* row : kKinds)
     if (row->kind == kind) return row;
   return nullptr;
+}
+
+const ModelKind& KindOf(const spec::Model& model) {
+  const ModelKind* kind = FindModelKind(model.kind_case());
+  TWOFOLD_CHECK(kind != nullptr, "a resolved spec names its model's sizes");
+  return *kind;
 }
 
 }  // namespace twofold

@@ -58,12 +58,16 @@ constexpr ModelKind Row(std::string_view name, spec::Model::KindCase kind) {
                  nn::Layers& layers) -> std::unique_ptr<nn::Module> {
         return std::make_unique<nn::LlamaModel>(ToConfig(m, types.parameter), part, layers);
       },
-      .splits = true,
       .training_flops = TrainingFlopsOf<ToConfig>,
       .hardware_flops = HardwareFlopsOf<ToConfig>,
+      .flops_by_block = FlopsByBlockOf<ToConfig>,
       .block = "transformer_block",
       .unit = "transformer_block",
       .blocks = [](const spec::Model& m) { return LlamaOf(m).layers(); },
+      .boundary =
+          [](const spec::Model& m, int64_t, const BoundaryShare& share) {
+            return HiddenStates(LlamaOf(m).sequence(), LlamaOf(m).hidden(), share);
+          },
   };
 }
 

@@ -10,12 +10,6 @@
 namespace twofold {
 namespace {
 
-const ModelKind& KindOf(const spec::Model& model) {
-  const ModelKind* kind = FindModelKind(model.kind_case());
-  TWOFOLD_CHECK(kind != nullptr, "a resolved spec names its model's sizes");
-  return *kind;
-}
-
 std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled, const optim::Offload& offload,
                                            const optim::LowPrecisionUpdate& low_precision) {
   return optim::MakeAdam({.lr = adam.lr(),
@@ -60,6 +54,11 @@ std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types
 
 std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types, nn::Layers& layers) {
   return MakePart(model, types, nn::ModelPart::Whole(KindOf(model).blocks(model)), layers);
+}
+
+std::unique_ptr<nn::Loss> MakeLoss(const spec::Model& model, nn::Layers& layers) {
+  const ModelInput input = InputOf(model);
+  return (input.kind == ModelInput::kTokens ? layers : nn::OneRank()).MakeLoss(input.classes);
 }
 
 int64_t ParameterCount(const spec::Model& model) { return MakeModel(model, DType::kF32)->ParameterCount(); }

@@ -18,13 +18,14 @@ DType ToDType(spec::DType dtype);
 
 // A model whose output is logits [.., classes]. It is named (finalized) and has no storage.
 std::unique_ptr<nn::Module> MakeModel(const spec::Model& model, ModelTypes types, nn::Layers& layers = nn::OneRank());
-// The same for a part of the model, with layers that may be split over ranks. Unless the kind splits, the part must be
-// the whole.
+// The same for a part of the model, with layers that may be split over ranks.
 std::unique_ptr<nn::Module> MakePart(const spec::Model& model, ModelTypes types, const nn::ModelPart& part,
                                      nn::Layers& layers);
 // The same for the parts that one pipeline stage holds: the part itself if there is one, else Chunks.
 std::unique_ptr<nn::Module> MakeStage(const spec::Model& model, ModelTypes types, std::span<const nn::ModelPart> parts,
                                       nn::Layers& layers);
+// The loss of its logits: split over ranks if they are, as those of a vocabulary.
+std::unique_ptr<nn::Loss> MakeLoss(const spec::Model& model, nn::Layers& layers);
 int64_t ParameterCount(const spec::Model& model);  // of the whole model, not of a rank's part; makes a model to count
 ModelInput InputOf(const spec::Model& model);
 int64_t ItemsPerSample(const spec::Model& model);     // what tokens_per_second counts: tokens of a sequence, else 1

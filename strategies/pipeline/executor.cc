@@ -41,24 +41,27 @@ void Executor::Connect(DeviceMesh& mesh) {
   }
 }
 
-Executor::Incoming Executor::Receive(const Action& action, const Shape& boundary, DType dtype) {
+Executor::Incoming Executor::Receive(const Action& action, std::span<const Boundaries> chunks, DType dtype) {
   const std::optional<Message> message = ReceivedBy(action, shape_, stage_);
   if (!message) return {};
   ctx_.trace().SetLabel(action.ToString());
-  const Shape part = parts_ != nullptr ? Shape{boundary.numel() / parts_->size()} : boundary;
-  Incoming incoming{.message = ctx_.device().NewTensor(part, dtype, Category::kActivations), .work = {}};
+  const Boundaries& boundaries = chunks[static_cast<size_t>(action.chunk)];
+  const Shape& whole = message->forward ? boundaries.before : boundaries.after;
+  const Shape part = parts_ != nullptr ? Shape{whole.numel() / parts_->size()} : whole;
+  Incoming incoming{
+      .message = ctx_.device().NewTensor(part, dtype, Category::kActivations), .whole = whole, .work = {}};
   incoming.work = in_[message->forward].group->Recv(incoming.message, message->from);
   return incoming;
 }
 
 // Waits for the message and returns it whole; empty if there is none.
-Tensor Executor::Take(Incoming incoming, const Shape& boundary) {
+Tensor Executor::Take(Incoming incoming) {
   if (overlap_)
     incoming.work.WaitOn(ctx_.device().compute());
   else
     incoming.work.Wait();
   if (parts_ == nullptr || incoming.message.empty()) return std::move(incoming.message);
-  Tensor whole = ctx_.device().NewTensor(boundary, incoming.message.dtype(), Category::kActivations);
+  Tensor whole = ctx_.device().NewTensor(incoming.whole, incoming.message.dtype(), Category::kActivations);
   parts_->AllGather(whole, incoming.message).WaitOn(ctx_.device().compute());
   return whole;
 }
@@ -76,16 +79,16 @@ void Executor::Send(const Action& action, Tensor out) {
   link.last = link.group->Send(out, message->to);
 }
 
-void Executor::Execute(std::span<const Action> actions, int micro_batches, const Shape& boundary, DType dtype,
-                       Run run) {
+void Executor::Execute(std::span<const Action> actions, int micro_batches, std::span<const Boundaries> chunks,
+                       DType dtype, Run run) {
   shape_.micro_batches = micro_batches;
   const absl::Cleanup no_label = [this] { ctx_.trace().SetLabel(""); };
   Incoming ahead;
   for (size_t i = 0; i < actions.size(); ++i) {
-    Incoming now = overlap_ && i > 0 ? std::exchange(ahead, {}) : Receive(actions[i], boundary, dtype);
-    if (overlap_ && i + 1 < actions.size()) ahead = Receive(actions[i + 1], boundary, dtype);
+    Incoming now = overlap_ && i > 0 ? std::exchange(ahead, {}) : Receive(actions[i], chunks, dtype);
+    if (overlap_ && i + 1 < actions.size()) ahead = Receive(actions[i + 1], chunks, dtype);
     ctx_.trace().SetLabel(actions[i].ToString());
-    Tensor in = Take(std::exchange(now, {}), boundary);
+    Tensor in = Take(std::exchange(now, {}));
     if (!overlap_) ctx_.device().compute().Synchronize();
     Tensor out = run(actions[i], std::move(in));
     if (!overlap_) ctx_.device().compute().Synchronize();

@@ -9,7 +9,8 @@
 // Symbols: p stages, m micro-batches a step, v chunks of the model on each stage.
 //   P  bytes of parameters, gradients and optimizer state
 //   A  bytes of activations that one micro-batch saves for backward in all layers
-//   H  = b t h * (bytes per element): the hidden states between two layers, for a micro-batch of b samples of t tokens
+//   H  = b t h * (bytes per element): the hidden states between two layers, for a micro-batch of b samples of t tokens;
+//      of other models, the activations between two blocks, which may differ from part to part
 //   F, B  times of one micro-batch's forward and backward pass through a stage
 //   memory         P / p. But only the first stage has the embedding, and only the last one the head; if the two share
 //                  a table, both stages have it. Activations take A / (p v) for each part of a micro-batch in flight.
@@ -57,13 +58,19 @@
 
 namespace twofold::pipeline {
 
+// The shapes of the messages that a chunk exchanges with the part of the model before it and the part after it. One is
+// empty if there is no such part.
+struct Boundaries {
+  Shape before, after;
+};
+
 struct ExecutorOptions {
   int chunks = 1;
   // false, for comparison: a message is received when it is needed. The host waits for it, and for the device before
   // and after every action, so that it never launches an action while another one computes.
   bool overlap = true;
   // All tp ranks have the same tensor to send, so each of them sends only its part. tp must divide the number of
-  // elements.
+  // elements of every message.
   bool scatter_gather = false;
 };
 
@@ -77,9 +84,10 @@ class Executor {
   // Collective over the mesh's world.
   Executor(RankContext& ctx, DeviceMesh& mesh, const ExecutorOptions& options);
 
-  // Runs this stage's `actions` in order. Every message has the shape `boundary`. While an action runs, the trace's
-  // label is its name. Throws what communication, allocation and `run` throw.
-  void Execute(std::span<const Action> actions, int micro_batches, const Shape& boundary, DType dtype, Run run);
+  // Runs this stage's `actions` in order. `chunks`: the shapes of each chunk's messages. While an action runs, the
+  // trace's label is its name. Throws what communication, allocation and `run` throw.
+  void Execute(std::span<const Action> actions, int micro_batches, std::span<const Boundaries> chunks, DType dtype,
+               Run run);
 
  private:
   // Messages of one kind between this stage and one neighbour, in one direction only, on a stream of their own.
@@ -88,12 +96,13 @@ class Executor {
     Work last;
   };
   struct Incoming {
-    Tensor message;
+    Tensor message;  // with scatter_gather, a part of it
+    Shape whole;
     Work work;
   };
   void Connect(DeviceMesh& mesh);
-  Incoming Receive(const Action& action, const Shape& boundary, DType dtype);
-  Tensor Take(Incoming incoming, const Shape& boundary);
+  Incoming Receive(const Action& action, std::span<const Boundaries> chunks, DType dtype);
+  Tensor Take(Incoming incoming);
   void Send(const Action& action, Tensor out);
 
   RankContext& ctx_;

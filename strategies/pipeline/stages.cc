@@ -5,26 +5,13 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "strategies/models/kinds.h"
-#include "strategies/models/model_factory.h"
 
 namespace twofold {
 namespace {
 
-// The same model with only its first `blocks` blocks.
-spec::Model FirstBlocks(spec::Model model, int64_t blocks) {
-  if (model.has_gpt()) model.mutable_gpt()->set_layers(blocks);
-  if (model.has_llama()) model.mutable_llama()->set_layers(blocks);
-  if (model.has_moe()) model.mutable_moe()->mutable_llama()->set_layers(blocks);
-  return model;
-}
-
-std::vector<int64_t> SplitModelByCost(const spec::Model& model, int64_t blocks, int parts) {
-  const double rest = TrainingFlops(FirstBlocks(model, 0), 1);  // of the head; an embedding look-up has no FLOPs
-  std::vector<double> costs;
-  for (int64_t i = 0; i < blocks; ++i)
-    costs.push_back(TrainingFlops(FirstBlocks(model, i + 1), 1) - TrainingFlops(FirstBlocks(model, i), 1));
-  return SplitByCost(costs, 0, rest, parts);
+std::vector<int64_t> SplitModelByCost(const spec::Model& model, int parts) {
+  const nn::BlockFlops flops = KindOf(model).flops_by_block(model);
+  return SplitByCost(flops.blocks, flops.before, flops.after, parts);
 }
 
 // The best split of the first n blocks into k parts.
@@ -54,9 +41,10 @@ std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, d
       double cost = (k == 1 ? before : 0) + (k == parts ? after : 0);
       for (int64_t last = 1; last <= n - (k - 1); ++last) {
         cost += costs[static_cast<size_t>(n - last)];
+        Cut& known = best[static_cast<size_t>(k)][static_cast<size_t>(n)];
+        if (cost > known.most) break;  // costs are not negative, so longer last parts are no better
         const Cut& others = best[static_cast<size_t>(k) - 1][static_cast<size_t>(n - last)];
         const Cut cut{.most = std::max(others.most, cost), .squares = others.squares + cost * cost, .last = last};
-        Cut& known = best[static_cast<size_t>(k)][static_cast<size_t>(n)];
         if (cut.BetterThan(known)) known = cut;
       }
     }
@@ -70,14 +58,12 @@ std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, d
 
 std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec) {
   const spec::Parallel& p = spec.parallel();
-  const ModelKind* kind = FindModelKind(spec.model().kind_case());
-  TWOFOLD_CHECK(kind != nullptr, "a resolved spec names its model's sizes");
-  const int64_t blocks = kind->blocks(spec.model());
+  const int64_t blocks = KindOf(spec.model()).blocks(spec.model());
   const int parts = static_cast<int>(p.pp() * p.virtual_stages());
   if (parts == 1) return {nn::ModelPart::Whole(blocks)};
   std::vector<int64_t> sizes(p.stage_layers().begin(), p.stage_layers().end());
   if (sizes.empty()) {
-    sizes = p.stage_balance() == spec::Parallel::BY_COST ? SplitModelByCost(spec.model(), blocks, parts)
+    sizes = p.stage_balance() == spec::Parallel::BY_COST ? SplitModelByCost(spec.model(), parts)
                                                          : SplitUniformly(blocks, parts);
   }
   std::vector<nn::ModelPart> all;
@@ -133,13 +119,21 @@ std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
   return groups;
 }
 
-Shape BoundaryShape(const spec::Spec& spec, int64_t samples) {
+Boundary BoundaryOf(const spec::Spec& spec, int64_t next, int64_t samples) {
   const spec::Parallel& p = spec.parallel();
-  const spec::Model& model = spec.model();
-  const int64_t hidden = model.has_gpt()   ? model.gpt().hidden()
-                         : model.has_moe() ? model.moe().llama().hidden()
-                                           : model.llama().hidden();
-  return Shape{samples, InputOf(model).length / p.cp() / (p.sequence_parallel() ? p.tp() : 1), hidden};
+  return KindOf(spec.model())
+      .boundary(spec.model(), next,
+                {.samples = samples, .cp = p.cp(), .tp = p.tp(), .sequence_parallel = p.sequence_parallel()});
+}
+
+std::vector<pipeline::Boundaries> BoundariesOf(const spec::Spec& spec, std::span<const nn::ModelPart> parts,
+                                               int64_t samples) {
+  std::vector<pipeline::Boundaries> all;
+  for (const nn::ModelPart& part : parts) {
+    all.push_back({.before = part.embedding ? Shape() : BoundaryOf(spec, part.first_block, samples).shape,
+                   .after = part.head ? Shape() : BoundaryOf(spec, part.last_block, samples).shape});
+  }
+  return all;
 }
 
 }  // namespace twofold

@@ -1,7 +1,8 @@
 // Splits a model into the parts that the stages of a pipeline hold.
 //
-// There are pp * virtual_stages parts of consecutive blocks, in the model's order, with at least one block each. The
-// first part also has the embedding, the last one the head. Chunk c of stage s is part c * pp + s (schedule.h).
+// There are pp * virtual_stages parts of consecutive blocks, in the model's order, with at least one block each. Blocks
+// are transformer blocks, an MLP's hidden layers or a CNN's residual blocks. The first part also has the model's input
+// side (embedding, stem), the last one its output side (head). Chunk c of stage s is part c * pp + s (schedule.h).
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,15 @@
 #include <vector>
 
 #include "core/comm/device_mesh.h"
-#include "core/nn/language_model.h"
+#include "core/nn/model_part.h"
 #include "core/proto/spec.pb.h"
-#include "core/tensor/tensor.h"
+#include "strategies/models/kinds.h"
+#include "strategies/pipeline/executor.h"
 #include "strategies/pipeline/schedule.h"
 
 namespace twofold {
 
-// The parts, as stage_layers and stage_balance of spec.parallel say. The spec is resolved and valid. A model that is
-// not split is one part.
+// The parts, as stage_layers and stage_balance of spec.parallel say. The spec is resolved and valid.
 std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec);
 std::vector<nn::ModelPart> PartsOfStage(const spec::Spec& spec, int stage);  // indexed by chunk
 
@@ -32,10 +33,12 @@ pipeline::Schedule ScheduleOf(const spec::Parallel& parallel);
 // Stages, micro-batches per step, and chunks.
 pipeline::PipelineShape PipelineShapeOf(const spec::Spec& spec);
 
-// The shape of the message between two neighbouring parts for a micro-batch of `samples`, in either direction: this
-// rank's hidden states [samples, tokens, hidden]. A rank has 1 / cp of the sequence's tokens, and 1 / tp of these under
-// sequence parallelism.
-Shape BoundaryShape(const spec::Spec& spec, int64_t samples);
+// The message between two parts for a micro-batch of `samples`, in either direction. The second part begins at block
+// `next`.
+Boundary BoundaryOf(const spec::Spec& spec, int64_t next, int64_t samples);
+// The shapes of the messages of these parts.
+std::vector<pipeline::Boundaries> BoundariesOf(const spec::Spec& spec, std::span<const nn::ModelPart> parts,
+                                               int64_t samples);
 
 // Whether the first and the last stage both hold the table of a tied head. They then sum its gradients
 // (kEmbeddingTag).

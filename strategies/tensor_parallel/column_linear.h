@@ -31,8 +31,8 @@ namespace twofold {
 // values of a SwiGLU), and each part is split evenly. `ranks` must divide each size.
 std::vector<nn::ShardLayout::Range> SplitParts(std::span<const int64_t> parts, int rank, int ranks);
 
-// x: [b, t, in] (this rank's rows of it, see exchange.h); y: [b, t, local out]. Parameters: "weight" [out, in] and
-// "bias" [out]; this rank holds the rows `ranges` of both.
+// x: [b, t, in] (this rank's rows of it, see exchange.h), or [b, in] without sequence parallelism; y: [.., local out].
+// Parameters: "weight" [out, in] and "bias" [out]; this rank holds the rows `ranges` of both.
 class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu {
  public:
   // The group must outlive it. Padding ranges give columns of zeros in y.

@@ -22,8 +22,9 @@
 
 namespace twofold {
 
-// x: [b, t, in / n]; y: [b, t, out] (this rank's rows of it, see exchange.h). Parameters: "weight" [out, in], of which
-// this rank holds in / n columns, and "bias" [out], which rank 0 owns.
+// x: [b, t, in / n], or [b, in / n] without sequence parallelism; y: [.., out] (this rank's rows of it, see
+// exchange.h). Parameters: "weight" [out, in], of which this rank holds in / n columns, and "bias" [out], which rank 0
+// owns.
 class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
  public:
   // The group must outlive it.

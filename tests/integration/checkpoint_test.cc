@@ -222,6 +222,26 @@ TEST(RemeshedExperts, KeepTheLossCurve) {
   }
 }
 
+// Stages and pairs of linear layers, and the running statistics of stages.
+TEST(RemeshedLayers, KeepTheLossCurve) {
+  const Mesh one{"One", ""},
+      linear[] = {{"Pp3", "pp: 3", kFull}, {"Tp2Pp2", "tp: 2 pp: 2"}, {"Tp2Zero3", "tp: 2 dp: 2 sharding: ZERO_3"}},
+      images[] = {{"Pp2", "pp: 2", kFull}, {"Pp4", "pp: 4"}, {"Pp2Zero1", "pp: 2 dp: 2 sharding: ZERO_1"}};
+  const auto check = [&](const std::string& model, std::span<const Mesh> meshes) {
+    const auto whole = Losses(RunText(OnMesh(model, one, ""))[0]);
+    for (const Mesh& from : meshes) {
+      const std::string folder = Folder(StrCat("layers", from.name));
+      RunText(OnMesh(model, from, Saving(folder, from.kind)));
+      for (const Mesh& to : meshes)
+        ExpectNear(Losses(RunText(OnMesh(model, to, Resuming(folder)))[0]), whole, StrCat(from.name, " to ", to.name));
+      ExpectNear(Losses(RunText(OnMesh(model, one, Resuming(folder)))[0]), whole, StrCat(from.name, " to one"));
+      fs::remove_all(folder);
+    }
+  };
+  check("model { mlp { inputs: 8 hidden: [16, 12, 16] classes: 5 } }\n", linear);
+  check("model { cnn { height: 8 width: 8 widths: [4, 6] blocks: [2, 2] classes: 5 } }\n", images);
+}
+
 // What every layout saves of the same state, here of the initial values, is the same.
 TEST(Checkpoints, AFullOneIsTheSameBytesWhateverWroteIt) {
   std::string first;

@@ -27,7 +27,7 @@ constexpr int64_t kRows = kBatch * kSequence, kMessage = kRows * kHidden * kElem
 using Volumes = std::map<std::pair<std::string, std::string>, int64_t>;
 
 struct Job {
-  std::string model;  // "gpt", "llama", "moe"
+  std::string model;  // "gpt", "llama", "moe"; or a whole block of the spec: "mlp { ... }"
   std::string parallel;
   int64_t dp = 1, micro_batches = 1, layers = 2;
   std::string train;
@@ -39,7 +39,8 @@ Volumes WholeRun(const Job& job, int steps) {
              " vocab: ", kVocab, " sequence: ", kSequence);
   const std::string gpt = StrCat("layers: ", job.layers, " hidden: ", kHidden, " heads: ", kHeads, " vocab: ", kVocab,
                                  " sequence: ", kSequence);
-  const std::string model = job.model == "gpt" ? StrCat("gpt { ", gpt, " }")
+  const std::string model = job.model.ends_with("}") ? job.model
+                            : job.model == "gpt"     ? StrCat("gpt { ", gpt, " }")
                             : job.model == "llama"
                                 ? StrCat("llama { ", llama, " }")
                                 : StrCat("moe { llama { ", llama, " } experts: 4 top_k: 2 capacity_factor: 1.5 }");
@@ -212,6 +213,38 @@ INSTANTIATE_TEST_SUITE_P(
                       Pipeline{"WithSequence", "tp: 2 sequence_parallel: true", 2, 1, kRows / 2},
                       Pipeline{"WithContext", "cp: 2", 2, 1, kRows / 2}),
     [](const auto& info) { return info.param.name; });
+
+// Linear layers: [8, 24] and [24, 16] are a pair, and so are [16, 20] and the output layer [20, 5]. Each pair sums its
+// output forward and its input's gradient backward; the logits are whole, so that the loss sends nothing.
+TEST(LinearLayers, SumTwiceAPair) {
+  const Job job{
+      .model = "mlp { inputs: 8 hidden: [24, 16, 20] classes: 5 }", .parallel = "tp: 2", .dp = 2, .micro_batches = 2};
+  EXPECT_EQ(Only(AMicroBatch(job), "tp"), (Volumes{{{"all_reduce", "tp"}, (16 + 8 + 5 + 16) * kBatch * kElement}}));
+  // Drawn parameters that both ranks have begin as the first one's: biases behind the sums.
+  EXPECT_EQ(Only(TheStart(job), "tp"), (Volumes{{{"broadcast", "tp"}, (16 + 5) * kElement}}));
+}
+
+// Boundaries of different sizes: the first stage sends its outputs, and the gradients of its second chunk's input.
+TEST(LinearLayers, SendEachBoundaryInItsOwnSize) {
+  Job job{.model = "mlp { inputs: 8 hidden: [24, 16, 20, 12] classes: 5 }",
+          .parallel = "pp: 2 schedule: INTERLEAVED_ONE_F_ONE_B virtual_stages: 2",
+          .micro_batches = 2};
+  const int64_t feature = job.micro_batches * kBatch * kElement;
+  EXPECT_EQ(Sum(AStep(job), "send", "pipeline"), (24 + 16 + 20) * feature);
+  EXPECT_EQ(Sum(AStep(job), "recv", "pipeline"), (24 + 16 + 20) * feature);
+  job.parallel = "pp: 2 tp: 2 stage_layers: [3, 1]";  // within a pair: half the features
+  EXPECT_EQ(Sum(AStep(job), "send", "pipeline"), 20 / 2 * feature);
+  job.parallel = "pp: 2 tp: 2 stage_layers: [2, 2] scatter_gather_messages: true";
+  EXPECT_EQ(Sum(AStep(job), "send", "pipeline"), 16 / 2 * feature);
+}
+
+TEST(ResidualBlocks, SendTheirImages) {
+  const Job job{.model = "cnn { height: 9 width: 8 widths: [4, 6] blocks: [1, 2] }",
+                .parallel = "pp: 2 stage_layers: [2, 1]",
+                .micro_batches = 2};
+  EXPECT_EQ(Sum(AStep(job), "send", "pipeline"), job.micro_batches * kBatch * 5 * 4 * 6 * kElement);
+  EXPECT_EQ(Sum(AStep(job), "recv", "pipeline"), job.micro_batches * kBatch * 5 * 4 * 6 * kElement);
+}
 
 // The table that first and last stage share: its gradients are summed once a step.
 TEST(PipelineParallel, SumsATiedTableOnce) {

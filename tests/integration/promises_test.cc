@@ -201,14 +201,17 @@ class Spec {
 };
 
 bool ModelFits(const Spec& s) {
-  const bool image = s.Is(kModel, kCnn) || s.Is(kModel, kSyncCnn), whole = image || s.Is(kModel, kMlp);
-  if (whole && (s.Unusual(kTp) || s.Unusual(kCp) || s.Unusual(kPp) || s.Unusual(kAttention))) return false;
-  if (s.Is(kModel, kMlp) && s.Unusual(kRecompute)) return false;  // it has no blocks
+  const bool image = s.Is(kModel, kCnn) || s.Is(kModel, kSyncCnn), linear = s.Is(kModel, kMlp), rows = image || linear;
+  if (rows && (s.Unusual(kCp) || s.Has(kTp, "sequence") || s.Unusual(kAttention))) return false;  // no sequences
+  if (image && s.Unusual(kTp)) return false;
+  if (linear && s.Unusual(kRecompute)) return false;
+  // Messages within a pair of layers are split already.
+  if (linear && s.Unusual(kMessages) && (s.stages() == 4 || s.Interleaves() || s.Has(kPp, "1, 3"))) return false;
   if (s.Unusual(kDropout) && (image || s.Is(kModel, kLlama) || s.Is(kModel, kVaried) || s.Is(kModel, kMoe)))
     return false;  // they have none
   if (s.Unusual(kEp) && s.IsNot(kModel, kMoe)) return false;
-  if (s.Is(kRecompute, kSelective) && (whole || s.Is(kAttention, kUsual))) return false;
-  if (s.Is(kUnits, kUnitsByHand) && (whole || s.Is(kModel, kMoe))) return false;
+  if (s.Is(kRecompute, kSelective) && (rows || s.Is(kAttention, kUsual))) return false;
+  if (s.Is(kUnits, kUnitsByHand) && (rows || s.Is(kModel, kMoe))) return false;
   return !(s.Is(kUnits, kNested) && s.IsNot(kModel, kGpt));
 }
 
@@ -267,11 +270,13 @@ std::string ModelText(const Spec& s, int64_t layers) {
             "llama { ", llama,
             "head_dim: 6 qkv_bias: true tied_embeddings: true rope_scaling { llama3 { original_sequence: 4 } } }");
       case kMoe: return StrCat("moe { llama { ", llama, "} experts: 4 top_k: 2 capacity_factor: 2 every: 2 }");
-      case kMlp: return StrCat("mlp { inputs: 8 hidden: [24, 16] classes: 5 ", drops ? "dropout: 0.3 " : "", "}");
-      case kCnn: return "cnn { height: 8 width: 8 widths: [4, 6] blocks: [1, 1] classes: 5 }";
+      case kMlp:
+        return StrCat("mlp { inputs: 8 hidden: [24, 16, 20, 12", layers > 4 ? ", 12, 20, 16, 24" : "", "] classes: 5 ",
+                      drops ? "dropout: 0.3 " : "", "}");
+      case kCnn: return StrCat("cnn { height: 8 width: 8 widths: [4, 6] blocks: [1, ", layers - 1, "] classes: 5 }");
       default:
-        return "cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, 2] classes: 5 stem: IMAGENET "
-               "sync_batch_norm: true }";
+        return StrCat("cnn { height: 8 width: 9 channels: 1 widths: [4, 6] blocks: [1, ", layers - 1,
+                      "] classes: 5 stem: IMAGENET sync_batch_norm: true }");
     }
   };
   return StrCat("model { ", of_kind(), s.Unusual(kAttention) ? " attention: UNFUSED" : "",
@@ -373,10 +378,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << Text(c.row, LengthOf(c.row)); }
 
-class Promises : public ::testing::TestWithParam<Case> {};
-
-TEST_P(Promises, AreKept) {
-  const Row& row = GetParam().row;
+void ExpectPromisesKept(const Row& row) {
   const Spec s(row);
   const std::string text = Text(row, LengthOf(row));
   const auto measured = test::RunText(text + test::kInMemory);
@@ -389,15 +391,38 @@ TEST_P(Promises, AreKept) {
   test::ExpectPromised(text, measured);
 }
 
+class Promises : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Promises, AreKept) { ExpectPromisesKept(GetParam().row); }
+
+using Chosen = std::vector<std::pair<Factor, int>>;  // what is not usual
+Row RowOf(const Chosen& chosen) {
+  Row row(kFactors, 0);
+  for (const auto& [factor, choice] : chosen) row[factor] = choice;
+  EXPECT_TRUE(Fits(row)) << Name(row);
+  return row;
+}
+
+// Linear layers split by features and in stages, whose masks must be those of the whole, and stages that share
+// statistics: in F32, where gradients show what losses of half precision would hide.
+TEST(SplitLayers, KeepThePromisesInF32) {
+  for (const Chosen& chosen :
+       {Chosen{{kModel, kMlp}, {kDropout, 1}, {kTp, 1}}, Chosen{{kModel, kMlp}, {kDropout, 2}, {kTp, 3}, {kPp, 9}},
+        Chosen{{kModel, kMlp}, {kDropout, 1}, {kDp, 1}, {kTp, 1}, {kPp, 7}, {kParts, 1}, {kMessages, 1}},
+        Chosen{{kModel, kMlp}, {kTp, 1}, {kPp, 5}, {kParts, 1}, {kClip, 1}, {kValidation, 1}},
+        Chosen{{kModel, kSyncCnn}, {kDp, 1}, {kPp, 10}, {kParts, 1}, {kValidation, 1}}}) {
+    const Row row = RowOf(chosen);
+    SCOPED_TRACE(Name(row));
+    ExpectPromisesKept(row);
+  }
+}
+
 // Over more steps rounding adds up, and what was learned shows.
 TEST(LongPromises, AreKeptWhileItLearns) {
-  using Chosen = std::vector<std::pair<Factor, int>>;  // what is not usual
   for (const Chosen& chosen : {Chosen{{kModel, kLlama}, {kDp, 1}, {kSharding, kZero3}, {kParts, 1}, {kClip, 1}},
                                Chosen{{kModel, kGpt}, {kTp, 2}, {kPp, 3}, {kParts, 2}, {kOptimizer, 1}},
                                Chosen{{kModel, kMoe}, {kDp, 1}, {kEp, 1}, {kCp, 1}, {kParts, 1}, {kOptimizer, 1}}}) {
-    Row row(kFactors, 0);
-    for (const auto& [factor, choice] : chosen) row[factor] = choice;
-    ASSERT_TRUE(Fits(row));
+    const Row row = RowOf(chosen);
     SCOPED_TRACE(Name(row));
     constexpr int kMany = 30;
     const auto ranks = test::RunText(Text(row, LengthOf(row, kMany)) + test::kInMemory);

@@ -51,7 +51,7 @@ Tensor NewInput(RankContext& ctx, const spec::Spec& spec, const nn::ModelPart& p
   const auto tensor = [&ctx](const Shape& shape, DType type) {
     return ctx.device().NewTensor(shape, type, Category::kActivations);
   };
-  if (!part.embedding) return tensor(BoundaryShape(spec, n), dtype);
+  if (!part.embedding) return tensor(BoundaryOf(spec, part.first_block, n).shape, dtype);
   if (input.kind == ModelInput::kTokens) return tensor(Shape{n, input.length / spec.parallel().cp()}, DType::kI32);
   return tensor(
       input.kind == ModelInput::kImages ? Shape{n, input.height, input.width, input.channels} : Shape{n, input.length},

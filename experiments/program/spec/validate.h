@@ -12,7 +12,9 @@ void CheckValidation(const spec::Spec& spec, Problems& problems);               
 void CheckPrecision(const spec::Precision& precision, Problems& problems);      // train.precision
 void CheckParallel(const spec::Spec& spec, Problems& problems);  // parallel's axes, the pipeline, and their options
 void CheckSharding(const spec::Spec& spec, Problems& problems);  // parallel.sharding and its options
-void CheckUnits(const spec::Spec& spec, Problems& problems);     // parallel.wrap; the rest of the spec must be valid
+// The messages of a pipeline; the rest of the spec must be valid.
+void CheckMessages(const spec::Spec& spec, Problems& problems);
+void CheckUnits(const spec::Spec& spec, Problems& problems);  // parallel.wrap; the rest of the spec must be valid
 // fabric.simulated: collectives, routing, faults, stragglers
 void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);
 void CheckCheckpoint(const spec::Spec& spec, Problems& problems);        // train.checkpoint and train.resume

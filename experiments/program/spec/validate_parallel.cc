@@ -77,23 +77,21 @@ void CheckOrder(const Parallel& p, Problems& problems) {
 
 // ---- Splitting the model ----
 
-// Sizes of a model that can be split, and their path in the spec.
+// Sizes of a transformer, and their path in the spec.
 struct Sizes {
   std::string path;  // "model.gpt."
-  int64_t heads, kv_heads, ffn, sequence, blocks;
+  int64_t heads, kv_heads, ffn, sequence;
   int64_t experts = 0;  // 0: no experts
 };
 
-Sizes SizesOf(const spec::Model& model, const ModelKind& kind) {
-  const int64_t blocks = kind.blocks(model);
+Sizes SizesOf(const spec::Model& model) {
   if (model.has_gpt()) {
     const spec::Gpt& gpt = model.gpt();
     return {.path = "model.gpt.",
             .heads = gpt.heads(),
             .kv_heads = gpt.heads(),
             .ffn = gpt.ffn(),
-            .sequence = gpt.sequence(),
-            .blocks = blocks};
+            .sequence = gpt.sequence()};
   }
   const spec::Llama& llama = model.has_moe() ? model.moe().llama() : model.llama();
   return {.path = model.has_moe() ? "model.moe.llama." : "model.llama.",
@@ -101,7 +99,6 @@ Sizes SizesOf(const spec::Model& model, const ModelKind& kind) {
           .kv_heads = llama.kv_heads(),
           .ffn = llama.ffn(),
           .sequence = llama.sequence(),
-          .blocks = blocks,
           .experts = model.has_moe() ? model.moe().experts() : 0};
 }
 
@@ -157,18 +154,32 @@ void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems
   }
 }
 
-void CheckExperts(const Parallel& p, const Sizes& sizes, const ModelKind& kind, Problems& problems) {
+void CheckExperts(const Parallel& p, int64_t experts, const ModelKind& kind, Problems& problems) {
   if (p.ep() == 1) return;
-  if (sizes.experts == 0) {
+  if (experts == 0) {
     return problems.Add("parallel.ep", p.ep(), " distributes experts, but model.", kind.name,
                         " has none; use 1, or model { moe { ... } }");
   }
   CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
-  CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
+  CheckCuts("ep", p.ep(), "model.moe.experts", experts, problems);
   if (p.sharding() == Parallel::HYBRID_SHARD) {
     problems.Add("parallel.sharding", "HYBRID_SHARD cannot be combined with parallel.ep = ", p.ep(),
                  ": experts are sharded over all ranks that have the same ones, and these do not form shard groups; "
                  "use FULL_SHARD, or an ep of 1");
+  }
+}
+
+// Of a model of features or images.
+void CheckNoSequence(const spec::Spec& spec, const ModelKind& kind, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  if (p.tp() > 1) FindModelRules(kind.kind)->check_tensor(spec.model(), p.tp(), problems);
+  if (p.cp() > 1) {
+    problems.Add("parallel.cp", p.cp(), " splits sequences, but model.", kind.name,
+                 " has none; use 1, and parallel.dp");
+  }
+  if (p.sequence_parallel()) {
+    problems.Add("parallel.sequence_parallel", "true splits activations along the sequence, but model.", kind.name,
+                 " has no sequences; leave it out");
   }
 }
 
@@ -200,7 +211,7 @@ void CheckScatterGather(const Parallel& p, Problems& problems) {
                              "its part of a message; leave one of them out");
 }
 
-void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems) {
+void CheckStageLayers(const Parallel& p, int64_t blocks, Problems& problems) {
   const std::string given = StrCat("[", absl::StrJoin(p.stage_layers(), ", "), "]");
   const int64_t parts = p.pp() * p.virtual_stages();
   if (p.stage_balance() != Parallel::default_instance().stage_balance()) {
@@ -214,12 +225,12 @@ void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems)
   }
   int64_t sum = 0;
   for (int i = 0; i < p.stage_layers_size(); ++i) {
-    if (!problems.Whole(StrCat("parallel.stage_layers[", i, "]"), p.stage_layers(i), 1, sizes.blocks)) return;
+    if (!problems.Whole(StrCat("parallel.stage_layers[", i, "]"), p.stage_layers(i), 1, blocks)) return;
     sum += p.stage_layers(i);
   }
-  if (sum == sizes.blocks) return;
-  problems.Add("parallel.stage_layers", given, " add up to ", sum, ", but the model has ", sizes.blocks,
-               " layers; use numbers that add up to ", sizes.blocks);
+  if (sum == blocks) return;
+  problems.Add("parallel.stage_layers", given, " add up to ", sum, ", but the model has ", blocks,
+               " layers; use numbers that add up to ", blocks);
 }
 
 void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
@@ -252,17 +263,17 @@ void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
                " micro-batches: ", std::string(status.message()));
 }
 
-void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
+void CheckPipeline(const spec::Spec& spec, int64_t blocks, Problems& problems) {
   const Parallel& p = spec.parallel();
   if (p.pp() == 1) return CheckNoPipeline(p, problems);
   const int64_t parts = p.pp() * p.virtual_stages();
-  if (parts > sizes.blocks) {
+  if (parts > blocks) {
     problems.Add(p.virtual_stages() > 1 ? "parallel.virtual_stages" : "parallel.pp",
                  "parallel.pp * virtual_stages = ", p.pp(), " * ", p.virtual_stages(), " = ", parts,
-                 " parts need a layer each, but ", sizes.path, "layers = ", sizes.blocks,
+                 " parts need a layer each, but ", FindModelRules(spec.model().kind_case())->blocks(spec.model()),
                  "; use fewer parts, or more layers");
   } else if (p.stage_layers_size() > 0) {
-    CheckStageLayers(p, sizes, problems);
+    CheckStageLayers(p, blocks, problems);
   }
   if (p.virtual_stages() > 1 && p.sharding() == Parallel::NO_SHARD && p.reduce_every_micro_batch()) {
     problems.Add("parallel.reduce_every_micro_batch",
@@ -274,23 +285,6 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
   CheckPipelineSchedule(spec, problems);
 }
 
-// For a model that cannot be split: one rank holds all of it.
-void CheckWhole(const Parallel& p, const ModelKind& kind, Problems& problems) {
-  const auto refuse = [&](std::string_view axis, int64_t degree) {
-    if (degree == 1) return;
-    problems.Add(StrCat("parallel.", axis), degree, " is not possible for model.", kind.name,
-                 ", which every rank must hold whole; use 1, and parallel.dp");
-  };
-  refuse("tp", p.tp());
-  refuse("pp", p.pp());
-  refuse("cp", p.cp());
-  refuse("ep", p.ep());
-  if (p.pp() == 1) CheckNoPipeline(p, problems);
-  if (p.sequence_parallel()) {
-    problems.Add("parallel.sequence_parallel", "true is not possible for model.", kind.name, "; leave it out");
-  }
-}
-
 }  // namespace
 
 void CheckParallel(const spec::Spec& spec, Problems& problems) {
@@ -300,15 +294,38 @@ void CheckParallel(const spec::Spec& spec, Problems& problems) {
   CheckOrder(p, problems);
   const ModelKind* kind = FindModelKind(spec.model().kind_case());
   if (kind == nullptr) return;
-  if (!kind->splits) return CheckWhole(p, *kind, problems);
-  const Sizes sizes = SizesOf(spec.model(), *kind);
-  // reported by CheckModel
-  if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, sizes.blocks}) < 1) return;
-  CheckTensor(p, sizes, problems);
-  CheckSequence(p, sizes, problems);
-  CheckContext(spec, sizes, problems);
-  CheckExperts(p, sizes, *kind, problems);
-  CheckPipeline(spec, sizes, problems);
+  const int64_t blocks = kind->blocks(spec.model());
+  if (kind->input(spec.model()).kind != ModelInput::kTokens) {
+    CheckNoSequence(spec, *kind, problems);
+    CheckExperts(p, 0, *kind, problems);
+  } else {
+    const Sizes sizes = SizesOf(spec.model());
+    // reported by CheckModel
+    if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, blocks}) < 1) return;
+    CheckTensor(p, sizes, problems);
+    CheckSequence(p, sizes, problems);
+    CheckContext(spec, sizes, problems);
+    CheckExperts(p, sizes.experts, *kind, problems);
+  }
+  CheckPipeline(spec, blocks, problems);
+}
+
+void CheckMessages(const spec::Spec& spec, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  if (!p.scatter_gather_messages()) return;
+  for (const nn::ModelPart& part : PartsOf(spec)) {
+    if (part.embedding) continue;
+    const Boundary boundary = BoundaryOf(spec, part.first_block, 1);
+    const int64_t elements = boundary.shape.numel();
+    if (boundary.equal && elements % p.tp() == 0) continue;
+    return problems.Add(
+        "parallel.scatter_gather_messages", "true splits messages over the ranks of tp, but the output of layer ",
+        part.first_block - 1,
+        boundary.equal ? StrCat(" has ", elements, " elements per sample, not a multiple of parallel.tp = ", p.tp(),
+                                "; use another tp, or leave it out")
+                       : " is split over them already; end that part with another layer "
+                         "(parallel.stage_layers), or leave it out");
+  }
 }
 
 }  // namespace twofold

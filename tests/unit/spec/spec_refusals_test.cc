@@ -151,12 +151,29 @@ const std::vector<Refusal>& Refusals() {
       {"tp_huge",
        {"parallel.tp: 1025 is out of range; use a whole number from 1 to 1024", "parallel.pp: 0 is out of range"}},
       {"tp_mlp",
-       {"parallel.tp: 2 is not possible for model.mlp, which every rank must hold whole; use 1",
-        "parallel.pp: 3 is not possible for model.mlp",
-        "parallel.sequence_parallel: true is not possible for model.mlp; leave it out"}},
+       {"parallel.tp: 3 does not divide model.mlp.hidden[0] = 8; use a divisor such as 2 or 4",
+        "parallel.cp: 2 splits sequences, but model.mlp has none; use 1, and parallel.dp",
+        "parallel.pp: parallel.pp * virtual_stages = 3 * 1 = 3 parts need a layer each, but model.mlp.hidden = [8, 5]; "
+        "use fewer",
+        "parallel.sequence_parallel: true splits activations along the sequence, but model.mlp has no sequences; leave "
+        "it out"}},
+      {"tp_mlp_shallow",
+       {"parallel.tp: 2 splits hidden layers, but model.mlp has none; use 1",
+        "parts need a layer each, but model.mlp.hidden = []"}},
       {"tp_cnn",
-       {"parallel.cp: 2 is not possible for model.cnn", "parallel.ep: 2 is not possible for model.cnn",
+       {"parallel.tp: 2 splits matrices, but model.cnn has convolutions", "use 1, and parallel.dp or parallel.pp",
+        "parallel.cp: 2 splits sequences, but model.cnn has none",
+        "parallel.ep: 2 distributes experts, but model.cnn has none",
         "parallel.schedule: GPIPE is only for pipelines"}},
+      {"pp_cnn",
+       {"parallel.pp: parallel.pp * virtual_stages = 4 * 1 = 4 parts need a layer each, but model.cnn.blocks = [1, "
+        "2]"}},
+      {"scatter_gather_split",
+       {"parallel.scatter_gather_messages: true splits messages over the ranks of tp, but the output of layer 0 is "
+        "split over them already; end that part with another layer (parallel.stage_layers), or leave it out"}},
+      {"scatter_gather_uneven",
+       {"parallel.scatter_gather_messages: true splits messages over the ranks of tp, but the output of layer 1 has 5 "
+        "elements per sample, not a multiple of parallel.tp = 2; use another tp, or leave it out"}},
       {"world_too_large",
        {"parallel: pp * dp * cp * tp = 4 * 65536 * 4 * 2 = 2097152 ranks are too many; use at most 1048576"}},
       {"sequence_parallel_alone", {"parallel.sequence_parallel: true has no effect", "parallel.tp = 1; leave it out"}},

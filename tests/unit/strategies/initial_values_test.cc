@@ -106,25 +106,28 @@ constexpr char kLlama[] =
 constexpr char kLlama2[] = "llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 257 sequence: 8 }";
 constexpr char kMoe[] =
     "moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 257 sequence: 8 } experts: 4 top_k: 2 }";
+constexpr char kMlp[] = "mlp { inputs: 6 hidden: [8, 7, 4, 9] classes: 5 }";
+constexpr char kCnn[] = "cnn { height: 6 width: 6 widths: [4, 6] blocks: [1, 1] classes: 5 }";
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, BeginAlike,
-    ::testing::Values(BeginningCase{"Ddp", kGpt, "dp: 3"}, BeginningCase{"Zero1", kGpt, "dp: 3 sharding: ZERO_1"},
-                      BeginningCase{"Zero2", kGpt, "dp: 3 sharding: ZERO_2 wrap { min_parameters: 50 }"},
-                      BeginningCase{"Hybrid", kGpt, "dp: 6 sharding: HYBRID_SHARD shard_group: 3"},
-                      BeginningCase{"HybridOffloaded", kGpt,
-                                    "dp: 4 sharding: HYBRID_SHARD shard_group: 2 offload: OFFLOAD_ALL"},
-                      BeginningCase{"Tensor", kGpt, "tp: 2"}, BeginningCase{"TensorDdp", kGpt, "dp: 2 tp: 2"},
-                      BeginningCase{"TensorZero2", kGpt, "dp: 2 tp: 2 sharding: ZERO_2 sequence_parallel: true"},
-                      BeginningCase{"TensorHybrid", kGpt, "dp: 4 tp: 2 sharding: HYBRID_SHARD shard_group: 2"},
-                      BeginningCase{"TensorOffloaded", kGpt, "dp: 2 tp: 2 sharding: ZERO_3 offload: OFFLOAD_ALL"},
-                      BeginningCase{"KeyValue1", kLlama, "tp: 4"},
-                      BeginningCase{"KeyValue2", kLlama2, "tp: 4 dp: 2 sharding: ZERO_1 sequence_parallel: true"},
-                      BeginningCase{"Context", kGpt, "dp: 2 cp: 2"}, BeginningCase{"Ends", kGpt, "pp: 2 dp: 2"},
-                      BeginningCase{"EndsSharded", kGpt, "pp: 2 dp: 2 sharding: ZERO_3"},
-                      BeginningCase{"EndsTensorZero1", kGpt, "pp: 2 tp: 2 dp: 2 sharding: ZERO_1"},
-                      BeginningCase{"Experts", kMoe, "dp: 4 ep: 2"},
-                      BeginningCase{"ExpertsTensorZero2", kMoe, "dp: 2 ep: 2 tp: 2 sharding: ZERO_2"}),
+    ::testing::Values(
+        BeginningCase{"Ddp", kGpt, "dp: 3"}, BeginningCase{"Zero1", kGpt, "dp: 3 sharding: ZERO_1"},
+        BeginningCase{"Zero2", kGpt, "dp: 3 sharding: ZERO_2 wrap { min_parameters: 50 }"},
+        BeginningCase{"Hybrid", kGpt, "dp: 6 sharding: HYBRID_SHARD shard_group: 3"},
+        BeginningCase{"HybridOffloaded", kGpt, "dp: 4 sharding: HYBRID_SHARD shard_group: 2 offload: OFFLOAD_ALL"},
+        BeginningCase{"Tensor", kGpt, "tp: 2"}, BeginningCase{"TensorDdp", kGpt, "dp: 2 tp: 2"},
+        BeginningCase{"TensorZero2", kGpt, "dp: 2 tp: 2 sharding: ZERO_2 sequence_parallel: true"},
+        BeginningCase{"TensorHybrid", kGpt, "dp: 4 tp: 2 sharding: HYBRID_SHARD shard_group: 2"},
+        BeginningCase{"TensorOffloaded", kGpt, "dp: 2 tp: 2 sharding: ZERO_3 offload: OFFLOAD_ALL"},
+        BeginningCase{"KeyValue1", kLlama, "tp: 4"},
+        BeginningCase{"KeyValue2", kLlama2, "tp: 4 dp: 2 sharding: ZERO_1 sequence_parallel: true"},
+        BeginningCase{"Context", kGpt, "dp: 2 cp: 2"}, BeginningCase{"Ends", kGpt, "pp: 2 dp: 2"},
+        BeginningCase{"EndsSharded", kGpt, "pp: 2 dp: 2 sharding: ZERO_3"},
+        BeginningCase{"EndsTensorZero1", kGpt, "pp: 2 tp: 2 dp: 2 sharding: ZERO_1"},
+        BeginningCase{"Mlp", kMlp, "pp: 2 tp: 2"}, BeginningCase{"MlpZero3", kMlp, "dp: 2 tp: 2 sharding: ZERO_3"},
+        BeginningCase{"CnnStages", kCnn, "pp: 2 dp: 2 sharding: ZERO_1"}, BeginningCase{"Experts", kMoe, "dp: 4 ep: 2"},
+        BeginningCase{"ExpertsTensorZero2", kMoe, "dp: 2 ep: 2 tp: 2 sharding: ZERO_2"}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace initial_values_test

@@ -116,15 +116,76 @@ TEST(EndsOf, PairsFirstAndLastStage) {
   EXPECT_EQ(EndsOf({.pp = 2, .dp = 2}), (Groups{{0, 2}, {1, 3}}));
 }
 
-TEST(BoundaryShape, IsThisRanksRows) {
+spec::Spec Linear(const std::vector<int64_t>& hidden, int64_t pp) {
+  spec::Spec spec;
+  spec::Mlp& mlp = *spec.mutable_model()->mutable_mlp();
+  mlp.set_inputs(8), mlp.set_classes(4);
+  for (const int64_t width : hidden) mlp.add_hidden(width);
+  spec.mutable_parallel()->set_pp(pp);
+  return spec;
+}
+
+spec::Spec Images(int64_t pp) {
+  spec::Spec spec;
+  spec::Cnn& cnn = *spec.mutable_model()->mutable_cnn();
+  cnn.set_height(9), cnn.set_width(8);
+  for (const int64_t width : {4, 6}) cnn.add_widths(width), cnn.add_blocks(2);
+  spec.mutable_parallel()->set_pp(pp);
+  return spec;
+}
+
+TEST(PartsOf, CutsAnMlpBetweenHiddenLayersAndACnnBetweenBlocks) {
+  EXPECT_EQ(Text(PartsOf(Linear({16, 12, 12}, 3))), "e0-1 1-2 2-3h");
+  EXPECT_EQ(Text(PartsOf(Images(2))), "e0-2 2-4h");
+  EXPECT_EQ(Text(PartsOf(Images(3))), "e0-2 2-3 3-4h");
+}
+
+TEST(PartsOf, ByCostCountsEachBlockOfItsOwnSize) {
+  spec::Spec linear = Linear({64, 64, 4, 4}, 2);
+  linear.mutable_parallel()->set_stage_balance(spec::Parallel::BY_COST);
+  EXPECT_EQ(Text(PartsOf(linear)), "e0-1 1-4h");  // products: 512; 4096, 256, 16 and the output layer's 16
+  spec::Spec images = Images(2);
+  images.mutable_model()->mutable_cnn()->set_channels(64);  // the stem costs as much as some blocks
+  images.mutable_parallel()->set_stage_balance(spec::Parallel::BY_COST);
+  EXPECT_EQ(Text(PartsOf(images)), "e0-1 1-4h");
+}
+
+TEST(BoundaryOf, IsThisRanksRows) {
   spec::Spec spec = Spec(4, 2);
-  EXPECT_EQ(BoundaryShape(spec, 3), (Shape{3, 8, 16}));
+  EXPECT_EQ(BoundaryOf(spec, 2, 3).shape, (Shape{3, 8, 16}));
   spec.mutable_parallel()->set_tp(2);
-  EXPECT_EQ(BoundaryShape(spec, 3), (Shape{3, 8, 16}));
+  EXPECT_EQ(BoundaryOf(spec, 2, 3).shape, (Shape{3, 8, 16}));
+  EXPECT_TRUE(BoundaryOf(spec, 2, 3).equal);
   spec.mutable_parallel()->set_sequence_parallel(true);
-  EXPECT_EQ(BoundaryShape(spec, 3), (Shape{3, 4, 16}));
+  EXPECT_EQ(BoundaryOf(spec, 2, 3).shape, (Shape{3, 4, 16}));
+  EXPECT_FALSE(BoundaryOf(spec, 2, 3).equal);
   spec.mutable_parallel()->set_cp(2);
-  EXPECT_EQ(BoundaryShape(spec, 3), (Shape{3, 2, 16}));
+  EXPECT_EQ(BoundaryOf(spec, 2, 3).shape, (Shape{3, 2, 16}));
+}
+
+TEST(BoundaryOf, IsTheOutputOfTheBlockBefore) {
+  spec::Spec linear = Linear({16, 12, 10}, 2);
+  EXPECT_EQ(BoundaryOf(linear, 1, 3).shape, (Shape{3, 16}));
+  EXPECT_EQ(BoundaryOf(linear, 2, 3).shape, (Shape{3, 12}));
+  linear.mutable_parallel()->set_tp(2);  // layers 0 and 1 are a pair
+  EXPECT_EQ(BoundaryOf(linear, 1, 3).shape, (Shape{3, 8}));
+  EXPECT_FALSE(BoundaryOf(linear, 1, 3).equal);
+  EXPECT_EQ(BoundaryOf(linear, 2, 3).shape, (Shape{3, 12}));
+  EXPECT_TRUE(BoundaryOf(linear, 2, 3).equal);
+  EXPECT_EQ(BoundaryOf(Images(2), 1, 3).shape, (Shape{3, 9, 8, 4}));
+  EXPECT_EQ(BoundaryOf(Images(2), 3, 3).shape, (Shape{3, 5, 4, 6}));
+}
+
+TEST(BoundariesOf, AreThoseOfEachChunk) {
+  spec::Spec spec = Linear({16, 12, 10, 6}, 2);
+  spec.mutable_parallel()->set_virtual_stages(2);
+  const auto first = BoundariesOf(spec, PartsOfStage(spec, 0), 3), last = BoundariesOf(spec, PartsOfStage(spec, 1), 3);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[0].after, (Shape{3, 16}));
+  EXPECT_EQ(first[1].before, (Shape{3, 12}));
+  EXPECT_EQ(first[1].after, (Shape{3, 10}));
+  EXPECT_EQ(last[0].before, (Shape{3, 16}));
+  EXPECT_EQ(last[1].before, (Shape{3, 10}));
 }
 
 }  // namespace stages_test

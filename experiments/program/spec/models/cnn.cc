@@ -1,3 +1,4 @@
+#include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 #include "core/proto/fields.h"
 #include "experiments/program/spec/models/rules.h"
@@ -39,8 +40,21 @@ void Check(const spec::Model& model, Problems& problems) {
   problems.Above("model.cnn.norm_eps", cnn.norm_eps(), 0);
 }
 
+void RefuseTensor(const spec::Model&, int64_t tp, Problems& problems) {
+  problems.Add("parallel.tp", tp,
+               " splits matrices, but model.cnn has convolutions, which every rank of a stage must hold whole; use 1, "
+               "and parallel.dp or parallel.pp");
+}
+
 }  // namespace
 
-constinit const ModelRules kCnnRules = {.kind = spec::Model::kCnn, .fill = Fill, .check = Check};
+constinit const ModelRules kCnnRules = {
+    .kind = spec::Model::kCnn,
+    .fill = Fill,
+    .check = Check,
+    .blocks =
+        [](const spec::Model& m) { return StrCat("model.cnn.blocks = [", absl::StrJoin(m.cnn().blocks(), ", "), "]"); },
+    .check_tensor = RefuseTensor,
+};
 
 }  // namespace twofold

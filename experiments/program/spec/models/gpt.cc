@@ -29,6 +29,11 @@ void Check(const spec::Model& model, Problems& problems) {
 
 }  // namespace
 
-constinit const ModelRules kGptRules = {.kind = spec::Model::kGpt, .fill = Fill, .check = Check};
+constinit const ModelRules kGptRules = {
+    .kind = spec::Model::kGpt,
+    .fill = Fill,
+    .check = Check,
+    .blocks = [](const spec::Model& m) { return StrCat("model.gpt.layers = ", m.gpt().layers()); },
+};
 
 }  // namespace twofold

@@ -26,6 +26,11 @@ void Check(const spec::Model& model, Problems& problems) {
 
 }  // namespace
 
-constinit const ModelRules kMoeRules = {.kind = spec::Model::kMoe, .fill = Fill, .check = Check};
+constinit const ModelRules kMoeRules = {
+    .kind = spec::Model::kMoe,
+    .fill = Fill,
+    .check = Check,
+    .blocks = [](const spec::Model& m) { return StrCat("model.moe.llama.layers = ", m.moe().llama().layers()); },
+};
 
 }  // namespace twofold

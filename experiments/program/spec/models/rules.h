@@ -12,6 +12,9 @@ struct ModelRules {
   spec::Model::KindCase kind;
   void (*fill)(spec::Model& model);  // defaults that depend on other fields; constant ones are in spec.proto
   void (*check)(const spec::Model& model, Problems& problems);  // called with the defaults filled in
+  std::string (*blocks)(const spec::Model& model);  // how messages give their number: "model.gpt.layers = 4"
+  // Whether parallel.tp, 2 or more, can split the layers. Null: a transformer (validate_parallel.cc).
+  void (*check_tensor)(const spec::Model& model, int64_t tp, Problems& problems) = nullptr;
 };
 
 const ModelRules* FindModelRules(spec::Model::KindCase kind);  // null if no kind is named
