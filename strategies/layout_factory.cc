@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/data_parallel/cast_codec.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
 #include "strategies/models/model_factory.h"
@@ -42,6 +41,13 @@ WrapPolicy WithSharedTable(WrapPolicy inner) {
   };
 }
 
+// Wraps what `inner` selects, and the experts of a block if other ranks hold other experts.
+WrapPolicy WithExperts(WrapPolicy inner) {
+  return [inner = std::move(inner)](const nn::Module& m, int64_t parameters) {
+    return m.kind() == "experts" || (inner != nullptr && inner(m, parameters));
+  };
+}
+
 ShardedOptions::Stage ToStage(Parallel::Sharding sharding) {
   if (sharding == Parallel::SHARD_OPTIMIZER) return ShardedOptions::kOptimizer;
   return sharding == Parallel::SHARD_GRAD_OP ? ShardedOptions::kGradients : ShardedOptions::kParameters;
@@ -54,9 +60,12 @@ ShardedOptions::BackwardPrefetch ToPrefetch(Parallel::BackwardPrefetch prefetch)
 
 ShardedOptions ToShardedOptions(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
+  WrapPolicy wrap = ToPolicy(p.wrap());
+  if (p.pp() > 1) wrap = WithSharedTable(std::move(wrap));
+  if (p.ep() > 1) wrap = WithExperts(std::move(wrap));
   return {.stage = ToStage(p.sharding()),
           .shard_group = p.sharding() == Parallel::HYBRID_SHARD ? static_cast<int>(p.shard_group()) : 0,
-          .wrap = p.pp() > 1 ? WithSharedTable(ToPolicy(p.wrap())) : ToPolicy(p.wrap()),
+          .wrap = std::move(wrap),
           .gradient = ToDType(spec.train().precision().gradient()),
           .reduce = ToDType(spec.train().precision().reduce()),
           .prefetch = p.prefetch(),
@@ -73,10 +82,8 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
 std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model,
                                             const ReplicaGroups& replicas, const spec::Spec& spec) {
   if (spec.parallel().sharding() == Parallel::NO_SHARD) {
-    const spec::Precision& precision = spec.train().precision();
-    return std::make_unique<DistributedDataParallel>(
-        ctx, std::move(model), replicas, ToDdpOptions(spec),
-        MakeGradientCodec(ToDType(precision.gradient()), ToDType(precision.reduce())));
+    return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, ToDdpOptions(spec),
+                                                     MeanReducers(ToDType(spec.train().precision().reduce())));
   }
   return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas, ToShardedOptions(spec));
 }

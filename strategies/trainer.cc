@@ -25,7 +25,6 @@
 #include "strategies/mesh_of.h"
 #include "strategies/micro_batches.h"
 #include "strategies/model_parallel/gradient_norm.h"
-#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/models/model_factory.h"
 #include "strategies/models/recompute.h"
@@ -95,7 +94,6 @@ class Trainer {
   const std::unique_ptr<ProcessGroup> ends_;  // first and last stage if they share a table; else null
   const Sharers sharers_;                     // ranks of one copy of the model that share parameters with this one
   std::unique_ptr<ParameterLayout> layout_;
-  GradientSums sums_;
   GradientNorm norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   const optim::LrSchedule schedule_;
@@ -152,13 +150,12 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
       ends_(MakeGroupOfEnds(spec, mesh_)),
       sharers_{
-          .tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group(), .embedding = ends_.get()},
+          .tensor = &layers_.tensor_sums(), .key_value = layers_.key_value_sums(), .embedding = ends_.get()},
       layout_(MakeLayout(
           nn_,
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_),
                         spec, parts_),
           {replicas_, mesh_.Group(MeshGroup::kExpertReplicas), sharers_}, spec)),
-      sums_(nn_, *layout_, sharers_),
       norm_(nn_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp)),
       optimizer_(MakeOptimizer(spec.train(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
@@ -284,17 +281,18 @@ Work Trainer::SpreadLoss(Work sum) {
 double Trainer::Step(int64_t step) {
   const std::vector<int64_t> indices = sampler_.BatchAt(step);
   nn_.step = step;
-  layout_->BeginStep();
+  layout_->BeginStep(scaler_.scale());
   micro_batches_->BeginStep(indices, scaler_.scale());
   executor_.Execute(
       actions_, pipeline_.micro_batches, BoundaryShape(spec_, spec_.train().micro_batch()), dtype_,
       [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
   Work loss = BeginLossSum();  // overlaps with the optimizer
   layout_->FinishGradients();
-  sums_.Run();
   loss = SpreadLoss(std::move(loss));
   if (const std::optional<Tensor> factor = GradientFactor()) {
     optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
+  } else {
+    layout_->SkipUpdate();
   }
   layout_->PublishUpdate();
   loss.WaitOn(device_.compute());

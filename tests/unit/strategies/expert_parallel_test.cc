@@ -15,7 +15,6 @@
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
 #include "strategies/model_parallel/gradient_norm.h"
-#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "tests/unit/strategies/on_ranks.h"
 
@@ -72,7 +71,8 @@ class Worker {
       if (model->children()[i].module->kind() != "transformer_block") continue;
       model->WrapChild(i, [](std::unique_ptr<nn::Module> m) { return std::make_unique<nn::Recompute>(std::move(m)); });
     }
-    const ReplicaGroups groups(replicas_, mesh_.Group(MeshGroup::kExpertReplicas));
+    const ReplicaGroups groups(replicas_, mesh_.Group(MeshGroup::kExpertReplicas),
+                               {.tensor = &layers_.tensor_sums(), .key_value = layers_.key_value_sums()});
     if (setup.sharding == Sharding::kNone) {
       layout_ =
           std::make_unique<DistributedDataParallel>(ctx_, std::move(model), groups, DdpOptions{.bucket = Bytes(4096)});
@@ -80,11 +80,11 @@ class Worker {
       const auto stage = static_cast<ShardedOptions::Stage>(setup.sharding);
       layout_ = std::make_unique<ShardedDataParallel>(
           ctx_, std::move(model), groups,
-          ShardedOptions{.stage = stage, .wrap = setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap)});
+          ShardedOptions{.stage = stage, .wrap = [wrap = setup.wrap](const nn::Module& m, int64_t) {
+                           return m.kind() == wrap || m.kind() == "experts";
+                         }});
     }
     loss_ = layers_.MakeLoss(kVocab);
-    sums_.emplace(ctx_, *layout_,
-                  Sharers{.tensor = &mesh_.Group(MeshGroup::kTp), .key_value = layers_.key_value_group()});
     norm_.emplace(ctx_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp));
     optimizer_ = optim::MakeSgd({.lr = 0.1});
     optimizer_->Attach(ctx_, layout_->Slices());
@@ -106,7 +106,6 @@ class Worker {
       layout_->model().Backward(ctx_, loss_->Backward(ctx_, loss_saved_, ctx_.loss_factor), saved_);
     }
     layout_->FinishGradients();
-    sums_->Run();
     const double norm = std::sqrt(ctx_.device.Item(norm_->Squared(), StandIn{0, "norm"}));
     if (record != nullptr) StrAppend(record, "loss norm ", step, " ", absl::StrFormat("%.17g", norm), "\n");
     if (record != nullptr && step == 0) Append("gradient", true, record);
@@ -153,7 +152,6 @@ class Worker {
   std::map<std::string, nn::Parameter*> parameters_;
   std::unique_ptr<ParameterLayout> layout_;
   std::unique_ptr<nn::Loss> loss_;
-  std::optional<GradientSums> sums_;
   std::optional<GradientNorm> norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   nn::Saved saved_, loss_saved_;

@@ -38,8 +38,8 @@ class Beginner {
             nn_, MakeStage(spec.model(), DType::kF32, PartsOfStage(spec, mesh_.Coordinate(Axis::kPp)), layers_),
             {mesh_.Group(MeshGroup::kReplicas),
              mesh_.Group(MeshGroup::kExpertReplicas),
-             {.tensor = &mesh_.Group(MeshGroup::kTp),
-              .key_value = layers_.key_value_group(),
+             {.tensor = &layers_.tensor_sums(),
+              .key_value = layers_.key_value_sums(),
               .embedding = ends_.get()}},
             spec)) {}
 
