@@ -20,6 +20,9 @@ inline constexpr nn::GroupTag kExpertsTag{4};  // those that have the same exper
 // What the names of groups that are made from a tag's ranks begin with.
 constexpr std::string_view NamePrefix(nn::GroupTag replicas) { return replicas == kExpertsTag ? "experts' " : ""; }
 
+// Whether the ranks behind a tag run other parts of the model, each of which waits for the passes of others.
+constexpr bool AcrossStages(nn::GroupTag holders) { return holders == kEmbeddingTag; }
+
 // One rank's groups; they must outlive it.
 class ReplicaGroups {
  public:
@@ -34,6 +37,7 @@ class ReplicaGroups {
     ProcessGroup* group = Find(replicas);
     return group == nullptr ? all : *group;
   }
+  bool Knows(nn::GroupTag tag) const { return tagged_.contains(tag); }
   // The ranks of one copy of the model that hold the same elements. Null if no other rank does.
   ProcessGroup* HoldersOf(nn::GroupTag holders) const {
     ProcessGroup* group = Find(holders);

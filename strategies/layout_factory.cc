@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/data_parallel/cast_codec.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
 #include "strategies/expert_parallel/experts.h"
@@ -78,10 +77,8 @@ ShardedOptions ToShardedOptions(const spec::Spec& spec) {
 std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model,
                                             const ReplicaGroups& replicas, const spec::Spec& spec) {
   if (spec.parallel().sharding() == Parallel::NO_SHARD) {
-    const spec::Precision& precision = spec.train().precision();
-    return std::make_unique<DistributedDataParallel>(
-        ctx, std::move(model), replicas, ToDdpOptions(spec),
-        MakeGradientCodec(ToDType(precision.gradient()), ToDType(precision.reduce())));
+    return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, ToDdpOptions(spec),
+                                                     MeanReducers(ToDType(spec.train().precision().reduce())));
   }
   return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas, ToShardedOptions(spec));
 }

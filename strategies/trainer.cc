@@ -25,7 +25,6 @@
 #include "strategies/mesh_of.h"
 #include "strategies/micro_batches.h"
 #include "strategies/model_parallel/gradient_norm.h"
-#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/models/model_factory.h"
 #include "strategies/models/recompute.h"
@@ -102,7 +101,6 @@ class Trainer {
   const std::unique_ptr<ProcessGroup> ends_;  // first and last stage if they share a table; else null
   const ReplicaGroups groups_;                // the ranks that hold what this one holds
   std::unique_ptr<ParameterLayout> layout_;
-  GradientSums sums_;
   GradientNorm norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   const optim::LrSchedule schedule_;
@@ -158,8 +156,8 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
       loss_function_(MakeLoss(spec.model(), layers_)),
       parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
       ends_(MakeGroupOfEnds(spec, mesh_)),
-      groups_(replicas_, {{kTensorTag, &mesh_.Group(MeshGroup::kTp)},
-                          {kKeyValueTag, layers_.key_value_group()},
+      groups_(replicas_, {{kTensorTag, &layers_.tensor_sums()},
+                          {kKeyValueTag, layers_.key_value_sums()},
                           {kEmbeddingTag, ends_.get()},
                           {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}}),
       layout_(MakeLayout(
@@ -167,7 +165,6 @@ Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& sample
           WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_),
                         spec, parts_),
           groups_, spec)),
-      sums_(nn_, *layout_, groups_),
       norm_(nn_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp)),
       optimizer_(MakeOptimizer(spec.train(), spec.parallel().offload())),
       schedule_(MakeSchedule(spec.train().schedule())),
@@ -293,17 +290,18 @@ Work Trainer::SpreadLoss(Work sum) {
 std::optional<double> Trainer::Step(int64_t step, bool reads_loss) {
   const std::vector<int64_t> indices = sampler_.BatchAt(step);
   nn_.step = step;
-  layout_->BeginStep();
+  layout_->BeginStep(scaler_.scale());
   micro_batches_->BeginStep(indices, scaler_.scale());
   executor_.Execute(
       actions_, pipeline_.micro_batches, BoundariesOf(spec_, parts_, spec_.train().micro_batch()), dtype_,
       [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
   Work loss = BeginLossSum();  // overlaps with the optimizer
   layout_->FinishGradients();
-  sums_.Run();
   loss = SpreadLoss(std::move(loss));
   if (const std::optional<Tensor> factor = GradientFactor()) {
     optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
+  } else {
+    layout_->SkipUpdate();
   }
   layout_->PublishUpdate();
   loss.WaitOn(device_.compute());

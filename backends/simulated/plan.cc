@@ -240,7 +240,7 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
 // One difference between ranks along tp is not detected anywhere else: the gradient norm leaves out parameters that
 // others own, in more or fewer launches. Unless folding is requested, it prevents folding along tp, and also folding of
 // replicas if these hold different shards. The same holds for gradients that ranks along tp sum
-// (strategies/model_parallel/gradient_sums.h): different shards have different parts of them.
+// (strategies/data_parallel/holder_sums.h): different shards have different parts of them.
 void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
   const spec::Parallel& p = spec.parallel();
   const bool norm = p.tp() > 1 && (spec.train().clip_norm() > 0 || spec.train().precision().loss_scale().has_dynamic());

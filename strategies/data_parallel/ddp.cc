@@ -9,31 +9,65 @@
 
 namespace twofold {
 
-std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket, Bytes bucket) {
+std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, std::span<const nn::GroupTag> replicas,
+                                               Bytes first_bucket, Bytes bucket) {
+  struct Open {
+    std::vector<size_t> parameters;
+    Bytes held, limit;
+  };
+  std::map<nn::GroupTag, Open> open;
   std::vector<std::vector<size_t>> buckets;
-  Bytes limit = std::min(first_bucket, bucket), held;
-  bool open = false;
   for (size_t i = sizes.size(); i-- > 0;) {
-    if (!open) {
-      buckets.emplace_back();
-      held = Bytes(0);
-    }
-    buckets.back().push_back(i);
-    held += sizes[i];
-    open = held < limit;
-    if (!open) limit = bucket;
+    Open& o = open.try_emplace(replicas[i], Open{.limit = std::min(first_bucket, bucket)}).first->second;
+    o.parameters.push_back(i);
+    o.held += sizes[i];
+    if (o.held < o.limit) continue;
+    buckets.push_back(std::exchange(o.parameters, {}));
+    o.held = Bytes(0), o.limit = bucket;
   }
+  for (auto& [kind, o] : open) {
+    if (!o.parameters.empty()) buckets.push_back(std::move(o.parameters));
+  }
+  // Backward completes a bucket when it reaches the bucket's first parameter in the model's order.
+  std::sort(buckets.begin(), buckets.end(), [](const auto& a, const auto& b) { return a.back() > b.back(); });
   return buckets;
 }
 
+// A bucket's gradients are where its mean is kept. If reducing rounds, the sum of the means of the step's earlier
+// micro-batches is kept apart, so that it is not rounded once for each of them.
+class DistributedDataParallel::Home final : public GradientHome {
+ public:
+  Home(nn::Context& ctx, Tensor gradients) : ctx_(ctx), gradients_(std::move(gradients)) {}
+
+  void BeginStep() override {}
+  Tensor Begin() override { return gradients_; }
+  Tensor Add(Tensor mean, bool last) override {
+    if (mean.address() != gradients_.address()) ctx_.Launch(ops::Cast{.in = std::move(mean), .out = gradients_});
+    if (last && !before_.empty()) ctx_.Launch(ops::AddTo{.in = std::exchange(before_, Tensor()), .out = gradients_});
+    return gradients_;
+  }
+  void Store(Tensor) override {}
+
+  void PutAside() {
+    if (!before_.empty()) return ctx_.Launch(ops::AddTo{.in = gradients_, .out = before_});
+    before_ = ctx_.device.NewTensor(gradients_.shape(), gradients_.dtype(), Category::kGradients);
+    ctx_.Launch(ops::Cast{.in = gradients_, .out = before_});
+  }
+
+ private:
+  nn::Context& ctx_;
+  const Tensor gradients_;
+  Tensor before_;
+};
+
 DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
-                                                 const DdpOptions& options, std::unique_ptr<GradientCodec> codec)
+                                                 const DdpOptions& options, MakeReducer make_reducer)
     : ctx_(ctx),
       module_(module),
       replicas_(replicas),
       options_(options),
-      codec_(std::move(codec)),
       parameters_(module.Parameters()),
+      pipeline_(ctx, make_reducer ? std::move(make_reducer) : MeanReducers(options.gradient), replicas),
       buffers_(ctx, module, replicas.all) {
   AllocateParameters();
   AllocateGradients();
@@ -42,8 +76,8 @@ DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& m
 
 DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module,
                                                  const ReplicaGroups& replicas, const DdpOptions& options,
-                                                 std::unique_ptr<GradientCodec> codec)
-    : DistributedDataParallel(ctx, *module, replicas, options, std::move(codec)) {
+                                                 MakeReducer make_reducer)
+    : DistributedDataParallel(ctx, *module, replicas, options, std::move(make_reducer)) {
   owned_ = std::move(module);
 }
 
@@ -58,50 +92,41 @@ void DistributedDataParallel::AllocateParameters() {
   }
 }
 
-// All parameters of a bucket are averaged over the same ranks. Buckets are sorted in the order in which backward
-// completes them, which is when it reaches the bucket's first parameter in the model's order.
-std::vector<DistributedDataParallel::Bucket> DistributedDataParallel::Assign() const {
-  std::vector<Bucket> buckets;
-  std::vector<ProcessGroup*> groups = {&replicas_.all};
-  for (const nn::Parameter* p : parameters_) {
-    ProcessGroup* group = &replicas_.Of(p->replicas());
-    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
-  }
-  for (ProcessGroup* group : groups) {
-    std::vector<size_t> members;
-    std::vector<Bytes> sizes;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      if (&replicas_.Of(parameters_[i]->replicas()) != group) continue;
-      members.push_back(i);
-      sizes.push_back(Bytes(parameters_[i]->numel() * ElementSize(options_.gradient)));
-    }
-    for (std::vector<size_t>& assigned : AssignBuckets(sizes, options_.first_bucket, options_.bucket)) {
-      for (size_t& i : assigned) i = members[i];
-      const size_t pending = assigned.size();
-      buckets.push_back({.parameters = std::move(assigned), .group = group, .pending = pending});
-    }
-  }
-  std::sort(buckets.begin(), buckets.end(),
-            [](const Bucket& a, const Bucket& b) { return a.parameters.back() > b.parameters.back(); });
-  return buckets;
-}
-
 // Allocates one flat tensor per bucket. Each parameter's gradient is a view into it, so backward writes directly to the
 // buffer that is sent.
 void DistributedDataParallel::AllocateGradients() {
-  buckets_ = Assign();  // must not be reassigned: the hooks below point into it
-  for (Bucket& bucket : buckets_) {
-    int64_t elements = 0;
-    for (size_t i : bucket.parameters) elements += parameters_[i]->numel();
-    bucket.gradients = ctx_.device.NewTensor(Shape{elements}, options_.gradient, Category::kGradients);
-    int64_t first = 0;
-    for (size_t i : bucket.parameters) {
-      nn::Parameter& p = *parameters_[i];
-      p.set_gradient(bucket.gradients.Slice(first, p.shape()));
-      first += p.numel();
-      if (replicas_.all.size() > 1) p.SetReadyHook([this, &bucket](nn::Parameter&) { OnReady(bucket); });
-    }
+  std::vector<Bytes> sizes;
+  std::vector<nn::GroupTag> replicas;
+  for (const nn::Parameter* p : parameters_) {
+    sizes.push_back(Bytes(p->numel() * ElementSize(options_.gradient)));
+    replicas.push_back(p->replicas());
   }
+  for (std::vector<size_t>& members : AssignBuckets(sizes, replicas, options_.first_bucket, options_.bucket))
+    AddBucket(std::move(members));
+  if (!communicates_) return;
+  for (Bucket& bucket : buckets_) {
+    for (const size_t i : bucket.parameters) parameters_[i]->SetReadyHook([&](nn::Parameter&) { OnReady(bucket); });
+  }
+}
+
+void DistributedDataParallel::AddBucket(std::vector<size_t> parameters) {
+  ProcessGroup& group = replicas_.Of(parameters_[parameters[0]]->replicas());
+  twofold::Bucket bucket{.dtype = options_.gradient, .groups = {.replicate = group.size() > 1 ? &group : nullptr}};
+  for (const size_t i : parameters) {
+    bucket.whole.push_back({parameters_[i], 0, bucket.numel, parameters_[i]->numel()});
+    bucket.numel += parameters_[i]->numel();
+  }
+  bucket.kept = bucket.whole;
+  const Tensor gradients = ctx_.device.NewTensor(Shape{bucket.numel}, options_.gradient, Category::kGradients);
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    nn::Parameter& p = *parameters_[parameters[k]];
+    p.set_gradient(gradients.Slice(bucket.whole[k].offset, p.shape()));
+  }
+  auto home = std::make_unique<Home>(ctx_, gradients);
+  buckets_.push_back({gradients, home.get(), std::move(parameters)});
+  buckets_.back().pending = buckets_.back().parameters.size();
+  pipeline_.Add(std::move(bucket), std::move(home));
+  communicates_ |= pipeline_.Moves(buckets_.size() - 1);
 }
 
 void DistributedDataParallel::BroadcastParameters() {
@@ -125,21 +150,20 @@ void DistributedDataParallel::OnReady(Bucket& bucket) {
 
 void DistributedDataParallel::ReduceWhatIsReady() {
   for (; next_ < buckets_.size() && buckets_[next_].pending == 0; ++next_) {
-    Bucket& bucket = buckets_[next_];
-    if (bucket.group->size() == 1) continue;
-    bucket.work = codec_->Reduce(ctx_, next_, bucket.gradients, *bucket.group);
-    ++reductions_;
+    pipeline_.Start(next_, buckets_[next_].gradients, last_);
+    if (pipeline_.Reduces(next_)) ++reductions_;
   }
 }
 
-void DistributedDataParallel::BeginStep() {
+void DistributedDataParallel::BeginStep(double loss_scale) {
+  pipeline_.BeginStep(loss_scale);
   begun_ = false;
   for (nn::Parameter* p : parameters_) p->ZeroGradient();
 }
 
 // With a reduction after every micro-batch, backward adds the gradients of this micro-batch to the mean of the earlier
 // ones, which is the same on every rank, and the bucket is averaged again: sums of means are means of sums. If the
-// codec rounds, this would round the sum once per micro-batch. In that case the sum is kept apart and only this
+// reducer rounds, this would round the sum once per micro-batch. In that case the sum is kept apart and only this
 // micro-batch's gradients are sent.
 void DistributedDataParallel::BeginMicroBatch(bool last) {
   if (begun_ && sync_ && options_.reduce_every_micro_batch) {
@@ -147,50 +171,24 @@ void DistributedDataParallel::BeginMicroBatch(bool last) {
     PutMeansAside();
   }
   begun_ = true;
+  last_ = last;
   sync_ = last || options_.reduce_every_micro_batch;
 }
 
-void DistributedDataParallel::FinishGradients() {
-  CompleteReductions();
-  AddMeansBefore();
-}
-
-bool DistributedDataParallel::KeepsMeansApart(const Bucket& bucket) const {
-  return bucket.group->size() > 1 && codec_->Rounds(options_.gradient);
-}
-
 void DistributedDataParallel::PutMeansAside() {
-  for (Bucket& bucket : buckets_) {
-    if (!KeepsMeansApart(bucket)) continue;
-    if (bucket.sum.empty()) {
-      bucket.sum = ctx_.device.NewTensor(bucket.gradients.shape(), options_.gradient, Category::kGradients);
-      ctx_.Launch(ops::Cast{.in = bucket.gradients, .out = bucket.sum});
-    } else {
-      ctx_.Launch(ops::AddTo{.in = bucket.gradients, .out = bucket.sum});
-    }
-    for (const size_t i : bucket.parameters) parameters_[i]->ZeroGradient();
-  }
-}
-
-void DistributedDataParallel::AddMeansBefore() {
-  for (Bucket& bucket : buckets_) {
-    if (!bucket.sum.empty())
-      ctx_.Launch(ops::AddTo{.in = std::exchange(bucket.sum, Tensor()), .out = bucket.gradients});
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    if (!pipeline_.Rounds(b)) continue;
+    buckets_[b].home->PutAside();
+    for (const size_t i : buckets_[b].parameters) parameters_[i]->ZeroGradient();
   }
 }
 
 void DistributedDataParallel::CompleteReductions() {
-  if (replicas_.all.size() == 1) return;
+  if (!communicates_) return;
   ReduceWhatIsReady();
   CheckAllReduced();
-  for (size_t b = 0; b < buckets_.size(); ++b) {
-    Bucket& bucket = buckets_[b];
-    if (bucket.group->size() > 1) {
-      std::exchange(bucket.work, Work()).WaitOn(ctx_.device.compute());
-      codec_->Decode(ctx_, b, bucket.gradients);
-    }
-    bucket.pending = bucket.parameters.size();
-  }
+  pipeline_.Finish();
+  for (Bucket& bucket : buckets_) bucket.pending = bucket.parameters.size();
   next_ = 0;
 }
 

@@ -18,8 +18,8 @@
 // Limits: every parameter must receive a gradient in every backward pass (there is no equivalent of PyTorch's
 // find_unused_parameters).
 //
-// With expert parallelism, the gradients of experts have buckets of their own. They are averaged over the ranks that
-// hold the same experts, and N is then the number of these ranks.
+// Parameters with different replicas (experts, which other ranks hold than the rest) have buckets of their own. N is
+// then the number of ranks that hold the parameters of a bucket.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,9 @@
 #include "core/nn/context.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "strategies/data_parallel/gradient_codec.h"
 #include "strategies/data_parallel/layout.h"
+#include "strategies/data_parallel/mean_reducer.h"
+#include "strategies/data_parallel/reduction_pipeline.h"
 #include "strategies/data_parallel/replica_buffers.h"
 
 namespace twofold {
@@ -45,7 +46,7 @@ struct DdpOptions {
   // full, so it is small (PyTorch also uses 1 MiB).
   Bytes first_bucket = MiB(1);
   bool overlap = true;           // false: all buckets are reduced after backward, for comparison
-  DType gradient = DType::kF32;  // type in which gradients accumulate; the codec chooses the type to send them in
+  DType gradient = DType::kF32;  // type in which gradients accumulate; the reducer chooses the type to send them in
   // With several micro-batches a step: true reduces after each one, false once per step (Li et al., section 3.2.4,
   // no_sync). Either way their sum has the type `gradient`.
   bool reduce_every_micro_batch = false;
@@ -53,58 +54,56 @@ struct DdpOptions {
 
 // Assigns parameters to buckets. `sizes`: bytes of each parameter's gradient, in the model's order; the result holds
 // indices into it. Buckets are filled from the last parameter to the first, since backward finishes them in about that
-// order.
-std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket, Bytes bucket);
+// order. A bucket holds only parameters with equal `replicas`; each kind of replicas has a first bucket.
+std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, std::span<const nn::GroupTag> replicas,
+                                               Bytes first_bucket, Bytes bucket);
 
 // One rank's replica. Used from the rank's thread; `ctx`, `module` and `replicas` must outlive it.
 class DistributedDataParallel final : public ParameterLayout {
  public:
   // Allocates parameters and buffers (Category::kParameters) and gradient buckets (Category::kGradients; the gradients
   // of a bucket are contiguous, without padding). Draws the initial values from ctx.seed and broadcasts those of rank
-  // 0. Collective over `replicas`. Throws OutOfMemory and what the broadcast throws.
+  // 0. Collective over `replicas`. `make_reducer`: if empty, gradients are averaged in their own type. Throws
+  // OutOfMemory and what the broadcast throws.
   DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
-                          const DdpOptions& options,
-                          std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
+                          const DdpOptions& options, MakeReducer make_reducer = {});
   // The same, but takes ownership of the module.
   DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module, const ReplicaGroups& replicas,
-                          const DdpOptions& options,
-                          std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
+                          const DdpOptions& options, MakeReducer make_reducer = {});
   ~DistributedDataParallel() override;
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
   nn::Module& model() override { return module_; }
-  void BeginStep() override;
+  void BeginStep(double loss_scale = 1) override;
   void BeginMicroBatch(bool last) override;
-  void FinishGradients() override;
+  void FinishGradients() override { CompleteReductions(); }
+  void SkipUpdate() override { pipeline_.Skip(); }
   void PublishUpdate() override {}                    // nothing to do: every rank has updated whole parameters
   std::vector<optim::Slice> Slices() const override;  // every parameter, whole
   ProcessGroup* shard_group(nn::GroupTag) override { return nullptr; }
   std::vector<FlatGradient> Gradients() const override;  // the buckets, in the order of their reduction
   void AverageBuffers() override { buffers_.Average(); }
 
-  int64_t reductions() const { return reductions_; }  // all-reduces of gradients started so far
+  int64_t reductions() const { return reductions_; }  // reductions of buckets started so far
 
  private:
+  class Home;
   struct Bucket {
     Tensor gradients;                // flat; the parameters' gradients are views into it
-    Tensor sum;                      // sum of the means of the step's earlier micro-batches, if they are kept apart
+    Home* home;                      // the pipeline's
     std::vector<size_t> parameters;  // indices into parameters_, in the order of their offsets
-    ProcessGroup* group;             // the ranks over which they are averaged
     size_t pending = 0;              // parameters whose gradient is not complete yet in this backward pass
-    Work work;
   };
 
   void AllocateParameters();
   void AllocateGradients();
-  std::vector<Bucket> Assign() const;
+  void AddBucket(std::vector<size_t> parameters);
   void BroadcastParameters();
   void OnReady(Bucket& bucket);
   void ReduceWhatIsReady();  // in bucket order, so that all ranks issue the same sequence of collectives
   void CompleteReductions();
-  bool KeepsMeansApart(const Bucket& bucket) const;
   void PutMeansAside();
-  void AddMeansBefore();
   void CheckAllReduced() const;
 
   std::unique_ptr<nn::Module> owned_;  // may be null
@@ -112,13 +111,15 @@ class DistributedDataParallel final : public ParameterLayout {
   nn::Module& module_;
   const ReplicaGroups replicas_;
   const DdpOptions options_;
-  std::unique_ptr<GradientCodec> codec_;
   std::vector<nn::Parameter*> parameters_;
+  ReductionPipeline pipeline_;
   std::vector<Bucket> buckets_;
   ReplicaBuffers buffers_;
-  size_t next_ = 0;     // the first bucket not reduced since the last CompleteReductions
-  bool begun_ = false;  // a micro-batch of this step has begun
-  bool sync_ = true;    // the current micro-batch's backward pass reduces gradients
+  size_t next_ = 0;            // the first bucket not started since the last CompleteReductions
+  bool communicates_ = false;  // some bucket is reduced or summed
+  bool begun_ = false;         // a micro-batch of this step has begun
+  bool last_ = true;           // the current micro-batch is the step's last
+  bool sync_ = true;           // its backward pass reduces gradients
   int64_t reductions_ = 0;
 };
 

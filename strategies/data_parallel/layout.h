@@ -31,11 +31,15 @@ class ParameterLayout {
   virtual ~ParameterLayout() = default;
   virtual nn::Module& model() = 0;  // the model to run, with the layout's wrappers around its parts
 
-  virtual void BeginStep() = 0;  // resets the gradients
+  // Resets the gradients. `loss_scale`: the factor that this step's gradients will contain.
+  virtual void BeginStep(double loss_scale = 1) = 0;
   // Called before the forward and backward pass of a micro-batch. `last`: it is the last one of the step.
   virtual void BeginMicroBatch(bool last) = 0;
-  // Called after the last backward pass. For work launched from now on, the slices' gradients are means over the ranks.
+  // Called after the last backward pass. For work launched from now on, the slices' gradients are means over the ranks,
+  // and sums over those of one copy of the model that computed parts of them.
   virtual void FinishGradients() = 0;
+  // Called instead of an update if the gradients are not used (they are not finite).
+  virtual void SkipUpdate() = 0;
   // Called after the slices' data have changed (an update, a loaded checkpoint). The next use of the model sees the new
   // values.
   virtual void PublishUpdate() = 0;

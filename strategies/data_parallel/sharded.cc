@@ -1,80 +1,21 @@
 #include "strategies/data_parallel/sharded.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/base/strings.h"
 #include "strategies/data_parallel/initial_values.h"
-#include "strategies/models/chunks.h"
 
 namespace twofold {
 
-// Replaces a unit's module: runs its passes and calls the layout before and after them.
-class ShardedDataParallel::UnitModule final : public nn::Module {
- public:
-  UnitModule(ShardedDataParallel& layout, Unit& unit, std::unique_ptr<nn::Module> module)
-      : layout_(layout), unit_(unit) {
-    AddChild("", std::move(module));
-  }
-
-  Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override {
-    if (ctx.recomputing) {
-      layout_.BeforeForwardAgain(unit_);
-      return inner().Forward(ctx, x, saved.child(0));
-    }
-    layout_.BeforeForward(unit_);
-    Tensor y = inner().Forward(ctx, x, saved.child(0));
-    layout_.AfterForward(unit_, ctx.training);
-    return y;
-  }
-  // The two halves may be far apart, with passes of other units in between. The first half needs the parameters, the
-  // second the gradients.
-  Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override {
-    layout_.BeforeBackwardInput(unit_);
-    Tensor dx = inner().BackwardInput(ctx, std::move(dy), saved.child(0));
-    layout_.AfterBackwardInput(unit_);
-    return dx;
-  }
-  void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override {
-    layout_.BeforeBackwardWeights(unit_);
-    inner().BackwardWeights(ctx, saved.child(0));
-    layout_.AfterBackwardWeights(unit_);
-  }
-  Tensor Backward(nn::Context& ctx, Tensor dy, nn::Saved& saved) override {
-    layout_.BeforeBackwardInput(unit_);
-    layout_.BeforeBackwardWeights(unit_);
-    Tensor dx = inner().Backward(ctx, std::move(dy), saved.child(0));
-    layout_.AfterBackwardInput(unit_);
-    layout_.AfterBackwardWeights(unit_);
-    return dx;
-  }
-  std::string_view kind() const override { return inner().kind(); }
-  Unit& unit() { return unit_; }
-
- private:
-  nn::Module& inner() const { return *children()[0].module; }
-
-  ShardedDataParallel& layout_;
-  Unit& unit_;
-};
-
-ShardedDataParallel::Sharing::Sharing(ProcessGroup& group, int shards, std::string_view prefix) {
-  using Pattern = ProcessGroup::Pattern;
-  TWOFOLD_CHECK_EQ(group.size() % shards, 0);
-  gather = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(prefix, "gather"));
-  reduce = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(prefix, "reduce"));
-  if (group.size() > shards)
-    replicate = group.SplitEvenly(group.size() / shards, Pattern::kStrided, StrCat(prefix, "replicate"));
-}
-
 ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model,
-                                         const ReplicaGroups& replicas, ShardedOptions options)
+                                         const ReplicaGroups& replicas, ShardedOptions options,
+                                         MakeReducer make_reducer)
     : ctx_(ctx),
       options_(std::move(options)),
       groups_(replicas),
-      all_(replicas.all, options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), "") {
+      all_(replicas.all, options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), ""),
+      pipeline_(ctx, make_reducer ? std::move(make_reducer) : MeanReducers(options_.reduce), replicas) {
   for (const nn::Parameter* p : model->Parameters()) {
     ProcessGroup& group = replicas.Of(p->replicas());
     if (&group == &replicas.all || others_.contains(p->replicas())) continue;
@@ -83,83 +24,25 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::M
   }
   if (options_.offload) {
     TWOFOLD_CHECK(options_.stage == ShardedOptions::kParameters, "only sharded parameters are offloaded");
-    in_.emplace(ctx.device, "host to device");
-    out_.emplace(ctx.device, "device to host");
+    host_.emplace(ctx);
   }
   buffers_ = std::make_unique<ReplicaBuffers>(ctx, *model, replicas.all);
-  Wrap(std::move(model));
-  for (Unit* unit : forward_) Allocate(*unit);
+  units_.emplace(
+      std::move(model), options_.wrap, [this](nn::GroupTag of) -> const Sharing& { return SharingOf(of); },
+      !options_.pipeline_stage, static_cast<UnitObserver&>(*this));
+  for (ShardedUnit* unit : units_->forward()) {
+    Allocate(*unit);
+    AddBucket(*unit);
+  }
 }
 
 ShardedDataParallel::~ShardedDataParallel() = default;
 
 // ---- Units ----
 
-void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
-  std::set<nn::Parameter*> taken;
-  const auto wrap = [&](std::unique_ptr<nn::Module> module) -> std::unique_ptr<nn::Module> {
-    std::vector<nn::Parameter*> own;
-    for (nn::Parameter* p : module->Parameters()) {
-      if (taken.insert(p).second) own.push_back(p);
-    }
-    units_.push_back(std::make_unique<Unit>());
-    Unit& unit = *units_.back();
-    unit.module = module.get();
-    unit.name = module->path();
-    if (!own.empty()) {
-      const nn::GroupTag replicas = own[0]->replicas();
-      for (const nn::Parameter* p : own)
-        TWOFOLD_CHECK(&SharingOf(p->replicas()) == &SharingOf(replicas),
-                      p->name() + " is held by other ranks than " + own[0]->name());
-      unit.sharing = &SharingOf(replicas);
-      unit.flat.emplace(std::move(own), unit.sharing->shards());
-    }
-    return std::make_unique<UnitModule>(*this, unit, std::move(module));
-  };
-  if (options_.wrap) WrapUnits(*model, options_.wrap, wrap);
-  if (model->kind() == Chunks::kKind) {  // each chunk is run separately
-    for (size_t c = 0; c < model->children().size(); ++c) {
-      model->WrapChild(c, wrap);
-      units_.back()->name = StrCat("chunk ", c);
-    }
-  }
-  model_ = wrap(std::move(model));
-  units_.back()->root = true;
-  units_.back()->name = "root";
-  CollectForward(*model_, 0);
-  CollectBackward(*model_);
-  const size_t last = forward_.back()->backward;
-  for (Unit* unit : forward_) {
-    const bool holds_last = unit->backward <= last && last <= unit->backward_last;
-    unit->stays = unit->root || (holds_last && !options_.pipeline_stage);
-  }
-}
-
-// Null if `module` is not a unit, or is one without parameters of its own.
-ShardedDataParallel::Unit* ShardedDataParallel::UnitOf(nn::Module& module) {
-  auto* wrapper = dynamic_cast<UnitModule*>(&module);
-  return wrapper != nullptr && wrapper->unit().flat ? &wrapper->unit() : nullptr;
-}
-
-// Both orders start at the root. Backward visits children from the last to the first.
-void ShardedDataParallel::CollectForward(nn::Module& module, size_t chunk) {
-  Unit* unit = UnitOf(module);
-  if (unit != nullptr) unit->forward = forward_.size(), unit->chunk = chunk, forward_.push_back(unit);
-  const bool divides = dynamic_cast<Chunks*>(&module) != nullptr;
-  for (size_t i = 0; i < module.children().size(); ++i)
-    CollectForward(*module.children()[i].module, divides ? i : chunk);
-}
-
-void ShardedDataParallel::CollectBackward(nn::Module& module) {
-  Unit* unit = UnitOf(module);
-  if (unit != nullptr) unit->backward = backward_.size(), backward_.push_back(unit);
-  for (size_t i = module.children().size(); i-- > 0;) CollectBackward(*module.children()[i].module);
-  if (unit != nullptr) unit->backward_last = backward_.size() - 1;
-}
-
 // Draws the initial values of this rank's shard. If several ranks draw the same elements, all take the first one's
 // values.
-void ShardedDataParallel::Draw(Unit& unit) {
+void ShardedDataParallel::Draw(ShardedUnit& unit) {
   const FlatParameter& flat = *unit.flat;
   const int64_t rank = unit.sharing->gather->rank();
   flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, unit.shard, rank * flat.shard_numel());
@@ -169,7 +52,7 @@ void ShardedDataParallel::Draw(Unit& unit) {
 }
 
 // Allocates what this rank keeps of the unit, and sets the initial values.
-void ShardedDataParallel::Allocate(Unit& unit) {
+void ShardedDataParallel::Allocate(ShardedUnit& unit) {
   const FlatParameter& flat = *unit.flat;
   const int64_t rank = unit.sharing->gather->rank();
   if (KeepsParameters(unit)) {
@@ -182,50 +65,49 @@ void ShardedDataParallel::Allocate(Unit& unit) {
   } else {
     unit.shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters);
     Draw(unit);
-    if (options_.offload) {
-      const Tensor made =
-          std::exchange(unit.shard, ctx_.device.NewHostTensor(unit.shard.shape(), flat.dtype(), Category::kParameters));
-      out_->Copy(made, unit.shard).WaitOn(ctx_.device.compute());
-    }
+    if (host_) host_->Move(unit.shard);
   }
   if (KeepsGradients(unit)) {
     PrepareGradients(unit);
     unit.gradient_shard = flat.Shard(unit.gradients, rank);
   } else {
-    CachingAllocator& memory = options_.offload ? ctx_.device.host_allocator() : ctx_.device.allocator();
-    unit.gradient_shard = twofold::Allocate(memory, Shape{flat.shard_numel()}, options_.gradient, Category::kGradients);
+    const Shape shape{flat.shard_numel()};
+    unit.gradient_shard = host_ ? host_->NewGradients(shape, options_.gradient)
+                                : ctx_.device.NewTensor(shape, options_.gradient, Category::kGradients);
   }
+}
+
+void ShardedDataParallel::AddBucket(ShardedUnit& unit) {
+  const FlatParameter& flat = *unit.flat;
+  Bucket bucket{.numel = flat.padded_numel(), .dtype = options_.gradient};
+  if (!Alone(unit)) bucket.groups = {unit.sharing->reduce.get(), unit.sharing->replicate.get()};
+  int64_t offset = 0;
+  for (const nn::Parameter* p : flat.parameters()) {
+    bucket.whole.push_back({.parameter = p, .offset = offset, .count = p->numel()});
+    offset += p->numel();
+  }
+  bucket.kept = flat.PartsOf(unit.sharing->gather->rank());
+  if (host_) return pipeline_.Add(std::move(bucket), host_->HomeOf(unit.gradient_shard, options_.reduce));
+  pipeline_.Add(std::move(bucket), std::make_unique<DeviceHome>(ctx_, unit.gradient_shard));
 }
 
 std::vector<ShardedDataParallel::UnitInfo> ShardedDataParallel::units() const {
   std::vector<UnitInfo> units;
-  for (const Unit* u : forward_) units.push_back({u->module->path(), u->flat->numel(), u->flat->padded_numel()});
+  for (const ShardedUnit* u : units_->forward())
+    units.push_back({u->module->path(), u->flat->numel(), u->flat->padded_numel()});
   return units;
 }
 
 // ---- Parameters: gathered, used, freed ----
 
-void ShardedDataParallel::Fetch(Unit& unit) {
-  if (!unit.parameters.empty() || !unit.staged.empty()) return;
-  unit.staged = ctx_.device.NewTensor(unit.shard.shape(), unit.shard.dtype(), Category::kParameters);
-  unit.host_to_device = in_->Copy(unit.shard, unit.staged);
+void ShardedDataParallel::FetchNext(const std::vector<ShardedUnit*>& order, size_t place) {
+  if (host_ && options_.prefetch > 0) host_->FetchNext(order, place);
 }
 
-void ShardedDataParallel::BringNext(const std::vector<Unit*>& order, size_t place) {
-  if (!options_.offload || options_.prefetch == 0) return;
-  const size_t chunk = place < order.size() ? order[place]->chunk : 0;
-  while (place < order.size() && !order[place]->parameters.empty()) ++place;
-  if (place < order.size() && order[place]->chunk == chunk) Fetch(*order[place]);
-}
-
-void ShardedDataParallel::Gather(Unit& unit) {
+void ShardedDataParallel::Gather(ShardedUnit& unit) {
   if (!unit.parameters.empty()) return;
-  if (options_.offload) {
-    Fetch(unit);
-    std::exchange(unit.host_to_device, Transfer()).WaitOn(ctx_.device.compute());
-  }
   const FlatParameter& flat = *unit.flat;
-  const Tensor shard = options_.offload ? std::exchange(unit.staged, Tensor()) : unit.shard;
+  const Tensor shard = host_ ? host_->Take(unit) : unit.shard;
   unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
   unit.gather = unit.sharing->gather->AllGather(unit.parameters, shard);
   unit.gathering = true;
@@ -235,30 +117,30 @@ void ShardedDataParallel::Gather(Unit& unit) {
 
 // Starts to gather the units of `order` after `place`, within the limits. Stops at the end of the chunk, since only the
 // schedule knows which chunk comes next.
-void ShardedDataParallel::GatherAhead(const std::vector<Unit*>& order, size_t place) {
+void ShardedDataParallel::GatherAhead(const std::vector<ShardedUnit*>& order, size_t place) {
   if (options_.stage < ShardedOptions::kParameters || !options_.overlap) return;
   const size_t end = std::min(order.size(), place + 1 + static_cast<size_t>(options_.prefetch));
   for (size_t i = place + 1; i < end && order[i]->chunk == order[place]->chunk; ++i) {
     if (options_.prefetch_limit > Bytes(0)) {
       Bytes ahead(order[i]->flat->padded_numel() * ElementSize(order[i]->flat->dtype()));
-      for (const Unit* u : forward_) {
+      for (const ShardedUnit* u : units_->forward()) {
         if (!u->parameters.empty() && !u->used && u != order[i]) ahead += u->parameters.bytes();
       }
       if (ahead > options_.prefetch_limit) break;
     }
     Gather(*order[i]);
   }
-  BringNext(order, place + 1);
+  FetchNext(order, place + 1);
 }
 
-void ShardedDataParallel::Use(Unit& unit) {
+void ShardedDataParallel::Use(ShardedUnit& unit) {
   if (!unit.gathering) return;
   std::exchange(unit.gather, Work()).WaitOn(ctx_.device.compute());
   unit.gathering = false;
   unit.flat->SetData(unit.parameters);
 }
 
-void ShardedDataParallel::Reshard(Unit& unit) {
+void ShardedDataParallel::Reshard(ShardedUnit& unit) {
   if (KeepsParameters(unit)) return;
   unit.flat->SetData(Tensor());
   unit.parameters = Tensor();
@@ -266,17 +148,17 @@ void ShardedDataParallel::Reshard(Unit& unit) {
 
 // ---- Around a unit's passes ----
 
-void ShardedDataParallel::BeforeForward(Unit& unit) {
+void ShardedDataParallel::BeforeForward(ShardedUnit& unit) {
   if (!unit.flat) return;
   Gather(unit);
   unit.used = true;
-  GatherAhead(forward_, unit.forward);
+  GatherAhead(units_->forward(), unit.forward);
   Use(unit);
 }
 
 // Called in the backward pass of a module around this unit (recomputation). This unit's backward pass follows at once,
 // so nothing is gathered ahead: the units after it in forward order have already run backward.
-void ShardedDataParallel::BeforeForwardAgain(Unit& unit) {
+void ShardedDataParallel::BeforeForwardAgain(ShardedUnit& unit) {
   if (!unit.flat) return;
   Gather(unit);
   unit.used = true;
@@ -284,37 +166,37 @@ void ShardedDataParallel::BeforeForwardAgain(Unit& unit) {
 }
 
 // The parameters of the root and of the last unit are needed when backward begins, so they stay.
-void ShardedDataParallel::AfterForward(Unit& unit, bool training) {
+void ShardedDataParallel::AfterForward(ShardedUnit& unit, bool training) {
   if (unit.flat && (!training || (options_.reshard_after_forward && !unit.stays))) Reshard(unit);
   if (unit.root && training && options_.backward_prefetch == ShardedOptions::kPre && options_.overlap)
-    BringNext(backward_, 0);
+    FetchNext(units_->backward(), 0);
 }
 
-void ShardedDataParallel::BeforeBackwardInput(Unit& unit) {
+void ShardedDataParallel::BeforeBackwardInput(ShardedUnit& unit) {
   if (!unit.flat) return;
   Gather(unit);
   unit.used = true;
-  if (options_.backward_prefetch == ShardedOptions::kPre) GatherAhead(backward_, unit.backward);
+  if (options_.backward_prefetch == ShardedOptions::kPre) GatherAhead(units_->backward(), unit.backward);
   Use(unit);
 }
 
-void ShardedDataParallel::BeforeBackwardWeights(Unit& unit) {
+void ShardedDataParallel::BeforeBackwardWeights(ShardedUnit& unit) {
   if (unit.flat) PrepareGradients(unit);
 }
 
-void ShardedDataParallel::AfterBackwardInput(Unit& unit) {
+void ShardedDataParallel::AfterBackwardInput(ShardedUnit& unit) {
   if (!unit.flat) return;
   Reshard(unit);  // first, so that the next unit may reuse its memory
-  if (options_.backward_prefetch == ShardedOptions::kPost) GatherAhead(backward_, unit.backward_last);
+  if (options_.backward_prefetch == ShardedOptions::kPost) GatherAhead(units_->backward(), unit.backward_last);
 }
 
-void ShardedDataParallel::AfterBackwardWeights(Unit& unit) {
+void ShardedDataParallel::AfterBackwardWeights(ShardedUnit& unit) {
   if (unit.flat && sync_) Reduce(unit);
 }
 
 // ---- Gradients: whole while the unit's backward pass writes them, then reduced to this rank's shard ----
 
-void ShardedDataParallel::PrepareGradients(Unit& unit) {
+void ShardedDataParallel::PrepareGradients(ShardedUnit& unit) {
   if (!unit.gradients.empty()) return;  // they are always kept, or an earlier micro-batch left them to be added to
   const FlatParameter& flat = *unit.flat;
   unit.gradients = ctx_.device.NewTensor(Shape{flat.padded_numel()}, options_.gradient, Category::kGradients);
@@ -323,93 +205,41 @@ void ShardedDataParallel::PrepareGradients(Unit& unit) {
   for (nn::Parameter* p : flat.parameters()) p->ZeroGradient();
 }
 
-void ShardedDataParallel::Reduce(Unit& unit) {
-  if (Alone(unit)) return;
-  const FlatParameter& flat = *unit.flat;
-  for (const nn::Parameter* p : flat.parameters()) {
+// Meanwhile the gradients of the unit before it take their next step, those of the unit before that the one after, and
+// so on (reduction_pipeline.h).
+void ShardedDataParallel::Reduce(ShardedUnit& unit) {
+  if (!pipeline_.Moves(unit.forward)) return;
+  for (const nn::Parameter* p : unit.flat->parameters()) {
     TWOFOLD_CHECK(p->has_gradient(), p->name() + " got no gradient in this backward pass");
   }
   AdvanceReductions();
   // With a single unit, its reduction of the previous micro-batch may still be in flight.
-  if (replicating_ && replicating_->unit == &unit) AdvanceReductions();
+  while (pipeline_.IsInFlight(unit.forward)) AdvanceReductions();
   Tensor whole = unit.gradients;
   if (!KeepsGradients(unit)) {
-    flat.SetGradients(Tensor());
+    unit.flat->SetGradients(Tensor());
     unit.gradients = Tensor();
   }
-  if (options_.reduce != options_.gradient) {
-    Tensor wire = ctx_.device.NewTensor(whole.shape(), options_.reduce, Category::kCommunication);
-    ctx_.Launch(ops::Cast{.in = whole, .out = wire});
-    whole = std::move(wire);
-  }
-  const bool direct = !options_.offload && !unit.reduced && options_.reduce == options_.gradient;
-  Tensor part = direct ? unit.gradient_shard : flat.Shard(whole, unit.sharing->reduce->rank());
-  // With offload, `part` must outlive `whole`.
-  if (options_.offload) part = ctx_.device.NewTensor(part.shape(), part.dtype(), Category::kGradients);
-  Work work = unit.sharing->reduce->ReduceScatter(part, whole, ReduceOp::kAvg);
-  scattering_ = {&unit, std::move(part), std::move(work)};
-  if (options_.offload && unit.reduced) {
-    scattering_->sum = ctx_.device.NewTensor(unit.gradient_shard.shape(), options_.gradient, Category::kGradients);
-    in_->After(storing_);
-    scattering_->host_to_device = in_->Copy(unit.gradient_shard, scattering_->sum);
-  }
-  if (options_.overlap) return;
-  AdvanceReductions();
-  AdvanceReductions();
-  std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
+  pipeline_.Start(unit.forward, std::move(whole), last_);
+  unit.reduced = true;
+  if (!options_.overlap) FinishReductions();
 }
 
-// One reduction is in flight at each stage. While a unit computes, the gradients of the unit before it are
-// reduce-scattered and those of the unit before that are averaged over the replicas. With offload, those of the unit
-// before that are copied to the host.
 void ShardedDataParallel::AdvanceReductions() {
-  std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
-  if (replicating_) {
-    replicating_->work.WaitOn(ctx_.device.compute());
-    Store(*std::exchange(replicating_, std::nullopt));
-  }
-  if (!scattering_) return;
-  scattering_->work.WaitOn(ctx_.device.compute());
-  Reduction reduction = *std::exchange(scattering_, std::nullopt);
-  const Sharing& sharing = *reduction.unit->sharing;
-  if (sharing.replicas() == 1) return Store(std::move(reduction));
-  reduction.work = sharing.replicate->AllReduce(reduction.part, ReduceOp::kAvg);
-  replicating_ = std::move(reduction);
+  if (host_) host_->Settle();
+  pipeline_.Advance();
 }
 
-void ShardedDataParallel::Store(Reduction reduction) {
-  if (options_.offload) return StoreOnHost(std::move(reduction));
-  Unit& unit = *reduction.unit;
-  if (reduction.part.address() != unit.gradient_shard.address()) {
-    if (unit.reduced) {
-      ctx_.Launch(ops::AddTo{.in = reduction.part, .out = unit.gradient_shard});
-    } else {
-      ctx_.Launch(ops::Cast{.in = reduction.part, .out = unit.gradient_shard});
-    }
-  }
-  unit.reduced = true;
-}
-
-void ShardedDataParallel::StoreOnHost(Reduction reduction) {
-  Unit& unit = *reduction.unit;
-  Tensor value = std::move(reduction.part);
-  if (unit.reduced) {
-    reduction.host_to_device.WaitOn(ctx_.device.compute());
-    ctx_.Launch(ops::AddTo{.in = value, .out = reduction.sum});
-    value = std::move(reduction.sum);
-  } else if (value.dtype() != unit.gradient_shard.dtype()) {
-    Tensor cast = ctx_.device.NewTensor(value.shape(), unit.gradient_shard.dtype(), Category::kGradients);
-    ctx_.Launch(ops::Cast{.in = value, .out = cast});
-    value = std::move(cast);
-  }
-  storing_ = out_->Copy(value, unit.gradient_shard);
-  unit.reduced = true;
+void ShardedDataParallel::FinishReductions() {
+  while (!pipeline_.idle()) AdvanceReductions();
+  if (host_) host_->Settle();
 }
 
 // ---- A step ----
 
-void ShardedDataParallel::BeginStep() {
-  for (Unit* unit : forward_) {
+void ShardedDataParallel::BeginStep(double loss_scale) {
+  pipeline_.BeginStep(loss_scale);
+  for (ShardedUnit* unit : units_->forward()) {
     unit->reduced = false;
     for (nn::Parameter* p : unit->flat->parameters()) p->ZeroGradient();
   }
@@ -418,24 +248,25 @@ void ShardedDataParallel::BeginStep() {
 // kOptimizer cannot reduce after every micro-batch: it keeps whole gradients, and after a reduction one shard of them
 // would already be a mean, so they could not be added to and reduced again.
 void ShardedDataParallel::BeginMicroBatch(bool last) {
+  last_ = last;
   sync_ = last || (options_.reduce_every_micro_batch && options_.stage >= ShardedOptions::kGradients);
 }
 
 void ShardedDataParallel::FinishGradients() {
-  AdvanceReductions();
-  AdvanceReductions();
-  std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute());
-  for (const Unit* unit : forward_) {
-    TWOFOLD_CHECK(Alone(*unit) || unit->reduced,
+  FinishReductions();
+  pipeline_.Finish();
+  if (host_) host_->Settle();
+  for (const ShardedUnit* unit : units_->forward()) {
+    TWOFOLD_CHECK(unit->reduced || !pipeline_.Moves(unit->forward),
                   unit->flat->parameters()[0]->name() + " was not reduced: no micro-batch was the last");
   }
 }
 
 void ShardedDataParallel::PublishUpdate() {
-  for (Unit* unit : forward_) {
+  for (ShardedUnit* unit : units_->forward()) {
     if (Alone(*unit)) continue;
     if (!KeepsParameters(*unit)) {
-      TWOFOLD_CHECK(unit->parameters.empty() && unit->staged.empty(),
+      TWOFOLD_CHECK(unit->parameters.empty() && !(host_ && host_->holds(*unit)),
                     unit->name + " still has the parameters from before the update");
       continue;
     }
@@ -447,7 +278,7 @@ void ShardedDataParallel::PublishUpdate() {
 
 std::vector<optim::Slice> ShardedDataParallel::Slices() const {
   std::vector<optim::Slice> slices;
-  for (const Unit* unit : forward_) {
+  for (const ShardedUnit* unit : units_->forward()) {
     slices.push_back({.name = unit->name,
                       .data = unit->shard,
                       .gradient = unit->gradient_shard,

@@ -59,11 +59,13 @@
 #include <vector>
 
 #include "core/comm/process_group.h"
-#include "core/device/transfers.h"
 #include "core/nn/context.h"
-#include "strategies/data_parallel/flat_parameter.h"
 #include "strategies/data_parallel/layout.h"
+#include "strategies/data_parallel/mean_reducer.h"
+#include "strategies/data_parallel/offload.h"
+#include "strategies/data_parallel/reduction_pipeline.h"
 #include "strategies/data_parallel/replica_buffers.h"
+#include "strategies/data_parallel/sharded_units.h"
 #include "strategies/data_parallel/wrapping.h"
 
 namespace twofold {
@@ -87,21 +89,23 @@ struct ShardedOptions {
 };
 
 // One rank's part. Used from the rank's thread; `ctx` and `replicas` must outlive it.
-class ShardedDataParallel final : public ParameterLayout {
+class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
  public:
   // Wraps the units of `model`, allocates what this rank keeps (Category::kParameters and kGradients), draws the
   // initial values of its shards from ctx.seed (no whole tensor ever exists under kParameters), and makes them equal on
-  // all ranks. Collective over `replicas`. Throws OutOfMemory and what the communication throws.
+  // all ranks. Collective over `replicas`. `make_reducer`: if empty, gradients are averaged in the type options.reduce.
+  // Throws OutOfMemory and what the communication throws.
   ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
-                      ShardedOptions options);
+                      ShardedOptions options, MakeReducer make_reducer = {});
   ~ShardedDataParallel() override;
   ShardedDataParallel(const ShardedDataParallel&) = delete;
   ShardedDataParallel& operator=(const ShardedDataParallel&) = delete;
 
-  nn::Module& model() override { return *model_; }
-  void BeginStep() override;
+  nn::Module& model() override { return units_->model(); }
+  void BeginStep(double loss_scale = 1) override;
   void BeginMicroBatch(bool last) override;
   void FinishGradients() override;
+  void SkipUpdate() override { pipeline_.Skip(); }
   void PublishUpdate() override;
   std::vector<optim::Slice> Slices() const override;  // one per unit: its shard
   ProcessGroup* shard_group(nn::GroupTag replicas) override {
@@ -119,95 +123,55 @@ class ShardedDataParallel final : public ParameterLayout {
   std::vector<UnitInfo> units() const;
 
  private:
-  class UnitModule;  // the wrapper around a unit: notifies this layout when the unit computes
-  // The ranks that share the parameters of a unit: N = shards() ranks hold one shard each; R = replicas() such groups
-  // exist.
-  struct Sharing {
-    Sharing(ProcessGroup& group, int shards, std::string_view prefix);
-    int64_t shards() const { return gather->size(); }
-    int64_t replicas() const { return replicate == nullptr ? 1 : replicate->size(); }
-    std::unique_ptr<ProcessGroup> gather, reduce, replicate;
-  };
-  struct Unit {
-    nn::Module* module = nullptr;
-    std::string name;  // its path; "root"; "chunk 1" of a pipeline's stage
-    const Sharing* sharing = nullptr;
-    bool root = false;
-    bool stays = false;  // gathered from forward to backward
-    std::optional<FlatParameter> flat;
-    Tensor shard, gradient_shard;  // what this rank keeps; views into the whole tensors if those are kept
-    Tensor parameters, gradients;  // whole and padded; empty while this rank does not hold them
-    Tensor staged;                 // offload: the shard on the device, until it is gathered
-    Transfer host_to_device;       // offload: the copy of the shard to `staged`
-    Work gather;                   // the all-gather of the parameters
-    bool gathering = false;
-    bool used = false;                 // has computed since it was gathered, so it does not count as gathered ahead
-    bool reduced = false;              // gradient_shard holds the mean of an earlier micro-batch of this step
-    size_t chunk = 0;                  // index of the stage's chunk that the unit is in
-    size_t forward = 0, backward = 0;  // its indices in forward_ and backward_
-    size_t backward_last = 0;          // index in backward_ of the last unit inside this one
-  };
-  struct Reduction {  // of one unit's gradients
-    Unit* unit;
-    Tensor part;  // this rank's shard of the sum, in the reduce type
-    Work work;
-    Tensor sum = {};  // offload: the copy of gradient_shard on the device, if `part` is added to it
-    Transfer host_to_device = {};
-  };
-
   // This rank alone holds the unit, whole and on the device: nothing is gathered or reduced.
-  bool Alone(const Unit& unit) const {
+  bool Alone(const ShardedUnit& unit) const {
     return unit.sharing->shards() == 1 && unit.sharing->replicas() == 1 && !options_.offload;
   }
-  bool KeepsParameters(const Unit& unit) const { return options_.stage < ShardedOptions::kParameters || Alone(unit); }
-  bool KeepsGradients(const Unit& unit) const { return options_.stage < ShardedOptions::kGradients || Alone(unit); }
+  bool KeepsParameters(const ShardedUnit& unit) const {
+    return options_.stage < ShardedOptions::kParameters || Alone(unit);
+  }
+  bool KeepsGradients(const ShardedUnit& unit) const {
+    return options_.stage < ShardedOptions::kGradients || Alone(unit);
+  }
   const Sharing& SharingOf(nn::GroupTag replicas) const {
     const auto found = others_.find(replicas);
     return found == others_.end() ? all_ : found->second;
   }
 
-  void Wrap(std::unique_ptr<nn::Module> model);
-  static Unit* UnitOf(nn::Module& module);
-  void CollectForward(nn::Module& module, size_t chunk);
-  void CollectBackward(nn::Module& module);
-  void Allocate(Unit& unit);
-  void Draw(Unit& unit);
+  void Allocate(ShardedUnit& unit);
+  void Draw(ShardedUnit& unit);
+  void AddBucket(ShardedUnit& unit);
 
-  // Called around a unit's passes.
-  void BeforeForward(Unit& unit);
-  void BeforeForwardAgain(Unit& unit);  // recomputation: the parameters stay until the unit's backward pass
-  void AfterForward(Unit& unit, bool training);
-  void BeforeBackwardInput(Unit& unit);
-  void AfterBackwardInput(Unit& unit);
-  void BeforeBackwardWeights(Unit& unit);
-  void AfterBackwardWeights(Unit& unit);
+  void BeforeForward(ShardedUnit& unit) override;
+  void BeforeForwardAgain(ShardedUnit& unit) override;
+  void AfterForward(ShardedUnit& unit, bool training) override;
+  void BeforeBackwardInput(ShardedUnit& unit) override;
+  void AfterBackwardInput(ShardedUnit& unit) override;
+  void BeforeBackwardWeights(ShardedUnit& unit) override;
+  void AfterBackwardWeights(ShardedUnit& unit) override;
 
-  void Fetch(Unit& unit);  // offload: starts to copy the shard to the device
+  void Gather(ShardedUnit& unit);  // starts the all-gather unless the parameters are here
+  void GatherAhead(const std::vector<ShardedUnit*>& order, size_t place);
   // Offload: from `place` on, fetches the first unit whose parameters are not on the device.
-  void BringNext(const std::vector<Unit*>& order, size_t place);
-  void Gather(Unit& unit);  // starts the all-gather unless the parameters are here
-  void GatherAhead(const std::vector<Unit*>& order, size_t place);
-  void Use(Unit& unit);  // waits for the all-gather
-  void Reshard(Unit& unit);
-  void PrepareGradients(Unit& unit);
-  void Reduce(Unit& unit);
-  void AdvanceReductions();  // moves each reduction in flight to its next stage
-  void Store(Reduction reduction);
-  void StoreOnHost(Reduction reduction);
+  void FetchNext(const std::vector<ShardedUnit*>& order, size_t place);
+  void Use(ShardedUnit& unit);  // waits for the all-gather
+  void Reshard(ShardedUnit& unit);
+  void PrepareGradients(ShardedUnit& unit);
+  void Reduce(ShardedUnit& unit);
+  void AdvanceReductions();
+  void FinishReductions();
 
   nn::Context& ctx_;
   const ShardedOptions options_;
   const ReplicaGroups groups_;
   const Sharing all_;
   std::map<nn::GroupTag, Sharing> others_;  // of the parameters whose replicas are not all ranks
-  std::unique_ptr<nn::Module> model_;
-  std::vector<std::unique_ptr<Unit>> units_;
-  std::vector<Unit*> forward_, backward_;  // in the order in which they compute
+  std::optional<HostShards> host_;          // set if shards are offloaded
+  std::optional<ShardedUnits> units_;
   std::unique_ptr<ReplicaBuffers> buffers_;
-  std::optional<Reduction> scattering_, replicating_;
-  std::optional<TransferStream> in_, out_;  // offload: host to device, and device to host
-  Transfer storing_;                        // offload: the copy of the last gradient shard to the host
-  bool sync_ = true;                        // this micro-batch's gradients are reduced
+  ReductionPipeline pipeline_;
+  bool last_ = true;  // this micro-batch is the step's last
+  bool sync_ = true;  // its gradients are reduced
 };
 
 }  // namespace twofold

@@ -58,13 +58,11 @@ ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
       rows_(RowsOf(mesh, exchange_)) {
   if (mesh.shape().cp > 1) ring_ = mesh.NewGroup(MeshGroup::kCp, "ring");
   if (mesh.shape().ep > 1) experts_ = mesh.NewGroup(MeshGroup::kEp, "experts");
-  if (options.kv_heads == 0 || options.kv_heads >= tensor_.size()) return;
-  if (options.kv_heads == 1) {
-    key_value_ = &tensor_;
-    return;
-  }
-  owned_key_value_ = mesh.NewGroups(KeyValueGroups(mesh.shape(), options.kv_heads), "key values");
-  key_value_ = owned_key_value_.get();
+  const bool shares_heads = options.kv_heads > 0 && options.kv_heads < tensor_.size();
+  if (tensor_.size() > 1 && (options.sequence_parallel || (shares_heads && options.kv_heads == 1)))
+    tensor_sums_ = mesh.NewGroup(MeshGroup::kTp, "tp gradients");
+  if (shares_heads && options.kv_heads > 1)
+    key_value_sums_ = mesh.NewGroups(KeyValueGroups(mesh.shape(), options.kv_heads), "key values");
 }
 
 nn::Placing ParallelLayers::PlacesOfRows() const {

@@ -35,8 +35,11 @@ class ParallelLayers final : public nn::Layers {
 
   DeviceMesh& mesh() { return mesh_; }
   const ParallelOptions& options() const { return options_; }
+  // The groups over which gradients are summed and initial values are shared (data_parallel/holder_sums.h). Those that
+  // sum have streams of their own, so that no message between layers waits for a sum. The ranks along tp (kTensorTag).
+  ProcessGroup& tensor_sums() { return tensor_sums_ != nullptr ? *tensor_sums_ : tensor_; }
   // The ranks along tp with the same key/value heads (kKeyValueTag). Null if no two ranks share heads.
-  ProcessGroup* key_value_group() { return key_value_; }
+  ProcessGroup* key_value_sums() { return options_.kv_heads == 1 ? tensor_sums_.get() : key_value_sums_.get(); }
   // The rows of the residual stream that this rank holds.
   const ResidualRows& rows() const { return rows_; }
 
@@ -72,10 +75,9 @@ class ParallelLayers final : public nn::Layers {
   ProcessGroup& tensor_;  // along tp
   const TensorParallelExchange exchange_;
   const ResidualRows rows_;
-  std::unique_ptr<ProcessGroup> ring_;     // along cp, with a stream of its own; null if cp is 1
-  std::unique_ptr<ProcessGroup> experts_;  // along ep; null if ep is 1
-  std::unique_ptr<ProcessGroup> owned_key_value_;
-  ProcessGroup* key_value_ = nullptr;
+  std::unique_ptr<ProcessGroup> ring_;                          // along cp, with a stream of its own; null if cp is 1
+  std::unique_ptr<ProcessGroup> experts_;                       // along ep; null if ep is 1
+  std::unique_ptr<ProcessGroup> tensor_sums_, key_value_sums_;  // null if nothing is summed
 };
 
 }  // namespace twofold

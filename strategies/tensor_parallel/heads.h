@@ -4,7 +4,7 @@
 // its own queries, so the gradients of these ranks are summed before the update (kKeyValueTag).
 //
 //   memory         1/n of the query heads; 1/n of the key/value heads, but at least one
-//   communication  none in attention; the sums of gradients of shared key/value heads (model_parallel/gradient_sums.h)
+//   communication  none in attention; the sums of gradients of shared key/value heads (data_parallel/holder_sums.h)
 //   compute        1/n of the attention; key/value heads that ranks share are computed by each of them
 // For use see column_linear.h.
 // Limits: n divides the number of query heads; n divides the number of key/value heads or is a multiple of it.

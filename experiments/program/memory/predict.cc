@@ -12,9 +12,9 @@
 #include "core/base/strings.h"
 #include "experiments/program/memory/repetition.h"
 #include "experiments/program/spec/spec.h"
+#include "strategies/data_parallel/holder_sums.h"
 #include "strategies/layout_factory.h"
 #include "strategies/mesh_of.h"
-#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/models/model_factory.h"
 #include "strategies/pipeline/stages.h"
@@ -43,9 +43,9 @@ struct Expected {
   std::vector<int> ranks, replayed;
 };
 
-// How many gradients of a rank are summed over other ranks that share the model with it, and whether they are
-// contiguous (gradient_sums.h). If shards cut parameters at any point, both differ from shard to shard, and so does the
-// size of messages.
+// How many gradients of each of a rank's slices are summed over other ranks that share the model with it, and whether
+// they are contiguous (holder_sums.h). If shards cut parameters at any point, both differ from shard to shard, and so
+// does the size of messages.
 std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
   rank.memory = rank.host_memory = Bytes(0);
   return Replay(rank,
@@ -55,15 +55,22 @@ std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
                   ParallelLayers layers(mesh, ParallelOptionsOf(spec));
                   nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
                   const std::vector<nn::ModelPart> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
-                  const auto layout = MakeLayout(
-                      nn,
-                      MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())}, parts,
-                                layers),
-                      {mesh.Group(MeshGroup::kReplicas), {{kExpertsTag, &mesh.Group(MeshGroup::kExpertReplicas)}}},
-                      spec);
+                  const auto layout =
+                      MakeLayout(nn,
+                                 MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())},
+                                           parts, layers),
+                                 {mesh.Group(MeshGroup::kReplicas),
+                                  {{kTensorTag, nullptr},
+                                   {kKeyValueTag, nullptr},
+                                   {kEmbeddingTag, nullptr},
+                                   {kExpertsTag, &mesh.Group(MeshGroup::kExpertReplicas)}}},
+                                 spec);
                   std::string text;
-                  for (const auto& [holders, partial] : PartialGradientsOf(*layout))
-                    StrAppend(&text, holders.id, " ", partial.elements, " ", partial.pieces.size() > 1, ";");
+                  for (const optim::Slice& slice : layout->Slices()) {
+                    for (const auto& [holders, partial] : PartialGradientsOf(slice.parts))
+                      StrAppend(&text, holders.id, " ", partial.elements, " ", partial.stretches.size() > 1, ";");
+                    StrAppend(&text, "|");
+                  }
                   return text;
                 })
       .result;

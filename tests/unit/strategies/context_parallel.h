@@ -13,7 +13,6 @@
 #include "core/run/rank_context.h"
 #include "strategies/context_parallel/zig_zag.h"
 #include "strategies/data_parallel/ddp.h"
-#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 
 namespace twofold {
@@ -93,10 +92,10 @@ struct Rank {
         mesh(rank.world(), c.mesh),
         layers(mesh, {.sequence_parallel = c.sequence_parallel, .overlap = c.overlap, .kv_heads = c.llama_kv_heads}),
         loss(layers.MakeLoss(kVocab)),
-        layout(ctx, MakeModel(c, layers), mesh.Group(MeshGroup::kReplicas), DdpOptions{.gradient = c.dtype}),
-        sums(ctx, layout,
-             {mesh.Group(MeshGroup::kReplicas),
-              {{kTensorTag, &mesh.Group(MeshGroup::kTp)}, {kKeyValueTag, layers.key_value_group()}}}),
+        layout(ctx, MakeModel(c, layers),
+               {mesh.Group(MeshGroup::kReplicas),
+                {{kTensorTag, &layers.tensor_sums()}, {kKeyValueTag, layers.key_value_sums()}}},
+               DdpOptions{.gradient = c.dtype}),
         place{.rank = mesh.Coordinate(Axis::kCp), .ranks = c.mesh.cp} {}
 
   // The mean over all tokens; gradients are complete after it.
@@ -105,7 +104,6 @@ struct Rank {
     layout.BeginMicroBatch(true);
     Tensor mean = Pass(ctx, layout.model(), *loss, mesh.Coordinate(Axis::kDp), place);
     layout.FinishGradients();
-    sums.Run();
     mesh.Group(MeshGroup::kReplicas).AllReduce(mean, ReduceOp::kAvg).WaitOn(ctx.stream);
     return mean;
   }
@@ -115,7 +113,6 @@ struct Rank {
   ParallelLayers layers;
   std::unique_ptr<nn::Loss> loss;
   DistributedDataParallel layout;
-  GradientSums sums;
   const ZigZag place;
 };
 

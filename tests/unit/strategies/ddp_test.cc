@@ -10,11 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "core/base/strings.h"
 #include "core/nn/batch_norm.h"
 #include "core/nn/loss.h"
 #include "core/nn/mlp_model.h"
 #include "core/nn/sequential.h"
-#include "strategies/data_parallel/cast_codec.h"
 #include "tests/unit/strategies/on_ranks.h"
 
 namespace twofold {
@@ -32,30 +32,41 @@ std::vector<Bytes> Sizes(std::initializer_list<int64_t> bytes) {
   return sizes;
 }
 
+std::vector<std::vector<size_t>> Assign(std::initializer_list<int64_t> sizes, Bytes first_bucket, Bytes bucket) {
+  return AssignBuckets(Sizes(sizes), std::vector<nn::GroupTag>(sizes.size()), first_bucket, bucket);
+}
+
 TEST(AssignBuckets, GoesFromTheLastParameterToTheFirst) {
-  EXPECT_THAT(AssignBuckets(Sizes({10, 20, 30, 40}), Bytes(1000), Bytes(1000)), ElementsAre(ElementsAre(3, 2, 1, 0)));
+  EXPECT_THAT(Assign({10, 20, 30, 40}, Bytes(1000), Bytes(1000)), ElementsAre(ElementsAre(3, 2, 1, 0)));
 }
 
 TEST(AssignBuckets, ClosesABucketOnceItHoldsItsShare) {
-  EXPECT_THAT(AssignBuckets(Sizes({10, 10, 10, 10, 10}), Bytes(20), Bytes(20)),
+  EXPECT_THAT(Assign({10, 10, 10, 10, 10}, Bytes(20), Bytes(20)),
               ElementsAre(ElementsAre(4, 3), ElementsAre(2, 1), ElementsAre(0)));
 }
 
 TEST(AssignBuckets, HasASmallerFirstBucket) {
-  EXPECT_THAT(AssignBuckets(Sizes({10, 10, 10, 10}), Bytes(10), Bytes(30)),
-              ElementsAre(ElementsAre(3), ElementsAre(2, 1, 0)));
+  EXPECT_THAT(Assign({10, 10, 10, 10}, Bytes(10), Bytes(30)), ElementsAre(ElementsAre(3), ElementsAre(2, 1, 0)));
 }
 
 TEST(AssignBuckets, NeverMakesTheFirstBucketLargerThanTheOthers) {
-  EXPECT_THAT(AssignBuckets(Sizes({10, 10}), Bytes(100), Bytes(5)), ElementsAre(ElementsAre(1), ElementsAre(0)));
+  EXPECT_THAT(Assign({10, 10}, Bytes(100), Bytes(5)), ElementsAre(ElementsAre(1), ElementsAre(0)));
 }
 
 TEST(AssignBuckets, GivesAParameterLargerThanABucketItsOwn) {
-  EXPECT_THAT(AssignBuckets(Sizes({10, 500, 10}), Bytes(10), Bytes(50)),
-              ElementsAre(ElementsAre(2), ElementsAre(1), ElementsAre(0)));
+  EXPECT_THAT(Assign({10, 500, 10}, Bytes(10), Bytes(50)), ElementsAre(ElementsAre(2), ElementsAre(1), ElementsAre(0)));
 }
 
-TEST(AssignBuckets, OfNothingIsNothing) { EXPECT_TRUE(AssignBuckets({}, Bytes(1), Bytes(1)).empty()); }
+// Each kind has a small first bucket. Backward reaches the end of {1} before that of {2, 0}.
+TEST(AssignBuckets, PartsParametersThatOtherRanksHold) {
+  const nn::GroupTag all, some{7};
+  const std::vector<nn::GroupTag> replicas = {all, some, all, some, all};
+  const std::vector<Bytes> sizes(5, Bytes(10));
+  EXPECT_THAT(AssignBuckets(sizes, replicas, Bytes(10), Bytes(100)),
+              ElementsAre(ElementsAre(4), ElementsAre(3), ElementsAre(1), ElementsAre(2, 0)));
+}
+
+TEST(AssignBuckets, OfNothingIsNothing) { EXPECT_TRUE(Assign({}, Bytes(1), Bytes(1)).empty()); }
 
 // ---- On ranks of the in-memory fabric ----
 
@@ -64,13 +75,12 @@ constexpr int64_t kParameters = 6 * 10 + 10 + 10 * 7 + 7 + 7 * 4 + 4;
 
 // One rank's replica of a small model with a batch of its own.
 struct Replica {
-  explicit Replica(RankContext& ctx, DdpOptions options = {}, uint64_t seed = 5,
-                   std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>())
+  explicit Replica(RankContext& ctx, DdpOptions options = {}, uint64_t seed = 5, MakeReducer make_reducer = {})
       : rank(ctx.rank()),
         context{.device = ctx.device(), .stream = ctx.device().compute(), .seed = seed},
         model(Config()) {
     model.Finalize();
-    ddp.emplace(context, model, ctx.world(), options, std::move(codec));
+    ddp.emplace(context, model, ctx.world(), options, std::move(make_reducer));
     inputs = context.Activation(Shape{3, 6}, DType::kF32);
     targets = context.Activation(Shape{3}, DType::kI32);
   }
@@ -230,7 +240,7 @@ TEST(Ddp, SumsOverManyMicroBatchesStayInTheGradientsType) {
     return OnRanks(2, [micro_batches, overlap](RankContext& ctx) -> std::string {
       DdpOptions options = SmallBuckets(overlap);
       options.reduce_every_micro_batch = true;
-      Replica r(ctx, options, 5, MakeGradientCodec(DType::kF32, DType::kBF16));
+      Replica r(ctx, options, 5, MeanReducers(DType::kBF16));
       std::string first;
       for (int step = 0; step < 2; ++step) {
         r.ddp->BeginStep();
@@ -267,7 +277,7 @@ TEST(Ddp, HoldsASecondSumOnlyWhereTheWayRounds) {
       return ctx.memory().live_by_category[static_cast<size_t>(Category::kGradients)].value();
     };
     const auto held = [&](DType gradient, DType wire, int micro_batches) {
-      Replica r(ctx, {.gradient = gradient, .reduce_every_micro_batch = true}, 5, MakeGradientCodec(gradient, wire));
+      Replica r(ctx, {.gradient = gradient, .reduce_every_micro_batch = true}, 5, MeanReducers(wire));
       const int64_t before = gradients();
       r.ddp->BeginStep();
       for (int m = 0; m < micro_batches; ++m) {
@@ -382,37 +392,43 @@ TEST(Ddp, KeepsGradientsInTheirOwnType) {
   });
 }
 
-// Counts what it is asked to do, and halves what comes out.
-class HalvingCodec : public GradientCodec {
+// Notes what it is asked to do, and halves the mean.
+class HalvingReducer : public Reducer {
  public:
-  explicit HalvingCodec(std::vector<std::string>& calls) : calls_(calls) {}
-  Work Reduce(nn::Context&, size_t index, Tensor& bucket, ProcessGroup& group) override {
-    calls_.push_back("reduce " + std::to_string(index));
-    return group.AllReduce(bucket, ReduceOp::kAvg);
+  HalvingReducer(const Bucket& bucket, std::vector<std::string>& calls) : bucket_(bucket), calls_(calls) {}
+  Work Start(nn::Context&, Tensor in, Tensor, bool last, double scale) override {
+    calls_.push_back(StrCat("start ", bucket_.index, last ? " last" : "", " ", scale));
+    mean_ = std::move(in);
+    return bucket_.groups.replicate->AllReduce(mean_, ReduceOp::kAvg);
   }
-  void Decode(nn::Context& ctx, size_t index, Tensor& bucket) override {
-    calls_.push_back("decode " + std::to_string(index));
-    ctx.Launch(ops::Scale{.x = bucket, .factor = 0.5});
+  Tensor Mean(nn::Context& ctx) override {
+    calls_.push_back(StrCat("mean ", bucket_.index));
+    ctx.Launch(ops::Scale{.x = mean_, .factor = 0.5});
+    return std::exchange(mean_, Tensor());
   }
 
  private:
+  const Bucket bucket_;
   std::vector<std::string>& calls_;
+  Tensor mean_;
 };
 
-TEST(Ddp, SendsEveryBucketThroughTheCodecInOrder) {
+TEST(Ddp, SendsEveryBucketThroughTheReducerInOrder) {
   const auto gradients = [](bool halved) {
     return OnRanks(2, [halved](RankContext& ctx) -> std::string {
       std::vector<std::string> calls;
-      std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>();
-      if (halved) codec = std::make_unique<HalvingCodec>(calls);
-      Replica r(ctx, SmallBuckets(), 5, std::move(codec));
+      MakeReducer make;
+      if (halved)
+        make = [&](nn::Context&, const Bucket& bucket) { return std::make_unique<HalvingReducer>(bucket, calls); };
+      Replica r(ctx, SmallBuckets(), 5, make);
+      r.ddp->BeginStep(8);
       r.Backward();
       r.ddp->FinishGradients();
       const size_t buckets = r.ddp->Gradients().size();
       if (halved && calls.size() != 2 * buckets) return "not each bucket once";
       for (size_t i = 0; halved && i < buckets; ++i) {
-        if (calls[i] != "reduce " + std::to_string(i)) return "out of order: " + calls[i];
-        if (calls[buckets + i] != "decode " + std::to_string(i)) return "out of order: " + calls[buckets + i];
+        if (calls[i] != StrCat("start ", i, " last 8")) return "out of order: " + calls[i];
+        if (calls[buckets + i] != StrCat("mean ", i)) return "out of order: " + calls[buckets + i];
       }
       return r.GradientBytes();
     });

@@ -15,7 +15,6 @@
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
 #include "strategies/model_parallel/gradient_norm.h"
-#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "tests/unit/strategies/on_ranks.h"
 
@@ -72,7 +71,9 @@ class Worker {
       if (model->children()[i].module->kind() != "transformer_block") continue;
       model->WrapChild(i, [](std::unique_ptr<nn::Module> m) { return std::make_unique<nn::Recompute>(std::move(m)); });
     }
-    const ReplicaGroups groups(replicas_, {{kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}});
+    const ReplicaGroups groups(replicas_, {{kTensorTag, &layers_.tensor_sums()},
+                                           {kKeyValueTag, layers_.key_value_sums()},
+                                           {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}});
     if (setup.sharding == Sharding::kNone) {
       layout_ =
           std::make_unique<DistributedDataParallel>(ctx_, std::move(model), groups, DdpOptions{.bucket = Bytes(4096)});
@@ -85,9 +86,6 @@ class Worker {
                                             setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap))});
     }
     loss_ = layers_.MakeLoss(kVocab);
-    sums_.emplace(ctx_, *layout_,
-                  ReplicaGroups(replicas_, {{kTensorTag, &mesh_.Group(MeshGroup::kTp)},
-                                            {kKeyValueTag, layers_.key_value_group()}}));
     norm_.emplace(ctx_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp));
     optimizer_ = optim::MakeSgd({.lr = 0.1});
     optimizer_->Attach(ctx_, layout_->Slices());
@@ -109,7 +107,6 @@ class Worker {
       layout_->model().Backward(ctx_, loss_->Backward(ctx_, loss_saved_, ctx_.loss_factor), saved_);
     }
     layout_->FinishGradients();
-    sums_->Run();
     const double norm = std::sqrt(ctx_.device.Item(norm_->Squared(), StandIn{0, "norm"}));
     if (record != nullptr) StrAppend(record, "loss norm ", step, " ", absl::StrFormat("%.17g", norm), "\n");
     if (record != nullptr && step == 0) Append("gradient", true, record);
@@ -152,7 +149,6 @@ class Worker {
   std::map<std::string, nn::Parameter*> parameters_;
   std::unique_ptr<ParameterLayout> layout_;
   std::unique_ptr<nn::Loss> loss_;
-  std::optional<GradientSums> sums_;
   std::optional<GradientNorm> norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   nn::Saved saved_, loss_saved_;

@@ -36,8 +36,8 @@ class Beginner {
         layout_(MakeLayout(
             nn_, MakeStage(spec.model(), DType::kF32, PartsOfStage(spec, mesh_.Coordinate(Axis::kPp)), layers_),
             {mesh_.Group(MeshGroup::kReplicas),
-             {{kTensorTag, &mesh_.Group(MeshGroup::kTp)},
-              {kKeyValueTag, layers_.key_value_group()},
+             {{kTensorTag, &layers_.tensor_sums()},
+              {kKeyValueTag, layers_.key_value_sums()},
               {kEmbeddingTag, ends_.get()},
               {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}}},
             spec)) {}

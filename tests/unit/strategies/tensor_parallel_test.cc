@@ -16,7 +16,6 @@
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
 #include "strategies/model_parallel/gradient_norm.h"
-#include "strategies/model_parallel/gradient_sums.h"
 #include "strategies/model_parallel/layers.h"
 #include "tests/unit/strategies/on_ranks.h"
 
@@ -119,7 +118,8 @@ class Rank {
           i, [](std::unique_ptr<nn::Module> block) { return std::make_unique<nn::Recompute>(std::move(block)); });
     }
     const DType gradient = ops::AccumulationType(c.dtype);
-    ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
+    const ReplicaGroups replicas(mesh_.Group(MeshGroup::kReplicas),
+                                 {{kTensorTag, &layers_.tensor_sums()}, {kKeyValueTag, layers_.key_value_sums()}});
     if (c.sharded) {
       layout_ = std::make_unique<ShardedDataParallel>(nn_, std::move(model), replicas,
                                                       ShardedOptions{.stage = ShardedOptions::kGradients,
@@ -135,9 +135,6 @@ class Rank {
 
   Outcome Step() {
     Outcome out;
-    GradientSums sums(nn_, *layout_,
-                      {mesh_.Group(MeshGroup::kReplicas),
-                       {{kTensorTag, &mesh_.Group(MeshGroup::kTp)}, {kKeyValueTag, layers_.key_value_group()}}});
     GradientNorm norm(nn_, *layout_, mesh_.Group(MeshGroup::kModel));
     const auto before = Messages();
     const Bytes live = Live();
@@ -148,12 +145,14 @@ class Rank {
     out.peak = rank_.memory().peak_by_category[static_cast<size_t>(Category::kActivations)];
     layout_->FinishGradients();
     for (const auto& [key, now] : Messages()) {
+      if (key.first == layers_.tensor_sums().name() &&
+          layers_.tensor_sums().name() != mesh_.Group(MeshGroup::kTp).name())
+        continue;  // sums of gradients
       const auto was = before.find(key);
       const auto sent =
           was == before.end() ? now : std::make_pair(now.first - was->second.first, now.second - was->second.second);
       if (sent.first > 0) out.messages[key] = sent;
     }
-    sums.Run();
     const Tensor squares = norm.Squared();
     out.squared_norm = ValueAt(squares, 0);
     Collect(out);

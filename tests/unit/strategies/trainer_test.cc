@@ -173,10 +173,12 @@ TEST(Trainer, CommunicatesWhatTheClosedFormSays) {
     const report::RankRecord record = RunText(text)[0];
     const spec::Spec spec = test::Resolve(text);
     std::vector<Bytes> sizes;
-    for (const nn::Parameter* p : MakeModel(spec.model(), DType::kF32)->Parameters())
-      sizes.push_back(Bytes(4 * p->numel()));
-    const auto buckets = static_cast<int64_t>(
-        AssignBuckets(sizes, MiB(1), Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576))).size());
+    const std::unique_ptr<nn::Module> model = MakeModel(spec.model(), DType::kF32);
+    for (const nn::Parameter* p : model->Parameters()) sizes.push_back(Bytes(4 * p->numel()));
+    const auto buckets =
+        static_cast<int64_t>(AssignBuckets(sizes, std::vector<nn::GroupTag>(sizes.size()), MiB(1),
+                                           Bytes(static_cast<int64_t>(spec.parallel().bucket_mib() * 1048576)))
+                                 .size());
     ASSERT_GT(buckets, 2);
     bool reduced = false, broadcast = false;
     for (const report::Collective& c : record.collectives()) {

@@ -1,0 +1,64 @@
+// Sums gradients over ranks that share one copy of a model, for elements that several ranks hold but of which each rank
+// computed only a part of the gradient (nn::ShardLayout). Under sequence parallelism these are norms, positions and the
+// biases of row-parallel layers; otherwise key/value heads that ranks share, and the table that the first and last
+// pipeline stage share. After these sums the ranks have the same gradient and update equally.
+//
+// With S the bytes of such gradients that a rank keeps of a bucket, and n ranks in a group:
+//   memory         S while the sum is in flight, if the elements are not contiguous (Category::kCommunication)
+//   communication  one all-reduce for each bucket and group: each rank sends 2 S (n - 1) / n bytes, once a step for any
+//                  number of micro-batches, in the type in which gradients accumulate
+//   compute        copies of S into a message and back, if the elements are not contiguous
+// The sums of a bucket overlap with the reductions of the buckets after it, and in sharded layouts with backward.
+// Limits: the ranks of a group must hold the same elements in the same order. Along tp they do, since all ranks have
+// parameters of the same shapes. A table that two stages share must be a unit of its own in a sharded layout.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "core/nn/context.h"
+#include "core/optim/optimizer.h"
+#include "strategies/group_tags.h"
+
+namespace twofold {
+
+// Elements of a flat tensor whose gradients this rank computed in part.
+struct PartialGradients {
+  struct Stretch {
+    int64_t first, count;
+  };
+  std::vector<Stretch> stretches;  // in order; no two are adjacent
+  int64_t elements = 0;            // of all stretches
+};
+// Those among `kept`, by the tag of the ranks that hold the same elements.
+std::map<nn::GroupTag, PartialGradients> PartialGradientsOf(const std::vector<optim::SlicePart>& kept);
+
+// The sums of one bucket.
+class HolderSums {
+ public:
+  // `kept`: the parts of parameters in what this rank keeps of the bucket.
+  HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups);
+  bool empty() const { return messages_.empty(); }
+  // The other ranks may start these sums at the end of their backward passes, for which they may need this rank's
+  // passes. So no pass of this rank may wait for them.
+  bool across_stages() const { return across_stages_; }
+
+  struct Sending {
+    Tensor elements;  // contiguous; the sum's own, or copies
+    Work work;
+  };
+  // Starts to sum. `gradients`: what this rank keeps of the bucket, on the device.
+  std::vector<Sending> Start(nn::Context& ctx, const Tensor& gradients) const;
+  // For work launched from now on, `gradients` holds the sums.
+  void Finish(nn::Context& ctx, std::vector<Sending> sending, const Tensor& gradients) const;
+
+ private:
+  struct Message {
+    ProcessGroup* group;
+    PartialGradients partial;
+  };
+  std::vector<Message> messages_;
+  bool across_stages_ = false;
+};
+
+}  // namespace twofold

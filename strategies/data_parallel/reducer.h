@@ -1,0 +1,73 @@
+// How one bucket of gradients becomes its mean over the ranks that share the batch. Every kind of gradient
+// communication (a plain mean, another type on the wire, compression) is a Reducer. It is added here and nowhere else.
+//
+// A bucket is a flat tensor. What is in it need not be gradients: a momentum or a difference of parameters is reduced
+// in the same way. A reducer may need several messages, each of which depends on the one before it. It may keep state
+// from step to step (the error that the last messages left out). The pipeline (reduction_pipeline.h) says when each
+// message starts.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/comm/process_group.h"
+#include "core/nn/context.h"
+#include "core/optim/optimizer.h"
+#include "core/tensor/tensor.h"
+
+namespace twofold {
+
+// The ranks that reduce a bucket. Those of `scatter` keep one shard of the mean each, in rank order; if it is null,
+// every rank keeps the whole mean. Those of `replicate` keep the same elements; null: no other rank does. Both null:
+// nothing is reduced, this rank's gradients are the mean.
+struct ReductionGroups {
+  ProcessGroup* scatter = nullptr;
+  ProcessGroup* replicate = nullptr;
+  bool reduces() const { return scatter != nullptr || replicate != nullptr; }
+};
+
+struct Bucket {
+  size_t index = 0;   // buckets are numbered in the order in which they are added, the same on all ranks
+  int64_t numel = 0;  // of the whole flat tensor, with padding
+  DType dtype = DType::kF32;
+  std::vector<optim::SlicePart> whole;  // the parameters in the flat tensor
+  std::vector<optim::SlicePart>
+      kept;  // the parts of them in what this rank keeps; offsets count from its first element
+  ReductionGroups groups;
+};
+
+// What a reducer keeps for a bucket from step to step, one value for each element of the flat tensor. Each rank has its
+// own.
+struct ReducerState {
+  std::string name;  // "residual"
+  Tensor tensor;
+};
+
+// One object per bucket and rank, used from the rank's thread. Every rank calls the same functions for the same buckets
+// in the same order.
+class Reducer {
+ public:
+  virtual ~Reducer() = default;
+  // Starts the first message. `in` [numel]: this rank's gradients. `out`: if it is not empty, the mean may be written
+  // there; else the reducer chooses, and may overwrite `in`. `last`: the last micro-batch of the step. `scale`: the
+  // loss scale that the gradients contain.
+  virtual Work Start(nn::Context& ctx, Tensor in, Tensor out, bool last, double scale) = 0;
+  // Called when the compute stream is ordered after the message before: starts the next one. Nullopt if that was the
+  // last.
+  virtual std::optional<Work> Next(nn::Context&) { return std::nullopt; }
+  // Called after the last message: the elements of the mean that this rank keeps, in any floating-point type.
+  virtual Tensor Mean(nn::Context& ctx) = 0;
+  // The step's gradients are not used: restores the state of before the step.
+  virtual void Skip(nn::Context&) {}
+  virtual std::vector<ReducerState> State() const { return {}; }
+  // Whether reducing gradients that are equal on all ranks may change them. If so, sums over several reductions must be
+  // kept out of the bucket. Returning true is always safe.
+  virtual bool rounds() const { return true; }
+};
+
+using MakeReducer = std::function<std::unique_ptr<Reducer>(nn::Context&, const Bucket&)>;
+
+}  // namespace twofold

@@ -1,0 +1,81 @@
+#include "strategies/data_parallel/reduction_pipeline.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace twofold {
+
+void ReductionPipeline::Add(Bucket bucket, std::unique_ptr<GradientHome> home) {
+  bucket.index = entries_.size();
+  HolderSums sums(bucket.kept, groups_);
+  std::unique_ptr<Reducer> reducer = bucket.groups.reduces() ? make_reducer_(ctx_, bucket) : nullptr;
+  entries_.push_back({std::move(bucket), std::move(reducer), std::move(home), std::move(sums)});
+}
+
+void ReductionPipeline::BeginStep(double loss_scale) {
+  loss_scale_ = loss_scale;
+  for (Entry& entry : entries_) entry.home->BeginStep();
+}
+
+bool ReductionPipeline::IsInFlight(size_t index) const {
+  const auto is = [&](const InFlight& f) { return f.entry == &entries_[index]; };
+  return std::any_of(in_flight_.begin(), in_flight_.end(), is);
+}
+
+void ReductionPipeline::Start(size_t index, Tensor gradients, bool last) {
+  TWOFOLD_CHECK(!IsInFlight(index), "a bucket is reduced once at a time");
+  Entry& entry = entries_[index];
+  InFlight flight{.entry = &entry, .last = last};
+  if (entry.reducer == nullptr) return Sum(std::move(flight), std::move(gradients));
+  flight.work = entry.reducer->Start(ctx_, std::move(gradients), entry.home->Begin(), last, loss_scale_);
+  entry.home->Started();
+  in_flight_.push_back(std::move(flight));
+}
+
+// The mean of a bucket is complete, and it was added to those of earlier micro-batches.
+void ReductionPipeline::Sum(InFlight flight, Tensor gradients) {
+  Entry& entry = *flight.entry;
+  if (!flight.last || entry.sums.empty()) return entry.home->Store(std::move(gradients));
+  flight.sending = entry.sums.Start(ctx_, gradients);
+  flight.gradients = std::move(gradients);
+  (entry.sums.across_stages() ? late_ : in_flight_).push_back(std::move(flight));
+}
+
+void ReductionPipeline::Step(InFlight flight) {
+  Entry& entry = *flight.entry;
+  if (!flight.sending.empty()) {
+    entry.sums.Finish(ctx_, std::move(flight.sending), flight.gradients);
+    return entry.home->Store(std::move(flight.gradients));
+  }
+  std::exchange(flight.work, Work()).WaitOn(ctx_.stream);
+  if (std::optional<Work> next = entry.reducer->Next(ctx_)) {
+    flight.work = *std::move(next);
+    in_flight_.push_back(std::move(flight));
+  } else {
+    Sum(std::move(flight), entry.home->Add(entry.reducer->Mean(ctx_), flight.last));
+  }
+}
+
+void ReductionPipeline::Advance() {
+  for (InFlight& flight : std::exchange(in_flight_, {})) Step(std::move(flight));
+}
+
+void ReductionPipeline::Finish() {
+  while (!in_flight_.empty()) Advance();
+  for (InFlight& flight : std::exchange(late_, {})) Step(std::move(flight));
+}
+
+void ReductionPipeline::Skip() {
+  for (Entry& entry : entries_) {
+    if (entry.reducer != nullptr) entry.reducer->Skip(ctx_);
+  }
+}
+
+std::vector<ReducerState> ReductionPipeline::StateOf(size_t index) const {
+  const std::unique_ptr<Reducer>& reducer = entries_[index].reducer;
+  return reducer == nullptr ? std::vector<ReducerState>() : reducer->State();
+}
+
+}  // namespace twofold

@@ -1,0 +1,80 @@
+// The one way that gradients take from the backward pass to the optimizer, in every layout of data parallelism. For
+// each bucket, in the order in which the buckets are started:
+//     1. the reducer's messages: the mean over the ranks that share the batch (reducer.h)
+//     2. the mean is added to those of the step's earlier micro-batches (gradient_home.h)
+//     3. in the last micro-batch: sums over the ranks of one copy of the model that hold the same elements and computed
+//        only a part of their gradient (holder_sums.h). They follow the mean, since they are then over what a rank
+//        keeps: means of sums are sums of means
+// Messages of different buckets overlap with each other and with computing. A layout chooses how far: after Start a
+// bucket's first message is in flight, and each Advance moves every bucket to its next step.
+//
+// One object per rank, used from the rank's thread. Start, Advance and Finish are collective over the buckets' groups:
+// all ranks call them in the same order.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "strategies/data_parallel/gradient_home.h"
+#include "strategies/data_parallel/holder_sums.h"
+#include "strategies/data_parallel/reducer.h"
+
+namespace twofold {
+
+class ReductionPipeline {
+ public:
+  // `ctx` and the groups behind `groups` must outlive it.
+  ReductionPipeline(nn::Context& ctx, MakeReducer make_reducer, const ReplicaGroups& groups)
+      : ctx_(ctx), make_reducer_(std::move(make_reducer)), groups_(groups) {}
+
+  // Adds a bucket, whose index is the number of those before it.
+  void Add(Bucket bucket, std::unique_ptr<GradientHome> home);
+  // Whether Start does anything for this bucket: it is reduced or summed.
+  bool Moves(size_t index) const { return Reduces(index) || !entries_[index].sums.empty(); }
+  bool Reduces(size_t index) const { return entries_[index].reducer != nullptr; }
+  bool Rounds(size_t index) const { return Reduces(index) && entries_[index].reducer->rounds(); }
+
+  // Forgets the gradients of the step before. `loss_scale`: the factor that those of this step will contain.
+  void BeginStep(double loss_scale = 1);
+  // Starts to reduce a bucket, which must not be in flight. `gradients`: whole, in the type in which they accumulate;
+  // the reducer may overwrite them. `last`: of the step's micro-batches.
+  void Start(size_t index, Tensor gradients, bool last);
+  // Moves every bucket in flight to its next step, the oldest first. The compute stream waits for the messages before.
+  void Advance();
+  bool IsInFlight(size_t index) const;
+  bool idle() const { return in_flight_.empty(); }
+  // Advances until nothing is in flight. For work launched from now on, the sums are where they are kept.
+  void Finish();
+  // After Finish, if the step's update is skipped because gradients are not finite.
+  void Skip();
+  std::vector<ReducerState> StateOf(size_t index) const;
+
+ private:
+  struct Entry {
+    Bucket bucket;
+    std::unique_ptr<Reducer> reducer;  // null if nothing is reduced
+    std::unique_ptr<GradientHome> home;
+    HolderSums sums;
+  };
+  struct InFlight {
+    Entry* entry;
+    bool last;
+    Work work = {};                                 // the reducer's message
+    Tensor gradients = {};                          // what is kept of the bucket, while its elements are summed
+    std::vector<HolderSums::Sending> sending = {};  // these sums
+  };
+  void Step(InFlight flight);
+  void Sum(InFlight flight, Tensor gradients);
+
+  nn::Context& ctx_;
+  const MakeReducer make_reducer_;
+  const ReplicaGroups groups_;
+  double loss_scale_ = 1;
+  std::deque<Entry> entries_;
+  std::deque<InFlight> in_flight_;  // in the order in which they were started
+  std::deque<InFlight> late_;       // their sums are across stages, so that Finish waits for them
+};
+
+}  // namespace twofold

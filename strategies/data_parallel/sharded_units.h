@@ -1,0 +1,87 @@
+// The units of a sharded layout: parts of a model whose parameters are gathered, freed and reduced together. A unit
+// holds the parameters of its module that no unit inside it holds.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/comm/process_group.h"
+#include "core/nn/module.h"
+#include "strategies/data_parallel/flat_parameter.h"
+#include "strategies/data_parallel/wrapping.h"
+
+namespace twofold {
+
+// The ranks that share the parameters of a unit: N = shards() ranks hold one shard each; R = replicas() such groups
+// exist.
+struct Sharing {
+  // Collective over `group`, of which every `shards` consecutive ranks share one copy. `prefix`: what the groups' names
+  // begin with.
+  Sharing(ProcessGroup& group, int shards, std::string_view prefix);
+  int64_t shards() const { return gather->size(); }
+  int64_t replicas() const { return replicate == nullptr ? 1 : replicate->size(); }
+  std::unique_ptr<ProcessGroup> gather, reduce, replicate;
+};
+
+struct ShardedUnit {
+  nn::Module* module = nullptr;
+  std::string name;  // its path; "root"; "chunk 1" of a pipeline's stage
+  const Sharing* sharing = nullptr;
+  bool root = false;
+  bool stays = false;                 // gathered from forward to backward: its backward pass may be the first
+  std::optional<FlatParameter> flat;  // none: all its parameters are in units inside it
+  Tensor shard, gradient_shard;       // what this rank keeps; views into the whole tensors if those are kept
+  Tensor parameters, gradients;       // whole and padded; empty while this rank does not hold them
+  Work gather;                        // the all-gather of the parameters
+  bool gathering = false;
+  bool used = false;                 // has computed since it was gathered, so it does not count as gathered ahead
+  bool reduced = false;              // its reduction has started in this step
+  size_t chunk = 0;                  // index of the stage's chunk that the unit is in
+  size_t forward = 0, backward = 0;  // its places in ShardedUnits::forward, which number its bucket, and backward
+  size_t backward_last = 0;          // place in ShardedUnits::backward of the last unit inside this one
+};
+
+// What is called around a unit's passes.
+class UnitObserver {
+ public:
+  virtual ~UnitObserver() = default;
+  virtual void BeforeForward(ShardedUnit& unit) = 0;
+  virtual void BeforeForwardAgain(ShardedUnit& unit) = 0;  // recomputation, within a backward pass
+  virtual void AfterForward(ShardedUnit& unit, bool training) = 0;
+  // The two halves of a backward pass may be far apart, with passes of other units in between. The first half needs the
+  // parameters, the second the gradients.
+  virtual void BeforeBackwardInput(ShardedUnit& unit) = 0;
+  virtual void AfterBackwardInput(ShardedUnit& unit) = 0;
+  virtual void BeforeBackwardWeights(ShardedUnit& unit) = 0;
+  virtual void AfterBackwardWeights(ShardedUnit& unit) = 0;
+};
+
+// The units of one rank's part of a model, with wrappers around their modules.
+class ShardedUnits {
+ public:
+  using SharingOf = absl::FunctionRef<const Sharing&(nn::GroupTag)>;
+  // Wraps the units that `policy` selects (may be empty), the chunks of a pipeline's stage, and the whole model.
+  // `last_stays`: the last unit in forward order, and all around it, stay gathered until their backward pass, as the
+  // root does. `observer` must outlive the model's use. All parameters of a unit must have the same sharing.
+  ShardedUnits(std::unique_ptr<nn::Module> model, const WrapPolicy& policy, SharingOf sharing_of, bool last_stays,
+               UnitObserver& observer);
+
+  nn::Module& model() { return *model_; }
+  // Those with parameters of their own, in the order in which they compute. Both orders start at the root; backward
+  // visits children from the last to the first.
+  const std::vector<ShardedUnit*>& forward() const { return forward_; }
+  const std::vector<ShardedUnit*>& backward() const { return backward_; }
+
+ private:
+  void CollectForward(nn::Module& module, size_t chunk);
+  void CollectBackward(nn::Module& module);
+
+  std::vector<std::unique_ptr<ShardedUnit>> units_;
+  std::unique_ptr<nn::Module> model_;
+  std::vector<ShardedUnit*> forward_, backward_;
+};
+
+}  // namespace twofold
