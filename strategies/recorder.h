@@ -9,13 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "core/proto/report.pb.h"
-#include "core/proto/spec.pb.h"
+#include "core/comm/device_mesh.h"
 #include "core/run/rank_context.h"
 #include "strategies/checkpoint/save.h"
 #include "strategies/validation.h"
 
 namespace twofold {
+
+namespace report {
+class RankRecord;
+}  // namespace report
 
 // The memory time line, thinned to at most `limit` samples. Every change is kept until there are that many; then
 // neighbours are merged in pairs and each sample represents twice as many changes. A sample is the change with the most
@@ -51,23 +54,29 @@ class MemorySamples {
   std::deque<Sample> ahead_;  // changes that the device has not reached
 };
 
-// Whether a trace covers this rank's time line: that of the first spec.trace.ranks ranks and of the first rank of every
-// pipeline stage.
-bool IsTraced(const spec::Spec& spec, int rank);
+struct RecorderOptions {
+  int64_t steps = 0;  // of the whole training, counted from its start
+  MeshShape mesh;
+  // The last `traced_steps` steps of some ranks are traced: of the first `traced_ranks` ranks, and of the first rank of
+  // every pipeline stage.
+  bool trace = false;
+  int64_t traced_ranks = 0, traced_steps = 0;
+};
+bool IsTraced(const RecorderOptions& options, int rank);
 
-// One per rank, used from its thread. Watches the clock and the compute stream over each step. In the last
-// spec.trace.last_steps steps of a traced rank, it also watches the trace and the memory ledger.
+// One per rank, used from its thread. Watches the clock and the compute stream over each step. In the traced steps of a
+// traced rank, it also watches the trace and the memory ledger.
 class Recorder {
  public:
   static constexpr size_t kMemorySamples = 4000;
 
   // `first_step`: training steps done by the run that this one resumes.
-  Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step = 0);
+  Recorder(RankContext& ctx, const RecorderOptions& options, int64_t first_step = 0);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  void SetParameters(int64_t count) { record_.set_parameters(count); }  // this rank's part of the model
+  void SetParameters(int64_t count);  // this rank's part of the model
   void BeginStep(int64_t step);
   // Called after the host has waited for everything that the step launched.
   void EndStep(double loss);
@@ -76,7 +85,7 @@ class Recorder {
   Seconds last_step() const { return last_step_; }
   // Called between steps. The trace and the kernel totals leave validations out; memory is still watched.
   void BeginValidation();
-  const report::Validation& EndValidation(int64_t steps_done, const ValidationResult& result);
+  void EndValidation(int64_t steps_done, const ValidationResult& result);
 
   // Likewise, for any other work that is not part of a step.
   void Pause();
@@ -101,8 +110,7 @@ class Recorder {
   void AddTimeLine(report::RankRecord& record);
 
   RankContext& ctx_;
-  const bool classifies_;  // false: a language model
-  int64_t steps_ = 0;
+  const int64_t steps_;
   int64_t skipped_ = 0;
   double loss_scale_ = 1;
   int64_t first_traced_step_;  // steps are traced from this one on
@@ -113,7 +121,7 @@ class Recorder {
   // Shared with the callbacks that report when the device reaches a change; they may run after this object is
   // destroyed.
   const std::shared_ptr<MemorySamples> samples_ = std::make_shared<MemorySamples>(kMemorySamples);
-  report::RankRecord record_;
+  const std::unique_ptr<report::RankRecord> record_;
 };
 
 }  // namespace twofold

@@ -11,9 +11,9 @@ namespace {
 
 using ByName = std::map<std::string_view, const nn::Parameter*>;
 
-ByName NamesOf(const nn::Module& model) {
+ByName NamesOf(const ParameterLayout& layout) {
   ByName names;
-  for (const nn::Parameter* p : model.Parameters()) names[p->name()] = p;
+  for (const nn::Parameter* p : layout.Parameters()) names[p->name()] = p;
   return names;
 }
 
@@ -26,9 +26,9 @@ int64_t Below(const Shape& shape, int dim) {
 
 // Appends the pieces of parameters in `tensor`, which has the layout of `slice`. `prefix` is prepended to their names.
 void AppendLocal(std::vector<LocalPiece>& held, const std::string& prefix, const optim::Slice& slice,
-                 const Tensor& tensor, const nn::Module& model, const ByName& names) {
+                 const Tensor& tensor, const ParameterLayout& layout, const ByName& names) {
   const Tensor flat = tensor.Flat();
-  for (const optim::SlicePart& part : PartsOf(slice, model)) {
+  for (const optim::SlicePart& part : PartsOf(slice, layout)) {
     for (LocalPiece& piece : PlacesOf(*names.at(part.parameter), part.first, flat.Slice(part.offset, part.count))) {
       piece.name = prefix + piece.name;
       held.push_back(std::move(piece));
@@ -38,9 +38,9 @@ void AppendLocal(std::vector<LocalPiece>& held, const std::string& prefix, const
 
 }  // namespace
 
-std::vector<optim::SlicePart> PartsOf(const optim::Slice& slice, const nn::Module& model) {
+std::vector<optim::SlicePart> PartsOf(const optim::Slice& slice, const ParameterLayout& layout) {
   if (!slice.parts.empty()) return slice.parts;
-  for (const nn::Parameter* p : model.Parameters()) {
+  for (const nn::Parameter* p : layout.Parameters()) {
     if (p->name() != slice.name) continue;
     return {{.parameter = p->name(),
              .shape = p->shape(),
@@ -96,27 +96,27 @@ std::vector<LocalPiece> PlacesOf(const nn::Parameter& p, int64_t first, const Te
 }
 
 std::vector<LocalPiece> LocalParameters(ParameterLayout& layout) {
-  const ByName names = NamesOf(layout.model());
+  const ByName names = NamesOf(layout);
   std::vector<LocalPiece> held;
-  for (const optim::Slice& slice : layout.Slices()) AppendLocal(held, kModel, slice, slice.data, layout.model(), names);
+  for (const optim::Slice& slice : layout.Slices()) AppendLocal(held, kModel, slice, slice.data, layout, names);
   return held;
 }
 
 std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimizer& optimizer) {
-  const ByName names = NamesOf(layout.model());
+  const ByName names = NamesOf(layout);
   std::vector<LocalPiece> held;
   const std::vector<optim::Slice> slices = layout.Slices();
   for (size_t i = 0; i < slices.size(); ++i) {
     for (const optim::State& state : optimizer.StateOf(i)) {
-      AppendLocal(held, StrCat(kOptimizer, state.name, "."), slices[i], state.tensor, layout.model(), names);
+      AppendLocal(held, StrCat(kOptimizer, state.name, "."), slices[i], state.tensor, layout, names);
     }
   }
   return held;
 }
 
-std::vector<LocalPiece> LocalBuffers(const nn::Module& model) {
+std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout) {
   std::vector<LocalPiece> held;
-  for (const nn::Parameter* b : model.Buffers()) {
+  for (const nn::Parameter* b : layout.Buffers()) {
     held.push_back({.name = StrCat(kBuffer, b->name()),
                     .shape = b->shape(),
                     .band = Band::Whole(b->numel()),

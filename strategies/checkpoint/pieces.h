@@ -30,7 +30,7 @@ bool DataExists(Device& device);
 
 // The parts of parameters that a slice holds: its own list, or the one whole parameter with its name. Indices count
 // this rank's elements.
-std::vector<optim::SlicePart> PartsOf(const optim::Slice& slice, const nn::Module& model);
+std::vector<optim::SlicePart> PartsOf(const optim::Slice& slice, const ParameterLayout& layout);
 
 // Where elements [first, first + flat.numel()) of this rank's part of `p` lie in the whole. Padding is left out.
 std::vector<LocalPiece> PlacesOf(const nn::Parameter& p, int64_t first, const Tensor& flat);
@@ -38,7 +38,7 @@ std::vector<LocalPiece> PlacesOf(const nn::Parameter& p, int64_t first, const Te
 std::vector<LocalPiece> LocalParameters(ParameterLayout& layout);
 // The optimizer must be attached to the layout's slices.
 std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimizer& optimizer);
-std::vector<LocalPiece> LocalBuffers(const nn::Module& model);
+std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout);
 
 // The share of `pieces`, of which `replicas` ranks hold equal copies, that replica `replica` writes. The concatenated
 // bytes are divided into equal stretches, so at most two pieces per replica are cut.

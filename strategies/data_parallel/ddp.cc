@@ -25,25 +25,18 @@ std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Byt
   return buckets;
 }
 
-DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
+DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas,
                                                  const DdpOptions& options, std::unique_ptr<GradientCodec> codec)
-    : ctx_(ctx),
-      module_(module),
+    : ParameterLayout(std::move(chunks)),
+      ctx_(ctx),
       replicas_(replicas),
       options_(options),
       codec_(std::move(codec)),
-      parameters_(module.Parameters()),
-      buffers_(ctx, module, replicas.all) {
+      parameters_(Parameters()),
+      buffers_(ctx, Buffers(), replicas.all) {
   AllocateParameters();
   AllocateGradients();
   BroadcastParameters();
-}
-
-DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module,
-                                                 const ReplicaGroups& replicas, const DdpOptions& options,
-                                                 std::unique_ptr<GradientCodec> codec)
-    : DistributedDataParallel(ctx, *module, replicas, options, std::move(codec)) {
-  owned_ = std::move(module);
 }
 
 DistributedDataParallel::~DistributedDataParallel() {

@@ -56,24 +56,18 @@ struct DdpOptions {
 // order.
 std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, Bytes first_bucket, Bytes bucket);
 
-// One rank's replica. Used from the rank's thread; `ctx`, `module` and `replicas` must outlive it.
+// One rank's replica. Used from the rank's thread; `ctx` and `replicas` must outlive it.
 class DistributedDataParallel final : public ParameterLayout {
  public:
   // Allocates parameters and buffers (Category::kParameters) and gradient buckets (Category::kGradients; the gradients
   // of a bucket are contiguous, without padding). Draws the initial values from ctx.seed and broadcasts those of rank
   // 0. Collective over `replicas`. Throws OutOfMemory and what the broadcast throws.
-  DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
-                          const DdpOptions& options,
-                          std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
-  // The same, but takes ownership of the module.
-  DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module, const ReplicaGroups& replicas,
-                          const DdpOptions& options,
+  DistributedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas, const DdpOptions& options,
                           std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>());
   ~DistributedDataParallel() override;
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
-  nn::Module& model() override { return module_; }
   void BeginStep() override;
   void BeginMicroBatch(bool last) override;
   void FinishGradients() override;
@@ -107,9 +101,7 @@ class DistributedDataParallel final : public ParameterLayout {
   void AddMeansBefore();
   void CheckAllReduced() const;
 
-  std::unique_ptr<nn::Module> owned_;  // may be null
   nn::Context& ctx_;
-  nn::Module& module_;
   const ReplicaGroups replicas_;
   const DdpOptions options_;
   std::unique_ptr<GradientCodec> codec_;

@@ -7,7 +7,6 @@
 #include "core/base/check.h"
 #include "core/base/strings.h"
 #include "strategies/data_parallel/initial_values.h"
-#include "strategies/models/chunks.h"
 
 namespace twofold {
 
@@ -51,7 +50,6 @@ class ShardedDataParallel::UnitModule final : public nn::Module {
     return dx;
   }
   std::string_view kind() const override { return inner().kind(); }
-  Unit& unit() { return unit_; }
 
  private:
   nn::Module& inner() const { return *children()[0].module; }
@@ -69,9 +67,10 @@ ShardedDataParallel::Sharing::Sharing(ProcessGroup& group, int shards, const cha
     replicate = group.SplitEvenly(group.size() / shards, Pattern::kStrided, StrCat(of, "replicate"));
 }
 
-ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model,
-                                         const ReplicaGroups& replicas, ShardedOptions options)
-    : ctx_(ctx),
+ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas,
+                                         ShardedOptions options)
+    : ParameterLayout(std::move(chunks)),
+      ctx_(ctx),
       options_(std::move(options)),
       sharers_(replicas.sharers),
       all_(replicas.all, options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), "") {
@@ -84,8 +83,8 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::M
     in_.emplace(ctx.device, "host to device");
     out_.emplace(ctx.device, "device to host");
   }
-  buffers_ = std::make_unique<ReplicaBuffers>(ctx, *model, replicas.all);
-  Wrap(std::move(model));
+  buffers_ = std::make_unique<ReplicaBuffers>(ctx, Buffers(), replicas.all);
+  Wrap();
   for (Unit* unit : forward_) Allocate(*unit);
 }
 
@@ -93,7 +92,7 @@ ShardedDataParallel::~ShardedDataParallel() = default;
 
 // ---- Units ----
 
-void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
+void ShardedDataParallel::Wrap() {
   std::set<nn::Parameter*> taken;
   const auto wrap = [&](std::unique_ptr<nn::Module> module) -> std::unique_ptr<nn::Module> {
     std::vector<nn::Parameter*> own;
@@ -112,38 +111,34 @@ void ShardedDataParallel::Wrap(std::unique_ptr<nn::Module> model) {
       unit.sharing = &SharingOf(replicas);
       unit.flat.emplace(std::move(own), unit.sharing->shards());
     }
-    return std::make_unique<UnitModule>(*this, unit, std::move(module));
+    auto wrapper = std::make_unique<UnitModule>(*this, unit, std::move(module));
+    if (unit.flat) unit_of_[wrapper.get()] = &unit;
+    return wrapper;
   };
   const auto policy = [&](const nn::Module& module, int64_t parameters) {
     return (experts_ && module.kind() == "experts") || (options_.wrap && options_.wrap(module, parameters));
   };
-  if (experts_ || options_.wrap) WrapUnits(*model, policy, wrap);
-  if (model->kind() == Chunks::kKind) {  // each chunk is run separately
-    for (size_t c = 0; c < model->children().size(); ++c) {
-      model->WrapChild(c, wrap);
-      units_.back()->name = StrCat("chunk ", c);
-    }
+  for (size_t c = 0; c < chunks_.size(); ++c) {
+    if (experts_ || options_.wrap) WrapUnits(*chunks_[c], policy, wrap);
+    chunks_[c] = wrap(std::move(chunks_[c]));
+    units_.back()->root = chunks_.size() == 1;
+    units_.back()->name = chunks_.size() == 1 ? "root" : StrCat("chunk ", c);
   }
-  model_ = wrap(std::move(model));
-  units_.back()->root = true;
-  units_.back()->name = "root";
-  CollectForward(*model_, 0);
-  CollectBackward(*model_);
+  for (size_t c = 0; c < chunks_.size(); ++c) CollectForward(*chunks_[c], c);
+  for (size_t c = chunks_.size(); c-- > 0;) CollectBackward(*chunks_[c]);
 }
 
 // Null if `module` is not a unit, or is one without parameters of its own.
-ShardedDataParallel::Unit* ShardedDataParallel::UnitOf(nn::Module& module) {
-  auto* wrapper = dynamic_cast<UnitModule*>(&module);
-  return wrapper != nullptr && wrapper->unit().flat ? &wrapper->unit() : nullptr;
+ShardedDataParallel::Unit* ShardedDataParallel::UnitOf(const nn::Module& module) const {
+  const auto found = unit_of_.find(&module);
+  return found != unit_of_.end() ? found->second : nullptr;
 }
 
-// Both orders start at the root. Backward visits children from the last to the first.
+// Both orders start at a chunk's own unit. Backward visits children from the last to the first.
 void ShardedDataParallel::CollectForward(nn::Module& module, size_t chunk) {
   Unit* unit = UnitOf(module);
   if (unit != nullptr) unit->forward = forward_.size(), unit->chunk = chunk, forward_.push_back(unit);
-  const bool divides = dynamic_cast<Chunks*>(&module) != nullptr;
-  for (size_t i = 0; i < module.children().size(); ++i)
-    CollectForward(*module.children()[i].module, divides ? i : chunk);
+  for (const nn::Module::NamedChild& child : module.children()) CollectForward(*child.module, chunk);
 }
 
 void ShardedDataParallel::CollectBackward(nn::Module& module) {

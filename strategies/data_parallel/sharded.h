@@ -35,9 +35,10 @@
 // Limits: every parameter must receive a gradient in every backward pass. Parameters that modules share (tied
 // embeddings) belong to the root unit.
 //
-// Pipeline parallelism: on a stage with several chunks of the model, each chunk is a unit that holds the parameters
-// that no other unit in it holds; it is gathered 2 A times, like all units but the root. The root of a stage is also
-// gathered up to 2 A times, since each backward pass frees it. Units are prefetched only within a chunk.
+// Pipeline parallelism: on a stage with several chunks of the model, there is no root. Each chunk is a unit that holds
+// the parameters that no other unit in it holds; it is gathered 2 A times, like all units but the root. The root of a
+// stage with one chunk is also gathered up to 2 A times, since each backward pass frees it. Units are prefetched only
+// within a chunk.
 // Expert parallelism: the experts of a block are a unit of their own inside the block's unit. For this unit, N is the
 // number of ranks that hold the same experts. This cannot be combined with hybrid sharding.
 //
@@ -48,6 +49,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,16 +85,14 @@ struct ShardedOptions {
 // One rank's part. Used from the rank's thread; `ctx` and `replicas` must outlive it.
 class ShardedDataParallel final : public ParameterLayout {
  public:
-  // Wraps the units of `model`, allocates what this rank keeps (Category::kParameters and kGradients), draws the
+  // Wraps the units of `chunks`, allocates what this rank keeps (Category::kParameters and kGradients), draws the
   // initial values of its shards from ctx.seed (no whole tensor ever exists under kParameters), and makes them equal on
   // all ranks. Collective over `replicas`. Throws OutOfMemory and what the communication throws.
-  ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
-                      ShardedOptions options);
+  ShardedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas, ShardedOptions options);
   ~ShardedDataParallel() override;
   ShardedDataParallel(const ShardedDataParallel&) = delete;
   ShardedDataParallel& operator=(const ShardedDataParallel&) = delete;
 
-  nn::Module& model() override { return *model_; }
   void BeginStep() override;
   void BeginMicroBatch(bool last) override;
   void FinishGradients() override;
@@ -124,7 +124,7 @@ class ShardedDataParallel final : public ParameterLayout {
   };
   struct Unit {
     nn::Module* module = nullptr;
-    std::string name;  // its path; "root"; "chunk 1" of a pipeline's stage
+    std::string name;  // its path; "root" if it is the only chunk; "chunk 1" of several
     const Sharing* sharing = nullptr;
     bool root = false;
     std::optional<FlatParameter> flat;
@@ -158,8 +158,8 @@ class ShardedDataParallel final : public ParameterLayout {
     return experts_ && replicas == nn::Replicas::kExperts ? *experts_ : all_;
   }
 
-  void Wrap(std::unique_ptr<nn::Module> model);
-  static Unit* UnitOf(nn::Module& module);
+  void Wrap();
+  Unit* UnitOf(const nn::Module& module) const;
   void CollectForward(nn::Module& module, size_t chunk);
   void CollectBackward(nn::Module& module);
   void Allocate(Unit& unit);
@@ -192,9 +192,9 @@ class ShardedDataParallel final : public ParameterLayout {
   const Sharers sharers_;
   const Sharing all_;
   std::optional<Sharing> experts_;  // set if ranks hold different experts
-  std::unique_ptr<nn::Module> model_;
   std::vector<std::unique_ptr<Unit>> units_;
-  std::vector<Unit*> forward_, backward_;  // in the order in which they compute
+  std::map<const nn::Module*, Unit*> unit_of_;  // by wrapper; units with parameters of their own
+  std::vector<Unit*> forward_, backward_;       // in the order in which they compute
   std::unique_ptr<ReplicaBuffers> buffers_;
   std::optional<Reduction> scattering_, replicating_;
   std::optional<TransferStream> in_, out_;  // offload: host to device, and device to host

@@ -51,7 +51,7 @@ GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGro
       experts_(experts != nullptr && experts->size() > 1 ? experts : nullptr) {
   owned_ = OwnedGradients(layout, experts_ == nullptr, nn::Replicas::kAll);
   if (experts_ == nullptr) return;
-  const std::vector<nn::Parameter*> parameters = layout.model().Parameters();
+  const std::vector<nn::Parameter*> parameters = layout.Parameters();
   const auto is_experts = [](const nn::Parameter* p) { return p->replicas() == nn::Replicas::kExperts; };
   if (std::any_of(parameters.begin(), parameters.end(), is_experts))
     owned_experts_ = OwnedGradients(layout, false, nn::Replicas::kExperts);

@@ -9,7 +9,7 @@ namespace twofold {
 
 void ForSliceRanges(ParameterLayout& layout, absl::FunctionRef<void(const SliceRange&)> visit) {
   std::map<std::string, const nn::Parameter*> parameters;
-  for (const nn::Parameter* p : layout.model().Parameters()) parameters[p->name()] = p;
+  for (const nn::Parameter* p : layout.Parameters()) parameters[p->name()] = p;
   for (const optim::Slice& slice : layout.Slices()) {
     const auto part = [&](const std::string& name, int64_t first, int64_t offset, int64_t count) {
       const auto found = parameters.find(name);

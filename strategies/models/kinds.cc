@@ -9,9 +9,9 @@ constexpr const ModelKind* kKinds[] = {&kGptModel, &kLlamaModel, &kMoeModel, &kM
 
 absl::Span<const ModelKind* const> ModelKinds() { return kKinds; }
 
-const ModelKind* FindModelKind(spec::Model::KindCase kind) {
+const ModelKind* FindModelKind(std::string_view name) {
   for (const ModelKind* row : kKinds)
-    if (row->kind == kind) return row;
+    if (row->name == name) return row;
   return nullptr;
 }
 

@@ -1,36 +1,36 @@
 #include "core/nn/mlp_model.h"
-#include "strategies/models/flops.h"
-#include "strategies/models/kinds.h"
+#include "core/proto/spec.pb.h"
+#include "strategies/models/configured_model.h"
 
 namespace twofold {
 namespace {
 
-nn::MlpConfig ToConfig(const spec::Model& model, DType dtype) {
-  const spec::Mlp& mlp = model.mlp();
-  return {.inputs = mlp.inputs(),
-          .hidden = {mlp.hidden().begin(), mlp.hidden().end()},
-          .classes = mlp.classes(),
-          .dropout = mlp.dropout(),
-          .masks = MasksOf(model),
-          .dtype = dtype};
+class MlpSizes final : public ConfiguredModel<nn::MlpConfig> {
+ public:
+  using ConfiguredModel::ConfiguredModel;
+  std::string_view block() const override { return ""; }
+  std::string_view unit() const override { return "linear"; }
+  ModelInput input() const override { return {ModelInput::kFeatures, config_.inputs, config_.classes}; }
+  ModelShape shape() const override { return {}; }
+  std::unique_ptr<const Model> WithLayers(int64_t) const override { return std::make_unique<MlpSizes>(kind_, config_); }
+  std::unique_ptr<nn::Module> Make(ModelTypes types, const nn::ModelPart&, nn::Layers&) const override {
+    nn::MlpConfig config = config_;
+    config.dtype = types.parameter;
+    return std::make_unique<nn::MlpModel>(config);
+  }
+};
+
+std::unique_ptr<const Model> MakeMlp(const google::protobuf::Message& sizes, const ModelOptions& options) {
+  const auto& mlp = SizesAs<spec::Mlp>(sizes);
+  return std::make_unique<MlpSizes>(kMlpModel, nn::MlpConfig{.inputs = mlp.inputs(),
+                                                             .hidden = {mlp.hidden().begin(), mlp.hidden().end()},
+                                                             .classes = mlp.classes(),
+                                                             .dropout = mlp.dropout(),
+                                                             .masks = options.masks});
 }
 
 }  // namespace
 
-constinit const ModelKind kMlpModel = {
-    .name = "mlp",
-    .kind = spec::Model::kMlp,
-    .input = [](const spec::Model& m) -> ModelInput {
-      return {ModelInput::kFeatures, m.mlp().inputs(), m.mlp().classes()};
-    },
-    .make = [](const spec::Model& m, ModelTypes types, const nn::ModelPart&, nn::Layers&)
-        -> std::unique_ptr<nn::Module> { return std::make_unique<nn::MlpModel>(ToConfig(m, types.parameter)); },
-    .splits = false,
-    .training_flops = TrainingFlopsOf<ToConfig>,
-    .hardware_flops = HardwareFlopsOf<ToConfig>,
-    .block = "",
-    .unit = "linear",
-    .blocks = [](const spec::Model&) { return int64_t{0}; },
-};
+constinit const ModelKind kMlpModel = {.name = "mlp", .make = MakeMlp};
 
 }  // namespace twofold

@@ -5,27 +5,9 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "strategies/models/kinds.h"
-#include "strategies/models/model_factory.h"
 
 namespace twofold {
 namespace {
-
-// The same model with only its first `blocks` blocks.
-spec::Model FirstBlocks(spec::Model model, int64_t blocks) {
-  if (model.has_gpt()) model.mutable_gpt()->set_layers(blocks);
-  if (model.has_llama()) model.mutable_llama()->set_layers(blocks);
-  if (model.has_moe()) model.mutable_moe()->mutable_llama()->set_layers(blocks);
-  return model;
-}
-
-std::vector<int64_t> SplitModelByCost(const spec::Model& model, int64_t blocks, int parts) {
-  const double rest = TrainingFlops(FirstBlocks(model, 0), 1);  // of the head; an embedding look-up has no FLOPs
-  std::vector<double> costs;
-  for (int64_t i = 0; i < blocks; ++i)
-    costs.push_back(TrainingFlops(FirstBlocks(model, i + 1), 1) - TrainingFlops(FirstBlocks(model, i), 1));
-  return SplitByCost(costs, 0, rest, parts);
-}
 
 // The best split of the first n blocks into k parts.
 struct Cut {
@@ -68,18 +50,15 @@ std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, d
   return sizes;
 }
 
-std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec) {
-  const spec::Parallel& p = spec.parallel();
-  const ModelKind* kind = FindModelKind(spec.model().kind_case());
-  TWOFOLD_CHECK(kind != nullptr, "a resolved spec names its model's sizes");
-  const int64_t blocks = kind->blocks(spec.model());
-  const int parts = static_cast<int>(p.pp() * p.virtual_stages());
-  if (parts == 1) return {nn::ModelPart::Whole(blocks)};
-  std::vector<int64_t> sizes(p.stage_layers().begin(), p.stage_layers().end());
-  if (sizes.empty()) {
-    sizes = p.stage_balance() == spec::Parallel::BY_COST ? SplitModelByCost(spec.model(), blocks, parts)
-                                                         : SplitUniformly(blocks, parts);
-  }
+std::vector<int64_t> SplitByCost(const Model& model, int parts) {
+  const auto flops = [&model](int64_t blocks) { return model.WithLayers(blocks)->TrainingFlops(1); };
+  const int64_t blocks = model.shape().layers;
+  std::vector<double> costs;
+  for (int64_t i = 0; i < blocks; ++i) costs.push_back(flops(i + 1) - flops(i));
+  return SplitByCost(costs, 0, flops(0), parts);  // without blocks: the head; an embedding look-up has no FLOPs
+}
+
+std::vector<nn::ModelPart> PartsOf(std::span<const int64_t> sizes) {
   std::vector<nn::ModelPart> all;
   int64_t first = 0;
   for (const int64_t size : sizes) {
@@ -87,41 +66,13 @@ std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec) {
     first += size;
   }
   all.back().head = true;
-  TWOFOLD_CHECK_EQ(first, blocks);
   return all;
 }
 
-std::vector<nn::ModelPart> PartsOfStage(const spec::Spec& spec, int stage) {
-  const std::vector<nn::ModelPart> all = PartsOf(spec);
+std::vector<nn::ModelPart> PartsOfStage(std::span<const nn::ModelPart> parts, int stage, int stages) {
   std::vector<nn::ModelPart> own;
-  for (auto i = static_cast<size_t>(stage); i < all.size(); i += static_cast<size_t>(spec.parallel().pp()))
-    own.push_back(all[i]);
+  for (auto i = static_cast<size_t>(stage); i < parts.size(); i += static_cast<size_t>(stages)) own.push_back(parts[i]);
   return own;
-}
-
-pipeline::Schedule ScheduleOf(const spec::Parallel& parallel) {
-  switch (parallel.schedule()) {
-    case spec::Parallel::GPIPE: return pipeline::Schedule::kGPipe;
-    case spec::Parallel::ONE_F_ONE_B: return pipeline::Schedule::kOneFOneB;
-    case spec::Parallel::INTERLEAVED_ONE_F_ONE_B: return pipeline::Schedule::kInterleaved;
-    case spec::Parallel::ZERO_BUBBLE_H1: return pipeline::Schedule::kZeroBubbleH1;
-  }
-  return pipeline::Schedule::kOneFOneB;
-}
-
-pipeline::PipelineShape PipelineShapeOf(const spec::Spec& spec) {
-  const spec::Parallel& p = spec.parallel();
-  return {.stages = static_cast<int>(p.pp()),
-          .micro_batches = static_cast<int>(spec.train().global_batch() / (p.dp() * spec.train().micro_batch())),
-          .chunks = static_cast<int>(p.virtual_stages())};
-}
-
-bool StagesShareTable(const spec::Spec& spec) {
-  const spec::Model& model = spec.model();
-  const bool tied = model.has_gpt()   ? model.gpt().tied_embeddings()
-                    : model.has_moe() ? model.moe().llama().tied_embeddings()
-                                      : model.has_llama() && model.llama().tied_embeddings();
-  return tied && spec.parallel().pp() > 1;
 }
 
 std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
@@ -131,15 +82,6 @@ std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
     for (size_t s = 1; s + 1 < stages.size(); ++s) groups.push_back({stages[s]});
   }
   return groups;
-}
-
-Shape BoundaryShape(const spec::Spec& spec, int64_t samples) {
-  const spec::Parallel& p = spec.parallel();
-  const spec::Model& model = spec.model();
-  const int64_t hidden = model.has_gpt()   ? model.gpt().hidden()
-                         : model.has_moe() ? model.moe().llama().hidden()
-                                           : model.llama().hidden();
-  return Shape{samples, InputOf(model).length / p.cp() / (p.sequence_parallel() ? p.tp() : 1), hidden};
 }
 
 }  // namespace twofold

@@ -9,9 +9,8 @@
 #include "experiments/program/spec/models/rules.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/spec/validate.h"
-#include "strategies/models/kinds.h"
+#include "strategies/from_spec.h"
 #include "strategies/pipeline/schedule.h"
-#include "strategies/pipeline/stages.h"
 
 namespace twofold {
 namespace {
@@ -77,33 +76,10 @@ void CheckOrder(const Parallel& p, Problems& problems) {
 
 // ---- Splitting the model ----
 
-// Sizes of a model that can be split, and their path in the spec.
-struct Sizes {
+// A model that can be split: its sizes, and the path of these in the spec.
+struct Sizes : ModelShape {
   std::string path;  // "model.gpt."
-  int64_t heads, kv_heads, ffn, sequence, blocks;
-  int64_t experts = 0;  // 0: no experts
 };
-
-Sizes SizesOf(const spec::Model& model, const ModelKind& kind) {
-  const int64_t blocks = kind.blocks(model);
-  if (model.has_gpt()) {
-    const spec::Gpt& gpt = model.gpt();
-    return {.path = "model.gpt.",
-            .heads = gpt.heads(),
-            .kv_heads = gpt.heads(),
-            .ffn = gpt.ffn(),
-            .sequence = gpt.sequence(),
-            .blocks = blocks};
-  }
-  const spec::Llama& llama = model.has_moe() ? model.moe().llama() : model.llama();
-  return {.path = model.has_moe() ? "model.moe.llama." : "model.llama.",
-          .heads = llama.heads(),
-          .kv_heads = llama.kv_heads(),
-          .ffn = llama.ffn(),
-          .sequence = llama.sequence(),
-          .blocks = blocks,
-          .experts = model.has_moe() ? model.moe().experts() : 0};
-}
 
 // "parallel.tp: 3 does not divide model.gpt.heads = 4; use a divisor such as 2 or 4"
 void CheckCuts(std::string_view axis, int64_t degree, const std::string& whole_path, int64_t whole,
@@ -157,14 +133,14 @@ void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems
   }
 }
 
-void CheckExperts(const Parallel& p, const Sizes& sizes, const ModelKind& kind, Problems& problems) {
+void CheckExperts(const Parallel& p, const Sizes& sizes, std::string_view kind, Problems& problems) {
   if (p.ep() == 1) return;
   if (sizes.experts == 0) {
-    return problems.Add("parallel.ep", p.ep(), " distributes experts, but model.", kind.name,
+    return problems.Add("parallel.ep", p.ep(), " distributes experts, but model.", kind,
                         " has none; use 1, or model { moe { ... } }");
   }
   CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
-  CheckCuts("ep", p.ep(), "model.moe.experts", sizes.experts, problems);
+  CheckCuts("ep", p.ep(), StrCat("model.", kind, ".experts"), sizes.experts, problems);
   if (p.sharding() == Parallel::HYBRID_SHARD) {
     problems.Add("parallel.sharding", "HYBRID_SHARD cannot be combined with parallel.ep = ", p.ep(),
                  ": experts are sharded over all ranks that have the same ones, and these do not form shard groups; "
@@ -214,12 +190,12 @@ void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems)
   }
   int64_t sum = 0;
   for (int i = 0; i < p.stage_layers_size(); ++i) {
-    if (!problems.Whole(StrCat("parallel.stage_layers[", i, "]"), p.stage_layers(i), 1, sizes.blocks)) return;
+    if (!problems.Whole(StrCat("parallel.stage_layers[", i, "]"), p.stage_layers(i), 1, sizes.layers)) return;
     sum += p.stage_layers(i);
   }
-  if (sum == sizes.blocks) return;
-  problems.Add("parallel.stage_layers", given, " add up to ", sum, ", but the model has ", sizes.blocks,
-               " layers; use numbers that add up to ", sizes.blocks);
+  if (sum == sizes.layers) return;
+  problems.Add("parallel.stage_layers", given, " add up to ", sum, ", but the model has ", sizes.layers,
+               " layers; use numbers that add up to ", sizes.layers);
 }
 
 void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
@@ -256,10 +232,10 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
   const Parallel& p = spec.parallel();
   if (p.pp() == 1) return CheckNoPipeline(p, problems);
   const int64_t parts = p.pp() * p.virtual_stages();
-  if (parts > sizes.blocks) {
+  if (parts > sizes.layers) {
     problems.Add(p.virtual_stages() > 1 ? "parallel.virtual_stages" : "parallel.pp",
                  "parallel.pp * virtual_stages = ", p.pp(), " * ", p.virtual_stages(), " = ", parts,
-                 " parts need a layer each, but ", sizes.path, "layers = ", sizes.blocks,
+                 " parts need a layer each, but ", sizes.path, "layers = ", sizes.layers,
                  "; use fewer parts, or more layers");
   } else if (p.stage_layers_size() > 0) {
     CheckStageLayers(p, sizes, problems);
@@ -275,10 +251,10 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
 }
 
 // For a model that cannot be split: one rank holds all of it.
-void CheckWhole(const Parallel& p, const ModelKind& kind, Problems& problems) {
+void CheckWhole(const Parallel& p, std::string_view kind, Problems& problems) {
   const auto refuse = [&](std::string_view axis, int64_t degree) {
     if (degree == 1) return;
-    problems.Add(StrCat("parallel.", axis), degree, " is not possible for model.", kind.name,
+    problems.Add(StrCat("parallel.", axis), degree, " is not possible for model.", kind,
                  ", which every rank must hold whole; use 1, and parallel.dp");
   };
   refuse("tp", p.tp());
@@ -287,7 +263,7 @@ void CheckWhole(const Parallel& p, const ModelKind& kind, Problems& problems) {
   refuse("ep", p.ep());
   if (p.pp() == 1) CheckNoPipeline(p, problems);
   if (p.sequence_parallel()) {
-    problems.Add("parallel.sequence_parallel", "true is not possible for model.", kind.name, "; leave it out");
+    problems.Add("parallel.sequence_parallel", "true is not possible for model.", kind, "; leave it out");
   }
 }
 
@@ -298,16 +274,16 @@ void CheckParallel(const spec::Spec& spec, Problems& problems) {
   if (!CheckDegrees(p, problems)) return;
   if (!CheckWorld(spec, problems)) return;
   CheckOrder(p, problems);
-  const ModelKind* kind = FindModelKind(spec.model().kind_case());
-  if (kind == nullptr) return;
-  if (!kind->splits) return CheckWhole(p, *kind, problems);
-  const Sizes sizes = SizesOf(spec.model(), *kind);
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
+  if (model == nullptr) return;
+  if (!model->splits()) return CheckWhole(p, model->name(), problems);
+  const Sizes sizes{model->shape(), StrCat(FindModelRules(spec.model().kind_case())->path, ".")};
   // reported by CheckModel
-  if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, sizes.blocks}) < 1) return;
+  if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, sizes.layers}) < 1) return;
   CheckTensor(p, sizes, problems);
   CheckSequence(p, sizes, problems);
   CheckContext(spec, sizes, problems);
-  CheckExperts(p, sizes, *kind, problems);
+  CheckExperts(p, sizes, model->name(), problems);
   CheckPipeline(spec, sizes, problems);
 }
 

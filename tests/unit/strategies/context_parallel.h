@@ -93,7 +93,7 @@ struct Rank {
         mesh(rank.world(), c.mesh),
         layers(mesh, {.sequence_parallel = c.sequence_parallel, .overlap = c.overlap, .kv_heads = c.llama_kv_heads}),
         loss(layers.MakeLoss(kVocab)),
-        layout(ctx, MakeModel(c, layers), mesh.Group(MeshGroup::kReplicas), DdpOptions{.gradient = c.dtype}),
+        layout(ctx, OneChunk(MakeModel(c, layers)), mesh.Group(MeshGroup::kReplicas), DdpOptions{.gradient = c.dtype}),
         sums(ctx, layout, {.tensor = &mesh.Group(MeshGroup::kTp), .key_value = layers.key_value_group()}),
         place{.rank = mesh.Coordinate(Axis::kCp), .ranks = c.mesh.cp} {}
 
@@ -101,7 +101,7 @@ struct Rank {
   Tensor Step() {
     layout.BeginStep();
     layout.BeginMicroBatch(true);
-    Tensor mean = Pass(ctx, layout.model(), *loss, mesh.Coordinate(Axis::kDp), place);
+    Tensor mean = Pass(ctx, *layout.chunks()[0], *loss, mesh.Coordinate(Axis::kDp), place);
     layout.FinishGradients();
     sums.Run();
     mesh.Group(MeshGroup::kReplicas).AllReduce(mean, ReduceOp::kAvg).WaitOn(ctx.stream);

@@ -68,9 +68,10 @@ struct Replica {
                    std::unique_ptr<GradientCodec> codec = std::make_unique<IdentityCodec>())
       : rank(ctx.rank()),
         context{.device = ctx.device(), .stream = ctx.device().compute(), .seed = seed},
-        model(Config()) {
+        owned(std::make_unique<nn::MlpModel>(Config())),
+        model(*owned) {
     model.Finalize();
-    ddp.emplace(context, model, ctx.world(), options, std::move(codec));
+    ddp.emplace(context, OneChunk(std::move(owned)), ctx.world(), options, std::move(codec));
     inputs = context.Activation(Shape{3, 6}, DType::kF32);
     targets = context.Activation(Shape{3}, DType::kI32);
   }
@@ -96,7 +97,8 @@ struct Replica {
 
   int rank;
   nn::Context context;
-  nn::MlpModel model;
+  std::unique_ptr<nn::MlpModel> owned;  // until the layout takes it
+  nn::MlpModel& model;
   std::optional<DistributedDataParallel> ddp;
   Tensor inputs, targets;
 };
@@ -307,11 +309,12 @@ TEST(Ddp, AveragesBuffersWhenAskedAndNoSooner) {
   for (const int ranks : {1, 3}) {
     ExpectOnRanks(ranks, [](RankContext& ctx) -> std::string {
       nn::Context context{.device = ctx.device(), .stream = ctx.device().compute(), .seed = 5};
-      nn::Sequential model;
+      auto owned = std::make_unique<nn::Sequential>();
+      nn::Sequential& model = *owned;
       model.Add("a", std::make_unique<nn::BatchNorm>(nn::BatchNormConfig{.channels = 2}));
       model.Add("b", std::make_unique<nn::BatchNorm>(nn::BatchNormConfig{.channels = 3}));
       model.Finalize();
-      DistributedDataParallel ddp(context, model, ctx.world(), {});
+      DistributedDataParallel ddp(context, OneChunk(std::move(owned)), ctx.world(), {});
       const std::vector<nn::Parameter*> buffers = model.Buffers();
       if (buffers.size() != 4) return "other than 4 buffers";
       for (size_t b = 0; b < 4; ++b) {

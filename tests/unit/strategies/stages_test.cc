@@ -7,6 +7,7 @@
 
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace stages_test {
@@ -88,26 +89,26 @@ std::string Text(const std::vector<nn::ModelPart>& parts) {
 }
 
 TEST(PartsOf, CutsTheModel) {
-  EXPECT_EQ(Text(PartsOf(Spec(6, 1))), "e0-6h");
-  EXPECT_EQ(Text(PartsOf(Spec(6, 4))), "e0-2 2-4 4-5 5-6h");
+  EXPECT_EQ(Text(TrainingOptionsOf(Spec(6, 1)).parts), "e0-6h");
+  EXPECT_EQ(Text(TrainingOptionsOf(Spec(6, 4)).parts), "e0-2 2-4 4-5 5-6h");
   spec::Spec given = Spec(6, 3);
   for (const int64_t layers : {1, 3, 2}) given.mutable_parallel()->add_stage_layers(layers);
-  EXPECT_EQ(Text(PartsOf(given)), "e0-1 1-4 4-6h");
+  EXPECT_EQ(Text(TrainingOptionsOf(given).parts), "e0-1 1-4 4-6h");
 }
 
 TEST(PartsOf, DealsChunksToStagesInTurn) {
-  const spec::Spec spec = Spec(8, 2, 2);
-  EXPECT_EQ(Text(PartsOfStage(spec, 0)), "e0-2 4-6");
-  EXPECT_EQ(Text(PartsOfStage(spec, 1)), "2-4 6-8h");
+  const std::vector<nn::ModelPart> parts = TrainingOptionsOf(Spec(8, 2, 2)).parts;
+  EXPECT_EQ(Text(PartsOfStage(parts, 0, 2)), "e0-2 4-6");
+  EXPECT_EQ(Text(PartsOfStage(parts, 1, 2)), "2-4 6-8h");
 }
 
 // A head as expensive as some blocks.
 TEST(PartsOf, ByCostCountsTheHead) {
   spec::Spec spec = Spec(8, 2);
   spec.mutable_parallel()->set_stage_balance(spec::Parallel::BY_COST);
-  EXPECT_EQ(Text(PartsOf(spec)), "e0-4 4-8h");  // 2 * 16 * 64 a token, a third of a block
+  EXPECT_EQ(Text(TrainingOptionsOf(spec).parts), "e0-4 4-8h");  // 2 * 16 * 64 a token, a third of a block
   spec.mutable_model()->mutable_llama()->set_vocab(1024);
-  EXPECT_EQ(Text(PartsOf(spec)), "e0-7 7-8h");
+  EXPECT_EQ(Text(TrainingOptionsOf(spec).parts), "e0-7 7-8h");
 }
 
 TEST(EndsOf, PairsFirstAndLastStage) {
@@ -116,15 +117,15 @@ TEST(EndsOf, PairsFirstAndLastStage) {
   EXPECT_EQ(EndsOf({.pp = 2, .dp = 2}), (Groups{{0, 2}, {1, 3}}));
 }
 
-TEST(BoundaryShape, IsThisRanksRows) {
+TEST(Boundary, IsThisRanksRows) {
   spec::Spec spec = Spec(4, 2);
-  EXPECT_EQ(BoundaryShape(spec, 3), (Shape{3, 8, 16}));
+  EXPECT_EQ(TrainingOptionsOf(spec).Boundary(3), (Shape{3, 8, 16}));
   spec.mutable_parallel()->set_tp(2);
-  EXPECT_EQ(BoundaryShape(spec, 3), (Shape{3, 8, 16}));
+  EXPECT_EQ(TrainingOptionsOf(spec).Boundary(3), (Shape{3, 8, 16}));
   spec.mutable_parallel()->set_sequence_parallel(true);
-  EXPECT_EQ(BoundaryShape(spec, 3), (Shape{3, 4, 16}));
+  EXPECT_EQ(TrainingOptionsOf(spec).Boundary(3), (Shape{3, 4, 16}));
   spec.mutable_parallel()->set_cp(2);
-  EXPECT_EQ(BoundaryShape(spec, 3), (Shape{3, 2, 16}));
+  EXPECT_EQ(TrainingOptionsOf(spec).Boundary(3), (Shape{3, 2, 16}));
 }
 
 }  // namespace stages_test

@@ -121,14 +121,14 @@ class Rank {
     const DType gradient = ops::AccumulationType(c.dtype);
     ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
     if (c.sharded) {
-      layout_ = std::make_unique<ShardedDataParallel>(nn_, std::move(model), replicas,
+      layout_ = std::make_unique<ShardedDataParallel>(nn_, OneChunk(std::move(model)), replicas,
                                                       ShardedOptions{.stage = ShardedOptions::kGradients,
                                                                      .wrap = WrapByKind("transformer_block"),
                                                                      .gradient = gradient,
                                                                      .reduce = gradient});
     } else {
-      layout_ =
-          std::make_unique<DistributedDataParallel>(nn_, std::move(model), replicas, DdpOptions{.gradient = gradient});
+      layout_ = std::make_unique<DistributedDataParallel>(nn_, OneChunk(std::move(model)), replicas,
+                                                          DdpOptions{.gradient = gradient});
     }
     if (!c.sharded) Perturb();
   }
@@ -161,7 +161,7 @@ class Rank {
  private:
   // Biases and norms, too, must matter: every element gets a value by its place in the whole.
   void Perturb() {
-    for (nn::Parameter* p : layout_->model().Parameters()) {
+    for (nn::Parameter* p : layout_->Parameters()) {
       const bool gain = p->name().find("norm") != std::string::npos && p->name().find("weight") != std::string::npos;
       p->ForRuns(0, p->numel(), [&](const nn::Parameter::Run& run) {
         for (int64_t i = 0; i < run.count; ++i) {
@@ -182,7 +182,7 @@ class Rank {
     }
     nn_.micro_batch = replica;
     nn::Saved saved, saved_loss;
-    Tensor logits = layout_->model().Forward(nn_, std::exchange(ids, Tensor()), saved);
+    Tensor logits = layout_->chunks()[0]->Forward(nn_, std::exchange(ids, Tensor()), saved);
     CollectLogits(logits, out);
     out.correct = Count(logits, targets);
     const Tensor losses = loss_->Losses(nn_, logits, targets);
@@ -192,10 +192,10 @@ class Rank {
     out.loss = ValueAt(loss, 0);
     Tensor dlogits = loss_->Backward(nn_, saved_loss, 1);
     if (c_.later) {
-      layout_->model().BackwardInput(nn_, std::move(dlogits), saved);
-      layout_->model().BackwardWeights(nn_, saved);
+      layout_->chunks()[0]->BackwardInput(nn_, std::move(dlogits), saved);
+      layout_->chunks()[0]->BackwardWeights(nn_, saved);
     } else {
-      layout_->model().Backward(nn_, std::move(dlogits), saved);
+      layout_->chunks()[0]->Backward(nn_, std::move(dlogits), saved);
     }
     out.kept = !saved.empty() || !saved_loss.empty();
   }
@@ -219,7 +219,7 @@ class Rank {
 
   void Collect(Outcome& out) {
     std::map<std::string, const nn::Parameter*> parameters;
-    for (const nn::Parameter* p : layout_->model().Parameters()) parameters[p->name()] = p;
+    for (const nn::Parameter* p : layout_->Parameters()) parameters[p->name()] = p;
     for (const optim::Slice& slice : layout_->Slices()) {
       std::vector<optim::SlicePart> parts = slice.parts;
       if (parts.empty()) parts.push_back({.parameter = slice.name, .shape = {}, .count = slice.data.numel()});

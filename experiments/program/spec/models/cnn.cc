@@ -41,6 +41,6 @@ void Check(const spec::Model& model, Problems& problems) {
 
 }  // namespace
 
-constinit const ModelRules kCnnRules = {.kind = spec::Model::kCnn, .fill = Fill, .check = Check};
+constinit const ModelRules kCnnRules = {.kind = spec::Model::kCnn, .path = "model.cnn", .fill = Fill, .check = Check};
 
 }  // namespace twofold

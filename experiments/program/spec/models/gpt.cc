@@ -29,6 +29,6 @@ void Check(const spec::Model& model, Problems& problems) {
 
 }  // namespace
 
-constinit const ModelRules kGptRules = {.kind = spec::Model::kGpt, .fill = Fill, .check = Check};
+constinit const ModelRules kGptRules = {.kind = spec::Model::kGpt, .path = "model.gpt", .fill = Fill, .check = Check};
 
 }  // namespace twofold

@@ -18,6 +18,6 @@ void Check(const spec::Model& model, Problems& problems) {
 
 }  // namespace
 
-constinit const ModelRules kMlpRules = {.kind = spec::Model::kMlp, .fill = Fill, .check = Check};
+constinit const ModelRules kMlpRules = {.kind = spec::Model::kMlp, .path = "model.mlp", .fill = Fill, .check = Check};
 
 }  // namespace twofold

@@ -26,6 +26,7 @@ void Check(const spec::Model& model, Problems& problems) {
 
 }  // namespace
 
-constinit const ModelRules kMoeRules = {.kind = spec::Model::kMoe, .fill = Fill, .check = Check};
+constinit const ModelRules kMoeRules = {
+    .kind = spec::Model::kMoe, .path = "model.moe.llama", .fill = Fill, .check = Check};
 
 }  // namespace twofold

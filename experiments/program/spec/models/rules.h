@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/proto/spec.pb.h"
 #include "experiments/program/spec/problems/problems.h"
@@ -10,6 +11,7 @@ namespace twofold {
 
 struct ModelRules {
   spec::Model::KindCase kind;
+  std::string_view path;             // of the sizes that say how the model is split: "model.gpt", "model.moe.llama"
   void (*fill)(spec::Model& model);  // defaults that depend on other fields; constant ones are in spec.proto
   void (*check)(const spec::Model& model, Problems& problems);  // called with the defaults filled in
 };
@@ -18,9 +20,6 @@ const ModelRules* FindModelRules(spec::Model::KindCase kind);  // null if no kin
 
 // ---- The rows ----
 extern const ModelRules kCnnRules, kGptRules, kLlamaRules, kMlpRules, kMoeRules;
-
-// The path of the sizes of a model of this kind: "model.gpt", "model.moe.llama".
-std::string SizesPath(spec::Model::KindCase kind);
 
 // ---- Helpers that several rows share ----
 // A Llama whose fields are below `path` ("model.llama").
