@@ -1,16 +1,23 @@
-// From a spec's sharding options to the layout of a model's parameters over the ranks that share the batch.
+// Which layout of a model's parameters over the ranks that share the batch a run uses, and its options.
 #pragma once
 
 #include <memory>
+#include <variant>
 
-#include "core/proto/spec.pb.h"
-#include "strategies/data_parallel/layout.h"
+#include "strategies/data_parallel/ddp.h"
+#include "strategies/data_parallel/sharded.h"
 
 namespace twofold {
 
-// Takes ownership of the model; `ctx` and `replicas` must outlive the layout. The spec is resolved and valid.
-// Collective over `replicas`. Throws OutOfMemory.
-std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, std::unique_ptr<nn::Module> model,
-                                            const ReplicaGroups& replicas, const spec::Spec& spec);
+struct ReplicatedOptions {
+  DdpOptions ddp;
+  DType reduce = DType::kF32;  // type in which gradients are sent
+};
+using LayoutOptions = std::variant<ReplicatedOptions, ShardedOptions>;
+
+// Takes ownership of the chunks; `ctx` and `replicas` must outlive the layout. Collective over `replicas`. Throws
+// OutOfMemory.
+std::unique_ptr<ParameterLayout> MakeLayout(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas,
+                                            const LayoutOptions& options);
 
 }  // namespace twofold

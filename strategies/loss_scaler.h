@@ -12,16 +12,24 @@
 #include <array>
 #include <cstdint>
 
-#include "core/proto/spec.pb.h"
-
 namespace twofold {
+
+struct LossScalerOptions {
+  double scale = 1;  // fixed, or the first one
+  bool dynamic = false;
+  // The dynamic rule: factors by which a skipped step lowers the scale and `growth_interval` good steps in a row raise
+  // it, and the lowest scale.
+  double backoff = 0.5, growth = 2;
+  int64_t growth_interval = 2000;
+  double minimum = 1;
+};
 
 class LossScaler {
  public:
-  explicit LossScaler(const spec::Precision& precision);  // resolved; without loss_scale the scale is fixed at 1
+  explicit LossScaler(const LossScalerOptions& options) : options_(options), state_{.scale = options.scale} {}
 
   double scale() const { return state_.scale; }  // for the next step's loss
-  bool dynamic() const { return dynamic_; }
+  bool dynamic() const { return options_.dynamic; }
   // Called once a step if the scale is dynamic, with the same `finite` on every rank. Returns false if the step must
   // not update anything.
   bool Update(bool finite);
@@ -39,11 +47,10 @@ class LossScaler {
     }
   };
   const State& state() const { return state_; }
-  void set_state(const State& state);  // no effect if the scale is fixed: the spec's scale holds
+  void set_state(const State& state);  // no effect if the scale is fixed: that of the options holds
 
  private:
-  const spec::LossScale::Dynamic rule_;
-  const bool dynamic_;
+  const LossScalerOptions options_;
   State state_;
 };
 

@@ -2,31 +2,21 @@
 
 #include <utility>
 
-#include "strategies/models/chunks.h"
-#include "strategies/models/model_factory.h"
-
 namespace twofold {
 
 using pipeline::Action;
 
-MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::ModelPart> parts, nn::Loss& loss,
-                           const Dataset& data, const spec::Spec& spec, const Options& options)
-    : ctx_(ctx),
-      layout_(layout),
-      loss_function_(loss),
-      data_(data),
-      model_(spec.model()),
-      dtype_(ToDType(spec.train().precision().parameter())),
-      options_(options) {
-  const std::vector<nn::Module*> modules = ChunksOf(layout.model());
-  TWOFOLD_CHECK_EQ(modules.size(), parts.size());
+MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, const std::vector<nn::ModelPart>& parts,
+                           nn::Loss& loss, const Dataset& data, const Options& options)
+    : ctx_(ctx), layout_(layout), loss_function_(loss), data_(data), options_(options) {
+  TWOFOLD_CHECK_EQ(layout.chunks().size(), parts.size());
   chunks_.resize(parts.size());
   for (size_t c = 0; c < parts.size(); ++c) {
-    chunks_[c].module = modules[c];
+    chunks_[c].module = layout.chunks()[c].get();
     chunks_[c].part = parts[c];
     chunks_[c].flying.resize(static_cast<size_t>(options.accumulation));
   }
-  loss_ = ctx.device.NewTensor(Shape{1}, ops::AccumulationType(dtype_), Category::kOther);
+  loss_ = ctx.device.NewTensor(Shape{1}, ops::AccumulationType(options.dtype), Category::kOther);
 }
 
 void MicroBatches::BeginStep(std::span<const int64_t> indices, double scale) {
@@ -52,8 +42,8 @@ Batch MicroBatches::Load(const nn::ModelPart& part, const Dataset& data, std::sp
 
 // Token ids are passed on unchanged, features are cast to the model's float type, and pixels 0 to 255 become -1 to 1.
 Tensor MicroBatches::ToModelInput(Tensor inputs) {
-  if (InputOf(model_).kind == ModelInput::kTokens || inputs.dtype() == dtype_) return inputs;
-  Tensor cast = ctx_.Activation(inputs.shape(), dtype_);
+  if (options_.tokens || inputs.dtype() == options_.dtype) return inputs;
+  Tensor cast = ctx_.Activation(inputs.shape(), options_.dtype);
   if (IsFloat(inputs.dtype())) {
     ctx_.Launch(ops::Cast{.in = inputs, .out = cast});
   } else {

@@ -10,7 +10,6 @@
 
 #include "core/data/load_batch.h"
 #include "core/nn/language_model.h"
-#include "core/proto/spec.pb.h"
 #include "core/tensor/tensor.h"
 #include "strategies/data_parallel/layout.h"
 #include "strategies/pipeline/schedule.h"
@@ -30,10 +29,12 @@ class MicroBatches {
     int64_t accumulation = 1;     // micro-batches per step on one rank of dp
     int64_t replicas = 1;         // ranks that share the batch; losses are summed over them
     int64_t dp = 1, dp_rank = 0;  // ranks with different samples, and this rank's index among them
+    DType dtype = DType::kF32;    // of activations
+    bool tokens = true;           // the model's inputs are ids, not features or pixels
   };
-  // `parts`: for each chunk of the layout (models/chunks.h), which part of the model it is.
-  MicroBatches(nn::Context& ctx, ParameterLayout& layout, std::vector<nn::ModelPart> parts, nn::Loss& loss,
-               const Dataset& data, const spec::Spec& spec, const Options& options);
+  // `parts`: for each chunk of the layout, which part of the model it is.
+  MicroBatches(nn::Context& ctx, ParameterLayout& layout, const std::vector<nn::ModelPart>& parts, nn::Loss& loss,
+               const Dataset& data, const Options& options);
 
   // Starts a step over this rank's samples: micro-batch i takes indices [i, i + 1) * samples. The caller keeps
   // `indices` alive. The loss is multiplied by `scale`.
@@ -69,8 +70,6 @@ class MicroBatches {
   ParameterLayout& layout_;
   nn::Loss& loss_function_;
   const Dataset& data_;
-  const spec::Model& model_;
-  const DType dtype_;
   const Options options_;
   std::vector<Chunk> chunks_;
   Tensor loss_;

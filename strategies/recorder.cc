@@ -8,8 +8,7 @@
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
-#include "strategies/mesh_of.h"
-#include "strategies/models/model_factory.h"
+#include "core/proto/report.pb.h"
 
 namespace twofold {
 
@@ -71,24 +70,25 @@ void AddCategories(const MemoryStats& stats, google::protobuf::RepeatedPtrField<
 
 }  // namespace
 
-bool IsTraced(const spec::Spec& spec, int rank) {
-  if (!spec.trace().enabled()) return false;
-  if (rank < spec.trace().ranks()) return true;
-  const MeshPlace place = PlaceOf(MeshOf(spec.parallel()), rank);
-  return spec.parallel().pp() > 1 && place.dp == 0 && place.cp == 0 && place.tp == 0;
+bool IsTraced(const RecorderOptions& options, int rank) {
+  if (!options.trace) return false;
+  if (rank < options.traced_ranks) return true;
+  const MeshPlace place = PlaceOf(options.mesh, rank);
+  return options.mesh.pp > 1 && place.dp == 0 && place.cp == 0 && place.tp == 0;
 }
 
-Recorder::Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step)
-    : ctx_(ctx), classifies_(InputOf(spec.model()).kind != ModelInput::kTokens) {
-  const int64_t steps = steps_ = spec.train().steps();
-  const int64_t traced = std::max(first_step, steps - spec.trace().last_steps());
-  first_traced_step_ = IsTraced(spec, ctx.rank()) ? traced : steps;
-  warm_up_end_ = first_step + spec.train().warmup_steps();
-  trace_start_ = spec.trace().enabled() ? traced : steps;
-  record_.set_rank(ctx.rank());
-  record_.set_first_step(first_step);
-  constexpr int64_t kReserved = 1 << 16;  // train.steps may be a huge number that is never reached
-  record_.mutable_steps()->Reserve(static_cast<int>(std::min(steps - first_step, kReserved)));
+Recorder::Recorder(RankContext& ctx, const RecorderOptions& options, int64_t first_step)
+    : ctx_(ctx),
+      steps_(options.steps),
+      warm_up_end_(first_step + options.warmup_steps),
+      record_(std::make_unique<report::RankRecord>()) {
+  const int64_t traced = std::max(first_step, steps_ - options.traced_steps);
+  first_traced_step_ = IsTraced(options, ctx.rank()) ? traced : steps_;
+  trace_start_ = options.trace ? traced : steps_;
+  record_->set_rank(ctx.rank());
+  record_->set_first_step(first_step);
+  constexpr int64_t kReserved = 1 << 16;  // the number of steps may be huge and never be reached
+  record_->mutable_steps()->Reserve(static_cast<int>(std::min(steps_ - first_step, kReserved)));
 }
 
 Recorder::~Recorder() {
@@ -110,6 +110,8 @@ void Recorder::SampleMemory(const MemoryStats& stats) {
   ctx_.WhenReached([samples = samples_](Seconds time) { samples->Reached(time); });
 }
 
+void Recorder::SetParameters(int64_t count) { record_->set_parameters(count); }
+
 void Recorder::BeginStep(int64_t step) {
   if (open_steps_ > 0) return;
   step_start_ = ctx_.clock().Now();
@@ -121,7 +123,7 @@ void Recorder::EndStep(std::optional<double> loss) {
   ++open_steps_;
   Stream& compute = ctx_.device().compute();
   if (!loss) {
-    const int64_t done = record_.first_step() + record_.steps_size() + open_steps_;
+    const int64_t done = record_->first_step() + record_->steps_size() + open_steps_;
     if (done != warm_up_end_ && done != trace_start_) return;
     compute.Synchronize();
   }
@@ -130,7 +132,7 @@ void Recorder::EndStep(std::optional<double> loss) {
   const Seconds stalled = (compute.stalled() - stalled_at_start_) / steps;
   if (tracing_) traced_steps_ += open_steps_;
   for (; open_steps_ > 0; --open_steps_) {
-    report::Step* step = record_.add_steps();
+    report::Step* step = record_->add_steps();
     step->set_seconds(last_step_.value());
     step->set_exposed_communication_seconds(stalled.value());
     if (open_steps_ == 1 && loss) step->set_loss(*loss);
@@ -150,19 +152,18 @@ void Recorder::BeginValidation() {
   validation_start_ = ctx_.clock().Now();
 }
 
-const report::Validation& Recorder::EndValidation(int64_t steps_done, const ValidationResult& result) {
-  report::Validation* validation = record_.add_validations();
+void Recorder::EndValidation(int64_t steps_done, const ValidationResult& result) {
+  report::Validation* validation = record_->add_validations();
   validation->set_step(steps_done);
   validation->set_loss(result.loss);
-  classifies_ ? validation->set_accuracy(result.accuracy) : validation->set_perplexity(std::exp(result.loss));
+  result.accuracy ? validation->set_accuracy(*result.accuracy) : validation->set_perplexity(std::exp(result.loss));
   validation->set_seconds((ctx_.clock().Now() - validation_start_).value());
-  record_.set_stopped_early(result.stop && steps_done < steps_);
+  record_->set_stopped_early(result.stop && steps_done < steps_);
   Resume();
-  return *validation;
 }
 
 void Recorder::AddCheckpoint(const checkpoint::Saved& saved) {
-  report::Checkpoint* checkpoint = record_.add_checkpoints();
+  report::Checkpoint* checkpoint = record_->add_checkpoints();
   checkpoint->set_step(saved.step);
   checkpoint->set_path(saved.path);
   checkpoint->set_bytes(saved.bytes.value());
@@ -171,12 +172,12 @@ void Recorder::AddCheckpoint(const checkpoint::Saved& saved) {
 }
 
 report::RankRecord Recorder::RecordSoFar() {
-  report::RankRecord record = record_;
+  report::RankRecord record = *record_;
   AddMemory(record);
   AddCollectives(record);
   for (const std::string& note : ctx_.notes()) record.add_notes(note);
   if (skipped_ > 0) {
-    record.add_notes(StrCat(skipped_, " of ", record_.steps_size(),
+    record.add_notes(StrCat(skipped_, " of ", record_->steps_size(),
                             " steps were skipped because their gradients were not finite; the loss scale is ",
                             loss_scale_, " after the last step"));
   }

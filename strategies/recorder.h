@@ -10,13 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "core/proto/report.pb.h"
-#include "core/proto/spec.pb.h"
+#include "core/comm/device_mesh.h"
 #include "core/run/rank_context.h"
 #include "strategies/checkpoint/save.h"
 #include "strategies/validation.h"
 
 namespace twofold {
+
+namespace report {
+class RankRecord;
+}  // namespace report
 
 // The memory time line, thinned to at most `limit` samples. Every change is kept until there are that many; then
 // neighbours are merged in pairs and each sample represents twice as many changes. A sample is the change with the most
@@ -52,27 +55,33 @@ class MemorySamples {
   std::deque<Sample> ahead_;  // changes that the device has not reached
 };
 
-// Whether a trace covers this rank's time line: that of the first spec.trace.ranks ranks and of the first rank of every
-// pipeline stage.
-bool IsTraced(const spec::Spec& spec, int rank);
+struct RecorderOptions {
+  int64_t steps = 0;         // of the whole training, counted from its start
+  int64_t warmup_steps = 0;  // of this run
+  MeshShape mesh;
+  // The last `traced_steps` steps of some ranks are traced: of the first `traced_ranks` ranks, and of the first rank of
+  // every pipeline stage.
+  bool trace = false;
+  int64_t traced_ranks = 0, traced_steps = 0;
+};
+bool IsTraced(const RecorderOptions& options, int rank);
 
 // One per rank, used from its thread. Watches the clock and the compute stream over each step: from one wait of the
 // host for the device to the next. If the host waits only after several steps, each of them gets an equal part of the
 // time, and they are recorded at that wait: steps for which a run that fails or is interrupted has not waited are not
 // in its record. Besides, the host waits at the end of the warm-up and before the first traced step, so neither shares
-// its time with other steps. In the last spec.trace.last_steps steps of a traced rank, it also watches the trace and
-// the memory ledger.
+// its time with other steps. In the traced steps of a traced rank, it also watches the trace and the memory ledger.
 class Recorder {
  public:
   static constexpr size_t kMemorySamples = 4000;
 
   // `first_step`: training steps done by the run that this one resumes.
-  Recorder(RankContext& ctx, const spec::Spec& spec, int64_t first_step = 0);
+  Recorder(RankContext& ctx, const RecorderOptions& options, int64_t first_step = 0);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  void SetParameters(int64_t count) { record_.set_parameters(count); }  // this rank's part of the model
+  void SetParameters(int64_t count);  // this rank's part of the model
   void BeginStep(int64_t step);
   // `loss`: read from the device after everything that the step launched; null if the host did not wait for that.
   void EndStep(std::optional<double> loss);
@@ -81,7 +90,7 @@ class Recorder {
   Seconds last_step() const { return last_step_; }  // zero until a step is recorded
   // Called between steps. The trace and the kernel totals leave validations out; memory is still watched.
   void BeginValidation();
-  const report::Validation& EndValidation(int64_t steps_done, const ValidationResult& result);
+  void EndValidation(int64_t steps_done, const ValidationResult& result);
 
   // Likewise, for any other work that is not part of a step.
   void Pause();
@@ -106,12 +115,11 @@ class Recorder {
   void AddTimeLine(report::RankRecord& record);
 
   RankContext& ctx_;
-  const bool classifies_;  // false: a language model
-  int64_t steps_ = 0;
+  const int64_t steps_;
   int64_t skipped_ = 0;
   double loss_scale_ = 1;
   int64_t first_traced_step_;  // steps are traced from this one on
-  int64_t warm_up_end_;        // steps done at the end of the warm-up,
+  const int64_t warm_up_end_;  // steps done at the end of the warm-up,
   int64_t trace_start_;        // and before the first step that is traced on any rank
   int64_t open_steps_ = 0;     // steps that ended since the host waited
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
@@ -121,7 +129,7 @@ class Recorder {
   // Shared with the callbacks that report when the device reaches a change; they may run after this object is
   // destroyed.
   const std::shared_ptr<MemorySamples> samples_ = std::make_shared<MemorySamples>(kMemorySamples);
-  report::RankRecord record_;
+  const std::unique_ptr<report::RankRecord> record_;
 };
 
 }  // namespace twofold

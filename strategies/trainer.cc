@@ -16,34 +16,23 @@
 #include "core/data/distributed_sampler.h"
 #include "core/optim/clip.h"
 #include "strategies/checkpoint/agree.h"
-#include "strategies/checkpoint/load.h"
-#include "strategies/checkpoint/save.h"
 #include "strategies/context_parallel/sequence_shard.h"
 #include "strategies/data_parallel/replica_statistics.h"
-#include "strategies/layout_factory.h"
-#include "strategies/loss_scaler.h"
-#include "strategies/mesh_of.h"
 #include "strategies/micro_batches.h"
 #include "strategies/model_parallel/gradient_norm.h"
-#include "strategies/model_parallel/layers.h"
-#include "strategies/models/model_factory.h"
-#include "strategies/models/recompute.h"
-#include "strategies/pipeline/executor.h"
 #include "strategies/pipeline/stages.h"
-#include "strategies/recorder.h"
-#include "strategies/validation.h"
 
 namespace twofold {
 namespace {
 
-DistributedSampler MakeSampler(const spec::Train& train, const Dataset& data, const DeviceMesh& mesh) {
+DistributedSampler MakeSampler(const TrainingOptions& options, const Dataset& data, const DeviceMesh& mesh) {
   absl::StatusOr<DistributedSampler> sampler = DistributedSampler::Make({.dataset_size = data.size(),
                                                                          .replicas = mesh.shape().dp,
                                                                          .rank = mesh.Coordinate(Axis::kDp),
-                                                                         .block = train.global_batch(),
-                                                                         .shuffle = train.shuffle(),
-                                                                         .seed = train.seed()});
-  TWOFOLD_CHECK(sampler.ok(), sampler.status().message());  // the spec was validated
+                                                                         .block = options.global_batch,
+                                                                         .shuffle = options.shuffle,
+                                                                         .seed = options.seed});
+  TWOFOLD_CHECK(sampler.ok(), sampler.status().message());  // the options were validated
   return *std::move(sampler);
 }
 
@@ -54,32 +43,36 @@ std::unique_ptr<Dataset> ShardOf(const Dataset* data, const DeviceMesh& mesh) {
 }
 
 // Null if this rank shares no table with another stage.
-std::unique_ptr<ProcessGroup> MakeGroupOfEnds(const spec::Spec& spec, DeviceMesh& mesh) {
-  if (!StagesShareTable(spec)) return nullptr;
+std::unique_ptr<ProcessGroup> MakeGroupOfEnds(const Model& model, DeviceMesh& mesh) {
+  if (!model.shape().tied || mesh.shape().pp == 1) return nullptr;
   std::unique_ptr<ProcessGroup> ends = mesh.NewGroups(EndsOf(mesh.shape()), "embedding");
   return ends->size() > 1 ? std::move(ends) : nullptr;
 }
 
 // Null if the model has no synchronized statistics.
-std::unique_ptr<ReplicaStatistics> MakeStatistics(const spec::Spec& spec, Device& device, DeviceMesh& mesh) {
-  if (!spec.model().has_cnn() || !spec.model().cnn().sync_batch_norm()) return nullptr;
+std::unique_ptr<ReplicaStatistics> MakeStatistics(const Model& model, Device& device, DeviceMesh& mesh) {
+  if (!model.synchronizes_statistics()) return nullptr;
   return std::make_unique<ReplicaStatistics>(device, mesh.NewGroup(MeshGroup::kReplicas, "batch norm"));
 }
 
 // One rank's share of every training step.
 class Trainer {
  public:
-  Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples);
-  int64_t parameters() const { return layout_->model().ParameterCount(); }
+  Trainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples);
+  int64_t parameters() const;  // of this rank's part of the model
   const LossScaler& scaler() const { return scaler_; }
   // Returns the loss, the mean over the global batch. Null if `reads_loss` is false: then the host does not wait.
   std::optional<double> Step(int64_t step, bool reads_loss);
-  ValidationResult Validate();  // only if the spec asks for validation
+  ValidationResult Validate();  // only if the options ask for validations
   void Resume(const checkpoint::Opened& opened);
-  checkpoint::Saver* saver() { return saver_ ? &*saver_ : nullptr; }  // null if the spec asks for no checkpoints
+  checkpoint::Saver* saver() { return saver_ ? &*saver_ : nullptr; }  // null if the options ask for no checkpoints
   std::map<std::string, double> Scalars();                            // the state to save that is not in tensors
 
  private:
+  // The shapes of this stage's messages for micro-batches of `samples`.
+  std::vector<pipeline::Boundaries> Boundaries(int64_t samples) const {
+    return BoundariesOf(*options_.model, parts_, options_.Share(samples));
+  }
   Work BeginLossSum();
   Work SpreadLoss(Work sum);
   Predictions Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices);
@@ -87,14 +80,13 @@ class Trainer {
   Tensor SquaredNorm();
 
   RankContext& rank_;
-  const spec::Spec& spec_;
+  const TrainingOptions& options_;
   Device& device_;
   DeviceMesh mesh_;
   ProcessGroup &replicas_, &stages_;
   const std::unique_ptr<Dataset> shard_, validation_shard_;  // null if the samples are used whole
   const std::unique_ptr<ReplicaStatistics> statistics_;
   nn::Context nn_;
-  const DType dtype_;
   ParallelLayers layers_;
   const std::unique_ptr<nn::Loss> loss_function_;
   const std::vector<nn::ModelPart> parts_;    // this stage's
@@ -103,9 +95,7 @@ class Trainer {
   std::unique_ptr<ParameterLayout> layout_;
   GradientNorm norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  const optim::LrSchedule schedule_;
   DistributedSampler sampler_;
-  const pipeline::PipelineShape pipeline_;
   const std::vector<pipeline::Action> actions_, forwards_;  // of a training step; of a forward pass alone
   pipeline::Executor executor_;
   LossScaler scaler_;
@@ -122,89 +112,70 @@ std::vector<pipeline::Action> ForwardsOf(int chunks) {
   return actions;
 }
 
-ValidationOptions ToOptions(const spec::Spec& spec, DType dtype) {
-  const spec::Validation& v = spec.train().validation();
-  return {.samples = v.samples(),
-          .batch = v.batch(),
-          .classes = InputOf(spec.model()).classes,
-          .patience = v.patience(),
-          .min_delta = v.min_delta(),
-          .dtype = dtype};
-}
-
-checkpoint::SaveOptions ToSaveOptions(const spec::Checkpoint& c) {
-  TWOFOLD_CHECK(c.has_path(), "checkpoints have a place");
-  return {.folder = c.path(),
-          .full = c.kind() == spec::Checkpoint::FULL,
-          .asynchronous = c.asynchronous(),
-          .keep_last = c.keep_last()};
-}
-
-Trainer::Trainer(RankContext& ctx, const spec::Spec& spec, const Samples& samples)
+Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples)
     : rank_(ctx),
-      spec_(spec),
+      options_(options),
       device_(ctx.device()),
-      mesh_(ctx.world(), MeshOf(spec.parallel())),
+      mesh_(ctx.world(), options.mesh),
       replicas_(mesh_.Group(MeshGroup::kReplicas)),
       stages_(mesh_.Group(MeshGroup::kPp)),
       shard_(ShardOf(&samples.training, mesh_)),
       validation_shard_(ShardOf(samples.validation, mesh_)),
-      statistics_(MakeStatistics(spec, device_, mesh_)),
-      nn_{.device = device_, .stream = device_.compute(), .seed = spec.train().seed(), .statistics = statistics_.get()},
-      dtype_(ToDType(spec.train().precision().parameter())),
-      layers_(mesh_, ParallelOptionsOf(spec)),
-      loss_function_(MakeLoss(spec.model(), layers_)),
-      parts_(PartsOfStage(spec, mesh_.Coordinate(Axis::kPp))),
-      ends_(MakeGroupOfEnds(spec, mesh_)),
+      statistics_(MakeStatistics(*options.model, device_, mesh_)),
+      nn_{.device = device_, .stream = device_.compute(), .seed = options.seed, .statistics = statistics_.get()},
+      layers_(mesh_, options.layers),
+      loss_function_(MakeLoss(*options.model, layers_)),
+      parts_(PartsOfStage(options.parts, mesh_.Coordinate(Axis::kPp), mesh_.shape().pp)),
+      ends_(MakeGroupOfEnds(*options.model, mesh_)),
       groups_(replicas_, {{kTensorTag, &layers_.tensor_sums()},
                           {kKeyValueTag, layers_.key_value_sums()},
                           {kEmbeddingTag, ends_.get()},
                           {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}}),
-      layout_(MakeLayout(
-          nn_,
-          WithRecompute(MakeStage(spec.model(), {dtype_, ToDType(spec.train().precision().buffer())}, parts_, layers_),
-                        spec, parts_),
-          groups_, spec)),
+      layout_(MakeLayout(nn_, MakeStage(*options.model, options.types, parts_, layers_, options.recomputation), groups_,
+                         options.layout)),
       norm_(nn_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp)),
-      optimizer_(MakeOptimizer(spec.train(), spec.parallel().offload())),
-      schedule_(MakeSchedule(spec.train().schedule())),
-      sampler_(MakeSampler(spec.train(), samples.training, mesh_)),
-      pipeline_(PipelineShapeOf(spec)),
-      actions_(pipeline::ActionsOf(ScheduleOf(spec.parallel()), pipeline_, mesh_.Coordinate(Axis::kPp))),
-      forwards_(ForwardsOf(pipeline_.chunks)),
-      executor_(ctx, mesh_,
-                {.chunks = pipeline_.chunks,
-                 .overlap = spec.parallel().overlap(),
-                 .scatter_gather = spec.parallel().scatter_gather_messages()}),
-      scaler_(spec.train().precision()) {
-  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) {
+      optimizer_(options.make_optimizer()),
+      sampler_(MakeSampler(options, samples.training, mesh_)),
+      actions_(pipeline::ActionsOf(options.schedule, options.pipeline, mesh_.Coordinate(Axis::kPp))),
+      forwards_(ForwardsOf(options.pipeline.chunks)),
+      executor_(ctx, mesh_, options.executor),
+      scaler_(options.loss_scale) {
+  if (options.offload) {
     ctx.AddNote("exposed communication includes waits for transfers to and from the host's memory");
   }
   const std::vector<optim::Slice> slices = layout_->Slices();
   optimizer_->Attach(nn_, slices);
-  micro_batches_.emplace(nn_, *layout_, parts_, *loss_function_, shard_ ? *shard_ : samples.training, spec,
-                         MicroBatches::Options{.samples = spec.train().micro_batch(),
-                                               .accumulation = pipeline_.micro_batches,
+  micro_batches_.emplace(nn_, *layout_, parts_, *loss_function_, shard_ ? *shard_ : samples.training,
+                         MicroBatches::Options{.samples = options.micro_batch,
+                                               .accumulation = options.pipeline.micro_batches,
                                                .replicas = replicas_.size(),
                                                .dp = mesh_.shape().dp,
-                                               .dp_rank = mesh_.Coordinate(Axis::kDp)});
+                                               .dp_rank = mesh_.Coordinate(Axis::kDp),
+                                               .dtype = options.types.parameter,
+                                               .tokens = options.model->input().kind == ModelInput::kTokens});
   if (!scaler_.dynamic() && scaler_.scale() != 1) {
     unscaling_ = device_.NewTensor(Shape{1}, DType::kF32, Category::kOther);
     nn_.Launch(ops::Fill{.out = unscaling_, .value = 1 / scaler_.scale()});
   }
-  if (spec.train().has_validation()) {
+  if (options.validation) {
     TWOFOLD_CHECK(samples.validation != nullptr, "there are samples to validate on");
     validation_.emplace(
         nn_, mesh_, validation_shard_ ? *validation_shard_ : *samples.validation, *loss_function_,
         [this](nn::Context& c, const Dataset& data, std::span<const int64_t> indices) {
           return Predict(c, data, indices);
         },
-        ToOptions(spec, dtype_));
+        options.validation->options);
   }
-  if (spec.train().has_checkpoint()) {
-    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, ToSaveOptions(spec.train().checkpoint()),
-                   checkpoint::MetadataOf(spec));
+  if (options.saving) {
+    TWOFOLD_CHECK(!options.saving->options.folder.empty(), "checkpoints have a place");
+    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, options.saving->options, options.run.metadata);
   }
+}
+
+int64_t Trainer::parameters() const {
+  int64_t count = 0;
+  for (const nn::Parameter* p : layout_->Parameters()) count += p->numel();
+  return count;
 }
 
 void Trainer::Resume(const checkpoint::Opened& opened) {
@@ -244,7 +215,7 @@ ValidationResult Trainer::Validate() {
 // Runs forward only, through all stages.
 Predictions Trainer::Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices) {
   Predictions predictions;
-  executor_.Execute(forwards_, 1, BoundariesOf(spec_, parts_, static_cast<int64_t>(indices.size())), dtype_,
+  executor_.Execute(forwards_, 1, Boundaries(static_cast<int64_t>(indices.size())), options_.types.parameter,
                     [&](const pipeline::Action& action, Tensor in) {
                       return micro_batches_->Predict(ctx, action.chunk, data, indices, std::move(in), predictions);
                     });
@@ -254,7 +225,7 @@ Predictions Trainer::Predict(nn::Context& ctx, const Dataset& data, std::span<co
 // The factor by which the update multiplies gradients; an empty tensor means 1. Returns nullopt if the gradients are
 // not finite and the update must be skipped.
 std::optional<Tensor> Trainer::GradientFactor() {
-  const double clip_norm = spec_.train().clip_norm(), scale = scaler_.scale();
+  const double clip_norm = options_.clip_norm, scale = scaler_.scale();
   if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
   const Tensor squares = SquaredNorm();
   if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"}))))
@@ -293,13 +264,13 @@ std::optional<double> Trainer::Step(int64_t step, bool reads_loss) {
   layout_->BeginStep(scaler_.scale());
   micro_batches_->BeginStep(indices, scaler_.scale());
   executor_.Execute(
-      actions_, pipeline_.micro_batches, BoundariesOf(spec_, parts_, spec_.train().micro_batch()), dtype_,
+      actions_, options_.pipeline.micro_batches, Boundaries(options_.micro_batch), options_.types.parameter,
       [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
   Work loss = BeginLossSum();  // overlaps with the optimizer
   layout_->FinishGradients();
   loss = SpreadLoss(std::move(loss));
   if (const std::optional<Tensor> factor = GradientFactor()) {
-    optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(schedule_, step), *factor);
+    optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(options_.learning_rate, step), *factor);
   } else {
     layout_->SkipUpdate();
   }
@@ -307,48 +278,47 @@ std::optional<double> Trainer::Step(int64_t step, bool reads_loss) {
   loss.WaitOn(device_.compute());
   if (!reads_loss) return std::nullopt;
   return device_.Item(micro_batches_->loss(),
-                      StandIn{std::log(static_cast<double>(InputOf(spec_.model()).classes)), "loss"});
+                      StandIn{std::log(static_cast<double>(options_.model->input().classes)), "loss"});
 }
 
 // Every `every_steps` steps, and after the last step.
-bool IsValidated(const spec::Train& train, int64_t step) {
-  if (!train.has_validation()) return false;
-  return (step + 1) % train.validation().every_steps() == 0 || step + 1 == train.steps();
+bool IsValidated(const TrainingOptions& options, int64_t step) {
+  if (!options.validation) return false;
+  return (step + 1) % options.validation->every_steps == 0 || step + 1 == options.steps;
 }
 
-bool IsSaved(const spec::Train& train, int64_t step, bool last) {
-  if (!train.has_checkpoint()) return false;
-  return last || step + 1 == train.steps() ||
-         (train.checkpoint().has_every_steps() && (step + 1) % train.checkpoint().every_steps() == 0);
+bool IsSaved(const TrainingOptions& options, int64_t step, bool last) {
+  if (!options.saving) return false;
+  const std::optional<int64_t> every = options.saving->every_steps;
+  return last || step + 1 == options.steps || (every && (step + 1) % *every == 0);
 }
 
 // Validations and checkpoints wait for the device anyway.
-bool ReadsLoss(const spec::Train& train, int64_t step) {
-  return (step + 1) % train.report_loss_every() == 0 || step + 1 == train.steps() || IsValidated(train, step) ||
-         IsSaved(train, step, /*last=*/false);
+bool ReadsLoss(const TrainingOptions& options, int64_t step) {
+  return (step + 1) % options.report_loss_every == 0 || step + 1 == options.steps || IsValidated(options, step) ||
+         IsSaved(options, step, /*last=*/false);
 }
 
 // The checkpoint that the run resumes from. Nullopt if it starts at step 0.
-std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const spec::Spec& spec,
+std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const TrainingOptions& options,
                                               const checkpoint::Opened* read) {
-  if (!spec.train().has_resume()) return std::nullopt;
-  checkpoint::Opened opened = checkpoint::Agree(ctx, spec, read);
+  if (!options.resume) return std::nullopt;
+  checkpoint::Opened opened = checkpoint::Agree(ctx, *options.resume, options.run, read);
   if (ctx.rank() != 0) return opened;
   ctx.AddNote(StrCat("resumed from ", opened.path, ", after step ", opened.manifest.metadata.step));
   for (const std::string& bad : opened.passed_over) ctx.AddNote(StrCat("skipped an unusable checkpoint: ", bad));
-  for (std::string& note : checkpoint::Differences(opened.manifest, spec)) ctx.AddNote(std::move(note));
+  for (std::string& note : checkpoint::Differences(opened.manifest, options.run)) ctx.AddNote(std::move(note));
   return opened;
 }
 
 }  // namespace
 
-std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& samples,
+std::string TrainRank(RankContext& ctx, const TrainingOptions& options, const Samples& samples,
                       const std::function<void(const StepProgress&)>& progress,
                       const std::function<int64_t(int64_t step)>& next, const checkpoint::Opened* read) {
-  TWOFOLD_CHECK(!spec.train().has_epochs(), "epochs have been made steps");
-  const std::optional<checkpoint::Opened> resumed = OpenResumed(ctx, spec, read);
+  const std::optional<checkpoint::Opened> resumed = OpenResumed(ctx, options, read);
   const int64_t first_step = resumed ? resumed->manifest.metadata.step : 0;
-  Recorder recorder(ctx, spec, first_step);
+  Recorder recorder(ctx, options.recorder, first_step);
   // If this rank fails, the record of what it did until then is kept.
   ctx.SetPartialResultSource([&] { return recorder.PartialRecord(); },
                              [&] { return recorder.RecordWithoutTimeLine(); });
@@ -357,13 +327,12 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
     ctx.SetPartialResult(recorder.PartialRecord());
   };
 
-  Trainer trainer(ctx, spec, samples);
+  Trainer trainer(ctx, options, samples);
   if (resumed) trainer.Resume(*resumed);
   const int64_t skipped_before = trainer.scaler().state().skipped;
   recorder.SetParameters(trainer.parameters());
   ctx.world().Barrier().Wait();
-  const int64_t steps = spec.train().steps();
-  StepProgress done{.step = first_step, .steps = steps, .first_step = first_step};
+  StepProgress done{.step = first_step, .steps = options.steps, .first_step = first_step};
   const auto tell = [&] {
     if (ctx.rank() == 0 && progress) progress(done);
   };
@@ -375,26 +344,27 @@ std::string TrainRank(RankContext& ctx, const spec::Spec& spec, const Samples& s
       done.saved = nullptr;
     }
   };
-  for (int64_t step = first_step; step < steps; ++step) {
+  for (int64_t step = first_step; step < options.steps; ++step) {
     ctx.CheckInterrupt();
     if (next) step = next(step);
     recorder.BeginStep(step);
-    const std::optional<double> loss = trainer.Step(step, ReadsLoss(spec.train(), step));
+    const std::optional<double> loss = trainer.Step(step, ReadsLoss(options, step));
     recorder.EndStep(loss);
     recorder.SetSkipped(trainer.scaler().state().skipped - skipped_before, trainer.scaler().scale());
     done.step = step + 1, done.seconds = recorder.last_step().value();
     if (loss) done.loss = *loss, done.loss_step = done.step;
     tell();
     bool stop = false;
-    if (IsValidated(spec.train(), step)) {
+    if (IsValidated(options, step)) {
       recorder.BeginValidation();
       const ValidationResult result = trainer.Validate();
-      done.validation = &recorder.EndValidation(step + 1, result);
+      recorder.EndValidation(step + 1, result);
+      done.validation = &result;
       tell();
       done.validation = nullptr;
       stop = result.stop;
     }
-    if (IsSaved(spec.train(), step, stop)) {
+    if (IsSaved(options, step, stop)) {
       recorder.Pause();
       trainer.saver()->Save(step + 1, trainer.Scalars());
       recorder.Resume();

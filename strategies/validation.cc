@@ -50,7 +50,8 @@ ValidationResult Validation::Run(const std::function<void()>& between) {
   const auto classes = static_cast<double>(options_.classes);
   ValidationResult result;
   result.loss = ctx.device.Item(totals_.Slice(0, 1), StandIn{std::log(classes) * items, "validation loss"}) / items;
-  result.accuracy = ctx.device.Item(totals_.Slice(1, 1), StandIn{items / classes, "right answers"}) / items;
+  const double right = ctx.device.Item(totals_.Slice(1, 1), StandIn{items / classes, "right answers"});
+  if (options_.accuracy) result.accuracy = right / items;
   result.stop = options_.patience > 0 && Stops(result.loss);
   return result;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "core/comm/device_mesh.h"
@@ -19,15 +20,16 @@
 namespace twofold {
 
 struct ValidationResult {
-  double loss = 0;      // mean over all items of all samples
-  double accuracy = 0;  // fraction of items whose largest logit is the target's
-  bool stop = false;    // patience has run out; the same on every replica
+  double loss = 0;                 // mean over all items of all samples
+  std::optional<double> accuracy;  // fraction of items whose largest logit is the target's, if it is of interest
+  bool stop = false;               // patience has run out; the same on every replica
 };
 
 struct ValidationOptions {
   int64_t samples = 1;        // validates on the first `samples` samples of the dataset
   int64_t batch = 1;          // samples per replica and pass
   int64_t classes = 2;        // width of the logits
+  bool accuracy = true;       // the result has the accuracy; false for language models, which have a perplexity
   int64_t patience = 0;       // validations in a row without a better loss before training stops; 0: never stops
   double min_delta = 0;       // a loss is better if it is lower than the best by more than this
   DType dtype = DType::kF32;  // of the logits

@@ -17,8 +17,7 @@
 #include "experiments/program/report/rank_rows.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/step_time.h"
-#include "strategies/models/model_factory.h"
-#include "strategies/recorder.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -89,13 +88,14 @@ void AddTimes(const spec::Spec& spec, const RankRecords& records, report::Report
     out.set_low(Quantile(seconds, 0.1)), out.set_high(Quantile(seconds, 0.9));
   }
   if (median <= 0) return;
-  const double items = static_cast<double>(spec.train().global_batch() * ItemsPerSample(spec.model()));
+  const double items = static_cast<double>(spec.train().global_batch() * ItemsPerSample(*ModelOf(spec.model())));
   out.set_tokens_per_second(items / median);
   if (out.peak_flops_per_second() > 0) {
     const double mfu =
         out.model_flops_per_step() / median / (out.peak_flops_per_second() * static_cast<double>(out.world_size()));
     out.set_mfu(mfu);
-    out.set_hfu(mfu * HardwareFlops(spec, spec.train().global_batch()) / out.model_flops_per_step());
+    out.set_hfu(mfu * ModelOf(spec.model())->HardwareFlops(RecomputationOf(spec.train()), spec.train().global_batch()) /
+                out.model_flops_per_step());
   }
 }
 
@@ -206,6 +206,7 @@ report::Outcome OutcomeOf(const absl::Status& status) {
 
 absl::StatusOr<RankRecords> ReadRecords(const spec::Spec& spec, const RunResult& result) {
   const RankResults& results = result.results;
+  const RecorderOptions traced = RecorderOptionsOf(spec);
   RankRecords records;
   std::vector<std::optional<size_t>> kept(results.kept().size());  // indices into `records`
   for (size_t r = 0; r < results.size(); ++r) {
@@ -223,7 +224,7 @@ absl::StatusOr<RankRecords> ReadRecords(const spec::Spec& spec, const RunResult&
     const bool has_time_line =
         !records.kept()[*kept[which]].spans().empty() || !records.kept()[*kept[which]].samples().empty();
     const bool shown = fresh || results.size() <= kListedRanks;
-    records.Add(static_cast<int64_t>(r), *kept[which], shown && has_time_line && IsTraced(spec, static_cast<int>(r)));
+    records.Add(static_cast<int64_t>(r), *kept[which], shown && has_time_line && IsTraced(traced, static_cast<int>(r)));
   }
   return records;
 }
@@ -240,7 +241,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
   out.set_world_size(facts.world_size);
   out.set_device(facts.device);
   out.set_bubble_fraction(BubbleFraction(spec, records));
-  out.set_model_flops_per_step(TrainingFlops(spec.model(), spec.train().global_batch()));
+  out.set_model_flops_per_step(ModelOf(spec.model())->TrainingFlops(spec.train().global_batch()));
   out.set_peak_flops_per_second(facts.peak_flops_per_second);
   AddRankRows(records, out);
   if (!records.empty()) {
@@ -249,7 +250,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     *out.mutable_collectives() = first.collectives();
     for (report::Collective& c : *out.mutable_collectives()) NameWhatRan(result.ran, c);
     *out.mutable_kernels() = first.kernels();
-    out.set_parameters(ParameterCount(spec.model()));
+    out.set_parameters(ParameterCount(*ModelOf(spec.model())));
     out.set_first_step(first.first_step());
     out.set_memory_at_device(first.samples_at_device());
     *out.mutable_checkpoints() = first.checkpoints();

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strategies/mesh_of.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {

@@ -14,7 +14,7 @@
 #include "experiments/program/report/rank_rows.h"
 #include "experiments/program/report/tables.h"
 #include "experiments/program/spec/difference.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -45,7 +45,8 @@ void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const
     out.values.push_back({unit, std::move(name), predicted, measured});
   };
   add("step time", Unit::kSeconds, p.median_step_seconds(), m.median_step_seconds());
-  add(StrCat(ItemName(p_spec.model()), " a second"), Unit::kPerSecond, p.tokens_per_second(), m.tokens_per_second());
+  add(StrCat(ItemName(*ModelOf(p_spec.model())), " a second"), Unit::kPerSecond, p.tokens_per_second(),
+      m.tokens_per_second());
   add("exposed communication", Unit::kSeconds, p.exposed_communication_seconds(), m.exposed_communication_seconds());
   add("peak memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::peak_bytes)),
       static_cast<double>(Highest(m, &report::Rank::peak_bytes)));

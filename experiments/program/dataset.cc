@@ -5,7 +5,7 @@
 #include "core/data/synthetic_images.h"
 #include "core/data/text_dataset.h"
 #include "core/data/token_dataset.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const spec::Spec& spec, c
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const spec::Spec& spec) {
   const spec::Data& data = spec.data();
-  const ModelInput input = InputOf(spec.model());
+  const ModelInput input = ModelOf(spec.model())->input();
   if (data.has_tokens()) return MakeTokenDataset(data.tokens().path(), input.length, input.classes);
   if (data.has_text()) return MakeTextDataset(data.text().path(), input.length);
   if (data.has_idx()) return MakeIdxDataset(data.idx().images(), data.idx().labels(), ImagesFor(input));

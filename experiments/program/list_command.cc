@@ -10,7 +10,7 @@
 #include "experiments/program/commands.h"
 #include "experiments/program/spec/presets.h"
 #include "experiments/program/spec/spec.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 #include "topologies/catalogue.h"
 
 namespace twofold {
@@ -24,7 +24,7 @@ int64_t CountOf(const ModelPreset& preset) {
   spec.mutable_model()->set_preset(std::string(preset.name));
   TWOFOLD_CHECK(ExpandPreset(spec, "list").ok(), preset.name);
   FillDefaults(spec, "list");
-  return ParameterCount(spec.model());
+  return ParameterCount(*ModelOf(spec.model()));
 }
 
 Rows Models() {

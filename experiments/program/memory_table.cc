@@ -12,10 +12,7 @@
 #include "experiments/program/device_facts.h"
 #include "experiments/program/report/rank_records.h"
 #include "experiments/program/spec/spec.h"
-#include "strategies/mesh_of.h"
-#include "strategies/models/model_factory.h"
-#include "strategies/pipeline/schedule.h"
-#include "strategies/pipeline/stages.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -118,12 +115,12 @@ std::string StatesText(const MemoryStory& story) {
     formula += s.bytes(psi), here += live;
   }
   rows.push_back({"total", "", Whole(formula), Whole(here), Whole(here - formula)});
-  return StrCat(
-      "\n", TableText(rows), "psi = ", CountText(psi),
-      psi == ParameterCount(story.spec.model()) ? " parameters" : StrCat(" parameters, those of ", RanksText(kind)),
-      ", K = ", story.states.back().bytes_per_parameter, ", N_d = ", story.states.back().ranks,
-      " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n",
-      DifferenceText(story, kind));
+  return StrCat("\n", TableText(rows), "psi = ", CountText(psi),
+                psi == ParameterCount(*ModelOf(story.spec.model())) ? " parameters"
+                                                                    : StrCat(" parameters, those of ", RanksText(kind)),
+                ", K = ", story.states.back().bytes_per_parameter, ", N_d = ", story.states.back().ranks,
+                " ranks share one copy of the state (Rajbhandari et al. 2020, ZeRO, section 3.1 and figure 1).\n",
+                DifferenceText(story, kind));
 }
 
 // The pipeline stage of the kind of rank with the highest peak.
@@ -134,15 +131,14 @@ int StageOf(const MemoryStory& story) {
 // How many micro-batches' activations a stage keeps in flight.
 std::string InFlightText(const MemoryStory& story) {
   if (story.spec.parallel().pp() == 1) return "";
-  const pipeline::PipelineShape shape = PipelineShapeOf(story.spec);
-  const int most =
-      pipeline::MostUnfinished(pipeline::ActionsOf(ScheduleOf(story.spec.parallel()), shape, StageOf(story)));
+  const TrainingOptions options = TrainingOptionsOf(story.spec);
+  const int most = pipeline::MostUnfinished(pipeline::ActionsOf(options.schedule, options.pipeline, StageOf(story)));
   return StrCat("Stage ", StageOf(story), " under ",
                 spec::Parallel::PipelineSchedule_Name(story.spec.parallel().schedule()),
                 " keeps the activations of up to ", most,
-                shape.chunks > 1 ? " passes of a chunk"
-                : most == 1      ? " micro-batch"
-                                 : " micro-batches",
+                options.pipeline.chunks > 1 ? " passes of a chunk"
+                : most == 1                 ? " micro-batch"
+                                            : " micro-batches",
                 " at once.\n");
 }
 
@@ -197,7 +193,7 @@ std::string MemoryText(const MemoryStory& story) {
   std::string text = StrCat(spec.name(), ": ", WorldSize(spec),
                             WorldSize(spec) == 1 ? " rank" : StrCat(" ranks (", MeshText(spec.parallel()), ")"), ", ",
                             spec::Parallel::Sharding_Name(spec.parallel().sharding()), ", micro-batches of ",
-                            spec.train().micro_batch(), ", ", CountText(ParameterCount(spec.model())),
+                            spec.train().micro_batch(), ", ", CountText(ParameterCount(*ModelOf(spec.model()))),
                             " parameters, predicted\n", story.verdict.text);
   for (const RankKind& kind : story.needed.kinds) {
     StrAppend(&text, "\n", KindText(spec, kind));
@@ -213,7 +209,7 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
   const int64_t psi = story.needed.largest().record.parameters();
   nlohmann::ordered_json json = {{"name", story.spec.name()},
                                  {"world_size", WorldSize(story.spec)},
-                                 {"parameters", ParameterCount(story.spec.model())},
+                                 {"parameters", ParameterCount(*ModelOf(story.spec.model()))},
                                  {"fits", verdict.fits ? nlohmann::ordered_json(*verdict.fits) : nullptr},
                                  {"message", std::string(verdict.status.message())},
                                  {"device_bytes", story.prediction.rules.device.value()},

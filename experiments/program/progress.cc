@@ -1,5 +1,6 @@
 #include "experiments/program/progress.h"
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -58,9 +59,13 @@ void Progress::operator()(const StepProgress& p) {
 
 // Printed on a line of its own, which stays.
 void Progress::Validated(const StepProgress& p) {
+  report::Validation shown;
+  shown.set_step(p.step), shown.set_loss(p.validation->loss);
+  p.validation->accuracy ? shown.set_accuracy(*p.validation->accuracy)
+                         : shown.set_perplexity(std::exp(p.validation->loss));
   ClearStatusLine();
   std::fprintf(stderr, "after step %ld of %ld: validation %s\n", static_cast<long>(p.step), static_cast<long>(p.steps),
-               ValidationText(*p.validation).c_str());
+               ValidationText(shown).c_str());
 }
 
 void Progress::Saved(const StepProgress& p) {

@@ -33,7 +33,7 @@
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/training_data.h"
 #include "experiments/program/validation_text.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 #include "strategies/trainer.h"
 
 namespace twofold {
@@ -110,7 +110,7 @@ void PrintSummary(const Job& job, const report::Report& r) {
   if (r.steps_size() > 0) {
     rows.push_back({"step time", SecondsText(r.median_step_seconds()),
                     StrCat(SecondsText(r.low()), " to ", SecondsText(r.high()))});
-    rows.push_back({StrCat(ItemName(job.spec.model()), " a second"), RateText(r.tokens_per_second())});
+    rows.push_back({StrCat(ItemName(*ModelOf(job.spec.model())), " a second"), RateText(r.tokens_per_second())});
     rows.push_back({"exposed communication", SecondsText(r.exposed_communication_seconds())});
   }
   rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
@@ -194,8 +194,9 @@ int RunJob(const Job& job, bool quiet) {
   std::function<void(const StepProgress&)> progress;
   if (!quiet) progress = Progress();
   const checkpoint::Opened* const resumed = job.resumed ? &*job.resumed : nullptr;
+  const TrainingOptions options = TrainingOptionsOf(job.spec);
   const RankFunction train = [&](RankContext& ctx) {
-    return TrainRank(ctx, job.spec, job.data.samples(), progress, {}, resumed);
+    return TrainRank(ctx, options, job.data.samples(), progress, {}, resumed);
   };
   const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
   RunResult result = job.fabric->Run(world_size, job.fabric->predicted() ? train : watched);

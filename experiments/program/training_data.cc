@@ -7,7 +7,7 @@
 #include "experiments/program/cli/log.h"
 #include "experiments/program/dataset.h"
 #include "experiments/program/spec/spec.h"
-#include "strategies/checkpoint/load.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -40,7 +40,9 @@ absl::StatusOr<TrainingData> LoadTrainingData(spec::Spec& spec, const std::strin
 absl::StatusOr<std::optional<checkpoint::Opened>> ResolveResume(spec::Spec& spec, const std::string& file) {
   if (!spec.train().has_resume()) return std::nullopt;
   absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(spec.train().resume());
-  const absl::Status fits = opened.ok() ? checkpoint::CheckFits(opened->path, opened->manifest, spec) : opened.status();
+  const absl::Status fits = opened.ok()
+                                ? checkpoint::CheckFits(opened->path, opened->manifest, TrainingOptionsOf(spec).run)
+                                : opened.status();
   if (!fits.ok()) return InvalidArgument(file, ": train.resume: ", std::string(fits.message()));
   for (const std::string& bad : opened->passed_over) LogWarning("train.resume: skipped ", bad);
   spec.mutable_train()->set_resume(opened->path);

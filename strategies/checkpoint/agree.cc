@@ -13,7 +13,6 @@
 #include "core/base/check.h"
 #include "core/base/machine.h"
 #include "core/base/strings.h"
-#include "strategies/checkpoint/load.h"
 #include "strategies/checkpoint/pieces.h"
 
 namespace twofold::checkpoint {
@@ -52,9 +51,9 @@ std::string SumOf(const std::string& text) {
 }
 std::string WhoIs(const RankContext& rank) { return StrCat("rank ", rank.rank(), " on ", HostName()); }
 
-Opened OpenHere(const RankContext& rank, const spec::Spec& spec) {
-  absl::StatusOr<Opened> opened = Open(spec.train().resume());
-  const absl::Status fits = opened.ok() ? CheckFits(opened->path, opened->manifest, spec) : opened.status();
+Opened OpenHere(const RankContext& rank, const std::string& path, const ResumingRun& run) {
+  absl::StatusOr<Opened> opened = Open(path);
+  const absl::Status fits = opened.ok() ? CheckFits(opened->path, opened->manifest, run) : opened.status();
   if (!fits.ok()) throw CannotResume(rank, std::string(fits.message()));
   return *std::move(opened);
 }
@@ -77,19 +76,19 @@ Opened FromTold(const RankContext& rank, const std::string& resume, const std::s
 
 }  // namespace
 
-Opened Agree(RankContext& rank, const spec::Spec& spec, const Opened* read) {
+Opened Agree(RankContext& rank, const std::string& path, const ResumingRun& run, const Opened* read) {
   std::string told;
   std::optional<Opened> own;
   // All ranks call DataExists, since it allocates memory.
   if (const bool tells = DataExists(rank.device()); !tells || rank.rank() == 0) {
-    own = read != nullptr ? *read : OpenHere(rank, spec);
+    own = read != nullptr ? *read : OpenHere(rank, path, run);
     const std::string origin =
         StrCat(WhoIs(rank), " resumes from ", own->path, ", whose ", kManifestFile, " has checksum ", SumOf(own->text));
     for (const std::string& part : {Plain(own->path).filename().string(), origin}) told.append(part).push_back('\0');
     told += own->text;
   }
   told = FromRank0(rank, std::move(told));
-  return own ? *std::move(own) : FromTold(rank, spec.train().resume(), told);
+  return own ? *std::move(own) : FromTold(rank, path, told);
 }
 
 std::string WhatIsHere(const RankContext& rank, const Opened& opened) {

@@ -14,16 +14,15 @@
 
 #include "core/base/errors.h"
 #include "core/io/checkpoint_folder.h"
-#include "core/proto/spec.pb.h"
 #include "core/run/rank_context.h"
+#include "strategies/checkpoint/load.h"
 
 namespace twofold::checkpoint {
 
-// The checkpoint that spec.train.resume names for rank 0. It is the same on all ranks, but its path may differ: each
-// rank's own spec has the path of the checkpoint or of the folder around it. `read`: the checkpoint, if this process
-// has already read it and checked it against `spec`; if null, that is done here. Collective over all ranks. Throws
-// RankFailure.
-Opened Agree(RankContext& rank, const spec::Spec& spec, const Opened* read);
+// The checkpoint that `path` names for rank 0. It is the same on all ranks, but its path may differ: each rank has the
+// path of the checkpoint or of the folder around it. `read`: the checkpoint, if this process has already read it and
+// checked that it fits `run`; if null, that is done here. Collective over all ranks. Throws RankFailure.
+Opened Agree(RankContext& rank, const std::string& path, const ResumingRun& run, const Opened* read);
 
 // A text to append to an error about the checkpoint's files: how what this rank sees there differs from the checkpoint
 // that rank 0 resumes from. Empty if it does not differ.

@@ -12,7 +12,6 @@
 #include "core/base/strings.h"
 #include "strategies/checkpoint/agree.h"
 #include "strategies/checkpoint/pieces.h"
-#include "strategies/models/model_factory.h"
 
 namespace twofold::checkpoint {
 namespace {
@@ -58,11 +57,6 @@ void Put(DType dtype, double value, std::byte* to) {
     case DType::kF16: return Narrowed<F16>(value, to);
     default: return Narrowed<float>(value, to);
   }
-}
-
-std::string_view OptimizerName(const spec::Optimizer& optimizer) {
-  if (optimizer.has_sgd()) return optimizer.sgd().momentum() > 0 ? "sgd with momentum" : "sgd";
-  return optimizer.has_adam() ? "adam" : "adamw";
 }
 
 absl::StatusOr<SafetensorsHead> HeadOf(CheckedFile& file) {
@@ -216,31 +210,16 @@ absl::Status Reader::Read(std::string_view name, const Shape& shape, DType dtype
 
 // ---- Whether it fits ----
 
-Metadata MetadataOf(const spec::Spec& spec) {
-  const spec::Parallel& p = spec.parallel();
-  return {.seed = spec.train().seed(),
-          .world_size = p.pp() * p.dp() * p.cp() * p.tp(),
-          .global_batch = spec.train().global_batch(),
-          .layout = spec::Parallel::Sharding_Name(p.sharding()),
-          .mesh = StrCat("pp ", p.pp(), " dp ", p.dp(), " cp ", p.cp(), " tp ", p.tp(), " ep ", p.ep()),
-          .kind = spec::Checkpoint::Kind_Name(spec.train().checkpoint().kind()),
-          .optimizer = std::string(OptimizerName(spec.train().optimizer())),
-          .model = spec.model().ShortDebugString(),
-          .scalars = {}};
-}
-
-absl::Status CheckFits(const std::string& path, const Manifest& manifest, const spec::Spec& spec) {
-  const spec::Train& train = spec.train();
-  if (manifest.metadata.step >= train.steps()) {
-    return InvalidArgument(path, ": was saved after step ", manifest.metadata.step,
-                           ", so train.steps = ", train.steps(),
+absl::Status CheckFits(const std::string& path, const Manifest& manifest, const ResumingRun& run) {
+  if (manifest.metadata.step >= run.steps) {
+    return InvalidArgument(path, ": was saved after step ", manifest.metadata.step, ", so train.steps = ", run.steps,
                            " leaves nothing to do; use more steps or an earlier checkpoint");
   }
   if (const std::string wrong = WrongScalar(manifest.metadata.scalars); !wrong.empty()) {
     return InvalidArgument(path, "/", kManifestFile, ": ", wrong);
   }
   const Reader reader(path, manifest);
-  const std::unique_ptr<nn::Module> model = MakeModel(spec.model(), ToDType(train.precision().parameter()));
+  const std::unique_ptr<nn::Module> model = MakeModel(*run.model, run.parameter);
   std::set<std::string, std::less<>> known;
   const auto check = [&](const std::string& name, const Shape& shape, std::string_view whose) -> absl::Status {
     known.insert(name);
@@ -257,8 +236,8 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
     if (absl::Status status = check(kModel + p->name(), p->shape(), "the model of this run"); !status.ok())
       return status;
   }
-  const std::unique_ptr<optim::Optimizer> kept = MakeOptimizer(train, spec::Parallel::NO_OFFLOAD);
-  const std::string optimizer = StrCat("train.optimizer ", OptimizerName(train.optimizer()), " of this run");
+  const std::unique_ptr<optim::Optimizer> kept = run.make_optimizer();
+  const std::string optimizer = StrCat("train.optimizer ", run.metadata.optimizer, " of this run");
   for (const nn::Parameter* p : model->Parameters()) {
     known.insert(StrCat(kOptimizer, kMaster, ".", p->name()));
     for (const optim::StateShape& state : kept->StatesOf(*p)) {
@@ -278,24 +257,22 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
   return absl::OkStatus();
 }
 
-std::vector<std::string> Differences(const Manifest& manifest, const spec::Spec& spec) {
+std::vector<std::string> Differences(const Manifest& manifest, const ResumingRun& run) {
   std::vector<std::string> notes;
-  const Metadata& was = manifest.metadata;
-  if (was.seed != spec.train().seed()) {
-    notes.push_back(StrCat("train.seed was ", was.seed, " when the checkpoint was saved and is ", spec.train().seed(),
+  const Metadata &was = manifest.metadata, &is = run.metadata;
+  if (was.seed != is.seed) {
+    notes.push_back(StrCat("train.seed was ", was.seed, " when the checkpoint was saved and is ", is.seed,
                            ": the order of the samples and the dropout masks differ"));
   }
-  if (was.global_batch != spec.train().global_batch()) {
+  if (was.global_batch != is.global_batch) {
     notes.push_back(
-        StrCat("train.global_batch was ", was.global_batch, " when the checkpoint was saved and is ",
-               spec.train().global_batch(),
+        StrCat("train.global_batch was ", was.global_batch, " when the checkpoint was saved and is ", is.global_batch,
                ": training continues in the data where the same number of steps of the new size would end"));
   }
-  const DType dtype = ToDType(spec.train().precision().parameter());
   for (const Entry& entry : manifest.contents.tensors) {
-    if (!absl::StartsWith(entry.name, kModel) || entry.dtype == dtype) continue;
+    if (!absl::StartsWith(entry.name, kModel) || entry.dtype == run.parameter) continue;
     notes.push_back(StrCat("the checkpoint has parameters in ", DTypeName(entry.dtype), ", this run has them in ",
-                           DTypeName(dtype)));
+                           DTypeName(run.parameter)));
     break;
   }
   return notes;
@@ -340,7 +317,7 @@ void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, opti
   Reader reader(opened.path, opened.manifest);
   std::vector<LocalPiece> held = LocalParameters(layout);
   for (LocalPiece& state : LocalStates(layout, optimizer)) held.push_back(std::move(state));
-  for (LocalPiece& buffer : LocalBuffers(layout.model())) held.push_back(std::move(buffer));
+  for (LocalPiece& buffer : LocalBuffers(layout)) held.push_back(std::move(buffer));
   for (const LocalPiece& h : held) {
     const absl::Status status = Fill(rank.device(), reader, h);
     if (status.ok()) continue;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,9 +20,9 @@
 #include "core/io/checkpoint_manifest.h"
 #include "core/io/safetensors.h"
 #include "core/optim/optimizer.h"
-#include "core/proto/spec.pb.h"
 #include "core/run/rank_context.h"
 #include "strategies/data_parallel/layout.h"
+#include "strategies/models/model.h"
 
 namespace twofold::checkpoint {
 
@@ -56,16 +57,22 @@ class Reader {
   std::deque<File*> open_;  // in the order in which they were opened
 };
 
-// The metadata of a checkpoint of a run of `spec`, without what changes from step to step.
-Metadata MetadataOf(const spec::Spec& spec);
+// The run that resumes, as far as a checkpoint must fit it.
+struct ResumingRun {
+  int64_t steps = 0;  // of the whole training
+  std::shared_ptr<const Model> model;
+  DType parameter = DType::kF32;
+  std::function<std::unique_ptr<optim::Optimizer>()> make_optimizer;
+  Metadata metadata;  // of a checkpoint of this run, without what changes from step to step
+};
 
-// Checks that a run of `spec` can resume from the checkpoint at `path`: it has the same parameters and buffers with the
-// same shapes, the optimizer's states, and steps are left to do. Every error names `path`, the tensor or field, and its
+// Checks that `run` can resume from the checkpoint at `path`: it has the same parameters and buffers with the same
+// shapes, the optimizer's states, and steps are left to do. Every error names `path`, the tensor or field, and its
 // value in the checkpoint and in the run.
-absl::Status CheckFits(const std::string& path, const Manifest& manifest, const spec::Spec& spec);
+absl::Status CheckFits(const std::string& path, const Manifest& manifest, const ResumingRun& run);
 
 // Notes for the report: what differs from when the checkpoint was saved.
-std::vector<std::string> Differences(const Manifest& manifest, const spec::Spec& spec);
+std::vector<std::string> Differences(const Manifest& manifest, const ResumingRun& run);
 
 // Fills this rank's slices, the states of the optimizer attached to them, and the buffers. Then publishes the slices.
 // Collective over the ranks of the layout. Throws RankFailure. In simulations without data nothing is read.

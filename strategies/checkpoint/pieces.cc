@@ -75,9 +75,9 @@ std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimi
   return held;
 }
 
-std::vector<LocalPiece> LocalBuffers(const nn::Module& model) {
+std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout) {
   std::vector<LocalPiece> held;
-  for (const nn::Parameter* b : model.Buffers()) {
+  for (const nn::Parameter* b : layout.Buffers()) {
     held.push_back({.name = StrCat(kBuffer, b->name()),
                     .shape = b->shape(),
                     .where = Region::Whole(b->numel()),

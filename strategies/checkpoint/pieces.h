@@ -34,7 +34,7 @@ std::vector<LocalPiece> PiecesOf(const std::string& prefix, const optim::Slice& 
 std::vector<LocalPiece> LocalParameters(ParameterLayout& layout);
 // The optimizer must be attached to the layout's slices.
 std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimizer& optimizer);
-std::vector<LocalPiece> LocalBuffers(const nn::Module& model);
+std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout);
 
 // The share of `pieces`, of which `replicas` ranks hold equal copies, that replica `replica` writes. The concatenated
 // bytes are divided into equal stretches, so at most two pieces per replica are cut.

@@ -201,7 +201,7 @@ std::vector<LocalPiece> Saver::OwnShare() {
       share.push_back(std::move(piece));
   }
   const ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
-  for (LocalPiece& buffer : ShareOf(LocalBuffers(layout_.model()), replicas.rank(), replicas.size()))
+  for (LocalPiece& buffer : ShareOf(LocalBuffers(layout_), replicas.rank(), replicas.size()))
     share.push_back(std::move(buffer));
   return share;
 }
@@ -242,7 +242,7 @@ void Saver::SaveShards() {
 void Saver::SaveWhole() {
   if (rank_.rank() != 0) return;
   std::vector<LocalPiece> model = LocalParameters(layout_), states = LocalStates(layout_, optimizer_);
-  for (LocalPiece& buffer : LocalBuffers(layout_.model())) model.push_back(std::move(buffer));
+  for (LocalPiece& buffer : LocalBuffers(layout_)) model.push_back(std::move(buffer));
   WriteFile(kModelFile, std::move(model), /*prefixed=*/false);
   if (!states.empty()) WriteFile(kOptimizerFile, std::move(states), /*prefixed=*/false);
   PostPart(StrCat(RankFile(0), kPartEnding));

@@ -60,25 +60,18 @@ class DistributedDataParallel::Home final : public GradientHome {
   Tensor before_;
 };
 
-DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
+DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas,
                                                  const DdpOptions& options, MakeReducer make_reducer)
-    : ctx_(ctx),
-      module_(module),
+    : ParameterLayout(std::move(chunks)),
+      ctx_(ctx),
       replicas_(replicas),
       options_(options),
-      parameters_(module.Parameters()),
+      parameters_(Parameters()),
       pipeline_(ctx, make_reducer ? std::move(make_reducer) : MeanReducers(options.gradient), replicas),
-      buffers_(ctx, module, replicas.all) {
+      buffers_(ctx, Buffers(), replicas.all) {
   AllocateParameters();
   AllocateGradients();
   BroadcastParameters();
-}
-
-DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module,
-                                                 const ReplicaGroups& replicas, const DdpOptions& options,
-                                                 MakeReducer make_reducer)
-    : DistributedDataParallel(ctx, *module, replicas, options, std::move(make_reducer)) {
-  owned_ = std::move(module);
 }
 
 DistributedDataParallel::~DistributedDataParallel() {

@@ -58,23 +58,19 @@ struct DdpOptions {
 std::vector<std::vector<size_t>> AssignBuckets(std::span<const Bytes> sizes, std::span<const nn::GroupTag> replicas,
                                                Bytes first_bucket, Bytes bucket);
 
-// One rank's replica. Used from the rank's thread; `ctx`, `module` and `replicas` must outlive it.
+// One rank's replica. Used from the rank's thread; `ctx` and `replicas` must outlive it.
 class DistributedDataParallel final : public ParameterLayout {
  public:
   // Allocates parameters and buffers (Category::kParameters) and gradient buckets (Category::kGradients; the gradients
   // of a bucket are contiguous, without padding). Draws the initial values from ctx.seed and broadcasts those of rank
   // 0. Collective over `replicas`. `make_reducer`: if empty, gradients are averaged in their own type. Throws
   // OutOfMemory and what the broadcast throws.
-  DistributedDataParallel(nn::Context& ctx, nn::Module& module, const ReplicaGroups& replicas,
-                          const DdpOptions& options, MakeReducer make_reducer = {});
-  // The same, but takes ownership of the module.
-  DistributedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> module, const ReplicaGroups& replicas,
-                          const DdpOptions& options, MakeReducer make_reducer = {});
+  DistributedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas, const DdpOptions& options,
+                          MakeReducer make_reducer = {});
   ~DistributedDataParallel() override;
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
-  nn::Module& model() override { return module_; }
   void BeginStep(double loss_scale = 1) override;
   void BeginMicroBatch(bool last) override;
   void FinishGradients() override { CompleteReductions(); }
@@ -106,9 +102,7 @@ class DistributedDataParallel final : public ParameterLayout {
   void PutMeansAside();
   void CheckAllReduced() const;
 
-  std::unique_ptr<nn::Module> owned_;  // may be null
   nn::Context& ctx_;
-  nn::Module& module_;
   const ReplicaGroups replicas_;
   const DdpOptions options_;
   std::vector<nn::Parameter*> parameters_;

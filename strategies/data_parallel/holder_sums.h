@@ -18,7 +18,7 @@
 
 #include "core/nn/context.h"
 #include "core/optim/optimizer.h"
-#include "strategies/group_tags.h"
+#include "strategies/groups/group_tags.h"
 
 namespace twofold {
 

@@ -14,7 +14,7 @@
 
 #include "core/nn/context.h"
 #include "core/nn/parameter.h"
-#include "strategies/group_tags.h"
+#include "strategies/groups/group_tags.h"
 
 namespace twofold {
 

@@ -2,7 +2,7 @@
 // ZeRO-1, ZeRO-2, ZeRO-3 (FSDP) and hybrid sharding differ in this alone. A training step needs only this interface:
 //
 //     layout.BeginStep();
-//     for each micro-batch:  layout.BeginMicroBatch(last);  layout.model() forward and backward
+//     for each micro-batch:  layout.BeginMicroBatch(last);  layout.chunks() forward and backward
 //     layout.FinishGradients();
 //     optimizer update of layout.Slices()
 //     layout.PublishUpdate();
@@ -11,12 +11,15 @@
 // the batch.
 #pragma once
 
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "core/comm/process_group.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "strategies/group_tags.h"
+#include "strategies/groups/group_tags.h"
 
 namespace twofold {
 
@@ -26,10 +29,22 @@ struct FlatGradient {
   std::vector<optim::SlicePart> parts;  // in the order of their offsets
 };
 
+// The parts of the model that a rank holds, in the model's order: one, or several on a stage of an interleaved
+// pipeline. Each is finalized, with the names of the whole model.
+using Chunks = std::vector<std::unique_ptr<nn::Module>>;
+inline Chunks OneChunk(std::unique_ptr<nn::Module> model) {
+  Chunks chunks;
+  chunks.push_back(std::move(model));
+  return chunks;
+}
+
 class ParameterLayout {
  public:
   virtual ~ParameterLayout() = default;
-  virtual nn::Module& model() = 0;  // the model to run, with the layout's wrappers around its parts
+  // The chunks to run, with the layout's wrappers around their parts.
+  std::span<const std::unique_ptr<nn::Module>> chunks() const { return chunks_; }
+  std::vector<nn::Parameter*> Parameters() const;  // of all chunks, in order
+  std::vector<nn::Parameter*> Buffers() const;
 
   // Resets the gradients. `loss_scale`: the factor that this step's gradients will contain.
   virtual void BeginStep(double loss_scale = 1) = 0;
@@ -57,6 +72,10 @@ class ParameterLayout {
   // they are read: for evaluation or a checkpoint. During training nothing reads them, so each rank's buffers follow
   // its own micro-batches without communication. (PyTorch broadcasts rank 0's buffers before every forward pass.)
   virtual void AverageBuffers() = 0;
+
+ protected:
+  explicit ParameterLayout(Chunks chunks) : chunks_(std::move(chunks)) {}
+  Chunks chunks_;
 };
 
 }  // namespace twofold

@@ -1,14 +1,11 @@
 #include "strategies/data_parallel/replica_buffers.h"
 
-#include <vector>
-
 #include "core/base/check.h"
 
 namespace twofold {
 
-ReplicaBuffers::ReplicaBuffers(nn::Context& ctx, const nn::Module& module, ProcessGroup& replicas)
+ReplicaBuffers::ReplicaBuffers(nn::Context& ctx, const std::vector<nn::Parameter*>& buffers, ProcessGroup& replicas)
     : ctx_(ctx), replicas_(replicas) {
-  const std::vector<nn::Parameter*> buffers = module.Buffers();
   if (buffers.empty()) return;
   int64_t elements = 0;
   for (const nn::Parameter* b : buffers) {

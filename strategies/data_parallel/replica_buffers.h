@@ -2,24 +2,25 @@
 // averaging them over the ranks takes one message. Their initial values are the same on all ranks.
 #pragma once
 
+#include <vector>
+
 #include "core/comm/process_group.h"
 #include "core/nn/context.h"
-#include "core/nn/module.h"
+#include "core/nn/parameter.h"
 
 namespace twofold {
 
 class ReplicaBuffers {
  public:
-  // Allocates (Category::kParameters) and initializes the buffers of `module`. `ctx` and `replicas` must outlive this
-  // object.
-  ReplicaBuffers(nn::Context& ctx, const nn::Module& module, ProcessGroup& replicas);
+  // Allocates (Category::kParameters) and initializes `buffers`. All arguments must outlive this object.
+  ReplicaBuffers(nn::Context& ctx, const std::vector<nn::Parameter*>& buffers, ProcessGroup& replicas);
   // Replaces every rank's buffers, for work launched from now on, with their mean over the ranks. Collective.
   void Average();
 
  private:
   nn::Context& ctx_;
   ProcessGroup& replicas_;
-  Tensor flat_;  // the module's buffers are views into it; empty if it has none
+  Tensor flat_;  // the buffers are views into it; empty if there are none
 };
 
 }  // namespace twofold

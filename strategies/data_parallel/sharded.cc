@@ -8,15 +8,15 @@
 
 namespace twofold {
 
-ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model,
-                                         const ReplicaGroups& replicas, ShardedOptions options,
-                                         MakeReducer make_reducer)
-    : ctx_(ctx),
+ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas,
+                                         ShardedOptions options, MakeReducer make_reducer)
+    : ParameterLayout(std::move(chunks)),
+      ctx_(ctx),
       options_(std::move(options)),
       groups_(replicas),
       all_(replicas.all, options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), ""),
       pipeline_(ctx, make_reducer ? std::move(make_reducer) : MeanReducers(options_.reduce), replicas) {
-  for (const nn::Parameter* p : model->Parameters()) {
+  for (const nn::Parameter* p : Parameters()) {
     ProcessGroup& group = replicas.Of(p->replicas());
     if (&group == &replicas.all || others_.contains(p->replicas())) continue;
     TWOFOLD_CHECK(options_.shard_group == 0, p->name() + " is sharded over all of its replicas");
@@ -26,9 +26,9 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::M
     TWOFOLD_CHECK(options_.stage == ShardedOptions::kParameters, "only sharded parameters are offloaded");
     host_.emplace(ctx);
   }
-  buffers_ = std::make_unique<ReplicaBuffers>(ctx, *model, replicas.all);
+  buffers_ = std::make_unique<ReplicaBuffers>(ctx, Buffers(), replicas.all);
   units_.emplace(
-      std::move(model), options_.wrap, [this](nn::GroupTag of) -> const Sharing& { return SharingOf(of); },
+      chunks_, options_.wrap, [this](nn::GroupTag of) -> const Sharing& { return SharingOf(of); },
       !options_.pipeline_stage, static_cast<UnitObserver&>(*this));
   for (ShardedUnit* unit : units_->forward()) {
     Allocate(*unit);

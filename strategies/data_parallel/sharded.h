@@ -39,9 +39,10 @@
 // Limits: every parameter must receive a gradient in every backward pass. Parameters that modules share (tied
 // embeddings) belong to the root unit.
 //
-// Pipeline parallelism: on a stage with several chunks of the model, each chunk is a unit that holds the parameters
-// that no other unit in it holds; it is gathered 2 A times, like all units of a stage. The root of a stage is also
-// gathered up to 2 A times, since each backward pass frees it. Units are prefetched only within a chunk.
+// Pipeline parallelism: on a stage with several chunks of the model, there is no root. Each chunk is a unit that holds
+// the parameters that no other unit in it holds; it is gathered 2 A times, like all units of a stage. The root of a
+// stage with one chunk is also gathered up to 2 A times, since each backward pass frees it. Units are prefetched only
+// within a chunk.
 // All parameters of a unit have the same replicas (nn::Parameter::replicas), whose number is then N for this unit: the
 // policy must make units of their own of experts that are not the same on all ranks. Hybrid sharding cannot do this.
 //
@@ -91,17 +92,16 @@ struct ShardedOptions {
 // One rank's part. Used from the rank's thread; `ctx` and `replicas` must outlive it.
 class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
  public:
-  // Wraps the units of `model`, allocates what this rank keeps (Category::kParameters and kGradients), draws the
+  // Wraps the units of `chunks`, allocates what this rank keeps (Category::kParameters and kGradients), draws the
   // initial values of its shards from ctx.seed (no whole tensor ever exists under kParameters), and makes them equal on
   // all ranks. Collective over `replicas`. `make_reducer`: if empty, gradients are averaged in the type options.reduce.
   // Throws OutOfMemory and what the communication throws.
-  ShardedDataParallel(nn::Context& ctx, std::unique_ptr<nn::Module> model, const ReplicaGroups& replicas,
-                      ShardedOptions options, MakeReducer make_reducer = {});
+  ShardedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas, ShardedOptions options,
+                      MakeReducer make_reducer = {});
   ~ShardedDataParallel() override;
   ShardedDataParallel(const ShardedDataParallel&) = delete;
   ShardedDataParallel& operator=(const ShardedDataParallel&) = delete;
 
-  nn::Module& model() override { return units_->model(); }
   void BeginStep(double loss_scale = 1) override;
   void BeginMicroBatch(bool last) override;
   void FinishGradients() override;

@@ -5,7 +5,6 @@
 
 #include "core/base/check.h"
 #include "core/base/strings.h"
-#include "strategies/models/chunks.h"
 
 namespace twofold {
 namespace {
@@ -48,7 +47,6 @@ class UnitModule final : public nn::Module {
     return dx;
   }
   std::string_view kind() const override { return inner().kind(); }
-  ShardedUnit& unit() { return unit_; }
 
  private:
   nn::Module& inner() const { return *children()[0].module; }
@@ -56,12 +54,6 @@ class UnitModule final : public nn::Module {
   UnitObserver& observer_;
   ShardedUnit& unit_;
 };
-
-// Null if `module` is not a unit, or is one without parameters of its own.
-ShardedUnit* UnitOf(nn::Module& module) {
-  auto* wrapper = dynamic_cast<UnitModule*>(&module);
-  return wrapper != nullptr && wrapper->unit().flat ? &wrapper->unit() : nullptr;
-}
 
 }  // namespace
 
@@ -74,8 +66,8 @@ Sharing::Sharing(ProcessGroup& group, int shards, std::string_view prefix) {
     replicate = group.SplitEvenly(group.size() / shards, Pattern::kStrided, StrCat(prefix, "replicate"));
 }
 
-ShardedUnits::ShardedUnits(std::unique_ptr<nn::Module> model, const WrapPolicy& policy, SharingOf sharing_of,
-                           bool last_stays, UnitObserver& observer) {
+ShardedUnits::ShardedUnits(std::span<std::unique_ptr<nn::Module>> chunks, const WrapPolicy& policy,
+                           SharingOf sharing_of, bool last_stays, UnitObserver& observer) {
   std::set<nn::Parameter*> taken;
   const auto wrap = [&](std::unique_ptr<nn::Module> module) -> std::unique_ptr<nn::Module> {
     std::vector<nn::Parameter*> own;
@@ -91,20 +83,18 @@ ShardedUnits::ShardedUnits(std::unique_ptr<nn::Module> model, const WrapPolicy& 
                       p->name() + " is held by other ranks than " + own[0]->name());
       unit.flat.emplace(std::move(own), unit.sharing->shards());
     }
-    return std::make_unique<UnitModule>(observer, unit, std::move(module));
+    auto wrapper = std::make_unique<UnitModule>(observer, unit, std::move(module));
+    if (unit.flat) unit_of_[wrapper.get()] = &unit;
+    return wrapper;
   };
-  if (policy) WrapUnits(*model, policy, wrap);
-  if (model->kind() == Chunks::kKind) {  // each chunk is run separately
-    for (size_t c = 0; c < model->children().size(); ++c) {
-      model->WrapChild(c, wrap);
-      units_.back()->name = StrCat("chunk ", c);
-    }
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    if (policy) WrapUnits(*chunks[c], policy, wrap);
+    chunks[c] = wrap(std::move(chunks[c]));
+    units_.back()->root = chunks.size() == 1;
+    units_.back()->name = chunks.size() == 1 ? "root" : StrCat("chunk ", c);
   }
-  model_ = wrap(std::move(model));
-  units_.back()->root = true;
-  units_.back()->name = "root";
-  CollectForward(*model_, 0);
-  CollectBackward(*model_);
+  for (size_t c = 0; c < chunks.size(); ++c) CollectForward(*chunks[c], c);
+  for (size_t c = chunks.size(); c-- > 0;) CollectBackward(*chunks[c]);
   const size_t last = forward_.back()->backward;
   for (ShardedUnit* unit : forward_) {
     const bool holds_last = unit->backward <= last && last <= unit->backward_last;
@@ -112,15 +102,19 @@ ShardedUnits::ShardedUnits(std::unique_ptr<nn::Module> model, const WrapPolicy& 
   }
 }
 
-void ShardedUnits::CollectForward(nn::Module& module, size_t chunk) {
-  ShardedUnit* unit = UnitOf(module);
-  if (unit != nullptr) unit->forward = forward_.size(), unit->chunk = chunk, forward_.push_back(unit);
-  const bool divides = dynamic_cast<Chunks*>(&module) != nullptr;
-  for (size_t i = 0; i < module.children().size(); ++i)
-    CollectForward(*module.children()[i].module, divides ? i : chunk);
+// Null if `module` is not a unit, or is one without parameters of its own.
+ShardedUnit* ShardedUnits::UnitOf(const nn::Module& module) const {
+  const auto found = unit_of_.find(&module);
+  return found != unit_of_.end() ? found->second : nullptr;
 }
 
-void ShardedUnits::CollectBackward(nn::Module& module) {
+void ShardedUnits::CollectForward(const nn::Module& module, size_t chunk) {
+  ShardedUnit* unit = UnitOf(module);
+  if (unit != nullptr) unit->forward = forward_.size(), unit->chunk = chunk, forward_.push_back(unit);
+  for (const nn::Module::NamedChild& child : module.children()) CollectForward(*child.module, chunk);
+}
+
+void ShardedUnits::CollectBackward(const nn::Module& module) {
   ShardedUnit* unit = UnitOf(module);
   if (unit != nullptr) unit->backward = backward_.size(), backward_.push_back(unit);
   for (size_t i = module.children().size(); i-- > 0;) CollectBackward(*module.children()[i].module);

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +30,7 @@ struct Sharing {
 
 struct ShardedUnit {
   nn::Module* module = nullptr;
-  std::string name;  // its path; "root"; "chunk 1" of a pipeline's stage
+  std::string name;  // its path; "root" if it is the only chunk; "chunk 1" of several
   const Sharing* sharing = nullptr;
   bool root = false;
   bool stays = false;                 // gathered from forward to backward: its backward pass may be the first
@@ -59,28 +61,28 @@ class UnitObserver {
   virtual void AfterBackwardWeights(ShardedUnit& unit) = 0;
 };
 
-// The units of one rank's part of a model, with wrappers around their modules.
+// The units of the chunks of a model that one rank holds, with wrappers around their modules.
 class ShardedUnits {
  public:
   using SharingOf = absl::FunctionRef<const Sharing&(nn::GroupTag)>;
-  // Wraps the units that `policy` selects (may be empty), the chunks of a pipeline's stage, and the whole model.
-  // `last_stays`: the last unit in forward order, and all around it, stay gathered until their backward pass, as the
-  // root does. `observer` must outlive the model's use. All parameters of a unit must have the same sharing.
-  ShardedUnits(std::unique_ptr<nn::Module> model, const WrapPolicy& policy, SharingOf sharing_of, bool last_stays,
-               UnitObserver& observer);
+  // Wraps the units that `policy` selects (may be empty), and each of `chunks`; a single one is the root. `last_stays`:
+  // the last unit in forward order, and all around it, stay gathered until their backward pass, as the root does. This
+  // object and `observer` must outlive the use of the chunks. All parameters of a unit must have the same sharing.
+  ShardedUnits(std::span<std::unique_ptr<nn::Module>> chunks, const WrapPolicy& policy, SharingOf sharing_of,
+               bool last_stays, UnitObserver& observer);
 
-  nn::Module& model() { return *model_; }
-  // Those with parameters of their own, in the order in which they compute. Both orders start at the root; backward
-  // visits children from the last to the first.
+  // Those with parameters of their own, in the order in which they compute. Both orders start at a chunk's own unit;
+  // backward visits chunks and children from the last to the first.
   const std::vector<ShardedUnit*>& forward() const { return forward_; }
   const std::vector<ShardedUnit*>& backward() const { return backward_; }
 
  private:
-  void CollectForward(nn::Module& module, size_t chunk);
-  void CollectBackward(nn::Module& module);
+  ShardedUnit* UnitOf(const nn::Module& module) const;
+  void CollectForward(const nn::Module& module, size_t chunk);
+  void CollectBackward(const nn::Module& module);
 
   std::vector<std::unique_ptr<ShardedUnit>> units_;
-  std::unique_ptr<nn::Module> model_;
+  std::map<const nn::Module*, ShardedUnit*> unit_of_;  // by wrapper; those with parameters of their own
   std::vector<ShardedUnit*> forward_, backward_;
 };
 

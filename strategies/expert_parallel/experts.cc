@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "strategies/group_tags.h"
+#include "strategies/groups/group_tags.h"
 
 namespace twofold {
 namespace {

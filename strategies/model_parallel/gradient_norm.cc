@@ -40,7 +40,7 @@ GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGro
       experts_(experts != nullptr && experts->size() > 1 ? experts : nullptr) {
   const auto is_expert = [this](const nn::Parameter& p) { return experts_ != nullptr && p.replicas() == kExpertsTag; };
   owned_ = OwnedGradients(layout, [&](const nn::Parameter& p) { return !is_expert(p); });
-  const std::vector<nn::Parameter*> parameters = layout.model().Parameters();
+  const std::vector<nn::Parameter*> parameters = layout.Parameters();
   if (std::any_of(parameters.begin(), parameters.end(), [&](const nn::Parameter* p) { return is_expert(*p); }))
     owned_experts_ = OwnedGradients(layout, is_expert);
 }

@@ -40,16 +40,6 @@ ResidualRows RowsOf(const DeviceMesh& mesh, const TensorParallelExchange& exchan
 
 }  // namespace
 
-ParallelOptions ParallelOptionsOf(const spec::Spec& spec) {
-  const spec::Model& model = spec.model();
-  const spec::Llama* llama = model.has_llama() ? &model.llama() : model.has_moe() ? &model.moe().llama() : nullptr;
-  return {.sequence_parallel = spec.parallel().sequence_parallel(),
-          .overlap = spec.parallel().overlap(),
-          .kv_heads = llama == nullptr        ? 0
-                      : llama->kv_heads() > 0 ? llama->kv_heads()
-                                              : llama->heads()};
-}
-
 ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
     : mesh_(mesh),
       options_(options),

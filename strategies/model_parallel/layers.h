@@ -12,8 +12,7 @@
 
 #include "core/comm/device_mesh.h"
 #include "core/nn/layers.h"
-#include "core/proto/spec.pb.h"
-#include "strategies/group_tags.h"
+#include "strategies/groups/group_tags.h"
 #include "strategies/model_parallel/residual_rows.h"
 #include "strategies/tensor_parallel/exchange.h"
 
@@ -22,10 +21,8 @@ namespace twofold {
 struct ParallelOptions {
   bool sequence_parallel = false;  // also split activations between split layers along tp (Korthikanti et al. 2022)
   bool overlap = true;             // communicate while computing; false: wait for every call, for comparison
-  int64_t kv_heads = 0;            // the model's key/value heads, if there may be fewer than tp ranks; else 0
+  int64_t kv_heads = 0;            // the model's key/value heads, of which there may be fewer than tp ranks; 0: none
 };
-// The options in a resolved spec.
-ParallelOptions ParallelOptionsOf(const spec::Spec& spec);
 
 // One object per rank, used from the rank's thread. It and the mesh must outlive the layers that it makes.
 class ParallelLayers final : public nn::Layers {

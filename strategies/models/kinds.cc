@@ -1,7 +1,5 @@
 #include "strategies/models/kinds.h"
 
-#include "core/base/check.h"
-
 namespace twofold {
 namespace {
 
@@ -11,16 +9,10 @@ constexpr const ModelKind* kKinds[] = {&kGptModel, &kLlamaModel, &kMoeModel, &kM
 
 absl::Span<const ModelKind* const> ModelKinds() { return kKinds; }
 
-const ModelKind* FindModelKind(spec::Model::KindCase kind) {
+const ModelKind* FindModelKind(std::string_view name) {
   for (const ModelKind* row : kKinds)
-    if (row->kind == kind) return row;
+    if (row->name == name) return row;
   return nullptr;
-}
-
-const ModelKind& KindOf(const spec::Model& model) {
-  const ModelKind* kind = FindModelKind(model.kind_case());
-  TWOFOLD_CHECK(kind != nullptr, "a resolved spec names its model's sizes");
-  return *kind;
 }
 
 }  // namespace twofold

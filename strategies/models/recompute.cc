@@ -1,11 +1,9 @@
 #include "strategies/models/recompute.h"
 
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "strategies/models/chunks.h"
-#include "strategies/models/kinds.h"
 
 namespace twofold {
 namespace {
@@ -25,27 +23,13 @@ void Wrap(nn::Module& parent, size_t child) {
 
 }  // namespace
 
-nn::Recomputation RecomputationOf(const spec::Spec& spec) {
-  const spec::ActivationCheckpointing& checkpointing = spec.train().activation_checkpointing();
-  return {.every = checkpointing.every(),
-          .part = checkpointing.recompute() == spec::ActivationCheckpointing::SELECTIVE
-                      ? nn::Recomputation::kAttentionCore
-                      : nn::Recomputation::kBlock};
-}
-
-std::unique_ptr<nn::Module> WithRecompute(std::unique_ptr<nn::Module> model, const spec::Spec& spec,
-                                          std::span<const nn::ModelPart> parts) {
-  const nn::Recomputation recomputation = RecomputationOf(spec);
-  const std::vector<nn::Module*> chunks = ChunksOf(*model);
-  for (size_t c = 0; c < chunks.size(); ++c) {
-    int64_t block = parts.empty() ? 0 : parts[c].first_block;
-    ForEach(*chunks[c], FindModelKind(spec.model().kind_case())->block, [&](nn::Module& parent, size_t i) {
-      if (!recomputation.Has(block++)) return;
-      if (recomputation.part == nn::Recomputation::kBlock) return Wrap(parent, i);
-      ForEach(*parent.children()[i].module, "attention_core", Wrap);
-    });
-  }
-  return model;
+void WrapRecomputed(nn::Module& part, std::string_view block, const nn::Recomputation& recomputation,
+                    int64_t first_block) {
+  ForEach(part, block, [&](nn::Module& parent, size_t i) {
+    if (!recomputation.Has(first_block++)) return;
+    if (recomputation.part == nn::Recomputation::kBlock) return Wrap(parent, i);
+    ForEach(*parent.children()[i].module, "attention_core", Wrap);
+  });
 }
 
 }  // namespace twofold

@@ -9,11 +9,6 @@
 namespace twofold {
 namespace {
 
-std::vector<int64_t> SplitModelByCost(const spec::Model& model, int parts) {
-  const nn::BlockFlops flops = KindOf(model).flops_by_block(model);
-  return SplitByCost(flops.blocks, flops.before, flops.after, parts);
-}
-
 // The best split of the first n blocks into k parts.
 struct Cut {
   double most = std::numeric_limits<double>::infinity(), squares = 0;  // largest cost of a part; sum of squared costs
@@ -56,16 +51,12 @@ std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, d
   return sizes;
 }
 
-std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec) {
-  const spec::Parallel& p = spec.parallel();
-  const int64_t blocks = KindOf(spec.model()).blocks(spec.model());
-  const int parts = static_cast<int>(p.pp() * p.virtual_stages());
-  if (parts == 1) return {nn::ModelPart::Whole(blocks)};
-  std::vector<int64_t> sizes(p.stage_layers().begin(), p.stage_layers().end());
-  if (sizes.empty()) {
-    sizes = p.stage_balance() == spec::Parallel::BY_COST ? SplitModelByCost(spec.model(), parts)
-                                                         : SplitUniformly(blocks, parts);
-  }
+std::vector<int64_t> SplitByCost(const Model& model, int parts) {
+  const nn::BlockFlops flops = model.FlopsByBlock();
+  return SplitByCost(flops.blocks, flops.before, flops.after, parts);
+}
+
+std::vector<nn::ModelPart> PartsOf(std::span<const int64_t> sizes) {
   std::vector<nn::ModelPart> all;
   int64_t first = 0;
   for (const int64_t size : sizes) {
@@ -73,41 +64,13 @@ std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec) {
     first += size;
   }
   all.back().head = true;
-  TWOFOLD_CHECK_EQ(first, blocks);
   return all;
 }
 
-std::vector<nn::ModelPart> PartsOfStage(const spec::Spec& spec, int stage) {
-  const std::vector<nn::ModelPart> all = PartsOf(spec);
+std::vector<nn::ModelPart> PartsOfStage(std::span<const nn::ModelPart> parts, int stage, int stages) {
   std::vector<nn::ModelPart> own;
-  for (auto i = static_cast<size_t>(stage); i < all.size(); i += static_cast<size_t>(spec.parallel().pp()))
-    own.push_back(all[i]);
+  for (auto i = static_cast<size_t>(stage); i < parts.size(); i += static_cast<size_t>(stages)) own.push_back(parts[i]);
   return own;
-}
-
-pipeline::Schedule ScheduleOf(const spec::Parallel& parallel) {
-  switch (parallel.schedule()) {
-    case spec::Parallel::GPIPE: return pipeline::Schedule::kGPipe;
-    case spec::Parallel::ONE_F_ONE_B: return pipeline::Schedule::kOneFOneB;
-    case spec::Parallel::INTERLEAVED_ONE_F_ONE_B: return pipeline::Schedule::kInterleaved;
-    case spec::Parallel::ZERO_BUBBLE_H1: return pipeline::Schedule::kZeroBubbleH1;
-  }
-  return pipeline::Schedule::kOneFOneB;
-}
-
-pipeline::PipelineShape PipelineShapeOf(const spec::Spec& spec) {
-  const spec::Parallel& p = spec.parallel();
-  return {.stages = static_cast<int>(p.pp()),
-          .micro_batches = static_cast<int>(spec.train().global_batch() / (p.dp() * spec.train().micro_batch())),
-          .chunks = static_cast<int>(p.virtual_stages())};
-}
-
-bool StagesShareTable(const spec::Spec& spec) {
-  const spec::Model& model = spec.model();
-  const bool tied = model.has_gpt()   ? model.gpt().tied_embeddings()
-                    : model.has_moe() ? model.moe().llama().tied_embeddings()
-                                      : model.has_llama() && model.llama().tied_embeddings();
-  return tied && spec.parallel().pp() > 1;
 }
 
 std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
@@ -119,19 +82,12 @@ std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
   return groups;
 }
 
-Boundary BoundaryOf(const spec::Spec& spec, int64_t next, int64_t samples) {
-  const spec::Parallel& p = spec.parallel();
-  return KindOf(spec.model())
-      .boundary(spec.model(), next,
-                {.samples = samples, .cp = p.cp(), .tp = p.tp(), .sequence_parallel = p.sequence_parallel()});
-}
-
-std::vector<pipeline::Boundaries> BoundariesOf(const spec::Spec& spec, std::span<const nn::ModelPart> parts,
-                                               int64_t samples) {
+std::vector<pipeline::Boundaries> BoundariesOf(const Model& model, std::span<const nn::ModelPart> parts,
+                                               const BoundaryShare& share) {
   std::vector<pipeline::Boundaries> all;
   for (const nn::ModelPart& part : parts) {
-    all.push_back({.before = part.embedding ? Shape() : BoundaryOf(spec, part.first_block, samples).shape,
-                   .after = part.head ? Shape() : BoundaryOf(spec, part.last_block, samples).shape});
+    all.push_back({.before = part.embedding ? Shape() : model.BoundaryBefore(part.first_block, share).shape,
+                   .after = part.head ? Shape() : model.BoundaryBefore(part.last_block, share).shape});
   }
   return all;
 }

@@ -11,16 +11,10 @@
 
 #include "core/comm/device_mesh.h"
 #include "core/nn/model_part.h"
-#include "core/proto/spec.pb.h"
-#include "strategies/models/kinds.h"
+#include "strategies/models/model.h"
 #include "strategies/pipeline/executor.h"
-#include "strategies/pipeline/schedule.h"
 
 namespace twofold {
-
-// The parts, as stage_layers and stage_balance of spec.parallel say. The spec is resolved and valid.
-std::vector<nn::ModelPart> PartsOf(const spec::Spec& spec);
-std::vector<nn::ModelPart> PartsOfStage(const spec::Spec& spec, int stage);  // indexed by chunk
 
 // The number of blocks in each part, first to last. If they do not divide evenly, the first parts have one more.
 std::vector<int64_t> SplitUniformly(int64_t blocks, int parts);
@@ -29,22 +23,21 @@ std::vector<int64_t> SplitUniformly(int64_t blocks, int parts);
 // part.
 std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, double after, int parts);
 
-pipeline::Schedule ScheduleOf(const spec::Parallel& parallel);
-// Stages, micro-batches per step, and chunks.
-pipeline::PipelineShape PipelineShapeOf(const spec::Spec& spec);
+// The same for the blocks of a model, by their FLOPs.
+std::vector<int64_t> SplitByCost(const Model& model, int parts);
 
-// The message between two parts for a micro-batch of `samples`, in either direction. The second part begins at block
-// `next`.
-Boundary BoundaryOf(const spec::Spec& spec, int64_t next, int64_t samples);
-// The shapes of the messages of these parts.
-std::vector<pipeline::Boundaries> BoundariesOf(const spec::Spec& spec, std::span<const nn::ModelPart> parts,
-                                               int64_t samples);
+// Parts of `sizes` blocks each.
+std::vector<nn::ModelPart> PartsOf(std::span<const int64_t> sizes);
+// Those of one stage among all `parts`, indexed by chunk.
+std::vector<nn::ModelPart> PartsOfStage(std::span<const nn::ModelPart> parts, int stage, int stages);
 
-// Whether the first and the last stage both hold the table of a tied head. They then sum its gradients
-// (kEmbeddingTag).
-bool StagesShareTable(const spec::Spec& spec);
-// The groups for this sum: the ranks of the first and last stage with the same coordinates on the other axes. Each rank
-// of another stage is a group of its own.
+// The shapes of the messages of these parts of the model.
+std::vector<pipeline::Boundaries> BoundariesOf(const Model& model, std::span<const nn::ModelPart> parts,
+                                               const BoundaryShare& share);
+
+// If the head is tied, the first and the last stage both hold its table and sum its gradients (kEmbeddingTag). The
+// groups for this sum: the ranks of the first and last stage with the same coordinates on the other axes. Each rank of
+// another stage is a group of its own.
 std::vector<std::vector<int>> EndsOf(const MeshShape& mesh);
 
 }  // namespace twofold

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "strategies/group_tags.h"
+#include "strategies/groups/group_tags.h"
 
 namespace twofold {
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/nn/parameter.h"
-#include "strategies/group_tags.h"
+#include "strategies/groups/group_tags.h"
 #include "strategies/tensor_parallel/exchange.h"
 
 namespace twofold {

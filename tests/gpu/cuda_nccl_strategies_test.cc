@@ -78,8 +78,9 @@ int TrainAsRank(const std::vector<std::string>& arguments) {
     auto data = LoadTrainingData(spec, arguments[i]);
     auto fabric = data.ok() ? MakeFabric(spec) : data.status();
     if (!fabric.ok()) return std::fprintf(stderr, "%s\n", std::string(fabric.status().message()).c_str()), 2;
-    const RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(spec)),
-                                            [&](RankContext& ctx) { return TrainRank(ctx, spec, data->samples()); });
+    const RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(spec)), [&](RankContext& ctx) {
+      return TrainRank(ctx, TrainingOptionsOf(spec), data->samples());
+    });
     if (!result.status.ok()) return std::fprintf(stderr, "%s\n", std::string(result.status.message()).c_str()), 1;
     if (!(*fabric)->speaks()) continue;
     if (!out.is_open()) out.open(arguments[0]);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "experiments/program/bubble.h"
-#include "strategies/pipeline/stages.h"
+#include "strategies/from_spec.h"
 #include "tests/integration/run_spec.h"
 
 namespace twofold {
@@ -82,7 +82,7 @@ TEST(Labels, AreTheSchedulesActions) {
     std::vector<std::string> expected, seen;
     for (int step = 0; step < 2; ++step) {
       for (const pipeline::Action& a :
-           pipeline::ActionsOf(pipeline::Schedule::kInterleaved, PipelineShapeOf(run.spec), stage)) {
+           pipeline::ActionsOf(pipeline::Schedule::kInterleaved, TrainingOptionsOf(run.spec).pipeline, stage)) {
         expected.push_back(a.ToString());
       }
     }

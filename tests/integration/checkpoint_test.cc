@@ -443,7 +443,7 @@ class Apart : public ::testing::Test {
     std::vector<spec::Spec> specs(2, spec);
     for (size_t r = 0; r < 2; ++r) specs[r].mutable_train()->set_resume(seen[r]);
     return (*MakeFabric(spec))->Run(2, [&](RankContext& ctx) {
-      return TrainRank(ctx, specs[static_cast<size_t>(ctx.rank())], data->samples());
+      return TrainRank(ctx, TrainingOptionsOf(specs[static_cast<size_t>(ctx.rank())]), data->samples());
     });
   }
   std::string ErrorOf(const std::vector<std::string>& seen) {

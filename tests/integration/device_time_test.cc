@@ -11,7 +11,7 @@
 
 #include "core/device/transfers.h"
 #include "experiments/program/compare.h"
-#include "strategies/recorder.h"
+#include "strategies/from_spec.h"
 #include "tests/integration/run_spec.h"
 #include "tests/scratch_folder.h"
 
@@ -44,7 +44,7 @@ OneStep Recorded(int ranks, double launch_us, const std::function<void(RankConte
   auto fabric = MakeFabric(spec);
   EXPECT_TRUE(fabric.ok()) << fabric.status();
   const RunResult result = (*fabric)->Run(ranks, [&](RankContext& ctx) {
-    Recorder recorder(ctx, spec);
+    Recorder recorder(ctx, RecorderOptionsOf(spec));
     recorder.BeginStep(0);
     step(ctx);
     ctx.device().compute().Synchronize();
@@ -252,7 +252,7 @@ TEST(MemoryOverTime, HasWhatTheDeviceNeverReached) {
   auto fabric = MakeFabric(spec);
   ASSERT_TRUE(fabric.ok()) << fabric.status();
   const RunResult result = (*fabric)->Run(2, [&](RankContext& ctx) {
-    Recorder recorder(ctx, spec);
+    Recorder recorder(ctx, RecorderOptionsOf(spec));
     recorder.BeginStep(0);
     BusyFor(ctx, ctx.rank() == 0 ? 0.1 : 0.5);
     Tensor sum = Gigabytes(ctx, 0.1);

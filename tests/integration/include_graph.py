@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""What includes what: no folder includes one of a floor above it, and no folders include each other in a circle.
+"""What includes what: no folder includes one of a floor above it, no folders include each other in a circle, and strategies know no spec.
 
     tests/integration/include_graph.py [--dot] [FOLDER]
 
 FOLDER: the checkout, by default the one that this file stands in. --dot prints the graph of the folders for Graphviz instead. What is
-wrong is printed with the files and lines that cause it. EXCEPTIONS lists what is known and still to be mended; one that is no longer
-needed is an error, too.
+wrong is printed with the files and lines that cause it.
 """
 import argparse
 import collections
@@ -26,9 +25,11 @@ FLOORS = {
     "experiments/studies": {"core", "topologies", "sim", "backends", "strategies", "experiments"},
     "examples": {"core", "topologies", "sim", "backends", "strategies", "examples"},
 }
-# (folder, folder that it includes): why, and what will mend it.
-EXCEPTIONS = {}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+# The files of strategies/ that read specs: from_spec turns them into options, and each kind of model reads its own sizes.
+READS_SPECS = re.compile(r"strategies/(from_spec\.(h|cc)|models/\w+\.cc)")
+SPEC = re.compile(r'\bspec::|"core/proto/spec\.pb\.h"')
+MESSAGE = re.compile(r'\.pb\.h"')
 
 
 def within(folder, names):
@@ -77,6 +78,17 @@ def circles(edges):
             yield circle
 
 
+def messages(root):
+    """Where strategies name a spec, or one of their headers includes a message: file:line."""
+    for path in sorted((root / "strategies").rglob("*")):
+        here = path.relative_to(root)
+        if path.suffix not in (".h", ".cc") or READS_SPECS.fullmatch(str(here)):
+            continue
+        for number, line in enumerate(path.read_text().split("\n"), 1):
+            if SPEC.search(line) or (path.suffix == ".h" and MESSAGE.search(line)):
+                yield f"{here}:{number}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dot", action="store_true", help="print the graph of the folders for Graphviz")
@@ -90,18 +102,12 @@ def main():
     if len(edges) < 20:
         print(f"{arguments.folder}: only {len(edges)} folders with includes: not a checkout of Twofold?", file=sys.stderr)
         return 2
-    problems, used = [], set()
-    for pair in upward(edges):
-        if pair in EXCEPTIONS:
-            used.add(pair)
-        else:
-            problems.append(f"{pair[0]} must not include {pair[1]}:\n  " + "\n  ".join(edges[pair[0]][pair[1]]))
-    without = {a: {b: at for b, at in to.items() if (a, b) not in EXCEPTIONS} for a, to in edges.items()}
-    used |= {pair for pair in EXCEPTIONS if any(set(pair) <= circle for circle in circles(edges))}
-    for circle in circles(without):
+    problems = [f"{a} must not include {b}:\n  " + "\n  ".join(edges[a][b]) for a, b in upward(edges)]
+    for circle in circles(edges):
         problems.append(f"{', '.join(sorted(circle))} include each other:\n  " + "\n  ".join(
             f"{a} includes {b}: {edges[a][b][0]} and {len(edges[a][b]) - 1} more" for a in sorted(circle) for b in sorted(edges[a]) if b in circle and a != b))
-    problems += [f"EXCEPTIONS lists {pair}, which is not needed" for pair in EXCEPTIONS if pair not in used]
+    if found := list(messages(arguments.folder)):
+        problems.append("strategies must not know specs, nor their headers messages:\n  " + "\n  ".join(found))
     print("\n\n".join([*problems, f"{len(edges)} folders, {len(problems)} problems"]))
     return 1 if problems else 0
 

@@ -13,7 +13,7 @@
 #include "experiments/program/assemble.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/training_data.h"
-#include "strategies/recorder.h"
+#include "strategies/from_spec.h"
 #include "strategies/trainer.h"
 #include "tests/integration/models.h"
 
@@ -32,8 +32,9 @@ inline RunResult RunResolved(spec::Spec& spec) {
   if (!data.ok()) return {.status = data.status()};
   auto fabric = MakeFabric(spec);
   if (!fabric.ok()) return {.status = fabric.status()};
+  const TrainingOptions options = TrainingOptionsOf(spec);
   return (*fabric)->Run(static_cast<int>(WorldSize(spec)),
-                        [&](RankContext& ctx) { return TrainRank(ctx, spec, data->samples()); });
+                        [&](RankContext& ctx) { return TrainRank(ctx, options, data->samples()); });
 }
 
 // A copy of the record of every rank that left one; with its time line if the rank is traced.
@@ -45,7 +46,7 @@ inline std::vector<report::RankRecord> RecordsOf(const spec::Spec& spec, const R
     const auto [rank, record] = (*records)[i];
     report::RankRecord& copy = copies.emplace_back(record);
     copy.set_rank(rank), copy.mutable_memory()->set_rank(rank);
-    if (!IsTraced(spec, static_cast<int>(rank))) copy.clear_spans(), copy.clear_samples();
+    if (!IsTraced(RecorderOptionsOf(spec), static_cast<int>(rank))) copy.clear_spans(), copy.clear_samples();
   }
   return copies;
 }

@@ -210,7 +210,7 @@ TEST(Validation, KeepsWhatWasDoneBeforeAFailure) {
   spec.mutable_train()->mutable_validation()->set_every_steps(3);
   const Failing failing;
   const RunResult result = (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) {
-    return TrainRank(ctx, spec, {*data->training, &failing});
+    return TrainRank(ctx, TrainingOptionsOf(spec), {*data->training, &failing});
   });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut);
   const std::vector<report::RankRecord> records = test::RecordsOf(spec, result);
@@ -244,7 +244,7 @@ TEST(Validation, IsLeftBetweenPassesWhenInterrupted) {
   spec.mutable_train()->mutable_validation()->set_every_steps(3);
   const Interrupting interrupting;
   const RunResult result = (*MakeFabric(spec))->Run(1, [&](RankContext& ctx) {
-    return TrainRank(ctx, spec, {*data->training, &interrupting});
+    return TrainRank(ctx, TrainingOptionsOf(spec), {*data->training, &interrupting});
   });
   sigaction(SIGINT, &before, nullptr);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kInterrupted) << result.status;

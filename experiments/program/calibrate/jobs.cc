@@ -14,7 +14,7 @@
 #include "experiments/program/calibrate/samples.h"
 #include "experiments/program/report/load.h"
 #include "experiments/program/spec/spec.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 #include "strategies/trainer.h"
 
 namespace twofold::calibrate {
@@ -58,7 +58,7 @@ class Noise : public Dataset {
 };
 
 std::shared_ptr<const Dataset> DataFor(const spec::Model& model) {
-  const ModelInput input = InputOf(model);
+  const ModelInput input = ModelOf(model)->input();
   if (input.kind != ModelInput::kImages) return std::make_shared<Noise>(input.length);
   auto images = MakeSyntheticImages({.samples = 256,
                                      .height = input.height,
@@ -141,7 +141,8 @@ spec::Spec SpecOf(const Job& job, int ranks, int threads, bool overlap) {
 absl::StatusOr<JobTimes> RunJob(const Job& job, const spec::Spec& spec) {
   auto fabric = MakeFabric(spec);
   if (!fabric.ok()) return fabric.status();
-  const auto train = [&](RankContext& ctx) { return TrainRank(ctx, spec, *job.data, nullptr); };
+  const TrainingOptions options = TrainingOptionsOf(spec);
+  const auto train = [&](RankContext& ctx) { return TrainRank(ctx, options, *job.data, nullptr); };
   const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
   const RunResult result =
       (*fabric)->Run(static_cast<int>(WorldSize(spec)), (*fabric)->predicted() ? RankFunction(train) : watched);

@@ -9,11 +9,7 @@
 #include "core/base/strings.h"
 #include "core/comm/device_mesh.h"
 #include "experiments/program/spec/spec.h"
-#include "strategies/mesh_of.h"
-#include "strategies/model_parallel/layers.h"
-#include "strategies/models/chunks.h"
-#include "strategies/models/model_factory.h"
-#include "strategies/models/recompute.h"
+#include "strategies/from_spec.h"
 #include "strategies/pipeline/stages.h"
 
 namespace twofold {
@@ -45,14 +41,15 @@ class Meter {
 };
 
 // A part's input for one micro-batch.
-Tensor NewInput(RankContext& ctx, const spec::Spec& spec, const nn::ModelPart& part, DType dtype) {
-  const ModelInput input = InputOf(spec.model());
-  const int64_t n = spec.train().micro_batch();
+Tensor NewInput(RankContext& ctx, const TrainingOptions& run, const nn::ModelPart& part) {
+  const ModelInput input = run.model->input();
+  const DType dtype = run.types.parameter;
+  const int64_t n = run.micro_batch;
   const auto tensor = [&ctx](const Shape& shape, DType type) {
     return ctx.device().NewTensor(shape, type, Category::kActivations);
   };
-  if (!part.embedding) return tensor(BoundaryOf(spec, part.first_block, n).shape, dtype);
-  if (input.kind == ModelInput::kTokens) return tensor(Shape{n, input.length / spec.parallel().cp()}, DType::kI32);
+  if (!part.embedding) return tensor(run.model->BoundaryBefore(part.first_block, run.Share(n)).shape, dtype);
+  if (input.kind == ModelInput::kTokens) return tensor(Shape{n, input.length / run.mesh.cp}, DType::kI32);
   return tensor(
       input.kind == ModelInput::kImages ? Shape{n, input.height, input.width, input.channels} : Shape{n, input.length},
       dtype);
@@ -66,22 +63,21 @@ std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const h
                               .world_size = static_cast<int>(WorldSize(spec)),
                               .kind = rules.kind,
                               .threads = static_cast<int>(spec.train().threads_per_rank())};
+  const TrainingOptions run = TrainingOptionsOf(spec);
   const ReplayResult result = Replay(replayed, [&](RankContext& ctx) {
-    const DType dtype = ToDType(spec.train().precision().parameter());
     nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
-    DeviceMesh mesh(ctx.world(), MeshOf(spec.parallel()));
-    ParallelLayers layers(mesh, ParallelOptionsOf(spec));
-    const std::vector<nn::ModelPart> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
-    const std::unique_ptr<nn::Module> model = WithRecompute(MakeStage(spec.model(), dtype, parts, layers), spec, parts);
-    for (nn::Parameter* p : model->Parameters())
-      p->set_data(ctx.device().NewTensor(p->shape(), p->dtype(), Category::kParameters));
-    for (nn::Parameter* b : model->Buffers())
-      b->set_data(ctx.device().NewTensor(b->shape(), b->dtype(), Category::kParameters));
+    DeviceMesh mesh(ctx.world(), run.mesh);
+    ParallelLayers layers(mesh, run.layers);
+    const std::vector<nn::ModelPart> parts = PartsOfStage(run.parts, mesh.Coordinate(Axis::kPp), run.mesh.pp);
+    const Chunks chunks = MakeStage(*run.model, run.types.parameter, parts, layers, run.recomputation);
+    const auto allocate = [&ctx](const std::vector<nn::Parameter*>& all) {
+      for (nn::Parameter* p : all) p->set_data(ctx.device().NewTensor(p->shape(), p->dtype(), Category::kParameters));
+    };
+    for (const std::unique_ptr<nn::Module>& chunk : chunks) allocate(chunk->Parameters()), allocate(chunk->Buffers());
     Meter meter(ctx.device().allocator().ledger());
-    const std::vector<nn::Module*> chunks = ChunksOf(*model);
     for (size_t c = 0; c < chunks.size(); ++c) {
       nn::Saved saved;
-      Tensor out = chunks[c]->Forward(nn, NewInput(ctx, spec, parts[c], dtype), saved);
+      Tensor out = chunks[c]->Forward(nn, NewInput(ctx, run, parts[c]), saved);
       meter.Release(*chunks[c], saved);
       meter.Count(parts[c].head ? "logits" : "sent", [&out] { const Tensor freed = std::move(out); });
     }
@@ -97,7 +93,9 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
   const spec::Gpt& gpt = spec.model().gpt();
   const spec::ActivationCheckpointing& recompute = spec.train().activation_checkpointing();
   int64_t layers = 0;
-  for (const nn::ModelPart& part : PartsOfStage(spec, stage)) layers += part.last_block - part.first_block;
+  const TrainingOptions run = TrainingOptionsOf(spec);
+  for (const nn::ModelPart& part : PartsOfStage(run.parts, stage, run.mesh.pp))
+    layers += part.last_block - part.first_block;
   const int64_t tokens = gpt.sequence() / spec.parallel().cp();
   const auto s = static_cast<double>(tokens), b = static_cast<double>(spec.train().micro_batch());
   const auto h = static_cast<double>(gpt.hidden()), a = static_cast<double>(gpt.heads()),

@@ -3,7 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "backends/replay/replay.h"
 #include "core/base/strings.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -11,12 +11,13 @@ namespace {
 spec::DType GradientType(const spec::Precision& p) { return p.has_gradient() ? p.gradient() : p.reduce(); }
 
 // The optimizer state per element, as "exp_avg F32", and its bytes.
-StateFormula OptimizerState(const spec::Spec& spec) {
+StateFormula OptimizerState(spec::Spec spec) {
+  spec.mutable_parallel()->set_offload(spec::Parallel::NO_OFFLOAD);
   const spec::Precision& precision = spec.train().precision();
   StateFormula state{.category = Category::kOptimizerState, .what = ""};
   Replay({}, [&](RankContext& ctx) {
     nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
-    const auto optimizer = MakeOptimizer(spec.train(), spec::Parallel::NO_OFFLOAD);
+    const auto optimizer = TrainingOptionsOf(spec).make_optimizer();
     const auto one = [&](spec::DType type) {
       return ctx.device().NewTensor(Shape{1}, ToDType(type), Category::kOther);
     };

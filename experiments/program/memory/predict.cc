@@ -13,20 +13,18 @@
 #include "experiments/program/memory/repetition.h"
 #include "experiments/program/spec/spec.h"
 #include "strategies/data_parallel/holder_sums.h"
-#include "strategies/layout_factory.h"
-#include "strategies/mesh_of.h"
-#include "strategies/model_parallel/layers.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 #include "strategies/pipeline/stages.h"
 
 namespace twofold {
 namespace {
 
-RankKind ReplayRank(const spec::Spec& spec, const Samples& samples, const ReplayedRank& rank) {
+RankKind ReplayRank(const spec::Train& train, const TrainingOptions& run, const Samples& samples,
+                    const ReplayedRank& rank) {
   RankKind kind;
-  Repetition repetition(spec.train());
+  Repetition repetition(train);
   const ReplayResult result = Replay(rank, [&](RankContext& ctx) {
-    return TrainRank(ctx, spec, samples, {}, [&](int64_t step) {
+    return TrainRank(ctx, run, samples, {}, [&](int64_t step) {
       kind.between = ctx.memory(), kind.host_between = ctx.host_memory();
       return repetition.Next(step,
                              ctx.device().allocator().Fingerprint() + 31 * ctx.device().host_allocator().Fingerprint());
@@ -46,25 +44,22 @@ struct Expected {
 // How many gradients of each of a rank's slices are summed over other ranks that share the model with it, and whether
 // they are contiguous (holder_sums.h). If shards cut parameters at any point, both differ from shard to shard, and so
 // does the size of messages.
-std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
+std::string SumsOf(const TrainingOptions& run, ReplayedRank rank) {
   rank.memory = rank.host_memory = Bytes(0);
   return Replay(rank,
                 [&](RankContext& ctx) {
-                  const spec::Precision& precision = spec.train().precision();
-                  DeviceMesh mesh(ctx.world(), MeshOf(spec.parallel()));
-                  ParallelLayers layers(mesh, ParallelOptionsOf(spec));
+                  DeviceMesh mesh(ctx.world(), run.mesh);
+                  ParallelLayers layers(mesh, run.layers);
                   nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
-                  const std::vector<nn::ModelPart> parts = PartsOfStage(spec, mesh.Coordinate(Axis::kPp));
-                  const auto layout =
-                      MakeLayout(nn,
-                                 MakeStage(spec.model(), {ToDType(precision.parameter()), ToDType(precision.buffer())},
-                                           parts, layers),
-                                 {mesh.Group(MeshGroup::kReplicas),
-                                  {{kTensorTag, nullptr},
-                                   {kKeyValueTag, nullptr},
-                                   {kEmbeddingTag, nullptr},
-                                   {kExpertsTag, &mesh.Group(MeshGroup::kExpertReplicas)}}},
-                                 spec);
+                  const std::vector<nn::ModelPart> parts =
+                      PartsOfStage(run.parts, mesh.Coordinate(Axis::kPp), run.mesh.pp);
+                  const auto layout = MakeLayout(nn, MakeStage(*run.model, run.types, parts, layers),
+                                                 {mesh.Group(MeshGroup::kReplicas),
+                                                  {{kTensorTag, nullptr},
+                                                   {kKeyValueTag, nullptr},
+                                                   {kEmbeddingTag, nullptr},
+                                                   {kExpertsTag, &mesh.Group(MeshGroup::kExpertReplicas)}}},
+                                                 run.layout);
                   std::string text;
                   for (const optim::Slice& slice : layout->Slices()) {
                     for (const auto& [holders, partial] : PartialGradientsOf(slice.parts))
@@ -79,9 +74,9 @@ std::string SumsOf(const spec::Spec& spec, ReplayedRank rank) {
 // Stages of a pipeline differ in layers and in numbers of micro-batches; ranks along cp have different parts of
 // sequences; shards differ in the sums above. Otherwise ranks hold equally much, because heads, vocabularies and shards
 // are padded. If the last of such ranks differs from the first nevertheless, it represents all but the first.
-std::vector<Expected> ExpectedKinds(const spec::Spec& spec, const ReplayedRank& rank) {
-  const MeshShape mesh = MeshOf(spec.parallel());
-  const bool cut = spec.parallel().sharding() != spec::Parallel::NO_SHARD && (mesh.tp > 1 || mesh.pp > 1);
+std::vector<Expected> ExpectedKinds(const TrainingOptions& run, const ReplayedRank& rank) {
+  const MeshShape& mesh = run.mesh;
+  const bool cut = std::holds_alternative<ShardedOptions>(run.layout) && (mesh.tp > 1 || mesh.pp > 1);
   std::map<std::tuple<int, int, int>, std::string> sums;  // by pp, dp, cp
   std::map<std::tuple<int, int, std::string>, Expected> kinds;
   for (int r = 0; r < mesh.size(); ++r) {
@@ -90,7 +85,7 @@ std::vector<Expected> ExpectedKinds(const spec::Spec& spec, const ReplayedRank& 
     if (fresh && cut) {
       ReplayedRank here = rank;
       here.rank = r;
-      known->second = SumsOf(spec, here);
+      known->second = SumsOf(run, here);
     }
     kinds[{at.pp, at.cp, known->second}].ranks.push_back(r);
   }
@@ -140,6 +135,7 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
                     .memory = bounded ? rules->device : Bytes(0),
                     .host_memory = bounded ? rules->host : Bytes(0),
                     .staging = StagingOf(whole)};
+  const TrainingOptions run = TrainingOptionsOf(spec);
   MemoryPrediction prediction{.rules = *rules, .kinds = {}};
   const auto add = [&prediction](RankKind kind, std::vector<int> of) {
     for (RankKind& known : prediction.kinds) {
@@ -150,12 +146,13 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
     kind.ranks = std::move(of);
     prediction.kinds.push_back(std::move(kind));
   };
-  for (Expected& expected : ExpectedKinds(spec, rank)) {
+  for (Expected& expected : ExpectedKinds(run, rank)) {
     for (size_t i = 0; i < expected.replayed.size(); ++i) {
       rank.rank = expected.replayed[i];
       const bool first = i == 0;
-      add(ReplayRank(spec, samples, rank), first ? std::vector<int>{expected.ranks[0]}
-                                                 : std::vector<int>(expected.ranks.begin() + 1, expected.ranks.end()));
+      add(ReplayRank(spec.train(), run, samples, rank),
+          first ? std::vector<int>{expected.ranks[0]}
+                : std::vector<int>(expected.ranks.begin() + 1, expected.ranks.end()));
     }
   }
   for (RankKind& kind : prediction.kinds) std::sort(kind.ranks.begin(), kind.ranks.end());

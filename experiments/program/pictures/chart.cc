@@ -11,12 +11,12 @@ namespace {
 
 constexpr double kWidth = 550, kHeight = 250, kLeft = 66, kRight = 14, kTop = 48, kBottom = 42;
 
-struct Range {
+struct ValueRange {
   double low = 1e300, high = -1e300;
 };
 
-Range RangeOf(const std::vector<Series>& series, bool from_zero) {
-  Range r;
+ValueRange RangeOf(const std::vector<Series>& series, bool from_zero) {
+  ValueRange r;
   for (const Series& s : series) {
     for (const double v : s.values) {
       if (std::isfinite(v)) r.low = std::min(r.low, v), r.high = std::max(r.high, v);
@@ -32,7 +32,7 @@ Range RangeOf(const std::vector<Series>& series, bool from_zero) {
 
 class Drawing {
  public:
-  Drawing(Range range, size_t steps) : range_(range), steps_(static_cast<double>(std::max<size_t>(steps, 2))) {}
+  Drawing(ValueRange range, size_t steps) : range_(range), steps_(static_cast<double>(std::max<size_t>(steps, 2))) {}
 
   void Frame(const std::string& title, const std::function<std::string(double)>& format) {
     absl::StrAppend(&body_, "<text class=\"head\" x=\"0\" y=\"14\">", Escape(title), "</text>");
@@ -90,7 +90,7 @@ class Drawing {
     }
   }
 
-  const Range range_;
+  const ValueRange range_;
   const double steps_;
   double legend_ = kLeft;
   std::string body_;
@@ -100,7 +100,7 @@ class Drawing {
 
 std::string Chart(const std::vector<Series>& series, const std::string& title, bool from_zero,
                   const std::function<std::string(double)>& format) {
-  const Range range = RangeOf(series, from_zero);
+  const ValueRange range = RangeOf(series, from_zero);
   if (!(range.high > range.low)) return "";
   size_t steps = 0;
   for (const Series& s : series) steps = std::max(steps, s.values.size());

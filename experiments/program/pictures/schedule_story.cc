@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "strategies/mesh_of.h"
+#include "strategies/from_spec.h"
 
 namespace twofold::pictures {
 namespace {

@@ -9,7 +9,7 @@
 #include "experiments/program/spec/models/default_to.h"
 #include "experiments/program/spec/models/rules.h"
 #include "experiments/program/spec/spec.h"
-#include "strategies/models/kinds.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -47,8 +47,8 @@ void FillConstants(Message& m) {
 
 // Creates every mandatory block, and chooses the default member of each oneof.
 void MakeBlocks(spec::Spec& spec) {
-  const ModelKind* model = FindModelKind(spec.model().kind_case());
-  const bool words = model == nullptr || model->input(spec.model()).kind == ModelInput::kTokens;
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
+  const bool words = model == nullptr || model->input().kind == ModelInput::kTokens;
   spec::Data& data = *spec.mutable_data();
   if (data.kind_case() == spec::Data::KIND_NOT_SET) words ? (void)data.mutable_text() : (void)data.mutable_synthetic();
   if (data.has_text() && !data.text().has_path()) data.mutable_text()->set_path("");
@@ -87,10 +87,10 @@ void FillSharding(spec::Spec& spec) {
     parallel.set_reduce_every_micro_batch(sharding != spec::Parallel::NO_SHARD &&
                                           sharding != spec::Parallel::SHARD_OPTIMIZER);
   }
-  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
   if (sharding != spec::Parallel::NO_SHARD && model != nullptr &&
       parallel.wrap().policy_case() == spec::Wrap::POLICY_NOT_SET) {
-    parallel.mutable_wrap()->set_module(std::string(model->unit));
+    parallel.mutable_wrap()->set_module(std::string(model->unit()));
   }
 }
 

@@ -10,7 +10,6 @@
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "experiments/program/spec/spec.h"
-#include "strategies/models/kinds.h"
 
 namespace twofold {
 namespace {
@@ -68,15 +67,14 @@ constexpr ModelPreset kPresets[] = {
      "mlp { inputs: 64 hidden: [256, 256] classes: 10 }"},
 };
 
-std::string_view KindName(const spec::Model& model) {
-  const ModelKind* kind = FindModelKind(model.kind_case());
-  return kind == nullptr ? "hf_config" : kind->name;
+// The field of the oneof that says the sizes; null if none is set.
+const google::protobuf::FieldDescriptor* KindOf(const spec::Model& model) {
+  return model.GetReflection()->GetOneofFieldDescriptor(model, spec::Model::descriptor()->FindOneofByName("kind"));
 }
 
 // A given list replaces the preset's: clears in `model` the lists that `written`, of the same kind, has.
 void ClearListsOf(const spec::Model& written, spec::Model& model) {
-  const auto* kind =
-      written.GetReflection()->GetOneofFieldDescriptor(written, spec::Model::descriptor()->FindOneofByName("kind"));
+  const auto* kind = KindOf(written);
   if (kind == nullptr) return;
   const google::protobuf::Message& from = written.GetReflection()->GetMessage(written, kind);
   google::protobuf::Message& to = *model.GetReflection()->MutableMessage(&model, kind);
@@ -105,7 +103,7 @@ absl::Status ExpandPreset(spec::Spec& spec, const std::string& file) {
     return InvalidArgument(where, " is not a preset", Suggestion(written.preset(), known));
   }
   if (written.kind_case() != spec::Model::KIND_NOT_SET && written.kind_case() != model.kind_case()) {
-    return InvalidArgument(where, " is of kind ", KindName(model), ", but model.", KindName(written),
+    return InvalidArgument(where, " is of kind ", KindOf(model)->name(), ", but model.", KindOf(written)->name(),
                            " is given too; keep one of them");
   }
   ClearListsOf(written, model);

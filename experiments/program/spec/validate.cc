@@ -14,6 +14,7 @@
 #include "experiments/program/spec/models/rules.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/spec/validate.h"
+#include "strategies/from_spec.h"
 #include "strategies/models/kinds.h"
 
 namespace twofold {
@@ -46,23 +47,21 @@ void CheckName(const spec::Spec& spec, Problems& problems) {
                "control characters, not starting with . or -");
 }
 
-void CheckAttention(const spec::Model& model, Problems& problems) {
+void CheckAttention(const spec::Model& model, const ModelRules& rules, Problems& problems) {
   constexpr int64_t kLongest = 1 << 15;  // scores are sequence^2 per head
   if (model.attention() != spec::Model::UNFUSED) return;
-  const ModelKind& kind = *FindModelKind(model.kind_case());
-  const ModelInput input = kind.input(model);
+  const ModelInput input = ModelOf(model)->input();
   if (input.kind != ModelInput::kTokens) {
-    problems.Add("model.attention", "UNFUSED does not apply to model.", kind.name,
-                 ", which has no attention; use TILED");
+    problems.Add("model.attention", "UNFUSED does not apply to ", rules.path, ", which has no attention; use TILED");
   } else if (input.length > kLongest) {
-    problems.Add("model.attention", "UNFUSED stores scores of ", SizesPath(kind.kind), ".sequence = ", input.length,
+    problems.Add("model.attention", "UNFUSED stores scores of ", rules.path, ".sequence = ", input.length,
                  " squared; use TILED, or a sequence of at most ", kLongest);
   }
 }
 
 void CheckModel(const spec::Model& model, Problems& problems) {
   if (const ModelRules* rules = FindModelRules(model.kind_case())) {
-    CheckAttention(model, problems);
+    CheckAttention(model, *rules, problems);
     return rules->check(model, problems);
   }
   std::vector<std::string> kinds;

@@ -9,7 +9,7 @@
 #include "core/data/text_dataset.h"
 #include "experiments/program/spec/models/rules.h"
 #include "experiments/program/spec/validate.h"
-#include "strategies/models/kinds.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -51,11 +51,11 @@ void CheckText(const spec::Spec& spec, Problems& problems) {
   }
   CheckReadable("data.text.path", path.empty() ? std::string(kDefaultTextPath) : path, /*folder_too=*/true,
                 "give a file or folder of text", problems);
-  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
   if (model == nullptr) return;
-  const ModelInput input = model->input(spec.model());
+  const ModelInput input = model->input();
   if (input.kind == ModelInput::kTokens && input.classes > 0 && input.classes < 256) {
-    problems.Add(SizesPath(model->kind) + ".vocab", input.classes,
+    problems.Add(StrCat(FindModelRules(spec.model().kind_case())->path, ".vocab"), input.classes,
                  " is too small for data.text, whose ids are bytes; use 256 or more");
   }
 }
@@ -77,15 +77,15 @@ constexpr Learns kLearns[] = {{"sequences of ids", "text or tokens"},
 
 // Pixels count as features too.
 void CheckKindFitsModel(const spec::Spec& spec, Problems& problems) {
-  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
   if (model == nullptr) return;  // already reported
   const spec::Data& data = spec.data();
   const bool words = data.has_text() || data.has_tokens();
-  const ModelInput::Kind wanted = model->input(spec.model()).kind;
+  const ModelInput::Kind wanted = model->input().kind;
   if (words == (wanted == ModelInput::kTokens)) return;
   const auto* written =
       data.GetReflection()->GetOneofFieldDescriptor(data, spec::Data::descriptor()->FindOneofByName("kind"));
-  problems.Add("data", written->name(), " cannot train model.", model->name, ", which learns ", kLearns[wanted].what,
+  problems.Add("data", written->name(), " cannot train model.", model->name(), ", which learns ", kLearns[wanted].what,
                "; use ", kLearns[wanted].data);
 }
 
@@ -108,17 +108,17 @@ void CheckCifar10(const spec::Cifar10& cifar10, Problems& problems) {
 // Synthetic samples come from a table of f32, whose size grows with the model's inputs and classes.
 void CheckSynthetic(const spec::Spec& spec, Problems& problems) {
   problems.Whole("data.synthetic.samples", spec.data().synthetic().samples(), 1, int64_t{1} << 31);
-  const ModelKind* model = FindModelKind(spec.model().kind_case());
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
   if (model == nullptr) return;
   constexpr double kMost = 1 << 30;
   auto check = [&](std::string_view fields, double elements, std::string_view what) {
     const double bytes = elements * 4;
     if (bytes <= kMost) return;
-    problems.Add("data.synthetic", what, " of model.", model->name, "'s ", fields, " would take ",
+    problems.Add("data.synthetic", what, " of model.", model->name(), "'s ", fields, " would take ",
                  static_cast<int64_t>(std::min(bytes, 9e18)), " bytes; use smaller ones (up to ",
                  static_cast<int64_t>(kMost), " bytes) or data from files");
   };
-  const ModelInput input = model->input(spec.model());
+  const ModelInput input = model->input();
   const auto classes = static_cast<double>(input.classes), length = static_cast<double>(input.length);
   if (input.kind == ModelInput::kFeatures) check("inputs and classes", classes * length, "the map");
   if (input.kind != ModelInput::kImages) return;

@@ -9,9 +9,8 @@
 #include "experiments/program/spec/models/rules.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/spec/validate.h"
-#include "strategies/models/kinds.h"
+#include "strategies/from_spec.h"
 #include "strategies/pipeline/schedule.h"
-#include "strategies/pipeline/stages.h"
 
 namespace twofold {
 namespace {
@@ -77,30 +76,10 @@ void CheckOrder(const Parallel& p, Problems& problems) {
 
 // ---- Splitting the model ----
 
-// Sizes of a transformer, and their path in the spec.
-struct Sizes {
+// The sizes of a model, and their path in the spec.
+struct Sizes : ModelShape {
   std::string path;  // "model.gpt."
-  int64_t heads, kv_heads, ffn, sequence;
-  int64_t experts = 0;  // 0: no experts
 };
-
-Sizes SizesOf(const spec::Model& model) {
-  if (model.has_gpt()) {
-    const spec::Gpt& gpt = model.gpt();
-    return {.path = "model.gpt.",
-            .heads = gpt.heads(),
-            .kv_heads = gpt.heads(),
-            .ffn = gpt.ffn(),
-            .sequence = gpt.sequence()};
-  }
-  const spec::Llama& llama = model.has_moe() ? model.moe().llama() : model.llama();
-  return {.path = model.has_moe() ? "model.moe.llama." : "model.llama.",
-          .heads = llama.heads(),
-          .kv_heads = llama.kv_heads(),
-          .ffn = llama.ffn(),
-          .sequence = llama.sequence(),
-          .experts = model.has_moe() ? model.moe().experts() : 0};
-}
 
 // "parallel.tp: 3 does not divide model.gpt.heads = 4; use a divisor such as 2 or 4"
 void CheckCuts(std::string_view axis, int64_t degree, const std::string& whole_path, int64_t whole,
@@ -154,14 +133,14 @@ void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems
   }
 }
 
-void CheckExperts(const Parallel& p, int64_t experts, const ModelKind& kind, Problems& problems) {
+void CheckExperts(const Parallel& p, const Sizes& sizes, std::string_view kind, Problems& problems) {
   if (p.ep() == 1) return;
-  if (experts == 0) {
-    return problems.Add("parallel.ep", p.ep(), " distributes experts, but model.", kind.name,
+  if (sizes.experts == 0) {
+    return problems.Add("parallel.ep", p.ep(), " distributes experts, but model.", kind,
                         " has none; use 1, or model { moe { ... } }");
   }
   CheckCuts("ep", p.ep(), "parallel.dp", p.dp(), problems);
-  CheckCuts("ep", p.ep(), "model.moe.experts", experts, problems);
+  CheckCuts("ep", p.ep(), StrCat("model.", kind, ".experts"), sizes.experts, problems);
   if (p.sharding() == Parallel::HYBRID_SHARD) {
     problems.Add("parallel.sharding", "HYBRID_SHARD cannot be combined with parallel.ep = ", p.ep(),
                  ": experts are sharded over all ranks that have the same ones, and these do not form shard groups; "
@@ -170,15 +149,14 @@ void CheckExperts(const Parallel& p, int64_t experts, const ModelKind& kind, Pro
 }
 
 // Of a model of features or images.
-void CheckNoSequence(const spec::Spec& spec, const ModelKind& kind, Problems& problems) {
+void CheckNoSequence(const spec::Spec& spec, std::string_view kind, Problems& problems) {
   const Parallel& p = spec.parallel();
-  if (p.tp() > 1) FindModelRules(kind.kind)->check_tensor(spec.model(), p.tp(), problems);
+  if (p.tp() > 1) FindModelRules(spec.model().kind_case())->check_tensor(spec.model(), p.tp(), problems);
   if (p.cp() > 1) {
-    problems.Add("parallel.cp", p.cp(), " splits sequences, but model.", kind.name,
-                 " has none; use 1, and parallel.dp");
+    problems.Add("parallel.cp", p.cp(), " splits sequences, but model.", kind, " has none; use 1, and parallel.dp");
   }
   if (p.sequence_parallel()) {
-    problems.Add("parallel.sequence_parallel", "true splits activations along the sequence, but model.", kind.name,
+    problems.Add("parallel.sequence_parallel", "true splits activations along the sequence, but model.", kind,
                  " has no sequences; leave it out");
   }
 }
@@ -211,7 +189,7 @@ void CheckScatterGather(const Parallel& p, Problems& problems) {
                              "its part of a message; leave one of them out");
 }
 
-void CheckStageLayers(const Parallel& p, int64_t blocks, Problems& problems) {
+void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems) {
   const std::string given = StrCat("[", absl::StrJoin(p.stage_layers(), ", "), "]");
   const int64_t parts = p.pp() * p.virtual_stages();
   if (p.stage_balance() != Parallel::default_instance().stage_balance()) {
@@ -225,12 +203,12 @@ void CheckStageLayers(const Parallel& p, int64_t blocks, Problems& problems) {
   }
   int64_t sum = 0;
   for (int i = 0; i < p.stage_layers_size(); ++i) {
-    if (!problems.Whole(StrCat("parallel.stage_layers[", i, "]"), p.stage_layers(i), 1, blocks)) return;
+    if (!problems.Whole(StrCat("parallel.stage_layers[", i, "]"), p.stage_layers(i), 1, sizes.layers)) return;
     sum += p.stage_layers(i);
   }
-  if (sum == blocks) return;
-  problems.Add("parallel.stage_layers", given, " add up to ", sum, ", but the model has ", blocks,
-               " layers; use numbers that add up to ", blocks);
+  if (sum == sizes.layers) return;
+  problems.Add("parallel.stage_layers", given, " add up to ", sum, ", but the model has ", sizes.layers,
+               " layers; use numbers that add up to ", sizes.layers);
 }
 
 void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
@@ -263,17 +241,19 @@ void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
                " micro-batches: ", std::string(status.message()));
 }
 
-void CheckPipeline(const spec::Spec& spec, int64_t blocks, Problems& problems) {
+void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problems) {
   const Parallel& p = spec.parallel();
   if (p.pp() == 1) return CheckNoPipeline(p, problems);
   const int64_t parts = p.pp() * p.virtual_stages();
-  if (parts > blocks) {
+  if (parts > sizes.layers) {
+    const ModelRules& rules = *FindModelRules(spec.model().kind_case());
     problems.Add(p.virtual_stages() > 1 ? "parallel.virtual_stages" : "parallel.pp",
                  "parallel.pp * virtual_stages = ", p.pp(), " * ", p.virtual_stages(), " = ", parts,
-                 " parts need a layer each, but ", FindModelRules(spec.model().kind_case())->blocks(spec.model()),
+                 " parts need a layer each, but ",
+                 rules.blocks ? rules.blocks(spec.model()) : StrCat(sizes.path, "layers = ", sizes.layers),
                  "; use fewer parts, or more layers");
   } else if (p.stage_layers_size() > 0) {
-    CheckStageLayers(p, blocks, problems);
+    CheckStageLayers(p, sizes, problems);
   }
   if (p.virtual_stages() > 1 && p.sharding() == Parallel::NO_SHARD && p.reduce_every_micro_batch()) {
     problems.Add("parallel.reduce_every_micro_batch",
@@ -292,30 +272,30 @@ void CheckParallel(const spec::Spec& spec, Problems& problems) {
   if (!CheckDegrees(p, problems)) return;
   if (!CheckWorld(spec, problems)) return;
   CheckOrder(p, problems);
-  const ModelKind* kind = FindModelKind(spec.model().kind_case());
-  if (kind == nullptr) return;
-  const int64_t blocks = kind->blocks(spec.model());
-  if (kind->input(spec.model()).kind != ModelInput::kTokens) {
-    CheckNoSequence(spec, *kind, problems);
-    CheckExperts(p, 0, *kind, problems);
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
+  if (model == nullptr) return;
+  const Sizes sizes{model->shape(), StrCat(FindModelRules(spec.model().kind_case())->path, ".")};
+  if (model->input().kind != ModelInput::kTokens) {
+    CheckNoSequence(spec, model->name(), problems);
   } else {
-    const Sizes sizes = SizesOf(spec.model());
     // reported by CheckModel
-    if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, blocks}) < 1) return;
+    if (std::min({sizes.heads, sizes.kv_heads, sizes.ffn, sizes.sequence, sizes.layers}) < 1) return;
     CheckTensor(p, sizes, problems);
     CheckSequence(p, sizes, problems);
     CheckContext(spec, sizes, problems);
-    CheckExperts(p, sizes.experts, *kind, problems);
   }
-  CheckPipeline(spec, blocks, problems);
+  CheckExperts(p, sizes, model->name(), problems);
+  CheckPipeline(spec, sizes, problems);
 }
 
 void CheckMessages(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
   if (!p.scatter_gather_messages()) return;
-  for (const nn::ModelPart& part : PartsOf(spec)) {
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
+  for (const nn::ModelPart& part : PartsOf(p, *model)) {
     if (part.embedding) continue;
-    const Boundary boundary = BoundaryOf(spec, part.first_block, 1);
+    const Boundary boundary = model->BoundaryBefore(
+        part.first_block, {.cp = p.cp(), .tp = p.tp(), .sequence_parallel = p.sequence_parallel()});
     const int64_t elements = boundary.shape.numel();
     if (boundary.equal && elements % p.tp() == 0) continue;
     return problems.Add(

@@ -1,18 +1,14 @@
 // Checks parallel.sharding and its options: whether the ranks divide evenly, the units exist, and every option has a
 // layout that it affects.
-#include <algorithm>
 #include <set>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
 #include "experiments/program/spec/validate.h"
 #include "strategies/data_parallel/wrapping.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -100,40 +96,7 @@ void CheckOffload(const spec::Spec& spec, Problems& problems) {
   }
 }
 
-// ---- Units: checked on a model with at most two blocks of each kind, because large models only repeat them ----
-
-// The number of blocks after which kinds repeat: in a mixture of experts, the distance of blocks with experts.
-int64_t Period(const spec::Model& model) { return model.has_moe() ? model.moe().every() : 1; }
-
-spec::Model Shortened(spec::Model model) {
-  const auto shorten = [period = Period(model)](int64_t n) { return std::min(n, 2 * period); };
-  if (model.has_gpt()) model.mutable_gpt()->set_layers(shorten(model.gpt().layers()));
-  if (model.has_llama()) model.mutable_llama()->set_layers(shorten(model.llama().layers()));
-  if (model.has_moe()) model.mutable_moe()->mutable_llama()->set_layers(shorten(model.moe().llama().layers()));
-  if (!model.has_cnn()) return model;
-  for (int64_t& blocks : *model.mutable_cnn()->mutable_blocks()) blocks = shorten(blocks);
-  return model;
-}
-
-// The path in the shortened model of a block like the one at `path`: "blocks.5.mlp" is like "blocks.1.mlp".
-std::string InShortened(const spec::Model& model, const std::string& path) {
-  std::vector<std::string> names = absl::StrSplit(path, '.');
-  int64_t blocks = 0, stage = 0, block = 0;
-  size_t place = 1;
-  if (names[0] == "blocks" && !model.has_cnn()) {
-    blocks = FindModelKind(model.kind_case())->blocks(model);
-  } else if (names[0] == "stages" && model.has_cnn() && names.size() > 2 && absl::SimpleAtoi(names[1], &stage) &&
-             stage >= 0 && stage < model.cnn().blocks_size()) {
-    blocks = model.cnn().blocks(static_cast<int>(stage));
-    place = 2;
-  }
-  const int64_t period = Period(model);
-  if (place < names.size() && absl::SimpleAtoi(names[place], &block) && names[place] == StrCat(block) &&
-      block >= 2 * period && block < blocks) {
-    names[place] = StrCat(period + block % period);
-  }
-  return absl::StrJoin(names, ".");
-}
+// ---- Units ----
 
 // The paths of the modules that the policy would make units.
 std::set<std::string> UnitsOf(nn::Module& model, const WrapPolicy& policy) {
@@ -168,18 +131,15 @@ void CheckKind(nn::Module& model, const std::string& kind, Problems& problems) {
                       : StrCat("\"", kind, "\" is not a kind of module of this model", Suggestion(kind, known)));
 }
 
-void CheckPaths(const spec::Model& whole, nn::Module& model, const spec::Wrap::Paths& paths, Problems& problems) {
+void CheckPaths(nn::Module& model, const spec::Wrap::Paths& paths, Problems& problems) {
   if (paths.path().empty())
     return problems.Add("parallel.wrap.paths", "names no module; give a path, such as path: \"blocks.0\"");
-  std::vector<std::string> alike;
-  for (const std::string& path : paths.path()) alike.push_back(InShortened(whole, path));
-  const std::set<std::string> units = UnitsOf(model, WrapByPath(alike));
+  const std::set<std::string> units = UnitsOf(model, WrapByPath({paths.path().begin(), paths.path().end()}));
   std::set<std::string> all;
   Visit(model, [&](const nn::Module& m) { all.insert(m.path()); });
-  for (int i = 0; i < paths.path_size(); ++i) {
-    const std::string &path = paths.path(i), &like = alike[static_cast<size_t>(i)];
-    if (units.contains(like)) continue;
-    if (all.contains(like)) {
+  for (const std::string& path : paths.path()) {
+    if (units.contains(path)) continue;
+    if (all.contains(path)) {
       problems.Add("parallel.wrap.paths", "\"", path,
                    "\" cannot be a unit: it holds no parameters, or shares some with a module outside it; leave it to "
                    "the root unit");
@@ -212,9 +172,9 @@ void CheckSharding(const spec::Spec& spec, Problems& problems) {
 void CheckUnits(const spec::Spec& spec, Problems& problems) {
   const spec::Wrap& wrap = spec.parallel().wrap();
   if (!wrap.has_module() && !wrap.has_paths()) return;
-  const std::unique_ptr<nn::Module> model = MakeModel(Shortened(spec.model()), DType::kF32);
+  const std::unique_ptr<nn::Module> model = MakeModel(*ModelOf(spec.model()), DType::kF32);
   if (wrap.has_module()) CheckKind(*model, wrap.module(), problems);
-  if (wrap.has_paths()) CheckPaths(spec.model(), *model, wrap.paths(), problems);
+  if (wrap.has_paths()) CheckPaths(*model, wrap.paths(), problems);
 }
 
 }  // namespace twofold

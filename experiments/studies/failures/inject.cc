@@ -14,6 +14,7 @@
 #include "backends/registry.h"
 #include "experiments/program/dataset.h"
 #include "experiments/program/spec/spec.h"
+#include "strategies/from_spec.h"
 #include "strategies/trainer.h"
 
 namespace twofold {
@@ -80,7 +81,7 @@ int Run(const std::string& path, const std::string& fabric_name, Fault fault, in
   const FaultyDataset faulty(*std::move(data), fault, rank, sample);
   const RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(*spec)), [&](RankContext& ctx) {
     this_rank = &ctx;
-    return TrainRank(ctx, *spec, faulty, nullptr);
+    return TrainRank(ctx, TrainingOptionsOf(*spec), faulty, nullptr);
   });
   if (!(*fabric)->speaks()) return result.status.ok() ? 0 : 1;
   std::printf("code %d\nmessage %s\n", static_cast<int>(result.status.code()),

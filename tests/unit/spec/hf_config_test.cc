@@ -15,7 +15,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/spec/spec.h"
 #include "nlohmann/json.hpp"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace hf_config_test {
@@ -47,7 +47,7 @@ class PublishedConfig : public ::testing::TestWithParam<Published> {};
 
 TEST_P(PublishedConfig, HasThePublishedNumberOfParameters) {
   const spec::Spec spec = Resolved(GetParam().name);
-  EXPECT_EQ(MakeModel(spec.model(), DType::kF32)->ParameterCount(), GetParam().parameters);
+  EXPECT_EQ(ParameterCount(*ModelOf(spec.model())), GetParam().parameters);
 }
 
 TEST_P(PublishedConfig, IsWrittenOutAsSizes) {

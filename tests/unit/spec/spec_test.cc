@@ -13,7 +13,7 @@
 #include "core/base/strings.h"
 #include "core/proto/fabric_name.h"
 #include "experiments/program/spec/presets.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace spec_test {
@@ -209,9 +209,9 @@ TEST(LargestModels, AreCountedWithoutOverflow) {
     const bool words = model.starts_with("gpt") || model.starts_with("llama");
     const std::string data = words ? "" : "data { idx { images: \"README.md\" labels: \"README.md\" } }";
     const spec::Spec spec = Resolved("model { " + model + " } " + data);
-    const auto count = static_cast<double>(MakeModel(spec.model(), DType::kF32)->ParameterCount());
+    const auto count = static_cast<double>(ParameterCount(*ModelOf(spec.model())));
     EXPECT_NEAR(count, parameters, 1e-4 * parameters) << model;
-    EXPECT_GT(TrainingFlops(spec.model(), 1 << 16), 6.0 * (1 << 16) * parameters * 0.9) << model;
+    EXPECT_GT(ModelOf(spec.model())->TrainingFlops(1 << 16), 6.0 * (1 << 16) * parameters * 0.9) << model;
   }
 }
 

@@ -102,8 +102,9 @@ struct Case {
 std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, const Case& c) {
   auto model = PartOf(mesh.shape(), PlaceOf(mesh.shape(), mesh.world().rank()));
   ProcessGroup& replicas = mesh.Group(MeshGroup::kReplicas);
-  if (c.stage == 0) return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, DdpOptions{});
-  return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas,
+  if (c.stage == 0)
+    return std::make_unique<DistributedDataParallel>(ctx, OneChunk(std::move(model)), replicas, DdpOptions{});
+  return std::make_unique<ShardedDataParallel>(ctx, OneChunk(std::move(model)), replicas,
                                                ShardedOptions{.stage = static_cast<ShardedOptions::Stage>(c.stage),
                                                               .shard_group = c.shard_group,
                                                               .wrap = WrapByKind("holder")});

@@ -48,14 +48,15 @@ Learned Train(RankContext& rank, const Dataset& images, bool sync) {
   ReplicaStatistics statistics(
       rank.device(), rank.world().SplitEvenly(rank.world_size(), ProcessGroup::Pattern::kConsecutive, "batch norm"));
   nn::Context ctx{.device = rank.device(), .stream = rank.device().compute(), .seed = 1, .statistics = &statistics};
-  nn::CnnModel model({.height = kSide,
-                      .width = kSide,
-                      .widths = {16, 32},
-                      .blocks = {1, 1},
-                      .classes = kClasses,
-                      .sync_batch_norm = sync});
+  auto owned = std::make_unique<nn::CnnModel>(nn::CnnConfig{.height = kSide,
+                                                            .width = kSide,
+                                                            .widths = {16, 32},
+                                                            .blocks = {1, 1},
+                                                            .classes = kClasses,
+                                                            .sync_batch_norm = sync});
+  nn::CnnModel& model = *owned;
   model.Finalize();
-  DistributedDataParallel ddp(ctx, model, rank.world(), {});
+  DistributedDataParallel ddp(ctx, OneChunk(std::move(owned)), rank.world(), {});
   const auto optimizer = optim::MakeAdam({.lr = 4e-3, .decoupled = true});
   const std::vector<optim::Slice> slices = ddp.Slices();
   optimizer->Attach(ctx, slices);

@@ -92,7 +92,7 @@ struct Rank {
         mesh(rank.world(), c.mesh),
         layers(mesh, {.sequence_parallel = c.sequence_parallel, .overlap = c.overlap, .kv_heads = c.llama_kv_heads}),
         loss(layers.MakeLoss(kVocab)),
-        layout(ctx, MakeModel(c, layers),
+        layout(ctx, OneChunk(MakeModel(c, layers)),
                {mesh.Group(MeshGroup::kReplicas),
                 {{kTensorTag, &layers.tensor_sums()}, {kKeyValueTag, layers.key_value_sums()}}},
                DdpOptions{.gradient = c.dtype}),
@@ -102,7 +102,7 @@ struct Rank {
   Tensor Step() {
     layout.BeginStep();
     layout.BeginMicroBatch(true);
-    Tensor mean = Pass(ctx, layout.model(), *loss, mesh.Coordinate(Axis::kDp), place);
+    Tensor mean = Pass(ctx, *layout.chunks()[0], *loss, mesh.Coordinate(Axis::kDp), place);
     layout.FinishGradients();
     mesh.Group(MeshGroup::kReplicas).AllReduce(mean, ReduceOp::kAvg).WaitOn(ctx.stream);
     return mean;

@@ -15,17 +15,17 @@ std::string AgainstOneRank(RankContext& rank, const Case& c) {
 
   nn::Context& ctx = parallel.ctx;
   std::unique_ptr<ProcessGroup> alone = rank.world().Alone("alone");
-  DistributedDataParallel whole(ctx, MakeModel(c, nn::OneRank()), *alone, DdpOptions{.gradient = c.dtype});
+  DistributedDataParallel whole(ctx, OneChunk(MakeModel(c, nn::OneRank())), *alone, DdpOptions{.gradient = c.dtype});
   whole.BeginStep();
   double whole_loss = 0;
   for (int64_t replica = 0; replica < c.mesh.dp; ++replica) {
     whole.BeginMicroBatch(replica + 1 == c.mesh.dp);
-    whole_loss += First(Pass(ctx, whole.model(), *nn::OneRank().MakeLoss(kVocab), replica, {})) / c.mesh.dp;
+    whole_loss += First(Pass(ctx, *whole.chunks()[0], *nn::OneRank().MakeLoss(kVocab), replica, {})) / c.mesh.dp;
   }
   std::string wrong;
   if (!(std::abs(loss - whole_loss) <= 1e-12 * whole_loss))
     StrAppend(&wrong, "loss ", loss, ", not ", whole_loss, "; ");
-  const std::vector<nn::Parameter*> want = whole.model().Parameters(), got = parallel.layout.model().Parameters();
+  const std::vector<nn::Parameter*> want = whole.Parameters(), got = parallel.layout.Parameters();
   for (size_t p = 0; p < want.size(); ++p) {
     const double* w = want[p]->gradient().data<double>();
     const double* g = got[p]->gradient().data<double>();

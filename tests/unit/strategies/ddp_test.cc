@@ -78,9 +78,10 @@ struct Replica {
   explicit Replica(RankContext& ctx, DdpOptions options = {}, uint64_t seed = 5, MakeReducer make_reducer = {})
       : rank(ctx.rank()),
         context{.device = ctx.device(), .stream = ctx.device().compute(), .seed = seed},
-        model(Config()) {
+        owned(std::make_unique<nn::MlpModel>(Config())),
+        model(*owned) {
     model.Finalize();
-    ddp.emplace(context, model, ctx.world(), options, std::move(make_reducer));
+    ddp.emplace(context, OneChunk(std::move(owned)), ctx.world(), options, std::move(make_reducer));
     inputs = context.Activation(Shape{3, 6}, DType::kF32);
     targets = context.Activation(Shape{3}, DType::kI32);
   }
@@ -106,7 +107,8 @@ struct Replica {
 
   int rank;
   nn::Context context;
-  nn::MlpModel model;
+  std::unique_ptr<nn::MlpModel> owned;  // until the layout takes it
+  nn::MlpModel& model;
   std::optional<DistributedDataParallel> ddp;
   Tensor inputs, targets;
 };
@@ -324,11 +326,12 @@ TEST(Ddp, AveragesBuffersWhenAskedAndNoSooner) {
   for (const int ranks : {1, 3}) {
     ExpectOnRanks(ranks, [](RankContext& ctx) -> std::string {
       nn::Context context{.device = ctx.device(), .stream = ctx.device().compute(), .seed = 5};
-      nn::Sequential model;
+      auto owned = std::make_unique<nn::Sequential>();
+      nn::Sequential& model = *owned;
       model.Add("a", std::make_unique<nn::BatchNorm>(nn::BatchNormConfig{.channels = 2}));
       model.Add("b", std::make_unique<nn::BatchNorm>(nn::BatchNormConfig{.channels = 3}));
       model.Finalize();
-      DistributedDataParallel ddp(context, model, ctx.world(), {});
+      DistributedDataParallel ddp(context, OneChunk(std::move(owned)), ctx.world(), {});
       const std::vector<nn::Parameter*> buffers = model.Buffers();
       if (buffers.size() != 4) return "other than 4 buffers";
       for (size_t b = 0; b < 4; ++b) {

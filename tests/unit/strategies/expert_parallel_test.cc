@@ -75,12 +75,12 @@ class Worker {
                                            {kKeyValueTag, layers_.key_value_sums()},
                                            {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}});
     if (setup.sharding == Sharding::kNone) {
-      layout_ =
-          std::make_unique<DistributedDataParallel>(ctx_, std::move(model), groups, DdpOptions{.bucket = Bytes(4096)});
+      layout_ = std::make_unique<DistributedDataParallel>(ctx_, OneChunk(std::move(model)), groups,
+                                                          DdpOptions{.bucket = Bytes(4096)});
     } else {
       const auto stage = static_cast<ShardedOptions::Stage>(setup.sharding);
       layout_ = std::make_unique<ShardedDataParallel>(
-          ctx_, std::move(model), groups,
+          ctx_, OneChunk(std::move(model)), groups,
           ShardedOptions{.stage = stage,
                          .wrap = WrapEither(setup.mesh.ep > 1 ? WrapByKind(kExpertsKind) : WrapPolicy(),
                                             setup.wrap.empty() ? WrapPolicy() : WrapByKind(setup.wrap))});
@@ -101,10 +101,10 @@ class Worker {
       layout_->BeginMicroBatch(a + 1 == accumulation);
       const int64_t number = a * replicas_.size() + replicas_.rank();
       const Tensor ids = Ids(step * kMicroBatches + number, 0), targets = Ids(step * kMicroBatches + number, 1);
-      const Tensor loss = loss_->Forward(ctx_, layout_->model().Forward(ctx_, ids, saved_), targets, loss_saved_);
+      const Tensor loss = loss_->Forward(ctx_, layout_->chunks()[0]->Forward(ctx_, ids, saved_), targets, loss_saved_);
       const double value = ctx_.device.Item(loss, StandIn{0, "loss"});
       if (record != nullptr) StrAppend(record, "loss ", step, " ", number, " ", absl::StrFormat("%.17g", value), "\n");
-      layout_->model().Backward(ctx_, loss_->Backward(ctx_, loss_saved_, ctx_.loss_factor), saved_);
+      layout_->chunks()[0]->Backward(ctx_, loss_->Backward(ctx_, loss_saved_, ctx_.loss_factor), saved_);
     }
     layout_->FinishGradients();
     const double norm = std::sqrt(ctx_.device.Item(norm_->Squared(), StandIn{0, "norm"}));

@@ -90,11 +90,11 @@ struct Job {
   explicit Job(RankContext& rank)
       : mesh(rank.world(), {.dp = rank.world_size()}),
         ctx{.device = rank.device(), .stream = rank.device().compute(), .seed = 3},
-        layout(ctx, std::make_unique<TwoMatrices>(), mesh.Group(MeshGroup::kReplicas), DdpOptions{}) {
+        layout(ctx, OneChunk(std::make_unique<TwoMatrices>()), mesh.Group(MeshGroup::kReplicas), DdpOptions{}) {
     optimizer.Attach(ctx, layout.Slices());
   }
   void Step() {
-    for (const nn::Parameter* p : layout.model().Parameters()) {
+    for (const nn::Parameter* p : layout.Parameters()) {
       for (int64_t i = 0; i < p->numel(); ++i)
         p->gradient().data<float>()[i] = static_cast<float>((i * 7 + 3 * optimizer.updates()) % 11) - 4.5f;
     }

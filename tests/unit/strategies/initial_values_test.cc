@@ -11,10 +11,7 @@
 #include <vector>
 
 #include "core/comm/device_mesh.h"
-#include "strategies/layout_factory.h"
-#include "strategies/mesh_of.h"
-#include "strategies/model_parallel/layers.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 #include "strategies/pipeline/stages.h"
 #include "tests/integration/run_spec.h"
 #include "tests/unit/strategies/on_ranks.h"
@@ -28,25 +25,27 @@ using Elements = std::map<std::pair<std::string, int64_t>, float>;
 // What a rank has before its first step, as the trainer makes it.
 class Beginner {
  public:
-  Beginner(RankContext& rank, const spec::Spec& spec)
+  Beginner(RankContext& rank, const TrainingOptions& run)
       : nn_{.device = rank.device(), .stream = rank.device().compute(), .seed = 5 + static_cast<uint64_t>(rank.rank())},
-        mesh_(rank.world(), MeshOf(spec.parallel())),
-        layers_(mesh_, ParallelOptionsOf(spec)),
-        ends_(StagesShareTable(spec) ? mesh_.NewGroups(EndsOf(mesh_.shape()), "embedding") : nullptr),
-        layout_(MakeLayout(
-            nn_, MakeStage(spec.model(), DType::kF32, PartsOfStage(spec, mesh_.Coordinate(Axis::kPp)), layers_),
-            {mesh_.Group(MeshGroup::kReplicas),
-             {{kTensorTag, &layers_.tensor_sums()},
-              {kKeyValueTag, layers_.key_value_sums()},
-              {kEmbeddingTag, ends_.get()},
-              {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}}},
-            spec)) {}
+        mesh_(rank.world(), run.mesh),
+        layers_(mesh_, run.layers),
+        ends_(run.model->shape().tied && run.mesh.pp > 1 ? mesh_.NewGroups(EndsOf(mesh_.shape()), "embedding")
+                                                         : nullptr),
+        layout_(MakeLayout(nn_,
+                           MakeStage(*run.model, DType::kF32,
+                                     PartsOfStage(run.parts, mesh_.Coordinate(Axis::kPp), run.mesh.pp), layers_),
+                           {mesh_.Group(MeshGroup::kReplicas),
+                            {{kTensorTag, &layers_.tensor_sums()},
+                             {kKeyValueTag, layers_.key_value_sums()},
+                             {kEmbeddingTag, ends_.get()},
+                             {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}}},
+                           run.layout)) {}
 
   // What it computes with and, of parameters that are put together for that alone, what it keeps.
   Elements elements() {
     Elements all;
     for (const optim::Slice& slice : layout_->Slices()) Add(all, slice.parts, slice.data);
-    for (const nn::Parameter* p : layout_->model().Parameters()) {
+    for (const nn::Parameter* p : layout_->Parameters()) {
       if (!p->data().empty()) Add(all, {{.parameter = p, .count = p->numel()}}, p->data());
     }
     return all;
@@ -82,7 +81,7 @@ TEST_P(BeginAlike, EveryElementHasOneValue) {
   const auto ranks = static_cast<size_t>(WorldSize(spec));
   std::vector<Elements> begun(ranks);
   test::ExpectOnRanks(static_cast<int>(ranks), [&](RankContext& rank) -> std::string {
-    begun[static_cast<size_t>(rank.rank())] = Beginner(rank, spec).elements();
+    begun[static_cast<size_t>(rank.rank())] = Beginner(rank, TrainingOptionsOf(spec)).elements();
     return "";
   });
   std::map<std::pair<std::string, int64_t>, std::pair<float, size_t>> whole;  // value, and who was the first to have it
@@ -97,7 +96,7 @@ TEST_P(BeginAlike, EveryElementHasOneValue) {
     }
   }
   EXPECT_GT(held_again, 0);
-  EXPECT_EQ(static_cast<int64_t>(whole.size()), ParameterCount(spec.model()));
+  EXPECT_EQ(static_cast<int64_t>(whole.size()), ParameterCount(*ModelOf(spec.model())));
 }
 
 constexpr char kGpt[] = "gpt { layers: 2 hidden: 16 heads: 2 vocab: 257 sequence: 8 }";

@@ -7,24 +7,23 @@
 namespace twofold {
 namespace loss_scaler_test {
 
-spec::Precision Dynamic(double initial, double growth, double backoff, int64_t interval, double minimum) {
-  spec::Precision precision;
-  spec::LossScale::Dynamic& d = *precision.mutable_loss_scale()->mutable_dynamic();
-  d.set_initial(initial), d.set_growth(growth), d.set_backoff(backoff), d.set_growth_interval(interval),
-      d.set_minimum(minimum);
-  return precision;
+LossScalerOptions Dynamic(double initial, double growth, double backoff, int64_t interval, double minimum) {
+  return {.scale = initial,
+          .dynamic = true,
+          .backoff = backoff,
+          .growth = growth,
+          .growth_interval = interval,
+          .minimum = minimum};
 }
 
 TEST(LossScaler, WithoutAScaleIsOne) {
-  const LossScaler scaler{spec::Precision()};
+  const LossScaler scaler{LossScalerOptions()};
   EXPECT_FALSE(scaler.dynamic());
   EXPECT_EQ(scaler.scale(), 1);
 }
 
 TEST(LossScaler, AFixedScaleStays) {
-  spec::Precision precision;
-  precision.mutable_loss_scale()->set_fixed(128);
-  LossScaler scaler(precision);
+  LossScaler scaler({.scale = 128});
   EXPECT_FALSE(scaler.dynamic());
   EXPECT_EQ(scaler.scale(), 128);
   scaler.set_state({.scale = 4});

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/nn/loss.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 #include "tests/integration/run_spec.h"
 #include "tests/unit/nn/symbolic_device.h"
 #include "tests/unit/nn/testing.h"
@@ -50,6 +50,13 @@ std::vector<std::string> Recomputations(const TinyModel& model) {
   return all;
 }
 
+// The whole model, with wrappers around what the spec says.
+std::unique_ptr<nn::Module> MakeRecomputing(const spec::Spec& spec, DType type) {
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
+  const nn::ModelPart whole = nn::ModelPart::Whole(model->shape().layers);
+  return std::move(MakeStage(*model, type, {&whole, 1}, nn::OneRank(), RecomputationOf(spec.train()))[0]);
+}
+
 class Recomputed : public ::testing::TestWithParam<TinyModel> {};
 
 // ---- One rank's modules ----
@@ -64,9 +71,9 @@ struct Result {
 // Two micro-batches forward, then back in `order`, when the context stands elsewhere.
 Result Pass(const std::string& text, Order order) {
   const spec::Spec spec = test::Resolve(text);
-  const ModelInput input = InputOf(spec.model());
+  const ModelInput input = ModelOf(spec.model())->input();
   test::Cpu cpu;
-  const std::unique_ptr<nn::Module> model = WithRecompute(MakeModel(spec.model(), DType::kF64), spec);
+  const std::unique_ptr<nn::Module> model = MakeRecomputing(spec, DType::kF64);
   test::Materialize(cpu.ctx, *model);
   test::Scatter(*model, 0.3);
   const Bytes before = cpu.Live(Category::kActivations);
@@ -187,7 +194,7 @@ TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
 // A spec's model on a device without data.
 struct Symbolic {
   Symbolic(const spec::Spec& spec, DType type)
-      : input(InputOf(spec.model())), dtype(type), model(WithRecompute(MakeModel(spec.model(), type), spec)) {
+      : input(ModelOf(spec.model())->input()), dtype(type), model(MakeRecomputing(spec, type)) {
     test::Materialize(ctx, *model);
     device.Forget();
   }
@@ -207,6 +214,10 @@ struct Symbolic {
   const std::unique_ptr<nn::Module> model;
   nn::Saved saved;
 };
+
+double HardwareFlops(const spec::Spec& spec, int64_t samples) {
+  return ModelOf(spec.model())->HardwareFlops(RecomputationOf(spec.train()), samples);
+}
 
 // FLOPs of the products that a step of `samples` launches.
 double Launched(const spec::Spec& spec, int64_t samples) {
@@ -303,8 +314,7 @@ TEST(RecomputedModules, HaveTheKindPathAndNamesOfWhatTheyWrap) {
   const std::string text = "model { gpt { layers: 2 hidden: 8 heads: 2 sequence: 5 } }\n";
   const spec::Spec plain = test::Resolve(text),
                    spec = test::Resolve(text + "train { activation_checkpointing { every: 2 } }");
-  const auto kept = MakeModel(plain.model(), DType::kF32),
-             model = WithRecompute(MakeModel(spec.model(), DType::kF32), spec);
+  const auto kept = MakeRecomputing(plain, DType::kF32), model = MakeRecomputing(spec, DType::kF32);
   ASSERT_EQ(model->children().size(), kept->children().size());
   int wrapped = 0;
   for (size_t i = 0; i < model->children().size(); ++i) {

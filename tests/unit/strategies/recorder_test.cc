@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/proto/report.pb.h"
+
 namespace twofold {
 namespace recorder_test {
 

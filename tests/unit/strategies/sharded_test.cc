@@ -125,15 +125,15 @@ struct Worker {
   explicit Worker(RankContext& rank, ShardedOptions options, uint64_t seed = 5)
       : context{.device = rank.device(), .stream = rank.device().compute(), .seed = seed} {
     if (!options.wrap) options.wrap = WrapByKind("transformer_block");
-    layout.emplace(context, Gpt(true), rank.world(), std::move(options));
+    layout.emplace(context, OneChunk(Gpt(true)), rank.world(), std::move(options));
     ids = context.device.NewTensor(Shape{1, 4}, DType::kI32, Category::kOther);
     for (int i = 0; i < 4; ++i) ids.data<int32_t>()[i] = (3 * i + rank.rank()) % 16;
   }
   void Pass(bool last) {
     layout->BeginMicroBatch(last);
-    const Tensor logits = layout->model().Forward(context, ids, saved);
+    const Tensor logits = layout->chunks()[0]->Forward(context, ids, saved);
     nn::SoftmaxCrossEntropy::Forward(context, logits, ids, loss_saved);
-    layout->model().Backward(context, nn::SoftmaxCrossEntropy::Backward(context, loss_saved), saved);
+    layout->chunks()[0]->Backward(context, nn::SoftmaxCrossEntropy::Backward(context, loss_saved), saved);
   }
   int64_t Live(Category c) {
     return context.device.allocator().ledger().stats().live_by_category[static_cast<size_t>(c)].value();
@@ -171,6 +171,32 @@ TEST(Sharded, BetweenStepsEveryStageKeepsItsPart) {
       return "";
     });
   }
+}
+
+TEST(Sharded, MakesAUnitOfEachOfSeveralChunks) {
+  ExpectOnRanks(2, [](RankContext& rank) -> std::string {
+    nn::Context context{.device = rank.device(), .stream = rank.device().compute()};
+    const auto part = [](const nn::ModelPart& of) {
+      auto model = std::make_unique<nn::GptModel>(
+          nn::GptConfig{.layers = 3, .hidden = 8, .heads = 2, .vocab = 16, .sequence = 4, .tied = false}, of);
+      model->Finalize();
+      return model;
+    };
+    Chunks chunks = OneChunk(part({.first_block = 0, .last_block = 1, .head = false}));
+    chunks.push_back(part({.first_block = 1, .last_block = 3, .embedding = false}));
+    std::string parameters, units;
+    for (const auto& chunk : chunks) {
+      for (const nn::Parameter* p : chunk->Parameters()) StrAppend(&parameters, p->name(), " ");
+    }
+    const ShardedDataParallel layout(context, std::move(chunks), rank.world(),
+                                     {.wrap = WrapByKind("transformer_block")});
+    for (const optim::Slice& slice : layout.Slices()) StrAppend(&units, slice.name, " ");
+    if (units != "chunk 0 blocks.0 chunk 1 blocks.1 blocks.2 ") return "units: " + units;
+    if (layout.chunks().size() != 2) return "not two chunks to run";
+    std::string held;
+    for (const nn::Parameter* p : layout.Parameters()) StrAppend(&held, p->name(), " ");
+    return held == parameters ? "" : StrCat("parameters: ", held, "instead of ", parameters);
+  });
 }
 
 TEST(Sharded, HoldsNoMoreThanTheUnitsThatTravelAndCompute) {
@@ -302,7 +328,7 @@ TEST(Sharded, StartsAllRanksWithTheSameValues) {
       const auto add = [](std::string& bytes, const Tensor& t) {
         bytes.append(static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes().value()));
       };
-      for (const nn::Parameter* p : w.layout->model().Parameters()) {
+      for (const nn::Parameter* p : w.layout->Parameters()) {
         if (!p->data().empty()) add(mine.whole, p->data());
       }
       for (const optim::Slice& s : w.layout->Slices()) add(mine.shard, s.data);
@@ -367,7 +393,7 @@ TEST(Sharded, EvaluationLeavesNothingGathered) {
     Worker w(rank, {.prefetch = 5, .reshard_after_forward = false});
     const int64_t before = w.Live(Category::kParameters);
     w.context.training = false;
-    w.layout->model().Forward(w.context, w.ids, w.saved);
+    w.layout->chunks()[0]->Forward(w.context, w.ids, w.saved);
     w.saved.Clear();
     return w.Live(Category::kParameters) == before ? "" : "parameters are still here";
   });

@@ -7,6 +7,7 @@
 
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace stages_test {
@@ -88,26 +89,26 @@ std::string Text(const std::vector<nn::ModelPart>& parts) {
 }
 
 TEST(PartsOf, CutsTheModel) {
-  EXPECT_EQ(Text(PartsOf(Spec(6, 1))), "e0-6h");
-  EXPECT_EQ(Text(PartsOf(Spec(6, 4))), "e0-2 2-4 4-5 5-6h");
+  EXPECT_EQ(Text(TrainingOptionsOf(Spec(6, 1)).parts), "e0-6h");
+  EXPECT_EQ(Text(TrainingOptionsOf(Spec(6, 4)).parts), "e0-2 2-4 4-5 5-6h");
   spec::Spec given = Spec(6, 3);
   for (const int64_t layers : {1, 3, 2}) given.mutable_parallel()->add_stage_layers(layers);
-  EXPECT_EQ(Text(PartsOf(given)), "e0-1 1-4 4-6h");
+  EXPECT_EQ(Text(TrainingOptionsOf(given).parts), "e0-1 1-4 4-6h");
 }
 
 TEST(PartsOf, DealsChunksToStagesInTurn) {
-  const spec::Spec spec = Spec(8, 2, 2);
-  EXPECT_EQ(Text(PartsOfStage(spec, 0)), "e0-2 4-6");
-  EXPECT_EQ(Text(PartsOfStage(spec, 1)), "2-4 6-8h");
+  const std::vector<nn::ModelPart> parts = TrainingOptionsOf(Spec(8, 2, 2)).parts;
+  EXPECT_EQ(Text(PartsOfStage(parts, 0, 2)), "e0-2 4-6");
+  EXPECT_EQ(Text(PartsOfStage(parts, 1, 2)), "2-4 6-8h");
 }
 
 // A head as expensive as some blocks.
 TEST(PartsOf, ByCostCountsTheHead) {
   spec::Spec spec = Spec(8, 2);
   spec.mutable_parallel()->set_stage_balance(spec::Parallel::BY_COST);
-  EXPECT_EQ(Text(PartsOf(spec)), "e0-4 4-8h");  // 2 * 16 * 64 a token, a third of a block
+  EXPECT_EQ(Text(TrainingOptionsOf(spec).parts), "e0-4 4-8h");  // 2 * 16 * 64 a token, a third of a block
   spec.mutable_model()->mutable_llama()->set_vocab(1024);
-  EXPECT_EQ(Text(PartsOf(spec)), "e0-7 7-8h");
+  EXPECT_EQ(Text(TrainingOptionsOf(spec).parts), "e0-7 7-8h");
 }
 
 TEST(EndsOf, PairsFirstAndLastStage) {
@@ -135,51 +136,60 @@ spec::Spec Images(int64_t pp) {
 }
 
 TEST(PartsOf, CutsAnMlpBetweenHiddenLayersAndACnnBetweenBlocks) {
-  EXPECT_EQ(Text(PartsOf(Linear({16, 12, 12}, 3))), "e0-1 1-2 2-3h");
-  EXPECT_EQ(Text(PartsOf(Images(2))), "e0-2 2-4h");
-  EXPECT_EQ(Text(PartsOf(Images(3))), "e0-2 2-3 3-4h");
+  EXPECT_EQ(Text(TrainingOptionsOf(Linear({16, 12, 12}, 3)).parts), "e0-1 1-2 2-3h");
+  EXPECT_EQ(Text(TrainingOptionsOf(Images(2)).parts), "e0-2 2-4h");
+  EXPECT_EQ(Text(TrainingOptionsOf(Images(3)).parts), "e0-2 2-3 3-4h");
 }
 
 TEST(PartsOf, ByCostCountsEachBlockOfItsOwnSize) {
   spec::Spec linear = Linear({64, 64, 4, 4}, 2);
   linear.mutable_parallel()->set_stage_balance(spec::Parallel::BY_COST);
-  EXPECT_EQ(Text(PartsOf(linear)), "e0-1 1-4h");  // products: 512; 4096, 256, 16 and the output layer's 16
+  EXPECT_EQ(Text(TrainingOptionsOf(linear).parts),
+            "e0-1 1-4h");  // products: 512; 4096, 256, 16 and the output layer's 16
   spec::Spec images = Images(2);
   images.mutable_model()->mutable_cnn()->set_channels(64);  // the stem costs as much as some blocks
   images.mutable_parallel()->set_stage_balance(spec::Parallel::BY_COST);
-  EXPECT_EQ(Text(PartsOf(images)), "e0-1 1-4h");
+  EXPECT_EQ(Text(TrainingOptionsOf(images).parts), "e0-1 1-4h");
 }
 
-TEST(BoundaryOf, IsThisRanksRows) {
+// Before block `next`, for 3 samples.
+Boundary BoundaryOf(const spec::Spec& spec, int64_t next) {
+  const TrainingOptions run = TrainingOptionsOf(spec);
+  return run.model->BoundaryBefore(next, run.Share(3));
+}
+
+TEST(BoundaryBefore, IsThisRanksRows) {
   spec::Spec spec = Spec(4, 2);
-  EXPECT_EQ(BoundaryOf(spec, 2, 3).shape, (Shape{3, 8, 16}));
+  EXPECT_EQ(BoundaryOf(spec, 2).shape, (Shape{3, 8, 16}));
   spec.mutable_parallel()->set_tp(2);
-  EXPECT_EQ(BoundaryOf(spec, 2, 3).shape, (Shape{3, 8, 16}));
-  EXPECT_TRUE(BoundaryOf(spec, 2, 3).equal);
+  EXPECT_EQ(BoundaryOf(spec, 2).shape, (Shape{3, 8, 16}));
+  EXPECT_TRUE(BoundaryOf(spec, 2).equal);
   spec.mutable_parallel()->set_sequence_parallel(true);
-  EXPECT_EQ(BoundaryOf(spec, 2, 3).shape, (Shape{3, 4, 16}));
-  EXPECT_FALSE(BoundaryOf(spec, 2, 3).equal);
+  EXPECT_EQ(BoundaryOf(spec, 2).shape, (Shape{3, 4, 16}));
+  EXPECT_FALSE(BoundaryOf(spec, 2).equal);
   spec.mutable_parallel()->set_cp(2);
-  EXPECT_EQ(BoundaryOf(spec, 2, 3).shape, (Shape{3, 2, 16}));
+  EXPECT_EQ(BoundaryOf(spec, 2).shape, (Shape{3, 2, 16}));
 }
 
-TEST(BoundaryOf, IsTheOutputOfTheBlockBefore) {
+TEST(BoundaryBefore, IsTheOutputOfTheBlockBefore) {
   spec::Spec linear = Linear({16, 12, 10}, 2);
-  EXPECT_EQ(BoundaryOf(linear, 1, 3).shape, (Shape{3, 16}));
-  EXPECT_EQ(BoundaryOf(linear, 2, 3).shape, (Shape{3, 12}));
+  EXPECT_EQ(BoundaryOf(linear, 1).shape, (Shape{3, 16}));
+  EXPECT_EQ(BoundaryOf(linear, 2).shape, (Shape{3, 12}));
   linear.mutable_parallel()->set_tp(2);  // layers 0 and 1 are a pair
-  EXPECT_EQ(BoundaryOf(linear, 1, 3).shape, (Shape{3, 8}));
-  EXPECT_FALSE(BoundaryOf(linear, 1, 3).equal);
-  EXPECT_EQ(BoundaryOf(linear, 2, 3).shape, (Shape{3, 12}));
-  EXPECT_TRUE(BoundaryOf(linear, 2, 3).equal);
-  EXPECT_EQ(BoundaryOf(Images(2), 1, 3).shape, (Shape{3, 9, 8, 4}));
-  EXPECT_EQ(BoundaryOf(Images(2), 3, 3).shape, (Shape{3, 5, 4, 6}));
+  EXPECT_EQ(BoundaryOf(linear, 1).shape, (Shape{3, 8}));
+  EXPECT_FALSE(BoundaryOf(linear, 1).equal);
+  EXPECT_EQ(BoundaryOf(linear, 2).shape, (Shape{3, 12}));
+  EXPECT_TRUE(BoundaryOf(linear, 2).equal);
+  EXPECT_EQ(BoundaryOf(Images(2), 1).shape, (Shape{3, 9, 8, 4}));
+  EXPECT_EQ(BoundaryOf(Images(2), 3).shape, (Shape{3, 5, 4, 6}));
 }
 
 TEST(BoundariesOf, AreThoseOfEachChunk) {
   spec::Spec spec = Linear({16, 12, 10, 6}, 2);
   spec.mutable_parallel()->set_virtual_stages(2);
-  const auto first = BoundariesOf(spec, PartsOfStage(spec, 0), 3), last = BoundariesOf(spec, PartsOfStage(spec, 1), 3);
+  const TrainingOptions run = TrainingOptionsOf(spec);
+  const auto of_stage = [&run](int s) { return BoundariesOf(*run.model, PartsOfStage(run.parts, s, 2), run.Share(3)); };
+  const std::vector<pipeline::Boundaries> first = of_stage(0), last = of_stage(1);
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].after, (Shape{3, 16}));
   EXPECT_EQ(first[1].before, (Shape{3, 12}));

@@ -121,14 +121,14 @@ class Rank {
     const ReplicaGroups replicas(mesh_.Group(MeshGroup::kReplicas),
                                  {{kTensorTag, &layers_.tensor_sums()}, {kKeyValueTag, layers_.key_value_sums()}});
     if (c.sharded) {
-      layout_ = std::make_unique<ShardedDataParallel>(nn_, std::move(model), replicas,
+      layout_ = std::make_unique<ShardedDataParallel>(nn_, OneChunk(std::move(model)), replicas,
                                                       ShardedOptions{.stage = ShardedOptions::kGradients,
                                                                      .wrap = WrapByKind("transformer_block"),
                                                                      .gradient = gradient,
                                                                      .reduce = gradient});
     } else {
-      layout_ =
-          std::make_unique<DistributedDataParallel>(nn_, std::move(model), replicas, DdpOptions{.gradient = gradient});
+      layout_ = std::make_unique<DistributedDataParallel>(nn_, OneChunk(std::move(model)), replicas,
+                                                          DdpOptions{.gradient = gradient});
     }
     if (!c.sharded) Perturb();
   }
@@ -162,7 +162,7 @@ class Rank {
  private:
   // Biases and norms, too, must matter: every element gets a value by its place in the whole.
   void Perturb() {
-    for (nn::Parameter* p : layout_->model().Parameters()) {
+    for (nn::Parameter* p : layout_->Parameters()) {
       const bool gain = p->name().find("norm") != std::string::npos && p->name().find("weight") != std::string::npos;
       p->ForParts(0, p->numel(), [&](const nn::Parameter::Stretch& stretch) {
         if (stretch.part.padding) return;
@@ -184,7 +184,7 @@ class Rank {
     }
     nn_.micro_batch = replica;
     nn::Saved saved, saved_loss;
-    Tensor logits = layout_->model().Forward(nn_, std::exchange(ids, Tensor()), saved);
+    Tensor logits = layout_->chunks()[0]->Forward(nn_, std::exchange(ids, Tensor()), saved);
     CollectLogits(logits, out);
     out.correct = Count(logits, targets);
     const Tensor losses = loss_->Losses(nn_, logits, targets);
@@ -194,10 +194,10 @@ class Rank {
     out.loss = ValueAt(loss, 0);
     Tensor dlogits = loss_->Backward(nn_, saved_loss, 1);
     if (c_.later) {
-      layout_->model().BackwardInput(nn_, std::move(dlogits), saved);
-      layout_->model().BackwardWeights(nn_, saved);
+      layout_->chunks()[0]->BackwardInput(nn_, std::move(dlogits), saved);
+      layout_->chunks()[0]->BackwardWeights(nn_, saved);
     } else {
-      layout_->model().Backward(nn_, std::move(dlogits), saved);
+      layout_->chunks()[0]->Backward(nn_, std::move(dlogits), saved);
     }
     out.kept = !saved.empty() || !saved_loss.empty();
   }

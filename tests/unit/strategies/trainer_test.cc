@@ -13,7 +13,7 @@
 
 #include "core/base/errors.h"
 #include "strategies/data_parallel/ddp.h"
-#include "strategies/models/model_factory.h"
+#include "strategies/from_spec.h"
 #include "tests/integration/run_spec.h"
 #include "tests/scratch_folder.h"
 
@@ -173,7 +173,7 @@ TEST(Trainer, CommunicatesWhatTheClosedFormSays) {
     const report::RankRecord record = RunText(text)[0];
     const spec::Spec spec = test::Resolve(text);
     std::vector<Bytes> sizes;
-    const std::unique_ptr<nn::Module> model = MakeModel(spec.model(), DType::kF32);
+    const std::unique_ptr<nn::Module> model = MakeModel(*ModelOf(spec.model()), DType::kF32);
     for (const nn::Parameter* p : model->Parameters()) sizes.push_back(Bytes(4 * p->numel()));
     const auto buckets =
         static_cast<int64_t>(AssignBuckets(sizes, std::vector<nn::GroupTag>(sizes.size()), MiB(1),
@@ -285,7 +285,8 @@ TEST(Trainer, KeepsTheStepsDoneBeforeAFailure) {
   const FailingDataset data;
   auto fabric = MakeFabric(spec);
   ASSERT_TRUE(fabric.ok());
-  const RunResult result = (*fabric)->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, spec, data); });
+  const RunResult result =
+      (*fabric)->Run(1, [&](RankContext& ctx) { return TrainRank(ctx, TrainingOptionsOf(spec), data); });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kTimedOut) << result.status.message();
   const std::vector<report::RankRecord> records = test::RecordsOf(spec, result);
   ASSERT_EQ(records.size(), 1u);

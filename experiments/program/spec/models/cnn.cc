@@ -50,6 +50,7 @@ void RefuseTensor(const spec::Model&, int64_t tp, Problems& problems) {
 
 constinit const ModelRules kCnnRules = {
     .kind = spec::Model::kCnn,
+    .path = "model.cnn",
     .fill = Fill,
     .check = Check,
     .blocks =

@@ -29,11 +29,6 @@ void Check(const spec::Model& model, Problems& problems) {
 
 }  // namespace
 
-constinit const ModelRules kGptRules = {
-    .kind = spec::Model::kGpt,
-    .fill = Fill,
-    .check = Check,
-    .blocks = [](const spec::Model& m) { return StrCat("model.gpt.layers = ", m.gpt().layers()); },
-};
+constinit const ModelRules kGptRules = {.kind = spec::Model::kGpt, .path = "model.gpt", .fill = Fill, .check = Check};
 
 }  // namespace twofold

@@ -84,9 +84,9 @@ void CheckLlama(const spec::Llama& llama, const std::string& path, Problems& pro
 
 constinit const ModelRules kLlamaRules = {
     .kind = spec::Model::kLlama,
+    .path = "model.llama",
     .fill = [](spec::Model& model) { FillLlama(*model.mutable_llama()); },
     .check = [](const spec::Model& model, Problems& problems) { CheckLlama(model.llama(), "model.llama", problems); },
-    .blocks = [](const spec::Model& m) { return StrCat("model.llama.layers = ", m.llama().layers()); },
 };
 
 }  // namespace twofold

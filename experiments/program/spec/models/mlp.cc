@@ -34,6 +34,7 @@ void CheckPairs(const spec::Model& model, int64_t tp, Problems& problems) {
 
 constinit const ModelRules kMlpRules = {
     .kind = spec::Model::kMlp,
+    .path = "model.mlp",
     .fill = Fill,
     .check = Check,
     .blocks =

@@ -27,10 +27,6 @@ void Check(const spec::Model& model, Problems& problems) {
 }  // namespace
 
 constinit const ModelRules kMoeRules = {
-    .kind = spec::Model::kMoe,
-    .fill = Fill,
-    .check = Check,
-    .blocks = [](const spec::Model& m) { return StrCat("model.moe.llama.layers = ", m.moe().llama().layers()); },
-};
+    .kind = spec::Model::kMoe, .path = "model.moe.llama", .fill = Fill, .check = Check};
 
 }  // namespace twofold

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "core/base/strings.h"
-#include "strategies/models/kinds.h"
 
 namespace twofold {
 namespace {
@@ -26,11 +25,6 @@ const ModelRules* FindModelRules(spec::Model::KindCase kind) {
   for (const ModelRules* row : kRules)
     if (row->kind == kind) return row;
   return nullptr;
-}
-
-std::string SizesPath(spec::Model::KindCase kind) {
-  const std::string path = StrCat("model.", FindModelKind(kind)->name);
-  return kind == spec::Model::kMoe ? path + ".llama" : path;
 }
 
 void CheckDivides(std::string_view path, int64_t value, std::string_view whole_path, int64_t whole,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/proto/spec.pb.h"
 #include "experiments/program/spec/problems/problems.h"
@@ -10,10 +11,12 @@ namespace twofold {
 
 struct ModelRules {
   spec::Model::KindCase kind;
+  std::string_view path;             // of the sizes that say how the model is split: "model.gpt", "model.moe.llama"
   void (*fill)(spec::Model& model);  // defaults that depend on other fields; constant ones are in spec.proto
   void (*check)(const spec::Model& model, Problems& problems);  // called with the defaults filled in
-  std::string (*blocks)(const spec::Model& model);  // how messages give their number: "model.gpt.layers = 4"
-  // Whether parallel.tp, 2 or more, can split the layers. Null: a transformer (validate_parallel.cc).
+  // These two are null for a transformer. How messages give the number of blocks: "model.mlp.hidden = [64, 32]".
+  std::string (*blocks)(const spec::Model& model) = nullptr;
+  // Whether parallel.tp, 2 or more, can split the layers.
   void (*check_tensor)(const spec::Model& model, int64_t tp, Problems& problems) = nullptr;
 };
 
@@ -21,9 +24,6 @@ const ModelRules* FindModelRules(spec::Model::KindCase kind);  // null if no kin
 
 // ---- The rows ----
 extern const ModelRules kCnnRules, kGptRules, kLlamaRules, kMlpRules, kMoeRules;
-
-// The path of the sizes of a model of this kind: "model.gpt", "model.moe.llama".
-std::string SizesPath(spec::Model::KindCase kind);
 
 // ---- Helpers that several rows share ----
 // A Llama whose fields are below `path` ("model.llama").

@@ -1,0 +1,305 @@
+#include "strategies/from_spec.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/base/strings.h"
+#include "strategies/expert_parallel/experts.h"
+#include "strategies/models/kinds.h"
+#include "strategies/pipeline/stages.h"
+
+namespace twofold {
+
+DType ToDType(spec::DType dtype) {
+  switch (dtype) {
+    case spec::F32: return DType::kF32;
+    case spec::F64: return DType::kF64;
+    case spec::BF16: return DType::kBF16;
+    case spec::F16: return DType::kF16;
+    case spec::I32: return DType::kI32;
+    case spec::U8: return DType::kU8;
+  }
+  return DType::kF32;
+}
+
+std::shared_ptr<const Model> ModelOf(const spec::Model& model) {
+  const google::protobuf::Reflection& fields = *model.GetReflection();
+  const auto* sizes = fields.GetOneofFieldDescriptor(model, spec::Model::descriptor()->FindOneofByName("kind"));
+  const ModelKind* kind = sizes != nullptr ? FindModelKind(sizes->name()) : nullptr;
+  if (kind == nullptr) return nullptr;
+  return kind->make(fields.GetMessage(model, sizes),
+                    {.unfused_attention = model.attention() == spec::Model::UNFUSED,
+                     .masks = model.dropout_masks() == spec::Model::STORED ? nn::DropoutMasks::kStored
+                                                                           : nn::DropoutMasks::kRecomputed});
+}
+
+MeshShape MeshOf(const spec::Parallel& p) {
+  MeshShape shape{.pp = static_cast<int>(p.pp()),
+                  .dp = static_cast<int>(p.dp()),
+                  .cp = static_cast<int>(p.cp()),
+                  .tp = static_cast<int>(p.tp()),
+                  .ep = static_cast<int>(p.ep())};
+  if (!p.order().empty()) shape.order = *ParseMeshOrder(p.order());
+  return shape;
+}
+
+pipeline::Schedule ScheduleOf(const spec::Parallel& parallel) {
+  switch (parallel.schedule()) {
+    case spec::Parallel::GPIPE: return pipeline::Schedule::kGPipe;
+    case spec::Parallel::ONE_F_ONE_B: return pipeline::Schedule::kOneFOneB;
+    case spec::Parallel::INTERLEAVED_ONE_F_ONE_B: return pipeline::Schedule::kInterleaved;
+    case spec::Parallel::ZERO_BUBBLE_H1: return pipeline::Schedule::kZeroBubbleH1;
+  }
+  return pipeline::Schedule::kOneFOneB;
+}
+
+nn::Recomputation RecomputationOf(const spec::Train& train) {
+  const spec::ActivationCheckpointing& checkpointing = train.activation_checkpointing();
+  return {.every = checkpointing.every(),
+          .part = checkpointing.recompute() == spec::ActivationCheckpointing::SELECTIVE
+                      ? nn::Recomputation::kAttentionCore
+                      : nn::Recomputation::kBlock};
+}
+
+RecorderOptions RecorderOptionsOf(const spec::Spec& spec) {
+  return {.steps = spec.train().steps(),
+          .warmup_steps = spec.train().warmup_steps(),
+          .mesh = MeshOf(spec.parallel()),
+          .trace = spec.trace().enabled(),
+          .traced_ranks = spec.trace().ranks(),
+          .traced_steps = spec.trace().last_steps()};
+}
+
+// ---- The pipeline ----
+
+std::vector<nn::ModelPart> PartsOf(const spec::Parallel& p, const Model& model) {
+  const int parts = static_cast<int>(p.pp() * p.virtual_stages());
+  const int64_t blocks = model.shape().layers;
+  std::vector<int64_t> sizes(p.stage_layers().begin(), p.stage_layers().end());
+  if (parts == 1)
+    sizes = {blocks};
+  else if (sizes.empty())
+    sizes = p.stage_balance() == spec::Parallel::BY_COST ? SplitByCost(model, parts) : SplitUniformly(blocks, parts);
+  std::vector<nn::ModelPart> all = PartsOf(sizes);
+  TWOFOLD_CHECK_EQ(all.back().last_block, blocks);
+  return all;
+}
+
+namespace {
+
+using spec::Parallel;
+
+void SetPipeline(const spec::Spec& spec, TrainingOptions& out) {
+  const Parallel& p = spec.parallel();
+  out.parts = PartsOf(p, *out.model);
+  out.schedule = ScheduleOf(p);
+  out.pipeline = {
+      .stages = static_cast<int>(p.pp()),
+      .micro_batches = static_cast<int>(spec.train().global_batch() / (p.dp() * spec.train().micro_batch())),
+      .chunks = static_cast<int>(p.virtual_stages())};
+  out.executor = {.chunks = out.pipeline.chunks, .overlap = p.overlap(), .scatter_gather = p.scatter_gather_messages()};
+}
+
+// ---- The layout over the ranks that share the batch ----
+
+Bytes MiBytes(double mib) { return Bytes(static_cast<int64_t>(mib * 1048576.0)); }
+
+WrapPolicy ToPolicy(const spec::Wrap& wrap) {
+  switch (wrap.policy_case()) {
+    case spec::Wrap::kModule: return WrapByKind(wrap.module());
+    case spec::Wrap::kMinParameters: return WrapByParameterCount(wrap.min_parameters());
+    case spec::Wrap::kPaths: return WrapByPath({wrap.paths().path().begin(), wrap.paths().path().end()});
+    case spec::Wrap::POLICY_NOT_SET: break;
+  }
+  return nullptr;
+}
+
+// Selects a table that another pipeline stage also holds. As a unit of its own, it has equal shards on both stages.
+bool IsSharedTable(const nn::Module& m, int64_t) {
+  const std::vector<nn::Parameter*> own = m.Parameters();
+  return own.size() == 1 && own[0]->shard_layout().parts[0].holders == kEmbeddingTag;
+}
+
+WrapPolicy PolicyOf(const Parallel& p) {
+  WrapPolicy policy = ToPolicy(p.wrap());
+  if (p.pp() > 1) policy = WrapEither(IsSharedTable, std::move(policy));
+  if (p.ep() > 1) policy = WrapEither(WrapByKind(kExpertsKind), std::move(policy));
+  return policy;
+}
+
+ShardedOptions::Stage ToStage(Parallel::Sharding sharding) {
+  if (sharding == Parallel::SHARD_OPTIMIZER) return ShardedOptions::kOptimizer;
+  return sharding == Parallel::SHARD_GRAD_OP ? ShardedOptions::kGradients : ShardedOptions::kParameters;
+}
+
+ShardedOptions::BackwardPrefetch ToPrefetch(Parallel::BackwardPrefetch prefetch) {
+  if (prefetch == Parallel::BACKWARD_PRE) return ShardedOptions::kPre;
+  return prefetch == Parallel::BACKWARD_POST ? ShardedOptions::kPost : ShardedOptions::kNone;
+}
+
+LayoutOptions ToLayout(const spec::Spec& spec) {
+  const Parallel& p = spec.parallel();
+  const DType gradient = ToDType(spec.train().precision().gradient()),
+              reduce = ToDType(spec.train().precision().reduce());
+  if (p.sharding() == Parallel::NO_SHARD) {
+    return ReplicatedOptions{.ddp = {.bucket = MiBytes(p.bucket_mib()),
+                                     .overlap = p.overlap(),
+                                     .gradient = gradient,
+                                     .reduce_every_micro_batch = p.reduce_every_micro_batch()},
+                             .reduce = reduce};
+  }
+  return ShardedOptions{.stage = ToStage(p.sharding()),
+                        .shard_group = p.sharding() == Parallel::HYBRID_SHARD ? static_cast<int>(p.shard_group()) : 0,
+                        .wrap = PolicyOf(p),
+                        .gradient = gradient,
+                        .reduce = reduce,
+                        .prefetch = p.prefetch(),
+                        .prefetch_limit = MiBytes(p.prefetch_limit_mib()),
+                        .reshard_after_forward = p.reshard_after_forward(),
+                        .pipeline_stage = p.pp() > 1,
+                        .backward_prefetch = ToPrefetch(p.backward_prefetch()),
+                        .reduce_every_micro_batch = p.reduce_every_micro_batch(),
+                        .overlap = p.overlap(),
+                        .offload = p.offload() == Parallel::OFFLOAD_ALL};
+}
+
+// ---- The update ----
+
+std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled, const optim::Offload& offload,
+                                           const optim::LowPrecisionUpdate& low_precision) {
+  return optim::MakeAdam({.lr = adam.lr(),
+                          .beta1 = adam.beta1(),
+                          .beta2 = adam.beta2(),
+                          .eps = adam.eps(),
+                          .weight_decay = adam.weight_decay(),
+                          .decoupled = decoupled},
+                         offload, low_precision);
+}
+
+std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer, const optim::Offload& offload,
+                                                const optim::LowPrecisionUpdate& low_precision) {
+  if (optimizer.has_adam()) return MakeAdam(optimizer.adam(), /*decoupled=*/false, offload, low_precision);
+  if (!optimizer.has_sgd()) return MakeAdam(optimizer.adamw(), /*decoupled=*/true, offload, low_precision);
+  const spec::Sgd& sgd = optimizer.sgd();
+  return optim::MakeSgd(
+      {.lr = sgd.lr(), .momentum = sgd.momentum(), .weight_decay = sgd.weight_decay(), .nesterov = sgd.nesterov()},
+      offload, low_precision);
+}
+
+std::string OptimizerName(const spec::Optimizer& optimizer) {
+  if (optimizer.has_sgd()) return optimizer.sgd().momentum() > 0 ? "sgd with momentum" : "sgd";
+  return optimizer.has_adam() ? "adam" : "adamw";
+}
+
+optim::LrSchedule ToLearningRate(const spec::Schedule& schedule) {
+  optim::LrSchedule out{.warmup_steps = schedule.warmup_steps()};
+  if (schedule.has_cosine()) {
+    out.kind = optim::LrSchedule::kCosine;
+    out.decay_steps = schedule.cosine().decay_steps();
+    out.min_ratio = schedule.cosine().min_lr_ratio();
+  } else if (schedule.has_linear()) {
+    out.kind = optim::LrSchedule::kLinear;
+    out.decay_steps = schedule.linear().decay_steps();
+    out.min_ratio = schedule.linear().min_lr_ratio();
+  }
+  return out;
+}
+
+LossScalerOptions ToLossScale(const spec::Precision& precision) {
+  if (!precision.has_loss_scale()) return {};
+  const spec::LossScale& scale = precision.loss_scale();
+  const spec::LossScale::Dynamic& rule = scale.dynamic();
+  return {.scale = scale.has_fixed() ? scale.fixed() : rule.initial(),
+          .dynamic = scale.has_dynamic(),
+          .backoff = rule.backoff(),
+          .growth = rule.growth(),
+          .growth_interval = rule.growth_interval(),
+          .minimum = rule.minimum()};
+}
+
+void SetUpdate(const spec::Spec& spec, TrainingOptions& out) {
+  const spec::Train& train = spec.train();
+  out.offload = spec.parallel().offload() != Parallel::NO_OFFLOAD;
+  const auto low_precision = train.precision().stochastic_rounding() ? optim::LowPrecisionUpdate::kStochastic
+                                                                     : optim::LowPrecisionUpdate::kMaster;
+  out.make_optimizer = [optimizer = train.optimizer(), offload = out.offload, low_precision, seed = train.seed()] {
+    return MakeOptimizer(optimizer, {.state = offload}, {.kind = low_precision, .seed = seed});
+  };
+  out.learning_rate = ToLearningRate(train.schedule());
+  out.clip_norm = train.clip_norm();
+  out.loss_scale = ToLossScale(train.precision());
+}
+
+// ---- Between steps ----
+
+void SetValidation(const spec::Train& train, TrainingOptions& out) {
+  if (!train.has_validation()) return;
+  const spec::Validation& v = train.validation();
+  const ModelInput input = out.model->input();
+  out.validation = {.every_steps = v.every_steps(),
+                    .options = {.samples = v.samples(),
+                                .batch = v.batch(),
+                                .classes = input.classes,
+                                .accuracy = input.kind != ModelInput::kTokens,
+                                .patience = v.patience(),
+                                .min_delta = v.min_delta(),
+                                .dtype = out.types.parameter}};
+}
+
+void SetCheckpoints(const spec::Spec& spec, TrainingOptions& out) {
+  const spec::Train& train = spec.train();
+  const Parallel& p = spec.parallel();
+  const spec::Checkpoint& c = train.checkpoint();
+  if (train.has_checkpoint()) {
+    out.saving = {.every_steps = c.has_every_steps() ? std::optional(c.every_steps()) : std::nullopt,
+                  .options = {.folder = c.path(),
+                              .full = c.kind() == spec::Checkpoint::FULL,
+                              .asynchronous = c.asynchronous(),
+                              .keep_last = c.keep_last()}};
+  }
+  if (train.has_resume()) out.resume = train.resume();
+  out.run = {.steps = train.steps(),
+             .model = out.model,
+             .parameter = out.types.parameter,
+             .make_optimizer = out.make_optimizer,
+             .metadata = {.seed = train.seed(),
+                          .world_size = p.pp() * p.dp() * p.cp() * p.tp(),
+                          .global_batch = train.global_batch(),
+                          .layout = Parallel::Sharding_Name(p.sharding()),
+                          .mesh = StrCat("pp ", p.pp(), " dp ", p.dp(), " cp ", p.cp(), " tp ", p.tp(), " ep ", p.ep()),
+                          .kind = spec::Checkpoint::Kind_Name(c.kind()),
+                          .optimizer = OptimizerName(train.optimizer()),
+                          .model = spec.model().ShortDebugString(),
+                          .scalars = {}}};
+}
+
+}  // namespace
+
+TrainingOptions TrainingOptionsOf(const spec::Spec& spec) {
+  const spec::Train& train = spec.train();
+  TWOFOLD_CHECK(!train.has_epochs(), "epochs have been made steps");
+  TrainingOptions out;
+  out.model = ModelOf(spec.model());
+  TWOFOLD_CHECK(out.model != nullptr, "a resolved spec names its model's sizes");
+  out.types = {ToDType(train.precision().parameter()), ToDType(train.precision().buffer())};
+  out.recomputation = RecomputationOf(train);
+  out.mesh = MeshOf(spec.parallel());
+  const ModelShape shape = out.model->shape();
+  out.layers = {.sequence_parallel = spec.parallel().sequence_parallel(),
+                .overlap = spec.parallel().overlap(),
+                .kv_heads = shape.kv_heads > 0 ? shape.kv_heads : shape.heads};
+  SetPipeline(spec, out);
+  out.layout = ToLayout(spec);
+  out.steps = train.steps(), out.report_loss_every = train.report_loss_every();
+  out.global_batch = train.global_batch(), out.micro_batch = train.micro_batch();
+  out.shuffle = train.shuffle(), out.seed = train.seed();
+  SetUpdate(spec, out);
+  SetValidation(train, out);
+  SetCheckpoints(spec, out);
+  out.recorder = RecorderOptionsOf(spec);
+  return out;
+}
+
+}  // namespace twofold

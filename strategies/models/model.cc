@@ -1,0 +1,42 @@
+#include "strategies/models/model.h"
+
+#include <utility>
+
+#include "strategies/models/recompute.h"
+
+namespace twofold {
+
+std::unique_ptr<nn::Module> MakeModel(const Model& model, ModelTypes types, nn::Layers& layers) {
+  const nn::ModelPart whole = nn::ModelPart::Whole(model.shape().layers);
+  return std::move(MakeStage(model, types, {&whole, 1}, layers)[0]);
+}
+
+std::vector<std::unique_ptr<nn::Module>> MakeStage(const Model& model, ModelTypes types,
+                                                   std::span<const nn::ModelPart> parts, nn::Layers& layers,
+                                                   const nn::Recomputation& recomputation) {
+  std::vector<std::unique_ptr<nn::Module>> chunks;
+  for (const nn::ModelPart& part : parts) {
+    chunks.push_back(model.Make(types, part, layers));
+    chunks.back()->Finalize();
+    WrapRecomputed(*chunks.back(), model.block(), recomputation, part.first_block);
+  }
+  return chunks;
+}
+
+std::unique_ptr<nn::Loss> MakeLoss(const Model& model, nn::Layers& layers) {
+  const ModelInput input = model.input();
+  return (input.kind == ModelInput::kTokens ? layers : nn::OneRank()).MakeLoss(input.classes);
+}
+
+int64_t ParameterCount(const Model& model) { return MakeModel(model, DType::kF32)->ParameterCount(); }
+
+int64_t ItemsPerSample(const Model& model) {
+  const ModelInput input = model.input();
+  return input.kind == ModelInput::kTokens ? input.length : 1;
+}
+
+std::string_view ItemName(const Model& model) {
+  return model.input().kind == ModelInput::kTokens ? "tokens" : "samples";
+}
+
+}  // namespace twofold

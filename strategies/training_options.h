@@ -1,0 +1,77 @@
+// What a training run is made of, in the options of its parts. from_spec.h fills it in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/comm/device_mesh.h"
+#include "core/optim/optimizer.h"
+#include "core/optim/schedule.h"
+#include "strategies/checkpoint/load.h"
+#include "strategies/checkpoint/save.h"
+#include "strategies/layout_factory.h"
+#include "strategies/loss_scaler.h"
+#include "strategies/model_parallel/layers.h"
+#include "strategies/models/model.h"
+#include "strategies/pipeline/executor.h"
+#include "strategies/pipeline/schedule.h"
+#include "strategies/recorder.h"
+#include "strategies/validation.h"
+
+namespace twofold {
+
+// The same on every rank. Immutable while ranks run, so that threads may share it.
+struct TrainingOptions {
+  std::shared_ptr<const Model> model;
+  ModelTypes types = DType::kF32;
+  nn::Recomputation recomputation;
+
+  // How the model is laid out over ranks.
+  MeshShape mesh;
+  ParallelOptions layers;
+  std::vector<nn::ModelPart> parts;  // chunk c of stage s is parts[c * mesh.pp + s]
+  pipeline::Schedule schedule = pipeline::Schedule::kOneFOneB;
+  pipeline::PipelineShape pipeline;
+  pipeline::ExecutorOptions executor;
+  LayoutOptions layout;
+
+  // The data and the length of the training.
+  int64_t steps = 0;
+  int64_t report_loss_every = 1;              // steps
+  int64_t global_batch = 1, micro_batch = 1;  // samples
+  bool shuffle = true;
+  uint64_t seed = 0;
+
+  // The update.
+  std::function<std::unique_ptr<optim::Optimizer>()> make_optimizer;
+  optim::LrSchedule learning_rate;
+  double clip_norm = 0;  // 0: gradients are not clipped
+  LossScalerOptions loss_scale;
+  bool offload = false;  // the optimizer or the layout uses host memory
+
+  // What happens between steps.
+  struct Validating {
+    int64_t every_steps;
+    ValidationOptions options;
+  };
+  std::optional<Validating> validation;
+  struct Saving {
+    std::optional<int64_t> every_steps;  // nullopt: only after the last step
+    checkpoint::SaveOptions options;
+  };
+  std::optional<Saving> saving;
+  std::optional<std::string> resume;  // the checkpoint from which training continues, or the folder around it
+  checkpoint::ResumingRun run;
+  RecorderOptions recorder;
+
+  // How the ranks of a stage share a micro-batch of `samples`.
+  BoundaryShare Share(int64_t samples) const {
+    return {.samples = samples, .cp = mesh.cp, .tp = mesh.tp, .sequence_parallel = layers.sequence_parallel};
+  }
+};
+
+}  // namespace twofold
