@@ -101,7 +101,8 @@ struct Case {
 
 std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, const Case& c) {
   auto model = PartOf(mesh.shape(), PlaceOf(mesh.shape(), mesh.world().rank()));
-  ProcessGroup& replicas = mesh.Group(MeshGroup::kReplicas);
+  const ReplicaGroups replicas(mesh.Group(MeshGroup::kReplicas),  // nothing is summed here
+                               {{kTensorTag, nullptr}, {kKeyValueTag, nullptr}, {kEmbeddingTag, nullptr}});
   if (c.stage == 0) return std::make_unique<DistributedDataParallel>(ctx, std::move(model), replicas, DdpOptions{});
   return std::make_unique<ShardedDataParallel>(ctx, std::move(model), replicas,
                                                ShardedOptions{.stage = static_cast<ShardedOptions::Stage>(c.stage),
