@@ -18,8 +18,8 @@
 // Limits: every parameter must receive a gradient in every backward pass (there is no equivalent of PyTorch's
 // find_unused_parameters).
 //
-// With expert parallelism, the gradients of experts have buckets of their own. They are averaged over the ranks that
-// hold the same experts, and N is then the number of these ranks.
+// Parameters with other replicas than all ranks (nn::Parameter::replicas), such as experts, have buckets of their own,
+// and N is the number of these replicas.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/strings.h"
 
 namespace twofold {
 
@@ -40,7 +41,7 @@ std::map<nn::GroupTag, PartialGradients> PartialGradientsOf(const ParameterLayou
 GradientSums::GradientSums(nn::Context& ctx, const ParameterLayout& layout, const ReplicaGroups& groups) : ctx_(ctx) {
   for (auto& [holders, partial] : PartialGradientsOf(layout)) {
     ProcessGroup* group = groups.HoldersOf(holders);
-    TWOFOLD_CHECK(group != nullptr, "there are gradients to sum, and no ranks to sum them over");
+    TWOFOLD_CHECK(group != nullptr, StrCat("there are no ranks to sum gradients with the tag ", holders.id, " over"));
     messages_.push_back({std::move(partial), group});
   }
 }
