@@ -4,7 +4,8 @@
 //
 // For layers that are split over ranks (layers.h), the linear layers form pairs: every even hidden layer is a Column,
 // and the layer after it is its Row. An output layer that no Column precedes is Whole. So the input, the activations
-// between pairs and the logits are whole on every rank.
+// between pairs and the logits are whole on every rank. The gradient of the input is computed (and summed over the
+// ranks), although training does not use it.
 #pragma once
 
 #include <vector>

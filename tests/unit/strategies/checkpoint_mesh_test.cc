@@ -34,10 +34,10 @@ class Holder : public nn::Module {
   M* Add(std::string name, std::unique_ptr<M> module) {
     return AddChild(std::move(name), std::move(module));
   }
-  nn::Parameter* Have(const std::string& name, const ShardLayout& layout) {
+  nn::Parameter* Have(const std::string& name, const ShardLayout& layout, nn::Role role = nn::Role::kMatrix) {
     int64_t elements = 0;
     for (const ShardLayout::Part& part : layout.parts) elements += part.where.count;
-    nn::Parameter* p = AddParameter(name, Shape{elements}, DType::kF32, {});
+    nn::Parameter* p = AddParameter(name, Shape{elements}, DType::kF32, {}, role);
     p->set_shard_layout(layout);
     return p;
   }
@@ -58,7 +58,7 @@ std::unique_ptr<nn::Module> PartOf(const MeshShape& mesh, const MeshPlace& at) {
   }
   for (int64_t b = at.pp * kBlocks / mesh.pp; b < (at.pp + 1) * kBlocks / mesh.pp; ++b) {
     Holder* block = model->Add(StrCat("block", b), std::make_unique<Holder>());
-    block->Have("norm", ShardLayout::Whole(Shape{kHidden}, t == 0, kTensorTag, /*partial=*/true));
+    block->Have("norm", ShardLayout::Whole(Shape{kHidden}, t == 0, kTensorTag, /*partial=*/true), nn::Role::kNorm);
     const int64_t queries = kHeads / tp * kWidth, keys = std::max<int64_t>(1, kKeys / tp) * kWidth,
                   share = std::max<int64_t>(1, tp / kKeys);
     const int64_t key = t / share * keys, all_queries = kHeads * kWidth, all_keys = kKeys * kWidth;
@@ -101,7 +101,8 @@ struct Case {
 
 std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, const Case& c) {
   auto model = PartOf(mesh.shape(), PlaceOf(mesh.shape(), mesh.world().rank()));
-  ProcessGroup& replicas = mesh.Group(MeshGroup::kReplicas);
+  const ReplicaGroups replicas(mesh.Group(MeshGroup::kReplicas),  // nothing is summed here
+                               {{kTensorTag, nullptr}, {kKeyValueTag, nullptr}, {kEmbeddingTag, nullptr}});
   if (c.stage == 0)
     return std::make_unique<DistributedDataParallel>(ctx, OneChunk(std::move(model)), replicas, DdpOptions{});
   return std::make_unique<ShardedDataParallel>(ctx, OneChunk(std::move(model)), replicas,
@@ -110,13 +111,21 @@ std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, co
                                                               .wrap = WrapByKind("holder")});
 }
 
+// The states of groups are those of one optimizer for all: they are saved with this one and loaded without groups.
+std::unique_ptr<optim::Optimizer> InGroups() {
+  std::vector<optim::RoleGroup> groups;
+  groups.push_back({{nn::Role::kMatrix}, optim::MakeAdam({})});
+  groups.push_back({{nn::Role::kNorm}, optim::MakeAdam({.lr = 0.1})});
+  return optim::MakeGrouped(std::move(groups));
+}
+
 // Saves once with values that say where they belong.
 void SaveOn(const Case& c, const SaveOptions& options) {
   test::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) {
     DeviceMesh mesh(rank.world(), c.mesh);
     nn::Context ctx{.device = rank.device(), .stream = rank.device().compute()};
     const auto layout = LayoutOf(ctx, mesh, c);
-    const auto optimizer = optim::MakeAdam({});
+    const auto optimizer = InGroups();
     optimizer->Attach(ctx, layout->Slices());
     for (const LocalPiece& h : AllHeld(*layout, *optimizer)) {
       std::vector<float> values;

@@ -32,6 +32,7 @@ std::string AgainstOneRank(RankContext& rank, const Case& c) {
     double largest = 1e-6, furthest = 0;
     for (int64_t i = 0; i < want[p]->numel(); ++i) largest = std::max(largest, std::abs(w[i]) / c.mesh.dp);
     got[p]->ForParts(0, got[p]->numel(), [&](const nn::Parameter::Stretch& stretch) {
+      if (stretch.part.padding) return;
       for (int64_t i = 0; i < stretch.where.count; ++i)
         furthest = std::max(furthest, std::abs(g[stretch.local + i] - w[stretch.where.IndexOf(i)] / c.mesh.dp));
     });
