@@ -113,8 +113,8 @@ TEST_P(TensorParallel, ScattersAndGathersWithSequenceParallelism) {
       .model = "gpt", .parallel = StrCat("tp: ", GetParam(), " sequence_parallel: true"), .dp = 2, .micro_batches = 2};
   // Every sum becomes a scatter and a gather; inputs of the two column-parallel layers are gathered once more. Once a
   // step, gradients of two norms and of the biases of two row-parallel layers are summed.
-  EXPECT_EQ(Only(ALayer(job), "tp"), (Volumes{{{"reduce_scatter", "tp"}, 2 * 4 * kMessage},
-                                              {{"all_gather", "tp"}, 2 * (4 + 2) * kMessage}}));
+  EXPECT_EQ(Only(ALayer(job), "tp"),
+            (Volumes{{{"reduce_scatter", "tp"}, 2 * 4 * kMessage}, {{"all_gather", "tp"}, 2 * (4 + 2) * kMessage}}));
   EXPECT_EQ(Only(ALayer(job), "tp gradients"), (Volumes{{{"all_reduce", "tp gradients"}, 6 * kHidden * kElement}}));
   // Embedding and head likewise, once more gathered for the head.
   EXPECT_EQ(Only(AMicroBatch(job), "tp"), (Volumes{{{"reduce_scatter", "tp"}, (4 * job.layers + 2) * kMessage},

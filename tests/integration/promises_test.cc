@@ -192,6 +192,7 @@ class Spec {
   bool Unusual(Factor f) const { return row_[f] > 0; }
   int64_t stages() const { return open(kPp) || !Unusual(kPp) ? 1 : Has(kPp, "pp: 4") ? 4 : 2; }
   bool Interleaves() const { return Is(kPp, kInterleaved) || Is(kPp, kDeep); }
+  bool HasImages() const { return Is(kModel, kCnn) || Is(kModel, kSyncCnn); }
   int64_t layers() const { return Is(kPp, kDeep) ? 8 : 4; }
   int64_t Number(Factor f) const { return open(f) ? 1 : of(f).number; }
   int64_t Ranks() const { return Number(kDp) * Number(kTp) * Number(kCp) * stages(); }
@@ -201,7 +202,7 @@ class Spec {
 };
 
 bool ModelFits(const Spec& s) {
-  const bool image = s.Is(kModel, kCnn) || s.Is(kModel, kSyncCnn), linear = s.Is(kModel, kMlp), rows = image || linear;
+  const bool image = s.HasImages(), linear = s.Is(kModel, kMlp), rows = image || linear;
   if (rows && (s.Unusual(kCp) || s.Has(kTp, "sequence") || s.Unusual(kAttention))) return false;  // no sequences
   if (image && s.Unusual(kTp)) return false;
   if (linear && s.Unusual(kRecompute)) return false;
@@ -312,7 +313,7 @@ Row OneProcess(const Row& row) {
   const Spec s(row);
   Row one(kFactors, 0);
   for (const Factor f : {kModel, kAttention, kDropout, kPrecision, kClip, kOptimizer, kValidation}) one[f] = row[f];
-  const bool of_replicas = s.Unusual(kDropout) || s.Is(kModel, kCnn) || s.Is(kModel, kSyncCnn);
+  const bool of_replicas = s.Unusual(kDropout) || s.HasImages();
   for (const Factor f : {kDp, kParts}) one[f] = of_replicas ? row[f] : 0;
   return one;
 }
@@ -386,7 +387,9 @@ void ExpectPromisesKept(const Row& row) {
   ExpectTrainedAsAlone(row, measured, kSteps, Tolerance(row));
   if (s.Is(kPrecision, kF32) && s.Ranks() > 1) {
     ExpectParametersAsAlone(row, 1, kGradientsAlone, 1e-5, "gradients of the first step");
-    if (Full()) ExpectParametersAsAlone(row, 20, kSgd, 1e-4, "parameters");
+    // GPipe adds gradients in another order, and batch norms of a few pixels magnify that rounding from step to step.
+    const int steps = s.HasImages() && s.Has(kPp, "GPIPE") ? kSteps : 20;
+    if (Full()) ExpectParametersAsAlone(row, steps, kSgd, 1e-4, "parameters");
   }
   test::ExpectPromised(text, measured);
 }
