@@ -1,5 +1,5 @@
 // Computes a rank's share of a step's micro-batches, one action at a time: forward and backward through the rank's
-// parts of the model, loading samples at the embedding and computing losses at the head. A rank with the whole model
+// parts of the model, loading samples at the input side and computing losses at the head. A rank with the whole model
 // runs F0 B0 F1 B1 ...; a pipeline stage runs the actions of its schedule (pipeline/executor.h). Both use this code.
 #pragma once
 

@@ -68,9 +68,9 @@ bool IsTraced(const RecorderOptions& options, int rank);
 
 // One per rank, used from its thread. Watches the clock and the compute stream over each step: from one wait of the
 // host for the device to the next. If the host waits only after several steps, each of them gets an equal part of the
-// time, and they are recorded at that wait: steps for which a run that fails or is interrupted has not waited are not
-// in its record. Besides, the host waits at the end of the warm-up and before the first traced step, so neither shares
-// its time with other steps. In the traced steps of a traced rank, it also watches the trace and the memory ledger.
+// time. They are recorded at that wait, so if a run fails or is interrupted, its record lacks the steps for which it
+// has not waited. The host also waits at the end of the warm-up and before the first traced step, so neither shares its
+// time with other steps. In the traced steps of a traced rank, it also watches the trace and the memory ledger.
 class Recorder {
  public:
   static constexpr size_t kMemorySamples = 4000;

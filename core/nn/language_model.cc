@@ -3,7 +3,7 @@
 namespace twofold::nn {
 namespace {
 
-// Marks a table that another part of the model has as well.
+// Marks a table that another part of the model also holds.
 void ShareApart(Parameter& table, bool owned, GroupTag holders) {
   ShardLayout layout = table.shard_layout();
   for (ShardLayout::Part& part : layout.parts) {

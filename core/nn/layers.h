@@ -54,7 +54,7 @@ class Layers {
   virtual std::unique_ptr<Module> Positions(int64_t sequence, int64_t hidden, DType dtype, Init init);
   // The projection to logits. `shared`: the table of a tied head, or null.
   virtual std::unique_ptr<Module> Head(const LinearConfig& config, Parameter* shared);
-  // The ranks that hold a table which a tied head in another part of the model has as well.
+  // The ranks that hold the same embedding table, if the head is tied and in another part of the model.
   virtual GroupTag table_holders() const { return {}; }
   virtual std::unique_ptr<Loss> MakeLoss(int64_t classes);
 

@@ -19,8 +19,8 @@
 
 namespace twofold::optim {
 
-// The part of one parameter that a slice holds: `count` of this rank's elements, from `first` in the parameter and from
-// `offset` in the slice.
+// The part of one parameter that a slice holds: elements [first, first + count) of what this rank has of the parameter.
+// In the slice they are elements [offset, offset + count).
 struct SlicePart {
   const nn::Parameter* parameter = nullptr;  // must outlive the slice
   int64_t first = 0, offset = 0, count = 0;
@@ -37,7 +37,8 @@ inline Slice WholeSlice(const nn::Parameter& p) {
   return {p.name(), p.data(), p.gradient(), {{.parameter = &p, .count = p.numel()}}};
 }
 
-// Visits where the elements of `parts` lie in whole parameters, in order: those from `offset` on are a stretch.
+// Visits the stretches of whole parameters that `parts` consist of, in order. `offset`: where a stretch begins in the
+// slice.
 inline void ForStretches(
     std::span<const SlicePart> parts,
     absl::FunctionRef<void(int64_t offset, const nn::Parameter&, const nn::Parameter::Stretch&)> visit) {
@@ -48,9 +49,9 @@ inline void ForStretches(
   }
 }
 
-// What an optimizer keeps for a slice, such as "exp_avg", "exp_avg_sq", "momentum_buffer" or "master". It has an
-// element for each of the slice's elements from `offset` on or, if `parameter` is set, a shape of its own: the tensor
-// then holds the elements `where` of a whole of shape `whole`, which belongs to this parameter.
+// What an optimizer keeps for a slice, such as "exp_avg", "exp_avg_sq", "momentum_buffer" or "master". It has one
+// element for each of the slice's elements from `offset` on. Or, if `parameter` is set, it has a shape of its own: the
+// tensor then holds the elements `where` of a whole of shape `whole`, which belongs to this parameter.
 struct State {
   std::string name;
   Tensor tensor;
@@ -59,7 +60,7 @@ struct State {
   Shape whole = {};
   Region where = {};
 };
-// What belongs to one whole parameter.
+// A state of one whole parameter.
 struct StateShape {
   std::string name;
   Shape whole;
@@ -126,7 +127,7 @@ struct RoleGroup {
 };
 // Each parameter is updated by the optimizer of its role's group; every role that occurs must be in exactly one group.
 // learning_rate() is that of the first group and must be greater than 0; the others' rates keep their ratio to it as it
-// changes. A stretch of a slice that belongs to one group is one slice for its optimizer.
+// changes. Consecutive parts of a slice that belong to the same group are one slice for its optimizer.
 std::unique_ptr<Optimizer> MakeGrouped(std::vector<RoleGroup> groups);
 
 }  // namespace twofold::optim

@@ -18,8 +18,8 @@
 // Limits: every parameter must receive a gradient in every backward pass (there is no equivalent of PyTorch's
 // find_unused_parameters).
 //
-// Parameters with different replicas (experts, which other ranks hold than the rest) have buckets of their own. N is
-// then the number of ranks that hold the parameters of a bucket.
+// Parameters with different replicas have buckets of their own: experts, for example, are held by fewer ranks than the
+// other parameters. N is then the number of ranks that hold the parameters of a bucket.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Sums gradients over ranks that share one copy of a model, for elements that several ranks hold but of which each rank
-// computed only a part of the gradient (nn::ShardLayout). Under sequence parallelism these are norms, positions and the
-// biases of row-parallel layers; otherwise key/value heads that ranks share, and the table that the first and last
-// pipeline stage share. After these sums the ranks have the same gradient and update equally.
+// computed only a part of the gradient (nn::ShardLayout): key/value heads that ranks share, the table that the first
+// and last pipeline stage share and, under sequence parallelism, norms, positions, routers and the biases of
+// row-parallel layers. After these sums the ranks have the same gradient and update equally.
 //
 // With S the bytes of such gradients that a rank keeps of a bucket, and n ranks in a group:
 //   memory         S while the sum is in flight, if the elements are not contiguous (Category::kCommunication)
@@ -39,8 +39,8 @@ class HolderSums {
   // `kept`: the parts of parameters in what this rank keeps of the bucket.
   HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups);
   bool empty() const { return messages_.empty(); }
-  // The other ranks may start these sums at the end of their backward passes, for which they may need this rank's
-  // passes. So no pass of this rank may wait for them.
+  // The other ranks are on another pipeline stage. They may start these sums only after their last backward pass, which
+  // may need messages from this rank's passes. So no pass of this rank may wait for the sums.
   bool across_stages() const { return across_stages_; }
 
   struct Sending {

@@ -1,8 +1,8 @@
 // Initial values of parameters that several ranks of one copy of the model hold and that each of them draws: positions,
 // routers, key/value heads that ranks share, the table that the first and last pipeline stage share. All of them take
 // the values of the first rank that holds the parameter, so that hosts whose math libraries round differently start
-// equal. From then on they are updated equally (holder_sums.h). Constants (norms, biases)
-// are the same everywhere and are not sent.
+// equal. From then on they are updated equally (holder_sums.h). Constants (norms, biases) are the same everywhere and
+// are not sent.
 //
 // With S the bytes of such parameters that a rank draws (of its shard, in sharded layouts):
 //   memory         none: values are broadcast in place

@@ -31,7 +31,7 @@ class HostShards {
   Tensor Take(ShardedUnit& unit);
   bool holds(const ShardedUnit& unit) const { return staged_.contains(&unit); }
 
-  // Where a shard of gradients in host memory is kept. `wire`: the type of the means that come.
+  // A home that keeps means in `gradients`, a shard in host memory. `wire`: the type of the means that it is given.
   std::unique_ptr<GradientHome> HomeOf(Tensor gradients, DType wire);
   // Orders the compute stream after the last copy of gradients to the host.
   void Settle() { std::exchange(storing_, Transfer()).WaitOn(ctx_.device.compute()); }

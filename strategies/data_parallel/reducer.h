@@ -1,10 +1,10 @@
 // How one bucket of gradients becomes its mean over the ranks that share the batch. Every kind of gradient
-// communication (a plain mean, another type on the wire, compression) is a Reducer. It is added here and nowhere else.
+// communication (a plain mean, another type on the wire, compression) is a Reducer, which every layout can use.
 //
-// A bucket is a flat tensor. What is in it need not be gradients: a momentum or a difference of parameters is reduced
-// in the same way. A reducer may need several messages, each of which depends on the one before it. It may keep state
-// from step to step (the error that the last messages left out). The pipeline (reduction_pipeline.h) says when each
-// message starts.
+// A bucket is a flat tensor. It need not hold gradients: a momentum or a difference of parameters is reduced in the
+// same way. A reducer may need several messages, each of which depends on the one before it. It may keep state from
+// step to step (the error that the last messages left out). The pipeline (reduction_pipeline.h) says when each message
+// starts.
 #pragma once
 
 #include <functional>
@@ -33,9 +33,10 @@ struct Bucket {
   size_t index = 0;   // buckets are numbered in the order in which they are added, the same on all ranks
   int64_t numel = 0;  // of the whole flat tensor, with padding
   DType dtype = DType::kF32;
-  std::vector<optim::SlicePart> whole;  // the parameters in the flat tensor
-  std::vector<optim::SlicePart>
-      kept;  // the parts of them in what this rank keeps; offsets count from its first element
+  // The parameters in the flat tensor, and the parts of them in what this rank keeps. The offsets of the latter count
+  // from the first element that is kept.
+  std::vector<optim::SlicePart> whole;
+  std::vector<optim::SlicePart> kept;
   ReductionGroups groups;
 };
 
@@ -51,20 +52,20 @@ struct ReducerState {
 class Reducer {
  public:
   virtual ~Reducer() = default;
-  // Starts the first message. `in` [numel]: this rank's gradients. `out`: if it is not empty, the mean may be written
-  // there; else the reducer chooses, and may overwrite `in`. `last`: the last micro-batch of the step. `scale`: the
-  // loss scale that the gradients contain.
+  // Starts the first message. `in` [numel]: this rank's gradients, which may be overwritten. `out`: if it is not empty,
+  // the mean may be written there. `last`: this is the last micro-batch of the step. `scale`: the loss scale that the
+  // gradients contain.
   virtual Work Start(nn::Context& ctx, Tensor in, Tensor out, bool last, double scale) = 0;
   // Called when the compute stream is ordered after the message before: starts the next one. Nullopt if that was the
   // last.
   virtual std::optional<Work> Next(nn::Context&) { return std::nullopt; }
   // Called after the last message: the elements of the mean that this rank keeps, in any floating-point type.
   virtual Tensor Mean(nn::Context& ctx) = 0;
-  // The step's gradients are not used: restores the state of before the step.
+  // Called if the step's gradients are not used: restores the state from before the step.
   virtual void Skip(nn::Context&) {}
   virtual std::vector<ReducerState> State() const { return {}; }
-  // Whether reducing gradients that are equal on all ranks may change them. If so, sums over several reductions must be
-  // kept out of the bucket. Returning true is always safe.
+  // Whether reducing gradients that are equal on all ranks may change them. If so, means of earlier micro-batches must
+  // be kept out of the bucket, so that they are not reduced again. Returning true is always safe.
   virtual bool rounds() const { return true; }
 };
 

@@ -3,8 +3,8 @@
 //     1. the reducer's messages: the mean over the ranks that share the batch (reducer.h)
 //     2. the mean is added to those of the step's earlier micro-batches (gradient_home.h)
 //     3. in the last micro-batch: sums over the ranks of one copy of the model that hold the same elements and computed
-//        only a part of their gradient (holder_sums.h). They follow the mean, since they are then over what a rank
-//        keeps: means of sums are sums of means
+//        only a part of their gradient (holder_sums.h). They come after the mean, so that only what a rank keeps is
+//        summed. The result is the same, because the mean of sums is the sum of means
 // Messages of different buckets overlap with each other and with computing. A layout chooses how far: after Start a
 // bucket's first message is in flight, and each Advance moves every bucket to its next step.
 //

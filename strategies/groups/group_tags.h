@@ -20,7 +20,7 @@ inline constexpr nn::GroupTag kExpertsTag{4};  // those that have the same exper
 // What the names of groups that are made from a tag's ranks begin with.
 constexpr std::string_view NamePrefix(nn::GroupTag replicas) { return replicas == kExpertsTag ? "experts' " : ""; }
 
-// Whether the ranks behind a tag run other parts of the model, each of which waits for the passes of others.
+// Whether the ranks behind a tag are on different pipeline stages, which wait for each other's passes.
 constexpr bool AcrossStages(nn::GroupTag holders) { return holders == kEmbeddingTag; }
 
 // One rank's groups; they must outlive it.

@@ -32,8 +32,9 @@ class ParallelLayers final : public nn::Layers {
 
   DeviceMesh& mesh() { return mesh_; }
   const ParallelOptions& options() const { return options_; }
-  // The groups over which gradients are summed and initial values are shared (data_parallel/holder_sums.h). Those that
-  // sum have streams of their own, so that no message between layers waits for a sum. The ranks along tp (kTensorTag).
+  // Two groups over which gradients are summed and initial values are shared (data_parallel/holder_sums.h,
+  // initial_values.h). A group that sums has a stream of its own, so that no message between layers waits for a sum.
+  // The ranks along tp (kTensorTag).
   ProcessGroup& tensor_sums() { return tensor_sums_ != nullptr ? *tensor_sums_ : tensor_; }
   // The ranks along tp with the same key/value heads (kKeyValueTag). Null if no two ranks share heads.
   ProcessGroup* key_value_sums() { return options_.kv_heads == 1 ? tensor_sums_.get() : key_value_sums_.get(); }

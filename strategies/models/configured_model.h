@@ -1,4 +1,4 @@
-// Models whose sizes are a configuration of core/nn, for the files of the kinds.
+// A Model whose sizes are a config struct of core/nn: what the files of the kinds have in common.
 #pragma once
 
 #include <memory>

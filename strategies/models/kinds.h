@@ -1,4 +1,4 @@
-// The rows of the kinds of model: what makes a Model from the sizes that a spec states.
+// The kinds of model. Each has a row, which makes a Model from the sizes that a spec states.
 #pragma once
 
 #include <google/protobuf/message.h>

@@ -12,8 +12,8 @@
 //                  gradient backward, M (n - 1) / n each. Sums are sent in the activations' type, as in Megatron-LM
 //   compute        1/n of the layer's three matrix products
 // Nothing hides the sum of the forward pass, since the next layer needs it. Under sequence parallelism each rank gets
-// the bias's gradient of its own rows only, so it is summed over the ranks before the update
-// (shared_parameters.h). Without sequence parallelism all ranks have the same gradient.
+// the bias's gradient of its own rows only, so it is summed over the ranks before the update (shared_parameters.h).
+// Without sequence parallelism all ranks have the same gradient.
 // For use and limits see column_linear.h; n must divide the number of inputs.
 #pragma once
 
