@@ -52,7 +52,7 @@ struct Boundary {
   bool equal = true;  // on all ranks along tp; false: each has another part
 };
 
-// Immutable, so threads may share it. Sizes need not be valid; only MakeModel and the counts of FLOPs need valid ones.
+// Immutable, so threads may share it. Only Make, BoundaryBefore and the counts of FLOPs need valid sizes.
 class Model {
  public:
   virtual ~Model() = default;
