@@ -6,6 +6,12 @@
 
 #include "core/base/check.h"
 #include "core/base/strings.h"
+#include "strategies/compression/coded_reducer.h"
+#include "strategies/compression/one_bit.h"
+#include "strategies/compression/power_sgd.h"
+#include "strategies/compression/quantize.h"
+#include "strategies/compression/random_k.h"
+#include "strategies/compression/top_k.h"
 #include "strategies/expert_parallel/experts.h"
 #include "strategies/models/kinds.h"
 #include "strategies/pipeline/stages.h"
@@ -139,30 +145,78 @@ ShardedOptions::BackwardPrefetch ToPrefetch(Parallel::BackwardPrefetch prefetch)
   return prefetch == Parallel::BACKWARD_POST ? ShardedOptions::kPost : ShardedOptions::kNone;
 }
 
+LossScalerOptions ToLossScale(const spec::Precision& precision) {
+  if (!precision.has_loss_scale()) return {};
+  const spec::LossScale& scale = precision.loss_scale();
+  const spec::LossScale::Dynamic& rule = scale.dynamic();
+  return {.scale = scale.has_fixed() ? scale.fixed() : rule.initial(),
+          .dynamic = scale.has_dynamic(),
+          .backoff = rule.backoff(),
+          .growth = rule.growth(),
+          .growth_interval = rule.growth_interval(),
+          .minimum = rule.minimum()};
+}
+
+bool CorrectsMomentum(const spec::Spec& spec) { return spec.parallel().compression().top_k().momentum_correction(); }
+
+MakeReducer CompressingReducers(const spec::Spec& spec) {
+  const spec::Compression& c = spec.parallel().compression();
+  const FeedbackOptions feedback{.enabled = c.error_feedback(),
+                                 .may_skip = ToLossScale(spec.train().precision()).dynamic};
+  switch (c.codec_case()) {
+    case spec::Compression::kTopK: {
+      const spec::TopK& t = c.top_k();
+      const double momentum = CorrectsMomentum(spec) ? spec.train().optimizer().sgd().momentum() : 0;
+      return CodedReducers(TopKCodecs({.density = t.density(),
+                                       .warmup_steps = t.warmup_steps(),
+                                       .clip_norm = t.clip_norm(),
+                                       .momentum = momentum}),
+                           feedback);
+    }
+    case spec::Compression::kRandomK: return RandomKReducers({.density = c.random_k().density(), .feedback = feedback});
+    case spec::Compression::kPowerSgd:
+      return PowerSgdReducers({.rank = c.power_sgd().rank(),
+                               .start_step = c.power_sgd().start_step(),
+                               .min_compression = c.power_sgd().min_compression(),
+                               .feedback = feedback});
+    case spec::Compression::kOneBit: return CodedReducers(OneBitCodecs(), feedback);
+    case spec::Compression::kQuantize:
+      return CodedReducers(
+          QuantizeCodecs(
+              {.bits = c.quantize().bits(), .block = c.quantize().block(), .stochastic = c.quantize().stochastic()}),
+          feedback);
+    case spec::Compression::CODEC_NOT_SET: break;
+  }
+  return {};
+}
+
 LayoutOptions ToLayout(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   const DType gradient = ToDType(spec.train().precision().gradient()),
               reduce = ToDType(spec.train().precision().reduce());
+  const MakeReducer reducer = p.has_compression() ? CompressingReducers(spec) : MeanReducers(reduce);
   if (p.sharding() == Parallel::NO_SHARD) {
-    return ReplicatedOptions{.ddp = {.bucket = MiBytes(p.bucket_mib()),
-                                     .overlap = p.overlap(),
-                                     .gradient = gradient,
-                                     .reduce_every_micro_batch = p.reduce_every_micro_batch()},
-                             .reduce = reduce};
+    return {DdpOptions{.bucket = MiBytes(p.bucket_mib()),
+                       .overlap = p.overlap(),
+                       .gradient = gradient,
+                       .reduce_every_micro_batch = p.reduce_every_micro_batch()},
+            reducer};
   }
-  return ShardedOptions{.stage = ToStage(p.sharding()),
-                        .shard_group = p.sharding() == Parallel::HYBRID_SHARD ? static_cast<int>(p.shard_group()) : 0,
-                        .wrap = PolicyOf(p),
-                        .gradient = gradient,
-                        .reduce = reduce,
-                        .prefetch = p.prefetch(),
-                        .prefetch_limit = MiBytes(p.prefetch_limit_mib()),
-                        .reshard_after_forward = p.reshard_after_forward(),
-                        .pipeline_stage = p.pp() > 1,
-                        .backward_prefetch = ToPrefetch(p.backward_prefetch()),
-                        .reduce_every_micro_batch = p.reduce_every_micro_batch(),
-                        .overlap = p.overlap(),
-                        .offload = p.offload() == Parallel::OFFLOAD_ALL};
+  const ShardedOptions sharded{
+      .stage = ToStage(p.sharding()),
+      .shard_group = p.sharding() == Parallel::HYBRID_SHARD ? static_cast<int>(p.shard_group()) : 0,
+      .wrap = PolicyOf(p),
+      .gradient = gradient,
+      .reduce = reduce,
+      .prefetch = p.prefetch(),
+      .prefetch_limit = MiBytes(p.prefetch_limit_mib()),
+      .reshard_after_forward = p.reshard_after_forward(),
+      .pipeline_stage = p.pp() > 1,
+      .backward_prefetch = ToPrefetch(p.backward_prefetch()),
+      .reduce_every_micro_batch = p.reduce_every_micro_batch(),
+      .overlap = p.overlap(),
+      .offload = p.offload() == Parallel::OFFLOAD_ALL};
+  return {sharded, reducer};
 }
 
 // ---- The update ----
@@ -179,13 +233,15 @@ std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decouple
 }
 
 std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer, const optim::Offload& offload,
-                                                const optim::LowPrecisionUpdate& low_precision) {
+                                                const optim::LowPrecisionUpdate& low_precision, bool momentum) {
   if (optimizer.has_adam()) return MakeAdam(optimizer.adam(), /*decoupled=*/false, offload, low_precision);
   if (!optimizer.has_sgd()) return MakeAdam(optimizer.adamw(), /*decoupled=*/true, offload, low_precision);
   const spec::Sgd& sgd = optimizer.sgd();
-  return optim::MakeSgd(
-      {.lr = sgd.lr(), .momentum = sgd.momentum(), .weight_decay = sgd.weight_decay(), .nesterov = sgd.nesterov()},
-      offload, low_precision);
+  return optim::MakeSgd({.lr = sgd.lr(),
+                         .momentum = momentum ? sgd.momentum() : 0,
+                         .weight_decay = sgd.weight_decay(),
+                         .nesterov = sgd.nesterov()},
+                        offload, low_precision);
 }
 
 std::string OptimizerName(const spec::Optimizer& optimizer) {
@@ -207,25 +263,14 @@ optim::LrSchedule ToLearningRate(const spec::Schedule& schedule) {
   return out;
 }
 
-LossScalerOptions ToLossScale(const spec::Precision& precision) {
-  if (!precision.has_loss_scale()) return {};
-  const spec::LossScale& scale = precision.loss_scale();
-  const spec::LossScale::Dynamic& rule = scale.dynamic();
-  return {.scale = scale.has_fixed() ? scale.fixed() : rule.initial(),
-          .dynamic = scale.has_dynamic(),
-          .backoff = rule.backoff(),
-          .growth = rule.growth(),
-          .growth_interval = rule.growth_interval(),
-          .minimum = rule.minimum()};
-}
-
 void SetUpdate(const spec::Spec& spec, TrainingOptions& out) {
   const spec::Train& train = spec.train();
   out.offload = spec.parallel().offload() != Parallel::NO_OFFLOAD;
   const auto low_precision = train.precision().stochastic_rounding() ? optim::LowPrecisionUpdate::kStochastic
                                                                      : optim::LowPrecisionUpdate::kMaster;
-  out.make_optimizer = [optimizer = train.optimizer(), offload = out.offload, low_precision, seed = train.seed()] {
-    return MakeOptimizer(optimizer, {.state = offload}, {.kind = low_precision, .seed = seed});
+  out.make_optimizer = [optimizer = train.optimizer(), offload = out.offload, low_precision, seed = train.seed(),
+                        momentum = !CorrectsMomentum(spec)] {
+    return MakeOptimizer(optimizer, {.state = offload}, {.kind = low_precision, .seed = seed}, momentum);
   };
   out.learning_rate = ToLearningRate(train.schedule());
   out.clip_norm = train.clip_norm();

@@ -9,11 +9,11 @@
 
 namespace twofold {
 
-struct ReplicatedOptions {
-  DdpOptions ddp;
-  DType reduce = DType::kF32;  // type in which gradients are sent
+struct LayoutOptions {
+  std::variant<DdpOptions, ShardedOptions> kind;
+  MakeReducer make_reducer;  // how gradients become means; if empty, they are averaged in their own type
+  bool sharded() const { return std::holds_alternative<ShardedOptions>(kind); }
 };
-using LayoutOptions = std::variant<ReplicatedOptions, ShardedOptions>;
 
 // Takes ownership of the chunks; `ctx` and `replicas` must outlive the layout. Collective over `replicas`. Throws
 // OutOfMemory.

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <type_traits>
+#include <vector>
 
 #include "core/base/philox.h"
 #include "kernels/cpu/kernels.h"
@@ -11,7 +12,6 @@
 namespace twofold::cpu {
 namespace {
 
-using ops::kQuantBlock;
 using ops::kSignBlock;
 
 template <class F>
@@ -90,9 +90,10 @@ int64_t PlaceAt(const int32_t* indices, int64_t i, const Tensor& in) {
   return indices[i];
 }
 
-// ---- 8 bits ----
+// ---- 8 and 4 bits ----
 
-constexpr int kLevels = 127;  // on either side of zero
+// Levels on either side of zero.
+constexpr int LevelsOf(int bits) { return (1 << (bits - 1)) - 1; }
 
 template <class A>
 struct Levels {
@@ -100,16 +101,17 @@ struct Levels {
   bool finite;
 };
 template <class A>
-Levels<A> LevelsFor(A largest) {
+Levels<A> LevelsFor(A largest, A levels) {
   if (!(largest <= std::numeric_limits<A>::max())) return {largest, 0, false};
-  const A inverse = A(kLevels) / largest;
+  const A inverse = levels / largest;
   if (!(inverse <= std::numeric_limits<A>::max())) return {0, 0, true};
-  return {largest / A(kLevels), inverse, true};
+  return {largest / levels, inverse, true};
 }
 
 template <class A>
 void QuantiseBlock(const ops::Quantise& o, int64_t block) {
-  const int64_t first = block * kQuantBlock, count = std::min(kQuantBlock, o.in.numel() - first);
+  const int64_t first = block * o.block, count = std::min(o.block, o.in.numel() - first);
+  const int most = LevelsOf(o.bits);
   A buffer[kChunk], left[kChunk];
   const A* x = Source<A>(o.in).At(first, count, buffer);
   A largest = 0;
@@ -117,16 +119,22 @@ void QuantiseBlock(const ops::Quantise& o, int64_t block) {
     const A size = std::abs(x[i]);
     largest = size > largest || size != size ? size : largest;
   }
-  const Levels<A> levels = LevelsFor(largest);
-  uint8_t* codes = o.codes.data<uint8_t>() + first;
+  const Levels<A> levels = LevelsFor(largest, A(most));
+  uint8_t* out = o.codes.data<uint8_t>() + ops::CodeBytes(first, o.bits);
+  uint8_t halves[kChunk];
+  uint8_t* codes = o.bits == 8 ? out : halves;
   for (int64_t i = 0; i < count; ++i) {
     const A level = x[i] * levels.inverse;
     A rounded = o.stochastic ? std::floor(level + A(UniformAt(o.key, static_cast<uint64_t>(o.where.Of(first + i)))))
                              : std::nearbyint(level);
-    rounded = std::clamp(rounded, A(-kLevels), A(kLevels));
+    rounded = std::clamp(rounded, A(-most), A(most));
     if (!levels.finite) rounded = 1;
-    codes[i] = static_cast<uint8_t>(static_cast<int>(rounded) + 128);
+    codes[i] = static_cast<uint8_t>(static_cast<int>(rounded) + most + 1);
     left[i] = x[i] - rounded * levels.scale;
+  }
+  if (o.bits == 4) {
+    if (count % 2 != 0) halves[count] = 0;
+    for (int64_t i = 0; i < count; i += 2) out[i / 2] = static_cast<uint8_t>(halves[i] | halves[i + 1] << 4);
   }
   o.scales.data<A>()[block] = levels.scale;
   if (!o.residual.empty()) Sink<A>(o.residual).Put(first, count, left);
@@ -175,6 +183,30 @@ void PackBlock(const ops::SignPack& o, int64_t block) {
   if (!o.residual.empty()) Sink<A>(o.residual).Put(first, count, left);
 }
 
+// ---- Low rank ----
+
+// Makes column j a unit vector, and takes its direction out of all columns after it.
+template <class A>
+void Orthonormalise(A* x, int64_t rows, int64_t columns) {
+  std::vector<double> sums(static_cast<size_t>(columns));
+  for (int64_t j = 0; j < columns; ++j) {
+    std::fill(sums.begin(), sums.end(), 0);
+    for (int64_t i = 0; i < rows; ++i) {
+      const A* row = x + i * columns;
+      for (int64_t k = j; k < columns; ++k)
+        sums[static_cast<size_t>(k)] += static_cast<double>(row[j]) * static_cast<double>(row[k]);
+    }
+    const double squares = sums[static_cast<size_t>(j)], inverse = squares == 0 ? 0 : 1 / std::sqrt(squares);
+    for (int64_t i = 0; i < rows; ++i) {
+      A* row = x + i * columns;
+      const double unit = static_cast<double>(row[j]) * inverse;
+      row[j] = static_cast<A>(unit);
+      for (int64_t k = j + 1; k < columns; ++k)
+        row[k] = static_cast<A>(static_cast<double>(row[k]) - unit * (sums[static_cast<size_t>(k)] * inverse));
+    }
+  }
+}
+
 }  // namespace
 
 void Compute(const ops::TopK& o, Context&) {
@@ -217,15 +249,19 @@ void Compute(const ops::ScatterElements& o, Context& c) {
 
 void Compute(const ops::Quantise& o, Context& c) {
   VisitWide(o.in.dtype(), [&]<class A>() {
-    c.pool.ParallelForEach(o.scales.numel(), 16 * kChunk / kQuantBlock,
-                           [&](int64_t block) { QuantiseBlock<A>(o, block); });
+    c.pool.ParallelForEach(o.scales.numel(), 16 * kChunk / o.block, [&](int64_t block) { QuantiseBlock<A>(o, block); });
   });
 }
 
 void Compute(const ops::Dequantise& o, Context& c) {
   const uint8_t* codes = o.codes.data<uint8_t>();
-  DecodeBlocks(o.scales, o.out, o.accumulate, kQuantBlock, c.pool,
-               [codes](int64_t i, auto scale) { return static_cast<decltype(scale)>(codes[i] - 128) * scale; });
+  const int zero = LevelsOf(o.bits) + 1;
+  const auto decode = [&](auto code) {
+    DecodeBlocks(o.scales, o.out, o.accumulate, o.block, c.pool,
+                 [=](int64_t i, auto scale) { return static_cast<decltype(scale)>(code(i) - zero) * scale; });
+  };
+  if (o.bits == 8) return decode([codes](int64_t i) { return int{codes[i]}; });
+  decode([codes](int64_t i) { return codes[i / 2] >> (4 * (i % 2)) & 15; });
 }
 
 void Compute(const ops::SignPack& o, Context& c) {
@@ -238,6 +274,10 @@ void Compute(const ops::SignUnpack& o, Context& c) {
   const uint8_t* signs = o.signs.data<uint8_t>();
   DecodeBlocks(o.scales, o.out, o.accumulate, kSignBlock, c.pool,
                [signs](int64_t i, auto scale) { return (signs[i / 8] >> (i % 8) & 1) != 0 ? -scale : scale; });
+}
+
+void Compute(const ops::Orthogonalise& o, Context&) {
+  VisitWide(o.x.dtype(), [&]<class A>() { Orthonormalise(o.x.data<A>(), o.x.dim(0), o.x.dim(1)); });
 }
 
 }  // namespace twofold::cpu

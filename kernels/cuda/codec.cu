@@ -8,7 +8,6 @@
 namespace twofold::cuda {
 namespace {
 
-using ops::kQuantBlock;
 using ops::kSignBlock;
 
 // ---- Places ----
@@ -121,26 +120,23 @@ __device__ inline double Quotient(double a, double b) { return a / b; }
 // separately.
 enum class Rounding { kNearest, kDrawn, kDrawnApart };
 
+template <class A>
+struct Levels {
+  int bits;
+  A most;  // levels on each side of zero
+  A scale = 0, inverse = 0;
+  bool finite = true;
+};
+
+// Encodes the lane's elements of one row, which starts at element `first` and has `count` elements.
 template <class T, Rounding kRounding>
-__global__ void __launch_bounds__(kWarps* kWarp)
-    QuantiseBlocks(const T* in, uint8_t* codes, Wide<T>* scales, T* residual, int64_t n, bool packs, PhiloxKey key,
-                   ops::IndexMap where) {
+__device__ inline void QuantiseRow(const T* in, uint8_t* codes, T* residual, int64_t first, int64_t count, bool packs,
+                                   const Levels<Wide<T>>& levels, PhiloxKey key, const ops::IndexMap& where) {
   using A = Wide<T>;
-  constexpr A kLevels = 127;  // levels on each side of zero
-  static_assert(kRow == kQuantBlock);
-  const int64_t block = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp, first = block * kQuantBlock;
-  if (first >= n) return;  // the whole warp
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t count = min(kQuantBlock, n - first), mine = count - lane * kEach;
+  const int64_t mine = count - lane * kEach;
   A x[1][kEach];
   LoadBlock<1>(in + first, packs, count, x);
-  A largest = 0;
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) largest = LargerSize()(largest, x[0][i] < 0 ? -x[0][i] : x[0][i]);
-  largest = WarpReduce(largest, LargerSize());
-  const bool finite = largest <= Greatest<A>::value;
-  A inverse = finite ? Quotient(kLevels, largest) : A(0), scale = finite ? Quotient(largest, kLevels) : largest;
-  if (!(inverse <= Greatest<A>::value)) inverse = 0, scale = 0;
   uint32_t bits[kEach] = {};
   if constexpr (kRounding == Rounding::kDrawn) {
     Draw(key, where, first + lane * kEach, bits);
@@ -155,16 +151,20 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   Pack<uint8_t, kEach> code;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const A level = Product(x[0][i], inverse);
+    const A level = Product(x[0][i], levels.inverse), most = levels.most;
     A rounded = kRounding == Rounding::kNearest ? rint(level) : floor(Plus(level, A(ToUniform(bits[i]))));
-    rounded = rounded < -kLevels ? -kLevels : rounded > kLevels ? kLevels : rounded;
-    if (!finite) rounded = 1;
-    code.at[i] = static_cast<uint8_t>(static_cast<int>(rounded) + 128);
-    x[0][i] = Plus(x[0][i], -Product(rounded, scale));
+    rounded = rounded < -most ? -most : rounded > most ? most : rounded;
+    if (!levels.finite) rounded = 1;
+    code.at[i] = i < mine ? static_cast<uint8_t>(static_cast<int>(rounded + most) + 1) : uint8_t{0};
+    x[0][i] = Plus(x[0][i], -Product(rounded, levels.scale));
   }
-  if (lane == 0) scales[block] = scale;
-  uint8_t* to = codes + first + lane * kEach;
-  if (packs && mine >= kEach) {
+  uint8_t* to = codes + (first + lane * kEach) * levels.bits / 8;
+  if (levels.bits == 4) {
+#pragma unroll
+    for (int i = 0; i < kEach; i += 2) {
+      if (i < mine) to[i / 2] = static_cast<uint8_t>(code.at[i] | code.at[i + 1] << 4);
+    }
+  } else if (packs && mine >= kEach) {
     *reinterpret_cast<Pack<uint8_t, kEach>*>(to) = code;
   } else {
 #pragma unroll
@@ -173,6 +173,32 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     }
   }
   if (residual != nullptr) StoreBlock<1>(residual + first, packs, count, x);
+}
+
+// A block of elements has one to four rows. With more than one, they are read twice: for the scale and for the codes.
+template <class T, Rounding kRounding>
+__global__ void __launch_bounds__(kWarps* kWarp)
+    QuantiseBlocks(const T* in, uint8_t* codes, Wide<T>* scales, T* residual, int64_t n, int64_t block_size,
+                   Levels<Wide<T>> levels, bool packs, PhiloxKey key, ops::IndexMap where) {
+  using A = Wide<T>;
+  const int64_t block = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp, first = block * block_size;
+  if (first >= n) return;  // the whole warp
+  const int64_t end = min(first + block_size, n);
+  A largest = 0;
+  for (int64_t row = first; row < end; row += kRow) {
+    A x[1][kEach];
+    LoadBlock<1>(in + row, packs, min(int64_t{kRow}, end - row), x);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) largest = LargerSize()(largest, x[0][i] < 0 ? -x[0][i] : x[0][i]);
+  }
+  largest = WarpReduce(largest, LargerSize());
+  levels.finite = largest <= Greatest<A>::value;
+  levels.scale = levels.finite ? Quotient(largest, levels.most) : largest;
+  levels.inverse = levels.finite ? Quotient(levels.most, largest) : A(0);
+  if (!(levels.inverse <= Greatest<A>::value)) levels.inverse = 0, levels.scale = 0;
+  if (threadIdx.x % kWarp == 0) scales[block] = levels.scale;
+  for (int64_t row = first; row < end; row += kRow)
+    QuantiseRow<T, kRounding>(in, codes, residual, row, min(int64_t{kRow}, end - row), packs, levels, key, where);
 }
 
 template <class T>
@@ -207,6 +233,31 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   if (residual != nullptr) StoreBlock<kRows>(residual + first, packs, count, x);
 }
 
+// ---- Low rank: one block of threads; the matrices are tall and narrow ----
+
+// Makes column j a unit vector, and takes its direction out of all columns after it.
+template <class T>
+__global__ void __launch_bounds__(1024) Orthonormalise(T* x, int64_t rows, int columns) {
+  const auto dot = [&](int j, int k) {
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < rows; i += blockDim.x)
+      sum += static_cast<double>(x[i * columns + j]) * static_cast<double>(x[i * columns + k]);
+    return BlockSum(sum);
+  };
+  for (int j = 0; j < columns; ++j) {
+    const double squares = dot(j, j), inverse = squares == 0 ? 0 : 1 / sqrt(squares);
+    for (int k = columns - 1; k > j; --k) {
+      const double of_unit = dot(j, k) * inverse;
+      for (int64_t i = threadIdx.x; i < rows; i += blockDim.x) {
+        const double unit = static_cast<double>(x[i * columns + j]) * inverse;
+        x[i * columns + k] = static_cast<T>(static_cast<double>(x[i * columns + k]) - unit * of_unit);
+      }
+    }
+    for (int64_t i = threadIdx.x; i < rows; i += blockDim.x)
+      x[i * columns + j] = static_cast<T>(static_cast<double>(x[i * columns + j]) * inverse);
+  }
+}
+
 // ---- Decoding ----
 
 template <class Out, class Scale, bool kAdd>
@@ -214,6 +265,7 @@ struct Dequantised {
   const uint8_t* codes;
   const Scale* scales;
   Out* out;
+  int64_t block;
   using A = Wide<Out>;
   template <int N>
   struct Loaded {
@@ -229,11 +281,48 @@ struct Dequantised {
   }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
-    const A scale = As<A>(scales[first / kQuantBlock]);
+    const A scale = As<A>(scales[first / block]);
     A y[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       y[i] = As<A>(static_cast<int32_t>(loaded.codes[i]) - 128) * scale;
+      if constexpr (kAdd) y[i] += As<A>(loaded.old[i]);
+    }
+    StorePack(out + first, y);
+  }
+};
+
+// Codes of 4 bits.
+template <class Out, class Scale, bool kAdd>
+struct HalvesDequantised {
+  const uint8_t* codes;
+  const Scale* scales;
+  Out* out;
+  int64_t block;
+  using A = Wide<Out>;
+  template <int N>
+  struct Loaded {
+    uint32_t halves;
+    Raw<Out, kAdd ? N : 1> old;
+  };
+  template <int N>
+  __device__ Loaded<N> Load(int64_t first) const {
+    static_assert(N <= 8 && (N == 1 || N % 2 == 0));
+    Loaded<N> loaded;
+    loaded.halves = 0;
+#pragma unroll
+    for (int i = 0; i < (N + 1) / 2; ++i) loaded.halves |= static_cast<uint32_t>(codes[first / 2 + i]) << (8 * i);
+    if constexpr (kAdd) loaded.old = LoadRaw<N>(out + first);
+    return loaded;
+  }
+  template <int N>
+  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
+    const A scale = As<A>(scales[first / block]);
+    const uint32_t halves = loaded.halves >> (first % 2 * 4);
+    A y[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      y[i] = As<A>(static_cast<int32_t>(halves >> (4 * i) & 15) - 8) * scale;
       if constexpr (kAdd) y[i] += As<A>(loaded.old[i]);
     }
     StorePack(out + first, y);
@@ -245,6 +334,7 @@ struct Unpacked {
   const uint8_t* signs;
   const Scale* scales;
   Out* out;
+  int64_t block;
   using A = Wide<Out>;
   template <int N>
   struct Loaded {
@@ -261,7 +351,7 @@ struct Unpacked {
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
     static_assert(8 % N == 0);
-    const A scale = As<A>(scales[first / kSignBlock]);
+    const A scale = As<A>(scales[first / block]);
     const unsigned bits = loaded.byte >> (first % 8);
     A y[N];
 #pragma unroll
@@ -274,14 +364,14 @@ struct Unpacked {
 };
 
 template <template <class, class, bool> class Decoded>
-void Decode(const Tensor& codes, const Tensor& scales, const Tensor& out, bool accumulate, bool packed_codes,
-            const Context& c) {
+void Decode(const Tensor& codes, const Tensor& scales, const Tensor& out, bool accumulate, int64_t block,
+            bool packed_codes, const Context& c) {
   ForFloat(out.dtype(), [&]<class Out>() {
     constexpr int kN = PackOf<Out>;
     const bool packs = PacksFit(kN, kN, {&out}) && (packed_codes || PacksFit(kN, kN, {&codes}));
     const auto decode = [&]<class Scale, bool kAdd>() {
-      Sweep<kN, 4>(Decoded<Out, Scale, kAdd>{At<uint8_t>(codes), At<Scale>(scales), At<Out>(out)}, out.numel(), packs,
-                   c);
+      Sweep<kN, 4>(Decoded<Out, Scale, kAdd>{At<uint8_t>(codes), At<Scale>(scales), At<Out>(out), block}, out.numel(),
+                   packs, c);
     };
     const bool wide = scales.dtype() == DType::kF64;
     if (accumulate)
@@ -326,12 +416,15 @@ void Compute(const ops::Quantise& o, const Context& c) {
                         : DrawsFit(kEach, o.where) ? QuantiseBlocks<T, Rounding::kDrawn>
                                                    : QuantiseBlocks<T, Rounding::kDrawnApart>;
     Launch(kernel, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.codes), At<Wide<T>>(o.scales),
-           At<T>(o.residual), o.in.numel(), PacksFit(kEach, kEach, {&o.in, &o.codes, &o.residual}), o.key, o.where);
+           At<T>(o.residual), o.in.numel(), o.block,
+           Levels<Wide<T>>{.bits = o.bits, .most = static_cast<Wide<T>>((1 << (o.bits - 1)) - 1)},
+           PacksFit(kEach, kEach, {&o.in, &o.codes, &o.residual}), o.key, o.where);
   });
 }
 
 void Compute(const ops::Dequantise& o, const Context& c) {
-  Decode<Dequantised>(o.codes, o.scales, o.out, o.accumulate, false, c);
+  if (o.bits == 8) return Decode<Dequantised>(o.codes, o.scales, o.out, o.accumulate, o.block, false, c);
+  Decode<HalvesDequantised>(o.codes, o.scales, o.out, o.accumulate, o.block, true, c);
 }
 
 void Compute(const ops::SignPack& o, const Context& c) {
@@ -343,7 +436,15 @@ void Compute(const ops::SignPack& o, const Context& c) {
 }
 
 void Compute(const ops::SignUnpack& o, const Context& c) {
-  Decode<Unpacked>(o.signs, o.scales, o.out, o.accumulate, true, c);
+  Decode<Unpacked>(o.signs, o.scales, o.out, o.accumulate, kSignBlock, true, c);
+}
+
+void Compute(const ops::Orthogonalise& o, const Context& c) {
+  if (o.x.numel() == 0) return;
+  ForFloat(o.x.dtype(), [&]<class T>() {
+    if constexpr (sizeof(T) >= 4)
+      Launch(Orthonormalise<T>, 1, 1024, 0, c.stream, At<T>(o.x), o.x.dim(0), static_cast<int>(o.x.dim(1)));
+  });
 }
 
 }  // namespace twofold::cuda

@@ -143,6 +143,7 @@ void DistributedDataParallel::OnReady(Bucket& bucket) {
 
 void DistributedDataParallel::ReduceWhatIsReady() {
   for (; next_ < buckets_.size() && buckets_[next_].pending == 0; ++next_) {
+    pipeline_.AdvanceDependent();
     pipeline_.Start(next_, buckets_[next_].gradients, last_);
     if (pipeline_.Reduces(next_)) ++reductions_;
   }

@@ -6,10 +6,10 @@
 
 namespace twofold {
 
-std::map<nn::GroupTag, PartialGradients> PartialGradientsOf(const std::vector<optim::SlicePart>& kept) {
-  std::map<nn::GroupTag, PartialGradients> all;
+std::map<nn::GroupTag, HeldGradients> HeldGradientsOf(const std::vector<optim::SlicePart>& kept, bool partial) {
+  std::map<nn::GroupTag, HeldGradients> all;
   optim::ForStretches(kept, [&](int64_t first, const nn::Parameter&, const nn::Parameter::Stretch& stretch) {
-    if (!stretch.part.partial) return;
+    if (stretch.part.partial != partial || stretch.part.holders == nn::GroupTag{}) return;
     auto& [stretches, elements] = all[stretch.part.holders];
     const int64_t count = stretch.where.count;
     if (!stretches.empty() && stretches.back().first + stretches.back().count == first) {
@@ -22,13 +22,18 @@ std::map<nn::GroupTag, PartialGradients> PartialGradientsOf(const std::vector<op
   return all;
 }
 
-HolderSums::HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups) {
-  for (auto& [holders, partial] : PartialGradientsOf(kept)) {
+HolderSums::HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool copies_differ) {
+  Add(kept, groups, /*partial=*/true);
+  if (copies_differ) Add(kept, groups, /*partial=*/false);
+}
+
+void HolderSums::Add(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool partial) {
+  for (auto& [holders, held] : HeldGradientsOf(kept, partial)) {
     TWOFOLD_CHECK(groups.Knows(holders),
                   kept[0].parameter->name() + " or one after it has a gradient to sum, and no ranks to sum it over");
     ProcessGroup* const group = groups.HoldersOf(holders);
     if (group == nullptr) continue;
-    messages_.push_back({group, std::move(partial)});
+    messages_.push_back({group, partial ? ReduceOp::kSum : ReduceOp::kAvg, std::move(held)});
     across_stages_ |= AcrossStages(holders);
   }
 }
@@ -36,16 +41,16 @@ HolderSums::HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaG
 std::vector<HolderSums::Sending> HolderSums::Start(nn::Context& ctx, const Tensor& gradients) const {
   std::vector<Sending> sending;
   for (const Message& message : messages_) {
-    Tensor elements = gradients.Flat().Slice(message.partial.stretches[0].first, message.partial.stretches[0].count);
-    if (message.partial.stretches.size() > 1) {
-      elements = ctx.device.NewTensor(Shape{message.partial.elements}, gradients.dtype(), Category::kCommunication);
+    Tensor elements = gradients.Flat().Slice(message.held.stretches[0].first, message.held.stretches[0].count);
+    if (message.held.stretches.size() > 1) {
+      elements = ctx.device.NewTensor(Shape{message.held.elements}, gradients.dtype(), Category::kCommunication);
       int64_t at = 0;
-      for (const PartialGradients::Stretch& s : message.partial.stretches) {
+      for (const HeldGradients::Stretch& s : message.held.stretches) {
         ctx.Launch(ops::Cast{.in = gradients.Flat().Slice(s.first, s.count), .out = elements.Slice(at, s.count)});
         at += s.count;
       }
     }
-    Work work = message.group->AllReduce(elements, ReduceOp::kSum);
+    Work work = message.group->AllReduce(elements, message.op);
     sending.push_back({std::move(elements), std::move(work)});
   }
   return sending;
@@ -54,10 +59,10 @@ std::vector<HolderSums::Sending> HolderSums::Start(nn::Context& ctx, const Tenso
 void HolderSums::Finish(nn::Context& ctx, std::vector<Sending> sending, const Tensor& gradients) const {
   for (size_t i = 0; i < sending.size(); ++i) {
     sending[i].work.WaitOn(ctx.stream);
-    const std::vector<PartialGradients::Stretch>& stretches = messages_[i].partial.stretches;
+    const std::vector<HeldGradients::Stretch>& stretches = messages_[i].held.stretches;
     if (stretches.size() == 1) continue;
     int64_t at = 0;
-    for (const PartialGradients::Stretch& s : stretches) {
+    for (const HeldGradients::Stretch& s : stretches) {
       ctx.Launch(
           ops::Cast{.in = sending[i].elements.Slice(at, s.count), .out = gradients.Flat().Slice(s.first, s.count)});
       at += s.count;

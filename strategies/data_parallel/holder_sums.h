@@ -9,6 +9,8 @@
 //                  number of micro-batches, in the type in which gradients accumulate
 //   compute        copies of S into a message and back, if the elements are not contiguous
 // The sums of a bucket overlap with the reductions of the buckets after it, and in sharded layouts with backward.
+// If compression gave the ranks different means of elements of which they have copies (norms, biases of row-parallel
+// layers without sequence parallelism), these are averaged in the same way, so that they stay copies.
 // Limits: the ranks of a group must hold the same elements in the same order. Along tp they do, since all ranks have
 // parameters of the same shapes. A table that two stages share must be a unit of its own in a sharded layout.
 #pragma once
@@ -22,22 +24,24 @@
 
 namespace twofold {
 
-// Elements of a flat tensor whose gradients this rank computed in part.
-struct PartialGradients {
+// Elements of a flat tensor that several ranks of one copy of the model hold.
+struct HeldGradients {
   struct Stretch {
     int64_t first, count;
   };
   std::vector<Stretch> stretches;  // in order; no two are adjacent
   int64_t elements = 0;            // of all stretches
 };
-// Those among `kept`, by the tag of the ranks that hold the same elements.
-std::map<nn::GroupTag, PartialGradients> PartialGradientsOf(const std::vector<optim::SlicePart>& kept);
+// Those among `kept` whose gradients the ranks computed in part (`partial`) or all of them whole, by the tag of the
+// ranks that hold the same elements.
+std::map<nn::GroupTag, HeldGradients> HeldGradientsOf(const std::vector<optim::SlicePart>& kept, bool partial);
 
 // The sums of one bucket.
 class HolderSums {
  public:
-  // `kept`: the parts of parameters in what this rank keeps of the bucket.
-  HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups);
+  // `kept`: the parts of parameters in what this rank keeps of the bucket. `copies_differ`: the means of elements that
+  // ranks have copies of may differ.
+  HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool copies_differ);
   bool empty() const { return messages_.empty(); }
   // The other ranks are on another pipeline stage. They may start these sums only after their last backward pass, which
   // may need messages from this rank's passes. So no pass of this rank may wait for the sums.
@@ -55,8 +59,10 @@ class HolderSums {
  private:
   struct Message {
     ProcessGroup* group;
-    PartialGradients partial;
+    ReduceOp op;
+    HeldGradients held;
   };
+  void Add(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool partial);
   std::vector<Message> messages_;
   bool across_stages_ = false;
 };

@@ -7,9 +7,11 @@ namespace {
 
 class MeanReducer final : public Reducer {
  public:
-  MeanReducer(const Bucket& bucket, DType wire) : groups_(bucket.groups), dtype_(bucket.dtype), wire_(wire) {}
+  // If nothing is sent, nothing is rounded for it.
+  MeanReducer(const Bucket& bucket, DType wire)
+      : groups_(bucket.groups), dtype_(bucket.dtype), wire_(groups_.size() == 1 ? dtype_ : wire) {}
 
-  Work Start(nn::Context& ctx, Tensor in, Tensor out, bool, double) override {
+  Work Start(nn::Context& ctx, Tensor in, Tensor out, bool) override {
     if (in.dtype() != wire_) {
       Tensor cast = ctx.device.NewTensor(in.shape(), wire_, Category::kCommunication);
       ctx.Launch(ops::Cast{.in = in, .out = cast});
@@ -33,6 +35,7 @@ class MeanReducer final : public Reducer {
 
   Tensor Mean(nn::Context&) override { return std::exchange(part_, Tensor()); }
 
+  bool elementwise() const override { return true; }
   // A wider type represents every value of a narrower one. BF16 and F16 do not represent all of each other's values. A
   // mean in the gradients' own type rounds as any sum does.
   bool rounds() const override { return wire_ != dtype_ && ElementSize(wire_) <= ElementSize(dtype_); }

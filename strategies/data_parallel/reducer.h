@@ -27,6 +27,13 @@ struct ReductionGroups {
   ProcessGroup* scatter = nullptr;
   ProcessGroup* replicate = nullptr;
   bool reduces() const { return scatter != nullptr || replicate != nullptr; }
+  int size() const { return SizeOf(scatter) * SizeOf(replicate); }
+  // This rank among all of them.
+  int rank() const { return RankIn(replicate) * SizeOf(scatter) + RankIn(scatter); }
+
+ private:
+  static int SizeOf(const ProcessGroup* group) { return group == nullptr ? 1 : group->size(); }
+  static int RankIn(const ProcessGroup* group) { return group == nullptr ? 0 : group->rank(); }
 };
 
 struct Bucket {
@@ -40,11 +47,16 @@ struct Bucket {
   ReductionGroups groups;
 };
 
-// What a reducer keeps for a bucket from step to step, one value for each element of the flat tensor. Each rank has its
-// own.
+// What a reducer keeps for a bucket from step to step: one value for each of the elements [first, first + numel) of the
+// flat tensor. Or, if `parameter` is set, a tensor [rows, columns] of a shape of its own for this parameter.
 struct ReducerState {
   std::string name;  // "residual"
   Tensor tensor;
+  // kOwn: each rank of the bucket's groups has values of its own. kEqual: all have the same. kParts: the ranks that
+  // reduce a bucket have one part of it each.
+  enum Copies { kOwn, kEqual, kParts } copies = kOwn;
+  int64_t first = 0;
+  const nn::Parameter* parameter = nullptr;
 };
 
 // One object per bucket and rank, used from the rank's thread. Every rank calls the same functions for the same buckets
@@ -52,21 +64,28 @@ struct ReducerState {
 class Reducer {
  public:
   virtual ~Reducer() = default;
+  // Called before the reductions of a step. `loss_scale`: the factor that its gradients contain.
+  virtual void BeginStep(nn::Context&, double /*loss_scale*/) {}
   // Starts the first message. `in` [numel]: this rank's gradients, which may be overwritten. `out`: if it is not empty,
-  // the mean may be written there. `last`: this is the last micro-batch of the step. `scale`: the loss scale that the
-  // gradients contain.
-  virtual Work Start(nn::Context& ctx, Tensor in, Tensor out, bool last, double scale) = 0;
+  // the mean may be written there; it may be `in`, or a part of it. `last`: this is the step's last micro-batch.
+  virtual Work Start(nn::Context& ctx, Tensor in, Tensor out, bool last) = 0;
   // Called when the compute stream is ordered after the message before: starts the next one. Nullopt if that was the
   // last.
   virtual std::optional<Work> Next(nn::Context&) { return std::nullopt; }
-  // Called after the last message: the elements of the mean that this rank keeps, in any floating-point type.
+  // Whether Next has messages to start after the first one. They leave sooner if Advance is called during backward.
+  virtual bool has_next() const { return false; }
+  // Called after the last message: the elements of the mean that this rank keeps, in any floating-point type. The
+  // caller may overwrite them.
   virtual Tensor Mean(nn::Context& ctx) = 0;
-  // Called if the step's gradients are not used: restores the state from before the step.
+  // Called if the step's gradients are not used: restores the state from before BeginStep.
   virtual void Skip(nn::Context&) {}
   virtual std::vector<ReducerState> State() const { return {}; }
   // Whether reducing gradients that are equal on all ranks may change them. If so, means of earlier micro-batches must
   // be kept out of the bucket, so that they are not reduced again. Returning true is always safe.
   virtual bool rounds() const { return true; }
+  // Whether each element of the mean depends on this element of the ranks' gradients alone. If not, copies of an
+  // element in different buckets, on other ranks of one copy of the model, get different means.
+  virtual bool elementwise() const { return false; }
 };
 
 using MakeReducer = std::function<std::unique_ptr<Reducer>(nn::Context&, const Bucket&)>;

@@ -9,14 +9,17 @@ namespace twofold {
 
 void ReductionPipeline::Add(Bucket bucket, std::unique_ptr<GradientHome> home) {
   bucket.index = entries_.size();
-  HolderSums sums(bucket.kept, groups_);
   std::unique_ptr<Reducer> reducer = bucket.groups.reduces() ? make_reducer_(ctx_, bucket) : nullptr;
+  HolderSums sums(bucket.kept, groups_, /*copies_differ=*/reducer != nullptr && !reducer->elementwise());
   entries_.push_back({std::move(bucket), std::move(reducer), std::move(home), std::move(sums)});
 }
 
 void ReductionPipeline::BeginStep(double loss_scale) {
-  loss_scale_ = loss_scale;
-  for (Entry& entry : entries_) entry.home->BeginStep();
+  TWOFOLD_CHECK(in_flight_.empty() && late_.empty(), "the step before was finished");
+  for (Entry& entry : entries_) {
+    entry.home->BeginStep();
+    if (entry.reducer != nullptr) entry.reducer->BeginStep(ctx_, loss_scale);
+  }
 }
 
 bool ReductionPipeline::IsInFlight(size_t index) const {
@@ -29,7 +32,7 @@ void ReductionPipeline::Start(size_t index, Tensor gradients, bool last) {
   Entry& entry = entries_[index];
   InFlight flight{.entry = &entry, .last = last};
   if (entry.reducer == nullptr) return Sum(std::move(flight), std::move(gradients));
-  flight.work = entry.reducer->Start(ctx_, std::move(gradients), entry.home->Begin(), last, loss_scale_);
+  flight.work = entry.reducer->Start(ctx_, std::move(gradients), entry.home->Begin(), last);
   entry.home->Started();
   in_flight_.push_back(std::move(flight));
 }
@@ -38,8 +41,8 @@ void ReductionPipeline::Start(size_t index, Tensor gradients, bool last) {
 void ReductionPipeline::Sum(InFlight flight, Tensor gradients) {
   Entry& entry = *flight.entry;
   if (!flight.last || entry.sums.empty()) return entry.home->Store(std::move(gradients));
-  flight.sending = entry.sums.Start(ctx_, gradients);
   flight.gradients = std::move(gradients);
+  if (!entry.sums.across_stages()) StartSums(flight);
   (entry.sums.across_stages() ? late_ : in_flight_).push_back(std::move(flight));
 }
 
@@ -62,8 +65,22 @@ void ReductionPipeline::Advance() {
   for (InFlight& flight : std::exchange(in_flight_, {})) Step(std::move(flight));
 }
 
+void ReductionPipeline::AdvanceDependent() {
+  for (InFlight& flight : std::exchange(in_flight_, {})) {
+    const Reducer* const reducer = flight.entry->reducer.get();
+    if (flight.sending.empty() && reducer != nullptr && reducer->has_next()) {
+      Step(std::move(flight));
+    } else {
+      in_flight_.push_back(std::move(flight));
+    }
+  }
+}
+
+// Another stage may start its sums across stages only after its last backward pass. They are started here on every
+// stage, so that all ranks start these and the messages between stages in the same order.
 void ReductionPipeline::Finish() {
   while (!in_flight_.empty()) Advance();
+  for (InFlight& flight : late_) StartSums(flight);
   for (InFlight& flight : std::exchange(late_, {})) Step(std::move(flight));
 }
 

@@ -4,7 +4,8 @@
 //     2. the mean is added to those of the step's earlier micro-batches (gradient_home.h)
 //     3. in the last micro-batch: sums over the ranks of one copy of the model that hold the same elements and computed
 //        only a part of their gradient (holder_sums.h). They come after the mean, so that only what a rank keeps is
-//        summed. The result is the same, because the mean of sums is the sum of means
+//        summed. The result is the same, because the mean of sums is the sum of means. If the reducer's means are not
+//        elementwise, copies of elements on several of these ranks are averaged, so that they stay copies
 // Messages of different buckets overlap with each other and with computing. A layout chooses how far: after Start a
 // bucket's first message is in flight, and each Advance moves every bucket to its next step.
 //
@@ -43,8 +44,10 @@ class ReductionPipeline {
   void Start(size_t index, Tensor gradients, bool last);
   // Moves every bucket in flight to its next step, the oldest first. The compute stream waits for the messages before.
   void Advance();
+  // The same for the buckets that have a further message to start. The others would only make the compute stream wait.
+  void AdvanceDependent();
   bool IsInFlight(size_t index) const;
-  bool idle() const { return in_flight_.empty(); }
+  bool idle() const { return in_flight_.empty(); }  // nothing is left to advance
   // Advances until nothing is in flight. For work launched from now on, the sums are where they are kept.
   void Finish();
   // After Finish, if the step's update is skipped because gradients are not finite.
@@ -67,14 +70,14 @@ class ReductionPipeline {
   };
   void Step(InFlight flight);
   void Sum(InFlight flight, Tensor gradients);
+  void StartSums(InFlight& flight) const { flight.sending = flight.entry->sums.Start(ctx_, flight.gradients); }
 
   nn::Context& ctx_;
   const MakeReducer make_reducer_;
   const ReplicaGroups groups_;
-  double loss_scale_ = 1;
   std::deque<Entry> entries_;
   std::deque<InFlight> in_flight_;  // in the order in which they were started
-  std::deque<InFlight> late_;       // their sums are across stages, so that Finish waits for them
+  std::deque<InFlight> late_;       // their sums are across stages, so Finish starts and ends them
 };
 
 }  // namespace twofold

@@ -130,7 +130,7 @@ void ShardedDataParallel::GatherAhead(const std::vector<ShardedUnit*>& order, si
     }
     Gather(*order[i]);
   }
-  FetchNext(order, place + 1);
+  if (place + 1 < order.size() && order[place + 1]->chunk == order[place]->chunk) FetchNext(order, place + 1);
 }
 
 void ShardedDataParallel::Use(ShardedUnit& unit) {
@@ -221,7 +221,7 @@ void ShardedDataParallel::Reduce(ShardedUnit& unit) {
     unit.gradients = Tensor();
   }
   pipeline_.Start(unit.forward, std::move(whole), last_);
-  unit.reduced = true;
+  unit.reduced = last_;
   if (!options_.overlap) FinishReductions();
 }
 

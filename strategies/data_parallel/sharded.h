@@ -76,7 +76,7 @@ struct ShardedOptions {
   int shard_group = 0;           // number of consecutive ranks that share one copy; must divide the group. 0: all ranks
   WrapPolicy wrap;               // if empty, the root is the only unit
   DType gradient = DType::kF32;  // type in which gradients accumulate
-  DType reduce = DType::kF32;    // type in which gradients are sent
+  DType reduce = DType::kF32;    // type of the reducer's means
   int64_t prefetch = 1;          // kParameters: units gathered ahead of the one that computes
   Bytes prefetch_limit;          // kParameters: most bytes of whole units gathered ahead and not used yet. 0: no limit
   bool reshard_after_forward = true;  // kParameters: free what forward gathered, and gather again for backward

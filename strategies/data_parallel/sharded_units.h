@@ -40,7 +40,7 @@ struct ShardedUnit {
   Work gather;                        // the all-gather of the parameters
   bool gathering = false;
   bool used = false;                 // has computed since it was gathered, so it does not count as gathered ahead
-  bool reduced = false;              // its reduction has started in this step
+  bool reduced = false;              // the reduction of the step's last micro-batch has started
   size_t chunk = 0;                  // index of the stage's chunk that the unit is in
   size_t forward = 0, backward = 0;  // its places in ShardedUnits::forward, which number its bucket, and backward
   size_t backward_last = 0;          // place in ShardedUnits::backward of the last unit inside this one

@@ -409,13 +409,11 @@ void RegisterFlat() {
   });
   const auto blocks = [](int64_t of) { return (Flat() + of - 1) / of; };
   Register("quantise/f32", [=](Bench& b) {
-    return ops::Quantise{.in = b.F32({Flat()}),
-                         .codes = b.Bytes({Flat()}),
-                         .scales = b.F32({blocks(ops::kQuantBlock)}),
-                         .residual = b.F32({Flat()})};
+    return ops::Quantise{
+        .in = b.F32({Flat()}), .codes = b.Bytes({Flat()}), .scales = b.F32({blocks(256)}), .residual = b.F32({Flat()})};
   });
   Register("dequantise/f32", [=](Bench& b) {
-    return ops::Dequantise{b.Bytes({Flat()}), b.F32({blocks(ops::kQuantBlock)}), b.F32({Flat()})};
+    return ops::Dequantise{b.Bytes({Flat()}), b.F32({blocks(256)}), b.F32({Flat()})};
   });
   Register("sign_pack/f32", [=](Bench& b) {
     return ops::SignPack{b.F32({Flat()}), b.Bytes({Flat() / 8}), b.F32({blocks(ops::kSignBlock)}), b.F32({Flat()})};

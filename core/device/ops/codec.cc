@@ -13,6 +13,10 @@ int64_t Blocks(int64_t numel, int64_t block) { return (numel + block - 1) / bloc
 bool Residual(const Tensor& residual, const Tensor& in) { return residual.empty() || Like(residual, in); }
 bool Places(const Tensor& indices, int64_t k) { return indices.dtype() == DType::kI32 && indices.numel() == k; }
 bool Wide(const Tensor& scales) { return OneOf(scales, DType::kF32, DType::kF64); }
+bool Codes(const Tensor& codes, int64_t numel, int bits, int64_t block) {
+  return codes.dtype() == DType::kU8 && (bits == 4 || bits == 8) && codes.numel() == CodeBytes(numel, bits) &&
+         (block == 256 || block == 512 || block == 1024);
+}
 
 }  // namespace
 
@@ -65,8 +69,8 @@ Cost CostOf(const Quantise& o) {
                    o.codes.bytes() + o.scales.bytes() + OrZero(o.residual));
 }
 void CheckShapes(const Quantise& o) {
-  Expect(IsFloat(o.in.dtype()) && o.codes.dtype() == DType::kU8 && o.codes.numel() == o.in.numel() &&
-             Wide(o.scales, o.in, Blocks(o.in.numel(), kQuantBlock)) && Residual(o.residual, o.in),
+  Expect(IsFloat(o.in.dtype()) && Codes(o.codes, o.in.numel(), o.bits, o.block) &&
+             Wide(o.scales, o.in, Blocks(o.in.numel(), o.block)) && Residual(o.residual, o.in),
          "quantise", {&o.in, &o.codes, &o.scales, &o.residual});
 }
 
@@ -76,8 +80,8 @@ Cost CostOf(const Dequantise& o) {
                    o.out.bytes());
 }
 void CheckShapes(const Dequantise& o) {
-  Expect(IsFloat(o.out.dtype()) && o.codes.dtype() == DType::kU8 && o.codes.numel() == o.out.numel() &&
-             Wide(o.scales) && o.scales.numel() == Blocks(o.out.numel(), kQuantBlock),
+  Expect(IsFloat(o.out.dtype()) && Codes(o.codes, o.out.numel(), o.bits, o.block) && Wide(o.scales) &&
+             o.scales.numel() == Blocks(o.out.numel(), o.block),
          "dequantise", {&o.codes, &o.scales, &o.out});
 }
 
@@ -101,5 +105,14 @@ void CheckShapes(const SignUnpack& o) {
              Wide(o.scales) && o.scales.numel() == Blocks(o.out.numel(), kSignBlock),
          "sign_unpack", {&o.signs, &o.scales, &o.out});
 }
+
+KernelKey Key(const Orthogonalise& o) { return {"orthogonalise", o.x.dtype(), {1, o.x.dim(0), o.x.dim(1)}}; }
+// For every column: one pass over the columns from it on for the sums, one to subtract.
+Cost CostOf(const Orthogonalise& o) {
+  const int64_t r = o.x.dim(1);
+  return Streaming(static_cast<double>(2 * r + 2), o.x.numel(), Bytes(o.x.bytes().value() * (r + 1)),
+                   Bytes(o.x.bytes().value() * (r + 1) / 2));
+}
+void CheckShapes(const Orthogonalise& o) { Expect(Wide(o.x) && o.x.shape().rank() == 2, "orthogonalise", {&o.x}); }
 
 }  // namespace twofold::ops::rules

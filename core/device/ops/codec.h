@@ -4,7 +4,8 @@
 //   * Sparse: the k elements of largest magnitude (Aji and Heafield 2017; Lin et al. 2018, "Deep Gradient
 //     Compression"), or k elements drawn at random, the same on every rank (Stich et al. 2018, "Sparsified SGD with
 //     Memory"). Encoded as values and I32 indices.
-//   * 8 bits per element and a scale per block (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization",
+//   * 8 or 4 bits per element and a scale per block (Dettmers et al. 2022, "8-bit Optimizers via Block-wise
+//   Quantization",
 //     section 2.1, with evenly spaced levels), rounded to nearest, or stochastically without bias (Alistarh et al.
 //     2017, "QSGD").
 //   * 1 bit per element and a scale per block (Seide et al. 2014, "1-Bit Stochastic Gradient Descent"; the scale is the
@@ -46,21 +47,28 @@ struct ScatterElements {
   bool accumulate = false;
 };
 
-// For each block of kQuantBlock elements (the last may be shorter): scale = max |in| / 127, and for each element a
-// code: 128 + in / scale rounded to nearest even, from 1 to 255. With `stochastic`, rounded down after adding
-// UniformAt(key, where.Of(i)). If the maximum of a block is not finite, it is stored as the scale, and the block
-// decodes to non-finite numbers. If it is below 4e-37 (F64: 1e-306), the block decodes to zeros.
+// For each block of elements (the last may be shorter): scale = max |in| / L with L = 127 levels (4 bits: 7) on either
+// side of zero, and for each element a code: L + 1 + in / scale rounded to nearest even, from 1 to 2 L + 1. With
+// `stochastic`, rounded down after adding UniformAt(key, where.Of(i)). If the maximum of a block is not finite, it is
+// stored as the scale, and the block decodes to non-finite numbers. If it is below 4e-37 (F64: 1e-306), the block
+// decodes to zeros. A code of 8 bits is a byte. Two codes of 4 bits share one, the first in the lower half; what no
+// code fills is 0.
 struct Quantise {
-  Tensor in, codes /*U8*/, scales /*(f32)[blocks]*/, residual;
+  Tensor in, codes /*U8 [CodeBytes(numel, bits)]*/, scales /*(f32)[blocks]*/, residual;
   bool stochastic = false;
   PhiloxKey key;
   IndexMap where = {};
+  int bits = 8;         // 4 or 8
+  int64_t block = 256;  // 256, 512 or 1024
 };
-// out[i] = (codes[i] - 128) * scale of its block, or += that value.
+// out[i] = (code i - L - 1) * scale of its block, or += that value.
 struct Dequantise {
   Tensor codes, scales, out /*(acc)*/;
   bool accumulate = false;
+  int bits = 8;
+  int64_t block = 256;
 };
+constexpr int64_t CodeBytes(int64_t numel, int bits) { return (numel * bits + 7) / 8; }
 
 // For each block of kSignBlock elements (the last may be shorter): scale = mean |in|, and bit i % 8 of signs[i / 8] is
 // 1 if in[i] < 0. Bits past the end are 0.
@@ -73,7 +81,13 @@ struct SignUnpack {
   bool accumulate = false;
 };
 
-inline constexpr int64_t kQuantBlock = 256, kSignBlock = 1024;
+// Makes the columns of x orthonormal, from the first to the last (modified Gram-Schmidt; Golub and Van Loan, "Matrix
+// Computations", section 5.2.8). A column that is 0 stays so. Sums are F64.
+struct Orthogonalise {
+  Tensor x /*F32 or F64, [n, r]*/;
+};
+
+inline constexpr int64_t kSignBlock = 1024;
 
 namespace rules {
 Bytes CudaWorkspace(const TopK&);

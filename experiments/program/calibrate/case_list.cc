@@ -348,7 +348,7 @@ void CaseList::Element(DType t, int64_t n) {
 
 void CaseList::Codecs(DType t, int64_t n) {
   const DType wide = ops::AccumulationType(t);
-  const int64_t k = n / 100, quantised = (n + ops::kQuantBlock - 1) / ops::kQuantBlock,
+  const int64_t k = n / 100, quantised = (n + 256 - 1) / 256,
                 signed_blocks = (n + ops::kSignBlock - 1) / ops::kSignBlock;
   Add([=](Operands& a) {
     return ops::TopK{.in = a.Input({n}, t),

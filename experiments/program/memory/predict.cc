@@ -62,8 +62,10 @@ std::string SumsOf(const TrainingOptions& run, ReplayedRank rank) {
                                                  run.layout);
                   std::string text;
                   for (const optim::Slice& slice : layout->Slices()) {
-                    for (const auto& [holders, partial] : PartialGradientsOf(slice.parts))
-                      StrAppend(&text, holders.id, " ", partial.elements, " ", partial.stretches.size() > 1, ";");
+                    for (const bool partial : {true, false}) {
+                      for (const auto& [holders, held] : HeldGradientsOf(slice.parts, partial))
+                        StrAppend(&text, holders.id, " ", held.elements, " ", held.stretches.size() > 1, ";");
+                    }
                     StrAppend(&text, "|");
                   }
                   return text;
@@ -76,7 +78,7 @@ std::string SumsOf(const TrainingOptions& run, ReplayedRank rank) {
 // are padded. If the last of such ranks differs from the first nevertheless, it represents all but the first.
 std::vector<Expected> ExpectedKinds(const TrainingOptions& run, const ReplayedRank& rank) {
   const MeshShape& mesh = run.mesh;
-  const bool cut = std::holds_alternative<ShardedOptions>(run.layout) && (mesh.tp > 1 || mesh.pp > 1);
+  const bool cut = run.layout.sharded() && (mesh.tp > 1 || mesh.pp > 1);
   std::map<std::tuple<int, int, int>, std::string> sums;  // by pp, dp, cp
   std::map<std::tuple<int, int, std::string>, Expected> kinds;
   for (int r = 0; r < mesh.size(); ++r) {

@@ -322,6 +322,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckData(spec, problems);
   CheckTrain(spec, problems);
   CheckParallel(spec, problems);
+  CheckCompression(spec, problems);
   CheckBuckets(spec.parallel(), problems);
   CheckSharding(spec, problems);
   CheckFabric(spec, problems);

@@ -10,6 +10,7 @@ void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and wheth
 void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  // train.activation_checkpointing
 void CheckValidation(const spec::Spec& spec, Problems& problems);               // train.validation
 void CheckPrecision(const spec::Precision& precision, Problems& problems);      // train.precision
+void CheckCompression(const spec::Spec& spec, Problems& problems);              // parallel.compression
 void CheckParallel(const spec::Spec& spec, Problems& problems);  // parallel's axes, the pipeline, and their options
 void CheckSharding(const spec::Spec& spec, Problems& problems);  // parallel.sharding and its options
 // The messages of a pipeline; the rest of the spec must be valid.

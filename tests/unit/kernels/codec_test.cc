@@ -136,7 +136,7 @@ struct Coded {
   Tensor codes, scales, decoded, residual;
 };
 Coded Code(Lab& lab, const Tensor& in, bool stochastic, DType out) {
-  const int64_t n = in.numel(), blocks = (n + ops::kQuantBlock - 1) / ops::kQuantBlock;
+  const int64_t n = in.numel(), blocks = (n + 256 - 1) / 256;
   const Coded c{lab.Blank({n}, DType::kU8), lab.Blank({blocks}, Wide(in.dtype())), lab.Blank({n}, out),
                 lab.Blank({n}, in.dtype())};
   lab.Run(ops::Quantise{in, c.codes, c.scales, c.residual, stochastic, kKey, {.first = 3}});

@@ -399,8 +399,9 @@ TEST(Ddp, KeepsGradientsInTheirOwnType) {
 class HalvingReducer : public Reducer {
  public:
   HalvingReducer(const Bucket& bucket, std::vector<std::string>& calls) : bucket_(bucket), calls_(calls) {}
-  Work Start(nn::Context&, Tensor in, Tensor, bool last, double scale) override {
-    calls_.push_back(StrCat("start ", bucket_.index, last ? " last" : "", " ", scale));
+  void BeginStep(nn::Context&, double scale) override { scale_ = scale; }
+  Work Start(nn::Context&, Tensor in, Tensor, bool last) override {
+    calls_.push_back(StrCat("start ", bucket_.index, last ? " last" : "", " ", scale_));
     mean_ = std::move(in);
     return bucket_.groups.replicate->AllReduce(mean_, ReduceOp::kAvg);
   }
@@ -413,6 +414,7 @@ class HalvingReducer : public Reducer {
  private:
   const Bucket bucket_;
   std::vector<std::string>& calls_;
+  double scale_ = 0;
   Tensor mean_;
 };
 

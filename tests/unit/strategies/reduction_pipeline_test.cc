@@ -145,9 +145,9 @@ class HalfReducer final : public Reducer {
       ctx.Launch(ops::Fill{.out = *t, .value = 0});
     }
   }
-  Work Start(nn::Context& ctx, Tensor in, Tensor, bool, double) override {
+  void BeginStep(nn::Context& ctx, double) override { ctx.Launch(ops::Cast{.in = residual_, .out = before_}); }
+  Work Start(nn::Context& ctx, Tensor in, Tensor, bool) override {
     events_.push_back("start " + name_);
-    ctx.Launch(ops::Cast{.in = residual_, .out = before_});
     ctx.Launch(ops::AddTo{.in = residual_, .out = in});
     ctx.Launch(ops::Scale{.x = in, .factor = 0.5});
     ctx.Launch(ops::Cast{.in = in, .out = residual_});
@@ -164,7 +164,7 @@ class HalfReducer final : public Reducer {
     return std::exchange(sent_, Tensor());
   }
   void Skip(nn::Context& ctx) override { ctx.Launch(ops::Cast{.in = before_, .out = residual_}); }
-  std::vector<ReducerState> State() const override { return {{"residual", residual_}}; }
+  std::vector<ReducerState> State() const override { return {{.name = "residual", .tensor = residual_}}; }
 
  private:
   ProcessGroup& group_;
