@@ -185,24 +185,50 @@ void PackBlock(const ops::SignPack& o, int64_t block) {
 
 // ---- Low rank ----
 
-// Makes column j a unit vector, and takes its direction out of all columns after it.
+// sums[k] = the product of columns j and k, for k from `first` to `last`.
+template <class A>
+void DotsOf(const A* x, int64_t rows, int64_t columns, int64_t j, int64_t first, int64_t last, double* sums) {
+  std::fill(sums + first, sums + last, 0);
+  for (int64_t i = 0; i < rows; ++i) {
+    const A* row = x + i * columns;
+    for (int64_t k = first; k < last; ++k) sums[k] += static_cast<double>(row[j]) * static_cast<double>(row[k]);
+  }
+}
+
+// Takes the directions of the columns before j out of column j, and returns its squared norm.
+template <class A>
+double Project(A* x, int64_t rows, int64_t columns, int64_t j, double* sums) {
+  DotsOf(x, rows, columns, j, 0, j, sums);
+  double squares = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    A* row = x + i * columns;
+    double left = static_cast<double>(row[j]);
+    for (int64_t k = 0; k < j; ++k) left -= sums[k] * static_cast<double>(row[k]);
+    row[j] = static_cast<A>(left);
+    squares += left * left;
+  }
+  return squares;
+}
+
 template <class A>
 void Orthonormalise(A* x, int64_t rows, int64_t columns) {
-  std::vector<double> sums(static_cast<size_t>(columns));
+  std::vector<double> space(static_cast<size_t>(columns));
+  double* const sums = space.data();
   for (int64_t j = 0; j < columns; ++j) {
-    std::fill(sums.begin(), sums.end(), 0);
-    for (int64_t i = 0; i < rows; ++i) {
-      const A* row = x + i * columns;
-      for (int64_t k = j; k < columns; ++k)
-        sums[static_cast<size_t>(k)] += static_cast<double>(row[j]) * static_cast<double>(row[k]);
+    DotsOf(x, rows, columns, j, j, j + 1, sums);
+    const double before = sums[j];
+    if (const double after = Project(x, rows, columns, j, sums); before == 0 || after < before / 4) {
+      for (int64_t i = 0; i < rows; ++i) x[i * columns + j] = static_cast<A>(ops::rules::OrthogonaliseDraw(i, j));
+      for (int time = 0; time < 2; ++time) Project(x, rows, columns, j, sums);
     }
-    const double squares = sums[static_cast<size_t>(j)], inverse = squares == 0 ? 0 : 1 / std::sqrt(squares);
-    for (int64_t i = 0; i < rows; ++i) {
+    DotsOf(x, rows, columns, j, j, columns, sums);
+    const double inverse = 1 / std::sqrt(sums[j]);
+    for (int64_t i = 0; i < rows; ++i) {  // a unit vector, whose direction is taken out of the columns after it
       A* row = x + i * columns;
       const double unit = static_cast<double>(row[j]) * inverse;
       row[j] = static_cast<A>(unit);
       for (int64_t k = j + 1; k < columns; ++k)
-        row[k] = static_cast<A>(static_cast<double>(row[k]) - unit * (sums[static_cast<size_t>(k)] * inverse));
+        row[k] = static_cast<A>(static_cast<double>(row[k]) - unit * (sums[k] * inverse));
     }
   }
 }

@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 
 // ---- Low rank: one block of threads; the matrices are tall and narrow ----
 
-// Makes column j a unit vector, and takes its direction out of all columns after it.
+// As on a CPU, with sums in another order.
 template <class T>
 __global__ void __launch_bounds__(1024) Orthonormalise(T* x, int64_t rows, int columns) {
   const auto dot = [&](int j, int k) {
@@ -244,17 +244,30 @@ __global__ void __launch_bounds__(1024) Orthonormalise(T* x, int64_t rows, int c
       sum += static_cast<double>(x[i * columns + j]) * static_cast<double>(x[i * columns + k]);
     return BlockSum(sum);
   };
-  for (int j = 0; j < columns; ++j) {
-    const double squares = dot(j, j), inverse = squares == 0 ? 0 : 1 / sqrt(squares);
-    for (int k = columns - 1; k > j; --k) {
-      const double of_unit = dot(j, k) * inverse;
-      for (int64_t i = threadIdx.x; i < rows; i += blockDim.x) {
-        const double unit = static_cast<double>(x[i * columns + j]) * inverse;
-        x[i * columns + k] = static_cast<T>(static_cast<double>(x[i * columns + k]) - unit * of_unit);
-      }
+  // Column `to` -= factor * column `of`. Each thread has rows of its own.
+  const auto subtract = [&](int to, double factor, int of) {
+    for (int64_t i = threadIdx.x; i < rows; i += blockDim.x) {
+      T& element = x[i * columns + to];
+      element = static_cast<T>(static_cast<double>(element) - factor * static_cast<double>(x[i * columns + of]));
     }
+  };
+  const auto project = [&](int j) {
+    for (int k = 0; k < j; ++k) subtract(j, dot(j, k), k);
+    return dot(j, j);
+  };
+  for (int j = 0; j < columns; ++j) {
+    const double before = dot(j, j);
+    double squares = project(j);
+    if (before == 0 || squares < before / 4) {
+      for (int64_t i = threadIdx.x; i < rows; i += blockDim.x)
+        x[i * columns + j] = static_cast<T>(ops::rules::OrthogonaliseDraw(i, j));
+      project(j);
+      squares = project(j);
+    }
+    const double inverse = 1 / sqrt(squares);
     for (int64_t i = threadIdx.x; i < rows; i += blockDim.x)
       x[i * columns + j] = static_cast<T>(static_cast<double>(x[i * columns + j]) * inverse);
+    for (int k = j + 1; k < columns; ++k) subtract(k, dot(j, k), j);
   }
 }
 

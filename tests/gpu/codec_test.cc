@@ -123,6 +123,46 @@ TEST_F(Codec, QuantiseInPlace) {
   });
 }
 
+TEST_F(Codec, QuantiseToFewerBitsAndInLargerBlocks) {
+  for (DType t : kFloats) {
+    for (int64_t n : {1, 300, 2305}) {
+      for (const auto& [bits, block] : {std::pair(4, 256), {4, 1024}, {8, 512}}) {
+        const double tolerance = t == DType::kF64 ? 1e-12 : std::max(OwnRounding(t), 1e-5);
+        ExpectLikeCpu(t, tolerance, [=, bits = bits, block = block](Operands& o) -> ops::Op {
+          // The largest of a block is a multiple of its levels, all others lie between two of them.
+          const auto value = [=](int64_t i) {
+            const double level = i % block == 0 ? (bits == 4 ? 7 : 127) : static_cast<double>(i * 7919 % 13 - 6) + 0.25;
+            return level / 8;
+          };
+          return ops::Quantise{.in = o.Values({n}, value, t),
+                               .codes = o.OutOf({(n * bits + 7) / 8}, DType::kU8),
+                               .scales = o.WideOut({(n + block - 1) / block}),
+                               .residual = o.Out({n}),
+                               .bits = bits,
+                               .block = block};
+        });
+        ExpectLikeCpu(t, OwnRounding(t), [=, bits = bits, block = block](Operands& o) -> ops::Op {
+          return ops::Dequantise{.codes = o.Ids({(n * bits + 7) / 8}, 256, DType::kU8),
+                                 .scales = o.WideUniform({(n + block - 1) / block}, 0.5, 2),
+                                 .out = o.InOut(o.Normal({n})),
+                                 .accumulate = true,
+                                 .bits = bits,
+                                 .block = block};
+        });
+      }
+    }
+  }
+}
+
+TEST_F(Codec, Orthogonalise) {
+  for (DType t : {DType::kF32, DType::kF64}) {
+    for (const Shape& shape : {Shape{1, 1}, Shape{37, 5}, Shape{3000, 4}, Shape{8, 8}}) {
+      ExpectLikeCpu(t, t == DType::kF64 ? 1e-10 : 1e-4,
+                    [&](Operands& o) -> ops::Op { return ops::Orthogonalise{o.InOut(o.Normal(shape))}; });
+    }
+  }
+}
+
 TEST_F(Codec, Dequantise) {
   for (DType t : kFloats) {
     for (DType scale : {DType::kF32, DType::kF64}) {

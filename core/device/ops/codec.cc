@@ -107,12 +107,14 @@ void CheckShapes(const SignUnpack& o) {
 }
 
 KernelKey Key(const Orthogonalise& o) { return {"orthogonalise", o.x.dtype(), {1, o.x.dim(0), o.x.dim(1)}}; }
-// For every column: one pass over the columns from it on for the sums, one to subtract.
+// For every column: sums and differences with all others.
 Cost CostOf(const Orthogonalise& o) {
-  const int64_t r = o.x.dim(1);
-  return Streaming(static_cast<double>(2 * r + 2), o.x.numel(), Bytes(o.x.bytes().value() * (r + 1)),
-                   Bytes(o.x.bytes().value() * (r + 1) / 2));
+  const int64_t columns = o.x.dim(1), passes = 2 * columns;
+  return Streaming(static_cast<double>(4 * columns), o.x.numel(), Bytes(o.x.bytes().value() * passes),
+                   Bytes(o.x.bytes().value() * passes / 2));
 }
-void CheckShapes(const Orthogonalise& o) { Expect(Wide(o.x) && o.x.shape().rank() == 2, "orthogonalise", {&o.x}); }
+void CheckShapes(const Orthogonalise& o) {
+  Expect(Wide(o.x) && o.x.shape().rank() == 2 && o.x.dim(0) >= o.x.dim(1), "orthogonalise", {&o.x});
+}
 
 }  // namespace twofold::ops::rules

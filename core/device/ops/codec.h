@@ -82,7 +82,10 @@ struct SignUnpack {
 };
 
 // Makes the columns of x orthonormal, from the first to the last (modified Gram-Schmidt; Golub and Van Loan, "Matrix
-// Computations", section 5.2.8). A column that is 0 stays so. Sums are F64.
+// Computations", section 5.2.8). Every column is made orthogonal to those before it a second time. If it shrinks to
+// less than half by that, or was 0, it depends on them ("twice is enough": Giraud et al. 2005, "Rounding error analysis
+// of the classical Gram-Schmidt orthogonalization process"). It is then replaced by OrthogonaliseDraw, made orthogonal
+// in the same way. n must be at least r. Sums are F64.
 struct Orthogonalise {
   Tensor x /*F32 or F64, [n, r]*/;
 };
@@ -91,6 +94,11 @@ inline constexpr int64_t kSignBlock = 1024;
 
 namespace rules {
 Bytes CudaWorkspace(const TopK&);
+
+// Element (i, j) of what replaces a column, in [-1, 1).
+constexpr float OrthogonaliseDraw(int64_t i, int64_t j) {
+  return 2 * ToUniform(Philox(MakeKey(static_cast<uint64_t>(j), "orthogonalise"), static_cast<uint64_t>(i))[0]) - 1;
+}
 
 // The algorithm of TopK, on any device. Magnitudes are compared as the bits of |x|, which have the same order as the
 // numbers. The k-th largest is found by counting, digit by digit from the top, with at most kTopKDigit bits per digit.

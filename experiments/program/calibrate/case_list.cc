@@ -380,6 +380,7 @@ void CaseList::Codecs(DType t, int64_t n) {
     return ops::Dequantise{
         .codes = a.Output({n}, DType::kU8), .scales = a.Input({quantised}, wide), .out = a.Output({n}, t)};
   });
+  Add([=](Operands& a) { return ops::Orthogonalise{.x = a.Output({n / 64, 4}, wide)}; });
   Add([=](Operands& a) {
     return ops::SignPack{.in = a.Input({n}, t),
                          .signs = a.Output({(n + 7) / 8}, DType::kU8),

@@ -135,34 +135,41 @@ TEST(Codec, GatherAndScatter) {
 struct Coded {
   Tensor codes, scales, decoded, residual;
 };
-Coded Code(Lab& lab, const Tensor& in, bool stochastic, DType out) {
-  const int64_t n = in.numel(), blocks = (n + 256 - 1) / 256;
-  const Coded c{lab.Blank({n}, DType::kU8), lab.Blank({blocks}, Wide(in.dtype())), lab.Blank({n}, out),
+Coded Code(Lab& lab, const Tensor& in, bool stochastic, DType out, int bits = 8, int64_t block = 256) {
+  const int64_t n = in.numel(), blocks = (n + block - 1) / block;
+  const Coded c{lab.Blank({(n * bits + 7) / 8}, DType::kU8), lab.Blank({blocks}, Wide(in.dtype())), lab.Blank({n}, out),
                 lab.Blank({n}, in.dtype())};
-  lab.Run(ops::Quantise{in, c.codes, c.scales, c.residual, stochastic, kKey, {.first = 3}});
-  lab.Run(ops::Dequantise{c.codes, c.scales, c.decoded});
+  lab.Run(ops::Quantise{in, c.codes, c.scales, c.residual, stochastic, kKey, {.first = 3}, bits, block});
+  lab.Run(ops::Dequantise{c.codes, c.scales, c.decoded, false, bits, block});
   return c;
 }
+// Code i of those of 4 or 8 bits.
+double CodeAt(const Values& codes, size_t i, int bits) {
+  if (bits == 8) return codes[i];
+  return static_cast<int>(codes[i / 2]) >> (i % 2 * 4) & 15;
+}
 
-TEST(Codec, QuantiseKeepsEachElementToHalfALevelOfItsBlock) {
+void ExpectHalfALevel(int bits, int64_t block_size) {
+  const auto block = static_cast<size_t>(block_size);
+  const int levels = bits == 8 ? 127 : 7;
   for (DType t : kFloats) {
     for (int64_t n : kSizes) {
       for (bool stochastic : {false, true}) {
         Verify(Text("quantise", t, n), [&](Lab& lab) {
           const Tensor in = lab.Normal({n}, t);
-          const Coded c = Code(lab, in, stochastic, Wide(t));
+          const Coded c = Code(lab, in, stochastic, Wide(t), bits, block_size);
           const Values x = ValuesOf(in), scales = ValuesOf(c.scales), decoded = ValuesOf(c.decoded),
                        codes = ValuesOf(c.codes);
           Values want_scales(scales.size()), left(x.size());
           for (size_t i = 0; i < x.size(); ++i) {
-            double& scale = want_scales[i / 256];
-            scale = std::max(scale, std::abs(x[i]) / 127);
-            EXPECT_LE(std::abs(decoded[i] - x[i]), (stochastic ? 1.0001 : 0.5001) * scales[i / 256]);
-            const double level = x[i] / scales[i / 256];
-            if (stochastic && std::abs(level) < 126) {  // at the ends there is no level beyond
+            double& scale = want_scales[i / block];
+            scale = std::max(scale, std::abs(x[i]) / levels);
+            EXPECT_LE(std::abs(decoded[i] - x[i]), (stochastic ? 1.0001 : 0.5001) * scales[i / block]);
+            const double level = x[i] / scales[i / block];
+            if (stochastic && std::abs(level) < levels - 1) {  // at the ends there is no level beyond
               const double draw = UniformAt(kKey, i + 3);
               if (std::abs(level + draw - std::round(level + draw)) > 1e-4) {  // else rounding in f32 decides
-                EXPECT_EQ(codes[i] - 128, std::floor(level + draw));
+                EXPECT_EQ(CodeAt(codes, i, bits) - levels - 1, std::floor(level + draw));
               }
             }
             left[i] = x[i] - decoded[i];
@@ -172,6 +179,20 @@ TEST(Codec, QuantiseKeepsEachElementToHalfALevelOfItsBlock) {
       }
     }
   }
+}
+
+TEST(Codec, QuantiseKeepsEachElementToHalfALevelOfItsBlock) {
+  ExpectHalfALevel(8, 256);
+  ExpectHalfALevel(8, 1024);
+  ExpectHalfALevel(4, 256);
+  ExpectHalfALevel(4, 512);
+}
+
+TEST(Codec, HalfABytePastTheLastCodeIsZero) {
+  Lab lab(1, 0);
+  const Coded c = Code(lab, lab.Of({3}, DType::kF32, {7, -7, 3}), false, DType::kF32, 4);
+  EXPECT_EQ(ValuesOf(c.codes), (Values{15 + 16 * 1, 11}));
+  EXPECT_EQ(ValuesOf(c.decoded), (Values{7, -7, 3}));
 }
 
 TEST(Codec, StochasticRoundingIsUnbiased) {
@@ -243,6 +264,60 @@ TEST(Codec, SignsAndMeanSizesOfBlocks) {
       });
     }
   }
+}
+
+// The product of a column with itself is 1, with any other 0.
+void ExpectOrthonormal(const Tensor& x, double tolerance) {
+  const Values v = ValuesOf(x);
+  const auto rows = static_cast<size_t>(x.dim(0)), columns = static_cast<size_t>(x.dim(1));
+  for (size_t j = 0; j < columns; ++j) {
+    for (size_t k = 0; k <= j; ++k) {
+      double product = 0;
+      for (size_t i = 0; i < rows; ++i) product += v[i * columns + j] * v[i * columns + k];
+      EXPECT_NEAR(product, j == k ? 1 : 0, tolerance) << "columns " << j << " and " << k;
+    }
+  }
+}
+
+TEST(Codec, OrthogonaliseKeepsTheSpaceOfTheColumns) {
+  for (DType t : {DType::kF32, DType::kF64}) {
+    Lab lab(1, 0);
+    const double tolerance = t == DType::kF64 ? 1e-12 : 1e-5;
+    const int64_t n = 37, r = 5;
+    const Tensor x = lab.Normal({n, r}, t);
+    const Values before = ValuesOf(x);
+    lab.Run(ops::Orthogonalise{x});
+    ExpectOrthonormal(x, tolerance);
+    const Values q = ValuesOf(x);
+    for (size_t j = 0; j < At(r); ++j) {  // column j is what its projection on the first j + 1 columns of x gives
+      Values left(At(n));
+      for (size_t i = 0; i < At(n); ++i) left[i] = before[i * At(r) + j];
+      for (size_t k = 0; k <= j; ++k) {
+        double product = 0;
+        for (size_t i = 0; i < At(n); ++i) product += q[i * At(r) + k] * before[i * At(r) + j];
+        for (size_t i = 0; i < At(n); ++i) left[i] -= product * q[i * At(r) + k];
+      }
+      for (size_t i = 0; i < At(n); ++i) EXPECT_NEAR(left[i], 0, 20 * tolerance);
+    }
+  }
+}
+
+TEST(Codec, OrthogonaliseReplacesColumnsThatDependOnOthers) {
+  Lab lab(1, 0);
+  Values v(At(20 * 4));
+  for (size_t i = 0; i < 20; ++i) {  // the third column is a sum of the first two, the last one 0
+    v[i * 4] = std::sin(static_cast<double>(i)), v[i * 4 + 1] = static_cast<double>(i % 3);
+    v[i * 4 + 2] = v[i * 4] + v[i * 4 + 1];
+  }
+  const Tensor x = lab.Of({20, 4}, DType::kF32, v), square = lab.Blank({3, 3}, DType::kF32);
+  lab.Run(ops::Orthogonalise{x});
+  ExpectOrthonormal(x, 1e-5);
+  lab.Run(ops::Fill{square, 0});
+  lab.Run(ops::Orthogonalise{square});
+  ExpectOrthonormal(square, 1e-5);
+  const Tensor bad = lab.Of({3, 1}, DType::kF32, {1, std::nan(""), 2});
+  lab.Run(ops::Orthogonalise{bad});
+  EXPECT_TRUE(std::isnan(ValuesOf(bad)[0]));
 }
 
 TEST(Codec, NothingIsEncodedAsNothing) {

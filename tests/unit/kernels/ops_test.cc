@@ -292,6 +292,11 @@ TEST_F(OpsDeathTest, CodecsTakeWhatFits) {
   CheckShapes(Quantise{New({257}, DType::kBF16), bytes(257), New({2}), Tensor()});
   EXPECT_DEATH(CheckShapes(Quantise{New({257}), bytes(257), New({1}), Tensor()}), "quantise");
   EXPECT_DEATH(CheckShapes(Quantise{New({257}), bytes(257), New({2}), New({257}, DType::kBF16)}), "quantise");
+  CheckShapes(Quantise{.in = New({257}), .codes = bytes(129), .scales = New({1}), .bits = 4, .block = 512});
+  EXPECT_DEATH(CheckShapes(Quantise{.in = New({257}), .codes = bytes(128), .scales = New({2}), .bits = 4}), "quantise");
+  EXPECT_DEATH(CheckShapes(Dequantise{.codes = bytes(257), .scales = New({2}), .out = New({257}), .block = 128}),
+               "dequantise");
+  EXPECT_DEATH(CheckShapes(Orthogonalise{New({2, 3})}), "orthogonalise");
   CheckShapes(SignPack{New({1025}), bytes(129), New({2}), Tensor()});
   EXPECT_DEATH(CheckShapes(SignPack{New({1025}), bytes(128), New({2}), Tensor()}), "sign_pack");
   EXPECT_DEATH(CheckShapes(SignUnpack{bytes(129), New({2}, DType::kBF16), New({1025})}), "sign_unpack");

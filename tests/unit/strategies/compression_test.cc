@@ -1,0 +1,289 @@
+// Reducers that compress: what they send and what they keep add up, means are equal on all ranks, messages have the
+// sizes that their headers state, and with nothing left out they are plain means.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "strategies/compression/coded_reducer.h"
+#include "strategies/compression/one_bit.h"
+#include "strategies/compression/power_sgd.h"
+#include "strategies/compression/quantize.h"
+#include "strategies/compression/random_k.h"
+#include "strategies/compression/top_k.h"
+#include "strategies/data_parallel/gradient_home.h"
+#include "strategies/data_parallel/mean_reducer.h"
+#include "strategies/data_parallel/reduction_pipeline.h"
+#include "tests/unit/strategies/on_ranks.h"
+
+namespace twofold {
+namespace compression_test {
+
+using test::ExpectOnRanks;
+
+constexpr int kRanks = 4;
+constexpr int64_t kRows = 24, kColumns = 20, kBias = 12, kNumel = kRows * kColumns + kBias;
+
+struct Method {
+  std::string name;
+  std::function<MakeReducer(const FeedbackOptions&)> make;
+  bool exact = false;  // nothing is left out
+  bool plain = false;  // nothing is rounded differently from a plain mean: equal to the bit
+};
+
+std::vector<Method> Methods() {
+  const auto coded = [](const MakeCodec& codec) {
+    return [codec](const FeedbackOptions& feedback) { return CodedReducers(codec, feedback); };
+  };
+  return {
+      {"quantize 8", coded(QuantizeCodecs({}))},
+      {"quantize 4 stochastic", coded(QuantizeCodecs({.bits = 4, .stochastic = true}))},
+      {"quantize 32", coded(QuantizeCodecs({.bits = 32})), true, true},
+      {"one bit", coded(OneBitCodecs())},
+      {"top-k", coded(TopKCodecs({.density = 0.1}))},
+      {"top-k, all", coded(TopKCodecs({.density = 1})), true, true},
+      {"random-k", [](const FeedbackOptions& f) { return RandomKReducers({.density = 0.1, .feedback = f}); }},
+      {"random-k, all", [](const FeedbackOptions& f) { return RandomKReducers({.density = 1, .feedback = f}); }, true,
+       true},
+      {"power sgd",
+       [](const FeedbackOptions& f) { return PowerSgdReducers({.rank = 2, .start_step = 1, .feedback = f}); }},
+      {"power sgd, full rank",
+       [](const FeedbackOptions& f) {
+         return PowerSgdReducers({.rank = 100, .start_step = 0, .min_compression = 0, .feedback = f});
+       },
+       true},
+  };
+}
+
+// The groups of a layout: all ranks keep the mean, one shard each, or both.
+enum Layout { kDdp, kZero, kHybrid };
+
+struct Groups {
+  Groups(RankContext& ctx, Layout layout) {
+    using Pattern = ProcessGroup::Pattern;
+    if (layout == kDdp) replicate = ctx.world().SplitEvenly(kRanks, Pattern::kConsecutive, "replicate");
+    if (layout == kZero) scatter = ctx.world().SplitEvenly(kRanks, Pattern::kConsecutive, "scatter");
+    if (layout != kHybrid) return;
+    scatter = ctx.world().SplitEvenly(2, Pattern::kConsecutive, "scatter");
+    replicate = ctx.world().SplitEvenly(2, Pattern::kStrided, "replicate");
+  }
+  std::unique_ptr<ProcessGroup> scatter, replicate;
+};
+
+// A pipeline with one bucket: a matrix and a bias.
+struct Bench {
+  Bench(RankContext& rank, const MakeReducer& make, Layout layout, DType dtype = DType::kF32)
+      : groups(rank, layout),
+        matrix("matrix", Shape{kRows, kColumns}, dtype, {}),
+        bias("bias", Shape{kBias}, dtype, {}),
+        nn{.device = rank.device(), .stream = rank.device().compute(), .seed = 3},
+        pipeline(nn, make, rank.world()) {
+    matrix.set_shard_layout(nn::ShardLayout::Whole(matrix.shape()));
+    bias.set_shard_layout(nn::ShardLayout::Whole(bias.shape()));
+    Bucket bucket{.numel = kNumel, .dtype = dtype, .groups = {groups.scatter.get(), groups.replicate.get()}};
+    bucket.whole = {{&matrix, 0, 0, kRows * kColumns}, {&bias, 0, kRows * kColumns, kBias}};
+    shards = groups.scatter == nullptr ? 1 : groups.scatter->size();
+    first = groups.scatter == nullptr ? 0 : groups.scatter->rank() * (kNumel / shards);
+    if (shards == 1) bucket.kept = bucket.whole;
+    gradients = nn.device.NewTensor(Shape{kNumel}, dtype, Category::kGradients);
+    kept = gradients.Slice(first, kNumel / shards);
+    pipeline.Add(std::move(bucket), std::make_unique<DeviceHome>(nn, kept));
+  }
+  void Reduce(const std::function<double(int64_t)>& value, bool last = true) {
+    for (int64_t i = 0; i < kNumel; ++i) gradients.data<float>()[i] = static_cast<float>(value(i));
+    pipeline.Start(0, gradients, last);
+    pipeline.Finish();
+  }
+  void Step(const std::function<double(int64_t)>& value, double loss_scale = 1) {
+    pipeline.BeginStep(loss_scale);
+    Reduce(value);
+    ++nn.step;
+  }
+  std::vector<float> Kept() const { return {kept.data<float>(), kept.data<float>() + kept.numel()}; }
+
+  Groups groups;
+  nn::Parameter matrix, bias;
+  nn::Context nn;
+  ReductionPipeline pipeline;
+  int shards;
+  int64_t first;
+  Tensor gradients, kept;
+};
+
+double ValueOn(int rank, int64_t i, int64_t step) {
+  return std::sin(static_cast<double>(7 * i + 3 * rank + 31 * step)) * (1 + static_cast<double>(i % 5)) + 0.1 * rank;
+}
+double MeanOf(int64_t i, int64_t step) {
+  double sum = 0;
+  for (int r = 0; r < kRanks; ++r) sum += static_cast<double>(static_cast<float>(ValueOn(r, i, step)));
+  return sum / kRanks;
+}
+
+// What the residuals of all ranks add to the mean of element i of the bucket: each stage's, averaged over the ranks
+// that have one.
+double ErrorAt(RankContext& ctx, const Bench& b, int64_t i) {
+  double error = 0;
+  Tensor sum = b.nn.device.NewTensor(Shape{2}, DType::kF64, Category::kOther);
+  std::map<std::string, const ReducerState*> mine;
+  const std::vector<ReducerState> states = b.pipeline.StateOf(0);
+  for (const ReducerState& s : states) mine[s.name] = &s;
+  for (const char* name : {"residual", "residual_1", "residual_2"}) {
+    double value = 0, has = 0;
+    if (const auto found = mine.find(name); found != mine.end()) {
+      const ReducerState& s = *found->second;
+      if (i >= s.first && i < s.first + s.tensor.numel()) value = s.tensor.data<float>()[i - s.first], has = 1;
+    }
+    sum.data<double>()[0] = value, sum.data<double>()[1] = has;
+    ctx.world().AllReduce(sum, ReduceOp::kSum).Wait();
+    if (sum.data<double>()[1] > 0) error += sum.data<double>()[0] / sum.data<double>()[1];
+  }
+  return error;
+}
+
+// The sum of the means of all steps, and what is left in the residuals, is the sum of all gradients' means. A loss
+// scale that changes changes nothing.
+TEST(Compression, WhatIsSentAndWhatIsKeptAddUp) {
+  for (const Method& method : Methods()) {
+    for (const Layout layout : {kDdp, kZero, kHybrid}) {
+      SCOPED_TRACE(StrCat(method.name, ", layout ", static_cast<int>(layout)));
+      ExpectOnRanks(kRanks, [&](RankContext& ctx) -> std::string {
+        Bench b(ctx, method.make({}), layout);
+        std::vector<double> sent(static_cast<size_t>(b.kept.numel()));
+        for (int64_t step = 0; step < 6; ++step) {
+          const double scale = step < 3 ? 1 : 8;
+          b.Step([&](int64_t i) { return scale * ValueOn(ctx.rank(), i, step); }, scale);
+          for (size_t i = 0; i < sent.size(); ++i) sent[i] += static_cast<double>(b.Kept()[i]) / scale;
+        }
+        for (int64_t i = 0; i < kNumel; ++i) {
+          double want = 0;
+          for (int64_t step = 0; step < 6; ++step) want += MeanOf(i, step);
+          const double error = ErrorAt(ctx, b, i);
+          if (method.exact && std::abs(error) > 1e-5) return StrCat("element ", i, " is left out: ", error);
+          if (i < b.first || i >= b.first + b.kept.numel()) continue;
+          const double got = sent[static_cast<size_t>(i - b.first)] + error;
+          if (std::abs(got - want) > 2e-4) return StrCat("element ", i, ": ", got, ", not ", want);
+        }
+        return "";
+      });
+    }
+  }
+}
+
+// Ranks that keep the same elements have the same values, and what leaves nothing out gives the plain mean.
+TEST(Compression, MeansAreEqualOnAllRanks) {
+  for (const Method& method : Methods()) {
+    for (const Layout layout : {kDdp, kZero, kHybrid}) {
+      SCOPED_TRACE(StrCat(method.name, ", layout ", static_cast<int>(layout)));
+      ExpectOnRanks(kRanks, [&](RankContext& ctx) -> std::string {
+        Bench b(ctx, method.make({}), layout), plain(ctx, MeanReducers(DType::kF32), layout);
+        for (int64_t step = 0; step < 3; ++step) {
+          const auto value = [&](int64_t i) { return ValueOn(ctx.rank(), i, step); };
+          b.Step(value);
+          plain.Step(value);
+          if (method.plain && b.Kept() != plain.Kept()) return "not the plain mean, to the bit";
+          for (size_t i = 0; method.exact && i < b.Kept().size(); ++i) {
+            if (std::abs(b.Kept()[i] - plain.Kept()[i]) > 1e-4f) return StrCat("not the plain mean: element ", i);
+          }
+          if (layout == kZero) continue;
+          Tensor largest = ctx.device().NewTensor(b.kept.shape(), DType::kF32, Category::kOther);
+          std::copy_n(b.kept.data<float>(), b.kept.numel(), largest.data<float>());
+          b.groups.replicate->AllReduce(largest, ReduceOp::kMax).Wait();
+          for (int64_t i = 0; i < largest.numel(); ++i) {
+            if (largest.data<float>()[i] != b.kept.data<float>()[i]) return StrCat("element ", i, " differs");
+          }
+        }
+        return "";
+      });
+    }
+  }
+}
+
+// A step whose gradients are not finite on one rank is not finite on any, and once it has been skipped, everything goes
+// on as if it had not been. It may have several reductions.
+TEST(Compression, ASkippedStepLeavesNoTrace) {
+  for (const Method& method : Methods()) {
+    for (const Layout layout : {kDdp, kZero, kHybrid}) {
+      SCOPED_TRACE(StrCat(method.name, ", layout ", static_cast<int>(layout)));
+      ExpectOnRanks(kRanks, [&](RankContext& ctx) -> std::string {
+        std::vector<float> kept[2];
+        for (const bool skips : {false, true}) {
+          Bench b(ctx, method.make({.may_skip = true}), layout);
+          for (int64_t step = 0; step < 4; ++step) {
+            const auto value = [&](int64_t i) { return ValueOn(ctx.rank(), i, step); };
+            b.nn.step = step;
+            if (skips && step == 2) {
+              b.pipeline.BeginStep();
+              b.Reduce(value, /*last=*/false);
+              b.Reduce([&](int64_t i) { return i == 5 && ctx.rank() == 1 ? NAN : value(i); });
+              Tensor bad = ctx.device().NewTensor(Shape{1}, DType::kF32, Category::kOther);
+              const std::vector<float> now = b.Kept();
+              bad.data<float>()[0] = std::any_of(now.begin(), now.end(), [](float x) { return std::isnan(x); }) ? 1 : 0;
+              ctx.world().AllReduce(bad, ReduceOp::kSum).Wait();
+              if (bad.data<float>()[0] == 0) return "no rank sees that a gradient is not finite";
+              b.pipeline.Skip();
+            }
+            b.Step(value);
+          }
+          kept[skips] = b.Kept();
+        }
+        return kept[0] == kept[1] ? "" : "the skipped step left a trace";
+      });
+    }
+  }
+}
+
+// Bytes of a message for n elements.
+int64_t Coded(const std::string& name, int64_t n) {
+  if (name == "quantize 8") return n + 4 * ((n + 255) / 256);
+  if (name == "quantize 4 stochastic") return (n + 1) / 2 + 4 * ((n + 255) / 256);
+  if (name == "one bit") return (n + 7) / 8 + 4 * ((n + 1023) / 1024);
+  return 8 * std::llround(0.1 * static_cast<double>(n));  // top-k: values and indices
+}
+
+// With N ranks: all-to-all counts N c(n / N) bytes, an all-gather N times what a rank sends, an all-reduce its tensor.
+TEST(Compression, MessagesHaveTheStatedSizes) {
+  constexpr int64_t kPart = kNumel / kRanks;
+  for (const Method& method : Methods()) {
+    for (const Layout layout : {kDdp, kZero}) {
+      std::map<std::string, int64_t> want;
+      const bool all = layout == kDdp;
+      if (method.name == "random-k") {
+        want[all ? "all_reduce" : "reduce_scatter"] =
+            4 * (all ? std::llround(0.1 * kNumel) : kRanks * std::llround(0.1 * kPart));
+      } else if (method.name == "power sgd") {
+        want["all_reduce"] = 4 * (2 * kRows + kBias + 2 * kColumns);
+      } else if (method.name == "top-k" && all) {
+        want["all_gather"] = kRanks * Coded(method.name, kNumel);
+      } else if (!method.exact) {
+        want["all_to_all"] = kRanks * Coded(method.name, kPart);
+        if (all) want["all_gather"] = kRanks * Coded(method.name, kPart);
+      }
+      if (want.empty()) continue;
+      SCOPED_TRACE(StrCat(method.name, ", layout ", static_cast<int>(layout)));
+      ExpectOnRanks(kRanks, [&](RankContext& ctx) -> std::string {
+        Bench b(ctx, method.make({}), layout);
+        b.nn.step = 1;
+        b.Step([&](int64_t i) { return ValueOn(ctx.rank(), i, 0); });
+        for (const auto& [operation, bytes] : want) {
+          int64_t sent = 0;
+          for (const auto& [key, entry] : ctx.communication().entries()) {
+            const auto& [group, kind] = key;
+            if (KindName(kind) == operation && group == (all ? "replicate" : "scatter")) sent += entry.bytes.value();
+          }
+          if (sent != bytes) return StrCat(operation, " of ", sent, " bytes, not ", bytes);
+        }
+        return "";
+      });
+    }
+  }
+}
+
+}  // namespace compression_test
+}  // namespace twofold
