@@ -101,6 +101,7 @@ constexpr auto kKernelRows = [] {
       {"sgd_step", kOptimizer},
       {"sign_pack", kOther},
       {"sign_unpack", kOther},
+      {"orthogonalise", kOther},
       {"softmax_backward", kAttention},
       {"softmax_forward", kAttention},
       {"split_backward", kLoss},

@@ -104,15 +104,16 @@ absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, con
   {
     const Manifest manifest{{}, shards};
     Reader reader(folder, manifest);
-    std::vector<const Entry*> model, optimizer;
-    for (const Entry& e : manifest.contents.tensors)
-      (absl::StartsWith(e.name, kOptimizer) ? optimizer : model).push_back(&e);
-    if (absl::Status status = WriteWhole(worker, folder, kModelFile, reader, std::move(model), whole); !status.ok())
-      return status;
-    if (!optimizer.empty()) {
-      if (absl::Status status = WriteWhole(worker, folder, kOptimizerFile, reader, std::move(optimizer), whole);
-          !status.ok())
-        return status;
+    std::vector<const Entry*> model, optimizer, reducer;
+    for (const Entry& e : manifest.contents.tensors) {
+      const bool state = absl::StartsWith(e.name, kOptimizer);
+      (state ? optimizer : absl::StartsWith(e.name, kReducer) ? reducer : model).push_back(&e);
+    }
+    const std::pair<const char*, std::vector<const Entry*>> files[] = {
+        {kModelFile, std::move(model)}, {kOptimizerFile, std::move(optimizer)}, {kReducerFile, std::move(reducer)}};
+    for (const auto& [name, entries] : files) {
+      if (entries.empty() && name != kModelFile) continue;
+      if (absl::Status status = WriteWhole(worker, folder, name, reader, entries, whole); !status.ok()) return status;
     }
   }
   for (const FileSum& file : shards.files) {

@@ -248,7 +248,7 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
     }
   }
   for (const Entry& entry : manifest.contents.tensors) {
-    if (known.contains(entry.name)) continue;
+    if (known.contains(entry.name) || absl::StartsWith(entry.name, kReducer)) continue;
     const bool state = absl::StartsWith(entry.name, kOptimizer);
     return Refuse(path, entry.name, "is in this checkpoint",
                   state ? StrCat(", which was saved with ", manifest.metadata.optimizer) : "", "; ",
@@ -311,6 +311,51 @@ absl::Status Fill(Device& device, Reader& reader, const LocalPiece& held) {
   return status;
 }
 
+absl::Status FillAll(Device& device, Reader& reader, std::span<const LocalPiece> pieces) {
+  for (const LocalPiece& piece : pieces) {
+    if (absl::Status status = Fill(device, reader, piece); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Whether the checkpoint has what this rank's reducers keep, and nothing else of this rank's.
+bool HasReducerStates(const Reader& reader, const Manifest& manifest, const std::vector<LocalPiece>& states, int rank) {
+  const std::string mine = StrCat(kReducer, rank, ".");
+  const auto stored = std::count_if(manifest.contents.tensors.begin(), manifest.contents.tensors.end(),
+                                    [&](const Entry& entry) { return absl::StartsWith(entry.name, mine); });
+  return stored == static_cast<int64_t>(states.size()) &&
+         std::all_of(states.begin(), states.end(), [&](const LocalPiece& state) {
+           const Entry* entry = reader.Find(state.name);
+           return entry != nullptr && entry->shape == state.shape && entry->dtype == state.data.dtype();
+         });
+}
+
+bool OnAllRanks(RankContext& rank, bool here) {
+  Tensor all = rank.device().NewTensor(Shape{1}, DType::kF32, Category::kOther);
+  rank.device().Launch(rank.device().compute(), ops::Fill{.out = all, .value = here ? 1.0 : 0.0});
+  rank.world().AllReduce(all, ReduceOp::kMin).WaitOn(rank.device().compute());
+  return rank.device().Item(all, StandIn{1, "agreement"}) == 1;
+}
+
+// Either every rank takes its reducers' state from the checkpoint, or none does.
+absl::Status LoadReducers(RankContext& rank, Reader& reader, const Manifest& manifest, const ParameterLayout& layout) {
+  const auto saved = [](const Entry& entry) { return absl::StartsWith(entry.name, kReducer); };
+  const std::vector<Entry>& tensors = manifest.contents.tensors;
+  const std::vector<LocalPiece> states = LocalReducerStates(layout, rank.rank());
+  const bool any_saved = std::any_of(tensors.begin(), tensors.end(), saved);
+  if (!any_saved && states.empty()) return absl::OkStatus();
+  const bool same_ranks = manifest.metadata.world_size == rank.world_size();
+  if (OnAllRanks(rank, same_ranks && HasReducerStates(reader, manifest, states, rank.rank())))
+    return FillAll(rank.device(), reader, states);
+  if (rank.rank() == 0) {
+    rank.AddNote(any_saved
+                     ? "what compression had left out of earlier messages was dropped: the checkpoint has it for other "
+                       "ranks, buckets or codecs than this run's"
+                     : "compression starts without what earlier messages left out: the checkpoint has none");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer) {
@@ -318,9 +363,9 @@ void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, opti
   std::vector<LocalPiece> held = LocalParameters(layout);
   for (LocalPiece& state : LocalStates(layout, optimizer)) held.push_back(std::move(state));
   for (LocalPiece& buffer : LocalBuffers(layout)) held.push_back(std::move(buffer));
-  for (const LocalPiece& h : held) {
-    const absl::Status status = Fill(rank.device(), reader, h);
-    if (status.ok()) continue;
+  absl::Status status = FillAll(rank.device(), reader, held);
+  if (status.ok()) status = LoadReducers(rank, reader, opened.manifest, layout);
+  if (!status.ok()) {
     throw CannotResume(rank, StrCat(std::string(status.message()), WhatIsHere(rank, opened)));
   }
   optimizer.set_updates(opened.manifest.metadata.updates);

@@ -86,6 +86,17 @@ std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout) {
   return held;
 }
 
+std::vector<LocalPiece> LocalReducerStates(const ParameterLayout& layout, int rank) {
+  std::vector<LocalPiece> held;
+  for (const ReducerState& state : layout.ReducerStates()) {
+    held.push_back({.name = StrCat(kReducer, rank, ".", state.name),
+                    .shape = Shape{state.tensor.numel()},
+                    .where = Region::Whole(state.tensor.numel()),
+                    .data = state.tensor.Flat()});
+  }
+  return held;
+}
+
 std::vector<LocalPiece> ShareOf(const std::vector<LocalPiece>& pieces, int64_t replica, int64_t replicas) {
   int64_t total = 0;
   for (const LocalPiece& piece : pieces) total += piece.data.bytes().value();

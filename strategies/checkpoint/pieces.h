@@ -21,7 +21,8 @@ struct LocalPiece {
   nn::GroupTag replicas = {};  // the ranks that hold equal copies (nn::Parameter::replicas)
 };
 
-inline constexpr char kModel[] = "model.", kBuffer[] = "buffer.", kOptimizer[] = "optimizer.", kMaster[] = "master";
+inline constexpr char kModel[] = "model.", kBuffer[] = "buffer.", kOptimizer[] = "optimizer.", kReducer[] = "reducer.",
+                      kMaster[] = "master";
 
 // Whether the device stores data, so that what is uploaded can be downloaded. False in simulations without data.
 bool DataExists(Device& device);
@@ -34,6 +35,9 @@ std::vector<LocalPiece> PiecesOf(const std::string& prefix, const optim::Slice& 
 std::vector<LocalPiece> LocalParameters(ParameterLayout& layout);
 // The optimizer must be attached to the layout's slices.
 std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimizer& optimizer);
+// What this rank's reducers keep, whole tensors named "reducer.<rank>.<state>". Every rank has its own, and they depend
+// on how gradients are divided into buckets and shards.
+std::vector<LocalPiece> LocalReducerStates(const ParameterLayout& layout, int rank);
 std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout);
 
 // The share of `pieces`, of which `replicas` ranks hold equal copies, that replica `replica` writes. The concatenated

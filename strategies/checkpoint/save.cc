@@ -62,9 +62,10 @@ std::string StoredName(const LocalPiece& h, std::string_view name) {
                 r == r.Band(h.shape.numel()) ? "" : StrCat("[", r.first, ":", r.first + r.count, "]"));
 }
 
-// Whether every rank holds the whole model.
+// Whether every rank holds all that is saved.
 bool IsWhole(DeviceMesh& mesh, ParameterLayout& layout) {
-  return layout.shard_group() == nullptr && mesh.Group(MeshGroup::kReplicas).size() == mesh.world().size() &&
+  return layout.ReducerStates().empty() && layout.shard_group() == nullptr &&
+         mesh.Group(MeshGroup::kReplicas).size() == mesh.world().size() &&
          mesh.Group(MeshGroup::kExpertReplicas).size() == mesh.world().size();
 }
 
@@ -203,6 +204,7 @@ std::vector<LocalPiece> Saver::OwnShare() {
   const ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
   for (LocalPiece& buffer : ShareOf(LocalBuffers(layout_), replicas.rank(), replicas.size()))
     share.push_back(std::move(buffer));
+  for (LocalPiece& state : LocalReducerStates(layout_, rank_.rank())) share.push_back(std::move(state));
   return share;
 }
 

@@ -54,6 +54,11 @@ class TopK final : public Codec {
     ctx.Launch(ops::Scale{.x = in.body, .factor = factor});
   }
 
+  std::vector<ReducerState> State() const override {
+    if (momentum_.empty()) return {};
+    return {{.name = "momentum", .tensor = momentum_}};
+  }
+
   bool encodes_sums() const override { return false; }  // a sum has more than k elements that are not zero
 
  private:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/strings.h"
 
 namespace twofold {
 
@@ -93,6 +94,18 @@ void ReductionPipeline::Skip() {
 std::vector<ReducerState> ReductionPipeline::StateOf(size_t index) const {
   const std::unique_ptr<Reducer>& reducer = entries_[index].reducer;
   return reducer == nullptr ? std::vector<ReducerState>() : reducer->State();
+}
+
+std::vector<ReducerState> ReductionPipeline::States() const {
+  std::vector<ReducerState> all;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    for (ReducerState& state : StateOf(i)) {
+      state.name = StrCat("bucket_", i, ".", state.name,
+                          state.parameter == nullptr ? std::string() : StrCat(".", state.parameter->name()));
+      all.push_back(std::move(state));
+    }
+  }
+  return all;
 }
 
 }  // namespace twofold

@@ -53,6 +53,8 @@ class ReductionPipeline {
   // After Finish, if the step's update is skipped because gradients are not finite.
   void Skip();
   std::vector<ReducerState> StateOf(size_t index) const;
+  // Those of all buckets, by names that also say which bucket's and which parameter's they are.
+  std::vector<ReducerState> States() const;
 
  private:
   struct Entry {
