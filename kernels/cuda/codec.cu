@@ -1,5 +1,7 @@
 // Gradient codecs. Places, signs, codes and the scales of codes equal the CPU's bit for bit. The scale of signs is a
 // sum in another order.
+#include <limits>
+
 #include "kernels/cuda/draws.h"
 #include "kernels/cuda/functions.h"
 #include "kernels/cuda/reduce.h"
@@ -13,16 +15,10 @@ using ops::kSignBlock;
 
 // ---- Places ----
 
-struct DrawPlaces {
+struct DrawPlaces : LoadsNothing {
   int32_t* out;
   int64_t n;
   PhiloxKey key;
-  template <int N>
-  struct Loaded {};
-  template <int N>
-  __device__ Loaded<N> Load(int64_t) const {
-    return {};
-  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>&) const {
     out[first] = static_cast<int32_t>(ops::rules::PlaceOf(first, n, key));
@@ -103,17 +99,6 @@ struct LargerSize {
     return b > a || b != b ? b : a;
   }
 };
-template <class A>
-struct Greatest;
-template <>
-struct Greatest<float> {
-  static constexpr float value = 3.402823466e38f;
-};
-template <>
-struct Greatest<double> {
-  static constexpr double value = 1.7976931348623157e308;
-};
-
 __device__ inline float Quotient(float a, float b) { return __fdiv_rn(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
@@ -126,7 +111,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     QuantiseBlocks(const T* in, uint8_t* codes, Wide<T>* scales, T* residual, int64_t n, bool packs, PhiloxKey key,
                    ops::IndexMap where) {
   using A = Wide<T>;
-  constexpr A kLevels = 127;  // levels on each side of zero
+  constexpr A kLevels = 127 /* on each side of zero */, kGreatest = std::numeric_limits<A>::max();
   static_assert(kRow == kQuantBlock);
   const int64_t block = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp, first = block * kQuantBlock;
   if (first >= n) return;  // the whole warp
@@ -138,9 +123,9 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 #pragma unroll
   for (int i = 0; i < kEach; ++i) largest = LargerSize()(largest, x[0][i] < 0 ? -x[0][i] : x[0][i]);
   largest = WarpReduce(largest, LargerSize());
-  const bool finite = largest <= Greatest<A>::value;
+  const bool finite = largest <= kGreatest;
   A inverse = finite ? Quotient(kLevels, largest) : A(0), scale = finite ? Quotient(largest, kLevels) : largest;
-  if (!(inverse <= Greatest<A>::value)) inverse = 0, scale = 0;
+  if (!(inverse <= kGreatest)) inverse = 0, scale = 0;
   uint32_t bits[kEach] = {};
   if constexpr (kRounding == Rounding::kDrawn) {
     Draw(key, where, first + lane * kEach, bits);
@@ -152,26 +137,18 @@ __global__ void __launch_bounds__(kWarps* kWarp)
       bits[i] = one[0];
     }
   }
-  Pack<uint8_t, kEach> code;
+  uint8_t code[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const A level = Product(x[0][i], inverse);
     A rounded = kRounding == Rounding::kNearest ? rint(level) : floor(Plus(level, A(ToUniform(bits[i]))));
     rounded = rounded < -kLevels ? -kLevels : rounded > kLevels ? kLevels : rounded;
     if (!finite) rounded = 1;
-    code.at[i] = static_cast<uint8_t>(static_cast<int>(rounded) + 128);
+    code[i] = static_cast<uint8_t>(static_cast<int>(rounded) + 128);
     x[0][i] = Plus(x[0][i], -Product(rounded, scale));
   }
   if (lane == 0) scales[block] = scale;
-  uint8_t* to = codes + first + lane * kEach;
-  if (packs && mine >= kEach) {
-    *reinterpret_cast<Pack<uint8_t, kEach>*>(to) = code;
-  } else {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (i < mine) to[i] = code.at[i];
-    }
-  }
+  StoreSome(codes + first + lane * kEach, packs && mine >= kEach, mine, code);
   if (residual != nullptr) StoreBlock<1>(residual + first, packs, count, x);
 }
 
@@ -294,20 +271,13 @@ void Decode(const Tensor& codes, const Tensor& scales, const Tensor& out, bool a
 }  // namespace
 
 void Compute(const ops::RandomPlaces& o, const Context& c) {
-  Sweep<1>(DrawPlaces{At<int32_t>(o.out), o.n, o.key}, o.out.numel(), false, c);
+  Sweep<1>(DrawPlaces{{}, At<int32_t>(o.out), o.n, o.key}, o.out.numel(), false, c);
 }
 
 void Compute(const ops::GatherElements& o, const Context& c) {
-  const auto gather = [&]<class T>() {
+  ForBits(o.in.dtype(), [&]<class T>() {
     Sweep<1>(GatherEach<T>{At<T>(o.in), At<int32_t>(o.indices), At<T>(o.values)}, o.values.numel(), false, c);
-  };
-  const int64_t element = ElementSize(o.in.dtype());
-  if (element == 8)
-    gather.template operator()<uint64_t>();
-  else if (element == 4)
-    gather.template operator()<uint32_t>();
-  else
-    gather.template operator()<uint16_t>();
+  });
 }
 
 void Compute(const ops::ScatterElements& o, const Context& c) {
