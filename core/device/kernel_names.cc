@@ -6,117 +6,58 @@
 namespace twofold::ops {
 namespace {
 
-constexpr auto kKernelRows = [] {
-  using enum KernelClass;
-  return std::to_array<KernelRow>({
-      {"adam_step", kOptimizer},
-      {"add", kElement},
-      {"add_bias", kElement},
-      {"add_relu", kElement},
-      {"add_to", kElement},
-      {"affine", kElement},
-      {"attention_backward", kAttention},
-      {"attention_block_backward", kAttention},
-      {"attention_block_forward", kAttention},
-      {"attention_diagonal_backward", kAttention},
-      {"attention_diagonal_forward", kAttention},
-      {"attention_forward", kAttention},
-      {"average_pool_backward", kOther},
-      {"average_pool_forward", kOther},
-      {"batch_norm_backward", kNorm},
-      {"batch_norm_finish", kNorm},
-      {"batch_norm_forward", kNorm},
-      {"batch_norm_relu_backward", kNorm},
-      {"batch_norm_relu_forward", kNorm},
-      {"batch_norm_relu_sums", kNorm},
-      {"batch_norm_statistics", kNorm},
-      {"batch_norm_sums", kNorm},
-      {"batched_matmul_nn", kProduct},
-      {"batched_matmul_nt", kProduct},
-      {"batched_matmul_tn", kProduct},
-      {"batched_matmul_tt", kProduct},
-      {"cast", kElement},
-      {"clip_factor", kOptimizer},
-      {"column_sum", kElement},
-      {"combine", kOther},
-      {"combine_weights", kOther},
-      {"conv1x1_backward", kProduct},
-      {"conv1x1_forward", kProduct},
-      {"conv1x1_weights", kProduct},
-      {"conv3x3_backward", kProduct},
-      {"conv3x3_forward", kProduct},
-      {"conv3x3_weights", kProduct},
-      {"conv5x5_backward", kProduct},
-      {"conv5x5_forward", kProduct},
-      {"conv5x5_weights", kProduct},
-      {"conv7x7_backward", kProduct},
-      {"conv7x7_forward", kProduct},
-      {"conv7x7_weights", kProduct},
-      {"conv_backward", kProduct},
-      {"conv_forward", kProduct},
-      {"conv_weights", kProduct},
-      {"copy_columns", kElement},
-      {"count_correct", kLoss},
-      {"cross_entropy_backward", kLoss},
-      {"cross_entropy_forward", kLoss},
-      {"dequantise", kOther},
-      {"dispatch", kOther},
-      {"dropout", kElement},
-      {"embedding_backward", kLoss},
-      {"embedding_forward", kLoss},
-      {"fill", kElement},
-      {"gather_elements", kOther},
-      {"gelu_backward", kElement},
-      {"gelu_forward", kElement},
-      {"layer_norm_backward", kNorm},
-      {"layer_norm_forward", kNorm},
-      {"layer_norm_weights", kNorm},
-      {"masked_dropout_backward", kElement},
-      {"masked_dropout_forward", kElement},
-      {"matmul_gelu", kProduct},
-      {"matmul_gelu_slope", kProduct},
-      {"matmul_nn", kProduct},
-      {"matmul_nt", kProduct},
-      {"matmul_tn", kProduct},
-      {"matmul_tt", kProduct},
-      {"max_pool_backward", kOther},
-      {"max_pool_forward", kOther},
-      {"position_backward", kLoss},
-      {"position_forward", kLoss},
-      {"quantise", kOther},
-      {"quantise_stochastic", kOther},
-      {"random_fill", kElement},
-      {"random_places", kOther},
-      {"relu_backward", kElement},
-      {"relu_forward", kElement},
-      {"rms_norm_backward", kNorm},
-      {"rms_norm_forward", kNorm},
-      {"rms_norm_weights", kNorm},
-      {"rotary", kAttention},
-      {"rotary_table", kAttention},
-      {"route_backward", kOther},
-      {"route_forward", kOther},
-      {"scale", kElement},
-      {"scatter_elements", kOther},
-      {"sgd_step", kOptimizer},
-      {"sign_pack", kOther},
-      {"sign_unpack", kOther},
-      {"orthogonalise", kOther},
-      {"softmax_backward", kAttention},
-      {"softmax_forward", kAttention},
-      {"split_backward", kLoss},
-      {"split_correct", kLoss},
-      {"split_losses", kLoss},
-      {"split_max", kLoss},
-      {"split_sums", kLoss},
-      {"squared_norm", kOptimizer},
-      {"sum", kElement},
-      {"swiglu_backward", kElement},
-      {"swiglu_forward", kElement},
-      {"top_k", kOther},
-  });
-}();
-static_assert(std::ranges::is_sorted(kKernelRows, {}, &KernelRow::name), "they are looked up by name");
+// The names of one class.
+template <size_t kNames>
+struct NamesOf {
+  KernelClass is;
+  std::string_view names[kNames];
+};
+
+// The rows of all classes, sorted by name.
+template <size_t... kNames>
+constexpr auto Rows(const NamesOf<kNames>&... classes) {
+  std::array<KernelRow, (kNames + ...)> rows;
+  auto* next = rows.begin();
+  const auto add = [&next](const auto& of) {
+    for (const std::string_view name : of.names) *next++ = {name, of.is};
+  };
+  (add(classes), ...);
+  std::ranges::sort(rows, {}, &KernelRow::name);
+  return rows;
+}
+
+constexpr auto kKernelRows = Rows(
+    NamesOf{KernelClass::kProduct,
+            {"batched_matmul_nn", "batched_matmul_nt", "batched_matmul_tn", "batched_matmul_tt", "conv1x1_backward",
+             "conv1x1_forward",   "conv1x1_weights",   "conv3x3_backward",  "conv3x3_forward",   "conv3x3_weights",
+             "conv5x5_backward",  "conv5x5_forward",   "conv5x5_weights",   "conv7x7_backward",  "conv7x7_forward",
+             "conv7x7_weights",   "conv_backward",     "conv_forward",      "conv_weights",      "matmul_gelu",
+             "matmul_gelu_slope", "matmul_nn",         "matmul_nt",         "matmul_tn",         "matmul_tt"}},
+    NamesOf{KernelClass::kAttention,
+            {"attention_backward", "attention_block_backward", "attention_block_forward", "attention_diagonal_backward",
+             "attention_diagonal_forward", "attention_forward", "rotary", "rotary_table", "softmax_backward",
+             "softmax_forward"}},
+    NamesOf{KernelClass::kNorm,
+            {"batch_norm_backward", "batch_norm_finish", "batch_norm_forward", "batch_norm_relu_backward",
+             "batch_norm_relu_forward", "batch_norm_relu_sums", "batch_norm_statistics", "batch_norm_sums",
+             "layer_norm_backward", "layer_norm_forward", "layer_norm_weights", "rms_norm_backward", "rms_norm_forward",
+             "rms_norm_weights"}},
+    NamesOf{KernelClass::kElement,
+            {"add", "add_relu", "add_to", "affine", "cast", "dropout", "fill", "gelu_backward", "gelu_forward",
+             "masked_dropout_backward", "masked_dropout_forward", "random_fill", "relu_backward", "relu_forward",
+             "scale", "swiglu_backward", "swiglu_forward",
+             // of rows, and of all elements
+             "add_bias", "column_sum", "copy_columns", "sum"}},
+    NamesOf{KernelClass::kLoss,
+            {"count_correct", "cross_entropy_backward", "cross_entropy_forward", "embedding_backward",
+             "embedding_forward", "position_backward", "position_forward", "split_backward", "split_correct",
+             "split_losses", "split_max", "split_sums"}},
+    NamesOf{KernelClass::kOptimizer, {"adam_step", "clip_factor", "sgd_step", "squared_norm"}},
+    NamesOf{
+        KernelClass::kOther,
+        {"average_pool_backward", "average_pool_forward", "combine", "combine_weights", "dequantise", "dispatch",
+         "gather_elements", "max_pool_backward", "max_pool_forward", "orthogonalise", "quantise", "quantise_stochastic", "random_places",
+         "route_backward", "route_forward", "scatter_elements", "sign_pack", "sign_unpack", "top_k"}});
 
 }  // namespace
 

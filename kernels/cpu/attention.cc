@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/matrix_access.h"
 #include "kernels/cpu/small_product.h"
 #include "kernels/cpu/vector_math.h"
 
@@ -50,46 +51,27 @@ struct Sizes {
   double scale() const { return 1.0 / std::sqrt(static_cast<double>(dim)); }
 };
 
-// Rows [first, first + rows) of each batch of a tensor [b, t, c], accessed head by head from `column` on. `copy` is
-// null if the tensor holds A.
+// Rows of each batch of a tensor [b, t, c], accessed head by head.
 template <class A>
 class HeadAccess {
  public:
-  HeadAccess(const Tensor& tensor, int64_t column, int64_t first, int64_t rows, int64_t dim, Scratch& scratch)
-      : tensor_(tensor),
-        column_(column),
-        first_(first),
-        rows_(rows),
-        dim_(dim),
-        copy_(tensor.dtype() == DTypeOf<A>::value ? nullptr : scratch.Take<A>(rows * dim)) {}
+  // Rows [first, first + rows), from `column` on.
+  HeadAccess(const Tensor& t, int64_t column, int64_t first, int64_t rows, int64_t dim, Scratch& scratch)
+      : heads_({.tensor = t,
+                .stride = t.dim(2),
+                .batch = t.dim(1) * t.dim(2),
+                .head = dim,
+                .first = first * t.dim(2) + column},
+               rows, dim, scratch) {}
 
-  // A head of batch `b`, for writing.
-  Head<A> At(int64_t b, int64_t head) const {
-    if (copy_ != nullptr) return {copy_, dim_};
-    return {tensor_.data<A>() + Place(b, head, 0), tensor_.dim(2)};
-  }
-  // The same, with its present values.
-  Head<A> Read(int64_t b, int64_t head) const {
-    const Head<A> to = At(b, head);
-    for (int64_t r = 0; copy_ != nullptr && r < rows_; ++r) {
-      Convert(AddressOf(tensor_, Place(b, head, r)), tensor_.dtype(), to.row(r), DTypeOf<A>::value, dim_);
-    }
-    return to;
-  }
+  // A head of batch `b`, for writing; and with its present values.
+  Head<A> At(int64_t b, int64_t head) const { return {heads_.At(b, head), heads_.stride()}; }
+  Head<A> Read(int64_t b, int64_t head) const { return {heads_.Read(b, head), heads_.stride()}; }
   // After writing to At(b, head).
-  void Put(int64_t b, int64_t head) const {
-    for (int64_t r = 0; copy_ != nullptr && r < rows_; ++r) {
-      Convert(copy_ + r * dim_, DTypeOf<A>::value, AddressOf(tensor_, Place(b, head, r)), tensor_.dtype(), dim_);
-    }
-  }
+  void Put(int64_t b, int64_t head) const { heads_.Put(b, head); }
 
  private:
-  int64_t Place(int64_t b, int64_t head, int64_t row) const {
-    return (b * tensor_.dim(1) + first_ + row) * tensor_.dim(2) + column_ + head * dim_;
-  }
-  const Tensor& tensor_;
-  int64_t column_, first_, rows_, dim_;
-  A* copy_;
+  MatrixAccess<A> heads_;
 };
 
 // The heads of an operation's tensors: heads of queries begin at the first column, heads of keys and values end at the

@@ -3,41 +3,11 @@
 // through copies.
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/matrix_access.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace twofold::cpu {
 namespace {
-
-// The matrices [rows, columns] of one operand. `copy` is null if the tensor holds A.
-template <class A>
-class MatrixAccess {
- public:
-  MatrixAccess(const ops::Matrices& m, int64_t rows, int64_t columns, Scratch& scratch)
-      : m_(m),
-        rows_(rows),
-        columns_(columns),
-        copy_(m.tensor.dtype() == DTypeOf<A>::value ? nullptr : scratch.Take<A>(rows * columns)) {}
-
-  int64_t stride() const { return copy_ != nullptr ? columns_ : m_.stride; }
-  A* At(int64_t b, int64_t h) const { return copy_ != nullptr ? copy_ : m_.tensor.template data<A>() + First(b, h); }
-  const A* Read(int64_t b, int64_t h) const {
-    for (int64_t r = 0; copy_ != nullptr && r < rows_; ++r)
-      Convert(Row(b, h, r), m_.tensor.dtype(), copy_ + r * columns_, DTypeOf<A>::value, columns_);
-    return At(b, h);
-  }
-  void Put(int64_t b, int64_t h) const {  // after writing to At(b, h)
-    for (int64_t r = 0; copy_ != nullptr && r < rows_; ++r)
-      Convert(copy_ + r * columns_, DTypeOf<A>::value, Row(b, h, r), m_.tensor.dtype(), columns_);
-  }
-
- private:
-  int64_t First(int64_t b, int64_t h) const { return m_.first + b * m_.batch + h / m_.group * m_.head; }
-  void* Row(int64_t b, int64_t h, int64_t r) const { return AddressOf(m_.tensor, First(b, h) + r * m_.stride); }
-
-  const ops::Matrices& m_;
-  int64_t rows_, columns_;
-  A* copy_;
-};
 
 template <class A>
 void MultiplyAll(const ops::BatchedMatMul& o, Context& c) {

@@ -1,6 +1,7 @@
 // Batch normalisation (Ioffe and Szegedy 2015) with channels last: one pass over memory for each operation. The
 // division of rows among blocks and threads depends on the shape alone (ops::rules::CudaSweep), and so does the order
 // of every sum.
+#include "kernels/cuda/column_reduce.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packs.h"
 
@@ -22,6 +23,13 @@ struct Place {
   int row, piece;          // within the block
   int64_t channel, count;  // the first channel of the piece, and the number of channels from it on; 0: nothing to do
 };
+
+// Loads the values of the piece's channels.
+template <class T, int N, class A>
+__device__ inline void LoadFigures(const T* from, const Place& at, A (&to)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = i < at.count ? As<A>(from[at.channel + i]) : A(0);
+}
 
 // The number of rows first, first + step, ... below end.
 __device__ inline int64_t RowsFrom(int64_t first, int64_t end, int64_t step) {
@@ -143,11 +151,9 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t slab = blockIdx.y, begin = slab * s.rows / s.slabs, end = (slab + 1) * s.rows / s.slabs;
   A g_sum[kPiece] = {}, gx_sum[kPiece] = {};
   if (at.count > 0) {
-    A m[kPiece] = {}, k[kPiece] = {};
-#pragma unroll
-    for (int i = 0; i < kPiece; ++i) {
-      if (i < at.count) m[i] = mean[at.channel + i], k[i] = rstd[at.channel + i];
-    }
+    A m[kPiece], k[kPiece];
+    LoadFigures(mean, at, m);
+    LoadFigures(rstd, at, k);
     for (int64_t row = begin + at.row; row < end; row += kRows * s.at_once) {
       A d[kRows][kPiece], v[kRows][kPiece], z[kRows][kPiece];
 #pragma unroll
@@ -191,25 +197,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// to[which][channel] = the sum of figures[which][., channel]; `which` is blockIdx.y.
-template <class A>
-__global__ void __launch_bounds__(1024) AddSlabs(const A* figures, CudaSweep s, A* to) {
-  __shared__ A shared[kWarp][kWarp];
-  const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
-  const int64_t channel = int64_t{blockIdx.x} * kWarp + x;
-  A sum = 0;
-  if (channel < s.channels) {
-    for (int64_t slab = y; slab < s.slabs; slab += kWarp)
-      sum += figures[(blockIdx.y * s.slabs + slab) * s.channels + channel];
-  }
-  shared[y][x] = sum;
-  __syncthreads();
-  if (y != 0 || channel >= s.channels) return;
-  sum = 0;
-  for (int i = 0; i < kWarp; ++i) sum += shared[i][x];
-  to[blockIdx.y * s.channels + channel] = sum;
-}
-
 // ---- From statistics to normalisation parameters ----
 template <class A, class R>
 __global__ void FinishChannels(const A* parts, int64_t count, double rows, R* running_mean, R* running_variance,
@@ -236,13 +223,6 @@ __global__ void FinishChannels(const A* parts, int64_t count, double rows, R* ru
 }
 
 // ---- Elementwise ----
-// Loads the values of the piece's channels.
-template <class T, int N, class A>
-__device__ inline void LoadFigures(const T* from, const Place& at, A (&to)[N]) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) to[i] = i < at.count ? As<A>(from[at.channel + i]) : A(0);
-}
-
 template <class T, bool kRelu>
 __global__ void __launch_bounds__(kThreads) Normalise(const T* x, const T* gamma, const T* beta, const Wide<T>* mean,
                                                       const Wide<T>* rstd, T* y, CudaSweep s, bool packs) {
@@ -358,7 +338,9 @@ void Compute(const ops::BatchNormSums& o, const Context& c) {
     A *first = reinterpret_cast<A*>(c.workspace), *second = first + s.slabs * s.channels;
     Launch(SlabSums<T>, BlocksOfSlabs(s), dim3(kThreads), 0, c.stream, At<T>(o.dy), At<T>(o.x), At<T>(o.y),
            At<A>(o.mean), At<A>(o.rstd), s, PacksFit(s.piece, s.channels, {&o.x, &o.dy, &o.y}), first, second);
-    Launch(AddSlabs<A>, BlocksOfChannels(s, 2), dim3(kWarp, kWarp), 0, c.stream, first, s, At<A>(o.sums));
+    A* sums = At<A>(o.sums);
+    Launch(AddBlocksOfRows<2, A, A>, BlocksOfChannels(s, 2), dim3(kWarp, kWarp), 0, c.stream, first,
+           ColumnOutputs<2, A, A>{sums, sums + s.channels}, s.channels, s.slabs, false);
   });
 }
 

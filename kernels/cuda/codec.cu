@@ -1,5 +1,7 @@
 // Gradient codecs. Places, signs, codes and the scales of codes equal the CPU's bit for bit. The scale of signs is a
 // sum in another order.
+#include <limits>
+
 #include "kernels/cuda/draws.h"
 #include "kernels/cuda/functions.h"
 #include "kernels/cuda/reduce.h"
@@ -12,16 +14,10 @@ using ops::kSignBlock;
 
 // ---- Places ----
 
-struct DrawPlaces {
+struct DrawPlaces : LoadsNothing {
   int32_t* out;
   int64_t n;
   PhiloxKey key;
-  template <int N>
-  struct Loaded {};
-  template <int N>
-  __device__ Loaded<N> Load(int64_t) const {
-    return {};
-  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>&) const {
     out[first] = static_cast<int32_t>(ops::rules::PlaceOf(first, n, key));
@@ -102,17 +98,6 @@ struct LargerSize {
     return b > a || b != b ? b : a;
   }
 };
-template <class A>
-struct Greatest;
-template <>
-struct Greatest<float> {
-  static constexpr float value = 3.402823466e38f;
-};
-template <>
-struct Greatest<double> {
-  static constexpr double value = 1.7976931348623157e308;
-};
-
 __device__ inline float Quotient(float a, float b) { return __fdiv_rn(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
@@ -148,29 +133,24 @@ __device__ inline void QuantiseRow(const T* in, uint8_t* codes, T* residual, int
       bits[i] = one[0];
     }
   }
-  Pack<uint8_t, kEach> code;
+  uint8_t code[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const A level = Product(x[0][i], levels.inverse), most = levels.most;
     A rounded = kRounding == Rounding::kNearest ? rint(level) : floor(Plus(level, A(ToUniform(bits[i]))));
     rounded = rounded < -most ? -most : rounded > most ? most : rounded;
     if (!levels.finite) rounded = 1;
-    code.at[i] = i < mine ? static_cast<uint8_t>(static_cast<int>(rounded + most) + 1) : uint8_t{0};
+    code[i] = i < mine ? static_cast<uint8_t>(static_cast<int>(rounded + most) + 1) : uint8_t{0};
     x[0][i] = Plus(x[0][i], -Product(rounded, levels.scale));
   }
   uint8_t* to = codes + (first + lane * kEach) * levels.bits / 8;
   if (levels.bits == 4) {
 #pragma unroll
     for (int i = 0; i < kEach; i += 2) {
-      if (i < mine) to[i / 2] = static_cast<uint8_t>(code.at[i] | code.at[i + 1] << 4);
+      if (i < mine) to[i / 2] = static_cast<uint8_t>(code[i] | code[i + 1] << 4);
     }
-  } else if (packs && mine >= kEach) {
-    *reinterpret_cast<Pack<uint8_t, kEach>*>(to) = code;
   } else {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (i < mine) to[i] = code.at[i];
-    }
+    StoreSome(to, packs && mine >= kEach, mine, code);
   }
   if (residual != nullptr) StoreBlock<1>(residual + first, packs, count, x);
 }
@@ -192,10 +172,10 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     for (int i = 0; i < kEach; ++i) largest = LargerSize()(largest, x[0][i] < 0 ? -x[0][i] : x[0][i]);
   }
   largest = WarpReduce(largest, LargerSize());
-  levels.finite = largest <= Greatest<A>::value;
+  levels.finite = largest <= std::numeric_limits<A>::max();
   levels.scale = levels.finite ? Quotient(largest, levels.most) : largest;
   levels.inverse = levels.finite ? Quotient(levels.most, largest) : A(0);
-  if (!(levels.inverse <= Greatest<A>::value)) levels.inverse = 0, levels.scale = 0;
+  if (!(levels.inverse <= std::numeric_limits<A>::max())) levels.inverse = 0, levels.scale = 0;
   if (threadIdx.x % kWarp == 0) scales[block] = levels.scale;
   for (int64_t row = first; row < end; row += kRow)
     QuantiseRow<T, kRounding>(in, codes, residual, row, min(int64_t{kRow}, end - row), packs, levels, key, where);
@@ -397,20 +377,13 @@ void Decode(const Tensor& codes, const Tensor& scales, const Tensor& out, bool a
 }  // namespace
 
 void Compute(const ops::RandomPlaces& o, const Context& c) {
-  Sweep<1>(DrawPlaces{At<int32_t>(o.out), o.n, o.key}, o.out.numel(), false, c);
+  Sweep<1>(DrawPlaces{{}, At<int32_t>(o.out), o.n, o.key}, o.out.numel(), false, c);
 }
 
 void Compute(const ops::GatherElements& o, const Context& c) {
-  const auto gather = [&]<class T>() {
+  ForBits(o.in.dtype(), [&]<class T>() {
     Sweep<1>(GatherEach<T>{At<T>(o.in), At<int32_t>(o.indices), At<T>(o.values)}, o.values.numel(), false, c);
-  };
-  const int64_t element = ElementSize(o.in.dtype());
-  if (element == 8)
-    gather.template operator()<uint64_t>();
-  else if (element == 4)
-    gather.template operator()<uint32_t>();
-  else
-    gather.template operator()<uint16_t>();
+  });
 }
 
 void Compute(const ops::ScatterElements& o, const Context& c) {

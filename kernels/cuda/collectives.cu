@@ -24,14 +24,6 @@ template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, int32_t>, uint32_t,
                                        std::conditional_t<std::is_same_v<T, uint8_t>, uint8_t, Wide<T>>>;
 
-template <class T>
-__device__ inline Accumulator<T> Widened(T x) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<Accumulator<T>>(x);
-  else
-    return As<Accumulator<T>>(x);
-}
-
 struct SumOf {
   template <class T, class A>
   static __device__ A Of(A a, A b) {
@@ -79,18 +71,18 @@ __device__ inline void ReduceAt(const Arrays& a, int64_t at, int by) {
   const auto load = [&](int r) { return *reinterpret_cast<const P*>(static_cast<const T*>(a.in[r]) + at); };
   const P first = load(0);
   Accumulator<T> sum[N];
-  for (int i = 0; i < N; ++i) sum[i] = Widened(first.at[i]);
+  for (int i = 0; i < N; ++i) sum[i] = As<Accumulator<T>>(first.at[i]);
   int r = 1;
   for (; r + kAtOnce <= a.ins; r += kAtOnce) {
     P next[kAtOnce];
     for (int k = 0; k < kAtOnce; ++k) next[k] = load(r + k);
     for (int k = 0; k < kAtOnce; ++k) {
-      for (int i = 0; i < N; ++i) sum[i] = F::template Of<T>(sum[i], Widened(next[k].at[i]));
+      for (int i = 0; i < N; ++i) sum[i] = F::template Of<T>(sum[i], As<Accumulator<T>>(next[k].at[i]));
     }
   }
   for (; r < a.ins; ++r) {
     const P next = load(r);
-    for (int i = 0; i < N; ++i) sum[i] = F::template Of<T>(sum[i], Widened(next.at[i]));
+    for (int i = 0; i < N; ++i) sum[i] = F::template Of<T>(sum[i], As<Accumulator<T>>(next.at[i]));
   }
   P result;
   for (int i = 0; i < N; ++i) result.at[i] = Narrowed<T>(sum[i], by);
@@ -132,14 +124,6 @@ void LaunchReduce(const Arrays& a, int64_t count, int by, int multiprocessors, c
   Launch(ReduceKernel<T, F, 1>, GridFor(count, kBlock, multiprocessors), kBlock, 0, stream, a, count, by);
 }
 
-template <class F>
-void ForElement(DType dtype, F&& f) {
-  if (IsFloat(dtype))
-    ForFloat(dtype, f);
-  else
-    ForIndex(dtype, f);
-}
-
 }  // namespace
 
 void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> outputs, DType dtype, ReduceOp op,
@@ -152,7 +136,7 @@ void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> ou
   std::transform(inputs.begin(), inputs.end(), a.in,
                  [&](const void* p) { return static_cast<const char*>(p) + offset; });
   std::transform(outputs.begin(), outputs.end(), a.out, [&](void* p) { return static_cast<char*>(p) + offset; });
-  ForElement(dtype, [&]<class T>() {
+  ForType(dtype, [&]<class T>() {
     switch (op) {
       case ReduceOp::kSum: return LaunchReduce<T, SumOf>(a, count, 0, multiprocessors, stream);
       case ReduceOp::kAvg: return LaunchReduce<T, SumOf>(a, count, a.ins, multiprocessors, stream);
@@ -167,7 +151,7 @@ void DivideAll(void* data, DType dtype, int64_t count, int by, int multiprocesso
   if (count == 0) return;
   Arrays a{.ins = 1, .outs = 1};
   a.in[0] = a.out[0] = data;
-  ForElement(dtype, [&]<class T>() { LaunchReduce<T, SumOf>(a, count, by, multiprocessors, stream); });
+  ForType(dtype, [&]<class T>() { LaunchReduce<T, SumOf>(a, count, by, multiprocessors, stream); });
 }
 
 void CopyToAll(std::span<char* const> to, const char* from, int64_t bytes, int multiprocessors, cudaStream_t stream) {

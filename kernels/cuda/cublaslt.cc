@@ -31,23 +31,8 @@ void Find(void* library, const char* name, F& f) {
 CublasLt LoadLibrary() {
   void* const library = Open();
   CublasLt lt;
-#define TWOFOLD_FIND(name) Find(library, "cublasLt" #name, lt.name)
-  TWOFOLD_FIND(Create);
-  TWOFOLD_FIND(Destroy);
-  TWOFOLD_FIND(GetVersion);
-  TWOFOLD_FIND(GetStatusString);
-  TWOFOLD_FIND(Matmul);
-  TWOFOLD_FIND(MatmulDescCreate);
-  TWOFOLD_FIND(MatmulDescDestroy);
-  TWOFOLD_FIND(MatmulDescSetAttribute);
-  TWOFOLD_FIND(MatrixLayoutCreate);
-  TWOFOLD_FIND(MatrixLayoutDestroy);
-  TWOFOLD_FIND(MatrixLayoutSetAttribute);
-  TWOFOLD_FIND(MatmulPreferenceCreate);
-  TWOFOLD_FIND(MatmulPreferenceDestroy);
-  TWOFOLD_FIND(MatmulPreferenceSetAttribute);
-  TWOFOLD_FIND(MatmulAlgoGetHeuristic);
-  TWOFOLD_FIND(MatmulAlgoConfigGetAttribute);
+#define TWOFOLD_FIND(name) Find(library, "cublasLt" #name, lt.name);
+  TWOFOLD_CUBLASLT_FUNCTIONS(TWOFOLD_FIND)
 #undef TWOFOLD_FIND
   return lt;
 }

@@ -7,23 +7,19 @@
 
 namespace twofold::cuda {
 
+// The functions used, by their names without "cublasLt".
+// clang-format off
+#define TWOFOLD_CUBLASLT_FUNCTIONS(F)                                                                                 \
+  F(Create) F(Destroy) F(GetVersion) F(GetStatusString) F(Matmul) F(MatmulDescCreate) F(MatmulDescDestroy)            \
+  F(MatmulDescSetAttribute) F(MatrixLayoutCreate) F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute)                  \
+  F(MatmulPreferenceCreate) F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute) F(MatmulAlgoGetHeuristic)      \
+  F(MatmulAlgoConfigGetAttribute)
+// clang-format on
+
 struct CublasLt {
-  decltype(&cublasLtCreate) Create;
-  decltype(&cublasLtDestroy) Destroy;
-  decltype(&cublasLtGetVersion) GetVersion;
-  decltype(&cublasLtGetStatusString) GetStatusString;
-  decltype(&cublasLtMatmul) Matmul;
-  decltype(&cublasLtMatmulDescCreate) MatmulDescCreate;
-  decltype(&cublasLtMatmulDescDestroy) MatmulDescDestroy;
-  decltype(&cublasLtMatmulDescSetAttribute) MatmulDescSetAttribute;
-  decltype(&cublasLtMatrixLayoutCreate) MatrixLayoutCreate;
-  decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy;
-  decltype(&cublasLtMatrixLayoutSetAttribute) MatrixLayoutSetAttribute;
-  decltype(&cublasLtMatmulPreferenceCreate) MatmulPreferenceCreate;
-  decltype(&cublasLtMatmulPreferenceDestroy) MatmulPreferenceDestroy;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) MatmulPreferenceSetAttribute;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic;
-  decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute;
+#define TWOFOLD_CUBLASLT_MEMBER(name) decltype(&cublasLt##name) name;
+  TWOFOLD_CUBLASLT_FUNCTIONS(TWOFOLD_CUBLASLT_MEMBER)
+#undef TWOFOLD_CUBLASLT_MEMBER
 
   // Throws CudaError with `what` unless `status` is success.
   void Check(cublasStatus_t status, const std::string& what) const;

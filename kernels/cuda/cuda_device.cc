@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/strings.h"
+#include "core/tensor/visit_type.h"
 #include "kernels/cuda/capability.h"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/kernels.h"
@@ -68,18 +69,12 @@ std::byte* BytesAt(const Tensor& t) { return reinterpret_cast<std::byte*>(t.addr
 
 // The value of a tensor's single element in memory.
 double Value(const std::byte* at, DType type) {
-  const auto as = [at]<class T, class Through>() {
+  TWOFOLD_CHECK(IsFloat(type), "the tensor has a float type");
+  return VisitType(type, [at]<class T>() {
     T value;
     std::memcpy(&value, at, sizeof value);
-    return static_cast<double>(static_cast<Through>(value));
-  };
-  switch (type) {
-    case DType::kF64: return as.template operator()<double, double>();
-    case DType::kF32: return as.template operator()<float, float>();
-    case DType::kBF16: return as.template operator()<BF16, float>();
-    case DType::kF16: return as.template operator()<F16, float>();
-    default: TWOFOLD_CHECK(false, "the tensor has a float type");
-  }
+    return ConvertTo<double>(value);
+  });
 }
 
 // Pinned memory of a fixed size, accessible to host and GPU.

@@ -42,28 +42,10 @@ struct DropElements {
   }
 };
 
-template <class T>
-struct DropMasked {
-  const T* dy;
-  const uint8_t* mask;
-  T* dx;
-  Wide<T> scale;
-  template <int N>
-  struct Loaded {
-    Raw<T, N> dy;
-    Raw<uint8_t, N> keep;
-  };
-  template <int N>
-  __device__ Loaded<N> Load(int64_t first) const {
-    return {LoadRaw<N>(dy + first), LoadRaw<N>(mask + first)};
-  }
-  template <int N>
-  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
-    Wide<T> kept[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) kept[i] = loaded.keep[i] != 0 ? As<Wide<T>>(loaded.dy[i]) * scale : Wide<T>(0);
-    StorePack(dx + first, kept);
-  }
+template <class A>
+struct ScaleKept {
+  A scale;
+  __device__ A operator()(A dy, A keep) const { return keep != 0 ? dy * scale : A(0); }
 };
 
 template <class Op>
@@ -86,9 +68,7 @@ void Compute(const ops::MaskedDropoutForward& o, const Context& c) { Drop(o, o.m
 
 void Compute(const ops::MaskedDropoutBackward& o, const Context& c) {
   ForFloat(o.dy.dtype(), [&]<class T>() {
-    const DropMasked<T> f{At<T>(o.dy), At<uint8_t>(o.mask), At<T>(o.dx), static_cast<Wide<T>>(1 / (1 - o.p))};
-    constexpr int kN = PackOf<T>;
-    Sweep<kN>(f, o.dy.numel(), PacksFit(kN, kN, {&o.dy, &o.mask, &o.dx}), c);
+    Map<T, T, uint8_t>(o.dx, ScaleKept<Wide<T>>{static_cast<Wide<T>>(1 / (1 - o.p))}, o.dy, o.mask, c);
   });
 }
 

@@ -1,4 +1,5 @@
 // Fill, cast, sums of two, scaling.
+#include "kernels/cuda/reduce.h"
 #include "kernels/cuda/sweep.h"
 
 namespace twofold::cuda {
@@ -18,21 +19,10 @@ __device__ inline To ConvertTo(From x) {
     return static_cast<To>(x);
 }
 
-template <class F>
-void ForType(DType type, F&& f) {
-  return IsFloat(type) ? ForFloat(type, f) : ForIndex(type, f);
-}
-
 template <class T>
-struct FillWith {
+struct FillWith : LoadsNothing {
   T* out;
   double value;
-  template <int N>
-  struct Loaded {};
-  template <int N>
-  __device__ Loaded<N> Load(int64_t) const {
-    return {};
-  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>&) const {
     Pack<T, N> pack;
@@ -69,12 +59,6 @@ struct TimesPlus {
   A scale, shift;
   __device__ A operator()(A x) const { return scale * x + shift; }
 };
-struct Plus {
-  template <class A>
-  __device__ A operator()(A a, A b) const {
-    return a + b;
-  }
-};
 struct PlusRelu {
   template <class A>
   __device__ A operator()(A a, A b) const {
@@ -95,7 +79,7 @@ struct Times {
 void Compute(const ops::Fill& o, const Context& c) {
   ForType(o.out.dtype(), [&]<class T>() {
     constexpr int kN = PackOf<T>;
-    Sweep<kN, 4>(FillWith<T>{At<T>(o.out), o.value}, o.out.numel(), PacksFit(kN, kN, {&o.out}), c);
+    Sweep<kN, 4>(FillWith<T>{{}, At<T>(o.out), o.value}, o.out.numel(), PacksFit(kN, kN, {&o.out}), c);
   });
 }
 
@@ -124,7 +108,7 @@ void Compute(const ops::Affine& o, const Context& c) {
 }
 
 void Compute(const ops::Add& o, const Context& c) {
-  ForFloat(o.out.dtype(), [&]<class T>() { Map<T, T, T>(o.out, Plus(), o.a, o.b, c); });
+  ForFloat(o.out.dtype(), [&]<class T>() { Map<T, T, T>(o.out, PlusOf(), o.a, o.b, c); });
 }
 
 void Compute(const ops::AddRelu& o, const Context& c) {
@@ -133,7 +117,7 @@ void Compute(const ops::AddRelu& o, const Context& c) {
 
 void Compute(const ops::AddTo& o, const Context& c) {
   ForFloat(o.out.dtype(), [&]<class Out>() {
-    ForFloat(o.in.dtype(), [&]<class In>() { Map<Out, Out, In>(o.out, Plus(), o.out, o.in, c); });
+    ForFloat(o.in.dtype(), [&]<class In>() { Map<Out, Out, In>(o.out, PlusOf(), o.out, o.in, c); });
   });
 }
 

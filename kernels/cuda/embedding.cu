@@ -104,15 +104,8 @@ __global__ void __launch_bounds__(kSweepBlock) MergeRuns(const Keyed* from, int6
   int64_t below = i - mine;
   for (int64_t begin = group; begin < n && begin < group + run * kRunsMerged; begin += run) {
     if (begin == mine) continue;
-    int64_t low = begin, high = min(begin + run, n);
-    while (low < high) {
-      const int64_t middle = (low + high) / 2;
-      if (from[middle] < key || (from[middle] == key && begin < mine))
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    below += low - begin;
+    const auto past = [&](int64_t k) { return from[k] > key || (from[k] == key && begin > mine); };
+    below += FirstOf(begin, min(begin + run, n), past) - begin;
   }
   to[group + below] = key;
 }
@@ -201,17 +194,11 @@ __global__ void __launch_bounds__(128) AddPieces(TableSums<T, To> f) {
   if (RowOf(f.keys[begin]) == row && begin > 0 && RowOf(f.keys[begin - 1]) == row) return;
   Wide<T> sums[N];
   LoadPack(f.SharedSum(1, piece) + column, sums);
-  // The pieces that begin with this id: a binary search for the first one that does not.
-  int64_t low = piece + 1, high = f.pieces();
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    if (RowOf(f.keys[middle * kPiece]) == row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  // The pieces that begin with this id.
+  const auto past = [&](int64_t p) { return RowOf(f.keys[p * kPiece]) != row; };
+  const int64_t end_of_id = FirstOf(piece + 1, f.pieces(), past);
 #pragma unroll 8
-  for (int64_t p = piece + 1; p < low; ++p) {
+  for (int64_t p = piece + 1; p < end_of_id; ++p) {
     Wide<T> more[N];
     LoadPack(f.SharedSum(0, p) + column, more);
 #pragma unroll
@@ -246,20 +233,14 @@ Keyed* SortIds(const ops::EmbeddingBackward& o, Keyed* keys, Keyed* spare, const
 }  // namespace
 
 void Compute(const ops::EmbeddingForward& o, const Context& c) {
-  const int64_t columns = Columns(o.out), element = ElementSize(o.out.dtype());
+  const int64_t columns = Columns(o.out);
   ForIndex(o.ids.dtype(), [&]<class Id>() {
-    const auto copy = [&]<class T>() {
+    ForBits(o.out.dtype(), [&]<class T>() {
       constexpr int kN = PackOf<T>;
       const CopyTableRows<T, Id> f{RowsFor<Id>(o.ids, o.first, o.vocab, o.table.dim(0)), At<T>(o.table), At<T>(o.out),
                                    columns};
       SweepRows<kN, 4>(f, o.ids.numel(), columns, PacksFit(kN, columns, {&o.table, &o.out}), c);
-    };
-    if (element == 8)
-      copy.template operator()<uint64_t>();
-    else if (element == 4)
-      copy.template operator()<uint32_t>();
-    else
-      copy.template operator()<uint16_t>();
+    });
   });
 }
 

@@ -17,6 +17,19 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The first index from `begin` on for which `past` is true, as it is for all behind it; `end` if there is none before.
+template <class Index, class F>
+__device__ inline Index FirstOf(Index begin, Index end, F past) {
+  while (begin < end) {
+    const Index middle = (begin + end) / 2;
+    if (past(middle))
+      end = middle;
+    else
+      begin = middle + 1;
+  }
+  return begin;
+}
+
 // Enqueues kernel(arguments...) on `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory.
 // Throws CudaError. An empty grid does nothing.
 template <class... Parameters, class... Arguments>

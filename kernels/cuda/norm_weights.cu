@@ -4,41 +4,26 @@
 namespace twofold::cuda {
 namespace {
 
-// dgamma: dy * xhat; dbeta: dy.
-template <class T>
-struct LayerNormTerms {
+// sums[0], dgamma: dy * xhat; sums[1], dbeta: dy. Root-mean-square normalisation (kCentred false) has neither mean nor
+// beta.
+template <class T, bool kCentred>
+struct NormTerms {
   const T *dy, *x;
   const Wide<T>*mean, *rstd;
   int64_t columns;
   template <int N>
-  __device__ void operator()(int64_t row, int64_t column, bool whole, int64_t count, Wide<T> (&sums)[2][N]) const {
+  __device__ void operator()(int64_t row, int64_t column, bool whole, int64_t count,
+                             Wide<T> (&sums)[kCentred ? 2 : 1][N]) const {
     const int64_t at = row * columns + column;
     Wide<T> d[N], v[N];
     LoadSome(dy + at, whole, count, d);
     LoadSome(x + at, whole, count, v);
-    const Wide<T> m = mean[row], r = rstd[row];
+    const Wide<T> m = kCentred ? mean[row] : Wide<T>(0), r = rstd[row];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      sums[0][i] += d[i] * ((v[i] - m) * r);
-      sums[1][i] += d[i];
+      sums[0][i] += d[i] * ((kCentred ? v[i] - m : v[i]) * r);
+      if constexpr (kCentred) sums[1][i] += d[i];
     }
-  }
-};
-
-template <class T>
-struct RmsNormTerms {
-  const T *dy, *x;
-  const Wide<T>* rstd;
-  int64_t columns;
-  template <int N>
-  __device__ void operator()(int64_t row, int64_t column, bool whole, int64_t count, Wide<T> (&sums)[1][N]) const {
-    const int64_t at = row * columns + column;
-    Wide<T> d[N], v[N];
-    LoadSome(dy + at, whole, count, d);
-    LoadSome(x + at, whole, count, v);
-    const Wide<T> r = rstd[row];
-#pragma unroll
-    for (int i = 0; i < N; ++i) sums[0][i] += d[i] * (v[i] * r);
   }
 };
 
@@ -47,7 +32,7 @@ struct RmsNormTerms {
 void Compute(const ops::LayerNormWeights& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     const int64_t columns = Columns(o.x);
-    const LayerNormTerms<T> terms{At<T>(o.dy), At<T>(o.x), At<Wide<T>>(o.mean), At<Wide<T>>(o.rstd), columns};
+    const NormTerms<T, true> terms{At<T>(o.dy), At<T>(o.x), At<Wide<T>>(o.mean), At<Wide<T>>(o.rstd), columns};
     ReduceColumns<2, T>(terms, PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x}), Rows(o.x), columns, {o.dgamma, o.dbeta},
                         o.accumulate, c);
   });
@@ -56,7 +41,7 @@ void Compute(const ops::LayerNormWeights& o, const Context& c) {
 void Compute(const ops::RmsNormWeights& o, const Context& c) {
   ForFloat(o.x.dtype(), [&]<class T>() {
     const int64_t columns = Columns(o.x);
-    const RmsNormTerms<T> terms{At<T>(o.dy), At<T>(o.x), At<Wide<T>>(o.rstd), columns};
+    const NormTerms<T, false> terms{At<T>(o.dy), At<T>(o.x), nullptr, At<Wide<T>>(o.rstd), columns};
     ReduceColumns<1, T>(terms, PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x}), Rows(o.x), columns, {o.dgamma},
                         o.accumulate, c);
   });

@@ -47,7 +47,7 @@ __device__ inline Bf16 ToBf16(float f) {
 #endif
 __device__ inline float ToFloat(Bf16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
 
-// A: float or double.
+// A: a number type.
 template <class A, class T>
 __device__ inline A As(T x) {
   if constexpr (std::is_arithmetic_v<T>)
@@ -55,14 +55,10 @@ __device__ inline A As(T x) {
   else
     return static_cast<A>(ToFloat(x));
 }
-template <class A>
-__device__ inline void Store(double* to, A x) {
-  *to = x;
-}
-template <class A>
-__device__ inline void Store(float* to, A x) {
-  *to = static_cast<float>(x);
-}
+template <class T, class A>
+requires std::is_arithmetic_v<T> __device__ inline void Store(T* to, A x) { *to = static_cast<T>(x); }
+__device__ inline void Store(Bf16* to, Bf16 x) { *to = x; }
+__device__ inline void Store(Half* to, Half x) { *to = x; }
 template <class A>
 __device__ inline void Store(Bf16* to, A x) {
   *to = ToBf16(static_cast<float>(x));
@@ -98,6 +94,20 @@ void ForIndex(DType type, F&& f) {
   if (type == DType::kI32) return f.template operator()<int32_t>();
   TWOFOLD_CHECK(type == DType::kU8, "the type is I32 or U8");
   f.template operator()<uint8_t>();
+}
+
+// The same for all of these types.
+template <class F>
+void ForType(DType type, F&& f) {
+  return IsFloat(type) ? ForFloat(type, f) : ForIndex(type, f);
+}
+// Calls f.operator()<Bits>() for the unsigned integers that have the size of a float tensor's elements.
+template <class F>
+void ForBits(DType type, F&& f) {
+  const int64_t size = ElementSize(type);
+  if (size == 8) return f.template operator()<unsigned long long>();
+  if (size == 4) return f.template operator()<uint32_t>();
+  f.template operator()<uint16_t>();
 }
 
 }  // namespace twofold::cuda

@@ -4,6 +4,7 @@
 // is the master copy, or the parameter itself if there is none.
 #include <array>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "kernels/cuda/kernels.h"
@@ -55,23 +56,9 @@ Ranges<Range> Tell(const std::vector<Range>& ranges, std::byte*& workspace, cuda
   return told;
 }
 
-// The first of n indices for which `past` is true.
-template <class F>
-__device__ int FirstOf(int n, F past) {
-  int from = 0;
-  while (from < n) {
-    const int middle = (from + n) / 2;
-    if (past(middle))
-      n = middle;
-    else
-      from = middle + 1;
-  }
-  return from;
-}
-
 // Whether each of kEach elements from i on decays.
 __device__ inline void Decays(const Ranges<ops::ElementRange>& undecayed, int64_t i, bool (&decays)[kEach]) {
-  int r = FirstOf(undecayed.count, [&](int k) { return undecayed[k].end > i; });
+  int r = FirstOf(0, undecayed.count, [&](int k) { return undecayed[k].end > i; });
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
     while (r < undecayed.count && undecayed[r].end <= i + k) ++r;
@@ -180,24 +167,16 @@ __global__ void __launch_bounds__(kThreads) Step(Update<T, G> u, Rule rule) {
   if (u.second != nullptr) StoreSome(u.second + i, whole, count, v);
   if (u.master != nullptr) StoreSome(u.master + i, whole, count, p);
   if (sizeof(T) > 2 || !u.stochastic) return StoreSome(u.param + i, whole, count, p);
-  Pack<T, kEach> out;
+  T out[kEach];
   Sequence sequence;
-  int r = FirstOf(u.drawn.count, [&](int k) { return u.drawn[k].begin > i; }) - 1;
+  int r = FirstOf(0, u.drawn.count, [&](int k) { return u.drawn[k].begin > i; }) - 1;
   ops::RoundingKeyRange range = u.drawn[r];
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
     while (r + 1 < u.drawn.count && u.drawn[r + 1].begin <= i + k) range = u.drawn[++r];
-    out.at[k] =
-        Rounded<T>(static_cast<float>(p[k]), sequence.At(range.key, static_cast<uint64_t>(i + k + range.shift)));
+    out[k] = Rounded<T>(static_cast<float>(p[k]), sequence.At(range.key, static_cast<uint64_t>(i + k + range.shift)));
   }
-  if (whole) {
-    *reinterpret_cast<Pack<T, kEach>*>(u.param + i) = out;
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < kEach; ++k) {
-    if (k < count) u.param[i + k] = out.at[k];
-  }
+  StoreSome(u.param + i, whole, count, out);
 }
 
 template <class T, class G, class Op>
@@ -247,12 +226,6 @@ void LaunchStep(const Update<T, G>& u, const Rule& rule, const Context& c) {
 
 // ---- Sums ----
 
-struct Itself {
-  template <class A>
-  __device__ A operator()(A x) const {
-    return x;
-  }
-};
 struct Square {
   template <class A>
   __device__ A operator()(A x) const {
@@ -357,7 +330,8 @@ void Compute(const ops::Sum& o, const Context& c) {
     const auto parts = static_cast<unsigned>(c.workspace_bytes / sizeof(double));
     auto* partial = reinterpret_cast<double*>(c.workspace);
     const int64_t part = parts == 0 ? 0 : CeilDiv(CeilDiv(n, parts), kPerLoad<T>) * kPerLoad<T>;
-    Launch(SumParts<T, Itself>, dim3(parts), dim3(kThreads), 0, c.stream, At<T>(o.in), n, part, Itself(), partial);
+    Launch(SumParts<T, std::identity>, dim3(parts), dim3(kThreads), 0, c.stream, At<T>(o.in), n, part, std::identity(),
+           partial);
     Launch(AddParts<Wide<T>>, dim3(1), dim3(1024), 0, c.stream, partial, static_cast<int>(parts), o.factor,
            At<Wide<T>>(o.out), o.accumulate);
   });

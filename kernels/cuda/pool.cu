@@ -24,9 +24,6 @@ Windows WindowsOf(const Tensor& x, const Tensor& y, int64_t size, int64_t stride
           packs};
 }
 
-__device__ inline int Least(int a, int b) { return a < b ? a : b; }
-__device__ inline int Most(int a, int b) { return a > b ? a : b; }
-
 // One block per row of an image: calls f(column, first channel, count) for the channels of its pixels, in pieces of
 // kPack.
 template <int kPack, class F>
@@ -50,8 +47,8 @@ __global__ void __launch_bounds__(256) TakeLargest(const T* x, T* y, uint8_t* ch
     A best[kPack] = {}, v[kPack];
     int which[kPack] = {};
     bool fresh = true;
-    for (int a = Most(0, -top); a < Least(w.size, w.height - top); ++a) {
-      for (int b = Most(0, -left); b < Least(w.size, w.width - left); ++b) {
+    for (int a = max(0, -top); a < min(w.size, w.height - top); ++a) {
+      for (int b = max(0, -left); b < min(w.size, w.width - left); ++b) {
         LoadSome(x + ((image * w.height + top + a) * w.width + left + b) * w.channels + channel, whole, count, v);
 #pragma unroll
         for (int i = 0; i < kPack; ++i) {
@@ -64,16 +61,7 @@ __global__ void __launch_bounds__(256) TakeLargest(const T* x, T* y, uint8_t* ch
     }
     const int64_t at = (row * w.out_width + column) * w.channels + channel;
     StoreSome(y + at, whole, count, best);
-    if (whole) {
-      Pack<uint8_t, kPack> bytes;
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) bytes.at[i] = static_cast<uint8_t>(which[i]);
-      *reinterpret_cast<Pack<uint8_t, kPack>*>(chosen + at) = bytes;
-    } else {
-      for (int i = 0; i < kPack; ++i) {
-        if (i < count) chosen[at + i] = static_cast<uint8_t>(which[i]);
-      }
-    }
+    StoreSome(chosen + at, whole, count, which);
   });
 }
 
@@ -81,7 +69,7 @@ __global__ void __launch_bounds__(256) TakeLargest(const T* x, T* y, uint8_t* ch
 struct Covering {
   __device__ Covering(int at, int size, int stride, int padding, int windows)
       : first(at + padding < size ? 0 : (at + padding - size) / stride + 1),
-        last(Least((at + padding) / stride, windows - 1)) {}
+        last(min((at + padding) / stride, windows - 1)) {}
   int first, last;
 };
 
@@ -101,14 +89,8 @@ __global__ void __launch_bounds__(256) GatherChosen(const T* dy, const uint8_t* 
         const int own = (r + w.padding - i * w.stride) * w.size + column + w.padding - j * w.stride;
         const int64_t at = ((image * w.out_height + i) * w.out_width + j) * w.channels + channel;
         LoadSome(dy + at, whole, count, d);
-        int which[kPack] = {};
-        if (whole) {
-          const Pack<uint8_t, kPack> bytes = *reinterpret_cast<const Pack<uint8_t, kPack>*>(chosen + at);
-#pragma unroll
-          for (int k = 0; k < kPack; ++k) which[k] = bytes.at[k];
-        } else {
-          for (int k = 0; k < kPack; ++k) which[k] = k < count ? chosen[at + k] : 0;
-        }
+        int which[kPack];
+        LoadSome(chosen + at, whole, count, which);
 #pragma unroll
         for (int k = 0; k < kPack; ++k) sum[k] += which[k] == own ? d[k] : A(0);
       }

@@ -17,17 +17,11 @@ __device__ inline float NormalOf(PhiloxKey key, uint64_t place) {
 }
 
 template <class T, bool kNormal>
-struct DrawElements {
+struct DrawElements : LoadsNothing {
   T* out;
   double offset, factor;
   PhiloxKey key;
   ops::IndexMap where;
-  template <int N>
-  struct Loaded {};
-  template <int N>
-  __device__ Loaded<N> Load(int64_t) const {
-    return {};
-  }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>&) const {
     static_assert(N == 1);
@@ -43,9 +37,9 @@ void Compute(const ops::RandomFill& o, const Context& c) {
   ForFloat(o.out.dtype(), [&]<class T>() {
     T* out = At<T>(o.out);
     if (o.distribution == ops::RandomFill::kNormal)
-      Sweep<1>(DrawElements<T, true>{out, o.a, o.b, o.key, o.where}, o.out.numel(), false, c);
+      Sweep<1>(DrawElements<T, true>{{}, out, o.a, o.b, o.key, o.where}, o.out.numel(), false, c);
     else
-      Sweep<1>(DrawElements<T, false>{out, o.a, o.b - o.a, o.key, o.where}, o.out.numel(), false, c);
+      Sweep<1>(DrawElements<T, false>{{}, out, o.a, o.b - o.a, o.key, o.where}, o.out.numel(), false, c);
   });
 }
 

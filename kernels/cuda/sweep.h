@@ -37,6 +37,16 @@ __device__ inline Raw<T, N> LoadRaw(const T* from) {
   return raw;
 }
 
+// The base of an operation that reads nothing.
+struct LoadsNothing {
+  template <int N>
+  struct Loaded {};
+  template <int N>
+  __device__ Loaded<N> Load(int64_t) const {
+    return {};
+  }
+};
+
 inline constexpr int kSweepBlock = 256;
 
 template <int N, int kUnroll, class F>
@@ -108,34 +118,15 @@ void SweepRows(const F& f, int64_t rows, int64_t columns, bool packs, const Cont
 
 // ---- out = body(in) and out = body(a, b), elementwise, computed in the compute type of out ----
 
-template <class Out, class In, class Body>
-struct MapOne {
-  Out* out;
-  const In* in;
-  Body body;
-  template <int N>
-  struct Loaded {
-    Raw<In, N> in;
-  };
-  template <int N>
-  __device__ Loaded<N> Load(int64_t first) const {
-    return {LoadRaw<N>(in + first)};
-  }
-  template <int N>
-  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
-    Wide<Out> y[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) y[i] = body(As<Wide<Out>>(loaded.in[i]));
-    StorePack(out + first, y);
-  }
-};
+struct NoInput {};
 
-template <class Out, class InA, class InB, class Body>
-struct MapTwo {
+template <class Out, class Body, class InA, class InB = NoInput>
+struct Mapped {
   Out* out;
-  const InA* a;
-  const InB* b;
   Body body;
+  const InA* a;
+  const InB* b = nullptr;
+  static constexpr bool kTwo = !std::is_same_v<InB, NoInput>;
   template <int N>
   struct Loaded {
     Raw<InA, N> a;
@@ -143,13 +134,22 @@ struct MapTwo {
   };
   template <int N>
   __device__ Loaded<N> Load(int64_t first) const {
-    return {LoadRaw<N>(a + first), LoadRaw<N>(b + first)};
+    Loaded<N> loaded;
+    loaded.a = LoadRaw<N>(a + first);
+    if constexpr (kTwo) loaded.b = LoadRaw<N>(b + first);
+    return loaded;
   }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
-    Wide<Out> y[N];
+    using A = Wide<Out>;
+    A y[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) y[i] = body(As<Wide<Out>>(loaded.a[i]), As<Wide<Out>>(loaded.b[i]));
+    for (int i = 0; i < N; ++i) {
+      if constexpr (kTwo)
+        y[i] = body(As<A>(loaded.a[i]), As<A>(loaded.b[i]));
+      else
+        y[i] = body(As<A>(loaded.a[i]));
+    }
     StorePack(out + first, y);
   }
 };
@@ -157,13 +157,13 @@ struct MapTwo {
 template <class Out, class In, class Body>
 void Map(const Tensor& out, const Body& body, const Tensor& in, const Context& c) {
   constexpr int kN = PackOf<Out, In>;
-  Sweep<kN, 4>(MapOne<Out, In, Body>{At<Out>(out), At<In>(in), body}, out.numel(), PacksFit(kN, kN, {&out, &in}), c);
+  Sweep<kN, 4>(Mapped<Out, Body, In>{At<Out>(out), body, At<In>(in)}, out.numel(), PacksFit(kN, kN, {&out, &in}), c);
 }
 template <class Out, class InA, class InB, class Body>
 void Map(const Tensor& out, const Body& body, const Tensor& a, const Tensor& b, const Context& c) {
   constexpr int kN = PackOf<Out, InA, InB>;
-  Sweep<kN, 2>(MapTwo<Out, InA, InB, Body>{At<Out>(out), At<InA>(a), At<InB>(b), body}, out.numel(),
-               PacksFit(kN, kN, {&out, &a, &b}), c);
+  const Mapped<Out, Body, InA, InB> f{At<Out>(out), body, At<InA>(a), At<InB>(b)};
+  Sweep<kN, 2>(f, out.numel(), PacksFit(kN, kN, {&out, &a, &b}), c);
 }
 
 }  // namespace twofold::cuda

@@ -115,17 +115,6 @@ __global__ void __launch_bounds__(kTopKBins / 2) ChooseDigit(Found* found, int w
   }
 }
 
-template <class T>
-__device__ inline void LoadTile(const T* in, int64_t begin, int64_t n, bool packs, T (&x)[kEach]) {
-  if (packs && begin + kEach <= n) {
-    const Raw<T, kEach> raw = LoadRaw<kEach>(in + begin);
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) x[i] = raw[i];
-  } else {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) x[i] = begin + i < n ? in[begin + i] : T(0);
-  }
-}
 // How many elements are above the magnitude found, plus 2^16 times how many are equal to it. Elements past the end do
 // not count.
 template <class T>
@@ -143,7 +132,7 @@ __global__ void __launch_bounds__(kBlock)
     CountTiles(const T* in, int64_t n, bool packs, const Found* found, unsigned* above, unsigned* equal) {
   const int64_t begin = blockIdx.x * kTopKTile + static_cast<int>(threadIdx.x) * kEach;
   T x[kEach];
-  LoadTile(in, begin, n, packs, x);
+  LoadSome(in + begin, packs && begin + kEach <= n, n - begin, x);
   const unsigned count = BlockSum(CountOf(x, begin, n, found->upper));
   if (threadIdx.x == 0) above[blockIdx.x] = count & 0xffff, equal[blockIdx.x] = count >> 16;
 }
@@ -176,7 +165,7 @@ __global__ void __launch_bounds__(kBlock)
   const auto size = found->upper;
   const unsigned left = found->left;
   T x[kEach];
-  LoadTile(in, begin, n, packs, x);
+  LoadSome(in + begin, packs && begin + kEach <= n, n - begin, x);
   unsigned all;
   const unsigned before = SumBefore(CountOf(x, begin, n, size), &all);
   unsigned larger = above[blockIdx.x] + (before & 0xffff), ties = equal[blockIdx.x] + (before >> 16);
@@ -192,21 +181,7 @@ __global__ void __launch_bounds__(kBlock)
     }
     larger += is_larger, ties += is_tie;
   }
-  if (residual == nullptr) return;
-  if (packs && begin + kEach <= n) {
-#pragma unroll
-    for (int i = 0; i < kEach; i += kPerLoad<T>) {
-      Pack<T, kPerLoad<T>> pack;
-#pragma unroll
-      for (int k = 0; k < kPerLoad<T>; ++k) pack.at[k] = x[i + k];
-      *reinterpret_cast<Pack<T, kPerLoad<T>>*>(residual + begin + i) = pack;
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (begin + i < n) residual[begin + i] = x[i];
-    }
-  }
+  if (residual != nullptr) StoreSome(residual + begin, packs && begin + kEach <= n, n - begin, x);
 }
 
 template <class T>
@@ -240,13 +215,7 @@ void Compute(const ops::TopK& o, const Context& c) {
     if (!o.residual.empty()) Compute(ops::Cast{.in = o.in, .out = o.residual}, c);
     return;
   }
-  const int64_t element = ElementSize(o.in.dtype());
-  if (element == 8)
-    TakeLargest<unsigned long long>(o, c);
-  else if (element == 4)
-    TakeLargest<uint32_t>(o, c);
-  else
-    TakeLargest<uint16_t>(o, c);
+  ForBits(o.in.dtype(), [&]<class T>() { TakeLargest<T>(o, c); });
 }
 
 }  // namespace twofold::cuda

@@ -1,59 +1,38 @@
 // CUDA's memory functions, and copies.
 #include <cstring>
-#include <memory>
 
 #include "kernels/cuda/emulated/state.h"
 
 namespace twofold::emulated {
 namespace {
 
-struct Rows {
-  void* to;
-  size_t to_pitch;
-  const void* from;
-  size_t from_pitch;
-  size_t width, height;  // bytes, rows
-};
-
-void CopyRows(const Rows& r) {
-  for (size_t i = 0; i < r.height; ++i) {
-    std::memcpy(static_cast<std::byte*>(r.to) + i * r.to_pitch,
-                static_cast<const std::byte*>(r.from) + i * r.from_pitch, r.width);
-  }
-}
-
-cudaError_t Copy(const Rows& r, cudaMemcpyKind kind, cudaStream_t handle) {
+cudaError_t Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t handle) {
   TWOFOLD_RETURN_UNLESS_READY();
   CUstream_st* stream = Find(handle);
   TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
   TWOFOLD_RETURN_IF(kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault, cudaErrorInvalidMemcpyDirection);
-  if (r.width == 0 || r.height == 0) return cudaSuccess;
-  TWOFOLD_RETURN_IF(r.to == nullptr || r.from == nullptr, cudaErrorInvalidValue);
-  TWOFOLD_RETURN_IF(r.height > 1 && (r.width > r.to_pitch || r.width > r.from_pitch), cudaErrorInvalidPitchValue);
-  const size_t to_bytes = (r.height - 1) * r.to_pitch + r.width, from_bytes = (r.height - 1) * r.from_pitch + r.width;
-  const auto to = Cuda().memory.Find(r.to, to_bytes), from = Cuda().memory.Find(r.from, from_bytes);
+  if (bytes == 0) return cudaSuccess;
+  TWOFOLD_RETURN_IF(to == nullptr || from == nullptr, cudaErrorInvalidValue);
+  const auto target = Cuda().memory.Find(to, bytes), source = Cuda().memory.Find(from, bytes);
   if (kind != cudaMemcpyDefault) {
     const bool to_gpu = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     const bool from_gpu = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    TWOFOLD_RETURN_IF(OfGpu(to) != to_gpu || OfGpu(from) != from_gpu, cudaErrorInvalidValue);
+    TWOFOLD_RETURN_IF(OfGpu(target) != to_gpu || OfGpu(source) != from_gpu, cudaErrorInvalidValue);
   }
-  TWOFOLD_RETURN_IF((to && !Within(to, r.to, to_bytes)) || (from && !Within(from, r.from, from_bytes)),
+  TWOFOLD_RETURN_IF((target && !Within(target, to, bytes)) || (source && !Within(source, from, bytes)),
                     cudaErrorInvalidValue);
   // CUDA leaves overlapping copies undefined.
-  const auto to_at = reinterpret_cast<uintptr_t>(r.to), from_at = reinterpret_cast<uintptr_t>(r.from);
-  TWOFOLD_RETURN_IF(r.height == 1 && to_at < from_at + from_bytes && from_at < to_at + to_bytes, cudaErrorInvalidValue);
-
-  if (!from && OfGpu(to)) {  // pageable source: the caller may change it after this returns
-    auto staged = std::make_shared<std::vector<std::byte>>(r.width * r.height);
-    Rows in = r, out = r;
-    in.to = staged->data(), in.to_pitch = r.width;
-    out.from = staged->data(), out.from_pitch = r.width;
-    CopyRows(in);
-    InOrder(handle, stream, [&](CUstream_st* s) { s->Enqueue([out, staged] { CopyRows(out); }); });
+  const auto to_at = reinterpret_cast<uintptr_t>(to), from_at = reinterpret_cast<uintptr_t>(from);
+  TWOFOLD_RETURN_IF(to_at < from_at + bytes && from_at < to_at + bytes, cudaErrorInvalidValue);
+  if (!source && OfGpu(target)) {  // pageable source: the caller may change it after this returns
+    const auto* begin = static_cast<const std::byte*>(from);
+    InOrder(handle, stream, [&](CUstream_st* s) {
+      s->Enqueue([to, staged = std::vector(begin, begin + bytes)] { std::memcpy(to, staged.data(), staged.size()); });
+    });
     return cudaSuccess;
   }
-  InOrder(handle, stream, [&](CUstream_st* s) { s->Enqueue([r] { CopyRows(r); }); });
-  if (!to) stream->Record()->Wait();  // pageable destination: the data must be there when this returns
+  InOrder(handle, stream, [&](CUstream_st* s) { s->Enqueue([=] { std::memcpy(to, from, bytes); }); });
+  if (!target) stream->Record()->Wait();  // pageable destination: the data must be there when this returns
   return Say(Failed());
 }
 
@@ -103,28 +82,10 @@ cudaError_t cudaFreeHost(void* address) {
   TWOFOLD_RETURN_IF(!Cuda().memory.Free(address, MemoryTable::Kind::kHost), cudaErrorInvalidValue);
   return Say(Failed());
 }
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
-  TWOFOLD_RETURN_UNLESS_READY();
-  const auto found = Cuda().memory.Find(address, 1);
-  void* const at = const_cast<void*>(address);
-  if (!found)
-    *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, at};
-  else if (OfGpu(found))
-    *attributes = {cudaMemoryTypeDevice, found->device, at, nullptr};
-  else
-    *attributes = {cudaMemoryTypeHost, found->device, at, at};
-  return cudaSuccess;
-}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  return Copy({.to = to, .to_pitch = bytes, .from = from, .from_pitch = bytes, .width = bytes, .height = 1}, kind,
-              stream);
+  return Copy(to, from, bytes, kind, stream);
 }
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
-  return Copy(
-      {.to = to, .to_pitch = to_pitch, .from = from, .from_pitch = from_pitch, .width = width, .height = height}, kind,
-      stream);
-}
+
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
   return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);

@@ -73,35 +73,12 @@ inline void __syncwarp(unsigned mask = 0xffffffffu) {
   twofold::emulated::WarpTogether(mask, nullptr, [](void* const*, int) {});
 }
 
-// ---- Block functions ----
-
-inline int __syncthreads_count(int predicate) {
-  twofold::emulated::BlockTogether(&predicate, [](void* const* of_threads, int threads) {
-    int count = 0;
-    for (int i = 0; i < threads; ++i) count += *static_cast<int*>(of_threads[i]) != 0;
-    for (int i = 0; i < threads; ++i) *static_cast<int*>(of_threads[i]) = count;
-  });
-  return predicate;
-}
-inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
-inline int __syncthreads_and(int predicate) { return __syncthreads_count(predicate == 0) == 0; }
-
 // ---- Warp functions. width: a power of two up to 32, the size of the groups of lanes that exchange values ----
 
-template <class T>
-T __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
-  const int lane = twofold::emulated::Lane(), first = lane & ~(width - 1);
-  return twofold::emulated::FromLane(mask, value, first + (source & (width - 1)));
-}
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = warpSize) {
   const int lane = twofold::emulated::Lane(), first = lane & ~(width - 1), from = lane - static_cast<int>(by);
   return twofold::emulated::FromLane(mask, value, from < first ? lane : from);
-}
-template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = warpSize) {
-  const int lane = twofold::emulated::Lane(), last = lane | (width - 1), from = lane + static_cast<int>(by);
-  return twofold::emulated::FromLane(mask, value, from > last ? lane : from);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int with, int width = warpSize) {
@@ -109,40 +86,13 @@ T __shfl_xor_sync(unsigned mask, T value, int with, int width = warpSize) {
   return twofold::emulated::FromLane(mask, value, from > last ? lane : from);
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate) {
-  unsigned mine = predicate != 0;
-  twofold::emulated::WarpTogether(mask, &mine, [](void* const* of_threads, int threads) {
-    unsigned votes = 0;
-    for (int i = 0; i < threads; ++i) votes |= *static_cast<unsigned*>(of_threads[i]) << i;
-    for (int i = 0; i < threads; ++i) *static_cast<unsigned*>(of_threads[i]) = votes;
+inline int __any_sync(unsigned mask, int predicate) {
+  twofold::emulated::WarpTogether(mask, &predicate, [](void* const* of_threads, int threads) {
+    int any = 0;
+    for (int i = 0; i < threads; ++i) any |= *static_cast<int*>(of_threads[i]) != 0;
+    for (int i = 0; i < threads; ++i) *static_cast<int*>(of_threads[i]) = any;
   });
-  return mine;
-}
-inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
-inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate == 0) == 0; }
-
-namespace twofold::emulated {
-template <class T, class F>
-T OfLanes(unsigned mask, T value, F) {
-  WarpTogether(mask, &value, [](void* const* of_threads, int threads) {
-    T all = *static_cast<T*>(of_threads[0]);
-    for (int i = 1; i < threads; ++i) all = F()(all, *static_cast<T*>(of_threads[i]));
-    for (int i = 0; i < threads; ++i) *static_cast<T*>(of_threads[i]) = all;
-  });
-  return value;
-}
-template <class T>
-concept Reducible = std::is_same_v<T, int> || std::is_same_v<T, unsigned>;
-}  // namespace twofold::emulated
-
-template <twofold::emulated::Reducible T>
-T __reduce_add_sync(unsigned mask, T value) {
-  return twofold::emulated::OfLanes(
-      mask, value, [](T a, T b) { return static_cast<T>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); });
-}
-template <twofold::emulated::Reducible T>
-T __reduce_max_sync(unsigned mask, T value) {
-  return twofold::emulated::OfLanes(mask, value, [](T a, T b) { return std::max(a, b); });
+  return predicate;
 }
 
 // ---- Memory. Threads of other streams may access the same address concurrently. (Atomics also order the accesses
@@ -150,38 +100,7 @@ T __reduce_max_sync(unsigned mask, T value) {
 
 inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
-namespace twofold::emulated {
-// *at = f(*at); returns the previous value.
-template <class T, class F>
-T Atomically(T* at, F f) {
-  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  static_assert(sizeof(T) == sizeof(Bits));
-  Bits* bits = reinterpret_cast<Bits*>(at);
-  Bits before = __atomic_load_n(bits, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(bits, &before, std::bit_cast<Bits>(f(std::bit_cast<T>(before))), true,
-                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-  }
-  return std::bit_cast<T>(before);
-}
-template <class T>
-concept Atomic = std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long>;
-template <class T>
-concept AtomicSum = Atomic<T> || std::is_same_v<T, float> || std::is_same_v<T, double>;
-}  // namespace twofold::emulated
-
-// (Also for float and double, as in CUDA. The result depends on the order, so the kernels here do not use them.)
-template <twofold::emulated::AtomicSum T>
-T atomicAdd(T* at, std::type_identity_t<T> x) {
-  return twofold::emulated::Atomically(at, [x](T a) { return static_cast<T>(a + x); });
-}
-template <twofold::emulated::Atomic T>
-T atomicMax(T* at, std::type_identity_t<T> x) {
-  return twofold::emulated::Atomically(at, [x](T a) { return std::max(a, x); });
-}
-template <twofold::emulated::Atomic T>
-T atomicOr(T* at, std::type_identity_t<T> x) {
-  return twofold::emulated::Atomically(at, [x](T a) { return a | x; });
-}
+inline unsigned atomicAdd(unsigned* at, unsigned x) { return __atomic_fetch_add(at, x, __ATOMIC_ACQ_REL); }
 
 // ---- Numbers ----
 

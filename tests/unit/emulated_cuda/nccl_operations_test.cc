@@ -96,30 +96,6 @@ TEST_P(NcclOperations, AllGatherAndReduceScatter) {
   });
 }
 
-TEST_P(NcclOperations, AllToAllGatherScatter) {
-  OnRanks(GetParam(), [](NcclRank& r) {
-    const auto size = static_cast<size_t>(r.size), rank = static_cast<size_t>(r.rank);
-    for (const size_t count : kCounts) {
-      OnGpu<float> parts(Values(r.rank, size * count), r.stream), to(size * count, -1);
-      std::vector<float> expected;
-      for (int other = 0; other < r.size; ++other) {
-        const std::vector<float> of_other = Values(other, count, rank * count);
-        expected.insert(expected.end(), of_other.begin(), of_other.end());
-      }
-      ASSERT_EQ(ncclAlltoAll(parts.get(), to.get(), count, ncclFloat32, r.comm, r.stream), ncclSuccess)
-          << ncclGetLastError(r.comm);
-      EXPECT_EQ(to.Download(r.stream), expected);
-
-      ASSERT_EQ(ncclScatter(parts.get(), to.get(), count, ncclFloat32, 0, r.comm, r.stream), ncclSuccess)
-          << ncclGetLastError(r.comm);
-      ASSERT_EQ(ncclGather(to.get(), r.rank == 0 ? parts.get() : nullptr, count, ncclFloat32, 0, r.comm, r.stream),
-                ncclSuccess)
-          << ncclGetLastError(r.comm);
-      EXPECT_EQ(parts.Download(r.stream), Values(r.rank, size * count)) << "what was scattered is gathered again";
-    }
-  });
-}
-
 TEST_P(NcclOperations, MessagesInAGroup) {
   OnRanks(GetParam(), [](NcclRank& r) {
     const int next = (r.rank + 1) % r.size, before = (r.rank + r.size - 1) % r.size;

@@ -87,26 +87,6 @@ TEST_F(Memory, KindsAreChecked) {
   EXPECT_EQ(cudaFree(host.data()), cudaErrorInvalidValue);
   EXPECT_EQ(cudaFreeHost(device.get()), cudaErrorInvalidValue);
   cudaGetLastError();
-
-  cudaPointerAttributes attributes;
-  ASSERT_EQ(cudaPointerGetAttributes(&attributes, device.get() + 3), cudaSuccess);
-  EXPECT_EQ(attributes.type, cudaMemoryTypeDevice);
-  ASSERT_EQ(cudaPointerGetAttributes(&attributes, host.data()), cudaSuccess);
-  EXPECT_EQ(attributes.type, cudaMemoryTypeUnregistered);
-  void* pinned = nullptr;
-  ASSERT_EQ(cudaHostAlloc(&pinned, 100, cudaHostAllocDefault), cudaSuccess);
-  ASSERT_EQ(cudaPointerGetAttributes(&attributes, pinned), cudaSuccess);
-  EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
-  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
-}
-
-TEST_F(Memory, RowsAreCopied) {
-  std::vector<int> in(20);
-  for (int i = 0; i < 20; ++i) in[static_cast<size_t>(i)] = i;
-  OnGpu<int> from(in, stream_), to(12, -1);
-  // Columns 1 ... 2 of 4 rows of 5 to columns 0 ... 1 of rows of 3.
-  ASSERT_EQ(cudaMemcpy2DAsync(to.get(), 12, from.get() + 1, 20, 8, 4, cudaMemcpyDeviceToDevice, stream_), cudaSuccess);
-  EXPECT_EQ(to.Download(stream_), (std::vector<int>{1, 2, -1, 6, 7, -1, 11, 12, -1, 16, 17, -1}));
 }
 
 using MemoryDeathTest = Memory;

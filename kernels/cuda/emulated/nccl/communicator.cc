@@ -189,11 +189,9 @@ Outcome ncclComm::Check(const Operation& o) const {
   const auto from_at = reinterpret_cast<uintptr_t>(o.from), to_at = reinterpret_cast<uintptr_t>(o.to);
   const size_t one = o.count * SizeOf(o.type);
   size_t from_offset = 0, to_offset = 0;
-  if (o.function == Function::kReduceScatter || o.function == Function::kScatter)
-    from_offset = static_cast<size_t>(rank) * one;
-  if (o.function == Function::kAllGather || o.function == Function::kGather)
-    to_offset = static_cast<size_t>(rank) * one;
-  const bool in_place = o.function != Function::kAllToAll && from_at + from_offset == to_at + to_offset;
+  if (o.function == Function::kReduceScatter) from_offset = static_cast<size_t>(rank) * one;
+  if (o.function == Function::kAllGather) to_offset = static_cast<size_t>(rank) * one;
+  const bool in_place = from_at + from_offset == to_at + to_offset;
   const bool apart = from_at + from <= to_at || to_at + to <= from_at;
   return in_place || apart
              ? Outcome{}

@@ -11,20 +11,15 @@
 namespace twofold::emulated {
 namespace {
 
-constexpr const char* kFunctions[] = {"ncclAllReduce",     "ncclReduce",   "ncclBroadcast", "ncclAllGather",
-                                      "ncclReduceScatter", "ncclAlltoAll", "ncclGather",    "ncclScatter",
-                                      "ncclSend",          "ncclRecv"};
+constexpr const char* kFunctions[] = {"ncclAllReduce",     "ncclReduce", "ncclBroadcast", "ncclAllGather",
+                                      "ncclReduceScatter", "ncclSend",   "ncclRecv"};
 
 bool Reduces(Function f) {
   return f == Function::kAllReduce || f == Function::kReduce || f == Function::kReduceScatter;
 }
-bool HasRoot(Function f) {
-  return f == Function::kReduce || f == Function::kBroadcast || f == Function::kGather || f == Function::kScatter;
-}
+bool HasRoot(Function f) { return f == Function::kReduce || f == Function::kBroadcast; }
 // Whether a rank's input has one part for each rank.
-bool InParts(Function f) {
-  return f == Function::kReduceScatter || f == Function::kAllToAll || f == Function::kScatter;
-}
+bool InParts(Function f) { return f == Function::kReduceScatter; }
 
 }  // namespace
 
@@ -56,7 +51,6 @@ size_t Operation::FromBytes(int rank, int size) const {
   switch (function) {
     case Function::kRecv: return 0;
     case Function::kBroadcast: return rank == root ? bytes : 0;
-    case Function::kScatter: return rank == root ? bytes * static_cast<size_t>(size) : 0;
     default: return InParts(function) ? bytes * static_cast<size_t>(size) : bytes;
   }
 }
@@ -65,9 +59,7 @@ size_t Operation::ToBytes(int rank, int size) const {
   switch (function) {
     case Function::kSend: return 0;
     case Function::kReduce: return rank == root ? bytes : 0;
-    case Function::kGather: return rank == root ? bytes * static_cast<size_t>(size) : 0;
-    case Function::kAllGather:
-    case Function::kAllToAll: return bytes * static_cast<size_t>(size);
+    case Function::kAllGather: return bytes * static_cast<size_t>(size);
     default: return bytes;
   }
 }
@@ -142,10 +134,6 @@ void Collective::Read() {
   const auto stage = [&](int r, int part) {
     return clique_->place(r).stage + static_cast<size_t>(part) * chunk_ * element_;
   };
-  const auto gather = [&](int part) {
-    for (int r = 0; r < size; ++r)
-      std::memcpy(to + static_cast<size_t>(r) * operation_.count * element_, stage(r, part), n);
-  };
   const auto reduce = [&](int part, int first, size_t begin, size_t end) {
     std::array<const std::byte*, kMaxRanks> from;
     for (int r = 0; r < size; ++r) from[static_cast<size_t>(r)] = stage(r, part) + begin * element_;
@@ -168,11 +156,9 @@ void Collective::Read() {
       if (rank == root) reduce(0, (root + 1) % size, 0, elements);
       break;
     case Function::kBroadcast: std::memcpy(to, stage(root, 0), n); break;
-    case Function::kScatter: std::memcpy(to, stage(root, rank), n); break;
-    case Function::kAllGather: gather(0); break;
-    case Function::kAllToAll: gather(rank); break;
-    case Function::kGather:
-      if (rank == root) gather(0);
+    case Function::kAllGather:
+      for (int r = 0; r < size; ++r)
+        std::memcpy(to + static_cast<size_t>(r) * operation_.count * element_, stage(r, 0), n);
       break;
     case Function::kSend:
     case Function::kRecv: break;

@@ -11,18 +11,7 @@
 
 namespace twofold::emulated {
 
-enum class Function : uint32_t {
-  kAllReduce,
-  kReduce,
-  kBroadcast,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kGather,
-  kScatter,
-  kSend,
-  kRecv
-};
+enum class Function : uint32_t { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kSend, kRecv };
 
 struct Operation {
   Function function;

@@ -311,19 +311,6 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int nranks, ncclUniqueId
   const auto run = [comm, name] { return Made(comm, comm->Initialize(name)); };
   return Add({.comm = comm, .blocking = comm->blocking, .handle = handle, .run = run});
 }
-ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist) {
-  if (comms == nullptr || ndev < 1)
-    return Refuse({ncclInvalidArgument, absl::StrCat("Invalid device count requested : ", ndev)});
-  ncclUniqueId id;
-  if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) return result;
-  ncclGroupStart();
-  for (int i = 0; i < ndev; ++i) {
-    const OnDevice on_device(devlist != nullptr ? devlist[i] : i);
-    ncclCommInitRank(&comms[i], ndev, id, i);
-  }
-  return ncclGroupEnd();
-}
-
 ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
   Comm comm;
   if (const Outcome outcome = FindReady(handle, "ncclCommSplit", &comm); !outcome.ok()) return Refuse(outcome);
@@ -400,9 +387,6 @@ ncclResult_t Get(ncclComm_t handle, const char* call, const int ncclComm::*what,
 }
 }  // namespace
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count) { return Get(comm, "ncclCommCount", &ncclComm::size, count); }
-ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) {
-  return Get(comm, "ncclCommCuDevice", &ncclComm::device, device);
-}
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
   return Get(comm, "ncclCommUserRank", &ncclComm::rank, rank);
 }
@@ -428,18 +412,6 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t from_count, ncclDa
 ncclResult_t ncclReduceScatter(const void* from, void* to, size_t to_count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream) {
   return Add(comm, "ncclReduceScatter", {Function::kReduceScatter, from, to, to_count, type, op, 0, stream});
-}
-ncclResult_t ncclAlltoAll(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
-                          cudaStream_t stream) {
-  return Add(comm, "ncclAlltoAll", {Function::kAllToAll, from, to, count, type, ncclSum, 0, stream});
-}
-ncclResult_t ncclGather(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                        cudaStream_t stream) {
-  return Add(comm, "ncclGather", {Function::kGather, from, to, count, type, ncclSum, root, stream});
-}
-ncclResult_t ncclScatter(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                         cudaStream_t stream) {
-  return Add(comm, "ncclScatter", {Function::kScatter, from, to, count, type, ncclSum, root, stream});
 }
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {

@@ -123,14 +123,12 @@ const char* ncclGetLastError(ncclComm_t comm);  // of the calling thread's last 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t* config);
-ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config);
 ncclResult_t ncclCommFinalize(ncclComm_t comm);  // completes when all ranks have called it
 ncclResult_t ncclCommDestroy(ncclComm_t comm);   // finalizes first if necessary
 ncclResult_t ncclCommAbort(ncclComm_t comm);     // from any thread; waits in streams and in calls end
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);  // from any thread
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
-ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device);
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
 
 // ---- Operations ----
@@ -145,12 +143,6 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t from_count, ncclDa
                            cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void* from, void* to, size_t to_count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclAlltoAll(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
-                          cudaStream_t stream);
-ncclResult_t ncclGather(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                        cudaStream_t stream);
-ncclResult_t ncclScatter(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                         cudaStream_t stream);
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
