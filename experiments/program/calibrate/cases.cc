@@ -138,9 +138,7 @@ class CpuCases : public CaseList {
       Step(DType::kF32, n);
       if (n > 64 && n <= 1048576) Step(DType::kBF16, n);
     }
-    Add([](Operands& a) {
-      return ops::ClipFactor{.squared_norm = a.State({1}, DType::kF32), .out = a.Output({1}, DType::kF32)};
-    });
+    Clip();
   }
 
   const bool quick_;
