@@ -1,9 +1,7 @@
 #include "topologies/network_kinds.h"
 
-#include <initializer_list>
-#include <utility>
-
 #include "core/base/strings.h"
+#include "google/protobuf/message.h"
 #include "topologies/check_fields.h"
 #include "topologies/networks/dragonfly.h"
 #include "topologies/networks/fat_tree.h"
@@ -24,21 +22,61 @@ Wiring WiringOf(const cluster::Network& n) {
           .nic = Microseconds(n.nic_us())};
 }
 
-// Checks that counts fit an int, and so their products an int64_t. Builders check everything else.
-absl::Status CheckCounts(std::initializer_list<std::pair<std::string_view, int64_t>> counts) {
+// Checks the numbers of a kind's message: counts fit an int, and so their products an int64_t. Builders check
+// everything else.
+absl::Status CheckNumbers(const google::protobuf::Message& kind) {
+  using google::protobuf::FieldDescriptor;
   Checks checks;
-  for (const auto& [field, value] : counts) checks << CheckRange(field, value, 0, 1 << 20);
+  const google::protobuf::Reflection& values = *kind.GetReflection();
+  for (int f = 0; f < kind.GetDescriptor()->field_count(); ++f) {
+    const FieldDescriptor* field = kind.GetDescriptor()->field(f);
+    if (field->is_repeated()) {
+      for (int i = 0; i < values.FieldSize(kind, field); ++i)
+        checks << CheckRange(StrCat(field->name(), "[", i, "]"), values.GetRepeatedInt64(kind, field, i), 0, 1 << 20);
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+      checks << CheckRange(field->name(), values.GetInt64(kind, field), 0, 1 << 20);
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+      checks << CheckNotNegative(field->name(), values.GetDouble(kind, field));
+    }
+  }
   return checks;
 }
 
-// ---- star ----
-absl::Status CheckStar(const cluster::Network&, int, int) { return absl::OkStatus(); }
-std::unique_ptr<Topology> Star(const cluster::Network& n, int ports, int) {
-  const Wiring w = WiringOf(n);
-  return MakeStar({.hosts = ports, .bandwidth = w.bandwidth, .latency = 2 * w.cable + w.switching + 2 * w.nic});
+absl::Status Check(const StarOptions&) { return absl::OkStatus(); }
+
+absl::Status CheckOptions(const auto& options, int) { return Check(options); }
+
+// For networks whose shape fixes the number of ports.
+absl::Status CheckFull(const auto& options, int ports) {
+  if (absl::Status s = Check(options); !s.ok() || ports == MostPorts(options)) return s;
+  return Refuse("ports", ports, StrCat("its shape has ", MostPorts(options), " ports; both numbers must be equal"));
+}
+absl::Status CheckOptions(const TorusOptions& options, int ports) { return CheckFull(options, ports); }
+absl::Status CheckOptions(const HammingMeshOptions& options, int ports) { return CheckFull(options, ports); }
+
+const google::protobuf::FieldDescriptor* FieldOf(cluster::Network::KindCase kind) {
+  return cluster::Network::descriptor()->FindFieldByNumber(kind);
 }
 
-// ---- fat_tree ----
+// A row whose network is described by an options struct: kOptions makes it, kMake the network.
+template <auto kOptions, auto kMake>
+NetworkKind Row(cluster::Network::KindCase kind, bool grows) {
+  return {.kind = kind,
+          .name = FieldOf(kind)->name(),
+          .grows = grows,
+          .check =
+              [](const cluster::Network& n, int ports, int rails) {
+                const absl::Status numbers = CheckNumbers(n.GetReflection()->GetMessage(n, FieldOf(n.kind_case())));
+                return numbers.ok() ? CheckOptions(kOptions(n, ports, rails), ports) : numbers;
+              },
+          .make = [](const cluster::Network& n, int ports, int rails) { return kMake(kOptions(n, ports, rails)); }};
+}
+
+StarOptions StarOf(const cluster::Network& n, int ports, int) {
+  const Wiring w = WiringOf(n);
+  return {.hosts = ports, .bandwidth = w.bandwidth, .latency = 2 * w.cable + w.switching + 2 * w.nic};
+}
+
 FatTreeOptions FatTreeOf(const cluster::Network& n, int ports, int rails) {
   const cluster::FatTree& tree = n.fat_tree();
   return {.ports = ports,
@@ -49,16 +87,7 @@ FatTreeOptions FatTreeOf(const cluster::Network& n, int ports, int rails) {
           .rails = tree.rail_optimised() ? rails : 1,
           .wiring = WiringOf(n)};
 }
-absl::Status CheckFatTree(const cluster::Network& n, int ports, int rails) {
-  const absl::Status counts = CheckCounts({{"levels", n.fat_tree().levels()}, {"radix", n.fat_tree().radix()}});
-  return counts.ok() ? Check(FatTreeOf(n, ports, rails)) : counts;
-}
-std::unique_ptr<Topology> FatTree(const cluster::Network& n, int ports, int rails) {
-  return MakeFatTree(FatTreeOf(n, ports, rails));
-}
-
-// ---- dragonfly ----
-DragonflyOptions DragonflyOf(const cluster::Network& n, int ports) {
+DragonflyOptions DragonflyOf(const cluster::Network& n, int ports, int) {
   const cluster::Dragonfly& fly = n.dragonfly();
   return {.p = static_cast<int>(fly.p()),
           .a = static_cast<int>(fly.a()),
@@ -69,17 +98,9 @@ DragonflyOptions DragonflyOf(const cluster::Network& n, int ports) {
           .global_bandwidth = GigabytesPerSecond(fly.global_gbytes_per_second()),
           .wiring = WiringOf(n)};
 }
-absl::Status CheckDragonfly(const cluster::Network& n, int ports, int) {
-  const cluster::Dragonfly& fly = n.dragonfly();
-  const absl::Status counts = CheckCounts({{"p", fly.p()}, {"a", fly.a()}, {"h", fly.h()}, {"groups", fly.groups()}});
-  return counts.ok() ? Check(DragonflyOf(n, ports)) : counts;
-}
-std::unique_ptr<Topology> Dragonfly(const cluster::Network& n, int ports, int) {
-  return MakeDragonfly(DragonflyOf(n, ports));
-}
+std::unique_ptr<Topology> MakeFly(const DragonflyOptions& options) { return MakeDragonfly(options); }
 
-// ---- slingshot ----
-SlingshotOptions SlingshotOf(const cluster::Network& n, int ports) {
+SlingshotOptions SlingshotOf(const cluster::Network& n, int ports, int) {
   const cluster::Slingshot& s = n.slingshot();
   return {.groups = static_cast<int>(s.groups()),
           .switches_per_group = static_cast<int>(s.switches_per_group()),
@@ -89,40 +110,10 @@ SlingshotOptions SlingshotOf(const cluster::Network& n, int ports) {
           .global_cable = s.has_global_us() ? Microseconds(s.global_us()) : Seconds(-1),
           .wiring = WiringOf(n)};
 }
-absl::Status CheckSlingshot(const cluster::Network& n, int ports, int) {
-  const cluster::Slingshot& s = n.slingshot();
-  const absl::Status counts = CheckCounts({{"groups", s.groups()},
-                                           {"switches_per_group", s.switches_per_group()},
-                                           {"ports_per_switch", s.ports_per_switch()},
-                                           {"links_between_groups", s.links_between_groups()}});
-  return Checks() << counts << CheckNotNegative("global_us", s.global_us())
-                  << (counts.ok() ? Check(SlingshotOf(n, ports)) : counts);
-}
-std::unique_ptr<Topology> Slingshot(const cluster::Network& n, int ports, int) {
-  return MakeSlingshot(SlingshotOf(n, ports));
-}
-
-// For networks whose shape fixes the number of ports.
-absl::Status CheckFull(int64_t have, int ports) {
-  if (ports == have) return absl::OkStatus();
-  return Refuse("ports", ports, StrCat("its shape has ", have, " ports; both numbers must be equal"));
-}
-
-// ---- torus ----
-TorusOptions TorusOf(const cluster::Network& n) {
+TorusOptions TorusOf(const cluster::Network& n, int, int) {
   return {.dims = {n.torus().dims().begin(), n.torus().dims().end()}, .wrap = n.torus().wrap(), .wiring = WiringOf(n)};
 }
-absl::Status CheckTorus(const cluster::Network& n, int ports, int) {
-  Checks checks;
-  for (int d = 0; d < n.torus().dims_size(); ++d) checks << CheckCounts({{StrCat("dims[", d, "]"), n.torus().dims(d)}});
-  if (checks.ok()) checks << Check(TorusOf(n));
-  if (checks.ok()) checks << CheckFull(MostPorts(TorusOf(n)), ports);
-  return checks;
-}
-std::unique_ptr<Topology> Torus(const cluster::Network& n, int, int) { return MakeTorus(TorusOf(n)); }
-
-// ---- hamming_mesh ----
-HammingMeshOptions HammingMeshOf(const cluster::Network& n) {
+HammingMeshOptions HammingMeshOf(const cluster::Network& n, int, int) {
   const cluster::HammingMesh& mesh = n.hamming_mesh();
   return {.a = static_cast<int>(mesh.a()),
           .b = static_cast<int>(mesh.b()),
@@ -131,35 +122,19 @@ HammingMeshOptions HammingMeshOf(const cluster::Network& n) {
           .radix = static_cast<int>(mesh.radix()),
           .wiring = WiringOf(n)};
 }
-absl::Status CheckHammingMesh(const cluster::Network& n, int ports, int) {
-  const cluster::HammingMesh& mesh = n.hamming_mesh();
-  Checks checks;
-  checks << CheckCounts({{"a", mesh.a()}, {"b", mesh.b()}, {"x", mesh.x()}, {"y", mesh.y()}, {"radix", mesh.radix()}});
-  if (checks.ok()) checks << Check(HammingMeshOf(n));
-  if (checks.ok()) checks << CheckFull(MostPorts(HammingMeshOf(n)), ports);
-  return checks;
-}
-std::unique_ptr<Topology> HammingMesh(const cluster::Network& n, int, int) { return MakeHammingMesh(HammingMeshOf(n)); }
-
-// ---- full_mesh ----
-absl::Status CheckFullMesh(const cluster::Network& n, int ports, int) {
-  return Check(FullMeshNetworkOptions{ports, WiringOf(n)});
-}
-std::unique_ptr<Topology> FullMesh(const cluster::Network& n, int ports, int) {
-  return MakeFullMeshNetwork({ports, WiringOf(n)});
-}
+FullMeshNetworkOptions FullMeshOf(const cluster::Network& n, int ports, int) { return {ports, WiringOf(n)}; }
 
 }  // namespace
 
 const std::vector<NetworkKind>& NetworkKinds() {
   static const std::vector<NetworkKind> kinds = {
-      {cluster::Network::kStar, "star", true, CheckStar, Star},
-      {cluster::Network::kFatTree, "fat_tree", false, CheckFatTree, FatTree},
-      {cluster::Network::kDragonfly, "dragonfly", false, CheckDragonfly, Dragonfly},
-      {cluster::Network::kSlingshot, "slingshot", false, CheckSlingshot, Slingshot},
-      {cluster::Network::kTorus, "torus", false, CheckTorus, Torus},
-      {cluster::Network::kHammingMesh, "hamming_mesh", false, CheckHammingMesh, HammingMesh},
-      {cluster::Network::kFullMesh, "full_mesh", true, CheckFullMesh, FullMesh},
+      Row<StarOf, MakeStar>(cluster::Network::kStar, true),
+      Row<FatTreeOf, MakeFatTree>(cluster::Network::kFatTree, false),
+      Row<DragonflyOf, MakeFly>(cluster::Network::kDragonfly, false),
+      Row<SlingshotOf, MakeSlingshot>(cluster::Network::kSlingshot, false),
+      Row<TorusOf, MakeTorus>(cluster::Network::kTorus, false),
+      Row<HammingMeshOf, MakeHammingMesh>(cluster::Network::kHammingMesh, false),
+      Row<FullMeshOf, MakeFullMeshNetwork>(cluster::Network::kFullMesh, true),
   };
   return kinds;
 }

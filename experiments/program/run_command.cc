@@ -269,35 +269,32 @@ Command AddRun(const Command& program, RunOptions* options) {
   command.AddFlag("--check", options->check, "only check the spec, its data and its fabric");
   command.AddFlag("--quiet", options->quiet, "no progress on stderr");
   command.Footer(
-      "A spec says what to train and how to distribute it over ranks. Only `model` is required:\n"
-      "  model { preset: \"gpt2-124m\" }\n"
-      "  train { steps: 20 micro_batch: 4 }\n"
-      "  parallel { dp: 2 }\n"
-      "core/proto/spec.proto states every field and its default; `twofold list` lists the names that a spec can use; "
-      "and the\n"
-      "spec.textproto that a run writes to its folder has the values of all fields.\n"
-      "\n"
-      "--set takes a path of field names and a value: train.steps=20, lists with commas (model.mlp.hidden=64,64), "
-      "blocks as in a spec\n"
-      "('--set=parallel={dp: 2 tp: 2}'), and lists of blocks in brackets, [{ ... }, { ... }]. model.preset, "
-      "model.hf_config and\n"
-      "model={ ... } replace the whole model of the file, including its sizes; sizes that other --set options give "
-      "still apply.\n"
-      "\n"
-      "The summary is printed before the folder is written. Files that another run left in the folder are replaced.\n"
-      "Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP, except under nohup) end the run within 2 s: it writes\n"
-      "a report of the steps that all ranks have finished, and exits with status 1. A second signal, half a second\n"
-      "later or more, kills the run. The run continues if nobody reads its output any more. Whatever ends this\n"
-      "process, even SIGKILL, also ends the processes that it has started.\n"
-      "\n"
-      "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts out-of-memory or\n"
-      "deadlock. The report is written in all cases but 2.\n"
-      "\nExamples:\n"
-      "  twofold run my.textproto --fabric=simulated          predict\n"
-      "  twofold run my.textproto --fabric=in_memory          measure\n"
-      "  twofold run my.textproto --set=parallel.dp=8 --set=train.global_batch=32\n"
-      "  twofold run my.textproto --check                     is it valid?\n"
-      "  twofold run runs/my-simulated/spec.textproto         repeat a run");
+      R"(A spec says what to train and how to distribute it over ranks. Only `model` is required:
+  model { preset: "gpt2-124m" }
+  train { steps: 20 micro_batch: 4 }
+  parallel { dp: 2 }
+core/proto/spec.proto states every field and its default; `twofold list` lists the names that a spec can use; and the
+spec.textproto that a run writes to its folder has the values of all fields.
+
+--set takes a path of field names and a value: train.steps=20, lists with commas (model.mlp.hidden=64,64), blocks as in a spec
+('--set=parallel={dp: 2 tp: 2}'), and lists of blocks in brackets, [{ ... }, { ... }]. model.preset, model.hf_config and
+model={ ... } replace the whole model of the file, including its sizes; sizes that other --set options give still apply.
+
+The summary is printed before the folder is written. Files that another run left in the folder are replaced.
+Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP, except under nohup) end the run within 2 s: it writes
+a report of the steps that all ranks have finished, and exits with status 1. A second signal, half a second
+later or more, kills the run. The run continues if nobody reads its output any more. Whatever ends this
+process, even SIGKILL, also ends the processes that it has started.
+
+Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 the simulation predicts out-of-memory or
+deadlock. The report is written in all cases but 2.
+
+Examples:
+  twofold run my.textproto --fabric=simulated          predict
+  twofold run my.textproto --fabric=in_memory          measure
+  twofold run my.textproto --set=parallel.dp=8 --set=train.global_batch=32
+  twofold run my.textproto --check                     is it valid?
+  twofold run runs/my-simulated/spec.textproto         repeat a run)");
   return command;
 }
 

@@ -112,8 +112,11 @@ class Supervisor {
   void EndTheOthers();
   void StopWhenDone();
   void EndWhatIsLeft(const std::vector<int>& left);
-  std::vector<int> Living() const;      // ranks
-  std::vector<int> WithGroups() const;  // ranks with a process left in their group
+  std::vector<int> Without(bool Child::*ended) const;  // ranks
+  std::vector<int> Living() const { return Without(&Child::ended); }
+  std::vector<int> WithGroups() const {
+    return Without(&Child::group_ended);
+  }  // ranks with a process left in their group
   void Signal(int signal) {
     for (const auto& child : children_) {
       if (!child->group_ended) kill(-child->pid, signal);
@@ -286,18 +289,10 @@ void Supervisor::EndTheOthers() {
   After(kTermTime, [this] { Signal(SIGKILL); });
 }
 
-std::vector<int> Supervisor::Living() const {
-  std::vector<int> living;
-  for (const auto& child : children_) {
-    if (!child->ended) living.push_back(child->rank);
-  }
-  return living;
-}
-
-std::vector<int> Supervisor::WithGroups() const {
+std::vector<int> Supervisor::Without(bool Child::*ended) const {
   std::vector<int> ranks;
   for (const auto& child : children_) {
-    if (!child->group_ended) ranks.push_back(child->rank);
+    if (!((*child).*ended)) ranks.push_back(child->rank);
   }
   return ranks;
 }

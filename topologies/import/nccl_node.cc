@@ -1,10 +1,10 @@
 // Converts NCCL's XML to a node: see nccl_xml.h.
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "core/base/strings.h"
 #include "topologies/import/nccl_xml.h"
@@ -19,16 +19,6 @@ int64_t Number(const XmlNode& at, std::string_view name, int64_t otherwise) {
   return text != nullptr && absl::SimpleAtoi(*text, &value) ? value : otherwise;
 }
 
-std::string Text(const XmlNode& at, std::string_view name) {
-  const std::string* text = at.Find(name);
-  return text == nullptr ? "" : *text;
-}
-
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 BytesPerSecond NvlinkRate(int64_t sm) {
   if (sm >= 100) return BytesPerSecond(50e9);
   return BytesPerSecond(sm >= 70 ? 25e9 : 20e9);
@@ -40,7 +30,7 @@ Seconds CableLatency(int64_t sm) { return Microseconds(sm < 80 ? 1.5 : 0.7); }
 Seconds SwitchLatency(int64_t sm) { return Microseconds(sm < 80 ? 1.5 : sm < 90 ? 1.2 : 1); }
 
 BytesPerSecond SocketRate(const XmlNode& cpu, BytesPerSecond otherwise) {
-  const std::string arch = Text(cpu, "arch"), vendor = Text(cpu, "vendor");
+  const std::string arch = cpu.Get("arch"), vendor = cpu.Get("vendor");
   const int64_t family = Number(cpu, "familyid", 0), model = Number(cpu, "modelid", 0);
   if (arch == "ppc64") return BytesPerSecond(32e9);
   if (arch == "arm64") return BytesPerSecond(6e9);
@@ -56,8 +46,7 @@ class Converter {
       : document_(xml.document), assumptions_(assumptions) {}
 
   absl::StatusOr<ImportedNode> Convert() {
-    for (const XmlNode& cpu : document_.root().children) {
-      if (cpu.kind != XmlNode::kElement) continue;
+    for (const XmlNode& cpu : document_.root().Elements()) {
       if (absl::Status s = AddCpu(cpu); !s.ok()) return s;
     }
     if (gpus_.empty())
@@ -95,8 +84,8 @@ class Converter {
   Graph& graph() { return imported_.node.graph; }
 
   absl::Status AddCpu(const XmlNode& cpu) {
-    const std::string host = Text(cpu, "host_hash"), name = StrCat("numa", Number(cpu, "numaid", 0));
-    if (!cpus_.empty() && host != Text(*cpus_.front().second, "host_hash")) {
+    const std::string host = cpu.Get("host_hash"), name = StrCat("numa", Number(cpu, "numaid", 0));
+    if (!cpus_.empty() && host != cpus_.front().second->Get("host_hash")) {
       return XmlError(document_.file, cpu, "host_hash",
                       "belongs to another host; dump the topology of a job within one node");
     }
@@ -104,8 +93,7 @@ class Converter {
       return XmlError(document_.file, cpu, "numaid", "used by two CPUs; give each CPU its own");
     const int vertex = graph().AddVertex({.kind = Vertex::kHost, .name = name, .node = 0});
     cpus_.push_back({vertex, &cpu});
-    for (const XmlNode& child : cpu.children) {
-      if (child.kind != XmlNode::kElement) continue;
+    for (const XmlNode& child : cpu.Elements()) {
       if (child.name == "nic") {  // not on PCIe: only its port limits it
         AddNets(child, vertex, kNoLimit, Medium::kMemory);
       } else if (absl::Status s = AddPci(child, vertex, vertex); !s.ok()) {
@@ -116,7 +104,7 @@ class Converter {
   }
 
   BytesPerSecond PcieRate(const XmlNode& pci) {
-    const std::string speed = Text(pci, "link_speed");
+    const std::string speed = pci.Get("link_speed");
     double transfers = 0;
     int64_t width = Number(pci, "link_width", 0);
     if (!absl::SimpleAtod(speed.substr(0, speed.find(' ')), &transfers) || !(transfers > 0)) transfers = 0;
@@ -129,8 +117,7 @@ class Converter {
 
   absl::Status AddPci(const XmlNode& pci, int parent, int cpu) {
     std::vector<const XmlNode*> inner, gpus, nics;
-    for (const XmlNode& child : pci.children) {
-      if (child.kind != XmlNode::kElement) continue;
+    for (const XmlNode& child : pci.Elements()) {
       (child.name == "gpu"   ? gpus
        : child.name == "nic" ? nics
        : child.name == "pci" ? inner
@@ -138,7 +125,7 @@ class Converter {
           .push_back(&child);
     }
     if (inner.empty() && gpus.empty() && nics.empty()) return absl::OkStatus();  // a disk, or a bridge without devices
-    const std::string bus = Lower(Text(pci, "busid"));
+    const std::string bus = absl::AsciiStrToLower(pci.Get("busid"));
     const BytesPerSecond rate = PcieRate(pci);
     if (gpus.size() > 1 || (!gpus.empty() && (!inner.empty() || !nics.empty()))) {
       return XmlError(document_.file, pci, "busid",
@@ -147,16 +134,16 @@ class Converter {
     if (!gpus.empty()) {
       const int64_t dev = Number(*gpus[0], "dev", 0);
       const int vertex = graph().AddVertex({.kind = Vertex::kDevice, .name = StrCat("gpu", dev), .node = 0});
-      AddCable(vertex, parent, rate, assumptions_.pcie_latency, Medium::kPcie);
+      graph().AddCable(vertex, parent, rate, assumptions_.pcie_latency, Medium::kPcie);
       gpus_.push_back({dev, vertex, cpu, gpus[0], bus});
       return absl::OkStatus();
     }
-    if (inner.empty() && nics.size() == 1 && Nets(*nics[0]).size() == 1) {
+    if (inner.empty() && nics.size() == 1 && std::ranges::distance(nics[0]->Elements()) == 1) {
       AddNets(*nics[0], parent, rate, Medium::kPcie);
       return absl::OkStatus();
     }
     const int vertex = graph().AddVertex({.kind = Vertex::kSwitch, .name = StrCat("pci ", bus), .node = 0});
-    AddCable(vertex, parent, rate, assumptions_.pcie_latency, Medium::kPcie);
+    graph().AddCable(vertex, parent, rate, assumptions_.pcie_latency, Medium::kPcie);
     for (const XmlNode* nic : nics) AddNets(*nic, vertex, rate, Medium::kPcie);
     for (const XmlNode* child : inner) {
       if (absl::Status s = AddPci(*child, vertex, cpu); !s.ok()) return s;
@@ -164,21 +151,12 @@ class Converter {
     return absl::OkStatus();
   }
 
-  static std::vector<const XmlNode*> Nets(const XmlNode& nic) {
-    std::vector<const XmlNode*> nets;
-    for (const XmlNode& child : nic.children) {
-      if (child.kind == XmlNode::kElement) nets.push_back(&child);
-    }
-    return nets;
-  }
-
   void AddNets(const XmlNode& nic, int parent, BytesPerSecond rate, Medium medium) {
-    for (const XmlNode* net : Nets(nic)) {
-      const int vertex =
-          graph().AddVertex({.kind = Vertex::kNic, .name = StrCat("nic ", Text(*net, "name")), .node = 0});
-      AddCable(vertex, parent, rate, assumptions_.pcie_latency, medium);
+    for (const XmlNode& net : nic.Elements()) {
+      const int vertex = graph().AddVertex({.kind = Vertex::kNic, .name = StrCat("nic ", net.Get("name")), .node = 0});
+      graph().AddCable(vertex, parent, rate, assumptions_.pcie_latency, medium);
       node().nics.push_back(vertex);
-      const int64_t megabits = Number(*net, "speed", 0);
+      const int64_t megabits = Number(net, "speed", 0);
       imported_.nic_speeds.push_back(BytesPerSecond(megabits > 0 ? static_cast<double>(megabits) * 1e6 / 8 : 0));
     }
   }
@@ -193,28 +171,28 @@ class Converter {
   absl::Status AddLinks(const Gpu& gpu) {
     double to_switch = 0, to_cpu = 0, coherent = 0;
     std::map<const Gpu*, int64_t> to_gpus;
-    for (const XmlNode& link : gpu.xml->children) {
-      if (link.kind != XmlNode::kElement) continue;
+    for (const XmlNode& link : gpu.xml->Elements()) {
       const double rate = link.name == "xgmi" ? 50e9 : NvlinkRate(Number(*gpu.xml, "sm", 0)).value();
       const int64_t count = Number(link, "count", 1);
       if (link.name == "c2c") {
         coherent += static_cast<double>(count * Number(link, "bw", 0)) * 1e6;
-      } else if (Text(link, "tclass") == "0x068000") {
+      } else if (link.Get("tclass") == "0x068000") {
         to_switch += static_cast<double>(count) * rate;
-      } else if (Text(link, "tclass") == "0x068001") {
+      } else if (link.Get("tclass") == "0x068001") {
         to_cpu += static_cast<double>(count) * rate;
       } else {
-        const Gpu* other = Find(Lower(Text(link, "target")));
+        const Gpu* other = Find(absl::AsciiStrToLower(link.Get("target")));
         if (other == &gpu) return XmlError(document_.file, link, "target", "must not be the GPU itself");
-        if (other == nullptr) absent_[Lower(Text(link, "target"))] += count;
+        if (other == nullptr) absent_[absl::AsciiStrToLower(link.Get("target"))] += count;
         if (other != nullptr) to_gpus[other] += count;
       }
     }
     if (to_switch > 0)
-      AddCable(gpu.vertex, Switch(), BytesPerSecond(to_switch), SwitchLatency(Number(*gpu.xml, "sm", 0)) / 2,
-               Medium::kNvlink);
+      graph().AddCable(gpu.vertex, Switch(), BytesPerSecond(to_switch), SwitchLatency(Number(*gpu.xml, "sm", 0)) / 2,
+                       Medium::kNvlink);
     for (const double rate : {to_cpu, coherent}) {
-      if (rate > 0) AddCable(gpu.vertex, gpu.cpu, BytesPerSecond(rate), assumptions_.nvlink_latency, Medium::kNvlink);
+      if (rate > 0)
+        graph().AddCable(gpu.vertex, gpu.cpu, BytesPerSecond(rate), assumptions_.nvlink_latency, Medium::kNvlink);
     }
     return AddPairs(gpu, to_gpus);
   }
@@ -231,22 +209,22 @@ class Converter {
       }
       if (other.dev < gpu.dev) continue;  // a cable is added once, from its first end
       const double rate = Xgmi(gpu, other.bus) ? 50e9 : NvlinkRate(Number(*gpu.xml, "sm", 0)).value();
-      AddCable(gpu.vertex, other.vertex, BytesPerSecond(static_cast<double>(back) * rate),
-               CableLatency(Number(*gpu.xml, "sm", 0)), Medium::kNvlink);
+      graph().AddCable(gpu.vertex, other.vertex, BytesPerSecond(static_cast<double>(back) * rate),
+                       CableLatency(Number(*gpu.xml, "sm", 0)), Medium::kNvlink);
       linked_ = true;
     }
     return absl::OkStatus();
   }
 
   bool Xgmi(const Gpu& gpu, const std::string& bus) const {
-    return std::any_of(gpu.xml->children.begin(), gpu.xml->children.end(),
-                       [&](const XmlNode& n) { return n.name == "xgmi" && Lower(Text(n, "target")) == bus; });
+    return std::any_of(gpu.xml->children.begin(), gpu.xml->children.end(), [&](const XmlNode& n) {
+      return n.name == "xgmi" && absl::AsciiStrToLower(n.Get("target")) == bus;
+    });
   }
   int64_t Count(const Gpu& gpu, const std::string& bus) const {
     int64_t count = 0;
-    for (const XmlNode& link : gpu.xml->children) {
-      if (link.kind == XmlNode::kElement && link.name != "c2c" && Lower(Text(link, "target")) == bus)
-        count += Number(link, "count", 1);
+    for (const XmlNode& link : gpu.xml->Elements()) {
+      if (link.name != "c2c" && absl::AsciiStrToLower(link.Get("target")) == bus) count += Number(link, "count", 1);
     }
     return count;
   }
@@ -259,13 +237,9 @@ class Converter {
     for (size_t a = 0; a < cpus_.size(); ++a) {
       for (size_t b = a + 1; b < cpus_.size(); ++b) {
         const BytesPerSecond rate = SocketRate(*cpus_[a].second, assumptions_.sockets);
-        AddCable(cpus_[a].first, cpus_[b].first, rate, assumptions_.pcie_latency, Medium::kMemory);
+        graph().AddCable(cpus_[a].first, cpus_[b].first, rate, assumptions_.pcie_latency, Medium::kMemory);
       }
     }
-  }
-
-  void AddCable(int a, int b, BytesPerSecond rate, Seconds latency, Medium medium) {
-    graph().AddCable(a, b, rate, latency, medium);
   }
 
   static constexpr BytesPerSecond kNoLimit{5e12};

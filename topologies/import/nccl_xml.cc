@@ -1,44 +1,25 @@
 #include "topologies/import/nccl_xml.h"
 
-#include <algorithm>
 #include <map>
+#include <regex>
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_join.h"
 #include "core/base/strings.h"
 
 namespace twofold {
 namespace {
 
-struct Element {
-  std::string_view name;
-  std::vector<std::string> children;
-};
+// The nesting of elements as NCCL reads it; "xgmi" is RCCL's. All others have no children.
+constexpr XmlRule kRules[] = {{"system", "", "cpu"},
+                              {"cpu", "", "pci nic"},
+                              {"pci", "", "pci gpu nic pcilink"},
+                              {"gpu", "", "nvlink xgmi c2c"},
+                              {"nic", "", "net"}};
 
-// The nesting of elements as NCCL reads it; "xgmi" is RCCL's.
-const std::vector<Element>& Elements() {
-  static const std::vector<Element> elements = {{"system", {"cpu"}},
-                                                {"cpu", {"pci", "nic"}},
-                                                {"pci", {"pci", "gpu", "nic", "pcilink"}},
-                                                {"gpu", {"nvlink", "xgmi", "c2c"}},
-                                                {"nic", {"net"}},
-                                                {"net", {}},
-                                                {"nvlink", {}},
-                                                {"xgmi", {}},
-                                                {"c2c", {}},
-                                                {"pcilink", {}}};
-  return elements;
-}
-
-bool IsBusId(std::string_view id) {  // domain:bus:device.function, in hexadecimal digits
-  const size_t a = id.find(':'), b = id.find(':', a + 1), c = id.find('.', b + 1);
-  if (a == std::string_view::npos || b == std::string_view::npos || c == std::string_view::npos) return false;
-  if (a < 4 || a > 8 || b - a != 3 || c - b != 3 || id.size() - c != 2) return false;
-  for (size_t i = 0; i < id.size(); ++i) {
-    if (i != a && i != b && i != c && std::isxdigit(static_cast<unsigned char>(id[i])) == 0) return false;
-  }
-  return true;
+bool IsBusId(const std::string& id) {  // domain:bus:device.function, in hexadecimal digits
+  static const std::regex kBusId("[[:xdigit:]]{4,8}:[[:xdigit:]]{2}:[[:xdigit:]]{2}\\.[[:xdigit:]]");
+  return std::regex_match(id, kBusId);
 }
 
 class Checker {
@@ -49,7 +30,7 @@ class Checker {
     const XmlNode& root = document_.root();
     if (root.name != "system") return Error(root, "", "the root element of an NCCL topology must be <system>");
     if (absl::Status s = Number(root, "version", 1, 2, true); !s.ok()) return s;
-    return Walk(root);
+    return CheckElements(document_, kRules, [this](const XmlNode& at) { return Attributes(at); });
   }
 
  private:
@@ -128,25 +109,6 @@ class Checker {
     if (target == nullptr) return Error(at, "target", "missing; give the bus id of the other end");
     return gpu && !IsBusId(*target) ? Error(at, "target", "must be the bus id of a GPU, such as 0000:18:00.0")
                                     : absl::OkStatus();
-  }
-
-  absl::Status Walk(const XmlNode& at) {
-    if (absl::Status s = Attributes(at); !s.ok()) return s;
-    const auto rule =
-        std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
-    for (const XmlNode& child : at.children) {
-      if (child.kind == XmlNode::kText)
-        return Error(at, "", "contains text (\"", child.text.substr(0, 40), "\"); use attributes instead");
-      if (child.kind != XmlNode::kElement) continue;
-      if (std::find(rule->children.begin(), rule->children.end(), child.name) == rule->children.end()) {
-        return Error(child, "",
-                     rule->children.empty() ? StrCat("<", at.name, "> cannot contain elements")
-                                            : StrCat("is not allowed in <", at.name, ">, which can contain ",
-                                                     absl::StrJoin(rule->children, ", ")));
-      }
-      if (absl::Status s = Walk(child); !s.ok()) return s;
-    }
-    return absl::OkStatus();
   }
 
   const XmlDocument& document_;

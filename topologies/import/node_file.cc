@@ -14,12 +14,8 @@
 namespace twofold {
 
 std::string_view NodeFormatName(NodeFormat format) {
-  switch (format) {
-    case NodeFormat::kNccl: return "nccl";
-    case NodeFormat::kSmi: return "smi";
-    case NodeFormat::kSimgrid: return "simgrid";
-  }
-  return "?";
+  static constexpr std::string_view kNames[] = {"nccl", "smi", "simgrid"};
+  return kNames[static_cast<size_t>(format)];
 }
 
 absl::StatusOr<NodeFormat> FormatOf(std::string_view text, std::string_view file) {

@@ -9,39 +9,15 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "topologies/import/simgrid_xml.h"
+#include "topologies/import/union_find.h"
 
 namespace twofold {
 namespace {
-
-std::string Text(const XmlNode& at, std::string_view name, std::string_view otherwise = "") {
-  const std::string* text = at.Find(name);
-  return std::string(text == nullptr ? otherwise : std::string_view(*text));
-}
 
 struct LinkFacts {
   std::string name;
   BytesPerSecond bandwidth;
   Seconds latency;
-};
-
-// Union-find of points: joined points are one vertex.
-class Points {
- public:
-  int New() {
-    parent_.push_back(static_cast<int>(parent_.size()));
-    return parent_.back();
-  }
-  int Of(int p) {
-    int root = p;
-    while (parent_[static_cast<size_t>(root)] != root) root = parent_[static_cast<size_t>(root)];
-    while (parent_[static_cast<size_t>(p)] != root) p = std::exchange(parent_[static_cast<size_t>(p)], root);
-    return root;
-  }
-  void Join(int a, int b) { parent_[static_cast<size_t>(std::max(Of(a), Of(b)))] = std::min(Of(a), Of(b)); }
-  bool Same(int a, int b) { return Of(a) == Of(b); }
-
- private:
-  std::vector<int> parent_;
 };
 
 class Converter {
@@ -66,9 +42,8 @@ class Converter {
   // Finds the single zone or cluster that contains hosts.
   absl::Status FindZone(const XmlNode& at, const XmlNode*& found) const {
     const XmlNode* inner = nullptr;
-    for (const XmlNode& child : at.children) {
-      if (child.kind != XmlNode::kElement || (child.name != "zone" && child.name != "AS" && child.name != "cluster"))
-        continue;
+    for (const XmlNode& child : at.Elements()) {
+      if (child.name != "zone" && child.name != "AS" && child.name != "cluster") continue;
       if (inner != nullptr)
         return Error(child, "id", "a second zone (the first is on line ", inner->line,
                      "); only one zone of hosts is supported");
@@ -92,37 +67,37 @@ class Converter {
   // ---- <cluster> ----
 
   absl::Status AddCluster(const XmlNode& cluster) {
-    if (const std::string kind = Text(cluster, "topology", "FLAT"); kind != "FLAT") {
+    if (const std::string kind = cluster.Get("topology", "FLAT"); kind != "FLAT") {
       return Error(cluster, "topology",
                    "only a FLAT cluster can be imported as a node; describe others by Twofold's own torus, fat_tree or "
                    "dragonfly");
     }
     std::vector<int64_t> numbers;
     if (absl::Status s = Radical(cluster, numbers); !s.ok()) return s;
-    const double rate = SimgridFigure(Text(cluster, "bw"), SimgridUnit::kBandwidth);
-    double latency = SimgridFigure(Text(cluster, "lat"), SimgridUnit::kTime);
+    const double rate = SimgridFigure(cluster.Get("bw"), SimgridUnit::kBandwidth);
+    double latency = SimgridFigure(cluster.Get("lat"), SimgridUnit::kTime);
     if (cluster.Find("bb_bw") != nullptr) {
-      const bool fat = Text(cluster, "bb_sharing_policy") == "FATPIPE";
-      if (SimgridFigure(Text(cluster, "bb_bw"), SimgridUnit::kBandwidth) <
+      const bool fat = cluster.Get("bb_sharing_policy") == "FATPIPE";
+      if (SimgridFigure(cluster.Get("bb_bw"), SimgridUnit::kBandwidth) <
           rate * (fat ? 1 : static_cast<double>(numbers.size()))) {
         return Error(cluster, "bb_bw", "a backbone that limits its hosts is not supported; give it at least ",
                      fat ? "a host's bw" : "the sum of the hosts' bw");
       }
-      latency += SimgridFigure(Text(cluster, "bb_lat", "0s"), SimgridUnit::kTime) / 2;
+      latency += SimgridFigure(cluster.Get("bb_lat", "0s"), SimgridUnit::kTime) / 2;
       imported_.notes.push_back(
           "the cluster's backbone is never the bottleneck; its latency is added to the hosts' links");
     }
-    if (const std::string policy = Text(cluster, "sharing_policy", "SPLITDUPLEX"); policy == "SHARED") {
+    if (const std::string policy = cluster.Get("sharing_policy", "SPLITDUPLEX"); policy == "SHARED") {
       NoteShared();
     } else if (policy != "SPLITDUPLEX") {
       return Error(cluster, "sharing_policy", "must be SPLITDUPLEX or SHARED");
     }
     for (const int64_t i : numbers) {
       imported_.node.devices.push_back(graph().AddVertex(
-          {.kind = Vertex::kDevice, .name = StrCat(Text(cluster, "prefix"), i, Text(cluster, "suffix")), .node = 0}));
+          {.kind = Vertex::kDevice, .name = StrCat(cluster.Get("prefix"), i, cluster.Get("suffix")), .node = 0}));
     }
     const int hub =
-        graph().AddVertex({.kind = Vertex::kSwitch, .name = Text(cluster, "router_id", "cluster router"), .node = 0});
+        graph().AddVertex({.kind = Vertex::kSwitch, .name = cluster.Get("router_id", "cluster router"), .node = 0});
     for (const int host : imported_.node.devices)
       graph().AddCable(host, hub, BytesPerSecond(rate), Seconds(latency), Medium::kNetwork);
     return absl::OkStatus();
@@ -130,7 +105,7 @@ class Converter {
 
   // "0-15,20,30-31"
   absl::Status Radical(const XmlNode& cluster, std::vector<int64_t>& numbers) const {
-    const std::string text = Text(cluster, "radical");
+    const std::string text = cluster.Get("radical");
     for (const absl::string_view part : absl::StrSplit(text, ',')) {
       const std::vector<std::string> ends = absl::StrSplit(part, '-');
       int64_t first = 0, last = 0;
@@ -165,7 +140,7 @@ class Converter {
   };
 
   absl::Status AddZone(const XmlNode& zone) {
-    const std::string routing = Text(zone, "routing");
+    const std::string routing = zone.Get("routing");
     const bool full = routing == "Full", graph_of_cables = routing == "Floyd" || routing.starts_with("Dijkstra");
     if (!full && !graph_of_cables) return Error(zone, "routing", "must be Full, Floyd or Dijkstra");
     if (absl::Status s = AddPlaces(zone); !s.ok()) return s;
@@ -180,15 +155,15 @@ class Converter {
       if (at.name == "host" || at.name == "router") {
         const bool host = at.name == "host";
         const int vertex =
-            graph().AddVertex({.kind = host ? Vertex::kDevice : Vertex::kSwitch, .name = Text(at, "id"), .node = 0});
-        places_[Text(at, "id")] = points_.New();  // the first points are the places, in order
+            graph().AddVertex({.kind = host ? Vertex::kDevice : Vertex::kSwitch, .name = at.Get("id"), .node = 0});
+        places_[at.Get("id")] = points_.New();  // the first points are the places, in order
         if (host) imported_.node.devices.push_back(vertex);
       } else if (at.name == "link") {
-        if (const std::string policy = Text(at, "sharing_policy", "SHARED");
+        if (const std::string policy = at.Get("sharing_policy", "SHARED");
             policy != "SHARED" && policy != "SPLITDUPLEX") {
           return Error(at, "sharing_policy", "must be SHARED or SPLITDUPLEX");
         }
-        links_[Text(at, "id")] = &at;
+        links_[at.Get("id")] = &at;
       } else if (at.kind == XmlNode::kElement && at.name != "route" && at.name != "prop") {
         return Error(at, "", "cannot be imported; a node consists of hosts, routers, links and routes");
       }
@@ -203,7 +178,7 @@ class Converter {
 
   // The two directions of a SPLITDUPLEX link are two wires between the same ends.
   size_t WireOf(const XmlNode& link, const std::string& direction) {
-    const std::string id = Text(link, "id"), name = direction.empty() ? id : StrCat(id, "_", direction);
+    const std::string id = link.Get("id"), name = direction.empty() ? id : StrCat(id, "_", direction);
     const auto [at, added] = wire_of_.try_emplace(name, wires_.size());
     if (!added) return at->second;
     const Wire wire{.xml = &link, .name = name, .a = points_.New(), .b = points_.New()};
@@ -218,16 +193,15 @@ class Converter {
   absl::Status ReadRoutes(const XmlNode& zone, bool full) {
     for (const XmlNode& at : zone.children) {
       if (at.name != "route") continue;
-      const auto from = places_.find(Text(at, "src")), to = places_.find(Text(at, "dst"));
+      const auto from = places_.find(at.Get("src")), to = places_.find(at.Get("dst"));
       if (from == places_.end() || to == places_.end())
         return Error(at, from == places_.end() ? "src" : "dst", "is not a host or router of this zone");
       if (from == to) continue;  // a loopback
       Route there{&at, from->second, to->second, {}}, back{&at, to->second, from->second, {}};
-      for (const XmlNode& part : at.children) {
-        if (part.kind != XmlNode::kElement) continue;
-        const auto link = links_.find(Text(part, "id"));
+      for (const XmlNode& part : at.Elements()) {
+        const auto link = links_.find(part.Get("id"));
         if (link == links_.end()) return Error(part, "id", "no link of this zone has this id");
-        const std::string direction = Text(part, "direction");
+        const std::string direction = part.Get("direction");
         there.wires.push_back(WireOf(*link->second, direction));
         back.wires.push_back(direction.empty() ? there.wires.back()
                                                : WireOf(*link->second, direction == "UP" ? "DOWN" : "UP"));
@@ -239,7 +213,7 @@ class Converter {
       }
       std::reverse(back.wires.begin(), back.wires.end());
       routes_.push_back(std::move(there));
-      if (const std::string both = Text(at, "symmetrical", "YES"); both != "NO" && both != "no")
+      if (const std::string both = at.Get("symmetrical", "YES"); both != "NO" && both != "no")
         routes_.push_back(std::move(back));
     }
     return absl::OkStatus();
@@ -278,7 +252,7 @@ class Converter {
       const bool last = i + 1 == route.wires.size();
       bool forward = false;
       // SPLITDUPLEX links give their direction
-      if ((!wire.there && !wire.back) || wire.name != Text(*wire.xml, "id")) {
+      if ((!wire.there && !wire.back) || wire.name != wire.xml->Get("id")) {
         forward = true;
       } else if (points_.Same(at, wire.a) != points_.Same(at, wire.b)) {
         forward = points_.Same(at, wire.a);
@@ -298,13 +272,13 @@ class Converter {
   }
   // If routes are written for one direction only, a link keeps the direction of its first use.
   bool OneWay(const Route& route) const {
-    const std::string both = Text(*route.xml, "symmetrical", "YES");
+    const std::string both = route.xml->Get("symmetrical", "YES");
     return both == "NO" || both == "no";
   }
 
   static LinkFacts Facts(const Wire& wire) {
-    return {wire.name, BytesPerSecond(SimgridFigure(Text(*wire.xml, "bandwidth"), SimgridUnit::kBandwidth)),
-            Seconds(SimgridFigure(Text(*wire.xml, "latency", "0s"), SimgridUnit::kTime))};
+    return {wire.name, BytesPerSecond(SimgridFigure(wire.xml->Get("bandwidth"), SimgridUnit::kBandwidth)),
+            Seconds(SimgridFigure(wire.xml->Get("latency", "0s"), SimgridUnit::kTime))};
   }
 
   int VertexOf(int point) {
@@ -361,37 +335,20 @@ class Converter {
         "the two directions");
   }
 
-  std::vector<int> HopsFrom(int vertex, const std::vector<std::vector<int>>& next) const {
-    std::vector<int> hops(next.size(), -1), queue = {vertex};
-    hops[static_cast<size_t>(vertex)] = 0;
-    for (size_t i = 0; i < queue.size(); ++i) {
-      const auto at = static_cast<size_t>(queue[i]);
-      if (i > 0 && imported_.node.graph.vertices[at].kind == Vertex::kDevice) continue;  // hosts do not forward
-      for (const int v : next[at]) {
-        if (hops[static_cast<size_t>(v)] >= 0) continue;
-        hops[static_cast<size_t>(v)] = hops[at] + 1;
-        queue.push_back(v);
-      }
-    }
-    return hops;
-  }
-
   absl::Status CheckShortest(const XmlNode& zone, bool full) {
-    std::vector<std::vector<int>> next(graph().vertices.size());
-    for (const Link& link : graph().links) next[static_cast<size_t>(link.from)].push_back(link.to);
     std::map<int, std::vector<const Route*>> routes;
     if (full) {
       for (const Route& route : routes_) routes[VertexOf(route.from)].push_back(&route);
     }
     for (const int host : imported_.node.devices) {
-      const std::vector<int> hops = HopsFrom(host, next);
+      const ShortestRoutes shortest(graph(), host);
       for (const int other : imported_.node.devices) {
-        if (hops[static_cast<size_t>(other)] >= 0) continue;
+        if (shortest.Reaches(other)) continue;
         return Error(zone, "id", "no route connects ", graph().vertices[static_cast<size_t>(host)].name, " to ",
                      graph().vertices[static_cast<size_t>(other)].name);
       }
       for (const Route* route : routes[host]) {
-        const int least = hops[static_cast<size_t>(VertexOf(route->to))];
+        const int least = shortest.Hops(VertexOf(route->to));
         if (least == static_cast<int>(route->wires.size())) continue;
         return Error(*route->xml, "src", "has ", route->wires.size(), " links, but the shortest route has ", least,
                      "; the routes of a node must be shortest routes");
@@ -402,7 +359,7 @@ class Converter {
 
   const XmlDocument& document_;
   ImportedNode imported_;
-  Points points_;
+  UnionFind points_;                   // joined points are one vertex
   std::map<std::string, int> places_;  // host or router -> point
   std::map<std::string, const XmlNode*> links_;
   std::map<std::string, size_t> wire_of_;

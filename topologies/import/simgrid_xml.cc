@@ -7,7 +7,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
@@ -15,59 +14,40 @@
 namespace twofold {
 namespace {
 
-struct Element {
-  std::string_view name;
-  std::vector<std::string> required;
-  std::vector<std::string> children;
-};
-
-// SimGrid's elements (its simgrid.dtd, version 4.1), with their required attributes and allowed children.
-const std::vector<Element>& Elements() {
-  static const std::vector<std::string> zone = {"zone",           "AS",
-                                                "cluster",        "cabinet",
-                                                "peer",           "host",
-                                                "router",         "link",
-                                                "backbone",       "host_link",
-                                                "route",          "ASroute",
-                                                "zoneRoute",      "bypassRoute",
-                                                "bypassASroute",  "bypassZoneRoute",
-                                                "trace",          "trace_connect",
-                                                "trace__connect", "storage",
-                                                "storage_type",   "prop",
-                                                "include"};
-  static const std::vector<Element> elements = {
-      {"platform", {"version"}, {"config", "zone", "AS", "cluster", "random", "trace", "trace_connect", "include"}},
-      {"config", {}, {"prop"}},
-      {"prop", {"id", "value"}, {}},
-      {"zone", {"id", "routing"}, zone},
-      {"AS", {"id", "routing"}, zone},
-      {"host", {"id", "speed"}, {"prop", "disk", "mount"}},
-      {"disk", {"id"}, {"prop"}},
-      {"mount", {}, {}},
-      {"router", {"id"}, {"prop"}},
-      {"link", {"id", "bandwidth"}, {"prop"}},
-      {"backbone", {"id", "bandwidth", "latency"}, {}},
-      {"host_link", {"id", "up", "down"}, {}},
-      {"cluster", {"prefix", "radical", "suffix", "speed", "bw", "lat"}, {"prop"}},
-      {"cabinet", {"id", "prefix", "radical", "suffix", "speed", "bw", "lat"}, {"prop"}},
-      {"peer", {"id", "speed", "bw_in", "bw_out"}, {}},
-      {"route", {"src", "dst"}, {"link_ctn"}},
-      {"bypassRoute", {"src", "dst"}, {"link_ctn"}},
-      {"zoneRoute", {"src", "dst", "gw_src", "gw_dst"}, {"link_ctn"}},
-      {"ASroute", {"src", "dst", "gw_src", "gw_dst"}, {"link_ctn"}},
-      {"bypassZoneRoute", {"src", "dst", "gw_src", "gw_dst"}, {"link_ctn"}},
-      {"bypassASroute", {"src", "dst", "gw_src", "gw_dst"}, {"link_ctn"}},
-      {"link_ctn", {"id"}, {}},
-      {"trace", {"id"}, {}},
-      {"trace_connect", {"trace", "element"}, {}},
-      {"trace__connect", {"trace", "element"}, {}},
-      {"storage", {"id"}, {"prop"}},
-      {"storage_type", {"id"}, {"prop", "model_prop"}},
-      {"model_prop", {"id", "value"}, {}},
-      {"random", {"id"}, {}},
-      {"include", {"file"}, {}}};
-  return elements;
-}
+constexpr absl::string_view kOfZone =
+    "zone AS cluster cabinet peer host router link backbone host_link route ASroute zoneRoute bypassRoute "
+    "bypassASroute bypassZoneRoute trace trace_connect trace__connect storage storage_type prop include";
+// SimGrid's elements (its simgrid.dtd, version 4.1).
+constexpr XmlRule kRules[] = {{"platform", "version", "config zone AS cluster random trace trace_connect include"},
+                              {"config", "", "prop"},
+                              {"prop", "id value"},
+                              {"zone", "id routing", kOfZone},
+                              {"AS", "id routing", kOfZone},
+                              {"host", "id speed", "prop disk mount"},
+                              {"disk", "id", "prop"},
+                              {"mount", ""},
+                              {"router", "id", "prop"},
+                              {"link", "id bandwidth", "prop"},
+                              {"backbone", "id bandwidth latency"},
+                              {"host_link", "id up down"},
+                              {"cluster", "prefix radical suffix speed bw lat", "prop"},
+                              {"cabinet", "id prefix radical suffix speed bw lat", "prop"},
+                              {"peer", "id speed bw_in bw_out"},
+                              {"route", "src dst", "link_ctn"},
+                              {"bypassRoute", "src dst", "link_ctn"},
+                              {"zoneRoute", "src dst gw_src gw_dst", "link_ctn"},
+                              {"ASroute", "src dst gw_src gw_dst", "link_ctn"},
+                              {"bypassZoneRoute", "src dst gw_src gw_dst", "link_ctn"},
+                              {"bypassASroute", "src dst gw_src gw_dst", "link_ctn"},
+                              {"link_ctn", "id"},
+                              {"trace", "id", "", true},
+                              {"trace_connect", "trace element"},
+                              {"trace__connect", "trace element"},
+                              {"storage", "id", "prop"},
+                              {"storage_type", "id", "prop model_prop", true},
+                              {"model_prop", "id value"},
+                              {"random", "id"},
+                              {"include", "file"}};
 
 struct FigureRule {
   std::string_view element, attribute;
@@ -102,39 +82,17 @@ class Checker {
     if (version == nullptr || (*version != "4" && *version != "4.0" && *version != "4.1")) {
       return Error(root, "version", "must be 4 or 4.1; convert older files with simgrid_update_xml");
     }
-    if (absl::Status s = Walk(root); !s.ok()) return s;
+    const auto check = [this](const XmlNode& at) {
+      const absl::Status figures = Figures(at);
+      return figures.ok() ? Ids(at) : figures;
+    };
+    if (absl::Status s = CheckElements(document_, kRules, check); !s.ok()) return s;
     return CheckRoutes(root);
   }
 
  private:
   absl::Status Error(const XmlNode& at, std::string_view attribute, const auto&... what) const {
     return XmlError(document_.file, at, attribute, StrCat(what...));
-  }
-
-  absl::Status Walk(const XmlNode& at) {
-    const auto rule =
-        std::find_if(Elements().begin(), Elements().end(), [&](const Element& e) { return e.name == at.name; });
-    for (const std::string& name : rule->required) {
-      if (at.Find(name) == nullptr)
-        return Error(at, name, "missing; <", at.name, "> needs ", absl::StrJoin(rule->required, ", "));
-    }
-    if (absl::Status s = Figures(at); !s.ok()) return s;
-    if (absl::Status s = Ids(at); !s.ok()) return s;
-    for (const XmlNode& child : at.children) {
-      if (child.kind == XmlNode::kText) {
-        if (at.name == "trace" || at.name == "storage_type") continue;
-        return Error(at, "", "contains text (\"", child.text.substr(0, 40), "\"); use attributes instead");
-      }
-      if (child.kind != XmlNode::kElement) continue;
-      if (std::find(rule->children.begin(), rule->children.end(), child.name) == rule->children.end()) {
-        return Error(child, "",
-                     rule->children.empty() ? StrCat("<", at.name, "> cannot contain elements")
-                                            : StrCat("is not allowed in <", at.name, ">, which can contain ",
-                                                     absl::StrJoin(rule->children, ", ")));
-      }
-      if (absl::Status s = Walk(child); !s.ok()) return s;
-    }
-    return absl::OkStatus();
   }
 
   absl::Status Figures(const XmlNode& at) const {
@@ -169,8 +127,7 @@ class Checker {
   }
 
   absl::Status CheckRoutes(const XmlNode& at) const {
-    for (const XmlNode& child : at.children) {
-      if (child.kind != XmlNode::kElement) continue;
+    for (const XmlNode& child : at.Elements()) {
       if (child.name == "route") {
         if (absl::Status s = CheckRoute(child); !s.ok()) return s;
       } else if (absl::Status s = CheckRoutes(child); !s.ok()) {
@@ -184,8 +141,7 @@ class Checker {
     for (const char* end : {"src", "dst"}) {
       if (!places_.contains(*route.Find(end))) return Error(route, end, "no host or router has this id");
     }
-    for (const XmlNode& part : route.children) {
-      if (part.kind != XmlNode::kElement) continue;
+    for (const XmlNode& part : route.Elements()) {
       const auto link = links_.find(*part.Find("id"));
       if (link == links_.end()) return Error(part, "id", "no link has this id");
       const std::string *policy = link->second->Find("sharing_policy"), *direction = part.Find("direction");
@@ -203,10 +159,7 @@ class Checker {
 };
 
 XmlNode MakeElement(std::string name, std::vector<XmlAttribute> attributes) {
-  XmlNode node;
-  node.name = std::move(name);
-  node.attributes = std::move(attributes);
-  return node;
+  return {.name = std::move(name), .attributes = std::move(attributes)};
 }
 
 // Whether two links join the same vertices in opposite directions with equal figures.

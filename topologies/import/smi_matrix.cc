@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
 
@@ -14,13 +15,7 @@ namespace {
 constexpr std::string_view kAffinities[] = {"CPU Affinity", "NUMA Affinity", "GPU NUMA ID"};
 
 std::vector<std::string> Words(std::string_view line) {
-  std::vector<std::string> words;
-  for (size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string_view::npos;) {
-    const size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
-    words.emplace_back(line.substr(at, end - at));
-    at = end;
-  }
-  return words;
+  return absl::StrSplit(absl::string_view(line.data(), line.size()), absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
 }
 
 // Removes the escape codes that colour and underline on a terminal (ESC [ ... letter).

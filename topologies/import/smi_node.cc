@@ -1,7 +1,6 @@
 // Converts the matrix of nvidia-smi to a node: see smi_matrix.h.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -10,6 +9,7 @@
 #include "core/base/strings.h"
 #include "topologies/import/nearest_nic.h"
 #include "topologies/import/smi_matrix.h"
+#include "topologies/import/union_find.h"
 
 namespace twofold {
 namespace {
@@ -30,20 +30,6 @@ int Links(const std::string& relation) {
   int links = 0;
   return relation.starts_with("NV") && absl::SimpleAtoi(relation.substr(2), &links) ? links : 0;
 }
-
-// Union-find of devices.
-class Classes {
- public:
-  explicit Classes(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
-  size_t Of(size_t i) const {
-    while (parent_[i] != i) i = parent_[i];
-    return i;
-  }
-  void Join(size_t a, size_t b) { parent_[std::max(Of(a), Of(b))] = std::min(Of(a), Of(b)); }
-
- private:
-  std::vector<size_t> parent_;
-};
 
 class Converter {
  public:
@@ -69,12 +55,13 @@ class Converter {
   bool Gpu(size_t i) const { return matrix_.rows[i].name.starts_with("GPU"); }
 
   // The classes of things that are at `kind` or nearer to each other. Affinities give the domains if NV# hides them.
-  Classes ClassesOf(Kind kind) const {
-    Classes classes(size_);
+  UnionFind ClassesOf(Kind kind) const {
+    UnionFind classes(static_cast<int>(size_));
     for (size_t a = 0; a < size_; ++a) {
       for (size_t b = 0; b < a; ++b) {
         const Kind between = KindOf(Between(a, b));
-        if (between <= kind || (kind == kNode && between == kHidden && SameDomain(a, b))) classes.Join(a, b);
+        if (between <= kind || (kind == kNode && between == kHidden && SameDomain(a, b)))
+          classes.Join(static_cast<int>(a), static_cast<int>(b));
       }
     }
     return classes;
@@ -85,13 +72,15 @@ class Converter {
     return !one.empty() && !other.empty() && one[0] != "N/A" && one[0] == other[0];
   }
 
-  absl::Status Consistent() const {
+  int ClassOf(size_t thing, size_t level) { return classes_[level].Of(static_cast<int>(thing)); }
+
+  absl::Status Consistent() {
     for (size_t a = 0; a < size_; ++a) {
       for (size_t b = 0; b < a; ++b) {
         const Kind said = KindOf(Between(a, b));
         if (said == kHidden) continue;
-        for (int level = kPix; level < said; ++level) {
-          if (classes_[static_cast<size_t>(level)].Of(a) != classes_[static_cast<size_t>(level)].Of(b)) continue;
+        for (size_t level = kPix; level < said; ++level) {
+          if (ClassOf(a, level) != ClassOf(b, level)) continue;
           return InvalidArgument(matrix_.file, ": ", matrix_.rows[b].name, " and ", matrix_.rows[a].name, " are ",
                                  kNames[said], ", but the other relations imply ", kNames[level],
                                  " or nearer; check that the matrix is of one machine");
@@ -117,19 +106,19 @@ class Converter {
   void AddTree() {
     std::vector<int> top = things_;  // by thing: the vertex that represents it so far
     for (size_t level = 0; level < kSys; ++level) {
-      std::map<size_t, std::vector<int>> members;
+      std::map<int, std::vector<int>> members;
       for (size_t i = 0; i < size_; ++i) {
-        std::vector<int>& list = members[classes_[level].Of(i)];
+        std::vector<int>& list = members[ClassOf(i, level)];
         if (std::find(list.begin(), list.end(), top[i]) == list.end()) list.push_back(top[i]);
       }
-      std::map<size_t, int> made;
+      std::map<int, int> made;
       for (const auto& [root, list] : members) {
         // Every domain has a vertex; a switch needs at least two things below it.
         if (list.size() < 2 && level != kNode) continue;
         made[root] = AddAbove(static_cast<Kind>(level), list, static_cast<int>(counts_[level]++));
       }
       for (size_t i = 0; i < size_; ++i) {
-        const auto found = made.find(classes_[level].Of(i));
+        const auto found = made.find(ClassOf(i, level));
         if (found != made.end()) top[i] = found->second;
       }
       if (level == kNode) Join(made);
@@ -150,7 +139,7 @@ class Converter {
     return vertex;
   }
 
-  void Join(const std::map<size_t, int>& domains) {
+  void Join(const std::map<int, int>& domains) {
     for (auto a = domains.begin(); a != domains.end(); ++a) {
       for (auto b = std::next(a); b != domains.end(); ++b) {
         graph().AddCable(a->second, b->second, assumptions_.sockets, assumptions_.socket_latency, Medium::kMemory);
@@ -199,8 +188,8 @@ class Converter {
   const SmiMatrix& matrix_;
   const ImportAssumptions& assumptions_;
   const size_t size_;
-  std::vector<Classes> classes_;  // by level
-  std::vector<int> things_;       // vertices, by row
+  std::vector<UnionFind> classes_;  // by level
+  std::vector<int> things_;         // vertices, by row
   size_t counts_[kSys] = {};
   ImportedNode imported_;
 };

@@ -7,7 +7,9 @@
 #include <climits>
 #include <memory>
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
@@ -164,6 +166,11 @@ const std::string* XmlNode::Find(std::string_view attribute) const {
   return nullptr;
 }
 
+std::string XmlNode::Get(std::string_view attribute, std::string_view otherwise) const {
+  const std::string* value = Find(attribute);
+  return value == nullptr ? std::string(otherwise) : *value;
+}
+
 bool XmlNode::operator==(const XmlNode& other) const {
   return kind == other.kind && name == other.name && text == other.text && attributes == other.attributes &&
          children == other.children;
@@ -185,11 +192,7 @@ absl::StatusOr<XmlDocument> ReadXml(std::string_view text, std::string_view file
   if (static_cast<int64_t>(text.size()) > kMostXmlBytes) {
     return InvalidArgument(file, ": the file has ", text.size(), " bytes; at most ", kMostXmlBytes, " are supported");
   }
-  static const bool ready = [] {
-    xmlInitParser();
-    return true;
-  }();
-  (void)ready;
+  [[maybe_unused]] static const bool ready = (xmlInitParser(), true);
   const std::unique_ptr<xmlParserCtxt, void (*)(xmlParserCtxtPtr)> context(xmlNewParserCtxt(), xmlFreeParserCtxt);
   TWOFOLD_CHECK(context != nullptr, "libxml2 has memory");
   const std::unique_ptr<xmlDoc, void (*)(xmlDocPtr)> tree(
@@ -204,6 +207,54 @@ absl::StatusOr<XmlDocument> ReadXml(std::string_view text, std::string_view file
   document.declared = text.starts_with("<?xml") || text.starts_with("\xef\xbb\xbf<?xml");
   if (absl::Status s = Copier(file, document).Copy(*tree); !s.ok()) return s;
   return document;
+}
+
+namespace {
+
+class ElementChecker {
+ public:
+  ElementChecker(std::string_view file, std::span<const XmlRule> rules,
+                 absl::FunctionRef<absl::Status(const XmlNode&)> check)
+      : file_(file), rules_(rules), check_(check) {}
+
+  absl::Status Check(const XmlNode& at) const {
+    const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const XmlRule& r) { return r.name == at.name; });
+    const XmlRule rule = found == rules_.end() ? XmlRule{} : *found;
+    const auto required = absl::StrSplit(rule.required, ' ', absl::SkipEmpty());
+    const auto children = absl::StrSplit(rule.children, ' ', absl::SkipEmpty());
+    for (const absl::string_view name : required) {
+      if (at.Find(std::string(name)) == nullptr)
+        return Error(at, std::string(name), "missing; <", at.name, "> needs ", absl::StrJoin(required, ", "));
+    }
+    if (absl::Status s = check_(at); !s.ok()) return s;
+    for (const XmlNode& child : at.children) {
+      if (child.kind == XmlNode::kText && !rule.text)
+        return Error(at, "", "contains text (\"", child.text.substr(0, 40), "\"); use attributes instead");
+      if (child.kind != XmlNode::kElement) continue;
+      if (rule.children.empty()) return Error(child, "", "<", at.name, "> cannot contain elements");
+      if (std::find(children.begin(), children.end(), child.name) == children.end()) {
+        return Error(child, "", "is not allowed in <", at.name, ">, which can contain ", absl::StrJoin(children, ", "));
+      }
+      if (absl::Status s = Check(child); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Error(const XmlNode& at, std::string_view attribute, const auto&... what) const {
+    return XmlError(file_, at, attribute, StrCat(what...));
+  }
+
+  const std::string_view file_;
+  const std::span<const XmlRule> rules_;
+  const absl::FunctionRef<absl::Status(const XmlNode&)> check_;
+};
+
+}  // namespace
+
+absl::Status CheckElements(const XmlDocument& document, std::span<const XmlRule> rules,
+                           absl::FunctionRef<absl::Status(const XmlNode&)> check) {
+  return ElementChecker(document.file, rules, check).Check(document.root());
 }
 
 std::string WriteXml(const XmlDocument& document) {

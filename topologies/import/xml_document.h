@@ -7,11 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace twofold {
 
@@ -34,7 +38,11 @@ struct XmlNode {
   int line = 0;  // where it begins in the file; not compared
 
   const std::string* Find(std::string_view attribute) const;  // null: absent
-  bool operator==(const XmlNode& other) const;                // compares everything except line numbers
+  std::string Get(std::string_view attribute, std::string_view otherwise = "") const;
+  auto Elements() const {  // children that are elements
+    return children | std::views::filter([](const XmlNode& n) { return n.kind == kElement; });
+  }
+  bool operator==(const XmlNode& other) const;  // compares everything except line numbers
 };
 
 struct XmlDocument {
@@ -50,6 +58,17 @@ struct XmlDocument {
 absl::StatusOr<XmlDocument> ReadXml(std::string_view text, std::string_view file);
 // UTF-8, two spaces per level, double quotes, as in NCCL's dumps. ReadXml of the result gives an equal document.
 std::string WriteXml(const XmlDocument& document);
+
+// The attributes that an element must have and the elements that it may contain, separated by blanks.
+struct XmlRule {
+  absl::string_view name, required, children;
+  bool text = false;  // it may contain text
+};
+
+// Checks all elements of a document, outer ones first: required attributes, then what `check` finds, then their
+// children. An element without a rule may have any attributes and no children.
+absl::Status CheckElements(const XmlDocument& document, std::span<const XmlRule> rules,
+                           absl::FunctionRef<absl::Status(const XmlNode&)> check);
 
 // InvalidArgument, "file:line: <element> attribute = "value": what is wrong"; without an attribute "file:line:
 // <element>: ...".

@@ -24,26 +24,23 @@ namespace {
 using namespace bench;
 
 constexpr char kFooter[] =
-    "Sizes accept the suffixes K, M and G (powers of 1024). As in nccl-tests, a size is that of the whole tensor of a "
-    "rank:\n"
-    "of the output for all_gather, of the input for reduce_scatter.\n"
-    "For a prediction, lines above the table name the library, algorithm and protocol of each size; --json and --out "
-    "have them\n"
-    "in each row.\n"
-    "algbw is size / time; busbw is the rate that the busiest link must reach at least; compare it with the link's "
-    "bandwidth.\n"
-    "Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a simulation predicts "
-    "out-of-memory.\n"
-    "\nExamples:\n"
-    "  twofold bench all_reduce                                  threads of this machine, measured\n"
-    "  twofold bench all_reduce --ranks=4 -b 1K -e 256M -f 4     four threads; fewer and larger sizes\n"
-    "  twofold bench all_reduce -e 1G --fabric=simulated --cluster=star-a100 --ranks=1024\n"
-    "                                                            1,024 GPUs, predicted\n"
-    "  twofold bench all_gather --fabric=simulated --cluster=star-h100 --algorithm=ring\n"
-    "  twofold bench all_reduce -e 1G --fabric=simulated --cluster=dgx-h100 --nodes=4 --protocol=Simple\n"
-    "  twofold launch --ranks=8 --fabric=nccl -- bench all_reduce -b 8 -e 8G\n"
-    "                                                            this machine's GPUs\n"
-    "  twofold bench reduce_scatter -d bfloat16 -o avg --json    for programs";
+    R"(Sizes accept the suffixes K, M and G (powers of 1024). As in nccl-tests, a size is that of the whole tensor of a rank:
+of the output for all_gather, of the input for reduce_scatter.
+For a prediction, lines above the table name the library, algorithm and protocol of each size; --json and --out have them
+in each row.
+algbw is size / time; busbw is the rate that the busiest link must reach at least; compare it with the link's bandwidth.
+Exit status: 0 fine; 1 a failure at run time, or wrong values; 2 wrong input; 3 a simulation predicts out-of-memory.
+
+Examples:
+  twofold bench all_reduce                                  threads of this machine, measured
+  twofold bench all_reduce --ranks=4 -b 1K -e 256M -f 4     four threads; fewer and larger sizes
+  twofold bench all_reduce -e 1G --fabric=simulated --cluster=star-a100 --ranks=1024
+                                                            1,024 GPUs, predicted
+  twofold bench all_gather --fabric=simulated --cluster=star-h100 --algorithm=ring
+  twofold bench all_reduce -e 1G --fabric=simulated --cluster=dgx-h100 --nodes=4 --protocol=Simple
+  twofold launch --ranks=8 --fabric=nccl -- bench all_reduce -b 8 -e 8G
+                                                            this machine's GPUs
+  twofold bench reduce_scatter -d bfloat16 -o avg --json    for programs)";
 
 // On a terminal: shows the current size.
 std::function<void(size_t)> ProgressOf(const Request& request, int ranks) {

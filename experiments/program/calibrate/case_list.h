@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -50,12 +51,25 @@ class CaseList {
   void Pool(DType t, const Shape& x);
   // Optimizers. Learning rates are zero, so operands keep their values. bf16 parameters have an f32 master.
   void Step(DType t, int64_t n);
+  void Clip();  // the factor of gradient clipping
 
  protected:
-  void Add(std::function<ops::Op(Operands&)> make) { cases_.push_back({std::move(make)}); }
   const CaseLimits& limits() const { return limits_; }
 
  private:
+  // Adds an operation with these fields, in the order of its struct: values, or functions of Operands that make one.
+  template <class Operation, class... Fields>
+  void Add(Fields... fields) {
+    cases_.push_back({[=](Operands& operands) -> ops::Op { return Operation{Made(fields, operands)...}; }});
+  }
+  template <class Field>
+  static auto Made(const Field& field, Operands& operands) {
+    if constexpr (std::is_invocable_v<const Field&, Operands&>)
+      return field(operands);
+    else
+      return field;
+  }
+
   const CaseLimits limits_;
   std::vector<Case> cases_;
 };

@@ -12,21 +12,16 @@ class CpuCases : public CaseList {
   explicit CpuCases(bool quick) : CaseList({.flops = 2.2e9, .elements = int64_t{4} << 20}), quick_(quick) {}
 
   void AddAll() {
-    Products(DType::kF32);
-    ProductsWithGelu(DType::kF32);
-    Attention(DType::kF32);
-    Rows(DType::kF32);
-    Experts(DType::kF32);
-    Elements(DType::kF32);
-    Steps();
-    Images(DType::kF32);
-    Products(DType::kBF16);
-    ProductsWithGelu(DType::kBF16);
-    Attention(DType::kBF16);
-    Rows(DType::kBF16);
-    Experts(DType::kBF16);
-    Elements(DType::kBF16);
-    Images(DType::kBF16);
+    for (const DType t : {DType::kF32, DType::kBF16}) {
+      Products(t);
+      ProductsWithGelu(t);
+      Attention(t);
+      Rows(t);
+      Experts(t);
+      Elements(t);
+      if (t == DType::kF32) Steps();
+      Images(t);
+    }
   }
 
  private:
@@ -138,9 +133,7 @@ class CpuCases : public CaseList {
       Step(DType::kF32, n);
       if (n > 64 && n <= 1048576) Step(DType::kBF16, n);
     }
-    Add([](Operands& a) {
-      return ops::ClipFactor{.squared_norm = a.State({1}, DType::kF32), .out = a.Output({1}, DType::kF32)};
-    });
+    Clip();
   }
 
   const bool quick_;

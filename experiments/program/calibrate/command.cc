@@ -3,7 +3,6 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -18,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "backends/host/cuda.h"
 #include "backends/host/interrupt.h"
 #include "backends/host/processor_use.h"
@@ -68,13 +69,14 @@ std::string ProcessorName() {
   return uname(&names) == 0 ? names.machine : "unknown";
 }
 
-std::string Now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
+std::string Now() { return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()); }
+
+profile::Profile ProfileOfThisMachine() {
+  profile::Profile profile;
+  profile.set_name("this-machine");
+  profile.set_created(Now());
+  profile.set_processor(ProcessorName());
+  return profile;
 }
 
 Backend::Calibration CalibrationOf(std::string_view fabric) {
@@ -173,22 +175,14 @@ absl::StatusOr<Measured> RunOn(int ranks, int threads, const RankFunction& fn, s
   return measured;
 }
 
-absl::Status Write(const profile::Profile& profile, const std::string& path) {
-  const std::filesystem::path target(path);
-  std::error_code error;
-  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
+// Writes the message as text. Makes the folder above the file; a failure leaves an old file as it was.
+absl::Status Write(const google::protobuf::Message& message, std::string_view flag, const std::string& path) {
   std::string text;
-  google::protobuf::TextFormat::PrintToString(profile, &text);
-  const std::string part = path + ".part";
-  std::ofstream file(part);
-  file << "# proto-message: twofold.profile.Profile\n" << text;
-  file.close();
-  if (!file)
-    error = std::make_error_code(std::errc::io_error);
-  else
-    std::filesystem::rename(part, target, error);
-  if (error) return InvalidArgument("--out=", path, ": cannot be written (", error.message(), ")");
-  return absl::OkStatus();
+  google::protobuf::TextFormat::PrintToString(message, &text);
+  const std::filesystem::path target(path), folder = target.has_parent_path() ? target.parent_path() : ".";
+  const absl::Status written = WriteFiles(
+      folder.string(), {{target.filename().string(), StrCat("# proto-message: ", message.GetTypeName(), "\n", text)}});
+  return written.ok() ? written : InvalidArgument(flag, "=", written.message());
 }
 
 // An output that cannot be written is refused before the measurements. A profile takes up to two thirds of a megabyte.
@@ -205,13 +199,14 @@ absl::Status CheckOutput(std::string_view flag, const std::string& path) {
   return status;
 }
 
+void TellProgress(const std::string& line) { std::cerr << line << "\n"; }
+
 // A GPU, and collectives among several of them.
 absl::Status CalibrateCuda(const Options& o) {
   spec::Spec spec;
   spec::Cuda& cuda = *spec.mutable_cuda();
   cuda.add_gpus(o.gpu), cuda.set_time_algorithms(o.time_algorithms);
-  absl::StatusOr<profile::Profile> measured =
-      CalibrateGpu(cuda, o.quick, [](const std::string& line) { std::cerr << line << "\n"; });
+  absl::StatusOr<profile::Profile> measured = CalibrateGpu(cuda, o.quick, TellProgress);
   if (!measured.ok()) return measured.status();
   profile::Profile profile = *std::move(measured);
   profile.set_created(Now());
@@ -226,7 +221,7 @@ absl::Status CalibrateCuda(const Options& o) {
       *profile.mutable_gpu()->add_collectives() = std::move(c);
     profile.mutable_gpu()->set_collectives_of(o.fabric);
   }
-  if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
+  if (absl::Status s = Write(profile, "--out", o.out); !s.ok()) return s;
   std::cout << KernelTableText(profile) << "\n" << GpuTableText(profile.gpu()) << "\n" << o.out << "\n";
   return absl::OkStatus();
 }
@@ -234,8 +229,6 @@ absl::Status CalibrateCuda(const Options& o) {
 // Budget for repetitions, for kernels and for the rest each: about half of the calibration time of an idle machine with
 // two cores.
 constexpr Seconds kQuickRepeats = Seconds(2), kRepeatsOfAll = Seconds(12);
-
-void TellProgress(const std::string& line) { std::cerr << line << "\n"; }
 
 // A machine's speed drifts, so all measurements are split into parts that take turns: kernels, links, jobs.
 class Calibration {
@@ -246,9 +239,6 @@ class Calibration {
         linked_(std::max(2, ranks)),
         parts_(o.quick ? 2 : 4),
         log_(o.quick ? kQuickRepeats : kRepeatsOfAll, TellProgress) {
-    profile_.set_name("this-machine");
-    profile_.set_created(Now());
-    profile_.set_processor(ProcessorName());
     profile_.set_cores(cores);
     profile_.set_threads(o.threads);
   }
@@ -366,7 +356,7 @@ class Calibration {
         profile::Profile with = profile_;
         with.clear_training();
         if (training != nullptr) *with.add_training() = *training;
-        if (absl::Status s = Write(with, scratch_); !s.ok()) return s;
+        if (absl::Status s = Write(with, "--out", scratch_); !s.ok()) return s;
         spec::Spec spec = SpecOf(jobs_[job], n, options_.threads, overlap);
         if (absl::Status s = ApplyFabric(spec, "simulated"); !s.ok()) return s;
         spec.mutable_fabric()->mutable_simulated()->set_profile(scratch_);
@@ -386,7 +376,7 @@ class Calibration {
   const std::string scratch_ = options_.out + ".fit";  // the simulator reads profiles from files
   const int ranks_, linked_, parts_;
   const std::vector<Job> jobs_ = Jobs();
-  profile::Profile profile_;
+  profile::Profile profile_ = ProfileOfThisMachine();
   KernelPlan plan_;
   std::vector<ops::KernelKey> keys_;
   std::vector<ops::Cost> costs_;
@@ -400,23 +390,9 @@ class Calibration {
 // The existing profile, to which messages are added, or a new one.
 absl::StatusOr<profile::Profile> ProfileSoFar(const std::string& path) {
   if (std::filesystem::exists(path)) return ReadProfile(path);
-  profile::Profile profile;
-  profile.set_name("this-machine");
+  profile::Profile profile = ProfileOfThisMachine();
   profile.set_source("measured by `twofold calibrate`");
-  profile.set_created(Now());
-  profile.set_processor(ProcessorName());
   return profile;
-}
-
-absl::Status WriteCluster(const cluster::Cluster& cluster, const std::string& path) {
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(cluster, &text);
-  std::ofstream file(path);
-  file << "# proto-message: twofold.cluster.Cluster\n" << text;
-  file.close();
-  if (file) return absl::OkStatus();
-  return InvalidArgument("--cluster-out=", path,
-                         ": cannot be written; use a file in a folder that this user may write to");
 }
 
 // Runs `measure` on every launched process. Returns rank 0's bytes; empty on the processes that do not print.
@@ -452,7 +428,7 @@ absl::Status CalibrateCluster(const Options& o) {
   links.ParseFromString(*bytes);
   const absl::StatusOr<cluster::Cluster> cluster = ClusterFrom(*shape, links);
   if (!cluster.ok()) return cluster.status();
-  if (absl::Status s = WriteCluster(*cluster, o.cluster_out); !s.ok()) return s;
+  if (absl::Status s = Write(*cluster, "--cluster-out", o.cluster_out); !s.ok()) return s;
   std::cout << PointToPointText(links) << "\n" << o.cluster_out << "\n";
   return absl::OkStatus();
 }
@@ -470,7 +446,7 @@ absl::Status CalibrateMessages(const Options& o) {
   all->erase(std::remove_if(all->begin(), all->end(), [&](const auto& l) { return l.fabric() == o.fabric; }),
              all->end());
   *all->Add() = links;
-  if (absl::Status s = Write(*profile, o.out); !s.ok()) return s;
+  if (absl::Status s = Write(*profile, "--out", o.out); !s.ok()) return s;
   std::cout << MessageTableText(links) << "\n" << o.out << "\n";
   if (profile->kernels_size() == 0)
     std::cout << "note: the profile has no kernels yet: `twofold calibrate --out=" << o.out << "` measures them\n";
@@ -492,7 +468,7 @@ absl::Status Calibrate(Options o) {
   Calibration calibration(o, ranks, cores);
   if (absl::Status s = calibration.Run(); !s.ok()) return s;
   const profile::Profile& profile = calibration.profile();
-  if (absl::Status s = Write(profile, o.out); !s.ok()) return s;
+  if (absl::Status s = Write(profile, "--out", o.out); !s.ok()) return s;
   std::cout << KernelTableText(profile) << "\n" << LinkTableText(profile.shared_memory(), calibration.linked()) << "\n";
   for (const profile::Training& t : profile.training()) std::cout << TrainingTableText(t);
   std::cout << "\n" << LoadTableText(profile.load()) << o.out << "\n";
@@ -537,40 +513,30 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
                   "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a few "
                   "tiny sizes, only for tests");
   command.Footer(
-      "The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between "
-      "ranks, and how far\n"
-      "the measured times of small training jobs are from their predictions; this difference gives predictions their "
-      "intervals.\n"
-      "Predictions for cluster this-machine (the default) read the profile of the current folder; for another one, "
-      "use\n"
-      "--set=fabric.simulated.profile=FILE. Without a profile, predictions for this machine use assumed figures and "
-      "say so.\n"
-      "\n"
-      "Do not use the machine while it calibrates. If other work disturbs a measurement for more than 5 % of its\n"
-      "time, the measurement is repeated, at most twice, so calibration may take up to twice as long. The profile\n"
-      "states how loaded the machine was; more load makes the intervals of predictions wider.\n"
-      "\n"
-      "For runs on MPI, call `calibrate` first, then again with --fabric=mpi, which adds the cost of messages between "
-      "processes to\n"
-      "the profile; `--set=fabric.simulated.links=mpi` then predicts runs on mpi. For a cluster of several hosts, "
-      "start at least one\n"
-      "process on each, with --cluster and --cluster-out; predictions can use the file that this writes as their "
-      "cluster.\n"
-      "\n"
-      "--device=cuda measures a GPU: kernels, launches, copies and, if there are several GPUs, collectives. "
-      "Predictions for\n"
-      "`device: CUDA` read that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 "
-      "--set=fabric.simulated.profile=FILE.\n"
-      "\n"
-      "Exit status: 0 fine; 1 a failure while measuring; 2 wrong input, or a file that cannot be written.\n"
-      "\nExamples:\n"
-      "  twofold calibrate                                         then: twofold run SPEC --fabric=simulated\n"
-      "  twofold launch --ranks=2 --fabric=mpi -- calibrate        then: ... --set=fabric.simulated.links=mpi\n"
-      "  mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto "
-      "--cluster-out=mine.textproto\n"
-      "  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto\n"
-      "  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA "
-      "--fabric=simulated");
+      R"(The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between ranks, and how far
+the measured times of small training jobs are from their predictions; this difference gives predictions their intervals.
+Predictions for cluster this-machine (the default) read the profile of the current folder; for another one, use
+--set=fabric.simulated.profile=FILE. Without a profile, predictions for this machine use assumed figures and say so.
+
+Do not use the machine while it calibrates. If other work disturbs a measurement for more than 5 % of its
+time, the measurement is repeated, at most twice, so calibration may take up to twice as long. The profile
+states how loaded the machine was; more load makes the intervals of predictions wider.
+
+For runs on MPI, call `calibrate` first, then again with --fabric=mpi, which adds the cost of messages between processes to
+the profile; `--set=fabric.simulated.links=mpi` then predicts runs on mpi. For a cluster of several hosts, start at least one
+process on each, with --cluster and --cluster-out; predictions can use the file that this writes as their cluster.
+
+--device=cuda measures a GPU: kernels, launches, copies and, if there are several GPUs, collectives. Predictions for
+`device: CUDA` read that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 --set=fabric.simulated.profile=FILE.
+
+Exit status: 0 fine; 1 a failure while measuring; 2 wrong input, or a file that cannot be written.
+
+Examples:
+  twofold calibrate                                         then: twofold run SPEC --fabric=simulated
+  twofold launch --ranks=2 --fabric=mpi -- calibrate        then: ... --set=fabric.simulated.links=mpi
+  mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto --cluster-out=mine.textproto
+  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto
+  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated)");
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;

@@ -11,20 +11,9 @@
 namespace twofold::calibrate {
 namespace {
 
-constexpr std::array<std::pair<int64_t, int64_t>, 14> kTiles = {{{256, 128},
-                                                                 {128, 256},
-                                                                 {192, 128},
-                                                                 {128, 192},
-                                                                 {256, 192},
-                                                                 {192, 256},
-                                                                 {256, 64},
-                                                                 {64, 256},
-                                                                 {128, 128},
-                                                                 {128, 64},
-                                                                 {64, 128},
-                                                                 {64, 64},
-                                                                 {128, 32},
-                                                                 {32, 128}}};
+constexpr std::pair<int64_t, int64_t> kTiles[] = {{256, 128}, {128, 256}, {192, 128}, {128, 192}, {256, 192},
+                                                  {192, 256}, {256, 64},  {64, 256},  {128, 128}, {128, 64},
+                                                  {64, 128},  {64, 64},   {128, 32},  {32, 128}};
 constexpr int64_t kMostSplits = 12;
 constexpr size_t kMostPoints = 500;  // of the grid: more add nothing to the fit and take time
 constexpr int kMostRounds = 80;

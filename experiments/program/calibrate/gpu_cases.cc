@@ -61,9 +61,7 @@ class List : public CaseList {
     Products(DType::kF32, coarse, kMostFlops);
     tf32_ = false;
     Type(DType::kF16, coarse, coarse, kMostFlops);
-    Add([](Operands& a) {
-      return ops::ClipFactor{.squared_norm = a.State({1}, DType::kF32), .out = a.Output({1}, DType::kF32)};
-    });
+    Clip();
     Keep(false);
     return std::move(all_);
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "core/base/strings.h"
 #include "core/proto/fields.h"
 
@@ -13,30 +13,15 @@ namespace {
 using nlohmann::json;
 
 // Token ids, names, element types of stored weights, caches, and parts outside the language model.
-constexpr std::string_view kHarmless[] = {"_attn_implementation_autoset",
-                                          "_name_or_path",
-                                          "dtype",
-                                          "gradient_checkpointing",
-                                          "n_special",
-                                          "output_attentions",
-                                          "output_hidden_states",
-                                          "output_past",
-                                          "predict_special_tokens",
-                                          "pretraining_tp",
-                                          "return_dict",
-                                          "summary_activation",
-                                          "summary_first_dropout",
-                                          "summary_proj_to_labels",
-                                          "summary_type",
-                                          "summary_use_proj",
-                                          "task_specific_params",
-                                          "torch_dtype",
-                                          "transformers_version",
-                                          "use_cache"};
+constexpr absl::string_view kHarmless =
+    "_attn_implementation_autoset _name_or_path dtype gradient_checkpointing n_special output_attentions "
+    "output_hidden_states output_past predict_special_tokens pretraining_tp return_dict summary_activation "
+    "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj task_specific_params torch_dtype "
+    "transformers_version use_cache";
 
-bool IsHarmless(std::string_view name) {
-  return std::find(std::begin(kHarmless), std::end(kHarmless), name) != std::end(kHarmless) ||
-         absl::EndsWith(absl::string_view(name.data(), name.size()), "_token_id");
+bool IsHarmless(const std::string& name) {
+  const auto harmless = absl::StrSplit(kHarmless, ' ');
+  return name.ends_with("_token_id") || std::find(harmless.begin(), harmless.end(), name) != harmless.end();
 }
 
 }  // namespace
