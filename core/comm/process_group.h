@@ -65,7 +65,7 @@ class ProcessGroup {
   // and keys. The default uses Split.
   virtual std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name);
   // Says that ranks of this group compute or hold different amounts, although they communicate alike; `why` completes
-  // "..., but". A fabric that lets one rank stand for several then runs each of them. Sends nothing.
+  // "..., but". Whoever lets one rank stand for several then runs each of them. Sends nothing.
   virtual void RanksDiffer(const std::string& /*why*/) {}
   // A group of the listed ranks of this group, in that order. Returns nullptr on other ranks. Collective over this
   // group.
