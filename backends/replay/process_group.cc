@@ -40,7 +40,7 @@ std::unique_ptr<ProcessGroup> ReplayProcessGroup::SplitEvenly(int size, Pattern 
   std::vector<int> members;
   for (int i = 0; i < size; ++i) members.push_back(ranks()[static_cast<size_t>(first + i * stride)]);
   return std::make_unique<ReplayProcessGroup>(std::move(name), (rank() - first) / stride, std::move(members), device(),
-                                              stats(), staging_.bytes());
+                                              stats(), staging_.bytes(), ranks_differ_);
 }
 
 std::unique_ptr<ProcessGroup> ReplayProcessGroup::Partition(std::span<const std::vector<int>> groups,
@@ -52,7 +52,7 @@ std::unique_ptr<ProcessGroup> ReplayProcessGroup::Partition(std::span<const std:
     std::vector<int> members;
     for (const int r : group) members.push_back(ranks()[static_cast<size_t>(r)]);
     return std::make_unique<ReplayProcessGroup>(std::move(name), static_cast<int>(me - group.begin()),
-                                                std::move(members), device(), stats(), staging_.bytes());
+                                                std::move(members), device(), stats(), staging_.bytes(), ranks_differ_);
   }
   return Alone(std::move(name));
 }

@@ -1,6 +1,7 @@
 #include "backends/replay/replay.h"
 
 #include <numeric>
+#include <utility>
 
 #include "backends/replay/device.h"
 #include "backends/replay/process_group.h"
@@ -30,7 +31,8 @@ ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn) {
   CommunicationStats stats;
   NoClock clock;
   Trace trace;
-  ReplayProcessGroup world("world", rank.rank, AllRanks(rank.world_size), device, stats, rank.staging);
+  bool ranks_differ = false;
+  ReplayProcessGroup world("world", rank.rank, AllRanks(rank.world_size), device, stats, rank.staging, ranks_differ);
   RankContext context({.rank = rank.rank,
                        .world_size = rank.world_size,
                        .device = &device,
@@ -42,9 +44,10 @@ ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn) {
                        .outside_ledger = nullptr,
                        .uncertainty = nullptr});
   try {
-    return {absl::OkStatus(), fn(context)};
+    std::string result = fn(context);
+    return {absl::OkStatus(), std::move(result), ranks_differ};
   } catch (...) {
-    return {ToStatus(CurrentFailure(rank.rank)), context.partial_result()};
+    return {ToStatus(CurrentFailure(rank.rank)), context.partial_result(), ranks_differ};
   }
 }
 

@@ -26,8 +26,9 @@ struct ReplayedRank {
 };
 
 struct ReplayResult {
-  absl::Status status;  // as Fabric::Run would return it
-  std::string result;   // the rank function's result, or the partial result of a rank that failed
+  absl::Status status;        // as Fabric::Run would return it
+  std::string result;         // the rank function's result, or the partial result of a rank that failed
+  bool ranks_differ = false;  // the rank said so of a group (ProcessGroup::RanksDiffer): others may allocate otherwise
 };
 
 // Runs `fn` on the calling thread. Subgroups can be made if their members follow from this rank's place (SplitEvenly,

@@ -96,6 +96,10 @@ std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Partition(std::span<const s
   return std::make_unique<SimulatedProcessGroup>(std::move(group), rank_, device(), stats());
 }
 
+void SimulatedProcessGroup::RanksDiffer(const std::string& why) {
+  if (shared_->world().folded() && !shared_->all_different()) RefuseFolding(why);
+}
+
 std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, std::string name) {
   if (shared_->world().folded()) RefuseFolding("ranks form different groups");
   const host::Call call = BeginSplit();

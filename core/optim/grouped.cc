@@ -20,7 +20,10 @@ class Grouped final : public Optimizer {
       const std::vector<SlicePart>& parts = slice.parts;
       for (size_t begin = 0, end; begin < parts.size(); begin = end) {
         const size_t group = GroupOf(*parts[begin].parameter);
-        for (end = begin + 1; end < parts.size() && GroupOf(*parts[end].parameter) == group;) ++end;
+        const auto joins = [&](const SlicePart& part) {
+          return !groups_[group].by_parameter && GroupOf(*part.parameter) == group;
+        };
+        for (end = begin + 1; end < parts.size() && joins(parts[end]);) ++end;
         const int64_t first = parts[begin].offset, last = parts[end - 1].offset + parts[end - 1].count;
         places.push_back({group, of_groups[group].size(), first});
         of_groups[group].push_back(PartOf(slice, first, last - first));

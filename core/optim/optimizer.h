@@ -124,10 +124,12 @@ std::unique_ptr<Optimizer> MakeAdam(const AdamOptions& options, const Offload& o
 struct RoleGroup {
   std::vector<nn::Role> roles;
   std::unique_ptr<Optimizer> optimizer;
+  bool by_parameter = false;  // its slices never hold parts of two parameters
 };
 // Each parameter is updated by the optimizer of its role's group; every role that occurs must be in exactly one group.
 // learning_rate() is that of the first group and must be greater than 0; the others' rates keep their ratio to it as it
-// changes. Consecutive parts of a slice that belong to the same group are one slice for its optimizer.
+// changes. Consecutive parts of a slice that belong to the same group are one slice for its optimizer, or one for each
+// part (by_parameter).
 std::unique_ptr<Optimizer> MakeGrouped(std::vector<RoleGroup> groups);
 
 }  // namespace twofold::optim

@@ -26,13 +26,15 @@ class FlatParameter {
   int64_t padded_numel() const { return shard_numel() * shards_; }
   int64_t padding() const { return padded_numel() - numel_; }
 
-  // Views into a flat tensor [padded_numel()]: one shard of it, and its padding.
+  // Views into a flat tensor [padded_numel()]: one shard of it, and the stretches of padding, of which none is empty.
   Tensor Shard(const Tensor& flat, int64_t shard) const { return flat.Slice(shard * shard_numel(), shard_numel()); }
-  Tensor Padding(const Tensor& flat) const { return flat.Slice(numel_, padding()); }
+  std::vector<Tensor> Paddings(const Tensor& flat) const;
   // Make the parameters' data or gradients views into `flat`. An empty `flat` resets them to empty tensors.
   void SetData(const Tensor& flat) const;
   void SetGradients(const Tensor& flat) const;
 
+  // Where the parameters are, in the order of their offsets. Everything between and after them is padding.
+  const std::vector<optim::SlicePart>& places() const { return places_; }
   std::vector<optim::SlicePart> PartsOf(int64_t shard) const;  // the parts of parameters that a shard holds
 
   // Writes elements [first, first + out.numel()) of the flat tensor to `out`: initial values of the parameters, zeros
@@ -41,6 +43,7 @@ class FlatParameter {
 
  private:
   std::vector<nn::Parameter*> parameters_;
+  std::vector<optim::SlicePart> places_;  // of parameters_, in the same order
   int64_t shards_, numel_ = 0;
 };
 

@@ -81,11 +81,7 @@ void ShardedDataParallel::AddBucket(ShardedUnit& unit) {
   const FlatParameter& flat = *unit.flat;
   Bucket bucket{.numel = flat.padded_numel(), .dtype = options_.gradient};
   if (!Alone(unit)) bucket.groups = {unit.sharing->reduce.get(), unit.sharing->replicate.get()};
-  int64_t offset = 0;
-  for (const nn::Parameter* p : flat.parameters()) {
-    bucket.whole.push_back({.parameter = p, .offset = offset, .count = p->numel()});
-    offset += p->numel();
-  }
+  bucket.whole = flat.places();
   bucket.kept = flat.PartsOf(unit.sharing->gather->rank());
   if (host_) return pipeline_.Add(std::move(bucket), host_->HomeOf(unit.gradient_shard, options_.reduce));
   pipeline_.Add(std::move(bucket), std::make_unique<DeviceHome>(ctx_, unit.gradient_shard));
@@ -200,7 +196,7 @@ void ShardedDataParallel::PrepareGradients(ShardedUnit& unit) {
   if (!unit.gradients.empty()) return;  // they are always kept, or an earlier micro-batch left them to be added to
   const FlatParameter& flat = *unit.flat;
   unit.gradients = ctx_.device.NewTensor(Shape{flat.padded_numel()}, options_.gradient, Category::kGradients);
-  if (flat.padding() > 0) ctx_.Launch(ops::Fill{.out = flat.Padding(unit.gradients), .value = 0});
+  for (const Tensor& padding : flat.Paddings(unit.gradients)) ctx_.Launch(ops::Fill{.out = padding, .value = 0});
   flat.SetGradients(unit.gradients);
   for (nn::Parameter* p : flat.parameters()) p->ZeroGradient();
 }

@@ -1,10 +1,24 @@
 #include "strategies/models/model.h"
 
+#include <numeric>
 #include <utility>
 
 #include "strategies/models/recompute.h"
 
 namespace twofold {
+
+double Model::TrainingFlops(int64_t samples) const {
+  const nn::BlockFlops f = FlopsByBlock();
+  return 3 * static_cast<double>(samples) * std::accumulate(f.blocks.begin(), f.blocks.end(), f.before + f.after);
+}
+
+double Model::HardwareFlops(const nn::Recomputation& recomputation, int64_t samples) const {
+  const nn::BlockFlops f = FlopsByBlock();
+  double flops = 2 * f.before + 3 * f.after;
+  for (size_t i = 0; i < f.blocks.size(); ++i)
+    flops += (recomputation.Has(static_cast<int64_t>(i)) ? 4 : 3) * f.blocks[i];
+  return static_cast<double>(samples) * flops;
+}
 
 std::unique_ptr<nn::Module> MakeModel(const Model& model, ModelTypes types, nn::Layers& layers) {
   const nn::ModelPart whole = nn::ModelPart::Whole(model.shape().layers);

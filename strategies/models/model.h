@@ -72,11 +72,13 @@ class Model {
   // It has batch norms whose statistics are over the micro-batches of all replicas.
   virtual bool synchronizes_statistics() const { return false; }
 
-  // FLOPs of forward and backward over `samples`, and those that devices execute for them, including recomputation.
-  // Both are counted as in core/nn/flops.h.
-  virtual double TrainingFlops(int64_t samples) const = 0;
-  virtual double HardwareFlops(const nn::Recomputation& recomputation, int64_t samples) const = 0;
+  // FLOPs of forward over one sample, counted as in core/nn/flops.h.
   virtual nn::BlockFlops FlopsByBlock() const = 0;
+  // FLOPs of forward and backward over `samples`, and those that devices execute for them, including recomputation. By
+  // default, as of a model whose products all have two gradients (what is before the blocks: one, since its input needs
+  // none) and whose blocks are recomputed whole.
+  virtual double TrainingFlops(int64_t samples) const;
+  virtual double HardwareFlops(const nn::Recomputation& recomputation, int64_t samples) const;
 };
 
 // The whole model, named (finalized) and without storage.

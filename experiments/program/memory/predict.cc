@@ -30,7 +30,7 @@ RankKind ReplayRank(const spec::Train& train, const TrainingOptions& run, const 
                              ctx.device().allocator().Fingerprint() + 31 * ctx.device().host_allocator().Fingerprint());
     });
   });
-  kind.status = result.status;
+  kind.status = result.status, kind.ranks_differ = result.ranks_differ;
   kind.steps = repetition.done(), kind.settled = repetition.settled();
   TWOFOLD_CHECK(kind.record.ParseFromString(result.result), "a rank's record");
   return kind;
@@ -75,7 +75,8 @@ std::string SumsOf(const TrainingOptions& run, ReplayedRank rank) {
 
 // Stages of a pipeline differ in layers and in numbers of micro-batches; ranks along cp have different parts of
 // sequences; shards differ in the sums above. Otherwise ranks hold equally much, because heads, vocabularies and shards
-// are padded. If the last of such ranks differs from the first nevertheless, it represents all but the first.
+// are padded. If the last of such ranks differs from the first nevertheless, it represents all but the first. Where
+// ranks say that they differ (ProcessGroup::RanksDiffer), PredictMemory replays each.
 std::vector<Expected> ExpectedKinds(const TrainingOptions& run, const ReplayedRank& rank) {
   const MeshShape& mesh = run.mesh;
   const bool cut = run.layout.sharded() && (mesh.tp > 1 || mesh.pp > 1);
@@ -151,10 +152,10 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
   for (Expected& expected : ExpectedKinds(run, rank)) {
     for (size_t i = 0; i < expected.replayed.size(); ++i) {
       rank.rank = expected.replayed[i];
-      const bool first = i == 0;
-      add(ReplayRank(spec.train(), run, samples, rank),
-          first ? std::vector<int>{expected.ranks[0]}
-                : std::vector<int>(expected.ranks.begin() + 1, expected.ranks.end()));
+      RankKind kind = ReplayRank(spec.train(), run, samples, rank);
+      if (kind.ranks_differ) expected.replayed = expected.ranks;
+      const auto from = expected.ranks.begin() + static_cast<std::ptrdiff_t>(i);
+      add(std::move(kind), {from, i + 1 < expected.replayed.size() ? from + 1 : expected.ranks.end()});
     }
   }
   for (RankKind& kind : prediction.kinds) std::sort(kind.ranks.begin(), kind.ranks.end());

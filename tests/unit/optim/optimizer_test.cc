@@ -349,6 +349,26 @@ TEST(Grouped, DoesWhatEachGroupsOptimizerDoesAlone) {
   }
 }
 
+// Two matrices, then two biases.
+TEST(Grouped, ASliceHoldsOneParameterWhereTheGroupSaysSo) {
+  Cpu cpu;
+  const nn::Parameter a("a", Shape{4}, DType::kF64, {}), b("b", Shape{3}, DType::kF64, {}),
+      c("c", Shape{2}, DType::kF64, {}, nn::Role::kBias), d("d", Shape{1}, DType::kF64, {}, nn::Role::kBias);
+  const Slice slice{"s",
+                    Random(cpu, Shape{12}, 1),
+                    Random(cpu, Shape{12}, 2),
+                    {{&a, 0, 0, 4}, {&b, 0, 6, 3}, {&c, 0, 9, 2}, {&d, 0, 11, 1}}};
+  std::vector<RoleGroup> groups;
+  groups.push_back({{nn::Role::kMatrix}, MakeSgd({.momentum = 0.5}), /*by_parameter=*/true});
+  groups.push_back({{nn::Role::kBias}, MakeSgd({.momentum = 0.5})});
+  const auto grouped = MakeGrouped(std::move(groups));
+  grouped->Attach(cpu.ctx, {&slice, 1});
+  std::vector<std::pair<int64_t, int64_t>> states;
+  for (const twofold::optim::State& state : grouped->StateOf(0)) states.push_back({state.offset, state.tensor.numel()});
+  const std::vector<std::pair<int64_t, int64_t>> expected = {{0, 4}, {6, 3}, {9, 3}};
+  EXPECT_EQ(states, expected);
+}
+
 TEST(Grouped, EveryRoleHasAGroup) {
   Cpu cpu;
   std::vector<RoleGroup> groups;

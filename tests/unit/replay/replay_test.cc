@@ -139,6 +139,19 @@ TEST(Replay, DoesNotGuessAtGroupsByColor) {
   EXPECT_EQ(result.result, "so far");
 }
 
+TEST(Replay, TellsWhetherAGroupsRanksDiffer) {
+  const auto differ = [](int ranks) {
+    return Replay(kFifthOfTwelve, [ranks](RankContext& ctx) {
+      const auto group = ctx.world().SplitEvenly(ranks, ProcessGroup::Pattern::kStrided, "group");
+      if (ranks < 12) group->SplitEvenly(ranks, ProcessGroup::Pattern::kConsecutive, "same")->RanksDiffer("why");
+      return std::string();
+    });
+  };
+  EXPECT_FALSE(differ(12).ranks_differ) << "nothing was said";
+  EXPECT_TRUE(differ(4).ranks_differ);
+  EXPECT_FALSE(differ(1).ranks_differ) << "one rank does not differ from itself";
+}
+
 TEST(Replay, RunsOutOfMemoryAsTheRankWould) {
   const ReplayResult result = Replay({.rank = 3, .world_size = 4, .memory = MiB(4)}, [](RankContext& ctx) {
     const Tensor a = ctx.device().NewTensor(Shape{1 << 18}, DType::kF32, Category::kParameters);

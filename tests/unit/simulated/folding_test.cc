@@ -364,6 +364,18 @@ TEST_F(SimulatedTest, WhatFoldedRanksOfAStageCannotDo) {
                 return std::string();
               }),
               HasSubstr("folding: ON, but ranks form different groups"));
+  const auto differ = [](int ranks) {  // in groups of so many consecutive ranks: those along tp
+    return [ranks](RankContext& ctx) {
+      ctx.world().SplitEvenly(ranks, ProcessGroup::Pattern::kConsecutive, "tp")->RanksDiffer("heads differ");
+      return std::string(1, static_cast<char>('a' + ctx.rank()));
+    };
+  };
+  EXPECT_THAT(why(differ(2)), HasSubstr("folding: ON, but heads differ"));
+  EXPECT_EQ(why(differ(1)), "");
+  spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::AUTO);
+  const RunResult each = RunAll(spec, differ(2));
+  EXPECT_EQ(each.results.Copies()[3], "d");
+  EXPECT_THAT(each.notes, testing::Contains("ranks were not folded: heads differ"));
   spec = WithMesh(Spec(1), {.pp = 2});
   spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::ON);
   EXPECT_THAT(std::string(MakeSimulatedFabric(spec).status().message()),

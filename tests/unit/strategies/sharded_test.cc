@@ -67,6 +67,18 @@ TEST_F(Places, PartsNameWhatAShardHolds) {
   EXPECT_EQ(ToText(flat.PartsOf(4)), "");  // padding alone
 }
 
+TEST_F(Places, ParametersAreOneAfterTheOtherAndPaddingIsLast) {
+  const FlatParameter flat({&a_, &b_, &c_}, 5);
+  EXPECT_EQ(ToText(flat.places()), "a 0+6 at 0, b 0+5 at 6, c 0+1 at 11");
+  ExpectOnRanks(1, [&](RankContext& rank) -> std::string {
+    const Tensor all = rank.device().NewTensor(Shape{15}, DType::kF32, Category::kOther);
+    const std::vector<Tensor> paddings = flat.Paddings(all);
+    if (paddings.size() != 1 || paddings[0].numel() != 3) return "not one padding of 3 elements";
+    return paddings[0].address() == all.Slice(12, 3).address() ? "" : "not the last elements";
+  });
+  EXPECT_EQ(FlatParameter({&a_, &b_, &c_}, 6).padding(), 0);
+}
+
 // ---- Which modules are units ----
 
 std::vector<std::string> Chosen(nn::Module& model, const WrapPolicy& policy) {
