@@ -56,8 +56,8 @@ constexpr auto kKernelRows = Rows(
     NamesOf{
         KernelClass::kOther,
         {"average_pool_backward", "average_pool_forward", "combine", "combine_weights", "dequantise", "dispatch",
-         "gather_elements", "max_pool_backward", "max_pool_forward", "orthogonalise", "quantise", "quantise_stochastic", "random_places",
-         "route_backward", "route_forward", "scatter_elements", "sign_pack", "sign_unpack", "top_k"}});
+         "gather_elements", "max_pool_backward", "max_pool_forward", "orthogonalise", "quantise", "quantise_stochastic",
+         "random_places", "route_backward", "route_forward", "scatter_elements", "sign_pack", "sign_unpack", "top_k"}});
 
 }  // namespace
 

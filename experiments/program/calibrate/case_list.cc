@@ -206,7 +206,7 @@ void CaseList::Codecs(DType t, int64_t n) {
   for (const bool stochastic : {false, true})
     Add<ops::Quantise>(x, codes, Out({quantised}, wide), y, stochastic, MakeKey(1, "quantise"));
   Add<ops::Dequantise>(codes, In({quantised}, wide), y);
-  Add<ops::Orthogonalise>(In({(n + 63) / 64 + 4, 4}, wide));
+  Add<ops::Orthogonalise>(Out({(n + 63) / 64 + 4, 4}, wide));
   Add<ops::SignPack>(x, signs, Out({signed_blocks}, wide), y);
   Add<ops::SignUnpack>(signs, In({signed_blocks}, wide), y);
 }
