@@ -77,6 +77,7 @@ std::vector<Case> Cases() {
       {"NoState", "OFFLOAD_OPTIMIZER", 2, "sharding: ZERO_3", false, 1, "sgd { lr: 0.1 }"},
       {"All", "OFFLOAD_ALL", 2, "sharding: ZERO_3"},
       {"AllAlone", "OFFLOAD_ALL", 1, "sharding: ZERO_3"},
+      {"AllAloneBf16", "OFFLOAD_ALL", 1, "sharding: ZERO_3", true},
       {"AllBf16", "OFFLOAD_ALL", 2, "sharding: ZERO_3", true},
       {"AllAccumulated", "OFFLOAD_ALL", 3, "sharding: ZERO_3", false, 4},
       {"AllAccumulatedBf16", "OFFLOAD_ALL", 2, "sharding: ZERO_3", true, 3},

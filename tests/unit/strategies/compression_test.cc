@@ -239,6 +239,46 @@ TEST(Compression, ASkippedStepLeavesNoTrace) {
   }
 }
 
+// Ranks 0, 1 and 2, 3 share a copy of the model. Their biases are copies with equal gradients, beside matrices that
+// differ, which decide what is chosen and how it is rounded.
+TEST(Compression, CopiesOnRanksOfOneModelStayCopies) {
+  for (const Method& method : Methods()) {
+    SCOPED_TRACE(method.name);
+    ExpectOnRanks(kRanks, [&](RankContext& ctx) -> std::string {
+      using Pattern = ProcessGroup::Pattern;
+      const nn::GroupTag tag{1};
+      const auto tensor = ctx.world().SplitEvenly(2, Pattern::kConsecutive, "tensor"),
+                 same = ctx.world().SplitEvenly(2, Pattern::kStrided, "replicas");
+      nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute(), .seed = 3};
+      nn::Parameter matrix("matrix", Shape{kRows, kColumns}, DType::kF32, {}),
+          bias("bias", Shape{kBias}, DType::kF32, {});
+      matrix.set_shard_layout(nn::ShardLayout::Along(Shape{2 * kRows, kColumns}, 0, tensor->rank() * kRows, kRows));
+      bias.set_shard_layout(nn::ShardLayout::Whole(bias.shape(), tensor->rank() == 0, tag, /*partial=*/false));
+      ReductionPipeline pipeline(nn, method.make({}), {ctx.world(), {{tag, tensor.get()}}});
+      Bucket bucket{.numel = kNumel, .groups = {.replicate = same.get()}};
+      bucket.whole = {{&matrix, 0, 0, kRows * kColumns}, {&bias, 0, kRows * kColumns, kBias}};
+      bucket.kept = bucket.whole;
+      Tensor gradients = nn.device.NewTensor(Shape{kNumel}, DType::kF32, Category::kGradients);
+      pipeline.Add(std::move(bucket), std::make_unique<DeviceHome>(nn, gradients));
+      for (; nn.step < 3; ++nn.step) {
+        pipeline.BeginStep();
+        for (int64_t i = 0; i < kNumel; ++i) {
+          const int from = i < kRows * kColumns ? ctx.rank() : same->rank();
+          gradients.data<float>()[i] = static_cast<float>(ValueOn(from, i, nn.step));
+        }
+        pipeline.Start(0, gradients, true);
+        pipeline.Finish();
+        Tensor largest = ctx.device().NewTensor(Shape{kBias}, DType::kF32, Category::kOther);
+        const float* mine = gradients.data<float>() + kRows * kColumns;
+        std::copy_n(mine, kBias, largest.data<float>());
+        tensor->AllReduce(largest, ReduceOp::kMax).Wait();
+        if (!std::equal(mine, mine + kBias, largest.data<float>())) return "the copies differ";
+      }
+      return "";
+    });
+  }
+}
+
 // Bytes of a message for n elements.
 int64_t Coded(const std::string& name, int64_t n) {
   if (name == "quantize 8") return n + 4 * ((n + 255) / 256);
