@@ -64,6 +64,11 @@ Rows Strategies() {
        "FULL_SHARD within groups of ranks, such as nodes; gradients are averaged between groups, so slow links carry "
        "less traffic; each rank holds 1/(size of a group) of everything",
        "parallel { dp: N sharding: HYBRID_SHARD shard_group: 8 }"},
+      {"gradient compression",
+       "gradients travel as codes of 8 or 4 bits, as signs, as few elements or as factors of low rank; what is left "
+       "out "
+       "is kept for the next step, 4 bytes per gradient; use it if links are so slow that computing does not hide them",
+       "parallel { dp: N compression { quantize { bits: 8 } } }, or top_k {}, random_k {}, power_sgd {}, one_bit {}"},
       {"tensor parallelism",
        "each rank has 1/N of the heads, of the feed-forward layers and of the vocabulary; needs 4 all-reduces of an "
        "activation per block and micro-batch, which computing does not hide in the forward pass; of an mlp, each rank "
