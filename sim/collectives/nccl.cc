@@ -147,12 +147,6 @@ Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes,
   return schedule;
 }
 
-std::string NamesOf(const auto& names) {
-  std::string all = "auto";
-  for (std::string_view n : names) StrAppend(&all, ", ", n);
-  return all;
-}
-
 absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const Places& places,
                                            const Choice& choice) const {
   CollectiveShape shape = asked;
@@ -160,12 +154,12 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   const auto algorithm = NcclAlgorithmNamed(choice.algorithm);
   const auto protocol = NcclProtocolNamed(choice.protocol);
   if (!algorithm && choice.algorithm != "auto") {
-    return InvalidArgument("algorithm ", choice.algorithm, ": unknown to library nccl; use one of ",
-                           NamesOf(kNcclAlgorithms));
+    return InvalidArgument("algorithm ", choice.algorithm, ": unknown to library nccl; use one of auto, ",
+                           Names(kNcclAlgorithms));
   }
   if (!protocol && choice.protocol != "auto") {
-    return InvalidArgument("protocol ", choice.protocol, ": unknown to library nccl; use one of ",
-                           NamesOf(kNcclProtocols));
+    return InvalidArgument("protocol ", choice.protocol, ": unknown to library nccl; use one of auto, ",
+                           Names(kNcclProtocols));
   }
   if (shape.ranks == 1) return Finished({}, 1);
   // A barrier always uses the library's own choice.

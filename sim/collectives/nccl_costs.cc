@@ -36,12 +36,6 @@ constexpr Generation kGenerations[] = {
 
 size_t NodeClass(int nodes) { return nodes == 1 ? 0 : nodes < 4 ? 1 : 2; }
 
-std::string Names(const auto& names) {
-  std::string all;
-  for (std::string_view n : names) StrAppend(&all, all.empty() ? "" : ", ", n);
-  return all;
-}
-
 absl::Status Wrong(std::string_view field, const auto& value, const auto&... right) {
   return InvalidArgument("library.nccl.", field, " = ", value, ": ", right...);
 }
@@ -76,22 +70,25 @@ absl::Status ReadLatency(const cluster::NcclLatency& from, int index, NcclCosts&
   return absl::OkStatus();
 }
 
-template <size_t kSize>
-auto IndexOf(const std::array<std::string_view, kSize>& names, std::string_view name) {
-  const auto it = std::find(names.begin(), names.end(), name);
-  return it == names.end() ? std::nullopt : std::optional<size_t>(static_cast<size_t>(it - names.begin()));
+template <class Enum>
+std::optional<Enum> WithName(std::span<const std::string_view> names, std::string_view name) {
+  const auto at = std::find(names.begin(), names.end(), name);
+  return at == names.end() ? std::nullopt : std::optional(static_cast<Enum>(at - names.begin()));
 }
 
 }  // namespace
 
-std::optional<NcclAlgorithm> NcclAlgorithmNamed(std::string_view name) {
-  const auto i = IndexOf(kNcclAlgorithms, name);
-  return i ? std::optional(static_cast<NcclAlgorithm>(*i)) : std::nullopt;
+std::string Names(std::span<const std::string_view> names) {
+  std::string all;
+  for (std::string_view n : names) StrAppend(&all, all.empty() ? "" : ", ", n);
+  return all;
 }
 
+std::optional<NcclAlgorithm> NcclAlgorithmNamed(std::string_view name) {
+  return WithName<NcclAlgorithm>(kNcclAlgorithms, name);
+}
 std::optional<NcclProtocol> NcclProtocolNamed(std::string_view name) {
-  const auto i = IndexOf(kNcclProtocols, name);
-  return i ? std::optional(static_cast<NcclProtocol>(*i)) : std::nullopt;
+  return WithName<NcclProtocol>(kNcclProtocols, name);
 }
 
 double NcclCosts::Share(NcclAlgorithm a, NcclProtocol p, int nodes, bool between) const {

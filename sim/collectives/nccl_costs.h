@@ -13,6 +13,8 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -24,6 +26,7 @@ enum class NcclAlgorithm { kRing, kTree, kNvls, kNvlsTree, kDirect };
 enum class NcclProtocol { kLL, kLL128, kSimple };
 inline constexpr std::array<std::string_view, 5> kNcclAlgorithms = {"ring", "tree", "nvls", "nvls_tree", "direct"};
 inline constexpr std::array<std::string_view, 3> kNcclProtocols = {"LL", "LL128", "Simple"};
+std::string Names(std::span<const std::string_view> names);  // "ring, tree"
 std::optional<NcclAlgorithm> NcclAlgorithmNamed(std::string_view name);
 std::optional<NcclProtocol> NcclProtocolNamed(std::string_view name);
 

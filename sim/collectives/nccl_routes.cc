@@ -12,13 +12,6 @@ namespace {
 
 size_t At(int i) { return static_cast<size_t>(i); }
 
-// Ranks by node and local number.
-std::vector<std::vector<int>> ByNode(const Places& places) {
-  std::vector<std::vector<int>> ranks(At(places.nodes));
-  for (int r = 0; r < places.ranks(); ++r) ranks[At(places.node[At(r)])].push_back(r);
-  return ranks;
-}
-
 // The device at which each rail enters a node, by its local number; a single one if nodes differ.
 std::vector<int> RailDevices(const Places& places, const std::vector<std::vector<int>>& nodes) {
   std::vector<int> devices, seen;
@@ -149,7 +142,7 @@ std::vector<Ring> Rings(const Places& places) {
     if (!rings.empty()) return rings;
     for (std::vector<int>& order : CyclicOrders(places.ranks())) rings.push_back({std::move(order), 1});
   } else {
-    const auto nodes = ByNode(places);
+    const auto nodes = RanksByNode(places);
     for (int first : RailDevices(places, nodes)) {
       Ring& ring = rings.emplace_back(Ring{{}, 1});
       const std::vector<int> way = places.joints.empty() ? std::vector<int>() : WayThrough(places, nodes[0], first);
@@ -233,7 +226,7 @@ void AddTrees(const std::vector<int>& ranks, double share, bool longest, Hops& h
 
 absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& places) {
   if (shape.kind != Communication::kAllReduce) return NoForm("tree", shape, "NCCL uses it only for all_reduce");
-  const auto nodes = ByNode(places);
+  const auto nodes = RanksByNode(places);
   const auto rails = RailDevices(places, nodes);
   Hops hops(places);
   for (size_t r = 0; r < rails.size(); ++r) {
@@ -273,7 +266,7 @@ absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, con
   if (!tree && places.nodes > 1) return NoForm(name, shape, "it works within one node; use nvls_tree between nodes");
   if (tree && places.nodes == 1) return NoForm(name, shape, "it needs several nodes; use nvls within one");
   if (per_node < 2) return NoForm(name, shape, "every node must have the same number of ranks, at least two");
-  const auto nodes = ByNode(places);
+  const auto nodes = RanksByNode(places);
   Hops hops(places);
   for (size_t v = 0; v < nodes.size(); ++v) AddSwitch(nodes[v], v == 0, hops);
   for (int l = 0; tree && l < per_node; ++l) {
@@ -303,7 +296,7 @@ absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places
     default:
       return NoForm("direct", shape, "NCCL uses point-to-point messages only for all_to_all, gather and scatter");
   }
-  const auto nodes = ByNode(places);
+  const auto nodes = RanksByNode(places);
   const size_t count = nodes.size();
   NcclRoute route;
   for (size_t shift = std::min<size_t>(1, count - 1); shift < count; ++shift) {

@@ -152,11 +152,21 @@ void WithinPairs(const Core& core, bool even, bool odd, double bytes, Rounds& ro
   }
 }
 
-void DoublingAllReduce(const CollectiveShape& s, Rounds& rounds) {
+// The others give all their bytes to their partners in the core. It exchanges bytes(distance, size of the core) at
+// distances 1, 2, 4, ..., or back from the largest one. At the end the others get `last` bytes.
+void InCore(const CollectiveShape& s, bool back, double last, Rounds& rounds,
+            const std::function<double(int, int)>& bytes) {
   const Core core = MakeCore(s.ranks, true);
+  const int n = static_cast<int>(core.ranks.size());
   WithinPairs(core, true, false, s.bytes, rounds);
-  for (size_t d = 1; d < core.ranks.size(); d *= 2) Exchange(core, static_cast<int>(d), s.bytes, rounds);
-  WithinPairs(core, false, true, s.bytes, rounds);
+  for (int d = 1; d < n; d *= 2) {
+    const int distance = back ? n / (2 * d) : d;
+    Exchange(core, distance, bytes(distance, n), rounds);
+  }
+  WithinPairs(core, false, true, last, rounds);
+}
+void DoublingAllReduce(const CollectiveShape& s, Rounds& rounds) {
+  InCore(s, false, s.bytes, rounds, [&](int, int) { return s.bytes; });
 }
 
 void Rabenseifner(const CollectiveShape& s, Rounds& rounds) {
@@ -176,53 +186,32 @@ void DoublingGather(const CollectiveShape& s, Rounds& rounds) {
 }
 
 void HalvingScatter(const CollectiveShape& s, Rounds& rounds) {
-  const Core core = MakeCore(s.ranks, true);
-  const int n = static_cast<int>(core.ranks.size());
-  WithinPairs(core, true, false, s.bytes, rounds);
-  for (int d = n / 2; d > 0; d /= 2) Exchange(core, d, s.bytes / n * d, rounds);
-  WithinPairs(core, false, true, s.bytes / s.ranks, rounds);
+  InCore(s, true, s.bytes / s.ranks, rounds, [&](int d, int n) { return s.bytes / n * d; });
 }
 
 // At distances d = 1, 2, 4, ..., each sends all blocks but the d that it and its earlier partners will keep.
 void DoublingScatter(const CollectiveShape& s, Rounds& rounds) {
-  const Core core = MakeCore(s.ranks, true);
-  const int n = static_cast<int>(core.ranks.size());
-  WithinPairs(core, true, false, s.bytes, rounds);
-  for (int d = 1; d < n; d *= 2) Exchange(core, d, s.bytes / n * (n - d), rounds);
-  WithinPairs(core, false, true, s.bytes / s.ranks, rounds);
+  InCore(s, false, s.bytes / s.ranks, rounds, [&](int d, int n) { return s.bytes / n * (n - d); });
 }
 
 void Butterfly(const CollectiveShape& s, Rounds& rounds) {
-  const Core core = MakeCore(s.ranks, true);
-  WithinPairs(core, true, false, s.bytes, rounds);
-  for (size_t d = 1; d < core.ranks.size(); d *= 2)
-    Exchange(core, static_cast<int>(d), s.bytes / (2 * static_cast<double>(d)), rounds);
-  WithinPairs(core, false, true, s.bytes / s.ranks, rounds);
+  InCore(s, false, s.bytes / s.ranks, rounds, [&](int d, int) { return s.bytes / (2 * d); });
 }
 
 // ---- Combinations of others ----
-void Chosen(CollectiveShape s, Kind kind, Rounds& rounds) {
-  s.kind = kind, s.root = 0;
+// One after another.
+template <auto... kSteps>
+void InTurn(const CollectiveShape& s, Rounds& rounds) {
+  (kSteps(s, rounds), ...);
+}
+template <Kind kKind>
+void Chosen(const CollectiveShape& of, Rounds& rounds) {
+  CollectiveShape s = of;
+  s.kind = kKind, s.root = 0;
   const int number = OpenMpiDecision(s);
   for (const OpenMpiAlgorithm& a : OpenMpiAlgorithms()) {
-    if (a.kind == kind && a.number == number) return a.make(s, rounds);
+    if (a.kind == kKind && a.number == number) return a.make(s, rounds);
   }
-}
-void ReduceThenBroadcast(const CollectiveShape& s, Rounds& rounds) {
-  Chosen(s, Kind::kReduce, rounds);
-  Chosen(s, Kind::kBroadcast, rounds);
-}
-void ReduceThenScatter(const CollectiveShape& s, Rounds& rounds) {
-  Chosen(s, Kind::kReduce, rounds);
-  Chosen(s, Kind::kScatter, rounds);
-}
-void ScatterThenGather(const CollectiveShape& s, Rounds& rounds) {
-  BlocksAlong<InOrderParent, true>(s, rounds);
-  DoublingGather(s, rounds);
-}
-void HalvingThenGather(const CollectiveShape& s, Rounds& rounds) {
-  HalvingScatter(s, rounds);
-  BlocksAlong<InOrderParent, false>(s, rounds);
 }
 // Each half of the tensor goes down one of the root's subtrees, then between two ranks of one level.
 void SplitBinary(const CollectiveShape& s, Rounds& rounds) {
@@ -236,21 +225,11 @@ void SplitBinary(const CollectiveShape& s, Rounds& rounds) {
   }
 }
 
-// ---- Barriers: empty messages ----
-void LinearBarrier(const CollectiveShape& s, Rounds& rounds) {
-  WholeAlong<LinearParent, false>(s, rounds);
-  WholeAlong<LinearParent, true>(s, rounds);
-}
-void TreeBarrier(const CollectiveShape& s, Rounds& rounds) {
-  WholeAlong<InOrderParent, false>(s, rounds);
-  WholeAlong<InOrderParent, true>(s, rounds);
-}
-
 }  // namespace
 
 const std::vector<OpenMpiAlgorithm>& OpenMpiAlgorithms() {
   static const auto* const kTable = new std::vector<OpenMpiAlgorithm>{
-      {Kind::kAllReduce, 2, "nonoverlapping", ReduceThenBroadcast},
+      {Kind::kAllReduce, 2, "nonoverlapping", InTurn<Chosen<Kind::kReduce>, Chosen<Kind::kBroadcast>>},
       {Kind::kAllReduce, 3, "recursive_doubling", DoublingAllReduce},
       {Kind::kAllReduce, 4, "ring", AllReduceRing},
       {Kind::kAllReduce, 5, "segmented_ring", AllReduceRing},  // one segment
@@ -260,7 +239,7 @@ const std::vector<OpenMpiAlgorithm>& OpenMpiAlgorithms() {
       {Kind::kAllGather, 4, "ring", AllGatherRing},
       {Kind::kAllGather, 5, "neighbor_exchange", NeighborExchange},
       {Kind::kAllGather, 6, "two_procs", DoublingGather},
-      {Kind::kReduceScatter, 1, "linear", ReduceThenScatter},
+      {Kind::kReduceScatter, 1, "linear", InTurn<Chosen<Kind::kReduce>, Chosen<Kind::kScatter>>},
       {Kind::kReduceScatter, 2, "recursive_doubling", DoublingScatter},
       {Kind::kReduceScatter, 3, "recursive_halving", HalvingScatter},
       {Kind::kReduceScatter, 4, "butterfly", Butterfly},
@@ -276,24 +255,25 @@ const std::vector<OpenMpiAlgorithm>& OpenMpiAlgorithms() {
       {Kind::kBroadcast, 5, "binary", WholeAlong<BinaryParent, true>},
       {Kind::kBroadcast, 6, "binomial", WholeAlong<BinomialParent, true>},
       {Kind::kBroadcast, 7, "knomial", WholeAlong<KnomialParent, true>},
-      {Kind::kBroadcast, 8, "scatter_allgather", ScatterThenGather},
+      {Kind::kBroadcast, 8, "scatter_allgather", InTurn<BlocksAlong<InOrderParent, true>, DoublingGather>},
       {Kind::kReduce, 1, "linear", WholeAlong<LinearParent, false>},
       {Kind::kReduce, 2, "chain", WholeAlong<ChainParent, false>},
       {Kind::kReduce, 3, "pipeline", WholeAlong<ChainParent, false>},
       {Kind::kReduce, 4, "binary", WholeAlong<BinaryParent, false>},
       {Kind::kReduce, 5, "binomial", WholeAlong<InOrderParent, false>},
       {Kind::kReduce, 6, "in_order_binary", WholeAlong<BinaryParent, false>},
-      {Kind::kReduce, 7, "rabenseifner", HalvingThenGather},
+      {Kind::kReduce, 7, "rabenseifner", InTurn<HalvingScatter, BlocksAlong<InOrderParent, false>>},
       {Kind::kGather, 1, "linear", BlocksAlong<LinearParent, false>},
       {Kind::kGather, 2, "binomial", BlocksAlong<InOrderParent, false>},
       {Kind::kGather, 3, "linear_sync", BlocksAlong<LinearParent, false>},
       {Kind::kScatter, 1, "linear", BlocksAlong<LinearParent, true>},
       {Kind::kScatter, 2, "binomial", BlocksAlong<InOrderParent, true>},
       {Kind::kScatter, 3, "linear_sync", BlocksAlong<LinearParent, true>},
-      {Kind::kBarrier, 1, "linear", LinearBarrier},
+      // Barriers send empty messages.
+      {Kind::kBarrier, 1, "linear", InTurn<WholeAlong<LinearParent, false>, WholeAlong<LinearParent, true>>},
       {Kind::kBarrier, 3, "recursive_doubling", DoublingAllReduce},
       {Kind::kBarrier, 4, "bruck", BruckGather},
-      {Kind::kBarrier, 6, "tree", TreeBarrier},
+      {Kind::kBarrier, 6, "tree", InTurn<WholeAlong<InOrderParent, false>, WholeAlong<InOrderParent, true>>},
   };
   return *kTable;
 }

@@ -2,8 +2,9 @@
 
 #include <cmath>
 #include <fstream>
+#include <initializer_list>
 #include <sstream>
-#include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,10 +12,14 @@
 #include "core/comm/communication.h"
 #include "core/proto/parse_text.h"
 #include "core/tensor/dtype.h"
+#include "google/protobuf/message.h"
 #include "sim/cost/kernel_table.h"
 
 namespace twofold {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
 
 bool KnownDType(const std::string& dtype) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI32, DType::kU8}) {
@@ -25,9 +30,28 @@ bool KnownDType(const std::string& dtype) {
 
 constexpr std::string_view kTf32 = "tf32";
 
-absl::Status Positive(const std::string& where, const char* field, double value) {
+absl::Status Positive(const std::string& where, const std::string& field, double value) {
   if (value > 0 && std::isfinite(value)) return absl::OkStatus();
   return InvalidArgument(absl::StrFormat("%s.%s must be greater than 0 (got %g)", where, field, value));
+}
+
+absl::Status NotNegative(const std::string& where, const std::string& field, double value) {
+  if (value >= 0 && std::isfinite(value)) return absl::OkStatus();
+  return InvalidArgument(absl::StrFormat("%s.%s must be at least 0 (got %g)", where, field, value));
+}
+
+// Applies `check` to these fields of `m`, which are numbers. `present`: absent ones are left out.
+absl::Status CheckNumbers(const Message& m, const std::string& where, std::initializer_list<const char*> fields,
+                          absl::Status (*check)(const std::string&, const std::string&, double), bool present = false) {
+  for (const char* name : fields) {
+    const FieldDescriptor* f = m.GetDescriptor()->FindFieldByName(name);
+    if (present && !m.GetReflection()->HasField(m, f)) continue;
+    const double value = f->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE
+                             ? m.GetReflection()->GetDouble(m, f)
+                             : static_cast<double>(m.GetReflection()->GetInt64(m, f));
+    if (absl::Status s = check(where, name, value); !s.ok()) return s;
+  }
+  return absl::OkStatus();
 }
 
 // Checks a median and its percentiles, which may be absent.
@@ -83,18 +107,9 @@ absl::Status CheckCollectives(const Collectives& collectives, const std::string&
 
 // Measured figures of a host's links may be absent; defaults are assumed then.
 absl::Status CheckSharedMemory(const profile::SharedMemory& links, const std::string& where) {
-  const auto check = [&](bool there, const char* field, double value) {
-    return there ? Positive(where, field, value) : absl::OkStatus();
-  };
-  if (absl::Status s = check(links.has_latency_s(), "latency_s", links.latency_s()); !s.ok()) return s;
-  if (absl::Status s = check(links.has_bytes_per_second_core(), "bytes_per_second_core", links.bytes_per_second_core());
-      !s.ok())
-    return s;
-  if (absl::Status s =
-          check(links.has_bytes_per_second_total(), "bytes_per_second_total", links.bytes_per_second_total());
-      !s.ok())
-    return s;
-  return CheckCollectives(links.collectives(), where);
+  const absl::Status figures = CheckNumbers(
+      links, where, {"latency_s", "bytes_per_second_core", "bytes_per_second_total"}, Positive, /*present=*/true);
+  return figures.ok() ? CheckCollectives(links.collectives(), where) : figures;
 }
 
 absl::Status CheckTraining(const profile::Profile& profile, const std::string& path) {
@@ -110,12 +125,7 @@ absl::Status CheckTraining(const profile::Profile& profile, const std::string& p
       const std::string place = absl::StrCat(where, ".kernels[", k, "] (", t.kernels(k).kernel(), ")");
       if (absl::Status s = Positive(place, "factor", t.kernels(k).factor()); !s.ok()) return s;
     }
-    for (const auto& [field, value] : {std::pair("host_s", t.host_s()), std::pair("waiting", t.waiting()),
-                                       std::pair("core_share", t.core_share())}) {
-      if (!(value >= 0) || !std::isfinite(value)) {
-        return InvalidArgument(absl::StrFormat("%s.%s must be at least 0 (got %g)", where, field, value));
-      }
-    }
+    if (absl::Status s = CheckNumbers(t, where, {"host_s", "waiting", "core_share"}, NotNegative); !s.ok()) return s;
     if (!(t.low() > 0 && t.low() <= 1 && t.high() >= 1 && std::isfinite(t.high()))) {
       return InvalidArgument(
           absl::StrFormat("%s: as fractions of the expected time, low must be above 0 and at most 1, and high at least "
@@ -146,15 +156,9 @@ absl::Status CheckLoad(const profile::Load& load, const std::string& where) {
                       where, load.fixed_low(), load.fixed_high()));
 }
 
-// A figure that is present must be above 0; an absent one is unknown.
-absl::Status CheckTiming(const profile::Timing& t, bool there, const std::string& where) {
-  return there ? CheckSpread(t, where) : absl::OkStatus();
-}
-
-absl::Status CheckLink(const profile::Link& link, bool there, const std::string& where) {
-  if (!there) return absl::OkStatus();
+absl::Status CheckLink(const profile::Link& link, const std::string& where) {
   if (absl::Status s = Positive(where, "bytes_per_second", link.bytes_per_second()); !s.ok()) return s;
-  return CheckTiming(link.latency(), link.has_latency(), absl::StrCat(where, ".latency"));
+  return link.has_latency() ? CheckSpread(link.latency(), absl::StrCat(where, ".latency")) : absl::OkStatus();
 }
 
 absl::Status CheckProducts(const profile::Products& p, const std::string& where) {
@@ -163,24 +167,13 @@ absl::Status CheckProducts(const profile::Products& p, const std::string& where)
     return InvalidArgument(where, ".dtype must be ", types, " (got \"", p.dtype(), "\")");
   if (p.tiles().empty()) return InvalidArgument(where, ".tiles: missing (", p.dtype(), "); give at least one");
   for (int i = 0; i < p.tiles_size(); ++i) {
-    const profile::Products::Tile& t = p.tiles(i);
     const std::string tile = absl::StrCat(where, ".tiles[", i, "]");
-    for (const auto& [field, value] :
-         {std::pair("rows", static_cast<double>(t.rows())), std::pair("columns", static_cast<double>(t.columns())),
-          std::pair("flops_per_second", t.flops_per_second())}) {
-      if (absl::Status s = Positive(tile, field, value); !s.ok()) return s;
-    }
+    if (absl::Status s = CheckNumbers(p.tiles(i), tile, {"rows", "columns", "flops_per_second"}, Positive); !s.ok())
+      return s;
   }
-  for (const auto& [field, value] :
-       {std::pair("bytes_per_second", p.bytes_per_second()), std::pair("flops_per_second", p.flops_per_second()),
-        std::pair("most_splits", static_cast<double>(p.most_splits()))}) {
-    if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
-  }
-  for (const auto& [field, value] : {std::pair("tile_depth", p.tile_depth()), std::pair("kernel_s", p.kernel_s()),
-                                     std::pair("high_error", p.high_error())}) {
-    if (!(value >= 0) || !std::isfinite(value))
-      return InvalidArgument(absl::StrFormat("%s.%s must be at least 0 (got %g)", where, field, value));
-  }
+  absl::Status s = CheckNumbers(p, where, {"bytes_per_second", "flops_per_second", "most_splits"}, Positive);
+  if (s.ok()) s = CheckNumbers(p, where, {"tile_depth", "kernel_s", "high_error"}, NotNegative);
+  if (!s.ok()) return s;
   for (const profile::Products::Alignment& a : p.alignments()) {
     const bool divides = a.bytes() == 1 || a.bytes() == 2 || a.bytes() == 4 || a.bytes() == 8;
     if (!divides) {
@@ -193,23 +186,20 @@ absl::Status CheckProducts(const profile::Products& p, const std::string& where)
 }
 
 absl::Status CheckGpu(const profile::Gpu& gpu, const std::string& where) {
-  for (const auto& [field, value] : {std::pair("memory_bytes", static_cast<double>(gpu.memory_bytes())),
-                                     std::pair("multiprocessors", static_cast<double>(gpu.multiprocessors()))}) {
-    if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
-  }
+  if (absl::Status s = CheckNumbers(gpu, where, {"memory_bytes", "multiprocessors"}, Positive); !s.ok()) return s;
   if (!gpu.has_launch()) return InvalidArgument(where, ".launch: missing; give the host's time to launch a kernel");
   if (!gpu.has_within())
     return InvalidArgument(where, ".within: missing; give the speed of copies within the GPU's memory");
-  for (const auto& [field, timing, there] :
-       {std::tuple("launch", &gpu.launch(), true), std::tuple("allocation", &gpu.allocation(), gpu.has_allocation()),
-        std::tuple("kernel", &gpu.kernel(), gpu.has_kernel()), std::tuple("gap", &gpu.gap(), gpu.has_gap()),
-        std::tuple("read_back", &gpu.read_back(), gpu.has_read_back())}) {
-    if (absl::Status s = CheckTiming(*timing, there, absl::StrCat(where, ".", field)); !s.ok()) return s;
-  }
-  for (const auto& [field, link, there] :
-       {std::tuple("within", &gpu.within(), true), std::tuple("to_device", &gpu.to_device(), gpu.has_to_device()),
-        std::tuple("to_host", &gpu.to_host(), gpu.has_to_host())}) {
-    if (absl::Status s = CheckLink(*link, there, absl::StrCat(where, ".", field)); !s.ok()) return s;
+  // A figure that is present must be above 0; an absent one is unknown.
+  std::vector<const FieldDescriptor*> present;
+  gpu.GetReflection()->ListFields(gpu, &present);
+  for (const FieldDescriptor* f : present) {
+    if (f->is_repeated() || f->message_type() == nullptr) continue;
+    const Message& m = gpu.GetReflection()->GetMessage(gpu, f);
+    const std::string place = absl::StrCat(where, ".", f->name());
+    const auto* link = google::protobuf::DynamicCastToGenerated<profile::Link>(&m);
+    const auto* timing = google::protobuf::DynamicCastToGenerated<profile::Timing>(&m);
+    if (absl::Status s = link != nullptr ? CheckLink(*link, place) : CheckSpread(*timing, place); !s.ok()) return s;
   }
   for (int i = 0; i < gpu.products_size(); ++i) {
     if (absl::Status s = CheckProducts(gpu.products(i), absl::StrCat(where, ".products[", i, "]")); !s.ok()) return s;
@@ -224,13 +214,11 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
     const profile::MessagePassing& links = profile.message_passing(i);
     const std::string where = absl::StrCat(path, ": message_passing[", i, "]");
     if (links.fabric().empty()) return InvalidArgument(where, ".fabric: missing; give a fabric's name, such as mpi");
-    for (const auto& [field, value] :
-         {std::pair("latency_s", links.latency_s()), std::pair("bytes_per_second", links.bytes_per_second()),
-          std::pair("bytes_per_second_exchange", links.bytes_per_second_exchange())}) {
-      if (absl::Status s = Positive(where, field, value); !s.ok()) return s;
-    }
-    if (absl::Status s = CheckCollectives(links.collectives(), where); !s.ok()) return s;
-    if (absl::Status s = CheckLoad(links.load(), absl::StrCat(where, ".load")); !s.ok()) return s;
+    absl::Status s =
+        CheckNumbers(links, where, {"latency_s", "bytes_per_second", "bytes_per_second_exchange"}, Positive);
+    if (s.ok()) s = CheckCollectives(links.collectives(), where);
+    if (s.ok()) s = CheckLoad(links.load(), absl::StrCat(where, ".load"));
+    if (!s.ok()) return s;
   }
   if (absl::Status s = CheckLoad(profile.load(), absl::StrCat(path, ": load")); !s.ok()) return s;
   if (absl::Status s = CheckSharedMemory(profile.shared_memory(), absl::StrCat(path, ": shared_memory")); !s.ok())
@@ -255,9 +243,7 @@ absl::Status CheckProfile(const profile::Profile& profile, const std::string& pa
     if (kernel.points_size() == 0) {
       return InvalidArgument(where, ".points: missing (", kernel.name(), "); give at least one");
     }
-    if (absl::Status s = kernel.has_launch_s() ? Positive(where, "launch_s", kernel.launch_s()) : absl::OkStatus();
-        !s.ok())
-      return s;
+    if (absl::Status s = CheckNumbers(kernel, where, {"launch_s"}, Positive, /*present=*/true); !s.ok()) return s;
     for (int p = 0; p < kernel.points_size(); ++p) {
       const std::string place = absl::StrCat(where, " (", kernel.name(), ").points[", p, "]");
       if (absl::Status s = CheckPoint(kernel.points(p), CountsFlops(kernel.name()), place); !s.ok()) return s;
