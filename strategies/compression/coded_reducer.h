@@ -1,13 +1,12 @@
 // The mean of gradients that travel encoded. A codec (codec.h) says how a tensor is encoded; this file says who sends
 // what to whom:
-//   ranks that keep a shard each (ZeRO)    each rank encodes the N shards of its gradients, sends shard j to rank j,
+//   * Ranks that keep a shard each (ZeRO): each rank encodes the N shards of its gradients, sends shard j to rank j,
 //   and
-//                                          averages what it receives: an all-to-all in place of a reduce-scatter
-//   ranks that all keep the mean (DDP)     the same with N parts of the bucket. Then each rank encodes its part of the
-//                                          mean, and all gather the parts (Tang et al. 2021, "1-bit Adam", section 3.2,
-//                                          compressed_allreduce). A codec that does not encode sums: all gather what
-//                                          all have encoded, and average it
-//   both (hybrid sharding)                 first the one, then the other on the shards
+//     averages what it receives. This is an all-to-all in place of a reduce-scatter.
+//   * Ranks that all keep the mean (DDP): the same with N parts of the bucket. Then each rank encodes its part of the
+//     mean, and all gather the parts (Tang et al. 2021, "1-bit Adam", section 3.2, compressed_allreduce). If the codec
+//     does not encode sums, all gather what all have encoded, and average it.
+//   * Both (hybrid sharding): first the one, then the other on the shards.
 //
 // With N ranks, c(n) the bytes of n encoded elements and n elements in a bucket:
 //   memory         error feedback (error_feedback.h) for n elements, and for n / N of a part of the mean. During a

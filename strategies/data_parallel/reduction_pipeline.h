@@ -53,7 +53,7 @@ class ReductionPipeline {
   // After Finish, if the step's update is skipped because gradients are not finite.
   void Skip();
   std::vector<ReducerState> StateOf(size_t index) const;
-  // Those of all buckets, by names that also say which bucket's and which parameter's they are.
+  // Those of all buckets, by names that say which elements and which parameter they belong to.
   std::vector<ReducerState> States() const;
 
  private:
