@@ -107,9 +107,10 @@ TEST(CompressionCheckpoint, WhatDoesNotFitIsDroppedAndSaidSo) {
   EXPECT_THAT(notes(four, ""), Contains(dropped));
   const std::string other = test::ScratchFolder("compression_other_order");
   const Case mesh{"", "dp: 2 tp: 2", ""}, turned{"", "dp: 2 tp: 2 order: \"pp tp cp dp\"", ""};
-  test::RunText(Text(mesh, "quantize {}", 2, StrCat("checkpoint { path: \"", other, "\" }")) + test::kInMemory);
+  test::RunText(Text(mesh, "top_k { density: 0.1 }", 2, StrCat("checkpoint { path: \"", other, "\" }")) +
+                test::kInMemory);
   const auto records =
-      test::RunText(Text(turned, "quantize {}", 4, StrCat("resume: \"", other, "\"")) + test::kInMemory);
+      test::RunText(Text(turned, "top_k { density: 0.1 }", 4, StrCat("resume: \"", other, "\"")) + test::kInMemory);
   EXPECT_THAT(records[0].notes(), Contains(dropped));
   EXPECT_THAT(notes(four, "quantize { bits: 4 }"), Not(Contains(dropped)));
 }
