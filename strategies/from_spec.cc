@@ -46,7 +46,8 @@ MeshShape MeshOf(const spec::Parallel& p) {
                   .dp = static_cast<int>(p.dp()),
                   .cp = static_cast<int>(p.cp()),
                   .tp = static_cast<int>(p.tp()),
-                  .ep = static_cast<int>(p.ep())};
+                  .ep = static_cast<int>(p.ep()),
+                  .islands = static_cast<int>(p.has_islands() ? p.islands() : 1)};
   if (!p.order().empty()) shape.order = *ParseMeshOrder(p.order());
   return shape;
 }
@@ -67,6 +68,10 @@ nn::Recomputation RecomputationOf(const spec::Train& train) {
           .part = checkpointing.recompute() == spec::ActivationCheckpointing::SELECTIVE
                       ? nn::Recomputation::kAttentionCore
                       : nn::Recomputation::kBlock};
+}
+
+int64_t EveryStepsOf(const spec::LocalUpdate& local) {
+  return local.has_local_sgd() ? local.local_sgd().every_steps() : local.diloco().every_steps();
 }
 
 RecorderOptions RecorderOptionsOf(const spec::Spec& spec) {
@@ -159,6 +164,10 @@ LossScalerOptions ToLossScale(const spec::Precision& precision) {
 
 bool CorrectsMomentum(const spec::Spec& spec) { return spec.parallel().compression().top_k().momentum_correction(); }
 
+MakeCodec ToQuantize(const spec::Quantize& q) {
+  return QuantizeCodecs({.bits = q.bits(), .block = q.block(), .stochastic = q.stochastic()});
+}
+
 MakeReducer CompressingReducers(const spec::Spec& spec) {
   const spec::Compression& c = spec.parallel().compression();
   const FeedbackOptions feedback{.enabled = c.error_feedback(),
@@ -181,10 +190,7 @@ MakeReducer CompressingReducers(const spec::Spec& spec) {
                                .feedback = feedback});
     case spec::Compression::kOneBit: return CodedReducers(OneBitCodecs(), feedback);
     case spec::Compression::kQuantize:
-      return CodedReducers(
-          QuantizeCodecs(
-              {.bits = c.quantize().bits(), .block = c.quantize().block(), .stochastic = c.quantize().stochastic()}),
-          feedback);
+      return CodedReducers(ToQuantize(c.quantize()), feedback);
     case spec::Compression::CODEC_NOT_SET: break;
   }
   return {};
@@ -220,6 +226,24 @@ LayoutOptions ToLayout(const spec::Spec& spec) {
 }
 
 // ---- The update ----
+
+std::optional<LocalUpdateOptions> ToLocalUpdate(const spec::Spec& spec) {
+  if (!spec.train().has_local_update()) return std::nullopt;
+  const spec::LocalUpdate& local = spec.train().local_update();
+  LocalUpdateOptions out{.every_steps = EveryStepsOf(local)};
+  if (local.has_diloco()) {
+    const spec::DiLoCo& d = local.diloco();
+    out.outer = {.lr = d.outer_lr(), .momentum = d.outer_momentum(), .nesterov = d.nesterov()};
+  }
+  if (local.has_streaming()) {
+    out.fragments = static_cast<int>(local.streaming().fragments());
+    out.overlap_steps = local.streaming().overlap_steps(), out.weight = local.streaming().weight();
+  }
+  const DType wide = spec.train().precision().parameter() == spec::F64 ? DType::kF64 : DType::kF32;
+  out.make_reducer = MeanReducers(wide);
+  if (local.has_quantize()) out.make_reducer = CodedReducers(ToQuantize(local.quantize()), {});
+  return out;
+}
 
 std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled, const optim::Offload& offload,
                                            const optim::LowPrecisionUpdate& low_precision) {
@@ -275,6 +299,7 @@ void SetUpdate(const spec::Spec& spec, TrainingOptions& out) {
   out.learning_rate = ToLearningRate(train.schedule());
   out.clip_norm = train.clip_norm();
   out.loss_scale = ToLossScale(train.precision());
+  out.local_update = ToLocalUpdate(spec);
 }
 
 // ---- Between steps ----
@@ -313,7 +338,8 @@ void SetCheckpoints(const spec::Spec& spec, TrainingOptions& out) {
                           .world_size = p.pp() * p.dp() * p.cp() * p.tp(),
                           .global_batch = train.global_batch(),
                           .layout = Parallel::Sharding_Name(p.sharding()),
-                          .mesh = StrCat("pp ", p.pp(), " dp ", p.dp(), " cp ", p.cp(), " tp ", p.tp(), " ep ", p.ep()),
+                          .mesh = StrCat("pp ", p.pp(), " dp ", p.dp(), " cp ", p.cp(), " tp ", p.tp(), " ep ", p.ep(),
+                                         p.islands() > 1 ? StrCat(" islands ", p.islands()) : std::string()),
                           .kind = spec::Checkpoint::Kind_Name(c.kind()),
                           .optimizer = OptimizerName(train.optimizer()),
                           .model = spec.model().ShortDebugString(),

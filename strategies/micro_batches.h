@@ -27,7 +27,7 @@ class MicroBatches {
   struct Options {
     int64_t samples = 1;          // per micro-batch
     int64_t accumulation = 1;     // micro-batches per step on one rank of dp
-    int64_t replicas = 1;         // ranks that share the batch; losses are summed over them
+    int64_t replicas = 1;         // ranks that share the global batch; losses are summed over them
     int64_t dp = 1, dp_rank = 0;  // ranks with different samples, and this rank's index among them
     DType dtype = DType::kF32;    // of activations
     bool tokens = true;           // the model's inputs are ids, not features or pixels

@@ -18,6 +18,7 @@
 #include "strategies/checkpoint/agree.h"
 #include "strategies/context_parallel/sequence_shard.h"
 #include "strategies/data_parallel/replica_statistics.h"
+#include "strategies/local_update/local_update.h"
 #include "strategies/micro_batches.h"
 #include "strategies/model_parallel/gradient_norm.h"
 #include "strategies/pipeline/stages.h"
@@ -73,7 +74,7 @@ class Trainer {
   std::vector<pipeline::Boundaries> Boundaries(int64_t samples) const {
     return BoundariesOf(*options_.model, parts_, options_.Share(samples));
   }
-  Work BeginLossSum();
+  Work BeginLossSum(bool reads_loss);
   Work SpreadLoss(Work sum);
   Predictions Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices);
   std::optional<Tensor> GradientFactor();
@@ -83,7 +84,7 @@ class Trainer {
   const TrainingOptions& options_;
   Device& device_;
   DeviceMesh mesh_;
-  ProcessGroup &replicas_, &stages_;
+  ProcessGroup &replicas_, &stages_, &batch_;
   const std::unique_ptr<Dataset> shard_, validation_shard_;  // null if the samples are used whole
   const std::unique_ptr<ReplicaStatistics> statistics_;
   nn::Context nn_;
@@ -95,6 +96,7 @@ class Trainer {
   std::unique_ptr<ParameterLayout> layout_;
   GradientNorm norm_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<LocalUpdate> local_update_;
   DistributedSampler sampler_;
   const std::vector<pipeline::Action> actions_, forwards_;  // of a training step; of a forward pass alone
   pipeline::Executor executor_;
@@ -119,6 +121,7 @@ Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples
       mesh_(ctx.world(), options.mesh),
       replicas_(mesh_.Group(MeshGroup::kReplicas)),
       stages_(mesh_.Group(MeshGroup::kPp)),
+      batch_(mesh_.Group(MeshGroup::kBatch)),
       shard_(ShardOf(&samples.training, mesh_)),
       validation_shard_(ShardOf(samples.validation, mesh_)),
       statistics_(MakeStatistics(*options.model, device_, mesh_)),
@@ -130,7 +133,8 @@ Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples
       groups_(replicas_, {{kTensorTag, &layers_.tensor_sums()},
                           {kKeyValueTag, layers_.key_value_sums()},
                           {kEmbeddingTag, ends_.get()},
-                          {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)}}),
+                          {kExpertsTag, &mesh_.Group(MeshGroup::kExpertReplicas)},
+                          {kBatchTag, &batch_}}),
       layout_(MakeLayout(nn_, MakeStage(*options.model, options.types, parts_, layers_, options.recomputation), groups_,
                          options.layout)),
       norm_(nn_, *layout_, mesh_.Group(MeshGroup::kModel), &mesh_.Group(MeshGroup::kEp)),
@@ -144,11 +148,17 @@ Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples
     ctx.AddNote("exposed communication includes waits for transfers to and from the host's memory");
   }
   const std::vector<optim::Slice> slices = layout_->Slices();
+  ProcessGroup& islands = mesh_.Group(MeshGroup::kIslands);
+  if (options.local_update) {
+    LocalUpdate::Begin(nn_, slices, islands);
+    layout_->PublishUpdate();
+  }
   optimizer_->Attach(nn_, slices);
+  if (options.local_update) local_update_.emplace(nn_, slices, *optimizer_, islands, groups_, *options.local_update);
   micro_batches_.emplace(nn_, *layout_, parts_, *loss_function_, shard_ ? *shard_ : samples.training,
                          MicroBatches::Options{.samples = options.micro_batch,
                                                .accumulation = options.pipeline.micro_batches,
-                                               .replicas = replicas_.size(),
+                                               .replicas = batch_.size(),
                                                .dp = mesh_.shape().dp,
                                                .dp_rank = mesh_.Coordinate(Axis::kDp),
                                                .dtype = options.types.parameter,
@@ -168,7 +178,8 @@ Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples
   }
   if (options.saving) {
     TWOFOLD_CHECK(!options.saving->options.folder.empty(), "checkpoints have a place");
-    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, options.saving->options, options.run.metadata);
+    saver_.emplace(ctx, mesh_, *layout_, *optimizer_, options.saving->options, options.run.metadata,
+                   local_update_ ? &*local_update_ : nullptr);
   }
 }
 
@@ -179,7 +190,7 @@ int64_t Trainer::parameters() const {
 }
 
 void Trainer::Resume(const checkpoint::Opened& opened) {
-  checkpoint::Load(rank_, opened, *layout_, *optimizer_);
+  checkpoint::Load(rank_, opened, *layout_, *optimizer_, mesh_, local_update_ ? &*local_update_ : nullptr);
   const std::map<std::string, double>& scalars = opened.manifest.metadata.scalars;
   if (scalars.contains("loss_scale.scale")) {
     scaler_.set_state(LossScaler::State::Load(
@@ -198,6 +209,7 @@ std::map<std::string, double> Trainer::Scalars() {
     const std::array<double, 3> state = scaler_.state().Save();
     scalars = {{"loss_scale.scale", state[0]}, {"loss_scale.good_steps", state[1]}, {"loss_scale.skipped", state[2]}};
   }
+  if (local_update_) scalars[checkpoint::kIslandsScalar] = mesh_.shape().islands;
   if (validation_) {
     const Patience::State state = validation_->patience().state();
     if (state.any) scalars["validation.best"] = state.best;
@@ -245,10 +257,12 @@ Tensor Trainer::SquaredNorm() {
   return squares;
 }
 
-// The mean over the global batch is a sum over the replicas of the last stage.
-Work Trainer::BeginLossSum() {
+// The mean over the global batch is a sum over the replicas of the last stage, on all islands. Islands exchange it only
+// in steps in which the host reads it.
+Work Trainer::BeginLossSum(bool reads_loss) {
   if (stages_.rank() + 1 < stages_.size()) return Work();
-  return replicas_.AllReduce(micro_batches_->loss(), ReduceOp::kSum);
+  ProcessGroup& group = reads_loss ? batch_ : replicas_;
+  return group.AllReduce(micro_batches_->loss(), ReduceOp::kSum);
 }
 
 // The last stage broadcasts it to the others.
@@ -266,7 +280,7 @@ std::optional<double> Trainer::Step(int64_t step, bool reads_loss) {
   executor_.Execute(
       actions_, options_.pipeline.micro_batches, Boundaries(options_.micro_batch), options_.types.parameter,
       [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
-  Work loss = BeginLossSum();  // overlaps with the optimizer
+  Work loss = BeginLossSum(reads_loss);  // overlaps with the optimizer
   layout_->FinishGradients();
   loss = SpreadLoss(std::move(loss));
   if (const std::optional<Tensor> factor = GradientFactor()) {
@@ -274,6 +288,7 @@ std::optional<double> Trainer::Step(int64_t step, bool reads_loss) {
   } else {
     layout_->SkipUpdate();
   }
+  if (local_update_) local_update_->AfterUpdate(step + 1);
   layout_->PublishUpdate();
   loss.WaitOn(device_.compute());
   if (!reads_loss) return std::nullopt;

@@ -14,6 +14,7 @@
 #include "strategies/checkpoint/load.h"
 #include "strategies/checkpoint/save.h"
 #include "strategies/layout_factory.h"
+#include "strategies/local_update/local_update.h"
 #include "strategies/loss_scaler.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/models/model.h"
@@ -52,6 +53,7 @@ struct TrainingOptions {
   double clip_norm = 0;  // 0: gradients are not clipped
   LossScalerOptions loss_scale;
   bool offload = false;  // the optimizer or the layout uses host memory
+  std::optional<LocalUpdateOptions> local_update;  // nullopt: all ranks that share the batch take one step together
 
   // What happens between steps.
   struct Validating {

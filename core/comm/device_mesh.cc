@@ -11,17 +11,19 @@
 namespace twofold {
 namespace {
 
-// The axes whose coordinates differ within a group. Not for kEp and kExpertReplicas.
+// The axes, apart from parts of dp, whose coordinates differ within a group.
 std::vector<Axis> AxesOf(MeshGroup along) {
   switch (along) {
     case MeshGroup::kPp: return {Axis::kPp};
     case MeshGroup::kDp: return {Axis::kDp};
     case MeshGroup::kCp: return {Axis::kCp};
     case MeshGroup::kTp: return {Axis::kTp};
-    case MeshGroup::kReplicas: return {Axis::kDp, Axis::kCp};
+    case MeshGroup::kBatch: return {Axis::kDp, Axis::kCp};
     case MeshGroup::kModel: return {Axis::kPp, Axis::kTp};
+    case MeshGroup::kReplicas:
+    case MeshGroup::kExpertReplicas: return {Axis::kCp};
     case MeshGroup::kEp:
-    case MeshGroup::kExpertReplicas: break;
+    case MeshGroup::kIslands: break;
   }
   return {};
 }
@@ -39,17 +41,21 @@ struct Key {
 
 Key KeyOf(const MeshShape& shape, MeshGroup along, const MeshPlace& at) {
   const std::vector<Axis> axes = AxesOf(along);
-  const bool experts = along == MeshGroup::kEp || along == MeshGroup::kExpertReplicas;
   Key key;
+  const auto append = [&key](bool inside, int digit, int base) {
+    (inside ? key.place : key.group).Append(digit, base);
+  };
+  // dp counts islands, then runs of ep ranks in an island, then the ranks of a run.
+  const int island = shape.dp / shape.islands;
+  const bool all = along == MeshGroup::kDp || along == MeshGroup::kBatch, replicas = along == MeshGroup::kReplicas;
   for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
-    if (experts && axis == Axis::kDp) {
-      (along == MeshGroup::kExpertReplicas ? key.place : key.group).Append(at.dp / shape.ep, shape.dp / shape.ep);
-      (along == MeshGroup::kEp ? key.place : key.group).Append(at.dp % shape.ep, shape.ep);
+    if (axis != Axis::kDp) {
+      append(std::find(axes.begin(), axes.end(), axis) != axes.end(), at.at(axis), shape.extent(axis));
       continue;
     }
-    const bool inside = std::find(axes.begin(), axes.end(), axis) != axes.end() ||
-                        (along == MeshGroup::kExpertReplicas && axis == Axis::kCp);
-    (inside ? key.place : key.group).Append(at.at(axis), shape.extent(axis));
+    append(all || along == MeshGroup::kIslands, at.dp / island, shape.islands);
+    append(all || replicas || along == MeshGroup::kExpertReplicas, at.dp % island / shape.ep, island / shape.ep);
+    append(all || replicas || along == MeshGroup::kEp, at.dp % shape.ep, shape.ep);
   }
   return key;
 }
@@ -62,8 +68,8 @@ std::string_view AxisName(Axis axis) {
 }
 
 std::string_view MeshGroupName(MeshGroup along) {
-  constexpr std::array<std::string_view, 8> kNames = {"pp",   "dp", "cp", "tp", "ep", "replicas", "expert replicas",
-                                                      "model"};
+  constexpr std::array<std::string_view, 10> kNames = {
+      "pp", "dp", "cp", "tp", "ep", "replicas", "expert replicas", "model", "islands", "batch"};
   return kNames[static_cast<size_t>(along)];
 }
 
@@ -117,6 +123,10 @@ absl::Status CheckMesh(const MeshShape& shape, int world_size) {
   }
   if (shape.dp % shape.ep != 0) {
     return InvalidArgument("parallel.ep must divide parallel.dp (ep is ", shape.ep, ", dp is ", shape.dp, ")");
+  }
+  if (shape.islands < 1 || shape.dp % shape.islands != 0 || shape.dp / shape.islands % shape.ep != 0) {
+    return InvalidArgument("parallel.islands must divide parallel.dp into parts that parallel.ep divides (islands is ",
+                           shape.islands, ", dp is ", shape.dp, ", ep is ", shape.ep, ")");
   }
   const int64_t size = int64_t{shape.pp} * shape.dp * shape.cp * shape.tp;
   if (size == world_size) return absl::OkStatus();

@@ -1,5 +1,6 @@
 // Ranks as a grid with named axes: world = pp * dp * cp * tp. This is the default order, with tp innermost, so tp ranks
-// are neighbours. ep divides dp: each run of ep consecutive ranks along dp holds different experts.
+// are neighbours. ep divides dp: each run of ep consecutive ranks along dp holds different experts. islands divides dp,
+// too: the runs of dp / islands consecutive ranks along dp train on their own, each with its part of the batch.
 //
 // A mesh is a value that is checked once. A group is a slice of the mesh, with its ranks ordered by their coordinates.
 // All ranks know all groups. A group of one rank costs nothing to use.
@@ -24,6 +25,7 @@ std::string_view AxisName(Axis axis);  // "pp"
 struct MeshShape {
   int pp = 1, dp = 1, cp = 1, tp = 1, ep = 1;
   std::array<Axis, kGridAxes> order = {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp};  // outermost first
+  int islands = 1;
   int size() const { return pp * dp * cp * tp; }
   int extent(Axis axis) const;
 };
@@ -47,9 +49,12 @@ enum class MeshGroup {
   kCp,
   kTp,              // one axis each, numbered as Axis
   kEp,              // consecutive ranks along dp that hold different experts
-  kReplicas,        // along dp and cp: all ranks with the same parameters, apart from experts; ordered by dp, then cp
+  kReplicas,        // along dp and cp, within an island: all ranks with the same parameters, apart from experts; ordered
+                    // by dp, then cp
   kExpertReplicas,  // the replicas that hold the same experts
   kModel,           // along pp and tp: together they hold one copy of the model
+  kIslands,         // the ranks at the same place in each island
+  kBatch,           // along dp and cp, of all islands; with one island the same as kReplicas
 };
 std::string_view MeshGroupName(MeshGroup along);  // "dp", "replicas"
 // All groups of this kind, each with its ranks in order, sorted by first rank. Together they contain every rank once.
@@ -70,7 +75,7 @@ class DeviceMesh {
   int Coordinate(Axis axis) const;
 
  private:
-  static constexpr size_t kMeshGroups = 8;
+  static constexpr size_t kMeshGroups = 10;
   ProcessGroup& world_;
   const MeshShape shape_;
   const MeshPlace place_;

@@ -113,6 +113,29 @@ void AddLoad(const RunFacts& facts, const RankRecords& records, report::Report& 
                                 : StrCat("the machine was loaded during this run: ", LoadText(load)));
 }
 
+// What a report of a run whose ranks rarely meet must be read with.
+std::vector<std::string> LocalUpdateNotes(const spec::Spec& spec) {
+  std::vector<std::string> notes;
+  if (!spec.train().has_local_update()) return notes;
+  const int64_t every = EveryStepsOf(spec.train().local_update()), left = spec.train().steps() % every;
+  if (spec.train().report_loss_every() % every != 0) {
+    notes.push_back(StrCat("outer steps are taken every ", Counted(every, "step"), ", but the host waits every ",
+                           Counted(spec.train().report_loss_every(), "step"),
+                           " (train.report_loss_every): the median step leaves most of their time out"));
+  }
+  if (spec.parallel().islands() == 1) return notes;
+  if (left != 0) {
+    notes.push_back(StrCat("the run ends ", Counted(left, "step"),
+                           " after an outer step: the islands end with different parameters, and checkpoints hold each"));
+  }
+  if (spec.parallel().sharding() == spec::Parallel::NO_SHARD && spec.parallel().dp() > spec.parallel().islands()) {
+    notes.push_back(
+        "each rank of an island sends all outer gradients; with parallel.sharding: ZERO_1 the ranks of an island would "
+        "send a part each");
+  }
+  return notes;
+}
+
 // Options of communication among replicas that are set although there are no replicas.
 std::vector<std::string> IdleOptions(const spec::Parallel& p) {
   const spec::Parallel& usual = spec::Parallel::default_instance();
@@ -177,6 +200,7 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords
     if (counted < 10) add(StrCat("low and high are percentiles of only ", Counted(counted, "step")));
   }
   for (const std::string& note : IdleOptions(spec.parallel())) add(note);
+  for (const std::string& note : LocalUpdateNotes(spec)) add(note);
   for (const std::string& note : result.notes) add(note);
   for (const report::RankRecord& record : records.kept()) {
     for (const std::string& note : record.notes()) add(note);

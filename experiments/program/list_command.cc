@@ -69,6 +69,11 @@ Rows Strategies() {
        "out "
        "is kept for the next step, 4 bytes per gradient; use it if links are so slow that computing does not hide them",
        "parallel { dp: N compression { quantize { bits: 8 } } }, or top_k {}, random_k {}, power_sgd {}, one_bit {}"},
+      {"local updates",
+       "islands of ranks train on their own and meet every H steps: DiLoCo applies the mean of their changes with "
+       "Nesterov momentum, local SGD averages parameters; sends 1/H of DDP's bytes; use it between sites, or racks with "
+       "slow links",
+       "train { local_update { diloco { every_steps: 30 } } } parallel { dp: N islands: 4 }"},
       {"tensor parallelism",
        "each rank has 1/N of the heads, of the feed-forward layers and of the vocabulary; needs 4 all-reduces of an "
        "activation per block and micro-batch, which computing does not hide in the forward pass; of an mlp, each rank "

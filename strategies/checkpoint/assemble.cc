@@ -104,13 +104,18 @@ absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, con
   {
     const Manifest manifest{{}, shards};
     Reader reader(folder, manifest);
-    std::vector<const Entry*> model, optimizer, reducer;
+    std::vector<const Entry*> model, optimizer, reducer, islands;
     for (const Entry& e : manifest.contents.tensors) {
-      const bool state = absl::StartsWith(e.name, kOptimizer);
-      (state ? optimizer : absl::StartsWith(e.name, kReducer) ? reducer : model).push_back(&e);
+      const auto is = [&e](const char* kind) { return absl::StartsWith(e.name, kind); };
+      std::vector<const Entry*>& file = is(kOptimizer)               ? optimizer
+                                        : is(kReducer)               ? reducer
+                                        : is(kIsland) || is(kOuter) ? islands
+                                                                     : model;
+      file.push_back(&e);
     }
     const std::pair<const char*, std::vector<const Entry*>> files[] = {
-        {kModelFile, std::move(model)}, {kOptimizerFile, std::move(optimizer)}, {kReducerFile, std::move(reducer)}};
+        {kModelFile, std::move(model)}, {kOptimizerFile, std::move(optimizer)}, {kReducerFile, std::move(reducer)},
+        {kIslandsFile, std::move(islands)}};
     for (const auto& [name, entries] : files) {
       if (entries.empty() && name != kModelFile) continue;
       if (absl::Status status = WriteWhole(worker, folder, name, reader, entries, whole); !status.ok()) return status;

@@ -11,7 +11,7 @@
 namespace twofold::checkpoint {
 
 inline constexpr char kModelFile[] = "model.safetensors", kOptimizerFile[] = "optimizer.safetensors",
-                      kReducerFile[] = "reducer.safetensors";
+                      kReducerFile[] = "reducer.safetensors", kIslandsFile[] = "islands.safetensors";
 
 // Writes the tensors of `shards`, whose files are in `folder`, to whole files. Reads and writes some MiB at a time,
 // including checksums; then deletes the files of the shards. Runs in a task of `worker` and stops if the worker is

@@ -248,7 +248,8 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
     }
   }
   for (const Entry& entry : manifest.contents.tensors) {
-    if (known.contains(entry.name) || absl::StartsWith(entry.name, kReducer)) continue;
+    const auto is = [&entry](const char* kind) { return absl::StartsWith(entry.name, kind); };
+    if (known.contains(entry.name) || is(kReducer) || is(kOuter) || is(kIsland)) continue;
     const bool state = absl::StartsWith(entry.name, kOptimizer);
     return Refuse(path, entry.name, "is in this checkpoint",
                   state ? StrCat(", which was saved with ", manifest.metadata.optimizer) : "", "; ",
@@ -281,12 +282,18 @@ std::vector<std::string> Differences(const Manifest& manifest, const ResumingRun
 // ---- Into a run ----
 namespace {
 
-// The name of the stored tensor from which a piece of this run's state is loaded. Master copies are loaded from
-// parameters if no masters were saved. Parameters that are wider than the saved ones are loaded from the saved master
-// copies.
-std::string SourceOf(const Reader& reader, const LocalPiece& held) {
+// The name of the stored tensor from which a piece of this run's state is loaded. Parameters and masters are loaded from
+// the islands' common values if there are any; pieces of an island have names of their own. Else master copies are
+// loaded from parameters if no masters were saved, and parameters that are wider than the saved ones from the saved
+// master copies.
+std::string SourceOf(const Reader& reader, const LocalPiece& held, bool from_common) {
   const std::string masters = StrCat(kOptimizer, kMaster, ".");
   const bool master = absl::StartsWith(held.name, masters);
+  if (from_common && (master || absl::StartsWith(held.name, kModel))) {
+    const size_t before = master ? masters.size() : std::string_view(kModel).size();
+    std::string common = StrCat(kOuter, "parameter.", held.name.substr(before));
+    if (reader.Find(common) != nullptr) return common;
+  }
   if (master && reader.Find(held.name) == nullptr) return kModel + held.name.substr(masters.size());
   if (!absl::StartsWith(held.name, kModel)) return held.name;
   const Entry* stored = reader.Find(held.name);
@@ -295,9 +302,9 @@ std::string SourceOf(const Reader& reader, const LocalPiece& held) {
   return wider && reader.Find(other) != nullptr ? other : held.name;
 }
 
-absl::Status Fill(Device& device, Reader& reader, const LocalPiece& held) {
+absl::Status Fill(Device& device, Reader& reader, const LocalPiece& held, bool from_common) {
   constexpr int64_t kPart = int64_t{4} << 20;  // bytes per upload
-  const std::string source = SourceOf(reader, held);
+  const std::string source = SourceOf(reader, held, from_common);
   const int64_t most = kPart / ElementSize(held.data.dtype());
   absl::Status status;
   for (int64_t at = 0; at < held.data.numel() && status.ok(); at += most) {
@@ -311,9 +318,9 @@ absl::Status Fill(Device& device, Reader& reader, const LocalPiece& held) {
   return status;
 }
 
-absl::Status FillAll(Device& device, Reader& reader, std::span<const LocalPiece> pieces) {
+absl::Status FillAll(Device& device, Reader& reader, std::span<const LocalPiece> pieces, bool from_common = false) {
   for (const LocalPiece& piece : pieces) {
-    if (absl::Status status = Fill(device, reader, piece); !status.ok()) return status;
+    if (absl::Status status = Fill(device, reader, piece, from_common); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -356,14 +363,65 @@ absl::Status LoadReducers(RankContext& rank, Reader& reader, const Manifest& man
   return absl::OkStatus();
 }
 
+bool AllFound(const Reader& reader, std::span<const LocalPiece> pieces) {
+  return std::all_of(pieces.begin(), pieces.end(), [&](const LocalPiece& piece) {
+    const Entry* entry = reader.Find(piece.name);
+    return entry != nullptr && entry->shape == piece.shape;
+  });
+}
+
+// What this rank's outer steps keep. Nullopt if the checkpoint lacks it on any rank: it was saved with other islands or
+// another local_update. What each rank has for itself is left out if it is of another layout.
+std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Reader& reader, const Metadata& saved,
+                                                   int islands, LocalUpdate* local_update) {
+  const auto note = [&](const char* text) {
+    if (rank.rank() == 0) rank.AddNote(text);
+  };
+  const auto count = saved.scalars.find(kIslandsScalar);
+  if (count == saved.scalars.end()) {
+    note("the checkpoint has no state of outer steps: all islands start from its parameters");
+    return std::nullopt;
+  }
+  std::vector<FragmentState> states;
+  if (local_update != nullptr) states = local_update->Restore(saved.step);
+  std::vector<LocalPiece> outer = LocalOuterStates(states), own = OwnOuterStates(states, rank.rank());
+  if (!OnAllRanks(rank, local_update != nullptr && count->second == islands && AllFound(reader, outer))) {
+    note(
+        "the checkpoint has other islands or another train.local_update than this run: training goes on from the "
+        "common parameters of its last outer step, and what islands did since, as well as outer momentum, was dropped");
+    return std::nullopt;
+  }
+  if (OnAllRanks(rank, saved.world_size == rank.world_size() && AllFound(reader, own))) {
+    outer.insert(outer.end(), own.begin(), own.end());
+    return outer;
+  }
+  note(
+      "outer gradients that were on their way, or left out by quantize, were dropped: the checkpoint has them for other "
+      "ranks or options than this run's");
+  local_update->Forget();
+  return outer;
+}
+
 }  // namespace
 
-void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer) {
+void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
+          DeviceMesh& mesh, LocalUpdate* local_update) {
   Reader reader(opened.path, opened.manifest);
+  const Metadata& saved = opened.manifest.metadata;
   std::vector<LocalPiece> held = LocalParameters(layout);
   for (LocalPiece& state : LocalStates(layout, optimizer)) held.push_back(std::move(state));
+  const bool islands_saved = saved.scalars.contains(kIslandsScalar);
+  std::optional<std::vector<LocalPiece>> outer;
+  if (local_update != nullptr || islands_saved) {
+    const ProcessGroup& islands = mesh.Group(MeshGroup::kIslands);
+    outer = OuterStates(rank, reader, saved, islands.size(), local_update);
+    if (outer) NameOfIsland(held, islands.rank());
+  }
+  const bool from_common = !outer && islands_saved;
+  if (outer) held.insert(held.end(), outer->begin(), outer->end());
   for (LocalPiece& buffer : LocalBuffers(layout)) held.push_back(std::move(buffer));
-  absl::Status status = FillAll(rank.device(), reader, held);
+  absl::Status status = FillAll(rank.device(), reader, held, from_common);
+  if (status.ok() && !outer && local_update != nullptr) local_update->Restart();
   if (status.ok()) status = LoadReducers(rank, reader, opened.manifest, layout);
   if (!status.ok()) {
     throw CannotResume(rank, StrCat(std::string(status.message()), WhatIsHere(rank, opened)));

@@ -16,12 +16,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/comm/device_mesh.h"
 #include "core/io/checkpoint_folder.h"
 #include "core/io/checkpoint_manifest.h"
 #include "core/io/safetensors.h"
 #include "core/optim/optimizer.h"
 #include "core/run/rank_context.h"
 #include "strategies/data_parallel/layout.h"
+#include "strategies/local_update/local_update.h"
 #include "strategies/models/model.h"
 
 namespace twofold::checkpoint {
@@ -74,8 +76,14 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
 // Notes for the report: what differs from when the checkpoint was saved.
 std::vector<std::string> Differences(const Manifest& manifest, const ResumingRun& run);
 
+// In Metadata::scalars: the islands that each have parameters of their own (local_update.h). Absent: none has.
+inline constexpr char kIslandsScalar[] = "local_update.islands";
+
 // Fills this rank's slices, the states of the optimizer attached to them, and the buffers. Then publishes the slices.
-// Collective over the ranks of the layout. Throws RankFailure. In simulations without data nothing is read.
-void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer);
+// `local_update`: null if there is none. If it does not fit the checkpoint's, all islands start from the checkpoint's
+// common values, which a note says. Collective over the ranks of the mesh. Throws RankFailure. In simulations without
+// data nothing is read.
+void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
+          DeviceMesh& mesh, LocalUpdate* local_update);
 
 }  // namespace twofold::checkpoint

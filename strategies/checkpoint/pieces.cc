@@ -24,6 +24,13 @@ LocalPiece OwnShapePiece(const std::string& prefix, const optim::State& state) {
           .replicas = state.parameter->replicas()};
 }
 
+LocalPiece WholePiece(std::string name, const Tensor& tensor) {
+  return {.name = std::move(name),
+          .shape = Shape{tensor.numel()},
+          .where = Region::Whole(tensor.numel()),
+          .data = tensor.Flat()};
+}
+
 }  // namespace
 
 std::vector<LocalPiece> PiecesOf(const std::string& prefix, const optim::Slice& slice, const Tensor& tensor,
@@ -75,6 +82,27 @@ std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimi
   return held;
 }
 
+std::vector<LocalPiece> LocalOuterStates(const std::vector<FragmentState>& states) {
+  std::vector<LocalPiece> held;
+  for (const FragmentState& state : states) {
+    if (!state.own) Append(held, PiecesOf(StrCat(kOuter, state.name, "."), state.elements, state.tensor));
+  }
+  return held;
+}
+
+std::vector<LocalPiece> OwnOuterStates(const std::vector<FragmentState>& states, int rank) {
+  std::vector<LocalPiece> held;
+  for (const FragmentState& state : states) {
+    if (state.own) held.push_back(WholePiece(StrCat(kOuter, state.name, ".", rank), state.tensor));
+  }
+  return held;
+}
+
+void NameOfIsland(std::vector<LocalPiece>& pieces, int island) {
+  if (island == 0) return;
+  for (LocalPiece& piece : pieces) piece.name = StrCat(kIsland, island, ".", piece.name);
+}
+
 std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout) {
   std::vector<LocalPiece> held;
   for (const nn::Parameter* b : layout.Buffers()) {
@@ -89,10 +117,7 @@ std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout) {
 std::vector<LocalPiece> LocalReducerStates(const ParameterLayout& layout, int rank) {
   std::vector<LocalPiece> held;
   for (const ReducerState& state : layout.ReducerStates()) {
-    held.push_back({.name = StrCat(kReducer, rank, ".", state.name),
-                    .shape = Shape{state.tensor.numel()},
-                    .where = Region::Whole(state.tensor.numel()),
-                    .data = state.tensor.Flat()});
+    held.push_back(WholePiece(StrCat(kReducer, rank, ".", state.name), state.tensor));
   }
   return held;
 }

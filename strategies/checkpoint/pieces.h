@@ -9,11 +9,14 @@
 #include "core/optim/optimizer.h"
 #include "core/tensor/region.h"
 #include "strategies/data_parallel/layout.h"
+#include "strategies/local_update/local_update.h"
 
 namespace twofold::checkpoint {
 
 struct LocalPiece {
-  std::string name;            // "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>"
+  // "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>", "outer.<state>.<parameter>".
+  // Islands but the first have "island.<island>." before the names of their parameters and optimizer states
+  std::string name;
   Shape shape;                 // of the whole tensor
   Region where;                // in the whole tensor
   Tensor data;                 // flat, where.count elements; a view into the run's own tensor
@@ -22,7 +25,7 @@ struct LocalPiece {
 };
 
 inline constexpr char kModel[] = "model.", kBuffer[] = "buffer.", kOptimizer[] = "optimizer.", kReducer[] = "reducer.",
-                      kMaster[] = "master";
+                      kMaster[] = "master", kOuter[] = "outer.", kIsland[] = "island.";
 
 // Whether the device stores data, so that what is uploaded can be downloaded. False in simulations without data.
 bool DataExists(Device& device);
@@ -38,6 +41,12 @@ std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimi
 // What this rank's reducers keep, whole tensors named "reducer.<rank>.<state>". Every rank has its own, and they depend
 // on how gradients are divided into buckets and shards.
 std::vector<LocalPiece> LocalReducerStates(const ParameterLayout& layout, int rank);
+// What outer steps keep equal on all islands, and what this rank alone keeps, whole tensors named
+// "outer.<state>.<rank>".
+std::vector<LocalPiece> LocalOuterStates(const std::vector<FragmentState>& states);
+std::vector<LocalPiece> OwnOuterStates(const std::vector<FragmentState>& states, int rank);
+// The names of an island's own parameters and optimizer state.
+void NameOfIsland(std::vector<LocalPiece>& pieces, int island);
 std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout);
 
 // The share of `pieces`, of which `replicas` ranks hold equal copies, that replica `replica` writes. The concatenated

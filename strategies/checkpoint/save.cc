@@ -86,15 +86,16 @@ struct Saver::Running {
 };
 
 Saver::Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const optim::Optimizer& optimizer,
-             SaveOptions options, Metadata metadata)
+             SaveOptions options, Metadata metadata, LocalUpdate* local_update)
     : rank_(rank),
       mesh_(mesh),
       layout_(layout),
       optimizer_(optimizer),
+      local_update_(local_update),
       options_(std::move(options)),
       metadata_(std::move(metadata)),
       writes_(DataExists(rank.device())),
-      whole_(IsWhole(mesh, layout)) {
+      whole_(local_update == nullptr && IsWhole(mesh, layout)) {
   if (!writes_)
     rank_.AddNote(
         "data SYMBOLIC: no checkpoint was written; its messages and memory are counted, its time on the disk is not");
@@ -116,10 +117,12 @@ void Saver::Save(int64_t step, std::map<std::string, double> scalars) {
   const Seconds called = rank_.clock().Now();
   Finish();
   layout_.AverageBuffers();
+  if (local_update_ != nullptr) outer_states_ = local_update_->Settle();
   Begin(step);
   running_->waited = running_->start - called;
   const bool alone = options_.full && whole_;
   if (writes_) alone ? SaveWhole() : SaveShards();
+  outer_states_.clear();
   std::vector<std::string> parts;
   for (int r = 0; r < (alone ? 1 : rank_.world_size()); ++r) parts.push_back(StrCat(RankFile(r), kPartEnding));
   if (writes_ && rank_.rank() == 0) PostCommit(std::move(parts), std::move(scalars));
@@ -185,24 +188,34 @@ void Saver::Begin(int64_t step) {
 
 // ---- What is written ----
 
-// The pieces that this rank writes.
-std::vector<LocalPiece> Saver::OwnShare() {
-  std::vector<LocalPiece> held = LocalParameters(layout_);
-  for (LocalPiece& state : LocalStates(layout_, optimizer_)) held.push_back(std::move(state));
+// Adds the part that this rank writes of what it holds. `copies` sets of replicas hold the same; its own is number
+// `copy`.
+void Saver::AddShare(std::vector<LocalPiece> held, int64_t copy, int64_t copies, std::vector<LocalPiece>& share) {
   std::map<nn::GroupTag, std::vector<LocalPiece>> by_replicas;
   for (LocalPiece& piece : held) {
     if (piece.owned) by_replicas[piece.replicas].push_back(std::move(piece));
   }
-  std::vector<LocalPiece> share;
   for (const auto& [tag, pieces] : by_replicas) {
     const ProcessGroup& replicas = mesh_.Group(tag == kExpertsTag ? MeshGroup::kExpertReplicas : MeshGroup::kReplicas);
     const ProcessGroup* holders = layout_.shard_group(tag);
     const int64_t shards = holders == nullptr ? 1 : holders->size();  // each shard group is consecutive ranks
-    for (LocalPiece& piece : ShareOf(pieces, replicas.rank() / shards, replicas.size() / shards))
+    const int64_t sets = replicas.size() / shards;
+    for (LocalPiece& piece : ShareOf(pieces, copy * sets + replicas.rank() / shards, copies * sets))
       share.push_back(std::move(piece));
   }
-  const ProcessGroup& replicas = mesh_.Group(MeshGroup::kReplicas);
-  for (LocalPiece& buffer : ShareOf(LocalBuffers(layout_), replicas.rank(), replicas.size()))
+}
+
+// The pieces that this rank writes.
+std::vector<LocalPiece> Saver::OwnShare() {
+  const ProcessGroup& islands = mesh_.Group(MeshGroup::kIslands);
+  std::vector<LocalPiece> held = LocalParameters(layout_), share;
+  for (LocalPiece& state : LocalStates(layout_, optimizer_)) held.push_back(std::move(state));
+  NameOfIsland(held, islands.rank());
+  AddShare(std::move(held), 0, 1, share);
+  AddShare(LocalOuterStates(outer_states_), islands.rank(), islands.size(), share);
+  for (LocalPiece& state : OwnOuterStates(outer_states_, rank_.rank())) share.push_back(std::move(state));
+  const ProcessGroup& batch = mesh_.Group(MeshGroup::kBatch);
+  for (LocalPiece& buffer : ShareOf(LocalBuffers(layout_), batch.rank(), batch.size()))
     share.push_back(std::move(buffer));
   for (LocalPiece& state : LocalReducerStates(layout_, rank_.rank())) share.push_back(std::move(state));
   return share;

@@ -2,7 +2,7 @@
 // core/io/checkpoint_manifest.h. The position in the data and the state of random numbers follow from seed and step.
 //
 // SHARDED: every rank writes what it holds to "rank-<n>.safetensors". Ranks that hold equal copies write an equal share
-// each.
+// each. Where islands train on their own (local_update.h), each writes its own parameters and optimizer state.
 // FULL: whole tensors under their own names, in "model.safetensors" and "optimizer.safetensors". If every rank holds
 // the whole model, rank 0 writes them. Otherwise every rank writes its share as in SHARDED, and rank 0 makes whole
 // files from these, in a thread of its own and 4 MiB at a time (assemble.h). So no rank ever holds more than its own
@@ -49,9 +49,10 @@ struct Saved {
 // One object per rank, used from the rank's thread. All arguments must outlive it. Calls are collective over all ranks.
 class Saver {
  public:
-  // `metadata`: the run's; Save fills in step, updates, sequence and scalars. `mesh` covers all ranks.
+  // `metadata`: the run's; Save fills in step, updates, sequence and scalars. `mesh` covers all ranks. `local_update`:
+  // null if there is none.
   Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const optim::Optimizer& optimizer,
-        SaveOptions options, Metadata metadata);
+        SaveOptions options, Metadata metadata, LocalUpdate* local_update = nullptr);
   ~Saver();  // abandons a save that is not complete, unless Finish was called
 
   // Saves after `step` training steps. First waits for an unfinished asynchronous save. Throws RankFailure, which says
@@ -69,6 +70,7 @@ class Saver {
   void Begin(int64_t step);
   void SaveShards();
   void SaveWhole();
+  void AddShare(std::vector<LocalPiece> held, int64_t copy, int64_t copies, std::vector<LocalPiece>& share);
   std::vector<LocalPiece> OwnShare();
   void WriteFile(const std::string& name, std::vector<LocalPiece> held, bool prefixed);
   void PostPart(const std::string& name);
@@ -81,6 +83,7 @@ class Saver {
   DeviceMesh& mesh_;
   ParameterLayout& layout_;
   const optim::Optimizer& optimizer_;
+  LocalUpdate* const local_update_;
   const SaveOptions options_;
   const Metadata metadata_;
   const bool writes_;
@@ -88,6 +91,7 @@ class Saver {
   std::optional<Claim> claim_;  // set on rank 0 if data is written
   // Reused from save to save. In asynchronous saves they hold everything that a save copies.
   std::shared_ptr<WriteBuffers> buffers_ = std::make_shared<WriteBuffers>();
+  std::vector<FragmentState> outer_states_;  // set while a save is begun
   std::unique_ptr<Running> running_;
   std::vector<Saved> done_;
 };

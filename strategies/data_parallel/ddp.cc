@@ -68,7 +68,7 @@ DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, Chunks chunks
       options_(options),
       parameters_(Parameters()),
       pipeline_(ctx, make_reducer ? std::move(make_reducer) : MeanReducers(options.gradient), replicas),
-      buffers_(ctx, Buffers(), replicas.all) {
+      buffers_(ctx, Buffers(), replicas.Of(kBatchTag)) {
   AllocateParameters();
   AllocateGradients();
   BroadcastParameters();

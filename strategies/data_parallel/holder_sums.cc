@@ -23,17 +23,24 @@ std::map<nn::GroupTag, HeldGradients> HeldGradientsOf(const std::vector<optim::S
 }
 
 HolderSums::HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool copies_differ) {
-  Add(kept, groups, /*partial=*/true);
-  if (copies_differ) Add(kept, groups, /*partial=*/false);
+  Add(kept, groups, /*partial=*/true, ReduceOp::kSum);
+  if (copies_differ) Add(kept, groups, /*partial=*/false, ReduceOp::kAvg);
 }
 
-void HolderSums::Add(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool partial) {
+HolderSums HolderSums::Averages(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups) {
+  HolderSums averages;
+  for (const bool partial : {true, false}) averages.Add(kept, groups, partial, ReduceOp::kAvg);
+  return averages;
+}
+
+void HolderSums::Add(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool partial,
+                     ReduceOp op) {
   for (auto& [holders, held] : HeldGradientsOf(kept, partial)) {
     TWOFOLD_CHECK(groups.Knows(holders),
                   kept[0].parameter->name() + " or one after it has a gradient to sum, and no ranks to sum it over");
     ProcessGroup* const group = groups.HoldersOf(holders);
     if (group == nullptr) continue;
-    messages_.push_back({group, partial ? ReduceOp::kSum : ReduceOp::kAvg, std::move(held)});
+    messages_.push_back({group, op, std::move(held)});
     across_stages_ |= AcrossStages(holders);
   }
 }

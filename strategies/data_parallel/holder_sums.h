@@ -42,6 +42,10 @@ class HolderSums {
   // `kept`: the parts of parameters in what this rank keeps of the bucket. `copies_differ`: the means of elements that
   // ranks have copies of may differ.
   HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool copies_differ);
+  // Nothing is summed. Instead all elements that several ranks have copies of are averaged, those with partial gradients
+  // too: `kept` are means of something else, such as differences of parameters.
+  static HolderSums Averages(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups);
+  HolderSums() = default;
   bool empty() const { return messages_.empty(); }
   // The other ranks are on another pipeline stage. They may start these sums only after their last backward pass, which
   // may need messages from this rank's passes. So no pass of this rank may wait for the sums.
@@ -62,7 +66,7 @@ class HolderSums {
     ReduceOp op;
     HeldGradients held;
   };
-  void Add(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool partial);
+  void Add(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool partial, ReduceOp op);
   std::vector<Message> messages_;
   bool across_stages_ = false;
 };

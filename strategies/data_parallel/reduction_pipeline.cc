@@ -97,25 +97,20 @@ std::vector<ReducerState> ReductionPipeline::StateOf(size_t index) const {
   return reducer == nullptr ? std::vector<ReducerState>() : reducer->State();
 }
 
-namespace {
-
-// Differs if the bucket holds other elements, even if there are as many.
-uint64_t ElementsOf(const Bucket& bucket) {
+uint64_t HashOf(const std::vector<optim::SlicePart>& parts) {
   std::string text;
-  optim::ForStretches(bucket.whole, [&](int64_t at, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
+  optim::ForStretches(parts, [&](int64_t at, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
     const Region& r = stretch.where;
     StrAppend(&text, at, " ", p.name(), " ", r.first, " ", r.count, " ", r.row, " ", r.column, " ", r.width, ";");
   });
   return StableHash(text);
 }
 
-}  // namespace
-
 std::vector<ReducerState> ReductionPipeline::States() const {
   std::vector<ReducerState> all;
   for (size_t i = 0; i < entries_.size(); ++i) {
     for (ReducerState& state : StateOf(i)) {
-      state.name = StrCat("bucket_", i, "_", ElementsOf(entries_[i].bucket), "_", state.first, ".", state.name,
+      state.name = StrCat("bucket_", i, "_", HashOf(entries_[i].bucket.whole), "_", state.first, ".", state.name,
                           state.parameter == nullptr ? std::string() : StrCat(".", state.parameter->name()));
       all.push_back(std::move(state));
     }

@@ -24,6 +24,9 @@
 
 namespace twofold {
 
+// Of the elements that these parts are. Others have another hash, even if there are as many.
+uint64_t HashOf(const std::vector<optim::SlicePart>& parts);
+
 class ReductionPipeline {
  public:
   // `ctx` and the groups behind `groups` must outlive it.

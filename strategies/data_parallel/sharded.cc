@@ -26,7 +26,7 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const 
     TWOFOLD_CHECK(options_.stage == ShardedOptions::kParameters, "only sharded parameters are offloaded");
     host_.emplace(ctx);
   }
-  buffers_ = std::make_unique<ReplicaBuffers>(ctx, Buffers(), replicas.all);
+  buffers_ = std::make_unique<ReplicaBuffers>(ctx, Buffers(), replicas.Of(kBatchTag));
   units_.emplace(
       chunks_, options_.wrap, [this](nn::GroupTag of) -> const Sharing& { return SharingOf(of); },
       !options_.pipeline_stage, static_cast<UnitObserver&>(*this));

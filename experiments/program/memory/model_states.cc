@@ -38,6 +38,21 @@ StateFormula OptimizerState(spec::Spec spec) {
   return state;
 }
 
+// The common values and the outer momentum (strategies/local_update/local_update.h).
+StateFormula OuterState(const spec::Spec& spec, int64_t ranks) {
+  const spec::DType parameter = spec.train().precision().parameter();
+  const spec::DType values = parameter == spec::F64 ? spec::F64 : spec::F32;
+  StateFormula state{.category = Category::kOptimizerState,
+                     .what = StrCat("outer state, parameter ", spec::DType_Name(values)),
+                     .bytes_per_parameter = ElementSize(ToDType(values)),
+                     .ranks = ranks};
+  if (spec.train().local_update().diloco().outer_momentum() > 0) {
+    StrAppend(&state.what, ", momentum ", spec::DType_Name(values));
+    state.bytes_per_parameter *= 2;
+  }
+  return state;
+}
+
 }  // namespace
 
 double StateFormula::bytes(int64_t psi) const {
@@ -53,12 +68,14 @@ std::vector<StateFormula> ModelStateFormulas(const spec::Spec& spec) {
   const spec::Precision& precision = spec.train().precision();
   const Parallel& parallel = spec.parallel();
   const Parallel::Sharding sharding = parallel.sharding();
-  const int64_t ranks = sharding == Parallel::HYBRID_SHARD ? parallel.shard_group() : parallel.dp() * parallel.cp();
+  const int64_t ranks = sharding == Parallel::HYBRID_SHARD ? parallel.shard_group()
+                                                              : parallel.dp() / parallel.islands() * parallel.cp();
   const auto shared = [&](bool is) { return is ? ranks : 1; };
   const auto type = [](spec::DType dtype) { return ElementSize(ToDType(dtype)); };
   StateFormula optimizer = OptimizerState(spec);
   optimizer.ranks = shared(sharding != Parallel::NO_SHARD);
-  return {{.category = Category::kParameters,
+  std::vector<StateFormula> all = {
+          {.category = Category::kParameters,
            .what = StrCat("parameters, ", spec::DType_Name(precision.parameter())),
            .bytes_per_parameter = type(precision.parameter()),
            .ranks = shared(sharding == Parallel::FULL_SHARD || sharding == Parallel::HYBRID_SHARD)},
@@ -67,6 +84,8 @@ std::vector<StateFormula> ModelStateFormulas(const spec::Spec& spec) {
            .bytes_per_parameter = type(GradientType(precision)),
            .ranks = shared(sharding != Parallel::NO_SHARD && sharding != Parallel::SHARD_OPTIMIZER)},
           optimizer};
+  if (spec.train().local_update().has_diloco()) all.push_back(OuterState(spec, optimizer.ranks));
+  return all;
 }
 
 }  // namespace twofold

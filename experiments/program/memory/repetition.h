@@ -4,7 +4,7 @@
 // Every step makes the same requests, and the placement of blocks depends on requests alone. So if a step starts with
 // every block where an earlier step found it, it leaves every block where that step left it. Once a step starts in the
 // state of an earlier one (as a rule the third step, in the state of the second), steps repeat in a cycle until the
-// next step that is followed by something else (a validation, a checkpoint), and whole rounds of the cycle are skipped.
+// next step that is followed by something else (a validation, a checkpoint, an outer step), and whole rounds of the cycle are skipped.
 // Whole rounds of these larger cycles are skipped likewise. Skipped steps change no peak.
 #pragma once
 
@@ -37,7 +37,12 @@ class Repetition {
   static int64_t LeaveOut(int64_t step, int64_t end, uint64_t found, Seen& seen);
 
   const int64_t steps_;
-  std::vector<int64_t> every_;  // intervals, in steps, of what else follows a step
+  // Something else follows after `at` steps, and after every `every` further ones.
+  struct Event {
+    int64_t every, at = 0;
+  };
+  void AddOuterSteps(const spec::LocalUpdate& local);
+  std::vector<Event> events_;
   int64_t cycle_ = 1;           // steps after which all of these start again; more than steps_: never
   Seen stretch_, cycles_;       // seen at the steps of this stretch, and at the starts of cycles
   int64_t done_ = 0;

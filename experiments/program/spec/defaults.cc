@@ -94,6 +94,17 @@ void FillSharding(spec::Spec& spec) {
   }
 }
 
+void FillLocalUpdate(spec::Spec& spec) {
+  spec::Train& train = *spec.mutable_train();
+  spec::Parallel& parallel = *spec.mutable_parallel();
+  const bool local = train.has_local_update();
+  if (!parallel.has_islands()) parallel.set_islands(local ? parallel.dp() : 1);
+  if (!train.has_report_loss_every()) train.set_report_loss_every(local ? EveryStepsOf(train.local_update()) : 1);
+  if (!train.local_update().has_streaming()) return;
+  spec::Streaming& streaming = *train.mutable_local_update()->mutable_streaming();
+  if (!streaming.has_weight()) streaming.set_weight(streaming.overlap_steps() == 0 ? 1 : 0.5);
+}
+
 void FillDependent(spec::Spec& spec) {
   spec::Train& train = *spec.mutable_train();
   DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(), train.micro_batch());
@@ -102,6 +113,7 @@ void FillDependent(spec::Spec& spec) {
   if (optimizer.has_adam() && !optimizer.adam().has_weight_decay()) optimizer.mutable_adam()->set_weight_decay(0);
   if (optimizer.has_adamw() && !optimizer.adamw().has_weight_decay()) optimizer.mutable_adamw()->set_weight_decay(0.01);
   FillPrecision(*train.mutable_precision());
+  FillLocalUpdate(spec);
   FillSharding(spec);
   if (!train.activation_checkpointing().has_every()) train.mutable_activation_checkpointing()->set_every(1);
   if (train.has_validation() && !train.validation().has_batch()) {

@@ -323,6 +323,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckTrain(spec, problems);
   CheckParallel(spec, problems);
   CheckCompression(spec, problems);
+  CheckLocalUpdate(spec, problems);
   CheckBuckets(spec.parallel(), problems);
   CheckSharding(spec, problems);
   CheckFabric(spec, problems);

@@ -11,6 +11,8 @@ void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  
 void CheckValidation(const spec::Spec& spec, Problems& problems);               // train.validation
 void CheckPrecision(const spec::Precision& precision, Problems& problems);      // train.precision
 void CheckCompression(const spec::Spec& spec, Problems& problems);              // parallel.compression
+void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Problems& problems);
+void CheckLocalUpdate(const spec::Spec& spec, Problems& problems);  // train.local_update and parallel.islands
 void CheckParallel(const spec::Spec& spec, Problems& problems);  // parallel's axes, the pipeline, and their options
 void CheckSharding(const spec::Spec& spec, Problems& problems);  // parallel.sharding and its options
 // The messages of a pipeline; the rest of the spec must be valid.

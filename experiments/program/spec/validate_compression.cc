@@ -1,4 +1,5 @@
 // Checks parallel.compression: its numbers, and what it can be combined with.
+#include <algorithm>
 #include <string>
 
 #include "core/base/strings.h"
@@ -66,15 +67,6 @@ void CheckPowerSgd(const spec::PowerSgd& power_sgd, const std::string& path, Pro
                  " is negative; use 0 to compress all matrices, or a ratio such as 2");
 }
 
-void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Problems& problems) {
-  if (quantize.bits() != 4 && quantize.bits() != 8 && quantize.bits() != 32)
-    problems.Add(path + ".bits", quantize.bits(), " is not supported; use 4, 8, or 32 for no rounding");
-  if (quantize.block() != 256 && quantize.block() != 512 && quantize.block() != 1024)
-    problems.Add(path + ".block", quantize.block(), " is not supported; use 256, 512 or 1024");
-  if (quantize.bits() == 32 && quantize.stochastic())
-    problems.Add(path + ".stochastic", "true has no effect: with bits: 32 nothing is rounded; leave it out");
-}
-
 // What travels is encoded from F32 sums, so a narrower type on the wire would change nothing.
 void CheckTypes(const spec::Precision& precision, Problems& problems) {
   if (!precision.has_reduce() || precision.reduce() == precision.gradient() || precision.reduce() == spec::F32) return;
@@ -83,6 +75,15 @@ void CheckTypes(const spec::Precision& precision, Problems& problems) {
 }
 
 }  // namespace
+
+void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Problems& problems) {
+  if (quantize.bits() != 4 && quantize.bits() != 8 && quantize.bits() != 32)
+    problems.Add(path + ".bits", quantize.bits(), " is not supported; use 4, 8, or 32 for no rounding");
+  if (quantize.block() != 256 && quantize.block() != 512 && quantize.block() != 1024)
+    problems.Add(path + ".block", quantize.block(), " is not supported; use 256, 512 or 1024");
+  if (quantize.bits() == 32 && quantize.stochastic())
+    problems.Add(path + ".stochastic", "true has no effect: with bits: 32 nothing is rounded; leave it out");
+}
 
 void CheckCompression(const spec::Spec& spec, Problems& problems) {
   if (!spec.parallel().has_compression()) return;
@@ -95,10 +96,12 @@ void CheckCompression(const spec::Spec& spec, Problems& problems) {
                         "quantize {}, or leave it out");
   }
   const std::string path = StrCat(kPath, ".", codec->name());
-  if (spec.parallel().dp() * spec.parallel().cp() == 1) {
-    problems.Add(path,
-                 "has no effect: no gradients are sent, because parallel.dp = 1; use a dp of 2 or more, or leave it ",
-                 "out");
+  const spec::Parallel& p = spec.parallel();
+  if (p.dp() * p.cp() == std::max<int64_t>(1, p.islands())) {
+    problems.Add(path, "has no effect: no gradients are sent, because parallel.dp",
+                 p.islands() > 1 ? " / islands = 1; compress outer gradients by train.local_update { quantize {} }"
+                                 : " = 1; use a dp of 2 or more",
+                 ", or leave it out");
   }
   if (c.has_top_k()) CheckTopK(spec, path, problems);
   if (c.has_random_k()) CheckDensity(path, c.random_k().density(), problems);

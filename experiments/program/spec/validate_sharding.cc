@@ -29,19 +29,20 @@ void CheckShardGroup(const Parallel& p, Problems& problems) {
     }
     return;
   }
-  if (p.dp() < 2) {
-    return problems.Add("parallel.sharding",
-                        "HYBRID_SHARD needs ranks to shard and to replicate over, but parallel.dp = ", p.dp(),
-                        "; use 2 or more");
+  const int64_t ranks = p.islands() > 0 ? p.dp() / p.islands() : p.dp();  // that share a batch
+  const std::string path = p.islands() > 1 ? "parallel.dp / islands" : "parallel.dp";
+  if (ranks < 2) {
+    return problems.Add("parallel.sharding", "HYBRID_SHARD needs ranks to shard and to replicate over, but ", path,
+                        " = ", ranks, "; use 2 or more");
   }
-  if (!problems.Whole("parallel.shard_group", p.shard_group(), 2, p.dp(), p.has_shard_group())) return;
+  if (!problems.Whole("parallel.shard_group", p.shard_group(), 2, ranks, p.has_shard_group())) return;
   constexpr int64_t kMost = 1 << 20;  // more ranks are refused elsewhere, and finding their divisors takes long
-  if (p.dp() > kMost || p.dp() % p.shard_group() == 0) return;
+  if (ranks > kMost || ranks % p.shard_group() == 0) return;
   std::string right;
-  for (int64_t n = 2; n <= p.dp(); ++n) {
-    if (p.dp() % n == 0) StrAppend(&right, right.empty() ? "" : ", ", n);
+  for (int64_t n = 2; n <= ranks; ++n) {
+    if (ranks % n == 0) StrAppend(&right, right.empty() ? "" : ", ", n);
   }
-  problems.Add("parallel.shard_group", p.shard_group(), " does not divide parallel.dp = ", p.dp(), "; use one of ",
+  problems.Add("parallel.shard_group", p.shard_group(), " does not divide ", path, " = ", ranks, "; use one of ",
                right);
 }
 
