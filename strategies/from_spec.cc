@@ -189,8 +189,7 @@ MakeReducer CompressingReducers(const spec::Spec& spec) {
                                .min_compression = c.power_sgd().min_compression(),
                                .feedback = feedback});
     case spec::Compression::kOneBit: return CodedReducers(OneBitCodecs(), feedback);
-    case spec::Compression::kQuantize:
-      return CodedReducers(ToQuantize(c.quantize()), feedback);
+    case spec::Compression::kQuantize: return CodedReducers(ToQuantize(c.quantize()), feedback);
     case spec::Compression::CODEC_NOT_SET: break;
   }
   return {};

@@ -190,7 +190,7 @@ int64_t Trainer::parameters() const {
 }
 
 void Trainer::Resume(const checkpoint::Opened& opened) {
-  checkpoint::Load(rank_, opened, *layout_, *optimizer_, mesh_, local_update_ ? &*local_update_ : nullptr);
+  checkpoint::Load(rank_, opened, *layout_, *optimizer_, local_update_ ? &*local_update_ : nullptr);
   const std::map<std::string, double>& scalars = opened.manifest.metadata.scalars;
   if (scalars.contains("loss_scale.scale")) {
     scaler_.set_state(LossScaler::State::Load(

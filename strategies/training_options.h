@@ -52,7 +52,7 @@ struct TrainingOptions {
   optim::LrSchedule learning_rate;
   double clip_norm = 0;  // 0: gradients are not clipped
   LossScalerOptions loss_scale;
-  bool offload = false;  // the optimizer or the layout uses host memory
+  bool offload = false;                            // the optimizer or the layout uses host memory
   std::optional<LocalUpdateOptions> local_update;  // nullopt: all ranks that share the batch take one step together
 
   // What happens between steps.

@@ -47,10 +47,10 @@ enum class MeshGroup {
   kPp,
   kDp,
   kCp,
-  kTp,              // one axis each, numbered as Axis
-  kEp,              // consecutive ranks along dp that hold different experts
-  kReplicas,        // along dp and cp, within an island: all ranks with the same parameters, apart from experts; ordered
-                    // by dp, then cp
+  kTp,        // one axis each, numbered as Axis
+  kEp,        // consecutive ranks along dp that hold different experts
+  kReplicas,  // along dp and cp, within an island: all ranks with the same parameters, apart from experts; ordered
+              // by dp, then cp
   kExpertReplicas,  // the replicas that hold the same experts
   kModel,           // along pp and tp: together they hold one copy of the model
   kIslands,         // the ranks at the same place in each island

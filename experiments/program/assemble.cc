@@ -125,8 +125,9 @@ std::vector<std::string> LocalUpdateNotes(const spec::Spec& spec) {
   }
   if (spec.parallel().islands() == 1) return notes;
   if (left != 0) {
-    notes.push_back(StrCat("the run ends ", Counted(left, "step"),
-                           " after an outer step: the islands end with different parameters, and checkpoints hold each"));
+    notes.push_back(
+        StrCat("the run ends ", Counted(left, "step"),
+               " after an outer step: the islands end with different parameters, and checkpoints hold each"));
   }
   if (spec.parallel().sharding() == spec::Parallel::NO_SHARD && spec.parallel().dp() > spec.parallel().islands()) {
     notes.push_back(

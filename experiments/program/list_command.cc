@@ -71,7 +71,8 @@ Rows Strategies() {
        "parallel { dp: N compression { quantize { bits: 8 } } }, or top_k {}, random_k {}, power_sgd {}, one_bit {}"},
       {"local updates",
        "islands of ranks train on their own and meet every H steps: DiLoCo applies the mean of their changes with "
-       "Nesterov momentum, local SGD averages parameters; sends 1/H of DDP's bytes; use it between sites, or racks with "
+       "Nesterov momentum, local SGD averages parameters; sends 1/H of DDP's bytes; use it between sites, or racks "
+       "with "
        "slow links",
        "train { local_update { diloco { every_steps: 30 } } } parallel { dp: N islands: 4 }"},
       {"tensor parallelism",

@@ -107,15 +107,16 @@ absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, con
     std::vector<const Entry*> model, optimizer, reducer, islands;
     for (const Entry& e : manifest.contents.tensors) {
       const auto is = [&e](const char* kind) { return absl::StartsWith(e.name, kind); };
-      std::vector<const Entry*>& file = is(kOptimizer)               ? optimizer
-                                        : is(kReducer)               ? reducer
+      std::vector<const Entry*>& file = is(kOptimizer)              ? optimizer
+                                        : is(kReducer)              ? reducer
                                         : is(kIsland) || is(kOuter) ? islands
-                                                                     : model;
+                                                                    : model;
       file.push_back(&e);
     }
-    const std::pair<const char*, std::vector<const Entry*>> files[] = {
-        {kModelFile, std::move(model)}, {kOptimizerFile, std::move(optimizer)}, {kReducerFile, std::move(reducer)},
-        {kIslandsFile, std::move(islands)}};
+    const std::pair<const char*, std::vector<const Entry*>> files[] = {{kModelFile, std::move(model)},
+                                                                       {kOptimizerFile, std::move(optimizer)},
+                                                                       {kReducerFile, std::move(reducer)},
+                                                                       {kIslandsFile, std::move(islands)}};
     for (const auto& [name, entries] : files) {
       if (entries.empty() && name != kModelFile) continue;
       if (absl::Status status = WriteWhole(worker, folder, name, reader, entries, whole); !status.ok()) return status;

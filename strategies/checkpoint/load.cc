@@ -282,8 +282,8 @@ std::vector<std::string> Differences(const Manifest& manifest, const ResumingRun
 // ---- Into a run ----
 namespace {
 
-// The name of the stored tensor from which a piece of this run's state is loaded. Parameters and masters are loaded from
-// the islands' common values if there are any; pieces of an island have names of their own. Else master copies are
+// The name of the stored tensor from which a piece of this run's state is loaded. Parameters and masters are loaded
+// from the islands' common values if there are any; pieces of an island have names of their own. Else master copies are
 // loaded from parameters if no masters were saved, and parameters that are wider than the saved ones from the saved
 // master copies.
 std::string SourceOf(const Reader& reader, const LocalPiece& held, bool from_common) {
@@ -373,7 +373,7 @@ bool AllFound(const Reader& reader, std::span<const LocalPiece> pieces) {
 // What this rank's outer steps keep. Nullopt if the checkpoint lacks it on any rank: it was saved with other islands or
 // another local_update. What each rank has for itself is left out if it is of another layout.
 std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Reader& reader, const Metadata& saved,
-                                                   int islands, LocalUpdate* local_update) {
+                                                   LocalUpdate* local_update) {
   const auto note = [&](const char* text) {
     if (rank.rank() == 0) rank.AddNote(text);
   };
@@ -385,7 +385,8 @@ std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Read
   std::vector<FragmentState> states;
   if (local_update != nullptr) states = local_update->Restore(saved.step);
   std::vector<LocalPiece> outer = LocalOuterStates(states), own = OwnOuterStates(states, rank.rank());
-  if (!OnAllRanks(rank, local_update != nullptr && count->second == islands && AllFound(reader, outer))) {
+  if (!OnAllRanks(rank, local_update != nullptr && count->second == local_update->islands().size() &&
+                            AllFound(reader, outer))) {
     note(
         "the checkpoint has other islands or another train.local_update than this run: training goes on from the "
         "common parameters of its last outer step, and what islands did since, as well as outer momentum, was dropped");
@@ -396,7 +397,8 @@ std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Read
     return outer;
   }
   note(
-      "outer gradients that were on their way, or left out by quantize, were dropped: the checkpoint has them for other "
+      "outer gradients that were on their way, or left out by quantize, were dropped: the checkpoint has them for "
+      "other "
       "ranks or options than this run's");
   local_update->Forget();
   return outer;
@@ -405,7 +407,7 @@ std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Read
 }  // namespace
 
 void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
-          DeviceMesh& mesh, LocalUpdate* local_update) {
+          LocalUpdate* local_update) {
   Reader reader(opened.path, opened.manifest);
   const Metadata& saved = opened.manifest.metadata;
   std::vector<LocalPiece> held = LocalParameters(layout);
@@ -413,9 +415,8 @@ void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, opti
   const bool islands_saved = saved.scalars.contains(kIslandsScalar);
   std::optional<std::vector<LocalPiece>> outer;
   if (local_update != nullptr || islands_saved) {
-    const ProcessGroup& islands = mesh.Group(MeshGroup::kIslands);
-    outer = OuterStates(rank, reader, saved, islands.size(), local_update);
-    if (outer) NameOfIsland(held, islands.rank());
+    outer = OuterStates(rank, reader, saved, local_update);
+    if (outer) NameOfIsland(held, local_update->islands().rank());
   }
   const bool from_common = !outer && islands_saved;
   if (outer) held.insert(held.end(), outer->begin(), outer->end());

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/comm/device_mesh.h"
 #include "core/io/checkpoint_folder.h"
 #include "core/io/checkpoint_manifest.h"
 #include "core/io/safetensors.h"
@@ -81,9 +80,9 @@ inline constexpr char kIslandsScalar[] = "local_update.islands";
 
 // Fills this rank's slices, the states of the optimizer attached to them, and the buffers. Then publishes the slices.
 // `local_update`: null if there is none. If it does not fit the checkpoint's, all islands start from the checkpoint's
-// common values, which a note says. Collective over the ranks of the mesh. Throws RankFailure. In simulations without
+// common values, which a note says. Collective over all ranks. Throws RankFailure. In simulations without
 // data nothing is read.
 void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
-          DeviceMesh& mesh, LocalUpdate* local_update);
+          LocalUpdate* local_update = nullptr);
 
 }  // namespace twofold::checkpoint

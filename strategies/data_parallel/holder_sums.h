@@ -42,8 +42,8 @@ class HolderSums {
   // `kept`: the parts of parameters in what this rank keeps of the bucket. `copies_differ`: the means of elements that
   // ranks have copies of may differ.
   HolderSums(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool copies_differ);
-  // Nothing is summed. Instead all elements that several ranks have copies of are averaged, those with partial gradients
-  // too: `kept` are means of something else, such as differences of parameters.
+  // Nothing is summed. Instead all elements that several ranks have copies of are averaged, those with partial
+  // gradients too: `kept` are means of something else, such as differences of parameters.
   static HolderSums Averages(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups);
   HolderSums() = default;
   bool empty() const { return messages_.empty(); }

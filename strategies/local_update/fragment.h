@@ -73,8 +73,8 @@ class Fragment {
   const Options options_;
   int64_t numel_ = 0;
   DType dtype_;
-  optim::Slice elements_;    // of the whole fragment; without data
-  Tensor common_, momentum_;  // the common values, and SGD's state. Empty without an outer optimizer
+  optim::Slice elements_;             // of the whole fragment; without data
+  Tensor common_, momentum_;          // the common values, and SGD's state. Empty without an outer optimizer
   std::unique_ptr<Reducer> reducer_;  // null if there is one island
   HolderSums copies_;
   std::optional<Work> work_;  // the message in flight

@@ -38,7 +38,8 @@ std::vector<FragmentPiece> PiecesOf(const std::vector<optim::Slice>& slices, con
       pieces.push_back(std::move(piece));
       masters += state.tensor.numel();
     }
-    TWOFOLD_CHECK(masters == 0 || masters == slice.data.numel(), slice.name + " has masters of all elements, or of none");
+    TWOFOLD_CHECK(masters == 0 || masters == slice.data.numel(),
+                  slice.name + " has masters of all elements, or of none");
     if (masters == 0 && slice.data.numel() > 0) pieces.push_back(whole);
   }
   return pieces;
@@ -70,7 +71,7 @@ void LocalUpdate::Begin(nn::Context& ctx, const std::vector<optim::Slice>& slice
 
 LocalUpdate::LocalUpdate(nn::Context& ctx, const std::vector<optim::Slice>& slices, const optim::Optimizer& optimizer,
                          ProcessGroup& islands, const ReplicaGroups& groups, const LocalUpdateOptions& options)
-    : ctx_(ctx), options_(options) {
+    : ctx_(ctx), islands_(islands), options_(options) {
   TWOFOLD_CHECK(options_.overlap_steps < options_.every_steps, "a fragment arrives before it is sent again");
   const std::vector<FragmentPiece> pieces = PiecesOf(slices, optimizer);
   int64_t numel = 0;

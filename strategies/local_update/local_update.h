@@ -12,15 +12,16 @@
 // islands and 4 bytes per value:
 //   memory         DiLoCo: the common values and the momentum, 4 P bytes each, and while fragments are sent, 4 bytes
 //                  for each of their parameters. Local SGD: only the latter. A reducer's error feedback comes on top
-//   communication  each rank sends 2 * 4 P (I - 1) / I bytes in H steps, and at the start 4 P (I - 1) / I to begin equal.
+//   communication  each rank sends 2 * 4 P (I - 1) / I bytes in H steps, and at the start 4 P (I - 1) / I to begin
+//   equal.
 //                  Quantised: what the codec sends (strategies/compression/coded_reducer.h)
 //   compute        about ten passes over P in H steps
-//   convergence    DiLoCo: close to training with one large batch for H up to hundreds of steps. Local SGD needs smaller H
+//   convergence    DiLoCo: close to training with one large batch for H up to hundreds of steps. Local SGD needs
+//   smaller H
 // Use it where the links between islands are slow (other sites, Ethernet between racks), with islands whose inner links
-// are fast. Under ZeRO within an island, the ranks share the outer state and its messages. Under NO_SHARD each rank of an
-// island keeps and sends all of it.
-// Limits: between outer steps there is not one model but I. Losses and validations are means over the islands. If
-// training ends between outer steps, so does what each island learned since.
+// are fast. Under ZeRO within an island, the ranks share the outer state and its messages. Under NO_SHARD each rank of
+// an island keeps and sends all of it. Limits: between outer steps there is not one model but I. Losses and validations
+// are means over the islands. If training ends between outer steps, so does what each island learned since.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +53,8 @@ class LocalUpdate {
   LocalUpdate(nn::Context& ctx, const std::vector<optim::Slice>& slices, const optim::Optimizer& optimizer,
               ProcessGroup& islands, const ReplicaGroups& groups, const LocalUpdateOptions& options);
 
+  const ProcessGroup& islands() const { return islands_; }
+
   // Called after each optimizer update. `done`: steps of the whole training so far. Collective over the islands.
   void AfterUpdate(int64_t done);
   // Waits until nothing is in flight, and returns what checkpoints save.
@@ -69,6 +72,7 @@ class LocalUpdate {
   std::vector<FragmentState> States() const;
 
   nn::Context& ctx_;
+  ProcessGroup& islands_;
   const LocalUpdateOptions options_;
   std::deque<Fragment> fragments_;
 };

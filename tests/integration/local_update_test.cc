@@ -38,10 +38,10 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.label; }
 std::string Text(const Case& c, int64_t steps, const std::string& train = "",
                  const std::string& optimizer = "adamw { lr: 0.001 }") {
   const std::string local = c.local_update;
-  return StrCat(c.model, "\ntrain { steps: ", steps, " micro_batch: 1 global_batch: 8 report_loss_every: 1 optimizer { ",
-                optimizer, " } precision { ", c.precision, " } ",
-                local.empty() ? "" : StrCat("local_update { ", local, " } "), train, " }\nparallel { ", c.parallel,
-                " }\n");
+  return StrCat(c.model, "\ntrain { steps: ", steps,
+                " micro_batch: 1 global_batch: 8 report_loss_every: 1 optimizer { ", optimizer, " } precision { ",
+                c.precision, " } ", local.empty() ? "" : StrCat("local_update { ", local, " } "), train,
+                " }\nparallel { ", c.parallel, " }\n");
 }
 
 std::vector<double> LossesOf(const Case& c, int64_t steps, const std::string& train = "") {
@@ -119,8 +119,8 @@ TEST(LocalUpdate, EveryStepIsPlainDataParallelism) {
     return test::Losses(test::RunText(Text(c, 6, "", "sgd { lr: 0.5 }") + test::kInMemory)[0]);
   };
   const std::vector<double> plain = losses("");
-  for (const char* same : {"local_sgd { every_steps: 1 }",
-                           "diloco { every_steps: 1 outer_lr: 1 outer_momentum: 0 nesterov: false }"}) {
+  for (const char* same :
+       {"local_sgd { every_steps: 1 }", "diloco { every_steps: 1 outer_lr: 1 outer_momentum: 0 nesterov: false }"}) {
     const std::vector<double> local = losses(same);
     ASSERT_EQ(local.size(), plain.size());
     for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(local[i], plain[i], 2e-6) << same << ", step " << i + 1;
@@ -158,8 +158,8 @@ TEST(LocalUpdate, OtherIslandsGoOnFromTheCommonParameters) {
   const std::string met = test::ScratchFolder("local_update_met");
   LossesOf(four, 4, StrCat("checkpoint { path: \"", met, "\" }"));
   const std::string resume_met = StrCat("resume: \"", met, "\"");
-  EXPECT_NEAR(LossesOf({"", "dp: 2", "diloco { every_steps: 2 }"}, 5, resume_met)[0],
-              LossesOf(four, 5, resume_met)[0], 1e-6);
+  EXPECT_NEAR(LossesOf({"", "dp: 2", "diloco { every_steps: 2 }"}, 5, resume_met)[0], LossesOf(four, 5, resume_met)[0],
+              1e-6);
   const std::string plain = test::ScratchFolder("local_update_plain");
   LossesOf({"", "dp: 4", ""}, 3, StrCat("checkpoint { path: \"", plain, "\" }"));
   const auto records = test::RunText(Text(four, 5, StrCat("resume: \"", plain, "\"")) + test::kInMemory);

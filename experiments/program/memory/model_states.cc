@@ -68,22 +68,22 @@ std::vector<StateFormula> ModelStateFormulas(const spec::Spec& spec) {
   const spec::Precision& precision = spec.train().precision();
   const Parallel& parallel = spec.parallel();
   const Parallel::Sharding sharding = parallel.sharding();
-  const int64_t ranks = sharding == Parallel::HYBRID_SHARD ? parallel.shard_group()
-                                                              : parallel.dp() / parallel.islands() * parallel.cp();
+  const int64_t ranks =
+      sharding == Parallel::HYBRID_SHARD ? parallel.shard_group() : parallel.dp() / parallel.islands() * parallel.cp();
   const auto shared = [&](bool is) { return is ? ranks : 1; };
   const auto type = [](spec::DType dtype) { return ElementSize(ToDType(dtype)); };
   StateFormula optimizer = OptimizerState(spec);
   optimizer.ranks = shared(sharding != Parallel::NO_SHARD);
   std::vector<StateFormula> all = {
-          {.category = Category::kParameters,
-           .what = StrCat("parameters, ", spec::DType_Name(precision.parameter())),
-           .bytes_per_parameter = type(precision.parameter()),
-           .ranks = shared(sharding == Parallel::FULL_SHARD || sharding == Parallel::HYBRID_SHARD)},
-          {.category = Category::kGradients,
-           .what = StrCat("gradients, ", spec::DType_Name(GradientType(precision))),
-           .bytes_per_parameter = type(GradientType(precision)),
-           .ranks = shared(sharding != Parallel::NO_SHARD && sharding != Parallel::SHARD_OPTIMIZER)},
-          optimizer};
+      {.category = Category::kParameters,
+       .what = StrCat("parameters, ", spec::DType_Name(precision.parameter())),
+       .bytes_per_parameter = type(precision.parameter()),
+       .ranks = shared(sharding == Parallel::FULL_SHARD || sharding == Parallel::HYBRID_SHARD)},
+      {.category = Category::kGradients,
+       .what = StrCat("gradients, ", spec::DType_Name(GradientType(precision))),
+       .bytes_per_parameter = type(GradientType(precision)),
+       .ranks = shared(sharding != Parallel::NO_SHARD && sharding != Parallel::SHARD_OPTIMIZER)},
+      optimizer};
   if (spec.train().local_update().has_diloco()) all.push_back(OuterState(spec, optimizer.ranks));
   return all;
 }

@@ -4,8 +4,8 @@
 // Every step makes the same requests, and the placement of blocks depends on requests alone. So if a step starts with
 // every block where an earlier step found it, it leaves every block where that step left it. Once a step starts in the
 // state of an earlier one (as a rule the third step, in the state of the second), steps repeat in a cycle until the
-// next step that is followed by something else (a validation, a checkpoint, an outer step), and whole rounds of the cycle are skipped.
-// Whole rounds of these larger cycles are skipped likewise. Skipped steps change no peak.
+// next step that is followed by something else (a validation, a checkpoint, an outer step), and whole rounds of the
+// cycle are skipped. Whole rounds of these larger cycles are skipped likewise. Skipped steps change no peak.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ class Repetition {
   };
   void AddOuterSteps(const spec::LocalUpdate& local);
   std::vector<Event> events_;
-  int64_t cycle_ = 1;           // steps after which all of these start again; more than steps_: never
-  Seen stretch_, cycles_;       // seen at the steps of this stretch, and at the starts of cycles
+  int64_t cycle_ = 1;      // steps after which all of these start again; more than steps_: never
+  Seen stretch_, cycles_;  // seen at the steps of this stretch, and at the starts of cycles
   int64_t done_ = 0;
   bool settled_ = true;
 };

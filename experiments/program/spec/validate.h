@@ -13,8 +13,8 @@ void CheckPrecision(const spec::Precision& precision, Problems& problems);      
 void CheckCompression(const spec::Spec& spec, Problems& problems);              // parallel.compression
 void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Problems& problems);
 void CheckLocalUpdate(const spec::Spec& spec, Problems& problems);  // train.local_update and parallel.islands
-void CheckParallel(const spec::Spec& spec, Problems& problems);  // parallel's axes, the pipeline, and their options
-void CheckSharding(const spec::Spec& spec, Problems& problems);  // parallel.sharding and its options
+void CheckParallel(const spec::Spec& spec, Problems& problems);     // parallel's axes, the pipeline, and their options
+void CheckSharding(const spec::Spec& spec, Problems& problems);     // parallel.sharding and its options
 // The messages of a pipeline; the rest of the spec must be valid.
 void CheckMessages(const spec::Spec& spec, Problems& problems);
 void CheckUnits(const spec::Spec& spec, Problems& problems);  // parallel.wrap; the rest of the spec must be valid

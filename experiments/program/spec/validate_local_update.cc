@@ -28,8 +28,9 @@ void CheckIslands(const spec::Spec& spec, Problems& problems) {
   }
   CheckDivides("parallel.islands", islands, "parallel.dp", dp, problems);
   if (dp % islands == 0 && p.ep() > 1 && dp / islands % p.ep() != 0) {
-    problems.Add("parallel.ep", p.ep(), " does not divide the ranks of an island, parallel.dp / islands = ",
-                 dp / islands, "; each island needs all experts. Use fewer islands, or a smaller ep");
+    problems.Add("parallel.ep", p.ep(),
+                 " does not divide the ranks of an island, parallel.dp / islands = ", dp / islands,
+                 "; each island needs all experts. Use fewer islands, or a smaller ep");
   }
 }
 
@@ -38,11 +39,13 @@ void CheckOuter(const spec::LocalUpdate& local, int64_t islands, Problems& probl
     const std::string path = StrCat(kLocalUpdatePath, ".local_sgd");
     problems.Whole(path + ".every_steps", local.local_sgd().every_steps(), 1, kMostSteps);
     if (islands == 1)
-      problems.Add(path, "averages the parameters of islands, but parallel.islands = 1; use 2 or more, or leave it out");
+      problems.Add(path,
+                   "averages the parameters of islands, but parallel.islands = 1; use 2 or more, or leave it out");
     if (local.has_quantize()) {
-      problems.Add(StrCat(kLocalUpdatePath, ".quantize"),
-                   "encodes outer gradients, but local_sgd sends parameters; use diloco { outer_lr: 1 outer_momentum: 0 "
-                   "nesterov: false }, which is the same average, or leave it out");
+      problems.Add(
+          StrCat(kLocalUpdatePath, ".quantize"),
+          "encodes outer gradients, but local_sgd sends parameters; use diloco { outer_lr: 1 outer_momentum: 0 "
+          "nesterov: false }, which is the same average, or leave it out");
     }
     return;
   }
@@ -75,8 +78,9 @@ void CheckCombinations(const spec::Spec& spec, Problems& problems) {
                  " cannot be combined with it; leave one of them out");
   }
   if (precision.stochastic_rounding()) {
-    problems.Add(kLocalUpdatePath, "needs F32 values of the parameters, which train.precision.stochastic_rounding does without; "
-                        "leave one of them out");
+    problems.Add(kLocalUpdatePath,
+                 "needs F32 values of the parameters, which train.precision.stochastic_rounding does without; "
+                 "leave one of them out");
   }
   if (precision.loss_scale().has_dynamic() && spec.parallel().islands() > 1) {
     problems.Add("train.precision.loss_scale",
