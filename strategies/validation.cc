@@ -43,7 +43,7 @@ ValidationResult Validation::Run(const std::function<void()>& between) {
   }
   ProcessGroup& stages = mesh_.Group(MeshGroup::kPp);
   if (stages.rank() + 1 == stages.size())
-    mesh_.Group(MeshGroup::kReplicas).AllReduce(totals_, ReduceOp::kSum).WaitOn(ctx.device.compute());
+    mesh_.Group(MeshGroup::kBatch).AllReduce(totals_, ReduceOp::kSum).WaitOn(ctx.device.compute());
   stages.Broadcast(totals_, stages.size() - 1).WaitOn(ctx.device.compute());
   const auto items =
       static_cast<double>(options_.samples * mesh_.shape().cp * std::max<int64_t>(1, data_.target().shape.numel()));

@@ -112,18 +112,22 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Float64", "dp: 2", "diloco { every_steps: 2 }", kGpt, "parameter: F64"}),
     [](const auto& info) { return info.param.label; });
 
-// Means of parameters after one step of SGD are the step with the mean gradient.
+// Means of parameters after one step of SGD are the step with the mean gradient. Validations are over all islands.
 TEST(LocalUpdate, EveryStepIsPlainDataParallelism) {
   const auto losses = [](const char* local_update) {
     const Case c{"", "dp: 4", local_update};
-    return test::Losses(test::RunText(Text(c, 6, "", "sgd { lr: 0.5 }") + test::kInMemory)[0]);
+    const auto records = test::RunText(
+        Text(c, 6, "validation { every_steps: 3 samples: 10 }", "sgd { lr: 0.5 }") + test::kInMemory);
+    std::vector<double> all = test::Losses(records[0]);
+    for (const report::Validation& validation : records[0].validations()) all.push_back(validation.loss());
+    return all;
   };
   const std::vector<double> plain = losses("");
   for (const char* same :
        {"local_sgd { every_steps: 1 }", "diloco { every_steps: 1 outer_lr: 1 outer_momentum: 0 nesterov: false }"}) {
     const std::vector<double> local = losses(same);
     ASSERT_EQ(local.size(), plain.size());
-    for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(local[i], plain[i], 2e-6) << same << ", step " << i + 1;
+    for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(local[i], plain[i], 2e-6) << same << ", loss " << i;
   }
   EXPECT_GT(std::abs(losses("diloco { every_steps: 1 }").back() - plain.back()), 1e-3);
 }
