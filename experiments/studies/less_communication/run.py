@@ -13,7 +13,7 @@ study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="about 90 min
 study.option("--keep", type=pathlib.Path, metavar="FOLDER", help="leave all reports there; a run whose report is there already is not repeated")
 study.option("--only", metavar="MODEL", choices=("gpt", "cnn"), help="only this model (default: both)")
 
-ADAM, SGD = "adamw { lr: 1e-3 }", "sgd { lr: 0.1 momentum: 0.9 }"
+ADAM, SGD = "adamw { lr: 1e-3 }", "sgd { lr: 0.05 momentum: 0.9 }"
 CNN_SGD = "sgd { lr: 0.05 momentum: 0.9 }"
 SEEDS = (1, 2, 3)
 NONE, DILOCO, EVERY_STEP = "none", "DiLoCo, H = 30", "DiLoCo, H = 1"
@@ -78,7 +78,7 @@ def sent(report):
 
 def summary(reports):
     losses = [r["validations"][-1]["loss"] for r in reports]
-    return {"loss": statistics.mean(losses), "spread": max(losses) - min(losses), "accuracy": statistics.mean(r["validations"][-1].get("accuracy", 0) for r in reports),
+    return {"loss": statistics.mean(losses), "spread": max(losses) - min(losses), "accuracy": statistics.mean(r["validations"][-1].get("accuracy") or 0 for r in reports),
             "bytes": statistics.mean(map(sent, reports)),
             "curve": [(v["step"], statistics.mean(r["validations"][i]["loss"] for r in reports)) for i, v in enumerate(reports[0]["validations"])]}
 
