@@ -116,8 +116,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(LocalUpdate, EveryStepIsPlainDataParallelism) {
   const auto losses = [](const char* local_update) {
     const Case c{"", "dp: 4", local_update};
-    const auto records = test::RunText(
-        Text(c, 6, "validation { every_steps: 3 samples: 10 }", "sgd { lr: 0.5 }") + test::kInMemory);
+    const auto records =
+        test::RunText(Text(c, 6, "validation { every_steps: 3 samples: 10 }", "sgd { lr: 0.5 }") + test::kInMemory);
     std::vector<double> all = test::Losses(records[0]);
     for (const report::Validation& validation : records[0].validations()) all.push_back(validation.loss());
     return all;

@@ -72,8 +72,11 @@ def train(twofold, model, optimizer, method, settings, seed, options, folder):
 
 
 def sent(report):
-    """Payload bytes of one rank's messages in a step, the broadcasts at the start and the losses left out."""
-    return sum(c["bytes"] for c in report["collectives"] if c["operation"] != "broadcast" and c["bytes"] > 8 * c["count"]) / len(report["steps"])
+    """Bytes that one rank sends in a step, without the broadcasts at the start and the losses: of n bytes, 2 n (N - 1) / N in an all-reduce among N ranks, n (N - 1) / N
+    in the others."""
+    calls = (c for c in report["collectives"] if c["operation"] != "broadcast" and c["bytes"] > 8 * c["count"])
+    ranks = report["world_size"]
+    return sum(c["bytes"] * (2 if c["operation"] == "all_reduce" else 1) for c in calls) * (ranks - 1) / ranks / len(report["steps"])
 
 
 def summary(reports):
