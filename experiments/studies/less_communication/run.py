@@ -42,7 +42,8 @@ WITH_SGD = {
     NONE: ({}, 0),
     "quantize, 8 bits": (compression("quantize {}"), 0.02),
     "1-bit": (compression("one_bit {}"), 0.02),
-    "top-k, 1 %": (compression("top_k { momentum_correction: true clip_norm: 1 warmup_steps: 100 }"), 0.05),
+    "top-k, 1 %": (compression("top_k {}"), 0.05),
+    "top-k, 1 %, as in DGC": (compression("top_k { momentum_correction: true clip_norm: 1 warmup_steps: 100 }"), None),
     "random-k, 10 %": (compression("random_k { density: 0.1 }"), 0.05),
     "PowerSGD, rank 4": (compression("power_sgd {}"), 0.02),
 }
@@ -56,7 +57,7 @@ COLOURS = ("#000", "#c40", "#07a", "#590", "#a0a", "#e90", "#555", "#0aa")
 def train(twofold, model, optimizer, method, settings, seed, options, folder):
     """The report of one training."""
     steps = {"train.steps": 60 if model == "gpt" else 20, "train.validation.every_steps": 20, "train.schedule": "{ cosine {} warmup_steps: 5 }"} if options.quick else {}
-    if options.quick and "top_k" in str(settings):
+    if options.quick and "momentum_correction" in str(settings):
         settings = compression("top_k { momentum_correction: true clip_norm: 1 warmup_steps: 5 }")
     name = "".join(c if c.isalnum() else "_" for c in f"{model} {optimizer.split()[0]} {method} {seed}")
     out = folder / name
