@@ -1,8 +1,7 @@
 // The mean of gradients that travel encoded. A codec (codec.h) says how a tensor is encoded; this file says who sends
 // what to whom:
-//   * Ranks that keep a shard each (ZeRO): each rank encodes the N shards of its gradients, sends shard j to rank j,
-//   and
-//     averages what it receives. This is an all-to-all in place of a reduce-scatter.
+//   * Ranks that keep a shard each (ZeRO): each rank encodes the N shards of its gradients, sends shard j to rank j
+//     and averages what it receives. This is an all-to-all in place of a reduce-scatter.
 //   * Ranks that all keep the mean (DDP): the same with N parts of the bucket. Then each rank encodes its part of the
 //     mean, and all gather the parts (Tang et al. 2021, "1-bit Adam", section 3.2, compressed_allreduce). If the codec
 //     does not encode sums, all gather what all have encoded, and average it.
@@ -13,9 +12,8 @@
 //                  reduction the encoded messages that are sent and received, and the mean's part
 //   communication  each rank sends (N - 1) c(n / N) bytes; if all keep the mean, twice that. Codecs that do not encode
 //                  sums: (N - 1) c(n)
-//   compute        n elements encoded and n decoded; if all keep the mean, also n / N encoded and n decoded. Codecs
-//   that
-//                  do not encode sums: n encoded, N n decoded
+//   compute        n elements encoded and n decoded; if all keep the mean, also n / N encoded and n decoded.
+//                  Codecs that do not encode sums: n encoded, N n decoded
 // Means differ from those of uncompressed gradients, but all ranks that keep an element keep the same value.
 #pragma once
 

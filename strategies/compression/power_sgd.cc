@@ -118,7 +118,8 @@ class PowerSgd final : public Reducer {
     for (const optim::SlicePart& part : bucket.whole) {
       const Shape& shape = part.parameter->shape();
       if (shape.rank() < 2 || part.count != shape.numel()) continue;
-      const int64_t rows = shape[0], columns = shape.numel() / rows, rank = std::min({options_.rank, rows, columns});
+      const int64_t columns = shape[shape.rank() - 1], rows = shape.numel() / columns,
+                    rank = std::min({options_.rank, rows, columns});
       const auto factors = static_cast<double>(rank * (rows + columns));
       if (static_cast<double>(rows * columns) < options_.min_compression * factors) continue;
       add_rest(part.offset);

@@ -5,8 +5,9 @@
 //
 //     P = mean(M Q);  orthogonalise P's columns;  Q = mean(M^T P);  the mean is P Q^T
 //
-// A parameter is a matrix of its first dimension by all others. It is compressed if that saves enough; all other
-// parameters of a bucket travel with P, as they are.
+// A parameter is a matrix of all its dimensions but the last by the last: of a convolution, kernel positions and input
+// channels by output channels. It is compressed if that saves enough; all other parameters of a bucket travel with P,
+// as they are.
 //   memory         error feedback (error_feedback.h) for the whole bucket, and r (m + n) elements per matrix: 4 bytes
 //                  each. During a reduction, another r (m + n) elements; with ZeRO, also the whole mean
 //   communication  two dependent all-reduces of r m and r n elements per matrix, instead of one of m n. With ZeRO, too:

@@ -325,5 +325,27 @@ TEST(Compression, MessagesHaveTheStatedSizes) {
   }
 }
 
+// A convolution [kernel, kernel, in, out] is a matrix of its output channels by all else, and is compressed.
+TEST(Compression, PowerSgdSendsFactorsOfConvolutions) {
+  ExpectOnRanks(kRanks, [](RankContext& ctx) -> std::string {
+    nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute(), .seed = 3, .step = 1};
+    const nn::Parameter weight("weight", Shape{3, 3, 8, 16}, DType::kF32, {});
+    const auto group = ctx.world().SplitEvenly(kRanks, ProcessGroup::Pattern::kConsecutive, "convolution");
+    Bucket bucket{.numel = weight.numel(), .groups = {.replicate = group.get()}};
+    bucket.whole = bucket.kept = {{&weight, 0, 0, weight.numel()}};
+    const auto reducer = PowerSgdReducers({.rank = 2, .start_step = 0})(nn, bucket);
+    Tensor gradients = nn.device.NewTensor(Shape{weight.numel()}, DType::kF32, Category::kGradients);
+    nn.Launch(ops::Fill{.out = gradients, .value = 1});
+    reducer->BeginStep(nn, 1);
+    std::optional<Work> work = reducer->Start(nn, gradients, gradients, true);
+    while (work) work->WaitOn(nn.stream), work = reducer->Next(nn);
+    int64_t bytes = 0;
+    for (const auto& [key, entry] : ctx.communication().entries()) {
+      if (key.first == "convolution") bytes += entry.bytes.value();
+    }
+    return bytes == 4 * 2 * (72 + 16) ? "" : StrCat(bytes, " bytes");
+  });
+}
+
 }  // namespace compression_test
 }  // namespace twofold
