@@ -124,10 +124,14 @@ std::vector<std::string> LocalUpdateNotes(const spec::Spec& spec) {
                            " (train.report_loss_every): the median step leaves most of their time out"));
   }
   if (spec.parallel().islands() == 1) return notes;
-  if (left != 0) {
+  constexpr char kDiffer[] = "the islands end with different parameters, and checkpoints hold each";
+  if (spec.train().steps() < every) {
     notes.push_back(
-        StrCat("the run ends ", Counted(left, "step"),
-               " after an outer step: the islands end with different parameters, and checkpoints hold each"));
+        StrCat("the run takes no outer step: it ends after ", Counted(spec.train().steps(), "step"), "; ", kDiffer));
+  } else if (spec.train().local_update().has_streaming()) {
+    notes.push_back(StrCat("fragments meet at different times: ", kDiffer));
+  } else if (left != 0) {
+    notes.push_back(StrCat("the run ends ", Counted(left, "step"), " after an outer step: ", kDiffer));
   }
   if (spec.parallel().sharding() == spec::Parallel::NO_SHARD && spec.parallel().dp() > spec.parallel().islands()) {
     notes.push_back(

@@ -66,14 +66,13 @@ Rows Strategies() {
        "parallel { dp: N sharding: HYBRID_SHARD shard_group: 8 }"},
       {"gradient compression",
        "gradients travel as codes of 8 or 4 bits, as signs, as few elements or as factors of low rank; what is left "
-       "out "
-       "is kept for the next step, 4 bytes per gradient; use it if links are so slow that computing does not hide them",
+       "out is kept for the next step, 4 bytes per gradient; use it if links are so slow that computing does not hide "
+       "them",
        "parallel { dp: N compression { quantize { bits: 8 } } }, or top_k {}, random_k {}, power_sgd {}, one_bit {}"},
       {"local updates",
        "islands of ranks train on their own and meet every H steps: DiLoCo applies the mean of their changes with "
-       "Nesterov momentum, local SGD averages parameters; sends 1/H of DDP's bytes; use it between sites, or racks "
-       "with "
-       "slow links",
+       "Nesterov momentum, local SGD averages parameters; sends 1/H of DDP's bytes; use it where the links between "
+       "islands are slow",
        "train { local_update { diloco { every_steps: 30 } } } parallel { dp: N islands: 4 }"},
       {"tensor parallelism",
        "each rank has 1/N of the heads, of the feed-forward layers and of the vocabulary; needs 4 all-reduces of an "

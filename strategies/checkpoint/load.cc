@@ -372,10 +372,11 @@ bool AllFound(const Reader& reader, std::span<const LocalPiece> pieces) {
 
 // What this rank's outer steps keep. Nullopt if the checkpoint lacks it on any rank: it was saved with other islands or
 // another local_update. What each rank has for itself is left out if it is of another layout.
-std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Reader& reader, const Metadata& saved,
+std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Reader& reader, const Manifest& manifest,
                                                    LocalUpdate* local_update) {
-  const auto note = [&](const char* text) {
-    if (rank.rank() == 0) rank.AddNote(text);
+  const Metadata& saved = manifest.metadata;
+  const auto note = [&](std::string text) {
+    if (rank.rank() == 0) rank.AddNote(std::move(text));
   };
   const auto count = saved.scalars.find(kIslandsScalar);
   if (count == saved.scalars.end()) {
@@ -387,9 +388,13 @@ std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Read
   std::vector<LocalPiece> outer = LocalOuterStates(states), own = OwnOuterStates(states, rank.rank());
   if (!OnAllRanks(rank, local_update != nullptr && count->second == local_update->islands().size() &&
                             AllFound(reader, outer))) {
-    note(
-        "the checkpoint has other islands or another train.local_update than this run: training goes on from the "
-        "common parameters of its last outer step, and what islands did since, as well as outer momentum, was dropped");
+    const std::vector<Entry>& all = manifest.contents.tensors;
+    const bool common = std::any_of(all.begin(), all.end(), [](const Entry& entry) {
+      return absl::StartsWith(entry.name, StrCat(kOuter, "parameter."));
+    });
+    note(StrCat("the checkpoint has other islands or another train.local_update than this run: training goes on from ",
+                common ? "the common parameters of its last outer step" : "the parameters of its first island",
+                " and its first island's optimizer state; all else of islands and outer steps was dropped"));
     return std::nullopt;
   }
   if (OnAllRanks(rank, saved.world_size == rank.world_size() && AllFound(reader, own))) {
@@ -415,7 +420,7 @@ void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, opti
   const bool islands_saved = saved.scalars.contains(kIslandsScalar);
   std::optional<std::vector<LocalPiece>> outer;
   if (local_update != nullptr || islands_saved) {
-    outer = OuterStates(rank, reader, saved, local_update);
+    outer = OuterStates(rank, reader, opened.manifest, local_update);
     if (outer) NameOfIsland(held, local_update->islands().rank());
   }
   const bool from_common = !outer && islands_saved;

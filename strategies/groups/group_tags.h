@@ -16,7 +16,7 @@ inline constexpr nn::GroupTag kKeyValueTag{2};   // the ranks of that group that
 inline constexpr nn::GroupTag kEmbeddingTag{3};  // the first and last stage of a pipeline, which share a table
 // Among the ranks that share the batch (Parameter::replicas).
 inline constexpr nn::GroupTag kExpertsTag{4};  // those that have the same experts
-// Among the ranks that train on parts of one batch, on all islands. Absent: the ranks with equal copies are all.
+// All ranks that train on parts of one global batch, on all islands. If it is absent, there is one island.
 inline constexpr nn::GroupTag kBatchTag{5};
 
 // What the names of groups that are made from a tag's ranks begin with.

@@ -28,12 +28,13 @@ Fragment::Fragment(nn::Context& ctx, size_t index, std::vector<FragmentPiece> pi
     : index_(index),
       pieces_(std::move(pieces)),
       options_(options),
-      dtype_(pieces_.at(0).values.dtype()),
+      dtype_(pieces_.empty() ? DType::kF32 : pieces_[0].values.dtype()),
       elements_{.name = StrCat("fragment ", index), .parts = PartsOf(pieces_)} {
   for (const FragmentPiece& piece : pieces_) {
     TWOFOLD_CHECK(piece.values.dtype() == dtype_, "the values of a fragment have one type");
     numel_ += piece.numel();
   }
+  if (numel_ == 0) return;
   if (options_.outer) {
     common_ = New(ctx, Category::kOptimizerState);
     Restart(ctx);
@@ -64,6 +65,7 @@ void Fragment::Restart(nn::Context& ctx) {
 }
 
 void Fragment::Start(nn::Context& ctx) {
+  if (numel_ == 0) return;
   Tensor sent = New(ctx, Category::kCommunication);
   int64_t at = 0;
   for (const FragmentPiece& piece : pieces_) {

@@ -45,8 +45,9 @@ class Fragment {
     double weight = 1;                    // of the common values, when they are merged with this rank's own
     MakeReducer make_reducer;
   };
-  // `pieces` must have their initial values, which are equal on all islands. `groups` and `islands` must outlive it.
-  // Allocates Category::kOptimizerState. Throws OutOfMemory.
+  // `pieces`: none if the fragment is empty, which is so on all islands. They must have their initial values, which are
+  // equal on all islands. `groups` and `islands` must outlive it. Allocates Category::kOptimizerState. Throws
+  // OutOfMemory.
   Fragment(nn::Context& ctx, size_t index, std::vector<FragmentPiece> pieces, ProcessGroup& islands,
            const ReplicaGroups& groups, const Options& options);
 
@@ -59,7 +60,9 @@ class Fragment {
   void Settle(nn::Context& ctx);   // waits for all messages, so that the mean is here
   void Finish(nn::Context& ctx);   // settles, and takes the outer step with the mean
   // As after Start and Settle, with a mean that the caller fills in: States names it "pending".
-  void Restore(nn::Context& ctx) { mean_ = New(ctx, Category::kCommunication); }
+  void Restore(nn::Context& ctx) {
+    if (numel_ > 0) mean_ = New(ctx, Category::kCommunication);
+  }
   std::vector<FragmentState> States() const;  // after Settle
 
  private:

@@ -12,16 +12,19 @@
 // islands and 4 bytes per value:
 //   memory         DiLoCo: the common values and the momentum, 4 P bytes each, and while fragments are sent, 4 bytes
 //                  for each of their parameters. Local SGD: only the latter. A reducer's error feedback comes on top
-//   communication  each rank sends 2 * 4 P (I - 1) / I bytes in H steps, and at the start 4 P (I - 1) / I to begin
-//   equal.
+//   communication  each rank sends 2 * 4 P (I - 1) / I bytes in H steps, and half of that once, to begin equal.
 //                  Quantised: what the codec sends (strategies/compression/coded_reducer.h)
 //   compute        about ten passes over P in H steps
-//   convergence    DiLoCo: close to training with one large batch for H up to hundreds of steps. Local SGD needs
-//   smaller H
+//   convergence    Douillard et al. 2023 find DiLoCo close to training with one large batch, for H up to hundreds of
+//                  steps and hundreds of outer steps. After 20 outer steps of a small model, local SGD was better
+//                  (experiments/studies/less_communication)
 // Use it where the links between islands are slow (other sites, Ethernet between racks), with islands whose inner links
 // are fast. Under ZeRO within an island, the ranks share the outer state and its messages. Under NO_SHARD each rank of
-// an island keeps and sends all of it. Limits: between outer steps there is not one model but I. Losses and validations
-// are means over the islands. If training ends between outer steps, so does what each island learned since.
+// an island keeps and sends all of it.
+//
+// Limits: between outer steps there is not one model but I. Losses and validations are means over the islands. If
+// training ends between outer steps, the islands differ. With several fragments no element may be on two pipeline
+// stages: they would exchange it at different times.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +40,7 @@ namespace twofold {
 struct LocalUpdateOptions {
   int64_t every_steps = 30;             // H
   std::optional<OuterOptimizer> outer;  // DiLoCo; nullopt: local SGD
-  int fragments = 1;                    // at most H
+  int fragments = 1;                    // at most H; some may be empty
   int64_t overlap_steps = 0;            // tau, less than H
   double weight = 1;                    // 1 - alpha
   MakeReducer make_reducer;             // of outer gradients, or of local SGD's parameters

@@ -38,19 +38,16 @@ StateFormula OptimizerState(spec::Spec spec) {
   return state;
 }
 
-// The common values and the outer momentum (strategies/local_update/local_update.h).
-StateFormula OuterState(const spec::Spec& spec, int64_t ranks) {
-  const spec::DType parameter = spec.train().precision().parameter();
-  const spec::DType values = parameter == spec::F64 ? spec::F64 : spec::F32;
-  StateFormula state{.category = Category::kOptimizerState,
-                     .what = StrCat("outer state, parameter ", spec::DType_Name(values)),
-                     .bytes_per_parameter = ElementSize(ToDType(values)),
-                     .ranks = ranks};
-  if (spec.train().local_update().diloco().outer_momentum() > 0) {
-    StrAppend(&state.what, ", momentum ", spec::DType_Name(values));
-    state.bytes_per_parameter *= 2;
-  }
-  return state;
+// What an outer step keeps (strategies/local_update/local_update.h). It is in the optimizer state's category.
+void AddOuterState(const spec::Spec& spec, StateFormula& state) {
+  if (!spec.train().local_update().has_diloco()) return;
+  const spec::DType values = spec.train().precision().parameter() == spec::F64 ? spec::F64 : spec::F32;
+  const auto add = [&](const char* what) {
+    StrAppend(&state.what, ", outer ", what, " ", spec::DType_Name(values));
+    state.bytes_per_parameter += ElementSize(ToDType(values));
+  };
+  add("parameter");
+  if (spec.train().local_update().diloco().outer_momentum() > 0) add("momentum");
 }
 
 }  // namespace
@@ -74,18 +71,16 @@ std::vector<StateFormula> ModelStateFormulas(const spec::Spec& spec) {
   const auto type = [](spec::DType dtype) { return ElementSize(ToDType(dtype)); };
   StateFormula optimizer = OptimizerState(spec);
   optimizer.ranks = shared(sharding != Parallel::NO_SHARD);
-  std::vector<StateFormula> all = {
-      {.category = Category::kParameters,
-       .what = StrCat("parameters, ", spec::DType_Name(precision.parameter())),
-       .bytes_per_parameter = type(precision.parameter()),
-       .ranks = shared(sharding == Parallel::FULL_SHARD || sharding == Parallel::HYBRID_SHARD)},
-      {.category = Category::kGradients,
-       .what = StrCat("gradients, ", spec::DType_Name(GradientType(precision))),
-       .bytes_per_parameter = type(GradientType(precision)),
-       .ranks = shared(sharding != Parallel::NO_SHARD && sharding != Parallel::SHARD_OPTIMIZER)},
-      optimizer};
-  if (spec.train().local_update().has_diloco()) all.push_back(OuterState(spec, optimizer.ranks));
-  return all;
+  AddOuterState(spec, optimizer);
+  return {{.category = Category::kParameters,
+           .what = StrCat("parameters, ", spec::DType_Name(precision.parameter())),
+           .bytes_per_parameter = type(precision.parameter()),
+           .ranks = shared(sharding == Parallel::FULL_SHARD || sharding == Parallel::HYBRID_SHARD)},
+          {.category = Category::kGradients,
+           .what = StrCat("gradients, ", spec::DType_Name(GradientType(precision))),
+           .bytes_per_parameter = type(GradientType(precision)),
+           .ranks = shared(sharding != Parallel::NO_SHARD && sharding != Parallel::SHARD_OPTIMIZER)},
+          optimizer};
 }
 
 }  // namespace twofold

@@ -37,7 +37,7 @@ class Repetition {
   static int64_t LeaveOut(int64_t step, int64_t end, uint64_t found, Seen& seen);
 
   const int64_t steps_;
-  // Something else follows after `at` steps, and after every `every` further ones.
+  // Something else follows the first n steps, for every n whose remainder by `every` is `at`.
   struct Event {
     int64_t every, at = 0;
   };

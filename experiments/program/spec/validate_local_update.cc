@@ -77,6 +77,14 @@ void CheckCombinations(const spec::Spec& spec, Problems& problems) {
                  spec::Parallel::Offload_Name(spec.parallel().offload()),
                  " cannot be combined with it; leave one of them out");
   }
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
+  if (spec.train().local_update().has_streaming() && spec.train().local_update().streaming().fragments() > 1 &&
+      spec.parallel().pp() > 1 && model != nullptr && model->shape().tied) {
+    problems.Add(
+        StrCat(kLocalUpdatePath, ".streaming.fragments"), spec.train().local_update().streaming().fragments(),
+        " fragments of each stage are sent at different times, but the first and the last stage share a table, "
+        "which must stay equal on both; use 1, tied_embeddings: false, or parallel.pp = 1");
+  }
   if (precision.stochastic_rounding()) {
     problems.Add(kLocalUpdatePath,
                  "needs F32 values of the parameters, which train.precision.stochastic_rounding does without; "

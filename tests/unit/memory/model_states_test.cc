@@ -58,6 +58,14 @@ TEST(ModelStates, FollowTypesAndOptimizer) {
   EXPECT_EQ(ModelStateFormulas(spec)[2].what, "optimizer state, none");
   spec.mutable_train()->mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
   EXPECT_EQ(ModelStateFormulas(spec)[2].what, "optimizer state, momentum_buffer F32");
+  spec = SpecOf(spec::BF16, spec::Parallel::ZERO_1, 8);
+  spec.mutable_parallel()->set_islands(2);
+  spec.mutable_train()->mutable_local_update()->mutable_diloco();
+  states = ModelStateFormulas(spec);
+  ASSERT_EQ(states.size(), 3u);
+  EXPECT_EQ(states[2].ToString(), "20 psi / 4");
+  EXPECT_EQ(states[2].what,
+            "optimizer state, exp_avg F32, exp_avg_sq F32, master F32, outer parameter F32, outer momentum F32");
   spec = SpecOf(spec::F32, spec::Parallel::HYBRID_SHARD, 8);
   spec.mutable_parallel()->set_shard_group(4);
   EXPECT_EQ(ModelStateFormulas(spec)[0].ToString(), "4 psi / 4");

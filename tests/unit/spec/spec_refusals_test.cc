@@ -273,6 +273,8 @@ const std::vector<Refusal>& Refusals() {
       {"outer_nesterov_alone", {"train.local_update.diloco.nesterov: true needs a momentum", "use nesterov: false"}},
       {"streaming_overlap", {"train.local_update.streaming.overlap_steps: 5 is out of range", "4"}},
       {"streaming_weight", {"train.local_update.streaming.weight: 0 is not a share", "above 0, at most 1"}},
+      {"streaming_tied_stages",
+       {"train.local_update.streaming.fragments: 4 fragments of each stage", "tied_embeddings: false"}},
       {"local_update_offload", {"train.local_update: keeps outer state on the device", "OFFLOAD_OPTIMIZER"}},
       {"local_update_loss_scale", {"train.precision.loss_scale: dynamic is decided on all ranks", "use BF16"}},
       {"islands_shard_group", {"parallel.shard_group: 3 does not divide parallel.dp / islands = 4; use one of 2, 4"}},

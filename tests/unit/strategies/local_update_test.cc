@@ -114,6 +114,13 @@ std::vector<Method> Methods() {
       {"streaming averages",
        {.every_steps = 5, .outer = {}, .fragments = 2, .overlap_steps = 1, .weight = 0.7, .make_reducer = mean}},
       {"fragments at once", {.every_steps = 4, .outer = nesterov, .fragments = 4, .make_reducer = mean}},
+      {"more fragments than elements",
+       {.every_steps = 26,
+        .outer = nesterov,
+        .fragments = 26,
+        .overlap_steps = 2,
+        .weight = 0.5,
+        .make_reducer = mean}},
       {"one step to overlap",
        {.every_steps = 2,
         .outer = nesterov,
@@ -125,7 +132,7 @@ std::vector<Method> Methods() {
 TEST(LocalUpdate, IsThePapersAlgorithm) {
   for (const Method& method : Methods()) {
     SCOPED_TRACE(method.name);
-    ExpectOnRanks(kIslands, [&](RankContext& ctx) { return Train(ctx, method.options, 17); });
+    ExpectOnRanks(kIslands, [&](RankContext& ctx) { return Train(ctx, method.options, 41); });
   }
 }
 
