@@ -1,7 +1,6 @@
 #include "core/nn/flops.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace twofold::nn {
 namespace {
@@ -14,11 +13,6 @@ struct TokenFlops {
   int64_t layers;
   LlamaExperts experts = {};
   double with_experts = 0, with_slots = 0;  // like products, for a layer with experts: model FLOPs, and FLOPs launched
-  double Forward() const {
-    double flops = static_cast<double>(layers) * attention + head;
-    for (int64_t i = 0; i < layers; ++i) flops += experts.At(i) ? with_experts : products;
-    return flops;
-  }
   double Launched(int64_t layer) const { return experts.At(layer) ? with_slots : products; }
 };
 
@@ -57,18 +51,6 @@ BlockFlops ByBlock(const TokenFlops& f, int64_t tokens) {
   return flops;
 }
 
-// Of models that are their blocks and what is around them.
-template <class Config>
-double SumOfBlocks(const Config& config, int64_t samples) {
-  const BlockFlops f = ForwardFlopsByBlock(config);
-  return static_cast<double>(samples) * std::accumulate(f.blocks.begin(), f.blocks.end(), f.before + f.after);
-}
-
-template <class Config>
-double Tokens(const Config& config, int64_t samples) {
-  return static_cast<double>(samples) * static_cast<double>(config.sequence);
-}
-
 template <class Config>
 double LaunchedFlops(const Config& config, const Recomputation& recomputation, int64_t samples) {
   const TokenFlops f = Of(config);
@@ -79,15 +61,10 @@ double LaunchedFlops(const Config& config, const Recomputation& recomputation, i
     flops += 3 * f.Launched(i) + forward + backward;
     if (recomputation.Has(i)) flops += forward + (recomputation.part == Recomputation::kBlock ? f.Launched(i) : 0);
   }
-  return Tokens(config, samples) * flops;
+  return static_cast<double>(samples * config.sequence) * flops;
 }
 
 }  // namespace
-
-double ForwardFlops(const GptConfig& config, int64_t samples) { return Tokens(config, samples) * Of(config).Forward(); }
-double ForwardFlops(const LlamaConfig& config, int64_t samples) {
-  return Tokens(config, samples) * Of(config).Forward();
-}
 
 double HardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples) {
   return LaunchedFlops(config, recomputation, samples);
@@ -125,17 +102,6 @@ BlockFlops ForwardFlopsByBlock(const CnnConfig& config) {
   }
   flops.after = 2 * static_cast<double>(config.widths.back()) * static_cast<double>(config.classes);
   return flops;
-}
-
-double ForwardFlops(const MlpConfig& config, int64_t samples) { return SumOfBlocks(config, samples); }
-double ForwardFlops(const CnnConfig& config, int64_t samples) { return SumOfBlocks(config, samples); }
-
-double HardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples) {
-  const BlockFlops f = ForwardFlopsByBlock(config);
-  double flops = 2 * f.before + 3 * f.after;
-  for (size_t i = 0; i < f.blocks.size(); ++i)
-    flops += (recomputation.Has(static_cast<int64_t>(i)) ? 4 : 3) * f.blocks[i];
-  return static_cast<double>(samples) * flops;
 }
 
 }  // namespace twofold::nn

@@ -30,6 +30,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "core/nn/cnn.h"
@@ -39,12 +40,6 @@
 #include "core/nn/recompute.h"
 
 namespace twofold::nn {
-
-// One forward pass over `samples` sequences of full length, or over `samples` rows.
-double ForwardFlops(const GptConfig& config, int64_t samples);
-double ForwardFlops(const LlamaConfig& config, int64_t samples);
-double ForwardFlops(const MlpConfig& config, int64_t samples);
-double ForwardFlops(const CnnConfig& config, int64_t samples);
 
 // One forward pass over one sample, part by part. What precedes the first block (a CNN's stem) and follows the last
 // (the head) is counted apart.
@@ -58,6 +53,13 @@ BlockFlops ForwardFlopsByBlock(const LlamaConfig& config);
 BlockFlops ForwardFlopsByBlock(const MlpConfig& config);
 BlockFlops ForwardFlopsByBlock(const CnnConfig& config);
 
+// One forward pass over `samples` sequences of full length, images or rows.
+template <class Config>
+double ForwardFlops(const Config& config, int64_t samples) {
+  const BlockFlops f = ForwardFlopsByBlock(config);
+  return static_cast<double>(samples) * std::accumulate(f.blocks.begin(), f.blocks.end(), f.before + f.after);
+}
+
 // Forward and backward. (A CNN's first convolution has an image as input, which needs no gradient; that gradient is
 // counted nevertheless, as is usual.)
 template <class Config>
@@ -65,13 +67,8 @@ double TrainingFlops(const Config& config, int64_t samples) {
   return 3 * ForwardFlops(config, samples);
 }
 
-// Forward and backward as launched. A CNN has no attention, so its `recomputation` is of whole blocks. An MLP's
-// blocks are not recomputed.
+// Forward and backward of a transformer as launched (strategies/models/model.h has it for models without attention).
 double HardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples);
 double HardwareFlops(const LlamaConfig& config, const Recomputation& recomputation, int64_t samples);
-double HardwareFlops(const CnnConfig& config, const Recomputation& recomputation, int64_t samples);
-inline double HardwareFlops(const MlpConfig& config, const Recomputation&, int64_t samples) {
-  return TrainingFlops(config, samples);
-}
 
 }  // namespace twofold::nn

@@ -253,118 +253,84 @@ __global__ void __launch_bounds__(1024) Orthonormalise(T* x, int64_t rows, int c
 
 // ---- Decoding ----
 
-template <class Out, class Scale, bool kAdd>
-struct Dequantised {
-  const uint8_t* codes;
-  const Scale* scales;
-  Out* out;
-  int64_t block;
-  using A = Wide<Out>;
+// What encodes N consecutive elements from `first` on, and the value of the i-th of them.
+struct EightBits {
   template <int N>
-  struct Loaded {
-    Raw<uint8_t, N> codes;
-    Raw<Out, kAdd ? N : 1> old;
-  };
-  template <int N>
-  __device__ Loaded<N> Load(int64_t first) const {
-    Loaded<N> loaded;
-    loaded.codes = LoadRaw<N>(codes + first);
-    if constexpr (kAdd) loaded.old = LoadRaw<N>(out + first);
-    return loaded;
+  static __device__ Raw<uint8_t, N> Load(const uint8_t* codes, int64_t first) {
+    return LoadRaw<N>(codes + first);
   }
-  template <int N>
-  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
-    const A scale = As<A>(scales[first / block]);
-    A y[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      y[i] = As<A>(static_cast<int32_t>(loaded.codes[i]) - 128) * scale;
-      if constexpr (kAdd) y[i] += As<A>(loaded.old[i]);
-    }
-    StorePack(out + first, y);
+  template <class A, int N>
+  static __device__ A Value(const Raw<uint8_t, N>& loaded, int64_t, int i, A scale) {
+    return As<A>(static_cast<int32_t>(loaded[i]) - 128) * scale;
   }
 };
-
-// Codes of 4 bits.
-template <class Out, class Scale, bool kAdd>
-struct HalvesDequantised {
-  const uint8_t* codes;
-  const Scale* scales;
-  Out* out;
-  int64_t block;
-  using A = Wide<Out>;
+struct FourBits {
   template <int N>
-  struct Loaded {
-    uint32_t halves;
-    Raw<Out, kAdd ? N : 1> old;
-  };
-  template <int N>
-  __device__ Loaded<N> Load(int64_t first) const {
+  static __device__ uint32_t Load(const uint8_t* codes, int64_t first) {
     static_assert(N <= 8 && (N == 1 || N % 2 == 0));
-    Loaded<N> loaded;
-    loaded.halves = 0;
+    uint32_t loaded = 0;
 #pragma unroll
-    for (int i = 0; i < (N + 1) / 2; ++i) loaded.halves |= static_cast<uint32_t>(codes[first / 2 + i]) << (8 * i);
-    if constexpr (kAdd) loaded.old = LoadRaw<N>(out + first);
+    for (int i = 0; i < (N + 1) / 2; ++i) loaded |= static_cast<uint32_t>(codes[first / 2 + i]) << (8 * i);
     return loaded;
   }
+  template <class A, int N>
+  static __device__ A Value(uint32_t loaded, int64_t first, int i, A scale) {
+    return As<A>(static_cast<int32_t>(loaded >> (first % 2 * 4) >> (4 * i) & 15) - 8) * scale;
+  }
+};
+struct Signs {
   template <int N>
-  __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
-    const A scale = As<A>(scales[first / block]);
-    const uint32_t halves = loaded.halves >> (first % 2 * 4);
-    A y[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      y[i] = As<A>(static_cast<int32_t>(halves >> (4 * i) & 15) - 8) * scale;
-      if constexpr (kAdd) y[i] += As<A>(loaded.old[i]);
-    }
-    StorePack(out + first, y);
+  static __device__ uint8_t Load(const uint8_t* codes, int64_t first) {
+    static_assert(8 % N == 0);
+    return codes[first / 8];
+  }
+  template <class A, int N>
+  static __device__ A Value(unsigned loaded, int64_t first, int i, A scale) {
+    return (loaded >> (first % 8) >> i & 1) != 0 ? -scale : scale;
   }
 };
 
-template <class Out, class Scale, bool kAdd>
-struct Unpacked {
-  const uint8_t* signs;
+template <class Code, class Out, class Scale, bool kAdd>
+struct Decoded {
+  const uint8_t* codes;
   const Scale* scales;
   Out* out;
   int64_t block;
   using A = Wide<Out>;
   template <int N>
   struct Loaded {
-    uint8_t byte;
+    decltype(Code::template Load<N>(nullptr, 0)) codes;
     Raw<Out, kAdd ? N : 1> old;
   };
   template <int N>
   __device__ Loaded<N> Load(int64_t first) const {
     Loaded<N> loaded;
-    loaded.byte = signs[first / 8];
+    loaded.codes = Code::template Load<N>(codes, first);
     if constexpr (kAdd) loaded.old = LoadRaw<N>(out + first);
     return loaded;
   }
   template <int N>
   __device__ void Finish(int64_t first, const Loaded<N>& loaded) const {
-    static_assert(8 % N == 0);
     const A scale = As<A>(scales[first / block]);
-    const unsigned bits = loaded.byte >> (first % 8);
     A y[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      y[i] = (bits >> i & 1) != 0 ? -scale : scale;
+      y[i] = Code::template Value<A, N>(loaded.codes, first, i, scale);
       if constexpr (kAdd) y[i] += As<A>(loaded.old[i]);
     }
     StorePack(out + first, y);
   }
 };
 
-template <template <class, class, bool> class Decoded>
+template <class Code>
 void Decode(const Tensor& codes, const Tensor& scales, const Tensor& out, bool accumulate, int64_t block,
             bool packed_codes, const Context& c) {
   ForFloat(out.dtype(), [&]<class Out>() {
     constexpr int kN = PackOf<Out>;
     const bool packs = PacksFit(kN, kN, {&out}) && (packed_codes || PacksFit(kN, kN, {&codes}));
     const auto decode = [&]<class Scale, bool kAdd>() {
-      Sweep<kN, 4>(Decoded<Out, Scale, kAdd>{At<uint8_t>(codes), At<Scale>(scales), At<Out>(out), block}, out.numel(),
-                   packs, c);
+      Sweep<kN, 4>(Decoded<Code, Out, Scale, kAdd>{At<uint8_t>(codes), At<Scale>(scales), At<Out>(out), block},
+                   out.numel(), packs, c);
     };
     const bool wide = scales.dtype() == DType::kF64;
     if (accumulate)
@@ -409,8 +375,8 @@ void Compute(const ops::Quantise& o, const Context& c) {
 }
 
 void Compute(const ops::Dequantise& o, const Context& c) {
-  if (o.bits == 8) return Decode<Dequantised>(o.codes, o.scales, o.out, o.accumulate, o.block, false, c);
-  Decode<HalvesDequantised>(o.codes, o.scales, o.out, o.accumulate, o.block, true, c);
+  if (o.bits == 8) return Decode<EightBits>(o.codes, o.scales, o.out, o.accumulate, o.block, false, c);
+  Decode<FourBits>(o.codes, o.scales, o.out, o.accumulate, o.block, true, c);
 }
 
 void Compute(const ops::SignPack& o, const Context& c) {
@@ -422,7 +388,7 @@ void Compute(const ops::SignPack& o, const Context& c) {
 }
 
 void Compute(const ops::SignUnpack& o, const Context& c) {
-  Decode<Unpacked>(o.signs, o.scales, o.out, o.accumulate, kSignBlock, true, c);
+  Decode<Signs>(o.signs, o.scales, o.out, o.accumulate, kSignBlock, true, c);
 }
 
 void Compute(const ops::Orthogonalise& o, const Context& c) {

@@ -15,10 +15,6 @@ class ConfiguredModel : public Model {
   // `kind`: the row.
   ConfiguredModel(const ModelKind& kind, Config config) : kind_(kind), config_(std::move(config)) {}
   std::string_view name() const override { return kind_.name; }
-  double TrainingFlops(int64_t samples) const override { return nn::TrainingFlops(config_, samples); }
-  double HardwareFlops(const nn::Recomputation& recomputation, int64_t samples) const override {
-    return nn::HardwareFlops(config_, recomputation, samples);
-  }
   nn::BlockFlops FlopsByBlock() const override { return nn::ForwardFlopsByBlock(config_); }
 
  protected:
@@ -45,6 +41,9 @@ class TransformerModel final : public ConfiguredModel<Config> {
     if constexpr (requires { config_.kv_heads; }) shape.kv_heads = config_.kv_heads;
     if constexpr (requires { config_.experts; }) shape.experts = config_.experts.experts;
     return shape;
+  }
+  double HardwareFlops(const nn::Recomputation& recomputation, int64_t samples) const override {
+    return nn::HardwareFlops(config_, recomputation, samples);
   }
   // Hidden states [samples, tokens, hidden]: 1 / cp of the sequence's tokens, and 1 / tp of these under sequence
   // parallelism.

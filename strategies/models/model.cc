@@ -16,7 +16,7 @@ double Model::HardwareFlops(const nn::Recomputation& recomputation, int64_t samp
   const nn::BlockFlops f = FlopsByBlock();
   double flops = 2 * f.before + 3 * f.after;
   for (size_t i = 0; i < f.blocks.size(); ++i)
-    flops += (recomputation.Has(static_cast<int64_t>(i)) ? 4 : 3) * f.blocks[i];
+    flops += (!block().empty() && recomputation.Has(static_cast<int64_t>(i)) ? 4 : 3) * f.blocks[i];
   return static_cast<double>(samples) * flops;
 }
 

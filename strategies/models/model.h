@@ -74,10 +74,11 @@ class Model {
 
   // FLOPs of forward over one sample, counted as in core/nn/flops.h.
   virtual nn::BlockFlops FlopsByBlock() const = 0;
-  // FLOPs of forward and backward over `samples`, and those that devices execute for them, including recomputation. By
-  // default, as of a model whose products all have two gradients (what is before the blocks: one, since its input needs
-  // none) and whose blocks are recomputed whole.
-  virtual double TrainingFlops(int64_t samples) const;
+  // FLOPs of forward and backward over `samples`.
+  double TrainingFlops(int64_t samples) const;
+  // Those that devices execute for them, including recomputation. By default, as of a model whose products all have two
+  // gradients (what is before the blocks: one, since its input needs none) and whose blocks, if it has any, are
+  // recomputed whole.
   virtual double HardwareFlops(const nn::Recomputation& recomputation, int64_t samples) const;
 };
 
