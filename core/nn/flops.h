@@ -41,33 +41,20 @@
 
 namespace twofold::nn {
 
-// One forward pass over one sample, part by part. What precedes the first block (a CNN's stem) and follows the last
-// (the head) is counted apart.
+// One forward pass over one sample (a sequence of full length, an image or a row), part by part. What precedes the
+// first block (a CNN's stem) and follows the last (the head) is counted apart.
 struct BlockFlops {
   double before = 0;
   std::vector<double> blocks = {};
   double after = 0;
+  double Sum() const { return std::accumulate(blocks.begin(), blocks.end(), before + after); }
 };
 BlockFlops ForwardFlopsByBlock(const GptConfig& config);
 BlockFlops ForwardFlopsByBlock(const LlamaConfig& config);
 BlockFlops ForwardFlopsByBlock(const MlpConfig& config);
 BlockFlops ForwardFlopsByBlock(const CnnConfig& config);
 
-// One forward pass over `samples` sequences of full length, images or rows.
-template <class Config>
-double ForwardFlops(const Config& config, int64_t samples) {
-  const BlockFlops f = ForwardFlopsByBlock(config);
-  return static_cast<double>(samples) * std::accumulate(f.blocks.begin(), f.blocks.end(), f.before + f.after);
-}
-
-// Forward and backward. (A CNN's first convolution has an image as input, which needs no gradient; that gradient is
-// counted nevertheless, as is usual.)
-template <class Config>
-double TrainingFlops(const Config& config, int64_t samples) {
-  return 3 * ForwardFlops(config, samples);
-}
-
-// Forward and backward of a transformer as launched (strategies/models/model.h has it for models without attention).
+// Forward and backward of a transformer as launched. Models without attention need no more than BlockFlops for it.
 double HardwareFlops(const GptConfig& config, const Recomputation& recomputation, int64_t samples);
 double HardwareFlops(const LlamaConfig& config, const Recomputation& recomputation, int64_t samples);
 

@@ -1,16 +1,12 @@
 #include "strategies/models/model.h"
 
-#include <numeric>
 #include <utility>
 
 #include "strategies/models/recompute.h"
 
 namespace twofold {
 
-double Model::TrainingFlops(int64_t samples) const {
-  const nn::BlockFlops f = FlopsByBlock();
-  return 3 * static_cast<double>(samples) * std::accumulate(f.blocks.begin(), f.blocks.end(), f.before + f.after);
-}
+double Model::TrainingFlops(int64_t samples) const { return 3 * static_cast<double>(samples) * FlopsByBlock().Sum(); }
 
 double Model::HardwareFlops(const nn::Recomputation& recomputation, int64_t samples) const {
   const nn::BlockFlops f = FlopsByBlock();

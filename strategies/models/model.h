@@ -74,7 +74,8 @@ class Model {
 
   // FLOPs of forward over one sample, counted as in core/nn/flops.h.
   virtual nn::BlockFlops FlopsByBlock() const = 0;
-  // FLOPs of forward and backward over `samples`.
+  // FLOPs of forward and backward over `samples`. (A CNN's first convolution has an image as input, which needs no
+  // gradient; that gradient is counted nevertheless, as is usual.)
   double TrainingFlops(int64_t samples) const;
   // Those that devices execute for them, including recomputation. By default, as of a model whose products all have two
   // gradients (what is before the blocks: one, since its input needs none) and whose blocks, if it has any, are

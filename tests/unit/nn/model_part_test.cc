@@ -94,23 +94,25 @@ TEST(ModelPart, OfACnnInARowAreTheWhole) {
   EXPECT_EQ(BlocksOf(config)[1].height, 2) << "9, halved three times";
 }
 
-template <class Config>
-void ExpectAllFlops(const Config& config, size_t blocks) {
-  const BlockFlops f = ForwardFlopsByBlock(config);
-  EXPECT_EQ(f.blocks.size(), blocks);
-  EXPECT_EQ(std::accumulate(f.blocks.begin(), f.blocks.end(), f.before + f.after), ForwardFlops(config, 1));
-}
-
-TEST(BlockFlops, AddUpToThoseOfTheModel) {
-  ExpectAllFlops(GptConfig{.layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .sequence = 16}, 3);
+TEST(BlockFlops, AreThoseOfEachBlockAndWhatIsAroundThem) {
+  const BlockFlops gpt =
+      ForwardFlopsByBlock(GptConfig{.layers = 3, .hidden = 64, .heads = 4, .vocab = 100, .sequence = 16});
+  EXPECT_EQ(gpt.blocks, std::vector<double>(3, 16 * (2 * (4 * 64 * 64 + 2 * 64 * 256) + 2 * 16 * 64)));
+  EXPECT_EQ(gpt.after, 16 * 2 * 64 * 100);
+  EXPECT_EQ(gpt.Sum(), 3 * gpt.blocks[0] + gpt.after);
   LlamaConfig moe{.layers = 4, .hidden = 64, .heads = 4, .vocab = 100, .kv_heads = 2, .ffn = 96, .sequence = 16};
   moe.experts = {.experts = 4, .top_k = 2, .every = 2};
-  ExpectAllFlops(moe, 4);
+  EXPECT_EQ(ForwardFlopsByBlock(moe).blocks.size(), 4u);
   EXPECT_GT(ForwardFlopsByBlock(moe).blocks[1], ForwardFlopsByBlock(moe).blocks[0]) << "every second has experts";
-  ExpectAllFlops(MlpConfig{.inputs = 3, .hidden = {5, 7}, .classes = 2}, 2);
-  EXPECT_EQ(ForwardFlopsByBlock(MlpConfig{.inputs = 3, .hidden = {5, 7}, .classes = 2}).blocks,
-            (std::vector<double>{2 * 3 * 5, 2 * 5 * 7}));
-  ExpectAllFlops(CnnConfig{.widths = {4, 6}, .blocks = {1, 2}}, 3);
+  const BlockFlops mlp = ForwardFlopsByBlock(MlpConfig{.inputs = 3, .hidden = {5, 7}, .classes = 2});
+  EXPECT_EQ(mlp.blocks, (std::vector<double>{2 * 3 * 5, 2 * 5 * 7}));
+  EXPECT_EQ(mlp.after, 2 * 7 * 2);
+  const CnnConfig config{.channels = 3, .height = 8, .width = 8, .widths = {4, 6}, .blocks = {1, 2}};
+  const BlockFlops cnn = ForwardFlopsByBlock(config);
+  ASSERT_EQ(cnn.blocks.size(), 3u);
+  EXPECT_EQ(cnn.before, 2 * 8 * 8 * (3 * 3 * 3) * 4);
+  EXPECT_EQ(cnn.blocks[0], 2 * (2 * 8 * 8 * (3 * 3 * 4) * 4));
+  EXPECT_EQ(cnn.Sum(), cnn.before + cnn.blocks[0] + cnn.blocks[1] + cnn.blocks[2] + cnn.after);
 }
 
 }  // namespace model_part_test
