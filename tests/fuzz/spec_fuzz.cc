@@ -7,7 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
+#include <string>
+#include <vector>
 
+#include "core/base/strings.h"
 #include "experiments/program/spec/spec.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/mutate.h"
@@ -78,6 +82,31 @@ constexpr std::string_view kWords[] = {"{",
                                        "every: 2 ",
                                        "seed: 1 "};
 
+// The most bytes that reading may hold at once. A config.json that the spec names is a few thousand bytes. To check
+// parallel.wrap, modules are made without storage: about 11 KiB for each layer that the text states (at most 4096).
+int64_t MostBytes(const std::string& text) {
+  static const std::regex kLayers("layers: *(\\d{1,4})\\b");
+  int64_t layers = 0;
+  for (std::sregex_iterator it(text.begin(), text.end(), kLayers), end; it != end; ++it)
+    layers = std::max<int64_t>(layers, std::stoll((*it)[1]));
+  return 262144 + 64 * static_cast<int64_t>(text.size()) + 16384 * layers;
+}
+
+int64_t BytesToRead(const std::string& text) {
+  const test::Allocations allocations;
+  EXPECT_TRUE(ResolveSpec(text, "layers.textproto").ok()) << text;
+  return allocations.peak();
+}
+
+// What --full found as a mutant with 64 layers, which took more than any spec was thought to take.
+TEST(SpecFuzz, ModulesTakeMemoryForEachLayer) {
+  const auto text = [](int layers) {
+    return StrCat("model { gpt { layers: ", layers, " hidden: 64 heads: 4 sequence: 32 } }\n",
+                  "parallel { dp: 8 sharding: ZERO_3 wrap { paths { path: \"blocks.1\" } } }");
+  };
+  for (const int layers : {64, 1024}) EXPECT_LE(BytesToRead(text(layers)), MostBytes(text(layers))) << layers;
+}
+
 TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {
   const std::vector<std::string> good = GoodSpecs();
   ASSERT_FALSE(good.empty());
@@ -87,8 +116,7 @@ TEST(SpecFuzz, EveryAnswerIsAValidSpecOrAMessage) {
     const std::string text = mutator.Damage(good[static_cast<size_t>(i) % good.size()]);
     const test::Allocations allocations;
     const absl::StatusOr<spec::Spec> spec = ResolveSpec(text, "mutant.textproto");
-    // A config.json that the spec names is a few thousand bytes more.
-    ASSERT_LE(allocations.peak(), 262144 + 64 * static_cast<int64_t>(text.size())) << text;
+    ASSERT_LE(allocations.peak(), MostBytes(text)) << text;
     if (!spec.ok()) {
       ++refused;
       EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument) << text;

@@ -18,14 +18,14 @@
 
 namespace twofold::test {
 
-using Parameters = std::map<std::string, std::vector<float>>;
+using Parameters = std::map<std::string, std::vector<double>>;
 
 // A field of `train`: save a full checkpoint once, when training ends.
 inline std::string SaveAtTheEnd(const std::string& folder) {
   return StrCat("checkpoint { path: \"", folder, "\" kind: FULL } ");
 }
 
-// The f32 parameters of the latest full checkpoint in a folder; the test fails if there is none.
+// The parameters, F32 or F64, of the latest full checkpoint in a folder; the test fails if there is none.
 inline Parameters SavedParameters(const std::string& folder) {
   Parameters parameters;
   const std::vector<checkpoint::Found> found = checkpoint::List(folder);
@@ -37,11 +37,18 @@ inline Parameters SavedParameters(const std::string& folder) {
   if (!head.ok()) return parameters;
   std::ifstream file(path, std::ios::binary);
   for (const auto& [name, tensor] : head->tensors) {
-    EXPECT_EQ(tensor.dtype, DType::kF32) << name;
-    std::vector<float>& values = parameters[name];
-    values.resize(static_cast<size_t>(tensor.shape.numel()));
     file.seekg(tensor.begin);
-    file.read(reinterpret_cast<char*>(values.data()), tensor.bytes());
+    const auto read = [&]<class T>(std::vector<T> values) {
+      values.resize(static_cast<size_t>(tensor.shape.numel()));
+      file.read(reinterpret_cast<char*>(values.data()), tensor.bytes());
+      parameters[name] = {values.begin(), values.end()};
+    };
+    if (tensor.dtype == DType::kF64) {
+      read(std::vector<double>());
+    } else {
+      EXPECT_EQ(tensor.dtype, DType::kF32) << name;
+      read(std::vector<float>());
+    }
   }
   EXPECT_TRUE(file.good()) << path;
   return parameters;
@@ -57,8 +64,8 @@ inline void ExpectNear(const Parameters& actual, const Parameters& expected, dou
     ASSERT_EQ(it->second.size(), wanted.size()) << what << ": " << name;
     double largest = 0, off = 0;
     for (size_t i = 0; i < wanted.size(); ++i) {
-      largest = std::max(largest, std::abs(static_cast<double>(wanted[i])));
-      off = std::max(off, std::abs(static_cast<double>(wanted[i]) - static_cast<double>(it->second[i])));
+      largest = std::max(largest, std::abs(wanted[i]));
+      off = std::max(off, std::abs(wanted[i] - it->second[i]));
     }
     EXPECT_LE(off, tolerance * largest) << what << ": " << name << ", whose largest element is " << largest;
   }
