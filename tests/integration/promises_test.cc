@@ -388,8 +388,9 @@ void ExpectPromisesKept(const Row& row) {
   if (s.Is(kPrecision, kF32) && s.Ranks() > 1) {
     ExpectParametersAsAlone(row, 1, kGradientsAlone, 1e-5, "gradients of the first step");
     // In F64: gradients are added in another order, and routers and batch norms of a few pixels magnify rounding from
-    // step to step. After 20 steps of F32 the parameters of a mixture of experts differ by 4e-3.
-    if (Full()) ExpectParametersAsAlone(row, 20, kSgdInF64, 1e-8, "parameters");
+    // step to step. After 20 steps of F32 the parameters of a mixture of experts differ by 4e-3. In F64 those of a
+    // pipeline with synchronised batch norms of two pixels differ by 2e-16 after a step and by 1e-7 after 20.
+    if (Full()) ExpectParametersAsAlone(row, 20, kSgdInF64, 1e-6, "parameters");
   }
   test::ExpectPromised(text, measured);
 }
