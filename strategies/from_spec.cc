@@ -8,6 +8,7 @@
 #include "core/base/strings.h"
 #include "strategies/compression/coded_reducer.h"
 #include "strategies/compression/one_bit.h"
+#include "strategies/compression/one_bit_adam.h"
 #include "strategies/compression/power_sgd.h"
 #include "strategies/compression/quantize.h"
 #include "strategies/compression/random_k.h"
@@ -195,11 +196,19 @@ MakeReducer CompressingReducers(const spec::Spec& spec) {
   return {};
 }
 
+MakeReducer MomentumReducers(const spec::Spec& spec) {
+  const spec::OneBitAdam& adam = spec.train().optimizer().one_bit_adam();
+  return OneBitAdamReducers(
+      {.beta1 = adam.beta1(), .freeze_step = adam.freeze_step(), .reduce = ToDType(spec.train().precision().reduce())});
+}
+
 LayoutOptions ToLayout(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   const DType gradient = ToDType(spec.train().precision().gradient()),
               reduce = ToDType(spec.train().precision().reduce());
-  const MakeReducer reducer = p.has_compression() ? CompressingReducers(spec) : MeanReducers(reduce);
+  const MakeReducer reducer = p.has_compression()                           ? CompressingReducers(spec)
+                              : spec.train().optimizer().has_one_bit_adam() ? MomentumReducers(spec)
+                                                                            : MeanReducers(reduce);
   if (p.sharding() == Parallel::NO_SHARD) {
     return {DdpOptions{.bucket = MiBytes(p.bucket_mib()),
                        .overlap = p.overlap(),
@@ -244,20 +253,26 @@ std::optional<LocalUpdateOptions> ToLocalUpdate(const spec::Spec& spec) {
   return out;
 }
 
-std::unique_ptr<optim::Optimizer> MakeAdam(const spec::Adam& adam, bool decoupled, const optim::Offload& offload,
-                                           const optim::LowPrecisionUpdate& low_precision) {
+template <class Adam>
+std::unique_ptr<optim::Optimizer> MakeAdam(const Adam& adam, bool decoupled, const optim::Offload& offload,
+                                           const optim::LowPrecisionUpdate& low_precision, int64_t freeze_step = 0) {
   return optim::MakeAdam({.lr = adam.lr(),
                           .beta1 = adam.beta1(),
                           .beta2 = adam.beta2(),
                           .eps = adam.eps(),
                           .weight_decay = adam.weight_decay(),
-                          .decoupled = decoupled},
+                          .decoupled = decoupled,
+                          .freeze_step = freeze_step},
                          offload, low_precision);
 }
 
 std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer, const optim::Offload& offload,
                                                 const optim::LowPrecisionUpdate& low_precision, bool momentum) {
   if (optimizer.has_adam()) return MakeAdam(optimizer.adam(), /*decoupled=*/false, offload, low_precision);
+  if (optimizer.has_one_bit_adam()) {
+    const spec::OneBitAdam& adam = optimizer.one_bit_adam();
+    return MakeAdam(adam, /*decoupled=*/true, offload, low_precision, adam.freeze_step());
+  }
   if (!optimizer.has_sgd()) return MakeAdam(optimizer.adamw(), /*decoupled=*/true, offload, low_precision);
   const spec::Sgd& sgd = optimizer.sgd();
   return optim::MakeSgd({.lr = sgd.lr(),
@@ -269,6 +284,7 @@ std::unique_ptr<optim::Optimizer> MakeOptimizer(const spec::Optimizer& optimizer
 
 std::string OptimizerName(const spec::Optimizer& optimizer) {
   if (optimizer.has_sgd()) return optimizer.sgd().momentum() > 0 ? "sgd with momentum" : "sgd";
+  if (optimizer.has_one_bit_adam()) return "one_bit_adam";
   return optimizer.has_adam() ? "adam" : "adamw";
 }
 

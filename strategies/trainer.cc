@@ -154,6 +154,7 @@ Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples
     layout_->PublishUpdate();
   }
   optimizer_->Attach(nn_, slices);
+  layout_->Attached(*optimizer_);
   if (options.local_update) local_update_.emplace(nn_, slices, *optimizer_, islands, groups_, *options.local_update);
   micro_batches_.emplace(nn_, *layout_, parts_, *loss_function_, shard_ ? *shard_ : samples.training,
                          MicroBatches::Options{.samples = options.micro_batch,

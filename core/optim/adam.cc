@@ -17,21 +17,23 @@ class Adam final : public Optimizer {
   void Step(nn::Context& ctx, double lr, const Tensor& factor) override {
     ++step_;
     states_.Update([&](const Piece& p) {
-      ctx.Launch(ops::AdamStep{.param = p.data,
-                               .grad = p.gradient,
-                               .m = p.moments[0],
-                               .v = p.moments[1],
-                               .master = p.master,
-                               .lr = lr,
-                               .beta1 = options_.beta1,
-                               .beta2 = options_.beta2,
-                               .eps = options_.eps,
-                               .weight_decay = p.decay.rate,
-                               .decoupled = options_.decoupled,
-                               .step = step_,
-                               .factor = factor,
-                               .undecayed = p.decay.undecayed,
-                               .rounding_keys = p.rounding_keys});
+      ctx.Launch(
+          ops::AdamStep{.param = p.data,
+                        .grad = p.gradient,
+                        .m = p.moments[0],
+                        .v = p.moments[1],
+                        .master = p.master,
+                        .lr = lr,
+                        .beta1 = options_.beta1,
+                        .beta2 = options_.beta2,
+                        .eps = options_.eps,
+                        .weight_decay = p.decay.rate,
+                        .decoupled = options_.decoupled,
+                        .step = step_,
+                        .factor = factor,
+                        .undecayed = p.decay.undecayed,
+                        .rounding_keys = p.rounding_keys,
+                        .frozen = options_.freeze_step > 0 && step_ > options_.freeze_step ? options_.freeze_step : 0});
     });
   }
 

@@ -114,6 +114,9 @@ struct SgdOptions {
 struct AdamOptions {
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = true;  // AdamW (Loshchilov and Hutter 2019); false: decay is added to the gradient
+  // After so many updates the second moment ("exp_avg_sq") does not change any more (Tang et al. 2021, "1-bit Adam",
+  // algorithm 1). 0: it always changes
+  int64_t freeze_step = 0;
 };
 std::unique_ptr<Optimizer> MakeSgd(const SgdOptions& options, const Offload& offload = {},
                                    const LowPrecisionUpdate& low_precision = {});

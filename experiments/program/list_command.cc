@@ -68,7 +68,8 @@ Rows Strategies() {
        "gradients travel as codes of 8 or 4 bits, as signs, as few elements or as factors of low rank; what is left "
        "out is kept for the next step, 4 bytes per gradient; use it if links are so slow that computing does not hide "
        "them",
-       "parallel { dp: N compression { quantize { bits: 8 } } }, or top_k {}, random_k {}, power_sgd {}, one_bit {}"},
+       "parallel { dp: N compression { quantize { bits: 8 } } }, or top_k {}, random_k {}, power_sgd {}, one_bit {}; "
+       "for Adam, train { optimizer { one_bit_adam {} } }"},
       {"local updates",
        "islands of ranks train on their own and meet every H steps: DiLoCo applies the mean of their changes with "
        "Nesterov momentum, local SGD averages parameters; sends 1/H of DDP's bytes; use it where the links between "

@@ -137,12 +137,18 @@ void AdamChunk(int64_t n, AdamFactors<A> f, const A* grad, A* m, A* v, A* w) {
 template <class A>
 void Adam(const ops::AdamStep& o, ThreadPool& pool) {
   const double t = static_cast<double>(o.step);
-  const double rate = o.lr / (1 - std::pow(o.beta1, t));        // the learning rate with the first bias correction
-  const double root = 1 / std::sqrt(1 - std::pow(o.beta2, t));  // the second bias correction, under the square root
+  const double rate = o.lr / (1 - std::pow(o.beta1, t));       // the learning rate with the first bias correction
+  const double root = 1 / std::sqrt(o.variance_correction());  // the second bias correction, under the square root
   const double kept = o.decoupled ? 1 - o.lr * o.weight_decay : 1, in_gradient = o.decoupled ? 0 : o.weight_decay;
-  const AdamFactors<A> factors{static_cast<A>(o.beta1),     static_cast<A>(1 - o.beta1), static_cast<A>(o.beta2),
-                               static_cast<A>(1 - o.beta2), static_cast<A>(rate),        static_cast<A>(root),
-                               static_cast<A>(o.eps),       static_cast<A>(in_gradient), static_cast<A>(kept)};
+  const AdamFactors<A> factors{static_cast<A>(o.beta1),
+                               static_cast<A>(1 - o.beta1),
+                               static_cast<A>(o.kept_variance()),
+                               static_cast<A>(1 - o.kept_variance()),
+                               static_cast<A>(rate),
+                               static_cast<A>(root),
+                               static_cast<A>(o.eps),
+                               static_cast<A>(in_gradient),
+                               static_cast<A>(kept)};
   AdamFactors<A> undecayed = factors;
   undecayed.decay_in_gradient = 0, undecayed.kept = 1;
   A* m = o.m.data<A>();

@@ -309,12 +309,12 @@ void Compute(const ops::AdamStep& o, const Context& c) {
   ForTypes(o, [&]<class T, class G>() {
     using A = Wide<T>;
     const double t = static_cast<double>(o.step);
-    const double rate = o.lr / (1 - std::pow(o.beta1, t));        // the learning rate and the first bias correction
-    const double root = 1 / std::sqrt(1 - std::pow(o.beta2, t));  // the second, under the square root
+    const double rate = o.lr / (1 - std::pow(o.beta1, t));       // the learning rate and the first bias correction
+    const double root = 1 / std::sqrt(o.variance_correction());  // the second, under the square root
     const Adam<A> rule{static_cast<A>(o.beta1),
                        static_cast<A>(1 - o.beta1),
-                       static_cast<A>(o.beta2),
-                       static_cast<A>(1 - o.beta2),
+                       static_cast<A>(o.kept_variance()),
+                       static_cast<A>(1 - o.kept_variance()),
                        static_cast<A>(rate),
                        static_cast<A>(root),
                        static_cast<A>(o.eps),

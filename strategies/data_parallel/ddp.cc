@@ -149,6 +149,16 @@ void DistributedDataParallel::ReduceWhatIsReady() {
   }
 }
 
+void DistributedDataParallel::Attached(const optim::Optimizer& optimizer) {
+  pipeline_.Attached([&](const nn::Parameter& parameter, std::string_view name) {
+    const auto i =
+        static_cast<size_t>(std::find(parameters_.begin(), parameters_.end(), &parameter) - parameters_.begin());
+    for (const optim::State& state : optimizer.StateOf(i))  // a slice is a parameter
+      if (state.name == name) return state.tensor;
+    return Tensor();
+  });
+}
+
 void DistributedDataParallel::BeginStep(double loss_scale) {
   pipeline_.BeginStep(loss_scale);
   begun_ = false;

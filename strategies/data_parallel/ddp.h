@@ -71,6 +71,7 @@ class DistributedDataParallel final : public ParameterLayout {
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
+  void Attached(const optim::Optimizer& optimizer) override;
   void BeginStep(double loss_scale = 1) override;
   void BeginMicroBatch(bool last) override;
   void FinishGradients() override { CompleteReductions(); }

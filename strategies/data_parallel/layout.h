@@ -47,6 +47,8 @@ class ParameterLayout {
   std::vector<nn::Parameter*> Parameters() const;  // of all chunks, in order
   std::vector<nn::Parameter*> Buffers() const;
 
+  // Called once, when `optimizer`, which must outlive the training, has been attached to Slices().
+  virtual void Attached(const optim::Optimizer&) {}
   // Resets the gradients. `loss_scale`: the factor that this step's gradients will contain.
   virtual void BeginStep(double loss_scale = 1) = 0;
   // Called before the forward and backward pass of a micro-batch. `last`: it is the last one of the step.

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/comm/process_group.h"
@@ -64,6 +65,10 @@ struct ReducerState {
 class Reducer {
  public:
   virtual ~Reducer() = default;
+  // Called once, when the optimizer has its state. `state_of` returns a whole parameter's state of this name, or an
+  // empty tensor. Sharded layouts do not call it: no rank has whole states there.
+  using StateOf = std::function<Tensor(const nn::Parameter&, std::string_view name)>;
+  virtual void Attached(const StateOf& /*state_of*/) {}
   // Called before the reductions of a step. `loss_scale`: the factor that its gradients contain.
   virtual void BeginStep(nn::Context&, double /*loss_scale*/) {}
   // Starts the first message. `in` [numel]: this rank's gradients, which may be overwritten. `out`: if it is not empty,

@@ -16,6 +16,12 @@ void ReductionPipeline::Add(Bucket bucket, std::unique_ptr<GradientHome> home) {
   entries_.push_back({std::move(bucket), std::move(reducer), std::move(home), std::move(sums)});
 }
 
+void ReductionPipeline::Attached(const Reducer::StateOf& state_of) {
+  for (Entry& entry : entries_) {
+    if (entry.reducer != nullptr) entry.reducer->Attached(state_of);
+  }
+}
+
 void ReductionPipeline::BeginStep(double loss_scale) {
   TWOFOLD_CHECK(in_flight_.empty() && late_.empty(), "the step before was finished");
   for (Entry& entry : entries_) {

@@ -40,6 +40,9 @@ class ReductionPipeline {
   bool Reduces(size_t index) const { return entries_[index].reducer != nullptr; }
   bool Rounds(size_t index) const { return Reduces(index) && entries_[index].reducer->rounds(); }
 
+  // Tells all reducers.
+  void Attached(const Reducer::StateOf& state_of);
+
   // Forgets the gradients of the step before. `loss_scale`: the factor that those of this step will contain.
   void BeginStep(double loss_scale = 1);
   // Starts to reduce a bucket, which must not be in flight. `gradients`: whole, in the type in which they accumulate;

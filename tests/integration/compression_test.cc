@@ -90,6 +90,55 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Pipeline", "dp: 2 pp: 2", "power_sgd { rank: 2 start_step: 1 }"}),
     [](const auto& info) { return info.param.label; });
 
+// 1-bit Adam takes the optimizer's place, not a codec's.
+class OneBitAdam : public ::testing::TestWithParam<Case> {
+ protected:
+  static std::string Text(const std::string& optimizer, int64_t steps, const std::string& train = "") {
+    const Case& c = GetParam();
+    return StrCat("model { gpt { layers: 2 hidden: 32 heads: 2 sequence: 16 } }\ntrain { steps: ", steps,
+                  " micro_batch: 1 global_batch: 12 optimizer { ", optimizer, " } precision { ", c.precision, " } ",
+                  train, " }\nparallel { ", c.parallel, " }\n");
+  }
+  static constexpr const char* kFrozen = "one_bit_adam { lr: 0.002 freeze_step: 2 }";
+};
+
+TEST_P(OneBitAdam, IsPredictedToTheBitAndToTheByte) {
+  const auto measured = test::RunText(Text(kFrozen, 5) + test::kInMemory),
+             predicted = test::RunText(Text(kFrozen, 5) + test::Simulated("REAL"));
+  ASSERT_EQ(measured.size(), predicted.size());
+  for (size_t r = 0; r < measured.size(); ++r) {
+    EXPECT_EQ(test::Losses(measured[r]), test::Losses(predicted[r])) << "rank " << r;
+    EXPECT_EQ(measured[r].memory().peak_bytes(), predicted[r].memory().peak_bytes()) << "rank " << r;
+    EXPECT_EQ(measured[r].memory().reserved_bytes(), predicted[r].memory().reserved_bytes()) << "rank " << r;
+  }
+}
+
+TEST_P(OneBitAdam, IsAdamUntilItFreezes) {
+  const auto adam = test::RunText(Text("adamw { lr: 0.002 weight_decay: 0 }", 4) + test::kInMemory),
+             never = test::RunText(Text("one_bit_adam { lr: 0.002 freeze_step: 4 }", 4) + test::kInMemory),
+             soon = test::RunText(Text(kFrozen, 4) + test::kInMemory);
+  EXPECT_EQ(test::Losses(never[0]), test::Losses(adam[0]));
+  EXPECT_NE(test::Losses(soon[0]), test::Losses(adam[0]));
+}
+
+TEST_P(OneBitAdam, IsResumedToTheBit) {
+  const std::vector<double> all = test::Losses(test::RunText(Text(kFrozen, 5) + test::kInMemory)[0]);
+  for (const int64_t at : {1, 3}) {  // before and after freezing
+    const std::string folder = test::ScratchFolder(StrCat("one_bit_adam_", GetParam().label, at));
+    test::RunText(Text(kFrozen, at, StrCat("checkpoint { path: \"", folder, "\" asynchronous: true }")) +
+                  test::kInMemory);
+    const auto resumed = test::RunText(Text(kFrozen, 5, StrCat("resume: \"", folder, "\"")) + test::kInMemory);
+    EXPECT_EQ(test::Losses(resumed[0]), std::vector<double>(all.begin() + at, all.end())) << "resumed at " << at;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, OneBitAdam,
+                         ::testing::Values(Case{"Ddp", "dp: 4 bucket_mib: 0.02", ""},
+                                           Case{"Bf16", "dp: 2", "", "parameter: BF16 gradient: F32"},
+                                           Case{"TensorSequence", "dp: 2 tp: 2 sequence_parallel: true", ""},
+                                           Case{"Pipeline", "dp: 2 pp: 2", ""}),
+                         [](const auto& info) { return info.param.label; });
+
 // On other ranks, or with another codec, what was left out cannot be continued with. The run says so.
 TEST(CompressionCheckpoint, WhatDoesNotFitIsDroppedAndSaidSo) {
   const std::string folder = test::ScratchFolder("compression_dropped");

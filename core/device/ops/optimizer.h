@@ -13,6 +13,7 @@
 // the whole piece's cost. Null: weight decay applies to all elements.
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -56,6 +57,10 @@ struct AdamStep {  // Kingma and Ba 2015, algorithm 1, bias-corrected; decoupled
   Tensor factor = {};
   ElementRanges undecayed = nullptr;
   RoundingKeys rounding_keys = nullptr;
+  int64_t frozen = 0;  // if above 0: v is as it was after this step, and does not change any more
+
+  double kept_variance() const { return frozen > 0 ? 1 : beta2; }  // v = this * v + (1 - this) * gradient^2
+  double variance_correction() const { return 1 - std::pow(beta2, static_cast<double>(frozen > 0 ? frozen : step)); }
 };
 // The sum of squares. The sums of blocks of kNormBlock elements are added to `out` in order. So the result is
 // bit-identical if a tensor is split between blocks into several operations.

@@ -108,7 +108,8 @@ void CheckBatch(const spec::Spec& spec, Problems& problems) {
                ", or train.global_batch = ", below > 0 ? StrCat(below, " or ") : "", above);
 }
 
-void CheckAdam(std::string_view path, const spec::Adam& adam, Problems& problems) {
+template <class Adam>
+void CheckAdam(std::string_view path, const Adam& adam, Problems& problems) {
   problems.Above(StrCat(path, ".lr"), adam.lr(), 0);
   problems.Fraction(StrCat(path, ".beta1"), adam.beta1());
   problems.Fraction(StrCat(path, ".beta2"), adam.beta2());
@@ -129,6 +130,7 @@ void CheckOptimizer(const spec::Optimizer& optimizer, Problems& problems) {
   if (optimizer.has_sgd()) CheckSgd(optimizer.sgd(), problems);
   if (optimizer.has_adam()) CheckAdam("train.optimizer.adam", optimizer.adam(), problems);
   if (optimizer.has_adamw()) CheckAdam("train.optimizer.adamw", optimizer.adamw(), problems);
+  if (optimizer.has_one_bit_adam()) CheckAdam("train.optimizer.one_bit_adam", optimizer.one_bit_adam(), problems);
 }
 
 template <class Decay>
@@ -323,6 +325,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckTrain(spec, problems);
   CheckParallel(spec, problems);
   CheckCompression(spec, problems);
+  CheckOneBitAdam(spec, problems);
   CheckLocalUpdate(spec, problems);
   CheckBuckets(spec.parallel(), problems);
   CheckSharding(spec, problems);

@@ -11,6 +11,7 @@ void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  
 void CheckValidation(const spec::Spec& spec, Problems& problems);               // train.validation
 void CheckPrecision(const spec::Precision& precision, Problems& problems);      // train.precision
 void CheckCompression(const spec::Spec& spec, Problems& problems);              // parallel.compression
+void CheckOneBitAdam(const spec::Spec& spec, Problems& problems);               // train.optimizer.one_bit_adam
 void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Problems& problems);
 void CheckLocalUpdate(const spec::Spec& spec, Problems& problems);  // train.local_update and parallel.islands
 void CheckParallel(const spec::Spec& spec, Problems& problems);     // parallel's axes, the pipeline, and their options

@@ -1,8 +1,9 @@
-// Checks parallel.compression: its numbers, and what it can be combined with.
+// Checks parallel.compression and train.optimizer.one_bit_adam: their numbers, and what they can be combined with.
 #include <algorithm>
 #include <string>
 
 #include "core/base/strings.h"
+#include "core/proto/fields.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/spec/validate.h"
 #include "strategies/from_spec.h"
@@ -39,9 +40,10 @@ void CheckTopK(const spec::Spec& spec, const std::string& path, Problems& proble
     problems.Add(field,
                  "true moves the momentum of train.optimizer { sgd { momentum: ... } } before the mean, but the ",
                  "optimizer is ",
-                 optimizer.has_sgd()    ? "sgd without momentum"
-                 : optimizer.has_adam() ? "adam"
-                                        : "adamw",
+                 optimizer.has_sgd()            ? "sgd without momentum"
+                 : optimizer.has_adam()         ? "adam"
+                 : optimizer.has_one_bit_adam() ? "one_bit_adam"
+                                                : "adamw",
                  "; use sgd with a momentum, or leave it out");
   } else if (optimizer.sgd().nesterov()) {
     problems.Add(field, "true is not defined for sgd with nesterov: true; use nesterov: false, or leave it out");
@@ -83,6 +85,48 @@ void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Prob
     problems.Add(path + ".block", quantize.block(), " is not supported; use 256, 512 or 1024");
   if (quantize.bits() == 32 && quantize.stochastic())
     problems.Add(path + ".stochastic", "true has no effect: with bits: 32 nothing is rounded; leave it out");
+}
+
+// What is exchanged after freeze_step steps is the whole momentum of every rank, with what earlier signs left out.
+void CheckOneBitAdam(const spec::Spec& spec, Problems& problems) {
+  if (!spec.train().optimizer().has_one_bit_adam()) return;
+  const std::string path = "train.optimizer.one_bit_adam";
+  const spec::Train& train = spec.train();
+  const spec::Parallel& p = spec.parallel();
+  const spec::OneBitAdam& adam = train.optimizer().one_bit_adam();
+  problems.Whole(path + ".freeze_step", adam.freeze_step(), 1, int64_t{1} << 40);
+  if (adam.beta1() == 0)
+    problems.Add(path + ".beta1", "0 leaves no momentum to exchange; use parallel.compression { one_bit {} } with sgd");
+  if (p.sharding() != spec::Parallel::NO_SHARD) {
+    problems.Add("parallel.sharding", spec::Parallel::Sharding_Name(p.sharding()), " divides the momentum, which ",
+                 path, " needs whole on every rank; use NO_SHARD, or another optimizer with parallel.compression");
+  }
+  if (p.offload() != spec::Parallel::NO_OFFLOAD) {
+    problems.Add("parallel.offload", spec::Parallel::Offload_Name(p.offload()), " keeps the momentum on the host, but ",
+                 path, " exchanges it on the device; leave one of them out");
+  }
+  if (p.has_compression())
+    problems.Add(std::string(kPath), "encodes gradients, and ", path, " encodes momenta; leave one of them out");
+  if (p.dp() * p.cp() == std::max<int64_t>(1, p.islands())) {
+    problems.Add(path, "has no effect: no gradients are sent, because parallel.dp", p.islands() > 1 ? " / islands" : "",
+                 " = 1; use adamw");
+  }
+  if (train.clip_norm() > 0) {
+    problems.Add("train.clip_norm", NumberText(train.clip_norm()), " would scale the momentum that ", path,
+                 " has exchanged, so that error feedback no longer adds up; leave one of them out");
+  }
+  if (train.precision().loss_scale().has_dynamic()) {
+    problems.Add("train.precision.loss_scale", "is dynamic, so that steps may be skipped, but ", path,
+                 " counts steps; use loss_scale { fixed: ... }, or BF16");
+  }
+  if (train.precision().gradient() == spec::BF16 || train.precision().gradient() == spec::F16) {
+    problems.Add("train.precision.gradient", spec::DType_Name(train.precision().gradient()),
+                 " would round the momentum ", "that ", path, " has exchanged; use F32");
+  }
+  if (p.reduce_every_micro_batch() && train.global_batch() > p.dp() * train.micro_batch()) {
+    problems.Add("parallel.reduce_every_micro_batch", "true would exchange the momentum several times a step with ",
+                 path, "; use false");
+  }
 }
 
 void CheckCompression(const spec::Spec& spec, Problems& problems) {

@@ -14,6 +14,7 @@
 #include "core/base/strings.h"
 #include "strategies/compression/coded_reducer.h"
 #include "strategies/compression/one_bit.h"
+#include "strategies/compression/one_bit_adam.h"
 #include "strategies/compression/power_sgd.h"
 #include "strategies/compression/quantize.h"
 #include "strategies/compression/random_k.h"
@@ -323,6 +324,88 @@ TEST(Compression, MessagesHaveTheStatedSizes) {
       });
     }
   }
+}
+
+// A Bench whose bucket's parameters an optimizer updates.
+struct AdamBench : Bench {
+  AdamBench(RankContext& rank, const MakeReducer& make, const optim::AdamOptions& options)
+      : Bench(rank, make, kDdp), optimizer(optim::MakeAdam(options)) {
+    std::vector<optim::Slice> slices;
+    for (nn::Parameter* p : {&matrix, &bias}) {
+      const int64_t offset = p == &matrix ? 0 : kRows * kColumns;
+      Tensor data = nn.device.NewTensor(Shape{p->numel()}, DType::kF32, Category::kParameters);
+      nn.Launch(ops::Fill{.out = data, .value = 0});
+      slices.push_back({p->name(), data, gradients.Slice(offset, p->numel()), {{.parameter = p, .count = p->numel()}}});
+    }
+    optimizer->Attach(nn, slices);
+    pipeline.Attached(
+        [this](const nn::Parameter& p, std::string_view name) { return State(&p == &matrix ? 0 : 1, name); });
+  }
+  Tensor State(size_t slice, std::string_view name) const {
+    for (const optim::State& state : optimizer->StateOf(slice))
+      if (state.name == name) return state.tensor.Flat();
+    return Tensor();
+  }
+  double At(std::string_view name, int64_t i) const {
+    const int64_t bias_at = kRows * kColumns;
+    const Tensor state = State(i < bias_at ? 0 : 1, name);
+    return static_cast<double>(state.data<float>()[i < bias_at ? i : i - bias_at]);
+  }
+  void Update(const std::function<double(int64_t)>& value, double scale) {
+    Step([&](int64_t i) { return scale * value(i); }, scale);
+    Tensor factor = nn.device.NewTensor(Shape{1}, DType::kF32, Category::kOther);
+    nn.Launch(ops::Fill{.out = factor, .value = 1 / scale});
+    optimizer->Step(nn, 0.01, factor);
+  }
+  std::unique_ptr<optim::Optimizer> optimizer;
+};
+
+// Tang et al. 2021, algorithm 1. The momentum that all share, and what the signs have left out so far, is the mean of
+// the momenta that each rank computed from its own gradient, and what the signs had left out before. From freeze_step
+// on the second moment stays. A loss scale changes nothing.
+TEST(OneBitAdam, SharesMomentaAndFreezesTheSecondMoment) {
+  constexpr int64_t kFreeze = 3, kSteps = 8;
+  constexpr double kBeta1 = 0.9, kBeta2 = 0.99;
+  for (const double scale : {1.0, 64.0}) {
+    ExpectOnRanks(kRanks, [&](RankContext& ctx) -> std::string {
+      const MakeReducer make = OneBitAdamReducers({.beta1 = kBeta1, .freeze_step = kFreeze});
+      AdamBench b(ctx, make, {.lr = 0.01, .beta1 = kBeta1, .beta2 = kBeta2, .freeze_step = kFreeze});
+      std::vector<double> momentum(kNumel), variance(kNumel), error(kNumel);
+      for (int64_t step = 0; step < kSteps; ++step) {
+        b.Update([&](int64_t i) { return ValueOn(ctx.rank(), i, step); }, scale);
+        double left_out = 0;
+        for (int64_t i = 0; i < kNumel; ++i) {
+          const auto k = static_cast<size_t>(i);
+          const double mean = MeanOf(i, step), now = ErrorAt(ctx, b, i);
+          const double want = kBeta1 * momentum[k] + (1 - kBeta1) * mean + error[k] - now;
+          momentum[k] = b.At("exp_avg", i);
+          if (std::abs(momentum[k] - want) > 2e-5)
+            return StrCat("step ", step, ", momentum ", i, ": ", momentum[k], ", not ", want);
+          if (step < kFreeze) variance[k] = kBeta2 * variance[k] + (1 - kBeta2) * mean * mean;
+          if (std::abs(b.At("exp_avg_sq", i) - variance[k]) > 2e-5) return StrCat("step ", step, ", variance ", i);
+          error[k] = now, left_out += std::abs(now);
+        }
+        if ((left_out > 0.1) != (step >= kFreeze)) return StrCat("step ", step, " leaves out ", left_out);
+      }
+      return "";
+    });
+  }
+}
+
+// Gradients before freezing; then signs, a scale per block of 1024, in both directions.
+TEST(OneBitAdam, SendsGradientsThenSigns) {
+  ExpectOnRanks(kRanks, [](RankContext& ctx) -> std::string {
+    AdamBench b(ctx, OneBitAdamReducers({.freeze_step = 1}), {.freeze_step = 1});
+    std::map<std::string, int64_t> sent;
+    for (int64_t step = 0; step < 3; ++step) b.Update([&](int64_t i) { return ValueOn(ctx.rank(), i, step); }, 1);
+    for (const auto& [key, entry] : ctx.communication().entries())
+      sent[std::string(KindName(key.second))] += entry.bytes.value();
+    const int64_t coded = kRanks * Coded("one bit", kNumel / kRanks);
+    if (sent["all_reduce"] != 4 * kNumel) return StrCat("all_reduce of ", sent["all_reduce"], " bytes");
+    if (sent["all_to_all"] != 2 * coded) return StrCat("all_to_all of ", sent["all_to_all"], " bytes");
+    if (sent["all_gather"] != 2 * coded) return StrCat("all_gather of ", sent["all_gather"], " bytes");
+    return "";
+  });
 }
 
 // A convolution [kernel, kernel, in, out] is a matrix of its output channels by all else, and is compressed.
