@@ -39,6 +39,10 @@ class InMemoryFabric : public Fabric {
 
 absl::Status InMemoryFabric::Accepts(int world_size) const {
   constexpr int kThreads = 2;  // per rank: its own, and the world's communication thread
+  if (const spec::InMemory& links = fabric_.in_memory(); links.has_sites() && world_size % links.sites().count() != 0) {
+    return InvalidArgument("fabric.in_memory.sites.count: ", links.sites().count(), " does not divide the ", world_size,
+                           " ranks; use a divisor of their number");
+  }
   const ThreadLimit limit = MostThreads();
   if (world_size >= 1 && world_size <= limit.threads / kThreads) return absl::OkStatus();
   return InvalidArgument("fabric.in_memory: ", world_size, " ranks need ", kThreads,
@@ -49,7 +53,13 @@ absl::Status InMemoryFabric::Accepts(int world_size) const {
 // Null: links are as fast as memory.
 std::shared_ptr<Links> MakeLinks(const spec::InMemory& fabric, int ranks) {
   if (fabric.link_gbps() <= 0) return nullptr;
-  return std::make_shared<Links>(ranks, fabric.link_gbps() * 1e9 / 8, fabric.latency_us() * 1e-6);
+  SiteLinks sites;
+  if (fabric.has_sites()) {
+    sites = {.count = static_cast<int>(fabric.sites().count()),
+             .bytes_per_second = fabric.sites().between_gbps() * 1e9 / 8,
+             .latency_s = fabric.sites().latency_ms() * 1e-3};
+  }
+  return std::make_shared<Links>(ranks, fabric.link_gbps() * 1e9 / 8, fabric.latency_us() * 1e-6, sites);
 }
 
 // All objects of one run's ranks. Never freed if a rank's thread does not end.
@@ -131,6 +141,11 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
   if (const spec::InMemory& links = fabric_.in_memory(); links.link_gbps() > 0) {
     result.notes.push_back(StrCat("links are throttled to ", links.link_gbps(), " Gb/s in each direction and ",
                                   links.latency_us(), " µs per message"));
+    if (links.has_sites()) {
+      result.notes.push_back(StrCat("ranks are divided among ", links.sites().count(), " sites, joined by ",
+                                    links.sites().between_gbps(), " Gb/s per site and ", links.sites().latency_ms(),
+                                    " ms"));
+    }
   }
   if (!all_joined) {
     (void)everyone.release();

@@ -22,8 +22,11 @@ struct Travel {
   std::vector<double> arrivals;  // by place; the latest forecast
 };
 
-Links::Links(int ranks, double bytes_per_second, double latency_s)
-    : ranks_(ranks), bytes_per_second_(bytes_per_second), latency_(latency_s) {}
+Links::Links(int ranks, double bytes_per_second, double latency_s, const SiteLinks& sites)
+    : ranks_(ranks), bytes_per_second_(bytes_per_second), latency_(latency_s), sites_(sites) {
+  TWOFOLD_CHECK_GE(sites.count, 1);
+  TWOFOLD_CHECK_EQ(ranks % sites.count, 0);
+}
 
 TravelPtr Links::Message(int from, int to, double bytes, double ready) {
   const int ranks[] = {from, to};
@@ -31,8 +34,11 @@ TravelPtr Links::Message(int from, int to, double bytes, double ready) {
 }
 
 TravelPtr Links::Collective(const sim::CollectiveShape& shape, std::span<const int> ranks, double start) {
+  const bool apart = std::any_of(ranks.begin(), ranks.end(), [&](int r) { return SiteOf(r) != SiteOf(ranks[0]); });
+  const double latency = apart ? latency_ + sites_.latency_s : latency_;
+  const double rate = apart ? std::min(bytes_per_second_, sites_.bytes_per_second) : bytes_per_second_;
   absl::StatusOr<sim::Schedule> schedule =
-      sim::ChooseSchedule(shape, "auto", sim::UniformPlaces(shape.ranks, latency_, bytes_per_second_));
+      sim::ChooseSchedule(shape, "auto", sim::UniformPlaces(shape.ranks, latency, rate));
   TWOFOLD_CHECK(schedule.ok(), schedule.status().message());  // "auto" always finds an algorithm
   return Begin(*std::move(schedule), ranks, start);
 }
@@ -49,15 +55,19 @@ TravelPtr Links::Begin(sim::Schedule schedule, std::span<const int> ranks, doubl
   std::lock_guard lock(mutex_);
   latest_ = std::max(latest_, start);
   Run(past_, latest_ - kLate);
-  const double moves = std::max(start, past_.time) + Latency(travel->schedule.phases[0]);
+  const double moves = std::max(start, past_.time) + Latency(travel->schedule.phases[0], ranks);
   past_.flights.push_back({.travel = travel, .moves = moves, .left = {}, .rates = {}});
   Traffic future = past_;
   Run(future, kNever);
   return travel;
 }
 
-double Links::Latency(const sim::Phase& phase) const {
-  const std::vector<double> routes(phase.flows.size(), latency_);
+double Links::Latency(const sim::Phase& phase, std::span<const int> ranks) const {
+  std::vector<double> routes;
+  for (const sim::Flow& flow : phase.flows) {
+    const int from = ranks[static_cast<size_t>(flow.from)], to = ranks[static_cast<size_t>(flow.to)];
+    routes.push_back(SiteOf(from) == SiteOf(to) ? latency_ : latency_ + sites_.latency_s);
+  }
   return sim::PhaseLatency(phase, routes, latency_);
 }
 
@@ -97,9 +107,11 @@ void Links::SetRates(Traffic& traffic) const {
     double free;
     int flows;
   };
-  std::vector<Way> ways(2 * static_cast<size_t>(ranks_), {bytes_per_second_, 0});  // out and in, by rank
+  const size_t first_site = 2 * static_cast<size_t>(ranks_);
+  std::vector<Way> ways(first_site, {bytes_per_second_, 0});  // out and in, by rank; then by site
+  ways.resize(first_site + 2 * static_cast<size_t>(sites_.count), {sites_.bytes_per_second, 0});
   struct Moving {
-    size_t out, in;
+    std::vector<size_t> ways;
     double* rate;
   };
   std::vector<Moving> unsettled;
@@ -109,8 +121,13 @@ void Links::SetRates(Traffic& traffic) const {
       if (f.left[i] == 0) continue;
       const int from = f.travel->ranks[static_cast<size_t>(flows[i].from)],
                 to = f.travel->ranks[static_cast<size_t>(flows[i].to)];
-      unsettled.push_back({2 * static_cast<size_t>(from), 2 * static_cast<size_t>(to) + 1, &f.rates[i]});
-      ++ways[unsettled.back().out].flows, ++ways[unsettled.back().in].flows;
+      Moving moving{{2 * static_cast<size_t>(from), 2 * static_cast<size_t>(to) + 1}, &f.rates[i]};
+      if (SiteOf(from) != SiteOf(to)) {
+        moving.ways.push_back(first_site + 2 * static_cast<size_t>(SiteOf(from)));
+        moving.ways.push_back(first_site + 2 * static_cast<size_t>(SiteOf(to)) + 1);
+      }
+      for (const size_t w : moving.ways) ++ways[w].flows;
+      unsettled.push_back(std::move(moving));
     }
   }
   while (!unsettled.empty()) {
@@ -121,9 +138,9 @@ void Links::SetRates(Traffic& traffic) const {
     }
     const double rate = share(tightest);
     std::erase_if(unsettled, [&](const Moving& m) {
-      if (m.out != tightest && m.in != tightest) return false;
+      if (std::find(m.ways.begin(), m.ways.end(), tightest) == m.ways.end()) return false;
       *m.rate = rate;
-      for (const size_t w : {m.out, m.in}) ways[w].free -= rate, --ways[w].flows;
+      for (const size_t w : m.ways) ways[w].free -= rate, --ways[w].flows;
       return true;
     });
   }
@@ -142,7 +159,7 @@ void Links::Proceed(Flight& f, double time) const {
     if (std::any_of(f.left.begin(), f.left.end(), [](double left) { return left > 0; })) return;
     f.ends.push_back(time);
     f.moving = false;
-    if (++f.phase < phases.size()) f.moves = time + Latency(phases[f.phase]);
+    if (++f.phase < phases.size()) f.moves = time + Latency(phases[f.phase], f.travel->ranks);
   }
   for (size_t r = 0; r < f.travel->arrivals.size(); ++r) {
     const int last = f.travel->schedule.last_phase[r];

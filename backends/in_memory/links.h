@@ -6,6 +6,9 @@
 // sends the messages of the algorithm that sim::ChooseSchedule picks for such links ("auto"), in phases that all ranks
 // pass together; each phase takes the latencies of its rounds, then its bytes.
 //
+// Ranks may be divided among sites, in order and evenly. A transfer between sites also takes the links of both sites to
+// the wide-area network, which all ranks of a site share, and `latency` of the sites more.
+//
 // The data itself moves at once, through memory; ranks then sleep until it would have arrived. So times are right as
 // long as memory is faster than the links. The simulated fabric (fabric.simulated.link_gbps) models the same links
 // independently of this code; the difference is that here ranks really compute, meet and sleep.
@@ -24,10 +27,16 @@ namespace twofold::in_memory {
 struct Travel;
 using TravelPtr = std::shared_ptr<Travel>;
 
+// Links between sites. Each site has one, `bytes_per_second` each way.
+struct SiteLinks {
+  int count = 1;  // of sites; divides the number of ranks
+  double bytes_per_second = 0, latency_s = 0;
+};
+
 // Shared by the ranks of a run; thread-safe. Ranks are world ranks; times are seconds of one clock.
 class Links {
  public:
-  Links(int ranks, double bytes_per_second, double latency_s);
+  Links(int ranks, double bytes_per_second, double latency_s, const SiteLinks& sites = {});
 
   // A message; both its sides are ready at `ready`.
   TravelPtr Message(int from, int to, double bytes, double ready);
@@ -53,7 +62,8 @@ class Links {
     std::vector<Flight> flights;
   };
   TravelPtr Begin(sim::Schedule schedule, std::span<const int> ranks, double start);
-  double Latency(const sim::Phase& phase) const;
+  int SiteOf(int rank) const { return rank / (ranks_ / sites_.count); }
+  double Latency(const sim::Phase& phase, std::span<const int> ranks) const;
   void Run(Traffic& traffic, double until) const;
   double Next(const Traffic& traffic) const;
   void SetRates(Traffic& traffic) const;
@@ -61,6 +71,7 @@ class Links {
 
   const int ranks_;
   const double bytes_per_second_, latency_;
+  const SiteLinks sites_;
   mutable std::mutex mutex_;
   double latest_ = 0;  // the latest start so far
   Traffic past_;       // traffic up to a time that late-reported starts can no longer affect

@@ -220,7 +220,7 @@ void ShareCores(const cluster::Cluster& c, const profile::Profile& profile, Simu
 
 // Slowed links, as on the in-memory fabric: each rank has its own, and they keep no core busy.
 void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
-  plan.topology = MakeStar({.hosts = plan.world_size,
+  plan.topology = MakeStar({.hosts = plan.ranks_per_site,
                             .bandwidth = BytesPerSecond(simulated.link_gbps() * 1e9 / 8),
                             .latency = Seconds(simulated.latency_us() * 1e-6)});
   plan.machine.shared_cores = false;
@@ -303,6 +303,7 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
 
+  if (absl::Status s = DivideIntoSites(simulated, plan); !s.ok()) return s;
   if (absl::Status s = SetLibrary(simulated, *c, plan); !s.ok()) return s;
   profile::Profile profile;
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
@@ -320,6 +321,11 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
                                      : StrCat("fabric.simulated.links is \"", simulated.links(), "\""),
                            "; use 0");
   }
+  if (simulated.has_sites() && !own_links && simulated.link_gbps() == 0) {
+    return InvalidArgument("fabric.simulated.sites: the links of cluster ", c->name(),
+                           " are this machine's memory, which sites cannot share; set fabric.simulated.link_gbps, or ",
+                           "use a cluster with links of its own (`twofold list clusters`)");
+  }
   if (own_links) {
     if (simulated.links() != "in_memory" && simulated.links() != kStagedLinks) {
       return InvalidArgument("fabric.simulated.links: \"", simulated.links(), "\": cluster ", c->name(),
@@ -336,8 +342,9 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
     else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok())
       return s;
   }
-  if (absl::Status s = Degrade(simulated.network(), plan); !s.ok()) return s;
   if (absl::Status s = Place(simulated, plan); !s.ok()) return s;
+  if (simulated.has_sites()) Join(spec, plan);
+  if (absl::Status s = Degrade(simulated.network(), plan); !s.ok()) return s;
   if (absl::Status s = SetStragglers(simulated, plan); !s.ok()) return s;
   DecideFolding(spec, plan);
   if (simulated.folding() == spec::Simulated::ON && plan.stand_ins.empty()) {

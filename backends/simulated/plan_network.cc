@@ -7,9 +7,11 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "core/comm/device_mesh.h"
 #include "topologies/build.h"
 #include "topologies/degraded.h"
 #include "topologies/placement.h"
+#include "topologies/sites.h"
 
 namespace twofold {
 namespace {
@@ -24,6 +26,34 @@ absl::Status CheckName(std::string_view field, const std::string& name, std::str
       names.empty() ? StrCat(" has no ", field, "s; use auto") : StrCat(" does not have it; use one of ", known));
 }
 
+// The axes of the mesh along which ranks of one group are in different sites.
+std::string AxesAcrossSites(const spec::Parallel& p, const SimulationPlan& plan) {
+  const auto order = ParseMeshOrder(p.order());
+  if (!order.ok()) return "";  // refused elsewhere
+  const MeshShape mesh{.pp = static_cast<int>(p.pp()),
+                       .dp = static_cast<int>(p.dp()),
+                       .cp = static_cast<int>(p.cp()),
+                       .tp = static_cast<int>(p.tp()),
+                       .order = *order};
+  bool pp = false, dp = false, cp = false, tp = false;
+  for (int rank = 0; rank < plan.world_size; ++rank) {
+    const MeshPlace at = PlaceOf(mesh, rank);
+    const auto far = [&](const MeshPlace& first) {
+      return rank / plan.ranks_per_site != RankAt(mesh, first) / plan.ranks_per_site;
+    };
+    pp = pp || far({.pp = 0, .dp = at.dp, .cp = at.cp, .tp = at.tp});
+    dp = dp || far({.pp = at.pp, .dp = 0, .cp = at.cp, .tp = at.tp});
+    cp = cp || far({.pp = at.pp, .dp = at.dp, .cp = 0, .tp = at.tp});
+    tp = tp || far({.pp = at.pp, .dp = at.dp, .cp = at.cp, .tp = 0});
+  }
+  std::vector<std::string> axes;
+  for (const auto& [crosses, name] :
+       {std::pair(pp, "pp"), std::pair(dp, "dp"), std::pair(cp, "cp"), std::pair(tp, "tp")}) {
+    if (crosses) axes.emplace_back(name);
+  }
+  return absl::StrJoin(axes, ", ");
+}
+
 }  // namespace
 
 absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan) {
@@ -32,10 +62,12 @@ absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster:
     return absl::Status(devices.status().code(), StrCat("cluster ", c.name(), ": ", devices.status().message()));
   const int64_t most = simulated.has_nodes() ? simulated.nodes() : MostNodes(c);
   if (absl::Status s = CheckNodes(c, most, "fabric.simulated.nodes: "); !s.ok()) return s;
-  const int64_t needed = (plan.world_size + *devices - 1) / *devices;
+  // Two nodes at least if there are several sites: only then do nodes have NICs, which traffic between sites leaves by.
+  const int64_t sites_need = simulated.has_sites() ? std::min<int64_t>(2, most) : 1;
+  const int64_t needed = std::max<int64_t>(sites_need, (plan.ranks_per_site + *devices - 1) / *devices);
   if (needed > most) {
-    return InvalidArgument("parallel: ", plan.world_size, " ranks do not fit cluster ", c.name(), " with ", most,
-                           c.has_star() ? " hosts" : " nodes", " of ",
+    return InvalidArgument("parallel: ", plan.ranks_per_site, simulated.has_sites() ? " ranks per site" : " ranks",
+                           " do not fit cluster ", c.name(), " with ", most, c.has_star() ? " hosts" : " nodes", " of ",
                            *devices == 1 ? "one device" : StrCat(*devices, " devices"),
                            "; use fewer ranks or more nodes");
   }
@@ -80,6 +112,18 @@ absl::Status SetLibrary(const spec::Simulated& simulated, const cluster::Cluster
   return absl::OkStatus();
 }
 
+absl::Status DivideIntoSites(const spec::Simulated& simulated, SimulationPlan& plan) {
+  plan.ranks_per_site = plan.world_size;
+  if (!simulated.has_sites()) return absl::OkStatus();
+  const int64_t count = simulated.sites().count();
+  if (plan.world_size % count != 0) {
+    return InvalidArgument("fabric.simulated.sites.count: ", count, " does not divide the ", plan.world_size,
+                           " ranks; use a divisor of their number");
+  }
+  plan.ranks_per_site = static_cast<int>(plan.world_size / count);
+  return absl::OkStatus();
+}
+
 absl::Status Degrade(const spec::Network& network, SimulationPlan& plan) {
   Degradation degradation = {
       .background = network.background(), .jitter = network.jitter(), .seed = static_cast<uint64_t>(network.seed())};
@@ -97,7 +141,7 @@ absl::Status Degrade(const spec::Network& network, SimulationPlan& plan) {
     plan.notes.push_back(
         "measured collectives are not used, because the network was not degraded when they were measured");
   }
-  return absl::OkStatus();
+  return network.faults().empty() ? absl::OkStatus() : CheckRoutes(*plan.topology, plan.endpoints);
 }
 
 absl::Status Place(const spec::Simulated& simulated, SimulationPlan& plan) {
@@ -110,7 +154,7 @@ absl::Status Place(const spec::Simulated& simulated, SimulationPlan& plan) {
     case spec::Placement::RANDOM: options.policy = PlacementOptions::kRandom; break;
     case spec::Placement::HOSTS: options.policy = PlacementOptions::kHosts; break;
   }
-  absl::StatusOr<std::vector<int>> endpoints = PlaceRanks(*plan.topology, plan.world_size, options);
+  absl::StatusOr<std::vector<int>> endpoints = PlaceRanks(*plan.topology, plan.ranks_per_site, options);
   if (!endpoints.ok()) return endpoints.status();
   plan.endpoints = *std::move(endpoints);
   switch (placement.policy()) {
@@ -125,8 +169,25 @@ absl::Status Place(const spec::Simulated& simulated, SimulationPlan& plan) {
       plan.notes.push_back(StrCat("ranks are placed on nodes ", absl::StrJoin(placement.hosts(), ", ")));
       break;
   }
-  if (simulated.network().faults().empty()) return absl::OkStatus();
-  return CheckRoutes(*plan.topology, plan.endpoints);
+  return absl::OkStatus();
+}
+
+void Join(const spec::Spec& spec, SimulationPlan& plan) {
+  const spec::Sites& sites = spec.fabric().simulated().sites();
+  const int each = plan.topology->endpoints(), count = static_cast<int>(sites.count());
+  plan.topology = JoinSites(std::move(plan.topology), {.count = count,
+                                                       .bandwidth = BytesPerSecond(sites.between_gbps() * 1e9 / 8),
+                                                       .latency = Seconds(sites.latency_ms() * 1e-3)});
+  const std::vector<int> first = std::move(plan.endpoints);
+  plan.endpoints.clear();
+  for (int s = 0; s < count; ++s) {
+    for (int e : first) plan.endpoints.push_back(s * each + e);
+  }
+  const std::string across = AxesAcrossSites(spec.parallel(), plan);
+  plan.notes.push_back(
+      StrCat("ranks are divided among ", count, " sites of ", plan.ranks_per_site, ", joined by ", sites.between_gbps(),
+             " Gb/s per site and ", sites.latency_ms(), " ms; ",
+             across.empty() ? "no group of ranks crosses" : StrCat("groups that cross sites: ", across)));
 }
 
 absl::Status SetStragglers(const spec::Simulated& simulated, SimulationPlan& plan) {

@@ -103,6 +103,19 @@ TEST_P(Emulated, GroupsThatShareSlowLinksTakeTheTimeThatIsPredicted) {
   RecordProperty("measured_over_predicted", absl::StrFormat("%.4f", measured / predicted));
 }
 
+// Two sites with a link of a tenth of a rank's rate, and 5 ms, between them.
+TEST(EmulatedSites, TakeTheTimeThatIsPredicted) {
+  const std::string sites = "sites { count: 2 between_gbps: 0.1 latency_ms: 5 } ";
+  auto seconds = [](const std::string& links) {
+    return Total(test::RunText(Text(4, "optimizer { sgd {} }") + StrCat("fabric { ", links, " } }\n"))[0]);
+  };
+  const std::string slow = "{ link_gbps: 1 latency_us: 50 ";
+  const double predicted = seconds("simulated " + slow + sites), measured = seconds("in_memory " + slow + sites);
+  EXPECT_GT(predicted, 2 * seconds("simulated " + slow)) << "the links between sites change little";
+  EXPECT_GE(measured, predicted - host::EmulatedDevice::kMostLate);
+  RecordProperty("measured_over_predicted", absl::StrFormat("%.4f", measured / predicted));
+}
+
 TEST(EmulatedSpeed, ScalesTheTime) {
   const std::string fast = Text(2) + "fabric { simulated { link_gbps: 1000 } }\n";
   std::string slow = fast;

@@ -283,6 +283,7 @@ void CheckFabric(const spec::Spec& spec, Problems& problems) {
     CheckLinks("fabric.simulated", fabric.simulated(), problems);
   }
   if (fabric.has_in_memory()) CheckLinks("fabric.in_memory", fabric.in_memory(), problems);
+  CheckSites(spec, problems);
   CheckRendezvous(fabric.rendezvous(), problems);
   if (fabric.has_nccl()) {
     constexpr int kMostCtas = 64;  // NCCL's own bound

@@ -114,4 +114,30 @@ void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems) {
   CheckStragglers(spec, problems);
 }
 
+void CheckSites(const spec::Spec& spec, Problems& problems) {
+  const spec::Fabric& fabric = spec.fabric();
+  const bool simulated = fabric.has_simulated();
+  if (simulated ? !fabric.simulated().has_sites() : !fabric.in_memory().has_sites()) return;
+  const spec::Sites& sites = simulated ? fabric.simulated().sites() : fabric.in_memory().sites();
+  const std::string path = StrCat("fabric.", simulated ? "simulated" : "in_memory", ".sites"),
+                    rate = StrCat(path, ".between_gbps"), latency = StrCat(path, ".latency_ms");
+  const spec::Parallel& p = spec.parallel();
+  const int64_t ranks = std::max<int64_t>(1, p.dp() * p.tp() * p.pp() * p.cp());
+  if (problems.Whole(StrCat(path, ".count"), sites.count(), 2, 1024) && ranks % sites.count() != 0) {
+    problems.Add(StrCat(path, ".count"), sites.count(), " does not divide the ", ranks,
+                 " ranks; use a divisor of their number");
+  }
+  if (!sites.has_between_gbps())
+    problems.Add(rate, "is missing; use the gigabits per second of a site's link, such as 10");
+  else if (!(sites.between_gbps() >= 1e-9 && sites.between_gbps() <= 1e9))
+    problems.Add(rate, NumberText(sites.between_gbps()), " is out of range; use 1e-9 to 1e9");
+  if (problems.AtLeast(latency, sites.latency_ms(), 0) && sites.latency_ms() > 1e6)
+    problems.Add(latency, NumberText(sites.latency_ms()), " is out of range; use at most 1e6");
+  if (!simulated && fabric.in_memory().link_gbps() == 0) {
+    problems.Add(path,
+                 "needs links that are slowed down, but fabric.in_memory.link_gbps = 0 leaves them at full speed; "
+                 "use a rate above 0, such as 10");
+  }
+}
+
 }  // namespace twofold

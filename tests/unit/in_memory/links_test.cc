@@ -59,6 +59,33 @@ TEST(Links, MessagesShareTheWaysTheyMeetOn) {
   EXPECT_NEAR(at(late), 2.5e-3 + kLatency, 1e-5);
 }
 
+// Ranks of a site share its link to the other sites; within a site nothing changes.
+TEST(Links, SitesShareTheirWideAreaLinks) {
+  constexpr double kBetween = 2e8, kFar = 0.01;
+  const auto links = [] {
+    return Links(4, kRate, kLatency, {.count = 2, .bytes_per_second = kBetween, .latency_s = kFar});
+  };
+  Links alone = links();
+  EXPECT_NEAR(alone.Arrival(*alone.Message(0, 1, 1e6, 0), 1), 1e6 / kRate + kLatency, 1e-9);
+  EXPECT_NEAR(alone.Arrival(*alone.Message(1, 2, 1e6, 1), 1), 1 + 1e6 / kBetween + kLatency + kFar, 1e-9);
+  Links shared = links();
+  const TravelPtr one = shared.Message(0, 2, 1e6, 0), other = shared.Message(1, 3, 1e6, 0),
+                  back = shared.Message(2, 0, 1e6, 0), inside = shared.Message(0, 1, 1e6, 0);
+  EXPECT_NEAR(shared.Arrival(*one, 1), 2e6 / kBetween + kLatency + kFar, 1e-9);
+  EXPECT_NEAR(shared.Arrival(*other, 1), 2e6 / kBetween + kLatency + kFar, 1e-9);
+  EXPECT_NEAR(shared.Arrival(*back, 1), 1e6 / kBetween + kLatency + kFar, 1e-9);  // full duplex: meets nobody
+  // What rank 0 sends abroad leaves all but half of the wide-area rate to its neighbour (both start within 10 ms).
+  EXPECT_NEAR(shared.Arrival(*inside, 1), 1e6 / kRate + kLatency, 1e-9);
+}
+
+// A ring over both sites crosses each wide-area link once per step: n - 1 steps of 1/n of the bytes, twice.
+TEST(Links, ARingOverSitesRunsAtTheWideAreaRate) {
+  constexpr double kBetween = 1e7, kBytes = 64e6;
+  Links links(4, kRate, 0, {.count = 2, .bytes_per_second = kBetween, .latency_s = 0});
+  const TravelPtr all = links.Collective({Communication::Kind::kAllReduce, 4, kBytes, 0, {}}, First(4), 0);
+  EXPECT_NEAR(links.Arrival(*all, 0), 2 * 3 * kBytes / 4 / kBetween, 1e-6);
+}
+
 // A rank may hear a little late that it could have begun; what others were told meanwhile is put right.
 TEST(Links, WhatIsToldALittleLateCountsFromItsStart) {
   Links links(2, kRate, 0);

@@ -142,6 +142,43 @@ TEST_F(NetworkTest, RoutingIsTheSpecsOrTheClusters) {
   }
 }
 
+// ---- Sites ----
+
+// 0.1 GB/s and 30 ms between sites: a tenth of what a host's link has.
+constexpr char kSites[] = "sites { count: 2 between_gbps: 0.8 latency_ms: 30 } folding: OFF ";
+
+TEST_F(NetworkTest, RanksOfASiteShareItsWideAreaLink) {
+  auto across = [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 25'000'000);
+    (ctx.rank() < 2 ? ctx.world().Send(t, ctx.rank() + 2) : ctx.world().Recv(t, ctx.rank() - 2)).Wait();
+    return Now(ctx);
+  };
+  EXPECT_THAT(Run(Spec(4, kStar, kSites), SendToTheNext).results, testing::Each("0.101"));
+  const RunResult far = Run(Spec(4, kStar, kSites), across);
+  EXPECT_THAT(far.results, testing::Each("2.031"));  // 0.2 GB over one link
+  EXPECT_THAT(far.notes, Contains("ranks are divided among 2 sites of 2, joined by 0.8 Gb/s per site and 30 ms; groups "
+                                  "that cross sites: dp"));
+  const RunResult slower =
+      Run(Spec(4, kStar, StrCat(kSites, "network { faults { link: 's1.wan.down' bandwidth: 0.5 } }")), across);
+  EXPECT_THAT(slower.results, testing::Each("4.031"));
+  EXPECT_THAT(Error(Spec(3, kStar, kSites)), HasSubstr("fabric.simulated.sites.count: 2 does not divide the 3 ranks"));
+  EXPECT_THAT(Error(Spec(130, kStar, kSites)), HasSubstr("65 ranks per site do not fit cluster test with 64 hosts"));
+}
+
+// A ring in rank order enters and leaves each site once, so that every one of its 2 (N - 1) rounds sends 1/N of the
+// bytes over each wide-area link. What a rank sums in one round it sends in the next: every second hop is within a
+// site.
+TEST_F(NetworkTest, ARingOverSitesRunsAtTheWideAreaRate) {
+  auto sum = [](RankContext& ctx) {
+    Tensor t = Floats(ctx, 10'000'000);
+    ctx.world().AllReduce(t).Wait();
+    return Now(ctx);
+  };
+  const RunResult ring = Run(Spec(4, kStar, StrCat(kSites, "algorithm: 'ring'")), sum);
+  for (const std::string& seconds : ring.results)
+    EXPECT_NEAR(std::stod(seconds), 6 * 0.01e9 / 0.1e9 + 3 * (0.031 + 0.001), 1e-6);
+}
+
 TEST_F(NetworkTest, TheSameSpecGivesTheSameBytes) {
   auto run = [this](int seed) {
     const std::string fabric = absl::StrFormat(
