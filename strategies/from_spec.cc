@@ -16,6 +16,8 @@
 #include "strategies/expert_parallel/experts.h"
 #include "strategies/models/kinds.h"
 #include "strategies/pipeline/stages.h"
+#include "strategies/zero_plus_plus/quantized_weights.h"
+#include "strategies/zero_plus_plus/secondary_shard.h"
 
 namespace twofold {
 
@@ -202,23 +204,36 @@ MakeReducer MomentumReducers(const spec::Spec& spec) {
       {.beta1 = adam.beta1(), .freeze_step = adam.freeze_step(), .reduce = ToDType(spec.train().precision().reduce())});
 }
 
+MakeGather ToGather(const spec::ZeroPlusPlus& zero) {
+  MakeGather gather = zero.quantized_weights() ? QuantizedWeights() : PlainGathers();
+  return zero.secondary_shard() > 0 ? SecondaryShards(std::move(gather)) : gather;
+}
+
+MakeReducer ToReducer(const spec::Spec& spec) {
+  if (spec.parallel().has_compression()) return CompressingReducers(spec);
+  if (spec.train().optimizer().has_one_bit_adam()) return MomentumReducers(spec);
+  if (spec.parallel().zero_plus_plus().quantized_gradients())
+    return CodedReducers(QuantizeCodecs({.bits = 4}), {.enabled = false});
+  return MeanReducers(ToDType(spec.train().precision().reduce()));
+}
+
 LayoutOptions ToLayout(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   const DType gradient = ToDType(spec.train().precision().gradient()),
               reduce = ToDType(spec.train().precision().reduce());
-  const MakeReducer reducer = p.has_compression()                           ? CompressingReducers(spec)
-                              : spec.train().optimizer().has_one_bit_adam() ? MomentumReducers(spec)
-                                                                            : MeanReducers(reduce);
+  const int near = static_cast<int>(p.zero_plus_plus().secondary_shard());
   if (p.sharding() == Parallel::NO_SHARD) {
     return {DdpOptions{.bucket = MiBytes(p.bucket_mib()),
                        .overlap = p.overlap(),
                        .gradient = gradient,
                        .reduce_every_micro_batch = p.reduce_every_micro_batch()},
-            reducer};
+            ToReducer(spec)};
   }
   const ShardedOptions sharded{
       .stage = ToStage(p.sharding()),
       .shard_group = p.sharding() == Parallel::HYBRID_SHARD ? static_cast<int>(p.shard_group()) : 0,
+      .gather_near = near,
+      .reduce_near = p.zero_plus_plus().quantized_gradients() ? near : 0,
       .wrap = PolicyOf(p),
       .gradient = gradient,
       .reduce = reduce,
@@ -230,7 +245,7 @@ LayoutOptions ToLayout(const spec::Spec& spec) {
       .reduce_every_micro_batch = p.reduce_every_micro_batch(),
       .overlap = p.overlap(),
       .offload = p.offload() == Parallel::OFFLOAD_ALL};
-  return {sharded, reducer};
+  return {sharded, ToReducer(spec), ToGather(p.zero_plus_plus())};
 }
 
 // ---- The update ----

@@ -11,7 +11,8 @@ namespace twofold {
 
 struct LayoutOptions {
   std::variant<DdpOptions, ShardedOptions> kind;
-  MakeReducer make_reducer;  // how gradients become means; if empty, they are averaged in their own type
+  MakeReducer make_reducer;                 // how gradients become means; if empty, they are averaged in their own type
+  MakeGather make_gather = PlainGathers();  // how ShardedOptions::kParameters gathers
   bool sharded() const { return std::holds_alternative<ShardedOptions>(kind); }
 };
 

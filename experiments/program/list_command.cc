@@ -64,6 +64,16 @@ Rows Strategies() {
        "FULL_SHARD within groups of ranks, such as nodes; gradients are averaged between groups, so slow links carry "
        "less traffic; each rank holds 1/(size of a group) of everything",
        "parallel { dp: N sharding: HYBRID_SHARD shard_group: 8 }"},
+      {"ZeRO++",
+       "FULL_SHARD with fewer bytes, and fewer of them between nodes: parameters travel as 8-bit codes, a second copy "
+       "of "
+       "the shards within a node serves all gathers but the first after an update, and gradients travel as 4-bit "
+       "codes, "
+       "first within the node; use it if links between nodes are slow; the second copy takes 1/(ranks of a node) of "
+       "the "
+       "parameters",
+       "parallel { dp: N sharding: ZERO_3 zero_plus_plus { quantized_weights: true secondary_shard: 8 "
+       "quantized_gradients: true } }"},
       {"gradient compression",
        "gradients travel as codes of 8 or 4 bits, as signs, as few elements or as factors of low rank; what is left "
        "out is kept for the next step, 4 bytes per gradient; use it if links are so slow that computing does not hide "

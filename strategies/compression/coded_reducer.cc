@@ -4,13 +4,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/base/strings.h"
 
 namespace twofold {
 namespace {
 
 // One exchange of encoded tensors. Its input is divided into parts of equal size, of which the last ones may be
-// shorter.
+// shorter. A part may consist of several pieces, which are encoded one by one: with P ranks, piece k of part j is the
+// input's piece number k P + j.
 struct Stage {
   enum Kind {
     kScatter,  // rank j receives part j from every rank, and averages
@@ -20,11 +22,13 @@ struct Stage {
   ProcessGroup* group;
   int64_t first;    // of the input: its place in the bucket
   int64_t in, out;  // elements that this rank encodes, and that it has afterwards
-  int64_t part;     // elements of a part
+  int64_t piece;    // elements of a piece
+  int64_t pieces;   // of a part
   ErrorFeedback feedback;
 
   int64_t whole() const { return kind == kScatter ? in : out; }
-  int64_t PartOf(int rank) const { return std::clamp<int64_t>(whole() - rank * part, 0, part); }
+  // The elements of the input's piece number i.
+  int64_t PieceOf(int64_t i) const { return std::clamp<int64_t>(whole() - i * piece, 0, piece); }
 };
 
 // The encoded tensor number `i` of several for `most` elements each. It has `numel` elements.
@@ -86,15 +90,22 @@ class CodedReducer final : public Reducer {
 
  private:
   void AddStages(nn::Context& ctx, const Bucket& bucket, const FeedbackOptions& feedback) {
-    const auto add = [&](Stage::Kind kind, ProcessGroup* group, int64_t first, int64_t in, int64_t out, int64_t part) {
-      stages_.push_back({kind, group, first, in, out, part, ErrorFeedback(ctx, in, wide_, feedback)});
+    const auto add = [&](Stage::Kind kind, ProcessGroup* group, int64_t first, int64_t in, int64_t out, int64_t piece,
+                         int64_t pieces = 1) {
+      stages_.push_back({kind, group, first, in, out, piece, pieces, ErrorFeedback(ctx, in, wide_, feedback)});
     };
     const auto shares = [](const ProcessGroup* group) { return group != nullptr && group->size() > 1; };
-    const auto& [scatter, replicate] = bucket.groups;
+    const auto& [scatter, replicate, near, far] = bucket.groups;
     int64_t first = 0, numel = bucket.numel;
     if (shares(scatter)) {
       const int64_t shard = numel / scatter->size();
-      add(Stage::kScatter, scatter, 0, numel, shard, shard);
+      if (near != nullptr) {
+        TWOFOLD_CHECK(!feedback.enabled, "what the second stage leaves out has no place in the bucket");
+        add(Stage::kScatter, near, 0, numel, numel / near->size(), shard, far->size());
+        add(Stage::kScatter, far, 0, numel / near->size(), shard, shard);
+      } else {
+        add(Stage::kScatter, scatter, 0, numel, shard, shard);
+      }
       first = scatter->rank() * shard, numel = shard;
     }
     if (!shares(replicate)) return;
@@ -134,17 +145,18 @@ class CodedReducer final : public Reducer {
     Stage& stage = stages_[at_];
     const int ranks = stage.group->size();
     const bool scatters = stage.kind == Stage::kScatter;
-    size_ = SizeOf(ctx, stage.part);
-    const Encoded sent = NewEncoded(ctx, size_, scatters ? ranks : 1);
-    received_ = NewEncoded(ctx, size_, ranks);
+    size_ = SizeOf(ctx, stage.piece);
+    const Encoded sent = NewEncoded(ctx, size_, scatters ? ranks * stage.pieces : 1);
+    received_ = NewEncoded(ctx, size_, ranks * stage.pieces);
     Tensor in = std::exchange(value_, Tensor());
     if (stage.in > 0) in = stage.feedback.Add(ctx, in, scale_);
-    for (int j = 0; j < (scatters ? ranks : 1); ++j) {
-      const int64_t first = j * stage.part, numel = scatters ? stage.PartOf(j) : stage.in;
+    for (int64_t i = 0; i < (scatters ? ranks * stage.pieces : 1); ++i) {
+      const int64_t first = i * stage.piece, numel = scatters ? stage.PieceOf(i) : stage.in;
       if (numel == 0) continue;
+      const int64_t place = i % ranks * stage.pieces + i / ranks;  // of the piece in its part, and of the part
       const Tensor& residual = stage.feedback.residual();
       codec_->Encode(ctx, in.Slice(first, numel), residual.empty() ? Tensor() : residual.Slice(first, numel),
-                     At(sent, j, size_, SizeOf(ctx, numel)),
+                     At(sent, place, size_, SizeOf(ctx, numel)),
                      {.stage = static_cast<int>(at_), .first = stage.first + first, .round = round_});
     }
     stage.feedback.Encoded(ctx, scale_);
@@ -163,11 +175,12 @@ class CodedReducer final : public Reducer {
     if (!gathers) codec_->Scale(ctx, received_, 1.0 / ranks);
     const bool here = at_ + 1 == stages_.size() && !out_.empty() && (gathers || out_.dtype() == wide_);
     if (stage.out > 0) value_ = here ? out_ : ctx.device.NewTensor(Shape{stage.out}, wide_, Category::kCommunication);
-    for (int j = 0; j < ranks; ++j) {
-      const int64_t numel = gathers ? stage.PartOf(j) : stage.out;
+    for (int64_t i = 0; i < ranks * stage.pieces; ++i) {
+      const int64_t rank = i / stage.pieces, piece = i % stage.pieces;
+      const int64_t numel = gathers ? stage.PieceOf(rank) : stage.out / stage.pieces;
       if (numel == 0) continue;
-      codec_->Decode(ctx, At(received_, j, size_, SizeOf(ctx, numel)),
-                     gathers ? value_.Slice(j * stage.part, numel) : value_, /*accumulate=*/!gathers && j > 0);
+      codec_->Decode(ctx, At(received_, i, size_, SizeOf(ctx, numel)),
+                     value_.Slice((gathers ? rank : piece) * stage.piece, numel), /*accumulate=*/!gathers && rank > 0);
     }
     received_ = {};
   }

@@ -33,7 +33,7 @@ class MeanReducer final : public Reducer {
     return Replicate();
   }
 
-  Tensor Mean(nn::Context&) override { return std::exchange(part_, Tensor()); }
+  Tensor Mean(nn::Context&) override { return std::move(part_); }
 
   bool elementwise() const override { return true; }
   // A wider type represents every value of a narrower one. BF16 and F16 do not represent all of each other's values. A

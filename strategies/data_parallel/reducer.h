@@ -27,6 +27,9 @@ namespace twofold {
 struct ReductionGroups {
   ProcessGroup* scatter = nullptr;
   ProcessGroup* replicate = nullptr;
+  // Set if the ranks of `scatter` reduce in two stages: first m consecutive ones that are near each other, then those
+  // at the same place of each m. Rank r of `scatter` is rank r % m of `near` and r / m of `far`.
+  ProcessGroup *near = nullptr, *far = nullptr;
   bool reduces() const { return scatter != nullptr || replicate != nullptr; }
   int size() const { return SizeOf(scatter) * SizeOf(replicate); }
   // This rank among all of them.

@@ -9,18 +9,22 @@
 namespace twofold {
 
 ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas,
-                                         ShardedOptions options, MakeReducer make_reducer)
+                                         ShardedOptions options, MakeReducer make_reducer, MakeGather make_gather)
     : ParameterLayout(std::move(chunks)),
       ctx_(ctx),
       options_(std::move(options)),
       groups_(replicas),
-      all_(replicas.all, options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), ""),
+      all_(replicas.all,
+           {options_.shard_group > 0 ? options_.shard_group : replicas.all.size(), options_.gather_near,
+            options_.reduce_near},
+           ""),
       pipeline_(ctx, make_reducer ? std::move(make_reducer) : MeanReducers(options_.reduce), replicas) {
   for (const nn::Parameter* p : Parameters()) {
     ProcessGroup& group = replicas.Of(p->replicas());
     if (&group == &replicas.all || others_.contains(p->replicas())) continue;
-    TWOFOLD_CHECK(options_.shard_group == 0, p->name() + " is sharded over all of its replicas");
-    others_.try_emplace(p->replicas(), group, group.size(), NamePrefix(p->replicas()));
+    TWOFOLD_CHECK(options_.shard_group == 0 && options_.gather_near == 0 && options_.reduce_near == 0,
+                  p->name() + " is sharded over all of its replicas");
+    others_.try_emplace(p->replicas(), group, SharingSizes{.shards = group.size()}, NamePrefix(p->replicas()));
   }
   if (options_.offload) {
     TWOFOLD_CHECK(options_.stage == ShardedOptions::kParameters, "only sharded parameters are offloaded");
@@ -31,7 +35,7 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const 
       chunks_, options_.wrap, [this](nn::GroupTag of) -> const Sharing& { return SharingOf(of); },
       !options_.pipeline_stage, static_cast<UnitObserver&>(*this));
   for (ShardedUnit* unit : units_->forward()) {
-    Allocate(*unit);
+    Allocate(*unit, make_gather);
     AddBucket(*unit);
   }
 }
@@ -52,7 +56,7 @@ void ShardedDataParallel::Draw(ShardedUnit& unit) {
 }
 
 // Allocates what this rank keeps of the unit, and sets the initial values.
-void ShardedDataParallel::Allocate(ShardedUnit& unit) {
+void ShardedDataParallel::Allocate(ShardedUnit& unit, const MakeGather& make_gather) {
   const FlatParameter& flat = *unit.flat;
   const int64_t rank = unit.sharing->gather->rank();
   if (KeepsParameters(unit)) {
@@ -66,6 +70,7 @@ void ShardedDataParallel::Allocate(ShardedUnit& unit) {
     unit.shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters);
     Draw(unit);
     if (host_) host_->Move(unit.shard);
+    unit.gather = make_gather(ctx_, *unit.sharing, unit.shard);
   }
   if (KeepsGradients(unit)) {
     PrepareGradients(unit);
@@ -80,7 +85,7 @@ void ShardedDataParallel::Allocate(ShardedUnit& unit) {
 void ShardedDataParallel::AddBucket(ShardedUnit& unit) {
   const FlatParameter& flat = *unit.flat;
   Bucket bucket{.numel = flat.padded_numel(), .dtype = options_.gradient};
-  if (!Alone(unit)) bucket.groups = {unit.sharing->reduce.get(), unit.sharing->replicate.get()};
+  if (!Alone(unit)) bucket.groups = unit.sharing->reduction();
   bucket.whole = flat.places();
   bucket.kept = flat.PartsOf(unit.sharing->gather->rank());
   if (host_) return pipeline_.Add(std::move(bucket), host_->HomeOf(unit.gradient_shard, options_.reduce));
@@ -105,7 +110,7 @@ void ShardedDataParallel::Gather(ShardedUnit& unit) {
   const FlatParameter& flat = *unit.flat;
   const Tensor shard = host_ ? host_->Take(unit) : unit.shard;
   unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
-  unit.gather = unit.sharing->gather->AllGather(unit.parameters, shard);
+  unit.gathered = unit.gather->Start(ctx_, shard, unit.parameters);
   unit.gathering = true;
   unit.used = false;
   if (!options_.overlap) Use(unit);
@@ -131,7 +136,8 @@ void ShardedDataParallel::GatherAhead(const std::vector<ShardedUnit*>& order, si
 
 void ShardedDataParallel::Use(ShardedUnit& unit) {
   if (!unit.gathering) return;
-  std::exchange(unit.gather, Work()).WaitOn(ctx_.device.compute());
+  std::exchange(unit.gathered, Work()).WaitOn(ctx_.device.compute());
+  if (unit.gather != nullptr) unit.gather->Finish(ctx_, unit.parameters);
   unit.gathering = false;
   unit.flat->SetData(unit.parameters);
 }
@@ -264,9 +270,10 @@ void ShardedDataParallel::PublishUpdate() {
     if (!KeepsParameters(*unit)) {
       TWOFOLD_CHECK(unit->parameters.empty() && !(host_ && host_->holds(*unit)),
                     unit->name + " still has the parameters from before the update");
+      unit->gather->Updated();
       continue;
     }
-    unit->gather = unit->sharing->gather->AllGather(unit->parameters, unit->shard);
+    unit->gathered = unit->sharing->gather->AllGather(unit->parameters, unit->shard);
     unit->gathering = true;
     if (!options_.overlap) Use(*unit);
   }

@@ -73,7 +73,10 @@ namespace twofold {
 
 struct ShardedOptions {
   enum Stage { kOptimizer = 1, kGradients = 2, kParameters = 3 } stage = kParameters;
-  int shard_group = 0;           // number of consecutive ranks that share one copy; must divide the group. 0: all ranks
+  int shard_group = 0;  // number of consecutive ranks that share one copy; must divide the group. 0: all ranks
+  // kParameters: number of consecutive ranks of a shard group that gather (reduce) among themselves, if make_gather
+  // (make_reducer) has them do so; must divide it. 0: none
+  int gather_near = 0, reduce_near = 0;
   WrapPolicy wrap;               // if empty, the root is the only unit
   DType gradient = DType::kF32;  // type in which gradients accumulate
   DType reduce = DType::kF32;    // type of the reducer's means
@@ -95,9 +98,10 @@ class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
   // Wraps the units of `chunks`, allocates what this rank keeps (Category::kParameters and kGradients), draws the
   // initial values of its shards from ctx.seed (no whole tensor ever exists under kParameters), and makes them equal on
   // all ranks. Collective over `replicas`. `make_reducer`: if empty, gradients are averaged in the type options.reduce.
+  // `make_gather`: how kParameters gathers; if empty, by a plain all-gather.
   // Throws OutOfMemory and what the communication throws.
   ShardedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas, ShardedOptions options,
-                      MakeReducer make_reducer = {});
+                      MakeReducer make_reducer = {}, MakeGather make_gather = PlainGathers());
   ~ShardedDataParallel() override;
   ShardedDataParallel(const ShardedDataParallel&) = delete;
   ShardedDataParallel& operator=(const ShardedDataParallel&) = delete;
@@ -139,7 +143,7 @@ class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
     return found == others_.end() ? all_ : found->second;
   }
 
-  void Allocate(ShardedUnit& unit);
+  void Allocate(ShardedUnit& unit, const MakeGather& make_gather);
   void Draw(ShardedUnit& unit);
   void AddBucket(ShardedUnit& unit);
 

@@ -57,13 +57,23 @@ class UnitModule final : public nn::Module {
 
 }  // namespace
 
-Sharing::Sharing(ProcessGroup& group, int shards, std::string_view prefix) {
+Sharing::Sharing(ProcessGroup& group, const SharingSizes& sizes, std::string_view prefix) {
   using Pattern = ProcessGroup::Pattern;
+  const int shards = sizes.shards;
   TWOFOLD_CHECK_EQ(group.size() % shards, 0);
   gather = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(prefix, "gather"));
   reduce = group.SplitEvenly(shards, Pattern::kConsecutive, StrCat(prefix, "reduce"));
   if (group.size() > shards)
     replicate = group.SplitEvenly(group.size() / shards, Pattern::kStrided, StrCat(prefix, "replicate"));
+  if (sizes.gather_near > 0) {
+    TWOFOLD_CHECK_EQ(shards % sizes.gather_near, 0);
+    gather_near = gather->SplitEvenly(sizes.gather_near, Pattern::kConsecutive, StrCat(prefix, "gather_near"));
+  }
+  if (sizes.reduce_near > 0) {
+    TWOFOLD_CHECK_EQ(shards % sizes.reduce_near, 0);
+    reduce_near = reduce->SplitEvenly(sizes.reduce_near, Pattern::kConsecutive, StrCat(prefix, "reduce_near"));
+    reduce_far = reduce->SplitEvenly(shards / sizes.reduce_near, Pattern::kStrided, StrCat(prefix, "reduce_far"));
+  }
 }
 
 ShardedUnits::ShardedUnits(std::span<std::unique_ptr<nn::Module>> chunks, const WrapPolicy& policy,

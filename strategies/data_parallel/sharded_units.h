@@ -13,19 +13,29 @@
 #include "core/comm/process_group.h"
 #include "core/nn/module.h"
 #include "strategies/data_parallel/flat_parameter.h"
+#include "strategies/data_parallel/parameter_gather.h"
+#include "strategies/data_parallel/reducer.h"
 #include "strategies/data_parallel/wrapping.h"
 
 namespace twofold {
 
+// How the ranks of a sharing are divided: every `shards` consecutive ranks share one copy. Of these, every
+// `gather_near` (`reduce_near`) consecutive ranks gather (reduce) among themselves first; 0: none do.
+struct SharingSizes {
+  int shards = 1, gather_near = 0, reduce_near = 0;
+};
+
 // The ranks that share the parameters of a unit: N = shards() ranks hold one shard each; R = replicas() such groups
 // exist.
 struct Sharing {
-  // Collective over `group`, of which every `shards` consecutive ranks share one copy. `prefix`: what the groups' names
-  // begin with.
-  Sharing(ProcessGroup& group, int shards, std::string_view prefix);
+  // Collective over `group`. `prefix`: what the groups' names begin with.
+  Sharing(ProcessGroup& group, const SharingSizes& sizes, std::string_view prefix);
   int64_t shards() const { return gather->size(); }
   int64_t replicas() const { return replicate == nullptr ? 1 : replicate->size(); }
+  ReductionGroups reduction() const { return {reduce.get(), replicate.get(), reduce_near.get(), reduce_far.get()}; }
   std::unique_ptr<ProcessGroup> gather, reduce, replicate;
+  // Null unless asked for. Ranks of reduce_far are at the same place of their reduce_near.
+  std::unique_ptr<ProcessGroup> gather_near, reduce_near, reduce_far;
 };
 
 struct ShardedUnit {
@@ -33,11 +43,12 @@ struct ShardedUnit {
   std::string name;  // its path; "root" if it is the only chunk; "chunk 1" of several
   const Sharing* sharing = nullptr;
   bool root = false;
-  bool stays = false;                 // gathered from forward to backward: its backward pass may be the first
-  std::optional<FlatParameter> flat;  // none: all its parameters are in units inside it
-  Tensor shard, gradient_shard;       // what this rank keeps; views into the whole tensors if those are kept
-  Tensor parameters, gradients;       // whole and padded; empty while this rank does not hold them
-  Work gather;                        // the all-gather of the parameters
+  bool stays = false;                       // gathered from forward to backward: its backward pass may be the first
+  std::optional<FlatParameter> flat;        // none: all its parameters are in units inside it
+  Tensor shard, gradient_shard;             // what this rank keeps; views into the whole tensors if those are kept
+  Tensor parameters, gradients;             // whole and padded; empty while this rank does not hold them
+  std::unique_ptr<ParameterGather> gather;  // how the parameters are gathered; null if they are kept
+  Work gathered;                            // the message that brings them
   bool gathering = false;
   bool used = false;                 // has computed since it was gathered, so it does not count as gathered ahead
   bool reduced = false;              // the reduction of the step's last micro-batch has started

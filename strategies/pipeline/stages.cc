@@ -10,10 +10,12 @@ namespace twofold {
 namespace {
 
 // The best split of the first n blocks into k parts.
-struct Cut {
+struct Division {
   double most = std::numeric_limits<double>::infinity(), squares = 0;  // largest cost of a part; sum of squared costs
   int64_t last = 0;                                                    // number of blocks in the last of these parts
-  bool BetterThan(const Cut& other) const { return std::pair(most, squares) < std::pair(other.most, other.squares); }
+  bool BetterThan(const Division& other) const {
+    return std::pair(most, squares) < std::pair(other.most, other.squares);
+  }
 };
 
 }  // namespace
@@ -29,18 +31,19 @@ std::vector<int64_t> SplitByCost(std::span<const double> costs, double before, d
   const auto blocks = static_cast<int64_t>(costs.size());
   TWOFOLD_CHECK_GE(blocks, parts);
   // best[k][n]: the best split of the first n blocks into k parts.
-  std::vector<std::vector<Cut>> best(static_cast<size_t>(parts) + 1, std::vector<Cut>(costs.size() + 1));
+  std::vector<std::vector<Division>> best(static_cast<size_t>(parts) + 1, std::vector<Division>(costs.size() + 1));
   best[0][0] = {.most = 0};
   for (int k = 1; k <= parts; ++k) {
     for (int64_t n = k; n <= blocks - (parts - k); ++n) {
       double cost = (k == 1 ? before : 0) + (k == parts ? after : 0);
       for (int64_t last = 1; last <= n - (k - 1); ++last) {
         cost += costs[static_cast<size_t>(n - last)];
-        Cut& known = best[static_cast<size_t>(k)][static_cast<size_t>(n)];
+        Division& known = best[static_cast<size_t>(k)][static_cast<size_t>(n)];
         if (cost > known.most) break;  // costs are not negative, so longer last parts are no better
-        const Cut& others = best[static_cast<size_t>(k) - 1][static_cast<size_t>(n - last)];
-        const Cut cut{.most = std::max(others.most, cost), .squares = others.squares + cost * cost, .last = last};
-        if (cut.BetterThan(known)) known = cut;
+        const Division& others = best[static_cast<size_t>(k) - 1][static_cast<size_t>(n - last)];
+        const Division division{
+            .most = std::max(others.most, cost), .squares = others.squares + cost * cost, .last = last};
+        if (division.BetterThan(known)) known = division;
       }
     }
   }

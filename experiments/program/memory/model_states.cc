@@ -53,11 +53,15 @@ void AddOuterState(const spec::Spec& spec, StateFormula& state) {
 }  // namespace
 
 double StateFormula::bytes(int64_t psi) const {
-  return static_cast<double>(bytes_per_parameter) * static_cast<double>(psi) / static_cast<double>(ranks);
+  const double whole = static_cast<double>(bytes_per_parameter) * static_cast<double>(psi);
+  return whole / static_cast<double>(ranks) +
+         (second_copy_ranks == 0 ? 0 : whole / static_cast<double>(second_copy_ranks));
 }
 
 std::string StateFormula::ToString() const {
-  return ranks == 1 ? StrCat(bytes_per_parameter, " psi") : StrCat(bytes_per_parameter, " psi / ", ranks);
+  std::string text = StrCat(bytes_per_parameter, " psi", ranks == 1 ? "" : StrCat(" / ", ranks));
+  if (second_copy_ranks > 0) StrAppend(&text, " + ", bytes_per_parameter, " psi / ", second_copy_ranks);
+  return text;
 }
 
 std::vector<StateFormula> ModelStateFormulas(const spec::Spec& spec) {
@@ -75,7 +79,8 @@ std::vector<StateFormula> ModelStateFormulas(const spec::Spec& spec) {
   return {{.category = Category::kParameters,
            .what = StrCat("parameters, ", spec::DType_Name(precision.parameter())),
            .bytes_per_parameter = type(precision.parameter()),
-           .ranks = shared(sharding == Parallel::FULL_SHARD || sharding == Parallel::HYBRID_SHARD)},
+           .ranks = shared(sharding == Parallel::FULL_SHARD || sharding == Parallel::HYBRID_SHARD),
+           .second_copy_ranks = parallel.zero_plus_plus().secondary_shard()},
           {.category = Category::kGradients,
            .what = StrCat("gradients, ", spec::DType_Name(GradientType(precision))),
            .bytes_per_parameter = type(GradientType(precision)),

@@ -18,8 +18,9 @@ struct StateFormula {
   std::string what;                 // "parameters, BF16"
   int64_t bytes_per_parameter = 0;  // 2, 2, K
   int64_t ranks = 1;                // ranks that share one copy: N_d if the stage shards it, else 1
+  int64_t second_copy_ranks = 0;    // ranks that share a second copy (ZeRO++'s secondary shard); 0: there is none
   double bytes(int64_t psi) const;  // of one rank
-  std::string ToString() const;     // "12 psi / 64"
+  std::string ToString() const;     // "12 psi / 64", "2 psi / 64 + 2 psi / 8"
 };
 
 // Parameters, gradients and optimizer state, in this order. The optimizer's bytes are those of the state it keeps for

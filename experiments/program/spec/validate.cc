@@ -325,6 +325,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckData(spec, problems);
   CheckTrain(spec, problems);
   CheckParallel(spec, problems);
+  CheckZeroPlusPlus(spec, problems);
   CheckCompression(spec, problems);
   CheckOneBitAdam(spec, problems);
   CheckLocalUpdate(spec, problems);

@@ -10,6 +10,7 @@ void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and wheth
 void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  // train.activation_checkpointing
 void CheckValidation(const spec::Spec& spec, Problems& problems);               // train.validation
 void CheckPrecision(const spec::Precision& precision, Problems& problems);      // train.precision
+void CheckZeroPlusPlus(const spec::Spec& spec, Problems& problems);             // parallel.zero_plus_plus
 void CheckCompression(const spec::Spec& spec, Problems& problems);              // parallel.compression
 void CheckOneBitAdam(const spec::Spec& spec, Problems& problems);               // train.optimizer.one_bit_adam
 void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Problems& problems);

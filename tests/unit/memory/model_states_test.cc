@@ -69,6 +69,10 @@ TEST(ModelStates, FollowTypesAndOptimizer) {
   spec = SpecOf(spec::F32, spec::Parallel::HYBRID_SHARD, 8);
   spec.mutable_parallel()->set_shard_group(4);
   EXPECT_EQ(ModelStateFormulas(spec)[0].ToString(), "4 psi / 4");
+  spec = SpecOf(spec::BF16, spec::Parallel::FULL_SHARD, 64);
+  spec.mutable_parallel()->mutable_zero_plus_plus()->set_secondary_shard(8);
+  EXPECT_EQ(ModelStateFormulas(spec)[0].ToString(), "2 psi / 64 + 2 psi / 8");
+  EXPECT_DOUBLE_EQ(ModelStateFormulas(spec)[0].bytes(640), 20 + 160);
 }
 
 int64_t BytesOf(const std::vector<LayerActivations>& layers, std::string_view kind) {

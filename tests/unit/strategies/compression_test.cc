@@ -63,19 +63,24 @@ std::vector<Method> Methods() {
   };
 }
 
-// The groups of a layout: all ranks keep the mean, one shard each, or both.
-enum Layout { kDdp, kZero, kHybrid };
+// The groups of a layout: all ranks keep the mean, one shard each, or both; or one shard each, in two stages.
+enum Layout { kDdp, kZero, kHybrid, kTwoStages };
 
 struct Groups {
   Groups(RankContext& ctx, Layout layout) {
     using Pattern = ProcessGroup::Pattern;
     if (layout == kDdp) replicate = ctx.world().SplitEvenly(kRanks, Pattern::kConsecutive, "replicate");
-    if (layout == kZero) scatter = ctx.world().SplitEvenly(kRanks, Pattern::kConsecutive, "scatter");
+    if (layout == kZero || layout == kTwoStages)
+      scatter = ctx.world().SplitEvenly(kRanks, Pattern::kConsecutive, "scatter");
+    if (layout == kTwoStages) {
+      near = ctx.world().SplitEvenly(2, Pattern::kConsecutive, "near");
+      far = ctx.world().SplitEvenly(2, Pattern::kStrided, "far");
+    }
     if (layout != kHybrid) return;
     scatter = ctx.world().SplitEvenly(2, Pattern::kConsecutive, "scatter");
     replicate = ctx.world().SplitEvenly(2, Pattern::kStrided, "replicate");
   }
-  std::unique_ptr<ProcessGroup> scatter, replicate;
+  std::unique_ptr<ProcessGroup> scatter, replicate, near, far;
 };
 
 // A pipeline with one bucket: a matrix and a bias.
@@ -88,7 +93,9 @@ struct Bench {
         pipeline(nn, make, rank.world()) {
     matrix.set_shard_layout(nn::ShardLayout::Whole(matrix.shape()));
     bias.set_shard_layout(nn::ShardLayout::Whole(bias.shape()));
-    Bucket bucket{.numel = kNumel, .dtype = dtype, .groups = {groups.scatter.get(), groups.replicate.get()}};
+    Bucket bucket{.numel = kNumel,
+                  .dtype = dtype,
+                  .groups = {groups.scatter.get(), groups.replicate.get(), groups.near.get(), groups.far.get()}};
     bucket.whole = {{&matrix, 0, 0, kRows * kColumns}, {&bias, 0, kRows * kColumns, kBias}};
     shards = groups.scatter == nullptr ? 1 : groups.scatter->size();
     first = groups.scatter == nullptr ? 0 : groups.scatter->rank() * (kNumel / shards);
@@ -323,6 +330,33 @@ TEST(Compression, MessagesHaveTheStatedSizes) {
         return "";
       });
     }
+  }
+}
+
+// Two near ranks average first, and then ranks at their places of the two pairs. Each shard's mean arrives at the rank
+// that keeps it. Only codes of means of pairs go between the pairs.
+TEST(Compression, InTwoStagesEveryRankGetsTheMeanOfItsShard) {
+  for (const int bits : {32, 8, 4}) {
+    SCOPED_TRACE(bits);
+    ExpectOnRanks(kRanks, [&](RankContext& ctx) -> std::string {
+      Bench b(ctx, CodedReducers(QuantizeCodecs({.bits = bits}), {.enabled = false}), kTwoStages);
+      const double most = 6;                                                             // of any |value|
+      const double rounding = bits == 32 ? 1e-6 : 2 * most / (bits == 8 ? 127 : 7) / 2;  // half a level, twice
+      for (int64_t step = 0; step < 3; ++step) {
+        b.Step([&](int64_t i) { return ValueOn(ctx.rank(), i, step); });
+        for (int64_t i = 0; i < b.kept.numel(); ++i) {
+          const double got = b.Kept()[static_cast<size_t>(i)], want = MeanOf(b.first + i, step);
+          if (std::abs(got - want) > rounding) return StrCat("element ", b.first + i, ": ", got, ", not ", want);
+        }
+      }
+      if (bits != 4) return "";
+      std::map<std::string, int64_t> sent;
+      for (const auto& [key, entry] : ctx.communication().entries()) sent[key.first] += entry.bytes.value();
+      const int64_t shard = Coded("quantize 4 stochastic", kNumel / kRanks);
+      if (sent["near"] != 3 * 4 * shard) return StrCat("near ranks exchange ", sent["near"], " bytes");
+      if (sent["far"] != 3 * 2 * shard) return StrCat("far ranks exchange ", sent["far"], " bytes");
+      return sent["scatter"] == 0 ? "" : "something else is sent";
+    });
   }
 }
 
