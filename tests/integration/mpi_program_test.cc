@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
@@ -114,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Layouts, with what else changes memory.
 constexpr char kUnfused[] = "model { gpt { layers: 3 hidden: 16 heads: 2 sequence: 8 } attention: UNFUSED }\n";
-constexpr char kMixed[] = "BF16 gradient: F32 reduce: BF16";
+constexpr char kMixed[] = "BF16 gradient: F32 reduce: BF16", kMixedGradient[] = "BF16 gradient: F32";
 INSTANTIATE_TEST_SUITE_P(
     Layouts, OnMpi,
     Some({"Zero1On4", "Zero2On2", "Zero3On4Parts", "OffloadOn2", "HybridOn4Mixed"},
@@ -160,6 +161,37 @@ INSTANTIATE_TEST_SUITE_P(
           Case{"Ep2Tp2", kDeepMoe, 4, 2, "F32", "ep: 2 tp: 2", "", 2},
           Case{"Pp2Dp2Tp2Zero1", kDeep, 8, 2, "F32", "pp: 2 tp: 2 sharding: ZERO_1", "", 4}}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// Every compression under every layout, in two types.
+std::vector<Case> Compressions() {
+  static const auto* texts = new std::deque<std::string>([] {
+    std::deque<std::string> all;  // in pairs: name, parallel
+    for (const auto& [name, codec] :
+         {std::pair("Quantize", "quantize { bits: 4 stochastic: true }"), std::pair("OneBit", "one_bit {}"),
+          std::pair("TopK", "top_k { density: 0.05 }"), std::pair("RandomK", "random_k { density: 0.1 }"),
+          std::pair("PowerSgd", "power_sgd { rank: 2 start_step: 2 }")}) {
+      for (const char* layout : {"NO_SHARD", "ZERO_1", "ZERO_2", "ZERO_3"}) {
+        std::string label = layout;
+        std::erase(label, '_');
+        all.push_back(StrCat(name, label));
+        all.push_back(StrCat("sharding: ", layout, " compression { ", codec, " }"));
+      }
+    }
+    all.push_back("ZeroPlusPlus");
+    all.push_back(
+        "sharding: ZERO_3 zero_plus_plus { quantized_weights: true secondary_shard: 2 quantized_gradients: true }");
+    return all;
+  }());
+  std::vector<Case> cases;
+  for (size_t i = 0; i < texts->size(); i += 2) {
+    const char *name = (*texts)[i].c_str(), *parallel = (*texts)[i + 1].c_str();
+    const bool zero = std::string_view(name) == "ZeroPlusPlus", f32 = i % 4 == 0;
+    cases.push_back({name, kUnfused, zero ? 4 : 2, 2, f32 ? "F32" : kMixedGradient, parallel});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Compressions, OnMpi, Some({"OneBitZERO2", "ZeroPlusPlus"}, Compressions()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 class ProgramOnMpi : public Program {};
 
