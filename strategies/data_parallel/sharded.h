@@ -30,6 +30,7 @@
 // bytes to the device to accumulate gradients, and A G bytes back. Besides its state, the optimizer's update copies
 // P + G bytes to the device and P bytes back. Clipping copies G bytes to the device. A shard's copy starts before its
 // all-gather, while the all-gather of the unit before it is running.
+// ZeRO++ (kParameters): parameters may be gathered in other ways (parameter_gather.h, strategies/zero_plus_plus).
 // Use the lowest stage that fits. ZeRO-1, and ZeRO-2 without gradient accumulation, send no more bytes than DDP. ZeRO-3
 // sends 1.5 times as many. Computing hides a unit's communication if the units that run meanwhile compute for longer.
 // The last unit: backward begins where forward ends, so a unit that no other unit follows would be freed only to be
@@ -98,7 +99,7 @@ class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
   // Wraps the units of `chunks`, allocates what this rank keeps (Category::kParameters and kGradients), draws the
   // initial values of its shards from ctx.seed (no whole tensor ever exists under kParameters), and makes them equal on
   // all ranks. Collective over `replicas`. `make_reducer`: if empty, gradients are averaged in the type options.reduce.
-  // `make_gather`: how kParameters gathers; if empty, by a plain all-gather.
+  // `make_gather`: how kParameters gathers.
   // Throws OutOfMemory and what the communication throws.
   ShardedDataParallel(nn::Context& ctx, Chunks chunks, const ReplicaGroups& replicas, ShardedOptions options,
                       MakeReducer make_reducer = {}, MakeGather make_gather = PlainGathers());

@@ -6,12 +6,10 @@
 //   memory         while a unit is gathered, its codes: 1 + 4 / 256 bytes per parameter
 //   communication  an all-gather sends (1 + 4 / 256) Psi (N - 1) / N bytes instead of b Psi (N - 1) / N
 //   compute        per all-gather one pass over Psi / N elements to encode, and one over Psi to decode
-//   convergence    the model computes with rounded weights. Wang et al. find no difference to what a curve shows
-//   (section
-//                  5.4)
-// Use it where the all-gathers of ZeRO-3 are not hidden. Codes of BF16 weights are half as large, those of F32 a
-// quarter. Limits: a rank also decodes its own shard, so that all ranks compute with the same values. Unless 256
-// divides a shard, each rank's shard is decoded by a kernel of its own.
+//   convergence    the model computes with rounded weights. Wang et al. report losses close to those without
+// Use it where the all-gathers of ZeRO-3 are not hidden. Codes are half as large as BF16 weights, a quarter of F32's.
+// Limits: a rank also decodes its own shard, so that all ranks compute with the same values. Unless 256 divides a
+// shard, each rank's shard is decoded by a kernel of its own.
 #pragma once
 
 #include "strategies/data_parallel/parameter_gather.h"

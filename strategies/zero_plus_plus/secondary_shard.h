@@ -6,9 +6,8 @@
 //
 // With Psi bytes of parameters and A micro-batches a step:
 //   memory         Psi / m bytes more per rank
-//   communication  per step and unit one all-gather over N ranks, Psi (N - 1) / N bytes; the others, 2 A - 1 without
-//   the
-//                  units that stay gathered, send Psi (m - 1) / m bytes each among m ranks
+//   communication  a step: one all-gather over N ranks, Psi (N - 1) / N bytes; the others, 2 A - 1 of them (A - 1 of
+//                  units that stay gathered), send Psi (m - 1) / m bytes each among m ranks
 //   compute        per step, Psi / m bytes copied
 //   convergence    as ZeRO-3, to the bit
 // Use it where links within a node are much faster than those between nodes, and Psi / m bytes are left. HYBRID_SHARD
