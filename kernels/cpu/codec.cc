@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
 #include "core/base/philox.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/philox_block.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace twofold::cpu {
@@ -26,32 +28,54 @@ void VisitFloat(DType t, F&& f) {
 
 // The bits of |x|: as integers they sort like the numbers, with NaN last.
 template <class T>
-uint64_t SizeOf(T x) {
-  using Narrow = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
-  const uint64_t bits = std::bit_cast<std::conditional_t<sizeof(T) == 8, uint64_t, Narrow>>(x);
-  return bits & ((uint64_t{1} << (8 * sizeof(T) - 1)) - 1);
+auto SizeOf(T x) {
+  using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>>;
+  using Size = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  return static_cast<Size>(std::bit_cast<Bits>(x) & (static_cast<Bits>(~Bits{0}) >> 1));
+}
+template <class T>
+using Size = decltype(SizeOf(T()));
+
+// Calls visit(i) for the elements of [first, last) whose size matches; fast if few do.
+template <class T, class Matches, class Visit>
+void ForMatches(const T* in, int64_t first, int64_t last, const Matches& matches, const Visit& visit) {
+  constexpr int64_t kStep = 32;
+  for (int64_t begin = first; begin < last; begin += kStep) {
+    const int64_t end = std::min(begin + kStep, last);
+    uint32_t any = 0;
+#pragma omp simd reduction(| : any)
+    for (int64_t i = begin; i < end; ++i) any |= static_cast<uint32_t>(matches(SizeOf(in[i])));
+    for (int64_t i = begin; any != 0 && i < end; ++i) {
+      if (matches(SizeOf(in[i]))) visit(i);
+    }
+  }
 }
 
 // Defines the k largest: all elements above `size`, and the first `ties` elements of that size.
+template <class T>
 struct Least {
-  uint64_t size;
+  Size<T> size;
   int64_t ties;
 };
 
 // Radix select, from the top digit: among the elements whose upper digits equal those of the k-th largest, counts how
 // many have each next digit.
 template <class T>
-Least LeastOf(const T* in, int64_t n, int64_t k) {
-  uint64_t upper = 0;
-  for (int high = 8 * sizeof(T) - 1; high > 0;) {
+Least<T> LeastOf(const T* in, int64_t n, int64_t k) {
+  constexpr int kBits = 8 * sizeof(T) - 1;
+  Size<T> upper = 0;
+  for (int high = kBits; high > 0;) {
     const int low = std::max(high - ops::rules::kTopKDigit, 0);
-    const uint64_t mask = (uint64_t{1} << (high - low)) - 1;
+    const Size<T> mask = (Size<T>{1} << (high - low)) - 1;
     int64_t count[ops::rules::kTopKBins] = {};
-    for (int64_t i = 0; i < n; ++i) {
-      const uint64_t size = SizeOf(in[i]);
-      if (size >> high == upper) ++count[size >> low & mask];
+    const auto add = [&](int64_t i) { ++count[SizeOf(in[i]) >> low & mask]; };
+    if (high == kBits) {
+      for (int64_t i = 0; i < n; ++i) add(i);
+    } else {
+      ForMatches(
+          in, 0, n, [=](Size<T> size) { return size >> high == upper; }, add);
     }
-    uint64_t digit = mask;
+    Size<T> digit = mask;
     for (; digit > 0 && count[digit] < k; --digit) k -= count[digit];
     upper = upper << (high - low) | digit;
     high = low;
@@ -66,18 +90,23 @@ void TakeLargest(const ops::TopK& o) {
   T* residual = o.residual.empty() ? nullptr : o.residual.data<T>();
   T* values = o.values.data<T>();
   int32_t* indices = o.indices.data<int32_t>();
-  Least least = k == 0 ? Least{~uint64_t{0}, 0} : LeastOf(in, n, k);
-  int64_t taken = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const T x = in[i];
-    const uint64_t size = SizeOf(x);
-    const bool take = size > least.size || (size == least.size && least.ties-- > 0);
-    if (take) {
-      values[taken] = x;
-      indices[taken++] = static_cast<int32_t>(i);
-    }
-    if (residual != nullptr) residual[i] = take ? T() : x;
+  if (k == 0) {
+    if (residual != nullptr && residual != in) std::copy_n(in, n, residual);
+    return;
   }
+  Least<T> least = LeastOf(in, n, k);
+  int64_t taken = 0;
+  const auto take = [&](int64_t i) {
+    if (SizeOf(in[i]) == least.size && least.ties-- <= 0) return;
+    values[taken] = in[i];
+    indices[taken++] = static_cast<int32_t>(i);
+    if (residual != nullptr) residual[i] = T();
+  };
+  InChunks(0, n, [&](int64_t first, int64_t count) {
+    if (residual != nullptr && residual != in) std::copy_n(in + first, count, residual + first);
+    ForMatches(
+        in, first, first + count, [size = least.size](Size<T> other) { return other >= size; }, take);
+  });
   TWOFOLD_CHECK_EQ(taken, k);
 }
 
@@ -108,33 +137,56 @@ Levels<A> LevelsFor(A largest, A levels) {
   return {largest / levels, inverse, true};
 }
 
+// The largest |x|; not a number if an element is not.
+template <class A>
+A LargestOf(const A* x, int64_t n) {
+  using Bits = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;
+  Bits largest = 0;  // as integers they sort like the numbers, with NaN last
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < n; ++i) {
+    const Bits size = std::bit_cast<Bits>(x[i]) & (~Bits{0} >> 1);
+    largest = size > largest ? size : largest;
+  }
+  return std::bit_cast<A>(largest);
+}
+
+// The codes of `count` elements, and what they leave out. `round(level, i)`: a whole number.
+template <class A, class Round>
+void Encode(const A* x, int64_t count, const Levels<A>& levels, A most, Round round, uint8_t* codes, A* left) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    A rounded = round(x[i] * levels.inverse, i);
+    rounded = rounded < -most ? -most : rounded;
+    rounded = rounded > most ? most : rounded;
+    rounded = levels.finite ? rounded : A(1);
+    codes[i] = static_cast<uint8_t>(static_cast<int>(rounded) + static_cast<int>(most) + 1);
+    left[i] = x[i] - rounded * levels.scale;
+  }
+}
+
 template <class A>
 void QuantiseBlock(const ops::Quantise& o, int64_t block) {
   const int64_t first = block * o.block, count = std::min(o.block, o.in.numel() - first);
-  const int most = LevelsOf(o.bits);
+  const A most = A(LevelsOf(o.bits));
   A buffer[kChunk], left[kChunk];
   const A* x = Source<A>(o.in).At(first, count, buffer);
-  A largest = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const A size = std::abs(x[i]);
-    largest = size > largest || size != size ? size : largest;
-  }
-  const Levels<A> levels = LevelsFor(largest, A(most));
+  const Levels<A> levels = LevelsFor(LargestOf(x, count), most);
   uint8_t* out = o.codes.data<uint8_t>() + ops::CodeBytes(first, o.bits);
   uint8_t halves[kChunk];
   uint8_t* codes = o.bits == 8 ? out : halves;
-  for (int64_t i = 0; i < count; ++i) {
-    const A level = x[i] * levels.inverse;
-    A rounded = o.stochastic ? std::floor(level + A(UniformAt(o.key, static_cast<uint64_t>(o.where.Of(first + i)))))
-                             : std::nearbyint(level);
-    rounded = std::clamp(rounded, A(-most), A(most));
-    if (!levels.finite) rounded = 1;
-    codes[i] = static_cast<uint8_t>(static_cast<int>(rounded) + most + 1);
-    left[i] = x[i] - rounded * levels.scale;
+  if (o.stochastic) {
+    uint32_t bits[kChunk];
+    ForRuns(o.where, first, count, [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
+    Encode(
+        x, count, levels, most, [&](A level, int64_t i) { return std::floor(level + A(ToUniform(bits[i]))); }, codes,
+        left);
+  } else {
+    Encode(
+        x, count, levels, most, [](A level, int64_t) { return std::nearbyint(level); }, codes, left);
   }
   if (o.bits == 4) {
     if (count % 2 != 0) halves[count] = 0;
-    for (int64_t i = 0; i < count; i += 2) out[i / 2] = static_cast<uint8_t>(halves[i] | halves[i + 1] << 4);
+    for (int64_t i = 0; i < (count + 1) / 2; ++i) out[i] = static_cast<uint8_t>(halves[2 * i] | halves[2 * i + 1] << 4);
   }
   o.scales.data<A>()[block] = levels.scale;
   if (!o.residual.empty()) Sink<A>(o.residual).Put(first, count, left);
@@ -147,16 +199,15 @@ A ScaleAt(const Tensor& scales, int64_t block) {
                                        : static_cast<A>(scales.data<float>()[block]);
 }
 
-// out[first, ...) of each block = value(first, i, the block's scale).
+// out[first, ...) of each block, from what `decode(first, count, scale, A*)` writes.
 template <class F>
 void DecodeBlocks(const Tensor& scales, const Tensor& out, bool accumulate, int64_t block_size, ThreadPool& pool,
-                  F value) {
+                  F decode) {
   VisitWide(out.dtype(), [&]<class A>() {
     pool.ParallelForEach(scales.numel(), 16 * kChunk / block_size, [&](int64_t block) {
       const int64_t first = block * block_size, count = std::min(block_size, out.numel() - first);
-      const A scale = ScaleAt<A>(scales, block);
       A decoded[kChunk];
-      for (int64_t i = 0; i < count; ++i) decoded[i] = value(first + i, scale);
+      decode(first, count, ScaleAt<A>(scales, block), decoded);
       StoreOrAdd(out, first, count, decoded, accumulate);
     });
   });
@@ -164,21 +215,35 @@ void DecodeBlocks(const Tensor& scales, const Tensor& out, bool accumulate, int6
 
 // ---- 1 bit ----
 
+static_assert(std::endian::native == std::endian::little, "bit k of a byte is byte k of a 64-bit number");
+
+// Bit k: whether byte k, which is 0 or 1, is 1.
+uint8_t PackBits(const uint8_t* bytes) {
+  uint64_t all;
+  std::memcpy(&all, bytes, sizeof(all));
+  return static_cast<uint8_t>(all * 0x0102040810204080 >> 56);
+}
+// The reverse.
+void UnpackBits(uint8_t bits, uint8_t* bytes) {
+  const uint64_t each = bits * uint64_t{0x0101010101010101} & 0x8040201008040201;  // byte k: bit k, in its place
+  const uint64_t all = (each + 0x7f7f7f7f7f7f7f7f) >> 7 & 0x0101010101010101;
+  std::memcpy(bytes, &all, sizeof(all));
+}
+
 template <class A>
 void PackBlock(const ops::SignPack& o, int64_t block) {
   const int64_t first = block * kSignBlock, count = std::min(kSignBlock, o.in.numel() - first);
   A buffer[kChunk], left[kChunk];
   const A* x = Source<A>(o.in).At(first, count, buffer);
   const A scale = SumOf<A>(count, [x](int64_t i) { return std::abs(x[i]); }) / static_cast<A>(count);
-  uint8_t* signs = o.signs.data<uint8_t>() + first / 8;
-  for (int64_t i = 0; i < count; i += 8) {
-    unsigned byte = 0;
-    for (int64_t j = i; j < std::min(i + 8, count); ++j) {
-      byte |= static_cast<unsigned>(x[j] < 0) << (j - i);
-      left[j] = x[j] < 0 ? x[j] + scale : x[j] - scale;
-    }
-    signs[i / 8] = static_cast<uint8_t>(byte);
+  uint8_t negative[kChunk + 8] = {};
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    negative[i] = static_cast<uint8_t>(x[i] < 0);
+    left[i] = x[i] < 0 ? x[i] + scale : x[i] - scale;
   }
+  uint8_t* signs = o.signs.data<uint8_t>() + first / 8;
+  for (int64_t i = 0; i < count; i += 8) signs[i / 8] = PackBits(negative + i);
   o.scales.data<A>()[block] = scale;
   if (!o.residual.empty()) Sink<A>(o.residual).Put(first, count, left);
 }
@@ -281,13 +346,19 @@ void Compute(const ops::Quantise& o, Context& c) {
 
 void Compute(const ops::Dequantise& o, Context& c) {
   const uint8_t* codes = o.codes.data<uint8_t>();
-  const int zero = LevelsOf(o.bits) + 1;
-  const auto decode = [&](auto code) {
-    DecodeBlocks(o.scales, o.out, o.accumulate, o.block, c.pool,
-                 [=](int64_t i, auto scale) { return static_cast<decltype(scale)>(code(i) - zero) * scale; });
-  };
-  if (o.bits == 8) return decode([codes](int64_t i) { return int{codes[i]}; });
-  decode([codes](int64_t i) { return codes[i / 2] >> (4 * (i % 2)) & 15; });
+  const int zero = LevelsOf(o.bits) + 1, bits = o.bits;
+  DecodeBlocks(o.scales, o.out, o.accumulate, o.block, c.pool,
+               [=]<class A>(int64_t first, int64_t count, A scale, A* decoded) {
+                 const uint8_t* from = codes + ops::CodeBytes(first, bits);
+                 uint8_t halves[kChunk];
+                 if (bits == 4) {
+                   for (int64_t i = 0; i < (count + 1) / 2; ++i)
+                     halves[2 * i] = from[i] & 15, halves[2 * i + 1] = from[i] >> 4;
+                   from = halves;
+                 }
+#pragma omp simd
+                 for (int64_t i = 0; i < count; ++i) decoded[i] = static_cast<A>(int{from[i]} - zero) * scale;
+               });
 }
 
 void Compute(const ops::SignPack& o, Context& c) {
@@ -299,7 +370,12 @@ void Compute(const ops::SignPack& o, Context& c) {
 void Compute(const ops::SignUnpack& o, Context& c) {
   const uint8_t* signs = o.signs.data<uint8_t>();
   DecodeBlocks(o.scales, o.out, o.accumulate, kSignBlock, c.pool,
-               [signs](int64_t i, auto scale) { return (signs[i / 8] >> (i % 8) & 1) != 0 ? -scale : scale; });
+               [=]<class A>(int64_t first, int64_t count, A scale, A* decoded) {
+                 uint8_t negative[kChunk + 8];
+                 for (int64_t i = 0; i < count; i += 8) UnpackBits(signs[(first + i) / 8], negative + i);
+#pragma omp simd
+                 for (int64_t i = 0; i < count; ++i) decoded[i] = negative[i] != 0 ? -scale : scale;
+               });
 }
 
 void Compute(const ops::Orthogonalise& o, Context&) {

@@ -1,10 +1,13 @@
 // Random numbers and dropout. Element i of the tensor uses element i of the key's sequence, as core/base/philox.h
 // defines it: UniformAt and NormalAt, to the bit.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "core/base/philox.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/philox_block.h"
 
 namespace twofold::cpu {
 namespace {
@@ -32,13 +35,17 @@ void PhiloxBlock(PhiloxKey key, uint64_t counter, uint32_t* out) {
     }
     k0 += 0x9E3779B9, k1 += 0xBB67AE85;
   }
+  uint64_t pairs[2 * kCounters];
   for (int64_t l = 0; l < kCounters; ++l) {
-    const uint64_t lane[] = {c0[l], c1[l], c2[l], c3[l]};
-    for (int64_t w = 0; w < 4; ++w) out[4 * l + w] = static_cast<uint32_t>(lane[w]);
+    pairs[2 * l] = c0[l] | c1[l] << 32;
+    pairs[2 * l + 1] = c2[l] | c3[l] << 32;
   }
+  static_assert(std::endian::native == std::endian::little, "the lower half of a pair comes first");
+  std::memcpy(out, pairs, sizeof(pairs));
 }
 
-// Numbers [index, index + n) of the key's sequence.
+}  // namespace
+
 void Numbers(PhiloxKey key, uint64_t index, int64_t n, uint32_t* out) {
   uint32_t block[kNumbers];
   for (int64_t done = 0; done < n;) {
@@ -49,6 +56,8 @@ void Numbers(PhiloxKey key, uint64_t index, int64_t n, uint32_t* out) {
     done += count;
   }
 }
+
+namespace {
 
 // Standard normals [index, index + n), n <= kChunk: Box-Muller on pairs of numbers, in double like NormalAt.
 void Normals(PhiloxKey key, uint64_t index, int64_t n, float* out) {
@@ -63,17 +72,6 @@ void Normals(PhiloxKey key, uint64_t index, int64_t n, float* out) {
     const int64_t i = 2 * p - skip;
     if (i >= 0) out[i] = static_cast<float>(radius * std::cos(angle));
     if (i + 1 < n) out[i + 1] = static_cast<float>(radius * std::sin(angle));
-  }
-}
-
-// Calls draw(index in the whole, first element, count) for every run of elements in [first, first + count) that is
-// contiguous in the whole.
-template <class Draw>
-void ForRuns(const ops::IndexMap& where, int64_t first, int64_t count, const Draw& draw) {
-  for (int64_t done = 0; done < count;) {
-    const int64_t run = where.RunFrom(first + done, count - done);
-    draw(static_cast<uint64_t>(where.Of(first + done)), done, run);
-    done += run;
   }
 }
 
