@@ -10,7 +10,8 @@
 // not modelled: they are assumed to be wide enough. If sites have no network (one node each), a route between sites
 // consists of the two wide-area links only.
 //
-// Switches that reduce (SHARP) reduce within nodes only, because no switch sees the ranks of several sites.
+// Switches between nodes do not reduce (SHARP): no switch sees the ranks of several sites. This also holds for groups
+// within one site.
 #pragma once
 
 #include <memory>

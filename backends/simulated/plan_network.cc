@@ -175,6 +175,7 @@ absl::Status Place(const spec::Simulated& simulated, SimulationPlan& plan) {
 void Join(const spec::Spec& spec, SimulationPlan& plan) {
   const spec::Sites& sites = spec.fabric().simulated().sites();
   const int each = plan.topology->endpoints(), count = static_cast<int>(sites.count());
+  const bool reduced = plan.topology->reduction_in_network();
   plan.topology = JoinSites(std::move(plan.topology), {.count = count,
                                                        .bandwidth = BytesPerSecond(sites.between_gbps() * 1e9 / 8),
                                                        .latency = Seconds(sites.latency_ms() * 1e-3)});
@@ -188,6 +189,9 @@ void Join(const spec::Spec& spec, SimulationPlan& plan) {
       StrCat("ranks are divided among ", count, " sites of ", plan.ranks_per_site, ", joined by ", sites.between_gbps(),
              " Gb/s per site and ", sites.latency_ms(), " ms; ",
              across.empty() ? "no group of ranks crosses" : StrCat("groups that cross sites: ", across)));
+  plan.notes.push_back(
+      StrCat("the switches between a site's NICs and its wide-area link are not modelled",
+             reduced ? "; no switch between nodes reduces (SHARP), not even for groups within one site" : ""));
 }
 
 absl::Status SetStragglers(const spec::Simulated& simulated, SimulationPlan& plan) {

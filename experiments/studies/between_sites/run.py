@@ -10,14 +10,13 @@ from common import Study, Table, fail, percent, row  # noqa: E402
 study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates.", takes="about a minute.", writes="table.md, results.json and golden.json",
               golden="the rows of data parallelism")
 STEP = 0.8  # seconds of a step's operations
-PARAMETERS = 10e9
 BACKWARD = 2 / 3  # of a step's operations
 GRID = [10 ** (-1 + 4 * k / 49) for k in range(50)]  # Gbit/s: the published values are of it
 TARGETS = [0.5, 0.8, 0.9, 0.95, 0.99]
 DILOCO = {"train.local_update.diloco.every_steps": 100, "train.steps": 300}
 OVERLAP = {"train.local_update.streaming.fragments": 1, "train.local_update.streaming.overlap_steps": 1}
 FOUR_BITS = {"train.local_update.quantize.bits": 4}
-# name, settings, and Gbit/s that Douillard et al. 2025 state (Streaming DiLoCo, arXiv 2501.18512, table of the simulated compute utilisation)
+# name, settings, and Gbit/s of the table of simulated compute utilisation of Douillard et al. 2025 (Streaming DiLoCo), as quoted to us
 METHODS = [
     ("data parallelism, BF16", {}, [104.8, 184.2, 222.3, 222.3, 390.7]),
     ("DiLoCo, H = 100, F32", DILOCO, [1.4, 6.2, 13.3, 23.3, 86.8]),
@@ -35,6 +34,10 @@ def utilisation(twofold, settings):
         links = {"fabric.simulated.cluster": study.folder / "site.textproto", "fabric.simulated.sites.between_gbps": gbps}
         return STEP / twofold.report(study.folder / "gpt.textproto", {**links, **settings}, "--fabric=simulated")["median_step_seconds"]
     return of
+
+
+def parameters(twofold):
+    return twofold.report(study.folder / "gpt.textproto", {"fabric.simulated.cluster": study.folder / "site.textproto"}, "--fabric=simulated")["parameters"]
 
 
 def least(of, target):
@@ -97,14 +100,15 @@ def main():
     problems = study.hold([(r["name"], r["measured"], r["predicted"]) for r in rows])
     if options.golden:
         study.end(problems)
+    billions = parameters(twofold) / 1e9
     text = ["", "Gbit/s of each site's link, in each direction, that each utilisation needs: predicted / published, and in brackets how many steps of the "
             "grid (of a factor of 1.207) the prediction is above the published value. Rows without published values are predictions only.", "",
             "Gbit that one synchronisation sends over a link, and the volumes for which all published rates would be right "
-            f"({PARAMETERS / 1e9:.0f} billion values of 16 bits are {PARAMETERS * 16 / 1e9:.0f}):", "", "| method | here | in the paper |", "|---|---|---|"]
+            f"(the model here has {billions:.2f} billion parameters):", "", "| method | here | in the paper |", "|---|---|---|"]
     for name, _, published in METHODS:
         if published:
             low, high = implied(published, PERIODS[name])
-            text.append(f"| {name} | {PARAMETERS * (16 if PERIODS[name] == 1 else 32) / 1e9:.0f} | {low:.0f} to {high:.0f} |")
+            text.append(f"| {name} | {billions * (16 if PERIODS[name] == 1 else 32):.0f} | {low:.0f} to {high:.0f} |")
     study.publish("What the link between two sites must carry", [*table.lines, *text], rows)
     study.end(problems)
 
