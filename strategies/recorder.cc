@@ -121,6 +121,7 @@ void Recorder::BeginStep(int64_t step) {
 
 void Recorder::EndStep(std::optional<double> loss) {
   ++open_steps_;
+  codec_of_open_.push_back(std::exchange(codec_, {}));
   Stream& compute = ctx_.device().compute();
   if (!loss) {
     const int64_t done = record_->first_step() + record_->steps_size() + open_steps_;
@@ -136,7 +137,11 @@ void Recorder::EndStep(std::optional<double> loss) {
     step->set_seconds(last_step_.value());
     step->set_exposed_communication_seconds(stalled.value());
     if (open_steps_ == 1 && loss) step->set_loss(*loss);
+    const CodecBytes& codec = codec_of_open_[codec_of_open_.size() - static_cast<size_t>(open_steps_)];
+    step->set_bytes_before_codec(codec.before.value());
+    step->set_bytes_after_codec(codec.after.value());
   }
+  codec_of_open_.clear();
 }
 
 void Recorder::Pause() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/comm/device_mesh.h"
+#include "core/nn/context.h"
 #include "core/run/rank_context.h"
 #include "strategies/checkpoint/save.h"
 #include "strategies/validation.h"
@@ -71,13 +72,13 @@ bool IsTraced(const RecorderOptions& options, int rank);
 // time. They are recorded at that wait, so if a run fails or is interrupted, its record lacks the steps for which it
 // has not waited. The host also waits at the end of the warm-up and before the first traced step, so neither shares its
 // time with other steps. In the traced steps of a traced rank, it also watches the trace and the memory ledger.
-class Recorder {
+class Recorder final : public nn::CodecObserver {
  public:
   static constexpr size_t kMemorySamples = 4000;
 
   // `first_step`: training steps done by the run that this one resumes.
   Recorder(RankContext& ctx, const RecorderOptions& options, int64_t first_step = 0);
-  ~Recorder();
+  ~Recorder() override;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
@@ -85,6 +86,8 @@ class Recorder {
   void BeginStep(int64_t step);
   // `loss`: read from the device after everything that the step launched; null if the host did not wait for that.
   void EndStep(std::optional<double> loss);
+  void CodecWorks(bool works) override { ctx_.trace().SetCodec(works); }
+  void Encoded(Bytes before, Bytes after) override { codec_.before += before, codec_.after += after; }
   // For dynamic loss scaling: the steps of this run that were skipped so far, and the scale of the next step.
   void SetSkipped(int64_t steps, double scale) { skipped_ = steps, loss_scale_ = scale; }
   Seconds last_step() const { return last_step_; }  // zero until a step is recorded
@@ -118,10 +121,15 @@ class Recorder {
   const int64_t steps_;
   int64_t skipped_ = 0;
   double loss_scale_ = 1;
-  int64_t first_traced_step_;  // steps are traced from this one on
-  const int64_t warm_up_end_;  // steps done at the end of the warm-up,
-  int64_t trace_start_;        // and before the first step that is traced on any rank
-  int64_t open_steps_ = 0;     // steps that ended since the host waited
+  struct CodecBytes {
+    Bytes before, after;
+  };
+  CodecBytes codec_;                       // since the last step's end
+  std::vector<CodecBytes> codec_of_open_;  // of the open steps
+  int64_t first_traced_step_;              // steps are traced from this one on
+  const int64_t warm_up_end_;              // steps done at the end of the warm-up,
+  int64_t trace_start_;                    // and before the first step that is traced on any rank
+  int64_t open_steps_ = 0;                 // steps that ended since the host waited
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
   Seconds validation_start_;
   bool tracing_ = false;

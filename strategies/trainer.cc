@@ -59,7 +59,8 @@ std::unique_ptr<ReplicaStatistics> MakeStatistics(const Model& model, Device& de
 // One rank's share of every training step.
 class Trainer {
  public:
-  Trainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples);
+  // `codecs` must outlive it.
+  Trainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples, nn::CodecObserver& codecs);
   int64_t parameters() const;  // of this rank's part of the model
   const LossScaler& scaler() const { return scaler_; }
   // Returns the loss, the mean over the global batch. Null if `reads_loss` is false: then the host does not wait.
@@ -114,7 +115,7 @@ std::vector<pipeline::Action> ForwardsOf(int chunks) {
   return actions;
 }
 
-Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples)
+Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples, nn::CodecObserver& codecs)
     : rank_(ctx),
       options_(options),
       device_(ctx.device()),
@@ -125,7 +126,11 @@ Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples
       shard_(ShardOf(&samples.training, mesh_)),
       validation_shard_(ShardOf(samples.validation, mesh_)),
       statistics_(MakeStatistics(*options.model, device_, mesh_)),
-      nn_{.device = device_, .stream = device_.compute(), .seed = options.seed, .statistics = statistics_.get()},
+      nn_{.device = device_,
+          .stream = device_.compute(),
+          .seed = options.seed,
+          .statistics = statistics_.get(),
+          .codecs = &codecs},
       layers_(mesh_, options.layers),
       loss_function_(MakeLoss(*options.model, layers_)),
       parts_(PartsOfStage(options.parts, mesh_.Coordinate(Axis::kPp), mesh_.shape().pp)),
@@ -343,7 +348,7 @@ std::string TrainRank(RankContext& ctx, const TrainingOptions& options, const Sa
     ctx.SetPartialResult(recorder.PartialRecord());
   };
 
-  Trainer trainer(ctx, options, samples);
+  Trainer trainer(ctx, options, samples, recorder);
   if (resumed) trainer.Resume(*resumed);
   const int64_t skipped_before = trainer.scaler().state().skipped;
   recorder.SetParameters(trainer.parameters());

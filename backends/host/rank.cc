@@ -113,8 +113,8 @@ std::unique_ptr<Device> Rank::MakeCuda(const CudaChoice& choice) {
   CudaObservers observers;
   observers.operation = [this](const ops::Op& op) -> CudaObservers::Observed {
     if (!trace_.enabled()) return nullptr;
-    return [this, name = ops::Key(op).name, bytes = ops::CostOf(op).bytes(), label = trace_.label()](double start,
-                                                                                                     double end) {
+    return [this, name = trace_.NameOf(ops::Key(op).name), bytes = ops::CostOf(op).bytes(), label = trace_.label()](
+               double start, double end) {
       AddSpan({.stream = "compute", .name = std::string(name), .bytes = bytes, .label = std::string(label)}, start,
               end);
     };
@@ -159,7 +159,7 @@ void Rank::Observe(bool enabled) {
   const double origin = -process_.run.Since(std::chrono::steady_clock::time_point());
   set_observer_([this, origin](const ops::Op& op, double start, double end) {
     trace_.Add({.stream = "compute",
-                .name = std::string(ops::Key(op).name),
+                .name = std::string(trace_.NameOf(ops::Key(op).name)),
                 .start = Seconds(start - origin),
                 .end = Seconds(end - origin),
                 .bytes = ops::CostOf(op).bytes(),

@@ -141,7 +141,8 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   else if (rank_.machine().host_seconds > 0)
     rank_.host().Advance(rank_.machine().host_seconds * factor);
   static_cast<SimulatedStream&>(stream).line().Advance(e.seconds.value() * factor, rank_.host().time(),
-                                                       traced ? name : std::string_view(), rank_.trace().label());
+                                                       traced ? rank_.trace().NameOf(name) : std::string_view(),
+                                                       rank_.trace().label());
 }
 
 void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {

@@ -10,6 +10,16 @@
 
 namespace twofold::nn {
 
+// Told what codecs do on a rank, which make messages smaller: of gradients, of parameters, of differences of them.
+class CodecObserver {
+ public:
+  virtual ~CodecObserver() = default;
+  // Whether the kernels that are launched from now on are a codec's.
+  virtual void CodecWorks(bool works) = 0;
+  // A tensor of `before` bytes was encoded into `after` bytes.
+  virtual void Encoded(Bytes before, Bytes after) = 0;
+};
+
 struct Context {
   Device& device;
   Stream& stream;            // stream for operations; usually device.compute()
@@ -22,6 +32,7 @@ struct Context {
   // The factor on the gradient of a micro-batch's mean loss. Auxiliary losses that modules add are weighted by it, too.
   double loss_factor = 1;
   StatisticsReducer* statistics = nullptr;  // joins the ranks that share a micro-batch; null: only this rank
+  CodecObserver* codecs = nullptr;          // null: nobody asks
 
   void Launch(const ops::Op& op) { device.Launch(stream, op); }
   Tensor Activation(Shape shape, DType dtype) {
@@ -32,6 +43,25 @@ struct Context {
     return MakeKey(seed + 0x51ed2701u * static_cast<uint64_t>(step) + 0x9e3779b9u * static_cast<uint64_t>(micro_batch),
                    StableHash(site));
   }
+};
+
+// While it exists, the kernels that are launched are a codec's. They do not nest.
+class CodecWork {
+ public:
+  explicit CodecWork(const Context& ctx) : observer_(ctx.codecs) {
+    if (observer_ != nullptr) observer_->CodecWorks(true);
+  }
+  ~CodecWork() {
+    if (observer_ != nullptr) observer_->CodecWorks(false);
+  }
+  CodecWork(const CodecWork&) = delete;
+  CodecWork& operator=(const CodecWork&) = delete;
+  void Encoded(Bytes before, Bytes after) const {
+    if (observer_ != nullptr) observer_->Encoded(before, after);
+  }
+
+ private:
+  CodecObserver* const observer_;
 };
 
 }  // namespace twofold::nn

@@ -35,6 +35,9 @@ struct Stall {
 // real machine the operations themselves take longer by this time.
 inline constexpr std::string_view kCommunicationBesideCompute = "(communication beside compute)";
 
+// How the names of a codec's kernels end.
+inline constexpr std::string_view kCodecEnding = " (codec)";
+
 // Add may be called from any thread. All other functions are for the rank's own thread.
 class Trace {
  public:
@@ -57,6 +60,12 @@ class Trace {
   // Labels everything launched or issued from now on: "F3" is an action of a pipeline's schedule. "": no label.
   void SetLabel(std::string_view label) { label_ = Kept(label); }
   std::string_view label() const { return label_; }  // valid as long as the trace
+  // Whether the kernels that are launched from now on are a codec's. Their spans are named "matmul_nt (codec)".
+  void SetCodec(bool codec) { codec_ = codec; }
+  // The name of the span of a kernel that is launched now; valid as long as the trace and the kernel's name.
+  std::string_view NameOf(std::string_view kernel) {
+    return codec_ ? Kept(std::string(kernel).append(kCodecEnding)) : kernel;
+  }
   // A copy of the text that is valid as long as the trace.
   std::string_view Kept(std::string_view text) { return *texts_.emplace(text).first; }
   // Sorted by (stream, start). Moves the spans out.
@@ -75,6 +84,7 @@ class Trace {
   std::function<void()> on_take_;
   std::set<std::string, std::less<>> texts_;  // all texts ever passed to Kept
   std::string_view label_;
+  bool codec_ = false;
 };
 
 }  // namespace twofold

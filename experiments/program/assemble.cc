@@ -12,6 +12,7 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
+#include "core/run/trace.h"
 #include "experiments/program/bubble.h"
 #include "experiments/program/report/load.h"
 #include "experiments/program/report/rank_rows.h"
@@ -223,6 +224,21 @@ double Quantile(std::vector<double> values, double q) {
   return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
 }
 
+void AddCodec(const report::RankRecord& first, report::Report& out) {
+  double before = 0, after = 0, seconds = 0;
+  for (const report::Step& step : first.steps()) {
+    before += static_cast<double>(step.bytes_before_codec());
+    after += static_cast<double>(step.bytes_after_codec());
+  }
+  if (before == 0) return;
+  for (const report::KernelTotal& kernel : first.kernels()) {
+    if (kernel.kernel().ends_with(kCodecEnding)) seconds += kernel.seconds();
+  }
+  out.mutable_codec()->set_bytes_before(before / first.steps_size());
+  out.mutable_codec()->set_bytes_after(after / first.steps_size());
+  out.mutable_codec()->set_seconds(seconds);
+}
+
 report::Outcome OutcomeOf(const absl::Status& status) {
   if (status.ok()) return report::OK;
   switch (FailureKind(status)) {
@@ -279,6 +295,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     *out.mutable_collectives() = first.collectives();
     for (report::Collective& c : *out.mutable_collectives()) NameWhatRan(result.ran, c);
     *out.mutable_kernels() = first.kernels();
+    AddCodec(first, out);
     out.set_parameters(ParameterCount(*ModelOf(spec.model())));
     out.set_first_step(first.first_step());
     out.set_memory_at_device(first.samples_at_device());

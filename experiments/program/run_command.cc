@@ -113,6 +113,12 @@ void PrintSummary(const Job& job, const report::Report& r) {
     rows.push_back({StrCat(ItemName(*ModelOf(job.spec.model())), " a second"), RateText(r.tokens_per_second())});
     rows.push_back({"exposed communication", SecondsText(r.exposed_communication_seconds())});
   }
+  if (r.has_codec()) {
+    const report::Codec& c = r.codec();
+    rows.push_back({"bytes into the codec, a step", BytesText(static_cast<int64_t>(c.bytes_before())),
+                    StrCat(BytesText(static_cast<int64_t>(c.bytes_after())), " after it, ",
+                           c.seconds() > 0 ? StrCat(SecondsText(c.seconds()), " in it") : "its time was not traced")});
+  }
   rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
   rows.push_back({"reserved memory", BytesText(reserved), StrCat(CountText(reserved), " bytes")});
   rows.push_back({"fragmentation", BytesText(reserved - peak), "reserved, not live at the peak"});

@@ -25,11 +25,15 @@ std::string Text(const std::string& value) {
 }  // namespace
 
 std::string StepsCsv(const report::Report& report) {
-  std::string csv = "step,seconds,loss,exposed_communication_seconds\n";
+  const bool codec = report.has_codec();
+  std::string csv = StrCat("step,seconds,loss,exposed_communication_seconds",
+                           codec ? ",bytes_before_codec,bytes_after_codec\n" : "\n");
   for (int i = 0; i < report.steps_size(); ++i) {
     const report::Step& step = report.steps(i);
     StrAppend(&csv, report.first_step() + i, ",", Digits(step.seconds()), ",", Digits(step.loss()), ",",
-              Digits(step.exposed_communication_seconds()), "\n");
+              Digits(step.exposed_communication_seconds()));
+    if (codec) StrAppend(&csv, ",", step.bytes_before_codec(), ",", step.bytes_after_codec());
+    csv += '\n';
   }
   return csv;
 }

@@ -11,7 +11,7 @@
 namespace twofold {
 
 // step (from 0),seconds,loss,exposed_communication_seconds; the loss is empty if the host did not read it, or if it is
-// not finite
+// not finite. With a codec also bytes_before_codec,bytes_after_codec
 std::string StepsCsv(const report::Report& report);
 // The losses that the host read, in the order of the steps.
 std::vector<double> LossesRead(const report::Report& report);
