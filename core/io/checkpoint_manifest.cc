@@ -63,6 +63,11 @@ json ToJson(const Contents& contents) {
                        {"shape", std::vector<int64_t>(e.shape.begin(), e.shape.end())},
                        {"pieces", std::move(pieces)}});
     if (e.row() != e.shape.numel()) tensors.back()["row"] = e.row();
+    for (const Held& held : e.holds) {
+      const Region& r = held.where;
+      tensors.back()["holds"].push_back(
+          json::array({held.parameter, held.at, r.row, r.column, r.width, r.first, r.count, held.weight}));
+    }
   }
   return {{"files", std::move(files)}, {"tensors", std::move(tensors)}};
 }
@@ -143,6 +148,30 @@ Piece PieceFrom(const json& value, const std::string& of, size_t files, int64_t 
   return piece;
 }
 
+// `numel`: elements of the flat tensor.
+Held HeldFrom(const json& value, const std::string& of, int64_t numel) {
+  if (List(value, of).size() != 8) {
+    throw Wrong{
+        StrCat(of, ": what it holds must be [parameter, first element, row, column, width, first, count, weight]")};
+  }
+  const auto whole = [&](size_t i) { return Whole(value[i], of); };
+  const Held held{.parameter = Text(value[0], of),
+                  .at = whole(1),
+                  .where = {whole(2), whole(3), whole(4), whole(5), whole(6)},
+                  .weight = value[7].is_number() ? value[7].get<double>() : 0};
+  const auto& [row, column, width, first, count] = held.where;
+  if (width == 0 || column > row || width > row - column || first > kMost / 8 || count > kMost / 8 ||
+      (first + count) / width >= kMost / 8 / row) {
+    throw Wrong{StrCat(of, ": holds ", count, " elements from ", first, " on of columns ", column, " to ",
+                       column + width, " of rows of ", row, ", which is no part of a parameter")};
+  }
+  if (count == 0 || held.at > numel || count > numel - held.at)
+    throw Wrong{StrCat(of, ": ", count, " elements from ", held.at, " on do not fit within ", numel)};
+  if (!(held.weight > 0 && std::isfinite(held.weight)))
+    throw Wrong{StrCat(of, ": the weight of what it holds must be a number greater than 0")};
+  return held;
+}
+
 Entry EntryFrom(const json& value, size_t index, size_t files) {
   std::string of = StrCat("tensors[", index, "]");
   Entry entry;
@@ -178,6 +207,8 @@ Entry EntryFrom(const json& value, size_t index, size_t files) {
                          " elements")};
     }
   }
+  if (!value.contains("holds")) return entry;
+  for (const json& held : List(value["holds"], of + ".holds")) entry.holds.push_back(HeldFrom(held, of, numel));
   return entry;
 }
 

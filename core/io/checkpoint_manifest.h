@@ -8,12 +8,17 @@
 //                   "pieces": [[0, "model.head.weight[0:16]", 0, 16], [1, "model.head.weight[16:32]", 16, 16]]},
 //                  {"name": "model.row.weight", "dtype": "F32", "shape": [4, 8], "row": 8,
 //                   "pieces": [[0, "model.row.weight[0:4 of 8]", 0, 16, 0, 4],
-//                              [1, "model.row.weight[4:8 of 8]", 0, 16, 4, 4]]}, ...]}}
+//                              [1, "model.row.weight[4:8 of 8]", 0, 16, 4, 4]]},
+//                  {"name": "reducer.0.residual.0.bucket_0", "dtype": "F32", "shape": [40], "pieces": [...],
+//                   "holds": [["head.weight", 0, 32, 0, 32, 0, 32, 0.5], ...]}, ...]}}
 //
-// Names: "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>". A piece is [file, tensor in the file,
+// Names: "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>",
+// "reducer.<rank>.<state>.<stage and bucket>". A piece is [file, tensor in the file,
 // first, count]: it holds these elements of the flattened tensor. For a tensor that ranks split by columns it is [file,
 // tensor in the file, first, count, column, width]: elements of a band of rows of "row" elements
-// (core/tensor/region.h). Format 1 had neither bands nor "mesh".
+// (core/tensor/region.h). "holds" says what a reducer's flat tensor is about: [parameter, first element in the tensor,
+// row, column, width, first, count, weight], where the five numbers in the middle are a region of the parameter. Format
+// 1 had neither bands nor "mesh".
 #pragma once
 
 #include <cstdint>
@@ -34,6 +39,16 @@ struct Piece {
   Region where;        // in the whole tensor
 };
 
+// Elements of a parameter that a flat tensor has values for.
+struct Held {
+  std::string parameter;
+  int64_t at = 0;  // the first one's place in the flat tensor
+  Region where;    // in the whole parameter
+  double weight =
+      1;  // what one unit in this tensor counts in the sum of all ranks' (strategies/data_parallel/reducer.h)
+  friend bool operator==(const Held&, const Held&) = default;
+};
+
 struct Entry {
   std::string name;
   DType dtype = DType::kF32;
@@ -41,6 +56,7 @@ struct Entry {
   // With rows of the same length; ordered by column, then by first element. Together they cover each element exactly
   // once.
   std::vector<Piece> pieces;
+  std::vector<Held> holds = {};  // of a reducer's flat tensor
   int64_t row() const { return pieces.empty() ? shape.numel() : pieces[0].where.row; }
 };
 

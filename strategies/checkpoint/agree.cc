@@ -109,4 +109,11 @@ RankFailure CannotResume(const RankContext& rank, const std::string& why) {
   return RankFailure(RankFailure::Kind::kOther, rank.rank(), StrCat(WhoIs(rank), ": train.resume: ", why));
 }
 
+bool OnAllRanks(RankContext& rank, bool here) {
+  Tensor all = rank.device().NewTensor(Shape{1}, DType::kF32, Category::kOther);
+  rank.device().Launch(rank.device().compute(), ops::Fill{.out = all, .value = here ? 1.0 : 0.0});
+  rank.world().AllReduce(all, ReduceOp::kMin).WaitOn(rank.device().compute());
+  return rank.device().Item(all, StandIn{1, "agreement"}) == 1;
+}
+
 }  // namespace twofold::checkpoint

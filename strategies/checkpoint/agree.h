@@ -28,6 +28,9 @@ Opened Agree(RankContext& rank, const std::string& path, const ResumingRun& run,
 // that rank 0 resumes from. Empty if it does not differ.
 std::string WhatIsHere(const RankContext& rank, const Opened& opened);
 
+// Whether `here` is true on every rank. In simulations without data: true. Collective over all ranks.
+bool OnAllRanks(RankContext& rank, bool here);
+
 // The error of a rank that cannot resume. Names the rank and its host.
 RankFailure CannotResume(const RankContext& rank, const std::string& why);
 

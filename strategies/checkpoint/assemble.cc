@@ -79,7 +79,8 @@ absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::st
                              .shape = e->shape,
                              .pieces = {{.file = static_cast<int64_t>(whole.files.size()),
                                          .tensor = stored.back().name,
-                                         .where = Region::Whole(e->shape.numel())}}});
+                                         .where = Region::Whole(e->shape.numel())}},
+                             .holds = e->holds});
   }
   const std::string header = SafetensorsHeader(stored, {{"format", "pt"}});
   auto bytes = static_cast<int64_t>(header.size());

@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "strategies/checkpoint/agree.h"
+#include "strategies/checkpoint/load_reducers.h"
 #include "strategies/checkpoint/pieces.h"
 
 namespace twofold::checkpoint {
@@ -321,44 +322,6 @@ absl::Status Fill(Device& device, Reader& reader, const LocalPiece& held, bool f
 absl::Status FillAll(Device& device, Reader& reader, std::span<const LocalPiece> pieces, bool from_common = false) {
   for (const LocalPiece& piece : pieces) {
     if (absl::Status status = Fill(device, reader, piece, from_common); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-// Whether the checkpoint has what this rank's reducers keep, and nothing else of this rank's.
-bool HasReducerStates(const Reader& reader, const Manifest& manifest, const std::vector<LocalPiece>& states, int rank) {
-  const std::string mine = StrCat(kReducer, rank, ".");
-  const auto stored = std::count_if(manifest.contents.tensors.begin(), manifest.contents.tensors.end(),
-                                    [&](const Entry& entry) { return absl::StartsWith(entry.name, mine); });
-  return stored == static_cast<int64_t>(states.size()) &&
-         std::all_of(states.begin(), states.end(), [&](const LocalPiece& state) {
-           const Entry* entry = reader.Find(state.name);
-           return entry != nullptr && entry->shape == state.shape && entry->dtype == state.data.dtype();
-         });
-}
-
-bool OnAllRanks(RankContext& rank, bool here) {
-  Tensor all = rank.device().NewTensor(Shape{1}, DType::kF32, Category::kOther);
-  rank.device().Launch(rank.device().compute(), ops::Fill{.out = all, .value = here ? 1.0 : 0.0});
-  rank.world().AllReduce(all, ReduceOp::kMin).WaitOn(rank.device().compute());
-  return rank.device().Item(all, StandIn{1, "agreement"}) == 1;
-}
-
-// Either every rank takes its reducers' state from the checkpoint, or none does.
-absl::Status LoadReducers(RankContext& rank, Reader& reader, const Manifest& manifest, const ParameterLayout& layout) {
-  const auto saved = [](const Entry& entry) { return absl::StartsWith(entry.name, kReducer); };
-  const std::vector<Entry>& tensors = manifest.contents.tensors;
-  const std::vector<LocalPiece> states = LocalReducerStates(layout, rank.rank());
-  const bool any_saved = std::any_of(tensors.begin(), tensors.end(), saved);
-  if (!any_saved && states.empty()) return absl::OkStatus();
-  const bool same_ranks = manifest.metadata.world_size == rank.world_size();
-  if (OnAllRanks(rank, same_ranks && HasReducerStates(reader, manifest, states, rank.rank())))
-    return FillAll(rank.device(), reader, states);
-  if (rank.rank() == 0) {
-    rank.AddNote(any_saved
-                     ? "what compression had left out of earlier messages was dropped: the checkpoint has it for other "
-                       "ranks, buckets or codecs than this run's"
-                     : "compression starts without what earlier messages left out: the checkpoint has none");
   }
   return absl::OkStatus();
 }

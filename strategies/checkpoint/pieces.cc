@@ -116,8 +116,10 @@ std::vector<LocalPiece> LocalBuffers(const ParameterLayout& layout) {
 
 std::vector<LocalPiece> LocalReducerStates(const ParameterLayout& layout, int rank) {
   std::vector<LocalPiece> held;
-  for (const ReducerState& state : layout.ReducerStates()) {
-    held.push_back(WholePiece(StrCat(kReducer, rank, ".", state.name), state.tensor));
+  for (const NamedState& kept : layout.ReducerStates()) {
+    held.push_back(WholePiece(StrCat(kReducer, rank, ".", kept.name), kept.state.tensor));
+    for (const NamedState::Elements& e : kept.holds)
+      held.back().holds.push_back({e.parameter->name(), e.at, e.where, e.weight});
   }
   return held;
 }

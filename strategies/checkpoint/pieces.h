@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/io/checkpoint_manifest.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
 #include "core/tensor/region.h"
@@ -17,11 +18,12 @@ struct LocalPiece {
   // "model.<parameter>", "buffer.<buffer>", "optimizer.<state>.<parameter>", "outer.<state>.<parameter>".
   // Islands but the first have "island.<island>." before the names of their parameters and optimizer states
   std::string name;
-  Shape shape;                 // of the whole tensor
-  Region where;                // in the whole tensor
-  Tensor data;                 // flat, where.count elements; a view into the run's own tensor
-  bool owned = true;           // false: another rank that shares the model with this one saves it
-  nn::GroupTag replicas = {};  // the ranks that hold equal copies (nn::Parameter::replicas)
+  Shape shape;                   // of the whole tensor
+  Region where;                  // in the whole tensor
+  Tensor data;                   // flat, where.count elements; a view into the run's own tensor
+  bool owned = true;             // false: another rank that shares the model with this one saves it
+  nn::GroupTag replicas = {};    // the ranks that hold equal copies (nn::Parameter::replicas)
+  std::vector<Held> holds = {};  // of a reducer's state
 };
 
 inline constexpr char kModel[] = "model.", kBuffer[] = "buffer.", kOptimizer[] = "optimizer.", kReducer[] = "reducer.",
@@ -38,8 +40,8 @@ std::vector<LocalPiece> PiecesOf(const std::string& prefix, const optim::Slice& 
 std::vector<LocalPiece> LocalParameters(ParameterLayout& layout);
 // The optimizer must be attached to the layout's slices.
 std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimizer& optimizer);
-// What this rank's reducers keep, whole tensors named "reducer.<rank>.<state>". Every rank has its own, and they depend
-// on how gradients are divided into buckets and shards.
+// What this rank's reducers keep, whole tensors named "reducer.<rank>.<state>" (NamedState::name). Every rank has its
+// own, and they depend on how gradients are divided into buckets and shards.
 std::vector<LocalPiece> LocalReducerStates(const ParameterLayout& layout, int rank);
 // What outer steps keep equal on all islands, and what this rank alone keeps, whole tensors named
 // "outer.<state>.<rank>".

@@ -239,7 +239,9 @@ void Saver::WriteFile(const std::string& name, std::vector<LocalPiece> held, boo
                       : where.contiguous() ? h.shape
                                            : Shape{rows, where.width}});
     const auto [found, fresh] = index.emplace(h.name, running_->tensors.size());
-    if (fresh) running_->tensors.push_back({.name = h.name, .dtype = h.data.dtype(), .shape = h.shape, .pieces = {}});
+    if (fresh)
+      running_->tensors.push_back(
+          {.name = h.name, .dtype = h.data.dtype(), .shape = h.shape, .pieces = {}, .holds = h.holds});
     running_->tensors[found->second].pieces.push_back({file, tensor, where});
   }
   FileStream stream(*running_->writer, buffers_, rank_.device(), running_->begun.partial, name, std::move(stored));

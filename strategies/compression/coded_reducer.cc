@@ -52,17 +52,27 @@ class CodedReducer final : public Reducer {
 
   Work Start(nn::Context& ctx, Tensor in, Tensor out, bool) override {
     out_ = std::move(out), at_ = 0;
+    if (stages_.empty()) {
+      value_ = codec_->Prepare(ctx, std::move(in));
+      return Work();
+    }
+    const nn::CodecWork work(ctx);
+    const Bytes before = in.bytes();
     value_ = codec_->Prepare(ctx, std::move(in));
-    return stages_.empty() ? Work() : Send(ctx);
+    Work sending = Send(ctx);
+    work.Encoded(before, sent_bytes_);
+    return sending;
   }
 
   std::optional<Work> Next(nn::Context& ctx) override {
+    const nn::CodecWork work(ctx);
     if (at_ < stages_.size()) Receive(ctx);
     if (++at_ >= stages_.size()) return std::nullopt;
     return Send(ctx);
   }
 
   Tensor Mean(nn::Context& ctx) override {
+    const nn::CodecWork work(ctx);
     ++round_;
     out_ = Tensor();
     for (const auto& [first, count] : padding_) ctx.Launch(ops::Fill{.out = value_.Slice(first, count), .value = 0});
@@ -75,15 +85,19 @@ class CodedReducer final : public Reducer {
 
   bool has_next() const override { return stages_.size() > 1; }
 
+  // What a stage leaves out of its input is averaged by this stage and those after it.
   std::vector<ReducerState> State() const override {
     std::vector<ReducerState> states = codec_->State();
-    for (size_t i = 0; i < stages_.size(); ++i) {
+    double weight = 1;
+    for (size_t i = stages_.size(); i-- > 0;) {
       const Stage& s = stages_[i];
+      if (s.kind != Stage::kGather) weight /= s.group->size();
       if (s.feedback.residual().empty()) continue;
-      states.push_back({.name = i == 0 ? "residual" : StrCat("residual_", i),
+      states.push_back({.name = "residual",
                         .tensor = s.feedback.residual(),
-                        .copies = s.kind == Stage::kGather ? ReducerState::kParts : ReducerState::kOwn,
-                        .first = s.first});
+                        .stage = static_cast<int>(i),
+                        .first = s.first,
+                        .weight = weight});
     }
     return states;
   }
@@ -147,6 +161,7 @@ class CodedReducer final : public Reducer {
     const bool scatters = stage.kind == Stage::kScatter;
     size_ = SizeOf(ctx, stage.piece);
     const Encoded sent = NewEncoded(ctx, size_, scatters ? ranks * stage.pieces : 1);
+    sent_bytes_ = sent.body.bytes() + sent.side.bytes();
     received_ = NewEncoded(ctx, size_, ranks * stage.pieces);
     Tensor in = std::exchange(value_, Tensor());
     if (stage.in > 0) in = stage.feedback.Add(ctx, in, scale_);
@@ -197,6 +212,7 @@ class CodedReducer final : public Reducer {
   Tensor value_, out_;
   EncodedSize size_;  // of one encoded tensor of the stage
   Encoded received_;
+  Bytes sent_bytes_;  // of what this rank has encoded
 };
 
 }  // namespace

@@ -38,7 +38,10 @@ class OneBitAdam final : public Reducer {
   }
 
   Work Start(nn::Context& ctx, Tensor in, Tensor out, bool last) override {
-    if (!frozen_) return mean_->Start(ctx, std::move(in), std::move(out), last);
+    if (!frozen_) {
+      if (ctx.codecs != nullptr) ctx.codecs->Encoded(in.bytes(), Bytes(in.numel() * ElementSize(options_.reduce)));
+      return mean_->Start(ctx, std::move(in), std::move(out), last);
+    }
     if (in.dtype() != wide_) {
       const Tensor cast = ctx.device.NewTensor(in.shape(), wide_, Category::kCommunication);
       ctx.Launch(ops::Cast{.in = std::exchange(in, cast), .out = cast});
@@ -60,13 +63,18 @@ class OneBitAdam final : public Reducer {
   }
 
   void Skip(nn::Context& ctx) override { Now().Skip(ctx); }
-  std::vector<ReducerState> State() const override { return signs_->State(); }
+  std::vector<ReducerState> State() const override {
+    std::vector<ReducerState> states = signs_->State();
+    for (ReducerState& state : states) state.name = "momentum_residual";  // gradients cannot go on with it
+    return states;
+  }
 
  private:
   Reducer& Now() const { return frozen_ ? *signs_ : *mean_; }
 
   // x = after * (before * x + m)
   void AddMomentum(nn::Context& ctx, const Tensor& x, double before, double after) const {
+    const nn::CodecWork work(ctx);
     ctx.Launch(ops::Scale{.x = x, .factor = before});
     for (size_t i = 0; i < parts_.size(); ++i)
       ctx.Launch(ops::AddTo{.in = momentum_[i].Flat(), .out = x.Slice(parts_[i].offset, parts_[i].count)});

@@ -32,6 +32,7 @@ class PowerSgd final : public Reducer {
         numel_(bucket.numel),
         shard_(bucket.groups.scatter == nullptr ? numel_ : numel_ / bucket.groups.scatter->size()),
         first_(bucket.groups.scatter == nullptr ? 0 : bucket.groups.scatter->rank() * shard_),
+        ranks_(bucket.groups.size()),
         feedback_(ctx, numel_, wide_, options.feedback) {
     for (ProcessGroup* group : {bucket.groups.scatter, bucket.groups.replicate}) {
       if (group != nullptr) groups_.push_back(group);
@@ -49,6 +50,7 @@ class PowerSgd final : public Reducer {
   }
 
   Work Start(nn::Context& ctx, Tensor in, Tensor out, bool) override {
+    const nn::CodecWork work(ctx);
     out_ = std::move(out), group_ = 0;
     whole_ = ctx.step < options_.start_step || matrices_.empty();
     total_ = feedback_.Add(ctx, in, scale_);
@@ -62,10 +64,12 @@ class PowerSgd final : public Reducer {
       for (const Rest& r : rest_)
         ctx.Launch(ops::Cast{.in = total_.Slice(r.offset, r.count), .out = sent_.Slice(r.p, r.count)});
     }
+    work.Encoded(in.bytes(), whole_ ? sent_.bytes() : sent_.bytes() + q_.bytes());
     return Send();
   }
 
   std::optional<Work> Next(nn::Context& ctx) override {
+    const nn::CodecWork work(ctx);
     if (++group_ < groups_.size()) return Send();
     if (whole_ || sends_q_) return std::nullopt;
     p_ = std::exchange(sent_, q_);
@@ -78,6 +82,7 @@ class PowerSgd final : public Reducer {
   }
 
   Tensor Mean(nn::Context& ctx) override {
+    const nn::CodecWork work(ctx);
     const bool here = shard_ == numel_ && !out_.empty() && out_.dtype() == wide_;
     Tensor mean = whole_ ? std::exchange(sent_, Tensor()) : here ? out_ : New(ctx, numel_);
     if (!whole_) Decode(ctx, mean);
@@ -96,9 +101,9 @@ class PowerSgd final : public Reducer {
 
   std::vector<ReducerState> State() const override {
     std::vector<ReducerState> states;
-    if (!feedback_.residual().empty()) states.push_back({.name = "residual", .tensor = feedback_.residual()});
-    for (const Matrix& m : matrices_)
-      states.push_back({.name = "q", .tensor = m.Q(q_), .copies = ReducerState::kEqual, .parameter = m.parameter});
+    if (!feedback_.residual().empty())
+      states.push_back({.name = "residual", .tensor = feedback_.residual(), .weight = 1.0 / ranks_});
+    for (const Matrix& m : matrices_) states.push_back({.name = "q", .tensor = m.Q(q_), .parameter = m.parameter});
     return states;
   }
 
@@ -151,7 +156,8 @@ class PowerSgd final : public Reducer {
   const PowerSgdOptions options_;
   const DType wide_;
   const int64_t numel_, shard_, first_;  // of the bucket, and of what this rank keeps of it
-  std::vector<ProcessGroup*> groups_;    // over which a mean is taken, one after the other
+  const int ranks_;
+  std::vector<ProcessGroup*> groups_;  // over which a mean is taken, one after the other
   std::vector<Matrix> matrices_;
   std::vector<Rest> rest_;
   int64_t p_numel_ = 0, q_numel_ = 0;

@@ -29,6 +29,7 @@ class RandomK final : public Reducer {
   }
 
   Work Start(nn::Context& ctx, Tensor in, Tensor out, bool) override {
+    const nn::CodecWork work(ctx);
     out_ = std::move(out);
     places_ = New(ctx, chosen_, DType::kI32);
     const uint64_t draw = MakeKey(key_.value, static_cast<uint64_t>(ctx.step)).value;
@@ -40,6 +41,7 @@ class RandomK final : public Reducer {
     feedback_.Encoded(ctx, scale_);
     if (!options_.feedback.enabled)
       ctx.Launch(ops::Scale{.x = values, .factor = static_cast<double>(shard_) / static_cast<double>(chosen_)});
+    work.Encoded(in.bytes(), values.bytes());
     return Send(ctx, std::move(values));
   }
 
@@ -49,6 +51,7 @@ class RandomK final : public Reducer {
   }
 
   Tensor Mean(nn::Context& ctx) override {
+    const nn::CodecWork work(ctx);
     Tensor mean = std::exchange(out_, Tensor());
     if (mean.empty()) mean = New(ctx, shard_, wide_);
     ctx.Launch(ops::Fill{.out = mean, .value = 0});
@@ -66,7 +69,7 @@ class RandomK final : public Reducer {
 
   std::vector<ReducerState> State() const override {
     if (feedback_.residual().empty()) return {};
-    return {{.name = "residual", .tensor = feedback_.residual()}};
+    return {{.name = "residual", .tensor = feedback_.residual(), .weight = 1.0 / groups_.size()}};
   }
 
  private:

@@ -56,7 +56,7 @@ class TopK final : public Codec {
 
   std::vector<ReducerState> State() const override {
     if (momentum_.empty()) return {};
-    return {{.name = "momentum", .tensor = momentum_}};
+    return {{.name = "momentum", .tensor = momentum_, .weight = 1.0 / ranks_}};
   }
 
   bool encodes_sums() const override { return false; }  // a sum has more than k elements that are not zero

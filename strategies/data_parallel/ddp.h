@@ -80,7 +80,7 @@ class DistributedDataParallel final : public ParameterLayout {
   std::vector<optim::Slice> Slices() const override;  // every parameter, whole
   ProcessGroup* shard_group(nn::GroupTag) override { return nullptr; }
   std::vector<FlatGradient> Gradients() const override;  // the buckets, in the order of their reduction
-  std::vector<ReducerState> ReducerStates() const override { return pipeline_.States(); }
+  std::vector<NamedState> ReducerStates() const override { return pipeline_.States(); }
   void AverageBuffers() override { buffers_.Average(); }
 
   int64_t reductions() const { return reductions_; }  // reductions of buckets started so far

@@ -19,7 +19,7 @@
 #include "core/comm/process_group.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "strategies/data_parallel/reducer.h"
+#include "strategies/data_parallel/reduction_pipeline.h"
 #include "strategies/groups/group_tags.h"
 
 namespace twofold {
@@ -71,8 +71,8 @@ class ParameterLayout {
   // The gradients of all slices, as few flat tensors.
   virtual std::vector<FlatGradient> Gradients() const = 0;
 
-  // What reducers keep from step to step (reducer.h): the same tensors at every call, until SkipUpdate.
-  virtual std::vector<ReducerState> ReducerStates() const = 0;
+  // What reducers keep from step to step: the same tensors at every call, until SkipUpdate.
+  virtual std::vector<NamedState> ReducerStates() const = 0;
 
   // Replaces the persistent buffers (batch norm's running statistics) with their mean over the ranks. Called before
   // they are read: for evaluation or a checkpoint. During training nothing reads them, so each rank's buffers follow

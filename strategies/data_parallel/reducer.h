@@ -52,14 +52,16 @@ struct Bucket {
 };
 
 // What a reducer keeps for a bucket from step to step: one value for each of the elements [first, first + numel) of the
-// flat tensor. Or, if `parameter` is set, a tensor [rows, columns] of a shape of its own for this parameter.
+// flat tensor. States of one name are parts of one sum, over the ranks of the bucket's groups and the stages of its
+// reduction: of what the mean still lacks of each element ("residual"), or of its momentum ("momentum"). So other ranks
+// can take over from those that kept them, if the sum stays the same.
+// Or, if `parameter` is set, a tensor [rows, columns] of a shape of its own for this parameter, equal on all ranks.
 struct ReducerState {
-  std::string name;  // "residual"
+  std::string name;
   Tensor tensor;
-  // kOwn: each rank of the bucket's groups has values of its own. kEqual: all have the same. kParts: the ranks that
-  // reduce a bucket have one part of it each.
-  enum Copies { kOwn, kEqual, kParts } copies = kOwn;
+  int stage = 0;  // of the reduction; the state of stage 0 has all elements of the flat tensor
   int64_t first = 0;
+  double weight = 1;  // of this state in the sum. Those of all ranks that have a value for an element in stage 0 are 1
   const nn::Parameter* parameter = nullptr;
 };
 

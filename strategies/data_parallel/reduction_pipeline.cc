@@ -112,13 +112,37 @@ uint64_t HashOf(const std::vector<optim::SlicePart>& parts) {
   return StableHash(text);
 }
 
-std::vector<ReducerState> ReductionPipeline::States() const {
-  std::vector<ReducerState> all;
+std::vector<NamedState::Elements> ReductionPipeline::ElementsOf(const Bucket& bucket, const ReducerState& state) const {
+  std::vector<NamedState::Elements> holds;
+  const int64_t end = state.first + state.tensor.numel();
+  optim::ForStretches(bucket.whole, [&](int64_t at, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
+    const int64_t begin = std::max(at, state.first), count = std::min(at + stretch.where.count, end) - begin;
+    if (count <= 0 || stretch.part.padding) return;
+    const ProcessGroup* const group = groups_.HoldersOf(stretch.part.holders);
+    const double holders = group == nullptr ? 1 : group->size();
+    holds.push_back({.parameter = &p,
+                     .at = begin - state.first,
+                     .where = stretch.where.Slice(begin - at, count),
+                     .weight = stretch.part.partial ? state.weight : state.weight / holders,
+                     .total = stretch.part.partial ? holders : 1});
+  });
+  return holds;
+}
+
+std::vector<NamedState> ReductionPipeline::States() const {
+  std::vector<NamedState> all;
   for (size_t i = 0; i < entries_.size(); ++i) {
+    const Bucket& bucket = entries_[i].bucket;
     for (ReducerState& state : StateOf(i)) {
-      state.name = StrCat("bucket_", i, "_", HashOf(entries_[i].bucket.whole), "_", state.first, ".", state.name,
-                          state.parameter == nullptr ? std::string() : StrCat(".", state.parameter->name()));
-      all.push_back(std::move(state));
+      if (const nn::Parameter* p = state.parameter) {
+        const uint64_t which = HashOf({{.parameter = p, .count = p->numel()}});
+        all.push_back({StrCat(state.name, ".", which, ".", p->name()), std::move(state), {}});
+      } else {
+        std::vector<NamedState::Elements> holds = ElementsOf(bucket, state);
+        std::string name =
+            StrCat(state.name, ".", state.stage, ".bucket_", i, "_", HashOf(bucket.whole), "_", state.first);
+        all.push_back({std::move(name), std::move(state), std::move(holds)});
+      }
     }
   }
   return all;

@@ -27,6 +27,23 @@ namespace twofold {
 // Of the elements that these parts are. Others have another hash, even if there are as many.
 uint64_t HashOf(const std::vector<optim::SlicePart>& parts);
 
+// What a reducer keeps, and for which elements of which parameters.
+struct NamedState {
+  // "<name>.<stage>.<bucket>", or "<name>.<which elements>.<parameter>" if it is one parameter's. Says which elements.
+  std::string name;
+  ReducerState state;
+  struct Elements {
+    const nn::Parameter* parameter;
+    int64_t at;    // the first one's place in the state
+    Region where;  // in the whole parameter
+    // Of this state in the sum that says what the model's gradient lacks, and the sum of these weights over all ranks
+    // that have the element in a state of stage 0. Gradients of ranks that each computed a part are summed, so their
+    // weights are; of ranks that have copies, they are averaged.
+    double weight, total;
+  };
+  std::vector<Elements> holds;  // without padding; empty if it is one parameter's
+};
+
 class ReductionPipeline {
  public:
   // `ctx` and the groups behind `groups` must outlive it.
@@ -59,8 +76,7 @@ class ReductionPipeline {
   // After Finish, if the step's update is skipped because gradients are not finite.
   void Skip();
   std::vector<ReducerState> StateOf(size_t index) const;
-  // Those of all buckets, by names that say which elements and which parameter they belong to.
-  std::vector<ReducerState> States() const;
+  std::vector<NamedState> States() const;  // of all buckets
 
  private:
   struct Entry {
@@ -76,6 +92,7 @@ class ReductionPipeline {
     Tensor gradients = {};                          // what is kept of the bucket, while its elements are summed
     std::vector<HolderSums::Sending> sending = {};  // these sums
   };
+  std::vector<NamedState::Elements> ElementsOf(const Bucket& bucket, const ReducerState& state) const;
   void Step(InFlight flight);
   void Sum(InFlight flight, Tensor gradients);
   void StartSums(InFlight& flight) const { flight.sending = flight.entry->sums.Start(ctx_, flight.gradients); }

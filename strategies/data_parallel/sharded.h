@@ -118,7 +118,7 @@ class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
     return sharing.shards() > 1 ? sharing.reduce.get() : nullptr;
   }
   std::vector<FlatGradient> Gradients() const override;
-  std::vector<ReducerState> ReducerStates() const override { return pipeline_.States(); }
+  std::vector<NamedState> ReducerStates() const override { return pipeline_.States(); }
   void AverageBuffers() override { buffers_->Average(); }
 
   // For tests and reports: the units in the order of the forward pass, the root first.

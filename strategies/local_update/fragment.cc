@@ -138,7 +138,7 @@ std::vector<FragmentState> Fragment::States() const {
   if (!momentum_.empty()) states.push_back({"momentum", elements_, momentum_});
   if (!mean_.empty()) own("pending", mean_);
   if (reducer_ == nullptr) return states;
-  for (const ReducerState& state : reducer_->State()) own(state.name, state.tensor);
+  for (const ReducerState& state : reducer_->State()) own(StrCat(state.name, "_", state.stage), state.tensor);
   return states;
 }
 

@@ -15,6 +15,7 @@ class QuantizedGather final : public ParameterGather {
   explicit QuantizedGather(ProcessGroup& group) : group_(group) {}
 
   Work Start(nn::Context& ctx, const Tensor& shard, Tensor& whole) override {
+    const nn::CodecWork work(ctx);
     const int64_t numel = shard.numel(), blocks = (numel + kBlock - 1) / kBlock, ranks = group_.size();
     const DType wide = ops::AccumulationType(whole.dtype());
     const auto tensor = [&ctx](int64_t n, DType type) {
@@ -23,11 +24,13 @@ class QuantizedGather final : public ParameterGather {
     const Tensor codes = tensor(numel, DType::kU8), scales = tensor(blocks, wide);
     codes_ = tensor(ranks * numel, DType::kU8), scales_ = tensor(ranks * blocks, wide);
     ctx.Launch(ops::Quantise{.in = shard, .codes = codes, .scales = scales, .bits = kBits, .block = kBlock});
+    work.Encoded(whole.bytes(), codes_.bytes() + scales_.bytes());
     group_.AllGather(codes_, codes);
     return group_.AllGather(scales_, scales);  // a group's work runs in order
   }
 
   void Finish(nn::Context& ctx, const Tensor& whole) override {
+    const nn::CodecWork work(ctx);
     const int64_t numel = whole.numel() / group_.size(), blocks = scales_.numel() / group_.size();
     if (numel % kBlock == 0) {  // blocks do not end with a shard: all at once
       Decode(ctx, codes_, scales_, whole);

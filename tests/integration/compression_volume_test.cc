@@ -153,6 +153,33 @@ TEST_P(CompressionVolume, IsTheClosedForm) {
   }
 }
 
+// What the report names: gradients with padding, and what became of them before ranks that average parts of them encode
+// these again.
+TEST_P(CompressionVolume, IsInTheReport) {
+  const Layout& layout = GetParam();
+  for (const Method& method : Methods()) {
+    SCOPED_TRACE(method.name);
+    const auto records = test::RunText(Text(layout, method, 2) + test::kInMemory);
+    int64_t before = 0, after = 0;
+    const auto add = [&](const Parameters& bucket, int64_t times) {
+      times *= layout.reductions;
+      before += times * 4 * (layout.sharded ? kRanks * Up(bucket.numel(), kRanks) : bucket.numel());
+      Payloads payloads = method.reduction(bucket, layout.sharded);
+      if (payloads.contains("all_to_all")) payloads.erase("all_gather");
+      for (const auto& [operation, bytes] : payloads) after += times * bytes / (operation == "all_gather" ? kRanks : 1);
+    };
+    if (layout.sharded)
+      add(Block(), kLayers), add(Root(), 1);
+    else
+      add(Model(), 1);
+    const bool encodes = *method.codec != '\0';
+    for (const report::Step& step : records[0].steps()) {
+      EXPECT_EQ(step.bytes_before_codec(), encodes ? before : 0);
+      EXPECT_EQ(step.bytes_after_codec(), encodes ? after : 0);
+    }
+  }
+}
+
 TEST_P(CompressionVolume, MemoryIsWhatIsPredicted) {
   for (const Method& method : Methods()) {
     for (const char* precision : {"parameter: F32", "parameter: BF16", "parameter: BF16 gradient: F32"}) {

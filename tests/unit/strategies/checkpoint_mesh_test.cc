@@ -1,15 +1,21 @@
-// A checkpoint of any mesh loads into any other: every rank then holds what the whole has at its places.
+// A checkpoint of any mesh loads into any other: every rank then holds what the whole has at its places, and what
+// reducers keep has the sum that it had.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <set>
 
 #include "core/base/strings.h"
 #include "core/comm/device_mesh.h"
 #include "strategies/checkpoint/load.h"
 #include "strategies/checkpoint/save.h"
+#include "strategies/compression/coded_reducer.h"
+#include "strategies/compression/quantize.h"
 #include "strategies/data_parallel/ddp.h"
 #include "strategies/data_parallel/sharded.h"
 #include "tests/scratch_folder.h"
@@ -52,13 +58,17 @@ std::unique_ptr<nn::Module> PartOf(const MeshShape& mesh, const MeshPlace& at) {
     const int64_t rows = (kVocab + tp - 1) / tp, first = std::min(kVocab, t * rows),
                   there = std::min(rows, kVocab - first);
     std::vector<ShardLayout::Range> table;
-    if (there > 0) table.push_back({.first = first, .count = there, .owned = at.pp == 0});
+    const nn::GroupTag both = mesh.pp > 1 ? kEmbeddingTag : nn::GroupTag{};
+    if (there > 0) {
+      table.push_back({.first = first, .count = there, .owned = at.pp == 0, .holders = both, .partial = mesh.pp > 1});
+    }
     if (there < rows) table.push_back({.first = -1, .count = rows - there});
     model->Have("table", ShardLayout::Rows(Shape{kVocab, kHidden}, table));
   }
   for (int64_t b = at.pp * kBlocks / mesh.pp; b < (at.pp + 1) * kBlocks / mesh.pp; ++b) {
     Holder* block = model->Add(StrCat("block", b), std::make_unique<Holder>());
     block->Have("norm", ShardLayout::Whole(Shape{kHidden}, t == 0, kTensorTag, /*partial=*/true), nn::Role::kNorm);
+    block->Have("bias", ShardLayout::Whole(Shape{kHidden}, t == 0, kTensorTag, /*partial=*/false), nn::Role::kNorm);
     const int64_t queries = kHeads / tp * kWidth, keys = std::max<int64_t>(1, kKeys / tp) * kWidth,
                   share = std::max<int64_t>(1, tp / kKeys);
     const int64_t key = t / share * keys, all_queries = kHeads * kWidth, all_keys = kKeys * kWidth;
@@ -69,7 +79,9 @@ std::unique_ptr<nn::Module> PartOf(const MeshShape& mesh, const MeshPlace& at) {
                                           {all_queries + all_keys + key, keys, owned}}));
     block->Have("row", ShardLayout::Along(Shape{kHidden, kFfn}, 1, t * kFfn / tp, kFfn / tp));
     const int64_t experts = kExperts / mesh.ep;
-    block->Have("experts", ShardLayout::Along(Shape{kExperts, 3}, 0, at.dp % mesh.ep * experts, experts, t == 0))
+    block
+        ->Have("experts",
+               ShardLayout::Rows(Shape{kExperts, 3}, {{at.dp % mesh.ep * experts, experts, t == 0, kTensorTag}}))
         ->set_replicas(kExpertsTag);
   }
   model->Finalize();
@@ -99,16 +111,22 @@ struct Case {
   int shard_group = 0;
 };
 
-std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, const Case& c) {
+std::unique_ptr<ParameterLayout> LayoutOf(nn::Context& ctx, DeviceMesh& mesh, const Case& c,
+                                          const MakeReducer& make_reducer = {}) {
   auto model = PartOf(mesh.shape(), PlaceOf(mesh.shape(), mesh.world().rank()));
-  const ReplicaGroups replicas(mesh.Group(MeshGroup::kReplicas),  // nothing is summed here
-                               {{kTensorTag, nullptr}, {kKeyValueTag, nullptr}, {kEmbeddingTag, nullptr}});
+  const ReplicaGroups replicas(mesh.Group(MeshGroup::kReplicas),
+                               {{kTensorTag, &mesh.Group(MeshGroup::kTp)},
+                                {kKeyValueTag, nullptr},  // these are not summed here
+                                {kEmbeddingTag, &mesh.Group(MeshGroup::kPp)},
+                                {kExpertsTag, &mesh.Group(MeshGroup::kExpertReplicas)}});
   if (c.stage == 0)
-    return std::make_unique<DistributedDataParallel>(ctx, OneChunk(std::move(model)), replicas, DdpOptions{});
+    return std::make_unique<DistributedDataParallel>(ctx, OneChunk(std::move(model)), replicas, DdpOptions{},
+                                                     make_reducer);
   return std::make_unique<ShardedDataParallel>(ctx, OneChunk(std::move(model)), replicas,
                                                ShardedOptions{.stage = static_cast<ShardedOptions::Stage>(c.stage),
                                                               .shard_group = c.shard_group,
-                                                              .wrap = WrapByKind("holder")});
+                                                              .wrap = WrapByKind("holder")},
+                                               make_reducer);
 }
 
 // The states of groups are those of one optimizer for all: they are saved with this one and loaded without groups.
@@ -201,6 +219,87 @@ TEST_P(AnyMesh, LoadsIntoAnyOther) {
     }
   }
 }
+
+// The sums over all ranks of what reducers keep, by parameter and place; and of the weights with which they count.
+struct Kept {
+  std::map<std::pair<std::string, int64_t>, std::pair<double, double>> sums;
+  std::mutex mutex;
+  // The layout must exist while its states are read.
+  void Add(Device& device, const ParameterLayout& layout) {
+    const std::lock_guard lock(mutex);
+    for (const NamedState& kept : layout.ReducerStates()) {
+      std::vector<float> values(static_cast<size_t>(kept.state.tensor.numel()));
+      device.Download(kept.state.tensor, std::as_writable_bytes(std::span(values)));
+      for (const NamedState::Elements& e : kept.holds) {
+        for (int64_t i = 0; i < e.where.count; ++i) {
+          auto& [sum, weight] = sums[{e.parameter->name(), e.where.IndexOf(i)}];
+          sum += e.weight * static_cast<double>(values[static_cast<size_t>(e.at + i)]);
+          if (kept.state.stage == 0) weight += e.weight / e.total;
+        }
+      }
+    }
+  }
+};
+
+void OnReducers(const Case& c,
+                const std::function<void(RankContext&, nn::Context&, DeviceMesh&, ParameterLayout&)>& visit) {
+  test::ExpectOnRanks(c.mesh.size(), [&](RankContext& rank) {
+    DeviceMesh mesh(rank.world(), c.mesh);
+    nn::Context ctx{.device = rank.device(), .stream = rank.device().compute()};
+    visit(rank, ctx, mesh, *LayoutOf(ctx, mesh, c, CodedReducers(QuantizeCodecs({.block = 16}), {})));
+    return std::string();
+  });
+}
+
+// On every rank each value is another one, in every stage.
+void SaveReducers(const Case& c, const SaveOptions& options, Kept& kept) {
+  OnReducers(c, [&](RankContext& rank, nn::Context& ctx, DeviceMesh& mesh, ParameterLayout& layout) {
+    const auto optimizer = optim::MakeAdam({});
+    optimizer->Attach(ctx, layout.Slices());
+    for (const NamedState& state : layout.ReducerStates()) {
+      std::vector<float> values;
+      for (int64_t i = 0; i < state.state.tensor.numel(); ++i)
+        values.push_back(ValueOf(StrCat(state.name, rank.rank()), i) / 1e6f);
+      Put(rank.device(), state.state.tensor, values);
+    }
+    kept.Add(rank.device(), layout);
+    Saver saver(rank, mesh, layout, *optimizer, options,
+                {.world_size = c.mesh.size(), .kind = options.full ? "FULL" : "SHARDED"});
+    saver.Save(1, {});
+    saver.Finish();
+  });
+}
+
+TEST_P(AnyMesh, KeepsTheSumsOfReducers) {
+  if (GetParam().mesh.dp * GetParam().mesh.cp == 1) return;  // nothing is reduced
+  for (const bool full : {false, true}) {
+    const std::string folder = test::ScratchFolder("mesh_reducers");
+    Kept was;
+    SaveReducers(GetParam(), {.folder = folder, .full = full}, was);
+    ASSERT_FALSE(was.sums.empty());
+    for (const auto& [place, sum] : was.sums) EXPECT_NEAR(sum.second, 1, 1e-12) << place.first << " " << place.second;
+    const absl::StatusOr<Opened> opened = Open(folder);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    for (const Case& other : kCases) {
+      SCOPED_TRACE(StrCat(full ? "full" : "sharded", ", into ", other.name));
+      Kept is;
+      OnReducers(other, [&](RankContext& rank, nn::Context& ctx, DeviceMesh&, ParameterLayout& layout) {
+        const auto optimizer = optim::MakeAdam({});
+        optimizer->Attach(ctx, layout.Slices());
+        Load(rank, *opened, layout, *optimizer);
+        is.Add(rank.device(), layout);
+      });
+      for (const auto& [place, sum] : is.sums) {
+        const auto before = was.sums.find(place);
+        if (before == was.sums.end()) continue;  // one rank alone trained it
+        ASSERT_NEAR(sum.first, before->second.first, 1e-5) << place.first << " " << place.second;
+      }
+      EXPECT_EQ(is.sums.empty(), other.mesh.dp * other.mesh.cp == 1);
+    }
+    fs::remove_all(folder);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Meshes, AnyMesh, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 

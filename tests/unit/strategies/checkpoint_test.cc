@@ -297,6 +297,26 @@ TEST(Manifest, RefusesWhatDoesNotHoldTogether) {
   EXPECT_THAT(ErrorOf(m), HasSubstr("is not a valid file name"));
 }
 
+TEST(Manifest, SaysWhatAReducersTensorHolds) {
+  const auto holding = [](const Held& held) {
+    Manifest m = Example();
+    m.contents.tensors[0].holds = {held};
+    return m;
+  };
+  const Held held{"block.0.weight", 1, Region{8, 2, 3, 4, 5}, 0.25};
+  const absl::StatusOr<Manifest> is = ParseManifest("m", ManifestText(holding(held)));
+  ASSERT_TRUE(is.ok()) << is.status();
+  EXPECT_EQ(is->contents.tensors[0].holds, std::vector<Held>{held});
+  EXPECT_THAT(ErrorOf(holding({"w", 2, Region::Whole(5), 1})), HasSubstr("5 elements from 2 on do not fit within 6"));
+  EXPECT_THAT(ErrorOf(holding({"w", 0, Region{8, 2, 7, 0, 5}, 1})),
+              HasSubstr("of columns 2 to 9 of rows of 8, which is no part of a parameter"));
+  EXPECT_THAT(ErrorOf(holding({"w", 0, Region{8, 0, 0, 0, 5}, 1})), HasSubstr("which is no part of a parameter"));
+  EXPECT_THAT(ErrorOf(holding({"w", 0, Region::Run(int64_t{1} << 61, int64_t{1} << 60, 5), 1})),
+              HasSubstr("which is no part of a parameter"));
+  EXPECT_THAT(ErrorOf(holding({"w", 0, Region::Whole(5), 0})), HasSubstr("weight of what it holds must be"));
+  EXPECT_THAT(ErrorOf(holding({"w", 0, Region::Whole(5), HUGE_VAL})), HasSubstr("weight of what it holds must be"));
+}
+
 TEST(Manifest, HasBandsOfColumns) {
   Manifest m = Example();
   Entry& w =

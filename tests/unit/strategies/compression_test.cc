@@ -134,25 +134,16 @@ double MeanOf(int64_t i, int64_t step) {
   return sum / kRanks;
 }
 
-// What the residuals of all ranks add to the mean of element i of the bucket: each stage's, averaged over the ranks
-// that have one.
+// What the residuals of all ranks add to the mean of element i of the bucket.
 double ErrorAt(RankContext& ctx, const Bench& b, int64_t i) {
-  double error = 0;
-  Tensor sum = b.nn.device.NewTensor(Shape{2}, DType::kF64, Category::kOther);
-  std::map<std::string, const ReducerState*> mine;
-  const std::vector<ReducerState> states = b.pipeline.StateOf(0);
-  for (const ReducerState& s : states) mine[s.name] = &s;
-  for (const char* name : {"residual", "residual_1", "residual_2"}) {
-    double value = 0, has = 0;
-    if (const auto found = mine.find(name); found != mine.end()) {
-      const ReducerState& s = *found->second;
-      if (i >= s.first && i < s.first + s.tensor.numel()) value = s.tensor.data<float>()[i - s.first], has = 1;
-    }
-    sum.data<double>()[0] = value, sum.data<double>()[1] = has;
-    ctx.world().AllReduce(sum, ReduceOp::kSum).Wait();
-    if (sum.data<double>()[1] > 0) error += sum.data<double>()[0] / sum.data<double>()[1];
+  Tensor error = b.nn.device.NewTensor(Shape{1}, DType::kF64, Category::kOther);
+  error.data<double>()[0] = 0;
+  for (const ReducerState& s : b.pipeline.StateOf(0)) {
+    if (!s.name.ends_with("residual") || i < s.first || i >= s.first + s.tensor.numel()) continue;
+    error.data<double>()[0] += s.weight * static_cast<double>(s.tensor.data<float>()[i - s.first]);
   }
-  return error;
+  ctx.world().AllReduce(error, ReduceOp::kSum).Wait();
+  return error.data<double>()[0];
 }
 
 // The sum of the means of all steps, and what is left in the residuals, is the sum of all gradients' means. A loss
