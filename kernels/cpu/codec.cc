@@ -3,6 +3,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -39,14 +43,16 @@ using Size = decltype(SizeOf(T()));
 // Calls visit(i) for the elements of [first, last) whose size matches; fast if few do.
 template <class T, class Matches, class Visit>
 void ForMatches(const T* in, int64_t first, int64_t last, const Matches& matches, const Visit& visit) {
-  constexpr int64_t kStep = 32;
+  constexpr int64_t kStep = 64, kWord = 8;
   for (int64_t begin = first; begin < last; begin += kStep) {
-    const int64_t end = std::min(begin + kStep, last);
-    uint32_t any = 0;
-#pragma omp simd reduction(| : any)
-    for (int64_t i = begin; i < end; ++i) any |= static_cast<uint32_t>(matches(SizeOf(in[i])));
-    for (int64_t i = begin; any != 0 && i < end; ++i) {
-      if (matches(SizeOf(in[i]))) visit(i);
+    const int64_t count = std::min(kStep, last - begin);
+    alignas(kStep) uint8_t is[kStep] = {};
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) is[i] = static_cast<uint8_t>(matches(SizeOf(in[begin + i])));
+    for (int64_t at = 0; at < kStep; at += kWord) {
+      uint64_t word;
+      std::memcpy(&word, is + at, kWord);
+      for (; word != 0; word &= word - 1) visit(begin + at + std::countr_zero(word) / 8);
     }
   }
 }
@@ -58,29 +64,63 @@ struct Least {
   int64_t ties;
 };
 
-// Radix select, from the top digit: among the elements whose upper digits equal those of the k-th largest, counts how
-// many have each next digit.
+// Sizes from `first` on, 2^bits of them.
 template <class T>
-Least<T> LeastOf(const T* in, int64_t n, int64_t k) {
-  constexpr int kBits = 8 * sizeof(T) - 1;
+struct Window {
+  Size<T> first = 0;
+  int bits = 8 * sizeof(T) - 1;  // all sizes
+};
+
+// A few sizes, among which the k-th largest is if a sample is like the rest. All sizes if k is not small.
+template <class T>
+Window<T> ProbableWindow(const T* in, int64_t n, int64_t k) {
+  constexpr int64_t kSample = 4096;
+  if (n < 16 * kSample || k > n / 8) return {};
+  Size<T> sizes[kSample];
+  for (int64_t i = 0; i < kSample; ++i) sizes[i] = SizeOf(in[i * (n / kSample) + i % 64]);
+  const double expected = static_cast<double>(kSample) * static_cast<double>(k) / static_cast<double>(n);
+  const double doubt = 4 * std::sqrt(expected) + 4;
+  const auto most = static_cast<int64_t>(expected + doubt), least = static_cast<int64_t>(expected - doubt);
+  std::nth_element(sizes, sizes + most, sizes + kSample, std::greater<>());
+  const Size<T> first = sizes[most];
+  if (first == 0) return {};
+  Size<T> last = (Size<T>{1} << Window<T>().bits) - 1;
+  if (least > 0) {
+    std::nth_element(sizes, sizes + least, sizes + most, std::greater<>());
+    last = sizes[least];
+  }
+  return {first, std::max(static_cast<int>(std::bit_width(last - first)), 1)};
+}
+
+// Radix select, from the top digit of the distance to the window's begin: among the elements whose upper digits equal
+// those of the k-th largest, counts how many have each next digit. Nullopt if the k-th largest is not in the window.
+template <class T>
+std::optional<Least<T>> LeastOf(const T* in, int64_t n, int64_t k, const Window<T>& window) {
+  const Size<T> begin = window.first;
   Size<T> upper = 0;
-  for (int high = kBits; high > 0;) {
+  for (int high = window.bits; high > 0;) {
     const int low = std::max(high - ops::rules::kTopKDigit, 0);
     const Size<T> mask = (Size<T>{1} << (high - low)) - 1;
-    int64_t count[ops::rules::kTopKBins] = {};
-    const auto add = [&](int64_t i) { ++count[SizeOf(in[i]) >> low & mask]; };
-    if (high == kBits) {
-      for (int64_t i = 0; i < n; ++i) add(i);
-    } else {
+    int64_t count[ops::rules::kTopKBins] = {}, above = 0;
+    const auto add = [&](int64_t i) { ++count[(SizeOf(in[i]) - begin) >> low & mask]; };
+    if (high < window.bits) {  // sizes below the window wrap to distances beyond it
       ForMatches(
-          in, 0, n, [=](Size<T> size) { return size >> high == upper; }, add);
+          in, 0, n, [=](Size<T> size) { return (size - begin) >> high == upper; }, add);
+    } else if (begin > 0) {
+      const auto add_or_pass = [&](int64_t i) { (SizeOf(in[i]) - begin) >> high > 0 ? void(++above) : add(i); };
+      ForMatches(
+          in, 0, n, [=](Size<T> size) { return size >= begin; }, add_or_pass);
+      if (above >= k || above + std::reduce(std::begin(count), std::end(count)) < k) return std::nullopt;
+      k -= above;
+    } else {
+      for (int64_t i = 0; i < n; ++i) add(i);
     }
     Size<T> digit = mask;
     for (; digit > 0 && count[digit] < k; --digit) k -= count[digit];
     upper = upper << (high - low) | digit;
     high = low;
   }
-  return {upper, k};
+  return Least<T>{begin + upper, k};
 }
 
 template <class T>
@@ -94,7 +134,9 @@ void TakeLargest(const ops::TopK& o) {
     if (residual != nullptr && residual != in) std::copy_n(in, n, residual);
     return;
   }
-  Least<T> least = LeastOf(in, n, k);
+  std::optional<Least<T>> found = LeastOf(in, n, k, ProbableWindow(in, n, k));
+  if (!found) found = LeastOf(in, n, k, Window<T>());
+  Least<T> least = *found;
   int64_t taken = 0;
   const auto take = [&](int64_t i) {
     if (SizeOf(in[i]) == least.size && least.ties-- <= 0) return;
@@ -150,25 +192,30 @@ A LargestOf(const A* x, int64_t n) {
   return std::bit_cast<A>(largest);
 }
 
-// The codes of `count` elements, and what they leave out. `round(level, i)`: a whole number.
+// The codes of `count` elements, and what they leave out (null: nobody asks). `round(level, i)`: a whole number.
 template <class A, class Round>
 void Encode(const A* x, int64_t count, const Levels<A>& levels, A most, Round round, uint8_t* codes, A* left) {
+  const auto encode = [&]<bool kKeeps>() {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    A rounded = round(x[i] * levels.inverse, i);
-    rounded = rounded < -most ? -most : rounded;
-    rounded = rounded > most ? most : rounded;
-    rounded = levels.finite ? rounded : A(1);
-    codes[i] = static_cast<uint8_t>(static_cast<int>(rounded) + static_cast<int>(most) + 1);
-    left[i] = x[i] - rounded * levels.scale;
-  }
+    for (int64_t i = 0; i < count; ++i) {
+      const A value = x[i];
+      A rounded = round(value * levels.inverse, i);
+      rounded = rounded < -most ? -most : rounded;
+      rounded = rounded > most ? most : rounded;
+      rounded = levels.finite ? rounded : A(1);
+      codes[i] = static_cast<uint8_t>(static_cast<int>(rounded) + static_cast<int>(most) + 1);
+      if constexpr (kKeeps) left[i] = value - rounded * levels.scale;
+    }
+  };
+  left != nullptr ? encode.template operator()<true>() : encode.template operator()<false>();
 }
 
 template <class A>
 void QuantiseBlock(const ops::Quantise& o, int64_t block) {
   const int64_t first = block * o.block, count = std::min(o.block, o.in.numel() - first);
   const A most = A(LevelsOf(o.bits));
-  A buffer[kChunk], left[kChunk];
+  A buffer[kChunk], space[kChunk];
+  A* const left = o.residual.empty() ? nullptr : Sink<A>(o.residual).At(first, space);
   const A* x = Source<A>(o.in).At(first, count, buffer);
   const Levels<A> levels = LevelsFor(LargestOf(x, count), most);
   uint8_t* out = o.codes.data<uint8_t>() + ops::CodeBytes(first, o.bits);
@@ -186,7 +233,12 @@ void QuantiseBlock(const ops::Quantise& o, int64_t block) {
   }
   if (o.bits == 4) {
     if (count % 2 != 0) halves[count] = 0;
-    for (int64_t i = 0; i < (count + 1) / 2; ++i) out[i] = static_cast<uint8_t>(halves[2 * i] | halves[2 * i + 1] << 4);
+#pragma omp simd
+    for (int64_t i = 0; i < (count + 1) / 2; ++i) {
+      uint16_t pair;
+      std::memcpy(&pair, halves + 2 * i, sizeof(pair));
+      out[i] = static_cast<uint8_t>(pair | pair >> 4);
+    }
   }
   o.scales.data<A>()[block] = levels.scale;
   if (!o.residual.empty()) Sink<A>(o.residual).Put(first, count, left);
@@ -215,7 +267,7 @@ void DecodeBlocks(const Tensor& scales, const Tensor& out, bool accumulate, int6
 
 // ---- 1 bit ----
 
-static_assert(std::endian::native == std::endian::little, "bit k of a byte is byte k of a 64-bit number");
+static_assert(std::endian::native == std::endian::little, "byte k of a number is its byte of value 256^k");
 
 // Bit k: whether byte k, which is 0 or 1, is 1.
 uint8_t PackBits(const uint8_t* bytes) {
@@ -233,14 +285,20 @@ void UnpackBits(uint8_t bits, uint8_t* bytes) {
 template <class A>
 void PackBlock(const ops::SignPack& o, int64_t block) {
   const int64_t first = block * kSignBlock, count = std::min(kSignBlock, o.in.numel() - first);
-  A buffer[kChunk], left[kChunk];
+  A buffer[kChunk], space[kChunk];
+  A* const left = o.residual.empty() ? nullptr : Sink<A>(o.residual).At(first, space);
   const A* x = Source<A>(o.in).At(first, count, buffer);
   const A scale = SumOf<A>(count, [x](int64_t i) { return std::abs(x[i]); }) / static_cast<A>(count);
-  uint8_t negative[kChunk + 8] = {};
+  uint8_t negative[kChunk];
+  std::fill(negative + count, negative + (count + 7) / 8 * 8, uint8_t{0});
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    negative[i] = static_cast<uint8_t>(x[i] < 0);
-    left[i] = x[i] < 0 ? x[i] + scale : x[i] - scale;
+  for (int64_t i = 0; i < count; ++i) negative[i] = static_cast<uint8_t>(x[i] < 0);
+  if (left != nullptr) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      const A value = x[i];
+      left[i] = value < 0 ? value + scale : value - scale;
+    }
   }
   uint8_t* signs = o.signs.data<uint8_t>() + first / 8;
   for (int64_t i = 0; i < count; i += 8) signs[i / 8] = PackBits(negative + i);

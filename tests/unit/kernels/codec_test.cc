@@ -1,6 +1,7 @@
 // Gradient codecs: the largest elements, random places, 8 bits, 1 bit.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -70,6 +71,37 @@ TEST(Codec, TopKTakesEqualSizesFromTheFront) {
           v[i] = static_cast<double>(static_cast<int>(i * 7 % 5) - 2);  // -2 ... 2, zeros among them
         return RunTopK(lab, lab.Of({300}, t, v), k);
       });
+    }
+  }
+}
+
+// Where the CPU's kernel expects the k-th largest is guessed from a sample, which may be unlike the rest.
+TEST(Codec, TopKIsExactWhateverASampleSays) {
+  constexpr int64_t kNumel = 70000, kSample = 4096;
+  const auto sampled = [](int64_t i) {
+    const int64_t nth = i / (kNumel / kSample);
+    return nth < kSample && i % (kNumel / kSample) == nth % 64 % (kNumel / kSample);
+  };
+  const std::function<double(int64_t)> values[] = {
+      [](int64_t) { return 0.0; },
+      [](int64_t i) { return i % 2 == 0 ? -3.0 : 3.0; },
+      [](int64_t i) { return i % 10000 == 7 ? 1.0 : 0.0; },
+      [&](int64_t i) { return sampled(i) ? 100.0 + static_cast<double>(i % 7) : 1.0 + static_cast<double>(i % 13); },
+      [&](int64_t i) { return sampled(i) ? 1.0 : 50.0 + static_cast<double>(i % 13); },
+      [](int64_t i) { return i % 500 == 3 ? std::nan("") : static_cast<double>(i * 7919 % 1000); },
+  };
+  for (DType t : kFloats) {
+    for (const auto& value : values) {
+      Lab lab(1, 0);
+      Values v;
+      for (int64_t i = 0; i < kNumel; ++i) v.push_back(value(i));
+      for (int64_t k : {1, 70, 700, 5000}) {
+        const Tensor in = lab.Of({kNumel}, t, v), got = lab.Blank({k}, t), indices = lab.Blank({k}, DType::kI32);
+        Values want;
+        for (size_t i : Largest(ValuesOf(in), k)) want.push_back(static_cast<double>(i));
+        lab.Run(ops::TopK{in, got, indices, Tensor()});
+        EXPECT_EQ(ValuesOf(indices), want) << DTypeName(t) << ", k = " << k;
+      }
     }
   }
 }
