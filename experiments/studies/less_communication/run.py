@@ -6,9 +6,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from common import Study, Table, count, percent, progress, row, signed  # noqa: E402
+from common import Study, Table, count, percent, progress, read_json, row, signed  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="about 90 minutes on 2 cores.", writes="table.md, results.json and curves.svg",
+study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="about 45 minutes on 2 cores.", writes="table.md, results.json and curves.svg",
               quick="one seed, a tenth of the steps: whether everything runs, not what it learns")
 study.option("--keep", type=pathlib.Path, metavar="FOLDER", help="leave all reports there; a run whose report is there already is not repeated")
 study.option("--only", metavar="MODEL", choices=("gpt", "cnn"), help="only this model (default: both)")
@@ -63,10 +63,8 @@ def train(twofold, model, optimizer, method, settings, seed, options, folder):
         settings = {field: value.replace("_steps: 100", "_steps: 5").replace("freeze_step: 100", "freeze_step: 5") for field, value in settings.items()}
     name = "".join(c if c.isalnum() else "_" for c in f"{model} {optimizer.split()[0]} {method} {seed}")
     out = folder / name
-    if (out / "report.json").exists():
-        from common import read_json
-        report = read_json(out / "report.json")
-    else:
+    report = read_json(out / "report.json") if (out / "report.json").exists() else {}
+    if report.get("outcome") != "OK":  # also if the training was interrupted
         report = twofold.report(study.folder / f"{model}.textproto", {"train.seed": seed, "train.optimizer": "{" + optimizer + "}", **steps, **settings}, out=out)
     last = report["validations"][-1]
     progress(f"{model}, {optimizer.split()[0]}, {method}, seed {seed}: validation loss {last['loss']:.4f}"
