@@ -43,14 +43,8 @@ class Compression : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Compression, IsPredictedToTheBitAndToTheByte) {
   const Case& c = GetParam();
-  const auto measured = test::RunText(Text(c, c.codec, 5) + test::kInMemory),
-             predicted = test::RunText(Text(c, c.codec, 5) + test::Simulated("REAL"));
-  ASSERT_EQ(measured.size(), predicted.size());
-  for (size_t r = 0; r < measured.size(); ++r) {
-    EXPECT_EQ(test::Losses(measured[r]), test::Losses(predicted[r])) << "rank " << r;
-    EXPECT_EQ(measured[r].memory().peak_bytes(), predicted[r].memory().peak_bytes()) << "rank " << r;
-    EXPECT_EQ(measured[r].memory().reserved_bytes(), predicted[r].memory().reserved_bytes()) << "rank " << r;
-  }
+  test::ExpectAsPredicted(test::RunText(Text(c, c.codec, 5) + test::kInMemory),
+                          test::RunText(Text(c, c.codec, 5) + test::Simulated("REAL")));
 }
 
 TEST_P(Compression, ChangesNothingIfNothingIsLeftOut) {
@@ -108,14 +102,8 @@ class OneBitAdam : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(OneBitAdam, IsPredictedToTheBitAndToTheByte) {
-  const auto measured = test::RunText(Text(kFrozen, 5) + test::kInMemory),
-             predicted = test::RunText(Text(kFrozen, 5) + test::Simulated("REAL"));
-  ASSERT_EQ(measured.size(), predicted.size());
-  for (size_t r = 0; r < measured.size(); ++r) {
-    EXPECT_EQ(test::Losses(measured[r]), test::Losses(predicted[r])) << "rank " << r;
-    EXPECT_EQ(measured[r].memory().peak_bytes(), predicted[r].memory().peak_bytes()) << "rank " << r;
-    EXPECT_EQ(measured[r].memory().reserved_bytes(), predicted[r].memory().reserved_bytes()) << "rank " << r;
-  }
+  test::ExpectAsPredicted(test::RunText(Text(kFrozen, 5) + test::kInMemory),
+                          test::RunText(Text(kFrozen, 5) + test::Simulated("REAL")));
 }
 
 TEST_P(OneBitAdam, IsAdamUntilItFreezes) {
@@ -141,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, OneBitAdam,
                          ::testing::Values(Case{"Ddp", "dp: 4 bucket_mib: 0.02", ""},
                                            Case{"Bf16", "dp: 2", "", "parameter: BF16 gradient: F32"},
                                            Case{"TensorSequence", "dp: 2 tp: 2 sequence_parallel: true", ""},
-                                           Case{"Pipeline", "dp: 2 pp: 2", ""}),
+                                           Case{"Context", "dp: 2 cp: 2", ""}, Case{"Pipeline", "dp: 2 pp: 2", ""}),
                          [](const auto& info) { return info.param.label; });
 
 // The report says when steps began to be encoded, and how long the codec's kernels took.

@@ -53,14 +53,8 @@ class LocalUpdates : public ::testing::TestWithParam<Case> {};
 
 TEST_P(LocalUpdates, ArePredictedToTheBitAndToTheByte) {
   const Case& c = GetParam();
-  const auto measured = test::RunText(Text(c, 7) + test::kInMemory),
-             predicted = test::RunText(Text(c, 7) + test::Simulated("REAL"));
-  ASSERT_EQ(measured.size(), predicted.size());
-  for (size_t r = 0; r < measured.size(); ++r) {
-    EXPECT_EQ(test::Losses(measured[r]), test::Losses(predicted[r])) << "rank " << r;
-    EXPECT_EQ(measured[r].memory().peak_bytes(), predicted[r].memory().peak_bytes()) << "rank " << r;
-    EXPECT_EQ(measured[r].memory().reserved_bytes(), predicted[r].memory().reserved_bytes()) << "rank " << r;
-  }
+  test::ExpectAsPredicted(test::RunText(Text(c, 7) + test::kInMemory),
+                          test::RunText(Text(c, 7) + test::Simulated("REAL")));
 }
 
 // The replay that skips repeated steps finds the same memory.

@@ -68,6 +68,17 @@ inline std::vector<double> Losses(const report::RankRecord& record) {
   return losses;
 }
 
+// Losses to the bit, and memory to the byte, on every rank.
+inline void ExpectAsPredicted(const std::vector<report::RankRecord>& measured,
+                              const std::vector<report::RankRecord>& predicted) {
+  ASSERT_EQ(measured.size(), predicted.size());
+  for (size_t r = 0; r < measured.size(); ++r) {
+    EXPECT_EQ(Losses(measured[r]), Losses(predicted[r])) << "rank " << r;
+    EXPECT_EQ(measured[r].memory().peak_bytes(), predicted[r].memory().peak_bytes()) << "rank " << r;
+    EXPECT_EQ(measured[r].memory().reserved_bytes(), predicted[r].memory().reserved_bytes()) << "rank " << r;
+  }
+}
+
 // ---- Pieces of specs ----
 inline constexpr char kInMemory[] = "fabric { in_memory {} timeout_s: 30 }\n";
 // A CPU cluster, timed by a profile that belongs to the tests.

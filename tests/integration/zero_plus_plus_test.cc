@@ -88,14 +88,8 @@ class ZeroPlusPlus : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ZeroPlusPlus, IsPredictedToTheBitAndToTheByte) {
   const Case& c = GetParam();
-  const auto measured = test::RunText(Text(c, c.options, 4) + test::kInMemory),
-             predicted = test::RunText(Text(c, c.options, 4) + test::Simulated("REAL"));
-  ASSERT_EQ(measured.size(), predicted.size());
-  for (size_t r = 0; r < measured.size(); ++r) {
-    EXPECT_EQ(test::Losses(measured[r]), test::Losses(predicted[r])) << "rank " << r;
-    EXPECT_EQ(measured[r].memory().peak_bytes(), predicted[r].memory().peak_bytes()) << "rank " << r;
-    EXPECT_EQ(measured[r].memory().reserved_bytes(), predicted[r].memory().reserved_bytes()) << "rank " << r;
-  }
+  test::ExpectAsPredicted(test::RunText(Text(c, c.options, 4) + test::kInMemory),
+                          test::RunText(Text(c, c.options, 4) + test::Simulated("REAL")));
 }
 
 TEST_P(ZeroPlusPlus, LearnsAsZero3Does) {
