@@ -2,6 +2,7 @@
 """A miniature cluster on one Linux machine: hosts are network namespaces, cables are shaped virtual ones.
 
     testbed.py up --hosts=8 --topology=tree --rate-mbit=200 --oversubscription=2
+    testbed.py up --hosts=4 --topology=sites --between-mbit=20 --far-delay-us=10000
     testbed.py run -- build/release/experiments/program/twofold bench all_reduce --fabric=mpi -e 1M
     testbed.py down
 
@@ -9,7 +10,8 @@
              uplink  uplink                       leaf's hosts together, divided by --oversubscription
             [leaf0]  [leaf1]                star: hosts below one switch
             | | | |  | | | |
-            h0 .. h3 h4 .. h7               every cable: --rate-mbit each way, token buckets at both ends
+            h0 .. h3 h4 .. h7               sites: as tree, but an uplink is a wide-area link of --between-mbit
+                                            every cable: --rate-mbit each way, token buckets at both ends
 
 `run` starts one rank on each host with mpirun: each host has its own address, name and network, all share this machine's
 cores and files. Programs that sleep (twofold's device EMULATED) need few cores: two carry eight hosts.
@@ -64,7 +66,7 @@ class Plan:
     def __init__(self, o):
         self.o = o
         self.hosts = range(o["hosts"])
-        self.leaves = o["leaves"] if o["topology"] == "tree" else 1
+        self.leaves = o["leaves"] if o["topology"] == "tree" else o.get("sites", 1) if o["topology"] == "sites" else 1
         self.per_leaf = -(-o["hosts"] // self.leaves)
         self.switch = f"{o['name']}-switch"
 
@@ -78,6 +80,8 @@ class Plan:
         return f"10.77.{host // 250}.{host % 250 + 1}"
 
     def uplink_mbit(self):
+        if self.o["topology"] == "sites":
+            return self.o["between_mbit"]
         return self.o["rate_mbit"] * self.per_leaf / self.o["oversubscription"]
 
     def folder(self):
@@ -92,7 +96,7 @@ def iptables():
     return shutil.which("iptables-legacy") or shutil.which("iptables")
 
 
-RANGES = {"hosts": (2, 250), "rate_mbit": (1, 40000), "mtu": (600, 65000), "delay_us": (0, 1e6), "far_delay_us": (0, 1e6), "oversubscription": (0.1, 100)}
+RANGES = {"hosts": (2, 250), "rate_mbit": (1, 40000), "between_mbit": (1, 40000), "mtu": (600, 65000), "delay_us": (0, 1e6), "far_delay_us": (0, 1e6), "oversubscription": (0.1, 100)}
 
 
 def check_options(o):
@@ -101,6 +105,10 @@ def check_options(o):
             raise Problem(f"--{field.replace('_', '-')}={o[field]:g}: use {least:g} to {most:g}")
     if o["topology"] == "tree" and (o["leaves"] < 2 or o["hosts"] % o["leaves"] != 0):
         raise Problem(f"--leaves={o['leaves']}: use 2 or more that share {o['hosts']} hosts evenly")
+    if o["topology"] == "sites" and (o["sites"] < 2 or o["hosts"] % o["sites"] != 0):
+        raise Problem(f"--sites={o['sites']}: use 2 or more that share {o['hosts']} hosts evenly")
+    if o["topology"] == "sites" and o["far_delay_us"] < o["delay_us"]:
+        raise Problem(f"--far-delay-us={o['far_delay_us']:g}: use at least --delay-us={o['delay_us']:g}, since the link between sites adds to it")
     check_name(o["name"])
 
 
@@ -154,7 +162,7 @@ def switches(plan):
     sh("ip", "-n", plan.switch, "link", "set", "lo", "up")
     for leaf in range(plan.leaves):
         bridge(plan, f"leaf{leaf}")
-    if plan.o["topology"] != "tree":
+    if plan.leaves == 1:
         return
     bridge(plan, "root")
     for leaf in range(plan.leaves):
@@ -236,7 +244,8 @@ def up(o):
 
 def describe(plan):
     o = plan.o
-    shape = "a star" if plan.leaves == 1 else f"{plan.leaves} leaves of {plan.per_leaf}, uplinks of {plan.uplink_mbit():g} Mbit/s"
+    leaves = "sites" if o["topology"] == "sites" else "leaves"
+    shape = "a star" if plan.leaves == 1 else f"{plan.leaves} {leaves} of {plan.per_leaf}, uplinks of {plan.uplink_mbit():g} Mbit/s"
     return (f"testbed \"{o['name']}\": {o['hosts']} hosts, {shape}; {o['rate_mbit']} Mbit/s a host, MTU {o['mtu']}, "
             f"delay {o['delay_us']} us (far: {o['far_delay_us']})")
 
@@ -324,10 +333,14 @@ device {{ kind: CPU_DEVICE name: "one core" memory_bytes: 4000000000 memory_byte
 
 
 def cluster(o):
-    """A leaf's uplink is one cable of its hosts' rate over the oversubscription: as many cables of a host's rate as that is, sprayed."""
+    """A leaf's uplink is one cable of its hosts' rate over the oversubscription: as many cables of a host's rate as that is, sprayed. Of sites
+    it is one site's structure; what joins them is part of a spec's fabric."""
     plan = Plan(o)
     link = f"link_gbytes_per_second: {o['rate_mbit'] / 8000:g}"
-    if plan.leaves == 1:
+    if o["topology"] == "sites":
+        network = (f"star {{ hosts: {plan.per_leaf} {link} latency_us: {o['delay_us']} }}\n# One site. Predict all with\n#   fabric {{ simulated {{ cluster: \"THIS\" "
+                   f"sites {{ count: {plan.leaves} between_gbps: {o['between_mbit'] / 1000:g} latency_ms: {(o['far_delay_us'] - o['delay_us']) / 1000:g} }} }} }}")
+    elif plan.leaves == 1:
         network = f"star {{ hosts: {o['hosts']} {link} latency_us: {o['delay_us']} }}"
     else:
         radix = plan.per_leaf * (1 + 1 / o["oversubscription"])
@@ -367,12 +380,14 @@ def arguments():
 
     c = command("up", "starts the hosts and their network")
     c.add_argument("--hosts", type=int, default=4)
-    c.add_argument("--topology", choices=["star", "tree"], default="star")
+    c.add_argument("--topology", choices=["star", "tree", "sites"], default="star")
     c.add_argument("--leaves", type=int, default=2, help="tree: switches that hosts hang on (default 2)")
     c.add_argument("--oversubscription", type=float, default=2, help="tree: rate of a leaf's hosts over its uplink's (default 2)")
+    c.add_argument("--sites", type=int, default=2, help="sites: places that share the hosts evenly, in order (default 2)")
+    c.add_argument("--between-mbit", type=float, default=20, help="sites: rate of the link of a site to the others, each way (default 20)")
     c.add_argument("--rate-mbit", type=float, default=200, help="of a host's cable, each way (default 200)")
     c.add_argument("--delay-us", type=float, default=300, help="added one way (default 300; 0: none)")
-    c.add_argument("--far-delay-us", type=float, help="the same between hosts of different leaves (default: as --delay-us)")
+    c.add_argument("--far-delay-us", type=float, help="the same between hosts of different leaves or sites (default: as --delay-us)")
     c.add_argument("--mtu", type=int, default=4000, help="bytes of a packet (default 4000)")
     c.add_argument("--helpers", default=str(HELPERS), help="folder of testbed_delay_line and libtestbed_idle_block.so")
     c = command("run", "starts a program under mpirun, one rank a host")
