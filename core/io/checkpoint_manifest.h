@@ -44,8 +44,8 @@ struct Held {
   std::string parameter;
   int64_t at = 0;  // the first one's place in the flat tensor
   Region where;    // in the whole parameter
-  double weight =
-      1;  // what one unit in this tensor counts in the sum of all ranks' (strategies/data_parallel/reducer.h)
+  // The sum over all ranks has each value times this weight (strategies/data_parallel/reducer.h).
+  double weight = 1;
   friend bool operator==(const Held&, const Held&) = default;
 };
 

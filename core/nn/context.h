@@ -10,7 +10,7 @@
 
 namespace twofold::nn {
 
-// Told what codecs do on a rank, which make messages smaller: of gradients, of parameters, of differences of them.
+// Is told what codecs do on a rank. Codecs make messages smaller: gradients, parameters or differences of parameters.
 class CodecObserver {
  public:
   virtual ~CodecObserver() = default;
@@ -45,7 +45,7 @@ struct Context {
   }
 };
 
-// While it exists, the kernels that are launched are a codec's. They do not nest.
+// While it exists, the kernels that are launched are a codec's. Only one may exist at a time.
 class CodecWork {
  public:
   explicit CodecWork(const Context& ctx) : observer_(ctx.codecs) {

@@ -148,30 +148,35 @@ absl::Status LoadPart(Device& device, Sums& sums, const NamedState& kept) {
   return absl::OkStatus();
 }
 
-// "residual and momentum", without factors, which any training may begin anew.
 std::string NamesOf(const std::set<std::string>& states) { return absl::StrJoin(states, " and "); }
 
-// Whether the checkpoint has something of one of this rank's parameters, and its gradient is not reduced here.
+// Whether the checkpoint has values for one of this rank's parameters, whose gradient is not reduced here.
 bool HasNoPlace(const Sums& sums, const ParameterLayout& layout, const std::vector<NamedState>& kept) {
-  std::set<std::pair<std::string, std::string>> places;
+  std::set<std::string> states;
+  std::set<std::pair<std::string, std::string>> places;  // state and parameter
   for (const NamedState& k : kept) {
+    states.insert(k.state.name);
     for (const NamedState::Elements& e : k.holds) places.emplace(k.state.name, e.parameter->name());
   }
-  const std::vector<nn::Parameter*> parameters = layout.Parameters();
-  return std::any_of(places.begin(), places.end(), [&](const auto& place) {
-    return std::any_of(parameters.begin(), parameters.end(), [&](const nn::Parameter* p) {
-      return sums.Has(place.first, p->name()) && !places.contains({place.first, p->name()});
-    });
-  });
+  for (const nn::Parameter* p : layout.Parameters()) {
+    for (const std::string& state : states) {
+      if (sums.Has(state, p->name()) && !places.contains({state, p->name()})) return true;
+    }
+  }
+  return false;
 }
 
-// Says what became of the states, by name. `all_placed`: of those that this run has, too, every element has a place.
+// Says what became of the states, by name. `kept`: those of this run. `all_placed`: every saved element of theirs has a
+// place. `all_factors`: the checkpoint has all factors of parameters.
 void AddNotes(RankContext& rank, const Manifest& manifest, const std::set<std::string>& saved,
-              const std::set<std::string>& kept, bool all_placed) {
+              const std::set<std::string>& kept, bool all_placed, bool all_factors) {
   std::set<std::string> taken, dropped, fresh;
   std::set_intersection(saved.begin(), saved.end(), kept.begin(), kept.end(), std::inserter(taken, taken.end()));
   std::set_difference(saved.begin(), saved.end(), kept.begin(), kept.end(), std::inserter(dropped, dropped.end()));
   std::set_difference(kept.begin(), kept.end(), saved.begin(), saved.end(), std::inserter(fresh, fresh.end()));
+  taken.erase("factors");  // these are taken over as they are
+  if (!all_factors && saved.contains("factors"))
+    rank.AddNote("compression's factors begin anew where no rank had the same part of the parameter");
   if (!taken.empty()) {
     rank.AddNote(StrCat("what compression keeps (", NamesOf(taken), ") was divided anew: the checkpoint has it for ",
                         manifest.metadata.world_size,
@@ -197,6 +202,7 @@ absl::Status LoadReducers(RankContext& rank, Reader& reader, const Manifest& man
   const bool same = OnAllRanks(rank, same_ranks && HasThese(reader, manifest, states, rank.rank())) && same_ranks;
   const bool all_placed = same || OnAllRanks(rank, !HasNoPlace(sums, layout, kept));
   std::set<std::string> names;
+  bool has_factors = true;
   absl::Status status;
   for (size_t i = 0; i < kept.size() && status.ok(); ++i) {
     const ReducerState& state = kept[i].state;
@@ -204,13 +210,17 @@ absl::Status LoadReducers(RankContext& rank, Reader& reader, const Manifest& man
     const Entry* entry = same                         ? reader.Find(states[i].name)
                          : state.parameter != nullptr ? sums.OfParameter(kept[i].name)
                                                       : nullptr;
-    if (entry != nullptr && entry->shape == states[i].shape)
+    const bool found = entry != nullptr && entry->shape == states[i].shape;
+    has_factors &= found || state.parameter == nullptr;
+    if (found)
       status = LoadStored(rank.device(), reader, *entry, states[i].data);
     else if (state.stage == 0 && state.parameter == nullptr && sums.states().contains(state.name))
       status = LoadPart(rank.device(), sums, kept[i]);
   }
-  if (!same && rank.rank() == 0) AddNotes(rank, manifest, sums.states(), names, all_placed);
-  return status;
+  if (!status.ok() || same) return status;
+  const bool all_factors = OnAllRanks(rank, has_factors);
+  if (rank.rank() == 0) AddNotes(rank, manifest, sums.states(), names, all_placed, all_factors);
+  return absl::OkStatus();
 }
 
 }  // namespace twofold::checkpoint

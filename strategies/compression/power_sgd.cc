@@ -103,7 +103,8 @@ class PowerSgd final : public Reducer {
     std::vector<ReducerState> states;
     if (!feedback_.residual().empty())
       states.push_back({.name = "residual", .tensor = feedback_.residual(), .weight = 1.0 / ranks_});
-    for (const Matrix& m : matrices_) states.push_back({.name = "q", .tensor = m.Q(q_), .parameter = m.parameter});
+    for (const Matrix& m : matrices_)
+      states.push_back({.name = "factors", .tensor = m.Q(q_), .parameter = m.parameter});
     return states;
   }
 

@@ -189,7 +189,7 @@ TEST(CompressionCheckpoint, WhatWasLeftOutIsTakenAlong) {
   EXPECT_THAT(notes(two, "quantize { bits: 4 }"), AllOf(Contains(divided), Each(Not(dropped))));
   EXPECT_THAT(notes(shards, "quantize { bits: 4 }"), AllOf(Contains(divided), Each(Not(dropped))));
   EXPECT_THAT(notes(four, "power_sgd { start_step: 0 }"),
-              AllOf(Contains(divided), Contains(HasSubstr("compression begins without q"))));
+              AllOf(Contains(divided), Contains(HasSubstr("compression begins without factors"))));
   EXPECT_THAT(notes(four, ""), Contains(HasSubstr("what compression had kept (residual) was dropped")));
 }
 
