@@ -50,6 +50,13 @@ constexpr std::array<uint32_t, 4> Philox(PhiloxKey key, uint64_t index) {
 // Uniform in [0, 1) with 24 random bits.
 constexpr float ToUniform(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
+// Half of a number: element i is the lower (even i) or upper 16 bits of number i / 2 of the key's sequence.
+constexpr uint16_t HalfAt(PhiloxKey key, uint64_t index) {
+  return static_cast<uint16_t>(Philox(key, index / 8)[index / 2 % 4] >> (index % 2 * 16));
+}
+// Uniform in (0, 1), in the middle of one of 2^16 parts.
+constexpr float HalfToUniform(uint16_t half) { return (static_cast<float>(half) + 0.5f) * 0x1p-16f; }
+
 // The element at `index` of the key's uniform / standard normal sequence. Element i uses lane i % 4 (uniform) or
 // pair (i / 2) % 2 with Box-Muller (normal) of counter i / 4.
 inline float UniformAt(PhiloxKey key, uint64_t index) { return ToUniform(Philox(key, index / 4)[index % 4]); }

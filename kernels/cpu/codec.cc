@@ -222,11 +222,11 @@ void QuantiseBlock(const ops::Quantise& o, int64_t block) {
   uint8_t halves[kChunk];
   uint8_t* codes = o.bits == 8 ? out : halves;
   if (o.stochastic) {
-    uint32_t bits[kChunk];
-    ForRuns(o.where, first, count, [&](uint64_t index, int64_t at, int64_t n) { Numbers(o.key, index, n, bits + at); });
+    uint16_t draws[kChunk];
+    ForRuns(o.where, first, count, [&](uint64_t index, int64_t at, int64_t n) { Halves(o.key, index, n, draws + at); });
     Encode(
-        x, count, levels, most, [&](A level, int64_t i) { return std::floor(level + A(ToUniform(bits[i]))); }, codes,
-        left);
+        x, count, levels, most, [&](A level, int64_t i) { return std::floor(level + A(HalfToUniform(draws[i]))); },
+        codes, left);
   } else {
     Encode(
         x, count, levels, most, [](A level, int64_t) { return std::nearbyint(level); }, codes, left);

@@ -10,6 +10,8 @@ namespace twofold::cpu {
 
 // Numbers [index, index + n) of the key's sequence.
 void Numbers(PhiloxKey key, uint64_t index, int64_t n, uint32_t* out);
+// HalfAt of [index, index + n), n <= kChunk.
+void Halves(PhiloxKey key, uint64_t index, int64_t n, uint16_t* out);
 
 // Calls draw(index in the whole, first element, count) for every run of elements in [first, first + count) that is
 // contiguous in the whole.

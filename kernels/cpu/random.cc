@@ -56,6 +56,13 @@ void Numbers(PhiloxKey key, uint64_t index, int64_t n, uint32_t* out) {
   }
 }
 
+void Halves(PhiloxKey key, uint64_t index, int64_t n, uint16_t* out) {
+  uint32_t numbers[kChunk / 2 + 1];
+  const auto skip = static_cast<int64_t>(index % 2);
+  Numbers(key, index / 2, (skip + n + 1) / 2, numbers);
+  std::memcpy(out, reinterpret_cast<const char*>(numbers) + 2 * skip, static_cast<size_t>(2 * n));
+}
+
 namespace {
 
 // Standard normals [index, index + n), n <= kChunk: Box-Muller on pairs of numbers, in double like NormalAt.

@@ -101,7 +101,7 @@ struct LargerSize {
 __device__ inline float Quotient(float a, float b) { return __fdiv_rn(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
-// How levels are rounded: to nearest; by random draws, for neighbours together if DrawsFit(kEach, where), otherwise
+// How levels are rounded: to nearest; by random draws, for neighbours together if DrawsFit(kEach, where, 8), otherwise
 // separately.
 enum class Rounding { kNearest, kDrawn, kDrawnApart };
 
@@ -122,22 +122,22 @@ __device__ inline void QuantiseRow(const T* in, uint8_t* codes, T* residual, int
   const int64_t mine = count - lane * kEach;
   A x[1][kEach];
   LoadBlock<1>(in + first, packs, count, x);
-  uint32_t bits[kEach] = {};
+  uint16_t draws[kEach] = {};
   if constexpr (kRounding == Rounding::kDrawn) {
-    Draw(key, where, first + lane * kEach, bits);
+    DrawHalves(key, where, first + lane * kEach, draws);
   } else if constexpr (kRounding == Rounding::kDrawnApart) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      uint32_t one[1];
-      Draw(key, where, first + lane * kEach + i, one);
-      bits[i] = one[0];
+      uint16_t one[1];
+      DrawHalves(key, where, first + lane * kEach + i, one);
+      draws[i] = one[0];
     }
   }
   uint8_t code[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const A level = Product(x[0][i], levels.inverse), most = levels.most;
-    A rounded = kRounding == Rounding::kNearest ? rint(level) : floor(Plus(level, A(ToUniform(bits[i]))));
+    A rounded = kRounding == Rounding::kNearest ? rint(level) : floor(Plus(level, A(HalfToUniform(draws[i]))));
     rounded = rounded < -most ? -most : rounded > most ? most : rounded;
     if (!levels.finite) rounded = 1;
     code[i] = i < mine ? static_cast<uint8_t>(static_cast<int>(rounded + most) + 1) : uint8_t{0};
@@ -364,9 +364,9 @@ void Compute(const ops::ScatterElements& o, const Context& c) {
 void Compute(const ops::Quantise& o, const Context& c) {
   ForFloat(o.in.dtype(), [&]<class T>() {
     const auto blocks = static_cast<unsigned>(CeilDiv(o.scales.numel(), kWarps));
-    const auto kernel = !o.stochastic              ? QuantiseBlocks<T, Rounding::kNearest>
-                        : DrawsFit(kEach, o.where) ? QuantiseBlocks<T, Rounding::kDrawn>
-                                                   : QuantiseBlocks<T, Rounding::kDrawnApart>;
+    const auto kernel = !o.stochastic                 ? QuantiseBlocks<T, Rounding::kNearest>
+                        : DrawsFit(kEach, o.where, 8) ? QuantiseBlocks<T, Rounding::kDrawn>
+                                                      : QuantiseBlocks<T, Rounding::kDrawnApart>;
     Launch(kernel, blocks, kWarps * kWarp, 0, c.stream, At<T>(o.in), At<uint8_t>(o.codes), At<Wide<T>>(o.scales),
            At<T>(o.residual), o.in.numel(), o.block,
            Levels<Wide<T>>{.bits = o.bits, .most = static_cast<Wide<T>>((1 << (o.bits - 1)) - 1)},

@@ -27,8 +27,8 @@ __device__ inline uint32_t LaneOf(const std::array<uint32_t, 4>& four, uint64_t 
 
 // Whether the elements [i, i + pack), for every multiple i of `pack` (a power of two), are contiguous and use the
 // fewest possible counters.
-inline bool DrawsFit(int64_t pack, const ops::IndexMap& where) {
-  const int64_t together = std::min<int64_t>(pack, 4);
+inline bool DrawsFit(int64_t pack, const ops::IndexMap& where, int64_t draws_of_counter = 4) {
+  const int64_t together = std::min(pack, draws_of_counter);
   if (where.block == 0) return (where.first + where.offset[0]) % together == 0;
   return where.block % pack == 0 && where.first % pack == 0 && where.stride % together == 0 &&
          where.offset[0] % together == 0 && where.offset[1] % together == 0;
@@ -45,6 +45,22 @@ __device__ inline void Draw(PhiloxKey key, const ops::IndexMap& where, int64_t f
 #pragma unroll
     for (int k = 0; k < std::min(N, 4); ++k)
       bits[i + k] = N >= 4 ? four[static_cast<size_t>(k)] : LaneOf(four, place + static_cast<uint64_t>(k));
+  }
+}
+
+// The same for halves of numbers (HalfAt). N is 1 or satisfies DrawsFit(N, where, 8).
+template <int N>
+__device__ inline void DrawHalves(PhiloxKey key, const ops::IndexMap& where, int64_t first, uint16_t (&halves)[N]) {
+  const uint64_t place = PlaceIn(where, first);
+#pragma unroll
+  for (int i = 0; i < N; i += 8) {
+    const std::array<uint32_t, 4> four = Philox(key, place / 8 + static_cast<uint64_t>(i / 8));
+#pragma unroll
+    for (int k = 0; k < std::min(N, 8); ++k) {
+      const uint64_t at = place + static_cast<uint64_t>(k);
+      const uint32_t number = N >= 8 ? four[static_cast<size_t>(k / 2)] : LaneOf(four, at / 2);
+      halves[i + k] = static_cast<uint16_t>(number >> (at % 2 * 16));
+    }
   }
 }
 

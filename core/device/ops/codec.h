@@ -49,10 +49,10 @@ struct ScatterElements {
 
 // For each block of elements (the last may be shorter): scale = max |in| / L with L = 127 levels (4 bits: 7) on either
 // side of zero, and for each element a code: L + 1 + in / scale rounded to nearest even, from 1 to 2 L + 1. With
-// `stochastic`, rounded down after adding UniformAt(key, where.Of(i)). If the maximum of a block is not finite, it is
-// stored as the scale, and the block decodes to non-finite numbers. If it is below 4e-37 (F64: 1e-306), the block
-// decodes to zeros. A code of 8 bits is a byte. Two codes of 4 bits share one, the first in the lower half; what no
-// code fills is 0.
+// `stochastic`, rounded down after adding HalfToUniform(HalfAt(key, where.Of(i))). If the maximum of a block is not
+// finite, it is stored as the scale, and the block decodes to non-finite numbers. If it is below 4e-37 (F64: 1e-306),
+// the block decodes to zeros. A code of 8 bits is a byte. Two codes of 4 bits share one, the first in the lower half;
+// what no code fills is 0.
 struct Quantise {
   Tensor in, codes /*U8 [CodeBytes(numel, bits)]*/, scales /*(f32)[blocks]*/, residual;
   bool stochastic = false;

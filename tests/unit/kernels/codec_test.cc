@@ -199,7 +199,7 @@ void ExpectHalfALevel(int bits, int64_t block_size) {
             EXPECT_LE(std::abs(decoded[i] - x[i]), (stochastic ? 1.0001 : 0.5001) * scales[i / block]);
             const double level = x[i] / scales[i / block];
             if (stochastic && std::abs(level) < levels - 1) {  // at the ends there is no level beyond
-              const double draw = UniformAt(kKey, i + 3);
+              const double draw = HalfToUniform(HalfAt(kKey, i + 3));
               if (std::abs(level + draw - std::round(level + draw)) > 1e-4) {  // else rounding in f32 decides
                 EXPECT_EQ(CodeAt(codes, i, bits) - levels - 1, std::floor(level + draw));
               }
