@@ -231,6 +231,10 @@ void Recorder::AddMemory(report::RankRecord& record) {
   AddCategories(host, *memory->mutable_host_categories());
 }
 
+void Recorder::IsSetUp() {
+  for (const auto& [key, entry] : ctx_.communication().entries()) setup_seconds_[key] = entry.seconds;
+}
+
 void Recorder::AddCollectives(report::RankRecord& record) {
   for (const auto& [key, entry] : ctx_.communication().entries()) {
     report::Collective* collective = record.add_collectives();
@@ -238,7 +242,8 @@ void Recorder::AddCollectives(report::RankRecord& record) {
     collective->set_group(key.first);
     collective->set_count(entry.count);
     collective->set_bytes(entry.bytes.value());
-    collective->set_seconds(entry.seconds);
+    const auto before = setup_seconds_.find(key);
+    collective->set_seconds(entry.seconds - (before == setup_seconds_.end() ? 0 : before->second));
   }
 }
 

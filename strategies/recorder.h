@@ -5,9 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/comm/device_mesh.h"
@@ -83,6 +85,7 @@ class Recorder final : public nn::CodecObserver {
   Recorder& operator=(const Recorder&) = delete;
 
   void SetParameters(int64_t count);  // this rank's part of the model
+  void IsSetUp();                     // all ranks are: the first step begins
   void BeginStep(int64_t step);
   // `loss`: read from the device after everything that the step launched; null if the host did not wait for that.
   void EndStep(std::optional<double> loss);
@@ -131,6 +134,7 @@ class Recorder final : public nn::CodecObserver {
   int64_t trace_start_;                    // and before the first step that is traced on any rank
   int64_t open_steps_ = 0;                 // steps that ended since the host waited
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
+  std::map<std::pair<std::string, Communication::Kind>, double> setup_seconds_;  // of communication before IsSetUp
   Seconds validation_start_;
   bool tracing_ = false;
   int64_t traced_steps_ = 0;

@@ -79,6 +79,7 @@ class Trainer {
   Work SpreadLoss(Work sum);
   Predictions Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices);
   std::optional<Tensor> GradientFactor();
+  bool NeedsNorm() const { return options_.clip_norm > 0 || scaler_.dynamic(); }
   Tensor SquaredNorm();
 
   RankContext& rank_;
@@ -169,6 +170,10 @@ Trainer::Trainer(RankContext& ctx, const TrainingOptions& options, const Samples
                                                .dp_rank = mesh_.Coordinate(Axis::kDp),
                                                .dtype = options.types.parameter,
                                                .tokens = options.model->input().kind == ModelInput::kTokens});
+  if (NeedsNorm()) {
+    layers_.TellOwnersApart();
+    norm_.TellShardsApart();
+  }
   if (!scaler_.dynamic() && scaler_.scale() != 1) {
     unscaling_ = device_.NewTensor(Shape{1}, DType::kF32, Category::kOther);
     nn_.Launch(ops::Fill{.out = unscaling_, .value = 1 / scaler_.scale()});
@@ -244,7 +249,7 @@ Predictions Trainer::Predict(nn::Context& ctx, const Dataset& data, std::span<co
 // not finite and the update must be skipped.
 std::optional<Tensor> Trainer::GradientFactor() {
   const double clip_norm = options_.clip_norm, scale = scaler_.scale();
-  if (clip_norm == 0 && !scaler_.dynamic()) return unscaling_;
+  if (!NeedsNorm()) return unscaling_;
   const Tensor squares = SquaredNorm();
   if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"}))))
     return std::nullopt;
@@ -353,6 +358,7 @@ std::string TrainRank(RankContext& ctx, const TrainingOptions& options, const Sa
   const int64_t skipped_before = trainer.scaler().state().skipped;
   recorder.SetParameters(trainer.parameters());
   ctx.world().Barrier().Wait();
+  recorder.IsSetUp();
   StepProgress done{.step = first_step, .steps = options.steps, .first_step = first_step};
   const auto tell = [&] {
     if (ctx.rank() == 0 && progress) progress(done);

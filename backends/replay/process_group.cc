@@ -31,16 +31,27 @@ ProcessGroup::Issued ReplayProcessGroup::Issue(const Communication& c, Communica
   return issued;
 }
 
+void RankKinds::Note(const GroupList& groups, std::span<const int> kinds) {
+  of_.resize(world_size_);
+  for (const std::vector<int>& group : groups) {
+    TWOFOLD_CHECK_EQ(group.size(), kinds.size());
+    for (size_t i = 0; i < group.size(); ++i) {
+      int& number = of_[static_cast<size_t>(group[i])];
+      number = found_.try_emplace({number, kinds[i]}, static_cast<int>(found_.size()) + 1).first->second;
+    }
+  }
+}
+
 std::unique_ptr<ProcessGroup> ReplayProcessGroup::SplitEvenly(int size, Pattern pattern, std::string name) {
   TWOFOLD_CHECK_GE(size, 1);
   TWOFOLD_CHECK_EQ(this->size() % size, 0);
   if (size == 1) return Alone(std::move(name));
-  const int groups = this->size() / size, consecutive = pattern == Pattern::kConsecutive;
-  const int first = consecutive ? rank() / size * size : rank() % groups, stride = consecutive ? 1 : groups;
-  std::vector<int> members;
-  for (int i = 0; i < size; ++i) members.push_back(ranks()[static_cast<size_t>(first + i * stride)]);
-  return std::make_unique<ReplayProcessGroup>(std::move(name), (rank() - first) / stride, std::move(members), device(),
-                                              stats(), staging_.bytes(), ranks_differ_);
+  GroupList groups(static_cast<size_t>(this->size() / size));
+  for (int r = 0; r < this->size(); ++r) {
+    groups[pattern == Pattern::kConsecutive ? static_cast<size_t>(r / size) : static_cast<size_t>(r) % groups.size()]
+        .push_back(r);
+  }
+  return Partition(groups, std::move(name));
 }
 
 std::unique_ptr<ProcessGroup> ReplayProcessGroup::Partition(std::span<const std::vector<int>> groups,
@@ -49,10 +60,19 @@ std::unique_ptr<ProcessGroup> ReplayProcessGroup::Partition(std::span<const std:
     const auto me = std::find(group.begin(), group.end(), rank());
     if (me == group.end()) continue;
     if (group.size() == 1) break;
+    auto alike = std::make_shared<GroupList>();
+    for (const std::vector<int>& whole : *alike_) {
+      for (const std::vector<int>& places : groups) {
+        if (places.size() != group.size()) continue;
+        std::vector<int>& members = alike->emplace_back();
+        for (const int place : places) members.push_back(whole[static_cast<size_t>(place)]);
+      }
+    }
     std::vector<int> members;
     for (const int r : group) members.push_back(ranks()[static_cast<size_t>(r)]);
     return std::make_unique<ReplayProcessGroup>(std::move(name), static_cast<int>(me - group.begin()),
-                                                std::move(members), device(), stats(), staging_.bytes(), ranks_differ_);
+                                                std::move(members), device(), stats(), staging_.bytes(),
+                                                std::move(alike), kinds_);
   }
   return Alone(std::move(name));
 }

@@ -31,8 +31,10 @@ ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn) {
   CommunicationStats stats;
   NoClock clock;
   Trace trace;
-  bool ranks_differ = false;
-  ReplayProcessGroup world("world", rank.rank, AllRanks(rank.world_size), device, stats, rank.staging, ranks_differ);
+  RankKinds kinds(rank.world_size);
+  const std::vector<int> all = AllRanks(rank.world_size);
+  ReplayProcessGroup world("world", rank.rank, all, device, stats, rank.staging,
+                           std::make_shared<const GroupList>(1, all), kinds);
   RankContext context({.rank = rank.rank,
                        .world_size = rank.world_size,
                        .device = &device,
@@ -45,9 +47,9 @@ ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn) {
                        .uncertainty = nullptr});
   try {
     std::string result = fn(context);
-    return {absl::OkStatus(), std::move(result), ranks_differ};
+    return {absl::OkStatus(), std::move(result), std::move(kinds).Take()};
   } catch (...) {
-    return {ToStatus(CurrentFailure(rank.rank)), context.partial_result(), ranks_differ};
+    return {ToStatus(CurrentFailure(rank.rank)), context.partial_result(), std::move(kinds).Take()};
   }
 }
 

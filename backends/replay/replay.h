@@ -10,6 +10,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "core/run/fabric.h"
@@ -26,9 +27,11 @@ struct ReplayedRank {
 };
 
 struct ReplayResult {
-  absl::Status status;        // as Fabric::Run would return it
-  std::string result;         // the rank function's result, or the partial result of a rank that failed
-  bool ranks_differ = false;  // the rank said so of a group (ProcessGroup::RanksDiffer): others may allocate otherwise
+  absl::Status status;  // as Fabric::Run would return it
+  std::string result;   // the rank function's result, or the partial result of a rank that failed
+  // What the rank said of groups (ProcessGroup::RanksDiffer), and so of groups that were made like them: ranks with
+  // unequal numbers may allocate differently. By rank; empty if it said nothing.
+  std::vector<int> kinds;
 };
 
 // Runs `fn` on the calling thread. Subgroups can be made if their members follow from this rank's place (SplitEvenly,

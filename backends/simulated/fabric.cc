@@ -4,9 +4,11 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
 #include "backends/host/now_and_then.h"
 #include "backends/simulated/child.h"
 #include "backends/simulated/device.h"
@@ -154,10 +156,9 @@ sim::Engine::Options EngineOptions(const SimulationPlan& plan, sim::FlightRecord
 
 // The ranks that have actors, in order.
 std::vector<int> Actors(const SimulationPlan& plan, bool fold) {
-  std::vector<int> actors;
-  for (int r = 0; r < plan.world_size; ++r) {
-    if (!fold || plan.stand_ins[static_cast<size_t>(r)] == r) actors.push_back(r);
-  }
+  if (fold) return StandIns(plan.stand_ins);
+  std::vector<int> actors(static_cast<size_t>(plan.world_size));
+  std::iota(actors.begin(), actors.end(), 0);
   return actors;
 }
 
@@ -173,19 +174,44 @@ std::vector<int> ActorOfEach(const SimulationPlan& plan, const std::vector<int>&
 std::string DescribeFolding(const SimulationPlan& plan) {
   const std::vector<int> actors = Actors(plan, true);
   if (actors.size() == 1) return StrCat("ranks are folded: rank 0 stands for all ", plan.world_size);
+  std::map<int, int> ranks;  // by stand-in: how many it stands for
+  for (const int a : plan.stand_ins) ++ranks[a];
+  const auto [least, most] =
+      std::minmax_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   constexpr size_t kTold = 8;
   const std::string who =
       actors.size() <= kTold ? RankList(actors)
                              : StrCat(actors.size(), " ranks (", actors[0], ", ", actors[1], ", ", actors[2], ", ...)");
-  return StrCat("ranks are folded: ", who, " stand for ", static_cast<size_t>(plan.world_size) / actors.size(),
-                " each");
+  const std::string many = StrCat(least->second, least->second < most->second ? StrCat(" to ", most->second) : "");
+  return StrCat("ranks are folded: ", who, " stand for ", many, " each");
 }
 
 // kOneForAll: if one rank represents all, its flows may represent all ranks' flows.
 enum class Folding { kNone, kOneForAll, kAll };
 
+// Ranks of one class may end a communication at different times, because of their places in the network. Up to this
+// many ranks, all of them are then run one by one. Beyond, the slowest counts for all, so that a rank is late by at
+// most the sum of these differences. That is a prediction if it is at most this share of the whole time.
+constexpr int kMostRunOneByOne = 1024;
+constexpr double kMostApart = 0.005;
+
+void AddWhatFoldingChanges(bool asked_for, SimulatedWorld& world, outcome::Outcome& outcome) {
+  double late = 0;
+  for (const auto& [stand_in, seconds] : world.seconds_apart) late = std::max(late, seconds);
+  const double share = late > 0 ? late / world.engine.now() : 0;
+  if (share > kMostApart && !asked_for && world.folding_refused.empty())
+    world.folding_refused = "ranks of one class end communications at different times";
+  outcome.set_folding_refused(world.folding_refused);
+  if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.begin(), world.kinds.end());
+  if (world.apart == 0) return;
+  outcome.add_notes(StrCat("folded ranks ended the same communication up to ", std::ceil(1000 * world.apart) / 10,
+                           " % of its time apart; the slowest rank's time is used for all, which adds at most ",
+                           absl::StrFormat("%.2g", 100 * share),
+                           " % to the time of the run (`folding: OFF` runs every rank)"));
+}
+
 // The whole simulation, in the child process.
-outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_counts, const RankFunction& fn,
+outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool asked_for, const RankFunction& fn,
                           sim::FlightRecord& record) {
   HoldInterrupts hold;
   sim::Engine engine(*plan.topology, EngineOptions(plan, record));
@@ -198,8 +224,8 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
                         .measured = plan.collectives,
                         .folded = folding == Folding::kOneForAll && actors.size() == 1,
                         .endpoints = plan.endpoints});
-  SimulatedWorld world{
-      .engine = engine, .network = network, .real = plan.machine.real, .slowest_counts = slowest_counts};
+  SimulatedWorld world{.engine = engine, .network = network, .real = plan.machine.real};
+  world.none_may_part = !asked_for && plan.world_size <= kMostRunOneByOne;
   // Groups with pending waits are removed from the network.
   const absl::Cleanup forget = [&engine] { engine.Forget(); };
   if (fold) world.stand_ins = plan.stand_ins;
@@ -239,13 +265,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool slowest_co
   const absl::Status status = engine.Run();
   AddExtrapolationNotes(extrapolated, outcome);
   AddWhatRan(world, outcome);
-  if (fold) {
-    outcome.set_folding_refused(world.folding_refused);
-    if (world.apart > 0) {
-      outcome.add_notes(StrCat("folded ranks ended the same communication up to ", std::ceil(1000 * world.apart) / 10,
-                               " % of its time apart; the slowest rank's time is used for all"));
-    }
-  }
+  if (fold) AddWhatFoldingChanges(asked_for, world, outcome);
   outcome.set_code(static_cast<int>(status.code()));
   outcome.set_message(std::string(status.message()));
   return outcome;
@@ -262,17 +282,24 @@ class SimulatedFabric : public Fabric {
     if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
     if (world_size != plan->world_size) plan = Resized(world_size);
     if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
-    if (plan->stand_ins.empty()) return RunOnce(*plan, Folding::kNone, fn);
-    std::string refused;
-    RunResult result = RunOnce(*plan, Folding::kOneForAll, fn, &refused);
-    if (refused == kUnlikeFlows) result = RunOnce(*plan, Folding::kAll, fn, &refused);
-    if (refused.empty()) return result;
-    if (AskedFor()) {
-      result.status = InvalidArgument("fabric.simulated.folding: ON, but ", refused, "; use AUTO or OFF");
-      return result;
+    std::string why;
+    while (!plan->stand_ins.empty()) {
+      std::vector<int> kinds;
+      RunResult result = RunOnce(*plan, Folding::kOneForAll, fn, &why, &kinds);
+      if (why == kUnlikeFlows) result = RunOnce(*plan, Folding::kAll, fn, &why, &kinds);
+      if (why.empty()) return result;
+      if (!kinds.empty()) {  // known before ranks did anything else, unless they are told apart late
+        SplitClasses(kinds, why, *plan);
+        continue;
+      }
+      if (AskedFor()) {
+        result.status = InvalidArgument("fabric.simulated.folding: ON, but ", why, "; use AUTO or OFF");
+        return result;
+      }
+      plan->stand_ins.clear();
     }
-    result = RunOnce(*plan, Folding::kNone, fn);
-    result.notes.push_back(StrCat("ranks were not folded: ", refused));
+    RunResult result = RunOnce(*plan, Folding::kNone, fn);
+    if (!why.empty()) result.notes.push_back(StrCat("ranks were not folded: ", why));
     return result;
   }
 
@@ -285,8 +312,9 @@ class SimulatedFabric : public Fabric {
   }
   bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
-  RunResult RunOnce(SimulationPlan& plan, Folding folding, const RankFunction& fn,
-                    std::string* refused = nullptr) const {
+  // `refused`: why ranks cannot be folded; `kinds`: those that are to be told apart for that reason, if this helps.
+  RunResult RunOnce(SimulationPlan& plan, Folding folding, const RankFunction& fn, std::string* refused = nullptr,
+                    std::vector<int>* kinds = nullptr) const {
     RunResult result;
     if (refused != nullptr) refused->clear();
     result.results = RankResults::Empty(plan.world_size);
@@ -324,6 +352,7 @@ class SimulatedFabric : public Fabric {
                             .protocol = r.protocol()});
     }
     if (refused != nullptr) *refused = outcome->folding_refused();
+    if (kinds != nullptr) kinds->assign(outcome->kinds().begin(), outcome->kinds().end());
     return result;
   }
 

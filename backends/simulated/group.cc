@@ -1,6 +1,7 @@
 #include "backends/simulated/group.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <set>
@@ -40,6 +41,30 @@ void PartEnds(SimulatedGroup::Pending& p, const std::string& group, double finis
 
 }  // namespace
 
+bool SimulatedWorld::NoteKinds(const std::vector<std::vector<int>>& groups, std::span<const std::vector<int>> by_group,
+                               const std::string& why) {
+  std::map<int, int> of_class;
+  bool differ = false;
+  const auto for_all = [&](const auto& visit) {
+    for (size_t g = 0; g < groups.size(); ++g) {
+      const std::vector<int>& own = by_group[by_group.size() == 1 ? 0 : g];
+      for (size_t i = 0; i < groups[g].size(); ++i) visit(groups[g][i], own[i]);
+    }
+  };
+  for_all([&](int rank, int kind) {
+    const auto [it, fresh] = of_class.try_emplace(stand_ins[static_cast<size_t>(rank)], kind);
+    differ = differ || it->second != kind;
+  });
+  if (!differ) return false;
+  kinds.resize(stand_ins.size());
+  for_all([&](int rank, int kind) {
+    int& number = kinds[static_cast<size_t>(rank)];
+    number = combined.try_emplace({number, kind}, static_cast<int>(combined.size()) + 1).first->second;
+  });
+  if (folding_refused.empty()) folding_refused = why;
+  return true;
+}
+
 SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<std::vector<int>> groups)
     : world_(world),
       name_(std::move(name)),
@@ -55,6 +80,13 @@ SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vec
 
 SimulatedGroup::~SimulatedGroup() {
   if (network_groups_ >= 0) world_.network.RemoveGroups(network_groups_);
+}
+
+void SimulatedGroup::RanksDiffer(std::span<const int> kinds, const std::string& why) {
+  TWOFOLD_CHECK_EQ(kinds.size(), ranks().size());
+  std::vector<int> own(kinds.begin(), kinds.end());
+  if (!world_.folded() || !told_.insert(own).second) return;
+  world_.NoteKinds(groups_, std::array{std::move(own)}, why);
 }
 
 const std::vector<int>& SimulatedGroup::ranks(int world_rank) const {
@@ -175,6 +207,8 @@ sim::CollectiveShape SimulatedGroup::ShapeOf(const std::vector<Arrival>& arrival
 }
 
 void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
+  const bool barrier = arrivals[0].call->communication.kind == Communication::kBarrier;
+  if (barrier && !world_.kinds.empty()) return RefuseFolding(world_.folding_refused);  // known early: nothing has run
   double start = world_.engine.now();  // ranks that finished a collective before others may be behind the clock
   for (const Arrival& a : arrivals) start = std::max({start, a.time, a.slowest});
   for (const Arrival& a : arrivals) *a.started = start;
@@ -202,18 +236,16 @@ void SimulatedGroup::NoteWhatRan(Communication::Kind kind, double bytes, const s
   world_.ran[{name_, kind, static_cast<int64_t>(bytes)}] = name;
 }
 
-void SimulatedGroup::Parted(Communication::Kind kind, double start, double first, double last) {
+void SimulatedGroup::Parted(Communication::Kind kind, int stand_in, double start, double first, double last) {
   constexpr double kRounding = 1e-12;
   if (!world_.folded() || !world_.barrier_passed || last - first <= kRounding * last) return;
-  if (world_.slowest_counts) {
-    world_.apart = std::max(world_.apart, (last - first) / (last - start));
-    return;
-  }
-  RefuseFolding(StrCat("ranks finish ", KindName(kind), " at different times"));
+  if (world_.none_may_part) return RefuseFolding(StrCat("ranks finish ", KindName(kind), " at different times"));
+  world_.apart = std::max(world_.apart, (last - first) / (last - start));
+  world_.seconds_apart[stand_in] += last - first;
 }
 
 void SimulatedGroup::RefuseFolding(const std::string& why) {
-  world_.folding_refused = why;
+  if (world_.folding_refused.empty()) world_.folding_refused = why;
   world_.engine.Fail(
       RankFailure(RankFailure::Kind::kOther, ranks()[0], StrCat("identical ranks cannot be folded: ", why)));
 }
@@ -231,7 +263,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
       if (stand_ins_[f % stand_ins_.size()] == stand_in)
         soonest = std::min(soonest, finish[f]), latest = std::max(latest, finish[f]);
     }
-    Parted(kind, *arrivals[i].started, soonest - apart, latest);
+    Parted(kind, stand_in, *arrivals[i].started, soonest - apart, latest);
     done[i] = latest;
   }
   if (kind == Communication::kBarrier) world_.barrier_passed = true;
@@ -358,8 +390,10 @@ void SimulatedGroup::Travel(const Message& send, double start, std::function<voi
     NoteWhatRan(
         kind, bytes,
         world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
-                               [self, start, ended = std::move(ended)](size_t place, double first, double last) {
-                                 self->Parted(Communication::kSend, start, first, last);
+                               [self, start, ended = std::move(ended), place_of = std::array{send.rank, send.op.peer}](
+                                   size_t place, double first, double last) {
+                                 const int who = self->stand_ins_[static_cast<size_t>(place_of[place])];
+                                 self->Parted(Communication::kSend, who, start, first, last);
                                  if (!self->world_.engine.failed()) ended(place, last);
                                }));
   } catch (const RankFailure& failure) {
@@ -427,12 +461,19 @@ SimulatedGroup::Parts SimulatedGroup::MakeParts(int rank, std::span<const std::v
       kinds[std::move(stand_ins)].push_back(std::move(members));
     }
   }
-  std::map<int, const std::vector<int>*> seen;  // by stand-in: the kind of group in which all ranks it represents are
-  for (auto& [stand_ins, groups] : kinds) {
-    for (const int stand_in : stand_ins) {
-      const auto [it, fresh] = seen.try_emplace(stand_in, &stand_ins);
-      if (!fresh && it->second != &stand_ins) throw UnlikeGroups();
+  if (world_.folded()) {
+    std::vector<std::vector<int>> all, numbers;
+    int number = 0;
+    for (const auto& [stand_ins, groups] : kinds) {
+      ++number;
+      for (const std::vector<int>& group : groups) {
+        all.push_back(group);
+        numbers.emplace_back(group.size(), number);
+      }
     }
+    if (world_.NoteKinds(all, numbers, "ranks of one class form different groups")) throw UnlikeGroups();
+  }
+  for (auto& [stand_ins, groups] : kinds) {
     if (stand_ins.size() == 1) continue;
     const std::set<int> actors(stand_ins.begin(), stand_ins.end());
     const auto own = std::find_if(groups.begin(), groups.end(), [&](const auto& g) {

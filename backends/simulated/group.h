@@ -5,9 +5,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "backends/host/call.h"
@@ -30,14 +32,21 @@ struct SimulatedWorld {
   sim::Network& network;
   bool real = false;
   std::vector<int> stand_ins = {};  // if folded: for each rank, the rank whose actor represents it; else empty
-  // If ranks with the same part differ in time, the slowest counts; if false, folding them is refused.
-  bool slowest_counts = false;
+  // Folding is refused if ranks of one class differ in time. If false, the slowest counts for all.
+  bool none_may_part = true;
   std::string folding_refused = {};  // set if folding would have changed the result
+  std::vector<int> kinds = {};       // then, if ranks of one class are of different kinds: a number for each rank
   bool barrier_passed = false;       // before it, ranks may end a collective at different times without consequence
   double apart = 0;  // the largest difference between such ranks' end times, relative to the collective's duration
+  std::map<int, double> seconds_apart = {};  // by stand-in: the sum of these differences
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }
+  // Ranks in one group, place by place, are of these kinds, in each of `groups`. Returns whether ranks of one class are
+  // of different kinds; these kinds are then noted, with the reason.
+  bool NoteKinds(const std::vector<std::vector<int>>& groups, std::span<const std::vector<int>> kinds,
+                 const std::string& why);
+  std::map<std::pair<int, int>, int> combined = {};  // NoteKinds: numbers for a rank's number so far and its next kind
 };
 
 // State that the ranks of one group share.
@@ -83,7 +92,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void RequestSplit(uint64_t sequence, SplitRequest request);
   // The group of that color; call once the request's time point is known.
   std::shared_ptr<SimulatedGroup> SplitResult(uint64_t sequence, int color);
-  struct UnlikeGroups {};  // ranks with the same stand-in would be in groups of different composition
+  struct UnlikeGroups {};  // ranks of one class would be in groups of different composition; noted by NoteKinds
   // The group that contains `rank` among the listed ones (all ranks are ranks in this group); nullptr: it is alone. If
   // ranks are folded, the group represents all groups of its kind: those with the same stand-ins in the same places.
   // Nobody waits: the list names the members.
@@ -94,6 +103,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   const std::vector<int>& ranks() const { return groups_[0]; }
   const std::vector<int>& ranks(int world_rank) const;  // of the equivalent group that contains `world_rank`
   int place(int world_rank) const;                      // its rank in that group
+  // ProcessGroup::RanksDiffer, by any of the group's ranks.
+  void RanksDiffer(std::span<const int> kinds, const std::string& why);
   // If folded: no two ranks have the same stand-in, so all ranks may exchange messages.
   bool all_different() const { return actors_ == ranks().size(); }
   const std::shared_ptr<const std::string>& label() const { return label_; }  // "world", "half (ranks 0, 2)"
@@ -131,8 +142,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart);
   void RefuseFolding(const std::string& why);
   void NoteWhatRan(Communication::Kind kind, double bytes, const sim::Network::Name& name);
-  // Records that ranks with the same stand-in finished a `kind` that began at `start` between `first` and `last`.
-  void Parted(Communication::Kind kind, double start, double first, double last);
+  // Records that the ranks that `stand_in` stands for finished what began at `start` between `first` and `last`.
+  void Parted(Communication::Kind kind, int stand_in, double start, double first, double last);
   // Puts it on the network; `ended` is called for the sender (0) and for the receiver (1).
   void Travel(const Message& send, double start, std::function<void(size_t place, double time)> ended);
   void Meet(const Message& message);
@@ -158,6 +169,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   std::map<uint64_t, std::vector<SplitRequest>> splits_;
   std::map<uint64_t, std::map<int, std::shared_ptr<SimulatedGroup>>> split_results_;
   std::map<uint64_t, Parts> parts_;
+  std::set<std::vector<int>> told_;  // kinds that some rank has told
 };
 
 }  // namespace twofold

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "backends/host/costs.h"
 #include "backends/host/memory_rules.h"
@@ -231,57 +235,80 @@ void SetSlowLinks(const spec::Simulated& simulated, SimulationPlan& plan) {
                               " µs per message; the core time that moving the bytes takes is not modelled"));
 }
 
-// Folding is used only where it provably changes nothing: for ranks of one pipeline stage (and of one place along cp,
-// since chunks of the sequence have different attention work) on equal devices, without data. Wherever such ranks sit,
-// they do the same at the same times as long as, in all groups, all of them end each communication together. That is
-// checked during the run (SimulatedGroup::Parted). If they do not, the run is repeated unfolded or, if folding was
-// requested explicitly, the slowest counts for all.
-//
-// One difference between ranks along tp is not detected anywhere else: the gradient norm leaves out parameters that
-// others own, in more or fewer launches. Unless folding is requested, it prevents folding along tp, and also folding of
-// replicas if these hold different shards. The same holds for gradients that ranks along tp sum
-// (strategies/data_parallel/holder_sums.h): different shards have different parts of them.
-void DecideFolding(const spec::Spec& spec, SimulationPlan& plan) {
+// Numbers that are equal for groups on the same kind of places: which of their ranks share nodes and rails is alike,
+// and routes from each rank to the next have the same latencies and the same narrowest links.
+class PlaceNumbers {
+ public:
+  explicit PlaceNumbers(const SimulationPlan& plan) : plan_(plan) {}
+  int Of(const std::vector<int>& ranks) {
+    const Topology& topology = *plan_.topology;
+    std::vector<double> text;
+    absl::flat_hash_map<int, int> nodes, rails;  // numbered in the order of ranks
+    std::vector<int> route;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const Pair pair{EndpointOf(ranks[i]), EndpointOf(ranks[(i + 1) % ranks.size()])};
+      text.push_back(nodes.try_emplace(topology.NodeOf(pair.from), static_cast<int>(nodes.size())).first->second);
+      text.push_back(rails.try_emplace(topology.RailOf(pair.from), static_cast<int>(rails.size())).first->second);
+      topology.Route(pair, topology.DefaultRoute(pair), route);
+      double narrowest = std::numeric_limits<double>::infinity();
+      for (const int link : route)
+        narrowest = std::min(narrowest, topology.links()[static_cast<size_t>(link)].bandwidth.value());
+      text.push_back(topology.Latency(pair).value()), text.push_back(narrowest);
+    }
+    return numbers_.try_emplace(std::move(text), static_cast<int>(numbers_.size())).first->second;
+  }
+
+ private:
+  int EndpointOf(int rank) const { return plan_.endpoints.empty() ? rank : plan_.endpoints[static_cast<size_t>(rank)]; }
+  const SimulationPlan& plan_;
+  absl::flat_hash_map<std::vector<double>, int> numbers_;
+};
+
+// What is known of kinds before ranks run: pipeline stages hold different layers, chunks of a sequence have different
+// attention work, and ranks may be slowed. All else ranks tell (ProcessGroup::RanksDiffer).
+std::vector<int> KindsByPlace(const MeshShape& mesh, const std::vector<double>& factors) {
+  std::map<std::tuple<int, int, double>, int> numbers;
+  std::vector<int> kinds;
+  for (int r = 0; r < mesh.size(); ++r) {
+    const MeshPlace at = PlaceOf(mesh, r);
+    const double factor = factors.empty() ? 1 : factors[static_cast<size_t>(r)];
+    kinds.push_back(numbers.try_emplace({at.pp, at.cp, factor}, static_cast<int>(numbers.size())).first->second);
+  }
+  return kinds;
+}
+
+constexpr char kNoneAlike[] = "no two ranks do the same at the same times";
+
+void FindClasses(const spec::Spec& spec, SimulationPlan& plan) {
   const spec::Parallel& p = spec.parallel();
-  const bool norm = p.tp() > 1 && (spec.train().clip_norm() > 0 || spec.train().precision().loss_scale().has_dynamic());
-  const int64_t key_heads = spec.model().has_llama() ? spec.model().llama().kv_heads()
-                            : spec.model().has_moe() ? spec.model().moe().llama().kv_heads()
-                                                     : p.tp();
-  const bool sums =
-      p.tp() > 1 && p.sharding() != spec::Parallel::NO_SHARD && (p.sequence_parallel() || key_heads < p.tp());
-  const bool asked = spec.fabric().simulated().folding() == spec::Simulated::ON;
-  const bool tp = p.tp() > 1 && (!norm || asked),
-             dp = p.dp() > 1 && (asked || (!sums && (!norm || p.sharding() == spec::Parallel::NO_SHARD)));
+  const auto order = ParseMeshOrder(p.order());
+  MeshShape mesh{.pp = static_cast<int>(p.pp()),
+                 .dp = static_cast<int>(p.dp()),
+                 .cp = static_cast<int>(p.cp()),
+                 .tp = static_cast<int>(p.tp()),
+                 .ep = std::max(1, static_cast<int>(p.ep())),
+                 .islands = std::max(1, static_cast<int>(p.islands()))};
+  if (order.ok()) mesh.order = *order;
+  const absl::Status fits = order.ok() ? CheckMesh(mesh, plan.world_size) : order.status();
   if (plan.world_size == 1)
     plan.why_not_fold = "there is only one rank";
   else if (p.dp() * p.tp() == 1)
     plan.why_not_fold = "ranks do different things (only pp and cp are used)";
-  else if (!tp && !dp)
-    plan.why_not_fold = "ranks along tp compute different parts of the gradient norm";
   if (plan.machine.real) plan.why_not_fold = "ranks hold different data (data: REAL)";
-  if (!plan.compute_factors.empty()) plan.why_not_fold = "some ranks are slower (stragglers)";
-  const auto order = ParseMeshOrder(p.order());
-  if (!order.ok()) plan.why_not_fold = StrCat("parallel.order: ", order.status().message());
+  if (!fits.ok()) plan.why_not_fold = std::string(fits.message());
   if (!plan.why_not_fold.empty()) return;
-  const MeshShape mesh{.pp = static_cast<int>(p.pp()),
-                       .dp = static_cast<int>(p.dp()),
-                       .cp = static_cast<int>(p.cp()),
-                       .tp = static_cast<int>(p.tp()),
-                       .order = *order};
-  for (int rank = 0; rank < plan.world_size; ++rank) {
-    const MeshPlace at = PlaceOf(mesh, rank);
-    plan.stand_ins.push_back(RankAt(mesh, {.pp = at.pp, .dp = dp ? 0 : at.dp, .cp = at.cp, .tp = tp ? 0 : at.tp}));
+  const std::shared_ptr<const MeshGroups> all = AllGroupsOf(mesh);
+  PlaceNumbers numbers(plan);
+  for (size_t k = 0; k < all->size(); ++k) {
+    const std::shared_ptr<const GroupList>& groups = (*all)[k];
+    if (groups->size() == 1 || groups->size() == static_cast<size_t>(plan.world_size)) continue;  // all; each alone
+    const auto same = [&groups](const Meetings& m) { return m.groups == groups; };
+    if (std::any_of(plan.meetings.begin(), plan.meetings.end(), same)) continue;
+    Meetings& meetings = plan.meetings.emplace_back(Meetings{.groups = groups});
+    if (plan.topology->symmetric()) continue;
+    for (const std::vector<int>& group : *groups) meetings.places.push_back(numbers.Of(group));
   }
-  if (sums && asked) {
-    plan.notes.push_back(
-        "ranks along tp sum different parts of their shards' gradients; folded ranks are predicted to send and hold as "
-        "much as their stand-in");
-  }
-  if (norm && asked) {
-    plan.notes.push_back(
-        "ranks along tp compute different parts of the gradient norm; folded ranks may differ from their stand-in by a "
-        "few launches per step");
-  }
+  SplitClasses(KindsByPlace(mesh, plan.compute_factors), kNoneAlike, plan);
 }
 
 }  // namespace
@@ -346,12 +373,20 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (simulated.has_sites()) Join(spec, plan);
   if (absl::Status s = Degrade(simulated.network(), plan); !s.ok()) return s;
   if (absl::Status s = SetStragglers(simulated, plan); !s.ok()) return s;
-  DecideFolding(spec, plan);
+  if (simulated.folding() != spec::Simulated::OFF) FindClasses(spec, plan);
   if (simulated.folding() == spec::Simulated::ON && plan.stand_ins.empty()) {
     return InvalidArgument("fabric.simulated.folding: ON, but ", plan.why_not_fold, "; use AUTO or OFF");
   }
-  if (simulated.folding() == spec::Simulated::OFF) plan.stand_ins.clear();
   return plan;
+}
+
+void SplitClasses(std::span<const int> kinds, const std::string& why, SimulationPlan& plan) {
+  plan.stand_ins = RefineClasses(
+      plan.stand_ins.empty() ? std::vector<int>(kinds.begin(), kinds.end()) : BothOf(plan.stand_ins, kinds),
+      plan.meetings);
+  if (StandIns(plan.stand_ins).size() < plan.stand_ins.size()) return;
+  plan.stand_ins.clear();
+  plan.why_not_fold = why;
 }
 
 }  // namespace twofold

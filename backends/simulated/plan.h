@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "backends/host/costs.h"
 #include "backends/simulated/rank.h"
+#include "backends/simulated/rank_classes.h"
 #include "core/base/units.h"
 #include "core/device/cost_model.h"
 #include "core/proto/spec.pb.h"
@@ -40,12 +42,18 @@ struct SimulationPlan {
   std::vector<double> compute_factors;   // factor on each rank's operation times; empty: 1
   sim::MeasuredCollectives collectives;  // measured on the links that join the ranks, if the profile has them
   Range link_spread;                     // uncertainty of communication times
-  // If equivalent ranks may be simulated as one: for each rank, its representative; else empty.
+  // If ranks of one class may be simulated as one (rank_classes.h): for each rank, the one that stands for it; else
+  // empty.
   std::vector<int> stand_ins;
   std::string why_not_fold;
+  std::vector<Meetings> meetings;  // by which classes were found
   std::vector<std::string> notes;
 };
 
 absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec);
+
+// Ranks of one class turned out to be of different kinds: `kinds` has a number for each rank. Splits the classes. If
+// none of several ranks is left, ranks are not folded any more, because of `why`.
+void SplitClasses(std::span<const int> kinds, const std::string& why, SimulationPlan& plan);
 
 }  // namespace twofold

@@ -35,7 +35,7 @@ SimulatedProcessGroup::~SimulatedProcessGroup() {
 }
 
 void SimulatedProcessGroup::RefuseFolding(const std::string& why) {
-  shared_->world().folding_refused = why;
+  if (shared_->world().folding_refused.empty()) shared_->world().folding_refused = why;
   throw RankFailure(RankFailure::Kind::kOther, rank_.rank(), StrCat("identical ranks cannot be folded: ", why));
 }
 
@@ -90,14 +90,10 @@ std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Partition(std::span<const s
   } catch (const SimulatedGroup::UnlikeGroups&) {
     alike = false;
   }
-  if (!alike) RefuseFolding("identical ranks form different groups");
+  if (!alike) RefuseFolding(shared_->world().folding_refused);
   rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call.ToString(); });
   if (group == nullptr) return Alone(std::move(name));
   return std::make_unique<SimulatedProcessGroup>(std::move(group), rank_, device(), stats());
-}
-
-void SimulatedProcessGroup::RanksDiffer(const std::string& why) {
-  if (shared_->world().folded() && !shared_->all_different()) RefuseFolding(why);
 }
 
 std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, std::string name) {

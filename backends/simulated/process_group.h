@@ -28,7 +28,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name) override;
   // Takes no virtual time, since it waits for nobody.
   std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name) override;
-  void RanksDiffer(const std::string& why) override;  // refuses folding
+  void RanksDiffer(std::span<const int> kinds, const std::string& why) override { shared_->RanksDiffer(kinds, why); }
 
  protected:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;

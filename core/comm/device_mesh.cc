@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
 
 namespace twofold {
@@ -151,8 +151,8 @@ int RankAt(const MeshShape& shape, const MeshPlace& place) {
   return rank;
 }
 
-std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, MeshGroup along) {
-  std::vector<std::vector<int>> groups;
+GroupList GroupsOf(const MeshShape& shape, MeshGroup along) {
+  GroupList groups;
   for (int r = 0; r < shape.size(); ++r) {
     const Key key = KeyOf(shape, along, PlaceOf(shape, r));
     groups.resize(static_cast<size_t>(key.group.limit));
@@ -164,31 +164,58 @@ std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, MeshGroup along) 
   return groups;
 }
 
-DeviceMesh::DeviceMesh(ProcessGroup& world, const MeshShape& shape)
-    : world_(world), shape_(shape), place_(PlaceOf(shape, world.rank())) {
-  const absl::Status fits = CheckMesh(shape, world.size());
+std::shared_ptr<const MeshGroups> AllGroupsOf(const MeshShape& shape) {
+  static absl::Mutex mutex;
+  static auto* const known = new std::vector<std::pair<MeshShape, std::weak_ptr<const MeshGroups>>>;
+  const absl::MutexLock lock(&mutex);
+  std::erase_if(*known, [](const auto& entry) { return entry.second.expired(); });
+  for (const auto& [of, groups] : *known) {
+    if (of == shape) return groups.lock();
+  }
+  auto all = std::make_shared<MeshGroups>();
+  for (size_t k = 0; k < kMeshGroups; ++k) {
+    auto own = std::make_shared<const GroupList>(GroupsOf(shape, static_cast<MeshGroup>(k)));
+    const auto same = std::find_if(all->begin(), all->begin() + static_cast<std::ptrdiff_t>(k),
+                                   [&](const auto& g) { return *g == *own; });
+    (*all)[k] = same != all->begin() + static_cast<std::ptrdiff_t>(k) ? *same : std::move(own);
+  }
+  known->emplace_back(shape, all);
+  return all;
+}
+
+namespace {
+
+const MeshShape& Checked(const MeshShape& shape, int world_size) {
+  const absl::Status fits = CheckMesh(shape, world_size);
   TWOFOLD_CHECK(fits.ok(), std::string(fits.message()));
-  std::map<std::vector<std::vector<int>>, ProcessGroup*> made;
-  std::vector<int> everyone(static_cast<size_t>(world.size()));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  made[{everyone}] = &world;
-  for (size_t s = 0; s < kMeshGroups; ++s) {
-    const auto along = static_cast<MeshGroup>(s);
-    const std::vector<std::vector<int>> groups = GroupsOf(shape, along);
-    ProcessGroup*& group = made[groups];
+  return shape;
+}
+
+}  // namespace
+
+DeviceMesh::DeviceMesh(ProcessGroup& world, const MeshShape& shape)
+    : world_(world),
+      shape_(Checked(shape, world.size())),
+      lists_(AllGroupsOf(shape)),
+      place_(PlaceOf(shape, world.rank())) {
+  std::map<const GroupList*, ProcessGroup*> made;
+  for (size_t k = 0; k < kMeshGroups; ++k) {
+    const GroupList& groups = *(*lists_)[k];
+    ProcessGroup*& group = made[&groups];
+    if (group == nullptr && groups.size() == 1 && std::is_sorted(groups[0].begin(), groups[0].end())) group = &world;
     if (group == nullptr) {
-      owned_.push_back(world.Partition(groups, std::string(MeshGroupName(along))));
+      owned_.push_back(world.Partition(groups, std::string(MeshGroupName(static_cast<MeshGroup>(k)))));
       group = owned_.back().get();
     }
-    groups_[s] = group;
+    groups_[k] = group;
   }
 }
 
 std::unique_ptr<ProcessGroup> DeviceMesh::NewGroup(MeshGroup along, std::string name) {
-  return world_.Partition(GroupsOf(shape_, along), std::move(name));
+  return world_.Partition(ListOf(along), std::move(name));
 }
 
-std::unique_ptr<ProcessGroup> DeviceMesh::NewGroups(const std::vector<std::vector<int>>& groups, std::string name) {
+std::unique_ptr<ProcessGroup> DeviceMesh::NewGroups(const GroupList& groups, std::string name) {
   return world_.Partition(groups, std::move(name));
 }
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ struct MeshShape {
   int islands = 1;
   int size() const { return pp * dp * cp * tp; }
   int extent(Axis axis) const;
+  friend bool operator==(const MeshShape&, const MeshShape&) = default;
 };
 // Parses "pp dp cp tp", which must name each axis once. An error says what is wrong.
 absl::StatusOr<std::array<Axis, kGridAxes>> ParseMeshOrder(std::string_view text);
@@ -57,8 +59,15 @@ enum class MeshGroup {
   kBatch,           // along dp and cp, of all islands; with one island the same as kReplicas
 };
 std::string_view MeshGroupName(MeshGroup along);  // "dp", "replicas"
-// All groups of this kind, each with its ranks in order, sorted by first rank. Together they contain every rank once.
-std::vector<std::vector<int>> GroupsOf(const MeshShape& shape, MeshGroup along);
+inline constexpr size_t kMeshGroups = 10;
+// Groups of ranks, each in order, sorted by first rank. Together they contain every rank once.
+using GroupList = std::vector<std::vector<int>>;
+GroupList GroupsOf(const MeshShape& shape, MeshGroup along);
+
+// The groups of all kinds. Kinds with the same groups share one list, and all meshes of one shape share their lists:
+// with 100,000 ranks a list is large, and every rank needs all of them.
+using MeshGroups = std::array<std::shared_ptr<const GroupList>, kMeshGroups>;  // by MeshGroup
+std::shared_ptr<const MeshGroups> AllGroupsOf(const MeshShape& shape);         // for use by several threads
 
 class DeviceMesh {
  public:
@@ -68,16 +77,17 @@ class DeviceMesh {
   const MeshShape& shape() const { return shape_; }
   ProcessGroup& world() { return world_; }
   ProcessGroup& Group(MeshGroup along) { return *groups_[static_cast<size_t>(along)]; }
+  const GroupList& ListOf(MeshGroup along) const { return *(*lists_)[static_cast<size_t>(along)]; }  // all such groups
   // A group like Group(along), with a stream of its own. Collective over the world.
   std::unique_ptr<ProcessGroup> NewGroup(MeshGroup along, std::string name);
   // Groups with given ranks, which together must contain every rank once. Collective over the world.
-  std::unique_ptr<ProcessGroup> NewGroups(const std::vector<std::vector<int>>& groups, std::string name);
+  std::unique_ptr<ProcessGroup> NewGroups(const GroupList& groups, std::string name);
   int Coordinate(Axis axis) const;
 
  private:
-  static constexpr size_t kMeshGroups = 10;
   ProcessGroup& world_;
   const MeshShape shape_;
+  const std::shared_ptr<const MeshGroups> lists_;
   const MeshPlace place_;
   std::vector<std::unique_ptr<ProcessGroup>> owned_;
   std::array<ProcessGroup*, kMeshGroups> groups_;  // owned by owned_, or the world itself

@@ -64,9 +64,10 @@ class ProcessGroup {
   // group, blocking. Unlike with Split, every rank knows all groups in advance, so a backend need not exchange colors
   // and keys. The default uses Split.
   virtual std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name);
-  // Says that ranks of this group compute or hold different amounts, although they communicate alike; `why` completes
-  // "..., but". Whoever lets one rank stand for several then runs each of them. Sends nothing.
-  virtual void RanksDiffer(const std::string& /*why*/) {}
+  // Says that ranks of this group compute or hold different amounts, although they communicate alike. `kinds`: a number
+  // for each rank of this group; ranks with equal numbers do the same. `why` completes "..., because". Whoever lets one
+  // rank stand for several then lets it stand for ranks of its own kind only. Sends nothing.
+  virtual void RanksDiffer(std::span<const int> /*kinds*/, const std::string& /*why*/) {}
   // A group of the listed ranks of this group, in that order. Returns nullptr on other ranks. Collective over this
   // group.
   std::unique_ptr<ProcessGroup> NewGroup(std::span<const int> ranks, std::string name);

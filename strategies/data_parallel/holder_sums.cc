@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/strings.h"
 
 namespace twofold {
 
@@ -43,6 +44,16 @@ void HolderSums::Add(const std::vector<optim::SlicePart>& kept, const ReplicaGro
     messages_.push_back({group, op, std::move(held)});
     across_stages_ |= AcrossStages(holders);
   }
+}
+
+std::string HolderSums::Traits() const {
+  std::string text;
+  for (const Message& message : messages_) {
+    StrAppend(&text, message.group->name(), ReduceOpName(message.op));
+    for (const HeldGradients::Stretch& s : message.held.stretches) StrAppend(&text, " ", s.count);
+    StrAppend(&text, ";");
+  }
+  return text;
 }
 
 std::vector<HolderSums::Sending> HolderSums::Start(nn::Context& ctx, const Tensor& gradients) const {

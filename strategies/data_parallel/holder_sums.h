@@ -16,6 +16,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "core/nn/context.h"
@@ -47,6 +48,8 @@ class HolderSums {
   static HolderSums Averages(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups);
   HolderSums() = default;
   bool empty() const { return messages_.empty(); }
+  // Equal for sums that take the same messages and launches; empty if there is none.
+  std::string Traits() const;
   // The other ranks are on another pipeline stage. They may start these sums only after their last backward pass, which
   // may need messages from this rank's passes. So no pass of this rank may wait for the sums.
   bool across_stages() const { return across_stages_; }

@@ -13,9 +13,11 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/comm/process_group.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
@@ -70,6 +72,11 @@ class ParameterLayout {
   virtual ProcessGroup* shard_group(nn::GroupTag replicas = {}) = 0;
   // The gradients of all slices, as few flat tensors.
   virtual std::vector<FlatGradient> Gradients() const = 0;
+  // Tells ranks apart (ProcessGroup::RanksDiffer) whose shards differ in `traits`: a text about the parts of parameters
+  // that a rank keeps of a bucket. It must be empty for parts that no other rank of a copy of the model holds, too
+  // (nn::ShardLayout::Part::holders). Sends nothing.
+  using PartTraits = absl::FunctionRef<std::string(size_t bucket, const std::vector<optim::SlicePart>& kept)>;
+  virtual void TellShardsApart(PartTraits /*traits*/, const std::string& /*why*/) {}
 
   // What reducers keep from step to step: the same tensors at every call, until SkipUpdate.
   virtual std::vector<NamedState> ReducerStates() const = 0;

@@ -12,8 +12,13 @@ namespace twofold {
 void ReductionPipeline::Add(Bucket bucket, std::unique_ptr<GradientHome> home) {
   bucket.index = entries_.size();
   std::unique_ptr<Reducer> reducer = bucket.groups.reduces() ? make_reducer_(ctx_, bucket) : nullptr;
-  HolderSums sums(bucket.kept, groups_, /*copies_differ=*/reducer != nullptr && !reducer->elementwise());
-  entries_.push_back({std::move(bucket), std::move(reducer), std::move(home), std::move(sums)});
+  entries_.push_back({std::move(bucket), std::move(reducer), std::move(home), HolderSums()});
+  entries_.back().sums = SumsOf(entries_.size() - 1, entries_.back().bucket.kept);
+}
+
+HolderSums ReductionPipeline::SumsOf(size_t index, const std::vector<optim::SlicePart>& kept) const {
+  const Reducer* reducer = entries_[index].reducer.get();
+  return {kept, groups_, /*copies_differ=*/reducer != nullptr && !reducer->elementwise()};
 }
 
 void ReductionPipeline::Attached(const Reducer::StateOf& state_of) {

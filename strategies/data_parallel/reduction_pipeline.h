@@ -54,6 +54,8 @@ class ReductionPipeline {
   void Add(Bucket bucket, std::unique_ptr<GradientHome> home);
   // Whether Start does anything for this bucket: it is reduced or summed.
   bool Moves(size_t index) const { return Reduces(index) || !entries_[index].sums.empty(); }
+  // The sums that follow the reduction of a bucket on a rank that keeps these parts of it.
+  HolderSums SumsOf(size_t index, const std::vector<optim::SlicePart>& kept) const;
   bool Reduces(size_t index) const { return entries_[index].reducer != nullptr; }
   bool Rounds(size_t index) const { return Reduces(index) && entries_[index].reducer->rounds(); }
 

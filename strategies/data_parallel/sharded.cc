@@ -1,9 +1,12 @@
 #include "strategies/data_parallel/sharded.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/strings.h"
 #include "strategies/data_parallel/initial_values.h"
 
 namespace twofold {
@@ -38,6 +41,9 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const 
     Allocate(*unit, make_gather);
     AddBucket(*unit);
   }
+  TellShardsApart([this](size_t bucket,
+                         const std::vector<optim::SlicePart>& kept) { return pipeline_.SumsOf(bucket, kept).Traits(); },
+                  "shards have different parts of the gradients that several ranks sum");
 }
 
 ShardedDataParallel::~ShardedDataParallel() = default;
@@ -288,6 +294,31 @@ std::vector<optim::Slice> ShardedDataParallel::Slices() const {
                       .parts = unit->flat->PartsOf(unit->sharing->gather->rank())});
   }
   return slices;
+}
+
+// Only shards with elements that several ranks of a copy of the model hold can have traits.
+void ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& why) {
+  std::map<const Sharing*, std::map<int64_t, std::string>> of;  // by shard; absent: none
+  for (const ShardedUnit* unit : units_->forward()) {
+    std::set<int64_t> shards;
+    for (const optim::SlicePart& place : unit->flat->places()) {
+      const std::vector<nn::ShardLayout::Part>& parts = place.parameter->shard_layout().parts;
+      if (std::all_of(parts.begin(), parts.end(), [](const auto& p) { return p.holders.none(); })) continue;
+      const int64_t each = unit->flat->shard_numel();
+      for (int64_t s = place.offset / each; s <= (place.offset + place.count - 1) / each; ++s) shards.insert(s);
+    }
+    for (const int64_t shard : shards) {
+      const std::string text = traits(unit->forward, unit->flat->PartsOf(shard));
+      if (!text.empty()) StrAppend(&of[unit->sharing][shard], unit->forward, ":", text);
+    }
+  }
+  for (const auto& [sharing, texts] : of) {
+    std::map<std::string, int> numbers;
+    std::vector<int> kinds(static_cast<size_t>(sharing->shards()));
+    for (const auto& [shard, text] : texts)
+      kinds[static_cast<size_t>(shard)] = numbers.try_emplace(text, static_cast<int>(numbers.size()) + 1).first->second;
+    sharing->gather->RanksDiffer(kinds, why);
+  }
 }
 
 std::vector<FlatGradient> ShardedDataParallel::Gradients() const {

@@ -118,6 +118,7 @@ class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
     return sharing.shards() > 1 ? sharing.reduce.get() : nullptr;
   }
   std::vector<FlatGradient> Gradients() const override;
+  void TellShardsApart(PartTraits traits, const std::string& why) override;
   std::vector<NamedState> ReducerStates() const override { return pipeline_.States(); }
   void AverageBuffers() override { buffers_->Average(); }
 

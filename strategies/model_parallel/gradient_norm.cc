@@ -1,31 +1,47 @@
 #include "strategies/model_parallel/gradient_norm.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/functional/function_ref.h"
+#include "core/base/strings.h"
 #include "core/optim/clip.h"
 
 namespace twofold {
 namespace {
 
-// The stretches of the layout's gradients that this rank owns, of the parameters that `wanted` selects. At least one
-// tensor, which may have no elements. Padding may be included, since it is zero.
-std::vector<Tensor> OwnedGradients(const ParameterLayout& layout,
-                                   absl::FunctionRef<bool(const nn::Parameter&)> wanted) {
+using Wanted = absl::FunctionRef<bool(const nn::Parameter&)>;
+
+// Visits the stretches of `numel` elements that this rank owns, of the parameters that `wanted` selects. Padding beside
+// such elements may be included, since it is zero.
+void ForOwned(const std::vector<optim::SlicePart>& parts, int64_t numel, Wanted wanted,
+              absl::FunctionRef<void(int64_t first, int64_t count)> visit) {
+  int64_t at = 0;    // everything before it was visited or left out
+  bool any = false;  // since then
+  const auto visit_until = [&](int64_t end) {
+    if (any && at < end) visit(at, end - at);
+    any = false;
+  };
+  optim::ForStretches(parts, [&](int64_t offset, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
+    if (stretch.part.padding) return;
+    if (stretch.part.owned && wanted(p)) {
+      any = true;
+      return;
+    }
+    visit_until(offset);
+    at = offset + stretch.where.count;
+  });
+  visit_until(numel);
+}
+
+// At least one tensor, which may have no elements.
+std::vector<Tensor> OwnedGradients(const ParameterLayout& layout, Wanted wanted) {
   const std::vector<FlatGradient> gradients = layout.Gradients();
   std::vector<Tensor> owned;
   for (const FlatGradient& flat : gradients) {
     const Tensor all = flat.gradient.Flat();
-    int64_t at = 0;  // everything before it is in `owned` or left out
-    const auto keep_until = [&](int64_t end) {
-      if (at < end) owned.push_back(all.Slice(at, end - at));
-    };
-    optim::ForStretches(flat.parts, [&](int64_t offset, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
-      if (stretch.part.padding || (stretch.part.owned && wanted(p))) return;
-      keep_until(offset);
-      at = offset + stretch.where.count;
-    });
-    keep_until(all.numel());
+    ForOwned(flat.parts, all.numel(), wanted,
+             [&](int64_t first, int64_t count) { owned.push_back(all.Slice(first, count)); });
   }
   if (owned.empty()) owned.push_back(gradients.at(0).gradient.Flat().Slice(0, 0));  // gives an empty sum its type
   return owned;
@@ -43,6 +59,24 @@ GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGro
   const std::vector<nn::Parameter*> parameters = layout.Parameters();
   if (std::any_of(parameters.begin(), parameters.end(), [&](const nn::Parameter* p) { return is_expert(*p); }))
     owned_experts_ = OwnedGradients(layout, is_expert);
+}
+
+// Which stretches a rank leaves out depends on its shard; on a rank that owns all it holds, on nothing.
+void GradientNorm::TellShardsApart() {
+  const auto any = [](const nn::Parameter&) { return true; };
+  layout_.TellShardsApart(
+      [&](size_t, const std::vector<optim::SlicePart>& kept) {
+        std::string text;
+        bool all = true;
+        const int64_t numel = kept.empty() ? 0 : kept.back().offset + kept.back().count;
+        optim::ForStretches(kept, [&](int64_t, const nn::Parameter&, const nn::Parameter::Stretch& stretch) {
+          all = all && (stretch.part.padding || stretch.part.owned);
+        });
+        if (all) return text;
+        ForOwned(kept, numel, any, [&](int64_t first, int64_t count) { StrAppend(&text, first, "+", count, " "); });
+        return StrCat("owns ", text);
+      },
+      "shards have different parts of the gradient norm");
 }
 
 Tensor GradientNorm::Squared() {

@@ -21,6 +21,8 @@ class GradientNorm {
   // One element, as optim::SquaredNorm returns it; the same on all ranks of `model`. Collective over `model`, the
   // layout's shard groups and `experts`.
   Tensor Squared();
+  // Tells ranks apart whose shards take other launches here (ProcessGroup::RanksDiffer). For trainings that need norms.
+  void TellShardsApart();
 
  private:
   nn::Context& ctx_;

@@ -19,10 +19,14 @@ namespace {
 
 // Groups of consecutive tp ranks that share key/value heads: tp / kv_heads ranks if there are fewer heads than ranks,
 // else one.
-std::vector<std::vector<int>> KeyValueGroups(const MeshShape& shape, int64_t kv_heads) {
-  const auto sharers = static_cast<size_t>(kv_heads > 0 && kv_heads < shape.tp ? shape.tp / kv_heads : 1);
-  std::vector<std::vector<int>> groups;
-  for (const std::vector<int>& ranks : GroupsOf(shape, MeshGroup::kTp)) {
+size_t KeyValueSharers(int tp, int64_t kv_heads) {
+  return static_cast<size_t>(kv_heads > 0 && kv_heads < tp ? tp / kv_heads : 1);
+}
+
+GroupList KeyValueGroups(const DeviceMesh& mesh, int64_t kv_heads) {
+  const size_t sharers = KeyValueSharers(mesh.shape().tp, kv_heads);
+  GroupList groups;
+  for (const std::vector<int>& ranks : mesh.ListOf(MeshGroup::kTp)) {
     for (size_t r = 0; r < ranks.size(); ++r) {
       if (r % sharers == 0) groups.emplace_back();
       groups.back().push_back(ranks[r]);
@@ -52,7 +56,15 @@ ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
   if (tensor_.size() > 1 && (options.sequence_parallel || (shares_heads && options.kv_heads == 1)))
     tensor_sums_ = mesh.NewGroup(MeshGroup::kTp, "tp gradients");
   if (shares_heads && options.kv_heads > 1)
-    key_value_sums_ = mesh.NewGroups(KeyValueGroups(mesh.shape(), options.kv_heads), "key values");
+    key_value_sums_ = mesh.NewGroups(KeyValueGroups(mesh, options.kv_heads), "key values");
+}
+
+// The first rank owns what all share; the first of those that share key/value heads owns these.
+void ParallelLayers::TellOwnersApart() {
+  std::vector<int> kinds(static_cast<size_t>(tensor_.size()));
+  const size_t sharers = KeyValueSharers(tensor_.size(), options_.kv_heads);
+  for (size_t r = 1; r < kinds.size(); ++r) kinds[r] = r % sharers == 0 ? 1 : 2;
+  tensor_.RanksDiffer(kinds, "ranks along tp compute different parts of the gradient norm");
 }
 
 nn::Placing ParallelLayers::PlacesOfRows() const {

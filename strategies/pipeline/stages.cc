@@ -76,7 +76,7 @@ std::vector<nn::ModelPart> PartsOfStage(std::span<const nn::ModelPart> parts, in
   return own;
 }
 
-std::vector<std::vector<int>> EndsOf(const MeshShape& mesh) {
+GroupList EndsOf(const MeshShape& mesh) {
   std::vector<std::vector<int>> groups;
   for (const std::vector<int>& stages : GroupsOf(mesh, MeshGroup::kPp)) {
     groups.push_back({stages.front(), stages.back()});

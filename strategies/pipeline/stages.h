@@ -38,6 +38,6 @@ std::vector<pipeline::Boundaries> BoundariesOf(const Model& model, std::span<con
 // If the head is tied, the first and the last stage both hold its table and sum its gradients (kEmbeddingTag). The
 // groups for this sum: the ranks of the first and last stage with the same coordinates on the other axes. Each rank of
 // another stage is a group of its own.
-std::vector<std::vector<int>> EndsOf(const MeshShape& mesh);
+GroupList EndsOf(const MeshShape& mesh);
 
 }  // namespace twofold

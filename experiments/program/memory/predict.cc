@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "backends/registry.h"
 #include "backends/replay/replay.h"
 #include "core/base/check.h"
-#include "core/base/strings.h"
 #include "experiments/program/memory/repetition.h"
 #include "experiments/program/spec/spec.h"
-#include "strategies/data_parallel/holder_sums.h"
 #include "strategies/from_spec.h"
-#include "strategies/pipeline/stages.h"
 
 namespace twofold {
 namespace {
@@ -30,74 +26,22 @@ RankKind ReplayRank(const spec::Train& train, const TrainingOptions& run, const 
                              ctx.device().allocator().Fingerprint() + 31 * ctx.device().host_allocator().Fingerprint());
     });
   });
-  kind.status = result.status, kind.ranks_differ = result.ranks_differ;
+  kind.status = result.status, kind.kinds = result.kinds;
   kind.steps = repetition.done(), kind.settled = repetition.settled();
   TWOFOLD_CHECK(kind.record.ParseFromString(result.result), "a rank's record");
   return kind;
 }
 
-// Ranks that are expected to allocate alike, and those of them that are replayed to verify it.
-struct Expected {
-  std::vector<int> ranks, replayed;
-};
-
-// How many gradients of each of a rank's slices are summed over other ranks that share the model with it, and whether
-// they are contiguous (holder_sums.h). If shards cut parameters at any point, both differ from shard to shard, and so
-// does the size of messages.
-std::string SumsOf(const TrainingOptions& run, ReplayedRank rank) {
-  rank.memory = rank.host_memory = Bytes(0);
-  return Replay(rank,
-                [&](RankContext& ctx) {
-                  DeviceMesh mesh(ctx.world(), run.mesh);
-                  ParallelLayers layers(mesh, run.layers);
-                  nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
-                  const std::vector<nn::ModelPart> parts =
-                      PartsOfStage(run.parts, mesh.Coordinate(Axis::kPp), run.mesh.pp);
-                  const auto layout = MakeLayout(nn, MakeStage(*run.model, run.types, parts, layers),
-                                                 {mesh.Group(MeshGroup::kReplicas),
-                                                  {{kTensorTag, nullptr},
-                                                   {kKeyValueTag, nullptr},
-                                                   {kEmbeddingTag, nullptr},
-                                                   {kExpertsTag, &mesh.Group(MeshGroup::kExpertReplicas)}}},
-                                                 run.layout);
-                  std::string text;
-                  for (const optim::Slice& slice : layout->Slices()) {
-                    for (const bool partial : {true, false}) {
-                      for (const auto& [holders, held] : HeldGradientsOf(slice.parts, partial))
-                        StrAppend(&text, holders.id, " ", held.elements, " ", held.stretches.size() > 1, ";");
-                    }
-                    StrAppend(&text, "|");
-                  }
-                  return text;
-                })
-      .result;
-}
-
-// Stages of a pipeline differ in layers and in numbers of micro-batches; ranks along cp have different parts of
-// sequences; shards differ in the sums above. Otherwise ranks hold equally much, because heads, vocabularies and shards
-// are padded. If the last of such ranks differs from the first nevertheless, it represents all but the first. Where
-// ranks say that they differ (ProcessGroup::RanksDiffer), PredictMemory replays each.
-std::vector<Expected> ExpectedKinds(const TrainingOptions& run, const ReplayedRank& rank) {
-  const MeshShape& mesh = run.mesh;
-  const bool cut = run.layout.sharded() && (mesh.tp > 1 || mesh.pp > 1);
-  std::map<std::tuple<int, int, int>, std::string> sums;  // by pp, dp, cp
-  std::map<std::tuple<int, int, std::string>, Expected> kinds;
+// Ranks that may allocate alike: those of one pipeline stage, which have the same layers and numbers of micro-batches,
+// and of one place along cp, which have the same part of sequences.
+std::vector<std::vector<int>> ByPlace(const MeshShape& mesh) {
+  std::map<std::pair<int, int>, std::vector<int>> ranks;
   for (int r = 0; r < mesh.size(); ++r) {
     const MeshPlace at = PlaceOf(mesh, r);
-    const auto [known, fresh] = sums.try_emplace({at.pp, at.dp, at.cp});
-    if (fresh && cut) {
-      ReplayedRank here = rank;
-      here.rank = r;
-      known->second = SumsOf(run, here);
-    }
-    kinds[{at.pp, at.cp, known->second}].ranks.push_back(r);
+    ranks[{at.pp, at.cp}].push_back(r);
   }
-  std::vector<Expected> all;
-  for (auto& [key, kind] : kinds) {
-    kind.replayed = {kind.ranks.front()};
-    if (kind.ranks.size() > 1) kind.replayed.push_back(kind.ranks.back());
-    all.push_back(std::move(kind));
-  }
+  std::vector<std::vector<int>> all;
+  for (auto& [place, those] : ranks) all.push_back(std::move(those));
   return all;
 }
 
@@ -149,14 +93,25 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
     kind.ranks = std::move(of);
     prediction.kinds.push_back(std::move(kind));
   };
-  for (Expected& expected : ExpectedKinds(run, rank)) {
-    for (size_t i = 0; i < expected.replayed.size(); ++i) {
-      rank.rank = expected.replayed[i];
-      RankKind kind = ReplayRank(spec.train(), run, samples, rank);
-      if (kind.ranks_differ) expected.replayed = expected.ranks;
-      const auto from = expected.ranks.begin() + static_cast<std::ptrdiff_t>(i);
-      add(std::move(kind), {from, i + 1 < expected.replayed.size() ? from + 1 : expected.ranks.end()});
+  // Ranks that say that they differ (ProcessGroup::RanksDiffer) are replayed apart. Otherwise ranks hold equally much,
+  // because heads, vocabularies and shards are padded. If the last of such ranks differs from the first nevertheless,
+  // it stands for all but the first.
+  std::vector<std::vector<int>> open = ByPlace(run.mesh);
+  while (!open.empty()) {
+    const std::vector<int> ranks = std::move(open.back());
+    open.pop_back();
+    rank.rank = ranks.front();
+    RankKind first = ReplayRank(spec.train(), run, samples, rank);
+    std::map<int, std::vector<int>> kinds;
+    for (const int r : ranks) kinds[first.kinds.empty() ? 0 : first.kinds[static_cast<size_t>(r)]].push_back(r);
+    std::vector<int> alike = std::move(kinds[first.kinds.empty() ? 0 : first.kinds[static_cast<size_t>(ranks[0])]]);
+    for (auto& [kind, others] : kinds) {
+      if (!others.empty()) open.push_back(std::move(others));
     }
+    add(std::move(first), {alike.front()});
+    if (alike.size() == 1) continue;
+    rank.rank = alike.back();
+    add(ReplayRank(spec.train(), run, samples, rank), {alike.begin() + 1, alike.end()});
   }
   for (RankKind& kind : prediction.kinds) std::sort(kind.ranks.begin(), kind.ranks.end());
   std::sort(prediction.kinds.begin(), prediction.kinds.end(),

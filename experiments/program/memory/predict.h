@@ -19,9 +19,9 @@ struct RankKind {
   report::RankRecord record;  // as in the run; its times are 0
   // at the start of the last step: device memory, and host memory for offloaded data
   MemoryStats between, host_between;
-  int64_t steps = 0;          // number of replayed steps; all others repeat them
-  bool settled = true;        // false: memory kept changing from step to step, and not all steps were replayed
-  bool ranks_differ = false;  // as in ReplayResult
+  int64_t steps = 0;       // number of replayed steps; all others repeat them
+  bool settled = true;     // false: memory kept changing from step to step, and not all steps were replayed
+  std::vector<int> kinds;  // as in ReplayResult
 };
 
 struct MemoryPrediction {

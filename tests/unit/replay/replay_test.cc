@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <array>
 
 #include "core/base/errors.h"
 #include "core/comm/staging.h"
@@ -139,17 +140,31 @@ TEST(Replay, DoesNotGuessAtGroupsByColor) {
   EXPECT_EQ(result.result, "so far");
 }
 
-TEST(Replay, TellsWhetherAGroupsRanksDiffer) {
-  const auto differ = [](int ranks) {
-    return Replay(kFifthOfTwelve, [ranks](RankContext& ctx) {
-      const auto group = ctx.world().SplitEvenly(ranks, ProcessGroup::Pattern::kStrided, "group");
-      if (ranks < 12) group->SplitEvenly(ranks, ProcessGroup::Pattern::kConsecutive, "same")->RanksDiffer("why");
-      return std::string();
-    });
+// Ranks of all groups that are made in one way are told apart, and only there.
+TEST(Replay, TellsRanksApart) {
+  const auto differ = [](int ranks, std::vector<int> kinds) {
+    return Replay(kFifthOfTwelve,
+                  [&](RankContext& ctx) {
+                    const auto group = ctx.world().SplitEvenly(ranks, ProcessGroup::Pattern::kStrided, "group");
+                    if (!kinds.empty()) group->RanksDiffer(kinds, "why");
+                    return std::string();
+                  })
+        .kinds;
   };
-  EXPECT_FALSE(differ(12).ranks_differ) << "nothing was said";
-  EXPECT_TRUE(differ(4).ranks_differ);
-  EXPECT_FALSE(differ(1).ranks_differ) << "one rank does not differ from itself";
+  EXPECT_THAT(differ(4, {}), testing::IsEmpty()) << "nothing was said";
+  EXPECT_THAT(differ(1, {0}), testing::IsEmpty()) << "one rank does not differ from itself";
+  const std::vector<int> kinds = differ(4, {7, 8, 8, 7});  // ranks r, r + 3, r + 6 and r + 9
+  ASSERT_EQ(kinds.size(), 12u);
+  for (size_t r = 0; r < 12; ++r) EXPECT_EQ(kinds[r] == kinds[0], r / 3 == 0 || r / 3 == 3) << r;
+  const std::vector<int> twice =
+      Replay(kFifthOfTwelve, [](RankContext& ctx) {
+        const auto pairs = ctx.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "pairs");
+        pairs->RanksDiffer(std::array{0, 1}, "why");
+        const auto sixes = ctx.world().SplitEvenly(6, ProcessGroup::Pattern::kStrided, "sixes");
+        sixes->RanksDiffer(std::array{0, 0, 0, 1, 1, 1}, "why");
+        return std::string();
+      }).kinds;
+  for (size_t r = 0; r < 12; ++r) EXPECT_EQ(twice[r] == twice[5], r % 2 == 1 && r < 6) << r;
 }
 
 TEST(Replay, RunsOutOfMemoryAsTheRankWould) {
