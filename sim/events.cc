@@ -110,7 +110,7 @@ std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies
   for (Course::Set& set : course->sets) {
     for (size_t p = 0; p < set.seconds.size(); ++p) {
       std::vector<Flows::Part>& parts = set.parts[p];
-      set.phases.push_back({set.seconds[p], parts.empty() ? nullptr : flows_->Solve(std::move(parts))});
+      set.phases.push_back({set.seconds[p], parts.empty() ? nullptr : flows_->Solve(parts)});
     }
     set.parts.clear();
   }

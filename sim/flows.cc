@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/base/check.h"
 
 namespace twofold::sim {
@@ -11,231 +12,404 @@ namespace {
 constexpr double kFull = 1 + 1e-9;   // a link with a larger share of its bandwidth in use is overloaded
 constexpr double kRounding = 1e-12;  // share of a flow's bytes: a flow with less left has ended
 constexpr double kClock = 1e-15;     // the relative error allowed in times
+constexpr size_t kMostJoints = 4096;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
+struct Flows::Group {
+  FlowClasses classes;
+  std::vector<std::vector<int>> zones = {};  // by link class
+};
+
+struct Flows::Solution {
+  struct Step {
+    double time;                                // since the beginning
+    std::vector<std::pair<int, double>> rates;  // class, its flows' rate from now on; 0: they have ended
+    std::vector<std::pair<int, double>> loads;  // link class, change of its links' load
+  };
+  std::vector<Step> steps = {};
+};
+
 class Flows::Bundle {
  public:
-  struct Step {
-    double time;                                // since the bundle's start
-    std::vector<std::pair<int, double>> rates;  // flow, its rate from now on; 0: it has ended
-    std::vector<std::pair<int, double>> loads;  // link, change of its load; in the order of links
-  };
-  std::vector<Part> parts;
-  std::vector<int> links;  // sorted
-  std::vector<Step> steps;
-  std::vector<double> lot_ends;                            // since the bundle's start; -1: there is no such lot
-  double first = std::numeric_limits<double>::infinity();  // the earliest of lot_ends
+  GroupPtr group;
+  std::vector<double> bytes;  // by class
+  Solution solution;
+  double first = kNever;  // when the first lot ends, since the beginning
+};
 
-  // For each flow: bytes left and rate at `time` after the start and before step number `next`.
-  struct Left {
-    double bytes, rate = 0, since = 0;
-  };
-  std::vector<Left> LeftAt(double time, size_t next) const {
-    std::vector<Left> left;
-    for (const Part& part : parts) left.push_back({part.bytes});
-    auto run = [](Left& l, double until) { l.bytes -= l.rate * (until - l.since), l.since = until; };
-    for (size_t s = 0; s < next; ++s) {
-      for (const auto& [flow, rate] : steps[s].rates) {
-        Left& l = left[static_cast<size_t>(flow)];
-        run(l, steps[s].time);
-        l.rate = rate;
-        if (rate == 0) l.bytes = 0;
-      }
+// The lots of a bundle that shares its links with others, by kind (FlowClasses::lots).
+struct Flows::Owner {
+  BundlePtr bundle;
+  std::vector<size_t> left;  // classes that have not ended
+  size_t kinds = 0;          // kinds of lots that have not ended
+  double first = kNever;     // when the first lot ended
+  Done done;
+
+  // All flows of one class have ended, and with them what only they were left of. Returns whether that was all.
+  bool End(const std::vector<int>& kinds_of_lots, double time) {
+    const size_t before = kinds;
+    for (const int k : kinds_of_lots) {
+      if (--left[static_cast<size_t>(k)] == 0) --kinds;
     }
-    for (Left& l : left) run(l, time);
-    return left;
+    if (kinds < before) first = std::min(first, time);
+    return kinds == 0;
   }
 };
 
-struct Flows::Owner {
-  std::vector<size_t> left;  // by lot: flows that have not ended
-  size_t lots;               // number of lots that have not ended
-  double first;              // when the first lot ended
-  Done done;
+struct Flows::Active {
+  GroupPtr group;
+  double begin;
+  std::vector<double> bytes;  // by class, at the beginning
+  std::shared_ptr<const Solution> solution;
+  BundlePtr bundle = nullptr;                       // if it has met no other
+  Done done = nullptr;                              // for that bundle
+  std::vector<std::shared_ptr<Owner>> owners = {};  // by set, after a meeting
+  size_t next = 0;                                  // step
+};
 
-  // One flow of lot `lot` has ended. Returns whether it was the last of all flows.
-  bool End(int lot, double time) {
-    if (--left[static_cast<size_t>(lot)] > 0) return false;
-    first = std::min(first, time);
-    return --lots == 0;
-  }
+struct Flows::Rest {
+  GroupPtr group;
+  size_t set = 0;                    // of the group
+  GroupPtr told_apart_by = nullptr;  // null: flows with the same bytes were alike all the time
+  std::vector<double> left;          // by class of `group`
+  std::shared_ptr<Owner> owner;
 };
 
 Flows::Flows(const Topology& topology, std::function<double()> now, At at)
     : now_(std::move(now)),
       at_(std::move(at)),
-      loads_(topology.links().size()),
-      users_(loads_.size()),
-      local_(loads_.size(), -1) {
-  for (const Link& link : topology.links()) bandwidths_.push_back(link.bandwidth.value());
-}
+      bandwidths_(BandwidthsOf(topology)),
+      classifier_(bandwidths_),
+      zone_of_(bandwidths_.size(), -1) {}
 
 Flows::~Flows() = default;
 
-Flows::BundlePtr Flows::Solve(std::vector<Part> parts) {
+// ---- Bundles ----
+
+Flows::BundlePtr Flows::Solve(const std::vector<Part>& parts) {
+  auto set = std::make_shared<FlowSet>();
+  for (const Part& part : parts) set->Add(part.links, part.bytes, part.rate, part.lot);
+  const std::vector<int>* const none = nullptr;
   auto bundle = std::make_shared<Bundle>();
-  bundle->parts = std::move(parts);
-  std::vector<int>& links = bundle->links;
-  for (const Part& part : bundle->parts) {
-    for (int link : part.links) {
-      if (std::exchange(local_[static_cast<size_t>(link)], 0) < 0) links.push_back(link);
+  bundle->group = MakeGroup(classifier_.Classify({set}, {&none, 1}));
+  const FlowClasses& classes = bundle->group->classes;
+  for (const FlowClasses::Class& c : classes.classes) bundle->bytes.push_back(set->bytes[c.example]);
+  bundle->solution = SolveRest(*bundle->group, bundle->bytes);
+  std::vector<double> ends(classes.classes.size());
+  for (const Solution::Step& step : bundle->solution.steps) {
+    for (const auto& [c, rate] : step.rates) {
+      if (rate == 0) ends[static_cast<size_t>(c)] = step.time;
     }
   }
-  std::sort(links.begin(), links.end());
-  std::vector<double> bandwidths;
-  for (size_t l = 0; l < links.size(); ++l) {
-    local_[static_cast<size_t>(links[l])] = static_cast<int>(l);
-    bandwidths.push_back(bandwidths_[static_cast<size_t>(links[l])]);
-  }
-  Fluid fluid(std::move(bandwidths));
-  std::vector<std::vector<int>> crossed;  // by part, in the bundle's own link numbers
-  for (const Part& part : bundle->parts) {
-    std::vector<int>& own = crossed.emplace_back();
-    for (int link : part.links) own.push_back(local_[static_cast<size_t>(link)]);
-    fluid.Add(own, part.bytes, part.rate);
-  }
-  for (int link : links) local_[static_cast<size_t>(link)] = -1;
-  std::vector<Fluid::Change> changes;
-  fluid.Solve(changes);
-  std::vector<double> rates(bundle->parts.size()), more(links.size());
-  for (size_t c = 0; c < changes.size();) {
-    Bundle::Step step{.time = changes[c].time, .rates = {}, .loads = {}};
-    std::vector<int> touched;
-    for (; c < changes.size() && changes[c].time <= step.time * (1 + kRounding); ++c) {
-      const auto [time, flow, rate] = changes[c];
-      double& before = rates[static_cast<size_t>(flow)];
-      if (rate == before) continue;
-      step.rates.emplace_back(flow, rate);
-      for (int l : crossed[static_cast<size_t>(flow)])
-        more[static_cast<size_t>(l)] += rate - before, touched.push_back(l);
-      before = rate;
-      if (rate > 0) continue;
-      const auto lot = static_cast<size_t>(bundle->parts[static_cast<size_t>(flow)].lot);
-      if (lot >= bundle->lot_ends.size()) bundle->lot_ends.resize(lot + 1, -1);
-      bundle->lot_ends[lot] = step.time;
-    }
-    std::sort(touched.begin(), touched.end());
-    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-    for (int l : touched) {
-      if (const double delta = std::exchange(more[static_cast<size_t>(l)], 0); delta != 0)
-        step.loads.emplace_back(links[static_cast<size_t>(l)], delta);
-    }
-    if (!step.rates.empty()) bundle->steps.push_back(std::move(step));
-  }
-  for (double end : bundle->lot_ends) {
-    if (end >= 0) bundle->first = std::min(bundle->first, end);
+  for (const std::vector<int>& lot : classes.lots[0]) {
+    double end = 0;
+    for (const int c : lot) end = std::max(end, ends[static_cast<size_t>(c)]);
+    bundle->first = std::min(bundle->first, end);
   }
   return bundle;
 }
 
+Flows::GroupPtr Flows::MakeGroup(FlowClasses classes) {
+  auto group = std::make_shared<Group>(Group{std::move(classes)});
+  FindZones(group);
+  return group;
+}
+
+// Splits the zones that the group's link classes divide. What crossed a zone crosses all that it is split into.
+void Flows::FindZones(const GroupPtr& group) {
+  const FlowClasses& classes = group->classes;
+  absl::flat_hash_map<std::pair<int, int>, std::pair<int, int>> parts;  // of a zone in a link class: links, new number
+  for (size_t c = 0; c < classes.links.size(); ++c) {
+    for (const int link : classes.links[c]) ++parts[{zone_of_[static_cast<size_t>(link)], static_cast<int>(c)}].first;
+  }
+  for (size_t c = 0; c < classes.links.size(); ++c) {
+    for (const int link : classes.links[c]) {
+      const int zone = zone_of_[static_cast<size_t>(link)];
+      auto& [links, number] = parts.at({zone, static_cast<int>(c)});
+      if (links > 0) {  // the first link of this part
+        const bool whole = zone >= 0 && zones_[static_cast<size_t>(zone)].links == links;
+        number = whole ? zone : static_cast<int>(zones_.size());
+        if (zone < 0) {
+          zones_.push_back({.links = links, .bandwidth = classes.bandwidths[c]});
+        } else if (!whole) {
+          zones_.push_back(zones_[static_cast<size_t>(zone)]);
+          zones_.back().links = links, zones_[static_cast<size_t>(zone)].links -= links;
+          std::erase_if(zones_.back().in, [&](const auto& in) {
+            const GroupPtr known = in.first.lock();
+            if (known != nullptr) known->zones[static_cast<size_t>(in.second)].push_back(number);
+            return known == nullptr;
+          });
+        }
+        links = 0;
+      }
+      zone_of_[static_cast<size_t>(link)] = number;
+    }
+  }
+  group->zones.resize(classes.links.size());
+  for (const auto& [part, found] : parts) {
+    group->zones[static_cast<size_t>(part.second)].push_back(found.second);
+    zones_[static_cast<size_t>(found.second)].in.emplace_back(group, part.second);
+  }
+  for (std::vector<int>& zones : group->zones) std::sort(zones.begin(), zones.end());
+}
+
+// Classes with nothing left take no part.
+Flows::Solution Flows::SolveRest(const Group& group, const std::vector<double>& left) const {
+  const FlowClasses& classes = group.classes;
+  Fluid fluid(classes.bandwidths);
+  std::vector<int> solved;  // classes
+  for (size_t c = 0; c < classes.classes.size(); ++c) {
+    const FlowClasses::Class& own = classes.classes[c];
+    if (left[c] == 0) continue;
+    fluid.Add(own.links, left[c], own.rate, own.weights);
+    solved.push_back(static_cast<int>(c));
+  }
+  std::vector<Fluid::Change> changes;
+  fluid.Solve(changes);
+  Solution solution;
+  std::vector<double> rates(classes.classes.size()), more(classes.links.size());
+  for (size_t i = 0; i < changes.size();) {
+    Solution::Step step{.time = changes[i].time, .rates = {}, .loads = {}};
+    std::vector<int> touched;
+    for (; i < changes.size() && changes[i].time <= step.time * (1 + kRounding); ++i) {
+      const int c = solved[static_cast<size_t>(changes[i].flow)];
+      double& before = rates[static_cast<size_t>(c)];
+      const double rate = changes[i].rate;
+      if (rate == before) continue;
+      step.rates.emplace_back(c, rate);
+      const FlowClasses::Class& own = classes.classes[static_cast<size_t>(c)];
+      for (size_t l = 0; l < own.links.size(); ++l) {
+        more[static_cast<size_t>(own.links[l])] += own.weights[l] * (rate - before);
+        touched.push_back(own.links[l]);
+      }
+      before = rate;
+    }
+    std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    for (const int l : touched) {
+      if (const double delta = std::exchange(more[static_cast<size_t>(l)], 0); delta != 0)
+        step.loads.emplace_back(l, delta);
+    }
+    if (!step.rates.empty()) solution.steps.push_back(std::move(step));
+  }
+  return solution;
+}
+
+// ---- Active bundles ----
+
 void Flows::Begin(BundlePtr bundle, Done done) {
-  TWOFOLD_CHECK(!bundle->parts.empty(), "a bundle has flows");
-  actives_.emplace(next_, Active{std::move(bundle), now_(), std::move(done)});
+  TWOFOLD_CHECK(!bundle->solution.steps.empty(), "a bundle has flows");
+  const std::shared_ptr<const Solution> solution(bundle, &bundle->solution);
+  actives_.emplace(next_, Active{.group = bundle->group,
+                                 .begin = now_(),
+                                 .bytes = bundle->bytes,
+                                 .solution = solution,
+                                 .bundle = bundle,
+                                 .done = std::move(done)});
   Take(next_++);
 }
 
-std::vector<int> Flows::Overfull(const Bundle& bundle, size_t step) const {
+// The zones that the next step would overload.
+std::vector<int> Flows::Overfull(const Active& active) const {
   std::vector<int> full;
-  for (const auto& [link, more] : bundle.steps[step].loads) {
-    const auto l = static_cast<size_t>(link);
-    if (more > 0 && loads_[l] + more > bandwidths_[l] * kFull) full.push_back(link);
+  for (const auto& [link_class, more] : active.solution->steps[active.next].loads) {
+    if (more <= 0) continue;
+    for (const int z : active.group->zones[static_cast<size_t>(link_class)]) {
+      const Zone& zone = zones_[static_cast<size_t>(z)];
+      if (zone.load + more > zone.bandwidth * kFull) full.push_back(z);
+    }
   }
   return full;
 }
 
-void Flows::Release(const Active& active) {
-  for (int link : active.bundle->links) {
-    const auto l = static_cast<size_t>(link);
-    if (--users_[l] == 0) loads_[l] = 0;  // removes rounding errors
+bool Flows::Crosses(const Group& group, const std::vector<int>& zones) const {
+  for (const std::vector<int>& own : group.zones) {
+    for (const int z : own) {
+      if (std::find(zones.begin(), zones.end(), z) != zones.end()) return true;
+    }
+  }
+  return false;
+}
+
+void Flows::Release(const Group& group) {
+  for (const std::vector<int>& own : group.zones) {
+    for (const int z : own) {
+      Zone& zone = zones_[static_cast<size_t>(z)];
+      if (--zone.users == 0) zone.load = 0;  // removes rounding errors
+    }
   }
 }
 
 // Takes the next step of bundle `number`.
 void Flows::Take(uint64_t number) {
   Active& active = actives_.at(number);
-  const Bundle& bundle = *active.bundle;
-  const Bundle::Step& step = bundle.steps[active.next];
-  if (std::vector<int> full = Overfull(bundle, active.next); !full.empty()) return Meet(number, std::move(full));
+  if (std::vector<int> full = Overfull(active); !full.empty()) return Meet(number, std::move(full));
+  const GroupPtr group = active.group;
   if (active.next == 0) {
-    for (int link : bundle.links) ++users_[static_cast<size_t>(link)];
+    for (const std::vector<int>& own : group->zones) {
+      for (const int z : own) ++zones_[static_cast<size_t>(z)].users;
+    }
   }
-  for (const auto& [link, more] : step.loads) loads_[static_cast<size_t>(link)] += more;
-  const bool last = ++active.next == bundle.steps.size();
+  const std::shared_ptr<const Solution> solution = active.solution;
+  const Solution::Step& step = solution->steps[active.next];
+  for (const auto& [link_class, more] : step.loads) {
+    for (const int z : group->zones[static_cast<size_t>(link_class)]) zones_[static_cast<size_t>(z)].load += more;
+  }
+  const bool last = ++active.next == solution->steps.size();
   const double now = now_();
   std::vector<std::pair<Done, double>> done;
-  if (active.owners.empty() && last) done.emplace_back(std::move(active.done), active.begin + bundle.first);
-  for (size_t i = 0; !active.owners.empty() && i < step.rates.size(); ++i) {
-    const auto [flow, rate] = step.rates[i];
-    Owner& owner = *active.owners[static_cast<size_t>(flow)];
-    if (rate == 0 && owner.End(bundle.parts[static_cast<size_t>(flow)].lot, now))
+  if (active.bundle != nullptr && last) done.emplace_back(std::move(active.done), active.begin + active.bundle->first);
+  for (size_t i = 0; active.bundle == nullptr && i < step.rates.size(); ++i) {
+    const auto [c, rate] = step.rates[i];
+    if (rate > 0) continue;
+    Owner& owner = *active.owners[group->classes.classes[static_cast<size_t>(c)].set];
+    if (owner.End(group->classes.lots_of[static_cast<size_t>(c)], now))
       done.emplace_back(std::move(owner.done), owner.first);
   }
   if (last) {
-    Release(active);
-    const BundlePtr ended = active.bundle;  // keeps the bundle alive: the step above belongs to it
+    Release(*group);
     actives_.erase(number);
   } else {
-    at_(active.begin + bundle.steps[active.next].time, [this, number] {
+    at_(active.begin + solution->steps[active.next].time, [this, number] {
       if (actives_.contains(number)) Take(number);  // otherwise it was merged
     });
   }
   for (const auto& [fn, first] : done) fn(first);  // may start new bundles
 }
 
-// The next step of bundle `number` would overload the links `full`: merges the bundles that meet there.
+// Removes an active bundle and its load. Returns what is left by class, and adds the bundles that have just ended to
+// `done`. `set` and `owner` are not filled in.
+Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, double>>& done) {
+  Active& active = it->second;
+  const FlowClasses& classes = active.group->classes;
+  const double now = now_(), since_begin = now - active.begin;
+  std::vector<double> left = active.bytes, rates(left.size()), since(left.size()), ends(left.size(), -1);
+  for (size_t s = 0; s < active.next; ++s) {
+    const Solution::Step& step = active.solution->steps[s];
+    for (const auto& [class_number, rate] : step.rates) {
+      const auto c = static_cast<size_t>(class_number);
+      left[c] -= rates[c] * (step.time - since[c]), since[c] = step.time, rates[c] = rate;
+      if (rate == 0) left[c] = 0, ends[c] = active.begin + step.time;
+    }
+  }
+  if (active.bundle != nullptr) {  // its first meeting
+    auto owner = std::make_shared<Owner>();
+    owner->bundle = active.bundle;
+    owner->done = std::move(active.done);
+    owner->kinds = classes.lots[0].size();
+    for (const std::vector<int>& lot : classes.lots[0]) owner->left.push_back(lot.size());
+    active.owners = {owner};
+    for (size_t c = 0; c < left.size(); ++c) {
+      if (ends[c] >= 0) owner->End(classes.lots_of[c], ends[c]);
+    }
+  }
+  for (size_t c = 0; c < left.size(); ++c) {
+    const FlowClasses::Class& own = classes.classes[c];
+    for (size_t l = 0; l < own.links.size(); ++l) {
+      for (const int z : active.group->zones[static_cast<size_t>(own.links[l])])
+        zones_[static_cast<size_t>(z)].load -= own.weights[l] * rates[c];
+    }
+    left[c] -= rates[c] * (since_begin - since[c]);
+    const double rounding = classes.sets[own.set]->bytes[own.example] * kRounding + rates[c] * now * kClock;
+    if (left[c] > rounding) continue;
+    left[c] = 0;
+    if (rates[c] == 0) continue;  // it had ended before
+    Owner& owner = *active.owners[own.set];
+    if (owner.End(classes.lots_of[c], now)) done.emplace_back(std::move(owner.done), owner.first);
+  }
+  if (active.next > 0) Release(*active.group);
+  return {.group = active.group, .left = std::move(left), .owner = nullptr};
+}
+
+// The next step of bundle `number` would overload zones: merges the bundles that meet there.
 void Flows::Meet(uint64_t number, std::vector<int> full) {
   ++meetings_;
-  const double now = now_();
-  std::vector<Part> parts;
-  Active met{nullptr, now, nullptr};
+  Active met{.group = nullptr, .begin = now_(), .bytes = {}, .solution = nullptr};
   std::vector<std::pair<Done, double>> done;
-  auto take = [&](Actives::iterator it) {
-    Active& active = it->second;
-    const Bundle& bundle = *active.bundle;
-    const bool alone = active.owners.empty();
-    if (alone) {
-      const auto owner =
-          std::make_shared<Owner>(Owner{std::vector<size_t>(bundle.lot_ends.size()), 0,
-                                        std::numeric_limits<double>::infinity(), std::move(active.done)});
-      for (const Part& part : bundle.parts) owner->lots += owner->left[static_cast<size_t>(part.lot)]++ == 0;
-      active.owners.assign(bundle.parts.size(), owner);
+  std::vector<Rest> rests;
+  const auto take = [&](Actives::iterator it) {
+    Rest rest = TakeOut(it, done);
+    const std::vector<std::shared_ptr<Owner>> owners = std::move(it->second.owners);
+    for (size_t s = 0; s < owners.size(); ++s) {
+      if (owners[s]->kinds == 0) continue;  // it has ended
+      rest.set = s, rest.owner = owners[s];
+      AddSets(rest, rests);
     }
-    const std::vector<Bundle::Left> left = bundle.LeftAt(now - active.begin, active.next);
-    for (size_t f = 0; f < left.size(); ++f) {
-      const auto& [bytes, rate, since] = left[f];
-      const Part& part = bundle.parts[f];
-      Owner& owner = *active.owners[f];
-      if (bytes > part.bytes * kRounding + rate * now * kClock) {
-        parts.push_back({part.links, bytes, part.rate, part.lot});
-        met.owners.push_back(active.owners[f]);
-      } else if (alone || rate > 0) {  // otherwise its end was already reported
-        const double end = rate > 0 ? now : active.begin + bundle.lot_ends[static_cast<size_t>(part.lot)];
-        if (owner.End(part.lot, end)) done.emplace_back(std::move(owner.done), owner.first);
-      }
-      for (int link : part.links) loads_[static_cast<size_t>(link)] -= rate;
-    }
-    if (active.next > 0) Release(active);
     return actives_.erase(it);
   };
   take(actives_.find(number));
   while (!full.empty()) {
     const size_t before = actives_.size();
-    for (auto it = actives_.begin(); it != actives_.end();) {
-      const std::vector<int>& links = it->second.bundle->links;
-      const bool meets = std::any_of(full.begin(), full.end(),
-                                     [&](int l) { return std::binary_search(links.begin(), links.end(), l); });
-      it = meets ? take(it) : std::next(it);
-    }
+    for (auto it = actives_.begin(); it != actives_.end();)
+      it = Crosses(*it->second.group, full) ? take(it) : std::next(it);
     TWOFOLD_CHECK_LT(actives_.size(), before);  // a bundle alone never overloads a link
-    met.bundle = Solve(parts);
-    full = parts.empty() ? std::vector<int>() : Overfull(*met.bundle, 0);
+    full.clear();
+    if (rests.empty()) break;
+    met.group = Joint(rests);
+    const FlowClasses& classes = met.group->classes;
+    met.bytes.clear();
+    for (const FlowClasses::Class& c : classes.classes) {
+      const Rest& rest = rests[c.set];
+      met.bytes.push_back(rest.left[static_cast<size_t>(rest.group->classes.of[rest.set][c.example])]);
+    }
+    met.solution = std::make_shared<const Solution>(SolveRest(*met.group, met.bytes));
+    full = Overfull(met);
   }
-  if (!parts.empty()) {
+  if (!rests.empty()) {
+    const FlowClasses& classes = met.group->classes;
+    for (size_t s = 0; s < rests.size(); ++s) {  // the lots' classes are others now
+      Owner& owner = *rests[s].owner;
+      owner.left.clear(), owner.kinds = 0;
+      for (const std::vector<int>& lot : classes.lots[s]) {
+        size_t left = 0;
+        for (const int c : lot) left += met.bytes[static_cast<size_t>(c)] > 0;
+        owner.left.push_back(left), owner.kinds += left > 0;
+      }
+      met.owners.push_back(rests[s].owner);
+    }
     actives_.emplace(next_, std::move(met));
     Take(next_++);
   }
   for (const auto& [fn, first] : done) fn(first);
+}
+
+// If the flows of each class that the bundle has alone have equally much left, it does not matter who told them apart
+// meanwhile.
+void Flows::AddSets(Rest rest, std::vector<Rest>& all) const {
+  const FlowClasses &classes = rest.group->classes, &alone = rest.owner->bundle->group->classes;
+  std::vector<double> left(alone.classes.size(), -1);
+  bool alike = true;
+  for (size_t c = 0; c < classes.classes.size() && alike; ++c) {
+    const FlowClasses::Class& own = classes.classes[c];
+    if (own.set != rest.set) continue;
+    double& first = left[static_cast<size_t>(alone.of[0][own.example])];
+    if (first < 0) first = rest.left[c];
+    alike = std::abs(first - rest.left[c]) <= classes.sets[own.set]->bytes[own.example] * kRounding;
+  }
+  if (!alike) rest.told_apart_by = rest.group;
+  all.push_back(std::move(rest));
+}
+
+Flows::GroupPtr Flows::Joint(const std::vector<Rest>& rests) {
+  JointKey key;
+  for (const Rest& rest : rests) {
+    key.emplace_back(rest.group->classes.sets[rest.set].get(), rest.told_apart_by.get(),
+                     rest.told_apart_by != nullptr ? rest.set : 0);
+  }
+  if (joints_.size() >= kMostJoints) joints_.clear();
+  Known& known = joints_[key];
+  if (known.group != nullptr) return known.group;
+  std::vector<std::shared_ptr<const FlowSet>> sets;
+  std::vector<const std::vector<int>*> colours;
+  for (const Rest& rest : rests) {
+    sets.push_back(rest.group->classes.sets[rest.set]);
+    colours.push_back(rest.told_apart_by != nullptr ? &rest.group->classes.of[rest.set] : nullptr);
+    known.told_apart_by.push_back(rest.told_apart_by);
+  }
+  known.group = MakeGroup(classifier_.Classify(std::move(sets), colours));
+  return known.group;
 }
 
 }  // namespace twofold::sim

@@ -1,14 +1,17 @@
 // Flows that begin and end at any time and share the links with all other flows: max-min fair at every moment
-// (fluid.h).
+// (fluid.h), solved by class (flow_classes.h).
 //
-// Flows that begin together form a bundle. It is solved once, as if it were alone, into steps: moments at which its
-// flows' rates change. Active bundles run through their steps. As long as no link is overloaded, that is the exact
+// Flows that begin together form a bundle. It is solved once, as if it were alone, into steps: moments at which rates
+// of its classes change. Active bundles run through their steps. As long as no link is overloaded, that is the exact
 // answer: every flow is limited by its own rate or by a link that its own bundle fills. No other bundle can then be on
 // that link, so rates that are fair for each bundle alone are fair for all. If a step would overload a link, the
-// bundles that meet there are merged into one: the rest of their flows is solved anew.
+// bundles that meet there are merged into one: what is left of their flows is classified together and solved anew.
+// Which classes bundles have together is remembered, so that bundles that meet again cost only the solution.
 //
-// Cost: for a bundle that meets no other, a few additions per step for each link it crosses; for a meeting, one
-// solution of the merged flows.
+// Loads are kept for zones: sets of links that all bundles known so far load alike. A bundle that does not splits them.
+//
+// Cost: for a bundle that meets no other, a few additions per step for each zone that it crosses; for a meeting, one
+// solution of the merged classes.
 //
 // Assumes and ignores the same as fluid.h. This file does not know ranks, actors or SimGrid; the caller provides clock
 // and timers.
@@ -18,8 +21,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "sim/flow_classes.h"
 #include "sim/fluid.h"
 #include "topologies/graph/topology.h"
 
@@ -44,7 +50,7 @@ class Flows {
   ~Flows();
 
   // Solves flows that begin together. The bundle may be started many times.
-  BundlePtr Solve(std::vector<Part> parts);
+  BundlePtr Solve(const std::vector<Part>& parts);
   // Starts the bundle now. `done` is called when its last flow has ended, with the time at which the first lot ended.
   // The bundle must not be empty.
   using Done = std::function<void(double first)>;
@@ -52,27 +58,50 @@ class Flows {
 
   // How often bundles met and were merged and solved anew.
   int64_t meetings() const { return meetings_; }
+  // Sets of links that are distinguished.
+  size_t zones() const { return zones_.size(); }
 
  private:
-  struct Owner;  // the original bundle of flows that were merged with others
-  struct Active {
-    BundlePtr bundle;
-    double begin;
-    Done done;                                        // for the whole bundle, while it has met no other
-    std::vector<std::shared_ptr<Owner>> owners = {};  // by flow, after a merge
-    size_t next = 0;                                  // step
-  };
+  struct Group;     // the classes of some sets, and the zones that they cross
+  struct Solution;  // of a group: what happens when
+  struct Owner;     // one begun bundle among the sets of a group
+  struct Active;
+  using GroupPtr = std::shared_ptr<Group>;
   using Actives = std::map<uint64_t, Active>;
+  struct Rest;  // what is left of an active bundle
+
+  GroupPtr MakeGroup(FlowClasses classes);
+  void FindZones(const GroupPtr& group);
+  Solution SolveRest(const Group& group, const std::vector<double>& left) const;
   void Take(uint64_t number);
   void Meet(uint64_t number, std::vector<int> full);
-  std::vector<int> Overfull(const Bundle& bundle, size_t step) const;
-  void Release(const Active& active);  // on the links that it crosses
+  Rest TakeOut(Actives::iterator it, std::vector<std::pair<Done, double>>& done);
+  void AddSets(Rest rest, std::vector<Rest>& all) const;
+  GroupPtr Joint(const std::vector<Rest>& rests);
+  std::vector<int> Overfull(const Active& active) const;
+  bool Crosses(const Group& group, const std::vector<int>& zones) const;
+  void Release(const Group& group);  // of its zones
+
+  struct Zone {
+    int links = 0;
+    double bandwidth = 0, load = 0;
+    int users = 0;                                              // active bundles that cross it
+    std::vector<std::pair<std::weak_ptr<Group>, int>> in = {};  // groups, and the link class of theirs that it is in
+  };
 
   const std::function<double()> now_;
   const At at_;
-  std::vector<double> bandwidths_, loads_;  // by link
-  std::vector<int> users_;                  // by link: number of active bundles that cross it
-  std::vector<int> local_;                  // by link: its number within the bundle that is being solved, or -1
+  const std::vector<double> bandwidths_;  // by link
+  FlowClassifier classifier_;
+  std::vector<int> zone_of_;  // by link; -1: no bundle has crossed it
+  std::vector<Zone> zones_;
+  // Classes of sets that met: by the sets, and by what told flows of each apart, besides bytes.
+  using JointKey = std::vector<std::tuple<const FlowSet*, const Group*, size_t>>;
+  struct Known {
+    GroupPtr group;
+    std::vector<GroupPtr> told_apart_by;  // keeps what the key points to
+  };
+  std::map<JointKey, Known> joints_;
   Actives actives_;
   uint64_t next_ = 0;
   int64_t meetings_ = 0;

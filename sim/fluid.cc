@@ -11,19 +11,16 @@ namespace twofold::sim {
 namespace {
 
 constexpr double kTogether = 1e-12;
-constexpr size_t kMany = 8192;          // sets with more flows use kManyTogether
-constexpr double kManyTogether = 0.01;  // bandwidth is shared anew once for all ends within this share of one another
+}  // namespace
 
-std::vector<double> Bandwidths(const Topology& topology) {
+std::vector<double> BandwidthsOf(const Topology& topology) {
   std::vector<double> bandwidths;
   bandwidths.reserve(topology.links().size());
   for (const Link& link : topology.links()) bandwidths.push_back(link.bandwidth.value());
   return bandwidths;
 }
 
-}  // namespace
-
-Fluid::Fluid(const Topology& topology) : Fluid(Bandwidths(topology)) {}
+Fluid::Fluid(const Topology& topology) : Fluid(BandwidthsOf(topology)) {}
 
 Fluid::Fluid(std::vector<double> bandwidths)
     : bandwidths_(std::move(bandwidths)), real_links_(bandwidths_.size()), local_(real_links_, -1) {}
@@ -31,14 +28,16 @@ Fluid::Fluid(std::vector<double> bandwidths)
 void Fluid::Clear() {
   bandwidths_.resize(real_links_);
   local_.resize(real_links_);
-  links_.clear();
+  links_.clear(), weights_.clear();
   first_.assign(1, 0);
   left_.clear();
 }
 
-int Fluid::Add(std::span<const int> links, double bytes, double rate) {
+int Fluid::Add(std::span<const int> links, double bytes, double rate, std::span<const int> weights) {
   TWOFOLD_CHECK_GE(bytes, 0);
   links_.insert(links_.end(), links.begin(), links.end());
+  weights_.insert(weights_.end(), weights.begin(), weights.end());
+  weights_.resize(links_.size() + (rate < kNoLimit ? 1 : 0), 1);
   if (rate < kNoLimit) {
     links_.push_back(static_cast<int>(bandwidths_.size()));
     bandwidths_.push_back(rate);
@@ -53,6 +52,11 @@ int Fluid::Add(std::span<const int> links, double bytes, double rate) {
 std::span<const int> Fluid::LinksOf(int flow) const {
   const auto f = static_cast<size_t>(flow);
   return {links_.data() + first_[f], first_[f + 1] - first_[f]};
+}
+
+std::span<const int> Fluid::WeightsOf(int flow) const {
+  const auto f = static_cast<size_t>(flow);
+  return {weights_.data() + first_[f], first_[f + 1] - first_[f]};
 }
 
 // Union-find over links; then sorts flows by their sets (a counting sort, so that results do not depend on addresses).
@@ -135,7 +139,8 @@ void Fluid::Share(std::span<const int> flows, double time) {
 }
 
 void Fluid::AddLoad(int flow, double rate) {
-  for (int link : LinksOf(flow)) loads_[static_cast<size_t>(link)] += rate;
+  const std::span<const int> links = LinksOf(flow), weights = WeightsOf(flow);
+  for (size_t i = 0; i < links.size(); ++i) loads_[static_cast<size_t>(links[i])] += weights[i] * rate;
 }
 
 // Goes from end to end, the earliest first. Skips ends that a change of rates has made obsolete.
@@ -151,16 +156,13 @@ void Fluid::SettleSet(std::span<const int> set) {
   }
   if (lists_.empty()) ListFlows();
   std::priority_queue queue(std::greater<End>(), std::move(pending));
-  const bool many = set.size() > kMany;
   for (size_t going = set.size(); going > 0;) {
-    const double first_end = queue.top().first, until = first_end * (1 + (many ? kManyTogether : kTogether));
-    double time = first_end;
+    const double time = queue.top().first, until = time * (1 + kTogether);
     std::vector<int> ended;
     for (; !queue.empty() && queue.top().first <= until; queue.pop()) {
       const auto [end, flow] = queue.top();
       const auto f = static_cast<size_t>(flow);
       if (ends_[f] > 0 || end != projected_[f]) continue;
-      if (many) time = end;
       Ends(flow, time);
       ended.push_back(flow);
     }
@@ -219,38 +221,41 @@ std::vector<int> Fluid::Touched(std::span<const int> ended) {
 void Fluid::SetRates(std::span<const int> set) {
   if (set.size() == 1) {
     double& rate = rates_[static_cast<size_t>(set[0])] = kNoLimit;
-    for (int link : LinksOf(set[0])) rate = std::min(rate, Free(link));
+    const std::span<const int> links = LinksOf(set[0]), weights = WeightsOf(set[0]);
+    for (size_t i = 0; i < links.size(); ++i) rate = std::min(rate, Free(links[i]) / weights[i]);
     return;
   }
   used_.clear(), counts_.clear(), free_.clear();
+  carried_first_.assign(1, 0);
   for (int f : set) {
     rates_[static_cast<size_t>(f)] = 0;
-    for (int link : LinksOf(f)) {
-      int& n = local_[static_cast<size_t>(link)];
+    const std::span<const int> links = LinksOf(f), weights = WeightsOf(f);
+    for (size_t i = 0; i < links.size(); ++i) {
+      int& n = local_[static_cast<size_t>(links[i])];
       if (n < 0) {
         n = static_cast<int>(used_.size());
-        used_.push_back(link), counts_.push_back(0), free_.push_back(Free(link));
+        used_.push_back(links[i]), counts_.push_back(0), free_.push_back(Free(links[i])), carried_first_.push_back(0);
       }
-      ++counts_[static_cast<size_t>(n)];
+      counts_[static_cast<size_t>(n)] += weights[i];
+      ++carried_first_[static_cast<size_t>(n) + 1];
     }
   }
-  carried_first_.resize(used_.size() + 1);
-  carried_first_[0] = 0;
-  std::inclusive_scan(counts_.begin(), counts_.end(), carried_first_.begin() + 1, std::plus<>(), size_t{0});
+  std::inclusive_scan(carried_first_.begin(), carried_first_.end(), carried_first_.begin());
   carried_.resize(carried_first_.back());
   for (int f : set) {
     for (int link : LinksOf(f)) carried_[carried_first_[static_cast<size_t>(local_[static_cast<size_t>(link)])]++] = f;
   }
   using Share = std::pair<double, int>;
   std::vector<Share> shares;
-  for (size_t n = 0; n < used_.size(); ++n) shares.emplace_back(free_[n] / counts_[n], static_cast<int>(n));
+  for (size_t n = 0; n < used_.size(); ++n)
+    shares.emplace_back(free_[n] / static_cast<double>(counts_[n]), static_cast<int>(n));
   std::priority_queue queue(std::greater<Share>(), std::move(shares));
   for (size_t unsettled = set.size(); unsettled > 0;) {
     const auto [share, number] = queue.top();
     const auto n = static_cast<size_t>(number);
     queue.pop();
     if (counts_[n] == 0) continue;
-    const double now = free_[n] / counts_[n];
+    const double now = free_[n] / static_cast<double>(counts_[n]);
     if (now > share) {
       queue.emplace(now, number);
       continue;
@@ -261,10 +266,11 @@ void Fluid::SetRates(std::span<const int> set) {
       if (rates_[static_cast<size_t>(f)] > 0) continue;
       rates_[static_cast<size_t>(f)] = share;
       --unsettled;
-      for (int link : LinksOf(f)) {
-        const auto l = static_cast<size_t>(local_[static_cast<size_t>(link)]);
-        --counts_[l];
-        free_[l] = std::max(0.0, free_[l] - share);
+      const std::span<const int> links = LinksOf(f), weights = WeightsOf(f);
+      for (size_t k = 0; k < links.size(); ++k) {
+        const auto l = static_cast<size_t>(local_[static_cast<size_t>(links[k])]);
+        counts_[l] -= weights[k];
+        free_[l] = std::max(0.0, free_[l] - weights[k] * share);
       }
     }
   }

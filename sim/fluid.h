@@ -9,15 +9,13 @@
 // are at least as fast and connected with it by links share anew. If flows have the same size, the faster ones end
 // first.
 //
-// In sets of more than 8,192 flows, ends within 1 % of one another are grouped: their bandwidth is shared anew when the
-// last of them has ended, so other flows may end later than in the exact solution, by at most that much.
-//
 // Cost: for flows that cross E links in total, O(E log E) if all end together; for each further end, as much for the
 // flows that share anew.
 //
 // Ignores: latency (bytes flow at once), packets, congestion control.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <utility>
@@ -27,6 +25,8 @@
 
 namespace twofold::sim {
 
+std::vector<double> BandwidthsOf(const Topology& topology);  // of its links, bytes per second
+
 class Fluid {
  public:
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
@@ -35,8 +35,9 @@ class Fluid {
   explicit Fluid(std::vector<double> bandwidths);  // of the links, bytes per second
 
   // Adds a flow over `links` (each at most once); `rate`: its limit. Flows without bytes, or over no link and without a
-  // limit, end at once. Returns its number, counted from 0.
-  int Add(std::span<const int> links, double bytes, double rate = kNoLimit);
+  // limit, end at once. Returns its number, counted from 0. `weights`: the flow stands for equal flows, of which so
+  // many are on each of `links`; empty: it is one.
+  int Add(std::span<const int> links, double bytes, double rate = kNoLimit, std::span<const int> weights = {});
   int flows() const { return static_cast<int>(left_.size()); }
 
   // Removes all flows, keeps the links.
@@ -67,10 +68,11 @@ class Fluid {
   void SetRates(std::span<const int> set);
   double Free(int link) const { return bandwidths_[static_cast<size_t>(link)] - loads_[static_cast<size_t>(link)]; }
   std::span<const int> LinksOf(int flow) const;
+  std::span<const int> WeightsOf(int flow) const;
 
   std::vector<double> bandwidths_;  // of links; then, for each flow with a limit, of a private link
   size_t real_links_;
-  std::vector<int> links_;  // of all flows, one flow after another
+  std::vector<int> links_, weights_;  // of all flows, one flow after another
   std::vector<size_t> first_ = {0};
   std::vector<double> left_, rates_, ends_;  // bytes, bytes a second, seconds; by flow
   std::vector<double> since_, projected_;  // by flow: the time at which `left_` was valid; the end at the present rate
@@ -85,8 +87,8 @@ class Fluid {
   std::vector<size_t> set_ends_;   // in order_
   std::vector<int> local_, used_;  // by link: its number among the links in use, or -1; the links in use
   std::vector<double> free_;       // by that number
-  std::vector<int> counts_;
-  std::vector<int> carried_;  // flows of each link in use
+  std::vector<int64_t> counts_;    // flows on it whose rates are not settled, by that number
+  std::vector<int> carried_;       // flows of each link in use
   std::vector<size_t> carried_first_;
 };
 

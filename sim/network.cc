@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/strings.h"
+#include "sim/fluid.h"
 #include "sim/latency.h"
 #include "sim/places.h"
 #include "topologies/graph/no_route.h"
@@ -14,6 +15,14 @@ namespace twofold::sim {
 namespace {
 
 constexpr double kTogether = 1e-12;  // ends that differ by less, relative to their time, are equal
+
+// When the flows of each class end that begin together and have the links to themselves.
+std::vector<double> EndsOf(const FlowClasses& classes) {
+  Fluid fluid(classes.bandwidths);
+  for (const FlowClasses::Class& c : classes.classes)
+    fluid.Add(c.links, classes.sets[c.set]->bytes[c.example], c.rate, c.weights);
+  return fluid.Solve();
+}
 
 }  // namespace
 
@@ -142,8 +151,8 @@ std::vector<Request> Network::Requests(size_t phase, const Known& known, const G
 Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Groups& groups) {
   const Topology& topology = engine_.topology();
   Router& router = engine_.router();
-  if (!fluid_) fluid_.emplace(topology);
-  fluid_->Clear();
+  if (!classifier_) classifier_.emplace(BandwidthsOf(topology));
+  auto flows = std::make_shared<FlowSet>();
   std::vector<Request> requests;
   std::vector<std::vector<Path>> chosen;  // only if routing depends on loads, and so on all flows
   if (router.depends_on_load()) {
@@ -151,7 +160,7 @@ Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Group
     router.Choose(requests, chosen);
   }
   std::vector<double> routes, latencies;  // of one group's flows; of groups
-  std::vector<int> begins = {0};          // where each group's flows begin
+  std::vector<size_t> begins = {0};       // where each group's flows begin
   std::vector<Path> now;
   size_t number = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -163,17 +172,20 @@ Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Group
       if (chosen.empty()) router.Choose(pair, i, f.bytes, now);
       const std::vector<Path>& paths = chosen.empty() ? now : chosen[number];
       routes.push_back(RouteLatency(topology, router.options().policy, pair, paths));
-      for (const Path& path : paths) fluid_->Add(path.links, f.bytes * path.share, f.rate * path.share);
+      for (const Path& path : paths) flows->Add(path.links, f.bytes * path.share, f.rate * path.share);
     }
     latencies.push_back(PhaseLatency(own, routes, topology.alpha().value()));
-    begins.push_back(fluid_->flows());
+    begins.push_back(flows->flows());
   }
   for (size_t i = 0; i < chosen.size(); ++i) router.Finished(chosen[i], requests[i].bytes);
-  const std::vector<double>& ends = fluid_->Solve();
+  const std::vector<int>* const none = nullptr;
+  const FlowClasses classes = classifier_->Classify({flows}, {&none, 1});
+  const std::vector<double> ends = EndsOf(classes);
   double least = 0, most = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     double seconds = 0;
-    for (int f = begins[g]; f < begins[g + 1]; ++f) seconds = std::max(seconds, ends[static_cast<size_t>(f)]);
+    for (size_t f = begins[g]; f < begins[g + 1]; ++f)
+      seconds = std::max(seconds, ends[static_cast<size_t>(classes.of[0][f])]);
     seconds += latencies[g];
     least = g == 0 ? seconds : std::min(least, seconds), most = std::max(most, seconds);
   }

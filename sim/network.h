@@ -26,7 +26,7 @@
 #include "sim/collectives/measured.h"
 #include "sim/collectives/schedule.h"
 #include "sim/engine.h"
-#include "sim/fluid.h"
+#include "sim/flow_classes.h"
 #include "topologies/routing.h"
 
 namespace twofold::sim {
@@ -131,7 +131,7 @@ class Network {
   Engine& engine_;
   const Library& library_;
   const NetworkOptions options_;
-  std::optional<Fluid> fluid_;  // made when first needed
+  std::optional<FlowClassifier> classifier_;  // made when first needed
   std::map<int, Groups> groups_;
   int next_groups_ = 0;
   bool messages_ = false;  // a point-to-point message was sent

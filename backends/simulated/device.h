@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -58,7 +59,8 @@ class SimulatedDevice : public Device {
  private:
   class Arithmetic;
   void Charge(Stream& stream, const ops::Op& op);
-  void ReadBack();  // the host waits for the compute stream and for the read-back
+  void ReadBack();                    // the host waits for the compute stream and for the read-back
+  void WaitForPlace(Stream& stream);  // as SimulatedMachine::pending_launches
 
   SimulatedRank& rank_;
   CachingAllocator &allocator_, &host_;
@@ -69,7 +71,9 @@ class SimulatedDevice : public Device {
   std::unique_ptr<Stream> compute_;
   struct Spread {
     double below = 0, above = 0;
-  };  // seconds
+  };                                          // seconds
+  int launched_ = 0;                          // on the compute stream, since the last of marks_
+  std::deque<sim::TimePointPtr> marks_ = {};  // the ends of every few launches, the oldest first
   double seconds_ = 0;
   absl::flat_hash_map<const char*, size_t> places_;  // index into spreads_, by kernel; the names are string literals
   std::vector<Spread> spreads_;

@@ -27,8 +27,11 @@ struct SimulatedMachine {
   double core_share = 1;
   // How much later the slowest rank arrives, as a fraction of the time that ranks have computed since they last met.
   double waiting = 0;
-  double host_seconds = 0;       // host time before each operation of a CPU
-  double launch_seconds = 0;     // host time per launch, GPU only
+  double host_seconds = 0;    // host time before each operation of a CPU
+  double launch_seconds = 0;  // host time per launch, GPU only
+  // GPU only: launches that the compute stream can hold, 0: any number. If it holds so many, the host waits. CUDA's
+  // streams hold 1,024.
+  int pending_launches = 1024;
   double read_back_seconds = 0;  // host time to read an element once the stream is done, GPU only
   bool uploads = false;          // the host's writes take time of the compute stream, GPU only
   bool real = false;             // tensors hold data

@@ -1,0 +1,118 @@
+// Classes of flows that share links alike: which they are, and that solving one of each is exact.
+#include "sim/flow_classes.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "sim/fluid.h"
+#include "tests/seed.h"
+
+namespace twofold::sim {
+namespace flow_classes_test {
+
+struct Given {
+  std::vector<int> links;
+  double bytes;
+  int lot = 0;
+  double rate = std::numeric_limits<double>::infinity();
+};
+
+std::shared_ptr<const FlowSet> SetOf(const std::vector<Given>& flows) {
+  auto set = std::make_shared<FlowSet>();
+  for (const Given& f : flows) set->Add(f.links, f.bytes, f.rate, f.lot);
+  return set;
+}
+
+FlowClasses Classify(const std::vector<double>& bandwidths, const std::vector<std::vector<Given>>& sets) {
+  std::vector<std::shared_ptr<const FlowSet>> all;
+  for (const std::vector<Given>& set : sets) all.push_back(SetOf(set));
+  const std::vector<const std::vector<int>*> colours(all.size(), nullptr);
+  return FlowClassifier(bandwidths).Classify(all, colours);
+}
+
+// A ring of n: each endpoint sends on link 2 i and receives on 2 i + 1.
+std::vector<Given> Ring(int n) {
+  std::vector<Given> flows;
+  for (int i = 0; i < n; ++i) flows.push_back({{2 * i, 2 * ((i + 1) % n) + 1}, 1e9, i});
+  return flows;
+}
+
+TEST(FlowClasses, ARingIsOneClass) {
+  const FlowClasses ring = Classify(std::vector<double>(2000, 1e9), {Ring(1000)});
+  ASSERT_EQ(ring.classes.size(), 1u);
+  ASSERT_EQ(ring.links.size(), 1u);
+  EXPECT_EQ(ring.links[0].size(), 2000u);
+  EXPECT_EQ(ring.classes[0].weights, std::vector<int>{1});
+  EXPECT_EQ(ring.lots[0].size(), 1u) << "a thousand lots of one kind";
+}
+
+// One link that is narrower, one flow that is shorter or limited: what has nothing to do with it stays together.
+TEST(FlowClasses, WhatDiffersTellsOthersApart) {
+  std::vector<double> bandwidths(12, 1e9);
+  bandwidths[4] = 5e8;  // endpoint 2 sends more slowly
+  const FlowClasses narrow = Classify(bandwidths, {Ring(6)});
+  EXPECT_EQ(narrow.classes.size(), 2u);
+  EXPECT_EQ(narrow.links.size(), 3u) << "its link, its receiver's, and the other ten";
+  std::vector<Given> shorter = Ring(6);
+  shorter[3].bytes = 5e8;
+  EXPECT_EQ(Classify(std::vector<double>(12, 1e9), {shorter}).classes.size(), 2u);
+  std::vector<Given> limited = Ring(6);
+  limited[3].rate = 1e8;
+  EXPECT_EQ(Classify(std::vector<double>(12, 1e9), {limited}).classes.size(), 2u);
+}
+
+// A second set on one of the links: the flow there is apart, and the one that shares a link with nobody else is not.
+TEST(FlowClasses, SetsTellEachOthersFlowsApart) {
+  const FlowClasses both = Classify(std::vector<double>(14, 1e9), {Ring(6), {{{0, 12}, 1e9}}});
+  EXPECT_EQ(both.of[0][0], 0);
+  EXPECT_NE(both.of[0][0], both.of[0][1]);
+  EXPECT_EQ(both.of[0][1], both.of[0][5]);
+  EXPECT_EQ(both.classes.size(), 3u);
+  const FlowClasses twice = Classify(std::vector<double>(12, 1e9), {Ring(6), Ring(6)});
+  EXPECT_EQ(twice.classes.size(), 2u);
+  EXPECT_EQ(twice.classes[0].weights, std::vector<int>{1});
+}
+
+TEST(FlowClasses, WeightsCountTheFlowsOfALink) {
+  // Four senders, whose flows go through one link, and on to two receivers.
+  const FlowClasses in =
+      Classify({1, 1, 1, 1, 2, 1, 1}, {{{{0, 4, 5}, 1}, {{1, 4, 5}, 1}, {{2, 4, 6}, 1}, {{3, 4, 6}, 1}}});
+  ASSERT_EQ(in.classes.size(), 1u);
+  EXPECT_EQ(in.classes[0].weights, (std::vector<int>{1, 4, 2}));
+}
+
+// Regular networks with some irregularities: the ends of all flows are those of their classes.
+TEST(FlowClasses, SolvingOneOfEachIsExact) {
+  std::mt19937 random(TestSeed());
+  for (int round = 0; round < 40; ++round) {
+    const int endpoints = 24, leaf = 4 + 2 * static_cast<int>(random() % 3);
+    std::vector<double> bandwidths(static_cast<size_t>(2 * endpoints), 1.0);
+    const int leaves = endpoints / leaf;
+    for (int l = 0; l < 2 * leaves; ++l) bandwidths.push_back(leaf / 2.0);
+    if (round % 2 == 1) bandwidths[random() % bandwidths.size()] *= 0.7;
+    std::vector<Given> flows;
+    for (const int shift : {1 + static_cast<int>(random() % 5), 6 + static_cast<int>(random() % 7)}) {
+      for (int from = 0; from < endpoints; ++from) {
+        const int to = (from + shift) % endpoints, own = from / leaf, other = to / leaf;
+        std::vector<int> links = {2 * from, 2 * to + 1};
+        if (own != other) links.insert(links.begin() + 1, {2 * endpoints + 2 * own, 2 * endpoints + 2 * other + 1});
+        flows.push_back({links, shift < 6 ? 1.0 : 2.5, from});
+      }
+    }
+    if (round % 3 == 2) flows[random() % flows.size()].bytes *= 1.5;
+    Fluid each(bandwidths);
+    for (const Given& f : flows) each.Add(f.links, f.bytes, f.rate);
+    const FlowClasses classes = Classify(bandwidths, {flows});
+    Fluid one(classes.bandwidths);
+    for (const FlowClasses::Class& c : classes.classes) one.Add(c.links, flows[c.example].bytes, c.rate, c.weights);
+    const std::vector<double>&ends = each.Solve(), &of_classes = one.Solve();
+    if (round % 6 == 0) EXPECT_LT(classes.classes.size(), flows.size() / 2) << round;
+    for (size_t f = 0; f < flows.size(); ++f)
+      ASSERT_NEAR(of_classes[static_cast<size_t>(classes.of[0][f])], ends[f], 1e-12 * ends[f]) << round << " " << f;
+  }
+}
+
+}  // namespace flow_classes_test
+}  // namespace twofold::sim
