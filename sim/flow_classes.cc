@@ -11,14 +11,6 @@
 namespace twofold::sim {
 namespace {
 
-// splitmix64's finaliser.
-uint64_t Mix(uint64_t z) {
-  z += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-uint64_t Mix(uint64_t a, uint64_t b) { return Mix(Mix(a) * 31 + b); }
 uint64_t BitsOf(double x) { return std::bit_cast<uint64_t>(x); }
 
 // Numbers for hashes, in the order in which they first occur.
@@ -47,13 +39,13 @@ size_t FlowClassifier::Refine(const FlowClasses& all) {
   size_t at = 0;
   for (const auto& set : all.sets) {
     for (size_t f = 0; f < set->flows(); ++f, ++at) {
-      uint64_t hash = Mix(static_cast<uint64_t>(flow_colours_[at]));
+      uint64_t hash = HashMix(static_cast<uint64_t>(flow_colours_[at]));
       for (const int link : set->LinksOf(f)) {
         const auto place = static_cast<size_t>(local_[static_cast<size_t>(link)]);
-        hash = Mix(hash, static_cast<uint64_t>(link_colours_[place]));
+        hash = HashMix(hash, static_cast<uint64_t>(link_colours_[place]));
       }
       flow_colours_[at] = NumberOf(hash, numbers_);
-      const uint64_t one = Mix(static_cast<uint64_t>(flow_colours_[at])), other = Mix(~one);
+      const uint64_t one = HashMix(static_cast<uint64_t>(flow_colours_[at])), other = HashMix(~one);
       for (const int link : set->LinksOf(f)) {
         const auto place = static_cast<size_t>(local_[static_cast<size_t>(link)]);
         sums_[2 * place] += one, sums_[2 * place + 1] += other;
@@ -63,7 +55,7 @@ size_t FlowClassifier::Refine(const FlowClasses& all) {
   const size_t flow_colours = numbers_.size();
   numbers_.clear();
   for (size_t l = 0; l < used_.size(); ++l) {
-    const uint64_t hash = Mix(Mix(static_cast<uint64_t>(link_colours_[l]), sums_[2 * l]), sums_[2 * l + 1]);
+    const uint64_t hash = HashMix(HashMix(static_cast<uint64_t>(link_colours_[l]), sums_[2 * l]), sums_[2 * l + 1]);
     link_colours_[l] = NumberOf(hash, numbers_);
   }
   return flow_colours + numbers_.size();
@@ -80,7 +72,7 @@ FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>>
     const FlowSet& set = *all.sets[s];
     for (size_t f = 0; f < set.flows(); ++f) {
       const uint64_t own = colours[s] != nullptr ? static_cast<uint64_t>((*colours[s])[f]) : BitsOf(set.bytes[f]);
-      flow_colours_.push_back(NumberOf(Mix(Mix(s, own), BitsOf(set.rates[f])), numbers_));
+      flow_colours_.push_back(NumberOf(HashMix(HashMix(s, own), BitsOf(set.rates[f])), numbers_));
     }
   }
   numbers_.clear();

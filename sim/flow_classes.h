@@ -21,6 +21,15 @@
 
 namespace twofold::sim {
 
+// splitmix64's finaliser, for hashes.
+inline uint64_t HashMix(uint64_t z) {
+  z += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+inline uint64_t HashMix(uint64_t a, uint64_t b) { return HashMix(HashMix(a) * 31 + b); }
+
 // Flows that begin together. Flows with the same lot number (from 0) are waited for together.
 struct FlowSet {
   std::vector<int> links;            // of all flows, one flow after another

@@ -1,9 +1,9 @@
 #include "sim/flows.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
-#include "absl/container/flat_hash_map.h"
 #include "core/base/check.h"
 
 namespace twofold::sim {
@@ -34,6 +34,7 @@ struct Flows::Solution {
 class Flows::Bundle {
  public:
   GroupPtr group;
+  double scale = 1;           // its flows' bytes, relative to those of the group's set
   std::vector<double> bytes;  // by class
   Solution solution;
   double first = kNever;  // when the first lot ends, since the beginning
@@ -88,14 +89,32 @@ Flows::~Flows() = default;
 
 // ---- Bundles ----
 
+std::pair<uint64_t, uint64_t> Flows::HashOf(const std::vector<Part>& parts) {
+  uint64_t one = parts.size(), other = ~one;
+  const auto add = [&](uint64_t value) { one = HashMix(one, value), other = HashMix(other, ~value); };
+  for (const Part& part : parts) {
+    add(part.links.size());
+    for (const int link : part.links) add(static_cast<uint64_t>(link));
+    add(static_cast<uint64_t>(part.lot));
+    add(std::bit_cast<uint64_t>(part.rate));
+    add(std::bit_cast<uint64_t>(part.bytes / parts[0].bytes));
+  }
+  return {one, other};
+}
+
 Flows::BundlePtr Flows::Solve(const std::vector<Part>& parts) {
-  auto set = std::make_shared<FlowSet>();
-  for (const Part& part : parts) set->Add(part.links, part.bytes, part.rate, part.lot);
-  const std::vector<int>* const none = nullptr;
   auto bundle = std::make_shared<Bundle>();
-  bundle->group = MakeGroup(classifier_.Classify({set}, {&none, 1}));
-  const FlowClasses& classes = bundle->group->classes;
-  for (const FlowClasses::Class& c : classes.classes) bundle->bytes.push_back(set->bytes[c.example]);
+  GroupPtr& group = alone_[HashOf(parts)];
+  if (group == nullptr) {
+    auto set = std::make_shared<FlowSet>();
+    for (const Part& part : parts) set->Add(part.links, part.bytes, part.rate, part.lot);
+    const std::vector<int>* const none = nullptr;
+    group = MakeGroup(classifier_.Classify({std::move(set)}, {&none, 1}));
+  }
+  bundle->group = group;
+  const FlowClasses& classes = group->classes;
+  if (!parts.empty()) bundle->scale = parts[0].bytes / classes.sets[0]->bytes[0];
+  for (const FlowClasses::Class& c : classes.classes) bundle->bytes.push_back(parts[c.example].bytes);
   bundle->solution = SolveRest(*bundle->group, bundle->bytes);
   std::vector<double> ends(classes.classes.size());
   for (const Solution::Step& step : bundle->solution.steps) {
@@ -312,7 +331,8 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
         zones_[static_cast<size_t>(z)].load -= own.weights[l] * rates[c];
     }
     left[c] -= rates[c] * (since_begin - since[c]);
-    const double rounding = classes.sets[own.set]->bytes[own.example] * kRounding + rates[c] * now * kClock;
+    const double bytes = classes.sets[own.set]->bytes[own.example] * active.owners[own.set]->bundle->scale;
+    const double rounding = bytes * kRounding + rates[c] * now * kClock;
     if (left[c] > rounding) continue;
     left[c] = 0;
     if (rates[c] == 0) continue;  // it had ended before
@@ -386,7 +406,8 @@ void Flows::AddSets(Rest rest, std::vector<Rest>& all) const {
     if (own.set != rest.set) continue;
     double& first = left[static_cast<size_t>(alone.of[0][own.example])];
     if (first < 0) first = rest.left[c];
-    alike = std::abs(first - rest.left[c]) <= classes.sets[own.set]->bytes[own.example] * kRounding;
+    const double bytes = classes.sets[own.set]->bytes[own.example] * rest.owner->bundle->scale;
+    alike = std::abs(first - rest.left[c]) <= bytes * kRounding;
   }
   if (!alike) rest.told_apart_by = rest.group;
   all.push_back(std::move(rest));

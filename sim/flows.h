@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "sim/flow_classes.h"
 #include "sim/fluid.h"
 #include "topologies/graph/topology.h"
@@ -49,7 +50,8 @@ class Flows {
   Flows(const Topology& topology, std::function<double()> now, At at);
   ~Flows();
 
-  // Solves flows that begin together. The bundle may be started many times.
+  // Solves flows that begin together. The bundle may be started many times. Bundles of flows over the same links, whose
+  // bytes are in the same proportions, share their classes.
   BundlePtr Solve(const std::vector<Part>& parts);
   // Starts the bundle now. `done` is called when its last flow has ended, with the time at which the first lot ended.
   // The bundle must not be empty.
@@ -70,6 +72,7 @@ class Flows {
   using Actives = std::map<uint64_t, Active>;
   struct Rest;  // what is left of an active bundle
 
+  static std::pair<uint64_t, uint64_t> HashOf(const std::vector<Part>& parts);
   GroupPtr MakeGroup(FlowClasses classes);
   void FindZones(const GroupPtr& group);
   Solution SolveRest(const Group& group, const std::vector<double>& left) const;
@@ -102,6 +105,7 @@ class Flows {
     std::vector<GroupPtr> told_apart_by;  // keeps what the key points to
   };
   std::map<JointKey, Known> joints_;
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;
   uint64_t next_ = 0;
   int64_t meetings_ = 0;

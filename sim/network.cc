@@ -125,7 +125,8 @@ double Network::SecondsAlone(int number, const CollectiveShape& shape, const Kno
 Network::Known Network::Make(int number, const CollectiveShape& shape, const Groups& groups) try {
   Known known = Choose(number, shape, groups);
   const auto measured = options_.choice.algorithm == "auto" ? options_.measured.Seconds(shape) : std::nullopt;
-  if (measured || options_.closed_forms) known.seconds = ClosedForm(known, groups);
+  const bool useful = options_.closed_forms && groups_.size() == 1 && !messages_;  // else it may meet others
+  if (measured || useful) known.seconds = ClosedForm(known, groups);
   if (measured) {
     for (const auto& schedule : known.schedules) schedule->stretch = known.seconds > 0 ? *measured / known.seconds : 1;
     known.seconds = *measured;
