@@ -13,11 +13,6 @@ namespace {
 
 uint64_t BitsOf(double x) { return std::bit_cast<uint64_t>(x); }
 
-// Numbers for hashes, in the order in which they first occur.
-int NumberOf(uint64_t hash, absl::flat_hash_map<uint64_t, int>& numbers) {
-  return numbers.try_emplace(hash, static_cast<int>(numbers.size())).first->second;
-}
-
 }  // namespace
 
 void FlowClassifier::ListLinks(const FlowClasses& all) {
@@ -34,7 +29,7 @@ void FlowClassifier::ListLinks(const FlowClasses& all) {
 
 // One round of refinement: first of flows by their links, then of links by their flows. Returns the number of colours.
 size_t FlowClassifier::Refine(const FlowClasses& all) {
-  numbers_.clear();
+  numbers_.Clear();
   sums_.assign(2 * used_.size(), 0);
   size_t at = 0;
   for (const auto& set : all.sets) {
@@ -44,7 +39,7 @@ size_t FlowClassifier::Refine(const FlowClasses& all) {
         const auto place = static_cast<size_t>(local_[static_cast<size_t>(link)]);
         hash = HashMix(hash, static_cast<uint64_t>(link_colours_[place]));
       }
-      flow_colours_[at] = NumberOf(hash, numbers_);
+      flow_colours_[at] = numbers_.Of(hash);
       const uint64_t one = HashMix(static_cast<uint64_t>(flow_colours_[at])), other = HashMix(~one);
       for (const int link : set->LinksOf(f)) {
         const auto place = static_cast<size_t>(local_[static_cast<size_t>(link)]);
@@ -53,10 +48,10 @@ size_t FlowClassifier::Refine(const FlowClasses& all) {
     }
   }
   const size_t flow_colours = numbers_.size();
-  numbers_.clear();
+  numbers_.Clear();
   for (size_t l = 0; l < used_.size(); ++l) {
     const uint64_t hash = HashMix(HashMix(static_cast<uint64_t>(link_colours_[l]), sums_[2 * l]), sums_[2 * l + 1]);
-    link_colours_[l] = NumberOf(hash, numbers_);
+    link_colours_[l] = numbers_.Of(hash);
   }
   return flow_colours + numbers_.size();
 }
@@ -66,18 +61,17 @@ FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>>
   FlowClasses all;
   all.sets = std::move(sets);
   ListLinks(all);
-  numbers_.clear();
+  numbers_.Clear();
   flow_colours_.clear(), link_colours_.clear();
   for (size_t s = 0; s < all.sets.size(); ++s) {
     const FlowSet& set = *all.sets[s];
     for (size_t f = 0; f < set.flows(); ++f) {
       const uint64_t own = colours[s] != nullptr ? static_cast<uint64_t>((*colours[s])[f]) : BitsOf(set.bytes[f]);
-      flow_colours_.push_back(NumberOf(HashMix(HashMix(s, own), BitsOf(set.rates[f])), numbers_));
+      flow_colours_.push_back(numbers_.Of(HashMix(HashMix(s, own), BitsOf(set.rates[f]))));
     }
   }
-  numbers_.clear();
-  for (const int link : used_)
-    link_colours_.push_back(NumberOf(BitsOf(bandwidths_[static_cast<size_t>(link)]), numbers_));
+  numbers_.Clear();
+  for (const int link : used_) link_colours_.push_back(numbers_.Of(BitsOf(bandwidths_[static_cast<size_t>(link)])));
   for (size_t before = 0, now = Refine(all); now > before; now = Refine(all)) before = now;
   Describe(all);
   for (const int link : used_) local_[static_cast<size_t>(link)] = -1;

@@ -85,7 +85,22 @@ class FlowClassifier {
   std::vector<int> used_;
   std::vector<int> flow_colours_, link_colours_;  // of all sets' flows, one after another; by place in used_
   std::vector<uint64_t> sums_;                    // two for each used link
-  absl::flat_hash_map<uint64_t, int> numbers_;
+  // Numbers for hashes, in the order in which they first occur. Neighbours are often equal.
+  class {
+   public:
+    int Of(uint64_t hash) {
+      if (hash == last_ && !numbers_.empty()) return number_;
+      last_ = hash;
+      return number_ = numbers_.try_emplace(hash, static_cast<int>(numbers_.size())).first->second;
+    }
+    size_t size() const { return numbers_.size(); }
+    void Clear() { numbers_.clear(); }
+
+   private:
+    absl::flat_hash_map<uint64_t, int> numbers_;
+    uint64_t last_ = 0;
+    int number_ = 0;
+  } numbers_;
 };
 
 }  // namespace twofold::sim

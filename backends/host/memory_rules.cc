@@ -5,9 +5,9 @@
 #include <set>
 
 #include "backends/host/cuda.h"
+#include "backends/host/simulated_cluster.h"
 #include "backends/launch/launch.h"
 #include "core/base/machine.h"
-#include "topologies/build.h"
 #include "topologies/catalogue.h"
 
 namespace twofold::host {
@@ -56,11 +56,8 @@ absl::StatusOr<MemoryRules> FindMemoryRules(const spec::Spec& spec, RanksAre ran
   if (spec.device() != spec::EMULATED && !spec.fabric().has_simulated()) return MemoryRulesHere(spec, ranks);
   const bool emulated = spec.device() == spec::EMULATED;
   absl::StatusOr<cluster::Cluster> c = emulated ? FindCluster(spec.emulated().cluster(), "emulated.cluster")
-                                                : FindCluster(spec.fabric().simulated().cluster());
+                                                : FindSimulatedCluster(spec.fabric().simulated());
   if (!c.ok()) return c.status();
-  if (const spec::Simulated& simulated = spec.fabric().simulated(); !emulated && simulated.has_nodes()) {
-    if (absl::Status s = CheckNodes(*c, simulated.nodes(), "fabric.simulated.nodes: "); !s.ok()) return s;
-  }
   MemoryRules rules = MemoryRulesOf(spec, c->device());
   if (c->name() == kThisMachine && rules.kind == DeviceKind::kCpu && rules.device.value() == 0)
     rules.shared = MachineMemory();

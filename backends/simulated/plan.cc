@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "backends/host/costs.h"
 #include "backends/host/memory_rules.h"
+#include "backends/host/simulated_cluster.h"
 #include "backends/simulated/plan_network.h"
 #include "core/base/format.h"
 #include "core/base/status.h"
@@ -315,7 +316,8 @@ void FindClasses(const spec::Spec& spec, SimulationPlan& plan) {
 
 absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   const spec::Simulated& simulated = spec.fabric().simulated();
-  absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
+  SimulationPlan plan;
+  absl::StatusOr<cluster::Cluster> c = host::FindSimulatedCluster(simulated, &plan.notes);
   if (!c.ok()) return c.status();
   if (!(c->device().memory_bytes_per_second() > 0) || !(c->device().f32_flops_per_second() > 0)) {
     return InvalidArgument(
@@ -324,7 +326,6 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
         c->device().memory_bytes_per_second(), " and ", c->device().f32_flops_per_second(), ")");
   }
 
-  SimulationPlan plan;
   const spec::Parallel& p = spec.parallel();
   plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
   plan.threads = static_cast<int>(spec.train().threads_per_rank());

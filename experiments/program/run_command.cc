@@ -286,6 +286,9 @@ spec.textproto that a run writes to its folder has the values of all fields.
 ('--set=parallel={dp: 2 tp: 2}'), and lists of blocks in brackets, [{ ... }, { ... }]. model.preset, model.hf_config and
 model={ ... } replace the whole model of the file, including its sizes; sizes that other --set options give still apply.
 
+A simulated fat tree may have another size: fabric.simulated.nodes (more than the cluster has), fabric.simulated.oversubscription and
+top_oversubscription (between pods). `twofold topology export NAME --to=cluster` writes a cluster as a file to edit.
+
 The summary is printed before the folder is written. Files that another run left in the folder are replaced.
 Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP, except under nohup) end the run within 2 s: it writes
 a report of the steps that all ranks have finished, and exits with status 1. A second signal, half a second

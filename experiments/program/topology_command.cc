@@ -24,6 +24,7 @@
 #include "topologies/build.h"
 #include "topologies/catalogue.h"
 #include "topologies/figures.h"
+#include "topologies/grow.h"
 #include "topologies/import/graphviz.h"
 #include "topologies/import/nccl_xml.h"
 #include "topologies/import/node_file.h"
@@ -64,9 +65,10 @@ absl::StatusOr<cluster::Cluster> Find(const std::string& name) {
 }
 
 // A host with shared memory may have any number of ranks: by default its number of cores, else 4.
-absl::StatusOr<int> NodesOf(const cluster::Cluster& c, std::optional<int64_t> asked) {
+absl::StatusOr<int> NodesOf(cluster::Cluster& c, std::optional<int64_t> asked) {
   if (asked) {
-    if (absl::Status s = CheckNodes(c, *asked, "--nodes="); !s.ok()) return s;
+    std::string note;  // the figures say it
+    if (absl::Status s = Grow(*asked, "--nodes=", c, note); !s.ok()) return s;
     return static_cast<int>(*asked);
   }
   if (!c.has_shared_memory_host()) return static_cast<int>(MostNodes(c));
@@ -76,7 +78,7 @@ absl::StatusOr<int> NodesOf(const cluster::Cluster& c, std::optional<int64_t> as
 absl::StatusOr<Subject> Load(const TopologyOptions& o) {
   absl::StatusOr<cluster::Cluster> c = Find(o.cluster);
   if (!c.ok()) return c.status();
-  const absl::StatusOr<int> nodes = NodesOf(*c, o.nodes);
+  const absl::StatusOr<int> nodes = NodesOf(*c, o.nodes);  // may grow it
   if (!nodes.ok()) return nodes.status();
   Subject subject{.cluster = *std::move(c), .nodes = *nodes};
   absl::StatusOr<std::unique_ptr<Topology>> topology = BuildTopology(subject.cluster, subject.nodes);
@@ -316,8 +318,23 @@ absl::Status ExportImported(const TopologyOptions& o, const cluster::Cluster& c)
   return matrix.ok() ? Write(o.out, WriteSmiMatrix(*matrix)) : matrix.status();
 }
 
+// As a description to edit.
+absl::Status ExportCluster(const TopologyOptions& o) {
+  absl::StatusOr<cluster::Cluster> c = Find(o.cluster);
+  if (!c.ok()) return c.status();
+  if (o.nodes) {
+    if (const absl::StatusOr<int> nodes = NodesOf(*c, o.nodes); !nodes.ok()) return nodes.status();
+    if (c->has_machines()) c->mutable_machines()->set_nodes(*o.nodes);
+    if (c->has_star()) c->mutable_star()->set_hosts(*o.nodes);
+  }
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(*c, &text);
+  return Write(o.out, StrCat("# ", o.cluster, "; core/proto/cluster.proto says what the fields mean\n", text));
+}
+
 absl::Status Export(const TopologyOptions& o) {
   if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
+  if (o.to == "cluster") return ExportCluster(o);
   if (o.to == "nccl" || o.to == "smi") {
     const absl::StatusOr<cluster::Cluster> c = Find(o.cluster);
     return c.ok() ? ExportImported(o, *c) : c.status();
@@ -408,18 +425,23 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
       kExitText);
 
   const Command out =
-      Add(topology, "export", "writes a cluster for SimGrid or Graphviz, or writes an imported file back", Export,
+      Add(topology, "export",
+          "writes a cluster as a file to edit, or for SimGrid or Graphviz, or writes an imported file back", Export,
           options, exit_status);
   out.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
-  out.AddOption("--to", options->to,
-                "simgrid or dot; nccl or smi only for a cluster that was imported from such a file")
+  out.AddOption(
+         "--to", options->to,
+         "cluster (a description to edit), simgrid or dot; nccl or smi only for a cluster that was imported from "
+         "such a file")
       .Required()
-      .OneOf({"simgrid", "dot", "nccl", "smi"});
+      .OneOf({"cluster", "simgrid", "dot", "nccl", "smi"});
   out.AddOption("--nodes", options->nodes, "number of nodes; default: all");
   out.AddOption("--out", options->out, "the file to write; default: stdout");
-  out.Footer(std::string("Examples:\n  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  "
-                         "twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg") +
-             kExitText);
+  out.Footer(
+      std::string("Examples:\n  twofold topology export dgx-h100 --to=cluster --nodes=1024 --out=mine.textproto\n"
+                  "  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  "
+                  "twofold topology export dgx-1v --to=dot | dot -Tsvg > dgx-1v.svg") +
+      kExitText);
   topology.Footer(
       std::string(
           "Examples:\n  twofold topology list\n  twofold topology show dgx-h100\n  twofold topology import node.xml "

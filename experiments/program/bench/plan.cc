@@ -14,6 +14,7 @@
 #include "sim/places.h"
 #include "topologies/build.h"
 #include "topologies/catalogue.h"
+#include "topologies/grow.h"
 
 namespace twofold::bench {
 namespace {
@@ -138,14 +139,15 @@ absl::StatusOr<spec::Device> ReadDevice(const Options& o) {
   return spec::CPU;
 }
 
-// The number of ranks that the chosen nodes hold.
-absl::StatusOr<int> Capacity(const Options& o, const cluster::Cluster& c) {
+// The number of ranks that the chosen nodes hold. Grows a cluster that has fewer.
+absl::StatusOr<int> Capacity(const Options& o, cluster::Cluster& c) {
   if (c.has_shared_memory_host()) {
     if (o.nodes && *o.nodes != 1) return Wrong("nodes", *o.nodes, "cluster ", c.name(), " is one host; leave it out");
     return kMostRanks;
   }
   const int64_t nodes = o.nodes ? *o.nodes : MostNodes(c);
-  if (absl::Status s = CheckNodes(c, nodes, "--nodes="); !s.ok()) return s;
+  std::string note;  // the simulation says it
+  if (absl::Status s = Grow(nodes, "--nodes=", c, note); !s.ok()) return s;
   const absl::StatusOr<int> devices = DevicesPerNode(c);
   if (!devices.ok()) return devices.status();
   return static_cast<int>(std::min<int64_t>(kMostRanks, nodes * *devices));
@@ -216,7 +218,7 @@ absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster:
 absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
   if (o.cluster) simulated.set_cluster(*o.cluster);
-  const absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
+  absl::StatusOr<cluster::Cluster> c = FindCluster(simulated.cluster());
   if (!c.ok()) return InvalidArgument("--cluster: ", c.status().message());
   const absl::StatusOr<int> capacity = Capacity(o, *c);
   if (!capacity.ok()) return capacity.status();

@@ -120,7 +120,7 @@ TEST(Plan, NodesHoldAllTheirDevices) {
   o.algorithm = "tree", o.protocol = "LL128";
   EXPECT_EQ(MakePlan(o).value().bench.protocol, "LL128");
   EXPECT_THAT(Refusal(o, [](Options& o) { o.ranks = 17; }), AllOf(HasSubstr("--ranks=17"), HasSubstr("16")));
-  EXPECT_THAT(Refusal(o, [](Options& o) { o.nodes = 257; }), AllOf(HasSubstr("--nodes=257"), HasSubstr("1 to 256")));
+  EXPECT_THAT(Refusal(o, [](Options& o) { o.nodes = 8193; }), AllOf(HasSubstr("--nodes=8193"), HasSubstr("1 to 8192")));
 }
 
 TEST(Plan, ProtocolsAreNcclS) {
