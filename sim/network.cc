@@ -109,12 +109,11 @@ double Network::SecondsAlone(int number, const CollectiveShape& shape, const Kno
   const AloneKey key(number, shape.kind, shape.root, schedule.algorithm, schedule.phases.size(), flows);
   const auto found = alone_.find(key);
   if (found != alone_.end()) return found->second.latency + found->second.per_byte * shape.bytes;
-  const bool alike = std::all_of(known.schedules.begin(), known.schedules.end(),
-                                 [&](const auto& other) { return other->phases.size() == schedule.phases.size(); });
-  const Groups first = alike ? Groups() : Groups{groups[0]};
+  const Groups first = {
+      groups[0]};  // ranks choose without knowing what other groups do, so that folding changes nothing
   double latency = 0, seconds = 0;
   for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
-    const PhaseTime time = TimeOf(phase, known, alike ? groups : first);
+    const PhaseTime time = TimeOf(phase, known, first);
     latency += time.latency, seconds += time.seconds;
   }
   const bool scales = shape.bytes > 0 && shape.kind != Communication::kAllToAllV && !engine_.router().depends_on_load();

@@ -191,15 +191,16 @@ enum class Folding { kNone, kOneForAll, kAll };
 
 // Ranks of one class may end a communication at different times, because of their places in the network. Up to this
 // many ranks, all of them are then run one by one. Beyond, the slowest counts for all, so that a rank is late by at
-// most the sum of these differences. That is a prediction if it is at most this share of the whole time.
-constexpr int kMostRunOneByOne = 1024;
+// most the sum of these differences. If that is more than this share of the whole time, all ranks are run one by one
+// after all, unless there are too many. A note says how large the share is.
+constexpr int kMostRunOneByOne = 1024, kMostRunAfterAll = 4096;
 constexpr double kMostApart = 0.005;
 
-void AddWhatFoldingChanges(bool asked_for, SimulatedWorld& world, outcome::Outcome& outcome) {
+void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outcome& outcome) {
   double late = 0;
   for (const auto& [stand_in, seconds] : world.seconds_apart) late = std::max(late, seconds);
   const double share = late > 0 ? late / world.engine.now() : 0;
-  if (share > kMostApart && !asked_for && world.folding_refused.empty())
+  if (share > kMostApart && may_refuse && world.folding_refused.empty())
     world.folding_refused = "ranks of one class end communications at different times";
   outcome.set_folding_refused(world.folding_refused);
   if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.begin(), world.kinds.end());
@@ -265,7 +266,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool asked_for,
   const absl::Status status = engine.Run();
   AddExtrapolationNotes(extrapolated, outcome);
   AddWhatRan(world, outcome);
-  if (fold) AddWhatFoldingChanges(asked_for, world, outcome);
+  if (fold) AddWhatFoldingChanges(!asked_for && plan.world_size <= kMostRunAfterAll, world, outcome);
   outcome.set_code(static_cast<int>(status.code()));
   outcome.set_message(std::string(status.message()));
   return outcome;

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""How much time and memory do simulations of up to 102,400 GPUs need, and does it change anything that ranks and flows are simulated by class?"""
+import math
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from common import Failed, Study, Table, count, milliseconds, progress, row  # noqa: E402
+from jobs import EXACT, GROWTH, LARGE  # noqa: E402
+
+study = Study(__file__, __doc__, needs="`twofold` and this machine to itself: it measures the program. No GPU.", takes="about eight minutes.",
+              writes="table.md, results.json, golden.json and growth.svg", golden="small jobs, folded and unfolded")
+GPT2 = "gpt2-124m.textproto"
+# (name, settings, wall seconds at most, GiB at most, MB of trace.json and memory.csv at most)
+TRACED = [
+    ("64 ranks, 1,000 steps, folded", {}, 10, 4, 50),
+    ("64 ranks, 1,000 steps, unfolded", {"fabric.simulated.folding": "OFF"}, 60, 4, 50),
+    ("1,024 ranks, 1 step, unfolded", {"fabric.simulated.folding": "OFF", "parallel.dp": 1024, "train.steps": 1, "train.warmup_steps": 0}, 10, 4, 50),
+]
+# Of the gate: as many steps as bring rounding into the clock's last bits, and layouts whose ranks are of several classes.
+SMALL = [(f"8 ranks, 40 steps, {how}", {"fabric.simulated.folding": folding, "parallel.dp": 8, "train.steps": 40})
+         for how, folding in (("folded", "AUTO"), ("unfolded", "OFF"))]
+OF_THE_GATE = ("TP8, few key/value heads, ZeRO-1", "3D, interleaved", "a slow rank, A100")
+MOST_DIFFERENCE = 1e-9
+LONGEST = 100  # seconds of one job
+LONGEST_COLLECTIVE = 15  # seconds
+COLLECTIVES = [("polaris", 540), ("dgx-a100", 560), ("dgx-h100-16k", 2048), ("dgx-h100-100k", 12800), ("alps", 2688), ("frontier", 9408), ("tpu-v4-pod", None)]
+SLOPE = 0.15
+
+
+def differences(a, b, path=""):
+    """Relative differences of any two numbers of two reports, with their names; names and notes may differ."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys(), path
+        return [d for k in a if k not in ("name", "notes") for d in differences(a[k], b[k], f"{path}.{k}")]
+    if isinstance(a, list):
+        assert len(a) == len(b), path
+        return [d for i, (x, y) in enumerate(zip(a, b)) for d in differences(x, y, f"{path}[{i}]")]
+    if isinstance(a, (int, float)) and not isinstance(a, bool):
+        return [(abs(a - b) / max(abs(a), abs(b)) if a != b else 0, f"{path}: {a!r} against {b!r}")]
+    assert a == b, f"{path}: {a} against {b}"
+    return []
+
+
+def run(twofold, job, **how):
+    """(report, how it ran), or None if it takes too long."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec = pathlib.Path(folder) / "job.textproto"
+        spec.write_text(job.text(**how))
+        try:
+            return twofold.job(spec, timeout=LONGEST, statuses=(0, 3))
+        except Failed as failed:
+            if f"not done after {LONGEST} s" in str(failed):
+                return None
+            raise
+
+
+def classes(report, ranks):
+    """How many ranks were simulated."""
+    for note in report["notes"]:
+        if found := re.match(r"ranks are folded: (?:(\d+) ranks|ranks? ([\d, ]+)) ", note):
+            return int(found.group(1)) if found.group(1) else len(found.group(2).split(","))
+    return ranks
+
+
+def large(twofold):
+    table = Table("job", "classes", "wall time", "at most", "peak memory of one process", "at most", "predicted step", "")
+    rows = []
+    for job in LARGE:
+        progress(job.name)
+        done = run(twofold, job)
+        if done is None:
+            table.add(job.name, "", f"over {LONGEST} s", f"{job.seconds} s", "", "", "", "NOT MET")
+            continue
+        report, ran = done
+        megabytes = ran.peak_bytes / 1e6
+        met = ran.seconds <= job.seconds and (not job.megabytes or megabytes <= job.megabytes)
+        ranks = math.prod(int(n) for n in re.findall(r"\b(?:tp|pp|cp|dp): (\d+)", job.parallel))
+        table.add(job.name, count(classes(report, ranks)), f"{ran.seconds:.1f} s", f"{job.seconds} s", f"{megabytes:.0f} MB",
+                  f"{job.megabytes} MB" if job.megabytes else "", milliseconds(report["median_step_seconds"], 0), "met" if met else "NOT MET")
+        rows.append(row(job.name, report["median_step_seconds"], None, "s", "none", wall_seconds=ran.seconds, wall_seconds_at_most=job.seconds,
+                        peak_bytes=ran.peak_bytes, classes=classes(report, ranks)))
+    return table, rows
+
+
+def exact(twofold, jobs):
+    """Whether folded runs give the figures of unfolded ones."""
+    table = Table("job", "ranks", "simulated", "largest difference", "unfolded", "folded")
+    rows, problems = [], []
+    for job in jobs:
+        dp = int(re.search(r"\bdp: (\d+)", job.parallel).group(1))
+        job.train += f" global_batch: {4 * dp}"
+        (every, slow), (few, fast) = (run(twofold, job, folding=folding) for folding in ("OFF", "AUTO"))
+        ranks = len(every["ranks"])
+        found, where = max(differences(every, few), default=(0, ""))
+        if found > MOST_DIFFERENCE:
+            problems.append(f"folded against unfolded: {job.name}: {where}")
+        table.add(job.name, count(ranks), count(classes(few, ranks)), f"{found:.0e}" if found else "0", f"{slow.seconds:.1f} s", f"{fast.seconds:.1f} s")
+        rows.append(row(f"exact: {job.name}", few["median_step_seconds"], every["median_step_seconds"], "s", "none", largest_difference=found, ranks=ranks,
+                        classes=classes(few, ranks)))
+    return table, rows, problems
+
+
+def traced(twofold, cases):
+    table = Table("job", "wall time", "at most", "peak memory of one process", "at most", "trace files", "at most", "predicted step")
+    reports, rows, problems = {}, [], []
+    for name, settings, *bounds in cases:
+        with tempfile.TemporaryDirectory() as out:
+            report, ran = twofold.job(study.folder / GPT2, settings, out=out)
+            traces = sum((pathlib.Path(out) / file).stat().st_size for file in ("trace.json", "memory.csv")) / 1e6
+        reports[name], memory = report, ran.peak_bytes / 2**30
+        if not bounds:
+            continue
+        seconds, gib, megabytes = bounds
+        if report["outcome"] != "OK" or ran.seconds > seconds or memory > gib or traces > megabytes:
+            problems.append(f"{name}: {report['outcome']}, {ran.seconds:.1f} s, {memory:.2f} GiB, {traces:.1f} MB")
+        table.add(name, f"{ran.seconds:.1f} s", f"{seconds} s", f"{memory:.2f} GiB", f"{gib} GiB", f"{traces:.1f} MB", f"{megabytes} MB",
+                  milliseconds(report["median_step_seconds"], 3))
+        rows.append(row(name, report["median_step_seconds"], None, "s", "none", wall_seconds=ran.seconds, wall_seconds_at_most=seconds,
+                        peak_bytes=ran.peak_bytes, trace_megabytes=traces))
+    return reports, table, rows, problems
+
+
+def collectives(twofold):
+    table = Table("cluster", "ranks", *(operation for operation in ("all_reduce", "all_gather", "reduce_scatter", "broadcast")))
+    rows = []
+    for cluster, nodes in COLLECTIVES:
+        cells, ranks = [], ""
+        for operation in ("all_reduce", "all_gather", "reduce_scatter", "broadcast"):
+            progress(f"{cluster}, {operation}")
+            words = ["bench", operation, "--fabric=simulated", f"--cluster={cluster}", "-b", "1G", "-e", "1G", *([f"--nodes={nodes}"] if nodes else ["--ranks=4096"])]
+            try:
+                done = twofold(*words, timeout=LONGEST_COLLECTIVE)
+            except Failed as failed:
+                cells.append(f"over {LONGEST_COLLECTIVE} s" if "not done" in str(failed) else "refused")
+                continue
+            if found := re.search(r"stands for all (\d+)", done.output):
+                ranks = count(int(found.group(1)))
+            cells.append(f"{done.seconds:.1f} s")
+            rows.append(row(f"{cluster}, {operation} of 1 GiB", done.seconds, None, "s", "none", nodes=nodes))
+        table.add(cluster, ranks, *cells)
+    return table, rows
+
+
+def growth(twofold):
+    """Wall seconds by kind and ranks, and the slope of each kind."""
+    table = Table("kind", "ranks", "classes", "wall time")
+    lines, rows = [], []
+    for kind, (make, sizes) in GROWTH.items():
+        points = []
+        for ranks in sizes:
+            progress(f"{kind}, {ranks} ranks")
+            done = run(twofold, make(ranks))
+            if done is None:
+                table.add(kind, count(ranks), "", f"over {LONGEST} s")
+                continue
+            report, ran = done
+            points.append((ranks, ran.seconds, classes(report, ranks)))
+            table.add(kind, count(ranks), count(points[-1][2]), f"{ran.seconds:.2f} s")
+            rows.append(row(f"growth: {kind} on {ranks} ranks", report["median_step_seconds"], None, "s", "none", wall_seconds=ran.seconds, ranks=ranks, classes=points[-1][2]))
+        slope = math.log(points[-1][1] / points[0][1]) / math.log(points[-1][0] / points[0][0])
+        alike = points[-1][2] == points[0][2]
+        lines.append((kind, points, slope, alike))
+    text = [f"* {kind}: slope {slope:.2f}, " + (f"{'met' if slope < SLOPE else 'NOT MET'}: the classes do not grow" if alike else
+                                                f"and classes grow from {points[0][2]} to {points[-1][2]}") for kind, points, slope, alike in lines]
+    return table, text, rows, [(kind, points) for kind, points, _, _ in lines]
+
+
+def svg(lines):
+    """Wall time over ranks, both logarithmic."""
+    colours = ["#4477aa", "#228833", "#ccbb44", "#ee6677", "#aa3377"]
+    left, top, width, height = 60, 15, 560, 320
+    x = lambda ranks: left + width * math.log(ranks / 64) / math.log(102400 / 64)  # noqa: E731
+    y = lambda seconds: top + height * (2 - math.log10(seconds)) / 3  # noqa: E731
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 110} {top + height + 45}" font-family="sans-serif" font-size="13">',
+             "<style>text{fill:#222}.g{stroke:#ccc}@media(prefers-color-scheme:dark){text{fill:#ddd}.g{stroke:#555}}</style>"]
+    for ranks in (64, 1024, 16384, 102400):
+        parts.append(f'<line class="g" x1="{x(ranks):.1f}" y1="{top}" x2="{x(ranks):.1f}" y2="{top + height}"/>'
+                     f'<text x="{x(ranks):.1f}" y="{top + height + 18}" text-anchor="middle">{ranks:,}</text>')
+    for seconds in (0.1, 1, 10, 100):
+        parts.append(f'<line class="g" x1="{left}" y1="{y(seconds):.1f}" x2="{left + width}" y2="{y(seconds):.1f}"/>'
+                     f'<text x="{left - 8}" y="{y(seconds) + 4:.1f}" text-anchor="end">{seconds:g} s</text>')
+    for (kind, points), colour in zip(lines, colours):
+        path = " ".join(f"{x(ranks):.1f},{y(seconds):.1f}" for ranks, seconds, _ in points)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x(ranks):.1f}" cy="{y(seconds):.1f}" r="3" fill="{colour}"/>' for ranks, seconds, _ in points]
+        parts.append(f'<text x="{x(points[-1][0]) + 8:.1f}" y="{y(points[-1][1]) + 4:.1f}" style="fill:{colour}">{kind}</text>')
+    parts.append(f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">ranks</text></svg>')
+    return "\n".join(parts) + "\n"
+
+
+def main():
+    options, twofold = study.start()
+    reports, traces, rows, problems = traced(twofold, SMALL + ([] if options.golden else TRACED))
+    found, where = max(differences(*(reports[case[0]] for case in SMALL)))
+    if found > MOST_DIFFERENCE:
+        problems.append(f"folded against unfolded: {where}")
+    jobs = [job for job in EXACT if not options.golden or job.name in OF_THE_GATE]
+    same, exact_rows, unlike = exact(twofold, jobs)
+    problems += unlike
+    problems += study.hold([(name, None, report["median_step_seconds"]) for name, report in reports.items()] +
+                           [(r["name"], None, r["predicted"]) for r in exact_rows])
+    if options.golden:
+        study.end(problems)
+    big, big_rows = large(twofold)
+    whole, whole_rows = collectives(twofold)
+    grown, slopes, grown_rows, lines = growth(twofold)
+    if options.write:
+        (study.folder / "growth.svg").write_text(svg(lines))
+    worst = max(r["largest_difference"] for r in exact_rows)
+    text = ["## Large jobs", "", *big.lines, "", f"Two steps, without traces. {os.cpu_count()} cores.", "",
+            "## Ranks by class", "", *same.lines, "", f"Largest relative difference of any figure of the report: {worst:.0e} (at most {MOST_DIFFERENCE:.0e}).", "",
+            "## Traces", "", *traces.lines, "", "GPT-2 124M, 4 samples a rank, f32; report, traces and tables written.", "",
+            "## One collective of 1 GiB on a whole cluster", "", *whole.lines, "", "Wall time of `twofold bench`.", "",
+            "## Growth", "", "![wall time over ranks](growth.svg)", "", *grown.lines, "", *slopes]
+    study.publish("What simulations cost", text, [*big_rows, *exact_rows, *rows, *whole_rows, *grown_rows])
+    study.end(problems)
+
+
+if __name__ == "__main__":
+    main()
