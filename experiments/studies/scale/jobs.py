@@ -85,11 +85,17 @@ EXACT = [Job(name, model, parallel, train, simulated) for name, model, parallel,
     ("3D, two sites", LLAMA, 'tp: 4 pp: 2 dp: 8 order: "dp pp cp tp"', "", H100 + " sites { count: 2 between_gbps: 100 latency_ms: 5 }"),
 ]]
 
+
+def grown(model, parallel, samples):
+    """A job on so many ranks; the largest need the larger cluster."""
+    return lambda n: Job("", model, parallel(n), f"global_batch: {samples(n)}", H100 if n <= 16384 else 'cluster: "dgx-h100-100k"')
+
+
+SIZES = [64, 1024, 16384, 102400]
 GROWTH = {  # by kind: the job on so many ranks, and the ranks
-    "DDP": (lambda n: Job("", 'preset: "gpt2-124m"', f"dp: {n}", f"global_batch: {n}", 'cluster: "dgx-h100-100k"'), [64, 1024, 16384, 102400]),
-    "FSDP": (lambda n: Job("", 'preset: "llama3-8b"', f"dp: {n} sharding: FULL_SHARD", f"global_batch: {n}", 'cluster: "dgx-h100-100k"'), [64, 1024, 16384, 102400]),
-    "3D": (lambda n: Job("", 'preset: "llama3-8b"', f"tp: 8 pp: 8 dp: {n // 64} sequence_parallel: true sharding: ZERO_1", f"global_batch: {n // 4}", 'cluster: "dgx-h100-100k"'),
-           [128, 1024, 16384, 102400]),
-    "experts": (lambda n: Job("", MIXTRAL, f"tp: 4 pp: 2 ep: 8 dp: {n // 8} sharding: ZERO_1", f"global_batch: {n}", 'cluster: "dgx-h100-100k"'), [64, 1024, 16384, 102400]),
-    "context": (lambda n: Job("", 'preset: "llama3-8b"', f"tp: 8 cp: 4 dp: {n // 32} sharding: ZERO_1", f"global_batch: {n // 8}", 'cluster: "dgx-h100-100k"'), [64, 1024, 16384, 102400]),
+    "DDP": (grown('preset: "gpt2-124m"', lambda n: f"dp: {n}", lambda n: n), SIZES),
+    "FSDP": (grown('preset: "llama3-8b"', lambda n: f"dp: {n} sharding: FULL_SHARD", lambda n: n), SIZES),
+    "3D": (grown('preset: "llama3-8b"', lambda n: f"tp: 8 pp: 8 dp: {n // 64} sequence_parallel: true sharding: ZERO_1", lambda n: n // 4), [512, 1024, 16384, 102400]),
+    "experts": (grown(MIXTRAL, lambda n: f"tp: 4 pp: 2 ep: 8 dp: {n // 8} sharding: ZERO_1", lambda n: n), SIZES),
+    "context": (grown('preset: "llama3-8b"', lambda n: f"tp: 8 cp: 4 dp: {n // 32} sharding: ZERO_1", lambda n: n // 8), [128, 1024, 16384, 102400]),
 }

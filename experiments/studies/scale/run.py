@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import Failed, Study, Table, count, milliseconds, progress, row  # noqa: E402
 from jobs import EXACT, GROWTH, LARGE  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` and this machine to itself: it measures the program. No GPU.", takes="about eight minutes.",
+study = Study(__file__, __doc__, needs="`twofold` and this machine to itself: it measures the program. No GPU.", takes="about five minutes.",
               writes="table.md, results.json, golden.json and growth.svg", golden="small jobs, folded and unfolded")
 GPT2 = "gpt2-124m.textproto"
 # (name, settings, wall seconds at most, GiB at most, MB of trace.json and memory.csv at most)
@@ -26,8 +26,8 @@ SMALL = [(f"8 ranks, 40 steps, {how}", {"fabric.simulated.folding": folding, "pa
          for how, folding in (("folded", "AUTO"), ("unfolded", "OFF"))]
 OF_THE_GATE = ("TP8, few key/value heads, ZeRO-1", "3D, interleaved", "a slow rank, A100")
 MOST_DIFFERENCE = 1e-9
-LONGEST = 100  # seconds of one job
-LONGEST_COLLECTIVE = 15  # seconds
+LONGEST = 40  # seconds of one job
+LONGEST_COLLECTIVE = 10  # seconds
 COLLECTIVES = [("polaris", 540), ("dgx-a100", 560), ("dgx-h100-16k", 2048), ("dgx-h100-100k", 12800), ("alps", 2688), ("frontier", 9408), ("tpu-v4-pod", None)]
 SLOPE = 0.15
 
