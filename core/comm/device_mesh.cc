@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
 
 namespace twofold {
@@ -165,9 +165,9 @@ GroupList GroupsOf(const MeshShape& shape, MeshGroup along) {
 }
 
 std::shared_ptr<const MeshGroups> AllGroupsOf(const MeshShape& shape) {
-  static absl::Mutex mutex;
+  static std::mutex mutex;
   static auto* const known = new std::vector<std::pair<MeshShape, std::weak_ptr<const MeshGroups>>>;
-  const absl::MutexLock lock(&mutex);
+  const std::lock_guard lock(mutex);
   std::erase_if(*known, [](const auto& entry) { return entry.second.expired(); });
   for (const auto& [of, groups] : *known) {
     if (of == shape) return groups.lock();
