@@ -118,7 +118,7 @@ void SimulatedDevice::Copy(Stream& stream, Tensor from, Tensor to) {
   static_cast<SideStream&>(stream).Transfer(link_.Time(from, to, costs_), from, to);
 }
 
-// Kept by the few, so that a launch costs nothing.
+// The end of every 64th launch is kept, so that the others cost nothing.
 void SimulatedDevice::WaitForPlace(Stream& stream) {
   constexpr int kFew = 64;
   if (!rank_.machine().gpu || rank_.machine().pending_launches == 0 || &stream != compute_.get()) return;

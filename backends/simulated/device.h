@@ -69,9 +69,9 @@ class SimulatedDevice : public Device {
   const int threads_;
   std::unique_ptr<Arithmetic> arithmetic_;  // REAL only
   std::unique_ptr<Stream> compute_;
-  struct Spread {
+  struct Spread {  // seconds
     double below = 0, above = 0;
-  };                                          // seconds
+  };
   int launched_ = 0;                          // on the compute stream, since the last of marks_
   std::deque<sim::TimePointPtr> marks_ = {};  // the ends of every few launches, the oldest first
   double seconds_ = 0;

@@ -190,25 +190,27 @@ std::string DescribeFolding(const SimulationPlan& plan) {
 enum class Folding { kNone, kOneForAll, kAll };
 
 // Ranks of one class may end a communication at different times, because of their places in the network. Up to this
-// many ranks, all of them are then run one by one. Beyond, the slowest counts for all, so that a rank is late by at
-// most the sum of these differences. If that is more than this share of the whole time, all ranks are run one by one
+// many ranks, all of them are then run one by one. Beyond, the slowest counts for all, which makes ranks late
+// (SimulatedWorld::late). If some rank is late by more than this share of the whole time, all ranks are run one by one
 // after all, unless there are too many. A note says how large the share is.
 constexpr int kMostRunOneByOne = 1024, kMostRunAfterAll = 4096;
 constexpr double kMostApart = 0.005;
 
 void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outcome& outcome) {
   double late = 0;
-  for (const auto& [stand_in, seconds] : world.seconds_apart) late = std::max(late, seconds);
+  for (const auto& [stand_in, seconds] : world.late) late = std::max(late, seconds);
   const double share = late > 0 ? late / world.engine.now() : 0;
   if (share > kMostApart && may_refuse && world.folding_refused.empty())
     world.folding_refused = "ranks of one class end communications at different times";
   outcome.set_folding_refused(world.folding_refused);
   if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.begin(), world.kinds.end());
   if (world.apart == 0) return;
-  outcome.add_notes(StrCat("folded ranks ended the same communication up to ", std::ceil(1000 * world.apart) / 10,
-                           " % of its time apart; the slowest rank's time is used for all, which adds at most ",
-                           absl::StrFormat("%.2g", 100 * share),
-                           " % to the time of the run (`folding: OFF` runs every rank)"));
+  outcome.add_notes(
+      StrCat("folded ranks ended the same communication up to ", std::ceil(1000 * world.apart) / 10,
+             " % of its time apart; the slowest rank's time is used for all, which adds at most ",
+             absl::StrFormat("%.2g", 100 * share),
+             " % to the time of the run, if it does not change who shares links with whom (`folding: OFF` ",
+             "runs every rank)"));
 }
 
 // The whole simulation, in the child process.

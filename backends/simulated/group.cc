@@ -241,7 +241,13 @@ void SimulatedGroup::Parted(Communication::Kind kind, int stand_in, double start
   if (!world_.folded() || !world_.barrier_passed || last - first <= kRounding * last) return;
   if (world_.none_may_part) return RefuseFolding(StrCat("ranks finish ", KindName(kind), " at different times"));
   world_.apart = std::max(world_.apart, (last - first) / (last - start));
-  world_.seconds_apart[stand_in] += last - first;
+  world_.late[stand_in] += last - first;
+}
+
+void SimulatedGroup::HandOnLateness(std::span<const int> stand_ins) {
+  double latest = 0;
+  for (const int s : stand_ins) latest = std::max(latest, world_.late[s]);
+  for (const int s : stand_ins) world_.late[s] = latest;
 }
 
 void SimulatedGroup::RefuseFolding(const std::string& why) {
@@ -256,6 +262,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   const Communication::Kind kind = arrivals[0].call->communication.kind;
   if (world_.folded() && world_.barrier_passed && !world_.network.exact()) return RefuseFolding(kUnlikeFlows);
   std::vector<double> done(arrivals.size(), end);
+  if (world_.apart > 0) HandOnLateness(stand_ins_);
   for (size_t i = 0; i < arrivals.size(); ++i) {
     const int stand_in = stand_ins_[static_cast<size_t>(arrivals[i].rank)];
     double soonest = end, latest = *first == end ? end : 0;
@@ -392,7 +399,11 @@ void SimulatedGroup::Travel(const Message& send, double start, std::function<voi
         world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
                                [self, start, ended = std::move(ended), place_of = std::array{send.rank, send.op.peer}](
                                    size_t place, double first, double last) {
-                                 const int who = self->stand_ins_[static_cast<size_t>(place_of[place])];
+                                 const auto stand_in = [&](size_t i) {
+                                   return self->stand_ins_[static_cast<size_t>(place_of[i])];
+                                 };
+                                 const int who = stand_in(place);
+                                 if (self->world_.apart > 0) self->HandOnLateness(std::array{stand_in(0), stand_in(1)});
                                  self->Parted(Communication::kSend, who, start, first, last);
                                  if (!self->world_.engine.failed()) ended(place, last);
                                }));

@@ -38,7 +38,9 @@ struct SimulatedWorld {
   std::vector<int> kinds = {};       // then, if ranks of one class are of different kinds: a number for each rank
   bool barrier_passed = false;       // before it, ranks may end a collective at different times without consequence
   double apart = 0;  // the largest difference between such ranks' end times, relative to the collective's duration
-  std::map<int, double> seconds_apart = {};  // by stand-in: the sum of these differences
+  // By stand-in: how late it is at most, because the slowest counts for all. A communication hands the latest
+  // participant's lateness on to all of them, and adds what the ranks of one class ended it apart.
+  std::map<int, double> late = {};
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }
@@ -144,6 +146,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void NoteWhatRan(Communication::Kind kind, double bytes, const sim::Network::Name& name);
   // Records that the ranks that `stand_in` stands for finished what began at `start` between `first` and `last`.
   void Parted(Communication::Kind kind, int stand_in, double start, double first, double last);
+  void HandOnLateness(std::span<const int> stand_ins);  // of the participants of one communication
   // Puts it on the network; `ended` is called for the sender (0) and for the receiver (1).
   void Travel(const Message& send, double start, std::function<void(size_t place, double time)> ended);
   void Meet(const Message& message);

@@ -29,8 +29,8 @@ struct SimulatedMachine {
   double waiting = 0;
   double host_seconds = 0;    // host time before each operation of a CPU
   double launch_seconds = 0;  // host time per launch, GPU only
-  // GPU only: launches that the compute stream can hold, 0: any number. If it holds so many, the host waits. CUDA's
-  // streams hold 1,024.
+  // GPU only: launches that the compute stream can hold, 0: any number. If it holds so many, the host waits. Assumed:
+  // CUDA's streams are observed to hold about as many; NVIDIA does not state a number.
   int pending_launches = 1024;
   double read_back_seconds = 0;  // host time to read an element once the stream is done, GPU only
   bool uploads = false;          // the host's writes take time of the compute stream, GPU only

@@ -65,8 +65,8 @@ class ProcessGroup {
   // and keys. The default uses Split.
   virtual std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name);
   // Says that ranks of this group compute or hold different amounts, although they communicate alike. `kinds`: a number
-  // for each rank of this group; ranks with equal numbers do the same. `why` completes "..., because". Whoever lets one
-  // rank stand for several then lets it stand for ranks of its own kind only. Sends nothing.
+  // for each rank of this group; ranks with equal numbers do the same. `why` completes "ranks were not folded: ...".
+  // Whoever lets one rank stand for several then lets it stand for ranks of its own kind only. Sends nothing.
   virtual void RanksDiffer(std::span<const int> /*kinds*/, const std::string& /*why*/) {}
   // A group of the listed ranks of this group, in that order. Returns nullptr on other ranks. Collective over this
   // group.

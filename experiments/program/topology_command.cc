@@ -380,7 +380,8 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           options, exit_status);
   show.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
   show.AddOption("--nodes", options->nodes,
-                 "number of nodes used; default: all. A star or a full mesh is built with these nodes only, any other "
+                 "number of nodes used; default: all. A fat tree grows if it has fewer. A star or a full mesh is built "
+                 "with these nodes only, any other "
                  "network with all its nodes (except with --nodes=1)");
   show.AddOption("--out", options->out, "the picture to write; default: NAME.svg in the current folder");
   show.Footer(

@@ -94,5 +94,63 @@ TEST_F(Program, NamesTheFolderWithoutAReport) {
 // What NCCL writes of a DGX-1V gives what the catalogue's dgx-1v gives, and an import of NVIDIA's GPUs communicates by
 // NCCL.
 
+// A fat tree of 256 nodes grows to as many as 3 levels of its switches join.
+TEST_F(Program, GrowsFatTreesAndRefusesNodesThatAClusterCannotHave) {
+  const std::string small =
+      Write("small.textproto", "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\nfabric { simulated {} }\n");
+  const std::string cluster = " --set=fabric.simulated.cluster=dgx-h100";
+  const std::string refusal =
+      "cluster dgx-h100 can have 8,192 nodes at most, as a fat tree of 3 levels of switches with "
+      "64 ports, with an oversubscription of 1 at the leaves and of 1 between pods; use 1 to "
+      "8192";
+  for (const char* command : {"run --check ", "memory "}) {
+    EXPECT_EQ(Run(StrCat(command, small, cluster, " --set=fabric.simulated.nodes=8193")), 2);
+    EXPECT_THAT(err_, HasSubstr("--set fabric.simulated.nodes=8193: fabric.simulated.nodes: 8193: " + refusal));
+    for (const int nodes : {256, 8192})
+      EXPECT_EQ(Run(StrCat(command, small, cluster, " --set=fabric.simulated.nodes=", nodes)), 0) << err_;
+    EXPECT_EQ(Run(StrCat(command, small, " --set=fabric.simulated.cluster=alps --set=fabric.simulated.nodes=2689")), 2);
+    EXPECT_THAT(err_, HasSubstr("cluster alps has 2,688 nodes; use 1 to 2688"));
+  }
+  EXPECT_EQ(Run("bench all_reduce --fabric=simulated --cluster=dgx-h100 --nodes=8193"), 2);
+  EXPECT_THAT(err_, HasSubstr("--nodes=8193: " + refusal));
+  EXPECT_EQ(Run("bench all_reduce --fabric=simulated --cluster=dgx-h100 --nodes=257 -b 1M -e 1M"), 0) << err_;
+  EXPECT_EQ(Run(StrCat("topology show dgx-h100 --nodes=8193 --out=", At("t.svg"))), 2);
+  EXPECT_THAT(err_, HasSubstr("--nodes=8193: " + refusal));
+}
+
+TEST_F(Program, ChangesTheOversubscriptionOfFatTrees) {
+  const std::string spec =
+      Write("wide.textproto",
+            "model { mlp { inputs: 64 hidden: [256] classes: 4 } }\nparallel { dp: 512 }\n"
+            "train { steps: 1 micro_batch: 1 global_batch: 512 }\n"
+            "fabric { simulated { cluster: 'dgx-h100' algorithm: 'ring' placement { policy: RANDOM } } }\n");
+  const auto seconds = [&](const std::string& set) {
+    EXPECT_EQ(Run(StrCat("run ", spec, set, " --out=", At("wide"))), 0) << err_;
+    return Report(At("wide"))["median_step_seconds"].get<double>();
+  };
+  const double full = seconds("");
+  EXPECT_GT(seconds(" --set=fabric.simulated.oversubscription=8"), full);
+  EXPECT_THAT(out_, HasSubstr("cluster dgx-h100 has another oversubscription than its description: a fat tree of"));
+  EXPECT_EQ(Run(StrCat("run --check ", spec, " --set=fabric.simulated.oversubscription=100")), 2);
+  EXPECT_THAT(err_, HasSubstr("fabric.simulated.oversubscription: 100: cluster dgx-h100 cannot be built with it: "));
+  EXPECT_EQ(Run(StrCat("run --check ", spec, " --set=fabric.simulated.cluster=alps",
+                       " --set=fabric.simulated.top_oversubscription=2")),
+            2);
+  EXPECT_THAT(err_,
+              HasSubstr("fabric.simulated.top_oversubscription: 2: the network of cluster alps is not a fat tree"));
+}
+
+// A catalogue cluster, exported and read again, predicts the same.
+TEST_F(Program, ExportsAClusterToEdit) {
+  const std::string file = At("mine.textproto");
+  ASSERT_EQ(Run(StrCat("topology export dgx-h100 --to=cluster --nodes=1024 --out=", file)), 0) << err_;
+  const auto bench = [&](const std::string& cluster) {
+    EXPECT_EQ(Run(StrCat("bench all_reduce --fabric=simulated -b 1M -e 1M --nodes=1024 --cluster=", cluster)), 0)
+        << err_;
+    return out_.substr(out_.find("     1048576  "), 80);
+  };
+  EXPECT_EQ(bench("dgx-h100"), bench(file));
+}
+
 }  // namespace program_tools_test
 }  // namespace twofold

@@ -140,9 +140,10 @@ void AddBenchCommand(const Command& program, int& exit_status) {
                     "simulated, one per device of --nodes, or 8 without --nodes (fewer on a smaller cluster)");
   command.AddOption("--cluster", o.cluster,
                     "simulated: a name of `twofold topology list`, or a file (default this-machine)");
-  command.AddOption("--nodes", o.nodes,
-                    "simulated: how many nodes of the cluster to use; `twofold topology list` shows how many it has "
-                    "(default: as many as the ranks need)");
+  command.AddOption(
+      "--nodes", o.nodes,
+      "simulated: how many nodes of the cluster to use; `twofold topology list` shows how many it has, and a fat "
+      "tree grows if it has fewer (default: as many as the ranks need)");
   command.AddOption(
       "--algorithm", o.algorithm,
       "simulated: auto (default), or an algorithm of the cluster's library: ring, tree, direct, nvls, ...");

@@ -343,6 +343,32 @@ TEST_F(SimulatedTest, ASlowRankSplitsTheClassesThatItTouches) {
   }
 }
 
+// The slowest of a class counts for all of it, which makes the run no longer than the note says.
+TEST_F(SimulatedTest, ANoteBoundsWhatTheSlowestAdds) {
+  const MeshShape mesh{.pp = 2, .dp = 8, .tp = 4};
+  for (const int slow : {0, 37}) {
+    spec::Spec spec = WithMesh(Spec(1, kFatTree), mesh);
+    spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+    simulated.set_algorithm("ring");
+    spec::Straggler& straggler = *simulated.add_stragglers();
+    straggler.set_rank(slow), straggler.set_factor(1.7);
+    const RankFunction job = RunHybrid({.mesh = mesh});
+    const auto unfolded = RunAll(spec, job);
+    simulated.set_folding(spec::Simulated::ON);
+    const auto folded = RunAll(spec, job);
+    ASSERT_TRUE(unfolded.status.ok() && folded.status.ok()) << unfolded.status << " " << folded.status;
+    ASSERT_LT(folded.results.kept().size(), 64u);
+    const std::string said = "which adds at most ";
+    const auto note = std::find_if(folded.notes.begin(), folded.notes.end(),
+                                   [&](const std::string& n) { return n.find(said) != std::string::npos; });
+    ASSERT_NE(note, folded.notes.end());
+    const double share = std::stod(note->substr(note->find(said) + said.size())) / 100;
+    EXPECT_GT(share, 0);
+    for (size_t r = 0; r < 64; ++r)
+      EXPECT_LE(std::stod(folded.results[r]) * (1 - share), std::stod(unfolded.results[r]) * (1 + 1e-3)) << r;
+  }
+}
+
 // Ranks that say that they differ are told apart, and no others.
 TEST_F(SimulatedTest, RanksThatSayThatTheyDifferAreRunApart) {
   const MeshShape mesh{.pp = 2, .dp = 2, .tp = 2};
