@@ -13,6 +13,13 @@ if(TWOFOLD_TESTS)
 endif()
 pkg_check_modules(LIBXML2 REQUIRED IMPORTED_TARGET libxml-2.0)  # what NCCL and SimGrid write
 
+# A simulation spends its time in many small objects: with mimalloc it takes 0.6 to 0.8 of the time. Sanitizers have allocators
+# of their own.
+option(TWOFOLD_WITH_MIMALLOC "Link the program with mimalloc where it is found" ON)
+if(TWOFOLD_WITH_MIMALLOC AND NOT TWOFOLD_SANITIZE)
+  find_package(mimalloc QUIET)
+endif()
+
 # Asio is a library of headers: sockets of the watch, signals of the launcher.
 find_path(ASIO_INCLUDE asio.hpp REQUIRED)
 add_library(asio INTERFACE)

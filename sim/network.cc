@@ -329,31 +329,49 @@ void Network::Flow(const Known& known, const Groups& groups, double start, Done 
   }
 }
 
-Network::Way Network::MakeWay(const Groups& groups, int from, int to, double bytes) {
-  Way way;
-  std::vector<Places> places;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const std::vector<int>& all = groups[g].endpoints;
-    way.endpoints.push_back({all[static_cast<size_t>(from)], all[static_cast<size_t>(to)]});
-    places.push_back(PlacesOf(engine_.topology(), way.endpoints.back()));
-    size_t like = 0;
-    while (like < g && places[like] != places[g]) ++like;
-    way.schedules.push_back(like < g ? way.schedules[like]
-                                     : std::make_shared<const Schedule>(library_.Message(bytes, places[g])));
+Network::Way Network::MakeWay(std::vector<std::vector<int>> pairs, double bytes) {
+  Way way{.endpoints = std::move(pairs), .schedules = {}};
+  std::vector<std::pair<Places, std::shared_ptr<const Schedule>>> known;
+  for (const std::vector<int>& pair : way.endpoints) {
+    Places places = PlacesOf(engine_.topology(), pair);
+    auto like = std::find_if(known.begin(), known.end(), [&places](const auto& k) { return k.first == places; });
+    if (like == known.end()) {
+      auto schedule = std::make_shared<const Schedule>(library_.Message(bytes, places));
+      like = known.insert(like, {std::move(places), std::move(schedule)});
+    }
+    way.schedules.push_back(like->second);
   }
   way.name = {way.schedules[0]->algorithm, way.schedules[0]->protocol};
   if (!engine_.solves_flows()) return way;
   std::vector<Engine::Copy> copies;
-  for (size_t g = 0; g < groups.size(); ++g) copies.push_back({way.schedules[g], way.endpoints[g]});
+  for (size_t m = 0; m < way.schedules.size(); ++m) copies.push_back({way.schedules[m], way.endpoints[m]});
   way.course = engine_.Chart(copies);
   return way;
 }
 
 Network::Name Network::Message(int number, int from, int to, double bytes, double start, Ended ended) {
+  return Send({number, from, to, bytes}, start, std::move(ended));
+}
+
+Network::Name Network::Shift(int number, int places, double bytes, double start, Ended ended) {
+  return Send({number, -1, places, bytes}, start, std::move(ended));
+}
+
+Network::Name Network::Send(const WayKey& key, double start, Ended ended) {
   messages_ = true;
-  std::shared_ptr<const Way>& known = ways_[WayKey(number, from, to, bytes)];
+  std::shared_ptr<const Way>& known = ways_[key];
   if (known == nullptr) try {
-      known = std::make_shared<const Way>(MakeWay(groups_.at(number), from, to, bytes));
+      const auto [number, from, to, bytes] = key;
+      std::vector<std::vector<int>> pairs;
+      for (const Group& group : groups_.at(number)) {
+        const std::vector<int>& all = group.endpoints;
+        if (from >= 0) {
+          pairs.push_back({all[static_cast<size_t>(from)], all[static_cast<size_t>(to)]});
+          continue;
+        }
+        for (size_t r = 0; r < all.size(); ++r) pairs.push_back({all[r], all[(r + static_cast<size_t>(to)) % all.size()]});
+      }
+      known = std::make_shared<const Way>(MakeWay(std::move(pairs), bytes));
     } catch (const NoRoute& none) {
       throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
     }

@@ -65,6 +65,9 @@ class Network {
   // (0) and for the receivers (1) when the last of them is done, with that time and the time when the first was done.
   using Ended = std::function<void(size_t place, double first, double last)>;
   Name Message(int groups, int from, int to, double bytes, double start, Ended ended);
+  // The same from every rank of each of the groups to the one `places` after it, all at once; after the last comes the
+  // first.
+  Name Shift(int groups, int places, double bytes, double start, Ended ended);
   const Library& library() const { return library_; }
 
   // False once flows that represent those of all ranks have shared the network with flows that do not.
@@ -99,13 +102,13 @@ class Network {
   // Groups, kind, root, algorithm, phases, flows.
   using AloneKey = std::tuple<int, int, int, std::string, size_t, size_t>;
   using Key = std::tuple<int, int, double, int>;             // groups, kind, bytes, root
-  struct Way {                                               // for messages between two ranks of the groups
-    std::vector<std::vector<int>> endpoints;                 // by group: the two endpoints
-    std::vector<std::shared_ptr<const Schedule>> schedules;  // by group; pairs with equal places share one
+  struct Way {                                               // for messages that begin together
+    std::vector<std::vector<int>> endpoints;                 // by message: its two endpoints
+    std::vector<std::shared_ptr<const Schedule>> schedules;  // by message; pairs with equal places share one
     std::shared_ptr<const Engine::Course> course = nullptr;
     Name name = {};
   };
-  using WayKey = std::tuple<int, int, int, double>;  // groups, from, to, bytes
+  using WayKey = std::tuple<int, int, int, double>;  // groups, from (-1: from all, to that many places on), to, bytes
 
   int EndpointOf(int rank) const {
     return options_.endpoints.empty() ? rank : options_.endpoints[static_cast<size_t>(rank)];
@@ -126,7 +129,8 @@ class Network {
   PhaseTime TimeOf(size_t phase, const Known& known, const Groups& groups);
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
   void Flow(const Known& known, const Groups& groups, double start, Done done);
-  Way MakeWay(const Groups& groups, int from, int to, double bytes);
+  Way MakeWay(std::vector<std::vector<int>> pairs, double bytes);
+  Name Send(const WayKey& key, double start, Ended ended);
 
   Engine& engine_;
   const Library& library_;

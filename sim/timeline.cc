@@ -9,17 +9,17 @@ void TimePoint::Resolve(double time) {
   TWOFOLD_CHECK(!known_, "a point in time is resolved once");
   time_ = time;
   known_ = true;
-  for (auto& fn : std::exchange(waiters_, {})) fn();
+  for (auto waiters = std::exchange(waiters_, {}); auto& fn : waiters) fn();
 }
 
-void TimePoint::Then(std::function<void()> fn) {
+void TimePoint::Then(absl::AnyInvocable<void()> fn) {
   if (known_) return fn();
   waiters_.push_back(std::move(fn));
 }
 
 void Timeline::Advance(double seconds, double not_before, std::string_view name, std::string_view label) {
   const bool traced = tracer_ && !name.empty();
-  if (queue_.empty()) {
+  if (!blocked()) {
     if (traced) return Span(seconds, not_before, name, label);
     time_ = std::max(time_, not_before) + seconds;
     return;
@@ -47,37 +47,42 @@ void Timeline::PassWait(double until, std::string_view name) {
 }
 
 void Timeline::WaitFor(const TimePointPtr& point, std::string_view name) {
-  if (queue_.empty() && point->known()) return PassWait(point->time(), name);
-  const bool first = queue_.empty();
+  if (!blocked() && point->known()) return PassWait(point->time(), name);
+  const bool first = !blocked();
   Push({.kind = Command::kWait, .name = name, .point = point});
   if (first) point->Then([self = shared_from_this()] { self->Resume(); });
 }
 
 TimePointPtr Timeline::Record() {
-  if (queue_.empty()) return std::make_shared<TimePoint>(time_);
+  if (!blocked()) return std::make_shared<TimePoint>(time_);
   auto point = std::make_shared<TimePoint>();
   Call([point](double t) { point->Resolve(t); });
   return point;
 }
 
-void Timeline::Call(std::function<void(double)> fn) {
-  if (queue_.empty()) return fn(time_);
+void Timeline::Call(absl::AnyInvocable<void(double)> fn) {
+  if (!blocked()) return fn(time_);
   Push({.kind = Command::kCall, .fn = std::move(fn)});
 }
 
-void Timeline::Push(Command command) { queue_.push_back(std::move(command)); }
+void Timeline::Push(Command command) {
+  constexpr size_t kDone = 64;  // a stream that is never idle must not keep all that it has done
+  if (head_ == queue_.size() || (head_ >= kDone && 2 * head_ >= queue_.size()))
+    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(std::exchange(head_, 0)));
+  queue_.push_back(std::move(command));
+}
 
 // The point at the head of the queue has become known: proceeds to the next unknown point.
 void Timeline::Resume() {
   TWOFOLD_CHECK(!resuming_, "a stream is not resumed while it resumes");
   resuming_ = true;
   const auto self = shared_from_this();
-  while (!queue_.empty()) {
-    Command& head = queue_.front();
+  while (blocked()) {
+    Command& head = queue_[head_];
     switch (head.kind) {
       case Command::kStretch: time_ = std::max(time_ + head.stretch.add, head.stretch.least); break;
       case Command::kSpan: Span(head.seconds, head.not_before, head.name, head.label); break;
-      case Command::kCall: head.fn(time_); break;  // may push, never pops
+      case Command::kCall: std::exchange(head.fn, nullptr)(time_); break;  // may push, which moves `head`
       case Command::kWait:
         if (!head.point->known()) {
           resuming_ = false;
@@ -85,9 +90,10 @@ void Timeline::Resume() {
           return;
         }
         PassWait(head.point->time(), head.name);
+        head.point.reset();
         break;
     }
-    queue_.pop_front();
+    ++head_;
   }
   resuming_ = false;
 }

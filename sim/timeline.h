@@ -4,12 +4,13 @@
 // only where it waits for something that others decide (a collective), and goes on when that point becomes known.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
 #include "core/base/check.h"
 
 namespace twofold::sim {
@@ -25,12 +26,12 @@ class TimePoint {
     return time_;
   }
   void Resolve(double time);
-  void Then(std::function<void()> fn);  // at once if the time is known
+  void Then(absl::AnyInvocable<void()> fn);  // at once if the time is known
 
  private:
   double time_ = 0;
   bool known_ = false;
-  std::vector<std::function<void()>> waiters_;
+  absl::InlinedVector<absl::AnyInvocable<void()>, 1> waiters_;
 };
 using TimePointPtr = std::shared_ptr<TimePoint>;
 
@@ -49,9 +50,9 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   // Idle until `point`; counted as stalled. `name`: what the point belongs to; it must outlive the simulation.
   void WaitFor(const TimePointPtr& point, std::string_view name = {});
   TimePointPtr Record();                           // the point after everything queued so far
-  void Call(std::function<void(double time)> fn);  // calls fn when the stream reaches this place
+  void Call(absl::AnyInvocable<void(double time)> fn);  // calls fn when the stream reaches this place
 
-  bool blocked() const { return !queue_.empty(); }  // waiting for a point that is not known
+  bool blocked() const { return head_ < queue_.size(); }  // waiting for a point that is not known
   double time() const {                             // the stream's present time
     TWOFOLD_CHECK(!blocked(), "the stream waits for a point that is not known yet");
     return time_;
@@ -72,7 +73,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     double seconds = 0, not_before = 0;  // kSpan
     std::string_view name, label;        // kSpan; kWait has a name
     TimePointPtr point;
-    std::function<void(double)> fn;
+    absl::AnyInvocable<void(double)> fn;
   };
   void Push(Command command);
   void Resume();
@@ -81,7 +82,10 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
 
   double time_ = 0, stalled_ = 0;
   bool resuming_ = false;
-  std::deque<Command> queue_;  // the first is a wait for an unknown point, or the queue is empty
+  // Commands from head_ on; the first is a wait for an unknown point, or there are none. Those before it are done; their
+  // places are used again once all are done.
+  std::vector<Command> queue_;
+  size_t head_ = 0;
   Tracer tracer_;
   WaitTracer wait_tracer_;
 };

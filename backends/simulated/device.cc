@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <tuple>
 #include <utility>
 
 namespace twofold {
@@ -196,6 +197,15 @@ double SimulatedDevice::Item(const Tensor& scalar, StandIn stand_in) {
 void SimulatedDevice::WhenReached(std::function<void(Seconds)> fn) {
   rank_.compute().Call(
       [fn = std::move(fn), host = rank_.host().time()](double time) { fn(Seconds(std::max(time, host))); });
+}
+
+bool SimulatedDevice::Alike(const ops::Op& a, const ops::Op& b) {
+  const auto figures = [](const Estimate& e) {
+    return std::tuple(e.seconds, e.low, e.high, e.launch.value_or(Seconds(-1)));
+  };
+  const Estimate of_a = costs_.Time(a), of_b = costs_.Time(b);
+  return figures(of_a) == figures(of_b) && !of_a.extrapolated && !of_b.extrapolated &&
+         ops::Workspace(a, kind(), threads()) == ops::Workspace(b, kind(), threads());
 }
 
 Range SimulatedDevice::uncertainty() const {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -276,12 +277,12 @@ outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool asked_for,
 
 class SimulatedFabric : public Fabric {
  public:
-  SimulatedFabric(const spec::Spec& spec) : spec_(spec) {}
+  SimulatedFabric(const spec::Spec& spec, SimulationPlan plan) : spec_(spec), plan_(std::move(plan)) {}
   std::string_view name() const override { return "simulated"; }
   bool predicted() const override { return true; }
 
   RunResult Run(int world_size, const RankFunction& fn) override {
-    absl::StatusOr<SimulationPlan> plan = MakePlan(spec_);
+    absl::StatusOr<SimulationPlan> plan = plan_.has_value() ? *std::exchange(plan_, std::nullopt) : MakePlan(spec_);
     if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
     if (world_size != plan->world_size) plan = Resized(world_size);
     if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
@@ -360,6 +361,7 @@ class SimulatedFabric : public Fabric {
   }
 
   const spec::Spec spec_;
+  std::optional<SimulationPlan> plan_;  // of the first run
 };
 
 }  // namespace
@@ -367,7 +369,7 @@ class SimulatedFabric : public Fabric {
 absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec& spec) {
   absl::StatusOr<SimulationPlan> plan = MakePlan(spec);
   if (!plan.ok()) return plan.status();
-  return std::make_unique<SimulatedFabric>(spec);
+  return std::make_unique<SimulatedFabric>(spec, *std::move(plan));
 }
 
 std::string WhyNoSimulated() { return ""; }

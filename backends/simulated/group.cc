@@ -75,18 +75,44 @@ SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vec
     for (int& rank : stand_ins_) rank = world_.stand_ins[static_cast<size_t>(rank)];
   }
   actors_ = std::set<int>(stand_ins_.begin(), stand_ins_.end()).size();
-  if (ranks().size() > 1) network_groups_ = world_.network.AddGroups(groups_);
+  if (ranks().size() == 1) return;
+  network_groups_ = world_.network.AddGroups(groups_);
+  world_.groups.insert(this);
 }
 
 SimulatedGroup::~SimulatedGroup() {
-  if (network_groups_ >= 0) world_.network.RemoveGroups(network_groups_);
+  if (network_groups_ < 0) return;
+  world_.network.RemoveGroups(network_groups_);
+  world_.groups.erase(this);
 }
 
 void SimulatedGroup::RanksDiffer(std::span<const int> kinds, const std::string& why) {
   TWOFOLD_CHECK_EQ(kinds.size(), ranks().size());
   std::vector<int> own(kinds.begin(), kinds.end());
   if (!world_.folded() || !told_.insert(own).second) return;
-  world_.NoteKinds(groups_, std::array{std::move(own)}, why);
+  if (!world_.barrier_passed) {
+    world_.NoteKinds(groups_, std::array{std::move(own)}, why);
+    return;
+  }
+  if (TellApart(kinds, why, true)) RefuseFolding(why);
+}
+
+void SimulatedGroup::TellAllApart(const std::string& why) {
+  std::vector<int> places(ranks().size());
+  std::iota(places.begin(), places.end(), 0);
+  TellApart(places, why, false);
+  RefuseFolding(why);
+}
+
+bool SimulatedGroup::TellApart(std::span<const int> kinds, const std::string& why, bool also_alike) {
+  const std::array own{std::vector<int>(kinds.begin(), kinds.end())};
+  bool noted = false;
+  for (SimulatedGroup* group : world_.groups) {
+    const bool same = group->name_ == name_ && group->ranks().size() == kinds.size();
+    if (same && (also_alike || group->actors_ > 1 || group == this))
+      noted = world_.NoteKinds(group->groups_, own, why) || noted;
+  }
+  return noted;
 }
 
 const std::vector<int>& SimulatedGroup::ranks(int world_rank) const {
@@ -312,8 +338,13 @@ void SimulatedGroup::Meet(const Message& message) {
   std::deque<Message>& own = is_send ? sends_ : recvs_;
   if (!is_send && op.peer == kAnySource) {
     own.push_back(message);
-    return world_.engine.At(message.time,
-                            [self = shared_from_this(), rank = message.rank] { self->MatchAnySource(rank); });
+    const auto match_at = [this, &message](double time) {
+      world_.engine.At(time, [self = shared_from_this(), rank = message.rank] { self->MatchAnySource(rank); });
+    };
+    for (const Message& send : others) {
+      if (send.op.peer == message.rank && send.time > message.time) match_at(send.time);
+    }
+    return match_at(message.time);
   }
   for (auto it = others.begin(); it != others.end(); ++it) {
     const Message& send = is_send ? message : *it;
@@ -325,7 +356,8 @@ void SimulatedGroup::Meet(const Message& message) {
     return is_send ? Deliver(message, other) : Deliver(other, message);
   }
   own.push_back(message);
-  if (is_send) {
+  const auto from_any = [&op](const Message& recv) { return recv.rank == op.peer && recv.op.peer == kAnySource; };
+  if (is_send && std::any_of(recvs_.begin(), recvs_.end(), from_any)) {
     const int receiver = op.peer;
     world_.engine.At(message.time, [self = shared_from_this(), receiver] { self->MatchAnySource(receiver); });
   }
@@ -392,21 +424,69 @@ void SimulatedGroup::SendEagerly(const Message& send) {
 void SimulatedGroup::Travel(const Message& send, double start, std::function<void(size_t place, double time)> ended) {
   const double bytes = static_cast<double>(send.op.tensor.bytes().value());
   const auto self = shared_from_this();
-  const Communication::Kind kind = send.pending->call->communication.kind;
+  const std::array who = {stand_ins_[static_cast<size_t>(send.rank)], stand_ins_[static_cast<size_t>(send.op.peer)]};
   try {
-    NoteWhatRan(
-        kind, bytes,
-        world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
-                               [self, start, ended = std::move(ended), place_of = std::array{send.rank, send.op.peer}](
-                                   size_t place, double first, double last) {
-                                 const auto stand_in = [&](size_t i) {
-                                   return self->stand_ins_[static_cast<size_t>(place_of[i])];
-                                 };
-                                 const int who = stand_in(place);
-                                 if (self->world_.apart > 0) self->HandOnLateness(std::array{stand_in(0), stand_in(1)});
-                                 self->Parted(Communication::kSend, who, start, first, last);
-                                 if (!self->world_.engine.failed()) ended(place, last);
-                               }));
+    NoteWhatRan(send.pending->call->communication.kind, bytes,
+                world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
+                                       [self, start, ended = std::move(ended), who](size_t place, double first, double last) {
+                                         if (self->world_.apart > 0) self->HandOnLateness(who);
+                                         self->Parted(Communication::kSend, who[place], start, first, last);
+                                         if (!self->world_.engine.failed()) ended(place, last);
+                                       }));
+  } catch (const RankFailure& failure) {
+    world_.engine.Fail(failure);
+  }
+}
+
+void SimulatedGroup::Exchange(int rank, double time, std::shared_ptr<Pending> pending) {
+  if (world_.engine.failed()) return;  // as in Arrive
+  const uint64_t sequence = pending->call->sequence;
+  std::vector<Exchanging>& here = exchanges_[sequence];
+  here.push_back({rank, time, std::move(pending)});
+  if (here.size() < actors_) return;
+  std::vector<Exchanging> all = std::move(here);
+  exchanges_.erase(sequence);
+  BeginExchange(std::move(all));
+}
+
+void SimulatedGroup::BeginExchange(std::vector<Exchanging> all) {
+  const auto size = static_cast<int>(ranks().size());
+  const std::vector<P2p>& first = all[0].pending->call->communication.batch;
+  const auto like_the_first = [&](const Exchanging& one) {
+    const std::vector<P2p>& own = one.pending->call->communication.batch;
+    return std::equal(own.begin(), own.end(), first.begin(), first.end(), [&](const P2p& a, const P2p& b) {
+      return a.kind == b.kind && a.tensor.bytes() == b.tensor.bytes() &&
+             (a.peer - one.rank - b.peer + all[0].rank) % size == 0;
+    });
+  };
+  double start = world_.engine.now();
+  for (const Exchanging& one : all) {
+    start = std::max(start, one.time);
+    if (!like_the_first(one)) return TellAllApart("ranks of one group send each other different messages");
+  }
+  for (const Exchanging& one : all) {
+    one.pending->met = start;
+    Parted(Communication::kBatch, stand_ins_[static_cast<size_t>(one.rank)], one.time, one.time, start);
+  }
+  const auto self = shared_from_this();
+  const auto everyone = std::make_shared<const std::vector<Exchanging>>(std::move(all));
+  try {
+    for (const P2p& op : first) {
+      if (op.kind != P2p::kSend) continue;
+      auto ended = [self, everyone, start](size_t place, double first, double last) {
+        if (place == 0) return;  // what is sent arrives elsewhere in the same exchange, not before it has left
+        if (self->world_.apart > 0) self->HandOnLateness(self->stand_ins_);
+        for (const Exchanging& one : *everyone) {
+          if (self->world_.engine.failed()) return;
+          self->Parted(Communication::kBatch, self->stand_ins_[static_cast<size_t>(one.rank)], start, first, last);
+          PartEnds(*one.pending, self->name_, last), PartEnds(*one.pending, self->name_, last);
+        }
+      };
+      const auto bytes = static_cast<double>(op.tensor.bytes().value());
+      const int places = (op.peer - everyone->front().rank + size) % size;
+      NoteWhatRan(Communication::kBatch, bytes,
+                  world_.network.Shift(network_groups_, places, bytes, start, std::move(ended)));
+    }
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
   }

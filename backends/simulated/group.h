@@ -26,6 +26,8 @@ namespace twofold {
 // Why the flows of one rank cannot represent those of all; simulating all ranks' flows can.
 inline constexpr char kUnlikeFlows[] = "a collective whose ranks have different parts overlaps with others";
 
+class SimulatedGroup;
+
 // What the ranks of a run have in common.
 struct SimulatedWorld {
   sim::Engine& engine;
@@ -49,6 +51,7 @@ struct SimulatedWorld {
   bool NoteKinds(const std::vector<std::vector<int>>& groups, std::span<const std::vector<int>> kinds,
                  const std::string& why);
   std::map<std::pair<int, int>, int> combined = {};  // NoteKinds: numbers for a rank's number so far and its next kind
+  std::set<SimulatedGroup*> groups = {};             // all of several ranks
 };
 
 // State that the ranks of one group share.
@@ -105,10 +108,20 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   const std::vector<int>& ranks() const { return groups_[0]; }
   const std::vector<int>& ranks(int world_rank) const;  // of the equivalent group that contains `world_rank`
   int place(int world_rank) const;                      // its rank in that group
-  // ProcessGroup::RanksDiffer, by any of the group's ranks.
+  // ProcessGroup::RanksDiffer, by any of the group's ranks. Once steps have begun, it counts for all groups of this name,
+  // and the run fails, so that it starts over only once.
   void RanksDiffer(std::span<const int> kinds, const std::string& why);
   // If folded: no two ranks have the same stand-in, so all ranks may exchange messages.
   bool all_different() const { return actors_ == ranks().size(); }
+  // If folded, for ranks that are not all different: every rank of the group sends to the rank so many places after it
+  // and receives from the rank as many places before it, and each rank with an actor calls this. All begin when the last
+  // of them has come. That is exact if all of them come together. Ranks that come earlier would wait only for those that
+  // they communicate with, so what they wait counts as lateness (SimulatedWorld::late).
+  void Exchange(int rank, double time, std::shared_ptr<Pending> pending);
+  // For such ranks that do anything else: tells them apart by their places.
+  void TellAllApart(const std::string& why);
+  // Whether Exchange may treat these ranks alike.
+  bool may_exchange() const { return actors_ == 1 || !world_.none_may_part; }
   const std::shared_ptr<const std::string>& label() const { return label_; }  // "world", "half (ranks 0, 2)"
   // The world ranks that have yet to come, as "ranks 1, 3": to a collective or a split, or to receive or send messages.
   // Empty: none.
@@ -138,6 +151,14 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     std::map<int, std::shared_ptr<SimulatedGroup>> of;  // by world rank; ranks with actors only
     size_t left;                                        // actors that have yet to ask
   };
+  struct Exchanging {
+    int rank;
+    double time;
+    std::shared_ptr<Pending> pending;
+  };
+  // For all groups of this name; `also_alike`: for those, too, that one rank stands for. Returns whether they were alike.
+  bool TellApart(std::span<const int> kinds, const std::string& why, bool also_alike);
+  void BeginExchange(std::vector<Exchanging> all);
   Parts MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name);
   sim::CollectiveShape ShapeOf(const std::vector<Arrival>& arrivals) const;
   void Begin(std::vector<Arrival> arrivals);
@@ -169,6 +190,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   uint64_t met_ = 0, split_ = 0;  // number of collectives and splits that all ranks have reached
   std::map<uint64_t, std::vector<Arrival>> arrivals_;
   std::deque<Message> sends_, recvs_;
+  std::map<uint64_t, std::vector<Exchanging>> exchanges_;  // by number of the message
   std::map<uint64_t, std::vector<SplitRequest>> splits_;
   std::map<uint64_t, std::map<int, std::shared_ptr<SimulatedGroup>>> split_results_;
   std::map<uint64_t, Parts> parts_;

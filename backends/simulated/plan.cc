@@ -265,15 +265,14 @@ class PlaceNumbers {
   absl::flat_hash_map<std::vector<double>, int> numbers_;
 };
 
-// What is known of kinds before ranks run: pipeline stages hold different layers, chunks of a sequence have different
-// attention work, and ranks may be slowed. All else ranks tell (ProcessGroup::RanksDiffer).
+// What is known of kinds before ranks run: pipeline stages hold different layers, and ranks may be slowed. All else
+// ranks tell (ProcessGroup::RanksDiffer).
 std::vector<int> KindsByPlace(const MeshShape& mesh, const std::vector<double>& factors) {
-  std::map<std::tuple<int, int, double>, int> numbers;
+  std::map<std::pair<int, double>, int> numbers;
   std::vector<int> kinds;
   for (int r = 0; r < mesh.size(); ++r) {
-    const MeshPlace at = PlaceOf(mesh, r);
     const double factor = factors.empty() ? 1 : factors[static_cast<size_t>(r)];
-    kinds.push_back(numbers.try_emplace({at.pp, at.cp, factor}, static_cast<int>(numbers.size())).first->second);
+    kinds.push_back(numbers.try_emplace({PlaceOf(mesh, r).pp, factor}, static_cast<int>(numbers.size())).first->second);
   }
   return kinds;
 }
@@ -293,8 +292,8 @@ void FindClasses(const spec::Spec& spec, SimulationPlan& plan) {
   const absl::Status fits = order.ok() ? CheckMesh(mesh, plan.world_size) : order.status();
   if (plan.world_size == 1)
     plan.why_not_fold = "there is only one rank";
-  else if (p.dp() * p.tp() == 1)
-    plan.why_not_fold = "ranks do different things (only pp and cp are used)";
+  else if (p.dp() * p.tp() * p.cp() == 1)
+    plan.why_not_fold = "ranks do different things (only pp is used)";
   if (plan.machine.real) plan.why_not_fold = "ranks hold different data (data: REAL)";
   if (!fits.ok()) plan.why_not_fold = std::string(fits.message());
   if (!plan.why_not_fold.empty()) return;

@@ -39,9 +39,32 @@ void SimulatedProcessGroup::RefuseFolding(const std::string& why) {
   throw RankFailure(RankFailure::Kind::kOther, rank_.rank(), StrCat("identical ranks cannot be folded: ", why));
 }
 
+// Whether each rank of the group sends and receives alike if it does what this one does: what it sends to the rank so
+// many places after it, it receives from the rank as many places before it.
+bool SimulatedProcessGroup::IsShift(const Communication& c) const {
+  if (c.kind != Communication::kBatch) return false;
+  const auto places = [this](const P2p& op) {
+    return ((op.kind == P2p::kSend ? op.peer - rank() : rank() - op.peer) + size()) % size();
+  };
+  for (const P2p& op : c.batch) {
+    if (op.peer == kAnySource) return false;
+    int more = 0;  // sends than receives like this one
+    for (const P2p& other : c.batch) {
+      if (places(other) == places(op) && other.tag == op.tag && other.tensor.bytes() == op.tensor.bytes())
+        more += other.kind == P2p::kSend ? 1 : -1;
+    }
+    if (more != 0) return false;
+  }
+  return true;
+}
+
 // Refuses communication that folded ranks cannot do without one another.
 void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
-  if (!c.is_collective() && !shared_->all_different()) RefuseFolding("identical ranks send messages to each other");
+  if (!c.is_collective() && !shared_->all_different() && !(shared_->may_exchange() && IsShift(c))) {
+    const std::string why = "identical ranks send messages to each other";
+    shared_->TellAllApart(why);
+    RefuseFolding(why);
+  }
   for (const auto* counts : {&c.in_counts, &c.out_counts}) {
     const bool equal = std::all_of(counts->begin(), counts->end(), [&](int64_t n) { return n == c.in_counts[0]; });
     if (!equal) RefuseFolding("all_to_all_v moves different numbers of elements");
@@ -162,6 +185,7 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueMessages(std::shared_
     pending->started = time;
     pending->finish = time;
     if (ops.empty()) pending->done->Resolve(time);
+    if (!group->all_different()) return group->Exchange(rank, time, pending);
     for (const P2p& op : ops) group->Post(rank, op, time, pending);
   });
   line_->WaitFor(pending->done);

@@ -40,6 +40,7 @@ class SimulatedProcessGroup : public ProcessGroup {
                                                CommunicationStats::Entry& entry);
   std::shared_ptr<SimulatedWork> NewWork(InFlight call);
   host::Call BeginSplit();
+  bool IsShift(const Communication& c) const;
   void CheckFoldable(const Communication& c);
   [[noreturn]] void RefuseFolding(const std::string& why);
 

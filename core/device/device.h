@@ -99,6 +99,10 @@ class Device {
   }
   bool IsOnHost(const Tensor& t) { return &t.allocator() == &host_allocator(); }
 
+  // Whether both operations are known to take the same time and the same workspace here, so that a rank that runs one
+  // of them may stand for a rank that runs the other. Only devices that model time know.
+  virtual bool Alike(const ops::Op& /*a*/, const ops::Op& /*b*/) { return false; }
+
  protected:
   virtual void Run(Stream& stream, const ops::Op& op, Tensor workspace /* U8, may be empty */) = 0;
   // Implements Transfer, for at least one byte. The tensors are borrowed, because asynchronous work must never own

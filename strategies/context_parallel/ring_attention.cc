@@ -1,5 +1,6 @@
 #include "strategies/context_parallel/ring_attention.h"
 
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,25 @@ Tensor RingAttention::OwnKeys(nn::Context& ctx, const Tensor& qkv) const {
   return kv;
 }
 
+// Ranks are alike, although each has its own part of the mask, if it makes no difference to the device whether all
+// queries meet half of the keys or half of the queries meet all keys: both are the same number of products.
+void RingAttention::TellRanksApart(const nn::Context& ctx, const ops::AttentionBlockForward& whole) {
+  if (ring_.size() == 1 || whole.q.shape() == told_) return;
+  told_ = whole.q.shape();
+  const auto alike = [&](auto op) {
+    op.block = RingStep(heads_, {.rank = 1, .ranks = 2}, 1, whole.q.dim(1));
+    auto other = op;
+    other.block = RingStep(heads_, {.rank = 0, .ranks = 2}, 1, whole.q.dim(1));
+    return ctx.device.Alike(op, other);
+  };
+  const ops::AttentionBlockBackward back{
+      .q = whole.q, .kv = whole.kv, .out = whole.out, .lse = whole.lse, .dout = whole.out, .dq = {}, .dkv = {}, .block = {}, .accumulate = true};
+  if (alike(whole) && alike(back)) return;
+  std::vector<int> kinds(static_cast<size_t>(ring_.size()));
+  std::iota(kinds.begin(), kinds.end(), 0);
+  ring_.RanksDiffer(kinds, "ranks along cp compute different parts of the causal mask");
+}
+
 Work RingAttention::Pass(nn::Context& ctx, std::span<const P2p> messages) {
   if (messages.empty()) return Work();
   Work work = ring_.Batch(messages);
@@ -48,6 +68,7 @@ Tensor RingAttention::Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& sa
   Tensor out = ctx.Activation(WithLast(qkv, heads_.queries * heads_.width), wide);
   Tensor lse = ctx.Activation(Shape{qkv.dim(0), heads_.queries, tokens}, wide);
   Tensor kv = OwnKeys(ctx, qkv);
+  TellRanksApart(ctx, {.q = qkv, .kv = kv, .out = out, .lse = lse, .block = {}, .merge = true});
   for (int step = 0; step < ring_.size(); ++step) {
     Tensor received;
     std::vector<P2p> messages;

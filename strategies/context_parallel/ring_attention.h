@@ -61,6 +61,7 @@ class RingAttention final : public nn::Module {
   enum Slot { kQkv, kOut, kLse };
   Tensor OwnKeys(nn::Context& ctx, const Tensor& qkv) const;
   Work Pass(nn::Context& ctx, std::span<const P2p> messages);
+  void TellRanksApart(const nn::Context& ctx, const ops::AttentionBlockForward& whole);
   ZigZag place() const { return {.rank = ring_.rank(), .ranks = ring_.size()}; }
   int next() const { return (ring_.rank() + 1) % ring_.size(); }
   int previous() const { return (ring_.rank() + ring_.size() - 1) % ring_.size(); }
@@ -69,6 +70,7 @@ class RingAttention final : public nn::Module {
   const nn::Heads heads_;
   ProcessGroup& ring_;
   const bool overlap_;
+  Shape told_;  // of the last qkv for which ranks were told apart, or found to be alike
 };
 
 }  // namespace twofold

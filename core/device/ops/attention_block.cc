@@ -92,6 +92,8 @@ void CheckShapes(const AttentionBlockBackward& o) {
          "attention_block_backward", {&o.q, &o.kv, &o.out, &o.lse, &o.dout, &o.dq, &o.dkv});
 }
 Bytes CpuWorkspace(const AttentionBlockBackward& o, int threads) { return Tiles(o, threads, 2, 3); }
-Bytes CudaWorkspace(const AttentionBlockBackward& o) { return Bytes(Rows(o) * ElementSize(o.lse.dtype())); }
+Bytes CudaWorkspace(const AttentionBlockBackward& o) {
+  return Bytes(o.q.dim(0) * o.block.heads * o.q.dim(1) * ElementSize(o.lse.dtype()));
+}
 
 }  // namespace twofold::ops::rules

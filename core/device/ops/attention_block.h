@@ -36,7 +36,9 @@ struct AttentionBlockBackward {
 namespace rules {
 Bytes CpuWorkspace(const AttentionBlockForward&, int threads);
 Bytes CpuWorkspace(const AttentionBlockBackward&, int threads);
-Bytes CudaWorkspace(const AttentionBlockBackward&);  // (f32)[b, heads, queries]: sums of dout * out
+// (f32)[b, heads, queries]: sums of dout * out. Large enough for all tq queries, whatever the rectangle, so that ranks
+// with different rectangles hold equally much.
+Bytes CudaWorkspace(const AttentionBlockBackward&);
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -35,11 +35,8 @@ RankKind ReplayRank(const spec::Train& train, const TrainingOptions& run, const 
 // Ranks that may allocate alike: those of one pipeline stage, which have the same layers and numbers of micro-batches,
 // and of one place along cp, which have the same part of sequences.
 std::vector<std::vector<int>> ByPlace(const MeshShape& mesh) {
-  std::map<std::pair<int, int>, std::vector<int>> ranks;
-  for (int r = 0; r < mesh.size(); ++r) {
-    const MeshPlace at = PlaceOf(mesh, r);
-    ranks[{at.pp, at.cp}].push_back(r);
-  }
+  std::map<int, std::vector<int>> ranks;
+  for (int r = 0; r < mesh.size(); ++r) ranks[PlaceOf(mesh, r).pp].push_back(r);
   std::vector<std::vector<int>> all;
   for (auto& [place, those] : ranks) all.push_back(std::move(those));
   return all;
