@@ -131,8 +131,6 @@ Network::Known Network::Make(int number, const CollectiveShape& shape, const Gro
     known.seconds = *measured;
     known.name = {"measured", ""};
   }
-  const std::vector<Phase>& phases = known.schedules[0]->phases;
-  known.flows = std::any_of(phases.begin(), phases.end(), [](const Phase& p) { return !p.flows.empty(); });
   return known;
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
@@ -212,58 +210,10 @@ double Network::ClosedForm(const Known& known, const Groups& groups) {
   return seconds;
 }
 
-// Each endpoint sends and receives one flow per phase, of equal bytes, on its own links, so that every link carries one
-// flow of each collective in flight. All that an endpoint sends leaves by one link, and no link on the route is
-// narrower: collectives share bandwidth there, alike at each endpoint.
-std::shared_ptr<const Schedule> Network::OneForAll(const Schedule& schedule, const Groups& groups) const {
-  const Topology& topology = engine_.topology();
-  if (schedule.loose) return nullptr;  // each rank waits on its own for what it receives
-  if (!topology.symmetric() || engine_.router().options().policy != RoutingPolicy::kDeterministic) return nullptr;
-  if (groups.size() * groups[0].endpoints.size() != static_cast<size_t>(topology.endpoints())) return nullptr;
-  Schedule one = {.phases = {},
-                  .last_phase = {static_cast<int>(schedule.phases.size()) - 1},
-                  .stretch = schedule.stretch,
-                  .algorithm = schedule.algorithm,
-                  .protocol = schedule.protocol};
-  std::vector<int> route;
-  topology.Route({0, 1}, topology.DefaultRoute({0, 1}), route);
-  const int out = route.front();
-  const BytesPerSecond narrowest = topology.links()[static_cast<size_t>(out)].bandwidth;
-  for (const Phase& phase : schedule.phases) {
-    std::vector<int> sent(groups[0].endpoints.size()), received(groups[0].endpoints.size()),
-        carried(topology.links().size());
-    std::vector<double> routes;
-    Phase& own = one.phases.emplace_back(Phase{.rounds = 0, .flows = {}});
-    for (const sim::Flow& f : phase.flows) {
-      if (f.bytes != phase.flows[0].bytes) return nullptr;
-      ++sent[static_cast<size_t>(f.from)], ++received[static_cast<size_t>(f.to)];
-      if (f.from == 0)
-        own.flows.push_back({.from = f.from, .to = f.to, .bytes = f.bytes, .rail = f.rail, .rate = f.rate});
-      for (const auto& [endpoints, places] : groups) {
-        const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
-        topology.Route(pair, topology.DefaultRoute(pair), route);
-        if (&endpoints == &groups[0].endpoints) routes.push_back(topology.Latency(pair).value());
-        if (f.from == 0 && endpoints[0] == 0 && route.front() != out) return nullptr;
-        for (int link : route) {
-          if (++carried[static_cast<size_t>(link)] > 1 ||
-              topology.links()[static_cast<size_t>(link)].bandwidth < narrowest)
-            return nullptr;
-        }
-      }
-    }
-    own.seconds = PhaseLatency(phase, routes, topology.alpha().value());
-    auto once = [](int n) { return n == 1; };
-    const bool regular =
-        std::all_of(sent.begin(), sent.end(), once) && std::all_of(received.begin(), received.end(), once);
-    if (!phase.flows.empty() && !regular) return nullptr;
-  }
-  return std::make_shared<const Schedule>(std::move(one));
-}
-
 Network::Name Network::Collective(int number, const CollectiveShape& shape, double start, Done done) {
   const Groups& groups = groups_.at(number);
   const Key key(number, shape.kind, shape.bytes, shape.root);
-  const bool alone = Alone(), reusable = shape.kind != Communication::kAllToAllV;
+  const bool alone = options_.closed_forms && Alone(), reusable = shape.kind != Communication::kAllToAllV;
   Known& entry = known_[key];
   if (!reusable) entry = {};
   if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0))
@@ -274,8 +224,6 @@ Network::Name Network::Collective(int number, const CollectiveShape& shape, doub
     done({start + entry.seconds}, 0);
     return name;
   }
-  if (options_.folded && entry.one == nullptr && entry.course == nullptr)
-    entry.one = OneForAll(*entry.schedules[0], groups);
   if (engine_.solves_flows() && entry.course == nullptr) entry.course = Chart(entry, groups), entry.schedules.clear();
   const Known known = entry;  // a copy: actors that run while this one starts its flows may add to known_
   Flow(known, groups, start,
@@ -289,28 +237,14 @@ Network::Name Network::Collective(int number, const CollectiveShape& shape, doub
 
 std::shared_ptr<const Engine::Course> Network::Chart(const Known& known, const Groups& groups) try {
   std::vector<Engine::Copy> copies;
-  if (known.one != nullptr) copies.push_back({known.one, groups[0].endpoints});
-  for (size_t g = 0; known.one == nullptr && g < groups.size(); ++g)
-    copies.push_back({known.schedules[g], groups[g].endpoints});
+  for (size_t g = 0; g < groups.size(); ++g) copies.push_back({known.schedules[g], groups[g].endpoints});
   return engine_.Chart(copies);
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
 }
 
 void Network::Flow(const Known& known, const Groups& groups, double start, Done done) {
-  if (options_.folded && known.flows) {
-    int& in_flight = known.one != nullptr ? ones_ : alls_;
-    ++in_flight;
-    exact_ = exact_ && (ones_ == 0 || alls_ == 0);
-    done = [&in_flight, done = std::move(done)](const std::vector<double>& finish, double apart) {
-      --in_flight;
-      done(finish, apart);
-    };
-  }
   if (known.course != nullptr) return engine_.Run(known.course, start, std::move(done));
-  auto together = [done](const std::vector<double>& finish) { done(finish, 0); };
-  if (known.one != nullptr) return engine_.Transfer(known.one, groups[0].endpoints, start, together);
-  if (groups.size() == 1) return engine_.Transfer(known.schedules[0], groups[0].endpoints, start, together);
   struct All {
     size_t left;
     std::vector<std::vector<double>> finish;

@@ -8,9 +8,7 @@
 // take the measured time.
 //
 // If one actor represents several ranks, it names all groups that do the same as its own. Their flows are on the
-// network together. If one actor represents all ranks, all endpoints send and receive alike, and an endpoint's outgoing
-// link is the narrowest of a route, then only endpoint 0's flows are simulated: they meet there what the others' flows
-// meet on their links.
+// network together.
 #pragma once
 
 #include <functional>
@@ -33,9 +31,8 @@ namespace twofold::sim {
 
 struct NetworkOptions {
   Choice choice;             // if the algorithm is "auto", `measured` collectives take precedence
-  bool closed_forms = true;  // false: everything is simulated at least once
+  bool closed_forms = true;  // false: every communication is simulated, even if it was before
   MeasuredCollectives measured = {};
-  bool folded = false;              // one actor represents all ranks; no other groups exist
   std::vector<int> endpoints = {};  // by rank; empty: rank r is at endpoint r
 };
 
@@ -70,9 +67,6 @@ class Network {
   Name Shift(int groups, int places, double bytes, double start, Ended ended);
   const Library& library() const { return library_; }
 
-  // False once flows that represent those of all ranks have shared the network with flows that do not.
-  bool exact() const { return exact_; }
-
  private:
   struct Group {
     std::vector<int> endpoints;  // by rank of the group
@@ -84,10 +78,8 @@ class Network {
   using Groups = std::vector<Group>;
   struct Known {
     std::vector<std::shared_ptr<Schedule>> schedules;  // by group; groups with equal places share one
-    std::shared_ptr<const Schedule> one;               // endpoint 0's part, if it represents all; else null
     double seconds = -1;  // alone on the network, if all ranks finish together; -1: unknown
     std::shared_ptr<const Engine::Course> course = nullptr;  // if the engine solves flows: replaces schedules
-    bool flows = false;
     Name name = {};
   };
   // seconds: with latency, for the slowest group; together: all end at once.
@@ -120,7 +112,6 @@ class Network {
   std::optional<Known> ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape,
                               const Groups& groups) const;
   double SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups);
-  std::shared_ptr<const Schedule> OneForAll(const Schedule& schedule, const Groups& groups) const;
   std::shared_ptr<const Engine::Course> Chart(const Known& known, const Groups& groups);
   std::vector<Request> Requests(size_t phase, const Known& known, const Groups& groups) const;
   // Seconds that all groups take, alone on the network; -1 if ranks or groups finish at different times.
@@ -139,8 +130,6 @@ class Network {
   std::map<int, Groups> groups_;
   int next_groups_ = 0;
   bool messages_ = false;  // a point-to-point message was sent
-  bool exact_ = true;
-  int ones_ = 0, alls_ = 0;  // folded collectives in flight: with one rank's flows for all, and with all flows
   absl::flat_hash_map<Key, Known> known_;
   absl::flat_hash_map<AloneKey, Price> alone_;
   absl::flat_hash_map<WayKey, std::shared_ptr<const Way>> ways_;

@@ -149,10 +149,10 @@ void AddWhatRan(const SimulatedWorld& world, outcome::Outcome& outcome) {
 sim::Engine::Options EngineOptions(const SimulationPlan& plan, sim::FlightRecord& record) {
   const bool loose = plan.library->name() == "open_mpi";
   return {.stack = plan.machine.real ? MiB(8) : KiB(256),
-          .many_actors = plan.world_size > 4096 || (loose && plan.world_size > 128),
+          .many_actors = plan.world_size > 4096 || ((loose || plan.simgrid) && plan.world_size > 128),
           .record = &record,
           .routing = plan.routing,
-          .solve_flows = !loose && plan.routing.policy != RoutingPolicy::kAdaptive};
+          .solve_flows = !plan.simgrid && !loose && plan.routing.policy != RoutingPolicy::kAdaptive};
 }
 
 // The ranks that have actors, in order.
@@ -187,9 +187,6 @@ std::string DescribeFolding(const SimulationPlan& plan) {
   return StrCat("ranks are folded: ", who, " stand for ", many, " each");
 }
 
-// kOneForAll: if one rank represents all, its flows may represent all ranks' flows.
-enum class Folding { kNone, kOneForAll, kAll };
-
 // Ranks of one class may end a communication at different times, because of their places in the network. Up to this
 // many ranks, all of them are then run one by one. Beyond, the slowest counts for all, which makes ranks late
 // (SimulatedWorld::late). If some rank is late by more than this share of the whole time, all ranks are run one by one
@@ -215,18 +212,17 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
 }
 
 // The whole simulation, in the child process.
-outcome::Outcome Simulate(SimulationPlan& plan, Folding folding, bool asked_for, const RankFunction& fn,
+outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool asked_for, const RankFunction& fn,
                           sim::FlightRecord& record) {
   HoldInterrupts hold;
   sim::Engine engine(*plan.topology, EngineOptions(plan, record));
   CatchInterruptsInChild();
   hold.Release();
-  const bool fold = folding != Folding::kNone;
   const std::vector<int> actors = Actors(plan, fold);
   sim::Network network(engine, *plan.library,
                        {.choice = plan.choice,
+                        .closed_forms = !plan.simgrid,
                         .measured = plan.collectives,
-                        .folded = folding == Folding::kOneForAll && actors.size() == 1,
                         .endpoints = plan.endpoints});
   SimulatedWorld world{.engine = engine, .network = network, .real = plan.machine.real};
   world.none_may_part = !asked_for && plan.world_size <= kMostRunOneByOne;
@@ -289,8 +285,7 @@ class SimulatedFabric : public Fabric {
     std::string why;
     while (!plan->stand_ins.empty()) {
       std::vector<int> kinds;
-      RunResult result = RunOnce(*plan, Folding::kOneForAll, fn, &why, &kinds);
-      if (why == kUnlikeFlows) result = RunOnce(*plan, Folding::kAll, fn, &why, &kinds);
+      RunResult result = RunOnce(*plan, true, fn, &why, &kinds);
       if (why.empty()) return result;
       if (!kinds.empty()) {  // known before ranks did anything else, unless they are told apart late
         SplitClasses(kinds, why, *plan);
@@ -302,7 +297,7 @@ class SimulatedFabric : public Fabric {
       }
       plan->stand_ins.clear();
     }
-    RunResult result = RunOnce(*plan, Folding::kNone, fn);
+    RunResult result = RunOnce(*plan, false, fn);
     if (!why.empty()) result.notes.push_back(StrCat("ranks were not folded: ", why));
     return result;
   }
@@ -317,26 +312,26 @@ class SimulatedFabric : public Fabric {
   bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
   // `refused`: why ranks cannot be folded; `kinds`: those that are to be told apart for that reason, if this helps.
-  RunResult RunOnce(SimulationPlan& plan, Folding folding, const RankFunction& fn, std::string* refused = nullptr,
+  RunResult RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, std::string* refused = nullptr,
                     std::vector<int>* kinds = nullptr) const {
     RunResult result;
     if (refused != nullptr) refused->clear();
     result.results = RankResults::Empty(plan.world_size);
     result.notes = plan.notes;
-    if (folding != Folding::kNone) result.notes.push_back(DescribeFolding(plan));
+    if (fold) result.notes.push_back(DescribeFolding(plan));
     absl::StatusOr<std::unique_ptr<sim::FlightRecord>> record = sim::FlightRecord::Make(plan.world_size);
     result.status = record.status();
     if (!record.ok()) return result;
     std::map<int, std::string> partial;  // of the ranks that have actors
     absl::StatusOr<outcome::Outcome> outcome =
-        RunInChild([&] { return Simulate(plan, folding, AskedFor(), fn, **record); },
+        RunInChild([&] { return Simulate(plan, fold, AskedFor(), fn, **record); },
                    {record->get(), spec_.fabric().timeout_s(), &partial});
     result.status = outcome.status();
     if (!outcome.ok()) {
-      const std::vector<int> actors = Actors(plan, folding != Folding::kNone);
+      const std::vector<int> actors = Actors(plan, fold);
       std::vector<std::string> of_actors;
       for (const int r : actors) of_actors.push_back(std::move(partial[r]));  // empty if the actor reported none
-      result.results = {std::move(of_actors), ActorOfEach(plan, actors, folding != Folding::kNone)};
+      result.results = {std::move(of_actors), ActorOfEach(plan, actors, fold)};
       return result;
     }
     result.status = absl::Status(static_cast<absl::StatusCode>(outcome->code()), outcome->message());
@@ -344,7 +339,7 @@ class SimulatedFabric : public Fabric {
       std::vector<std::string> of_actors(std::make_move_iterator(outcome->mutable_results()->begin()),
                                          std::make_move_iterator(outcome->mutable_results()->end()));
       result.results = {std::move(of_actors),
-                        ActorOfEach(plan, Actors(plan, folding != Folding::kNone), folding != Folding::kNone)};
+                        ActorOfEach(plan, Actors(plan, fold), fold)};
     }
     result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
     for (const outcome::Ran& r : outcome->ran()) {

@@ -286,7 +286,6 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
   const double end = *last;
   const Communication::Kind kind = arrivals[0].call->communication.kind;
-  if (world_.folded() && world_.barrier_passed && !world_.network.exact()) return RefuseFolding(kUnlikeFlows);
   std::vector<double> done(arrivals.size(), end);
   if (world_.apart > 0) HandOnLateness(stand_ins_);
   for (size_t i = 0; i < arrivals.size(); ++i) {

@@ -23,9 +23,6 @@
 
 namespace twofold {
 
-// Why the flows of one rank cannot represent those of all; simulating all ranks' flows can.
-inline constexpr char kUnlikeFlows[] = "a collective whose ranks have different parts overlaps with others";
-
 class SimulatedGroup;
 
 // What the ranks of a run have in common.

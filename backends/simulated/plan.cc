@@ -325,6 +325,8 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
         c->device().memory_bytes_per_second(), " and ", c->device().f32_flops_per_second(), ")");
   }
 
+  plan.simgrid = simulated.solver() == spec::Simulated::SIMGRID;
+  if (plan.simgrid) plan.notes.push_back("solver: SIMGRID: SimGrid divides the links' bandwidth, flow by flow");
   const spec::Parallel& p = spec.parallel();
   plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
   plan.threads = static_cast<int>(spec.train().threads_per_rank());

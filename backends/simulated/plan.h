@@ -38,6 +38,7 @@ struct SimulationPlan {
   std::unique_ptr<sim::Library> library;  // the communication library that is modelled
   sim::Choice choice;                     // choice of the library's algorithm and protocol
   RoutingOptions routing;
+  bool simgrid = false;                  // SimGrid divides bandwidth, flow by flow
   std::vector<int> endpoints;            // the endpoint of each rank
   std::vector<double> compute_factors;   // factor on each rank's operation times; empty: 1
   sim::MeasuredCollectives collectives;  // measured on the links that join the ranks, if the profile has them

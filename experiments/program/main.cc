@@ -15,6 +15,7 @@
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/pictures/command.h"
+#include "experiments/program/predict/command.h"
 #include "experiments/program/version.h"
 
 namespace {
@@ -26,6 +27,7 @@ constexpr const char* kTour =
     "  twofold calibrate                                  what do kernels and links of this machine cost?\n"
     "  twofold memory SPEC                                how much memory will it take, and for what?\n"
     "  twofold run SPEC --fabric=simulated                predict memory, communication and step time\n"
+    "  twofold predict SPEC --vary=parallel.tp=1,2,4      predict variants, side by side\n"
     "  twofold run SPEC --fabric=in_memory                measure them\n"
     "  twofold launch --ranks=2 -- run SPEC               the same with one process per rank, by MPI\n"
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
@@ -65,12 +67,13 @@ int main(int argc, char** argv) {
       "Twofold runs distributed training twice, first simulated, then real, with the same strategy code.", "twofold",
       twofold::VersionText);
   line.Answer("plan",
-              "plan: not in this version; predict the layouts one by one: twofold run SPEC --fabric=simulated "
-              "--set=parallel.tp=8 --out=DIR");
+              "plan: not in this version; predict layouts side by side: twofold predict SPEC --vary=parallel.tp=1,2,4,8 "
+              "--vary=parallel.pp=1,2,4");
   const twofold::Command program = line.root();
   program.RequireCommand();
   int exit_status = twofold::kExitFine;
   twofold::AddRunCommand(program, exit_status);
+  twofold::AddPredictCommand(program, exit_status);
   twofold::AddMemoryCommand(program, exit_status);
   twofold::AddCompareCommand(program, exit_status);
   twofold::AddBenchCommand(program, exit_status);

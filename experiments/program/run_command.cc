@@ -20,11 +20,10 @@
 #include "core/base/strings.h"
 #include "core/io/checkpoint_folder.h"
 #include "core/proto/fabric_name.h"
-#include "experiments/program/assemble.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/cli/status_line.h"
 #include "experiments/program/commands.h"
-#include "experiments/program/device_facts.h"
+#include "experiments/program/finish.h"
 #include "experiments/program/progress.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/tables.h"
@@ -209,28 +208,13 @@ int RunJob(const Job& job, bool quiet) {
   if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
   if (!quiet) ClearStatusLine();
 
-  absl::StatusOr<RankRecords> records = ReadRecords(job.spec, result);
-  if (!records.ok()) {
-    result.status.Update(records.status());
-    result.notes.emplace_back(records.status().message());
-    records.emplace();
-  }
-  const DeviceFacts device = FactsOfDevice(job.spec);
-  const report::Report report = Assemble(job.spec,
-                                         {.fabric = job.fabric->name(),
-                                          .predicted = job.fabric->predicted(),
-                                          .world_size = world_size,
-                                          .training_samples = job.data.training->size(),
-                                          .device = device.name,
-                                          .peak_flops_per_second = device.peak_flops_per_second,
-                                          .calibration = device.calibration},
-                                         result, *records);
+  const auto [report, records] = Finish(job.spec, *job.fabric, job.data, std::move(result));
   if (report.outcome() != report::OK) {
     LogError(report::Outcome_Name(report.outcome()), ": ", report.message());
   }
   PrintSummary(job, report);  // printed even if the files cannot be written
   std::fflush(stdout);        // output that fails here is reported at the end
-  if (const absl::Status written = WriteReport(job.out, report, job.spec, *records); !written.ok()) {
+  if (const absl::Status written = WriteReport(job.out, report, job.spec, records); !written.ok()) {
     LogError(written.message());
     return kExitFailed;
   }

@@ -99,3 +99,15 @@ GROWTH = {  # by kind: the job on so many ranks, and the ranks
     "experts": (grown(MIXTRAL, lambda n: f"tp: 4 pp: 2 ep: 8 dp: {n // 8} sharding: ZERO_1", lambda n: n), SIZES),
     "context": (grown('preset: "llama3-8b"', lambda n: f"tp: 8 cp: 4 dp: {n // 32} sharding: ZERO_1", lambda n: n // 8), [128, 1024, 16384, 102400]),
 }
+
+# All combinations of these values, for one small model: 12,096 jobs of up to 64 GPUs and 8 micro-batches, and 3,456 that are refused,
+# because schedules of pipelines need a pipeline.
+SWEEP = """model { preset: "gpt2-124m" }
+train { steps: 3 warmup_steps: 1 global_batch: 32 }
+"""
+VARIED = {
+    "parallel.tp": "1,2,4", "parallel.pp": "1,2,4", "parallel.dp": "1,2,4", "train.micro_batch": "4,8",
+    "parallel.sharding": "NO_SHARD,ZERO_1,ZERO_2,ZERO_3", "parallel.schedule": "ONE_F_ONE_B,GPIPE,ZERO_BUBBLE_H1",
+    "train.activation_checkpointing.every": "0,1", "train.precision.parameter": "F32,BF16", "parallel.sequence_parallel": "false,true",
+    "fabric.simulated.cluster": "dgx-a100,dgx-h100-16k,star-h100",
+}

@@ -1,0 +1,117 @@
+// Predictor: many predictions by a pool of processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "experiments/program/predict/predict_here.h"
+#include "experiments/program/predict/predictor.h"
+#include "experiments/program/spec/spec.h"
+
+namespace twofold {
+namespace predictor_test {
+
+using ::testing::HasSubstr;
+
+spec::Spec Small(int ranks) {
+  const auto spec = ResolveSpec(StrCat("model { mlp { inputs: 8 hidden: [16] classes: 4 } } train { steps: 4 micro_batch: 2 } "
+                                       "parallel { dp: ",
+                                       ranks, " } fabric { simulated { cluster: \"dgx-a100\" } }"),
+                                "small");
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return spec.value_or(spec::Spec());
+}
+
+std::unique_ptr<Predictor> Pool(int processes) {
+  auto predictor = Predictor::Make({.processes = processes, .program = TWOFOLD_PROGRAM});
+  EXPECT_TRUE(predictor.ok()) << predictor.status();
+  return predictor.ok() ? *std::move(predictor) : nullptr;
+}
+
+std::vector<pid_t> Children() {
+  std::ifstream in(StrCat("/proc/self/task/", getpid(), "/children"));
+  std::vector<pid_t> children;
+  for (pid_t pid = 0; in >> pid;) children.push_back(pid);
+  return children;
+}
+
+int64_t ResidentKiB(pid_t pid) {
+  std::ifstream in(StrCat("/proc/", pid, "/status"));
+  for (std::string word; in >> word;) {
+    int64_t kib = 0;
+    if (word == "VmRSS:" && in >> kib) return kib;
+  }
+  return 0;
+}
+
+TEST(PredictorTest, SaysWhatThisProcessWouldSay) {
+  const auto pool = Pool(1);
+  const auto theirs = pool->Predict(Small(8));
+  ASSERT_TRUE(theirs.ok()) << theirs.status();
+  const auto ours = PredictHere(Small(8), "small");
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  EXPECT_GT(ours->median_step_seconds(), 0);
+  EXPECT_EQ(theirs->SerializeAsString(), ours->SerializeAsString());
+}
+
+TEST(PredictorTest, ServesThreadsAtTheSameTime) {
+  const auto pool = Pool(2);
+  std::vector<spec::Spec> specs;
+  for (int i = 0; i < 12; ++i) specs.push_back(Small(i % 4 + 1));
+  std::vector<int64_t> ranks(specs.size());
+  pool->PredictAll(specs, "small", [&](size_t i, absl::StatusOr<report::Report> report) {
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(ranks[i], 0);
+    ranks[i] = report->world_size();
+  });
+  for (size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(ranks[i], static_cast<int64_t>(i % 4) + 1);
+  EXPECT_LE(Children().size(), 2U);
+}
+
+TEST(PredictorTest, AProcessThatEndsCostsOnePrediction) {
+  const auto pool = Pool(1);
+  ASSERT_TRUE(pool->Predict(Small(2)).ok());
+  for (const pid_t child : Children()) kill(child, SIGKILL);
+  const auto lost = pool->Predict(Small(2), "job");
+  EXPECT_EQ(lost.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(lost.status().message()), HasSubstr("job: the predicting process was ended by Killed"));
+  EXPECT_TRUE(pool->Predict(Small(2)).ok());
+}
+
+TEST(PredictorTest, ErrorsNameTheFile) {
+  const auto pool = Pool(1);
+  spec::Spec wrong = Small(2);
+  wrong.mutable_fabric()->mutable_simulated()->set_cluster("no-such");
+  const auto refused = pool->Predict(wrong, "mine");
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(refused.status().message()), testing::StartsWith("mine: fabric.simulated.cluster: "));
+  EXPECT_TRUE(pool->Predict(Small(2)).ok());
+}
+
+TEST(PredictorTest, NeedsAProgramThatPredicts) {
+  const auto none = Predictor::Make({.program = "/no/such/twofold"});
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("\"/no/such/twofold\", cannot be started: No such file"));
+  const auto other = Predictor::Make({.program = "true"});
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("\"true\", does not predict: it ended with exit status 0"));
+}
+
+TEST(PredictorTest, ItsMemoryDoesNotGrow) {
+  const auto pool = Pool(1);
+  const auto predict = [&](int times) {
+    for (int i = 0; i < times; ++i) ASSERT_TRUE(pool->Predict(Small(2)).ok());
+  };
+  predict(10);
+  ASSERT_EQ(Children().size(), 1U);
+  const int64_t before = ResidentKiB(Children()[0]);
+  predict(100);
+  EXPECT_LT(ResidentKiB(Children()[0]) - before, 1024);  // a report has several KiB
+}
+
+}  // namespace predictor_test
+}  // namespace twofold
