@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
+#include "sim/at_work.h"
 #include "sim/engine_simgrid.h"
 #include "sim/latency.h"
 #include "sim/zone.h"
@@ -84,6 +85,7 @@ void Engine::RankMain(int rank, const std::function<void()>& body) {
   std::optional<RankFailure> failure;
   if (record_ != nullptr) record_->SetTurn({rank, false});
   try {
+    const AtWork at_work(Part::kRanks);
     body();
   } catch (const simgrid::ForcefulKillException&) {
     throw;  // SimGrid's own way of ending an actor
@@ -105,7 +107,9 @@ absl::Status Engine::Run() {
 
 void Engine::Block(int rank, const TimePointPtr& point, const std::function<std::string()>& what) {
   const FlightRecord::Aside aside(record_);
+  const AtWork at_work(Part::kEngine);
   if (!point->known() && !failure_) {
+    ++counters_.waits;
     Waiting waiting{s4u::Semaphore::create(0), what};
     waiting_[rank] = &waiting;
     --running_;
@@ -218,12 +222,14 @@ void Engine::Landed() {
 void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
                       std::function<void(const std::vector<double>&)> done, Ended ended) {
   TWOFOLD_CHECK_GE(start, now());
+  const AtWork at_work(Part::kEngine);
   if (flows_) {
     TWOFOLD_CHECK(!schedule->loose && ended == nullptr, "the flow solver takes only schedules that go step by step");
     const Copy copy{std::move(schedule), endpoints};
     return Run(Chart({&copy, 1}), start,
                [done = std::move(done)](const std::vector<double>& finish, double) { done(finish); });
   }
+  ++counters_.transfers;
   Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done),
          ended = std::move(ended)] {
     s4u::this_actor::sleep_until(start);

@@ -110,6 +110,14 @@ class Engine {
   // failed first and says why.
   void ThrowIfFailed(int rank, const std::function<std::string()>& doing) const;
 
+  struct Counters {
+    int64_t events = 0;     // timed
+    int64_t waits = 0;      // of ranks, for what others decide
+    int64_t transfers = 0;  // schedules and courses run
+  };
+  const Counters& counters() const { return counters_; }
+  const Flows* flows() const { return flows_ ? &*flows_ : nullptr; }  // null: SimGrid shares the links
+
   // Whether the network is idle now.
   bool network_idle() const { return in_flight_ == 0; }
 
@@ -157,6 +165,7 @@ class Engine {
   uint64_t asked_ = 0;
   double timer_;  // the earliest time at which SimGrid will call RunDue
   std::optional<Flows> flows_;
+  Counters counters_;
   int running_ = 0;    // ranks that are neither blocked nor done
   int in_flight_ = 0;  // transfers and timers
   std::optional<RankFailure> failure_;

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "sim/at_work.h"
 #include "sim/engine.h"
 #include "sim/engine_simgrid.h"
 #include "sim/latency.h"
@@ -30,11 +31,13 @@ void Engine::SetTimer() {
 
 // Runs in SimGrid's own context, where nothing may block.
 void Engine::RunDue() {
+  const AtWork at_work(Part::kEngine);
   timer_ = -std::numeric_limits<double>::infinity();  // keeps events from setting timers; SetTimer runs at the end
   while (!events_.empty() && events_.front().time <= now()) {
     std::pop_heap(events_.begin(), events_.end());
     const Event event = std::move(events_.back());
     events_.pop_back();
+    ++counters_.events;
     std::optional<RankFailure> failure;
     try {
       if (!failed()) event.fn();
@@ -128,6 +131,8 @@ struct Engine::Under {
 };
 
 void Engine::Run(std::shared_ptr<const Course> course, double start, Arrived done) {
+  const AtWork at_work(Part::kEngine);
+  ++counters_.transfers;
   const size_t sets = course->sets.size();
   auto under = std::make_shared<Under>(Under{.course = std::move(course), .start = start, .done = std::move(done)});
   under->ends.resize(sets), under->left = sets;
@@ -148,6 +153,7 @@ void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t numb
   if (phase.flows == nullptr) return ended(begin);
   At(begin, [this, under, &phase, ended = std::move(ended)] {
     flows_->Begin(phase.flows, [this, under, ended](double first) {
+      const AtWork at_work(Part::kEngine);
       under->apart = std::max(under->apart, now() - first);
       ended(now());
     });

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "core/base/check.h"
@@ -13,66 +14,209 @@ namespace {
 
 uint64_t BitsOf(double x) { return std::bit_cast<uint64_t>(x); }
 
+// Numbers for hashes, in the order in which they first occur. Neighbours are often equal.
+class Numbers {
+ public:
+  int Of(uint64_t hash) {
+    if (hash == last_ && !numbers_.empty()) return number_;
+    last_ = hash;
+    return number_ = numbers_.try_emplace(hash, static_cast<int>(numbers_.size())).first->second;
+  }
+
+ private:
+  absl::flat_hash_map<uint64_t, int> numbers_;
+  uint64_t last_ = 0;
+  int number_ = 0;
+};
+
 }  // namespace
 
+// ---- Colours ----
+
+void FlowClassifier::Colours::Start(std::vector<int> of) {
+  of_ = std::move(of);
+  counts_.clear();
+  for (const int colour : of_) {
+    if (static_cast<size_t>(colour) >= counts_.size()) counts_.resize(static_cast<size_t>(colour) + 1);
+    ++counts_[static_cast<size_t>(colour)];
+  }
+  touched_.assign(counts_.size(), 0), largest_.assign(counts_.size(), -1);
+}
+
+const std::vector<std::pair<int, int>>& FlowClassifier::Colours::Split(std::span<const int> touched,
+                                                                       std::span<const uint64_t> signatures) {
+  parts_.clear(), numbers_.clear(), changed_.clear();
+  part_of_.resize(touched.size());
+  uint64_t last = 0;
+  for (size_t t = 0; t < touched.size(); ++t) {
+    const int colour = of_[static_cast<size_t>(touched[t])];
+    const uint64_t hash = HashMix(static_cast<uint64_t>(colour), signatures[t]);
+    int part = t > 0 ? part_of_[t - 1] : 0;
+    if (t == 0 || hash != last) {  // neighbours are often alike
+      last = hash;
+      part = numbers_.try_emplace(hash, static_cast<int>(parts_.size())).first->second;
+      if (static_cast<size_t>(part) == parts_.size()) parts_.push_back({colour, 0, -1});
+    }
+    part_of_[t] = part;
+    ++parts_[static_cast<size_t>(part)].count;
+  }
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    const auto colour = static_cast<size_t>(parts_[p].colour);
+    touched_[colour] += parts_[p].count;
+    int& largest = largest_[colour];
+    if (largest < 0 || parts_[p].count > parts_[static_cast<size_t>(largest)].count) largest = static_cast<int>(p);
+  }
+  const size_t colours = counts_.size();
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    Part& part = parts_[p];
+    const auto colour = static_cast<size_t>(part.colour);
+    const bool keeps = touched_[colour] == counts_[colour] && largest_[colour] == static_cast<int>(p);
+    part.fresh = keeps ? part.colour : static_cast<int>(counts_.size());
+    if (!keeps) counts_.push_back(part.count);
+  }
+  touched_.resize(counts_.size(), 0), largest_.resize(counts_.size(), -1);
+  for (const Part& part : parts_) {
+    const auto colour = static_cast<size_t>(part.colour);
+    if (static_cast<size_t>(part.fresh) >= colours) counts_[colour] -= part.count;
+    touched_[colour] = 0, largest_[colour] = -1;
+  }
+  for (size_t t = 0; t < touched.size(); ++t) {
+    int& own = of_[static_cast<size_t>(touched[t])];
+    const int fresh = parts_[static_cast<size_t>(part_of_[t])].fresh;
+    if (fresh == own) continue;
+    changed_.emplace_back(touched[t], own);
+    own = fresh;
+  }
+  return changed_;
+}
+
+std::vector<int> FlowClassifier::Colours::InOrder() const {
+  std::vector<int> numbers(counts_.size(), -1), of;
+  of.reserve(of_.size());
+  int next = 0;
+  for (const int colour : of_) {
+    int& number = numbers[static_cast<size_t>(colour)];
+    if (number < 0) number = next++;
+    of.push_back(number);
+  }
+  return of;
+}
+
+// ---- The partition ----
+
 void FlowClassifier::ListLinks(const FlowClasses& all) {
-  used_.clear();
+  used_.clear(), places_.clear(), first_.assign(1, 0);
   for (const auto& set : all.sets) {
+    const size_t before = places_.size();
     for (const int link : set->links) {
       int& place = local_[static_cast<size_t>(link)];
-      if (place >= 0) continue;
-      place = static_cast<int>(used_.size());
-      used_.push_back(link);
+      if (place < 0) {
+        place = static_cast<int>(used_.size());
+        used_.push_back(link);
+      }
+      places_.push_back(place);
     }
+    for (size_t f = 0; f < set->flows(); ++f) first_.push_back(before + set->first[f + 1]);
   }
 }
 
-// One round of refinement: first of flows by their links, then of links by their flows. Returns the number of colours.
-size_t FlowClassifier::Refine(const FlowClasses& all) {
-  numbers_.Clear();
-  sums_.assign(2 * used_.size(), 0);
-  size_t at = 0;
-  for (const auto& set : all.sets) {
-    for (size_t f = 0; f < set->flows(); ++f, ++at) {
-      uint64_t hash = HashMix(static_cast<uint64_t>(flow_colours_[at]));
-      for (const int link : set->LinksOf(f)) {
-        const auto place = static_cast<size_t>(local_[static_cast<size_t>(link)]);
-        hash = HashMix(hash, static_cast<uint64_t>(link_colours_[place]));
-      }
-      flow_colours_[at] = numbers_.Of(hash);
-      const uint64_t one = HashMix(static_cast<uint64_t>(flow_colours_[at])), other = HashMix(~one);
-      for (const int link : set->LinksOf(f)) {
-        const auto place = static_cast<size_t>(local_[static_cast<size_t>(link)]);
-        sums_[2 * place] += one, sums_[2 * place + 1] += other;
+void FlowClassifier::ListFlows() {
+  flows_first_.assign(used_.size() + 1, 0);
+  for (const int place : places_) ++flows_first_[static_cast<size_t>(place) + 1];
+  for (size_t l = 0; l < used_.size(); ++l) flows_first_[l + 1] += flows_first_[l];
+  std::vector<size_t> next(flows_first_.begin(), flows_first_.end() - 1);
+  flows_.resize(places_.size());
+  for (size_t f = 0; f + 1 < first_.size(); ++f) {
+    for (const int place : LinksOf(static_cast<int>(f)))
+      flows_[next[static_cast<size_t>(place)]++] = static_cast<int>(f);
+  }
+}
+
+// Colours to begin with: of flows their bytes and limits, of links their bandwidths, and classes where those are known.
+void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known) {
+  Numbers numbers, link_numbers;
+  std::vector<int> flows, links;
+  std::vector<uint64_t> hashes;
+  for (const int link : used_) hashes.push_back(BitsOf(bandwidths_[static_cast<size_t>(link)]));
+  for (size_t s = 0; s < all.sets.size(); ++s) {
+    const FlowSet& set = *all.sets[s];
+    const FlowClasses* classes = known[s].classes;
+    for (size_t f = 0; f < set.flows(); ++f) {
+      const uint64_t own =
+          classes != nullptr ? static_cast<uint64_t>(classes->of[known[s].set][f]) : BitsOf(set.bytes[f]);
+      flows.push_back(numbers.Of(HashMix(HashMix(s, own), BitsOf(set.rates[f]))));
+    }
+    for (size_t l = 0; classes != nullptr && l < classes->links.size(); ++l) {
+      const uint64_t more = HashMix(s + 1, l);
+      for (const int link : classes->links[l]) {
+        const int place = local_[static_cast<size_t>(link)];
+        if (place >= 0) hashes[static_cast<size_t>(place)] = HashMix(hashes[static_cast<size_t>(place)], more);
       }
     }
   }
-  const size_t flow_colours = numbers_.size();
-  numbers_.Clear();
-  for (size_t l = 0; l < used_.size(); ++l) {
-    const uint64_t hash = HashMix(HashMix(static_cast<uint64_t>(link_colours_[l]), sums_[2 * l]), sums_[2 * l + 1]);
-    link_colours_[l] = numbers_.Of(hash);
-  }
-  return flow_colours + numbers_.size();
+  for (const uint64_t hash : hashes) links.push_back(link_numbers.Of(hash));
+  flow_colours_.Start(std::move(flows)), link_colours_.Start(std::move(links));
 }
 
-FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>> sets,
-                                     std::span<const std::vector<int>* const> colours) {
+// A flow's signature: the colours of its links, in order. A link's: the sum of a hash of its flows' colours.
+void FlowClassifier::Refine() {
+  std::vector<int> flows(flow_colours_.size()), links(link_colours_.size());  // touched
+  std::iota(flows.begin(), flows.end(), 0), std::iota(links.begin(), links.end(), 0);
+  std::vector<bool> flow_touched(flows.size()), link_touched(links.size());
+  std::vector<uint64_t> signatures, sums(links.size());
+  const auto hash = [](int colour) { return HashMix(static_cast<uint64_t>(colour)); };
+  for (bool first = true; !flows.empty(); first = false) {
+    signatures.clear();
+    for (const int f : flows) {
+      uint64_t signature = 0;
+      for (const int link : LinksOf(f)) signature = HashMix(signature, static_cast<uint64_t>(link_colours_[link]));
+      signatures.push_back(signature);
+    }
+    const std::vector<std::pair<int, int>>& changed = flow_colours_.Split(flows, signatures);
+    if (first) {
+      for (size_t f = 0; f < flows.size(); ++f) {
+        for (const int link : LinksOf(static_cast<int>(f)))
+          sums[static_cast<size_t>(link)] += hash(flow_colours_[static_cast<int>(f)]);
+      }
+    } else {
+      links.clear();
+      for (const auto& [f, before] : changed) {
+        const uint64_t more = hash(flow_colours_[f]) - hash(before);
+        for (const int link : LinksOf(f)) {
+          sums[static_cast<size_t>(link)] += more;
+          if (!link_touched[static_cast<size_t>(link)]) links.push_back(link);
+          link_touched[static_cast<size_t>(link)] = true;
+        }
+      }
+      std::sort(links.begin(), links.end());
+    }
+    signatures.clear();
+    for (const int link : links) {
+      signatures.push_back(sums[static_cast<size_t>(link)]);
+      link_touched[static_cast<size_t>(link)] = false;
+    }
+    flows.clear();
+    for (const auto& [link, before] : link_colours_.Split(links, signatures)) {
+      const auto l = static_cast<size_t>(link);
+      for (size_t i = flows_first_[l]; i < flows_first_[l + 1]; ++i) {
+        const int f = flows_[i];
+        if (!flow_touched[static_cast<size_t>(f)]) flows.push_back(f);
+        flow_touched[static_cast<size_t>(f)] = true;
+      }
+    }
+    std::sort(flows.begin(), flows.end());
+    for (const int f : flows) flow_touched[static_cast<size_t>(f)] = false;
+  }
+}
+
+FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>> sets, std::span<const Known> known) {
   FlowClasses all;
   all.sets = std::move(sets);
   ListLinks(all);
-  numbers_.Clear();
-  flow_colours_.clear(), link_colours_.clear();
-  for (size_t s = 0; s < all.sets.size(); ++s) {
-    const FlowSet& set = *all.sets[s];
-    for (size_t f = 0; f < set.flows(); ++f) {
-      const uint64_t own = colours[s] != nullptr ? static_cast<uint64_t>((*colours[s])[f]) : BitsOf(set.bytes[f]);
-      flow_colours_.push_back(numbers_.Of(HashMix(HashMix(s, own), BitsOf(set.rates[f]))));
-    }
-  }
-  numbers_.Clear();
-  for (const int link : used_) link_colours_.push_back(numbers_.Of(BitsOf(bandwidths_[static_cast<size_t>(link)])));
-  for (size_t before = 0, now = Refine(all); now > before; now = Refine(all)) before = now;
+  ListFlows();
+  Start(all, known);
+  Refine();
+  flow_classes_ = flow_colours_.InOrder(), link_classes_ = link_colours_.InOrder();
   Describe(all);
   for (const int link : used_) local_[static_cast<size_t>(link)] = -1;
   return all;
@@ -80,7 +224,7 @@ FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>>
 
 void FlowClassifier::Describe(FlowClasses& all) const {
   for (size_t l = 0; l < used_.size(); ++l) {
-    const auto number = static_cast<size_t>(link_colours_[l]);
+    const auto number = static_cast<size_t>(link_classes_[l]);
     if (number == all.links.size()) {
       all.links.emplace_back();
       all.bandwidths.push_back(bandwidths_[static_cast<size_t>(used_[l])]);
@@ -94,7 +238,7 @@ void FlowClassifier::Describe(FlowClasses& all) const {
     std::vector<int>& of = all.of.emplace_back();
     std::vector<std::vector<int>> lots;
     for (size_t f = 0; f < set.flows(); ++f, ++at) {
-      const int number = flow_colours_[at];
+      const int number = flow_classes_[at];
       of.push_back(number);
       if (static_cast<size_t>(number) == all.classes.size()) {
         all.classes.push_back({.set = s, .example = f, .rate = set.rates[f], .links = {}, .weights = {}});
@@ -123,7 +267,7 @@ void FlowClassifier::Describe(FlowClasses& all) const {
   for (size_t c = 0; c < all.classes.size(); ++c) {
     FlowClasses::Class& own = all.classes[c];
     for (const int link : all.sets[own.set]->LinksOf(own.example)) {
-      const int number = link_colours_[static_cast<size_t>(local_[static_cast<size_t>(link)])];
+      const int number = link_classes_[static_cast<size_t>(local_[static_cast<size_t>(link)])];
       const auto known = std::find(own.links.begin(), own.links.end(), number);
       if (known == own.links.end()) {
         own.links.push_back(number);

@@ -7,7 +7,8 @@
 // linear programs). Max-min shares are unique, and so equal within a class: solving one flow of each class, with the
 // number of its kind on each link as its weight there, is exact.
 //
-// Cost: for flows that cross E links in total, O(E) for each round of refinement; few rounds.
+// Cost: for flows that cross E links in total, O(E) for the first round of refinement. Later ones look only at what
+// touches a class that was split, and the largest part of a class keeps its colour: O(E log E) for all of them.
 #pragma once
 
 #include <cstddef>
@@ -65,42 +66,64 @@ struct FlowClasses {
   std::vector<std::vector<int>> lots_of;  // by class: the kinds of lots that it is in
 };
 
-// `colours`: by set, a number for each flow, such that flows with different numbers are in different classes; null: all
-// are alike that have the same bytes. `bandwidths`: of all links.
+// `bandwidths`: of all links.
 class FlowClassifier {
  public:
   explicit FlowClassifier(std::vector<double> bandwidths)
       : bandwidths_(std::move(bandwidths)), local_(bandwidths_.size(), -1) {}
-  FlowClasses Classify(std::vector<std::shared_ptr<const FlowSet>> sets,
-                       std::span<const std::vector<int>* const> colours);
+  // What is known of a set: classes in which it is one of the sets. Its flows are told apart at least as there; so are
+  // links. If these are its classes alone, that says nothing new but saves rounds: joint classes refine them anyway.
+  struct Known {
+    const FlowClasses* classes = nullptr;  // null: nothing, flows are alike if they have the same bytes
+    size_t set = 0;                        // its number there
+  };
+  FlowClasses Classify(std::vector<std::shared_ptr<const FlowSet>> sets, std::span<const Known> known);
 
  private:
+  // Things of one kind, by colour.
+  class Colours {
+   public:
+    // Numbers that stand for classes to begin with, one for each thing.
+    void Start(std::vector<int> of);
+    int operator[](int thing) const { return of_[static_cast<size_t>(thing)]; }
+    size_t size() const { return of_.size(); }
+    // Splits colours by the signatures of the `touched` things. Other things of these colours share a signature that no
+    // touched one has. Returns the things that have another colour now, with the one they had.
+    const std::vector<std::pair<int, int>>& Split(std::span<const int> touched, std::span<const uint64_t> signatures);
+    std::vector<int> InOrder() const;  // the colours, numbered in the order in which things have them
+
+   private:
+    struct Part {
+      int colour, count, fresh;
+    };
+    std::vector<int> of_, counts_;  // by thing; by colour
+    // Scratch.
+    std::vector<int> touched_, largest_, part_of_;  // by colour; by place in `touched`
+    std::vector<Part> parts_;
+    absl::flat_hash_map<uint64_t, int> numbers_;
+    std::vector<std::pair<int, int>> changed_;
+  };
+
   void ListLinks(const FlowClasses& all);
-  size_t Refine(const FlowClasses& all);
+  void ListFlows();
+  void Start(const FlowClasses& all, std::span<const Known> known);
+  void Refine();
   void Describe(FlowClasses& all) const;
+  std::span<const int> LinksOf(int flow) const {
+    const auto f = static_cast<size_t>(flow);
+    return {places_.data() + first_[f], first_[f + 1] - first_[f]};
+  }
 
   const std::vector<double> bandwidths_;
   std::vector<int> local_;  // by link: its place in used_, or -1
-  // Scratch: of the call in progress.
+  // Scratch: of the call in progress. Flows of all sets are numbered one after another, links by their place.
   std::vector<int> used_;
-  std::vector<int> flow_colours_, link_colours_;  // of all sets' flows, one after another; by place in used_
-  std::vector<uint64_t> sums_;                    // two for each used link
-  // Numbers for hashes, in the order in which they first occur. Neighbours are often equal.
-  class {
-   public:
-    int Of(uint64_t hash) {
-      if (hash == last_ && !numbers_.empty()) return number_;
-      last_ = hash;
-      return number_ = numbers_.try_emplace(hash, static_cast<int>(numbers_.size())).first->second;
-    }
-    size_t size() const { return numbers_.size(); }
-    void Clear() { numbers_.clear(); }
-
-   private:
-    absl::flat_hash_map<uint64_t, int> numbers_;
-    uint64_t last_ = 0;
-    int number_ = 0;
-  } numbers_;
+  std::vector<int> places_;               // of the links of all flows
+  std::vector<size_t> first_;             // by flow, in places_
+  std::vector<int> flows_;                // of all links
+  std::vector<size_t> flows_first_;       // by link, in flows_
+  Colours flow_colours_, link_colours_;
+  std::vector<int> flow_classes_, link_classes_;
 };
 
 }  // namespace twofold::sim

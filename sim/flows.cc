@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/base/check.h"
+#include "sim/at_work.h"
 
 namespace twofold::sim {
 namespace {
@@ -103,13 +104,14 @@ std::pair<uint64_t, uint64_t> Flows::HashOf(const std::vector<Part>& parts) {
 }
 
 Flows::BundlePtr Flows::Solve(const std::vector<Part>& parts) {
+  const AtWork at_work(sim::Part::kFlows);
   auto bundle = std::make_shared<Bundle>();
   GroupPtr& group = alone_[HashOf(parts)];
   if (group == nullptr) {
     auto set = std::make_shared<FlowSet>();
     for (const Part& part : parts) set->Add(part.links, part.bytes, part.rate, part.lot);
-    const std::vector<int>* const none = nullptr;
-    group = MakeGroup(classifier_.Classify({std::move(set)}, {&none, 1}));
+    const FlowClassifier::Known nothing;
+    group = MakeGroup(classifier_.Classify({std::move(set)}, {&nothing, 1}));
   }
   bundle->group = group;
   const FlowClasses& classes = group->classes;
@@ -175,7 +177,8 @@ void Flows::FindZones(const GroupPtr& group) {
 }
 
 // Classes with nothing left take no part.
-Flows::Solution Flows::SolveRest(const Group& group, const std::vector<double>& left) const {
+Flows::Solution Flows::SolveRest(const Group& group, const std::vector<double>& left) {
+  ++solutions_;
   const FlowClasses& classes = group.classes;
   Fluid fluid(classes.bandwidths);
   std::vector<int> solved;  // classes
@@ -219,6 +222,8 @@ Flows::Solution Flows::SolveRest(const Group& group, const std::vector<double>& 
 // ---- Active bundles ----
 
 void Flows::Begin(BundlePtr bundle, Done done) {
+  const AtWork at_work(sim::Part::kFlows);
+  ++begun_;
   TWOFOLD_CHECK(!bundle->solution.steps.empty(), "a bundle has flows");
   const std::shared_ptr<const Solution> solution(bundle, &bundle->solution);
   actives_.emplace(next_, Active{.group = bundle->group,
@@ -263,6 +268,7 @@ void Flows::Release(const Group& group) {
 
 // Takes the next step of bundle `number`.
 void Flows::Take(uint64_t number) {
+  const AtWork at_work(sim::Part::kFlows);
   Active& active = actives_.at(number);
   if (std::vector<int> full = Overfull(active); !full.empty()) return Meet(number, std::move(full));
   const GroupPtr group = active.group;
@@ -423,13 +429,16 @@ Flows::GroupPtr Flows::Joint(const std::vector<Rest>& rests) {
   Known& known = joints_[key];
   if (known.group != nullptr) return known.group;
   std::vector<std::shared_ptr<const FlowSet>> sets;
-  std::vector<const std::vector<int>*> colours;
+  std::vector<FlowClassifier::Known> classes;
   for (const Rest& rest : rests) {
     sets.push_back(rest.group->classes.sets[rest.set]);
-    colours.push_back(rest.told_apart_by != nullptr ? &rest.group->classes.of[rest.set] : nullptr);
+    if (rest.told_apart_by != nullptr)
+      classes.push_back({&rest.group->classes, rest.set});
+    else
+      classes.push_back({&rest.owner->bundle->group->classes, 0});
     known.told_apart_by.push_back(rest.told_apart_by);
   }
-  known.group = MakeGroup(classifier_.Classify(std::move(sets), colours));
+  known.group = MakeGroup(classifier_.Classify(std::move(sets), classes));
   return known.group;
 }
 

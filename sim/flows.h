@@ -58,8 +58,10 @@ class Flows {
   using Done = std::function<void(double first)>;
   void Begin(BundlePtr bundle, Done done);
 
-  // How often bundles met and were merged and solved anew.
+  // How often bundles were begun, met and were merged, and how often shares were solved.
+  int64_t begun() const { return begun_; }
   int64_t meetings() const { return meetings_; }
+  int64_t solutions() const { return solutions_; }
   // Sets of links that are distinguished.
   size_t zones() const { return zones_.size(); }
 
@@ -75,7 +77,7 @@ class Flows {
   static std::pair<uint64_t, uint64_t> HashOf(const std::vector<Part>& parts);
   GroupPtr MakeGroup(FlowClasses classes);
   void FindZones(const GroupPtr& group);
-  Solution SolveRest(const Group& group, const std::vector<double>& left) const;
+  Solution SolveRest(const Group& group, const std::vector<double>& left);
   void Take(uint64_t number);
   void Meet(uint64_t number, std::vector<int> full);
   Rest TakeOut(Actives::iterator it, std::vector<std::pair<Done, double>>& done);
@@ -108,7 +110,7 @@ class Flows {
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;
   uint64_t next_ = 0;
-  int64_t meetings_ = 0;
+  int64_t begun_ = 0, meetings_ = 0, solutions_ = 0;
 };
 
 }  // namespace twofold::sim

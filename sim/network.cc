@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/strings.h"
+#include "sim/at_work.h"
 #include "sim/fluid.h"
 #include "sim/latency.h"
 #include "sim/places.h"
@@ -31,14 +32,20 @@ Network::Network(Engine& engine, const Library& library, NetworkOptions options)
 
 Network::~Network() = default;
 
-int Network::AddGroups(const std::vector<std::vector<int>>& groups) {
-  Groups& added = groups_[next_groups_];
-  for (const std::vector<int>& ranks : groups) {
-    Group& group = added.emplace_back();
+int Network::AddGroups(std::shared_ptr<const Ranks> groups) {
+  groups_[next_groups_].ranks = std::move(groups);
+  return next_groups_++;
+}
+
+const Network::Groups& Network::GroupsOf(int number) {
+  Listed& listed = groups_.at(number);
+  if (!listed.groups.empty()) return listed.groups;
+  for (const std::vector<int>& ranks : *listed.ranks) {
+    Group& group = listed.groups.emplace_back();
     for (int rank : ranks) group.endpoints.push_back(EndpointOf(rank));
     group.places = PlacesOf(engine_.topology(), group.endpoints);
   }
-  return next_groups_++;
+  return listed.groups;
 }
 
 // Group numbers are not reused, so everything known about them is removed, too.
@@ -122,6 +129,8 @@ double Network::SecondsAlone(int number, const CollectiveShape& shape, const Kno
 }
 
 Network::Known Network::Make(int number, const CollectiveShape& shape, const Groups& groups) try {
+  const AtWork at_work(Part::kCollectives);
+  ++planned_;
   Known known = Choose(number, shape, groups);
   const auto measured = options_.choice.algorithm == "auto" ? options_.measured.Seconds(shape) : std::nullopt;
   const bool useful = options_.closed_forms && groups_.size() == 1 && !messages_;  // else it may meet others
@@ -176,8 +185,8 @@ Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Group
     begins.push_back(flows->flows());
   }
   for (size_t i = 0; i < chosen.size(); ++i) router.Finished(chosen[i], requests[i].bytes);
-  const std::vector<int>* const none = nullptr;
-  const FlowClasses classes = classifier_->Classify({flows}, {&none, 1});
+  const FlowClassifier::Known nothing;
+  const FlowClasses classes = classifier_->Classify({flows}, {&nothing, 1});
   const std::vector<double> ends = EndsOf(classes);
   double least = 0, most = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -211,7 +220,7 @@ double Network::ClosedForm(const Known& known, const Groups& groups) {
 }
 
 Network::Name Network::Collective(int number, const CollectiveShape& shape, double start, Done done) {
-  const Groups& groups = groups_.at(number);
+  const Groups& groups = GroupsOf(number);
   const Key key(number, shape.kind, shape.bytes, shape.root);
   const bool alone = options_.closed_forms && Alone(), reusable = shape.kind != Communication::kAllToAllV;
   Known& entry = known_[key];
@@ -236,6 +245,7 @@ Network::Name Network::Collective(int number, const CollectiveShape& shape, doub
 }
 
 std::shared_ptr<const Engine::Course> Network::Chart(const Known& known, const Groups& groups) try {
+  const AtWork at_work(Part::kCollectives);
   std::vector<Engine::Copy> copies;
   for (size_t g = 0; g < groups.size(); ++g) copies.push_back({known.schedules[g], groups[g].endpoints});
   return engine_.Chart(copies);
@@ -264,6 +274,8 @@ void Network::Flow(const Known& known, const Groups& groups, double start, Done 
 }
 
 Network::Way Network::MakeWay(std::vector<std::vector<int>> pairs, double bytes) {
+  const AtWork at_work(Part::kCollectives);
+  ++planned_;
   Way way{.endpoints = std::move(pairs), .schedules = {}};
   std::vector<std::pair<Places, std::shared_ptr<const Schedule>>> known;
   for (const std::vector<int>& pair : way.endpoints) {
@@ -297,7 +309,7 @@ Network::Name Network::Send(const WayKey& key, double start, Ended ended) {
   if (known == nullptr) try {
       const auto [number, from, to, bytes] = key;
       std::vector<std::vector<int>> pairs;
-      for (const Group& group : groups_.at(number)) {
+      for (const Group& group : GroupsOf(number)) {
         const std::vector<int>& all = group.endpoints;
         if (from >= 0) {
           pairs.push_back({all[static_cast<size_t>(from)], all[static_cast<size_t>(to)]});

@@ -45,7 +45,8 @@ class Network {
   // Adds groups of several ranks that may communicate and that always do the same together: a single group, or one for
   // each rank that an actor represents, its own first. All must have the same number of ranks. Returns a number for the
   // whole set.
-  int AddGroups(const std::vector<std::vector<int>>& groups);
+  using Ranks = std::vector<std::vector<int>>;
+  int AddGroups(std::shared_ptr<const Ranks> groups);
   void RemoveGroups(int number);
 
   // What runs: the library's names; algorithm "measured" if the time comes from a measurement.
@@ -66,6 +67,7 @@ class Network {
   // first.
   Name Shift(int groups, int places, double bytes, double start, Ended ended);
   const Library& library() const { return library_; }
+  int64_t planned() const { return planned_; }  // collectives and messages for which schedules were made
 
  private:
   struct Group {
@@ -127,8 +129,14 @@ class Network {
   const Library& library_;
   const NetworkOptions options_;
   std::optional<FlowClassifier> classifier_;  // made when first needed
-  std::map<int, Groups> groups_;
+  struct Listed {
+    std::shared_ptr<const Ranks> ranks;
+    Groups groups = {};  // made when they first communicate
+  };
+  const Groups& GroupsOf(int number);
+  std::map<int, Listed> groups_;
   int next_groups_ = 0;
+  int64_t planned_ = 0;
   bool messages_ = false;  // a point-to-point message was sent
   absl::flat_hash_map<Key, Known> known_;
   absl::flat_hash_map<AloneKey, Price> alone_;

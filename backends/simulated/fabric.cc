@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "backends/host/now_and_then.h"
 #include "backends/simulated/child.h"
+#include "backends/simulated/costs.h"
 #include "backends/simulated/device.h"
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
@@ -22,6 +23,7 @@
 #include "core/base/strings.h"
 #include "core/comm/staging.h"
 #include "core/proto/outcome.pb.h"
+#include "sim/at_work.h"
 #include "sim/engine.h"
 #include "sim/network.h"
 #include "topologies/graph/no_route.h"
@@ -214,6 +216,8 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
 // The whole simulation, in the child process.
 outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool asked_for, const RankFunction& fn,
                           sim::FlightRecord& record) {
+  const Moment begin = MomentNow();
+  sim::StartSampling();
   HoldInterrupts hold;
   sim::Engine engine(*plan.topology, EngineOptions(plan, record));
   CatchInterruptsInChild();
@@ -266,6 +270,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool asked_for, const
   AddExtrapolationNotes(extrapolated, outcome);
   AddWhatRan(world, outcome);
   if (fold) AddWhatFoldingChanges(!asked_for && plan.world_size <= kMostRunAfterAll, world, outcome);
+  AddCosts(engine, network, begin, world.set_up, static_cast<int>(actors.size()), plan.world_size, outcome);
   outcome.set_code(static_cast<int>(status.code()));
   outcome.set_message(std::string(status.message()));
   return outcome;
@@ -283,9 +288,12 @@ class SimulatedFabric : public Fabric {
     if (world_size != plan->world_size) plan = Resized(world_size);
     if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
     std::string why;
+    RunResult result;
+    result.costs = {{.part = "building", .seconds = plan->building.seconds, .bytes = plan->building.bytes},
+                    {.part = "attempts", .count = 0}};
     while (!plan->stand_ins.empty()) {
       std::vector<int> kinds;
-      RunResult result = RunOnce(*plan, true, fn, &why, &kinds);
+      RunOnce(*plan, true, fn, result, &why, &kinds);
       if (why.empty()) return result;
       if (!kinds.empty()) {  // known before ranks did anything else, unless they are told apart late
         SplitClasses(kinds, why, *plan);
@@ -297,7 +305,7 @@ class SimulatedFabric : public Fabric {
       }
       plan->stand_ins.clear();
     }
-    RunResult result = RunOnce(*plan, false, fn);
+    RunOnce(*plan, false, fn, result);
     if (!why.empty()) result.notes.push_back(StrCat("ranks were not folded: ", why));
     return result;
   }
@@ -311,17 +319,19 @@ class SimulatedFabric : public Fabric {
   }
   bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
-  // `refused`: why ranks cannot be folded; `kinds`: those that are to be told apart for that reason, if this helps.
-  RunResult RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, std::string* refused = nullptr,
-                    std::vector<int>* kinds = nullptr) const {
-    RunResult result;
+  // Replaces `result`, apart from its costs, to which it adds. `refused`: why ranks cannot be folded; `kinds`: those that
+  // are to be told apart for that reason, if this helps.
+  void RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, RunResult& result,
+               std::string* refused = nullptr, std::vector<int>* kinds = nullptr) const {
+    result = {.status = absl::OkStatus(), .results = {}, .notes = {}, .ran = {}, .costs = std::move(result.costs)};
+    ++*result.costs[1].count;
     if (refused != nullptr) refused->clear();
     result.results = RankResults::Empty(plan.world_size);
     result.notes = plan.notes;
     if (fold) result.notes.push_back(DescribeFolding(plan));
     absl::StatusOr<std::unique_ptr<sim::FlightRecord>> record = sim::FlightRecord::Make(plan.world_size);
     result.status = record.status();
-    if (!record.ok()) return result;
+    if (!record.ok()) return;
     std::map<int, std::string> partial;  // of the ranks that have actors
     absl::StatusOr<outcome::Outcome> outcome =
         RunInChild([&] { return Simulate(plan, fold, AskedFor(), fn, **record); },
@@ -332,7 +342,7 @@ class SimulatedFabric : public Fabric {
       std::vector<std::string> of_actors;
       for (const int r : actors) of_actors.push_back(std::move(partial[r]));  // empty if the actor reported none
       result.results = {std::move(of_actors), ActorOfEach(plan, actors, fold)};
-      return result;
+      return;
     }
     result.status = absl::Status(static_cast<absl::StatusCode>(outcome->code()), outcome->message());
     if (outcome->results_size() > 0) {  // none where the outcome was too large
@@ -350,9 +360,9 @@ class SimulatedFabric : public Fabric {
                             .algorithm = r.algorithm(),
                             .protocol = r.protocol()});
     }
+    AddCosts(*outcome, result.costs);
     if (refused != nullptr) *refused = outcome->folding_refused();
     if (kinds != nullptr) kinds->assign(outcome->kinds().begin(), outcome->kinds().end());
-    return result;
   }
 
   const spec::Spec spec_;

@@ -68,7 +68,7 @@ bool SimulatedWorld::NoteKinds(const std::vector<std::vector<int>>& groups, std:
 SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vector<std::vector<int>> groups)
     : world_(world),
       name_(std::move(name)),
-      groups_(std::move(groups)),
+      groups_(std::make_shared<const std::vector<std::vector<int>>>(std::move(groups))),
       label_(host::GroupLabel(name_, ranks())),
       stand_ins_(ranks()) {
   if (world_.folded()) {
@@ -91,7 +91,7 @@ void SimulatedGroup::RanksDiffer(std::span<const int> kinds, const std::string& 
   std::vector<int> own(kinds.begin(), kinds.end());
   if (!world_.folded() || !told_.insert(own).second) return;
   if (!world_.barrier_passed) {
-    world_.NoteKinds(groups_, std::array{std::move(own)}, why);
+    world_.NoteKinds(*groups_, std::array{std::move(own)}, why);
     return;
   }
   if (TellApart(kinds, why, true)) RefuseFolding(why);
@@ -110,17 +110,17 @@ bool SimulatedGroup::TellApart(std::span<const int> kinds, const std::string& wh
   for (SimulatedGroup* group : world_.groups) {
     const bool same = group->name_ == name_ && group->ranks().size() == kinds.size();
     if (same && (also_alike || group->actors_ > 1 || group == this))
-      noted = world_.NoteKinds(group->groups_, own, why) || noted;
+      noted = world_.NoteKinds(*group->groups_, own, why) || noted;
   }
   return noted;
 }
 
 const std::vector<int>& SimulatedGroup::ranks(int world_rank) const {
-  for (const std::vector<int>& group : groups_) {
+  for (const std::vector<int>& group : *groups_) {
     if (std::find(group.begin(), group.end(), world_rank) != group.end()) return group;
   }
   TWOFOLD_CHECK(false, StrCat("rank ", world_rank, " is not in group ", *label_));
-  return groups_[0];
+  return groups_->front();
 }
 
 int SimulatedGroup::place(int world_rank) const {
@@ -298,7 +298,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
     Parted(kind, stand_in, *arrivals[i].started, soonest - apart, latest);
     done[i] = latest;
   }
-  if (kind == Communication::kBarrier) world_.barrier_passed = true;
+  if (kind == Communication::kBarrier && !world_.barrier_passed) world_.barrier_passed = true, world_.set_up = MomentNow();
   for (size_t i = 0; i < arrivals.size(); ++i) {
     const Arrival& a = arrivals[i];
     if (world_.engine.failed()) return;  // a rank that was resumed may have failed since: the others are gone
@@ -542,7 +542,7 @@ SimulatedGroup::Parts SimulatedGroup::MakeParts(int rank, std::span<const std::v
   Parts parts{{list.begin(), list.end()}, rank, {}, actors()};
   // Equivalent groups, keyed by their stand-ins in order.
   std::map<std::vector<int>, std::vector<std::vector<int>>> kinds;
-  for (const std::vector<int>& group : groups_) {
+  for (const std::vector<int>& group : *groups_) {
     for (const std::vector<int>& places : list) {
       std::vector<int> members;
       for (const int place : places) members.push_back(group[static_cast<size_t>(place)]);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "backends/host/call.h"
+#include "backends/simulated/costs.h"
 #include "core/comm/communication.h"
 #include "core/comm/process_group.h"
 #include "core/comm/stats.h"
@@ -36,6 +38,7 @@ struct SimulatedWorld {
   std::string folding_refused = {};  // set if folding would have changed the result
   std::vector<int> kinds = {};       // then, if ranks of one class are of different kinds: a number for each rank
   bool barrier_passed = false;       // before it, ranks may end a collective at different times without consequence
+  std::optional<Moment> set_up = std::nullopt;  // when that was
   double apart = 0;  // the largest difference between such ranks' end times, relative to the collective's duration
   // By stand-in: how late it is at most, because the slowest counts for all. A communication hands the latest
   // participant's lateness on to all of them, and adds what the ranks of one class ended it apart.
@@ -102,7 +105,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
                                             const std::string& name);
 
   const std::string& name() const { return name_; }
-  const std::vector<int>& ranks() const { return groups_[0]; }
+  const std::vector<int>& ranks() const { return groups_->front(); }
   const std::vector<int>& ranks(int world_rank) const;  // of the equivalent group that contains `world_rank`
   int place(int world_rank) const;                      // its rank in that group
   // ProcessGroup::RanksDiffer, by any of the group's ranks. Once steps have begun, it counts for all groups of this name,
@@ -179,7 +182,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
 
   SimulatedWorld& world_;
   const std::string name_;
-  const std::vector<std::vector<int>> groups_;
+  const std::shared_ptr<const std::vector<std::vector<int>>> groups_;
   const std::shared_ptr<const std::string> label_;
   std::vector<int> stand_ins_;  // world ranks, indexed by rank in the group; not folded: the ranks themselves
   size_t actors_;               // number of different stand-ins

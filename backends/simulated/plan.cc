@@ -314,6 +314,7 @@ void FindClasses(const spec::Spec& spec, SimulationPlan& plan) {
 }  // namespace
 
 absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
+  const Moment begin = MomentNow();
   const spec::Simulated& simulated = spec.fabric().simulated();
   SimulationPlan plan;
   absl::StatusOr<cluster::Cluster> c = host::FindSimulatedCluster(simulated, &plan.notes);
@@ -379,6 +380,8 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (simulated.folding() == spec::Simulated::ON && plan.stand_ins.empty()) {
     return InvalidArgument("fabric.simulated.folding: ON, but ", plan.why_not_fold, "; use AUTO or OFF");
   }
+  const Moment now = MomentNow();
+  plan.building = {now.seconds - begin.seconds, std::max<int64_t>(0, now.bytes - begin.bytes)};
   return plan;
 }
 

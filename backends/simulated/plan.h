@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/host/costs.h"
+#include "backends/simulated/costs.h"
 #include "backends/simulated/rank.h"
 #include "backends/simulated/rank_classes.h"
 #include "core/base/units.h"
@@ -49,6 +50,7 @@ struct SimulationPlan {
   std::string why_not_fold;
   std::vector<Meetings> meetings;  // by which classes were found
   std::vector<std::string> notes;
+  Moment building;  // what it took
 };
 
 absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,13 @@ struct RunResult {
     std::string library, algorithm, protocol;
   };
   std::vector<Ran> ran = {};
+  // Predictions only: what the simulation itself cost, part by part. Absent: not known, or it has none.
+  struct Cost {
+    std::string part;
+    std::optional<double> seconds = std::nullopt;
+    std::optional<int64_t> bytes = std::nullopt, count = std::nullopt;
+  };
+  std::vector<Cost> costs = {};
 };
 
 class Fabric {

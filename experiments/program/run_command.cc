@@ -1,5 +1,6 @@
 // twofold run SPEC
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "experiments/program/finish.h"
 #include "experiments/program/progress.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/simulation_costs.h"
 #include "experiments/program/report/tables.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/difference.h"
@@ -41,7 +43,7 @@ namespace {
 struct RunOptions {
   std::string spec, fabric, out;
   std::vector<std::string> sets;
-  bool check = false, quiet = false;
+  bool check = false, quiet = false, profile_simulator = false;
 };
 
 // All that is known before ranks run; errors up to here are errors in the user's input.
@@ -188,7 +190,7 @@ class UntilWritten {
   void (*const before_)(int);
 };
 
-int RunJob(const Job& job, bool quiet) {
+int RunJob(const Job& job, const RunOptions& how) {
   TellWhatIsReplaced(job);
   if (const absl::Status made = MakeFolders(job); !made.ok()) {
     LogError(made.message());
@@ -197,7 +199,7 @@ int RunJob(const Job& job, bool quiet) {
   std::optional<UntilWritten> until_written(std::in_place);
   const auto world_size = static_cast<int>(WorldSize(job.spec));
   std::function<void(const StepProgress&)> progress;
-  if (!quiet) progress = Progress();
+  if (!how.quiet) progress = Progress();
   const checkpoint::Opened* const resumed = job.resumed ? &*job.resumed : nullptr;
   const TrainingOptions options = TrainingOptionsOf(job.spec);
   const RankFunction train = [&](RankContext& ctx) {
@@ -206,15 +208,22 @@ int RunJob(const Job& job, bool quiet) {
   const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
   RunResult result = job.fabric->Run(world_size, job.fabric->predicted() ? train : watched);
   if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
-  if (!quiet) ClearStatusLine();
+  if (!how.quiet) ClearStatusLine();
 
+  std::vector<RunResult::Cost> costs = std::move(result.costs);
+  const auto finishing = std::chrono::steady_clock::now();
   const auto [report, records] = Finish(job.spec, *job.fabric, job.data, std::move(result));
   if (report.outcome() != report::OK) {
     LogError(report::Outcome_Name(report.outcome()), ": ", report.message());
   }
   PrintSummary(job, report);  // printed even if the files cannot be written
+  const auto cost = [&costs](const char* part, auto since) {
+    costs.push_back({.part = part, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count()});
+  };
+  if (!costs.empty()) cost("report", finishing);
+  if (how.profile_simulator) std::printf("%s", SimulationCostsText(costs).c_str());
   std::fflush(stdout);        // output that fails here is reported at the end
-  if (const absl::Status written = WriteReport(job.out, report, job.spec, records); !written.ok()) {
+  if (const absl::Status written = WriteReport(job.out, report, job.spec, records, costs); !written.ok()) {
     LogError(written.message());
     return kExitFailed;
   }
@@ -237,13 +246,17 @@ int RunCommand(const RunOptions& options) {
     TellWhatIsWrong(BlameSets(job.status(), options.spec, options.sets));
     return kExitWrongInput;
   }
+  if (options.profile_simulator && !job->fabric->predicted()) {
+    LogError("--profile-simulator: fabric ", job->fabric->name(), " measures; only fabric simulated has a simulator");
+    return kExitWrongInput;
+  }
   if (options.check) {
     if (LaunchedAs().rank == 0)
       std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
                   job->data.training->Describe().c_str());
     return kExitFine;
   }
-  return RunJob(*job, options.quiet);
+  return RunJob(*job, options);
 }
 
 Command AddRun(const Command& program, RunOptions* options) {
@@ -257,6 +270,8 @@ Command AddRun(const Command& program, RunOptions* options) {
   command.AddOption("--out", options->out,
                     "folder of the report (default: runs/<name>-<fabric>); replaces an existing report");
   command.AddFlag("--check", options->check, "only check the spec, its data and its fabric");
+  command.AddFlag("--profile-simulator", options->profile_simulator,
+                  "print where the simulation's own time and memory go (simulate.csv has the same)");
   command.AddFlag("--quiet", options->quiet, "no progress on stderr");
   command.Footer(
       R"(A spec says what to train and how to distribute it over ranks. Only `model` is required:

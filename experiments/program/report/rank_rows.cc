@@ -13,7 +13,7 @@ namespace {
 
 using Ranks = std::span<const int64_t>;
 
-report::RankRange Range(int64_t first, int64_t stride, size_t count) {
+report::RankRange RangeOf(int64_t first, int64_t stride, size_t count) {
   report::RankRange range;
   range.set_first(first), range.set_stride(stride), range.set_last(first + stride * (static_cast<int64_t>(count) - 1));
   return range;
@@ -95,10 +95,10 @@ std::vector<report::RankRange> RangesOf(Ranks ranks) {
   while (!ranks.empty()) {
     const size_t run = RunLength(ranks);
     if (IsGrid(ranks, run) && ranks.size() / run > run) {  // fewer columns than rows
-      for (size_t i = 0; i < run; ++i) ranges.push_back(Range(ranks[i], ranks[run] - ranks[0], ranks.size() / run));
+      for (size_t i = 0; i < run; ++i) ranges.push_back(RangeOf(ranks[i], ranks[run] - ranks[0], ranks.size() / run));
       return ranges;
     }
-    ranges.push_back(Range(ranks[0], run > 1 ? ranks[1] - ranks[0] : 1, run));
+    ranges.push_back(RangeOf(ranks[0], run > 1 ? ranks[1] - ranks[0] : 1, run));
     ranks = ranks.subspan(run);
   }
   return ranges;

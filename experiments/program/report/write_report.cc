@@ -8,6 +8,7 @@
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/rank_rows.h"
+#include "experiments/program/report/simulation_costs.h"
 #include "experiments/program/report/tables.h"
 #include "experiments/program/report/trace.h"
 #include "experiments/program/spec/spec.h"
@@ -15,19 +16,21 @@
 namespace twofold {
 
 absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
-                         const RankRecords& records) {
+                         const RankRecords& records, const std::vector<RunResult::Cost>& costs) {
   report::Report versioned = report;
   if (!versioned.has_schema_version()) versioned.set_schema_version(kReportSchemaVersion);
   std::vector<NamedText> files = {{"steps.csv", StepsCsv(report)},
                                   {"validation.csv", ValidationCsv(report)},
                                   {"memory.csv", MemoryCsv(records)},
                                   {"collectives.csv", CollectivesCsv(report)}};
+  if (!costs.empty()) files.push_back({"simulate.csv", SimulationCostsCsv(costs)});
   if (spec.trace().enabled()) files.push_back({"trace.json", TraceJson(records)});
   files.push_back({"spec.textproto", SpecToText(spec)});
   files.push_back({"report.json", JsonText(ToJson(versioned))});
-  const absl::Status written = WriteFiles(folder, files);
-  if (!written.ok() || spec.trace().enabled()) return written;
-  return RemoveFile(StrCat(folder, "/trace.json"));
+  absl::Status status = WriteFiles(folder, files);
+  if (status.ok() && costs.empty()) status = RemoveFile(StrCat(folder, "/simulate.csv"));
+  if (status.ok() && !spec.trace().enabled()) status = RemoveFile(StrCat(folder, "/trace.json"));
+  return status;
 }
 
 namespace {

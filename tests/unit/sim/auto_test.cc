@@ -32,7 +32,7 @@ std::vector<double> SecondsBy(const cluster::Cluster& c, int ranks, Communicatio
     Network network(engine, *library, {.choice = {.algorithm = algorithm}});
     std::vector<int> all(static_cast<size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
-    const int group = network.AddGroups({all});
+    const int group = network.AddGroups(std::make_shared<const Network::Ranks>(Network::Ranks{all}));
     outcome::Outcome result;
     engine.AddRank(0, [&] {
       double clock = 0;

@@ -165,7 +165,7 @@ std::vector<double> Simulate(const Case& c, int ranks, const std::vector<double>
     Network network(engine, *library, {.choice = {.algorithm = c.algorithm}, .closed_forms = computed});
     std::vector<int> all(static_cast<size_t>(ranks));
     for (int r = 0; r < ranks; ++r) all[static_cast<size_t>(r)] = r;
-    const int group = network.AddGroups({all});
+    const int group = network.AddGroups(std::make_shared<const Network::Ranks>(Network::Ranks{all}));
     outcome::Outcome result;
     engine.AddRank(0, [&] {
       double clock = 0;

@@ -28,8 +28,8 @@ std::shared_ptr<const FlowSet> SetOf(const std::vector<Given>& flows) {
 FlowClasses Classify(const std::vector<double>& bandwidths, const std::vector<std::vector<Given>>& sets) {
   std::vector<std::shared_ptr<const FlowSet>> all;
   for (const std::vector<Given>& set : sets) all.push_back(SetOf(set));
-  const std::vector<const std::vector<int>*> colours(all.size(), nullptr);
-  return FlowClassifier(bandwidths).Classify(all, colours);
+  const std::vector<FlowClassifier::Known> known(all.size());
+  return FlowClassifier(bandwidths).Classify(all, known);
 }
 
 // A ring of n: each endpoint sends on link 2 i and receives on 2 i + 1.
