@@ -262,9 +262,13 @@ void SimulatedGroup::NoteWhatRan(Communication::Kind kind, double bytes, const s
   world_.ran[{name_, kind, static_cast<int64_t>(bytes)}] = name;
 }
 
-void SimulatedGroup::Parted(Communication::Kind kind, int stand_in, double start, double first, double last) {
+bool SimulatedGroup::HaveParted(double first, double last) const {
   constexpr double kRounding = 1e-12;
-  if (!world_.folded() || !world_.barrier_passed || last - first <= kRounding * last) return;
+  return world_.folded() && world_.barrier_passed && last - first > kRounding * last;
+}
+
+void SimulatedGroup::Parted(Communication::Kind kind, int stand_in, double start, double first, double last) {
+  if (!HaveParted(first, last)) return;
   if (world_.none_may_part) return RefuseFolding(StrCat("ranks finish ", KindName(kind), " at different times"));
   world_.apart = std::max(world_.apart, (last - first) / (last - start));
   world_.late[stand_in] += last - first;
@@ -464,6 +468,7 @@ void SimulatedGroup::BeginExchange(std::vector<Exchanging> all) {
     if (!like_the_first(one)) return TellAllApart("ranks of one group send each other different messages");
   }
   for (const Exchanging& one : all) {
+    if (MayNotPart(one.time, start)) return TellAllApart("ranks of one group begin batch at different times");
     one.pending->met = start;
     Parted(Communication::kBatch, stand_ins_[static_cast<size_t>(one.rank)], one.time, one.time, start);
   }
@@ -474,6 +479,7 @@ void SimulatedGroup::BeginExchange(std::vector<Exchanging> all) {
       if (op.kind != P2p::kSend) continue;
       auto ended = [self, everyone, start](size_t place, double first, double last) {
         if (place == 0) return;  // what is sent arrives elsewhere in the same exchange, not before it has left
+        if (self->MayNotPart(first, last)) return self->TellAllApart("ranks finish batch at different times");
         if (self->world_.apart > 0) self->HandOnLateness(self->stand_ins_);
         for (const Exchanging& one : *everyone) {
           if (self->world_.engine.failed()) return;

@@ -165,6 +165,9 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart);
   void RefuseFolding(const std::string& why);
   void NoteWhatRan(Communication::Kind kind, double bytes, const sim::Network::Name& name);
+  // Whether ranks that are simulated as one have ended something at these different times.
+  bool HaveParted(double first, double last) const;
+  bool MayNotPart(double first, double last) const { return world_.none_may_part && HaveParted(first, last); }
   // Records that the ranks that `stand_in` stands for finished what began at `start` between `first` and `last`.
   void Parted(Communication::Kind kind, int stand_in, double start, double first, double last);
   void HandOnLateness(std::span<const int> stand_ins);  // of the participants of one communication

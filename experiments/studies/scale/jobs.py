@@ -1,9 +1,12 @@
 """The jobs of this study, as the parts of a spec."""
 import dataclasses
+import pathlib
 
 GPT = "gpt { layers: 8 hidden: 512 heads: 8 vocab: 2048 sequence: 128 }"
 LLAMA = "llama { layers: 8 hidden: 512 heads: 8 kv_heads: 2 ffn: 1024 vocab: 2048 sequence: 128 }"
+LONG = "llama { layers: 4 hidden: 1024 heads: 8 kv_heads: 4 ffn: 1024 vocab: 2048 sequence: 32768 }"
 MIXTURE = "moe { llama { layers: 4 hidden: 256 heads: 8 vocab: 1024 sequence: 64 } experts: 8 top_k: 2 }"
+OPEN_MPI = f'cluster: "{pathlib.Path(__file__).resolve().parent}/open-mpi.textproto"'
 H100, A100 = 'cluster: "dgx-h100-16k"', 'cluster: "dgx-a100"'
 
 
@@ -62,6 +65,8 @@ EXACT = [Job(name, model, parallel, train, simulated) for name, model, parallel,
     ("3D, replicas outermost", LLAMA, 'tp: 4 pp: 4 dp: 4 cp: 2 order: "dp pp cp tp" sharding: ZERO_1', CLIP, H100),
     ("context parallel", LLAMA, "tp: 2 pp: 2 cp: 4 dp: 8 sharding: ZERO_1", CLIP, H100),
     ("context and sequence parallel, ZeRO-3", LLAMA, "tp: 4 cp: 4 dp: 8 sequence_parallel: true sharding: ZERO_3", "", H100),
+    ("context parallel, long sequences", LONG, "cp: 4 dp: 16 sharding: ZERO_1", CLIP, H100),
+    ("3D and context parallel, long sequences", LONG, "tp: 2 pp: 2 cp: 8 dp: 4", "precision { parameter: BF16 }", H100),
     ("experts, 3D", MIXTURE, "tp: 2 ep: 8 dp: 16 pp: 2 sharding: ZERO_1", CLIP, H100),
     ("experts, ZeRO-3", MIXTURE, "ep: 4 dp: 64 sharding: ZERO_3", CLIP, H100),
     ("dynamic loss scale", GPT, "tp: 4 dp: 16 sharding: ZERO_1", "precision { parameter: F16 loss_scale { dynamic {} } }", H100),
@@ -74,6 +79,7 @@ EXACT = [Job(name, model, parallel, train, simulated) for name, model, parallel,
     ("a slow rank, A100", LLAMA, "tp: 8 pp: 2 dp: 16", "", A100 + SLOW),
     ("jitter", LLAMA, "tp: 4 pp: 2 dp: 8", "", H100 + " network { jitter: 0.1 }"),
     ("a cable at half its rate", LLAMA, "tp: 4 pp: 2 dp: 16", "", H100 + ' network { faults { link: "leaf0-pod0.mid0*" bandwidth: 0.5 } }'),
+    ("a failed cable", LLAMA, "tp: 4 pp: 2 dp: 64", "", H100 + ' nodes: 64 network { faults { link: "leaf0-pod0.mid0*" failed: true } }'),
     ("3D on A100", LLAMA, "tp: 4 pp: 4 dp: 8 sharding: ZERO_1", CLIP, A100),
     ("3D, ring", LLAMA, "tp: 4 pp: 4 dp: 8 sharding: ZERO_1", CLIP, H100 + ' algorithm: "ring"'),
     ("3D, ECMP", LLAMA, "tp: 4 pp: 2 dp: 16 sharding: ZERO_1", CLIP, H100 + ' routing: "ecmp"'),
@@ -82,6 +88,8 @@ EXACT = [Job(name, model, parallel, train, simulated) for name, model, parallel,
     ("3D, adaptive routing", LLAMA, "tp: 4 pp: 2 dp: 8", "", 'cluster: "polaris"'),
     ("TP4, adaptive routing", LLAMA, "tp: 4 dp: 16", "", 'cluster: "frontier"'),
     ("3D, ideal collectives", LLAMA, "tp: 4 pp: 2 dp: 8", "", 'cluster: "tpu-v4-pod"'),
+    ("3D, Open MPI's algorithms", LLAMA, "tp: 2 pp: 2 dp: 16 sharding: ZERO_1", CLIP, OPEN_MPI),
+    ("DDP, Open MPI's algorithms", GPT, "dp: 64", "", OPEN_MPI),
     ("3D, two sites", LLAMA, 'tp: 4 pp: 2 dp: 8 order: "dp pp cp tp"', "", H100 + " sites { count: 2 between_gbps: 100 latency_ms: 5 }"),
 ]]
 
