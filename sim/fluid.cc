@@ -1,6 +1,7 @@
 #include "sim/fluid.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -11,6 +12,8 @@ namespace twofold::sim {
 namespace {
 
 constexpr double kTogether = 1e-12;
+constexpr double kLeft = 1e-9;      // of a bandwidth: a link with no more left is full
+
 }  // namespace
 
 std::vector<double> BandwidthsOf(const Topology& topology) {
@@ -122,20 +125,31 @@ void Fluid::Ends(int flow, double time) {
   if (changes_ != nullptr) changes_->push_back({time, flow, 0});
 }
 
+// Flows whose rates do not change keep their projected ends, too.
 void Fluid::Share(std::span<const int> flows, double time) {
-  for (int f : flows) AddLoad(f, -rates_[static_cast<size_t>(f)]);
-  for (int flow : flows) {
-    const auto f = static_cast<size_t>(flow);
-    left_[f] = std::max(0.0, left_[f] - rates_[f] * (time - since_[f]));
-    since_[f] = time;
+  before_.clear();
+  for (int f : flows) {
+    before_.push_back(rates_[static_cast<size_t>(f)]);
+    AddLoad(f, -before_.back());
   }
   SetRates(flows);
-  for (int flow : flows) {
-    const auto f = static_cast<size_t>(flow);
-    AddLoad(flow, rates_[f]);
-    projected_[f] = time + left_[f] / rates_[f];
-    if (changes_ != nullptr) changes_->push_back({time, flow, rates_[f]});
+  for (size_t i = 0; i < flows.size(); ++i) {
+    const auto f = static_cast<size_t>(flows[i]);
+    const double before = before_[i];
+    if (std::abs(rates_[f] - before) <= kTogether * before) {
+      rates_[f] = before;
+    } else {
+      left_[f] = std::max(0.0, left_[f] - before * (time - since_[f]));
+      since_[f] = time;
+      projected_[f] = time + left_[f] / rates_[f];
+    }
+    AddLoad(flows[i], rates_[f]);
   }
+}
+
+void Fluid::TellRates(std::span<const int> flows, double time) {
+  if (changes_ == nullptr) return;
+  for (int flow : flows) changes_->push_back({time, flow, rates_[static_cast<size_t>(flow)]});
 }
 
 void Fluid::AddLoad(int flow, double rate) {
@@ -146,6 +160,7 @@ void Fluid::AddLoad(int flow, double rate) {
 // Goes from end to end, the earliest first. Skips ends that a change of rates has made obsolete.
 void Fluid::SettleSet(std::span<const int> set) {
   Share(set, 0);
+  TellRates(set, 0);
   std::vector<End> pending;
   for (int f : set) pending.emplace_back(projected_[static_cast<size_t>(f)], f);
   const auto [first, last] = std::minmax_element(pending.begin(), pending.end());
@@ -168,9 +183,9 @@ void Fluid::SettleSet(std::span<const int> set) {
     }
     if (ended.empty()) continue;
     going -= ended.size();
-    for (int f : ended) AddLoad(f, -rates_[static_cast<size_t>(f)]);
-    const std::vector<int> touched = Touched(ended);
-    Share(touched, time);
+    std::vector<int> touched = ShareRest(ended, time);
+    std::erase_if(touched, [&](int f) { return since_[static_cast<size_t>(f)] != time; });  // these go on as before
+    TellRates(touched, time);
     for (int f : touched) queue.emplace(projected_[static_cast<size_t>(f)], f);
   }
 }
@@ -188,30 +203,48 @@ void Fluid::ListFlows() {
   look_ = 0;
 }
 
-// The flows that share anew when `ended` have ended. Progressive filling does not change up to the lowest rate r of
-// these, because their links are not full below it: slower flows keep their rates. Among the others, it is the flows
-// that share links with the ended flows, directly or indirectly.
-std::vector<int> Fluid::Touched(std::span<const int> ended) {
+// `ended` have ended; those that share anew are returned.
+//
+// Progressive filling does not change up to the lowest rate r of the ended flows, because their links are not full below
+// it: slower flows keep their rates. Among the others it is, at first, those that are on full links with the ended ones,
+// directly or indirectly. If their new rates fill a link on which a faster flow is, which had another bottleneck, that
+// flow shares, too. In the end every flow has a full link on which none is faster, which makes rates max-min fair
+// (Bertsekas and Gallager, section 6.5.2, the proposition).
+std::vector<int> Fluid::ShareRest(std::span<const int> ended, double time) {
   double least = kNoLimit;
   for (int f : ended) least = std::min(least, rates_[static_cast<size_t>(f)]);
   least *= 1 - kTogether;
   ++look_;
   std::vector<int> touched, links;
-  auto look = [&](int flow) {
+  const auto full = [this](int link) {
+    return loads_[static_cast<size_t>(link)] >= bandwidths_[static_cast<size_t>(link)] * (1 - kLeft);
+  };
+  const auto look = [&](int flow) {
     for (int link : LinksOf(flow)) {
-      if (std::exchange(seen_link_[static_cast<size_t>(link)], look_) != look_) links.push_back(link);
+      if (full(link) && std::exchange(seen_link_[static_cast<size_t>(link)], look_) != look_) links.push_back(link);
+    }
+  };
+  const auto touch = [&](int flow) {
+    const auto f = static_cast<size_t>(flow);
+    if (ends_[f] > 0 || rates_[f] < least || std::exchange(seen_flow_[f], look_) == look_) return;
+    touched.push_back(flow);
+    look(flow);
+  };
+  const auto follow = [&] {
+    while (!links.empty()) {
+      const auto link = static_cast<size_t>(links.back());
+      links.pop_back();
+      for (size_t i = lists_first_[link]; i < lists_first_[link + 1]; ++i) touch(lists_[i]);
     }
   };
   for (int f : ended) look(f);
-  while (!links.empty()) {
-    const auto link = static_cast<size_t>(links.back());
-    links.pop_back();
-    for (size_t i = lists_first_[link]; i < lists_first_[link + 1]; ++i) {
-      const auto f = static_cast<size_t>(lists_[i]);
-      if (ends_[f] > 0 || rates_[f] < least || std::exchange(seen_flow_[f], look_) == look_) continue;
-      touched.push_back(lists_[i]);
-      look(lists_[i]);
-    }
+  follow();
+  for (int f : ended) AddLoad(f, -rates_[static_cast<size_t>(f)]);
+  for (size_t before = 0; before < touched.size();) {
+    before = touched.size();
+    Share(touched, time);
+    for (size_t t = 0; t < before; ++t) look(touched[t]);  // at links that are full only now
+    follow();
   }
   return touched;
 }

@@ -6,7 +6,7 @@
 // indirectly, are solved separately.
 //
 // When a flow ends, slower flows keep their rates, because filling up to its rate does not change. So only flows that
-// are at least as fast and connected with it by links share anew. If flows have the same size, the faster ones end
+// are at least as fast and connected with it by full links share anew. If flows have the same size, the faster ones end
 // first.
 //
 // Cost: for flows that cross E links in total, O(E log E) if all end together; for each further end, as much for the
@@ -64,7 +64,8 @@ class Fluid {
   void AddLoad(int flow, double rate);
   void Ends(int flow, double time);
   void ListFlows();
-  std::vector<int> Touched(std::span<const int> ended);
+  std::vector<int> ShareRest(std::span<const int> ended, double time);
+  void TellRates(std::span<const int> flows, double time);
   void SetRates(std::span<const int> set);
   double Free(int link) const { return bandwidths_[static_cast<size_t>(link)] - loads_[static_cast<size_t>(link)]; }
   std::span<const int> LinksOf(int flow) const;
@@ -79,7 +80,8 @@ class Fluid {
   std::vector<double> loads_;              // by link: the sum of its flows' rates
   std::vector<int> lists_;                 // flows of each link, built when first needed
   std::vector<size_t> lists_first_;
-  std::vector<int> seen_flow_, seen_link_;  // by flow and link: the last `look_` of Touched that saw it
+  std::vector<int> seen_flow_, seen_link_;  // by flow and link: the last `look_` of ShareRest that saw it
+  std::vector<double> before_;              // rates; scratch of Share
   int look_ = 0;
   std::vector<Change>* changes_ = nullptr;  // null: not requested
   // Scratch.
