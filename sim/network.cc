@@ -98,7 +98,7 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
     const Choice same{.algorithm = plan.algorithm};
     std::optional<Known> known = ForAll(std::move(plan), same, shape, groups);
     const double seconds =
-        known ? SecondsAlone(number, shape, *known, groups) : std::numeric_limits<double>::infinity();
+        known ? SecondsAlone(number, shape, *known, groups, least) : std::numeric_limits<double>::infinity();
     if (seconds < least * (1 - kTogether)) least = seconds, soonest = std::move(known);
   }
   if (!soonest)
@@ -109,7 +109,8 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
 
 // If the numbers of an algorithm's phases and flows are the same as for another size, only the bytes differ, and the
 // bottleneck is the same.
-double Network::SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups) {
+double Network::SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
+                             double enough) {
   const Schedule& schedule = *known.schedules[0];
   size_t flows = 0;
   for (const Phase& phase : schedule.phases) flows += phase.flows.size();
@@ -120,8 +121,9 @@ double Network::SecondsAlone(int number, const CollectiveShape& shape, const Kno
       groups[0]};  // ranks choose without knowing what other groups do, so that folding changes nothing
   double latency = 0, seconds = 0;
   for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
-    const PhaseTime time = TimeOf(phase, known, first);
+    const PhaseTime time = TimeOf(phase, known, first, enough - seconds);
     latency += time.latency, seconds += time.seconds;
+    if (seconds >= enough) return seconds;
   }
   const bool scales = shape.bytes > 0 && shape.kind != Communication::kAllToAllV && !engine_.router().depends_on_load();
   if (scales) alone_[key] = {latency, (seconds - latency) / shape.bytes};
@@ -155,7 +157,22 @@ std::vector<Request> Network::Requests(size_t phase, const Known& known, const G
   return requests;
 }
 
-Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Groups& groups) {
+// Seconds that the busiest link needs at least.
+double Network::BusiestLink(const FlowSet& flows) {
+  const std::vector<Link>& links = engine_.topology().links();
+  link_bytes_.resize(links.size());
+  double most = 0;
+  for (size_t f = 0; f < flows.flows(); ++f) {
+    for (const int link : flows.LinksOf(f)) link_bytes_[static_cast<size_t>(link)] += flows.bytes[f];
+  }
+  for (const int link : flows.links) {
+    const auto l = static_cast<size_t>(link);
+    most = std::max(most, std::exchange(link_bytes_[l], 0) / links[l].bandwidth.value());
+  }
+  return most;
+}
+
+Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Groups& groups, double enough) {
   const Topology& topology = engine_.topology();
   Router& router = engine_.router();
   if (!classifier_) classifier_.emplace(BandwidthsOf(topology));
@@ -185,6 +202,8 @@ Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Group
     begins.push_back(flows->flows());
   }
   for (size_t i = 0; i < chosen.size(); ++i) router.Finished(chosen[i], requests[i].bytes);
+  const double least_seconds = *std::max_element(latencies.begin(), latencies.end()) + BusiestLink(*flows);
+  if (least_seconds >= enough) return {latencies[0], least_seconds, false};
   const FlowClassifier::Known nothing;
   const FlowClasses classes = classifier_->Classify({flows}, {&nothing, 1});
   const std::vector<double> ends = EndsOf(classes);

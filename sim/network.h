@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -113,13 +114,18 @@ class Network {
   // `plan` for the first group and the same for the others; nothing if the algorithm does not support some group.
   std::optional<Known> ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape,
                               const Groups& groups) const;
-  double SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups);
+  // If that is at least `enough`, any number from `enough` on.
+  double SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
+                      double enough);
   std::shared_ptr<const Engine::Course> Chart(const Known& known, const Groups& groups);
   std::vector<Request> Requests(size_t phase, const Known& known, const Groups& groups) const;
   // Seconds that all groups take, alone on the network; -1 if ranks or groups finish at different times.
   double ClosedForm(const Known& known, const Groups& groups);
-  // For phase number `phase` of every group, all beginning together.
-  PhaseTime TimeOf(size_t phase, const Known& known, const Groups& groups);
+  // For phase number `phase` of every group, all beginning together. If it takes at least `enough` seconds, they may be
+  // too few, but at least `enough`.
+  PhaseTime TimeOf(size_t phase, const Known& known, const Groups& groups,
+                   double enough = std::numeric_limits<double>::infinity());
+  double BusiestLink(const FlowSet& flows);
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
   void Flow(const Known& known, const Groups& groups, double start, Done done);
   Way MakeWay(std::vector<std::vector<int>> pairs, double bytes);
@@ -135,6 +141,7 @@ class Network {
   };
   const Groups& GroupsOf(int number);
   std::map<int, Listed> groups_;
+  std::vector<double> link_bytes_;  // scratch of BusiestLink: zeros
   int next_groups_ = 0;
   int64_t planned_ = 0;
   bool messages_ = false;  // a point-to-point message was sent
