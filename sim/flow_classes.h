@@ -118,10 +118,10 @@ class FlowClassifier {
   std::vector<int> local_;  // by link: its place in used_, or -1
   // Scratch: of the call in progress. Flows of all sets are numbered one after another, links by their place.
   std::vector<int> used_;
-  std::vector<int> places_;               // of the links of all flows
-  std::vector<size_t> first_;             // by flow, in places_
-  std::vector<int> flows_;                // of all links
-  std::vector<size_t> flows_first_;       // by link, in flows_
+  std::vector<int> places_;          // of the links of all flows
+  std::vector<size_t> first_;        // by flow, in places_
+  std::vector<int> flows_;           // of all links
+  std::vector<size_t> flows_first_;  // by link, in flows_
   Colours flow_colours_, link_colours_;
   std::vector<int> flow_classes_, link_classes_;
 };

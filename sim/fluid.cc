@@ -12,7 +12,7 @@ namespace twofold::sim {
 namespace {
 
 constexpr double kTogether = 1e-12;
-constexpr double kLeft = 1e-9;      // of a bandwidth: a link with no more left is full
+constexpr double kLeft = 1e-9;  // of a bandwidth: a link with no more left is full
 
 }  // namespace
 
@@ -205,11 +205,11 @@ void Fluid::ListFlows() {
 
 // `ended` have ended; those that share anew are returned.
 //
-// Progressive filling does not change up to the lowest rate r of the ended flows, because their links are not full below
-// it: slower flows keep their rates. Among the others it is, at first, those that are on full links with the ended ones,
-// directly or indirectly. If their new rates fill a link on which a faster flow is, which had another bottleneck, that
-// flow shares, too. In the end every flow has a full link on which none is faster, which makes rates max-min fair
-// (Bertsekas and Gallager, section 6.5.2, the proposition).
+// Progressive filling does not change up to the lowest rate r of the ended flows, because their links are not full
+// below it: slower flows keep their rates. Among the others it is, at first, those that are on full links with the
+// ended ones, directly or indirectly. If their new rates fill a link on which a faster flow is, which had another
+// bottleneck, that flow shares, too. In the end every flow has a full link on which none is faster, which makes rates
+// max-min fair (Bertsekas and Gallager, section 6.5.2, the proposition).
 std::vector<int> Fluid::ShareRest(std::span<const int> ended, double time) {
   double least = kNoLimit;
   for (int f : ended) least = std::min(least, rates_[static_cast<size_t>(f)]);

@@ -334,7 +334,8 @@ Network::Name Network::Send(const WayKey& key, double start, Ended ended) {
           pairs.push_back({all[static_cast<size_t>(from)], all[static_cast<size_t>(to)]});
           continue;
         }
-        for (size_t r = 0; r < all.size(); ++r) pairs.push_back({all[r], all[(r + static_cast<size_t>(to)) % all.size()]});
+        for (size_t r = 0; r < all.size(); ++r)
+          pairs.push_back({all[r], all[(r + static_cast<size_t>(to)) % all.size()]});
       }
       known = std::make_shared<const Way>(MakeWay(std::move(pairs), bytes));
     } catch (const NoRoute& none) {

@@ -49,11 +49,11 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void NotBefore(double time) { Advance(0, time); }
   // Idle until `point`; counted as stalled. `name`: what the point belongs to; it must outlive the simulation.
   void WaitFor(const TimePointPtr& point, std::string_view name = {});
-  TimePointPtr Record();                           // the point after everything queued so far
+  TimePointPtr Record();                                // the point after everything queued so far
   void Call(absl::AnyInvocable<void(double time)> fn);  // calls fn when the stream reaches this place
 
   bool blocked() const { return head_ < queue_.size(); }  // waiting for a point that is not known
-  double time() const {                             // the stream's present time
+  double time() const {                                   // the stream's present time
     TWOFOLD_CHECK(!blocked(), "the stream waits for a point that is not known yet");
     return time_;
   }
@@ -82,8 +82,8 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
 
   double time_ = 0, stalled_ = 0;
   bool resuming_ = false;
-  // Commands from head_ on; the first is a wait for an unknown point, or there are none. Those before it are done; their
-  // places are used again once all are done.
+  // Commands from head_ on; the first is a wait for an unknown point, or there are none. Those before it are done;
+  // their places are used again once all are done.
   std::vector<Command> queue_;
   size_t head_ = 0;
   Tracer tracer_;

@@ -319,8 +319,8 @@ class SimulatedFabric : public Fabric {
   }
   bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
-  // Replaces `result`, apart from its costs, to which it adds. `refused`: why ranks cannot be folded; `kinds`: those that
-  // are to be told apart for that reason, if this helps.
+  // Replaces `result`, apart from its costs, to which it adds. `refused`: why ranks cannot be folded; `kinds`: those
+  // that are to be told apart for that reason, if this helps.
   void RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, RunResult& result,
                std::string* refused = nullptr, std::vector<int>* kinds = nullptr) const {
     result = {.status = absl::OkStatus(), .results = {}, .notes = {}, .ran = {}, .costs = std::move(result.costs)};
@@ -348,8 +348,7 @@ class SimulatedFabric : public Fabric {
     if (outcome->results_size() > 0) {  // none where the outcome was too large
       std::vector<std::string> of_actors(std::make_move_iterator(outcome->mutable_results()->begin()),
                                          std::make_move_iterator(outcome->mutable_results()->end()));
-      result.results = {std::move(of_actors),
-                        ActorOfEach(plan, Actors(plan, fold), fold)};
+      result.results = {std::move(of_actors), ActorOfEach(plan, Actors(plan, fold), fold)};
     }
     result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
     for (const outcome::Ran& r : outcome->ran()) {

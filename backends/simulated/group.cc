@@ -302,7 +302,8 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
     Parted(kind, stand_in, *arrivals[i].started, soonest - apart, latest);
     done[i] = latest;
   }
-  if (kind == Communication::kBarrier && !world_.barrier_passed) world_.barrier_passed = true, world_.set_up = MomentNow();
+  if (kind == Communication::kBarrier && !world_.barrier_passed)
+    world_.barrier_passed = true, world_.set_up = MomentNow();
   for (size_t i = 0; i < arrivals.size(); ++i) {
     const Arrival& a = arrivals[i];
     if (world_.engine.failed()) return;  // a rank that was resumed may have failed since: the others are gone
@@ -429,13 +430,14 @@ void SimulatedGroup::Travel(const Message& send, double start, std::function<voi
   const auto self = shared_from_this();
   const std::array who = {stand_ins_[static_cast<size_t>(send.rank)], stand_ins_[static_cast<size_t>(send.op.peer)]};
   try {
-    NoteWhatRan(send.pending->call->communication.kind, bytes,
-                world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
-                                       [self, start, ended = std::move(ended), who](size_t place, double first, double last) {
-                                         if (self->world_.apart > 0) self->HandOnLateness(who);
-                                         self->Parted(Communication::kSend, who[place], start, first, last);
-                                         if (!self->world_.engine.failed()) ended(place, last);
-                                       }));
+    NoteWhatRan(
+        send.pending->call->communication.kind, bytes,
+        world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
+                               [self, start, ended = std::move(ended), who](size_t place, double first, double last) {
+                                 if (self->world_.apart > 0) self->HandOnLateness(who);
+                                 self->Parted(Communication::kSend, who[place], start, first, last);
+                                 if (!self->world_.engine.failed()) ended(place, last);
+                               }));
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
   }

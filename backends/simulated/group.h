@@ -108,15 +108,15 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   const std::vector<int>& ranks() const { return groups_->front(); }
   const std::vector<int>& ranks(int world_rank) const;  // of the equivalent group that contains `world_rank`
   int place(int world_rank) const;                      // its rank in that group
-  // ProcessGroup::RanksDiffer, by any of the group's ranks. Once steps have begun, it counts for all groups of this name,
-  // and the run fails, so that it starts over only once.
+  // ProcessGroup::RanksDiffer, by any of the group's ranks. Once steps have begun, it counts for all groups of this
+  // name, and the run fails, so that it starts over only once.
   void RanksDiffer(std::span<const int> kinds, const std::string& why);
   // If folded: no two ranks have the same stand-in, so all ranks may exchange messages.
   bool all_different() const { return actors_ == ranks().size(); }
   // If folded, for ranks that are not all different: every rank of the group sends to the rank so many places after it
-  // and receives from the rank as many places before it, and each rank with an actor calls this. All begin when the last
-  // of them has come. That is exact if all of them come together. Ranks that come earlier would wait only for those that
-  // they communicate with, so what they wait counts as lateness (SimulatedWorld::late).
+  // and receives from the rank as many places before it, and each rank with an actor calls this. All begin when the
+  // last of them has come. That is exact if all of them come together. Ranks that come earlier would wait only for
+  // those that they communicate with, so what they wait counts as lateness (SimulatedWorld::late).
   void Exchange(int rank, double time, std::shared_ptr<Pending> pending);
   // For such ranks that do anything else: tells them apart by their places.
   void TellAllApart(const std::string& why);
@@ -156,7 +156,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     double time;
     std::shared_ptr<Pending> pending;
   };
-  // For all groups of this name; `also_alike`: for those, too, that one rank stands for. Returns whether they were alike.
+  // For all groups of this name; `also_alike`: for those, too, that one rank stands for. Returns whether they were
+  // alike.
   bool TellApart(std::span<const int> kinds, const std::string& why, bool also_alike);
   void BeginExchange(std::vector<Exchanging> all);
   Parts MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name);

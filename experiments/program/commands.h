@@ -21,6 +21,7 @@ void AddRunCommand(const Command& program, int& exit_status);
 absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::string& fabric);
 void AddCompareCommand(const Command& program, int& exit_status);
 void AddListCommand(const Command& program, int& exit_status);
+void AddPredictCommand(const Command& program, int& exit_status);
 void AddMemoryCommand(const Command& program, int& exit_status);
 void AddLaunchCommand(const Command& program, int& exit_status);
 void AddTopologyCommand(const Command& program, int& exit_status);

@@ -15,7 +15,6 @@
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/pictures/command.h"
-#include "experiments/program/predict/command.h"
 #include "experiments/program/version.h"
 
 namespace {
@@ -66,9 +65,10 @@ int main(int argc, char** argv) {
   twofold::CommandLine line(
       "Twofold runs distributed training twice, first simulated, then real, with the same strategy code.", "twofold",
       twofold::VersionText);
-  line.Answer("plan",
-              "plan: not in this version; predict layouts side by side: twofold predict SPEC --vary=parallel.tp=1,2,4,8 "
-              "--vary=parallel.pp=1,2,4");
+  line.Answer(
+      "plan",
+      "plan: not in this version; predict layouts side by side: twofold predict SPEC --vary=parallel.tp=1,2,4,8 "
+      "--vary=parallel.pp=1,2,4");
   const twofold::Command program = line.root();
   program.RequireCommand();
   int exit_status = twofold::kExitFine;

@@ -218,11 +218,12 @@ int RunJob(const Job& job, const RunOptions& how) {
   }
   PrintSummary(job, report);  // printed even if the files cannot be written
   const auto cost = [&costs](const char* part, auto since) {
-    costs.push_back({.part = part, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count()});
+    costs.push_back(
+        {.part = part, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count()});
   };
   if (!costs.empty()) cost("report", finishing);
   if (how.profile_simulator) std::printf("%s", SimulationCostsText(costs).c_str());
-  std::fflush(stdout);        // output that fails here is reported at the end
+  std::fflush(stdout);  // output that fails here is reported at the end
   if (const absl::Status written = WriteReport(job.out, report, job.spec, records, costs); !written.ok()) {
     LogError(written.message());
     return kExitFailed;

@@ -46,8 +46,15 @@ void RingAttention::TellRanksApart(const nn::Context& ctx, const ops::AttentionB
     other.block = RingStep(heads_, {.rank = 0, .ranks = 2}, 1, whole.q.dim(1));
     return ctx.device.Alike(op, other);
   };
-  const ops::AttentionBlockBackward back{
-      .q = whole.q, .kv = whole.kv, .out = whole.out, .lse = whole.lse, .dout = whole.out, .dq = {}, .dkv = {}, .block = {}, .accumulate = true};
+  const ops::AttentionBlockBackward back{.q = whole.q,
+                                         .kv = whole.kv,
+                                         .out = whole.out,
+                                         .lse = whole.lse,
+                                         .dout = whole.out,
+                                         .dq = {},
+                                         .dkv = {},
+                                         .block = {},
+                                         .accumulate = true};
   if (alike(whole) && alike(back)) return;
   std::vector<int> kinds(static_cast<size_t>(ring_.size()));
   std::iota(kinds.begin(), kinds.end(), 0);

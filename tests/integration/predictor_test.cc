@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/strings.h"
-#include "experiments/program/predict/predict_here.h"
 #include "experiments/program/predict/predictor.h"
+#include "experiments/program/predict_here.h"
 #include "experiments/program/spec/spec.h"
 
 namespace twofold {
@@ -20,10 +20,11 @@ namespace predictor_test {
 using ::testing::HasSubstr;
 
 spec::Spec Small(int ranks) {
-  const auto spec = ResolveSpec(StrCat("model { mlp { inputs: 8 hidden: [16] classes: 4 } } train { steps: 4 micro_batch: 2 } "
-                                       "parallel { dp: ",
-                                       ranks, " } fabric { simulated { cluster: \"dgx-a100\" } }"),
-                                "small");
+  const auto spec =
+      ResolveSpec(StrCat("model { mlp { inputs: 8 hidden: [16] classes: 4 } } train { steps: 4 micro_batch: 2 } "
+                         "parallel { dp: ",
+                         ranks, " } fabric { simulated { cluster: \"dgx-a100\" } }"),
+                  "small");
   EXPECT_TRUE(spec.ok()) << spec.status();
   return spec.value_or(spec::Spec());
 }
@@ -98,7 +99,8 @@ TEST(PredictorTest, NeedsAProgramThatPredicts) {
   const auto none = Predictor::Make({.program = "/no/such/twofold"});
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("\"/no/such/twofold\", cannot be started: No such file"));
   const auto other = Predictor::Make({.program = "true"});
-  EXPECT_THAT(std::string(other.status().message()), HasSubstr("\"true\", does not predict: it ended with exit status 0"));
+  EXPECT_THAT(std::string(other.status().message()),
+              HasSubstr("\"true\", does not predict: it ended with exit status 0"));
 }
 
 TEST(PredictorTest, ItsMemoryDoesNotGrow) {

@@ -17,7 +17,9 @@ using ::testing::Not;
 
 TEST_F(Program, PredictsEveryCombination) {
   const std::string spec = Write("s.textproto", kSmall);
-  ASSERT_EQ(Run(StrCat("predict ", spec, " --vary=parallel.dp=1,2,3 --vary=train.micro_batch=2,4 --json --set=train.global_batch=8")), 0)
+  ASSERT_EQ(Run(StrCat("predict ", spec,
+                       " --vary=parallel.dp=1,2,3 --vary=train.micro_batch=2,4 --json --set=train.global_batch=8")),
+            0)
       << err_;
   const auto all = nlohmann::json::parse(out_);
   ASSERT_EQ(all.size(), 6U);
@@ -32,8 +34,8 @@ TEST_F(Program, PredictsEveryCombination) {
                                    " --set=train.global_batch=8 --set=trace.enabled=false");
     ASSERT_EQ(Run(StrCat("run ", spec, set, " --quiet --out=", At("run"))), 0) << err_;
     const auto report = nlohmann::json::parse(ReadAll(At("run/report.json")));
-    for (const char* figure : {"median_step_seconds", "low", "high", "tokens_per_second", "exposed_communication_seconds",
-                               "mfu", "hfu", "world_size", "outcome"})
+    for (const char* figure : {"median_step_seconds", "low", "high", "tokens_per_second",
+                               "exposed_communication_seconds", "mfu", "hfu", "world_size", "outcome"})
       EXPECT_EQ(all[i][figure], report[figure]) << figure << " of " << set;
     EXPECT_EQ(all[i]["peak_bytes"], report["ranks"][0]["peak_bytes"]);
     EXPECT_GT(all[i]["median_step_seconds"], 0);
@@ -42,7 +44,8 @@ TEST_F(Program, PredictsEveryCombination) {
 
 TEST_F(Program, PrintsPredictionsSideBySide) {
   const std::string spec = Write("s.textproto", kSmall);
-  ASSERT_EQ(Run(StrCat("predict ", spec, " --vary=parallel.dp=1,3 --set=train.global_batch=8 --processes=1")), 0) << err_;
+  ASSERT_EQ(Run(StrCat("predict ", spec, " --vary=parallel.dp=1,3 --set=train.global_batch=8 --processes=1")), 0)
+      << err_;
   EXPECT_THAT(out_, HasSubstr("dp  ranks  step time"));
   EXPECT_THAT(out_, HasSubstr("global_batch"));
   EXPECT_THAT(out_, HasSubstr("note: data SYMBOLIC"));
@@ -61,7 +64,8 @@ TEST_F(Program, RefusesToPredictWhatCannotBe) {
       {StrCat(spec, " --vary=parallel.dp=1 --vary=parallel.dp=2"), "parallel.dp is varied twice"},
       {StrCat(spec, " --vary=parallel.dq=1,2"), "dq"},
       {StrCat(spec, " --processes=-1"), "processes: -1: must be 0 or more"},
-      {StrCat(spec, " --set=fabric.simulated.data=REAL --set=train.checkpoint={every_steps: 2}"), "a prediction writes and reads no files"},
+      {StrCat(spec, " --set=fabric.simulated.data=REAL --set=train.checkpoint={every_steps: 2}"),
+       "a prediction writes and reads no files"},
       {StrCat(spec, " --vary=fabric.simulated.cluster=no-such"), "no-such"}};
   for (const auto& [arguments, says] : kWrong) {
     const bool quoted = arguments.find('{') != std::string::npos;

@@ -234,9 +234,10 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   if (o.nodes) simulated.set_nodes(*o.nodes);
   if (o.algorithm) simulated.set_algorithm(*o.algorithm);
   if (o.protocol) simulated.set_protocol(*o.protocol);
-  // One rank can represent all only if all do the same.
-  const bool alike = !op.rooted && op.kind != Communication::kBatch;
-  if (!alike) simulated.set_folding(spec::Simulated::OFF);
+  // One rank can represent all only if all have equal operands. With a root, ranks end at different times; but the time
+  // is that of the last one, so it may count for all (command.cc leaves that note out).
+  const bool like_the_root = op.kind == Communication::kBroadcast || op.kind == Communication::kReduce;
+  if (op.rooted) simulated.set_folding(like_the_root && bench.ranks > 1 ? spec::Simulated::ON : spec::Simulated::OFF);
   bench.cluster = c->name();
   if (op.kind == Communication::kBatch) return absl::OkStatus();
   bench.algorithm = simulated.algorithm();

@@ -118,8 +118,9 @@ absl::StatusOr<std::unique_ptr<Predictor::Process>> Predictor::Take() {
     prediction::Answer greeting;
     const absl::Status greeted = prediction::Receive(process->socket, greeting);
     if (greeted.ok() && greeting.greeting() == prediction::kGreeting) return process;
-    return FailedPrecondition("a predictor's program, \"", options_.program, "\", ",
-                              greeted.ok() ? "is of another version" : StrCat("does not predict: it ", process->Wait()));
+    return FailedPrecondition(
+        "a predictor's program, \"", options_.program, "\", ",
+        greeted.ok() ? "is of another version" : StrCat("does not predict: it ", process->Wait()));
   };
   absl::StatusOr<std::unique_ptr<Process>> process = start();
   if (!process.ok()) GiveBack(nullptr);

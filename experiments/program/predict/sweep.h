@@ -22,12 +22,12 @@ absl::StatusOr<std::vector<Varied>> ParseVaried(absl::Span<const std::string> te
 inline constexpr int64_t kMostVariants = 100'000;
 
 struct Variant {
-  std::vector<std::string> values;   // of each varied field
-  absl::StatusOr<spec::Spec> spec;   // resolved, on fabric simulated; an error if these values do not go together
+  std::vector<std::string> values;  // of each varied field
+  absl::StatusOr<spec::Spec> spec;  // resolved, on fabric simulated; an error if these values do not go together
   std::optional<absl::StatusOr<report::Report>> report = std::nullopt;  // once predicted
 };
-// In order; the last field varies fastest. Not traced, unless `sets` says otherwise. Refuses more than kMostVariants, and
-// specs that are wrong whatever the values.
+// In order; the last field varies fastest. Not traced, unless `sets` says otherwise. Refuses more than kMostVariants,
+// and specs that are wrong whatever the values.
 absl::StatusOr<std::vector<Variant>> VariantsOf(const std::string& path, absl::Span<const std::string> sets,
                                                 absl::Span<const Varied> varied);
 

@@ -8,16 +8,15 @@
 #include "core/proto/bytes.h"
 #include "core/proto/prediction.pb.h"
 #include "experiments/program/predict/frames.h"
-#include "experiments/program/predict/predict_here.h"
 
 namespace twofold::prediction {
 namespace {
 
-absl::StatusOr<report::Report> Predict(const Request& request) {
+absl::StatusOr<report::Report> AnswerTo(const Request& request, const Predict& predict) {
   spec::Spec spec;
   if (absl::Status s = FromBytes(request.spec(), "a spec", spec); !s.ok()) return s;
   try {
-    return PredictHere(std::move(spec), request.file());
+    return predict(std::move(spec), request.file());
   } catch (const std::exception& error) {
     return Internal(request.file(), ": ", error.what());
   }
@@ -25,12 +24,12 @@ absl::StatusOr<report::Report> Predict(const Request& request) {
 
 }  // namespace
 
-int Serve(int socket) {
+int Serve(int socket, const Predict& predict) {
   Answer greeting;
   greeting.set_greeting(kGreeting);
   if (!Send(socket, greeting).ok()) return 1;
   for (Request request; Receive(socket, request).ok();) {
-    const absl::StatusOr<report::Report> report = Predict(request);
+    const absl::StatusOr<report::Report> report = AnswerTo(request, predict);
     absl::StatusOr<std::string> bytes = report.ok() ? ToBytes(*report, "a report") : report.status();
     Answer answer;
     answer.set_code(static_cast<int>(bytes.status().code()));

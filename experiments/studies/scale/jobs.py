@@ -42,6 +42,8 @@ LARGE = [
     Job("70B on 16,384 GPUs, FULL_SHARD", 'preset: "llama3-70b"', "dp: 16384 sharding: FULL_SHARD", f"global_batch: 16384 {BLOCKS}", seconds=5),
     Job("70B on 16,384 GPUs, HYBRID_SHARD in groups of 128", 'preset: "llama3-70b"', "dp: 16384 sharding: HYBRID_SHARD shard_group: 128", f"global_batch: 16384 {BLOCKS}", seconds=5),
 ]
+# `megabytes`: of trace.json and memory.csv.
+TRACED_LARGE = dataclasses.replace(LARGE[0], name="405B on 16,384 GPUs, one rank of each class", seconds=10, megabytes=50)
 
 CLIP, SLOW = "clip_norm: 1", " stragglers { rank: 37 factor: 1.5 }"
 # (name, model, parallel, train, simulated); 4 samples a rank along dp

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """How much time and memory do simulations of up to 102,400 GPUs need, and does it change anything that ranks and flows are simulated by class?"""
+import json
 import math
 import os
 import pathlib
@@ -10,9 +11,9 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import Failed, Study, Table, count, milliseconds, progress, row  # noqa: E402
-from jobs import EXACT, GROWTH, LARGE  # noqa: E402
+from jobs import EXACT, GROWTH, LARGE, SWEEP, TRACED_LARGE, VARIED  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` and this machine to itself: it measures the program. No GPU.", takes="about five minutes.",
+study = Study(__file__, __doc__, needs="`twofold` and this machine to itself: it measures the program. No GPU.", takes="about seven minutes.",
               writes="table.md, results.json, golden.json and growth.svg", golden="small jobs, folded and unfolded")
 GPT2 = "gpt2-124m.textproto"
 # (name, settings, wall seconds at most, GiB at most, MB of trace.json and memory.csv at most)
@@ -24,10 +25,13 @@ TRACED = [
 # Of the gate: as many steps as bring rounding into the clock's last bits, and layouts whose ranks are of several classes.
 SMALL = [(f"8 ranks, 40 steps, {how}", {"fabric.simulated.folding": folding, "parallel.dp": 8, "train.steps": 40})
          for how, folding in (("folded", "AUTO"), ("unfolded", "OFF"))]
-OF_THE_GATE = ("TP8, few key/value heads, ZeRO-1", "3D, interleaved", "a slow rank, A100")
+OF_THE_GATE = ("TP8, few key/value heads, ZeRO-1", "3D, interleaved", "a slow rank, A100", "context parallel", "context parallel, long sequences")
 MOST_DIFFERENCE = 1e-9
 LONGEST = 40  # seconds of one job
 LONGEST_COLLECTIVE = 10  # seconds
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
+MOST_ALL_TO_ALL = 4096  # ranks
+SWEPT_SECONDS, SWEPT = 100, 10_000  # at most, for so many predictions
 COLLECTIVES = [("polaris", 540), ("dgx-a100", 560), ("dgx-h100-16k", 2048), ("dgx-h100-100k", 12800), ("alps", 2688), ("frontier", 9408), ("tpu-v4-pod", None)]
 SLOPE = 0.15
 
@@ -125,14 +129,29 @@ def traced(twofold, cases):
     return reports, table, rows, problems
 
 
+def traced_large(twofold, table):
+    """The largest of the traced jobs: one rank of each class is traced."""
+    job = TRACED_LARGE
+    progress(job.name)
+    with tempfile.TemporaryDirectory() as folder:
+        spec = pathlib.Path(folder) / "job.textproto"
+        spec.write_text(job.text(trace="enabled: true"))
+        report, ran = twofold.job(spec, out=f"{folder}/out")
+        traces = sum((pathlib.Path(folder) / "out" / file).stat().st_size for file in ("trace.json", "memory.csv")) / 1e6
+    table.add(job.name, f"{ran.seconds:.1f} s", f"{job.seconds} s", f"{ran.peak_bytes / 2**30:.2f} GiB", "", f"{traces:.1f} MB", f"{job.megabytes} MB",
+              milliseconds(report["median_step_seconds"], 3))
+    return [] if ran.seconds <= job.seconds and traces <= job.megabytes else [f"{job.name}: {ran.seconds:.1f} s, {traces:.1f} MB"]
+
+
 def collectives(twofold):
-    table = Table("cluster", "ranks", *(operation for operation in ("all_reduce", "all_gather", "reduce_scatter", "broadcast")))
+    table = Table("cluster", "ranks", *OPERATIONS)
     rows = []
     for cluster, nodes in COLLECTIVES:
         cells, ranks = [], ""
-        for operation in ("all_reduce", "all_gather", "reduce_scatter", "broadcast"):
+        for operation in OPERATIONS:
             progress(f"{cluster}, {operation}")
-            words = ["bench", operation, "--fabric=simulated", f"--cluster={cluster}", "-b", "1G", "-e", "1G", *([f"--nodes={nodes}"] if nodes else ["--ranks=4096"])]
+            whole = [f"--nodes={nodes}"] if nodes and not (operation == "all_to_all" and nodes > MOST_ALL_TO_ALL // 8) else [f"--ranks={MOST_ALL_TO_ALL}"]
+            words = ["bench", operation, "--fabric=simulated", f"--cluster={cluster}", "-b", "1G", "-e", "1G", *whole]
             try:
                 done = twofold(*words, timeout=LONGEST_COLLECTIVE)
             except Failed as failed:
@@ -144,6 +163,24 @@ def collectives(twofold):
             rows.append(row(f"{cluster}, {operation} of 1 GiB", done.seconds, None, "s", "none", nodes=nodes))
         table.add(cluster, ranks, *cells)
     return table, rows
+
+
+def predictions(twofold):
+    """Many predictions of small jobs by `twofold predict`."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec = pathlib.Path(folder) / "sweep.textproto"
+        spec.write_text(SWEEP)
+        progress("predictions of small jobs")
+        done = twofold("predict", str(spec), *(f"--vary={path}={values}" for path, values in VARIED.items()), "--json", timeout=600)
+    all_jobs = json.loads(done.output)
+    predicted = [job for job in all_jobs if job.get("outcome") == "OK"]
+    each = done.seconds / len(predicted)
+    met = "met" if each * SWEPT < SWEPT_SECONDS else "NOT MET"
+    text = [f"{count(len(predicted))} predictions of GPT-2 124M on up to {max(job['world_size'] for job in predicted)} GPUs, and {count(len(all_jobs) - len(predicted))} combinations "
+            f"that are refused, in {done.seconds:.0f} s: {1000 * each:.1f} ms for each, {SWEPT * each:.0f} s for {count(SWEPT)} (at most {SWEPT_SECONDS} s: {met}). "
+            f"Peak memory of one process: {done.peak_bytes / 1e6:.0f} MB."]
+    return text, [row("a prediction of a small job", sum(job["median_step_seconds"] for job in predicted) / len(predicted), None, "s", "none",
+                      wall_seconds=each, predictions=len(predicted))]
 
 
 def growth(twofold):
@@ -206,7 +243,9 @@ def main():
                            [(r["name"], None, r["predicted"]) for r in exact_rows])
     if options.golden:
         study.end(problems)
+    problems += traced_large(twofold, traces)
     big, big_rows = large(twofold)
+    many, many_rows = predictions(twofold)
     whole, whole_rows = collectives(twofold)
     grown, slopes, grown_rows, lines = growth(twofold)
     if options.write:
@@ -214,10 +253,11 @@ def main():
     worst = max(r["largest_difference"] for r in exact_rows)
     text = ["## Large jobs", "", *big.lines, "", f"Two steps, without traces. {os.cpu_count()} cores.", "",
             "## Ranks by class", "", *same.lines, "", f"Largest relative difference of any figure of the report: {worst:.0e} (at most {MOST_DIFFERENCE:.0e}).", "",
-            "## Traces", "", *traces.lines, "", "GPT-2 124M, 4 samples a rank, f32; report, traces and tables written.", "",
-            "## One collective of 1 GiB on a whole cluster", "", *whole.lines, "", "Wall time of `twofold bench`.", "",
+            "## Traces", "", *traces.lines, "", "GPT-2 124M, 4 samples a rank, f32, if nothing else is said; report, traces and tables written.", "",
+            "## Many predictions", "", *many, "",
+            "## One collective of 1 GiB on a whole cluster", "", *whole.lines, "", f"Wall time of `twofold bench`; all_to_all among {count(MOST_ALL_TO_ALL)} ranks at most.", "",
             "## Growth", "", "![wall time over ranks](growth.svg)", "", *grown.lines, "", *slopes]
-    study.publish("What simulations cost", text, [*big_rows, *exact_rows, *rows, *whole_rows, *grown_rows])
+    study.publish("What simulations cost", text, [*big_rows, *exact_rows, *rows, *many_rows, *whole_rows, *grown_rows])
     study.end(problems)
 
 

@@ -210,6 +210,31 @@ TEST_F(SimulatedTest, WhereRanksPartTheSlowestCountsOrNobodyFolds) {
   EXPECT_THAT(folded.results, testing::Each(folded.results[0]));
 }
 
+// With a root, ranks end at different times. If the slowest counts for all, it is the time until the last one is done.
+TEST_F(SimulatedTest, TheTimeUntilTheLastIsDoneIsThatOfAllRanks) {
+  for (const char* algorithm : {"auto", "tree"}) {
+    const RankFunction rooted = [](RankContext& ctx) {
+      Tensor t = Floats(ctx, 100'000);
+      std::string times;
+      for (const bool reduce : {false, true}) {
+        ctx.world().Barrier().Wait();
+        (reduce ? ctx.world().Reduce(t, ReduceOp::kSum, 0) : ctx.world().Broadcast(t, 0)).Wait();
+        ctx.world().Barrier().Wait();
+        StrAppend(&times, Finished(ctx), " ");
+      }
+      return times;
+    };
+    spec::Spec spec = Spec(13, kFatTree);
+    spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+    simulated.set_algorithm(algorithm);
+    const auto unfolded = Run(spec, rooted);
+    simulated.set_folding(spec::Simulated::ON);
+    const auto folded = Run(spec, rooted);
+    ASSERT_TRUE(unfolded.status.ok() && folded.status.ok()) << unfolded.status << " " << folded.status;
+    EXPECT_EQ(folded.results, unfolded.results) << algorithm;
+  }
+}
+
 // All send to all at once in one, each to its neighbour in the other: nobody has shown that one rank's part is all's,
 // so all ranks' flows are on the network.
 TEST_F(SimulatedTest, FoldedRanksWhoseUnlikePatternsOverlapGiveTheSameFigures) {
@@ -422,13 +447,12 @@ TEST_F(SimulatedTest, FoldedRanksThatDoNotShiftAreRunApart) {
     const auto apart = Run(spec, pairs);
     ASSERT_TRUE(apart.status.ok()) << apart.status;
     EXPECT_EQ(apart.results, unfolded.results);
-    EXPECT_THAT(apart.notes,
-                testing::Contains("ranks were not folded: identical ranks send messages to each other"));
+    EXPECT_THAT(apart.notes, testing::Contains("ranks were not folded: identical ranks send messages to each other"));
   }
 }
 
-// With more than 1,024 ranks, the slowest of a ring may count for all of it at once, instead of one after another; up to
-// 4,096 ranks if it adds no more than 0.5 %.
+// With more than 1,024 ranks, the slowest of a ring may count for all of it at once, instead of one after another; up
+// to 4,096 ranks if it adds no more than 0.5 %.
 TEST_F(SimulatedTest, ManyFoldedRanksOfARingWaitForItsSlowest) {
   const std::string hosts = absl::StrReplaceAll(kPlain, {{"hosts: 64", "hosts: 8192"}});
   const auto run = [&](int ranks, double slowdown, spec::Simulated::Folding folding) {

@@ -20,7 +20,8 @@ constexpr double kMostDifference = 1e-6;
 spec::Spec SpecOf(const std::string& cluster, int ranks, const std::string& more) {
   spec::Spec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      StrCat("parallel { dp: ", ranks, " } fabric { simulated { cluster: \"", cluster, "\" folding: OFF ", more, " } }"),
+      StrCat("parallel { dp: ", ranks, " } fabric { simulated { cluster: \"", cluster, "\" folding: OFF ", more,
+             " } }"),
       &spec));
   return spec;
 }
@@ -88,7 +89,8 @@ std::vector<double> Numbers(const std::string& text) {
 
 void ExpectAlike(const std::string& cluster, int ranks, const std::string& more = "") {
   SCOPED_TRACE(StrCat(cluster, " ", more));
-  const RankResults fluid = Times(cluster, ranks, more), simgrid = Times(cluster, ranks, StrCat(more, " solver: SIMGRID"));
+  const RankResults fluid = Times(cluster, ranks, more),
+                    simgrid = Times(cluster, ranks, StrCat(more, " solver: SIMGRID"));
   ASSERT_EQ(fluid.size(), static_cast<size_t>(ranks));
   ASSERT_EQ(simgrid.size(), fluid.size());
   for (size_t r = 0; r < fluid.size(); ++r) {
@@ -131,7 +133,8 @@ TEST(Solver, IsToldInTheNotes) {
   const auto fabric = MakeSimulatedFabric(SpecOf("dgx-a100", 2, "solver: SIMGRID"));
   ASSERT_TRUE(fabric.ok()) << fabric.status();
   const RunResult result = (*fabric)->Run(2, [](RankContext&) { return std::string(); });
-  EXPECT_THAT(result.notes, testing::Contains(testing::HasSubstr("SimGrid divides the links' bandwidth, flow by flow")));
+  EXPECT_THAT(result.notes,
+              testing::Contains(testing::HasSubstr("SimGrid divides the links' bandwidth, flow by flow")));
 }
 
 }  // namespace solver_test

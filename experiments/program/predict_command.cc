@@ -1,5 +1,4 @@
-#include "experiments/program/predict/command.h"
-
+// twofold predict: many predictions, side by side.
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -17,6 +16,7 @@
 #include "experiments/program/predict/sweep.h"
 #include "experiments/program/predict/sweep_table.h"
 #include "experiments/program/predict/worker.h"
+#include "experiments/program/predict_here.h"
 #include "experiments/program/report/json.h"
 
 namespace twofold {
@@ -43,7 +43,8 @@ absl::Status PredictEach(const PredictOptions& options, std::vector<Variant>& va
   (*predictor)->PredictAll(specs, options.spec, [&](size_t i, absl::StatusOr<report::Report> report) {
     variants[of[i]].report = std::move(report);
     ++ready;
-    if (HasStatusLine()) ShowStatusLine(StrCat(ready, " of ", Counted(static_cast<int64_t>(specs.size()), "prediction")));
+    if (HasStatusLine())
+      ShowStatusLine(StrCat(ready, " of ", Counted(static_cast<int64_t>(specs.size()), "prediction")));
   });
   if (HasStatusLine()) ClearStatusLine();
   return absl::OkStatus();
@@ -69,7 +70,12 @@ void PrintNotes(const std::vector<Variant>& variants) {
 }
 
 int PredictCommand(const PredictOptions& options) {
-  if (options.serve) return prediction::Serve(prediction::kSocket);
+  if (options.serve) {
+    const int status = prediction::Serve(prediction::kSocket, PredictHere);
+    if (status != kExitFine)
+      LogError("--serve: there is no predictor to answer; it is for the program's own processes");
+    return status;
+  }
   const auto refuse = [](const absl::Status& status) {
     LogError(status.message());
     return kExitWrongInput;
@@ -99,20 +105,24 @@ int PredictCommand(const PredictOptions& options) {
 }  // namespace
 
 void AddPredictCommand(const Command& program, int& exit_status) {
-  const Command command = program.AddCommand("predict", "predicts many variants of a spec, and prints them side by side");
+  const Command command =
+      program.AddCommand("predict", "predicts many variants of a spec, and prints them side by side");
   auto options = std::make_shared<PredictOptions>();
   command.AddOption("SPEC", options->spec, "a spec, .textproto");
   command.AddOption("--set", options->sets, "path=value: replace a field of the spec, as for `run`; may be repeated")
       .Repeatable();
-  command.AddOption("--vary", options->varied,
-                    "path=value,value: predict for each of these values, and for all combinations of several --vary")
+  command
+      .AddOption("--vary", options->varied,
+                 "path=value,value: predict for each of these values, and for all combinations of several --vary")
       .Repeatable();
   command.AddOption("--processes", options->processes, "predictions at a time (default: one for each core)");
   command.AddFlag("--json", options->json, "print JSON, with all figures and notes of each prediction");
   command.AddFlag("--serve", options->serve, "answer requests from a socket: for the program's own processes");
   command.Footer(
-      "Predictions are those of `twofold run --fabric=simulated`, without files and, unless --set=trace... says otherwise,\n"
-      "without traces. The number of ranks follows from parallel.dp, tp, pp and cp. Values that do not go together are\n"
+      "Predictions are those of `twofold run --fabric=simulated`, without files and, unless --set=trace... says "
+      "otherwise,\n"
+      "without traces. The number of ranks follows from parallel.dp, tp, pp and cp. Values that do not go together "
+      "are\n"
       "listed with the reason.\n"
       "\n"
       "Exit status: 0 something was predicted (a line may say out of memory); 1 a failure; 2 wrong input.\n"

@@ -1,4 +1,4 @@
-#include "experiments/program/predict/predict_here.h"
+#include "experiments/program/predict_here.h"
 
 #include <memory>
 #include <utility>
@@ -20,7 +20,8 @@ absl::StatusOr<report::Report> PredictHere(spec::Spec spec, const std::string& f
   if (WritesCheckpoints(spec) || spec.train().has_resume())
     return InvalidArgument(file, ": train.checkpoint and train.resume: a prediction writes and reads no files; use ",
                            "`twofold run`, or leave them out");
-  if (spec.train().has_checkpoint()) spec.mutable_train()->mutable_checkpoint()->set_path("checkpoints");  // takes time only
+  if (spec.train().has_checkpoint())
+    spec.mutable_train()->mutable_checkpoint()->set_path("checkpoints");  // takes time only
   absl::StatusOr<TrainingData> data = LoadTrainingData(spec, file);
   if (!data.ok()) return data.status();
   absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(spec);
