@@ -42,7 +42,7 @@ class Gone {
 
 class DegradedTopology : public Topology {
  public:
-  DegradedTopology(std::unique_ptr<Topology> whole, std::vector<Link> links, std::vector<bool> failed,
+  DegradedTopology(std::shared_ptr<const Topology> whole, std::vector<Link> links, std::vector<bool> failed,
                    double background, bool alike)
       : whole_(std::move(whole)),
         links_(std::move(links)),
@@ -139,7 +139,7 @@ class DegradedTopology : public Topology {
                   pair.to, ") crosses a failed link");
   }
 
-  const std::unique_ptr<Topology> whole_;
+  const std::shared_ptr<const Topology> whole_;
   const std::vector<Link> links_;
   const std::vector<bool> failed_;
   const bool any_failed_;
@@ -227,7 +227,7 @@ std::string Describe(const LinkFault& fault, const std::vector<Link>& links, con
 
 }  // namespace
 
-absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const Degradation& degradation,
+absl::StatusOr<Degraded> MakeDegraded(std::shared_ptr<const Topology> topology, const Degradation& degradation,
                                       std::string_view field) {
   Degraded degraded;
   std::vector<Link> links = topology->links();

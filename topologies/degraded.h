@@ -43,7 +43,7 @@ struct Degraded {
 
 // Refuses link names that do not exist (the message suggests similar names), and background traffic or jitter on a
 // topology without network links. `field`, for errors, is the message of the spec that holds these options.
-absl::StatusOr<Degraded> MakeDegraded(std::unique_ptr<Topology> topology, const Degradation& degradation,
+absl::StatusOr<Degraded> MakeDegraded(std::shared_ptr<const Topology> topology, const Degradation& degradation,
                                       std::string_view field = "fabric.simulated.network");
 
 // Checks that every two of `endpoints` have a route; the error names the first pair without one. Beyond 2,048 endpoints

@@ -12,7 +12,7 @@ namespace {
 
 class Sites : public Topology {
  public:
-  Sites(std::unique_ptr<Topology> site, const SitesOptions& options)
+  Sites(std::shared_ptr<const Topology> site, const SitesOptions& options)
       : site_(std::move(site)),
         count_(options.count),
         each_(site_->endpoints()),
@@ -134,7 +134,7 @@ class Sites : public Topology {
     }
   }
 
-  const std::unique_ptr<Topology> site_;
+  const std::shared_ptr<const Topology> site_;
   const int count_, each_, site_links_;  // each_: endpoints of a site
   int groups_ = 1;                       // of a site
   std::vector<Vertex> vertices_;
@@ -143,7 +143,7 @@ class Sites : public Topology {
 
 }  // namespace
 
-std::unique_ptr<Topology> JoinSites(std::unique_ptr<Topology> site, const SitesOptions& options) {
+std::unique_ptr<Topology> JoinSites(std::shared_ptr<const Topology> site, const SitesOptions& options) {
   return std::make_unique<Sites>(std::move(site), options);
 }
 

@@ -30,6 +30,6 @@ struct SitesOptions {
 // endpoints, then the other vertices of the sites (site by site), then each site's gateway, then the wide-area network.
 // links() holds the links of the sites (site by site), then each site's links up and down. Names of a site's vertices
 // and links begin with "s<site>."; its wide-area links are "s<site>.wan.up" and "s<site>.wan.down".
-std::unique_ptr<Topology> JoinSites(std::unique_ptr<Topology> site, const SitesOptions& options);
+std::unique_ptr<Topology> JoinSites(std::shared_ptr<const Topology> site, const SitesOptions& options);
 
 }  // namespace twofold

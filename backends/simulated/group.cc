@@ -160,6 +160,13 @@ std::string SimulatedGroup::MissingFor(const Pending& messages) const {
         missing.insert(world_rank(m.op.peer));
     }
   }
+  for (const auto& [sequence, here] : exchanges_) {
+    if (std::none_of(here.begin(), here.end(), [&](const auto& e) { return e.pending.get() == &messages; })) continue;
+    for (size_t r = 0; r < stand_ins_.size(); ++r) {
+      const auto is_here = [&](const Exchanging& e) { return stand_ins_[static_cast<size_t>(e.rank)] == stand_ins_[r]; };
+      if (std::none_of(here.begin(), here.end(), is_here)) missing.insert(world_rank(static_cast<int>(r)));
+    }
+  }
   if (missing.empty()) return any ? "a sender" : "";
   return StrCat(RankList(std::vector<int>(missing.begin(), missing.end())), any ? " and a sender" : "");
 }
@@ -291,7 +298,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   const double end = *last;
   const Communication::Kind kind = arrivals[0].call->communication.kind;
   std::vector<double> done(arrivals.size(), end);
-  if (world_.apart > 0) HandOnLateness(stand_ins_);
+  if (!world_.late.empty()) HandOnLateness(stand_ins_);
   for (size_t i = 0; i < arrivals.size(); ++i) {
     const int stand_in = stand_ins_[static_cast<size_t>(arrivals[i].rank)];
     double soonest = end, latest = *first == end ? end : 0;
@@ -434,7 +441,7 @@ void SimulatedGroup::Travel(const Message& send, double start, std::function<voi
         send.pending->call->communication.kind, bytes,
         world_.network.Message(network_groups_, send.rank, send.op.peer, bytes, start,
                                [self, start, ended = std::move(ended), who](size_t place, double first, double last) {
-                                 if (self->world_.apart > 0) self->HandOnLateness(who);
+                                 if (!self->world_.late.empty()) self->HandOnLateness(who);
                                  self->Parted(Communication::kSend, who[place], start, first, last);
                                  if (!self->world_.engine.failed()) ended(place, last);
                                }));
@@ -460,7 +467,7 @@ void SimulatedGroup::BeginExchange(std::vector<Exchanging> all) {
   const auto like_the_first = [&](const Exchanging& one) {
     const std::vector<P2p>& own = one.pending->call->communication.batch;
     return std::equal(own.begin(), own.end(), first.begin(), first.end(), [&](const P2p& a, const P2p& b) {
-      return a.kind == b.kind && a.tensor.bytes() == b.tensor.bytes() &&
+      return a.kind == b.kind && a.tag == b.tag && a.tensor.bytes() == b.tensor.bytes() &&
              (a.peer - one.rank - b.peer + all[0].rank) % size == 0;
     });
   };
@@ -472,7 +479,7 @@ void SimulatedGroup::BeginExchange(std::vector<Exchanging> all) {
   for (const Exchanging& one : all) {
     if (MayNotPart(one.time, start)) return TellAllApart("ranks of one group begin batch at different times");
     one.pending->met = start;
-    Parted(Communication::kBatch, stand_ins_[static_cast<size_t>(one.rank)], one.time, one.time, start);
+    if (HaveParted(one.time, start)) world_.late[stand_ins_[static_cast<size_t>(one.rank)]] += start - one.time;
   }
   const auto self = shared_from_this();
   const auto everyone = std::make_shared<const std::vector<Exchanging>>(std::move(all));
@@ -482,7 +489,7 @@ void SimulatedGroup::BeginExchange(std::vector<Exchanging> all) {
       auto ended = [self, everyone, start](size_t place, double first, double last) {
         if (place == 0) return;  // what is sent arrives elsewhere in the same exchange, not before it has left
         if (self->MayNotPart(first, last)) return self->TellAllApart("ranks finish batch at different times");
-        if (self->world_.apart > 0) self->HandOnLateness(self->stand_ins_);
+        if (!self->world_.late.empty()) self->HandOnLateness(self->stand_ins_);
         for (const Exchanging& one : *everyone) {
           if (self->world_.engine.failed()) return;
           self->Parted(Communication::kBatch, self->stand_ins_[static_cast<size_t>(one.rank)], start, first, last);

@@ -28,7 +28,7 @@ inline constexpr std::string_view kStagedLinks = "staged";
 struct SimulationPlan {
   int world_size = 1;
   int ranks_per_site = 1;  // world_size unless fabric.simulated.sites divides the ranks
-  std::unique_ptr<Topology> topology;
+  std::shared_ptr<const Topology> topology;
   std::unique_ptr<CostModel> costs;
   SimulatedMachine machine;
   Bytes device_memory;                    // per rank; zero: not bounded

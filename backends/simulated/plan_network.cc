@@ -1,6 +1,9 @@
 #include "backends/simulated/plan_network.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -54,6 +57,27 @@ std::string AxesAcrossSites(const spec::Parallel& p, const SimulationPlan& plan)
   return absl::StrJoin(axes, ", ");
 }
 
+// Topologies that were built before: a process that predicts many jobs needs few different ones. Large ones are not
+// kept, as they take much memory, nor those made from files, which may change.
+absl::StatusOr<std::shared_ptr<const Topology>> BuiltTopology(const cluster::Cluster& c, int nodes) {
+  constexpr size_t kMostKept = 64, kMostLinks = 50'000;
+  static std::mutex mutex;
+  static auto& known = *new std::map<std::pair<std::string, int>, std::shared_ptr<const Topology>>;
+  const std::pair key(c.SerializeAsString(), nodes);
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto it = known.find(key); it != known.end()) return it->second;
+  }
+  absl::StatusOr<std::unique_ptr<Topology>> built = BuildTopology(c, nodes);
+  if (!built.ok()) return built.status();
+  std::shared_ptr<const Topology> topology = *std::move(built);
+  const std::lock_guard lock(mutex);
+  if (known.size() == kMostKept) known.clear();
+  const bool made_from_file = c.has_machines() && !c.machines().node().file().empty();
+  if (topology->links().size() <= kMostLinks && !made_from_file) known[key] = topology;
+  return topology;
+}
+
 }  // namespace
 
 absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster::Cluster& c, SimulationPlan& plan) {
@@ -71,7 +95,7 @@ absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster:
                            "; use fewer ranks or more nodes");
   }
   const bool in_order = simulated.placement().policy() == spec::Placement::LINEAR;
-  absl::StatusOr<std::unique_ptr<Topology>> topology = BuildTopology(c, static_cast<int>(in_order ? needed : most));
+  auto topology = BuiltTopology(c, static_cast<int>(in_order ? needed : most));
   if (!topology.ok())
     return absl::Status(topology.status().code(), StrCat("cluster ", c.name(), ": ", topology.status().message()));
   plan.topology = *std::move(topology);

@@ -469,6 +469,7 @@ TEST_F(SimulatedTest, ManyFoldedRanksOfARingWaitForItsSlowest) {
   const auto adds = testing::Contains(HasSubstr("the slowest rank's time is used for all, which adds at most "));
   const RunResult exact = run(1032, 1.005, spec::Simulated::OFF), folded = run(1032, 1.005, spec::Simulated::AUTO);
   EXPECT_THAT(folded.notes, adds);
+  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("folded ranks began messages around a ring at different times")));
   EXPECT_EQ(folded.results.kept().size(), 3u);  // rank 5, the others of its ring, and the others
   for (size_t r = 0; r < exact.results.size(); ++r) {
     EXPECT_GE(seconds(folded.results[r]), seconds(exact.results[r]) * (1 - 1e-9)) << r;
@@ -477,6 +478,17 @@ TEST_F(SimulatedTest, ManyFoldedRanksOfARingWaitForItsSlowest) {
   const RunResult slow = run(1032, 1.5, spec::Simulated::AUTO);
   EXPECT_EQ(slow.results, run(1032, 1.5, spec::Simulated::OFF).results);
   EXPECT_THAT(slow.notes, testing::Contains(HasSubstr("ranks were not folded: ranks of one class end communications")));
+  spec::Spec spec = Spec(1032, hosts);
+  spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::AUTO);
+  spec::Straggler& straggler = *spec.mutable_fabric()->mutable_simulated()->add_stragglers();
+  straggler.set_rank(5), straggler.set_factor(1.005);
+  const RunResult left = Run(spec, [](RankContext& ctx) {
+    if (ctx.rank() != 5) return AroundRings(ctx);
+    const auto ring = ctx.world().SplitEvenly(4, ProcessGroup::Pattern::kConsecutive, "ring");
+    ctx.world().Barrier().Wait();
+    return std::string();
+  });
+  EXPECT_THAT(std::string(left.status.message()), HasSubstr("missing: rank 5"));
   const RunResult many = run(4104, 1.5, spec::Simulated::AUTO);
   EXPECT_THAT(many.notes, adds);
   EXPECT_EQ(many.results.kept().size(), 3u);
