@@ -205,10 +205,9 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
   outcome.set_folding_refused(world.folding_refused);
   if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.begin(), world.kinds.end());
   if (world.late.empty()) return;
-  const std::string how =
-      world.apart > 0
-          ? StrCat("ended the same communication up to ", std::ceil(1000 * world.apart) / 10, " % of its time apart")
-          : "began messages around a ring at different times";
+  const std::string how = world.apart > 0 ? StrCat("ended the same communication up to ",
+                                                   std::ceil(1000 * world.apart) / 10, " % of its time apart")
+                                          : "began messages around a ring at different times";
   outcome.add_notes(StrCat("folded ranks ", how, "; the slowest rank's time is used for all, which adds at most ",
                            absl::StrFormat("%.2g", 100 * share),
                            " % to the time of the run, if it does not change who shares links with whom "

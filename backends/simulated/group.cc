@@ -163,7 +163,9 @@ std::string SimulatedGroup::MissingFor(const Pending& messages) const {
   for (const auto& [sequence, here] : exchanges_) {
     if (std::none_of(here.begin(), here.end(), [&](const auto& e) { return e.pending.get() == &messages; })) continue;
     for (size_t r = 0; r < stand_ins_.size(); ++r) {
-      const auto is_here = [&](const Exchanging& e) { return stand_ins_[static_cast<size_t>(e.rank)] == stand_ins_[r]; };
+      const auto is_here = [&](const Exchanging& e) {
+        return stand_ins_[static_cast<size_t>(e.rank)] == stand_ins_[r];
+      };
       if (std::none_of(here.begin(), here.end(), is_here)) missing.insert(world_rank(static_cast<int>(r)));
     }
   }

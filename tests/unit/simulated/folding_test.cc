@@ -469,7 +469,8 @@ TEST_F(SimulatedTest, ManyFoldedRanksOfARingWaitForItsSlowest) {
   const auto adds = testing::Contains(HasSubstr("the slowest rank's time is used for all, which adds at most "));
   const RunResult exact = run(1032, 1.005, spec::Simulated::OFF), folded = run(1032, 1.005, spec::Simulated::AUTO);
   EXPECT_THAT(folded.notes, adds);
-  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("folded ranks began messages around a ring at different times")));
+  EXPECT_THAT(folded.notes,
+              testing::Contains(HasSubstr("folded ranks began messages around a ring at different times")));
   EXPECT_EQ(folded.results.kept().size(), 3u);  // rank 5, the others of its ring, and the others
   for (size_t r = 0; r < exact.results.size(); ++r) {
     EXPECT_GE(seconds(folded.results[r]), seconds(exact.results[r]) * (1 - 1e-9)) << r;
