@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -23,6 +24,12 @@ std::vector<double> EndsOf(const FlowClasses& classes) {
   for (const FlowClasses::Class& c : classes.classes)
     fluid.Add(c.links, classes.sets[c.set]->bytes[c.example], c.rate, c.weights);
   return fluid.Solve();
+}
+
+size_t FlowsOf(const Schedule& schedule) {
+  size_t flows = 0;
+  for (const Phase& phase : schedule.phases) flows += phase.flows.size();
+  return flows;
 }
 
 }  // namespace
@@ -91,20 +98,62 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
     return *std::move(known);
   }
   const double trust = 4 * std::max(1.0, static_cast<double>(topology.grid().size()));
-  std::optional<Known> soonest;
-  double least = std::numeric_limits<double>::infinity();
+  struct Candidate {
+    Known known;
+    double estimate;
+    size_t place, flows;  // among the plans: of equals the first is taken; in all phases
+    double at_least = 0;  // seconds
+  };
+  std::vector<Candidate> candidates;
   for (Schedule& plan : *plans) {
-    if (plan.estimate > trust * least) break;
+    const double estimate = plan.estimate;
     const Choice same{.algorithm = plan.algorithm};
     std::optional<Known> known = ForAll(std::move(plan), same, shape, groups);
-    const double seconds =
-        known ? SecondsAlone(number, shape, *known, groups, least) : std::numeric_limits<double>::infinity();
-    if (seconds < least * (1 - kTogether)) least = seconds, soonest = std::move(known);
+    if (!known) continue;
+    const size_t flows = FlowsOf(*known->schedules[0]);
+    candidates.push_back({*std::move(known), estimate, candidates.size(), flows});
   }
-  if (!soonest)
+  if (candidates.empty())
     refuse(absl::UnimplementedError(
         StrCat("no algorithm supports ", KindName(shape.kind), " for all groups of ", shape.ranks, " ranks")));
-  return *std::move(soonest);
+  // To solve all would take long. A time that each takes at least says which are promising: these come first, and most
+  // of the others then need not be solved. It is not completed for those that take far longer than another one takes at
+  // least.
+  constexpr double kFarLonger = 2;
+  double lowest = std::numeric_limits<double>::infinity(), least = lowest;
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.flows < b.flows; });
+  for (Candidate& candidate : candidates) {
+    candidate.at_least = AtLeastAlone(number, shape, candidate.known, groups, kFarLonger * lowest);
+    lowest = std::min(lowest, candidate.at_least);
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.at_least < b.at_least; });
+  Candidate* soonest = nullptr;
+  for (Candidate& candidate : candidates) {
+    if (candidate.at_least >= least * (1 + 2 * kTogether) || candidate.estimate > trust * least) continue;
+    const double seconds = SecondsAlone(number, shape, candidate.known, groups, least * (1 + 2 * kTogether));
+    const bool equal = soonest != nullptr && std::abs(seconds - least) <= kTogether * least;
+    if (equal ? candidate.place < soonest->place : seconds < least) least = seconds, soonest = &candidate;
+  }
+  return std::move(soonest->known);
+}
+
+Network::AloneKey Network::AloneKeyOf(int number, const CollectiveShape& shape, const Known& known) {
+  const Schedule& schedule = *known.schedules[0];
+  return {number, shape.kind, shape.root, schedule.algorithm, schedule.phases.size(), FlowsOf(schedule)};
+}
+
+// A time that it takes at least, alone on the network; or `enough`, if that is less.
+double Network::AtLeastAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
+                             double enough) {
+  const auto price = alone_.find(AloneKeyOf(number, shape, known));
+  if (price != alone_.end()) return price->second.latency + price->second.per_byte * shape.bytes;
+  const Groups first = {groups[0]};
+  double seconds = 0;
+  for (size_t phase = 0; phase < known.schedules[0]->phases.size() && seconds < enough; ++phase)
+    seconds += TimeOf(phase, known, first, 0).seconds;
+  return seconds;
 }
 
 // If the numbers of an algorithm's phases and flows are the same as for another size, only the bytes differ, and the
@@ -112,9 +161,7 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
 double Network::SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
                              double enough) {
   const Schedule& schedule = *known.schedules[0];
-  size_t flows = 0;
-  for (const Phase& phase : schedule.phases) flows += phase.flows.size();
-  const AloneKey key(number, shape.kind, shape.root, schedule.algorithm, schedule.phases.size(), flows);
+  const AloneKey key = AloneKeyOf(number, shape, known);
   const auto found = alone_.find(key);
   if (found != alone_.end()) return found->second.latency + found->second.per_byte * shape.bytes;
   const Groups first = {

@@ -114,6 +114,9 @@ class Network {
   // `plan` for the first group and the same for the others; nothing if the algorithm does not support some group.
   std::optional<Known> ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape,
                               const Groups& groups) const;
+  static AloneKey AloneKeyOf(int number, const CollectiveShape& shape, const Known& known);
+  double AtLeastAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
+                      double enough);
   // If that is at least `enough`, any number from `enough` on.
   double SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
                       double enough);
