@@ -26,6 +26,7 @@ class AtWork {
 };
 
 // Counts from now on, at every tick of the kernel's clock (1 to 10 ms) in which this process has run (SIGPROF).
+// Does nothing under sanitizers.
 void StartSampling();
 // How often each part was at work.
 std::array<int64_t, kPartNames.size()> Samples();
