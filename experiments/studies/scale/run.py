@@ -25,7 +25,7 @@ TRACED = [
 # Of the gate: as many steps as bring rounding into the clock's last bits, and layouts whose ranks are of several classes.
 SMALL = [(f"8 ranks, 40 steps, {how}", {"fabric.simulated.folding": folding, "parallel.dp": 8, "train.steps": 40})
          for how, folding in (("folded", "AUTO"), ("unfolded", "OFF"))]
-OF_THE_GATE = ("TP8, few key/value heads, ZeRO-1", "3D, interleaved", "a slow rank, A100", "context parallel", "context parallel, long sequences")
+OF_THE_GATE = ("TP8, few key/value heads, ZeRO-1", "3D, interleaved", "a slow rank, A100", "context parallel, blocks limited by memory")
 MOST_DIFFERENCE = 1e-9
 LONGEST = 40  # seconds of one job
 LONGEST_COLLECTIVE = 10  # seconds
