@@ -156,8 +156,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     double time;
     std::shared_ptr<Pending> pending;
   };
-  // For all groups of this name; `also_alike`: for those, too, that one rank stands for. Returns whether they were
-  // alike.
+  // For all groups of this name; `also_alike`: for those, too, that one rank stands for. Returns whether
+  // ranks that were simulated as one differ.
   bool TellApart(std::span<const int> kinds, const std::string& why, bool also_alike);
   void BeginExchange(std::vector<Exchanging> all);
   Parts MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name);

@@ -85,21 +85,27 @@ int PredictCommand(const PredictOptions& options) {
   if (!varied.ok()) return refuse(varied.status());
   absl::StatusOr<std::vector<Variant>> variants = VariantsOf(options.spec, options.sets, *varied);
   if (!variants.ok()) return refuse(variants.status());
-  if (const absl::Status status = PredictEach(options, *variants); !status.ok()) return refuse(status);
-  const absl::Status* error = nullptr;
+  if (const absl::Status status = PredictEach(options, *variants); !status.ok()) {
+    LogError(status.message());
+    return absl::IsInvalidArgument(status) ? kExitWrongInput : kExitFailed;
+  }
+  bool any = false, failed = false;
   for (const Variant& variant : *variants) {
     if (!variant.report.has_value()) continue;
-    error = variant.report->ok() ? nullptr : &variant.report->status();
-    if (error == nullptr) break;  // at least one is predicted
+    const bool wrong_input = !variant.report->ok() && !absl::IsInternal(variant.report->status());
+    any = any || (variant.report->ok() && (*variant.report)->outcome() != report::FAILED);
+    failed = failed || (!wrong_input && (!variant.report->ok() || (*variant.report)->outcome() == report::FAILED));
+    if (wrong_input && variants->size() == 1) return refuse(variant.report->status());
   }
-  if (error != nullptr) return refuse(*error);
   if (options.json) {
     std::printf("%s", JsonText(SweepJson(*varied, *variants)).c_str());
   } else {
     std::printf("%s", SweepText(*varied, *variants).c_str());
     PrintNotes(*variants);
   }
-  return kExitFine;
+  if (any) return kExitFine;
+  LogError("nothing could be predicted");
+  return failed ? kExitFailed : kExitWrongInput;
 }
 
 }  // namespace

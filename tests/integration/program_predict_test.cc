@@ -66,7 +66,7 @@ TEST_F(Program, RefusesToPredictWhatCannotBe) {
       {StrCat(spec, " --processes=-1"), "processes: -1: must be 0 or more"},
       {StrCat(spec, " --set=fabric.simulated.data=REAL --set=train.checkpoint={every_steps: 2}"),
        "a prediction writes and reads no files"},
-      {StrCat(spec, " --vary=fabric.simulated.cluster=no-such"), "no-such"}};
+      {StrCat(spec, " --set=fabric.simulated.cluster=no-such"), "no-such"}};
   for (const auto& [arguments, says] : kWrong) {
     const bool quoted = arguments.find('{') != std::string::npos;
     const size_t at = arguments.find("--set=train");

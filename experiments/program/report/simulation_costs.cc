@@ -22,7 +22,9 @@ std::string SimulationCostsText(const std::vector<RunResult::Cost>& costs) {
     rows.push_back({c.part, c.seconds ? SecondsText(*c.seconds) : "",
                     c.bytes ? BytesText(static_cast<double>(*c.bytes)) : "", c.count ? CountText(*c.count) : ""});
   }
-  return TableText(rows);
+  return StrCat(
+      TableText(rows),
+      "ranks, collectives, flows and engine: shares of set-up and training, estimated from so many samples\n");
 }
 
 }  // namespace twofold
