@@ -55,6 +55,34 @@ const Network::Groups& Network::GroupsOf(int number) {
   return listed.groups;
 }
 
+bool Network::ShareNoLinks(int groups) {
+  const Topology& topology = engine_.topology();
+  absl::flat_hash_map<int, std::vector<const Group*>> by_node;
+  for (const Group& group : GroupsOf(groups)) {
+    const int node = topology.NodeOf(group.endpoints[0]);
+    for (const int endpoint : group.endpoints) {
+      if (topology.NodeOf(endpoint) != node) return false;
+    }
+    by_node[node].push_back(&group);
+  }
+  absl::flat_hash_map<int, const Group*> users;  // by link
+  std::vector<int> route;
+  for (const auto& [node, together] : by_node) {
+    for (size_t g = 0; together.size() > 1 && g < together.size(); ++g) {
+      for (const int from : together[g]->endpoints) {
+        for (const int to : together[g]->endpoints) {
+          if (from == to) continue;
+          topology.Route({from, to}, topology.DefaultRoute({from, to}), route);
+          for (const int link : route) {
+            if (users.try_emplace(link, together[g]).first->second != together[g]) return false;
+          }
+        }
+      }
+    }
+  }
+  return true;
+}
+
 // Group numbers are not reused, so everything known about them is removed, too.
 void Network::RemoveGroups(int number) {
   groups_.erase(number);

@@ -49,6 +49,8 @@ class Network {
   using Ranks = std::vector<std::vector<int>>;
   int AddGroups(std::shared_ptr<const Ranks> groups);
   void RemoveGroups(int number);
+  // Whether each group lies within a node, on links that none of the others uses.
+  bool ShareNoLinks(int groups);
 
   // What runs: the library's names; algorithm "measured" if the time comes from a measurement.
   struct Name {

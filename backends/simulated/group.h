@@ -111,6 +111,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   // ProcessGroup::RanksDiffer, by any of the group's ranks. Once steps have begun, it counts for all groups of this
   // name, and the run fails, so that it starts over only once.
   void RanksDiffer(std::span<const int> kinds, const std::string& why);
+  // If folded: no link joins ranks of two of the groups that do the same.
+  bool HasItsLinksAlone() const { return network_groups_ >= 0 && world_.network.ShareNoLinks(network_groups_); }
   // If folded: no two ranks have the same stand-in, so all ranks may exchange messages.
   bool all_different() const { return actors_ == ranks().size(); }
   // If folded, for ranks that are not all different: every rank of the group sends to the rank so many places after it

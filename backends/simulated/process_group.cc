@@ -71,6 +71,11 @@ void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
   }
 }
 
+void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) {
+  auto* const simulated = dynamic_cast<SimulatedProcessGroup*>(&others);
+  if (simulated == nullptr || !simulated->shared_->HasItsLinksAlone()) RanksDiffer(kinds, why);
+}
+
 // A split comes after everything this rank has issued to the group.
 host::Call SimulatedProcessGroup::BeginSplit() {
   const host::Call call{.group = shared_->label(), .sequence = ++splits_, .split = true};

@@ -29,6 +29,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   // Takes no virtual time, since it waits for nobody.
   std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name) override;
   void RanksDiffer(std::span<const int> kinds, const std::string& why) override { shared_->RanksDiffer(kinds, why); }
+  void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) override;
 
  protected:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;

@@ -1,5 +1,6 @@
 #include "strategies/data_parallel/holder_sums.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/check.h"
@@ -54,6 +55,13 @@ std::string HolderSums::Traits() const {
     StrAppend(&text, ";");
   }
   return text;
+}
+
+ProcessGroup* HolderSums::only_group() const {
+  const bool one = std::all_of(messages_.begin(), messages_.end(), [this](const Message& message) {
+    return message.group == messages_[0].group && message.held.stretches.size() == 1;
+  });
+  return one && !messages_.empty() ? messages_[0].group : nullptr;
 }
 
 std::vector<HolderSums::Sending> HolderSums::Start(nn::Context& ctx, const Tensor& gradients) const {

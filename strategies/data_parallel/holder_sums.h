@@ -50,6 +50,8 @@ class HolderSums {
   bool empty() const { return messages_.empty(); }
   // Equal for sums that take the same messages and launches; empty if there is none.
   std::string Traits() const;
+  // The group of all sums, if there is one such group and no elements are copied. Otherwise null.
+  ProcessGroup* only_group() const;
   // The other ranks are on another pipeline stage. They may start these sums only after their last backward pass, which
   // may need messages from this rank's passes. So no pass of this rank may wait for the sums.
   bool across_stages() const { return across_stages_; }

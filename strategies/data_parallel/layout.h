@@ -75,7 +75,11 @@ class ParameterLayout {
   // Tells ranks apart (ProcessGroup::RanksDiffer) whose shards differ in `traits`: a text about the parts of parameters
   // that a rank keeps of a bucket. It must be empty for parts that no other rank of a copy of the model holds, too
   // (nn::ShardLayout::Part::holders). Sends nothing.
-  using PartTraits = absl::FunctionRef<std::string(size_t bucket, const std::vector<optim::SlicePart>& kept)>;
+  struct ShardTraits {
+    std::string text;
+    ProcessGroup* over = nullptr;  // set: it describes collectives over this group, which need no memory
+  };
+  using PartTraits = absl::FunctionRef<ShardTraits(size_t bucket, const std::vector<optim::SlicePart>& kept)>;
   virtual void TellShardsApart(PartTraits /*traits*/, const std::string& /*why*/) {}
 
   // What reducers keep from step to step: the same tensors at every call, until SkipUpdate.

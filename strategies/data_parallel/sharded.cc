@@ -41,9 +41,12 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const 
     Allocate(*unit, make_gather);
     AddBucket(*unit);
   }
-  TellShardsApart([this](size_t bucket,
-                         const std::vector<optim::SlicePart>& kept) { return pipeline_.SumsOf(bucket, kept).Traits(); },
-                  "shards have different parts of the gradients that several ranks sum");
+  TellShardsApart(
+      [this](size_t bucket, const std::vector<optim::SlicePart>& kept) -> ShardTraits {
+        const HolderSums sums = pipeline_.SumsOf(bucket, kept);
+        return {sums.Traits(), sums.only_group()};
+      },
+      "shards have different parts of the gradients that several ranks sum");
 }
 
 ShardedDataParallel::~ShardedDataParallel() = default;
@@ -298,7 +301,8 @@ std::vector<optim::Slice> ShardedDataParallel::Slices() const {
 
 // Only shards with elements that several ranks of a copy of the model hold can have traits.
 void ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& why) {
-  std::map<const Sharing*, std::map<int64_t, std::string>> of;  // by shard; absent: none
+  std::map<const Sharing*, std::map<int64_t, std::set<std::string>>> of;  // by shard; absent: none
+  std::map<const Sharing*, std::set<ProcessGroup*>> over;
   for (const ShardedUnit* unit : units_->forward()) {
     std::set<int64_t> shards;
     for (const optim::SlicePart& place : unit->flat->places()) {
@@ -308,16 +312,26 @@ void ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& 
       for (int64_t s = place.offset / each; s <= (place.offset + place.count - 1) / each; ++s) shards.insert(s);
     }
     for (const int64_t shard : shards) {
-      const std::string text = traits(unit->forward, unit->flat->PartsOf(shard));
-      if (!text.empty()) StrAppend(&of[unit->sharing][shard], unit->forward, ":", text);
+      const ShardTraits shards_own = traits(unit->forward, unit->flat->PartsOf(shard));
+      if (shards_own.text.empty()) continue;
+      of[unit->sharing][shard].insert(StrCat(unit->forward, ":", shards_own.text));
+      over[unit->sharing].insert(shards_own.over);
     }
   }
   for (const auto& [sharing, texts] : of) {
-    std::map<std::string, int> numbers;
+    std::map<std::set<std::string>, int> numbers;
     std::vector<int> kinds(static_cast<size_t>(sharing->shards()));
     for (const auto& [shard, text] : texts)
       kinds[static_cast<size_t>(shard)] = numbers.try_emplace(text, static_cast<int>(numbers.size()) + 1).first->second;
-    sharing->gather->RanksDiffer(kinds, why);
+    const std::set<std::string>& first = texts.begin()->second;
+    const bool first_has_all = std::all_of(texts.begin(), texts.end(), [&](const auto& shard) {
+      return std::includes(first.begin(), first.end(), shard.second.begin(), shard.second.end());
+    });
+    ProcessGroup* const group = over[sharing].size() == 1 ? *over[sharing].begin() : nullptr;
+    if (group != nullptr && texts.begin()->first == 0 && first_has_all)
+      sharing->gather->RanksDifferOver(*group, kinds, why);
+    else
+      sharing->gather->RanksDiffer(kinds, why);
   }
 }
 

@@ -65,16 +65,16 @@ GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGro
 void GradientNorm::TellShardsApart() {
   const auto any = [](const nn::Parameter&) { return true; };
   layout_.TellShardsApart(
-      [&](size_t, const std::vector<optim::SlicePart>& kept) {
+      [&](size_t, const std::vector<optim::SlicePart>& kept) -> ParameterLayout::ShardTraits {
         std::string text;
         bool all = true;
         const int64_t numel = kept.empty() ? 0 : kept.back().offset + kept.back().count;
         optim::ForStretches(kept, [&](int64_t, const nn::Parameter&, const nn::Parameter::Stretch& stretch) {
           all = all && (stretch.part.padding || stretch.part.owned);
         });
-        if (all) return text;
+        if (all) return {};
         ForOwned(kept, numel, any, [&](int64_t first, int64_t count) { StrAppend(&text, first, "+", count, " "); });
-        return StrCat("owns ", text);
+        return {StrCat("owns ", text)};
       },
       "shards have different parts of the gradient norm");
 }

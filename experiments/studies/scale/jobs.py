@@ -4,6 +4,7 @@ import pathlib
 
 GPT = "gpt { layers: 8 hidden: 512 heads: 8 vocab: 2048 sequence: 128 }"
 LLAMA = "llama { layers: 8 hidden: 512 heads: 8 kv_heads: 2 ffn: 1024 vocab: 2048 sequence: 128 }"
+WIDE = "llama { layers: 8 hidden: 512 heads: 8 kv_heads: 8 ffn: 1024 vocab: 2048 sequence: 128 }"
 LONG = "llama { layers: 4 hidden: 1024 heads: 8 kv_heads: 4 ffn: 1024 vocab: 2048 sequence: 32768 }"
 MIXTURE = "moe { llama { layers: 4 hidden: 256 heads: 8 vocab: 1024 sequence: 64 } experts: 8 top_k: 2 }"
 OPEN_MPI = f'cluster: "{pathlib.Path(__file__).resolve().parent}/open-mpi.textproto"'
@@ -56,6 +57,16 @@ EXACT = [Job(name, model, parallel, train, simulated) for name, model, parallel,
     ("TP8, sequence parallel, clipped", GPT, "tp: 8 dp: 8 sequence_parallel: true", CLIP, H100),
     ("TP8, sequence parallel, ZeRO-1", GPT, "tp: 8 dp: 16 sequence_parallel: true sharding: ZERO_1", "", H100),
     ("the same, clipped", GPT, "tp: 8 dp: 16 sequence_parallel: true sharding: ZERO_1", CLIP, H100),
+    ("norms in few shards, ZeRO-1", WIDE, "tp: 8 pp: 4 dp: 16 sequence_parallel: true sharding: ZERO_1", "", H100),
+    ("norms in few shards, ZeRO-2", WIDE, "tp: 8 pp: 2 dp: 16 sequence_parallel: true sharding: ZERO_2", "", H100),
+    ("norms in few shards, ZeRO-3", WIDE, "tp: 8 dp: 32 sequence_parallel: true sharding: ZERO_3", "", H100),
+    ("norms in few shards, hybrid shards", WIDE, "tp: 8 dp: 64 sequence_parallel: true sharding: HYBRID_SHARD shard_group: 16", "", H100),
+    ("norms in few shards, TP4 cp", WIDE, "tp: 4 cp: 4 dp: 16 sequence_parallel: true sharding: ZERO_1", "", H100),
+    ("norms in few shards, A100, zero bubble", WIDE, "tp: 4 pp: 2 dp: 32 sequence_parallel: true sharding: ZERO_1 schedule: ZERO_BUBBLE_H1", "", A100),
+    ("norms in few shards, TP16", WIDE.replace("heads: 8 kv_heads: 8", "heads: 16 kv_heads: 16"), "tp: 16 dp: 16 sequence_parallel: true sharding: ZERO_1", "", H100),
+    ("norms in few shards, a slow rank", WIDE, "tp: 8 pp: 2 dp: 16 sequence_parallel: true sharding: ZERO_1", "", H100 + SLOW),
+    ("norms in few shards, slow first rank", WIDE, "tp: 8 pp: 2 dp: 16 sequence_parallel: true sharding: ZERO_2", "", H100 + " stragglers { rank: 0 factor: 1.2 }"),
+    ("norms in few shards, a fast node", WIDE, "tp: 8 pp: 2 dp: 16 sequence_parallel: true sharding: ZERO_1", "", H100 + " stragglers { rank: 3 factor: 0.5 }"),
     ("TP8, few key/value heads, ZeRO-1", LLAMA, "tp: 8 dp: 8 sequence_parallel: true sharding: ZERO_1", CLIP, H100),
     ("TP4, few key/value heads, ZeRO-3", LLAMA, "tp: 4 dp: 16 sharding: ZERO_3", CLIP, H100),
     ("3D, 1F1B", LLAMA, "tp: 4 pp: 4 dp: 8 sequence_parallel: true sharding: ZERO_1", CLIP, H100),
