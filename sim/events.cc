@@ -60,16 +60,16 @@ class Engine::Course {
   };  // its latency; null: no flows
   struct Set {
     std::vector<double> seconds;  // of phases
-    std::vector<std::vector<Flows::Part>> parts = {};
+    std::vector<FlowSet> flows = {};
     std::vector<Phase> phases = {};
   };
   struct Copy {
     size_t set;
-    std::shared_ptr<const Schedule> schedule;
+    std::vector<int> last_phase;
   };
   std::vector<Set> sets;
-  std::vector<Copy> copies;
-  bool together = true;  // all endpoints are done when the last phase of the only set has ended
+  std::vector<Copy> copies;  // none if `together`
+  bool together = true;      // all endpoints are done when the last phase of the only set has ended
 };
 
 std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies) {
@@ -81,22 +81,22 @@ std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies
     Course::Set own;
     for (const Phase& phase : schedule.phases) {
       std::vector<double> routes;
-      std::vector<Flows::Part>& parts = own.parts.emplace_back();
+      FlowSet& flows = own.flows.emplace_back();
       for (size_t i = 0; i < phase.flows.size(); ++i) {
         const Flow& f = phase.flows[i];
         const Pair pair{copy.endpoints[static_cast<size_t>(f.from)], copy.endpoints[static_cast<size_t>(f.to)], f.rail};
         router_.Choose(pair, i, f.bytes * schedule.stretch, paths);
         routes.push_back(RouteLatency(topology_, router_.options().policy, pair, paths));
-        for (Path& path : paths) {
+        for (const Path& path : paths) {
           const double bytes = f.bytes * path.share * schedule.stretch;
-          if (bytes > 0) parts.push_back({std::move(path.links), bytes, f.rate * path.share});
+          if (bytes > 0) flows.Add(path.links, bytes, f.rate * path.share);
         }
       }
       own.seconds.push_back(PhaseLatency(phase, routes, topology_.alpha().value()) * schedule.stretch);
     }
     auto set = std::find_if(course->sets.begin(), course->sets.end(),
                             [&own](const Course::Set& s) { return s.seconds == own.seconds; });
-    course->copies.push_back({static_cast<size_t>(set - course->sets.begin()), copy.schedule});
+    course->copies.push_back({static_cast<size_t>(set - course->sets.begin()), schedule.last_phase});
     const auto last = static_cast<int>(schedule.phases.size()) - 1;
     for (int l : schedule.last_phase) course->together = course->together && l == last;
     if (set == course->sets.end()) {
@@ -105,19 +105,17 @@ std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies
       continue;
     }
     const int lot = lots[course->copies.back().set]++;
-    for (size_t p = 0; p < own.parts.size(); ++p) {
-      for (Flows::Part& part : own.parts[p]) part.lot = lot;
-      std::move(own.parts[p].begin(), own.parts[p].end(), std::back_inserter(set->parts[p]));
-    }
+    for (size_t p = 0; p < own.flows.size(); ++p) set->flows[p].Add(own.flows[p], lot);
   }
   for (Course::Set& set : course->sets) {
     for (size_t p = 0; p < set.seconds.size(); ++p) {
-      std::vector<Flows::Part>& parts = set.parts[p];
-      set.phases.push_back({set.seconds[p], parts.empty() ? nullptr : flows_->Solve(parts)});
+      const bool none = set.flows[p].empty();
+      set.phases.push_back({set.seconds[p], none ? nullptr : flows_->Solve(std::move(set.flows[p]))});
     }
-    set.parts.clear();
+    set.flows = {};
   }
   course->together = course->together && course->sets.size() == 1;
+  if (course->together) course->copies = {};
   return course;
 }
 
@@ -166,7 +164,7 @@ void Engine::SetEnded(const std::shared_ptr<Under>& under) {
     return under->done({under->ends[0].empty() ? under->start : under->ends[0].back()}, under->apart);
   std::vector<double> finish;
   for (const Course::Copy& copy : under->course->copies) {
-    for (int last : copy.schedule->last_phase) {
+    for (int last : copy.last_phase) {
       finish.push_back(last < 0 ? under->start : under->ends[copy.set][static_cast<size_t>(last)]);
     }
   }

@@ -31,17 +31,22 @@ inline uint64_t HashMix(uint64_t z) {
 }
 inline uint64_t HashMix(uint64_t a, uint64_t b) { return HashMix(HashMix(a) * 31 + b); }
 
-// Flows that begin together. Flows with the same lot number (from 0) are waited for together.
+// Flows that begin together. Flows with the same lot number (from 0) are waited for together. A flow has more than 0
+// bytes, and crosses at least one link or has a limit.
 struct FlowSet {
   std::vector<int> links;            // of all flows, one flow after another
   std::vector<size_t> first = {0};   // flow f crosses links [first[f], first[f + 1])
   std::vector<double> bytes, rates;  // by flow; rates: limits in bytes per second
   std::vector<int> lots;             // by flow
   size_t flows() const { return bytes.size(); }
+  bool empty() const { return bytes.empty(); }
   void Add(std::span<const int> over, double size, double limit, int lot = 0) {
     links.insert(links.end(), over.begin(), over.end());
     first.push_back(links.size());
     bytes.push_back(size), rates.push_back(limit), lots.push_back(lot);
+  }
+  void Add(const FlowSet& more, int lot) {
+    for (size_t f = 0; f < more.flows(); ++f) Add(more.LinksOf(f), more.bytes[f], more.rates[f], lot);
   }
   std::span<const int> LinksOf(size_t flow) const {
     return {links.data() + first[flow], first[flow + 1] - first[flow]};

@@ -90,33 +90,33 @@ Flows::~Flows() = default;
 
 // ---- Bundles ----
 
-std::pair<uint64_t, uint64_t> Flows::HashOf(const std::vector<Part>& parts) {
-  uint64_t one = parts.size(), other = ~one;
+std::pair<uint64_t, uint64_t> Flows::HashOf(const FlowSet& flows) {
+  uint64_t one = flows.flows(), other = ~one;
   const auto add = [&](uint64_t value) { one = HashMix(one, value), other = HashMix(other, ~value); };
-  for (const Part& part : parts) {
-    add(part.links.size());
-    for (const int link : part.links) add(static_cast<uint64_t>(link));
-    add(static_cast<uint64_t>(part.lot));
-    add(std::bit_cast<uint64_t>(part.rate));
-    add(std::bit_cast<uint64_t>(part.bytes / parts[0].bytes));
+  for (size_t f = 0; f < flows.flows(); ++f) {
+    const std::span<const int> links = flows.LinksOf(f);
+    add(links.size());
+    for (const int link : links) add(static_cast<uint64_t>(link));
+    add(static_cast<uint64_t>(flows.lots[f]));
+    add(std::bit_cast<uint64_t>(flows.rates[f]));
+    add(std::bit_cast<uint64_t>(flows.bytes[f] / flows.bytes[0]));
   }
   return {one, other};
 }
 
-Flows::BundlePtr Flows::Solve(const std::vector<Part>& parts) {
+Flows::BundlePtr Flows::Solve(FlowSet flows) {
   const AtWork at_work(sim::Part::kFlows);
   auto bundle = std::make_shared<Bundle>();
-  GroupPtr& group = alone_[HashOf(parts)];
+  GroupPtr& group = alone_[HashOf(flows)];
+  const auto set = std::make_shared<const FlowSet>(std::move(flows));
   if (group == nullptr) {
-    auto set = std::make_shared<FlowSet>();
-    for (const Part& part : parts) set->Add(part.links, part.bytes, part.rate, part.lot);
     const FlowClassifier::Known nothing;
-    group = MakeGroup(classifier_.Classify({std::move(set)}, {&nothing, 1}));
+    group = MakeGroup(classifier_.Classify({set}, {&nothing, 1}));
   }
   bundle->group = group;
   const FlowClasses& classes = group->classes;
-  if (!parts.empty()) bundle->scale = parts[0].bytes / classes.sets[0]->bytes[0];
-  for (const FlowClasses::Class& c : classes.classes) bundle->bytes.push_back(parts[c.example].bytes);
+  if (!set->empty()) bundle->scale = set->bytes[0] / classes.sets[0]->bytes[0];
+  for (const FlowClasses::Class& c : classes.classes) bundle->bytes.push_back(set->bytes[c.example]);
   bundle->solution = SolveRest(*bundle->group, bundle->bytes);
   std::vector<double> ends(classes.classes.size());
   for (const Solution::Step& step : bundle->solution.steps) {

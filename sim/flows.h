@@ -34,14 +34,6 @@ namespace twofold::sim {
 
 class Flows {
  public:
-  // A flow of more than 0 bytes, over at least one link or with a limit; `rate`: its maximum, in bytes per second.
-  // Parts with the same lot number (from 0) are waited for together.
-  struct Part {
-    std::vector<int> links;
-    double bytes;
-    double rate;
-    int lot = 0;
-  };
   class Bundle;
   using BundlePtr = std::shared_ptr<const Bundle>;
 
@@ -52,7 +44,7 @@ class Flows {
 
   // Solves flows that begin together. The bundle may be started many times. Bundles of flows over the same links, whose
   // bytes are in the same proportions, share their classes.
-  BundlePtr Solve(const std::vector<Part>& parts);
+  BundlePtr Solve(FlowSet flows);
   // Starts the bundle now. `done` is called when its last flow has ended, with the time at which the first lot ended.
   // The bundle must not be empty.
   using Done = std::function<void(double first)>;
@@ -74,7 +66,7 @@ class Flows {
   using Actives = std::map<uint64_t, Active>;
   struct Rest;  // what is left of an active bundle
 
-  static std::pair<uint64_t, uint64_t> HashOf(const std::vector<Part>& parts);
+  static std::pair<uint64_t, uint64_t> HashOf(const FlowSet& flows);
   GroupPtr MakeGroup(FlowClasses classes);
   void FindZones(const GroupPtr& group);
   Solution SolveRest(const Group& group, const std::vector<double>& left);

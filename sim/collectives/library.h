@@ -38,7 +38,9 @@ class Library {
                                                       const Choice& choice) const {
     absl::StatusOr<Schedule> plan = Plan(shape, places, choice);
     if (!plan.ok()) return plan.status();
-    return std::vector<Schedule>{*std::move(plan)};
+    std::vector<Schedule> plans;
+    plans.push_back(*std::move(plan));
+    return plans;
   }
   // One message from rank 0 to rank 1 of `places`; each rank is done when its last phase has ended. A message of at
   // most eager_bytes() begins when the sender is ready; its data waits for the receiver, who is not done before it

@@ -1,6 +1,7 @@
 #include "sim/collectives/nccl.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -129,6 +130,7 @@ Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes,
     Phase& phase = phases.emplace_back();
     phase.rounds = a == NcclAlgorithm::kDirect ? 0 : 1;
     if (phases.size() == 1) phase.seconds = CallSeconds(way, route, bytes, places);
+    phase.flows.reserve(hops.size());
     for (const NcclHop& h : hops) {
       const double on_wire = 1 / costs_.Share(a, p, places.nodes, h.between);
       const double route_seconds = h.between ? places.alpha : places.node_alpha;
@@ -164,28 +166,29 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   if (shape.ranks == 1) return Finished({}, 1);
   // A barrier always uses the library's own choice.
   if (asked.kind == Communication::kBarrier && (algorithm || protocol)) return Plan(asked, places, {});
-  std::optional<std::pair<Way, NcclRoute>> best;
+  std::optional<std::pair<Way, std::shared_ptr<const NcclRoute>>> best;
   double least = std::numeric_limits<double>::infinity();
   absl::Status why_not;
   for (size_t i = 0; i < kNcclAlgorithms.size(); ++i) {
     const auto a = static_cast<NcclAlgorithm>(i);
     if (algorithm && a != *algorithm) continue;
-    absl::StatusOr<NcclRoute> route = MakeNcclRoute(a, shape, places);
-    if (!route.ok()) {
-      why_not = route.status();
+    absl::StatusOr<NcclRoute> made = MakeNcclRoute(a, shape, places);
+    if (!made.ok()) {
+      why_not = made.status();
       continue;
     }
+    const auto route = std::make_shared<const NcclRoute>(*std::move(made));
     std::vector<Load> loads;
     for (const auto& hops : route->phases) loads.push_back(BusiestOf(hops, places));
     for (size_t k = 0; k < kNcclProtocols.size(); ++k) {
       const Way way{a, static_cast<NcclProtocol>(k)};
       if ((protocol && way.protocol != *protocol) || !Serves(a, way.protocol)) continue;
       const double seconds = Estimate(way, *route, loads, shape.bytes, places);
-      if (seconds < least) least = seconds, best.emplace(way, *route);
+      if (seconds < least) least = seconds, best.emplace(way, route);
     }
   }
   if (best) {
-    Schedule schedule = Make(best->first, best->second, shape.bytes, places);
+    Schedule schedule = Make(best->first, *best->second, shape.bytes, places);
     schedule.estimate = least;
     return schedule;
   }

@@ -50,14 +50,24 @@ class FlowsTest : public testing::Test {
   Flows flows_{*star_, [this] { return timers_.now(); },
                [this](double time, std::function<void()> fn) { timers_.At(time, std::move(fn)); }};
 
-  Flows::Part Part(int from, int to, double bytes = n, int lot = 0, double rate = Fluid::kNoLimit) {
+  struct Part {
+    int from, to;
+    double bytes = n;
+    int lot = 0;
+    double rate = Fluid::kNoLimit;
+  };
+  Flows::BundlePtr Solve(const std::vector<Part>& parts) {
+    FlowSet flows;
     std::vector<int> route;
-    star_->Route({from, to}, star_->DefaultRoute({from, to}), route);
-    return {route, bytes, rate, lot};
+    for (const Part& part : parts) {
+      star_->Route({part.from, part.to}, star_->DefaultRoute({part.from, part.to}), route);
+      flows.Add(route, part.bytes, part.rate, part.lot);
+    }
+    return flows_.Solve(std::move(flows));
   }
   // Notes "first last" as the bundle ends.
-  void BeginAt(double time, std::vector<Flows::Part> parts, std::string& ends) {
-    timers_.At(time, [this, bundle = flows_.Solve(std::move(parts)), &ends] {
+  void BeginAt(double time, const std::vector<Part>& parts, std::string& ends) {
+    timers_.At(time, [this, bundle = Solve(parts), &ends] {
       flows_.Begin(bundle, [this, &ends](double first) { ends = absl::StrFormat("%.9g %.9g", first, timers_.now()); });
     });
   }
@@ -111,7 +121,7 @@ TEST_F(FlowsTest, RatesThatRiseMeetToo) {
 
 TEST_F(FlowsTest, ABundleBegunTwiceSharesWithItself) {
   std::string one, other;
-  const Flows::BundlePtr bundle = flows_.Solve({Part(0, 1)});
+  const Flows::BundlePtr bundle = Solve({Part(0, 1)});
   auto note = [this](std::string& ends) {
     return [this, &ends](double) { ends = absl::StrFormat("%.9g", timers_.now()); };
   };
