@@ -157,7 +157,7 @@ class Engine {
   const Topology& topology_;
   FlightRecord* const record_;
   Router router_;
-  std::vector<double> full_again_;  // by link: when its token bucket is full again (loose.cc)
+  Zeros<double> full_again_;  // by link: when its token bucket is full again (loose.cc)
   std::unique_ptr<SimGrid> simgrid_;
   std::map<int, Waiting*> waiting_;  // blocked ranks
   std::set<int> returned_;           // ranks whose function has returned

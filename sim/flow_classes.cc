@@ -110,11 +110,11 @@ void FlowClassifier::ListLinks(const FlowClasses& all) {
     const size_t before = places_.size();
     for (const int link : set->links) {
       int& place = local_[static_cast<size_t>(link)];
-      if (place < 0) {
-        place = static_cast<int>(used_.size());
+      if (place == 0) {
         used_.push_back(link);
+        place = static_cast<int>(used_.size());
       }
-      places_.push_back(place);
+      places_.push_back(place - 1);
     }
     for (size_t f = 0; f < set->flows(); ++f) first_.push_back(before + set->first[f + 1]);
   }
@@ -137,7 +137,7 @@ void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known)
   Numbers numbers, link_numbers;
   std::vector<int> flows, links;
   std::vector<uint64_t> hashes;
-  for (const int link : used_) hashes.push_back(BitsOf(bandwidths_[static_cast<size_t>(link)]));
+  for (const int link : used_) hashes.push_back(BitsOf(BandwidthOf(link)));
   for (size_t s = 0; s < all.sets.size(); ++s) {
     const FlowSet& set = *all.sets[s];
     const FlowClasses* classes = known[s].classes;
@@ -150,7 +150,9 @@ void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known)
       const uint64_t more = HashMix(s + 1, l);
       for (const int link : classes->links[l]) {
         const int place = local_[static_cast<size_t>(link)];
-        if (place >= 0) hashes[static_cast<size_t>(place)] = HashMix(hashes[static_cast<size_t>(place)], more);
+        if (place == 0) continue;
+        uint64_t& hash = hashes[static_cast<size_t>(place) - 1];
+        hash = HashMix(hash, more);
       }
     }
   }
@@ -218,7 +220,7 @@ FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>>
   Refine();
   flow_classes_ = flow_colours_.InOrder(), link_classes_ = link_colours_.InOrder();
   Describe(all);
-  for (const int link : used_) local_[static_cast<size_t>(link)] = -1;
+  for (const int link : used_) local_[static_cast<size_t>(link)] = 0;
   return all;
 }
 
@@ -227,7 +229,7 @@ void FlowClassifier::Describe(FlowClasses& all) const {
     const auto number = static_cast<size_t>(link_classes_[l]);
     if (number == all.links.size()) {
       all.links.emplace_back();
-      all.bandwidths.push_back(bandwidths_[static_cast<size_t>(used_[l])]);
+      all.bandwidths.push_back(BandwidthOf(used_[l]));
     }
     all.links[number].push_back(used_[l]);
   }
@@ -267,7 +269,7 @@ void FlowClassifier::Describe(FlowClasses& all) const {
   for (size_t c = 0; c < all.classes.size(); ++c) {
     FlowClasses::Class& own = all.classes[c];
     for (const int link : all.sets[own.set]->LinksOf(own.example)) {
-      const int number = link_classes_[static_cast<size_t>(local_[static_cast<size_t>(link)])];
+      const int number = link_classes_[static_cast<size_t>(local_[static_cast<size_t>(link)]) - 1];
       const auto known = std::find(own.links.begin(), own.links.end(), number);
       if (known == own.links.end()) {
         own.links.push_back(number);

@@ -19,6 +19,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/zeros.h"
+#include "topologies/graph/topology.h"
 
 namespace twofold::sim {
 
@@ -71,11 +73,10 @@ struct FlowClasses {
   std::vector<std::vector<int>> lots_of;  // by class: the kinds of lots that it is in
 };
 
-// `bandwidths`: of all links.
 class FlowClassifier {
  public:
-  explicit FlowClassifier(std::vector<double> bandwidths)
-      : bandwidths_(std::move(bandwidths)), local_(bandwidths_.size(), -1) {}
+  // `topology`: whose links flows cross; it must outlive the classifier.
+  explicit FlowClassifier(const Topology& topology) : topology_(topology), local_(topology.links().size()) {}
   // What is known of a set: classes in which it is one of the sets. Its flows are told apart at least as there; so are
   // links. If these are its classes alone, that says nothing new but saves rounds: joint classes refine them anyway.
   struct Known {
@@ -119,8 +120,10 @@ class FlowClassifier {
     return {places_.data() + first_[f], first_[f + 1] - first_[f]};
   }
 
-  const std::vector<double> bandwidths_;
-  std::vector<int> local_;  // by link: its place in used_, or -1
+  double BandwidthOf(int link) const { return topology_.links()[static_cast<size_t>(link)].bandwidth.value(); }
+
+  const Topology& topology_;
+  Zeros<int> local_;  // by link: one more than its place in used_; 0: it is not used
   // Scratch: of the call in progress. Flows of all sets are numbered one after another, links by their place.
   std::vector<int> used_;
   std::vector<int> places_;          // of the links of all flows

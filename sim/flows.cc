@@ -82,9 +82,8 @@ struct Flows::Rest {
 Flows::Flows(const Topology& topology, std::function<double()> now, At at)
     : now_(std::move(now)),
       at_(std::move(at)),
-      bandwidths_(BandwidthsOf(topology)),
-      classifier_(bandwidths_),
-      zone_of_(bandwidths_.size(), -1) {}
+      classifier_(topology),
+      zone_of_(topology.links().size()) {}
 
 Flows::~Flows() = default;
 
@@ -143,11 +142,11 @@ void Flows::FindZones(const GroupPtr& group) {
   const FlowClasses& classes = group->classes;
   absl::flat_hash_map<std::pair<int, int>, std::pair<int, int>> parts;  // of a zone in a link class: links, new number
   for (size_t c = 0; c < classes.links.size(); ++c) {
-    for (const int link : classes.links[c]) ++parts[{zone_of_[static_cast<size_t>(link)], static_cast<int>(c)}].first;
+    for (const int link : classes.links[c]) ++parts[{zone_of_[static_cast<size_t>(link)] - 1, static_cast<int>(c)}].first;
   }
   for (size_t c = 0; c < classes.links.size(); ++c) {
     for (const int link : classes.links[c]) {
-      const int zone = zone_of_[static_cast<size_t>(link)];
+      const int zone = zone_of_[static_cast<size_t>(link)] - 1;
       auto& [links, number] = parts.at({zone, static_cast<int>(c)});
       if (links > 0) {  // the first link of this part
         const bool whole = zone >= 0 && zones_[static_cast<size_t>(zone)].links == links;
@@ -165,7 +164,7 @@ void Flows::FindZones(const GroupPtr& group) {
         }
         links = 0;
       }
-      zone_of_[static_cast<size_t>(link)] = number;
+      zone_of_[static_cast<size_t>(link)] = number + 1;
     }
   }
   group->zones.resize(classes.links.size());

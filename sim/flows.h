@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/zeros.h"
 #include "sim/flow_classes.h"
 #include "sim/fluid.h"
 #include "topologies/graph/topology.h"
@@ -88,9 +89,8 @@ class Flows {
 
   const std::function<double()> now_;
   const At at_;
-  const std::vector<double> bandwidths_;  // by link
   FlowClassifier classifier_;
-  std::vector<int> zone_of_;  // by link; -1: no bundle has crossed it
+  Zeros<int> zone_of_;  // by link: one more than its zone's number; 0: no bundle has crossed it
   std::vector<Zone> zones_;
   // Classes of sets that met: by the sets, and by what told flows of each apart, besides bytes.
   using JointKey = std::vector<std::tuple<const FlowSet*, const Group*, size_t>>;

@@ -14,14 +14,14 @@ namespace {
 constexpr double kTogether = 1e-12;
 constexpr double kLeft = 1e-9;  // of a bandwidth: a link with no more left is full
 
-}  // namespace
-
 std::vector<double> BandwidthsOf(const Topology& topology) {
   std::vector<double> bandwidths;
   bandwidths.reserve(topology.links().size());
   for (const Link& link : topology.links()) bandwidths.push_back(link.bandwidth.value());
   return bandwidths;
 }
+
+}  // namespace
 
 Fluid::Fluid(const Topology& topology) : Fluid(BandwidthsOf(topology)) {}
 

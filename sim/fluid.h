@@ -25,8 +25,6 @@
 
 namespace twofold::sim {
 
-std::vector<double> BandwidthsOf(const Topology& topology);  // of its links, bytes per second
-
 class Fluid {
  public:
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();

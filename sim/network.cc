@@ -235,7 +235,7 @@ std::vector<Request> Network::Requests(size_t phase, const Known& known, const G
 // Seconds that the busiest link needs at least.
 double Network::BusiestLink(const FlowSet& flows) {
   const std::vector<Link>& links = engine_.topology().links();
-  link_bytes_.resize(links.size());
+  if (link_bytes_.size() == 0) link_bytes_ = Zeros<double>(links.size());
   double most = 0;
   for (size_t f = 0; f < flows.flows(); ++f) {
     for (const int link : flows.LinksOf(f)) link_bytes_[static_cast<size_t>(link)] += flows.bytes[f];
@@ -250,7 +250,7 @@ double Network::BusiestLink(const FlowSet& flows) {
 Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Groups& groups, double enough) {
   const Topology& topology = engine_.topology();
   Router& router = engine_.router();
-  if (!classifier_) classifier_.emplace(BandwidthsOf(topology));
+  if (!classifier_) classifier_.emplace(topology);
   auto flows = std::make_shared<FlowSet>();
   std::vector<Request> requests;
   std::vector<std::vector<Path>> chosen;  // only if routing depends on loads, and so on all flows

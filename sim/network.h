@@ -146,7 +146,7 @@ class Network {
   };
   const Groups& GroupsOf(int number);
   std::map<int, Listed> groups_;
-  std::vector<double> link_bytes_;  // scratch of BusiestLink: zeros
+  Zeros<double> link_bytes_;  // scratch of BusiestLink: zeros
   int next_groups_ = 0;
   int64_t planned_ = 0;
   bool messages_ = false;  // a point-to-point message was sent

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/check.h"
+#include "core/base/zeros.h"
 #include "simgrid/kernel/routing/NetPoint.hpp"
 #include "simgrid/kernel/routing/NetZoneImpl.hpp"
 
@@ -76,7 +77,7 @@ class Platform::Zone : public NetZoneImpl {
 
   const Topology& topology_;
   Links* made_ = nullptr;
-  std::vector<LinkImpl*> links_;        // null: not used by a flow yet
+  Zeros<LinkImpl*> links_;              // null: not used by a flow yet
   std::map<double, LinkImpl*> limits_;  // by rate
   struct Chosen {
     const std::vector<int>* links;

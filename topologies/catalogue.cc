@@ -54,24 +54,29 @@ absl::StatusOr<cluster::Cluster> Parse(std::string_view file, std::string_view t
   return c;
 }
 
+// Read once: a process that predicts many jobs asks for clusters again and again.
+const std::vector<cluster::Cluster>& Catalogue() {
+  static const auto& clusters = *[] {
+    auto* all = new std::vector<cluster::Cluster>;
+    for (const auto& [file, text] : kCatalogueTexts) all->push_back(*Parse(file, text));
+    return all;
+  }();
+  return clusters;
+}
+
 }  // namespace
 
 std::vector<ClusterInfo> ListClusters() {
   std::vector<ClusterInfo> list;
-  for (const auto& [file, text] : kCatalogueTexts) {
-    const cluster::Cluster c = *Parse(file, text);
-    list.push_back({c.name(), c.summary(), c.source()});
-  }
+  for (const cluster::Cluster& c : Catalogue()) list.push_back({c.name(), c.summary(), c.source()});
   return list;
 }
 
 absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path, std::string_view field) {
   std::vector<std::string> names;
-  for (const auto& [file, text] : kCatalogueTexts) {
-    absl::StatusOr<cluster::Cluster> c = Parse(file, text);
-    if (!c.ok()) return c.status();
-    if (c->name() == name_or_path) return c;
-    names.push_back(c->name());
+  for (const cluster::Cluster& c : Catalogue()) {
+    if (c.name() == name_or_path) return c;
+    names.push_back(c.name());
   }
   std::ifstream in{std::string(name_or_path)};
   if (!in || !name_or_path.ends_with(".textproto")) {

@@ -57,10 +57,10 @@ std::string AxesAcrossSites(const spec::Parallel& p, const SimulationPlan& plan)
   return absl::StrJoin(axes, ", ");
 }
 
-// Topologies that were built before: a process that predicts many jobs needs few different ones. Large ones are not
-// kept, as they take much memory, nor those made from files, which may change.
+// Topologies that were built before: a process that predicts many jobs needs few different ones. They are forgotten
+// when they would take much memory; what was made from files, which may change, is not kept.
 absl::StatusOr<std::shared_ptr<const Topology>> BuiltTopology(const cluster::Cluster& c, int nodes) {
-  constexpr size_t kMostKept = 64, kMostLinks = 50'000;
+  constexpr size_t kMostKept = 64, kMostLinks = 500'000;  // of all of them; about 150 bytes a link
   static std::mutex mutex;
   static auto& known = *new std::map<std::pair<std::string, int>, std::shared_ptr<const Topology>>;
   const std::pair key(c.SerializeAsString(), nodes);
@@ -72,9 +72,11 @@ absl::StatusOr<std::shared_ptr<const Topology>> BuiltTopology(const cluster::Clu
   if (!built.ok()) return built.status();
   std::shared_ptr<const Topology> topology = *std::move(built);
   const std::lock_guard lock(mutex);
-  if (known.size() == kMostKept) known.clear();
-  const bool made_from_file = c.has_machines() && !c.machines().node().file().empty();
-  if (topology->links().size() <= kMostLinks && !made_from_file) known[key] = topology;
+  if (c.has_machines() && !c.machines().node().file().empty()) return topology;
+  size_t links = topology->links().size();
+  for (const auto& [unused, kept] : known) links += kept->links().size();
+  if (links > kMostLinks || known.size() == kMostKept) known.clear();
+  if (topology->links().size() <= kMostLinks) known[key] = topology;
   return topology;
 }
 

@@ -47,10 +47,13 @@ class TextDataset : public Dataset {
 absl::Status AppendFile(const fs::path& path, std::string& text) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (in) {
-    text.append(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-    if (!in.bad()) return absl::OkStatus();
+  constexpr size_t kAtOnce = 1 << 16;
+  for (size_t size = text.size(); in; size = text.size()) {
+    text.resize(size + kAtOnce);
+    in.read(text.data() + size, kAtOnce);
+    text.resize(size + static_cast<size_t>(in.gcount()));
   }
+  if (in.eof() && !in.bad()) return absl::OkStatus();
   return InvalidArgument(path.string(), ": cannot be read: ", std::strerror(errno != 0 ? errno : EIO),
                          "; give a file or folder of text that this user may read");
 }
