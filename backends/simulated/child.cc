@@ -42,7 +42,7 @@ host::Interrupts g_interrupts;  // in the child: received; in the parent: passed
 std::atomic<pid_t> g_child = 0;
 static_assert(std::atomic<pid_t>::is_always_lock_free, "for signal handlers");
 pid_t g_parent = 0;          // the child's parent
-int g_partial_results = -1;  // the pipe to which the child writes them
+int g_outcome = -1, g_partial_results = -1;  // the pipes to which the child writes them
 
 void OnInterruptInChild(int) {
   if (g_interrupts.Again()) _exit(kInterruptedTwice);
@@ -185,16 +185,13 @@ void EndWithParent(pid_t parent) {
   setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
-[[noreturn]] void RunChild(int out, pid_t parent, HoldInterrupts& hold, const std::function<outcome::Outcome()>& body) {
+[[noreturn]] void RunChild(pid_t parent, HoldInterrupts& hold, const std::function<outcome::Outcome()>& body) {
   setpgid(0, 0);  // so that a terminal's interrupt reaches only the parent, which passes it on
   EndWithParent(parent);
   on_exit(OnExit, nullptr);
   CatchInterruptsInChild();
   hold.Release();
-  const outcome::Outcome outcome = body();
-  WriteAll(out, Framed(outcome));
-  std::fflush(nullptr);
-  _exit(0);
+  EndChildWith(body());
 }
 
 std::string HowItEnded(int status) {
@@ -245,6 +242,12 @@ void CatchInterruptsInChild() { SetHandler(OnInterruptInChild, kPassedOn); }
 
 bool InterruptedInChild() { return g_interrupts.any(); }
 
+void EndChildWith(const outcome::Outcome& outcome) {
+  WriteAll(g_outcome, Framed(outcome));
+  std::fflush(nullptr);
+  _exit(0);
+}
+
 void TellPartialResult(int rank, const std::string& bytes) {
   const PartialHeader header = {.rank = rank, .size = static_cast<int64_t>(bytes.size())};
   WriteAll(g_partial_results, {reinterpret_cast<const char*>(&header), sizeof header});
@@ -271,8 +274,8 @@ absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome
   }
   if (child == 0) {
     for (int end : {ends[0], ends[2]}) close(end);
-    g_partial_results = ends[3];
-    RunChild(ends[1], parent, hold, body);
+    g_outcome = ends[1], g_partial_results = ends[3];
+    RunChild(parent, hold, body);
   }
   for (int end : {ends[1], ends[3]}) close(end);
   g_child = child;

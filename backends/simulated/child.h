@@ -32,6 +32,8 @@ struct Watch {
 // called nothing (its sleep and its CPU time count, so that a busy machine is not taken for a hang). CANCELLED if the
 // child had to be killed after an interrupt.
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch = {});
+// Call in the child instead of returning from `body`: what it made need not be destroyed.
+[[noreturn]] void EndChildWith(const outcome::Outcome& outcome);
 
 // Holds interrupts back during its lifetime: they arrive at its end, or at Release(). So none is lost between fork and
 // the installation of the handlers on both sides.

@@ -274,7 +274,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool asked_for, const
   AddCosts(engine, network, begin, world.set_up, static_cast<int>(actors.size()), plan.world_size, outcome);
   outcome.set_code(static_cast<int>(status.code()));
   outcome.set_message(std::string(status.message()));
-  return outcome;
+  EndChildWith(outcome);
 }
 
 class SimulatedFabric : public Fabric {
