@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "core/base/strings.h"
@@ -146,24 +147,33 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
         StrCat("no algorithm supports ", KindName(shape.kind), " for all groups of ", shape.ranks, " ranks")));
   // To solve all would take long. A time that each takes at least says which are promising: these come first, and most
   // of the others then need not be solved. It is not completed for those that take far longer than another one takes at
-  // least.
+  // least, or longer than another one takes. Those of one phase are solved at once, since that takes no longer.
   constexpr double kFarLonger = 2;
   double lowest = std::numeric_limits<double>::infinity(), least = lowest;
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.flows < b.flows; });
-  for (Candidate& candidate : candidates) {
-    candidate.at_least = AtLeastAlone(number, shape, candidate.known, groups, kFarLonger * lowest);
-    lowest = std::min(lowest, candidate.at_least);
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.at_least < b.at_least; });
   Candidate* soonest = nullptr;
-  for (Candidate& candidate : candidates) {
-    if (candidate.at_least >= least * (1 + 2 * kTogether) || candidate.estimate > trust * least) continue;
+  const auto solve = [&](Candidate& candidate) {
+    if (candidate.at_least >= least * (1 + 2 * kTogether) || candidate.estimate > trust * least) return;
     const double seconds = SecondsAlone(number, shape, candidate.known, groups, least * (1 + 2 * kTogether));
     const bool equal = soonest != nullptr && std::abs(seconds - least) <= kTogether * least;
     if (equal ? candidate.place < soonest->place : seconds < least) least = seconds, soonest = &candidate;
+  };
+  const auto phases = [](const Candidate& candidate) { return candidate.known.schedules[0]->phases.size(); };
+  std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+    return std::pair(phases(a), a.flows) < std::pair(phases(b), b.flows);
+  });
+  for (Candidate& candidate : candidates) {
+    const double enough = std::min(kFarLonger * lowest, least * (1 + 2 * kTogether));
+    candidate.at_least = AtLeastAlone(number, shape, candidate.known, groups, enough);
+    lowest = std::min(lowest, candidate.at_least);
+    if (phases(candidate) == 1) solve(candidate);
   }
+  std::vector<Candidate*> promising;
+  for (Candidate& candidate : candidates) {
+    if (phases(candidate) != 1) promising.push_back(&candidate);
+  }
+  std::stable_sort(promising.begin(), promising.end(),
+                   [](const Candidate* a, const Candidate* b) { return a->at_least < b->at_least; });
+  for (Candidate* candidate : promising) solve(*candidate);
   return std::move(soonest->known);
 }
 
@@ -172,15 +182,23 @@ Network::AloneKey Network::AloneKeyOf(int number, const CollectiveShape& shape, 
   return {number, shape.kind, shape.root, schedule.algorithm, schedule.phases.size(), FlowsOf(schedule)};
 }
 
-// A time that it takes at least, alone on the network; or `enough`, if that is less.
+// A time that it takes at least, alone on the network; or `enough`, if that is less. The phases with the most bytes come
+// first, since they show soonest that it takes long.
 double Network::AtLeastAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
                              double enough) {
   const auto price = alone_.find(AloneKeyOf(number, shape, known));
   if (price != alone_.end()) return price->second.latency + price->second.per_byte * shape.bytes;
   const Groups first = {groups[0]};
+  std::vector<std::pair<double, size_t>> phases;  // bytes, negative; number
+  for (const Phase& phase : known.schedules[0]->phases) {
+    const double bytes = std::accumulate(phase.flows.begin(), phase.flows.end(), 0.0,
+                                         [](double sum, const sim::Flow& f) { return sum + f.bytes; });
+    phases.emplace_back(-bytes, phases.size());
+  }
+  std::sort(phases.begin(), phases.end());
   double seconds = 0;
-  for (size_t phase = 0; phase < known.schedules[0]->phases.size() && seconds < enough; ++phase)
-    seconds += TimeOf(phase, known, first, 0).seconds;
+  for (size_t i = 0; i < phases.size() && seconds < enough; ++i)
+    seconds += TimeOf(phases[i].second, known, first, 0).seconds;
   return seconds;
 }
 

@@ -51,7 +51,9 @@ absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name) {
 
 Router::Router(const Topology& topology, const RoutingOptions& options) : topology_(topology), options_(options) {
   TWOFOLD_CHECK_GE(options.most_paths, 1);
-  if (depends_on_load()) load_.resize(topology.links().size());
+  if (!depends_on_load()) return;
+  loads_.reserve(topology.links().size());
+  for (const Link& link : topology.links()) loads_.push_back({.bandwidth = link.bandwidth.value()});
 }
 
 void Router::Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths) {
@@ -136,14 +138,14 @@ void Router::Better(Pair pair, int64_t first, int64_t count, const std::array<ui
 
 void Router::Judge(Choice& choice) const {
   choice.load = 0;
-  for (int link : choice.links) choice.load = std::max(choice.load, load_[static_cast<size_t>(link)]);
+  for (int link : choice.links) choice.load = std::max(choice.load, loads_[static_cast<size_t>(link)].seconds);
   choice.cost = choice.load * static_cast<double>(choice.links.size());
 }
 
 void Router::Load(const std::vector<int>& links, double bytes) {
   for (int link : links) {
-    const size_t l = static_cast<size_t>(link);
-    load_[l] += bytes / topology_.links()[l].bandwidth.value();
+    LinkLoad& load = loads_[static_cast<size_t>(link)];
+    load.seconds += bytes / load.bandwidth;
   }
 }
 
@@ -151,10 +153,10 @@ void Router::Finished(const std::vector<Path>& paths, double bytes) {
   if (!depends_on_load()) return;
   for (const Path& path : paths) {
     for (int link : path.links) {
-      const size_t l = static_cast<size_t>(link);
-      const double seconds = bytes * path.share / topology_.links()[l].bandwidth.value();
-      load_[l] -= seconds;
-      if (load_[l] < 1e-9 * seconds) load_[l] = 0;  // rounding error on an idle link
+      LinkLoad& load = loads_[static_cast<size_t>(link)];
+      const double seconds = bytes * path.share / load.bandwidth;
+      load.seconds -= seconds;
+      if (load.seconds < 1e-9 * seconds) load.seconds = 0;  // rounding error on an idle link
     }
   }
 }

@@ -76,6 +76,11 @@ class Router {
     double cost = 0;  // load * hops
   };
 
+  struct LinkLoad {
+    double seconds = 0;  // needed for the flows assigned to it
+    double bandwidth = 0;
+  };
+
   void One(Pair pair, int64_t number, std::vector<Path>& paths) const;
   void Spray(Pair pair, std::vector<Path>& paths) const;
   void AddPart(const Request& flow, int part, std::vector<Path>& paths);
@@ -85,7 +90,7 @@ class Router {
 
   const Topology& topology_;
   const RoutingOptions options_;
-  std::vector<double> load_;         // by link, under adaptive routing: seconds needed for the flows assigned to it
+  std::vector<LinkLoad> loads_;      // by link, under adaptive routing
   Choice minimal_, detour_, other_;  // for the part that is choosing
 };
 
