@@ -82,11 +82,13 @@ std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies
     for (const Phase& phase : schedule.phases) {
       std::vector<double> routes;
       FlowSet& flows = own.flows.emplace_back();
+      const bool pipelined = IsPipelined(phase);
       for (size_t i = 0; i < phase.flows.size(); ++i) {
         const Flow& f = phase.flows[i];
         const Pair pair{copy.endpoints[static_cast<size_t>(f.from)], copy.endpoints[static_cast<size_t>(f.to)], f.rail};
         router_.Choose(pair, i, f.bytes * schedule.stretch, paths);
-        routes.push_back(RouteLatency(topology_, router_.options().policy, pair, paths));
+        const bool counts = RouteCounts(phase, pipelined, f);
+        routes.push_back(counts ? RouteLatency(topology_, router_.options().policy, pair, paths) : 0);
         for (const Path& path : paths) {
           const double bytes = f.bytes * path.share * schedule.stretch;
           if (bytes > 0) flows.Add(path.links, bytes, f.rate * path.share);

@@ -282,21 +282,25 @@ Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Group
   size_t number = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     const Phase& own = known.schedules[g]->phases[phase];
+    const bool pipelined = IsPipelined(own);
     routes.clear();
     for (size_t i = 0; i < own.flows.size(); ++i, ++number) {
       const sim::Flow& f = own.flows[i];
       const Pair pair = groups[g].PairOf(f);
       if (chosen.empty()) router.Choose(pair, i, f.bytes, now);
       const std::vector<Path>& paths = chosen.empty() ? now : chosen[number];
-      routes.push_back(RouteLatency(topology, router.options().policy, pair, paths));
+      const bool counts = RouteCounts(own, pipelined, f);
+      routes.push_back(counts ? RouteLatency(topology, router.options().policy, pair, paths) : 0);
       for (const Path& path : paths) flows->Add(path.links, f.bytes * path.share, f.rate * path.share);
     }
     latencies.push_back(PhaseLatency(own, routes, topology.alpha().value()));
     begins.push_back(flows->flows());
   }
   for (size_t i = 0; i < chosen.size(); ++i) router.Finished(chosen[i], requests[i].bytes);
-  const double least_seconds = *std::max_element(latencies.begin(), latencies.end()) + BusiestLink(*flows);
-  if (least_seconds >= enough) return {latencies[0], least_seconds, false};
+  if (std::isfinite(enough)) {
+    const double least_seconds = *std::max_element(latencies.begin(), latencies.end()) + BusiestLink(*flows);
+    if (least_seconds >= enough) return {latencies[0], least_seconds, false};
+  }
   const FlowClassifier::Known nothing;
   const FlowClasses classes = classifier_->Classify({flows}, {&nothing, 1});
   const std::vector<double> ends = EndsOf(classes);

@@ -27,17 +27,19 @@ const std::vector<Algorithm>& Algorithms() {
   return *kTable;
 }
 
+bool IsPipelined(const Phase& phase) {
+  return std::any_of(phase.flows.begin(), phase.flows.end(), [](const Flow& f) { return f.crossings > 0; });
+}
+
 double PhaseLatency(const Phase& phase, std::span<const double> routes, double alpha) {
   double longest = phase.flows.empty() ? alpha : 0, sum = 0;
-  bool pipelined = false;
   for (size_t i = 0; i < phase.flows.size(); ++i) {
     const Flow& f = phase.flows[i];
     const double latency = routes[i] + f.hop_seconds;
     longest = std::max(longest, latency);
-    pipelined = pipelined || f.crossings > 0;
     sum += f.crossings * latency;
   }
-  return phase.seconds + (pipelined ? sum : phase.rounds * longest);
+  return phase.seconds + (IsPipelined(phase) ? sum : phase.rounds * longest);
 }
 
 double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth) {

@@ -51,9 +51,13 @@ struct Schedule {
   bool loose = false;
 };
 
-// A phase's latency, by the formula above. `routes`: each flow's route latency; `alpha`: of a message, for a phase
-// without flows.
+// A phase's latency, by the formula above. `routes`: each flow's route latency, which may be 0 where it does not count;
+// `alpha`: of a message, for a phase without flows.
 double PhaseLatency(const Phase& phase, std::span<const double> routes, double alpha);
+bool IsPipelined(const Phase& phase);  // some of its flows have `crossings`
+inline bool RouteCounts(const Phase& phase, bool pipelined, const Flow& flow) {
+  return pipelined ? flow.crossings > 0 : phase.rounds > 0;
+}
 
 // The collective to perform, described by sizes only.
 struct CollectiveShape {
