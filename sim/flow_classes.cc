@@ -31,6 +31,20 @@ class Numbers {
 
 }  // namespace
 
+std::pair<uint64_t, uint64_t> HashOf(const FlowSet& flows) {
+  uint64_t one = flows.flows(), other = ~one;
+  const auto add = [&](uint64_t value) { one = HashMix(one, value), other = HashMix(other, ~value); };
+  for (size_t f = 0; f < flows.flows(); ++f) {
+    const std::span<const int> links = flows.LinksOf(f);
+    add(links.size());
+    for (const int link : links) add(static_cast<uint64_t>(link));
+    add(static_cast<uint64_t>(flows.lots[f]));
+    add(BitsOf(flows.rates[f]));
+    add(BitsOf(flows.bytes[f] / flows.bytes[0]));
+  }
+  return {one, other};
+}
+
 // ---- Colours ----
 
 void FlowClassifier::Colours::Start(std::vector<int> of) {

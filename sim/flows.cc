@@ -1,7 +1,6 @@
 #include "sim/flows.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 #include "core/base/check.h"
@@ -88,20 +87,6 @@ Flows::Flows(const Topology& topology, std::function<double()> now, At at)
 Flows::~Flows() = default;
 
 // ---- Bundles ----
-
-std::pair<uint64_t, uint64_t> Flows::HashOf(const FlowSet& flows) {
-  uint64_t one = flows.flows(), other = ~one;
-  const auto add = [&](uint64_t value) { one = HashMix(one, value), other = HashMix(other, ~value); };
-  for (size_t f = 0; f < flows.flows(); ++f) {
-    const std::span<const int> links = flows.LinksOf(f);
-    add(links.size());
-    for (const int link : links) add(static_cast<uint64_t>(link));
-    add(static_cast<uint64_t>(flows.lots[f]));
-    add(std::bit_cast<uint64_t>(flows.rates[f]));
-    add(std::bit_cast<uint64_t>(flows.bytes[f] / flows.bytes[0]));
-  }
-  return {one, other};
-}
 
 Flows::BundlePtr Flows::Solve(FlowSet flows) {
   const AtWork at_work(sim::Part::kFlows);

@@ -67,7 +67,6 @@ class Flows {
   using Actives = std::map<uint64_t, Active>;
   struct Rest;  // what is left of an active bundle
 
-  static std::pair<uint64_t, uint64_t> HashOf(const FlowSet& flows);
   GroupPtr MakeGroup(FlowClasses classes);
   void FindZones(const GroupPtr& group);
   Solution SolveRest(const Group& group, const std::vector<double>& left);

@@ -19,11 +19,11 @@ namespace {
 
 constexpr double kTogether = 1e-12;  // ends that differ by less, relative to their time, are equal
 
-// When the flows of each class end that begin together and have the links to themselves.
-std::vector<double> EndsOf(const FlowClasses& classes) {
+// When the flows of each class end that begin together and have the links to themselves. `classes`: of such flows,
+// which may have other bytes in the same proportions.
+std::vector<double> EndsOf(const FlowClasses& classes, const FlowSet& flows) {
   Fluid fluid(classes.bandwidths);
-  for (const FlowClasses::Class& c : classes.classes)
-    fluid.Add(c.links, classes.sets[c.set]->bytes[c.example], c.rate, c.weights);
+  for (const FlowClasses::Class& c : classes.classes) fluid.Add(c.links, flows.bytes[c.example], c.rate, c.weights);
   return fluid.Solve();
 }
 
@@ -301,9 +301,12 @@ Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Group
     const double least_seconds = *std::max_element(latencies.begin(), latencies.end()) + BusiestLink(*flows);
     if (least_seconds >= enough) return {latencies[0], least_seconds, false};
   }
-  const FlowClassifier::Known nothing;
-  const FlowClasses classes = classifier_->Classify({flows}, {&nothing, 1});
-  const std::vector<double> ends = EndsOf(classes);
+  if (const auto hash = HashOf(*flows); !last_classes_ || last_classes_->first != hash) {
+    const FlowClassifier::Known nothing;
+    last_classes_.emplace(hash, classifier_->Classify({flows}, {&nothing, 1}));
+  }
+  const FlowClasses& classes = last_classes_->second;
+  const std::vector<double> ends = EndsOf(classes, *flows);
   double least = 0, most = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     double seconds = 0;

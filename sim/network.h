@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -140,6 +141,8 @@ class Network {
   const Library& library_;
   const NetworkOptions options_;
   std::optional<FlowClassifier> classifier_;  // made when first needed
+  // What TimeOf classified last, by HashOf: the next size of a collective often has the same flows.
+  std::optional<std::pair<std::pair<uint64_t, uint64_t>, FlowClasses>> last_classes_;
   struct Listed {
     std::shared_ptr<const Ranks> ranks;
     Groups groups = {};  // made when they first communicate

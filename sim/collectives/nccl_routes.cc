@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "sim/collectives/builder.h"
 
 namespace twofold::sim {
@@ -23,21 +23,26 @@ std::vector<int> RailDevices(const Places& places, const std::vector<std::vector
   return places.RanksPerNode() > 0 ? devices : std::vector<int>{0};
 }
 
-// Collects hops and merges those between the same two ranks.
+// Collects hops and merges those between the same two ranks. A rank sends to few others.
 class Hops {
  public:
-  explicit Hops(const Places& places) : places_(places) {}
+  explicit Hops(const Places& places) : places_(places), last_(At(places.ranks()), -1) {}
   void Add(int from, int to, double share, double crossings) {
-    const auto [it, fresh] = index_.try_emplace({from, to}, hops_.size());
-    if (fresh) hops_.push_back({from, to, places_.node[At(from)] != places_.node[At(to)], 0, 0});
-    hops_[it->second].share += share, hops_[it->second].crossings += crossings;
+    int h = last_[At(from)];
+    while (h >= 0 && hops_[At(h)].to != to) h = before_[At(h)];
+    if (h < 0) {
+      h = static_cast<int>(hops_.size());
+      hops_.push_back({from, to, places_.node[At(from)] != places_.node[At(to)], 0, 0});
+      before_.push_back(std::exchange(last_[At(from)], h));
+    }
+    hops_[At(h)].share += share, hops_[At(h)].crossings += crossings;
   }
   std::vector<NcclHop> Take() { return std::move(hops_); }
 
  private:
   const Places& places_;
   std::vector<NcclHop> hops_;
-  absl::flat_hash_map<std::pair<int, int>, size_t> index_;
+  std::vector<int> last_, before_;  // by rank: its last hop; by hop: the same rank's one before it; -1: none
 };
 
 // ---- Rings ----
