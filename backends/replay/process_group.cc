@@ -31,14 +31,10 @@ ProcessGroup::Issued ReplayProcessGroup::Issue(const Communication& c, Communica
   return issued;
 }
 
-void RankKinds::Note(const GroupList& groups, std::span<const int> kinds) {
-  of_.resize(world_size_);
-  for (const std::vector<int>& group : groups) {
+void ReplayProcessGroup::RanksDiffer(std::span<const int> kinds, const std::string&) {
+  for (const std::vector<int>& group : *alike_) {
     TWOFOLD_CHECK_EQ(group.size(), kinds.size());
-    for (size_t i = 0; i < group.size(); ++i) {
-      int& number = of_[static_cast<size_t>(group[i])];
-      number = found_.try_emplace({number, kinds[i]}, static_cast<int>(found_.size()) + 1).first->second;
-    }
+    for (size_t i = 0; i < group.size(); ++i) kinds_.Note(group[i], kinds[i]);
   }
 }
 

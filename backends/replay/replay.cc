@@ -47,9 +47,9 @@ ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn) {
                        .uncertainty = nullptr});
   try {
     std::string result = fn(context);
-    return {absl::OkStatus(), std::move(result), std::move(kinds).Take()};
+    return {absl::OkStatus(), std::move(result), kinds.of()};
   } catch (...) {
-    return {ToStatus(CurrentFailure(rank.rank)), context.partial_result(), std::move(kinds).Take()};
+    return {ToStatus(CurrentFailure(rank.rank)), context.partial_result(), kinds.of()};
   }
 }
 

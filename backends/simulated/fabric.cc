@@ -203,7 +203,7 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
   if (share > kMostApart && may_refuse && world.folding_refused.empty())
     world.folding_refused = "ranks of one class end communications at different times";
   outcome.set_folding_refused(world.folding_refused);
-  if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.begin(), world.kinds.end());
+  if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.of().begin(), world.kinds.of().end());
   if (world.late.empty()) return;
   const std::string how = world.apart > 0 ? StrCat("ended the same communication up to ",
                                                    std::ceil(1000 * world.apart) / 10, " % of its time apart")
@@ -229,11 +229,13 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool asked_for, const
                         .closed_forms = !plan.simgrid,
                         .measured = plan.collectives,
                         .endpoints = plan.endpoints});
-  SimulatedWorld world{.engine = engine, .network = network, .real = plan.machine.real};
+  SimulatedWorld world{.engine = engine,
+                       .network = network,
+                       .real = plan.machine.real,
+                       .stand_ins = fold ? plan.stand_ins : std::vector<int>()};
   world.none_may_part = !asked_for && plan.world_size <= kMostRunOneByOne;
   // Groups with pending waits are removed from the network.
   const absl::Cleanup forget = [&engine] { engine.Forget(); };
-  if (fold) world.stand_ins = plan.stand_ins;
   std::vector<int> ranks(static_cast<size_t>(plan.world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
   outcome::Outcome outcome;

@@ -17,6 +17,7 @@
 #include "backends/simulated/costs.h"
 #include "core/comm/communication.h"
 #include "core/comm/process_group.h"
+#include "core/comm/rank_kinds.h"
 #include "core/comm/stats.h"
 #include "core/run/trace.h"
 #include "sim/engine.h"
@@ -36,7 +37,7 @@ struct SimulatedWorld {
   // Folding is refused if ranks of one class differ in time. If false, the slowest counts for all.
   bool none_may_part = true;
   std::string folding_refused = {};  // set if folding would have changed the result
-  std::vector<int> kinds = {};       // then, if ranks of one class are of different kinds: a number for each rank
+  RankKinds kinds{stand_ins.size()};  // then, if ranks of one class are of different kinds
   bool barrier_passed = false;       // before it, ranks may end a collective at different times without consequence
   std::optional<Moment> set_up = std::nullopt;  // when that was
   double apart = 0;  // the largest difference between such ranks' end times, relative to the collective's duration
@@ -50,8 +51,7 @@ struct SimulatedWorld {
   // of different kinds; these kinds are then noted, with the reason.
   bool NoteKinds(const std::vector<std::vector<int>>& groups, std::span<const std::vector<int>> kinds,
                  const std::string& why);
-  std::map<std::pair<int, int>, int> combined = {};  // NoteKinds: numbers for a rank's number so far and its next kind
-  std::set<SimulatedGroup*> groups = {};             // all of several ranks
+  std::set<SimulatedGroup*> groups = {};  // all of several ranks
 };
 
 // State that the ranks of one group share.

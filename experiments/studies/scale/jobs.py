@@ -46,6 +46,12 @@ LARGE = [
 # `megabytes`: of trace.json and memory.csv.
 TRACED_LARGE = dataclasses.replace(LARGE[0], name="405B on 16,384 GPUs, one rank of each class", seconds=10, megabytes=50)
 
+# Name, job, how often it is predicted.
+OF_70B = [
+    ("FULL_SHARD", Job("", 'preset: "llama3-70b"', "dp: 512 sharding: FULL_SHARD", f"global_batch: 512 {BLOCKS}"), 200),
+    ("TP8 PP4 DP16, 16 micro-batches", Job("", 'preset: "llama3-70b"', "tp: 8 pp: 4 dp: 16 sequence_parallel: true sharding: ZERO_1", f"global_batch: 256 {BLOCKS}"), 20),
+]
+
 CLIP, SLOW = "clip_norm: 1", " stragglers { rank: 37 factor: 1.5 }"
 # (name, model, parallel, train, simulated); 4 samples a rank along dp
 EXACT = [Job(name, model, parallel, train, simulated) for name, model, parallel, train, simulated in [

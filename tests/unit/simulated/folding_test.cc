@@ -495,6 +495,53 @@ TEST_F(SimulatedTest, ManyFoldedRanksOfARingWaitForItsSlowest) {
   EXPECT_EQ(many.results.kept().size(), 3u);
 }
 
+// Ranks that differ only in sums that the first of them takes, too, are one class, if nobody else is on these links.
+TEST_F(SimulatedTest, OneRankStandsForThoseThatTakeFewerSums) {
+  constexpr char kPcieTree[] = R"(
+    name: "pcie"
+    device { kind: GPU_DEVICE memory_bytes: 1000000000 memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9
+             matmul_efficiency: 1 memory_efficiency: 1 }
+    machines {
+      nodes: 2
+      node { pcie_tree { devices_per_switch: 2 } devices: 4 nics: 4 pcie_gbytes_per_second: 4 pcie_us: 30 }
+      network { star {} link_gbytes_per_second: 1 cable_us: 50 switch_us: 20 nic_us: 60 }
+    }
+  )";
+  using Lists = std::vector<std::vector<int>>;
+  // In each of `apart`, the first rank sums over its group of `near`; then all of `apart` sum.
+  const auto step = [](Lists near, Lists apart) {
+    return [near, apart](RankContext& ctx) {
+      const auto sums = ctx.world().Partition(near, "sums"), all = ctx.world().Partition(apart, "all");
+      std::vector<int> kinds(apart[0].size());
+      kinds[0] = 1;
+      all->RanksDifferOver(*sums, kinds, "shards differ");
+      Tensor t = Floats(ctx, 1'000'000), u = Floats(ctx, 1'000'000);
+      ctx.world().Barrier().Wait();
+      for (int i = 0; i < 2; ++i) {
+        Busy(ctx, 0.01);
+        if (all->rank() == 0) sums->AllReduce(t).WaitOn(ctx.device().compute());
+        all->AllReduce(u).WaitOn(ctx.device().compute());
+      }
+      return Finished(ctx);
+    };
+  };
+  const Lists pairs = {{0, 1}, {2, 3}, {4, 5}, {6, 7}}, crossed = {{0, 2}, {1, 3}, {4, 6}, {5, 7}},
+              far = {{0, 4}, {1, 5}, {2, 6}, {3, 7}};
+  const auto expect = [&](const char* cluster, const Lists& near, const Lists& apart, size_t actors) {
+    spec::Spec spec = Spec(8, cluster);
+    const RunResult each = Run(spec, step(near, apart));
+    spec.mutable_fabric()->mutable_simulated()->set_folding(spec::Simulated::AUTO);
+    const RunResult folded = Run(spec, step(near, apart));
+    ASSERT_TRUE(each.status.ok() && folded.status.ok()) << each.status << folded.status;
+    EXPECT_EQ(folded.results, each.results);
+    EXPECT_EQ(folded.results.kept().size(), actors);
+  };
+  expect(kPcieTree, pairs, crossed, 1);  // each pair has a PCIe switch of its own
+  expect(kPcieTree, crossed, pairs, 2);  // all of a node share what joins the switches
+  expect(kFatTree, pairs, far, 1);
+  expect(kFatTree, far, pairs, 2);  // between nodes
+}
+
 // Ranks that say that they differ are told apart, and no others.
 TEST_F(SimulatedTest, RanksThatSayThatTheyDifferAreRunApart) {
   const MeshShape mesh{.pp = 2, .dp = 2, .tp = 2};
