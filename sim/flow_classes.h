@@ -55,8 +55,8 @@ struct FlowSet {
   }
 };
 
-// Equal for flows over the same links, with the same limits and lots, whose bytes are in the same proportions; they have
-// the same classes.
+// Equal for flows over the same links, with the same limits and lots, whose bytes are in the same proportions; they
+// have the same classes.
 std::pair<uint64_t, uint64_t> HashOf(const FlowSet& flows);
 
 // Classes of the flows of some sets together, and of the links that they cross.

@@ -79,10 +79,7 @@ struct Flows::Rest {
 };
 
 Flows::Flows(const Topology& topology, std::function<double()> now, At at)
-    : now_(std::move(now)),
-      at_(std::move(at)),
-      classifier_(topology),
-      zone_of_(topology.links().size()) {}
+    : now_(std::move(now)), at_(std::move(at)), classifier_(topology), zone_of_(topology.links().size()) {}
 
 Flows::~Flows() = default;
 
@@ -127,7 +124,8 @@ void Flows::FindZones(const GroupPtr& group) {
   const FlowClasses& classes = group->classes;
   absl::flat_hash_map<std::pair<int, int>, std::pair<int, int>> parts;  // of a zone in a link class: links, new number
   for (size_t c = 0; c < classes.links.size(); ++c) {
-    for (const int link : classes.links[c]) ++parts[{zone_of_[static_cast<size_t>(link)] - 1, static_cast<int>(c)}].first;
+    for (const int link : classes.links[c])
+      ++parts[{zone_of_[static_cast<size_t>(link)] - 1, static_cast<int>(c)}].first;
   }
   for (size_t c = 0; c < classes.links.size(); ++c) {
     for (const int link : classes.links[c]) {

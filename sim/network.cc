@@ -182,8 +182,8 @@ Network::AloneKey Network::AloneKeyOf(int number, const CollectiveShape& shape, 
   return {number, shape.kind, shape.root, schedule.algorithm, schedule.phases.size(), FlowsOf(schedule)};
 }
 
-// A time that it takes at least, alone on the network; or `enough`, if that is less. The phases with the most bytes come
-// first, since they show soonest that it takes long.
+// A time that it takes at least, alone on the network; or `enough`, if that is less. The phases with the most bytes
+// come first, since they show soonest that it takes long.
 double Network::AtLeastAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
                              double enough) {
   const auto price = alone_.find(AloneKeyOf(number, shape, known));

@@ -123,14 +123,18 @@ std::unique_ptr<Topology> BuildSharedMemoryHost(const cluster::SharedMemoryHost&
   return MakeSharedMemoryHost(options);
 }
 
+int NodesBuilt(const cluster::Machines& m, int nodes) {
+  const NetworkKind* kind = FindNetworkKind(m.network().kind_case());
+  return nodes == 1 || kind == nullptr || kind->grows ? nodes : static_cast<int>(m.nodes());
+}
+
 absl::StatusOr<std::unique_ptr<Topology>> BuildMachines(const cluster::Machines& m, int nodes) {
   absl::StatusOr<NodeType> node = BuildNode(m);
   if (!node.ok()) return node.status();
   if (nodes == 1) return MakeClusterTopology(*std::move(node), 1, nullptr);
   const NetworkKind* kind = FindNetworkKind(m.network().kind_case());
   if (kind == nullptr) return InvalidArgument("machines.network: kind: missing");
-  const int built = kind->grows ? nodes : static_cast<int>(m.nodes()),
-            rails = std::max(1, static_cast<int>(node->nics.size()));
+  const int built = NodesBuilt(m, nodes), rails = std::max(1, static_cast<int>(node->nics.size()));
   return MakeClusterTopology(*std::move(node), built, kind->make(m.network(), built * rails, rails),
                              m.network().reduction());
 }
@@ -205,6 +209,10 @@ absl::Status CheckCluster(const cluster::Cluster& c) {
       checks << InvalidArgument("topology: missing; use machines {}, star {} or shared_memory_host {}");
   }
   return checks;
+}
+
+int NodesBuilt(const cluster::Cluster& c, int nodes) {
+  return c.has_machines() ? NodesBuilt(c.machines(), nodes) : nodes;
 }
 
 absl::StatusOr<std::unique_ptr<Topology>> BuildTopology(const cluster::Cluster& c, int nodes) {

@@ -20,6 +20,8 @@ namespace twofold {
 // The cluster must come from FindCluster or pass CheckCluster. Refuses node counts out of range and node files that
 // cannot be read. Messages start with the field.
 absl::StatusOr<std::unique_ptr<Topology>> BuildTopology(const cluster::Cluster& cluster, int nodes);
+// The nodes of what it builds. Numbers of used nodes for which this is equal give equal topologies.
+int NodesBuilt(const cluster::Cluster& cluster, int nodes);
 
 // The largest number of nodes: the hosts of a star. The ranks of a shared-memory host are not limited (the result is
 // int's maximum).

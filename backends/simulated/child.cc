@@ -41,7 +41,7 @@ constexpr std::chrono::milliseconds kLookAtParent(100);  // interval of checks w
 host::Interrupts g_interrupts;  // in the child: received; in the parent: passed on
 std::atomic<pid_t> g_child = 0;
 static_assert(std::atomic<pid_t>::is_always_lock_free, "for signal handlers");
-pid_t g_parent = 0;          // the child's parent
+pid_t g_parent = 0;                          // the child's parent
 int g_outcome = -1, g_partial_results = -1;  // the pipes to which the child writes them
 
 void OnInterruptInChild(int) {

@@ -186,7 +186,8 @@ sim::CollectiveShape SimulatedGroup::ShapeOf(const std::vector<Arrival>& arrival
 
 void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   const bool barrier = arrivals[0].call->communication.kind == Communication::kBarrier;
-  if (barrier && !world_.kinds.of().empty()) return RefuseFolding(world_.folding_refused);  // known early: nothing has run
+  if (barrier && !world_.kinds.of().empty())
+    return RefuseFolding(world_.folding_refused);  // known early: nothing has run
   double start = world_.engine.now();  // ranks that finished a collective before others may be behind the clock
   for (const Arrival& a : arrivals) start = std::max({start, a.time, a.slowest});
   for (const Arrival& a : arrivals) *a.started = start;

@@ -36,9 +36,9 @@ struct SimulatedWorld {
   std::vector<int> stand_ins = {};  // if folded: for each rank, the rank whose actor represents it; else empty
   // Folding is refused if ranks of one class differ in time. If false, the slowest counts for all.
   bool none_may_part = true;
-  std::string folding_refused = {};  // set if folding would have changed the result
+  std::string folding_refused = {};   // set if folding would have changed the result
   RankKinds kinds{stand_ins.size()};  // then, if ranks of one class are of different kinds
-  bool barrier_passed = false;       // before it, ranks may end a collective at different times without consequence
+  bool barrier_passed = false;        // before it, ranks may end a collective at different times without consequence
   std::optional<Moment> set_up = std::nullopt;  // when that was
   double apart = 0;  // the largest difference between such ranks' end times, relative to the collective's duration
   // By stand-in: how late it is at most, because the slowest counts for all. A communication hands the latest

@@ -63,7 +63,7 @@ absl::StatusOr<std::shared_ptr<const Topology>> BuiltTopology(const cluster::Clu
   constexpr size_t kMostKept = 64, kMostLinks = 500'000;  // of all of them; about 150 bytes a link
   static std::mutex mutex;
   static auto& known = *new std::map<std::pair<std::string, int>, std::shared_ptr<const Topology>>;
-  const std::pair key(c.SerializeAsString(), nodes);
+  const std::pair key(c.SerializeAsString(), NodesBuilt(c, nodes));
   {
     const std::lock_guard lock(mutex);
     if (const auto it = known.find(key); it != known.end()) return it->second;
