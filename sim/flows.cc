@@ -79,7 +79,7 @@ struct Flows::Rest {
 };
 
 Flows::Flows(const Topology& topology, std::function<double()> now, At at)
-    : now_(std::move(now)), at_(std::move(at)), classifier_(topology), zone_of_(topology.links().size()) {}
+    : now_(std::move(now)), at_(std::move(at)), classifier_(topology.links()), zone_of_(topology.links().size()) {}
 
 Flows::~Flows() = default;
 

@@ -268,7 +268,7 @@ double Network::BusiestLink(const FlowSet& flows) {
 Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Groups& groups, double enough) {
   const Topology& topology = engine_.topology();
   Router& router = engine_.router();
-  if (!classifier_) classifier_.emplace(topology);
+  if (!classifier_) classifier_.emplace(topology.links());
   auto flows = std::make_shared<FlowSet>();
   std::vector<Request> requests;
   std::vector<std::vector<Path>> chosen;  // only if routing depends on loads, and so on all flows

@@ -29,7 +29,9 @@ FlowClasses Classify(const std::vector<double>& bandwidths, const std::vector<st
   std::vector<std::shared_ptr<const FlowSet>> all;
   for (const std::vector<Given>& set : sets) all.push_back(SetOf(set));
   const std::vector<FlowClassifier::Known> known(all.size());
-  return FlowClassifier(bandwidths).Classify(all, known);
+  std::vector<Link> links;
+  for (const double bandwidth : bandwidths) links.push_back({.name = "", .bandwidth = BytesPerSecond(bandwidth)});
+  return FlowClassifier(links).Classify(all, known);
 }
 
 // A ring of n: each endpoint sends on link 2 i and receives on 2 i + 1.
