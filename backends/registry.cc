@@ -4,6 +4,7 @@
 #include <array>
 
 #include "absl/strings/str_join.h"
+#include "backends/gloo/fabric.h"
 #include "backends/in_memory/fabric.h"
 #include "backends/launch/launch.h"
 #include "backends/mpi/fabric.h"
@@ -49,7 +50,7 @@ absl::Status CheckStartedFor(std::string_view fabric) {
 }
 
 std::span<const Backend> Backends() {
-  static constexpr std::array<Backend, 4> kBackends = {{
+  static constexpr std::array<Backend, 5> kBackends = {{
       {.name = "in_memory",
        .summary = "ranks are threads of this process; they communicate through shared memory, or directly between GPUs",
        .why_not = [] { return std::string(); },
@@ -63,6 +64,12 @@ std::span<const Backend> Backends() {
        .calibration = Backend::Calibration::kMessages,
        .canonical_reductions = false,
        .staging = MpiStaging},
+      {.name = "gloo",
+       .summary = "ranks are processes on CPUs; they communicate through Gloo, over TCP",
+       .why_not = WhyNoGloo,
+       .make = MakeGlooFabric,
+       .by_variables = true,
+       .canonical_reductions = false},
       {.name = "nccl",
        .summary = "ranks are processes with a GPU each; they communicate through NCCL",
        .why_not = WhyNoNccl,

@@ -40,6 +40,18 @@ else()
   message(STATUS "Fabric mpi: no (libopenmpi-dev not found, or TWOFOLD_WITH_MPI is off)")
 endif()
 
+# Gloo carries the gloo fabric. Without it, everything else is built.
+option(TWOFOLD_WITH_GLOO "Build the Gloo fabric where Gloo is found" ON)
+find_library(GLOO_LIBRARY gloo)
+find_path(GLOO_INCLUDE gloo/context.h)
+if(TWOFOLD_WITH_GLOO AND GLOO_LIBRARY AND GLOO_INCLUDE)
+  set(TWOFOLD_HAVE_GLOO ON)
+  message(STATUS "Fabric gloo: yes (${GLOO_LIBRARY})")
+else()
+  set(TWOFOLD_HAVE_GLOO OFF)
+  message(STATUS "Fabric gloo: no (libgloo-dev not found, or TWOFOLD_WITH_GLOO is off)")
+endif()
+
 # gRPC carries the store by which processes that no MPI launcher has started find each other. Without it, everything else is built.
 option(TWOFOLD_WITH_GRPC "Build the rendezvous store where gRPC is found" ON)
 if(TWOFOLD_WITH_GRPC)

@@ -103,31 +103,15 @@ absl::StatusOr<Session*> Session::Get(const spec::Spec& spec, const host::CudaCh
 }
 
 absl::Status Session::Start(const spec::Spec& spec, const host::CudaChoice& gpus) try {
-  absl::StatusOr<std::unique_ptr<Bootstrap>> bootstrap = MakeBootstrap(spec);
-  if (!bootstrap.ok())
-    return absl::Status(bootstrap.status().code(), StrCat("fabric.nccl: ", std::string(bootstrap.status().message())));
-  bootstrap_ = *std::move(bootstrap);
-  place_ = {.rank = bootstrap_->rank(),
-            .processes = bootstrap_->size(),
-            .rank_here = bootstrap_->local_rank(),
-            .processes_here = bootstrap_->local_size()};
+  if (absl::Status met = Meet(spec, "fabric.nccl"); !met.ok()) return met;
   const absl::StatusOr<const Api*> nccl = FindNccl();
   const std::string trouble = nccl.ok() ? "" : std::string(nccl.status().message());
   if (const absl::Status met = Introduce(trouble, gpus.Of(place_.rank_here)); !met.ok()) {
-    bootstrap_.reset();  // an orderly end: rank 0's waits until the others have received it, too
+    Part();  // rank 0's waits until the others have received it, too
     return met;
   }
   std::atexit([] { Finish(); });
-  StartWatch({.rank = place_.rank,
-              .processes = place_.processes,
-              .one_host = place_.processes_here == place_.processes,
-              .bind = bootstrap_->bind(),
-              .address = bootstrap_->address(),
-              .broadcast = [this](std::string& bytes) {
-                absl::StatusOr<std::string> all = bootstrap_->Broadcast(bytes);
-                if (!all.ok()) throw std::runtime_error(std::string(all.status().message()));
-                bytes = *std::move(all);
-              }});
+  StartWatch();
   return absl::OkStatus();
 } catch (const std::exception& e) {
   GiveUp();
@@ -136,7 +120,7 @@ absl::Status Session::Start(const spec::Spec& spec, const host::CudaChoice& gpus
 
 absl::Status Session::Introduce(const std::string& trouble, int gpu) {
   const Member self{.host = MachineId(), .bus_id = BusIdOf(gpu), .gpu_name = host::NameOfGpu(gpu), .trouble = trouble};
-  const absl::StatusOr<std::vector<std::string>> all = bootstrap_->AllGather(ToText(self));
+  const absl::StatusOr<std::vector<std::string>> all = bootstrap().AllGather(ToText(self));
   if (!all.ok()) return absl::Status(all.status().code(), StrCat("fabric.nccl: ", std::string(all.status().message())));
   std::vector<Member> members;
   for (const std::string& text : *all) members.push_back(ToMember(text));
@@ -150,7 +134,7 @@ absl::Status Session::Introduce(const std::string& trouble, int gpu) {
       !own.ok()) {
     return own;
   }
-  notes_ = {StrCat("NCCL ", VersionText(Nccl().version), " (", Nccl().from, "); rendezvous: ", bootstrap_->Describe()),
+  notes_ = {StrCat("NCCL ", VersionText(Nccl().version), " (", Nccl().from, "); rendezvous: ", bootstrap().Describe()),
             StrCat("GPUs: ", WhereRanksAre(members))};
   if (const std::string settings = Settings(); !settings.empty())
     notes_.push_back(StrCat("NCCL environment variables: ", settings));
@@ -167,7 +151,7 @@ absl::StatusOr<ncclUniqueId> Session::NewId() {
       return Internal(e.what());
     }
   };
-  const absl::StatusOr<std::string> card = bootstrap_->Broadcast(rank() == 0 ? ToCard(make()) : std::string());
+  const absl::StatusOr<std::string> card = bootstrap().Broadcast(rank() == 0 ? ToCard(make()) : std::string());
   if (!card.ok())
     return absl::Status(card.status().code(), StrCat("fabric.nccl: ", std::string(card.status().message())));
   return FromCard(*card);
@@ -187,7 +171,7 @@ void Session::Finish() {
   const absl::StatusOr<Session*> session = Get({}, {});
   if (!session.ok() || (*session)->given_up()) return;
   (*session)->StopWatch();
-  (*session)->bootstrap_.reset();  // before gRPC's own static objects are destroyed
+  (*session)->Part();
 }
 
 }  // namespace twofold::nccl

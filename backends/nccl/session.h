@@ -7,15 +7,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "backends/bootstrap/bootstrap.h"
+#include "backends/bootstrap/session.h"
 #include "backends/host/cuda.h"
 #include "backends/nccl/group.h"
-#include "backends/processes/session.h"
 #include "core/proto/spec.pb.h"
 
 namespace twofold::nccl {
 
-class Session : public processes::Session {
+class Session : public BootstrappedSession {
  public:
   // Finds the other processes, as the spec of the first call says, and starts the watch. Errors name what is missing:
   // NCCL, a process, or a separate GPU. Every call returns the same object; main thread only.
@@ -36,7 +35,6 @@ class Session : public processes::Session {
   absl::Status Introduce(const std::string& trouble, int gpu);
   static void Finish();
 
-  std::unique_ptr<Bootstrap> bootstrap_;
   std::vector<std::string> notes_;
   std::mutex mutex_;
   std::weak_ptr<RunParts> parts_;

@@ -45,9 +45,11 @@ std::vector<Row> MakeRows() {
   for (const Backend& b : Backends()) {
     rows.push_back({std::string(b.name), b.why_not(), b.make, SpecFor(b.name), {}, b.canonical_reductions});
     if (b.launcher != nullptr) rows.back().launcher = b.launcher(kMostRanks);
-    if (b.name != "nccl") continue;
-    OnGpu(rows.back());
-    rows.back().most_ranks = RanksOnGpus();
+    if (b.gpu_memory_only) {
+      OnGpu(rows.back());
+      rows.back().most_ranks = RanksOnGpus();
+    }
+    if (!b.by_variables) continue;
     const Backend& mpi = *FindBackend("mpi");
     if (mpi.why_not().empty())
       rows.back().launcher = mpi.launcher(rows.back().most_ranks);

@@ -1,6 +1,6 @@
-// Training on MPI, through the program: the losses of the in-memory fabric, the memory that was predicted. Each case
-// starts processes, which takes a second or two: the gate has each model, layout, axis and number of ranks, all of them
-// in no more than a few; --full has all.
+// Training on MPI and on Gloo, through the program: the losses of the in-memory fabric, the memory that was predicted.
+// Each case starts processes, which takes a second or two: the gate has each model, layout, axis and number of ranks,
+// all of them in no more than a few; --full has all.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -32,24 +32,28 @@ struct Case {
   const char* parallel = "bucket_mib: 0.01";
   const char* train = "";
   int model_ranks = 1;  // that share one copy of the model
+  const char* fabric = "mpi";
   int dp() const { return ranks / model_ranks; }
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class OnMpi : public Program, public ::testing::WithParamInterface<Case> {
+class OnProcesses : public Program, public ::testing::WithParamInterface<Case> {
  protected:
   void ExpectLosses();
   void ExpectMemory();
   std::string spec_;
 };
 
-TEST_P(OnMpi, TrainsAsInMemoryInThePredictedBytes) {
+TEST_P(OnProcesses, TrainsAsInMemoryInThePredictedBytes) {
   const Case& c = GetParam();
   spec_ =
       Write("small.textproto", StrCat(c.model, "train { steps: 20 micro_batch: 2 global_batch: ", 2 * c.dp() * c.parts,
                                       " clip_norm: 1 precision { parameter: ", c.precision, " } ", c.train,
                                       " }\nparallel { dp: ", c.dp(), " ", c.parallel, " }\n", kProfile));
-  ASSERT_EQ(Run(StrCat("launch --ranks=", c.ranks, " -- run ", spec_, " --quiet --out=", At("mpi"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("launch --ranks=", c.ranks, " --fabric=", c.fabric, " -- run ", spec_,
+                       " --quiet --out=", At("processes"))),
+            0)
+      << err_;
   ExpectLosses();
   ExpectMemory();
 }
@@ -57,26 +61,26 @@ TEST_P(OnMpi, TrainsAsInMemoryInThePredictedBytes) {
 bool AllF32(std::string_view precision) { return precision == "F32"; }
 
 // Of the in-memory fabric.
-void OnMpi::ExpectLosses() {
+void OnProcesses::ExpectLosses() {
   ASSERT_EQ(Run(StrCat("run ", spec_, " --quiet --fabric=in_memory --out=", At("threads"))), 0) << err_;
-  const nlohmann::json mpi = Report(At("mpi")), threads = Report(At("threads"));
-  EXPECT_EQ(mpi["fabric"], "mpi");
-  ASSERT_EQ(mpi["steps"].size(), 20u);
+  const nlohmann::json processes = Report(At("processes")), threads = Report(At("threads"));
+  EXPECT_EQ(processes["fabric"], GetParam().fabric);
+  ASSERT_EQ(processes["steps"].size(), 20u);
   double largest = 0;
   for (size_t i = 0; i < 20; ++i) {
-    const double a = mpi["steps"][i]["loss"], b = threads["steps"][i]["loss"];
+    const double a = processes["steps"][i]["loss"], b = threads["steps"][i]["loss"];
     largest = std::max(largest, std::abs(a - b) / b);
   }
   RecordProperty("largest_relative_difference", StrCat(largest));
   EXPECT_LT(largest, AllF32(GetParam().precision) ? 1e-5 : 2e-2);
-  EXPECT_NE(mpi["steps"][0]["loss"], mpi["steps"][19]["loss"]);
+  EXPECT_NE(processes["steps"][0]["loss"], processes["steps"][19]["loss"]);
 }
 
 // Predicted, and replayed.
-void OnMpi::ExpectMemory() {
+void OnProcesses::ExpectMemory() {
   ASSERT_EQ(Run(StrCat("run ", spec_, " --quiet --out=", At("predicted"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("memory ", spec_, " --out=", At("replayed"))), 0) << err_;
-  const nlohmann::json predicted = Report(At("predicted"))["ranks"], measured = Report(At("mpi"))["ranks"];
+  const nlohmann::json predicted = Report(At("predicted"))["ranks"], measured = Report(At("processes"))["ranks"];
   EXPECT_EQ(Report(At("replayed"))["ranks"], predicted);
   ASSERT_EQ(predicted.size(), measured.size());
   ASSERT_EQ(static_cast<int>(measured.size()), GetParam().ranks);
@@ -87,7 +91,7 @@ void OnMpi::ExpectMemory() {
     EXPECT_EQ(predicted[r]["categories"], measured[r]["categories"]) << "rank " << r;
     EXPECT_EQ(predicted[r]["host_reserved_bytes"], measured[r]["host_reserved_bytes"]) << "rank " << r;
     EXPECT_EQ(predicted[r]["host_categories"], measured[r]["host_categories"]) << "rank " << r;
-    EXPECT_GT(measured[r]["outside_ledger_bytes"], 0) << "MPI's own memory is seen apart";
+    EXPECT_GT(measured[r]["outside_ledger_bytes"], 0) << "the library's own memory is seen apart";
   }
 }
 
@@ -99,7 +103,7 @@ auto Some(std::initializer_list<std::string_view> names, std::vector<Case> all) 
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Specs, OnMpi,
+    Specs, OnProcesses,
     Some({"Gpt4Parts", "Mlp3", "Gpt2Bf16", "Llama1", "Cnn2", "CnnSync3", "GptStored2"},
          {Case{"Gpt2", kGpt, 2, 1, "F32"}, Case{"Gpt4", kGpt, 4, 1, "F32"}, Case{"Gpt4Parts", kGpt, 4, 3, "F32"},
           Case{"Mlp2", kMlp, 2, 1, "F32"}, Case{"Mlp4", kMlp, 4, 2, "F32"}, Case{"Mlp3", kMlp, 3, 1, "F32"},
@@ -117,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
 constexpr char kUnfused[] = "model { gpt { layers: 3 hidden: 16 heads: 2 sequence: 8 } attention: UNFUSED }\n";
 constexpr char kMixed[] = "BF16 gradient: F32 reduce: BF16", kMixedGradient[] = "BF16 gradient: F32";
 INSTANTIATE_TEST_SUITE_P(
-    Layouts, OnMpi,
+    Layouts, OnProcesses,
     Some({"Zero1On4", "Zero2On2", "Zero3On4Parts", "OffloadOn2", "HybridOn4Mixed"},
          {Case{"Zero1On2", kUnfused, 2, 1, "F32", "sharding: ZERO_1"},
           Case{"Zero1On4", kUnfused, 4, 4, kMixed, "sharding: ZERO_1", "activation_checkpointing {}"},
@@ -144,7 +148,7 @@ constexpr char kDeepMoe[] =
     "model { moe { llama { layers: 4 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 sequence: 16 } experts: 4 "
     "capacity_factor: 2 every: 2 } }\n";
 INSTANTIATE_TEST_SUITE_P(
-    ModelParallel, OnMpi,
+    ModelParallel, OnProcesses,
     Some({"TpSp4", "Cp4", "Interleaved2", "ZeroBubble4", "Ep2Tp2", "Pp2Dp2Tp2Zero1"},
          {Case{"Tp2", kDeep, 2, 2, "F32", "tp: 2", "", 2}, Case{"Tp4", kDeepLlama, 4, 2, "F32", "tp: 4", "", 4},
           Case{"TpSp4", kDeepLlama, 4, 2, "F32", "tp: 4 sequence_parallel: true", "activation_checkpointing {}", 4},
@@ -160,6 +164,23 @@ INSTANTIATE_TEST_SUITE_P(
           Case{"Cp2Dp2", kDeepLlama, 4, 2, "F32", "cp: 2 sharding: ZERO_2", "", 2},
           Case{"Ep2Tp2", kDeepMoe, 4, 2, "F32", "ep: 2 tp: 2", "", 2},
           Case{"Pp2Dp2Tp2Zero1", kDeep, 8, 2, "F32", "pp: 2 tp: 2 sharding: ZERO_1", "", 4}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Gloo, OnProcesses,
+    Some({"Zero3On4Parts", "Ep2Tp2", "Pp2Dp2Tp2Zero1"},
+         {Case{"Mlp3", kMlp, 3, 1, "F32", "", "", 1, "gloo"}, Case{"Gpt2Bf16", kGpt, 2, 1, "BF16", "", "", 1, "gloo"},
+          Case{"CnnSync3", test::kTinyCnns[1].model, 3, 1, "F32", "", "", 1, "gloo"},
+          Case{"Zero1On4", kUnfused, 4, 4, kMixed, "sharding: ZERO_1", "activation_checkpointing {}", 1, "gloo"},
+          Case{"Zero2On4", kLlama, 4, 4, "F32", "sharding: ZERO_2", "", 1, "gloo"},
+          Case{"Zero3On4Parts", kLlama, 4, 4, "F32", "sharding: ZERO_3 prefetch: 2", "", 1, "gloo"},
+          Case{"HybridOn4", kUnfused, 4, 4, "F32", "sharding: HYBRID_SHARD shard_group: 2", "", 1, "gloo"},
+          Case{"TpSp4", kDeepLlama, 4, 2, "F32", "tp: 4 sequence_parallel: true", "", 4, "gloo"},
+          Case{"Cp4", kDeep, 4, 2, "F32", "cp: 4", "", 4, "gloo"},
+          Case{"ZeroBubble4", kDeep, 4, 6, "F32", "pp: 4 schedule: ZERO_BUBBLE_H1", "", 4, "gloo"},
+          Case{"Ep2Tp2", kDeepMoe, 4, 2, "F32", "ep: 2 tp: 2", "", 2, "gloo"},
+          Case{"OneBit", kUnfused, 2, 2, "F32", "sharding: ZERO_2 compression { one_bit {} }", "", 1, "gloo"},
+          Case{"Pp2Dp2Tp2Zero1", kDeep, 8, 2, "F32", "pp: 2 tp: 2 sharding: ZERO_1", "", 4, "gloo"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Every compression under every layout, in two types.
@@ -190,8 +211,30 @@ std::vector<Case> Compressions() {
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(Compressions, OnMpi, Some({"OneBitZERO2", "ZeroPlusPlus"}, Compressions()),
+INSTANTIATE_TEST_SUITE_P(Compressions, OnProcesses, Some({"OneBitZERO2", "ZeroPlusPlus"}, Compressions()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+class ProgramOnGloo : public Program {};
+
+TEST_F(ProgramOnGloo, BenchesWithoutWrongResults) {
+  for (const char* operation : {"all_reduce", "reduce_scatter", "all_to_all", "send_recv"}) {
+    ASSERT_EQ(
+        Run(StrCat("launch --ranks=3 --fabric=gloo -- bench ", operation, " --json -b 12 -e 3M -f 512 -n 2 -w 1")), 0)
+        << err_;
+    const nlohmann::json bench = nlohmann::json::parse(out_);
+    EXPECT_EQ(bench["fabric"], "gloo");
+    EXPECT_EQ(bench["out_of_bounds"], 0) << operation;
+    EXPECT_EQ(bench["results"].size(), 3u) << operation;
+  }
+}
+
+TEST_F(ProgramOnGloo, RefusesWhatItCannotDo) {
+  const std::string spec = Write("small.textproto", StrCat(kMlp, "parallel { dp: 2 }\n"));
+  EXPECT_EQ(Run(StrCat("run ", spec, " --fabric=gloo")), 2);
+  EXPECT_THAT(err_, HasSubstr("`twofold launch --ranks=2 --fabric=gloo -- ...`"));
+  EXPECT_EQ(Run(StrCat("launch --ranks=2 --fabric=gloo -- run ", spec, " --set=device=CUDA")), 2);
+  EXPECT_THAT(err_, HasSubstr("device: CUDA does not work with fabric.gloo"));
+}
 
 class ProgramOnMpi : public Program {};
 

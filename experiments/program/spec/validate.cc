@@ -337,7 +337,6 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckMemory(spec.memory(), problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
   problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
-  CheckNotInThisVersion(spec, problems);
   if (!problems.status().ok()) return problems.status();
   CheckMessages(spec, problems);
   CheckUnits(spec, problems);

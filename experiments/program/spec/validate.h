@@ -22,8 +22,7 @@ void CheckMessages(const spec::Spec& spec, Problems& problems);
 void CheckUnits(const spec::Spec& spec, Problems& problems);  // parallel.wrap; the rest of the spec must be valid
 // fabric.simulated: collectives, routing, faults, stragglers
 void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);
-void CheckSites(const spec::Spec& spec, Problems& problems);             // of fabric.simulated or fabric.in_memory
-void CheckCheckpoint(const spec::Spec& spec, Problems& problems);        // train.checkpoint and train.resume
-void CheckNotInThisVersion(const spec::Spec& spec, Problems& problems);  // named in the proto, not yet built
+void CheckSites(const spec::Spec& spec, Problems& problems);       // of fabric.simulated or fabric.in_memory
+void CheckCheckpoint(const spec::Spec& spec, Problems& problems);  // train.checkpoint and train.resume
 
 }  // namespace twofold

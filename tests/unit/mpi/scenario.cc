@@ -1,4 +1,4 @@
-// One way for a run of processes to go wrong (or well): scenario NAME[_on_gpu] RANKS TIMEOUT_S [mpi|nccl]. Every
+// One way for a run of processes to go wrong (or well): scenario NAME[_on_gpu] RANKS TIMEOUT_S [mpi|gloo|nccl]. Every
 // process that mpirun starts runs this; the one that speaks prints
 //   code N / message TEXT / result RANK TEXT
 #include <unistd.h>
@@ -317,25 +317,28 @@ const std::map<std::string, Body> kScenarios = {
 
 int Main(int argc, char** argv) {
   std::string name = argc < 4 ? "" : argv[1];
-  const bool nccl = argc > 4 && std::string(argv[4]) == "nccl";
+  const std::string backend = argc > 4 ? argv[4] : "mpi";
+  const bool nccl = backend == "nccl";
   spec::Spec spec;
   if (nccl)
     spec.mutable_fabric()->mutable_nccl();
+  else if (backend == "gloo")
+    spec.mutable_fabric()->mutable_gloo();
   else
     spec.mutable_fabric()->mutable_mpi();
   absl::string_view base = name;
   if (absl::ConsumeSuffix(&base, "_on_gpu") || nccl) spec.set_device(spec::CUDA);
   name = std::string(base);
   if (!kScenarios.contains(name)) {
-    std::fprintf(stderr, "usage: scenario NAME[_on_gpu] RANKS TIMEOUT_S [mpi|nccl]\n");
+    std::fprintf(stderr, "usage: scenario NAME[_on_gpu] RANKS TIMEOUT_S [mpi|gloo|nccl]\n");
     return 2;
   }
   spec.mutable_fabric()->set_timeout_s(std::atof(argv[3]));
   const bool pieces = name == "pieces";
   if (pieces || name == "huge")
     spec.mutable_fabric()->set_timeout_s(120);  // calls of many messages each, between ranks that share cores
-  auto fabric =
-      nccl ? MakeFabric(spec) : MakeMpiFabric(spec, pieces ? mpi::Limits{.most_elements = 64} : mpi::Limits());
+  auto fabric = backend != "mpi" ? MakeFabric(spec)
+                                 : MakeMpiFabric(spec, pieces ? mpi::Limits{.most_elements = 64} : mpi::Limits());
   if (!fabric.ok()) {
     std::fprintf(stderr, "%s\n", std::string(fabric.status().message()).c_str());
     return 2;

@@ -376,8 +376,6 @@ TEST(FabricOverride, KeepsTheSettingsOfTheSameFabric) {
 TEST(FabricOverride, RefusesWhatIsNoFabric) {
   EXPECT_THAT(Refused(kMinimal, "simulate"),
               AllOf(HasSubstr("--fabric=simulate: unknown fabric"), HasSubstr("did you mean simulated?")));
-  EXPECT_THAT(Refused(kMinimal, "gloo"),
-              HasSubstr("fabric.gloo: gloo is not in this version; use in_memory, mpi, nccl or simulated"));
 }
 
 // ---- --set ----

@@ -1,0 +1,97 @@
+#include "backends/gloo/session.h"
+
+#include <gloo/common/logging.h>
+#include <gloo/config.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+
+#include "core/base/errors.h"
+#include "core/base/status.h"
+#include "core/base/strings.h"
+
+namespace twofold::gloo {
+namespace {
+
+std::mutex g_mutex;
+std::weak_ptr<host::RankState> g_rank;  // whose run is in progress
+std::terminate_handler g_before = nullptr;
+
+// Gloo's thread throws if a message is longer than what was asked for, and nobody catches it. Then that thread stays
+// here, the run fails, and the process ends as after any failure.
+[[noreturn]] void OnTerminate() {
+  try {
+    if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
+  } catch (const ::gloo::EnforceNotMet& e) {
+    std::unique_lock lock(g_mutex);
+    if (const std::shared_ptr<host::RankState> rank = g_rank.lock()) {
+      rank->run.Fail(rank->rank, RankFailure::Kind::kCollectiveMismatch,
+                     StrCat("rank ", rank->rank, ": Gloo: more data arrived than expected (", e.what(), ")"));
+      lock.unlock();
+      while (true) pause();
+    }
+  } catch (...) {
+  }
+  if (g_before != nullptr) g_before();
+  std::abort();
+}
+
+}  // namespace
+
+void Session::Began(const std::weak_ptr<host::RankState>& rank) {
+  const std::lock_guard lock(g_mutex);
+  g_rank = rank;
+  if (g_before == nullptr) g_before = std::set_terminate(OnTerminate);
+}
+
+absl::StatusOr<Session*> Session::Get(const spec::Spec& spec) {
+  static Session* session = nullptr;
+  static absl::Status status;
+  if (session == nullptr) {
+    session = new Session();  // never destroyed: Finish ends it
+    status = session->Start(spec);
+  }
+  if (!status.ok()) return status;
+  return session;
+}
+
+absl::Status Session::Start(const spec::Spec& spec) try {
+  if (absl::Status met = Meet(spec, "fabric.gloo"); !met.ok()) return met;
+  transport_ = MakeTransport(one_host(), bootstrap().address());
+  const std::string transport = transport_->str();  // "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]"
+  notes_ = {StrCat("Gloo ", GLOO_VERSION_MAJOR, ".", GLOO_VERSION_MINOR, ".", GLOO_VERSION_PATCH, " over TCP; ",
+                   transport.substr(transport.rfind("addr=") + 5), " at rank 0; rendezvous: ", bootstrap().Describe())};
+  std::atexit([] { Finish(); });
+  StartWatch();
+  return absl::OkStatus();
+} catch (const std::exception& e) {
+  GiveUp();
+  return FailedPrecondition("fabric.gloo: ", e.what());
+}
+
+absl::StatusOr<ContextPtr> Session::World(int ranks) try {
+  const Exchange exchange = [this](std::string bytes) {
+    absl::StatusOr<std::vector<std::string>> all = bootstrap().AllGather(std::move(bytes));
+    if (!all.ok()) throw std::runtime_error(std::string(all.status().message()));
+    return *std::move(all);
+  };
+  if (rank() >= ranks) {
+    exchange("");
+    return ContextPtr();
+  }
+  return Connect(rank(), ranks, exchange, transport_);
+} catch (const std::exception& e) {
+  return Unavailable("fabric.gloo: ", e.what());
+}
+
+void Session::Finish() {
+  const absl::StatusOr<Session*> session = Get({});
+  if (!session.ok() || (*session)->given_up()) return;
+  (*session)->StopWatch();
+  (*session)->Part();
+}
+
+}  // namespace twofold::gloo

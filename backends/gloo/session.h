@@ -1,0 +1,40 @@
+// Gloo in this process: its TCP transport, the bootstrap through which the processes of the run found each other, and
+// the watch.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "backends/bootstrap/session.h"
+#include "backends/gloo/context.h"
+#include "backends/host/queue.h"
+#include "core/proto/spec.pb.h"
+
+namespace twofold::gloo {
+
+class Session : public BootstrappedSession {
+ public:
+  // Finds the other processes, as the spec of the first call says, and starts the watch. Every call returns the same
+  // object; main thread only.
+  static absl::StatusOr<Session*> Get(const spec::Spec& spec);
+
+  // The connections among the first `ranks` processes; null on the others. Collective over all processes.
+  absl::StatusOr<ContextPtr> World(int ranks);
+  const TransportPtr& transport() const { return transport_; }
+  // The rank whose run begins, for what goes wrong on Gloo's own thread. Its run fails if somebody sends more than is
+  // expected, for which Gloo would end the process.
+  void Began(const std::weak_ptr<host::RankState>& rank);
+  std::vector<std::string> Notes() const override { return notes_; }
+
+ private:
+  Session() = default;
+  absl::Status Start(const spec::Spec& spec);
+  static void Finish();
+
+  TransportPtr transport_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace twofold::gloo
