@@ -1,5 +1,5 @@
-// A process group whose calls a queue (queue.h) executes: the code that in_memory, mpi and nccl share. It numbers the
-// calls and ends the group.
+// A process group whose calls a queue (queue.h) executes: the code that in_memory, mpi, gloo and nccl share. It numbers
+// the calls and ends the group.
 #pragma once
 
 #include <cstdint>

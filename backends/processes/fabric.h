@@ -1,4 +1,4 @@
-// A fabric whose ranks are processes started by a launcher: the code that mpi and nccl share.
+// A fabric whose ranks are processes started by a launcher: the code that mpi, gloo and nccl share.
 //
 // All processes call Run alike. The rank's function runs on its own thread, while the main thread waits for the watch's
 // verdict. So a rank that is stuck in a call that never ends (few libraries can abort one) does not keep the process

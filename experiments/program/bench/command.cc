@@ -138,9 +138,10 @@ void AddBenchCommand(const Command& program, int& exit_status) {
                     "1: check results and count wrong values; 0: do not (default 1; predicted: 0)");
   command.AddOption("--fabric", o.fabric, "where to run; see `twofold list fabrics`").ShowDefault();
   command.AddOption("--device", o.device, "device whose memory is used: cpu or cuda (default: cuda on nccl, else cpu)");
-  command.AddOption("--ranks", o.ranks,
-                    "number of ranks. Default: on in_memory, 2; on mpi and nccl, the processes that were started; on "
-                    "simulated, one per device of --nodes, or 8 without --nodes (fewer on a smaller cluster)");
+  command.AddOption(
+      "--ranks", o.ranks,
+      "number of ranks. Default: on in_memory, 2; on mpi, gloo and nccl, the processes that were started; on "
+      "simulated, one per device of --nodes, or 8 without --nodes (fewer on a smaller cluster)");
   command.AddOption("--cluster", o.cluster,
                     "simulated: a name of `twofold topology list`, or a file (default this-machine)");
   command.AddOption(
