@@ -5,6 +5,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -17,12 +19,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct Text {
+  std::string bytes;
+  size_t files = 0;  // that it comes from
+};
+
 class TextDataset : public Dataset {
  public:
-  TextDataset(std::string text, int64_t sequence, std::string description)
+  TextDataset(std::shared_ptr<const Text> text, int64_t sequence, std::string description)
       : text_(std::move(text)), sequence_(sequence), description_(std::move(description)) {}
 
-  int64_t size() const override { return (static_cast<int64_t>(text_.size()) - 1) / sequence_; }
+  int64_t size() const override { return (static_cast<int64_t>(text_->bytes.size()) - 1) / sequence_; }
   SampleType input() const override { return {Shape{sequence_}, DType::kU8}; }
   SampleType target() const override { return {Shape{sequence_}, DType::kU8}; }
 
@@ -31,7 +38,7 @@ class TextDataset : public Dataset {
     TWOFOLD_CHECK_LT(index, size());
     TWOFOLD_CHECK_EQ(static_cast<int64_t>(input.size()), sequence_);
     TWOFOLD_CHECK_EQ(static_cast<int64_t>(target.size()), sequence_);
-    const char* window = text_.data() + index * sequence_;
+    const char* window = text_->bytes.data() + index * sequence_;
     std::memcpy(input.data(), window, input.size());
     std::memcpy(target.data(), window + 1, target.size());
   }
@@ -39,7 +46,7 @@ class TextDataset : public Dataset {
   std::string Describe() const override { return description_; }
 
  private:
-  const std::string text_;
+  const std::shared_ptr<const Text> text_;
   const int64_t sequence_;
   const std::string description_;
 };
@@ -85,27 +92,44 @@ absl::StatusOr<std::vector<fs::path>> FilesAt(const std::string& path) {
                          kDefaultTextPath);
 }
 
+absl::StatusOr<std::shared_ptr<const Text>> ReadText(const std::string& where) {
+  absl::StatusOr<std::vector<fs::path>> files = FilesAt(where);
+  if (!files.ok()) return files.status();
+  auto text = std::make_shared<Text>();
+  text->files = files->size();
+  for (const fs::path& file : *files) {
+    if (absl::Status status = AppendFile(file, text->bytes); !status.ok()) return status;
+  }
+  return text;
+}
+
+// Read once: a process that predicts many jobs needs it again and again.
+absl::StatusOr<std::shared_ptr<const Text>> DefaultText() {
+  static std::mutex mutex;
+  static auto& known = *new std::shared_ptr<const Text>;
+  const std::lock_guard lock(mutex);
+  if (known != nullptr) return known;
+  auto text = ReadText(std::string(kDefaultTextPath));
+  if (text.ok()) known = *text;
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeTextDataset(const std::string& path, int64_t sequence) {
   TWOFOLD_CHECK_GE(sequence, 1);
   const std::string where = path.empty() ? std::string(kDefaultTextPath) : path;
-  absl::StatusOr<std::vector<fs::path>> files = FilesAt(where);
-  if (!files.ok()) return files.status();
-  std::string text;
-  for (const fs::path& file : *files) {
-    if (absl::Status status = AppendFile(file, text); !status.ok()) return status;
-  }
-  if (static_cast<int64_t>(text.size()) < sequence + 1) {
-    return InvalidArgument(where, ": contains ", text.size(), " bytes of text in ", files->size(),
+  absl::StatusOr<std::shared_ptr<const Text>> text = path.empty() ? DefaultText() : ReadText(path);
+  if (!text.ok()) return text.status();
+  const auto bytes = static_cast<int64_t>((*text)->bytes.size());
+  if (bytes < sequence + 1) {
+    return InvalidArgument(where, ": contains ", bytes, " bytes of text in ", (*text)->files,
                            " files, but one sample of sequence length ", sequence, " needs ", sequence + 1,
                            "; give more text or a shorter sequence");
   }
-  const int64_t bytes = static_cast<int64_t>(text.size());
-  auto dataset = std::make_unique<TextDataset>(std::move(text), sequence,
-                                               StrCat("text ", where, ": ", files->size(), " files, ", bytes,
-                                                      " bytes, ", (bytes - 1) / sequence, " samples of ", sequence));
-  return dataset;
+  return std::make_unique<TextDataset>(*text, sequence,
+                                       StrCat("text ", where, ": ", (*text)->files, " files, ", bytes, " bytes, ",
+                                              (bytes - 1) / sequence, " samples of ", sequence));
 }
 
 }  // namespace twofold
