@@ -38,6 +38,10 @@ void ReplayProcessGroup::RanksDiffer(std::span<const int> kinds, const std::stri
   }
 }
 
+void ReplayProcessGroup::RanksDifferOver(ProcessGroup&, std::span<const int> kinds, const std::string& why) {
+  if (staging_.bytes().value() > 0) RanksDiffer(kinds, why);
+}
+
 std::unique_ptr<ProcessGroup> ReplayProcessGroup::SplitEvenly(int size, Pattern pattern, std::string name) {
   TWOFOLD_CHECK_GE(size, 1);
   TWOFOLD_CHECK_EQ(this->size() % size, 0);

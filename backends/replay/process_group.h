@@ -27,6 +27,8 @@ class ReplayProcessGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> SplitEvenly(int size, Pattern pattern, std::string name) override;
   std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name) override;
   void RanksDiffer(std::span<const int> kinds, const std::string& /*why*/) override;
+  // Only a rank that communicates holds staging memory. Otherwise such ranks hold equally much.
+  void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) override;
 
  protected:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;

@@ -73,7 +73,8 @@ void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
 
 void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) {
   auto* const simulated = dynamic_cast<SimulatedProcessGroup*>(&others);
-  if (simulated == nullptr || !simulated->shared_->HasItsLinksAlone()) RanksDiffer(kinds, why);
+  const bool staged = staging_.bytes().value() > 0;
+  if (staged || simulated == nullptr || !simulated->shared_->HasItsLinksAlone()) RanksDiffer(kinds, why);
 }
 
 // A split comes after everything this rank has issued to the group.

@@ -69,8 +69,9 @@ class ProcessGroup {
   // Whoever lets one rank stand for several then lets it stand for ranks of its own kind only. Sends nothing.
   virtual void RanksDiffer(std::span<const int> /*kinds*/, const std::string& /*why*/) {}
   // As RanksDiffer, for ranks that differ only in the collectives that they take over `others`, a group of this rank.
-  // Each rank takes some of those that the first rank of this group takes, and later all wait for all. They hold
-  // equally much memory. Then the first rank may stand for all, unless other ranks use the links between `others`.
+  // Each rank takes some of those that the first rank of this group takes, and later all wait for all. Apart from
+  // staging (staging.h) they hold equally much memory. Then the first rank may stand for all, unless other ranks use
+  // the links between `others`.
   virtual void RanksDifferOver(ProcessGroup& /*others*/, std::span<const int> /*kinds*/, const std::string& /*why*/) {}
   // A group of the listed ranks of this group, in that order. Returns nullptr on other ranks. Collective over this
   // group.

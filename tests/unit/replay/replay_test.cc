@@ -167,6 +167,26 @@ TEST(Replay, TellsRanksApart) {
   for (size_t r = 0; r < 12; ++r) EXPECT_EQ(twice[r] == twice[5], r % 2 == 1 && r < 6) << r;
 }
 
+// Ranks that only take fewer collectives over another group hold as much, unless those need staging.
+TEST(Replay, TellsRanksApartThatStageLess) {
+  const auto kinds = [](Bytes staging) {
+    ReplayedRank rank = kFifthOfTwelve;
+    rank.staging = staging;
+    return Replay(rank,
+                  [](RankContext& ctx) {
+                    const auto pairs = ctx.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "pairs");
+                    const auto sixes = ctx.world().SplitEvenly(6, ProcessGroup::Pattern::kStrided, "sixes");
+                    sixes->RanksDifferOver(*pairs, std::array{1, 0, 0, 0, 0, 0}, "why");
+                    return std::string();
+                  })
+        .kinds;
+  };
+  EXPECT_THAT(kinds(Bytes(0)), testing::IsEmpty());
+  const std::vector<int> staged = kinds(HostStaging::kBytes);
+  ASSERT_EQ(staged.size(), 12u);
+  for (size_t r = 0; r < 12; ++r) EXPECT_EQ(staged[r] == staged[0], r < 2) << r;
+}
+
 TEST(Replay, RunsOutOfMemoryAsTheRankWould) {
   const ReplayResult result = Replay({.rank = 3, .world_size = 4, .memory = MiB(4)}, [](RankContext& ctx) {
     const Tensor a = ctx.device().NewTensor(Shape{1 << 18}, DType::kF32, Category::kParameters);
