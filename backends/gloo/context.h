@@ -6,7 +6,9 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace twofold::gloo {
@@ -20,6 +22,24 @@ using Exchange = std::function<std::vector<std::string>(std::string bytes)>;
 // Collective over the group's ranks. Throws ::gloo::Exception if a rank cannot be reached. Calls on the context never
 // time out: whether somebody hangs is for the watch to say.
 ContextPtr Connect(int rank, int size, const Exchange& exchange, TransportPtr transport);
+
+// Contexts of groups that have ended, until their run has. A context that goes away resets its connections, and what
+// this rank has sent may still be on its way. Thread-safe.
+class EndedContexts {
+ public:
+  void Keep(ContextPtr context) {
+    const std::lock_guard lock(mutex_);
+    contexts_.push_back(std::move(context));
+  }
+  void Close() {  // once all ranks have what was sent to them
+    const std::lock_guard lock(mutex_);
+    contexts_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<ContextPtr> contexts_;
+};
 
 // The TCP transport of this process, which listens at one of its addresses:
 //   several hosts   that of the network interface GLOO_SOCKET_IFNAME; else the one that routes to rank 0's host

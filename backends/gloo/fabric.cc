@@ -20,7 +20,8 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ran
                                         const std::shared_ptr<host::RankState>& owner,
                                         CommunicationStats& stats) -> std::unique_ptr<processes::Group> {
     session.Began(owner);
-    auto endpoint = std::make_shared<Endpoint>(Endpoint{context, session.transport(), "world", std::move(world)});
+    auto endpoint =
+        std::make_shared<Endpoint>(Endpoint{context, session.transport(), session.ended(), "world", std::move(world)});
     return std::make_unique<GlooGroup>(std::move(endpoint), owner, session.watch(), stats);
   };
 }

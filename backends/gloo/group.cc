@@ -109,7 +109,9 @@ GlooGroup::GlooGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::R
       host::Queue::kLooks);
 }
 
-GlooGroup::~GlooGroup() { Close(); }
+GlooGroup::~GlooGroup() {
+  if (Close()) endpoint_->ended->Keep(endpoint_->context);
+}
 
 ProcessGroup::Issued GlooGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
   const auto call = NewCall<IssuedCall>(c);
@@ -132,8 +134,8 @@ std::unique_ptr<ProcessGroup> GlooGroup::Split(int color, int key, std::string n
   for (const int member : call->members) identity->ranks.push_back(identity_->ranks[static_cast<size_t>(member)]);
   identity->id = watch::ChildGroupId(identity_->id, call->sequence, color);
   identity->label = *host::GroupLabel(name, identity->ranks);
-  auto endpoint =
-      std::make_shared<Endpoint>(Endpoint{call->made, endpoint_->transport, std::move(name), std::move(identity)});
+  auto endpoint = std::make_shared<Endpoint>(
+      Endpoint{call->made, endpoint_->transport, endpoint_->ended, std::move(name), std::move(identity)});
   return std::make_unique<GlooGroup>(std::move(endpoint), owner_, watch_, stats());
 }
 

@@ -73,6 +73,7 @@ absl::Status Session::Start(const spec::Spec& spec) try {
 }
 
 absl::StatusOr<ContextPtr> Session::World(int ranks) try {
+  ended_->Close();  // the run before has ended everywhere
   const Exchange exchange = [this](std::string bytes) {
     absl::StatusOr<std::vector<std::string>> all = bootstrap().AllGather(std::move(bytes));
     if (!all.ok()) throw std::runtime_error(std::string(all.status().message()));

@@ -23,6 +23,7 @@ class Session : public BootstrappedSession {
   // The connections among the first `ranks` processes; null on the others. Collective over all processes.
   absl::StatusOr<ContextPtr> World(int ranks);
   const TransportPtr& transport() const { return transport_; }
+  const std::shared_ptr<EndedContexts>& ended() const { return ended_; }
   // The rank whose run begins, for what goes wrong on Gloo's own thread. Its run fails if somebody sends more than is
   // expected, for which Gloo would end the process.
   void Began(const std::weak_ptr<host::RankState>& rank);
@@ -34,6 +35,7 @@ class Session : public BootstrappedSession {
   static void Finish();
 
   TransportPtr transport_;
+  const std::shared_ptr<EndedContexts> ended_ = std::make_shared<EndedContexts>();
   std::vector<std::string> notes_;
 };
 
