@@ -23,9 +23,9 @@ std::vector<std::string> Which(Property property) {
 }
 
 TEST(Registry, HasTheSameRowsInEveryBuild) {
-  EXPECT_THAT(Which([](const Backend&) { return true; }), ElementsAre("in_memory", "mpi", "nccl", "simulated"));
-  EXPECT_THAT(Which([](const Backend& b) { return RanksAreProcesses(b); }), ElementsAre("mpi", "nccl"));
-  EXPECT_THAT(Which([](const Backend& b) { return b.by_variables; }), ElementsAre("nccl"));
+  EXPECT_THAT(Which([](const Backend&) { return true; }), ElementsAre("in_memory", "mpi", "gloo", "nccl", "simulated"));
+  EXPECT_THAT(Which([](const Backend& b) { return RanksAreProcesses(b); }), ElementsAre("mpi", "gloo", "nccl"));
+  EXPECT_THAT(Which([](const Backend& b) { return b.by_variables; }), ElementsAre("gloo", "nccl"));
   EXPECT_THAT(Which([](const Backend& b) { return b.canonical_reductions; }), ElementsAre("in_memory", "simulated"));
 }
 
@@ -35,6 +35,7 @@ TEST(Registry, SaysWhyAFabricCannotBeHad) {
     if (b.why_not().empty()) continue;
     spec::Spec spec;
     if (b.name == "mpi") spec.mutable_fabric()->mutable_mpi();
+    if (b.name == "gloo") spec.mutable_fabric()->mutable_gloo();
     if (b.name == "nccl") spec.mutable_fabric()->mutable_nccl();
     if (b.name == "simulated") spec.mutable_fabric()->mutable_simulated();
     const auto made = MakeFabric(spec);
