@@ -1,11 +1,11 @@
 // Communications as blocking calls of Gloo.
 //
-//   native        all_reduce (ring), all_gather, broadcast, reduce, gather, scatter, all_to_all, barrier
-//   from messages reduce_scatter: a ring, in segments that are reduced while others travel; all_to_all_v: all pairs at
-//                 once
+//   Gloo's   all_reduce (ring), all_gather, broadcast, reduce, gather, scatter, all_to_all, barrier
+//   ours     reduce_scatter: a ring, in segments that are reduced while others travel; all_to_all_v: a message between
+//            each two ranks, all at once
 //
-// Each message is preceded by its size, in which short ones travel, too: so a receiver that expects another size finds
-// out, and does not read what is not there. A send ends when the receiver has taken it.
+// A message (messages.h) is preceded by its size, and a short one travels together with it. So a receiver that expects
+// another size reports that. A send ends when the receiver has taken the message.
 #pragma once
 
 #include <cstddef>

@@ -294,14 +294,14 @@ Fabric mpi: launch calls mpirun. On a cluster, call mpirun or srun yourself, wit
   mpirun -n 16 --hostfile hosts twofold run SPEC --fabric=mpi
   srun -n 16 --mpi=pmix twofold run SPEC --fabric=mpi
 
-Fabric nccl (the spec needs `device: CUDA`) and programs of your own: launch starts each rank in a process group of its own
-and sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, NNODES, MASTER_ADDR, MASTER_PORT and TWOFOLD_JOB_TOKEN
-for it, as torchrun does. Under a launcher that sets these variables itself, leave launch out. When a rank fails, launch
-names it, gives the others --grace seconds to end by themselves, ends those that remain, and exits with the status of
-the failed rank. Signals are passed on to the ranks; a second signal, half a second later or more, kills them. When all
-ranks have ended, the processes left in their groups are ended, too. With several hosts, set the same TWOFOLD_JOB_TOKEN
-on all of them: a text that others cannot guess. Without it, and outside a Slurm job, ranks of this program refuse to
-connect to other hosts.
+Fabrics nccl (the spec needs `device: CUDA`) and gloo, and programs of your own: launch starts each rank in a process group
+of its own and sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, NNODES, MASTER_ADDR, MASTER_PORT and
+TWOFOLD_JOB_TOKEN for it, as torchrun does. Under a launcher that sets these variables itself, leave launch out. When a
+rank fails, launch names it, gives the others --grace seconds to end by themselves, ends those that remain, and exits
+with the status of the failed rank. Signals are passed on to the ranks; a second signal, half a second later or more,
+kills them. When all ranks have ended, the processes left in their groups are ended, too. With several hosts, set the
+same TWOFOLD_JOB_TOKEN on all of them: a text that others cannot guess. Without it, and outside a Slurm job, ranks of
+this program refuse to connect to other hosts.
 
 Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed, 128 + N if signal N ended it, 127 if its
 program cannot be started. With fabric mpi: that of mpirun.
@@ -309,6 +309,7 @@ program cannot be started. With fabric mpi: that of mpirun.
 Examples:
   twofold launch --ranks=4 --fabric=mpi -- run my.textproto --set=parallel.dp=4
   twofold launch --ranks=2 -- calibrate
+  twofold launch --ranks=4 --fabric=gloo -- run my.textproto --set=parallel.dp=4
   twofold launch --ranks=8 --fabric=nccl -- run my.textproto --set=device=CUDA
   twofold launch --ranks=16 --fabric=nccl --nodes=2 --node-rank=0 --master=node1:29500 -- run cuda.textproto
   srun --ntasks-per-node=1 twofold launch --ranks=16 --fabric=nccl --nodes=2 -- run cuda.textproto

@@ -219,7 +219,7 @@ class ProgramOnGloo : public Program {};
 TEST_F(ProgramOnGloo, BenchesWithoutWrongResults) {
   for (const char* operation : {"all_reduce", "reduce_scatter", "all_to_all", "send_recv"}) {
     ASSERT_EQ(
-        Run(StrCat("launch --ranks=3 --fabric=gloo -- bench ", operation, " --json -b 12 -e 3M -f 512 -n 2 -w 1")), 0)
+        Run(StrCat("launch --ranks=3 --fabric=gloo -- bench ", operation, " --json -b 6K -e 24M -f 64 -n 1 -w 1")), 0)
         << err_;
     const nlohmann::json bench = nlohmann::json::parse(out_);
     EXPECT_EQ(bench["fabric"], "gloo");

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "backends/simulated/fabric.h"
 #include "core/base/strings.h"
+#include "core/comm/device_mesh.h"
 #include "gtest/gtest.h"
 
 namespace twofold {
@@ -22,6 +23,17 @@ inline constexpr char kPlain[] = R"(
   device { kind: GPU_DEVICE memory_bytes: 1000000000 memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9
            matmul_efficiency: 1 memory_efficiency: 1 }
   star { hosts: 64 link_gbytes_per_second: 1 latency_us: 1000 }
+)";
+// Four devices a node with four NICs, and half of the bandwidth above the leaves.
+inline constexpr char kFatTree[] = R"(
+  name: "tree"
+  device { kind: GPU_DEVICE memory_bytes: 1000000000 memory_bytes_per_second: 1e9 f32_flops_per_second: 1e9
+           matmul_efficiency: 1 memory_efficiency: 1 }
+  machines {
+    nodes: 16
+    node { nvswitch { gbytes_per_second: 8 } devices: 4 nics: 4 link_us: 100 pcie_gbytes_per_second: 4 pcie_us: 30 }
+    network { fat_tree { levels: 2 radix: 12 oversubscription: 2 } link_gbytes_per_second: 1 cable_us: 50 switch_us: 20 nic_us: 60 }
+  }
 )";
 inline constexpr char kHost[] = R"(
   name: "host"
@@ -67,6 +79,14 @@ class SimulatedTest : public testing::Test {
   std::vector<std::string> written_;
 };
 
+inline spec::Spec WithMesh(spec::Spec spec, const MeshShape& mesh) {
+  spec::Parallel& p = *spec.mutable_parallel();
+  p.set_pp(mesh.pp), p.set_dp(mesh.dp), p.set_cp(mesh.cp), p.set_tp(mesh.tp), p.set_ep(mesh.ep);
+  std::string order;
+  for (Axis axis : mesh.order) StrAppend(&order, order.empty() ? "" : " ", AxisName(axis));
+  p.set_order(order);
+  return spec;
+}
 inline std::string Number(double x) { return absl::StrFormat("%.9g", x); }
 // An operation of `seconds` on the plain device: that many GB read and written.
 inline void Busy(RankContext& ctx, double seconds) {
