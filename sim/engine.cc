@@ -60,10 +60,7 @@ Engine::Engine(const Topology& topology, const Options& options)
   simgrid_->engine = std::make_unique<s4u::Engine>(&argc, argv);
   Configure(options);
   simgrid_->platform.emplace(topology);
-  if (options.solve_flows) {
-    flows_.emplace(
-        topology, [this] { return now(); }, [this](double time, std::function<void()> fn) { At(time, std::move(fn)); });
-  }
+  if (options.solve_flows) ResetFlows();
 }
 
 Engine::~Engine() = default;
@@ -108,19 +105,43 @@ absl::Status Engine::Run() {
 void Engine::Block(int rank, const TimePointPtr& point, const std::function<std::string()>& what) {
   const FlightRecord::Aside aside(record_);
   const AtWork at_work(Part::kEngine);
-  if (!point->known() && !failure_) {
-    ++counters_.waits;
-    Waiting waiting{s4u::Semaphore::create(0), what};
-    waiting_[rank] = &waiting;
-    --running_;
-    point->Then([this, rank, &waiting] {
-      auto it = waiting_.find(rank);  // not found if a failure woke the rank before
-      if (it != waiting_.end() && it->second == &waiting) Wake(rank);
-    });
-    CheckDeadlock();
-    waiting.wake->acquire();
-  }
+  if (!point->known() && !failure_) Wait(rank, point, what);
   ThrowIfFailed(rank, what);
+}
+
+void Engine::Wait(int rank, const TimePointPtr& point, const std::function<std::string()>& what) {
+  ++counters_.waits;
+  Waiting waiting{s4u::Semaphore::create(0), what};
+  waiting_[rank] = &waiting;
+  --running_;
+  point->Then([this, rank, &waiting] {
+    auto it = waiting_.find(rank);  // not found if a failure woke the rank before
+    if (it != waiting_.end() && it->second == &waiting) Wake(rank);
+  });
+  CheckDeadlock();
+  waiting.wake->acquire();
+}
+
+void Engine::Pause(int rank, const TimePointPtr& point, const std::function<std::string()>& what) {
+  const FlightRecord::Aside aside(record_);
+  const AtWork at_work(Part::kEngine);
+  if (!point->known()) Wait(rank, point, what);
+}
+
+void Engine::GoOn() {
+  failure_.reset();
+  claimed_ = false;
+  ++life_;
+  returned_.clear();
+  in_flight_ -= static_cast<int>(events_.size());
+  events_.clear();
+  if (flows_) ResetFlows();
+}
+
+void Engine::ResetFlows() {
+  flows_.reset();
+  flows_.emplace(
+      topology_, [this] { return now(); }, [this](double time, std::function<void()> fn) { At(time, std::move(fn)); });
 }
 
 void Engine::ThrowIfFailed(int rank, const std::function<std::string()>& doing) const {
@@ -133,6 +154,14 @@ void Engine::ThrowIfFailed(int rank, const std::function<std::string()>& doing) 
   if (kind == Kind::kInterrupted) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted in ", doing()));
   throw PeerLost(rank,
                  StrCat("rank ", rank, ": lost rank ", failure_->rank(), " in ", doing(), ": ", failure_->what()));
+}
+
+void Engine::ThrowUnlessSurvivable(int rank) const {
+  using Kind = RankFailure::Kind;
+  if (!failure_) return;
+  const Kind kind = failure_->kind();
+  if (kind == Kind::kPeerLost || kind == Kind::kTimedOut || kind == Kind::kOther) return;
+  ThrowIfFailed(rank, [] { return std::string("forming the next generation of members"); });
 }
 
 void Engine::Fail(const RankFailure& failure) {
@@ -231,12 +260,13 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
   }
   ++counters_.transfers;
   Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done),
-         ended = std::move(ended)] {
+         ended = std::move(ended), life = life_] {
     s4u::this_actor::sleep_until(start);
+    if (life != life_) return;
     if (schedule->loose) return TransferLoose(schedule, endpoints, done, ended);
     auto tell = [&](int last, double time) {
       for (size_t e = 0; ended != nullptr && e < schedule->last_phase.size(); ++e) {
-        if (schedule->last_phase[e] == last && !failed()) ended(e, time);
+        if (schedule->last_phase[e] == last && !Stale(life)) ended(e, time);
       }
     };
     tell(-1, start);
@@ -248,7 +278,7 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
     }
     std::vector<double> finish;
     for (int last : schedule->last_phase) finish.push_back(last < 0 ? start : ends[static_cast<size_t>(last)]);
-    if (!failed()) done(finish);
+    if (!Stale(life)) done(finish);
   });
 }
 

@@ -69,6 +69,13 @@ class Engine {
   // ThrowIfFailed throws. `what` describes what the rank waits for; it is called only for error messages.
   void Block(int rank, const TimePointPtr& point, const std::function<std::string()>& what);
 
+  // Like Block, but the failure of a rank neither keeps it from waiting nor throws: it returns when `point` is known,
+  // or earlier when some rank fails. For ranks that outlive a failure.
+  void Pause(int rank, const TimePointPtr& point, const std::function<std::string()>& what);
+  // The run goes on after a failure, without those that failed: forgets the failure, and everything that is in flight.
+  // Nothing that was started before calls back. Call when all ranks that go on pause.
+  void GoOn();
+
   // Runs `schedule` among `endpoints` from `start` on (not before now). When a phase begins, the router chooses each
   // flow's paths. A flow's bytes and rate are divided among its paths by their shares; it ends when its last part ends.
   // `done` receives the finish time of each endpoint. Neither it nor a timer is called once the run has failed, because
@@ -110,6 +117,11 @@ class Engine {
   // failed first and says why.
   void ThrowIfFailed(int rank, const std::function<std::string()>& doing) const;
 
+  // Throws as ThrowIfFailed does if the ranks cannot go on after this failure: what a program does wrong, it would do
+  // again.
+  void ThrowUnlessSurvivable(int rank) const;
+  std::string failure_text() const { return failure_ ? failure_->what() : std::string(); }
+
   struct Counters {
     int64_t events = 0;     // timed
     int64_t waits = 0;      // of ranks, for what others decide
@@ -125,6 +137,9 @@ class Engine {
   struct SimGrid;
   struct Waiting;
 
+  void Wait(int rank, const TimePointPtr& point, const std::function<std::string()>& what);
+  // Whether what was started in that life must not call back: it refers to ranks that are gone.
+  bool Stale(int life) const { return failed() || life != life_; }
   void RankMain(int rank, const std::function<void()>& body);
   void Spawn(std::function<void()> body);
   void Landed();
@@ -152,6 +167,7 @@ class Engine {
   void CheckDeadlock();
   std::string Deadlocked() const;
   void Wake(int rank);
+  void ResetFlows();
   void WakeAll();
 
   const Topology& topology_;
@@ -168,6 +184,7 @@ class Engine {
   Counters counters_;
   int running_ = 0;    // ranks that are neither blocked nor done
   int in_flight_ = 0;  // transfers and timers
+  int life_ = 0;       // how often GoOn was called
   std::optional<RankFailure> failure_;
   bool claimed_ = false;  // failure_ is the placeholder that Claim set
 };

@@ -30,6 +30,7 @@ struct Engine::Loose {
     double out = 0;  // bytes that cost time on the first link
   };
   std::shared_ptr<const Schedule> schedule;
+  int life;  // the engine's when it began
   std::function<void(const std::vector<double>&)> done;
   Ended told;                                 // called for each rank; may be empty
   std::vector<std::vector<Part>> parts = {};  // by phase and rank
@@ -72,7 +73,7 @@ void Engine::TransferLoose(std::shared_ptr<const Schedule> schedule, const std::
                            std::function<void(const std::vector<double>&)> done, Ended ended) {
   const size_t ranks = endpoints.size();
   auto loose = std::make_shared<Loose>(
-      Loose{.schedule = std::move(schedule), .done = std::move(done), .told = std::move(ended)});
+      Loose{.schedule = std::move(schedule), .life = life_, .done = std::move(done), .told = std::move(ended)});
   loose->finish.resize(ranks), loose->left = ranks;
   for (const Phase& phase : loose->schedule->phases) {
     std::vector<Loose::Part>& parts = loose->parts.emplace_back(ranks);
@@ -121,8 +122,8 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
     for (int i = 0; i < own.flows; ++i) own.ended->acquire();
   }
   loose->finish[rank] = now();
-  if (loose->told != nullptr && !failed()) loose->told(rank, now());
-  if (--loose->left == 0 && !failed()) loose->done(loose->finish);
+  if (loose->told != nullptr && !Stale(loose->life)) loose->told(rank, now());
+  if (--loose->left == 0 && !Stale(loose->life)) loose->done(loose->finish);
 }
 
 // The sender is done when the last byte has left, the receiver one latency after that byte has crossed the network. A

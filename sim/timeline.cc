@@ -50,7 +50,19 @@ void Timeline::WaitFor(const TimePointPtr& point, std::string_view name) {
   if (!blocked() && point->known()) return PassWait(point->time(), name);
   const bool first = !blocked();
   Push({.kind = Command::kWait, .name = name, .point = point});
-  if (first) point->Then([self = shared_from_this()] { self->Resume(); });
+  if (first) ResumeAfter(point);
+}
+
+void Timeline::ResumeAfter(const TimePointPtr& point) {
+  point->Then([self = shared_from_this(), resets = resets_] {
+    if (self->resets_ == resets) self->Resume();
+  });
+}
+
+void Timeline::Reset(double time) {
+  TWOFOLD_CHECK(!resuming_, "a stream is not reset while it resumes");
+  queue_.clear(), head_ = 0, ++resets_;
+  time_ = std::max(time_, time);
 }
 
 TimePointPtr Timeline::Record() {
@@ -86,7 +98,7 @@ void Timeline::Resume() {
       case Command::kWait:
         if (!head.point->known()) {
           resuming_ = false;
-          head.point->Then([self] { self->Resume(); });
+          ResumeAfter(head.point);
           return;
         }
         PassWait(head.point->time(), head.name);

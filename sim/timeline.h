@@ -52,6 +52,10 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   TimePointPtr Record();                                // the point after everything queued so far
   void Call(absl::AnyInvocable<void(double time)> fn);  // calls fn when the stream reaches this place
 
+  // Drops everything queued, and goes on at `time`, or at its present time if that is later. What it waited for may
+  // stay unknown.
+  void Reset(double time);
+
   bool blocked() const { return head_ < queue_.size(); }  // waiting for a point that is not known
   double time() const {                                   // the stream's present time
     TWOFOLD_CHECK(!blocked(), "the stream waits for a point that is not known yet");
@@ -80,8 +84,11 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void Span(double seconds, double not_before, std::string_view name, std::string_view label);
   void PassWait(double until, std::string_view name);
 
+  void ResumeAfter(const TimePointPtr& point);
+
   double time_ = 0, stalled_ = 0;
   bool resuming_ = false;
+  int resets_ = 0;
   // Commands from head_ on; the first is a wait for an unknown point, or there are none. Those before it are done;
   // their places are used again once all are done.
   std::vector<Command> queue_;

@@ -330,6 +330,16 @@ void SetUpdate(const spec::Spec& spec, TrainingOptions& out) {
   out.clip_norm = train.clip_norm();
   out.loss_scale = ToLossScale(train.precision());
   out.local_update = ToLocalUpdate(spec);
+  if (train.has_elastic()) {
+    const spec::Elastic& e = train.elastic();
+    out.elastic = ElasticOptions{.min_dp = e.min_dp(),
+                                 .max_dp = e.max_dp(),
+                                 .with = {},
+                                 .keeps_global_batch = e.batch() == spec::Elastic::KEEP_GLOBAL,
+                                 .from_peers = e.on_loss() == spec::Elastic::PEERS,
+                                 .shard_copies = e.shard_copies() > 0,
+                                 .reform_timeout_s = e.reform_timeout_s()};
+  }
 }
 
 // ---- Between steps ----

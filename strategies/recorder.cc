@@ -83,9 +83,9 @@ Recorder::Recorder(RankContext& ctx, const RecorderOptions& options, int64_t fir
       warm_up_end_(first_step + options.warmup_steps),
       record_(std::make_unique<report::RankRecord>()) {
   const int64_t traced = std::max(first_step, steps_ - options.traced_steps);
-  first_traced_step_ = IsTraced(options, ctx.rank()) ? traced : steps_;
+  first_traced_step_ = IsTraced(options, ctx.member()) ? traced : steps_;
   trace_start_ = options.trace ? traced : steps_;
-  record_->set_rank(ctx.rank());
+  record_->set_rank(ctx.member());
   record_->set_first_step(first_step);
   constexpr int64_t kReserved = 1 << 16;  // the number of steps may be huge and never be reached
   record_->mutable_steps()->Reserve(static_cast<int>(std::min(steps_ - first_step, kReserved)));
@@ -113,6 +113,7 @@ void Recorder::SampleMemory(const MemoryStats& stats) {
 void Recorder::SetParameters(int64_t count) { record_->set_parameters(count); }
 
 void Recorder::BeginStep(int64_t step) {
+  in_step_ = true;
   if (open_steps_ > 0) return;
   step_start_ = ctx_.clock().Now();
   stalled_at_start_ = ctx_.device().compute().stalled();
@@ -120,6 +121,7 @@ void Recorder::BeginStep(int64_t step) {
 }
 
 void Recorder::EndStep(std::optional<double> loss) {
+  in_step_ = false;
   ++open_steps_;
   codec_of_open_.push_back(std::exchange(codec_, {}));
   Stream& compute = ctx_.device().compute();
@@ -200,14 +202,14 @@ report::RankRecord Recorder::Everything() {
 }
 
 std::string Recorder::Record() {
-  absl::StatusOr<std::string> bytes = ToBytes(Everything(), StrCat("rank ", ctx_.rank(), ": its record"));
-  if (!bytes.ok()) throw RankFailure(RankFailure::Kind::kOther, ctx_.rank(), std::string(bytes.status().message()));
+  absl::StatusOr<std::string> bytes = ToBytes(Everything(), StrCat("rank ", ctx_.member(), ": its record"));
+  if (!bytes.ok()) throw RankFailure(RankFailure::Kind::kOther, ctx_.member(), std::string(bytes.status().message()));
   return *std::move(bytes);
 }
 
 std::string Recorder::PartialRecord() {
   report::RankRecord record = Everything();
-  const absl::StatusOr<std::string> bytes = ToBytes(record, StrCat("rank ", ctx_.rank(), ": its record"));
+  const absl::StatusOr<std::string> bytes = ToBytes(record, StrCat("rank ", ctx_.member(), ": its record"));
   if (bytes.ok()) return *bytes;
   record.clear_spans(), record.clear_samples();
   record.add_notes(StrCat(bytes.status().message(), "; its timeline was left out"));
@@ -219,7 +221,7 @@ std::string Recorder::RecordWithoutTimeLine() { return RecordSoFar().SerializeAs
 void Recorder::AddMemory(report::RankRecord& record) {
   const MemoryStats& stats = ctx_.memory();
   report::Rank* memory = record.mutable_memory();
-  memory->set_rank(ctx_.rank());
+  memory->set_rank(ctx_.member());
   memory->set_peak_bytes(stats.peak.value());
   memory->set_reserved_bytes(stats.peak_reserved.value());
   memory->set_outside_ledger_bytes(ctx_.outside_ledger_bytes().value());
@@ -231,7 +233,49 @@ void Recorder::AddMemory(report::RankRecord& record) {
   AddCategories(host, *memory->mutable_host_categories());
 }
 
+Seconds Recorder::Interrupt() {
+  interrupted_ = ctx_.clock().Now();
+  lost_since_ = in_step_ ? step_start_ : interrupted_;
+  return interrupted_ - lost_since_;
+}
+
+void Recorder::EndInterrupted(bool counts, std::optional<double> loss) {
+  if (counts && in_step_) {
+    report::Step* step = record_->add_steps();
+    step->set_seconds((interrupted_ - step_start_).value());
+    if (loss) step->set_loss(*loss);
+    lost_since_ = interrupted_;
+  }
+  in_step_ = false;
+  codec_ = {};
+}
+
+void Recorder::RollBack(int64_t steps_done) {
+  const int kept = static_cast<int>(std::max<int64_t>(0, steps_done - record_->first_step()));
+  for (int i = kept; i < record_->steps_size(); ++i) lost_seconds_ += record_->steps(i).seconds();
+  if (kept < record_->steps_size()) record_->mutable_steps()->DeleteSubrange(kept, record_->steps_size() - kept);
+  const auto later = [steps_done](const auto& of) { return of.step() > steps_done; };
+  auto& validations = *record_->mutable_validations();
+  validations.erase(std::remove_if(validations.begin(), validations.end(), later), validations.end());
+  if (record_->steps_size() == 0) record_->set_first_step(steps_done);
+}
+
+void Recorder::AddGeneration(const report::Generation& generation) {
+  if (generation.number() > 0 && record_->generations_size() > 0)
+    lost_seconds_ += (ctx_.clock().Now() - lost_since_).value();
+  *record_->add_generations() = generation;
+}
+
+void Recorder::Complete() {
+  record_->set_complete(true);
+  record_->set_lost_seconds(lost_seconds_);
+  record_->set_trained_seconds((ctx_.clock().Now() - set_up_).value());
+}
+
+int64_t Recorder::steps_done() const { return record_->first_step() + record_->steps_size(); }
+
 void Recorder::IsSetUp() {
+  set_up_ = ctx_.clock().Now();
   for (const auto& [key, entry] : ctx_.communication().entries()) setup_seconds_[key] = entry.seconds;
 }
 

@@ -21,6 +21,7 @@
 namespace twofold {
 
 namespace report {
+class Generation;
 class RankRecord;
 }  // namespace report
 
@@ -103,6 +104,17 @@ class Recorder final : public nn::CodecObserver {
   void Resume();
   void AddCheckpoint(const checkpoint::Saved& saved);
 
+  // ---- Elastic training: generations of members, and the time that changes cost ----
+  // Call when this rank knows that a member was lost. Returns the time since the step began that was interrupted; zero
+  // if none was.
+  Seconds Interrupt();
+  // That step counts after all, with this loss, or it does not.
+  void EndInterrupted(bool counts, std::optional<double> loss);
+  void RollBack(int64_t steps_done);                         // forgets later steps: they are done again
+  void AddGeneration(const report::Generation& generation);  // its first step can begin
+  void Complete();                                           // the last step is done
+  int64_t steps_done() const;                                // of the training
+
   // The record so far, serialized. Moves the trace's spans out: call it once, at the end. Throws if the record is
   // larger than a message may be.
   std::string Record();
@@ -138,6 +150,9 @@ class Recorder final : public nn::CodecObserver {
   Seconds validation_start_;
   bool tracing_ = false;
   int64_t traced_steps_ = 0;
+  bool in_step_ = false;
+  Seconds set_up_, interrupted_, lost_since_;  // lost_since_: the beginning of what the present change costs
+  double lost_seconds_ = 0;
   // Shared with the callbacks that report when the device reaches a change; they may run after this object is
   // destroyed.
   const std::shared_ptr<MemorySamples> samples_ = std::make_shared<MemorySamples>(kMemorySamples);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "core/data/dataset.h"
@@ -39,5 +40,9 @@ struct Samples {
 std::string TrainRank(RankContext& ctx, const TrainingOptions& options, const Samples& samples,
                       const std::function<void(const StepProgress&)>& progress = {},
                       const std::function<int64_t(int64_t step)>& next = {}, const checkpoint::Opened* read = nullptr);
+
+// The checkpoint that the run resumes from. Nullopt if it starts at step 0. Collective over the world.
+std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const TrainingOptions& options,
+                                              const checkpoint::Opened* read);
 
 }  // namespace twofold

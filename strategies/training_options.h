@@ -25,6 +25,19 @@
 
 namespace twofold {
 
+struct TrainingOptions;
+
+// Training whose ranks may be lost, leave and join (elastic/train_elastic.h). A replica is the mesh's unit along dp.
+struct ElasticOptions {
+  int64_t min_dp = 1, max_dp = 1;  // replicas that train
+  // The same training with `dp` replicas; null if that is not possible. May be called by several threads.
+  std::function<std::shared_ptr<const TrainingOptions>(int64_t dp)> with;
+  bool keeps_global_batch = true;  // false: `with` gives other batches, and samples are counted
+  bool from_peers = true;          // false: after a loss the training goes on from the last checkpoint
+  bool shard_copies = false;       // elastic/shard_copy.h
+  double reform_timeout_s = 30;
+};
+
 // The same on every rank. Immutable while ranks run, so that threads may share it.
 struct TrainingOptions {
   std::shared_ptr<const Model> model;
@@ -53,6 +66,7 @@ struct TrainingOptions {
   double clip_norm = 0;  // 0: gradients are not clipped
   LossScalerOptions loss_scale;
   bool offload = false;                            // the optimizer or the layout uses host memory
+  std::optional<ElasticOptions> elastic;           // nullopt: a lost rank ends the run
   std::optional<LocalUpdateOptions> local_update;  // nullopt: all ranks that share the batch take one step together
 
   // What happens between steps.

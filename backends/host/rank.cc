@@ -60,10 +60,8 @@ Rank::Rank(Process& process, int rank, const DeviceChoice& device)
       allocator_(*source_, rank),
       host_allocator_(*host_source_, rank, "host memory"),
       device_(MakeDevice(device)),
-      clock_(std::make_unique<RunClock>(process.run)),
-      state_(std::make_shared<RankState>(process.run, rank, *device_, trace_)) {
-  state_->emulated = emulated_;
-  state_->tells_waits = gpu_.has_value();
+      clock_(std::make_unique<RunClock>(process.run)) {
+  Enter(process.run);
   trace_.OnChange([this](bool enabled) { Observe(enabled); });
   if (tell_observed_) trace_.OnTake([this] { TellObserved(); });
 }
@@ -90,7 +88,7 @@ std::unique_ptr<Device> Rank::MakeDevice(const DeviceChoice& choice) {
     return device;
   }
   auto device = std::make_unique<EmulatedDevice>(allocator_, host_allocator_, *choice.emulated, choice.threads, [this] {
-    if (process_.run.ending()) process_.run.ThrowIfEnding(rank_, "an operation");
+    if (run().ending()) run().ThrowIfEnding(rank_, "an operation");
   });
   emulated_ = device.get();
   emulated_->SetTransferObserver(transfers);
@@ -175,34 +173,45 @@ Bytes Rank::OutsideLedger() const {
   return Bytes(std::max<int64_t>(0, grown - process_.segments.Resident().value()) / process_.local_ranks);
 }
 
-std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain) {
-  RunState& run = process_.run;
-  RankContext context({.rank = rank_,
-                       .world_size = process_.world_size,
+void Rank::Enter(RunState& run) {
+  auto state = std::make_shared<RankState>(run, rank_, *device_, trace_);
+  state->emulated = emulated_;
+  state->tells_waits = gpu_.has_value();
+  std::lock_guard lock(state_mutex_);
+  state_ = std::move(state);
+}
+
+std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain,
+                      RankContext::Parts::Membership membership) {
+  RankContext context({.rank = world.rank(),
+                       .world_size = world.size(),
                        .device = device_.get(),
                        .world = &world,
                        .clock = clock_.get(),
                        .trace = &trace_,
                        .communication = &stats_,
                        .check_interrupt = [this] { CheckInterrupt(); },
-                       .outside_ledger = [this] { return OutsideLedger(); }});
+                       .outside_ledger = [this] { return OutsideLedger(); },
+                       .member = rank_,
+                       .membership = std::move(membership)});
   context_ = &context;
   const ExitScope scope([this](int status) { Exit(status); });
   try {
     std::string result = fn(context);
     drain();
-    run.Leave(rank_);
+    run().Leave(rank_);
     return result;
   } catch (...) {
     const RankFailure failure = CurrentFailure(rank_);
-    run.Explain(rank_, failure.kind(), failure.what());
+    run().Explain(rank_, failure.kind(), failure.what());
   }
   return context.partial_result();
 }
 
 std::string Rank::PartialIfStuck() {
-  std::lock_guard lock(state_->mutex);  // the host needs it to leave the call
-  const bool stuck = state_->host_in_call || exited();
+  const std::shared_ptr<RankState> state = this->state();
+  std::lock_guard lock(state->mutex);  // the host needs it to leave the call
+  const bool stuck = state->host_in_call || exited();
   return stuck && context_ != nullptr ? context_.load()->PartialResultOfStuckRank() : std::string();
 }
 
@@ -212,7 +221,7 @@ std::string Rank::KeptPartial() const {
 }
 
 void Rank::CheckInterrupt() {
-  process_.run.ThrowIfEnding(rank_, "a check between steps");
+  run().ThrowIfEnding(rank_, "a check between steps");
   keep_.Do([this] {
     std::string partial = context_.load()->PartialResultBetweenSteps();
     std::lock_guard lock(kept_mutex_);
@@ -221,8 +230,8 @@ void Rank::CheckInterrupt() {
 }
 
 void Rank::Exit(int status) {
-  process_.run.Explain(rank_, RankFailure::Kind::kOther,
-                       StrCat("rank ", rank_, ": called exit(", status, "); ", process_.run.Doing(rank_)));
+  run().Explain(rank_, RankFailure::Kind::kOther,
+                StrCat("rank ", rank_, ": called exit(", status, "); ", run().Doing(rank_)));
   exited_.store(true, std::memory_order_release);
 }
 

@@ -55,8 +55,12 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   // Runs `fn` on the calling thread and reports to the run how it ended. `drain` finishes what was issued. Returns the
-  // result, or the partial result of a rank that failed.
-  std::string Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain);
+  // result, or the partial result of a rank that failed. `world` is the group of the first generation that the rank
+  // belongs to; in later ones it has another one.
+  std::string Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain,
+                  RankContext::Parts::Membership membership = {});
+  // The rank takes part in the next generation, whose state is `run`. Call on the thread that runs it.
+  void Enter(RunState& run);
 
   // For another thread, once the run has failed: the partial result of a rank that cannot return it itself, because its
   // host is stuck in a communication or has called exit(). Otherwise empty.
@@ -67,7 +71,10 @@ class Rank {
   // The rank's function has called exit(); the thread that runs it will never return.
   bool exited() const { return exited_.load(std::memory_order_acquire); }
 
-  const std::shared_ptr<RankState>& state() { return state_; }
+  std::shared_ptr<RankState> state() const {
+    std::lock_guard lock(state_mutex_);
+    return state_;
+  }
   CommunicationStats& stats() { return stats_; }
 
  private:
@@ -82,6 +89,7 @@ class Rank {
   Bytes OutsideLedger() const;
   void CheckInterrupt();
   void Exit(int status);
+  RunState& run() const { return state_->run; }  // for the rank's own thread
 
   Process& process_;
   const int rank_;
@@ -101,8 +109,9 @@ class Rank {
   std::atomic<bool> exited_ = false;
   NowAndThen keep_;
   mutable std::mutex kept_mutex_;
-  std::string kept_;  // a partial result
-  std::shared_ptr<RankState> state_;
+  std::string kept_;                  // a partial result
+  mutable std::mutex state_mutex_;    // for other threads: Enter replaces state_
+  std::shared_ptr<RankState> state_;  // in the present generation
 };
 
 }  // namespace twofold::host

@@ -10,10 +10,18 @@ namespace twofold::host {
 using FailureKind = RankFailure::Kind;
 
 RunState::RunState(int world_size, double timeout_s, std::function<double()> clock)
-    : timeout_s_(timeout_s),
+    : origin_(std::chrono::steady_clock::now()),
+      timeout_s_(timeout_s),
       clock_(std::move(clock)),
       left_(static_cast<size_t>(world_size)),
       activities_(static_cast<size_t>(world_size)) {}
+
+RunState::RunState(const RunState& previous, int ranks)
+    : origin_(previous.origin_),
+      timeout_s_(previous.timeout_s_),
+      clock_(previous.clock_),
+      left_(static_cast<size_t>(ranks)),
+      activities_(static_cast<size_t>(ranks)) {}
 
 double RunState::Now() const { return clock_ ? clock_() : Since(std::chrono::steady_clock::now()); }
 

@@ -1,4 +1,6 @@
-// What the ranks of one run share besides their groups: when it began, how it ends, and which rank is doing what.
+// What the ranks of one run share besides their groups: when it began, how it ends, and which rank is doing what. If
+// the run has several generations of members, each has its own; ranks are the members' numbers then, and times still
+// count from the beginning of the run.
 //
 // Thread-safe.
 #pragma once
@@ -22,6 +24,8 @@ class RunState {
  public:
   // `clock` returns seconds since the run began, for tests that control time; by default steady_clock is used.
   RunState(int world_size, double timeout_s, std::function<double()> clock = nullptr);
+  // Of the run's next generation. `ranks`: more than any member's number.
+  RunState(const RunState& previous, int ranks);
 
   double Now() const;                                               // seconds since the run began
   double Since(std::chrono::steady_clock::time_point t) const;      // `t` on the run's time line
@@ -69,7 +73,7 @@ class RunState {
     std::shared_ptr<const Call> last;
   };
 
-  const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point origin_;
   const double timeout_s_;
   const std::function<double()> clock_;
   mutable std::mutex mutex_;

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <future>
-#include <numeric>
+#include <mutex>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -12,8 +13,11 @@
 
 #include "backends/host/exit_scope.h"
 #include "backends/host/interrupt.h"
+#include "backends/host/membership_events.h"
 #include "backends/host/mover.h"
 #include "backends/host/rank.h"
+#include "backends/in_memory/generations.h"
+#include "core/base/duration.h"
 #include "core/base/machine.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
@@ -24,8 +28,8 @@ namespace {
 
 class InMemoryFabric : public Fabric {
  public:
-  InMemoryFabric(host::DeviceChoice device, const spec::Fabric& fabric, GroupOptions options)
-      : device_(std::move(device)), fabric_(fabric), options_(options) {}
+  InMemoryFabric(host::DeviceChoice device, const spec::Spec& spec, GroupOptions options)
+      : device_(std::move(device)), spec_(spec), options_(std::move(options)) {}
   std::string_view name() const override { return "in_memory"; }
   bool predicted() const override { return false; }
   absl::Status Accepts(int world_size) const override;
@@ -33,13 +37,14 @@ class InMemoryFabric : public Fabric {
 
  private:
   const host::DeviceChoice device_;
-  const spec::Fabric fabric_;
+  const spec::Spec spec_;
   const GroupOptions options_;
 };
 
 absl::Status InMemoryFabric::Accepts(int world_size) const {
   constexpr int kThreads = 2;  // per rank: its own, and the world's communication thread
-  if (const spec::InMemory& links = fabric_.in_memory(); links.has_sites() && world_size % links.sites().count() != 0) {
+  if (const spec::InMemory& links = spec_.fabric().in_memory();
+      links.has_sites() && world_size % links.sites().count() != 0) {
     return InvalidArgument("fabric.in_memory.sites.count: ", links.sites().count(), " does not divide the ", world_size,
                            " ranks; use a divisor of their number");
   }
@@ -62,43 +67,157 @@ std::shared_ptr<Links> MakeLinks(const spec::InMemory& fabric, int ranks) {
   return std::make_shared<Links>(ranks, fabric.link_gbps() * 1e9 / 8, fabric.latency_us() * 1e-6, sites);
 }
 
-// All objects of one run's ranks. Never freed if a rank's thread does not end.
-struct Everyone {
-  Everyone(int size, const host::DeviceChoice& device, const spec::Fabric& fabric, const GroupOptions& options,
-           const RankFunction& function)
-      : process(size, size, fabric.timeout_s(), options.clock), fn(function), results(static_cast<size_t>(size)) {
-    std::vector<int> all(results.size());
-    std::iota(all.begin(), all.end(), 0);
-    world = std::make_shared<GroupState>(process.run, "world", all, MakeLinks(fabric.in_memory(), size));
-    for (int r : all) ranks.push_back(std::make_unique<host::Rank>(process, r, device));
-  }
-  void RunRank(size_t r, GroupOptions options) {
-    InMemoryGroup group(world, static_cast<int>(r), ranks[r]->state(), ranks[r]->stats(), options);
-    results[r] = ranks[r]->Run(fn, group, [&group] { group.Drain(); });
+// All objects of one run. Never freed if a rank's thread does not end.
+class Everyone {
+ public:
+  Everyone(int size, const host::DeviceChoice& device, const spec::Spec& spec, GroupOptions options, RankFunction fn)
+      : process_(size, size, spec.fabric().timeout_s(), options.clock),
+        device_(device),
+        options_(WithEvents(std::move(options), spec.train().has_elastic())),
+        fn_(std::move(fn)),
+        elastic_(spec.train().has_elastic()),
+        patience_(elastic_ ? DurationOf(spec.train().elastic().reform_timeout_s()) : std::chrono::nanoseconds(0)),
+        generations_(process_.run, size, elastic_, EventsOf(spec, size),
+                     MakeLinks(spec.fabric().in_memory(), EventsOf(spec, size).most_members()),
+                     [this](int member) { Start(member); }) {
+    for (int r = 0; r < size; ++r) MakeMember(r);
   }
 
-  host::Process process;
-  const RankFunction fn;
-  std::shared_ptr<GroupState> world;
-  std::vector<std::unique_ptr<host::Rank>> ranks;
-  std::vector<std::string> results;
+  void StartAll(int size) {
+    for (int r = 0; r < size; ++r) Start(r);
+  }
+  // Waits for all threads, newcomers' too. Returns their results by member, and whether all threads have ended.
+  std::pair<std::vector<std::string>, bool> Join();
+  const Generations& generations() const { return generations_; }
+
+ private:
+  struct Member {
+    std::unique_ptr<host::Rank> rank;
+    std::string result = {};
+    std::thread thread = {};
+    std::future<void> done = {};
+  };
+
+  // Events may end a rank at any of its calls.
+  GroupOptions WithEvents(GroupOptions options, bool elastic) {
+    if (!elastic) return options;
+    options.before_call = [this, more = options.before_call](int rank) {
+      generations_.ThrowIfLost(rank);
+      if (more) more(rank);
+    };
+    return options;
+  }
+  static host::MembershipEvents EventsOf(const spec::Spec& spec, int size) { return {spec.train().elastic(), size}; }
+  void MakeMember(int member) {
+    std::lock_guard lock(mutex_);
+    members_.push_back({.rank = std::make_unique<host::Rank>(process_, member, device_)});
+  }
+  Member* MemberAt(size_t member) {  // null: there is none
+    std::lock_guard lock(mutex_);
+    return member < members_.size() ? &members_[member] : nullptr;
+  }
+  void Start(int member);
+  void RunMember(int member);
+  RankContext::Parts::Membership MembershipOf(int member, std::unique_ptr<InMemoryGroup>& world,
+                                              std::unique_ptr<InMemoryGroup>& previous);
+  bool JoinOne(int member, Member& of, std::chrono::nanoseconds& ending_for);
+
+  host::Process process_;
+  const host::DeviceChoice device_;
+  const GroupOptions options_;
+  const RankFunction fn_;
+  const bool elastic_;
+  const std::chrono::nanoseconds patience_;
+  std::mutex mutex_;
+  std::deque<Member> members_;  // members do not move; guarded by the mutex until the run has ended
+  Generations generations_;
 };
+
+void Everyone::Start(int member) {
+  if (MemberAt(static_cast<size_t>(member)) == nullptr) MakeMember(member);
+  Member& started = *MemberAt(static_cast<size_t>(member));
+  std::packaged_task<void()> task([this, member] { RunMember(member); });
+  started.done = task.get_future();
+  try {
+    started.thread = std::thread(std::move(task));
+  } catch (const std::system_error& e) {
+    started.done = {};
+    generations_.Of(member)->run->Fail(member, RankFailure::Kind::kOther,
+                                       StrCat("rank ", member, ": could not start its thread: ", e.what()));
+    generations_.Leave(member, false);
+  }
+}
+
+void Everyone::RunMember(int member) {
+  Member& own = *MemberAt(static_cast<size_t>(member));
+  const std::shared_ptr<const Generations::Shared> first = generations_.Of(member);
+  if (first->generation.number > 0) own.rank->Enter(*first->run);
+  std::unique_ptr<InMemoryGroup> previous, world;
+  world = std::make_unique<InMemoryGroup>(first->everyone, first->RankOf(member), own.rank->state(), own.rank->stats(),
+                                          options_);
+  own.result = own.rank->Run(
+      fn_, *world, [&world] { world->Drain(); },
+      elastic_ ? MembershipOf(member, world, previous) : RankContext::Parts::Membership());
+  generations_.Leave(member, own.rank->state()->run.HasLeft(member));
+}
+
+// `world` is its present group of all members. `previous` is the one before, which groups that are about to be
+// destroyed may refer to.
+RankContext::Parts::Membership Everyone::MembershipOf(int member, std::unique_ptr<InMemoryGroup>& world,
+                                                      std::unique_ptr<InMemoryGroup>& previous) {
+  host::Rank& rank = *MemberAt(static_cast<size_t>(member))->rank;
+  const auto reform = [this, member, &rank, &world, &previous](const ReformOptions& options) {
+    const std::shared_ptr<const Generations::Shared> next = generations_.Reform(member, options);
+    rank.Enter(*next->run);
+    previous = std::move(world);
+    world = std::make_unique<InMemoryGroup>(next->everyone, next->RankOf(member), rank.state(), rank.stats(), options_);
+    return RankContext::Parts::Membership::Next{next->generation, world->rank(), world.get()};
+  };
+  return {.generation = generations_.Of(member)->generation,
+          .reform = reform,
+          .ends_after = [this, member](int64_t step) { return generations_.EndsAfter(member, step); },
+          .exchange = [this, member](std::string bytes) { return generations_.Exchange(member, std::move(bytes)); },
+          .begin_step = [this, member](int64_t step) { generations_.BeginStep(member, step); }};
+}
 
 constexpr std::chrono::milliseconds kLookAtRun(20);
 constexpr std::chrono::seconds kGrace(1);
 
-// Joins the thread of `rank`; returns whether it was joined. A thread is detached if its function has called exit(), or
-// if it is still computing long after the run has failed; all ranks together have kGrace for that.
-bool Join(std::thread& thread, host::Process& process, host::Rank& rank, std::future<void>& done,
-          std::chrono::milliseconds& ending_for) {
-  while (done.wait_for(kLookAtRun) != std::future_status::ready) {
-    if (process.run.ending()) ending_for += kLookAtRun;
-    if (!rank.exited() && ending_for < kGrace) continue;
-    thread.detach();
+// Joins the thread of `member`; returns whether it was joined. A thread is detached if its function has called exit(),
+// or if it is still computing long after its generation has failed; all members together have kGrace for that, and the
+// time in which they may form the next one.
+bool Everyone::JoinOne(int member, Member& of, std::chrono::nanoseconds& ending_for) {
+  while (of.done.wait_for(kLookAtRun) != std::future_status::ready) {
+    const std::shared_ptr<const Generations::Shared> own = generations_.Of(member);
+    if (own->run->ending()) ending_for += kLookAtRun;
+    const bool may_reform = !host::InterruptScope::Raised() && own == generations_.Present();
+    if (!of.rank->exited() && ending_for < kGrace + (may_reform ? patience_ : std::chrono::nanoseconds(0))) continue;
+    of.thread.detach();
     return false;
   }
-  thread.join();
+  of.thread.join();
   return true;
+}
+
+std::pair<std::vector<std::string>, bool> Everyone::Join() {
+  std::vector<std::string> results;
+  bool all_joined = true;
+  std::chrono::nanoseconds ending_for(0);
+  for (int m = 0;; ++m) {
+    Member* const member = MemberAt(static_cast<size_t>(m));
+    if (member == nullptr) break;
+    std::string& result = results.emplace_back();
+    if (!member->done.valid()) continue;  // its thread could not start
+    const bool joined = JoinOne(m, *member, ending_for);
+    result = joined ? std::move(member->result) : member->rank->PartialIfStuck();
+    if (joined) continue;
+    all_joined = false;
+    if (result.empty()) result = member->rank->KeptPartial();
+    generations_.Of(m)->run->Fail(m, RankFailure::Kind::kInterrupted,
+                                  StrCat("rank ", m, ": interrupted within a step"));  // if nothing else ended the run
+    generations_.Leave(m, false);
+  }
+  return {std::move(results), all_joined};
 }
 
 RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
@@ -110,35 +229,12 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
         host::ConnectGpus(std::span(gpus).first(std::min(gpus.size(), static_cast<size_t>(world_size))), world_size);
     if (!connected.ok()) return {.status = connected, .results = RankResults::Empty(world_size), .notes = {}};
   }
-  auto everyone = std::make_unique<Everyone>(world_size, device_, fabric_, options_, fn);
-  std::vector<std::thread> threads;
-  std::vector<std::future<void>> done;
-  try {
-    for (size_t r = 0; r < everyone->ranks.size(); ++r) {
-      std::packaged_task<void()> task([options = options_, r, e = everyone.get()] { e->RunRank(r, options); });
-      done.push_back(task.get_future());
-      threads.emplace_back(std::move(task));
-    }
-  } catch (const std::system_error& e) {
-    const int r = static_cast<int>(threads.size());
-    everyone->process.run.Fail(r, RankFailure::Kind::kOther,
-                               StrCat("rank ", r, ": could not start its thread: ", e.what()));
-  }
-  std::vector<std::string> results(static_cast<size_t>(world_size));
-  bool all_joined = true;
-  std::chrono::milliseconds ending_for(0);
-  for (size_t r = 0; r < threads.size(); ++r) {
-    host::Rank& rank = *everyone->ranks[r];
-    const bool joined = Join(threads[r], everyone->process, rank, done[r], ending_for);
-    results[r] = joined ? std::move(everyone->results[r]) : rank.PartialIfStuck();
-    if (!joined && results[r].empty()) results[r] = rank.KeptPartial();
-    if (!joined)
-      everyone->process.run.Fail(static_cast<int>(r), RankFailure::Kind::kInterrupted,
-                                 StrCat("rank ", r, ": interrupted within a step"));  // if nothing else ended the run
-    all_joined = all_joined && joined;
-  }
-  RunResult result{.status = everyone->process.run.status(), .results = std::move(results), .notes = device_.notes};
-  if (const spec::InMemory& links = fabric_.in_memory(); links.link_gbps() > 0) {
+  auto everyone = std::make_unique<Everyone>(world_size, device_, spec_, options_, fn);
+  everyone->StartAll(world_size);
+  auto [results, all_joined] = everyone->Join();
+  RunResult result{.status = everyone->generations().status(), .results = std::move(results), .notes = device_.notes};
+  for (std::string& note : everyone->generations().Notes()) result.notes.push_back(std::move(note));
+  if (const spec::InMemory& links = spec_.fabric().in_memory(); links.link_gbps() > 0) {
     result.notes.push_back(StrCat("links are throttled to ", links.link_gbps(), " Gb/s in each direction and ",
                                   links.latency_us(), " µs per message"));
     if (links.has_sites()) {
@@ -160,7 +256,7 @@ RunResult InMemoryFabric::Run(int world_size, const RankFunction& fn) {
 std::unique_ptr<Fabric> MakeInMemoryFabric(const spec::Spec& spec, in_memory::GroupOptions options) {
   absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kThreads);
   TWOFOLD_CHECK(device.ok(), device.status().message());
-  return std::make_unique<in_memory::InMemoryFabric>(*std::move(device), spec.fabric(), options);
+  return std::make_unique<in_memory::InMemoryFabric>(*std::move(device), spec, std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeInMemoryFabric(const spec::Spec& spec) {

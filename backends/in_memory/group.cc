@@ -83,6 +83,7 @@ std::unique_ptr<ProcessGroup> InMemoryGroup::Split(int color, int key, std::stri
 }
 
 ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
+  if (options_.before_call) options_.before_call(owner_->rank);
   const auto call = NewCall<Call>(c);
   if (c.is_collective()) state_->PrepareToArrive(rank(), call->sequence);
   if (!mover_->on_host()) {

@@ -19,6 +19,8 @@ struct GroupOptions {
   // Use the collectives of default_collectives.h, like a backend without native ones. On CPUs only.
   bool point_to_point_only = false;
   std::function<double()> clock = {};  // passed to RunState
+  // Called with the rank before each of its calls, by its thread; may throw. For tests that lose ranks.
+  std::function<void(int rank)> before_call = {};
 };
 
 class InMemoryGroup : public host::QueuedGroup {

@@ -10,10 +10,12 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
+#include "backends/host/membership_events.h"
 #include "backends/host/now_and_then.h"
 #include "backends/simulated/child.h"
 #include "backends/simulated/costs.h"
 #include "backends/simulated/device.h"
+#include "backends/simulated/generations.h"
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
 #include "backends/simulated/shared_memory.h"
@@ -66,7 +68,9 @@ struct Actor {
   CachingAllocator allocator, host_allocator;
   CommunicationStats stats;
   SimulatedDevice device;
-  std::unique_ptr<ProcessGroup> group;
+  // Of all ranks; in a new generation of members there is another one, and that of the generation before is kept for
+  // groups that refer to it and are about to be destroyed.
+  std::unique_ptr<ProcessGroup> previous = nullptr, group;
   const RankContext* context = nullptr;
   host::NowAndThen keep;  // schedules copies of the partial result to the parent
 };
@@ -92,11 +96,27 @@ void TraceCompute(SimulatedRank& rank) {
   });
 }
 
-RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
+// What a rank of an elastic run is offered. `generations` and `actor` outlive the rank's function.
+RankContext::Parts::Membership MembershipOf(SimulatedGenerations& generations, Actor& actor) {
+  SimulatedRank& rank = actor.clock;
+  const auto reform = [&generations, &actor, &rank](const ReformOptions& options) {
+    const std::shared_ptr<const SimulatedGenerations::Shared> next = generations.Reform(rank, options);
+    actor.previous = std::move(actor.group);
+    actor.group = std::make_unique<SimulatedProcessGroup>(next->everyone, rank, actor.device, actor.stats);
+    return RankContext::Parts::Membership::Next{next->generation, actor.group->rank(), actor.group.get()};
+  };
+  return {.generation = generations.Of(rank.rank())->generation,
+          .reform = reform,
+          .ends_after = [&](int64_t step) { return generations.EndsAfter(rank, step); },
+          .exchange = [&](std::string bytes) { return generations.Exchange(rank, std::move(bytes)); },
+          .begin_step = [&](int64_t step) { generations.BeginStep(rank, step); }};
+}
+
+RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor, RankContext::Parts::Membership membership) {
   TraceCompute(actor.clock);
   return RankContext(
-      {.rank = rank,
-       .world_size = plan.world_size,
+      {.rank = actor.group->rank(),
+       .world_size = actor.group->size(),
        .device = &actor.device,
        .world = actor.group.get(),
        .clock = &actor.clock,
@@ -108,7 +128,9 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor) {
            [&plan, &actor] {
              return Uncertainty{actor.device.uncertainty(), plan.link_spread, plan.costs->common()};
            },
-       .when_reached = [&actor](std::function<void(Seconds)> fn) { actor.device.WhenReached(std::move(fn)); }});
+       .when_reached = [&actor](std::function<void(Seconds)> fn) { actor.device.WhenReached(std::move(fn)); },
+       .member = rank,
+       .membership = std::move(membership)});
 }
 
 // Keeps the maximum, over ranks, of the number of calls.
@@ -215,15 +237,18 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
 }
 
 // The whole simulation, in the child process.
-outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool asked_for, const RankFunction& fn,
-                          sim::FlightRecord& record) {
+// `elastic`: null: there is one generation. Else the plan is for all members that there can ever be, and the run begins
+// with `world_size` of them.
+outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elastic* elastic, bool fold, bool asked_for,
+                          const RankFunction& fn, sim::FlightRecord& record) {
   const Moment begin = MomentNow();
   sim::StartSampling();
   HoldInterrupts hold;
   sim::Engine engine(*plan.topology, EngineOptions(plan, record));
   CatchInterruptsInChild();
   hold.Release();
-  const std::vector<int> actors = Actors(plan, fold);
+  std::vector<int> actors = Actors(plan, fold);
+  if (elastic != nullptr) actors.resize(static_cast<size_t>(world_size));
   sim::Network network(engine, *plan.library,
                        {.choice = plan.choice,
                         .closed_forms = !plan.simgrid,
@@ -236,11 +261,12 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool asked_for, const
   world.none_may_part = !asked_for && plan.world_size <= kMostRunOneByOne;
   // Groups with pending waits are removed from the network.
   const absl::Cleanup forget = [&engine] { engine.Forget(); };
-  std::vector<int> ranks(static_cast<size_t>(plan.world_size));
+  std::vector<int> ranks(static_cast<size_t>(world_size));
   for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
   outcome::Outcome outcome;
-  std::vector<int> stands_for(actors.size());  // number of ranks per actor
-  for (const int a : ActorOfEach(plan, actors, fold)) ++stands_for[static_cast<size_t>(a)];
+  std::vector<int> stands_for(actors.size(), elastic != nullptr ? 1 : 0);  // number of ranks per actor
+  for (const int a : elastic != nullptr ? std::vector<int>() : ActorOfEach(plan, actors, fold))
+    ++stands_for[static_cast<size_t>(a)];
   for (size_t a = 0; a < actors.size(); ++a) outcome.add_results();
   std::shared_ptr<SimulatedGroup> group;
   try {
@@ -254,22 +280,41 @@ outcome::Outcome Simulate(SimulationPlan& plan, bool fold, bool asked_for, const
   SimulatedDevice::Extrapolated extrapolated;
   SharedMemory memory(plan.shared_memory);
   const host::NowAndThen keep(host::NowAndThen::Clock::now(), static_cast<int>(actors.size()));
+  std::optional<SimulatedGenerations> generations;
+  const auto run_rank = [&](int r, int at, int ranks_that_it_is) {
+    Actor actor(r, ranks_that_it_is, keep, plan, memory, world, generations ? generations->Of(r)->everyone : group);
+    if (generations) actor.clock.GoesOn(generations->Of(r)->begins);
+    RankContext ctx =
+        MakeContext(r, plan, actor, generations ? MembershipOf(*generations, actor) : RankContext::Parts::Membership());
+    actor.context = &ctx;
+    const absl::Cleanup add = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
+    try {
+      outcome.set_results(at, fn(ctx));
+      if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when this rank's work has ended
+      if (generations) generations->Leave(r, actor.clock.host().time(), true);
+    } catch (...) {
+      outcome.set_results(at, ctx.partial_result());
+      if (generations) generations->Leave(r, actor.clock.host().time(), false);
+      throw;  // the engine handles it
+    }
+  };
+  if (elastic != nullptr) {
+    generations.emplace(world, group, host::MembershipEvents(*elastic, world_size), [&](int member) {
+      outcome.add_results();
+      engine.AddRank(member, [&run_rank, member] { run_rank(member, member, 1); });
+    });
+    world.before_call = [&generations](SimulatedRank& rank) { generations->ThrowIfLost(rank); };
+  }
   for (size_t a = 0; a < actors.size(); ++a) {
-    engine.AddRank(actors[a], [&, r = actors[a], at = static_cast<int>(a)] {
-      Actor actor(r, stands_for[static_cast<size_t>(at)], keep, plan, memory, world, group);
-      RankContext ctx = MakeContext(r, plan, actor);
-      actor.context = &ctx;
-      const absl::Cleanup add = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
-      try {
-        outcome.set_results(at, fn(ctx));
-        if (!engine.failed()) actor.device.compute().Synchronize();  // the run ends when this rank's work has ended
-      } catch (...) {
-        outcome.set_results(at, ctx.partial_result());
-        throw;  // the engine handles it
-      }
+    engine.AddRank(actors[a], [&run_rank, r = actors[a], at = static_cast<int>(a), ranks = stands_for[a]] {
+      run_rank(r, at, ranks);
     });
   }
-  const absl::Status status = engine.Run();
+  absl::Status status = engine.Run();
+  if (generations) {
+    if (generations->fine()) status = absl::OkStatus();  // losses before or after that were survived
+    for (const std::string& note : generations->notes()) outcome.add_notes(note);
+  }
   AddExtrapolationNotes(extrapolated, outcome);
   AddWhatRan(world, outcome);
   if (fold) AddWhatFoldingChanges(!asked_for && plan.world_size <= kMostRunAfterAll, world, outcome);
@@ -288,15 +333,20 @@ class SimulatedFabric : public Fabric {
   RunResult Run(int world_size, const RankFunction& fn) override {
     absl::StatusOr<SimulationPlan> plan = plan_.has_value() ? *std::exchange(plan_, std::nullopt) : MakePlan(spec_);
     if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
-    if (world_size != plan->world_size) plan = Resized(world_size);
+    const int most = Elastic() != nullptr ? host::MembershipEvents(*Elastic(), world_size).most_members() : world_size;
+    if (most != plan->world_size) plan = Resized(most);
     if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
     std::string why;
+    if (Elastic() != nullptr && !plan->stand_ins.empty()) {
+      plan->stand_ins.clear();
+      why = "members of an elastic run may be lost one by one";
+    }
     RunResult result;
     result.costs = {{.part = "building", .seconds = plan->building.seconds, .bytes = plan->building.bytes},
                     {.part = "attempts", .count = 0}};
     while (!plan->stand_ins.empty()) {
       std::vector<int> kinds;
-      RunOnce(*plan, true, fn, result, &why, &kinds);
+      RunOnce(*plan, world_size, true, fn, result, &why, &kinds);
       if (why.empty()) return result;
       if (!kinds.empty()) {  // known before ranks did anything else, unless they are told apart late
         SplitClasses(kinds, why, *plan);
@@ -308,7 +358,7 @@ class SimulatedFabric : public Fabric {
       }
       plan->stand_ins.clear();
     }
-    RunOnce(*plan, false, fn, result);
+    RunOnce(*plan, world_size, false, fn, result);
     if (!why.empty()) result.notes.push_back(StrCat("ranks were not folded: ", why));
     return result;
   }
@@ -320,11 +370,12 @@ class SimulatedFabric : public Fabric {
     p.set_dp(world_size), p.set_pp(1), p.set_cp(1), p.set_tp(1);
     return MakePlan(spec);
   }
+  const spec::Elastic* Elastic() const { return spec_.train().has_elastic() ? &spec_.train().elastic() : nullptr; }
   bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
   // Replaces `result`, apart from its costs, to which it adds. `refused`: why ranks cannot be folded; `kinds`: those
   // that are to be told apart for that reason, if this helps.
-  void RunOnce(SimulationPlan& plan, bool fold, const RankFunction& fn, RunResult& result,
+  void RunOnce(SimulationPlan& plan, int world_size, bool fold, const RankFunction& fn, RunResult& result,
                std::string* refused = nullptr, std::vector<int>* kinds = nullptr) const {
     result = {.status = absl::OkStatus(), .results = {}, .notes = {}, .ran = {}, .costs = std::move(result.costs)};
     ++*result.costs[1].count;
@@ -337,7 +388,7 @@ class SimulatedFabric : public Fabric {
     if (!record.ok()) return;
     std::map<int, std::string> partial;  // of the ranks that have actors
     absl::StatusOr<outcome::Outcome> outcome =
-        RunInChild([&] { return Simulate(plan, fold, AskedFor(), fn, **record); },
+        RunInChild([&] { return Simulate(plan, world_size, Elastic(), fold, AskedFor(), fn, **record); },
                    {record->get(), spec_.fabric().timeout_s(), &partial});
     result.status = outcome.status();
     if (!outcome.ok()) {
@@ -351,7 +402,10 @@ class SimulatedFabric : public Fabric {
     if (outcome->results_size() > 0) {  // none where the outcome was too large
       std::vector<std::string> of_actors(std::make_move_iterator(outcome->mutable_results()->begin()),
                                          std::make_move_iterator(outcome->mutable_results()->end()));
-      result.results = {std::move(of_actors), ActorOfEach(plan, Actors(plan, fold), fold)};
+      if (Elastic() != nullptr)
+        result.results = RankResults(std::move(of_actors));  // by member
+      else
+        result.results = {std::move(of_actors), ActorOfEach(plan, Actors(plan, fold), fold)};
     }
     result.notes.insert(result.notes.end(), outcome->notes().begin(), outcome->notes().end());
     for (const outcome::Ran& r : outcome->ran()) {

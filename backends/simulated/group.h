@@ -27,6 +27,7 @@
 namespace twofold {
 
 class SimulatedGroup;
+class SimulatedRank;
 
 // What the ranks of a run have in common.
 struct SimulatedWorld {
@@ -47,6 +48,8 @@ struct SimulatedWorld {
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }
+  int generation = 0;                                    // of members: the present one
+  std::function<void(SimulatedRank&)> before_call = {};  // called by a rank before each of its calls; may throw
   // Ranks in one group, place by place, are of these kinds, in each of `groups`. Returns whether ranks of one class are
   // of different kinds; these kinds are then noted, with the reason.
   bool NoteKinds(const std::vector<std::vector<int>>& groups, std::span<const std::vector<int>> kinds,
@@ -104,6 +107,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   std::shared_ptr<SimulatedGroup> Partition(uint64_t sequence, int rank, std::span<const std::vector<int>> groups,
                                             const std::string& name);
 
+  // Whether its generation of members is the present one. If not, nothing that was issued to it will end.
+  bool present() const { return generation_ == world_.generation; }
   const std::string& name() const { return name_; }
   const std::vector<int>& ranks() const { return groups_->front(); }
   const std::vector<int>& ranks(int world_rank) const;  // of the equivalent group that contains `world_rank`
@@ -187,6 +192,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void Mismatch(const std::string& where, int rank_a, const std::string& a, int rank_b, const std::string& b);
 
   SimulatedWorld& world_;
+  const int generation_ = world_.generation;
   const std::string name_;
   const std::shared_ptr<const std::vector<std::vector<int>>> groups_;
   const std::shared_ptr<const std::string> label_;

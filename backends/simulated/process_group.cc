@@ -26,7 +26,7 @@ SimulatedProcessGroup::~SimulatedProcessGroup() {
                          StrCat("rank ", rank_.rank(), ": an exception left unfinished work in group ", *label));
   }
   try {
-    if (!rank_.engine().failed()) {
+    if (!rank_.engine().failed() && shared_->present()) {
       rank_.HostWait(drained, [&] { return StrCat(rank_.calls().FirstOf(label), ", which it left unfinished"); });
     }
   } catch (const RankFailure&) {  // the run has failed; the engine knows the cause
@@ -137,6 +137,7 @@ std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, s
 }
 
 ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
+  if (shared_->world().before_call) shared_->world().before_call(rank_);
   // Borrowed: the group's state outlives the rank's handles and must not keep their memory alive.
   const auto call = std::make_shared<const host::Call>(
       host::Call{shared_->label(), c.Borrowed(), c.is_collective() ? ++collectives_ : ++messages_});

@@ -80,6 +80,12 @@ class SimulatedRank : public Clock {
     engine_.Block(rank_, point, what);
     host_->WaitFor(point, stream);
   }
+  // Goes on at `time` in a new generation of members: what its compute stream still waits for never comes.
+  void GoesOn(double time) {
+    host_->NotBefore(time);
+    if (machine_.gpu) compute_->Reset(time);
+    met_ = host_->time();
+  }
   // Lets the simulation catch up with the compute stream, at no cost in virtual time: with REAL data, arithmetic is
   // done when its stream reaches it.
   void CatchUp() {

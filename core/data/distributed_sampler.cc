@@ -64,4 +64,16 @@ std::vector<int64_t> DistributedSampler::BatchAt(int64_t step) {
   return Batch(step % batches_);
 }
 
+std::vector<int64_t> DistributedSampler::BatchAfter(int64_t samples) {
+  TWOFOLD_CHECK_GE(samples, 0);
+  std::vector<int64_t> indices;
+  for (int64_t i = options_.rank; i < options_.block; i += options_.replicas) {
+    SetEpoch((samples + i) / options_.dataset_size);
+    if (options_.shuffle) Permute();
+    const int64_t position = (samples + i) % options_.dataset_size;
+    indices.push_back(options_.shuffle ? permutation_[static_cast<size_t>(position)] : position);
+  }
+  return indices;
+}
+
 }  // namespace twofold

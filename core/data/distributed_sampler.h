@@ -46,6 +46,9 @@ class DistributedSampler {
   // The batch of a training step (from 0): moves to epoch step / batches_per_epoch() and returns the batch of that step
   // in it.
   std::vector<int64_t> BatchAt(int64_t step);
+  // This rank's share of the batch that follows `samples` samples, if epochs follow one another without gaps or
+  // padding. So batches of different sizes can follow one another, and every epoch has every sample once.
+  std::vector<int64_t> BatchAfter(int64_t samples);
 
  private:
   explicit DistributedSampler(const SamplerOptions& options);

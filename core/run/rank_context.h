@@ -1,6 +1,7 @@
 // Everything that a worker can access: its rank, device, group of all ranks, clock and trace.
 //
-// Created by the fabric for each rank. Valid during the rank function, and used only from the rank's thread.
+// Created by the fabric for each rank. Valid during the rank function, and used only from the rank's thread. It belongs
+// to one generation of the run at a time (membership.h).
 #pragma once
 
 #include <functional>
@@ -12,6 +13,7 @@
 #include "core/device/cost_model.h"
 #include "core/device/device.h"
 #include "core/run/clock.h"
+#include "core/run/membership.h"
 #include "core/run/trace.h"
 
 namespace twofold {
@@ -38,8 +40,23 @@ class RankContext {
     std::function<Uncertainty()> uncertainty;  // of predicted times; empty: none
     // Implements WhenReached for a device that knows; empty: uses the clock
     std::function<void(std::function<void(Seconds)>)> when_reached;
+    int member = -1;  // -1: the rank
+    // What a fabric offers whose runs have several generations; empty: a lost rank ends the run.
+    struct Membership {
+      Generation generation;
+      struct Next {
+        Generation generation;
+        int rank = 0;
+        ProcessGroup* everyone = nullptr;
+      };
+      std::function<Next(const ReformOptions&)> reform;
+      std::function<bool(int64_t step)> ends_after;
+      std::function<std::vector<std::string>(std::string)> exchange;
+      std::function<void(int64_t step)> begin_step;
+    };
+    Membership membership = {};
   };
-  explicit RankContext(Parts parts) : parts_(std::move(parts)) {}
+  explicit RankContext(Parts parts);
 
   int rank() const { return parts_.rank; }
   int world_size() const { return parts_.world_size; }
@@ -57,6 +74,33 @@ class RankContext {
   bool KnowsWhenReached() { return parts_.when_reached != nullptr || device().kind() == DeviceKind::kCpu; }
   const MemoryStats& memory() { return device().allocator().ledger().stats(); }
   const MemoryStats& host_memory() { return device().host_allocator().ledger().stats(); }  // of offloaded tensors
+
+  // ---- Generations of members ----
+  int member() const { return parts_.member; }
+  const Generation& generation() const { return parts_.membership.generation; }
+  // All members of the generation. world() is a part of them if UseWorld says so.
+  ProcessGroup& everyone() { return *everyone_; }
+  // From now on, and until Reform, `world` is the group of ranks that work together: rank(), world_size() and world()
+  // are its. It must contain this rank and outlive its use. Null: everyone again.
+  void UseWorld(ProcessGroup* world);
+  // Whether this run can have another generation.
+  bool CanReform() const { return parts_.membership.reform != nullptr; }
+  // Forms the next generation from all members that call this within options.timeout_s, and those that wait to join.
+  // Returns in the new generation. Groups and Works of the old one may only be destroyed from then on. Throws PeerLost
+  // if the run is over: because fewer than options.min_members came, because this member came too late, or because of
+  // how the generation ended (calls that do not match, out of memory, an interrupt).
+  void Reform(const ReformOptions& options);
+  // Whether members should form a new generation after `step`, because some wait to join. All members of a generation
+  // get the same answer for the same step.
+  bool EndsAfter(int64_t step) { return parts_.membership.ends_after && parts_.membership.ends_after(step); }
+  // The bytes of all members of the generation, by rank in it, sent outside the groups: for a few KB that describe
+  // something. Collective over the generation. Throws PeerLost.
+  std::vector<std::string> Exchange(std::string bytes);
+  // Call when a step begins: ends a rank that the user interrupted, or that the spec says is lost then.
+  void BeginStep(int64_t step) {
+    CheckInterrupt();
+    if (parts_.membership.begin_step) parts_.membership.begin_step(step);
+  }
 
   // Call between steps: ends a rank that the user interrupted.
   void CheckInterrupt() {
@@ -86,6 +130,7 @@ class RankContext {
 
  private:
   Parts parts_;
+  ProcessGroup* everyone_;
   std::string partial_result_;
   std::function<std::string()> partial_source_;
   std::vector<std::string> notes_;

@@ -77,7 +77,7 @@ void AddInterval(const RankRecords& records, report::Report& out) {
 }
 
 void AddTimes(const spec::Spec& spec, const RankRecords& records, report::Report& out) {
-  const std::vector<report::Step> steady = SteadySteps(spec, records.first());
+  const std::vector<report::Step> steady = SteadySteps(spec, records.lead());
   const std::vector<double> seconds = Column(steady, [](const report::Step& s) { return s.seconds(); });
   const double median = Quantile(seconds, 0.5);
   out.set_median_step_seconds(median);
@@ -256,7 +256,7 @@ absl::StatusOr<RankRecords> ReadRecords(const spec::Spec& spec, const RunResult&
   std::vector<std::optional<size_t>> kept(results.kept().size());  // indices into `records`
   for (size_t r = 0; r < results.size(); ++r) {
     const size_t which = results.which(r);
-    if (results[r].empty() && result.status.ok()) {
+    if (results[r].empty() && result.status.ok() && !spec.train().has_elastic()) {  // elastic: it was lost
       return Internal("rank ", r, " left no record, although the run reports success");
     }
     if (results[r].empty()) continue;
@@ -290,7 +290,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
   out.set_peak_flops_per_second(facts.peak_flops_per_second);
   AddRankRows(records, out);
   if (!records.empty()) {
-    const report::RankRecord& first = records.first();
+    const report::RankRecord& first = records.lead();
     *out.mutable_steps() = first.steps();
     *out.mutable_collectives() = first.collectives();
     for (report::Collective& c : *out.mutable_collectives()) NameWhatRan(result.ran, c);
@@ -300,6 +300,8 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     out.set_first_step(first.first_step());
     out.set_memory_at_device(first.samples_at_device());
     *out.mutable_checkpoints() = first.checkpoints();
+    *out.mutable_generations() = first.generations();
+    if (first.trained_seconds() > 0) out.set_goodput(1 - first.lost_seconds() / first.trained_seconds());
     AddTimes(spec, records, out);
     AddStepTime(records, TracedSteps(spec, first), out);
     AddValidations(spec, first, out);

@@ -8,6 +8,7 @@
 #include "core/base/strings.h"
 #include "core/proto/fabric_name.h"
 #include "experiments/program/finish.h"
+#include "experiments/program/spec/elastic.h"
 #include "experiments/program/spec/spec.h"
 #include "strategies/from_spec.h"
 #include "strategies/trainer.h"
@@ -27,8 +28,8 @@ absl::StatusOr<report::Report> PredictHere(spec::Spec spec, const std::string& f
   absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(spec);
   if (!fabric.ok())
     return absl::Status(fabric.status().code(), StrCat(file, ": ", std::string(fabric.status().message())));
-  const TrainingOptions options = TrainingOptionsOf(spec);
-  RunResult result = (*fabric)->Run(static_cast<int>(WorldSize(spec)), [&](RankContext& ctx) {
+  const TrainingOptions options = TrainingOptionsFor(spec);
+  RunResult result = (*fabric)->Run(static_cast<int>(RanksToStart(spec)), [&](RankContext& ctx) {
     return TrainRank(ctx, options, data->samples(), nullptr, {}, nullptr);
   });
   return Finish(spec, **fabric, *data, std::move(result)).report;

@@ -31,6 +31,7 @@
 #include "experiments/program/report/tables.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/difference.h"
+#include "experiments/program/spec/elastic.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/training_data.h"
 #include "experiments/program/validation_text.h"
@@ -85,7 +86,7 @@ absl::StatusOr<Job> Prepare(const RunOptions& options) {
     return absl::Status(fabric.status().code(), StrCat(options.spec, ": ", std::string(fabric.status().message())));
   }
   job.fabric = *std::move(fabric);
-  if (const absl::Status fits = job.fabric->Accepts(static_cast<int>(WorldSize(job.spec))); !fits.ok()) {
+  if (const absl::Status fits = job.fabric->Accepts(static_cast<int>(RanksToStart(job.spec))); !fits.ok()) {
     return absl::Status(fits.code(), StrCat(options.spec, ": ", std::string(fits.message())));
   }
   job.out = options.out.empty() ? StrCat("runs/", job.spec.name(), "-", FabricName(job.spec)) : options.out;
@@ -197,11 +198,11 @@ int RunJob(const Job& job, const RunOptions& how) {
     return kExitWrongInput;
   }
   std::optional<UntilWritten> until_written(std::in_place);
-  const auto world_size = static_cast<int>(WorldSize(job.spec));
+  const auto world_size = static_cast<int>(RanksToStart(job.spec));
   std::function<void(const StepProgress&)> progress;
   if (!how.quiet) progress = Progress();
   const checkpoint::Opened* const resumed = job.resumed ? &*job.resumed : nullptr;
-  const TrainingOptions options = TrainingOptionsOf(job.spec);
+  const TrainingOptions options = TrainingOptionsFor(job.spec);
   const RankFunction train = [&](RankContext& ctx) {
     return TrainRank(ctx, options, job.data.samples(), progress, {}, resumed);
   };

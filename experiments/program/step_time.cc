@@ -55,8 +55,8 @@ std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ran
 }  // namespace
 
 void AddStepTime(const RankRecords& records, int64_t traced_steps, report::Report& out) {
-  if (records.empty() || records.first().kernels().empty() || records.first().steps().empty()) return;
-  const report::RankRecord& rank0 = records.first();
+  if (records.empty() || records.lead().kernels().empty() || records.lead().steps().empty()) return;
+  const report::RankRecord& rank0 = records.lead();
   const int steps = std::clamp(static_cast<int>(traced_steps), 1, rank0.steps_size());
   double seconds = 0, stalled = 0;
   for (int i = rank0.steps_size() - steps; i < rank0.steps_size(); ++i) {

@@ -67,18 +67,22 @@ std::vector<LocalPiece> LocalParameters(ParameterLayout& layout) {
   return held;
 }
 
+std::vector<LocalPiece> PiecesOfStates(const optim::Slice& slice, const std::vector<optim::State>& states) {
+  std::vector<LocalPiece> held;
+  for (const optim::State& state : states) {
+    const std::string prefix = StrCat(kOptimizer, state.name, ".");
+    if (state.parameter != nullptr)
+      held.push_back(OwnShapePiece(prefix, state));
+    else
+      Append(held, PiecesOf(prefix, slice, state.tensor, state.offset));
+  }
+  return held;
+}
+
 std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimizer& optimizer) {
   std::vector<LocalPiece> held;
   const std::vector<optim::Slice> slices = layout.Slices();
-  for (size_t i = 0; i < slices.size(); ++i) {
-    for (const optim::State& state : optimizer.StateOf(i)) {
-      const std::string prefix = StrCat(kOptimizer, state.name, ".");
-      if (state.parameter != nullptr)
-        held.push_back(OwnShapePiece(prefix, state));
-      else
-        Append(held, PiecesOf(prefix, slices[i], state.tensor, state.offset));
-    }
-  }
+  for (size_t i = 0; i < slices.size(); ++i) Append(held, PiecesOfStates(slices[i], optimizer.StateOf(i)));
   return held;
 }
 

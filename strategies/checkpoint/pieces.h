@@ -37,6 +37,9 @@ bool DataExists(Device& device);
 std::vector<LocalPiece> PiecesOf(const std::string& prefix, const optim::Slice& slice, const Tensor& tensor,
                                  int64_t offset = 0);
 
+// The pieces of what an optimizer keeps for `slice`.
+std::vector<LocalPiece> PiecesOfStates(const optim::Slice& slice, const std::vector<optim::State>& states);
+
 std::vector<LocalPiece> LocalParameters(ParameterLayout& layout);
 // The optimizer must be attached to the layout's slices.
 std::vector<LocalPiece> LocalStates(ParameterLayout& layout, const optim::Optimizer& optimizer);

@@ -70,6 +70,9 @@ class ParameterLayout {
   // The ranks whose slices together hold each element of the parameters with these replicas once. To sum over all
   // elements, sum over this group. Null if nothing is sharded: every rank then holds whole tensors.
   virtual ProcessGroup* shard_group(nn::GroupTag replicas = {}) = 0;
+  // The parts of parameters that the slices of rank `shard` of shard_group() hold, slice by slice. All ranks' slices
+  // have the same sizes. Empty if nothing is sharded.
+  virtual std::vector<std::vector<optim::SlicePart>> PartsOfShard(int /*shard*/) const { return {}; }
   // The gradients of all slices, as few flat tensors.
   virtual std::vector<FlatGradient> Gradients() const = 0;
   // Tells ranks apart (ProcessGroup::RanksDiffer) whose shards differ in `traits`: a text about the parts of parameters

@@ -299,6 +299,12 @@ std::vector<optim::Slice> ShardedDataParallel::Slices() const {
   return slices;
 }
 
+std::vector<std::vector<optim::SlicePart>> ShardedDataParallel::PartsOfShard(int shard) const {
+  std::vector<std::vector<optim::SlicePart>> parts;
+  for (const ShardedUnit* unit : units_->forward()) parts.push_back(unit->flat->PartsOf(shard));
+  return parts;
+}
+
 // Only shards with elements that several ranks of a copy of the model hold can have traits.
 void ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& why) {
   std::map<const Sharing*, std::map<int64_t, std::set<std::string>>> of;  // by shard; absent: none

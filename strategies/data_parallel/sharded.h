@@ -117,6 +117,7 @@ class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
     const Sharing& sharing = SharingOf(replicas);
     return sharing.shards() > 1 ? sharing.reduce.get() : nullptr;
   }
+  std::vector<std::vector<optim::SlicePart>> PartsOfShard(int shard) const override;
   std::vector<FlatGradient> Gradients() const override;
   void TellShardsApart(PartTraits traits, const std::string& why) override;
   std::vector<NamedState> ReducerStates() const override { return pipeline_.States(); }

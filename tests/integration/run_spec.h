@@ -11,6 +11,7 @@
 #include "core/base/strings.h"
 #include "core/proto/report.pb.h"
 #include "experiments/program/assemble.h"
+#include "experiments/program/spec/elastic.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/training_data.h"
 #include "strategies/from_spec.h"
@@ -32,8 +33,8 @@ inline RunResult RunResolved(spec::Spec& spec) {
   if (!data.ok()) return {.status = data.status()};
   auto fabric = MakeFabric(spec);
   if (!fabric.ok()) return {.status = fabric.status()};
-  const TrainingOptions options = TrainingOptionsOf(spec);
-  return (*fabric)->Run(static_cast<int>(WorldSize(spec)),
+  const TrainingOptions options = TrainingOptionsFor(spec);
+  return (*fabric)->Run(static_cast<int>(RanksToStart(spec)),
                         [&](RankContext& ctx) { return TrainRank(ctx, options, data->samples()); });
 }
 

@@ -29,6 +29,14 @@ void RankRecords::Add(int64_t rank, size_t kept, bool traced) {
   ++ranks_of_[kept];
 }
 
+const report::RankRecord& RankRecords::lead() const {
+  for (const Place place : places_) {
+    const report::RankRecord& record = At(place).record;
+    if (record.complete() || record.generations_size() == 0) return record;
+  }
+  return At(places_[0]).record;
+}
+
 std::vector<RankRecords::Of> RankRecords::traced() const {
   std::vector<Of> all;
   for (const Place place : traced_) all.push_back(At(place));

@@ -33,8 +33,10 @@ class RankRecords {
   Of operator[](size_t i) const { return At(places_[i]); }
   size_t which(size_t i) const { return static_cast<size_t>(places_[i].kept); }  // index into `kept`
   const std::vector<report::RankRecord>& kept() const { return kept_; }
-  const report::RankRecord& first() const { return (*this)[0].record; }  // the lowest rank's
-  std::vector<Of> traced() const;                                        // by rank
+  // The record that speaks for the run: the lowest rank's. In an elastic run, the lowest rank's that did the last step,
+  // if any did.
+  const report::RankRecord& lead() const;
+  std::vector<Of> traced() const;  // by rank
   // number of ranks
   size_t SharedBy(const report::RankRecord& kept) const { return ranks_of_[static_cast<size_t>(&kept - kept_.data())]; }
 

@@ -188,6 +188,7 @@ void FillDefaults(spec::Spec& spec, const std::string& file) {
   MakeBlocks(spec);
   FillDependent(spec);
   spec::Train& train = *spec.mutable_train();
+  if (train.has_elastic() && !train.elastic().has_max_dp()) train.mutable_elastic()->set_max_dp(spec.parallel().dp());
   const bool length_known = train.has_steps() || !train.has_epochs(), warmup_known = train.has_warmup_steps();
   if (length_known) FillFromSteps(train);
   FillConstants(spec);

@@ -329,6 +329,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckCompression(spec, problems);
   CheckOneBitAdam(spec, problems);
   CheckLocalUpdate(spec, problems);
+  CheckElastic(spec, problems);
   CheckBuckets(spec.parallel(), problems);
   CheckSharding(spec, problems);
   CheckFabric(spec, problems);

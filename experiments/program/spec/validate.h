@@ -15,6 +15,7 @@ void CheckCompression(const spec::Spec& spec, Problems& problems);              
 void CheckOneBitAdam(const spec::Spec& spec, Problems& problems);               // train.optimizer.one_bit_adam
 void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Problems& problems);
 void CheckLocalUpdate(const spec::Spec& spec, Problems& problems);  // train.local_update and parallel.islands
+void CheckElastic(const spec::Spec& spec, Problems& problems);      // train.elastic
 void CheckParallel(const spec::Spec& spec, Problems& problems);     // parallel's axes, the pipeline, and their options
 void CheckSharding(const spec::Spec& spec, Problems& problems);     // parallel.sharding and its options
 // The messages of a pipeline; the rest of the spec must be valid.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/strings.h"
+#include "core/proto/fields.h"
 #include "experiments/program/spec/models/rules.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/spec/validate.h"

@@ -1,0 +1,82 @@
+// The generations of a simulated run (core/run/membership.h): losses and arrivals are events of virtual time.
+//
+// A member's loss ends the generation at once: the others know of it when they next wait. They are all in the next one,
+// which begins when the last of them asks for it, and no earlier than the loss. A member in virtual time cannot be too
+// late, so time-outs have no effect. What members tell each other while they form it takes no time: not modelled.
+//
+// Belongs to the simulating thread. Members are named by their numbers.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/host/membership_events.h"
+#include "backends/simulated/group.h"
+#include "backends/simulated/rank.h"
+#include "core/run/membership.h"
+
+namespace twofold {
+
+class SimulatedGenerations {
+ public:
+  struct Shared {
+    Generation generation;
+    std::shared_ptr<SimulatedGroup> everyone;
+    double begins = 0;  // virtual time
+  };
+
+  // `everyone`: of generation 0. `start` starts a newcomer's actor.
+  SimulatedGenerations(SimulatedWorld& world, std::shared_ptr<SimulatedGroup> everyone, host::MembershipEvents events,
+                       std::function<void(int member)> start);
+
+  std::shared_ptr<const Shared> Of(int member) const { return latest_.at(member); }
+  // Called by a live member. Returns when the next generation has begun. Throws PeerLost if there is none.
+  std::shared_ptr<const Shared> Reform(SimulatedRank& rank, const ReformOptions& options);
+  bool EndsAfter(SimulatedRank& rank, int64_t step);
+  std::vector<std::string> Exchange(SimulatedRank& rank, std::string bytes);
+  // The member begins the step after `steps` steps. Throws if an event says that it is lost by now.
+  void BeginStep(SimulatedRank& rank, int64_t steps);
+  // Throws if an event says that the member is lost at this time. Call before each of its calls.
+  void ThrowIfLost(SimulatedRank& rank) const;
+  // Its function has ended at this time. `fine`: it has returned a result.
+  void Leave(int member, double time, bool fine);
+
+  bool fine() const { return fine_; }  // some member has returned a result
+  int members() const { return static_cast<int>(latest_.size()); }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  void ThrowIfDue(SimulatedRank& rank, int64_t steps) const;
+  bool AllHaveAsked() const;
+  int Arriving(double time) const { return events_.Arrived(time, steps_) - newcomers_; }
+  void Commit(double time);
+
+  SimulatedWorld& world_;
+  const host::MembershipEvents events_;
+  const std::function<void(int)> start_;
+  std::shared_ptr<const Shared> present_;
+  std::map<int, std::shared_ptr<const Shared>> latest_;  // by member
+  std::set<int> asked_, left_;                           // members of the present generation; of all
+  double asked_at_ = 0;                                  // when the last of those who asked did, or a member was lost
+  sim::TimePointPtr commits_;                            // while some have asked
+  int newcomers_ = 0;                                    // that have been let in
+  bool fine_ = false;
+  std::map<std::pair<int, int64_t>, bool> ends_after_;  // by generation and step: decided by the first who asked
+  int64_t begun_ = -1;                                  // the latest step that some member has begun
+  int64_t steps_ = 0;                                   // the latest step asked about
+  struct Exchanged {
+    std::map<int, std::string> bytes;  // by member
+    double latest = 0;
+    sim::TimePointPtr all = std::make_shared<sim::TimePoint>();
+  };
+  std::map<std::pair<int, uint64_t>, std::shared_ptr<Exchanged>> exchanges_;  // by generation and number
+  std::map<int, uint64_t> exchanged_;  // by member: exchanges begun in its generation
+  std::vector<std::string> notes_;
+};
+
+}  // namespace twofold

@@ -1,0 +1,104 @@
+// Checks train.elastic: its numbers, and what it can be combined with.
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "core/base/strings.h"
+#include "core/proto/fabric_name.h"
+#include "experiments/program/spec/elastic.h"
+#include "experiments/program/spec/spec.h"
+#include "experiments/program/spec/validate.h"
+
+namespace twofold {
+namespace {
+
+constexpr char kElasticPath[] = "train.elastic";
+constexpr int64_t kMostReplicas = 1 << 20;
+
+std::string At(std::string_view field) { return StrCat(kElasticPath, ".", field); }
+
+void CheckReplicas(const spec::Spec& spec, Problems& problems) {
+  const spec::Elastic& e = spec.train().elastic();
+  const int64_t dp = spec.parallel().dp();
+  problems.Whole(At("min_dp"), e.min_dp(), 1, std::max<int64_t>(1, dp));
+  problems.Whole(At("max_dp"), e.max_dp(), std::max<int64_t>(1, dp), kMostReplicas);
+  problems.Whole(At("spare_replicas"), e.spare_replicas(), 0, kMostReplicas);
+  problems.Whole(At("shard_copies"), e.shard_copies(), 0, 1);
+  problems.Above(At("reform_timeout_s"), e.reform_timeout_s(), 0);
+}
+
+void CheckEvents(const spec::Spec& spec, Problems& problems) {
+  const spec::Elastic& e = spec.train().elastic();
+  int64_t members = RanksToStart(spec);
+  for (const spec::MembershipEvent& event : e.events()) members += std::max<int64_t>(0, event.join());
+  for (int i = 0; i < e.events_size(); ++i) {
+    const spec::MembershipEvent& event = e.events(i);
+    const std::string path = At(StrCat("events[", i, "]"));
+    if (event.when_case() == spec::MembershipEvent::WHEN_NOT_SET)
+      problems.Add(path, "says not when; use step: 10, or at_s: 20");
+    if (event.has_step()) problems.Whole(path + ".step", event.step(), 0, int64_t{1} << 40);
+    if (event.has_at_s()) problems.AtLeast(path + ".at_s", event.at_s(), 0);
+    if (event.lose().empty() && event.join() <= 0) problems.Add(path, "changes nothing; use lose: [3], or join: 1");
+    if (event.has_join()) problems.Whole(path + ".join", event.join(), 0, kMostReplicas);
+    for (const int64_t rank : event.lose()) problems.Whole(path + ".lose", rank, 0, members - 1);
+  }
+}
+
+// Where the state of a lost rank can be had from.
+void CheckCopies(const spec::Spec& spec, Problems& problems) {
+  const spec::Elastic& e = spec.train().elastic();
+  const spec::Parallel& p = spec.parallel();
+  const bool sharded = p.sharding() != spec::Parallel::NO_SHARD && p.sharding() != spec::Parallel::HYBRID_SHARD;
+  if (e.shard_copies() > 0) {
+    if (!sharded) {
+      problems.Add(At("shard_copies"),
+                   "copies shards, but parallel.sharding: ", spec::Parallel::Sharding_Name(p.sharding()),
+                   p.sharding() == spec::Parallel::NO_SHARD ? " has none" : " has copies in other groups",
+                   "; use ZERO_1, ZERO_2 or ZERO_3, or 0");
+    }
+    if (p.ep() > 1) problems.Add(At("shard_copies"), "cannot copy experts' shards (parallel.ep = ", p.ep(), "); use 0");
+    if (p.offload() != spec::Parallel::NO_OFFLOAD)
+      problems.Add(At("shard_copies"), "needs the state on the device; use parallel.offload: NO_OFFLOAD, or 0");
+  }
+  const bool saves = spec.train().has_checkpoint() && spec.train().checkpoint().has_every_steps();
+  if (e.on_loss() == spec::Elastic::CHECKPOINT && !saves) {
+    problems.Add(At("on_loss"),
+                 "CHECKPOINT goes on from the last checkpoint, but none is saved; use train.checkpoint { "
+                 "every_steps: 100 }, or PEERS");
+  } else if (sharded && e.shard_copies() == 0 && !saves) {
+    problems.Add(At("on_loss"), "PEERS needs a copy of each shard, and parallel.sharding: ",
+                 spec::Parallel::Sharding_Name(p.sharding()),
+                 " has none; use shard_copies: 1, or train.checkpoint { every_steps: 100 }");
+  }
+}
+
+void CheckCombinations(const spec::Spec& spec, Problems& problems) {
+  const spec::Train& train = spec.train();
+  const auto refuse = [&problems](std::string_view what, std::string_view instead) {
+    problems.Add(kElasticPath, "cannot be combined with ", what, "; ", instead);
+  };
+  const std::string fabric = FabricName(spec);
+  if (fabric == "mpi" || fabric == "nccl" || fabric == "gloo") {
+    refuse(StrCat("fabric ", fabric, ", which survives no lost rank"),
+           "use `twofold launch --restarts`, or fabric in_memory or simulated");
+  }
+  if (fabric == "in_memory" && spec.device() == spec::CUDA) refuse("device: CUDA", "use CPU or EMULATED");
+  if (spec.parallel().has_compression()) refuse("parallel.compression", "leave one of them out");
+  if (spec.parallel().has_zero_plus_plus()) refuse("parallel.zero_plus_plus", "leave one of them out");
+  if (train.has_local_update()) refuse("train.local_update", "leave one of them out");
+  if (train.optimizer().has_one_bit_adam()) refuse("train.optimizer.one_bit_adam", "use adamw");
+  if (train.validation().patience() > 0) refuse("train.validation.patience", "use patience: 0");
+  if (train.report_loss_every() != 1) refuse("train.report_loss_every", "use 1: every step waits for all ranks anyway");
+}
+
+}  // namespace
+
+void CheckElastic(const spec::Spec& spec, Problems& problems) {
+  if (!spec.train().has_elastic() || spec.parallel().dp() < 1) return;
+  CheckReplicas(spec, problems);
+  CheckEvents(spec, problems);
+  CheckCopies(spec, problems);
+  CheckCombinations(spec, problems);
+}
+
+}  // namespace twofold

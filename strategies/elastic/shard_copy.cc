@@ -1,0 +1,70 @@
+#include "strategies/elastic/shard_copy.h"
+
+#include <iterator>
+#include <utility>
+
+namespace twofold {
+
+ShardCopy::ShardCopy(nn::Context& ctx, const ParameterLayout& layout, ProcessGroup& shards, const optim::Optimizer& own,
+                     std::unique_ptr<optim::Optimizer> copy)
+    : ctx_(ctx), shards_(shards), own_(own), slices_(layout.Slices()), copy_(std::move(copy)) {
+  const int before = (shards.rank() + shards.size() - 1) % shards.size();
+  const std::vector<std::vector<optim::SlicePart>> parts = layout.PartsOfShard(before);
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    const optim::Slice& mine = slices_[i];
+    copies_.push_back(
+        {.name = mine.name,
+         .data = ctx.device.NewTensor(mine.data.shape(), mine.data.dtype(), Category::kParameters),
+         .gradient = ctx.device.NewTensor(mine.gradient.shape(), mine.gradient.dtype(), Category::kGradients),
+         .parts = parts[i]});
+  }
+  std::vector<Tensor> data, copied;
+  for (const optim::Slice& slice : slices_) data.push_back(slice.data);
+  for (const optim::Slice& slice : copies_) copied.push_back(slice.data);
+  Pass(data, copied);  // masters are made from the data
+  copy_->Attach(ctx, copies_);
+}
+
+void ShardCopy::Pass(const std::vector<Tensor>& mine, const std::vector<Tensor>& others) {
+  const int next = (shards_.rank() + 1) % shards_.size(),
+            before = (shards_.rank() + shards_.size() - 1) % shards_.size();
+  std::vector<P2p> ops;
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const Tag tag = static_cast<Tag>(i) % kMaxTag;
+    if (mine[i].numel() > 0) ops.push_back({P2p::kSend, mine[i], next, tag});
+    if (others[i].numel() > 0) ops.push_back({P2p::kRecv, others[i], before, tag});
+  }
+  shards_.Batch(ops).WaitOn(ctx_.stream);
+}
+
+void ShardCopy::SendGradients() {
+  std::vector<Tensor> mine, others;
+  for (const optim::Slice& slice : slices_) mine.push_back(slice.gradient);
+  for (const optim::Slice& slice : copies_) others.push_back(slice.gradient);
+  Pass(mine, others);
+}
+
+void ShardCopy::Refresh(int64_t updates) {
+  std::vector<Tensor> mine, others;
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    mine.push_back(slices_[i].data), others.push_back(copies_[i].data);
+    for (const optim::State& state : own_.StateOf(i)) mine.push_back(state.tensor);
+    for (const optim::State& state : copy_->StateOf(i)) others.push_back(state.tensor);
+  }
+  Pass(mine, others);
+  copy_->set_updates(updates);
+}
+
+std::vector<checkpoint::LocalPiece> ShardCopy::Pieces() const {
+  std::vector<checkpoint::LocalPiece> held;
+  const auto add = [&held](std::vector<checkpoint::LocalPiece> more) {
+    held.insert(held.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    add(checkpoint::PiecesOf(checkpoint::kModel, copies_[i], copies_[i].data));
+    add(checkpoint::PiecesOfStates(copies_[i], copy_->StateOf(i)));
+  }
+  return held;
+}
+
+}  // namespace twofold

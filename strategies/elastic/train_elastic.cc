@@ -1,0 +1,377 @@
+#include "strategies/elastic/train_elastic.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "core/base/errors.h"
+#include "core/base/strings.h"
+#include "core/proto/report.pb.h"
+#include "strategies/checkpoint/agree.h"
+#include "strategies/elastic/redistribute.h"
+#include "strategies/rank_trainer.h"
+#include "strategies/recorder.h"
+#include "strategies/training_loop.h"
+
+namespace twofold {
+namespace {
+
+using elastic::Offer;
+
+constexpr char kSamples[] = "elastic.samples";  // in checkpoints: samples of all steps so far
+
+// The state of a training between two steps, as far as this rank holds it.
+struct State {
+  std::vector<checkpoint::LocalPiece> pieces;
+  Offer offer;  // without pieces
+};
+
+bool IsLoss(const RankFailure& failure) {
+  return failure.kind() == RankFailure::Kind::kPeerLost || failure.kind() == RankFailure::Kind::kTimedOut;
+}
+
+template <class Message>
+std::vector<Message> ExchangeMessages(RankContext& ctx, const Message& mine) {
+  std::vector<Message> all;
+  for (const std::string& bytes : ctx.Exchange(mine.SerializeAsString())) {
+    if (!all.emplace_back().ParseFromString(bytes))
+      throw RankFailure(RankFailure::Kind::kOther, ctx.member(), "a member sent a description that cannot be read");
+  }
+  return all;
+}
+
+// The checkpoint in `folder` that was saved after so many steps.
+std::string CheckpointAfter(const std::string& folder, int64_t steps) {
+  for (const checkpoint::Found& found : checkpoint::List(folder)) {
+    if (found.step == steps) return found.path;
+  }
+  return StrCat(folder, "/step-", steps);  // is missed where it is opened
+}
+
+class ElasticTraining {
+ public:
+  ElasticTraining(RankContext& ctx, const TrainingOptions& options, const Samples& samples,
+                  const std::function<void(const StepProgress&)>& progress, const checkpoint::Opened* read)
+      : ctx_(ctx), initial_(options), elastic_(*options.elastic), samples_(samples), progress_(progress), read_(read) {}
+  std::string Run();
+
+ private:
+  // ---- One generation ----
+  void ChooseReplicas();
+  void Begin();
+  void Recover();
+  bool Train();
+  bool StandBy();
+  void NextGeneration(const std::string& cause);
+
+  // ---- Its parts ----
+  Offer MyOffer() const;
+  Offer Settle(const std::vector<Offer>& offers);
+  void MakeTrainer();
+  bool FillFromPeers(const std::vector<Offer>& offers, const Offer& latest);
+  void FillFromCheckpoint(const std::string& why_not_peers, const std::vector<Offer>& offers);
+  void TellStart();
+  void AddGeneration(double reform_s, double recover_s);
+  int64_t SamplesBefore(int64_t step) const { return samples_base_ + (step - start_) * options_->global_batch; }
+  double Now() { return ctx_.clock().Now().value(); }
+  bool trains() const { return active_; }
+  int64_t ranks_of_a_replica() const { return initial_.mesh.pp * initial_.mesh.cp * initial_.mesh.tp; }
+
+  RankContext& ctx_;
+  const TrainingOptions& initial_;
+  const ElasticOptions& elastic_;
+  const Samples& samples_;
+  const std::function<void(const StepProgress&)>& progress_;
+  const checkpoint::Opened* const read_;
+  const TrainingLoop::Next no_next_;
+
+  std::shared_ptr<const TrainingOptions> options_;  // of this generation
+  std::unique_ptr<ProcessGroup> world_;             // the members that train; null: all of them
+  bool active_ = true;                              // this one does
+  std::optional<Recorder> recorder_;
+  std::optional<RankTrainer> trainer_;
+  bool complete_ = false;       // trainer_ holds the state
+  std::optional<State> held_;   // what this rank holds until all have taken what they need
+  int64_t start_ = 0;           // steps done when this generation began to train
+  int64_t samples_base_ = 0;    // samples of these steps
+  std::string from_ = "start";  // where its state is from
+  std::string cause_;           // why the one before ended
+  double lost_at_ = 0, asked_at_ = 0, formed_at_ = 0, detect_s_ = 0;
+  int64_t lost_steps_ = 0, saved_steps_ = 0;
+};
+
+// The most replicas that the members are enough for and the options allow.
+void ElasticTraining::ChooseReplicas() {
+  const int64_t members = ctx_.everyone().size(), unit = ranks_of_a_replica();
+  options_ = nullptr;
+  int64_t dp = std::min(elastic_.max_dp, members / unit);
+  for (; dp >= elastic_.min_dp && options_ == nullptr; --dp) options_ = elastic_.with(dp);
+  if (options_ == nullptr) {
+    throw RankFailure(RankFailure::Kind::kOther, ctx_.member(),
+                      StrCat("train.elastic: ", members, " ranks are left; no number of replicas from ",
+                             elastic_.min_dp, " to ", std::min(elastic_.max_dp, members / unit),
+                             " can train with them (`twofold run --check` with that parallel.dp says why)"));
+  }
+  const int64_t active = options_->mesh.dp * unit;
+  world_.reset();
+  active_ = ctx_.everyone().rank() < active;
+  if (active == members) return;
+  world_ = ctx_.everyone().Split(active_ ? 0 : -1, ctx_.everyone().rank(), "world");
+  if (active_) ctx_.UseWorld(world_.get());
+}
+
+void ElasticTraining::MakeTrainer() {
+  trainer_.emplace(ctx_, *options_, samples_, *recorder_);
+  trainer_->CommitWith([this] { ctx_.everyone().Barrier().Wait(); });
+  if (!elastic_.keeps_global_batch) trainer_->CountSamples([this](int64_t step) { return SamplesBefore(step); });
+  recorder_->SetParameters(trainer_->parameters());
+}
+
+// Generation 0 starts anew, or from the checkpoint that the run resumes from.
+void ElasticTraining::Begin() {
+  ChooseReplicas();
+  std::optional<checkpoint::Opened> resumed;
+  if (trains()) {
+    resumed = OpenResumed(ctx_, *options_, read_);
+    if (resumed) start_ = resumed->manifest.metadata.step;
+    recorder_.emplace(ctx_, options_->recorder, start_);
+    MakeTrainer();
+    if (resumed) trainer_->Resume(*resumed);
+    samples_base_ = start_ * options_->global_batch;
+    if (resumed && resumed->manifest.metadata.scalars.contains(kSamples))
+      samples_base_ = static_cast<int64_t>(resumed->manifest.metadata.scalars.at(kSamples));
+    trainer_->set_steps_done(start_);
+    complete_ = true;
+  }
+  TellStart();
+}
+
+// All members, also those that stand by, know from where the training goes on.
+void ElasticTraining::TellStart() {
+  elastic::Start start;
+  start.set_steps(start_), start.set_samples(samples_base_), start.set_from(from_);
+  const elastic::Start first = ExchangeMessages(ctx_, start)[0];
+  start_ = first.steps(), samples_base_ = first.samples(), from_ = first.from();
+  if (!recorder_) recorder_.emplace(ctx_, options_->recorder, start_);
+}
+
+Offer ElasticTraining::MyOffer() const {
+  Offer offer;
+  if (complete_) {
+    offer.set_trained(true), offer.set_prepared(trainer_->prepared());
+    offer.set_steps(trainer_->steps_done()), offer.set_samples(SamplesBefore(trainer_->steps_done()));
+  } else if (held_) {
+    offer = held_->offer;
+  }
+  offer.set_saved_steps(saved_steps_);
+  return offer;
+}
+
+// Brings this rank's state to the step that was committed last, and takes it out of the trainer.
+Offer ElasticTraining::Settle(const std::vector<Offer>& offers) {
+  Offer latest;
+  for (const Offer& offer : offers) {
+    if (offer.trained() && (!latest.trained() || offer.steps() > latest.steps())) latest = offer;
+  }
+  if (!complete_) return latest;
+  const bool behind = trainer_->steps_done() < latest.steps();
+  if (behind) {
+    TWOFOLD_CHECK(trainer_->prepared() && trainer_->steps_done() + 1 == latest.steps(),
+                  "a rank that others have overtaken had all that its update needs");
+    trainer_->FinishUpdate();
+  } else {
+    trainer_->Abandon();
+  }
+  recorder_->EndInterrupted(behind || recorder_->steps_done() < latest.steps(), trainer_->last_loss());
+  State state{.pieces = trainer_->Held(), .offer = MyOffer()};
+  state.offer.set_updates(trainer_->updates());
+  for (const auto& [name, value] : trainer_->Scalars()) (*state.offer.mutable_scalars())[name] = value;
+  if (held_) state.pieces.insert(state.pieces.end(), held_->pieces.begin(), held_->pieces.end());
+  held_ = std::move(state);
+  complete_ = false;
+  return latest;
+}
+
+// Returns false if nobody holds some of what is needed.
+bool ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offer& latest) {
+  elastic::Needs needs;
+  std::vector<checkpoint::LocalPiece> own;
+  if (trains()) own = trainer_->Own();
+  *needs.mutable_pieces() = elastic::Describe(own);
+  std::vector<elastic::Pieces> held, needed;
+  for (const Offer& offer : offers) {  // one that is a step behind has caught up since
+    const bool has = offer.trained() && offer.steps() + (offer.prepared() ? 1 : 0) >= latest.steps();
+    held.push_back(has ? offer.pieces() : elastic::Pieces());
+  }
+  for (elastic::Needs& n : ExchangeMessages(ctx_, needs)) needed.push_back(std::move(*n.mutable_pieces()));
+  const absl::StatusOr<std::vector<elastic::Move>> moves = elastic::PlanMoves(held, needed);
+  if (!moves.ok()) {
+    const std::string why(moves.status().message());
+    if (!initial_.saving) {
+      throw RankFailure(RankFailure::Kind::kOther, ctx_.member(),
+                        StrCat("train.elastic: ", why,
+                               ", and there is no checkpoint (train.checkpoint); "
+                               "shard_copies: 1 or HYBRID_SHARD keep copies"));
+    }
+    FillFromCheckpoint(why, offers);
+    return false;
+  }
+  nn::Context nn{.device = ctx_.device(), .stream = ctx_.device().compute(), .seed = initial_.seed};
+  const std::vector<checkpoint::LocalPiece> nothing;
+  elastic::MakeMoves(nn, ctx_.everyone(), *moves, held_ ? held_->pieces : nothing, own);
+  start_ = latest.steps(), samples_base_ = latest.samples(), from_ = "peers";
+  if (!trains()) return true;
+  trainer_->Restored(latest.updates());
+  trainer_->SetScalars({latest.scalars().begin(), latest.scalars().end()});
+  return true;
+}
+
+// The last checkpoint that this run has saved. Rank 0 is a survivor, and knows of it if any member does.
+void ElasticTraining::FillFromCheckpoint(const std::string& why_not_peers, const std::vector<Offer>& offers) {
+  int64_t saved = 0;
+  for (const Offer& offer : offers) saved = std::max(saved, offer.saved_steps());
+  saved_steps_ = saved;
+  from_ = saved > 0 ? "checkpoint" : "start";
+  start_ = saved, samples_base_ = 0;
+  if (!trains()) return;
+  if (ctx_.rank() == 0 && !why_not_peers.empty())
+    ctx_.AddNote(StrCat("generation ", ctx_.generation().number, " did not go on from peers: ", why_not_peers));
+  std::optional<checkpoint::Opened> opened;
+  if (saved > 0 && checkpoint::DataExists(ctx_.device())) {
+    opened = checkpoint::Agree(ctx_, CheckpointAfter(initial_.saving->options.folder, saved), options_->run, nullptr);
+  } else if (saved == 0) {  // lost before the first one was saved
+    opened = OpenResumed(ctx_, *options_, read_);
+    if (opened) start_ = opened->manifest.metadata.step;
+  }
+  if (opened) trainer_->Resume(*opened);
+  if (!opened) trainer_->Restored(start_);  // as in a new training, or without data
+  samples_base_ = start_ * options_->global_batch;
+  if (opened && opened->manifest.metadata.scalars.contains(kSamples))
+    samples_base_ = static_cast<int64_t>(opened->manifest.metadata.scalars.at(kSamples));
+}
+
+// The survivors of a generation, and newcomers, go on where it ended.
+void ElasticTraining::Recover() {
+  Offer mine = MyOffer();
+  if (complete_) {
+    mine.set_updates(trainer_->updates());
+    for (const auto& [name, value] : trainer_->Scalars()) (*mine.mutable_scalars())[name] = value;
+    *mine.mutable_pieces() = elastic::Describe(trainer_->Held());
+    if (held_) mine.mutable_pieces()->MergeFrom(elastic::Describe(held_->pieces));
+  } else if (held_) {
+    *mine.mutable_pieces() = elastic::Describe(held_->pieces);
+  }
+  const std::vector<Offer> offers = ExchangeMessages(ctx_, mine);
+  const Offer latest = Settle(offers);
+  trainer_.reset();
+  ChooseReplicas();
+  if (!recorder_) recorder_.emplace(ctx_, options_->recorder, latest.steps());
+  if (trains()) MakeTrainer();
+  from_ = "start";
+  if (!latest.trained()) {
+    start_ = 0, samples_base_ = 0;
+  } else if (elastic_.from_peers) {
+    FillFromPeers(offers, latest);
+  } else {
+    FillFromCheckpoint("", offers);
+  }
+  TellStart();
+  lost_steps_ = std::max<int64_t>(0, latest.steps() - start_);
+  recorder_->RollBack(start_);
+  if (trains()) trainer_->set_steps_done(start_);
+  complete_ = trains();
+  if (!elastic_.from_peers) held_.reset();
+  ctx_.everyone().Barrier().Wait();  // all have what they need: nobody will ask for what this rank held
+  held_.reset();
+}
+
+bool ElasticTraining::StandBy() {
+  for (int64_t step = start_; step < initial_.steps; ++step) {
+    ctx_.BeginStep(step);
+    ctx_.everyone().Barrier().Wait();  // as those that train commit the step
+    if (step + 1 < initial_.steps && ctx_.EndsAfter(step + 1)) return false;
+  }
+  return true;
+}
+
+bool ElasticTraining::Train() {
+  if (!trains()) return StandBy();
+  TrainingLoop loop(ctx_, *options_, *recorder_, progress_, no_next_);
+  loop.stops_after = [this](int64_t done) { return ctx_.EndsAfter(done); };
+  loop.scalars = [this](int64_t done) {
+    return std::map<std::string, double>{{kSamples, static_cast<double>(SamplesBefore(done))}};
+  };
+  const absl::Cleanup keep = [&] { saved_steps_ = std::max(saved_steps_, loop.saved_steps()); };
+  return loop.Run(*trainer_, start_);
+}
+
+void ElasticTraining::AddGeneration(double reform_s, double recover_s) {
+  report::Generation g;
+  g.set_number(ctx_.generation().number);
+  for (const int member : ctx_.generation().members) g.add_members(member);
+  g.set_dp(options_->mesh.dp), g.set_first_step(start_), g.set_began_seconds(Now());
+  g.set_detect_seconds(detect_s_), g.set_reform_seconds(reform_s), g.set_recover_seconds(recover_s);
+  g.set_lost_steps(lost_steps_), g.set_from(from_), g.set_cause(cause_);
+  recorder_->AddGeneration(g);
+}
+
+void ElasticTraining::NextGeneration(const std::string& cause) {
+  lost_at_ = Now();
+  detect_s_ = recorder_ ? recorder_->Interrupt().value() : 0;
+  cause_ = cause.empty() ? "members came" : cause;
+  asked_at_ = Now();
+  ctx_.Reform({.min_members = static_cast<int>(elastic_.min_dp * ranks_of_a_replica()),
+               .timeout_s = elastic_.reform_timeout_s});
+  formed_at_ = Now();
+}
+
+std::string ElasticTraining::Run() {
+  ctx_.SetPartialResultSource([this] { return recorder_ ? recorder_->PartialRecord() : std::string(); },
+                              [this] { return recorder_ ? recorder_->RecordWithoutTimeLine() : std::string(); });
+  absl::Cleanup keep = [this] {
+    ctx_.SetPartialResultSource(nullptr);
+    if (recorder_) ctx_.SetPartialResult(recorder_->PartialRecord());
+  };
+  for (bool complete = false; !complete;) {
+    std::string cause;
+    try {  // what follows a loss communicates, and so must not be within the handler
+      if (ctx_.generation().number == 0) {
+        Begin();
+        if (trains()) ctx_.world().Barrier().Wait();
+        recorder_->IsSetUp();
+        AddGeneration(0, 0);
+      } else {
+        Recover();
+        AddGeneration(asked_at_ > 0 ? formed_at_ - asked_at_ : 0, asked_at_ > 0 ? Now() - formed_at_ : 0);
+      }
+      complete = Train();
+    } catch (const RankFailure& failure) {
+      if (!IsLoss(failure)) throw;
+      cause = failure.what();
+    }
+    if (complete) break;
+    const bool all_done = complete_ && trainer_->steps_done() == initial_.steps;
+    if (all_done && !initial_.saving) {  // what is left is nobody's loss
+      recorder_->Interrupt();
+      recorder_->EndInterrupted(recorder_->steps_done() < initial_.steps, trainer_->last_loss());
+      break;
+    }
+    NextGeneration(cause);
+  }
+  recorder_->Complete();
+  std::move(keep).Cancel();
+  ctx_.SetPartialResultSource(nullptr);
+  return recorder_->Record();
+}
+
+}  // namespace
+
+std::string TrainElastic(RankContext& ctx, const TrainingOptions& options, const Samples& samples,
+                         const std::function<void(const StepProgress&)>& progress, const checkpoint::Opened* read) {
+  return ElasticTraining(ctx, options, samples, progress, read).Run();
+}
+
+}  // namespace twofold

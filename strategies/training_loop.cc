@@ -1,0 +1,90 @@
+#include "strategies/training_loop.h"
+
+#include <optional>
+
+namespace twofold {
+namespace {
+
+// Every `every_steps` steps, and after the last step.
+bool IsValidated(const TrainingOptions& options, int64_t step) {
+  if (!options.validation) return false;
+  return (step + 1) % options.validation->every_steps == 0 || step + 1 == options.steps;
+}
+
+bool IsSaved(const TrainingOptions& options, int64_t step, bool last) {
+  if (!options.saving) return false;
+  const std::optional<int64_t> every = options.saving->every_steps;
+  return last || step + 1 == options.steps || (every && (step + 1) % *every == 0);
+}
+
+// Validations and checkpoints wait for the device anyway.
+bool ReadsLoss(const TrainingOptions& options, int64_t step) {
+  return (step + 1) % options.report_loss_every == 0 || step + 1 == options.steps || IsValidated(options, step) ||
+         IsSaved(options, step, /*last=*/false);
+}
+
+}  // namespace
+
+void TrainingLoop::Tell() {
+  if (ctx_.rank() == 0 && progress_) progress_(done_);
+}
+
+void TrainingLoop::TellSaved(RankTrainer& trainer) {
+  for (const checkpoint::Saved& saved : trainer.saver()->Poll()) {
+    recorder_.AddCheckpoint(saved);
+    saved_steps_ = saved.step;
+    done_.saved = &saved;
+    Tell();
+    done_.saved = nullptr;
+  }
+}
+
+bool TrainingLoop::Validate(RankTrainer& trainer, int64_t step) {
+  recorder_.BeginValidation();
+  const ValidationResult result = trainer.Validate();
+  recorder_.EndValidation(step + 1, result);
+  done_.validation = &result;
+  Tell();
+  done_.validation = nullptr;
+  return result.stop;
+}
+
+void TrainingLoop::Save(RankTrainer& trainer, int64_t steps_done) {
+  std::map<std::string, double> all = trainer.Scalars();
+  if (scalars) all.merge(scalars(steps_done));
+  recorder_.Pause();
+  trainer.saver()->Save(steps_done, std::move(all));
+  recorder_.Resume();
+  if (!options_.saving->options.asynchronous) saved_steps_ = steps_done;
+}
+
+bool TrainingLoop::Run(RankTrainer& trainer, int64_t first_step) {
+  const int64_t skipped_before = trainer.scaler().state().skipped;
+  done_ = {.step = first_step, .steps = options_.steps, .first_step = first_step};
+  bool stops = false;
+  for (int64_t step = first_step; step < options_.steps && !stops; ++step) {
+    ctx_.BeginStep(step);
+    if (next_) step = next_(step);
+    recorder_.BeginStep(step);
+    const std::optional<double> loss = trainer.Step(step, ReadsLoss(options_, step));
+    recorder_.EndStep(loss);
+    recorder_.SetSkipped(trainer.scaler().state().skipped - skipped_before, trainer.scaler().scale());
+    done_.step = step + 1, done_.seconds = recorder_.last_step().value();
+    if (loss) done_.loss = *loss, done_.loss_step = done_.step;
+    Tell();
+    const bool last = IsValidated(options_, step) && Validate(trainer, step);
+    if (IsSaved(options_, step, last)) Save(trainer, step + 1);
+    if (trainer.saver() != nullptr) TellSaved(trainer);
+    if (last) break;
+    stops = stops_after && step + 1 < options_.steps && stops_after(step + 1);
+  }
+  if (stops) return false;
+  if (trainer.saver() != nullptr) {
+    recorder_.Pause();
+    trainer.saver()->Finish();
+    TellSaved(trainer);
+  }
+  return true;
+}
+
+}  // namespace twofold
