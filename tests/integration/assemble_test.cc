@@ -314,10 +314,10 @@ TEST(Assemble, KeepsOneRecordOfRanksThatShareIt) {
   EXPECT_EQ(shared.median_step_seconds(), 3);
   EXPECT_THAT(shared.notes(), Contains("said by both"));
   // Where the last rank has more than the others.
-  report::RankRecord larger = records->first();
+  report::RankRecord larger = records->lead();
   larger.mutable_memory()->set_peak_bytes(5000);
   RankRecords unlike;
-  const size_t few = unlike.Keep(records->first()), more = unlike.Keep(larger);
+  const size_t few = unlike.Keep(records->lead()), more = unlike.Keep(larger);
   for (int r = 0; r < kRanks; ++r) unlike.Add(r, r + 1 < kRanks ? few : more, false);
   const report::Report other = report(unlike);
   EXPECT_EQ(other.ranks_size(), 2);

@@ -32,7 +32,7 @@ void RankRecords::Add(int64_t rank, size_t kept, bool traced) {
 const report::RankRecord& RankRecords::lead() const {
   for (const Place place : places_) {
     const report::RankRecord& record = At(place).record;
-    if (record.complete() || record.generations_size() == 0) return record;
+    if (record.complete()) return record;
   }
   return At(places_[0]).record;
 }
