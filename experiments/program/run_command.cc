@@ -101,6 +101,21 @@ std::string Headline(const Job& job) {
                 Counted(AccumulationSteps(job.spec), "micro-batch"), " of ", train.micro_batch(), " per rank)");
 }
 
+// Of an elastic run: how its members changed, and what that cost.
+std::vector<std::vector<std::string>> GenerationRows(const report::Report& r) {
+  std::vector<std::vector<std::string>> rows;
+  for (const report::Generation& g : r.generations()) {
+    if (g.number() == 0) continue;
+    rows.push_back({StrCat("generation ", g.number(), ", step ", g.first_step()),
+                    StrCat(Counted(g.members_size(), "rank"), ", dp ", g.dp(), ", from ", g.from()),
+                    StrCat("known after ", SecondsText(g.detect_seconds()), ", formed in ",
+                           SecondsText(g.reform_seconds()), ", recovered in ", SecondsText(g.recover_seconds()),
+                           g.lost_steps() > 0 ? StrCat(", ", Counted(g.lost_steps(), "step"), " done again") : "")});
+  }
+  if (!rows.empty()) rows.push_back({"goodput", absl::StrFormat("%.1f %%", 100 * r.goodput())});
+  return rows;
+}
+
 void PrintSummary(const Job& job, const report::Report& r) {
   int64_t peak = 0, reserved = 0, host = 0;
   for (const report::Rank& rank : r.ranks()) {
@@ -144,6 +159,7 @@ void PrintSummary(const Job& job, const report::Report& r) {
     const report::Checkpoint& last = r.checkpoints(r.checkpoints_size() - 1);
     rows.push_back({"checkpoint, last", last.path(), BytesText(last.bytes())});
   }
+  for (std::vector<std::string>& row : GenerationRows(r)) rows.push_back(std::move(row));
   std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured", TableText(rows).c_str());
   constexpr int kShownNotes = 8;
   for (int i = 0; i < std::min(kShownNotes, r.notes_size()); ++i) std::printf("note: %s\n", r.notes(i).c_str());
