@@ -51,7 +51,7 @@ std::vector<pipeline::Action> ForwardsOf(int chunks) {
 }  // namespace
 
 RankTrainer::RankTrainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples,
-                         nn::CodecObserver& codecs)
+                         nn::CodecObserver& codecs, bool draws)
     : rank_(ctx),
       options_(options),
       device_(ctx.device()),
@@ -64,6 +64,7 @@ RankTrainer::RankTrainer(RankContext& ctx, const TrainingOptions& options, const
       statistics_(MakeStatistics(*options.model, device_, mesh_)),
       nn_{.device = device_,
           .stream = device_.compute(),
+          .draws = draws,
           .seed = options.seed,
           .statistics = statistics_.get(),
           .codecs = &codecs},

@@ -21,10 +21,15 @@ MembershipEvents::Loss MembershipEvents::LossOf(int member) const {
   return loss;
 }
 
-int MembershipEvents::Arrived(double seconds, int64_t steps) const {
+int MembershipEvents::Arrived(double seconds, const Reached& reached, double delay) const {
   int arrived = 0;
   for (const spec::MembershipEvent& event : events_) {
-    if (event.has_at_s() ? event.at_s() <= seconds : event.step() <= steps) arrived += static_cast<int>(event.join());
+    double at = event.at_s();
+    if (event.has_step()) {
+      const auto then = reached.lower_bound(event.step());
+      at = then != reached.end() ? then->second : std::numeric_limits<double>::infinity();
+    }
+    if (at + delay <= seconds) arrived += static_cast<int>(event.join());
   }
   return arrived;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,10 @@ class MembershipEvents {
     int64_t steps = std::numeric_limits<int64_t>::max();
   };
   Loss LossOf(int member) const;
-  // Newcomers that have come `seconds` after the run began, if `steps` steps are done.
-  int Arrived(double seconds, int64_t steps) const;
+  // When the run had done so many steps, for those that it was asked about.
+  using Reached = std::map<int64_t, double>;
+  // Newcomers that have come `seconds` after the run began. They are ready `delay` seconds after their event.
+  int Arrived(double seconds, const Reached& reached, double delay = 0) const;
   // Members that there can ever be, newcomers included.
   int most_members() const { return most_members_; }
 

@@ -96,7 +96,7 @@ void Generations::ThrowLeftOut(int member) const {
 }
 
 // Newcomers that wait.
-int Generations::Arriving() const { return events_.Arrived(present_->run->Now(), steps_) - newcomers_; }
+int Generations::Arriving() const { return events_.Arrived(present_->run->Now(), reached_) - newcomers_; }
 
 // Called by the last of those who come, with the lock held.
 void Generations::Commit() {
@@ -136,8 +136,8 @@ bool Generations::EndsAfter(int member, int64_t step) {
   const Shared& own = *latest_.at(member);
   const auto [decided, first] = ends_after_.try_emplace({own.generation.number, step}, false);
   if (first) {
-    steps_ = std::max(steps_, step);
-    decided->second = events_.Arrived(own.run->Now(), step) > newcomers_;
+    reached_.try_emplace(step, own.run->Now());
+    decided->second = Arriving() > 0;
   }
   return decided->second;
 }

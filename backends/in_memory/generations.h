@@ -85,7 +85,7 @@ class Generations {
   int newcomers_ = 0;                                   // that have been let in
   std::map<std::pair<int, int64_t>, bool> ends_after_;  // by generation and step: decided by the first who asked
   int64_t begun_ = -1;                                  // the latest step that some member has begun
-  int64_t steps_ = 0;                                   // the latest step asked about
+  host::MembershipEvents::Reached reached_;             // by the steps asked about
   struct Exchanged {
     std::map<int, std::string> bytes;  // by member
     size_t taken = 0;

@@ -239,8 +239,9 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
 // The whole simulation, in the child process.
 // `elastic`: null: there is one generation. Else the plan is for all members that there can ever be, and the run begins
 // with `world_size` of them.
-outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elastic* elastic, bool fold, bool asked_for,
-                          const RankFunction& fn, sim::FlightRecord& record) {
+outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elastic* elastic,
+                          const spec::MembershipCosts& costs, bool fold, bool asked_for, const RankFunction& fn,
+                          sim::FlightRecord& record) {
   const Moment begin = MomentNow();
   sim::StartSampling();
   HoldInterrupts hold;
@@ -299,7 +300,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elas
     }
   };
   if (elastic != nullptr) {
-    generations.emplace(world, group, host::MembershipEvents(*elastic, world_size), [&](int member) {
+    generations.emplace(world, group, host::MembershipEvents(*elastic, world_size), costs, [&](int member) {
       outcome.add_results();
       engine.AddRank(member, [&run_rank, member] { run_rank(member, member, 1); });
     });
@@ -387,9 +388,12 @@ class SimulatedFabric : public Fabric {
     result.status = record.status();
     if (!record.ok()) return;
     std::map<int, std::string> partial;  // of the ranks that have actors
-    absl::StatusOr<outcome::Outcome> outcome =
-        RunInChild([&] { return Simulate(plan, world_size, Elastic(), fold, AskedFor(), fn, **record); },
-                   {record->get(), spec_.fabric().timeout_s(), &partial});
+    absl::StatusOr<outcome::Outcome> outcome = RunInChild(
+        [&] {
+          return Simulate(plan, world_size, Elastic(), spec_.fabric().simulated().membership(), fold, AskedFor(), fn,
+                          **record);
+        },
+        {record->get(), spec_.fabric().timeout_s(), &partial});
     result.status = outcome.status();
     if (!outcome.ok()) {
       const std::vector<int> actors = Actors(plan, fold);

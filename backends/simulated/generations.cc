@@ -10,8 +10,9 @@
 namespace twofold {
 
 SimulatedGenerations::SimulatedGenerations(SimulatedWorld& world, std::shared_ptr<SimulatedGroup> everyone,
-                                           host::MembershipEvents events, std::function<void(int)> start)
-    : world_(world), events_(std::move(events)), start_(std::move(start)) {
+                                           host::MembershipEvents events, const spec::MembershipCosts& costs,
+                                           std::function<void(int)> start)
+    : world_(world), events_(std::move(events)), costs_(costs), start_(std::move(start)) {
   auto shared = std::make_shared<Shared>();
   shared->generation.members = everyone->ranks();
   shared->everyone = std::move(everyone);
@@ -43,7 +44,7 @@ std::shared_ptr<const SimulatedGenerations::Shared> SimulatedGenerations::Reform
       throw PeerLost(member, StrCat("rank ", member, ": only ", asked_.size(), " of ", old->generation.members.size(),
                                     " ranks are left, and ", options.min_members, " are needed"));
     }
-    Commit(asked_at_);
+    Commit(asked_at_ + costs_.reform_s());
   }
   rank.GoesOn(present_->begins);
   return present_;
@@ -82,7 +83,7 @@ void SimulatedGenerations::Commit(double time) {
 bool SimulatedGenerations::EndsAfter(SimulatedRank& rank, int64_t step) {
   const auto [decided, first] = ends_after_.try_emplace({Of(rank.rank())->generation.number, step}, false);
   if (first) {
-    steps_ = std::max(steps_, step);
+    reached_.try_emplace(step, rank.host().time());
     decided->second = Arriving(rank.host().time()) > 0;
   }
   return decided->second;
@@ -121,7 +122,7 @@ void SimulatedGenerations::ThrowIfDue(SimulatedRank& rank, int64_t steps) const 
 void SimulatedGenerations::Leave(int member, double time, bool fine) {
   left_.insert(member);
   fine_ = fine_ || fine;
-  if (!fine) asked_at_ = std::max(asked_at_, time);
+  if (!fine) asked_at_ = std::max(asked_at_, time + costs_.detect_s());
 }
 
 }  // namespace twofold

@@ -2,7 +2,8 @@
 //
 // A member's loss ends the generation at once: the others know of it when they next wait. They are all in the next one,
 // which begins when the last of them asks for it, and no earlier than the loss. A member in virtual time cannot be too
-// late, so time-outs have no effect. What members tell each other while they form it takes no time: not modelled.
+// late, so time-outs have no effect. fabric.simulated.membership says how long it takes until a loss is known, until
+// members have agreed, and until newcomers are ready.
 //
 // Belongs to the simulating thread. Members are named by their numbers.
 #pragma once
@@ -32,7 +33,7 @@ class SimulatedGenerations {
 
   // `everyone`: of generation 0. `start` starts a newcomer's actor.
   SimulatedGenerations(SimulatedWorld& world, std::shared_ptr<SimulatedGroup> everyone, host::MembershipEvents events,
-                       std::function<void(int member)> start);
+                       const spec::MembershipCosts& costs, std::function<void(int member)> start);
 
   std::shared_ptr<const Shared> Of(int member) const { return latest_.at(member); }
   // Called by a live member. Returns when the next generation has begun. Throws PeerLost if there is none.
@@ -53,11 +54,12 @@ class SimulatedGenerations {
  private:
   void ThrowIfDue(SimulatedRank& rank, int64_t steps) const;
   bool AllHaveAsked() const;
-  int Arriving(double time) const { return events_.Arrived(time, steps_) - newcomers_; }
+  int Arriving(double time) const { return events_.Arrived(time, reached_, costs_.arrive_s()) - newcomers_; }
   void Commit(double time);
 
   SimulatedWorld& world_;
   const host::MembershipEvents events_;
+  const spec::MembershipCosts costs_;
   const std::function<void(int)> start_;
   std::shared_ptr<const Shared> present_;
   std::map<int, std::shared_ptr<const Shared>> latest_;  // by member
@@ -68,7 +70,7 @@ class SimulatedGenerations {
   bool fine_ = false;
   std::map<std::pair<int, int64_t>, bool> ends_after_;  // by generation and step: decided by the first who asked
   int64_t begun_ = -1;                                  // the latest step that some member has begun
-  int64_t steps_ = 0;                                   // the latest step asked about
+  host::MembershipEvents::Reached reached_;             // by the steps asked about
   struct Exchanged {
     std::map<int, std::string> bytes;  // by member
     double latest = 0;

@@ -26,6 +26,7 @@ struct Context {
   bool training = true;      // dropout is off otherwise
   bool for_backward = true;  // false: no backward pass follows this forward pass, so nothing is saved for one
   bool recomputing = false;  // true: repeats an earlier forward pass, so persistent state must not change again
+  bool draws = true;  // false: layouts give parameters no initial values, since those are filled in from elsewhere
   uint64_t seed = 0;
   int64_t step = 0;         // optimizer steps done so far
   int64_t micro_batch = 0;  // index within the step, over all ranks, so that no two draw the same dropout mask

@@ -85,6 +85,11 @@ Rows Strategies() {
        "Nesterov momentum, local SGD averages parameters; sends 1/H of DDP's bytes; use it where the links between "
        "islands are slow",
        "train { local_update { diloco { every_steps: 30 } } } parallel { dp: N islands: 4 }"},
+      {"elastic training",
+       "ranks may be lost and may come while the run trains; those that are left go on with the state that copies of "
+       "it "
+       "keep; a barrier a step, and with shard_copies 1/N more memory; use it where machines are taken away",
+       "train { elastic { min_dp: 2 shard_copies: 1 } } parallel { dp: N sharding: ZERO_1 }"},
       {"tensor parallelism",
        "each rank has 1/N of the heads, of the feed-forward layers and of the vocabulary; needs 4 all-reduces of an "
        "activation per block and micro-batch, which computing does not hide in the forward pass; of an mlp, each rank "

@@ -71,7 +71,7 @@ DistributedDataParallel::DistributedDataParallel(nn::Context& ctx, Chunks chunks
       buffers_(ctx, Buffers(), replicas.Of(kBatchTag)) {
   AllocateParameters();
   AllocateGradients();
-  BroadcastParameters();
+  if (ctx.draws) BroadcastParameters();
 }
 
 DistributedDataParallel::~DistributedDataParallel() {
@@ -81,7 +81,7 @@ DistributedDataParallel::~DistributedDataParallel() {
 void DistributedDataParallel::AllocateParameters() {
   for (nn::Parameter* p : parameters_) {
     p->set_data(ctx_.device.NewTensor(p->shape(), p->dtype(), Category::kParameters));
-    p->Initialize(ctx_.device, ctx_.stream, ctx_.seed, p->data());
+    if (ctx_.draws) p->Initialize(ctx_.device, ctx_.stream, ctx_.seed, p->data());
   }
 }
 

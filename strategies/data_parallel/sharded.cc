@@ -58,6 +58,7 @@ ShardedDataParallel::~ShardedDataParallel() = default;
 void ShardedDataParallel::Draw(ShardedUnit& unit) {
   const FlatParameter& flat = *unit.flat;
   const int64_t rank = unit.sharing->gather->rank();
+  if (!ctx_.draws) return ctx_.Launch(ops::Fill{.out = unit.shard, .value = 0});  // for the padding
   flat.Initialize(ctx_.device, ctx_.stream, ctx_.seed, unit.shard, rank * flat.shard_numel());
   if (unit.sharing->replicas() > 1) unit.sharing->replicate->Broadcast(unit.shard, 0).WaitOn(ctx_.device.compute());
   for (const optim::SlicePart& part : flat.PartsOf(rank))
@@ -74,7 +75,8 @@ void ShardedDataParallel::Allocate(ShardedUnit& unit, const MakeGather& make_gat
     unit.shard = flat.Shard(unit.parameters, rank);
     flat.SetData(unit.parameters);
     Draw(unit);
-    if (!Alone(unit)) unit.sharing->gather->AllGather(unit.parameters, unit.shard).WaitOn(ctx_.device.compute());
+    if (!Alone(unit) && ctx_.draws)
+      unit.sharing->gather->AllGather(unit.parameters, unit.shard).WaitOn(ctx_.device.compute());
   } else {
     unit.shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters);
     Draw(unit);

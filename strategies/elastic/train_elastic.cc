@@ -70,7 +70,7 @@ class ElasticTraining {
   // ---- Its parts ----
   Offer MyOffer() const;
   Offer Settle(const std::vector<Offer>& offers);
-  void MakeTrainer();
+  void MakeTrainer(bool draws);
   bool FillFromPeers(const std::vector<Offer>& offers, const Offer& latest);
   void FillFromCheckpoint(const std::string& why_not_peers, const std::vector<Offer>& offers);
   void TellStart();
@@ -123,8 +123,8 @@ void ElasticTraining::ChooseReplicas() {
   if (active_) ctx_.UseWorld(world_.get());
 }
 
-void ElasticTraining::MakeTrainer() {
-  trainer_.emplace(ctx_, *options_, samples_, *recorder_);
+void ElasticTraining::MakeTrainer(bool draws) {
+  trainer_.emplace(ctx_, *options_, samples_, *recorder_, draws);
   trainer_->CommitWith([this] { ctx_.everyone().Barrier().Wait(); });
   if (!elastic_.keeps_global_batch) trainer_->CountSamples([this](int64_t step) { return SamplesBefore(step); });
   recorder_->SetParameters(trainer_->parameters());
@@ -138,7 +138,7 @@ void ElasticTraining::Begin() {
     resumed = OpenResumed(ctx_, *options_, read_);
     if (resumed) start_ = resumed->manifest.metadata.step;
     recorder_.emplace(ctx_, options_->recorder, start_);
-    MakeTrainer();
+    MakeTrainer(/*draws=*/true);
     if (resumed) trainer_->Resume(*resumed);
     samples_base_ = start_ * options_->global_batch;
     if (resumed && resumed->manifest.metadata.scalars.contains(kSamples))
@@ -243,6 +243,8 @@ void ElasticTraining::FillFromCheckpoint(const std::string& why_not_peers, const
   if (saved > 0 && checkpoint::DataExists(ctx_.device())) {
     opened = checkpoint::Agree(ctx_, CheckpointAfter(initial_.saving->options.folder, saved), options_->run, nullptr);
   } else if (saved == 0) {  // lost before the first one was saved
+    trainer_.reset();
+    MakeTrainer(/*draws=*/true);
     opened = OpenResumed(ctx_, *options_, read_);
     if (opened) start_ = opened->manifest.metadata.step;
   }
@@ -269,7 +271,7 @@ void ElasticTraining::Recover() {
   trainer_.reset();
   ChooseReplicas();
   if (!recorder_) recorder_.emplace(ctx_, options_->recorder, latest.steps());
-  if (trains()) MakeTrainer();
+  if (trains()) MakeTrainer(/*draws=*/!latest.trained());
   from_ = "start";
   if (!latest.trained()) {
     start_ = 0, samples_base_ = 0;

@@ -195,6 +195,47 @@ TEST(ElasticRules, FewerThanMinDpEndTheRun) {
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("lost, as train.elastic.events says"));
 }
 
+// ---- Predictions ----
+
+constexpr char kPredicted[] = "fabric { simulated { cluster: \"star-a100\" ";
+
+TEST(ElasticPredictions, CountWhatTheControlPlaneTakes) {
+  const auto record = [](const std::string& costs) {
+    return Lead(Text(4, " global_batch: 12 elastic { events { step: 4 lose: [3] } events { step: 6 join: 1 } }", "",
+                     StrCat(kPredicted, costs, " } }")));
+  };
+  const report::RankRecord free = record(""),
+                           costly = record("membership { detect_s: 2 reform_s: 0.5 arrive_s: 1e-9 }");
+  ASSERT_EQ(free.generations_size(), 3);
+  ASSERT_EQ(costly.generations_size(), 3);
+  // A loss costs detection and agreement; an arrival only the latter.
+  EXPECT_NEAR(costly.generations(1).reform_seconds() - free.generations(1).reform_seconds(), 2.5, 1e-3);
+  EXPECT_NEAR(costly.generations(2).reform_seconds() - free.generations(2).reform_seconds(), 0.5, 1e-9);
+  EXPECT_NEAR(costly.lost_seconds() - free.lost_seconds(), 3, 1e-3);
+}
+
+TEST(ElasticPredictions, NewcomersAreLateIfTheirProcessesStartSlowly) {
+  const std::string text = " global_batch: 12 elastic { events { step: 4 lose: [3] } events { step: 5 join: 1 } }";
+  const report::RankRecord soon = Lead(Text(4, text, "", StrCat(kPredicted, " } }")));
+  const double step = soon.steps(2).seconds();
+  const report::RankRecord late =
+      Lead(Text(4, text, "", StrCat(kPredicted, "membership { arrive_s: ", 1.5 * step, " } } }")));
+  EXPECT_EQ(soon.generations(2).first_step(), 5);
+  EXPECT_EQ(late.generations(2).first_step(), 7);
+}
+
+TEST(ElasticPredictions, MembersMayBeLostInTheMiddleOfAStep) {
+  const report::RankRecord whole = Lead(Text(4, " global_batch: 12", "", StrCat(kPredicted, " } }")));
+  double until = 0;
+  for (int i = 0; i < 4; ++i) until += whole.steps(i).seconds();
+  const report::RankRecord record =
+      Lead(Text(4, StrCat(" global_batch: 12 elastic { events { at_s: ", 1.2 * until, " lose: [3] } }"), "",
+                StrCat(kPredicted, " } }")));
+  EXPECT_EQ(record.steps_size(), 9);
+  EXPECT_THAT(Sizes(record), ElementsAre(4, 3));
+  EXPECT_GT(record.lost_seconds(), 0);
+}
+
 // ---- Losses at any call ----
 
 // Every run loses ranks at random calls, of any group and kind. What is left must finish, at the undisturbed losses.

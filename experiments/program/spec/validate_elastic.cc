@@ -72,6 +72,16 @@ void CheckCopies(const spec::Spec& spec, Problems& problems) {
   }
 }
 
+void CheckCosts(const spec::Spec& spec, Problems& problems) {
+  constexpr char kPath[] = "fabric.simulated.membership";
+  if (!spec.train().has_elastic())
+    return problems.Add(kPath, "has no effect without train.elastic; leave it out, or add train { elastic {} }");
+  const spec::MembershipCosts& costs = spec.fabric().simulated().membership();
+  problems.AtLeast(StrCat(kPath, ".detect_s"), costs.detect_s(), 0);
+  problems.AtLeast(StrCat(kPath, ".reform_s"), costs.reform_s(), 0);
+  problems.AtLeast(StrCat(kPath, ".arrive_s"), costs.arrive_s(), 0);
+}
+
 void CheckCombinations(const spec::Spec& spec, Problems& problems) {
   const spec::Train& train = spec.train();
   const auto refuse = [&problems](std::string_view what, std::string_view instead) {
@@ -94,6 +104,7 @@ void CheckCombinations(const spec::Spec& spec, Problems& problems) {
 }  // namespace
 
 void CheckElastic(const spec::Spec& spec, Problems& problems) {
+  if (spec.fabric().simulated().has_membership()) CheckCosts(spec, problems);
   if (!spec.train().has_elastic() || spec.parallel().dp() < 1) return;
   CheckReplicas(spec, problems);
   CheckEvents(spec, problems);

@@ -312,6 +312,7 @@ const std::vector<Refusal>& Refusals() {
       {"elastic_mpi", {"train.elastic: cannot be combined with fabric mpi", "`twofold launch --restarts`"}},
       {"elastic_compression", {"train.elastic: cannot be combined with parallel.compression", "leave one of them out"}},
       {"elastic_local_update", {"train.elastic: cannot be combined with train.local_update"}},
+      {"elastic_costs_alone", {"fabric.simulated.membership: has no effect without train.elastic"}},
       {"elastic_timeout", {"train.elastic.reform_timeout_s: 0"}},
       {"islands_shard_group", {"parallel.shard_group: 3 does not divide parallel.dp / islands = 4; use one of 2, 4"}},
       {"islands_compression", {"parallel.compression.quantize: has no effect", "train.local_update { quantize {} }"}},
