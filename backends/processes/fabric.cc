@@ -8,6 +8,7 @@
 
 #include "backends/host/exit_scope.h"
 #include "backends/host/interrupt.h"
+#include "backends/launch/ending.h"
 #include "backends/launch/launch.h"
 #include "backends/watch/hub.h"
 #include "core/base/format.h"
@@ -162,6 +163,7 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
   });
   if (takes_part) runner->Start(fn);
   const control::Verdict verdict = session.watch().AwaitVerdict();
+  LeaveEnding(session.rank(), absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()));
   if (verdict.code() != 0) {
     session.GiveUp();
     (void)interrupt.release();
