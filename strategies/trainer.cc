@@ -16,6 +16,7 @@
 #include "core/data/distributed_sampler.h"
 #include "core/optim/clip.h"
 #include "strategies/checkpoint/agree.h"
+#include "strategies/checkpoint/on_signal.h"
 #include "strategies/context_parallel/sequence_shard.h"
 #include "strategies/data_parallel/replica_statistics.h"
 #include "strategies/local_update/local_update.h"
@@ -371,9 +372,18 @@ std::string TrainRank(RankContext& ctx, const TrainingOptions& options, const Sa
       done.saved = nullptr;
     }
   };
+  int64_t saved_step = first_step;
+  const auto save = [&](int64_t steps_done) {
+    recorder.Pause();
+    trainer.saver()->Save(saved_step = steps_done, trainer.Scalars());
+    recorder.Resume();
+  };
+  bool asked_to_end = false;
   for (int64_t step = first_step; step < options.steps; ++step) {
     ctx.CheckInterrupt();
     if (next) step = next(step);
+    asked_to_end = options.saving && options.saving->on_signal && !ctx.MayBegin(step);
+    if (asked_to_end) break;
     recorder.BeginStep(step);
     const std::optional<double> loss = trainer.Step(step, ReadsLoss(options, step));
     recorder.EndStep(loss);
@@ -391,19 +401,18 @@ std::string TrainRank(RankContext& ctx, const TrainingOptions& options, const Sa
       done.validation = nullptr;
       stop = result.stop;
     }
-    if (IsSaved(options, step, stop)) {
-      recorder.Pause();
-      trainer.saver()->Save(step + 1, trainer.Scalars());
-      recorder.Resume();
-    }
+    if (IsSaved(options, step, stop)) save(step + 1);
     if (trainer.saver() != nullptr) note_saved();
     if (stop) break;
   }
+  if (asked_to_end) recorder.CatchUp();
+  if (asked_to_end && done.step > saved_step) save(done.step);
   if (trainer.saver() != nullptr) {
     recorder.Pause();
     trainer.saver()->Finish();
     note_saved();
   }
+  if (asked_to_end) checkpoint::EndAsAsked(ctx, done.step, done.step > first_step);
   std::move(keep).Cancel();
   ctx.SetPartialResultSource(nullptr);
   return recorder.Record();

@@ -185,6 +185,7 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
                        .trace = &trace_,
                        .communication = &stats_,
                        .check_interrupt = [this] { CheckInterrupt(); },
+                       .may_begin = [this](int64_t step) { return MayBegin(step); },
                        .outside_ledger = [this] { return OutsideLedger(); }});
   context_ = &context;
   const ExitScope scope([this](int status) { Exit(status); });
@@ -218,6 +219,11 @@ void Rank::CheckInterrupt() {
     std::lock_guard lock(kept_mutex_);
     kept_ = std::move(partial);
   });
+}
+
+bool Rank::MayBegin(int64_t step) {
+  return process_.last_step->MayBegin(
+      step, [this] { process_.run.ThrowIfEnding(rank_, "a wait for the step after which the run ends"); });
 }
 
 void Rank::Exit(int status) {

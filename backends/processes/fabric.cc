@@ -10,6 +10,7 @@
 #include "backends/host/interrupt.h"
 #include "backends/launch/ending.h"
 #include "backends/launch/launch.h"
+#include "backends/processes/last_step_vote.h"
 #include "backends/watch/hub.h"
 #include "core/base/format.h"
 #include "core/base/status.h"
@@ -47,7 +48,12 @@ class Runner {
       : session_(session),
         process_(world_size, 1, timeout_s),
         rank_(process_, session.rank(), OfThisProcess(device, session.place())),
-        make_group_(std::move(make_group)) {}
+        make_group_(std::move(make_group)) {
+    auto vote = std::make_shared<LastStepVote>(
+        world_size, [&session](control::Relayed message) { session.watch().Relay(std::move(message)); });
+    process_.last_step = vote->last_step();
+    session.watch().OnLastStep([vote](const control::Relayed& message) { vote->Hear(message); });
+  }
 
   host::RunState& run() { return process_.run; }
   void Abandon() { host::Abandon(*rank_.state()); }
@@ -66,7 +72,10 @@ class Runner {
       changed_.notify_all();
     });
   }
-  void Join() { thread_.join(); }
+  void Join() {
+    thread_.join();
+    session_.watch().OnLastStep(nullptr);
+  }
   // The rank's partial result, once the run has failed.
   std::string Partial(std::chrono::milliseconds grace) {
     std::unique_lock lock(mutex_);

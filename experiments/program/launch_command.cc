@@ -298,8 +298,10 @@ Supervised SuperviseAttempt(LaunchOptions o, const Attempt& attempt) {
   return Supervise(processes, {.label = o.label, .grace_s = o.grace_s});
 }
 
-// Whether this process stays to supervise the ranks.
-bool Supervises(const LaunchOptions& o) { return ByVariables(o) || o.restarts; }
+// Whether this process stays to supervise the ranks. mpirun would kill ranks that save when SIGTERM comes.
+bool Supervises(const LaunchOptions& o) {
+  return ByVariables(o) || o.restarts || (o.run && o.run->spec.train().checkpoint().on_signal());
+}
 
 int RunLaunch(LaunchOptions o) {
   if (o.fabric.empty() && o.program.empty()) o.fabric = FabricOfCommand(o);
@@ -367,6 +369,8 @@ anew. parallel.dp becomes the greatest that the ranks suffice for and the spec a
 to the batch, and bounds dp. Failures that would come again (wrong input, out of memory, a collective mismatch) and
 interrupts end the run. Before a restart the report moves to DIR/attempt-<n>; the notes of the last report list the
 restarts. launch does so on one host only; docs/elastic_training.md shows how Slurm does it on several.
+
+If the spec has train.checkpoint.on_signal, SIGTERM to launch lets all ranks save before they end.
 
 Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed, 128 + N if signal N ended it, 127 if its
 program cannot be started. With fabric mpi: that of mpirun. With --restarts: that of the last attempt.
