@@ -364,6 +364,7 @@ void SetCheckpoints(const spec::Spec& spec, TrainingOptions& out) {
   const spec::Checkpoint& c = train.checkpoint();
   if (train.has_checkpoint()) {
     out.saving = {.every_steps = c.has_every_steps() ? std::optional(c.every_steps()) : std::nullopt,
+                  .on_signal = c.on_signal(),
                   .options = {.folder = c.path(),
                               .full = c.kind() == spec::Checkpoint::FULL,
                               .asynchronous = c.asynchronous(),

@@ -124,15 +124,21 @@ void Recorder::EndStep(std::optional<double> loss) {
   in_step_ = false;
   ++open_steps_;
   codec_of_open_.push_back(std::exchange(codec_, {}));
-  Stream& compute = ctx_.device().compute();
-  if (!loss) {
-    const int64_t done = record_->first_step() + record_->steps_size() + open_steps_;
-    if (done != warm_up_end_ && done != trace_start_) return;
-    compute.Synchronize();
-  }
+  if (loss) return RecordOpenSteps(loss);
+  const int64_t done = record_->first_step() + record_->steps_size() + open_steps_;
+  if (done == warm_up_end_ || done == trace_start_) CatchUp();
+}
+
+void Recorder::CatchUp() {
+  if (open_steps_ == 0) return;
+  ctx_.device().compute().Synchronize();
+  RecordOpenSteps(std::nullopt);
+}
+
+void Recorder::RecordOpenSteps(std::optional<double> loss) {
   const auto steps = static_cast<double>(open_steps_);
   last_step_ = (ctx_.clock().Now() - step_start_) / steps;
-  const Seconds stalled = (compute.stalled() - stalled_at_start_) / steps;
+  const Seconds stalled = (ctx_.device().compute().stalled() - stalled_at_start_) / steps;
   if (tracing_) traced_steps_ += open_steps_;
   for (; open_steps_ > 0; --open_steps_) {
     report::Step* step = record_->add_steps();

@@ -90,6 +90,7 @@ class Recorder final : public nn::CodecObserver {
   void BeginStep(int64_t step);
   // `loss`: read from the device after everything that the step launched; null if the host did not wait for that.
   void EndStep(std::optional<double> loss);
+  void CatchUp();  // waits for the device, so that the record has all steps
   void CodecWorks(bool works) override { ctx_.trace().SetCodec(works); }
   void Encoded(Bytes before, Bytes after) override { codec_.before += before, codec_.after += after; }
   // For dynamic loss scaling: the steps of this run that were skipped so far, and the scale of the next step.
@@ -126,6 +127,7 @@ class Recorder final : public nn::CodecObserver {
  private:
   report::RankRecord RecordSoFar();  // without the time line
   report::RankRecord Everything();
+  void RecordOpenSteps(std::optional<double> loss);
   void StartTracing();
   void SampleMemory(const MemoryStats& stats);
   void AddMemory(report::RankRecord& record);

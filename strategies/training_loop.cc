@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "strategies/checkpoint/on_signal.h"
+
 namespace twofold {
 namespace {
 
@@ -50,6 +52,7 @@ bool TrainingLoop::Validate(RankTrainer& trainer, int64_t step) {
 }
 
 void TrainingLoop::Save(RankTrainer& trainer, int64_t steps_done) {
+  saving_steps_ = steps_done;
   std::map<std::string, double> all = trainer.Scalars();
   if (scalars) all.merge(scalars(steps_done));
   recorder_.Pause();
@@ -61,10 +64,13 @@ void TrainingLoop::Save(RankTrainer& trainer, int64_t steps_done) {
 bool TrainingLoop::Run(RankTrainer& trainer, int64_t first_step) {
   const int64_t skipped_before = trainer.scaler().state().skipped;
   done_ = {.step = first_step, .steps = options_.steps, .first_step = first_step};
-  bool stops = false;
+  saving_steps_ = first_step;
+  bool stops = false, asked_to_end = false;
   for (int64_t step = first_step; step < options_.steps && !stops; ++step) {
     ctx_.BeginStep(step);
     if (next_) step = next_(step);
+    asked_to_end = options_.saving && options_.saving->on_signal && !ctx_.MayBegin(step);
+    if (asked_to_end) break;
     recorder_.BeginStep(step);
     const std::optional<double> loss = trainer.Step(step, ReadsLoss(options_, step));
     recorder_.EndStep(loss);
@@ -79,11 +85,14 @@ bool TrainingLoop::Run(RankTrainer& trainer, int64_t first_step) {
     stops = stops_after && step + 1 < options_.steps && stops_after(step + 1);
   }
   if (stops) return false;
+  if (asked_to_end) recorder_.CatchUp();
+  if (asked_to_end && done_.step > saving_steps_) Save(trainer, done_.step);
   if (trainer.saver() != nullptr) {
     recorder_.Pause();
     trainer.saver()->Finish();
     TellSaved(trainer);
   }
+  if (asked_to_end) checkpoint::EndAsAsked(ctx_, done_.step, done_.step > first_step);
   return true;
 }
 

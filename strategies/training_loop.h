@@ -28,6 +28,7 @@ class TrainingLoop {
   std::function<std::map<std::string, double>(int64_t steps_done)> scalars = {};
 
   // Runs the steps from `first_step` on. Returns whether the training is complete; else `stops_after` has stopped it.
+  // Throws Interrupted if a signal has asked the run to end: then it has saved a checkpoint (checkpoint/on_signal.h).
   bool Run(RankTrainer& trainer, int64_t first_step);
   // Of the last checkpoint that is known to be complete: by all ranks if saves are synchronous, else by rank 0. 0:
   // none.
@@ -45,7 +46,7 @@ class TrainingLoop {
   const Progress& progress_;
   const Next& next_;
   StepProgress done_{};
-  int64_t saved_steps_ = 0;
+  int64_t saved_steps_ = 0, saving_steps_ = 0;  // of the last one that is complete; that was begun
 };
 
 }  // namespace twofold

@@ -77,6 +77,7 @@ struct TrainingOptions {
   std::optional<Validating> validation;
   struct Saving {
     std::optional<int64_t> every_steps;  // nullopt: only after the last step
+    bool on_signal = false;              // also when SIGTERM asks the run to end
     checkpoint::SaveOptions options;
   };
   std::optional<Saving> saving;

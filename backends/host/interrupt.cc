@@ -10,6 +10,11 @@ namespace twofold::host {
 namespace {
 
 Interrupts interrupts;
+std::atomic<int> asking_scopes = 0;
+// The first signal raises an interrupt or asks the run to end. Others of the same moment change nothing.
+std::atomic<bool> interrupted = false, asked_to_end = false;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "used in signal handlers");
 std::mutex scopes_mutex;
 int scopes = 0;
 struct sigaction previous[std::size(kInterrupts)];
@@ -21,7 +26,11 @@ int64_t NowNs() {  // never 0
 }
 
 extern "C" void OnInterrupt(int signal) {
-  if (!interrupts.Again()) return;
+  if (!interrupts.Again()) {
+    const bool asks = signal == SIGTERM && asking_scopes > 0;
+    if (!interrupted && !asked_to_end) (asks ? asked_to_end : interrupted) = true;
+    return;
+  }
   std::signal(signal, SIG_DFL);
   std::raise(signal);  // delivered after this handler returns
 }
@@ -44,6 +53,7 @@ InterruptScope::InterruptScope() {
   std::lock_guard lock(scopes_mutex);
   if (scopes++ > 0) return;
   interrupts.Forget();
+  interrupted = asked_to_end = false;
   struct sigaction action = {};
   action.sa_handler = OnInterrupt;
   action.sa_flags = SA_RESTART;
@@ -59,11 +69,15 @@ InterruptScope::~InterruptScope() {
   for (size_t i = 0; i < std::size(kInterrupts); ++i) sigaction(kInterrupts[i], &previous[i], nullptr);
 }
 
-bool InterruptScope::Raised() { return interrupts.any(); }
+bool InterruptScope::Raised() { return interrupted; }
 
 bool InterruptScope::Pending() {
   std::lock_guard lock(scopes_mutex);
-  return scopes > 0 && interrupts.any();
+  return scopes > 0 && interrupted;
 }
+
+AskedToEndScope::AskedToEndScope() { ++asking_scopes; }
+AskedToEndScope::~AskedToEndScope() { --asking_scopes; }
+bool AskedToEndScope::Asked() { return asked_to_end; }
 
 }  // namespace twofold::host

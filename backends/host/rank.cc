@@ -191,6 +191,7 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
                        .trace = &trace_,
                        .communication = &stats_,
                        .check_interrupt = [this] { CheckInterrupt(); },
+                       .may_begin = [this](int64_t step) { return MayBegin(step); },
                        .outside_ledger = [this] { return OutsideLedger(); },
                        .member = rank_,
                        .membership = std::move(membership)});
@@ -227,6 +228,11 @@ void Rank::CheckInterrupt() {
     std::lock_guard lock(kept_mutex_);
     kept_ = std::move(partial);
   });
+}
+
+bool Rank::MayBegin(int64_t step) {
+  return process_.last_step->MayBegin(
+      step, [this] { run().ThrowIfEnding(rank_, "a wait for the step after which the run ends"); });
 }
 
 void Rank::Exit(int status) {

@@ -13,6 +13,7 @@
 #include "backends/host/costs.h"
 #include "backends/host/cuda.h"
 #include "backends/host/emulated_device.h"
+#include "backends/host/last_step.h"
 #include "backends/host/memory_rules.h"
 #include "backends/host/now_and_then.h"
 #include "backends/host/queue.h"
@@ -32,6 +33,7 @@ struct Process {
   const int local_ranks;  // ranks in this process
   Segments segments;
   GpuReserved gpus;
+  std::shared_ptr<LastStep> last_step = std::make_shared<LastStep>();
   const Bytes resident_at_start = ResidentBytes();
 };
 
@@ -88,6 +90,7 @@ class Rank {
   void TellObserved();
   Bytes OutsideLedger() const;
   void CheckInterrupt();
+  bool MayBegin(int64_t step);
   void Exit(int status);
   RunState& run() const { return state_->run; }  // for the rank's own thread
 

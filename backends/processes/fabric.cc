@@ -8,7 +8,9 @@
 
 #include "backends/host/exit_scope.h"
 #include "backends/host/interrupt.h"
+#include "backends/launch/ending.h"
 #include "backends/launch/launch.h"
+#include "backends/processes/last_step_vote.h"
 #include "backends/watch/hub.h"
 #include "core/base/format.h"
 #include "core/base/status.h"
@@ -46,7 +48,12 @@ class Runner {
       : session_(session),
         process_(world_size, 1, timeout_s),
         rank_(process_, session.rank(), OfThisProcess(device, session.place())),
-        make_group_(std::move(make_group)) {}
+        make_group_(std::move(make_group)) {
+    auto vote = std::make_shared<LastStepVote>(
+        world_size, [&session](control::Relayed message) { session.watch().Relay(std::move(message)); });
+    process_.last_step = vote->last_step();
+    session.watch().OnLastStep([vote](const control::Relayed& message) { vote->Hear(message); });
+  }
 
   host::RunState& run() { return process_.run; }
   void Abandon() { host::Abandon(*rank_.state()); }
@@ -65,7 +72,10 @@ class Runner {
       changed_.notify_all();
     });
   }
-  void Join() { thread_.join(); }
+  void Join() {
+    thread_.join();
+    session_.watch().OnLastStep(nullptr);
+  }
   // The rank's partial result, once the run has failed.
   std::string Partial(std::chrono::milliseconds grace) {
     std::unique_lock lock(mutex_);
@@ -162,6 +172,7 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
   });
   if (takes_part) runner->Start(fn);
   const control::Verdict verdict = session.watch().AwaitVerdict();
+  LeaveEnding(session.rank(), absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()));
   if (verdict.code() != 0) {
     session.GiveUp();
     (void)interrupt.release();

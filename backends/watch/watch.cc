@@ -56,6 +56,7 @@ class Watch::Impl {
   void Finish(std::string result);
   void AddLog(std::shared_ptr<CallLog> log) { observer_.AddLog(std::move(log)); }
   void Relay(control::Relayed message);
+  void OnLastStep(std::function<void(const control::Relayed&)> hear);
   void OnRelayed(std::function<void(const control::Relayed&)> hear);
 
  private:
@@ -100,7 +101,7 @@ class Watch::Impl {
   std::function<void()> on_failure_;
   std::optional<control::Verdict> verdict_;
   std::vector<control::FromHub> early_;
-  std::function<void(const control::Relayed&)> on_relayed_;
+  std::function<void(const control::Relayed&)> on_last_step_, on_relayed_;
   Observer observer_;
 
   // State that other threads wait for.
@@ -270,6 +271,10 @@ void Watch::Impl::Relay(control::Relayed relayed) {
   Post(std::move(message));
 }
 
+void Watch::Impl::OnLastStep(std::function<void(const control::Relayed&)> hear) {
+  asio::post(io_, [this, hear = std::move(hear)]() mutable { on_last_step_ = std::move(hear); });
+}
+
 void Watch::Impl::OnRelayed(std::function<void(const control::Relayed&)> hear) {
   asio::post(io_, [this, hear = std::move(hear)]() mutable { on_relayed_ = std::move(hear); });
 }
@@ -342,7 +347,9 @@ void Watch::Impl::Hear(const control::FromHub& message) {
   if (message.run() < run_number_) return;
   if (message.has_query()) observer_.Reply();
   if (message.has_verdict()) Judge(message.verdict());
-  if (message.has_relayed() && on_relayed_) on_relayed_(message.relayed());
+  if (!message.has_relayed()) return;
+  const auto& hear = message.relayed().has_last_step() ? on_last_step_ : on_relayed_;
+  if (hear) hear(message.relayed());
 }
 
 void Watch::Impl::Judge(const control::Verdict& verdict) {
@@ -391,6 +398,7 @@ bool Watch::speaks() const { return impl_->speaks(); }
 void Watch::Finish(std::string result) { impl_->Finish(std::move(result)); }
 void Watch::AddLog(std::shared_ptr<CallLog> log) { impl_->AddLog(std::move(log)); }
 void Watch::Relay(control::Relayed message) { impl_->Relay(std::move(message)); }
+void Watch::OnLastStep(std::function<void(const control::Relayed&)> hear) { impl_->OnLastStep(std::move(hear)); }
 void Watch::OnRelayed(std::function<void(const control::Relayed&)> hear) { impl_->OnRelayed(std::move(hear)); }
 
 }  // namespace twofold::watch

@@ -60,7 +60,9 @@ class Watch {
 
   // ---- From any thread, while a run lasts: a message to rank `message.to()`, about 100 µs away ----
   void Relay(control::Relayed message);
-  // Sets the handler of messages to this rank, called on the watch's thread. Set it before the run begins; may be null.
+  // Set the handlers of messages to this rank, called on the watch's thread: of those about the last step, and of all
+  // others. Set them before the run begins; may be null.
+  void OnLastStep(std::function<void(const control::Relayed&)> hear);
   void OnRelayed(std::function<void(const control::Relayed&)> hear);
 
  private:

@@ -4,6 +4,7 @@
 // to one generation of the run at a time (membership.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ class RankContext {
     Trace* trace = nullptr;
     CommunicationStats* communication = nullptr;
     std::function<void()> check_interrupt;     // throws Interrupted after the run was interrupted; may be empty
+    std::function<bool(int64_t)> may_begin;    // empty: no signals reach the run
     std::function<Bytes()> outside_ledger;     // memory allocated by libraries; empty: none
     std::function<Uncertainty()> uncertainty;  // of predicted times; empty: none
     // Implements WhenReached for a device that knows; empty: uses the clock
@@ -106,6 +108,10 @@ class RankContext {
   void CheckInterrupt() {
     if (parts_.check_interrupt) parts_.check_interrupt();
   }
+  // Call it before each step, numbered from 0, if the run saves when SIGTERM asks it to end. False: it was asked, no
+  // rank begins this step, and all have done the one before it. From the first call on, SIGTERM no longer interrupts
+  // the run.
+  bool MayBegin(int64_t step) { return !parts_.may_begin || parts_.may_begin(step); }
   Bytes outside_ledger_bytes() const { return parts_.outside_ledger ? parts_.outside_ledger() : Bytes(0); }
   Uncertainty uncertainty() const { return parts_.uncertainty ? parts_.uncertainty() : Uncertainty(); }
 

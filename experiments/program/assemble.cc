@@ -207,6 +207,8 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords
   }
   for (const std::string& note : IdleOptions(spec.parallel())) add(note);
   for (const std::string& note : LocalUpdateNotes(spec)) add(note);
+  if (out.predicted() && spec.train().checkpoint().on_signal())
+    add("train.checkpoint.on_signal: no signal reaches simulated ranks, so it changes nothing here");
   for (const std::string& note : result.notes) add(note);
   for (const report::RankRecord& record : records.kept()) {
     for (const std::string& note : record.notes()) add(note);

@@ -2,10 +2,12 @@
 // leaves the program's exit status in `exit_status`, which must outlive the parse.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/proto/spec.pb.h"
 #include "experiments/program/cli/command_line.h"
 
 namespace twofold {
@@ -17,8 +19,16 @@ inline constexpr int kExitWrongInput = 2;        // spec, flags or files
 inline constexpr int kExitPredictedFailure = 3;  // a simulated run predicts out-of-memory or deadlock
 
 void AddRunCommand(const Command& program, int& exit_status);
-// Checks a command line that begins with the word run, and its spec, before anything is started. Returns its errors.
-absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::string& fabric);
+// A command line that begins with the word run, and what it asks for.
+struct RunWords {
+  std::string file, out;  // the spec; the folder of the report
+  std::vector<std::string> sets;
+  spec::Spec spec;  // resolved, for `fabric`
+};
+// Reads it before anything is started. Returns its errors, and those of the spec. Nullopt if it trains nothing (--help,
+// --check).
+absl::StatusOr<std::optional<RunWords>> ReadRunCommand(const std::vector<std::string>& words,
+                                                       const std::string& fabric);
 void AddCompareCommand(const Command& program, int& exit_status);
 void AddListCommand(const Command& program, int& exit_status);
 void AddPredictCommand(const Command& program, int& exit_status);

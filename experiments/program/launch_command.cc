@@ -1,5 +1,5 @@
 // twofold launch --ranks=N --fabric=F -- run SPEC ...: by the fabric's own launcher, or by environment variables
-// (backends/launch/launch.h).
+// (backends/launch/launch.h); with --restarts again and again (restarts.h).
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,12 +18,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "backends/launch/ending.h"
 #include "backends/launch/launch.h"
 #include "backends/registry.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/restarts.h"
 #include "experiments/program/supervisor.h"
 
 namespace twofold {
@@ -38,7 +41,9 @@ struct LaunchOptions {
   std::string master;
   bool label = false, print = false;
   double grace_s = kGrace;
+  std::optional<int> restarts, least_ranks;
   std::vector<std::string> command;
+  std::optional<RunWords> run;  // if the command is a run that can be read here
 };
 
 constexpr char kDefaultFabric[] = "mpi";
@@ -121,7 +126,7 @@ bool RanksAreHere(const LaunchOptions& o) {
 }
 
 // Checks in advance what every rank would refuse, so that it is reported once.
-absl::Status CheckCommand(const LaunchOptions& o) {
+absl::Status CheckCommand(LaunchOptions& o) {
   if (!o.program.empty()) return absl::OkStatus();
   if (const std::string says = FabricOfCommand(o); !says.empty() && says != o.fabric) {
     return InvalidArgument("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out");
@@ -129,7 +134,32 @@ absl::Status CheckCommand(const LaunchOptions& o) {
   if (o.command[0] != "run" && o.command[0] != "bench" && o.command[0] != "calibrate") {
     return InvalidArgument("launch cannot start the command \"", o.command[0], "\"; use run, bench or calibrate");
   }
-  return o.command[0] == "run" && !o.print && RanksAreHere(o) ? CheckRunCommand(o.command, o.fabric) : absl::OkStatus();
+  if (o.command[0] != "run" || o.print || !RanksAreHere(o)) return absl::OkStatus();
+  absl::StatusOr<std::optional<RunWords>> run = ReadRunCommand(o.command, o.fabric);
+  if (run.ok()) o.run = *std::move(run);
+  return run.status();
+}
+
+absl::Status CheckRestarts(const LaunchOptions& o) {
+  const int least = o.least_ranks.value_or(1);
+  if (!o.restarts) {
+    return o.least_ranks
+               ? InvalidArgument("--min-ranks=", least, " is only for --restarts=R; add it, or leave this out")
+               : absl::OkStatus();
+  }
+  if (*o.restarts < 0) return InvalidArgument("--restarts must be at least 0 (got ", *o.restarts, ")");
+  if (least < 1 || least > o.ranks)
+    return InvalidArgument("--min-ranks must be from 1 to --ranks=", o.ranks, " (got ", least, ")");
+  if (!o.program.empty() || o.command[0] != "run") {
+    return InvalidArgument("--restarts is for the command run, which resumes from checkpoints; leave it out for ",
+                           o.program.empty() ? o.command[0] : StrCat("--program=", o.program));
+  }
+  if (o.nodes > 1 || !RanksAreHere(o)) {
+    return InvalidArgument(
+        "--restarts is for ranks on this host only; on several, let the job scheduler start the job again "
+        "(docs/elastic_training.md, \"Slurm with requeue\")");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Check(LaunchOptions& o) {
@@ -151,6 +181,7 @@ absl::Status Check(LaunchOptions& o) {
   if (o.command.empty() && o.program.empty()) {
     return InvalidArgument("launch: nothing to run; give a command after --, such as `-- run SPEC`");
   }
+  if (const absl::Status s = CheckRestarts(o); !s.ok()) return s;
   if (const absl::Status s = CheckCommand(o); !s.ok()) return s;
   if (!ByVariables(o)) {
     if (o.nodes == 1 && o.node_rank < 0 && o.master.empty() && !o.label && o.grace_s == kGrace) return absl::OkStatus();
@@ -177,6 +208,12 @@ std::vector<std::string> Words(const LaunchOptions& o) {
 }
 
 // ---- By the fabric's launcher ----
+
+std::vector<std::string> LauncherWords(const LaunchOptions& o) {
+  std::vector<std::string> words = FindBackend(o.fabric)->launcher(o.ranks);
+  for (std::string& word : Words(o)) words.push_back(std::move(word));
+  return words;
+}
 
 // Returns only if the launcher cannot be started. Otherwise this process becomes the launcher, with its signals and
 // exit status.
@@ -243,6 +280,29 @@ void Print(const std::vector<RankProcess>& ranks) {
   }
 }
 
+// ---- Either way ----
+
+// The processes that this one supervises: all ranks, or a launcher that starts them.
+std::vector<RankProcess> Processes(const LaunchOptions& o) {
+  if (ByVariables(o)) return Ranks(o);
+  std::vector<std::string> words = LauncherWords(o);
+  std::string name = words[0];
+  return {{.words = std::move(words), .variables = {}, .launcher = std::move(name)}};
+}
+
+Supervised SuperviseAttempt(LaunchOptions o, const Attempt& attempt) {
+  o.ranks = attempt.ranks;
+  o.command.insert(o.command.end(), attempt.more_words.begin(), attempt.more_words.end());
+  std::vector<RankProcess> processes = Processes(o);
+  for (RankProcess& process : processes) process.variables.emplace_back(kEndingsVariable, attempt.endings);
+  return Supervise(processes, {.label = o.label, .grace_s = o.grace_s});
+}
+
+// Whether this process stays to supervise the ranks. mpirun would kill ranks that save when SIGTERM comes.
+bool Supervises(const LaunchOptions& o) {
+  return ByVariables(o) || o.restarts || (o.run && o.run->spec.train().checkpoint().on_signal());
+}
+
 int RunLaunch(LaunchOptions o) {
   if (o.fabric.empty() && o.program.empty()) o.fabric = FabricOfCommand(o);
   if (o.fabric.empty() && o.program.empty()) o.fabric = kDefaultFabric;
@@ -250,16 +310,12 @@ int RunLaunch(LaunchOptions o) {
     LogError(s.message());
     return kExitWrongInput;
   }
-  if (ByVariables(o)) {
-    const std::vector<RankProcess> ranks = Ranks(o);
-    if (o.print) return Print(ranks), kExitFine;
-    return Supervise(ranks, {.label = o.label, .grace_s = o.grace_s});
-  }
-  std::vector<std::string> words = FindBackend(o.fabric)->launcher(o.ranks);
-  for (std::string& word : Words(o)) words.push_back(std::move(word));
-  if (!o.print) return Become(std::move(words));
-  std::printf("%s\n", absl::StrJoin(words, " ").c_str());
-  return kExitFine;
+  if (o.print) return Print(Processes(o)), kExitFine;
+  if (!Supervises(o)) return Become(LauncherWords(o));
+  if (!o.restarts || !o.run) return Supervise(Processes(o), {.label = o.label, .grace_s = o.grace_s}).exit_status;
+  return RunWithRestarts(
+      *o.run, {.fabric = o.fabric, .ranks = o.ranks, .restarts = *o.restarts, .least_ranks = o.least_ranks.value_or(1)},
+      [&o](const Attempt& attempt) { return SuperviseAttempt(o, attempt); });
 }
 
 }  // namespace
@@ -285,6 +341,10 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
       .AddOption("--grace", options->grace_s,
                  "seconds that the other ranks have to end by themselves after one has failed")
       .ShowDefault();
+  command.AddOption("--restarts", options->restarts,
+                    "start a run again at most so many times if it lost ranks; see below");
+  command.AddOption("--min-ranks", options->least_ranks,
+                    "with --restarts: the least number of ranks to go on with (default: 1)");
   command.AddFlag("--print", options->print, "only print the command lines that would be run");
   command.AddOption("COMMAND", options->command, "after --: a twofold command with its arguments");
   command.Footer(
@@ -303,11 +363,21 @@ kills them. When all ranks have ended, the processes left in their groups are en
 same TWOFOLD_JOB_TOKEN on all of them: a text that others cannot guess. Without it, and outside a Slurm job, ranks of
 this program refuse to connect to other hosts.
 
+With --restarts=R, launch starts a run again that failed because ranks were lost (killed or hung): with the ranks that
+are left, from the last checkpoint that it saved, R times at most. The spec needs train.checkpoint, else the run begins
+anew. parallel.dp becomes the greatest that the ranks suffice for and the spec allows; train.elastic says what happens
+to the batch, and bounds dp. Failures that would come again (wrong input, out of memory, a collective mismatch) and
+interrupts end the run. Before a restart the report moves to DIR/attempt-<n>; the notes of the last report list the
+restarts. launch does so on one host only; docs/elastic_training.md shows how Slurm does it on several.
+
+If the spec has train.checkpoint.on_signal, SIGTERM to launch lets all ranks save before they end.
+
 Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed, 128 + N if signal N ended it, 127 if its
-program cannot be started. With fabric mpi: that of mpirun.
+program cannot be started. With fabric mpi: that of mpirun. With --restarts: that of the last attempt.
 
 Examples:
   twofold launch --ranks=4 --fabric=mpi -- run my.textproto --set=parallel.dp=4
+  twofold launch --ranks=8 --restarts=3 --min-ranks=4 -- run my.textproto --set=parallel.dp=8
   twofold launch --ranks=2 -- calibrate
   twofold launch --ranks=4 --fabric=gloo -- run my.textproto --set=parallel.dp=4
   twofold launch --ranks=8 --fabric=nccl -- run my.textproto --set=device=CUDA

@@ -43,7 +43,7 @@ namespace {
 
 struct RunOptions {
   std::string spec, fabric, out;
-  std::vector<std::string> sets;
+  std::vector<std::string> sets, notes;
   bool check = false, quiet = false, profile_simulator = false;
 };
 
@@ -69,6 +69,10 @@ absl::Status ResolveCheckpoints(Job& job, const std::string& file) {
   return resumed.status();
 }
 
+std::string OutFolder(const RunOptions& options, const spec::Spec& spec) {
+  return options.out.empty() ? StrCat("runs/", spec.name(), "-", FabricName(spec)) : options.out;
+}
+
 absl::StatusOr<Job> Prepare(const RunOptions& options) {
   Job job;
   absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
@@ -89,7 +93,7 @@ absl::StatusOr<Job> Prepare(const RunOptions& options) {
   if (const absl::Status fits = job.fabric->Accepts(static_cast<int>(RanksToStart(job.spec))); !fits.ok()) {
     return absl::Status(fits.code(), StrCat(options.spec, ": ", std::string(fits.message())));
   }
-  job.out = options.out.empty() ? StrCat("runs/", job.spec.name(), "-", FabricName(job.spec)) : options.out;
+  job.out = OutFolder(options, job.spec);
   if (const absl::Status status = ResolveCheckpoints(job, options.spec); !status.ok()) return status;
   return job;
 }
@@ -227,6 +231,7 @@ int RunJob(const Job& job, const RunOptions& how) {
   if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
   if (!how.quiet) ClearStatusLine();
 
+  result.notes.insert(result.notes.begin(), how.notes.begin(), how.notes.end());
   std::vector<RunResult::Cost> costs = std::move(result.costs);
   const auto finishing = std::chrono::steady_clock::now();
   const auto [report, records] = Finish(job.spec, *job.fabric, job.data, std::move(result));
@@ -287,6 +292,7 @@ Command AddRun(const Command& program, RunOptions* options) {
       .Repeatable();
   command.AddOption("--out", options->out,
                     "folder of the report (default: runs/<name>-<fabric>); replaces an existing report");
+  command.AddOption("--note", options->notes, "a line for the notes of the report; may be repeated").Repeatable();
   command.AddFlag("--check", options->check, "only check the spec, its data and its fabric");
   command.AddFlag("--profile-simulator", options->profile_simulator,
                   "print where the simulation's own time and memory go (simulate.csv has the same)");
@@ -331,13 +337,18 @@ void AddRunCommand(const Command& program, int& exit_status) {
   AddRun(program, options.get()).OnParsed([options, &exit_status] { exit_status = RunCommand(*options); });
 }
 
-absl::Status CheckRunCommand(const std::vector<std::string>& words, const std::string& fabric) {
+absl::StatusOr<std::optional<RunWords>> ReadRunCommand(const std::vector<std::string>& words,
+                                                       const std::string& fabric) {
   RunOptions options;
   CommandLine line("", "twofold");
   AddRun(line.root(), &options);
   absl::StatusOr<bool> asks_for_help = line.Check(words);
   if (!asks_for_help.ok()) return InvalidArgument("run: ", std::string(asks_for_help.status().message()));
-  return *asks_for_help ? absl::OkStatus() : LoadSpec(options.spec, fabric, options.sets).status();
+  if (*asks_for_help) return std::nullopt;
+  absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, fabric, options.sets);
+  if (!spec.ok()) return spec.status();
+  if (options.check) return std::nullopt;
+  return RunWords{.file = options.spec, .out = OutFolder(options, *spec), .sets = options.sets, .spec = *spec};
 }
 
 }  // namespace twofold

@@ -11,11 +11,15 @@
 #include <asio.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "backends/host/interrupt.h"
 #include "core/base/duration.h"
 #include "core/base/rank_list.h"
@@ -69,6 +73,28 @@ std::string HowItEnded(int status) {
                 code == kCannotStart ? " (its program cannot be started; does it exist, and is it executable?)" : "");
 }
 
+// The parent's number in /proc/PID/stat: the second field after the name, which may have any characters in brackets.
+pid_t ParentOf(const std::filesystem::path& process) {
+  std::ifstream file(process / "stat");
+  std::string text, state;
+  std::getline(file, text);
+  std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  pid_t parent = -1;
+  rest >> state >> parent;
+  return parent;
+}
+
+std::vector<pid_t> ChildrenOf(pid_t parent) {
+  std::vector<pid_t> children;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it("/proc", error), end; !error && it != end; it.increment(error)) {
+    int pid = 0;
+    if (absl::SimpleAtoi(it->path().filename().string(), &pid) && ParentOf(it->path()) == parent)
+      children.push_back(pid);
+  }
+  return children;
+}
+
 int ExitStatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 class Supervisor {
@@ -76,7 +102,7 @@ class Supervisor {
   Supervisor(const std::vector<RankProcess>& ranks, const SuperviseOptions& options)
       : ranks_(ranks), options_(options) {}
 
-  int Run() {
+  Supervised Run() {
     // processes that ranks leave behind become children of this process, which learns when they end
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signals_.add(SIGCHLD);  // before any signal can arrive
@@ -88,12 +114,13 @@ class Supervisor {
     Reap();
     io_.run();
     warden_.Dismiss();
-    return exit_status_;
+    return {exit_status_, interrupts_.any()};
   }
 
  private:
   struct Child {
     int rank = 0;
+    std::string launcher;
     pid_t pid = -1;
     bool ended = false;
     bool group_ended = false;               // the rank, and all processes that it started
@@ -147,7 +174,7 @@ class Supervisor {
 void Supervisor::Start(const RankProcess& rank) {
   children_.push_back(std::make_unique<Child>(io_));
   Child& child = *children_.back();
-  child.rank = rank.rank;
+  child.rank = rank.rank, child.launcher = rank.launcher;
   int pipe[2] = {-1, -1};
   if (options_.label && pipe2(pipe, O_CLOEXEC) != 0)
     throw std::runtime_error(StrCat("launch: cannot create a pipe: ", strerror(errno)));
@@ -222,7 +249,11 @@ void Supervisor::Listen() {
 void Supervisor::HandOn(int signal) {
   const bool again = interrupts_.Again();
   if (again) LogError("launch: second signal: killing the ranks");
-  Signal(again ? SIGKILL : signal);
+  for (const auto& child : children_) {
+    const std::vector<pid_t> ranks = child->launcher.empty() ? std::vector<pid_t>() : ChildrenOf(child->pid);
+    for (const pid_t rank : ranks) kill(-rank, again ? SIGKILL : signal);  // each leads a group, under mpirun too
+    if ((ranks.empty() || again) && !child->group_ended) kill(-child->pid, again ? SIGKILL : signal);
+  }
 }
 
 void Supervisor::Reap() {
@@ -279,7 +310,8 @@ void Supervisor::Ended(const Child& child, int status) {
       others.empty() ? ""
                      : StrCat("; ", RankList(others), others.size() == 1 ? " has " : " have ", options_.grace_s,
                               " s to end by ", others.size() == 1 ? "itself" : "themselves");
-  LogError("launch: rank ", child.rank, " (process ", child.pid, ") ", HowItEnded(status), rest);
+  LogError("launch: ", child.launcher.empty() ? StrCat("rank ", child.rank) : child.launcher, " (process ", child.pid,
+           ") ", HowItEnded(status), rest);
   After(options_.grace_s, [this] { EndTheOthers(); });
 }
 
@@ -299,7 +331,7 @@ std::vector<int> Supervisor::Without(bool Child::*ended) const {
 
 }  // namespace
 
-int Supervise(const std::vector<RankProcess>& ranks, const SuperviseOptions& options) {
+Supervised Supervise(const std::vector<RankProcess>& ranks, const SuperviseOptions& options) {
   return Supervisor(ranks, options).Run();
 }
 

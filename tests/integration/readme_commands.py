@@ -63,7 +63,7 @@ def commands(text):
             if not (COMMAND.match(line) or SCRIPT.match(line)):
                 continue
             for part in re.split(r" && |; ", line):
-                words = [w for w in shlex.split(part) if not re.fullmatch(r"\[\S*|\S*\]", w)]
+                words = [w for w in shlex.split(part) if not re.fullmatch(r"\[\S*|\S*\]|\$\w+", w)]  # what may be left out
                 choice = next((w for w in words if re.fullmatch(r"\w+(\|\w+)+", w)), None)
                 for word in choice.split("|") if choice else [None]:
                     yield number, [word if w == choice and word else w for w in words]

@@ -1,5 +1,6 @@
 #include "experiments/program/report/write_report.h"
 
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,21 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   if (status.ok() && costs.empty()) status = RemoveFile(StrCat(folder, "/simulate.csv"));
   if (status.ok() && !spec.trace().enabled()) status = RemoveFile(StrCat(folder, "/trace.json"));
   return status;
+}
+
+absl::Status MoveReport(const std::string& from, const std::string& to) {
+  if (absl::Status made = MakeOutFolder("the report's folder", to); !made.ok()) return made;
+  for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "simulate.csv", "trace.json",
+                           "spec.textproto", "report.json"}) {
+    const std::string path = StrCat(from, "/", name), moved = StrCat(to, "/", name);
+    std::error_code error;
+    if (std::filesystem::exists(path, error))
+      std::filesystem::rename(path, moved, error);
+    else
+      std::filesystem::remove(moved, error);
+    if (error) return Unavailable(path, ": cannot be moved to ", moved, ": ", error.message());
+  }
+  return absl::OkStatus();
 }
 
 namespace {

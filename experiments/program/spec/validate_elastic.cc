@@ -97,6 +97,8 @@ void CheckCombinations(const spec::Spec& spec, Problems& problems) {
   if (spec.parallel().has_zero_plus_plus()) refuse("parallel.zero_plus_plus", "leave one of them out");
   if (train.has_local_update()) refuse("train.local_update", "leave one of them out");
   if (train.optimizer().has_one_bit_adam()) refuse("train.optimizer.one_bit_adam", "use adamw");
+  if (train.checkpoint().on_signal())
+    refuse("train.checkpoint.on_signal", "leave it out; a checkpoint every few steps serves, too");
   if (train.validation().patience() > 0) refuse("train.validation.patience", "use patience: 0");
   if (train.report_loss_every() != 1) refuse("train.report_loss_every", "use 1: every step waits for all ranks anyway");
 }
