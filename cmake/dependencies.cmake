@@ -20,7 +20,7 @@ if(TWOFOLD_WITH_MIMALLOC AND NOT TWOFOLD_SANITIZE)
   find_package(mimalloc QUIET)
 endif()
 
-# Asio is a library of headers: sockets of the watch, signals of the launcher.
+# Asio is a library of headers: names and sockets of the control plane, signals of the launcher.
 find_path(ASIO_INCLUDE asio.hpp REQUIRED)
 add_library(asio INTERFACE)
 target_include_directories(asio SYSTEM INTERFACE ${ASIO_INCLUDE})
@@ -52,17 +52,18 @@ else()
   message(STATUS "Fabric gloo: no (libgloo-dev not found, or TWOFOLD_WITH_GLOO is off)")
 endif()
 
-# gRPC carries the store by which processes that no MPI launcher has started find each other. Without it, everything else is built.
-option(TWOFOLD_WITH_GRPC "Build the rendezvous store where gRPC is found" ON)
-if(TWOFOLD_WITH_GRPC)
+# gRPC carries the control plane of runs of several processes. Without it, everything else is built, and a run has one process. Debian's
+# was built without the thread sanitizer, which sees races in it.
+option(TWOFOLD_WITH_GRPC "Build the control plane of several processes where gRPC is found" ON)
+if(TWOFOLD_WITH_GRPC AND NOT TWOFOLD_SANITIZE MATCHES thread)
   find_package(gRPC CONFIG QUIET)
 endif()
-if(gRPC_FOUND AND TARGET gRPC::grpc++_unsecure AND TARGET gRPC::grpc_cpp_plugin)
+if(gRPC_FOUND AND TARGET gRPC::grpc++ AND TARGET gRPC::grpc_cpp_plugin)
   set(TWOFOLD_HAVE_GRPC ON)
-  message(STATUS "Rendezvous store: yes (gRPC ${gRPC_VERSION})")
+  message(STATUS "Control plane of several processes: yes (gRPC ${gRPC_VERSION})")
 else()
   set(TWOFOLD_HAVE_GRPC OFF)
-  message(STATUS "Rendezvous store: no (libgrpc++-dev or protobuf-compiler-grpc not found, or TWOFOLD_WITH_GRPC is off)")
+  message(STATUS "Control plane of several processes: no (libgrpc++-dev or protobuf-compiler-grpc not found, TWOFOLD_WITH_GRPC is off, or the thread sanitizer is on)")
 endif()
 
 # SimGrid carries the simulated fabric. Without it, everything else is built.

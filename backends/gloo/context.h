@@ -20,7 +20,7 @@ using TransportPtr = std::shared_ptr<::gloo::transport::Device>;
 using Exchange = std::function<std::vector<std::string>(std::string bytes)>;
 
 // Collective over the group's ranks. Throws ::gloo::Exception if a rank cannot be reached. Calls on the context never
-// time out: whether somebody hangs is for the watch to say.
+// time out: whether somebody hangs is for the control plane to say.
 ContextPtr Connect(int rank, int size, const Exchange& exchange, TransportPtr transport);
 
 // Contexts of groups that have ended, until their run has. A context that goes away resets its connections, and what

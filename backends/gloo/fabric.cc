@@ -22,7 +22,7 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ran
     session.Began(owner);
     auto endpoint =
         std::make_shared<Endpoint>(Endpoint{context, session.transport(), session.ended(), "world", std::move(world)});
-    return std::make_unique<GlooGroup>(std::move(endpoint), owner, session.watch(), stats);
+    return std::make_unique<GlooGroup>(std::move(endpoint), owner, session.control(), stats);
   };
 }
 

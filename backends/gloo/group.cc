@@ -49,8 +49,8 @@ class Worker {
   }
 
  private:
-  // A connection that has closed usually means that its process is gone, of which the watch knows more. It ends the run
-  // then, and nobody hears what this rank has to say.
+  // A connection that has closed usually means that its process is gone, of which the control plane knows more. It ends
+  // the run then, and nobody hears what this rank has to say.
   void LetTheWatchSpeakFirst() {
     constexpr std::chrono::milliseconds kLook(10), kLong(3000);
     for (auto waited = kLook; waited < kLong && !owner_->run.ending(); waited += kLook)
@@ -97,11 +97,11 @@ int Worker::Split(const SplitCall& call) {
 
 }  // namespace
 
-GlooGroup::GlooGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, watch::Watch& watch,
-                     CommunicationStats& stats)
-    : processes::Group(endpoint->name, endpoint->context->rank, endpoint->identity, std::move(owner), watch, stats),
+GlooGroup::GlooGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner,
+                     control::Client& control, CommunicationStats& stats)
+    : processes::Group(endpoint->name, endpoint->context->rank, endpoint->identity, std::move(owner), control, stats),
       endpoint_(std::move(endpoint)),
-      watch_(watch) {
+      control_(control) {
   queue_ = std::make_unique<host::Queue>(
       owner_, StrCat("communication ", endpoint_->name),
       [worker = std::make_shared<Worker>(endpoint_, owner_)](const std::shared_ptr<const host::Call>& call,
@@ -132,11 +132,11 @@ std::unique_ptr<ProcessGroup> GlooGroup::Split(int color, int key, std::string n
   if (call->made == nullptr) return nullptr;
   auto identity = std::make_shared<host::GroupIdentity>();
   for (const int member : call->members) identity->ranks.push_back(identity_->ranks[static_cast<size_t>(member)]);
-  identity->id = watch::ChildGroupId(identity_->id, call->sequence, color);
+  identity->id = control::ChildGroupId(identity_->id, call->sequence, color);
   identity->label = *host::GroupLabel(name, identity->ranks);
   auto endpoint = std::make_shared<Endpoint>(
       Endpoint{call->made, endpoint_->transport, endpoint_->ended, std::move(name), std::move(identity)});
-  return std::make_unique<GlooGroup>(std::move(endpoint), owner_, watch_, stats());
+  return std::make_unique<GlooGroup>(std::move(endpoint), owner_, control_, stats());
 }
 
 }  // namespace twofold::gloo

@@ -23,7 +23,7 @@ struct Endpoint {
 
 class GlooGroup : public processes::Group {
  public:
-  GlooGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, watch::Watch& watch,
+  GlooGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, control::Client& control,
             CommunicationStats& stats);
   // Finishes what was issued. If the run has failed, calls that hang are left there.
   ~GlooGroup() override;
@@ -34,7 +34,7 @@ class GlooGroup : public processes::Group {
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
 
   const std::shared_ptr<Endpoint> endpoint_;
-  watch::Watch& watch_;
+  control::Client& control_;
   CommunicationStats::Entry splitting_;  // not reported
 };
 

@@ -60,12 +60,12 @@ absl::StatusOr<Session*> Session::Get(const spec::Spec& spec) {
 
 absl::Status Session::Start(const spec::Spec& spec) try {
   if (absl::Status met = Meet(spec, "fabric.gloo"); !met.ok()) return met;
-  transport_ = MakeTransport(one_host(), bootstrap().address());
+  transport_ = MakeTransport(one_host(), control().options().address);
   const std::string transport = transport_->str();  // "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]"
   notes_ = {StrCat("Gloo ", GLOO_VERSION_MAJOR, ".", GLOO_VERSION_MINOR, ".", GLOO_VERSION_PATCH, " over TCP; ",
-                   transport.substr(transport.rfind("addr=") + 5), " at rank 0; rendezvous: ", bootstrap().Describe())};
+                   transport.substr(transport.rfind("addr=") + 5),
+                   " at rank 0; rendezvous: ", control().options().described)};
   std::atexit([] { Finish(); });
-  StartWatch();
   return absl::OkStatus();
 } catch (const std::exception& e) {
   GiveUp();
@@ -75,7 +75,7 @@ absl::Status Session::Start(const spec::Spec& spec) try {
 absl::StatusOr<ContextPtr> Session::World(int ranks) try {
   ended_->Close();  // the run before has ended everywhere
   const Exchange exchange = [this](std::string bytes) {
-    absl::StatusOr<std::vector<std::string>> all = bootstrap().AllGather(std::move(bytes));
+    absl::StatusOr<std::vector<std::string>> all = control().AllGather(std::move(bytes));
     if (!all.ok()) throw std::runtime_error(std::string(all.status().message()));
     return *std::move(all);
   };
@@ -91,7 +91,6 @@ absl::StatusOr<ContextPtr> Session::World(int ranks) try {
 void Session::Finish() {
   const absl::StatusOr<Session*> session = Get({});
   if (!session.ok() || (*session)->given_up()) return;
-  (*session)->StopWatch();
   (*session)->Part();
 }
 

@@ -1,5 +1,4 @@
-// Gloo in this process: its TCP transport, the bootstrap through which the processes of the run found each other, and
-// the watch.
+// Gloo in this process: its TCP transport, and the connection to the run's control plane.
 #pragma once
 
 #include <memory>
@@ -16,8 +15,8 @@ namespace twofold::gloo {
 
 class Session : public BootstrappedSession {
  public:
-  // Finds the other processes, as the spec of the first call says, and starts the watch. Every call returns the same
-  // object; main thread only.
+  // Finds the other processes, as the spec of the first call says. Every call returns the same object; main thread
+  // only.
   static absl::StatusOr<Session*> Get(const spec::Spec& spec);
 
   // The connections among the first `ranks` processes; null on the others. Collective over all processes.

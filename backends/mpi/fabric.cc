@@ -15,8 +15,8 @@ namespace twofold {
 namespace mpi {
 namespace {
 
-absl::StatusOr<processes::Session*> GetSession(const std::string& bind) {
-  const absl::StatusOr<Session*> session = Session::Get(bind);
+absl::StatusOr<processes::Session*> GetSession(const spec::Rendezvous& rendezvous) {
+  const absl::StatusOr<Session*> session = Session::Get(rendezvous);
   if (!session.ok()) return session.status();
   return *session;
 }
@@ -36,7 +36,7 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& session, int 
                                                   const std::shared_ptr<host::RankState>& owner,
                                                   CommunicationStats& stats) -> std::unique_ptr<processes::Group> {
     auto endpoint = std::make_shared<Endpoint>(Endpoint{comm, "world", std::move(world), mpi.rank(), limits, staging});
-    return std::make_unique<MpiGroup>(std::move(endpoint), owner, mpi.watch(), stats);
+    return std::make_unique<MpiGroup>(std::move(endpoint), owner, mpi.control(), stats);
   };
 }
 
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeMpiFabric(const spec::Spec& spec, co
       {.fabric = "mpi",
        .name = "MPI",
        .by_mpi_only = true,
-       .session = [bind = spec.fabric().rendezvous().bind()] { return mpi::GetSession(bind); },
+       .session = [rendezvous = spec.fabric().rendezvous()] { return mpi::GetSession(rendezvous); },
        .world = [gpu_buffers = mpi::GpuBuffers(spec, limits), limits](
                     processes::Session& session,
                     int ranks) { return mpi::MakeWorld(session, ranks, gpu_buffers, limits); }},

@@ -94,18 +94,18 @@ std::shared_ptr<const host::GroupIdentity> IdentityOf(MPI_Comm comm, const Endpo
   MPI_Group_free(&members);
   MPI_Group_free(&others);
   for (int place : places) identity->ranks.push_back(parent.identity->ranks[static_cast<size_t>(place)]);
-  identity->id = watch::ChildGroupId(parent.identity->id, split, color);
+  identity->id = control::ChildGroupId(parent.identity->id, split, color);
   identity->label = *host::GroupLabel(name, identity->ranks);
   return identity;
 }
 
 }  // namespace
 
-MpiGroup::MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, watch::Watch& watch,
+MpiGroup::MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, control::Client& control,
                    CommunicationStats& stats)
-    : processes::Group(endpoint->name, endpoint->rank, endpoint->identity, std::move(owner), watch, stats),
+    : processes::Group(endpoint->name, endpoint->rank, endpoint->identity, std::move(owner), control, stats),
       endpoint_(std::move(endpoint)),
-      watch_(watch),
+      control_(control),
       staging_(endpoint_->staging) {
   const auto worker = std::make_shared<Worker>(endpoint_, owner_);
   queue_ = std::make_unique<host::Queue>(
@@ -147,7 +147,7 @@ std::unique_ptr<ProcessGroup> MpiGroup::Split(int color, int key, std::string na
   endpoint->identity = IdentityOf(call->made, *endpoint_, call->sequence, color, name);
   endpoint->name = std::move(name);
   MPI_Comm_rank(endpoint->comm, &endpoint->rank);
-  return std::make_unique<MpiGroup>(std::move(endpoint), owner_, watch_, stats());
+  return std::make_unique<MpiGroup>(std::move(endpoint), owner_, control_, stats());
 }
 
 }  // namespace twofold::mpi

@@ -27,7 +27,7 @@ struct Endpoint {
 
 class MpiGroup : public processes::Group {
  public:
-  MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, watch::Watch& watch,
+  MpiGroup(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<host::RankState> owner, control::Client& control,
            CommunicationStats& stats);
   // Finishes what was issued. If the run has failed, calls that hang in MPI are left there.
   ~MpiGroup() override;
@@ -38,7 +38,7 @@ class MpiGroup : public processes::Group {
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
 
   const std::shared_ptr<Endpoint> endpoint_;
-  watch::Watch& watch_;
+  control::Client& control_;
   HostStaging staging_;
   CommunicationStats::Entry splitting_;  // not reported
 };

@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 
+#include "backends/launch/launch.h"
 #include "backends/mpi/types.h"
 #include "core/base/status.h"
 
@@ -58,6 +60,21 @@ absl::Status Library::Start() try {
   return absl::OkStatus();
 } catch (const std::exception& e) {
   return FailedPrecondition(e.what());
+}
+
+absl::StatusOr<std::unique_ptr<control::Client>> Library::Meet(const spec::Rendezvous& spec) const try {
+  if (place_.processes == 1) return processes::Alone();
+  int one_host = place_.processes_here == place_.processes ? 1 : 0;
+  Check(MPI_Bcast(&one_host, 1, MPI_INT, 0, world_), "MPI_Bcast");
+  return processes::Meet({.rank = place_.rank,
+                          .size = place_.processes,
+                          .one_host = one_host != 0,
+                          .address = LaunchedAs().master_address,
+                          .described = "MPI",
+                          .broadcast = [this](std::string& bytes) { Broadcast(bytes); }},
+                         spec);
+} catch (const std::runtime_error& e) {
+  return Unavailable(e.what());
 }
 
 void Library::Broadcast(std::string& bytes) const {

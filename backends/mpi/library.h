@@ -3,9 +3,11 @@
 
 #include <mpi.h>
 
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "backends/processes/meeting.h"
 #include "backends/processes/session.h"
 
 namespace twofold::mpi {
@@ -18,11 +20,13 @@ class Library {
 
   const processes::Place& place() const { return place_; }
   MPI_Comm world() const { return world_; }  // our own duplicate; errors are returned as codes
-  void Broadcast(std::string& bytes) const;  // from process 0 to all; throws std::runtime_error
+  // The processes meet at the control plane, of whose place process 0 tells the others. Collective.
+  absl::StatusOr<std::unique_ptr<control::Client>> Meet(const spec::Rendezvous& spec) const;
 
  private:
   Library() = default;
   absl::Status Start();
+  void Broadcast(std::string& bytes) const;  // from process 0 to all; throws std::runtime_error
   static void Finish();
 
   processes::Place place_;

@@ -1,4 +1,4 @@
-// The MPI library in this process, together with the watch.
+// The MPI library in this process, together with the connection to the run's control plane.
 #pragma once
 
 #include <mpi.h>
@@ -15,9 +15,9 @@ namespace twofold::mpi {
 
 class Session : public processes::Session {
  public:
-  // Starts both; the watch's hub listens at `bind` (Watch::Options). FAILED_PRECONDITION if the library lacks
-  // MPI_THREAD_MULTIPLE or its processes cannot reach each other. Every call returns the same object; main thread only.
-  static absl::StatusOr<Session*> Get(const std::string& bind);
+  // Starts both. FAILED_PRECONDITION if the library lacks MPI_THREAD_MULTIPLE or its processes cannot reach each other.
+  // Every call returns the same object; main thread only.
+  static absl::StatusOr<Session*> Get(const spec::Rendezvous& rendezvous);
 
   MPI_Comm world() const { return library_->world(); }
   void SetNotes(std::vector<std::string> notes) { notes_ = std::move(notes); }
@@ -25,7 +25,7 @@ class Session : public processes::Session {
 
  private:
   Session() = default;
-  absl::Status Start(const std::string& bind);
+  absl::Status Start(const spec::Rendezvous& rendezvous);
   static void Finish();
 
   Library* library_ = nullptr;

@@ -58,8 +58,8 @@ std::shared_ptr<host::Item> Engine::Issue(const std::shared_ptr<const GroupCall>
   return queue.PushPosted(call, Event(call->end), entry);
 }
 
-// NCCL may still block the host if it connects ranks in unexpected situations. So the watch is told of the call, and
-// other threads are told that the host is in one.
+// NCCL may still block the host if it connects ranks in unexpected situations. So the control plane is told of the
+// call, and other threads are told that the host is in one.
 void Engine::LaunchFromHost(const GroupCall& call, const std::shared_ptr<const host::Call>& shared) {
   auto in_call = [this](bool is) {
     std::lock_guard lock(owner_->mutex);
@@ -123,19 +123,19 @@ void Engine::WaitForCompute(const GroupCall& call) {
   call.start = std::make_shared<CudaEvent>(gpu_, gpu_->timed->Record(stream_.raw()));
 }
 
-// For the watch: both sides must have the same messages in the same order.
+// For the control plane: both sides must have the same messages in the same order.
 void Engine::NoteMessages(const std::vector<Message>& messages) {
   constexpr size_t kKept = 256;
   for (const Message& m : messages) {
     const auto peer = static_cast<size_t>(m.peer);
     const bool sends = m.kind == P2p::kSend;
     if (!sends) ++receives_[peer];
-    std::shared_ptr<watch::CallLog>& log = sends ? sent_log_[peer] : received_log_[peer];
+    std::shared_ptr<control::CallLog>& log = sends ? sent_log_[peer] : received_log_[peer];
     if (log == nullptr) {
-      auto pair = watch::MessagesOf(*identity_, sends ? rank_ : m.peer, sends ? m.peer : rank_);
-      log = std::make_shared<watch::CallLog>(std::make_shared<const host::GroupIdentity>(std::move(pair)),
-                                             sends ? 0 : 1, kKept);
-      parts_->watch.AddLog(log);
+      auto pair = control::MessagesOf(*identity_, sends ? rank_ : m.peer, sends ? m.peer : rank_);
+      log = std::make_shared<control::CallLog>(std::make_shared<const host::GroupIdentity>(std::move(pair)),
+                                               sends ? 0 : 1, kKept);
+      parts_->control.AddLog(log);
     }
     log->AddMessage(m.tag, m.tensor.bytes());
   }
@@ -269,7 +269,7 @@ void Engine::Split(const CommSplitCall& call) {
   if (members.size() < 2) return;
   auto identity = std::make_shared<host::GroupIdentity>();
   for (const int r : members) identity->ranks.push_back(world_rank(r));
-  identity->id = watch::ChildGroupId(identity_->id, call.sequence, call.color);
+  identity->id = control::ChildGroupId(identity_->id, call.sequence, call.color);
   identity->label = *host::GroupLabel(call.name, identity->ranks);
   int rank = -1;
   Nccl().Check(Nccl().CommUserRank(raw, &rank), "ncclCommUserRank", raw);

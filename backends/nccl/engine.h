@@ -105,9 +105,9 @@ class Engine {
   cuda::CudaStream stream_;
   std::shared_ptr<cuda::CudaEvent> last_end_;  // of the last work enqueued
   std::vector<uint64_t> receives_;             // number of receives from each peer that were enqueued
-  std::vector<std::shared_ptr<watch::CallLog>> sent_log_, received_log_;  // by peer; null if no message yet
-  std::array<int32_t, 2> pair_{};                                         // during a split: this rank's color and key
-  std::vector<int32_t> pairs_;                                            // all ranks' pairs
+  std::vector<std::shared_ptr<control::CallLog>> sent_log_, received_log_;  // by peer; null if no message yet
+  std::array<int32_t, 2> pair_{};                                           // during a split: this rank's color and key
+  std::vector<int32_t> pairs_;                                              // all ranks' pairs
 
   std::mutex launch_mutex_;
   std::deque<Waiting> waiting_;  // calls that the thread must enqueue

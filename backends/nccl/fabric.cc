@@ -21,12 +21,12 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ran
   absl::StatusOr<ncclUniqueId> id = ncclUniqueId{};
   if (ranks > 1) id = session.NewId();
   if (!id.ok()) return id.status();
-  auto offers = std::make_shared<Offers>(session.watch(), session.rank());
-  session.watch().OnRelayed([offers](const control::Relayed& message) { offers->Hear(message); });
+  auto offers = std::make_shared<Offers>(session.control(), session.rank());
+  session.control().OnRelayed([offers](const control::Relayed& message) { offers->Hear(message); });
   return [&session, max_ctas, id = *id, offers](std::shared_ptr<const host::GroupIdentity> world,
                                                 const std::shared_ptr<host::RankState>& owner,
                                                 CommunicationStats& stats) -> std::unique_ptr<processes::Group> {
-    auto parts = std::make_shared<RunParts>(owner->run, session.watch(), session.rank(), max_ctas, offers);
+    auto parts = std::make_shared<RunParts>(owner->run, session.control(), session.rank(), max_ctas, offers);
     session.Began(parts);
     return std::make_unique<NcclGroup>(std::move(world), session.rank(), id, std::move(parts), owner, stats);
   };

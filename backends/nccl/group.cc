@@ -37,7 +37,7 @@ void PrepareMessages(const Communication& c, GroupCall& call, std::vector<uint64
 
 NcclGroup::NcclGroup(std::string name, std::shared_ptr<Engine> engine, CommunicationStats& stats)
     : processes::Group(std::move(name), engine->rank(), engine->shared_identity(), engine->owner(),
-                       engine->parts().watch, stats),
+                       engine->parts().control, stats),
       engine_(std::move(engine)),
       sends_(identity_->ranks.size()) {
   auto queue = std::make_shared<host::Queue*>();  // the thread may need it after the group is gone

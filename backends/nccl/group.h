@@ -8,9 +8,9 @@
 // enqueued by the thread, too, until it has caught up.
 //
 // NCCL matches messages by order alone. Within a batch, messages with the same peer are sorted by tag, so that the two
-// sides may list them in different orders. Otherwise both sides must use the same tags in the same order. The watch
-// compares tags and sizes, as it does collectives. A mismatch ends the run within a second or, if ranks then wait, at
-// the time-out at the latest.
+// sides may list them in different orders. Otherwise both sides must use the same tags in the same order. The control
+// plane compares tags and sizes, as it does collectives. A mismatch ends the run within a second or, if ranks then
+// wait, at the time-out at the latest.
 #pragma once
 
 #include <memory>
@@ -25,9 +25,9 @@ namespace twofold::nccl {
 
 // What the groups of one rank share during one run.
 struct RunParts {
-  RunParts(host::RunState& run, watch::Watch& watch, int rank, int max_ctas, std::shared_ptr<Offers> offers)
-      : watch(watch), max_ctas(max_ctas), communicators(run, rank), offers(std::move(offers)) {}
-  watch::Watch& watch;
+  RunParts(host::RunState& run, control::Client& control, int rank, int max_ctas, std::shared_ptr<Offers> offers)
+      : control(control), max_ctas(max_ctas), communicators(run, rank), offers(std::move(offers)) {}
+  control::Client& control;
   const int max_ctas;  // per communicator; 0: NCCL's choice
   Communicators communicators;
   const std::shared_ptr<Offers> offers;

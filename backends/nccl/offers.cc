@@ -26,7 +26,7 @@ void Offers::Tell(uint64_t group, int to, const Offer& offer) {
   message.set_group(group);
   message.mutable_offer()->set_tag(offer.tag);
   message.mutable_offer()->set_sequence(offer.sequence);
-  watch_.Relay(std::move(message));
+  control_.Relay(std::move(message));
 }
 
 void Offers::Listen(const host::GroupIdentity& group) {
@@ -38,7 +38,7 @@ void Offers::Listen(const host::GroupIdentity& group) {
     message.set_to(other);
     message.set_group(group.id);
     message.set_listens(true);
-    watch_.Relay(std::move(message));
+    control_.Relay(std::move(message));
   }
 }
 

@@ -1,7 +1,7 @@
 // Tracks which messages wait for a receive from any source.
 //
-// NCCL's receives name their sender. So a rank that receives from any source learns outside NCCL, through the watch,
-// whose stream has reached a message for it. It tells the group's ranks once that it listens; from then on they
+// NCCL's receives name their sender. So a rank that receives from any source learns outside NCCL, through the control
+// plane, whose stream has reached a message for it. It tells the group's ranks once that it listens; from then on they
 // announce their messages. Until then, and in groups where nobody listens, a message costs one map lookup.
 #pragma once
 
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "backends/control/client.h"
 #include "backends/host/call.h"
 #include "backends/host/run_state.h"
-#include "backends/watch/watch.h"
 
 namespace twofold::nccl {
 
@@ -30,7 +30,7 @@ struct Offer {
 // The offers of one rank in one run; thread-safe. Ranks are world ranks.
 class Offers {
  public:
-  Offers(watch::Watch& watch, int rank) : watch_(watch), rank_(rank) {}
+  Offers(control::Client& control, int rank) : control_(control), rank_(rank) {}
 
   void Come(uint64_t group, int to, Tag tag, uint64_t sequence);  // this rank's stream has reached a message
   void Gone(uint64_t group, int to, uint64_t sequence);           // the stream has finished it
@@ -40,13 +40,13 @@ class Offers {
   Offer Await(const host::GroupIdentity& group, const host::RunState& run, const host::Call& doing,
               absl::FunctionRef<Verdict(const Offer&)> wanted);
 
-  void Hear(const control::Relayed& message);  // from the watch
+  void Hear(const control::Relayed& message);  // from the control plane
 
  private:
   void Tell(uint64_t group, int to, const Offer& offer);
   void Listen(const host::GroupIdentity& group);
 
-  watch::Watch& watch_;
+  control::Client& control_;
   const int rank_;
   std::mutex mutex_;
   std::condition_variable changed_;

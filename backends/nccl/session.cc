@@ -111,7 +111,6 @@ absl::Status Session::Start(const spec::Spec& spec, const host::CudaChoice& gpus
     return met;
   }
   std::atexit([] { Finish(); });
-  StartWatch();
   return absl::OkStatus();
 } catch (const std::exception& e) {
   GiveUp();
@@ -120,7 +119,7 @@ absl::Status Session::Start(const spec::Spec& spec, const host::CudaChoice& gpus
 
 absl::Status Session::Introduce(const std::string& trouble, int gpu) {
   const Member self{.host = MachineId(), .bus_id = BusIdOf(gpu), .gpu_name = host::NameOfGpu(gpu), .trouble = trouble};
-  const absl::StatusOr<std::vector<std::string>> all = bootstrap().AllGather(ToText(self));
+  const absl::StatusOr<std::vector<std::string>> all = control().AllGather(ToText(self));
   if (!all.ok()) return absl::Status(all.status().code(), StrCat("fabric.nccl: ", std::string(all.status().message())));
   std::vector<Member> members;
   for (const std::string& text : *all) members.push_back(ToMember(text));
@@ -134,8 +133,9 @@ absl::Status Session::Introduce(const std::string& trouble, int gpu) {
       !own.ok()) {
     return own;
   }
-  notes_ = {StrCat("NCCL ", VersionText(Nccl().version), " (", Nccl().from, "); rendezvous: ", bootstrap().Describe()),
-            StrCat("GPUs: ", WhereRanksAre(members))};
+  notes_ = {
+      StrCat("NCCL ", VersionText(Nccl().version), " (", Nccl().from, "); rendezvous: ", control().options().described),
+      StrCat("GPUs: ", WhereRanksAre(members))};
   if (const std::string settings = Settings(); !settings.empty())
     notes_.push_back(StrCat("NCCL environment variables: ", settings));
   return absl::OkStatus();
@@ -151,7 +151,7 @@ absl::StatusOr<ncclUniqueId> Session::NewId() {
       return Internal(e.what());
     }
   };
-  const absl::StatusOr<std::string> card = bootstrap().Broadcast(rank() == 0 ? ToCard(make()) : std::string());
+  const absl::StatusOr<std::string> card = control().Broadcast(rank() == 0 ? ToCard(make()) : std::string());
   if (!card.ok())
     return absl::Status(card.status().code(), StrCat("fabric.nccl: ", std::string(card.status().message())));
   return FromCard(*card);
@@ -170,7 +170,6 @@ void Session::CutOff() {
 void Session::Finish() {
   const absl::StatusOr<Session*> session = Get({}, {});
   if (!session.ok() || (*session)->given_up()) return;
-  (*session)->StopWatch();
   (*session)->Part();
 }
 

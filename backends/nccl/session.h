@@ -1,4 +1,4 @@
-// NCCL in this process: its GPU, the bootstrap through which the processes of the run found each other, and the watch.
+// NCCL in this process: its GPU, and the connection to the run's control plane.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace twofold::nccl {
 
 class Session : public BootstrappedSession {
  public:
-  // Finds the other processes, as the spec of the first call says, and starts the watch. Errors name what is missing:
-  // NCCL, a process, or a separate GPU. Every call returns the same object; main thread only.
+  // Finds the other processes, as the spec of the first call says. Errors name what is missing: NCCL, a process, or a
+  // separate GPU. Every call returns the same object; main thread only.
   static absl::StatusOr<Session*> Get(const spec::Spec& spec, const host::CudaChoice& gpus);
 
   // Collective over the processes.

@@ -6,12 +6,12 @@
 #include <thread>
 #include <utility>
 
+#include "backends/control/hub.h"
 #include "backends/host/exit_scope.h"
 #include "backends/host/interrupt.h"
 #include "backends/launch/ending.h"
 #include "backends/launch/launch.h"
 #include "backends/processes/last_step_vote.h"
-#include "backends/watch/hub.h"
 #include "core/base/format.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
@@ -50,9 +50,9 @@ class Runner {
         rank_(process_, session.rank(), OfThisProcess(device, session.place())),
         make_group_(std::move(make_group)) {
     auto vote = std::make_shared<LastStepVote>(
-        world_size, [&session](control::Relayed message) { session.watch().Relay(std::move(message)); });
+        world_size, [&session](control::Relayed message) { session.control().Relay(std::move(message)); });
     process_.last_step = vote->last_step();
-    session.watch().OnLastStep([vote](const control::Relayed& message) { vote->Hear(message); });
+    session.control().OnLastStep([vote](const control::Relayed& message) { vote->Hear(message); });
   }
 
   host::RunState& run() { return process_.run; }
@@ -65,7 +65,7 @@ class Runner {
         const std::unique_ptr<Group> world = make_group_(World(process_.world_size), rank_.state(), rank_.stats());
         result = rank_.Run(fn, *world, [&world] { world->Drain(); });
       }
-      if (!process_.run.ending()) session_.watch().Finish(result);
+      if (!process_.run.ending()) session_.control().Finish(result);
       std::lock_guard lock(mutex_);
       result_ = std::move(result);
       done_ = true;
@@ -74,7 +74,7 @@ class Runner {
   }
   void Join() {
     thread_.join();
-    session_.watch().OnLastStep(nullptr);
+    session_.control().OnLastStep(nullptr);
   }
   // The rank's partial result, once the run has failed.
   std::string Partial(std::chrono::milliseconds grace) {
@@ -129,7 +129,7 @@ class ProcessesFabric : public Fabric {
 
 bool ProcessesFabric::speaks() const {
   const absl::StatusOr<Session*> session = library_.session();
-  return !session.ok() || (*session)->watch().speaks();
+  return !session.ok() || (*session)->control().speaks();
 }
 
 absl::Status ProcessesFabric::Accepts(int world_size) const {
@@ -166,24 +166,24 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
   if (!world.ok()) return refuse(world.status());
   std::unique_ptr<Runner> runner;
   if (takes_part) runner = std::make_unique<Runner>(session, world_size, device_, timeout_s_, *std::move(world));
-  session.watch().Begin(world_size, timeout_s_, takes_part ? &runner->run() : nullptr, [&session, r = runner.get()] {
+  session.control().Begin(world_size, timeout_s_, takes_part ? &runner->run() : nullptr, [&session, r = runner.get()] {
     if (r != nullptr) r->Abandon();
     session.CutOff();
   });
   if (takes_part) runner->Start(fn);
-  const control::Verdict verdict = session.watch().AwaitVerdict();
+  const control::Verdict verdict = session.control().AwaitVerdict();
   LeaveEnding(session.rank(), absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()));
   if (verdict.code() != 0) {
     session.GiveUp();
     (void)interrupt.release();
     // Launchers send SIGTERM to the survivors of a lost rank, which still have to write their results.
     std::signal(SIGTERM, SIG_IGN);
-    if (takes_part) session.watch().HandIn(runner->Partial(watch::Hub::GraceOf(verdict)));
+    if (takes_part) session.control().HandIn(runner->Partial(control::Hub::GraceOf(verdict)));
     (void)runner.release();
   } else if (takes_part) {
     runner->Join();
   }
-  RunResult result = session.watch().Conclude();
+  RunResult result = session.control().Conclude();
   result.results.resize(static_cast<size_t>(world_size));
   result.notes.insert(result.notes.end(), device_.notes.begin(), device_.notes.end());
   for (std::string& note : session.Notes()) result.notes.push_back(std::move(note));

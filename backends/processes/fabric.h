@@ -1,8 +1,8 @@
 // A fabric whose ranks are processes started by a launcher: the code that mpi, gloo and nccl share.
 //
-// All processes call Run alike. The rank's function runs on its own thread, while the main thread waits for the watch's
-// verdict. So a rank that is stuck in a call that never ends (few libraries can abort one) does not keep the process
-// from reporting. After a failed run the process can only exit.
+// All processes call Run alike. The rank's function runs on its own thread, while the main thread waits for the control
+// plane's verdict. So a rank that is stuck in a call that never ends (few libraries can abort one) does not keep the
+// process from reporting. After a failed run the process can only exit.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ struct Library {
   std::string_view fabric;   // "mpi"
   std::string_view name;     // "MPI"
   bool by_mpi_only = false;  // processes find each other only through MPI's launchers
-  // Starts the library and the watch, or says why it cannot. Every call returns the same object.
+  // Starts the library and the control plane's client, or says why it cannot. Every call returns the same object.
   std::function<absl::StatusOr<Session*>()> session;
   // Begins a run of the first `ranks` processes. Collective over all processes; those from `ranks` on stand by, and the
   // function that they get is never called.

@@ -1,5 +1,5 @@
 // How the processes of a run find the step after which it ends (backends/host/last_step.h): through rank 0, by messages
-// of the watch.
+// of the control plane.
 //
 //   a process whose rank sees the signal   ask    -> rank 0
 //   rank 0, at the first of these          hold   -> all
@@ -15,7 +15,7 @@
 #include <memory>
 
 #include "backends/host/last_step.h"
-#include "core/proto/control.pb.h"
+#include "backends/control/control.pb.h"
 
 namespace twofold::processes {
 
@@ -25,7 +25,7 @@ class LastStepVote {
   LastStepVote(int world_size, std::function<void(control::Relayed)> relay);
 
   const std::shared_ptr<host::LastStep>& last_step() const { return last_step_; }
-  void Hear(const control::Relayed& message);  // on the watch's thread
+  void Hear(const control::Relayed& message);  // on the control client's thread
 
  private:
   void ToAll(const control::LastStep& what) const;

@@ -1,12 +1,13 @@
-// A communication library in this process, together with the watch: started once, at the first run, and ended with the
-// process.
+// A communication library in this process, together with the connection to the run's control plane: started once, at
+// the first run, and ended with the process.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "backends/watch/watch.h"
+#include "backends/control/client.h"
 
 namespace twofold::processes {
 
@@ -16,7 +17,7 @@ struct Place {
   int rank_here = 0, processes_here = 1;  // among those on this host
 };
 
-// Used from the process's main thread, except watch().
+// Used from the process's main thread, except control().
 class Session {
  public:
   virtual ~Session() = default;
@@ -26,10 +27,10 @@ class Session {
   int rank() const { return place_.rank; }
   int processes() const { return place_.processes; }
   const Place& place() const { return place_; }
-  watch::Watch& watch() { return *watch_; }
+  control::Client& control() { return *control_; }
 
-  // A run has failed: aborts communication in progress, if the library can. Called on the watch's thread, so it must
-  // not block.
+  // A run has failed: aborts communication in progress, if the library can. Called on the control client's thread, so
+  // it must not block.
   virtual void CutOff() {}
   // For the report: versions, and how the processes found each other.
   virtual std::vector<std::string> Notes() const { return {}; }
@@ -41,13 +42,22 @@ class Session {
 
  protected:
   Session() = default;
-  void StartWatch(const watch::Watch::Options& options) { watch_ = std::make_unique<watch::Watch>(options); }
-  void StopWatch() { watch_.reset(); }
+  // The processes have met.
+  void Attach(std::unique_ptr<control::Client> client) {
+    control_ = std::move(client);
+    place_ = {.rank = control_->rank(),
+              .processes = control_->size(),
+              .rank_here = control_->local_rank(),
+              .processes_here = control_->local_size()};
+  }
+  // An orderly end, before gRPC's own static objects are destroyed.
+  void Part() { control_.reset(); }
+  bool one_host() const { return place_.processes_here == place_.processes; }
 
   Place place_;
 
  private:
-  std::unique_ptr<watch::Watch> watch_;
+  std::unique_ptr<control::Client> control_;
   bool given_up_ = false;
 };
 

@@ -270,6 +270,12 @@ void CheckRendezvous(const spec::Rendezvous& rendezvous, Problems& problems) {
                  "\"\" names no address; use one of rank 0's host (0.0.0.0: all), or leave it out to use "
                  "fabric.rendezvous.address");
   }
+  if (!rendezvous.has_tls()) return;
+  const spec::Tls& tls = rendezvous.tls();
+  for (const auto& [name, file] :
+       {std::pair("certificate", &tls.certificate()), {"key", &tls.key()}, {"authority", &tls.authority()}}) {
+    if (file->empty()) problems.Add(StrCat("fabric.rendezvous.tls.", name), "\"\" names no file; use a PEM file");
+  }
 }
 
 void CheckFabric(const spec::Spec& spec, Problems& problems) {

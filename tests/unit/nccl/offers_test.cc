@@ -1,4 +1,4 @@
-// Offers between the watches of three "processes" within one.
+// Offers between the clients of three "processes" within one.
 #include "backends/nccl/offers.h"
 
 #include <chrono>
@@ -10,6 +10,7 @@
 
 #include "core/base/errors.h"
 #include "gtest/gtest.h"
+#include "tests/unit/control/testing.h"
 
 namespace twofold::nccl {
 namespace offers_test {
@@ -20,24 +21,9 @@ constexpr uint64_t kWorld = 1;
 class OffersTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::promise<std::string> card;
-    const std::shared_future<std::string> written = card.get_future();
-    watches_.resize(kRanks);
-    std::vector<std::thread> threads;
+    clients_ = control::Clients(kRanks);
     for (int r = 0; r < kRanks; ++r) {
-      threads.emplace_back([&, r] {
-        watches_[static_cast<size_t>(r)] = std::make_unique<watch::Watch>(watch::Watch::Options{
-            .rank = r, .processes = kRanks, .one_host = true, .broadcast = [&, r](std::string& bytes) {
-              if (r == 0)
-                card.set_value(bytes);
-              else
-                bytes = written.get();
-            }});
-      });
-    }
-    for (std::thread& t : threads) t.join();
-    for (int r = 0; r < kRanks; ++r) {
-      auto& w = *watches_[static_cast<size_t>(r)];
+      auto& w = *clients_[static_cast<size_t>(r)];
       runs_.push_back(std::make_unique<host::RunState>(kRanks, 60));
       offers_.push_back(std::make_shared<Offers>(w, r));
       w.OnRelayed([o = offers_.back()](const control::Relayed& message) { o->Hear(message); });
@@ -49,8 +35,8 @@ class OffersTest : public testing::Test {
     call_.group = std::make_shared<const std::string>("world");
   }
   void TearDown() override {
-    for (auto& w : watches_) w->Finish("");
-    for (auto& w : watches_) w->AwaitVerdict();
+    for (auto& w : clients_) w->Finish("");
+    for (auto& w : clients_) w->AwaitVerdict();
   }
   Offers& of(int rank) { return *offers_[static_cast<size_t>(rank)]; }
   Offer Await(Tag tag) {
@@ -58,7 +44,7 @@ class OffersTest : public testing::Test {
                        [tag](const Offer& o) { return o.tag == tag ? Offers::kTake : Offers::kKeep; });
   }
 
-  std::vector<std::unique_ptr<watch::Watch>> watches_;
+  std::vector<std::unique_ptr<control::Client>> clients_;
   std::vector<std::unique_ptr<host::RunState>> runs_;
   std::vector<std::shared_ptr<Offers>> offers_;
   host::GroupIdentity world_;

@@ -1,0 +1,318 @@
+#include "backends/control/client.h"
+
+#include <utility>
+
+#include "core/base/duration.h"
+#include "core/base/errors.h"
+#include "core/base/status.h"
+#include "core/base/strings.h"
+
+namespace twofold::control {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTick(20);
+constexpr std::chrono::seconds kSpeakerTime(10), kSpeakerTimeAfterLoss(1);
+
+}  // namespace
+
+Client::Client(const Options& options, std::unique_ptr<Server> server, std::shared_ptr<Desk> desk)
+    : options_(options),
+      deadline_(Clock::now() + DurationOf(options.timeout_s)),
+      server_(std::move(server)),
+      desk_(std::move(desk)),
+      clock_(Clock::now()),
+      gave_sign_(clock_.now()),
+      heard_hub_(clock_.now()),
+      observer_([this](ToHub message) { Send(std::move(message)); }),
+      loop_(kTick, [this] { Tick(); }) {}
+
+Client::~Client() {
+  loop_.Stop();
+  if (link_ != nullptr) link_->Leave();
+}
+
+// ---- The run ----
+
+void Client::Begin(int world_size, double timeout_s, host::RunState* run, std::function<void()> on_failure,
+                   OnBroken on_broken) {
+  const bool elastic = on_broken != nullptr;
+  observer_.ForgetLogs();
+  int rank = options_.rank, generation = 1;
+  {
+    std::lock_guard lock(mutex_);
+    verdict_.reset();
+    results_.reset();
+    if (formed_run_ != 0) {  // this newcomer has been admitted
+      run_ = std::exchange(formed_run_, 0);
+      generation = generation_;
+      rank = rank_;
+    } else {
+      ++run_;
+      generation_ = generation;
+      rank_ = rank;
+      exchange_generation_ = 0;
+    }
+  }
+  if (holds_plane()) {
+    ToHub message;
+    message.mutable_begin()->set_world_size(world_size);
+    message.mutable_begin()->set_timeout_s(timeout_s);
+    message.mutable_begin()->set_elastic(elastic);
+    Send(std::move(message));
+  }
+  loop_.Post([=, this, number = run_.load(), on_failure = std::move(on_failure), on_broken = std::move(on_broken)] {
+    begun_run_ = number;
+    entered_generation_ = generation;
+    broken_ = false;
+    timeout_s_ = timeout_s;
+    on_failure_ = on_failure;
+    on_broken_ = on_broken;
+    judged_ = false;
+    observer_.Begin(run, rank, timeout_s);
+    heard_hub_ = clock_.now();
+    for (const FromHub& message : std::exchange(early_, {})) Hear(message);
+    if (hub_lost_) LoseHub(how_hub_was_lost_);  // unless it told how this run ends before it left
+  });
+}
+
+Verdict Client::AwaitVerdict() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return verdict_.has_value(); });
+  return *verdict_;
+}
+
+void Client::Finish(std::string result) {
+  ToHub message;
+  message.mutable_finished()->set_result(std::move(result));
+  observer_.AddEnds(*message.mutable_finished()->mutable_points());
+  Send(std::move(message));
+}
+
+void Client::HandIn(std::string partial) {
+  if (bereaved_) {  // there is no plane to hand it to
+    std::lock_guard lock(mutex_);
+    Results results;
+    for (int r = 0; r < options_.size; ++r) results.add_results(r == options_.rank ? partial : std::string());
+    results_ = std::move(results);
+    return;
+  }
+  ToHub message;
+  message.mutable_partial()->set_result(std::move(partial));
+  Send(std::move(message));
+}
+
+RunResult Client::Conclude() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return verdict_.has_value(); });
+  const Verdict verdict = *verdict_;
+  if (holds_plane()) {
+    changed_.wait(lock, [this] { return results_.has_value(); });
+  } else if (bereaved_ && !speaks()) {
+    changed_.wait_for(lock, kSpeakerTimeAfterLoss, [] { return false; });
+  } else if (verdict.code() != 0) {
+    changed_.wait_for(lock, kSpeakerTime, [this] { return hub_lost_.load(); });
+  }
+  RunResult result{absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()), {}, {}};
+  std::vector<std::string> results;
+  if (results_) results.assign(results_->results().begin(), results_->results().end());
+  result.results = std::move(results);
+  return result;
+}
+
+void Client::Relay(Relayed relayed) {
+  ToHub message;
+  *message.mutable_relayed() = std::move(relayed);
+  Send(std::move(message));
+}
+
+void Client::OnLastStep(std::function<void(const Relayed&)> hear) {
+  loop_.Post([this, hear = std::move(hear)] { on_last_step_ = hear; });
+}
+
+void Client::OnRelayed(std::function<void(const Relayed&)> hear) {
+  loop_.Post([this, hear = std::move(hear)] { on_relayed_ = hear; });
+}
+
+void Client::Send(ToHub message) {
+  message.set_run(run_);
+  message.set_generation(generation_);
+  link_->Send(std::move(message));
+}
+
+// ---- Generations ----
+
+absl::StatusOr<Generation> Client::Reform(int min_members, double patience_s) {
+  const bool admission = options_.newcomer && run_ == 0;
+  loop_.Do([this] { observer_.Release(); });
+  observer_.ForgetLogs();
+  std::unique_lock lock(mutex_);
+  refused_.reset();
+  if (!admission) {
+    formed_.reset();
+    lock.unlock();
+    ToHub message;
+    message.mutable_reform()->set_generation(generation_);
+    message.mutable_reform()->set_min_members(min_members);
+    message.mutable_reform()->set_patience_s(patience_s);
+    Send(std::move(message));
+    lock.lock();
+  }
+  waits_ = true;
+  const auto told = [this] { return formed_ || refused_ || verdict_; };
+  const bool in_time = admission ? Await(lock, Clock::now() + DurationOf(patience_s), told)
+                                 : (changed_.wait(lock, [&] { return told() || hub_lost_; }), true);
+  waits_ = false;
+  if (verdict_) return absl::Status(static_cast<absl::StatusCode>(verdict_->code()), verdict_->message());
+  if (refused_) return FailedPrecondition("fabric.rendezvous: ", refused_->message());
+  if (!in_time)
+    return absl::DeadlineExceededError(
+        StrCat("fabric.rendezvous: no generation has admitted ", Me(), " within ", patience_s, " s"));
+  if (!formed_) return WhyEnded();
+  Generation generation{.number = formed_->number(), .members = {formed_->members().begin(), formed_->members().end()}};
+  const auto self = std::find(generation.members.begin(), generation.members.end(), welcome_->member());
+  rank_ = static_cast<int>(self - generation.members.begin());
+  generation_ = exchange_generation_ = generation.number;
+  exchanges_ = 0;
+  formed_.reset();
+  return generation;
+}
+
+void Client::Enter(host::RunState* run) {
+  loop_.Post([this, run, generation = generation_.load(), rank = rank_.load()] {
+    entered_generation_ = generation;
+    broken_ = false;
+    observer_.Begin(run, rank, timeout_s_);
+    for (const FromHub& message : std::exchange(early_, {})) Hear(message);
+  });
+}
+
+void Client::Depart(std::string partial) {
+  loop_.Do([this] { observer_.Release(); });
+  ToHub message;
+  message.mutable_depart()->set_result(std::move(partial));
+  Send(std::move(message));
+}
+
+// ---- On the client's thread ----
+
+void Client::Tick() {
+  clock_.Look(Clock::now());
+  if (link_ready_ && clock_.now() - gave_sign_ >= DurationOf(options_.least_silence_s / kSignsInSilence)) {
+    gave_sign_ = clock_.now();
+    link_->Send(ToHub());
+  }
+  observer_.Look(clock_.now());
+  MissTheHub();
+}
+
+// The counterpart of Hub::MissTheSilent, by which the plane misses others.
+void Client::MissTheHub() {
+  const bool in_run = begun_run_ != 0 && !judged_;
+  if (desk_ != nullptr || hub_lost_ || !(in_run || waits_)) return;
+  const double most_s = in_run ? std::max(options_.least_silence_s, timeout_s_) : options_.least_silence_s;
+  if (clock_.now() - heard_hub_ < DurationOf(most_s)) return;
+  ++links_;  // if it comes back, it finds that the others have left
+  LoseHub(StrCat("its process (", HubProcess(), ") has sent no heartbeat for ", most_s,
+                 " s; it is stopped, or its host hangs or is unreachable"));
+}
+
+void Client::Hear(const FromHub& message) {
+  heard_hub_ = clock_.now();
+  if (message.has_waiting()) newcomers_ = message.waiting();
+  if (message.what_case() == FromHub::WHAT_NOT_SET) return;
+  if (message.run() != 0 && !message.has_formed() && !message.has_results() && !message.has_refused())
+    return HearInRun(message);
+  std::lock_guard lock(mutex_);
+  switch (message.what_case()) {
+    case FromHub::kWelcome:
+      welcome_ = message.welcome();
+      link_ready_ = true;
+      break;
+    case FromHub::kSeat: got_seat_ = message.seat(); break;
+    case FromHub::kTaken: taken_ = message.taken(); break;
+    case FromHub::kValue: values_[message.value().number()] = message.value(); break;
+    case FromHub::kEnd: end_ = message.end(); break;
+    case FromHub::kResults: results_ = message.results(); break;
+    case FromHub::kRefused: refused_ = message.refused(); break;
+    case FromHub::kFormed:
+      formed_ = message.formed();
+      if (begun_run_ == 0) formed_run_ = message.run();
+      break;
+    case FromHub::kFarewell: farewell_ = true; break;
+    default: break;
+  }
+  changed_.notify_all();
+}
+
+void Client::HearInRun(const FromHub& message) {
+  const bool generation_is_to_come = on_broken_ != nullptr && !message.has_verdict() && message.run() == begun_run_ &&
+                                     message.generation() > entered_generation_;
+  if (message.run() > begun_run_ || generation_is_to_come) return early_.push_back(message);
+  if (message.run() < begun_run_) return;
+  if (message.has_verdict()) return Judge(message.verdict());
+  if (on_broken_ != nullptr && message.generation() != entered_generation_) return;
+  if (message.has_query()) observer_.Reply();
+  if (message.has_broken()) BreakUp(message.broken());
+  if (!message.has_relayed()) return;
+  const auto& hear = message.relayed().has_last_step() ? on_last_step_ : on_relayed_;
+  if (hear) hear(message.relayed());
+}
+
+void Client::BreakUp(const Broken& broken) {
+  if (std::exchange(broken_, true)) return;
+  observer_.End(broken.rank(), absl::UnavailableError(broken.message()));
+  if (on_broken_) on_broken_(broken);
+}
+
+void Client::Judge(const Verdict& verdict) {
+  if (std::exchange(judged_, true)) return;
+  observer_.End(verdict.rank(), absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()));
+  if (verdict.code() != 0 && on_failure_) on_failure_();
+  std::lock_guard lock(mutex_);
+  verdict_ = verdict;
+  changed_.notify_all();
+}
+
+void Client::LinkEnded(const absl::Status& why) {
+  {
+    std::lock_guard lock(mutex_);
+    link_ended_ = why;
+  }
+  const std::string said(why.message());
+  const bool cut_off = said.find("timed out") != std::string::npos || said.find("unreachable") != std::string::npos ||
+                       said.find("No route") != std::string::npos;
+  LoseHub(StrCat("its process (", HubProcess(), ") ",
+                 cut_off ? StrCat("is unreachable: its host does not answer (", said, ")") : "has ended"));
+}
+
+// With the plane lost, nobody can ask the other ranks.
+void Client::LoseHub(const std::string& how) {
+  bool expelled = false;
+  std::string why;
+  {
+    std::lock_guard lock(mutex_);
+    how_hub_was_lost_ = how;
+    hub_lost_ = true;
+    expelled = link_ended_ && absl::IsAborted(*link_ended_);
+    if (expelled) why = std::string(link_ended_->message());
+    changed_.notify_all();
+  }
+  if (begun_run_ == 0 || judged_) return;
+  Verdict verdict;
+  verdict.set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+  verdict.set_rank(expelled ? options_.rank : 0);
+  verdict.set_lost(true);
+  verdict.set_message(expelled ? why : StrCat("lost rank 0: ", how));
+  if (const std::string doing = observer_.Doing(); !doing.empty()) StrAppend(verdict.mutable_message(), "; ", doing);
+  bereaved_ = !expelled;
+  Judge(verdict);
+}
+
+std::string Client::HubProcess() const {
+  std::lock_guard lock(mutex_);
+  return welcome_ ? welcome_->hub() : "";
+}
+
+}  // namespace twofold::control
