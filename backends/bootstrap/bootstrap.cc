@@ -61,7 +61,8 @@ absl::StatusOr<std::unique_ptr<control::Client>> MeetByVariables(const spec::Ren
                                       .tls = *tls,
                                       .address = place->address,
                                       .described = StrCat("the store at ", text)};
-  if (launch.rank != 0) return control::Client::Join(options);
+  options.newcomer = launch.newcomer;
+  if (launch.rank != 0 || launch.newcomer) return control::Client::Join(options);
   if (const absl::Status reach = CheckReach(*place, launch); !reach.ok()) return reach;
   auto server = control::Server::Listen({.size = launch.size,
                                          .bind = place->bind,
@@ -80,7 +81,7 @@ absl::StatusOr<std::unique_ptr<control::Client>> MeetByVariables(const spec::Ren
 absl::StatusOr<std::unique_ptr<control::Client>> Meet(const spec::Spec& spec) {
   const Launch launch = LaunchedAs();
   if (!launch.error.empty()) return InvalidArgument("the environment of this process: ", launch.error);
-  if (launch.size == 1) return processes::Alone();
+  if (launch.size == 1 && !launch.newcomer) return processes::Alone();
   if (launch.by_mpi) {
     auto by_mpi = MeetByMpi(spec, launch);
     if (!absl::IsUnimplemented(by_mpi.status())) return by_mpi;

@@ -19,22 +19,31 @@ namespace twofold::gloo {
 namespace {
 
 constexpr std::chrono::hours kNever(24 * 365);
+constexpr std::chrono::seconds kToConnect(30);  // a rank may be lost after it has told its addresses
 
 // Gloo's own way to connect needs a store that everybody reads again and again. Here one exchange is enough.
 class Connected : public ::gloo::Context {
  public:
   Connected(int rank, int size) : ::gloo::Context(rank, size) { setTimeout(kNever); }
-  // Each rank opens a socket for each other rank, and tells it the address.
-  void ConnectAll(const Exchange& exchange, TransportPtr transport) {
+  // Each rank opens a socket for each other rank.
+  void Open(TransportPtr transport, std::shared_ptr<Abortion> abortion) {
     const std::shared_ptr<::gloo::transport::Context> pairs = transport->createContext(rank, size);
+    pairs->setTimeout(kToConnect);
+    for (int r = 0; r < size; ++r) {
+      if (r != rank) pairs->createPair(r)->setLocalRank(0);  // unused by TCP
+    }
     pairs->setTimeout(kNever);
+    transportContext_ = Abortable(pairs, std::move(abortion));
+    device_ = std::move(transport);
+  }
+  // Each rank tells the others the addresses.
+  void ConnectAll(const Exchange& exchange) {
+    const std::shared_ptr<::gloo::transport::Context>& pairs = transportContext_;
     std::string addresses;  // of equal size, by rank; this rank's own is missing
     size_t each = 0;
     for (int r = 0; r < size; ++r) {
       if (r == rank) continue;
-      auto& pair = pairs->createPair(r);
-      pair->setLocalRank(0);  // unused by TCP
-      const std::vector<char> address = pair->address().bytes();
+      const std::vector<char> address = pairs->getPair(r)->address().bytes();
       addresses.append(address.begin(), address.end());
       each = address.size();
     }
@@ -48,8 +57,6 @@ class Connected : public ::gloo::Context {
       pairs->getPair(r)->connect(
           {its.begin() + static_cast<int64_t>(place), its.begin() + static_cast<int64_t>(place + each)});
     }
-    device_ = std::move(transport);
-    transportContext_ = pairs;
   }
 };
 
@@ -83,9 +90,11 @@ std::string HostName() {
 
 }  // namespace
 
-ContextPtr Connect(int rank, int size, const Exchange& exchange, TransportPtr transport) {
+ContextPtr Connect(int rank, int size, const Exchange& exchange, TransportPtr transport,
+                   std::shared_ptr<Abortion> abortion) {
   auto context = std::make_shared<Connected>(rank, size);
-  context->ConnectAll(exchange, std::move(transport));
+  context->Open(std::move(transport), std::move(abortion));
+  context->ConnectAll(exchange);
   return context;
 }
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/gloo/abortable.h"
+
 namespace twofold::gloo {
 
 using ContextPtr = std::shared_ptr<::gloo::Context>;
@@ -20,8 +22,9 @@ using TransportPtr = std::shared_ptr<::gloo::transport::Device>;
 using Exchange = std::function<std::vector<std::string>(std::string bytes)>;
 
 // Collective over the group's ranks. Throws ::gloo::Exception if a rank cannot be reached. Calls on the context never
-// time out: whether somebody hangs is for the control plane to say.
-ContextPtr Connect(int rank, int size, const Exchange& exchange, TransportPtr transport);
+// time out: whether somebody hangs is for the control plane to say. `abortion` can end them.
+ContextPtr Connect(int rank, int size, const Exchange& exchange, TransportPtr transport,
+                   std::shared_ptr<Abortion> abortion);
 
 // Contexts of groups that have ended, until their run has. A context that goes away resets its connections, and what
 // this rank has sent may still be on its way. Thread-safe.

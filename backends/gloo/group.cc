@@ -44,6 +44,7 @@ class Worker {
       throw CollectiveMismatch(owner_->rank, text(e.what()));
     } catch (const std::exception& e) {
       LetTheWatchSpeakFirst();
+      owner_->run.ThrowIfEnding(owner_->rank, call.ToString());
       throw RankFailure(RankFailure::Kind::kOther, owner_->rank, text(e.what()));
     }
   }
@@ -91,7 +92,8 @@ int Worker::Split(const SplitCall& call) {
     return -1;
   }
   const auto me = std::find(call.members.begin(), call.members.end(), context->rank) - call.members.begin();
-  call.made = Connect(static_cast<int>(me), static_cast<int>(call.members.size()), exchange, endpoint_->transport);
+  call.made = Connect(static_cast<int>(me), static_cast<int>(call.members.size()), exchange, endpoint_->transport,
+                      endpoint_->abortion);
   return -1;
 }
 
@@ -135,7 +137,7 @@ std::unique_ptr<ProcessGroup> GlooGroup::Split(int color, int key, std::string n
   identity->id = control::ChildGroupId(identity_->id, call->sequence, color);
   identity->label = *host::GroupLabel(name, identity->ranks);
   auto endpoint = std::make_shared<Endpoint>(
-      Endpoint{call->made, endpoint_->transport, endpoint_->ended, std::move(name), std::move(identity)});
+      Endpoint{call->made, endpoint_->transport, endpoint_->abortion, endpoint_->ended, std::move(name), std::move(identity)});
   return std::make_unique<GlooGroup>(std::move(endpoint), owner_, control_, stats());
 }
 

@@ -16,6 +16,7 @@ namespace twofold::gloo {
 struct Endpoint {
   ContextPtr context;
   TransportPtr transport;
+  std::shared_ptr<Abortion> abortion;
   std::shared_ptr<EndedContexts> ended;
   std::string name;
   std::shared_ptr<const host::GroupIdentity> identity;

@@ -74,18 +74,39 @@ absl::Status Session::Start(const spec::Spec& spec) try {
 
 absl::StatusOr<ContextPtr> Session::World(int ranks) try {
   ended_->Close();  // the run before has ended everywhere
-  const Exchange exchange = [this](std::string bytes) {
-    absl::StatusOr<std::vector<std::string>> all = control().AllGather(std::move(bytes));
-    if (!all.ok()) throw std::runtime_error(std::string(all.status().message()));
-    return *std::move(all);
-  };
+  const Exchange exchange = Exchanges();
   if (rank() >= ranks) {
     exchange("");
     return ContextPtr();
   }
-  return Connect(rank(), ranks, exchange, transport_);
+  return Connect(rank(), ranks, exchange, transport_, abortion());
 } catch (const std::exception& e) {
   return Unavailable("fabric.gloo: ", e.what());
+}
+
+Exchange Session::Exchanges() {
+  return [this](std::string bytes) {
+    absl::StatusOr<std::vector<std::string>> all = control().AllGather(std::move(bytes));
+    if (!all.ok()) throw std::runtime_error(std::string(all.status().message()));
+    return *std::move(all);
+  };
+}
+
+void Session::Disconnect() { abortion()->Abort(); }
+
+std::shared_ptr<Abortion> Session::abortion() const {
+  const std::lock_guard lock(mutex_);
+  return abortion_;
+}
+
+// What the old generation's members have sent concerns nobody any more.
+ContextPtr Session::NewWorld(int rank, int size) {
+  ended_->Close();
+  {
+    const std::lock_guard lock(mutex_);
+    abortion_ = std::make_shared<Abortion>();
+  }
+  return Connect(rank, size, Exchanges(), transport_, abortion());
 }
 
 void Session::Finish() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,11 @@ class Session : public BootstrappedSession {
 
   // The connections among the first `ranks` processes; null on the others. Collective over all processes.
   absl::StatusOr<ContextPtr> World(int ranks);
+  // Those among the `size` members of a new generation, of which this process has rank `rank`. Collective over them, on
+  // the rank's thread. Throws.
+  ContextPtr NewWorld(int rank, int size);
+  void Disconnect() override;
+  std::shared_ptr<Abortion> abortion() const;  // of this generation's communication
   const TransportPtr& transport() const { return transport_; }
   const std::shared_ptr<EndedContexts>& ended() const { return ended_; }
   // The rank whose run begins, for what goes wrong on Gloo's own thread. Its run fails if somebody sends more than is
@@ -34,6 +40,9 @@ class Session : public BootstrappedSession {
   static void Finish();
 
   TransportPtr transport_;
+  Exchange Exchanges();
+  mutable std::mutex mutex_;
+  std::shared_ptr<Abortion> abortion_ = std::make_shared<Abortion>();  // guarded by mutex_
   const std::shared_ptr<EndedContexts> ended_ = std::make_shared<EndedContexts>();
   std::vector<std::string> notes_;
 };

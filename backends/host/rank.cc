@@ -88,7 +88,7 @@ std::unique_ptr<Device> Rank::MakeDevice(const DeviceChoice& choice) {
     return device;
   }
   auto device = std::make_unique<EmulatedDevice>(allocator_, host_allocator_, *choice.emulated, choice.threads, [this] {
-    if (run().ending()) run().ThrowIfEnding(rank_, "an operation");
+    if (run().ending()) run().ThrowIfEnding(state_->rank, "an operation");
   });
   emulated_ = device.get();
   emulated_->SetTransferObserver(transfers);
@@ -173,8 +173,8 @@ Bytes Rank::OutsideLedger() const {
   return Bytes(std::max<int64_t>(0, grown - process_.segments.Resident().value()) / process_.local_ranks);
 }
 
-void Rank::Enter(RunState& run) {
-  auto state = std::make_shared<RankState>(run, rank_, *device_, trace_);
+void Rank::Enter(RunState& run, int rank) {
+  auto state = std::make_shared<RankState>(run, rank, *device_, trace_);
   state->emulated = emulated_;
   state->tells_waits = gpu_.has_value();
   std::lock_guard lock(state_mutex_);
@@ -200,11 +200,11 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
   try {
     std::string result = fn(context);
     drain();
-    run().Leave(rank_);
+    run().Leave(state_->rank);
     return result;
   } catch (...) {
-    const RankFailure failure = CurrentFailure(rank_);
-    run().Explain(rank_, failure.kind(), failure.what());
+    const RankFailure failure = CurrentFailure(state_->rank);
+    run().Explain(state_->rank, failure.kind(), failure.what());
   }
   return context.partial_result();
 }
@@ -222,7 +222,7 @@ std::string Rank::KeptPartial() const {
 }
 
 void Rank::CheckInterrupt() {
-  run().ThrowIfEnding(rank_, "a check between steps");
+  run().ThrowIfEnding(state_->rank, "a check between steps");
   keep_.Do([this] {
     std::string partial = context_.load()->PartialResultBetweenSteps();
     std::lock_guard lock(kept_mutex_);
@@ -232,12 +232,13 @@ void Rank::CheckInterrupt() {
 
 bool Rank::MayBegin(int64_t step) {
   return process_.last_step->MayBegin(
-      step, [this] { run().ThrowIfEnding(rank_, "a wait for the step after which the run ends"); });
+      step, [this] { run().ThrowIfEnding(state_->rank, "a wait for the step after which the run ends"); });
 }
 
 void Rank::Exit(int status) {
-  run().Explain(rank_, RankFailure::Kind::kOther,
-                StrCat("rank ", rank_, ": called exit(", status, "); ", run().Doing(rank_)));
+  const int rank = state_->rank;
+  run().Explain(rank, RankFailure::Kind::kOther,
+                StrCat("rank ", rank, ": called exit(", status, "); ", run().Doing(rank)));
   exited_.store(true, std::memory_order_release);
 }
 

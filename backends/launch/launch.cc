@@ -264,6 +264,7 @@ Launch LaunchFrom(const Variables& variables) {
   Launch launch;
   if (names != nullptr) {
     launch.launched = true;
+    launch.newcomer = read.Has("TWOFOLD_JOIN");
     launch.by_mpi = names->by_mpi;
     launch.launcher = std::string(names->launcher);
     ReadNumbers(read, *names, launch);

@@ -21,7 +21,8 @@
 //                                                                                     the step
 //
 // WORLD_SIZE counts the processes of all nodes. torchrun with TORCHELASTIC_USE_AGENT_STORE=True serves MASTER_PORT
-// itself, so rank 0 then listens at MASTER_PORT + 1. fabric.rendezvous (core/proto/spec.proto) overrides all of this.
+// itself, so rank 0 then listens at MASTER_PORT + 1. A process with TWOFOLD_JOIN=1 joins the run that the other variables
+// describe, and replaces nobody. fabric.rendezvous (core/proto/spec.proto) overrides all of this.
 #pragma once
 
 #include <functional>
@@ -34,6 +35,7 @@ struct Launch {
   bool by_mpi = false;   // by a launcher that MPI_Init understands: Open MPI's mpirun, PMIx, PMI
   std::string launcher;  // "Open MPI's mpirun", "Slurm's srun"; for messages and notes
   int rank = 0, size = 1;
+  bool newcomer = false;  // TWOFOLD_JOIN is set: it joins a run in progress (train.elastic), and has no rank
   // Fields the launcher does not set are -1, 0 or empty.
   int local_rank = -1, local_size = 0;  // among the processes of this host
   int node = -1, nodes = 0;

@@ -1,8 +1,10 @@
 #include "backends/processes/fabric.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -26,14 +28,6 @@ void Session::GiveUp() {
 
 namespace {
 
-std::shared_ptr<const host::GroupIdentity> World(int size) {
-  auto identity = std::make_shared<host::GroupIdentity>();
-  identity->id = 1;
-  identity->label = "world";
-  for (int r = 0; r < size; ++r) identity->ranks.push_back(r);
-  return identity;
-}
-
 // This process's device: the one GPU of its local rank.
 host::DeviceChoice OfThisProcess(host::DeviceChoice device, const Place& place) {
   if (device.cuda) device.cuda->gpus = {device.cuda->Of(place.rank_here)};
@@ -47,12 +41,19 @@ class Runner {
   Runner(Session& session, int world_size, const host::DeviceChoice& device, double timeout_s, MakeGroup make_group)
       : session_(session),
         process_(world_size, 1, timeout_s),
-        rank_(process_, session.rank(), OfThisProcess(device, session.place())),
+        rank_(process_, session.control().member(), OfThisProcess(device, session.place())),
         make_group_(std::move(make_group)) {
     auto vote = std::make_shared<LastStepVote>(
         world_size, [&session](control::Relayed message) { session.control().Relay(std::move(message)); });
     process_.last_step = vote->last_step();
     session.control().OnLastStep([vote](const control::Relayed& message) { vote->Hear(message); });
+  }
+
+  // The run is elastic, and this process begins in generation `first`, as `rank` of `size`.
+  void MakeElastic(control::Generation first, int rank, const Reconnect& reconnect, host::MembershipEvents events) {
+    if (first.number > 1) rank_.Enter(process_.run, rank);
+    first_generation_ = first.number;
+    generations_.emplace(session_, process_, rank_, std::move(first), reconnect, std::move(events));
   }
 
   host::RunState& run() { return process_.run; }
@@ -62,10 +63,19 @@ class Runner {
     thread_ = std::thread([this, fn] {
       std::string result;
       {
-        const std::unique_ptr<Group> world = make_group_(World(process_.world_size), rank_.state(), rank_.stats());
-        result = rank_.Run(fn, *world, [&world] { world->Drain(); });
+        std::unique_ptr<Group> own;
+        std::unique_ptr<Group>& world = generations_ ? generations_->world : own;
+        world = make_group_(WorldOf(process_.world_size, first_generation_), rank_.state(), rank_.stats());
+        result = rank_.Run(
+            fn, *world, [&world] { world->Drain(); },
+            generations_ ? generations_->Membership() : RankContext::Parts::Membership());
+        if (generations_) generations_->world.reset();
       }
-      if (!process_.run.ending()) session_.control().Finish(result);
+      const host::RunState& run = rank_.state()->run;
+      if (!run.ending())
+        session_.control().Finish(result);
+      else if (generations_ && run.failure() && run.failure()->rank == rank_.state()->rank)
+        (void)session_.control().Depart(result);  // it has failed alone; the others may go on
       std::lock_guard lock(mutex_);
       result_ = std::move(result);
       done_ = true;
@@ -97,6 +107,8 @@ class Runner {
   host::Process process_;
   host::Rank rank_;
   const MakeGroup make_group_;
+  int first_generation_ = 1;
+  std::optional<Generations> generations_;  // of an elastic run
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -106,8 +118,11 @@ class Runner {
 
 class ProcessesFabric : public Fabric {
  public:
-  ProcessesFabric(Library library, host::DeviceChoice device, double timeout_s)
-      : library_(std::move(library)), device_(std::move(device)), timeout_s_(timeout_s) {}
+  ProcessesFabric(Library library, host::DeviceChoice device, double timeout_s, const spec::Elastic* elastic)
+      : library_(std::move(library)),
+        device_(std::move(device)),
+        timeout_s_(timeout_s),
+        elastic_(elastic != nullptr ? std::optional(*elastic) : std::nullopt) {}
   std::string_view name() const override { return library_.fabric; }
   bool predicted() const override { return false; }
   bool speaks() const override;
@@ -122,9 +137,19 @@ class ProcessesFabric : public Fabric {
     return library_.by_mpi_only && !launch.by_mpi ? Launch{.error = launch.error} : launch;
   }
 
+  // How this process takes part from its first generation on.
+  struct Beginning {
+    int rank, size;  // rank >= size: it stands by
+    MakeGroup world;
+    control::Generation generation;
+  };
+  absl::StatusOr<Beginning> FirstBeginning(Session& session, int world_size) const;
+  absl::StatusOr<Beginning> LateBeginning(Session& session) const;
+
   const Library library_;
   const host::DeviceChoice device_;
   const double timeout_s_;
+  const std::optional<spec::Elastic> elastic_;
 };
 
 bool ProcessesFabric::speaks() const {
@@ -137,7 +162,7 @@ absl::Status ProcessesFabric::Accepts(int world_size) const {
   if (world_size < 1) return InvalidArgument(fabric + ": at least one rank is needed");
   const Launch launch = Started();
   if (!launch.error.empty()) return InvalidArgument(fabric, ": ", launch.error);
-  if (launch.size == world_size) return absl::OkStatus();
+  if (launch.size == world_size || launch.newcomer) return absl::OkStatus();
   const std::string ask =
       StrCat(fabric, ": ", world_size, world_size == 1 ? " rank is" : " ranks are", " needed, but ");
   if (!launch.launched) {
@@ -150,6 +175,30 @@ absl::Status ProcessesFabric::Accepts(int world_size) const {
                          Counted(launch.size, "rank"), " (a spec uses pp * dp * cp * tp ranks)");
 }
 
+absl::StatusOr<ProcessesFabric::Beginning> ProcessesFabric::FirstBeginning(Session& session, int world_size) const {
+  absl::StatusOr<MakeGroup> world = library_.world(session, world_size);
+  if (!world.ok()) return world.status();
+  Beginning begins = {.rank = session.rank(), .size = world_size, .world = *std::move(world), .generation = {}};
+  for (int r = 0; r < world_size; ++r) begins.generation.members.push_back(r);
+  return begins;
+}
+
+absl::StatusOr<ProcessesFabric::Beginning> ProcessesFabric::LateBeginning(Session& session) const {
+  absl::StatusOr<control::Generation> first =
+      session.control().Reform(1, session.control().options().timeout_s);  // waits to be let in
+  if (!first.ok()) return first.status();
+  const auto own = std::find(first->members.begin(), first->members.end(), session.control().member());
+  const int rank = static_cast<int>(own - first->members.begin());
+  return Beginning{.rank = rank,
+                   .size = static_cast<int>(first->members.size()),
+                   .world = [this, &session, rank](std::shared_ptr<const host::GroupIdentity> world,
+                                                   const std::shared_ptr<host::RankState>& owner,
+                                                   CommunicationStats& stats) {
+                     return library_.reconnect(session, std::move(world), rank, owner, stats);
+                   },
+                   .generation = *std::move(first)};
+}
+
 RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
   auto refuse = [&](absl::Status status) { return RunResult{std::move(status), RankResults::Empty(world_size), {}}; };
   const absl::StatusOr<Session*> started = library_.session();
@@ -159,17 +208,27 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
     return refuse(FailedPrecondition("fabric.", library_.fabric, ": an earlier run of this process failed; ",
                                      library_.name, " cannot go on after that"));
   }
-  if (world_size > session.processes()) return refuse(Accepts(world_size));
+  const bool comes_late = session.control().options().newcomer, elastic = elastic_ && library_.reconnect;
+  if (comes_late && !elastic)
+    return refuse(FailedPrecondition("fabric.", library_.fabric, ": only a run with train.elastic takes in new ranks"));
+  if (!comes_late && world_size > session.processes()) return refuse(Accepts(world_size));
   auto interrupt = std::make_unique<host::InterruptScope>();
-  const bool takes_part = session.rank() < world_size;
-  absl::StatusOr<MakeGroup> world = library_.world(session, world_size);
-  if (!world.ok()) return refuse(world.status());
+  const absl::StatusOr<Beginning> begins = comes_late ? LateBeginning(session) : FirstBeginning(session, world_size);
+  if (!begins.ok()) return refuse(begins.status());
+  const bool takes_part = begins->rank < begins->size;
   std::unique_ptr<Runner> runner;
-  if (takes_part) runner = std::make_unique<Runner>(session, world_size, device_, timeout_s_, *std::move(world));
-  session.control().Begin(world_size, timeout_s_, takes_part ? &runner->run() : nullptr, [&session, r = runner.get()] {
+  if (takes_part) runner = std::make_unique<Runner>(session, begins->size, device_, timeout_s_, begins->world);
+  if (takes_part && elastic) {
+    runner->MakeElastic(begins->generation, begins->rank, library_.reconnect,
+                        host::MembershipEvents(*elastic_, world_size));
+  }
+  const auto on_failure = [&session, r = runner.get()] {
     if (r != nullptr) r->Abandon();
     session.CutOff();
-  });
+  };
+  control::Client::OnBroken on_broken;
+  if (elastic) on_broken = [&session](const control::Broken&) { session.Disconnect(); };
+  session.control().Begin(begins->size, timeout_s_, takes_part ? &runner->run() : nullptr, on_failure, on_broken);
   if (takes_part) runner->Start(fn);
   const control::Verdict verdict = session.control().AwaitVerdict();
   LeaveEnding(session.rank(), absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()));
@@ -184,7 +243,7 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
     runner->Join();
   }
   RunResult result = session.control().Conclude();
-  result.results.resize(static_cast<size_t>(world_size));
+  if (!elastic) result.results.resize(static_cast<size_t>(world_size));  // else there is one for each member
   result.notes.insert(result.notes.end(), device_.notes.begin(), device_.notes.end());
   for (std::string& note : session.Notes()) result.notes.push_back(std::move(note));
   return result;
@@ -192,8 +251,9 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
 
 }  // namespace
 
-std::unique_ptr<Fabric> MakeFabric(Library library, host::DeviceChoice device, double timeout_s) {
-  return std::make_unique<ProcessesFabric>(std::move(library), std::move(device), timeout_s);
+std::unique_ptr<Fabric> MakeFabric(Library library, host::DeviceChoice device, double timeout_s,
+                                   const spec::Elastic* elastic) {
+  return std::make_unique<ProcessesFabric>(std::move(library), std::move(device), timeout_s, elastic);
 }
 
 }  // namespace twofold::processes

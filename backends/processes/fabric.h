@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/host/rank.h"
+#include "backends/processes/generations.h"
 #include "backends/processes/group.h"
 #include "backends/processes/session.h"
 #include "core/run/fabric.h"
@@ -33,9 +34,13 @@ struct Library {
   // Begins a run of the first `ranks` processes. Collective over all processes; those from `ranks` on stand by, and the
   // function that they get is never called.
   std::function<absl::StatusOr<MakeGroup>(Session& session, int ranks)> world;
+  // For elastic runs; empty: a lost rank ends every run on this fabric.
+  Reconnect reconnect = {};
 };
 
-// The rank computes on `device`. If there are several GPUs, it uses the one of its local rank.
-std::unique_ptr<Fabric> MakeFabric(Library library, host::DeviceChoice device, double timeout_s);
+// The rank computes on `device`. If there are several GPUs, it uses the one of its local rank. `elastic`: null: a lost
+// rank ends the run.
+std::unique_ptr<Fabric> MakeFabric(Library library, host::DeviceChoice device, double timeout_s,
+                                   const spec::Elastic* elastic = nullptr);
 
 }  // namespace twofold::processes

@@ -32,6 +32,8 @@ class Session {
   // A run has failed: aborts communication in progress, if the library can. Called on the control client's thread, so
   // it must not block.
   virtual void CutOff() {}
+  // A generation of members is broken: ends communication in progress with an error. The process goes on. Likewise.
+  virtual void Disconnect() {}
   // For the report: versions, and how the processes found each other.
   virtual std::vector<std::string> Notes() const { return {}; }
 

@@ -41,7 +41,7 @@ struct LaunchOptions {
   std::string master;
   bool label = false, print = false;
   double grace_s = kGrace;
-  std::optional<int> restarts, least_ranks;
+  std::optional<int> restarts, least_ranks, replacements;
   std::vector<std::string> command;
   std::optional<RunWords> run;  // if the command is a run that can be read here
 };
@@ -162,6 +162,19 @@ absl::Status CheckRestarts(const LaunchOptions& o) {
   return absl::OkStatus();
 }
 
+// Call after CheckCommand.
+absl::Status CheckReplacements(const LaunchOptions& o) {
+  if (!o.replacements) return absl::OkStatus();
+  if (*o.replacements < 0) return InvalidArgument("--replace must be at least 0 (got ", *o.replacements, ")");
+  if (o.restarts) return InvalidArgument("--replace and --restarts cannot be combined; leave one of them out");
+  if (!ByVariables(o) || !o.run || !o.run->spec.train().has_elastic()) {
+    return InvalidArgument(
+        "--replace starts new ranks for a run that goes on without lost ones: it needs fabric gloo and a spec with "
+        "train { elastic {} }; use --restarts for other runs");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Check(LaunchOptions& o) {
   if (o.ranks < 1) return InvalidArgument("--ranks must be at least 1 (got ", o.ranks, ")");
   if (o.nodes < 1) return InvalidArgument("--nodes must be at least 1 (got ", o.nodes, ")");
@@ -183,6 +196,7 @@ absl::Status Check(LaunchOptions& o) {
   }
   if (const absl::Status s = CheckRestarts(o); !s.ok()) return s;
   if (const absl::Status s = CheckCommand(o); !s.ok()) return s;
+  if (const absl::Status s = CheckReplacements(o); !s.ok()) return s;
   if (!ByVariables(o)) {
     if (o.nodes == 1 && o.node_rank < 0 && o.master.empty() && !o.label && o.grace_s == kGrace) return absl::OkStatus();
     const std::string launcher = FindBackend(o.fabric)->launcher(1).front();
@@ -298,6 +312,14 @@ Supervised SuperviseAttempt(LaunchOptions o, const Attempt& attempt) {
   return Supervise(processes, {.label = o.label, .grace_s = o.grace_s});
 }
 
+// How the processes of a run are supervised, if it is the only attempt.
+SuperviseOptions HowToSupervise(const LaunchOptions& o) {
+  return {.label = o.label,
+          .grace_s = o.grace_s,
+          .elastic = o.run && o.run->spec.train().has_elastic(),
+          .replacements = o.replacements.value_or(0)};
+}
+
 // Whether this process stays to supervise the ranks. mpirun would kill ranks that save when SIGTERM comes.
 bool Supervises(const LaunchOptions& o) {
   return ByVariables(o) || o.restarts || (o.run && o.run->spec.train().checkpoint().on_signal());
@@ -312,7 +334,7 @@ int RunLaunch(LaunchOptions o) {
   }
   if (o.print) return Print(Processes(o)), kExitFine;
   if (!Supervises(o)) return Become(LauncherWords(o));
-  if (!o.restarts || !o.run) return Supervise(Processes(o), {.label = o.label, .grace_s = o.grace_s}).exit_status;
+  if (!o.restarts || !o.run) return Supervise(Processes(o), HowToSupervise(o)).exit_status;
   return RunWithRestarts(
       *o.run, {.fabric = o.fabric, .ranks = o.ranks, .restarts = *o.restarts, .least_ranks = o.least_ranks.value_or(1)},
       [&o](const Attempt& attempt) { return SuperviseAttempt(o, attempt); });
@@ -345,6 +367,8 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
                     "start a run again at most so many times if it lost ranks; see below");
   command.AddOption("--min-ranks", options->least_ranks,
                     "with --restarts: the least number of ranks to go on with (default: 1)");
+  command.AddOption("--replace", options->replacements,
+                    "with train.elastic: start a new process in place of a lost rank's, at most so many times");
   command.AddFlag("--print", options->print, "only print the command lines that would be run");
   command.AddOption("COMMAND", options->command, "after --: a twofold command with its arguments");
   command.Footer(
@@ -370,6 +394,10 @@ to the batch, and bounds dp. Failures that would come again (wrong input, out of
 interrupts end the run. Before a restart the report moves to DIR/attempt-<n>; the notes of the last report list the
 restarts. launch does so on one host only; docs/elastic_training.md shows how Slurm does it on several.
 
+If the spec has train.elastic, a run on fabric gloo goes on with the ranks that are left, and launch lets it. With
+--replace=N it starts a new process for each lost one, N times at most; the new rank joins the run between two steps.
+Rank 0 cannot be lost: its process connects the others.
+
 If the spec has train.checkpoint.on_signal, SIGTERM to launch lets all ranks save before they end.
 
 Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed, 128 + N if signal N ended it, 127 if its
@@ -380,6 +408,7 @@ Examples:
   twofold launch --ranks=8 --restarts=3 --min-ranks=4 -- run my.textproto --set=parallel.dp=8
   twofold launch --ranks=2 -- calibrate
   twofold launch --ranks=4 --fabric=gloo -- run my.textproto --set=parallel.dp=4
+  twofold launch --ranks=4 --fabric=gloo --replace=10 -- run elastic.textproto
   twofold launch --ranks=8 --fabric=nccl -- run my.textproto --set=device=CUDA
   twofold launch --ranks=16 --fabric=nccl --nodes=2 --node-rank=0 --master=node1:29500 -- run cuda.textproto
   srun --ntasks-per-node=1 twofold launch --ranks=16 --fabric=nccl --nodes=2 -- run cuda.textproto

@@ -135,6 +135,7 @@ class Supervisor {
   void Listen();
   void HandOn(int signal);
   void Reap();
+  bool Survive(const Child& child, int status);
   void Ended(const Child& child, int status);
   void EndTheOthers();
   void StopWhenDone();
@@ -164,7 +165,7 @@ class Supervisor {
   asio::signal_set signals_{io_};
   asio::steady_timer timer_{io_};
   std::vector<std::unique_ptr<Child>> children_;
-  int exit_status_ = 0;
+  int exit_status_ = 0, replaced_ = 0;
   host::Interrupts interrupts_;  // signals sent to this process
   bool ends_rest_ = false;
 };
@@ -301,7 +302,24 @@ void Supervisor::EndWhatIsLeft(const std::vector<int>& left) {
   });
 }
 
+// Returns whether the others go on without it.
+bool Supervisor::Survive(const Child& child, int status) {
+  if (!options_.elastic || child.rank == 0 || interrupts_.any() || exit_status_ != 0) return false;
+  if (ExitStatusOf(status) == 0) return true;
+  const bool replace = replaced_ < options_.replacements && !Living().empty();
+  LogWarning("launch: rank ", child.rank, " (process ", child.pid, ") ", HowItEnded(status), "; the others go on",
+             replace ? ", and a new process joins them" : "");
+  if (!replace) return true;
+  ++replaced_;
+  const auto again = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& r) { return r.rank == child.rank; });
+  RankProcess newcomer = *again;
+  newcomer.variables.emplace_back("TWOFOLD_JOIN", "1");
+  Start(newcomer);
+  return true;
+}
+
 void Supervisor::Ended(const Child& child, int status) {
+  if (Survive(child, status)) return;
   if (exit_status_ != 0 || ExitStatusOf(status) == 0) return;
   exit_status_ = ExitStatusOf(status);
   if (interrupts_.any()) return;  // the end was requested

@@ -26,11 +26,15 @@ struct RankProcess {
 struct SuperviseOptions {
   bool label = false;  // prefix the lines that ranks write to stderr with "[rank]"
   double grace_s = 10;
+  // The run goes on without ranks that fail, apart from rank 0 (train.elastic). So many of them are replaced: the same
+  // process is started again, with TWOFOLD_JOIN=1.
+  bool elastic = false;
+  int replacements = 0;
 };
 inline constexpr double kTermTime = 5;  // seconds
 
 struct Supervised {
-  // 0 if all succeeded, else that of the first that failed: 128 plus the signal that ended it
+  // 0 if all succeeded, else that of the first that failed: 128 plus the signal that ended it. Elastic: rank 0's
   int exit_status = 0;
   bool interrupted = false;  // this process got a signal to hand on
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "core/base/strings.h"
 #include "core/proto/fabric_name.h"
@@ -40,7 +41,11 @@ void CheckEvents(const spec::Spec& spec, Problems& problems) {
     if (event.has_at_s()) problems.AtLeast(path + ".at_s", event.at_s(), 0);
     if (event.lose().empty() && event.join() <= 0) problems.Add(path, "changes nothing; use lose: [3], or join: 1");
     if (event.has_join()) problems.Whole(path + ".join", event.join(), 0, kMostReplicas);
-    for (const int64_t rank : event.lose()) problems.Whole(path + ".lose", rank, 0, members - 1);
+    const bool processes = FabricName(spec) == "gloo";
+    // Rank 0's process holds the control plane.
+    for (const int64_t rank : event.lose()) problems.Whole(path + ".lose", rank, processes ? 1 : 0, members - 1);
+    if (processes && event.join() > 0)
+      problems.Add(path + ".join", "starts no processes; start them with TWOFOLD_JOIN=1, or use `twofold launch --replace`");
   }
 }
 
@@ -88,9 +93,15 @@ void CheckCombinations(const spec::Spec& spec, Problems& problems) {
     problems.Add(kElasticPath, "cannot be combined with ", what, "; ", instead);
   };
   const std::string fabric = FabricName(spec);
-  if (fabric == "mpi" || fabric == "nccl" || fabric == "gloo") {
-    refuse(StrCat("fabric ", fabric, ", which survives no lost rank"),
-           "use `twofold launch --restarts`, or fabric in_memory or simulated");
+  // There, only `launch --restarts` heeds the other fields.
+  if (fabric == "mpi" || fabric == "nccl") {
+    const spec::Elastic& e = train.elastic();
+    for (const auto& [field, set] : {std::pair("spare_replicas", e.spare_replicas() > 0), {"events", e.events_size() > 0},
+                                     {"shard_copies", e.shard_copies() > 0}}) {
+      if (set)
+        problems.Add(At(field), "has no use on fabric ", fabric, ", which survives no lost rank; leave it out, or use "
+                     "fabric gloo, in_memory or simulated");
+    }
   }
   if (fabric == "in_memory" && spec.device() == spec::CUDA) refuse("device: CUDA", "use CPU or EMULATED");
   if (spec.parallel().has_compression()) refuse("parallel.compression", "leave one of them out");

@@ -309,7 +309,7 @@ const std::vector<Refusal>& Refusals() {
       {"elastic_copies_unsharded", {"train.elastic.shard_copies: copies shards", "NO_SHARD has none", "ZERO_1"}},
       {"elastic_no_copies", {"train.elastic.on_loss: PEERS needs a copy of each shard", "shard_copies: 1"}},
       {"elastic_checkpoint", {"train.elastic.on_loss: CHECKPOINT goes on from the last checkpoint", "every_steps"}},
-      {"elastic_mpi", {"train.elastic: cannot be combined with fabric mpi", "`twofold launch --restarts`"}},
+      {"elastic_mpi", {"train.elastic.spare_replicas: has no use on fabric mpi", "fabric gloo, in_memory or simulated"}},
       {"elastic_compression", {"train.elastic: cannot be combined with parallel.compression", "leave one of them out"}},
       {"elastic_local_update", {"train.elastic: cannot be combined with train.local_update"}},
       {"elastic_costs_alone", {"fabric.simulated.membership: has no effect without train.elastic"}},

@@ -1,0 +1,101 @@
+#include "backends/processes/generations.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "core/base/errors.h"
+#include "core/base/strings.h"
+
+namespace twofold::processes {
+
+std::shared_ptr<const host::GroupIdentity> WorldOf(int size, int generation) {
+  auto identity = std::make_shared<host::GroupIdentity>();
+  identity->id = 1 + (static_cast<uint64_t>(generation) << 32);
+  identity->label = "world";
+  for (int r = 0; r < size; ++r) identity->ranks.push_back(r);
+  return identity;
+}
+
+Generations::Generations(Session& session, host::Process& process, host::Rank& rank, control::Generation first,
+                         Reconnect reconnect, host::MembershipEvents events)
+    : session_(session),
+      process_(process),
+      rank_(rank),
+      generation_(std::move(first)),
+      reconnect_(std::move(reconnect)),
+      events_(std::move(events)) {}
+
+RankContext::Parts::Membership Generations::Membership() {
+  return {.generation = {generation_.number - 1, generation_.members},
+          .reform = [this](const ReformOptions& options) { return Reform(options); },
+          .ends_after = [this](int64_t step) { return EndsAfter(step); },
+          .exchange = [this](std::string bytes) { return Exchange(std::move(bytes)); },
+          .begin_step = [this](int64_t step) { BeginStep(step); }};
+}
+
+void Generations::Throw(const absl::Status& why, const char* doing) {
+  const int rank = rank_.state()->rank;
+  run().ThrowIfEnding(rank, doing);
+  throw PeerLost(rank, StrCat("rank ", rank, ": ", doing, ": ", std::string(why.message())));
+}
+
+// Tries again if another member is lost before all have connected.
+RankContext::Parts::Membership::Next Generations::Reform(const ReformOptions& options) {
+  while (true) {
+    absl::StatusOr<control::Generation> next = session_.control().Reform(options.min_members, options.timeout_s);
+    if (!next.ok()) {
+      throw PeerLost(rank_.state()->rank, StrCat("rank ", rank_.state()->rank, ": forming the next generation: ",
+                                                 std::string(next.status().message())));
+    }
+    if (Enter(*std::move(next)))
+      return {{generation_.number - 1, generation_.members}, world->rank(), world.get()};
+  }
+}
+
+// Returns false if the new generation is broken already.
+bool Generations::Enter(control::Generation next) {
+  generation_ = std::move(next);
+  const auto own = std::find(generation_.members.begin(), generation_.members.end(), member());
+  const int size = static_cast<int>(generation_.members.size()),
+            rank = static_cast<int>(own - generation_.members.begin());
+  runs_.push_back(std::make_unique<host::RunState>(process_.run, size));
+  rank_.Enter(*runs_.back(), rank);
+  session_.control().Enter(runs_.back().get());
+  if (world != nullptr) previous_ = std::move(world);
+  try {
+    world = reconnect_(session_, WorldOf(size, generation_.number), rank, rank_.state(), rank_.stats());
+  } catch (const PeerLost&) {
+    if (!run().ending()) throw;
+    return false;
+  }
+  return true;
+}
+
+// The first member decides, and tells the others through the control plane.
+bool Generations::EndsAfter(int64_t step) {
+  const std::string key = StrCat("generation ", generation_.number, " ends after ", step);
+  if (rank_.state()->rank == 0) {
+    const bool ends = session_.control().Newcomers() > 0;
+    if (const absl::Status told = session_.control().Set(key, ends ? "y" : "n"); !told.ok())
+      Throw(told, "telling whether members wait to join");
+    return ends;
+  }
+  const absl::StatusOr<std::string> ends = session_.control().Wait(key, run().timeout_s());
+  if (!ends.ok()) Throw(ends.status(), "asking whether members wait to join");
+  return *ends == "y";
+}
+
+std::vector<std::string> Generations::Exchange(std::string bytes) {
+  absl::StatusOr<std::vector<std::string>> all = session_.control().AllGather(std::move(bytes));
+  if (!all.ok()) Throw(all.status(), "an exchange of descriptions");
+  return *std::move(all);
+}
+
+// A loss by an event is a real one: the process is killed.
+void Generations::BeginStep(int64_t step) {
+  const host::MembershipEvents::Loss loss = events_.LossOf(member());
+  if (step >= loss.steps || run().Now() >= loss.at_s) std::raise(SIGKILL);
+}
+
+}  // namespace twofold::processes

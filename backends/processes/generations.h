@@ -1,0 +1,59 @@
+// The generations of an elastic run of processes (core/run/membership.h), as one of them sees it: members ask the
+// control plane for the next one, and connect anew.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/control/client.h"
+#include "backends/host/membership_events.h"
+#include "backends/host/rank.h"
+#include "backends/processes/group.h"
+#include "backends/processes/session.h"
+#include "core/run/membership.h"
+
+namespace twofold::processes {
+
+// Connects this process with the other members of a new generation, of which it has rank `rank`. Collective over them,
+// on the rank's thread. `world` names the members' ranks. Throws if some member cannot be reached.
+using Reconnect =
+    std::function<std::unique_ptr<Group>(Session& session, std::shared_ptr<const host::GroupIdentity> world, int rank,
+                                         const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats)>;
+
+// The group of all `size` ranks of a generation.
+std::shared_ptr<const host::GroupIdentity> WorldOf(int size, int generation);
+
+// One per process and run. Used from the rank's thread, apart from the constructor.
+class Generations {
+ public:
+  // `first`: the generation in which this process begins. All arguments must outlive it.
+  Generations(Session& session, host::Process& process, host::Rank& rank, control::Generation first,
+              Reconnect reconnect, host::MembershipEvents events);
+
+  // The rank's group of all members; to be made by the caller in the first generation.
+  std::unique_ptr<Group> world;
+  RankContext::Parts::Membership Membership();
+  int member() const { return session_.control().member(); }
+
+ private:
+  RankContext::Parts::Membership::Next Reform(const ReformOptions& options);
+  bool Enter(control::Generation next);
+  bool EndsAfter(int64_t step);
+  std::vector<std::string> Exchange(std::string bytes);
+  void BeginStep(int64_t step);
+  host::RunState& run() const { return rank_.state()->run; }
+  [[noreturn]] void Throw(const absl::Status& why, const char* doing);
+
+  Session& session_;
+  host::Process& process_;
+  host::Rank& rank_;
+  control::Generation generation_;
+  const Reconnect reconnect_;
+  const host::MembershipEvents events_;
+  std::vector<std::unique_ptr<host::RunState>> runs_;  // of later generations: threads may still look at old ones
+  std::unique_ptr<Group> previous_;                    // groups that are about to be destroyed may refer to it
+};
+
+}  // namespace twofold::processes
