@@ -10,11 +10,10 @@ namespace twofold::host {
 namespace {
 
 Interrupts interrupts;
-std::atomic<int> asking_scopes = 0;
+std::atomic<bool> term_asks = false;
 // The first signal raises an interrupt or asks the run to end. Others of the same moment change nothing.
 std::atomic<bool> interrupted = false, asked_to_end = false;
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
-              "used in signal handlers");
+static_assert(std::atomic<bool>::is_always_lock_free, "used in signal handlers");
 std::mutex scopes_mutex;
 int scopes = 0;
 struct sigaction previous[std::size(kInterrupts)];
@@ -27,7 +26,7 @@ int64_t NowNs() {  // never 0
 
 extern "C" void OnInterrupt(int signal) {
   if (!interrupts.Again()) {
-    const bool asks = signal == SIGTERM && asking_scopes > 0;
+    const bool asks = signal == SIGTERM && term_asks;
     if (!interrupted && !asked_to_end) (asks ? asked_to_end : interrupted) = true;
     return;
   }
@@ -53,7 +52,7 @@ InterruptScope::InterruptScope() {
   std::lock_guard lock(scopes_mutex);
   if (scopes++ > 0) return;
   interrupts.Forget();
-  interrupted = asked_to_end = false;
+  term_asks = interrupted = asked_to_end = false;
   struct sigaction action = {};
   action.sa_handler = OnInterrupt;
   action.sa_flags = SA_RESTART;
@@ -76,8 +75,8 @@ bool InterruptScope::Pending() {
   return scopes > 0 && interrupted;
 }
 
-AskedToEndScope::AskedToEndScope() { ++asking_scopes; }
-AskedToEndScope::~AskedToEndScope() { --asking_scopes; }
-bool AskedToEndScope::Asked() { return asked_to_end; }
+void InterruptScope::TermAsks(bool asks) { term_asks = asks; }
+
+bool InterruptScope::AskedToEnd() { return asked_to_end; }
 
 }  // namespace twofold::host

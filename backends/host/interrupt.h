@@ -1,7 +1,7 @@
 // SIGINT, SIGTERM (sent by scancel, Kubernetes, timeout and launchers) and SIGHUP (a closed terminal) during a run: the
 // first one ends the ranks in order, a later one kills the process as usual. Signals within `kSameInterrupt` of the
 // first count as the same interrupt, because senders often signal both a process and its process group, or send several
-// signals. A run may choose that the first SIGTERM asks it to end after a step instead (AskedToEndScope).
+// signals. A run may choose that the first SIGTERM asks it to end after a step instead (TermAsks).
 #pragma once
 
 #include <atomic>
@@ -26,17 +26,10 @@ class InterruptScope {
   // Thread-safe.
   static bool Raised();   // since the last outermost scope began
   static bool Pending();  // like Raised(), and that scope has not ended
-};
-
-// While one exists, a first SIGTERM raises no interrupt but asks the run to end after a step (last_step.h). Every other
-// first signal is an interrupt as before, and a second signal kills the process. Scopes may overlap.
-class AskedToEndScope {
- public:
-  AskedToEndScope();
-  ~AskedToEndScope();
-  AskedToEndScope(const AskedToEndScope&) = delete;
-  AskedToEndScope& operator=(const AskedToEndScope&) = delete;
-  static bool Asked();  // thread-safe: since the last outermost InterruptScope began
+  // Whether a first SIGTERM raises no interrupt but asks the run to end after a step (last_step.h). Any other first
+  // signal is an interrupt all the same, and a second signal kills the process. False when an outermost scope begins.
+  static void TermAsks(bool asks);
+  static bool AskedToEnd();  // since the last outermost scope began
 };
 
 // State that signal handlers write and any thread reads.

@@ -9,8 +9,8 @@ namespace twofold::host {
 bool LastStep::MayBegin(int64_t step, const std::function<void()>& check) {
   constexpr std::chrono::milliseconds kLook(20);
   std::unique_lock lock(mutex_);
-  if (!asks_) asks_.emplace();
-  if (!held_ && !last_ && AskedToEndScope::Asked()) {
+  if (!std::exchange(used_, true)) InterruptScope::TermAsks(true);
+  if (!held_ && !last_ && InterruptScope::AskedToEnd()) {
     held_ = true;
     if (ask_)
       ask_();

@@ -15,6 +15,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "backends/host/interrupt.h"
 
@@ -28,6 +29,11 @@ class LastStep {
   // `ask` is called once, by a rank's thread. It must see to it that Hold and then Decide are called in all processes.
   // It must not block.
   explicit LastStep(std::function<void()> ask = nullptr) : ask_(std::move(ask)) {}
+  ~LastStep() {
+    if (used_) InterruptScope::TermAsks(false);
+  }
+  LastStep(const LastStep&) = delete;
+  LastStep& operator=(const LastStep&) = delete;
 
   // Call it before each step, numbered from 0, in order. False: the run has been asked to end, no rank begins this
   // step, and all ranks have done the one before it. Waits while the last step is being found, and then calls
@@ -43,7 +49,7 @@ class LastStep {
   const std::function<void()> ask_;
   std::mutex mutex_;
   std::condition_variable decided_;
-  std::optional<AskedToEndScope> asks_;
+  bool used_ = false;
   int64_t begun_ = kNone;
   bool held_ = false;
   std::optional<int64_t> last_;

@@ -198,7 +198,7 @@ TEST_P(RestartsOnMpi, BeginsAnewWithoutACheckpointOfItsOwn) {
   EXPECT_EQ(Report(At("out"))["first_step"], 0);
 }
 
-TEST_P(Restarts, LeavesOtherFailuresAlone) {
+TEST_P(RestartsOnMpi, LeavesOtherFailuresAlone) {
   const std::string text = StrCat(kTrains, "train { micro_batch: 8 global_batch: 48 steps: 2 }\n");
   const std::string launch = StrCat("launch --ranks=3 --restarts=2 --fabric=", GetParam(), " -- run ",
                                     Write("spec.textproto", text), " --quiet --out=", At("out"), " --set=");
