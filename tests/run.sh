@@ -3,7 +3,7 @@
 #
 #   release   what needs optimised code and nvcc: kernels' numerics, whole trainings, the program, conformance, experiments
 #   asan      units, fuzzing, conformance and the emulated GPU, under the address and undefined-behaviour sanitizers
-#   tsan      what threads share, under the thread sanitizer: fabrics, watch, launch, the simulator
+#   tsan      what threads share, under the thread sanitizer: fabrics, the control plane, launch, the simulator
 #
 # A test's CMakeLists.txt says in which it runs (UNDER); tests/README.md says what runs where and why. --full runs all tests in
 # release, long ones too, with 100,000 mutants instead of 5,000, and draws its numbers from the date. JOBS sets the number of parallel

@@ -188,11 +188,14 @@ void Client::Enter(host::RunState* run) {
   });
 }
 
-void Client::Depart(std::string partial) {
+absl::Status Client::Depart(std::string partial) {
+  if (holds_plane())
+    return FailedPrecondition("rank 0 cannot leave: its process holds the control plane of all others");
   loop_.Do([this] { observer_.Release(); });
   ToHub message;
   message.mutable_depart()->set_result(std::move(partial));
   Send(std::move(message));
+  return absl::OkStatus();
 }
 
 // ---- On the client's thread ----

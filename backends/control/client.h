@@ -123,8 +123,9 @@ class Client {
   // Processes that wait for the next generation. From any thread.
   int Newcomers() const { return newcomers_; }
   // Leaves the run for good, in order; the others' generation is broken. Also for a member whose function ends by an
-  // exception. Not for rank 0, which holds the plane. The verdict still comes, if this process waits for it.
-  void Depart(std::string partial);
+  // exception. The verdict still comes, if this process waits for it. FAILED_PRECONDITION at rank 0, which holds the
+  // plane.
+  absl::Status Depart(std::string partial);
 
   // ---- From the rank's thread ----
   void Finish(std::string result);  // its function has succeeded and everything it issued is done

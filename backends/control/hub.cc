@@ -29,12 +29,6 @@ std::chrono::milliseconds Hub::GraceOf(const Verdict& verdict) {
   return verdict.code() == static_cast<int>(absl::StatusCode::kCancelled) ? kGraceOfInterrupted : kGrace;
 }
 
-template <class Condition>
-bool Hub::All(Condition condition) const {
-  return std::all_of(generations_.members().begin(), generations_.members().end(),
-                     [&](int member) { return condition(At(member)); });
-}
-
 // ---- A run ----
 
 void Hub::Begin(uint64_t run, const control::Begin& begin, Time now) {

@@ -16,6 +16,7 @@
 // callback.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -109,7 +110,10 @@ class Hub {
   const Process& At(int member) const { return processes_[static_cast<size_t>(member)]; }
   bool IsMember(int member) const { return generations_.RankOf(member) >= 0; }
   template <class Condition>
-  bool All(Condition condition) const;  // of the generation's members
+  bool All(const Condition& condition) const {  // of the generation's members
+    return std::all_of(generations_.members().begin(), generations_.members().end(),
+                       [&](int member) { return condition(At(member)); });
+  }
 
   // ---- Elastic runs (hub_generations.cc) ----
   void HandleReform(int member, const Reform& reform, Time now);

@@ -59,6 +59,7 @@ absl::Status Plane::Hear(Connection from, const ToHub& message, Time now) {
     const bool is_sign = message.has_give() || message.has_set() || message.has_get();
     hub_.Hear(number, is_sign ? ToHub() : message, now);
   }
+  TellResults();
   return absl::OkStatus();
 }
 
@@ -215,11 +216,14 @@ void Plane::Tick(Time now) {
   if (state_ == kGathering && now >= deadline_) MissTheLate(now);
   CheckExchanges(now);
   hub_.Tick(now);
-  if (hub_.closed() && !std::exchange(told_results_, true)) {
-    FromHub message;
-    *message.mutable_results() = hub_.TakeResults();
-    SendTo(0, message);
-  }
+  TellResults();
+}
+
+void Plane::TellResults() {
+  if (!hub_.closed() || std::exchange(told_results_, true)) return;
+  FromHub message;
+  *message.mutable_results() = hub_.TakeResults();
+  SendTo(0, message);
 }
 
 bool Plane::IsSilent(int number, Time now) const {

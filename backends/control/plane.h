@@ -87,6 +87,7 @@ class Plane {
   void MissTheLate(Time now);
   void Fail(absl::StatusCode code, const std::string& message);
   void TellAll(const FromHub& message);
+  void TellResults();
   std::string WhoHasCome() const;
   bool IsSilent(int number, Time now) const;
   Member& At(int number) { return members_[static_cast<size_t>(number)]; }

@@ -1,5 +1,6 @@
 // Whatever processes send to the control plane, and whenever they come and go, it keeps its rules. Messages of every
 // kind are damaged at random (seeded, Mutants() times), among good ones, losses and time that passes.
+#include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -142,6 +143,7 @@ class Watched {
 };
 
 TEST(ControlFuzz, ThePlaneKeepsItsRules) {
+  const google::protobuf::LogSilencer no_warnings_about_texts;
   test::Mutator mutator(TestSeed(), {.numbers = false});
   int understood = 0, formed = 0, verdicts = 0;
   for (int mutants = 0; mutants < Mutants();) {

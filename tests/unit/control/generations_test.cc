@@ -179,6 +179,15 @@ TEST_F(GenerationsTest, ASilentMemberIsMissedAndHungUpOn) {
   EXPECT_EQ(Formed(2), "");
 }
 
+TEST_F(GenerationsTest, AHostThatIsCutOffIsNamedSo) {
+  Start(2);
+  now_ += std::chrono::seconds(20);
+  Lose(1);
+  Answer({0}, 1);
+  EXPECT_THAT(Broken(0), HasSubstr("lost rank 1: its process (process 101 on node0) is unreachable: its host does not "
+                                   "answer (no heartbeat for 20 s, then the connection broke)"));
+}
+
 TEST_F(GenerationsTest, WhichFailuresBreakAGenerationAndWhichEndTheRun) {
   using Kind = RankFailure::Kind;
   for (const Kind kind : {Kind::kPeerLost, Kind::kTimedOut, Kind::kOther}) {

@@ -313,6 +313,41 @@ TEST_F(PlaneTest, WhoSaysTwiceWhoItIsOnceAllHaveMetIsRefusedAlone) {
   EXPECT_EQ(EndOf(Of(0)), "");
 }
 
+// The kernel of a stopped process still answers for its connection.
+TEST_F(PlaneTest, NamesWhoIsSilentBeforeAllHaveCome) {
+  silence_s_ = 15;
+  Open(3);
+  Come(0, 3);
+  Come(1, 3);
+  Pass(14.9);
+  EXPECT_EQ(EndOf(Of(0)), "");
+  Pass(0.2);
+  EXPECT_THAT(EndOf(Of(0)), HasSubstr("lost rank 1 (process 101 on node0) before all ranks had joined"));
+}
+
+TEST_F(PlaneTest, NamesWhoIsSilentWhileOthersWaitForIt) {
+  silence_s_ = 15;
+  Meet(2);
+  Pass(100);
+  EXPECT_EQ(EndOf(Of(0)), "") << "nobody waits for rank 1";
+  EXPECT_TRUE(plane_->Hear(Of(1), {}, now_).ok());
+  Give(0, 1, "a");
+  Pass(14.9);
+  EXPECT_EQ(EndOf(Of(0)), "");
+  Pass(0.2);
+  EXPECT_THAT(EndOf(Of(0)), HasSubstr("lost rank 1 (process 101 on node0): it has ended or is stopped"));
+}
+
+TEST_F(PlaneTest, GivesSignsOfLife) {
+  silence_s_ = 15;
+  Meet(2);
+  Pass(2.9);
+  EXPECT_TRUE(sent_[Of(1)].empty());
+  Pass(0.2);
+  ASSERT_EQ(sent_[Of(1)].size(), 1u);
+  EXPECT_EQ(sent_[Of(1)][0].what_case(), FromHub::WHAT_NOT_SET);
+}
+
 TEST_F(PlaneTest, ATimeWithoutEndIsLong) {
   timeout_s_ = std::numeric_limits<double>::infinity();
   Open(2);

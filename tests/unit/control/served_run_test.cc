@@ -477,7 +477,8 @@ TEST(ServedGenerations, GoOnAfterALossAndTakeANewcomerIn) {
   for (int r = 0; r < 3; ++r) ranks.push_back(std::make_unique<ElasticRank>(*job.of(r), 3, r));
   ranks[1]->state().Explain(1, RankFailure::Kind::kOther, "rank 1: injected");
   for (auto& rank : ranks) EXPECT_EQ(rank->AwaitBroken(), "rank 1: injected");
-  job.of(1)->Depart("part 1");
+  EXPECT_EQ(job.of(0)->Depart("").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(job.of(1)->Depart("part 1").ok());
   job.of(1).reset();
   Together({[&] { ranks[0]->Reform(); }, [&] { ranks[2]->Reform(); }});
   EXPECT_THAT(ranks[2]->generation().members, ElementsAre(0, 2));
