@@ -18,8 +18,8 @@ std::unique_ptr<processes::Group> MakeGroup(Session& session, ContextPtr context
                                             std::shared_ptr<const host::GroupIdentity> world,
                                             const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats) {
   session.Began(owner);
-  auto endpoint = std::make_shared<Endpoint>(
-      Endpoint{std::move(context), session.transport(), session.abortion(), session.ended(), "world", std::move(world)});
+  auto endpoint = std::make_shared<Endpoint>(Endpoint{std::move(context), session.transport(), session.abortion(),
+                                                      session.ended(), "world", std::move(world)});
   return std::make_unique<GlooGroup>(std::move(endpoint), owner, session.control(), stats);
 }
 

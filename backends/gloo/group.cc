@@ -136,8 +136,8 @@ std::unique_ptr<ProcessGroup> GlooGroup::Split(int color, int key, std::string n
   for (const int member : call->members) identity->ranks.push_back(identity_->ranks[static_cast<size_t>(member)]);
   identity->id = control::ChildGroupId(identity_->id, call->sequence, color);
   identity->label = *host::GroupLabel(name, identity->ranks);
-  auto endpoint = std::make_shared<Endpoint>(
-      Endpoint{call->made, endpoint_->transport, endpoint_->abortion, endpoint_->ended, std::move(name), std::move(identity)});
+  auto endpoint = std::make_shared<Endpoint>(Endpoint{call->made, endpoint_->transport, endpoint_->abortion,
+                                                      endpoint_->ended, std::move(name), std::move(identity)});
   return std::make_unique<GlooGroup>(std::move(endpoint), owner_, control_, stats());
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "backends/control/address.h"
 #include "core/base/errors.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
@@ -58,9 +59,20 @@ absl::StatusOr<Session*> Session::Get(const spec::Spec& spec) {
   return session;
 }
 
+namespace {
+
+// Whether only processes of this host can have told this address. A newcomer does not know where the others are.
+bool IsHere(const std::string& host) {
+  const auto endpoints = control::Resolve(host, 1);
+  return endpoints.ok() && endpoints->front().loopback;
+}
+
+}  // namespace
+
 absl::Status Session::Start(const spec::Spec& spec) try {
   if (absl::Status met = Meet(spec, "fabric.gloo"); !met.ok()) return met;
-  transport_ = MakeTransport(one_host(), control().options().address);
+  transport_ = MakeTransport(one_host() || (control().options().newcomer && IsHere(control().options().address)),
+                             control().options().address);
   const std::string transport = transport_->str();  // "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]"
   notes_ = {StrCat("Gloo ", GLOO_VERSION_MAJOR, ".", GLOO_VERSION_MINOR, ".", GLOO_VERSION_PATCH, " over TCP; ",
                    transport.substr(transport.rfind("addr=") + 5),

@@ -21,8 +21,8 @@
 //                                                                                     the step
 //
 // WORLD_SIZE counts the processes of all nodes. torchrun with TORCHELASTIC_USE_AGENT_STORE=True serves MASTER_PORT
-// itself, so rank 0 then listens at MASTER_PORT + 1. A process with TWOFOLD_JOIN=1 joins the run that the other variables
-// describe, and replaces nobody. fabric.rendezvous (core/proto/spec.proto) overrides all of this.
+// itself, so rank 0 then listens at MASTER_PORT + 1. A process with TWOFOLD_JOIN=1 joins the run that the other
+// variables describe, and replaces nobody. fabric.rendezvous (core/proto/spec.proto) overrides all of this.
 #pragma once
 
 #include <functional>

@@ -154,7 +154,7 @@ class ProcessesFabric : public Fabric {
 
 bool ProcessesFabric::speaks() const {
   const absl::StatusOr<Session*> session = library_.session();
-  return !session.ok() || (*session)->control().speaks();
+  return session.ok() ? (*session)->control().speaks() : !Started().newcomer;
 }
 
 absl::Status ProcessesFabric::Accepts(int world_size) const {
@@ -189,14 +189,15 @@ absl::StatusOr<ProcessesFabric::Beginning> ProcessesFabric::LateBeginning(Sessio
   if (!first.ok()) return first.status();
   const auto own = std::find(first->members.begin(), first->members.end(), session.control().member());
   const int rank = static_cast<int>(own - first->members.begin());
-  return Beginning{.rank = rank,
-                   .size = static_cast<int>(first->members.size()),
-                   .world = [this, &session, rank](std::shared_ptr<const host::GroupIdentity> world,
-                                                   const std::shared_ptr<host::RankState>& owner,
-                                                   CommunicationStats& stats) {
-                     return library_.reconnect(session, std::move(world), rank, owner, stats);
-                   },
-                   .generation = *std::move(first)};
+  return Beginning{
+      .rank = rank,
+      .size = static_cast<int>(first->members.size()),
+      .world =
+          [this, &session, rank](std::shared_ptr<const host::GroupIdentity> world,
+                                 const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats) {
+            return library_.reconnect(session, std::move(world), rank, owner, stats);
+          },
+      .generation = *std::move(first)};
 }
 
 RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {

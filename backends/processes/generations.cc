@@ -48,8 +48,7 @@ RankContext::Parts::Membership::Next Generations::Reform(const ReformOptions& op
       throw PeerLost(rank_.state()->rank, StrCat("rank ", rank_.state()->rank, ": forming the next generation: ",
                                                  std::string(next.status().message())));
     }
-    if (Enter(*std::move(next)))
-      return {{generation_.number - 1, generation_.members}, world->rank(), world.get()};
+    if (Enter(*std::move(next))) return {{generation_.number - 1, generation_.members}, world->rank(), world.get()};
   }
 }
 

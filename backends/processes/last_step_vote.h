@@ -14,8 +14,8 @@
 #include <map>
 #include <memory>
 
-#include "backends/host/last_step.h"
 #include "backends/control/control.pb.h"
+#include "backends/host/last_step.h"
 
 namespace twofold::processes {
 

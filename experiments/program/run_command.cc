@@ -228,7 +228,11 @@ int RunJob(const Job& job, const RunOptions& how) {
   };
   const RankFunction watched = [&](RankContext& ctx) { return host::WithProcessorUse([&] { return train(ctx); }); };
   RunResult result = job.fabric->Run(world_size, job.fabric->predicted() ? train : watched);
-  if (!job.fabric->speaks()) return result.status.ok() ? kExitFine : kExitFailed;
+  if (!job.fabric->speaks()) {
+    if (!result.status.ok() && LaunchedAs().newcomer)  // nobody else knows of it
+      LogError("a new rank could not join the run: ", result.status.message());
+    return result.status.ok() ? kExitFine : kExitFailed;
+  }
   if (!how.quiet) ClearStatusLine();
 
   result.notes.insert(result.notes.begin(), how.notes.begin(), how.notes.end());

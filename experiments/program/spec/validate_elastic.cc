@@ -45,7 +45,8 @@ void CheckEvents(const spec::Spec& spec, Problems& problems) {
     // Rank 0's process holds the control plane.
     for (const int64_t rank : event.lose()) problems.Whole(path + ".lose", rank, processes ? 1 : 0, members - 1);
     if (processes && event.join() > 0)
-      problems.Add(path + ".join", "starts no processes; start them with TWOFOLD_JOIN=1, or use `twofold launch --replace`");
+      problems.Add(path + ".join",
+                   "starts no processes; start them with TWOFOLD_JOIN=1, or use `twofold launch --replace`");
   }
 }
 
@@ -96,10 +97,12 @@ void CheckCombinations(const spec::Spec& spec, Problems& problems) {
   // There, only `launch --restarts` heeds the other fields.
   if (fabric == "mpi" || fabric == "nccl") {
     const spec::Elastic& e = train.elastic();
-    for (const auto& [field, set] : {std::pair("spare_replicas", e.spare_replicas() > 0), {"events", e.events_size() > 0},
+    for (const auto& [field, set] : {std::pair("spare_replicas", e.spare_replicas() > 0),
+                                     {"events", e.events_size() > 0},
                                      {"shard_copies", e.shard_copies() > 0}}) {
       if (set)
-        problems.Add(At(field), "has no use on fabric ", fabric, ", which survives no lost rank; leave it out, or use "
+        problems.Add(At(field), "has no use on fabric ", fabric,
+                     ", which survives no lost rank; leave it out, or use "
                      "fabric gloo, in_memory or simulated");
     }
   }
