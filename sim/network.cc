@@ -9,23 +9,14 @@
 
 #include "core/base/strings.h"
 #include "sim/at_work.h"
-#include "sim/fluid.h"
-#include "sim/latency.h"
 #include "sim/places.h"
 #include "topologies/graph/no_route.h"
 
 namespace twofold::sim {
 namespace {
 
-constexpr double kTogether = 1e-12;  // ends that differ by less, relative to their time, are equal
-
-// When the flows of each class end that begin together and have the links to themselves. `classes`: of such flows,
-// which may have other bytes in the same proportions.
-std::vector<double> EndsOf(const FlowClasses& classes, const FlowSet& flows) {
-  Fluid fluid(classes.bandwidths);
-  for (const FlowClasses::Class& c : classes.classes) fluid.Add(c.links, flows.bytes[c.example], c.rate, c.weights);
-  return fluid.Solve();
-}
+constexpr double kTogether = 1e-12;     // ends that differ by less, relative to their time, are equal
+constexpr size_t kMostKept = 64 << 20;  // links of paths that are kept until their flows are solved
 
 size_t FlowsOf(const Schedule& schedule) {
   size_t flows = 0;
@@ -36,7 +27,7 @@ size_t FlowsOf(const Schedule& schedule) {
 }  // namespace
 
 Network::Network(Engine& engine, const Library& library, NetworkOptions options)
-    : engine_(engine), library_(library), options_(std::move(options)) {}
+    : engine_(engine), library_(library), options_(std::move(options)), times_(engine.topology(), engine.router()) {}
 
 Network::~Network() = default;
 
@@ -153,7 +144,7 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
   Candidate* soonest = nullptr;
   const auto solve = [&](Candidate& candidate) {
     if (candidate.at_least >= least * (1 + 2 * kTogether) || candidate.estimate > trust * least) return;
-    const double seconds = SecondsAlone(number, shape, candidate.known, groups, least * (1 + 2 * kTogether));
+    const double seconds = SecondsAlone(number, shape, groups, least * (1 + 2 * kTogether), candidate.known);
     const bool equal = soonest != nullptr && std::abs(seconds - least) <= kTogether * least;
     if (equal ? candidate.place < soonest->place : seconds < least) least = seconds, soonest = &candidate;
   };
@@ -163,7 +154,7 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
   });
   for (Candidate& candidate : candidates) {
     const double enough = std::min(kFarLonger * lowest, least * (1 + 2 * kTogether));
-    candidate.at_least = AtLeastAlone(number, shape, candidate.known, groups, enough);
+    candidate.at_least = AtLeastAlone(number, shape, groups, enough, candidate.known);
     lowest = std::min(lowest, candidate.at_least);
     if (phases(candidate) == 1) solve(candidate);
   }
@@ -184,11 +175,10 @@ Network::AloneKey Network::AloneKeyOf(int number, const CollectiveShape& shape, 
 
 // A time that it takes at least, alone on the network; or `enough`, if that is less. The phases with the most bytes
 // come first, since they show soonest that it takes long.
-double Network::AtLeastAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
-                             double enough) {
+double Network::AtLeastAlone(int number, const CollectiveShape& shape, const Groups& groups, double enough,
+                             Known& known) {
   const auto price = alone_.find(AloneKeyOf(number, shape, known));
   if (price != alone_.end()) return price->second.latency + price->second.per_byte * shape.bytes;
-  const Groups first = {groups[0]};
   std::vector<std::pair<double, size_t>> phases;  // bytes, negative; number
   for (const Phase& phase : known.schedules[0]->phases) {
     const double bytes = std::accumulate(phase.flows.begin(), phase.flows.end(), 0.0,
@@ -198,23 +188,24 @@ double Network::AtLeastAlone(int number, const CollectiveShape& shape, const Kno
   std::sort(phases.begin(), phases.end());
   double seconds = 0;
   for (size_t i = 0; i < phases.size() && seconds < enough; ++i)
-    seconds += TimeOf(phases[i].second, known, first, 0).seconds;
+    seconds += TimeAlone(phases[i].second, groups, false, known).seconds;
   return seconds;
 }
 
 // If the numbers of an algorithm's phases and flows are the same as for another size, only the bytes differ, and the
 // bottleneck is the same.
-double Network::SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
-                             double enough) {
+// Ranks choose without knowing what other groups do, so that folding changes nothing: only the first group counts.
+double Network::SecondsAlone(int number, const CollectiveShape& shape, const Groups& groups, double enough,
+                             Known& known) {
   const Schedule& schedule = *known.schedules[0];
   const AloneKey key = AloneKeyOf(number, shape, known);
   const auto found = alone_.find(key);
   if (found != alone_.end()) return found->second.latency + found->second.per_byte * shape.bytes;
-  const Groups first = {
-      groups[0]};  // ranks choose without knowing what other groups do, so that folding changes nothing
   double latency = 0, seconds = 0;
   for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
-    const PhaseTime time = TimeOf(phase, known, first, enough - seconds);
+    const double at_least = seconds + TimeAlone(phase, groups, false, known).seconds;
+    if (at_least >= enough) return at_least;
+    const PhaseTimes::Time& time = TimeAlone(phase, groups, true, known);
     latency += time.latency, seconds += time.seconds;
     if (seconds >= enough) return seconds;
   }
@@ -226,6 +217,7 @@ double Network::SecondsAlone(int number, const CollectiveShape& shape, const Kno
 Network::Known Network::Make(int number, const CollectiveShape& shape, const Groups& groups) try {
   const AtWork at_work(Part::kCollectives);
   ++planned_;
+  kept_links_ = 0;
   Known known = Choose(number, shape, groups);
   const auto measured = options_.choice.algorithm == "auto" ? options_.measured.Seconds(shape) : std::nullopt;
   const bool useful = options_.closed_forms && groups_.size() == 1 && !messages_;  // else it may meet others
@@ -235,93 +227,30 @@ Network::Known Network::Make(int number, const CollectiveShape& shape, const Gro
     known.seconds = *measured;
     known.name = {"measured", ""};
   }
+  known.times.clear();
   return known;
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
 }
 
-// The requests of a phase of all groups together to the router.
-std::vector<Request> Network::Requests(size_t phase, const Known& known, const Groups& groups) const {
-  std::vector<Request> requests;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const std::vector<sim::Flow>& flows = known.schedules[g]->phases[phase].flows;
-    for (size_t i = 0; i < flows.size(); ++i) requests.push_back({groups[g].PairOf(flows[i]), i, flows[i].bytes});
-  }
-  return requests;
-}
-
-// Seconds that the busiest link needs at least.
-double Network::BusiestLink(const FlowSet& flows) {
-  const std::vector<Link>& links = engine_.topology().links();
-  if (link_bytes_.size() == 0) link_bytes_ = Zeros<double>(links.size());
-  double most = 0;
-  for (size_t f = 0; f < flows.flows(); ++f) {
-    for (const int link : flows.LinksOf(f)) link_bytes_[static_cast<size_t>(link)] += flows.bytes[f];
-  }
-  for (const int link : flows.links) {
-    const auto l = static_cast<size_t>(link);
-    most = std::max(most, std::exchange(link_bytes_[l], 0) / links[l].bandwidth.value());
-  }
-  return most;
-}
-
-Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Groups& groups, double enough) {
-  const Topology& topology = engine_.topology();
-  Router& router = engine_.router();
-  if (!classifier_) classifier_.emplace(topology.links());
-  auto flows = std::make_shared<FlowSet>();
-  std::vector<Request> requests;
-  std::vector<std::vector<Path>> chosen;  // only if routing depends on loads, and so on all flows
-  if (router.depends_on_load()) {
-    requests = Requests(phase, known, groups);
-    router.Choose(requests, chosen);
-  }
-  std::vector<double> routes, latencies;  // of one group's flows; of groups
-  std::vector<size_t> begins = {0};       // where each group's flows begin
-  std::vector<Path> now;
-  size_t number = 0;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const Phase& own = known.schedules[g]->phases[phase];
-    const bool pipelined = IsPipelined(own);
-    routes.clear();
-    for (size_t i = 0; i < own.flows.size(); ++i, ++number) {
-      const sim::Flow& f = own.flows[i];
-      const Pair pair = groups[g].PairOf(f);
-      if (chosen.empty()) router.Choose(pair, i, f.bytes, now);
-      const std::vector<Path>& paths = chosen.empty() ? now : chosen[number];
-      const bool counts = RouteCounts(own, pipelined, f);
-      routes.push_back(counts ? RouteLatency(topology, router.options().policy, pair, paths) : 0);
-      for (const Path& path : paths) flows->Add(path.links, f.bytes * path.share, f.rate * path.share);
+// The times of the first group's phases alone on the network are kept: they are asked for more than once.
+const PhaseTimes::Time& Network::TimeAlone(size_t phase, const Groups& groups, bool exact, Known& known) {
+  const Schedule& schedule = *known.schedules[0];
+  known.times.resize(schedule.phases.size());
+  const PhaseTimes::Part part{schedule.phases[phase], groups[0].endpoints};
+  std::optional<PhaseTimes::Time>& time = known.times[phase];
+  if (!time) {
+    time = times_.Bound({&part, 1});
+    if (time->paths != nullptr) {
+      kept_links_ += time->paths->links();
+      if (!exact && kept_links_ > kMostKept) time->paths = nullptr;
     }
-    latencies.push_back(PhaseLatency(own, routes, topology.alpha().value()));
-    begins.push_back(flows->flows());
   }
-  for (size_t i = 0; i < chosen.size(); ++i) router.Finished(chosen[i], requests[i].bytes);
-  if (std::isfinite(enough)) {
-    const double least_seconds = *std::max_element(latencies.begin(), latencies.end()) + BusiestLink(*flows);
-    if (least_seconds >= enough) return {latencies[0], least_seconds, false};
-  }
-  if (const auto hash = HashOf(*flows); !last_classes_ || last_classes_->first != hash) {
-    const FlowClassifier::Known nothing;
-    last_classes_.emplace(hash, classifier_->Classify({flows}, {&nothing, 1}));
-  }
-  const FlowClasses& classes = last_classes_->second;
-  const std::vector<double> ends = EndsOf(classes, *flows);
-  double least = 0, most = 0;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    double seconds = 0;
-    for (size_t f = begins[g]; f < begins[g + 1]; ++f)
-      seconds = std::max(seconds, ends[static_cast<size_t>(classes.of[0][f])]);
-    seconds += latencies[g];
-    least = g == 0 ? seconds : std::min(least, seconds), most = std::max(most, seconds);
-  }
-  // Groups with different latencies would begin to send at different times.
-  const auto [first, last] = std::minmax_element(latencies.begin(), latencies.end());
-  const bool together = *last - *first <= kTogether * most && most - least <= kTogether * most;
-  return {*last, most, together};
+  if (exact) times_.Solve({&part, 1}, *time);
+  return *time;
 }
 
-double Network::ClosedForm(const Known& known, const Groups& groups) {
+double Network::ClosedForm(Known& known, const Groups& groups) {
   const Schedule& schedule = *known.schedules[0];
   for (const auto& other : known.schedules) {
     if (other->phases.size() != schedule.phases.size() || other->loose) return -1;
@@ -331,7 +260,15 @@ double Network::ClosedForm(const Known& known, const Groups& groups) {
   }
   double seconds = 0;
   for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
-    const PhaseTime time = TimeOf(phase, known, groups);
+    if (groups.size() == 1) {
+      seconds += TimeAlone(phase, groups, true, known).seconds;
+      continue;
+    }
+    std::vector<PhaseTimes::Part> parts;
+    for (size_t g = 0; g < groups.size(); ++g)
+      parts.push_back({known.schedules[g]->phases[phase], groups[g].endpoints});
+    PhaseTimes::Time time = times_.Bound(parts);
+    times_.Solve(parts, time);
     if (!time.together) return -1;
     seconds += time.seconds;
   }
