@@ -24,6 +24,20 @@ size_t FlowsOf(const Schedule& schedule) {
   return flows;
 }
 
+// Its phases, those with the most bytes first.
+std::vector<size_t> ByBytes(const Schedule& schedule) {
+  std::vector<std::pair<double, size_t>> phases;  // bytes, negative; number
+  for (const Phase& phase : schedule.phases) {
+    const double bytes = std::accumulate(phase.flows.begin(), phase.flows.end(), 0.0,
+                                         [](double sum, const Flow& f) { return sum + f.bytes; });
+    phases.emplace_back(-bytes, phases.size());
+  }
+  std::sort(phases.begin(), phases.end());
+  std::vector<size_t> numbers;
+  for (const auto& [bytes, number] : phases) numbers.push_back(number);
+  return numbers;
+}
+
 }  // namespace
 
 Network::Network(Engine& engine, const Library& library, NetworkOptions options)
@@ -103,7 +117,18 @@ std::optional<Network::Known> Network::ForAll(Schedule plan, const Choice& other
   return known;
 }
 
-// Estimates use one pair's alpha and bandwidth, so they may be too large for non-uniform pairs or for parallel links.
+// A collective that is considered, and how far it is known.
+struct Network::Candidate {
+  Known known;
+  size_t place;                     // among the plans: of equals the first is taken
+  std::vector<size_t> phases = {};  // those with the most bytes first: they show soonest that it takes long
+  size_t bounded = 0, solved = 0;   // of `phases`
+  double seconds = 0;               // alone on the network; at least, if not `done`
+  bool done = false;
+};
+
+// To solve all candidates would take long. The one that may be the fastest goes on, until one is known that no other
+// can beat.
 Network::Known Network::Choose(int number, const CollectiveShape& shape, const Groups& groups) {
   const auto refuse = [](const absl::Status& status) {
     throw RankFailure(RankFailure::Kind::kOther, 0, StrCat("fabric.simulated.algorithm: ", status.message()));
@@ -117,54 +142,28 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
     if (!known) refuse(library_.Plan(shape, groups.back().places, options_.choice).status());
     return *std::move(known);
   }
-  const double trust = 4 * std::max(1.0, static_cast<double>(topology.grid().size()));
-  struct Candidate {
-    Known known;
-    double estimate;
-    size_t place, flows;  // among the plans: of equals the first is taken; in all phases
-    double at_least = 0;  // seconds
-  };
   std::vector<Candidate> candidates;
   for (Schedule& plan : *plans) {
-    const double estimate = plan.estimate;
     const Choice same{.algorithm = plan.algorithm};
-    std::optional<Known> known = ForAll(std::move(plan), same, shape, groups);
-    if (!known) continue;
-    const size_t flows = FlowsOf(*known->schedules[0]);
-    candidates.push_back({*std::move(known), estimate, candidates.size(), flows});
+    if (std::optional<Known> known = ForAll(std::move(plan), same, shape, groups))
+      candidates.push_back({*std::move(known), candidates.size()});
   }
   if (candidates.empty())
     refuse(absl::UnimplementedError(
         StrCat("no algorithm supports ", KindName(shape.kind), " for all groups of ", shape.ranks, " ranks")));
-  // To solve all would take long. A time that each takes at least says which are promising: these come first, and most
-  // of the others then need not be solved. It is not completed for those that take far longer than another one takes at
-  // least, or longer than another one takes. Those of one phase are solved at once, since that takes no longer.
-  constexpr double kFarLonger = 2;
-  double lowest = std::numeric_limits<double>::infinity(), least = lowest;
-  Candidate* soonest = nullptr;
-  const auto solve = [&](Candidate& candidate) {
-    if (candidate.at_least >= least * (1 + 2 * kTogether) || candidate.estimate > trust * least) return;
-    const double seconds = SecondsAlone(number, shape, groups, least * (1 + 2 * kTogether), candidate.known);
-    const bool equal = soonest != nullptr && std::abs(seconds - least) <= kTogether * least;
-    if (equal ? candidate.place < soonest->place : seconds < least) least = seconds, soonest = &candidate;
-  };
-  const auto phases = [](const Candidate& candidate) { return candidate.known.schedules[0]->phases.size(); };
-  std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
-    return std::pair(phases(a), a.flows) < std::pair(phases(b), b.flows);
-  });
-  for (Candidate& candidate : candidates) {
-    const double enough = std::min(kFarLonger * lowest, least * (1 + 2 * kTogether));
-    candidate.at_least = AtLeastAlone(number, shape, groups, enough, candidate.known);
-    lowest = std::min(lowest, candidate.at_least);
-    if (phases(candidate) == 1) solve(candidate);
+  double least = std::numeric_limits<double>::infinity();
+  for (Candidate* next = &candidates[0]; next != nullptr;) {
+    next = nullptr;
+    for (Candidate& c : candidates) {
+      if (c.done || c.seconds >= least * (1 + 2 * kTogether)) continue;
+      if (next == nullptr || c.seconds < next->seconds) next = &c;
+    }
+    if (next == nullptr) break;
+    Advance(number, shape, groups, *next);
+    if (next->done) least = std::min(least, next->seconds);
   }
-  std::vector<Candidate*> promising;
-  for (Candidate& candidate : candidates) {
-    if (phases(candidate) != 1) promising.push_back(&candidate);
-  }
-  std::stable_sort(promising.begin(), promising.end(),
-                   [](const Candidate* a, const Candidate* b) { return a->at_least < b->at_least; });
-  for (Candidate* candidate : promising) solve(*candidate);
+  const auto soonest = std::find_if(candidates.begin(), candidates.end(),
+                                    [&](const Candidate& c) { return c.done && c.seconds <= least * (1 + kTogether); });
   return std::move(soonest->known);
 }
 
@@ -173,45 +172,37 @@ Network::AloneKey Network::AloneKeyOf(int number, const CollectiveShape& shape, 
   return {number, shape.kind, shape.root, schedule.algorithm, schedule.phases.size(), FlowsOf(schedule)};
 }
 
-// A time that it takes at least, alone on the network; or `enough`, if that is less. The phases with the most bytes
-// come first, since they show soonest that it takes long.
-double Network::AtLeastAlone(int number, const CollectiveShape& shape, const Groups& groups, double enough,
-                             Known& known) {
-  const auto price = alone_.find(AloneKeyOf(number, shape, known));
-  if (price != alone_.end()) return price->second.latency + price->second.per_byte * shape.bytes;
-  std::vector<std::pair<double, size_t>> phases;  // bytes, negative; number
-  for (const Phase& phase : known.schedules[0]->phases) {
-    const double bytes = std::accumulate(phase.flows.begin(), phase.flows.end(), 0.0,
-                                         [](double sum, const sim::Flow& f) { return sum + f.bytes; });
-    phases.emplace_back(-bytes, phases.size());
+// A step towards the candidate's time: the bound of one phase, or the solution of one. Ranks choose without knowing
+// what other groups do, so that folding changes nothing: only the first group counts. If the numbers of an algorithm's
+// phases and flows are the same as for another size, only the bytes differ, and the bottleneck is the same.
+void Network::Advance(int number, const CollectiveShape& shape, const Groups& groups, Candidate& candidate) {
+  const Schedule& schedule = *candidate.known.schedules[0];
+  std::vector<size_t>& phases = candidate.phases;
+  if (candidate.bounded == 0) {
+    if (const auto found = alone_.find(AloneKeyOf(number, shape, candidate.known)); found != alone_.end()) {
+      candidate.seconds = found->second.latency + found->second.per_byte * shape.bytes;
+      candidate.done = true;
+      return;
+    }
+    phases = ByBytes(schedule);
   }
-  std::sort(phases.begin(), phases.end());
-  double seconds = 0;
-  for (size_t i = 0; i < phases.size() && seconds < enough; ++i)
-    seconds += TimeAlone(phases[i].second, groups, false, known).seconds;
-  return seconds;
-}
-
-// If the numbers of an algorithm's phases and flows are the same as for another size, only the bytes differ, and the
-// bottleneck is the same.
-// Ranks choose without knowing what other groups do, so that folding changes nothing: only the first group counts.
-double Network::SecondsAlone(int number, const CollectiveShape& shape, const Groups& groups, double enough,
-                             Known& known) {
-  const Schedule& schedule = *known.schedules[0];
-  const AloneKey key = AloneKeyOf(number, shape, known);
-  const auto found = alone_.find(key);
-  if (found != alone_.end()) return found->second.latency + found->second.per_byte * shape.bytes;
+  if (candidate.bounded < phases.size()) {
+    candidate.seconds += TimeAlone(phases[candidate.bounded++], groups, false, candidate.known).seconds;
+  } else if (candidate.solved < phases.size()) {
+    const size_t phase = phases[candidate.solved++];
+    const double bound = candidate.known.times[phase]->seconds;
+    candidate.seconds += TimeAlone(phase, groups, true, candidate.known).seconds - bound;
+  }
+  if (candidate.bounded < phases.size()) return;
+  while (candidate.solved < phases.size() && candidate.known.times[phases[candidate.solved]]->exact) ++candidate.solved;
+  candidate.done = candidate.solved == phases.size();
+  if (!candidate.done) return;
   double latency = 0, seconds = 0;
-  for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
-    const double at_least = seconds + TimeAlone(phase, groups, false, known).seconds;
-    if (at_least >= enough) return at_least;
-    const PhaseTimes::Time& time = TimeAlone(phase, groups, true, known);
-    latency += time.latency, seconds += time.seconds;
-    if (seconds >= enough) return seconds;
-  }
+  for (const std::optional<PhaseTimes::Time>& time : candidate.known.times)
+    latency += time->latency, seconds += time->seconds;
+  candidate.seconds = seconds;
   const bool scales = shape.bytes > 0 && shape.kind != Communication::kAllToAllV && !engine_.router().depends_on_load();
-  if (scales) alone_[key] = {latency, (seconds - latency) / shape.bytes};
-  return seconds;
+  if (scales) alone_[AloneKeyOf(number, shape, candidate.known)] = {latency, (seconds - latency) / shape.bytes};
 }
 
 Network::Known Network::Make(int number, const CollectiveShape& shape, const Groups& groups) try {

@@ -110,9 +110,8 @@ class Network {
   std::optional<Known> ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape,
                               const Groups& groups) const;
   static AloneKey AloneKeyOf(int number, const CollectiveShape& shape, const Known& known);
-  double AtLeastAlone(int number, const CollectiveShape& shape, const Groups& groups, double enough, Known& known);
-  // If that is at least `enough`, any number from `enough` on.
-  double SecondsAlone(int number, const CollectiveShape& shape, const Groups& groups, double enough, Known& known);
+  struct Candidate;
+  void Advance(int number, const CollectiveShape& shape, const Groups& groups, Candidate& candidate);
   const PhaseTimes::Time& TimeAlone(size_t phase, const Groups& groups, bool exact, Known& known);
   std::shared_ptr<const Engine::Course> Chart(const Known& known, const Groups& groups);
   // Seconds that all groups take, alone on the network; -1 if ranks or groups finish at different times.
