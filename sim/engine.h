@@ -155,6 +155,7 @@ class Engine {
   void RunDue();
   void SetTimer();
   void RunSet(const std::shared_ptr<Under>& under, size_t set, size_t phase, double from);
+  void PhaseEnded(const std::shared_ptr<Under>& under, size_t set, size_t number, double time);
   void SetEnded(const std::shared_ptr<Under>& under);
   struct Loose;
   void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch);

@@ -145,19 +145,20 @@ void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t numb
     return At(from, [this, under] { SetEnded(under); });
   }
   const Course::Phase& phase = phases[number];
-  auto ended = [this, under, set, number](double time) {
-    under->ends[set].push_back(time);
-    RunSet(under, set, number + 1, time);
-  };
   const double begin = from + phase.seconds;
-  if (phase.flows == nullptr) return ended(begin);
-  At(begin, [this, under, &phase, ended = std::move(ended)] {
-    flows_->Begin(phase.flows, [this, under, ended](double first) {
+  if (phase.flows == nullptr) return PhaseEnded(under, set, number, begin);
+  At(begin, [this, under, set, number] {
+    flows_->Begin(under->course->sets[set].phases[number].flows, [this, under, set, number](double first) {
       const AtWork at_work(Part::kEngine);
       under->apart = std::max(under->apart, now() - first);
-      ended(now());
+      PhaseEnded(under, set, number, now());
     });
   });
+}
+
+void Engine::PhaseEnded(const std::shared_ptr<Under>& under, size_t set, size_t number, double time) {
+  under->ends[set].push_back(time);
+  RunSet(under, set, number + 1, time);
 }
 
 void Engine::SetEnded(const std::shared_ptr<Under>& under) {

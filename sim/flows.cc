@@ -62,7 +62,7 @@ struct Flows::Owner {
 struct Flows::Active {
   GroupPtr group;
   double begin;
-  std::vector<double> bytes;  // by class, at the beginning
+  std::vector<double> bytes;  // by class, at the beginning; of a bundle alone: its own
   std::shared_ptr<const Solution> solution;
   BundlePtr bundle = nullptr;                       // if it has met no other
   Done done = nullptr;                              // for that bundle
@@ -210,7 +210,7 @@ void Flows::Begin(BundlePtr bundle, Done done) {
   const std::shared_ptr<const Solution> solution(bundle, &bundle->solution);
   actives_.emplace(next_, Active{.group = bundle->group,
                                  .begin = now_(),
-                                 .bytes = bundle->bytes,
+                                 .bytes = {},
                                  .solution = solution,
                                  .bundle = bundle,
                                  .done = std::move(done)});
@@ -253,37 +253,47 @@ void Flows::Take(uint64_t number) {
   const AtWork at_work(sim::Part::kFlows);
   Active& active = actives_.at(number);
   if (std::vector<int> full = Overfull(active); !full.empty()) return Meet(number, std::move(full));
-  const GroupPtr group = active.group;
+  const Group& group = *active.group;
   if (active.next == 0) {
-    for (const std::vector<int>& own : group->zones) {
+    for (const std::vector<int>& own : group.zones) {
       for (const int z : own) ++zones_[static_cast<size_t>(z)].users;
     }
   }
-  const std::shared_ptr<const Solution> solution = active.solution;
-  const Solution::Step& step = solution->steps[active.next];
+  const Solution& solution = *active.solution;
+  const Solution::Step& step = solution.steps[active.next];
   for (const auto& [link_class, more] : step.loads) {
-    for (const int z : group->zones[static_cast<size_t>(link_class)]) zones_[static_cast<size_t>(z)].load += more;
+    for (const int z : group.zones[static_cast<size_t>(link_class)]) zones_[static_cast<size_t>(z)].load += more;
   }
-  const bool last = ++active.next == solution->steps.size();
+  const bool last = ++active.next == solution.steps.size();
+  if (active.bundle != nullptr) {
+    if (!last) return TakeLater(number, active);
+    const Done done = std::move(active.done);
+    const double first = active.begin + active.bundle->first;
+    Release(group);
+    actives_.erase(number);
+    return done(first);  // may start new bundles
+  }
   const double now = now_();
   std::vector<std::pair<Done, double>> done;
-  if (active.bundle != nullptr && last) done.emplace_back(std::move(active.done), active.begin + active.bundle->first);
-  for (size_t i = 0; active.bundle == nullptr && i < step.rates.size(); ++i) {
-    const auto [c, rate] = step.rates[i];
+  for (const auto& [c, rate] : step.rates) {
     if (rate > 0) continue;
-    Owner& owner = *active.owners[group->classes.classes[static_cast<size_t>(c)].set];
-    if (owner.End(group->classes.lots_of[static_cast<size_t>(c)], now))
+    Owner& owner = *active.owners[group.classes.classes[static_cast<size_t>(c)].set];
+    if (owner.End(group.classes.lots_of[static_cast<size_t>(c)], now))
       done.emplace_back(std::move(owner.done), owner.first);
   }
   if (last) {
-    Release(*group);
+    Release(group);
     actives_.erase(number);
   } else {
-    at_(active.begin + solution->steps[active.next].time, [this, number] {
-      if (actives_.contains(number)) Take(number);  // otherwise it was merged
-    });
+    TakeLater(number, active);
   }
-  for (const auto& [fn, first] : done) fn(first);  // may start new bundles
+  for (const auto& [fn, first] : done) fn(first);
+}
+
+void Flows::TakeLater(uint64_t number, const Active& active) {
+  at_(active.begin + active.solution->steps[active.next].time, [this, number] {
+    if (actives_.contains(number)) Take(number);  // otherwise it was merged
+  });
 }
 
 // Removes an active bundle and its load. Returns what is left by class, and adds the bundles that have just ended to
@@ -292,7 +302,8 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
   Active& active = it->second;
   const FlowClasses& classes = active.group->classes;
   const double now = now_(), since_begin = now - active.begin;
-  std::vector<double> left = active.bytes, rates(left.size()), since(left.size()), ends(left.size(), -1);
+  std::vector<double> left = active.bundle != nullptr ? active.bundle->bytes : active.bytes, rates(left.size()),
+                      since(left.size()), ends(left.size(), -1);
   for (size_t s = 0; s < active.next; ++s) {
     const Solution::Step& step = active.solution->steps[s];
     for (const auto& [class_number, rate] : step.rates) {

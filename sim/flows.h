@@ -71,6 +71,7 @@ class Flows {
   void FindZones(const GroupPtr& group);
   Solution SolveRest(const Group& group, const std::vector<double>& left);
   void Take(uint64_t number);
+  void TakeLater(uint64_t number, const Active& active);
   void Meet(uint64_t number, std::vector<int> full);
   Rest TakeOut(Actives::iterator it, std::vector<std::pair<Done, double>>& done);
   void AddSets(Rest rest, std::vector<Rest>& all) const;

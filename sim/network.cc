@@ -9,23 +9,14 @@
 
 #include "core/base/strings.h"
 #include "sim/at_work.h"
-#include "sim/fluid.h"
-#include "sim/latency.h"
 #include "sim/places.h"
 #include "topologies/graph/no_route.h"
 
 namespace twofold::sim {
 namespace {
 
-constexpr double kTogether = 1e-12;  // ends that differ by less, relative to their time, are equal
-
-// When the flows of each class end that begin together and have the links to themselves. `classes`: of such flows,
-// which may have other bytes in the same proportions.
-std::vector<double> EndsOf(const FlowClasses& classes, const FlowSet& flows) {
-  Fluid fluid(classes.bandwidths);
-  for (const FlowClasses::Class& c : classes.classes) fluid.Add(c.links, flows.bytes[c.example], c.rate, c.weights);
-  return fluid.Solve();
-}
+constexpr double kTogether = 1e-12;     // ends that differ by less, relative to their time, are equal
+constexpr size_t kMostKept = 64 << 20;  // links of paths that are kept until their flows are solved
 
 size_t FlowsOf(const Schedule& schedule) {
   size_t flows = 0;
@@ -33,10 +24,24 @@ size_t FlowsOf(const Schedule& schedule) {
   return flows;
 }
 
+// Its phases, those with the most bytes first.
+std::vector<size_t> ByBytes(const Schedule& schedule) {
+  std::vector<std::pair<double, size_t>> phases;  // bytes, negative; number
+  for (const Phase& phase : schedule.phases) {
+    const double bytes = std::accumulate(phase.flows.begin(), phase.flows.end(), 0.0,
+                                         [](double sum, const Flow& f) { return sum + f.bytes; });
+    phases.emplace_back(-bytes, phases.size());
+  }
+  std::sort(phases.begin(), phases.end());
+  std::vector<size_t> numbers;
+  for (const auto& [bytes, number] : phases) numbers.push_back(number);
+  return numbers;
+}
+
 }  // namespace
 
 Network::Network(Engine& engine, const Library& library, NetworkOptions options)
-    : engine_(engine), library_(library), options_(std::move(options)) {}
+    : engine_(engine), library_(library), options_(std::move(options)), times_(engine.topology(), engine.router()) {}
 
 Network::~Network() = default;
 
@@ -112,7 +117,18 @@ std::optional<Network::Known> Network::ForAll(Schedule plan, const Choice& other
   return known;
 }
 
-// Estimates use one pair's alpha and bandwidth, so they may be too large for non-uniform pairs or for parallel links.
+// A collective that is considered, and how far it is known.
+struct Network::Candidate {
+  Known known;
+  size_t place;                     // among the plans: of equals the first is taken
+  std::vector<size_t> phases = {};  // those with the most bytes first: they show soonest that it takes long
+  size_t bounded = 0, solved = 0;   // of `phases`
+  double seconds = 0;               // alone on the network; at least, if not `done`
+  bool done = false;
+};
+
+// To solve all candidates would take long. The one that may be the fastest goes on, until one is known that no other
+// can beat.
 Network::Known Network::Choose(int number, const CollectiveShape& shape, const Groups& groups) {
   const auto refuse = [](const absl::Status& status) {
     throw RankFailure(RankFailure::Kind::kOther, 0, StrCat("fabric.simulated.algorithm: ", status.message()));
@@ -126,54 +142,28 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
     if (!known) refuse(library_.Plan(shape, groups.back().places, options_.choice).status());
     return *std::move(known);
   }
-  const double trust = 4 * std::max(1.0, static_cast<double>(topology.grid().size()));
-  struct Candidate {
-    Known known;
-    double estimate;
-    size_t place, flows;  // among the plans: of equals the first is taken; in all phases
-    double at_least = 0;  // seconds
-  };
   std::vector<Candidate> candidates;
   for (Schedule& plan : *plans) {
-    const double estimate = plan.estimate;
     const Choice same{.algorithm = plan.algorithm};
-    std::optional<Known> known = ForAll(std::move(plan), same, shape, groups);
-    if (!known) continue;
-    const size_t flows = FlowsOf(*known->schedules[0]);
-    candidates.push_back({*std::move(known), estimate, candidates.size(), flows});
+    if (std::optional<Known> known = ForAll(std::move(plan), same, shape, groups))
+      candidates.push_back({*std::move(known), candidates.size()});
   }
   if (candidates.empty())
     refuse(absl::UnimplementedError(
         StrCat("no algorithm supports ", KindName(shape.kind), " for all groups of ", shape.ranks, " ranks")));
-  // To solve all would take long. A time that each takes at least says which are promising: these come first, and most
-  // of the others then need not be solved. It is not completed for those that take far longer than another one takes at
-  // least, or longer than another one takes. Those of one phase are solved at once, since that takes no longer.
-  constexpr double kFarLonger = 2;
-  double lowest = std::numeric_limits<double>::infinity(), least = lowest;
-  Candidate* soonest = nullptr;
-  const auto solve = [&](Candidate& candidate) {
-    if (candidate.at_least >= least * (1 + 2 * kTogether) || candidate.estimate > trust * least) return;
-    const double seconds = SecondsAlone(number, shape, candidate.known, groups, least * (1 + 2 * kTogether));
-    const bool equal = soonest != nullptr && std::abs(seconds - least) <= kTogether * least;
-    if (equal ? candidate.place < soonest->place : seconds < least) least = seconds, soonest = &candidate;
-  };
-  const auto phases = [](const Candidate& candidate) { return candidate.known.schedules[0]->phases.size(); };
-  std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
-    return std::pair(phases(a), a.flows) < std::pair(phases(b), b.flows);
-  });
-  for (Candidate& candidate : candidates) {
-    const double enough = std::min(kFarLonger * lowest, least * (1 + 2 * kTogether));
-    candidate.at_least = AtLeastAlone(number, shape, candidate.known, groups, enough);
-    lowest = std::min(lowest, candidate.at_least);
-    if (phases(candidate) == 1) solve(candidate);
+  double least = std::numeric_limits<double>::infinity();
+  for (Candidate* next = &candidates[0]; next != nullptr;) {
+    next = nullptr;
+    for (Candidate& c : candidates) {
+      if (c.done || c.seconds >= least * (1 + 2 * kTogether)) continue;
+      if (next == nullptr || c.seconds < next->seconds) next = &c;
+    }
+    if (next == nullptr) break;
+    Advance(number, shape, groups, *next);
+    if (next->done) least = std::min(least, next->seconds);
   }
-  std::vector<Candidate*> promising;
-  for (Candidate& candidate : candidates) {
-    if (phases(candidate) != 1) promising.push_back(&candidate);
-  }
-  std::stable_sort(promising.begin(), promising.end(),
-                   [](const Candidate* a, const Candidate* b) { return a->at_least < b->at_least; });
-  for (Candidate* candidate : promising) solve(*candidate);
+  const auto soonest = std::find_if(candidates.begin(), candidates.end(),
+                                    [&](const Candidate& c) { return c.done && c.seconds <= least * (1 + kTogether); });
   return std::move(soonest->known);
 }
 
@@ -182,50 +172,43 @@ Network::AloneKey Network::AloneKeyOf(int number, const CollectiveShape& shape, 
   return {number, shape.kind, shape.root, schedule.algorithm, schedule.phases.size(), FlowsOf(schedule)};
 }
 
-// A time that it takes at least, alone on the network; or `enough`, if that is less. The phases with the most bytes
-// come first, since they show soonest that it takes long.
-double Network::AtLeastAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
-                             double enough) {
-  const auto price = alone_.find(AloneKeyOf(number, shape, known));
-  if (price != alone_.end()) return price->second.latency + price->second.per_byte * shape.bytes;
-  const Groups first = {groups[0]};
-  std::vector<std::pair<double, size_t>> phases;  // bytes, negative; number
-  for (const Phase& phase : known.schedules[0]->phases) {
-    const double bytes = std::accumulate(phase.flows.begin(), phase.flows.end(), 0.0,
-                                         [](double sum, const sim::Flow& f) { return sum + f.bytes; });
-    phases.emplace_back(-bytes, phases.size());
+// A step towards the candidate's time: the bound of one phase, or the solution of one. Ranks choose without knowing
+// what other groups do, so that folding changes nothing: only the first group counts. If the numbers of an algorithm's
+// phases and flows are the same as for another size, only the bytes differ, and the bottleneck is the same.
+void Network::Advance(int number, const CollectiveShape& shape, const Groups& groups, Candidate& candidate) {
+  const Schedule& schedule = *candidate.known.schedules[0];
+  std::vector<size_t>& phases = candidate.phases;
+  if (candidate.bounded == 0) {
+    if (const auto found = alone_.find(AloneKeyOf(number, shape, candidate.known)); found != alone_.end()) {
+      candidate.seconds = found->second.latency + found->second.per_byte * shape.bytes;
+      candidate.done = true;
+      return;
+    }
+    phases = ByBytes(schedule);
   }
-  std::sort(phases.begin(), phases.end());
-  double seconds = 0;
-  for (size_t i = 0; i < phases.size() && seconds < enough; ++i)
-    seconds += TimeOf(phases[i].second, known, first, 0).seconds;
-  return seconds;
-}
-
-// If the numbers of an algorithm's phases and flows are the same as for another size, only the bytes differ, and the
-// bottleneck is the same.
-double Network::SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
-                             double enough) {
-  const Schedule& schedule = *known.schedules[0];
-  const AloneKey key = AloneKeyOf(number, shape, known);
-  const auto found = alone_.find(key);
-  if (found != alone_.end()) return found->second.latency + found->second.per_byte * shape.bytes;
-  const Groups first = {
-      groups[0]};  // ranks choose without knowing what other groups do, so that folding changes nothing
+  if (candidate.bounded < phases.size()) {
+    candidate.seconds += TimeAlone(phases[candidate.bounded++], groups, false, candidate.known).seconds;
+  } else if (candidate.solved < phases.size()) {
+    const size_t phase = phases[candidate.solved++];
+    const double bound = candidate.known.times[phase]->seconds;
+    candidate.seconds += TimeAlone(phase, groups, true, candidate.known).seconds - bound;
+  }
+  if (candidate.bounded < phases.size()) return;
+  while (candidate.solved < phases.size() && candidate.known.times[phases[candidate.solved]]->exact) ++candidate.solved;
+  candidate.done = candidate.solved == phases.size();
+  if (!candidate.done) return;
   double latency = 0, seconds = 0;
-  for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
-    const PhaseTime time = TimeOf(phase, known, first, enough - seconds);
-    latency += time.latency, seconds += time.seconds;
-    if (seconds >= enough) return seconds;
-  }
+  for (const std::optional<PhaseTimes::Time>& time : candidate.known.times)
+    latency += time->latency, seconds += time->seconds;
+  candidate.seconds = seconds;
   const bool scales = shape.bytes > 0 && shape.kind != Communication::kAllToAllV && !engine_.router().depends_on_load();
-  if (scales) alone_[key] = {latency, (seconds - latency) / shape.bytes};
-  return seconds;
+  if (scales) alone_[AloneKeyOf(number, shape, candidate.known)] = {latency, (seconds - latency) / shape.bytes};
 }
 
 Network::Known Network::Make(int number, const CollectiveShape& shape, const Groups& groups) try {
   const AtWork at_work(Part::kCollectives);
   ++planned_;
+  kept_links_ = 0;
   Known known = Choose(number, shape, groups);
   const auto measured = options_.choice.algorithm == "auto" ? options_.measured.Seconds(shape) : std::nullopt;
   const bool useful = options_.closed_forms && groups_.size() == 1 && !messages_;  // else it may meet others
@@ -235,93 +218,30 @@ Network::Known Network::Make(int number, const CollectiveShape& shape, const Gro
     known.seconds = *measured;
     known.name = {"measured", ""};
   }
+  known.times.clear();
   return known;
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
 }
 
-// The requests of a phase of all groups together to the router.
-std::vector<Request> Network::Requests(size_t phase, const Known& known, const Groups& groups) const {
-  std::vector<Request> requests;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const std::vector<sim::Flow>& flows = known.schedules[g]->phases[phase].flows;
-    for (size_t i = 0; i < flows.size(); ++i) requests.push_back({groups[g].PairOf(flows[i]), i, flows[i].bytes});
-  }
-  return requests;
-}
-
-// Seconds that the busiest link needs at least.
-double Network::BusiestLink(const FlowSet& flows) {
-  const std::vector<Link>& links = engine_.topology().links();
-  if (link_bytes_.size() == 0) link_bytes_ = Zeros<double>(links.size());
-  double most = 0;
-  for (size_t f = 0; f < flows.flows(); ++f) {
-    for (const int link : flows.LinksOf(f)) link_bytes_[static_cast<size_t>(link)] += flows.bytes[f];
-  }
-  for (const int link : flows.links) {
-    const auto l = static_cast<size_t>(link);
-    most = std::max(most, std::exchange(link_bytes_[l], 0) / links[l].bandwidth.value());
-  }
-  return most;
-}
-
-Network::PhaseTime Network::TimeOf(size_t phase, const Known& known, const Groups& groups, double enough) {
-  const Topology& topology = engine_.topology();
-  Router& router = engine_.router();
-  if (!classifier_) classifier_.emplace(topology.links());
-  auto flows = std::make_shared<FlowSet>();
-  std::vector<Request> requests;
-  std::vector<std::vector<Path>> chosen;  // only if routing depends on loads, and so on all flows
-  if (router.depends_on_load()) {
-    requests = Requests(phase, known, groups);
-    router.Choose(requests, chosen);
-  }
-  std::vector<double> routes, latencies;  // of one group's flows; of groups
-  std::vector<size_t> begins = {0};       // where each group's flows begin
-  std::vector<Path> now;
-  size_t number = 0;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const Phase& own = known.schedules[g]->phases[phase];
-    const bool pipelined = IsPipelined(own);
-    routes.clear();
-    for (size_t i = 0; i < own.flows.size(); ++i, ++number) {
-      const sim::Flow& f = own.flows[i];
-      const Pair pair = groups[g].PairOf(f);
-      if (chosen.empty()) router.Choose(pair, i, f.bytes, now);
-      const std::vector<Path>& paths = chosen.empty() ? now : chosen[number];
-      const bool counts = RouteCounts(own, pipelined, f);
-      routes.push_back(counts ? RouteLatency(topology, router.options().policy, pair, paths) : 0);
-      for (const Path& path : paths) flows->Add(path.links, f.bytes * path.share, f.rate * path.share);
+// The times of the first group's phases alone on the network are kept: they are asked for more than once.
+const PhaseTimes::Time& Network::TimeAlone(size_t phase, const Groups& groups, bool exact, Known& known) {
+  const Schedule& schedule = *known.schedules[0];
+  known.times.resize(schedule.phases.size());
+  const PhaseTimes::Part part{schedule.phases[phase], groups[0].endpoints};
+  std::optional<PhaseTimes::Time>& time = known.times[phase];
+  if (!time) {
+    time = times_.Bound({&part, 1});
+    if (time->paths != nullptr) {
+      kept_links_ += time->paths->links();
+      if (!exact && kept_links_ > kMostKept) time->paths = nullptr;
     }
-    latencies.push_back(PhaseLatency(own, routes, topology.alpha().value()));
-    begins.push_back(flows->flows());
   }
-  for (size_t i = 0; i < chosen.size(); ++i) router.Finished(chosen[i], requests[i].bytes);
-  if (std::isfinite(enough)) {
-    const double least_seconds = *std::max_element(latencies.begin(), latencies.end()) + BusiestLink(*flows);
-    if (least_seconds >= enough) return {latencies[0], least_seconds, false};
-  }
-  if (const auto hash = HashOf(*flows); !last_classes_ || last_classes_->first != hash) {
-    const FlowClassifier::Known nothing;
-    last_classes_.emplace(hash, classifier_->Classify({flows}, {&nothing, 1}));
-  }
-  const FlowClasses& classes = last_classes_->second;
-  const std::vector<double> ends = EndsOf(classes, *flows);
-  double least = 0, most = 0;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    double seconds = 0;
-    for (size_t f = begins[g]; f < begins[g + 1]; ++f)
-      seconds = std::max(seconds, ends[static_cast<size_t>(classes.of[0][f])]);
-    seconds += latencies[g];
-    least = g == 0 ? seconds : std::min(least, seconds), most = std::max(most, seconds);
-  }
-  // Groups with different latencies would begin to send at different times.
-  const auto [first, last] = std::minmax_element(latencies.begin(), latencies.end());
-  const bool together = *last - *first <= kTogether * most && most - least <= kTogether * most;
-  return {*last, most, together};
+  if (exact) times_.Solve({&part, 1}, *time);
+  return *time;
 }
 
-double Network::ClosedForm(const Known& known, const Groups& groups) {
+double Network::ClosedForm(Known& known, const Groups& groups) {
   const Schedule& schedule = *known.schedules[0];
   for (const auto& other : known.schedules) {
     if (other->phases.size() != schedule.phases.size() || other->loose) return -1;
@@ -331,7 +251,15 @@ double Network::ClosedForm(const Known& known, const Groups& groups) {
   }
   double seconds = 0;
   for (size_t phase = 0; phase < schedule.phases.size(); ++phase) {
-    const PhaseTime time = TimeOf(phase, known, groups);
+    if (groups.size() == 1) {
+      seconds += TimeAlone(phase, groups, true, known).seconds;
+      continue;
+    }
+    std::vector<PhaseTimes::Part> parts;
+    for (size_t g = 0; g < groups.size(); ++g)
+      parts.push_back({known.schedules[g]->phases[phase], groups[g].endpoints});
+    PhaseTimes::Time time = times_.Bound(parts);
+    times_.Solve(parts, time);
     if (!time.together) return -1;
     seconds += time.seconds;
   }

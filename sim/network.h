@@ -3,9 +3,9 @@
 // If nothing else can use the network, no simulation is needed: while there is only one group of several ranks and no
 // point-to-point message was ever sent, collectives follow one another and have the network to themselves. For
 // algorithms whose ranks all finish together, the duration then follows from the phases' latencies and the flows'
-// max-min shares (fluid.h). A collective that was measured takes its measured time. In all other cases a collective's
-// flows share the network with other flows; the flows of a measured collective are stretched so that alone they would
-// take the measured time.
+// max-min shares (phase_times.h). A collective that was measured takes its measured time. In all other cases a
+// collective's flows share the network with other flows; the flows of a measured collective are stretched so that alone
+// they would take the measured time.
 //
 // If one actor represents several ranks, it names all groups that do the same as its own. Their flows are on the
 // network together.
@@ -26,8 +26,7 @@
 #include "sim/collectives/measured.h"
 #include "sim/collectives/schedule.h"
 #include "sim/engine.h"
-#include "sim/flow_classes.h"
-#include "topologies/routing.h"
+#include "sim/phase_times.h"
 
 namespace twofold::sim {
 
@@ -77,9 +76,6 @@ class Network {
   struct Group {
     std::vector<int> endpoints;  // by rank of the group
     Places places;
-    Pair PairOf(const sim::Flow& f) const {
-      return {endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
-    }
   };
   using Groups = std::vector<Group>;
   struct Known {
@@ -87,11 +83,7 @@ class Network {
     double seconds = -1;  // alone on the network, if all ranks finish together; -1: unknown
     std::shared_ptr<const Engine::Course> course = nullptr;  // if the engine solves flows: replaces schedules
     Name name = {};
-  };
-  // seconds: with latency, for the slowest group; together: all end at once.
-  struct PhaseTime {
-    double latency, seconds;
-    bool together;
+    std::vector<std::optional<PhaseTimes::Time>> times = {};  // while it is made: of the first group's phases
   };
   // The time alone on the network as a function of size: latency + bytes * per_byte.
   struct Price {
@@ -118,20 +110,12 @@ class Network {
   std::optional<Known> ForAll(Schedule plan, const Choice& others, const CollectiveShape& shape,
                               const Groups& groups) const;
   static AloneKey AloneKeyOf(int number, const CollectiveShape& shape, const Known& known);
-  double AtLeastAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
-                      double enough);
-  // If that is at least `enough`, any number from `enough` on.
-  double SecondsAlone(int number, const CollectiveShape& shape, const Known& known, const Groups& groups,
-                      double enough);
+  struct Candidate;
+  void Advance(int number, const CollectiveShape& shape, const Groups& groups, Candidate& candidate);
+  const PhaseTimes::Time& TimeAlone(size_t phase, const Groups& groups, bool exact, Known& known);
   std::shared_ptr<const Engine::Course> Chart(const Known& known, const Groups& groups);
-  std::vector<Request> Requests(size_t phase, const Known& known, const Groups& groups) const;
   // Seconds that all groups take, alone on the network; -1 if ranks or groups finish at different times.
-  double ClosedForm(const Known& known, const Groups& groups);
-  // For phase number `phase` of every group, all beginning together. If it takes at least `enough` seconds, they may be
-  // too few, but at least `enough`.
-  PhaseTime TimeOf(size_t phase, const Known& known, const Groups& groups,
-                   double enough = std::numeric_limits<double>::infinity());
-  double BusiestLink(const FlowSet& flows);
+  double ClosedForm(Known& known, const Groups& groups);
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
   void Flow(const Known& known, const Groups& groups, double start, Done done);
   Way MakeWay(std::vector<std::vector<int>> pairs, double bytes);
@@ -140,16 +124,14 @@ class Network {
   Engine& engine_;
   const Library& library_;
   const NetworkOptions options_;
-  std::optional<FlowClassifier> classifier_;  // made when first needed
-  // What TimeOf classified last, by HashOf: the next size of a collective often has the same flows.
-  std::optional<std::pair<std::pair<uint64_t, uint64_t>, FlowClasses>> last_classes_;
+  PhaseTimes times_;
+  size_t kept_links_ = 0;  // of the collective that is being made
   struct Listed {
     std::shared_ptr<const Ranks> ranks;
     Groups groups = {};  // made when they first communicate
   };
   const Groups& GroupsOf(int number);
   std::map<int, Listed> groups_;
-  Zeros<double> link_bytes_;  // scratch of BusiestLink: zeros
   int next_groups_ = 0;
   int64_t planned_ = 0;
   bool messages_ = false;  // a point-to-point message was sent

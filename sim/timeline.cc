@@ -77,7 +77,7 @@ void Timeline::Call(absl::AnyInvocable<void(double)> fn) {
   Push({.kind = Command::kCall, .fn = std::move(fn)});
 }
 
-void Timeline::Push(Command command) {
+void Timeline::Push(Command&& command) {
   constexpr size_t kDone = 64;  // a stream that is never idle must not keep all that it has done
   if (head_ == queue_.size() || (head_ >= kDone && 2 * head_ >= queue_.size()))
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(std::exchange(head_, 0)));

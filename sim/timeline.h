@@ -79,7 +79,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     TimePointPtr point;
     absl::AnyInvocable<void(double)> fn;
   };
-  void Push(Command command);
+  void Push(Command&& command);
   void Resume();
   void Span(double seconds, double not_before, std::string_view name, std::string_view label);
   void PassWait(double until, std::string_view name);

@@ -56,6 +56,30 @@ Router::Router(const Topology& topology, const RoutingOptions& options) : topolo
   for (const Link& link : topology.links()) loads_.push_back({.bandwidth = link.bandwidth.value()});
 }
 
+void Paths::Clear(size_t flows, int most) {
+  most_ = static_cast<size_t>(most);
+  counts_.assign(flows, 0);
+  if (room_ < flows * most_) {
+    room_ = flows * most_;
+    entries_ = std::make_unique_for_overwrite<Entry[]>(room_);  // most are never touched if there are few routes
+  }
+  links_.clear();
+}
+
+void Paths::Add(size_t flow, std::span<const int> links, double share) {
+  uint32_t hash = 0;
+  for (const int link : links) hash = hash * 0x9e3779b1u + static_cast<uint32_t>(link);
+  Entry* const own = entries_.get() + flow * most_;
+  int& count = counts_[flow];
+  for (int p = 0; p < count; ++p) {
+    if (own[p].hash != hash || !std::ranges::equal(LinksOf(own[p]), links)) continue;
+    own[p].share += share;
+    return;
+  }
+  own[count++] = {links_.size(), static_cast<uint32_t>(links.size()), hash, share};
+  links_.insert(links_.end(), links.begin(), links.end());
+}
+
 void Router::Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths) {
   switch (options_.policy) {
     case RoutingPolicy::kDeterministic: return One(pair, topology_.DefaultRoute(pair), paths);
@@ -65,8 +89,9 @@ void Router::Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& p
     }
     case RoutingPolicy::kSpray: return Spray(pair, paths);
     case RoutingPolicy::kAdaptive: {
-      paths.clear();
-      for (int part = 0; part < options_.most_paths; ++part) AddPart({pair, flow, bytes}, part, paths);
+      std::vector<std::vector<Path>> of;
+      Choose(std::array{Request{pair, flow, bytes}}, of);
+      paths = std::move(of[0]);
     }
   }
 }
@@ -77,9 +102,52 @@ void Router::Choose(std::span<const Request> flows, std::vector<std::vector<Path
     for (size_t i = 0; i < flows.size(); ++i) Choose(flows[i].pair, flows[i].flow, flows[i].bytes, paths[i]);
     return;
   }
-  for (std::vector<Path>& of : paths) of.clear();
+  Adapt(flows, paths_);
+  in_flight_ += flows.size();
+  for (size_t i = 0; i < flows.size(); ++i) {
+    paths[i].clear();
+    for (int p = 0; p < paths_.of(i); ++p) {
+      const auto [links, share] = paths_.At(i, p);
+      paths[i].push_back({{links.begin(), links.end()}, share});
+    }
+  }
+}
+
+void Router::Try(std::span<const Request> flows, Paths& paths) {
+  TWOFOLD_CHECK(depends_on_load(), "other policies need not try");
+  keeps_ = in_flight_ > 0;
+  Adapt(flows, paths);
+  if (!keeps_) {  // all links were idle
+    for (const int link : paths.links_) loads_[static_cast<size_t>(link)].seconds = 0;
+  }
+  for (; !kept_.empty(); kept_.pop_back())
+    loads_[static_cast<size_t>(kept_.back().first)].seconds = kept_.back().second;
+  keeps_ = false;
+}
+
+// Which routes a part draws does not depend on loads. They are drawn for many flows before the first of these decides,
+// because the loads of so many links come from memory slowly: they are requested early.
+void Router::Adapt(std::span<const Request> flows, Paths& paths) {
+  constexpr size_t kTogether = 64;
+  paths.Clear(flows.size(), options_.most_paths);
+  offers_.clear();
+  for (const Request& flow : flows) {
+    offers_.push_back(
+        {KeyOf(options_.seed, flow.pair, flow.flow), topology_.MinimalRoutes(flow.pair), topology_.Detours(flow.pair)});
+  }
   for (int part = 0; part < options_.most_paths; ++part) {
-    for (size_t i = 0; i < flows.size(); ++i) AddPart(flows[i], part, paths[i]);
+    for (size_t begin = 0; begin < flows.size(); begin += kTogether) {
+      const size_t end = std::min(flows.size(), begin + kTogether);
+      drawn_.clear(), drawn_links_.clear();
+      for (size_t i = begin; i < end; ++i) Draw(flows[i].pair, offers_[i], part, i);
+      for (const Drawn& drawn : drawn_) {
+        const Offer& offer = offers_[drawn.flow];
+        const double share = offer.minimal + offer.detours == 1 ? 1 : 1.0 / options_.most_paths;
+        const std::span<const int> links = Decide(drawn);
+        Load(links, flows[drawn.flow].bytes * share);
+        paths.Add(drawn.flow, links, share);
+      }
+    }
   }
 }
 
@@ -102,55 +170,69 @@ void Router::Spray(Pair pair, std::vector<Path>& paths) const {
   }
 }
 
-void Router::AddPart(const Request& flow, int part, std::vector<Path>& paths) {
-  const int64_t minimal = topology_.MinimalRoutes(flow.pair), detours = topology_.Detours(flow.pair);
-  if (minimal + detours == 1 && part > 0) return;  // the first part was the whole flow
-  const double share = minimal + detours == 1 ? 1 : 1.0 / options_.most_paths;
-  const PhiloxKey key = KeyOf(options_.seed, flow.pair, flow.flow);
+void Router::Draw(Pair pair, const Offer& offer, int part, size_t flow) {
+  if (offer.minimal + offer.detours == 1 && part > 0) return;  // the first part was the whole flow
   const uint64_t draw = 2 * static_cast<uint64_t>(part);
-  Better(flow.pair, 0, minimal, Philox(key, draw), minimal_);
-  bool detours_are_better = false;
-  if (detours > 0) {
-    Better(flow.pair, minimal, detours, Philox(key, draw + 1), detour_);
-    detours_are_better = detour_.load < minimal_.load && detour_.cost + options_.bias < minimal_.cost;
-  }
-  const std::vector<int>& links = detours_are_better ? detour_.links : minimal_.links;
-  Load(links, flow.bytes * share);
-  const auto same = std::find_if(paths.begin(), paths.end(), [&](const Path& p) { return p.links == links; });
-  if (same == paths.end()) {
-    paths.push_back({links, share});
-  } else {
-    same->share += share;
-  }
+  Drawn& drawn = drawn_.emplace_back();
+  drawn.flow = flow, drawn.detours = offer.detours > 0;
+  drawn.minimal = DrawTwo(pair, 0, offer.minimal, offer.key, draw);
+  if (drawn.detours) drawn.detour = DrawTwo(pair, offer.minimal, offer.detours, offer.key, draw + 1);
 }
 
-// Draws two of the routes [first, first + count) at random and takes the one with the lower load * hops; ties go to the
-// first.
-void Router::Better(Pair pair, int64_t first, int64_t count, const std::array<uint32_t, 4>& draws, Choice& best) {
+// Two of the routes [first, first + count) at random.
+std::array<Router::Candidate, 2> Router::DrawTwo(Pair pair, int64_t first, int64_t count, PhiloxKey key,
+                                                 uint64_t draw) {
+  if (count == 1) {
+    const Candidate only = Add(pair, first);
+    return {only, only};
+  }
+  const std::array<uint32_t, 4> draws = Philox(key, draw);
   const int64_t one = Below(draws[0], draws[1], count), two = Below(draws[2], draws[3], count);
-  topology_.Route(pair, first + one, best.links);
-  Judge(best);
-  if (one == two) return;
-  topology_.Route(pair, first + two, other_.links);
-  Judge(other_);
-  if (other_.cost < best.cost) std::swap(best, other_);
+  const Candidate candidate = Add(pair, first + one);
+  return {candidate, one == two ? candidate : Add(pair, first + two)};
 }
 
-void Router::Judge(Choice& choice) const {
-  choice.load = 0;
-  for (int link : choice.links) choice.load = std::max(choice.load, loads_[static_cast<size_t>(link)].seconds);
-  choice.cost = choice.load * static_cast<double>(choice.links.size());
+Router::Candidate Router::Add(Pair pair, int64_t route) {
+  topology_.Route(pair, route, route_);
+  const Candidate added{static_cast<uint32_t>(drawn_links_.size()), static_cast<uint32_t>(route_.size())};
+  drawn_links_.insert(drawn_links_.end(), route_.begin(), route_.end());
+  for (const int link : route_) __builtin_prefetch(&loads_[static_cast<size_t>(link)]);
+  return added;
 }
 
-void Router::Load(const std::vector<int>& links, double bytes) {
+std::span<const int> Router::Decide(const Drawn& drawn) const {
+  const Choice minimal = Better(drawn.minimal);
+  if (!drawn.detours) return LinksOf(minimal.candidate);
+  const Choice detour = Better(drawn.detour);
+  const bool detours_are_better = detour.load < minimal.load && detour.cost + options_.bias < minimal.cost;
+  return LinksOf(detours_are_better ? detour.candidate : minimal.candidate);
+}
+
+// The one with the lower load * hops; ties go to the first.
+Router::Choice Router::Better(const std::array<Candidate, 2>& candidates) const {
+  const Choice one = Judge(candidates[0]);
+  if (candidates[0].first == candidates[1].first) return one;
+  const Choice two = Judge(candidates[1]);
+  return two.cost < one.cost ? two : one;
+}
+
+Router::Choice Router::Judge(const Candidate& candidate) const {
+  double load = 0;
+  for (const int link : LinksOf(candidate)) load = std::max(load, loads_[static_cast<size_t>(link)].seconds);
+  return {candidate, load, load * static_cast<double>(candidate.size)};
+}
+
+void Router::Load(std::span<const int> links, double bytes) {
   for (int link : links) {
     LinkLoad& load = loads_[static_cast<size_t>(link)];
+    if (keeps_) kept_.emplace_back(link, load.seconds);
     load.seconds += bytes / load.bandwidth;
   }
 }
 
 void Router::Finished(const std::vector<Path>& paths, double bytes) {
   if (!depends_on_load()) return;
+  --in_flight_;
   for (const Path& path : paths) {
     for (int link : path.links) {
       LinkLoad& load = loads_[static_cast<size_t>(link)];

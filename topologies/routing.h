@@ -19,11 +19,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/philox.h"
 #include "topologies/graph/topology.h"
 
 namespace twofold {
@@ -50,6 +53,40 @@ struct Path {
   double share = 1;  // of the flow's bytes
 };
 
+// The paths of many flows, in little memory.
+class Paths {
+ public:
+  struct View {
+    std::span<const int> links;
+    double share;
+  };
+  size_t flows() const { return counts_.size(); }
+  size_t links() const { return links_.size(); }  // of all paths
+  int of(size_t flow) const { return counts_[flow]; }
+  View At(size_t flow, int number) const {
+    const Entry& entry = entries_[flow * most_ + static_cast<size_t>(number)];
+    return {LinksOf(entry), entry.share};
+  }
+
+ private:
+  friend class Router;
+  struct Entry {
+    size_t first;
+    uint32_t size, hash;  // of its links
+    double share;
+  };
+  std::span<const int> LinksOf(const Entry& entry) const { return {links_.data() + entry.first, entry.size}; }
+  void Clear(size_t flows, int most);
+  // To a path over the same links, if the flow has one.
+  void Add(size_t flow, std::span<const int> links, double share);
+
+  size_t most_ = 0;                   // paths of one flow
+  std::vector<int> counts_;           // by flow
+  std::unique_ptr<Entry[]> entries_;  // `most_` for each flow; the first ones are in use
+  size_t room_ = 0;                   // of entries_
+  std::vector<int> links_;
+};
+
 // The choice depends on the topology, the options, source and destination, `flow` and, under adaptive routing, on
 // earlier choices that have not finished. Deterministic: the same calls in the same order give the same paths. For use
 // by one thread.
@@ -66,32 +103,64 @@ class Router {
   // The same for one flow that starts by itself.
   void Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths);
   void Finished(const std::vector<Path>& paths, double bytes);
+  // The paths that these flows would take if they started together now. They load no link afterwards. Only under
+  // adaptive routing.
+  void Try(std::span<const Request> flows, Paths& paths);
   // Whether a flow's paths depend on other traffic in flight.
   bool depends_on_load() const { return options_.policy == RoutingPolicy::kAdaptive; }
 
  private:
-  struct Choice {
-    std::vector<int> links;
-    double load = 0;
-    double cost = 0;  // load * hops
-  };
-
   struct LinkLoad {
     double seconds = 0;  // needed for the flows assigned to it
     double bandwidth = 0;
   };
 
+  // What a flow chooses from.
+  struct Offer {
+    PhiloxKey key;
+    int64_t minimal, detours;  // routes
+  };
+  // A route that a part may take; its links are in drawn_links_.
+  struct Candidate {
+    uint32_t first, size;
+  };
+  struct Choice {
+    Candidate candidate;
+    double load;
+    double cost;  // load * hops
+  };
+  // The candidates of one part of one flow.
+  struct Drawn {
+    size_t flow;
+    std::array<Candidate, 2> minimal, detour;  // equal ones were drawn twice
+    bool detours;                              // there are some
+  };
+
   void One(Pair pair, int64_t number, std::vector<Path>& paths) const;
   void Spray(Pair pair, std::vector<Path>& paths) const;
-  void AddPart(const Request& flow, int part, std::vector<Path>& paths);
-  void Better(Pair pair, int64_t first, int64_t count, const std::array<uint32_t, 4>& draws, Choice& best);
-  void Judge(Choice& choice) const;
-  void Load(const std::vector<int>& links, double bytes);
+  void Adapt(std::span<const Request> flows, Paths& paths);
+  void Draw(Pair pair, const Offer& offer, int part, size_t flow);
+  std::array<Candidate, 2> DrawTwo(Pair pair, int64_t first, int64_t count, PhiloxKey key, uint64_t draw);
+  Candidate Add(Pair pair, int64_t route);
+  std::span<const int> LinksOf(const Candidate& candidate) const {
+    return {drawn_links_.data() + candidate.first, candidate.size};
+  }
+  std::span<const int> Decide(const Drawn& drawn) const;
+  Choice Better(const std::array<Candidate, 2>& candidates) const;
+  Choice Judge(const Candidate& candidate) const;
+  void Load(std::span<const int> links, double bytes);
 
   const Topology& topology_;
   const RoutingOptions options_;
-  std::vector<LinkLoad> loads_;      // by link, under adaptive routing
-  Choice minimal_, detour_, other_;  // for the part that is choosing
+  std::vector<LinkLoad> loads_;               // by link, under adaptive routing
+  size_t in_flight_ = 0;                      // flows that load links
+  bool keeps_ = false;                        // Load adds to kept_
+  std::vector<std::pair<int, double>> kept_;  // links and their seconds before each change
+  Paths paths_;                               // scratch of Choose
+  // Scratch of Adapt.
+  std::vector<Offer> offers_;  // by flow
+  std::vector<Drawn> drawn_;
+  std::vector<int> drawn_links_, route_;
 };
 
 }  // namespace twofold

@@ -165,8 +165,8 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::share
   auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
   const double slowest = rank_.machine().waiting > 0 ? rank_.SlowestIsHere() : 0;
   line_->Call([group = shared_, rank = rank(), slowest, call = std::move(call), done, &entry, started = work->started(),
-               trace = &rank_.trace(), label = rank_.trace().label()](double time) {
-    group->Arrive({rank, time, slowest, call, done, started, &entry, trace, label});
+               trace = &rank_.trace(), label = rank_.trace().label()](double time) mutable {
+    group->Arrive({rank, time, slowest, std::move(call), std::move(done), std::move(started), &entry, trace, label});
   });
   line_->WaitFor(done);
   return work;

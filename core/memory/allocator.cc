@@ -46,7 +46,8 @@ struct CachingAllocator::Block {
 };
 
 bool CachingAllocator::Order::operator()(const Block* a, const Block* b) const {
-  return std::tie(a->size, a->segment->sequence, a->offset) < std::tie(b->size, b->segment->sequence, b->offset);
+  if (a->size != b->size) return a->size < b->size;  // the usual case; segments are elsewhere in memory
+  return std::tie(a->segment->sequence, a->offset) < std::tie(b->segment->sequence, b->offset);
 }
 
 Buffer::~Buffer() {

@@ -122,14 +122,15 @@ class ClusterTopology : public Topology {
       Append(routes_.devices, from, to, static_cast<int>(number), NodeOf(pair.from), route);
       return;
     }
-    network_->Route(Ports(pair), number, route);
+    const Pair ports = Ports(pair);
+    network_->Route(ports, number, route);
     for (int& link : route) link += nodes_ * node_links_;
     if (nics_ == 0) return;
-    const std::vector<int> between(route);
-    route.clear();
-    Append(routes_.out, from, RailFrom(pair), 0, NodeOf(pair.from), route);
-    route.insert(route.end(), between.begin(), between.end());
-    Append(routes_.in, RailTo(pair), to, 0, NodeOf(pair.to), route);
+    const int out = ports.from % nics_, in = ports.to % nics_;
+    const int *begin = routes_.out.Begin(from, out, 0), *end = routes_.out.End(from, out, 0);
+    route.insert(route.begin(), begin, end);
+    for (int l = 0; l < end - begin; ++l) route[static_cast<size_t>(l)] += NodeOf(pair.from) * node_links_;
+    Append(routes_.in, in, to, 0, NodeOf(pair.to), route);
   }
 
   Seconds Latency(Pair pair) const override {

@@ -82,7 +82,7 @@ class Torus : public PortNetwork {
     const int long_ring = number < minimal ? -1 : static_cast<int>((number - minimal) / orders);
     for (int i = 0; i < way.count; ++i) {
       const Dimension& d = dims_[static_cast<size_t>(order[static_cast<size_t>(i)])];
-      int offset = Offset(d, pair);  // in a ring: (-size/2, size/2]
+      int offset = way.offsets[static_cast<size_t>(order[static_cast<size_t>(i)])];  // in a ring: (-size/2, size/2]
       if (IsTie(d, offset)) {
         if (long_ring < 0 && ((number >> tie++) & 1) != 0) offset -= d.size;
       } else if (d.ring && ring++ == long_ring) {
@@ -109,7 +109,7 @@ class Torus : public PortNetwork {
   // The number of dimensions in which two ports differ, how many of them are rings with a shorter direction, and how
   // many are ties.
   struct Way {
-    std::array<int, kMostDims> differ{};
+    std::array<int, kMostDims> differ{}, offsets{};  // offsets: by dimension
     int count = 0, rings = 0, ties = 0;
   };
 
@@ -127,7 +127,7 @@ class Torus : public PortNetwork {
   Way WayOf(Pair pair) const {
     Way way;
     for (size_t i = 0; i < dims_.size(); ++i) {
-      const int offset = Offset(dims_[i], pair);
+      const int offset = way.offsets[i] = Offset(dims_[i], pair);
       if (offset == 0) continue;
       way.differ[static_cast<size_t>(way.count++)] = static_cast<int>(i);
       if (!dims_[i].ring) continue;
@@ -148,13 +148,17 @@ class Torus : public PortNetwork {
 
   // Appends `steps` links (of either sign) along a dimension; returns the port at the end.
   static int Walk(const Dimension& d, int at, int steps, std::vector<int>& route) {
-    const int step = steps > 0 ? 1 : -1;
-    for (int i = 0; i < std::abs(steps); ++i) {
-      const int next = Neighbour(d, at, step);
-      route.push_back(step > 0 ? LinkUp(d, at) : LinkUp(d, next) + 1);
-      at = next;
+    int x = Coordinate(d, at);
+    const int first_port = at - x * d.stride, first_link = LinkUp(d, at) - 2 * x;  // of the line
+    for (; steps > 0; --steps) {
+      route.push_back(first_link + 2 * x);
+      x = x + 1 == d.size ? 0 : x + 1;
     }
-    return at;
+    for (; steps < 0; ++steps) {
+      x = x == 0 ? d.size - 1 : x - 1;
+      route.push_back(first_link + 2 * x + 1);
+    }
+    return first_port + x * d.stride;
   }
 
   void AddCables(const Dimension& d) {

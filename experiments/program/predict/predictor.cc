@@ -46,12 +46,15 @@ struct Predictor::Process {
 
 namespace {
 
-// The environment with all symbols bound at once: else the child of each prediction binds them again.
+// The environment with all symbols bound at once: else the child of each prediction binds them again. And without
+// OpenBLAS's threads, which it starts when it is loaded: predictions compute nothing, and in a process that never had a
+// second thread, the standard library counts references without atomic operations.
 std::vector<char*> Environment() {
-  static char bind_now[] = "LD_BIND_NOW=1";
-  std::vector<char*> all = {bind_now};
+  static char bind_now[] = "LD_BIND_NOW=1", one_thread[] = "OPENBLAS_NUM_THREADS=1";
+  std::vector<char*> all = {bind_now, one_thread};
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (!absl::StartsWith(*variable, "LD_BIND_NOW=")) all.push_back(*variable);
+    if (!absl::StartsWith(*variable, "LD_BIND_NOW=") && !absl::StartsWith(*variable, "OPENBLAS_NUM_THREADS="))
+      all.push_back(*variable);
   }
   all.push_back(nullptr);
   return all;

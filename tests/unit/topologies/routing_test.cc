@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/strings.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/route_checks.h"
 #include "topologies/networks/dragonfly.h"
@@ -272,6 +273,38 @@ class WorstCase {
   const std::unique_ptr<Topology> t_;
   const int most_paths_;
 };
+
+// What is tried is what would be chosen, and leaves no trace, whether the network is idle or not.
+TEST(AdaptiveRoutingTest, TriesWhatItWouldChoose) {
+  const auto fly = MakeDragonfly({.p = 2, .a = 4, .h = 2});
+  std::vector<Request> first, second;
+  for (int e = 0; e < fly->endpoints(); ++e) {
+    first.push_back({{e, (e + 8) % fly->endpoints()}, static_cast<uint64_t>(e), 1e6});
+    second.push_back({{e, (e + 9) % fly->endpoints()}, static_cast<uint64_t>(e), 3e6});
+  }
+  for (const int most : {1, 7, 16}) {
+    Router router(*fly, {.policy = RoutingPolicy::kAdaptive, .seed = 3, .most_paths = most}),
+        other(*fly, {.policy = RoutingPolicy::kAdaptive, .seed = 3, .most_paths = most});
+    Paths tried;
+    std::vector<std::vector<Path>> chosen;
+    for (const auto* flows : {&first, &second}) {
+      for (int times = 0; times < 2; ++times) {
+        router.Try(*flows, tried);
+        ASSERT_EQ(tried.flows(), flows->size());
+      }
+      other.Choose(*flows, chosen);
+      for (size_t f = 0; f < flows->size(); ++f) {
+        ASSERT_EQ(tried.of(f), static_cast<int>(chosen[f].size()));
+        for (size_t p = 0; p < chosen[f].size(); ++p) {
+          const auto [links, share] = tried.At(f, static_cast<int>(p));
+          EXPECT_THAT(chosen[f][p].links, testing::ElementsAreArray(links.begin(), links.end()));
+          EXPECT_EQ(chosen[f][p].share, share);
+        }
+      }
+      router.Choose(*flows, chosen);  // now it is in flight
+    }
+  }
+}
 
 TEST(AdaptiveRoutingTest, DragonflyWorstCase) {
   for (const DragonflyOptions& o :

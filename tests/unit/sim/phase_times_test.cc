@@ -1,0 +1,166 @@
+// The time of a phase alone on the network: where its bounds meet, they are what solving all flows one by one gives.
+#include "sim/phase_times.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "gtest/gtest.h"
+#include "sim/fluid.h"
+#include "sim/latency.h"
+#include "tests/seed.h"
+#include "topologies/build.h"
+#include "topologies/catalogue.h"
+
+namespace twofold::sim {
+namespace phase_times_test {
+
+constexpr RoutingPolicy kAll[] = {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray,
+                                  RoutingPolicy::kAdaptive};
+
+std::vector<int> FirstEndpoints(int ranks) {
+  std::vector<int> endpoints(static_cast<size_t>(ranks));
+  std::iota(endpoints.begin(), endpoints.end(), 0);
+  return endpoints;
+}
+
+// Every flow by itself, without classes and bounds.
+double Solved(const Topology& topology, const RoutingOptions& routing, const Phase& phase) {
+  Router router(topology, routing);
+  std::vector<Request> requests;
+  for (size_t i = 0; i < phase.flows.size(); ++i) {
+    const Flow& f = phase.flows[i];
+    requests.push_back({{f.from, f.to, f.rail}, i, f.bytes});
+  }
+  std::vector<std::vector<Path>> paths;
+  router.Choose(requests, paths);
+  Fluid fluid(topology);
+  std::vector<double> latencies;
+  for (size_t i = 0; i < phase.flows.size(); ++i) {
+    const Flow& f = phase.flows[i];
+    latencies.push_back(RouteLatency(topology, routing.policy, requests[i].pair, paths[i]));
+    for (const Path& path : paths[i]) fluid.Add(path.links, f.bytes * path.share, f.rate * path.share);
+  }
+  const std::vector<double>& ends = fluid.Solve();
+  return PhaseLatency(phase, latencies, topology.alpha().value()) + *std::max_element(ends.begin(), ends.end());
+}
+
+struct Held {
+  int exact = 0, solved = 0;
+};
+
+// Bound and Solve against the full solution.
+void Hold(const Topology& topology, const RoutingOptions& routing, const Phase& phase, Held& held) {
+  Router router(topology, routing);
+  PhaseTimes times(topology, router);
+  const std::vector<int> endpoints = FirstEndpoints(topology.endpoints());
+  const PhaseTimes::Part part{phase, endpoints};
+  const double solved = Solved(topology, routing, phase);
+  PhaseTimes::Time time = times.Bound({&part, 1});
+  if (time.exact) {
+    ++held.exact;
+    EXPECT_NEAR(time.seconds / solved, 1, 1e-11);
+    EXPECT_TRUE(time.together);
+  } else {
+    ++held.solved;
+    EXPECT_LE(time.seconds, solved * (1 + 1e-11));
+  }
+  times.Solve({&part, 1}, time);
+  EXPECT_TRUE(time.exact);
+  EXPECT_NEAR(time.seconds / solved, 1, 1e-11);
+}
+
+Phase Drawn(std::mt19937& random, int ranks, int flows, const std::vector<double>& sizes, double limit) {
+  Phase phase;
+  while (static_cast<int>(phase.flows.size()) < flows) {
+    const int from = static_cast<int>(random() % static_cast<unsigned>(ranks)),
+              to = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    if (from == to) continue;
+    Flow& f = phase.flows.emplace_back(Flow{from, to, sizes[random() % sizes.size()]});
+    if (limit > 0 && random() % 2 == 0) f.rate = limit;
+  }
+  return phase;
+}
+
+// On each kind of network, with each policy: flows of equal bytes never have to be solved if they do not split.
+TEST(PhaseTimes, AreThoseOfTheFullSolution) {
+  std::mt19937 random(TestSeed());
+  Held equal, mixed;
+  for (const char* name : {"dgx-a100", "frontier", "polaris", "hammingmesh-1k", "tpu-v4-pod", "summit", "star-h100"}) {
+    const cluster::Cluster cluster = *FindCluster(name);
+    const int each = *DevicesPerNode(cluster);
+    const auto topology = *BuildTopology(cluster, each == 1 && MostNodes(cluster) < 2000 ? 1024
+                                                  : each == 1                            ? 4096
+                                                                                         : 48);
+    for (const RoutingPolicy policy : kAll) {
+      SCOPED_TRACE(StrCat(name, ", ", RoutingName(policy)));
+      const RoutingOptions routing = {.policy = policy, .seed = random()};
+      for (const int flows : {1, 7, 60, 400}) {
+        const Phase same = Drawn(random, topology->endpoints(), flows, {3e6}, flows == 60 ? 5e9 : 0);
+        const int solved = equal.solved;
+        Hold(*topology, routing, same, equal);
+        if (policy == RoutingPolicy::kDeterministic || policy == RoutingPolicy::kEcmp) EXPECT_EQ(equal.solved, solved);
+        Hold(*topology, routing, Drawn(random, topology->endpoints(), flows, {1e6, 3e6, 4e6}, 0), mixed);
+      }
+    }
+  }
+  EXPECT_GT(equal.exact, 60);
+  EXPECT_GT(mixed.exact, 10);
+  EXPECT_GT(mixed.solved, 40);
+}
+
+// 0 sends 4 to 3 and 4 to 1, each of which receives three times 1 from others at first: a quarter goes there until 4,
+// the rest shares what 0 sends until 10. No link is busy all the time: 0 sends 8, the others receive 7.
+TEST(PhaseTimes, CanExceedWhatEveryLinkNeeds) {
+  const auto topology = *BuildTopology(*FindCluster("star-h100"), 9);
+  const double b = topology->bandwidth().value();
+  const Phase phase{
+      .flows = {{0, 3, 4 * b}, {0, 1, 4 * b}, {2, 3, b}, {4, 3, b}, {5, 3, b}, {6, 1, b}, {7, 1, b}, {8, 1, b}}};
+  Router router(*topology, {});
+  PhaseTimes times(*topology, router);
+  const std::vector<int> endpoints = FirstEndpoints(9);
+  const PhaseTimes::Part part{phase, endpoints};
+  PhaseTimes::Time time = times.Bound({&part, 1});
+  EXPECT_FALSE(time.exact);
+  EXPECT_NEAR(time.seconds - time.latency, 8, 1e-9);
+  times.Solve({&part, 1}, time);
+  EXPECT_NEAR(time.seconds - time.latency, 10, 1e-9);
+}
+
+// Groups that begin together, one of which has less to send: they do not end together.
+TEST(PhaseTimes, SayWhetherGroupsEndTogether) {
+  const auto topology = *BuildTopology(*FindCluster("star-h100"), 4);
+  Router router(*topology, {});
+  PhaseTimes times(*topology, router);
+  const std::vector<int> one = {0, 1}, other = {2, 3};
+  for (const double bytes : {1e6, 5e5}) {
+    const Phase phases[] = {{.flows = {{0, 1, 1e6}}}, {.flows = {{0, 1, bytes}}}};
+    const PhaseTimes::Part parts[] = {{phases[0], one}, {phases[1], other}};
+    PhaseTimes::Time time = times.Bound(parts);
+    times.Solve(parts, time);
+    EXPECT_EQ(time.together, bytes == 1e6);
+    EXPECT_NEAR(time.seconds, time.latency + 1e6 / topology->bandwidth().value(), 1e-12);
+  }
+}
+
+// A size of 0, and a phase without flows.
+TEST(PhaseTimes, OfNothingAreLatencies) {
+  const auto topology = *BuildTopology(*FindCluster("dgx-a100"), 2);
+  Router router(*topology, {});
+  PhaseTimes times(*topology, router);
+  const std::vector<int> endpoints = FirstEndpoints(16);
+  for (const Phase& phase : {Phase{.flows = {{0, 9, 0}, {3, 1, 0}}}, Phase{.rounds = 3}}) {
+    const PhaseTimes::Part part{phase, endpoints};
+    const PhaseTimes::Time time = times.Bound({&part, 1});
+    EXPECT_TRUE(time.exact);
+    EXPECT_GT(time.latency, 0);
+    EXPECT_EQ(time.seconds, time.latency);
+  }
+}
+
+}  // namespace phase_times_test
+}  // namespace twofold::sim
