@@ -24,7 +24,8 @@ endif()
 find_path(ASIO_INCLUDE asio.hpp REQUIRED)
 add_library(asio INTERFACE)
 target_include_directories(asio SYSTEM INTERFACE ${ASIO_INCLUDE})
-target_compile_definitions(asio INTERFACE ASIO_NO_DEPRECATED)
+# Whether it finds aligned_alloc depends on what was included before, and so do its inline functions: without, all files have the same.
+target_compile_definitions(asio INTERFACE ASIO_NO_DEPRECATED ASIO_DISABLE_STD_ALIGNED_ALLOC)
 
 # Open MPI carries the mpi fabric. Without it, everything else is built.
 option(TWOFOLD_WITH_MPI "Build the MPI fabric where MPI is found" ON)
