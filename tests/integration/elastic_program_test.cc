@@ -68,7 +68,7 @@ TEST_F(ElasticProgram, LetsANewProcessComeInALostOnesPlace) {
 }
 
 TEST_F(ElasticProgram, EndsIfTooFewAreLeft) {
-  const std::string spec = Spec("min_dp: 3 events { step: 4 lose: [1, 2] }", "");
+  const std::string spec = Spec("min_dp: 3 reform_timeout_s: 2 events { step: 4 lose: [1, 2] }", "");
   EXPECT_EQ(Run(StrCat("launch --ranks=4 --fabric=gloo -- run ", spec, " --out=", At("gloo"))), 1);
   EXPECT_THAT(err_, HasSubstr("FAILED"));
   EXPECT_EQ(Report(At("gloo"))["outcome"], "FAILED");
