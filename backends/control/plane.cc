@@ -199,7 +199,7 @@ void Plane::HandleLeave(int number, Time now) {
   values_.Forget(number);
   if (state_ == kGathering && number < options_.size)
     Fail(absl::StatusCode::kUnavailable, StrCat(At(number).Text(), " left before all ranks had joined"));
-  hub_.Lose(number, now);
+  if (number != 0) hub_.Lose(number, now);  // with rank 0's process goes the plane, which the others notice
   CheckExchanges(now);
 }
 
