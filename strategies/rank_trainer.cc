@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -307,8 +308,13 @@ std::vector<checkpoint::LocalPiece> RankTrainer::Own() {
 
 std::vector<checkpoint::LocalPiece> RankTrainer::Held() {
   std::vector<checkpoint::LocalPiece> held = Own();
-  if (copy_) {
-    for (checkpoint::LocalPiece& piece : copy_->Pieces()) held.push_back(std::move(piece));
+  const auto add = [&held](std::vector<checkpoint::LocalPiece> more) {
+    held.insert(held.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  for (size_t i = 0; copy_ && i < copy_->copies().size(); ++i) {
+    const optim::Slice& slice = copy_->copies()[i];
+    add(checkpoint::PiecesOf(checkpoint::kModel, slice, slice.data));
+    add(checkpoint::PiecesOfStates(slice, copy_->StateOf(i)));
   }
   return held;
 }

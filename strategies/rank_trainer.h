@@ -13,7 +13,7 @@
 #include "core/data/distributed_sampler.h"
 #include "strategies/context_parallel/sequence_shard.h"
 #include "strategies/data_parallel/replica_statistics.h"
-#include "strategies/elastic/shard_copy.h"
+#include "strategies/data_parallel/shard_copy.h"
 #include "strategies/local_update/local_update.h"
 #include "strategies/micro_batches.h"
 #include "strategies/model_parallel/gradient_norm.h"
@@ -39,7 +39,7 @@ class RankTrainer {
   std::map<std::string, double> Scalars();                            // the state to save that is not in tensors
   void SetScalars(const std::map<std::string, double>& scalars);
 
-  // ---- Elastic training (elastic/train_elastic.h) ----
+  // ---- Elastic training (train_elastic.h) ----
   //
   // `commit` is called in every step when all that the update needs is there: gradients and the factor. What follows it
   // is local. If it throws, the step has not been done, and the trainer is either left as it is (Abandon), or does the

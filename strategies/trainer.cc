@@ -6,7 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "core/base/strings.h"
 #include "strategies/checkpoint/agree.h"
-#include "strategies/elastic/train_elastic.h"
+#include "strategies/train_elastic.h"
 #include "strategies/training_loop.h"
 
 namespace twofold {

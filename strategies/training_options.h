@@ -27,14 +27,14 @@ namespace twofold {
 
 struct TrainingOptions;
 
-// Training whose ranks may be lost, leave and join (elastic/train_elastic.h). A replica is the mesh's unit along dp.
+// Training whose ranks may be lost, leave and join (train_elastic.h). A replica is the mesh's unit along dp.
 struct ElasticOptions {
   int64_t min_dp = 1, max_dp = 1;  // replicas that train
   // The same training with `dp` replicas; null if that is not possible. May be called by several threads.
   std::function<std::shared_ptr<const TrainingOptions>(int64_t dp)> with;
   bool keeps_global_batch = true;  // false: `with` gives other batches, and samples are counted
   bool from_peers = true;          // false: after a loss the training goes on from the last checkpoint
-  bool shard_copies = false;       // elastic/shard_copy.h
+  bool shard_copies = false;       // data_parallel/shard_copy.h
   double reform_timeout_s = 30;
 };
 

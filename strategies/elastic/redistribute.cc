@@ -10,8 +10,8 @@ namespace twofold::elastic {
 namespace {
 
 // Columns of a tensor: pieces of one band are ranges of it.
-using Band = std::tuple<std::string, int, int64_t, int64_t, int64_t, int64_t>;
-Band BandOf(const Piece& p) { return {p.name(), p.dtype(), p.numel(), p.row(), p.column(), p.width()}; }
+using Band = std::tuple<std::string, DType, int64_t, int64_t, int64_t, int64_t>;
+Band BandOf(const Piece& p) { return {p.name, p.dtype, p.numel, p.where.row, p.where.column, p.where.width}; }
 
 struct Holder {
   int rank, piece;
@@ -34,35 +34,32 @@ const Holder* Choose(const std::vector<Holder>& holders, int64_t at, int rank, c
 
 Pieces Describe(const std::vector<checkpoint::LocalPiece>& pieces) {
   Pieces all;
-  for (const checkpoint::LocalPiece& piece : pieces) {
-    Piece& p = *all.Add();
-    p.set_name(piece.name), p.set_dtype(static_cast<int>(piece.data.dtype())), p.set_numel(piece.shape.numel());
-    p.set_row(piece.where.row), p.set_column(piece.where.column), p.set_width(piece.where.width);
-    p.set_first(piece.where.first), p.set_count(piece.where.count);
-  }
+  for (const checkpoint::LocalPiece& piece : pieces)
+    all.push_back({piece.name, piece.data.dtype(), piece.shape.numel(), piece.where});
   return all;
 }
 
 absl::StatusOr<std::vector<Move>> PlanMoves(const std::vector<Pieces>& held, const std::vector<Pieces>& needed) {
   std::map<Band, std::vector<Holder>> bands;
   for (size_t r = 0; r < held.size(); ++r) {
-    for (int i = 0; i < held[r].size(); ++i) {
+    for (size_t i = 0; i < held[r].size(); ++i) {
       const Piece& p = held[r][i];
-      bands[BandOf(p)].push_back({static_cast<int>(r), i, p.first(), p.first() + p.count()});
+      bands[BandOf(p)].push_back(
+          {static_cast<int>(r), static_cast<int>(i), p.where.first, p.where.first + p.where.count});
     }
   }
   std::vector<Move> moves;
   std::vector<int64_t> sends(held.size());  // elements, by rank
   for (size_t r = 0; r < needed.size(); ++r) {
     const int rank = static_cast<int>(r);
-    for (int i = 0; i < needed[r].size(); ++i) {
+    for (size_t i = 0; i < needed[r].size(); ++i) {
       const Piece& p = needed[r][i];
       const std::vector<Holder>& holders = bands[BandOf(p)];
-      const int64_t begin = p.first(), end = begin + p.count();
+      const int64_t begin = p.where.first, end = begin + p.where.count;
       for (int64_t at = begin, next; at < end; at = next) {
         const Holder* from = Choose(holders, at, rank, sends);
         if (from == nullptr)
-          return NotFound("nobody that is left holds element ", at, " of ", p.name(), ", which rank ", rank, " needs");
+          return NotFound("nobody that is left holds element ", at, " of ", p.name, ", which rank ", rank, " needs");
         next = std::min(end, from->end);
         for (const Holder& own : holders) {  // what it has itself is not sent
           if (from->rank != rank && own.rank == rank && own.first > at) next = std::min(next, own.first);
@@ -70,7 +67,7 @@ absl::StatusOr<std::vector<Move>> PlanMoves(const std::vector<Pieces>& held, con
         moves.push_back({.from = from->rank,
                          .to = rank,
                          .from_piece = from->piece,
-                         .to_piece = i,
+                         .to_piece = static_cast<int>(i),
                          .from_at = at - from->first,
                          .to_at = at - begin,
                          .count = next - at});

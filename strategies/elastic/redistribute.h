@@ -11,13 +11,19 @@
 
 #include "absl/status/statusor.h"
 #include "core/nn/context.h"
-#include "core/proto/elastic.pb.h"
-#include "core/run/rank_context.h"
+#include "core/tensor/region.h"
 #include "strategies/checkpoint/pieces.h"
 
 namespace twofold::elastic {
 
-using Pieces = google::protobuf::RepeatedPtrField<Piece>;
+// Elements of a whole tensor that a member holds or needs.
+struct Piece {
+  std::string name;
+  DType dtype = DType::kF32;
+  int64_t numel = 0;  // of the whole
+  Region where = {};
+};
+using Pieces = std::vector<Piece>;
 Pieces Describe(const std::vector<checkpoint::LocalPiece>& pieces);
 
 // `count` elements, from element `from_at` of piece number `from_piece` of rank `from` on.

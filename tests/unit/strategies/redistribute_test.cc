@@ -17,8 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 void Add(Pieces& pieces, const std::string& name, int64_t first, int64_t count, int64_t numel = 100) {
-  Piece& p = *pieces.Add();
-  p.set_name(name), p.set_numel(numel), p.set_row(numel), p.set_width(numel), p.set_first(first), p.set_count(count);
+  pieces.push_back({.name = name, .numel = numel, .where = Region::Run(numel, first, count)});
 }
 
 int64_t Sent(const std::vector<Move>& moves, int from) {
@@ -61,9 +60,9 @@ TEST(PlanMoves, NamesWhatNobodyHolds) {
 TEST(PlanMoves, ColumnsOfOtherBandsDoNotServe) {
   std::vector<Pieces> held(1), needed(1);
   Add(held[0], "w", 0, 50);
-  held[0][0].set_row(10), held[0][0].set_width(5);
+  held[0][0].where.row = 10, held[0][0].where.width = 5;
   Add(needed[0], "w", 0, 50);
-  needed[0][0].set_row(10), needed[0][0].set_width(5), needed[0][0].set_column(5);
+  needed[0][0].where.row = 10, needed[0][0].where.width = 5, needed[0][0].where.column = 5;
   EXPECT_FALSE(PlanMoves(held, needed).ok());
 }
 
@@ -80,7 +79,7 @@ TEST(PlanMoves, WritesEveryNeededElementOnce) {
         if (to > from) Add(held[static_cast<size_t>(r)], "w", from, to - from, numel);
       }
     }
-    if (before > 1) held[random() % static_cast<size_t>(before)].Clear();  // one is lost
+    if (before > 1) held[random() % static_cast<size_t>(before)].clear();  // one is lost
     for (int r = 0; r < after; ++r) {
       const int64_t from = numel * r / after, to = numel * (r + 1) / after;
       if (to > from) Add(needed[static_cast<size_t>(r)], "w", from, to - from, numel);
@@ -89,12 +88,12 @@ TEST(PlanMoves, WritesEveryNeededElementOnce) {
     ASSERT_TRUE(moves.ok()) << moves.status();
     std::map<std::pair<int, int64_t>, int> written;  // by rank and element
     for (const Move& m : *moves) {
-      const Piece& from = held[static_cast<size_t>(m.from)][m.from_piece];
-      const Piece& to = needed[static_cast<size_t>(m.to)][m.to_piece];
-      EXPECT_EQ(from.first() + m.from_at, to.first() + m.to_at);
-      EXPECT_LE(m.from_at + m.count, from.count());
-      EXPECT_LE(m.to_at + m.count, to.count());
-      for (int64_t i = 0; i < m.count; ++i) ++written[{m.to, to.first() + m.to_at + i}];
+      const Region& from = held[static_cast<size_t>(m.from)][static_cast<size_t>(m.from_piece)].where;
+      const Region& to = needed[static_cast<size_t>(m.to)][static_cast<size_t>(m.to_piece)].where;
+      EXPECT_EQ(from.first + m.from_at, to.first + m.to_at);
+      EXPECT_LE(m.from_at + m.count, from.count);
+      EXPECT_LE(m.to_at + m.count, to.count);
+      for (int64_t i = 0; i < m.count; ++i) ++written[{m.to, to.first + m.to_at + i}];
     }
     EXPECT_EQ(static_cast<int64_t>(written.size()), numel);
     for (const auto& [where, times] : written) EXPECT_EQ(times, 1);

@@ -19,7 +19,6 @@
 #include "core/comm/process_group.h"
 #include "core/nn/context.h"
 #include "core/optim/optimizer.h"
-#include "strategies/checkpoint/pieces.h"
 #include "strategies/data_parallel/layout.h"
 
 namespace twofold {
@@ -39,7 +38,9 @@ class ShardCopy {
   void Update(double lr, const Tensor& factor) { copy_->Step(ctx_, lr, factor); }
   // Fills the copy in from its owner: parameters and optimizer state after `updates` updates.
   void Refresh(int64_t updates);
-  std::vector<checkpoint::LocalPiece> Pieces() const;  // of the copy
+  // The copy: as ParameterLayout::Slices and Optimizer::StateOf.
+  const std::vector<optim::Slice>& copies() const { return copies_; }
+  std::vector<optim::State> StateOf(size_t i) const { return copy_->StateOf(i); }
 
  private:
   // Sends `mine` to the next rank and receives `others` from the one before.

@@ -1,4 +1,4 @@
-#include "strategies/elastic/train_elastic.h"
+#include "strategies/train_elastic.h"
 
 #include <algorithm>
 #include <memory>
@@ -9,6 +9,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
+#include "core/proto/elastic.pb.h"
 #include "core/proto/report.pb.h"
 #include "strategies/checkpoint/agree.h"
 #include "strategies/elastic/redistribute.h"
@@ -31,6 +32,31 @@ struct State {
 
 bool IsLoss(const RankFailure& failure) {
   return failure.kind() == RankFailure::Kind::kPeerLost || failure.kind() == RankFailure::Kind::kTimedOut;
+}
+
+using PieceMessages = google::protobuf::RepeatedPtrField<elastic::PieceMessage>;
+
+PieceMessages ToMessages(const elastic::Pieces& pieces) {
+  PieceMessages all;
+  for (const elastic::Piece& piece : pieces) {
+    elastic::PieceMessage& p = *all.Add();
+    p.set_name(piece.name), p.set_dtype(static_cast<int>(piece.dtype)), p.set_numel(piece.numel);
+    p.set_row(piece.where.row), p.set_column(piece.where.column), p.set_width(piece.where.width);
+    p.set_first(piece.where.first), p.set_count(piece.where.count);
+  }
+  return all;
+}
+
+elastic::Pieces FromMessages(const PieceMessages& messages) {
+  elastic::Pieces pieces;
+  for (const elastic::PieceMessage& p : messages) {
+    pieces.push_back(
+        {p.name(),
+         static_cast<DType>(p.dtype()),
+         p.numel(),
+         {.row = p.row(), .column = p.column(), .width = p.width(), .first = p.first(), .count = p.count()}});
+  }
+  return pieces;
 }
 
 template <class Message>
@@ -200,13 +226,13 @@ bool ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
   elastic::Needs needs;
   std::vector<checkpoint::LocalPiece> own;
   if (trains()) own = trainer_->Own();
-  *needs.mutable_pieces() = elastic::Describe(own);
+  *needs.mutable_pieces() = ToMessages(elastic::Describe(own));
   std::vector<elastic::Pieces> held, needed;
   for (const Offer& offer : offers) {  // one that is a step behind has caught up since
     const bool has = offer.trained() && offer.steps() + (offer.prepared() ? 1 : 0) >= latest.steps();
-    held.push_back(has ? offer.pieces() : elastic::Pieces());
+    held.push_back(has ? FromMessages(offer.pieces()) : elastic::Pieces());
   }
-  for (elastic::Needs& n : ExchangeMessages(ctx_, needs)) needed.push_back(std::move(*n.mutable_pieces()));
+  for (const elastic::Needs& n : ExchangeMessages(ctx_, needs)) needed.push_back(FromMessages(n.pieces()));
   const absl::StatusOr<std::vector<elastic::Move>> moves = elastic::PlanMoves(held, needed);
   if (!moves.ok()) {
     const std::string why(moves.status().message());
@@ -261,10 +287,10 @@ void ElasticTraining::Recover() {
   if (complete_) {
     mine.set_updates(trainer_->updates());
     for (const auto& [name, value] : trainer_->Scalars()) (*mine.mutable_scalars())[name] = value;
-    *mine.mutable_pieces() = elastic::Describe(trainer_->Held());
-    if (held_) mine.mutable_pieces()->MergeFrom(elastic::Describe(held_->pieces));
+    *mine.mutable_pieces() = ToMessages(elastic::Describe(trainer_->Held()));
+    if (held_) mine.mutable_pieces()->MergeFrom(ToMessages(elastic::Describe(held_->pieces)));
   } else if (held_) {
-    *mine.mutable_pieces() = elastic::Describe(held_->pieces);
+    *mine.mutable_pieces() = ToMessages(elastic::Describe(held_->pieces));
   }
   const std::vector<Offer> offers = ExchangeMessages(ctx_, mine);
   const Offer latest = Settle(offers);

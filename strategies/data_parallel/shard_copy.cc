@@ -1,6 +1,5 @@
-#include "strategies/elastic/shard_copy.h"
+#include "strategies/data_parallel/shard_copy.h"
 
-#include <iterator>
 #include <utility>
 
 namespace twofold {
@@ -53,18 +52,6 @@ void ShardCopy::Refresh(int64_t updates) {
   }
   Pass(mine, others);
   copy_->set_updates(updates);
-}
-
-std::vector<checkpoint::LocalPiece> ShardCopy::Pieces() const {
-  std::vector<checkpoint::LocalPiece> held;
-  const auto add = [&held](std::vector<checkpoint::LocalPiece> more) {
-    held.insert(held.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-  };
-  for (size_t i = 0; i < copies_.size(); ++i) {
-    add(checkpoint::PiecesOf(checkpoint::kModel, copies_[i], copies_[i].data));
-    add(checkpoint::PiecesOfStates(copies_[i], copy_->StateOf(i)));
-  }
-  return held;
 }
 
 }  // namespace twofold
