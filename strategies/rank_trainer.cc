@@ -159,7 +159,7 @@ void RankTrainer::SetScalars(const std::map<std::string, double>& scalars) {
 std::map<std::string, double> RankTrainer::Scalars() {
   std::map<std::string, double> scalars;
   if (scaler_.dynamic()) {
-    const std::array<double, 3> state = scaler_.state().Save();
+    const std::array<double, 3> state = (in_step_ ? scaler_before_ : scaler_.state()).Save();
     scalars = {{"loss_scale.scale", state[0]}, {"loss_scale.good_steps", state[1]}, {"loss_scale.skipped", state[2]}};
   }
   if (local_update_) scalars[checkpoint::kIslandsScalar] = mesh_.shape().islands;
@@ -229,7 +229,7 @@ std::optional<double> RankTrainer::Step(int64_t step, bool reads_loss) {
   const std::vector<int64_t> indices =
       samples_before_ ? sampler_.BatchAfter(samples_before_(step)) : sampler_.BatchAt(step);
   nn_.step = step;
-  if (commit_) KeepState();
+  if (options_.elastic) KeepState();
   layout_->BeginStep(scaler_.scale());
   micro_batches_->BeginStep(indices, scaler_.scale());
   executor_.Execute(

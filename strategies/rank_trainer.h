@@ -36,7 +36,8 @@ class RankTrainer {
   ValidationResult Validate();  // only if the options ask for validations
   void Resume(const checkpoint::Opened& opened);
   checkpoint::Saver* saver() { return saver_ ? &*saver_ : nullptr; }  // null if the options ask for no checkpoints
-  std::map<std::string, double> Scalars();                            // the state to save that is not in tensors
+  // The state to save that is not in tensors. If an elastic step is in progress: as it was before that.
+  std::map<std::string, double> Scalars();
   void SetScalars(const std::map<std::string, double>& scalars);
 
   // ---- Elastic training (train_elastic.h) ----

@@ -43,7 +43,8 @@ gloo::ContextPtr MakeBare(RankContext& ctx) {
       of_each.emplace_back(static_cast<const char*>(all.raw()) + r * size, bytes.size());
     return of_each;
   };
-  return gloo::Connect(ctx.rank(), ctx.world_size(), exchange, gloo::MakeTransport(/*one_host=*/true, ""));
+  return gloo::Connect(ctx.rank(), ctx.world_size(), exchange, gloo::MakeTransport(/*one_host=*/true, ""),
+                       std::make_shared<gloo::Abortion>());
 }
 
 void BareAllReduce(const gloo::ContextPtr& context, float* data, size_t count) {

@@ -195,6 +195,32 @@ TEST(ElasticRules, FewerThanMinDpEndTheRun) {
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("lost, as train.elastic.events says"));
 }
 
+// A dynamic loss scale that a lost step has changed is set back, too: the losses are those of an undisturbed run.
+TEST(ElasticRules, ALostStepLeavesNoTraceInTheLossScale) {
+  const std::string scale = " precision { parameter: F16 loss_scale { dynamic { initial: 4 growth_interval: 2 } } } ";
+  const report::RankRecord record =
+      Lead(Text(4, scale + "elastic { spare_replicas: 1 events { step: 4 lose: [2] } }", "", test::kInMemory, kModel));
+  EXPECT_THAT(Sizes(record), ElementsAre(4, 4));
+  EXPECT_EQ(Losses(record), Losses(Lead(Text(4, scale, "", test::kInMemory, kModel))));
+}
+
+// ---- Memory ----
+
+TEST(ElasticMemory, IsPredictedToTheByteIfNobodyIsLost) {
+  for (const Layout& layout : kLayouts) {
+    SCOPED_TRACE(layout.name);
+    const std::string train = StrCat(" elastic { ", layout.elastic, " }");
+    const auto measured = RunText(Text(4, train + " global_batch: 12", layout.parallel, test::kInMemory));
+    const auto predicted = RunText(Text(4, train + " global_batch: 12", layout.parallel, "fabric { simulated {} }\n"));
+    ASSERT_EQ(measured.size(), 4u);
+    ASSERT_EQ(predicted.size(), 4u);
+    for (size_t r = 0; r < 4; ++r) {
+      EXPECT_EQ(predicted[r].memory().peak_bytes(), measured[r].memory().peak_bytes()) << "rank " << r;
+      EXPECT_EQ(predicted[r].memory().reserved_bytes(), measured[r].memory().reserved_bytes()) << "rank " << r;
+    }
+  }
+}
+
 // ---- Predictions ----
 
 constexpr char kPredicted[] = "fabric { simulated { cluster: \"star-a100\" ";
