@@ -43,7 +43,9 @@ void CheckEvents(const spec::Spec& spec, Problems& problems) {
     if (event.has_join()) problems.Whole(path + ".join", event.join(), 0, kMostReplicas);
     const bool processes = FabricName(spec) == "gloo";
     // Rank 0's process holds the control plane.
-    for (const int64_t rank : event.lose()) problems.Whole(path + ".lose", rank, processes ? 1 : 0, members - 1);
+    const int64_t last =
+        processes ? kMostReplicas : members - 1;  // launch starts processes that the spec does not name
+    for (const int64_t rank : event.lose()) problems.Whole(path + ".lose", rank, processes ? 1 : 0, last);
     if (processes && event.join() > 0)
       problems.Add(path + ".join",
                    "starts no processes; start them with TWOFOLD_JOIN=1, or use `twofold launch --replace`");

@@ -16,13 +16,13 @@ from common import ROOT, Study, Table, progress, read_json, row  # noqa: E402
 from common.table import percent, signed  # noqa: E402
 
 study = Study(__file__, __doc__, needs="the build folder, with Gloo and SimGrid; Linux. It measures this machine, which should have nothing else to do. No GPU.",
-              takes="about half an hour for 200 kills and the three ways of recovery (an estimate).")
+              takes="about half an hour for 200 kills and the two ways of recovery (an estimate).")
 study.option("--kills", type=int, default=200, metavar="N", help="kills of real processes (default: 200)")
 study.option("--seed", type=int, default=1, metavar="N", help="of the ranks and moments that are drawn (default: 1)")
 study.option("--only", choices=("kills", "goodput"), help="one part of the study")
 RANKS, PATIENCE = 4, 120  # seconds that a run may take
 EVERY = 20  # seconds between faults
-WAYS = ["peers", "checkpoint", "spare"]
+WAYS = ["peers", "spare"]
 
 
 # ---- Kills at random moments ----
@@ -146,7 +146,7 @@ def kills(twofold, count, dice):
 
 def events(way, faults):
     """The k-th fault loses the member that came last: the others' ranks stay."""
-    first = RANKS - 1 if way != "spare" else RANKS - 1
+    first = RANKS - 1
     extra = 1 if way == "spare" else 0
     lost = [first] + [RANKS + extra + k for k in range(faults - 1)]
     return [(EVERY * (k + 1), member) for k, member in enumerate(lost)]
@@ -155,16 +155,14 @@ def events(way, faults):
 def settings(way, faults, joins):
     text = " ".join(f"{{ at_s: {at} lose: [{member}] }}, {{ at_s: {at} join: 1 }}," if joins else f"{{ at_s: {at} lose: [{member}] }}," for at, member in events(way, faults))
     sets = [f"--set=train.elastic.events=[{text.rstrip(',')}]"]
-    if way == "checkpoint":
-        sets.append("--set=train.elastic.on_loss=CHECKPOINT")
     if way == "spare":
         sets.append("--set=train.elastic.spare_replicas=1")
     return sets
 
 
-def measure(twofold, way, faults):
+def measure(twofold, way, faults, steps=300):
     job = Job(twofold, [f"--ranks={RANKS + (way == 'spare')}", "--fabric=gloo", f"--replace={faults}"],
-              ["--", "run", str(study.folder / "goodput.textproto"), *settings(way, faults, False)])
+              ["--", "run", str(study.folder / "goodput.textproto"), f"--set=train.steps={steps}", *settings(way, faults, False)])
     status = job.end()
     if status != 0:
         raise SystemExit(f"{way}: exit status {status}\n{job.text()}")
@@ -179,9 +177,9 @@ def trained(report):
 
 
 def predict(twofold, way, faults, costs):
-    more = [f"--set=fabric.simulated.membership={{ {' '.join(f'{k}: {v:.4f}' for k, v in costs.items())} }}", "--set=fabric.simulated.links=mpi"]
+    more = [f"--set=fabric.simulated.membership={{ {' '.join(f'{k}: {v:.4f}' for k, v in costs.items())} }}"]
     folder = pathlib.Path(tempfile.mkdtemp(prefix="twofold-elastic-"))
-    twofold.run("run", study.folder / "goodput.textproto", "--fabric=simulated", f"--out={folder}", "--quiet", *more, *settings(way, faults, True))
+    twofold("run", study.folder / "goodput.textproto", "--fabric=simulated", f"--out={folder}", "--quiet", *more, *settings(way, faults, True))
     report = read_json(folder / "report.json")
     shutil.rmtree(folder)
     return report
@@ -189,7 +187,7 @@ def predict(twofold, way, faults, costs):
 
 def goodput(twofold):
     progress("one loss, to learn what the control plane takes (not one of the rows that are compared)")
-    learnt = measure(twofold, "peers", 1)["generations"][1:]
+    learnt = measure(twofold, "peers", 1, steps=120)["generations"][1:]
     costs = {"detect_s": 0.0, "reform_s": statistics.median(g["reform_seconds"] for g in learnt),
              "arrive_s": max(0.05, learnt[-1]["began_seconds"] - learnt[0]["began_seconds"]) if len(learnt) > 1 else 0.3}
     table = Table("recovery", "faults", "predicted", "measured", "error", "goodput predicted", "goodput measured")
@@ -204,7 +202,7 @@ def goodput(twofold):
         if abs(p / m - 1) > 0.10:
             broken.append(f"WRONG: {way}: predicted {p:.1f} s, measured {m:.1f} s")
     ranked = [way for *_, way in sorted(order)], [way for _, _, way in sorted(order, key=lambda o: o[1])]
-    text = f"Order of the three, fastest first: predicted {', '.join(ranked[0])}; measured {', '.join(ranked[1])}."
+    text = f"Order, fastest first: predicted {', '.join(ranked[0])}; measured {', '.join(ranked[1])}."
     if ranked[0] != ranked[1]:
         broken.append("WRONG: " + text)
     return [*table.lines, "", text], rows, broken
