@@ -97,7 +97,7 @@ class ElasticTraining {
   Offer MyOffer() const;
   Offer Settle(const std::vector<Offer>& offers);
   void MakeTrainer(bool draws);
-  bool FillFromPeers(const std::vector<Offer>& offers, const Offer& latest);
+  void FillFromPeers(const std::vector<Offer>& offers, const Offer& latest);
   void FillFromCheckpoint(const std::string& why_not_peers, const std::vector<Offer>& offers);
   void TellStart();
   void AddGeneration(double reform_s, double recover_s);
@@ -125,7 +125,7 @@ class ElasticTraining {
   int64_t samples_base_ = 0;    // samples of these steps
   std::string from_ = "start";  // where its state is from
   std::string cause_;           // why the one before ended
-  double lost_at_ = 0, asked_at_ = 0, formed_at_ = 0, detect_s_ = 0;
+  double asked_at_ = 0, formed_at_ = 0, detect_s_ = 0;
   int64_t lost_steps_ = 0, saved_steps_ = 0;
 };
 
@@ -221,8 +221,8 @@ Offer ElasticTraining::Settle(const std::vector<Offer>& offers) {
   return latest;
 }
 
-// Returns false if nobody holds some of what is needed.
-bool ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offer& latest) {
+// From a checkpoint if nobody holds some of what is needed.
+void ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offer& latest) {
   elastic::Needs needs;
   std::vector<checkpoint::LocalPiece> own;
   if (trains()) own = trainer_->Own();
@@ -243,16 +243,15 @@ bool ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
                                "shard_copies: 1 or HYBRID_SHARD keep copies"));
     }
     FillFromCheckpoint(why, offers);
-    return false;
+    return;
   }
   nn::Context nn{.device = ctx_.device(), .stream = ctx_.device().compute(), .seed = initial_.seed};
   const std::vector<checkpoint::LocalPiece> nothing;
   elastic::MakeMoves(nn, ctx_.everyone(), *moves, held_ ? held_->pieces : nothing, own);
   start_ = latest.steps(), samples_base_ = latest.samples(), from_ = "peers";
-  if (!trains()) return true;
+  if (!trains()) return;
   trainer_->Restored(latest.updates());
   trainer_->SetScalars({latest.scalars().begin(), latest.scalars().end()});
-  return true;
 }
 
 // The last checkpoint that this run has saved. Rank 0 is a survivor, and knows of it if any member does.
@@ -347,7 +346,6 @@ void ElasticTraining::AddGeneration(double reform_s, double recover_s) {
 }
 
 void ElasticTraining::NextGeneration(const std::string& cause) {
-  lost_at_ = Now();
   detect_s_ = recorder_ ? recorder_->Interrupt().value() : 0;
   cause_ = cause.empty() ? "members came" : cause;
   asked_at_ = Now();

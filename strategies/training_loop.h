@@ -22,7 +22,7 @@ class TrainingLoop {
                const Next& next)
       : ctx_(ctx), options_(options), recorder_(recorder), progress_(progress), next_(next) {}
 
-  // Called after each step, with the steps done: whether to stop here for now.
+  // Called after each step, with the steps done: whether to stop here, before the training is complete.
   std::function<bool(int64_t steps_done)> stops_after = {};
   // More state to save in checkpoints after so many steps.
   std::function<std::map<std::string, double>(int64_t steps_done)> scalars = {};

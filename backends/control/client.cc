@@ -44,6 +44,7 @@ void Client::Begin(int world_size, double timeout_s, host::RunState* run, std::f
     std::lock_guard lock(mutex_);
     verdict_.reset();
     results_.reset();
+    torn_.reset();
     if (formed_run_ != 0) {  // this newcomer has been admitted
       run_ = std::exchange(formed_run_, 0);
       generation = generation_;
@@ -267,6 +268,9 @@ void Client::BreakUp(const Broken& broken) {
   if (std::exchange(broken_, true)) return;
   observer_.End(broken.rank(), absl::UnavailableError(broken.message()));
   if (on_broken_) on_broken_(broken);
+  std::lock_guard lock(mutex_);
+  torn_ = entered_generation_;  // a member that others wait for may be forming the next one already
+  changed_.notify_all();
 }
 
 void Client::Judge(const Verdict& verdict) {

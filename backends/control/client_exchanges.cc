@@ -16,6 +16,8 @@ absl::Status StatusOf(const Fault& fault) {
   return absl::Status(static_cast<absl::StatusCode>(fault.code()), fault.message());
 }
 
+absl::Status Torn() { return Unavailable("fabric.rendezvous: a member was lost from this generation"); }
+
 }  // namespace
 
 // Why nothing more will come.
@@ -43,11 +45,13 @@ absl::StatusOr<Taken> Client::Exchange(std::string bytes, bool broadcast) {
   waits_ = true;
   lock.lock();
   const bool in_time = Await(lock, Clock::now() + DurationOf(options_.timeout_s) + kLastWord, [this] {
-    return taken_ && taken_->number() == exchanges_ && taken_->generation() == exchange_generation_;
+    return torn_ == generation_ ||
+           (taken_ && taken_->number() == exchanges_ && taken_->generation() == exchange_generation_);
   });
   waits_ = false;
   if (taken_ && taken_->has_fault()) return StatusOf(taken_->fault());
   if (taken_ && in_time && taken_->number() == exchanges_) return *std::exchange(taken_, std::nullopt);
+  if (torn_ == generation_) return Torn();
   if (in_time) return WhyEnded();
   return absl::DeadlineExceededError(StrCat("fabric.rendezvous: ", Me(), " heard nothing from the store at ", Place(),
                                             " (rank 0, ", welcome_->hub(), ") in exchange ", exchanges_,
@@ -71,13 +75,14 @@ absl::StatusOr<Value> Client::Request(ToHub message, uint64_t number, double tim
   link_->Send(std::move(message));
   waits_ = true;
   std::unique_lock lock(mutex_);
-  const bool in_time =
-      Await(lock, Clock::now() + DurationOf(timeout_s), [this, number] { return values_.contains(number); });
+  const bool in_time = Await(lock, Clock::now() + DurationOf(timeout_s),
+                             [this, number] { return values_.contains(number) || torn_ == generation_; });
   waits_ = false;
   if (auto found = values_.extract(number)) {
     if (found.mapped().has_fault()) return StatusOf(found.mapped().fault());
     return std::move(found.mapped());
   }
+  if (torn_ == generation_) return Torn();
   if (in_time) return WhyEnded();
   return absl::DeadlineExceededError(StrCat("fabric.rendezvous: nobody has set the key within ", timeout_s, " s"));
 }

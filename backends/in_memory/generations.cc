@@ -197,7 +197,9 @@ void Generations::Leave(int member, bool fine) {
 
 absl::Status Generations::status() const {
   std::lock_guard lock(mutex_);
-  return elastic_ && fine_ ? absl::OkStatus() : present_->run->status();
+  const std::optional<host::RunState::Failure> failure = present_->run->failure();
+  const bool survived = elastic_ && fine_ && (!failure || MayGoOn(failure->kind));
+  return survived ? absl::OkStatus() : present_->run->status();
 }
 
 std::vector<std::string> Generations::Notes() const {
