@@ -313,7 +313,9 @@ outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elas
   }
   absl::Status status = engine.Run();
   if (generations) {
-    if (generations->fine()) status = absl::OkStatus();  // losses before or after that were survived
+    // Losses before or after a member's result were survived; nothing else is.
+    const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsInternal(status);
+    if (generations->fine() && lost) status = absl::OkStatus();
     for (const std::string& note : generations->notes()) outcome.add_notes(note);
   }
   AddExtrapolationNotes(extrapolated, outcome);
