@@ -132,6 +132,12 @@ class Engine {
 
   // Whether the network is idle now.
   bool network_idle() const { return in_flight_ == 0; }
+  // The timed events to come.
+  struct Due {
+    size_t events = 0;
+    double first = 0, last = 0, mean = 0;  // their times; 0 if there are none
+  };
+  Due due() const;
 
  private:
   struct SimGrid;

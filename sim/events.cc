@@ -20,6 +20,15 @@ void Engine::At(double time, std::function<void()> fn) {
   SetTimer();
 }
 
+Engine::Due Engine::due() const {
+  Due due{.events = events_.size()};
+  if (events_.empty()) return due;
+  due.first = events_.front().time;
+  for (const Event& e : events_) due.last = std::max(due.last, e.time), due.mean += e.time - due.first;
+  due.mean = due.first + due.mean / static_cast<double>(events_.size());
+  return due;
+}
+
 // An outdated timer also runs, but does nothing: by then its event has another timer.
 void Engine::SetTimer() {
   if (events_.empty() || events_.front().time >= timer_) return;

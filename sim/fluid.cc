@@ -96,18 +96,29 @@ void Fluid::FindSets() {
   for (int link : links_) local_[static_cast<size_t>(link)] = -1;
 }
 
-const std::vector<double>& Fluid::Solve() {
+std::span<const int> Fluid::Set(size_t number) const {
+  const size_t begin = number == 0 ? 0 : set_ends_[number - 1];
+  return std::span<const int>(order_).subspan(begin, set_ends_[number] - begin);
+}
+
+void Fluid::Begin() {
   ends_.assign(left_.size(), 0), rates_.assign(left_.size(), 0);
   since_.assign(left_.size(), 0), projected_.assign(left_.size(), 0);
   loads_.assign(bandwidths_.size(), 0);
   lists_.clear();
   FindSets();
-  size_t begin = 0;
-  for (size_t end : set_ends_) {
-    SettleSet(std::span<const int>(order_).subspan(begin, end - begin));
-    begin = end;
-  }
+}
+
+const std::vector<double>& Fluid::Solve() {
+  Begin();
+  for (size_t set = 0; set < set_ends_.size(); ++set) SettleSet(Set(set));
   return ends_;
+}
+
+const std::vector<double>& Fluid::Rates() {
+  Begin();
+  for (size_t set = 0; set < set_ends_.size(); ++set) SetRates(Set(set));
+  return rates_;
 }
 
 const std::vector<double>& Fluid::Solve(std::vector<Change>& changes) {

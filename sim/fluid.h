@@ -44,6 +44,9 @@ class Fluid {
   // Clear.
   const std::vector<double>& Solve();
 
+  // The flows' rates in bytes per second while all of them last; 0 for those that end at once. Instead of Solve.
+  const std::vector<double>& Rates();
+
   // From `time` on, `flow` has rate `rate` in bytes per second; 0: it has ended.
   struct Change {
     double time;
@@ -55,7 +58,9 @@ class Fluid {
 
  private:
   using End = std::pair<double, int>;  // time, flow
+  void Begin();
   void FindSets();
+  std::span<const int> Set(size_t number) const;  // its flows
   void SettleSet(std::span<const int> set);
   // From `time` on, these flows share what the other flows leave; sets their rates and projected ends.
   void Share(std::span<const int> flows, double time);

@@ -198,6 +198,14 @@ MakeReducer CompressingReducers(const spec::Spec& spec) {
   return {};
 }
 
+// TrainingOptions::alike_from.
+int64_t AlikeFrom(const spec::Spec& spec) {
+  const spec::Compression& c = spec.parallel().compression();
+  if (c.has_top_k()) return c.top_k().warmup_steps();
+  if (c.has_power_sgd()) return c.power_sgd().start_step();
+  return spec.train().optimizer().has_one_bit_adam() ? spec.train().optimizer().one_bit_adam().freeze_step() : 0;
+}
+
 MakeReducer MomentumReducers(const spec::Spec& spec) {
   const spec::OneBitAdam& adam = spec.train().optimizer().one_bit_adam();
   return OneBitAdamReducers(
@@ -405,6 +413,7 @@ TrainingOptions TrainingOptionsOf(const spec::Spec& spec) {
   SetPipeline(spec, out);
   out.layout = ToLayout(spec);
   out.steps = train.steps(), out.report_loss_every = train.report_loss_every();
+  out.alike_from = AlikeFrom(spec);
   out.global_batch = train.global_batch(), out.micro_batch = train.micro_batch();
   out.shuffle = train.shuffle(), out.seed = train.seed();
   SetUpdate(spec, out);

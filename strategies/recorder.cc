@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
@@ -127,6 +128,12 @@ void Recorder::EndStep(std::optional<double> loss) {
   if (loss) return RecordOpenSteps(loss);
   const int64_t done = record_->first_step() + record_->steps_size() + open_steps_;
   if (done == warm_up_end_ || done == trace_start_) CatchUp();
+}
+
+void Recorder::Repeat(int64_t steps) {
+  TWOFOLD_CHECK(open_steps_ == 0 && record_->steps_size() > 0, "the last step was recorded");
+  const report::Step last = record_->steps(record_->steps_size() - 1);
+  for (int64_t i = 0; i < steps; ++i) *record_->add_steps() = last;
 }
 
 void Recorder::CatchUp() {

@@ -90,7 +90,10 @@ class Recorder final : public nn::CodecObserver {
   void BeginStep(int64_t step);
   // `loss`: read from the device after everything that the step launched; null if the host did not wait for that.
   void EndStep(std::optional<double> loss);
-  void CatchUp();  // waits for the device, so that the record has all steps
+  // As many more steps were like the last one. Call between steps, if the host has waited for that.
+  void Repeat(int64_t steps);
+  int64_t first_traced_step() const { return trace_start_; }  // on any rank
+  void CatchUp();                                             // waits for the device, so that the record has all steps
   void CodecWorks(bool works) override { ctx_.trace().SetCodec(works); }
   void Encoded(Bytes before, Bytes after) override { codec_.before += before, codec_.after += after; }
   // For dynamic loss scaling: the steps of this run that were skipped so far, and the scale of the next step.

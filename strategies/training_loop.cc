@@ -25,6 +25,14 @@ bool ReadsLoss(const TrainingOptions& options, int64_t step) {
          IsSaved(options, step, /*last=*/false);
 }
 
+// How many steps from `step` on send and compute the same as the step before it, apart from values. The host waits for
+// each of them.
+int64_t StepsAlike(const TrainingOptions& options, int64_t first_traced_step, int64_t step) {
+  const bool any_step_may_differ = options.validation || options.saving || options.elastic || options.local_update ||
+                                   options.loss_scale.dynamic || options.report_loss_every > 1;
+  return any_step_may_differ || step <= options.alike_from ? 0 : first_traced_step - step;
+}
+
 }  // namespace
 
 void TrainingLoop::Tell() {
@@ -67,6 +75,12 @@ bool TrainingLoop::Run(RankTrainer& trainer, int64_t first_step) {
   saving_steps_ = first_step;
   bool stops = false, asked_to_end = false;
   for (int64_t step = first_step; step < options_.steps && !stops; ++step) {
+    if (const int64_t alike = next_ ? 0 : StepsAlike(options_, recorder_.first_traced_step(), step);
+        alike > 0 && step > first_step) {
+      const int64_t counted = ctx_.Repeats(step, alike);
+      recorder_.Repeat(counted), step += counted, done_.step += counted;
+      if (step == options_.steps) break;
+    }
     ctx_.BeginStep(step);
     if (next_) step = next_(step);
     asked_to_end = options_.saving && options_.saving->on_signal && !ctx_.MayBegin(step);

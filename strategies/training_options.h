@@ -56,6 +56,7 @@ struct TrainingOptions {
   // The data and the length of the training.
   int64_t steps = 0;
   int64_t report_loss_every = 1;              // steps
+  int64_t alike_from = 0;                     // earlier steps send or compute something else (warm-up of a codec)
   int64_t global_batch = 1, micro_batch = 1;  // samples
   bool shuffle = true;
   uint64_t seed = 0;

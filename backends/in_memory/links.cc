@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "core/base/check.h"
 
 namespace twofold::in_memory {
@@ -12,6 +13,12 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kLate = 5e-3;      // seconds by which a start may be reported after other, later starts
 constexpr double kInstant = 1e-10;  // a transfer with less time left is complete: clocks do not resolve less
+
+std::vector<double> Bandwidths(int ranks, double of_rank, const SiteLinks& sites) {
+  std::vector<double> all(2 * static_cast<size_t>(ranks), of_rank);
+  all.resize(all.size() + 2 * static_cast<size_t>(sites.count), sites.bytes_per_second);
+  return all;
+}
 
 }  // namespace
 
@@ -23,7 +30,11 @@ struct Travel {
 };
 
 Links::Links(int ranks, double bytes_per_second, double latency_s, const SiteLinks& sites)
-    : ranks_(ranks), bytes_per_second_(bytes_per_second), latency_(latency_s), sites_(sites) {
+    : ranks_(ranks),
+      bytes_per_second_(bytes_per_second),
+      latency_(latency_s),
+      sites_(sites),
+      fluid_(Bandwidths(ranks, bytes_per_second, sites)) {
   TWOFOLD_CHECK_GE(sites.count, 1);
   TWOFOLD_CHECK_EQ(ranks % sites.count, 0);
 }
@@ -100,50 +111,27 @@ double Links::Next(const Traffic& traffic) const {
   return next;
 }
 
-// Max-min fairness by progressive filling: the direction that leaves its flows the least fixes their rates; the others
-// share the rest.
 void Links::SetRates(Traffic& traffic) const {
-  struct Way {
-    double free;
-    int flows;
-  };
-  const size_t first_site = 2 * static_cast<size_t>(ranks_);
-  std::vector<Way> ways(first_site, {bytes_per_second_, 0});  // out and in, by rank; then by site
-  ways.resize(first_site + 2 * static_cast<size_t>(sites_.count), {sites_.bytes_per_second, 0});
-  struct Moving {
-    std::vector<size_t> ways;
-    double* rate;
-  };
-  std::vector<Moving> unsettled;
+  fluid_.Clear();
+  std::vector<double*> rates;  // by flow
+  const int first_site = 2 * ranks_;
   for (Flight& f : traffic.flights) {
     const std::vector<sim::Flow>& flows = f.travel->schedule.phases[f.phase].flows;
     for (size_t i = 0; f.moving && i < flows.size(); ++i) {
       if (f.left[i] == 0) continue;
       const int from = f.travel->ranks[static_cast<size_t>(flows[i].from)],
                 to = f.travel->ranks[static_cast<size_t>(flows[i].to)];
-      Moving moving{{2 * static_cast<size_t>(from), 2 * static_cast<size_t>(to) + 1}, &f.rates[i]};
+      absl::InlinedVector<int, 4> ways = {2 * from, 2 * to + 1};
       if (SiteOf(from) != SiteOf(to)) {
-        moving.ways.push_back(first_site + 2 * static_cast<size_t>(SiteOf(from)));
-        moving.ways.push_back(first_site + 2 * static_cast<size_t>(SiteOf(to)) + 1);
+        ways.push_back(first_site + 2 * SiteOf(from));
+        ways.push_back(first_site + 2 * SiteOf(to) + 1);
       }
-      for (const size_t w : moving.ways) ++ways[w].flows;
-      unsettled.push_back(std::move(moving));
+      fluid_.Add(ways, f.left[i]);
+      rates.push_back(&f.rates[i]);
     }
   }
-  while (!unsettled.empty()) {
-    size_t tightest = ways.size();
-    auto share = [&ways](size_t w) { return ways[w].free / ways[w].flows; };
-    for (size_t w = 0; w < ways.size(); ++w) {
-      if (ways[w].flows > 0 && (tightest == ways.size() || share(w) < share(tightest))) tightest = w;
-    }
-    const double rate = share(tightest);
-    std::erase_if(unsettled, [&](const Moving& m) {
-      if (std::find(m.ways.begin(), m.ways.end(), tightest) == m.ways.end()) return false;
-      *m.rate = rate;
-      for (const size_t w : m.ways) ways[w].free -= rate, --ways[w].flows;
-      return true;
-    });
-  }
+  const std::vector<double>& shares = fluid_.Rates();
+  for (size_t i = 0; i < rates.size(); ++i) *rates[i] = shares[i];
 }
 
 void Links::Proceed(Flight& f, double time) const {

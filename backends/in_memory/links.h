@@ -1,17 +1,17 @@
 // Models slowed links between in-memory ranks: computes when data sent over them arrives.
 //
 // Each rank has one full-duplex link to a switch that is never a bottleneck. Transfers in flight share each direction
-// by max-min fairness. So two groups that communicate at the same time both take longer, and a forecast holds until
-// more is sent. A message arrives `latency` after its bytes. A collective begins when all ranks have come to it. It
-// sends the messages of the algorithm that sim::ChooseSchedule picks for such links ("auto"), in phases that all ranks
-// pass together; each phase takes the latencies of its rounds, then its bytes.
+// by max-min fairness (sim/fluid.h). So two groups that communicate at the same time both take longer, and a forecast
+// holds until more is sent. A message arrives `latency` after its bytes. A collective begins when all ranks have come
+// to it. It sends the messages of the algorithm that sim::ChooseSchedule picks for such links ("auto"), in phases that
+// all ranks pass together; each phase takes the latencies of its rounds, then its bytes.
 //
 // Ranks may be divided among sites, in order and evenly. A transfer between sites also takes the links of both sites to
 // the wide-area network, which all ranks of a site share, and `latency` of the sites more.
 //
 // The data itself moves at once, through memory; ranks then sleep until it would have arrived. So times are right as
-// long as memory is faster than the links. The simulated fabric (fabric.simulated.link_gbps) models the same links
-// independently of this code; the difference is that here ranks really compute, meet and sleep.
+// long as memory is faster than the links. The simulated fabric (fabric.simulated.link_gbps) models the same links; the
+// difference is that here ranks really compute, meet and sleep.
 #pragma once
 
 #include <memory>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "sim/collectives/schedule.h"
+#include "sim/fluid.h"
 
 namespace twofold::in_memory {
 
@@ -73,8 +74,9 @@ class Links {
   const double bytes_per_second_, latency_;
   const SiteLinks sites_;
   mutable std::mutex mutex_;
-  double latest_ = 0;  // the latest start so far
-  Traffic past_;       // traffic up to a time that late-reported starts can no longer affect
+  mutable sim::Fluid fluid_;  // over both ways of each rank's link, out and in; then of each site's
+  double latest_ = 0;         // the latest start so far
+  Traffic past_;              // traffic up to a time that late-reported starts can no longer affect
 };
 
 }  // namespace twofold::in_memory

@@ -111,7 +111,7 @@ SimulatedDevice::SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocato
 SimulatedDevice::~SimulatedDevice() = default;
 
 std::unique_ptr<Stream> SimulatedDevice::NewStream(std::string_view name) {
-  return std::make_unique<SideStream>(rank_, std::make_shared<sim::Timeline>(), name);
+  return std::make_unique<SideStream>(rank_, rank_.NewLine(), name);
 }
 
 void SimulatedDevice::Copy(Stream& stream, Tensor from, Tensor to) {
@@ -137,17 +137,17 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   const double factor = rank_.machine().slowdown;
   const ops::KernelKey key = ops::Key(op);
   const std::string_view name = key.name;
-  seconds_ += e.seconds.value() * factor;
-  const auto [place, is_new] = places_.try_emplace(name.data(), spreads_.size());
-  if (is_new) spreads_.emplace_back();
-  Spread& spread = spreads_[place->second];
+  sums_.seconds += e.seconds.value() * factor;
+  const auto [place, is_new] = places_.try_emplace(name.data(), sums_.spreads.size());
+  if (is_new) sums_.spreads.emplace_back();
+  Spread& spread = sums_.spreads[place->second];
   spread.below += (e.seconds - e.low).value() * factor;
   spread.above += (e.high - e.seconds).value() * factor;
   const bool traced = rank_.trace().enabled();
   rank_.Launches(name);
   if (e.extrapolated) {
-    auto it = extrapolated_.find(name);
-    if (it == extrapolated_.end()) it = extrapolated_.emplace(name, Extrapolated::mapped_type()).first;
+    auto it = sums_.extrapolated.find(name);
+    if (it == sums_.extrapolated.end()) it = sums_.extrapolated.emplace(name, Extrapolated::mapped_type()).first;
     ++it->second[key.dims];
   }
   if (rank_.machine().gpu)
@@ -208,16 +208,33 @@ bool SimulatedDevice::Alike(const ops::Op& a, const ops::Op& b) {
          ops::Workspace(a, kind(), threads()) == ops::Workspace(b, kind(), threads());
 }
 
+void SimulatedDevice::Repeat(const Sums& before, int64_t times) {
+  const auto n = static_cast<double>(times);
+  const auto add = [n](double& sum, double then) { sum += n * (sum - then); };
+  add(sums_.seconds, before.seconds);
+  for (size_t i = 0; i < sums_.spreads.size(); ++i) {
+    const Spread then = i < before.spreads.size() ? before.spreads[i] : Spread();
+    add(sums_.spreads[i].below, then.below), add(sums_.spreads[i].above, then.above);
+  }
+  for (auto& [kernel, shapes] : sums_.extrapolated) {
+    const auto known = before.extrapolated.find(kernel);
+    for (auto& [dims, count] : shapes) {
+      const bool was = known != before.extrapolated.end() && known->second.contains(dims);
+      count += times * (count - (was ? known->second.at(dims) : 0));
+    }
+  }
+}
+
 Range SimulatedDevice::uncertainty() const {
-  if (seconds_ == 0) return {};
+  if (sums_.seconds == 0) return {};
   const bool squares = costs_.independent();
   double below = 0, above = 0;
-  for (const Spread& s : spreads_) {
+  for (const Spread& s : sums_.spreads) {
     below += squares ? s.below * s.below : s.below;
     above += squares ? s.above * s.above : s.above;
   }
   if (squares) below = std::sqrt(below), above = std::sqrt(above);
-  return {1 - below / seconds_, 1 + above / seconds_};
+  return {1 - below / sums_.seconds, 1 + above / sums_.seconds};
 }
 
 }  // namespace twofold

@@ -51,7 +51,19 @@ class SimulatedDevice : public Device {
   bool Alike(const ops::Op& a, const ops::Op& b) override;
   // Kernels and dimensions whose time lies outside the calibrated range, with the number of times they ran.
   using Extrapolated = std::map<std::string, std::map<std::array<int64_t, 3>, int64_t>, std::less<>>;
-  const Extrapolated& extrapolated() const { return extrapolated_; }
+  const Extrapolated& extrapolated() const { return sums_.extrapolated; }
+
+  struct Spread {  // seconds
+    double below = 0, above = 0;
+  };
+  // Over all operations so far.
+  struct Sums {
+    double seconds = 0;
+    std::vector<Spread> spreads = {};
+    Extrapolated extrapolated = {};
+  };
+  const Sums& sums() const { return sums_; }
+  void Repeat(const Sums& before, int64_t times);  // adds `times` times what was added since
 
  protected:
   void Run(Stream& stream, const ops::Op& op, Tensor workspace) override;
@@ -70,15 +82,10 @@ class SimulatedDevice : public Device {
   const int threads_;
   std::unique_ptr<Arithmetic> arithmetic_;  // REAL only
   std::unique_ptr<Stream> compute_;
-  struct Spread {  // seconds
-    double below = 0, above = 0;
-  };
-  int launched_ = 0;                          // on the compute stream, since the last of marks_
-  std::deque<sim::TimePointPtr> marks_ = {};  // the ends of every few launches, the oldest first
-  double seconds_ = 0;
-  absl::flat_hash_map<const char*, size_t> places_;  // index into spreads_, by kernel; the names are string literals
-  std::vector<Spread> spreads_;
-  Extrapolated extrapolated_;
+  int launched_ = 0;                                 // on the compute stream, since the last of marks_
+  std::deque<sim::TimePointPtr> marks_ = {};         // the ends of every few launches, the oldest first
+  absl::flat_hash_map<const char*, size_t> places_;  // index into spreads, by kernel; the names are string literals
+  Sums sums_;
 };
 
 }  // namespace twofold

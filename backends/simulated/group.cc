@@ -48,6 +48,13 @@ SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vec
   world_.groups.insert(this);
 }
 
+size_t SimulatedGroup::waiting() const {
+  size_t count = sends_.size() + recvs_.size();
+  for (const auto& [number, arrivals] : arrivals_) count += arrivals.size();
+  for (const auto& [number, exchanging] : exchanges_) count += exchanging.size();
+  return count;
+}
+
 SimulatedGroup::~SimulatedGroup() {
   if (network_groups_ < 0) return;
   world_.network.RemoveGroups(network_groups_);

@@ -135,6 +135,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   std::string MissingAt(const host::Call& call) const;
   std::string MissingFor(const Pending& messages) const;
   size_t actors() const { return actors_; }
+  // Arrivals and messages that wait for other ranks.
+  size_t waiting() const;
   SimulatedWorld& world() { return world_; }
 
  private:

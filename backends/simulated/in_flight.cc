@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -19,6 +20,16 @@ void CallsInFlight::Add(InFlightPtr call) {
     sweep_at_ = std::max<size_t>(64, 2 * calls_.size());
   }
   calls_.push_back(std::move(call));
+}
+
+uint64_t CallsInFlight::Fingerprint() const {
+  uint64_t hash = 0;
+  for (const InFlightPtr& c : calls_) {
+    if (c->done->known()) continue;
+    const Communication& what = c->call->communication;
+    hash = absl::HashOf(hash, *c->call->group, what.kind, what.bytes().value(), what.peer, what.tag);
+  }
+  return hash;
 }
 
 void CallsInFlight::RemoveGroup(const std::string* label) {

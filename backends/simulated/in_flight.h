@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,6 +28,8 @@ class CallsInFlight {
  public:
   void Add(InFlightPtr call);
   void RemoveGroup(const std::string* label);
+  // A hash of what is unfinished: groups, kinds and sizes, in order.
+  uint64_t Fingerprint() const;
   // What a rank that waits for `call` is blocked by: the first unfinished call of its group, "..., before <call>".
   // Another group's call may be the reason why that one has not begun, so adds "..., with <the first of each other
   // group> in flight".

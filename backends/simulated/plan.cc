@@ -335,6 +335,9 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
 
   if (absl::Status s = DivideIntoSites(simulated, plan); !s.ok()) return s;
   if (absl::Status s = SetLibrary(simulated, *c, plan); !s.ok()) return s;
+  // Open MPI's connections remember what they have sent; a reference leaves nothing out.
+  plan.counts_steps = simulated.steady_state() == spec::Simulated::COUNT && !plan.machine.real && !plan.simgrid &&
+                      plan.library->name() != "open_mpi";
   profile::Profile profile;
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   const bool own_links = !c->has_shared_memory_host();

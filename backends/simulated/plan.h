@@ -40,6 +40,7 @@ struct SimulationPlan {
   sim::Choice choice;                     // choice of the library's algorithm and protocol
   RoutingOptions routing;
   bool simgrid = false;                  // SimGrid divides bandwidth, flow by flow
+  bool counts_steps = false;             // steps that repeat are counted (steady_state.h)
   std::vector<int> endpoints;            // the endpoint of each rank
   std::vector<double> compute_factors;   // factor on each rank's operation times; empty: 1
   sim::MeasuredCollectives collectives;  // measured on the links that join the ranks, if the profile has them

@@ -47,9 +47,9 @@ class SimulatedProcessGroup : public ProcessGroup {
 
   std::shared_ptr<SimulatedGroup> shared_;
   SimulatedRank& rank_;
-  const std::string_view stream_;  // the communication stream's name in traces
-  std::shared_ptr<sim::Timeline> line_ = std::make_shared<sim::Timeline>();  // the communication stream
-  const int exceptions_;                                                     // uncaught exceptions at construction
+  const std::string_view stream_;                          // the communication stream's name in traces
+  std::shared_ptr<sim::Timeline> line_ = rank_.NewLine();  // the communication stream
+  const int exceptions_;                                   // uncaught exceptions at construction
   HostStaging staging_;
   // Counted separately, since ranks send different numbers of messages.
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backends/simulated/in_flight.h"
 #include "core/base/strings.h"
@@ -68,6 +69,16 @@ class SimulatedRank : public Clock {
   sim::Timeline& host() { return *host_; }
   sim::Timeline& compute() { return machine_.gpu ? *compute_ : *host_; }
 
+  // A stream of this rank, beside the host and compute.
+  std::shared_ptr<sim::Timeline> NewLine() {
+    auto line = std::make_shared<sim::Timeline>();
+    std::erase_if(lines_, [](const auto& l) { return l.expired(); });
+    lines_.push_back(line);
+    return line;
+  }
+  const std::vector<std::weak_ptr<sim::Timeline>>& lines() const { return lines_; }  // some may have expired
+  double met() const { return met_; }  // when this rank last waited for others; only kept if machine().waiting > 0
+
   // When the slowest of the ranks that do the same as this one reaches the point where this one is now. Ranks are
   // considered together again whenever one has waited for the others.
   double SlowestIsHere() const { return host_->time() + machine_.waiting * (host_->time() - met_); }
@@ -105,6 +116,7 @@ class SimulatedRank : public Clock {
   Trace trace_;
   CallsInFlight calls_;
   double met_ = 0;
+  std::vector<std::weak_ptr<sim::Timeline>> lines_;
   std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(),
                                  compute_ = std::make_shared<sim::Timeline>();
 };

@@ -22,6 +22,28 @@ class CommunicationStats {
   Entry& operator()(const std::string& group, Communication::Kind kind) { return entries_[{group, kind}]; }
   const std::map<std::pair<std::string, Communication::Kind>, Entry>& entries() const { return entries_; }
 
+  struct Totals {
+    int64_t count = 0;
+    Bytes bytes;
+    double seconds = 0;
+  };
+  using Snapshot = std::map<std::pair<std::string, Communication::Kind>, Totals>;
+  Snapshot Now() const {
+    Snapshot now;
+    for (const auto& [key, entry] : entries_) now[key] = {entry.count, entry.bytes, entry.seconds};
+    return now;
+  }
+  // Adds `times` times what was added since `before`.
+  void Repeat(const Snapshot& before, int64_t times) {
+    for (auto& [key, entry] : entries_) {
+      const auto known = before.find(key);
+      const Totals then = known == before.end() ? Totals() : known->second;
+      entry.count += times * (entry.count - then.count);
+      entry.bytes += (entry.bytes - then.bytes) * times;
+      entry.seconds = entry.seconds + static_cast<double>(times) * (entry.seconds - then.seconds);
+    }
+  }
+
  private:
   std::map<std::pair<std::string, Communication::Kind>, Entry> entries_;
 };

@@ -42,7 +42,8 @@ class RankContext {
     std::function<Uncertainty()> uncertainty;  // of predicted times; empty: none
     // Implements WhenReached for a device that knows; empty: uses the clock
     std::function<void(std::function<void(Seconds)>)> when_reached;
-    int member = -1;  // -1: the rank
+    std::function<int64_t(int64_t step, int64_t alike)> repeats;  // implements Repeats; empty: no step is counted
+    int member = -1;                                              // -1: the rank
     // What a fabric offers whose runs have several generations; empty: a lost rank ends the run.
     struct Membership {
       Generation generation;
@@ -103,6 +104,12 @@ class RankContext {
     CheckInterrupt();
     if (parts_.membership.begin_step) parts_.membership.begin_step(step);
   }
+
+  // Call before each step. `alike`: how many steps from `step` on do the same as the step before it, which must be the
+  // same number on all ranks. Shapes count, values do not. Returns how many of them would repeat that step exactly: the
+  // caller counts them, and goes on with the step after them. All ranks get the same answer for the same step. 0
+  // wherever time is measured.
+  int64_t Repeats(int64_t step, int64_t alike) { return parts_.repeats ? parts_.repeats(step, alike) : 0; }
 
   // Call between steps: ends a rank that the user interrupted.
   void CheckInterrupt() {

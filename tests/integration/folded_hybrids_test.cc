@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tests/integration/run_spec.h"
+#include "tests/integration/same_figures.h"
 
 namespace twofold {
 namespace folded_hybrids_test {
@@ -67,29 +67,12 @@ TEST_P(FoldedHybrid, GivesTheSameFigures) {
   ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << " " << few.status;
   EXPECT_THAT(few.notes, ::testing::Contains(::testing::HasSubstr("ranks are folded: ")));
   EXPECT_LT(few.results.kept().size(), all.results.size());
-  if (c.classes > 0) EXPECT_EQ(few.results.kept().size(), c.classes);
+  if (c.classes > 0) {
+    EXPECT_EQ(few.results.kept().size(), c.classes);
+  }
   const auto expected = test::RecordsOf(unfolded, all), records = test::RecordsOf(folded, few);
   ASSERT_EQ(expected.size(), static_cast<size_t>(WorldSize(unfolded)));
-  ASSERT_EQ(records.size(), expected.size());
-  for (size_t r = 0; r < records.size(); ++r) {
-    EXPECT_EQ(records[r].rank(), static_cast<int64_t>(r));
-    EXPECT_EQ(records[r].memory().SerializeAsString(), expected[r].memory().SerializeAsString()) << "rank " << r;
-    ASSERT_EQ(records[r].steps_size(), expected[r].steps_size());
-    for (int s = 0; s < records[r].steps_size(); ++s) {
-      const double seconds = expected[r].steps(s).seconds();
-      EXPECT_NEAR(records[r].steps(s).seconds(), seconds, 1e-9 * seconds) << "rank " << r;
-      EXPECT_NEAR(records[r].steps(s).exposed_communication_seconds(),
-                  expected[r].steps(s).exposed_communication_seconds(), 1e-9 * seconds);
-    }
-    ASSERT_EQ(records[r].collectives_size(), expected[r].collectives_size());
-    for (int i = 0; i < records[r].collectives_size(); ++i) {
-      EXPECT_EQ(records[r].collectives(i).count(), expected[r].collectives(i).count());
-      EXPECT_EQ(records[r].collectives(i).bytes(), expected[r].collectives(i).bytes());
-      const double seconds = expected[r].collectives(i).seconds();
-      EXPECT_NEAR(records[r].collectives(i).seconds(), seconds, 1e-9 * seconds)
-          << records[r].collectives(i).operation() << " on " << records[r].collectives(i).group() << " of rank " << r;
-    }
-  }
+  test::ExpectSameFigures(records, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, FoldedHybrid, ::testing::ValuesIn(kCases),

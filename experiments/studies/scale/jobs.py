@@ -22,9 +22,9 @@ class Job:
     megabytes: float = 0
     steps: int = 2
 
-    def text(self, *, folding="AUTO", trace="enabled: false"):
+    def text(self, *, folding="AUTO", steady_state="COUNT", trace="enabled: false"):
         return (f"model {{ {self.model} }}\ntrain {{ steps: {self.steps} warmup_steps: 0 micro_batch: 1 {self.train} }}\nparallel {{ {self.parallel} }}\n"
-                f"fabric {{ simulated {{ {self.simulated} folding: {folding} }} }}\ntrace {{ {trace} }}\n")
+                f"fabric {{ simulated {{ {self.simulated} folding: {folding} steady_state: {steady_state} }} }}\ntrace {{ {trace} }}\n")
 
 
 META = "tp: 8 pp: 16 dp: {} sequence_parallel: true sharding: ZERO_1"

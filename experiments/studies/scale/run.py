@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """How much time and memory do simulations of up to 102,400 GPUs need, and does it change anything that ranks and flows are simulated by class?"""
+import dataclasses
 import json
 import math
 import os
@@ -27,6 +28,7 @@ SMALL = [(f"8 ranks, 40 steps, {how}", {"fabric.simulated.folding": folding, "pa
          for how, folding in (("folded", "AUTO"), ("unfolded", "OFF"))]
 OF_THE_GATE = ("norms in few shards, ZeRO-1", "TP8, few key/value heads, ZeRO-1", "3D, interleaved", "a slow rank, A100", "context parallel, blocks limited by memory")
 MOST_DIFFERENCE = 1e-9
+MANY_STEPS = 12  # of jobs whose steps are counted
 LONGEST = 40  # seconds of one job
 LONGEST_COLLECTIVE = 10  # seconds
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
@@ -74,6 +76,14 @@ def classes(report, ranks):
     return ranks
 
 
+def steps_counted(report):
+    for note in report["notes"]:
+        if found := re.match(r"steps? (\d+)(?: to (\d+))? repeats? ", note):
+            first, last = int(found.group(1)), int(found.group(2) or found.group(1))
+            return last - first + 1
+    return 0
+
+
 def large(twofold):
     table = Table("job", "classes", "wall time", "at most", "peak memory of one process", "at most", "predicted step", "")
     rows = []
@@ -94,14 +104,18 @@ def large(twofold):
     return table, rows
 
 
+def with_batch(job):
+    """The same, with 4 samples a rank along dp."""
+    dp = int(re.search(r"\bdp: (\d+)", job.parallel).group(1))
+    return dataclasses.replace(job, train=f"{job.train} global_batch: {4 * dp}")
+
+
 def exact(twofold, jobs):
     """Whether folded runs give the figures of unfolded ones."""
     table = Table("job", "ranks", "simulated", "largest difference", "unfolded", "folded")
     rows, problems = [], []
     for job in jobs:
-        dp = int(re.search(r"\bdp: (\d+)", job.parallel).group(1))
-        job.train += f" global_batch: {4 * dp}"
-        (every, slow), (few, fast) = (run(twofold, job, folding=folding) for folding in ("OFF", "AUTO"))
+        (every, slow), (few, fast) = (run(twofold, with_batch(job), folding=folding) for folding in ("OFF", "AUTO"))
         ranks = len(every["ranks"])
         found, where = max(differences(every, few), default=(0, ""))
         if found > MOST_DIFFERENCE:
@@ -109,6 +123,22 @@ def exact(twofold, jobs):
         table.add(job.name, count(ranks), count(classes(few, ranks)), f"{found:.0e}" if found else "0", f"{slow.seconds:.1f} s", f"{fast.seconds:.1f} s")
         rows.append(row(f"exact: {job.name}", few["median_step_seconds"], every["median_step_seconds"], "s", "none", largest_difference=found, ranks=ranks,
                         classes=classes(few, ranks)))
+    return table, rows, problems
+
+
+def counted(twofold):
+    """Whether steps that are counted are like those that are simulated."""
+    table = Table("job", "ranks", "steps counted", "largest difference", "all simulated", "counted")
+    rows, problems = [], []
+    for job in EXACT:
+        job = dataclasses.replace(with_batch(job), steps=MANY_STEPS)
+        (every, slow), (few, fast) = (run(twofold, job, steady_state=how) for how in ("SIMULATE", "COUNT"))
+        found, where = max(differences(every, few), default=(0, ""))
+        if found > MOST_DIFFERENCE:
+            problems.append(f"counted against simulated: {job.name}: {where}")
+        steps = steps_counted(few)
+        table.add(job.name, count(len(few["ranks"])), str(steps), f"{found:.0e}" if found else "0", f"{slow.seconds:.1f} s", f"{fast.seconds:.1f} s")
+        rows.append(row(f"counted: {job.name}", few["median_step_seconds"], every["median_step_seconds"], "s", "none", largest_difference=found, steps_counted=steps))
     return table, rows, problems
 
 
@@ -259,7 +289,8 @@ def main():
                            [(r["name"], None, r["predicted"]) for r in exact_rows])
     if options.golden:
         study.end(problems)
-    problems += traced_large(twofold, traces)
+    repeated, repeated_rows, unlike = counted(twofold)
+    problems += unlike + traced_large(twofold, traces)
     big, big_rows = large(twofold)
     many, many_rows = predictions(twofold)
     whole, whole_rows = collectives(twofold)
@@ -269,11 +300,14 @@ def main():
     worst = max(r["largest_difference"] for r in exact_rows)
     text = ["## Large jobs", "", *big.lines, "", f"Two steps, without traces. {os.cpu_count()} cores.", "",
             "## Ranks by class", "", *same.lines, "", f"Largest relative difference of any figure of the report: {worst:.0e} (at most {MOST_DIFFERENCE:.0e}).", "",
+            "## Steps that repeat", "", *repeated.lines, "",
+            f"The same jobs, of {MANY_STEPS} steps. Largest relative difference of any figure of the report: "
+            f"{max(r['largest_difference'] for r in repeated_rows):.0e} (at most {MOST_DIFFERENCE:.0e}).", "",
             "## Traces", "", *traces.lines, "", "GPT-2 124M, 4 samples a rank, f32, if nothing else is said; report, traces and tables written.", "",
             "## Many predictions", "", *many, "", *[f"* {line}" for line in predictions_of_70b(twofold)], "",
             "## One collective of 1 GiB on a whole cluster", "", *whole.lines, "", f"Wall time of `twofold bench`; all_to_all among {count(MOST_ALL_TO_ALL)} ranks at most.", "",
             "## Growth", "", "![wall time over ranks](growth.svg)", "", *grown.lines, "", *slopes]
-    study.publish("What simulations cost", text, [*big_rows, *exact_rows, *rows, *many_rows, *whole_rows, *grown_rows])
+    study.publish("What simulations cost", text, [*big_rows, *exact_rows, *repeated_rows, *rows, *many_rows, *whole_rows, *grown_rows])
     study.end(problems)
 
 
