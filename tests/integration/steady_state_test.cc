@@ -47,7 +47,7 @@ const Case kCases[] = {
     {"PowerSgdFromItsStart", kGpt, "dp: 8 compression { power_sgd { rank: 2 start_step: 5 } }", kH100},
     {"SimGrid", kGpt, "dp: 16", "cluster: \"dgx-h100\" solver: SIMGRID", "", false},
     // some steps do more than the others
-    {"LocalUpdates", kGpt, "dp: 4", kH100, "local_update { local_sgd { every_steps: 5 } }", false},
+    {"LocalUpdates", kGpt, "dp: 4", kH100, "report_loss_every: 1 local_update { local_sgd { every_steps: 5 } }", false},
     {"DynamicLossScale", kGpt, "dp: 4", kH100, "precision { parameter: F16 loss_scale { dynamic {} } }", false},
     {"LossesNotRead", kGpt, "dp: 4", kH100, "report_loss_every: 2", false},
 };
