@@ -235,7 +235,10 @@ void Client::Hear(const FromHub& message) {
       link_ready_ = true;
       break;
     case FromHub::kSeat: got_seat_ = message.seat(); break;
-    case FromHub::kTaken: taken_ = message.taken(); break;
+    case FromHub::kTaken:  // of an exchange that was given up, perhaps
+      if (message.taken().number() == exchanges_ && message.taken().generation() == exchange_generation_)
+        taken_ = message.taken();
+      break;
     case FromHub::kValue: values_[message.value().number()] = message.value(); break;
     case FromHub::kEnd: end_ = message.end(); break;
     case FromHub::kResults: results_ = message.results(); break;

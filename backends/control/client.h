@@ -220,8 +220,8 @@ class Client {
   bool farewell_ = false;
   std::atomic<bool> hub_lost_ = false;
   std::string how_hub_was_lost_;
-  std::optional<int> torn_;  // the generation that a member was last lost from
-  std::optional<Taken> taken_;
+  std::optional<int> torn_;     // the generation that a member was last lost from
+  std::optional<Taken> taken_;  // of the present exchange
   std::map<uint64_t, Value> values_;
   std::optional<Verdict> verdict_;
   std::optional<Results> results_;

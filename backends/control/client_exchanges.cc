@@ -44,14 +44,12 @@ absl::StatusOr<Taken> Client::Exchange(std::string bytes, bool broadcast) {
   link_->Send(std::move(message));
   waits_ = true;
   lock.lock();
-  const bool in_time = Await(lock, Clock::now() + DurationOf(options_.timeout_s) + kLastWord, [this] {
-    return torn_ == generation_ ||
-           (taken_ && taken_->number() == exchanges_ && taken_->generation() == exchange_generation_);
-  });
+  const bool in_time = Await(lock, Clock::now() + DurationOf(options_.timeout_s) + kLastWord,
+                             [this] { return taken_.has_value() || torn_ == generation_; });
   waits_ = false;
   if (taken_ && taken_->has_fault()) return StatusOf(taken_->fault());
-  if (taken_ && in_time && taken_->number() == exchanges_) return *std::exchange(taken_, std::nullopt);
-  if (torn_ == generation_) return Torn();
+  if (torn_ == generation_) return Torn();  // though all gave before: the caller would go on in vain
+  if (taken_) return *std::exchange(taken_, std::nullopt);
   if (in_time) return WhyEnded();
   return absl::DeadlineExceededError(StrCat("fabric.rendezvous: ", Me(), " heard nothing from the store at ", Place(),
                                             " (rank 0, ", welcome_->hub(), ") in exchange ", exchanges_,

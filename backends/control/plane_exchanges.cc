@@ -82,9 +82,10 @@ void Plane::CheckExchanges(Time now) {
     const auto [generation, number] = it->first;
     const std::vector<int> members = it->second.members;
     it = exchanges_.erase(it);
-    if (generation == 0) return exchanges_.clear(), Fail(why.code(), std::string(why.message()));
-    const absl::Status named(why.code(),
-                             StrCat("fabric.rendezvous: generation ", generation, ": ", std::string(why.message())));
+    const bool elastic = hub_.generations() != nullptr;  // then those who met are its first generation
+    if (generation == 0 && !elastic) return exchanges_.clear(), Fail(why.code(), std::string(why.message()));
+    const absl::Status named(why.code(), StrCat("fabric.rendezvous: generation ", std::max(generation, 1), ": ",
+                                                std::string(why.message())));
     for (const int member : members) SendTo(member, FaultOf(generation, number, named));
   }
 }
@@ -92,7 +93,7 @@ void Plane::CheckExchanges(Time now) {
 absl::Status Plane::Trouble(const ExchangeKey& key, const Exchange& exchange, Time now) {
   const auto& [generation, number] = key;
   const Generations* const generations = hub_.generations();
-  if (generation != 0 && (generations == nullptr || generations->number() != generation))
+  if (generations != nullptr ? generations->number() != std::max(generation, 1) : generation != 0)
     return Unavailable("it ended while members waited in exchange ", number);
   std::vector<int> missing;
   for (const int m : exchange.members) {

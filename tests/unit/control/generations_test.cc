@@ -16,6 +16,7 @@ namespace generations_test {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Processes 0 to size - 1 have met; a connection's number is the member's and 100.
@@ -420,6 +421,45 @@ TEST_F(GenerationsTest, MembersOfAGenerationExchangeBytes) {
   for (const FromHub& m : told_[0])
     if (m.taken().has_fault()) fault = m.taken().fault().message();
   EXPECT_THAT(fault, HasSubstr("generation 2: lost rank 2 (process 102 on node0)"));
+}
+
+// Those who met exchange on as the first generation, which may break like any other.
+TEST_F(GenerationsTest, AnExchangeOfTheFirstGenerationEndsWithItAndNotTheRun) {
+  Start(3);
+  ToHub give;
+  give.mutable_give()->set_number(1);
+  Hear(0, give);
+  Lose(1);
+  Answer({0, 2}, 1);
+  ASSERT_FALSE(told_[0].empty());
+  std::string fault;
+  for (const int m : {0, 2}) {
+    for (const FromHub& message : told_[m]) {
+      EXPECT_FALSE(message.has_end()) << message.end().message();
+      if (message.taken().has_fault()) fault = message.taken().fault().message();
+    }
+  }
+  EXPECT_THAT(fault, HasSubstr("generation 1: lost rank 1 (process 101 on node0)"));
+  EXPECT_EQ(Verdict(0), "");
+}
+
+TEST_F(GenerationsTest, AnExchangeThatNobodyWaitsForAnyMoreEndsWithItsGeneration) {
+  Start(2);
+  ToHub give;
+  give.mutable_give()->set_number(1);
+  Hear(0, give);
+  Trouble(1, 1, RankFailure::Kind::kOther);
+  Answer({0, 1}, 1);
+  Ask(0, 1);
+  Ask(1, 1);
+  told_.clear();
+  Pass(40, {0, 1});  // longer than an exchange may take
+  std::vector<std::string> faults;
+  for (const FromHub& message : told_[1]) {
+    EXPECT_FALSE(message.has_end()) << message.end().message();
+    if (message.taken().has_fault()) faults.push_back(message.taken().fault().message());
+  }
+  EXPECT_THAT(faults, ElementsAre(HasSubstr("generation 1: it ended while members waited in exchange 1")));
 }
 
 }  // namespace generations_test

@@ -20,6 +20,7 @@
 #include "backends/processes/meeting.h"
 #include "core/base/machine.h"
 #include "tests/scratch_folder.h"
+#include "tests/unit/control/elastic_rank.h"
 
 namespace twofold::control {
 namespace served_run_test {
@@ -28,8 +29,6 @@ using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string Text(const absl::Status& status) { return StrCat(status.code(), " ", std::string(status.message())); }
 
 // Clients as of `size` processes of one job; rank 0's holds the server.
 class Job {
@@ -408,68 +407,6 @@ TEST_F(TlsTest, BadFilesAreNamed) {
 }
 
 // ---- Generations ----
-
-class ElasticRank {
- public:
-  ElasticRank(Client& client, int world_size, int rank) : client_(client) {
-    state_ = std::make_unique<host::RunState>(world_size, 60);
-    rank_ = rank;
-    Begin(world_size);
-  }
-  explicit ElasticRank(Client& newcomer) : client_(newcomer) {
-    Take(*client_.Reform(1, 60));
-    Begin(static_cast<int>(generation_.members.size()));
-  }
-  // Blocks until the generation is broken.
-  std::string AwaitBroken() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [this] { return !why_.empty(); }));
-    EXPECT_TRUE(state_->ending());
-    return why_;
-  }
-  void Reform(int least = 1, double patience_s = 60) {
-    absl::StatusOr<Generation> next = client_.Reform(least, patience_s);
-    ASSERT_TRUE(next.ok()) << Text(next.status());
-    why_.clear();
-    Take(*next);
-    client_.Enter(state_.get());
-  }
-  const Generation& generation() const { return generation_; }
-  int rank() const { return rank_; }
-  host::RunState& state() { return *state_; }
-  Client& client() { return client_; }
-
- private:
-  void Take(Generation generation) {
-    generation_ = std::move(generation);
-    const auto& members = generation_.members;
-    rank_ = static_cast<int>(std::find(members.begin(), members.end(), client_.member()) - members.begin());
-    state_ = std::make_unique<host::RunState>(static_cast<int>(members.size()), 60);
-  }
-  void Begin(int world_size) {
-    client_.Begin(
-        world_size, 60, state_.get(), [] {},
-        [this](const Broken& broken) {
-          std::lock_guard lock(mutex_);
-          why_ = broken.message();
-          changed_.notify_all();
-        });
-  }
-
-  Client& client_;
-  Generation generation_;
-  int rank_ = 0;
-  std::unique_ptr<host::RunState> state_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string why_;
-};
-
-void Together(const std::vector<std::function<void()>>& each) {
-  std::vector<std::thread> threads;
-  for (const auto& one : each) threads.emplace_back(one);
-  for (std::thread& t : threads) t.join();
-}
 
 TEST(ServedGenerations, GoOnAfterALossAndTakeANewcomerIn) {
   Job job(3);
