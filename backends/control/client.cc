@@ -189,6 +189,12 @@ void Client::Enter(host::RunState* run) {
   });
 }
 
+void Client::AwaitBroken() {
+  std::unique_lock lock(mutex_);
+  Await(lock, Clock::now() + DurationOf(options_.timeout_s),
+        [this] { return torn_ == generation_ || verdict_.has_value(); });
+}
+
 absl::Status Client::Depart(std::string partial) {
   if (holds_plane())
     return FailedPrecondition("rank 0 cannot leave: its process holds the control plane of all others");

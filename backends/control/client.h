@@ -120,6 +120,9 @@ class Client {
   absl::StatusOr<Generation> Reform(int min_members, double patience_s);
   // Then: observes the new generation's `run`, in place of the old one's.
   void Enter(host::RunState* run);
+  // Blocks until this member's generation is known to be broken, or the run to be over. For a member that has told its
+  // `run` why it cannot go on: until then, the others do not know.
+  void AwaitBroken();
   // Processes that wait for the next generation. From any thread.
   int Newcomers() const { return newcomers_; }
   // Leaves the run for good, in order; the others' generation is broken. Also for a member whose function ends by an

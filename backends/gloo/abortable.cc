@@ -2,11 +2,12 @@
 
 #include <gloo/common/error.h>
 
+#include <exception>
 #include <utility>
-#include <vector>
 
 namespace twofold::gloo {
 
+using ::gloo::transport::Pair;
 using ::gloo::transport::UnboundBuffer;
 
 namespace {
@@ -15,29 +16,45 @@ namespace {
 
 }  // namespace
 
+// `all`: the abortion's set of those that are waited for.
+template <class Of>
 class Abortion::Waiting {
  public:
-  Waiting(Abortion& abortion, UnboundBuffer& buffer) : abortion_(abortion), buffer_(buffer) {
+  Waiting(Abortion& abortion, std::set<Of*>& all, Of& one) : abortion_(abortion), all_(all), one_(one) {
     const std::lock_guard lock(abortion_.mutex_);
     if (abortion_.aborted_) ThrowAborted();
-    abortion_.waiting_.insert(&buffer_);
+    all_.insert(&one_);
   }
   ~Waiting() {
     const std::lock_guard lock(abortion_.mutex_);
-    abortion_.waiting_.erase(&buffer_);
+    all_.erase(&one_);
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
  private:
   Abortion& abortion_;
-  UnboundBuffer& buffer_;
+  std::set<Of*>& all_;
+  Of& one_;
 };
 
 void Abortion::Abort() {
   const std::lock_guard lock(mutex_);
   aborted_ = true;
   for (UnboundBuffer* buffer : waiting_) buffer->abortWaitRecv(), buffer->abortWaitSend();
+  for (Pair* pair : connecting_) pair->close();
+}
+
+// A pair that is closed while it connects returns as if it were connected. One that was closed before throws, or
+// returns.
+void Abortion::Connect(Pair& pair, const std::vector<char>& address) {
+  try {
+    const Waiting<Pair> waiting(*this, connecting_, pair);
+    pair.connect(address);
+  } catch (const std::exception&) {
+    if (!aborted()) throw;
+  }
+  if (aborted()) ThrowAborted();
 }
 
 bool Abortion::aborted() const {
@@ -69,7 +86,7 @@ class AbortableBuffer : public UnboundBuffer {
   bool Wait(const F& wait) {
     bool done = false;
     {
-      const Abortion::Waiting waiting(*abortion_, *inner_);
+      const Abortion::Waiting<UnboundBuffer> waiting(*abortion_, abortion_->waiting_, *inner_);
       done = wait();
     }
     if (!done && abortion_->aborted()) ThrowAborted();

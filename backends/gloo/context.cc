@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -19,21 +20,27 @@ namespace twofold::gloo {
 namespace {
 
 constexpr std::chrono::hours kNever(24 * 365);
-constexpr std::chrono::seconds kToConnect(30);  // a rank may be lost after it has told its addresses
+constexpr int kTimesTimeout = 5;  // Gloo waits so many times a context's time-out for a connection
+
+std::chrono::milliseconds TimeoutToConnect(double timeout_s) {
+  const std::chrono::duration<double> each(std::min(timeout_s, 1e6) / kTimesTimeout);
+  return std::max(std::chrono::milliseconds(1), std::chrono::duration_cast<std::chrono::milliseconds>(each));
+}
 
 // Gloo's own way to connect needs a store that everybody reads again and again. Here one exchange is enough.
 class Connected : public ::gloo::Context {
  public:
   Connected(int rank, int size) : ::gloo::Context(rank, size) { setTimeout(kNever); }
   // Each rank opens a socket for each other rank.
-  void Open(TransportPtr transport, std::shared_ptr<Abortion> abortion) {
+  void Open(TransportPtr transport, std::shared_ptr<Abortion> abortion, double timeout_s) {
     const std::shared_ptr<::gloo::transport::Context> pairs = transport->createContext(rank, size);
-    pairs->setTimeout(kToConnect);
+    pairs->setTimeout(TimeoutToConnect(timeout_s));
     for (int r = 0; r < size; ++r) {
       if (r != rank) pairs->createPair(r)->setLocalRank(0);  // unused by TCP
     }
     pairs->setTimeout(kNever);
-    transportContext_ = Abortable(pairs, std::move(abortion));
+    transportContext_ = Abortable(pairs, abortion);
+    abortion_ = std::move(abortion);
     device_ = std::move(transport);
   }
   // Each rank tells the others the addresses.
@@ -54,10 +61,13 @@ class Connected : public ::gloo::Context {
       const std::string& its = all.at(static_cast<size_t>(r));
       if (its.size() < place + each)
         throw std::runtime_error(StrCat("rank ", r, " of the group did not give its addresses"));
-      pairs->getPair(r)->connect(
-          {its.begin() + static_cast<int64_t>(place), its.begin() + static_cast<int64_t>(place + each)});
+      abortion_->Connect(*pairs->getPair(r),
+                         {its.begin() + static_cast<int64_t>(place), its.begin() + static_cast<int64_t>(place + each)});
     }
   }
+
+ private:
+  std::shared_ptr<Abortion> abortion_;
 };
 
 // This host's numeric address on the way to `host`; "" if there is none. Sends nothing.
@@ -91,9 +101,9 @@ std::string HostName() {
 }  // namespace
 
 ContextPtr Connect(int rank, int size, const Exchange& exchange, TransportPtr transport,
-                   std::shared_ptr<Abortion> abortion) {
+                   std::shared_ptr<Abortion> abortion, double timeout_s) {
   auto context = std::make_shared<Connected>(rank, size);
-  context->Open(std::move(transport), std::move(abortion));
+  context->Open(std::move(transport), std::move(abortion), timeout_s);
   context->ConnectAll(exchange);
   return context;
 }

@@ -21,10 +21,11 @@ using TransportPtr = std::shared_ptr<::gloo::transport::Device>;
 // Gives every rank of the new group the bytes of all of them, indexed by rank. Called once; may throw.
 using Exchange = std::function<std::vector<std::string>(std::string bytes)>;
 
-// Collective over the group's ranks. Throws ::gloo::Exception if a rank cannot be reached. Calls on the context never
-// time out: whether somebody hangs is for the control plane to say. `abortion` can end them.
+// Collective over the group's ranks. Throws ::gloo::Exception if a rank cannot be reached, or does not connect within
+// `timeout_s` after it has told its addresses. Calls on the context never time out: whether somebody hangs is for the
+// control plane to say. `abortion` can end them, and this one, too.
 ContextPtr Connect(int rank, int size, const Exchange& exchange, TransportPtr transport,
-                   std::shared_ptr<Abortion> abortion);
+                   std::shared_ptr<Abortion> abortion, double timeout_s);
 
 // Contexts of groups that have ended, until their run has. A context that goes away resets its connections, and what
 // this rank has sent may still be on its way. Thread-safe.

@@ -35,10 +35,10 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ran
 
 // An error names the members that could not be reached; the generation then ends as after a loss.
 std::unique_ptr<processes::Group> Reconnect(processes::Session& base, std::shared_ptr<const host::GroupIdentity> world,
-                                            int rank, const std::shared_ptr<host::RankState>& owner,
+                                            int rank, double timeout_s, const std::shared_ptr<host::RankState>& owner,
                                             CommunicationStats& stats) try {
   auto& session = static_cast<Session&>(base);
-  ContextPtr context = session.NewWorld(rank, static_cast<int>(world->ranks.size()));
+  ContextPtr context = session.NewWorld(rank, static_cast<int>(world->ranks.size()), timeout_s);
   return MakeGroup(session, std::move(context), std::move(world), owner, stats);
 } catch (const std::exception& e) {
   owner->run.ThrowIfEnding(rank, "connecting to the other members");

@@ -93,7 +93,7 @@ int Worker::Split(const SplitCall& call) {
   }
   const auto me = std::find(call.members.begin(), call.members.end(), context->rank) - call.members.begin();
   call.made = Connect(static_cast<int>(me), static_cast<int>(call.members.size()), exchange, endpoint_->transport,
-                      endpoint_->abortion);
+                      endpoint_->abortion, owner_->run.timeout_s());
   return -1;
 }
 

@@ -91,7 +91,7 @@ absl::StatusOr<ContextPtr> Session::World(int ranks) try {
     exchange("");
     return ContextPtr();
   }
-  return Connect(rank(), ranks, exchange, transport_, abortion());
+  return Connect(rank(), ranks, exchange, transport_, abortion(), control().options().timeout_s);
 } catch (const std::exception& e) {
   return Unavailable("fabric.gloo: ", e.what());
 }
@@ -112,13 +112,13 @@ std::shared_ptr<Abortion> Session::abortion() const {
 }
 
 // What the old generation's members have sent concerns nobody any more.
-ContextPtr Session::NewWorld(int rank, int size) {
+ContextPtr Session::NewWorld(int rank, int size, double timeout_s) {
   ended_->Close();
   {
     const std::lock_guard lock(mutex_);
     abortion_ = std::make_shared<Abortion>();
   }
-  return Connect(rank, size, Exchanges(), transport_, abortion());
+  return Connect(rank, size, Exchanges(), transport_, abortion(), timeout_s);
 }
 
 void Session::Finish() {

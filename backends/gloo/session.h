@@ -22,9 +22,9 @@ class Session : public BootstrappedSession {
 
   // The connections among the first `ranks` processes; null on the others. Collective over all processes.
   absl::StatusOr<ContextPtr> World(int ranks);
-  // Those among the `size` members of a new generation, of which this process has rank `rank`. Collective over them, on
-  // the rank's thread. Throws.
-  ContextPtr NewWorld(int rank, int size);
+  // Those among the `size` members of a new generation, of which this process has rank `rank`, within `timeout_s`.
+  // Collective over them, on the rank's thread. Throws.
+  ContextPtr NewWorld(int rank, int size, double timeout_s);
   void Disconnect() override;
   std::shared_ptr<Abortion> abortion() const;  // of this generation's communication
   const TransportPtr& transport() const { return transport_; }

@@ -49,10 +49,12 @@ class Runner {
     session.control().OnLastStep([vote](const control::Relayed& message) { vote->Hear(message); });
   }
 
-  // The run is elastic, and this process begins in generation `first`, as `rank` of `size`.
-  void MakeElastic(control::Generation first, int rank, const Reconnect& reconnect, host::MembershipEvents events) {
+  // The run is elastic, and this process begins in generation `first`, as `rank` of it. Without a way to make a group
+  // it comes late, and joins as `comes` says.
+  void MakeElastic(control::Generation first, int rank, const Reconnect& reconnect, host::MembershipEvents events,
+                   const ReformOptions& comes) {
     if (first.number > 1) rank_.Enter(process_.run, rank);
-    first_generation_ = first.number;
+    comes_ = comes;
     generations_.emplace(session_, process_, rank_, std::move(first), reconnect, std::move(events));
   }
 
@@ -65,11 +67,12 @@ class Runner {
       {
         std::unique_ptr<Group> own;
         std::unique_ptr<Group>& world = generations_ ? generations_->world : own;
-        world = make_group_(WorldOf(process_.world_size, first_generation_), rank_.state(), rank_.stats());
-        result = rank_.Run(
-            fn, *world, [&world] { world->Drain(); },
-            generations_ ? generations_->Membership() : RankContext::Parts::Membership());
-        if (generations_) generations_->world.reset();
+        if (Connect(world)) {
+          result = rank_.Run(
+              fn, *world, [&world] { world->Drain(); },
+              generations_ ? generations_->Membership() : RankContext::Parts::Membership());
+        }
+        world.reset();
       }
       const host::RunState& run = rank_.state()->run;
       if (!run.ending())
@@ -103,12 +106,27 @@ class Runner {
  private:
   static constexpr std::chrono::milliseconds kLook{20};
 
+  // Makes the rank's group of all members. If a process that comes late cannot, its run knows why.
+  bool Connect(std::unique_ptr<Group>& world) {
+    if (make_group_) {
+      world = make_group_(WorldOf(process_.world_size, 1), rank_.state(), rank_.stats());
+      return true;
+    }
+    try {
+      generations_->Come(comes_);
+    } catch (const RankFailure& failure) {
+      const std::shared_ptr<host::RankState> state = rank_.state();
+      state->run.Explain(state->rank, failure.kind(), failure.what());
+    }
+    return world != nullptr;
+  }
+
   Session& session_;
   host::Process process_;
   host::Rank rank_;
   const MakeGroup make_group_;
-  int first_generation_ = 1;
   std::optional<Generations> generations_;  // of an elastic run
+  ReformOptions comes_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -139,8 +157,8 @@ class ProcessesFabric : public Fabric {
 
   // How this process takes part from its first generation on.
   struct Beginning {
-    int rank, size;  // rank >= size: it stands by
-    MakeGroup world;
+    int rank, size;   // rank >= size: it stands by
+    MakeGroup world;  // null: it comes late
     control::Generation generation;
   };
   absl::StatusOr<Beginning> FirstBeginning(Session& session, int world_size) const;
@@ -190,14 +208,7 @@ absl::StatusOr<ProcessesFabric::Beginning> ProcessesFabric::LateBeginning(Sessio
   const auto own = std::find(first->members.begin(), first->members.end(), session.control().member());
   const int rank = static_cast<int>(own - first->members.begin());
   return Beginning{
-      .rank = rank,
-      .size = static_cast<int>(first->members.size()),
-      .world =
-          [this, &session, rank](std::shared_ptr<const host::GroupIdentity> world,
-                                 const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats) {
-            return library_.reconnect(session, std::move(world), rank, owner, stats);
-          },
-      .generation = *std::move(first)};
+      .rank = rank, .size = static_cast<int>(first->members.size()), .world = nullptr, .generation = *std::move(first)};
 }
 
 RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
@@ -221,7 +232,7 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
   if (takes_part) runner = std::make_unique<Runner>(session, begins->size, device_, timeout_s_, begins->world);
   if (takes_part && elastic) {
     runner->MakeElastic(begins->generation, begins->rank, library_.reconnect,
-                        host::MembershipEvents(*elastic_, world_size));
+                        host::MembershipEvents(*elastic_, world_size), {.timeout_s = elastic_->reform_timeout_s()});
   }
   const auto on_failure = [&session, r = runner.get()] {
     if (r != nullptr) r->Abandon();

@@ -42,33 +42,49 @@ void Generations::Throw(const absl::Status& why, const char* doing) {
 
 // Tries again if another member is lost before all have connected.
 RankContext::Parts::Membership::Next Generations::Reform(const ReformOptions& options) {
-  while (true) {
+  do {
     absl::StatusOr<control::Generation> next = session_.control().Reform(options.min_members, options.timeout_s);
     if (!next.ok()) {
       throw PeerLost(rank_.state()->rank, StrCat("rank ", rank_.state()->rank, ": forming the next generation: ",
                                                  std::string(next.status().message())));
     }
-    if (Enter(*std::move(next))) return {{generation_.number - 1, generation_.members}, world->rank(), world.get()};
-  }
+    Enter(*std::move(next));
+  } while (!Connects(options.timeout_s));
+  return {{generation_.number - 1, generation_.members}, world->rank(), world.get()};
 }
 
-// Returns false if the new generation is broken already.
-bool Generations::Enter(control::Generation next) {
-  generation_ = std::move(next);
+void Generations::Come(const ReformOptions& options) {
+  if (!Connects(options.timeout_s)) Reform(options);
+}
+
+int Generations::rank() const {
   const auto own = std::find(generation_.members.begin(), generation_.members.end(), member());
-  const int size = static_cast<int>(generation_.members.size()),
-            rank = static_cast<int>(own - generation_.members.begin());
-  runs_.push_back(std::make_unique<host::RunState>(process_.run, size));
-  rank_.Enter(*runs_.back(), rank);
+  return static_cast<int>(own - generation_.members.begin());
+}
+
+void Generations::Enter(control::Generation next) {
+  generation_ = std::move(next);
+  runs_.push_back(std::make_unique<host::RunState>(process_.run, static_cast<int>(generation_.members.size())));
+  rank_.Enter(*runs_.back(), rank());
   session_.control().Enter(runs_.back().get());
   if (world != nullptr) previous_ = std::move(world);
+}
+
+// Returns false if the generation is broken: a member was lost before all had connected, or this one could not reach
+// one and has told so. Throws PeerLost if its members fail a second time: then it is not a loss that keeps them apart.
+bool Generations::Connects(double timeout_s) {
   try {
-    world = reconnect_(session_, WorldOf(size, generation_.number), rank, rank_.state(), rank_.stats());
-  } catch (const PeerLost&) {
-    if (!run().ending()) throw;
-    return false;
+    world = reconnect_(session_, WorldOf(static_cast<int>(generation_.members.size()), generation_.number), rank(),
+                       timeout_s, rank_.state(), rank_.stats());
+    unconnected_.clear();
+    return true;
+  } catch (const PeerLost& lost) {
+    if (!run().ending() && unconnected_ == generation_.members) throw;
+    run().Explain(rank(), RankFailure::Kind::kPeerLost, lost.what());  // unless it is known why
   }
-  return true;
+  unconnected_ = generation_.members;
+  session_.control().AwaitBroken();
+  return false;
 }
 
 // The first member decides, and tells the others through the control plane.

@@ -17,10 +17,11 @@
 namespace twofold::processes {
 
 // Connects this process with the other members of a new generation, of which it has rank `rank`. Collective over them,
-// on the rank's thread. `world` names the members' ranks. Throws if some member cannot be reached.
-using Reconnect =
-    std::function<std::unique_ptr<Group>(Session& session, std::shared_ptr<const host::GroupIdentity> world, int rank,
-                                         const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats)>;
+// on the rank's thread. `world` names the members' ranks. Throws PeerLost if some member cannot be reached within
+// `timeout_s`, or Session::Disconnect is called meanwhile.
+using Reconnect = std::function<std::unique_ptr<Group>(
+    Session& session, std::shared_ptr<const host::GroupIdentity> world, int rank, double timeout_s,
+    const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats)>;
 
 // The group of all `size` ranks of a generation.
 std::shared_ptr<const host::GroupIdentity> WorldOf(int size, int generation);
@@ -32,14 +33,19 @@ class Generations {
   Generations(Session& session, host::Process& process, host::Rank& rank, control::Generation first,
               Reconnect reconnect, host::MembershipEvents events);
 
-  // The rank's group of all members; to be made by the caller in the first generation.
+  // The rank's group of all members; to be made by the caller in the run's first generation.
   std::unique_ptr<Group> world;
+  // For a process that came late: connects it with the members of the generation that let it in, or of a later one if
+  // some are lost meanwhile. Throws PeerLost if there is none.
+  void Come(const ReformOptions& options);
   RankContext::Parts::Membership Membership();
   int member() const { return session_.control().member(); }
 
  private:
   RankContext::Parts::Membership::Next Reform(const ReformOptions& options);
-  bool Enter(control::Generation next);
+  void Enter(control::Generation next);
+  bool Connects(double timeout_s);
+  int rank() const;
   bool EndsAfter(int64_t step);
   std::vector<std::string> Exchange(std::string bytes);
   void BeginStep(int64_t step);
@@ -54,6 +60,7 @@ class Generations {
   const host::MembershipEvents events_;
   std::vector<std::unique_ptr<host::RunState>> runs_;  // of later generations: threads may still look at old ones
   std::unique_ptr<Group> previous_;                    // groups that are about to be destroyed may refer to it
+  std::vector<int> unconnected_;                       // members of the last generation that could not connect
 };
 
 }  // namespace twofold::processes
