@@ -106,6 +106,37 @@ TEST(Generations, AMismatchEndsTheRun) {
   EXPECT_EQ(reformed, 0);
 }
 
+// Losses are survived; nothing else is, though a member has finished: what the others do wrong is no fault of the
+// fabric.
+TEST(Generations, AMismatchEndsTheRunThoughAnotherMemberHasFinished) {
+  const RunResult result = MakeInMemoryFabric(Elastic(), in_memory::GroupOptions{})->Run(3, [](RankContext& ctx) {
+    const auto pair = ctx.everyone().Split(ctx.member() > 0 ? 0 : -1, ctx.rank(), "pair");
+    if (ctx.member() == 0) return std::string("finished");
+    Tensor t = ctx.device().NewTensor(Shape{ctx.member()}, DType::kF32, Category::kOther);
+    pair->AllReduce(t).Wait();
+    return std::string("summed");
+  });
+  EXPECT_EQ(result.results[0], "finished");
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kInvalidArgument) << result.status;
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("collective mismatch in group pair"));
+}
+
+TEST(Generations, MemoryThatRunsOutEndsTheRunThoughAnotherMemberHasFinished) {
+  for (const bool after_a_loss : {false, true}) {
+    spec::Spec spec = Elastic();
+    spec.mutable_memory()->set_budget_mib(1);
+    const RunResult result = MakeInMemoryFabric(spec, in_memory::GroupOptions{})->Run(2, [&](RankContext& ctx) {
+      if (ctx.member() == 0) return std::string("finished");
+      if (after_a_loss) SumOfOnes(ctx);  // goes on alone
+      ctx.device().NewTensor(Shape{int64_t{1} << 20}, DType::kF32, Category::kOther);
+      return std::string("allocated 4 MiB of 1");
+    });
+    EXPECT_EQ(result.results[0], "finished");
+    EXPECT_EQ(result.status.code(), absl::StatusCode::kResourceExhausted) << result.status;
+    EXPECT_THAT(std::string(result.status.message()), HasSubstr("rank 1: out of memory"));
+  }
+}
+
 // A member that does not come is left out; when it comes at last, it learns so.
 TEST(Generations, AMemberThatComesTooLateIsLeftOut) {
   std::atomic<bool> formed = false;

@@ -39,12 +39,13 @@ struct Setting {
 inline void PrintTo(const Setting& s, std::ostream* out) { *out << s.name; }
 
 inline RunResult RunRanks(const Setting& setting, int ranks, const RankFunction& fn, double timeout_s = 60,
-                          spec::Simulated::Folding folding = spec::Simulated::OFF) {
+                          spec::Simulated::Folding folding = spec::Simulated::OFF, bool elastic = false) {
   const std::string path = StrCat(testing::TempDir(), "/failures-", setting.name, "-", getpid(), ".textproto");
   std::ofstream(path) << setting.cluster;
   spec::Spec spec;
   spec.mutable_parallel()->set_dp(ranks);
   spec.mutable_fabric()->set_timeout_s(timeout_s);
+  if (elastic) spec.mutable_train()->mutable_elastic();
   spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
   simulated.set_cluster(path);
   simulated.set_folding(folding);

@@ -72,6 +72,49 @@ TEST_P(Failures, OthersAreToldWhichRankWasLostInWhatAndWhy) {
             "rank 1: std::runtime_error: injected");
 }
 
+// ---- Elastic runs: losses are survived, if some member has finished; nothing else is ----
+
+class ElasticFailures : public FailureRig {
+ protected:
+  RunResult RunElastic(int ranks, const RankFunction& fn) {
+    return RunRanks(GetParam(), ranks, fn, 60, spec::Simulated::OFF, true);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, ElasticFailures, OneOfEachKind(), NameOf);
+
+TEST_P(ElasticFailures, ALossBesideAMemberThatHasFinishedIsSurvived) {
+  const RunResult result = RunElastic(2, [](RankContext& c) -> std::string {
+    if (c.rank() == 1) throw std::runtime_error("injected");
+    return "finished";
+  });
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], "finished");
+}
+
+TEST_P(ElasticFailures, AMismatchEndsTheRunThoughAnotherMemberHasFinished) {
+  const RunResult result = RunElastic(3, [](RankContext& c) -> std::string {
+    const auto pair = c.everyone().Split(c.rank() > 0 ? 0 : -1, c.rank(), "pair");
+    if (c.rank() == 0) return "finished";
+    Tensor t = Zeros(c, c.rank());
+    pair->AllReduce(t).Wait();
+    return "summed";
+  });
+  EXPECT_EQ(result.results[0], "finished");
+  EXPECT_EQ(result.status.code(), Code::kInvalidArgument) << result.status;
+  EXPECT_THAT(Message(result), HasSubstr("collective mismatch in group pair"));
+}
+
+TEST_P(ElasticFailures, MemoryThatRunsOutEndsTheRunThoughAnotherMemberHasFinished) {
+  const RunResult result = RunElastic(2, [](RankContext& c) -> std::string {
+    if (c.rank() == 0) return "finished";
+    c.device().NewTensor(Shape{int64_t{1} << 40}, DType::kF32, Category::kOther);
+    return "allocated 4 TiB";
+  });
+  EXPECT_EQ(result.results[0], "finished");
+  EXPECT_EQ(result.status.code(), Code::kResourceExhausted) << result.status;
+  EXPECT_THAT(Message(result), HasSubstr("rank 1: out of memory"));
+}
+
 // Once the run has failed, what ranks issue is refused: the operands of those that failed are gone.
 TEST_P(Failures, WhoeverComesTooLateIsToldAsItIssues) {
   const RunResult result = Run(2, [](RankContext& c) -> std::string {
