@@ -41,7 +41,15 @@ void CheckEvents(const spec::Spec& spec, Problems& problems) {
     if (event.has_at_s()) problems.AtLeast(path + ".at_s", event.at_s(), 0);
     if (event.lose().empty() && event.join() <= 0) problems.Add(path, "changes nothing; use lose: [3], or join: 1");
     if (event.has_join()) problems.Whole(path + ".join", event.join(), 0, kMostReplicas);
-    const bool processes = FabricName(spec) == "gloo";
+    const std::string fabric = FabricName(spec);
+    const bool sites =
+        fabric == "in_memory" ? spec.fabric().in_memory().has_sites() : spec.fabric().simulated().has_sites();
+    if (sites && event.join() > 0) {
+      problems.Add(path + ".join", "says not at which of fabric.", fabric,
+                   ".sites the new ranks are, which are divided in order and evenly; leave one of them out, or use "
+                   "spare_replicas");
+    }
+    const bool processes = fabric == "gloo";
     // Rank 0's process holds the control plane.
     const int64_t last =
         processes ? kMostReplicas : members - 1;  // launch starts processes that the spec does not name
