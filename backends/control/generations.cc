@@ -26,8 +26,8 @@ int Generations::RankOf(int member) const {
 
 absl::Status Generations::Ask(int member, const Reform& reform, Time now) {
   if (RankOf(member) < 0 || reform.generation() != number_) {
-    return FailedPrecondition("member ", member, " asked for the generation after ", reform.generation(),
-                              ", but it is not a member of that one; the run is in generation ", number_);
+    return FailedPrecondition("member ", member, " asked for the generation after ", Reported(reform.generation()),
+                              ", but it is not a member of that one; the run is in generation ", Reported(number_));
   }
   if (out_.contains(member)) {
     return FailedPrecondition("member ", member, " asked for another generation after it had finished or left");

@@ -20,6 +20,9 @@
 
 namespace twofold::control {
 
+// A generation's number in messages: as in reports (core/run/membership.h), which count from 0.
+inline int Reported(int generation) { return generation - 1; }
+
 class Generations {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -222,8 +222,7 @@ void Hub::MaybeDecide(Time now) {
 
 void Hub::End(Verdict verdict, Time now) {
   verdict_ = std::move(verdict);
-  if (generations_.number() > 1)
-    verdict_.set_message(StrCat("generation ", generations_.number(), ": ", verdict_.message()));
+  verdict_.set_message(StrCat(InGeneration(verdict_.has_rank() ? verdict_.rank() : -1), verdict_.message()));
   state_ = kDecided;
   deadline_ = now + GraceOf(verdict_) + std::chrono::milliseconds(200);
   FromHub message = Message();

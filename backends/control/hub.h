@@ -105,6 +105,7 @@ class Hub {
   void SayTheRunIsOver();
   void Close();
   FromHub Message() const;
+  std::string InGeneration(int rank) const;
   void TellAll(const FromHub& message);
   Process& At(int member) { return processes_[static_cast<size_t>(member)]; }
   const Process& At(int member) const { return processes_[static_cast<size_t>(member)]; }

@@ -63,10 +63,20 @@ void Hub::HandleDepart(int member, const Depart& depart, Time now) {
   }
 }
 
+// What goes before a message about `rank`: messages name ranks by their places in the generation.
+std::string Hub::InGeneration(int rank) const {
+  if (generations_.number() <= 1) return "";
+  const std::vector<int>& members = generations_.members();
+  const int member =
+      rank >= 0 && static_cast<size_t>(rank) < members.size() ? members[static_cast<size_t>(rank)] : rank;
+  return StrCat("generation ", Reported(generations_.number()),
+                member == rank ? "" : StrCat(", whose rank ", rank, " is member ", member), ": ");
+}
+
 void Hub::Break(int rank, absl::StatusCode code, const std::string& message, Time now) {
   state_ = kBroken;
   accusation_.reset();
-  why_broken_ = generations_.number() > 1 ? StrCat("generation ", generations_.number(), ": ", message) : message;
+  why_broken_ = StrCat(InGeneration(rank), message);
   FromHub told = Message();
   told.mutable_broken()->set_rank(rank);
   told.mutable_broken()->set_member(generations_.members()[static_cast<size_t>(rank)]);
@@ -119,7 +129,7 @@ void Hub::Form(Time now) {
   for (const int m : late) {
     At(m).lost = true;
     At(m).how = "was late";
-    hang_up_(m, absl::AbortedError(StrCat("generation ", generations_.number(),
+    hang_up_(m, absl::AbortedError(StrCat("generation ", Reported(generations_.number()),
                                           " began without this process, which "
                                           "had not asked for it within ",
                                           generations_.patience_s(), " s")));

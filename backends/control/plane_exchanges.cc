@@ -42,7 +42,7 @@ void Plane::Take(int number, const Give& give, Time now) {
   if (std::find(members.begin(), members.end(), number) == members.end() || exchanges_.size() >= kMostExchanges) {
     return SendTo(number, FaultOf(give.generation(), give.number(),
                                   FailedPrecondition("fabric.rendezvous: member ", number, " is not in generation ",
-                                                     give.generation(), ", or that is over")));
+                                                     Reported(give.generation()), ", or that is over")));
   }
   const ExchangeKey key(give.generation(), give.number());
   auto [it, first] = exchanges_.try_emplace(key);
@@ -84,8 +84,8 @@ void Plane::CheckExchanges(Time now) {
     it = exchanges_.erase(it);
     const bool elastic = hub_.generations() != nullptr;  // then those who met are its first generation
     if (generation == 0 && !elastic) return exchanges_.clear(), Fail(why.code(), std::string(why.message()));
-    const absl::Status named(why.code(), StrCat("fabric.rendezvous: generation ", std::max(generation, 1), ": ",
-                                                std::string(why.message())));
+    const absl::Status named(why.code(), StrCat("fabric.rendezvous: generation ", Reported(std::max(generation, 1)),
+                                                ": ", std::string(why.message())));
     for (const int member : members) SendTo(member, FaultOf(generation, number, named));
   }
 }

@@ -157,7 +157,8 @@ TEST_F(GenerationsTest, ALossBreaksTheGenerationAndTheOthersGoOn) {
   told_.clear();
   Lose(2);  // which is rank 1 now
   Answer({0, 3}, 2);
-  EXPECT_THAT(Broken(3), HasSubstr("2 1 generation 2: lost rank 1: its process (process 102 on node0)"));
+  EXPECT_THAT(Broken(3),
+              HasSubstr("2 1 generation 1, whose rank 1 is member 2: lost rank 1: its process (process 102 on node0)"));
   Ask(0, 2);
   Ask(3, 2);
   EXPECT_EQ(Formed(3), "3: 0 3");
@@ -295,7 +296,7 @@ TEST_F(GenerationsTest, OneThatIsLateIsLeftBehind) {
   Pass(1, {0, 1, 2});
   EXPECT_EQ(Formed(0), "2: 0 1");
   EXPECT_THAT(hung_up_[2],
-              HasSubstr("generation 2 began without this process, which had not asked for it within 10 s"));
+              HasSubstr("generation 1 began without this process, which had not asked for it within 10 s"));
   EXPECT_EQ(Formed(2), "");
 }
 
@@ -338,7 +339,7 @@ TEST_F(GenerationsTest, ALiarIsRefusedAlone) {
   Come(3, 0, true);
   told_.clear();
   Ask(2, 7);
-  EXPECT_THAT(Refused(2), HasSubstr("member 2 asked for the generation after 7, but it is not a member of that one"));
+  EXPECT_THAT(Refused(2), HasSubstr("member 2 asked for the generation after 6, but it is not a member of that one"));
   Ask(3, 1);
   EXPECT_THAT(Refused(3), HasSubstr("not a member"));
   EXPECT_EQ(Broken(0), "");
@@ -369,8 +370,8 @@ TEST_F(GenerationsTest, WithNobodyLeftTheRunIsOver) {
   Ask(1, 1);
   EXPECT_EQ(Formed(1), "2: 1");
   Lose(1);
-  EXPECT_THAT(Verdict(0),
-              HasSubstr("no member is left: generation 2: lost rank 0: its process (process 101 on node0)"));
+  EXPECT_THAT(Verdict(0), HasSubstr("no member is left: generation 1, whose rank 0 is member 1: lost rank 0: its "
+                                    "process (process 101 on node0)"));
 }
 
 TEST_F(GenerationsTest, MessagesOfAnEarlierGenerationAreForgotten) {
@@ -410,7 +411,7 @@ TEST_F(GenerationsTest, MembersOfAGenerationExchangeBytes) {
   ASSERT_FALSE(told_[2].empty());
   EXPECT_EQ(absl::StrJoin(told_[2].back().taken().bytes(), ","), "of 0,of 2");
   give(0, 3);
-  EXPECT_THAT(told_[0].back().taken().fault().message(), HasSubstr("not in generation 3"));
+  EXPECT_THAT(told_[0].back().taken().fault().message(), HasSubstr("not in generation 2"));
   ToHub second;
   second.mutable_give()->set_number(2);
   second.mutable_give()->set_generation(2);
@@ -420,7 +421,7 @@ TEST_F(GenerationsTest, MembersOfAGenerationExchangeBytes) {
   std::string fault;
   for (const FromHub& m : told_[0])
     if (m.taken().has_fault()) fault = m.taken().fault().message();
-  EXPECT_THAT(fault, HasSubstr("generation 2: lost rank 2 (process 102 on node0)"));
+  EXPECT_THAT(fault, HasSubstr("generation 1: lost rank 2 (process 102 on node0)"));
 }
 
 // Those who met exchange on as the first generation, which may break like any other.
@@ -439,7 +440,7 @@ TEST_F(GenerationsTest, AnExchangeOfTheFirstGenerationEndsWithItAndNotTheRun) {
       if (message.taken().has_fault()) fault = message.taken().fault().message();
     }
   }
-  EXPECT_THAT(fault, HasSubstr("generation 1: lost rank 1 (process 101 on node0)"));
+  EXPECT_THAT(fault, HasSubstr("generation 0: lost rank 1 (process 101 on node0)"));
   EXPECT_EQ(Verdict(0), "");
 }
 
@@ -459,7 +460,7 @@ TEST_F(GenerationsTest, AnExchangeThatNobodyWaitsForAnyMoreEndsWithItsGeneration
     EXPECT_FALSE(message.has_end()) << message.end().message();
     if (message.taken().has_fault()) faults.push_back(message.taken().fault().message());
   }
-  EXPECT_THAT(faults, ElementsAre(HasSubstr("generation 1: it ended while members waited in exchange 1")));
+  EXPECT_THAT(faults, ElementsAre(HasSubstr("generation 0: it ended while members waited in exchange 1")));
 }
 
 }  // namespace generations_test

@@ -458,10 +458,10 @@ TEST(ServedGenerations, AProcessThatIsLateLearnsThatTheOthersWentOn) {
   ElasticRank zero(*job.of(0), 2, 0), one(*job.of(1), 2, 1);
   zero.Reform(1, 0.2);
   EXPECT_THAT(zero.generation().members, ElementsAre(0));
-  EXPECT_THAT(job.of(1)->AwaitVerdict().message(), HasSubstr("generation 2 began without this process"));
+  EXPECT_THAT(job.of(1)->AwaitVerdict().message(), HasSubstr("generation 1 began without this process"));
   EXPECT_FALSE(job.of(1)->speaks());
   const auto late = job.of(1)->Reform(1, 1);
-  EXPECT_THAT(Text(late.status()), HasSubstr("generation 2 began without this process"));
+  EXPECT_THAT(Text(late.status()), HasSubstr("generation 1 began without this process"));
   job.of(0)->Finish("whole");
   EXPECT_EQ(job.of(0)->AwaitVerdict().code(), 0);
 }
