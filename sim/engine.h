@@ -193,7 +193,7 @@ class Engine {
   int in_flight_ = 0;  // transfers and timers
   int life_ = 0;       // how often GoOn was called
   std::optional<RankFailure> failure_;
-  bool claimed_ = false;  // failure_ is the placeholder that Claim set
+  bool claimed_ = false;  // failure_ has Claim's message; Fail will replace it by the exception's
 };
 
 }  // namespace twofold::sim

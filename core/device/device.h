@@ -54,7 +54,7 @@ class Stream {
   virtual Seconds stalled() = 0;
 };
 
-// The placeholder that Item() returns if tensors have no data, as in a symbolic simulation and on an emulated device.
+// What Item() returns if tensors have no data, as in a symbolic simulation and on an emulated device.
 // The report's notes list it.
 struct StandIn {
   double value;
