@@ -49,6 +49,7 @@ void Hub::Begin(uint64_t run, const control::Begin& begin, Time now) {
   for (int m = 0; m < initial_ && state_ == kRunning; ++m) {
     if (At(m).lost) Lose(m, now, At(m).how);
   }
+  if (generations_.waiting() > 0) ShowWaiting();
 }
 
 void Hub::Hear(int member, const ToHub& message, Time now) {

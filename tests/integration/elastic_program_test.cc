@@ -1,10 +1,23 @@
 // Elastic trainings of processes on Gloo: ranks are killed, and new ones come.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_join.h"
+#include "backends/control/client.h"
+#include "tests/children.h"
+#include "tests/gloo_addresses.h"
 #include "tests/integration/program.h"
 #include "tests/integration/ranks_of.h"
+#include "tests/ports.h"
 
 namespace twofold {
 namespace elastic_program_test {
@@ -57,16 +70,6 @@ TEST_F(ElasticProgram, GoesOnAsThreadsDoIfARankIsKilled) {
   }
 }
 
-TEST_F(ElasticProgram, LetsANewProcessComeInALostOnesPlace) {
-  const std::string spec = Spec("events { step: 4 lose: [2] }", "", 400);
-  ASSERT_EQ(Run(StrCat("launch --ranks=4 --fabric=gloo --replace=1 -- run ", spec, " --out=", At("gloo"))), 0) << err_;
-  EXPECT_THAT(err_, HasSubstr("the others go on, and a new process joins them"));
-  const Json report = Report(At("gloo"));
-  EXPECT_THAT(DpOf(report), ElementsAre(4, 3, 4));
-  EXPECT_THAT(report["generations"][2]["members"], ElementsAre(0, 1, 3, 4));
-  EXPECT_EQ(report["steps"].size(), 400u);
-}
-
 TEST_F(ElasticProgram, EndsIfTooFewAreLeft) {
   const std::string spec = Spec("min_dp: 3 reform_timeout_s: 2 events { step: 4 lose: [1, 2] }", "");
   EXPECT_EQ(Run(StrCat("launch --ranks=4 --fabric=gloo -- run ", spec, " --out=", At("gloo"))), 1);
@@ -78,6 +81,140 @@ TEST_F(ElasticProgram, RefusesReplacementsForOtherRuns) {
   const std::string spec = Write("plain.textproto", StrCat(kModel, "parallel { dp: 2 }\n"));
   EXPECT_EQ(Run(StrCat("launch --ranks=2 --fabric=gloo --replace=1 -- run ", spec)), 2);
   EXPECT_THAT(err_, AllOf(HasSubstr("--replace"), HasSubstr("train { elastic {} }")));
+}
+
+// ---- 8, then 5, then 8 ranks ----
+
+struct Layout {
+  const char *name, *parallel, *elastic;
+  int few = 5;  // replicas that train when three of eight ranks are lost
+};
+void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
+constexpr Layout kLayouts[] = {{"Ddp", "", ""},  // the others are as slow as they are many: in tests/run.sh --full
+                               {"Hybrid", "sharding: HYBRID_SHARD shard_group: 2", "", 4},
+                               {"Zero1", "sharding: ZERO_1", "shard_copies: 1"},
+                               {"Zero2", "sharding: ZERO_2", "shard_copies: 1"},
+                               {"Zero3", "sharding: ZERO_3", "shard_copies: 1"}};
+std::vector<Layout> Layouts() {
+  const bool all = std::getenv("TWOFOLD_TEST_FULL") != nullptr;
+  return {std::begin(kLayouts), all ? std::end(kLayouts) : std::begin(kLayouts) + 1};
+}
+
+class FewerAndMore : public ElasticProgram, public ::testing::WithParamInterface<Layout> {
+ protected:
+  static constexpr int kSteps = 100;
+  std::string Spec(const std::string& name, const std::string& events) const {
+    return Write(name, StrCat(kModel, "train { steps: ", kSteps,
+                              " warmup_steps: 0 global_batch: 40 micro_batch: 1 optimizer { adamw { lr: 1e-4 } } "
+                              "elastic { min_dp: 2 ",
+                              GetParam().elastic, " ", events, " } }\nparallel { dp: 8 ", GetParam().parallel,
+                              " }\nfabric { gloo {} timeout_s: 60 }\n"));
+  }
+  static std::vector<int64_t> DpByStep(const Json& report) {
+    std::vector<int64_t> dp(kSteps);
+    for (const Json& g : report["generations"])
+      for (size_t step = g["first_step"]; step < kSteps; ++step) dp[step] = g["dp"];
+    return dp;
+  }
+  // Makes the same members be lost and come at the same steps.
+  static std::string EventsOf(const Json& report) {
+    std::string events;
+    std::set<int> before = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (const Json& g : report["generations"]) {
+      const std::set<int> members = g["members"];
+      std::vector<int> lost, came;
+      std::set_difference(before.begin(), before.end(), members.begin(), members.end(), std::back_inserter(lost));
+      std::set_difference(members.begin(), members.end(), before.begin(), before.end(), std::back_inserter(came));
+      const std::string when = StrCat("events { step: ", g["first_step"].get<int>(), " ");
+      if (!lost.empty()) StrAppend(&events, when, "lose: [", absl::StrJoin(lost, ","), "] } ");
+      if (!came.empty()) StrAppend(&events, when, "join: ", came.size(), " } ");
+      before = members;
+    }
+    return events;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, FewerAndMore, ::testing::ValuesIn(Layouts()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// When new processes have come, in one go or one by one, is the machine's affair; threads are given the same members.
+TEST_P(FewerAndMore, TrainsAsThreadsWithTheSameMembers) {
+  const std::string spec = Spec("gloo.textproto", "events { step: 3 lose: [1, 4, 6] }");
+  ASSERT_EQ(Run(StrCat("launch --ranks=8 --fabric=gloo --replace=3 -- run ", spec, " --out=", At("gloo"))), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("the others go on, and a new process joins them"));
+  const Json gloo = Report(At("gloo"));
+  const std::vector<int64_t> dp = DpByStep(gloo);
+  EXPECT_EQ(dp.front(), 8);
+  EXPECT_EQ(dp[3], GetParam().few);
+  EXPECT_EQ(dp.back(), 8) << "new processes came too late for " << kSteps << " steps";
+  EXPECT_THAT(gloo["generations"][1]["members"], ElementsAre(0, 2, 3, 5, 7));
+  EXPECT_THAT(gloo["generations"].back()["members"], ElementsAre(0, 2, 3, 5, 7, 8, 9, 10));
+  for (size_t g = 1; g < gloo["generations"].size(); ++g) EXPECT_EQ(gloo["generations"][g]["from"], "peers");
+  const std::string same = Spec("threads.textproto", EventsOf(gloo));
+  ASSERT_EQ(Run(StrCat("run ", same, " --fabric=in_memory --out=", At("threads"))), 0) << err_;
+  EXPECT_EQ(DpByStep(Report(At("threads"))), dp);
+  ExpectSameLosses(gloo, Report(At("threads")));
+}
+
+// ---- New members that do not connect ----
+
+// Three processes train. A fourth one is let into their next generation, tells the others addresses from which it never
+// connects, and `then`.
+class HalfJoined : public ElasticProgram {
+ protected:
+  Json Train(double reform_timeout_s, const std::function<void(std::unique_ptr<control::Client>)>& then) {
+    const test::Ports port;
+    const std::string spec =
+        Write("spec.textproto",
+              StrCat(kModel, "train { steps: 30 warmup_steps: 0 global_batch: 12 micro_batch: 1 elastic { max_dp: 4 ",
+                     "reform_timeout_s: ", reform_timeout_s, " } }\nparallel { dp: 3 }\n",
+                     "fabric { gloo {} timeout_s: 60 }\n"));
+    const auto start = [&](int rank) {
+      ranks_.push_back(std::make_unique<test::Child>(
+          std::vector<std::string>{TWOFOLD_PROGRAM, "run", spec, StrCat("--out=", At("out"))},
+          test::Environment{{"RANK", StrCat(rank)},
+                            {"WORLD_SIZE", "3"},
+                            {"MASTER_ADDR", "127.0.0.1"},
+                            {"MASTER_PORT", StrCat(port.first())},
+                            {"TWOFOLD_JOB_TOKEN", "of this test"}}));
+    };
+    start(0), start(1);  // and begin once the third one has come
+    auto newcomer = control::Client::Join(
+        {.newcomer = true, .hosts = {"127.0.0.1"}, .port = port.first(), .timeout_s = 60, .token = "of this test"});
+    EXPECT_TRUE(newcomer.ok()) << newcomer.status();
+    start(2);
+    const absl::StatusOr<control::Generation> generation = (*newcomer)->Reform(1, 60);
+    if (!generation.ok()) throw std::runtime_error(std::string(generation.status().message()));
+    EXPECT_THAT(generation->members, ElementsAre(0, 1, 2, 3));
+    EXPECT_TRUE((*newcomer)->AllGather(test::GlooAddressesAt(test::kPortAbove, 3)).ok());
+    then(*std::move(newcomer));
+    AwaitAll();
+    return Report(At("out"));
+  }
+  void AwaitAll() {
+    for (const auto& rank : ranks_) EXPECT_EQ(rank->Wait(), 0) << rank->Output();
+  }
+  std::vector<std::unique_ptr<test::Child>> ranks_;
+};
+
+void ExpectThatThreeWentOn(const Json& report) {
+  EXPECT_EQ(report["outcome"], "OK");
+  ASSERT_EQ(report["generations"].size(), 2u) << "the one that could not connect has trained nothing";
+  EXPECT_EQ(report["generations"][1]["number"], 2);
+  EXPECT_THAT(report["generations"][1]["members"], ElementsAre(0, 1, 2));
+}
+
+TEST_F(HalfJoined, IfItEndsTheOthersGoOnAtOnce) {
+  constexpr double kTimeout = 100;
+  const Json report = Train(kTimeout, [](std::unique_ptr<control::Client>) {});
+  ExpectThatThreeWentOn(report);
+  EXPECT_LT(report["generations"][1]["reform_seconds"].get<double>(), 0.5 * kTimeout);
+}
+
+TEST_F(HalfJoined, IfItHangsTheOthersWaitForReformTimeout) {
+  const Json report = Train(2, [this](std::unique_ptr<control::Client>) { AwaitAll(); });
+  ExpectThatThreeWentOn(report);
+  EXPECT_GE(report["generations"][1]["reform_seconds"].get<double>(), 2);
+  EXPECT_LT(report["generations"][1]["reform_seconds"].get<double>(), 25);
 }
 
 }  // namespace elastic_program_test

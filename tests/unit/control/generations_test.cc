@@ -50,8 +50,8 @@ class GenerationsTest : public ::testing::Test {
     message.mutable_begin()->set_world_size(size);
     message.mutable_begin()->set_timeout_s(60);
     message.mutable_begin()->set_elastic(elastic);
-    Hear(0, message);
     told_.clear();
+    Hear(0, message);
   }
   void Start(int size) {
     Meet(size);
@@ -261,6 +261,8 @@ TEST_F(GenerationsTest, ANewcomerThatComesBeforeTheRunWaitsForIt) {
   Meet(2);
   Come(2, 0, true);
   Begin(2);
+  EXPECT_EQ(Waiting(0), 1);
+  EXPECT_EQ(Waiting(1), 1);
   Ask(0, 1);
   Ask(1, 1);
   EXPECT_EQ(Formed(2), "2: 0 1 2");
