@@ -9,9 +9,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
-#include "core/proto/elastic.pb.h"
 #include "core/proto/report.pb.h"
 #include "strategies/checkpoint/agree.h"
+#include "strategies/elastic/messages.h"
 #include "strategies/elastic/redistribute.h"
 #include "strategies/rank_trainer.h"
 #include "strategies/recorder.h"
@@ -20,7 +20,10 @@
 namespace twofold {
 namespace {
 
+using elastic::ExchangeMessages;
+using elastic::FromMessages;
 using elastic::Offer;
+using elastic::ToMessages;
 
 constexpr char kSamples[] = "elastic.samples";  // in checkpoints: samples of all steps so far
 
@@ -32,41 +35,6 @@ struct State {
 
 bool IsLoss(const RankFailure& failure) {
   return failure.kind() == RankFailure::Kind::kPeerLost || failure.kind() == RankFailure::Kind::kTimedOut;
-}
-
-using PieceMessages = google::protobuf::RepeatedPtrField<elastic::PieceMessage>;
-
-PieceMessages ToMessages(const elastic::Pieces& pieces) {
-  PieceMessages all;
-  for (const elastic::Piece& piece : pieces) {
-    elastic::PieceMessage& p = *all.Add();
-    p.set_name(piece.name), p.set_dtype(static_cast<int>(piece.dtype)), p.set_numel(piece.numel);
-    p.set_row(piece.where.row), p.set_column(piece.where.column), p.set_width(piece.where.width);
-    p.set_first(piece.where.first), p.set_count(piece.where.count);
-  }
-  return all;
-}
-
-elastic::Pieces FromMessages(const PieceMessages& messages) {
-  elastic::Pieces pieces;
-  for (const elastic::PieceMessage& p : messages) {
-    pieces.push_back(
-        {p.name(),
-         static_cast<DType>(p.dtype()),
-         p.numel(),
-         {.row = p.row(), .column = p.column(), .width = p.width(), .first = p.first(), .count = p.count()}});
-  }
-  return pieces;
-}
-
-template <class Message>
-std::vector<Message> ExchangeMessages(RankContext& ctx, const Message& mine) {
-  std::vector<Message> all;
-  for (const std::string& bytes : ctx.Exchange(mine.SerializeAsString())) {
-    if (!all.emplace_back().ParseFromString(bytes))
-      throw RankFailure(RankFailure::Kind::kOther, ctx.member(), "a member sent a description that cannot be read");
-  }
-  return all;
 }
 
 // The checkpoint in `folder` that was saved after so many steps.
