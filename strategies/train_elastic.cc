@@ -20,10 +20,7 @@
 namespace twofold {
 namespace {
 
-using elastic::ExchangeMessages;
-using elastic::FromMessages;
 using elastic::Offer;
-using elastic::ToMessages;
 
 constexpr char kSamples[] = "elastic.samples";  // in checkpoints: samples of all steps so far
 
@@ -35,6 +32,11 @@ struct State {
 
 bool IsLoss(const RankFailure& failure) {
   return failure.kind() == RankFailure::Kind::kPeerLost || failure.kind() == RankFailure::Kind::kTimedOut;
+}
+
+template <class T>
+void Append(std::vector<T>& all, const std::vector<T>& more) {
+  all.insert(all.end(), more.begin(), more.end());
 }
 
 // The checkpoint in `folder` that was saved after so many steps.
@@ -62,7 +64,7 @@ class ElasticTraining {
   void NextGeneration(const std::string& cause);
 
   // ---- Its parts ----
-  Offer MyOffer() const;
+  Offer MyOffer();
   Offer Settle(const std::vector<Offer>& offers);
   void MakeTrainer(bool draws);
   void FillFromPeers(const std::vector<Offer>& offers, const Offer& latest);
@@ -145,22 +147,24 @@ void ElasticTraining::Begin() {
 
 // All members, also those that stand by, know from where the training goes on.
 void ElasticTraining::TellStart() {
-  elastic::Start start;
-  start.set_steps(start_), start.set_samples(samples_base_), start.set_from(from_);
-  const elastic::Start first = ExchangeMessages(ctx_, start)[0];
-  start_ = first.steps(), samples_base_ = first.samples(), from_ = first.from();
+  const elastic::Start first = elastic::ExchangeAll(ctx_, elastic::Start{start_, samples_base_, from_})[0];
+  start_ = first.steps, samples_base_ = first.samples, from_ = first.from;
   if (!recorder_) recorder_.emplace(ctx_, options_->recorder, start_);
 }
 
-Offer ElasticTraining::MyOffer() const {
+Offer ElasticTraining::MyOffer() {
   Offer offer;
   if (complete_) {
-    offer.set_trained(true), offer.set_prepared(trainer_->prepared());
-    offer.set_steps(trainer_->steps_done()), offer.set_samples(SamplesBefore(trainer_->steps_done()));
+    offer = {.trained = true,
+             .prepared = trainer_->prepared(),
+             .steps = trainer_->steps_done(),
+             .updates = trainer_->updates(),
+             .samples = SamplesBefore(trainer_->steps_done()),
+             .scalars = trainer_->Scalars()};
   } else if (held_) {
     offer = held_->offer;
   }
-  offer.set_saved_steps(saved_steps_);
+  offer.saved_steps = saved_steps_;
   return offer;
 }
 
@@ -168,22 +172,20 @@ Offer ElasticTraining::MyOffer() const {
 Offer ElasticTraining::Settle(const std::vector<Offer>& offers) {
   Offer latest;
   for (const Offer& offer : offers) {
-    if (offer.trained() && (!latest.trained() || offer.steps() > latest.steps())) latest = offer;
+    if (offer.trained && (!latest.trained || offer.steps > latest.steps)) latest = offer;
   }
   if (!complete_) return latest;
-  const bool behind = trainer_->steps_done() < latest.steps();
+  const bool behind = trainer_->steps_done() < latest.steps;
   if (behind) {
-    TWOFOLD_CHECK(trainer_->prepared() && trainer_->steps_done() + 1 == latest.steps(),
+    TWOFOLD_CHECK(trainer_->prepared() && trainer_->steps_done() + 1 == latest.steps,
                   "a rank that others have overtaken had all that its update needs");
     trainer_->FinishUpdate();
   } else {
     trainer_->Abandon();
   }
-  recorder_->EndInterrupted(behind || recorder_->steps_done() < latest.steps(), trainer_->last_loss());
+  recorder_->EndInterrupted(behind || recorder_->steps_done() < latest.steps, trainer_->last_loss());
   State state{.pieces = trainer_->Held(), .offer = MyOffer()};
-  state.offer.set_updates(trainer_->updates());
-  for (const auto& [name, value] : trainer_->Scalars()) (*state.offer.mutable_scalars())[name] = value;
-  if (held_) state.pieces.insert(state.pieces.end(), held_->pieces.begin(), held_->pieces.end());
+  if (held_) Append(state.pieces, held_->pieces);
   held_ = std::move(state);
   complete_ = false;
   return latest;
@@ -194,13 +196,13 @@ void ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
   elastic::Needs needs;
   std::vector<checkpoint::LocalPiece> own;
   if (trains()) own = trainer_->Own();
-  *needs.mutable_pieces() = ToMessages(elastic::Describe(own));
+  needs.pieces = elastic::Describe(own);
   std::vector<elastic::Pieces> held, needed;
   for (const Offer& offer : offers) {  // one that is a step behind has caught up since
-    const bool has = offer.trained() && offer.steps() + (offer.prepared() ? 1 : 0) >= latest.steps();
-    held.push_back(has ? FromMessages(offer.pieces()) : elastic::Pieces());
+    const bool has = offer.trained && offer.steps + (offer.prepared ? 1 : 0) >= latest.steps;
+    held.push_back(has ? offer.pieces : elastic::Pieces());
   }
-  for (const elastic::Needs& n : ExchangeMessages(ctx_, needs)) needed.push_back(FromMessages(n.pieces()));
+  for (elastic::Needs& n : elastic::ExchangeAll(ctx_, needs)) needed.push_back(std::move(n.pieces));
   const absl::StatusOr<std::vector<elastic::Move>> moves = elastic::PlanMoves(held, needed);
   if (!moves.ok()) {
     const std::string why(moves.status().message());
@@ -216,16 +218,16 @@ void ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
   nn::Context nn{.device = ctx_.device(), .stream = ctx_.device().compute(), .seed = initial_.seed};
   const std::vector<checkpoint::LocalPiece> nothing;
   elastic::MakeMoves(nn, ctx_.everyone(), *moves, held_ ? held_->pieces : nothing, own);
-  start_ = latest.steps(), samples_base_ = latest.samples(), from_ = "peers";
+  start_ = latest.steps, samples_base_ = latest.samples, from_ = "peers";
   if (!trains()) return;
-  trainer_->Restored(latest.updates());
-  trainer_->SetScalars({latest.scalars().begin(), latest.scalars().end()});
+  trainer_->Restored(latest.updates);
+  trainer_->SetScalars(latest.scalars);
 }
 
 // The last checkpoint that this run has saved. Rank 0 is a survivor, and knows of it if any member does.
 void ElasticTraining::FillFromCheckpoint(const std::string& why_not_peers, const std::vector<Offer>& offers) {
   int64_t saved = 0;
-  for (const Offer& offer : offers) saved = std::max(saved, offer.saved_steps());
+  for (const Offer& offer : offers) saved = std::max(saved, offer.saved_steps);
   saved_steps_ = saved;
   from_ = saved > 0 ? "checkpoint" : "start";
   start_ = saved, samples_base_ = 0;
@@ -251,22 +253,16 @@ void ElasticTraining::FillFromCheckpoint(const std::string& why_not_peers, const
 // The survivors of a generation, and newcomers, go on where it ended.
 void ElasticTraining::Recover() {
   Offer mine = MyOffer();
-  if (complete_) {
-    mine.set_updates(trainer_->updates());
-    for (const auto& [name, value] : trainer_->Scalars()) (*mine.mutable_scalars())[name] = value;
-    *mine.mutable_pieces() = ToMessages(elastic::Describe(trainer_->Held()));
-    if (held_) mine.mutable_pieces()->MergeFrom(ToMessages(elastic::Describe(held_->pieces)));
-  } else if (held_) {
-    *mine.mutable_pieces() = ToMessages(elastic::Describe(held_->pieces));
-  }
-  const std::vector<Offer> offers = ExchangeMessages(ctx_, mine);
+  if (complete_) mine.pieces = elastic::Describe(trainer_->Held());
+  if (held_) Append(mine.pieces, elastic::Describe(held_->pieces));  // also of a recovery that was interrupted
+  const std::vector<Offer> offers = elastic::ExchangeAll(ctx_, mine);
   const Offer latest = Settle(offers);
   trainer_.reset();
   ChooseReplicas();
-  if (!recorder_) recorder_.emplace(ctx_, options_->recorder, latest.steps());
-  if (trains()) MakeTrainer(/*draws=*/!latest.trained());
+  if (!recorder_) recorder_.emplace(ctx_, options_->recorder, latest.steps);
+  if (trains()) MakeTrainer(/*draws=*/!latest.trained);
   from_ = "start";
-  if (!latest.trained()) {
+  if (!latest.trained) {
     start_ = 0, samples_base_ = 0;
   } else if (elastic_.from_peers) {
     FillFromPeers(offers, latest);
@@ -274,7 +270,7 @@ void ElasticTraining::Recover() {
     FillFromCheckpoint("", offers);
   }
   TellStart();
-  lost_steps_ = std::max<int64_t>(0, latest.steps() - start_);
+  lost_steps_ = std::max<int64_t>(0, latest.steps - start_);
   recorder_->RollBack(start_);
   if (trains()) trainer_->set_steps_done(start_);
   complete_ = trains();

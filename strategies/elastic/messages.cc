@@ -1,6 +1,12 @@
 #include "strategies/elastic/messages.h"
 
+#include "core/base/errors.h"
+#include "core/proto/elastic.pb.h"
+
 namespace twofold::elastic {
+namespace {
+
+using PieceMessages = google::protobuf::RepeatedPtrField<PieceMessage>;
 
 PieceMessages ToMessages(const Pieces& pieces) {
   PieceMessages all;
@@ -24,5 +30,56 @@ Pieces FromMessages(const PieceMessages& messages) {
   }
   return pieces;
 }
+
+OfferMessage ToMessage(const Offer& offer) {
+  OfferMessage m;
+  m.set_trained(offer.trained), m.set_prepared(offer.prepared), m.set_steps(offer.steps);
+  m.set_updates(offer.updates), m.set_samples(offer.samples), m.set_saved_steps(offer.saved_steps);
+  m.mutable_scalars()->insert(offer.scalars.begin(), offer.scalars.end());
+  *m.mutable_pieces() = ToMessages(offer.pieces);
+  return m;
+}
+Offer FromMessage(const OfferMessage& m) {
+  return {.trained = m.trained(),
+          .prepared = m.prepared(),
+          .steps = m.steps(),
+          .updates = m.updates(),
+          .samples = m.samples(),
+          .saved_steps = m.saved_steps(),
+          .scalars = {m.scalars().begin(), m.scalars().end()},
+          .pieces = FromMessages(m.pieces())};
+}
+
+NeedsMessage ToMessage(const Needs& needs) {
+  NeedsMessage m;
+  *m.mutable_pieces() = ToMessages(needs.pieces);
+  return m;
+}
+Needs FromMessage(const NeedsMessage& m) { return {.pieces = FromMessages(m.pieces())}; }
+
+StartMessage ToMessage(const Start& start) {
+  StartMessage m;
+  m.set_steps(start.steps), m.set_samples(start.samples), m.set_from(start.from);
+  return m;
+}
+Start FromMessage(const StartMessage& m) { return {m.steps(), m.samples(), m.from()}; }
+
+template <class Told>
+std::vector<Told> Exchange(RankContext& ctx, const Told& mine) {
+  auto message = ToMessage(mine);
+  std::vector<Told> all;
+  for (const std::string& bytes : ctx.Exchange(message.SerializeAsString())) {
+    if (!message.ParseFromString(bytes))
+      throw RankFailure(RankFailure::Kind::kOther, ctx.member(), "a member sent a description that cannot be read");
+    all.push_back(FromMessage(message));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Offer> ExchangeAll(RankContext& ctx, const Offer& mine) { return Exchange(ctx, mine); }
+std::vector<Needs> ExchangeAll(RankContext& ctx, const Needs& mine) { return Exchange(ctx, mine); }
+std::vector<Start> ExchangeAll(RankContext& ctx, const Start& mine) { return Exchange(ctx, mine); }
 
 }  // namespace twofold::elastic
