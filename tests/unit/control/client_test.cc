@@ -49,7 +49,7 @@ TEST(Client, WhoIsLateHearsTheVerdictToo) {
     EXPECT_EQ(clients[0]->AwaitVerdict().code(), 0);
     EXPECT_EQ(clients[1]->AwaitVerdict().code(), 0);
     clients[0]->Conclude();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    (void)clients[2]->Get("");  // the answer comes after the verdict
     clients[2]->Begin(1, 60, nullptr, [] {});
     EXPECT_EQ(clients[2]->AwaitVerdict().code(), 0);
   }
@@ -137,9 +137,9 @@ TEST(Client, PassesMessagesOn) {
 
 // Its clock may be looked at at the moment when it is taken down.
 TEST(Client, EndsAtAnyMoment) {
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 20; ++i) {
     auto clients = Clients(2);
-    std::this_thread::sleep_for(std::chrono::microseconds(19000 + 50 * i));
+    std::this_thread::sleep_for(std::chrono::microseconds(19000 + 100 * i));
   }
 }
 

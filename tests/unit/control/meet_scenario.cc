@@ -76,7 +76,7 @@ int Main(const std::string& what, const std::string& rendezvous) {
   if (!one.ok()) return Say(one.status());
   std::printf("broadcast %s\n", one->c_str());
   if (what == "stay" && rank != 0) {
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::printf("still here\n");
   }
   return 0;

@@ -41,7 +41,7 @@ class ProcessesTest : public ::testing::Test {
 
 TEST_F(ProcessesTest, MeetThoughRankZeroIsLate) {
   for (int rank : {2, 1, 3}) Start(rank, 4);
-  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_EQ(children_[0]->Output(), "");
   Start(0, 4);
   const int ranks[] = {2, 1, 3, 0};
@@ -60,12 +60,12 @@ TEST_F(ProcessesTest, GoOnWithoutTheStoreOnceTheyHaveMet) {
 }
 
 TEST_F(ProcessesTest, WithoutRankZeroAllEnd) {
-  for (int rank : {1, 2}) Start(rank, 3, "meet", 2);
+  for (int rank : {1, 2}) Start(rank, 3, "meet", 1);
   for (auto& child : children_) {
     EXPECT_EQ(child->Wait(), 1);
     EXPECT_THAT(child->Output(),
                 AllOf(HasSubstr(Process(*child)),
-                      HasSubstr(StrCat("did not find rank 0's store at localhost:", port_, " within 2 s")),
+                      HasSubstr(StrCat("did not find rank 0's store at localhost:", port_, " within 1 s")),
                       HasSubstr("refused")));
   }
 }

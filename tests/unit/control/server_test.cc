@@ -101,7 +101,7 @@ TEST_F(ServerTest, ClosesOnlyWhenAllHaveHeardTheRest) {
     member.reset();
     store.reset();
   });
-  EXPECT_EQ(closed.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  EXPECT_EQ(closed.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   while (!message.has_taken()) ASSERT_TRUE(call->Read(&message));  // besides signs of life
   EXPECT_TRUE(message.taken().bytes(0) == bytes);
   while (!message.has_farewell()) ASSERT_TRUE(call->Read(&message));
