@@ -173,8 +173,9 @@ MakeCodec ToQuantize(const spec::Quantize& q) {
 
 MakeReducer CompressingReducers(const spec::Spec& spec) {
   const spec::Compression& c = spec.parallel().compression();
-  const FeedbackOptions feedback{.enabled = c.error_feedback(),
-                                 .may_skip = ToLossScale(spec.train().precision()).dynamic};
+  const FeedbackOptions feedback{
+      .enabled = c.error_feedback(),
+      .may_skip = ToLossScale(spec.train().precision()).dynamic || spec.train().has_elastic()};
   switch (c.codec_case()) {
     case spec::Compression::kTopK: {
       const spec::TopK& t = c.top_k();

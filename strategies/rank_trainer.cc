@@ -291,7 +291,9 @@ void RankTrainer::FinishUpdate() { ApplyUpdate(); }
 void RankTrainer::Abandon() {
   prepared_.reset();
   if (!in_step_) return;
+  in_step_ = false;
   scaler_.set_state(scaler_before_);
+  if (!layout_->ReducerStates().empty()) layout_->SkipUpdate();
   const std::vector<nn::Parameter*> buffers = layout_->Buffers();
   for (size_t b = 0; b < buffers_before_.size(); ++b) {
     Tensor data = buffers[b]->data();

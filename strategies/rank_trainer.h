@@ -57,7 +57,9 @@ class RankTrainer {
   // What this rank holds of parameters, optimizer state and buffers, copies of other ranks' shards included.
   std::vector<checkpoint::LocalPiece> Held();
   std::vector<checkpoint::LocalPiece> Own();  // the same without copies
-  void Restored(int64_t updates);             // Own() was filled in: publishes it, and refreshes the copies
+  // What gradient compression keeps, before the step that Abandon took back.
+  std::vector<NamedState> ReducerStates() const { return layout_->ReducerStates(); }
+  void Restored(int64_t updates);  // Own() was filled in: publishes it, and refreshes the copies
   int64_t updates() const { return optimizer_->updates(); }
 
  private:

@@ -11,6 +11,7 @@
 #include "core/base/strings.h"
 #include "core/proto/report.pb.h"
 #include "strategies/checkpoint/agree.h"
+#include "strategies/elastic/left_out.h"
 #include "strategies/elastic/messages.h"
 #include "strategies/elastic/redistribute.h"
 #include "strategies/rank_trainer.h"
@@ -27,7 +28,8 @@ constexpr char kSamples[] = "elastic.samples";  // in checkpoints: samples of al
 // The state of a training between two steps, as far as this rank holds it.
 struct State {
   std::vector<checkpoint::LocalPiece> pieces;
-  Offer offer;  // without pieces
+  elastic::LeftOut left_out;  // by gradient compression
+  Offer offer;                // without pieces
 };
 
 bool IsLoss(const RankFailure& failure) {
@@ -184,8 +186,12 @@ Offer ElasticTraining::Settle(const std::vector<Offer>& offers) {
     trainer_->Abandon();
   }
   recorder_->EndInterrupted(behind || recorder_->steps_done() < latest.steps, trainer_->last_loss());
-  State state{.pieces = trainer_->Held(), .offer = MyOffer()};
-  if (held_) Append(state.pieces, held_->pieces);
+  State state{
+      .pieces = trainer_->Held(), .left_out = elastic::LeftOutOf(trainer_->ReducerStates()), .offer = MyOffer()};
+  if (held_) {
+    Append(state.pieces, held_->pieces);
+    Append(state.left_out.shared, held_->left_out.shared);
+  }
   held_ = std::move(state);
   complete_ = false;
   return latest;
@@ -197,12 +203,19 @@ void ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
   std::vector<checkpoint::LocalPiece> own;
   if (trains()) own = trainer_->Own();
   needs.pieces = elastic::Describe(own);
-  std::vector<elastic::Pieces> held, needed;
+  elastic::LeftOut left_out;
+  if (trains()) left_out = elastic::LeftOutOf(trainer_->ReducerStates());
+  needs.left_out = elastic::Describe(left_out.shared);
+  std::vector<elastic::Pieces> held, needed, held_left_out, needed_left_out;
   for (const Offer& offer : offers) {  // one that is a step behind has caught up since
     const bool has = offer.trained && offer.steps + (offer.prepared ? 1 : 0) >= latest.steps;
     held.push_back(has ? offer.pieces : elastic::Pieces());
+    held_left_out.push_back(has ? offer.left_out : elastic::Pieces());
   }
-  for (elastic::Needs& n : elastic::ExchangeAll(ctx_, needs)) needed.push_back(std::move(n.pieces));
+  for (elastic::Needs& n : elastic::ExchangeAll(ctx_, needs)) {
+    needed.push_back(std::move(n.pieces));
+    needed_left_out.push_back(std::move(n.left_out));
+  }
   const absl::StatusOr<std::vector<elastic::Move>> moves = elastic::PlanMoves(held, needed);
   if (!moves.ok()) {
     const std::string why(moves.status().message());
@@ -216,8 +229,10 @@ void ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
     return;
   }
   nn::Context nn{.device = ctx_.device(), .stream = ctx_.device().compute(), .seed = initial_.seed};
-  const std::vector<checkpoint::LocalPiece> nothing;
-  elastic::MakeMoves(nn, ctx_.everyone(), *moves, held_ ? held_->pieces : nothing, own);
+  const State nothing;
+  const State& had = held_ ? *held_ : nothing;
+  elastic::MakeMoves(nn, ctx_.everyone(), *moves, had.pieces, own);
+  elastic::CarryOver(nn, ctx_.everyone(), had.left_out, held_left_out, left_out, needed_left_out);
   start_ = latest.steps, samples_base_ = latest.samples, from_ = "peers";
   if (!trains()) return;
   trainer_->Restored(latest.updates);
@@ -253,8 +268,14 @@ void ElasticTraining::FillFromCheckpoint(const std::string& why_not_peers, const
 // The survivors of a generation, and newcomers, go on where it ended.
 void ElasticTraining::Recover() {
   Offer mine = MyOffer();
-  if (complete_) mine.pieces = elastic::Describe(trainer_->Held());
-  if (held_) Append(mine.pieces, elastic::Describe(held_->pieces));  // also of a recovery that was interrupted
+  if (complete_) {
+    mine.pieces = elastic::Describe(trainer_->Held());
+    mine.left_out = elastic::Describe(elastic::LeftOutOf(trainer_->ReducerStates()).shared);
+  }
+  if (held_) {  // also of a recovery that was interrupted
+    Append(mine.pieces, elastic::Describe(held_->pieces));
+    Append(mine.left_out, elastic::Describe(held_->left_out.shared));
+  }
   const std::vector<Offer> offers = elastic::ExchangeAll(ctx_, mine);
   const Offer latest = Settle(offers);
   trainer_.reset();

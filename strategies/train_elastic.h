@@ -23,6 +23,7 @@
 //                  none
 //   memory         while the state moves, a rank holds the old one and the new one
 //   communication  a barrier a step; after a change, what the new layout of a rank holds and the old one did not
+//   compression    each rank keeps what it has left out of gradients (strategies/elastic/left_out.h)
 //   not promised   a lost rank's traces; sums in another order than with the old number of ranks
 #pragma once
 

@@ -18,7 +18,8 @@ namespace twofold {
 
 struct FeedbackOptions {
   bool enabled = true;
-  bool may_skip = false;  // steps may be skipped, so that the residual from before a step is kept until the next one
+  // Steps may be skipped, or lost with a rank, so that the residual from before a step is kept until the next one
+  bool may_skip = false;
 };
 
 // One object per tensor that is sent again and again. Used from the rank's thread.

@@ -37,6 +37,7 @@ OfferMessage ToMessage(const Offer& offer) {
   m.set_updates(offer.updates), m.set_samples(offer.samples), m.set_saved_steps(offer.saved_steps);
   m.mutable_scalars()->insert(offer.scalars.begin(), offer.scalars.end());
   *m.mutable_pieces() = ToMessages(offer.pieces);
+  *m.mutable_left_out() = ToMessages(offer.left_out);
   return m;
 }
 Offer FromMessage(const OfferMessage& m) {
@@ -47,15 +48,19 @@ Offer FromMessage(const OfferMessage& m) {
           .samples = m.samples(),
           .saved_steps = m.saved_steps(),
           .scalars = {m.scalars().begin(), m.scalars().end()},
-          .pieces = FromMessages(m.pieces())};
+          .pieces = FromMessages(m.pieces()),
+          .left_out = FromMessages(m.left_out())};
 }
 
 NeedsMessage ToMessage(const Needs& needs) {
   NeedsMessage m;
   *m.mutable_pieces() = ToMessages(needs.pieces);
+  *m.mutable_left_out() = ToMessages(needs.left_out);
   return m;
 }
-Needs FromMessage(const NeedsMessage& m) { return {.pieces = FromMessages(m.pieces())}; }
+Needs FromMessage(const NeedsMessage& m) {
+  return {.pieces = FromMessages(m.pieces()), .left_out = FromMessages(m.left_out())};
+}
 
 StartMessage ToMessage(const Start& start) {
   StartMessage m;

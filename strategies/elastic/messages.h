@@ -21,10 +21,12 @@ struct Offer {
   int64_t saved_steps = 0;  // of the last checkpoint that this run has saved; 0: none
   std::map<std::string, double> scalars = {};
   Pieces pieces = {};
+  Pieces left_out = {};  // by gradient compression (left_out.h)
 };
 // What it needs for its place in the new generation.
 struct Needs {
   Pieces pieces = {};
+  Pieces left_out = {};
 };
 // From where the training goes on.
 struct Start {

@@ -39,7 +39,8 @@ Pieces Describe(const std::vector<checkpoint::LocalPiece>& pieces) {
   return all;
 }
 
-absl::StatusOr<std::vector<Move>> PlanMoves(const std::vector<Pieces>& held, const std::vector<Pieces>& needed) {
+absl::StatusOr<std::vector<Move>> PlanMoves(const std::vector<Pieces>& held, const std::vector<Pieces>& needed,
+                                            Missing missing) {
   std::map<Band, std::vector<Holder>> bands;
   for (size_t r = 0; r < held.size(); ++r) {
     for (size_t i = 0; i < held[r].size(); ++i) {
@@ -58,6 +59,13 @@ absl::StatusOr<std::vector<Move>> PlanMoves(const std::vector<Pieces>& held, con
       const int64_t begin = p.where.first, end = begin + p.where.count;
       for (int64_t at = begin, next; at < end; at = next) {
         const Holder* from = Choose(holders, at, rank, sends);
+        if (from == nullptr && missing == Missing::kLeave) {
+          next = end;
+          for (const Holder& h : holders) {
+            if (h.first > at) next = std::min(next, h.first);
+          }
+          continue;
+        }
         if (from == nullptr)
           return NotFound("nobody that is left holds element ", at, " of ", p.name, ", which rank ", rank, " needs");
         next = std::min(end, from->end);

@@ -33,7 +33,10 @@ struct Move {
   int64_t from_at = 0, to_at = 0, count = 0;
 };
 // `held` and `needed`: by rank. A pure function. NOT_FOUND: nobody holds some elements; the message names the first.
-absl::StatusOr<std::vector<Move>> PlanMoves(const std::vector<Pieces>& held, const std::vector<Pieces>& needed);
+// With kLeave such elements are not written.
+enum class Missing { kFail, kLeave };
+absl::StatusOr<std::vector<Move>> PlanMoves(const std::vector<Pieces>& held, const std::vector<Pieces>& needed,
+                                            Missing missing = Missing::kFail);
 
 // This rank's part of `moves`: launches copies on the compute stream, and sends and receives over `everyone`. `held`
 // and `needed` are what this rank described. Collective over the group. Throws what communication throws.

@@ -204,6 +204,63 @@ TEST(ElasticRules, ALostStepLeavesNoTraceInTheLossScale) {
   EXPECT_EQ(Losses(record), Losses(Lead(Text(4, scale, "", test::kInMemory, kModel))));
 }
 
+// ---- Gradient compression ----
+
+struct Codec {
+  const char *name, *codec, *optimizer;
+};
+void PrintTo(const Codec& c, std::ostream* out) { *out << c.name; }
+constexpr char kSgd[] = " optimizer { sgd { lr: 0.1 } } ";
+constexpr Codec kCodecs[] = {{"Quantize", "quantize { bits: 4 }", ""},
+                             {"TopK", "top_k { density: 0.02 }", kSgd},
+                             {"RandomK", "random_k { density: 0.05 }", kSgd},
+                             {"OneBit", "one_bit {}", kSgd},
+                             {"PowerSgd", "power_sgd { rank: 1 start_step: 2 }", ""}};
+std::string Compressed(const Codec& codec, bool feedback = true) {
+  return StrCat("bucket_mib: 0.002 compression { ", codec.codec, " error_feedback: ", feedback ? "true" : "false",
+                " }");
+}
+
+class ElasticCompression : public ::testing::TestWithParam<Codec> {};
+INSTANTIATE_TEST_SUITE_P(Codecs, ElasticCompression, ::testing::ValuesIn(kCodecs),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// A rank that stands by is lost, which interrupts a step of those that train. They keep what they have left out, as it
+// was before that step: the losses are those of a run without it, to the bit.
+TEST_P(ElasticCompression, SurvivorsKeepTheirResiduals) {
+  const Codec& codec = GetParam();
+  const std::string train = StrCat(codec.optimizer, " global_batch: 12 steps: 6 "), parallel = Compressed(codec);
+  const std::vector<double> whole = Losses(Lead(Text(4, train, parallel, test::kInMemory)));
+  if (std::string(codec.name) != "OneBit") {
+    const std::vector<double> without = Losses(Lead(Text(4, train, Compressed(codec, false), test::kInMemory)));
+    EXPECT_NE(whole, without) << "residuals matter";
+  }
+  for (const char* fabric : {test::kInMemory, kSimulated}) {
+    const report::RankRecord record =
+        Lead(Text(4, train + "elastic { spare_replicas: 1 events { step: 3 lose: [4] } }", parallel, fabric));
+    EXPECT_THAT(Sizes(record), ElementsAre(4, 4));
+    EXPECT_EQ(Losses(record), whole) << fabric;
+  }
+}
+
+// What a lost rank has left out is lost, and a new one begins with none: the curve goes on beside that of a run that
+// nothing happened to.
+TEST(ElasticCompressed, FewerAndMoreRanksGoOn) {
+  for (const Codec& codec : {kCodecs[0], kCodecs[1]}) {
+    SCOPED_TRACE(codec.name);
+    const std::string train = StrCat(codec.optimizer, " global_batch: 12 "), parallel = Compressed(codec);
+    const std::string events = "elastic { events { step: 3 lose: [1] } events { step: 6 join: 1 } }";
+    const std::vector<double> whole = Losses(Lead(Text(4, train, parallel, test::kInMemory)));
+    const report::RankRecord threads = Lead(Text(4, train + events, parallel, test::kInMemory)),
+                             simulated = Lead(Text(4, train + events, parallel, kSimulated));
+    EXPECT_THAT(Sizes(threads), ElementsAre(4, 3, 4));
+    const std::vector<double> losses = Losses(threads);
+    EXPECT_EQ(Losses(simulated), losses);
+    ASSERT_EQ(losses.size(), whole.size());
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], whole[i], i < 3 ? 0 : 0.1) << "step " << i;
+  }
+}
+
 // ---- Memory ----
 
 TEST(ElasticMemory, IsPredictedToTheByteIfNobodyIsLost) {

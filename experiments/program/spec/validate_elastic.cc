@@ -117,7 +117,6 @@ void CheckCombinations(const spec::Spec& spec, Problems& problems) {
     }
   }
   if (fabric == "in_memory" && spec.device() == spec::CUDA) refuse("device: CUDA", "use CPU or EMULATED");
-  if (spec.parallel().has_compression()) refuse("parallel.compression", "leave one of them out");
   if (spec.parallel().has_zero_plus_plus()) refuse("parallel.zero_plus_plus", "leave one of them out");
   if (train.has_local_update()) refuse("train.local_update", "leave one of them out");
   if (train.optimizer().has_one_bit_adam()) refuse("train.optimizer.one_bit_adam", "use adamw");
@@ -125,6 +124,24 @@ void CheckCombinations(const spec::Spec& spec, Problems& problems) {
     refuse("train.checkpoint.on_signal", "leave it out; a checkpoint every few steps serves, too");
   if (train.validation().patience() > 0) refuse("train.validation.patience", "use patience: 0");
   if (train.report_loss_every() != 1) refuse("train.report_loss_every", "use 1: every step waits for all ranks anyway");
+}
+
+// What compression has left out belongs to ranks, which must train the same elements after a change.
+void CheckCompressed(const spec::Spec& spec, Problems& problems) {
+  const spec::Parallel& p = spec.parallel();
+  if (!p.has_compression()) return;
+  const auto refuse = [&problems](const std::string& where, std::string_view why, std::string_view instead) {
+    problems.Add(kElasticPath, "cannot be combined with parallel.compression ", where, ", ", why, "; ", instead,
+                 ", or leave one of them out");
+  };
+  if (p.sharding() != spec::Parallel::NO_SHARD) {
+    refuse(StrCat("under parallel.sharding: ", spec::Parallel::Sharding_Name(p.sharding())),
+           "where a change of the ranks moves what was left out of each shard's mean", "use NO_SHARD");
+  }
+  if (p.tp() > 1 || p.pp() > 1 || p.cp() > 1 || p.ep() > 1)
+    refuse("and tp, pp, cp or ep", "since ranks may get other parts of the model after a loss", "use dp alone");
+  if (p.compression().top_k().momentum_correction())
+    refuse("{ top_k { momentum_correction: true } }", "whose momentum a lost step would change", "use false");
 }
 
 }  // namespace
@@ -136,6 +153,7 @@ void CheckElastic(const spec::Spec& spec, Problems& problems) {
   CheckEvents(spec, problems);
   CheckCopies(spec, problems);
   CheckCombinations(spec, problems);
+  CheckCompressed(spec, problems);
 }
 
 }  // namespace twofold

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/seed.h"
@@ -14,6 +15,7 @@
 namespace twofold::elastic {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 void Add(Pieces& pieces, const std::string& name, int64_t first, int64_t count, int64_t numel = 100) {
@@ -55,6 +57,17 @@ TEST(PlanMoves, NamesWhatNobodyHolds) {
   const auto moves = PlanMoves(held, needed);
   EXPECT_EQ(moves.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(moves.status().message()), HasSubstr("element 60 of w, which rank 0 needs"));
+}
+
+TEST(PlanMoves, MayLeaveWhatNobodyHolds) {
+  std::vector<Pieces> held(2), needed(1);
+  Add(held[0], "w", 10, 20), Add(held[1], "w", 40, 10);
+  Add(needed[0], "w", 0, 100), Add(needed[0], "v", 0, 100);
+  const auto moves = PlanMoves(held, needed, Missing::kLeave);
+  ASSERT_TRUE(moves.ok()) << moves.status();
+  std::vector<std::pair<int64_t, int64_t>> written;  // first element and count
+  for (const Move& m : *moves) written.emplace_back(m.to_at, m.count);
+  EXPECT_THAT(written, ElementsAre(std::pair(10, 20), std::pair(40, 10)));
 }
 
 TEST(PlanMoves, ColumnsOfOtherBandsDoNotServe) {
