@@ -264,7 +264,9 @@ TEST(ElasticCompressed, FewerAndMoreRanksGoOn) {
 // ---- Memory ----
 
 TEST(ElasticMemory, IsPredictedToTheByteIfNobodyIsLost) {
-  for (const Layout& layout : kLayouts) {
+  std::vector<Layout> layouts(std::begin(kLayouts), std::end(kLayouts));
+  layouts.push_back({"Compressed", "bucket_mib: 0.002 compression { quantize {} }", ""});
+  for (const Layout& layout : layouts) {
     SCOPED_TRACE(layout.name);
     const std::string train = StrCat(" elastic { ", layout.elastic, " }");
     const auto measured = RunText(Text(4, train + " global_batch: 12", layout.parallel, test::kInMemory));
