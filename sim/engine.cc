@@ -301,7 +301,7 @@ void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, dou
     const Flow& f = phase.flows[i];
     for (const Path& path : paths[i]) {
       if (const double bytes = f.bytes * path.share * stretch; bytes > 0) {
-        flows[i].push_back(simgrid_->platform->Start(path.links, bytes, f.rate * path.share));
+        flows[i].push_back(simgrid_->platform->Start(path.links, bytes, f.rate * path.share, path.parts));
       }
     }
   }

@@ -39,6 +39,7 @@ std::pair<uint64_t, uint64_t> HashOf(const FlowSet& flows) {
     add(links.size());
     for (const int link : links) add(static_cast<uint64_t>(link));
     add(static_cast<uint64_t>(flows.lots[f]));
+    add(static_cast<uint64_t>(flows.parts[f]));
     add(BitsOf(flows.rates[f]));
     add(BitsOf(flows.bytes[f] / flows.bytes[0]));
   }
@@ -158,7 +159,8 @@ void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known)
     for (size_t f = 0; f < set.flows(); ++f) {
       const uint64_t own =
           classes != nullptr ? static_cast<uint64_t>(classes->of[known[s].set][f]) : BitsOf(set.bytes[f]);
-      flows.push_back(numbers.Of(HashMix(HashMix(s, own), BitsOf(set.rates[f]))));
+      const uint64_t parts = HashMix(s, static_cast<uint64_t>(set.parts[f]));
+      flows.push_back(numbers.Of(HashMix(HashMix(parts, own), BitsOf(set.rates[f]))));
     }
     for (size_t l = 0; classes != nullptr && l < classes->links.size(); ++l) {
       const uint64_t more = HashMix(s + 1, l);
@@ -297,7 +299,7 @@ void FlowClassifier::Describe(FlowClasses& all) const {
       const int64_t crossings = counts[c] * own.weights[i];
       const auto links = static_cast<int64_t>(all.links[static_cast<size_t>(own.links[i])].size());
       TWOFOLD_CHECK_EQ(crossings % links, 0);
-      own.weights[i] = static_cast<int>(crossings / links);
+      own.weights[i] = static_cast<int>(crossings / links) * all.sets[own.set]->parts[own.example];
     }
   }
 }

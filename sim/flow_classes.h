@@ -1,11 +1,11 @@
 // Flows by class: many flows that share links alike are solved as one.
 //
-// Flows are of one class if they have the same bytes and limit and cross links of the same classes, one after the
-// other; links are of one class if they have the same bandwidth and carry equally many flows of each class. That is an
-// equitable partition of the graph of flows and links. The coarsest one is found by colour refinement (Weisfeiler and
-// Leman 1968; Grohe, Kersting, Mladenov and Selman 2014, "Dimension Reduction via Colour Refinement", section 5, for
-// linear programs). Max-min shares are unique, and so equal within a class: solving one flow of each class, with the
-// number of its kind on each link as its weight there, is exact.
+// Flows are of one class if they have the same bytes, limit and parts and cross links of the same classes, one after
+// the other; links are of one class if they have the same bandwidth and carry equally many flows of each class. That is
+// an equitable partition of the graph of flows and links. The coarsest one is found by colour refinement (Weisfeiler
+// and Leman 1968; Grohe, Kersting, Mladenov and Selman 2014, "Dimension Reduction via Colour Refinement", section 5,
+// for linear programs). Max-min shares are unique, and so equal within a class: solving one flow of each class, with
+// the number of its kind on each link as its weight there, is exact.
 //
 // Cost: for flows that cross E links in total, O(E) for the first round of refinement. Later ones look only at what
 // touches a class that was split, and the largest part of a class keeps its colour: O(E log E) for all of them.
@@ -40,15 +40,16 @@ struct FlowSet {
   std::vector<size_t> first = {0};   // flow f crosses links [first[f], first[f + 1])
   std::vector<double> bytes, rates;  // by flow; rates: limits in bytes per second
   std::vector<int> lots;             // by flow
+  std::vector<int> parts;            // by flow: it stands for so many equal flows over its links, each with its bytes
   size_t flows() const { return bytes.size(); }
   bool empty() const { return bytes.empty(); }
-  void Add(std::span<const int> over, double size, double limit, int lot = 0) {
+  void Add(std::span<const int> over, double size, double limit, int lot = 0, int equal = 1) {
     links.insert(links.end(), over.begin(), over.end());
     first.push_back(links.size());
-    bytes.push_back(size), rates.push_back(limit), lots.push_back(lot);
+    bytes.push_back(size), rates.push_back(limit), lots.push_back(lot), parts.push_back(equal);
   }
   void Add(const FlowSet& more, int lot) {
-    for (size_t f = 0; f < more.flows(); ++f) Add(more.LinksOf(f), more.bytes[f], more.rates[f], lot);
+    for (size_t f = 0; f < more.flows(); ++f) Add(more.LinksOf(f), more.bytes[f], more.rates[f], lot, more.parts[f]);
   }
   std::span<const int> LinksOf(size_t flow) const {
     return {links.data() + first[flow], first[flow + 1] - first[flow]};

@@ -150,14 +150,15 @@ void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t 
   for (const Path& path : way.paths) {
     const double rate = f.rate * path.share;
     if (!ahead || path.links.size() == 1) {
-      if (bytes > 0) leaving.push_back(simgrid_->platform->Start(path.links, bytes * path.share, rate));
+      if (bytes > 0) leaving.push_back(simgrid_->platform->Start(path.links, bytes * path.share, rate, path.parts));
       continue;
     }
     const double paced = topology_.links()[static_cast<size_t>(path.links[0])].bandwidth.value() * path.share;
-    if (way.out > 0) leaving.push_back(simgrid_->platform->Start({path.links[0]}, way.out * path.share, rate));
+    if (way.out > 0)
+      leaving.push_back(simgrid_->platform->Start({path.links[0]}, way.out * path.share, rate, path.parts));
     if (bytes > 0)
       beyond.push_back(simgrid_->platform->Start({path.links.begin() + 1, path.links.end()}, bytes * path.share,
-                                                 std::min(rate, paced)));
+                                                 std::min(rate, paced), path.parts));
   }
   s4u::Comm::wait_all(leaving);
   from.ended->release();

@@ -43,7 +43,7 @@ std::shared_ptr<const Paths> PhaseTimes::Route(std::span<const Part> parts) {
 double PhaseTimes::LatencyOf(const Paths& paths, size_t flow) const {
   double mean = 0;
   for (int p = 0; p < paths.of(flow); ++p) {
-    const auto [links, share] = paths.At(flow, p);
+    const auto [links, share, parts] = paths.At(flow, p);
     for (const int link : links) mean += share * topology_.links()[static_cast<size_t>(link)].latency.value();
   }
   return mean;
@@ -63,20 +63,23 @@ std::vector<double> PhaseTimes::List(std::span<const Part> parts, const Paths* p
       const bool counts = RouteCounts(phase, pipelined, f);
       if (paths != nullptr) {
         if (counts) routes[i] = LatencyOf(*paths, number);
-        for (int k = 0; k < paths->of(number); ++k) visit(p, f, paths->At(number, k).share, paths->At(number, k).links);
+        for (int k = 0; k < paths->of(number); ++k) {
+          const auto [links, share, own] = paths->At(number, k);
+          visit(p, f, share / own, own, links);
+        }
         continue;
       }
       const Pair pair = PairOf(parts[p], f);
       router_.Choose(pair, i, f.bytes, chosen);
       if (counts) routes[i] = RouteLatency(topology_, router_.options().policy, pair, chosen);
-      for (const Path& path : chosen) visit(p, f, path.share, std::span<const int>(path.links));
+      for (const Path& path : chosen) visit(p, f, path.share, 1, std::span<const int>(path.links));
     }
     latencies.push_back(PhaseLatency(phase, routes, topology_.alpha().value()));
   }
   return latencies;
 }
 
-void PhaseTimes::Count(std::span<const int> links, double bytes) {
+void PhaseTimes::Count(std::span<const int> links, double bytes, int parts) {
   for (const int link : links) {
     int& place = place_[static_cast<size_t>(link)];
     if (place == 0) {
@@ -84,11 +87,12 @@ void PhaseTimes::Count(std::span<const int> links, double bytes) {
       place = static_cast<int>(uses_.size());
     }
     Use& use = uses_[static_cast<size_t>(place) - 1];
-    if (use.count++ == 0) {
+    if (use.count == 0) {
       used_.push_back(place - 1);
-      use.bytes = use.most = use.least = bytes;
+      use.count = parts, use.bytes = bytes * parts, use.most = use.least = bytes;
     } else {
-      use.bytes += bytes, use.most = std::max(use.most, bytes), use.least = std::min(use.least, bytes);
+      use.count += parts, use.bytes += bytes * parts;
+      use.most = std::max(use.most, bytes), use.least = std::min(use.least, bytes);
     }
   }
 }
@@ -105,7 +109,7 @@ PhaseTimes::Bounds PhaseTimes::TakeBounds() {
     const double own = slowest == nullptr ? 1 : use.most * static_cast<double>(use.count) * slowest->bandwidth;
     const double other = slowest == nullptr ? 0 : slowest->most * static_cast<double>(slowest->count) * use.bandwidth;
     if (own < other) continue;
-    alike = use.least == use.most || (own == other && alike);
+    alike = use.least >= use.most * (1 - kAtOnce) || (own == other && alike);
     if (own > other) slowest = &use;
   }
   Bounds bounds{limited_, limited_, true};
@@ -121,10 +125,10 @@ PhaseTimes::Bounds PhaseTimes::TakeBounds() {
 PhaseTimes::Time PhaseTimes::Bound(std::span<const Part> parts) {
   std::shared_ptr<const Paths> paths = Route(parts);
   const std::vector<double> latencies =
-      List(parts, paths.get(), [this](size_t, const Flow& f, double share, std::span<const int> links) {
+      List(parts, paths.get(), [this](size_t, const Flow& f, double share, int own, std::span<const int> links) {
         if (f.bytes == 0) return;  // it ends at once
         if (std::isfinite(f.rate)) limited_ = std::max(limited_, f.bytes * share / (f.rate * share));
-        Count(links, f.bytes * share);
+        Count(links, f.bytes * share, own);
       });
   const Bounds bounds = TakeBounds();
   const bool exact = bounds.meet && parts.size() == 1;
@@ -142,8 +146,8 @@ void PhaseTimes::Solve(std::span<const Part> parts, Time& time) {
   const auto flows = std::make_shared<FlowSet>();
   std::vector<size_t> ends_at(parts.size());  // where each part's flows end
   const std::vector<double> latencies =
-      List(parts, time.paths.get(), [&](size_t part, const Flow& f, double share, std::span<const int> links) {
-        flows->Add(links, f.bytes * share, f.rate * share);
+      List(parts, time.paths.get(), [&](size_t part, const Flow& f, double share, int own, std::span<const int> links) {
+        flows->Add(links, f.bytes * share, f.rate * share, 0, own);
         ends_at[part] = flows->flows();
       });
   time.paths = nullptr;

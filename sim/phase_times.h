@@ -5,7 +5,8 @@
 // 1992, Data Networks, section 6.5.2), so the flow's rate is at least B / n there. As flows end, n only decreases.
 // Therefore no flow takes longer than its bytes at the smallest B / n of its links, or at its own limit. No phase takes
 // longer than the largest of these times. If all flows on the link that has it have the same bytes, that link needs
-// just as long for them: the bound is the phase's time, and nothing has to be solved.
+// just as long for them: the bound is the phase's time, and nothing has to be solved. A path of several parts counts as
+// so many flows (routing.h), so this holds for flows of equal bytes under every policy.
 //
 // In all other cases, the flows are solved by class (flow_classes.h, fluid.h).
 //
@@ -54,8 +55,8 @@ class PhaseTimes {
   // What flows bring upon a link.
   struct Use {
     double bandwidth;
-    double bytes, most, least;  // of all flows; of one of them
-    int64_t count;              // of flows; a flow counts each time that it crosses the link
+    double bytes, most, least;  // of all flows; of one part of one of them
+    int64_t count;              // of parts; a part counts each time that it crosses the link
   };
   // Of the flows counted last.
   struct Bounds {
@@ -63,13 +64,13 @@ class PhaseTimes {
     bool meet;           // the time is `most`
   };
 
-  // Calls visit(part, flow, share of its bytes, its links) for every path of every flow. Returns each part's latency.
-  // `paths`: null if routing does not depend on loads.
+  // Calls visit(part, flow, share of its bytes, parts, its links) for every path of every flow; the share is that of
+  // one of the path's parts. Returns each part's latency. `paths`: null if routing does not depend on loads.
   template <class Visit>
   std::vector<double> List(std::span<const Part> parts, const Paths* paths, Visit&& visit);
   double LatencyOf(const Paths& paths, size_t flow) const;
   std::shared_ptr<const Paths> Route(std::span<const Part> parts);
-  void Count(std::span<const int> links, double bytes);
+  void Count(std::span<const int> links, double bytes, int parts);  // bytes: of each part
   Bounds TakeBounds();
 
   const Topology& topology_;

@@ -39,13 +39,14 @@ class Platform::Zone : public NetZoneImpl {
 
   // SimGrid answers actors in the order of their requests and asks for a flow's route when it answers, so a FIFO queue
   // matches routes to flows.
-  void Expect(const std::vector<int>& links, double rate) { chosen_.push_back({&links, rate}); }
+  void Expect(const std::vector<int>& links, double rate, int parts) { chosen_.push_back({&links, rate, parts}); }
 
   void get_local_route(const NetPoint*, const NetPoint*, simgrid::kernel::routing::Route* into, double*) override {
     TWOFOLD_CHECK(!chosen_.empty(), "flows are started only by Platform::Start");
-    const auto [links, rate] = chosen_.front();
+    const auto [links, rate, parts] = chosen_.front();
     chosen_.pop_front();
-    for (int link : *links) into->link_list_.push_back(Made(static_cast<size_t>(link)));
+    for (int link : *links)
+      into->link_list_.insert(into->link_list_.end(), static_cast<size_t>(parts), Made(static_cast<size_t>(link)));
     if (std::isfinite(rate)) into->link_list_.push_back(Limit(rate));
   }
   void get_graph(const s_xbt_graph_t*, std::map<std::string, xbt_node_t, std::less<>>*,
@@ -82,6 +83,7 @@ class Platform::Zone : public NetZoneImpl {
   struct Chosen {
     const std::vector<int>* links;
     double rate;
+    int parts;
   };
   std::deque<Chosen> chosen_;  // of flows that are about to start, in order
 };
@@ -92,10 +94,12 @@ Platform::Platform(const Topology& topology) : zone_(new Zone(topology)) {
   zone_->get_iface()->seal();
 }
 
-simgrid::s4u::CommPtr Platform::Start(const std::vector<int>& links, double bytes, double rate) {
-  const auto units = static_cast<uint64_t>(std::max(1.0, bytes * kUnitsPerByte + 0.5));
+// SimGrid knows no weights, but a flow takes so much more of a link that its route lists more than once. So the flow is
+// one of its parts, and takes of each link what all of them need.
+simgrid::s4u::CommPtr Platform::Start(const std::vector<int>& links, double bytes, double rate, int parts) {
+  const auto units = static_cast<uint64_t>(std::max(1.0, bytes / parts * kUnitsPerByte + 0.5));
   simgrid::s4u::CommPtr flow = simgrid::s4u::Comm::sendto_init()->set_payload_size(units);
-  zone_->Expect(links, rate);
+  zone_->Expect(links, rate / parts, parts);
   flow->set_source(from_)->set_destination(to_);  // starts it, because nothing is missing any more
   return flow;
 }

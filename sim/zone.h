@@ -21,8 +21,8 @@ class Platform {
   simgrid::s4u::Host* host() const { return from_; }  // where actors live
 
   // Starts `bytes` (above 0) along `links` (at least one; they must live until this returns), at no more than `rate`
-  // bytes per second. For actors; others may run before it returns.
-  simgrid::s4u::CommPtr Start(const std::vector<int>& links, double bytes, double rate);
+  // bytes per second, with as much of each link as `parts` flows. For actors; others may run before it returns.
+  simgrid::s4u::CommPtr Start(const std::vector<int>& links, double bytes, double rate, int parts = 1);
 
  private:
   class Zone;

@@ -66,18 +66,22 @@ void Paths::Clear(size_t flows, int most) {
   links_.clear();
 }
 
-void Paths::Add(size_t flow, std::span<const int> links, double share) {
+void Paths::Add(size_t flow, std::span<const int> head, std::span<const int> middle, std::span<const int> tail,
+                double share, int parts) {
   uint32_t hash = 0;
-  for (const int link : links) hash = hash * 0x9e3779b1u + static_cast<uint32_t>(link);
+  for (const int link : middle) hash = hash * 0x9e3779b1u + static_cast<uint32_t>(link);
+  const size_t size = head.size() + middle.size() + tail.size();
   Entry* const own = entries_.get() + flow * most_;
   int& count = counts_[flow];
   for (int p = 0; p < count; ++p) {
-    if (own[p].hash != hash || !std::ranges::equal(LinksOf(own[p]), links)) continue;
-    own[p].share += share;
+    if (own[p].hash != hash || own[p].size != size) continue;
+    if (!std::equal(middle.begin(), middle.end(), links_.begin() + static_cast<int64_t>(own[p].first + head.size())))
+      continue;
+    own[p].share += share, own[p].parts += parts;
     return;
   }
-  own[count++] = {links_.size(), static_cast<uint32_t>(links.size()), hash, share};
-  links_.insert(links_.end(), links.begin(), links.end());
+  own[count++] = {links_.size(), static_cast<uint32_t>(size), hash, share, parts};
+  for (const std::span<const int> links : {head, middle, tail}) links_.insert(links_.end(), links.begin(), links.end());
 }
 
 void Router::Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths) {
@@ -107,8 +111,8 @@ void Router::Choose(std::span<const Request> flows, std::vector<std::vector<Path
   for (size_t i = 0; i < flows.size(); ++i) {
     paths[i].clear();
     for (int p = 0; p < paths_.of(i); ++p) {
-      const auto [links, share] = paths_.At(i, p);
-      paths[i].push_back({{links.begin(), links.end()}, share});
+      const auto [links, share, parts] = paths_.At(i, p);
+      paths[i].push_back({{links.begin(), links.end()}, share, parts});
     }
   }
 }
@@ -125,27 +129,38 @@ void Router::Try(std::span<const Request> flows, Paths& paths) {
   keeps_ = false;
 }
 
+Router::Offer Router::OfferTo(const Request& flow) {
+  Offer offer{.key = KeyOf(options_.seed, flow.pair, flow.flow),
+              .minimal = topology_.MinimalRoutes(flow.pair),
+              .detours = topology_.Detours(flow.pair),
+              .middle = topology_.MiddleOf(flow.pair, head_, tail_),
+              .fixed = fixed_.size(),
+              .head = static_cast<int>(head_.size()),
+              .tail = static_cast<int>(tail_.size())};
+  fixed_.insert(fixed_.end(), head_.begin(), head_.end());
+  fixed_.insert(fixed_.end(), tail_.begin(), tail_.end());
+  return offer;
+}
+
 // Which routes a part draws does not depend on loads. They are drawn for many flows before the first of these decides,
 // because the loads of so many links come from memory slowly: they are requested early.
 void Router::Adapt(std::span<const Request> flows, Paths& paths) {
   constexpr size_t kTogether = 64;
   paths.Clear(flows.size(), options_.most_paths);
-  offers_.clear();
-  for (const Request& flow : flows) {
-    offers_.push_back(
-        {KeyOf(options_.seed, flow.pair, flow.flow), topology_.MinimalRoutes(flow.pair), topology_.Detours(flow.pair)});
-  }
+  offers_.clear(), fixed_.clear();
+  for (const Request& flow : flows) offers_.push_back(OfferTo(flow));
   for (int part = 0; part < options_.most_paths; ++part) {
     for (size_t begin = 0; begin < flows.size(); begin += kTogether) {
       const size_t end = std::min(flows.size(), begin + kTogether);
       drawn_.clear(), drawn_links_.clear();
-      for (size_t i = begin; i < end; ++i) Draw(flows[i].pair, offers_[i], part, i);
+      for (size_t i = begin; i < end; ++i) Draw(offers_[i], part, i);
       for (const Drawn& drawn : drawn_) {
         const Offer& offer = offers_[drawn.flow];
-        const double share = offer.minimal + offer.detours == 1 ? 1 : 1.0 / options_.most_paths;
-        const std::span<const int> links = Decide(drawn);
-        Load(links, flows[drawn.flow].bytes * share);
-        paths.Add(drawn.flow, links, share);
+        const int parts = offer.only() ? options_.most_paths : 1;
+        const double share = offer.only() ? 1 : 1.0 / options_.most_paths;
+        const std::span<const int> head = HeadOf(offer), middle = LinksOf(Decide(offer, drawn)), tail = TailOf(offer);
+        for (const std::span<const int> links : {head, middle, tail}) Load(links, flows[drawn.flow].bytes * share);
+        paths.Add(drawn.flow, head, middle, tail, share, parts);
       }
     }
   }
@@ -153,7 +168,7 @@ void Router::Adapt(std::span<const Request> flows, Paths& paths) {
 
 void Router::One(Pair pair, int64_t number, std::vector<Path>& paths) const {
   paths.resize(1);
-  paths[0].share = 1;
+  paths[0].share = 1, paths[0].parts = 1;
   topology_.Route(pair, number, paths[0].links);
 }
 
@@ -165,61 +180,72 @@ void Router::Spray(Pair pair, std::vector<Path>& paths) const {
   paths.resize(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     Path& path = paths[static_cast<size_t>(i)];
-    path.share = 1.0 / static_cast<double>(count);
+    path.share = 1.0 / static_cast<double>(count), path.parts = 1;
     topology_.Route(pair, (first + i * routes / count) % routes, path.links);
   }
 }
 
-void Router::Draw(Pair pair, const Offer& offer, int part, size_t flow) {
-  if (offer.minimal + offer.detours == 1 && part > 0) return;  // the first part was the whole flow
+// Two of the minimal routes and two of the detours, at random.
+void Router::Draw(const Offer& offer, int part, size_t flow) {
+  if (offer.only() && part > 0) return;  // the first part was the whole flow
+  std::array<int64_t, 4> numbers;
+  size_t count = 0;
+  std::array<size_t, 4> of;  // by candidate: its number among `numbers`
+  const auto draw_two = [&](size_t candidate, int64_t first, int64_t routes, uint64_t draw) {
+    of[candidate] = of[candidate + 1] = count;
+    int64_t one = 0, two = 0;
+    if (routes > 1) {
+      const std::array<uint32_t, 4> draws = Philox(offer.key, draw);
+      one = Below(draws[0], draws[1], routes), two = Below(draws[2], draws[3], routes);
+    }
+    numbers[count++] = first + one;
+    if (two == one) return;
+    of[candidate + 1] = count;
+    numbers[count++] = first + two;
+  };
   const uint64_t draw = 2 * static_cast<uint64_t>(part);
+  draw_two(0, 0, offer.minimal, draw);
+  if (offer.detours > 0) draw_two(2, offer.minimal, offer.detours, draw + 1);
+  const size_t begin = drawn_links_.size();
+  ends_.assign(1, begin);
+  offer.middle.network->Routes(offer.middle.pair, {numbers.data(), count}, drawn_links_, ends_);
+  for (size_t l = begin; l < drawn_links_.size(); ++l) {
+    int& link = drawn_links_[l];
+    link += offer.middle.first_link;
+    __builtin_prefetch(&loads_[static_cast<size_t>(link)]);
+  }
+  const auto candidate = [&](size_t c) { return Candidate{ends_[of[c]], ends_[of[c] + 1] - ends_[of[c]]}; };
   Drawn& drawn = drawn_.emplace_back();
   drawn.flow = flow, drawn.detours = offer.detours > 0;
-  drawn.minimal = DrawTwo(pair, 0, offer.minimal, offer.key, draw);
-  if (drawn.detours) drawn.detour = DrawTwo(pair, offer.minimal, offer.detours, offer.key, draw + 1);
+  drawn.minimal = {candidate(0), candidate(1)};
+  if (drawn.detours) drawn.detour = {candidate(2), candidate(3)};
 }
 
-// Two of the routes [first, first + count) at random.
-std::array<Router::Candidate, 2> Router::DrawTwo(Pair pair, int64_t first, int64_t count, PhiloxKey key,
-                                                 uint64_t draw) {
-  if (count == 1) {
-    const Candidate only = Add(pair, first);
-    return {only, only};
-  }
-  const std::array<uint32_t, 4> draws = Philox(key, draw);
-  const int64_t one = Below(draws[0], draws[1], count), two = Below(draws[2], draws[3], count);
-  const Candidate candidate = Add(pair, first + one);
-  return {candidate, one == two ? candidate : Add(pair, first + two)};
+double Router::MostOf(std::span<const int> links, double load) const {
+  for (const int link : links) load = std::max(load, loads_[static_cast<size_t>(link)].seconds);
+  return load;
 }
 
-Router::Candidate Router::Add(Pair pair, int64_t route) {
-  topology_.Route(pair, route, route_);
-  const Candidate added{static_cast<uint32_t>(drawn_links_.size()), static_cast<uint32_t>(route_.size())};
-  drawn_links_.insert(drawn_links_.end(), route_.begin(), route_.end());
-  for (const int link : route_) __builtin_prefetch(&loads_[static_cast<size_t>(link)]);
-  return added;
-}
-
-std::span<const int> Router::Decide(const Drawn& drawn) const {
-  const Choice minimal = Better(drawn.minimal);
-  if (!drawn.detours) return LinksOf(minimal.candidate);
-  const Choice detour = Better(drawn.detour);
+// Of each two candidates the one with the lower load * hops; ties go to the first.
+Router::Candidate Router::Decide(const Offer& offer, const Drawn& drawn) const {
+  if (offer.only()) return drawn.minimal[0];
+  const double fixed = MostOf(HeadOf(offer), MostOf(TailOf(offer), 0));
+  const auto judge = [&](const Candidate& candidate) {
+    const double load = MostOf(LinksOf(candidate), fixed);
+    return Choice{candidate, load,
+                  load * static_cast<double>(candidate.size + static_cast<size_t>(offer.head + offer.tail))};
+  };
+  const auto better = [&](const std::array<Candidate, 2>& candidates) {
+    const Choice one = judge(candidates[0]);
+    if (candidates[0].first == candidates[1].first) return one;
+    const Choice two = judge(candidates[1]);
+    return two.cost < one.cost ? two : one;
+  };
+  const Choice minimal = better(drawn.minimal);
+  if (!drawn.detours) return minimal.candidate;
+  const Choice detour = better(drawn.detour);
   const bool detours_are_better = detour.load < minimal.load && detour.cost + options_.bias < minimal.cost;
-  return LinksOf(detours_are_better ? detour.candidate : minimal.candidate);
-}
-
-// The one with the lower load * hops; ties go to the first.
-Router::Choice Router::Better(const std::array<Candidate, 2>& candidates) const {
-  const Choice one = Judge(candidates[0]);
-  if (candidates[0].first == candidates[1].first) return one;
-  const Choice two = Judge(candidates[1]);
-  return two.cost < one.cost ? two : one;
-}
-
-Router::Choice Router::Judge(const Candidate& candidate) const {
-  double load = 0;
-  for (const int link : LinksOf(candidate)) load = std::max(load, loads_[static_cast<size_t>(link)].seconds);
-  return {candidate, load, load * static_cast<double>(candidate.size)};
+  return detours_are_better ? detour.candidate : minimal.candidate;
 }
 
 void Router::Load(std::span<const int> links, double bytes) {

@@ -11,7 +11,8 @@
 //                  link needs for its unfinished traffic; hops: the number of its links. Without detours (fat trees):
 //                  the better of two minimal routes, part by part. Flows that start together choose in turn, part by
 //                  part, as packets of all of them would. Otherwise the first flow would take the routes that the last
-//                  one needs.
+//                  one needs. Where flows share a link, each part has an equal share of it: what a flow gets there
+//                  depends on how much of it goes there, not on the number of its paths.
 //
 // Not modelled: packets, credits, and the time that an adaptive router needs to see a load. It sees the assigned flows
 // at once.
@@ -51,6 +52,7 @@ struct Request {
 struct Path {
   std::vector<int> links;
   double share = 1;  // of the flow's bytes
+  int parts = 1;  // it has as much of each link as so many flows: under adaptive routing, the flow's parts that took it
 };
 
 // The paths of many flows, in little memory.
@@ -59,26 +61,29 @@ class Paths {
   struct View {
     std::span<const int> links;
     double share;
+    int parts;
   };
   size_t flows() const { return counts_.size(); }
   size_t links() const { return links_.size(); }  // of all paths
   int of(size_t flow) const { return counts_[flow]; }
   View At(size_t flow, int number) const {
     const Entry& entry = entries_[flow * most_ + static_cast<size_t>(number)];
-    return {LinksOf(entry), entry.share};
+    return {LinksOf(entry), entry.share, entry.parts};
   }
 
  private:
   friend class Router;
   struct Entry {
     size_t first;
-    uint32_t size, hash;  // of its links
+    uint32_t size, hash;  // of its links; of those that its flow's paths do not share
     double share;
+    int parts;
   };
   std::span<const int> LinksOf(const Entry& entry) const { return {links_.data() + entry.first, entry.size}; }
   void Clear(size_t flows, int most);
-  // To a path over the same links, if the flow has one.
-  void Add(size_t flow, std::span<const int> links, double share);
+  // To a path over the same links, if the flow has one. All its paths have the same head and tail.
+  void Add(size_t flow, std::span<const int> head, std::span<const int> middle, std::span<const int> tail, double share,
+           int parts);
 
   size_t most_ = 0;                   // paths of one flow
   std::vector<int> counts_;           // by flow
@@ -115,14 +120,18 @@ class Router {
     double bandwidth = 0;
   };
 
-  // What a flow chooses from.
+  // What a flow chooses from. All its routes have the same links at both ends, which are in fixed_.
   struct Offer {
     PhiloxKey key;
     int64_t minimal, detours;  // routes
+    Topology::Middle middle;
+    size_t fixed;
+    int head, tail;  // so many links
+    bool only() const { return minimal + detours == 1; }
   };
-  // A route that a part may take; its links are in drawn_links_.
+  // The middle of a route that a part may take; its links are in drawn_links_.
   struct Candidate {
-    uint32_t first, size;
+    size_t first, size;
   };
   struct Choice {
     Candidate candidate;
@@ -139,15 +148,19 @@ class Router {
   void One(Pair pair, int64_t number, std::vector<Path>& paths) const;
   void Spray(Pair pair, std::vector<Path>& paths) const;
   void Adapt(std::span<const Request> flows, Paths& paths);
-  void Draw(Pair pair, const Offer& offer, int part, size_t flow);
-  std::array<Candidate, 2> DrawTwo(Pair pair, int64_t first, int64_t count, PhiloxKey key, uint64_t draw);
-  Candidate Add(Pair pair, int64_t route);
+  Offer OfferTo(const Request& flow);
+  void Draw(const Offer& offer, int part, size_t flow);
   std::span<const int> LinksOf(const Candidate& candidate) const {
     return {drawn_links_.data() + candidate.first, candidate.size};
   }
-  std::span<const int> Decide(const Drawn& drawn) const;
-  Choice Better(const std::array<Candidate, 2>& candidates) const;
-  Choice Judge(const Candidate& candidate) const;
+  std::span<const int> HeadOf(const Offer& offer) const {
+    return {fixed_.data() + offer.fixed, static_cast<size_t>(offer.head)};
+  }
+  std::span<const int> TailOf(const Offer& offer) const {
+    return {fixed_.data() + offer.fixed + offer.head, static_cast<size_t>(offer.tail)};
+  }
+  Candidate Decide(const Offer& offer, const Drawn& drawn) const;
+  double MostOf(std::span<const int> links, double load) const;  // the load of the links, or `load` if that is more
   void Load(std::span<const int> links, double bytes);
 
   const Topology& topology_;
@@ -160,7 +173,8 @@ class Router {
   // Scratch of Adapt.
   std::vector<Offer> offers_;  // by flow
   std::vector<Drawn> drawn_;
-  std::vector<int> drawn_links_, route_;
+  std::vector<int> drawn_links_, fixed_, head_, tail_;
+  std::vector<size_t> ends_;
 };
 
 }  // namespace twofold

@@ -133,6 +133,17 @@ class ClusterTopology : public Topology {
     Append(routes_.in, in, to, 0, NodeOf(pair.to), route);
   }
 
+  // Between nodes: the links of each of the two nodes.
+  Middle MiddleOf(Pair pair, std::vector<int>& head, std::vector<int>& tail) const override {
+    head.clear(), tail.clear();
+    if (SameNode(pair)) return {this, pair, 0};
+    if (nics_ > 0) {
+      Append(routes_.out, LocalOf(pair.from), RailFrom(pair), 0, NodeOf(pair.from), head);
+      Append(routes_.in, RailTo(pair), LocalOf(pair.to), 0, NodeOf(pair.to), tail);
+    }
+    return {network_.get(), Ports(pair), nodes_ * node_links_};
+  }
+
   Seconds Latency(Pair pair) const override {
     const int from = LocalOf(pair.from), to = LocalOf(pair.to);
     if (SameNode(pair)) return Sum(routes_.devices, from, to);

@@ -14,6 +14,21 @@ std::string_view MediumName(Medium medium) {
   return "?";
 }
 
+void Topology::Routes(Pair pair, std::span<const int64_t> numbers, std::vector<int>& links,
+                      std::vector<size_t>& ends) const {
+  std::vector<int> route;
+  for (const int64_t number : numbers) {
+    Route(pair, number, route);
+    links.insert(links.end(), route.begin(), route.end());
+    ends.push_back(links.size());
+  }
+}
+
+Topology::Middle Topology::MiddleOf(Pair pair, std::vector<int>& head, std::vector<int>& tail) const {
+  head.clear(), tail.clear();
+  return {this, pair, 0};
+}
+
 Seconds Topology::Latency(Pair pair) const {
   std::vector<int> route;
   Route(pair, DefaultRoute(pair), route);

@@ -5,7 +5,9 @@
 // numbered rather than listed, because a fat tree has thousands. A Router (routing.h) chooses the routes of a flow.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +57,18 @@ class Topology {
   virtual int64_t Detours(Pair) const { return 0; }
   // Replaces `route` by the indices of the links of route `number`, in order.
   virtual void Route(Pair pair, int64_t number, std::vector<int>& route) const = 0;
+  // Appends the links of several routes to `links`, one route after another, and for each of them to `ends` the number
+  // of links up to its end. The same as Route, for less.
+  virtual void Routes(Pair pair, std::span<const int64_t> numbers, std::vector<int>& links,
+                      std::vector<size_t>& ends) const;
+  // All routes of a pair may begin with the same links, and end with the same: what lies between them is the routes of
+  // `pair` in `network`, by the same numbers, whose links are counted from `first_link` on. Replaces `head` and `tail`.
+  struct Middle {
+    const Topology* network;
+    Pair pair;
+    int first_link;
+  };
+  virtual Middle MiddleOf(Pair pair, std::vector<int>& head, std::vector<int>& tail) const;
   // The route number used by deterministic routing, always minimal: d-mod-k in fat trees, dimension order on tori, ...
   virtual int64_t DefaultRoute(Pair) const { return 0; }
   // End-to-end latency of an empty message on the default route; default: the sum over its links.

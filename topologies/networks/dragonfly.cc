@@ -61,36 +61,57 @@ class Dragonfly : public PortNetwork {
   int64_t DefaultRoute(Pair pair) const override { return pair.to % MinimalRoutes(pair); }
 
   void Route(Pair pair, int64_t number, std::vector<int>& route) const override {
-    const int from = SwitchOf(pair.from), to = SwitchOf(pair.to);
-    const int first = GroupOfSwitch(from), last = GroupOfSwitch(to);
     route.clear();
+    Append(pair, EndsOf(pair), number, route);
+  }
+
+  void Routes(Pair pair, std::span<const int64_t> numbers, std::vector<int>& links,
+              std::vector<size_t>& ends) const override {
+    const Ends of = EndsOf(pair);
+    for (const int64_t number : numbers) {
+      Append(pair, of, number, links);
+      ends.push_back(links.size());
+    }
+  }
+
+ private:
+  struct Ends {  // of a pair: switches and their groups
+    int from, to, first, last;
+  };
+  Ends EndsOf(Pair pair) const {
+    const int from = SwitchOf(pair.from), to = SwitchOf(pair.to);
+    return {from, to, GroupOfSwitch(from), GroupOfSwitch(to)};
+  }
+
+  void Append(Pair pair, const Ends& ends, int64_t number, std::vector<int>& route) const {
+    const auto [from, to, first, last] = ends;
     route.push_back(2 * pair.from);
     if (first != last) {
       int at = from;
       if (number < shape_.n) {
-        at = ToGroup(at, last, static_cast<int>(number), route);
+        at = ToGroup(at, first, last, static_cast<int>(number), route);
       } else {  // through group `by` over cables (one, two)
-        const int64_t detour = number - shape_.n;
-        int by = static_cast<int>(detour / (int64_t{shape_.n} * shape_.n));
+        const int64_t detour = number - shape_.n, cables = detour / shape_.n;
+        int by = static_cast<int>(cables / shape_.n);
+        const int one = static_cast<int>(cables - int64_t{by} * shape_.n);
         if (by >= std::min(first, last)) ++by;
         if (by >= std::max(first, last)) ++by;
-        at = ToGroup(at, by, static_cast<int>(detour / shape_.n % shape_.n), route);
-        at = ToGroup(at, last, static_cast<int>(detour % shape_.n), route);
+        at = ToGroup(at, first, by, one, route);
+        at = ToGroup(at, by, last, static_cast<int>(detour - cables * shape_.n), route);
       }
-      ToSwitch(at, to, route);
+      ToSwitch(last, at, to, route);
     } else if (number == 0) {
-      ToSwitch(from, to, route);
+      ToSwitch(first, from, to, route);
     } else {  // through another switch of the group
       int by = static_cast<int>(number) - 1;
       if (by >= std::min(from, to) % shape_.a) ++by;
       if (by >= std::max(from, to) % shape_.a) ++by;
-      ToSwitch(from, first * shape_.a + by, route);
-      ToSwitch(first * shape_.a + by, to, route);
+      ToSwitch(first, from, first * shape_.a + by, route);
+      ToSwitch(first, first * shape_.a + by, to, route);
     }
     route.push_back(2 * pair.to + 1);
   }
 
- private:
   // Switches are numbered across the whole network.
   int SwitchOf(int port) const { return port / shape_.p; }
   int GroupOfSwitch(int s) const { return s / shape_.a; }
@@ -102,20 +123,22 @@ class Dragonfly : public PortNetwork {
   }
 
   // Appends the local hop between two switches of a group, if they differ.
-  void ToSwitch(int from, int to, std::vector<int>& route) const {
+  void ToSwitch(int group, int from, int to, std::vector<int>& route) const {
     if (from == to) return;
-    const int a = shape_.a, s = from % a, t = to % a;
-    const int cable = GroupOfSwitch(from) * (a * (a - 1) / 2) + PairNumber(std::min(s, t), std::max(s, t), a);
+    const int a = shape_.a, s = from - group * a, t = to - group * a;
+    const int cable = group * (a * (a - 1) / 2) + PairNumber(std::min(s, t), std::max(s, t), a);
     route.push_back(first_local_ + 2 * cable + (from < to ? 0 : 1));
   }
 
-  // Appends the route to the switch with cable m to `group` and that cable; returns the switch at its end.
-  int ToGroup(int from, int group, int m, std::vector<int>& route) const {
-    const int here = GroupOfSwitch(from);
-    ToSwitch(from, Gateway(here, group, m), route);
-    const int cable = PairNumber(std::min(here, group), std::max(here, group), shape_.g) * shape_.n + m;
-    route.push_back(first_global_ + 2 * cable + (here < group ? 0 : 1));
-    return Gateway(group, here, m);
+  // Appends the route from a switch of `here` to the one with cable m to `group`, and that cable; returns the switch at
+  // its end.
+  int ToGroup(int from, int here, int group, int m, std::vector<int>& route) const {
+    const int low = std::min(here, group), high = std::max(here, group);
+    const int cable = PairNumber(low, high, shape_.g) * shape_.n + m;
+    const auto [at_low, at_high] = gateways_[static_cast<size_t>(cable)];
+    ToSwitch(here, from, here == low ? at_low : at_high, route);
+    route.push_back(first_global_ + 2 * cable + (here == low ? 0 : 1));
+    return here == low ? at_high : at_low;
   }
 
   void AddVertices() {
@@ -141,6 +164,7 @@ class Dragonfly : public PortNetwork {
     for (int i = 0; i < g; ++i) {
       for (int k = i + 1; k < g; ++k) {
         for (int m = 0; m < n; ++m) {
+          gateways_.emplace_back(Gateway(i, k, m), Gateway(k, i, m));
           AddSwitchCable(ports_ + Gateway(i, k, m), ports_ + Gateway(k, i, m), or_ports(o.global_bandwidth),
                          global_cable, n > 1 ? m : -1);
         }
@@ -150,7 +174,8 @@ class Dragonfly : public PortNetwork {
 
   const std::string kind_;
   const DragonflyShape shape_;
-  int first_local_ = 0, first_global_ = 0;  // links
+  int first_local_ = 0, first_global_ = 0;     // links
+  std::vector<std::pair<int, int>> gateways_;  // by global cable: the switches that it joins, the lower group's first
 };
 
 }  // namespace

@@ -147,25 +147,17 @@ class HammingMesh : public PortNetwork {
   }
 
   void Route(Pair pair, int64_t number, std::vector<int>& route) const override {
-    const Ways row(rows_, PlaceIn(pair.from, true), PlaceIn(pair.to, true));
-    const Ways column(columns_, PlaceIn(pair.from, false), PlaceIn(pair.to, false));
-    const Counts n(row, column);
-    // Whether the row or the column takes a longer path, and the route's number among those.
-    bool row_minimal = true, column_minimal = true;
-    if (number >= n.minimal()) {
-      number -= n.minimal();
-      row_minimal = number >= n.orders * n.row_longer * n.column;
-      column_minimal = !row_minimal;
-      if (row_minimal) number -= n.orders * n.row_longer * n.column;
-    }
-    const int64_t in_column = column_minimal ? n.column : n.column_longer;
-    const int64_t in_row = row_minimal ? n.row : n.row_longer;
-    const int64_t column_number = number % in_column, row_number = number / in_column % in_row;
-    const bool row_first = number / (in_column * in_row) == 0;
     route.clear();
-    if (row_first) Walk(rows_, true, row, pair.from, pair, row_minimal, row_number, route);
-    Walk(columns_, false, column, row_first ? pair.to : pair.from, pair, column_minimal, column_number, route);
-    if (!row_first) Walk(rows_, true, row, pair.to, pair, row_minimal, row_number, route);
+    Append(Between(*this, pair), number, route);
+  }
+
+  void Routes(Pair pair, std::span<const int64_t> numbers, std::vector<int>& links,
+              std::vector<size_t>& ends) const override {
+    const Between between(*this, pair);
+    for (const int64_t number : numbers) {
+      Append(between, number, links);
+      ends.push_back(links.size());
+    }
   }
 
  private:
@@ -185,6 +177,47 @@ class HammingMesh : public PortNetwork {
   Counts Count(Pair pair) const {
     return Counts(Ways(rows_, PlaceIn(pair.from, true), PlaceIn(pair.to, true)),
                   Ways(columns_, PlaceIn(pair.from, false), PlaceIn(pair.to, false)));
+  }
+
+  // A pair's places in the lines of one direction, and which lines these are.
+  struct Along {
+    Along(const HammingMesh& mesh, const Lines& lines, Pair pair, bool row)
+        : lines(lines),
+          start(mesh.PlaceIn(pair.from, row)),
+          end(mesh.PlaceIn(pair.to, row)),
+          from(mesh.LineOf(pair.from, row)),
+          to(mesh.LineOf(pair.to, row)),
+          ways(lines, start, end) {}
+    const Lines& lines;
+    Place start, end;
+    int from, to;  // the lines of the pair's ports
+    Ways ways;
+  };
+  struct Between {
+    Between(const HammingMesh& mesh, Pair pair)
+        : row(mesh, mesh.rows_, pair, true), column(mesh, mesh.columns_, pair, false), counts(row.ways, column.ways) {}
+    Along row, column;
+    Counts counts;
+  };
+
+  void Append(const Between& between, int64_t number, std::vector<int>& route) const {
+    const auto& [row, column, n] = between;
+    // Whether the row or the column takes a longer path, and the route's number among those.
+    bool row_minimal = true, column_minimal = true;
+    if (number >= n.minimal()) {
+      number -= n.minimal();
+      row_minimal = number >= n.orders * n.row_longer * n.column;
+      column_minimal = !row_minimal;
+      if (row_minimal) number -= n.orders * n.row_longer * n.column;
+    }
+    const int64_t in_column = column_minimal ? n.column : n.column_longer;
+    const int64_t in_row = row_minimal ? n.row : n.row_longer;
+    const int64_t before = number / in_column;
+    const int64_t column_number = number - before * in_column, row_number = before % in_row;
+    const bool row_first = before < in_row;
+    if (row_first) Walk(row, row.from, row_minimal, row_number, route);
+    Walk(column, row_first ? column.to : column.from, column_minimal, column_number, route);
+    if (!row_first) Walk(row, row.to, row_minimal, row_number, route);
   }
 
   // Port board * a * b + i + a * j, board X + x * Y.
@@ -260,13 +293,12 @@ class HammingMesh : public PortNetwork {
     }
   }
 
-  // Appends the links along the line through port `at`, from pair.from's place in that line to pair.to's.
-  void Walk(const Lines& l, bool row, const Ways& ways, int at, Pair pair, bool minimal, int64_t number,
-            std::vector<int>& route) const {
-    if (ways.nothing()) return;
-    const int line = LineOf(at, row);
-    const Place start = PlaceIn(pair.from, row), end = PlaceIn(pair.to, row);
-    const Way& way = ways.Find(minimal, number);
+  // Appends the links along `line`, from the place of pair.from to that of pair.to.
+  static void Walk(const Along& along, int line, bool minimal, int64_t number, std::vector<int>& route) {
+    if (along.ways.nothing()) return;
+    const Lines& l = along.lines;
+    const Place start = along.start, end = along.end;
+    const Way& way = along.ways.Find(minimal, number);
     if (way.out < 0) return WalkBoard(l, line, start.board, start.index, end.index, route);
     WalkBoard(l, line, start.board, start.index, way.out % 2 == 0 ? 0 : l.length - 1, route);
     route.push_back(EdgeLink(l, line, way.out));

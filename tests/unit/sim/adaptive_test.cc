@@ -1,9 +1,11 @@
 // Adaptive routing on the dragonfly's worst case, and networks with something wrong.
 #include <numeric>
 #include <optional>
+#include <random>
 
 #include "gmock/gmock.h"
 #include "sim/network.h"
+#include "tests/seed.h"
 #include "tests/unit/sim/flows.h"
 #include "tests/unit/topologies/lanes.h"
 #include "topologies/degraded.h"
@@ -94,6 +96,61 @@ TEST(AdaptiveTest, FinishedFlowsLoadNothing) {
   const std::vector<double> once = BySimGrid(lanes, {{0, 2, n}}, adaptive);
   EXPECT_EQ(BySimGrid(lanes, {{0, 2, n}, {0, 2, n, 100}}, adaptive)[1], 100 + once[0]);
   EXPECT_GT(BySimGrid(lanes, {{0, 2, n}, {0, 2, n, 1}}, adaptive)[1], 1 + once[0]);
+}
+
+// ---- What a flow's parts have of a link ----
+
+// Port 0 sends as much to its neighbour, over one route, as to another group, over some of eight cables that are wide
+// enough: its own cable is shared in equal halves, however many paths a flow has.
+TEST(AdaptiveTest, ManyPathsGiveAFlowNoMoreOfALink) {
+  const auto fly = MakeDragonfly({.p = 2,
+                                  .a = 4,
+                                  .h = 4,
+                                  .groups = 3,
+                                  .local_bandwidth = BytesPerSecond(100 * B),
+                                  .global_bandwidth = BytesPerSecond(100 * B),
+                                  .wiring = kWires});
+  const RoutingOptions adaptive = {.policy = RoutingPolicy::kAdaptive};
+  Router router(*fly, adaptive);
+  std::vector<Path> paths;
+  router.Choose({0, 16}, 0, n, paths);
+  ASSERT_GT(paths.size(), 2u);
+  for (const auto& ends :
+       {BySimGrid(*fly, {{0, 1, n}, {0, 16, n}}, adaptive), ByFluid(*fly, {{0, 1, n}, {0, 16, n}}, adaptive)}) {
+    ASSERT_EQ(ends.size(), 2u);
+    EXPECT_NEAR(ends[0], 2 * T, 1e-9 * T);
+    EXPECT_NEAR(ends[1], 2 * T, 1e-9 * T);
+  }
+}
+
+// Flows of any size and limit: SimGrid's shares for paths of several parts are those that the parts have one by one.
+TEST(AdaptiveTest, PathsOfSeveralPartsShareAsTheirParts) {
+  std::mt19937 random(TestSeed());
+  const auto fly = MakeDragonfly({.p = 2, .a = 4, .h = 4, .groups = 5, .wiring = kWires});
+  const auto ports = static_cast<unsigned>(fly->endpoints());
+  size_t several = 0;
+  for (const int most : {3, 16}) {
+    std::vector<TestFlow> flows;
+    for (int f = 0; f < 60; ++f) {
+      const unsigned from = random() % ports, to = (from + 1 + random() % (ports - 1)) % ports;
+      flows.push_back({static_cast<int>(from), static_cast<int>(to), n * (1 + random() % 1000) / 1000});
+      if (f % 4 == 0) flows.back().rate = B * (1 + random() % 50) / 100;
+    }
+    const RoutingOptions adaptive = {.policy = RoutingPolicy::kAdaptive, .seed = random(), .most_paths = most};
+    Router router(*fly, adaptive);
+    for (const TestFlow& f : flows) {
+      std::vector<Path> paths;
+      router.Choose({f.from, f.to}, 0, f.bytes, paths);
+      const auto parts = [](int sum, const Path& path) { return sum + path.parts; };
+      ASSERT_EQ(std::accumulate(paths.begin(), paths.end(), 0, parts), most);
+      several +=
+          static_cast<size_t>(std::count_if(paths.begin(), paths.end(), [](const Path& p) { return p.parts > 1; }));
+    }
+    const std::vector<double> simulated = BySimGrid(*fly, flows, adaptive), computed = ByFluid(*fly, flows, adaptive);
+    ASSERT_EQ(simulated.size(), flows.size());
+    for (size_t f = 0; f < flows.size(); ++f) EXPECT_NEAR(simulated[f] / computed[f], 1, 1e-9) << most << " " << f;
+  }
+  EXPECT_GT(several, 100u);
 }
 
 // ---- Degraded networks ----

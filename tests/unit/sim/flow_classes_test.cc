@@ -85,6 +85,33 @@ TEST(FlowClasses, WeightsCountTheFlowsOfALink) {
   EXPECT_EQ(in.classes[0].weights, (std::vector<int>{1, 4, 2}));
 }
 
+// A flow with parts is so many flows: alone in its class, and as heavy on its links.
+TEST(FlowClasses, PartsAreEqualFlows) {
+  const auto of = [](const std::vector<std::pair<int, int>>& parts) {  // sender, parts
+    auto set = std::make_shared<FlowSet>();
+    for (const auto& [sender, own] : parts) {
+      const int links[] = {sender, 4};
+      set->Add(links, 1e9, Fluid::kNoLimit, 0, own);
+    }
+    return set;
+  };
+  const auto classify = [](const std::shared_ptr<const FlowSet>& set) {
+    const std::vector<Link> links(5, {.name = "", .bandwidth = BytesPerSecond(1e9)});
+    const FlowClassifier::Known nothing;
+    return FlowClassifier(links).Classify({set}, {&nothing, 1});
+  };
+  const auto three = of({{0, 3}, {1, 1}, {2, 3}}),
+             one_by_one = of({{0, 1}, {0, 1}, {0, 1}, {1, 1}, {2, 1}, {2, 1}, {2, 1}});
+  const FlowClasses few = classify(three), many = classify(one_by_one);
+  ASSERT_EQ(few.classes.size(), 2u);
+  EXPECT_EQ(few.of[0][0], few.of[0][2]);
+  EXPECT_EQ(few.classes[0].weights, (std::vector<int>{3, 6}));
+  EXPECT_EQ(few.classes[1].weights, (std::vector<int>{1, 1}));
+  ASSERT_EQ(many.classes.size(), 2u);
+  for (size_t c = 0; c < 2; ++c) EXPECT_EQ(few.classes[c].weights, many.classes[c].weights);
+  EXPECT_NE(HashOf(*three), HashOf(*of({{0, 3}, {1, 3}, {2, 3}})));
+}
+
 // Regular networks with some irregularities: the ends of all flows are those of their classes.
 TEST(FlowClasses, SolvingOneOfEachIsExact) {
   std::mt19937 random(TestSeed());

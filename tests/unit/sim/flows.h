@@ -86,8 +86,10 @@ inline std::vector<double> ByFluid(const Topology& topology, const std::vector<T
     ends.push_back(RouteLatency(topology, routing.policy, {f.from, f.to, f.rail}, paths));
     EXPECT_EQ(f.start, 0);
     for (const Path& path : paths) {
-      fluid.Add(path.links, f.bytes * path.share, f.rate * path.share);
-      flow_of.push_back(i);
+      for (int part = 0; part < path.parts; ++part) {
+        fluid.Add(path.links, f.bytes * path.share / path.parts, f.rate * path.share / path.parts);
+        flow_of.push_back(i);
+      }
     }
   }
   const std::vector<double>& seconds = fluid.Solve();

@@ -43,7 +43,10 @@ double Solved(const Topology& topology, const RoutingOptions& routing, const Pha
   for (size_t i = 0; i < phase.flows.size(); ++i) {
     const Flow& f = phase.flows[i];
     latencies.push_back(RouteLatency(topology, routing.policy, requests[i].pair, paths[i]));
-    for (const Path& path : paths[i]) fluid.Add(path.links, f.bytes * path.share, f.rate * path.share);
+    for (const Path& path : paths[i]) {
+      for (int part = 0; part < path.parts; ++part)
+        fluid.Add(path.links, f.bytes * path.share / path.parts, f.rate * path.share / path.parts);
+    }
   }
   const std::vector<double>& ends = fluid.Solve();
   return PhaseLatency(phase, latencies, topology.alpha().value()) + *std::max_element(ends.begin(), ends.end());
@@ -86,7 +89,7 @@ Phase Drawn(std::mt19937& random, int ranks, int flows, const std::vector<double
   return phase;
 }
 
-// On each kind of network, with each policy: flows of equal bytes never have to be solved if they do not split.
+// On each kind of network, with each policy: flows of equal bytes have to be solved only where packets are sprayed.
 TEST(PhaseTimes, AreThoseOfTheFullSolution) {
   std::mt19937 random(TestSeed());
   Held equal, mixed;
@@ -103,14 +106,14 @@ TEST(PhaseTimes, AreThoseOfTheFullSolution) {
         const Phase same = Drawn(random, topology->endpoints(), flows, {3e6}, flows == 60 ? 5e9 : 0);
         const int solved = equal.solved;
         Hold(*topology, routing, same, equal);
-        if (policy == RoutingPolicy::kDeterministic || policy == RoutingPolicy::kEcmp) EXPECT_EQ(equal.solved, solved);
+        if (policy != RoutingPolicy::kSpray) EXPECT_EQ(equal.solved, solved);
         Hold(*topology, routing, Drawn(random, topology->endpoints(), flows, {1e6, 3e6, 4e6}, 0), mixed);
       }
     }
   }
   EXPECT_GT(equal.exact, 60);
   EXPECT_GT(mixed.exact, 10);
-  EXPECT_GT(mixed.solved, 40);
+  EXPECT_GT(mixed.solved, 20);
 }
 
 // 0 sends 4 to 3 and 4 to 1, each of which receives three times 1 from others at first: a quarter goes there until 4,

@@ -14,6 +14,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/route_checks.h"
+#include "topologies/build.h"
+#include "topologies/catalogue.h"
 #include "topologies/networks/dragonfly.h"
 #include "topologies/networks/fat_tree.h"
 #include "topologies/networks/star.h"
@@ -193,6 +195,36 @@ TEST(RoutingTest, DModKSpreadsDestinationsEvenly) {
   }
 }
 
+// Several routes at once, and without the links that all of a pair's routes have: what Route gives one by one.
+TEST(RoutingTest, RoutesTakenApartAreTheRoutes) {
+  size_t heads = 0;
+  for (const char* name : {"polaris", "frontier", "hammingmesh-1k", "tpu-v4-pod", "dgx-h100", "gb200-nvl72"}) {
+    const cluster::Cluster cluster = *FindCluster(name);
+    const auto t = *BuildTopology(cluster, static_cast<int>(std::min<int64_t>(MostNodes(cluster), 1024)));
+    std::vector<int> route, head, tail, links;
+    std::vector<size_t> ends;
+    for (const Pair pair : SamplePairs(*t, 200)) {
+      const int64_t all = t->MinimalRoutes(pair) + t->Detours(pair);
+      const std::array<int64_t, 4> numbers = {0, all - 1, all / 2, (pair.to * int64_t{7919}) % all};
+      const auto [network, ports, first_link] = t->MiddleOf(pair, head, tail);
+      heads += !head.empty() && !tail.empty();
+      links.assign(1, -1), ends.clear();  // they are appended
+      network->Routes(ports, numbers, links, ends);
+      ASSERT_EQ(ends.size(), numbers.size());
+      ASSERT_EQ(ends.back(), links.size());
+      size_t begin = 1;
+      for (size_t n = 0; n < numbers.size(); begin = ends[n++]) {
+        std::vector<int> whole = head;
+        for (size_t l = begin; l < ends[n]; ++l) whole.push_back(links[l] + first_link);
+        whole.insert(whole.end(), tail.begin(), tail.end());
+        t->Route(pair, numbers[n], route);
+        ASSERT_EQ(whole, route) << name << ", route " << numbers[n] << " from " << pair.from << " to " << pair.to;
+      }
+    }
+  }
+  EXPECT_GT(heads, 400u);
+}
+
 TEST(AdaptiveRoutingTest, AloneItIsMinimal) {
   const auto dragonfly = MakeDragonfly({});
   for (const Pair pair : SamplePairs(*dragonfly, 300)) {
@@ -296,9 +328,10 @@ TEST(AdaptiveRoutingTest, TriesWhatItWouldChoose) {
       for (size_t f = 0; f < flows->size(); ++f) {
         ASSERT_EQ(tried.of(f), static_cast<int>(chosen[f].size()));
         for (size_t p = 0; p < chosen[f].size(); ++p) {
-          const auto [links, share] = tried.At(f, static_cast<int>(p));
+          const auto [links, share, parts] = tried.At(f, static_cast<int>(p));
           EXPECT_THAT(chosen[f][p].links, testing::ElementsAreArray(links.begin(), links.end()));
           EXPECT_EQ(chosen[f][p].share, share);
+          EXPECT_EQ(chosen[f][p].parts, parts);
         }
       }
       router.Choose(*flows, chosen);  // now it is in flight
