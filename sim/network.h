@@ -3,7 +3,8 @@
 // If nothing else can use the network, no simulation is needed: while there is only one group of several ranks and no
 // point-to-point message was ever sent, collectives follow one another and have the network to themselves. For
 // algorithms whose ranks all finish together, the duration then follows from the phases' latencies and the flows'
-// max-min shares (phase_times.h). A collective that was measured takes its measured time. In all other cases a
+// max-min shares (phase_times.h); of very many phases under adaptive routing, a sample is timed (phase_sample.h). A
+// collective that was measured takes its measured time. In all other cases a
 // collective's flows share the network with other flows; the flows of a measured collective are stretched so that alone
 // they would take the measured time.
 //
@@ -26,6 +27,7 @@
 #include "sim/collectives/measured.h"
 #include "sim/collectives/schedule.h"
 #include "sim/engine.h"
+#include "sim/phase_sample.h"
 #include "sim/phase_times.h"
 
 namespace twofold::sim {
@@ -35,6 +37,7 @@ struct NetworkOptions {
   bool closed_forms = true;  // false: every communication is simulated, even if it was before
   MeasuredCollectives measured = {};
   std::vector<int> endpoints = {};  // by rank; empty: rank r is at endpoint r
+  size_t most_flows = kMostFlows;   // under adaptive routing: of more, a sample is timed (phase_sample.h)
 };
 
 class Network {
@@ -71,6 +74,8 @@ class Network {
   Name Shift(int groups, int places, double bytes, double start, Ended ended);
   const Library& library() const { return library_; }
   int64_t planned() const { return planned_; }  // collectives and messages for which schedules were made
+  // What a reader must know of the times: those that come from a sample of phases.
+  std::vector<std::string> notes() const;
 
  private:
   struct Group {
@@ -83,7 +88,9 @@ class Network {
     double seconds = -1;  // alone on the network, if all ranks finish together; -1: unknown
     std::shared_ptr<const Engine::Course> course = nullptr;  // if the engine solves flows: replaces schedules
     Name name = {};
-    std::vector<std::optional<PhaseTimes::Time>> times = {};  // while it is made: of the first group's phases
+    // While it is made, of the first group's phases: those that are timed, and their times.
+    std::vector<PhaseSample> sample = {};
+    std::vector<std::optional<PhaseTimes::Time>> times = {};
   };
   // The time alone on the network as a function of size: latency + bytes * per_byte.
   struct Price {
@@ -116,6 +123,8 @@ class Network {
   std::shared_ptr<const Engine::Course> Chart(const Known& known, const Groups& groups);
   // Seconds that all groups take, alone on the network; -1 if ranks or groups finish at different times.
   double ClosedForm(Known& known, const Groups& groups);
+  std::vector<PhaseSample> SampleOf(const Schedule& schedule) const;  // of the phases, those to time
+  void KeepSample(const CollectiveShape& shape, const Known& known);
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
   void Flow(const Known& known, const Groups& groups, double start, Done done);
   Way MakeWay(std::vector<std::vector<int>> pairs, double bytes);
@@ -135,6 +144,12 @@ class Network {
   int next_groups_ = 0;
   int64_t planned_ = 0;
   bool messages_ = false;  // a point-to-point message was sent
+  // Collectives whose time is from a sample, by kind and ranks.
+  struct Sampled {
+    size_t timed, phases;
+    double error;  // relative, the largest
+  };
+  std::map<std::pair<Communication::Kind, int>, Sampled> sampled_;
   absl::flat_hash_map<Key, Known> known_;
   absl::flat_hash_map<AloneKey, Price> alone_;
   absl::flat_hash_map<WayKey, std::shared_ptr<const Way>> ways_;

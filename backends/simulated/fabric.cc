@@ -384,6 +384,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elas
   }
   const auto counted = steady ? steady->counted() : std::nullopt;
   if (counted) outcome.add_notes(DescribeCounted(*counted));
+  for (const std::string& note : network.notes()) outcome.add_notes(note);
   AddExtrapolationNotes(extrapolated, outcome);
   AddWhatRan(world, outcome);
   if (fold) AddWhatFoldingChanges(!asked_for && plan.world_size <= kMostRunAfterAll, world, outcome);

@@ -15,6 +15,7 @@ namespace {
 void Rotate(std::vector<Phase>& phases, int n, double part) {
   for (int shift = 1; shift < n; ++shift) {
     Phase phase{.rounds = shift == 1 ? 1 : 0, .flows = {}};
+    phase.flows.reserve(static_cast<size_t>(n));
     for (int i = 0; i < n; ++i) phase.flows.push_back({i, (i + shift) % n, part});
     phases.push_back(std::move(phase));
   }

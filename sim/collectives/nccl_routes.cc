@@ -305,7 +305,9 @@ absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places
   const size_t count = nodes.size();
   NcclRoute route;
   for (size_t shift = std::min<size_t>(1, count - 1); shift < count; ++shift) {
+    const size_t before = route.phases.empty() ? 0 : route.phases.back().size();
     std::vector<NcclHop>& hops = route.phases.emplace_back();
+    hops.reserve(before);
     auto add = [&](const std::vector<int>& senders, const std::vector<int>& receivers, bool between) {
       for (int from : senders) {
         for (int to : receivers) {

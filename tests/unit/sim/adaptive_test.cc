@@ -153,6 +153,55 @@ TEST(AdaptiveTest, PathsOfSeveralPartsShareAsTheirParts) {
   EXPECT_GT(several, 100u);
 }
 
+// ---- A sample of phases ----
+
+struct Timed {
+  double seconds = 0;
+  std::vector<std::string> notes;
+};
+
+// An all-to-all among the first ranks, in n phases of n flows.
+Timed AllToAll(const Topology& topology, int ranks, size_t most_flows, RoutingPolicy policy) {
+  const absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] {
+    Engine engine(topology, {.routing = {.policy = policy}});
+    const auto library = *MakeLibrary({});
+    Network network(engine, *library, {.most_flows = most_flows});
+    std::vector<int> all(static_cast<size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    const int group = network.AddGroups(std::make_shared<const Network::Ranks>(Network::Ranks{all}));
+    outcome::Outcome result;
+    network.Collective(
+        group, {Communication::kAllToAll, ranks, 1e9, 0, {}}, 0,
+        [&](const std::vector<double>& finish, double) { result.add_results(absl::StrFormat("%.17g", finish[0])); });
+    if (const absl::Status status = engine.Run(); !status.ok()) result.set_message(std::string(status.message()));
+    for (const std::string& note : network.notes()) result.add_notes(note);
+    return result;
+  });
+  EXPECT_TRUE(outcome.ok() && outcome->message().empty()) << outcome.status();
+  if (!outcome.ok() || outcome->results_size() != 1) return {};
+  return {std::stod(outcome->results(0)), {outcome->notes().begin(), outcome->notes().end()}};
+}
+
+// A fifth of the phases gives the time of all to within its standard error, which a note states. Other routing needs no
+// sample.
+TEST(AdaptiveTest, ASampleOfPhasesStandsForAllAndSaysSo) {
+  const auto fly = MakeDragonfly({.p = 4, .a = 4, .h = 4, .wiring = kWires});
+  constexpr int kRanks = 160;
+  const Timed all = AllToAll(*fly, kRanks, kMostFlows, RoutingPolicy::kAdaptive),
+              sample = AllToAll(*fly, kRanks, 1, RoutingPolicy::kAdaptive);
+  EXPECT_THAT(all.notes, testing::IsEmpty());
+  ASSERT_EQ(sample.notes.size(), 1u);
+  EXPECT_THAT(sample.notes[0], testing::StartsWith("all_to_all among 160 ranks: 33 of its 159 phases, drawn at random, "
+                                                   "were timed and stand for the others; the standard error is "));
+  const double error = std::stod(sample.notes[0].substr(sample.notes[0].find("error is ") + 9)) / 100;
+  EXPECT_LT(error, 0.02);
+  EXPECT_NE(sample.seconds, all.seconds);
+  EXPECT_NEAR(sample.seconds / all.seconds, 1, 3 * error);
+  const Timed minimal = AllToAll(*fly, kRanks, 1, RoutingPolicy::kDeterministic);
+  EXPECT_THAT(minimal.notes, testing::IsEmpty());
+  EXPECT_EQ(minimal.seconds, AllToAll(*fly, kRanks, kMostFlows, RoutingPolicy::kDeterministic).seconds);
+}
+
 // ---- Degraded networks ----
 
 std::unique_ptr<Topology> With(std::unique_ptr<Topology> topology, const Degradation& degradation) {
