@@ -26,7 +26,7 @@ std::vector<double> EndsOf(const FlowClasses& classes, const FlowSet& flows) {
 }  // namespace
 
 PhaseTimes::PhaseTimes(const Topology& topology, Router& router)
-    : topology_(topology), router_(router), place_(topology.links().size()) {}
+    : topology_(topology), router_(router), bandwidths_(topology.links().size()), seen_(topology.links().size()) {}
 
 std::shared_ptr<const Paths> PhaseTimes::Route(std::span<const Part> parts) {
   if (!router_.depends_on_load()) return nullptr;
@@ -81,19 +81,17 @@ std::vector<double> PhaseTimes::List(std::span<const Part> parts, const Paths* p
 
 void PhaseTimes::Count(std::span<const int> links, double bytes, int parts) {
   for (const int link : links) {
-    int& place = place_[static_cast<size_t>(link)];
-    if (place == 0) {
-      uses_.push_back({.bandwidth = topology_.links()[static_cast<size_t>(link)].bandwidth.value()});
-      place = static_cast<int>(uses_.size());
+    uint64_t& seen = seen_[static_cast<size_t>(link)];
+    if (seen >> 32 != counting_) {
+      seen = counting_ << 32 | uses_.size();
+      double& bandwidth = bandwidths_[static_cast<size_t>(link)];
+      if (bandwidth == 0) bandwidth = topology_.links()[static_cast<size_t>(link)].bandwidth.value();
+      uses_.push_back({bandwidth, bytes * parts, bytes, bytes, parts});
+      continue;
     }
-    Use& use = uses_[static_cast<size_t>(place) - 1];
-    if (use.count == 0) {
-      used_.push_back(place - 1);
-      use.count = parts, use.bytes = bytes * parts, use.most = use.least = bytes;
-    } else {
-      use.count += parts, use.bytes += bytes * parts;
-      use.most = std::max(use.most, bytes), use.least = std::min(use.least, bytes);
-    }
+    Use& use = uses_[static_cast<uint32_t>(seen)];
+    use.count += parts, use.bytes += bytes * parts;
+    use.most = std::max(use.most, bytes), use.least = std::min(use.least, bytes);
   }
 }
 
@@ -101,22 +99,26 @@ PhaseTimes::Bounds PhaseTimes::TakeBounds() {
   const auto least = [](const Use& use) { return use.bytes / use.bandwidth; };
   // In the steps in which fluid.h computes it: a share of the link's bandwidth, then the time at that rate.
   const auto most = [](const Use& use) { return use.most / (use.bandwidth / static_cast<double>(use.count)); };
-  const Use *busiest = nullptr, *slowest = nullptr;  // by these; products are compared, since they cost less
-  bool alike = false;                                // all flows of a slowest link
-  for (const int place : used_) {
-    const Use& use = uses_[static_cast<size_t>(place)];
-    if (busiest == nullptr || use.bytes * busiest->bandwidth > busiest->bytes * use.bandwidth) busiest = &use;
-    const double own = slowest == nullptr ? 1 : use.most * static_cast<double>(use.count) * slowest->bandwidth;
-    const double other = slowest == nullptr ? 0 : slowest->most * static_cast<double>(slowest->count) * use.bandwidth;
+  // The largest of these; products are compared, since they cost less. Their factors are variables, so that a link need
+  // not wait for those before it.
+  const Use *busiest = nullptr, *slowest = nullptr;
+  double busy_bytes = 0, busy_bandwidth = 1, slow_bytes = 0, slow_bandwidth = 1;
+  bool alike = false;  // all flows of a slowest link
+  for (const Use& use : uses_) {
+    if (use.bytes * busy_bandwidth > busy_bytes * use.bandwidth) [[unlikely]]
+      busiest = &use, busy_bytes = use.bytes, busy_bandwidth = use.bandwidth;
+    const double bytes = use.most * static_cast<double>(use.count);
+    const double own = bytes * slow_bandwidth, other = slow_bytes * use.bandwidth;
     if (own < other) continue;
     alike = use.least >= use.most * (1 - kAtOnce) || (own == other && alike);
-    if (own > other) slowest = &use;
+    if (own > other) [[unlikely]]
+      slowest = &use, slow_bytes = bytes, slow_bandwidth = use.bandwidth;
   }
   Bounds bounds{limited_, limited_, true};
   if (slowest != nullptr && most(*slowest) > limited_) bounds = {least(*busiest), most(*slowest), alike};
   bounds.least = std::max(bounds.least, limited_);
-  for (const int place : used_) uses_[static_cast<size_t>(place)].count = 0;
-  used_.clear();
+  uses_.clear();
+  ++counting_;
   limited_ = 0;
   return bounds;
 }

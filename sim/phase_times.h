@@ -75,10 +75,11 @@ class PhaseTimes {
 
   const Topology& topology_;
   Router& router_;
-  Zeros<int> place_;       // by link: one more than its place in uses_; 0: no flow has crossed it yet
-  std::vector<Use> uses_;  // of links
-  std::vector<int> used_;  // places in uses_, of the flows counted now
-  double limited_ = 0;     // seconds: the longest that a flow needs at its limit
+  Zeros<double> bandwidths_;  // by link; 0: no flow has crossed it yet
+  Zeros<uint64_t> seen_;      // by link: the count in which a flow last crossed it, and its place in uses_ then
+  uint64_t counting_ = 1;     // number of the present count
+  std::vector<Use> uses_;     // of the links that the flows counted now cross
+  double limited_ = 0;        // seconds: the longest that a flow needs at its limit
   std::optional<FlowClassifier> classifier_;  // made when first needed
   // What Solve classified last, by HashOf: the next size of a collective often has the same flows.
   std::optional<std::pair<std::pair<uint64_t, uint64_t>, FlowClasses>> last_classes_;
