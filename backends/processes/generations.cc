@@ -1,13 +1,22 @@
 #include "backends/processes/generations.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "core/base/check.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 
 namespace twofold::processes {
+namespace {
+
+// The first member tells newcomers the time of the run: their own clocks begin when they are let in.
+std::string TimeKey(int generation) { return StrCat("generation ", generation, " is formed at"); }
+
+}  // namespace
 
 std::shared_ptr<const host::GroupIdentity> WorldOf(int size, int generation) {
   auto identity = std::make_shared<host::GroupIdentity>();
@@ -67,6 +76,10 @@ void Generations::Enter(control::Generation next) {
   runs_.push_back(std::make_unique<host::RunState>(process_.run, static_cast<int>(generation_.members.size())));
   rank_.Enter(*runs_.back(), rank());
   session_.control().Enter(runs_.back().get());
+  if (rank == 0) {
+    if (const absl::Status told = session_.control().Set(TimeKey(generation_.number), StrCat(run().Now())); !told.ok())
+      Throw(told, "telling newcomers the time");
+  }
   if (world != nullptr) previous_ = std::move(world);
 }
 
@@ -108,9 +121,22 @@ std::vector<std::string> Generations::Exchange(std::string bytes) {
 }
 
 // A loss by an event is a real one: the process is killed.
+void Generations::ExpectLoss() {
+  expects_loss_ = true;
+  const double at = events_.LossOf(member()).at_s;
+  if (std::isinf(at)) return;
+  double begun = 0;  // this process's clock, in the time of the run
+  if (generation_.number > 1) {
+    const absl::StatusOr<std::string> formed = session_.control().Wait(TimeKey(generation_.number), run().timeout_s());
+    if (!formed.ok()) Throw(formed.status(), "asking for the time of the run");
+    TWOFOLD_CHECK(absl::SimpleAtod(*formed, &begun), "a number of seconds");
+  }
+  loss_.In(at - begun - run().Now());
+}
+
 void Generations::BeginStep(int64_t step) {
-  const host::MembershipEvents::Loss loss = events_.LossOf(member());
-  if (step >= loss.steps || run().Now() >= loss.at_s) std::raise(SIGKILL);
+  if (!expects_loss_) ExpectLoss();
+  if (step >= events_.LossOf(member()).steps) std::raise(SIGKILL);
 }
 
 }  // namespace twofold::processes

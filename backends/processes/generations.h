@@ -11,6 +11,7 @@
 #include "backends/host/membership_events.h"
 #include "backends/host/rank.h"
 #include "backends/processes/group.h"
+#include "backends/processes/lost_at.h"
 #include "backends/processes/session.h"
 #include "core/run/membership.h"
 
@@ -49,6 +50,7 @@ class Generations {
   bool EndsAfter(int64_t step);
   std::vector<std::string> Exchange(std::string bytes);
   void BeginStep(int64_t step);
+  void ExpectLoss();
   host::RunState& run() const { return rank_.state()->run; }
   [[noreturn]] void Throw(const absl::Status& why, const char* doing);
 
@@ -61,6 +63,8 @@ class Generations {
   std::vector<std::unique_ptr<host::RunState>> runs_;  // of later generations: threads may still look at old ones
   std::unique_ptr<Group> previous_;                    // groups that are about to be destroyed may refer to it
   std::vector<int> unconnected_;                       // members of the last generation that could not connect
+  bool expects_loss_ = false;                          // the events have been looked at
+  LostAt loss_;
 };
 
 }  // namespace twofold::processes
