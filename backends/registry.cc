@@ -68,6 +68,7 @@ std::span<const Backend> Backends() {
        .summary = "ranks are processes on CPUs; they communicate through Gloo, over TCP",
        .why_not = WhyNoGloo,
        .make = MakeGlooFabric,
+       .calibration = Backend::Calibration::kMessages,
        .by_variables = true,
        .canonical_reductions = false},
       {.name = "nccl",

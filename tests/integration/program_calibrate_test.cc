@@ -46,7 +46,9 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
   EXPECT_THAT(err_, HasSubstr("--time-algorithms: is only for --device=cuda"));
   EXPECT_EQ(Run("calibrate --fabric=nccl"), 2);
   EXPECT_THAT(err_, HasSubstr("--fabric must be in_memory (kernels and links of this machine) or mpi (messages between "
-                              "processes), got \"nccl\""));
+                              "processes) or gloo (messages between processes), got \"nccl\""));
+  EXPECT_EQ(Run("calibrate --fabric=gloo --cluster=star-a100 --cluster-out=" + At("cluster")), 2);
+  EXPECT_THAT(err_, HasSubstr("needs messages between hosts; use --fabric=mpi"));
   for (const std::string& nowhere : {Write("file", "") + "/profile.textproto", std::string("/proc/profile")}) {
     EXPECT_EQ(Run(StrCat("calibrate --out=", nowhere)), 2);
     EXPECT_THAT(err_, HasSubstr(StrCat("--out=", nowhere, ": cannot be written")));

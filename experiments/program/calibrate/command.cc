@@ -135,7 +135,7 @@ absl::Status CheckOptions(const Options& o) {
         "--cluster and --cluster-out are only valid together: give the cluster's structure, and the file to write with "
         "its measured figures");
   }
-  if (!o.cluster_out.empty() && CalibrationOf(o.fabric) != Backend::Calibration::kMessages) {
+  if (!o.cluster_out.empty() && o.fabric != "mpi") {  // the file says how Open MPI communicates
     return InvalidArgument("--cluster-out=", o.cluster_out,
                            ": needs messages between hosts; use --fabric=mpi under mpirun");
   }
@@ -492,7 +492,7 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   command.AddOption("--device", options->device, "the device whose kernels are measured: cpu or cuda").ShowDefault();
   command
       .AddOption("--fabric", options->fabric,
-                 "the fabric whose links are measured: in_memory, together with the kernels; or mpi (under mpirun or "
+                 "the fabric whose links are measured: in_memory, together with the kernels; or mpi or gloo (with "
                  "`twofold launch --ranks=2 --fabric=mpi -- calibrate`), whose figures are added to the profile")
       .ShowDefault();
   command.AddOption("--threads", options->threads, "threads per rank; as many ranks as fit on the cores run at once")
@@ -522,8 +522,8 @@ Do not use the machine while it calibrates. If other work disturbs a measurement
 time, the measurement is repeated, at most twice, so calibration may take up to twice as long. The profile
 states how loaded the machine was; more load makes the intervals of predictions wider.
 
-For runs on MPI, call `calibrate` first, then again with --fabric=mpi, which adds the cost of messages between processes to
-the profile; `--set=fabric.simulated.links=mpi` then predicts runs on mpi. For a cluster of several hosts, start at least one
+For runs on MPI or Gloo, call `calibrate` first, then again with --fabric=mpi or gloo, which adds the cost of messages between
+processes to the profile; `--set=fabric.simulated.links=mpi` then predicts runs on mpi. For a cluster of several hosts, start at least one
 process on each, with --cluster and --cluster-out; predictions can use the file that this writes as their cluster.
 
 --device=cuda measures a GPU: kernels, launches, copies and, if there are several GPUs, collectives. Predictions for

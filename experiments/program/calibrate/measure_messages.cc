@@ -31,7 +31,7 @@ constexpr Bytes kMostEager = MiB(16);
 // Between hosts: sizes that a slow network transfers in seconds.
 constexpr Bytes kBetweenHosts[] = {KiB(1), KiB(4), KiB(8), KiB(16), KiB(32), KiB(64), KiB(256), MiB(1)};
 constexpr Bytes kMostBetweenHosts = MiB(1);
-constexpr Seconds kRepeatsOfMessages = Seconds(10);
+constexpr Seconds kRepeatsARound = Seconds(1.0 / 3);  // 10 s for the 31 rounds that are usual
 constexpr auto kLate = std::chrono::milliseconds(4);  // the receiver's delay
 
 class MessageTimer {
@@ -298,7 +298,7 @@ std::vector<report::ProcessorUse> Gathered(RankContext& ctx, const report::Proce
 }  // namespace
 
 std::string MeasureMessages(RankContext& ctx, int rounds) {
-  LoadLog log(kRepeatsOfMessages, [&ctx](const std::string& line) {
+  LoadLog log(kRepeatsARound * rounds, [&ctx](const std::string& line) {
     if (ctx.rank() == 0) std::cerr << line << "\n";
   });
   using Outcome = LoadLog::Outcome<profile::MessagePassing>;
