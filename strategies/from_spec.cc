@@ -380,20 +380,23 @@ void SetCheckpoints(const spec::Spec& spec, TrainingOptions& out) {
                               .keep_last = c.keep_last()}};
   }
   if (train.has_resume()) out.resume = train.resume();
-  out.run = {.steps = train.steps(),
-             .model = out.model,
-             .parameter = out.types.parameter,
-             .make_optimizer = out.make_optimizer,
-             .metadata = {.seed = train.seed(),
-                          .world_size = p.pp() * p.dp() * p.cp() * p.tp(),
-                          .global_batch = train.global_batch(),
-                          .layout = Parallel::Sharding_Name(p.sharding()),
-                          .mesh = StrCat("pp ", p.pp(), " dp ", p.dp(), " cp ", p.cp(), " tp ", p.tp(), " ep ", p.ep(),
-                                         p.islands() > 1 ? StrCat(" islands ", p.islands()) : std::string()),
-                          .kind = spec::Checkpoint::Kind_Name(c.kind()),
-                          .optimizer = OptimizerName(train.optimizer()),
-                          .model = spec.model().ShortDebugString(),
-                          .scalars = {}}};
+  out.run = {
+      .steps = train.steps(),
+      .model = out.model,
+      .parameter = out.types.parameter,
+      .make_optimizer = out.make_optimizer,
+      .metadata = {.seed = train.seed(),
+                   .world_size = p.pp() * p.dp() * p.cp() * p.tp(),
+                   .global_batch = train.global_batch(),
+                   .layout = Parallel::Sharding_Name(p.sharding()),
+                   .mesh = StrCat("pp ", p.pp(), " dp ", p.dp(), " cp ", p.cp(), " tp ", p.tp(), " ep ", p.ep(),
+                                  p.islands() > 1 ? StrCat(" islands ", p.islands()) : std::string()),
+                   .kind = spec::Checkpoint::Kind_Name(c.kind()),
+                   .optimizer = OptimizerName(train.optimizer()),
+                   .model = spec.model().ShortDebugString(),
+                   .has_values = spec.device() != spec::EMULATED,
+                   .scalars = {}},
+      .reads_none = spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC};
 }
 
 }  // namespace

@@ -139,9 +139,17 @@ int64_t RankTrainer::parameters() const {
   return count;
 }
 
-void RankTrainer::Resume(const checkpoint::Opened& opened) {
-  checkpoint::Load(rank_, opened, *layout_, *optimizer_, local_update_ ? &*local_update_ : nullptr);
+Bytes RankTrainer::Resume(const checkpoint::Opened& opened) {
+  const Bytes bytes = checkpoint::Load(rank_, opened, *layout_, *optimizer_, local_update_ ? &*local_update_ : nullptr);
   SetScalars(opened.manifest.metadata.scalars);
+  if (copy_) copy_->Refresh(optimizer_->updates());
+  return bytes;
+}
+
+Bytes RankTrainer::ResumeWithoutFile(int64_t updates) {
+  const Bytes bytes = checkpoint::LoadNothing(rank_, *layout_, *optimizer_);
+  Restored(updates);
+  return bytes;
 }
 
 void RankTrainer::SetScalars(const std::map<std::string, double>& scalars) {

@@ -185,8 +185,7 @@ void Recorder::EndValidation(int64_t steps_done, const ValidationResult& result)
 void Recorder::AddCheckpoint(const checkpoint::Saved& saved) {
   report::Checkpoint* checkpoint = record_->add_checkpoints();
   checkpoint->set_step(saved.step);
-  checkpoint->set_path(saved.path);
-  checkpoint->set_bytes(saved.bytes.value());
+  if (!saved.path.empty()) checkpoint->set_path(saved.path), checkpoint->set_bytes(saved.bytes.value());
   checkpoint->set_stood_still_seconds(saved.stood_still.value());
   checkpoint->set_seconds(saved.seconds.value());
 }

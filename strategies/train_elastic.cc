@@ -99,6 +99,8 @@ class ElasticTraining {
   std::string cause_;           // why the one before ended
   double asked_at_ = 0, formed_at_ = 0, detect_s_ = 0;
   int64_t lost_steps_ = 0, saved_steps_ = 0;
+  Bytes load_bytes_;  // of a checkpoint, for this generation
+  double load_s_ = 0;
 };
 
 // The most replicas that the members are enough for and the options allow.
@@ -250,7 +252,9 @@ void ElasticTraining::FillFromCheckpoint(const std::string& why_not_peers, const
   if (ctx_.rank() == 0 && !why_not_peers.empty())
     ctx_.AddNote(StrCat("generation ", ctx_.generation().number, " did not go on from peers: ", why_not_peers));
   std::optional<checkpoint::Opened> opened;
-  if (saved > 0 && checkpoint::DataExists(ctx_.device())) {
+  const double begun = Now();
+  const bool file = ctx_.device().holds() != Holds::kNothing;
+  if (saved > 0 && file) {
     opened = checkpoint::Agree(ctx_, CheckpointAfter(initial_.saving->options.folder, saved), options_->run, nullptr);
   } else if (saved == 0) {  // lost before the first one was saved
     trainer_.reset();
@@ -258,8 +262,13 @@ void ElasticTraining::FillFromCheckpoint(const std::string& why_not_peers, const
     opened = OpenResumed(ctx_, *options_, read_);
     if (opened) start_ = opened->manifest.metadata.step;
   }
-  if (opened) trainer_->Resume(*opened);
-  if (!opened) trainer_->Restored(start_);  // as in a new training, or without data
+  if (opened)
+    load_bytes_ = trainer_->Resume(*opened);
+  else if (saved > 0)
+    load_bytes_ = trainer_->ResumeWithoutFile(start_);
+  else
+    trainer_->Restored(start_);  // as in a new training
+  load_s_ = load_bytes_.value() > 0 ? Now() - begun : 0;
   samples_base_ = start_ * options_->global_batch;
   if (opened && opened->manifest.metadata.scalars.contains(kSamples))
     samples_base_ = static_cast<int64_t>(opened->manifest.metadata.scalars.at(kSamples));
@@ -283,6 +292,7 @@ void ElasticTraining::Recover() {
   if (!recorder_) recorder_.emplace(ctx_, options_->recorder, latest.steps);
   if (trains()) MakeTrainer(/*draws=*/!latest.trained);
   from_ = "start";
+  load_bytes_ = Bytes(0), load_s_ = 0;
   if (!latest.trained) {
     start_ = 0, samples_base_ = 0;
   } else if (elastic_.from_peers) {
@@ -327,6 +337,7 @@ void ElasticTraining::AddGeneration(double reform_s, double recover_s) {
   g.set_dp(options_->mesh.dp), g.set_first_step(start_), g.set_began_seconds(Now());
   g.set_detect_seconds(detect_s_), g.set_reform_seconds(reform_s), g.set_recover_seconds(recover_s);
   g.set_lost_steps(lost_steps_), g.set_from(from_), g.set_cause(cause_);
+  g.set_load_bytes(load_bytes_.value()), g.set_load_seconds(load_s_);
   recorder_->AddGeneration(g);
 }
 

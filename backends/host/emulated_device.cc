@@ -1,6 +1,7 @@
 #include "backends/host/emulated_device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -137,11 +138,26 @@ std::unique_ptr<Stream> EmulatedDevice::NewStream(std::string_view name) {
 
 void EmulatedDevice::Download(const Tensor&, std::span<std::byte>) { line_->CatchUp(); }
 
+void EmulatedDevice::WriteBytes(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) {
+  line_->CatchUp();
+  fill({static_cast<std::byte*>(dst.raw()), static_cast<size_t>(dst.bytes().value())});
+  line_->NotBefore(SteadyNow());
+}
+
+void EmulatedDevice::ReadBytes(const Tensor& src, std::span<std::byte> dst) {
+  line_->CatchUp();
+  TWOFOLD_CHECK_EQ(static_cast<size_t>(src.bytes().value()), dst.size());
+  if (!dst.empty()) std::memcpy(dst.data(), src.raw(), dst.size());
+  line_->NotBefore(SteadyNow());
+}
+
 double EmulatedDevice::Item(const Tensor& scalar, StandIn stand_in) {
   TWOFOLD_CHECK_EQ(scalar.numel(), 1);
   line_->CatchUp();
   return stand_in.value;
 }
+
+void EmulatedDevice::NotBefore(double time) { line_->NotBefore(time); }
 
 double EmulatedDevice::CatchUp() { return line_->CatchUp(); }
 

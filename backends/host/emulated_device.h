@@ -7,8 +7,8 @@
 // Other streams have their own time lines and transfer no data. Work given to them takes its time there, starting when
 // the host has issued it and everything it waits for is over.
 //
-// Memory is real, since communication needs it, but only communication ever writes to it. Tensors count as holding no
-// data, so Item returns its stand-in and uploads do not call `fill`.
+// Memory is real, since communication needs it, but only communication and WriteBytes ever write to it. Tensors count
+// as holding no values, so Item returns its stand-in and uploads do not call `fill`.
 #pragma once
 
 #include <functional>
@@ -38,6 +38,7 @@ class EmulatedDevice : public Device {
                  std::function<void()> check);
   ~EmulatedDevice() override;
 
+  Holds holds() const override { return Holds::kBytes; }
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   int threads() const override { return threads_; }
   CachingAllocator& allocator() override { return allocator_; }
@@ -46,10 +47,14 @@ class EmulatedDevice : public Device {
   std::unique_ptr<Stream> NewStream(std::string_view name) override;
   void Upload(Tensor&, absl::FunctionRef<void(std::span<std::byte>)>) override {}
   void Download(const Tensor& src, std::span<std::byte> dst) override;
+  void WriteBytes(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) override;
+  void ReadBytes(const Tensor& src, std::span<std::byte> dst) override;
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
   // Sleeps until everything launched is over. Returns when that was, or would have been if the thread had been on time.
   double CatchUp();
+  // The host was busy with something else until `time`, of SteadyNow(), or is going to be: operations start later.
+  void NotBefore(double time);
 
   void SetObserver(CpuDevice::Observer observer) { observer_ = std::move(observer); }
   // Called when a transfer is issued, for streams created from now on.

@@ -193,6 +193,10 @@ std::string Rank::Run(const RankFunction& fn, ProcessGroup& world, const std::fu
                        .check_interrupt = [this] { CheckInterrupt(); },
                        .may_begin = [this](int64_t step) { return MayBegin(step); },
                        .outside_ledger = [this] { return OutsideLedger(); },
+                       .wait_until =
+                           [this](Seconds time) {
+                             if (emulated_ != nullptr) emulated_->NotBefore(process_.run.Steady(time.value()));
+                           },
                        .member = rank_,
                        .membership = std::move(membership)});
   context_ = &context;

@@ -13,6 +13,7 @@ class ReplayDevice final : public Device {
   ReplayDevice(CachingAllocator& allocator, CachingAllocator& host, DeviceKind kind, int threads)
       : allocator_(allocator), host_(host), kind_(kind), threads_(threads) {}
 
+  Holds holds() const override { return Holds::kNothing; }
   DeviceKind kind() const override { return kind_; }
   int threads() const override { return threads_; }
   CachingAllocator& allocator() override { return allocator_; }

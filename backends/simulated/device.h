@@ -32,6 +32,7 @@ class SimulatedDevice : public Device {
                   const host::HostLink& link, int threads);
   ~SimulatedDevice() override;
 
+  Holds holds() const override { return rank_.machine().real ? Holds::kValues : Holds::kNothing; }
   DeviceKind kind() const override { return rank_.machine().gpu ? DeviceKind::kCuda : DeviceKind::kCpu; }
   int threads() const override { return threads_; }
   CachingAllocator& allocator() override { return allocator_; }

@@ -183,6 +183,8 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor, Rank
            },
        .when_reached = [&actor](std::function<void(Seconds)> fn) { actor.device.WhenReached(std::move(fn)); },
        .repeats = std::move(repeats),
+       .files = plan.files,
+       .wait_until = [&actor](Seconds time) { actor.clock.host().NotBefore(time.value()); },
        .member = rank,
        .membership = std::move(membership)});
 }

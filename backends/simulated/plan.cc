@@ -60,7 +60,8 @@ Range TimesOf(double rate, double low, double high) {
   return {std::min(1.0, rate / high), std::max(1.0, rate / low)};
 }
 
-// Uses collectives that were measured with this number of ranks, and the uncertainty of the relevant ones' times.
+// Uses collectives that were measured with this number of ranks, and the uncertainty of the relevant ones' times. In an
+// elastic run, the number that trains varies: then also those that were measured with fewer ranks.
 template <class Collectives>
 void SetCollectives(const Collectives& measured, SimulationPlan& plan) {
   if (plan.choice.algorithm != "auto") return;
@@ -69,19 +70,19 @@ void SetCollectives(const Collectives& measured, SimulationPlan& plan) {
   std::string names;
   for (const profile::MeasuredCollective& c : measured) {
     const std::optional<Communication::Kind> kind = KindNamed(c.operation());
-    if (c.ranks() != plan.world_size || !kind) continue;
+    if ((plan.elastic ? c.ranks() > plan.world_size : c.ranks() != plan.world_size) || !kind) continue;
     std::vector<sim::MeasuredCollectives::Point> times;
     for (const profile::CollectivePoint& p : c.points()) {
       times.push_back({static_cast<double>(p.bytes()), p.seconds()});
       low += p.low() > 0 ? p.low() / p.seconds() : 1, high += p.high() > 0 ? p.high() / p.seconds() : 1, ++points;
     }
-    plan.collectives.Add(*kind, plan.world_size, std::move(times));
-    StrAppend(&names, names.empty() ? "" : ", ", c.operation());
+    plan.collectives.Add(*kind, static_cast<int>(c.ranks()), std::move(times));
+    StrAppend(&names, names.empty() ? "" : ", ", c.operation(), " of ", c.ranks());
   }
   if (points == 0) return;
   plan.link_spread = {std::min(low / points, 1.0), std::max(high / points, 1.0)};
-  plan.notes.push_back(StrCat("when nothing else uses the links, ", names, " of ", plan.world_size,
-                              " ranks take the time that calibration measured"));
+  plan.notes.push_back(
+      StrCat("when nothing else uses the links, ", names, " ranks take the time that calibration measured"));
 }
 
 // Applies a GPU profile's measurements other than kernels.
@@ -183,6 +184,16 @@ absl::Status SetMessagePassingHost(const spec::Simulated& simulated, const profi
   return InvalidArgument("fabric.simulated.links: \"", simulated.links(),
                          "\": the profile has no such links; `twofold launch --ranks=2 --fabric=", simulated.links(),
                          " -- calibrate` measures them, or use in_memory");
+}
+
+void SetFiles(const spec::Spec& spec, SimulationPlan& plan) {
+  const spec::Storage& storage = spec.fabric().simulated().storage();
+  plan.files = {BytesPerSecond(storage.write_gbytes_per_second() * 1e9),
+                BytesPerSecond(storage.read_gbytes_per_second() * 1e9)};
+  if (!spec.train().has_checkpoint() && !spec.train().has_resume()) return;
+  plan.notes.push_back(StrCat("each rank is ", spec.fabric().simulated().has_storage() ? "said" : "assumed",
+                              " to write files at ", storage.write_gbytes_per_second(), " GB/s and to read them at ",
+                              storage.read_gbytes_per_second(), " GB/s (fabric.simulated.storage)"));
 }
 
 void SetSharedMemoryHost(const cluster::Cluster& c, const profile::Profile& profile, SimulationPlan& plan) {
@@ -332,6 +343,7 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
+  plan.elastic = spec.train().has_elastic();
 
   if (absl::Status s = DivideIntoSites(simulated, plan); !s.ok()) return s;
   if (absl::Status s = SetLibrary(simulated, *c, plan); !s.ok()) return s;
@@ -375,6 +387,7 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
     else if (absl::Status s = SetMessagePassingHost(simulated, profile, plan); !s.ok())
       return s;
   }
+  SetFiles(spec, plan);
   if (absl::Status s = Place(simulated, plan); !s.ok()) return s;
   if (simulated.has_sites()) Join(spec, plan);
   if (absl::Status s = Degrade(simulated.network(), plan); !s.ok()) return s;

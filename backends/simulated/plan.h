@@ -15,6 +15,7 @@
 #include "core/base/units.h"
 #include "core/device/cost_model.h"
 #include "core/proto/spec.pb.h"
+#include "core/run/file_costs.h"
 #include "sim/collectives/library.h"
 #include "sim/collectives/measured.h"
 #include "topologies/graph/topology.h"
@@ -27,12 +28,14 @@ inline constexpr std::string_view kStagedLinks = "staged";
 
 struct SimulationPlan {
   int world_size = 1;
+  bool elastic = false;    // world_size is the most members that there can ever be
   int ranks_per_site = 1;  // world_size unless fabric.simulated.sites divides the ranks
   std::shared_ptr<const Topology> topology;
   std::unique_ptr<CostModel> costs;
   SimulatedMachine machine;
-  Bytes device_memory;                    // per rank; zero: not bounded
-  Bytes host_memory;                      // host memory per rank, for offloaded data; zero: not bounded
+  Bytes device_memory;  // per rank; zero: not bounded
+  Bytes host_memory;    // host memory per rank, for offloaded data; zero: not bounded
+  FileCosts files;
   Bytes shared_memory;                    // for all ranks together, for both kinds; zero: not bounded
   host::HostLink host_link;               // between device and host memory
   int threads = 1;                        // per rank

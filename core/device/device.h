@@ -61,9 +61,18 @@ struct StandIn {
   std::string_view what;  // "loss", "found-inf", ...
 };
 
+// What tensors hold.
+enum class Holds {
+  kValues,   // what operations computed
+  kBytes,    // memory through which bytes move, but nothing is computed: an emulated device
+  kNothing,  // no memory: a simulation without data
+};
+
 class Device {
  public:
   virtual ~Device() = default;
+
+  virtual Holds holds() const { return Holds::kValues; }
 
   virtual DeviceKind kind() const = 0;  // determines the workspace rules
   virtual int threads() const = 0;      // maximum threads per operation
@@ -87,6 +96,10 @@ class Device {
   virtual void Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) = 0;
   // Device to host, after everything on the compute stream. `dst` is unchanged if `src` has no data.
   virtual void Download(const Tensor& src, std::span<std::byte> dst) = 0;
+  // Like Upload and Download, for files and for what hosts tell each other: bytes move wherever tensors have memory,
+  // also where operations compute nothing.
+  virtual void WriteBytes(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) { Upload(dst, fill); }
+  virtual void ReadBytes(const Tensor& src, std::span<std::byte> dst) { Download(src, dst); }
   // Downloads the element of a one-element float tensor. Returns `stand_in` if it has no data.
   virtual double Item(const Tensor& scalar, StandIn stand_in) = 0;
 

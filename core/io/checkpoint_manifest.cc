@@ -22,8 +22,9 @@ namespace {
 
 using nlohmann::json;
 
-// The first is the one written
-constexpr std::string_view kFormats[] = {"twofold checkpoint 2", "twofold checkpoint 1"};
+// The first is the one written; the last, if the elements have no values
+constexpr std::string_view kWithoutValues = "twofold checkpoint without values 1";
+constexpr std::string_view kFormats[] = {"twofold checkpoint 2", "twofold checkpoint 1", kWithoutValues};
 constexpr std::string_view kPartFormats[] = {"twofold checkpoint part 2"};
 constexpr int64_t kMost = int64_t{1} << 62;
 constexpr int64_t kLongest = int64_t{1} << 30;  // maximum manifest size in bytes
@@ -301,15 +302,21 @@ Metadata MetadataFrom(const json& value) {
   return metadata;
 }
 
+struct UnsealedText {
+  json content;
+  std::string_view format;  // one of `formats`
+};
+
 // The content of a sealed text, after its format and checksum have been checked.
-json Unsealed(std::span<const std::string_view> formats, const std::string& text) {
+UnsealedText Unsealed(std::span<const std::string_view> formats, const std::string& text) {
   const auto shallow = [](int depth, json::parse_event_t, json&) {
     if (depth > 8) throw Wrong{"is nested deeper than any manifest"};
     return true;
   };
   json sealed = json::parse(text, shallow);
   const std::string& is = Text(Field(sealed, "format", "the file"), "format");
-  if (std::find(formats.begin(), formats.end(), is) == formats.end()) {
+  const auto format = std::find(formats.begin(), formats.end(), is);
+  if (format == formats.end()) {
     throw Wrong{
         StrCat("format: ", Shown(is), " is not a format that this program reads; it reads ", Shown(formats[0]))};
   }
@@ -320,7 +327,7 @@ json Unsealed(std::span<const std::string_view> formats, const std::string& text
     throw Wrong{
         StrCat("content: has changed since it was saved: its checksum is ", Digits(now), ", but was ", Digits(was))};
   }
-  return content;
+  return {std::move(content), *format};
 }
 
 template <class Read>
@@ -355,13 +362,14 @@ std::string ManifestText(const Manifest& manifest) {
                   {"optimizer", f.optimizer},
                   {"model", f.model},
                   {"scalars", std::move(scalars)}});
-  return Sealed(kFormats[0], std::move(content));
+  return Sealed(f.has_values ? kFormats[0] : kWithoutValues, std::move(content));
 }
 
 absl::StatusOr<Manifest> ParseManifest(const std::string& path, const std::string& text) {
   return Guarded(path, [&] {
-    const json content = Unsealed(kFormats, text);
+    const auto [content, format] = Unsealed(kFormats, text);
     Manifest manifest{MetadataFrom(content), ContentsFrom(content)};
+    manifest.metadata.has_values = format != kWithoutValues;
     for (Entry& entry : manifest.contents.tensors) CheckWhole(entry);
     return manifest;
   });
@@ -381,7 +389,7 @@ absl::Status CheckFiles(const std::string& folder, const Contents& contents) {
 std::string PartText(const Contents& part) { return Sealed(kPartFormats[0], ToJson(part)); }
 
 absl::StatusOr<Contents> ParsePart(const std::string& path, const std::string& text) {
-  return Guarded(path, [&] { return ContentsFrom(Unsealed(kPartFormats, text)); });
+  return Guarded(path, [&] { return ContentsFrom(Unsealed(kPartFormats, text).content); });
 }
 
 absl::StatusOr<Contents> Merge(const std::string& where, std::vector<Contents> parts) {

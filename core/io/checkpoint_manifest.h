@@ -18,7 +18,8 @@
 // tensor in the file, first, count, column, width]: elements of a band of rows of "row" elements
 // (core/tensor/region.h). "holds" says what a reducer's flat tensor is about: [parameter, first element in the tensor,
 // row, column, width, first, count, weight], where the five numbers in the middle are a region of the parameter. Format
-// 1 had neither bands nor "mesh".
+// 1 had neither bands nor "mesh". If nothing was computed (device: EMULATED), the format is "twofold checkpoint without
+// values 1": the same, with files of the same sizes.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +79,7 @@ struct Metadata {
   std::string kind;                       // "SHARDED" or "FULL"
   std::string optimizer;                  // "adamw", ...
   std::string model;                      // spec.model as text
+  bool has_values = true;                 // false: the run computed nothing, so the elements mean nothing
   std::map<std::string, double> scalars;  // other states: early stopping, loss scaling
 };
 

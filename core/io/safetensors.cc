@@ -197,6 +197,12 @@ std::optional<DType> FromSafetensorsType(std::string_view name) {
   return std::nullopt;
 }
 
+std::map<std::string, std::string> FileMetadata(bool has_values) {
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  if (!has_values) metadata["values"] = "not computed";
+  return metadata;
+}
+
 std::string SafetensorsHeader(std::span<StoredTensor> tensors, const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[std::string(kMetadata)] = metadata;

@@ -27,6 +27,9 @@ struct StoredTensor {
   int64_t bytes() const { return shape.numel() * ElementSize(dtype); }
 };
 
+// The metadata of files written here. PyTorch's readers require "format".
+std::map<std::string, std::string> FileMetadata(bool has_values);
+
 // The bytes in front of the elements, for tensors stored consecutively in this order. Sets each tensor's `begin`.
 std::string SafetensorsHeader(std::span<StoredTensor> tensors, const std::map<std::string, std::string>& metadata = {});
 

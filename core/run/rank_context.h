@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "core/device/cost_model.h"
 #include "core/device/device.h"
 #include "core/run/clock.h"
+#include "core/run/file_costs.h"
 #include "core/run/membership.h"
 #include "core/run/trace.h"
 
@@ -43,7 +45,9 @@ class RankContext {
     // Implements WhenReached for a device that knows; empty: uses the clock
     std::function<void(std::function<void(Seconds)>)> when_reached;
     std::function<int64_t(int64_t step, int64_t alike)> repeats;  // implements Repeats; empty: no step is counted
-    int member = -1;                                              // -1: the rank
+    std::optional<FileCosts> files = {};                // nullopt: files take their own time
+    std::function<void(Seconds time)> wait_until = {};  // implements WaitUntil; empty: a device that needs no telling
+    int member = -1;                                    // -1: the rank
     // What a fabric offers whose runs have several generations; empty: a lost rank ends the run.
     struct Membership {
       Generation generation;
@@ -75,6 +79,18 @@ class RankContext {
   }
   // If false, WhenReached reports the host's time, which is ahead of a separate compute stream.
   bool KnowsWhenReached() { return parts_.when_reached != nullptr || device().kind() == DeviceKind::kCpu; }
+  // ---- Files ----
+  // What a simulation adds to the time of writing and of reading so many bytes of files: all of it. On real fabrics: 0,
+  // since files take their own time.
+  Seconds WriteTime(Bytes bytes) const { return parts_.files ? bytes / parts_.files->write : Seconds(0); }
+  Seconds ReadTime(Bytes bytes) const { return parts_.files ? bytes / parts_.files->read : Seconds(0); }
+  bool files_are_modelled() const { return parts_.files.has_value(); }
+  // The host has worked, or waited outside of any communication, until `time`: simulated time passes until then, and
+  // the device makes up for nothing before it.
+  void WaitUntil(Seconds time) {
+    if (parts_.wait_until) parts_.wait_until(time);
+  }
+
   const MemoryStats& memory() { return device().allocator().ledger().stats(); }
   const MemoryStats& host_memory() { return device().host_allocator().ledger().stats(); }  // of offloaded tensors
 

@@ -306,7 +306,10 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
     out.set_memory_at_device(first.samples_at_device());
     *out.mutable_checkpoints() = first.checkpoints();
     *out.mutable_generations() = first.generations();
-    if (first.trained_seconds() > 0) out.set_goodput(1 - first.lost_seconds() / first.trained_seconds());
+    if (first.trained_seconds() > 0) {
+      out.set_goodput(1 - first.lost_seconds() / first.trained_seconds());
+      out.set_trained_seconds(first.trained_seconds());
+    }
     AddTimes(spec, records, out);
     AddStepTime(records, TracedSteps(spec, first), out);
     AddValidations(spec, first, out);

@@ -69,6 +69,7 @@ void Progress::Validated(const StepProgress& p) {
 }
 
 void Progress::Saved(const StepProgress& p) {
+  if (p.saved->path.empty()) return;  // a simulation wrote nothing
   ClearStatusLine();
   std::fprintf(stderr, "after step %ld of %ld: saved %s, %s in %s\n", static_cast<long>(p.saved->step),
                static_cast<long>(p.steps), p.saved->path.c_str(), BytesText(p.saved->bytes.value()).c_str(),

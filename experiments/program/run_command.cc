@@ -161,7 +161,10 @@ void PrintSummary(const Job& job, const report::Report& r) {
   }
   if (r.checkpoints_size() > 0) {
     const report::Checkpoint& last = r.checkpoints(r.checkpoints_size() - 1);
-    rows.push_back({"checkpoint, last", last.path(), BytesText(last.bytes())});
+    rows.push_back(last.has_path() ? std::vector<std::string>{"checkpoint, last", last.path(), BytesText(last.bytes())}
+                                   : std::vector<std::string>{"checkpoints", Counted(r.checkpoints_size(), "time"),
+                                                              StrCat("training stands still for ",
+                                                                     SecondsText(last.stood_still_seconds()))});
   }
   for (std::vector<std::string>& row : GenerationRows(r)) rows.push_back(std::move(row));
   std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured", TableText(rows).c_str());

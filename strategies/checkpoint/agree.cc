@@ -25,9 +25,9 @@ std::string FromRank0(RankContext& rank, std::string bytes) {
   Tensor part = device.NewTensor(Shape{kPart}, DType::kU8, Category::kOther);
   const auto tell = [&](std::span<std::byte> what) {
     Tensor told = part.Slice(0, static_cast<int64_t>(what.size()));
-    device.Upload(told, [what](std::span<std::byte> out) { std::memcpy(out.data(), what.data(), what.size()); });
+    device.WriteBytes(told, [what](std::span<std::byte> out) { std::memcpy(out.data(), what.data(), what.size()); });
     rank.world().Broadcast(told, 0).WaitOn(device.compute());
-    device.Download(told, what);
+    device.ReadBytes(told, what);
   };
   uint64_t size = bytes.size();
   tell(std::as_writable_bytes(std::span(&size, 1)));
@@ -79,8 +79,7 @@ Opened FromTold(const RankContext& rank, const std::string& resume, const std::s
 Opened Agree(RankContext& rank, const std::string& path, const ResumingRun& run, const Opened* read) {
   std::string told;
   std::optional<Opened> own;
-  // All ranks call DataExists, since it allocates memory.
-  if (const bool tells = DataExists(rank.device()); !tells || rank.rank() == 0) {
+  if (rank.device().holds() == Holds::kNothing || rank.rank() == 0) {
     own = read != nullptr ? *read : OpenHere(rank, path, run);
     const std::string origin =
         StrCat(WhoIs(rank), " resumes from ", own->path, ", whose ", kManifestFile, " has checksum ", SumOf(own->text));
@@ -110,10 +109,14 @@ RankFailure CannotResume(const RankContext& rank, const std::string& why) {
 }
 
 bool OnAllRanks(RankContext& rank, bool here) {
-  Tensor all = rank.device().NewTensor(Shape{1}, DType::kF32, Category::kOther);
-  rank.device().Launch(rank.device().compute(), ops::Fill{.out = all, .value = here ? 1.0 : 0.0});
-  rank.world().AllReduce(all, ReduceOp::kMin).WaitOn(rank.device().compute());
-  return rank.device().Item(all, StandIn{1, "agreement"}) == 1;
+  const float own = here ? 1 : 0;
+  float least = 1;  // stays so where tensors hold nothing
+  Device& device = rank.device();
+  Tensor all = device.NewTensor(Shape{1}, DType::kF32, Category::kOther);
+  device.WriteBytes(all, [own](std::span<std::byte> out) { std::memcpy(out.data(), &own, sizeof(own)); });
+  rank.world().AllReduce(all, ReduceOp::kMin).WaitOn(device.compute());
+  device.ReadBytes(all, std::as_writable_bytes(std::span(&least, 1)));
+  return least == 1;
 }
 
 }  // namespace twofold::checkpoint

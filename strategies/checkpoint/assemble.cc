@@ -68,7 +68,7 @@ absl::Status AppendTensor(Worker& worker, Appender& out, Reader& reader, const E
 
 // Writes one file of whole tensors and adds it to `whole`.
 absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::string& name, Reader& reader,
-                        std::vector<const Entry*> entries, Contents& whole) {
+                        std::vector<const Entry*> entries, bool has_values, Contents& whole) {
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry* a, const Entry* b) { return ElementSize(a->dtype) > ElementSize(b->dtype); });
   std::vector<StoredTensor> stored;
@@ -82,7 +82,7 @@ absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::st
                                          .where = Region::Whole(e->shape.numel())}},
                              .holds = e->holds});
   }
-  const std::string header = SafetensorsHeader(stored, {{"format", "pt"}});
+  const std::string header = SafetensorsHeader(stored, FileMetadata(has_values));
   auto bytes = static_cast<int64_t>(header.size());
   for (const StoredTensor& t : stored) bytes += t.bytes();
   absl::StatusOr<BlockWriter> writer = BlockWriter::Create(folder, name, bytes);
@@ -100,7 +100,7 @@ absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::st
 
 }  // namespace
 
-absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, const Contents& shards) {
+absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, const Contents& shards, bool has_values) {
   Contents whole;
   {
     const Manifest manifest{{}, shards};
@@ -120,7 +120,8 @@ absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, con
                                                                        {kIslandsFile, std::move(islands)}};
     for (const auto& [name, entries] : files) {
       if (entries.empty() && name != kModelFile) continue;
-      if (absl::Status status = WriteWhole(worker, folder, name, reader, entries, whole); !status.ok()) return status;
+      const absl::Status status = WriteWhole(worker, folder, name, reader, entries, has_values, whole);
+      if (!status.ok()) return status;
     }
   }
   for (const FileSum& file : shards.files) {

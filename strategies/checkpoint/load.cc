@@ -216,6 +216,13 @@ absl::Status CheckFits(const std::string& path, const Manifest& manifest, const 
     return InvalidArgument(path, ": was saved after step ", manifest.metadata.step, ", so train.steps = ", run.steps,
                            " leaves nothing to do; use more steps or an earlier checkpoint");
   }
+  if (const bool has = manifest.metadata.has_values; !run.reads_none && has != run.metadata.has_values) {
+    return InvalidArgument(path,
+                           has ? ": has values, but this run, with device: EMULATED, computes none; "
+                               : ": has no values, because device: EMULATED computed none; ",
+                           "use a checkpoint of a run ", has ? "with device: EMULATED" : "that computes",
+                           ", or leave train.resume out");
+  }
   if (const std::string wrong = WrongScalar(manifest.metadata.scalars); !wrong.empty()) {
     return InvalidArgument(path, "/", kManifestFile, ": ", wrong);
   }
@@ -311,7 +318,7 @@ absl::Status Fill(Device& device, Reader& reader, const LocalPiece& held, bool f
   for (int64_t at = 0; at < held.data.numel() && status.ok(); at += most) {
     const int64_t count = std::min(most, held.data.numel() - at);
     Tensor part = held.data.Slice(at, count);
-    device.Upload(part, [&](std::span<std::byte> out) {
+    device.WriteBytes(part, [&](std::span<std::byte> out) {
       status = reader.Read(source, held.shape, held.data.dtype(), held.where.Slice(at, count), out);
     });
   }
@@ -374,8 +381,8 @@ std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Read
 
 }  // namespace
 
-void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
-          LocalUpdate* local_update) {
+Bytes Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
+           LocalUpdate* local_update) {
   Reader reader(opened.path, opened.manifest);
   const Metadata& saved = opened.manifest.metadata;
   std::vector<LocalPiece> held = LocalParameters(layout);
@@ -389,7 +396,9 @@ void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, opti
   const bool from_common = !outer && islands_saved;
   if (outer) held.insert(held.end(), outer->begin(), outer->end());
   for (LocalPiece& buffer : LocalBuffers(layout)) held.push_back(std::move(buffer));
+  const Bytes bytes = BytesOf(held);
   absl::Status status = FillAll(rank.device(), reader, held, from_common);
+  rank.WaitUntil(rank.clock().Now() + rank.ReadTime(bytes));
   if (status.ok() && !outer && local_update != nullptr) local_update->Restart();
   if (status.ok()) status = LoadReducers(rank, reader, opened.manifest, layout);
   if (!status.ok()) {
@@ -397,6 +406,14 @@ void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, opti
   }
   optimizer.set_updates(opened.manifest.metadata.updates);
   layout.PublishUpdate();
+  return bytes;
+}
+
+Bytes LoadNothing(RankContext& rank, ParameterLayout& layout, const optim::Optimizer& optimizer) {
+  const Bytes bytes =
+      BytesOf(LocalParameters(layout)) + BytesOf(LocalStates(layout, optimizer)) + BytesOf(LocalBuffers(layout));
+  rank.WaitUntil(rank.clock().Now() + rank.ReadTime(bytes));
+  return bytes;
 }
 
 }  // namespace twofold::checkpoint

@@ -64,12 +64,13 @@ struct ResumingRun {
   std::shared_ptr<const Model> model;
   DType parameter = DType::kF32;
   std::function<std::unique_ptr<optim::Optimizer>()> make_optimizer;
-  Metadata metadata;  // of a checkpoint of this run, without what changes from step to step
+  Metadata metadata;        // of a checkpoint of this run, without what changes from step to step
+  bool reads_none = false;  // a simulation without data: it may resume from a checkpoint with values or without
 };
 
 // Checks that `run` can resume from the checkpoint at `path`: it has the same parameters and buffers with the same
-// shapes, the optimizer's states, and steps are left to do. Every error names `path`, the tensor or field, and its
-// value in the checkpoint and in the run.
+// shapes, the optimizer's states, values if the run computes and none if it does not, and steps are left to do. Every
+// error names `path`, the tensor or field, and its value in the checkpoint and in the run.
 absl::Status CheckFits(const std::string& path, const Manifest& manifest, const ResumingRun& run);
 
 // Notes for the report: what differs from when the checkpoint was saved.
@@ -80,9 +81,11 @@ inline constexpr char kIslandsScalar[] = "local_update.islands";
 
 // Fills this rank's slices, the states of the optimizer attached to them, and the buffers. Then publishes the slices.
 // `local_update`: null if there is none. If it does not fit the checkpoint's, all islands start from the checkpoint's
-// common values, which a note says. Collective over all ranks. Throws RankFailure. In simulations without
-// data nothing is read.
-void Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
-          LocalUpdate* local_update = nullptr);
+// common values, which a note says. Returns the bytes of what this rank has filled. Collective over all ranks. Throws
+// RankFailure. In simulations without data nothing is read; it takes the time that it would take.
+Bytes Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
+           LocalUpdate* local_update = nullptr);
+// The same where there is no file, because a simulation without data has written none.
+Bytes LoadNothing(RankContext& rank, ParameterLayout& layout, const optim::Optimizer& optimizer);
 
 }  // namespace twofold::checkpoint

@@ -112,7 +112,7 @@ absl::Status Upload(Device& device, const Tensor& tensor,
   absl::Status status;
   for (int64_t at = 0; at < flat.numel() && status.ok(); at += kPart) {
     Tensor part = flat.Slice(at, std::min(kPart, flat.numel() - at));
-    device.Upload(part, [&](std::span<std::byte> out) { status = read(at, out); });
+    device.WriteBytes(part, [&](std::span<std::byte> out) { status = read(at, out); });
   }
   device.compute().Synchronize();
   return status;

@@ -33,6 +33,12 @@ LocalPiece WholePiece(std::string name, const Tensor& tensor) {
 
 }  // namespace
 
+Bytes BytesOf(const std::vector<LocalPiece>& pieces) {
+  Bytes all(0);
+  for (const LocalPiece& piece : pieces) all += piece.data.bytes();
+  return all;
+}
+
 std::vector<LocalPiece> PiecesOf(const std::string& prefix, const optim::Slice& slice, const Tensor& tensor,
                                  int64_t offset) {
   const Tensor flat = tensor.Flat();
@@ -129,8 +135,7 @@ std::vector<LocalPiece> LocalReducerStates(const ParameterLayout& layout, int ra
 }
 
 std::vector<LocalPiece> ShareOf(const std::vector<LocalPiece>& pieces, int64_t replica, int64_t replicas) {
-  int64_t total = 0;
-  for (const LocalPiece& piece : pieces) total += piece.data.bytes().value();
+  const int64_t total = BytesOf(pieces).value();
   // Avoids overflow. The end of one replica's share equals the beginning of the next one's.
   const auto bound = [&](int64_t r) { return total / replicas * r + total % replicas * r / replicas; };
   std::vector<LocalPiece> share;
@@ -148,17 +153,6 @@ std::vector<LocalPiece> ShareOf(const std::vector<LocalPiece>& pieces, int64_t r
     at += piece.data.bytes().value();
   }
   return share;
-}
-
-bool DataExists(Device& device) {
-  bool exists = false;
-  Tensor probe = device.NewTensor(Shape{1}, DType::kU8, Category::kOther);
-  device.Upload(probe, [&exists](std::span<std::byte> out) {
-    exists = true;
-    std::memset(out.data(), 0, out.size());
-  });
-  device.compute().Synchronize();
-  return exists;
 }
 
 }  // namespace twofold::checkpoint

@@ -29,8 +29,8 @@ struct LocalPiece {
 inline constexpr char kModel[] = "model.", kBuffer[] = "buffer.", kOptimizer[] = "optimizer.", kReducer[] = "reducer.",
                       kMaster[] = "master", kOuter[] = "outer.", kIsland[] = "island.";
 
-// Whether the device stores data, so that what is uploaded can be downloaded. False in simulations without data.
-bool DataExists(Device& device);
+// The bytes of all these pieces, in their element types.
+Bytes BytesOf(const std::vector<LocalPiece>& pieces);
 
 // The pieces of parameters in `tensor`, whose elements belong to those of `slice` from `offset` on. Padding is left
 // out. `prefix` is prepended to the parameters' names.

@@ -46,7 +46,7 @@ absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun
   }
   absl::StatusOr<Contents> all = Merge(begun.partial, std::move(parts));
   if (!all.ok()) return all.status();
-  if (assemble) all = Assemble(worker, begun.partial, *all);
+  if (assemble) all = Assemble(worker, begun.partial, *all, manifest.metadata.has_values);
   if (!all.ok()) return all.status();
   manifest.contents = *std::move(all);
   for (const FileSum& file : manifest.contents.files) *bytes += file.bytes;
@@ -77,6 +77,8 @@ struct Saver::Running {
   Seconds start, stood_still;
   Seconds waited;  // for the previous save
   int64_t bytes = 0;
+  Bytes own;                         // what this rank writes
+  Seconds written_at, committed_at;  // by the model of files; without one: when the save had begun
   bool noted = false;
   std::vector<std::shared_ptr<const FileSum>> files;  // this rank's, in the order of the file indices in `tensors`
   std::vector<Entry> tensors;
@@ -94,11 +96,14 @@ Saver::Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const
       local_update_(local_update),
       options_(std::move(options)),
       metadata_(std::move(metadata)),
-      writes_(DataExists(rank.device())),
+      writes_(rank.device().holds() != Holds::kNothing),
       whole_(local_update == nullptr && IsWhole(mesh, layout)) {
-  if (!writes_)
+  if (!writes_) rank_.AddNote("data SYMBOLIC: no checkpoint was written; its messages, memory and time are counted");
+  if (rank.device().holds() == Holds::kBytes) {
     rank_.AddNote(
-        "data SYMBOLIC: no checkpoint was written; its messages and memory are counted, its time on the disk is not");
+        "device EMULATED: checkpoints have the sizes of real ones, but no values; only runs with device: EMULATED "
+        "resume from them");
+  }
   if (!writes_ || rank_.rank() != 0) return;
   absl::StatusOr<Claim> claim = Claim::Make(options_.folder);
   ThrowIf(claim.status());
@@ -121,13 +126,22 @@ void Saver::Save(int64_t step, std::map<std::string, double> scalars) {
   Begin(step);
   running_->waited = running_->start - called;
   const bool alone = options_.full && whole_;
-  if (writes_) alone ? SaveWhole() : SaveShards();
+  alone ? SaveWhole() : SaveShards();
+  ExpectEnd();
   outer_states_.clear();
   std::vector<std::string> parts;
   for (int r = 0; r < (alone ? 1 : rank_.world_size()); ++r) parts.push_back(StrCat(RankFile(r), kPartEnding));
   if (writes_ && rank_.rank() == 0) PostCommit(std::move(parts), std::move(scalars));
   if (!options_.asynchronous) return Complete();
   running_->stood_still = running_->waited + (rank_.clock().Now() - running_->start);
+}
+
+// What a simulation says about when the files are there.
+void Saver::ExpectEnd() {
+  running_->written_at = running_->committed_at = rank_.clock().Now() + rank_.WriteTime(running_->own);
+  if (!options_.full || whole_) return;
+  const Bytes all = running_->own * rank_.world_size();
+  running_->committed_at += rank_.ReadTime(all) + rank_.WriteTime(all);
 }
 
 void Saver::Finish() {
@@ -137,29 +151,32 @@ void Saver::Finish() {
 // All ranks meet. A rank that could not write has failed by then, so no rank waits for files that never come.
 void Saver::Complete() {
   if (writes_) ThrowIf(running_->writer->Wait());
+  rank_.WaitUntil(running_->written_at);
   rank_.world().Barrier().Wait();
   if (running_->committer != nullptr) ThrowIf(running_->committer->Wait());
+  if (rank_.rank() == 0) rank_.WaitUntil(std::max(running_->committed_at, rank_.clock().Now()));
   if (!options_.asynchronous) running_->stood_still = running_->waited + (rank_.clock().Now() - running_->start);
   NoteWhole();
   running_.reset();
 }
 
 void Saver::NoteWhole() {
-  if (running_->committer == nullptr || std::exchange(running_->noted, true)) return;
+  if (rank_.rank() != 0 || std::exchange(running_->noted, true)) return;
   done_.push_back({.step = running_->step,
-                   .path = running_->begun.final,
+                   .path = writes_ ? running_->begun.final : "",
                    .bytes = Bytes(running_->bytes),
                    .stood_still = running_->stood_still,
                    .seconds = rank_.clock().Now() - running_->start});
 }
 
 std::vector<Saved> Saver::Poll() {
-  if (running_ != nullptr && writes_) {
-    ThrowIf(running_->writer->status());
-    if (running_->committer != nullptr && running_->committer->idle()) {
-      ThrowIf(running_->committer->status());
-      NoteWhole();
-    }
+  if (running_ == nullptr) return std::exchange(done_, {});
+  if (writes_) ThrowIf(running_->writer->status());
+  const bool due = rank_.clock().Now() >= running_->committed_at;  // real fabrics: always
+  if (due && rank_.files_are_modelled() && running_->committer != nullptr) ThrowIf(running_->committer->Wait());
+  if (due && (running_->committer == nullptr || running_->committer->idle())) {
+    if (running_->committer != nullptr) ThrowIf(running_->committer->status());
+    NoteWhole();
   }
   return std::exchange(done_, {});
 }
@@ -177,9 +194,9 @@ void Saver::Begin(int64_t step) {
   }
   Device& device = rank_.device();
   Tensor told = device.NewTensor(Shape{sizeof(sequence)}, DType::kU8, Category::kOther);
-  device.Upload(told, [&](std::span<std::byte> out) { std::memcpy(out.data(), &sequence, sizeof(sequence)); });
+  device.WriteBytes(told, [&](std::span<std::byte> out) { std::memcpy(out.data(), &sequence, sizeof(sequence)); });
   rank_.world().Broadcast(told, 0).WaitOn(device.compute());
-  device.Download(told, std::as_writable_bytes(std::span(&sequence, 1)));
+  device.ReadBytes(told, std::as_writable_bytes(std::span(&sequence, 1)));
   running_->begun = Named(options_.folder, static_cast<int64_t>(sequence), step);
   if (!writes_) return;
   running_->writer =
@@ -223,6 +240,8 @@ std::vector<LocalPiece> Saver::OwnShare() {
 
 // `prefixed`: names in the file keep their "model.", "buffer." or "optimizer." prefix.
 void Saver::WriteFile(const std::string& name, std::vector<LocalPiece> held, bool prefixed) {
+  running_->own += BytesOf(held);
+  if (!writes_) return;
   std::stable_sort(held.begin(), held.end(), [](const LocalPiece& a, const LocalPiece& b) {  // aligns every element
     return ElementSize(a.data.dtype()) > ElementSize(b.data.dtype());
   });
@@ -269,6 +288,7 @@ void Saver::SaveWhole() {
 
 // Publishes the contents of this rank's files, once these are on the disk.
 void Saver::PostPart(const std::string& name) {
+  if (!writes_) return;
   running_->writer->Post(
       0, [files = running_->files, tensors = running_->tensors, folder = running_->begun.partial, name] {
         Contents part;
@@ -285,6 +305,7 @@ void Saver::PostCommit(std::vector<std::string> parts, std::map<std::string, dou
   manifest.metadata.sequence = running_->begun.sequence;
   manifest.metadata.step = running_->step;
   manifest.metadata.updates = optimizer_.updates();
+  manifest.metadata.has_values = rank_.device().holds() == Holds::kValues;
   manifest.metadata.scalars = std::move(scalars);
   running_->committer = std::make_unique<Worker>(0, options_.asynchronous);
   running_->committer->Post(

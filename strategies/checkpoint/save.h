@@ -13,7 +13,9 @@
 // saves, ranks continue as soon as they have copied their data to host memory, and meet again in the next save or in
 // Finish. Rank 0 finds the other ranks' files by polling the folder, so waiting for them costs training no message.
 //
-// In simulations without data nothing is written. Messages and memory are those of a run that writes.
+// In simulations without data nothing is written. Messages and memory are those of a run that writes, and it takes the
+// time of a model (core/run/file_costs.h). If rank 0 assembles files, the model assumes that all ranks hold as much.
+// On an emulated device files have their real sizes, but no values.
 #pragma once
 
 #include <map>
@@ -40,7 +42,7 @@ struct SaveOptions {
 
 struct Saved {
   int64_t step = 0;
-  std::string path;
+  std::string path;     // empty: nothing was written
   Bytes bytes;          // of all its files
   Seconds stood_still;  // time for which training was stopped
   Seconds seconds;      // time until it was complete; asynchronous: until the end of the step that found it complete
@@ -76,6 +78,7 @@ class Saver {
   void PostPart(const std::string& name);
   void PostCommit(std::vector<std::string> parts, std::map<std::string, double> scalars);
   void Complete();
+  void ExpectEnd();
   void NoteWhole();
   void ThrowIf(const absl::Status& status) const;
 

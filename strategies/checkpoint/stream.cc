@@ -17,7 +17,7 @@ FileStream::FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, De
       buffer_(buffers_->Take()),
       writer_(std::make_shared<std::optional<BlockWriter>>()),
       sum_(std::make_shared<FileSum>()) {
-  const std::string header = SafetensorsHeader(tensors, {{"format", "pt"}});  // PyTorch readers require it
+  const std::string header = SafetensorsHeader(tensors, FileMetadata(device.holds() == Holds::kValues));
   left_ = static_cast<int64_t>(header.size());
   for (const StoredTensor& t : tensors) left_ += t.bytes();
   worker_.Post(0, [writer = writer_, folder, name, bytes = left_]() -> absl::Status {
@@ -36,13 +36,13 @@ void FileStream::Append(const Tensor& flat) {
     const int64_t count = std::min(static_cast<int64_t>(room.size()) / element, flat.numel() - at);
     if (count == 0) {  // the buffer ends within an element
       std::array<std::byte, 8> one;
-      device_.Download(flat.Slice(at, 1), std::span(one).first(static_cast<size_t>(element)));
+      device_.ReadBytes(flat.Slice(at, 1), std::span(one).first(static_cast<size_t>(element)));
       AppendBytes(std::span(one).first(static_cast<size_t>(element)));
       at += 1;
       continue;
     }
     const auto bytes = static_cast<size_t>(count * element);
-    device_.Download(flat.Slice(at, count), room.first(bytes));
+    device_.ReadBytes(flat.Slice(at, count), room.first(bytes));
     buffer_.Filled(bytes);
     left_ -= static_cast<int64_t>(bytes);
     at += count;

@@ -70,6 +70,58 @@ TEST_F(ElasticProgram, GoesOnAsThreadsDoIfARankIsKilled) {
   }
 }
 
+// On an emulated device, too: the files have their real sizes.
+TEST_F(ElasticProgram, GoesOnFromItsLastCheckpointIfAsked) {
+  const std::string spec = Write(
+      "spec.textproto",
+      StrCat(kModel, "train { steps: 9 warmup_steps: 0 global_batch: 12 micro_batch: 1 checkpoint { every_steps: 2 } ",
+             "elastic { on_loss: CHECKPOINT events { step: 5 lose: [2] } } }\nparallel { dp: 4 }\n",
+             "fabric { gloo {} timeout_s: 60 }\n"));
+  for (const char* device : {"", " --set=device=EMULATED"}) {
+    SCOPED_TRACE(device);
+    ASSERT_EQ(Run(StrCat("launch --ranks=4 --fabric=gloo -- run ", spec, device, " --out=", At("gloo"))), 0) << err_;
+    const Json report = Report(At("gloo"));
+    EXPECT_EQ(report["outcome"], "OK");
+    EXPECT_THAT(DpOf(report), ElementsAre(4, 3));
+    const Json& g = report["generations"][1];
+    EXPECT_EQ(g["from"], "checkpoint");
+    EXPECT_EQ(g["first_step"], 4);
+    EXPECT_EQ(g["lost_steps"], 1);
+    EXPECT_GT(g["load_bytes"], 0);
+    EXPECT_GT(g["load_seconds"], 0);
+    EXPECT_EQ(report["steps"].size(), 9u);
+  }
+}
+
+// A newcomer's events are in the time of the run, too, not in its own: the second loss is that of the new process.
+TEST_F(ElasticProgram, LosesNewProcessesAtTheirTimeOfTheRun) {
+  const std::string spec = Spec("events { at_s: 0.5 lose: [3] } events { at_s: 2 lose: [4] }", "", 100);
+  ASSERT_EQ(Run(StrCat("launch --ranks=4 --fabric=gloo --replace=1 -- run ", spec,
+                       " --set=device=EMULATED --set=emulated.speed=0.016 --out=", At("gloo"))),  // 25 ms a step
+            0)
+      << err_;
+  const Json report = Report(At("gloo"));
+  EXPECT_THAT(DpOf(report), ElementsAre(4, 3, 4, 3));
+  EXPECT_GE(report["generations"][1]["began_seconds"], 0.5);
+  EXPECT_GE(report["generations"][3]["began_seconds"], 2);
+}
+
+// Messages of Gloo go into the profile, and predictions use them, whatever the number of members can become.
+TEST_F(ElasticProgram, IsPredictedFromMeasuredMessages) {
+  const std::string profile = At("profile.textproto");
+  ASSERT_EQ(Run(StrCat("launch --ranks=2 --fabric=gloo -- calibrate --quick --fabric=gloo --out=", profile)), 0)
+      << err_;
+  const std::string spec = Spec("events { step: 4 join: 1 }", "");
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=simulated --set=parallel.dp=2 --out=", At("p"),
+                       " --set=fabric.simulated.profile=", profile, " --set=fabric.simulated.links=gloo")),
+            0)
+      << err_;
+  const std::string notes = Report(At("p"))["notes"].dump();
+  EXPECT_THAT(notes, HasSubstr("links are those that the profile measured on fabric gloo"));
+  EXPECT_THAT(notes, HasSubstr("all_reduce of 2, all_gather of 2, reduce_scatter of 2, broadcast of 2 ranks take the "
+                               "time that calibration measured"));
+}
+
 TEST_F(ElasticProgram, EndsIfTooFewAreLeft) {
   const std::string spec = Spec("min_dp: 3 reform_timeout_s: 2 events { step: 4 lose: [1, 2] }", "");
   EXPECT_EQ(Run(StrCat("launch --ranks=4 --fabric=gloo -- run ", spec, " --out=", At("gloo"))), 1);

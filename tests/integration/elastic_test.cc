@@ -153,6 +153,24 @@ TEST(ElasticRules, WithoutCopiesTheLastCheckpointIsLoaded) {
   EXPECT_EQ(record.steps_size(), 9);
 }
 
+// A copy of a shard is a copy of what was loaded, not of the values that the training began with.
+TEST(ElasticRules, CopiesOfShardsAreThoseOfTheCheckpoint) {
+  const std::string folder = test::ScratchFolder("elastic_copies");
+  std::filesystem::create_directories(folder);
+  const auto saving = [&](int from) {
+    return StrCat("checkpoint { path: \"", folder, "\" every_steps: 3 keep_last: 0 } ",
+                  from > 0 ? StrCat("resume: \"", folder, "/00000", from / 3, "-step-", from, "\"") : "");
+  };
+  const auto train = [&](int dp, int from, const std::string& elastic) {
+    return Losses(
+        Lead(Text(dp, StrCat(" global_batch: 12 ", saving(from), elastic), "sharding: ZERO_1", test::kInMemory)));
+  };
+  train(4, 0, "");
+  std::vector<double> expected = train(4, 3, " steps: 6");
+  for (const double loss : train(3, 6, "")) expected.push_back(loss);
+  EXPECT_EQ(train(4, 3, " elastic { shard_copies: 1 events { step: 6 lose: [2] } }"), expected);
+}
+
 TEST(ElasticRules, KeepLocalScalesTheBatchAndUsesEverySampleOfAnEpochOnce) {
   spec::Spec spec =
       Resolve(Text(3, " global_batch: 30 elastic { max_dp: 4 batch: KEEP_LOCAL events { step: 3 join: 1 } }", "",
@@ -307,6 +325,40 @@ TEST(ElasticPredictions, NewcomersAreLateIfTheirProcessesStartSlowly) {
       Lead(Text(4, text, "", StrCat(kPredicted, "membership { arrive_s: ", 1.5 * step, " } } }")));
   EXPECT_EQ(soon.generations(2).first_step(), 5);
   EXPECT_EQ(late.generations(2).first_step(), 7);
+}
+
+// Steps since the last checkpoint are done again, and loading takes the time of the storage; real runs do the same.
+TEST(ElasticPredictions, GoOnFromCheckpoints) {
+  const std::string folder = test::ScratchFolder("elastic_predicted");
+  std::filesystem::create_directories(folder);
+  const auto text = [&](const std::string& fabric, const char* how) {
+    return Text(4,
+                StrCat(" global_batch: 12 checkpoint { path: \"", folder, "\" every_steps: 2 ", how,
+                       " } elastic { on_loss: CHECKPOINT events { step: 5 lose: [3] } }"),
+                "", fabric);
+  };
+  const std::string emulated = "device: EMULATED emulated { cluster: \"star-a100\" speed: 1e6 }\n";
+  for (const char* how : {"", "asynchronous: true"}) {
+    SCOPED_TRACE(how);
+    const std::string storage =
+        StrCat(kPredicted, "storage { write_gbytes_per_second: 1e6 read_gbytes_per_second: 1e-4 } } }\n", emulated);
+    std::vector<report::RankRecord> records = {Lead(text(storage, how))};
+    // When files that are written beside the training are there is a matter of the disk.
+    if (*how == '\0') records.push_back(Lead(text(StrCat(test::kInMemory, emulated), how)));
+    for (const report::RankRecord& record : records) {
+      ASSERT_EQ(record.generations_size(), 2);
+      const report::Generation& g = record.generations(1);
+      EXPECT_EQ(g.from(), "checkpoint");
+      EXPECT_EQ(g.first_step(), 4);
+      EXPECT_EQ(g.lost_steps(), 1);
+      EXPECT_EQ(record.steps_size(), 9);
+      EXPECT_GT(g.load_seconds(), 0);
+      EXPECT_LE(g.load_seconds(), g.recover_seconds());
+      EXPECT_EQ(g.load_bytes(), records[0].generations(1).load_bytes());
+    }
+    const report::Generation& g = records[0].generations(1);
+    EXPECT_NEAR(g.load_seconds(), static_cast<double>(g.load_bytes()) / 1e5, 1e-6);
+  }
 }
 
 TEST(ElasticPredictions, MembersMayBeLostInTheMiddleOfAStep) {

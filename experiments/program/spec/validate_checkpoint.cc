@@ -26,18 +26,24 @@ std::string WhyNotWritten(const std::string& path) {
   return access(at.c_str(), W_OK | X_OK) == 0 ? "" : StrCat(what, at.string(), ": ", std::strerror(errno));
 }
 
+void CheckStorage(const spec::Spec& spec, Problems& problems) {
+  constexpr char kPath[] = "fabric.simulated.storage";
+  if (!spec.train().has_checkpoint() && !spec.train().has_resume()) {
+    return problems.Add(
+        kPath, "has no effect without train.checkpoint or train.resume; leave it out, or add train { checkpoint {} }");
+  }
+  const spec::Storage& storage = spec.fabric().simulated().storage();
+  problems.Above(StrCat(kPath, ".write_gbytes_per_second"), storage.write_gbytes_per_second(), 0);
+  problems.Above(StrCat(kPath, ".read_gbytes_per_second"), storage.read_gbytes_per_second(), 0);
+}
+
 }  // namespace
 
 void CheckCheckpoint(const spec::Spec& spec, Problems& problems) {
   constexpr int64_t kMany = int64_t{1} << 31;
   const spec::Train& train = spec.train();
   std::error_code error;
-  for (const bool saves : {true, false}) {
-    if (saves ? !train.has_checkpoint() : !train.has_resume()) continue;
-    if (spec.device() != spec::EMULATED) continue;
-    problems.Add(saves ? "train.checkpoint" : "train.resume",
-                 "needs parameters, which device: EMULATED does not compute; leave it out, or use device: CPU");
-  }
+  if (spec.fabric().simulated().has_storage()) CheckStorage(spec, problems);
   if (train.has_checkpoint()) {
     const spec::Checkpoint& c = train.checkpoint();
     if (c.has_every_steps()) problems.Whole("train.checkpoint.every_steps", c.every_steps(), 1, kMany);

@@ -47,6 +47,19 @@ TEST(Manifest, ReadsWhatItWrote) {
   EXPECT_EQ(ManifestText(*is), ManifestText(was));
 }
 
+// A program that does not know this format refuses it by its name.
+TEST(Manifest, SaysThatThereAreNoValues) {
+  Manifest was = Example();
+  EXPECT_TRUE(ParseManifest("m", ManifestText(was))->metadata.has_values);
+  was.metadata.has_values = false;
+  const std::string text = ManifestText(was);
+  EXPECT_THAT(text, HasSubstr("\"format\": \"twofold checkpoint without values 1\""));
+  const absl::StatusOr<Manifest> is = ParseManifest("m", text);
+  ASSERT_TRUE(is.ok()) << is.status();
+  EXPECT_FALSE(is->metadata.has_values);
+  EXPECT_EQ(ManifestText(*is), text);
+}
+
 std::string ErrorOf(const Manifest& m) { return std::string(ParseManifest("m", ManifestText(m)).status().message()); }
 
 TEST(Manifest, RefusesWhatDoesNotHoldTogether) {
