@@ -16,13 +16,18 @@ from common import ROOT, Study, Table, progress, read_json, row  # noqa: E402
 from common.table import percent, signed  # noqa: E402
 
 study = Study(__file__, __doc__, needs="the build folder, with Gloo and SimGrid; Linux. It measures this machine, which should have nothing else to do. No GPU.",
-              takes="about half an hour for 200 kills and the two ways of recovery (an estimate).")
+              takes="about half an hour for 200 kills, and eight minutes for the three ways of recovery (estimates).")
 study.option("--kills", type=int, default=200, metavar="N", help="kills of real processes (default: 200)")
 study.option("--seed", type=int, default=1, metavar="N", help="of the ranks and moments that are drawn (default: 1)")
 study.option("--only", choices=("kills", "goodput"), help="one part of the study")
-RANKS, PATIENCE = 4, 120  # seconds that a run may take
+RANKS, PATIENCE = 4, 200  # seconds that a run may take
 EVERY = 20  # seconds between faults
-WAYS = ["peers", "spare"]
+FAULTS = 3
+WAYS = ["peers", "spare", "checkpoint"]
+REPLACED_AFTER = 5  # seconds from a loss to the start of the process that replaces it, as if a machine had to be found
+SAVE_EVERY = 20  # steps: faults come about half way between two saves, so a little more or less time does not change from where it goes on
+PARTS = {"known": "from the beginning of the step that was interrupted until the loss is known", "agreed": "until the members have agreed",
+         "recovered": "until the first step can begin"}
 
 
 # ---- Kills at random moments ----
@@ -115,13 +120,9 @@ def kills(twofold, count, dice):
             parts.append(of)
         progress(f"kill {i + 1} of {count}: {'WRONG: ' + '; '.join(wrong) if wrong else 'survived' if killed else 'came too late'}"
                  + (f", {' + '.join(f'{p:.3f}' for p in of)} s" if of else ""))
-    table = Table("time", "median", "worst")
     rows = []
-    names = ["from the beginning of the step that was interrupted until the loss is known", "until the members have agreed",
-             "until the first step can begin"]
-    for name, of in zip(names, zip(*parts)):
-        table.add(name, f"{1e3 * statistics.median(of):,.0f} ms", f"{1e3 * max(of):,.0f} ms")
-        rows.append(row(f"kills: {name}", None, statistics.median(of), "s", "none", worst=max(of)))
+    for (part, name), of in zip(PARTS.items(), zip(*parts)):
+        rows.append(row(f"kills: {part}", None, statistics.median(of), "s", "none", what=name, worst=max(of)))
     restarts = []
     for i in range(min(10, count)):
         wrong, _, seconds, _ = kill_once(twofold, dice, False)
@@ -134,13 +135,24 @@ def kills(twofold, count, dice):
         job.end()
         undisturbed.append(time.monotonic() - job.begun)
         job.close()
-    whole, alone = statistics.median(restarts), statistics.median(undisturbed)
-    text = [f"Of {count} runs {hit} lost a rank by SIGKILL at a random moment after the first step (the others had ended before it); "
-            f"{len({b.split(':')[1] for b in broken})} did not finish the training. {len(parts)} of them formed a new generation; the others lost the rank after the last step.",
-            "", f"Started again from the last checkpoint instead (`launch --restarts=1`, a checkpoint every 5 steps), a killed run took {whole:.1f} s in all, median of {len(restarts)}; "
-            f"an undisturbed one {alone:.1f} s. With fewer ranks than before, each has more of the cores."]
-    rows.append(row("restart from a checkpoint: the whole run", None, whole, "s", "none"))
-    return [*table.lines, "", *text], rows, broken
+    unfinished = len({b.split(":")[1] for b in broken if b.startswith("WRONG: kill")})
+    rows[0:0] = [row("kills: runs", None, count, "runs", "none", hit=hit, unfinished=unfinished, formed=len(parts))]
+    rows.append(row("kills: started again from a checkpoint, the whole run", None, statistics.median(restarts), "s", "none", runs=len(restarts)))
+    rows.append(row("kills: undisturbed, the whole run", None, statistics.median(undisturbed), "s", "none", runs=len(undisturbed)))
+    return rows, broken
+
+
+def kills_page(rows):
+    """The part of the page that says what the rows say."""
+    runs, *parts, again, alone = rows
+    table = Table("time", "median", "worst")
+    for part in parts:
+        table.add(part["what"], f"{1e3 * part['measured']:,.0f} ms", f"{1e3 * part['worst']:,.0f} ms")
+    return ["## Kills", "", *table.lines, "",
+            f"Of {runs['measured']} runs {runs['hit']} lost a rank by SIGKILL at a random moment after the first step (the others had ended before it); "
+            f"{runs['unfinished']} did not finish the training. {runs['formed']} of them formed a new generation; the others lost the rank after the last step.",
+            "", f"Started again from the last checkpoint instead (`launch --restarts=1`, a checkpoint every 5 steps), a killed run took {again['measured']:.1f} s in all, "
+            f"median of {again['runs']}; an undisturbed one {alone['measured']:.1f} s. With fewer ranks than before, each has more of the cores."]
 
 
 # ---- Goodput: predicted, then measured ----
@@ -158,13 +170,34 @@ def settings(way, faults, joins):
     sets = [f"--set=train.elastic.events=[{text.rstrip(',')}]"]
     if way == "spare":
         sets.append("--set=train.elastic.spare_replicas=1")
+    if way == "checkpoint":
+        sets += ["--set=train.elastic.on_loss=CHECKPOINT", f"--set=train.checkpoint.every_steps={SAVE_EVERY}"]
     return sets
 
 
+def replace_lost_ones(job):
+    """Until the run ends, starts a process REPLACED_AFTER seconds after each loss."""
+    known, due, newcomers = {}, [], []
+    while job.process.poll() is None and time.monotonic() < job.begun + PATIENCE:
+        time.sleep(0.02)
+        if not known and "step 1 of " in job.text():
+            pid = ranks_of(job.folder)[1]  # is never lost: newcomers are started as it was
+            words, variables = (pathlib.Path(f"/proc/{pid}/{what}").read_bytes().rstrip(b"\0").split(b"\0") for what in ("cmdline", "environ"))
+            known = {"args": words, "env": dict(v.split(b"=", 1) for v in variables) | {b"TWOFOLD_JOIN": b"1"}}
+        lost = job.text().count("was killed by signal")
+        due += [time.monotonic() + REPLACED_AFTER] * (lost - len(due))
+        if len(newcomers) < len(due) and due[len(newcomers)] <= time.monotonic():
+            newcomers.append(subprocess.Popen(**known, cwd=ROOT, stdout=job.log, stderr=subprocess.STDOUT))
+    return newcomers
+
+
 def measure(twofold, way, faults, steps=300):
-    job = Job(twofold, [f"--ranks={RANKS + (way == 'spare')}", "--fabric=gloo", f"--replace={faults}"],
+    job = Job(twofold, [f"--ranks={RANKS + (way == 'spare')}", "--fabric=gloo"],
               ["--", "run", str(study.folder / "goodput.textproto"), f"--set=train.steps={steps}", *settings(way, faults, False)])
+    newcomers = replace_lost_ones(job)
     status = job.end()
+    for newcomer in newcomers:
+        newcomer.kill(), newcomer.wait()  # which do nothing to those that have ended with the run
     if status != 0:
         raise SystemExit(f"{way}: exit status {status}\n{job.text()}")
     report = job.report()
@@ -172,13 +205,14 @@ def measure(twofold, way, faults, steps=300):
     return report
 
 
-def trained(report):
-    """From the first step's beginning to the last one's end."""
-    return sum(s["seconds"] for s in report["steps"]) / report["goodput"]
+def block(fields):
+    return f"{{ {' '.join(f'{name}: {value:.6g}' for name, value in fields.items())} }}"
 
 
-def predict(twofold, way, faults, costs):
-    more = [f"--set=fabric.simulated.membership={{ {' '.join(f'{k}: {v:.4f}' for k, v in costs.items())} }}"]
+def predict(twofold, way, faults, profile, membership, storage):
+    more = [f"--set=fabric.simulated.profile={profile}", "--set=fabric.simulated.links=gloo", f"--set=fabric.simulated.membership={block(membership)}"]
+    if way == "checkpoint":
+        more.append(f"--set=fabric.simulated.storage={block(storage)}")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="twofold-elastic-"))
     twofold("run", study.folder / "goodput.textproto", "--fabric=simulated", f"--out={folder}", "--quiet", *more, *settings(way, faults, True))
     report = read_json(folder / "report.json")
@@ -186,41 +220,93 @@ def predict(twofold, way, faults, costs):
     return report
 
 
+def learn(twofold, profile):
+    """What predictions need to know of this machine: its messages go into `profile`; what the control plane and files take. From no row that is compared."""
+    progress("calibration: messages of Gloo")
+    twofold("launch", f"--ranks={RANKS}", "--fabric=gloo", "--", "calibrate", "--fabric=gloo", f"--out={profile}")
+    progress("calibration: one loss")
+    report = measure(twofold, "checkpoint", 1, steps=120)
+    later = report["generations"][1:]
+    loaded = [g for g in later if g["load_bytes"] > 0]
+    saves = [c["bytes"] / RANKS / c["stood_still_seconds"] for c in report["checkpoints"]]
+    came = later[-1]["began_seconds"] - later[-1]["recover_seconds"] - later[-1]["reform_seconds"] - details(report)["step"] / 2  # it came within a step
+    membership = {"reform_s": statistics.median(g["reform_seconds"] for g in later), "arrive_s": came - EVERY}
+    storage = {"write_gbytes_per_second": statistics.median(saves) / 1e9,
+               "read_gbytes_per_second": statistics.median(g["load_bytes"] / g["load_seconds"] for g in loaded) / 1e9}
+    return membership, storage
+
+
 def goodput(twofold):
-    progress("one loss, to learn what the control plane takes (not one of the rows that are compared)")
-    learnt = measure(twofold, "peers", 1, steps=120)["generations"][1:]
-    costs = {"detect_s": 0.0, "reform_s": statistics.median(g["reform_seconds"] for g in learnt),
-             "arrive_s": max(0.05, learnt[-1]["began_seconds"] - learnt[0]["began_seconds"]) if len(learnt) > 1 else 0.3}
-    table = Table("recovery", "faults", "predicted", "measured", "error", "goodput predicted", "goodput measured")
-    rows, broken, order = [], [], []
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="twofold-elastic-"))
+    membership, storage = learn(twofold, folder / "profile.textproto")
+    rows = [row(f"goodput: learnt: {name}", None, value, "s" if name.endswith("_s") else "GB/s", "calibration") for name, value in {**membership, **storage}.items()]
     for way in WAYS:
-        faults = 3
-        predicted, measured = predict(twofold, way, faults, costs), measure(twofold, way, faults)
-        p, m = trained(predicted), trained(measured)
-        table.add(way, faults, f"{p:.1f} s", f"{m:.1f} s", signed(p / m - 1), percent(predicted["goodput"]), percent(measured["goodput"]))
-        rows.append(row(f"goodput: {way}", p, m, "s", "validation", faults=faults))
-        order.append((p, m, way))
-        if abs(p / m - 1) > 0.10:
-            broken.append(f"WRONG: {way}: predicted {p:.1f} s, measured {m:.1f} s")
-    ranked = [way for *_, way in sorted(order)], [way for _, _, way in sorted(order, key=lambda o: o[1])]
-    text = f"Order, fastest first: predicted {', '.join(ranked[0])}; measured {', '.join(ranked[1])}."
-    if ranked[0] != ranked[1]:
-        broken.append("WRONG: " + text)
-    return [*table.lines, "", text], rows, broken
+        progress(f"{way}: predicted, then measured")
+        predicted, measured = predict(twofold, way, FAULTS, folder / "profile.textproto", membership, storage), measure(twofold, way, FAULTS)
+        more = {f"{name}_{how}": value for how, report in (("predicted", predicted), ("measured", measured)) for name, value in details(report).items()}
+        rows.append(row(f"goodput: {way}", predicted["trained_seconds"], measured["trained_seconds"], "s", "validation", faults=FAULTS, **more))
+        progress(str(rows[-1]))
+    shutil.rmtree(folder)
+    return rows, wrong_goodput(rows)
+
+
+def details(report):
+    return {"goodput": report["goodput"], "step": statistics.median(s["seconds"] for s in report["steps"]), "lost_steps": sum(g["lost_steps"] for g in report["generations"]),
+            "saving": sum(c["stood_still_seconds"] for c in report["checkpoints"])}
+
+
+def compared(rows):
+    return {r["name"].removeprefix("goodput: "): r for r in rows if r["role"] == "validation"}
+
+
+def orders(rows):
+    """The ways, the fastest first: predicted, measured."""
+    ways = compared(rows)
+    return [sorted(ways, key=lambda way: ways[way][how]) for how in ("predicted", "measured")]
+
+
+def wrong_goodput(rows):
+    broken = [f"WRONG: {way}: predicted {r['predicted']:.1f} s, measured {r['measured']:.1f} s" for way, r in compared(rows).items() if abs(r["error"]) > 0.10]
+    predicted, measured = orders(rows)
+    return broken + ([] if predicted == measured else [f"WRONG: order: predicted {', '.join(predicted)}; measured {', '.join(measured)}"])
+
+
+def goodput_page(rows):
+    table = Table("recovery", "faults", "predicted", "measured", "error", "a step, predicted", "measured", "steps done again, predicted", "measured",
+                  "saving, predicted", "measured", "goodput, predicted", "measured")
+    for way, r in compared(rows).items():
+        both = lambda name, text: [text(r[f"{name}_predicted"]), text(r[f"{name}_measured"])]  # noqa: E731
+        table.add(way, r["faults"], f"{r['predicted']:.1f} s", f"{r['measured']:.1f} s", signed(r["error"]), *both("step", lambda s: f"{1e3 * s:.1f} ms"),
+                  *both("lost_steps", str), *both("saving", lambda s: f"{s:.2f} s"), *both("goodput", percent))
+    predicted, measured = orders(rows)
+    learnt = {r["name"].removeprefix("goodput: learnt: "): r["measured"] for r in rows if r["role"] == "calibration"}
+    return ["## Goodput", "", *table.lines, "", f"Order, fastest first: predicted {', '.join(predicted)}; measured {', '.join(measured)}.", "",
+            f"Learnt from other runs: the members agree in {1e3 * learnt['reform_s']:.0f} ms, a new process has come after {learnt['arrive_s']:.2f} s, and each rank "
+            f"writes checkpoints at {learnt['write_gbytes_per_second']:.3f} GB/s and reads them at {learnt['read_gbytes_per_second']:.3f} GB/s."]
+
+
+def kept(part):
+    """The published rows of a part that is not done again."""
+    rows = [r for r in read_json(study.folder / "results.json")["rows"] if r["name"].startswith(f"{part}: ")]
+    if part == "kills" and not any("hit" in r for r in rows) or not rows:
+        raise SystemExit(f"results.json has no complete rows of the part {part}: do both parts (leave --only out)")
+    return rows
 
 
 def main():
     options, twofold = study.start()
     dice = random.Random(options.seed)
     lines, rows, broken = [], [], []
-    if options.only != "goodput":
-        more, of, wrong = kills(twofold, options.kills, dice)
-        lines += ["## Kills", "", *more, ""]
-        rows, broken = rows + of, broken + wrong
-    if options.only != "kills":
-        more, of, wrong = goodput(twofold)
-        lines += ["## Goodput", "", *more]
-        rows, broken = rows + of, broken + wrong
+    for part, do, page in (("kills", lambda: kills(twofold, options.kills, dice), kills_page), ("goodput", lambda: goodput(twofold), goodput_page)):
+        if options.only in (None, part):
+            of, wrong = do()
+            broken += wrong
+        elif options.write:
+            of = kept(part)
+        else:
+            continue
+        rows += of
+        lines += [*page(of), ""]
     study.publish("What the loss of a rank costs", lines, rows)
     study.end(broken)
 
