@@ -52,7 +52,7 @@ std::vector<pipeline::Action> ForwardsOf(int chunks) {
 }  // namespace
 
 RankTrainer::RankTrainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples,
-                         nn::CodecObserver& codecs, bool draws)
+                         nn::CodecObserver& codecs, nn::RoutingObserver& routing, bool draws)
     : rank_(ctx),
       options_(options),
       device_(ctx.device()),
@@ -68,7 +68,8 @@ RankTrainer::RankTrainer(RankContext& ctx, const TrainingOptions& options, const
           .draws = draws,
           .seed = options.seed,
           .statistics = statistics_.get(),
-          .codecs = &codecs},
+          .codecs = &codecs,
+          .routing = &routing},
       layers_(mesh_, options.layers),
       loss_function_(MakeLoss(*options.model, layers_)),
       parts_(PartsOfStage(options.parts, mesh_.Coordinate(Axis::kPp), mesh_.shape().pp)),

@@ -25,10 +25,10 @@ namespace twofold {
 // One rank's share of every training step.
 class RankTrainer {
  public:
-  // `codecs` must outlive it.
+  // `codecs` and `routing` must outlive it.
   // `draws`: parameters get their initial values; else Own() must be filled in before the first step.
   RankTrainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples, nn::CodecObserver& codecs,
-              bool draws = true);
+              nn::RoutingObserver& routing, bool draws = true);
   int64_t parameters() const;  // of this rank's part of the model
   const LossScaler& scaler() const { return scaler_; }
   // Returns the loss, the mean over the global batch. Null if `reads_loss` is false: then the host does not wait.

@@ -113,7 +113,14 @@ void Recorder::SampleMemory(const MemoryStats& stats) {
 
 void Recorder::SetParameters(int64_t count) { record_->set_parameters(count); }
 
+void Recorder::Routed(int64_t block, std::span<const int64_t> choices) {
+  std::vector<int64_t>& sum = routed_[block];
+  sum.resize(choices.size());
+  for (size_t e = 0; e < choices.size(); ++e) sum[e] += choices[e];
+}
+
 void Recorder::BeginStep(int64_t step) {
+  routed_.clear();
   in_step_ = true;
   if (open_steps_ > 0) return;
   step_start_ = ctx_.clock().Now();
@@ -194,6 +201,11 @@ report::RankRecord Recorder::RecordSoFar() {
   report::RankRecord record = *record_;
   AddMemory(record);
   AddCollectives(record);
+  for (const auto& [block, choices] : routed_) {
+    report::RoutedChoices& routed = *record.add_routed();
+    routed.set_block(block);
+    routed.mutable_tokens()->Add(choices.begin(), choices.end());
+  }
   for (const std::string& note : ctx_.notes()) record.add_notes(note);
   if (skipped_ > 0) {
     record.add_notes(StrCat(skipped_, " of ", record_->steps_size(),

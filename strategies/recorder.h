@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,7 +76,7 @@ bool IsTraced(const RecorderOptions& options, int rank);
 // time. They are recorded at that wait, so if a run fails or is interrupted, its record lacks the steps for which it
 // has not waited. The host also waits at the end of the warm-up and before the first traced step, so neither shares its
 // time with other steps. In the traced steps of a traced rank, it also watches the trace and the memory ledger.
-class Recorder final : public nn::CodecObserver {
+class Recorder final : public nn::CodecObserver, public nn::RoutingObserver {
  public:
   static constexpr size_t kMemorySamples = 4000;
 
@@ -96,6 +97,7 @@ class Recorder final : public nn::CodecObserver {
   void CatchUp();                                             // waits for the device, so that the record has all steps
   void CodecWorks(bool works) override { ctx_.trace().SetCodec(works); }
   void Encoded(Bytes before, Bytes after) override { codec_.before += before, codec_.after += after; }
+  void Routed(int64_t block, std::span<const int64_t> choices) override;
   // For dynamic loss scaling: the steps of this run that were skipped so far, and the scale of the next step.
   void SetSkipped(int64_t steps, double scale) { skipped_ = steps, loss_scale_ = scale; }
   Seconds last_step() const { return last_step_; }  // zero until a step is recorded
@@ -144,12 +146,13 @@ class Recorder final : public nn::CodecObserver {
   struct CodecBytes {
     Bytes before, after;
   };
-  CodecBytes codec_;                       // since the last step's end
-  std::vector<CodecBytes> codec_of_open_;  // of the open steps
-  int64_t first_traced_step_;              // steps are traced from this one on
-  const int64_t warm_up_end_;              // steps done at the end of the warm-up,
-  int64_t trace_start_;                    // and before the first step that is traced on any rank
-  int64_t open_steps_ = 0;                 // steps that ended since the host waited
+  std::map<int64_t, std::vector<int64_t>> routed_;  // by block: of this step's micro-batches so far
+  CodecBytes codec_;                                // since the last step's end
+  std::vector<CodecBytes> codec_of_open_;           // of the open steps
+  int64_t first_traced_step_;                       // steps are traced from this one on
+  const int64_t warm_up_end_;                       // steps done at the end of the warm-up,
+  int64_t trace_start_;                             // and before the first step that is traced on any rank
+  int64_t open_steps_ = 0;                          // steps that ended since the host waited
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
   std::map<std::pair<std::string, Communication::Kind>, double> setup_seconds_;  // of communication before IsSetUp
   Seconds validation_start_;

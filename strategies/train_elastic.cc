@@ -124,7 +124,7 @@ void ElasticTraining::ChooseReplicas() {
 }
 
 void ElasticTraining::MakeTrainer(bool draws) {
-  trainer_.emplace(ctx_, *options_, samples_, *recorder_, draws);
+  trainer_.emplace(ctx_, *options_, samples_, *recorder_, *recorder_, draws);
   trainer_->CommitWith([this] { ctx_.everyone().Barrier().Wait(); });
   if (!elastic_.keeps_global_batch) trainer_->CountSamples([this](int64_t step) { return SamplesBefore(step); });
   recorder_->SetParameters(trainer_->parameters());

@@ -38,7 +38,7 @@ std::string TrainRank(RankContext& ctx, const TrainingOptions& options, const Sa
     ctx.SetPartialResult(recorder.PartialRecord());
   };
 
-  RankTrainer trainer(ctx, options, samples, recorder);
+  RankTrainer trainer(ctx, options, samples, recorder, recorder);
   if (resumed) trainer.Resume(*resumed);
   recorder.SetParameters(trainer.parameters());
   ctx.world().Barrier().Wait();

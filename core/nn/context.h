@@ -6,6 +6,7 @@
 
 #include "core/base/philox.h"
 #include "core/device/device.h"
+#include "core/nn/routing.h"
 #include "core/nn/statistics.h"
 
 namespace twofold::nn {
@@ -34,6 +35,8 @@ struct Context {
   double loss_factor = 1;
   StatisticsReducer* statistics = nullptr;  // joins the ranks that share a micro-batch; null: only this rank
   CodecObserver* codecs = nullptr;          // null: nobody asks
+  RoutingObserver* routing = nullptr;       // likewise
+  const Routed* routed = nullptr;  // for the experts of a mixture without capacities, while they run forward; else null
 
   void Launch(const ops::Op& op) { device.Launch(stream, op); }
   Tensor Activation(Shape shape, DType dtype) {

@@ -3,14 +3,17 @@
 // all.
 #pragma once
 
+#include <span>
+
 #include "core/nn/sequential.h"
 
 namespace twofold::nn {
 
-// x: [s, experts, c, in] or [experts, c, in], with slots from s senders; y: the same with `out` in place of `in`.
-// Expert e has its own matrix W_e, and y = x W_e^T. Parameter "weight": the experts' W_e [out, in] stacked along rows
-// or, if `transposed`, their W_e^T [in, out]. This way, a slice of the features between two such layers is a range of
-// rows in both.
+// x: [s, experts, c, in] or [experts, c, in], with slots from s senders, or [n, in], with the rows of expert 0, then
+// those of expert 1 and so on, as many as Context::routed says; y: the same with `out` in place of `in`. Expert e has
+// its own matrix W_e, and y = x W_e^T. Parameter "weight": the experts' W_e [out, in] stacked along rows or, if
+// `transposed`, their W_e^T [in, out]. This way, a slice of the features between two such layers is a range of rows in
+// both. Slots are one batched product; rows are one product for each expert that has some.
 class ExpertLinear : public Module {
  public:
   struct Config {
@@ -33,6 +36,11 @@ class ExpertLinear : public Module {
   ops::Matrices SlotsOf(const Tensor& t) const;  // for each expert, one matrix per sender
   ops::Matrices Weights(const Tensor& t, int64_t senders) const;
   ops::BatchedMatMul Product(const Tensor& x) const;
+  // Calls launch(expert, first row, rows) for each expert that has rows in x.
+  template <class F>
+  void ForExperts(const Tensor& x, std::span<const int64_t> rows, F launch) const;
+  ops::Matrices RowsOf(const Tensor& t, int64_t first) const;
+  ops::Matrices WeightOf(const Tensor& t, int64_t expert) const;
 
   const Config config_;
   Parameter* weight_;
@@ -46,8 +54,8 @@ struct ExpertsConfig {
   Init gate_up_init, projection_init;
 };
 
-// x, y: [.., experts, c, hidden]. Children: "gate_up" (to 2 * ffn: weight [experts * 2 * ffn, hidden]), "swiglu",
-// "projection" (back: weight [experts * ffn, hidden]). There are no biases.
+// x, y: [.., experts, c, hidden] or [n, hidden]. Children: "gate_up" (to 2 * ffn: weight [experts * 2 * ffn, hidden]),
+// "swiglu", "projection" (back: weight [experts * ffn, hidden]). There are no biases.
 class Experts : public Sequential {
  public:
   explicit Experts(const ExpertsConfig& config);

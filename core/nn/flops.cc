@@ -33,7 +33,7 @@ TokenFlops Of(const LlamaConfig& config) {
   // Qkv and projection; gate, up and projection.
   const double of_attention = 2 * h * (2 * q + 2 * kv), expert = 2 * 3 * h * ffn;
   const auto all = static_cast<double>(config.experts.experts), chosen = static_cast<double>(config.experts.top_k);
-  const double slots = std::min(config.experts.capacity_factor * chosen, all);
+  const double slots = config.experts.dropless ? chosen : std::min(config.experts.capacity_factor * chosen, all);
   return {.products = of_attention + expert,
           .attention = 2 * t * q,
           .head = 2 * h * vocab,

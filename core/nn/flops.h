@@ -19,7 +19,8 @@
 //   * unfused attention, which computes all t x t scores, masked or not: forward and backward cost twice what is
 //     needed;
 //   * experts, which compute all their slots, also empty ones, but no dropped tokens: capacity_factor * top_k in place
-//     of top_k, at most E (up to the rounding of a capacity to whole rows);
+//     of top_k, at most E (up to the rounding of a capacity to whole rows). Without capacities they compute top_k, in
+//     the mean over the ranks that share them;
 //   * a CNN's first convolution, whose input needs no gradient: less.
 // For a GPT with unfused attention and ffn = 4 hidden, B samples of s tokens per step, L layers of width h and V
 // vocabulary entries, they are

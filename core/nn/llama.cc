@@ -21,13 +21,16 @@ std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& c) {
   return std::make_shared<RotaryTable>(rope, c.sequence, c.dtype);
 }
 
-MixtureConfig MixtureOf(const LlamaConfig& c) {
+MixtureConfig MixtureOf(const LlamaConfig& c, int64_t block) {
   return {.hidden = c.hidden,
           .ffn = c.ffn,
           .experts = c.experts.experts,
           .top_k = c.experts.top_k,
+          .dropless = c.experts.dropless,
           .capacity_factor = c.experts.capacity_factor,
           .aux_loss = c.experts.aux_loss,
+          .assumed = c.experts.assumed,
+          .block = block,
           .dtype = c.dtype,
           .router_init = kInit,
           .gate_up_init = kInit,
@@ -52,7 +55,7 @@ std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& c, std::shar
       .hidden = c.hidden, .ffn = c.ffn, .dtype = c.dtype, .gate_up_init = kInit, .projection_init = ProjectionInit(c)};
   std::unique_ptr<Module> feed_forward;
   if (c.experts.At(number))
-    feed_forward = layers.MakeExperts(MixtureOf(c));
+    feed_forward = layers.MakeExperts(MixtureOf(c, number));
   else
     feed_forward = std::make_unique<GatedMlp>(mlp, layers);
   return std::make_unique<TransformerBlock>(block, std::make_unique<CausalSelfAttention>(attention, layers),

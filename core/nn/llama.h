@@ -18,8 +18,10 @@ namespace twofold::nn {
 // Which blocks have experts, and their configuration (mixture.h). Each expert is `ffn` wide.
 struct LlamaExperts {
   int64_t experts = 0, top_k = 2;  // experts = 0: no block has experts
+  bool dropless = false;
   double capacity_factor = 1.25, aux_loss = 0;
   int64_t every = 1;  // the last of each `every` blocks has experts
+  std::shared_ptr<const AssumedRouting> assumed = nullptr;
   bool At(int64_t block) const { return experts > 0 && (block + 1) % every == 0; }  // blocks count from 0
 };
 
@@ -45,7 +47,7 @@ struct LlamaConfig {
 // Block number `block` alone. `rotary` is shared by the blocks of a model.
 std::unique_ptr<TransformerBlock> MakeLlamaBlock(const LlamaConfig& config, std::shared_ptr<RotaryTable> rotary,
                                                  Layers& layers = OneRank(), int64_t block = 0);
-MixtureConfig MixtureOf(const LlamaConfig& config);  // for the blocks that have experts
+MixtureConfig MixtureOf(const LlamaConfig& config, int64_t block = 0);  // of a block that has experts
 std::shared_ptr<RotaryTable> MakeRotaryTable(const LlamaConfig& config);
 
 // x: token ids [b, t] (I32 or U8), t <= sequence, or hidden states [b, t, hidden] if the part has no embedding. y:

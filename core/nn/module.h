@@ -46,6 +46,7 @@ class Saved {
   void Clear() {
     key.reset();
     place.reset();
+    rows.clear();
     tensors_.clear();  // keeps the capacity
     for (Saved& c : children_) c.Clear();
   }
@@ -68,6 +69,9 @@ class Saved {
     bool training = true;
   };
   std::optional<Place> place;
+
+  // How many rows belong to what, where only data say so: to experts (experts.h), or to ranks.
+  std::vector<int64_t> rows;
 
  private:
   std::vector<Tensor> tensors_;

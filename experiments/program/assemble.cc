@@ -175,6 +175,14 @@ void NameWhatRan(const std::vector<RunResult::Ran>& ran, report::Collective& c) 
   c.set_algorithm(algorithm), c.set_protocol(protocol);
 }
 
+std::string AssumedRouting(const spec::Moe& moe) {
+  const spec::Routing& routing = moe.routing();
+  std::string as = "every expert equally often";
+  if (routing.has_zipf()) as = StrCat("experts by Zipf's law with exponent ", routing.zipf().exponent());
+  if (routing.has_counts()) as = "experts in proportion to given counts";
+  return StrCat("no tokens were routed: routers are assumed to choose ", as, " (model.moe.routing)");
+}
+
 void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords& records, report::Report& out) {
   std::set<std::string> seen;
   const auto add = [&](const std::string& note) {
@@ -185,6 +193,7 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords
   if (symbolic || emulated) {
     add(StrCat(symbolic ? "data SYMBOLIC" : "device EMULATED",
                ": no arithmetic was done; each loss is a stand-in, the logarithm of the number of classes"));
+    if (spec.model().moe().dropless()) add(AssumedRouting(spec.model().moe()));
     if (spec.train().precision().loss_scale().has_dynamic()) {
       add("no gradients were computed, so none overflowed: no step was skipped, and the loss scale was not lowered");
     }

@@ -3,6 +3,8 @@
 // One thread processes each token's row from beginning to end. Only the numbering of choices, which goes in token
 // order, runs on a single thread.
 
+#include <numeric>
+
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vector_math.h"
 
@@ -27,23 +29,24 @@ void Largest(const A* values, int64_t n, int64_t k, int32_t* chosen) {
 // The slot row of each choice; calls f(j, row of the slots) for the choices of token t that have one.
 class Slots {
  public:
-  Slots(const ops::Choices& choices, int64_t capacity)
+  Slots(const ops::Choices& choices, const Tensor& slots)
       : experts_(choices.experts.data<int32_t>()),
         places_(choices.places.data<int32_t>()),
         k_(choices.experts.dim(1)),
-        capacity_(capacity) {}
+        capacity_(slots.dim(-2)),
+        expert_(slots.shape().rank() == 3 ? capacity_ : 0) {}
   int64_t choices() const { return k_; }
   template <class F>
   void ForToken(int64_t t, F f) const {
     for (int64_t j = 0; j < k_; ++j) {
       const int64_t at = t * k_ + j;
-      if (places_[at] < capacity_) f(j, experts_[at] * capacity_ + places_[at]);
+      if (places_[at] < capacity_) f(j, experts_[at] * expert_ + places_[at]);
     }
   }
 
  private:
   const int32_t *experts_, *places_;
-  int64_t k_, capacity_;
+  int64_t k_, capacity_, expert_;  // expert_: rows from one expert's slots to the next's; 0: places are rows
 };
 
 // The number of choices of each expert.
@@ -98,10 +101,17 @@ void Compute(const ops::RouteForward& o, Context& c) {
     const Source<A> logits(o.logits);
     c.pool.ParallelForEach(tokens, RowGrain(experts), [&](int64_t t) { RouteToken(o, logits, t); });
   });
-  int32_t* taken = c.scratch.Take<int32_t>(experts);
-  std::fill_n(taken, experts, 0);
   const int32_t* chosen = o.choices.experts.data<int32_t>();
   int32_t* places = o.choices.places.data<int32_t>();
+  int32_t* taken = nullptr;  // by expert: the place of its next choice
+  if (o.counts.empty()) {
+    taken = c.scratch.Take<int32_t>(experts);
+    std::fill_n(taken, experts, 0);
+  } else {
+    taken = Count(o.choices, experts, c);
+    std::copy_n(taken, experts, o.counts.data<int32_t>());
+    std::exclusive_scan(taken, taken + experts, taken, 0);
+  }
   for (int64_t i = 0; i < tokens * k; ++i) places[i] = taken[chosen[i]]++;
 }
 
@@ -130,7 +140,7 @@ void Compute(const ops::RouteBackward& o, Context& c) {
 
 void Compute(const ops::Dispatch& o, Context& c) {
   const int64_t columns = Columns(o.x);
-  const Slots slots(o.choices, o.slots.dim(1));
+  const Slots slots(o.choices, o.slots);
   c.pool.ParallelFor(o.slots.numel(), 16 * kChunk,
                      [&](int64_t begin, int64_t end) { SetZero(o.slots, begin, end - begin); });
   VisitWide(o.x.dtype(), [&]<class A>() {
@@ -157,7 +167,7 @@ void Compute(const ops::Dispatch& o, Context& c) {
 
 void Compute(const ops::Combine& o, Context& c) {
   const int64_t columns = Columns(o.y);
-  const Slots slots(o.choices, o.slots.dim(1));
+  const Slots slots(o.choices, o.slots);
   VisitWide(o.y.dtype(), [&]<class A>() {
     const Source<A> slots_of(o.slots);
     const Sink<A> y_of(o.y);
@@ -178,7 +188,7 @@ void Compute(const ops::Combine& o, Context& c) {
 
 void Compute(const ops::CombineWeights& o, Context& c) {
   const int64_t columns = Columns(o.dy);
-  const Slots slots(o.choices, o.slots.dim(1));
+  const Slots slots(o.choices, o.slots);
   VisitWide(o.dy.dtype(), [&]<class A>() {
     const Source<A> slots_of(o.slots), dy_of(o.dy);
     c.pool.ParallelForEach(Rows(o.dy), RowGrain(columns), [&](int64_t t) {

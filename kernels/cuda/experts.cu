@@ -91,28 +91,30 @@ __global__ void __launch_bounds__(1024)
   counts[int64_t{blockIdx.x} * experts + expert] = count;
 }
 
-// Thread e numbers the choices of expert e, continuing from the previous blocks.
-__global__ void __launch_bounds__(1024)
-    NumberChoices(const int32_t* chosen, int64_t choices, int experts, const int32_t* counts, int32_t* places) {
+// all[e] = the sum over blocks of counts[block, e].
+__global__ void __launch_bounds__(1024) SumCounts(const int32_t* counts, int64_t blocks, int experts, int32_t* all) {
+  const int expert = static_cast<int>(threadIdx.x);
+  if (expert >= experts) return;
+  int32_t sum = 0;
+  for (int64_t b = 0; b < blocks; ++b) sum += counts[b * experts + expert];
+  all[expert] = sum;
+}
+
+// Thread e numbers the choices of expert e, continuing from the previous blocks. `all`: how many choices each expert
+// has, if numbers go on from expert to expert; else null.
+__global__ void __launch_bounds__(1024) NumberChoices(const int32_t* chosen, int64_t choices, int experts,
+                                                      const int32_t* counts, const int32_t* all, int32_t* places) {
   __shared__ int32_t here[kCounted];
   const int64_t first = int64_t{blockIdx.x} * kCounted;
   const int n = LoadChoices(chosen, choices, here);
   const int expert = static_cast<int>(threadIdx.x);
   if (expert >= experts) return;
   int32_t next = 0;
+  for (int e = 0; all != nullptr && e < expert; ++e) next += all[e];
   for (unsigned b = 0; b < blockIdx.x; ++b) next += counts[int64_t{b} * experts + expert];
   for (int i = 0; i < n; ++i) {
     if (here[i] == expert) places[first + i] = next++;
   }
-}
-
-// counts[0, e] becomes the sum over blocks.
-__global__ void __launch_bounds__(1024) AddCounts(int32_t* counts, int64_t blocks, int experts) {
-  const int expert = static_cast<int>(threadIdx.x);
-  if (expert >= experts) return;
-  int32_t sum = 0;
-  for (int64_t b = 0; b < blocks; ++b) sum += counts[b * experts + expert];
-  counts[expert] = sum;
 }
 
 dim3 AThreadForEach(int64_t experts) { return dim3(static_cast<unsigned>(CeilDiv(experts, kWarp) * kWarp)); }
@@ -161,15 +163,23 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Rows to slots and back ----
 
+// The rows of slots: an expert has `capacity` of them, the next one's begin `expert` rows later. 0: places are rows.
+struct SlotRows {
+  int64_t capacity, expert;
+  explicit SlotRows(const Tensor& slots)
+      : capacity(slots.dim(-2)), expert(slots.shape().rank() == 3 ? slots.dim(-2) : 0) {}
+  __device__ int64_t Of(int32_t of, int32_t place) const { return of * expert + place; }
+};
+
 // The choice whose row each slot takes; -1 for none.
 __global__ void __launch_bounds__(256) NoChoices(int32_t* taken_by, int64_t slots) {
   const int64_t slot = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (slot < slots) taken_by[slot] = -1;
 }
 __global__ void __launch_bounds__(256)
-    TakeSlots(const int32_t* experts, const int32_t* places, int64_t choices, int64_t capacity, int32_t* taken_by) {
+    TakeSlots(const int32_t* experts, const int32_t* places, int64_t choices, SlotRows rows, int32_t* taken_by) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < choices && places[i] < capacity) taken_by[experts[i] * capacity + places[i]] = static_cast<int32_t>(i);
+  if (i < choices && places[i] < rows.capacity) taken_by[rows.Of(experts[i], places[i])] = static_cast<int32_t>(i);
 }
 
 // Calls f(column, count) for the packs of a row of `columns` that belong to `thread` of `threads`; count = kPack if
@@ -208,38 +218,38 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     AddSlots(const T* slots, const int32_t* experts, const int32_t* places, const Wide<T>* weights, int k,
-             int64_t capacity, int columns, bool packs, T* y) {
+             SlotRows rows, int columns, bool packs, T* y) {
   using A = Wide<T>;
   constexpr int kPack = kPerLoad<T>;
   const int64_t token = blockIdx.x;
-  ForColumns<kPack>(
-      columns, packs, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), [&](int column, int count) {
-        A sum[kPack] = {};
-        for (int j = 0; j < k; ++j) {
-          const int64_t at = token * k + j;
-          if (places[at] >= capacity) continue;
-          const A weight = weights != nullptr ? weights[at] : A(1);
-          A values[kPack];
-          LoadSome(slots + (experts[at] * capacity + places[at]) * columns + column, packs, count, values);
+  ForColumns<kPack>(columns, packs, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
+                    [&](int column, int count) {
+                      A sum[kPack] = {};
+                      for (int j = 0; j < k; ++j) {
+                        const int64_t at = token * k + j;
+                        if (places[at] >= rows.capacity) continue;
+                        const A weight = weights != nullptr ? weights[at] : A(1);
+                        A values[kPack];
+                        LoadSome(slots + rows.Of(experts[at], places[at]) * columns + column, packs, count, values);
 #pragma unroll
-          for (int i = 0; i < kPack; ++i) sum[i] += weight * values[i];
-        }
-        StoreSome(y + token * columns + column, packs, count, sum);
-      });
+                        for (int i = 0; i < kPack; ++i) sum[i] += weight * values[i];
+                      }
+                      StoreSome(y + token * columns + column, packs, count, sum);
+                    });
 }
 
 // One warp per choice.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     WeighSlots(const T* slots, const int32_t* experts, const int32_t* places, const T* dy, int64_t choices, int k,
-               int64_t capacity, int columns, bool packs, Wide<T>* dweights) {
+               SlotRows rows, int columns, bool packs, Wide<T>* dweights) {
   using A = Wide<T>;
   constexpr int kPack = kPerLoad<T>;
   const int64_t at = int64_t{blockIdx.x} * kTokensABlock + threadIdx.x / kWarp;
   if (at >= choices) return;  // the whole warp returns
   A sum = 0;
-  if (places[at] < capacity) {
-    const T* x = slots + (experts[at] * capacity + places[at]) * columns;
+  if (places[at] < rows.capacity) {
+    const T* x = slots + rows.Of(experts[at], places[at]) * columns;
     const T* d = dy + at / k * columns;
     ForColumns<kPack>(columns, packs, static_cast<int>(threadIdx.x) % kWarp, kWarp, [&](int column, int count) {
       A a[kPack], b[kPack];
@@ -265,8 +275,14 @@ void Compute(const ops::RouteForward& o, const Context& c) {
            At<int32_t>(o.choices.experts));
   });
   const int32_t* counts = Count(o.choices, experts, c);
+  int32_t* all = o.counts.empty() ? nullptr : At<int32_t>(o.counts);
+  if (all != nullptr) {
+    Launch(SumCounts, dim3(1), AThreadForEach(experts), 0, c.stream, counts, CeilDiv(tokens * k, kCounted),
+           static_cast<int>(experts), all);
+  }
   Launch(NumberChoices, GridOf(tokens * k, kCounted), AThreadForEach(experts), 0, c.stream,
-         At<int32_t>(o.choices.experts), tokens * k, static_cast<int>(experts), counts, At<int32_t>(o.choices.places));
+         At<int32_t>(o.choices.experts), tokens * k, static_cast<int>(experts), counts, all,
+         At<int32_t>(o.choices.places));
 }
 
 void Compute(const ops::RouteBackward& o, const Context& c) {
@@ -274,8 +290,8 @@ void Compute(const ops::RouteBackward& o, const Context& c) {
   int32_t* counts = nullptr;
   if (o.balance != 0 && tokens > 0) {
     counts = Count(o.choices, experts, c);
-    Launch(AddCounts, dim3(1), AThreadForEach(experts), 0, c.stream, counts, CeilDiv(tokens * k, kCounted),
-           static_cast<int>(experts));
+    Launch(SumCounts, dim3(1), AThreadForEach(experts), 0, c.stream, counts, CeilDiv(tokens * k, kCounted),
+           static_cast<int>(experts), counts);  // into the counts of block 0: a thread reads its own only
   }
   ForFloat(o.dlogits.dtype(), [&]<class T>() {
     using A = Wide<T>;
@@ -288,11 +304,11 @@ void Compute(const ops::RouteBackward& o, const Context& c) {
 }
 
 void Compute(const ops::Dispatch& o, const Context& c) {
-  const int64_t columns = Columns(o.x), slots = o.slots.dim(0) * o.slots.dim(1), choices = o.choices.experts.numel();
+  const int64_t columns = Columns(o.x), slots = Rows(o.slots), choices = o.choices.experts.numel();
   auto* taken_by = reinterpret_cast<int32_t*>(c.workspace);
   Launch(NoChoices, GridOf(slots, 256), dim3(256), 0, c.stream, taken_by, slots);
   Launch(TakeSlots, GridOf(choices, 256), dim3(256), 0, c.stream, At<int32_t>(o.choices.experts),
-         At<int32_t>(o.choices.places), choices, o.slots.dim(1), taken_by);
+         At<int32_t>(o.choices.places), choices, SlotRows(o.slots), taken_by);
   ForFloat(o.x.dtype(), [&]<class T>() {
     Launch(FillSlots<T>, GridOf(columns == 0 ? 0 : slots), dim3(kThreads), 0, c.stream, At<T>(o.x), taken_by,
            At<Wide<T>>(o.weights), static_cast<int>(o.choices.experts.dim(1)), static_cast<int>(columns),
@@ -305,7 +321,7 @@ void Compute(const ops::Combine& o, const Context& c) {
   ForFloat(o.y.dtype(), [&]<class T>() {
     Launch(AddSlots<T>, GridOf(Rows(o.y)), dim3(kThreads), 0, c.stream, At<T>(o.slots), At<int32_t>(o.choices.experts),
            At<int32_t>(o.choices.places), At<Wide<T>>(o.weights), static_cast<int>(o.choices.experts.dim(1)),
-           o.slots.dim(1), static_cast<int>(columns), PacksFit(kPerLoad<T>, columns, {&o.slots, &o.y}), At<T>(o.y));
+           SlotRows(o.slots), static_cast<int>(columns), PacksFit(kPerLoad<T>, columns, {&o.slots, &o.y}), At<T>(o.y));
   });
 }
 
@@ -314,7 +330,7 @@ void Compute(const ops::CombineWeights& o, const Context& c) {
   ForFloat(o.dy.dtype(), [&]<class T>() {
     Launch(WeighSlots<T>, GridOf(choices, kTokensABlock), dim3(kThreads), 0, c.stream, At<T>(o.slots),
            At<int32_t>(o.choices.experts), At<int32_t>(o.choices.places), At<T>(o.dy), choices,
-           static_cast<int>(o.choices.experts.dim(1)), o.slots.dim(1), static_cast<int>(columns),
+           static_cast<int>(o.choices.experts.dim(1)), SlotRows(o.slots), static_cast<int>(columns),
            PacksFit(kPerLoad<T>, columns, {&o.slots, &o.dy}), At<Wide<T>>(o.dweights));
   });
 }

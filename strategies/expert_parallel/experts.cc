@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "strategies/expert_parallel/dropless.h"
 #include "strategies/groups/group_tags.h"
 
 namespace twofold {
@@ -114,8 +115,13 @@ std::unique_ptr<nn::Mixture> MakeExpertParallel(const nn::MixtureConfig& config,
 
   nn::MixtureConfig mixture = config;
   if (own_rows) mixture.aux_loss /= static_cast<double>(tp);  // gradients are summed over tp, and the loss is a mean
-  return std::make_unique<nn::Mixture>(mixture, std::move(router),
-                                       std::make_unique<ExpertParallel>(groups, std::move(experts)));
+  mixture.rank = groups.experts.ranks()[static_cast<size_t>(groups.experts.rank())];
+  std::unique_ptr<nn::Module> exchange;
+  if (config.dropless)
+    exchange = MakeDroplessExperts(mixture, groups, std::move(experts));
+  else
+    exchange = std::make_unique<ExpertParallel>(groups, std::move(experts));
+  return std::make_unique<nn::Mixture>(mixture, std::move(router), std::move(exchange));
 }
 
 }  // namespace twofold

@@ -34,6 +34,9 @@
 // rank routes its own T tokens: received slots are all-gathered over tp, and results are reduce-scattered before they
 // are sent back (Singh et al., section 4.2, drop the duplicates in a similar way).
 //
+// This page is about experts with capacities; for those without (MixtureConfig::dropless) see dropless.h. Gradients are
+// the same.
+//
 // Limits: capacity is counted among the tokens that are routed together: those of one micro-batch on one rank. Context
 // or sequence parallelism splits these tokens, and the capacity with them. With f >= E / top_k nothing is ever dropped
 // and the result is that of one process; with less, other tokens may be dropped, as with another micro-batch size. The

@@ -1,9 +1,11 @@
 #include "strategies/model_parallel/layers.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/nn/attention.h"
+#include "core/nn/mixture.h"
 #include "core/nn/position_embedding.h"
 #include "strategies/context_parallel/ring_attention.h"
 #include "strategies/expert_parallel/experts.h"
@@ -147,6 +149,11 @@ std::unique_ptr<nn::Module> ParallelLayers::MakeFeatureDropout(double p, nn::Dro
 
 std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig& config) {
   ProcessGroup& experts = experts_ != nullptr ? *experts_ : mesh_.Group(MeshGroup::kEp);  // else a group of one rank
+  if (config.assumed != nullptr && config.assumed->ranks_differ()) {
+    std::vector<int> each(static_cast<size_t>(mesh_.world().size()));
+    std::iota(each.begin(), each.end(), 0);
+    mesh_.world().RanksDiffer(each, "the tokens of each expert are given rank by rank");
+  }
   return MakeExpertParallel(config,
                             {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
 }

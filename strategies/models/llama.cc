@@ -1,6 +1,8 @@
 #include "core/nn/llama.h"
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/proto/spec.pb.h"
 #include "strategies/models/configured_model.h"
@@ -42,15 +44,31 @@ std::unique_ptr<const Model> MakeLlama(const google::protobuf::Message& sizes, c
   return std::make_unique<LlamaSizes>(kLlamaModel, ToConfig(SizesAs<spec::Llama>(sizes), options));
 }
 
+std::shared_ptr<const nn::AssumedRouting> ToRouting(const spec::Moe& moe) {
+  std::vector<nn::AssumedRouting::Row> rows;
+  if (moe.routing().has_zipf()) {
+    const auto& zipf = moe.routing().zipf();
+    rows.push_back({.shares = nn::ZipfShares(moe.experts(), zipf.exponent(), zipf.seed())});
+  }
+  for (const spec::Routing::Row& row : moe.routing().counts().rows()) {
+    rows.push_back({.block = row.block(),
+                    .rank = row.has_rank() ? row.rank() : -1,
+                    .shares = {row.tokens().begin(), row.tokens().end()}});
+  }
+  return rows.empty() ? nullptr : std::make_shared<const nn::AssumedRouting>(std::move(rows));
+}
+
 // A model with experts (Mixtral) is a Llama with other layers.
 std::unique_ptr<const Model> MakeMoe(const google::protobuf::Message& sizes, const ModelOptions& options) {
   const auto& moe = SizesAs<spec::Moe>(sizes);
   nn::LlamaConfig config = ToConfig(moe.llama(), options);
   config.experts = {.experts = moe.experts(),
                     .top_k = moe.top_k(),
+                    .dropless = moe.dropless(),
                     .capacity_factor = moe.capacity_factor(),
                     .aux_loss = moe.aux_loss(),
-                    .every = moe.every()};
+                    .every = moe.every(),
+                    .assumed = ToRouting(moe)};
   return std::make_unique<LlamaSizes>(kMoeModel, std::move(config));
 }
 

@@ -1,5 +1,6 @@
 // Mixtures of experts: routing with ties, more choices than one block of threads counts, slots that are too few or left
 // empty.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -28,17 +29,22 @@ ops::Choices NewChoices(Operands& a, Size s) {
   return {a.OutOf({s.tokens, s.k}, DType::kI32), a.OutOf({s.tokens, s.k}, DType::kI32)};
 }
 
-ops::Op Route(Operands& a, Size s, Tensor logits) {
+ops::Op Route(Operands& a, Size s, Tensor logits, bool counts = false) {
   return ops::RouteForward{.logits = logits,
                            .probabilities = a.WideOut({s.tokens, s.experts}),
                            .weights = a.WideOut({s.tokens, s.k}),
-                           .choices = NewChoices(a, s)};
+                           .choices = NewChoices(a, s),
+                           .counts = counts ? a.OutOf({s.experts}, DType::kI32) : Tensor()};
 }
 
 TEST_F(GpuExperts, RouteForward) {
   for (const TypeCase& t : kTypes) {
     for (const Size& s : kSizes) {
-      ExpectLikeCpu(t.type, Sums(t), [=](Operands& a) { return Route(a, s, a.Normal({s.tokens, s.experts}, 2)); });
+      for (const bool counts : {false, true}) {
+        ExpectLikeCpu(t.type, Sums(t), [=](Operands& a) {
+          return Route(a, s, a.Normal({s.tokens, s.experts}, 2), counts);
+        });
+      }
       // Many equal ones.
       ExpectLikeCpu(t.type, Sums(t), [=](Operands& a) {
         return Route(a, s,
@@ -128,6 +134,36 @@ TEST_F(GpuExperts, Combine) {
                           .y = a.Out({e.size.tokens, e.columns})};
     });
   });
+}
+
+// Rows without capacities, in the order that the places say.
+ops::Choices ChosenRows(Operands& a, Size s) {
+  const int64_t n = s.tokens * s.k;
+  const auto place = [n](int64_t i) { return static_cast<double>((i * 7 + 3) % std::max<int64_t>(n, 1)); };
+  return {a.Values({s.tokens, s.k}, place, DType::kI32), a.Values({s.tokens, s.k}, place, DType::kI32)};
+}
+
+TEST_F(GpuExperts, RowsThereAndBack) {
+  constexpr Size kRows[] = {{33, 4, 1}, {37, 5, 2}, {1, 4, 3}, {0, 4, 2}};  // 7 does not divide their products
+  for (const TypeCase& t : kTypes) {
+    for (const Size& s : kRows) {
+      const int64_t n = s.tokens * s.k, columns = 65;
+      ExpectLikeCpu(t.type, 0, [=](Operands& a) -> ops::Op {
+        return ops::Dispatch{
+            .x = a.Normal({s.tokens, columns}), .choices = ChosenRows(a, s), .slots = a.Out({n, columns})};
+      });
+      ExpectLikeCpu(t.type, t.tolerance, [=](Operands& a) -> ops::Op {
+        return ops::Combine{
+            .slots = a.Normal({n, columns}), .choices = ChosenRows(a, s), .y = a.Out({s.tokens, columns})};
+      });
+      ExpectLikeCpu(t.type, Sums(t), [=](Operands& a) -> ops::Op {
+        return ops::CombineWeights{.slots = a.Normal({n, columns}),
+                                   .choices = ChosenRows(a, s),
+                                   .dy = a.Normal({s.tokens, columns}),
+                                   .dweights = a.WideOut({s.tokens, s.k})};
+      });
+    }
+  }
 }
 
 TEST_F(GpuExperts, CombineWeights) {

@@ -18,9 +18,13 @@ bool IsRouting(const Choices& c, const Tensor& probabilities, const Tensor& weig
          Wide(weights, logits, c.experts.numel());
 }
 
-// Checks rows of tokens and slots of experts, which have the same type.
+bool AreCounts(const Tensor& counts, const Tensor& logits) {
+  return counts.empty() || (counts.dtype() == DType::kI32 && counts.shape() == Shape{logits.dim(-1)});
+}
+
+// Checks rows of tokens and slots or rows of experts, which have the same type.
 bool IsExchange(const Choices& c, const Tensor& rows, const Tensor& slots) {
-  return AreChoices(c) && slots.shape().rank() == 3 && slots.dim(-1) == rows.dim(-1) &&
+  return AreChoices(c) && (slots.shape().rank() == 3 || slots.shape().rank() == 2) && slots.dim(-1) == rows.dim(-1) &&
          Rows(rows) == c.experts.dim(0) && rows.dtype() == slots.dtype();
 }
 
@@ -43,11 +47,11 @@ Bytes OneOfEach(int64_t experts) { return Bytes(RoundUp(experts, 16) * ElementSi
 KernelKey Key(const RouteForward& o) { return ByRows("route_forward", o.logits); }
 Cost CostOf(const RouteForward& o) {
   return Streaming(12 + 2 * static_cast<double>(o.choices.experts.dim(1)), o.logits.numel(), o.logits.bytes(),
-                   o.probabilities.bytes() + o.weights.bytes() + BytesOf(o.choices));
+                   o.probabilities.bytes() + o.weights.bytes() + BytesOf(o.choices) + OrZero(o.counts));
 }
 void CheckShapes(const RouteForward& o) {
-  Expect(IsRouting(o.choices, o.probabilities, o.weights, o.logits), "route_forward",
-         {&o.logits, &o.probabilities, &o.weights, &o.choices.experts, &o.choices.places});
+  Expect(IsRouting(o.choices, o.probabilities, o.weights, o.logits) && AreCounts(o.counts, o.logits), "route_forward",
+         {&o.logits, &o.probabilities, &o.weights, &o.choices.experts, &o.choices.places, &o.counts});
 }
 Bytes CpuWorkspace(const RouteForward& o) { return OneOfEach(o.logits.dim(-1)); }  // number of choices per expert
 Bytes CudaWorkspace(const RouteForward& o) { return BlocksOfEach(o.choices, o.logits.dim(-1)); }

@@ -1,16 +1,20 @@
 // Mixture of experts (Shazeer et al. 2017). The router's output becomes choices, rows of tokens are copied to slots of
 // the chosen experts, and the experts' outputs are copied back.
 //
-// T tokens choose k of E experts each. An expert has a capacity of C choices (Lepikhin et al. 2021, section 2.2). The
-// choices are data; all shapes are fixed.
+// T tokens choose k of E experts each. There are two forms of the rows that experts work on:
+//   slots [E, C, c]   an expert has a capacity of C choices (Lepikhin et al. 2021, section 2.2), and further ones are
+//                     dropped. The choices are data; all shapes are fixed
+//   rows [T k, c]     every choice has a row; the rows of expert 0 come first, then those of expert 1 and so on (Gale
+//                     et al. 2023, "MegaBlocks", section 5.1). How many rows an expert has is data
 #pragma once
 
 #include "core/device/ops/op.h"
 
 namespace twofold::ops {
 
-// Choice (t, j) selects expert experts[t, j]. places[t, j] is its index, from 0, among the choices of that expert in
-// order of t, then j. Its row goes to the slot of that index. If the expert has fewer slots, the choice is dropped.
+// Choice (t, j) selects expert experts[t, j]. For slots, places[t, j] is its index, from 0, among the choices of that
+// expert in order of t, then j. Its row goes to the slot of that index. If the expert has fewer slots, the choice is
+// dropped. For rows, places[t, j] is the row itself: the same index, after the rows of all lower experts.
 struct Choices {
   Tensor experts /*I32 [T, k]*/, places /*I32 [T, k]*/;
 };
@@ -21,7 +25,8 @@ struct Choices {
 // gradient.
 struct RouteForward {
   Tensor logits /*[T, E]*/, probabilities, weights;
-  Choices choices;
+  Choices choices;                               // for slots if there are no counts, else for rows
+  Tensor counts = {} /*I32 [E]; may be empty*/;  // the number of choices of each expert
 };
 // dlogits: the gradient through the weights, plus that of balance * E * sum over experts of f_i P_i. f_i is the share
 // of choices that select expert i (a constant), P_i its mean probability (Fedus et al. 2022, equations 4 to 6).
@@ -32,14 +37,15 @@ struct RouteBackward {
   double balance = 0;
 };
 
-// Copies the T rows of x [.., c] to slots [E, C, c], multiplied by weights (f32)[T, k] if given. Empty slots become 0.
+// Copies the T rows of x [.., c] to slots [E, C, c] or rows [n, c], multiplied by weights (f32)[T, k] if given. Slots
+// that no choice has become 0.
 struct Dispatch {
   Tensor x;
   Choices choices;
   Tensor weights /* may be empty */, slots;
 };
-// y [.., c] has T rows. Each is the sum over its token's choices of their slots, multiplied by weights if given.
-// Dropped choices add nothing. Dispatch and Combine are each other's gradients.
+// y [.., c] has T rows. Each is the sum over its token's choices of their slots (or rows), multiplied by weights if
+// given. Dropped choices add nothing. Dispatch and Combine are each other's gradients.
 struct Combine {
   Tensor slots;
   Choices choices;

@@ -46,6 +46,23 @@ std::vector<double> LossesRead(const report::Report& report) {
   return losses;
 }
 
+std::string RoutingCsv(const RankRecords& records) {
+  std::string csv;
+  for (size_t i = 0; i < records.size(); ++i) {
+    for (const report::RoutedChoices& routed : records[i].record.routed()) {
+      if (csv.empty()) {
+        csv = "rank,block";
+        for (int e = 0; e < routed.tokens_size(); ++e) StrAppend(&csv, ",expert ", e);
+        csv += '\n';
+      }
+      StrAppend(&csv, records[i].rank, ",", routed.block());
+      for (const int64_t tokens : routed.tokens()) StrAppend(&csv, ",", tokens);
+      csv += '\n';
+    }
+  }
+  return csv;
+}
+
 std::string ValidationCsv(const report::Report& report) {
   std::string csv = "step,loss,accuracy,perplexity,seconds\n";
   for (const report::Validation& v : report.validations()) {

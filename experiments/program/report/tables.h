@@ -17,6 +17,9 @@ std::string StepsCsv(const report::Report& report);
 std::vector<double> LossesRead(const report::Report& report);
 // step (done before it),loss,accuracy,perplexity,seconds; values that a model does not have are empty
 std::string ValidationCsv(const report::Report& report);
+// rank,block,<a column per expert>: how many choices the routers of mixtures without capacities made in the last step,
+// by rank and by block of the model. Empty if there are none.
+std::string RoutingCsv(const RankRecords& records);
 std::string CollectivesCsv(const report::Report& report);  // operation,group,count,bytes,seconds; as rank 0 saw them
 
 // rank,time,<a column per category>,live,reserved of traced ranks: bytes, and seconds since the earliest trace of any

@@ -16,6 +16,16 @@
 
 namespace twofold {
 
+namespace {
+
+// Whether routers chose, and no assumption stood in for them.
+bool HasRouters(const spec::Spec& spec) {
+  if (!spec.model().moe().dropless() || spec.device() == spec::EMULATED) return false;
+  return !spec.fabric().has_simulated() || spec.fabric().simulated().data() == spec::Simulated::REAL;
+}
+
+}  // namespace
+
 absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
                          const RankRecords& records, const std::vector<RunResult::Cost>& costs) {
   report::Report versioned = report;
@@ -25,19 +35,22 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
                                   {"memory.csv", MemoryCsv(records)},
                                   {"collectives.csv", CollectivesCsv(report)}};
   if (!costs.empty()) files.push_back({"simulate.csv", SimulationCostsCsv(costs)});
+  const std::string routing = HasRouters(spec) ? RoutingCsv(records) : "";
+  if (!routing.empty()) files.push_back({"routing.csv", routing});
   if (spec.trace().enabled()) files.push_back({"trace.json", TraceJson(records)});
   files.push_back({"spec.textproto", SpecToText(spec)});
   files.push_back({"report.json", JsonText(ToJson(versioned))});
   absl::Status status = WriteFiles(folder, files);
   if (status.ok() && costs.empty()) status = RemoveFile(StrCat(folder, "/simulate.csv"));
+  if (status.ok() && routing.empty()) status = RemoveFile(StrCat(folder, "/routing.csv"));
   if (status.ok() && !spec.trace().enabled()) status = RemoveFile(StrCat(folder, "/trace.json"));
   return status;
 }
 
 absl::Status MoveReport(const std::string& from, const std::string& to) {
   if (absl::Status made = MakeOutFolder("the report's folder", to); !made.ok()) return made;
-  for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "simulate.csv", "trace.json",
-                           "spec.textproto", "report.json"}) {
+  for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "simulate.csv",
+                           "routing.csv", "trace.json", "spec.textproto", "report.json"}) {
     const std::string path = StrCat(from, "/", name), moved = StrCat(to, "/", name);
     std::error_code error;
     if (std::filesystem::exists(path, error))

@@ -46,6 +46,9 @@ absl::Status ExpandPreset(spec::Spec& spec, const std::string& file);
 // Replaces model.hf_config, a path, by the model in that file; see hf/hf_config.h.
 absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file);
 
+// Replaces model.moe.routing.counts.file by the rows in that file. Call it after FillDefaults.
+absl::Status ExpandRoutingFile(spec::Spec& spec, const std::string& file);
+
 void FillDefaults(spec::Spec& spec, const std::string& file);
 
 // Resolves what depends on the number of samples, which is known once they have been read: the number of steps of

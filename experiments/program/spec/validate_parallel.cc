@@ -133,6 +133,25 @@ void CheckContext(const spec::Spec& spec, const Sizes& sizes, Problems& problems
   }
 }
 
+// Mixtures without capacities.
+void CheckDropless(const spec::Spec& spec, Problems& problems) {
+  const Parallel& p = spec.parallel();
+  const spec::Moe& moe = spec.model().moe();
+  if (!moe.dropless()) return;
+  if (p.sequence_parallel() && p.tp() > 1) {
+    problems.Add(
+        "parallel.sequence_parallel",
+        "true is not possible with model.moe.dropless: ranks along tp would have different numbers of rows for "
+        "each expert, and those cannot be gathered; use false, or capacity_factor instead of dropless");
+  }
+  const auto& rows = moe.routing().counts().rows();
+  for (int i = 0; i < rows.size(); ++i) {
+    if (!rows[i].has_rank() || rows[i].rank() < WorldSize(spec)) continue;
+    return problems.Add(StrCat("model.moe.routing.counts.rows[", i, "].rank"), rows[i].rank(),
+                        " is not a rank of this run, which has ", WorldSize(spec), "; use 0 to ", WorldSize(spec) - 1);
+  }
+}
+
 void CheckExperts(const Parallel& p, const Sizes& sizes, std::string_view kind, Problems& problems) {
   if (p.ep() == 1) return;
   if (sizes.experts == 0) {
@@ -285,6 +304,7 @@ void CheckParallel(const spec::Spec& spec, Problems& problems) {
     CheckContext(spec, sizes, problems);
   }
   CheckExperts(p, sizes, model->name(), problems);
+  CheckDropless(spec, problems);
   CheckPipeline(spec, sizes, problems);
 }
 

@@ -40,6 +40,18 @@ struct Routing {
   int64_t Slot(int64_t choice, int64_t capacity) const {  // -1: dropped
     return places[At(choice)] < capacity ? chosen[At(choice)] * capacity + places[At(choice)] : -1;
   }
+  Indices Counts() const {
+    Indices counts(At(experts));
+    for (const int64_t e : chosen) ++counts[At(e)];
+    return counts;
+  }
+  // The places of rows: those of expert 0 first.
+  Indices RowPlaces() const {
+    Indices first = Counts(), rows = places;
+    std::exclusive_scan(first.begin(), first.end(), first.begin(), int64_t{0});
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] += first[At(chosen[i])];
+    return rows;
+  }
 };
 
 Values AsValues(const Indices& indices) { return Values(indices.begin(), indices.end()); }
@@ -69,6 +81,21 @@ TEST(RouteForward, AgainstPlainLoops) {
       });
       if (HasFailure()) return;
     }
+  }
+}
+
+TEST(RouteForward, WithCountsPlacesAreRowsOrderedByExpert) {
+  for (const Sizes& s : kSizes) {
+    Lab lab(2, 0);
+    const Tensor logits = lab.Normal({s.tokens, s.experts}, DType::kF32, 2);
+    const Routing want(ValuesOf(logits), s.experts, s.k);
+    const Tensor p = lab.Blank(logits.shape(), DType::kF32), weights = lab.Blank({s.tokens, s.k}, DType::kF32);
+    const ops::Choices choices{lab.Blank({s.tokens, s.k}, DType::kI32), lab.Blank({s.tokens, s.k}, DType::kI32)};
+    const Tensor counts = lab.Blank({s.experts}, DType::kI32);
+    lab.Run(ops::RouteForward{logits, p, weights, choices, counts});
+    EXPECT_EQ(ValuesOf(choices.experts), AsValues(want.chosen));
+    EXPECT_EQ(ValuesOf(choices.places), AsValues(want.RowPlaces()));
+    EXPECT_EQ(ValuesOf(counts), AsValues(want.Counts()));
   }
 }
 
@@ -149,6 +176,43 @@ struct Exchange {
 };
 constexpr Exchange kExchanges[] = {{{1, 2, 1}, 1, 1},     {{7, 4, 2}, 3, 5},     {{7, 4, 2}, 7, 5},
                                    {{300, 8, 2}, 60, 33}, {{33, 8, 1}, 2, 1030}, {{65, 3, 3}, 65, 64}};
+
+// Rows without capacities: every choice has one, and its place is the row, whatever `experts` holds.
+TEST(Dispatch, ToRowsAndBack) {
+  for (const Exchange& x : kExchanges) {
+    Lab lab(2, 0);
+    const auto [tokens, experts, k] = x.sizes;
+    const int64_t c = x.columns, n = tokens * k;
+    const Routing r(ValuesOf(lab.Normal({tokens, experts}, DType::kF64)), experts, k);
+    const Indices places = r.RowPlaces();
+    const ops::Choices choices{lab.Of({tokens, k}, DType::kI32, AsValues(r.chosen)),
+                               lab.Of({tokens, k}, DType::kI32, AsValues(places))};
+    const Tensor tensor = lab.Normal({tokens, c}, DType::kF32), rows = lab.Blank({n, c}, DType::kF32),
+                 back = lab.Normal({n, c}, DType::kF32), y = lab.Blank({tokens, c}, DType::kF32),
+                 dweights = lab.Blank({tokens, k}, DType::kF32);
+    lab.Run(ops::Dispatch{tensor, choices, {}, rows});
+    lab.Run(ops::Combine{back, choices, {}, y});
+    lab.Run(ops::CombineWeights{back, choices, tensor, dweights});
+    const Values from = ValuesOf(tensor), got = ValuesOf(rows), of = ValuesOf(back), sums = ValuesOf(y),
+                 dw = ValuesOf(dweights);
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int64_t i = 0; i < c; ++i) {
+        double sum = 0;
+        for (int64_t j = 0; j < k; ++j) {
+          const int64_t row = places[At(t * k + j)];
+          ASSERT_EQ(got[At(row * c + i)], from[At(t * c + i)]) << t << " " << j;
+          sum += of[At(row * c + i)];
+        }
+        ASSERT_NEAR(sums[At(t * c + i)], sum, 1e-5);
+      }
+      for (int64_t j = 0; j < k; ++j) {
+        double product = 0;
+        for (int64_t i = 0; i < c; ++i) product += of[At(places[At(t * k + j)] * c + i)] * from[At(t * c + i)];
+        ASSERT_NEAR(dw[At(t * k + j)], product, 1e-3);
+      }
+    }
+  }
+}
 
 TEST(Dispatch, AndCombineAndItsWeightsAgainstPlainLoops) {
   for (DType type : kFloats) {

@@ -29,6 +29,12 @@ MixtureConfig Config(int64_t top_k, double capacity_factor) {
       .hidden = 4, .ffn = 5, .experts = 4, .top_k = top_k, .capacity_factor = capacity_factor, .dtype = DType::kF64};
 }
 
+MixtureConfig Dropless(int64_t top_k) {
+  MixtureConfig config = Config(top_k, 0);
+  config.dropless = true;
+  return config;
+}
+
 TEST(MixtureTest, Capacity) {
   const MixtureConfig config{.experts = 8, .top_k = 2, .capacity_factor = 1.25};
   EXPECT_EQ(ExpertCapacity(config, 4096), 1280);
@@ -58,6 +64,14 @@ TEST(GradientCheck, Mixture) {
       Mixture layer(Config(top_k, capacity_factor));
       CheckModule(cpu, layer, Random(cpu, Shape{2, 5, 4}, 10));
     }
+  }
+}
+
+TEST(GradientCheck, DroplessMixture) {
+  for (const int64_t top_k : {1, 2, 4}) {
+    Cpu cpu;
+    Mixture layer(Dropless(top_k));
+    CheckModule(cpu, layer, Random(cpu, Shape{2, 5, 4}, 10));
   }
 }
 
@@ -124,6 +138,80 @@ TEST(MixtureTest, AgainstOneTokenAfterAnother) {
         EXPECT_NEAR(got[i], want.y[i], 1e-12) << top_k << " " << capacity_factor << " " << i;
     }
   }
+}
+
+// The same sums as with room for all, which the test before holds against plain loops. An expert that nobody chooses
+// has a gradient of zero, even where an older one was.
+TEST(MixtureTest, DroplessIsAMixtureWithRoomForAll) {
+  const auto step = [](MixtureConfig config) {
+    Cpu cpu;
+    Mixture layer(config);
+    layer.Finalize();
+    Materialize(cpu.ctx, layer);
+    Scatter(layer);
+    double* router = layer.Parameters()[0]->data().data<double>();
+    for (int i = 0; i < 4; ++i) router[2 * 4 + i] = -100;  // of expert 2
+    for (Parameter* p : layer.Parameters()) std::fill_n(p->gradient().data<double>(), p->numel(), NAN);
+    const Tensor x = Random(cpu, Shape{3, 7, 4}, 21);
+    for (int64_t i = 0; i < x.numel(); ++i) x.data<double>()[i] = std::abs(x.data<double>()[i]);
+    Saved saved;
+    std::vector<std::vector<double>> all = {Values(layer.Forward(cpu.ctx, x, saved))};
+    all.push_back(Values(layer.Backward(cpu.ctx, Random(cpu, Shape{3, 7, 4}, 22), saved)));
+    EXPECT_TRUE(saved.empty());
+    for (std::vector<double>& gradient : Gradients(layer)) all.push_back(std::move(gradient));
+    return all;
+  };
+  for (const int64_t top_k : {1, 3}) {
+    const auto want = step(Config(top_k, 4)), got = step(Dropless(top_k));
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t v = 0; v < got.size(); ++v) {
+      ASSERT_EQ(got[v].size(), want[v].size());
+      for (size_t i = 0; i < got[v].size(); ++i) ASSERT_NEAR(got[v][i], want[v][i], 1e-12) << v << " " << i;
+    }
+    for (size_t i = 2 * 2 * 5 * 4; i < 3 * 2 * 5 * 4; ++i) ASSERT_EQ(got[3][i], 0) << "gate_up of expert 2";
+  }
+}
+
+// ---- Choices where there are no data ----
+
+TEST(DivideChoices, SumsExactlyWithTheLargestRemaindersFirst) {
+  using Counts = std::vector<int64_t>;
+  EXPECT_EQ(DivideChoices({}, 4, 8, 2), (Counts{4, 4, 4, 4}));
+  EXPECT_EQ(DivideChoices({}, 4, 3, 2), (Counts{2, 2, 1, 1})) << "of equals the first";
+  EXPECT_EQ(DivideChoices(std::vector<double>{1, 2, 3, 4}, 4, 10, 1), (Counts{1, 2, 3, 4}));
+  EXPECT_EQ(DivideChoices(std::vector<double>{5, 5, 11}, 3, 10, 1), (Counts{3, 2, 5})) << "2.38, 2.38, 5.24";
+  EXPECT_EQ(DivideChoices(std::vector<double>{0, 1, 0}, 3, 5, 1), (Counts{0, 5, 0}));
+}
+
+TEST(DivideChoices, GivesNoExpertATokenTwice) {
+  using Counts = std::vector<int64_t>;
+  EXPECT_EQ(DivideChoices(std::vector<double>{100, 1, 1}, 3, 10, 2), (Counts{10, 5, 5}));
+  EXPECT_EQ(DivideChoices(std::vector<double>{100, 50, 1}, 3, 10, 2), (Counts{10, 10, 0})) << "9.8 is rounded up";
+  EXPECT_EQ(DivideChoices(std::vector<double>{1, 0, 0}, 3, 10, 2), (Counts{10, 5, 5})) << "someone must get the rest";
+  EXPECT_EQ(DivideChoices(std::vector<double>{3, 2, 1}, 3, 7, 3), (Counts{7, 7, 7}));
+}
+
+TEST(DivideChoices, GivesBackWhatWasCounted) {
+  const std::vector<double> counted = {4096, 0, 13, 997, 3333, 2, 1, 7942};
+  EXPECT_EQ(DivideChoices(counted, 8, 16384 / 2, 2), std::vector<int64_t>(counted.begin(), counted.end()));
+}
+
+TEST(AssumedRouting, ZipfSharesFallWithThePopularity) {
+  std::vector<double> shares = ZipfShares(64, 1.5, 3);
+  EXPECT_NE(shares, ZipfShares(64, 1.5, 4)) << "others are popular";
+  EXPECT_EQ(shares, ZipfShares(64, 1.5, 3));
+  EXPECT_FALSE(std::is_sorted(shares.rbegin(), shares.rend()));
+  std::sort(shares.rbegin(), shares.rend());
+  for (size_t i = 0; i < shares.size(); ++i) EXPECT_DOUBLE_EQ(shares[i], std::pow(i + 1, -1.5));
+}
+
+TEST(AssumedRouting, RowsAreForBlocksAndRanks) {
+  const AssumedRouting routing({{.block = 1, .rank = 2, .shares = {1}}, {.block = 1, .shares = {2}}, {.shares = {3}}});
+  EXPECT_TRUE(routing.ranks_differ());
+  EXPECT_EQ(routing.SharesOf(1, 2)[0], 1);
+  EXPECT_EQ(routing.SharesOf(1, 3)[0], 2);
+  EXPECT_EQ(routing.SharesOf(0, 2)[0], 3);
+  EXPECT_TRUE(AssumedRouting().SharesOf(0, 0).empty());
 }
 
 // The gradient of aux_loss * E * sum f P beside that of the loss, in proportion to ctx.loss_factor.

@@ -34,13 +34,19 @@ struct Arrangement {
   bool sequence_parallel = false;
   std::string wrap = "transformer_block";
   DType dtype = DType::kF32;
+  bool dropless = false;  // then there is no capacity
 };
+
+Arrangement Dropless(Arrangement setup) {
+  setup.dropless = true;
+  return setup;
+}
 
 std::string ToText(const Arrangement& s) {
   return absl::StrFormat(
-      "pp %d dp %d cp %d tp %d ep %d, ZeRO %d, capacity %g, recompute %d, wrap %s, sequence_parallel %d", s.mesh.pp,
-      s.mesh.dp, s.mesh.cp, s.mesh.tp, s.mesh.ep, static_cast<int>(s.sharding), s.capacity_factor, s.recompute, s.wrap,
-      s.sequence_parallel);
+      "pp %d dp %d cp %d tp %d ep %d, ZeRO %d, capacity %g, recompute %d, wrap %s, sequence_parallel %d, dropless %d",
+      s.mesh.pp, s.mesh.dp, s.mesh.cp, s.mesh.tp, s.mesh.ep, static_cast<int>(s.sharding), s.capacity_factor,
+      s.recompute, s.wrap, s.sequence_parallel, s.dropless);
 }
 
 nn::LlamaConfig Config(const Arrangement& s) {
@@ -51,7 +57,11 @@ nn::LlamaConfig Config(const Arrangement& s) {
           .kv_heads = 2,
           .ffn = 24,
           .sequence = kLength,
-          .experts = {.experts = 4, .top_k = 2, .capacity_factor = s.capacity_factor, .aux_loss = s.aux_loss},
+          .experts = {.experts = 4,
+                      .top_k = 2,
+                      .dropless = s.dropless,
+                      .capacity_factor = s.capacity_factor,
+                      .aux_loss = s.aux_loss},
           .dtype = s.dtype};
 }
 
@@ -239,7 +249,18 @@ INSTANTIATE_TEST_SUITE_P(
                     .aux_loss = 0,
                     .sequence_parallel = true},
         Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}},
-        Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}, .sharding = Sharding::kZero3}));
+        Arrangement{.mesh = {.dp = 2, .tp = 2, .ep = 2}, .sharding = Sharding::kZero3},
+        // As many rows as routers choose.
+        Dropless({{.dp = 2, .ep = 2}}), Dropless({{.dp = 4, .ep = 4}}), Dropless({.mesh = {.tp = 2}}),
+        Dropless({{.dp = 4, .ep = 2}, Sharding::kZero2}),
+        Dropless({.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3, .recompute = true}),
+        Dropless({.mesh = {.dp = 4, .ep = 2}, .sharding = Sharding::kZero3, .wrap = "expert_linear"}),
+        Dropless({.mesh = {.dp = 2, .tp = 2, .ep = 2}, .sharding = Sharding::kZero3})));
+
+// Neither drops anything; one process computes slots in one product, and rows expert by expert.
+TEST(ExpertParallel, DroplessTrainsAsWithRoomForAll) {
+  ExpectClose(Train(Dropless({{.dp = 4, .ep = 2}}), 10), Train({.capacity_factor = 2}, 10));
+}
 
 // ---- What lies where ----
 
@@ -309,6 +330,25 @@ TEST(ExpertParallel, SendsWhatThePageSays) {
       for (const auto& [name, p] : worker.parameters()) gradients += 4 * p->numel();
       const int64_t reduced = sum(Communication::kAllReduce, &count) - before;
       return reduced == gradients ? "" : StrCat(reduced, " bytes of gradients in place of ", gradients);
+    });
+  }
+}
+
+// Dropless: 4 exchanges of top_k T hidden values, and one of the counts, of E integers; 6 and 2 with recomputation.
+TEST(ExpertParallel, DroplessSendsTheRowsThatWereChosen) {
+  for (const bool recompute : {false, true}) {
+    test::ExpectOnRanks(4, [recompute](RankContext& rank) -> std::string {
+      Worker worker(rank, Dropless({.mesh = {.dp = 4, .ep = 2}, .recompute = recompute}));
+      std::string record;
+      worker.Step(0, &record);
+      int64_t rows = 0, counts = 0, sent = 0, counted = 0;
+      for (const auto& [key, entry] : rank.communication().entries()) {
+        if (key.second == Communication::kAllToAllV) rows += entry.count, sent += entry.bytes.value();
+        if (key.second == Communication::kAllToAll) counts += entry.count, counted += entry.bytes.value();
+      }
+      if (rows != 2 * (recompute ? 6 : 4) || counts != 2 * (recompute ? 2 : 1))
+        return StrCat(rows, " exchanges of rows and ", counts, " of counts");
+      return counted == counts * 4 * 4 && sent > 0 ? "" : StrCat(counted, " bytes of counts, ", sent, " of rows");
     });
   }
 }
