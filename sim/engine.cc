@@ -46,7 +46,8 @@ Engine::Engine(const Topology& topology, const Options& options)
       router_(topology, options.routing),
       full_again_(topology.links().size()),
       simgrid_(std::make_unique<SimGrid>()),
-      timer_(std::numeric_limits<double>::infinity()) {
+      timer_(std::numeric_limits<double>::infinity()),
+      twins_from_(options.twins_from) {
   static char name[] = "twofold", quiet[] = "--log=root.thresh:critical";
 #ifdef TWOFOLD_SANITIZED
   // Sanitizers do not follow raw context switches. The factory is chosen when the engine is created, so not in

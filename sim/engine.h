@@ -30,6 +30,7 @@
 #include "sim/flight_record.h"
 #include "sim/flows.h"
 #include "sim/timeline.h"
+#include "sim/twins.h"
 #include "topologies/graph/topology.h"
 #include "topologies/routing.h"
 
@@ -49,6 +50,8 @@ class Engine {
     // Must be false with loose schedules or adaptive routing: their flows run in SimGrid, and flows of the two solvers
     // do not share bandwidth with each other.
     bool solve_flows = false;
+    // A course of at least so many flows is charted by one of its copies, if those are twins (twins.h).
+    size_t twins_from = 1 << 14;
   };
   // The topology must outlive the engine.
   Engine(const Topology& topology, const Options& options);
@@ -92,7 +95,8 @@ class Engine {
     const std::vector<int>& endpoints;
   };
   class Course;
-  std::shared_ptr<const Course> Chart(std::span<const Copy> copies);  // throws NoRoute
+  std::shared_ptr<const Course> Chart(std::span<const Copy> copies);     // throws NoRoute
+  int64_t twins() const { return static_cast<int64_t>(twins_.size()); }  // lists of endpoints that were compared
   // Like Transfer. `done` receives the endpoints' times copy by copy, or a single time if all are equal. Copies whose
   // phases have the same latencies start each phase together, when the last of them has finished the previous one.
   // `apart`: the longest time, in seconds, between the first and the last of them finishing the same phase.
@@ -163,6 +167,8 @@ class Engine {
   void RunSet(const std::shared_ptr<Under>& under, size_t set, size_t phase, double from);
   void PhaseEnded(const std::shared_ptr<Under>& under, size_t set, size_t number, double time);
   void SetEnded(const std::shared_ptr<Under>& under);
+  // Null if the copies are no twins, or too few to look.
+  std::shared_ptr<const LinkTwins> TwinsOf(std::span<const Copy> copies);
   struct Loose;
   void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch);
   // In loose.cc.
@@ -188,6 +194,8 @@ class Engine {
   uint64_t asked_ = 0;
   double timer_;  // the earliest time at which SimGrid will call RunDue
   std::optional<Flows> flows_;
+  const size_t twins_from_;
+  std::map<std::vector<std::vector<int>>, Twins> twins_;  // by endpoints
   Counters counters_;
   int running_ = 0;    // ranks that are neither blocked nor done
   int in_flight_ = 0;  // transfers and timers

@@ -81,16 +81,39 @@ class Engine::Course {
   bool together = true;      // all endpoints are done when the last phase of the only set has ended
 };
 
+std::shared_ptr<const LinkTwins> Engine::TwinsOf(std::span<const Copy> copies) {
+  size_t flows = 0;
+  for (const Phase& phase : copies[0].schedule->phases) flows += phase.flows.size();
+  const auto same = [&](const Copy& c) { return c.schedule == copies[0].schedule; };
+  if (copies.size() < 2 || copies.size() * flows < twins_from_ || !Twins::Possible(router_.options().policy) ||
+      !std::all_of(copies.begin(), copies.end(), same))
+    return nullptr;
+  std::vector<std::vector<int>> endpoints;
+  for (const Copy& copy : copies) endpoints.push_back(copy.endpoints);
+  auto known = twins_.find(endpoints);
+  if (known == twins_.end()) {
+    Twins twins(topology_, router_, endpoints, static_cast<int64_t>(twins_.size()));
+    known = twins_.emplace(std::move(endpoints), std::move(twins)).first;
+  }
+  return known->second.Cover(*copies[0].schedule) ? known->second.links() : nullptr;
+}
+
 std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies) {
   auto course = std::make_shared<Course>();
+  const std::shared_ptr<const LinkTwins> twins = TwinsOf(copies);
   std::vector<Path> paths;
   std::vector<int> lots;  // by set: copies
   for (const Copy& copy : copies) {
     const Schedule& schedule = *copy.schedule;
+    if (twins != nullptr && &copy != copies.data()) {
+      course->copies.push_back(course->copies[0]);
+      continue;
+    }
     Course::Set own;
     for (const Phase& phase : schedule.phases) {
       std::vector<double> routes;
       FlowSet& flows = own.flows.emplace_back();
+      flows.twins = twins;
       const bool pipelined = IsPipelined(phase);
       for (size_t i = 0; i < phase.flows.size(); ++i) {
         const Flow& f = phase.flows[i];

@@ -43,6 +43,7 @@ std::pair<uint64_t, uint64_t> HashOf(const FlowSet& flows) {
     add(BitsOf(flows.rates[f]));
     add(BitsOf(flows.bytes[f] / flows.bytes[0]));
   }
+  if (flows.twins != nullptr) add(static_cast<uint64_t>(flows.twins->number));
   return {one, other};
 }
 
@@ -122,16 +123,19 @@ std::vector<int> FlowClassifier::Colours::InOrder() const {
 void FlowClassifier::ListLinks(const FlowClasses& all) {
   used_.clear(), places_.clear(), first_.assign(1, 0);
   for (const auto& set : all.sets) {
-    const size_t before = places_.size();
-    for (const int link : set->links) {
-      int& place = local_[static_cast<size_t>(link)];
-      if (place == 0) {
-        used_.push_back(link);
-        place = static_cast<int>(used_.size());
+    for (size_t copy = 0; copy < CopiesOf(*set); ++copy) {
+      const size_t before = places_.size();
+      for (const int first : set->links) {
+        const int link = copy == 0 ? first : set->twins->of.at(first)[copy - 1];
+        int& place = local_[static_cast<size_t>(link)];
+        if (place == 0) {
+          used_.push_back(link);
+          place = static_cast<int>(used_.size());
+        }
+        places_.push_back(place - 1);
       }
-      places_.push_back(place - 1);
+      for (size_t f = 0; f < set->flows(); ++f) first_.push_back(before + set->first[f + 1]);
     }
-    for (size_t f = 0; f < set->flows(); ++f) first_.push_back(before + set->first[f + 1]);
   }
 }
 
@@ -156,11 +160,11 @@ void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known)
   for (size_t s = 0; s < all.sets.size(); ++s) {
     const FlowSet& set = *all.sets[s];
     const FlowClasses* classes = known[s].classes;
-    for (size_t f = 0; f < set.flows(); ++f) {
+    for (size_t f = 0; f < set.flows() * CopiesOf(set); ++f) {
       const uint64_t own =
-          classes != nullptr ? static_cast<uint64_t>(classes->of[known[s].set][f]) : BitsOf(set.bytes[f]);
-      const uint64_t parts = HashMix(s, static_cast<uint64_t>(set.parts[f]));
-      flows.push_back(numbers.Of(HashMix(HashMix(parts, own), BitsOf(set.rates[f]))));
+          classes != nullptr ? static_cast<uint64_t>(classes->ClassOf(known[s].set, f)) : BitsOf(set.BytesOf(f));
+      const uint64_t parts = HashMix(s, static_cast<uint64_t>(set.PartsOf(f)));
+      flows.push_back(numbers.Of(HashMix(HashMix(parts, own), BitsOf(set.RateOf(f)))));
     }
     for (size_t l = 0; classes != nullptr && l < classes->links.size(); ++l) {
       const uint64_t more = HashMix(s + 1, l);
@@ -230,6 +234,7 @@ void FlowClassifier::Refine() {
 FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>> sets, std::span<const Known> known) {
   FlowClasses all;
   all.sets = std::move(sets);
+  alone_ = all.sets.size() == 1;
   ListLinks(all);
   ListFlows();
   Start(all, known);
@@ -237,6 +242,13 @@ FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>>
   flow_classes_ = flow_colours_.InOrder(), link_classes_ = link_colours_.InOrder();
   Describe(all);
   for (const int link : used_) local_[static_cast<size_t>(link)] = 0;
+  const LinkTwins* twins = alone_ ? all.sets[0]->twins.get() : nullptr;
+  for (std::vector<int>& links : all.links) {  // those of the other copies are alike
+    const size_t first = links.size();
+    for (size_t copy = 0; twins != nullptr && copy < twins->others; ++copy) {
+      for (size_t l = 0; l < first; ++l) links.push_back(twins->of.at(links[l])[copy]);
+    }
+  }
   return all;
 }
 
@@ -249,21 +261,24 @@ void FlowClassifier::Describe(FlowClasses& all) const {
     }
     all.links[number].push_back(used_[l]);
   }
-  std::vector<int64_t> counts;  // by class
+  std::vector<int64_t> counts;   // by class
+  std::vector<size_t> examples;  // likewise, in first_
   size_t at = 0;
   for (size_t s = 0; s < all.sets.size(); ++s) {
     const FlowSet& set = *all.sets[s];
     std::vector<int>& of = all.of.emplace_back();
     std::vector<std::vector<int>> lots;
-    for (size_t f = 0; f < set.flows(); ++f, ++at) {
+    const size_t of_copy =
+        set.empty() ? 0 : static_cast<size_t>(*std::max_element(set.lots.begin(), set.lots.end())) + 1;
+    for (size_t f = 0; f < set.flows() * CopiesOf(set); ++f, ++at) {
       const int number = flow_classes_[at];
       of.push_back(number);
       if (static_cast<size_t>(number) == all.classes.size()) {
-        all.classes.push_back({.set = s, .example = f, .rate = set.rates[f], .links = {}, .weights = {}});
-        counts.push_back(0);
+        all.classes.push_back({.set = s, .example = f, .rate = set.RateOf(f), .links = {}, .weights = {}});
+        counts.push_back(0), examples.push_back(at);
       }
       ++counts[static_cast<size_t>(number)];
-      const auto lot = static_cast<size_t>(set.lots[f]);
+      const size_t lot = static_cast<size_t>(set.lots[f % set.flows()]) + f / set.flows() * of_copy;
       if (lot >= lots.size()) lots.resize(lot + 1);
       if (lots[lot].empty() || lots[lot].back() != number) lots[lot].push_back(number);
     }
@@ -284,8 +299,8 @@ void FlowClassifier::Describe(FlowClasses& all) const {
   }
   for (size_t c = 0; c < all.classes.size(); ++c) {
     FlowClasses::Class& own = all.classes[c];
-    for (const int link : all.sets[own.set]->LinksOf(own.example)) {
-      const int number = link_classes_[static_cast<size_t>(local_[static_cast<size_t>(link)]) - 1];
+    for (const int place : LinksOf(static_cast<int>(examples[c]))) {
+      const int number = link_classes_[static_cast<size_t>(place)];
       const auto known = std::find(own.links.begin(), own.links.end(), number);
       if (known == own.links.end()) {
         own.links.push_back(number);
@@ -299,7 +314,7 @@ void FlowClassifier::Describe(FlowClasses& all) const {
       const int64_t crossings = counts[c] * own.weights[i];
       const auto links = static_cast<int64_t>(all.links[static_cast<size_t>(own.links[i])].size());
       TWOFOLD_CHECK_EQ(crossings % links, 0);
-      own.weights[i] = static_cast<int>(crossings / links) * all.sets[own.set]->parts[own.example];
+      own.weights[i] = static_cast<int>(crossings / links) * all.sets[own.set]->PartsOf(own.example);
     }
   }
 }

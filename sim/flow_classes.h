@@ -33,15 +33,28 @@ inline uint64_t HashMix(uint64_t z) {
 }
 inline uint64_t HashMix(uint64_t a, uint64_t b) { return HashMix(HashMix(a) * 31 + b); }
 
+// Links of several copies of the same flows (twins.h): for each link of the first copy, those of the others, in order.
+struct LinkTwins {
+  int64_t number = 0;  // its own, for hashes
+  size_t others = 0;   // copies beside the first
+  absl::flat_hash_map<int, std::vector<int>> of;
+};
+
 // Flows that begin together. Flows with the same lot number (from 0) are waited for together. A flow has more than 0
-// bytes, and crosses at least one link or has a limit.
+// bytes, and crosses at least one link or has a limit. With `twins`, they are the first copy's flows, and stand for
+// those of all copies; flow f of copy c then has the number c * flows() + f, and each copy has lots of its own.
 struct FlowSet {
   std::vector<int> links;            // of all flows, one flow after another
   std::vector<size_t> first = {0};   // flow f crosses links [first[f], first[f + 1])
   std::vector<double> bytes, rates;  // by flow; rates: limits in bytes per second
   std::vector<int> lots;             // by flow
   std::vector<int> parts;            // by flow: it stands for so many equal flows over its links, each with its bytes
-  size_t flows() const { return bytes.size(); }
+  std::shared_ptr<const LinkTwins> twins = nullptr;
+  size_t flows() const { return bytes.size(); }  // of one copy
+  size_t copies() const { return twins != nullptr ? 1 + twins->others : 1; }
+  double BytesOf(size_t flow) const { return bytes[flow % flows()]; }  // by numbers of any copy
+  double RateOf(size_t flow) const { return rates[flow % flows()]; }
+  int PartsOf(size_t flow) const { return parts[flow % flows()]; }
   bool empty() const { return bytes.empty(); }
   void Add(std::span<const int> over, double size, double limit, int lot = 0, int equal = 1) {
     links.insert(links.end(), over.begin(), over.end());
@@ -51,7 +64,7 @@ struct FlowSet {
   void Add(const FlowSet& more, int lot) {
     for (size_t f = 0; f < more.flows(); ++f) Add(more.LinksOf(f), more.bytes[f], more.rates[f], lot, more.parts[f]);
   }
-  std::span<const int> LinksOf(size_t flow) const {
+  std::span<const int> LinksOf(size_t flow) const {  // of the first copy
     return {links.data() + first[flow], first[flow + 1] - first[flow]};
   }
 };
@@ -69,7 +82,9 @@ struct FlowClasses {
     std::vector<int> links, weights;  // link classes that each of them crosses; how many of them are on each such link
   };
   std::vector<std::shared_ptr<const FlowSet>> sets;
-  std::vector<std::vector<int>> of;  // by set and flow: its class
+  // By set and flow: its class. A set that was classified alone has the first copy's only, which are those of all.
+  std::vector<std::vector<int>> of;
+  int ClassOf(size_t set, size_t flow) const { return of[set][flow % of[set].size()]; }
   std::vector<Class> classes;
   std::vector<double> bandwidths;       // by link class
   std::vector<std::vector<int>> links;  // by link class: its links
@@ -115,6 +130,7 @@ class FlowClassifier {
     std::vector<std::pair<int, int>> changed_;
   };
 
+  size_t CopiesOf(const FlowSet& set) const { return alone_ ? 1 : set.copies(); }
   void ListLinks(const FlowClasses& all);
   void ListFlows();
   void Start(const FlowClasses& all, std::span<const Known> known);
@@ -128,7 +144,8 @@ class FlowClassifier {
   double BandwidthOf(int link) const { return links_[static_cast<size_t>(link)].bandwidth.value(); }
 
   const std::vector<Link>& links_;
-  Zeros<int> local_;  // by link: one more than its place in used_; 0: it is not used
+  bool alone_ = true;  // one set is classified: its first copy's flows are enough
+  Zeros<int> local_;   // by link: one more than its place in used_; 0: it is not used
   // Scratch: of the call in progress. Flows of all sets are numbered one after another, links by their place.
   std::vector<int> used_;
   std::vector<int> places_;          // of the links of all flows

@@ -97,7 +97,7 @@ Flows::BundlePtr Flows::Solve(FlowSet flows) {
   bundle->group = group;
   const FlowClasses& classes = group->classes;
   if (!set->empty()) bundle->scale = set->bytes[0] / classes.sets[0]->bytes[0];
-  for (const FlowClasses::Class& c : classes.classes) bundle->bytes.push_back(set->bytes[c.example]);
+  for (const FlowClasses::Class& c : classes.classes) bundle->bytes.push_back(set->BytesOf(c.example));
   bundle->solution = SolveRest(*bundle->group, bundle->bytes);
   std::vector<double> ends(classes.classes.size());
   for (const Solution::Step& step : bundle->solution.steps) {
@@ -330,7 +330,7 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
         zones_[static_cast<size_t>(z)].load -= own.weights[l] * rates[c];
     }
     left[c] -= rates[c] * (since_begin - since[c]);
-    const double bytes = classes.sets[own.set]->bytes[own.example] * active.owners[own.set]->bundle->scale;
+    const double bytes = classes.sets[own.set]->BytesOf(own.example) * active.owners[own.set]->bundle->scale;
     const double rounding = bytes * kRounding + rates[c] * now * kClock;
     if (left[c] > rounding) continue;
     left[c] = 0;
@@ -371,7 +371,7 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
     met.bytes.clear();
     for (const FlowClasses::Class& c : classes.classes) {
       const Rest& rest = rests[c.set];
-      met.bytes.push_back(rest.left[static_cast<size_t>(rest.group->classes.of[rest.set][c.example])]);
+      met.bytes.push_back(rest.left[static_cast<size_t>(rest.group->classes.ClassOf(rest.set, c.example))]);
     }
     met.solution = std::make_shared<const Solution>(SolveRest(*met.group, met.bytes));
     full = Overfull(met);
@@ -403,9 +403,9 @@ void Flows::AddSets(Rest rest, std::vector<Rest>& all) const {
   for (size_t c = 0; c < classes.classes.size() && alike; ++c) {
     const FlowClasses::Class& own = classes.classes[c];
     if (own.set != rest.set) continue;
-    double& first = left[static_cast<size_t>(alone.of[0][own.example])];
+    double& first = left[static_cast<size_t>(alone.ClassOf(0, own.example))];
     if (first < 0) first = rest.left[c];
-    const double bytes = classes.sets[own.set]->bytes[own.example] * rest.owner->bundle->scale;
+    const double bytes = classes.sets[own.set]->BytesOf(own.example) * rest.owner->bundle->scale;
     alike = std::abs(first - rest.left[c]) <= bytes * kRounding;
   }
   if (!alike) rest.told_apart_by = rest.group;

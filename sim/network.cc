@@ -10,6 +10,11 @@
 #include "topologies/graph/no_route.h"
 
 namespace twofold::sim {
+namespace {
+
+constexpr size_t kMostPairs = 16 << 20;  // pairs of ranks of which the flows of all_to_all_v are kept
+
+}  // namespace
 
 Network::Network(Engine& engine, const Library& library, NetworkOptions options)
     : engine_(engine), library_(library), options_(std::move(options)), times_(engine.topology(), engine.router()) {}
@@ -71,10 +76,10 @@ void Network::RemoveGroups(int number) {
 
 Network::Name Network::Collective(int number, const CollectiveShape& shape, double start, Done done) {
   const Groups& groups = GroupsOf(number);
-  const Key key(number, shape.kind, shape.bytes, shape.root);
-  const bool alone = options_.closed_forms && Alone(), reusable = shape.kind != Communication::kAllToAllV;
+  const bool uneven = shape.kind == Communication::kAllToAllV;
+  const Key key(number, shape.kind, shape.bytes, uneven ? MatrixNumber(shape, groups) : shape.root);
+  const bool alone = options_.closed_forms && Alone();
   Known& entry = known_[key];
-  if (!reusable) entry = {};
   if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0))
     entry = Make(number, shape, groups);
   const Name name = entry.name;
@@ -86,9 +91,9 @@ Network::Name Network::Collective(int number, const CollectiveShape& shape, doub
   if (engine_.solves_flows() && entry.course == nullptr) entry.course = Chart(entry, groups), entry.schedules.clear();
   const Known known = entry;  // a copy: actors that run while this one starts its flows may add to known_
   Flow(known, groups, start,
-       [this, key, alone, reusable, start, done = std::move(done)](const std::vector<double>& finish, double apart) {
+       [this, key, alone, start, done = std::move(done)](const std::vector<double>& finish, double apart) {
          const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
-         if (alone && reusable && *first == *last && apart == 0) known_[key].seconds = *last - start;
+         if (alone && *first == *last && apart == 0) known_[key].seconds = *last - start;
          done(finish, apart);
        });
   return name;

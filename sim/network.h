@@ -98,7 +98,7 @@ class Network {
   };
   // Groups, kind, root, algorithm, phases, flows.
   using AloneKey = std::tuple<int, int, int, std::string, size_t, size_t>;
-  using Key = std::tuple<int, int, double, int>;             // groups, kind, bytes, root
+  using Key = std::tuple<int, int, double, int>;             // groups, kind, bytes, root or matrix
   struct Way {                                               // for messages that begin together
     std::vector<std::vector<int>> endpoints;                 // by message: its two endpoints
     std::vector<std::shared_ptr<const Schedule>> schedules;  // by message; pairs with equal places share one
@@ -140,6 +140,12 @@ class Network {
     Groups groups = {};  // made when they first communicate
   };
   const Groups& GroupsOf(int number);
+  // A number for an all_to_all_v among these groups: equal for equal matrices. Forgets earlier ones when what is known
+  // of them may have become large.
+  int MatrixNumber(const CollectiveShape& shape, const Groups& groups);
+  absl::flat_hash_map<std::vector<std::vector<double>>, int> matrices_;
+  int next_matrix_ = 0;
+  size_t pairs_of_matrices_ = 0;
   std::map<int, Listed> groups_;
   int next_groups_ = 0;
   int64_t planned_ = 0;

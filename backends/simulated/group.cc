@@ -79,6 +79,13 @@ void SimulatedGroup::TellAllApart(const std::string& why) {
   RefuseFolding(why);
 }
 
+bool SimulatedGroup::EqualWithinClasses(std::span<const int64_t> counts) const {
+  std::map<int, int64_t> of;  // by stand-in
+  for (size_t r = 0; r < counts.size(); ++r)
+    if (of.try_emplace(stand_ins_[r], counts[r]).first->second != counts[r]) return false;
+  return true;
+}
+
 bool SimulatedGroup::TellApart(std::span<const int> kinds, const std::string& why, bool also_alike) {
   const std::array own{std::vector<int>(kinds.begin(), kinds.end())};
   bool noted = false;

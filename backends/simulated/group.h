@@ -118,6 +118,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void RanksDiffer(std::span<const int> kinds, const std::string& why);
   // If folded: no link joins ranks of two of the groups that do the same.
   bool HasItsLinksAlone() const { return network_groups_ >= 0 && world_.network.ShareNoLinks(network_groups_); }
+  // Whether all ranks with the same stand-in have equal counts; `counts`: by rank in the group, or empty.
+  bool EqualWithinClasses(std::span<const int64_t> counts) const;
   // If folded: no two ranks have the same stand-in, so all ranks may exchange messages.
   bool all_different() const { return actors_ == ranks().size(); }
   // If folded, for ranks that are not all different: every rank of the group sends to the rank so many places after it

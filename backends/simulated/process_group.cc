@@ -65,10 +65,10 @@ void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
     shared_->TellAllApart(why);
     RefuseFolding(why);
   }
-  for (const auto* counts : {&c.in_counts, &c.out_counts}) {
-    const bool equal = std::all_of(counts->begin(), counts->end(), [&](int64_t n) { return n == c.in_counts[0]; });
-    if (!equal) RefuseFolding("all_to_all_v moves different numbers of elements");
-  }
+  if (shared_->EqualWithinClasses(c.in_counts) && shared_->EqualWithinClasses(c.out_counts)) return;
+  const std::string why = "all_to_all_v moves different numbers of elements";
+  shared_->TellAllApart(why);
+  RefuseFolding(why);
 }
 
 void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) {

@@ -14,6 +14,9 @@ constexpr char kGpt[] = "gpt { layers: 4 hidden: 64 heads: 8 vocab: 512 sequence
 constexpr char kExperts[] =
     "moe { llama { layers: 2 hidden: 64 heads: 8 vocab: 512 sequence: 16 } experts: 4 top_k: 2 }";
 
+constexpr char kUneven[] =
+    "moe { llama { layers: 2 hidden: 64 heads: 8 vocab: 512 sequence: 16 } experts: 8 top_k: 2 dropless: true "
+    "routing { zipf { exponent: 1 } } }";
 constexpr char kFewHeads[] = "llama { layers: 4 hidden: 64 heads: 8 kv_heads: 2 ffn: 128 vocab: 512 sequence: 16 }";
 
 struct Case {
@@ -37,6 +40,10 @@ const Case kCases[] = {
     {"Zero3", kGpt, "pp: 2 dp: 4 tp: 2 sharding: ZERO_3", 2},
     {"Context", kGpt, "dp: 2 cp: 2 tp: 2", 2},
     {"Experts", kExperts, "pp: 2 dp: 4 ep: 2 tp: 2", 2},
+    // each of four places along ep has other experts
+    {"UnevenExperts", kUneven, "dp: 16 ep: 4", 4},
+    {"UnevenExperts3D", kUneven, "pp: 2 dp: 8 ep: 4 tp: 2", 8, "activation_checkpointing {}"},
+    {"UnevenExpertsClipped", kUneven, "dp: 16 ep: 2 sharding: ZERO_3", 0, "clip_norm: 1"},
     // along tp, the first rank counts what all share
     {"Clipped", kGpt, "pp: 2 dp: 4 tp: 2", 4, "clip_norm: 1"},
     {"ClippedWithFewHeads", kFewHeads, "dp: 2 tp: 8", 4, "clip_norm: 1"},

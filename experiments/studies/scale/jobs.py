@@ -7,6 +7,7 @@ LLAMA = "llama { layers: 8 hidden: 512 heads: 8 kv_heads: 2 ffn: 1024 vocab: 204
 WIDE = "llama { layers: 8 hidden: 512 heads: 8 kv_heads: 8 ffn: 1024 vocab: 2048 sequence: 128 }"
 LONG = "llama { layers: 4 hidden: 1024 heads: 8 kv_heads: 4 ffn: 1024 vocab: 2048 sequence: 32768 }"
 MIXTURE = "moe { llama { layers: 4 hidden: 256 heads: 8 vocab: 1024 sequence: 64 } experts: 8 top_k: 2 }"
+UNEVEN = MIXTURE.replace("top_k: 2", "top_k: 2 dropless: true routing { zipf { exponent: 1 } }")
 OPEN_MPI = f'cluster: "{pathlib.Path(__file__).resolve().parent}/open-mpi.textproto"'
 H100, A100 = 'cluster: "dgx-h100-16k"', 'cluster: "dgx-a100"'
 
@@ -31,6 +32,9 @@ META = "tp: 8 pp: 16 dp: {} sequence_parallel: true sharding: ZERO_1"
 BLOCKS = "activation_checkpointing { every: 1 }"
 MIXTRAL = "moe { llama { layers: 56 hidden: 6144 heads: 48 kv_heads: 8 ffn: 16384 vocab: 32768 sequence: 4096 } experts: 8 top_k: 2 }"
 MANY_EXPERTS = "moe { llama { layers: 60 hidden: 7168 heads: 56 kv_heads: 8 ffn: 2048 vocab: 131072 sequence: 4096 } experts: 256 top_k: 8 }"
+# DeepSeek-V3's number of experts and their width, in fewer and narrower layers: parameters of all but the experts are on every rank.
+UNEVEN_EXPERTS = ("moe { llama { layers: 16 hidden: 4096 heads: 32 kv_heads: 8 ffn: 2048 vocab: 32768 sequence: 4096 } experts: 256 top_k: 8 dropless: true "
+                  "routing { zipf { exponent: 1 } } }")
 BIG = 'preset: "llama3-405b"'
 # Bounds are what a user would want to wait, and what a small machine has.
 LARGE = [
@@ -39,6 +43,7 @@ LARGE = [
     Job("405B on 16,384 GPUs, TP8 CP16 PP16 DP8, 131,072 tokens", BIG + " llama { sequence: 131072 }", META.format(8) + " cp: 16", f"global_batch: 128 {BLOCKS}", seconds=10),
     Job("Mixtral 8x22B on 4,096 GPUs, EP8 TP4 PP8", MIXTRAL, "tp: 4 pp: 8 dp: 128 ep: 8 sequence_parallel: true sharding: ZERO_1", f"global_batch: 1024 {BLOCKS}", seconds=20),
     Job("256 experts of top 8 on 2,048 GPUs, EP64 PP16", MANY_EXPERTS, "pp: 16 dp: 128 ep: 64 sharding: ZERO_1", f"global_batch: 2048 {BLOCKS}", seconds=20),
+    Job("256 experts of top 8 on 16,384 GPUs, EP64 in 256 groups, uneven", UNEVEN_EXPERTS, "dp: 16384 ep: 64 sharding: ZERO_1", f"global_batch: 16384 {BLOCKS}", seconds=20),
     Job("405B on 102,400 GPUs, TP8 PP16 DP800", BIG, META.format(800), f"global_batch: 12800 {BLOCKS}", 'cluster: "dgx-h100-100k"', seconds=6, megabytes=600),
     Job("70B on 16,384 GPUs, FULL_SHARD", 'preset: "llama3-70b"', "dp: 16384 sharding: FULL_SHARD", f"global_batch: 16384 {BLOCKS}", seconds=5),
     Job("70B on 16,384 GPUs, HYBRID_SHARD in groups of 128", 'preset: "llama3-70b"', "dp: 16384 sharding: HYBRID_SHARD shard_group: 128", f"global_batch: 16384 {BLOCKS}", seconds=5),
@@ -89,6 +94,8 @@ EXACT = [Job(name, model, parallel, train, simulated) for name, model, parallel,
     ("3D and context parallel, long sequences", LONG, "tp: 2 pp: 2 cp: 8 dp: 4", "precision { parameter: BF16 }", H100),
     ("experts, 3D", MIXTURE, "tp: 2 ep: 8 dp: 16 pp: 2 sharding: ZERO_1", CLIP, H100),
     ("experts, ZeRO-3", MIXTURE, "ep: 4 dp: 64 sharding: ZERO_3", CLIP, H100),
+    ("uneven experts", UNEVEN, "ep: 8 dp: 64 sharding: ZERO_1", "", H100),
+    ("uneven experts, 3D", UNEVEN, "tp: 2 ep: 4 dp: 16 pp: 2 sharding: ZERO_1", CLIP, H100),
     ("dynamic loss scale", GPT, "tp: 4 dp: 16 sharding: ZERO_1", "precision { parameter: F16 loss_scale { dynamic {} } }", H100),
     ("8-bit gradients", GPT, "dp: 64 sharding: ZERO_1 compression { quantize { bits: 8 } }", "", H100),
     ("PowerSGD", GPT, "dp: 32 compression { power_sgd { rank: 4 start_step: 0 } }", "", H100),

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <memory>
 #include <random>
 
 #include "sim/fluid.h"
@@ -110,6 +112,55 @@ TEST(FlowClasses, PartsAreEqualFlows) {
   ASSERT_EQ(many.classes.size(), 2u);
   for (size_t c = 0; c < 2; ++c) EXPECT_EQ(few.classes[c].weights, many.classes[c].weights);
   EXPECT_NE(HashOf(*three), HashOf(*of({{0, 3}, {1, 3}, {2, 3}})));
+}
+
+// Three copies of uneven flows among four endpoints, each on links of its own, as one copy with twins and flow by flow;
+// alone, and with a second set that meets the copies in different ways.
+TEST(FlowClasses, TwinsAreClassifiedAsAllOfThemWouldBe) {
+  constexpr int kCopies = 3, kLinks = 8;
+  const std::vector<double> bandwidths(kCopies * kLinks + 1, 1e9);
+  const auto copy = [](int c) {
+    std::vector<Given> flows;
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 4; ++j)
+        if (i != j) flows.push_back({{kLinks * c + 2 * i, kLinks * c + 2 * j + 1}, 1e9 * (1 + j % 3), c});
+    return flows;
+  };
+  std::vector<Given> all;
+  auto twins = std::make_shared<LinkTwins>(LinkTwins{.number = 7, .others = kCopies - 1});
+  for (int c = 0; c < kCopies; ++c)
+    for (const Given& f : copy(c)) all.push_back(f);
+  for (int l = 0; l < kLinks; ++l) twins->of[l] = {kLinks + l, 2 * kLinks + l};
+  FlowSet first = *SetOf(copy(0));
+  first.twins = twins;
+  const auto one = std::make_shared<const FlowSet>(std::move(first));
+  std::vector<Link> links;
+  for (const double b : bandwidths) links.push_back({.name = "", .bandwidth = BytesPerSecond(b)});
+  const auto classify = [&links](std::shared_ptr<const FlowSet> set, const std::vector<Given>& other) {
+    std::vector<std::shared_ptr<const FlowSet>> sets = {std::move(set)};
+    if (!other.empty()) sets.push_back(SetOf(other));
+    const std::vector<FlowClassifier::Known> known(sets.size());
+    return FlowClassifier(links).Classify(sets, known);
+  };
+  const std::vector<std::vector<Given>> others = {
+      {}, {{{kLinks + 2, 24}, 3e9}}, {{{0, kLinks + 1}, 1e9}, {{kLinks, 2 * kLinks + 1}, 1e9}}};
+  EXPECT_EQ(one->copies(), 3u);
+  for (const std::vector<Given>& other : others) {
+    const FlowClasses want = classify(SetOf(all), other), got = classify(one, other);
+    ASSERT_EQ(got.classes.size(), want.classes.size());
+    EXPECT_EQ(got.bandwidths, want.bandwidths);
+    EXPECT_EQ(got.lots, want.lots);
+    for (size_t l = 0; l < want.links.size(); ++l) {
+      std::vector<int> a = got.links[l], b = want.links[l];
+      std::sort(a.begin(), a.end()), std::sort(b.begin(), b.end());
+      EXPECT_EQ(a, b);
+    }
+    for (size_t c = 0; c < want.classes.size(); ++c) {
+      EXPECT_EQ(got.classes[c].links, want.classes[c].links);
+      EXPECT_EQ(got.classes[c].weights, want.classes[c].weights);
+    }
+    for (size_t f = 0; f < all.size(); ++f) EXPECT_EQ(got.ClassOf(0, f), want.of[0][f]) << f;
+  }
 }
 
 // Regular networks with some irregularities: the ends of all flows are those of their classes.
