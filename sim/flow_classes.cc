@@ -123,10 +123,13 @@ std::vector<int> FlowClassifier::Colours::InOrder() const {
 void FlowClassifier::ListLinks(const FlowClasses& all) {
   used_.clear(), places_.clear(), first_.assign(1, 0);
   for (const auto& set : all.sets) {
+    std::vector<const std::vector<int>*> others;  // by place in set->links
+    if (CopiesOf(*set) > 1)
+      for (const int link : set->links) others.push_back(&set->twins->of.at(link));
     for (size_t copy = 0; copy < CopiesOf(*set); ++copy) {
       const size_t before = places_.size();
-      for (const int first : set->links) {
-        const int link = copy == 0 ? first : set->twins->of.at(first)[copy - 1];
+      for (size_t l = 0; l < set->links.size(); ++l) {
+        const int link = copy == 0 ? set->links[l] : (*others[l])[copy - 1];
         int& place = local_[static_cast<size_t>(link)];
         if (place == 0) {
           used_.push_back(link);

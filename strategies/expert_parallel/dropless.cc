@@ -99,17 +99,28 @@ class DroplessExperts final : public nn::Composite {
   // By sender, then by this rank's experts.
   Counts ArrivingRows(nn::Context& ctx, int64_t tokens) {
     if (groups_.experts.size() == 1) return {ctx.routed->rows.begin(), ctx.routed->rows.end()};
-    if (std::exchange(told_, tokens) != tokens)
-      TellRanksApart([this, tokens](int64_t sender) { return config_.AssumedChoices(sender, tokens); });
+    Assume(tokens);
     Tensor counts = ctx.Activation(Shape{config_.experts}, DType::kI32);
     groups_.experts.AllToAll(counts, ctx.routed->counts).WaitOn(ctx.stream);
     Counts assumed;
-    for (const int sender : groups_.experts.ranks()) {
-      const Counts all = config_.AssumedChoices(sender, tokens);
+    for (int sender = 0; sender < groups_.experts.size(); ++sender) {
+      const Counts& all = assumed_[assumed_.size() == 1 ? 0 : static_cast<size_t>(sender)];
       const auto first = all.begin() + groups_.experts.rank() * local_;
       assumed.insert(assumed.end(), first, first + local_);
     }
     return nn::ReadCounts(ctx, counts, std::move(assumed));
+  }
+
+  // Finds what is assumed of so many tokens of each rank, and tells ranks apart by it. Most calls find it known.
+  void Assume(int64_t tokens) {
+    if (std::exchange(tokens_, tokens) == tokens) return;
+    assumed_.clear();
+    const bool alike = config_.assumed == nullptr || !config_.assumed->ranks_differ();
+    for (const int sender : groups_.experts.ranks()) {
+      assumed_.push_back(config_.AssumedChoices(sender, tokens));
+      if (alike) break;
+    }
+    TellRanksApart([this, tokens](int64_t sender) { return config_.AssumedChoices(sender, tokens); });
   }
 
   // If rows are assumed, ranks differ by what they send and what arrives there. `of`: by sender, what says how many of
@@ -181,8 +192,9 @@ class DroplessExperts final : public nn::Composite {
 
   const nn::MixtureConfig config_;
   const ExpertGroups groups_;
-  const int64_t local_;  // experts of a rank
-  int64_t told_ = -1;    // the number of tokens for which ranks were told apart
+  const int64_t local_;          // experts of a rank
+  int64_t tokens_ = -1;          // of the last call
+  std::vector<Counts> assumed_;  // of these tokens, by expert: for each sender, or one for all
 };
 
 }  // namespace

@@ -44,6 +44,7 @@ LARGE = [
     Job("Mixtral 8x22B on 4,096 GPUs, EP8 TP4 PP8", MIXTRAL, "tp: 4 pp: 8 dp: 128 ep: 8 sequence_parallel: true sharding: ZERO_1", f"global_batch: 1024 {BLOCKS}", seconds=20),
     Job("256 experts of top 8 on 2,048 GPUs, EP64 PP16", MANY_EXPERTS, "pp: 16 dp: 128 ep: 64 sharding: ZERO_1", f"global_batch: 2048 {BLOCKS}", seconds=20),
     Job("256 experts of top 8 on 16,384 GPUs, EP64 in 256 groups, uneven", UNEVEN_EXPERTS, "dp: 16384 ep: 64 sharding: ZERO_1", f"global_batch: 16384 {BLOCKS}", seconds=20),
+    Job("256 experts of top 8 on 16,384 GPUs, EP64 in 256 groups, uneven, without overlap", UNEVEN_EXPERTS, "dp: 16384 ep: 64 sharding: ZERO_1 overlap: false", f"global_batch: 16384 {BLOCKS}", seconds=20),
     Job("405B on 102,400 GPUs, TP8 PP16 DP800", BIG, META.format(800), f"global_batch: 12800 {BLOCKS}", 'cluster: "dgx-h100-100k"', seconds=6, megabytes=600),
     Job("70B on 16,384 GPUs, FULL_SHARD", 'preset: "llama3-70b"', "dp: 16384 sharding: FULL_SHARD", f"global_batch: 16384 {BLOCKS}", seconds=5),
     Job("70B on 16,384 GPUs, HYBRID_SHARD in groups of 128", 'preset: "llama3-70b"', "dp: 16384 sharding: HYBRID_SHARD shard_group: 128", f"global_batch: 16384 {BLOCKS}", seconds=5),

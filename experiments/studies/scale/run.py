@@ -71,8 +71,9 @@ def run(twofold, job, **how):
 def classes(report, ranks):
     """How many ranks were simulated."""
     for note in report["notes"]:
-        if found := re.match(r"ranks are folded: (?:(\d+) ranks|ranks? ([\d, ]+)) ", note):
-            return int(found.group(1)) if found.group(1) else len(found.group(2).split(","))
+        if found := re.match(r"ranks are folded: (?:(\d+) ranks|ranks? ([\d, -]+)) ", note):
+            ends = [part.split("-") for part in (found.group(2) or "").split(",")]
+            return int(found.group(1)) if found.group(1) else sum(int(e[-1]) - int(e[0]) + 1 for e in ends)
     return ranks
 
 

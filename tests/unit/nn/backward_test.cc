@@ -187,7 +187,7 @@ void ExpectNear(const std::vector<std::vector<double>>& a, const std::vector<std
   }
 }
 
-constexpr LlamaConfig kLlama{
+const LlamaConfig kLlama{
     .layers = 2, .hidden = 8, .heads = 4, .vocab = 11, .kv_heads = 2, .ffn = 12, .sequence = 5, .dtype = DType::kF64};
 
 TEST(BackwardLlamaTest, InputsFirstWeightsLaterGivesTheSameBits) {

@@ -286,15 +286,15 @@ TEST(MixtureTest, TheAuxiliaryLossIsThatOfThePaper) {
 
 // ---- In a Llama ----
 
-constexpr LlamaConfig kModel{.layers = 4,
-                             .hidden = 64,
-                             .heads = 4,
-                             .vocab = 100,
-                             .kv_heads = 2,
-                             .head_dim = 24,
-                             .ffn = 96,
-                             .sequence = 16,
-                             .experts = {.experts = 8, .top_k = 2, .capacity_factor = 1.25, .every = 2}};
+const LlamaConfig kModel{.layers = 4,
+                         .hidden = 64,
+                         .heads = 4,
+                         .vocab = 100,
+                         .kv_heads = 2,
+                         .head_dim = 24,
+                         .ffn = 96,
+                         .sequence = 16,
+                         .experts = {.experts = 8, .top_k = 2, .capacity_factor = 1.25, .every = 2}};
 
 // Jiang et al. 2024: 47B in all, of which a token meets 13B; as released 46,702,792,704, and 12,879,925,248 without six
 // experts.
