@@ -184,7 +184,7 @@ def replace_lost_ones(job):
             pid = ranks_of(job.folder)[1]  # is never lost: newcomers are started as it was
             words, variables = (pathlib.Path(f"/proc/{pid}/{what}").read_bytes().rstrip(b"\0").split(b"\0") for what in ("cmdline", "environ"))
             known = {"args": words, "env": dict(v.split(b"=", 1) for v in variables) | {b"TWOFOLD_JOIN": b"1"}}
-        lost = job.text().count("was killed by signal")
+        lost = job.text().count("was killed by signal") + sum(newcomer.poll() is not None for newcomer in newcomers)  # launch's ranks, and ours
         due += [time.monotonic() + REPLACED_AFTER] * (lost - len(due))
         if len(newcomers) < len(due) and due[len(newcomers)] <= time.monotonic():
             newcomers.append(subprocess.Popen(**known, cwd=ROOT, stdout=job.log, stderr=subprocess.STDOUT))
