@@ -74,6 +74,20 @@ void Network::RemoveGroups(int number) {
   absl::erase_if(alone_, of_these);
 }
 
+int Network::MatrixNumber(const CollectiveShape& shape, const Groups& groups) {
+  const auto found = matrices_.find(shape.matrix);
+  if (found != matrices_.end()) return found->second;
+  const size_t pairs = groups.size() * shape.matrix.size() * shape.matrix.size();
+  if (pairs_of_matrices_ + pairs > kMostPairs) {
+    matrices_.clear(), pairs_of_matrices_ = 0;
+    absl::erase_if(known_, [](const auto& entry) {
+      return std::get<1>(entry.first) == static_cast<int>(Communication::kAllToAllV);
+    });
+  }
+  pairs_of_matrices_ += pairs;
+  return matrices_[shape.matrix] = next_matrix_++;
+}
+
 Network::Name Network::Collective(int number, const CollectiveShape& shape, double start, Done done) {
   const Groups& groups = GroupsOf(number);
   const bool uneven = shape.kind == Communication::kAllToAllV;

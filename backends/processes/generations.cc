@@ -76,10 +76,6 @@ void Generations::Enter(control::Generation next) {
   runs_.push_back(std::make_unique<host::RunState>(process_.run, static_cast<int>(generation_.members.size())));
   rank_.Enter(*runs_.back(), rank());
   session_.control().Enter(runs_.back().get());
-  if (rank == 0) {
-    if (const absl::Status told = session_.control().Set(TimeKey(generation_.number), StrCat(run().Now())); !told.ok())
-      Throw(told, "telling newcomers the time");
-  }
   if (world != nullptr) previous_ = std::move(world);
 }
 
@@ -87,6 +83,7 @@ void Generations::Enter(control::Generation next) {
 // one and has told so. Throws PeerLost if its members fail a second time: then it is not a loss that keeps them apart.
 bool Generations::Connects(double timeout_s) {
   try {
+    if (rank() == 0) TellTime();
     world = reconnect_(session_, WorldOf(static_cast<int>(generation_.members.size()), generation_.number), rank(),
                        timeout_s, rank_.state(), rank_.stats());
     unconnected_.clear();
@@ -98,6 +95,12 @@ bool Generations::Connects(double timeout_s) {
   unconnected_ = generation_.members;
   session_.control().AwaitBroken();
   return false;
+}
+
+// Newcomers count events from the beginning of the run.
+void Generations::TellTime() {
+  const absl::Status told = session_.control().Set(TimeKey(generation_.number), StrCat(run().Now()));
+  if (!told.ok()) Throw(told, "telling newcomers the time");
 }
 
 // The first member decides, and tells the others through the control plane.

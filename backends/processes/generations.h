@@ -46,6 +46,7 @@ class Generations {
   RankContext::Parts::Membership::Next Reform(const ReformOptions& options);
   void Enter(control::Generation next);
   bool Connects(double timeout_s);
+  void TellTime();
   int rank() const;
   bool EndsAfter(int64_t step);
   std::vector<std::string> Exchange(std::string bytes);

@@ -45,7 +45,7 @@ class RankContext {
     // Implements WhenReached for a device that knows; empty: uses the clock
     std::function<void(std::function<void(Seconds)>)> when_reached;
     std::function<int64_t(int64_t step, int64_t alike)> repeats;  // implements Repeats; empty: no step is counted
-    std::optional<FileCosts> files = {};                // nullopt: files take their own time
+    std::optional<FileCosts> files = {};                          // nullopt: files take their own time
     std::function<void(Seconds time)> wait_until = {};  // implements WaitUntil; empty: a device that needs no telling
     int member = -1;                                    // -1: the rank
     // What a fabric offers whose runs have several generations; empty: a lost rank ends the run.

@@ -10,11 +10,15 @@
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <vector>
 
@@ -31,20 +35,26 @@ constexpr int kCalls = 41;
 
 float* At(const Tensor& t) { return reinterpret_cast<float*>(t.address()); }
 
+// Connected by Gloo itself, through files.
 gloo::ContextPtr MakeBare(RankContext& ctx) {
-  const auto exchange = [&ctx](std::string bytes) {
-    const auto size = static_cast<int64_t>(bytes.size());
-    Tensor own = ctx.device().NewTensor(Shape{size}, DType::kU8, Category::kOther),
-           all = ctx.device().NewTensor(Shape{size * ctx.world_size()}, DType::kU8, Category::kOther);
-    std::memcpy(own.raw(), bytes.data(), bytes.size());
-    ctx.world().AllGather(all, own).Wait();
-    std::vector<std::string> of_each;
-    for (int r = 0; r < ctx.world_size(); ++r)
-      of_each.emplace_back(static_cast<const char*>(all.raw()) + r * size, bytes.size());
-    return of_each;
-  };
-  return gloo::Connect(ctx.rank(), ctx.world_size(), exchange, gloo::MakeTransport(/*one_host=*/true, ""),
-                       std::make_shared<gloo::Abortion>());
+  const auto ranks = static_cast<size_t>(ctx.world_size());
+  Tensor own = ctx.device().NewTensor(Shape{1}, DType::kI32, Category::kOther),
+         all = ctx.device().NewTensor(Shape{ctx.world_size()}, DType::kI32, Category::kOther);
+  const int32_t process = getpid();
+  std::memcpy(own.raw(), &process, sizeof process);
+  ctx.world().AllGather(all, own).Wait();
+  std::vector<int32_t> of_each(ranks);
+  std::memcpy(of_each.data(), all.raw(), ranks * sizeof process);
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / StrCat("twofold-bare-gloo-", of_each[0]);
+  std::filesystem::create_directories(folder);
+  ::gloo::rendezvous::FileStore store(folder);
+  auto context = std::make_shared<::gloo::rendezvous::Context>(ctx.rank(), ctx.world_size());
+  std::shared_ptr<::gloo::transport::Device> transport = gloo::MakeTransport(/*one_host=*/true, "");
+  context->connectFullMesh(store, transport);
+  ctx.world().Barrier().Wait();
+  if (ctx.rank() == 0) std::filesystem::remove_all(folder);
+  return context;
 }
 
 void BareAllReduce(const gloo::ContextPtr& context, float* data, size_t count) {
