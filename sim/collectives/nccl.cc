@@ -1,6 +1,7 @@
 #include "sim/collectives/nccl.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -79,7 +80,7 @@ class NcclLibrary : public Library {
   double Payload(const Way& way, double bytes, const Places& places) const;
   double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes,
                   const Places& places) const;
-  Schedule Make(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
+  Schedule Make(const Way& way, NcclRoute&& route, double bytes, const Places& places) const;
 
   const NcclCosts costs_;
 };
@@ -113,35 +114,45 @@ double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::
                              const Places& places) const {
   const auto [a, p] = way;
   const double payload = Payload(way, bytes, places);
+  const std::array seen = {SeenSeconds(way, false, route, bytes, places), SeenSeconds(way, true, route, bytes, places)};
   double seconds = CallSeconds(way, route, bytes, places);
   for (size_t k = 0; k < route.phases.size(); ++k) {
-    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * SeenSeconds(way, h.between, route, bytes, places);
+    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * seen[h.between ? 1 : 0];
     seconds += payload * std::max(loads[k].device / (places.node_bandwidth * costs_.Share(a, p, places.nodes, false)),
                                   loads[k].nic / (places.bandwidth * costs_.Share(a, p, places.nodes, true)));
   }
   return std::max(seconds, payload * route.device_share / costs_.Most(a, p, places.nodes));
 }
 
-Schedule NcclLibrary::Make(const Way& way, const NcclRoute& route, double bytes, const Places& places) const {
+// Lets go of the hops, phase by phase: among thousands of ranks each phase has millions.
+Schedule NcclLibrary::Make(const Way& way, NcclRoute&& route, double bytes, const Places& places) const {
   const auto [a, p] = way;
   const double payload = Payload(way, bytes, places), most = costs_.Most(a, p, places.nodes);
+  struct PerHop {  // within a node, between nodes
+    double on_wire, seconds;
+  };
+  std::array<PerHop, 2> per_hop{};
+  for (const bool between : {false, true}) {
+    per_hop[between ? 1 : 0] = {
+        1 / costs_.Share(a, p, places.nodes, between),
+        std::max(0.0, SeenSeconds(way, between, route, bytes, places) - (between ? places.alpha : places.node_alpha))};
+  }
   std::vector<Phase> phases;
-  for (const std::vector<NcclHop>& hops : route.phases) {
+  for (std::vector<NcclHop>& hops : route.phases) {
     Phase& phase = phases.emplace_back();
     phase.rounds = a == NcclAlgorithm::kDirect ? 0 : 1;
     if (phases.size() == 1) phase.seconds = CallSeconds(way, route, bytes, places);
     phase.flows.reserve(hops.size());
     for (const NcclHop& h : hops) {
-      const double on_wire = 1 / costs_.Share(a, p, places.nodes, h.between);
-      const double route_seconds = h.between ? places.alpha : places.node_alpha;
-      phase.flows.push_back(
-          {.from = h.from,
-           .to = h.to,
-           .bytes = payload * h.share * on_wire,
-           .crossings = h.crossings,
-           .hop_seconds = std::max(0.0, SeenSeconds(way, h.between, route, bytes, places) - route_seconds),
-           .rate = most * h.share / route.device_share * on_wire});
+      const auto [on_wire, seconds] = per_hop[h.between ? 1 : 0];
+      phase.flows.push_back({.from = h.from,
+                             .to = h.to,
+                             .bytes = payload * h.share * on_wire,
+                             .crossings = h.crossings,
+                             .hop_seconds = seconds,
+                             .rate = most * h.share / route.device_share * on_wire});
     }
+    hops = std::vector<NcclHop>();
   }
   Schedule schedule = Finished(std::move(phases), places.ranks());
   schedule.algorithm = kNcclAlgorithms[static_cast<size_t>(a)];
@@ -166,7 +177,7 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   if (shape.ranks == 1) return Finished({}, 1);
   // A barrier always uses the library's own choice.
   if (asked.kind == Communication::kBarrier && (algorithm || protocol)) return Plan(asked, places, {});
-  std::optional<std::pair<Way, std::shared_ptr<const NcclRoute>>> best;
+  std::optional<std::pair<Way, std::shared_ptr<NcclRoute>>> best;
   double least = std::numeric_limits<double>::infinity();
   absl::Status why_not;
   for (size_t i = 0; i < kNcclAlgorithms.size(); ++i) {
@@ -177,7 +188,7 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
       why_not = made.status();
       continue;
     }
-    const auto route = std::make_shared<const NcclRoute>(*std::move(made));
+    const auto route = std::make_shared<NcclRoute>(*std::move(made));
     std::vector<Load> loads;
     for (const auto& hops : route->phases) loads.push_back(BusiestOf(hops, places));
     for (size_t k = 0; k < kNcclProtocols.size(); ++k) {
@@ -188,7 +199,7 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
     }
   }
   if (best) {
-    Schedule schedule = Make(best->first, *best->second, shape.bytes, places);
+    Schedule schedule = Make(best->first, std::move(*best->second), shape.bytes, places);
     schedule.estimate = least;
     return schedule;
   }
@@ -202,7 +213,7 @@ Schedule NcclLibrary::Message(double bytes, const Places& places) const {
   const std::vector<Load> loads = {BusiestOf(route.phases[0], places)};
   const Way ll{NcclAlgorithm::kRing, NcclProtocol::kLL}, simple{NcclAlgorithm::kRing, NcclProtocol::kSimple};
   const bool small = Estimate(ll, route, loads, bytes, places) < Estimate(simple, route, loads, bytes, places);
-  Schedule schedule = Make(small ? ll : simple, route, bytes, places);
+  Schedule schedule = Make(small ? ll : simple, std::move(route), bytes, places);
   schedule.algorithm = "direct";
   return schedule;
 }
