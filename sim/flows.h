@@ -27,8 +27,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/zeros.h"
-#include "sim/flow_classes.h"
-#include "sim/fluid.h"
+#include "sim/sharing/flow_classes.h"
+#include "sim/sharing/fluid.h"
 #include "topologies/graph/topology.h"
 
 namespace twofold::sim {

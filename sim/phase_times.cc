@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/fluid.h"
 #include "sim/latency.h"
+#include "sim/sharing/fluid.h"
 
 namespace twofold::sim {
 namespace {

@@ -22,7 +22,7 @@
 
 #include "core/base/zeros.h"
 #include "sim/collectives/schedule.h"
-#include "sim/flow_classes.h"
+#include "sim/sharing/flow_classes.h"
 #include "topologies/graph/topology.h"
 #include "topologies/routing.h"
 

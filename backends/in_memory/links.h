@@ -1,10 +1,10 @@
 // Models slowed links between in-memory ranks: computes when data sent over them arrives.
 //
 // Each rank has one full-duplex link to a switch that is never a bottleneck. Transfers in flight share each direction
-// by max-min fairness (sim/fluid.h). So two groups that communicate at the same time both take longer, and a forecast
-// holds until more is sent. A message arrives `latency` after its bytes. A collective begins when all ranks have come
-// to it. It sends the messages of the algorithm that sim::ChooseSchedule picks for such links ("auto"), in phases that
-// all ranks pass together; each phase takes the latencies of its rounds, then its bytes.
+// by max-min fairness (sim/sharing/fluid.h). So two groups that communicate at the same time both take longer, and a
+// forecast holds until more is sent. A message arrives `latency` after its bytes. A collective begins when all ranks
+// have come to it. It sends the messages of the algorithm that sim::ChooseSchedule picks for such links ("auto"), in
+// phases that all ranks pass together; each phase takes the latencies of its rounds, then its bytes.
 //
 // Ranks may be divided among sites, in order and evenly. A transfer between sites also takes the links of both sites to
 // the wide-area network, which all ranks of a site share, and `latency` of the sites more.
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "sim/collectives/schedule.h"
-#include "sim/fluid.h"
+#include "sim/sharing/fluid.h"
 
 namespace twofold::in_memory {
 

@@ -18,7 +18,7 @@ FLOORS = {
     "kernels": {"core", "kernels"},
     "topologies": {"core/base", "core/proto", "topologies"},
     "sim": {"core", "topologies", "sim"},
-    "backends": {"core", "kernels", "topologies", "sim/cost", "sim/collectives", "backends"},
+    "backends": {"core", "kernels", "topologies", "sim/cost", "sim/collectives", "sim/sharing", "backends"},
     "backends/simulated": {"core", "kernels", "topologies", "sim", "backends"},
     "strategies": {"core", "strategies"},
     "experiments/program": {"core", "topologies", "sim", "backends", "strategies", "experiments/program"},

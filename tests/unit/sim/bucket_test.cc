@@ -7,9 +7,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sim/collectives/schedule.h"
-#include "sim/fluid.h"
 #include "sim/latency.h"
 #include "sim/places.h"
+#include "sim/sharing/fluid.h"
 #include "topologies/networks/hamming_mesh.h"
 #include "topologies/networks/torus.h"
 

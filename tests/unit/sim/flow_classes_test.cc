@@ -1,5 +1,5 @@
 // Classes of flows that share links alike: which they are, and that solving one of each is exact.
-#include "sim/flow_classes.h"
+#include "sim/sharing/flow_classes.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <memory>
 #include <random>
 
-#include "sim/fluid.h"
+#include "sim/sharing/fluid.h"
 #include "tests/seed.h"
 
 namespace twofold::sim {

@@ -10,8 +10,8 @@
 #include "backends/simulated/child.h"
 #include "gtest/gtest.h"
 #include "sim/engine.h"
-#include "sim/fluid.h"
 #include "sim/latency.h"
+#include "sim/sharing/fluid.h"
 
 namespace twofold::sim {
 

@@ -9,7 +9,7 @@
 #include "backends/simulated/child.h"
 #include "gtest/gtest.h"
 #include "sim/engine.h"
-#include "sim/fluid.h"
+#include "sim/sharing/fluid.h"
 #include "tests/seed.h"
 
 namespace twofold::sim {

@@ -1,5 +1,5 @@
 // Max-min shares of flows that begin together, against cases worked out by hand.
-#include "sim/fluid.h"
+#include "sim/sharing/fluid.h"
 
 #include <vector>
 

@@ -10,8 +10,8 @@
 
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
-#include "sim/fluid.h"
 #include "sim/latency.h"
+#include "sim/sharing/fluid.h"
 #include "tests/seed.h"
 #include "topologies/build.h"
 #include "topologies/catalogue.h"

@@ -1,4 +1,4 @@
-#include "sim/fluid.h"
+#include "sim/sharing/fluid.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "sim/flow_classes.h"
+#include "sim/sharing/flow_classes.h"
 
 #include <algorithm>
 #include <bit>
