@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import Failed, Study, Table, count, milliseconds, progress, row  # noqa: E402
 from jobs import EXACT, GROWTH, LARGE, OF_70B, SWEEP, TRACED_LARGE, VARIED  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` and this machine to itself: it measures the program. No GPU.", takes="about seven minutes.",
+study = Study(__file__, __doc__, needs="`twofold` and this machine to itself: it measures the program. No GPU.", takes="about ten minutes.",
               writes="table.md, results.json, golden.json and growth.svg", golden="small jobs, folded and unfolded")
 GPT2 = "gpt2-124m.textproto"
 # (name, settings, wall seconds at most, GiB at most, MB of trace.json and memory.csv at most)
