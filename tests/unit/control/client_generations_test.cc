@@ -20,6 +20,7 @@ class ClientGenerations : public ::testing::Test {
     for (int r = 0; r < 3; ++r)
       members_.push_back(std::make_unique<ElasticRank>(*clients_[static_cast<size_t>(r)], 3, r));
   }
+  ~ClientGenerations() override { clients_.clear(); }  // they look at members' states
   // Member 2 says that it has failed, and takes part in nothing.
   void Break() {
     ElasticRank& two = *members_[2];

@@ -57,6 +57,7 @@ class ElasticRank {
     generation_ = std::move(generation);
     const auto& members = generation_.members;
     rank_ = static_cast<int>(std::find(members.begin(), members.end(), client_.member()) - members.begin());
+    if (state_ != nullptr) before_.push_back(std::move(state_));
     state_ = std::make_unique<host::RunState>(static_cast<int>(members.size()), 60);
   }
   void Begin(int world_size) {
@@ -73,6 +74,7 @@ class ElasticRank {
   Generation generation_;
   int rank_ = 0;
   std::unique_ptr<host::RunState> state_;
+  std::vector<std::unique_ptr<host::RunState>> before_;  // of earlier generations: the client may still look at them
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string why_;
