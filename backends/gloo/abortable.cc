@@ -75,13 +75,25 @@ class AbortableBuffer : public UnboundBuffer {
   }
   void abortWaitRecv() override { inner_->abortWaitRecv(); }
   void abortWaitSend() override { inner_->abortWaitSend(); }
-  void send(int to, uint64_t slot, size_t offset, size_t bytes) override { inner_->send(to, slot, offset, bytes); }
-  void recv(int from, uint64_t slot, size_t offset, size_t bytes) override { inner_->recv(from, slot, offset, bytes); }
+  // Others may still be in an earlier call of the same kind, whose messages have the same slot: what is posted after an
+  // abortion would be taken for theirs. Gloo's thread does not survive a message that is longer than it expects.
+  void send(int to, uint64_t slot, size_t offset, size_t bytes) override {
+    ThrowIfAborted();
+    inner_->send(to, slot, offset, bytes);
+  }
+  void recv(int from, uint64_t slot, size_t offset, size_t bytes) override {
+    ThrowIfAborted();
+    inner_->recv(from, slot, offset, bytes);
+  }
   void recv(std::vector<int> from, uint64_t slot, size_t offset, size_t bytes) override {
+    ThrowIfAborted();
     inner_->recv(std::move(from), slot, offset, bytes);
   }
 
  private:
+  void ThrowIfAborted() const {
+    if (abortion_->aborted()) ThrowAborted();
+  }
   template <class F>
   bool Wait(const F& wait) {
     bool done = false;

@@ -19,8 +19,8 @@ namespace twofold::gloo {
 // Of several transports together. Thread-safe.
 class Abortion {
  public:
-  // From now on, waiting and connecting throw ::gloo::IoException; who waits now is woken. Takes up to 10 ms for each
-  // thread that connects.
+  // From now on, sending, receiving, waiting and connecting throw ::gloo::IoException; who waits now is woken. Takes up
+  // to 10 ms for each thread that connects.
   void Abort();
   bool aborted() const;
   // `pair.connect(address)`, which can be aborted; the pair is of no use then.

@@ -38,8 +38,11 @@ class Worker {
       return StrCat("rank ", owner_->rank, ": ", call.ToString(), ": ", what);
     };
     try {
+      owner_->run.ThrowIfEnding(owner_->rank, call.ToString());  // before it is aborted; see abortable.cc
       if (call.split) return Split(static_cast<const SplitCall&>(call));
       return Communicate(call.communication, static_cast<const IssuedCall&>(call).at, endpoint_->context, *mover_);
+    } catch (const RankFailure&) {
+      throw;
     } catch (const SizeMismatch& e) {
       throw CollectiveMismatch(owner_->rank, text(e.what()));
     } catch (const std::exception& e) {

@@ -22,13 +22,15 @@ std::weak_ptr<host::RankState> g_rank;  // whose run is in progress
 std::terminate_handler g_before = nullptr;
 
 // Gloo's thread throws if a message is longer than what was asked for, and nobody catches it. Then that thread stays
-// here, the run fails, and the process ends as after any failure.
+// here, the run fails, and the process ends as after any failure. If the run (in an elastic run: the generation) is
+// ending anyway, nobody would look at a failure, and without that thread nothing can go on: the process ends here.
 [[noreturn]] void OnTerminate() {
   try {
     if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
   } catch (const ::gloo::EnforceNotMet& e) {
     std::unique_lock lock(g_mutex);
-    if (const std::shared_ptr<host::RankState> rank = g_rank.lock()) {
+    const std::shared_ptr<host::RankState> rank = g_rank.lock();
+    if (rank != nullptr && !rank->run.ending()) {
       rank->run.Fail(rank->rank, RankFailure::Kind::kCollectiveMismatch,
                      StrCat("rank ", rank->rank, ": Gloo: more data arrived than expected (", e.what(), ")"));
       lock.unlock();

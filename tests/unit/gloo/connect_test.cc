@@ -1,6 +1,7 @@
 // Connecting the members of a group, of whom one is lost meanwhile. Each rank is a thread with a transport of its own.
 #include "backends/gloo/context.h"
 
+#include <gloo/common/error.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -118,6 +119,32 @@ TEST(GlooConnect, OneThatDoesNotConnectIsWaitedForAsLongAsTheCallerSays) {
   });
   EXPECT_GE(seconds, 0.9);
   EXPECT_LT(seconds, 4.9);
+}
+
+// Gloo tells messages of a kind apart by their order alone, and others may still wait for earlier ones.
+TEST(GlooConnect, WhoIsAbortedPostsNothingMore) {
+  Meeting meeting(2);
+  const std::vector<std::shared_ptr<Abortion>> abortions = {std::make_shared<Abortion>(), std::make_shared<Abortion>()};
+  std::vector<ContextPtr> contexts(2);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      const auto exchange = [&meeting, r](std::string bytes) { return meeting.Exchange(r, std::move(bytes)); };
+      const auto rank = static_cast<size_t>(r);
+      contexts[rank] = Connect(r, 2, exchange, MakeTransport(true, ""), abortions[rank], kNeverReached);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::string sent = "a message of another size", received(4, ' ');
+  const auto out = contexts[0]->createUnboundBuffer(sent.data(), sent.size()),
+             in = contexts[1]->createUnboundBuffer(received.data(), received.size());
+  in->recv(0, 7, 0, received.size());
+  abortions[0]->Abort();
+  EXPECT_THROW(out->send(1, 7, 0, sent.size()), ::gloo::IoException);
+  EXPECT_THROW(out->recv(1, 7, 0, sent.size()), ::gloo::IoException);
+  EXPECT_THROW(out->recv(std::vector<int>{1}, 7, 0, sent.size()), ::gloo::IoException);
+  abortions[1]->Abort();
+  EXPECT_THROW(in->waitRecv(nullptr, std::chrono::seconds(60)), ::gloo::IoException);
 }
 
 // Whenever the generation breaks, each of them either has connected or knows.
