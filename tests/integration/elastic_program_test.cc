@@ -201,10 +201,14 @@ TEST_P(FewerAndMore, TrainsAsThreadsWithTheSameMembers) {
   EXPECT_EQ(dp.front(), 8);
   EXPECT_EQ(dp[3], GetParam().few);
   EXPECT_EQ(dp.back(), 8) << "new processes came too late for " << kSteps << " steps";
-  std::vector<int> left = gloo["generations"][1]["members"];
-  ASSERT_GE(left.size(), 5u);
-  left.resize(5);  // one may have come already, and stands by
-  EXPECT_THAT(left, ElementsAre(0, 2, 3, 5, 7));
+  // The three may be missed one after another, and one may have come already, and stands by.
+  bool were_five = false;
+  for (const Json& g : gloo["generations"]) {
+    std::vector<int> left = g["members"];
+    left.resize(std::min<size_t>(left.size(), 5));
+    were_five = were_five || left == std::vector<int>{0, 2, 3, 5, 7};
+  }
+  EXPECT_TRUE(were_five) << gloo["generations"];
   EXPECT_THAT(gloo["generations"].back()["members"], ElementsAre(0, 2, 3, 5, 7, 8, 9, 10));
   for (size_t g = 1; g < gloo["generations"].size(); ++g) EXPECT_EQ(gloo["generations"][g]["from"], "peers");
   const std::string same = Spec("threads.textproto", EventsOf(gloo));
