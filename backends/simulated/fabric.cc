@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/hash/hash.h"
 #include "absl/strings/str_format.h"
 #include "backends/host/membership_events.h"
 #include "backends/host/now_and_then.h"
@@ -19,8 +18,8 @@
 #include "backends/simulated/generations.h"
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
+#include "backends/simulated/repeats.h"
 #include "backends/simulated/shared_memory.h"
-#include "backends/simulated/steady_state.h"
 #include "core/base/format.h"
 #include "core/base/rank_list.h"
 #include "core/base/status.h"
@@ -96,56 +95,6 @@ void TraceCompute(SimulatedRank& rank) {
           rank.trace().AddStall({std::string(stream), Seconds(start), Seconds(end)});
         });
   });
-}
-
-// As steady_state.h says.
-SteadyState::Situation SituationOf(Actor& actor, const SimulatedWorld& world) {
-  SimulatedRank& rank = actor.clock;
-  const double now = rank.host().time();
-  SteadyState::Situation situation{.time = now, .relative = {}, .rest = 0};
-  if (rank.machine().waiting > 0) situation.relative.push_back(rank.met() - now);
-  const auto add = [&](const sim::Timeline& line) {
-    situation.relative.push_back(line.blocked() ? -1 : std::max(0.0, line.time() - now));
-  };
-  add(rank.compute());
-  for (const std::weak_ptr<sim::Timeline>& line : rank.lines()) {
-    if (const auto open = line.lock()) add(*open);
-  }
-  const sim::Engine::Due due = world.engine.due();
-  if (due.events > 0) {
-    for (const double time : {due.first, due.last, due.mean}) situation.relative.push_back(time - now);
-  }
-  size_t waiting = 0;
-  for (const SimulatedGroup* group : world.groups) waiting += group->waiting();
-  // What SimGrid has in flight is not known: no situation equals another.
-  const bool unknown = !world.engine.solves_flows() && !world.engine.network_idle();
-  situation.rest = absl::HashOf(due.events, waiting, rank.calls().Fingerprint(), actor.allocator.Fingerprint(),
-                                actor.host_allocator.Fingerprint(), unknown ? now : 0);
-  return situation;
-}
-
-// What a rank adds up over its steps: steps that are counted add as much as the last one that ran.
-class StepSums {
- public:
-  explicit StepSums(Actor& actor) : actor_(actor) {}
-  void Mark() { stats_ = actor_.stats.Now(), sums_ = actor_.device.sums(); }
-  void Repeat(int64_t times) { actor_.stats.Repeat(stats_, times), actor_.device.Repeat(sums_, times); }
-
- private:
-  Actor& actor_;
-  CommunicationStats::Snapshot stats_;
-  SimulatedDevice::Sums sums_;
-};
-
-// `steady` and `actor` outlive the rank's function; null: all steps are simulated.
-std::function<int64_t(int64_t, int64_t)> RepeatsOf(SteadyState* steady, Actor& actor, const SimulatedWorld& world) {
-  if (steady == nullptr) return nullptr;
-  return [steady, &actor, &world, sums = StepSums(actor)](int64_t step, int64_t alike) mutable {
-    if (steady->counted() && step > steady->counted()->first) return int64_t{0};
-    const int64_t times = steady->Begin(actor.clock.rank(), step, alike, SituationOf(actor, world));
-    times > 0 ? sums.Repeat(times) : sums.Mark();
-    return times;
-  };
 }
 
 // What a rank of an elastic run is offered. `generations` and `actor` outlive the rank's function.
@@ -267,13 +216,6 @@ std::string DescribeFolding(const SimulationPlan& plan) {
   return StrCat("ranks are folded: ", who, " stand for ", many, " each");
 }
 
-std::string DescribeCounted(const SteadyState::Counted& counted) {
-  const int64_t last = counted.first + counted.steps - 1;
-  return StrCat(counted.steps == 1 ? StrCat("step ", counted.first + 1, " repeats")
-                                   : StrCat("steps ", counted.first + 1, " to ", last + 1, " repeat"),
-                " step ", counted.first, " exactly: counted, not simulated (`steady_state: SIMULATE` runs every step)");
-}
-
 // Ranks of one class may end a communication at different times, because of their places in the network. Up to this
 // many ranks, all of them are then run one by one. Beyond, the slowest counts for all, which makes ranks late
 // (SimulatedWorld::late). If some rank is late by more than this share of the whole time, all ranks are run one by one
@@ -350,9 +292,11 @@ outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elas
   const auto run_rank = [&](int r, int at, int ranks_that_it_is) {
     Actor actor(r, ranks_that_it_is, keep, plan, memory, world, generations ? generations->Of(r)->everyone : group);
     if (generations) actor.clock.GoesOn(generations->Of(r)->begins);
-    RankContext ctx =
-        MakeContext(r, plan, actor, generations ? MembershipOf(*generations, actor) : RankContext::Parts::Membership(),
-                    RepeatsOf(steady ? &*steady : nullptr, actor, world));
+    RankContext ctx = MakeContext(
+        r, plan, actor, generations ? MembershipOf(*generations, actor) : RankContext::Parts::Membership(),
+        steady
+            ? RepeatsOf(*steady, {actor.clock, actor.allocator, actor.host_allocator, actor.stats, actor.device, world})
+            : nullptr);
     actor.context = &ctx;
     const absl::Cleanup add = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
     try {
@@ -385,7 +329,7 @@ outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elas
     for (const std::string& note : generations->notes()) outcome.add_notes(note);
   }
   const auto counted = steady ? steady->counted() : std::nullopt;
-  if (counted) outcome.add_notes(DescribeCounted(*counted));
+  if (counted) outcome.add_notes(Describe(*counted));
   for (const std::string& note : network.notes()) outcome.add_notes(note);
   AddExtrapolationNotes(extrapolated, outcome);
   AddWhatRan(world, outcome);

@@ -1,0 +1,61 @@
+#include "backends/simulated/repeats.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/hash/hash.h"
+#include "core/base/strings.h"
+
+namespace twofold {
+namespace {
+
+SteadyState::Situation SituationOf(SteppingRank& of) {
+  SimulatedRank& rank = of.rank;
+  const double now = rank.host().time();
+  SteadyState::Situation situation{.time = now, .relative = {}, .rest = 0};
+  if (rank.machine().waiting > 0) situation.relative.push_back(rank.met() - now);
+  const auto add = [&](const sim::Timeline& line) {
+    situation.relative.push_back(line.blocked() ? -1 : std::max(0.0, line.time() - now));
+  };
+  add(rank.compute());
+  for (const std::weak_ptr<sim::Timeline>& line : rank.lines()) {
+    if (const auto open = line.lock()) add(*open);
+  }
+  const sim::Engine& engine = of.world.engine;
+  const sim::Engine::Due due = engine.due();
+  if (due.events > 0) {
+    for (const double time : {due.first, due.last, due.mean}) situation.relative.push_back(time - now);
+  }
+  size_t waiting = 0;
+  for (const SimulatedGroup* group : of.world.groups) waiting += group->waiting();
+  // What SimGrid has in flight is not known: no situation equals another.
+  const bool unknown = !engine.solves_flows() && !engine.network_idle();
+  situation.rest = absl::HashOf(due.events, waiting, rank.calls().Fingerprint(), of.memory.Fingerprint(),
+                                of.host_memory.Fingerprint(), unknown ? now : 0);
+  return situation;
+}
+
+}  // namespace
+
+std::function<int64_t(int64_t, int64_t)> RepeatsOf(SteadyState& steady, SteppingRank of) {
+  return [&steady, of, stats = CommunicationStats::Snapshot(), sums = SimulatedDevice::Sums()](int64_t step,
+                                                                                               int64_t alike) mutable {
+    if (steady.counted() && step > steady.counted()->first) return int64_t{0};
+    const int64_t times = steady.Begin(of.rank.rank(), step, alike, SituationOf(of));
+    if (times > 0)
+      of.stats.Repeat(stats, times), of.device.Repeat(sums, times);
+    else
+      stats = of.stats.Now(), sums = of.device.sums();
+    return times;
+  };
+}
+
+std::string Describe(const SteadyState::Counted& counted) {
+  const int64_t first = counted.first + 1, last = counted.first + counted.steps;
+  const std::string which =
+      first == last ? StrCat("step ", first, " repeats") : StrCat("steps ", first, " to ", last, " repeat");
+  return StrCat(which, " step ", counted.first,
+                " exactly: counted, not simulated (`steady_state: SIMULATE` runs every step)");
+}
+
+}  // namespace twofold
