@@ -124,6 +124,13 @@ void GroupState::ThrowIfBroken(int rank) const {
 
 // ---- Collectives ----
 
+void GroupState::ThrowIfVoid(int rank, const Call& call) {
+  if (!rendezvous_.IsVoid(call.sequence)) return;
+  Lock lock(mutex_);  // whoever voided the round holds it until it has said why
+  ThrowIfBroken(rank);
+  run_.ThrowIfEnding(world_rank(rank), call.ToString());
+}
+
 namespace {
 
 // Announces a sleeper before it checks its reason to sleep.
@@ -154,7 +161,10 @@ void GroupState::Arrive(int rank, const Call& call) {
 }
 
 void GroupState::Complete(int rank, const Call& call, Mover& mover) {
-  if (!rendezvous_.HasArrived(rank, call.sequence)) Arrive(rank, call);
+  if (!rendezvous_.HasArrived(rank, call.sequence)) {
+    ThrowIfVoid(rank, call);  // a rank that has given up must not overwrite what others may still compare
+    Arrive(rank, call);
+  }
   try {
     AwaitArrivals(rank, call);
   } catch (const RankFailure& f) {
@@ -172,10 +182,7 @@ void GroupState::Complete(int rank, const Call& call, Mover& mover) {
     EnqueueShares(rank, call, mover);
   } else if (call.communication.kind != Kind::kBarrier) {
     DoShares(rank, call, mover);
-    if (rendezvous_.IsVoid(call.sequence)) {
-      Lock lock(mutex_);
-      ThrowIfBroken(rank);
-    }
+    ThrowIfVoid(rank, call);
   }
   if (links_ != nullptr) AwaitArrival(rank, call, std::array{std::pair(travel, rank)});
 }
@@ -337,9 +344,7 @@ void GroupState::EnqueueShares(int rank, const Call& call, Mover& mover) {
   AwaitOver(number);
   if (rendezvous_.IsVoid(number)) {
     LeaveShares(mover);
-    Lock lock(mutex_);
-    ThrowIfBroken(rank);
-    run_.ThrowIfEnding(world_rank(rank), call.ToString());
+    ThrowIfVoid(rank, call);
   }
   for (const Slot& s : slots_) mover.WaitFor(s.share);
 }

@@ -119,6 +119,8 @@ class GroupState {
 
   void Break(RankFailure::Kind kind, int rank, std::string message);
   void ThrowIfBroken(int rank) const;
+  // Throws if the round of `call` has failed; call before arriving, or once it is over.
+  void ThrowIfVoid(int rank, const Call& call);
   void AwaitArrivals(int rank, const Call& call);
   Missing CompareArrived(int rank, const Call& call);
   void CompareCounts(int rank, const Call& call);

@@ -48,15 +48,16 @@ bool Rendezvous::Claim(int share, uint64_t round) {
   return false;
 }
 
-bool Rendezvous::IsOver(uint64_t round) const {
-  return std::all_of(places_.begin(), places_.end(),
-                     [round](const Place& p) { return p.finished.value.load(std::memory_order_seq_cst) >= 2 * round; });
+void Rendezvous::Void(int share, uint64_t round) {
+  uint64_t first = void_from_.load(std::memory_order_relaxed);
+  while (round < first && !void_from_.compare_exchange_weak(first, round, std::memory_order_seq_cst)) {
+  }
+  Finish(share, round);  // whoever sees the round over sees that it is void
 }
 
-bool Rendezvous::IsVoid(uint64_t round) const {
-  return std::any_of(places_.begin(), places_.end(), [round](const Place& p) {
-    return p.finished.value.load(std::memory_order_acquire) == 2 * round + 1;
-  });
+bool Rendezvous::IsOver(uint64_t round) const {
+  return std::all_of(places_.begin(), places_.end(),
+                     [round](const Place& p) { return p.finished.value.load(std::memory_order_seq_cst) >= round; });
 }
 
 bool Rendezvous::VoidWhatIsLeft(uint64_t round) {

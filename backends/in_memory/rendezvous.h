@@ -6,7 +6,7 @@
 // one.
 //
 // A rank that gives up voids the unclaimed shares; after that nobody uses its operands. Either all shares of a round
-// are done or the round has failed on every rank.
+// are done or the round has failed on every rank, and with it every later round of the group.
 //
 // Memory ordering: a rank's writes before it arrives are visible to every thread that sees it arrive; writes in a share
 // are visible to every thread that sees the round over. Ranks are ranks in the group; one rank's functions are called
@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "backends/host/call.h"
@@ -61,11 +62,11 @@ class Rendezvous {
   const Arrival& arrival(int rank, uint64_t round) const { return place(rank).entries[round % 2].arrival; }
 
   bool Claim(int share, uint64_t round);  // true for exactly one caller, which must then do the share
-  void Finish(int share, uint64_t round) { place(share).finished.value.store(2 * round, std::memory_order_seq_cst); }
-  // Voids a claimed share.
-  void Void(int share, uint64_t round) { place(share).finished.value.store(2 * round + 1, std::memory_order_seq_cst); }
+  void Finish(int share, uint64_t round) { place(share).finished.value.store(round, std::memory_order_seq_cst); }
+  void Void(int share, uint64_t round);                                           // voids a claimed share
   bool IsOver(uint64_t round) const;  // all shares are done or void, so nobody works on one any more
-  bool IsVoid(uint64_t round) const;  // call once it is over
+  // A share of this round, or of an earlier one, is void. Final once the round is over.
+  bool IsVoid(uint64_t round) const { return void_from_.load(std::memory_order_seq_cst) <= round; }
   // Voids the unclaimed shares, then waits for those that others are doing. Returns false if all shares turned out to
   // be done.
   bool VoidWhatIsLeft(uint64_t round);
@@ -82,12 +83,14 @@ class Rendezvous {
   struct Place {
     Entry entries[2];  // used alternately: a rank can be one round ahead of another that still reads this one
     Word claimed;      // the last round in which the share was claimed
-    Word finished;     // twice the last round in which it was finished, plus one if it was voided
+    Word finished;     // the last round in which it was finished or voided
   };
   const Place& place(int rank) const { return places_[static_cast<size_t>(rank)]; }
   Place& place(int rank) { return places_[static_cast<size_t>(rank)]; }
 
   std::vector<Place> places_;
+  // The first round that has failed. A rank that voids it goes on to void those after it, maybe before others look.
+  std::atomic<uint64_t> void_from_ = std::numeric_limits<uint64_t>::max();
 };
 
 // The arrivals of one round, by rank.

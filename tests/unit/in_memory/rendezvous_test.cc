@@ -98,6 +98,21 @@ TEST(Rendezvous, WhoIsBehindClaimsNothing) {
   EXPECT_TRUE(r.IsVoid(2));
 }
 
+// A rank with several calls in its queue gives up in all of them before another one looks at the first.
+TEST(Rendezvous, ARoundStaysVoidWhenLaterOnesAreVoided) {
+  Rendezvous r(3);
+  const Call calls[] = {Barrier(1), Barrier(2), Barrier(3)};
+  for (const Call& call : calls) {
+    r.Arrive(0, call.sequence, call);
+    EXPECT_TRUE(r.VoidWhatIsLeft(call.sequence));
+  }
+  for (const Call& call : calls) {
+    r.Arrive(1, call.sequence, call);
+    EXPECT_TRUE(r.VoidWhatIsLeft(call.sequence)) << "round " << call.sequence;
+    EXPECT_TRUE(r.IsVoid(call.sequence)) << "round " << call.sequence;
+  }
+}
+
 // Every thread takes any share it can get; what they write without atomics is seen by all in the next round.
 TEST(Rendezvous, SharesAreDoneOnceAndSeenByAll) {
   constexpr int kRanks = 4;
