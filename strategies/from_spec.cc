@@ -339,6 +339,14 @@ void SetUpdate(const spec::Spec& spec, TrainingOptions& out) {
   out.clip_norm = train.clip_norm();
   out.loss_scale = ToLossScale(train.precision());
   out.local_update = ToLocalUpdate(spec);
+  if (train.has_async_sgd()) {
+    const spec::AsyncSgd& a = train.async_sgd();
+    out.async_sgd = AsyncSgdOptions{.gossip = a.mode() == spec::AsyncSgd::GOSSIP,
+                                    .servers = static_cast<int>(a.servers()),
+                                    .staleness = a.staleness() < 0 ? std::nullopt : std::optional(a.staleness()),
+                                    .staleness_aware = a.staleness_aware(),
+                                    .gradient = ToDType(train.precision().gradient())};
+  }
   if (train.has_elastic()) {
     const spec::Elastic& e = train.elastic();
     out.elastic = ElasticOptions{.min_dp = e.min_dp(),

@@ -152,7 +152,8 @@ void Recorder::CatchUp() {
 void Recorder::RecordOpenSteps(std::optional<double> loss) {
   const auto steps = static_cast<double>(open_steps_);
   last_step_ = (ctx_.clock().Now() - step_start_) / steps;
-  const Seconds stalled = (ctx_.device().compute().stalled() - stalled_at_start_) / steps;
+  const Seconds stalled =
+      (std::exchange(waited_, Seconds()) + ctx_.device().compute().stalled() - stalled_at_start_) / steps;
   if (tracing_) traced_steps_ += open_steps_;
   for (; open_steps_ > 0; --open_steps_) {
     report::Step* step = record_->add_steps();
@@ -164,6 +165,12 @@ void Recorder::RecordOpenSteps(std::optional<double> loss) {
     step->set_bytes_after_codec(codec.after.value());
   }
   codec_of_open_.clear();
+}
+
+void Recorder::Used(int64_t staleness) {
+  auto& counts = *record_->mutable_gradients_by_staleness();
+  while (counts.size() <= staleness) counts.Add(0);
+  counts.Set(static_cast<int>(staleness), counts.Get(static_cast<int>(staleness)) + 1);
 }
 
 void Recorder::Pause() {

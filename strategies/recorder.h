@@ -105,6 +105,10 @@ class Recorder final : public nn::CodecObserver, public nn::RoutingObserver {
   void BeginValidation();
   void EndValidation(int64_t steps_done, const ValidationResult& result);
 
+  // ---- Asynchronous SGD ----
+  void Waited(Seconds time) { waited_ += time; }  // in this step, for messages of other ranks: exposed communication
+  void Used(int64_t staleness);                   // a gradient was used that was so many updates old
+
   // Likewise, for any other work that is not part of a step.
   void Pause();
   void Resume();
@@ -156,6 +160,7 @@ class Recorder final : public nn::CodecObserver, public nn::RoutingObserver {
   Seconds step_start_, stalled_at_start_, last_step_, trace_origin_;
   std::map<std::pair<std::string, Communication::Kind>, double> setup_seconds_;  // of communication before IsSetUp
   Seconds validation_start_;
+  Seconds waited_;  // in this step, on the host
   bool tracing_ = false;
   int64_t traced_steps_ = 0;
   bool in_step_ = false;

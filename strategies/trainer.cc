@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "core/base/strings.h"
+#include "strategies/async_sgd/async_sgd.h"
 #include "strategies/checkpoint/agree.h"
 #include "strategies/train_elastic.h"
 #include "strategies/training_loop.h"
@@ -26,6 +27,7 @@ std::optional<checkpoint::Opened> OpenResumed(RankContext& ctx, const TrainingOp
 std::string TrainRank(RankContext& ctx, const TrainingOptions& options, const Samples& samples,
                       const std::function<void(const StepProgress&)>& progress,
                       const std::function<int64_t(int64_t step)>& next, const checkpoint::Opened* read) {
+  if (options.async_sgd) return TrainAsync(ctx, options, samples, progress, next);
   if (options.elastic && ctx.CanReform()) return TrainElastic(ctx, options, samples, progress, read);
   const std::optional<checkpoint::Opened> resumed = OpenResumed(ctx, options, read);
   const int64_t first_step = resumed ? resumed->manifest.metadata.step : 0;

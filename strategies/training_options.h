@@ -38,6 +38,15 @@ struct ElasticOptions {
   double reform_timeout_s = 30;
 };
 
+// Asynchronous SGD (async_sgd/async_sgd.h). `mesh` is that of the workers.
+struct AsyncSgdOptions {
+  bool gossip = false;               // no servers: workers average with one another (async_sgd/gossip.h)
+  int servers = 1;                   // 0 with gossip
+  std::optional<int64_t> staleness;  // the bound, in updates; nullopt: none
+  bool staleness_aware = false;      // a gradient counts 1 / its staleness, at most 1 (Zhang et al. 2016, equation 6)
+  DType gradient = DType::kF32;      // type of gradients, on workers and servers
+};
+
 // The same on every rank. Immutable while ranks run, so that threads may share it.
 struct TrainingOptions {
   std::shared_ptr<const Model> model;
@@ -68,6 +77,7 @@ struct TrainingOptions {
   LossScalerOptions loss_scale;
   bool offload = false;                            // the optimizer or the layout uses host memory
   std::optional<ElasticOptions> elastic;           // nullopt: a lost rank ends the run
+  std::optional<AsyncSgdOptions> async_sgd;        // nullopt: synchronous
   std::optional<LocalUpdateOptions> local_update;  // nullopt: all ranks that share the batch take one step together
 
   // What happens between steps.

@@ -163,7 +163,7 @@ double EmulatedDevice::CatchUp() { return line_->CatchUp(); }
 
 void EmulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor) {
   if (&stream != compute_.get()) stream.Synchronize();
-  const double seconds = costs_->Time(op).seconds.value(), start = line_->Advance(seconds);
+  const double seconds = slowdown_ * costs_->Time(op).seconds.value(), start = line_->Advance(seconds);
   if (observer_) observer_(op, start, start + seconds);
 }
 

@@ -56,6 +56,8 @@ class EmulatedDevice : public Device {
   // The host was busy with something else until `time`, of SteadyNow(), or is going to be: operations start later.
   void NotBefore(double time);
 
+  // Operations launched from now on take `factor` times as long.
+  void SlowDown(double factor) { slowdown_ = factor; }
   void SetObserver(CpuDevice::Observer observer) { observer_ = std::move(observer); }
   // Called when a transfer is issued, for streams created from now on.
   void SetTransferObserver(cpu::CopyStream::Observer observer) { transfer_observer_ = std::move(observer); }
@@ -72,6 +74,7 @@ class EmulatedDevice : public Device {
   const std::unique_ptr<CostModel> costs_;
   const HostLink link_;
   const int threads_;
+  double slowdown_ = 1;
   const std::unique_ptr<TimeLine> line_;
   const std::unique_ptr<HostStream> compute_;
   CpuDevice::Observer observer_;

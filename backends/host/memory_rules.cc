@@ -8,6 +8,7 @@
 #include "backends/host/simulated_cluster.h"
 #include "backends/launch/launch.h"
 #include "core/base/machine.h"
+#include "core/proto/world_size.h"
 #include "topologies/catalogue.h"
 
 namespace twofold::host {
@@ -45,8 +46,7 @@ MemoryRules MemoryRulesHere(const spec::Spec& spec, RanksAre ranks_are) {
     rules.device = FreeMemoryOf(gpu) / std::max(1, choice->RanksOn(gpu, launch.local_size));
     return rules;
   }
-  const spec::Parallel& p = spec.parallel();
-  const auto ranks = static_cast<int>(std::min<int64_t>(p.pp() * p.dp() * p.cp() * p.tp(), 1 << 20));
+  const auto ranks = static_cast<int>(std::min<int64_t>(WorldSize(spec), 1 << 20));
   for (const int gpu : std::set<int>(choice->gpus.begin(), choice->gpus.end()))
     rules.device = Least(rules.device, FreeMemoryOf(gpu) / std::max(1, choice->RanksOn(gpu, ranks)));
   return rules;

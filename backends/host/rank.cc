@@ -24,6 +24,11 @@ class RunClock : public Clock {
 
 absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec, RanksAre ranks) {
   DeviceChoice choice{.threads = static_cast<int>(spec.train().threads_per_rank())};
+  for (const spec::Straggler& s : spec.fabric().in_memory().stragglers()) {
+    choice.slowdowns[static_cast<int>(s.rank())] = s.factor();
+    choice.notes.push_back(
+        StrCat("rank ", s.rank(), " computes ", s.factor(), " times as long (fabric.in_memory.stragglers)"));
+  }
   if (spec.device() == spec::CUDA) {
     absl::StatusOr<CudaChoice> cuda = ChooseCuda(spec);
     if (!cuda.ok()) return cuda.status();
@@ -45,7 +50,7 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec, RanksAre ranks
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) costs->notes.push_back(costs->DescribeHostLink());
   const MemoryRules rules = MemoryRulesOf(spec, costs->device);
   choice.memory = rules.device, choice.host_memory = rules.host;
-  choice.notes = costs->notes;
+  choice.notes.insert(choice.notes.end(), costs->notes.begin(), costs->notes.end());
   choice.emulated = std::make_shared<const Costs>(*std::move(costs));
   return choice;
 }
@@ -81,9 +86,12 @@ std::unique_ptr<Device> Rank::MakeDevice(const DeviceChoice& choice) {
   const auto transfers = [this](std::string_view stream, Bytes bytes, double start, double end) {
     if (trace_.enabled()) AddTransfer(stream, bytes, start, end);
   };
+  const auto slowed = choice.slowdowns.find(rank_);
+  const double slowdown = slowed == choice.slowdowns.end() ? 1 : slowed->second;
   if (choice.emulated == nullptr) {
     auto device = std::make_unique<CpuDevice>(allocator_, host_allocator_, choice.threads);
     device->SetTransferObserver(transfers);
+    device->SlowDown(slowdown);
     set_observer_ = [d = device.get()](CpuDevice::Observer o) { d->SetObserver(std::move(o)); };
     return device;
   }
@@ -92,6 +100,7 @@ std::unique_ptr<Device> Rank::MakeDevice(const DeviceChoice& choice) {
   });
   emulated_ = device.get();
   emulated_->SetTransferObserver(transfers);
+  emulated_->SlowDown(slowdown);
   set_observer_ = [this](CpuDevice::Observer o) { emulated_->SetObserver(std::move(o)); };
   return device;
 }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,7 @@ struct DeviceChoice {
   std::optional<CudaChoice> cuda = {};         // if set, GPUs; if neither is set, the CPU
   Bytes memory = Bytes(0);                     // limit per rank; zero: not bounded
   Bytes host_memory = Bytes(0);                // limit per rank of host memory; zero: not bounded
+  std::map<int, double> slowdowns = {};        // of ranks that compute more slowly: how many times as long they take
   std::vector<std::string> notes = {};         // for the report
 };
 // Reads device, emulated, cuda, memory and train.threads_per_rank.

@@ -63,8 +63,8 @@ class Rendezvous {
 
   bool Claim(int share, uint64_t round);  // true for exactly one caller, which must then do the share
   void Finish(int share, uint64_t round) { place(share).finished.value.store(round, std::memory_order_seq_cst); }
-  void Void(int share, uint64_t round);                                           // voids a claimed share
-  bool IsOver(uint64_t round) const;  // all shares are done or void, so nobody works on one any more
+  void Void(int share, uint64_t round);  // voids a claimed share
+  bool IsOver(uint64_t round) const;     // all shares are done or void, so nobody works on one any more
   // A share of this round, or of an earlier one, is void. Final once the round is over.
   bool IsVoid(uint64_t round) const { return void_from_.load(std::memory_order_seq_cst) <= round; }
   // Voids the unclaimed shares, then waits for those that others are doing. Returns false if all shares turned out to

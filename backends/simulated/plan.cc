@@ -20,6 +20,7 @@
 #include "core/base/strings.h"
 #include "core/comm/device_mesh.h"
 #include "core/comm/staging.h"
+#include "core/proto/world_size.h"
 #include "sim/collectives/schedule.h"
 #include "sim/cost/load.h"
 #include "sim/cost/profile_cost_model.h"
@@ -301,6 +302,10 @@ void FindClasses(const spec::Spec& spec, SimulationPlan& plan) {
                  .islands = std::max(1, static_cast<int>(p.islands()))};
   if (order.ok()) mesh.order = *order;
   const absl::Status fits = order.ok() ? CheckMesh(mesh, plan.world_size) : order.status();
+  if (spec.train().has_async_sgd()) {
+    plan.why_not_fold = "ranks do different things at different times (train.async_sgd)";
+    return;
+  }
   if (plan.world_size == 1)
     plan.why_not_fold = "there is only one rank";
   else if (p.dp() * p.tp() * p.cp() == 1)
@@ -339,8 +344,7 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
 
   plan.simgrid = simulated.solver() == spec::Simulated::SIMGRID;
   if (plan.simgrid) plan.notes.push_back("solver: SIMGRID: SimGrid divides the links' bandwidth, flow by flow");
-  const spec::Parallel& p = spec.parallel();
-  plan.world_size = static_cast<int>(p.dp() * p.tp() * p.pp() * p.cp());
+  plan.world_size = static_cast<int>(WorldSize(spec));
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
   plan.elastic = spec.train().has_elastic();

@@ -13,6 +13,7 @@
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
 #include "core/run/trace.h"
+#include "experiments/program/async_sgd.h"
 #include "experiments/program/bubble.h"
 #include "experiments/program/report/load.h"
 #include "experiments/program/report/rank_rows.h"
@@ -320,6 +321,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
       out.set_trained_seconds(first.trained_seconds());
     }
     AddTimes(spec, records, out);
+    AddAsyncSgd(spec, records, out);
     AddStepTime(records, TracedSteps(spec, first), out);
     AddValidations(spec, first, out);
     if (facts.training_samples > 0) {

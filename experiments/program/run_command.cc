@@ -120,6 +120,28 @@ std::vector<std::vector<std::string>> GenerationRows(const report::Report& r) {
   return rows;
 }
 
+// Of asynchronous SGD: how old gradients were, and how long workers waited.
+std::vector<std::vector<std::string>> AsyncRows(const report::AsyncSgd& async) {
+  if (async.workers().empty()) return {};
+  const auto [slow, fast] =
+      std::minmax_element(async.workers().begin(), async.workers().end(),
+                          [](const auto& a, const auto& b) { return a.gradients() < b.gradients(); });
+  const auto waited = [](const report::AsyncWorker& worker) {
+    return absl::StrFormat("rank %d: %d gradients, waited %.0f %% of its time", worker.rank(), worker.gradients(),
+                           100 * worker.waiting_share());
+  };
+  std::vector<std::vector<std::string>> rows = {{"staleness of gradients, in updates",
+                                                 absl::StrFormat("%.2f on average", async.mean_staleness()),
+                                                 StrCat("at most ", async.max_staleness())}};
+  if (fast->gradients() == slow->gradients()) {
+    rows.push_back({"every worker", Counted(fast->gradients(), "gradient")});
+  } else {
+    rows.push_back({"most gradients", waited(*fast)});
+    rows.push_back({"fewest gradients", waited(*slow)});
+  }
+  return rows;
+}
+
 void PrintSummary(const Job& job, const report::Report& r) {
   int64_t peak = 0, reserved = 0, host = 0;
   for (const report::Rank& rank : r.ranks()) {
@@ -140,6 +162,7 @@ void PrintSummary(const Job& job, const report::Report& r) {
                     StrCat(BytesText(static_cast<int64_t>(c.bytes_after())), " after it, ",
                            c.seconds() > 0 ? StrCat(SecondsText(c.seconds()), " in it") : "its time was not traced")});
   }
+  for (std::vector<std::string>& row : AsyncRows(r.async_sgd())) rows.push_back(std::move(row));
   rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
   rows.push_back({"reserved memory", BytesText(reserved), StrCat(CountText(reserved), " bytes")});
   rows.push_back({"fragmentation", BytesText(reserved - peak), "reserved, not live at the peak"});

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <thread>
 #include <variant>
 
 #include "kernels/cpu/blas.h"
@@ -83,10 +84,22 @@ double CpuDevice::Item(const Tensor& scalar, StandIn) {
 
 void CpuDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
   if (&stream != compute_.get()) stream.Synchronize();
-  const double start = observer_ ? Now() : 0;
+  const bool timed = observer_ || slowdown_ > 1;
+  const double start = timed ? Now() : 0;
   cpu::Context context{pool_, cpu::Scratch(workspace.empty() ? std::span<std::byte>() : BytesOf(workspace))};
   std::visit([&context](const auto& o) { cpu::Compute(o, context); }, op.any());
+  if (slowdown_ > 1) SleepFor(Now() - start);
   if (observer_) observer_(op, start, Now());
+}
+
+// What a sleep takes too long counts as slept.
+void CpuDevice::SleepFor(double worked_s) {
+  constexpr double kLeast = 1e-3;  // seconds
+  owed_s_ += (slowdown_ - 1) * worked_s;
+  if (owed_s_ < kLeast) return;
+  const double begin = Now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(owed_s_));
+  owed_s_ -= Now() - begin;
 }
 
 }  // namespace twofold

@@ -34,6 +34,10 @@ class CpuDevice : public Device {
   void Download(const Tensor& src, std::span<std::byte> dst) override;  // dst.size() == src.bytes()
   double Item(const Tensor& scalar, StandIn stand_in) override;
 
+  // From now on every operation takes `factor` times as long, 1 or more: the thread sleeps after it. Sleeps shorter
+  // than a millisecond are put off and done together.
+  void SlowDown(double factor) { slowdown_ = factor; }
+
   // Called after every operation, with its begin and end in seconds of std::chrono::steady_clock. Null disables it.
   using Observer = std::function<void(const ops::Op& op, double start_s, double end_s)>;
   void SetObserver(Observer observer) { observer_ = std::move(observer); }
@@ -45,6 +49,7 @@ class CpuDevice : public Device {
   void Copy(Stream& stream, Tensor from, Tensor to) override;
 
  private:
+  void SleepFor(double worked_s);
   struct OwnHost;
   CpuDevice(CachingAllocator& allocator, std::unique_ptr<OwnHost> host, int threads);
 
@@ -53,6 +58,7 @@ class CpuDevice : public Device {
   CachingAllocator& host_;
   cpu::ThreadPool pool_;
   std::unique_ptr<Stream> compute_;
+  double slowdown_ = 1, owed_s_ = 0;  // owed: seconds to sleep
   Observer observer_;
   cpu::CopyStream::Observer transfer_observer_;
 };

@@ -33,10 +33,10 @@ RankKind ReplayRank(const spec::Train& train, const TrainingOptions& run, const 
 }
 
 // Ranks that may allocate alike: those of one pipeline stage, which have the same layers and numbers of micro-batches,
-// and of one place along cp, which have the same part of sequences.
-std::vector<std::vector<int>> ByPlace(const MeshShape& mesh) {
+// and of one place along cp, which have the same part of sequences. Servers and workers tell themselves apart.
+std::vector<std::vector<int>> ByPlace(const MeshShape& mesh, int world_size) {
   std::map<int, std::vector<int>> ranks;
-  for (int r = 0; r < mesh.size(); ++r) ranks[PlaceOf(mesh, r).pp].push_back(r);
+  for (int r = 0; r < world_size; ++r) ranks[PlaceOf(mesh, r).pp].push_back(r);
   std::vector<std::vector<int>> all;
   for (auto& [place, those] : ranks) all.push_back(std::move(those));
   return all;
@@ -93,7 +93,7 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
   // Ranks that say that they differ (ProcessGroup::RanksDiffer) are replayed apart. Otherwise ranks hold equally much,
   // because heads, vocabularies and shards are padded. If the last of such ranks differs from the first nevertheless,
   // it stands for all but the first.
-  std::vector<std::vector<int>> open = ByPlace(run.mesh);
+  std::vector<std::vector<int>> open = ByPlace(run.mesh, ranks);
   while (!open.empty()) {
     const std::vector<int> ranks = std::move(open.back());
     open.pop_back();

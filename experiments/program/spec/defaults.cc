@@ -105,6 +105,14 @@ void FillLocalUpdate(spec::Spec& spec) {
   if (!streaming.has_weight()) streaming.set_weight(streaming.overlap_steps() == 0 ? 1 : 0.5);
 }
 
+void FillAsyncSgd(spec::Train& train) {
+  if (!train.has_async_sgd()) return;
+  spec::AsyncSgd& async = *train.mutable_async_sgd();
+  const bool gossip = async.mode() == spec::AsyncSgd::GOSSIP;
+  if (!async.has_servers()) async.set_servers(gossip ? 0 : 1);
+  if (!async.has_staleness()) async.set_staleness(gossip ? -1 : 4);
+}
+
 void FillDependent(spec::Spec& spec) {
   spec::Train& train = *spec.mutable_train();
   DefaultTo(train, train.has_global_batch(), &spec::Train::set_global_batch, spec.parallel().dp(), train.micro_batch());
@@ -187,6 +195,7 @@ void FillDefaults(spec::Spec& spec, const std::string& file) {
   if (!spec.has_name()) spec.set_name(std::filesystem::path(file).stem().string());
   MakeBlocks(spec);
   FillDependent(spec);
+  FillAsyncSgd(*spec.mutable_train());
   spec::Train& train = *spec.mutable_train();
   if (train.has_elastic() && !train.elastic().has_max_dp()) train.mutable_elastic()->set_max_dp(spec.parallel().dp());
   const bool length_known = train.has_steps() || !train.has_epochs(), warmup_known = train.has_warmup_steps();

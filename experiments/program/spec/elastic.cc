@@ -19,7 +19,8 @@ void ScaleLearningRate(spec::Optimizer& optimizer, double factor) {
 }  // namespace
 
 int64_t RanksToStart(const spec::Spec& spec) {
-  return WorldSize(spec) / spec.parallel().dp() * (spec.parallel().dp() + spec.train().elastic().spare_replicas());
+  const spec::Parallel& p = spec.parallel();
+  return WorldSize(spec) + p.pp() * p.cp() * p.tp() * spec.train().elastic().spare_replicas();
 }
 
 spec::Spec WithReplicas(const spec::Spec& spec, int64_t dp) {

@@ -11,11 +11,6 @@ bool WritesCheckpoints(const spec::Spec& spec) {
   return spec.train().has_checkpoint() && !symbolic;
 }
 
-int64_t WorldSize(const spec::Spec& spec) {
-  const spec::Parallel& p = spec.parallel();
-  return p.pp() * p.dp() * p.cp() * p.tp();
-}
-
 int64_t AccumulationSteps(const spec::Spec& spec) {
   const int64_t per_pass = spec.parallel().dp() * spec.train().micro_batch();
   TWOFOLD_CHECK_GT(per_pass, 0);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/proto/spec.pb.h"
+#include "core/proto/world_size.h"  // IWYU pragma: export
 
 namespace twofold {
 
@@ -64,7 +65,6 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file);
 
 // ---- Queries ----
 bool WritesCheckpoints(const spec::Spec& spec);     // checkpoints are requested, and there are data to write
-int64_t WorldSize(const spec::Spec& spec);          // ranks: pp * dp * cp * tp
 int64_t AccumulationSteps(const spec::Spec& spec);  // micro-batches per rank and step
 std::string SpecToText(const spec::Spec& spec);     // as .textproto; ParseSpec of it gives the same spec
 

@@ -289,6 +289,7 @@ void CheckFabric(const spec::Spec& spec, Problems& problems) {
     CheckLinks("fabric.simulated", fabric.simulated(), problems);
   }
   if (fabric.has_in_memory()) CheckLinks("fabric.in_memory", fabric.in_memory(), problems);
+  CheckInMemoryStragglers(spec, problems);
   CheckSites(spec, problems);
   CheckRendezvous(fabric.rendezvous(), problems);
   if (fabric.has_nccl()) {
@@ -336,6 +337,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckOneBitAdam(spec, problems);
   CheckLocalUpdate(spec, problems);
   CheckElastic(spec, problems);
+  CheckAsyncSgd(spec, problems);
   CheckBuckets(spec.parallel(), problems);
   CheckSharding(spec, problems);
   CheckFabric(spec, problems);

@@ -15,6 +15,7 @@ void CheckCompression(const spec::Spec& spec, Problems& problems);              
 void CheckOneBitAdam(const spec::Spec& spec, Problems& problems);               // train.optimizer.one_bit_adam
 void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Problems& problems);
 void CheckLocalUpdate(const spec::Spec& spec, Problems& problems);  // train.local_update and parallel.islands
+void CheckAsyncSgd(const spec::Spec& spec, Problems& problems);     // train.async_sgd
 void CheckElastic(const spec::Spec& spec, Problems& problems);      // train.elastic
 void CheckParallel(const spec::Spec& spec, Problems& problems);     // parallel's axes, the pipeline, and their options
 void CheckSharding(const spec::Spec& spec, Problems& problems);     // parallel.sharding and its options
@@ -23,7 +24,8 @@ void CheckMessages(const spec::Spec& spec, Problems& problems);
 void CheckUnits(const spec::Spec& spec, Problems& problems);  // parallel.wrap; the rest of the spec must be valid
 // fabric.simulated: collectives, routing, faults, stragglers
 void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);
-void CheckSites(const spec::Spec& spec, Problems& problems);       // of fabric.simulated or fabric.in_memory
-void CheckCheckpoint(const spec::Spec& spec, Problems& problems);  // train.checkpoint and train.resume
+void CheckInMemoryStragglers(const spec::Spec& spec, Problems& problems);  // fabric.in_memory.stragglers
+void CheckSites(const spec::Spec& spec, Problems& problems);               // of fabric.simulated or fabric.in_memory
+void CheckCheckpoint(const spec::Spec& spec, Problems& problems);          // train.checkpoint and train.resume
 
 }  // namespace twofold

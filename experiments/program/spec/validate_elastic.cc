@@ -98,7 +98,7 @@ void CheckCosts(const spec::Spec& spec, Problems& problems) {
   problems.AtLeast(StrCat(kPath, ".arrive_s"), costs.arrive_s(), 0);
 }
 
-void CheckCombinations(const spec::Spec& spec, Problems& problems) {
+void CheckElasticCombinations(const spec::Spec& spec, Problems& problems) {
   const spec::Train& train = spec.train();
   const auto refuse = [&problems](std::string_view what, std::string_view instead) {
     problems.Add(kElasticPath, "cannot be combined with ", what, "; ", instead);
@@ -152,7 +152,7 @@ void CheckElastic(const spec::Spec& spec, Problems& problems) {
   CheckReplicas(spec, problems);
   CheckEvents(spec, problems);
   CheckCopies(spec, problems);
-  CheckCombinations(spec, problems);
+  CheckElasticCombinations(spec, problems);
   CheckCompressed(spec, problems);
 }
 

@@ -8,6 +8,7 @@
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
+#include "core/proto/world_size.h"
 #include "experiments/program/spec/validate.h"
 #include "sim/collectives/library.h"
 #include "topologies/routing.h"
@@ -84,21 +85,21 @@ void CheckNetwork(const spec::Network& network, Problems& problems) {
   problems.Whole("fabric.simulated.network.seed", network.seed(), 0, int64_t{1} << 62);
 }
 
-void CheckStragglers(const spec::Spec& spec, Problems& problems) {
-  const spec::Parallel& p = spec.parallel();
-  const auto& stragglers = spec.fabric().simulated().stragglers();
+template <class Stragglers>
+void CheckStragglers(const std::string& of, const Stragglers& stragglers, const spec::Spec& spec, double least,
+                     Problems& problems) {
   std::set<int64_t> seen;
   for (int i = 0; i < stragglers.size(); ++i) {
     const spec::Straggler& s = stragglers[i];
-    const std::string path = StrCat("fabric.simulated.stragglers[", i, "]"), factor = StrCat(path, ".factor");
-    const bool rank = problems.Whole(StrCat(path, ".rank"), s.rank(), 0,
-                                     std::max<int64_t>(1, p.dp() * p.tp() * p.pp() * p.cp()) - 1, s.has_rank());
+    const std::string path = StrCat(of, ".stragglers[", i, "]"), factor = StrCat(path, ".factor");
+    const bool rank =
+        problems.Whole(StrCat(path, ".rank"), s.rank(), 0, std::max<int64_t>(1, WorldSize(spec)) - 1, s.has_rank());
     if (rank && !seen.insert(s.rank()).second)
       problems.Add(StrCat(path, ".rank"), s.rank(), " is named twice; name each rank once");
     if (!s.has_factor())
       problems.Add(factor, "is missing; use a number such as 1.5");
-    else if (!(s.factor() >= 1e-6 && s.factor() <= 1e6))
-      problems.Add(factor, NumberText(s.factor()), " is out of range; use 1e-6 to 1e6");
+    else if (!(s.factor() >= least && s.factor() <= 1e6))
+      problems.Add(factor, NumberText(s.factor()), " is out of range; use ", NumberText(least), " to 1e6");
   }
 }
 
@@ -111,7 +112,16 @@ void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems) {
   if (simulated.has_routing()) CheckNamed("routing", "a routing policy", simulated.routing(), Policies(), problems);
   CheckPlacement(simulated.placement(), problems);
   CheckNetwork(simulated.network(), problems);
-  CheckStragglers(spec, problems);
+  CheckStragglers("fabric.simulated", simulated.stragglers(), spec, 1e-6, problems);
+}
+
+void CheckInMemoryStragglers(const spec::Spec& spec, Problems& problems) {
+  const auto& stragglers = spec.fabric().in_memory().stragglers();
+  CheckStragglers("fabric.in_memory", stragglers, spec, 1, problems);
+  if (!stragglers.empty() && spec.device() == spec::CUDA) {
+    problems.Add("fabric.in_memory.stragglers",
+                 "slow down a rank's processor, but device: CUDA computes elsewhere; use CPU or EMULATED");
+  }
 }
 
 void CheckSites(const spec::Spec& spec, Problems& problems) {
@@ -121,8 +131,7 @@ void CheckSites(const spec::Spec& spec, Problems& problems) {
   const spec::Sites& sites = simulated ? fabric.simulated().sites() : fabric.in_memory().sites();
   const std::string path = StrCat("fabric.", simulated ? "simulated" : "in_memory", ".sites"),
                     rate = StrCat(path, ".between_gbps"), latency = StrCat(path, ".latency_ms");
-  const spec::Parallel& p = spec.parallel();
-  const int64_t ranks = std::max<int64_t>(1, p.dp() * p.tp() * p.pp() * p.cp());
+  const int64_t ranks = std::max<int64_t>(1, WorldSize(spec));
   if (problems.Whole(StrCat(path, ".count"), sites.count(), 2, 1024) && ranks % sites.count() != 0) {
     problems.Add(StrCat(path, ".count"), sites.count(), " does not divide the ", ranks,
                  " ranks; use a divisor of their number");
