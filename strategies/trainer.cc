@@ -5,8 +5,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "core/base/strings.h"
-#include "strategies/async_sgd/async_sgd.h"
 #include "strategies/checkpoint/agree.h"
+#include "strategies/train_async.h"
 #include "strategies/train_elastic.h"
 #include "strategies/training_loop.h"
 

@@ -11,6 +11,7 @@
 #include "core/comm/device_mesh.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
+#include "strategies/async_sgd/options.h"
 #include "strategies/checkpoint/load.h"
 #include "strategies/checkpoint/save.h"
 #include "strategies/layout_factory.h"
@@ -36,15 +37,6 @@ struct ElasticOptions {
   bool from_peers = true;          // false: after a loss the training goes on from the last checkpoint
   bool shard_copies = false;       // data_parallel/shard_copy.h
   double reform_timeout_s = 30;
-};
-
-// Asynchronous SGD (async_sgd/async_sgd.h). `mesh` is that of the workers.
-struct AsyncSgdOptions {
-  bool gossip = false;               // no servers: workers average with one another (async_sgd/gossip.h)
-  int servers = 1;                   // 0 with gossip
-  std::optional<int64_t> staleness;  // the bound, in updates; nullopt: none
-  bool staleness_aware = false;      // a gradient counts 1 / its staleness, at most 1 (Zhang et al. 2016, equation 6)
-  DType gradient = DType::kF32;      // type of gradients, on workers and servers
 };
 
 // The same on every rank. Immutable while ranks run, so that threads may share it.
@@ -77,7 +69,7 @@ struct TrainingOptions {
   LossScalerOptions loss_scale;
   bool offload = false;                            // the optimizer or the layout uses host memory
   std::optional<ElasticOptions> elastic;           // nullopt: a lost rank ends the run
-  std::optional<AsyncSgdOptions> async_sgd;        // nullopt: synchronous
+  std::optional<AsyncSgdOptions> async_sgd;        // `mesh` is that of the workers; nullopt: synchronous
   std::optional<LocalUpdateOptions> local_update;  // nullopt: all ranks that share the batch take one step together
 
   // What happens between steps.

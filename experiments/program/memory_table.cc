@@ -42,13 +42,16 @@ std::string StagesText(const spec::Spec& spec, const RankKind& kind) {
   return StrCat(stages.size() == 1 ? ", stage " : ", stages ", absl::StrJoin(stages, ", "));
 }
 
-// "pp 2, dp 4": the axes with more than one rank.
-std::string MeshText(const spec::Parallel& p) {
+// "pp 2, dp 4": the axes with more than one rank; of asynchronous SGD, the servers, too.
+std::string MeshText(const spec::Spec& spec) {
+  const spec::Parallel& p = spec.parallel();
+  const int64_t servers = spec.train().async_sgd().servers();
   std::vector<std::string> axes;
   for (const auto& [name, degree] :
        {std::pair{"pp", p.pp()}, {"dp", p.dp()}, {"cp", p.cp()}, {"tp", p.tp()}, {"ep", p.ep()}}) {
     if (degree > 1) axes.push_back(StrCat(name, " ", degree));
   }
+  if (servers > 0) axes.push_back(Counted(servers, "server"));
   return absl::StrJoin(axes, ", ");
 }
 
@@ -100,6 +103,9 @@ std::string DifferenceText(const MemoryStory& story, const RankKind& kind) {
       parallel.ep() > 1 && parallel.sharding() != spec::Parallel::NO_SHARD
           ? ", and assumes that experts are sharded over all N_d ranks, although only dp cp / ep ranks have the same "
             "ones"
+          : "",
+      story.spec.train().async_sgd().servers() > 0
+          ? ", and the sums and inboxes for gradients that a parameter server keeps (docs/asynchronous_training.md)"
           : "",
       ".\n");
 }
@@ -191,7 +197,7 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
 std::string MemoryText(const MemoryStory& story) {
   const spec::Spec& spec = story.spec;
   std::string text = StrCat(spec.name(), ": ", WorldSize(spec),
-                            WorldSize(spec) == 1 ? " rank" : StrCat(" ranks (", MeshText(spec.parallel()), ")"), ", ",
+                            WorldSize(spec) == 1 ? " rank" : StrCat(" ranks (", MeshText(spec), ")"), ", ",
                             spec::Parallel::Sharding_Name(spec.parallel().sharding()), ", micro-batches of ",
                             spec.train().micro_batch(), ", ", CountText(ParameterCount(*ModelOf(spec.model()))),
                             " parameters, predicted\n", story.verdict.text);

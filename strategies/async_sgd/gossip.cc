@@ -7,7 +7,6 @@
 
 #include "core/base/philox.h"
 #include "core/base/strings.h"
-#include "strategies/async_sgd/gradient_factor.h"
 
 namespace twofold {
 
@@ -16,28 +15,30 @@ int GossipPartner(uint64_t seed, int active, int64_t step, int passive) {
   return static_cast<int>(Philox(key, static_cast<uint64_t>(step))[0] % static_cast<uint32_t>(passive));
 }
 
-GossipWorker::GossipWorker(RankContext& ctx, const TrainingOptions& options, const Samples& samples, Recorder& recorder)
+GossipWorker::GossipWorker(RankContext& ctx, int64_t steps, uint64_t seed, GradientSource& source,
+                           const AsyncUpdate& update, AsyncObserver& observer)
     : ctx_(ctx),
-      options_(options),
-      recorder_(recorder),
+      steps_(steps),
+      seed_(seed),
+      source_(source),
+      update_(update),
+      observer_(observer),
       first_passive_(FirstPassive(ctx.world_size())),
       pairs_(MakePairs(ctx.world(), first_passive_, "gossip")),
-      replica_(ctx, options, samples, recorder, ctx.rank(), /*draws=*/true),
-      optimizer_(options.make_optimizer()) {
-  const optim::Slice& whole = replica_.whole();
+      optimizer_(update.make_optimizer()) {
+  const optim::Slice& whole = source_.whole();
   Tensor data = whole.data;
   ctx.world().Broadcast(data, 0).WaitOn(ctx.device().compute());  // hosts' math libraries may round differently
-  optimizer_->Attach(replica_.nn(), std::array{whole});
+  optimizer_->Attach(source_.nn(), std::array{whole});
   theirs_ = ctx.device().NewTensor(data.shape(), data.dtype(), Category::kCommunication);
   tokens_ = ctx.device().NewTensor(Shape{static_cast<int64_t>(pairs_.size())}, DType::kF32, Category::kOther);
-  replica_.nn().Launch(ops::Fill{.out = tokens_, .value = 0});
+  source_.nn().Launch(ops::Fill{.out = tokens_, .value = 0});
   if (active()) return;
   // Who asks how often follows from the draws, so nobody must be told when to stop.
   asks_.resize(pairs_.size()), coming_.resize(pairs_.size());
   for (size_t a = 0; a < pairs_.size(); ++a) {
-    for (int64_t step = 0; step < options.steps; ++step) {
-      if (GossipPartner(options.seed, static_cast<int>(a), step, passive()) == ctx.rank() - first_passive_)
-        ++coming_[a];
+    for (int64_t step = 0; step < steps; ++step) {
+      if (GossipPartner(seed, static_cast<int>(a), step, passive()) == ctx.rank() - first_passive_) ++coming_[a];
     }
     ListenTo(a);
   }
@@ -52,7 +53,7 @@ void GossipWorker::ListenTo(size_t partner) {
 // Starts to exchange parameters. Both sides send what they have, and do not change it meanwhile.
 Work GossipWorker::Exchange(size_t partner) {
   const int other = active() ? 1 : 0;
-  const std::array<P2p, 2> both = {P2p{.kind = P2p::kSend, .tensor = replica_.whole().data, .peer = other},
+  const std::array<P2p, 2> both = {P2p{.kind = P2p::kSend, .tensor = source_.whole().data, .peer = other},
                                    P2p{.kind = P2p::kRecv, .tensor = theirs_, .peer = other}};
   return pairs_[partner]->Batch(both);
 }
@@ -60,9 +61,9 @@ Work GossipWorker::Exchange(size_t partner) {
 // This worker's parameters become the mean of both.
 void GossipWorker::Mix(Work exchange) {
   exchange.WaitOn(ctx_.device().compute());
-  const Tensor& own = replica_.whole().data;
-  replica_.nn().Launch(ops::AddTo{.in = theirs_, .out = own});
-  replica_.nn().Launch(ops::Scale{.x = own, .factor = 0.5});
+  const Tensor& own = source_.whole().data;
+  source_.nn().Launch(ops::AddTo{.in = theirs_, .out = own});
+  source_.nn().Launch(ops::Scale{.x = own, .factor = 0.5});
 }
 
 // Exchanges with all that have asked by now. Returns how many these were.
@@ -90,36 +91,33 @@ void GossipWorker::AnswerTheRest() {
   }
 }
 
-void GossipWorker::Run(const std::function<void(const StepProgress&)>& progress,
-                       const std::function<int64_t(int64_t)>& next) {
-  StepProgress done{.step = 0, .steps = options_.steps};
-  nn::Context& nn = replica_.nn();
-  for (int64_t step = 0; step < options_.steps; ++step) {
-    ctx_.BeginStep(step);
-    if (next) step = next(step);
-    recorder_.BeginStep(step);
+void GossipWorker::Run() {
+  nn::Context& nn = source_.nn();
+  bool replays = false;
+  for (int64_t step = 0; step < steps_; ++step) {
+    observer_.Begin(step);
+    const std::optional<int64_t> next = observer_.Next(step);
+    if (next) step = *next, replays = true;
     Work exchange;
     if (active()) {
-      const auto partner = static_cast<size_t>(GossipPartner(options_.seed, ctx_.rank(), step, passive()));
+      const auto partner = static_cast<size_t>(GossipPartner(seed_, ctx_.rank(), step, passive()));
       pairs_[partner]->Send(tokens_.Slice(static_cast<int64_t>(partner), 1), 1);
       exchange = Exchange(partner);
     }
-    const double loss = replica_.Compute(step);
+    const double loss = source_.Compute(step);
     const Seconds before = ctx_.clock().Now();
     int64_t mixed = 1;
     active() ? Mix(std::move(exchange)) : void(mixed = Answer());
-    recorder_.Waited(ctx_.clock().Now() - before);
-    recorder_.Used(mixed);
+    observer_.Waited(ctx_.clock().Now() - before);
+    observer_.Used(mixed);
     nn.step = step;
-    optimizer_->Step(nn, optimizer_->learning_rate() * optim::Factor(options_.learning_rate, step),
-                     GradientFactor(nn, options_, replica_.whole().gradient));
-    recorder_.EndStep(loss);
-    done.step = step + 1, done.seconds = recorder_.last_step().value(), done.loss = loss, done.loss_step = done.step;
-    if (ctx_.rank() == 0 && progress) progress(done);
+    optimizer_->Step(nn, optimizer_->learning_rate() * optim::Factor(update_.learning_rate, step),
+                     update_.Factor(nn, source_.whole().gradient));
+    observer_.End(step, loss);
   }
-  if (next) return;  // a replay: nobody asks
+  if (replays) return;  // nobody asks
   AnswerTheRest();
-  Tensor data = replica_.whole().data;
+  Tensor data = source_.whole().data;
   ctx_.world().AllReduce(data, ReduceOp::kAvg).WaitOn(ctx_.device().compute());
 }
 

@@ -18,19 +18,19 @@
 // Use it where links differ or many workers would make a server's link the bottleneck. An exchange waits for the
 // partner to finish its step, so a slow passive worker delays the active ones that draw it, but nobody else.
 //
-// Limits: those of async_sgd.h. Until the end there is not one model but W; the losses are means over workers of the
-// same step. Parameters are F32 or F64. At the end all workers take the mean of all.
+// Limits: those of parameter_server.h. Until the end there is not one model but W; the losses are means over workers of
+// the same step. Parameters are F32 or F64. At the end all workers take the mean of all.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "core/optim/optimizer.h"
+#include "core/run/rank_context.h"
 #include "strategies/async_sgd/links.h"
-#include "strategies/async_sgd/replica.h"
-#include "strategies/trainer.h"
+#include "strategies/async_sgd/options.h"
+#include "strategies/async_sgd/worker_parts.h"
 
 namespace twofold {
 
@@ -43,12 +43,12 @@ int GossipPartner(uint64_t seed, int active, int64_t step, int passive);
 // Used from the rank's thread. All arguments must outlive it.
 class GossipWorker {
  public:
-  // Collective over the world. Throws OutOfMemory and what communication throws.
-  GossipWorker(RankContext& ctx, const TrainingOptions& options, const Samples& samples, Recorder& recorder);
-  int64_t parameters() const { return replica_.parameters(); }
-  // All steps of this worker, and all exchanges that others ask it for. `progress` is called after each step, `next` as
-  // for TrainRank.
-  void Run(const std::function<void(const StepProgress&)>& progress, const std::function<int64_t(int64_t)>& next);
+  // `source`: its parameters have their initial values. Collective over the world. Throws OutOfMemory and what
+  // communication throws.
+  GossipWorker(RankContext& ctx, int64_t steps, uint64_t seed, GradientSource& source, const AsyncUpdate& update,
+               AsyncObserver& observer);
+  // All steps of this worker, and all exchanges that others ask it for.
+  void Run();
 
  private:
   bool active() const { return ctx_.rank() < first_passive_; }
@@ -60,11 +60,13 @@ class GossipWorker {
   void AnswerTheRest();
 
   RankContext& ctx_;
-  const TrainingOptions& options_;
-  Recorder& recorder_;
+  const int64_t steps_;
+  const uint64_t seed_;
+  GradientSource& source_;
+  const AsyncUpdate& update_;
+  AsyncObserver& observer_;
   const int first_passive_;
   std::vector<std::unique_ptr<ProcessGroup>> pairs_;  // by partner; the active worker is rank 0
-  Replica replica_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Tensor theirs_;  // a partner's parameters
   Tensor tokens_;  // contents of messages that ask; one element for each partner

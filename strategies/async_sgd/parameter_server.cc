@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "core/base/strings.h"
-#include "strategies/async_sgd/gradient_factor.h"
-#include "strategies/models/model.h"
 
 namespace twofold {
 namespace {
@@ -19,26 +17,26 @@ int64_t HeldBy(const FlatParameter& flat, int64_t server) {
 
 }  // namespace
 
-ParameterServer::ParameterServer(RankContext& ctx, const TrainingOptions& options, ServerLinks& links,
-                                 Recorder& recorder)
+ParameterServer::ParameterServer(RankContext& ctx, const Training& training, ServerLinks& links,
+                                 AsyncObserver& observer)
     : ctx_(ctx),
-      options_(options),
+      training_(training),
       links_(links),
-      recorder_(recorder),
-      nn_{.device = ctx.device(), .stream = ctx.device().compute(), .seed = options.seed},
+      observer_(observer),
+      nn_{.device = ctx.device(), .stream = ctx.device().compute(), .seed = training.seed},
       server_(ctx.rank()),
-      model_(MakeModel(*options.model, options.types)),
-      flat_(model_->Parameters(), options.async_sgd->servers),
+      model_(MakeModel(training.model, training.types)),
+      flat_(model_->Parameters(), training.options.servers),
       held_(HeldBy(flat_, server_)),
       schedule_({.workers = static_cast<int>(links.data.size()),
-                 .updates = options.steps,
-                 .staleness = options.async_sgd->staleness}),
-      optimizer_(options.make_optimizer()) {
+                 .updates = training.updates,
+                 .staleness = training.options.staleness}),
+      optimizer_(training.update.make_optimizer()) {
   Device& device = ctx.device();
   const Shape shape{flat_.shard_numel()};
-  const DType gradient = options.async_sgd->gradient, loss = ops::AccumulationType(options.types.parameter);
+  const DType gradient = training.options.gradient, loss = ops::AccumulationType(training.types.parameter);
   shard_ = device.NewTensor(shape, flat_.dtype(), Category::kParameters);
-  flat_.Initialize(device, nn_.stream, options.seed, shard_, server_ * flat_.shard_numel());
+  flat_.Initialize(device, nn_.stream, training.seed, shard_, server_ * flat_.shard_numel());
   sum_ = device.NewTensor(shape, ops::AccumulationType(gradient), Category::kGradients);
   inboxes_.resize(links.data.size());
   for (Inbox& inbox : inboxes_) {
@@ -56,31 +54,22 @@ ParameterServer::ParameterServer(RankContext& ctx, const TrainingOptions& option
   for (int w = 0; w < workers(); ++w) idle_.push_back(w);
 }
 
-void ParameterServer::Run(const std::function<void(const StepProgress&)>& progress,
-                          const std::function<int64_t(int64_t)>& next) {
-  if (!leads()) {
-    for (int w = 0; w < workers(); ++w) {
-      Tensor token = tokens_.Slice(w, 1);
-      orders_.push_back(links_.order[0][static_cast<size_t>(w)]->Recv(token, 0));
-    }
+void ParameterServer::Run() {
+  for (int w = 0; !leads() && w < workers(); ++w) {
+    Tensor token = tokens_.Slice(w, 1);
+    orders_.push_back(links_.order[0][static_cast<size_t>(w)]->Recv(token, 0));
   }
   heard_.resize(leads() ? links_.order.size() : 0);
-  StepProgress done{.step = 0, .steps = options_.steps};
-  while (schedule_.done() < options_.steps) {
-    ctx_.BeginStep(schedule_.done());
-    if (next) schedule_.Skip(next(schedule_.done()) - schedule_.done());
-    recorder_.BeginStep(schedule_.done());
+  while (schedule_.done() < training_.updates) {
+    observer_.Begin(schedule_.done());
+    if (const std::optional<int64_t> next = observer_.Next(schedule_.done())) schedule_.Skip(*next - schedule_.done());
     StartWhoMay();
     while (!schedule_.complete()) {
       Take(leads() ? NextGradient() : NextOrder());
       if (!schedule_.complete()) StartWhoMay();  // else on newer parameters, after the update
     }
     const std::optional<double> loss = Update();
-    recorder_.EndStep(loss);
-    if (!loss) recorder_.CatchUp();
-    done.step = schedule_.done(), done.seconds = recorder_.last_step().value();
-    if (loss) done.loss = *loss, done.loss_step = done.step;
-    if (leads() && progress) progress(done);
+    observer_.End(schedule_.done() - 1, loss);
   }
   Finish();
 }
@@ -126,7 +115,7 @@ int ParameterServer::NextGradient() {
   for (const int w : may) works.push_back(inboxes_[static_cast<size_t>(w)].arrives);
   const Seconds before = ctx_.clock().Now();
   const int worker = may[Work::WaitAny(works)];
-  recorder_.Waited(ctx_.clock().Now() - before);
+  observer_.Waited(ctx_.clock().Now() - before);
   TellOrder(worker);
   return worker;
 }
@@ -156,7 +145,7 @@ int ParameterServer::NextOrder() {
   links_.order[0][w]->Send(token, 0);
   orders_[w] = links_.order[0][w]->Recv(token, 0);
   inboxes_[w].arrives.Wait();
-  recorder_.Waited(ctx_.clock().Now() - before);
+  observer_.Waited(ctx_.clock().Now() - before);
   return worker;
 }
 
@@ -164,10 +153,10 @@ void ParameterServer::Take(int worker) {
   Inbox& inbox = inboxes_[static_cast<size_t>(worker)];
   std::exchange(inbox.arrives, Work()).WaitOn(ctx_.device().compute());
   const int64_t staleness = schedule_.Take(worker);
-  inbox.weight = options_.async_sgd->staleness_aware ? 1.0 / static_cast<double>(std::max<int64_t>(1, staleness)) : 1;
+  inbox.weight = training_.options.staleness_aware ? 1.0 / static_cast<double>(std::max<int64_t>(1, staleness)) : 1;
   inbox.full = true;
   idle_.push_back(worker);
-  if (leads()) recorder_.Used(staleness);
+  if (leads()) observer_.Used(staleness);
 }
 
 void ParameterServer::Fold(size_t worker) {
@@ -193,13 +182,13 @@ std::optional<double> ParameterServer::Update() {
   nn_.Launch(ops::Scale{.x = sum_, .factor = 1.0 / workers()});
   for (Work& send : sends_) send.WaitOn(ctx_.device().compute());
   sends_.clear();
-  const Tensor factor = GradientFactor(nn_, options_, sum_, links_.servers.get());
+  const Tensor factor = training_.update.Factor(nn_, sum_, links_.servers.get());
   const int64_t update = schedule_.done();
   nn_.step = update;
-  optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(options_.learning_rate, update), factor);
+  optimizer_->Step(nn_, optimizer_->learning_rate() * optim::Factor(training_.update.learning_rate, update), factor);
   schedule_.Update();
   if (!leads()) return std::nullopt;
-  return ctx_.device().Item(loss_sum_, StandIn{std::log(static_cast<double>(options_.model->input().classes)), "loss"});
+  return ctx_.device().Item(loss_sum_, StandIn{std::log(static_cast<double>(training_.model.input().classes)), "loss"});
 }
 
 // All gradients have been taken, and every worker waits for parameters. It learns from server 0 that these are the last

@@ -1,4 +1,35 @@
-// A parameter server: a shard of the parameters, and the gradients that arrive for it (async_sgd.h).
+// Asynchronous SGD: workers compute gradients without waiting for each other. This file is about parameter servers,
+// which hold the parameters and apply gradients; gossip.h does without them.
+//   Dean et al. 2012, "Large Scale Distributed Deep Networks", NIPS: section 4.1, Downpour SGD: model replicas push
+//   gradients to a parameter server, sharded over machines, and fetch new parameters, each at its own speed.
+//   Ho et al. 2013, "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS.
+//   Zhang et al. 2016, "Staleness-aware Async-SGD for Distributed Deep Learning", IJCAI: section 2 (1-softsync) and
+//   equation 6 (learning rates divided by the staleness).
+//
+// Each worker has its own part of the data. It repeats: fetch the parameters, compute a gradient, push it. An update
+// takes the mean of as many gradients as there are workers, from whoever has one (update_schedule.h). So an update has
+// the global batch, learning rate and schedule of synchronous training, and N updates use as many samples. With a bound
+// of 0, training is synchronous, with the same losses; to the bit on fabrics that add in the order of ranks, if the
+// number of workers is a power of two and gradients are not clipped (else they differ by rounding).
+//
+// With P parameters, W workers, S servers and F32:
+//   memory         a worker: parameters and one gradient, 8 P bytes. A server: a shard of P / S parameters, their
+//                  optimizer state, their sum of gradients, and one gradient for each worker: 4 (W + 2) P / S bytes
+//                  beside the state. All of it is allocated at the start
+//   communication  each gradient takes 4 P bytes to the servers and 4 P bytes back. A server sends and receives
+//                  4 P W / S bytes an update, over one link, where an all-reduce sends 8 P (W - 1) / W bytes a rank:
+//                  with few servers their links are the bottleneck. With S > 1, server 0 tells the others of each
+//                  gradient that it takes
+//   compute        a worker's is that of DDP without the optimizer. A server adds W gradients and does the optimizer's
+//                  step on its shard, while the workers that it has answered compute
+//   convergence    gradients are stale: with equal workers, by about one update. Momentum and large learning rates
+//                  suffer first (Zhang et al. 2016, section 3)
+// Use it where ranks differ in speed, or hiccup: one slow worker gives fewer gradients and holds nobody up until the
+// bound is reached. Where ranks are alike, synchronous training sends less through any one link and converges better.
+//
+// Limits: a model fits on one worker (pp = tp = cp = ep = 1, not sharded). Workers are not lost or added. Which worker
+// is fast decides whose samples are used, so on real fabrics two runs differ, unless the bound is 0. A batch norm's
+// running statistics stay a worker's own.
 #pragma once
 
 #include <deque>
@@ -8,24 +39,34 @@
 
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
+#include "core/run/rank_context.h"
 #include "strategies/async_sgd/links.h"
+#include "strategies/async_sgd/options.h"
 #include "strategies/async_sgd/update_schedule.h"
+#include "strategies/async_sgd/worker_parts.h"
 #include "strategies/data_parallel/flat_parameter.h"
-#include "strategies/recorder.h"
-#include "strategies/trainer.h"
+#include "strategies/models/model.h"
 
 namespace twofold {
 
-// Used from the rank's thread. All arguments must outlive it.
+// One server: a shard of the parameters, and the gradients that arrive for it. Used from the rank's thread. All
+// arguments must outlive it.
 class ParameterServer {
  public:
+  struct Training {
+    const Model& model;
+    ModelTypes types;
+    uint64_t seed = 0;
+    int64_t updates = 0;
+    const AsyncSgdOptions& options;
+    const AsyncUpdate& update;
+  };
   // Draws the initial values of its shard. Allocates Category::kParameters, kOptimizerState and, for gradients,
   // kGradients. Throws OutOfMemory.
-  ParameterServer(RankContext& ctx, const TrainingOptions& options, ServerLinks& links, Recorder& recorder);
+  ParameterServer(RankContext& ctx, const Training& training, ServerLinks& links, AsyncObserver& observer);
   int64_t parameters() const { return flat_.numel(); }  // of the whole model
-  // Serves until all updates are done, then gives every worker the final parameters. `progress` is called after each
-  // update; `next` as for TrainRank. Throws what communication throws.
-  void Run(const std::function<void(const StepProgress&)>& progress, const std::function<int64_t(int64_t)>& next);
+  // Serves until all updates are done, then gives every worker the final parameters. Throws what communication throws.
+  void Run();
 
  private:
   bool leads() const { return server_ == 0; }
@@ -44,9 +85,9 @@ class ParameterServer {
   void Finish();
 
   RankContext& ctx_;
-  const TrainingOptions& options_;
+  const Training training_;
   ServerLinks& links_;
-  Recorder& recorder_;
+  AsyncObserver& observer_;
   nn::Context nn_;
   const int server_;
   const std::unique_ptr<nn::Module> model_;  // without storage

@@ -5,30 +5,30 @@
 
 namespace twofold {
 
-AsyncWorker::AsyncWorker(RankContext& ctx, const TrainingOptions& options, const Samples& samples, ServerLinks& links,
-                         Recorder& recorder)
+AsyncWorker::AsyncWorker(RankContext& ctx, int64_t updates, GradientSource& source, ServerLinks& links,
+                         AsyncObserver& observer)
     : ctx_(ctx),
-      updates_(options.steps),
+      updates_(updates),
+      source_(source),
       links_(links),
-      recorder_(recorder),
-      replica_(ctx, options, samples, recorder, ctx.rank() - options.async_sgd->servers, /*draws=*/false),
+      observer_(observer),
       token_(ctx.device().NewTensor(Shape{1}, DType::kF32, Category::kOther)),
       fetches_(links.data.size()) {}
 
-void AsyncWorker::Run(const std::function<int64_t(int64_t)>& next) {
+void AsyncWorker::Run() {
   stops_ = links_.stop.at(0)->Recv(token_, 0);
   BeginFetch();
   bool goes_on = Fetch();
   for (int64_t gradient = 0; goes_on; ++gradient) {
-    ctx_.BeginStep(gradient);
-    if (next) gradient = next(gradient);
-    recorder_.BeginStep(gradient);
-    const double loss = replica_.Compute(gradient);
+    observer_.Begin(gradient);
+    const std::optional<int64_t> next = observer_.Next(gradient);
+    if (next) gradient = *next;
+    const double loss = source_.Compute(gradient);
     const Seconds before = ctx_.clock().Now();
     Push();
     goes_on = Fetch() && !(next && gradient + 1 >= updates_);
-    recorder_.Waited(ctx_.clock().Now() - before);
-    recorder_.EndStep(loss);
+    observer_.Waited(ctx_.clock().Now() - before);
+    observer_.End(gradient, loss);
   }
 }
 
@@ -41,15 +41,15 @@ Tensor AsyncWorker::ShardOf(const Tensor& flat, size_t server) const {
 
 void AsyncWorker::Push() {
   for (size_t s = 0; s < links_.data.size(); ++s) {
-    links_.data[s]->Send(ShardOf(replica_.whole().gradient, s), 0);
-    if (s == 0) links_.data[s]->Send(replica_.loss(), 0);
+    links_.data[s]->Send(ShardOf(source_.whole().gradient, s), 0);
+    if (s == 0) links_.data[s]->Send(source_.loss(), 0);
   }
   BeginFetch();
 }
 
 void AsyncWorker::BeginFetch() {
   for (size_t s = 0; s < links_.data.size(); ++s) {
-    Tensor shard = ShardOf(replica_.whole().data, s);
+    Tensor shard = ShardOf(source_.whole().data, s);
     fetches_[s] = links_.data[s]->Recv(shard, 0);
   }
 }

@@ -1,26 +1,24 @@
-// A worker of asynchronous SGD with parameter servers: computes gradients on parameters from the servers (async_sgd.h).
+// A worker of asynchronous SGD with parameter servers: computes gradients on parameters from the servers
+// (parameter_server.h).
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "core/run/rank_context.h"
 #include "strategies/async_sgd/links.h"
-#include "strategies/async_sgd/replica.h"
+#include "strategies/async_sgd/worker_parts.h"
 
 namespace twofold {
 
 // Used from the rank's thread. All arguments must outlive it.
 class AsyncWorker {
  public:
-  // Allocates the parameters, which get no values yet, and their gradients. Throws OutOfMemory.
-  AsyncWorker(RankContext& ctx, const TrainingOptions& options, const Samples& samples, ServerLinks& links,
-              Recorder& recorder);
-  // Computes gradients until server 0 says that these are all. The parameters are the final ones then. With `next`, as
-  // for TrainRank, it computes as many as there are updates. Throws what communication throws.
-  void Run(const std::function<int64_t(int64_t)>& next);
-
-  int64_t parameters() const { return replica_.parameters(); }
+  // `updates`: of the whole training. `source`: its parameters need no values yet.
+  AsyncWorker(RankContext& ctx, int64_t updates, GradientSource& source, ServerLinks& links, AsyncObserver& observer);
+  // Computes gradients until server 0 says that these are all. The parameters are the final ones then. Throws what
+  // communication throws.
+  void Run();
 
  private:
   void Push();
@@ -30,9 +28,9 @@ class AsyncWorker {
 
   RankContext& ctx_;
   const int64_t updates_;
+  GradientSource& source_;
   ServerLinks& links_;
-  Recorder& recorder_;
-  Replica replica_;
+  AsyncObserver& observer_;
   Tensor token_;
   Work stops_;                 // server 0 says that the training is over
   std::vector<Work> fetches_;  // by server: the next parameters

@@ -59,11 +59,12 @@ Tensor NewInput(RankContext& ctx, const TrainingOptions& run, const nn::ModelPar
 
 std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules, int rank) {
   std::vector<LayerActivations> rows;
-  const ReplayedRank replayed{.rank = rank,
-                              .world_size = static_cast<int>(WorldSize(spec)),
+  const TrainingOptions run = TrainingOptionsOf(spec);
+  // A server of asynchronous SGD is not in the mesh, and computes no activations: those of a worker are shown.
+  const ReplayedRank replayed{.rank = rank % run.mesh.size(),
+                              .world_size = run.mesh.size(),
                               .kind = rules.kind,
                               .threads = static_cast<int>(spec.train().threads_per_rank())};
-  const TrainingOptions run = TrainingOptionsOf(spec);
   const ReplayResult result = Replay(replayed, [&](RankContext& ctx) {
     nn::Context nn{.device = ctx.device(), .stream = ctx.device().compute()};
     DeviceMesh mesh(ctx.world(), run.mesh);

@@ -6,25 +6,27 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from common import Study, Table, percent, progress, row, signed  # noqa: E402
+from common import Study, Table, percent, progress, read_json, row, signed  # noqa: E402
 
 study = Study(__file__, __doc__, needs="`twofold`, and this machine to itself: it calibrates and measures. No GPU.", takes="about 25 minutes on 2 cores.",
               quick="one seed, a tenth of the steps, and `calibrate --quick`: whether everything runs, not what it learns")
-study.option("--only", metavar="PART", choices=("learning", "time"), help="only this part (default: both; --write needs both)")
+study.option("--only", metavar="PART", choices=("learning", "time"), help="only this part; with --write, the other one's rows stay as they are (default: both)")
 
 WORKERS, FACTOR, ALLOWED = 4, 3, 0.03
 SEEDS = (1, 2, 3)
-SYNCHRONOUS = "synchronous"
+SYNCHRONOUS, SERVERS = "synchronous", "servers, staleness 4"
 # method: (settings of train.async_sgd or None, whether the bound of 3 % counts for it)
 METHODS = {
     SYNCHRONOUS: (None, False),
-    "servers, staleness 4": ("{}", True),
+    SERVERS: ("{}", True),
     "servers, no bound": ("{ staleness: -1 }", False),
     "servers, no bound, staleness-aware": ("{ staleness: -1 staleness_aware: true }", False),
     "gossip": ("{ mode: GOSSIP }", False),
 }
-# Virtual time decides who is fast. A cluster whose links are fast beside its processors: computing decides.
-CLUSTER = {"fabric.simulated.cluster": '"star-a100"', "fabric.simulated.data": "REAL"}
+# model: its optimizers, and whether the rate is the default one, for which the bound counts
+OPTIMIZERS = {"gpt": {"adamw {}": True, "adamw { lr: 1e-3 }": False}, "cnn": {"adamw {}": True, "sgd { lr: 0.05 momentum: 0.9 }": False}}
+# Virtual time decides who is fast; with these processors, computing decides.
+CLUSTER = {"fabric.simulated.profile": f'"{study.folder}/processors.profile.textproto"', "fabric.simulated.data": "REAL"}
 
 
 def straggler(fabric, method, slow):
@@ -47,36 +49,39 @@ def last_loss(report):
 
 
 def learn(twofold, quick):
-    """By model, method and whether a worker is slow: the reports of the seeds."""
+    """By model, optimizer, method and whether a worker is slow: the reports of the seeds."""
     found = {}
-    for model in ("gpt", "cnn"):
-        for method in METHODS:
-            for slow in (False, True):
-                if method == SYNCHRONOUS and slow:
-                    continue  # the same losses
-                reports = [twofold.report(study.folder / f"{model}.textproto",
-                                          {**CLUSTER, **straggler("simulated", method, slow), **settings_of(method, 30 if quick else None, seed)})
-                           for seed in (SEEDS[:1] if quick else SEEDS)]
-                progress(f"{model}, {method}{', a slow worker' if slow else ''}: loss {statistics.mean(map(last_loss, reports)):.4f}")
-                found[model, method, slow] = reports
+    for model, optimizers in OPTIMIZERS.items():
+        for optimizer, usual in optimizers.items():
+            for method in METHODS if usual else (SYNCHRONOUS, SERVERS):
+                for slow in (False, True):
+                    if (method == SYNCHRONOUS and slow) or ("no bound" in method and not slow):
+                        continue  # the same losses as without a slow worker, or as with the bound
+                    reports = [twofold.report(study.folder / f"{model}.textproto",
+                                              {**CLUSTER, **straggler("simulated", method, slow), **settings_of(method, 30 if quick else None, seed),
+                                               "train.optimizer": f"{{ {optimizer} }}"})
+                               for seed in (SEEDS[:1] if quick else SEEDS)]
+                    progress(f"{model}, {optimizer}, {method}{', a slow worker' if slow else ''}: loss {statistics.mean(map(last_loss, reports)):.4f}")
+                    found[model, optimizer, method, slow] = reports
     return found
 
 
-def learning_table(found):
-    table, rows, missed = Table("model", "method", "one worker is slow", "training loss", "spread of seeds", "against synchronous", "allowed", "mean staleness", "at most", ""), [], []
-    for (model, method, slow), reports in found.items():
+def learning_rows(found):
+    rows, missed = [], []
+    for (model, optimizer, method, slow), reports in found.items():
         losses = list(map(last_loss, reports))
-        base = statistics.mean(map(last_loss, found[model, SYNCHRONOUS, False]))
-        loss, bounded = statistics.mean(losses), METHODS[method][1]
+        base = statistics.mean(map(last_loss, found[model, optimizer, SYNCHRONOUS, False]))
+        loss, bounded = statistics.mean(losses), METHODS[method][1] and OPTIMIZERS[model][optimizer]
         met = loss <= base * (1 + ALLOWED)
         stale = [r["async_sgd"] for r in reports if "async_sgd" in r]
-        table.add(model, method, "yes" if slow else "", f"{loss:.4f}", f"{max(losses) - min(losses):.4f}", "" if method == SYNCHRONOUS else signed(loss / base - 1),
-                  signed(ALLOWED, 0) if bounded else "", f"{statistics.mean(s['mean_staleness'] for s in stale):.2f}" if stale else "",
-                  max(s["max_staleness"] for s in stale) if stale else "", "" if not bounded else "met" if met else "NOT MET")
-        rows.append(row(f"{model}, {method}{', slow worker' if slow else ''}", base, loss, "nats", role="none"))
+        name = f"{model}, {optimizer}, {method}{', slow worker' if slow else ''}"
+        cells = [model, f"`{optimizer}`", method, "yes" if slow else "", f"{loss:.4f}", f"{max(losses) - min(losses):.4f}", "" if method == SYNCHRONOUS else signed(loss / base - 1),
+                 signed(ALLOWED, 0) if bounded else "", f"{statistics.mean(s['mean_staleness'] for s in stale):.2f}" if stale else "",
+                 str(max(s["max_staleness"] for s in stale)) if stale else "", "" if not bounded else "met" if met else "NOT MET"]
+        rows.append(row(name, base, loss, "nats", role="none", part="learning", cells=cells))
         if bounded and not met:
-            missed.append(f"{model}, {method}{', a slow worker' if slow else ''}: {signed(loss / base - 1)}")
-    return table.lines, rows, missed
+            missed.append(f"{name}: {signed(loss / base - 1)}")
+    return rows, missed
 
 
 def time_to(report, loss):
@@ -96,7 +101,7 @@ def measure_time(twofold, quick):
         progress("calibrating")
         twofold("calibrate", f"--out={profile}", *(["--quick"] if quick else []), timeout=3600)
         found = {}
-        for method in (SYNCHRONOUS, "servers, staleness 4"):
+        for method in (SYNCHRONOUS, SERVERS):
             for fabric, more in (("simulated", {"fabric.simulated.profile": f'"{profile}"', "fabric.simulated.data": "REAL"}), ("in_memory", {})):
                 found[fabric, method] = twofold.report(study.folder / "gpt.textproto", {**more, **straggler(fabric, method, True), **settings_of(method, 30 if quick else None, 1)},
                                                        f"--fabric={fabric}", timeout=3600)
@@ -104,38 +109,56 @@ def measure_time(twofold, quick):
     return found
 
 
-def time_table(found):
-    table, rows, missed = Table("fabric", "method", "loss to reach", "time to it", "of synchronous", "all steps", "gradients of the slow worker", "of the fastest"), [], []
+def time_rows(found):
+    rows, missed = [], []
     for fabric, word in (("simulated", "predicted"), ("in_memory", "measured")):
-        base = found[fabric, SYNCHRONOUS]
-        losses = [s["loss"] for s in base["steps"]]
+        losses = [s["loss"] for s in found[fabric, SYNCHRONOUS]["steps"]]
         at = max(10, 2 * len(losses) // 3)
         goal = statistics.mean(losses[at - 10:at])  # of synchronous training after two thirds of its steps
-        times = {}
-        for method in (SYNCHRONOUS, "servers, staleness 4"):
+        times = {method: time_to(found[fabric, method], goal) for method in (SYNCHRONOUS, SERVERS)}
+        for method, seconds in times.items():
             report = found[fabric, method]
-            times[method] = time_to(report, goal)
             gradients = [w["gradients"] for w in report.get("async_sgd", {}).get("workers", [])]
-            told = "never" if times[method] is None else f"{times[method]:.2f} s"
-            share = "" if None in times.values() else percent(times[method] / times[SYNCHRONOUS], 0)
-            table.add(f"{fabric} ({word})", method, f"{goal:.3f}", told, share, f"{sum(s['seconds'] for s in report['steps']):.2f} s",
-                      gradients[-1] if gradients else "", max(gradients) if gradients else "")
-            rows.append(row(f"time to a loss, {method}, {word}", times[SYNCHRONOUS], times[method], "s", role="none"))
-        if None in times.values() or times["servers, staleness 4"] >= times[SYNCHRONOUS]:
+            cells = [f"{fabric} ({word})", method, f"{goal:.3f}", "never" if seconds is None else f"{seconds:.2f} s",
+                     "" if None in times.values() else percent(seconds / times[SYNCHRONOUS], 0), f"{sum(s['seconds'] for s in report['steps']):.2f} s",
+                     str(gradients[-1]) if gradients else "", str(max(gradients)) if gradients else ""]
+            rows.append(row(f"time to a loss, {method}, {word}", times[SYNCHRONOUS], seconds, "s", role="none", part="time", cells=cells))
+        if None in times.values() or times[SERVERS] >= times[SYNCHRONOUS]:
             missed.append(f"{word}: asynchronous training does not reach the loss sooner")
-    return table.lines, rows, missed
+    return rows, missed
+
+
+HEADERS = {
+    "learning": ("model", "optimizer", "method", "one worker is slow", "training loss", "spread of seeds", "against synchronous", "allowed", "mean staleness", "at most", ""),
+    "time": ("fabric", "method", "loss to reach", "time to it", "of synchronous", "all steps", "gradients of the slow worker", "of the fastest"),
+}
+
+
+def lines_of(rows):
+    lines = []
+    for part, header in HEADERS.items():
+        table = Table(*header)
+        for each in (r for r in rows if r["part"] == part):
+            table.add(*each["cells"])
+        lines += [f"## {part.capitalize()}", "", *table.lines, ""]
+    return lines
+
+
+def kept(part):
+    """The rows of the other part, as they were written."""
+    written = study.folder / "results.json"
+    return [r for r in read_json(written)["rows"] if r["part"] != part] if written.exists() else []
 
 
 def main():
     options, twofold = study.start()
-    lines, rows, missed = [], [], []
-    for part, work in (("learning", lambda: learning_table(learn(twofold, options.quick))), ("time", lambda: time_table(measure_time(twofold, options.quick)))):
+    rows, missed = kept(options.only) if options.only and options.write else [], []
+    for part, work in (("learning", lambda: learning_rows(learn(twofold, options.quick))), ("time", lambda: time_rows(measure_time(twofold, options.quick)))):
         if options.only in (None, part):
-            more = work()
-            lines += ["", *more[0]]
-            rows += more[1]
-            missed += more[2]
-    study.publish("Asynchronous training: what it learns, and what it saves", [*lines[1:], "", *[f"* not met: {text}" for text in missed]], rows)
+            more, misses = work()
+            rows += more
+            missed += misses
+    study.publish("Asynchronous training: what it learns, and what it saves", [*lines_of(rows), *[f"* not met: {text}" for text in missed]], rows)
     study.end([] if options.quick else [f"not met: {text}" for text in missed])
 
 

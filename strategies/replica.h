@@ -1,4 +1,4 @@
-// A whole model on one rank that computes gradients, one batch after another, on whatever values its parameters have.
+// A whole model on one rank, as the workers of asynchronous SGD have it.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 
 #include "core/comm/device_mesh.h"
 #include "core/data/distributed_sampler.h"
+#include "strategies/async_sgd/worker_parts.h"
 #include "strategies/micro_batches.h"
 #include "strategies/model_parallel/layers.h"
 #include "strategies/pipeline/executor.h"
@@ -16,21 +17,17 @@
 namespace twofold {
 
 // Used from the rank's thread. All arguments must outlive it.
-class Replica {
+class Replica final : public GradientSource {
  public:
   // Worker `worker` of options.mesh.dp, which take turns with the samples as the ranks of DDP do. Allocates parameters
   // and gradients. `draws`: parameters get their initial values. Throws OutOfMemory.
   Replica(RankContext& ctx, const TrainingOptions& options, const Samples& samples, Recorder& recorder, int worker,
           bool draws);
 
-  // Computes the gradient of this worker's part of batch `batch`. Returns the mean loss over that part, for which the
-  // host has waited.
-  double Compute(int64_t batch);
-  const optim::Slice& whole() const { return whole_; }  // all parameters, one after the other, and their gradients
-  // This worker's part of the mean loss over the whole batch, one element.
-  Tensor& loss() { return micro_batches_.loss(); }
-  nn::Context& nn() { return nn_; }
-  int64_t parameters() const { return whole_.data.numel(); }
+  double Compute(int64_t batch) override;
+  const optim::Slice& whole() const override { return whole_; }
+  Tensor& loss() override { return micro_batches_.loss(); }
+  nn::Context& nn() override { return nn_; }
 
  private:
   const TrainingOptions& options_;

@@ -1,4 +1,4 @@
-#include "strategies/async_sgd/replica.h"
+#include "strategies/replica.h"
 
 #include <cmath>
 #include <utility>
