@@ -46,6 +46,17 @@ TEST_P(Emulated, TakesTheTimeThatIsPredicted) {
   EXPECT_GT(Total(predicted[0]), 3 * host::EmulatedDevice::kMostLate) << "too little to tell";
 }
 
+TEST(EmulatedStragglers, TakeTheTimeThatIsPredicted) {
+  std::string text = Text(2);
+  text.replace(text.find("steps: 6"), 8, "steps: 30");
+  constexpr char kSlowRank[] = " link_gbps: 1 latency_us: 50 stragglers { rank: 1 factor: 3 } } }\n";
+  const auto alike = test::RunText(text + kSlowPredicted),
+             predicted = test::RunText(StrCat(text, "fabric { simulated {", kSlowRank)),
+             measured = test::RunText(StrCat(text, "fabric { in_memory {", kSlowRank));
+  EXPECT_GT(Total(predicted.at(0)), Total(alike.at(0)) + 2 * host::EmulatedDevice::kMostLate) << "too little to tell";
+  EXPECT_GE(Total(measured.at(0)), Total(predicted[0]) - host::EmulatedDevice::kMostLate);
+}
+
 TEST_P(Emulated, MemoryAndCommunicationAreWhatIsPredicted) {
   const auto predicted = test::RunText(Text(GetParam()) + kSlowPredicted),
              measured = test::RunText(Text(GetParam()) + kSlow);
