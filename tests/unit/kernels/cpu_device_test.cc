@@ -27,6 +27,17 @@ TEST(CpuDevice, ItemReadsEveryFloatTypeAndIgnoresTheStandIn) {
   for (DType t : kFloats) EXPECT_EQ(lab.device.Item(lab.Of({1}, t, {1.5}), {99, "loss"}), 1.5);
 }
 
+// It sleeps for 99 times as long as it has worked, which is at least what writing 4 MB takes; the observer sees both.
+TEST(CpuDevice, ASlowedOneSleepsAfterItsOperations) {
+  Lab lab(1, 0);
+  double seconds = 0;
+  lab.device.SetObserver([&](const ops::Op&, double start, double end) { seconds += end - start; });
+  Tensor t = lab.Blank({1 << 20}, DType::kF32);
+  lab.device.SlowDown(100);
+  lab.device.Launch(lab.device.compute(), ops::Fill{.out = t, .value = 1});
+  EXPECT_GT(seconds, 4e-3);
+}
+
 // An event that happens when it is waited for.
 class LateEvent : public Event::State {
  public:
