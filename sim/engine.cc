@@ -134,8 +134,9 @@ void Engine::GoOn() {
   claimed_ = false;
   ++life_;
   returned_.clear();
-  in_flight_ -= static_cast<int>(events_.size());
-  events_.clear();
+  in_flight_ -= static_cast<int>(std::erase_if(events_, [](const Event& event) { return !event.alarm; }));
+  std::make_heap(events_.begin(), events_.end());
+  SetTimer();
   if (flows_) ResetFlows();
 }
 

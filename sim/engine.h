@@ -106,6 +106,9 @@ class Engine {
 
   // Calls `fn` when the clock reaches `time`, or at once if that time has passed.
   void At(double time, std::function<void()> fn);
+  // Likewise, but a failure of the run keeps nothing from it, and GoOn does not forget it. `fn` must not block, and
+  // what it refers to must outlive the run.
+  void Alarm(double time, std::function<void()> fn);
 
   // Ends every rank with this failure; only the first one counts.
   void Fail(const RankFailure& failure);
@@ -158,10 +161,12 @@ class Engine {
     double time;
     uint64_t number;
     std::function<void()> fn;
+    bool alarm = false;
     // For heaps, which have the greatest element first.
     bool operator<(const Event& other) const { return std::pair(time, number) > std::pair(other.time, other.number); }
   };
   struct Under;  // a course in progress
+  void Add(Event event);
   void RunDue();
   void SetTimer();
   void RunSet(const std::shared_ptr<Under>& under, size_t set, size_t phase, double from);

@@ -14,8 +14,17 @@ namespace twofold::sim {
 
 void Engine::At(double time, std::function<void()> fn) {
   if (time <= now()) return fn();
+  Add({.time = time, .number = asked_++, .fn = std::move(fn)});
+}
+
+void Engine::Alarm(double time, std::function<void()> fn) {
+  if (time <= now()) return fn();
+  Add({.time = time, .number = asked_++, .fn = std::move(fn), .alarm = true});
+}
+
+void Engine::Add(Event event) {
   ++in_flight_;
-  events_.push_back({time, asked_++, std::move(fn)});
+  events_.push_back(std::move(event));
   std::push_heap(events_.begin(), events_.end());
   SetTimer();
 }
@@ -49,7 +58,7 @@ void Engine::RunDue() {
     ++counters_.events;
     std::optional<RankFailure> failure;
     try {
-      if (!failed()) event.fn();
+      if (event.alarm || !failed()) event.fn();
     } catch (const NoRoute& none) {
       failure.emplace(RankFailure::Kind::kOther, 0, none.what());
     }

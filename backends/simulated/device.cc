@@ -134,7 +134,7 @@ void SimulatedDevice::WaitForPlace(Stream& stream) {
 void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   WaitForPlace(stream);
   Estimate e = costs_.Time(op);
-  const double factor = rank_.machine().slowdown;
+  const double factor = rank_.slowdown();
   const ops::KernelKey key = ops::Key(op);
   const std::string_view name = key.name;
   sums_.seconds += e.seconds.value() * factor;

@@ -64,6 +64,8 @@ class SimulatedDevice : public Device {
     Extrapolated extrapolated = {};
   };
   const Sums& sums() const { return sums_; }
+  // The rank goes on in a new generation: launches of the old one, whose ends never come, fill no places.
+  void GoesOn() { marks_.clear(), launched_ = 0; }
   void Repeat(const Sums& before, int64_t times);  // adds `times` times what was added since
 
  protected:

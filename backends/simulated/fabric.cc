@@ -15,6 +15,7 @@
 #include "backends/simulated/child.h"
 #include "backends/simulated/costs.h"
 #include "backends/simulated/device.h"
+#include "backends/simulated/faults.h"
 #include "backends/simulated/generations.h"
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
@@ -97,11 +98,15 @@ void TraceCompute(SimulatedRank& rank) {
   });
 }
 
-// What a rank of an elastic run is offered. `generations` and `actor` outlive the rank's function.
-RankContext::Parts::Membership MembershipOf(SimulatedGenerations& generations, Actor& actor) {
+// What a rank of an elastic run is offered. All arguments outlive the rank's function.
+RankContext::Parts::Membership MembershipOf(SimulatedGenerations& generations, SimulatedFaults& faults, Actor& actor) {
   SimulatedRank& rank = actor.clock;
-  const auto reform = [&generations, &actor, &rank](const ReformOptions& options) {
+  faults.Enter(rank.rank(), generations.Of(rank.rank())->generation.number);
+  const auto reform = [&generations, &faults, &actor, &rank](const ReformOptions& options) {
+    faults.Enter(rank.rank(), generations.Of(rank.rank())->generation.number + 1);
+    faults.BeforeCall(rank);
     const std::shared_ptr<const SimulatedGenerations::Shared> next = generations.Reform(rank, options);
+    actor.device.GoesOn();
     actor.previous = std::move(actor.group);
     actor.group = std::make_unique<SimulatedProcessGroup>(next->everyone, rank, actor.device, actor.stats);
     return RankContext::Parts::Membership::Next{next->generation, actor.group->rank(), actor.group.get()};
@@ -109,8 +114,22 @@ RankContext::Parts::Membership MembershipOf(SimulatedGenerations& generations, A
   return {.generation = generations.Of(rank.rank())->generation,
           .reform = reform,
           .ends_after = [&](int64_t step) { return generations.EndsAfter(rank, step); },
-          .exchange = [&](std::string bytes) { return generations.Exchange(rank, std::move(bytes)); },
-          .begin_step = [&](int64_t step) { generations.BeginStep(rank, step); }};
+          .exchange =
+              [&](std::string bytes) {
+                faults.BeforeCall(rank);
+                return generations.Exchange(rank, std::move(bytes));
+              },
+          .begin_step =
+              [&](int64_t step) {
+                generations.BeginStep(rank, step);
+                faults.BeginStep(rank, step);
+              }};
+}
+
+// What a rank of another run is offered.
+RankContext::Parts::Membership OnlySteps(SimulatedFaults& faults, SimulatedRank& rank) {
+  if (faults.none()) return {};
+  return {.begin_step = [&](int64_t step) { faults.BeginStep(rank, step); }};
 }
 
 RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor, RankContext::Parts::Membership membership,
@@ -241,12 +260,38 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
                            "(`folding: OFF` runs every rank)"));
 }
 
-// The whole simulation, in the child process.
-// `elastic`: null: there is one generation. Else the plan is for all members that there can ever be, and the run begins
-// with `world_size` of them.
-outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elastic* elastic,
-                          const spec::MembershipCosts& costs, bool fold, bool asked_for, const RankFunction& fn,
-                          sim::FlightRecord& record) {
+// The spec of a plan for so many ranks.
+spec::Spec WithRanks(spec::Spec spec, int ranks) {
+  spec::Parallel& p = *spec.mutable_parallel();
+  p.set_dp(ranks), p.set_pp(1), p.set_cp(1), p.set_tp(1);
+  return spec;
+}
+
+const spec::Elastic* ElasticOf(const spec::Spec& spec) {
+  return spec.train().has_elastic() ? &spec.train().elastic() : nullptr;
+}
+
+// The ranks that there can ever be if the run begins with `world_size` of them.
+int MostMembers(const spec::Spec& spec, int world_size) {
+  const spec::Elastic* const elastic = ElasticOf(spec);
+  return elastic != nullptr ? host::MembershipEvents(*elastic, world_size).most_members() : world_size;
+}
+
+// The spec itself, unless more ranks come than its mesh has.
+spec::Spec ForAllMembers(const spec::Spec& spec) {
+  const spec::Parallel& p = spec.parallel();
+  const auto replica = static_cast<int>(p.tp() * p.pp() * p.cp()), ranks = static_cast<int>(p.dp()) * replica;
+  const int begin = ranks + replica * static_cast<int>(spec.train().elastic().spare_replicas());
+  const int most = MostMembers(spec, begin);
+  return most == ranks ? spec : WithRanks(spec, most);
+}
+
+// The whole simulation, in the child process. Of an elastic spec, the plan is for all members that there can ever be,
+// and the run begins with `world_size` of them.
+outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int world_size, bool fold,
+                          const RankFunction& fn, sim::FlightRecord& record) {
+  const spec::Elastic* const elastic = ElasticOf(spec);  // null: there is one generation
+  const bool asked_for = spec.fabric().simulated().folding() == spec::Simulated::ON;
   const Moment begin = MomentNow();
   sim::StartSampling();
   HoldInterrupts hold;
@@ -289,11 +334,15 @@ outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elas
   std::optional<SimulatedGenerations> generations;
   std::optional<SteadyState> steady;
   if (plan.counts_steps && elastic == nullptr) steady.emplace(actors.size());
+  SimulatedFaults faults(
+      engine, spec, elastic == nullptr ? std::function<bool(int)>() : [&generations](int member) {
+        return generations->HasGoneOnWithout(member);
+      });
   const auto run_rank = [&](int r, int at, int ranks_that_it_is) {
     Actor actor(r, ranks_that_it_is, keep, plan, memory, world, generations ? generations->Of(r)->everyone : group);
     if (generations) actor.clock.GoesOn(generations->Of(r)->begins);
     RankContext ctx = MakeContext(
-        r, plan, actor, generations ? MembershipOf(*generations, actor) : RankContext::Parts::Membership(),
+        r, plan, actor, generations ? MembershipOf(*generations, faults, actor) : OnlySteps(faults, actor.clock),
         steady
             ? RepeatsOf(*steady, {actor.clock, actor.allocator, actor.host_allocator, actor.stats, actor.device, world})
             : nullptr);
@@ -305,16 +354,24 @@ outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elas
       if (generations) generations->Leave(r, actor.clock.host().time(), true);
     } catch (...) {
       outcome.set_results(at, ctx.partial_result());
+      if (generations && generations->HasGoneOnWithout(r)) return;  // nobody misses it
       if (generations) generations->Leave(r, actor.clock.host().time(), false);
       throw;  // the engine handles it
     }
   };
+  if (!faults.none())
+    world.before_call = world.before_split = [&faults](SimulatedRank& rank) { faults.BeforeCall(rank); };
   if (elastic != nullptr) {
-    generations.emplace(world, group, host::MembershipEvents(*elastic, world_size), costs, [&](int member) {
-      outcome.add_results();
-      engine.AddRank(member, [&run_rank, member] { run_rank(member, member, 1); });
-    });
-    world.before_call = [&generations](SimulatedRank& rank) { generations->ThrowIfLost(rank); };
+    generations.emplace(world, group, host::MembershipEvents(*elastic, world_size),
+                        spec.fabric().simulated().membership(), [&](int member) {
+                          outcome.add_results();
+                          engine.AddRank(member, [&run_rank, member] { run_rank(member, member, 1); });
+                        });
+    if (faults.hangs()) generations->ExpectHangs();
+    world.before_call = [&generations, &faults](SimulatedRank& rank) {
+      generations->ThrowIfLost(rank);
+      faults.BeforeCall(rank);
+    };
   }
   for (size_t a = 0; a < actors.size(); ++a) {
     engine.AddRank(actors[a], [&run_rank, r = actors[a], at = static_cast<int>(a), ranks = stands_for[a]] {
@@ -326,8 +383,12 @@ outcome::Outcome Simulate(SimulationPlan& plan, int world_size, const spec::Elas
     // Losses before or after a member's result were survived; nothing else is.
     const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsInternal(status);
     if (generations->fine() && lost) status = absl::OkStatus();
+    if (!status.ok() && lost && !generations->over().empty())
+      status =
+          absl::Status(status.code(), StrCat(generations->over(), "; before that: ", std::string(status.message())));
     for (const std::string& note : generations->notes()) outcome.add_notes(note);
   }
+  for (const std::string& note : faults.notes()) outcome.add_notes(note);
   const auto counted = steady ? steady->counted() : std::nullopt;
   if (counted) outcome.add_notes(Describe(*counted));
   for (const std::string& note : network.notes()) outcome.add_notes(note);
@@ -351,16 +412,19 @@ class SimulatedFabric : public Fabric {
   bool predicted() const override { return true; }
 
   RunResult Run(int world_size, const RankFunction& fn) override {
-    absl::StatusOr<SimulationPlan> plan = plan_.has_value() ? *std::exchange(plan_, std::nullopt) : MakePlan(spec_);
+    absl::StatusOr<SimulationPlan> plan =
+        plan_.has_value() ? *std::exchange(plan_, std::nullopt) : MakePlan(ForAllMembers(spec_));
     if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
-    const int most = Elastic() != nullptr ? host::MembershipEvents(*Elastic(), world_size).most_members() : world_size;
-    if (most != plan->world_size) plan = Resized(most);
+    const int most = MostMembers(spec_, world_size);
+    if (most != plan->world_size) plan = MakePlan(WithRanks(spec_, most));
     if (!plan.ok()) return {plan.status(), RankResults::Empty(world_size), {}};
     std::string why;
-    if (Elastic() != nullptr && !plan->stand_ins.empty()) {
+    const bool faults = !spec_.fabric().simulated().faults().empty();
+    if ((Elastic() != nullptr || faults) && !plan->stand_ins.empty()) {
       plan->stand_ins.clear();
-      why = "members of an elastic run may be lost one by one";
+      why = faults ? "faults happen to single ranks" : "members of an elastic run may be lost one by one";
     }
+    plan->counts_steps = plan->counts_steps && !faults;
     RunResult result;
     result.costs = {{.part = "building", .seconds = plan->building.seconds, .bytes = plan->building.bytes},
                     {.part = "attempts", .count = 0}};
@@ -384,13 +448,7 @@ class SimulatedFabric : public Fabric {
   }
 
  private:
-  absl::StatusOr<SimulationPlan> Resized(int world_size) const {
-    spec::Spec spec = spec_;
-    spec::Parallel& p = *spec.mutable_parallel();
-    p.set_dp(world_size), p.set_pp(1), p.set_cp(1), p.set_tp(1);
-    return MakePlan(spec);
-  }
-  const spec::Elastic* Elastic() const { return spec_.train().has_elastic() ? &spec_.train().elastic() : nullptr; }
+  const spec::Elastic* Elastic() const { return ElasticOf(spec_); }
   bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
   // Replaces `result`, apart from its costs, to which it adds. `refused`: why ranks cannot be folded; `kinds`: those
@@ -407,12 +465,9 @@ class SimulatedFabric : public Fabric {
     result.status = record.status();
     if (!record.ok()) return;
     std::map<int, std::string> partial;  // of the ranks that have actors
-    absl::StatusOr<outcome::Outcome> outcome = RunInChild(
-        [&] {
-          return Simulate(plan, world_size, Elastic(), spec_.fabric().simulated().membership(), fold, AskedFor(), fn,
-                          **record);
-        },
-        {record->get(), spec_.fabric().timeout_s(), &partial});
+    absl::StatusOr<outcome::Outcome> outcome =
+        RunInChild([&] { return Simulate(spec_, plan, world_size, fold, fn, **record); },
+                   {record->get(), spec_.fabric().timeout_s(), &partial});
     result.status = outcome.status();
     if (!outcome.ok()) {
       const std::vector<int> actors = Actors(plan, fold);
@@ -451,9 +506,17 @@ class SimulatedFabric : public Fabric {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec& spec) {
-  absl::StatusOr<SimulationPlan> plan = MakePlan(spec);
+  absl::StatusOr<SimulationPlan> plan = MakePlan(ForAllMembers(spec));
   if (!plan.ok()) return plan.status();
   return std::make_unique<SimulatedFabric>(spec, *std::move(plan));
+}
+
+absl::StatusOr<std::vector<std::string>> SimulatedLinks(const spec::Spec& spec) {
+  const absl::StatusOr<SimulationPlan> plan = MakePlan(ForAllMembers(spec));
+  if (!plan.ok()) return plan.status();
+  std::vector<std::string> names;
+  for (const Link& link : plan->topology->links()) names.push_back(link.name);
+  return names;
 }
 
 std::string WhyNoSimulated() { return ""; }

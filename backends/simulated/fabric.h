@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/units.h"
@@ -16,6 +17,9 @@ namespace twofold {
 // Checks the spec's requests: that the cluster exists, the profile can be read, the ranks fit, and the algorithm is
 // known.
 absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec& spec);
+
+// The names of the cluster's links, which faults of the network name, for as many ranks as there can ever be.
+absl::StatusOr<std::vector<std::string>> SimulatedLinks(const spec::Spec& spec);
 
 // Why this build has no simulator; "" if it has.
 std::string WhyNoSimulated();

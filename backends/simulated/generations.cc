@@ -25,15 +25,34 @@ bool SimulatedGenerations::AllHaveAsked() const {
   return std::all_of(members.begin(), members.end(), [this](int m) { return asked_.contains(m) || left_.contains(m); });
 }
 
+// Those that have asked have waited for the others long enough.
+void SimulatedGenerations::LeaveBehind() {
+  for (const int m : present_->generation.members) {
+    if (!asked_.contains(m)) left_.insert(m);
+  }
+  asked_at_ = std::max(asked_at_, world_.engine.now());
+  std::exchange(commits_, std::make_shared<sim::TimePoint>())->Resolve(asked_at_);
+}
+
 std::shared_ptr<const SimulatedGenerations::Shared> SimulatedGenerations::Reform(SimulatedRank& rank,
                                                                                  const ReformOptions& options) {
   const int member = rank.rank();
   const std::shared_ptr<const Shared> old = present_;
+  if (HasGoneOnWithout(member) || left_.contains(member)) {
+    throw PeerLost(member, StrCat("rank ", member, ": came too late for generation ", Of(member)->generation.number + 1,
+                                  ", which the others form without it"));
+  }
   world_.engine.ThrowUnlessSurvivable(member);
   ThrowIfDue(rank, begun_);  // members that are lost before the same step are lost together
   asked_.insert(member);
   asked_at_ = std::max({asked_at_, rank.host().time(), world_.engine.now()});
-  if (commits_ == nullptr) commits_ = std::make_shared<sim::TimePoint>();
+  if (commits_ == nullptr) {
+    commits_ = std::make_shared<sim::TimePoint>();
+    if (may_hang_)
+      world_.engine.Alarm(asked_at_ + options.timeout_s, [this, old] {
+        if (present_ == old && !AllHaveAsked()) LeaveBehind();
+      });
+  }
   while (present_ == old && !AllHaveAsked()) {
     const sim::TimePointPtr commits = commits_;
     world_.engine.Pause(member, commits, [] { return std::string("the next generation of members"); });
@@ -41,8 +60,9 @@ std::shared_ptr<const SimulatedGenerations::Shared> SimulatedGenerations::Reform
   }
   if (present_ == old) {
     if (static_cast<int>(asked_.size()) + Arriving(asked_at_) < options.min_members) {
-      throw PeerLost(member, StrCat("rank ", member, ": only ", asked_.size(), " of ", old->generation.members.size(),
-                                    " ranks are left, and ", options.min_members, " are needed"));
+      over_ = StrCat("rank ", member, ": only ", asked_.size(), " of ", old->generation.members.size(),
+                     " ranks are left, and ", options.min_members, " are needed");
+      throw PeerLost(member, over_);
     }
     Commit(asked_at_ + costs_.reform_s());
   }
@@ -120,6 +140,7 @@ void SimulatedGenerations::ThrowIfDue(SimulatedRank& rank, int64_t steps) const 
 }
 
 void SimulatedGenerations::Leave(int member, double time, bool fine) {
+  if (HasGoneOnWithout(member)) return;
   left_.insert(member);
   fine_ = fine_ || fine;
   if (!fine) asked_at_ = std::max(asked_at_, time + costs_.detect_s());

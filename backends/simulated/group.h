@@ -48,8 +48,9 @@ struct SimulatedWorld {
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }
-  int generation = 0;                                    // of members: the present one
-  std::function<void(SimulatedRank&)> before_call = {};  // called by a rank before each of its calls; may throw
+  int generation = 0;  // of members: the present one
+  // Called by a rank before each communication and before each split; may throw.
+  std::function<void(SimulatedRank&)> before_call = {}, before_split = {};
   // Ranks in one group, place by place, are of these kinds, in each of `groups`. Returns whether ranks of one class are
   // of different kinds; these kinds are then noted, with the reason.
   bool NoteKinds(const std::vector<std::vector<int>>& groups, std::span<const std::vector<int>> kinds,

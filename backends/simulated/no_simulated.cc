@@ -10,6 +10,9 @@ std::string WhyNoSimulated() {
 absl::StatusOr<std::unique_ptr<Fabric>> MakeSimulatedFabric(const spec::Spec&) {
   return absl::UnimplementedError(WhyNoSimulated());
 }
+absl::StatusOr<std::vector<std::string>> SimulatedLinks(const spec::Spec&) {
+  return absl::UnimplementedError(WhyNoSimulated());
+}
 Bytes SimulatedStaging(const spec::Spec&) { return Bytes(0); }
 
 }  // namespace twofold

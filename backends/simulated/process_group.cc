@@ -21,7 +21,8 @@ SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> sha
 SimulatedProcessGroup::~SimulatedProcessGroup() {
   const std::string* label = shared_->label().get();
   auto drained = line_->Record();
-  if (!drained->known() && std::uncaught_exceptions() > exceptions_) {
+  // of a generation that is over, nobody needs it
+  if (!drained->known() && std::uncaught_exceptions() > exceptions_ && shared_->present()) {
     rank_.engine().Claim(rank_.rank(),
                          StrCat("rank ", rank_.rank(), ": an exception left unfinished work in group ", *label));
   }
@@ -79,6 +80,7 @@ void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<cons
 
 // A split comes after everything this rank has issued to the group.
 host::Call SimulatedProcessGroup::BeginSplit() {
+  if (shared_->world().before_split) shared_->world().before_split(rank_);
   const host::Call call{.group = shared_->label(), .sequence = ++splits_, .split = true};
   rank_.engine().ThrowIfFailed(rank_.rank(), [&call] { return call.ToString(); });
   rank_.Communicates(call);
@@ -145,7 +147,7 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   if (shared_->world().folded()) CheckFoldable(c);
   rank_.Communicates(*call);
   const sim::FlightRecord::Aside aside(rank_.engine().record());
-  line_->NotBefore(rank_.host().time());
+  line_->NotBefore(rank_.LinkIsUpFrom(rank_.now()));
   if (rank_.machine().gpu) line_->WaitFor(rank_.compute().Record());
   Issued issued;
   staging_.For(c, device(), issued.workspace);

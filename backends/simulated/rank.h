@@ -1,7 +1,9 @@
 // One simulated rank: its time lines, and the host that waits on them.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -65,7 +67,8 @@ class SimulatedRank : public Clock {
     if (engine_.record() != nullptr) engine_.record()->Launched(rank_, operation);
   }
 
-  Seconds Now() override { return Seconds(host_->time()); }
+  Seconds Now() override { return Seconds(now()); }
+  double now() const { return host_->time(); }
   sim::Timeline& host() { return *host_; }
   sim::Timeline& compute() { return machine_.gpu ? *compute_ : *host_; }
 
@@ -91,6 +94,33 @@ class SimulatedRank : public Clock {
     engine_.Block(rank_, point, what);
     host_->WaitFor(point, stream);
   }
+  // ---- Faults (faults.h) ----
+  // Its operations take longer until then.
+  struct Slowness {
+    double factor = 1, until = std::numeric_limits<double>::infinity();
+  };
+  void SlowDown(const Slowness& slow) { slow_.push_back(slow); }
+  // The factor on the time of an operation that is launched now.
+  double slowdown() const {
+    double factor = machine_.slowdown;
+    for (const Slowness& s : slow_) factor *= now() < s.until ? s.factor : 1;
+    return factor;
+  }
+  // Communication that would begin within this time begins at its end.
+  struct Outage {
+    double from, to;
+  };
+  void LinkIsDown(const Outage& outage) { outages_.push_back(outage); }
+  double LinkIsUpFrom(double time) const {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Outage& o : outages_) {
+        if (o.from <= time && time < o.to) time = o.to, moved = true;
+      }
+    }
+    return time;
+  }
+
   // Goes on at `time` in a new generation of members: what its compute stream still waits for never comes.
   void GoesOn(double time) {
     host_->NotBefore(time);
@@ -116,6 +146,8 @@ class SimulatedRank : public Clock {
   Trace trace_;
   CallsInFlight calls_;
   double met_ = 0;
+  std::vector<Slowness> slow_;
+  std::vector<Outage> outages_;
   std::vector<std::weak_ptr<sim::Timeline>> lines_;
   std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(),
                                  compute_ = std::make_shared<sim::Timeline>();

@@ -32,6 +32,10 @@ spec::Spec WithReplicas(const spec::Spec& spec, int64_t dp) {
     ScaleLearningRate(*train.mutable_optimizer(), static_cast<double>(dp) / static_cast<double>(before));
   }
   other.mutable_parallel()->set_dp(dp);
+  if (other.fabric().has_simulated()) {  // they name ranks that there may not be
+    other.mutable_fabric()->mutable_simulated()->clear_faults();
+    other.mutable_fabric()->mutable_simulated()->clear_stragglers();
+  }
   if (!train.has_elastic()) return other;
   train.mutable_elastic()->clear_events();
   train.mutable_elastic()->set_spare_replicas(0);

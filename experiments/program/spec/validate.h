@@ -27,5 +27,6 @@ void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);
 void CheckInMemoryStragglers(const spec::Spec& spec, Problems& problems);  // fabric.in_memory.stragglers
 void CheckSites(const spec::Spec& spec, Problems& problems);               // of fabric.simulated or fabric.in_memory
 void CheckCheckpoint(const spec::Spec& spec, Problems& problems);          // train.checkpoint and train.resume
+void CheckFaults(const spec::Spec& spec, Problems& problems);              // fabric.simulated.faults
 
 }  // namespace twofold

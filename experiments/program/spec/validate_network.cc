@@ -113,6 +113,7 @@ void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems) {
   CheckPlacement(simulated.placement(), problems);
   CheckNetwork(simulated.network(), problems);
   CheckStragglers("fabric.simulated", simulated.stragglers(), spec, 1e-6, problems);
+  CheckFaults(spec, problems);
 }
 
 void CheckInMemoryStragglers(const spec::Spec& spec, Problems& problems) {
