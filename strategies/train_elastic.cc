@@ -93,6 +93,7 @@ class ElasticTraining {
   std::optional<RankTrainer> trainer_;
   bool complete_ = false;       // trainer_ holds the state
   std::optional<State> held_;   // what this rank holds until all have taken what they need
+  int64_t began_ = 0;           // steps done when the run began
   int64_t start_ = 0;           // steps done when this generation began to train
   int64_t samples_base_ = 0;    // samples of these steps
   std::string from_ = "start";  // where its state is from
@@ -136,7 +137,7 @@ void ElasticTraining::Begin() {
   std::optional<checkpoint::Opened> resumed;
   if (trains()) {
     resumed = OpenResumed(ctx_, *options_, read_);
-    if (resumed) start_ = resumed->manifest.metadata.step;
+    if (resumed) start_ = began_ = resumed->manifest.metadata.step;
     recorder_.emplace(ctx_, options_->recorder, start_);
     MakeTrainer(/*draws=*/true);
     if (resumed) trainer_->Resume(*resumed);
@@ -161,6 +162,7 @@ Offer ElasticTraining::MyOffer() {
   if (complete_) {
     offer = {.trained = true,
              .prepared = trainer_->prepared(),
+             .began = began_,
              .steps = trainer_->steps_done(),
              .updates = trainer_->updates(),
              .samples = SamplesBefore(trainer_->steps_done()),
@@ -221,7 +223,8 @@ void ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
   const absl::StatusOr<std::vector<elastic::Move>> moves = elastic::PlanMoves(held, needed);
   if (!moves.ok()) {
     const std::string why(moves.status().message());
-    if (!initial_.saving) {
+    // Before the first step, the state can be made anew. A rank may be lost while some of the others have theirs.
+    if (!initial_.saving && latest.steps > latest.began) {
       throw RankFailure(RankFailure::Kind::kOther, ctx_.member(),
                         StrCat("train.elastic: ", why,
                                ", and there is no checkpoint (train.checkpoint); "
@@ -287,6 +290,7 @@ void ElasticTraining::Recover() {
   }
   const std::vector<Offer> offers = elastic::ExchangeAll(ctx_, mine);
   const Offer latest = Settle(offers);
+  if (latest.trained) began_ = latest.began;
   trainer_.reset();
   ChooseReplicas();
   if (!recorder_) recorder_.emplace(ctx_, options_->recorder, latest.steps);

@@ -33,7 +33,7 @@ Pieces FromMessages(const PieceMessages& messages) {
 
 OfferMessage ToMessage(const Offer& offer) {
   OfferMessage m;
-  m.set_trained(offer.trained), m.set_prepared(offer.prepared), m.set_steps(offer.steps);
+  m.set_trained(offer.trained), m.set_prepared(offer.prepared), m.set_began(offer.began), m.set_steps(offer.steps);
   m.set_updates(offer.updates), m.set_samples(offer.samples), m.set_saved_steps(offer.saved_steps);
   m.mutable_scalars()->insert(offer.scalars.begin(), offer.scalars.end());
   *m.mutable_pieces() = ToMessages(offer.pieces);
@@ -43,6 +43,7 @@ OfferMessage ToMessage(const Offer& offer) {
 Offer FromMessage(const OfferMessage& m) {
   return {.trained = m.trained(),
           .prepared = m.prepared(),
+          .began = m.began(),
           .steps = m.steps(),
           .updates = m.updates(),
           .samples = m.samples(),

@@ -15,6 +15,7 @@ namespace twofold::elastic {
 struct Offer {
   bool trained = false;     // false: it is new or stood by, and has nothing
   bool prepared = false;    // it can do one more step on its own
+  int64_t began = 0;        // steps with which the run began: of the checkpoint that it resumed from
   int64_t steps = 0;        // that it has done
   int64_t updates = 0;      // of the optimizer, in these steps
   int64_t samples = 0;      // of all these steps
