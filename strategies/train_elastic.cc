@@ -304,6 +304,7 @@ void ElasticTraining::Recover() {
   } else {
     FillFromCheckpoint("", offers);
   }
+  ctx_.device().compute().Synchronize();  // it has what it needs: should this generation break, it may offer that
   TellStart();
   lost_steps_ = std::max<int64_t>(0, latest.steps - start_);
   recorder_->RollBack(start_);
