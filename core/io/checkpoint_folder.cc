@@ -121,7 +121,7 @@ absl::StatusOr<Claim> Claim::Make(const std::string& folder) {
   if (claim.folder_ < 0) return Failed(folder, "opened", std::error_code(errno, std::generic_category()));
   // Other errors mean that the file system has no locks; they are ignored.
   if (flock(claim.folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return Unavailable(
+    return FailedPrecondition(
         folder,
         ": another run that is still running saves to this folder; set train.checkpoint.path to another folder");
   }

@@ -28,7 +28,8 @@ std::vector<Found> List(const std::string& folder);
 // or the process.
 class Claim {
  public:
-  static absl::StatusOr<Claim> Make(const std::string& folder);  // refuses a folder that another run writes to
+  // FAILED_PRECONDITION: another run writes to this folder.
+  static absl::StatusOr<Claim> Make(const std::string& folder);
   Claim(Claim&& other) noexcept : folder_(std::exchange(other.folder_, -1)) {}
   ~Claim();
 

@@ -106,6 +106,9 @@ Saver::Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const
   }
   if (!writes_ || rank_.rank() != 0) return;
   absl::StatusOr<Claim> claim = Claim::Make(options_.folder);
+  // The run has claimed the folder when it began. In a later generation, a member that the others went on without may
+  // hold that claim still: while it hangs, or until it has ended.
+  if (absl::IsFailedPrecondition(claim.status()) && rank_.generation().number > 0) return;
   ThrowIf(claim.status());
   claim_.emplace(*std::move(claim));
 }

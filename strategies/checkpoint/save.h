@@ -91,7 +91,7 @@ class Saver {
   const Metadata metadata_;
   const bool writes_;
   const bool whole_;            // every rank holds the whole model
-  std::optional<Claim> claim_;  // set on rank 0 if data is written
+  std::optional<Claim> claim_;  // set on rank 0 if data is written, unless a member that was left behind has it
   // Reused from save to save. In asynchronous saves they hold everything that a save copies.
   std::shared_ptr<WriteBuffers> buffers_ = std::make_shared<WriteBuffers>();
   std::vector<FragmentState> outer_states_;  // set while a save is begun
