@@ -39,6 +39,12 @@ void TrainingLoop::Tell() {
   if (ctx_.rank() == 0 && progress_) progress_(done_);
 }
 
+void TrainingLoop::ShowState(RankTrainer& trainer, int64_t steps_done) {
+  if (!options_.watch) return;
+  ctx_.device().compute().Synchronize();
+  options_.watch(ctx_, steps_done, trainer.Held());
+}
+
 void TrainingLoop::TellSaved(RankTrainer& trainer) {
   for (const checkpoint::Saved& saved : trainer.saver()->Poll()) {
     recorder_.AddCheckpoint(saved);
@@ -74,6 +80,7 @@ bool TrainingLoop::Run(RankTrainer& trainer, int64_t first_step) {
   done_ = {.step = first_step, .steps = options_.steps, .first_step = first_step};
   saving_steps_ = first_step;
   bool stops = false, asked_to_end = false;
+  ShowState(trainer, first_step);
   for (int64_t step = first_step; step < options_.steps && !stops; ++step) {
     if (const int64_t alike = next_ ? 0 : StepsAlike(options_, recorder_.first_traced_step(), step);
         alike > 0 && step > first_step) {
@@ -92,6 +99,7 @@ bool TrainingLoop::Run(RankTrainer& trainer, int64_t first_step) {
     done_.step = step + 1, done_.seconds = recorder_.last_step().value();
     if (loss) done_.loss = *loss, done_.loss_step = done_.step;
     Tell();
+    ShowState(trainer, step + 1);
     const bool last = IsValidated(options_, step) && Validate(trainer, step);
     if (IsSaved(options_, step, last)) Save(trainer, step + 1);
     if (trainer.saver() != nullptr) TellSaved(trainer);

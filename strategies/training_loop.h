@@ -36,6 +36,7 @@ class TrainingLoop {
 
  private:
   void Tell();
+  void ShowState(RankTrainer& trainer, int64_t steps_done);
   void TellSaved(RankTrainer& trainer);
   bool Validate(RankTrainer& trainer, int64_t step);
   void Save(RankTrainer& trainer, int64_t steps_done);

@@ -88,6 +88,11 @@ struct TrainingOptions {
   checkpoint::ResumingRun run;
   RecorderOptions recorder;
 
+  // Called on every rank when it begins to train after so many steps, and after each step, with what it holds
+  // (RankTrainer::Held). The rank's device has done all of it. Null: nobody watches.
+  using Watch = std::function<void(RankContext&, int64_t steps_done, const std::vector<checkpoint::LocalPiece>& held)>;
+  Watch watch;
+
   // How the ranks of a stage share a micro-batch of `samples`.
   BoundaryShare Share(int64_t samples) const {
     return {.samples = samples, .cp = mesh.cp, .tp = mesh.tp, .sequence_parallel = layers.sequence_parallel};

@@ -35,6 +35,7 @@ void AddPredictCommand(const Command& program, int& exit_status);
 void AddMemoryCommand(const Command& program, int& exit_status);
 void AddLaunchCommand(const Command& program, int& exit_status);
 void AddTopologyCommand(const Command& program, int& exit_status);
+void AddStormCommand(const Command& program, int& exit_status);
 void AddScheduleCommand(const Command& program, int& exit_status);
 
 }  // namespace twofold

@@ -33,6 +33,7 @@ constexpr const char* kTour =
     "  twofold bench all_reduce                           how fast is communication? (nccl-tests' table)\n"
     "  twofold topology show dgx-h100                     draw a cluster, and print its figures\n"
     "  twofold schedule --out=schedules.svg               draw pipeline schedules: what each stage does when\n"
+    "  twofold storm SPEC --schedules=1000                disasters by seed: does training survive them?\n"
     "  twofold report DIR                                 draw a run: time line, memory, errors\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
     "Results go to stdout; messages and progress go to stderr.\n"
@@ -82,6 +83,7 @@ int main(int argc, char** argv) {
   twofold::AddReportCommand(program, exit_status);
   twofold::AddTopologyCommand(program, exit_status);
   twofold::AddScheduleCommand(program, exit_status);
+  twofold::AddStormCommand(program, exit_status);
   twofold::AddListCommand(program, exit_status);
   program.Footer(kTour);  // last: otherwise the commands would inherit it
   try {

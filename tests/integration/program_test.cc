@@ -27,9 +27,10 @@ TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_THAT(out_, HasSubstr("tour"));
   EXPECT_THAT(out_, HasSubstr("Exit status: "));
   for (const char* command :
-       {"run", "memory", "compare", "bench", "list", "list models", "list clusters", "list strategies", "list fabrics",
-        "list devices", "calibrate", "launch", "report", "schedule", "topology", "topology show", "topology list",
-        "topology import", "topology export"}) {
+       {"run",         "memory",        "compare",         "bench",           "list",
+        "list models", "list clusters", "list strategies", "list fabrics",    "list devices",
+        "calibrate",   "launch",        "report",          "schedule",        "storm",
+        "topology",    "topology show", "topology list",   "topology import", "topology export"}) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr("  twofold ")) << command << " shows no example";
     EXPECT_THAT(out_, HasSubstr("Exit status: ")) << command;
@@ -58,6 +59,7 @@ TEST_F(Program, NamesArgumentsInUsageLines) {
       {"topology import", "import [OPTIONS] FILE"},
       {"schedule", "schedule [OPTIONS] [NAME...]"},
       {"memory", "1 the prediction fails"},
+      {"storm", "storm [OPTIONS] SPEC"},
       {"bench", "OPERATION TEXT REQUIRED     all_reduce, all_gather,"}};
   for (const auto& [command, usage] : kUsage) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;

@@ -1,0 +1,158 @@
+// What a run that goes on must have trained on, and with what result.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "core/base/strings.h"
+#include "experiments/program/storm/rules.h"
+#include "strategies/from_spec.h"
+
+namespace twofold::storm {
+namespace {
+
+// Sums have other numbers of terms with other numbers of replicas, and rounding grows from step to step.
+constexpr double kLossTolerance = 2e-3;
+
+// The steps of a generation that count: those before the next generation's first one.
+int64_t EndOf(const Course& course, int generation) {
+  const auto next = course.first_step.upper_bound(generation);
+  if (next != course.first_step.end()) return next->second;
+  const report::RankRecord* lead = course.evidence.lead();
+  return lead == nullptr ? 0 : lead->first_step() + lead->steps_size();
+}
+
+// Steps that a later generation takes back do not count.
+int64_t CountingEndOf(const Course& course, int generation) {
+  int64_t end = EndOf(course, generation);
+  for (auto later = course.first_step.upper_bound(generation); later != course.first_step.end(); ++later)
+    end = std::min(end, later->second);
+  return end;
+}
+
+using Batch = std::map<int64_t, int64_t>;  // by sample: how often it is read
+
+// How often ranks of a replica read one sample.
+int64_t ReadsPerSample(const Batch& batch) {
+  int64_t reads = 0;
+  for (const auto& [sample, count] : batch) reads = std::max(reads, count);
+  return reads;
+}
+
+void JudgeGlobalBatches(const Course& course, Findings& findings) {
+  for (const auto& [generation, first] : course.first_step) {
+    const std::map<int64_t, Batch> batches = BatchesOf(course.evidence, generation);
+    for (int64_t step = first; step < CountingEndOf(course, generation); ++step) {
+      const auto batch = batches.find(step);
+      const Batch& expected = course.reference.batches[static_cast<size_t>(step)];
+      if (batch != batches.end() && batch->second == expected) continue;
+      size_t wrong = 0;
+      for (const auto& [sample, count] : expected)
+        wrong += batch == batches.end() || !batch->second.contains(sample) || batch->second.at(sample) != count ? 1 : 0;
+      findings.Add("samples", StrCat("generation ", generation, ", step ", step, ": ", wrong, " of ", expected.size(),
+                                     " samples of an undisturbed run were not read as often as there, and ",
+                                     batch == batches.end() ? 0 : batch->second.size(), " different ones were read"));
+      return;
+    }
+  }
+}
+
+void JudgeLocalBatches(const Course& course, int64_t samples, Findings& findings) {
+  Batch all;
+  const int64_t reads = ReadsPerSample(course.reference.batches[0]);
+  for (const auto& [generation, first] : course.first_step) {
+    const std::map<int64_t, Batch> batches = BatchesOf(course.evidence, generation);
+    for (int64_t step = first; step < CountingEndOf(course, generation); ++step) {
+      const auto batch = batches.find(step);
+      if (batch == batches.end())
+        return findings.Add("samples", StrCat("generation ", generation, ", step ", step, " read no samples"));
+      for (const auto& [sample, count] : batch->second) all[sample] += count;
+    }
+  }
+  int64_t most = 0, least = static_cast<int64_t>(all.size()) < samples ? 0 : reads * (int64_t{1} << 40);
+  for (const auto& [sample, count] : all) most = std::max(most, count), least = std::min(least, count);
+  if (most - least > reads) {
+    findings.Add("samples",
+                 StrCat("epochs have gaps or repeat samples: one sample was read ", most / std::max<int64_t>(1, reads),
+                        " times, another ", least / std::max<int64_t>(1, reads), " times"));
+  }
+}
+
+void JudgeSamples(const Course& course, Findings& findings) {
+  if (course.first_step.empty() && course.elastic()) return;  // nobody has left a record
+  if (!course.elastic()) {
+    const std::map<int64_t, Batch> batches = BatchesOf(course.evidence, 0);
+    const report::RankRecord* lead = course.evidence.lead();
+    const int64_t done = lead == nullptr ? 0 : lead->steps_size();
+    for (int64_t step = 0; step < done; ++step) {
+      const auto batch = batches.find(step);
+      if (batch == batches.end() || batch->second != course.reference.batches[static_cast<size_t>(step)])
+        return findings.Add("samples", StrCat("step ", step, " was not trained on the samples of an undisturbed run"));
+    }
+    return;
+  }
+  if (course.keeps_batch()) return JudgeGlobalBatches(course, findings);
+  JudgeLocalBatches(course, course.samples, findings);
+}
+
+bool HasDropout(const spec::Model& m) {
+  return m.gpt().dropout() > 0 || m.gpt().attention_dropout() > 0 || m.mlp().dropout() > 0;
+}
+// Their curves depend on the number of replicas.
+bool HasOwnCurve(const spec::Spec& spec) {
+  return HasDropout(spec.model()) || spec.model().has_cnn() || spec.model().has_moe() ||
+         spec.parallel().has_compression();
+}
+
+void JudgeLosses(const Course& course, Findings& findings) {
+  const report::RankRecord* lead = course.evidence.lead();
+  if (lead == nullptr) return;
+  const auto second = course.first_step.upper_bound(0);
+  int64_t same_members = second != course.first_step.end() ? second->second : course.spec.train().steps();
+  for (const auto& [generation, first] : course.first_step) {  // steps that are done again have other sums
+    if (generation > 0) same_members = std::min(same_members, first);
+  }
+  for (int i = 0; i < lead->steps_size(); ++i) {
+    const int64_t step = lead->first_step() + i;
+    if (step >= static_cast<int64_t>(course.reference.losses.size())) return;
+    const double loss = lead->steps(i).loss(), expected = course.reference.losses[static_cast<size_t>(step)];
+    const bool exact = step < same_members;
+    if (std::isnan(loss) && std::isnan(expected)) continue;  // the host did not read it
+    if (!exact && (!course.keeps_batch() || HasOwnCurve(course.spec))) return;
+    const double off = std::abs(loss - expected) / std::max(std::abs(expected), 1e-3);
+    if (exact ? loss == expected : off <= kLossTolerance) continue;
+    findings.Add("losses", absl::StrFormat("step %d: loss %.9g, but %.9g in an undisturbed run%s", step, loss, expected,
+                                           exact ? ", though the members had not changed" : ""));
+    return;
+  }
+}
+
+void JudgeMemory(const Course& course, Findings& findings) {
+  const bool same_members = course.fatal.empty() && course.last_generation() == 0;
+  for (const auto& [member, record] : course.evidence.records) {
+    const int64_t peak = record.memory().peak_bytes();
+    const auto own = course.reference.peak_bytes.find(member);
+    if (same_members && own != course.reference.peak_bytes.end() && record.steps_size() > 0) {
+      if (course.evidence.status.ok() && peak != own->second)
+        findings.Add("memory",
+                     StrCat("rank ", member, " had ", peak, " bytes at its peak, and was predicted ", own->second));
+      continue;
+    }
+    if (peak > 2 * course.reference.most_bytes) {
+      findings.Add("memory",
+                   StrCat("member ", member, " had ", peak,
+                          " bytes at its peak; the most of any number of replicas is ", course.reference.most_bytes));
+    }
+  }
+}
+
+}  // namespace
+
+void JudgeTraining(const Course& course, Findings& findings) {
+  if (course.evidence.saw_all) JudgeSamples(course, findings);
+  JudgeLosses(course, findings);
+  JudgeMemory(course, findings);
+}
+
+}  // namespace twofold::storm

@@ -1,0 +1,166 @@
+#include "experiments/program/storm/trial.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "backends/registry.h"
+#include "backends/simulated/fabric.h"
+#include "core/base/status.h"
+#include "core/base/strings.h"
+#include "core/proto/bytes.h"
+#include "experiments/program/spec/elastic.h"
+#include "experiments/program/spec/spec.h"
+#include "experiments/program/storm/schedule.h"
+
+namespace twofold::storm {
+namespace {
+
+// Of this process and the children that it has waited for.
+double ProcessorSeconds() {
+  double seconds = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage use = {};
+    getrusage(who, &use);
+    for (const timeval& t : {use.ru_utime, use.ru_stime})
+      seconds += static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  }
+  return seconds;
+}
+
+int64_t CallsOf(const report::RankRecord& record) {
+  int64_t calls = 0;
+  for (const report::Collective& c : record.collectives()) calls += c.count();
+  return calls;
+}
+
+}  // namespace
+
+const report::RankRecord* Evidence::lead() const {
+  for (const auto& [member, record] : records) {
+    if (record.complete()) return &record;
+  }
+  return records.empty() ? nullptr : &records.begin()->second;
+}
+
+std::map<int64_t, std::map<int64_t, int64_t>> BatchesOf(const Evidence& evidence, int generation) {
+  std::map<int64_t, std::map<int64_t, int64_t>> batches;
+  std::map<int, int64_t> steps;  // that the member has done
+  for (const Seen& seen : evidence.seen) {
+    if (seen.generation != generation) continue;
+    if (seen.what == Seen::kDone) steps[seen.member] = seen.steps;
+    if (seen.what == Seen::kSample) ++batches[steps[seen.member]][static_cast<int64_t>(seen.value)];
+  }
+  return batches;
+}
+
+absl::StatusOr<std::unique_ptr<Trials>> Trials::Make(const spec::Spec& spec, const Samples& samples,
+                                                     const std::string& folder) {
+  absl::StatusOr<std::unique_ptr<Witness>> witness = Witness::Make();
+  if (!witness.ok()) return witness.status();
+  std::unique_ptr<Trials> trials(new Trials(spec, samples, *std::move(witness)));
+  trials->spec_.mutable_trace()->set_enabled(false);
+  trials->SetFolder(folder);
+  if (const absl::Status learned = trials->Learn(); !learned.ok()) return learned;
+  return trials;
+}
+
+absl::Status Trials::MoveTo(const std::string& folder) {
+  absl::StatusOr<std::unique_ptr<Witness>> witness = Witness::Make();
+  if (!witness.ok()) return witness.status();
+  witness_ = *std::move(witness);
+  SetFolder(folder);
+  return absl::OkStatus();
+}
+
+void Trials::SetFolder(const std::string& folder) {
+  folder_ = folder;
+  if (spec_.train().has_checkpoint()) spec_.mutable_train()->mutable_checkpoint()->set_path(folder);
+}
+
+absl::StatusOr<Evidence> Trials::Run(const Schedule& schedule) const {
+  spec::Spec spec = spec_;
+  AddTo(schedule, spec);
+  return RunSpec(spec);
+}
+
+absl::StatusOr<Evidence> Trials::RunSpec(const spec::Spec& spec) const {
+  const double before = ProcessorSeconds();
+  if (!folder_.empty()) {
+    std::error_code none;
+    std::filesystem::remove_all(folder_, none);
+  }
+  witness_->Forget();
+  absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(spec);
+  if (!fabric.ok()) return fabric.status();
+  TrainingOptions options = TrainingOptionsFor(spec);
+  witness_->Watch(options);
+  RunResult result = (*fabric)->Run(static_cast<int>(RanksToStart(spec)),
+                                    [&](RankContext& ctx) { return witness_->Train(ctx, options, samples_); });
+  Evidence evidence = {.status = result.status,
+                       .notes = std::move(result.notes),
+                       .records = {},
+                       .seen = {witness_->seen().begin(), witness_->seen().end()},
+                       .saw_all = !witness_->full()};
+  for (size_t r = 0; r < result.results.size(); ++r) {
+    if (result.results[r].empty()) continue;
+    report::RankRecord record;
+    if (const absl::Status read = FromBytes(result.results[r], "a rank's record", record); !read.ok()) return read;
+    evidence.records.emplace(static_cast<int>(r), std::move(record));
+  }
+  evidence.processor_seconds = ProcessorSeconds() - before;
+  return evidence;
+}
+
+// Runs the spec without disasters, with as many replicas as it begins with, and with any other number that may train.
+absl::Status Trials::Learn() {
+  const absl::StatusOr<Evidence> own = RunSpec(spec_);
+  if (!own.ok()) return own.status();
+  if (!own->status.ok())
+    return FailedPrecondition("the run fails without any disaster: ", std::string(own->status.message()));
+  const report::RankRecord& lead = *own->lead();
+  for (const report::Step& step : lead.steps()) reference_.losses.push_back(step.loss());
+  const auto batches = BatchesOf(*own, 0);
+  reference_.batches.resize(static_cast<size_t>(spec_.train().steps()));
+  for (const auto& [step, batch] : batches) {
+    if (step < spec_.train().steps()) reference_.batches[static_cast<size_t>(step)] = batch;
+  }
+  std::set<std::pair<int64_t, uint64_t>> differ;  // between ranks
+  for (const Seen& seen : own->seen) {
+    if (seen.what == Seen::kPiece) {
+      const auto [known, first] = reference_.state.try_emplace({seen.steps, seen.key}, seen.value);
+      if (!first && known->second != seen.value) differ.insert(known->first);
+    }
+    reference_.seconds = std::max(reference_.seconds, seen.time);
+  }
+  for (const auto& key : differ) reference_.state.erase(key);
+  for (const auto& [rank, record] : own->records) {
+    reference_.peak_bytes[rank] = record.memory().peak_bytes();
+    reference_.most_bytes = std::max<int64_t>(reference_.most_bytes, record.memory().peak_bytes());
+  }
+  const spec::Elastic& elastic = spec_.train().elastic();
+  for (int64_t dp = elastic.min_dp(); spec_.train().has_elastic() && dp <= elastic.max_dp(); ++dp) {
+    const spec::Spec other = WithReplicas(spec_, dp);
+    if (dp == spec_.parallel().dp() || !Validate(other, spec_.name()).ok()) continue;
+    const absl::StatusOr<Evidence> run = RunSpec(other);
+    if (!run.ok()) return run.status();
+    if (!run->status.ok()) return FailedPrecondition("with ", dp, " replicas: ", std::string(run->status.message()));
+    for (const auto& [rank, record] : run->records)
+      reference_.most_bytes = std::max<int64_t>(reference_.most_bytes, record.memory().peak_bytes());
+  }
+  absl::StatusOr<std::vector<std::string>> links = SimulatedLinks(spec_);
+  if (!links.ok()) return links.status();
+  terrain_ = {.ranks = RanksToStart(spec_),
+              .elastic = spec_.train().has_elastic(),
+              .steps = spec_.train().steps(),
+              .seconds = reference_.seconds,
+              .calls = std::max<int64_t>(1, CallsOf(lead)),
+              .links = *std::move(links),
+              .timeout_s = spec_.fabric().timeout_s(),
+              .reform_timeout_s = elastic.reform_timeout_s()};
+  return absl::OkStatus();
+}
+
+}  // namespace twofold::storm

@@ -1,0 +1,80 @@
+// Runs of one spec: undisturbed, and through schedules of disasters.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/proto/report.pb.h"
+#include "core/proto/spec.pb.h"
+#include "core/proto/storm.pb.h"
+#include "experiments/program/storm/draw.h"
+#include "experiments/program/storm/witness.h"
+#include "strategies/trainer.h"
+
+namespace twofold::storm {
+
+// All that is known of a run when it has ended. The rules judge this alone.
+struct Evidence {
+  absl::Status status;
+  std::vector<std::string> notes;
+  std::map<int, report::RankRecord> records;  // by member; of those that left one
+  std::vector<Seen> seen;
+  bool saw_all = true;
+  double processor_seconds = 0;
+  // The record that speaks for the run: of the first member that did the last step, else of the first. Null: none.
+  const report::RankRecord* lead() const;
+};
+
+// What an undisturbed run did.
+struct Reference {
+  std::vector<double> losses;                              // by step
+  std::vector<std::map<int64_t, int64_t>> batches;         // by step: how often each sample is read
+  std::map<std::pair<int64_t, uint64_t>, uint64_t> state;  // by steps done and piece: the hash, where all ranks agree
+  std::map<int, int64_t> peak_bytes;                       // by rank
+  int64_t most_bytes = 0;                                  // the largest peak of any number of replicas
+  double seconds = 0;                                      // virtual, to the end
+};
+
+class Trials {
+ public:
+  // `spec`: resolved, on fabric simulated with data: REAL. Checkpoints go to `folder`, which is emptied before each
+  // run; it may be empty if none are saved. Runs the spec undisturbed. `samples` must outlive this.
+  static absl::StatusOr<std::unique_ptr<Trials>> Make(const spec::Spec& spec, const Samples& samples,
+                                                      const std::string& folder);
+
+  // Forks; for processes of one thread. An error: the fabric refuses the spec with these disasters.
+  absl::StatusOr<Evidence> Run(const Schedule& schedule) const;
+
+  const spec::Spec& spec() const { return spec_; }
+  const Reference& reference() const { return reference_; }
+  const Terrain& terrain() const { return terrain_; }
+  int64_t samples() const { return samples_.training.size(); }  // of an epoch
+  // Call in a forked process before its first run: checkpoints go to another folder, and it has a witness of its own.
+  absl::Status MoveTo(const std::string& folder);
+
+ private:
+  Trials(spec::Spec spec, const Samples& samples, std::unique_ptr<Witness> witness)
+      : spec_(std::move(spec)), samples_(samples), witness_(std::move(witness)) {}
+  absl::StatusOr<Evidence> RunSpec(const spec::Spec& spec) const;
+  absl::Status Learn();
+  void SetFolder(const std::string& folder);
+
+  spec::Spec spec_;
+  const Samples samples_;
+  std::unique_ptr<Witness> witness_;
+  std::string folder_;
+  Reference reference_;
+  Terrain terrain_;
+};
+
+// The samples of each step that `member`s have read in `generation`, from the first step on that they did there: those
+// of an interrupted step come last. By step: how often each sample was read.
+std::map<int64_t, std::map<int64_t, int64_t>> BatchesOf(const Evidence& evidence, int generation);
+
+}  // namespace twofold::storm

@@ -1,0 +1,233 @@
+// Every rule is broken on purpose: by evidence that is doctored as a fault of the program would have left it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/storm/rig.h"
+
+namespace twofold {
+namespace rules_test {
+
+using storm::Seen;
+using test::BrokenRules;
+using test::ScheduleOf;
+using test::StormOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kLost[] = "fault { rank: 2 lost: true step: 3 }";
+
+// One storm for all tests of a process.
+const StormOf& Ddp() {
+  static const auto& storm = *new StormOf("ddp");
+  return storm;
+}
+
+class Rules : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(Ddp().trials, nullptr); }
+  // Rank 2 is lost before step 3.
+  storm::Evidence Survived() {
+    const storm::Evidence evidence = Ddp().Run(schedule_);
+    EXPECT_EQ(Found(evidence), "");
+    return evidence;
+  }
+  std::string Found(const storm::Evidence& evidence) { return BrokenRules(Ddp().Judge(schedule_, evidence)); }
+
+  const storm::Schedule schedule_ = ScheduleOf({kLost});
+};
+
+TEST_F(Rules, SamplesThatAreRepeated) {
+  storm::Evidence evidence = Survived();
+  Seen* last = nullptr;
+  for (Seen& seen : evidence.seen) {
+    if (seen.what != Seen::kSample || seen.generation != 1) continue;
+    if (last != nullptr) {
+      seen.value = last->value;
+      break;
+    }
+    last = &seen;
+  }
+  EXPECT_THAT(Found(evidence), StartsWith("samples: generation 1, step 3: 2 of 24 samples"));
+}
+
+TEST_F(Rules, ReplicasThatDrift) {
+  storm::Evidence evidence = Survived();
+  for (Seen& seen : evidence.seen) {
+    if (seen.what == Seen::kPiece && seen.generation == 1 && seen.steps == 5 && seen.member == 3) seen.value ^= 1;
+  }
+  EXPECT_THAT(Found(evidence), HasSubstr("parameters: generation 1: members"));
+}
+
+TEST_F(Rules, StateThatChangesAsItMoves) {
+  storm::Evidence evidence = Survived();
+  for (Seen& seen : evidence.seen) {
+    if (seen.what == Seen::kPiece && seen.generation == 1 && seen.steps == 3) seen.value ^= 1;
+  }
+  EXPECT_THAT(Found(evidence), HasSubstr("begins generation 1 after 3 steps with other bits"));
+}
+
+TEST_F(Rules, BitsThatDifferFromAnUndisturbedRunBeforeAnythingHappens) {
+  storm::Evidence evidence = Survived();
+  for (Seen& seen : evidence.seen) {
+    if (seen.what == Seen::kPiece && seen.generation == 0 && seen.steps == 2) seen.value ^= 1;
+  }
+  EXPECT_THAT(Found(evidence), HasSubstr("other bits than in an undisturbed run after 2 steps"));
+}
+
+TEST_F(Rules, LossesThatLeaveTheCurve) {
+  storm::Evidence evidence = Survived();
+  for (auto& [member, record] : evidence.records) {
+    if (record.steps_size() > 6) record.mutable_steps(6)->set_loss(1.01 * record.steps(6).loss());
+  }
+  EXPECT_THAT(Found(evidence), StartsWith("losses: step 6: loss "));
+}
+
+TEST_F(Rules, LossesOfTheSameMembersThatDifferInTheLastBit) {
+  storm::Evidence evidence = Survived();
+  for (auto& [member, record] : evidence.records)
+    record.mutable_steps(1)->set_loss(std::nextafter(record.steps(1).loss(), 100.0));
+  EXPECT_THAT(Found(evidence), HasSubstr("though the members had not changed"));
+}
+
+TEST_F(Rules, MembersThatDisagreeOnTheStep) {
+  storm::Evidence evidence = Survived();
+  for (Seen& seen : evidence.seen) {
+    if (seen.what == Seen::kDone && seen.generation == 1 && seen.member == 1) ++seen.steps;
+  }
+  EXPECT_THAT(Found(evidence), HasSubstr("agreement: generation 1: member"));
+}
+
+TEST_F(Rules, MembersThatSeeOthersThanTheyAre) {
+  storm::Evidence evidence = Survived();
+  evidence.records.at(1).mutable_generations(1)->set_members(0, 7);
+  EXPECT_THAT(Found(evidence), HasSubstr("agreement: member 1's record of generation 1 differs"));
+}
+
+TEST_F(Rules, SurvivorsThatAreLeftOut) {
+  storm::Evidence evidence = Survived();
+  for (auto& [member, record] : evidence.records) {
+    if (record.generations_size() > 1) record.mutable_generations(1)->mutable_members()->RemoveLast();
+  }
+  EXPECT_THAT(Found(evidence), HasSubstr("culprit: member 3 is not in generation 1, but no disaster took it"));
+}
+
+TEST_F(Rules, ALostRankThatIsTakenForAMember) {
+  storm::Evidence evidence = Survived();
+  for (auto& [member, record] : evidence.records) {
+    if (record.generations_size() > 1) record.mutable_generations(1)->add_members(2);
+  }
+  EXPECT_THAT(Found(evidence), HasSubstr("culprit: member 2 is in generation 1, but was lost in generation 0"));
+}
+
+TEST_F(Rules, TheWrongCulprit) {
+  storm::Evidence evidence = Survived();
+  for (auto& [member, record] : evidence.records) {
+    if (record.generations_size() > 1)
+      record.mutable_generations(1)->set_cause("rank 0: lost rank 1 in all_reduce: ...");
+  }
+  EXPECT_THAT(Found(evidence), HasSubstr("culprit: generation 1 began because of a rank that no disaster took"));
+}
+
+TEST_F(Rules, ARunThatEndsAlthoughEnoughAreLeft) {
+  storm::Evidence evidence = Survived();
+  evidence.status = absl::InternalError("rank 0: std::bad_alloc");
+  EXPECT_THAT(Found(evidence), StartsWith("end: the run ended, with 3 ranks that no disaster took"));
+  evidence.status = absl::UnavailableError("rank 0: only 3 of 4 ranks are left, and 4 are needed");
+  EXPECT_THAT(Found(evidence), HasSubstr("end: the run ended although enough ranks were left"));
+  evidence.status =
+      absl::InternalError("train.elastic: 3 ranks are left; no number of replicas from 2 to 3 can train with them");
+  EXPECT_THAT(Found(evidence), HasSubstr("end: the run ended although 3 ranks can train"));
+}
+
+TEST_F(Rules, RanksThatGiveUpOneAfterAnother) {
+  storm::Evidence evidence = Survived();
+  evidence.status = absl::UnavailableError("rank 0: only 1 of 3 ranks are left, and 2 are needed; before that: ...");
+  EXPECT_THAT(Found(evidence), HasSubstr("end: the run ended although no disaster took 3 ranks"));
+  evidence.notes.emplace_back("generation 2: 1 ranks; lost: ranks 0-1 (rank 0: checkpoint: ...)");
+  EXPECT_THAT(Found(evidence), HasSubstr("culprit: member 0 is taken for lost, but no disaster took it"));
+}
+
+TEST_F(Rules, ARunThatSucceedsTooEarly) {
+  storm::Evidence evidence = Survived();
+  for (auto& [member, record] : evidence.records) record.mutable_steps()->RemoveLast();
+  EXPECT_THAT(Found(evidence), HasSubstr("end: the run succeeded after 7 of 8 steps"));
+}
+
+TEST_F(Rules, ADeadlockAndEndlessTime) {
+  storm::Evidence evidence = Survived();
+  evidence.status = absl::FailedPreconditionError("deadlock: ranks 0, 1 wait for a barrier");
+  EXPECT_THAT(Found(evidence), HasSubstr("no-hang: the run hangs: deadlock"));
+  evidence.status = absl::OkStatus();
+  evidence.seen.back().time = 1e6;
+  EXPECT_THAT(Found(evidence), HasSubstr("no-hang: the run took 1000000 s of virtual time"));
+}
+
+TEST_F(Rules, MemoryThatIsNotThePredicted) {
+  const storm::Schedule slow = ScheduleOf({"fault { rank: 1 slow { factor: 3 } step: 2 }"});
+  storm::Evidence evidence = Ddp().Run(slow);
+  EXPECT_EQ(BrokenRules(Ddp().Judge(slow, evidence)), "");
+  report::Rank& memory = *evidence.records.at(1).mutable_memory();
+  memory.set_peak_bytes(memory.peak_bytes() + 1);
+  EXPECT_THAT(BrokenRules(Ddp().Judge(slow, evidence)), StartsWith("memory: rank 1 had "));
+}
+
+TEST_F(Rules, MemoryThatGrowsFromRecoveryToRecovery) {
+  storm::Evidence evidence = Survived();
+  report::Rank& memory = *evidence.records.at(1).mutable_memory();
+  memory.set_peak_bytes(2 * Ddp().trials->reference().most_bytes + 1);
+  EXPECT_THAT(Found(evidence), HasSubstr("memory: member 1 had "));
+}
+
+TEST(RulesInDocs, AreThoseThatAreChecked) {
+  std::ifstream file("docs/failures.md");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  for (const storm::Rule& rule : storm::Rules()) EXPECT_THAT(text, HasSubstr(StrCat("| `", rule.name, "` |")));
+}
+
+TEST(RulesOfFiles, CheckpointsThatCannotBeLoaded) {
+  const StormOf storm("zero3");
+  ASSERT_NE(storm.trials, nullptr);
+  const storm::Schedule schedule = ScheduleOf({kLost});
+  const storm::Evidence evidence = storm.Run(schedule);
+  EXPECT_EQ(BrokenRules(storm.Judge(schedule, evidence)), "");
+  const report::RankRecord& lead = *evidence.lead();
+  ASSERT_GT(lead.checkpoints_size(), 0);
+  const std::filesystem::path last = lead.checkpoints(lead.checkpoints_size() - 1).path();
+  {
+    std::fstream file(last / "rank-00000.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(file.is_open());
+    file.seekp(-1, std::ios::end);
+    file.put('\x55');
+  }
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)), HasSubstr("was announced, but cannot be loaded"));
+  std::filesystem::remove_all(last);
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
+              HasSubstr("was announced, is the last one, and is not there"));
+}
+
+TEST(RulesOfOtherRuns, ALossEndsTheRunAndIsNamed) {
+  const StormOf storm("diloco");
+  ASSERT_NE(storm.trials, nullptr);
+  const storm::Schedule schedule = ScheduleOf({kLost});
+  storm::Evidence evidence = storm.Run(schedule);
+  EXPECT_EQ(BrokenRules(storm.Judge(schedule, evidence)), "");
+  EXPECT_THAT(std::string(evidence.status.message()), StartsWith("rank 2: lost before the step after 3 steps"));
+  const absl::Status was = evidence.status;
+  evidence.status = absl::InternalError("rank 1: lost");
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
+              StartsWith("culprit: no disaster took the rank that is named"));
+  evidence.status = absl::OkStatus();
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
+              StartsWith("end: the run succeeded although rank 2 was lost"));
+  evidence.status = was;
+  evidence.notes.clear();  // as if nothing had happened to rank 2
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
+              StartsWith("end: the run failed although no rank was lost"));
+}
+
+}  // namespace rules_test
+}  // namespace twofold

@@ -1,0 +1,102 @@
+// A hundred schedules of disasters with fixed seeds, and cases that storms have found.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "core/proto/parse_text.h"
+#include "experiments/program/report/files.h"
+#include "tests/storm/rig.h"
+
+namespace twofold {
+namespace storm_test {
+
+using test::BrokenRules;
+using test::ScheduleOf;
+using test::StormOf;
+using ::testing::HasSubstr;
+
+struct Gate {
+  const char* spec;
+  int schedules;
+};
+void PrintTo(const Gate& gate, std::ostream* out) { *out << gate.spec; }
+
+class Storms : public ::testing::TestWithParam<Gate> {};
+
+TEST_P(Storms, NoRuleIsBroken) {
+  const StormOf storm(GetParam().spec);
+  ASSERT_NE(storm.trials, nullptr);
+  std::map<std::string, int64_t> happened, outcomes;
+  for (int i = 0; i < GetParam().schedules; ++i) {
+    const storm::Schedule schedule = storm.Drawn(storm::SeedOf(1, i));
+    const absl::StatusOr<storm::Evidence> evidence = storm.trials->Run(schedule);
+    if (!evidence.ok()) {
+      EXPECT_THAT(std::string(evidence.status().message()), HasSubstr("failed link"))
+          << storm::SeedText(schedule.seed());
+      continue;
+    }
+    const storm::Verdict verdict = storm.Judge(schedule, *evidence);
+    EXPECT_EQ(BrokenRules(verdict), "") << "twofold storm tests/storm/" << GetParam().spec
+                                        << ".textproto --replay=" << storm::SeedText(schedule.seed());
+    ++outcomes[verdict.outcome()];
+    for (const auto& [kind, count] : verdict.happened()) happened[kind] += count;
+  }
+  EXPECT_GT(happened["disaster: loss"], 0) << "the storm raged";
+  if (storm.trials->terrain().elastic)
+    EXPECT_GT(happened["recovery: from peers"] + happened["recovery: from checkpoint"], 0);
+  else
+    EXPECT_GT(outcomes["ended by rule: a rank was lost"], 0);
+}
+INSTANTIATE_TEST_SUITE_P(Gate, Storms,
+                         ::testing::Values(Gate{"ddp", 20}, Gate{"zero3", 20}, Gate{"zero1_files", 16},
+                                           Gate{"tp2_dp4", 16}, Gate{"pp2_dp4", 16}, Gate{"diloco", 12}),
+                         [](const auto& info) { return std::string(info.param.spec); });
+
+// ---- What storms have found, reduced: tests/storm/cases/<spec>_<what>.textproto ----
+
+class Cases : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Cases, NoRuleIsBroken) {
+  const std::string name = GetParam(), file = StrCat("tests/storm/cases/", name, ".textproto");
+  std::string spec;  // the one whose name the case begins with
+  for (const char* known : {"ddp", "zero3", "zero1_files", "tp2_dp4", "pp2_dp4", "diloco"}) {
+    if (name.starts_with(known)) spec = known;
+  }
+  const StormOf storm(spec);
+  ASSERT_NE(storm.trials, nullptr);
+  const absl::StatusOr<std::string> text = ReadFile(file);
+  ASSERT_TRUE(text.ok()) << text.status();
+  storm::Schedule schedule;
+  const absl::Status parsed = ParseText(*text, file, schedule);
+  ASSERT_TRUE(parsed.ok()) << parsed;
+  const storm::Verdict verdict = storm.Judge(schedule, storm.Run(schedule));
+  EXPECT_EQ(BrokenRules(verdict), "");
+  for (const storm::Disaster& d : schedule.disasters()) {
+    const std::string kind = StrCat("disaster: ", storm::KindOf(d, 60));
+    EXPECT_TRUE(verdict.happened().contains(kind)) << kind << " did not happen";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Found, Cases,
+                         ::testing::Values("pp2_dp4_lost_while_it_begins", "zero1_files_lost_behind_launches",
+                                           "zero3_lost_while_state_moves", "zero3_rank_0_hangs"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// A storm is repeated by its seed alone.
+TEST(Replays, GiveTheSameEvidence) {
+  const StormOf storm("zero3");
+  ASSERT_NE(storm.trials, nullptr);
+  const storm::Schedule schedule = storm.Drawn(storm::SeedOf(1, 3));
+  const storm::Evidence first = storm.Run(schedule), second = storm.Run(schedule);
+  EXPECT_EQ(first.notes, second.notes);
+  EXPECT_EQ(first.status, second.status);
+  ASSERT_EQ(first.seen.size(), second.seen.size());
+  for (size_t i = 0; i < first.seen.size(); ++i) {
+    ASSERT_EQ(first.seen[i].value, second.seen[i].value) << i;
+    ASSERT_EQ(first.seen[i].time, second.seen[i].time) << i;
+  }
+}
+
+}  // namespace storm_test
+}  // namespace twofold
