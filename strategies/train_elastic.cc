@@ -41,14 +41,6 @@ void Append(std::vector<T>& all, const std::vector<T>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// The checkpoint in `folder` that was saved after so many steps.
-std::string CheckpointAfter(const std::string& folder, int64_t steps) {
-  for (const checkpoint::Found& found : checkpoint::List(folder)) {
-    if (found.step == steps) return found.path;
-  }
-  return StrCat(folder, "/step-", steps);  // is missed where it is opened
-}
-
 class ElasticTraining {
  public:
   ElasticTraining(RankContext& ctx, const TrainingOptions& options, const Samples& samples,
@@ -71,6 +63,8 @@ class ElasticTraining {
   void MakeTrainer(bool draws);
   void FillFromPeers(const std::vector<Offer>& offers, const Offer& latest);
   void FillFromCheckpoint(const std::string& why_not_peers, const std::vector<Offer>& offers);
+  std::optional<checkpoint::Opened> LastSaved() const;
+  void LookAtFolder();
   void TellStart();
   void AddGeneration(double reform_s, double recover_s);
   int64_t SamplesBefore(int64_t step) const { return samples_base_ + (step - start_) * options_->global_batch; }
@@ -91,6 +85,7 @@ class ElasticTraining {
   bool active_ = true;                              // this one does
   std::optional<Recorder> recorder_;
   std::optional<RankTrainer> trainer_;
+  bool drawn_ = false;          // trainer_ began with initial values
   bool complete_ = false;       // trainer_ holds the state
   std::optional<State> held_;   // what this rank holds until all have taken what they need
   int64_t began_ = 0;           // steps done when the run began
@@ -100,7 +95,8 @@ class ElasticTraining {
   std::string cause_;           // why the one before ended
   double asked_at_ = 0, formed_at_ = 0, detect_s_ = 0;
   int64_t lost_steps_ = 0, saved_steps_ = 0;
-  Bytes load_bytes_;  // of a checkpoint, for this generation
+  int64_t sequence_before_ = -1;  // of the last checkpoint in the folder when the run began; -1: not known here
+  Bytes load_bytes_;              // of a checkpoint, for this generation
   double load_s_ = 0;
 };
 
@@ -126,9 +122,30 @@ void ElasticTraining::ChooseReplicas() {
 
 void ElasticTraining::MakeTrainer(bool draws) {
   trainer_.emplace(ctx_, *options_, samples_, *recorder_, *recorder_, draws);
+  drawn_ = draws;
   trainer_->CommitWith([this] { ctx_.everyone().Barrier().Wait(); });
   if (!elastic_.keeps_global_batch) trainer_->CountSamples([this](int64_t step) { return SamplesBefore(step); });
   recorder_->SetParameters(trainer_->parameters());
+}
+
+// Before anything is saved, which all ranks have to pass TellStart for.
+void ElasticTraining::LookAtFolder() {
+  if (ctx_.everyone().rank() != 0 || !initial_.saving || sequence_before_ >= 0) return;
+  const std::vector<checkpoint::Found> there = checkpoint::List(initial_.saving->options.folder);
+  sequence_before_ = there.empty() ? 0 : there[0].sequence;
+}
+
+// The latest good checkpoint that this run has saved, as rank 0 finds it. Members that have been told of it may be
+// lost.
+std::optional<checkpoint::Opened> ElasticTraining::LastSaved() const {
+  if (ctx_.everyone().rank() != 0) return std::nullopt;
+  for (const checkpoint::Found& found : checkpoint::List(initial_.saving->options.folder)) {
+    if (found.sequence <= sequence_before_) break;
+    absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(found.path);
+    if (opened.ok()) return *std::move(opened);
+    ctx_.AddNote(StrCat("checkpoint passed over: ", std::string(opened.status().message())));
+  }
+  return std::nullopt;
 }
 
 // Generation 0 starts anew, or from the checkpoint that the run resumes from.
@@ -152,8 +169,10 @@ void ElasticTraining::Begin() {
 
 // All members, also those that stand by, know from where the training goes on.
 void ElasticTraining::TellStart() {
-  const elastic::Start first = elastic::ExchangeAll(ctx_, elastic::Start{start_, samples_base_, from_})[0];
-  start_ = first.steps, samples_base_ = first.samples, from_ = first.from;
+  LookAtFolder();
+  const elastic::Start first =
+      elastic::ExchangeAll(ctx_, elastic::Start{start_, samples_base_, from_, sequence_before_})[0];
+  start_ = first.steps, samples_base_ = first.samples, from_ = first.from, sequence_before_ = first.sequence_before;
   if (!recorder_) recorder_.emplace(ctx_, options_->recorder, start_);
 }
 
@@ -244,24 +263,29 @@ void ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
   trainer_->SetScalars(latest.scalars);
 }
 
-// The last checkpoint that this run has saved. Rank 0 is a survivor, and knows of it if any member does.
+// The last checkpoint that this run has saved. Without files, the one that some member knows of.
 void ElasticTraining::FillFromCheckpoint(const std::string& why_not_peers, const std::vector<Offer>& offers) {
+  held_.reset();  // what was done since is given up
+  const bool file = ctx_.device().holds() != Holds::kNothing;
+  std::optional<checkpoint::Opened> last, opened;
   int64_t saved = 0;
   for (const Offer& offer : offers) saved = std::max(saved, offer.saved_steps);
+  if (initial_.saving && file) {
+    LookAtFolder();
+    last = LastSaved();
+    saved = elastic::ExchangeAll(ctx_, elastic::Start{.steps = last ? last->manifest.metadata.step : 0})[0].steps;
+  }
   saved_steps_ = saved;
   from_ = saved > 0 ? "checkpoint" : "start";
   start_ = saved, samples_base_ = 0;
   if (!trains()) return;
   if (ctx_.rank() == 0 && !why_not_peers.empty())
     ctx_.AddNote(StrCat("generation ", ctx_.generation().number, " did not go on from peers: ", why_not_peers));
-  std::optional<checkpoint::Opened> opened;
   const double begun = Now();
-  const bool file = ctx_.device().holds() != Holds::kNothing;
   if (saved > 0 && file) {
-    opened = checkpoint::Agree(ctx_, CheckpointAfter(initial_.saving->options.folder, saved), options_->run, nullptr);
+    opened = checkpoint::Agree(ctx_, last ? last->path : initial_.saving->options.folder, options_->run, nullptr);
   } else if (saved == 0) {  // lost before the first one was saved
-    trainer_.reset();
-    MakeTrainer(/*draws=*/true);
+    if (!drawn_) trainer_.reset(), MakeTrainer(/*draws=*/true);
     opened = OpenResumed(ctx_, *options_, read_);
     if (opened) start_ = opened->manifest.metadata.step;
   }
@@ -297,9 +321,7 @@ void ElasticTraining::Recover() {
   if (trains()) MakeTrainer(/*draws=*/!latest.trained);
   from_ = "start";
   load_bytes_ = Bytes(0), load_s_ = 0;
-  if (!latest.trained) {
-    start_ = 0, samples_base_ = 0;
-  } else if (elastic_.from_peers) {
+  if (latest.trained && elastic_.from_peers) {
     FillFromPeers(offers, latest);
   } else {
     FillFromCheckpoint("", offers);

@@ -80,11 +80,15 @@ void SimulatedGenerations::Commit(double time) {
   const int came = Arriving(time), first = members();
   for (int i = 0; i < came; ++i) next->generation.members.push_back(first + i);
   newcomers_ += came;
-  std::vector<int> lost;
+  std::vector<int> lost, finished;
   std::set_difference(old.generation.members.begin(), old.generation.members.end(), asked_.begin(), asked_.end(),
                       std::back_inserter(lost));
+  const auto ended_well = [this](int m) { return finished_.contains(m); };
+  std::copy_if(lost.begin(), lost.end(), std::back_inserter(finished), ended_well);
+  std::erase_if(lost, ended_well);
   std::string note = StrCat("generation ", next->generation.number, ": ", next->generation.members.size(), " ranks");
   if (!lost.empty()) StrAppend(&note, "; lost: ", RankList(lost), " (", world_.engine.failure_text(), ")");
+  if (!finished.empty()) StrAppend(&note, "; finished: ", RankList(finished));
   if (came > 0) StrAppend(&note, "; ", came, " new");
   notes_.push_back(std::move(note));
   world_.engine.GoOn();
@@ -142,6 +146,7 @@ void SimulatedGenerations::ThrowIfDue(SimulatedRank& rank, int64_t steps) const 
 void SimulatedGenerations::Leave(int member, double time, bool fine) {
   if (HasGoneOnWithout(member)) return;
   left_.insert(member);
+  if (fine) finished_.insert(member);
   fine_ = fine_ || fine;
   if (!fine) asked_at_ = std::max(asked_at_, time + costs_.detect_s());
 }

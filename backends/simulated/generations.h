@@ -71,7 +71,7 @@ class SimulatedGenerations {
   const std::function<void(int)> start_;
   std::shared_ptr<const Shared> present_;
   std::map<int, std::shared_ptr<const Shared>> latest_;  // by member
-  std::set<int> asked_, left_;                           // members of the present generation; of all
+  std::set<int> asked_, left_, finished_;                // members of the present generation; of all; some of these
   double asked_at_ = 0;                                  // when the last of those who asked did, or a member was lost
   sim::TimePointPtr commits_;                            // while some have asked
   int newcomers_ = 0;                                    // that have been let in

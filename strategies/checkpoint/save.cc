@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -82,6 +83,7 @@ struct Saver::Running {
   bool noted = false;
   std::vector<std::shared_ptr<const FileSum>> files;  // this rank's, in the order of the file indices in `tensors`
   std::vector<Entry> tensors;
+  std::function<absl::Status(Worker&)> commit;  // on rank 0, until it is posted
   // `committer`, on rank 0, completes the save. Both are null if nothing is written. Declared last, so that they are
   // destroyed before the members that their tasks use.
   std::unique_ptr<Worker> writer, committer;
@@ -134,7 +136,11 @@ void Saver::Save(int64_t step, std::map<std::string, double> scalars) {
   outer_states_.clear();
   std::vector<std::string> parts;
   for (int r = 0; r < (alone ? 1 : rank_.world_size()); ++r) parts.push_back(StrCat(RankFile(r), kPartEnding));
-  if (writes_ && rank_.rank() == 0) PostCommit(std::move(parts), std::move(scalars));
+  if (writes_ && rank_.rank() == 0) PrepareCommit(std::move(parts), std::move(scalars));
+  if (!rank_.files_are_modelled())
+    PostCommit();
+  else if (writes_)  // a rank that is lost from now on leaves whole files
+    ThrowIf(running_->writer->Wait());
   if (!options_.asynchronous) return Complete();
   running_->stood_still = running_->waited + (rank_.clock().Now() - running_->start);
 }
@@ -156,6 +162,7 @@ void Saver::Complete() {
   if (writes_) ThrowIf(running_->writer->Wait());
   rank_.WaitUntil(running_->written_at);
   rank_.world().Barrier().Wait();
+  PostCommit();
   if (running_->committer != nullptr) ThrowIf(running_->committer->Wait());
   if (rank_.rank() == 0) rank_.WaitUntil(std::max(running_->committed_at, rank_.clock().Now()));
   if (!options_.asynchronous) running_->stood_still = running_->waited + (rank_.clock().Now() - running_->start);
@@ -176,6 +183,7 @@ std::vector<Saved> Saver::Poll() {
   if (running_ == nullptr) return std::exchange(done_, {});
   if (writes_) ThrowIf(running_->writer->status());
   const bool due = rank_.clock().Now() >= running_->committed_at;  // real fabrics: always
+  if (due) PostCommit();
   if (due && rank_.files_are_modelled() && running_->committer != nullptr) ThrowIf(running_->committer->Wait());
   if (due && (running_->committer == nullptr || running_->committer->idle())) {
     if (running_->committer != nullptr) ThrowIf(running_->committer->status());
@@ -303,18 +311,27 @@ void Saver::PostPart(const std::string& name) {
       });
 }
 
-void Saver::PostCommit(std::vector<std::string> parts, std::map<std::string, double> scalars) {
+void Saver::PrepareCommit(std::vector<std::string> parts, std::map<std::string, double> scalars) {
   Manifest manifest{metadata_, {}};
   manifest.metadata.sequence = running_->begun.sequence;
   manifest.metadata.step = running_->step;
   manifest.metadata.updates = optimizer_.updates();
   manifest.metadata.has_values = rank_.device().holds() == Holds::kValues;
   manifest.metadata.scalars = std::move(scalars);
+  running_->commit = [options = options_, begun = running_->begun, parts = std::move(parts),
+                      assemble = options_.full && !whole_, manifest = std::move(manifest),
+                      bytes = &running_->bytes](Worker& worker) {
+    return CommitParts(worker, options, begun, parts, assemble, manifest, bytes);
+  };
+}
+
+// Once for each save, and only where PrepareCommit was called.
+void Saver::PostCommit() {
+  if (running_->commit == nullptr) return;
   running_->committer = std::make_unique<Worker>(0, options_.asynchronous);
-  running_->committer->Post(
-      0, [worker = running_->committer.get(), options = options_, begun = running_->begun, parts = std::move(parts),
-          assemble = options_.full && !whole_, manifest = std::move(manifest),
-          bytes = &running_->bytes] { return CommitParts(*worker, options, begun, parts, assemble, manifest, bytes); });
+  running_->committer->Post(0, [worker = running_->committer.get(), commit = std::exchange(running_->commit, nullptr)] {
+    return commit(*worker);
+  });
 }
 
 }  // namespace twofold::checkpoint

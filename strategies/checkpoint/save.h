@@ -13,9 +13,10 @@
 // saves, ranks continue as soon as they have copied their data to host memory, and meet again in the next save or in
 // Finish. Rank 0 finds the other ranks' files by polling the folder, so waiting for them costs training no message.
 //
-// In simulations without data nothing is written. Messages and memory are those of a run that writes, and it takes the
-// time of a model (core/run/file_costs.h). If rank 0 assembles files, the model assumes that all ranks hold as much.
-// On an emulated device files have their real sizes, but no values.
+// In simulations files are complete when the model of files says so, not when the disk is done. Of a save that is cut
+// off before that, nothing is left. In those without data nothing is written. Messages and memory are those of a run
+// that writes, and it takes the time of a model (core/run/file_costs.h). If rank 0 assembles files, the model assumes
+// that all ranks hold as much. On an emulated device files have their real sizes, but no values.
 #pragma once
 
 #include <map>
@@ -76,7 +77,8 @@ class Saver {
   std::vector<LocalPiece> OwnShare();
   void WriteFile(const std::string& name, std::vector<LocalPiece> held, bool prefixed);
   void PostPart(const std::string& name);
-  void PostCommit(std::vector<std::string> parts, std::map<std::string, double> scalars);
+  void PrepareCommit(std::vector<std::string> parts, std::map<std::string, double> scalars);
+  void PostCommit();
   void Complete();
   void ExpectEnd();
   void NoteWhole();

@@ -65,10 +65,11 @@ Needs FromMessage(const NeedsMessage& m) {
 
 StartMessage ToMessage(const Start& start) {
   StartMessage m;
-  m.set_steps(start.steps), m.set_samples(start.samples), m.set_from(start.from);
+  m.set_steps(start.steps), m.set_samples(start.samples), m.set_from(start.from),
+      m.set_sequence_before(start.sequence_before);
   return m;
 }
-Start FromMessage(const StartMessage& m) { return {m.steps(), m.samples(), m.from()}; }
+Start FromMessage(const StartMessage& m) { return {m.steps(), m.samples(), m.from(), m.sequence_before()}; }
 
 template <class Told>
 std::vector<Told> Exchange(RankContext& ctx, const Told& mine) {

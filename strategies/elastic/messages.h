@@ -33,6 +33,7 @@ struct Needs {
 struct Start {
   int64_t steps = 0, samples = 0;
   std::string from = {};
+  int64_t sequence_before = -1;  // of the last checkpoint in the folder when the run began; -1: not known
 };
 
 // Those of all members, by rank. Collective over the generation. Throw what RankContext::Exchange throws, and kOther if
