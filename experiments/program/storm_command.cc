@@ -209,6 +209,7 @@ int Storm::Replay(const storm::Schedule& schedule) {
   std::printf("as a part of the spec:\n  %s\n",
               absl::StrReplaceAll(storm::Fragment(schedule), {{"\n", "\n  "}}).c_str());
   const storm::Verdict verdict = pool_.One(schedule);
+  for (const std::string& line : verdict.told()) std::printf("  %s\n", line.c_str());
   std::printf("outcome: %s%s%s\n", verdict.outcome().c_str(), verdict.message().empty() ? "" : ": ",
               verdict.message().c_str());
   std::vector<std::pair<std::string, int64_t>> happened(verdict.happened().begin(), verdict.happened().end());

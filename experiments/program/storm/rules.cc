@@ -62,7 +62,7 @@ void TakeFaults(Course& course, Findings& findings) {
   std::set<int> came;
   for (const auto& [generation, members] : course.members) {
     for (const int m : members) {
-      if (generation > 0 && m >= static_cast<int>(course.members[0].size())) came.insert(m);
+      if (m >= RanksToStart(course.spec)) came.insert(m);
     }
   }
   auto& counts = *findings.verdict().mutable_happened();
@@ -92,12 +92,18 @@ void FollowMembers(Course& course, Findings& findings) {
   for (const std::string& note : course.evidence.notes) {
     int generation = 0, ranks = 0, more = 0;
     if (std::sscanf(note.c_str(), "generation %d: %d ranks", &generation, &ranks) != 2) continue;
-    constexpr std::string_view kLost = "; lost: ";
+    constexpr std::string_view kLost = "; lost: ", kFinished = "; finished: ";
     if (const size_t lost = note.find(kLost); lost != std::string::npos) {
       for (const int m : RanksIn(note.substr(lost + kLost.size()))) {
         course.present.erase(m);
         if (!course.fatal.contains(m))
           findings.Add("culprit", StrCat("member ", m, " is taken for lost, but no disaster took it: ", note));
+      }
+    }
+    if (const size_t finished = note.rfind(kFinished); finished != std::string::npos) {
+      for (const int m : RanksIn(note.substr(finished + kFinished.size()))) {
+        course.present.erase(m);
+        course.finished.insert(m);
       }
     }
     const size_t fresh = note.rfind("; ");
@@ -109,6 +115,19 @@ void FollowMembers(Course& course, Findings& findings) {
       findings.Add("agreement", StrCat("generation ", generation, " has ", ranks, " ranks, but ", course.present.size(),
                                        " are left or came"));
   }
+}
+
+// For those who replay it.
+void TellCourse(const Course& course, Findings& findings) {
+  const auto tell = [&](const std::string& line) { *findings.verdict().add_told() = line; };
+  for (const std::string& note : course.evidence.notes) {
+    if (absl::StartsWith(note, "fabric.simulated.faults[") || absl::StartsWith(note, "generation ")) tell(note);
+  }
+  for (const auto& [generation, members] : course.members) {
+    tell(StrCat("generation ", generation, " trains from step ", course.first_step.at(generation), ", from ",
+                course.from.at(generation)));
+  }
+  for (const std::string& end : course.evidence.ends) tell(end);
 }
 
 void CountGenerations(const Course& course, Findings& findings) {
@@ -166,11 +185,13 @@ Verdict Judge(const Trials& trials, const Schedule& schedule, const Evidence& ev
                 .from = {},
                 .fatal = {},
                 .present = {},
+                .finished = {},
                 .happened = {}};
   TakeGenerations(course, findings);
   TakeFaults(course, findings);
   FollowMembers(course, findings);
   CountGenerations(course, findings);
+  TellCourse(course, findings);
   JudgeEnd(course, findings);
   JudgeState(course, findings);
   JudgeTraining(course, findings);

@@ -40,6 +40,7 @@ struct Course {
   };
   std::map<int, Taken> fatal;  // by member that a disaster took
   std::set<int> present;       // members of the last generation that was formed, whether or not it began to train
+  std::set<int> finished;      // members that had done all when others formed a generation
   std::vector<bool> happened;  // by disaster
   int last_generation() const { return members.empty() ? 0 : members.rbegin()->first; }
   bool elastic() const { return spec.train().has_elastic(); }

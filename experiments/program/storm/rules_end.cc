@@ -158,7 +158,9 @@ void JudgeCulprits(const Course& course, Findings& findings) {
   const std::vector<int>* before = nullptr;
   for (const auto& [generation, members] : course.members) {
     for (const int m : before != nullptr ? *before : std::vector<int>()) {
-      if (std::find(members.begin(), members.end(), m) != members.end() || course.fatal.contains(m)) continue;
+      if (std::find(members.begin(), members.end(), m) != members.end() || course.fatal.contains(m) ||
+          course.finished.contains(m))
+        continue;
       findings.Add("culprit", StrCat("member ", m, " is not in generation ", generation, ", but no disaster took it"));
     }
     for (const int m : members) {

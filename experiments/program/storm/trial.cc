@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <tuple>
 
 #include "backends/registry.h"
 #include "backends/simulated/fabric.h"
@@ -39,10 +40,15 @@ int64_t CallsOf(const report::RankRecord& record) {
 }  // namespace
 
 const report::RankRecord* Evidence::lead() const {
+  const report::RankRecord* best = nullptr;
+  const auto progress = [](const report::RankRecord& r) {
+    const int64_t generation = r.generations().empty() ? 0 : r.generations(r.generations_size() - 1).number();
+    return std::tuple(r.complete(), generation, r.first_step() + r.steps_size());
+  };
   for (const auto& [member, record] : records) {
-    if (record.complete()) return &record;
+    if (best == nullptr || progress(record) > progress(*best)) best = &record;
   }
-  return records.empty() ? nullptr : &records.begin()->second;
+  return best;
 }
 
 std::map<int64_t, std::map<int64_t, int64_t>> BatchesOf(const Evidence& evidence, int generation) {
@@ -103,6 +109,7 @@ absl::StatusOr<Evidence> Trials::RunSpec(const spec::Spec& spec) const {
                        .notes = std::move(result.notes),
                        .records = {},
                        .seen = {witness_->seen().begin(), witness_->seen().end()},
+                       .ends = witness_->ends(),
                        .saw_all = !witness_->full()};
   for (size_t r = 0; r < result.results.size(); ++r) {
     if (result.results[r].empty()) continue;

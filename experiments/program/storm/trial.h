@@ -25,9 +25,11 @@ struct Evidence {
   std::vector<std::string> notes;
   std::map<int, report::RankRecord> records;  // by member; of those that left one
   std::vector<Seen> seen;
+  std::vector<std::string> ends = {};  // what members threw
   bool saw_all = true;
   double processor_seconds = 0;
-  // The record that speaks for the run: of the first member that did the last step, else of the first. Null: none.
+  // The record that speaks for the run: of the first member that did the last step; else of the latest generation, and
+  // of the one that came farthest in it. Null: there is none.
   const report::RankRecord* lead() const;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "core/base/philox.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
@@ -20,7 +21,9 @@ namespace twofold::storm {
 
 struct Witness::Memory {
   static constexpr size_t kMost = 1 << 21;  // of what is seen; only what is written takes memory
-  std::atomic<size_t> count;
+  static constexpr size_t kMostText = 1 << 16;
+  std::atomic<size_t> count, text_size;
+  char text[kMostText];  // lines
   Seen seen[kMost];
 };
 
@@ -33,11 +36,23 @@ absl::StatusOr<std::unique_ptr<Witness>> Witness::Make() {
 
 Witness::~Witness() { munmap(memory_, sizeof(Memory)); }
 
-void Witness::Forget() { memory_->count = 0; }
+void Witness::Forget() { memory_->count = 0, memory_->text_size = 0; }
 
 std::span<const Seen> Witness::seen() const { return {memory_->seen, std::min<size_t>(memory_->count, Memory::kMost)}; }
 
 bool Witness::full() const { return memory_->count > Memory::kMost; }
+
+std::vector<std::string> Witness::ends() const {
+  return absl::StrSplit(absl::string_view(memory_->text, memory_->text_size), '\n', absl::SkipEmpty());
+}
+
+void Witness::NoteEnd(int member, const std::string& text) {
+  std::string line = StrCat("member ", member, ": ", text.substr(0, text.find('\n')), "\n");
+  const size_t at = memory_->text_size;
+  if (at + line.size() > Memory::kMostText) return;
+  std::copy(line.begin(), line.end(), memory_->text + at);
+  memory_->text_size = at + line.size();
+}
 
 void Witness::Note(const Seen& seen) {
   const size_t at = memory_->count++;
@@ -120,8 +135,9 @@ std::string Witness::Train(RankContext& ctx, const TrainingOptions& options, con
     std::string record = TrainRank(ctx, options, {training, samples.validation});
     note(Seen::kEnds, 1);
     return record;
-  } catch (...) {
+  } catch (const std::exception& error) {
     note(Seen::kEnds, 0);
+    NoteEnd(ctx.member(), error.what());
     throw;
   }
 }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "strategies/trainer.h"
@@ -36,7 +38,8 @@ class Witness {
 
   void Forget();
   std::span<const Seen> seen() const;
-  bool full() const;  // it could not write down all
+  bool full() const;                      // it could not write down all
+  std::vector<std::string> ends() const;  // what members threw, in order: "member 4: rank 4: ..."
 
   // Makes `options` be watched, with any number of replicas. The options must not outlive the witness.
   void Watch(TrainingOptions& options);
@@ -47,6 +50,7 @@ class Witness {
   struct Memory;
   explicit Witness(Memory* memory) : memory_(memory) {}
   void Note(const Seen& seen);
+  void NoteEnd(int member, const std::string& text);
 
   Memory* const memory_;
 };
