@@ -151,7 +151,9 @@ const std::vector<Rule>& Rules() {
       {"parameters", "ranks that hold the same piece of the state hold the same bits, and state that moves keeps them"},
       {"samples",
        "every step that counts is trained on the samples of an undisturbed run, each once (KEEP_GLOBAL); or "
-       "on samples of which none is left out or repeated (KEEP_LOCAL)"},
+       "on samples of which none is left out or repeated (KEEP_LOCAL). Asynchronous: every gradient that is begun is "
+       "used "
+       "once, and none is older than the bound"},
       {"losses", "they are those of an undisturbed run (KEEP_GLOBAL), to rounding; to the bit while the members stay"},
       {"memory",
        "a rank's peak is the predicted one, to the byte, while the members stay; else at most twice the "

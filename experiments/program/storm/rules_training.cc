@@ -128,6 +128,31 @@ void JudgeLosses(const Course& course, Findings& findings) {
   }
 }
 
+// Who is fast decides whose gradients are used, so neither samples nor losses are those of an undisturbed run, unless
+// the bound is 0. But every gradient that was begun is used once, and none is too old.
+void JudgeAsync(const Course& course, Findings& findings) {
+  const auto server = course.evidence.records.find(0);
+  const spec::Train& train = course.spec.train();
+  if (server == course.evidence.records.end() || train.async_sgd().mode() == spec::AsyncSgd::GOSSIP) return;
+  int64_t used = 0, reads = 0;
+  for (const int64_t count : server->second.gradients_by_staleness()) used += count;
+  for (const Seen& seen : course.evidence.seen) reads += seen.what == Seen::kSample ? 1 : 0;
+  const int64_t dp = course.spec.parallel().dp(), updates = server->second.steps_size(),
+                bound = train.async_sgd().staleness();
+  if (bound >= 0 && server->second.gradients_by_staleness_size() > bound + 1) {
+    findings.Add("samples", StrCat("a gradient was used ", server->second.gradients_by_staleness_size() - 1,
+                                   " updates after its parameters; the bound is ", bound));
+  }
+  if (course.evidence.status.ok() && (used != dp * updates || updates != train.steps()))
+    findings.Add("samples",
+                 StrCat(updates, " of ", train.steps(), " updates used ", used, " gradients; each takes ", dp));
+  if (course.evidence.status.ok() && course.evidence.saw_all && reads != train.steps() * train.global_batch()) {
+    findings.Add("samples",
+                 StrCat(reads, " samples were read for gradients of ", train.steps() * train.global_batch()));
+  }
+  if (bound == 0) JudgeLosses(course, findings);
+}
+
 void JudgeMemory(const Course& course, Findings& findings) {
   const bool same_members = course.fatal.empty() && course.last_generation() == 0;
   for (const auto& [member, record] : course.evidence.records) {
@@ -150,9 +175,10 @@ void JudgeMemory(const Course& course, Findings& findings) {
 }  // namespace
 
 void JudgeTraining(const Course& course, Findings& findings) {
+  JudgeMemory(course, findings);
+  if (course.spec.train().has_async_sgd()) return JudgeAsync(course, findings);
   if (course.evidence.saw_all) JudgeSamples(course, findings);
   JudgeLosses(course, findings);
-  JudgeMemory(course, findings);
 }
 
 }  // namespace twofold::storm
