@@ -2,7 +2,9 @@
 
 #include <optional>
 
+#include "core/base/strings.h"
 #include "strategies/checkpoint/on_signal.h"
+#include "strategies/elastic/left_out.h"
 
 namespace twofold {
 namespace {
@@ -42,7 +44,14 @@ void TrainingLoop::Tell() {
 void TrainingLoop::ShowState(RankTrainer& trainer, int64_t steps_done) {
   if (!options_.watch) return;
   ctx_.device().compute().Synchronize();
-  options_.watch(ctx_, steps_done, trainer.Held());
+  std::vector<checkpoint::LocalPiece> held = trainer.Held();
+  for (const auto& [name, tensor] : elastic::LeftOutOf(trainer.ReducerStates()).own) {
+    held.push_back({.name = StrCat(checkpoint::kReducer, ctx_.member(), ".", name),
+                    .shape = tensor.shape(),
+                    .where = Region::Whole(tensor.numel()),
+                    .data = tensor});
+  }
+  options_.watch(ctx_, steps_done, held);
 }
 
 void TrainingLoop::TellSaved(RankTrainer& trainer) {

@@ -89,7 +89,8 @@ struct TrainingOptions {
   RecorderOptions recorder;
 
   // Called on every rank when it begins to train after so many steps, and after each step, with what it holds
-  // (RankTrainer::Held). The rank's device has done all of it. Null: nobody watches.
+  // (RankTrainer::Held) and what compression has left out of its messages. The rank's device has done all of it. Null:
+  // nobody watches.
   using Watch = std::function<void(RankContext&, int64_t steps_done, const std::vector<checkpoint::LocalPiece>& held)>;
   Watch watch;
 

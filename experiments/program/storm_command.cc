@@ -42,12 +42,11 @@ using RealTime = std::chrono::steady_clock;
 
 constexpr double kGuardSeconds = 120;  // real time in which a run must end
 constexpr int kMostReducingRuns = 200;
-constexpr int64_t kMostKept = 10;  // broken schedules after which a storm ends
 
 struct StormOptions {
   std::string spec, out, seed = "1", replay;
   std::vector<std::string> sets;
-  int64_t schedules = 1000;
+  int64_t schedules = 1000, most_broken = 10;
   double minutes = 0;
   int jobs = 0;
 };
@@ -180,7 +179,7 @@ int Storm::Rage() {
                                        summary_.Add(schedule, verdict);
                                        TellProgress();
                                        if (verdict.broken_size() > 0) broken.emplace_back(schedule, verdict);
-                                       return static_cast<int64_t>(broken.size()) < kMostKept;
+                                       return static_cast<int64_t>(broken.size()) < options_.most_broken;
                                      });
   const std::chrono::duration<double> passed = RealTime::now() - begun_;
   if (HasStatusLine()) ClearStatusLine();
@@ -198,8 +197,8 @@ int Storm::Rage() {
               Counted(summary_.schedules(), "schedule").c_str(), SecondsText(passed.count()).c_str(),
               RateText(3600 * count / passed.count()).c_str(),
               SecondsText(summary_.processor_seconds() / count).c_str(), options_.out.c_str());
-  if (static_cast<int64_t>(broken.size()) >= kMostKept)
-    std::printf("note: the storm ended early, because %d schedules broke a rule\n", static_cast<int>(broken.size()));
+  if (static_cast<int64_t>(broken.size()) >= options_.most_broken)
+    std::printf("note: the storm ended after %d that broke a rule (--most-broken)\n", static_cast<int>(broken.size()));
   return broken.empty() && ran.ok() && written.ok() ? kExitFine : kExitFailed;
 }
 
@@ -239,6 +238,8 @@ absl::StatusOr<storm::Schedule> ScheduleOf(const std::string& replay, const Stor
 
 absl::Status CheckNumbers(const StormOptions& options) {
   if (options.schedules < 1) return InvalidArgument("--schedules must be at least 1 (got ", options.schedules, ")");
+  if (options.most_broken < 1)
+    return InvalidArgument("--most-broken must be at least 1 (got ", options.most_broken, ")");
   if (!(options.minutes >= 0)) return InvalidArgument("--minutes must be 0 or more (got ", options.minutes, ")");
   if (options.jobs < 0) return InvalidArgument("--jobs must be 0 or more (got ", options.jobs, ")");
   return absl::OkStatus();
@@ -317,6 +318,8 @@ void AddStormCommand(const Command& program, int& exit_status) {
   command.AddOption("--schedules", options->schedules, "how many to run").ShowDefault();
   command.AddOption("--seed", options->seed, "draws the schedules").ShowDefault();
   command.AddOption("--minutes", options->minutes, "begin no schedule after so many minutes (default: no limit)");
+  command.AddOption("--most-broken", options->most_broken, "end after so many schedules that broke a rule")
+      .ShowDefault();
   command.AddOption("--replay", options->replay, "run one schedule: its seed, or the file of a reduced one");
   command.AddOption("--jobs", options->jobs, "schedules at a time (default: one for each core)");
   command.AddOption("--set", options->sets, "path=value: replace a field of the spec, as for `run`; may be repeated")

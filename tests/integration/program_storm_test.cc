@@ -52,6 +52,7 @@ TEST_F(Program, RefusesStormsThatCannotBe) {
       {StrCat(kSpec, " --schedules=0"), "--schedules must be at least 1 (got 0)"},
       {StrCat(kSpec, " --seed=seven"), "--seed: \"seven\" is no seed; use a number such as 0x"},
       {StrCat(kSpec, " --minutes=-1"), "--minutes must be 0 or more (got -1)"},
+      {StrCat(kSpec, " --most-broken=0"), "--most-broken must be at least 1 (got 0)"},
       {StrCat(kSpec, " --jobs=-1"), "--jobs must be 0 or more (got -1)"},
       {StrCat(kSpec, " --replay=no/such.textproto --out=", At("x")), "is no seed; use a number such as"},
       {StrCat(kSpec, " --replay=", wrong, " --out=", At("x")), "falt"},
