@@ -78,6 +78,17 @@ TEST_F(Rules, BitsThatDifferFromAnUndisturbedRunBeforeAnythingHappens) {
   EXPECT_THAT(Found(evidence), HasSubstr("other bits than in an undisturbed run after 2 steps"));
 }
 
+TEST_F(Rules, RunsThatBeginAnew) {
+  storm::Evidence evidence = Survived();
+  for (auto& [member, record] : evidence.records) {
+    if (record.generations_size() < 2) continue;
+    record.mutable_generations(1)->set_from("start");
+    record.mutable_generations(1)->set_first_step(0);
+  }
+  EXPECT_THAT(Found(evidence),
+              StartsWith("recovery: generation 1 goes back from step 3 to step 0 (start), though only 1 of 4"));
+}
+
 TEST_F(Rules, LossesThatLeaveTheCurve) {
   storm::Evidence evidence = Survived();
   for (auto& [member, record] : evidence.records) {

@@ -24,7 +24,7 @@ void TakeGenerations(Course& course, Findings& findings) {
         return all.try_emplace(number, own).first->second != own;
       };
       if (differs(course.members, members) || differs(course.first_step, g.first_step()) ||
-          differs(course.from, g.from())) {
+          differs(course.from, g.from()) || differs(course.dp, g.dp())) {
         findings.Add("agreement", StrCat("member ", member, "'s record of generation ", number,
                                          " differs from another's in its members, first step or source"));
       }
@@ -148,6 +148,9 @@ const std::vector<Rule>& Rules() {
       {"end", "it goes on while enough replicas can be formed from what is left, and else ends, and says why"},
       {"culprit", "whoever is named as lost is a rank that a disaster took"},
       {"agreement", "all members agree on the generation, its members, and the steps done"},
+      {"recovery",
+       "state comes from peers while copies are left, else from the last checkpoint; a run begins anew only if "
+       "it had not saved one yet"},
       {"parameters", "ranks that hold the same piece of the state hold the same bits, and state that moves keeps them"},
       {"samples",
        "every step that counts is trained on the samples of an undisturbed run, each once (KEEP_GLOBAL); or "
@@ -184,6 +187,7 @@ Verdict Judge(const Trials& trials, const Schedule& schedule, const Evidence& ev
                 .samples = trials.samples(),
                 .members = {},
                 .first_step = {},
+                .dp = {},
                 .from = {},
                 .fatal = {},
                 .present = {},
@@ -195,6 +199,7 @@ Verdict Judge(const Trials& trials, const Schedule& schedule, const Evidence& ev
   CountGenerations(course, findings);
   TellCourse(course, findings);
   JudgeEnd(course, findings);
+  JudgeRecoveries(course, findings);
   JudgeState(course, findings);
   JudgeTraining(course, findings);
   JudgeCheckpoints(course, findings);

@@ -32,7 +32,7 @@ struct Course {
   const Evidence& evidence;
   int64_t samples = 0;                      // of an epoch
   std::map<int, std::vector<int>> members;  // by generation: by rank
-  std::map<int, int64_t> first_step;        // by generation
+  std::map<int, int64_t> first_step, dp;    // by generation
   std::map<int, std::string> from;          // by generation: where its state came from
   struct Taken {
     int generation;
@@ -57,6 +57,7 @@ class Findings {
   Verdict& verdict_;
 };
 void JudgeEnd(const Course& course, Findings& findings);          // no-hang, end, culprit
+void JudgeRecoveries(const Course& course, Findings& findings);   // recovery
 void JudgeState(const Course& course, Findings& findings);        // agreement, parameters
 void JudgeTraining(const Course& course, Findings& findings);     // samples, losses, memory
 void JudgeCheckpoints(const Course& course, Findings& findings);  // checkpoints
