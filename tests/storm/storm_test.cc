@@ -52,7 +52,7 @@ TEST_P(Storms, NoRuleIsBroken) {
 INSTANTIATE_TEST_SUITE_P(Gate, Storms,
                          ::testing::Values(Gate{"ddp", 20}, Gate{"zero3", 14}, Gate{"zero1_files", 16},
                                            Gate{"tp2_dp4", 14}, Gate{"pp2_dp4", 16}, Gate{"diloco", 10},
-                                           Gate{"top_k", 10}),
+                                           Gate{"top_k", 10}, Gate{"async_sgd", 10}),
                          [](const auto& info) { return std::string(info.param.spec); });
 
 // ---- What storms have found, reduced: tests/storm/cases/<spec>_<what>.textproto ----
