@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,14 @@ struct StormOf {
   TrainingData data;
   std::unique_ptr<storm::Trials> trials;  // null: the test has failed
 };
+
+// The storm of a spec, made once for all tests of the process.
+inline const StormOf& TheStormOf(const std::string& name) {
+  static auto& all = *new std::map<std::string, std::unique_ptr<const StormOf>>;
+  std::unique_ptr<const StormOf>& storm = all[name];
+  if (storm == nullptr) storm = std::make_unique<const StormOf>(name);
+  return *storm;
+}
 
 // Disasters, each as text of a storm.Disaster.
 inline storm::Schedule ScheduleOf(const std::vector<std::string>& faults) {

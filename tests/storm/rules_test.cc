@@ -15,16 +15,13 @@ using storm::Seen;
 using test::BrokenRules;
 using test::ScheduleOf;
 using test::StormOf;
+using test::TheStormOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr char kLost[] = "fault { rank: 2 lost: true step: 3 }";
 
-// One storm for all tests of a process.
-const StormOf& Ddp() {
-  static const auto& storm = *new StormOf("ddp");
-  return storm;
-}
+const StormOf& Ddp() { return TheStormOf("ddp"); }
 
 class Rules : public ::testing::Test {
  protected:
@@ -200,7 +197,7 @@ TEST(RulesInDocs, AreThoseThatAreChecked) {
 }
 
 TEST(RulesOfFiles, CheckpointsThatCannotBeLoaded) {
-  const StormOf storm("zero3");
+  const StormOf& storm = TheStormOf("zero3");
   ASSERT_NE(storm.trials, nullptr);
   const storm::Schedule schedule = ScheduleOf({kLost});
   const storm::Evidence evidence = storm.Run(schedule);
@@ -221,7 +218,7 @@ TEST(RulesOfFiles, CheckpointsThatCannotBeLoaded) {
 }
 
 TEST(RulesOfOtherRuns, ALossEndsTheRunAndIsNamed) {
-  const StormOf storm("diloco");
+  const StormOf& storm = TheStormOf("diloco");
   ASSERT_NE(storm.trials, nullptr);
   const storm::Schedule schedule = ScheduleOf({kLost});
   storm::Evidence evidence = storm.Run(schedule);

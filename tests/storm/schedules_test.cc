@@ -74,7 +74,7 @@ TEST(Draws, LeaveOutWhatARunWithoutGenerationsCannotHave) {
 
 // What is drawn is a valid part of a spec, so that a printed fragment can be pasted into one.
 TEST(Schedules, CanBeWrittenInSpecsAndFiles) {
-  const test::StormOf storm("ddp");
+  const test::StormOf& storm = test::TheStormOf("ddp");
   ASSERT_NE(storm.trials, nullptr);
   for (int i = 0; i < 50; ++i) {
     const storm::Schedule schedule = storm.Drawn(storm::SeedOf(3, i));

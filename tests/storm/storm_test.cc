@@ -15,6 +15,7 @@ namespace storm_test {
 using test::BrokenRules;
 using test::ScheduleOf;
 using test::StormOf;
+using test::TheStormOf;
 using ::testing::HasSubstr;
 
 struct Gate {
@@ -26,7 +27,7 @@ void PrintTo(const Gate& gate, std::ostream* out) { *out << gate.spec; }
 class Storms : public ::testing::TestWithParam<Gate> {};
 
 TEST_P(Storms, NoRuleIsBroken) {
-  const StormOf storm(GetParam().spec);
+  const StormOf& storm = TheStormOf(GetParam().spec);
   ASSERT_NE(storm.trials, nullptr);
   std::map<std::string, int64_t> happened, outcomes;
   for (int i = 0; i < GetParam().schedules; ++i) {
@@ -65,7 +66,7 @@ TEST_P(Cases, NoRuleIsBroken) {
   for (const char* known : {"ddp", "zero3", "zero1_files", "tp2_dp4", "pp2_dp4", "diloco"}) {
     if (name.starts_with(known)) spec = known;
   }
-  const StormOf storm(spec);
+  const StormOf& storm = TheStormOf(spec);
   ASSERT_NE(storm.trials, nullptr);
   const absl::StatusOr<std::string> text = ReadFile(file);
   ASSERT_TRUE(text.ok()) << text.status();
@@ -87,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Found, Cases,
 
 // A storm is repeated by its seed alone.
 TEST(Replays, GiveTheSameEvidence) {
-  const StormOf storm("zero3");
+  const StormOf& storm = TheStormOf("zero3");
   ASSERT_NE(storm.trials, nullptr);
   const storm::Schedule schedule = storm.Drawn(storm::SeedOf(1, 3));
   const storm::Evidence first = storm.Run(schedule), second = storm.Run(schedule);
