@@ -114,11 +114,20 @@ class ControlStorm {
     At(p.up_free, [=, this] {
       if (!processes_[id].open) return;
       const absl::Status heard = plane_.Hear(id, message, Now());
-      if (!heard.ok()) HangUp(id, heard), plane_.Lose(id, Now());
+      if (!heard.ok()) HangUp(id, heard), TellLoss(id);
     });
+  }
+  void TellLoss(Id id) {
+    plane_.Lose(id, Now());
+    if (processes_[id].member >= 0) known_lost_.insert(processes_[id].member);
   }
   void FromPlane(Id id, const FromHub& message) {
     Process& p = processes_[id];
+    for (const int m : message.formed().members()) {
+      if (known_lost_.contains(m))
+        Break(
+            StrCat("generation ", message.formed().number(), " has member ", m, ", which the plane knows to be lost"));
+    }
     if (!p.open) return;
     p.down_free = std::max(p.down_free, seconds_ + Delay(p));
     At(p.down_free, [=, this] {
@@ -145,7 +154,7 @@ class ControlStorm {
     Process& p = processes_[id];
     if (!p.open) return;
     p.open = false;
-    At(seconds_ + random_.Between(0, 3), [=, this] { plane_.Lose(id, Now()); });
+    At(seconds_ + random_.Between(0, 3), [=, this] { TellLoss(id); });
     At(seconds_ + random_.Between(0, 3), [=, this] {
       if (!processes_[id].dead) Leave(id, "its connection broke");
     });
@@ -354,6 +363,7 @@ class ControlStorm {
   std::map<int, std::vector<int>> formed_;
   std::map<std::pair<int, uint64_t>, std::string> taken_;
   std::map<std::string, int> happened_;
+  std::set<int> known_lost_;  // members
   std::string broken_;
   Plane plane_;
 };
