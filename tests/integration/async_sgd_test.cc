@@ -178,11 +178,15 @@ TEST(AsyncSgd, TrainsOnThreadsOfDifferentSpeeds) {
   EXPECT_LT(MeanLoss({records[0]}, 50, 60), 0.9 * MeanLoss({records[0]}, 0, 10));
 }
 
+absl::StatusOr<RankRecords> RecordsOfRun(spec::Spec& spec) {
+  const RunResult result = test::RunResolved(spec);
+  if (!result.status.ok()) return result.status;
+  return ReadRecords(spec, result);
+}
+
 TEST(AsyncSgd, TheReportCountsStalenessAndWaiting) {
   spec::Spec spec = test::Resolve(Text(test::kTinyMlp, "staleness: 2", 12, " global_batch: 8 ") + WithStraggler(4, 10));
-  const RunResult result = test::RunResolved(spec);
-  ASSERT_TRUE(result.status.ok()) << result.status;
-  const absl::StatusOr<RankRecords> records = ReadRecords(spec, result);
+  const absl::StatusOr<RankRecords> records = RecordsOfRun(spec);
   ASSERT_TRUE(records.ok()) << records.status();
   report::Report report;
   AddAsyncSgd(spec, *records, report);
@@ -254,9 +258,7 @@ TEST(Gossip, LearnsAndIsTheSameEveryTimeInASimulation) {
 // The report's losses are means over the workers.
 TEST(Gossip, TheReportHasTheMeansOfLosses) {
   spec::Spec spec = test::Resolve(GossipText(4) + test::Simulated("REAL"));
-  const RunResult result = test::RunResolved(spec);
-  ASSERT_TRUE(result.status.ok()) << result.status;
-  const absl::StatusOr<RankRecords> records = ReadRecords(spec, result);
+  const absl::StatusOr<RankRecords> records = RecordsOfRun(spec);
   ASSERT_TRUE(records.ok()) << records.status();
   report::Report report;
   *report.mutable_steps() = records->lead().steps();
