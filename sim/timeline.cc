@@ -5,9 +5,9 @@
 
 namespace twofold::sim {
 
-void TimePoint::Resolve(double time) {
+void TimePoint::Resolve(double time, const Spread& spread) {
   TWOFOLD_CHECK(!known_, "a point in time is resolved once");
-  time_ = time;
+  time_ = time, spread_ = spread;
   known_ = true;
   for (auto waiters = std::exchange(waiters_, {}); auto& fn : waiters) fn();
 }
@@ -17,37 +17,51 @@ void TimePoint::Then(absl::AnyInvocable<void()> fn) {
   waiters_.push_back(std::move(fn));
 }
 
-void Timeline::Advance(double seconds, double not_before, std::string_view name, std::string_view label) {
+void Timeline::Advance(double seconds, double not_before, std::string_view name, std::string_view label,
+                       const Apart& apart) {
   const bool traced = tracer_ && !name.empty();
-  if (!blocked()) {
-    if (traced) return Span(seconds, not_before, name, label);
-    time_ = std::max(time_, not_before) + seconds;
-    return;
+  if (!blocked()) return traced ? Span(seconds, not_before, name, label, apart) : Pass(seconds, not_before, apart);
+  if (traced) {
+    return Push({.kind = Command::kSpan,
+                 .seconds = seconds,
+                 .not_before = not_before,
+                 .apart = apart,
+                 .name = name,
+                 .label = label});
   }
-  if (traced)
-    return Push({.kind = Command::kSpan, .seconds = seconds, .not_before = not_before, .name = name, .label = label});
-  if (queue_.back().kind != Command::kStretch) {
-    return Push({.kind = Command::kStretch, .stretch = {seconds, not_before + seconds}});
-  }
+  if (queue_.back().kind != Command::kStretch) Push({.kind = Command::kStretch});
   Stretch& s = queue_.back().stretch;
-  s = {s.add + seconds, std::max(s.least, not_before) + seconds};
+  s.add += seconds, s.deviation += apart.deviation;
+  if (not_before > s.least) s.least = not_before, s.of_least = apart.issuer;
+  s.least += seconds, s.of_least.own += apart.deviation;
 }
 
-void Timeline::Span(double seconds, double not_before, std::string_view name, std::string_view label) {
+void Timeline::Pass(double seconds, double not_before, const Apart& apart) {
+  if (not_before > time_) WaitUntil(not_before, apart.issuer);
+  time_ += seconds, spread_.own += apart.deviation;
+}
+
+void Timeline::WaitUntil(double time, const Spread& spread) {
+  spread_ = AfterWaiting(spread_, time - time_, spread);
+  time_ = time;
+}
+
+void Timeline::Span(double seconds, double not_before, std::string_view name, std::string_view label,
+                    const Apart& apart) {
   const double start = std::max(time_, not_before);
-  time_ = start + seconds;
+  Pass(seconds, not_before, apart);
   if (tracer_) tracer_(name, label, start, time_);
 }
 
-void Timeline::PassWait(double until, std::string_view name) {
-  if (until <= time_) return;
-  stalled_ += until - time_;
-  if (wait_tracer_ && !name.empty()) wait_tracer_(name, time_, until);
-  time_ = until;
+void Timeline::PassWait(const TimePoint& until, std::string_view name) {
+  if (until.time() <= time_) return;
+  stalled_ += until.time() - time_;
+  if (wait_tracer_ && !name.empty()) wait_tracer_(name, time_, until.time());
+  WaitUntil(until.time(), until.spread());
 }
 
 void Timeline::WaitFor(const TimePointPtr& point, std::string_view name) {
-  if (!blocked() && point->known()) return PassWait(point->time(), name);
+  if (!blocked() && point->known()) return PassWait(*point, name);
   const bool first = !blocked();
   Push({.kind = Command::kWait, .name = name, .point = point});
   if (first) ResumeAfter(point);
@@ -62,19 +76,23 @@ void Timeline::ResumeAfter(const TimePointPtr& point) {
 void Timeline::Reset(double time) {
   TWOFOLD_CHECK(!resuming_, "a stream is not reset while it resumes");
   queue_.clear(), head_ = 0, ++resets_;
-  time_ = std::max(time_, time);
+  time_ = std::max(time_, time), spread_ = {};
 }
 
 TimePointPtr Timeline::Record() {
-  if (!blocked()) return std::make_shared<TimePoint>(time_);
+  if (!blocked()) return std::make_shared<TimePoint>(time_, spread_);
   auto point = std::make_shared<TimePoint>();
-  Call([point](double t) { point->Resolve(t); });
+  Call([this, point](double t) { point->Resolve(t, spread_); });  // called by this line alone
   return point;
 }
 
 void Timeline::Call(absl::AnyInvocable<void(double)> fn) {
   if (!blocked()) return fn(time_);
   Push({.kind = Command::kCall, .fn = std::move(fn)});
+}
+
+void Timeline::Together() {
+  Call([this](double) { spread_ = {}; });
 }
 
 void Timeline::Push(Command&& command) {
@@ -92,8 +110,13 @@ void Timeline::Resume() {
   while (blocked()) {
     Command& head = queue_[head_];
     switch (head.kind) {
-      case Command::kStretch: time_ = std::max(time_ + head.stretch.add, head.stretch.least); break;
-      case Command::kSpan: Span(head.seconds, head.not_before, head.name, head.label); break;
+      case Command::kStretch: {
+        const Stretch& s = head.stretch;
+        time_ += s.add, spread_.own += s.deviation;
+        if (s.least > time_) WaitUntil(s.least, s.of_least);
+        break;
+      }
+      case Command::kSpan: Span(head.seconds, head.not_before, head.name, head.label, head.apart); break;
       case Command::kCall: std::exchange(head.fn, nullptr)(time_); break;  // may push, which moves `head`
       case Command::kWait:
         if (!head.point->known()) {
@@ -101,7 +124,7 @@ void Timeline::Resume() {
           ResumeAfter(head.point);
           return;
         }
-        PassWait(head.point->time(), head.name);
+        PassWait(*head.point, head.name);
         head.point.reset();
         break;
     }

@@ -12,28 +12,39 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
 #include "core/base/check.h"
+#include "sim/spread.h"
 
 namespace twofold::sim {
 
-// A moment in seconds of virtual time; set once. Waiters run in the order in which they were added.
+// A moment in seconds of virtual time; set once. Waiters run in the order in which they were added. `spread`: how far
+// ranks of a class are apart then.
 class TimePoint {
  public:
   TimePoint() = default;
-  explicit TimePoint(double time) : time_(time), known_(true) {}
+  explicit TimePoint(double time, const Spread& spread = {}) : time_(time), spread_(spread), known_(true) {}
   bool known() const { return known_; }
   double time() const {
     TWOFOLD_CHECK(known_, "the time of this point is not known yet");
     return time_;
   }
-  void Resolve(double time);
+  const Spread& spread() const { return spread_; }
+  void Resolve(double time, const Spread& spread = {});
   void Then(absl::AnyInvocable<void()> fn);  // at once if the time is known
 
  private:
   double time_ = 0;
+  Spread spread_;
   bool known_ = false;
   absl::InlinedVector<absl::AnyInvocable<void()>, 1> waiters_;
 };
 using TimePointPtr = std::shared_ptr<TimePoint>;
+
+// How far ranks of a class are apart in a span: the standard deviation of its seconds, and the spread of whoever lets
+// it begin.
+struct Apart {
+  double deviation = 0;
+  Spread issuer = {};
+};
 
 // Create with std::make_shared: a stream keeps itself alive while it resumes, even if its owner releases it meanwhile.
 class Timeline : public std::enable_shared_from_this<Timeline> {
@@ -43,14 +54,17 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   // Called likewise for each wait with a name, for the time that the stream was idle because of it.
   using WaitTracer = std::function<void(std::string_view name, double start, double end)>;
 
-  // Busy for `seconds`, starting no earlier than `not_before`. With a name, it is a traced span, and the label says
-  // what the span is part of.
-  void Advance(double seconds, double not_before = 0, std::string_view name = {}, std::string_view label = {});
-  void NotBefore(double time) { Advance(0, time); }
+  // Busy for `seconds`, starting no earlier than `not_before`, when its issuer is ready. With a name, it is a traced
+  // span, and the label says what the span is part of.
+  void Advance(double seconds, double not_before = 0, std::string_view name = {}, std::string_view label = {},
+               const Apart& apart = {});
+  void NotBefore(double time, const Spread& issuer = {}) { Advance(0, time, {}, {}, {0, issuer}); }
   // Idle until `point`; counted as stalled. `name`: what the point belongs to; it must outlive the simulation.
   void WaitFor(const TimePointPtr& point, std::string_view name = {});
   TimePointPtr Record();                                // the point after everything queued so far
   void Call(absl::AnyInvocable<void(double time)> fn);  // calls fn when the stream reaches this place
+
+  void Together();  // from this place on, ranks of a class are no longer apart
 
   // Drops everything queued, and goes on at `time`, or at its present time if that is later. What it waited for may
   // stay unknown.
@@ -61,32 +75,39 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     TWOFOLD_CHECK(!blocked(), "the stream waits for a point that is not known yet");
     return time_;
   }
-  double stalled() const { return stalled_; }  // up to its present time
+  const Spread& spread() const { return spread_; }  // at its present time
+  double stalled() const { return stalled_; }       // up to its present time
   void SetTracer(Tracer tracer, WaitTracer waits = nullptr) {
     tracer_ = std::move(tracer), wait_tracer_ = std::move(waits);
   }
 
  private:
-  // t -> max(t + add, least): any sequence of untraced spans combines to one of these.
+  // t -> max(t + add, least): any sequence of untraced spans combines to one of these. The spread is that of the later
+  // of the two.
   struct Stretch {
-    double add, least;
+    double add = 0, least = 0, deviation = 0;
+    Spread of_least = {};
   };
   struct Command {
     enum Kind { kStretch, kSpan, kWait, kCall } kind;
     Stretch stretch{};
     double seconds = 0, not_before = 0;  // kSpan
+    Apart apart{};                       // kSpan
     std::string_view name, label;        // kSpan; kWait has a name
     TimePointPtr point;
     absl::AnyInvocable<void(double)> fn;
   };
   void Push(Command&& command);
   void Resume();
-  void Span(double seconds, double not_before, std::string_view name, std::string_view label);
-  void PassWait(double until, std::string_view name);
+  void Span(double seconds, double not_before, std::string_view name, std::string_view label, const Apart& apart);
+  void Pass(double seconds, double not_before, const Apart& apart);
+  void WaitUntil(double time, const Spread& spread);  // later than its present time
+  void PassWait(const TimePoint& until, std::string_view name);
 
   void ResumeAfter(const TimePointPtr& point);
 
   double time_ = 0, stalled_ = 0;
+  Spread spread_;
   bool resuming_ = false;
   int resets_ = 0;
   // Commands from head_ on; the first is a wait for an unknown point, or there are none. Those before it are done;

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/cost/kernel_table.h"
+
 namespace twofold {
 namespace {
 
@@ -19,7 +21,8 @@ class SimulatedStream : public Stream {
     auto* state = static_cast<SimulatedPoint*>(event.state());
     if (state == nullptr) return;
     if (&line_ == &rank_.host()) return state->Wait();  // a CPU's stream is the host, which must stop
-    line_.NotBefore(rank_.host().time());  // before that, the stream was idle because the host had issued nothing
+    line_.NotBefore(rank_.host().time(),
+                    rank_.host().spread());  // before that, the stream was idle because the host had issued nothing
     line_.WaitFor(state->point(), state->stream());
   }
   void Synchronize() override {
@@ -55,7 +58,7 @@ class SideStream : public SimulatedStream {
 
   // With REAL data, the bytes are copied when the stream reaches the end of the transfer.
   void Transfer(Seconds seconds, const Tensor& from, const Tensor& to) {
-    own_->NotBefore(rank_.host().time());
+    own_->NotBefore(rank_.host().time(), rank_.host().spread());
     const bool traced = rank_.trace().enabled(), real = rank_.machine().real;
     if (!traced && !real) return own_->Advance(seconds.value());
     auto start = std::make_shared<double>(0);
@@ -154,9 +157,11 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
     rank_.host().Advance(e.launch ? e.launch->value() : rank_.machine().launch_seconds);
   else if (rank_.machine().host_seconds > 0)
     rank_.host().Advance(rank_.machine().host_seconds * factor);
+  const double differ = CountsFlops(name) ? rank_.machine().speed_spread : 0;
+  const sim::Apart apart{differ * e.seconds.value() * factor, rank_.host().spread()};
   static_cast<SimulatedStream&>(stream).line().Advance(e.seconds.value() * factor, rank_.host().time(),
                                                        traced ? rank_.trace().NameOf(name) : std::string_view(),
-                                                       rank_.trace().label());
+                                                       rank_.trace().label(), apart);
 }
 
 void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {

@@ -30,6 +30,7 @@
 #include "sim/at_work.h"
 #include "sim/engine.h"
 #include "sim/network.h"
+#include "sim/spread.h"
 #include "topologies/graph/no_route.h"
 
 namespace twofold {
@@ -80,6 +81,7 @@ struct Actor {
 // Called between steps.
 void CheckInterrupt(int rank, Actor& actor) {
   if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
+  actor.clock.BeginsStep();
   actor.keep.Do([&] { TellPartialResult(rank, actor.context->PartialResultBetweenSteps()); });
 }
 
@@ -132,6 +134,12 @@ RankContext::Parts::Membership OnlySteps(SimulatedFaults& faults, SimulatedRank&
   return {.begin_step = [&](int64_t step) { faults.BeginStep(rank, step); }};
 }
 
+// How much slower the slowest device is has the uncertainty of how far devices differ, which is taken as all of it.
+Range WithSlowest(const Range& of_compute, const SimulationPlan& plan) {
+  const double slower = sim::MaximumOf(plan.world_size).mean * plan.machine.speed_spread;
+  return {of_compute.low - std::min(slower, of_compute.low / 2), of_compute.high + slower};
+}
+
 RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor, RankContext::Parts::Membership membership,
                         std::function<int64_t(int64_t, int64_t)> repeats) {
   TraceCompute(actor.clock);
@@ -147,7 +155,7 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor, Rank
        .outside_ledger = nullptr,
        .uncertainty =
            [&plan, &actor] {
-             return Uncertainty{actor.device.uncertainty(), plan.link_spread, plan.costs->common()};
+             return Uncertainty{WithSlowest(actor.device.uncertainty(), plan), plan.link_spread, plan.costs->common()};
            },
        .when_reached = [&actor](std::function<void(Seconds)> fn) { actor.device.WhenReached(std::move(fn)); },
        .repeats = std::move(repeats),
@@ -308,6 +316,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
   SimulatedWorld world{.engine = engine,
                        .network = network,
                        .real = plan.machine.real,
+                       .ranks = static_cast<size_t>(world_size),
                        .stand_ins = fold ? plan.stand_ins : std::vector<int>()};
   world.none_may_part = !asked_for && plan.world_size <= kMostRunOneByOne;
   // Groups with pending waits are removed from the network.

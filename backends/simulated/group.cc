@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "backends/simulated/apply.h"
 #include "core/base/errors.h"
 #include "core/base/rank_list.h"
@@ -42,7 +43,9 @@ SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vec
   if (world_.folded()) {
     for (int& rank : stand_ins_) rank = world_.stand_ins[static_cast<size_t>(rank)];
   }
-  actors_ = std::set<int>(stand_ins_.begin(), stand_ins_.end()).size();
+  for (const int rank : stand_ins_) ++represents_[rank];
+  actors_ = represents_.size();
+  id_ = absl::HashOf(ranks());
   if (ranks().size() == 1) return;
   network_groups_ = world_.network.AddGroups(groups_);
   world_.groups.insert(this);
@@ -203,7 +206,8 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   if (barrier && !world_.kinds.of().empty())
     return RefuseFolding(world_.folding_refused);  // known early: nothing has run
   double start = world_.engine.now();  // ranks that finished a collective before others may be behind the clock
-  for (const Arrival& a : arrivals) start = std::max({start, a.time, a.slowest});
+  for (const Arrival& a : arrivals) start = std::max(start, a.slowest);
+  start = std::max(start, LastOf(arrivals));
   for (const Arrival& a : arrivals) *a.started = start;
   if (world_.real) {
     std::vector<const Communication*> calls;
@@ -222,6 +226,35 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
   }
+}
+
+double SimulatedGroup::LastOf(std::vector<Arrival>& arrivals) const {
+  double latest = 0;
+  bool apart = false;
+  std::vector<sim::Arriving> all;
+  for (const Arrival& a : arrivals) {
+    const int stand_in = stand_ins_[static_cast<size_t>(a.rank)];
+    all.push_back({a.time, a.spread.Within(id_), represents_.at(stand_in)});
+    latest = std::max(latest, a.time), apart = apart || all.back().deviation > 0;
+  }
+  if (!apart) return latest;
+  const sim::Arriving last = sim::LastOf(std::move(all));
+  for (Arrival& a : arrivals) {
+    const double deviation = a.spread.Within(id_);
+    const sim::NormalMaximum slowest =
+        deviation > 0 ? sim::NormalMaximum{(last.mean - a.time) / deviation, last.deviation / deviation}
+                      : sim::MaximumOf(static_cast<int64_t>(ranks().size()));
+    a.spread = sim::AfterMeeting(a.spread, deviation, slowest, id_, everyone());
+  }
+  return last.mean;
+}
+
+double SimulatedGroup::SlowestIsLater(sim::Spread& spread) const {
+  const double deviation = spread.Within(id_);
+  if (deviation == 0) return 0;
+  const sim::NormalMaximum slowest = sim::MaximumOf(static_cast<int64_t>(ranks().size()));
+  spread = sim::AfterMeeting(spread, deviation, slowest, id_, everyone());
+  return slowest.mean * deviation;
 }
 
 void SimulatedGroup::NoteWhatRan(Communication::Kind kind, double bytes, const sim::Network::Name& name) {
@@ -279,7 +312,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
       a.trace->Add({StrCat("communication ", name_), std::string(KindName(kind)), Seconds(a.time), Seconds(done[i]),
                     a.call->communication.bytes(), Seconds(*a.started - a.time), std::string(a.label)});
     }
-    a.done->Resolve(done[i]);
+    a.done->Resolve(done[i], a.spread);
   }
 }
 

@@ -22,6 +22,7 @@
 #include "core/run/trace.h"
 #include "sim/engine.h"
 #include "sim/network.h"
+#include "sim/spread.h"
 #include "sim/timeline.h"
 
 namespace twofold {
@@ -34,6 +35,7 @@ struct SimulatedWorld {
   sim::Engine& engine;
   sim::Network& network;
   bool real = false;
+  size_t ranks = 0;                 // of the run
   std::vector<int> stand_ins = {};  // if folded: for each rank, the rank whose actor represents it; else empty
   // Folding is refused if ranks of one class differ in time. If false, the slowest counts for all.
   bool none_may_part = true;
@@ -68,7 +70,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   struct Arrival {
     int rank;  // in the group
     double time;
-    double slowest;  // when the slowest of the ranks that it represents arrives
+    double slowest;      // when the slowest of the ranks that it represents arrives, as a profile has it
+    sim::Spread spread;  // of the ranks that it represents, around `time`; afterwards, around the end
     std::shared_ptr<const host::Call> call;
     sim::TimePointPtr done;
     std::shared_ptr<double> started;  // set to the time when all have arrived
@@ -87,8 +90,9 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     sim::TimePointPtr done;
     CommunicationStats::Entry* entry;
     Trace* trace;
-    std::string_view label;  // as above
-    double met = 0;          // when the last peer came
+    std::string_view label;   // as above
+    double met = 0;           // when the last peer came
+    sim::Spread spread = {};  // once all parts are done
   };
   void Post(int rank, const P2p& op, double time, std::shared_ptr<Pending> pending);
 
@@ -111,6 +115,9 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   // Whether its generation of members is the present one. If not, nothing that was issued to it will end.
   bool present() const { return generation_ == world_.generation; }
   const std::string& name() const { return name_; }
+  // Among ranks with this spread, of which the slowest counts in a message: how much later it begins. Changes the
+  // spread to that after the message.
+  double SlowestIsLater(sim::Spread& spread) const;
   const std::vector<int>& ranks() const { return groups_->front(); }
   const std::vector<int>& ranks(int world_rank) const;  // of the equivalent group that contains `world_rank`
   int place(int world_rank) const;                      // its rank in that group
@@ -175,6 +182,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   Parts MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name);
   sim::CollectiveShape ShapeOf(const std::vector<Arrival>& arrivals) const;
   void Begin(std::vector<Arrival> arrivals);
+  // When the slowest of all ranks has arrived. Changes the arrivals' spreads to those after the communication.
+  double LastOf(std::vector<Arrival>& arrivals) const;
   void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart);
   void RefuseFolding(const std::string& why);
   void NoteWhatRan(Communication::Kind kind, double bytes, const sim::Network::Name& name);
@@ -191,6 +200,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void MatchAnySource(int receiver);
   void Deliver(const Message& send, const Message& recv);
   bool Match(const Message& a, const Message& b) const;
+  bool everyone() const { return ranks().size() == world_.ranks; }
   int world_rank(int rank) const { return ranks()[static_cast<size_t>(rank)]; }
   // Whether all ranks send what the receivers expect; if not, ends the run.
   bool SameCounts(const std::vector<Arrival>& arrivals);
@@ -201,8 +211,10 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   const std::string name_;
   const std::shared_ptr<const std::vector<std::vector<int>>> groups_;
   const std::shared_ptr<const std::string> label_;
-  std::vector<int> stand_ins_;  // world ranks, indexed by rank in the group; not folded: the ranks themselves
-  size_t actors_;               // number of different stand-ins
+  std::vector<int> stand_ins_;         // world ranks, indexed by rank in the group; not folded: the ranks themselves
+  size_t actors_;                      // number of different stand-ins
+  std::map<int, int64_t> represents_;  // by stand-in: how many of this group's ranks it stands for
+  uint64_t id_ = 0;                    // equal for groups of the same ranks
   int network_groups_ = -1;
   uint64_t met_ = 0, split_ = 0;  // number of collectives and splits that all ranks have reached
   std::map<uint64_t, std::vector<Arrival>> arrivals_;

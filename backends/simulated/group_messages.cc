@@ -35,7 +35,7 @@ void PartEnds(SimulatedGroup::Pending& p, const std::string& group, double finis
     p.trace->Add({StrCat("communication ", group), std::string(KindName(c.kind)), Seconds(p.started), Seconds(p.finish),
                   c.bytes(), Seconds(std::max(0.0, p.met - p.started)), std::string(p.label)});
   }
-  p.done->Resolve(p.finish);
+  p.done->Resolve(p.finish, p.spread);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "sim/collectives/schedule.h"
 #include "sim/cost/load.h"
 #include "sim/cost/profile_cost_model.h"
+#include "sim/spread.h"
 #include "topologies/catalogue.h"
 #include "topologies/networks/shared_memory_host.h"
 #include "topologies/networks/star.h"
@@ -108,6 +109,25 @@ void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gp
   SetCollectives(gpu.collectives(), plan);
 }
 
+// How far devices of this type differ in speed.
+absl::Status SetSpeeds(const spec::Simulated& simulated, const cluster::Device& device, SimulationPlan& plan) {
+  const double spread = device.speed_spread();
+  if (!(spread >= 0 && spread < 0.5)) {
+    return InvalidArgument("device.speed_spread: ", spread,
+                           ": must be at least 0 and below 0.5, as a share of the time that arithmetic takes");
+  }
+  if (!plan.machine.gpu || plan.world_size == 1 || spread == 0 || simulated.noise() == spec::Simulated::Noise::OFF)
+    return absl::OkStatus();
+  plan.machine.speed_spread = spread;
+  const double slowest = sim::MaximumOf(plan.world_size).mean * spread;
+  plan.notes.push_back(
+      absl::StrFormat("devices differ in speed by %.2g %% (standard deviation), and ranks wait for the slowest: of %d, "
+                      "it is expected to "
+                      "be %.2g %% slower than the average one (`noise: OFF`: all are alike)",
+                      100 * spread, plan.world_size, 100 * slowest));
+  return absl::OkStatus();
+}
+
 // Sets the device and the costs of its operations; `profile` is also that of the cluster's links.
 absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan,
                       profile::Profile& profile) {
@@ -142,6 +162,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   }
   plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // false for an emulated device: its stream is the host
   plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
+  if (absl::Status s = SetSpeeds(spec.fabric().simulated(), costs->device, plan); !s.ok()) return s;
   if (plan.machine.gpu && costs->profile.has_gpu()) SetGpu(spec, c, costs->profile.gpu(), plan);
   if (!emulated) {
     SetTraining(c, profile, *costs, plan);

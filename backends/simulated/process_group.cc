@@ -147,7 +147,7 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   if (shared_->world().folded()) CheckFoldable(c);
   rank_.Communicates(*call);
   const sim::FlightRecord::Aside aside(rank_.engine().record());
-  line_->NotBefore(rank_.LinkIsUpFrom(rank_.now()));
+  line_->NotBefore(rank_.LinkIsUpFrom(rank_.now()), rank_.host().spread());
   if (rank_.machine().gpu) line_->WaitFor(rank_.compute().Record());
   Issued issued;
   staging_.For(c, device(), issued.workspace);
@@ -166,9 +166,10 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::share
   auto done = std::make_shared<sim::TimePoint>();
   auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
   const double slowest = rank_.machine().waiting > 0 ? rank_.SlowestIsHere() : 0;
-  line_->Call([group = shared_, rank = rank(), slowest, call = std::move(call), done, &entry, started = work->started(),
-               trace = &rank_.trace(), label = rank_.trace().label()](double time) mutable {
-    group->Arrive({rank, time, slowest, std::move(call), std::move(done), std::move(started), &entry, trace, label});
+  line_->Call([group = shared_, rank = rank(), slowest, line = line_.get(), call = std::move(call), done, &entry,
+               started = work->started(), trace = &rank_.trace(), label = rank_.trace().label()](double time) mutable {
+    group->Arrive({rank, time, slowest, line->spread(), std::move(call), std::move(done), std::move(started), &entry,
+                   trace, label});
   });
   line_->WaitFor(done);
   return work;
@@ -190,10 +191,12 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueMessages(std::shared_
   auto work =
       NewWork({std::move(call), pending->done, [group = shared_, p = pending.get()] { return group->MissingFor(*p); }});
   work->SetMessages(pending);
-  line_->Call([group = shared_, rank = rank(), ops = std::move(ops), pending](double time) {
+  line_->Call([group = shared_, rank = rank(), line = line_.get(), ops = std::move(ops), pending](double time) {
     pending->started = time;
+    pending->spread = line->spread();
+    if (!ops.empty()) time += group->SlowestIsLater(pending->spread);
     pending->finish = time;
-    if (ops.empty()) pending->done->Resolve(time);
+    if (ops.empty()) pending->done->Resolve(time, pending->spread);
     if (!group->all_different()) return group->Exchange(rank, time, pending);
     for (const P2p& op : ops) group->Post(rank, op, time, pending);
   });

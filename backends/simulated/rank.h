@@ -35,6 +35,7 @@ struct SimulatedMachine {
   // GPU only: launches that the compute stream can hold, 0: any number. If it holds so many, the host waits. Assumed:
   // CUDA's streams are observed to hold about as many; NVIDIA does not state a number.
   int pending_launches = 1024;
+  double speed_spread = 0;       // standard deviation of an operation's time among devices, as a share of it
   double read_back_seconds = 0;  // host time to read an element once the stream is done, GPU only
   bool uploads = false;          // the host's writes take time of the compute stream, GPU only
   bool real = false;             // tensors hold data
@@ -86,6 +87,13 @@ class SimulatedRank : public Clock {
   // considered together again whenever one has waited for the others.
   double SlowestIsHere() const { return host_->time() + machine_.waiting * (host_->time() - met_); }
   void Met() { met_ = host_->time(); }
+
+  // Ranks of synchronous training begin a step together: how far they were apart before counts no more.
+  void BeginsStep() {
+    if (machine_.speed_spread == 0) return;
+    host_->Together();
+    if (machine_.gpu) compute_->Together();
+  }
 
   // The host waits for `point`. `what` says what it waits for, should the point never come. `stream` is the trace name
   // of the stream that the point belongs to, if the trace should show what a CPU's compute stream waits for.

@@ -16,6 +16,7 @@ SteadyState::Situation SituationOf(SteppingRank& of) {
   if (rank.machine().waiting > 0) situation.relative.push_back(rank.met() - now);
   const auto add = [&](const sim::Timeline& line) {
     situation.relative.push_back(line.blocked() ? -1 : std::max(0.0, line.time() - now));
+    situation.relative.push_back(line.blocked() ? -1 : line.spread().own + line.spread().shared);
   };
   add(rank.compute());
   for (const std::weak_ptr<sim::Timeline>& line : rank.lines()) {

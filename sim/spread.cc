@@ -1,0 +1,96 @@
+#include "sim/spread.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace twofold::sim {
+namespace {
+
+double Density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
+double Cumulative(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
+
+// The moments of the maximum's density, n * density * cumulative^(n - 1), by the trapezoidal rule. It converges
+// faster than any power of the step, because the density and all its derivatives vanish at both ends.
+NormalMaximum Quadrature(int64_t n) {
+  constexpr double kFrom = -9, kTo = 9, kStep = 1.0 / 128;
+  double all = 0, mean = 0, square = 0;
+  for (double x = kFrom; x <= kTo; x += kStep) {
+    const double weight = Density(x) * std::exp(static_cast<double>(n - 1) * std::log(Cumulative(x)));
+    all += weight, mean += weight * x, square += weight * x * x;
+  }
+  mean /= all;
+  return {mean, std::sqrt(square / all - mean * mean)};
+}
+
+Arriving Later(const Arriving& a, const Arriving& b) {
+  const double theta = std::hypot(a.deviation, b.deviation);
+  if (theta == 0) return a.mean >= b.mean ? a : b;
+  const double alpha = (a.mean - b.mean) / theta, p = Cumulative(alpha), d = theta * Density(alpha);
+  // Relative to b's mean: times are large beside deviations.
+  const double above = a.mean - b.mean, mean = above * p + d;
+  const double square =
+      (above * above + a.deviation * a.deviation) * p + b.deviation * b.deviation * (1 - p) + above * d;
+  return {b.mean + mean, std::sqrt(std::max(0.0, square - mean * mean)), a.count + b.count};
+}
+
+}  // namespace
+
+NormalMaximum MaximumOf(int64_t n) {
+  TWOFOLD_CHECK(n >= 1, "a maximum is of at least one");
+  if (n == 1) return {0, 1};
+  static thread_local std::map<int64_t, NormalMaximum> known;
+  const auto [it, fresh] = known.try_emplace(n);
+  if (fresh) it->second = Quadrature(n);
+  return it->second;
+}
+
+Arriving LastOf(std::vector<Arriving> all) {
+  TWOFOLD_CHECK(!all.empty(), "someone arrives");
+  const auto later_first = [](const Arriving& a, const Arriving& b) {
+    return std::pair(a.mean, a.deviation) > std::pair(b.mean, b.deviation);
+  };
+  std::sort(all.begin(), all.end(), later_first);
+  constexpr double kSame = 1e-12;
+  std::vector<Arriving> classes;
+  for (const Arriving& one : all) {
+    const double tolerance = kSame * std::abs(one.mean);
+    if (!classes.empty() && classes.back().mean - one.mean <= tolerance &&
+        std::abs(classes.back().deviation - one.deviation) <= tolerance)
+      classes.back().count += one.count;
+    else
+      classes.push_back(one);
+  }
+  for (Arriving& one : classes) {
+    if (one.deviation == 0) continue;
+    const NormalMaximum slowest = MaximumOf(one.count);
+    one.mean += slowest.mean * one.deviation, one.deviation *= slowest.deviation;
+  }
+  Arriving last = classes.front();
+  for (size_t i = 1; i < classes.size(); ++i) last = Later(last, classes[i]);
+  return last;
+}
+
+Spread AfterMeeting(const Spread& before, double deviation, const NormalMaximum& slowest, uint64_t group,
+                    bool everyone) {
+  if (everyone) return {.group = group, .slowest = slowest.mean};  // nobody is left to differ from
+  const double known = before.group == group ? before.shared : 0;
+  return {.shared = slowest.deviation * deviation + known, .group = group, .slowest = slowest.mean};
+}
+
+Spread AfterWaiting(const Spread& before, double seconds, const Spread& until) {
+  const double deviation = before.Within(until.group);
+  if (deviation == 0) return until;
+  const double slowest = until.slowest > 0 ? until.slowest : before.slowest;
+  const double left = slowest > 0 ? deviation - seconds / slowest : 0;
+  if (left <= until.own + until.shared) return until;
+  if (until.group == before.group) return {left, before.shared, before.group, before.slowest};
+  const double share = left / deviation;
+  return {before.own * share, before.shared * share, before.group, before.slowest};
+}
+
+}  // namespace twofold::sim

@@ -1,0 +1,88 @@
+#include "sim/spread.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "gtest/gtest.h"
+#include "sim/timeline.h"
+
+namespace twofold::sim {
+namespace spread_test {
+
+// Closed forms: of 2, 1/sqrt(pi) and sqrt(1 - 1/pi); of 3, 3/(2 sqrt(pi)).
+TEST(SpreadTest, MaximumOfAFewNormals) {
+  EXPECT_EQ(MaximumOf(1).mean, 0);
+  EXPECT_EQ(MaximumOf(1).deviation, 1);
+  EXPECT_NEAR(MaximumOf(2).mean, 1 / std::sqrt(std::numbers::pi), 1e-9);
+  EXPECT_NEAR(MaximumOf(2).deviation, std::sqrt(1 - 1 / std::numbers::pi), 1e-9);
+  EXPECT_NEAR(MaximumOf(3).mean, 1.5 / std::sqrt(std::numbers::pi), 1e-9);
+}
+
+// Tippett (1925), "On the extreme individuals and the range of samples", Biometrika 17, table of means.
+TEST(SpreadTest, MaximumOfMany) {
+  EXPECT_NEAR(MaximumOf(10).mean, 1.53875, 1e-5);
+  EXPECT_NEAR(MaximumOf(100).mean, 2.50759, 1e-5);
+  EXPECT_NEAR(MaximumOf(1000).mean, 3.24144, 1e-5);
+  EXPECT_GT(MaximumOf(1000000).mean, 4.8);
+  EXPECT_LT(MaximumOf(1000000).mean, 4.9);
+}
+
+TEST(SpreadTest, EqualArrivalsAreOneClassHoweverTheyAreListed) {
+  const Arriving one = LastOf({{10, 0.1, 4}}), four = LastOf({{10, 0.1, 1}, {10, 0.1, 2}, {10, 0.1, 1}});
+  EXPECT_EQ(one.mean, 10 + 0.1 * MaximumOf(4).mean);
+  EXPECT_EQ(one.mean, four.mean);
+  EXPECT_EQ(one.deviation, four.deviation);
+}
+
+TEST(SpreadTest, ClarksFormulasForDifferentArrivals) {
+  // Two normals of equal mean and deviations 3 and 4: the mean of the maximum is 5 / sqrt(2 pi).
+  EXPECT_NEAR(LastOf({{100, 3, 1}, {100, 4, 1}}).mean, 100 + 5 / std::sqrt(2 * std::numbers::pi), 1e-9);
+  // Far apart: the later one. Without a deviation: the later one exactly.
+  EXPECT_NEAR(LastOf({{100, 1, 1}, {50, 1, 1}}).mean, 100, 1e-9);
+  EXPECT_NEAR(LastOf({{100, 1, 1}, {50, 1, 1}}).deviation, 1, 1e-9);
+  EXPECT_EQ(LastOf({{7, 0, 3}, {5, 0, 9}}).mean, 7);
+}
+
+TEST(SpreadTest, WhatAGroupHasInCommonDoesNotKeepItWaiting) {
+  Spread s{.own = 2, .shared = 5, .group = 1};
+  EXPECT_EQ(s.Within(1), 2);
+  EXPECT_EQ(s.Within(2), 7);
+  const NormalMaximum slowest{.mean = 1.5, .deviation = 0.5};
+  EXPECT_EQ(AfterMeeting(s, 2, slowest, 1, false), (Spread{.own = 0, .shared = 6, .group = 1, .slowest = 1.5}));
+  EXPECT_EQ(AfterMeeting(s, 7, slowest, 2, false), (Spread{.own = 0, .shared = 3.5, .group = 2, .slowest = 1.5}));
+  EXPECT_EQ(AfterMeeting(s, 7, slowest, 2, true).Within(1), 0);
+}
+
+// The slowest is 2 deviations late: of a deviation of 3 s it is 6 s late. After the average one has waited for 4 s, it
+// is 2 s late, so the deviation is 1 s; after 6 s, all are where the point is.
+TEST(SpreadTest, WhoIsLateWaitsForLess) {
+  const Spread s{.own = 3}, point{.own = 0, .shared = 0, .group = 4, .slowest = 2};
+  EXPECT_EQ(AfterWaiting(s, 4, point).own, 1);
+  EXPECT_EQ(AfterWaiting(s, 6, point), point);
+  const Spread both{.own = 1, .shared = 2, .group = 5, .slowest = 1};
+  EXPECT_EQ(AfterWaiting(both, 2, point).Within(4), 2) << "what was in common is lateness like any other";
+  EXPECT_EQ(AfterWaiting(both, 1, Spread{.group = 5, .slowest = 2}), (Spread{0.5, 2, 5, 1}))
+      << "except for its own group";
+}
+
+TEST(SpreadTest, ALineHasTheSpreadOfWhatItWaitedForLast) {
+  auto line = std::make_shared<Timeline>();
+  line->Advance(1, 0, {}, {}, {.deviation = 0.25, .issuer = {}});
+  EXPECT_EQ(line->spread().own, 0.25);
+  line->WaitFor(std::make_shared<TimePoint>(0.5, Spread{.own = 9}));  // had come before: its spread is absorbed
+  EXPECT_EQ(line->spread().own, 0.25);
+  auto later = std::make_shared<TimePoint>();
+  line->WaitFor(later);
+  line->Advance(1, 0, {}, {}, {.deviation = 0.5, .issuer = {}});
+  line->Advance(1, 2.5, {}, {}, {.deviation = 0.5, .issuer = {.own = 7}});
+  later->Resolve(3, {.own = 0, .shared = 2, .group = 8, .slowest = 1});
+  EXPECT_EQ(line->time(), 5);
+  EXPECT_EQ(line->spread(), (Spread{.own = 1, .shared = 2, .group = 8, .slowest = 1}));
+  line->Advance(1, 100, {}, {}, {.deviation = 0.5, .issuer = {.own = 7}});  // the host was late
+  EXPECT_EQ(line->spread(), (Spread{.own = 7.5}));
+  line->Together();
+  EXPECT_EQ(line->spread(), Spread());
+}
+
+}  // namespace spread_test
+}  // namespace twofold::sim
