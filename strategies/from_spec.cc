@@ -421,6 +421,7 @@ TrainingOptions TrainingOptionsOf(const spec::Spec& spec) {
   const ModelShape shape = out.model->shape();
   out.layers = {.sequence_parallel = spec.parallel().sequence_parallel(),
                 .overlap = spec.parallel().overlap(),
+                .tensor_overlap = spec.parallel().tp_overlap(),
                 .kv_heads = shape.kv_heads > 0 ? shape.kv_heads : shape.heads};
   SetPipeline(spec, out);
   out.layout = ToLayout(spec);

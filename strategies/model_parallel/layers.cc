@@ -50,7 +50,9 @@ ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
     : mesh_(mesh),
       options_(options),
       tensor_(mesh.Group(MeshGroup::kTp)),
-      exchange_(tensor_, {.sequence_parallel = options.sequence_parallel, .overlap = options.overlap}),
+      exchange_(tensor_, {.sequence_parallel = options.sequence_parallel,
+                          .overlap = options.overlap,
+                          .rings = options.tensor_overlap}),
       rows_(RowsOf(mesh, exchange_)) {
   if (mesh.shape().cp > 1) ring_ = mesh.NewGroup(MeshGroup::kCp, "ring");
   if (mesh.shape().ep > 1) experts_ = mesh.NewGroup(MeshGroup::kEp, "experts");

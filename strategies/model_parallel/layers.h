@@ -21,6 +21,7 @@ namespace twofold {
 struct ParallelOptions {
   bool sequence_parallel = false;  // also split activations between split layers along tp (Korthikanti et al. 2022)
   bool overlap = true;             // communicate while computing; false: wait for every call, for comparison
+  bool tensor_overlap = false;     // also while computing what depends on it, along tp (ring_product.h)
   int64_t kv_heads = 0;            // the model's key/value heads, of which there may be fewer than tp ranks; 0: none
 };
 

@@ -1,6 +1,7 @@
 #include "strategies/tensor_parallel/column_linear.h"
 
 #include "core/nn/bias.h"
+#include "strategies/tensor_parallel/ring_product.h"
 
 namespace twofold {
 
@@ -39,19 +40,38 @@ ops::MatMul ColumnParallelLinear::Product(const Tensor& x, const Tensor& y) cons
   return {.a = Rows(x), .b = weight_->data(), .out = Rows(y), .bias = nn::BiasData(bias_), .transpose_b = true};
 }
 
+// Gathers the input and multiplies it, as a whole or part by part.
+template <class MakeResults, class Multiply>
+void ColumnParallelLinear::GatherAndMultiply(nn::Context& ctx, const Tensor& x, MakeResults make, Multiply multiply) {
+  if (!exchange_.rings()) {
+    const Tensor all = exchange_.Enter(ctx, x).Wait(ctx);
+    make(all.shape());
+    return multiply(all, [](const Tensor& result) { return result; });
+  }
+  make(exchange_.WholeOf(x.shape()));
+  GatherInRing(ctx, exchange_, x, nullptr, [&](const Tensor& rows, int rank) {
+    multiply(rows, [&](const Tensor& result) { return exchange_.RowsOf(result, rank); });
+  });
+}
+
 Tensor ColumnParallelLinear::Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) {
-  const Tensor all = exchange_.Enter(ctx, x).Wait(ctx);
-  Tensor y = ctx.Activation(WithLast(all.shape(), weight_->shape()[0]), x.dtype());
-  ctx.Launch(Product(all, y));
+  Tensor y;
+  GatherAndMultiply(
+      ctx, x, [&](const Shape& all) { y = ctx.Activation(WithLast(all, weight_->shape()[0]), x.dtype()); },
+      [&](const Tensor& rows, auto of) { ctx.Launch(Product(rows, of(y))); });
   saved[kX] = x;
   return y;
 }
 
 Tensor ColumnParallelLinear::ForwardGelu(nn::Context& ctx, const Tensor& x, Tensor& y, nn::Saved& saved) {
-  const Tensor all = exchange_.Enter(ctx, x).Wait(ctx);
-  y = ctx.Activation(WithLast(all.shape(), weight_->shape()[0]), x.dtype());
-  Tensor activated = ctx.Activation(y.shape(), y.dtype());
-  ctx.Launch(nn::WithGelu(Product(all, activated), y));
+  Tensor activated;
+  GatherAndMultiply(
+      ctx, x,
+      [&](const Shape& all) {
+        y = ctx.Activation(WithLast(all, weight_->shape()[0]), x.dtype());
+        activated = ctx.Activation(y.shape(), y.dtype());
+      },
+      [&](const Tensor& rows, auto of) { ctx.Launch(nn::WithGelu(Product(rows, of(activated)), of(y))); });
   saved[kX] = x;
   return activated;
 }

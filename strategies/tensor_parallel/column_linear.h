@@ -13,11 +13,10 @@
 //                  for the weight's gradient
 //   compute        1/n of the layer's three matrix products; nothing is computed twice
 // Overlap: the input's gradient is summed while the weight's gradient is computed, and the input is gathered again
-// while its gradient is computed. If a schedule computes the weights' gradients later (zero bubble), nothing hides
-// these messages.
-// Use it within a node, where links are fast, because a layer waits for every message that no computation hides.
-// Limits: n must divide each of the output's parts, so that ranks are equal. Small matrix products lose efficiency
-// before they save time.
+// while its gradient is computed. The gather of the forward pass is hidden only by `rings` (ring_product.h). If a
+// schedule computes the weights' gradients later (zero bubble), nothing hides these messages. Use it within a node,
+// where links are fast, because a layer waits for every message that no computation hides. Limits: n must divide each
+// of the output's parts, so that ranks are equal. Small matrix products lose efficiency before they save time.
 #pragma once
 
 #include <span>
@@ -51,6 +50,9 @@ class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu
  private:
   enum Slot { kX, kDy };
   ops::MatMul Product(const Tensor& x, const Tensor& y) const;
+  // `make`: makes the results, whose rows have this shape. `multiply`: computes the results of some rows.
+  template <class MakeResults, class Multiply>
+  void GatherAndMultiply(nn::Context& ctx, const Tensor& x, MakeResults make, Multiply multiply);
   Tensor InputGradient(nn::Context& ctx, const Tensor& dy) const;  // this rank's part of the sum
   void WeightGradients(nn::Context& ctx, const Tensor& x, const Tensor& dy);
 

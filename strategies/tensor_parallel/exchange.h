@@ -15,6 +15,7 @@
 // whole. n divides t.
 #pragma once
 
+#include <array>
 #include <utility>
 
 #include "core/comm/process_group.h"
@@ -26,6 +27,7 @@ namespace twofold {
 struct TensorParallelOptions {
   bool sequence_parallel = false;
   bool overlap = true;  // overlap communication with independent matrix products; false: wait for every call
+  bool rings = false;   // with sequence_parallel: overlap it with products that depend on it, too (ring_product.h)
 };
 
 // A tensor that is being communicated. It may be used after Wait.
@@ -49,11 +51,12 @@ class TensorParallelExchange {
       : group_(group), options_(options) {}
   ProcessGroup& group() const { return group_; }
   bool splits_rows() const { return options_.sequence_parallel && group_.size() > 1; }
+  bool rings() const { return options_.rings && splits_rows(); }
 
   // From this rank's rows to all rows.
   PendingTensor Enter(nn::Context& ctx, const Tensor& x) const {
     if (!splits_rows()) return {x, Work()};
-    Tensor all = ctx.Activation(WithRows(x.shape(), x.dim(1) * group_.size()), x.dtype());
+    Tensor all = ctx.Activation(WholeOf(x.shape()), x.dtype());
     Work work = group_.AllGather(all, x);
     return Started(ctx, std::move(all), std::move(work));
   }
@@ -63,16 +66,34 @@ class TensorParallelExchange {
       Work work = group_.AllReduce(partial);
       return Started(ctx, std::move(partial), std::move(work));
     }
-    TWOFOLD_CHECK(partial.dim(1) % group_.size() == 0, "tensor-parallel ranks share the rows of a sequence evenly");
-    Tensor own = ctx.Activation(WithRows(partial.shape(), partial.dim(1) / group_.size()), partial.dtype());
+    Tensor own = ctx.Activation(PartOf(partial.shape()), partial.dtype());
     Work work = group_.ReduceScatter(own, partial);
     return Started(ctx, std::move(own), std::move(work));
   }
   // This rank's rows of a tensor with all rows.
-  Tensor OwnRows(const Tensor& all) const {
-    if (!splits_rows()) return all;
-    const Shape own = WithRows(all.shape(), all.dim(1) / group_.size());
-    return all.Slice(group_.rank() * own.numel(), own);
+  Tensor OwnRows(const Tensor& all) const { return splits_rows() ? RowsOf(all, group_.rank()) : all; }
+
+  // ---- With splits_rows() ----
+  Tensor RowsOf(const Tensor& all, int rank) const {
+    const Shape own = PartOf(all.shape());
+    return all.Slice(rank * own.numel(), own);
+  }
+  Shape PartOf(const Shape& all) const {
+    TWOFOLD_CHECK(all[1] % group_.size() == 0, "tensor-parallel ranks share the rows of a sequence evenly");
+    return WithRows(all, all[1] / group_.size());
+  }
+  Shape WholeOf(const Shape& part) const { return WithRows(part, part[1] * group_.size()); }
+  // Sends to one rank and receives from another at once. Returns what is received; what is sent is held until then.
+  struct Passing {
+    Tensor send;
+    int to;
+    Tensor receive;
+    int from;
+  };
+  PendingTensor Pass(nn::Context& ctx, Passing p, Tag tag) const {
+    const std::array<P2p, 2> messages = {P2p{P2p::kSend, p.send, p.to, tag}, P2p{P2p::kRecv, p.receive, p.from, tag}};
+    Work work = group_.Batch(messages);
+    return Started(ctx, std::move(p.receive), std::move(work));
   }
 
  private:

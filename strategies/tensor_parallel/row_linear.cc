@@ -1,6 +1,7 @@
 #include "strategies/tensor_parallel/row_linear.h"
 
 #include "core/nn/bias.h"
+#include "strategies/tensor_parallel/ring_product.h"
 #include "strategies/tensor_parallel/shared_parameters.h"
 
 namespace twofold {
@@ -21,12 +22,24 @@ RowParallelLinear::RowParallelLinear(const TensorParallelExchange& exchange, con
 }
 
 Tensor RowParallelLinear::Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) {
-  Tensor partial = ctx.Activation(WithLast(x.shape(), weight_->shape()[0]), x.dtype());
-  ctx.Launch(ops::MatMul{.a = Rows(x), .b = weight_->data(), .out = Rows(partial), .transpose_b = true});
   saved[kX] = x;
-  Tensor y = exchange_.Leave(ctx, std::move(partial)).Wait(ctx);
+  Tensor y = MultiplyAndSum(ctx, x);
   if (bias_ != nullptr) ctx.Launch(ops::AddBias{.x = y, .bias = bias_->data(), .out = y});
   return y;
+}
+
+Tensor RowParallelLinear::MultiplyAndSum(nn::Context& ctx, const Tensor& x) const {
+  const auto multiply = [&](const Tensor& rows, const Tensor& out) {
+    ctx.Launch(ops::MatMul{.a = Rows(rows), .b = weight_->data(), .out = Rows(out), .transpose_b = true});
+  };
+  const Shape whole = WithLast(x.shape(), weight_->shape()[0]);
+  if (exchange_.rings()) {
+    return ScatterInRing(ctx, exchange_, exchange_.PartOf(whole), x.dtype(),
+                         [&](int rank, const Tensor& out) { multiply(exchange_.RowsOf(x, rank), out); });
+  }
+  Tensor partial = ctx.Activation(whole, x.dtype());
+  multiply(x, partial);
+  return exchange_.Leave(ctx, std::move(partial)).Wait(ctx);
 }
 
 Tensor RowParallelLinear::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
@@ -38,10 +51,23 @@ Tensor RowParallelLinear::BackwardInputGelu(nn::Context& ctx, Tensor dy, const T
 }
 
 Tensor RowParallelLinear::InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved) {
-  dy = exchange_.Enter(ctx, std::exchange(dy, Tensor())).Wait(ctx);
-  Tensor dx = ctx.Activation(WithLast(dy.shape(), weight_->shape()[1]), dy.dtype());
-  const ops::MatMul product{.a = Rows(dy), .b = weight_->data(), .out = Rows(dx)};
-  ctx.Launch(before_gelu == nullptr ? product : nn::WithGeluSlope(product, *before_gelu));
+  Tensor dx;
+  const auto multiply = [&](const Tensor& rows, auto of) {
+    const ops::MatMul product{.a = Rows(rows), .b = weight_->data(), .out = Rows(of(dx))};
+    ctx.Launch(before_gelu == nullptr ? product : nn::WithGeluSlope(product, of(*before_gelu)));
+  };
+  if (exchange_.rings()) {
+    const Tensor all = ctx.Activation(exchange_.WholeOf(dy.shape()), dy.dtype());
+    dx = ctx.Activation(WithLast(all.shape(), weight_->shape()[1]), dy.dtype());
+    GatherInRing(ctx, exchange_, dy, &all, [&](const Tensor& rows, int rank) {
+      multiply(rows, [&](const Tensor& t) { return exchange_.RowsOf(t, rank); });
+    });
+    dy = all;
+  } else {
+    dy = exchange_.Enter(ctx, std::exchange(dy, Tensor())).Wait(ctx);
+    dx = ctx.Activation(WithLast(dy.shape(), weight_->shape()[1]), dy.dtype());
+    multiply(dy, [](const Tensor& t) { return t; });
+  }
   saved[kDy] = std::move(dy);
   return dx;
 }

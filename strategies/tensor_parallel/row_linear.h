@@ -11,10 +11,10 @@
 //                  none. With sequence parallelism: a reduce-scatter of the output forward and an all-gather of its
 //                  gradient backward, M (n - 1) / n each. Sums are sent in the activations' type, as in Megatron-LM
 //   compute        1/n of the layer's three matrix products
-// Nothing hides the sum of the forward pass, since the next layer needs it. Under sequence parallelism each rank gets
-// the bias's gradient of its own rows only, so it is summed over the ranks before the update (shared_parameters.h).
-// Without sequence parallelism all ranks have the same gradient.
-// For use and limits see column_linear.h; n must divide the number of inputs.
+// Nothing hides the sum of the forward pass, since the next layer needs it, unless it is computed part by part
+// (`rings`, ring_product.h). Under sequence parallelism each rank gets the bias's gradient of its own rows only, so it
+// is summed over the ranks before the update (shared_parameters.h). Without sequence parallelism all ranks have the
+// same gradient. For use and limits see column_linear.h; n must divide the number of inputs.
 #pragma once
 
 #include "core/nn/linear.h"
@@ -38,6 +38,7 @@ class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
 
  private:
   enum Slot { kX, kDy };
+  Tensor MultiplyAndSum(nn::Context& ctx, const Tensor& x) const;  // without the bias
   Tensor InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved);
   const TensorParallelExchange exchange_;
   nn::Parameter* weight_;

@@ -101,6 +101,12 @@ void CheckTensor(const Parallel& p, const Sizes& sizes, Problems& problems) {
 }
 
 void CheckSequence(const Parallel& p, const Sizes& sizes, Problems& problems) {
+  if (p.tp_overlap() && !(p.sequence_parallel() && p.tp() > 1)) {
+    problems.Add(
+        "parallel.tp_overlap", "true passes rows of the sequence around the ranks of tp, but ",
+        p.tp() == 1 ? "parallel.tp = 1" : "parallel.sequence_parallel is false, so that each rank has all rows",
+        "; leave it out, or use ", p.tp() == 1 ? "a tp of 2 or more and " : "", "sequence_parallel: true");
+  }
   if (!p.sequence_parallel()) return;
   if (p.tp() == 1) {
     return problems.Add("parallel.sequence_parallel",

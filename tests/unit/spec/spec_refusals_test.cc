@@ -241,6 +241,12 @@ const std::vector<Refusal>& Refusals() {
        {"parallel.scatter_gather_messages: true has no effect: under parallel.sequence_parallel each rank of tp "
         "already sends only its part",
         "leave one of them out"}},
+      {"tp_overlap_alone",
+       {"parallel.tp_overlap: true passes rows of the sequence around the ranks of tp, but parallel.tp = 1",
+        "leave it out, or use a tp of 2 or more and sequence_parallel: true"}},
+      {"tp_overlap_whole_rows",
+       {"parallel.tp_overlap: true", "parallel.sequence_parallel is false, so that each rank has all rows",
+        "leave it out, or use sequence_parallel: true"}},
       {"interleaved_once",
        {"parallel.schedule: INTERLEAVED_ONE_F_ONE_B with parallel.virtual_stages = 1 is the same as ONE_F_ONE_B; use "
         "that, or 2 or more"}},

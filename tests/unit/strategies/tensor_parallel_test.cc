@@ -35,6 +35,7 @@ struct Case {
   double dropout = 0;  // gpt
   nn::DropoutMasks masks = nn::DropoutMasks::kRecomputed;
   bool overlap = true;
+  bool rings = false;      // with sequence_parallel
   bool later = false;      // weights' gradients after all inputs'
   bool sharded = false;    // ZeRO-2 over the ranks that share the batch
   bool recompute = false;  // blocks
@@ -105,9 +106,10 @@ class Rank {
         rank_(ctx),
         nn_{.device = ctx.device(), .stream = ctx.device().compute(), .seed = 5},
         mesh_(ctx.world(), {.dp = ctx.world_size() / tp, .tp = tp}),
-        layers_(
-            mesh_,
-            {.sequence_parallel = c.sequence_parallel, .overlap = c.overlap, .kv_heads = c.llama ? c.kv_heads : 0}) {
+        layers_(mesh_, {.sequence_parallel = c.sequence_parallel,
+                        .overlap = c.overlap,
+                        .tensor_overlap = c.rings,
+                        .kv_heads = c.llama ? c.kv_heads : 0}) {
     nn::Layers& layers = tp > 1 ? static_cast<nn::Layers&>(layers_) : nn::OneRank();
     loss_ = layers.MakeLoss(kVocab);
     std::unique_ptr<nn::Module> model = MakeModel(c, layers);
@@ -331,6 +333,22 @@ std::vector<Case> Cases() {
       {.name = "gpt_sequence", .sequence_parallel = true},
       {.name = "gpt_sequence_f32", .tied = false, .sequence_parallel = true, .dtype = DType::kF32},
       {.name = "gpt_sequence_in_turn", .sequence_parallel = true, .overlap = false},
+      {.name = "gpt_rings", .sequence_parallel = true, .rings = true},
+      {.name = "gpt_rings_bf16", .sequence_parallel = true, .rings = true, .dtype = DType::kBF16},
+      {.name = "gpt_rings_in_turn", .sequence_parallel = true, .overlap = false, .rings = true},
+      {.name = "gpt_rings_later_recomputed",
+       .sequence_parallel = true,
+       .unfused = true,
+       .dropout = 0.3,
+       .rings = true,
+       .later = true,
+       .recompute = true},
+      {.name = "llama_rings_kv_2",
+       .llama = true,
+       .kv_heads = 2,
+       .bias = false,
+       .sequence_parallel = true,
+       .rings = true},
       {.name = "gpt_sequence_later", .sequence_parallel = true, .later = true},
       {.name = "gpt_sequence_bf16", .sequence_parallel = true, .dtype = DType::kBF16},
       {.name = "gpt_recomputed", .unfused = true, .dropout = 0.3, .recompute = true},
@@ -446,6 +464,18 @@ TEST(TensorParallel, GathersAndScattersAsMuchUnderSequenceParallelism) {
   const auto traffic = OfALayer({.name = "", .sequence_parallel = true}, 2);
   EXPECT_EQ(traffic, (std::map<std::string, Traffic>{{"all_gather", {6, 6 * kActivation}},
                                                      {"reduce_scatter", {4, 4 * kActivation}}}));
+}
+
+// Around the ring, in n - 1 messages of 1 / n each: the gathers before both column-parallel products of the forward
+// pass and before both row-parallel ones of the backward pass, and the sums of the forward pass. The other collectives
+// are hidden behind products that do not depend on them.
+TEST(TensorParallel, PassesPartsAroundTheRing) {
+  for (const int n : {2, 4}) {
+    const auto traffic = OfALayer({.name = "", .sequence_parallel = true, .rings = true}, n);
+    EXPECT_EQ(traffic, (std::map<std::string, Traffic>{{"all_gather", {2, 2 * kActivation}},
+                                                       {"batch", {6 * (n - 1), 6 * (n - 1) * kActivation / n}},
+                                                       {"reduce_scatter", {2, 2 * kActivation}}}));
+  }
 }
 
 // A block that is recomputed sends its forward pass's once more: two all-reduces, or two all-gathers and two
