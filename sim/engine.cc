@@ -159,16 +159,14 @@ void Engine::ThrowIfFailed(int rank, const std::function<std::string()>& doing) 
 }
 
 void Engine::ThrowUnlessSurvivable(int rank) const {
-  using Kind = RankFailure::Kind;
-  if (!failure_) return;
-  const Kind kind = failure_->kind();
-  if (kind == Kind::kPeerLost || kind == Kind::kTimedOut || kind == Kind::kOther) return;
+  if (!failure_ || IsSurvivable(failure_->kind())) return;
   ThrowIfFailed(rank, [] { return std::string("forming the next generation of members"); });
 }
 
 void Engine::Fail(const RankFailure& failure) {
   const bool explains = claimed_ && failure_->rank() == failure.rank();
-  if (!failure_ || explains) failure_.emplace(failure);
+  const bool graver = failure_ && failure.kind() == RankFailure::Kind::kRunOver && IsSurvivable(failure_->kind());
+  if (!failure_ || explains || graver) failure_.emplace(failure);
   claimed_ = claimed_ && !explains;
   WakeAll();
 }

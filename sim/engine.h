@@ -110,7 +110,7 @@ class Engine {
   // what it refers to must outlive the run.
   void Alarm(double time, std::function<void()> fn);
 
-  // Ends every rank with this failure; only the first one counts.
+  // Ends every rank with this failure. Only the first one counts, but kRunOver takes the place of a survivable one.
   void Fail(const RankFailure& failure);
   // Call it when an exception is leaving `rank`'s function and unfinished work needs that rank. The run then counts as
   // failed. The exception itself is known only after it has left the function; until then `message` takes its place.

@@ -107,10 +107,9 @@ void ElasticTraining::ChooseReplicas() {
   int64_t dp = std::min(elastic_.max_dp, members / unit);
   for (; dp >= elastic_.min_dp && options_ == nullptr; --dp) options_ = elastic_.with(dp);
   if (options_ == nullptr) {
-    throw RankFailure(RankFailure::Kind::kOther, ctx_.member(),
-                      StrCat("train.elastic: ", members, " ranks are left; no number of replicas from ",
-                             elastic_.min_dp, " to ", std::min(elastic_.max_dp, members / unit),
-                             " can train with them (`twofold run --check` with that parallel.dp says why)"));
+    throw RunOver(ctx_.member(), StrCat("train.elastic: ", members, " ranks are left; no number of replicas from ",
+                                        elastic_.min_dp, " to ", std::min(elastic_.max_dp, members / unit),
+                                        " can train with them (`twofold run --check` with that parallel.dp says why)"));
   }
   const int64_t active = options_->mesh.dp * unit;
   world_.reset();
@@ -244,10 +243,9 @@ void ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
     const std::string why(moves.status().message());
     // Before the first step, the state can be made anew. A rank may be lost while some of the others have theirs.
     if (!initial_.saving && latest.steps > latest.began) {
-      throw RankFailure(RankFailure::Kind::kOther, ctx_.member(),
-                        StrCat("train.elastic: ", why,
-                               ", and there is no checkpoint (train.checkpoint); "
-                               "shard_copies: 1 or HYBRID_SHARD keep copies"));
+      throw RunOver(ctx_.member(), StrCat("train.elastic: ", why,
+                                          ", and there is no checkpoint (train.checkpoint); "
+                                          "shard_copies: 1 or HYBRID_SHARD keep copies"));
     }
     FillFromCheckpoint(why, offers);
     return;

@@ -205,6 +205,13 @@ absl::Status Client::Depart(std::string partial) {
   return absl::OkStatus();
 }
 
+void Client::EndRun(std::string why) {
+  ToHub message;
+  message.mutable_trouble()->set_kind(static_cast<int>(RankFailure::Kind::kRunOver));
+  message.mutable_trouble()->set_message(std::move(why));
+  Send(std::move(message));
+}
+
 // ---- On the client's thread ----
 
 void Client::Tick() {

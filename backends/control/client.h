@@ -129,6 +129,9 @@ class Client {
   // exception. The verdict still comes, if this process waits for it. FAILED_PRECONDITION at rank 0, which holds the
   // plane.
   absl::Status Depart(std::string partial);
+  // Ends the run for all, because nobody can go on, whoever is left (RunOver). Also while others ask for the next
+  // generation.
+  void EndRun(std::string why);
 
   // ---- From the rank's thread ----
   void Finish(std::string result);  // its function has succeeded and everything it issued is done

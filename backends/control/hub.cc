@@ -17,9 +17,7 @@ constexpr size_t kMostCompared = 100000;  // limit of points that not all ranks 
 constexpr size_t kMostEarly = 100000;     // limit of messages of a run that has not begun here
 
 bool EndsAnElasticRun(const Verdict& verdict) {
-  using Kind = RankFailure::Kind;
-  const Kind kind = FailureKind(absl::Status(static_cast<absl::StatusCode>(verdict.code()), ""));
-  return kind != Kind::kPeerLost && kind != Kind::kTimedOut && kind != Kind::kOther;
+  return !IsSurvivable(FailureKind(absl::Status(static_cast<absl::StatusCode>(verdict.code()), "")));
 }
 
 }  // namespace
@@ -168,6 +166,11 @@ void Hub::Lose(int member, Time now, std::string how) {
 }
 
 void Hub::Accuse(int member, std::optional<Trouble> trouble, Time now) {
+  const bool in_run = state_ == kRunning || state_ == kInquest || state_ == kBroken;
+  if (in_run && trouble && trouble->kind() == static_cast<int>(RankFailure::Kind::kRunOver)) {
+    // It needs no witnesses, and others that are lost meanwhile change nothing.
+    return End(Decide({}, {.rank = generations_.RankOf(member), .trouble = std::move(trouble)}, timeout_s_), now);
+  }
   if (state_ != kRunning) return;
   const bool lost = std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.lost; });
   state_ = kInquest;

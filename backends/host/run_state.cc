@@ -29,9 +29,14 @@ double RunState::Since(std::chrono::steady_clock::time_point t) const {
   return std::chrono::duration<double>(t - origin_).count();
 }
 
+// With the lock held, and a failure known.
+bool RunState::IsGraver(FailureKind kind) const {
+  return kind == FailureKind::kRunOver && IsSurvivable(failure_->kind);
+}
+
 void RunState::Fail(int rank, FailureKind kind, std::string message) {
   std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = Failure{rank, kind, std::move(message), false};
+  if (!failure_ || IsGraver(kind)) failure_ = Failure{rank, kind, std::move(message), false};
   failed_.store(true, std::memory_order_release);
 }
 
@@ -44,7 +49,7 @@ void RunState::Claim(int rank, std::string message) {
 void RunState::Explain(int rank, FailureKind kind, std::string message) {
   std::lock_guard lock(mutex_);
   const bool mine = failure_ && failure_->rank == rank && failure_->claimed;
-  if (!failure_ || mine) failure_ = Failure{rank, kind, std::move(message), false};
+  if (!failure_ || mine || IsGraver(kind)) failure_ = Failure{rank, kind, std::move(message), false};
   failed_.store(true, std::memory_order_release);
 }
 

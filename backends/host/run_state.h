@@ -35,7 +35,8 @@ class RunState {
   }
   double timeout_s() const { return timeout_s_; }
 
-  // ---- How the run ends: the first failure is the run's; later ones are treated as its consequences ----
+  // ---- How the run ends: the first failure is the run's; later ones are treated as its consequences. Only kRunOver
+  // takes the place of a failure that the run could have survived ----
   void Fail(int rank, RankFailure::Kind kind, std::string message);
   // An exception is leaving `rank`'s function and has reached a destructor of work that cannot finish without that
   // rank. Explain will report the exception; until then `message` is used.
@@ -72,6 +73,8 @@ class RunState {
     std::vector<std::shared_ptr<const Call>> now;
     std::shared_ptr<const Call> last;
   };
+
+  bool IsGraver(RankFailure::Kind kind) const;  // than the known failure
 
   const std::chrono::steady_clock::time_point origin_;
   const double timeout_s_;

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookForMembers(5);
 
-// Whether members that lost each other this way may go on: what a program does wrong, it would do again.
-bool MayGoOn(RankFailure::Kind kind) {
-  using Kind = RankFailure::Kind;
-  return kind == Kind::kPeerLost || kind == Kind::kTimedOut || kind == Kind::kOther;
+// Why the members of the run may not go on; throws it as `member`'s failure.
+void ThrowUnlessSurvivable(const host::RunState& run, int member) {
+  const std::optional<host::RunState::Failure> failure = run.failure();
+  if (failure && !IsSurvivable(failure->kind)) run.ThrowIfEnding(member, "forming a new generation");
 }
 
 }  // namespace
@@ -64,12 +64,12 @@ std::shared_ptr<const Generations::Shared> Generations::Reform(int member, const
   const std::shared_ptr<const Shared> old = latest_.at(member);
   if (old != present_) ThrowLeftOut(member);
   ThrowIfDue(member, begun_);  // members that are lost before the same step are lost together
-  const std::optional<host::RunState::Failure> failure = old->run->failure();
-  if (failure && !MayGoOn(failure->kind)) old->run->ThrowIfEnding(member, "forming a new generation");
+  ThrowUnlessSurvivable(*old->run, member);
   if (asked_.empty()) deadline_ = old->run->Now() + options.timeout_s;
   asked_.insert(member);
   least_members_ = options.min_members;
   while (present_ == old) {
+    ThrowUnlessSurvivable(*old->run, member);  // one may have said so since
     const bool late = old->run->Now() >= deadline_;
     if (!AllHaveAsked() && !late) {
       changed_.wait_for(lock, kLookForMembers);
@@ -77,6 +77,7 @@ std::shared_ptr<const Generations::Shared> Generations::Reform(int member, const
       continue;
     }
     if (static_cast<int>(asked_.size()) + Arriving() < least_members_) {
+      const std::optional<host::RunState::Failure> failure = old->run->failure();
       const std::string why = StrCat("rank ", member, ": only ", asked_.size(), " of ", old->generation.members.size(),
                                      " ranks are left, and ", least_members_, " are needed",
                                      failure ? StrCat("; before that: ", failure->message) : "");
@@ -198,7 +199,7 @@ void Generations::Leave(int member, bool fine) {
 absl::Status Generations::status() const {
   std::lock_guard lock(mutex_);
   const std::optional<host::RunState::Failure> failure = present_->run->failure();
-  const bool survived = elastic_ && fine_ && (!failure || MayGoOn(failure->kind));
+  const bool survived = elastic_ && fine_ && (!failure || IsSurvivable(failure->kind));
   return survived ? absl::OkStatus() : present_->run->status();
 }
 

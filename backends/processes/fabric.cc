@@ -74,11 +74,7 @@ class Runner {
         }
         world.reset();
       }
-      const host::RunState& run = rank_.state()->run;
-      if (!run.ending())
-        session_.control().Finish(result);
-      else if (generations_ && run.failure() && run.failure()->rank == rank_.state()->rank)
-        (void)session_.control().Depart(result);  // it has failed alone; the others may go on
+      TellEnd(result);
       std::lock_guard lock(mutex_);
       result_ = std::move(result);
       done_ = true;
@@ -105,6 +101,15 @@ class Runner {
 
  private:
   static constexpr std::chrono::milliseconds kLook{20};
+
+  void TellEnd(const std::string& result) {
+    const host::RunState& run = rank_.state()->run;
+    if (!run.ending()) return session_.control().Finish(result);
+    const std::optional<host::RunState::Failure> failure = run.failure();
+    if (!generations_ || !failure || failure->rank != rank_.state()->rank) return;
+    if (failure->kind == RankFailure::Kind::kRunOver) return session_.control().EndRun(failure->message);
+    (void)session_.control().Depart(result);  // it has failed alone; the others may go on
+  }
 
   // Makes the rank's group of all members. If a process that comes late cannot, its run knows why.
   bool Connect(std::unique_ptr<Group>& world) {

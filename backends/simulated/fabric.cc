@@ -390,7 +390,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
   absl::Status status = engine.Run();
   if (generations) {
     // Losses before or after a member's result were survived; nothing else is.
-    const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsInternal(status);
+    const bool lost = !status.ok() && IsSurvivable(FailureKind(status));
     if (generations->fine() && lost) status = absl::OkStatus();
     if (!status.ok() && lost && !generations->over().empty())
       status =

@@ -17,7 +17,7 @@ namespace {
 using Kind = RankFailure::Kind;
 using Code = absl::StatusCode;
 
-constexpr std::array<std::pair<Kind, Code>, 7> kCodes = {{
+constexpr std::array<std::pair<Kind, Code>, 8> kCodes = {{
     {Kind::kPeerLost, Code::kUnavailable},
     {Kind::kCollectiveMismatch, Code::kInvalidArgument},
     {Kind::kOutOfMemory, Code::kResourceExhausted},
@@ -25,6 +25,7 @@ constexpr std::array<std::pair<Kind, Code>, 7> kCodes = {{
     {Kind::kDeadlock, Code::kFailedPrecondition},
     {Kind::kInterrupted, Code::kCancelled},
     {Kind::kOther, Code::kInternal},
+    {Kind::kRunOver, Code::kAborted},
 }};
 
 std::string TypeName(const std::exception& e) {
@@ -50,6 +51,8 @@ RankFailure::Kind FailureKind(const absl::Status& status) {
   return Kind::kOther;
 }
 
+bool IsSurvivable(Kind kind) { return kind == Kind::kPeerLost || kind == Kind::kTimedOut || kind == Kind::kOther; }
+
 void ThrowFailure(Kind kind, int rank, const std::string& message) {
   switch (kind) {
     case Kind::kPeerLost: throw PeerLost(rank, message);
@@ -58,6 +61,7 @@ void ThrowFailure(Kind kind, int rank, const std::string& message) {
     case Kind::kTimedOut: throw TimedOut(rank, message);
     case Kind::kDeadlock: throw Deadlock(rank, message);
     case Kind::kInterrupted: throw Interrupted(rank, message);
+    case Kind::kRunOver: throw RunOver(rank, message);
     case Kind::kOther: break;
   }
   throw RankFailure(kind, rank, message);

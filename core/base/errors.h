@@ -14,7 +14,16 @@ namespace twofold {
 
 class RankFailure : public std::runtime_error {
  public:
-  enum class Kind { kPeerLost, kCollectiveMismatch, kOutOfMemory, kTimedOut, kDeadlock, kInterrupted, kOther };
+  enum class Kind {
+    kPeerLost,
+    kCollectiveMismatch,
+    kOutOfMemory,
+    kTimedOut,
+    kDeadlock,
+    kInterrupted,
+    kOther,
+    kRunOver
+  };
 
   RankFailure(Kind kind, int rank, const std::string& message)
       : std::runtime_error(message), kind_(kind), rank_(rank) {}
@@ -44,12 +53,21 @@ struct Deadlock : RankFailure {
 struct Interrupted : RankFailure {
   Interrupted(int rank, const std::string& m) : RankFailure(Kind::kInterrupted, rank, m) {}
 };
+// No rank can go on, whoever is left: the state of an elastic training is lost, for instance. It ends the run at once,
+// also if another rank was lost before in the same generation of members.
+struct RunOver : RankFailure {
+  RunOver(int rank, const std::string& m) : RankFailure(Kind::kRunOver, rank, m) {}
+};
 
 // Maps a failure to the status that Fabric::Run returns, and back: kOutOfMemory <-> RESOURCE_EXHAUSTED, kDeadlock <->
 // FAILED_PRECONDITION, kCollectiveMismatch <-> INVALID_ARGUMENT, kPeerLost <-> UNAVAILABLE, kTimedOut <->
-// DEADLINE_EXCEEDED, kInterrupted <-> CANCELLED, kOther <-> INTERNAL.
+// DEADLINE_EXCEEDED, kInterrupted <-> CANCELLED, kRunOver <-> ABORTED, kOther <-> INTERNAL.
 absl::Status ToStatus(const RankFailure& failure);
 RankFailure::Kind FailureKind(const absl::Status& status);
+
+// Whether the other ranks of an elastic run may go on: the failure ends this generation of members
+// (core/run/membership.h) and not the run. What a program does wrong, it would do again.
+bool IsSurvivable(RankFailure::Kind kind);
 
 // Throws the exception type of `kind`.
 [[noreturn]] void ThrowFailure(RankFailure::Kind kind, int rank, const std::string& message);

@@ -54,10 +54,12 @@ absl::StatusOr<Loss> LossOf(const std::map<int, absl::Status>& endings, int rank
   const absl::Status& first = endings.begin()->second;
   const RankFailure::Kind kind = FailureKind(first);
   if (!first.ok() && kind == RankFailure::Kind::kInterrupted) return FailedPrecondition("a signal ended it");
-  if (first.ok() || (kind != RankFailure::Kind::kPeerLost && kind != RankFailure::Kind::kTimedOut))
+  const int lost = ranks - static_cast<int>(endings.size());
+  const bool too_many = kind == RankFailure::Kind::kRunOver && lost > 0;  // for an elastic run to go on within
+  if (first.ok() || (kind != RankFailure::Kind::kPeerLost && kind != RankFailure::Kind::kTimedOut && !too_many))
     return FailedPrecondition("it did not fail because a rank was lost");
   const std::string message(first.message());
-  return Loss{ranks - static_cast<int>(endings.size()), message.substr(0, message.find(';'))};
+  return Loss{lost, message.substr(0, message.find(';'))};
 }
 
 int64_t LatestSequence(const std::string& folder) {

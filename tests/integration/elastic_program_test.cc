@@ -28,6 +28,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 constexpr char kModel[] = "model { gpt { layers: 2 hidden: 16 heads: 2 vocab: 256 sequence: 8 } }\n";
@@ -130,6 +131,19 @@ TEST_F(ElasticProgram, EndsIfTooFewAreLeft) {
   EXPECT_EQ(Run(StrCat("launch --ranks=4 --fabric=gloo -- run ", spec, " --out=", At("gloo"))), 1);
   EXPECT_THAT(err_, HasSubstr("FAILED"));
   EXPECT_EQ(Report(At("gloo"))["outcome"], "FAILED");
+}
+
+// Both holders of a stage are killed. The others find that nothing can be done, and the run ends with that.
+TEST_F(ElasticProgram, EndsWithTheReasonIfNobodyHoldsSomeOfTheState) {
+  const std::string spec = Spec("events { step: 4 lose: [2, 3] }", "pp: 2");
+  EXPECT_EQ(Run(StrCat("launch --ranks=4 --fabric=gloo -- run ", spec, " --set=parallel.dp=2 --out=", At("gloo"))), 1);
+  const std::string message = Report(At("gloo"))["message"];
+  EXPECT_THAT(message, StartsWith("generation 1: train.elastic: nobody that is left holds element 0 of "));
+  EXPECT_EQ(Run(StrCat("launch --ranks=4 --fabric=gloo --restarts=1 -- run ", spec,
+                       " --set=parallel.dp=2 --out=", At("again"))),
+            0)
+      << err_;
+  EXPECT_THAT(Report(At("again"))["notes"].dump(), HasSubstr("the run goes on anew"));
 }
 
 TEST_F(ElasticProgram, RefusesReplacementsForOtherRuns) {

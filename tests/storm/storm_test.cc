@@ -81,7 +81,8 @@ TEST_P(Cases, NoRuleIsBroken) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Found, Cases,
-                         ::testing::Values("pp2_dp4_lost_while_it_begins", "zero1_files_lost_behind_launches",
+                         ::testing::Values("pp2_dp4_a_hang_takes_the_last_holder", "pp2_dp4_lost_while_it_begins",
+                                           "pp2_dp4_the_first_stage_is_lost", "zero1_files_lost_behind_launches",
                                            "zero1_files_lost_while_it_loads", "zero1_files_rank_0_knew_alone",
                                            "zero3_lost_while_state_moves", "zero3_rank_0_hangs"),
                          [](const auto& info) { return std::string(info.param); });

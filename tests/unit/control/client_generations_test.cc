@@ -70,5 +70,17 @@ TEST_F(ClientGenerations, TheNextGenerationExchangesAnew) {
   EXPECT_EQ(waits.get(), "here");
 }
 
+// Two may have heard of a loss and asked for the next generation when the third finds that nobody can go on.
+TEST_F(ClientGenerations, OneEndsTheRunForAll) {
+  Break();
+  auto zero = std::async(std::launch::async, [&] { return clients_[0]->Reform(1, kNeverReached).status(); });
+  auto one = std::async(std::launch::async, [&] { return clients_[1]->Reform(1, kNeverReached).status(); });
+  members_[2]->AwaitBroken();
+  clients_[2]->EndRun("the state is lost");
+  for (const absl::Status& status : {zero.get(), one.get(), clients_[2]->Reform(1, kNeverReached).status()})
+    EXPECT_EQ(status, absl::AbortedError("the state is lost"));
+  EXPECT_EQ(clients_[0]->AwaitVerdict().rank(), 2);
+}
+
 }  // namespace client_generations_test
 }  // namespace twofold::control

@@ -208,6 +208,35 @@ TEST_F(GenerationsTest, WhichFailuresBreakAGenerationAndWhichEndTheRun) {
   }
 }
 
+// One that knows that nobody can go on ends the run at once: without witnesses, and also while others ask for the next
+// generation or are asked who is lost.
+TEST_F(GenerationsTest, ARunThatIsOverEndsAtOnceWithItsReason) {
+  const auto expect_end = [this] {
+    Trouble(1, 1, RankFailure::Kind::kRunOver);
+    for (const int m : {0, 1, 3}) EXPECT_EQ(Verdict(m), "10 rank 1: injected") << m;
+    Ask(0, 1), Ask(1, 1), Ask(3, 1);
+    EXPECT_EQ(Formed(0), "");
+  };
+  Start(4);
+  expect_end();
+  Start(4);
+  Lose(2);
+  expect_end();  // before all have answered
+  Start(4);
+  Lose(2);
+  Answer({0, 1, 3}, 1);
+  Ask(0, 1), Ask(3, 1);
+  expect_end();
+  Start(4);
+  Lose(2);
+  Answer({0, 1, 3}, 1);
+  for (const int m : {0, 1, 3}) Ask(m, 1);
+  Trouble(1, 1, RankFailure::Kind::kRunOver);  // of the generation before
+  EXPECT_EQ(Verdict(0), "");
+  Trouble(1, 2, RankFailure::Kind::kRunOver);
+  EXPECT_EQ(Verdict(3), "10 generation 1: rank 1: injected");
+}
+
 TEST_F(GenerationsTest, OneThatLeavesInOrderIsNotWaitedFor) {
   Start(3);
   Depart(2, 1);

@@ -24,12 +24,18 @@ TEST(Check, PassesWhatHoldsAndEvaluatesOnce) {
 TEST(Errors, EveryKindSurvivesTheWayThroughAStatus) {
   using Kind = RankFailure::Kind;
   for (Kind kind : {Kind::kPeerLost, Kind::kCollectiveMismatch, Kind::kOutOfMemory, Kind::kTimedOut, Kind::kDeadlock,
-                    Kind::kInterrupted, Kind::kOther}) {
+                    Kind::kInterrupted, Kind::kOther, Kind::kRunOver}) {
     const absl::Status status = ToStatus(RankFailure(kind, 3, "rank 3: why"));
     EXPECT_FALSE(status.ok());
     EXPECT_EQ(status.message(), "rank 3: why");
     EXPECT_EQ(FailureKind(status), kind);
+    try {
+      ThrowFailure(kind, 3, "rank 3: why");
+    } catch (const RankFailure& failure) {
+      EXPECT_EQ(failure.kind(), kind);
+    }
   }
+  EXPECT_THROW(ThrowFailure(Kind::kRunOver, 3, "why"), RunOver);
 }
 
 }  // namespace check_test

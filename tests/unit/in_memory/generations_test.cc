@@ -137,6 +137,36 @@ TEST(Generations, MemoryThatRunsOutEndsTheRunThoughAnotherMemberHasFinished) {
   }
 }
 
+// Nobody forms another generation after one has found that none can go on, also if one was lost just before.
+TEST(Generations, ARunThatIsOverEndsWithItsReason) {
+  for (const bool after_a_loss : {false, true}) {
+    std::atomic<int> reformed = 0;
+    const RunResult result = MakeInMemoryFabric(Elastic(), in_memory::GroupOptions{})->Run(4, [&](RankContext& ctx) {
+      if (ctx.member() == 3 && after_a_loss) throw std::runtime_error("injected");
+      try {
+        if (ctx.member() != 1 || after_a_loss) ctx.everyone().Barrier().Wait();
+      } catch (const PeerLost&) {
+      }
+      if (ctx.member() == 1) throw RunOver(1, "the state is lost");
+      ctx.Reform({}), ++reformed;
+      return std::string("goes on");
+    });
+    EXPECT_EQ(result.status.code(), absl::StatusCode::kAborted) << result.status;
+    EXPECT_EQ(result.status.message(), "the state is lost");
+    EXPECT_EQ(reformed, 0);
+    EXPECT_TRUE(result.notes.empty()) << result.notes[0];
+  }
+}
+
+TEST(Generations, ARunIsOverThoughAnotherMemberHasFinished) {
+  const RunResult result = MakeInMemoryFabric(Elastic(), in_memory::GroupOptions{})->Run(2, [&](RankContext& ctx) {
+    if (ctx.member() == 1) throw RunOver(1, "the state is lost");
+    return std::string("finished");
+  });
+  EXPECT_EQ(result.results[0], "finished");
+  EXPECT_EQ(result.status.message(), "the state is lost");
+}
+
 // A member that does not come is left out; when it comes at last, it learns so.
 TEST(Generations, AMemberThatComesTooLateIsLeftOut) {
   std::atomic<bool> formed = false;

@@ -190,5 +190,26 @@ TEST(ElasticFaults, LaterGenerationsHaveCallsOfTheirOwn) {
   EXPECT_THAT(result.results[0], StartsWith("generation 2 of 1"));
 }
 
+// Nobody forms another generation after one has found that none can go on, also if one was lost just before.
+TEST(ElasticFaults, ARunThatIsOverEndsWithItsReason) {
+  for (const bool after_a_loss : {false, true}) {
+    const RunResult result = RunWith(
+        after_a_loss ? "faults { rank: 3 call: 1 lost: true }" : "", 4,
+        [&](RankContext& c) -> std::string {
+          try {
+            if (c.member() != 1 || after_a_loss) c.everyone().Barrier().Wait();
+          } catch (const PeerLost&) {
+          }
+          if (c.member() == 1) throw RunOver(1, "the state is lost");
+          c.Reform({.min_members = 1, .timeout_s = 30});
+          return "goes on";
+        },
+        true);
+    EXPECT_EQ(result.status.code(), Code::kAborted) << result.status;
+    EXPECT_EQ(Message(result), "the state is lost");
+    for (const std::string& note : result.notes) EXPECT_FALSE(absl::StartsWith(note, "generation ")) << note;
+  }
+}
+
 }  // namespace faults_test
 }  // namespace twofold
