@@ -8,6 +8,7 @@
 
 #include "core/base/strings.h"
 #include "core/optim/clip.h"
+#include "strategies/checkpoint/agree.h"
 
 namespace twofold {
 namespace {
@@ -141,7 +142,17 @@ int64_t RankTrainer::parameters() const {
 }
 
 Bytes RankTrainer::Resume(const checkpoint::Opened& opened) {
-  const Bytes bytes = checkpoint::Load(rank_, opened, *layout_, *optimizer_, local_update_ ? &*local_update_ : nullptr);
+  const absl::StatusOr<Bytes> bytes = TryResume(opened);
+  if (bytes.ok()) return *bytes;
+  // Others wait until one that knows why has ended: its reason is the run's.
+  if (absl::IsCancelled(bytes.status())) rank_.world().Barrier().Wait();
+  throw checkpoint::CannotResume(rank_, std::string(bytes.status().message()));
+}
+
+absl::StatusOr<Bytes> RankTrainer::TryResume(const checkpoint::Opened& opened) {
+  const absl::StatusOr<Bytes> bytes =
+      checkpoint::Load(rank_, opened, *layout_, *optimizer_, local_update_ ? &*local_update_ : nullptr);
+  if (!bytes.ok()) return bytes;
   SetScalars(opened.manifest.metadata.scalars);
   if (copy_) copy_->Refresh(optimizer_->updates());
   return bytes;

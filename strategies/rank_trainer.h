@@ -34,8 +34,9 @@ class RankTrainer {
   // Returns the loss, the mean over the global batch. Null if `reads_loss` is false: then the host does not wait.
   std::optional<double> Step(int64_t step, bool reads_loss);
   ValidationResult Validate();  // only if the options ask for validations
-  // Both return the bytes that this rank has read, or would have read.
-  Bytes Resume(const checkpoint::Opened& opened);
+  // All return the bytes that this rank has read, or would have read. TryResume: errors as of checkpoint::Load.
+  absl::StatusOr<Bytes> TryResume(const checkpoint::Opened& opened);
+  Bytes Resume(const checkpoint::Opened& opened);                     // throws instead
   Bytes ResumeWithoutFile(int64_t updates);                           // in a simulation that has written none
   checkpoint::Saver* saver() { return saver_ ? &*saver_ : nullptr; }  // null if the options ask for no checkpoints
   // The state to save that is not in tensors. If an elastic step is in progress: as it was before that.

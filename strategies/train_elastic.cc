@@ -11,6 +11,7 @@
 #include "core/base/strings.h"
 #include "core/proto/report.pb.h"
 #include "strategies/checkpoint/agree.h"
+#include "strategies/elastic/last_checkpoint.h"
 #include "strategies/elastic/left_out.h"
 #include "strategies/elastic/messages.h"
 #include "strategies/elastic/redistribute.h"
@@ -63,7 +64,8 @@ class ElasticTraining {
   void MakeTrainer(bool draws);
   void FillFromPeers(const std::vector<Offer>& offers, const Offer& latest);
   void FillFromCheckpoint(const std::string& why_not_peers, const std::vector<Offer>& offers);
-  std::optional<checkpoint::Opened> LastSaved() const;
+  void BeginAnew();
+  std::string TryToLoad(const std::optional<checkpoint::Opened>& found);
   void LookAtFolder();
   void TellStart();
   void AddGeneration(double reform_s, double recover_s);
@@ -132,19 +134,6 @@ void ElasticTraining::LookAtFolder() {
   if (ctx_.everyone().rank() != 0 || !initial_.saving || sequence_before_ >= 0) return;
   const std::vector<checkpoint::Found> there = checkpoint::List(initial_.saving->options.folder);
   sequence_before_ = there.empty() ? 0 : there[0].sequence;
-}
-
-// The latest good checkpoint that this run has saved, as rank 0 finds it. Members that have been told of it may be
-// lost.
-std::optional<checkpoint::Opened> ElasticTraining::LastSaved() const {
-  if (ctx_.everyone().rank() != 0) return std::nullopt;
-  for (const checkpoint::Found& found : checkpoint::List(initial_.saving->options.folder)) {
-    if (found.sequence <= sequence_before_) break;
-    absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(found.path);
-    if (opened.ok()) return *std::move(opened);
-    ctx_.AddNote(StrCat("checkpoint passed over: ", std::string(opened.status().message())));
-  }
-  return std::nullopt;
 }
 
 // Generation 0 starts anew, or from the checkpoint that the run resumes from.
@@ -261,41 +250,55 @@ void ElasticTraining::FillFromPeers(const std::vector<Offer>& offers, const Offe
   trainer_->SetScalars(latest.scalars);
 }
 
+// Loads the checkpoint that rank 0 has found. Returns why this rank cannot read it; empty: it can, or another cannot.
+std::string ElasticTraining::TryToLoad(const std::optional<checkpoint::Opened>& found) {
+  const checkpoint::Opened opened = checkpoint::Agree(ctx_, found ? found->path : initial_.saving->options.folder,
+                                                      options_->run, found ? &*found : nullptr);
+  start_ = opened.manifest.metadata.step;
+  const auto samples = opened.manifest.metadata.scalars.find(kSamples);
+  samples_base_ = samples != opened.manifest.metadata.scalars.end() ? static_cast<int64_t>(samples->second)
+                                                                    : start_ * options_->global_batch;
+  const absl::StatusOr<Bytes> bytes = trainer_->TryResume(opened);
+  load_bytes_ = bytes.value_or(Bytes(0));
+  return bytes.ok() || absl::IsCancelled(bytes.status()) ? "" : std::string(bytes.status().message());
+}
+
 // The last checkpoint that this run has saved. Without files, the one that some member knows of.
 void ElasticTraining::FillFromCheckpoint(const std::string& why_not_peers, const std::vector<Offer>& offers) {
   held_.reset();  // what was done since is given up
-  const bool file = ctx_.device().holds() != Holds::kNothing;
-  std::optional<checkpoint::Opened> last, opened;
-  int64_t saved = 0;
-  for (const Offer& offer : offers) saved = std::max(saved, offer.saved_steps);
-  if (initial_.saving && file) {
-    LookAtFolder();
-    last = LastSaved();
-    saved = elastic::ExchangeAll(ctx_, elastic::Start{.steps = last ? last->manifest.metadata.step : 0})[0].steps;
-  }
-  saved_steps_ = saved;
-  from_ = saved > 0 ? "checkpoint" : "start";
-  start_ = saved, samples_base_ = 0;
-  if (!trains()) return;
-  if (ctx_.rank() == 0 && !why_not_peers.empty())
+  if (trains() && ctx_.rank() == 0 && !why_not_peers.empty())
     ctx_.AddNote(StrCat("generation ", ctx_.generation().number, " did not go on from peers: ", why_not_peers));
   const double begun = Now();
-  if (saved > 0 && file) {
-    opened = checkpoint::Agree(ctx_, last ? last->path : initial_.saving->options.folder, options_->run, nullptr);
-  } else if (saved == 0) {  // lost before the first one was saved
-    if (!drawn_) trainer_.reset(), MakeTrainer(/*draws=*/true);
-    opened = OpenResumed(ctx_, *options_, read_);
-    if (opened) start_ = opened->manifest.metadata.step;
+  const bool files = initial_.saving && ctx_.device().holds() != Holds::kNothing;
+  int64_t saved = 0;
+  for (const Offer& offer : offers) saved = std::max(saved, offer.saved_steps);
+  start_ = saved, samples_base_ = 0;
+  if (files) {
+    LookAtFolder();
+    saved = elastic::LoadLast(ctx_, initial_.saving->options.folder, sequence_before_,
+                              [this](const auto& found) { return trains() ? TryToLoad(found) : std::string(); });
   }
-  if (opened)
-    load_bytes_ = trainer_->Resume(*opened);
-  else if (saved > 0)
+  saved_steps_ = start_ = saved;
+  from_ = saved > 0 ? "checkpoint" : "start";
+  if (!trains()) return;
+  if (saved > 0 && !files) {
     load_bytes_ = trainer_->ResumeWithoutFile(start_);
-  else
-    trainer_->Restored(start_);  // as in a new training
+    samples_base_ = start_ * options_->global_batch;
+  } else if (saved == 0) {
+    BeginAnew();
+  }
   load_s_ = load_bytes_.value() > 0 ? Now() - begun : 0;
+}
+
+// As the run began: it was lost before it had saved a checkpoint.
+void ElasticTraining::BeginAnew() {
+  if (!drawn_) trainer_.reset(), MakeTrainer(/*draws=*/true);
+  const std::optional<checkpoint::Opened> opened = OpenResumed(ctx_, *options_, read_);
+  if (opened) start_ = opened->manifest.metadata.step;
   samples_base_ = start_ * options_->global_batch;
-  if (opened && opened->manifest.metadata.scalars.contains(kSamples))
+  if (!opened) return trainer_->Restored(start_);  // as in a new training
+  load_bytes_ = trainer_->Resume(*opened);
+  if (opened->manifest.metadata.scalars.contains(kSamples))
     samples_base_ = static_cast<int64_t>(opened->manifest.metadata.scalars.at(kSamples));
 }
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -24,17 +23,6 @@ namespace {
 
 absl::Status Failed(const std::string& path, std::string_view what, int error) {
   return Unavailable(path, ": cannot be ", what, ": ", std::strerror(error));
-}
-
-absl::Status WriteAll(const std::string& path, int file, std::span<const std::byte> bytes, int64_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t n = pwrite(file, bytes.data(), bytes.size(), offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Failed(path, "written", errno);
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    offset += n;
-  }
-  return absl::OkStatus();
 }
 
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -60,11 +48,11 @@ absl::StatusOr<FileSum> SumOfFile(const std::string& folder, const std::string& 
   return sum;
 }
 
-absl::StatusOr<PlainFile> PlainFile::Open(const std::string& path) {
+absl::StatusOr<PlainFile> PlainFile::Open(const std::string& path, Disk& disk) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return InvalidArgument(path, ": cannot be read: ", std::strerror(errno));
-  PlainFile opened(path, file, 0);
+  PlainFile opened(disk, path, file);
   struct stat info {};
   if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return InvalidArgument(path, ": is not a regular file");
   opened.bytes_ = info.st_size;
@@ -77,18 +65,17 @@ PlainFile::~PlainFile() {
 
 absl::Status PlainFile::Read(int64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
-    const ssize_t n = pread(file_, out.data(), out.size(), offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Failed(path_, "read", errno);
+    size_t n = 0;
+    if (const int error = disk_->Read(file_, out, offset, n); error != 0) return Failed(path_, "read", error);
     if (n == 0) return InvalidArgument(path_, ": ends at byte ", offset, ", ", out.size(), " bytes too soon");
-    out = out.subspan(static_cast<size_t>(n));
-    offset += n;
+    out = out.subspan(n);
+    offset += static_cast<int64_t>(n);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& folder, const FileSum& sum) {
-  absl::StatusOr<PlainFile> file = PlainFile::Open(Join(folder, sum.name));
+absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& folder, const FileSum& sum, Disk& disk) {
+  absl::StatusOr<PlainFile> file = PlainFile::Open(Join(folder, sum.name), disk);
   if (!file.ok()) return file.status();
   if (file->bytes() != sum.bytes) {
     return InvalidArgument(file->path(), ": has ", file->bytes(), " bytes, but had ", sum.bytes, " when it was saved");
@@ -156,21 +143,22 @@ void WriteBuffers::Give(WriteBuffer buffer) {
   idle_.push_back(std::move(buffer));
 }
 
-absl::StatusOr<BlockWriter> BlockWriter::Create(const std::string& folder, const std::string& name, int64_t bytes) {
+absl::StatusOr<BlockWriter> BlockWriter::Create(const std::string& folder, const std::string& name, int64_t bytes,
+                                                Disk& disk) {
   const std::string path = Join(folder, name);
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) return Failed(path, "written", errno);
-  BlockWriter writer(path, file, {name, bytes, {}});
+  int file = -1;
+  if (const int error = disk.Create(path, /*anew=*/true, file); error != 0) return Failed(path, "written", error);
+  BlockWriter writer(disk, path, file, {name, bytes, {}});
   writer.sum_.blocks.reserve(BlocksOf(bytes));
   // Reports a full disk now, not after an hour. Some network file systems lack this call and report it later.
-  const int error = bytes > 0 ? posix_fallocate(file, 0, bytes) : 0;
+  const int error = bytes > 0 ? disk.Reserve(file, bytes) : 0;
   if (error != 0 && error != EOPNOTSUPP && error != EINVAL)
     return Failed(path, StrCat("given ", bytes, " bytes of disk space"), error);
   return writer;
 }
 
 BlockWriter::~BlockWriter() {
-  if (file_ >= 0) close(file_);
+  if (file_ >= 0) disk_->CloseWritten(file_);
 }
 
 absl::Status BlockWriter::Write(const WriteBuffer& buffer) {
@@ -179,7 +167,7 @@ absl::Status BlockWriter::Write(const WriteBuffer& buffer) {
   for (size_t at = 0; at < bytes.size(); at += kChecksumBlock) {
     sum_.blocks.push_back(Checksum(bytes.subspan(at, std::min<size_t>(kChecksumBlock, bytes.size() - at))));
   }
-  if (absl::Status status = WriteAll(path_, file_, bytes, written_); !status.ok()) return status;
+  if (const int error = disk_->Write(file_, bytes, written_); error != 0) return Failed(path_, "written", error);
   // Only starts the write; fsync makes it durable
   sync_file_range(file_, written_, static_cast<int64_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
   written_ += static_cast<int64_t>(bytes.size());
@@ -188,29 +176,31 @@ absl::Status BlockWriter::Write(const WriteBuffer& buffer) {
 
 absl::StatusOr<FileSum> BlockWriter::Finish() {
   TWOFOLD_CHECK_EQ(written_, sum_.bytes);
-  if (fsync(file_) != 0) return Failed(path_, "flushed to disk", errno);
-  if (close(std::exchange(file_, -1)) != 0) return Failed(path_, "closed", errno);
+  if (const int error = disk_->Flush(file_); error != 0) return Failed(path_, "flushed to disk", error);
+  if (const int error = disk_->CloseWritten(std::exchange(file_, -1)); error != 0)
+    return Failed(path_, "closed", error);
   return std::move(sum_);
 }
 
-absl::Status PublishSmallFile(const std::string& folder, const std::string& name, const std::string& text) {
+absl::Status PublishSmallFile(const std::string& folder, const std::string& name, const std::string& text, Disk& disk) {
   const std::string path = Join(folder, name), aside = StrCat(path, ".part");
-  const int file = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return Failed(path, "written", errno);
-  absl::Cleanup closing = [file] { close(file); };
-  if (absl::Status status = WriteAll(path, file, std::as_bytes(std::span(text)), 0); !status.ok()) return status;
-  if (fsync(file) != 0) return Failed(path, "flushed to disk", errno);
-  if (std::rename(aside.c_str(), path.c_str()) != 0) return Failed(path, "written", errno);
+  int file = -1;
+  if (const int error = disk.Create(aside, /*anew=*/false, file); error != 0) return Failed(path, "written", error);
+  absl::Cleanup closing = [&disk, file] { disk.CloseWritten(file); };
+  if (const int error = disk.Write(file, std::as_bytes(std::span(text)), 0); error != 0)
+    return Failed(path, "written", error);
+  if (const int error = disk.Flush(file); error != 0) return Failed(path, "flushed to disk", error);
+  if (const int error = disk.Rename(aside, path); error != 0) return Failed(path, "written", error);
   return absl::OkStatus();
 }
 
-absl::Status WriteSmallFile(const std::string& folder, const std::string& name, const std::string& text) {
-  if (absl::Status status = PublishSmallFile(folder, name, text); !status.ok()) return status;
-  return SyncFolder(folder);
+absl::Status WriteSmallFile(const std::string& folder, const std::string& name, const std::string& text, Disk& disk) {
+  if (absl::Status status = PublishSmallFile(folder, name, text, disk); !status.ok()) return status;
+  return SyncFolder(folder, disk);
 }
 
-absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most) {
-  const absl::StatusOr<PlainFile> file = PlainFile::Open(path);
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most, Disk& disk) {
+  const absl::StatusOr<PlainFile> file = PlainFile::Open(path, disk);
   if (!file.ok()) return file.status();
   if (file->bytes() > most)
     return InvalidArgument(path, ": has ", file->bytes(), " bytes, but may have at most ", most);
@@ -219,14 +209,9 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most)
   return text;
 }
 
-absl::Status SyncFolder(const std::string& path) {
-  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return Failed(path, "opened", errno);
-  const bool synced = fsync(folder) == 0;
-  const int error = errno;
-  close(folder);
-  // EINVAL: no fsync on folders here
-  return synced || error == EINVAL ? absl::OkStatus() : Failed(path, "flushed to disk", error);
+absl::Status SyncFolder(const std::string& path, Disk& disk) {
+  const int error = disk.FlushFolder(path);
+  return error == 0 ? absl::OkStatus() : Failed(path, "flushed to disk", error);
 }
 
 }  // namespace twofold::checkpoint

@@ -1,7 +1,7 @@
 // Files with a checksum (XXH3, 64 bits) per MiB. Written once from front to end, read at any offset.
 //
 // A reader of a part checks only the blocks that contain it, so a rank that needs a hundredth of a checkpoint reads a
-// hundredth of it. Errors name the path and the byte.
+// hundredth of it. Errors name the path and the byte. A `disk` must outlive what is opened on it.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/io/disk.h"
 
 namespace twofold::checkpoint {
 
@@ -34,26 +35,30 @@ absl::StatusOr<FileSum> SumOfFile(const std::string& folder, const std::string& 
 // A regular file, open for reading.
 class PlainFile {
  public:
-  static absl::StatusOr<PlainFile> Open(const std::string& path);
+  static absl::StatusOr<PlainFile> Open(const std::string& path, Disk& disk = RealDisk());
   PlainFile(PlainFile&& other) noexcept
-      : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), bytes_(other.bytes_) {}
+      : disk_(other.disk_),
+        path_(std::move(other.path_)),
+        file_(std::exchange(other.file_, -1)),
+        bytes_(other.bytes_) {}
   ~PlainFile();
   const std::string& path() const { return path_; }
   int64_t bytes() const { return bytes_; }
   absl::Status Read(int64_t offset, std::span<std::byte> out) const;  // fills all of `out`
 
  private:
-  PlainFile(std::string path, int file, int64_t bytes) : path_(std::move(path)), file_(file), bytes_(bytes) {}
+  PlainFile(Disk& disk, std::string path, int file) : disk_(&disk), path_(std::move(path)), file_(file) {}
+  Disk* disk_;
   std::string path_;
   int file_;
-  int64_t bytes_;
+  int64_t bytes_ = 0;
 };
 
 // A file that is checked against its checksums as it is read.
 class CheckedFile {
  public:
   // Refuses a file of a different size. `sum` must outlive this object.
-  static absl::StatusOr<CheckedFile> Open(const std::string& folder, const FileSum& sum);
+  static absl::StatusOr<CheckedFile> Open(const std::string& folder, const FileSum& sum, Disk& disk = RealDisk());
   const std::string& path() const { return file_.path(); }
   int64_t bytes() const { return file_.bytes(); }
   // Fills `out` from byte `offset` on. Blocks needed as a whole are read directly into `out`, the others through a
@@ -109,9 +114,11 @@ class WriteBuffers {
 class BlockWriter {
  public:
   // The folder must exist. The file must not exist.
-  static absl::StatusOr<BlockWriter> Create(const std::string& folder, const std::string& name, int64_t bytes);
+  static absl::StatusOr<BlockWriter> Create(const std::string& folder, const std::string& name, int64_t bytes,
+                                            Disk& disk = RealDisk());
   BlockWriter(BlockWriter&& other) noexcept
-      : path_(std::move(other.path_)),
+      : disk_(other.disk_),
+        path_(std::move(other.path_)),
         file_(std::exchange(other.file_, -1)),
         sum_(std::move(other.sum_)),
         written_(other.written_) {}
@@ -122,7 +129,9 @@ class BlockWriter {
   absl::StatusOr<FileSum> Finish();
 
  private:
-  BlockWriter(std::string path, int file, FileSum sum) : path_(std::move(path)), file_(file), sum_(std::move(sum)) {}
+  BlockWriter(Disk& disk, std::string path, int file, FileSum sum)
+      : disk_(&disk), path_(std::move(path)), file_(file), sum_(std::move(sum)) {}
+  Disk* disk_;
   std::string path_;
   int file_;
   FileSum sum_;  // sum_.bytes: the final size
@@ -132,10 +141,13 @@ class BlockWriter {
 // Writes a small file for readers that wait for its name: its contents are on disk before the name appears. The folder
 // is not touched afterwards, since a reader may then rename or remove it. Call SyncFolder to get the name itself on
 // disk.
-absl::Status PublishSmallFile(const std::string& folder, const std::string& name, const std::string& text);
+absl::Status PublishSmallFile(const std::string& folder, const std::string& name, const std::string& text,
+                              Disk& disk = RealDisk());
 // Writes a small file atomically, replacing an existing one. Contents and name are on disk when this returns.
-absl::Status WriteSmallFile(const std::string& folder, const std::string& name, const std::string& text);
-absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most);
-absl::Status SyncFolder(const std::string& path);  // makes names created, removed or changed in the folder durable
+absl::Status WriteSmallFile(const std::string& folder, const std::string& name, const std::string& text,
+                            Disk& disk = RealDisk());
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most, Disk& disk = RealDisk());
+absl::Status SyncFolder(const std::string& path,
+                        Disk& disk = RealDisk());  // makes names created, removed or changed in the folder durable
 
 }  // namespace twofold::checkpoint

@@ -49,17 +49,15 @@ absl::Status Failed(const std::string& path, std::string_view what, const std::e
   return Unavailable(path, ": cannot be ", what, ": ", error.message());
 }
 
-absl::Status Rename(const std::string& from, const std::string& to) {
-  std::error_code error;
-  fs::rename(from, to, error);
-  return error ? Failed(from, StrCat("renamed to ", to), error) : absl::OkStatus();
+absl::Status FailedUnless0(int error, const std::string& path, std::string_view what) {
+  return error == 0 ? absl::OkStatus() : Failed(path, what, std::error_code(error, std::generic_category()));
 }
 
-absl::Status Remove(const std::string& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  return error ? Failed(path, "deleted", error) : absl::OkStatus();
+absl::Status Rename(Disk& disk, const std::string& from, const std::string& to) {
+  return FailedUnless0(disk.Rename(from, to), from, StrCat("renamed to ", to));
 }
+
+absl::Status Remove(Disk& disk, const std::string& path) { return FailedUnless0(disk.Remove(path), path, "deleted"); }
 
 absl::StatusOr<std::vector<std::string>> Names(const std::string& folder) {
   std::vector<std::string> names;
@@ -71,12 +69,12 @@ absl::StatusOr<std::vector<std::string>> Names(const std::string& folder) {
   return names;
 }
 
-absl::Status RemoveLeftovers(const std::string& folder) {
+absl::Status RemoveLeftovers(Disk& disk, const std::string& folder) {
   const absl::StatusOr<std::vector<std::string>> names = Names(folder);
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
     if (!IsPartial(name) || !FromName(name.substr(0, name.size() - kPartial.size()))) continue;
-    if (absl::Status status = Remove(StrCat(folder, "/", name)); !status.ok()) return status;
+    if (absl::Status status = Remove(disk, StrCat(folder, "/", name)); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -105,17 +103,16 @@ Begun Named(const std::string& folder, int64_t sequence, int64_t step) {
   return {sequence, StrCat(path, kPartial), path};
 }
 
-absl::StatusOr<Claim> Claim::Make(const std::string& folder) {
+absl::StatusOr<Claim> Claim::Make(const std::string& folder, Disk& disk) {
   std::error_code error;
   std::vector<std::string> above;  // parents of the folders that do not exist yet
   for (fs::path at = fs::absolute(folder, error).lexically_normal();
        !error && !fs::exists(at, error) && at != at.parent_path(); at = at.parent_path()) {
     above.push_back(at.parent_path().string());
   }
-  fs::create_directories(folder, error);
-  if (error) return Failed(folder, "created", error);
+  if (absl::Status made = FailedUnless0(disk.MakeFolder(folder), folder, "created"); !made.ok()) return made;
   for (const std::string& path : above) {  // else a power failure could remove the folder with all its contents
-    if (absl::Status status = SyncFolder(path); !status.ok()) return status;
+    if (absl::Status status = SyncFolder(path, disk); !status.ok()) return status;
   }
   Claim claim(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (claim.folder_ < 0) return Failed(folder, "opened", std::error_code(errno, std::generic_category()));
@@ -132,59 +129,58 @@ Claim::~Claim() {
   if (folder_ >= 0) close(folder_);
 }
 
-absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return Failed(folder, "created", error);
-  if (absl::Status status = RemoveLeftovers(folder); !status.ok()) return status;
+absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step, Disk& disk) {
+  if (absl::Status made = FailedUnless0(disk.MakeFolder(folder), folder, "created"); !made.ok()) return made;
+  if (absl::Status status = RemoveLeftovers(disk, folder); !status.ok()) return status;
   const absl::StatusOr<std::vector<Found>> there = Listed(folder);
   if (!there.ok()) return there.status();
   Begun begun = Named(folder, there->empty() ? 1 : there->front().sequence + 1, step);
-  fs::create_directory(begun.partial, error);
-  if (error) return Failed(begun.partial, "created", error);
+  if (absl::Status made = FailedUnless0(disk.MakeFolder(begun.partial), begun.partial, "created"); !made.ok())
+    return made;
   return begun;
 }
 
-absl::Status Commit(const std::string& folder, const Begun& begun, const Manifest& manifest, int64_t keep_last) {
-  if (absl::Status status = WriteSmallFile(begun.partial, kManifestFile, ManifestText(manifest)); !status.ok())
+absl::Status Commit(const std::string& folder, const Begun& begun, const Manifest& manifest, int64_t keep_last,
+                    Disk& disk) {
+  if (absl::Status status = WriteSmallFile(begun.partial, kManifestFile, ManifestText(manifest), disk); !status.ok())
     return status;
-  if (absl::Status status = Rename(begun.partial, begun.final); !status.ok()) return status;
-  if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
+  if (absl::Status status = Rename(disk, begun.partial, begun.final); !status.ok()) return status;
+  if (absl::Status status = SyncFolder(folder, disk); !status.ok()) return status;
   if (keep_last == 0) return absl::OkStatus();
   const absl::StatusOr<std::vector<Found>> there = Listed(folder);
   if (!there.ok()) return there.status();
   for (size_t i = static_cast<size_t>(keep_last); i < there->size(); ++i) {  // renamed before anything in it is deleted
     const std::string going = StrCat((*there)[i].path, kPartial);
-    if (absl::Status status = Rename((*there)[i].path, going); !status.ok()) return status;
-    if (absl::Status status = Remove(going); !status.ok()) return status;
+    if (absl::Status status = Rename(disk, (*there)[i].path, going); !status.ok()) return status;
+    if (absl::Status status = Remove(disk, going); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
 namespace {
 
-absl::StatusOr<Opened> OpenThis(const std::string& path) {
-  absl::StatusOr<std::string> text = ReadManifestText(path);
+absl::StatusOr<Opened> OpenThis(Disk& disk, const std::string& path) {
+  absl::StatusOr<std::string> text = ReadManifestText(path, disk);
   if (!text.ok()) return text.status();
   absl::StatusOr<Manifest> manifest = ParseManifest(StrCat(path, "/", kManifestFile), *text);
   if (!manifest.ok()) return manifest.status();
-  if (absl::Status status = CheckFiles(path, manifest->contents); !status.ok()) return status;
+  if (absl::Status status = CheckFiles(path, manifest->contents, disk); !status.ok()) return status;
   return Opened{path, *std::move(manifest), *std::move(text), {}, {}};
 }
 
 }  // namespace
 
-absl::StatusOr<Opened> Open(const std::string& path) {
+absl::StatusOr<Opened> Open(const std::string& path, Disk& disk) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     return InvalidArgument(path, ": is not a folder; give a checkpoint or a folder of checkpoints");
   }
-  if (fs::exists(StrCat(path, "/", kManifestFile), error)) return OpenThis(path);
+  if (fs::exists(StrCat(path, "/", kManifestFile), error)) return OpenThis(disk, path);
   std::vector<std::string> passed_over;
   const absl::StatusOr<std::vector<Found>> there = Listed(path);
   if (!there.ok()) return there.status();
   for (const Found& found : *there) {
-    absl::StatusOr<Opened> opened = OpenThis(found.path);
+    absl::StatusOr<Opened> opened = OpenThis(disk, found.path);
     if (opened.ok()) {
       opened->passed_over = std::move(passed_over);
       return opened;

@@ -29,7 +29,7 @@ std::vector<Found> List(const std::string& folder);
 class Claim {
  public:
   // FAILED_PRECONDITION: another run writes to this folder.
-  static absl::StatusOr<Claim> Make(const std::string& folder);
+  static absl::StatusOr<Claim> Make(const std::string& folder, Disk& disk = RealDisk());
   Claim(Claim&& other) noexcept : folder_(std::exchange(other.folder_, -1)) {}
   ~Claim();
 
@@ -44,12 +44,13 @@ struct Begun {
   int64_t sequence = 0;
   std::string partial, final;  // paths: while it is written, and once it is complete
 };
-absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step);
+absl::StatusOr<Begun> Begin(const std::string& folder, int64_t step, Disk& disk = RealDisk());
 Begun Named(const std::string& folder, int64_t sequence, int64_t step);  // the same paths, for other ranks
 
 // Call when all files of `begun` are on disk. Writes the manifest and renames the folder. After this returns, the
 // checkpoint survives a kill or a power failure. Then deletes the oldest checkpoints beyond `keep_last`; 0: keeps all.
-absl::Status Commit(const std::string& folder, const Begun& begun, const Manifest& manifest, int64_t keep_last);
+absl::Status Commit(const std::string& folder, const Begun& begun, const Manifest& manifest, int64_t keep_last,
+                    Disk& disk = RealDisk());
 
 // Opens the checkpoint at `path`. If `path` is a folder of checkpoints, opens the latest good one; bad ones are skipped
 // and listed in `passed_over`. Fails if there is no checkpoint or no good one.
@@ -60,6 +61,6 @@ struct Opened {
   std::vector<std::string> passed_over;  // skipped checkpoints, with reasons
   std::string origin;                    // if another rank has opened it: which checkpoint and where; see agree.h
 };
-absl::StatusOr<Opened> Open(const std::string& path);
+absl::StatusOr<Opened> Open(const std::string& path, Disk& disk = RealDisk());
 
 }  // namespace twofold::checkpoint

@@ -375,13 +375,13 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& path, const std::strin
   });
 }
 
-absl::StatusOr<std::string> ReadManifestText(const std::string& folder) {
-  return ReadSmallFile(StrCat(folder, "/", kManifestFile), kLongest);
+absl::StatusOr<std::string> ReadManifestText(const std::string& folder, Disk& disk) {
+  return ReadSmallFile(StrCat(folder, "/", kManifestFile), kLongest, disk);
 }
 
-absl::Status CheckFiles(const std::string& folder, const Contents& contents) {
+absl::Status CheckFiles(const std::string& folder, const Contents& contents, Disk& disk) {
   for (const FileSum& file : contents.files) {
-    if (const auto opened = CheckedFile::Open(folder, file); !opened.ok()) return opened.status();
+    if (const auto opened = CheckedFile::Open(folder, file, disk); !opened.ok()) return opened.status();
   }
   return absl::OkStatus();
 }

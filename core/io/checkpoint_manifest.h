@@ -96,9 +96,9 @@ std::string ManifestText(const Manifest& manifest);
 // `text`.
 absl::StatusOr<Manifest> ParseManifest(const std::string& path, const std::string& text);
 // Reads the manifest from a checkpoint's folder.
-absl::StatusOr<std::string> ReadManifestText(const std::string& folder);
+absl::StatusOr<std::string> ReadManifestText(const std::string& folder, Disk& disk = RealDisk());
 // Every file must exist with the size that it was saved with.
-absl::Status CheckFiles(const std::string& folder, const Contents& contents);
+absl::Status CheckFiles(const std::string& folder, const Contents& contents, Disk& disk = RealDisk());
 
 // The same for a part, whose tensors need not be complete.
 std::string PartText(const Contents& part);

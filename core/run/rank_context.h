@@ -14,6 +14,7 @@
 #include "core/comm/stats.h"
 #include "core/device/cost_model.h"
 #include "core/device/device.h"
+#include "core/io/disk.h"
 #include "core/run/clock.h"
 #include "core/run/file_costs.h"
 #include "core/run/membership.h"
@@ -46,6 +47,7 @@ class RankContext {
     std::function<void(std::function<void(Seconds)>)> when_reached;
     std::function<int64_t(int64_t step, int64_t alike)> repeats;  // implements Repeats; empty: no step is counted
     std::optional<FileCosts> files = {};                          // nullopt: files take their own time
+    Disk* disk = nullptr;                                         // null: the machine's
     std::function<void(Seconds time)> wait_until = {};  // implements WaitUntil; empty: a device that needs no telling
     int member = -1;                                    // -1: the rank
     // What a fabric offers whose runs have several generations; empty: a lost rank ends the run.
@@ -80,6 +82,8 @@ class RankContext {
   // If false, WhenReached reports the host's time, which is ahead of a separate compute stream.
   bool KnowsWhenReached() { return parts_.when_reached != nullptr || device().kind() == DeviceKind::kCpu; }
   // ---- Files ----
+  // What checkpoints are written to and read from. Outlives the rank function. From any thread.
+  Disk& disk() const { return parts_.disk != nullptr ? *parts_.disk : RealDisk(); }
   // What a simulation adds to the time of writing and of reading so many bytes of files: all of it. On real fabrics: 0,
   // since files take their own time.
   Seconds WriteTime(Bytes bytes) const { return parts_.files ? bytes / parts_.files->write : Seconds(0); }

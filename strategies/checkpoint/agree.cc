@@ -51,15 +51,15 @@ std::string SumOf(const std::string& text) {
 }
 std::string WhoIs(const RankContext& rank) { return StrCat("rank ", rank.rank(), " on ", HostName()); }
 
-Opened OpenHere(const RankContext& rank, const std::string& path, const ResumingRun& run) {
-  absl::StatusOr<Opened> opened = Open(path);
+Opened OpenHere(RankContext& rank, const std::string& path, const ResumingRun& run) {
+  absl::StatusOr<Opened> opened = Open(path, rank.disk());
   const absl::Status fits = opened.ok() ? CheckFits(opened->path, opened->manifest, run) : opened.status();
   if (!fits.ok()) throw CannotResume(rank, std::string(fits.message()));
   return *std::move(opened);
 }
 
 // Parses what rank 0 has sent: the checkpoint's name, its origin (rank 0's description), and its manifest.
-Opened FromTold(const RankContext& rank, const std::string& resume, const std::string& told) {
+Opened FromTold(RankContext& rank, const std::string& resume, const std::string& told) {
   const std::vector<std::string> parts = absl::StrSplit(told, absl::MaxSplits('\0', 2));
   TWOFOLD_CHECK_EQ(parts.size(), 3u);
   const std::filesystem::path here = Plain(resume);
@@ -93,18 +93,21 @@ Opened Agree(RankContext& rank, const std::string& path, const ResumingRun& run,
 std::string WhatIsHere(const RankContext& rank, const Opened& opened) {
   if (opened.origin.empty()) return "";
   const std::string start = StrCat("; ", opened.origin, "; ");
-  if (const absl::StatusOr<std::string> text = ReadManifestText(opened.path); text.ok()) {
+  if (const absl::StatusOr<std::string> text = ReadManifestText(opened.path, rank.disk()); text.ok()) {
     return *text == opened.text
                ? ""
                : StrCat(start, "the ", kManifestFile, " of rank ", rank.rank(), " has checksum ", SumOf(*text));
   }
+  std::error_code none;
+  if (std::filesystem::exists(StrCat(opened.path, "/", kManifestFile), none)) return "";  // it is there, and unreadable
   const std::vector<Found> others = List(std::filesystem::path(opened.path).parent_path().string());
   const bool other = !others.empty() && others[0].path != opened.path;
   return StrCat(start, "rank ", rank.rank(), " finds no checkpoint there",
                 other ? StrCat("; its latest checkpoint is ", others[0].path) : "");
 }
 
-RankFailure CannotResume(const RankContext& rank, const std::string& why) {
+RankFailure CannotResume(RankContext& rank, const std::string& why) {
+  rank.CheckInterrupt();
   return RankFailure(RankFailure::Kind::kOther, rank.rank(), StrCat(WhoIs(rank), ": train.resume: ", why));
 }
 

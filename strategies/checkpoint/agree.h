@@ -31,7 +31,7 @@ std::string WhatIsHere(const RankContext& rank, const Opened& opened);
 // Whether `here` is true on every rank. In simulations without data: true. Collective over all ranks.
 bool OnAllRanks(RankContext& rank, bool here);
 
-// The error of a rank that cannot resume. Names the rank and its host.
-RankFailure CannotResume(const RankContext& rank, const std::string& why);
+// The error of a rank that cannot resume. Names the rank and its host. Throws if the rank is lost or interrupted.
+RankFailure CannotResume(RankContext& rank, const std::string& why);
 
 }  // namespace twofold::checkpoint

@@ -67,7 +67,7 @@ absl::Status AppendTensor(Worker& worker, Appender& out, Reader& reader, const E
 }
 
 // Writes one file of whole tensors and adds it to `whole`.
-absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::string& name, Reader& reader,
+absl::Status WriteWhole(Worker& worker, Disk& disk, const std::string& folder, const std::string& name, Reader& reader,
                         std::vector<const Entry*> entries, bool has_values, Contents& whole) {
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry* a, const Entry* b) { return ElementSize(a->dtype) > ElementSize(b->dtype); });
@@ -85,7 +85,7 @@ absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::st
   const std::string header = SafetensorsHeader(stored, FileMetadata(has_values));
   auto bytes = static_cast<int64_t>(header.size());
   for (const StoredTensor& t : stored) bytes += t.bytes();
-  absl::StatusOr<BlockWriter> writer = BlockWriter::Create(folder, name, bytes);
+  absl::StatusOr<BlockWriter> writer = BlockWriter::Create(folder, name, bytes, disk);
   if (!writer.ok()) return writer.status();
   Appender out(*std::move(writer));
   if (absl::Status status = AppendText(out, std::as_bytes(std::span(header))); !status.ok()) return status;
@@ -100,11 +100,12 @@ absl::Status WriteWhole(Worker& worker, const std::string& folder, const std::st
 
 }  // namespace
 
-absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, const Contents& shards, bool has_values) {
+absl::StatusOr<Contents> Assemble(Worker& worker, Disk& disk, const std::string& folder, const Contents& shards,
+                                  bool has_values) {
   Contents whole;
   {
     const Manifest manifest{{}, shards};
-    Reader reader(folder, manifest);
+    Reader reader(folder, manifest, disk);
     std::vector<const Entry*> model, optimizer, reducer, islands;
     for (const Entry& e : manifest.contents.tensors) {
       const auto is = [&e](const char* kind) { return absl::StartsWith(e.name, kind); };
@@ -120,7 +121,7 @@ absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, con
                                                                        {kIslandsFile, std::move(islands)}};
     for (const auto& [name, entries] : files) {
       if (entries.empty() && name != kModelFile) continue;
-      const absl::Status status = WriteWhole(worker, folder, name, reader, entries, has_values, whole);
+      const absl::Status status = WriteWhole(worker, disk, folder, name, reader, entries, has_values, whole);
       if (!status.ok()) return status;
     }
   }

@@ -16,6 +16,7 @@ inline constexpr char kModelFile[] = "model.safetensors", kOptimizerFile[] = "op
 // Writes the tensors of `shards`, whose files are in `folder`, to whole files. Reads and writes some MiB at a time,
 // including checksums; then deletes the files of the shards. Runs in a task of `worker` and stops if the worker is
 // given up. `has_values`: as in Metadata.
-absl::StatusOr<Contents> Assemble(Worker& worker, const std::string& folder, const Contents& shards, bool has_values);
+absl::StatusOr<Contents> Assemble(Worker& worker, Disk& disk, const std::string& folder, const Contents& shards,
+                                  bool has_values);
 
 }  // namespace twofold::checkpoint

@@ -95,7 +95,8 @@ std::string WrongScalar(const std::map<std::string, double>& scalars) {
 
 // ---- Reader ----
 
-Reader::Reader(std::string folder, const Manifest& manifest) : folder_(std::move(folder)), manifest_(manifest) {
+Reader::Reader(std::string folder, const Manifest& manifest, Disk& disk)
+    : folder_(std::move(folder)), manifest_(manifest), disk_(disk) {
   for (const Entry& entry : manifest_.contents.tensors) entries_[entry.name] = &entry;
 }
 
@@ -108,7 +109,8 @@ absl::StatusOr<Reader::File*> Reader::Open(int64_t index) {
   std::unique_ptr<File>& file = files_[index];
   if (file != nullptr && file->bytes.has_value()) return file.get();
   if (open_.size() == kMostOpen) open_.front()->bytes.reset(), open_.pop_front();
-  absl::StatusOr<CheckedFile> bytes = CheckedFile::Open(folder_, manifest_.contents.files[static_cast<size_t>(index)]);
+  absl::StatusOr<CheckedFile> bytes =
+      CheckedFile::Open(folder_, manifest_.contents.files[static_cast<size_t>(index)], disk_);
   if (!bytes.ok()) return bytes.status();
   if (file == nullptr) {
     absl::StatusOr<SafetensorsHead> head = HeadOf(*bytes);
@@ -381,9 +383,9 @@ std::optional<std::vector<LocalPiece>> OuterStates(RankContext& rank, const Read
 
 }  // namespace
 
-Bytes Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
-           LocalUpdate* local_update) {
-  Reader reader(opened.path, opened.manifest);
+absl::StatusOr<Bytes> Load(RankContext& rank, const Opened& opened, ParameterLayout& layout,
+                           optim::Optimizer& optimizer, LocalUpdate* local_update) {
+  Reader reader(opened.path, opened.manifest, rank.disk());
   const Metadata& saved = opened.manifest.metadata;
   std::vector<LocalPiece> held = LocalParameters(layout);
   for (LocalPiece& state : LocalStates(layout, optimizer)) held.push_back(std::move(state));
@@ -399,11 +401,12 @@ Bytes Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, opt
   const Bytes bytes = BytesOf(held);
   absl::Status status = FillAll(rank.device(), reader, held, from_common);
   rank.WaitUntil(rank.clock().Now() + rank.ReadTime(bytes));
-  if (status.ok() && !outer && local_update != nullptr) local_update->Restart();
-  if (status.ok()) status = LoadReducers(rank, reader, opened.manifest, layout);
-  if (!status.ok()) {
-    throw CannotResume(rank, StrCat(std::string(status.message()), WhatIsHere(rank, opened)));
-  }
+  if (!outer && local_update != nullptr) local_update->Restart();
+  const absl::Status reducers = LoadReducers(rank, reader, opened.manifest, layout);
+  if (status.ok()) status = reducers;
+  const bool all = OnAllRanks(rank, status.ok());
+  if (!status.ok()) return absl::Status(status.code(), StrCat(std::string(status.message()), WhatIsHere(rank, opened)));
+  if (!all) return absl::CancelledError("another rank cannot read its part of the checkpoint");
   optimizer.set_updates(opened.manifest.metadata.updates);
   layout.PublishUpdate();
   return bytes;
@@ -413,6 +416,7 @@ Bytes LoadNothing(RankContext& rank, ParameterLayout& layout, const optim::Optim
   const Bytes bytes =
       BytesOf(LocalParameters(layout)) + BytesOf(LocalStates(layout, optimizer)) + BytesOf(LocalBuffers(layout));
   rank.WaitUntil(rank.clock().Now() + rank.ReadTime(bytes));
+  OnAllRanks(rank, true);
   return bytes;
 }
 

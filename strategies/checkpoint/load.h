@@ -30,8 +30,8 @@ namespace twofold::checkpoint {
 // Reads elements of tensors. Files are opened as they are needed.
 class Reader {
  public:
-  // `manifest` must outlive it.
-  Reader(std::string folder, const Manifest& manifest);
+  // `manifest` and `disk` must outlive it.
+  Reader(std::string folder, const Manifest& manifest, Disk& disk = RealDisk());
   const Entry* Find(std::string_view name) const;  // null if there is no such tensor
   // Reads the elements `where` of the tensor `name` into `out`, converted to `dtype`. Fails, naming file and tensor, if
   // the tensor is missing, has another shape, or its file does not hold what the manifest says.
@@ -53,6 +53,7 @@ class Reader {
 
   const std::string folder_;
   const Manifest& manifest_;
+  Disk& disk_;
   std::map<std::string, const Entry*, std::less<>> entries_;
   std::map<int64_t, std::unique_ptr<File>> files_;
   std::deque<File*> open_;  // in the order in which they were opened
@@ -81,10 +82,12 @@ inline constexpr char kIslandsScalar[] = "local_update.islands";
 
 // Fills this rank's slices, the states of the optimizer attached to them, and the buffers. Then publishes the slices.
 // `local_update`: null if there is none. If it does not fit the checkpoint's, all islands start from the checkpoint's
-// common values, which a note says. Returns the bytes of what this rank has filled. Collective over all ranks. Throws
-// RankFailure. In simulations without data nothing is read; it takes the time that it would take.
-Bytes Load(RankContext& rank, const Opened& opened, ParameterLayout& layout, optim::Optimizer& optimizer,
-           LocalUpdate* local_update = nullptr);
+// common values, which a note says. Returns the bytes of what this rank has filled. Collective over all ranks. If any
+// of them cannot read its part, all get an error, and what they hold is no state: the ranks concerned learn why, the
+// others get CANCELLED. Throws RankFailure. In simulations without data nothing is read; it takes the time that it
+// would take.
+absl::StatusOr<Bytes> Load(RankContext& rank, const Opened& opened, ParameterLayout& layout,
+                           optim::Optimizer& optimizer, LocalUpdate* local_update = nullptr);
 // The same where there is no file, because a simulation without data has written none.
 Bytes LoadNothing(RankContext& rank, ParameterLayout& layout, const optim::Optimizer& optimizer);
 

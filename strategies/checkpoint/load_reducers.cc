@@ -217,8 +217,9 @@ absl::Status LoadReducers(RankContext& rank, Reader& reader, const Manifest& man
     else if (state.stage == 0 && state.parameter == nullptr && sums.states().contains(state.name))
       status = LoadPart(rank.device(), sums, kept[i]);
   }
-  if (!status.ok() || same) return status;
+  if (same) return status;
   const bool all_factors = OnAllRanks(rank, has_factors);
+  if (!status.ok()) return status;
   if (rank.rank() == 0) AddNotes(rank, manifest, sums.states(), names, all_placed, all_factors);
   return absl::OkStatus();
 }

@@ -14,7 +14,7 @@
 namespace twofold::checkpoint {
 
 // Adds a note to rank 0's record if the states are other ranks', or if there is nothing to take or nowhere to put it.
-// Collective over all ranks.
+// Collective over all ranks; an error is one rank's alone.
 absl::Status LoadReducers(RankContext& rank, Reader& reader, const Manifest& manifest, const ParameterLayout& layout);
 
 }  // namespace twofold::checkpoint

@@ -22,7 +22,7 @@ constexpr char kPartEnding[] = ".part.json";
 
 // Waits for the part file of a rank and returns its contents. Part files are written under another name and renamed, so
 // a file that exists is complete.
-absl::StatusOr<Contents> AwaitPart(Worker& worker, const std::string& folder, const std::string& name) {
+absl::StatusOr<Contents> AwaitPart(Worker& worker, Disk& disk, const std::string& folder, const std::string& name) {
   const std::string path = StrCat(folder, "/", name);
   std::error_code error;
   while (!std::filesystem::exists(path, error)) {
@@ -30,29 +30,29 @@ absl::StatusOr<Contents> AwaitPart(Worker& worker, const std::string& folder, co
       return Unavailable(folder, ": was deleted or renamed while it was written");
     if (!worker.Sleep()) return absl::CancelledError("given up");
   }
-  const absl::StatusOr<std::string> text = ReadSmallFile(path, int64_t{1} << 30);
+  const absl::StatusOr<std::string> text = ReadSmallFile(path, int64_t{1} << 30, disk);
   if (!text.ok()) return text.status();
   return ParsePart(path, *text);
 }
 
 // Merges the contents of all parts, writes the manifest and publishes the checkpoint. `assemble`: first make whole
 // files from the shards.
-absl::Status CommitParts(Worker& worker, const SaveOptions& options, const Begun& begun,
+absl::Status CommitParts(Worker& worker, Disk& disk, const SaveOptions& options, const Begun& begun,
                          const std::vector<std::string>& names, bool assemble, Manifest manifest, int64_t* bytes) {
   std::vector<Contents> parts;
   for (const std::string& name : names) {
-    absl::StatusOr<Contents> part = AwaitPart(worker, begun.partial, name);
+    absl::StatusOr<Contents> part = AwaitPart(worker, disk, begun.partial, name);
     if (!part.ok()) return part.status();
     parts.push_back(*std::move(part));
   }
   absl::StatusOr<Contents> all = Merge(begun.partial, std::move(parts));
   if (!all.ok()) return all.status();
-  if (assemble) all = Assemble(worker, begun.partial, *all, manifest.metadata.has_values);
+  if (assemble) all = Assemble(worker, disk, begun.partial, *all, manifest.metadata.has_values);
   if (!all.ok()) return all.status();
   manifest.contents = *std::move(all);
   for (const FileSum& file : manifest.contents.files) *bytes += file.bytes;
   for (const std::string& name : names) std::filesystem::remove(StrCat(begun.partial, "/", name));
-  return Commit(options.folder, begun, manifest, options.keep_last);
+  return Commit(options.folder, begun, manifest, options.keep_last, disk);
 }
 
 // A name that says which elements of a tensor these are: "model.w", "model.w[0:16]", "model.w[0:4 of 8]",
@@ -107,7 +107,7 @@ Saver::Saver(RankContext& rank, DeviceMesh& mesh, ParameterLayout& layout, const
         "resume from them");
   }
   if (!writes_ || rank_.rank() != 0) return;
-  absl::StatusOr<Claim> claim = Claim::Make(options_.folder);
+  absl::StatusOr<Claim> claim = Claim::Make(options_.folder, rank_.disk());
   // The run has claimed the folder when it began. In a later generation, a member that the others went on without may
   // hold that claim still: while it hangs, or until it has ended.
   if (absl::IsFailedPrecondition(claim.status()) && rank_.generation().number > 0) return;
@@ -119,8 +119,8 @@ Saver::~Saver() = default;
 
 void Saver::ThrowIf(const absl::Status& status) const {
   if (status.ok()) return;
-  throw RankFailure(RankFailure::Kind::kOther, rank_.rank(),
-                    StrCat("rank ", rank_.rank(), ": checkpoint: ", std::string(status.message())));
+  rank_.CheckInterrupt();  // one that is lost or interrupted cannot write, either
+  throw RunOver(rank_.rank(), StrCat("rank ", rank_.rank(), ": checkpoint: ", std::string(status.message())));
 }
 
 void Saver::Save(int64_t step, std::map<std::string, double> scalars) {
@@ -199,7 +199,7 @@ void Saver::Begin(int64_t step) {
   running_->start = rank_.clock().Now();
   uint64_t sequence = 0;
   if (writes_ && rank_.rank() == 0) {
-    const absl::StatusOr<Begun> begun = checkpoint::Begin(options_.folder, step);
+    const absl::StatusOr<Begun> begun = checkpoint::Begin(options_.folder, step, rank_.disk());
     ThrowIf(begun.status());
     sequence = static_cast<uint64_t>(begun->sequence);
   }
@@ -274,7 +274,8 @@ void Saver::WriteFile(const std::string& name, std::vector<LocalPiece> held, boo
           {.name = h.name, .dtype = h.data.dtype(), .shape = h.shape, .pieces = {}, .holds = h.holds});
     running_->tensors[found->second].pieces.push_back({file, tensor, where});
   }
-  FileStream stream(*running_->writer, buffers_, rank_.device(), running_->begun.partial, name, std::move(stored));
+  FileStream stream(*running_->writer, buffers_, rank_.device(), rank_.disk(), running_->begun.partial, name,
+                    std::move(stored));
   for (const LocalPiece& h : held) stream.Append(h.data);
   stream.Finish();
   running_->files.push_back(stream.sum());
@@ -300,15 +301,15 @@ void Saver::SaveWhole() {
 // Publishes the contents of this rank's files, once these are on the disk.
 void Saver::PostPart(const std::string& name) {
   if (!writes_) return;
-  running_->writer->Post(
-      0, [files = running_->files, tensors = running_->tensors, folder = running_->begun.partial, name] {
-        Contents part;
-        for (const auto& file : files) part.files.push_back(*file);
-        part.tensors = tensors;
-        if (absl::Status status = SyncFolder(folder); !status.ok())
-          return status;                                        // makes the names of `files` durable
-        return PublishSmallFile(folder, name, PartText(part));  // the committer may rename the folder at once
-      });
+  running_->writer->Post(0, [files = running_->files, tensors = running_->tensors, folder = running_->begun.partial,
+                             name, disk = &rank_.disk()] {
+    Contents part;
+    for (const auto& file : files) part.files.push_back(*file);
+    part.tensors = tensors;
+    if (absl::Status status = SyncFolder(folder, *disk); !status.ok())
+      return status;                                               // makes the names of `files` durable
+    return PublishSmallFile(folder, name, PartText(part), *disk);  // the committer may rename the folder at once
+  });
 }
 
 void Saver::PrepareCommit(std::vector<std::string> parts, std::map<std::string, double> scalars) {
@@ -319,9 +320,9 @@ void Saver::PrepareCommit(std::vector<std::string> parts, std::map<std::string, 
   manifest.metadata.has_values = rank_.device().holds() == Holds::kValues;
   manifest.metadata.scalars = std::move(scalars);
   running_->commit = [options = options_, begun = running_->begun, parts = std::move(parts),
-                      assemble = options_.full && !whole_, manifest = std::move(manifest),
-                      bytes = &running_->bytes](Worker& worker) {
-    return CommitParts(worker, options, begun, parts, assemble, manifest, bytes);
+                      assemble = options_.full && !whole_, manifest = std::move(manifest), bytes = &running_->bytes,
+                      disk = &rank_.disk()](Worker& worker) {
+    return CommitParts(worker, *disk, options, begun, parts, assemble, manifest, bytes);
   };
 }
 

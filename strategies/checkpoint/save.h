@@ -59,7 +59,8 @@ class Saver {
   ~Saver();  // abandons a save that is not complete, unless Finish was called
 
   // Saves after `step` training steps. First waits for an unfinished asynchronous save. Throws RankFailure, which says
-  // what could not be written and why, in this save or the one before; OutOfMemory; and what communication throws.
+  // what could not be written and why, in this save or the one before: RunOver, since a disk that one rank finds full
+  // will be full for the others. OutOfMemory; and what communication throws.
   void Save(int64_t step, std::map<std::string, double> scalars);
   // Waits for an asynchronous save. Throws as Save does.
   void Finish();

@@ -9,8 +9,8 @@
 
 namespace twofold::checkpoint {
 
-FileStream::FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, Device& device, const std::string& folder,
-                       const std::string& name, std::vector<StoredTensor> tensors)
+FileStream::FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, Device& device, Disk& disk,
+                       const std::string& folder, const std::string& name, std::vector<StoredTensor> tensors)
     : worker_(worker),
       device_(device),
       buffers_(std::move(buffers)),
@@ -20,8 +20,8 @@ FileStream::FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, De
   const std::string header = SafetensorsHeader(tensors, FileMetadata(device.holds() == Holds::kValues));
   left_ = static_cast<int64_t>(header.size());
   for (const StoredTensor& t : tensors) left_ += t.bytes();
-  worker_.Post(0, [writer = writer_, folder, name, bytes = left_]() -> absl::Status {
-    absl::StatusOr<BlockWriter> created = BlockWriter::Create(folder, name, bytes);
+  worker_.Post(0, [writer = writer_, &disk, folder, name, bytes = left_]() -> absl::Status {
+    absl::StatusOr<BlockWriter> created = BlockWriter::Create(folder, name, bytes, disk);
     if (!created.ok()) return created.status();
     writer->emplace(*std::move(created));
     return absl::OkStatus();

@@ -19,8 +19,8 @@ namespace twofold::checkpoint {
 // worker's status.
 class FileStream {
  public:
-  FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, Device& device, const std::string& folder,
-             const std::string& name, std::vector<StoredTensor> tensors);
+  FileStream(Worker& worker, std::shared_ptr<WriteBuffers> buffers, Device& device, Disk& disk,
+             const std::string& folder, const std::string& name, std::vector<StoredTensor> tensors);
   void Append(const Tensor& flat);  // downloads the tensor, which may change once this returns
   // Called when everything is appended. Posts the task that completes the file; *sum() is valid once the worker has
   // done it.

@@ -357,7 +357,8 @@ TEST(ElasticPredictions, GoOnFromCheckpoints) {
       EXPECT_EQ(g.load_bytes(), records[0].generations(1).load_bytes());
     }
     const report::Generation& g = records[0].generations(1);
-    EXPECT_NEAR(g.load_seconds(), static_cast<double>(g.load_bytes()) / 1e5, 1e-6);
+    // Ranks also tell each other whether all could read.
+    EXPECT_NEAR(g.load_seconds(), static_cast<double>(g.load_bytes()) / 1e5, 1e-5);
   }
 }
 

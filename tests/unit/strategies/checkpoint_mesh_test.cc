@@ -165,7 +165,7 @@ void LoadOn(const Case& c, const Opened& opened) {
     const auto layout = LayoutOf(ctx, mesh, c);
     const auto optimizer = optim::MakeAdam({});
     optimizer->Attach(ctx, layout->Slices());
-    Load(rank, opened, *layout, *optimizer);
+    EXPECT_TRUE(Load(rank, opened, *layout, *optimizer).ok());
     std::string wrong;
     for (const LocalPiece& h : AllHeld(*layout, *optimizer)) {
       std::vector<float> values(static_cast<size_t>(h.data.numel()));
@@ -286,7 +286,7 @@ TEST_P(AnyMesh, KeepsTheSumsOfReducers) {
       OnReducers(other, [&](RankContext& rank, nn::Context& ctx, DeviceMesh&, ParameterLayout& layout) {
         const auto optimizer = optim::MakeAdam({});
         optimizer->Attach(ctx, layout.Slices());
-        Load(rank, *opened, layout, *optimizer);
+        EXPECT_TRUE(Load(rank, *opened, layout, *optimizer).ok());
         is.Add(rank.device(), layout);
       });
       for (const auto& [place, sum] : is.sums) {
