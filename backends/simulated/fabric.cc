@@ -79,7 +79,8 @@ struct Actor {
 };
 
 // Called between steps.
-void CheckInterrupt(int rank, Actor& actor) {
+void CheckInterrupt(int rank, Actor& actor, SimulatedFaults& faults) {
+  faults.ThrowIfLost(actor.clock);
   if (InterruptedInChild()) throw Interrupted(rank, StrCat("rank ", rank, ": interrupted"));
   actor.clock.BeginsStep();
   actor.keep.Do([&] { TellPartialResult(rank, actor.context->PartialResultBetweenSteps()); });
@@ -140,8 +141,8 @@ Range WithSlowest(const Range& of_compute, const SimulationPlan& plan) {
   return {of_compute.low - std::min(slower, of_compute.low / 2), of_compute.high + slower};
 }
 
-RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor, RankContext::Parts::Membership membership,
-                        std::function<int64_t(int64_t, int64_t)> repeats) {
+RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor, SimulatedFaults& faults,
+                        RankContext::Parts::Membership membership, std::function<int64_t(int64_t, int64_t)> repeats) {
   TraceCompute(actor.clock);
   return RankContext(
       {.rank = actor.group->rank(),
@@ -151,7 +152,7 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor, Rank
        .clock = &actor.clock,
        .trace = &actor.clock.trace(),
        .communication = &actor.stats,
-       .check_interrupt = [rank, &actor] { CheckInterrupt(rank, actor); },
+       .check_interrupt = [rank, &actor, &faults] { CheckInterrupt(rank, actor, faults); },
        .outside_ledger = nullptr,
        .uncertainty =
            [&plan, &actor] {
@@ -160,6 +161,7 @@ RankContext MakeContext(int rank, const SimulationPlan& plan, Actor& actor, Rank
        .when_reached = [&actor](std::function<void(Seconds)> fn) { actor.device.WhenReached(std::move(fn)); },
        .repeats = std::move(repeats),
        .files = plan.files,
+       .disk = faults.DiskOf(rank),
        .wait_until = [&actor](Seconds time) { actor.clock.host().NotBefore(time.value()); },
        .member = rank,
        .membership = std::move(membership)});
@@ -351,7 +353,8 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
     Actor actor(r, ranks_that_it_is, keep, plan, memory, world, generations ? generations->Of(r)->everyone : group);
     if (generations) actor.clock.GoesOn(generations->Of(r)->begins);
     RankContext ctx = MakeContext(
-        r, plan, actor, generations ? MembershipOf(*generations, faults, actor) : OnlySteps(faults, actor.clock),
+        r, plan, actor, faults,
+        generations ? MembershipOf(*generations, faults, actor) : OnlySteps(faults, actor.clock),
         steady
             ? RepeatsOf(*steady, {actor.clock, actor.allocator, actor.host_allocator, actor.stats, actor.device, world})
             : nullptr);
@@ -397,7 +400,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
           absl::Status(status.code(), StrCat(generations->over(), "; before that: ", std::string(status.message())));
     for (const std::string& note : generations->notes()) outcome.add_notes(note);
   }
-  for (const std::string& note : faults.notes()) outcome.add_notes(note);
+  for (const std::string& note : faults.Notes()) outcome.add_notes(note);
   const auto counted = steady ? steady->counted() : std::nullopt;
   if (counted) outcome.add_notes(Describe(*counted));
   for (const std::string& note : network.notes()) outcome.add_notes(note);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "core/base/errors.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -14,6 +15,7 @@ SimulatedFaults::SimulatedFaults(sim::Engine& engine, const spec::Spec& spec, st
     : engine_(engine),
       faults_(spec.fabric().simulated().faults().begin(), spec.fabric().simulated().faults().end()),
       happened_(faults_.size()),
+      reached_(faults_.size()),
       timeout_s_(spec.fabric().timeout_s()),
       patience_s_(spec.train().has_elastic() ? std::min(timeout_s_, spec.train().elastic().reform_timeout_s())
                                              : timeout_s_),
@@ -29,6 +31,7 @@ bool SimulatedFaults::IsDue(const spec::Fault& fault, const SimulatedRank& rank,
       const Counted& counted = counted_[rank.rank()];
       return counted.generation == fault.generation() && counted.calls >= fault.call();
     }
+    case spec::Fault::kFileCall: return false;  // its disk counts them
     case spec::Fault::WHEN_NOT_SET: return true;
   }
   return false;
@@ -40,6 +43,7 @@ void SimulatedFaults::BeforeCall(SimulatedRank& rank) {
 }
 
 void SimulatedFaults::BeginStep(SimulatedRank& rank, int64_t steps) {
+  ThrowIfLost(rank);
   for (size_t i = 0; i < faults_.size(); ++i) {
     if (happened_[i] || faults_[i].rank() != rank.rank() || !IsDue(faults_[i], rank, steps)) continue;
     happened_[i] = true;
@@ -49,20 +53,16 @@ void SimulatedFaults::BeginStep(SimulatedRank& rank, int64_t steps) {
 
 void SimulatedFaults::Happens(int number, SimulatedRank& rank, int64_t steps) {
   const spec::Fault& fault = faults_[static_cast<size_t>(number)];
-  const Counted& counted = counted_[rank.rank()];
   const double now = rank.now();
-  std::string when = steps >= 0 ? StrCat("before the step after ", steps, " steps") : StrCat("at call ", counted.calls);
-  if (counted.generation > 0) StrAppend(&when, " of generation ", counted.generation);
-  StrAppend(&when, absl::StrFormat(", after %.6g s", now));
+  const std::string when = When(fault, rank, steps);
   const auto note = [&](const std::string& what) {
     notes_.push_back(StrCat("fabric.simulated.faults[", number, "]: rank ", rank.rank(), " ", what, " ", when));
   };
   switch (fault.what_case()) {
     case spec::Fault::kLost:
       note("was lost");
-      throw RankFailure(
-          RankFailure::Kind::kOther, rank.rank(),
-          StrCat("rank ", rank.rank(), ": lost ", when, ", as fabric.simulated.faults[", number, "] says"));
+      if (fault.has_kept()) DiskOf(rank.rank())->LosePower(fault.kept());
+      Lose(number, rank, when);
     case spec::Fault::kHangsS:
       note(StrCat("hung for ", fault.hangs_s(), " s"));
       return Hang(rank, fault.hangs_s(),
@@ -82,8 +82,98 @@ void SimulatedFaults::Happens(int number, SimulatedRank& rank, int64_t steps) {
       }
       return;
     }
+    case spec::Fault::kDiskFull:
+      note(StrCat("had no disk space for ", twofold::Counted(fault.disk_full(), "file operation")));
+      return DiskOf(rank.rank())->BecomeFull(fault.disk_full());
+    case spec::Fault::kFailedReads:
+      note(StrCat("could not read files ", twofold::Counted(fault.failed_reads(), "time")));
+      return DiskOf(rank.rank())->FailReads(fault.failed_reads());
+    case spec::Fault::kDamage: {
+      const std::string path = DiskOf(rank.rank())->Damage(fault.damage().file(), fault.damage().at());
+      if (!path.empty()) note(StrCat("had a bit changed in ", path));
+      return;
+    }
     case spec::Fault::WHAT_NOT_SET: return;
   }
+}
+
+std::string SimulatedFaults::When(const spec::Fault& fault, const SimulatedRank& rank, int64_t steps) const {
+  const auto found = counted_.find(rank.rank());
+  const Counted counted = found == counted_.end() ? Counted() : found->second;
+  std::string when = fault.has_file_call() ? StrCat("at file operation ", fault.file_call())
+                     : steps >= 0          ? StrCat("before the step after ", steps, " steps")
+                                           : StrCat("at call ", counted.calls);
+  if (counted.generation > 0) StrAppend(&when, " of generation ", counted.generation);
+  return StrCat(when, absl::StrFormat(", after %.6g s", rank.now()));
+}
+
+void SimulatedFaults::Lose(int number, const SimulatedRank& rank, const std::string& when) const {
+  throw RankFailure(RankFailure::Kind::kOther, rank.rank(),
+                    StrCat("rank ", rank.rank(), ": lost ", when, ", as fabric.simulated.faults[", number, "] says"));
+}
+
+// ---- Disks ----
+
+bool SimulatedFaults::IsOfDisk(const spec::Fault& fault) const {
+  return fault.has_file_call() || fault.has_kept() || fault.has_disk_full() || fault.has_failed_reads() ||
+         fault.has_damage();
+}
+
+SimulatedDisk* SimulatedFaults::DiskOf(int member) {
+  if (std::none_of(faults_.begin(), faults_.end(), [this](const spec::Fault& f) { return IsOfDisk(f); }))
+    return nullptr;
+  std::unique_ptr<SimulatedDisk>& disk = disks_[member];
+  if (disk != nullptr) return disk.get();
+  disk = std::make_unique<SimulatedDisk>();
+  for (size_t i = 0; i < faults_.size(); ++i) {
+    if (faults_[i].rank() != member || !faults_[i].has_file_call()) continue;
+    disk->Before(faults_[i].file_call(),
+                 [this, i](SimulatedDisk& reached) { AtFileCall(static_cast<int>(i), reached); });
+  }
+  return disk.get();
+}
+
+// On any thread of the rank.
+void SimulatedFaults::AtFileCall(int number, SimulatedDisk& disk) {
+  const spec::Fault& fault = faults_[static_cast<size_t>(number)];
+  if (fault.has_lost()) disk.LosePower(fault.has_kept() ? fault.kept() : 1);
+  if (fault.has_disk_full()) disk.BecomeFull(fault.disk_full());
+  if (fault.has_failed_reads()) disk.FailReads(fault.failed_reads());
+  const std::lock_guard lock(mutex_);
+  reached_[static_cast<size_t>(number)] = true;
+}
+
+void SimulatedFaults::ThrowIfLost(SimulatedRank& rank) {
+  if (disks_.empty()) return;
+  for (size_t i = 0; i < faults_.size(); ++i) {
+    if (faults_[i].rank() != rank.rank() || !faults_[i].has_file_call() || !faults_[i].has_lost() || happened_[i])
+      continue;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!reached_[i]) continue;
+    }
+    happened_[i] = true;
+    const std::string when = When(faults_[i], rank, -1);
+    notes_.push_back(StrCat("fabric.simulated.faults[", i, "]: rank ", rank.rank(), " was lost ", when));
+    Lose(static_cast<int>(i), rank, when);
+  }
+}
+
+std::vector<std::string> SimulatedFaults::Notes() const {
+  std::vector<std::string> notes = notes_;
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < faults_.size(); ++i) {
+    const spec::Fault& fault = faults_[i];
+    if (!reached_[i] || happened_[i]) continue;
+    notes.push_back(
+        StrCat("fabric.simulated.faults[", i, "]: rank ", fault.rank(),
+               fault.has_lost() ? StrCat(" was lost")
+               : fault.has_disk_full()
+                   ? StrCat(" had no disk space for ", twofold::Counted(fault.disk_full(), "file operation"))
+                   : StrCat(" could not read files ", twofold::Counted(fault.failed_reads(), "time")),
+               " at file operation ", fault.file_call()));
+  }
+  return notes;
 }
 
 void SimulatedFaults::Hang(SimulatedRank& rank, double seconds, const std::string& told) {

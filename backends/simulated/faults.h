@@ -6,6 +6,8 @@
 //               it, its call throws PeerLost
 //   slow        its operations take longer for a while
 //   link down   what it issues begins when the link is up again
+//   its disk    is full, fails or changes a bit (disk.h). With file_call, that happens at an operation of the thread
+//               that writes; the rank notices a loss when it next calls something or asks CheckInterrupt
 //
 // Assumes: others notice a hang fabric.timeout_s after it began, as if one of them waited from then on. What a rank
 // issues while its link is up is not cut off when the link fails.
@@ -15,9 +17,12 @@
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "backends/simulated/disk.h"
 #include "backends/simulated/rank.h"
 #include "core/proto/spec.pb.h"
 #include "sim/engine.h"
@@ -35,11 +40,16 @@ class SimulatedFaults {
   // Call before each of a rank's calls, and when it begins the step after so many steps. Both throw if it is lost.
   void BeforeCall(SimulatedRank& rank);
   void BeginStep(SimulatedRank& rank, int64_t steps);
+  // Throws if the member was lost at a file operation.
+  void ThrowIfLost(SimulatedRank& rank);
+  // The member's disk; null: none of the faults is about disks, so it is the machine's.
+  SimulatedDisk* DiskOf(int member);
 
   bool none() const { return faults_.empty(); }
   bool hangs() const { return hangs_; }  // some rank may hang for so long that others count it as lost
-  // What has happened: "fabric.simulated.faults[2]: rank 3 was lost at its call 17, after 1.24 s".
-  const std::vector<std::string>& notes() const { return notes_; }
+  // What has happened: "fabric.simulated.faults[2]: rank 3 was lost at its call 17, after 1.24 s". Call it when the run
+  // has ended.
+  std::vector<std::string> Notes() const;
 
  private:
   struct Counted {
@@ -48,16 +58,23 @@ class SimulatedFaults {
   };
   bool IsDue(const spec::Fault& fault, const SimulatedRank& rank, int64_t steps);
   void Happens(int number, SimulatedRank& rank, int64_t steps);
+  bool IsOfDisk(const spec::Fault& fault) const;
+  void AtFileCall(int number, SimulatedDisk& disk);
+  std::string When(const spec::Fault& fault, const SimulatedRank& rank, int64_t steps) const;
+  [[noreturn]] void Lose(int number, const SimulatedRank& rank, const std::string& when) const;
   void Hang(SimulatedRank& rank, double seconds, const std::string& told);
 
   sim::Engine& engine_;
   const std::vector<spec::Fault> faults_;
   std::vector<bool> happened_;
+  mutable std::mutex mutex_;   // of what follows, which threads that write files change
+  std::vector<bool> reached_;  // by fault with file_call: it is that far
   const double timeout_s_;
   const double patience_s_;  // shorter hangs are waited for in any case
   const bool hangs_;
   const std::function<bool(int)> has_gone_on_;
-  std::map<int, Counted> counted_;  // by member
+  std::map<int, Counted> counted_;                       // by member
+  std::map<int, std::unique_ptr<SimulatedDisk>> disks_;  // by member
   std::vector<std::string> notes_;
 };
 

@@ -56,6 +56,35 @@ void CheckLinkDown(const std::string& path, const spec::LinkDown& down, double t
   }
 }
 
+// What disks do, and when they do it.
+void CheckDisk(const std::string& path, const spec::Spec& spec, const spec::Fault& fault, Problems& problems) {
+  if (fault.has_file_call()) {
+    problems.Whole(path + ".file_call", fault.file_call(), 1, int64_t{1} << 40);
+    if (!fault.has_lost() && !fault.has_disk_full() && !fault.has_failed_reads())
+      problems.Add(path + ".file_call", "is only for lost, disk_full and failed_reads; use step, at_s or call");
+  }
+  if (fault.has_kept() && !(fault.kept() >= 0 && fault.kept() <= 1))
+    problems.Add(path + ".kept", NumberText(fault.kept()), " is out of range; use a share from 0 to 1");
+  if (fault.has_kept() && !fault.has_lost())
+    problems.Add(path + ".kept",
+                 "says what stays of a lost rank's files, but no rank is lost; add lost: true, or leave it out");
+  if (fault.has_disk_full()) problems.Whole(path + ".disk_full", fault.disk_full(), 1, int64_t{1} << 40);
+  if (fault.has_failed_reads()) problems.Whole(path + ".failed_reads", fault.failed_reads(), 1, int64_t{1} << 40);
+  if (fault.has_damage()) {
+    problems.Whole(path + ".damage.file", fault.damage().file(), 0, int64_t{1} << 40);
+    if (!(fault.damage().at() >= 0 && fault.damage().at() < 1))
+      problems.Add(path + ".damage.at", NumberText(fault.damage().at()),
+                   " is out of range; use a share from 0 to below 1");
+  }
+  const bool of_disk = fault.has_file_call() || fault.has_kept() || fault.has_disk_full() || fault.has_failed_reads() ||
+                       fault.has_damage();
+  const bool files = spec.fabric().simulated().data() == spec::Simulated::REAL &&
+                     (spec.train().has_checkpoint() || spec.train().has_resume());
+  if (of_disk && !files)
+    problems.Add(path,
+                 "is about files, but this run has none; it needs fabric.simulated.data: REAL and train.checkpoint");
+}
+
 void CheckWhat(const std::string& path, const spec::Spec& spec, const spec::Fault& fault, Problems& problems) {
   switch (fault.what_case()) {
     case spec::Fault::kLost:
@@ -74,7 +103,11 @@ void CheckWhat(const std::string& path, const spec::Spec& spec, const spec::Faul
     case spec::Fault::kLinkDown:
       return CheckLinkDown(path + ".link_down", fault.link_down(), spec.fabric().timeout_s(), problems);
     case spec::Fault::WHAT_NOT_SET:
-      problems.Add(path, "says not what happens; use lost: true, hangs_s, slow { factor } or link_down { for_s }");
+      problems.Add(path,
+                   "says not what happens; use lost: true, hangs_s, slow { factor }, link_down { for_s }, disk_full, "
+                   "failed_reads or damage { at }");
+      return;
+    default: return;  // of disks
   }
 }
 
@@ -89,6 +122,7 @@ void CheckFaults(const spec::Spec& spec, Problems& problems) {
     problems.Whole(path + ".rank", fault.rank(), 0, std::max<int64_t>(1, MostMembers(spec)) - 1, fault.has_rank());
     CheckWhen(path, spec, fault, problems);
     CheckWhat(path, spec, fault, problems);
+    CheckDisk(path, spec, fault, problems);
   }
   if (simulated.faults_size() > 0 && simulated.folding() == spec::Simulated::ON)
     problems.Add("fabric.simulated.folding", "ON cannot be, because faults happen to single ranks; use AUTO or OFF");
