@@ -282,7 +282,9 @@ std::string Help() {
   std::string text =
       "A schedule is one run of the spec on fabric simulated, with real arithmetic, through a few disasters: ranks "
       "are\n"
-      "lost, hang or are slow, links fail, go down or flap, new ranks come. Each schedule is drawn from one number, "
+      "lost, hang or are slow, links fail, go down or flap, new ranks come; where checkpoints are saved, disks are "
+      "full,\n"
+      "cannot be read, change a bit, or lose power while files are written. Each schedule is drawn from one number, "
       "its\n"
       "seed, which follows from --seed and the schedule's number. So a storm is repeated by its command, and a single\n"
       "schedule by its seed alone, on the same spec:\n"

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "experiments/program/report/files.h"
 #include "tests/storm/rig.h"
 
 namespace twofold {
@@ -215,6 +216,43 @@ TEST(RulesOfFiles, CheckpointsThatCannotBeLoaded) {
   std::filesystem::remove_all(last);
   EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
               HasSubstr("was announced, is the last one, and is not there"));
+}
+
+// A bit that a disaster has changed is to be noticed, and only that excuses a checkpoint that cannot be loaded.
+TEST(RulesOfFiles, DamageThatNobodyNotices) {
+  const StormOf& storm = TheStormOf("diloco");
+  ASSERT_NE(storm.trials, nullptr);
+  const storm::Evidence whole = storm.Run({});
+  ASSERT_GT(whole.lead()->checkpoints_size(), 1);
+  const std::string path = StrCat(whole.lead()->checkpoints(1).path(), "/rank-00001.safetensors");
+  const std::string bytes = *ReadFile(path);
+  const storm::Schedule schedule = ScheduleOf({"fault { rank: 1 step: 8 damage { at: 0.5 } }"});
+  const storm::Evidence evidence = storm.Run(schedule);
+  EXPECT_EQ(BrokenRules(storm.Judge(schedule, evidence)), "");
+  EXPECT_NE(*ReadFile(path), bytes);
+  storm::Evidence untold = evidence;
+  std::erase_if(untold.notes, [](const std::string& note) { return note.find(" changed in ") != std::string::npos; });
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, untold)), HasSubstr("was announced, but cannot be loaded"));
+  std::ofstream(path, std::ios::binary) << bytes;  // as if checksums did not tell
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)), HasSubstr("has changed, and nobody noticed"));
+}
+
+TEST(RulesOfFiles, ASaveThatFailsForNoReason) {
+  const StormOf& storm = TheStormOf("zero3");
+  ASSERT_NE(storm.trials, nullptr);
+  const storm::Schedule schedule = ScheduleOf({"fault { rank: 1 step: 1 disk_full: 1 }"});
+  storm::Evidence evidence = storm.Run(schedule);
+  EXPECT_THAT(std::string(evidence.status.message()), HasSubstr("rank 1: checkpoint: "));
+  EXPECT_THAT(std::string(evidence.status.message()), HasSubstr("No space left on device"));
+  const storm::Verdict verdict = storm.Judge(schedule, evidence);
+  EXPECT_EQ(BrokenRules(verdict), "");
+  EXPECT_EQ(verdict.outcome(), "ended by rule: a checkpoint could not be saved");
+  storm::Evidence silent = evidence;
+  silent.records.clear();
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, silent)), HasSubstr("end: nothing tells what the run had done"));
+  std::erase_if(evidence.notes, [](const std::string& note) { return note.find("disk space") != std::string::npos; });
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
+              StartsWith("end: a checkpoint could not be saved, though nothing happened to a disk"));
 }
 
 TEST(RulesOfOtherRuns, ALossEndsTheRunAndIsNamed) {

@@ -26,6 +26,8 @@ using ::testing::UnorderedElementsAre;
 
 constexpr char kLostTwo[] = "fault { rank: 2 lost: true step: 3 }";
 
+constexpr const char* kOfDisks[] = {"loss while files are written", "full disk", "failed reads", "damaged file"};
+
 storm::Terrain Elastic() {
   return {.ranks = 8, .elastic = true, .steps = 10, .seconds = 2, .calls = 100, .links = {"a", "b"}};
 }
@@ -58,6 +60,22 @@ TEST(Draws, HaveEveryKindOfDisaster) {
     EXPECT_GT(kinds[kind], 10) << kind;
   EXPECT_GT(single, 300);
   EXPECT_GT(later, 100);
+  for (const char* kind : kOfDisks) EXPECT_EQ(kinds[kind], 0) << kind << ", but there are no files";
+}
+
+TEST(Draws, HaveEveryKindOfDisasterOfDisksIfThereAreCheckpoints) {
+  storm::Terrain terrain = Elastic();
+  terrain.file_calls = 36;
+  std::map<std::string, int> kinds;
+  for (int i = 0; i < 300; ++i) {
+    const storm::Schedule schedule = storm::Draw(storm::SeedOf(7, i), terrain);
+    for (const storm::Disaster& d : schedule.disasters()) {
+      ++kinds[storm::KindOf(d, 60)];
+      EXPECT_LE(d.fault().file_call(), 4 * terrain.file_calls);
+    }
+  }
+  for (const char* kind : kOfDisks) EXPECT_GT(kinds[kind], 10) << kind;
+  EXPECT_GT(kinds["loss"], 10);
 }
 
 TEST(Draws, LeaveOutWhatARunWithoutGenerationsCannotHave) {
@@ -74,7 +92,7 @@ TEST(Draws, LeaveOutWhatARunWithoutGenerationsCannotHave) {
 
 // What is drawn is a valid part of a spec, so that a printed fragment can be pasted into one.
 TEST(Schedules, CanBeWrittenInSpecsAndFiles) {
-  const test::StormOf& storm = test::TheStormOf("ddp");
+  const test::StormOf& storm = test::TheStormOf("zero3");
   ASSERT_NE(storm.trials, nullptr);
   for (int i = 0; i < 50; ++i) {
     const storm::Schedule schedule = storm.Drawn(storm::SeedOf(3, i));
@@ -89,18 +107,25 @@ TEST(Schedules, CanBeWrittenInSpecsAndFiles) {
 }
 
 TEST(Schedules, AreToldInWords) {
-  const storm::Schedule schedule =
-      test::ScheduleOf({kLostTwo, "fault { rank: 1 hangs_s: 80 call: 7 generation: 1 }", "members { step: 4 join: 1 }",
-                        "fault { rank: 0 slow { factor: 3 for_s: 0.5 } }", "link { link: \"x\" failed: true }",
-                        "fault { rank: 4 at_s: 0.25 link_down { for_s: 0.01 times: 3 every_s: 0.02 } }"});
+  const storm::Schedule schedule = test::ScheduleOf(
+      {kLostTwo, "fault { rank: 1 hangs_s: 80 call: 7 generation: 1 }", "members { step: 4 join: 1 }",
+       "fault { rank: 0 slow { factor: 3 for_s: 0.5 } }", "link { link: \"x\" failed: true }",
+       "fault { rank: 4 at_s: 0.25 link_down { for_s: 0.01 times: 3 every_s: 0.02 } }",
+       "fault { rank: 1 file_call: 9 lost: true kept: 0.5 }", "fault { rank: 0 step: 2 disk_full: 3 }",
+       "fault { rank: 0 file_call: 4 failed_reads: 1 }", "fault { rank: 2 step: 1 damage { file: 2 at: 0.25 } }"});
   std::vector<std::string> words;
   for (const storm::Disaster& d : schedule.disasters()) words.push_back(storm::Describe(d));
-  EXPECT_THAT(words,
-              ::testing::ElementsAre(
-                  "rank 2 is lost before the step after 3 steps",
-                  "rank 1 hangs for 80.0 s at its call 7 of generation 1", "1 new rank comes after 4 steps",
-                  "rank 0 is slow by a factor of 3 for 500 ms from the beginning", "link x has failed",
-                  "rank 4 has its link down for 10.0 ms, 3 times, every 20.0 ms at its first call after 250 ms"));
+  EXPECT_THAT(
+      words,
+      ::testing::ElementsAre(
+          "rank 2 is lost before the step after 3 steps", "rank 1 hangs for 80.0 s at its call 7 of generation 1",
+          "1 new rank comes after 4 steps", "rank 0 is slow by a factor of 3 for 500 ms from the beginning",
+          "link x has failed",
+          "rank 4 has its link down for 10.0 ms, 3 times, every 20.0 ms at its first call after 250 ms",
+          "rank 1 is lost, and keeps 50.0 % of what it had not flushed to its disk, at its file operation 9",
+          "rank 0 has no disk space for 3 operations before the step after 2 steps",
+          "rank 0 cannot read its files 1 time at its file operation 4",
+          "rank 2 has a bit changed at 25.0 % of the last file that it wrote but 2 before the step after 1 step"));
 }
 
 TEST(Seeds, AreReadAsTheyArePrinted) {

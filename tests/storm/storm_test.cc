@@ -16,6 +16,7 @@ using test::BrokenRules;
 using test::ScheduleOf;
 using test::StormOf;
 using test::TheStormOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 struct Gate {
@@ -45,6 +46,8 @@ TEST_P(Storms, NoRuleIsBroken) {
     for (const auto& [kind, count] : verdict.happened()) happened[kind] += count;
   }
   EXPECT_GT(happened["disaster: loss"], 0) << "the storm raged";
+  if (storm.trials->terrain().file_calls > 0)
+    EXPECT_GT(happened["disaster: loss while files are written"] + happened["disaster: damaged file"], 0);
   if (storm.trials->terrain().elastic)
     EXPECT_GT(happened["recovery: from peers"] + happened["recovery: from checkpoint"], 0);
   else
@@ -83,9 +86,37 @@ TEST_P(Cases, NoRuleIsBroken) {
 INSTANTIATE_TEST_SUITE_P(Found, Cases,
                          ::testing::Values("pp2_dp4_a_hang_takes_the_last_holder", "pp2_dp4_lost_while_it_begins",
                                            "pp2_dp4_the_first_stage_is_lost", "zero1_files_lost_behind_launches",
-                                           "zero1_files_lost_while_it_loads", "zero1_files_rank_0_knew_alone",
-                                           "zero3_lost_while_state_moves", "zero3_rank_0_hangs"),
+                                           "zero1_files_lost_while_it_loads", "zero1_files_lost_while_it_writes",
+                                           "zero1_files_no_checkpoint_is_whole", "zero1_files_no_space_on_the_disk",
+                                           "zero1_files_rank_0_knew_alone",
+                                           "zero1_files_the_last_checkpoint_is_damaged", "zero3_lost_while_state_moves",
+                                           "zero3_rank_0_hangs"),
                          [](const auto& info) { return std::string(info.param); });
+
+// From where a training goes on if disks fail: what the rules leave open.
+TEST(Disks, ADamagedCheckpointIsPassedOver) {
+  const StormOf& storm = TheStormOf("zero1_files");
+  ASSERT_NE(storm.trials, nullptr);
+  const storm::Evidence evidence =
+      storm.Run(ScheduleOf({"fault { rank: 1 step: 5 damage { at: 0.9 } }", "fault { rank: 3 step: 5 lost: true }"}));
+  EXPECT_TRUE(evidence.status.ok()) << evidence.status;
+  const report::RankRecord& record = evidence.records.at(0);
+  ASSERT_EQ(record.generations_size(), 2);
+  EXPECT_EQ(record.generations(1).from(), "checkpoint");
+  EXPECT_EQ(record.generations(1).first_step(), 2) << "the one after 4 steps is damaged";
+  EXPECT_THAT(record.notes(),
+              ::testing::Contains(AllOf(HasSubstr("checkpoint passed over: "),
+                                        HasSubstr("000002-step-4/rank-00001.safetensors: bytes 0 to "))));
+}
+
+TEST(Disks, ReadsThatFailOnceCostOneCheckpoint) {
+  const StormOf& storm = TheStormOf("zero1_files");
+  ASSERT_NE(storm.trials, nullptr);
+  const storm::Evidence evidence =
+      storm.Run(ScheduleOf({"fault { rank: 1 step: 5 failed_reads: 1 }", "fault { rank: 3 step: 5 lost: true }"}));
+  EXPECT_TRUE(evidence.status.ok()) << evidence.status;
+  EXPECT_EQ(evidence.records.at(0).generations(1).first_step(), 2);
+}
 
 // A storm is repeated by its seed alone.
 TEST(Replays, GiveTheSameEvidence) {

@@ -43,6 +43,7 @@ class Drawing {
 
  private:
   void Add() {
+    if (terrain_.file_calls > 0 && random_.Chance(1.0 / 3)) return Disk();
     const double dice = random_.Unit();
     if (dice < 0.40) return Lose();
     if (dice < 0.55) return Hang();
@@ -108,6 +109,35 @@ class Drawing {
       down.set_every_s(down.for_s() * random_.Between(1.1, 3.0));
     }
     When(fault, false);
+  }
+
+  void Disk() {
+    const double dice = random_.Unit();
+    if (dice < 0.35) return LoseWhileItWrites();
+    spec::Fault& fault = NewFault();
+    if (random_.Chance(0.5)) fault.set_rank(0);  // which writes most, and reads first
+    if (dice < 0.65) {
+      spec::Damage& damage = *fault.mutable_damage();
+      damage.set_file(random_.Between(int64_t{0}, int64_t{3}));
+      damage.set_at(random_.Unit());
+      return When(fault, false);
+    }
+    const int64_t times = random_.Chance(0.7) ? random_.Between(int64_t{1}, int64_t{4}) : int64_t{1} << 20;
+    dice < 0.85 ? fault.set_disk_full(times) : fault.set_failed_reads(times);
+    random_.Chance(0.6) ? AtFileCall(fault) : When(fault, false);
+  }
+
+  void AtFileCall(spec::Fault& fault) {
+    constexpr int64_t kOfRank0 = 4;  // it also begins and completes checkpoints
+    fault.set_file_call(random_.Between(int64_t{1}, terrain_.file_calls * (fault.rank() == 0 ? kOfRank0 : 1)));
+  }
+
+  void LoseWhileItWrites() {
+    spec::Fault& fault = NewFault();
+    fault.set_lost(true);
+    fault.set_kept(random_.Chance(0.5) ? 0 : random_.Unit());
+    AtFileCall(fault);
+    ++changes_;
   }
 
   void Join() {

@@ -18,11 +18,14 @@ struct Terrain {
   int64_t calls = 1;                    // of a rank
   std::vector<std::string> links = {};  // names, if no ranks come; empty: the cluster's links cannot fail
   double timeout_s = 60, reform_timeout_s = 30;
+  // Operations on files that a rank other than 0 does; 0: there are no checkpoints, and nothing happens to disks.
+  int64_t file_calls = 0;
 };
 
 // A pure function. One to eight disasters; a schedule has either new ranks or faults of links, since new ranks need a
 // larger cluster, with other links. Half of all schedules have at most two. In elastic runs, a third of the
 // losses and hangs are aimed at later generations, most of them at the calls by which members agree and move the state.
+// With checkpoints, a third of the disasters happen to disks.
 Schedule Draw(uint64_t seed, const Terrain& terrain);
 
 }  // namespace twofold::storm

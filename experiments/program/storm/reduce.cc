@@ -76,6 +76,10 @@ class Reduction {
     if (f.has_at_s() || (f.has_call() && f.generation() == 0)) {
       for (const int64_t step : {0, 1, 2, 4}) add([step](spec::Fault& o) { o.set_step(step); });
     }
+    if (f.has_file_call() && f.file_call() > 1) {
+      for (const int64_t call : {int64_t{1}, f.file_call() / 2, f.file_call() - 1})
+        add([call](spec::Fault& o) { o.set_file_call(call); });
+    }
     if (f.has_call() && f.call() > 1) {
       for (const int64_t call : {int64_t{1}, f.call() / 2, f.call() - 1}) {
         if (call >= 1) add([call](spec::Fault& o) { o.set_call(call); });

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "core/base/strings.h"
 #include "experiments/program/spec/elastic.h"
 #include "experiments/program/storm/schedule.h"
@@ -32,6 +34,14 @@ void TakeGenerations(Course& course, Findings& findings) {
   }
 }
 
+// The file that a note tells of, as it is called once it is complete.
+std::string DamagedFile(const std::string& note) {
+  constexpr std::string_view kIn = " changed in ";
+  const size_t at = note.find(kIn) + kIn.size();
+  const std::string file = note.substr(at, note.find(' ', at) - at);
+  return absl::StrReplaceAll(std::string(absl::StripSuffix(file, ".part")), {{".partial/", "/"}});
+}
+
 // Which disasters happened: the simulation's notes name faults by number.
 void TakeFaults(Course& course, Findings& findings) {
   std::vector<int> places;  // by fault: in the schedule
@@ -55,6 +65,9 @@ void TakeFaults(Course& course, Findings& findings) {
     const spec::Fault& fault = schedule.disasters(place).fault();
     const double patience =
         course.elastic() ? std::min(timeout_s, course.spec.train().elastic().reform_timeout_s()) : timeout_s;
+    course.disk_full = course.disk_full || fault.has_disk_full();
+    course.reads_failed = course.reads_failed || fault.has_failed_reads();
+    if (fault.has_damage()) ++course.damaged[DamagedFile(note)];
     if (fault.has_lost()) course.fatal[rank] = {generation, false};
     if (fault.hangs_s() >= patience) course.fatal.try_emplace(rank, Course::Taken{generation, true});
     ++(*findings.verdict().mutable_happened())[StrCat("disaster: ", KindOf(schedule.disasters(place), timeout_s))];
@@ -145,7 +158,10 @@ void CountGenerations(const Course& course, Findings& findings) {
 const std::vector<Rule>& Rules() {
   static const auto& rules = *new std::vector<Rule>{
       {"no-hang", "the run ends, in bounded virtual time, and within the guard's real time"},
-      {"end", "it goes on while enough replicas can be formed from what is left, and else ends, and says why"},
+      {"end",
+       "it goes on while enough replicas can be formed from what is left, and else ends, and says why. A full disk "
+       "ends "
+       "it, too, but what it had done is told; a damaged checkpoint only if none can be read"},
       {"culprit", "whoever is named as lost is a rank that a disaster took"},
       {"agreement", "all members agree on the generation, its members, and the steps done"},
       {"recovery",
@@ -161,7 +177,10 @@ const std::vector<Rule>& Rules() {
       {"memory",
        "a rank's peak is the predicted one, to the byte, while the members stay; else at most twice the "
        "largest that any number of replicas has"},
-      {"checkpoints", "every checkpoint that was announced and not replaced can be loaded, and the last one is there"},
+      {"checkpoints",
+       "every checkpoint that was announced and not replaced can be loaded, whatever was lost or full, and the last "
+       "one "
+       "is there. One whose files were damaged is refused, and the file is named"},
   };
   return rules;
 }
@@ -192,7 +211,8 @@ Verdict Judge(const Trials& trials, const Schedule& schedule, const Evidence& ev
                 .fatal = {},
                 .present = {},
                 .finished = {},
-                .happened = {}};
+                .happened = {},
+                .damaged = {}};
   TakeGenerations(course, findings);
   TakeFaults(course, findings);
   FollowMembers(course, findings);

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "core/base/strings.h"
 #include "core/io/checkpoint_folder.h"
 #include "experiments/program/storm/rules.h"
@@ -30,7 +31,44 @@ absl::Status ReadAll(const std::string& path) {
   return absl::OkStatus();
 }
 
+// The file of this checkpoint that disasters have damaged; empty: none, or so often that it may be whole again.
+std::string DamagedFileOf(const Course& course, const std::string& checkpoint) {
+  for (const auto& [file, bits] : course.damaged) {
+    if (absl::StartsWith(file, checkpoint + "/") && bits == 1) return file;
+  }
+  return "";
+}
+
+bool IsDamaged(const Course& course, const std::string& checkpoint) {
+  return std::any_of(course.damaged.begin(), course.damaged.end(),
+                     [&](const auto& file) { return absl::StartsWith(file.first, checkpoint + "/"); });
+}
+
+void JudgeOne(const Course& course, const std::string& path, Findings& findings) {
+  const absl::Status read = ReadAll(path);
+  if (!IsDamaged(course, path)) {
+    if (!read.ok())
+      findings.Add("checkpoints", StrCat(path, " was announced, but cannot be loaded: ", std::string(read.message())));
+    return;
+  }
+  const std::string file = DamagedFileOf(course, path);
+  std::error_code none;
+  if (file.empty() || !std::filesystem::exists(file, none)) return;
+  if (read.ok())
+    findings.Add("checkpoints", StrCat("a bit of ", file, " has changed, and nobody noticed"));
+  else if (!absl::StrContains(read.message(), path))
+    findings.Add("checkpoints", StrCat("a bit of ", file, " has changed, but the error does not name the checkpoint: ",
+                                       std::string(read.message())));
+}
+
 }  // namespace
+
+std::string ReadableCheckpoint(const spec::Spec& spec) {
+  for (const checkpoint::Found& found : checkpoint::List(spec.train().checkpoint().path())) {
+    if (ReadAll(found.path).ok()) return found.path;
+  }
+  return "";
+}
 
 void JudgeCheckpoints(const Course& course, Findings& findings) {
   if (!course.spec.train().has_checkpoint()) return;
@@ -47,8 +85,7 @@ void JudgeCheckpoints(const Course& course, Findings& findings) {
       if (is_last) findings.Add("checkpoints", StrCat(path, " was announced, is the last one, and is not there"));
       continue;  // newer ones have replaced it
     }
-    if (const absl::Status read = ReadAll(path); !read.ok())
-      findings.Add("checkpoints", StrCat(path, " was announced, but cannot be loaded: ", std::string(read.message())));
+    JudgeOne(course, path, findings);
   }
 }
 

@@ -63,6 +63,33 @@ bool SomeReplicasCanTrain(const spec::Spec& spec, int64_t members) {
   return false;
 }
 
+// What a checkpoint that cannot be saved ends: the run, but what it had done is known.
+void JudgeFailedSave(const Course& course, Findings& findings) {
+  const std::string message(course.evidence.status.message());
+  if (!course.disk_trouble())
+    findings.Add("end", StrCat("a checkpoint could not be saved, though nothing happened to a disk: ", message));
+  const auto& records = course.evidence.records;
+  if (std::none_of(records.begin(), records.end(), [](const auto& record) { return record.second.steps_size() > 0; }))
+    findings.Add("end",
+                 StrCat("nothing tells what the run had done before a checkpoint could not be saved: ", message));
+}
+
+// Why a run ends because of its disks, in the words of its message; empty: not because of them.
+std::string WhyDisksEndIt(const Course& course, Findings& findings) {
+  const std::string message(course.evidence.status.message());
+  if (absl::StrContains(message, ": checkpoint: ")) {
+    JudgeFailedSave(course, findings);
+    return "a checkpoint could not be saved";
+  }
+  if (!absl::StrContains(message, "go on from its last checkpoint, but can read none")) return "";
+  const std::string readable = course.reads_failed ? "" : ReadableCheckpoint(course.spec);
+  if (!readable.empty())
+    findings.Add("end", StrCat("the run ended although it could have gone on from ", readable, ": ", message));
+  else if (!course.disk_trouble())
+    findings.Add("end", StrCat("no checkpoint can be read, though nothing happened to a disk: ", message));
+  return "no checkpoint can be read";
+}
+
 bool HasShards(const spec::Spec& spec) { return spec.parallel().sharding() != spec::Parallel::NO_SHARD; }
 
 // Why an elastic run may end, in the words of its message. Returns a name for the summary; empty: it may not.
@@ -112,6 +139,8 @@ void JudgeElasticEnd(const Course& course, Findings& findings) {
     verdict.set_outcome(course.last_generation() > 0 ? "finished, after recoveries" : "finished, undisturbed");
     return;
   }
+  if (const std::string disks = WhyDisksEndIt(course, findings); !disks.empty())
+    return verdict.set_outcome(StrCat("ended by rule: ", disks));
   const std::string why = Untouched(course) == 0 ? "nobody is left" : WhyItMayEnd(course, findings);
   verdict.set_outcome(why.empty() ? "failed" : StrCat("ended by rule: ", why));
   if (!why.empty() && !course.fatal.empty()) return;
@@ -130,6 +159,8 @@ void JudgeOtherEnd(const Course& course, Findings& findings) {
       findings.Add("end", StrCat("the run succeeded although rank ", course.fatal.begin()->first, " was lost"));
     return;
   }
+  if (const std::string disks = WhyDisksEndIt(course, findings); !disks.empty())
+    return verdict.set_outcome(StrCat("ended by rule: ", disks));
   if (course.fatal.empty()) {
     const bool no_route = SomeLinkFailed(course) && absl::StrContains(message, "route");
     verdict.set_outcome(no_route ? "ended by rule: no route is left" : "failed");

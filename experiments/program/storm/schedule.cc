@@ -20,6 +20,7 @@ std::string When(const spec::Fault& fault) {
     case spec::Fault::kCall:
       return StrCat("at its call ", fault.call(),
                     fault.generation() > 0 ? StrCat(" of generation ", fault.generation()) : std::string());
+    case spec::Fault::kFileCall: return StrCat("at its file operation ", fault.file_call());
     case spec::Fault::WHEN_NOT_SET: break;
   }
   return "from the beginning";
@@ -27,7 +28,10 @@ std::string When(const spec::Fault& fault) {
 
 std::string What(const spec::Fault& fault) {
   switch (fault.what_case()) {
-    case spec::Fault::kLost: return "is lost";
+    case spec::Fault::kLost:
+      return fault.has_kept()
+                 ? StrCat("is lost, and keeps ", ShareText(fault.kept()), " of what it had not flushed to its disk,")
+                 : "is lost";
     case spec::Fault::kHangsS: return StrCat("hangs for ", SecondsText(fault.hangs_s()));
     case spec::Fault::kSlow:
       return StrCat("is slow by a factor of ", fault.slow().factor(),
@@ -37,6 +41,13 @@ std::string What(const spec::Fault& fault) {
       return StrCat(
           "has its link down for ", SecondsText(down.for_s()),
           down.times() > 1 ? StrCat(", ", down.times(), " times, every ", SecondsText(down.every_s())) : std::string());
+    }
+    case spec::Fault::kDiskFull: return StrCat("has no disk space for ", Counted(fault.disk_full(), "operation"));
+    case spec::Fault::kFailedReads: return StrCat("cannot read its files ", Counted(fault.failed_reads(), "time"));
+    case spec::Fault::kDamage: {
+      const int64_t file = fault.damage().file();
+      return StrCat("has a bit changed at ", ShareText(fault.damage().at()), " of the last file that it wrote",
+                    file > 0 ? StrCat(" but ", file) : std::string());
     }
     case spec::Fault::WHAT_NOT_SET: break;
   }
@@ -79,9 +90,15 @@ std::string KindOf(const Disaster& d, double timeout_s) {
   if (d.has_members()) return "new rank";
   if (d.has_link()) return d.link().failed() ? "failed link" : "slow link";
   switch (d.fault().what_case()) {
-    case spec::Fault::kLost: return d.fault().generation() > 0 ? "loss in a later generation" : "loss";
+    case spec::Fault::kLost:
+      return d.fault().has_file_call()    ? "loss while files are written"
+             : d.fault().generation() > 0 ? "loss in a later generation"
+                                          : "loss";
     case spec::Fault::kHangsS: return d.fault().hangs_s() < timeout_s ? "short hang" : "hang";
     case spec::Fault::kSlow: return "slow rank";
+    case spec::Fault::kDiskFull: return "full disk";
+    case spec::Fault::kFailedReads: return "failed reads";
+    case spec::Fault::kDamage: return "damaged file";
     default: return d.fault().link_down().times() > 1 ? "flapping link" : "link down";
   }
 }

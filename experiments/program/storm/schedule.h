@@ -18,7 +18,8 @@ void AddTo(const Schedule& schedule, spec::Spec& spec);
 // "rank 3 is lost at its call 17"; without an end of line.
 std::string Describe(const Disaster& disaster);
 // Its kind, as summaries count it: "loss", "loss in a later generation", "hang", "short hang", "slow rank",
-// "link down", "flapping link", "new rank", "failed link", "slow link". `timeout_s`: fabric.timeout_s.
+// "link down", "flapping link", "new rank", "failed link", "slow link", "loss while files are written", "full disk",
+// "failed reads", "damaged file". `timeout_s`: fabric.timeout_s.
 std::string KindOf(const Disaster& disaster, double timeout_s);
 // What to add to the spec, as text that a spec can hold.
 std::string Fragment(const Schedule& schedule);

@@ -19,6 +19,8 @@
 namespace twofold::storm {
 namespace {
 
+constexpr int64_t kFileCallsPerSave = 9;  // two files: create, reserve, write, flush; name and flush the folder
+
 // Of this process and the children that it has waited for.
 double ProcessorSeconds() {
   double seconds = 0;
@@ -166,7 +168,8 @@ absl::Status Trials::Learn() {
               .calls = std::max<int64_t>(1, CallsOf(lead)),
               .links = *std::move(links),
               .timeout_s = spec_.fabric().timeout_s(),
-              .reform_timeout_s = elastic.reform_timeout_s()};
+              .reform_timeout_s = elastic.reform_timeout_s(),
+              .file_calls = kFileCallsPerSave * lead.checkpoints_size()};
   return absl::OkStatus();
 }
 
