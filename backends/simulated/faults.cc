@@ -135,6 +135,7 @@ SimulatedDisk* SimulatedFaults::DiskOf(int member) {
 
 // On any thread of the rank.
 void SimulatedFaults::AtFileCall(int number, SimulatedDisk& disk) {
+  if (!disk.has_power()) return;  // another fault was first
   const spec::Fault& fault = faults_[static_cast<size_t>(number)];
   if (fault.has_lost()) disk.LosePower(fault.has_kept() ? fault.kept() : 1);
   if (fault.has_disk_full()) disk.BecomeFull(fault.disk_full());

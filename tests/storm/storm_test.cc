@@ -46,8 +46,9 @@ TEST_P(Storms, NoRuleIsBroken) {
     for (const auto& [kind, count] : verdict.happened()) happened[kind] += count;
   }
   EXPECT_GT(happened["disaster: loss"], 0) << "the storm raged";
-  if (storm.trials->terrain().file_calls > 0)
+  if (storm.trials->terrain().file_calls > 0) {
     EXPECT_GT(happened["disaster: loss while files are written"] + happened["disaster: damaged file"], 0);
+  }
   if (storm.trials->terrain().elastic)
     EXPECT_GT(happened["recovery: from peers"] + happened["recovery: from checkpoint"], 0);
   else

@@ -91,7 +91,9 @@ TEST_F(SimulatedDisks, WhatIsNotFlushedIsLostWithThePower) {
       int file = -1;
       const std::string text = "0123456789";
       ASSERT_EQ(disk.Create(path, true, file), 0);
-      if (reserved) ASSERT_EQ(disk.Reserve(file, 10), 0);
+      if (reserved) {
+        ASSERT_EQ(disk.Reserve(file, 10), 0);
+      }
       ASSERT_EQ(disk.Write(file, std::as_bytes(std::span(text)), 0), 0);
       disk.LosePower(kept);
       EXPECT_EQ(disk.Flush(file), EIO);

@@ -1,6 +1,8 @@
 // Faults of single ranks: what happens to the rank, what the others see, and when.
+#include <fcntl.h>
 #include <google/protobuf/text_format.h>
 
+#include <filesystem>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -132,6 +134,44 @@ TEST(Faults, ALinkThatIsDownDelaysWhatBegins) {
   EXPECT_EQ(
       RunWith("faults { rank: 1 at_s: 1 link_down { for_s: 0.5 times: 2 every_s: 0.9 } }", 2, messages).results[0],
       "0.0 1.5 2.4 3.0 ");
+}
+
+// It notices that at its next call, and once.
+TEST(Faults, ARankIsLostAtAFileOperation) {
+  const std::string folder = StrCat(testing::TempDir(), "/faults-of-files-", getpid());
+  const std::string at_2 = "faults { rank: 1 file_call: 2 lost: true }";
+  const RunResult result = RunWith(at_2 + at_2, 2, [&](RankContext& c) {
+    std::string errors;
+    for (int i = 0; i < 3; ++i) StrAppend(&errors, c.disk().MakeFolder(folder), " ");
+    c.SetPartialResult(errors);
+    return TwoBarriers(c);
+  });
+  std::filesystem::remove(folder);
+  EXPECT_EQ(result.results[1], StrCat("0 ", EIO, " ", EIO, " "));
+  EXPECT_THAT(Message(result), StartsWith("rank 1: lost at file operation 2, after "));
+  EXPECT_THAT(result.notes, Contains(HasSubstr("rank 1 was lost")).Times(1));
+}
+
+TEST(Faults, ADiskIsFullAndReadsFail) {
+  const RunResult result =
+      RunWith("faults { rank: 0 disk_full: 1 } faults { rank: 1 call: 1 failed_reads: 2 }", 2, [&](RankContext& c) {
+        c.world().Barrier().Wait();
+        int file = -1;
+        const std::string path = StrCat(testing::TempDir(), "/faults-of-files-", getpid(), "-", c.rank());
+        std::string errors = StrCat(c.disk().Create(path, false, file), " ");
+        for (int i = 0; i < 2; ++i) StrAppend(&errors, c.disk().Write(file, {}, 0), " ");
+        c.disk().CloseWritten(file);
+        file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        size_t got = 0;
+        for (int i = 0; i < 3; ++i) StrAppend(&errors, c.disk().Read(file, {}, 0, got), " ");
+        close(file), std::filesystem::remove(path);
+        return errors;
+      });
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results[0], StrCat("0 ", ENOSPC, " 0 0 0 0 "));
+  EXPECT_EQ(result.results[1], StrCat("0 0 0 ", EIO, " ", EIO, " 0 "));
+  EXPECT_THAT(result.notes, Contains(HasSubstr("rank 0 had no disk space for 1 file operation at call 1")));
+  EXPECT_THAT(result.notes, Contains(HasSubstr("rank 1 could not read files 2 times at call 1")));
 }
 
 // ---- Runs with generations ----
