@@ -415,7 +415,8 @@ TrainingOptions TrainingOptionsOf(const spec::Spec& spec) {
   TrainingOptions out;
   out.model = ModelOf(spec.model());
   TWOFOLD_CHECK(out.model != nullptr, "a resolved spec names its model's sizes");
-  out.types = {ToDType(train.precision().parameter()), ToDType(train.precision().buffer())};
+  out.types = {ToDType(train.precision().parameter()), ToDType(train.precision().buffer()),
+               ToDType(train.precision().loss())};
   out.recomputation = RecomputationOf(train);
   out.mesh = MeshOf(spec.parallel());
   const ModelShape shape = out.model->shape();

@@ -72,7 +72,7 @@ RankTrainer::RankTrainer(RankContext& ctx, const TrainingOptions& options, const
           .codecs = &codecs,
           .routing = &routing},
       layers_(mesh_, options.layers),
-      loss_function_(MakeLoss(*options.model, layers_)),
+      loss_function_(MakeLoss(*options.model, options.types, layers_)),
       parts_(PartsOfStage(options.parts, mesh_.Coordinate(Axis::kPp), mesh_.shape().pp)),
       ends_(MakeGroupOfEnds(*options.model, mesh_)),
       groups_(replicas_, {{kTensorTag, &layers_.tensor_sums()},

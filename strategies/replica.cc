@@ -44,7 +44,7 @@ Replica::Replica(RankContext& ctx, const TrainingOptions& options, const Samples
           .codecs = &recorder,
           .routing = &recorder},
       layers_(mesh_, options.layers),
-      loss_function_(MakeLoss(*options.model, layers_)),
+      loss_function_(MakeLoss(*options.model, options.types, layers_)),
       groups_(*alone_),
       layout_(MakeFlatLayout(nn_, options, layers_, groups_)),
       whole_(layout_->Slices().at(0)),

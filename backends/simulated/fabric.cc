@@ -42,8 +42,8 @@ struct Actor {
   Actor(int rank, int stands_for, const host::NowAndThen& keep_now_and_then, SimulationPlan& plan, SharedMemory& shared,
         SimulatedWorld& world, std::shared_ptr<SimulatedGroup> group)
       : clock(rank, world.engine, MachineOf(rank, plan)),
-        source(MakeSource(plan.device_memory, plan.machine.real), shared, stands_for),
-        host_source(MakeSource(plan.host_memory, plan.machine.real), shared, stands_for),
+        source(MakeSource(plan.device_memory, plan), shared, stands_for),
+        host_source(MakeSource(plan.host_memory, plan), shared, stands_for),
         allocator(source, rank, MemoryName(plan, plan.device_memory, "memory")),
         host_allocator(host_source, rank, MemoryName(plan, plan.host_memory, "host memory")),
         device(clock, allocator, host_allocator, *plan.costs, plan.host_link, plan.threads),
@@ -55,7 +55,11 @@ struct Actor {
     if (!plan.compute_factors.empty()) machine.slowdown *= plan.compute_factors[static_cast<size_t>(rank)];
     return machine;
   }
-  static std::unique_ptr<MemorySource> MakeSource(Bytes limit, bool real) {
+  static std::unique_ptr<MemorySource> MakeSource(Bytes limit, const SimulationPlan& plan) {
+    if (plan.assume_fits) return std::make_unique<LenientSource>(MakeBounded(Bytes(0), plan.machine.real), limit);
+    return MakeBounded(limit, plan.machine.real);
+  }
+  static std::unique_ptr<MemorySource> MakeBounded(Bytes limit, bool real) {
     if (real) return std::make_unique<MallocSource>(limit);
     return std::make_unique<VirtualSource>(limit);
   }

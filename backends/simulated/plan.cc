@@ -22,10 +22,13 @@
 #include "core/comm/staging.h"
 #include "core/proto/world_size.h"
 #include "sim/collectives/schedule.h"
+#include "sim/cost/framework_cost_model.h"
 #include "sim/cost/load.h"
 #include "sim/cost/profile_cost_model.h"
 #include "sim/spread.h"
 #include "topologies/catalogue.h"
+#include "topologies/check_fields.h"
+#include "topologies/frameworks.h"
 #include "topologies/networks/shared_memory_host.h"
 #include "topologies/networks/star.h"
 
@@ -122,9 +125,27 @@ absl::Status SetSpeeds(const spec::Simulated& simulated, const cluster::Device& 
   const double slowest = sim::MaximumOf(plan.world_size).mean * spread;
   plan.notes.push_back(
       absl::StrFormat("devices differ in speed by %.2g %% (standard deviation), and ranks wait for the slowest: of %d, "
-                      "it is expected to "
-                      "be %.2g %% slower than the average one (`noise: OFF`: all are alike)",
+                      "it is expected to be %.2g %% slower than the average one (`noise: OFF`: all are alike)",
                       100 * spread, plan.world_size, 100 * slowest));
+  return absl::OkStatus();
+}
+
+// Another framework's operations on this device. Its memory is judged when the run is over
+// (experiments/program/framework_memory.h), so ranks may hold any number of bytes.
+absl::Status SetFramework(const spec::Spec& spec, const cluster::Device& device, SimulationPlan& plan) {
+  if (spec.framework() == spec::TWOFOLD) return absl::OkStatus();
+  const absl::StatusOr<framework::Framework> found = FindFramework(spec);
+  if (!found.ok()) return found.status();
+  if (const absl::Status known = CheckFrameworkKernels(found->time()); !known.ok())
+    return Within(StrCat("framework ", found->name(), ": "), known);
+  if (device.kind() != cluster::Device::GPU_DEVICE) {
+    return InvalidArgument("framework: ", spec::Framework_Name(spec.framework()),
+                           " is predicted on GPUs, but fabric.simulated.cluster computes on CPUs; use a cluster of ",
+                           "GPUs (`twofold list clusters`)");
+  }
+  plan.costs = std::make_unique<FrameworkCostModel>(std::move(plan.costs), found->time(), device);
+  plan.device_memory = Bytes(0);
+  plan.notes.push_back(StrCat("predicted for ", found->name(), ": ", found->summary()));
   return absl::OkStatus();
 }
 
@@ -149,7 +170,8 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   plan.host_memory = memory.host;
   const absl::StatusOr<host::MemoryRules> found = host::FindMemoryRules(spec, host::RanksAre::kThreads);
   if (!found.ok()) return found.status();
-  plan.shared_memory = found->shared;
+  plan.shared_memory = spec.memory().assume_fits() ? Bytes(0) : found->shared;
+  plan.assume_fits = spec.memory().assume_fits();
   if (spec.fabric().simulated().links() == kStagedLinks) {
     if (memory.kind != DeviceKind::kCuda) {
       return InvalidArgument("fabric.simulated.links: \"", kStagedLinks, "\" is for GPUs, but cluster ", c.name(),
@@ -176,7 +198,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(costs->DescribeHostLink());
   plan.host_link = costs->host_link();
   plan.costs = costs->Make();
-  return absl::OkStatus();
+  return SetFramework(spec, costs->device, plan);
 }
 
 // For ranks of one host that are processes and send each other messages: every rank has its own link, as fast as when

@@ -33,8 +33,9 @@ struct SimulationPlan {
   std::shared_ptr<const Topology> topology;
   std::unique_ptr<CostModel> costs;
   SimulatedMachine machine;
-  Bytes device_memory;  // per rank; zero: not bounded
-  Bytes host_memory;    // host memory per rank, for offloaded data; zero: not bounded
+  Bytes device_memory;       // per rank; zero: not bounded
+  bool assume_fits = false;  // ranks may exceed these bounds
+  Bytes host_memory;         // host memory per rank, for offloaded data; zero: not bounded
   FileCosts files;
   Bytes shared_memory;                    // for all ranks together, for both kinds; zero: not bounded
   host::HostLink host_link;               // between device and host memory

@@ -45,7 +45,7 @@ constexpr auto kKernelRows = Rows(
     NamesOf{KernelClass::kElement,
             {"add", "add_relu", "add_to", "affine", "cast", "dropout", "fill", "gelu_backward", "gelu_forward",
              "masked_dropout_backward", "masked_dropout_forward", "random_fill", "relu_backward", "relu_forward",
-             "scale", "swiglu_backward", "swiglu_forward",
+             "scale", "squared_relu_backward", "squared_relu_forward", "swiglu_backward", "swiglu_forward",
              // of rows, and of all elements
              "add_bias", "column_sum", "copy_columns", "sum"}},
     NamesOf{KernelClass::kLoss,

@@ -46,4 +46,17 @@ std::optional<Address> VirtualSource::Reserve(Bytes size) {
 
 void VirtualSource::Release(Address, Bytes size) { reserved_ -= size; }
 
+std::optional<Address> LenientSource::Reserve(Bytes size) {
+  refused_ = !refused_ && !Fits(reserved_, size, limit_);
+  if (refused_) return std::nullopt;
+  const std::optional<Address> address = own_->Reserve(size);
+  if (address) reserved_ += size;
+  return address;
+}
+
+void LenientSource::Release(Address address, Bytes size) {
+  own_->Release(address, size);
+  reserved_ -= size;
+}
+
 }  // namespace twofold

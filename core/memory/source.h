@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/base/units.h"
 
@@ -30,6 +32,24 @@ class MallocSource : public MemorySource {
 
  private:
   Bytes limit_, reserved_;
+};
+
+// Has a limit that its allocator may exceed: a request beyond it is refused once, so that the allocator gives its
+// cached segments back, and granted when it comes again. So an allocator whose rank fits does the same as with a
+// bounded source.
+class LenientSource : public MemorySource {
+ public:
+  // `own` is not bounded. `limit`: bytes reserved at a time; zero: none.
+  LenientSource(std::unique_ptr<MemorySource> own, Bytes limit) : own_(std::move(own)), limit_(limit) {}
+  std::optional<Address> Reserve(Bytes size) override;
+  void Release(Address address, Bytes size) override;
+  bool host_accessible() const override { return own_->host_accessible(); }
+
+ private:
+  const std::unique_ptr<MemorySource> own_;
+  const Bytes limit_;
+  Bytes reserved_;
+  bool refused_ = false;  // the last request
 };
 
 // Simulated memory: addresses without data, of a device with `limit` bytes (zero: unbounded). Addresses are never

@@ -26,6 +26,13 @@ class Relu : public Activation {
   std::string_view kind() const override { return "relu"; }
 };
 
+// max(x, 0)^2 (So et al. 2021, "Primer").
+class SquaredRelu : public Activation {
+ public:
+  SquaredRelu() : Activation(ops::ActivationForward::kSquaredRelu) {}
+  std::string_view kind() const override { return "squared_relu"; }
+};
+
 // Hendrycks and Gimpel 2016, in the tanh form that GPT-2 uses.
 class Gelu : public Activation {
  public:

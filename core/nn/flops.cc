@@ -19,8 +19,9 @@ struct TokenFlops {
 TokenFlops Of(const GptConfig& config) {
   const auto h = static_cast<double>(config.hidden), ffn = static_cast<double>(config.ffn_width()),
              t = static_cast<double>(config.sequence), vocab = static_cast<double>(config.vocab);
-  return {.products = 2 * (4 * h * h + 2 * h * ffn),  // qkv and projection; fc and projection
-          .attention = 2 * t * h,                     // scores and values: 2 products, half of them masked
+  const double kv = h / static_cast<double>(config.heads) * static_cast<double>(config.kv());
+  return {.products = 2 * (2 * h * h + 2 * h * kv + 2 * h * ffn),  // qkv and projection; fc and projection
+          .attention = 2 * t * h,                                  // scores and values: 2 products, half of them masked
           .head = 2 * h * vocab,
           .layers = config.layers};
 }

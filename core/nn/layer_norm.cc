@@ -2,10 +2,20 @@
 
 namespace twofold::nn {
 
-LayerNorm::LayerNorm(int64_t hidden, DType dtype, double eps)
-    : eps_(eps),
-      gamma_(AddParameter("weight", Shape{hidden}, dtype, {Init::kConstant, 1}, Role::kNorm)),
+LayerNorm::LayerNorm(int64_t hidden, DType dtype, double eps, Gain gain)
+    : gain_(gain),
+      eps_(eps),
+      gamma_(AddParameter("weight", Shape{hidden}, dtype, {Init::kConstant, gain == Gain::kWhole ? 1.0 : 0.0},
+                          Role::kNorm)),
       beta_(AddParameter("bias", Shape{hidden}, dtype, {Init::kConstant, 0}, Role::kNorm)) {}
+
+Tensor LayerNorm::GainData(Context& ctx) const {
+  if (gain_ == Gain::kWhole) return gamma_->data();
+  const Tensor stored = gamma_->data();
+  Tensor gain = ctx.Activation(stored.shape(), stored.dtype());
+  ctx.Launch(ops::Affine{.in = stored, .out = gain, .scale = 1, .shift = 1});
+  return gain;
+}
 
 Tensor LayerNorm::Normalise(Context& ctx, const Tensor& x, const Tensor& branch, const Tensor& sum, Saved& saved) {
   const Shape rows{x.numel() / x.dim(-1)};
@@ -14,7 +24,7 @@ Tensor LayerNorm::Normalise(Context& ctx, const Tensor& x, const Tensor& branch,
   saved[kMean] = ctx.Activation(rows, ops::AccumulationType(x.dtype()));
   saved[kRstd] = ctx.Activation(rows, ops::AccumulationType(x.dtype()));
   ctx.Launch(ops::LayerNormForward{.x = x,
-                                   .gamma = gamma_->data(),
+                                   .gamma = GainData(ctx),
                                    .beta = beta_->data(),
                                    .y = y,
                                    .mean = saved[kMean],
@@ -29,7 +39,7 @@ Tensor LayerNorm::InputGradient(Context& ctx, Tensor dy, const Tensor& past, Sav
   Tensor dx = ctx.Activation(dy.shape(), dy.dtype());
   ctx.Launch(ops::LayerNormBackward{.dy = dy,
                                     .x = saved[kX],
-                                    .gamma = gamma_->data(),
+                                    .gamma = GainData(ctx),
                                     .mean = saved[kMean],
                                     .rstd = saved[kRstd],
                                     .dx = dx,

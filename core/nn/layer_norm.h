@@ -5,10 +5,14 @@
 
 namespace twofold::nn {
 
-// x, y: [.., hidden]. Parameters: "weight" (ones) and "bias" (zeros), [hidden], no weight decay.
+// How the gain is stored. kMinusOne: as gain - 1, which starts at 0 and is more exact near 1 in 16 bits (Megatron-LM's
+// --apply-layernorm-1p). A small kernel adds the 1 in each pass, as there.
+enum class Gain { kWhole, kMinusOne };
+
+// x, y: [.., hidden]. Parameters: "weight" (gains of 1) and "bias" (zeros), [hidden], no weight decay.
 class LayerNorm : public ResidualNorm {
  public:
-  LayerNorm(int64_t hidden, DType dtype, double eps = 1e-5);
+  LayerNorm(int64_t hidden, DType dtype, double eps = 1e-5, Gain gain = Gain::kWhole);
 
   void BackwardWeights(Context& ctx, Saved& saved) override;
   std::string_view kind() const override { return "layer_norm"; }
@@ -19,6 +23,8 @@ class LayerNorm : public ResidualNorm {
 
  private:
   enum Slot { kX, kMean, kRstd, kDy };
+  Tensor GainData(Context& ctx) const;
+  const Gain gain_;
   double eps_;
   Parameter* gamma_;
   Parameter* beta_;

@@ -51,7 +51,7 @@ std::unique_ptr<Loss> Layers::MakeLoss(int64_t) { return std::make_unique<CrossE
 
 std::unique_ptr<Module> Layers::MakeNorm(Norm norm, int64_t hidden, DType dtype, double eps) {
   if (norm == Norm::kRmsNorm) return std::make_unique<RmsNorm>(hidden, dtype, eps);
-  return std::make_unique<LayerNorm>(hidden, dtype, eps);
+  return std::make_unique<LayerNorm>(hidden, dtype, eps, norm == Norm::kLayerNorm1p ? Gain::kMinusOne : Gain::kWhole);
 }
 
 std::unique_ptr<Module> Layers::MakeDropout(double p, DropoutMasks masks) {

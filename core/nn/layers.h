@@ -13,7 +13,7 @@
 
 namespace twofold::nn {
 
-enum class Norm { kLayerNorm, kRmsNorm };
+enum class Norm { kLayerNorm, kLayerNorm1p, kRmsNorm };  // 1p: Gain::kMinusOne (layer_norm.h)
 
 // The heads of an attention layer.
 struct Heads {

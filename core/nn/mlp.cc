@@ -6,9 +6,14 @@
 namespace twofold::nn {
 
 Mlp::Mlp(const MlpBlockConfig& c, Layers& layers) {
-  Add("fc", layers.Column({.in = c.hidden, .out = c.ffn, .dtype = c.dtype, .weight_init = c.fc_init}, {c.ffn}));
-  Add("gelu", std::make_unique<Gelu>());
-  Add("projection", layers.Row({.in = c.ffn, .out = c.hidden, .dtype = c.dtype, .weight_init = c.projection_init}));
+  Add("fc", layers.Column({.in = c.hidden, .out = c.ffn, .bias = c.biases, .dtype = c.dtype, .weight_init = c.fc_init},
+                          {c.ffn}));
+  if (c.squared_relu)
+    Add("squared_relu", std::make_unique<SquaredRelu>());
+  else
+    Add("gelu", std::make_unique<Gelu>());
+  Add("projection",
+      layers.Row({.in = c.ffn, .out = c.hidden, .bias = c.biases, .dtype = c.dtype, .weight_init = c.projection_init}));
 }
 
 Tensor Mlp::Forward(Context& ctx, const Tensor& x, Saved& saved) {

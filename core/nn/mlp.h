@@ -1,4 +1,4 @@
-// The transformer's feed-forward part: widen, GELU, project back.
+// The transformer's feed-forward part: widen, GELU or squared ReLU, project back.
 #pragma once
 
 #include "core/nn/layers.h"
@@ -8,13 +8,15 @@ namespace twofold::nn {
 
 struct MlpBlockConfig {
   int64_t hidden = 0, ffn = 0;
+  bool squared_relu = false;  // instead of GELU
+  bool biases = true;
   DType dtype = DType::kF32;
   Init fc_init, projection_init;  // of the weights; biases start at zero
 };
 
-// x, y: [.., hidden]. Children, made by `layers`: "fc" (to ffn), "gelu", "projection" (back). If these layers support
-// it (gelu_product.h), the GELU is fused into the product of fc, and its gradient into the product for projection's
-// input gradient.
+// x, y: [.., hidden]. Children, made by `layers`: "fc" (to ffn), "gelu" or
+// "squared_relu", "projection" (back). If these layers support it (gelu_product.h), a GELU is fused into the product of
+// fc, and its gradient into the product for projection's input gradient.
 class Mlp : public Sequential {
  public:
   explicit Mlp(const MlpBlockConfig& config, Layers& layers = OneRank());

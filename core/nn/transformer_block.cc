@@ -7,24 +7,35 @@
 
 namespace twofold::nn {
 
+std::unique_ptr<Module> MakeAttention(const BlockConfig& c, Layers& layers) {
+  return std::make_unique<CausalSelfAttention>(AttentionConfig{.hidden = c.hidden,
+                                                               .heads = c.heads,
+                                                               .kv_heads = c.kv_heads,
+                                                               .qkv_bias = c.biases,
+                                                               .projection_bias = c.biases,
+                                                               .rotary = c.rotary,
+                                                               .unfused = c.unfused_attention,
+                                                               .dropout = c.attention_dropout,
+                                                               .masks = c.masks,
+                                                               .dtype = c.dtype,
+                                                               .qkv_init = c.weight_init,
+                                                               .projection_init = c.projection_init},
+                                               layers);
+}
+
+std::unique_ptr<Module> MakeMlp(const BlockConfig& c, Layers& layers) {
+  return std::make_unique<Mlp>(MlpBlockConfig{.hidden = c.hidden,
+                                              .ffn = c.ffn,
+                                              .squared_relu = c.squared_relu,
+                                              .biases = c.biases,
+                                              .dtype = c.dtype,
+                                              .fc_init = c.weight_init,
+                                              .projection_init = c.projection_init},
+                               layers);
+}
+
 TransformerBlock::TransformerBlock(const BlockConfig& c, Layers& layers)
-    : TransformerBlock(c,
-                       std::make_unique<CausalSelfAttention>(AttentionConfig{.hidden = c.hidden,
-                                                                             .heads = c.heads,
-                                                                             .unfused = c.unfused_attention,
-                                                                             .dropout = c.attention_dropout,
-                                                                             .masks = c.masks,
-                                                                             .dtype = c.dtype,
-                                                                             .qkv_init = c.weight_init,
-                                                                             .projection_init = c.projection_init},
-                                                             layers),
-                       std::make_unique<Mlp>(MlpBlockConfig{.hidden = c.hidden,
-                                                            .ffn = c.ffn,
-                                                            .dtype = c.dtype,
-                                                            .fc_init = c.weight_init,
-                                                            .projection_init = c.projection_init},
-                                             layers),
-                       layers) {}
+    : TransformerBlock(c, MakeAttention(c, layers), MakeMlp(c, layers), layers) {}
 
 TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module> attention, std::unique_ptr<Module> mlp,
                                    Layers& layers) {

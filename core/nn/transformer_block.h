@@ -10,6 +10,9 @@ namespace twofold::nn {
 
 struct BlockConfig {
   int64_t hidden = 0, heads = 1, ffn = 0;
+  int64_t kv_heads = 0;                           // 0: same as heads
+  std::shared_ptr<RotaryTable> rotary = nullptr;  // null: no rotary embedding
+  bool squared_relu = false, biases = true;       // of the feed-forward part; of both parts
   double dropout = 0;
   DropoutMasks masks = DropoutMasks::kRecomputed;
   Norm norm = Norm::kLayerNorm;
@@ -19,6 +22,10 @@ struct BlockConfig {
   DType dtype = DType::kF32;
   Init weight_init, projection_init;  // for matrices, and for those whose output joins the residual stream
 };
+
+// The attention and the feed-forward part that `config` describes.
+std::unique_ptr<Module> MakeAttention(const BlockConfig& config, Layers& layers);
+std::unique_ptr<Module> MakeMlp(const BlockConfig& config, Layers& layers);
 
 // x, y: [b, t, hidden].
 class TransformerBlock : public Composite {

@@ -4,6 +4,7 @@
 
 #include "experiments/program/assemble.h"
 #include "experiments/program/device_facts.h"
+#include "experiments/program/framework.h"
 #include "experiments/program/spec/spec.h"
 
 namespace twofold {
@@ -25,6 +26,7 @@ Finished Finish(const spec::Spec& spec, const Fabric& fabric, const TrainingData
                                     .peak_flops_per_second = device.peak_flops_per_second,
                                     .calibration = device.calibration},
                                    result, *records);
+  if (report.predicted()) AddFramework(spec, data.samples(), report);
   return {std::move(report), *std::move(records)};
 }
 

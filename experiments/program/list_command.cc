@@ -1,4 +1,4 @@
-// twofold list models|clusters|strategies|fabrics|devices
+// twofold list models|clusters|strategies|fabrics|devices|frameworks
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -12,6 +12,7 @@
 #include "experiments/program/spec/spec.h"
 #include "strategies/from_spec.h"
 #include "topologies/catalogue.h"
+#include "topologies/frameworks.h"
 
 namespace twofold {
 namespace {
@@ -151,6 +152,12 @@ Rows Devices() {
   return rows;
 }
 
+Rows Frameworks() {
+  Rows rows = {{"TWOFOLD", "the default: this program"}};
+  for (const FrameworkInfo& f : ListFrameworks()) rows.push_back({f.name, f.summary, StrCat("from: ", f.source)});
+  return rows;
+}
+
 constexpr char kExitText[] = "Exit status: 0 fine; 1 stdout cannot be written; 2 wrong input.";
 
 void AddTopic(const Command& list, const std::string& name, const std::string& summary, const char* more,
@@ -188,6 +195,11 @@ void AddListCommand(const Command& program, int& exit_status) {
            "  twofold run SPEC --fabric=in_memory\n", Fabrics, exit_status);
   AddTopic(command, "devices", "values of a spec's device, and which of them this build and machine lack",
            "  twofold run SPEC --set=device=EMULATED\n", Devices, exit_status);
+  AddTopic(
+      command, "frameworks", "values of a spec's framework, whose time and memory can be predicted",
+      "  twofold memory SPEC --fabric=simulated --set=fabric.simulated.cluster=dgx-a100 --set=framework=DEEPSPEED\n"
+      "A spec can also name a .textproto file of your own in framework_profile (docs/frameworks.md).\n",
+      Frameworks, exit_status);
   command.Footer(StrCat("Examples:\n  twofold list models\n  twofold list fabrics\n\n", kExitText));
 }
 

@@ -13,6 +13,7 @@
 #include "experiments/program/report/json.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/training_data.h"
+#include "topologies/frameworks.h"
 
 namespace twofold {
 namespace {
@@ -21,6 +22,20 @@ struct MemoryOptions {
   std::string spec, fabric, out;
   std::vector<std::string> sets;
 };
+
+// The verdict, and what another framework takes.
+absl::Status TellOfFramework(MemoryStory& story) {
+  if (story.spec.framework() == spec::TWOFOLD) {
+    story.verdict = JudgeMemory(story.spec, story.prediction, story.needed);
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<framework::Framework> f = FindFramework(story.spec);
+  if (!f.ok()) return f.status();
+  story.framework = f->name();
+  story.of_framework = FrameworkMemoryOf(story.spec, *f, story.needed);
+  story.verdict = JudgeFramework(story.needed, *f, story.of_framework);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<MemoryStory> Tell(const MemoryOptions& options) {
   absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
@@ -36,7 +51,7 @@ absl::StatusOr<MemoryStory> Tell(const MemoryOptions& options) {
   MemoryStory story{.spec = *std::move(spec), .prediction = *prediction, .needed = *prediction};
   if (absl::IsResourceExhausted(prediction->status()))
     story.needed = *PredictMemory(story.spec, data->samples(), /*bounded=*/false);
-  story.verdict = JudgeMemory(story.spec, story.prediction, story.needed);
+  if (const absl::Status told = TellOfFramework(story); !told.ok()) return told;
   story.states = ModelStateFormulas(story.spec);
   story.layers = ActivationsByLayer(story.spec, prediction->rules, story.needed.largest().ranks[0]);
   return story;

@@ -192,6 +192,30 @@ nlohmann::ordered_json KindJson(const RankKind& kind) {
   return json;
 }
 
+nlohmann::ordered_json FrameworkJson(const report::FrameworkMemory& m) {
+  nlohmann::ordered_json json = {
+      {"allocated_bytes", m.allocated_bytes()},     {"reserved_bytes", m.reserved_bytes()},
+      {"device_bytes", m.device_bytes()},           {"device_low_bytes", m.device_low_bytes()},
+      {"device_high_bytes", m.device_high_bytes()}, {"least_device_bytes", m.least_device_bytes()},
+      {"parts", nlohmann::ordered_json::array()}};
+  for (const auto& part : m.parts()) json["parts"].push_back({{"name", part.name()}, {"bytes", part.bytes()}});
+  return json;
+}
+
+// What the framework's process takes, from this program's peak on.
+std::string FrameworkText(const MemoryStory& story, size_t k) {
+  const report::FrameworkMemory& m = story.of_framework[k];
+  Rows rows = {{StrCat("Under ", story.framework), "bytes"},
+               {"live, as above", CountText(story.needed.kinds[k].record.memory().peak_bytes())}};
+  for (const auto& part : m.parts()) rows.push_back({part.name(), CountText(part.bytes())});
+  rows.push_back({"allocated", CountText(m.allocated_bytes()), "(its peak)"});
+  rows.push_back({"reserved", CountText(m.reserved_bytes())});
+  rows.push_back({"on the device", CountText(m.device_bytes()),
+                  StrCat("(", CountText(m.device_low_bytes()), " to ", CountText(m.device_high_bytes()), ")")});
+  rows.push_back({"on a full device", CountText(m.least_device_bytes()), "(at least)"});
+  return TableText(rows);
+}
+
 }  // namespace
 
 std::string MemoryText(const MemoryStory& story) {
@@ -201,8 +225,10 @@ std::string MemoryText(const MemoryStory& story) {
                             spec::Parallel::Sharding_Name(spec.parallel().sharding()), ", micro-batches of ",
                             spec.train().micro_batch(), ", ", CountText(ParameterCount(*ModelOf(spec.model()))),
                             " parameters, predicted\n", story.verdict.text);
-  for (const RankKind& kind : story.needed.kinds) {
+  for (size_t k = 0; k < story.needed.kinds.size(); ++k) {
+    const RankKind& kind = story.needed.kinds[k];
     StrAppend(&text, "\n", KindText(spec, kind));
+    if (!story.of_framework.empty()) StrAppend(&text, FrameworkText(story, k));
     if (!kind.settled)
       StrAppend(&text, "After ", kind.steps,
                 " steps the allocator's blocks were still changing: the run may reserve more than this.\n");
@@ -223,7 +249,11 @@ nlohmann::ordered_json MemoryJson(const MemoryStory& story) {
                                  {"ranks", nlohmann::ordered_json::array()},
                                  {"model_states", nlohmann::ordered_json::array()},
                                  {"activations", nlohmann::ordered_json::array()}};
-  for (const RankKind& kind : story.needed.kinds) json["ranks"].push_back(KindJson(kind));
+  if (!story.framework.empty()) json["framework"] = story.framework;
+  for (size_t k = 0; k < story.needed.kinds.size(); ++k) {
+    json["ranks"].push_back(KindJson(story.needed.kinds[k]));
+    if (!story.of_framework.empty()) json["ranks"].back()["framework"] = FrameworkJson(story.of_framework[k]);
+  }
   for (const StateFormula& s : story.states) {
     json["model_states"].push_back({{"category", CategoryName(s.category)},
                                     {"what", s.what},

@@ -21,7 +21,9 @@ struct MemoryStory {
   MemoryPrediction needed;      // not bounded; equal to `prediction` if it fits
   MemoryVerdict verdict;
   std::vector<StateFormula> states;
-  std::vector<LayerActivations> layers;  // of one micro-batch
+  std::vector<LayerActivations> layers;               // of one micro-batch
+  std::string framework;                              // "": this program
+  std::vector<report::FrameworkMemory> of_framework;  // of each of needed.kinds; empty: this program
 };
 
 std::string MemoryText(const MemoryStory& story);

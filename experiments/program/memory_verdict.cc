@@ -88,4 +88,18 @@ MemoryVerdict JudgeMemory(const spec::Spec& spec, const MemoryPrediction& predic
   return NotKnown(StrCat("cluster ", cluster, " does not say how much memory its devices have; set memory.budget_mib"));
 }
 
+MemoryVerdict JudgeFramework(const MemoryPrediction& needed, const framework::Framework& f,
+                             const std::vector<report::FrameworkMemory>& memory) {
+  const Bytes device = needed.rules.device;
+  if (device.value() == 0) return NotKnown("the cluster does not say how much memory its devices have");
+  const std::string has = StrCat(CountText(device.value()), " bytes");
+  if (const absl::Status status = FrameworkFits(memory, needed, f, device); !status.ok()) {
+    return {
+        .fits = false,
+        .text = StrCat("It does not fit under ", f.name(), " (", has, "):\n  ", std::string(status.message()), "\n"),
+        .status = status};
+  }
+  return {.fits = true, .text = StrCat("It fits under ", f.name(), " (", has, ").\n")};
+}
+
 }  // namespace twofold

@@ -3,10 +3,12 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "core/base/units.h"
 #include "core/proto/spec.pb.h"
+#include "experiments/program/memory/framework_memory.h"
 #include "experiments/program/memory/predict.h"
 
 namespace twofold {
@@ -20,5 +22,9 @@ struct MemoryVerdict {
 
 // `prediction`: bounded. `needed`: not bounded; equal to `prediction` if it fits.
 MemoryVerdict JudgeMemory(const spec::Spec& spec, const MemoryPrediction& prediction, const MemoryPrediction& needed);
+
+// Likewise under another framework; `memory`: of each kind of `needed`.
+MemoryVerdict JudgeFramework(const MemoryPrediction& needed, const framework::Framework& f,
+                             const std::vector<report::FrameworkMemory>& memory);
 
 }  // namespace twofold

@@ -72,19 +72,24 @@ void Compute(const ops::Scale& o, Context& c) {
 
 void Compute(const ops::ActivationForward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
-    if (o.kind == ops::ActivationForward::kRelu)
-      Map<A>(c.pool, o.y, o.x, [](A x) { return x > 0 ? x : A(0); });
-    else
-      Map<A>(c.pool, o.y, o.x, [](A x) { return Gelu(x); });
+    switch (o.kind) {
+      case ops::ActivationForward::kRelu: return Map<A>(c.pool, o.y, o.x, [](A x) { return x > 0 ? x : A(0); });
+      case ops::ActivationForward::kGelu: return Map<A>(c.pool, o.y, o.x, [](A x) { return Gelu(x); });
+      case ops::ActivationForward::kSquaredRelu:
+        return Map<A>(c.pool, o.y, o.x, [](A x) { return x > 0 ? x * x : A(0); });
+    }
   });
 }
 
 void Compute(const ops::ActivationBackward& o, Context& c) {
   VisitWide(o.x.dtype(), [&]<class A>() {
-    if (o.kind == ops::ActivationForward::kRelu) {
-      Map<A>(c.pool, o.dx, o.x, o.dy, [](A x, A dy) { return x > 0 ? dy : A(0); });
-    } else {
-      Map<A>(c.pool, o.dx, o.x, o.dy, [](A x, A dy) { return dy * GeluSlope(x); });
+    switch (o.kind) {
+      case ops::ActivationForward::kRelu:
+        return Map<A>(c.pool, o.dx, o.x, o.dy, [](A x, A dy) { return x > 0 ? dy : A(0); });
+      case ops::ActivationForward::kGelu:
+        return Map<A>(c.pool, o.dx, o.x, o.dy, [](A x, A dy) { return dy * GeluSlope(x); });
+      case ops::ActivationForward::kSquaredRelu:
+        return Map<A>(c.pool, o.dx, o.x, o.dy, [](A x, A dy) { return x > 0 ? A(2) * x * dy : A(0); });
     }
   });
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/nn/wide_loss.h"
 #include "strategies/models/recompute.h"
 
 namespace twofold {
@@ -33,9 +34,10 @@ std::vector<std::unique_ptr<nn::Module>> MakeStage(const Model& model, ModelType
   return chunks;
 }
 
-std::unique_ptr<nn::Loss> MakeLoss(const Model& model, nn::Layers& layers) {
+std::unique_ptr<nn::Loss> MakeLoss(const Model& model, ModelTypes types, nn::Layers& layers) {
   const ModelInput input = model.input();
-  return (input.kind == ModelInput::kTokens ? layers : nn::OneRank()).MakeLoss(input.classes);
+  std::unique_ptr<nn::Loss> loss = (input.kind == ModelInput::kTokens ? layers : nn::OneRank()).MakeLoss(input.classes);
+  return types.loss == types.parameter ? std::move(loss) : nn::MakeWideLoss(std::move(loss));
 }
 
 int64_t ParameterCount(const Model& model) { return MakeModel(model, DType::kF32)->ParameterCount(); }

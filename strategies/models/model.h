@@ -25,11 +25,13 @@ struct ModelInput {
   int64_t height = 0, width = 0, channels = 0;  // of an image
 };
 
-// Element types of parameters and activations, and of buffers (a batch norm's running statistics; F32 or F64).
+// Element types of parameters and activations, of buffers (a batch norm's running statistics; F32 or F64), and of the
+// logits that the loss reads: as parameter, or F32.
 struct ModelTypes {
-  ModelTypes(DType p) : parameter(p), buffer(ops::AccumulationType(p)) {}
-  ModelTypes(DType p, DType b) : parameter(p), buffer(b) {}
-  DType parameter, buffer;
+  ModelTypes(DType p) : ModelTypes(p, ops::AccumulationType(p)) {}
+  ModelTypes(DType p, DType b) : ModelTypes(p, b, p) {}
+  ModelTypes(DType p, DType b, DType l) : parameter(p), buffer(b), loss(l) {}
+  DType parameter, buffer, loss;
 };
 
 // The sizes by which a model is split over ranks. 0: the model has no such size.
@@ -91,7 +93,7 @@ std::vector<std::unique_ptr<nn::Module>> MakeStage(const Model& model, ModelType
                                                    std::span<const nn::ModelPart> parts, nn::Layers& layers,
                                                    const nn::Recomputation& recomputation = {});
 // The loss of its logits: split over ranks if they are, as those of a vocabulary.
-std::unique_ptr<nn::Loss> MakeLoss(const Model& model, nn::Layers& layers);
+std::unique_ptr<nn::Loss> MakeLoss(const Model& model, ModelTypes types, nn::Layers& layers);
 int64_t ParameterCount(const Model& model);     // of the whole model, not of a rank's part; makes a model to count
 int64_t ItemsPerSample(const Model& model);     // what tokens_per_second counts: tokens of a sequence, else 1
 std::string_view ItemName(const Model& model);  // "tokens" or "samples"

@@ -100,7 +100,8 @@ TEST_F(Elementwise, ScaleByNumberAndByTensor) {
 double SlopeRounding(DType t) { return OwnRounding(t) + (t == DType::kF64 ? 0 : 8e-6); }
 
 TEST_F(Elementwise, Activations) {
-  for (const auto kind : {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu}) {
+  for (const auto kind :
+       {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu, ops::ActivationForward::kSquaredRelu}) {
     ForAll([=](DType t, int64_t n) {
       const double tolerance = OwnRounding(t),
                    of_slope = kind == ops::ActivationForward::kGelu ? SlopeRounding(t) : tolerance;

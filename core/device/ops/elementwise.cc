@@ -34,19 +34,32 @@ KernelKey Key(const Scale& o) { return Flat("scale", o.x); }
 Cost CostOf(const Scale& o) { return Streaming(1, o.x.numel(), o.x.bytes(), o.x.bytes()); }
 void CheckShapes(const Scale& o) { Expect(o.by.empty() || o.by.numel() == 1, "scale", {&o.x, &o.by}); }
 
-KernelKey Key(const ActivationForward& o) {
-  return Flat(o.kind == ActivationForward::kRelu ? "relu_forward" : "gelu_forward", o.x);
+namespace {
+
+struct ActivationFigures {
+  std::string_view forward, backward;            // names of the kernels
+  double forward_flops = 1, backward_flops = 1;  // per element
+};
+constexpr ActivationFigures FiguresOf(ActivationForward::Kind kind) {
+  switch (kind) {
+    case ActivationForward::kRelu: return {"relu_forward", "relu_backward", 1, 1};
+    case ActivationForward::kGelu: return {"gelu_forward", "gelu_backward", 12, 20};
+    case ActivationForward::kSquaredRelu: return {"squared_relu_forward", "squared_relu_backward", 2, 3};
+  }
+  __builtin_unreachable();
 }
+
+}  // namespace
+
+KernelKey Key(const ActivationForward& o) { return Flat(FiguresOf(o.kind).forward, o.x); }
 Cost CostOf(const ActivationForward& o) {
-  return Streaming(o.kind == ActivationForward::kRelu ? 1 : 12, o.x.numel(), o.x.bytes(), o.y.bytes());
+  return Streaming(FiguresOf(o.kind).forward_flops, o.x.numel(), o.x.bytes(), o.y.bytes());
 }
 void CheckShapes(const ActivationForward& o) { Expect(Like(o.x, o.y), "activation_forward", {&o.x, &o.y}); }
 
-KernelKey Key(const ActivationBackward& o) {
-  return Flat(o.kind == ActivationForward::kRelu ? "relu_backward" : "gelu_backward", o.x);
-}
+KernelKey Key(const ActivationBackward& o) { return Flat(FiguresOf(o.kind).backward, o.x); }
 Cost CostOf(const ActivationBackward& o) {
-  return Streaming(o.kind == ActivationForward::kRelu ? 1 : 20, o.x.numel(), o.x.bytes() + o.dy.bytes(), o.dx.bytes());
+  return Streaming(FiguresOf(o.kind).backward_flops, o.x.numel(), o.x.bytes() + o.dy.bytes(), o.dx.bytes());
 }
 void CheckShapes(const ActivationBackward& o) {
   Expect(Like(o.x, o.dy) && Like(o.x, o.dx), "activation_backward", {&o.x, &o.dy, &o.dx});

@@ -32,9 +32,9 @@ struct Scale {
   Tensor by /* (f32)[1], may be empty: factor * by[0] */;
 };  // in place
 struct ActivationForward {
-  enum Kind { kRelu, kGelu } kind;
+  enum Kind { kRelu, kGelu, kSquaredRelu } kind;
   Tensor x, y;
-};  // GELU: tanh form, as in GPT-2
+};  // GELU: tanh form, as in GPT-2. Squared ReLU: max(x, 0)^2
 struct ActivationBackward {
   ActivationForward::Kind kind;
   Tensor x, dy, dx;

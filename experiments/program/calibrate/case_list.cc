@@ -188,7 +188,8 @@ void CaseList::Element(DType t, int64_t n) {
       Add<ops::SplitCorrect>(In({3, n}, t), Out({1}, t));
     }
   }
-  for (const auto kind : {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu}) {
+  for (const auto kind :
+       {ops::ActivationForward::kRelu, ops::ActivationForward::kGelu, ops::ActivationForward::kSquaredRelu}) {
     Add<ops::ActivationForward>(kind, x, y);
     Add<ops::ActivationBackward>(kind, x, x, y);
   }

@@ -140,6 +140,9 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
   else if (!full && drawn_again)
     differs.push_back("dropout masks are drawn again, not kept: leave out 2 s b h per layer");
   if (!full && gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
+  if (!full && gpt.kv_heads() != gpt.heads()) differs.push_back("keys and values have fewer heads than queries");
+  if (!full && gpt.parallel_blocks())
+    differs.push_back("both branches of a block read one norm: leave out 4 s b h per layer");
   if (recompute.every() > 1) {
     const bool whole = recompute.recompute() == spec::ActivationCheckpointing::FULL;
     differs.push_back(StrCat("one block of ", recompute.every(),

@@ -76,7 +76,7 @@ absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& whole, const Sa
                     .world_size = ranks,
                     .kind = rules->kind,
                     .threads = static_cast<int>(spec.train().threads_per_rank()),
-                    .memory = bounded ? rules->device : Bytes(0),
+                    .memory = bounded && spec.framework() == spec::TWOFOLD ? rules->device : Bytes(0),
                     .host_memory = bounded ? rules->host : Bytes(0),
                     .staging = StagingOf(whole)};
   const TrainingOptions run = TrainingOptionsOf(spec);

@@ -35,7 +35,7 @@ struct MemoryPrediction {
 
 // `spec` is resolved and validated. `bounded`: memory is limited by the device and by memory.budget_mib; otherwise it
 // is unlimited, which shows what a run would need. Equal to a simulated run of the same spec, to the byte. Refuses the
-// specs that FindMemoryRules refuses.
+// specs that FindMemoryRules refuses. Another framework's device is not bounded: framework_memory.h judges that.
 absl::StatusOr<MemoryPrediction> PredictMemory(const spec::Spec& spec, const Samples& samples, bool bounded = true);
 
 }  // namespace twofold

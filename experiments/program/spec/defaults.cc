@@ -73,6 +73,7 @@ void MakeBlocks(spec::Spec& spec) {
 void FillPrecision(spec::Precision& p) {
   if (!p.has_gradient()) p.set_gradient(p.has_reduce() ? p.reduce() : p.parameter());
   if (!p.has_reduce()) p.set_reduce(p.gradient());
+  if (!p.has_loss()) p.set_loss(p.parameter());
   if (!p.has_buffer()) p.set_buffer(p.parameter() == spec::F64 ? spec::F64 : spec::F32);
   const bool half = p.parameter() == spec::F16 || p.gradient() == spec::F16 || p.reduce() == spec::F16;
   if (!half && !p.has_loss_scale()) return;

@@ -109,6 +109,7 @@ absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& f
   if (absl::Status status = ExpandPreset(*spec, file); !status.ok()) return status;
   if (absl::Status status = ExpandHfConfig(*spec, file); !status.ok()) return status;
   if (absl::Status status = apply([&](absl::string_view path) { return !is_model(path); }); !status.ok()) return status;
+  if (absl::Status status = ExpandFramework(*spec, file); !status.ok()) return status;
   FillDefaults(*spec, file);
   if (absl::Status status = ExpandRoutingFile(*spec, file); !status.ok()) return status;
   if (!PresetStillFits(*spec, file)) spec->mutable_model()->clear_preset();

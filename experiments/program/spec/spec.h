@@ -47,6 +47,9 @@ absl::Status ExpandPreset(spec::Spec& spec, const std::string& file);
 // Replaces model.hf_config, a path, by the model in that file; see hf/hf_config.h.
 absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file);
 
+// Gives fields that the spec leaves out the defaults of its framework, whose file is looked for beside the spec's.
+absl::Status ExpandFramework(spec::Spec& spec, const std::string& file);
+
 // Replaces model.moe.routing.counts.file by the rows in that file. Call it after FillDefaults.
 absl::Status ExpandRoutingFile(spec::Spec& spec, const std::string& file);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "core/base/strings.h"
+#include "core/proto/fabric_name.h"
 #include "core/proto/fields.h"
 #include "experiments/program/spec/models/rules.h"
 #include "experiments/program/spec/spec.h"
@@ -321,6 +322,27 @@ void CheckMemory(const spec::Memory& memory, Problems& problems) {
   check("memory.host_budget_mib", memory.host_budget_mib(), "what the host has");
 }
 
+// What only predictions have.
+void CheckPredictedOnly(const spec::Spec& spec, Problems& problems) {
+  const bool simulated = spec.fabric().has_simulated();
+  if (spec.memory().assume_fits() && !simulated) {
+    problems.Add("memory.assume_fits", "true is only for fabric simulated, but fabric is ", FabricName(spec),
+                 ": real memory cannot be exceeded; leave it out");
+  }
+  if (spec.framework() == spec::TWOFOLD) return;
+  const std::string& name = spec::Framework_Name(spec.framework());
+  if (!simulated) {
+    problems.Add("framework", name, " can only be predicted, but fabric is ", FabricName(spec),
+                 ", which runs this program; use --fabric=simulated, or TWOFOLD");
+  }
+  if (spec.device() == spec::EMULATED) {
+    problems.Add("framework", name, " is predicted on the cluster's own device; leave device: EMULATED out");
+  }
+  if (spec.fabric().simulated().data() == spec::Simulated::REAL) {
+    problems.Add("framework", name, " computes nothing; use fabric.simulated.data: SYMBOLIC");
+  }
+}
+
 }  // namespace
 
 absl::Status Validate(const spec::Spec& spec, const std::string& file) {
@@ -344,6 +366,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckEmulated(spec, problems);
   CheckCuda(spec, problems);
   CheckMemory(spec.memory(), problems);
+  CheckPredictedOnly(spec, problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
   problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
   if (!problems.status().ok()) return problems.status();

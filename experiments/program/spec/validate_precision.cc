@@ -29,6 +29,12 @@ bool CheckFloats(const Precision& p, Problems& problems) {
     problems.Add(StrCat(kPath, field.name), spec::DType_Name(field.type),
                  " is not a floating-point type; use F32, F64, BF16 or F16");
   }
+  if (p.loss() != p.parameter() && (p.loss() != spec::F32 || p.parameter() == spec::F64)) {
+    fine = false;
+    problems.Add("train.precision.loss", spec::DType_Name(p.loss()),
+                 " is not possible with train.precision.parameter: ", spec::DType_Name(p.parameter()), "; use ",
+                 spec::DType_Name(p.parameter()), p.parameter() == spec::F64 ? "" : " or F32");
+  }
   if (p.buffer() != spec::F32 && p.buffer() != spec::F64) {
     fine = false;
     problems.Add("train.precision.buffer", spec::DType_Name(p.buffer()),

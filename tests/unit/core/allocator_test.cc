@@ -109,6 +109,23 @@ TEST(Allocator, OutOfMemoryNamesRankRequestAndHolders) {
   EXPECT_EQ(v.stats().live, MiB(30));
 }
 
+// Beyond its limit a lenient source does what a bounded one does until nothing cached is left to give back.
+TEST(Allocator, LenientSourceExceedsItsLimitOnlyIfItMust) {
+  LenientSource source(std::make_unique<VirtualSource>(), MiB(100));
+  CachingAllocator allocator(source, 0);
+  Held held;
+  held.push_back(allocator.Allocate(MiB(60), Category::kParameters));
+  { const auto freed = allocator.Allocate(MiB(40), Category::kActivations); }
+  held.push_back(allocator.Allocate(MiB(30), Category::kActivations));
+  EXPECT_EQ(allocator.ledger().stats().reserved, MiB(100)) << "within the cached segment";
+  held.push_back(allocator.Allocate(MiB(12), Category::kActivations));
+  EXPECT_EQ(allocator.ledger().stats().reserved, MiB(112)) << "nothing is left to give back";
+  held.pop_back(), held.pop_back();
+  held.push_back(allocator.Allocate(MiB(41), Category::kActivations));
+  EXPECT_EQ(allocator.ledger().stats().reserved, MiB(102)) << "cached segments were given back first";
+  EXPECT_EQ(allocator.ledger().stats().peak_reserved, MiB(112));
+}
+
 TEST(Allocator, MallocMemoryIsWritable) {
   MallocSource source;
   CachingAllocator allocator(source, 0);

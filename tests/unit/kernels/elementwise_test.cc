@@ -124,13 +124,23 @@ TEST(Elementwise, Scale) {
 
 TEST(Elementwise, Activations) {
   using ops::ActivationForward;
-  for (auto kind : {ActivationForward::kRelu, ActivationForward::kGelu}) {
-    const bool relu = kind == ActivationForward::kRelu;
-    ForEachTypeAndSize(relu ? "relu" : "gelu", [&](Lab& lab, DType t, int64_t n) {
+  struct Kind {
+    ActivationForward::Kind kind;
+    const char* name;
+    double (*value)(double);
+    double (*slope)(double);
+  };
+  const Kind kinds[] = {
+      {ActivationForward::kRelu, "relu", [](double v) { return std::max(v, 0.0); },
+       [](double v) { return v > 0 ? 1.0 : 0.0; }},
+      {ActivationForward::kGelu, "gelu", [](double v) { return Gelu(v); }, [](double v) { return GeluSlope(v); }},
+      {ActivationForward::kSquaredRelu, "squared relu", [](double v) { return v > 0 ? v * v : 0.0; },
+       [](double v) { return v > 0 ? 2 * v : 0.0; }}};
+  for (const auto& [kind, name, value, slope_at] : kinds) {
+    ForEachTypeAndSize(name, [&, kind = kind, value = value, slope_at = slope_at](Lab& lab, DType t, int64_t n) {
       const Tensor x = lab.Normal({n}, t, 3), y = lab.Blank({n}, t), dy = lab.Normal({n}, t), dx = lab.Blank({n}, t);
-      const Values want = Apply([&](double v) { return relu ? std::max(v, 0.0) : Gelu(v); }, ValuesOf(x));
-      const Values slope = Apply([&](double v, double d) { return d * (relu ? (v > 0 ? 1.0 : 0.0) : GeluSlope(v)); },
-                                 ValuesOf(x), ValuesOf(dy));
+      const Values want = Apply([&](double v) { return value(v); }, ValuesOf(x));
+      const Values slope = Apply([&](double v, double d) { return d * slope_at(v); }, ValuesOf(x), ValuesOf(dy));
       lab.Run(ActivationForward{kind, x, y});
       lab.Run(ops::ActivationBackward{kind, x, dy, dx});
       lab.Run(ops::ActivationBackward{kind, x, dy, dy});  // in place

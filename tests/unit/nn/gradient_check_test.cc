@@ -278,6 +278,49 @@ TEST(GradientCheck, GptUnfusedWithStoredMasks) {
                                4);
 }
 
+TEST(GradientCheck, GptWithoutPositionsOrBiases) {
+  CheckLanguageModel<GptModel>(GptConfig{.layers = 1,
+                                         .hidden = 6,
+                                         .heads = 2,
+                                         .vocab = 7,
+                                         .sequence = 4,
+                                         .positions = GptConfig::kNone,
+                                         .embedding_norm = true,
+                                         .biases = false,
+                                         .dtype = DType::kF64},
+                               4);
+}
+
+TEST(GradientCheck, GptLikeNemotron) {
+  CheckLanguageModel<GptModel>(GptConfig{.layers = 2,
+                                         .hidden = 8,
+                                         .heads = 4,
+                                         .vocab = 7,
+                                         .sequence = 4,
+                                         .ffn = 10,
+                                         .positions = GptConfig::kRotary,
+                                         .kv_heads = 2,
+                                         .squared_relu = true,
+                                         .layer_norm_1p = true,
+                                         .biases = false,
+                                         .tied = false,
+                                         .dtype = DType::kF64},
+                               4);
+}
+
+TEST(GradientCheck, GptWithParallelBlocks) {
+  CheckLanguageModel<GptModel>(GptConfig{.layers = 2,
+                                         .hidden = 8,
+                                         .heads = 2,
+                                         .vocab = 7,
+                                         .sequence = 4,
+                                         .dropout = 0.2,
+                                         .positions = GptConfig::kRotary,
+                                         .parallel_blocks = true,
+                                         .dtype = DType::kF64},
+                               3);
+}
+
 TEST(GradientCheck, LlamaUntiedAndTied) {
   LlamaConfig config{
       .layers = 2, .hidden = 8, .heads = 4, .vocab = 9, .kv_heads = 2, .ffn = 10, .sequence = 5, .dtype = DType::kF64};

@@ -28,7 +28,8 @@ struct Case {
   std::string name;
   bool llama = false;
   int64_t kv_heads = 4;
-  bool bias = true;  // llama: of queries, keys and values
+  bool bias = true;      // llama: of queries, keys and values
+  bool variant = false;  // gpt: every field in which a model may differ from GPT-2
   bool tied = true;
   bool sequence_parallel = false;
   bool unfused = false;
@@ -58,18 +59,26 @@ std::unique_ptr<nn::Module> MakeModel(const Case& c, nn::Layers& layers) {
                                                             .dtype = c.dtype},
                                             nn::ModelPart::Whole(c.layers), layers);
   }
-  return std::make_unique<nn::GptModel>(nn::GptConfig{.layers = c.layers,
-                                                      .hidden = kHidden,
-                                                      .heads = kHeads,
-                                                      .vocab = kVocab,
-                                                      .sequence = kTokens,
-                                                      .dropout = c.dropout,
-                                                      .attention_dropout = c.unfused ? c.dropout : 0,
-                                                      .unfused_attention = c.unfused,
-                                                      .masks = c.masks,
-                                                      .tied = c.tied,
-                                                      .dtype = c.dtype},
-                                        nn::ModelPart::Whole(c.layers), layers);
+  return std::make_unique<nn::GptModel>(
+      nn::GptConfig{.layers = c.layers,
+                    .hidden = kHidden,
+                    .heads = kHeads,
+                    .vocab = kVocab,
+                    .sequence = kTokens,
+                    .dropout = c.dropout,
+                    .attention_dropout = c.unfused ? c.dropout : 0,
+                    .unfused_attention = c.unfused,
+                    .masks = c.masks,
+                    .positions = c.variant ? nn::GptConfig::kRotary : nn::GptConfig::kLearned,
+                    .kv_heads = c.variant ? c.kv_heads : 0,
+                    .squared_relu = c.variant,
+                    .parallel_blocks = c.variant,
+                    .layer_norm_1p = c.variant,
+                    .embedding_norm = c.variant,
+                    .biases = !c.variant,
+                    .tied = c.tied,
+                    .dtype = c.dtype},
+      nn::ModelPart::Whole(c.layers), layers);
 }
 
 // What one rank has after a step's backward pass: elements of the whole, by their places in it.
@@ -109,7 +118,7 @@ class Rank {
         layers_(mesh_, {.sequence_parallel = c.sequence_parallel,
                         .overlap = c.overlap,
                         .tensor_overlap = c.rings,
-                        .kv_heads = c.llama ? c.kv_heads : 0}) {
+                        .kv_heads = c.llama || c.variant ? c.kv_heads : 0}) {
     nn::Layers& layers = tp > 1 ? static_cast<nn::Layers&>(layers_) : nn::OneRank();
     loss_ = layers.MakeLoss(kVocab);
     std::unique_ptr<nn::Module> model = MakeModel(c, layers);
@@ -364,6 +373,8 @@ std::vector<Case> Cases() {
        .unfused = true,
        .dropout = 0.3,
        .masks = DropoutMasks::kStored},
+      {.name = "gpt_variant", .kv_heads = 2, .variant = true, .dropout = 0},
+      {.name = "gpt_variant_sequence_later", .kv_heads = 4, .variant = true, .sequence_parallel = true, .later = true},
       {.name = "llama", .llama = true, .bias = false, .tied = false},
       {.name = "llama_kv_1", .llama = true, .kv_heads = 1},
       {.name = "llama_kv_2", .llama = true, .kv_heads = 2, .tied = false},

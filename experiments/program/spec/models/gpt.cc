@@ -8,6 +8,7 @@ namespace {
 void Fill(spec::Model& model) {
   spec::Gpt& gpt = *model.mutable_gpt();
   if (gpt.has_hidden()) DefaultTo(gpt, gpt.has_ffn(), &spec::Gpt::set_ffn, 4, gpt.hidden());
+  if (gpt.has_heads() && !gpt.has_kv_heads()) gpt.set_kv_heads(gpt.heads());
 }
 
 void Check(const spec::Model& model, Problems& problems) {
@@ -25,6 +26,15 @@ void Check(const spec::Model& model, Problems& problems) {
                  " needs attention that stores its probabilities; use 0, or model.attention: UNFUSED");
   }
   if (hidden && heads) CheckDivides("model.gpt.heads", gpt.heads(), "model.gpt.hidden", gpt.hidden(), problems);
+  if (heads && problems.Whole("model.gpt.kv_heads", gpt.kv_heads(), 1, 1 << 12))
+    CheckDivides("model.gpt.kv_heads", gpt.kv_heads(), "model.gpt.heads", gpt.heads(), problems);
+  if (gpt.positions() != spec::Gpt::ROTARY) return;
+  problems.Above("model.gpt.rope_theta", gpt.rope_theta(), 0);
+  if (hidden && heads && gpt.hidden() % gpt.heads() == 0 && gpt.hidden() / gpt.heads() % 2 != 0) {
+    problems.Add("model.gpt.positions", "ROTARY",
+                 " rotates pairs of a head's elements, but heads have model.gpt.hidden / heads = ",
+                 gpt.hidden() / gpt.heads(), "; use an even width, or other positions");
+  }
 }
 
 }  // namespace
