@@ -150,7 +150,7 @@ TEST(FactoredState, IsSavedAndLoadedToTheBit) {
         EXPECT_THAT(test::OnRanks(loaders,
                                   [&](RankContext& rank) {
                                     Job job(rank);
-                                    Load(rank, *opened, job.layout, job.optimizer);
+                                    EXPECT_TRUE(Load(rank, *opened, job.layout, job.optimizer).ok());
                                     job.Step();
                                     return job.Text();
                                   }),
