@@ -35,6 +35,24 @@ absl::Status Check(const cluster::Cluster& c) {
   return Checks() << CheckDevice(c.device()) << CheckCluster(c);
 }
 
+// `device` with the fields that `by` has. Fitted bandwidths follow another memory's (A100-40GB, GH200), because laws
+// hold shares of the data sheet's figures across variants of one GPU.
+cluster::Device Overridden(cluster::Device device, const cluster::Device& by) {
+  const double before = device.memory_bytes_per_second();
+  device.MergeFrom(by);
+  if (!device.has_laws()) return device;
+  const double ratio = device.memory_bytes_per_second() / before;
+  if (by.laws().products().empty()) {
+    for (cluster::ProductLaw& law : *device.mutable_laws()->mutable_products())
+      law.set_memory_tbytes_per_second(law.memory_tbytes_per_second() * ratio);
+  }
+  if (by.laws().attention().empty()) {
+    for (cluster::AttentionLaw& law : *device.mutable_laws()->mutable_attention())
+      law.set_memory_tbytes_per_second(law.memory_tbytes_per_second() * ratio);
+  }
+  return device;
+}
+
 absl::StatusOr<cluster::Cluster> Parse(std::string_view file, std::string_view text) {
   cluster::Cluster c;
   if (const absl::Status parsed = ParseText(std::string(text), std::string(file), c); !parsed.ok()) {
@@ -45,6 +63,14 @@ absl::StatusOr<cluster::Cluster> Parse(std::string_view file, std::string_view t
   if (c.machines().node().has_file()) {  // relative to the folder of the cluster's file
     const std::filesystem::path node = c.machines().node().file(), folder = std::filesystem::path(file).parent_path();
     c.mutable_machines()->mutable_node()->set_file((folder / node).string());
+  }
+  if (c.has_device_profile()) {
+    std::string device_file = c.device_profile();
+    if (device_file.ends_with(".textproto"))
+      device_file = (std::filesystem::path(file).parent_path() / device_file).string();
+    absl::StatusOr<cluster::Device> device = FindDevice(device_file);
+    if (!device.ok()) return Within(StrCat(file, ": "), device.status());
+    *c.mutable_device() = Overridden(*std::move(device), c.device());
   }
   if (c.device().has_profile()) {
     const std::filesystem::path profile = c.device().profile(), folder = std::filesystem::path(file).parent_path();
@@ -86,6 +112,33 @@ absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path, std:
   std::stringstream text;
   text << in.rdbuf();
   return Parse(name_or_path, text.str());
+}
+
+absl::StatusOr<cluster::Device> FindDevice(std::string_view name_or_path, std::string_view field) {
+  std::string file, text;
+  for (const auto& [name, catalogue_text] : kCatalogueDevices) {
+    if (name.substr(0, name.rfind('.')) == name_or_path) file = name, text = catalogue_text;
+  }
+  if (file.empty()) {
+    std::ifstream in{std::string(name_or_path)};
+    if (!in || !name_or_path.ends_with(".textproto")) {
+      return NotFound(field, ": \"", name_or_path, "\" is neither a known device nor a .textproto file",
+                      Suggestion(name_or_path, ListDevices()));
+    }
+    std::stringstream read;
+    read << in.rdbuf();
+    file = name_or_path, text = read.str();
+  }
+  cluster::Device device;
+  if (absl::Status s = ParseText(text, file, device); !s.ok()) return s;
+  if (absl::Status s = CheckDevice(device); !s.ok()) return Within(StrCat(file, ": "), s);
+  return device;
+}
+
+std::vector<std::string> ListDevices() {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : kCatalogueDevices) names.emplace_back(name.substr(0, name.rfind('.')));
+  return names;
 }
 
 std::optional<std::string_view> FindCatalogueProfile(std::string_view name) {

@@ -25,6 +25,11 @@ std::vector<ClusterInfo> ListClusters();
 absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path,
                                              std::string_view field = "fabric.simulated.cluster");
 
+// A device of topologies/catalogue/devices, such as h100-sxm, or a file with a cluster.Device. Clusters refer to it by
+// device_profile. Refuses unknown names (the message lists near ones) and incomplete descriptions.
+absl::StatusOr<cluster::Device> FindDevice(std::string_view name_or_path, std::string_view field = "device_profile");
+std::vector<std::string> ListDevices();
+
 // The text of a profile that ships with the catalogue. Entries refer to it by name in device.profile.
 std::optional<std::string_view> FindCatalogueProfile(std::string_view name);
 

@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "sim/cost/gpu_cost_model.h"
+#include "sim/cost/laws/gpu_tiles.h"
 #include "sim/cost/profile_cost_model.h"
 #include "sim/cost/read_profile.h"
 #include "sim/cost/roofline.h"
@@ -38,7 +39,7 @@ std::unique_ptr<CostModel> Costs::Make() const {
   std::unique_ptr<CostModel> model;
   if (profile.kernels_size() > 0)
     model = std::make_unique<ProfileCostModel>(profile, training ? &*training : nullptr, tf32);
-  else if (device.has_kernels())
+  else if (device.has_kernels() || device.has_laws())
     model = std::make_unique<GpuCostModel>(device);
   else
     model = std::make_unique<RooflineCostModel>(device);
@@ -123,6 +124,7 @@ cluster::Device Measured(cluster::Device device, const profile::Profile& profile
     device.set_host_link_us(std::max(gpu.to_device().latency().seconds(), gpu.to_host().latency().seconds()) * 1e6);
   }
   device.clear_kernels();
+  device.clear_laws();
   return device;
 }
 
@@ -154,6 +156,10 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const CostsAsked& ask
   if (absl::Status s = CheckKernels(c.device()); !s.ok()) {
     return InvalidArgument("cluster ", c.name(), ": device.kernels.", s.message());
   }
+  if (c.device().has_laws()) {
+    if (absl::Status s = CheckLaws(c.device().laws()); !s.ok())
+      return InvalidArgument("cluster ", c.name(), ": device.laws.", s.message());
+  }
   if (path.empty() && asked.cuda && c.name() == kThisMachine) {
     return InvalidArgument("fabric.simulated.cluster: \"", c.name(),
                            "\" computes on CPUs, but device is CUDA; its GPU is known only from ",
@@ -161,7 +167,7 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const CostsAsked& ask
                            ", which `twofold calibrate --device=cuda` writes; write that file, or use a cluster of "
                            "GPUs (`twofold list clusters`) or device: CPU");
   }
-  if (path.empty() && c.device().has_kernels()) {
+  if (path.empty() && (c.device().has_kernels() || c.device().has_laws())) {
     costs.notes.push_back(StrCat(GpuCostModel(c.device()).Describe(), ": ", c.name(), ", ", c.source()));
     return costs;
   }

@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "core/device/kernel_names.h"
 #include "sim/cost/kernel_table.h"
+#include "sim/cost/laws/law_times.h"
 #include "sim/cost/passes.h"
 
 namespace twofold {
@@ -30,16 +31,10 @@ GpuCostModel::GpuCostModel(const cluster::Device& device)
     : device_(device),
       memory_(device.memory_bytes_per_second() * device.memory_efficiency()),
       products_(ProductsOf(device.kernels())) {
-  TWOFOLD_CHECK(device.has_kernels() && CheckKernels(device).ok(), "a device says how kernels fill it");
+  TWOFOLD_CHECK((device.has_kernels() || device.has_laws()) && CheckKernels(device).ok(),
+                "a device says how kernels fill it");
   TWOFOLD_CHECK(memory_ > 0, "a device's memory has a bandwidth");
   TWOFOLD_CHECK(device.f32_flops_per_second() > 0, "a device has a peak");
-}
-
-double GpuCostModel::Peak(DType dtype) const {
-  double peak = 0;
-  if (dtype == DType::kBF16 || dtype == DType::kF16) peak = device_.bf16_flops_per_second();
-  if (dtype == DType::kF64) peak = device_.f64_flops_per_second();
-  return peak > 0 ? peak : device_.f32_flops_per_second();
 }
 
 double GpuCostModel::Aligned(const ops::MatMul& product) const {
@@ -78,45 +73,60 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
   const ops::Cost cost = ops::CostOf(op);
   const cluster::Kernels::Kernel& kernel = Of(key.name);
   double seconds = static_cast<double>(cost.bytes().value()) / memory_;
-  double products = 0, addition = 0;
-  if (const auto* product = std::get_if<ops::MatMul>(&op.any())) {
-    if (product->accumulate && device_.kernels().separate_accumulation()) {
-      seconds -= static_cast<double>(product->out.bytes().value()) / memory_;
-      addition = static_cast<double>(3 * product->out.bytes().value()) / memory_ + device_.kernel_us() * 1e-6;
-    }
-    products =
-        Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, Peak(key.dtype), ElementSize(key.dtype), Aligned(*product));
-  } else if (const auto* batched = std::get_if<ops::BatchedMatMul>(&op.any())) {
-    products = Tiled({batched->batches * batched->heads, batched->m, batched->n, batched->k}, Peak(key.dtype),
-                     ElementSize(key.dtype), 1);
-  } else if (CountsFlops(key.name)) {
-    products = cost.flops.value() /
-               (Peak(key.dtype) * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()));
+  double products = 0, addition = 0, kernel_s = device_.kernel_us() * 1e-6, error = device_.kernels().error();
+  const auto* product = std::get_if<ops::MatMul>(&op.any());
+  if (product != nullptr && product->accumulate && device_.kernels().separate_accumulation()) {
+    seconds -= static_cast<double>(product->out.bytes().value()) / memory_;
+    addition = static_cast<double>(3 * product->out.bytes().value()) / memory_ + device_.kernel_us() * 1e-6;
   }
-  seconds = std::max(seconds, products) * kernel.factor() + device_.kernel_us() * 1e-6 + addition;
-  const double error = device_.kernels().error();
+  if (const std::optional<LawTime> law = TimeByLaw(device_, op)) {
+    seconds = law->seconds, error = law->error, kernel_s = 0;
+  } else if (product != nullptr) {
+    products = Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, PeakOf(device_, key.dtype), ElementSize(key.dtype),
+                     Aligned(*product));
+  } else if (const auto* batched = std::get_if<ops::BatchedMatMul>(&op.any())) {
+    products = Tiled({batched->batches * batched->heads, batched->m, batched->n, batched->k},
+                     PeakOf(device_, key.dtype), ElementSize(key.dtype), 1);
+  } else if (CountsFlops(key.name)) {
+    products = cost.flops.value() / (PeakOf(device_, key.dtype) * LargeEfficiency());
+  }
+  seconds = std::max(seconds, products) * kernel.factor() + kernel_s + addition;
   Estimate e{Seconds(seconds), Seconds(seconds * (1 - error)), Seconds(seconds * (1 + error))};
   if (kernel.has_launch_us()) e.launch = Seconds(kernel.launch_us() * 1e-6);
   return e;
 }
 
+double GpuCostModel::LargeEfficiency() const {
+  const double lasting = LastingShare(device_);
+  if (lasting > 0) return lasting;
+  return std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency());
+}
+
 std::string GpuCostModel::Describe() const {
+  if (device_.has_laws()) {
+    return absl::StrFormat(
+        "kernel times: %s, matrix products and attention by laws with fitted constants (long products sustain %.0f %% "
+        "of peak), other kernels at %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time per launch; "
+        "intervals from the laws' errors on shapes left out of the fit: %s",
+        device_.name(), 100 * LargeEfficiency(), 100 * device_.memory_efficiency(), device_.kernel_us(),
+        device_.launch_us(), device_.source());
+  }
   return absl::StrFormat(
       "kernel times: %s, from a model of how kernels fill its %d multiprocessors (matrix products: %.0f %% of peak "
       "with the best of %d tiles, %.0f %% sustained; %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time "
       "per launch); interval +-%.0f %% from the cluster's file",
       device_.name(), device_.kernels().multiprocessors(), 100 * device_.matmul_efficiency(),
-      device_.kernels().tiles_size(),
-      100 * std::min(device_.matmul_efficiency(), device_.kernels().sustained_efficiency()),
-      100 * device_.memory_efficiency(), device_.kernel_us(), device_.launch_us(), 100 * device_.kernels().error());
+      device_.kernels().tiles_size(), 100 * LargeEfficiency(), 100 * device_.memory_efficiency(), device_.kernel_us(),
+      device_.launch_us(), 100 * device_.kernels().error());
 }
 
 absl::Status CheckKernels(const cluster::Device& device) {
   if (!device.has_kernels()) return absl::OkStatus();
   const cluster::Kernels& k = device.kernels();
   const auto wrong = [](auto... parts) { return InvalidArgument(parts...); };
-  if (k.multiprocessors() < 1) return wrong("multiprocessors: ", k.multiprocessors(), ": must be 1 or more");
-  if (k.tiles().empty()) return wrong("tiles: missing; matrix products need at least one");
+  const bool tiled = !device.has_laws();
+  if (tiled && k.multiprocessors() < 1) return wrong("multiprocessors: ", k.multiprocessors(), ": must be 1 or more");
+  if (tiled && k.tiles().empty()) return wrong("tiles: missing; matrix products need at least one");
   for (const cluster::Kernels::Tile& t : k.tiles()) {
     if (t.rows() < 1 || t.columns() < 1 || !(t.efficiency() > 0)) {
       return wrong("tiles: ", t.rows(), " x ", t.columns(), " with efficiency ", t.efficiency(),

@@ -22,6 +22,8 @@
 // `alignments.efficiency`. The peak is that of the operation's element type (f16 uses that of bf16; a type without a
 // figure uses f32's). Splits apply only to products of one matrix, s = 1, 2, ... most_splits.
 //
+// If the device has laws (cluster.KernelLaws, sim/cost/laws), products and attention follow these instead.
+//
 // Frameworks differ, and the file describes how. kernels.kernels.factor: kernels that move more bytes than the
 // operation has (a cross-entropy in many passes) or fewer (an addition that is fused into the kernel before it).
 // kernels.kernels.launch_us: differs if the interpreter runs the forward pass and an engine the backward pass, or if
@@ -47,7 +49,8 @@ namespace twofold {
 
 class GpuCostModel : public CostModel {
  public:
-  // `device` must have kernels that CheckKernels accepts, and a bandwidth and an f32 peak above 0.
+  // `device` must have kernels that CheckKernels accepts or laws that CheckLaws accepts, and a bandwidth and an f32
+  // peak above 0.
   explicit GpuCostModel(const cluster::Device& device);
 
   Estimate Time(const ops::Op& op) override;
@@ -56,7 +59,7 @@ class GpuCostModel : public CostModel {
  private:
   // Seconds, without reading the operands.
   double Tiled(const ProductShape& p, double peak, int64_t element_size, double aligned) const;
-  double Peak(DType dtype) const;                                     // flops per second
+  double LargeEfficiency() const;                                     // share of peak of convolutions
   double Aligned(const ops::MatMul& product) const;                   // the efficiency by its operands' alignment
   const cluster::Kernels::Kernel& Of(std::string_view kernel) const;  // the default if the file has none
   bool Names(std::string_view kernel) const;

@@ -9,8 +9,6 @@ namespace {
 
 constexpr int64_t kLoad = 16;  // bytes that a thread loads at once
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 double TiledProducts::Seconds(const ProductShape& p, double flops_per_second, double bytes_per_second,

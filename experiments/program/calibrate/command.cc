@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -30,6 +31,7 @@
 #include "experiments/program/calibrate/disturbance.h"
 #include "experiments/program/calibrate/fit_messages.h"
 #include "experiments/program/calibrate/fit_training.h"
+#include "experiments/program/calibrate/from_table.h"
 #include "experiments/program/calibrate/gpu_calibration.h"
 #include "experiments/program/calibrate/jobs.h"
 #include "experiments/program/calibrate/measure_kernels.h"
@@ -54,6 +56,8 @@ using namespace calibrate;
 struct Options {
   std::string device = "cpu", fabric = "in_memory", out;
   std::string cluster, cluster_out;
+  std::string gpu_asked = "0";  // a number, or with --from a device
+  FromTable from;
   int threads = 1, gpu = 0;
   bool quick = false, time_algorithms = false;
 };
@@ -454,6 +458,15 @@ absl::Status CalibrateMessages(const Options& o) {
 }
 
 absl::Status Calibrate(Options o) {
+  if (!o.from.table.empty()) {
+    o.from.gpu = o.gpu_asked == "0" ? "" : o.gpu_asked, o.from.out = o.out;
+    return CalibrateFrom(o.from);
+  }
+  if (!o.from.column.empty() || !o.from.dtype.empty())
+    return InvalidArgument("--column and --dtype: are only for --from=TABLE; leave them out");
+  if (!absl::SimpleAtoi(o.gpu_asked, &o.gpu))
+    return InvalidArgument("--gpu must be the number of a GPU of this machine (got \"", o.gpu_asked,
+                           "\"); names of devices are for --from=TABLE");
   if (absl::Status s = CheckOptions(o); !s.ok()) return s;
   if (o.out.empty()) o.out = o.device == "cuda" ? kThisMachineCudaProfile : kThisMachineProfile;
   if (absl::Status s =
@@ -500,7 +513,18 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   command.AddOption("--out", options->out,
                     absl::StrCat("the profile to write; default: ", kThisMachineProfile, ", with --device=cuda ",
                                  kThisMachineCudaProfile));
-  command.AddOption("--gpu", options->gpu, "with --device=cuda: the number of the GPU to measure").ShowDefault();
+  command
+      .AddOption("--gpu", options->gpu_asked,
+                 "with --device=cuda: the number of the GPU to measure; with --from: the device whose laws are fitted "
+                 "(a name of the catalogue, such as h100-sxm, or a device's .textproto)")
+      .ShowDefault();
+  command.AddOption("--from", options->from.table,
+                    "a table of measured kernel times (.csv or .csv.gz): nothing is measured; the constants of a "
+                    "kernel law are fitted to it and written to --out as a device's .textproto");
+  command.AddOption("--column", options->from.column,
+                    "with --from: the column of times, such as us_vllm; of several, separated by commas, the geometric "
+                    "mean; default: the first");
+  command.AddOption("--dtype", options->from.dtype, "with --from, for products: bf16 (default), fp8 or fp8_block");
   command.AddFlag("--time-algorithms", options->time_algorithms,
                   "with --device=cuda: measure matrix products as a spec with cuda.time_algorithms runs them");
   command.AddOption("--cluster", options->cluster,
@@ -536,7 +560,9 @@ Examples:
   twofold launch --ranks=2 --fabric=mpi -- calibrate        then: ... --set=fabric.simulated.links=mpi
   mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto --cluster-out=mine.textproto
   twofold bench all_reduce --fabric=simulated --cluster=mine.textproto
-  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated)");
+  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated
+  twofold calibrate --from=products.csv.gz --gpu=h100-sxm --column=us_vllm --out=my-h100.textproto
+                                                            then: device_profile: "my-h100.textproto" in a cluster's file)");
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;

@@ -1,0 +1,134 @@
+#include "sim/cost/laws/law_times.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/cost/laws/attention_law.h"
+#include "sim/cost/laws/product_law.h"
+
+namespace twofold {
+namespace {
+
+constexpr int64_t kFullRow = 128;  // bytes: rows that are multiples of it are read in full lines
+constexpr double kUnmeasured = 2;  // times the error, for types and layouts that no table has
+
+double AlignmentShare(const cluster::KernelLaws& laws, int64_t bytes) {
+  double share = 1;
+  bool known = false;
+  for (const cluster::Kernels::Alignment& a : laws.alignments()) {
+    if (bytes >= a.bytes() || !known) share = a.efficiency();
+    known = true;
+  }
+  return bytes >= kFullRow ? 1 : share;
+}
+
+bool Narrow(DType type) { return type == DType::kBF16 || type == DType::kF16; }
+
+struct TypeRates {
+  double rate, element_bytes;
+};
+TypeRates RatesOf(const cluster::Device& device, DType type) {
+  if (Narrow(type)) return {1, 2};
+  return {PeakOf(device, type) / PeakOf(device, DType::kBF16), static_cast<double>(ElementSize(type))};
+}
+
+std::optional<LawTime> ProductTimeOf(const cluster::Device& device, ProductCall call, DType type, double factor) {
+  const cluster::ProductLaw* law = ProductLawOf(device.laws(), "bf16");
+  if (law == nullptr) return std::nullopt;
+  const TypeRates rates = RatesOf(device, type);
+  call.rate = rates.rate, call.element_bytes = rates.element_bytes;
+  const double error = ProductError(*law, call.shape.flops() / rates.rate) * (Narrow(type) ? 1 : kUnmeasured);
+  return LawTime{factor * ProductSeconds(device.laws(), *law, call), error};
+}
+
+double LayoutFactor(const cluster::KernelLaws& laws, const ops::MatMul& product) {
+  if (product.transpose_a) return laws.nt_factor();
+  return product.transpose_b ? 1 : laws.nn_factor();
+}
+
+std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::MatMul& product, const ops::KernelKey& key) {
+  const int64_t bytes =
+      std::gcd(std::gcd(product.a.dim(1), product.b.dim(1)) * ElementSize(product.a.dtype()), kFullRow);
+  const auto result = static_cast<double>(ElementSize(product.out.dtype()));
+  const bool accumulate = product.accumulate && !device.kernels().separate_accumulation();
+  return ProductTimeOf(device,
+                       {.shape = {1, key.dims[0], key.dims[1], key.dims[2]},
+                        .result_bytes = accumulate ? 2 * result : result,
+                        .alignment = AlignmentShare(device.laws(), bytes)},
+                       key.dtype, LayoutFactor(device.laws(), product));
+}
+
+std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::BatchedMatMul& product,
+                              const ops::KernelKey& key) {
+  return ProductTimeOf(device,
+                       {.shape = {product.batches * product.heads, product.m, product.n, product.k},
+                        .result_bytes = static_cast<double>(ElementSize(key.dtype))},
+                       key.dtype, 1);
+}
+
+std::optional<LawTime> AttentionTimeOf(const cluster::Device& device, AttentionCall call, DType type,
+                                       double more_bytes) {
+  const cluster::AttentionLaw* law = AttentionLawOf(device.laws());
+  if (law == nullptr) return std::nullopt;
+  const TypeRates rates = RatesOf(device, type);
+  call.rate = rates.rate, call.element_bytes = rates.element_bytes;
+  const double more = more_bytes / (law->memory_tbytes_per_second() * 1e12);
+  const double error = AttentionError(*law, call.queries);
+  return LawTime{AttentionSeconds(device.laws(), *law, call) + more,
+                 error * (Narrow(type) && !call.backward ? 1 : kUnmeasured)};
+}
+
+template <class Attention>
+AttentionCall CallOf(const Attention& op, bool backward) {
+  const int64_t t = op.qkv.dim(1), width = op.qkv.dim(2) / (op.heads + 2 * op.kv_heads);
+  return {op.qkv.dim(0), t, t, op.heads, op.kv_heads, width, op.causal, backward};
+}
+
+AttentionCall CallOf(const ops::AttentionBlock& b, int64_t batch, bool backward) {
+  return {batch, b.queries, b.keys, b.heads, b.kv_heads, b.head_dim, b.causal, backward};
+}
+
+// Bytes by which a block's f32 results, and what they are merged with, exceed results of the operands' type.
+double BlockBytes(const ops::AttentionBlock& b, int64_t batch, DType type, bool again) {
+  const auto elements = static_cast<double>(batch * b.queries * b.heads * b.head_dim);
+  return elements * static_cast<double>((again ? 8 : 4) - ElementSize(type));
+}
+
+}  // namespace
+
+double PeakOf(const cluster::Device& device, DType dtype) {
+  double peak = 0;
+  if (Narrow(dtype)) peak = device.bf16_flops_per_second();
+  if (dtype == DType::kF64) peak = device.f64_flops_per_second();
+  return peak > 0 ? peak : device.f32_flops_per_second();
+}
+
+std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& op) {
+  if (!device.has_laws()) return std::nullopt;
+  const ops::KernelKey key = ops::Key(op);
+  if (const auto* o = std::get_if<ops::MatMul>(&op.any())) return TimeOf(device, *o, key);
+  if (const auto* o = std::get_if<ops::BatchedMatMul>(&op.any())) return TimeOf(device, *o, key);
+  if (const auto* o = std::get_if<ops::AttentionForward>(&op.any()))
+    return AttentionTimeOf(device, CallOf(*o, false), key.dtype, 0);
+  if (const auto* o = std::get_if<ops::AttentionBackward>(&op.any()))
+    return AttentionTimeOf(device, CallOf(*o, true), key.dtype, 0);
+  if (const auto* o = std::get_if<ops::AttentionBlockForward>(&op.any())) {
+    const int64_t batch = o->q.dim(0);
+    return AttentionTimeOf(device, CallOf(o->block, batch, false), key.dtype,
+                           BlockBytes(o->block, batch, key.dtype, o->merge));
+  }
+  if (const auto* o = std::get_if<ops::AttentionBlockBackward>(&op.any())) {
+    const int64_t batch = o->q.dim(0);
+    return AttentionTimeOf(device, CallOf(o->block, batch, true), key.dtype,
+                           BlockBytes(o->block, batch, key.dtype, o->accumulate));
+  }
+  return std::nullopt;
+}
+
+double LastingShare(const cluster::Device& device) {
+  const cluster::ProductLaw* law = ProductLawOf(device.laws(), "bf16");
+  if (law == nullptr) return 0;
+  return std::min(law->tflops(), law->burst_tflops() * law->lasting_share()) * 1e12 / PeakOf(device, DType::kBF16);
+}
+
+}  // namespace twofold

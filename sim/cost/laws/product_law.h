@@ -1,0 +1,56 @@
+// The time of matrix products: one law for all GPUs, with the constants of cluster.ProductLaw.
+//
+// Tiles. The result y[m, n] = x[m, k] W[n, k]^T is cut into tiles of r x c, each computed by one of M multiprocessors
+// in steps along k (CUTLASS, "Efficient GEMM in CUDA"). k may be split s ways, whose parts are added up from memory:
+//   step(r, c) = |2 r c M / tflops, (r + c) element / load|_3             of one k: multiplying hides loading
+//   tiles      = ceil(m / r) ceil(n / c) s;  f = tiles / M;  waves = ceil(f) + evenness (max(1, f) - ceil(f))
+//   T(r, c)    = min over s of  waves (ceil(k / s) step + tile_us + store r c)
+//                               + (s > 1: m n (4 s + 2) / partial + tile_us)
+// Whole waves: NVIDIA, "Matrix Multiplication Background User's Guide", section 3. `evenness`: persistent kernels and
+// stream-K (Osama et al. 2023) spread the last wave.
+//
+// Choice. A library guesses the best tile from its own figures, so the time is a mean over tiles, whose weights fall as
+// T^-selectivity, of those within twice the best.
+//
+// Bounds. The mean C is joined with memory's time B = bytes / memory and with power's P:
+//   P = flops / burst,  divided by  lasting + (1 - lasting) / (1 + flops / burst / settling)
+// A GPU that multiplies on all multiprocessors exceeds its power limit after some hundred microseconds and lowers its
+// clock; by how much, depends on the operands' content (He 2024, "Strangely, Matrix Multiplications on GPUs Run Faster
+// When Given 'Predictable' Data!"), hence on the table's column.
+//   seconds = |C, B, P (P / max(C, P))|_sharpness + call_us
+// fp8: x is quantised first by a kernel of its own, + m quantise_ns + 3 m k / quantise bytes; and at least host_us,
+// joined by a norm of 6.
+//
+// Assumes: operands in the device's memory; rows that are multiples of 128 bytes (otherwise alignments of
+// cluster.KernelLaws divide tflops and load).
+// Ignores: which operand stays in the L2 cache; the GPU's temperature.
+// Calibrated from: tables of m, n, k and times by `twofold calibrate --from`; experiments/studies/kernel_laws has the
+// errors on shapes that were left out.
+#pragma once
+
+#include <cstdint>
+
+#include "core/proto/cluster.pb.h"
+#include "sim/cost/laws/gpu_tiles.h"
+#include "sim/cost/tiled_products.h"
+
+namespace twofold {
+
+struct ProductCall {
+  ProductShape shape;        // batch matrices, each with tiles of its own
+  double result_bytes = 2;   // per element of the result, read and written
+  double alignment = 1;      // share of the rates that remains
+  double rate = 1;           // factor on tflops and burst_tflops, for another type on the same multiprocessors
+  double element_bytes = 0;  // of an operand; 0: 2 for bf16, 1 for fp8
+};
+
+// Seconds. `laws` passes CheckLaws and `law` is one of its kind.
+double ProductSeconds(const cluster::KernelLaws& laws, const cluster::ProductLaw& law, const ProductCall& call);
+
+// The law of a type in the variant of laws.column, else the type's first; null if the type has none.
+const cluster::ProductLaw* ProductLawOf(const cluster::KernelLaws& laws, std::string_view dtype);
+
+// Half-width of the interval, as a share of the time: the p90 of residuals in the product's region; 0.3 without any.
+double ProductError(const cluster::ProductLaw& law, double flops);
+
+}  // namespace twofold

@@ -1,0 +1,55 @@
+// Clusters that name a device: its fields, what they override, and what is refused.
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "topologies/catalogue.h"
+
+namespace twofold {
+namespace device_profile_test {
+
+using testing::HasSubstr;
+
+absl::StatusOr<cluster::Cluster> Read(const std::string& lines) {
+  const std::string path = testing::TempDir() + "/device_profile.textproto";
+  std::ofstream(path) << "name: \"mine\" machines { nodes: 1 node { single {} } }\n" << lines;
+  return FindCluster(path);
+}
+
+TEST(DeviceProfileTest, GivesTheDeviceAndItsLaws) {
+  const auto c = Read("device_profile: \"h100-sxm\"");
+  ASSERT_TRUE(c.ok()) << c.status();
+  EXPECT_EQ(c->device().SerializeAsString(), FindDevice("h100-sxm")->SerializeAsString());
+  EXPECT_EQ(c->device().laws().multiprocessors(), 132);
+}
+
+TEST(DeviceProfileTest, FieldsOfTheClusterCountMoreAndBandwidthsOfLawsFollowTheMemory) {
+  const auto c = Read("device_profile: \"a100-sxm\" device { name: \"other\" memory_bytes_per_second: 1.0195e12 }");
+  ASSERT_TRUE(c.ok()) << c.status();
+  const cluster::Device full = *FindDevice("a100-sxm");
+  EXPECT_EQ(c->device().name(), "other");
+  EXPECT_EQ(c->device().memory_bytes(), full.memory_bytes());
+  EXPECT_NEAR(c->device().laws().products(0).memory_tbytes_per_second(),
+              full.laws().products(0).memory_tbytes_per_second() / 2, 1e-9);
+  EXPECT_NEAR(c->device().laws().attention(0).memory_tbytes_per_second(),
+              full.laws().attention(0).memory_tbytes_per_second() / 2, 1e-9);
+}
+
+TEST(DeviceProfileTest, MayBeAFileBesideTheClusters) {
+  std::ofstream(testing::TempDir() + "/my-gpu.textproto")
+      << "kind: GPU_DEVICE name: \"my\" memory_bytes: 1000 memory_bytes_per_second: 1e12 f32_flops_per_second: 1e13";
+  const auto c = Read("device_profile: \"my-gpu.textproto\"");
+  ASSERT_TRUE(c.ok()) << c.status();
+  EXPECT_EQ(c->device().name(), "my");
+}
+
+TEST(DeviceProfileTest, UnknownNamesAndIncompleteDevicesAreRefused) {
+  EXPECT_THAT(Read("device_profile: \"h10-sxm\"").status().message(),
+              HasSubstr("device_profile: \"h10-sxm\" is neither a known device nor a .textproto file"));
+  std::ofstream(testing::TempDir() + "/bad-gpu.textproto") << "kind: GPU_DEVICE name: \"my\" memory_bytes: 1000";
+  EXPECT_THAT(Read("device_profile: \"bad-gpu.textproto\"").status().message(),
+              HasSubstr("device.memory_bytes_per_second"));
+}
+
+}  // namespace device_profile_test
+}  // namespace twofold
