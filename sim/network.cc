@@ -91,7 +91,8 @@ int Network::MatrixNumber(const CollectiveShape& shape, const Groups& groups) {
 Network::Name Network::Collective(int number, const CollectiveShape& shape, double start, Done done) {
   const Groups& groups = GroupsOf(number);
   const bool uneven = shape.kind == Communication::kAllToAllV;
-  const Key key(number, shape.kind, shape.bytes, uneven ? MatrixNumber(shape, groups) : shape.root);
+  const Key key(number, shape.kind, shape.bytes,
+                uneven ? MatrixNumber(shape, groups) : 2 * shape.root + (shape.follows ? 1 : 0));
   const bool alone = options_.closed_forms && Alone();
   Known& entry = known_[key];
   if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0))
@@ -142,13 +143,14 @@ void Network::Flow(const Known& known, const Groups& groups, double start, Done 
   }
 }
 
-Network::Way Network::MakeWay(std::vector<std::vector<int>> pairs, double bytes) {
+Network::Way Network::MakeWay(int number, std::vector<std::vector<int>> pairs, double bytes) {
   const AtWork at_work(Part::kCollectives);
   ++planned_;
   Way way{.endpoints = std::move(pairs), .schedules = {}};
   std::vector<std::pair<Places, std::shared_ptr<const Schedule>>> known;
   for (const std::vector<int>& pair : way.endpoints) {
     Places places = PlacesOf(engine_.topology(), pair);
+    places.group = &GroupsOf(number)[0].places;
     auto like = std::find_if(known.begin(), known.end(), [&places](const auto& k) { return k.first == places; });
     if (like == known.end()) {
       auto schedule = std::make_shared<const Schedule>(library_.Message(bytes, places));
@@ -187,7 +189,7 @@ Network::Name Network::Send(const WayKey& key, double start, Ended ended) {
         for (size_t r = 0; r < all.size(); ++r)
           pairs.push_back({all[r], all[(r + static_cast<size_t>(to)) % all.size()]});
       }
-      known = std::make_shared<const Way>(MakeWay(std::move(pairs), bytes));
+      known = std::make_shared<const Way>(MakeWay(number, std::move(pairs), bytes));
     } catch (const NoRoute& none) {
       throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
     }

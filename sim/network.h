@@ -98,7 +98,7 @@ class Network {
   };
   // Groups, kind, root, algorithm, phases, flows.
   using AloneKey = std::tuple<int, int, int, std::string, size_t, size_t>;
-  using Key = std::tuple<int, int, double, int>;             // groups, kind, bytes, root or matrix
+  using Key = std::tuple<int, int, double, int>;             // groups, kind, bytes, root and follows, or matrix
   struct Way {                                               // for messages that begin together
     std::vector<std::vector<int>> endpoints;                 // by message: its two endpoints
     std::vector<std::shared_ptr<const Schedule>> schedules;  // by message; pairs with equal places share one
@@ -127,7 +127,7 @@ class Network {
   void KeepSample(const CollectiveShape& shape, const Known& known);
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
   void Flow(const Known& known, const Groups& groups, double start, Done done);
-  Way MakeWay(std::vector<std::vector<int>> pairs, double bytes);
+  Way MakeWay(int number, std::vector<std::vector<int>> pairs, double bytes);
   Name Send(const WayKey& key, double start, Ended ended);
 
   Engine& engine_;

@@ -110,7 +110,12 @@ Network::Known Network::Choose(int number, const CollectiveShape& shape, const G
 
 Network::AloneKey Network::AloneKeyOf(int number, const CollectiveShape& shape, const Known& known) {
   const Schedule& schedule = *known.schedules[0];
-  return {number, shape.kind, shape.root, schedule.algorithm, schedule.phases.size(), FlowsOf(schedule)};
+  return {number,
+          shape.kind,
+          2 * shape.root + (shape.follows ? 1 : 0),
+          schedule.algorithm,
+          schedule.phases.size(),
+          FlowsOf(schedule)};
 }
 
 // A step towards the candidate's time: the bound of one phase, or the solution of one. Ranks choose without knowing

@@ -33,11 +33,22 @@ Way WayBetween(const Topology& topology, int from, int to) {
   return {topology.UsualLatency(pair).value(), narrowest};
 }
 
+bool IsCable(const Topology& topology, int from, int to) {
+  const Pair pair{from, to};
+  std::vector<int> route;
+  topology.Route(pair, topology.DefaultRoute(pair), route);
+  return route.size() == 1 && topology.links()[static_cast<size_t>(route[0])].medium == Medium::kNvlink;
+}
+
 // The joints of the first node's ranks, if all nodes have their ranks in the same places and pairs have different
 // links.
 void SetJoints(const Topology& topology, std::span<const int> endpoints, Places& p) {
   const int each = p.RanksPerNode();
-  if (each < 3 || each > kMostJoined || topology.symmetric()) return;
+  if (each < 2 || each > kMostJoined) return;
+  if (topology.symmetric()) {
+    p.pair_cables = p.nodes == 1 && IsCable(topology, endpoints[0], endpoints[1]);
+    return;
+  }
   std::vector<std::vector<int>> nodes(static_cast<size_t>(p.nodes));
   for (size_t r = 0; r < endpoints.size(); ++r) nodes[static_cast<size_t>(p.node[r])].push_back(endpoints[r]);
   for (const std::vector<int>& node : nodes) {
@@ -50,16 +61,23 @@ void SetJoints(const Topology& topology, std::span<const int> endpoints, Places&
   for (size_t a = 0; a < joints.size(); ++a) {
     for (size_t b = 0; b < joints.size(); ++b) {
       if (a == b) continue;
-      const Pair pair{nodes[0][a], nodes[0][b]};
-      std::vector<int> route;
-      topology.Route(pair, topology.DefaultRoute(pair), route);
-      const bool direct =
-          route.size() == 1 && topology.links()[static_cast<size_t>(route[0])].medium == Medium::kNvlink;
-      joints[a][b] = {WayBetween(topology, pair.from, pair.to).bandwidth, direct};
+      const int from = nodes[0][a], to = nodes[0][b];
+      joints[a][b] = {WayBetween(topology, from, to).bandwidth, IsCable(topology, from, to)};
       alike = alike && joints[a][b] == joints[0][1];
     }
   }
-  if (!alike) p.joints = std::move(joints);
+  if (!alike)
+    p.joints = std::move(joints);
+  else
+    p.pair_cables = joints[0][1].direct;
+}
+
+bool OverPcie(const Topology& topology, int from, int to) {
+  const Pair pair{from, to};
+  std::vector<int> route;
+  topology.Route(pair, topology.DefaultRoute(pair), route);
+  return std::any_of(route.begin(), route.end(),
+                     [&](int link) { return topology.links()[static_cast<size_t>(link)].medium == Medium::kPcie; });
 }
 
 }  // namespace
@@ -73,10 +91,12 @@ Places PlacesOf(const Topology& topology, std::span<const int> endpoints) {
   for (int e : endpoints) {
     const auto [it, fresh] = numbers.try_emplace(topology.NodeOf(e), static_cast<int>(numbers.size()));
     const auto node = static_cast<size_t>(it->second);
-    if (fresh)
+    if (fresh) {
       members.push_back(0), first.push_back(e);
-    else if (!inside)
+    } else if (!inside) {
       inside = WayBetween(topology, first[node], e);
+      p.pcie_in_node = !topology.symmetric() && OverPcie(topology, first[node], e);
+    }
     p.node.push_back(it->second);
     p.local.push_back(members[node]++);
     p.rail.push_back(topology.RailOf(e));

@@ -214,7 +214,10 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
     for (const Arrival& a : arrivals) calls.push_back(&a.call->communication);
     ApplyCollective(calls);
   }
-  const sim::CollectiveShape shape = ShapeOf(arrivals);
+  sim::CollectiveShape shape = ShapeOf(arrivals);
+  shape.follows =
+      shape.kind == ended_.kind && shape.root == ended_.root && start == ended_.time &&
+      std::all_of(arrivals.begin(), arrivals.end(), [&](const Arrival& a) { return a.issued < ended_.time; });
   auto all = std::make_shared<std::vector<Arrival>>(std::move(arrivals));
   const auto self = shared_from_this();  // the callback may release the group
   try {
@@ -290,6 +293,7 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
   const double end = *last;
   const Communication::Kind kind = arrivals[0].call->communication.kind;
+  ended_ = {kind, arrivals[0].call->communication.peer, end};
   std::vector<double> done(arrivals.size(), end);
   if (!world_.late.empty()) HandOnLateness(stand_ins_);
   for (size_t i = 0; i < arrivals.size(); ++i) {

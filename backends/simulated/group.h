@@ -78,6 +78,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     CommunicationStats::Entry* entry;
     Trace* trace;
     std::string_view label;  // the trace's label when the call was issued
+    double issued = 0;       // when the host issued it
   };
   void Arrive(Arrival arrival);
 
@@ -218,6 +219,11 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   int network_groups_ = -1;
   uint64_t met_ = 0, split_ = 0;  // number of collectives and splits that all ranks have reached
   std::map<uint64_t, std::vector<Arrival>> arrivals_;
+  struct Ended {  // the last collective
+    Communication::Kind kind = Communication::kBarrier;
+    int root = -1;
+    double time = -1;
+  } ended_;
   std::deque<Message> sends_, recvs_;
   std::map<uint64_t, std::vector<Exchanging>> exchanges_;  // by number of the message
   std::map<uint64_t, std::vector<SplitRequest>> splits_;

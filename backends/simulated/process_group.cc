@@ -167,9 +167,10 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::share
   auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
   const double slowest = rank_.machine().waiting > 0 ? rank_.SlowestIsHere() : 0;
   line_->Call([group = shared_, rank = rank(), slowest, line = line_.get(), call = std::move(call), done, &entry,
-               started = work->started(), trace = &rank_.trace(), label = rank_.trace().label()](double time) mutable {
+               started = work->started(), trace = &rank_.trace(), label = rank_.trace().label(),
+               issued = rank_.host().time()](double time) mutable {
     group->Arrive({rank, time, slowest, line->spread(), std::move(call), std::move(done), std::move(started), &entry,
-                   trace, label});
+                   trace, label, issued});
   });
   line_->WaitFor(done);
   return work;

@@ -21,6 +21,7 @@ constexpr Row kRows[] = {
     {"ideal",
      [](const cluster::Library& l) -> absl::StatusOr<std::unique_ptr<Library>> { return MakeIdealLibrary(l); }},
     {"nccl", MakeNcclLibrary},
+    {"rccl", MakeRcclLibrary},
     {"open_mpi", MakeOpenMpiLibrary},
 };
 

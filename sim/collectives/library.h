@@ -2,7 +2,8 @@
 // the costs of its software. Each library has its own file and a row in libraries.cc.
 //
 //   ideal     no software costs, only alpha and beta of the links; `auto` takes what finishes first on the links
-//   nccl      channels, protocols (Simple, LL, LL128), NVLS, rings and trees over rails; chosen by NCCL's cost model
+//   nccl      channels, protocols (Simple, LL, LL128), NVLS, rings and trees over rails; chosen by NCCL's tuner
+//   rccl      AMD's fork of NCCL: the same laws with its constants; the cheapest way
 //   open_mpi  point-to-point messages (eager, rendezvous) and the decision tables of Open MPI's "tuned"
 #pragma once
 
@@ -42,9 +43,9 @@ class Library {
     plans.push_back(*std::move(plan));
     return plans;
   }
-  // One message from rank 0 to rank 1 of `places`; each rank is done when its last phase has ended. A message of at
-  // most eager_bytes() begins when the sender is ready; its data waits for the receiver, who is not done before it
-  // arrives. A larger one begins when both are ready (rendezvous).
+  // One message from rank 0 to rank 1 of `places` (Places::group has the others, if there are any); each rank is done
+  // when its last phase has ended. A message of at most eager_bytes() begins when the sender is ready; its data waits
+  // for the receiver, who is not done before it arrives. A larger one begins when both are ready (rendezvous).
   virtual Schedule Message(double bytes, const Places& places) const = 0;
   virtual double eager_bytes() const { return -1; }  // negative: no message is eager
 };

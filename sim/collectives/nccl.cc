@@ -11,18 +11,24 @@
 #include "sim/collectives/builder.h"
 #include "sim/collectives/nccl_costs.h"
 #include "sim/collectives/nccl_routes.h"
+#include "sim/collectives/nccl_tuner.h"
 
 namespace twofold::sim {
 namespace {
 
-constexpr double kNvlsChunk = 128 << 10;  // bytes
-constexpr double kBarrierBytes = 4;       // a barrier is an all-reduce of one element
+constexpr double kBarrierBytes = 4;  // a barrier is an all-reduce of one element
+constexpr double kNone = std::numeric_limits<double>::infinity();
+// Bytes of payload of one chunk, by protocol: NCCL's buffers over its 8 steps (src/include/device.h, src/init.cc).
+constexpr double kChunk[3] = {32 << 10, 576000, 512 << 10};
+// More steps of a ring than this make a NIC's messages queue up, where they do at all: four times NCCL's credits.
+constexpr int kMostStepsAtOnce = 4 * NcclTuner::kSteps;
 
 bool Serves(NcclAlgorithm a, NcclProtocol p) {
   switch (a) {
     case NcclAlgorithm::kNvls:
     case NcclAlgorithm::kNvlsTree:
-    case NcclAlgorithm::kDirect: return p == NcclProtocol::kSimple;
+    case NcclAlgorithm::kPat: return p == NcclProtocol::kSimple;
+    case NcclAlgorithm::kDirect: return p != NcclProtocol::kLL128;
     default: return true;
   }
 }
@@ -44,6 +50,8 @@ Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
   for (const NcclHop& h : hops) {
     if (h.between) {
       most.nic = std::max({most.nic, nics[2 * nic(h.from)] += h.share, nics[2 * nic(h.to) + 1] += h.share});
+    } else if (places.pair_cables) {
+      most.device = std::max(most.device, h.share);
     } else if (!places.joints.empty()) {
       const auto local = [&](int r) { return static_cast<size_t>(places.local[static_cast<size_t>(r)]); };
       most.device =
@@ -56,10 +64,26 @@ Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
   return most;
 }
 
+struct Way {
+  NcclAlgorithm algorithm;
+  NcclProtocol protocol;
+};
+
+// What one call costs by one way, apart from what its links take.
+struct CallCosts {
+  double seconds = 0;                                   // at the beginning of the call
+  std::array<double, 2> hop;                            // of a hop in a node, between nodes; includes the wire
+  double payload = 0;                                   // bytes, instead of the call's
+  double most = kNone;                                  // payload per second that a device's channels carry
+  std::array<double, 2> message_rate = {kNone, kNone};  // direct: of a message, in a node and between nodes
+  double at_least = 0;                                  // seconds of the whole call
+  std::array<bool, 2> hidden = {false, false};          // such hops of the path cost nothing
+};
+
 class NcclLibrary : public Library {
  public:
-  explicit NcclLibrary(const NcclCosts& costs) : costs_(costs) {}
-  std::string_view name() const override { return "nccl"; }
+  NcclLibrary(std::string_view name, const NcclCosts& costs) : name_(name), costs_(costs) {}
+  std::string_view name() const override { return name_; }
   std::vector<std::string_view> algorithms() const override { return {kNcclAlgorithms.begin(), kNcclAlgorithms.end()}; }
   std::vector<std::string_view> protocols() const override { return {kNcclProtocols.begin(), kNcclProtocols.end()}; }
   absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places,
@@ -67,90 +91,140 @@ class NcclLibrary : public Library {
   Schedule Message(double bytes, const Places& places) const override;
 
  private:
-  struct Way {
-    NcclAlgorithm algorithm;
-    NcclProtocol protocol;
-  };
-  double HopSeconds(const Way& way, bool between) const;
-  // The visible part of HopSeconds: between nodes, the transfer of a ring's step hides as much of the next hop as it
-  // takes itself, except for the wire.
-  double SeenSeconds(const Way& way, bool between, const NcclRoute& route, double bytes, const Places& places) const;
-  // The costs that no flow shows: a call's base, and a message's cost for every peer.
-  double CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const;
-  double Payload(const Way& way, double bytes, const Places& places) const;
-  double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes,
+  CallCosts Costs(const Way& way, const NcclRoute& route, const NcclTuner& tuner, const CollectiveShape& shape,
                   const Places& places) const;
-  Schedule Make(const Way& way, NcclRoute&& route, double bytes, const Places& places) const;
+  void AddRing(const Way& way, const NcclRoute& route, int channels, const CollectiveShape& shape, const Places& places,
+               CallCosts& c) const;
+  void AddMessages(const Way& way, const NcclRoute& route, const NcclTuner& tuner, const CollectiveShape& shape,
+                   CallCosts& c) const;
+  double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, const CallCosts& c,
+                  const Places& places) const;
+  // RCCL's all_reduce in which all devices send to each other at once (tools/msccl-algorithms/allreduce-allpairs-8n-*).
+  bool TakesAllPairs(const CollectiveShape& shape) const {
+    return costs_.generation().rccl && shape.ranks == 8 && shape.bytes <= (16 << 20);
+  }
+  Schedule Make(const Way& way, NcclRoute&& route, const std::vector<Load>& loads, const CallCosts& c,
+                const Places& places) const;
 
+  const std::string_view name_;
   const NcclCosts costs_;
 };
 
-double NcclLibrary::HopSeconds(const Way& way, bool between) const {
-  const NcclHops& hops = costs_.Latency(way.algorithm, way.protocol);
-  return between ? hops.network : hops.node;
+// Between nodes, a hop within a node is no shorter than the host takes to post a message (three in Simple), and the
+// transfer of a step hides as much of the next hop between nodes as it takes itself, except for the wire.
+void NcclLibrary::AddRing(const Way& way, const NcclRoute& route, int channels, const CollectiveShape& shape,
+                          const Places& places, CallCosts& c) const {
+  const auto [a, p] = way;
+  const double part = shape.bytes / shape.ranks, carried = channels * costs_.Channel(a, p);
+  if (route.step_share > 0) c.seconds += part / (p == NcclProtocol::kSimple ? costs_.local : carried);
+  if (places.nodes == 1 || route.step_share == 0) return;
+  if (p != NcclProtocol::kLL128) c.hop[0] = std::max(c.hop[0], costs_.post * (p == NcclProtocol::kLL ? 1 : 3));
+  const double step = shape.bytes * route.step_share / (places.bandwidth * costs_.Share(a, p, true));
+  c.hop[1] = std::max(std::min(c.hop[1], places.alpha), c.hop[1] - step);
+  const int steps = shape.kind == Communication::kAllReduce ? 2 * (shape.ranks - 1) : shape.ranks - 1;
+  if (!costs_.serial_posts || steps <= kMostStepsAtOnce) return;
+  const int far = steps / (shape.ranks - 1) * (places.nodes - 1);
+  c.at_least = c.seconds + channels * ((steps - far) * 3 * costs_.post + far * 14e-6);
 }
 
-double NcclLibrary::SeenSeconds(const Way& way, bool between, const NcclRoute& route, double bytes,
-                                const Places& places) const {
-  const double hop = HopSeconds(way, between);
-  if (!between) return hop;
-  const double step =
-      bytes * route.step_share / (places.bandwidth * costs_.Share(way.algorithm, way.protocol, places.nodes, true));
-  return std::max(std::min(hop, places.alpha), hop - step);
+void NcclLibrary::AddMessages(const Way& way, const NcclRoute& route, const NcclTuner& tuner,
+                              const CollectiveShape& shape, CallCosts& c) const {
+  double message = shape.bytes / shape.ranks;
+  for (const std::vector<double>& row : shape.matrix) {
+    for (const double bytes : row) message = std::max(message, bytes);
+  }
+  const double more = message < costs_.short_message_bytes ? costs_.short_message : 0;
+  c.seconds += route.node_peers * c.hop[0] + route.network_peers * (std::max(c.hop[1], 3 * costs_.post) + more);
+  const int channels = tuner.Message(message, false).channels;
+  const double carried = costs_.Channel(way.algorithm, way.protocol);
+  if (route.node_peers > 0 && way.protocol == NcclProtocol::kSimple) {
+    c.seconds += std::min(message / channels, kChunk[2]) / carried;  // copied out of the buffer at last
+  }
+  const bool keeps = shape.kind == Communication::kAllToAll || shape.kind == Communication::kAllToAllV;
+  if (keeps) c.seconds += message / (costs_.generation().message_local * 1e9);
+  c.message_rate = {channels * carried, tuner.Message(message, true).channels * NcclTuner::kNetworkChannel};
 }
 
-double NcclLibrary::CallSeconds(const Way& way, const NcclRoute& route, double bytes, const Places& places) const {
-  const double more = bytes / places.ranks() < costs_.short_message_bytes ? costs_.short_message : 0;
-  return costs_.call + costs_.Latency(way.algorithm, way.protocol).base + route.node_peers * HopSeconds(way, false) +
-         route.network_peers * (HopSeconds(way, true) + more);
+CallCosts NcclLibrary::Costs(const Way& way, const NcclRoute& route, const NcclTuner& tuner,
+                             const CollectiveShape& shape, const Places& places) const {
+  const auto [a, p] = way;
+  const NcclHops& hops = costs_.Latency(a, p);
+  const int channels = tuner.Channels(a, p, shape.bytes);
+  CallCosts c{.seconds = costs_.call + hops.base, .hop = {hops.node, hops.network}, .payload = shape.bytes};
+  switch (a) {
+    case NcclAlgorithm::kNvls:
+    case NcclAlgorithm::kNvlsTree:
+      c.payload +=
+          costs_.generation().nvls_fills *
+          std::min(shape.bytes, tuner.Channels(a, p, shape.bytes) * tuner.nvls_heads() * tuner.NvlsChunk(shape.bytes));
+      break;
+    case NcclAlgorithm::kDirect: AddMessages(way, route, tuner, shape, c); break;
+    case NcclAlgorithm::kPat: c.seconds += shape.ranks * 2.8e-6; break;  // NCCL: "still a linear part"
+    case NcclAlgorithm::kRing:
+    case NcclAlgorithm::kTree: {
+      c.most = channels * costs_.Channel(a, p);
+      if (route.step_share == 0) {  // trees and chains hand on a whole chunk at a time
+        const double chunk = a == NcclAlgorithm::kTree
+                                 ? tuner.TreeChunk(p, shape.bytes)
+                                 : std::min(shape.bytes / channels, kChunk[static_cast<size_t>(p)]);
+        if (shape.follows && a == NcclAlgorithm::kRing) c.hidden = {true, p == NcclProtocol::kLL};
+        c.hop[0] += chunk / costs_.Channel(a, p);
+        // Between nodes the channels of a NIC hand on theirs one after the other.
+        const double nic = places.bandwidth * costs_.Share(NcclAlgorithm::kRing, p, true);
+        c.hop[1] += std::max(chunk / costs_.Channel(a, p), channels * chunk / (tuner.heads() * nic));
+      }
+      AddRing(way, route, channels, shape, places, c);
+      break;
+    }
+  }
+  return c;
 }
 
-double NcclLibrary::Payload(const Way& way, double bytes, const Places& places) const {
-  if (way.algorithm != NcclAlgorithm::kNvls && way.algorithm != NcclAlgorithm::kNvlsTree) return bytes;
-  return bytes + std::min(bytes, costs_.channels * kNvlsChunk * places.ranks() / places.nodes);
-}
-
-double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, double bytes,
+double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, const CallCosts& c,
                              const Places& places) const {
   const auto [a, p] = way;
-  const double payload = Payload(way, bytes, places);
-  const std::array seen = {SeenSeconds(way, false, route, bytes, places), SeenSeconds(way, true, route, bytes, places)};
-  double seconds = CallSeconds(way, route, bytes, places);
+  double seconds = c.seconds;
   for (size_t k = 0; k < route.phases.size(); ++k) {
-    for (const NcclHop& h : route.phases[k]) seconds += h.crossings * seen[h.between ? 1 : 0];
-    seconds += payload * std::max(loads[k].device / (places.node_bandwidth * costs_.Share(a, p, places.nodes, false)),
-                                  loads[k].nic / (places.bandwidth * costs_.Share(a, p, places.nodes, true)));
+    double longest = 0;
+    for (const NcclHop& h : route.phases[k]) {
+      if (!c.hidden[h.between ? 1 : 0]) seconds += h.crossings * c.hop[h.between ? 1 : 0];
+      longest = std::max(longest, c.payload * h.share / c.message_rate[h.between ? 1 : 0]);
+    }
+    seconds += std::max({longest, c.payload * loads[k].device / (places.node_bandwidth * costs_.Share(a, p, false)),
+                         c.payload * loads[k].nic / (places.bandwidth * costs_.Share(a, p, true))});
   }
-  return std::max(seconds, payload * route.device_share / costs_.Most(a, p, places.nodes));
+  return std::max(seconds, c.payload * route.device_share / c.most);
 }
 
 // Lets go of the hops, phase by phase: among thousands of ranks each phase has millions.
-Schedule NcclLibrary::Make(const Way& way, NcclRoute&& route, double bytes, const Places& places) const {
+Schedule NcclLibrary::Make(const Way& way, NcclRoute&& route, const std::vector<Load>& loads, const CallCosts& c,
+                           const Places& places) const {
   const auto [a, p] = way;
-  const double payload = Payload(way, bytes, places), most = costs_.Most(a, p, places.nodes);
   struct PerHop {  // within a node, between nodes
     double on_wire, seconds;
   };
   std::array<PerHop, 2> per_hop{};
   for (const bool between : {false, true}) {
-    per_hop[between ? 1 : 0] = {
-        1 / costs_.Share(a, p, places.nodes, between),
-        std::max(0.0, SeenSeconds(way, between, route, bytes, places) - (between ? places.alpha : places.node_alpha))};
+    const size_t at = between ? 1 : 0;
+    per_hop[at] = {1 / costs_.Share(a, p, between),
+                   std::max(0.0, c.hop[at] - (between ? places.alpha : places.node_alpha))};
   }
+  const double missing = std::max(0.0, c.at_least - Estimate(way, route, loads, c, places));
   std::vector<Phase> phases;
   for (std::vector<NcclHop>& hops : route.phases) {
     Phase& phase = phases.emplace_back();
-    phase.rounds = a == NcclAlgorithm::kDirect ? 0 : 1;
-    if (phases.size() == 1) phase.seconds = CallSeconds(way, route, bytes, places);
+    phase.rounds = a == NcclAlgorithm::kDirect || c.hidden[0] ? 0 : 1;
+    if (phases.size() == 1) phase.seconds = c.seconds + missing;
     phase.flows.reserve(hops.size());
     for (const NcclHop& h : hops) {
-      const auto [on_wire, seconds] = per_hop[h.between ? 1 : 0];
+      const size_t at = h.between ? 1 : 0;
+      const auto [on_wire, seconds] = per_hop[at];
       phase.flows.push_back({.from = h.from,
                              .to = h.to,
-                             .bytes = payload * h.share * on_wire,
-                             .crossings = h.crossings,
+                             .bytes = c.payload * h.share * on_wire,
+                             .crossings = c.hidden[at] ? 0 : h.crossings,
                              .hop_seconds = seconds,
-                             .rate = most * h.share / route.device_share * on_wire});
+                             .rate = std::min(c.most * h.share / route.device_share, c.message_rate[at]) * on_wire});
     }
     hops = std::vector<NcclHop>();
   }
@@ -167,22 +241,35 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   const auto algorithm = NcclAlgorithmNamed(choice.algorithm);
   const auto protocol = NcclProtocolNamed(choice.protocol);
   if (!algorithm && choice.algorithm != "auto") {
-    return InvalidArgument("algorithm ", choice.algorithm, ": unknown to library nccl; use one of auto, ",
+    return InvalidArgument("algorithm ", choice.algorithm, ": unknown to library ", name_, "; use one of auto, ",
                            Names(kNcclAlgorithms));
   }
   if (!protocol && choice.protocol != "auto") {
-    return InvalidArgument("protocol ", choice.protocol, ": unknown to library nccl; use one of auto, ",
+    return InvalidArgument("protocol ", choice.protocol, ": unknown to library ", name_, "; use one of auto, ",
                            Names(kNcclProtocols));
   }
   if (shape.ranks == 1) return Finished({}, 1);
   // A barrier always uses the library's own choice.
   if (asked.kind == Communication::kBarrier && (algorithm || protocol)) return Plan(asked, places, {});
-  std::optional<std::pair<Way, std::shared_ptr<NcclRoute>>> best;
-  double least = std::numeric_limits<double>::infinity();
+  struct Candidate {
+    Way way;
+    std::shared_ptr<NcclRoute> route;
+    std::vector<Load> loads;
+    CallCosts costs;
+  };
+  const NcclTuner tuner(costs_, places);
+  std::optional<Candidate> best;
+  double least = kNone;
   absl::Status why_not;
   for (size_t i = 0; i < kNcclAlgorithms.size(); ++i) {
     const auto a = static_cast<NcclAlgorithm>(i);
     if (algorithm && a != *algorithm) continue;
+    if (a == NcclAlgorithm::kDirect && shape.kind == Communication::kAllReduce && !TakesAllPairs(shape)) {
+      why_not =
+          NoForm(kNcclAlgorithms[i], shape,
+                 costs_.generation().rccl ? "RCCL uses it up to 16 MiB" : "NCCL uses messages for other operations");
+      continue;
+    }
     absl::StatusOr<NcclRoute> made = MakeNcclRoute(a, shape, places);
     if (!made.ok()) {
       why_not = made.status();
@@ -194,12 +281,21 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
     for (size_t k = 0; k < kNcclProtocols.size(); ++k) {
       const Way way{a, static_cast<NcclProtocol>(k)};
       if ((protocol && way.protocol != *protocol) || !Serves(a, way.protocol)) continue;
-      const double seconds = Estimate(way, *route, loads, shape.bytes, places);
-      if (seconds < least) least = seconds, best.emplace(way, route);
+      const CallCosts costs = Costs(way, *route, tuner, shape, places);
+      double seconds = std::max(costs.at_least, Estimate(way, *route, loads, costs, places));
+      if (a == NcclAlgorithm::kDirect && shape.kind != Communication::kAllReduce) {
+        if (!protocol && way.protocol != tuner.Message(shape.bytes / shape.ranks, places.nodes > 1).protocol) continue;
+      } else if (!costs_.generation().rccl) {
+        // What NCCL leaves out runs only if it is asked for.
+        const double believed = tuner.Seconds(a, way.protocol, shape.kind, shape.bytes);
+        if (believed < 0 && !(algorithm && protocol)) continue;
+        seconds = believed < 0 ? seconds : believed;
+      }
+      if (seconds < least) least = seconds, best = Candidate{way, route, loads, costs};
     }
   }
   if (best) {
-    Schedule schedule = Make(best->first, std::move(*best->second), shape.bytes, places);
+    Schedule schedule = Make(best->way, std::move(*best->route), best->loads, best->costs, places);
     schedule.estimate = least;
     return schedule;
   }
@@ -207,13 +303,16 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   return NoForm(choice.algorithm, shape, StrCat("protocol ", choice.protocol, " does not support it"));
 }
 
-// As between two neighbours of a ring, in LL or Simple, whichever is faster.
+// As in direct: NCCL takes LL for short messages within a node.
 Schedule NcclLibrary::Message(double bytes, const Places& places) const {
-  NcclRoute route{.phases = {{{0, 1, places.nodes > 1, 1, 1}}}};
+  const bool between = places.nodes > 1;
+  NcclRoute route{.phases = {{{0, 1, between, 1, 0}}}, .node_peers = between ? 0 : 1, .network_peers = between ? 1 : 0};
   const std::vector<Load> loads = {BusiestOf(route.phases[0], places)};
-  const Way ll{NcclAlgorithm::kRing, NcclProtocol::kLL}, simple{NcclAlgorithm::kRing, NcclProtocol::kSimple};
-  const bool small = Estimate(ll, route, loads, bytes, places) < Estimate(simple, route, loads, bytes, places);
-  Schedule schedule = Make(small ? ll : simple, std::move(route), bytes, places);
+  const NcclTuner tuner(costs_, places.group != nullptr ? *places.group : places);
+  const Way way{NcclAlgorithm::kDirect, tuner.Message(bytes, between).protocol};
+  const CollectiveShape shape{Communication::kSend, 2, bytes, 0, {{0, bytes}, {0, 0}}};
+  const CallCosts costs = Costs(way, route, tuner, shape, places);
+  Schedule schedule = Make(way, std::move(route), loads, costs, places);
   schedule.algorithm = "direct";
   return schedule;
 }
@@ -221,9 +320,15 @@ Schedule NcclLibrary::Message(double bytes, const Places& places) const {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Library>> MakeNcclLibrary(const cluster::Library& library) {
-  const absl::StatusOr<NcclCosts> costs = ReadNcclCosts(library.nccl());
+  const absl::StatusOr<NcclCosts> costs = ReadNcclCosts(library.nccl(), false);
   if (!costs.ok()) return costs.status();
-  return std::make_unique<NcclLibrary>(*costs);
+  return std::make_unique<NcclLibrary>("nccl", *costs);
+}
+
+absl::StatusOr<std::unique_ptr<Library>> MakeRcclLibrary(const cluster::Library& library) {
+  const absl::StatusOr<NcclCosts> costs = ReadNcclCosts(library.nccl(), true);
+  if (!costs.ok()) return costs.status();
+  return std::make_unique<NcclLibrary>("rccl", *costs);
 }
 
 }  // namespace twofold::sim

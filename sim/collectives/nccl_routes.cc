@@ -131,6 +131,12 @@ std::vector<Ring> RingsOverCables(const Places& places) {
 // The devices of a node, by local number, in the order in which data of the rail that enters at `first` passes them.
 std::vector<int> WayThrough(const Places& places, const std::vector<int>& node, int first) {
   std::vector<int> way;
+  // Zigzags from every device take each of the cables between pairs once (Walecki's paths; Alspach 2008).
+  if (places.pair_cables) {
+    const int n = static_cast<int>(node.size());
+    for (int k = 0; k < n; ++k) way.push_back((first + (k % 2 == 1 ? (k + 1) / 2 : n - k / 2)) % n);
+    return way;
+  }
   if (!places.joints.empty()) {
     const auto rail = [&](int local) { return places.rail[At(node[At(local)])]; };
     way = WidestWay(places.joints, first, [&](int last) { return rail(last) == rail(first); });
@@ -150,7 +156,8 @@ std::vector<Ring> Rings(const Places& places) {
     const auto nodes = RanksByNode(places);
     for (int first : RailDevices(places, nodes)) {
       Ring& ring = rings.emplace_back(Ring{{}, 1});
-      const std::vector<int> way = places.joints.empty() ? std::vector<int>() : WayThrough(places, nodes[0], first);
+      const bool cables = !places.joints.empty() || places.pair_cables;
+      const std::vector<int> way = cables ? WayThrough(places, nodes[0], first) : std::vector<int>();
       for (const std::vector<int>& node : nodes) {
         for (size_t k = 0; k < node.size(); ++k)
           ring.order.push_back(node[way.empty() ? (At(first) + k) % node.size() : At(way[k])]);
@@ -161,10 +168,30 @@ std::vector<Ring> Rings(const Places& places) {
   return rings;
 }
 
+// Rings in all orders of a node load every cable between two devices alike: RCCL's rings on MI300X (src/graph/
+// rome_models.cc). The latency is that of one of them.
+NcclRoute RingsOverPairs(const CollectiveShape& shape, const Places& places, int steps) {
+  const int n = shape.ranks;
+  const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
+  const double times = chain ? 1 : static_cast<double>(steps) / n;
+  Hops hops(places);
+  for (int i = 0; i < n; ++i) {
+    for (int d = 1; d < n; ++d) {
+      const int near = ((chain ? shape.root : 0) + i) % n, far = (near + d) % n;
+      if (chain && far == shape.root) continue;
+      hops.Add(to_root ? far : near, to_root ? near : far, times / (n - 1), d == 1 ? times : 0);
+    }
+  }
+  return NcclRoute{.phases = {hops.Take()},
+                   .device_share = chain ? 1 : times,
+                   .step_share = chain ? 0 : 1.0 / n / std::max(1, n - 1)};
+}
+
 absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& places) {
   const int n = shape.ranks;
   const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
   const int steps = shape.kind == Communication::kAllReduce ? 2 * (n - 1) : n - 1;
+  if (places.nodes == 1 && places.pair_cables && n > 4) return RingsOverPairs(shape, places, steps);
   const auto rings = Rings(places);
   Hops hops(places);
   for (size_t r = 0; r < rings.size(); ++r) {
@@ -255,16 +282,20 @@ absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& 
 }
 
 // ---- NVLink SHARP ----
-void AddSwitch(const std::vector<int>& node, bool on_way, Hops& hops) {
+void AddSwitch(const std::vector<int>& node, double share, bool on_way, Hops& hops) {
   for (size_t k = 0; k < node.size(); ++k) {
-    hops.Add(node[k], node[(k + 1) % node.size()], 1 + 1.0 / static_cast<double>(node.size()),
-             on_way && k == 0 ? 1 : 0);
+    hops.Add(node[k], node[(k + 1) % node.size()], share, on_way && k == 0 ? 1 : 0);
   }
 }
 
 absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, const Places& places) {
   const std::string_view name = tree ? "nvls_tree" : "nvls";
-  if (shape.kind != Communication::kAllReduce) return NoForm(name, shape, "it supports only all_reduce");
+  const bool all_reduce = shape.kind == Communication::kAllReduce;
+  const bool gathers = shape.kind == Communication::kAllGather || shape.kind == Communication::kReduceScatter;
+  if (!all_reduce && (tree || !gathers)) {
+    return NoForm(name, shape,
+                  tree ? "it supports only all_reduce" : "it supports only all_reduce, all_gather and reduce_scatter");
+  }
   if (!places.multicast_in_node)
     return NoForm(name, shape, "the nodes have no switch that reduces and multicasts (NVLink SHARP)");
   const int per_node = places.RanksPerNode();
@@ -273,16 +304,37 @@ absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, con
   if (per_node < 2) return NoForm(name, shape, "every node must have the same number of ranks, at least two");
   const auto nodes = RanksByNode(places);
   Hops hops(places);
-  for (size_t v = 0; v < nodes.size(); ++v) AddSwitch(nodes[v], v == 0, hops);
+  const double share = all_reduce ? 1 + 1.0 / per_node : 1;
+  for (size_t v = 0; v < nodes.size(); ++v) AddSwitch(nodes[v], share, v == 0, hops);
   for (int l = 0; tree && l < per_node; ++l) {
     std::vector<int> rail;
     for (const std::vector<int>& node : nodes) rail.push_back(node[At(l)]);
     AddTrees(rail, 1.0 / per_node, l == 0, hops);
   }
-  return NcclRoute{.phases = {hops.Take()}, .device_share = 2};
+  return NcclRoute{.phases = {hops.Take()}, .device_share = all_reduce ? 2.0 : 1.0};
+}
+
+// ---- PAT ----
+absl::StatusOr<NcclRoute> PatRoute(const CollectiveShape& shape, const Places& places) {
+  const bool scatters = shape.kind == Communication::kReduceScatter;
+  if (!scatters && shape.kind != Communication::kAllGather)
+    return NoForm("pat", shape, "NCCL uses it only for all_gather and reduce_scatter");
+  const int n = shape.ranks;
+  if (places.nodes != n) return NoForm("pat", shape, "NCCL uses it only between nodes of one rank each");
+  Hops hops(places);
+  for (int distance = 1; distance < n; distance *= 2) {
+    const double parts = std::min(distance, n - distance);  // that a rank hands on over this distance
+    for (int i = 0; i < n; ++i) {
+      const int j = (i + distance) % n;
+      hops.Add(scatters ? j : i, scatters ? i : j, parts / n, i == 0 ? 1 : 0);
+    }
+  }
+  return NcclRoute{.phases = {hops.Take()}, .device_share = static_cast<double>(n - 1) / n};
 }
 
 // ---- Messages ----
+constexpr size_t kShiftsAtOnce = 16;  // to so many other nodes
+
 double ShareOf(const CollectiveShape& shape, int from, int to) {
   switch (shape.kind) {
     case Communication::kAllToAll: return 1.0 / shape.ranks;
@@ -292,7 +344,22 @@ double ShareOf(const CollectiveShape& shape, int from, int to) {
   }
 }
 
+// Every device reduces its part of what all others send it, then sends the result to all.
+absl::StatusOr<NcclRoute> AllPairsRoute(const CollectiveShape& shape, const Places& places) {
+  if (places.nodes > 1 || !places.pair_cables)
+    return NoForm("direct", shape, "every two devices must have a cable, in one node");
+  NcclRoute route;
+  std::vector<NcclHop>& hops = route.phases.emplace_back();
+  for (int i = 0; i < shape.ranks; ++i) {
+    for (int j = 0; j < shape.ranks; ++j) {
+      if (i != j) hops.push_back({i, j, false, 2.0 / shape.ranks, i == 0 && j == 1 ? 2.0 : 0.0});
+    }
+  }
+  return route;
+}
+
 absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places& places) {
+  if (shape.kind == Communication::kAllReduce) return AllPairsRoute(shape, places);
   switch (shape.kind) {
     case Communication::kAllToAll:
     case Communication::kAllToAllV:
@@ -303,8 +370,10 @@ absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places
   }
   const auto nodes = RanksByNode(places);
   const size_t count = nodes.size();
+  // Shifts that go together are spread over all distances, as adaptive routes and unsynchronised ranks spread them.
+  const size_t first = std::min<size_t>(1, count - 1), phases = (count - first + kShiftsAtOnce - 1) / kShiftsAtOnce;
   NcclRoute route;
-  for (size_t shift = std::min<size_t>(1, count - 1); shift < count; ++shift) {
+  for (size_t phase = 0; phase < phases; ++phase) {
     const size_t before = route.phases.empty() ? 0 : route.phases.back().size();
     std::vector<NcclHop>& hops = route.phases.emplace_back();
     hops.reserve(before);
@@ -317,8 +386,10 @@ absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places
       }
     };
     for (size_t v = 0; v < count; ++v) {
-      if (shift <= 1) add(nodes[v], nodes[v], false);
-      if (shift > 0) add(nodes[v], nodes[(v + shift) % count], true);
+      if (phase == 0) add(nodes[v], nodes[v], false);
+      for (size_t shift = first + phase; shift < count; shift += phases) {
+        if (shift > 0) add(nodes[v], nodes[(v + shift) % count], true);
+      }
     }
   }
   route.node_peers = static_cast<int>(nodes[0].size()) - 1;
@@ -333,6 +404,7 @@ absl::StatusOr<NcclRoute> MakeNcclRoute(NcclAlgorithm algorithm, const Collectiv
     case NcclAlgorithm::kTree: return TreeRoute(shape, places);
     case NcclAlgorithm::kNvls: return NvlsRoute(false, shape, places);
     case NcclAlgorithm::kNvlsTree: return NvlsRoute(true, shape, places);
+    case NcclAlgorithm::kPat: return PatRoute(shape, places);
     case NcclAlgorithm::kDirect: return DirectRoute(shape, places);
     case NcclAlgorithm::kRing: break;
   }

@@ -8,13 +8,19 @@
 //              nodes with non-uniform links (DGX-1V), rings use only direct NVLink cables, as many rings as these can
 //              carry, in both directions, each with data in proportion to its bandwidth. Between nodes, the path
 //              through a node also uses such cables, and ends at a device of the same NIC if possible
+//              if all pairs of a node have cables alike (MI300X), rings in all orders share the data, and the path
+//              through a node zigzags
 //   tree       in a node the devices form a chain towards the rail's device, in the order of its ring; between nodes
 //              two binary trees, each for half of the data; no node is an inner node of both (Sanders, Speck and
 //              Träff 2009; Jeaugey 2019)
 //   nvls       the switch reduces what it reads from all devices and multicasts it to all: a device sends its whole
 //              tensor and receives its part, then sends that and receives the whole: (1 + 1/n) tensors each way
 //   nvls_tree  nvls in the nodes, two binary trees between the devices of a rail, each device with its part
-//   direct     every pair at once, nodes in rotation
+//              of all_gather and reduce_scatter every device stores its part to all, or reads it reduced: one tensor
+//   pat        all_gather and reduce_scatter between nodes of one rank each: parts over distances 1, 2, 4, ... (Jeaugey
+//              2025, "PAT", arXiv 2506.20252)
+//   direct     every pair in the node at once, then messages to 16 other nodes at a time; of all_reduce in one
+//              node with a cable for every pair: parts to their device, which reduces them, and back
 #pragma once
 
 #include <vector>

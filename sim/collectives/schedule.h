@@ -66,6 +66,9 @@ struct CollectiveShape {
   double bytes;  // Communication::bytes(): all-reduce and broadcast: the tensor; all-gather: the output, ...
   int root = 0;
   std::vector<std::vector<double>> matrix;  // kAllToAllV: bytes from rank i to rank j
+  // The call was issued before a like one on its stream had ended. Along a chain (broadcast, reduce) its first ranks
+  // were free for it while the last ones still waited for the other: a library may leave out that delay.
+  bool follows = false;
 };
 
 // Where a group's ranks are: what algorithms may know of the topology.
@@ -90,6 +93,9 @@ struct Places {
     bool operator==(const Joint&) const = default;
   };
   std::vector<std::vector<Joint>> joints;
+  bool pair_cables = false;       // every two devices of a node have a cable of their own, all alike (node_bandwidth)
+  const Places* group = nullptr;  // of a message's two ranks: the places of their whole group; null: these are all
+  bool pcie_in_node = false;      // devices of a node reach each other over PCIe
   int ranks() const { return static_cast<int>(node.size()); }
   bool operator==(const Places&) const = default;
   int RanksPerNode() const;  // 0: nodes have different numbers of ranks

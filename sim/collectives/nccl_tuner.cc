@@ -1,0 +1,252 @@
+#include "sim/collectives/nccl_tuner.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <set>
+#include <span>
+
+namespace twofold::sim {
+namespace {
+
+// Microseconds; by protocol. Rows: ring, tree.
+constexpr double kBase[2][3] = {{6.6, 14.0, 8.4}, {6.8, 14.0, 8.4}};
+constexpr double kNvlink[2][3] = {{0.6, 1.9, 3.4}, {0.6, 1.25, 4.0}};
+constexpr double kPcie[2][3] = {{1.0, 2.5, 5.7}, {1.0, 1.9, 4.0}};
+constexpr double kNetwork[2][3] = {{2.7, 4.0, 14.0}, {5.0, 8.5, 14.0}};
+constexpr double kNvlsNode = 25, kNvlsNetwork = 18, kNvlsTreeNetwork = 20.9;
+
+// By log2 of the size over 64 bytes.
+constexpr double kTreeCorrection[3][24] = {
+    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
+
+// GB/s per channel that the search tries: between devices of a node, and of a NIC.
+constexpr double kOldNode[] = {40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3};
+constexpr double kOldNic[] = {48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2, .24, .12};
+constexpr double kHopperNode[] = {60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3};
+constexpr double kHopperNic[] = {48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, .24, .12};
+constexpr double kBlackwellNode[] = {90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18};
+constexpr double kBlackwellNic[] = {96, 86,   80, 48, 45.1, 42, 40,  30,  24,  22,
+                                    20, 17.5, 15, 12, 6,    3,  2.4, 1.2, .24, .12};
+
+std::span<const double> Speeds(int age, bool nic) {
+  if (age >= 3) return nic ? std::span<const double>(kBlackwellNic) : kBlackwellNode;
+  if (age == 2) return nic ? std::span<const double>(kHopperNic) : kHopperNode;
+  return nic ? std::span<const double>(kOldNic) : kOldNode;
+}
+
+double FastestUpTo(std::span<const double> speeds, double most) {
+  for (const double s : speeds) {
+    if (s <= most) return s;
+  }
+  return speeds.back();
+}
+
+constexpr double kMostChannels = 32;  // in the search
+constexpr double kPcieLimit = 12;     // GB/s; PCI_BW
+constexpr int kThreads[3] = {512, 640, 512};
+constexpr int kThresholds[3] = {8, 8, 64};  // bytes a thread
+
+size_t P(NcclProtocol p) { return static_cast<size_t>(p); }
+size_t Row(NcclAlgorithm a) { return a == NcclAlgorithm::kTree ? 1 : 0; }
+size_t NodeClass(int nodes) { return nodes <= 2 ? static_cast<size_t>(nodes - 1) : 2; }
+int Log2(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
+double DivideUp(double a, double b) { return std::ceil(a / b); }
+
+// GB/s of all links of a device within its node, by data sheet; without cables, of the narrowest path to another.
+double DeviceLinks(const Places& places) {
+  double narrowest = places.node_bandwidth / 1e9, cables = 0;
+  if (places.joints.empty()) return narrowest * (places.pair_cables ? std::max(1, places.RanksPerNode() - 1) : 1);
+  for (const Places::Joint& joint : places.joints[0]) {
+    if (joint.bandwidth > 0) narrowest = std::min(narrowest, joint.bandwidth / 1e9);
+    if (joint.direct) cables += joint.bandwidth / 1e9;
+  }
+  return cables > 0 ? cables : narrowest;
+}
+
+}  // namespace
+
+NcclTuner::NcclTuner(const NcclCosts& costs, const Places& places) : costs_(costs), places_(places) {
+  ranks_ = places.ranks(), per_node_ = std::max(1, ranks_ / places.nodes);
+  std::set<int> rails;
+  for (size_t r = 0; r < places.rail.size(); ++r) {
+    if (places.node[r] == 0) rails.insert(places.rail[r]);
+  }
+  heads_ = static_cast<int>(rails.size());
+  const NcclGeneration& g = costs.generation();
+  const double device = DeviceLinks(places) * g.link / g.link_data_sheet;
+  const auto node_speeds = Speeds(g.age, false), nic_speeds = Speeds(g.age, true);
+  double speed = 0;  // of one searched channel
+  searched_ = 1;
+  if (places.nodes == 1) {
+    for (const double s : node_speeds) {
+      const int fit = std::min(static_cast<int>(kMostChannels), static_cast<int>(device / s + 1e-9));
+      if (fit >= 1 && fit * s > searched_ * speed) searched_ = fit, speed = s;
+    }
+    if (speed == 0) speed = std::min(device, node_speeds.back());
+  } else {
+    searched_ = heads_;
+    const double inside = per_node_ > 1 ? device / heads_ : 1e9;
+    speed = FastestUpTo(nic_speeds, std::min(inside, places.bandwidth / 1e9 + 1e-9));
+  }
+  ring_ = tree_ = searched_ * speed;
+  // A tree over two nodes may use more of the links inside than its NICs carry.
+  if (places.nodes == 2 && per_node_ > 1) tree_ = std::min({2 * ring_, device});
+  const bool doubles = speed >= 25 && (g.age < 2 || speed >= 50 || searched_ <= 4);
+  if (doubles) searched_ = std::min(static_cast<int>(kMostChannels), 2 * searched_);
+  channels_ = costs.channels > 0 ? costs.channels : std::min(64, 2 * searched_);
+  message_channels_ = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(32, channels_))));
+  const double pair = DeviceLinks(places) / (places.pair_cables ? std::max(1, per_node_ - 1) : 1);
+  const int wanted = places.pcie_in_node ? 2 : 2 * std::max(1, static_cast<int>(pair / g.link_data_sheet + 1e-9));
+  node_message_channels_ = std::min(message_channels_, static_cast<int>(std::bit_ceil(static_cast<unsigned>(wanted))));
+  network_message_channels_ = std::max(2, static_cast<int>(DivideUp(places.bandwidth / 1e9, 14)));
+  network_message_channels_ =
+      std::min(message_channels_, static_cast<int>(std::bit_ceil(static_cast<unsigned>(network_message_channels_))));
+  while (network_message_channels_ > 1 && network_message_channels_ * DivideUp(ranks_, 8) > message_channels_)
+    network_message_channels_ /= 2;
+}
+
+double NcclTuner::BusBandwidth(NcclAlgorithm a, NcclProtocol p, Communication::Kind kind) const {
+  const NcclGeneration& g = costs_.generation();
+  const size_t nodes = NodeClass(places_.nodes);
+  const bool all_reduce = kind == Communication::kAllReduce;
+  // Between nodes NCCL looks at the vendor of the host: Intel's row is Volta's, AMD's Ampere's.
+  const double ll = places_.nodes == 1     ? g.ll[0]
+                    : costs_.post > 1.5e-6 ? std::array{0., 22.5, 19.0}[nodes]
+                                           : std::array{0., 39.0, 20.4}[nodes];
+  switch (a) {
+    case NcclAlgorithm::kRing:
+      if (p == NcclProtocol::kLL) return std::min(ll, ring_ * 0.5);
+      if (p == NcclProtocol::kLL128) return std::min(ring_ * 0.92, searched_ * g.ring_ll128[nodes]);
+      return ring_;
+    case NcclAlgorithm::kTree: {
+      const double tree = std::min(tree_ * 0.92, searched_ * g.tree[nodes]);
+      if (p == NcclProtocol::kLL) return std::min(tree / 3.8, ll);
+      if (p == NcclProtocol::kLL128)
+        return std::min(tree * (places_.nodes == 1 ? 7.0 / 9 : 120.0 / 128), searched_ * g.tree_ll128[nodes]);
+      return tree;
+    }
+    case NcclAlgorithm::kNvls:
+    case NcclAlgorithm::kNvlsTree: {
+      const int heads = nvls_heads();
+      if (heads < 2) return 0;
+      const double device = DeviceLinks(places_) * g.link / g.link_data_sheet;
+      const double total = device * per_node_ / std::max(1, per_node_ - 1);
+      double inside = FastestUpTo(Speeds(g.age, false), std::min(device, total / heads));
+      inside *= g.nvls_efficiency * (heads - 1) / heads;
+      inside *= all_reduce ? 2 : (per_node_ - 1.0) / per_node_;
+      if (a == NcclAlgorithm::kNvls) return heads * inside;
+      const double nic = FastestUpTo(Speeds(g.age, true), places_.bandwidth / 1e9 + 1e-9) * heads_ / heads;
+      return heads * std::min({inside, nic * (places_.nodes <= 2 ? 2 : 1), g.nvls_tree[nodes]});
+    }
+    case NcclAlgorithm::kPat: return ring_ * 0.75;
+    case NcclAlgorithm::kDirect: return 0;
+  }
+  return 0;
+}
+
+double NcclTuner::Latency(NcclAlgorithm a, NcclProtocol p, Communication::Kind kind) const {
+  const int nodes = places_.nodes;
+  const bool all_reduce = kind == Communication::kAllReduce;
+  const bool chain = kind == Communication::kBroadcast || kind == Communication::kReduce;
+  const auto& inside_of = places_.pcie_in_node ? kPcie : kNvlink;
+  const double inside = inside_of[Row(a)][P(p)], network = kNetwork[per_node_ == 1 ? 1 : Row(a)][P(p)];
+  switch (a) {
+    case NcclAlgorithm::kRing: {
+      if (chain) {  // one hop: NCCL expects successive chunks to hide the others
+        return kBase[0][P(p)] + (nodes == 1 ? inside : kNetwork[0][P(p)]);
+      }
+      const int steps = all_reduce ? 2 * (ranks_ - 1) : ranks_ - 1,
+                far = nodes == 1 ? 0 : steps / (ranks_ - 1) * (nodes - 1);
+      const double post = nodes == 1 ? 0 : costs_.post * 1e6 * (p == NcclProtocol::kSimple ? 3 : 1);
+      return kBase[0][P(p)] + (steps - far) * std::max(inside, post) + far * network;
+    }
+    case NcclAlgorithm::kTree: return kBase[1][P(p)] + 2 * ((per_node_ - 1) * inside + Log2(nodes) * network);
+    case NcclAlgorithm::kNvls: return kNvlsNode + (nodes > 1 ? kNvlsNetwork : 0);
+    case NcclAlgorithm::kNvlsTree: return kNvlsNode + 2 * Log2(nodes) * kNvlsTreeNetwork;
+    case NcclAlgorithm::kPat: return 8 + Log2(nodes) * kNetwork[1][2] / 3.5 + ranks_ * 2.8;
+    case NcclAlgorithm::kDirect: return 0;
+  }
+  return 0;
+}
+
+double NcclTuner::SimplePlateau(double bytes) const {
+  if (places_.nodes == 1 || bytes / (static_cast<double>(channels_) * ranks_) < 64) return 1;
+  return costs_.generation().age < 1 ? 1.9 : 1.4;
+}
+
+double NcclTuner::Seconds(NcclAlgorithm a, NcclProtocol p, Communication::Kind kind, double bytes) const {
+  const bool all_reduce = kind == Communication::kAllReduce;
+  const bool gathers = kind == Communication::kAllGather || kind == Communication::kReduceScatter;
+  if (p == NcclProtocol::kLL128 && (places_.pcie_in_node || (places_.nodes > 1 && !costs_.ll128_between_nodes)))
+    return -1;
+  if (a == NcclAlgorithm::kPat && (!costs_.pat || places_.nodes != ranks_)) return -1;
+  if (a == NcclAlgorithm::kNvls && gathers && per_node_ > 32) return -1;
+  if (a != NcclAlgorithm::kRing && !all_reduce && !gathers) return -1;
+  double bandwidth = BusBandwidth(a, p, kind), latency = Latency(a, p, kind);
+  if (bandwidth <= 0) return -1;
+  // From bus bandwidth to that of the algorithm; NCCL leaves it out where gathering algorithms are no rings.
+  const double steps = all_reduce ? 2.0 * (ranks_ - 1) : gathers ? ranks_ - 1.0 : ranks_;
+  if (a == NcclAlgorithm::kTree)
+    bandwidth *= 0.5;
+  else if (a == NcclAlgorithm::kRing || all_reduce)
+    bandwidth *= ranks_ / steps;
+  const auto size = static_cast<uint64_t>(bytes) >> 6;
+  const int log_size = size == 0 ? -1 : std::bit_width(size) - 1;
+  const bool corrected = a == NcclAlgorithm::kTree || (a == NcclAlgorithm::kNvlsTree && costs_.generation().age >= 3);
+  if (corrected && all_reduce && log_size >= 0 && log_size < 23) bandwidth *= kTreeCorrection[P(p)][log_size];
+  if (a == NcclAlgorithm::kRing && p == NcclProtocol::kSimple && all_reduce) latency *= SimplePlateau(bytes);
+  return latency * 1e-6 + bytes / (bandwidth * 1e9);
+}
+
+int NcclTuner::Channels(NcclAlgorithm a, NcclProtocol p, double bytes) const {
+  if (a == NcclAlgorithm::kNvls || a == NcclAlgorithm::kNvlsTree)
+    return places_.nodes == 1 ? costs_.generation().nvls_channels : costs_.generation().nvls_channels_between;
+  const bool slow = places_.nodes == 1 && ring_ <= kPcieLimit && p == NcclProtocol::kSimple;
+  double each = (slow ? 256.0 : kThreads[P(p)]) * kThresholds[P(p)];
+  if (a == NcclAlgorithm::kRing && p == NcclProtocol::kLL) each *= ranks_;
+  return std::clamp(static_cast<int>(bytes / each), 1, channels_);
+}
+
+NcclTuner::MessagePlan NcclTuner::Message(double bytes, bool between) const {
+  const int most = between ? network_message_channels_ : node_message_channels_;
+  int least = most;
+  while (least > 1 && least * ranks_ > message_channels_) least /= 2;
+  // On NVLink chunks have 512 KiB, on PCIe and between nodes 128.
+  const double chunk = places_.nodes > 1 || places_.pcie_in_node ? kNetworkChunk : 4 * kNetworkChunk;
+  const double low = places_.nodes > 1 ? chunk / 2 : chunk / 8, high = places_.nodes > 1 ? chunk : chunk * 32;
+  int channels = std::clamp(static_cast<int>(DivideUp(bytes, low)), 1, least);
+  while (bytes / channels > high && channels <= most / 2) channels *= 2;
+  // NCCL has LL buffers for messages within a node alone.
+  const bool ll = !between && bytes <= channels * 16384.0;
+  return {channels, ll ? NcclProtocol::kLL : NcclProtocol::kSimple};
+}
+
+double NcclTuner::TreeChunk(NcclProtocol p, double bytes) const {
+  // NCCL's buffers over its 8 steps (src/include/device.h, src/init.cc).
+  double chunk = std::array{32768.0, 576000.0, 524288.0}[P(p)];
+  const double each = bytes / Channels(NcclAlgorithm::kTree, p, bytes);
+  if (p == NcclProtocol::kLL128) {
+    const double steps = (1 + Log2(places_.nodes) + 0.1 * per_node_) / per_node_;
+    while (each / chunk < steps * 64 && chunk > 131072) chunk /= 2;
+    while (each / chunk < steps * 16 && chunk > 32768) chunk /= 2;
+  }
+  return std::min(each, chunk);
+}
+
+int NcclTuner::nvls_heads() const { return std::min(32, per_node_); }
+
+double NcclTuner::NvlsChunk(double bytes) const {
+  const double at_once =
+      nvls_heads() * static_cast<double>(Channels(NcclAlgorithm::kNvls, NcclProtocol::kSimple, bytes));
+  double chunk = 128 << 10;
+  for (const auto& [times, smaller] : {std::pair{64.0, 65536.0}, {8.0, 32768.0}, {2.0, 16384.0}}) {
+    if (bytes < times * at_once * chunk && chunk > smaller) chunk = smaller;
+  }
+  return chunk;
+}
+
+}  // namespace twofold::sim
