@@ -59,6 +59,52 @@ TEST_F(Program, TellsHowMemoryRunsOut) {
   EXPECT_THAT(err_, Not(HasSubstr("by category")));  // it holds nothing yet
 }
 
+// FSDP's shards are F32 alone: 2 bytes a parameter of the shard less; its loss keeps 4 more a logit.
+TEST_F(Program, TellsWhatOtherFrameworksTake) {
+  const std::string spec =
+      Write("fsdp.textproto",
+            "framework: PYTORCH_EAGER\nmodel { gpt { layers: 3 hidden: 64 heads: 4 sequence: 32 vocab: 512 } }\n"
+            "train { steps: 3 micro_batch: 4 precision { parameter: BF16 gradient: F32 } }\n"
+            "parallel { dp: 4 sharding: ZERO_3 }\nfabric { simulated { cluster: \"star-a100\" } }\n");
+  ASSERT_EQ(Run(StrCat("memory ", spec, " --out=", At("memory"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("It fits under PYTORCH_EAGER"));
+  const nlohmann::json memory = nlohmann::json::parse(ReadAll(At("memory/memory.json"))), rank = memory["ranks"][0],
+                       of = rank["framework"];
+  const int64_t shard = rank["parameters"].get<int64_t>() / 4, logits = 4 * 32 * 512;
+  EXPECT_EQ(of["allocated_bytes"], rank["peak_bytes"].get<int64_t>() - 2 * shard + 4 * logits);
+  EXPECT_EQ(of["device_bytes"], of["reserved_bytes"].get<int64_t>() + ((1573 + 400) << 20))
+      << "the context and one communicator";
+  ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --out=", At("run"))), 0) << err_;
+  EXPECT_EQ(Report(At("run"))["framework"], "PYTORCH_EAGER");
+  EXPECT_EQ(Report(At("run"))["ranks"][3]["framework"]["device_bytes"], of["device_bytes"]);
+  EXPECT_EQ(Report(At("run"))["ranks"][0]["peak_bytes"], rank["peak_bytes"]);
+  const std::string tight = StrCat("run ", spec, " --quiet --set=memory.budget_mib=1024 --out=", At("run"));
+  EXPECT_EQ(Run(tight), 3);
+  EXPECT_THAT(err_, HasSubstr("under PYTORCH_EAGER its process takes at least"));
+  EXPECT_EQ(Report(At("run"))["steps"].size(), 0u);
+  ASSERT_EQ(Run(tight + " --set=memory.assume_fits=true"), 0) << err_;
+  EXPECT_EQ(Report(At("run"))["missing_memory_bytes"],
+            of["least_device_bytes"].get<int64_t>() - (int64_t{1024} << 20));
+}
+
+TEST_F(Program, GoesOnBeyondMemoryIfAssumedToFit) {
+  const std::string job = StrCat("run ",
+                                 Write("big.textproto",
+                                       "model { gpt { layers: 3 hidden: 64 heads: 4 sequence: 32 } }\n"
+                                       "train { steps: 2 }\nfabric { simulated { cluster: \"star-a100\" } }\n"),
+                                 " --quiet --out=", At("run"));
+  ASSERT_EQ(Run(job), 0) << err_;
+  const nlohmann::json fits = Report(At("run"));
+  const int64_t reserved = fits["ranks"][0]["reserved_bytes"];
+  EXPECT_EQ(Run(job + " --set=memory.budget_mib=20"), 3);
+  ASSERT_EQ(Run(job + " --set=memory.budget_mib=20 --set=memory.assume_fits=true"), 0) << err_;
+  EXPECT_EQ(Report(At("run"))["median_step_seconds"], fits["median_step_seconds"]);
+  EXPECT_GT(Report(At("run"))["missing_memory_bytes"], 0);
+  ASSERT_EQ(Run(job + " --set=memory.assume_fits=true"), 0) << err_;
+  EXPECT_EQ(Report(At("run"))["missing_memory_bytes"], 0);
+  EXPECT_EQ(Report(At("run"))["ranks"][0]["reserved_bytes"], reserved);
+}
+
 // Of a machine's CPU, whose memory all ranks share, it is known; of hosts that a launcher will name, or a GPU
 // elsewhere, not.
 TEST_F(Program, TellsWhetherMemoryFitsAsFarAsIsKnown) {

@@ -62,7 +62,7 @@ def small(row):
 def lumi(row):
     batch = 16 * row["dp"] * 2
     return "bigscience", {"model.gpt.layers": 70, "model.gpt.hidden": 14336, "model.gpt.heads": 112, "model.gpt.vocab": padded(50257, 8),
-                          "model.gpt.positions": "LEARNED", "model.gpt.embedding_norm": "false", "parallel.tp": 8, "parallel.pp": 8, "parallel.dp": row["dp"],
+                          "model.gpt.positions": "LEARNED", "parallel.tp": 8, "parallel.pp": 8, "parallel.dp": row["dp"],
                           "parallel.stage_layers": "9,9,9,9,9,9,9,7", "train.micro_batch": 2, "train.global_batch": row.get("global_batch", batch),
                           "train.precision.parameter": "BF16", "train.precision.gradient": "F32", "fabric.simulated.cluster": FOLDER / "lumi.textproto"}
 
