@@ -83,8 +83,7 @@ TEST_F(Program, TellsWhatOtherFrameworksTake) {
   EXPECT_THAT(err_, HasSubstr("under PYTORCH_EAGER its process takes at least"));
   EXPECT_EQ(Report(At("run"))["steps"].size(), 0u);
   ASSERT_EQ(Run(tight + " --set=memory.assume_fits=true"), 0) << err_;
-  EXPECT_EQ(Report(At("run"))["missing_memory_bytes"],
-            of["least_device_bytes"].get<int64_t>() - (int64_t{1024} << 20));
+  EXPECT_EQ(Report(At("run"))["missing_memory_bytes"], of["least_device_bytes"].get<int64_t>() - (int64_t{1024} << 20));
 }
 
 TEST_F(Program, GoesOnBeyondMemoryIfAssumedToFit) {

@@ -33,7 +33,8 @@ bool CheckFloats(const Precision& p, Problems& problems) {
     fine = false;
     problems.Add("train.precision.loss", spec::DType_Name(p.loss()),
                  " is not possible with train.precision.parameter: ", spec::DType_Name(p.parameter()), "; use ",
-                 spec::DType_Name(p.parameter()), p.parameter() == spec::BF16 || p.parameter() == spec::F16 ? " or F32" : "");
+                 spec::DType_Name(p.parameter()),
+                 p.parameter() == spec::BF16 || p.parameter() == spec::F16 ? " or F32" : "");
   }
   if (p.buffer() != spec::F32 && p.buffer() != spec::F64) {
     fine = false;
