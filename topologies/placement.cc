@@ -42,6 +42,10 @@ absl::StatusOr<std::vector<int>> PlaceRanks(const Topology& topology, int ranks,
                                             std::string_view field) {
   std::vector<std::vector<int>> devices(static_cast<size_t>(topology.nodes()));
   for (int e = 0; e < topology.endpoints(); ++e) devices[static_cast<size_t>(topology.NodeOf(e))].push_back(e);
+  for (std::vector<int>& own : devices) {
+    if (options.ranks_per_node > 0 && static_cast<int>(own.size()) > options.ranks_per_node)
+      own.resize(static_cast<size_t>(options.ranks_per_node));
+  }
   std::vector<int> order(devices.size());
   std::iota(order.begin(), order.end(), 0);
   switch (options.policy) {

@@ -6,6 +6,8 @@
 //             dragonfly, pods)
 //   random    shuffled (Fisher and Yates) with Philox random numbers of the seed
 //   hosts     in the listed order
+//
+// With ranks_per_node, a node is full when it has that many.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +24,7 @@ struct PlacementOptions {
   Policy policy = kLinear;
   uint64_t seed = 1;           // kRandom
   std::vector<int64_t> hosts;  // kHosts: nodes
+  int ranks_per_node = 0;      // the first so many devices of each node; 0: all
 };
 
 // Returns the endpoint of each rank. Refuses hosts that the topology does not have or that are listed twice, and more

@@ -86,15 +86,16 @@ absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster:
   const absl::StatusOr<int> devices = DevicesPerNode(c);
   if (!devices.ok())
     return absl::Status(devices.status().code(), StrCat("cluster ", c.name(), ": ", devices.status().message()));
+  const int64_t per_node = simulated.placement().ranks_per_node();
+  const int64_t each = per_node > 0 ? std::min<int64_t>(per_node, *devices) : *devices;
   const int64_t most = simulated.has_nodes() ? simulated.nodes() : MostNodes(c);
   // Two nodes at least if there are several sites: only then do nodes have NICs, which traffic between sites leaves by.
   const int64_t sites_need = simulated.has_sites() ? std::min<int64_t>(2, most) : 1;
-  const int64_t needed = std::max<int64_t>(sites_need, (plan.ranks_per_site + *devices - 1) / *devices);
+  const int64_t needed = std::max<int64_t>(sites_need, (plan.ranks_per_site + each - 1) / each);
   if (needed > most) {
     return InvalidArgument("parallel: ", plan.ranks_per_site, simulated.has_sites() ? " ranks per site" : " ranks",
                            " do not fit cluster ", c.name(), " with ", most, c.has_star() ? " hosts" : " nodes", " of ",
-                           *devices == 1 ? "one device" : StrCat(*devices, " devices"),
-                           "; use fewer ranks or more nodes");
+                           each == 1 ? "one device" : StrCat(each, " devices"), "; use fewer ranks or more nodes");
   }
   const bool in_order = simulated.placement().policy() == spec::Placement::LINEAR;
   auto topology = BuiltTopology(c, static_cast<int>(in_order ? needed : most));
@@ -172,7 +173,8 @@ absl::Status Degrade(const spec::Network& network, SimulationPlan& plan) {
 absl::Status Place(const spec::Simulated& simulated, SimulationPlan& plan) {
   const spec::Placement& placement = simulated.placement();
   PlacementOptions options = {.seed = static_cast<uint64_t>(placement.seed()),
-                              .hosts = {placement.hosts().begin(), placement.hosts().end()}};
+                              .hosts = {placement.hosts().begin(), placement.hosts().end()},
+                              .ranks_per_node = static_cast<int>(placement.ranks_per_node())};
   switch (placement.policy()) {
     case spec::Placement::LINEAR: options.policy = PlacementOptions::kLinear; break;
     case spec::Placement::BY_GROUP: options.policy = PlacementOptions::kByGroup; break;

@@ -105,10 +105,11 @@ int RunBench(const Options& options) {
 void AddOptionsOfNcclTests(const Command& command) {
   constexpr std::string_view
       kRanks = "an option of nccl-tests that does not exist here; use --ranks, which also counts GPUs",
+      kWait = "an option of nccl-tests that does not exist here; use --wait",
       kNothing = "an option of nccl-tests that has no counterpart here; leave it out";
   constexpr std::pair<const char*, std::string_view> kOptions[] = {
       {"-g,--ngpus", kRanks},           {"-t,--nthreads", kRanks},         {"-m,--agg_iters", kNothing},
-      {"-p,--parallel_init", kNothing}, {"-z,--blocking", kNothing},       {"-T,--timeout", kNothing},
+      {"-p,--parallel_init", kNothing}, {"-z,--blocking", kWait},          {"-T,--timeout", kNothing},
       {"-G,--cudagraph", kNothing},     {"-C,--report_cputime", kNothing}, {"-a,--average", kNothing},
       {"-R,--local_register", kNothing}};
   for (const auto& [names, why] : kOptions) command.Refuse(names, std::string(why));
@@ -129,8 +130,12 @@ void AddBenchCommand(const Command& program, int& exit_status) {
   command.AddOption("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
   command.AddOption("-i,--stepbytes", o.step,
                     "instead of --stepfactor: each size is this many bytes more than the one before");
-  command.AddOption("-n,--iters", o.iterations, "timed calls per size (default 20; predicted: 1)");
+  command.AddOption("-n,--iters", o.iterations,
+                    "timed calls per size (default 20; predicted: 1, or 20 of broadcast and reduce)");
   command.AddOption("-w,--warmup_iters", o.warmup, "calls per size before the timed ones (default 5; predicted: 0)");
+  command.AddFlag("--wait", o.wait,
+                  "wait for each call before the next, as a program does that needs the result at once; default: as in "
+                  "nccl-tests, calls are issued while the ones before them still run");
   command.AddOption("-o,--op", o.reduce, "for reductions: sum, prod, min, max or avg (default sum)");
   command.AddOption("-d,--datatype", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)");
   command.AddOption("-r,--root", o.root, "root rank of broadcast, reduce, gather and scatter (default 0)");
@@ -148,6 +153,8 @@ void AddBenchCommand(const Command& program, int& exit_status) {
       "--nodes", o.nodes,
       "simulated: how many nodes of the cluster to use; `twofold topology list` shows how many it has, and a fat "
       "tree grows if it has fewer (default: as many as the ranks need)");
+  command.AddOption("--ranks-per-node", o.ranks_per_node,
+                    "simulated: use so many devices of each node, and as many nodes as the ranks need (default: all)");
   command.AddOption(
       "--algorithm", o.algorithm,
       "simulated: auto (default), or an algorithm of the cluster's library: ring, tree, direct, nvls, ...");

@@ -3,12 +3,14 @@
 //
 // Options, columns, sizes and bus bandwidths are those of nccl-tests (github.com/NVIDIA/nccl-tests). The first lines of
 // the table state the differences:
-//   * each call is waited for before the next, as with nccl-tests' --blocking 1;
+//   * at most eight calls are in flight, two of large ones; with --wait each is waited for before the next, as with
+//     nccl-tests' --blocking 1;
 //   * our all_reduce, broadcast and reduce work on one tensor, so they have in-place columns only. gather, scatter,
 //     all_to_all and send_recv keep input and output apart, so they have out-of-place columns only;
 //   * sizes are rounded down to whole elements on every rank, not to 16 bytes; sizes that hold no element are left out;
-//   * on a fabric that predicts, time is virtual and the same in every run, so one call without warm-up is enough. Its
-//     time ends when the last rank is done; the mean over ranks tends to that time in a loop. There is no data, so
+//   * on a fabric that predicts, time is virtual and the same in every run, so one call without warm-up is enough (20
+//     of broadcast and reduce, of which successive calls overlap). Its time ends when the last rank is done; the mean
+//     over ranks tends to that time in a loop. There is no data, so
 //     nothing is checked and sizes may exceed this machine's memory.
 // The whole sweep is one run of the fabric. Rows are printed when it has ended. If it fails, the finished rows are
 // printed.

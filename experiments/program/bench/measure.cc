@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 
 #include "experiments/program/bench/expectation.h"
 
 namespace twofold::bench {
 namespace {
+
+// Calls in flight at once.
+constexpr size_t kMostSmall = 8, kMostLarge = 2;
+constexpr int64_t kSmall = 1 << 20;  // bytes
 
 // One rank's figures for one size, as sent to rank 0. Negative: absent.
 struct Packed {
@@ -102,6 +107,21 @@ class Rank {
     Start(operands).Wait();
   }
 
+  // `count` calls, one issued while the ones before it run, unless Request::wait.
+  void Calls(Operands& operands, int count) {
+    const Tensor& whole = operands.out.bytes() > operands.in.bytes() ? operands.out : operands.in;
+    const size_t most = request_.wait ? 1 : whole.bytes().value() <= kSmall ? kMostSmall : kMostLarge;
+    std::deque<Work> running;
+    for (int i = 0; i < count; ++i) {
+      ctx_.CheckInterrupt();
+      running.push_back(Start(operands));
+      if (running.size() < most) continue;
+      running.front().Wait();
+      running.pop_front();
+    }
+    for (Work& work : running) work.Wait();
+  }
+
   void SetToZero(Tensor& t) {
     if (t.empty()) return;
     ctx_.device().Upload(t, [](std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); });
@@ -117,10 +137,10 @@ class Rank {
 
   double Time(Operands& operands) {
     ctx_.device().compute().Synchronize();
-    for (int i = 0; i < request_.warmup; ++i) Call(operands);
+    Calls(operands, request_.warmup);
     ctx_.world().Barrier().Wait();
     const Seconds start = ctx_.clock().Now();
-    for (int i = 0; i < request_.iterations; ++i) Call(operands);
+    Calls(operands, request_.iterations);
     return (ctx_.clock().Now() - start).value() / request_.iterations;
   }
 

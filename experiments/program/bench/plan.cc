@@ -120,6 +120,7 @@ absl::Status CheckFabric(const Options& o) {
   constexpr std::string_view kAlone = "is only for simulated clusters; leave it out, or use --fabric=simulated";
   if (o.cluster) return Wrong("cluster", *o.cluster, kAlone);
   if (o.nodes) return Wrong("nodes", *o.nodes, kAlone);
+  if (o.ranks_per_node) return Wrong("ranks-per-node", *o.ranks_per_node, kAlone);
   if (o.algorithm) return Wrong("algorithm", *o.algorithm, kAlone);
   if (o.protocol) return Wrong("protocol", *o.protocol, kAlone);
   return absl::OkStatus();
@@ -143,6 +144,8 @@ absl::StatusOr<spec::Device> ReadDevice(const Options& o) {
 absl::StatusOr<int> Capacity(const Options& o, cluster::Cluster& c) {
   if (c.has_shared_memory_host()) {
     if (o.nodes && *o.nodes != 1) return Wrong("nodes", *o.nodes, "cluster ", c.name(), " is one host; leave it out");
+    if (o.ranks_per_node)
+      return Wrong("ranks-per-node", *o.ranks_per_node, "cluster ", c.name(), " is one host; leave it out");
     return kMostRanks;
   }
   const int64_t nodes = o.nodes ? *o.nodes : MostNodes(c);
@@ -150,17 +153,23 @@ absl::StatusOr<int> Capacity(const Options& o, cluster::Cluster& c) {
   if (absl::Status s = Grow(nodes, "--nodes=", c, note); !s.ok()) return s;
   const absl::StatusOr<int> devices = DevicesPerNode(c);
   if (!devices.ok()) return devices.status();
-  return static_cast<int>(std::min<int64_t>(kMostRanks, nodes * *devices));
+  if (o.ranks_per_node && (*o.ranks_per_node < 1 || *o.ranks_per_node > *devices)) {
+    return Wrong("ranks-per-node", *o.ranks_per_node, "a node of cluster ", c.name(), " has ",
+                 Counted(*devices, "device"), "; use 1 to ", *devices);
+  }
+  return static_cast<int>(std::min<int64_t>(kMostRanks, nodes * o.ranks_per_node.value_or(*devices)));
 }
 
 // The places of the first ranks of a cluster.
-absl::StatusOr<sim::Places> FirstPlaces(const cluster::Cluster& c, std::optional<int> nodes, int ranks) {
+absl::StatusOr<sim::Places> FirstPlaces(const Options& o, const cluster::Cluster& c, int ranks) {
   const absl::StatusOr<int> devices = DevicesPerNode(c);
   if (!devices.ok()) return devices.status();
-  const auto topology = BuildTopology(c, nodes.value_or((ranks + *devices - 1) / *devices));
+  const int each = o.ranks_per_node.value_or(*devices);
+  const auto topology = BuildTopology(c, o.nodes.value_or((ranks + each - 1) / each));
   if (!topology.ok()) return topology.status();
   std::vector<int> endpoints;
-  for (int r = 0; r < std::min(ranks, (*topology)->endpoints()); ++r) endpoints.push_back(r);
+  for (int r = 0; r < std::min(ranks, (*topology)->endpoints()); ++r)
+    endpoints.push_back(r / each * *devices + r % each);
   return sim::PlacesOf(**topology, endpoints);
 }
 
@@ -176,7 +185,7 @@ absl::Status CheckAlgorithm(const Options& o, const Operation& op, const cluster
   }
   if (op.kind == Communication::kBatch)
     return Wrong("algorithm", *o.algorithm, "send_recv uses no collective algorithm; leave it out");
-  const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
+  const absl::StatusOr<sim::Places> places = FirstPlaces(o, c, ranks);
   if (!places.ok()) return places.status();
   const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
   auto plan = [&](const std::string& name) { return (*library)->Plan(shape, *places, {.algorithm = name}).status(); };
@@ -207,7 +216,7 @@ absl::Status CheckProtocol(const Options& o, const Operation& op, const cluster:
   }
   if (op.kind == Communication::kBatch)
     return Wrong("protocol", *o.protocol, "send_recv has no choice of protocols; leave it out");
-  const absl::StatusOr<sim::Places> places = FirstPlaces(c, o.nodes, ranks);
+  const absl::StatusOr<sim::Places> places = FirstPlaces(o, c, ranks);
   if (!places.ok()) return places.status();
   const sim::CollectiveShape shape{.kind = op.kind, .ranks = places->ranks(), .bytes = 1, .root = 0, .matrix = {}};
   const absl::Status status = (*library)->Plan(shape, *places, {o.algorithm.value_or("auto"), *o.protocol}).status();
@@ -232,6 +241,7 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   if (absl::Status s = CheckAlgorithm(o, op, *c, bench.ranks); !s.ok()) return s;
   if (absl::Status s = CheckProtocol(o, op, *c, bench.ranks); !s.ok()) return s;
   if (o.nodes) simulated.set_nodes(*o.nodes);
+  if (o.ranks_per_node) simulated.mutable_placement()->set_ranks_per_node(*o.ranks_per_node);
   if (o.algorithm) simulated.set_algorithm(*o.algorithm);
   if (o.protocol) simulated.set_protocol(*o.protocol);
   // One rank can represent all only if all have equal operands. With a root, ranks end at different times; but the time
@@ -241,7 +251,7 @@ absl::Status PlanSimulation(const Options& o, spec::Spec& spec, Bench& bench) {
   bench.cluster = c->name();
   if (op.kind == Communication::kBatch) return absl::OkStatus();
   bench.algorithm = simulated.algorithm();
-  if (c->library().name() == "nccl") bench.protocol = simulated.protocol();
+  if (c->library().name() == "nccl" || c->library().name() == "rccl") bench.protocol = simulated.protocol();
   return absl::OkStatus();
 }
 
@@ -286,7 +296,10 @@ absl::Status FinishRequest(const Options& o, Bench& bench, const Fabric& fabric)
     return Wrong("check", 1, "fabric ", fabric.name(), " moves no data, so nothing can be checked; leave it out");
   }
   r.check = o.check.value_or(fabric.predicted() ? 0 : 1) == 1;
-  r.iterations = o.iterations.value_or(fabric.predicted() ? 1 : 20);
+  r.wait = o.wait;
+  // Of a chain, successive calls overlap; of the others, one call is like all.
+  const bool chain = op.kind == Communication::kBroadcast || op.kind == Communication::kReduce;
+  r.iterations = o.iterations.value_or(fabric.predicted() && !(chain && !o.wait) ? 1 : 20);
   r.last_rank = fabric.predicted();
   r.warmup = o.warmup.value_or(fabric.predicted() ? 0 : 5);
   const absl::StatusOr<std::vector<int64_t>> sizes = Sizes(bench.sweep);

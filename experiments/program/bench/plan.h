@@ -20,8 +20,9 @@ struct Options {
   std::optional<std::string> reduce, dtype;
   std::string fabric = "in_memory";
   std::optional<std::string> device;
-  std::optional<int> ranks, nodes;
+  std::optional<int> ranks, nodes, ranks_per_node;
   std::optional<std::string> cluster, algorithm, protocol;
+  bool wait = false;
   bool json = false;
   std::string out;
 };

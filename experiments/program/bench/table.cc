@@ -178,7 +178,8 @@ std::string HeaderText(const Bench& bench) {
             " validation: ", r.check ? 1 : 0, "\n");
   StrAppend(&text, "# time: ", bench.predicted ? "virtual, " : "",
             r.last_rank ? "mean over iterations, until the last rank is done; " : "mean over iterations and ranks; ",
-            "each call ends before the next one starts (nccl-tests: --blocking 1)\n");
+            r.wait ? "each call ends before the next one starts (nccl-tests: --blocking 1)\n"
+                   : "calls are issued while the ones before them run (--wait: one at a time)\n");
   if (bench.rounded) {
     StrAppend(&text, "# size: rounded down to whole elements on every rank; sizes below one element are left out\n");
   }
@@ -224,6 +225,7 @@ std::string JsonText(const Bench& bench) {
   json["protocol"] = bench.protocol.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.protocol);
   json["warmup_iterations"] = r.warmup;
   json["iterations"] = r.iterations;
+  json["wait"] = r.wait;
   json["validation"] = r.check;
   json["results"] = nlohmann::ordered_json::array();
   for (const Row& row : bench.rows) json["results"].push_back(RowJson(bench, row));

@@ -48,6 +48,8 @@ void CheckPlacement(const spec::Placement& placement, Problems& problems) {
       problems.Add(StrCat(kHosts, "[", i, "]"), placement.hosts(i),
                    " is out of range; use a node of the cluster, from 0");
   }
+  if (placement.has_ranks_per_node())
+    problems.Whole("fabric.simulated.placement.ranks_per_node", placement.ranks_per_node(), 1, 1 << 20);
   if (placement.policy() != spec::Placement::RANDOM && placement.seed() != spec::Placement::default_instance().seed()) {
     return problems.Add(kSeed, "is only for policy: RANDOM; set that, or leave it out");
   }

@@ -102,6 +102,11 @@ TEST(Plan, DefaultsOfAPrediction) {
   EXPECT_EQ(plan.bench.request.warmup, 0);
   EXPECT_FALSE(plan.bench.request.check);
   EXPECT_TRUE(plan.bench.request.last_rank);
+  EXPECT_FALSE(plan.bench.request.wait);
+  EXPECT_EQ(MakePlan(Simulated("broadcast")).value().bench.request.iterations, 20);  // successive calls overlap
+  Options waiting = Simulated("broadcast");
+  waiting.wait = true;
+  EXPECT_EQ(MakePlan(waiting).value().bench.request.iterations, 1);
   o.nodes = 4;
   EXPECT_EQ(MakePlan(o).value().bench.ranks, 4);  // what they hold
   o.iterations = 3, o.warmup = 2;

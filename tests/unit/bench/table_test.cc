@@ -57,12 +57,12 @@ TEST(Table, IsThatOfNcclTests) {
 }
 
 TEST(Table, SaysWhatRanOnWhat) {
-  EXPECT_EQ(
-      HeaderText(Gathered()),
-      "# twofold bench all_gather on in_memory: 4 ranks, measured\n"
-      "# minBytes 4000 maxBytes 64000 step: 16(factor) warmup iters: 5 iters: 20 validation: 1\n"
-      "# time: mean over iterations and ranks; each call ends before the next one starts (nccl-tests: --blocking 1)\n"
-      "#\n");
+  EXPECT_EQ(HeaderText(Gathered()),
+            "# twofold bench all_gather on in_memory: 4 ranks, measured\n"
+            "# minBytes 4000 maxBytes 64000 step: 16(factor) warmup iters: 5 iters: 20 validation: 1\n"
+            "# time: mean over iterations and ranks; calls are issued while the ones before them run (--wait: one at a "
+            "time)\n"
+            "#\n");
   const std::string predicted = HeaderText(Predicted());
   EXPECT_THAT(predicted, HasSubstr("reduce on simulated: 4 ranks of cluster star-a100, algorithm ring, predicted\n"));
   EXPECT_THAT(predicted, HasSubstr("# time: virtual, mean over iterations, until the last rank is done; "));

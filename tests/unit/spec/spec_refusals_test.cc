@@ -141,6 +141,8 @@ const std::vector<Refusal>& Refusals() {
       {"placement_hosts_missing", {"fabric.simulated.placement.hosts: is missing", "such as hosts: [0, 4]"}},
       {"placement_hosts_unused",
        {"fabric.simulated.placement.hosts: is only for policy: HOSTS", "placement.hosts[1]: -1 is out of range"}},
+      {"placement_ranks_per_node",
+       {"fabric.simulated.placement.ranks_per_node", "0 is out of range", "from 1 to 1048576"}},
       {"placement_seed_unused", {"fabric.simulated.placement.seed: is only for policy: RANDOM", "leave it out"}},
       {"fault_without_link",
        {"fabric.simulated.network.faults[0].link: is missing", "use the name of a link",

@@ -47,6 +47,12 @@ TEST(PlacementTest, HostsAreTakenAsListed) {
       "fabric.simulated.placement: 5 ranks do not fit on 2 nodes with 4 devices; name more nodes, or use fewer ranks");
 }
 
+TEST(PlacementTest, NodesTakeOnlySoManyRanks) {
+  EXPECT_THAT(Place(4, {.ranks_per_node = 1}), ElementsAre(0, 2, 4, 6));
+  EXPECT_THAT(Place(4, {.ranks_per_node = 7}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(Error(7, {.ranks_per_node = 1}), HasSubstr("7 ranks do not fit on 6 nodes with 6 devices"));
+}
+
 TEST(PlacementTest, RandomIsTheSeeds) {
   auto shuffled = [](uint64_t seed) { return Place(12, {.policy = PlacementOptions::kRandom, .seed = seed}); };
   EXPECT_EQ(shuffled(1), shuffled(1));
