@@ -4,14 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/cost/laws/product_shape.h"
+
 namespace twofold {
-
-inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-struct ProductShape {
-  int64_t batch, m, n, k;
-  double flops() const { return 2 * static_cast<double>(batch * m * n) * static_cast<double>(k); }
-};
 
 struct TiledProducts {
   struct Tile {

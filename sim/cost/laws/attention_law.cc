@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sim/cost/laws/gpu_tiles.h"
-#include "sim/cost/tiled_products.h"
+#include "sim/cost/laws/product_shape.h"
 
 namespace twofold {
 namespace {

@@ -32,7 +32,7 @@
 
 #include "core/proto/cluster.pb.h"
 #include "sim/cost/laws/gpu_tiles.h"
-#include "sim/cost/tiled_products.h"
+#include "sim/cost/laws/product_shape.h"
 
 namespace twofold {
 
