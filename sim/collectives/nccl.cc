@@ -76,6 +76,7 @@ struct CallCosts {
   double payload = 0;                                   // bytes, instead of the call's
   double most = kNone;                                  // payload per second that a device's channels carry
   std::array<double, 2> message_rate = {kNone, kNone};  // direct: of a message, in a node and between nodes
+  bool all_messages = false;                            // direct: the hops are all the messages of their NICs
   double at_least = 0;                                  // seconds of the whole call
   std::array<bool, 2> hidden = {false, false};          // such hops of the path cost nothing
 };
@@ -133,6 +134,7 @@ void NcclLibrary::AddMessages(const Way& way, const NcclRoute& route, const Nccl
   for (const std::vector<double>& row : shape.matrix) {
     for (const double bytes : row) message = std::max(message, bytes);
   }
+  c.all_messages = shape.kind != Communication::kSend;
   const double more = message < costs_.short_message_bytes ? costs_.short_message : 0;
   c.seconds += route.node_peers * c.hop[0] + route.network_peers * (std::max(c.hop[1], 3 * costs_.post) + more);
   const int channels = tuner.Message(message, false).channels;
@@ -216,15 +218,23 @@ Schedule NcclLibrary::Make(const Way& way, NcclRoute&& route, const std::vector<
     phase.rounds = a == NcclAlgorithm::kDirect || c.hidden[0] ? 0 : 1;
     if (phases.size() == 1) phase.seconds = c.seconds + missing;
     phase.flows.reserve(hops.size());
+    // Of all messages of a collective, what their NIC loses limits their rates: links behind it carry the payload
+    // alone.
+    const double nic = c.all_messages && loads[phases.size() - 1].nic > 0
+                           ? places.bandwidth * costs_.Share(a, p, true) / loads[phases.size() - 1].nic
+                           : kNone;
     for (const NcclHop& h : hops) {
       const size_t at = h.between ? 1 : 0;
-      const auto [on_wire, seconds] = per_hop[at];
+      const bool limited = h.between && nic < kNone;
+      const double on_wire = limited ? 1 : per_hop[at].on_wire;
+      const double most = limited ? std::min(c.message_rate[at], nic * h.share)
+                                  : std::min(c.most * h.share / route.device_share, c.message_rate[at]);
       phase.flows.push_back({.from = h.from,
                              .to = h.to,
                              .bytes = c.payload * h.share * on_wire,
                              .crossings = c.hidden[at] ? 0 : h.crossings,
-                             .hop_seconds = seconds,
-                             .rate = std::min(c.most * h.share / route.device_share, c.message_rate[at]) * on_wire});
+                             .hop_seconds = per_hop[at].seconds,
+                             .rate = most * on_wire});
     }
     hops = std::vector<NcclHop>();
   }

@@ -429,6 +429,21 @@ TEST(NcclLibrary, ShortMessagesBetweenNodesMayCostMore) {
   EXPECT_NEAR(few - Plan(*nccl, Communication::kAllToAll, places, 4 * 256).phases[0].seconds, 2 * 10e-6, 1e-9);
 }
 
+// Two nodes of two ranks and one NIC: four messages pass each NIC each way, and take its 39 % of Slingshot; the links
+// behind it carry no more than the payload.
+TEST(NcclLibrary, MessagesShareWhatTheirNicReaches) {
+  const auto nccl = Nccl([](cluster::Nccl& n) { n.set_network("slingshot"); });
+  const Schedule s = Plan(*nccl, Communication::kAllToAll, Cluster(2, 2, 1), kGiB);
+  int between = 0;
+  for (const Flow& f : s.phases[0].flows) {
+    if (f.from / 2 == f.to / 2) continue;
+    ++between;
+    EXPECT_NEAR(f.bytes, kGiB / 4, 1e-3);
+    EXPECT_NEAR(f.rate, 0.39 * 25e9 / 4, 1);
+  }
+  EXPECT_EQ(between, 8);
+}
+
 // Among two ranks a message has all of the node's channels for one peer, 16; the last chunk is copied alone.
 TEST(NcclLibrary, AMessageTakesItsChannels) {
   const auto nccl = Nccl();
