@@ -121,7 +121,7 @@ TEST_F(Program, GrowsFatTreesAndRefusesNodesThatAClusterCannotHave) {
 TEST_F(Program, ChangesTheOversubscriptionOfFatTrees) {
   const std::string spec =
       Write("wide.textproto",
-            "model { mlp { inputs: 64 hidden: [256] classes: 4 } }\nparallel { dp: 512 }\n"
+            "model { mlp { inputs: 64 hidden: [65536] classes: 4 } }\nparallel { dp: 512 }\n"
             "train { steps: 1 micro_batch: 1 global_batch: 512 }\n"
             "fabric { simulated { cluster: 'dgx-h100' algorithm: 'ring' placement { policy: RANDOM } } }\n");
   const auto seconds = [&](const std::string& set) {
