@@ -249,9 +249,10 @@ void CheckPipelineSchedule(const spec::Spec& spec, Problems& problems) {
                         " is only for INTERLEAVED_ONE_F_ONE_B, but parallel.schedule is ", ScheduleName(p),
                         "; use that schedule, or 1");
   }
-  const int64_t pass = p.dp() * spec.train().micro_batch();
   constexpr int64_t kMost = 1 << 30;
-  if (pass < 1 || spec.train().global_batch() < pass || spec.train().global_batch() % pass != 0 ||
+  if (spec.train().micro_batch() < 1 || spec.train().micro_batch() > kMost) return;  // refused elsewhere
+  const int64_t pass = p.dp() * spec.train().micro_batch();
+  if (spec.train().global_batch() < pass || spec.train().global_batch() % pass != 0 ||
       spec.train().global_batch() > kMost)
     return;
   const int64_t micro_batches = spec.train().global_batch() / pass;
