@@ -145,7 +145,11 @@ absl::Status SetFramework(const spec::Spec& spec, const cluster::Device& device,
   }
   plan.costs = std::make_unique<FrameworkCostModel>(std::move(plan.costs), found->time(), device);
   plan.device_memory = Bytes(0);
-  plan.notes.push_back(StrCat("predicted for ", found->name(), ": ", found->summary()));
+  plan.notes.push_back(StrCat("predicted for ", found->name(), ": ", found->summary(),
+                              ". Where its figures come from: ", found->source(),
+                              ". Pages and comparisons show this program's memory; the report's "
+                              "`framework` of each rank has that of ",
+                              found->name()));
   return absl::OkStatus();
 }
 

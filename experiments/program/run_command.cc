@@ -142,13 +142,34 @@ std::vector<std::vector<std::string>> AsyncRows(const report::AsyncSgd& async) {
   return rows;
 }
 
-void PrintSummary(const Job& job, const report::Report& r) {
+// Of the highest rank; of another framework, what its rank takes of the device decides.
+std::vector<std::vector<std::string>> MemoryRows(const report::Report& r) {
   int64_t peak = 0, reserved = 0, host = 0;
+  report::FrameworkMemory other;
   for (const report::Rank& rank : r.ranks()) {
     peak = std::max(peak, rank.peak_bytes());
     reserved = std::max(reserved, rank.reserved_bytes());
     host = std::max(host, rank.host_peak_bytes());
+    if (rank.framework().device_bytes() > other.device_bytes()) other = rank.framework();
   }
+  const auto bytes = [](int64_t n) { return StrCat(CountText(n), " bytes"); };
+  std::vector<std::vector<std::string>> rows;
+  if (other.device_bytes() > 0) {
+    rows.push_back({StrCat("device memory under ", r.framework()), BytesText(other.device_bytes()),
+                    StrCat(BytesText(other.device_low_bytes()), " to ", BytesText(other.device_high_bytes()),
+                           ", as nvidia-smi shows it")});
+    rows.push_back({"reserved by its allocator", BytesText(other.reserved_bytes()), bytes(other.reserved_bytes())});
+    rows.push_back({"allocated of that", BytesText(other.allocated_bytes()), bytes(other.allocated_bytes())});
+  } else {
+    rows.push_back({"peak memory", BytesText(peak), bytes(peak)});
+    rows.push_back({"reserved memory", BytesText(reserved), bytes(reserved)});
+    rows.push_back({"fragmentation", BytesText(reserved - peak), "reserved, not live at the peak"});
+  }
+  if (host > 0) rows.push_back({"peak host memory", BytesText(host), bytes(host)});
+  return rows;
+}
+
+void PrintSummary(const Job& job, const report::Report& r) {
   std::vector<std::vector<std::string>> rows;
   if (r.steps_size() > 0) {
     rows.push_back({"step time", SecondsText(r.median_step_seconds()),
@@ -163,10 +184,7 @@ void PrintSummary(const Job& job, const report::Report& r) {
                            c.seconds() > 0 ? StrCat(SecondsText(c.seconds()), " in it") : "its time was not traced")});
   }
   for (std::vector<std::string>& row : AsyncRows(r.async_sgd())) rows.push_back(std::move(row));
-  rows.push_back({"peak memory", BytesText(peak), StrCat(CountText(peak), " bytes")});
-  rows.push_back({"reserved memory", BytesText(reserved), StrCat(CountText(reserved), " bytes")});
-  rows.push_back({"fragmentation", BytesText(reserved - peak), "reserved, not live at the peak"});
-  if (host > 0) rows.push_back({"peak host memory", BytesText(host), StrCat(CountText(host), " bytes")});
+  for (std::vector<std::string>& row : MemoryRows(r)) rows.push_back(std::move(row));
   if (r.mfu() > 0) rows.push_back({"model FLOPs utilisation", absl::StrFormat("%.1f %%", 100 * r.mfu())});
   if (const std::vector<double> losses = LossesRead(r); !losses.empty()) {
     rows.push_back(
