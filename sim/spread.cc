@@ -86,7 +86,7 @@ Spread AfterWaiting(const Spread& before, double seconds, const Spread& until) {
   const double deviation = before.Within(until.group);
   if (deviation == 0) return until;
   const double slowest = until.slowest > 0 ? until.slowest : before.slowest;
-  const double left = slowest > 0 ? deviation - seconds / slowest : 0;
+  const double left = seconds == 0 ? deviation : slowest > 0 ? deviation - seconds / slowest : 0;
   if (left <= until.own + until.shared) return until;
   if (until.group == before.group) return {left, before.shared, before.group, before.slowest};
   const double share = left / deviation;

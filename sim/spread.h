@@ -52,8 +52,9 @@ Arriving LastOf(std::vector<Arriving> all);
 Spread AfterMeeting(const Spread& before, double deviation, const NormalMaximum& slowest, uint64_t group,
                     bool everyone);
 
-// Of ranks with the spread `before`, the average one waits for so many seconds, until a point with the spread `until`.
-// The slowest waits for less: it stays late by what its lateness was longer. That is exact for the slowest rank of
+// Of two things that must both have come, the one with the spread `before` comes so many seconds before the one with
+// the spread `until`, for the average rank: a stream that waits for a point, or a point that a stream need not wait
+// for. The slowest waits for less: it stays late by what its lateness was longer. That is exact for the slowest rank of
 // until's group, whose lateness is what the next meeting waits for.
 Spread AfterWaiting(const Spread& before, double seconds, const Spread& until);
 

@@ -54,7 +54,10 @@ void Timeline::Span(double seconds, double not_before, std::string_view name, st
 }
 
 void Timeline::PassWait(const TimePoint& until, std::string_view name) {
-  if (until.time() <= time_) return;
+  if (until.time() <= time_) {  // it had come for the average rank; perhaps not for the slowest
+    spread_ = AfterWaiting(until.spread(), time_ - until.time(), spread_);
+    return;
+  }
   stalled_ += until.time() - time_;
   if (wait_tracer_ && !name.empty()) wait_tracer_(name, time_, until.time());
   WaitUntil(until.time(), until.spread());

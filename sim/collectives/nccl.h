@@ -14,10 +14,9 @@
 //              (CollectiveShape::follows)
 //   nvls       base + bytes, and chunks that go through alone before the pipeline is full
 //   pat        base + log2 n hops + 2.8 us a rank (NCCL's tuning.cc: "still a linear part") + bytes at 3/4 of a ring's
-//   direct     base + three posts, or a hop, for each peer on another node + bytes; a message has the channels that
-//   NCCL gives it by its
-//              size. Between nodes a channel carries 14 GB/s (NCCL_P2P_PER_CHANNEL_NET_BW); within a node the last
-//              chunk is copied out of its buffer at last
+//   direct     base + three posts, or a hop, for each peer on another node + bytes; NCCL gives a message channels by
+//              its size. Between nodes a channel carries 14 GB/s (NCCL_P2P_PER_CHANNEL_NET_BW); within a node the time
+//              ends with the last chunk's copy out of its buffer
 // NCCL's figure for a hop includes the wire (Places::alpha): a route adds only its latency in excess of that.
 // Ignores: CollNet, the copy engine, user buffers, MSCCL.
 #pragma once

@@ -59,6 +59,7 @@ TEST(SpreadTest, WhoIsLateWaitsForLess) {
   const Spread s{.own = 3}, point{.own = 0, .shared = 0, .group = 4, .slowest = 2};
   EXPECT_EQ(AfterWaiting(s, 4, point).own, 1);
   EXPECT_EQ(AfterWaiting(s, 6, point), point);
+  EXPECT_EQ(AfterWaiting(s, 0, Spread{.own = 2}).own, 3) << "both at once: the wider one";
   const Spread both{.own = 1, .shared = 2, .group = 5, .slowest = 1};
   EXPECT_EQ(AfterWaiting(both, 2, point).Within(4), 2) << "what was in common is lateness like any other";
   EXPECT_EQ(AfterWaiting(both, 1, Spread{.group = 5, .slowest = 2}), (Spread{0.5, 2, 5, 1}))
