@@ -71,6 +71,7 @@ absl::StatusOr<cluster::Cluster> Parse(std::string_view file, std::string_view t
     absl::StatusOr<cluster::Device> device = FindDevice(device_file);
     if (!device.ok()) return Within(StrCat(file, ": "), device.status());
     *c.mutable_device() = Overridden(*std::move(device), c.device());
+    c.clear_device_profile();  // it has become part of the device
   }
   if (c.device().has_profile()) {
     const std::filesystem::path profile = c.device().profile(), folder = std::filesystem::path(file).parent_path();

@@ -219,9 +219,9 @@ TEST(BudgetOfADevice, IfSimulatedIsTheLesserOfBoth) {
   const auto limit = [](std::string_view budget) {
     return Replayed(StrCat(test::kTinyMlp, budget, kGpu)).rules.device;
   };
-  EXPECT_EQ(limit(""), Bytes(80'000'000'000));
+  EXPECT_EQ(limit(""), Bytes(84'986'036'224));
   EXPECT_EQ(limit("memory { budget_mib: 1024 }\n"), GiB(1));
-  EXPECT_EQ(limit("memory { budget_mib: 100000 }\n"), Bytes(80'000'000'000));
+  EXPECT_EQ(limit("memory { budget_mib: 100000 }\n"), Bytes(84'986'036'224));
   EXPECT_EQ(limit("memory { budget_mib: 1e-9 }\n"), Bytes(1));
 }
 

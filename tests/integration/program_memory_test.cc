@@ -22,7 +22,7 @@ TEST_F(Program, TellsMemoryAlone) {
             "train { steps: 1000 micro_batch: 4 precision { parameter: BF16 } }\n"
             "parallel { dp: 4 sharding: ZERO_2 }\nfabric { simulated { cluster: \"star-a100\" } }\n");
   ASSERT_EQ(Run(StrCat("memory ", spec, " --out=", At("memory"))), 0) << err_;
-  EXPECT_THAT(out_, HasSubstr("It fits (A100-80GB SXM: 80,000,000,000 bytes)"));
+  EXPECT_THAT(out_, HasSubstr("It fits (A100-80GB SXM: 84,986,036,224 bytes)"));
   EXPECT_THAT(out_, HasSubstr("each of ranks 0 to 3"));
   EXPECT_THAT(out_, HasSubstr("12 psi / 4"));
   EXPECT_THAT(out_, HasSubstr("34 + 5 a s / h"));

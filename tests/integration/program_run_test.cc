@@ -204,7 +204,7 @@ TEST_F(Program, WritesOneRowAndOneTimeLineForRanksThatAreFolded) {
 
   ASSERT_EQ(Run(StrCat("run ", spec, " --set=trace.enabled=false --out=", At("many"))), 0) << err_;
   EXPECT_FALSE(fs::exists(At("many") + "/trace.json"));
-  EXPECT_EQ(Report(At("many"))["median_step_seconds"], report["median_step_seconds"]);
+  EXPECT_DOUBLE_EQ(Report(At("many"))["median_step_seconds"], report["median_step_seconds"]);
 }
 
 TEST_F(Program, SaysWhatTheSimulationItselfCosts) {

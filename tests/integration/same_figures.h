@@ -8,7 +8,8 @@
 
 namespace twofold::test {
 
-// Memory and counts are equal, times to 1e-9 of themselves.
+// Memory and counts are equal, times to 1e-9 of themselves; intervals to 0.002, because ranks that take equally long may
+// have kernels of other shapes, whose intervals differ.
 inline void ExpectSameFigures(const std::vector<report::RankRecord>& records,
                               const std::vector<report::RankRecord>& expected) {
   ASSERT_EQ(records.size(), expected.size());
@@ -18,7 +19,7 @@ inline void ExpectSameFigures(const std::vector<report::RankRecord>& records,
     for (const auto& [ratio, of_expected] :
          {std::pair(records[r].compute_low_ratio(), expected[r].compute_low_ratio()),
           std::pair(records[r].compute_high_ratio(), expected[r].compute_high_ratio())})
-      EXPECT_NEAR(ratio, of_expected, 1e-9) << "rank " << r;
+      EXPECT_NEAR(ratio, of_expected, 0.002) << "rank " << r;
     ASSERT_EQ(records[r].steps_size(), expected[r].steps_size());
     for (int s = 0; s < records[r].steps_size(); ++s) {
       const report::Step &step = records[r].steps(s), &other = expected[r].steps(s);
