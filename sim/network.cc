@@ -114,6 +114,17 @@ Network::Name Network::Collective(int number, const CollectiveShape& shape, doub
   return name;
 }
 
+Network::Occupation Network::OccupationOf(const Schedule& schedule, const Places& places) {
+  return {EstimateSeconds(schedule, places), schedule.multiprocessors, BusiestBytes(schedule)};
+}
+
+Network::Occupation Network::Occupies(int number, const CollectiveShape& shape) {
+  const Groups& groups = GroupsOf(number);
+  Known& entry = known_[{number, shape.kind, shape.bytes, 2 * shape.root + (shape.follows ? 1 : 0)}];
+  if (entry.name.algorithm.empty()) entry = Make(number, shape, groups);
+  return entry.occupation;
+}
+
 std::shared_ptr<const Engine::Course> Network::Chart(const Known& known, const Groups& groups) try {
   const AtWork at_work(Part::kCollectives);
   std::vector<Engine::Copy> copies;
@@ -159,6 +170,7 @@ Network::Way Network::MakeWay(int number, std::vector<std::vector<int>> pairs, d
     way.schedules.push_back(like->second);
   }
   way.name = {way.schedules[0]->algorithm, way.schedules[0]->protocol};
+  way.occupation = OccupationOf(*way.schedules[0], known[0].first);
   if (!engine_.solves_flows()) return way;
   std::vector<Engine::Copy> copies;
   for (size_t m = 0; m < way.schedules.size(); ++m) copies.push_back({way.schedules[m], way.endpoints[m]});
@@ -174,8 +186,7 @@ Network::Name Network::Shift(int number, int places, double bytes, double start,
   return Send({number, -1, places, bytes}, start, std::move(ended));
 }
 
-Network::Name Network::Send(const WayKey& key, double start, Ended ended) {
-  messages_ = true;
+std::shared_ptr<const Network::Way> Network::WayOf(const WayKey& key) {
   std::shared_ptr<const Way>& known = ways_[key];
   if (known == nullptr) try {
       const auto [number, from, to, bytes] = key;
@@ -193,7 +204,16 @@ Network::Name Network::Send(const WayKey& key, double start, Ended ended) {
     } catch (const NoRoute& none) {
       throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
     }
-  const std::shared_ptr<const Way> way = known;  // actors that run while this one starts its flows may add to ways_
+  return known;
+}
+
+Network::Occupation Network::MessageOccupies(int groups, int from, int to, double bytes) {
+  return WayOf({groups, from, to, bytes})->occupation;
+}
+
+Network::Name Network::Send(const WayKey& key, double start, Ended ended) {
+  messages_ = true;
+  const std::shared_ptr<const Way> way = WayOf(key);  // kept: actors that run meanwhile may add to ways_
   if (way->course != nullptr) {
     engine_.Run(way->course, start, [ended = std::move(ended)](const std::vector<double>& finish, double apart) {
       for (size_t place : {size_t{0}, size_t{1}}) {

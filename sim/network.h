@@ -72,6 +72,13 @@ class Network {
   // The same from every rank of each of the groups to the one `places` after it, all at once; after the last comes the
   // first.
   Name Shift(int groups, int places, double bytes, double start, Ended ended);
+  // What a collective among these groups takes of each device, and for how long if it is alone on the network; an
+  // estimate, before it begins. Fails the engine as Collective does.
+  struct Occupation {
+    double seconds = 0, multiprocessors = 0, bytes = 0;  // bytes: on the wire, that the busiest rank sends
+  };
+  Occupation Occupies(int groups, const CollectiveShape& shape);
+  Occupation MessageOccupies(int groups, int from, int to, double bytes);
   const Library& library() const { return library_; }
   int64_t planned() const { return planned_; }  // collectives and messages for which schedules were made
   // What a reader must know of the times: those that come from a sample of phases.
@@ -88,6 +95,7 @@ class Network {
     double seconds = -1;  // alone on the network, if all ranks finish together; -1: unknown
     std::shared_ptr<const Engine::Course> course = nullptr;  // if the engine solves flows: replaces schedules
     Name name = {};
+    Occupation occupation = {};
     // While it is made, of the first group's phases: those that are timed, and their times.
     std::vector<PhaseSample> sample = {};
     std::vector<std::optional<PhaseTimes::Time>> times = {};
@@ -104,6 +112,7 @@ class Network {
     std::vector<std::shared_ptr<const Schedule>> schedules;  // by message; pairs with equal places share one
     std::shared_ptr<const Engine::Course> course = nullptr;
     Name name = {};
+    Occupation occupation = {};
   };
   using WayKey = std::tuple<int, int, int, double>;  // groups, from (-1: from all, to that many places on), to, bytes
 
@@ -128,6 +137,8 @@ class Network {
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
   void Flow(const Known& known, const Groups& groups, double start, Done done);
   Way MakeWay(int number, std::vector<std::vector<int>> pairs, double bytes);
+  static Occupation OccupationOf(const Schedule& schedule, const Places& places);
+  std::shared_ptr<const Way> WayOf(const WayKey& key);
   Name Send(const WayKey& key, double start, Ended ended);
 
   Engine& engine_;

@@ -166,10 +166,12 @@ Network::Known Network::Make(int number, const CollectiveShape& shape, const Gro
   const bool useful = options_.closed_forms && groups_.size() == 1 && !messages_;  // else it may meet others
   if (measured || useful) known.seconds = ClosedForm(known, groups);
   if (known.seconds > 0) KeepSample(shape, known);
+  known.occupation = OccupationOf(*known.schedules[0], groups[0].places);
   if (measured) {
     for (const auto& schedule : known.schedules) schedule->stretch = known.seconds > 0 ? *measured / known.seconds : 1;
     known.seconds = *measured;
     known.name = {"measured", ""};
+    known.occupation.seconds = *measured;
   }
   known.times.clear(), known.sample.clear();
   return known;

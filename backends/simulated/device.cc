@@ -157,9 +157,13 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
     rank_.host().Advance(e.launch ? e.launch->value() : rank_.machine().launch_seconds);
   else if (rank_.machine().host_seconds > 0)
     rank_.host().Advance(rank_.machine().host_seconds * factor);
+  double seconds = e.seconds.value() * factor;
+  if (!rank_.communicating().none() && &stream == compute_.get()) {
+    seconds = rank_.communicating().Take(seconds, [&](const BesideIt& takes) { return costs_.Slowdown(op, takes); });
+  }
   const double differ = CountsFlops(name) ? rank_.machine().speed_spread : 0;
-  const sim::Apart apart{differ * e.seconds.value() * factor, rank_.host().spread()};
-  static_cast<SimulatedStream&>(stream).line().Advance(e.seconds.value() * factor, rank_.host().time(),
+  const sim::Apart apart{differ * seconds, rank_.host().spread()};
+  static_cast<SimulatedStream&>(stream).line().Advance(seconds, rank_.host().time(),
                                                        traced ? rank_.trace().NameOf(name) : std::string_view(),
                                                        rank_.trace().label(), apart);
 }

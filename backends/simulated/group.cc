@@ -201,6 +201,31 @@ sim::CollectiveShape SimulatedGroup::ShapeOf(const std::vector<Arrival>& arrival
   return shape;
 }
 
+sim::Network::Occupation SimulatedGroup::Occupies(int rank, const Communication& c) const {
+  const auto ranks = static_cast<int>(this->ranks().size());
+  if (!c.is_collective()) {
+    sim::Network::Occupation all;
+    const auto add = [&](bool send, int peer, const Tensor& tensor) {
+      if (peer == kAnySource || peer == rank) return;
+      int from = send ? rank : peer, to = send ? peer : rank;
+      if (!all_different()) to = (to - from + ranks) % ranks, from = -1;  // as in Exchange
+      const sim::Network::Occupation one =
+          world_.network.MessageOccupies(network_groups_, from, to, static_cast<double>(tensor.bytes().value()));
+      all = {std::max(all.seconds, one.seconds), std::max(all.multiprocessors, one.multiprocessors),
+             std::max(all.bytes, one.bytes)};
+    };
+    if (c.kind == Communication::kSend) add(true, c.peer, c.in);
+    if (c.kind == Communication::kRecv) add(false, c.peer, c.out);
+    for (const P2p& op : c.batch) add(op.kind == P2p::kSend, op.peer, op.tensor);
+    return all;
+  }
+  sim::CollectiveShape shape{c.kind, ranks, static_cast<double>(c.bytes().value()), c.peer, {}};
+  if (c.kind == Communication::kGather || c.kind == Communication::kScatter)
+    shape.bytes = static_cast<double>((c.kind == Communication::kGather ? c.in : c.out).bytes().value()) * ranks;
+  if (c.kind == Communication::kAllToAllV) shape.kind = Communication::kAllToAll;
+  return world_.network.Occupies(network_groups_, shape);
+}
+
 void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   const bool barrier = arrivals[0].call->communication.kind == Communication::kBarrier;
   if (barrier && !world_.kinds.of().empty())

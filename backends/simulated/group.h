@@ -113,6 +113,9 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   std::shared_ptr<SimulatedGroup> Partition(uint64_t sequence, int rank, std::span<const std::vector<int>> groups,
                                             const std::string& name);
 
+  // What a communication of this rank takes of its device (sim::Network). Of an all_to_all_v, as if all ranks sent as
+  // much as this one.
+  sim::Network::Occupation Occupies(int rank, const Communication& c) const;
   // Whether its generation of members is the present one. If not, nothing that was issued to it will end.
   bool present() const { return generation_ == world_.generation; }
   const std::string& name() const { return name_; }

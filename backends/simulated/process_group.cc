@@ -151,8 +151,19 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   if (rank_.machine().gpu) line_->WaitFor(rank_.compute().Record());
   Issued issued;
   staging_.For(c, device(), issued.workspace);
-  issued.state = c.is_collective() ? IssueCollective(call, entry) : IssueMessages(call, entry);
+  const std::shared_ptr<SimulatedWork> work =
+      c.is_collective() ? IssueCollective(call, entry) : IssueMessages(call, entry);
+  if (rank_.machine().beside) work->SetBeside(Beside(c));
+  issued.state = work;
   return issued;
+}
+
+uint64_t SimulatedProcessGroup::Beside(const Communication& c) {
+  const sim::Network::Occupation o = shared_->Occupies(rank(), c);
+  if (!(o.seconds > 0)) return 0;
+  // What is sent is read, what is received is written, and a sum reads what it is added to.
+  const double bytes = (c.sums() ? 3 : 2) * o.bytes;
+  return rank_.communicating().Began(line_.get(), o.seconds, {o.multiprocessors, bytes / o.seconds});
 }
 
 std::shared_ptr<SimulatedWork> SimulatedProcessGroup::NewWork(InFlight call) {

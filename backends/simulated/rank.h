@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/simulated/beside.h"
 #include "backends/simulated/in_flight.h"
 #include "core/base/strings.h"
 #include "core/device/device.h"
@@ -35,6 +36,7 @@ struct SimulatedMachine {
   // GPU only: launches that the compute stream can hold, 0: any number. If it holds so many, the host waits. Assumed:
   // CUDA's streams are observed to hold about as many; NVIDIA does not state a number.
   int pending_launches = 1024;
+  bool beside = false;           // communication takes a part of the device from what computes beside it (beside.h)
   double speed_spread = 0;       // standard deviation of an operation's time among devices, as a share of it
   double read_back_seconds = 0;  // host time to read an element once the stream is done, GPU only
   bool uploads = false;          // the host's writes take time of the compute stream, GPU only
@@ -102,6 +104,8 @@ class SimulatedRank : public Clock {
     engine_.Block(rank_, point, what);
     host_->WaitFor(point, stream);
   }
+  Communicating& communicating() { return communicating_; }
+
   // ---- Faults (faults.h) ----
   // Its operations take longer until then.
   struct Slowness {
@@ -133,6 +137,7 @@ class SimulatedRank : public Clock {
   void GoesOn(double time) {
     host_->NotBefore(time);
     if (machine_.gpu) compute_->Reset(time);
+    communicating_ = {};
     met_ = host_->time();
   }
   // Lets the simulation catch up with the compute stream, at no cost in virtual time: with REAL data, arithmetic is
@@ -153,6 +158,7 @@ class SimulatedRank : public Clock {
   const SimulatedMachine machine_;
   Trace trace_;
   CallsInFlight calls_;
+  Communicating communicating_;
   double met_ = 0;
   std::vector<Slowness> slow_;
   std::vector<Outage> outages_;

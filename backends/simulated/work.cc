@@ -19,6 +19,7 @@ double CoreTimeTaken(double start, double end, double host) {
 }  // namespace
 
 void SimulatedWork::Wait() {
+  if (beside_ != 0) rank_.communicating().Ended(beside_);
   if (rank_.machine().shared_cores) PayForCore();
   const double before = rank_.host().time();
   rank_.HostWait(
@@ -39,6 +40,7 @@ void SimulatedWork::PayForCore() {
 
 void SimulatedWork::WaitOn(Stream& stream) {
   if (!rank_.machine().gpu) return Wait();  // a CPU's stream is the host
+  if (beside_ != 0) rank_.communicating().Ended(beside_);
   stream.WaitFor(Event(std::make_shared<SimulatedPoint>(rank_, done(), stream_)));
 }
 

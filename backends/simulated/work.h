@@ -25,6 +25,7 @@ class SimulatedWork : public Work::State {
   int source() const override { return messages_ == nullptr ? -1 : messages_->source; }
 
   void SetMessages(std::shared_ptr<SimulatedGroup::Pending> messages) { messages_ = std::move(messages); }
+  void SetBeside(uint64_t number) { beside_ = number; }
   // When the ranks of a collective met; set before it is done. For a message: infinity, since a message takes no time
   // of the core.
   const std::shared_ptr<double>& started() const { return started_; }
@@ -40,6 +41,7 @@ class SimulatedWork : public Work::State {
   std::shared_ptr<SimulatedGroup::Pending> messages_;
   std::shared_ptr<double> started_ = std::make_shared<double>(std::numeric_limits<double>::infinity());
   bool paid_ = false;
+  uint64_t beside_ = 0;  // its number in SimulatedRank::communicating(); 0: none
 };
 
 }  // namespace twofold

@@ -54,6 +54,7 @@ struct Communication {
   // reduce-scatter.
   Bytes bytes() const;
   bool is_collective() const { return kind > kBatch; }
+  bool sums() const { return kind == kAllReduce || kind == kReduceScatter || kind == kReduce; }
   std::string ToString() const;    // "all_reduce(sum) of f32[1000]"
   Communication Borrowed() const;  // with Tensor::Borrowed operands, for a communication thread
 };

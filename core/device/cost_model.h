@@ -19,10 +19,18 @@ struct Range {
   double low = 1, high = 1;
 };
 
+// What a communication takes of a device while it runs.
+struct BesideIt {
+  double multiprocessors = 0;
+  double bytes_per_second = 0;  // of the device's memory
+};
+
 class CostModel {
  public:
   virtual ~CostModel() = default;
   virtual Estimate Time(const ops::Op& op) = 0;
+  // How many times as long the operation takes beside a communication; at least 1.
+  virtual double Slowdown(const ops::Op& /*op*/, const BesideIt& /*takes*/) { return 1; }
   // True if the estimation errors of one kernel are independent of those of another kernel.
   virtual bool independent() const { return false; }
   // A factor common to a whole step, in addition to the estimates' own intervals: the speed of the machine on that day.

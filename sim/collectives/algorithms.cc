@@ -59,6 +59,14 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
   return seconds;
 }
 
+double BusiestBytes(const Schedule& schedule) {
+  std::vector<double> sent(schedule.last_phase.size());
+  for (const Phase& phase : schedule.phases) {
+    for (const Flow& f : phase.flows) sent[static_cast<size_t>(f.from)] += f.bytes;
+  }
+  return sent.empty() ? 0 : *std::max_element(sent.begin(), sent.end());
+}
+
 double EstimateSeconds(const Schedule& schedule, const Places& p) {
   // The bytes that each rank moves inside its node, and each NIC between nodes: [0] out, [1] in.
   std::vector<double> inside[2], outside[2], routes;
@@ -82,6 +90,7 @@ double EstimateSeconds(const Schedule& schedule, const Places& p) {
         double& bytes = within ? inside[way][r] : outside[way][static_cast<size_t>(nic)];
         most = std::max(most, (bytes += f.bytes) / (within ? p.node_bandwidth : p.bandwidth));
       }
+      most = std::max(most, f.bytes / f.rate);
     }
     seconds += PhaseLatency(phase, routes, p.alpha) + most;
   }

@@ -44,6 +44,7 @@ struct Schedule {
   std::vector<Phase> phases;
   // For each rank, the last phase that it takes part in, -1 for none; the rank is done when that phase has ended.
   std::vector<int> last_phase;
+  double multiprocessors = 0;       // that its kernels occupy on each device
   double stretch = 1;               // factor on its latencies and bytes, to match a measured time
   std::string algorithm, protocol;  // what was chosen; protocol is "" if there are none
   double estimate = 0;  // seconds, by the model that "auto" compares by: EstimateSeconds, or the library's own; 0: none
@@ -131,6 +132,9 @@ const std::vector<Algorithm>& Algorithms();
 double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth);
 // Time on idle nodes: a phase lasts as long as the busiest rank inside its node, or the busiest NIC.
 double EstimateSeconds(const Schedule& schedule, const Places& places);
+
+// The most bytes on the wire that one rank sends.
+double BusiestBytes(const Schedule& schedule);
 
 // The schedules that "auto" may choose, by ascending EstimateSeconds (among equals, in the order of Algorithms()). On a
 // shared-memory host this is shared_memory. Elsewhere it is all algorithms that support the operation there, except
