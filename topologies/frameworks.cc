@@ -21,6 +21,11 @@ absl::Status CheckTime(const framework::Time& time) {
     checks << CheckPositive("time.kernels.factor", kernel.factor())
            << CheckNotNegative("time.kernels.launch_us", kernel.launch_us());
   }
+  for (const framework::Moved& moved : time.moved()) {
+    if (!moved.has_before())
+      return InvalidArgument("time.moved.before: missing; say before what: ALL_GATHER or REDUCE_SCATTER");
+    checks << CheckPositive("time.moved.bytes_per_element", moved.bytes_per_element());
+  }
   for (const std::string& part : time.separate()) {
     if (part == "add" || part == "add_to" || part == "gelu_forward" || part == "gelu_backward") continue;
     return InvalidArgument("time.separate: \"", part, "\": use add, add_to, gelu_forward or gelu_backward");

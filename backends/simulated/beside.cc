@@ -31,6 +31,12 @@ void Communicating::Pass(double seconds) {
   }
 }
 
+double Communicating::left() const {
+  double left = 0;
+  for (const One& one : all_) left += one.left;
+  return left;
+}
+
 double Communicating::Take(double seconds, absl::FunctionRef<double(const BesideIt&)> slowdown) {
   double taken = 0;
   while (!all_.empty() && seconds > 0) {

@@ -28,6 +28,7 @@ class Communicating {
   // The seconds that an operation takes which would take so many alone. `slowdown`: the factor beside a communication.
   double Take(double seconds, absl::FunctionRef<double(const BesideIt&)> slowdown);
   bool none() const { return all_.empty(); }
+  double left() const;  // seconds until all have had their time
 
  private:
   struct One {

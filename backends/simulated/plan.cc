@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "backends/host/costs.h"
 #include "backends/host/memory_rules.h"
@@ -112,6 +113,19 @@ void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gp
   SetCollectives(gpu.collectives(), plan);
 }
 
+// Whether communication takes a part of the device from what computes beside it.
+void SetContention(const spec::Simulated& simulated, const cluster::Device& device, SimulationPlan& plan) {
+  if (!plan.machine.gpu || plan.world_size == 1 || !(device.has_laws() || device.has_kernels())) return;
+  plan.machine.beside = simulated.contention() == spec::Simulated::Contention::ON;
+  if (plan.machine.beside) {
+    plan.notes.push_back(
+        "what computes beside communication takes longer, by the multiprocessors that the library's channels occupy "
+        "and "
+        "the memory bandwidth that they use (`contention: OFF`: it does not); that computing slows communication down "
+        "is not modelled");
+  }
+}
+
 // How far devices of this type differ in speed.
 absl::Status SetSpeeds(const spec::Simulated& simulated, const cluster::Device& device, SimulationPlan& plan) {
   const double spread = device.speed_spread();
@@ -144,6 +158,13 @@ absl::Status SetFramework(const spec::Spec& spec, const cluster::Device& device,
                            "GPUs (`twofold list clusters`)");
   }
   plan.costs = std::make_unique<FrameworkCostModel>(std::move(plan.costs), found->time(), device);
+  for (const framework::Moved& moved : found->time().moved()) {
+    SimulatedMachine::Moved& to = plan.machine.moved.emplace_back();
+    to.before =
+        moved.before() == framework::Moved::ALL_GATHER ? Communication::kAllGather : Communication::kReduceScatter;
+    for (const int type : moved.type()) to.types.push_back(absl::AsciiStrToLower(spec::DType_Name(type)));
+    to.seconds = moved.bytes_per_element() / (device.memory_bytes_per_second() * device.memory_efficiency());
+  }
   plan.device_memory = Bytes(0);
   plan.notes.push_back(StrCat("predicted for ", found->name(), ": ", found->summary(),
                               ". Where its figures come from: ", found->source(),
@@ -202,6 +223,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(costs->DescribeHostLink());
   plan.host_link = costs->host_link();
   plan.costs = costs->Make();
+  SetContention(spec.fabric().simulated(), costs->device, plan);
   return SetFramework(spec, costs->device, plan);
 }
 

@@ -147,6 +147,7 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   if (shared_->world().folded()) CheckFoldable(c);
   rank_.Communicates(*call);
   const sim::FlightRecord::Aside aside(rank_.engine().record());
+  Move(c);
   line_->NotBefore(rank_.LinkIsUpFrom(rank_.now()), rank_.host().spread());
   if (rank_.machine().gpu) line_->WaitFor(rank_.compute().Record());
   Issued issued;
@@ -156,6 +157,18 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   if (rank_.machine().beside) work->SetBeside(Beside(c));
   issued.state = work;
   return issued;
+}
+
+// On the compute stream: such a kernel fills the device, also where it has a stream of its own.
+void SimulatedProcessGroup::Move(const Communication& c) {
+  for (const SimulatedMachine::Moved& moved : rank_.machine().moved) {
+    if (moved.before != c.kind || c.in.numel() == 0) continue;
+    if (!moved.types.empty() && std::ranges::find(moved.types, DTypeName(c.in.dtype())) == moved.types.end()) continue;
+    const double seconds = static_cast<double>(c.in.numel()) * moved.seconds;
+    const bool traced = rank_.trace().enabled();
+    rank_.compute().Advance(seconds, rank_.host().time(), traced ? rank_.trace().NameOf("convert") : std::string_view(),
+                            rank_.trace().label(), {0, rank_.host().spread()});
+  }
 }
 
 uint64_t SimulatedProcessGroup::Beside(const Communication& c) {

@@ -40,6 +40,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   std::shared_ptr<SimulatedWork> IssueMessages(std::shared_ptr<const host::Call> call,
                                                CommunicationStats::Entry& entry);
   std::shared_ptr<SimulatedWork> NewWork(InFlight call);
+  void Move(const Communication& c);        // the framework's kernels before it
   uint64_t Beside(const Communication& c);  // begins in SimulatedRank::communicating(); returns its number there
   host::Call BeginSplit();
   bool IsShift(const Communication& c) const;

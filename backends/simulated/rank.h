@@ -36,6 +36,13 @@ struct SimulatedMachine {
   // GPU only: launches that the compute stream can hold, 0: any number. If it holds so many, the host waits. Assumed:
   // CUDA's streams are observed to hold about as many; NVIDIA does not state a number.
   int pending_launches = 1024;
+  // What the framework converts or scales before a communication of this kind and element type: seconds per element.
+  struct Moved {
+    Communication::Kind before;
+    std::vector<std::string> types;  // names of element types; empty: any
+    double seconds;
+  };
+  std::vector<Moved> moved;
   bool beside = false;           // communication takes a part of the device from what computes beside it (beside.h)
   double speed_spread = 0;       // standard deviation of an operation's time among devices, as a share of it
   double read_back_seconds = 0;  // host time to read an element once the stream is done, GPU only

@@ -22,6 +22,7 @@ SteadyState::Situation SituationOf(SteppingRank& of) {
   for (const std::weak_ptr<sim::Timeline>& line : rank.lines()) {
     if (const auto open = line.lock()) add(*open);
   }
+  situation.relative.push_back(rank.communicating().left());
   const sim::Engine& engine = of.world.engine;
   const sim::Engine::Due due = engine.due();
   if (due.events > 0) {

@@ -307,6 +307,11 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   if (best) {
     Schedule schedule = Make(best->way, std::move(*best->route), best->loads, best->costs, places);
     schedule.estimate = least;
+    schedule.multiprocessors =
+        best->way.algorithm == NcclAlgorithm::kDirect
+            ? std::min(tuner.message_channels(),
+                       (shape.ranks - 1) * tuner.Message(shape.bytes / shape.ranks, places.nodes > 1).channels)
+            : tuner.Channels(best->way.algorithm, best->way.protocol, shape.bytes);
     return schedule;
   }
   if (!why_not.ok() && algorithm) return why_not;
@@ -324,6 +329,7 @@ Schedule NcclLibrary::Message(double bytes, const Places& places) const {
   const CallCosts costs = Costs(way, route, tuner, shape, places);
   Schedule schedule = Make(way, std::move(route), loads, costs, places);
   schedule.algorithm = "direct";
+  schedule.multiprocessors = tuner.Message(bytes, between).channels;
   return schedule;
 }
 

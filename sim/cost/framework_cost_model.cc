@@ -17,7 +17,9 @@ FrameworkCostModel::FrameworkCostModel(std::unique_ptr<CostModel> own, const fra
       separate_accumulation_(time.separate_accumulation()),
       launch_(time.has_launch_us() ? std::optional(Seconds(time.launch_us() * 1e-6)) : std::nullopt),
       separate_(time.separate().begin(), time.separate().end()) {
-  for (const framework::Kernel& kernel : time.kernels()) kernels_[kernel.name()] = kernel;
+  for (const framework::Kernel& kernel : time.kernels()) {
+    if (device.name().starts_with(kernel.device())) kernels_[kernel.name()] = kernel;
+  }
 }
 
 Estimate FrameworkCostModel::Sum(const ops::Op& a, const ops::Op& b) {

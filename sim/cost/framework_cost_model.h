@@ -4,7 +4,8 @@
 //   in
 //                    a kernel of its own: the sum of two kernels, each with its launch
 //   accumulation     a product that adds to its result, if the framework adds in another kernel: the product and a sum
-//   factor           of a kernel: its time beyond the device's kernel_us is multiplied by it
+//   factor           of a kernel: its time beyond the device's kernel_us is multiplied by it. Of several entries for a
+//                    kernel, the last that is for this device holds
 //   launch_us        host time of an operation: of the kernel, else of the framework, else of the device
 //
 // Assumes: the framework's kernels stream memory, and multiply, as well as the device's model says.
@@ -31,6 +32,7 @@ class FrameworkCostModel : public CostModel {
   // `own`: the device's. Figures are valid (topologies/frameworks.h, CheckFrameworkKernels).
   FrameworkCostModel(std::unique_ptr<CostModel> own, const framework::Time& time, const cluster::Device& device);
   Estimate Time(const ops::Op& op) override;
+  double Slowdown(const ops::Op& op, const BesideIt& takes) override { return own_->Slowdown(op, takes); }
   bool independent() const override { return own_->independent(); }
 
  private:

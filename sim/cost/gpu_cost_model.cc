@@ -1,19 +1,20 @@
 #include "sim/cost/gpu_cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "absl/strings/str_format.h"
 #include "core/base/status.h"
 #include "core/device/kernel_names.h"
 #include "sim/cost/kernel_table.h"
-#include "sim/cost/laws/law_times.h"
 #include "sim/cost/passes.h"
 
 namespace twofold {
 namespace {
 
 constexpr int64_t kAlignedRows = 16;  // bytes of rows
+constexpr double kLeastLeft = 0.25;   // of a device, beside communication
 
 TiledProducts ProductsOf(const cluster::Kernels& kernels) {
   TiledProducts products{.tiles = {},
@@ -79,7 +80,7 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
     seconds -= static_cast<double>(product->out.bytes().value()) / memory_;
     addition = static_cast<double>(3 * product->out.bytes().value()) / memory_ + device_.kernel_us() * 1e-6;
   }
-  if (const std::optional<LawTime> law = TimeByLaw(device_, op)) {
+  if (const std::optional<LawTime> law = TimeByLaw(device_, op, cache_)) {
     seconds = law->seconds, error = law->error, kernel_s = 0;
   } else if (product != nullptr) {
     products = Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, PeakOf(device_, key.dtype), ElementSize(key.dtype),
@@ -94,6 +95,37 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
   Estimate e{Seconds(seconds), Seconds(seconds * (1 - error)), Seconds(seconds * (1 + error))};
   if (kernel.has_launch_us()) e.launch = Seconds(kernel.launch_us() * 1e-6);
   return e;
+}
+
+GpuCostModel::Rest& GpuCostModel::Left(double multiprocessors, double share_of_memory) {
+  const auto [known, is_new] = left_.try_emplace({multiprocessors, share_of_memory});
+  if (!is_new) return known->second;
+  cluster::Device& device = known->second.device = device_;
+  const double share = multiprocessors / static_cast<double>(device_.laws().multiprocessors());
+  device.mutable_laws()->set_multiprocessors(static_cast<int64_t>(multiprocessors));
+  for (cluster::ProductLaw& law : *device.mutable_laws()->mutable_products()) {
+    law.set_tflops(law.tflops() * share);
+    law.set_memory_tbytes_per_second(law.memory_tbytes_per_second() * share_of_memory);
+  }
+  for (cluster::AttentionLaw& law : *device.mutable_laws()->mutable_attention()) {
+    law.set_tflops(law.tflops() * share);
+    law.set_memory_tbytes_per_second(law.memory_tbytes_per_second() * share_of_memory);
+  }
+  return known->second;
+}
+
+double GpuCostModel::Slowdown(const ops::Op& op, const BesideIt& takes) {
+  const auto all =
+      static_cast<double>(device_.has_laws() ? device_.laws().multiprocessors() : device_.kernels().multiprocessors());
+  const double multiprocessors = std::max(std::ceil(all * kLeastLeft), all - std::floor(takes.multiprocessors));
+  // In steps of a hundredth, so that a few devices serve all sizes of communication.
+  const double memory = std::max(kLeastLeft, 1 - std::round(100 * takes.bytes_per_second / memory_) / 100);
+  if (const std::optional<LawTime> alone = TimeByLaw(device_, op, cache_)) {
+    Rest& rest = Left(multiprocessors, memory);
+    const std::optional<LawTime> beside = TimeByLaw(rest.device, op, rest.cache);
+    return std::max(1.0, beside->seconds / alone->seconds);
+  }
+  return CountsFlops(ops::Key(op).name) ? all / multiprocessors : 1 / memory;
 }
 
 double GpuCostModel::LargeEfficiency() const {

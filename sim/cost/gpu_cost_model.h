@@ -32,17 +32,26 @@
 // separate kernel. separate_accumulation: a weight's gradient is a separate product, and another kernel, of 3 m n
 // elements, adds it up.
 //
+// Beside communication, whose kernels keep c multiprocessors and b bytes a second of memory, a product or attention by
+// laws is the same law with M - c multiprocessors and what is left of memory's bandwidth; the power limit stays. Other
+// products and attention take M / (M - c) times as long; everything else memory / (memory - b), since fewer
+// multiprocessors still fill the memory's bandwidth. Of each, at least a quarter is left. NVIDIA's kernels of products
+// are launched for all M multiprocessors, so they may lose a whole wave where the law has persistent ones lose a share.
+//
 // Assumes: tiles of one kernel take equally long; a kernel begins when the one before it has ended.
 // Ignores: caches, alignment of batched products and of results, other effects of the operands' layout.
 // Calibrated from: the cluster's file. The files of experiments/studies/published_runs have these fields; the
 // catalogue's do not.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "core/device/cost_model.h"
 #include "core/proto/cluster.pb.h"
+#include "sim/cost/laws/law_times.h"
 #include "sim/cost/tiled_products.h"
 
 namespace twofold {
@@ -54,6 +63,7 @@ class GpuCostModel : public CostModel {
   explicit GpuCostModel(const cluster::Device& device);
 
   Estimate Time(const ops::Op& op) override;
+  double Slowdown(const ops::Op& op, const BesideIt& takes) override;
   std::string Describe() const;  // one line for a report's notes
 
  private:
@@ -63,10 +73,17 @@ class GpuCostModel : public CostModel {
   double Aligned(const ops::MatMul& product) const;                   // the efficiency by its operands' alignment
   const cluster::Kernels::Kernel& Of(std::string_view kernel) const;  // the default if the file has none
   bool Names(std::string_view kernel) const;
+  struct Rest {
+    cluster::Device device;
+    LawCache cache;
+  };
+  Rest& Left(double multiprocessors, double share_of_memory);  // what is left of the device's laws
 
   cluster::Device device_;
   double memory_;  // bytes per second
   TiledProducts products_;
+  LawCache cache_;
+  std::map<std::pair<double, double>, Rest> left_;
 };
 
 // Whether `kernels` has the figures that the model needs; the message begins with the field, value and what would be

@@ -8,8 +8,8 @@
 
 namespace twofold::test {
 
-// Memory and counts are equal, times to 1e-9 of themselves; intervals to 0.002, because ranks that take equally long may
-// have kernels of other shapes, whose intervals differ.
+// Memory and counts are equal, times to 1e-9 of themselves; intervals to 0.002, because ranks that take equally long
+// may have kernels of other shapes, whose intervals differ.
 inline void ExpectSameFigures(const std::vector<report::RankRecord>& records,
                               const std::vector<report::RankRecord>& expected) {
   ASSERT_EQ(records.size(), expected.size());

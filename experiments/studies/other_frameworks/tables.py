@@ -73,7 +73,8 @@ def accumulated(row):
 
 def mosaic(row):
     return "fsdp", {**sizes(row, "gpt", ("layers", "hidden", "heads", "vocab", "sequence")), "parallel.dp": row["gpus"], **accumulated(row),
-                    "parallel.sharding": row["sharding"], "train.activation_checkpointing.every": row["recompute"]}
+                    "parallel.sharding": row["sharding"], "train.activation_checkpointing.every": row["recompute"], "framework_profile": FOLDER / "llm-foundry.textproto",
+                    "model.gpt.biases": "false"}
 
 
 def fms(row):

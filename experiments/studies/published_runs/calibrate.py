@@ -52,21 +52,14 @@ def cluster(name, c):
     return f"""# Written by calibrate.py from constants.csv.
 name: "{name}"
 summary: "{summary}"
-source: "topologies/catalogue/dgx-a100.textproto; device: calibration rows of experiments/studies/published_runs"
+source: "topologies/catalogue/dgx-a100.textproto; host times, kernels of the framework, kernel_us, memory_efficiency and training_tflops: calibration rows of experiments/studies/published_runs"
+device_profile: "a100-sxm"
 device {{
-  kind: GPU_DEVICE name: "A100-80GB SXM under Megatron-LM"
-  memory_bytes: 80000000000 memory_bytes_per_second: 2.0e12
-  f32_flops_per_second: 19.5e12 bf16_flops_per_second: 312e12 f64_flops_per_second: 9.7e12
-  launch_us: {c["backward_launch_us"]:.3g} kernel_us: {c["kernel_us"]:.3g} matmul_efficiency: {c["matmul_efficiency"]:.3g} memory_efficiency: {c["memory_efficiency"]:.3g}
-  host_link_gbytes_per_second: 25 host_link_us: 10 host_memory_bytes: 250000000000
+  name: "A100-80GB SXM under Megatron-LM"
+  launch_us: {c["backward_launch_us"]:.3g} kernel_us: {c["kernel_us"]:.3g} memory_efficiency: {c["memory_efficiency"]:.3g}
+  laws {{ training_tflops: {c["training_tflops"]:.4g} }}
   kernels {{
-    multiprocessors: 108 tile_depth: {c["tile_depth"]:.3g} most_splits: 16 error: 0.1 separate_accumulation: {"false" if fused else "true"}
-    sustained_efficiency: {c["sustained_efficiency"]:.3g}
-    alignments {{ bytes: 2 efficiency: {c["aligned_2"]:.3g} }} alignments {{ bytes: 4 efficiency: {c["aligned_4"]:.3g} }} alignments {{ bytes: 8 efficiency: {c["aligned_8"]:.3g} }}
-    tiles {{ rows: 256 columns: 128 }} tiles {{ rows: 128 columns: 256 }}
-    tiles {{ rows: 128 columns: 128 efficiency: {c["tile_128x128"]:.3g} }}
-    tiles {{ rows: 128 columns: 64 efficiency: {c["tile_128x64"]:.3g} }} tiles {{ rows: 64 columns: 128 efficiency: {c["tile_128x64"]:.3g} }}
-    tiles {{ rows: 64 columns: 64 efficiency: {c["tile_64x64"]:.3g} }}
+    separate_accumulation: {"false" if fused else "true"}
 {chr(10).join(lines)}
   }}
 }}
@@ -74,7 +67,7 @@ machines {{
   nodes: 560
   node {{
     nvswitch {{ gbytes_per_second: 300 }}
-    devices: 8 nics: {nics} link_us: 1.2 pcie_gbytes_per_second: 25 pcie_us: 0.3
+    devices: 8 nics: {nics} link_us: 0.5 pcie_gbytes_per_second: 25 pcie_us: 0.3
   }}
   network {{
     fat_tree {{ levels: 3 radix: 40 rail_optimised: true }}
@@ -83,10 +76,7 @@ machines {{
 }}
 library {{
   name: "nccl"
-  nccl {{
-    generation: "ampere"{" nvlink_efficiency: %.3g call_us: %.3g" % tuple(c[n] for n in LINKS) if name == "vtrain" else ""}
-    latency {{ algorithm: "ring" protocol: "LL" base_us: 8 network_us: 6 }} latency {{ algorithm: "tree" protocol: "LL" base_us: 8 network_us: 5.6 }}
-  }}
+  nccl {{ generation: "ampere" post_us: 2{" nvlink_efficiency: %.3g call_us: %.3g" % tuple(c[n] for n in LINKS) if name == "vtrain" else ""} }}
 }}
 """
 

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "core/proto/cluster.pb.h"
 
@@ -32,6 +33,13 @@ struct AttentionCall {
   double rate = 1;           // factor on tflops, for another type on the same multiprocessors
   double element_bytes = 2;  // of an operand
   bool cached = false;       // keys and values are written into a cache first
+
+  friend bool operator==(const AttentionCall&, const AttentionCall&) = default;
+  template <class H>
+  friend H AbslHashValue(H state, const AttentionCall& c) {
+    return H::combine(std::move(state), c.batch, c.queries, c.keys, c.heads, c.kv_heads, c.head_dim, c.causal,
+                      c.backward, c.rate, c.element_bytes, c.cached);
+  }
 };
 
 // Seconds. `laws` passes CheckLaws and `law` is one of its kind.

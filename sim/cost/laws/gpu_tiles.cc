@@ -86,6 +86,8 @@ absl::Status CheckLaws(const cluster::KernelLaws& laws) {
                                      {"grouped_nt_factor", laws.grouped_nt_factor()}}) {
     if (!(value > 0)) return InvalidArgument(field, ": ", value, ": must be greater than 0");
   }
+  if (!(laws.training_tflops() >= 0))
+    return InvalidArgument("training_tflops: ", laws.training_tflops(), ": must not be negative; 0: that of the law");
   int64_t last = 0;
   for (const cluster::Kernels::Alignment& a : laws.alignments()) {
     if (a.bytes() <= last || !(a.efficiency() > 0))

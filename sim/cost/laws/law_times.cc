@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/cost/laws/attention_law.h"
-#include "sim/cost/laws/product_law.h"
-
 namespace twofold {
 namespace {
 
 constexpr int64_t kFullRow = 128;  // bytes: rows that are multiples of it are read in full lines
 constexpr double kUnmeasured = 2;  // times the error, for types and layouts that no table has
+// Of bf16's rate under the power limit: products of random operands reach 257 TFLOP/s in f16 (He 2024) and 271 in bf16
+// (Bekman) on A100.
+constexpr double kF16Share = 257 / 271.2;
 
 double AlignmentShare(const cluster::KernelLaws& laws, int64_t bytes) {
   double share = 1;
@@ -24,6 +24,9 @@ double AlignmentShare(const cluster::KernelLaws& laws, int64_t bytes) {
 
 bool Narrow(DType type) { return type == DType::kBF16 || type == DType::kF16; }
 
+// A device whose products in f16 are limited by power more than those in bf16.
+double TrainingRate(DType type) { return type == DType::kF16 ? kF16Share : 1; }
+
 struct TypeRates {
   double rate, element_bytes;
 };
@@ -32,13 +35,16 @@ TypeRates RatesOf(const cluster::Device& device, DType type) {
   return {PeakOf(device, type) / PeakOf(device, DType::kBF16), static_cast<double>(ElementSize(type))};
 }
 
-std::optional<LawTime> ProductTimeOf(const cluster::Device& device, ProductCall call, DType type, double factor) {
+std::optional<LawTime> ProductTimeOf(const cluster::Device& device, ProductCall call, DType type, double factor,
+                                     LawCache& cache) {
   const cluster::ProductLaw* law = ProductLawOf(device.laws(), "bf16");
   if (law == nullptr) return std::nullopt;
   const TypeRates rates = RatesOf(device, type);
-  call.rate = rates.rate, call.element_bytes = rates.element_bytes;
+  call.rate = rates.rate, call.element_bytes = rates.element_bytes, call.training = TrainingRate(type);
   const double error = ProductError(*law, call.shape.flops() / rates.rate) * (Narrow(type) ? 1 : kUnmeasured);
-  return LawTime{factor * ProductSeconds(device.laws(), *law, call), error};
+  const auto [known, is_new] = cache.products.try_emplace(call);
+  if (is_new) known->second = ProductSeconds(device.laws(), *law, call);
+  return LawTime{factor * known->second, error};
 }
 
 double LayoutFactor(const cluster::KernelLaws& laws, const ops::MatMul& product) {
@@ -46,7 +52,8 @@ double LayoutFactor(const cluster::KernelLaws& laws, const ops::MatMul& product)
   return product.transpose_b ? 1 : laws.nn_factor();
 }
 
-std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::MatMul& product, const ops::KernelKey& key) {
+std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::MatMul& product, const ops::KernelKey& key,
+                              LawCache& cache) {
   const int64_t bytes =
       std::gcd(std::gcd(product.a.dim(1), product.b.dim(1)) * ElementSize(product.a.dtype()), kFullRow);
   const auto result = static_cast<double>(ElementSize(product.out.dtype()));
@@ -55,27 +62,28 @@ std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::MatMul& 
                        {.shape = {1, key.dims[0], key.dims[1], key.dims[2]},
                         .result_bytes = accumulate ? 2 * result : result,
                         .alignment = AlignmentShare(device.laws(), bytes)},
-                       key.dtype, LayoutFactor(device.laws(), product));
+                       key.dtype, LayoutFactor(device.laws(), product), cache);
 }
 
 std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::BatchedMatMul& product,
-                              const ops::KernelKey& key) {
+                              const ops::KernelKey& key, LawCache& cache) {
   return ProductTimeOf(device,
                        {.shape = {product.batches * product.heads, product.m, product.n, product.k},
                         .result_bytes = static_cast<double>(ElementSize(key.dtype))},
-                       key.dtype, 1);
+                       key.dtype, 1, cache);
 }
 
-std::optional<LawTime> AttentionTimeOf(const cluster::Device& device, AttentionCall call, DType type,
-                                       double more_bytes) {
+std::optional<LawTime> AttentionTimeOf(const cluster::Device& device, AttentionCall call, DType type, double more_bytes,
+                                       LawCache& cache) {
   const cluster::AttentionLaw* law = AttentionLawOf(device.laws());
   if (law == nullptr) return std::nullopt;
   const TypeRates rates = RatesOf(device, type);
   call.rate = rates.rate, call.element_bytes = rates.element_bytes;
   const double more = more_bytes / (law->memory_tbytes_per_second() * 1e12);
   const double error = AttentionError(*law, call.queries);
-  return LawTime{AttentionSeconds(device.laws(), *law, call) + more,
-                 error * (Narrow(type) && !call.backward ? 1 : kUnmeasured)};
+  const auto [known, is_new] = cache.attention.try_emplace(call);
+  if (is_new) known->second = AttentionSeconds(device.laws(), *law, call);
+  return LawTime{known->second + more, error * (Narrow(type) && !call.backward ? 1 : kUnmeasured)};
 }
 
 template <class Attention>
@@ -103,24 +111,24 @@ double PeakOf(const cluster::Device& device, DType dtype) {
   return peak > 0 ? peak : device.f32_flops_per_second();
 }
 
-std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& op) {
+std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& op, LawCache& cache) {
   if (!device.has_laws()) return std::nullopt;
   const ops::KernelKey key = ops::Key(op);
-  if (const auto* o = std::get_if<ops::MatMul>(&op.any())) return TimeOf(device, *o, key);
-  if (const auto* o = std::get_if<ops::BatchedMatMul>(&op.any())) return TimeOf(device, *o, key);
+  if (const auto* o = std::get_if<ops::MatMul>(&op.any())) return TimeOf(device, *o, key, cache);
+  if (const auto* o = std::get_if<ops::BatchedMatMul>(&op.any())) return TimeOf(device, *o, key, cache);
   if (const auto* o = std::get_if<ops::AttentionForward>(&op.any()))
-    return AttentionTimeOf(device, CallOf(*o, false), key.dtype, 0);
+    return AttentionTimeOf(device, CallOf(*o, false), key.dtype, 0, cache);
   if (const auto* o = std::get_if<ops::AttentionBackward>(&op.any()))
-    return AttentionTimeOf(device, CallOf(*o, true), key.dtype, 0);
+    return AttentionTimeOf(device, CallOf(*o, true), key.dtype, 0, cache);
   if (const auto* o = std::get_if<ops::AttentionBlockForward>(&op.any())) {
     const int64_t batch = o->q.dim(0);
     return AttentionTimeOf(device, CallOf(o->block, batch, false), key.dtype,
-                           BlockBytes(o->block, batch, key.dtype, o->merge));
+                           BlockBytes(o->block, batch, key.dtype, o->merge), cache);
   }
   if (const auto* o = std::get_if<ops::AttentionBlockBackward>(&op.any())) {
     const int64_t batch = o->q.dim(0);
     return AttentionTimeOf(device, CallOf(o->block, batch, true), key.dtype,
-                           BlockBytes(o->block, batch, key.dtype, o->accumulate));
+                           BlockBytes(o->block, batch, key.dtype, o->accumulate), cache);
   }
   return std::nullopt;
 }
@@ -128,7 +136,8 @@ std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& o
 double LastingShare(const cluster::Device& device) {
   const cluster::ProductLaw* law = ProductLawOf(device.laws(), "bf16");
   if (law == nullptr) return 0;
-  return std::min(law->tflops(), law->burst_tflops() * law->lasting_share()) * 1e12 / PeakOf(device, DType::kBF16);
+  const double training = device.laws().training_tflops(), lasting = law->burst_tflops() * law->lasting_share();
+  return std::min({law->tflops(), lasting, training > 0 ? training : lasting}) * 1e12 / PeakOf(device, DType::kBF16);
 }
 
 }  // namespace twofold

@@ -12,8 +12,11 @@
 
 #include <optional>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/device/ops.h"
 #include "core/proto/cluster.pb.h"
+#include "sim/cost/laws/attention_law.h"
+#include "sim/cost/laws/product_law.h"
 
 namespace twofold {
 
@@ -22,8 +25,14 @@ struct LawTime {
   double error;    // half-width of the interval as a share of seconds
 };
 
-// Null if the device has no law for the operation.
-std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& op);
+// What one device's laws gave, since a training repeats its operations.
+struct LawCache {
+  absl::flat_hash_map<ProductCall, double> products;  // seconds
+  absl::flat_hash_map<AttentionCall, double> attention;
+};
+
+// Null if the device has no law for the operation. `cache` is of this device alone.
+std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& op, LawCache& cache);
 
 // Share of the peak that very long products sustain; 0 without a law of products.
 double LastingShare(const cluster::Device& device);

@@ -79,7 +79,9 @@ double ProductSeconds(const cluster::KernelLaws& laws, const cluster::ProductLaw
   const double memory = bytes / (law.memory_tbytes_per_second() * 1e6);
   const double burst = p.flops() / (law.burst_tflops() * call.rate * 1e6);
   const double share = law.lasting_share() + (1 - law.lasting_share()) / (1 + burst / law.settling_us());
-  const double power = burst / share;
+  double power = burst / share;
+  if (const double most = laws.training_tflops() * call.training; most > 0 && !eight_bits)
+    power = p.flops() / (std::min(most, law.burst_tflops() * law.lasting_share()) * call.rate * 1e6);
   const double all =
       Norm(Norm(tiles, memory, law.sharpness()), power * power / std::max(tiles, power), law.sharpness());
   double us = all + law.call_us();

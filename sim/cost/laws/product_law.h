@@ -18,8 +18,13 @@
 // clock; by how much, depends on the operands' content (He 2024, "Strangely, Matrix Multiplications on GPUs Run Faster
 // When Given 'Predictable' Data!"), hence on the table's column.
 //   seconds = |C, B, P (P / max(C, P))|_sharpness + call_us
-// fp8: x is quantised first by a kernel of its own, + m quantise_ns + 3 m k / quantise bytes; and at least host_us,
-// joined by a norm of 6.
+// In training, products follow one another, so the GPU is at its power limit all the time, and operands are as random
+// as normally distributed ones, while a benchmark's may be more predictable. With laws.training_tflops,
+//   P = flops / the smaller of training_tflops and burst lasting
+// That rate is 1.08 times the best one that products of random operands reach ("maximum achievable matmul FLOPS":
+// Bekman, Machine Learning Engineering, compute/accelerator), since joining P with C lowers it by as much. Runs of
+// A100, which calibrate it, give the same (experiments/studies/published_runs). fp8: x is quantised first by a kernel
+// of its own, + m quantise_ns + 3 m k / quantise bytes; and at least host_us, joined by a norm of 6.
 //
 // Assumes: operands in the device's memory; rows that are multiples of 128 bytes (otherwise alignments of
 // cluster.KernelLaws divide tflops and load).
@@ -29,6 +34,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "core/proto/cluster.pb.h"
 #include "sim/cost/laws/gpu_tiles.h"
@@ -42,6 +48,15 @@ struct ProductCall {
   double alignment = 1;      // share of the rates that remains
   double rate = 1;           // factor on tflops and burst_tflops, for another type on the same multiprocessors
   double element_bytes = 0;  // of an operand; 0: 2 for bf16, 1 for fp8
+  // One of a training's products: laws.training_tflops times this is the power limit, if the device has one; 0: alone
+  double training = 0;
+
+  friend bool operator==(const ProductCall&, const ProductCall&) = default;
+  template <class H>
+  friend H AbslHashValue(H state, const ProductCall& c) {
+    return H::combine(std::move(state), c.shape.batch, c.shape.m, c.shape.n, c.shape.k, c.result_bytes, c.alignment,
+                      c.rate, c.element_bytes, c.training);
+  }
 };
 
 // Seconds. `laws` passes CheckLaws and `law` is one of its kind.
