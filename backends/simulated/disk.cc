@@ -1,6 +1,7 @@
 #include "backends/simulated/disk.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "core/base/check.h"
@@ -32,6 +34,13 @@ std::optional<std::string> PlaceOf(const std::string& path) {
   return std::nullopt;
 }
 
+uint64_t InodeOf(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+std::string FolderOf(const std::string& path) { return fs::path(path).parent_path().string(); }
+
 // Drops what a file has from byte `from` to byte `to`. If its space was reserved, it keeps its length.
 void Drop(const std::string& path, int64_t from, int64_t to, bool reserved) {
   if (!reserved) {
@@ -45,6 +54,10 @@ void Drop(const std::string& path, int64_t from, int64_t to, bool reserved) {
 }
 
 }  // namespace
+
+SimulatedDisk::~SimulatedDisk() {
+  for (const int file : damaged_) close(file);
+}
 
 void SimulatedDisk::Before(int64_t operation, std::function<void(SimulatedDisk&)> fn) {
   before_.emplace(operation, std::move(fn));
@@ -71,10 +84,17 @@ std::string SimulatedDisk::Damage(int64_t file, double at) {
     TWOFOLD_CHECK_EQ(RealDisk().Read(opened, {&value, 1}, byte, got), 0);
     value ^= std::byte{1} << bit;
     TWOFOLD_CHECK_EQ(RealDisk().Write(opened, {&value, 1}, byte), 0);
-    close(opened);
+    damaged_.push_back(opened);
     return *path;
   }
   return "";
+}
+
+bool SimulatedDisk::IsDeleted(size_t call) const {
+  const Lock lock(mutex_);
+  struct stat info {};
+  TWOFOLD_CHECK_EQ(fstat(damaged_.at(call), &info), 0);
+  return info.st_nlink == 0;
 }
 
 void SimulatedDisk::LosePower(double kept) {
@@ -89,6 +109,29 @@ void SimulatedDisk::LosePower(double kept) {
     } else {
       Drop(*path, written.flushed + stays, written.size, written.reserved > 0);
     }
+  }
+  if (kept == 0) TakeNamesBack();
+}
+
+void SimulatedDisk::NoteName(const std::string& before, const std::string& now) {
+  for (Named& named : names_) {  // what lies in a folder that was renamed
+    if (absl::StartsWith(named.now, before + "/") && !before.empty()) named.now = now + named.now.substr(before.size());
+  }
+  names_.push_back({before, now, InodeOf(now)});
+}
+
+// The last one first. Another rank may have renamed the folder since.
+void SimulatedDisk::TakeNamesBack() {
+  std::error_code none;
+  for (; !names_.empty(); names_.pop_back()) {
+    const Named& named = names_.back();
+    const std::string complete = absl::StrReplaceAll(named.now, {{".partial/", "/"}});
+    const std::string& place = InodeOf(named.now) == named.inode ? named.now : complete;
+    if (InodeOf(place) != named.inode) continue;
+    if (named.before.empty())
+      fs::remove(place, none);
+    else
+      fs::rename(place, fs::path(place).parent_path() / fs::path(named.before).filename(), none);
   }
 }
 
@@ -109,7 +152,9 @@ SimulatedDisk::Written* SimulatedDisk::Of(int file) {
 int SimulatedDisk::Create(const std::string& path, bool anew, int& file) {
   const Lock lock(mutex_);
   if (const int error = Begin(false); error != 0) return error;
+  const bool is_new = InodeOf(path) == 0;
   if (const int error = below_.Create(path, anew, file); error != 0) return error;
+  if (is_new) NoteName("", path);
   for (Written& earlier : written_) {
     if (earlier.path == path) earlier.path.clear();  // it was removed, or its contents were
   }
@@ -164,8 +209,10 @@ int SimulatedDisk::MakeFolder(const std::string& path) {
 
 int SimulatedDisk::Rename(const std::string& from, const std::string& to) {
   const Lock lock(mutex_);
-  const int error = Begin(false);
-  return error != 0 ? error : below_.Rename(from, to);
+  if (const int error = Begin(false); error != 0) return error;
+  const int error = below_.Rename(from, to);
+  if (error == 0) NoteName(from, to);
+  return error;
 }
 
 int SimulatedDisk::Remove(const std::string& path) {
@@ -176,8 +223,10 @@ int SimulatedDisk::Remove(const std::string& path) {
 
 int SimulatedDisk::FlushFolder(const std::string& path) {
   const Lock lock(mutex_);
-  const int error = Begin(false);
-  return error != 0 ? error : below_.FlushFolder(path);
+  if (const int error = Begin(false); error != 0) return error;
+  const int error = below_.FlushFolder(path);
+  if (error == 0) std::erase_if(names_, [&](const Named& named) { return FolderOf(named.now) == path; });
+  return error;
 }
 
 }  // namespace twofold

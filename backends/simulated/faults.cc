@@ -90,8 +90,9 @@ void SimulatedFaults::Happens(int number, SimulatedRank& rank, int64_t steps) {
       return DiskOf(rank.rank())->FailReads(fault.failed_reads());
     case spec::Fault::kDamage: {
       const std::string path = DiskOf(rank.rank())->Damage(fault.damage().file(), fault.damage().at());
-      if (!path.empty()) note(StrCat("had a bit changed in ", path));
-      return;
+      if (path.empty()) return;
+      damages_.push_back({notes_.size(), rank.rank(), damaged_by_[rank.rank()]++});
+      return note(StrCat("had a bit changed in ", path));
     }
     case spec::Fault::WHAT_NOT_SET: return;
   }
@@ -162,6 +163,9 @@ void SimulatedFaults::ThrowIfLost(SimulatedRank& rank) {
 
 std::vector<std::string> SimulatedFaults::Notes() const {
   std::vector<std::string> notes = notes_;
+  for (const auto& [note, member, call] : damages_) {
+    if (disks_.at(member)->IsDeleted(call)) notes[note] += kDeletedSince;
+  }
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < faults_.size(); ++i) {
     const spec::Fault& fault = faults_[i];

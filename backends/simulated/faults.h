@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/simulated/disk.h"
@@ -31,6 +32,9 @@ namespace twofold {
 
 class SimulatedFaults {
  public:
+  // How the note of a damage ends if the file has been deleted since: what has its name now is whole.
+  static constexpr std::string_view kDeletedSince = "; the file was deleted later";
+
   // `has_gone_on(member)`: whether the others form a generation of members that this one is not in; empty: there is one
   // generation. All arguments must outlive the run.
   SimulatedFaults(sim::Engine& engine, const spec::Spec& spec, std::function<bool(int member)> has_gone_on);
@@ -76,6 +80,13 @@ class SimulatedFaults {
   std::map<int, Counted> counted_;                       // by member
   std::map<int, std::unique_ptr<SimulatedDisk>> disks_;  // by member
   std::vector<std::string> notes_;
+  struct DamageDone {
+    size_t note;  // in notes_
+    int member;
+    size_t call;  // of SimulatedDisk::Damage
+  };
+  std::vector<DamageDone> damages_;
+  std::map<int, size_t> damaged_by_;  // by member: files
 };
 
 }  // namespace twofold

@@ -333,7 +333,10 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   }
   if (kind == Communication::kBarrier && !world_.barrier_passed)
     world_.barrier_passed = true, world_.set_up = MomentNow();
-  for (size_t i = 0; i < arrivals.size(); ++i) {
+  std::vector<size_t> order(arrivals.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_partition(order.begin(), order.end(), [&](size_t i) { return !arrivals[i].behind; });
+  for (const size_t i : order) {
     const Arrival& a = arrivals[i];
     if (world_.engine.failed()) return;  // a rank that was resumed may have failed since: the others are gone
     a.entry->seconds.store(a.entry->seconds.load() + (end - a.time));

@@ -79,6 +79,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     Trace* trace;
     std::string_view label;  // the trace's label when the call was issued
     double issued = 0;       // when the host issued it
+    bool behind = false;     // a fault makes the rank slow: of all, it learns last that the communication has ended
   };
   void Arrive(Arrival arrival);
 

@@ -190,11 +190,11 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::share
   auto done = std::make_shared<sim::TimePoint>();
   auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
   const double slowest = rank_.machine().waiting > 0 ? rank_.SlowestIsHere() : 0;
-  line_->Call([group = shared_, rank = rank(), slowest, line = line_.get(), call = std::move(call), done, &entry,
-               started = work->started(), trace = &rank_.trace(), label = rank_.trace().label(),
+  line_->Call([group = shared_, rank = rank(), own = &rank_, slowest, line = line_.get(), call = std::move(call), done,
+               &entry, started = work->started(), trace = &rank_.trace(), label = rank_.trace().label(),
                issued = rank_.host().time()](double time) mutable {
     group->Arrive({rank, time, slowest, line->spread(), std::move(call), std::move(done), std::move(started), &entry,
-                   trace, label, issued});
+                   trace, label, issued, own->is_slowed()});
   });
   line_->WaitFor(done);
   return work;

@@ -125,6 +125,10 @@ class SimulatedRank : public Clock {
     for (const Slowness& s : slow_) factor *= now() < s.until ? s.factor : 1;
     return factor;
   }
+  // A fault has made it slow, and it is still.
+  bool is_slowed() const {
+    return std::any_of(slow_.begin(), slow_.end(), [this](const Slowness& s) { return now() < s.until; });
+  }
   // Communication that would begin within this time begins at its end.
   struct Outage {
     double from, to;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "core/base/strings.h"
 #include "core/io/checkpoint_folder.h"
@@ -104,6 +105,49 @@ TEST_F(SimulatedDisks, WhatIsNotFlushedIsLostWithThePower) {
   }
 }
 
+TEST_F(SimulatedDisks, NamesInFoldersThatAreNotFlushedAreLostWithThePower) {
+  for (const bool flushed : {false, true}) {
+    for (const double kept : {0.0, 0.1}) {
+      const std::string folder = StrCat(folder_, "/names", flushed, kept), other = StrCat(folder, "/other");
+      fs::create_directories(StrCat(folder, "/inner.partial"));
+      std::ofstream(other) << "before";
+      SimulatedDisk disk;
+      int file = -1;
+      for (const char* name : {"/made", "/inner.partial/deep"}) {
+        ASSERT_EQ(disk.Create(StrCat(folder, name), true, file), 0);
+        ASSERT_EQ(disk.Write(file, std::as_bytes(std::span("x", 1)), 0), 0);
+        ASSERT_EQ(disk.Flush(file), 0);
+        ASSERT_EQ(disk.CloseWritten(file), 0);
+      }
+      ASSERT_EQ(disk.FlushFolder(StrCat(folder, "/inner.partial")), 0);
+      ASSERT_EQ(disk.Rename(StrCat(folder, "/inner.partial"), StrCat(folder, "/inner")), 0);
+      ASSERT_EQ(disk.Rename(other, StrCat(folder, "/renamed")), 0);
+      if (flushed) {
+        ASSERT_EQ(disk.FlushFolder(folder), 0);
+      }
+      disk.LosePower(kept);
+      const bool stay = flushed || kept > 0;
+      EXPECT_EQ(fs::exists(StrCat(folder, "/made")), stay);
+      EXPECT_EQ(fs::exists(StrCat(folder, "/renamed")), stay);
+      EXPECT_EQ(fs::exists(other), !stay);
+      EXPECT_TRUE(fs::exists(StrCat(folder, stay ? "/inner/deep" : "/inner.partial/deep"))) << "its folder was flushed";
+    }
+  }
+}
+
+// Another rank has made a file with the name of one that this rank had not yet made safe.
+TEST_F(SimulatedDisks, OnlyTheRanksOwnNamesAreLost) {
+  const std::string path = StrCat(folder_, "/file");
+  SimulatedDisk disk;
+  int file = -1;
+  ASSERT_EQ(disk.Create(path, true, file), 0);
+  fs::remove(path);
+  std::ofstream(path) << "another's";
+  disk.LosePower(0);
+  EXPECT_EQ(ReadSmallFile(path, 100).value_or("none"), "another's");
+  EXPECT_EQ(disk.CloseWritten(file), 0);
+}
+
 TEST_F(SimulatedDisks, AFullDiskCostsTheCheckpointAndNoOther) {
   SimulatedDisk disk;
   disk.BecomeFull(2);
@@ -140,6 +184,21 @@ TEST_F(SimulatedDisks, AChangedBitIsNoticedWhereverItIs) {
   }
   SimulatedDisk disk;
   EXPECT_EQ(disk.Damage(0, 0.5), "") << "it has written none";
+}
+
+TEST_F(SimulatedDisks, ADamagedFileThatIsWrittenAnewIsAnother) {
+  SimulatedDisk disk;
+  ASSERT_TRUE(Save(folder_, 20, disk).ok());
+  const std::string path = disk.Damage(1, 0.5);
+  EXPECT_FALSE(disk.IsDeleted(0));
+  fs::rename(StrCat(folder_, "/000002-step-20"), StrCat(folder_, "/elsewhere"));
+  EXPECT_FALSE(disk.IsDeleted(0)) << "it has another name";
+  fs::remove_all(StrCat(folder_, "/elsewhere"));
+  ASSERT_TRUE(Save(folder_, 20, disk).ok());
+  ASSERT_TRUE(fs::exists(path));
+  EXPECT_TRUE(disk.IsDeleted(0));
+  EXPECT_EQ(disk.Damage(1, 0.5), path);
+  EXPECT_FALSE(disk.IsDeleted(1));
 }
 
 TEST_F(SimulatedDisks, AReadThatFailsIsToldAndMayBeTriedAgain) {
