@@ -1,8 +1,8 @@
 // Storms over the control plane: its own state machines (backends/control/plane.h, hub.h, generations.h), over a
 // simulated transport and clock. Connections deliver in order, but messages may be late, connections break with
 // messages in flight, processes die, hang and come again while others wait, and newcomers come at any time. Processes
-// follow the protocol as backends/control/client.h does: they exchange bytes step by step, ask for the next generation
-// when theirs breaks, and finish.
+// follow the protocol as backends/control/client.h does: they exchange bytes step by step, send each other messages,
+// ask for the next generation when theirs breaks, and finish.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -222,6 +222,22 @@ class ControlStorm {
     if (message.has_formed()) Enter(id, message.formed());
     if (message.has_broken() && p.state == kWorks && message.generation() == p.generation) Ask(id);
     if (message.has_taken()) Take(id, message.taken());
+    if (!message.has_relayed()) return;
+    ++happened_["relayed"];
+    if (const auto meant = static_cast<int>(message.relayed().group()); meant != p.member)
+      Break(StrCat("member ", p.member, " gets a message that was meant for member ", meant));
+  }
+  // A thread of the process sends another member something, also while the process asks for the next generation. The
+  // group tells who is meant.
+  void Relay(Id id) {
+    const Process& p = processes_[id];
+    if (p.dead || (p.state != kWorks && p.state != kAsks) || seconds_ < p.hung_until) return;
+    const int to = random_.Below(p.generation == 1 ? size_ : static_cast<int>(formed_.at(p.generation).size()));
+    ToHub message;
+    message.mutable_relayed()->set_to(to);
+    message.mutable_relayed()->set_group(
+        static_cast<uint64_t>(p.generation == 1 ? to : formed_.at(p.generation)[static_cast<size_t>(to)]));
+    ToPlane(id, message);
   }
 
   void Enter(Id id, const Formed& formed) {
@@ -258,6 +274,7 @@ class ControlStorm {
       message.mutable_give()->set_generation(generation);
       message.mutable_give()->set_bytes(StrCat(p.newcomers_wait ? "!" : "", p.step));
       ToPlane(id, message);
+      if (random_.Chance(0.2)) Relay(id);
     });
   }
   void Take(Id id, const Taken& taken) {
@@ -277,6 +294,11 @@ class ControlStorm {
     ++p.step;
     reforms&& p.step < kSteps ? Ask(id) : Work(id);
   }
+  void AskAfterHang(Id id) {
+    At(processes_[id].hung_until, [=, this] {
+      if (processes_[id].state == kAsks) Ask(id);  // else it was told meanwhile that it is out
+    });
+  }
   void Ask(Id id) {
     Process& p = processes_[id];
     p.state = kAsks;
@@ -284,12 +306,13 @@ class ControlStorm {
     At(seconds_ + random_.Between(0, 1), [=, this] {
       Process& self = processes_[id];
       if (self.dead || self.state != kAsks || self.generation != generation) return;
-      if (seconds_ < self.hung_until) return At(self.hung_until, [=, this] { Ask(id); });
+      if (seconds_ < self.hung_until) return AskAfterHang(id);
       ToHub message;
       message.mutable_reform()->set_generation(generation);
       message.mutable_reform()->set_min_members(least_);
       message.mutable_reform()->set_patience_s(kPatience);
       ToPlane(id, message);
+      At(seconds_ + random_.Between(0, 2), [=, this] { Relay(id); });
     });
   }
 
@@ -378,7 +401,7 @@ TEST(ControlStorms, ThePlaneKeepsItsRules) {
     for (const auto& [what, count] : storm.happened()) happened[what] += count;
   }
   EXPECT_GT(generations, 100) << "the storm raged";
-  for (const char* what : {"died", "cut", "hung", "late messages", "newcomer", "finished"})
+  for (const char* what : {"died", "cut", "hung", "late messages", "newcomer", "finished", "relayed"})
     EXPECT_GT(happened[what], 20) << what;
 }
 

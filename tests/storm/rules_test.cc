@@ -17,6 +17,7 @@ using test::BrokenRules;
 using test::ScheduleOf;
 using test::StormOf;
 using test::TheStormOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -99,7 +100,110 @@ TEST_F(Rules, LossesOfTheSameMembersThatDifferInTheLastBit) {
   storm::Evidence evidence = Survived();
   for (auto& [member, record] : evidence.records)
     record.mutable_steps(1)->set_loss(std::nextafter(record.steps(1).loss(), 100.0));
-  EXPECT_THAT(Found(evidence), HasSubstr("though the members had not changed"));
+  EXPECT_THAT(Found(evidence), HasSubstr("though as many replicas trained"));
+}
+
+// A member that stood by has replaced the lost one, so dropout's masks are the same.
+TEST(RulesOfSpares, LossesOfAsManyReplicasThatDifferInTheLastBit) {
+  const StormOf& storm = TheStormOf("spares");
+  ASSERT_NE(storm.trials, nullptr);
+  const storm::Schedule schedule = ScheduleOf({kLost});
+  storm::Evidence evidence = storm.Run(schedule);
+  EXPECT_EQ(BrokenRules(storm.Judge(schedule, evidence)), "");
+  ASSERT_EQ(evidence.lead()->generations_size(), 2);
+  for (auto& [member, record] : evidence.records) {
+    if (record.steps_size() > 5) record.mutable_steps(5)->set_loss(std::nextafter(record.steps(5).loss(), 100.0));
+  }
+  EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
+              AllOf(StartsWith("losses: step 5: "), HasSubstr("though as many replicas trained")));
+  for (auto& [member, record] : evidence.records) {
+    if (record.generations_size() > 1) record.mutable_generations(1)->set_dp(3);
+  }
+  EXPECT_EQ(BrokenRules(storm.Judge(schedule, evidence)), "") << "with fewer, the curve is another";
+}
+
+// ---- Recoveries from checkpoints, and runs that resume from them ----
+
+class RulesOfCheckpoints : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(storm_.trials, nullptr);
+    evidence_ = storm_.Run(schedule_);
+    ASSERT_EQ(evidence_.records.at(0).generations_size(), 2);
+    ASSERT_EQ(evidence_.records.at(0).generations(1).first_step(), 4);
+    EXPECT_EQ(Found(), "");
+  }
+  std::string Found() { return BrokenRules(storm_.Judge(schedule_, evidence_)); }
+  void BeginAt(int64_t step) {
+    for (auto& [member, record] : evidence_.records) {
+      if (record.generations_size() > 1) record.mutable_generations(1)->set_first_step(step);
+    }
+  }
+  const StormOf& storm_ = TheStormOf("zero1_files");
+  const storm::Schedule schedule_ = ScheduleOf({"fault { rank: 2 lost: true step: 5 }"});
+  storm::Evidence evidence_;
+};
+
+TEST_F(RulesOfCheckpoints, AnOlderOneThanTheLast) {
+  BeginAt(2);
+  EXPECT_THAT(Found(), HasSubstr("recovery: generation 1 goes on after step 2 (checkpoint), though the checkpoint "
+                                 "000002-step-4 had been announced, and nothing has happened to it"));
+  storm::Evidence damaged = evidence_;
+  storm::Schedule schedule = schedule_;
+  *schedule.add_disasters() = ScheduleOf({"fault { rank: 0 step: 4 damage {} }"}).disasters(0);
+  damaged.notes.emplace_back(
+      "fabric.simulated.faults[1]: rank 0 had a bit changed in c/000002-step-4/rank-00000 at call 9");
+  EXPECT_THAT(BrokenRules(storm_.Judge(schedule, damaged)), ::testing::Not(HasSubstr("recovery: ")));
+}
+
+TEST_F(RulesOfCheckpoints, StepsThatNobodyHasDone) {
+  BeginAt(7);
+  EXPECT_THAT(Found(), HasSubstr("recovery: generation 1 goes on after step 7 (checkpoint), but only 5 had been done"));
+}
+
+TEST_F(RulesOfCheckpoints, AnotherRunThatResumesFromThem) {
+  ASSERT_NE(evidence_.resumed, nullptr);
+  EXPECT_EQ(evidence_.resumed->step, 6) << "the last one leaves nothing to do";
+  EXPECT_EQ(evidence_.resumed->generation, 1);
+  const storm::Evidence whole = evidence_.resumed->evidence;
+  int64_t compared = 0;
+  for (Seen& seen : evidence_.resumed->evidence.seen) {
+    compared += seen.what == Seen::kPiece ? 1 : 0;
+    if (seen.what == Seen::kPiece && seen.steps == 8) seen.value ^= 1;
+  }
+  EXPECT_GT(compared, 50);
+  EXPECT_THAT(Found(),
+              AllOf(StartsWith("resume: a run that resumes from "), HasSubstr(" holds other bits after 8 steps")));
+  evidence_.resumed->evidence = whole;
+  for (auto& [rank, record] : evidence_.resumed->evidence.records) record.mutable_steps(1)->set_loss(0.5);
+  EXPECT_THAT(Found(), HasSubstr("step 7: loss 0.5, but 1."));
+  evidence_.resumed->evidence = whole;
+  evidence_.resumed->evidence.status = absl::InternalError("nothing there");
+  EXPECT_THAT(Found(), HasSubstr(" fails: nothing there"));
+}
+
+// Every other schedule begins in a folder in which an earlier run has left two.
+TEST(EarlierRuns, LeaveCheckpointsThatAreNotTheRuns) {
+  const StormOf& storm = TheStormOf("zero1_files");
+  ASSERT_NE(storm.trials, nullptr);
+  storm::Schedule schedule = ScheduleOf({"fault { rank: 2 lost: true step: 1 }"});
+  for (const uint64_t seed : {0, 1}) {
+    schedule.set_seed(seed);
+    const storm::Evidence evidence = storm.Run(schedule);
+    EXPECT_EQ(BrokenRules(storm.Judge(schedule, evidence)), "");
+    EXPECT_EQ(evidence.sequence_before, seed == 1 ? 4 : 0);
+    EXPECT_EQ(evidence.records.at(0).generations(1).from(), "start");
+  }
+}
+
+TEST(RulesOfAsynchronousRuns, GradientsThatAreLost) {
+  const StormOf& storm = TheStormOf("async_sgd");
+  ASSERT_NE(storm.trials, nullptr);
+  storm::Evidence evidence = storm.Run({});
+  EXPECT_EQ(BrokenRules(storm.Judge({}, evidence)), "");
+  report::Step& step = *evidence.records.at(0).mutable_steps(4);
+  step.set_loss(0.75 * step.loss());
+  EXPECT_THAT(BrokenRules(storm.Judge({}, evidence)), StartsWith("losses: the losses of all updates add up to "));
 }
 
 TEST_F(Rules, MembersThatDisagreeOnTheStep) {

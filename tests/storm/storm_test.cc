@@ -57,7 +57,8 @@ TEST_P(Storms, NoRuleIsBroken) {
 INSTANTIATE_TEST_SUITE_P(Gate, Storms,
                          ::testing::Values(Gate{"ddp", 20}, Gate{"zero3", 14}, Gate{"zero1_files", 16},
                                            Gate{"tp2_dp4", 14}, Gate{"pp2_dp4", 16}, Gate{"diloco", 10},
-                                           Gate{"top_k", 10}, Gate{"async_sgd", 10}),
+                                           Gate{"top_k", 10}, Gate{"async_sgd", 10}, Gate{"local_files", 10},
+                                           Gate{"spares", 10}),
                          [](const auto& info) { return std::string(info.param.spec); });
 
 // ---- What storms have found, reduced: tests/storm/cases/<spec>_<what>.textproto ----
@@ -86,10 +87,10 @@ TEST_P(Cases, NoRuleIsBroken) {
 }
 INSTANTIATE_TEST_SUITE_P(Found, Cases,
                          ::testing::Values("pp2_dp4_a_hang_takes_the_last_holder", "pp2_dp4_lost_while_it_begins",
-                                           "pp2_dp4_the_first_stage_is_lost", "zero1_files_lost_behind_launches",
-                                           "zero1_files_lost_while_it_loads", "zero1_files_lost_while_it_writes",
-                                           "zero1_files_no_checkpoint_is_whole", "zero1_files_no_space_on_the_disk",
-                                           "zero1_files_rank_0_knew_alone",
+                                           "pp2_dp4_the_first_stage_is_lost", "zero1_files_damaged_and_written_anew",
+                                           "zero1_files_lost_behind_launches", "zero1_files_lost_while_it_loads",
+                                           "zero1_files_lost_while_it_writes", "zero1_files_no_checkpoint_is_whole",
+                                           "zero1_files_no_space_on_the_disk", "zero1_files_rank_0_knew_alone",
                                            "zero1_files_the_last_checkpoint_is_damaged", "zero3_lost_while_state_moves",
                                            "zero3_rank_0_hangs"),
                          [](const auto& info) { return std::string(info.param); });

@@ -9,7 +9,7 @@ namespace {
 
 class Random {
  public:
-  explicit Random(uint64_t seed) : key_(MakeKey(seed, "storm")) {}
+  explicit Random(uint64_t seed, const char* stream = "storm") : key_(MakeKey(seed, stream)) {}
   uint64_t Below(uint64_t count) { return Next() % count; }
   int64_t Between(int64_t first, int64_t last) {
     return first + static_cast<int64_t>(Below(static_cast<uint64_t>(last - first + 1)));
@@ -30,7 +30,10 @@ class Random {
 class Drawing {
  public:
   Drawing(uint64_t seed, const Terrain& terrain)
-      : random_(seed), terrain_(terrain), joins_(terrain.elastic && (terrain.links.empty() || random_.Chance(0.6))) {
+      : random_(seed),
+        aside_(seed, "storm aside"),
+        terrain_(terrain),
+        joins_(terrain.elastic && (terrain.links.empty() || random_.Chance(0.6))) {
     schedule_.set_seed(seed);
   }
 
@@ -95,6 +98,8 @@ class Drawing {
 
   void Slow() {
     spec::Fault& fault = NewFault();
+    if (aside_.Chance(0.4))
+      fault.set_rank(0);  // the others may have gone on when the first member learns of a step's end
     fault.mutable_slow()->set_factor(random_.Between(1.5, 20.0));
     if (random_.Chance(0.6)) fault.mutable_slow()->set_for_s(random_.Between(0.05, 1.0) * terrain_.seconds);
     When(fault, false);
@@ -157,7 +162,7 @@ class Drawing {
     if (random_.Chance(0.5)) link.set_latency_us(random_.Between(1.0, 10000.0));
   }
 
-  Random random_;
+  Random random_, aside_;  // what is drawn aside changes nothing else in a seed's schedule
   const Terrain& terrain_;
   const bool joins_;  // else links: a cluster has other links if it has to hold more ranks
   Schedule schedule_;

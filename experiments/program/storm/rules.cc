@@ -4,11 +4,13 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "backends/simulated/faults.h"
 #include "core/base/strings.h"
 #include "experiments/program/spec/elastic.h"
 #include "experiments/program/storm/schedule.h"
@@ -67,7 +69,11 @@ void TakeFaults(Course& course, Findings& findings) {
         course.elastic() ? std::min(timeout_s, course.spec.train().elastic().reform_timeout_s()) : timeout_s;
     course.disk_full = course.disk_full || fault.has_disk_full();
     course.reads_failed = course.reads_failed || fault.has_failed_reads();
-    if (fault.has_damage()) ++course.damaged[DamagedFile(note)];
+    if (fault.has_damage()) {
+      const std::string file = DamagedFile(note);
+      course.damaged_checkpoints.insert(std::filesystem::path(file).parent_path().filename().string());
+      if (!note.ends_with(SimulatedFaults::kDeletedSince)) ++course.damaged[file];
+    }
     if (fault.has_lost()) course.fatal[rank] = {generation, false};
     if (fault.hangs_s() >= patience) course.fatal.try_emplace(rank, Course::Taken{generation, true});
     ++(*findings.verdict().mutable_happened())[StrCat("disaster: ", KindOf(schedule.disasters(place), timeout_s))];
@@ -165,8 +171,8 @@ const std::vector<Rule>& Rules() {
       {"culprit", "whoever is named as lost is a rank that a disaster took"},
       {"agreement", "all members agree on the generation, its members, and the steps done"},
       {"recovery",
-       "state comes from peers while copies are left, else from the last checkpoint; a run begins anew only if "
-       "it had not saved one yet"},
+       "state comes from peers while copies are left, else from the last checkpoint that all can read; a run begins "
+       "anew only if it had not saved one yet"},
       {"parameters", "ranks that hold the same piece of the state hold the same bits, and state that moves keeps them"},
       {"samples",
        "every step that counts is trained on the samples of an undisturbed run, each once (KEEP_GLOBAL); or "
@@ -181,6 +187,9 @@ const std::vector<Rule>& Rules() {
        "every checkpoint that was announced and not replaced can be loaded, whatever was lost or full, and the last "
        "one "
        "is there. One whose files were damaged is refused, and the file is named"},
+      {"resume",
+       "another run that resumes from a checkpoint, with as many replicas, trains as the run that saved it did, to the "
+       "bit"},
   };
   return rules;
 }
@@ -212,6 +221,7 @@ Verdict Judge(const Trials& trials, const Schedule& schedule, const Evidence& ev
                 .present = {},
                 .finished = {},
                 .happened = {},
+                .damaged_checkpoints = {},
                 .damaged = {}};
   TakeGenerations(course, findings);
   TakeFaults(course, findings);
@@ -223,6 +233,7 @@ Verdict Judge(const Trials& trials, const Schedule& schedule, const Evidence& ev
   JudgeState(course, findings);
   JudgeTraining(course, findings);
   JudgeCheckpoints(course, findings);
+  JudgeResumed(course, findings);
   return verdict;
 }
 

@@ -43,8 +43,10 @@ struct Course {
   std::set<int> finished;      // members that had done all when others formed a generation
   std::vector<bool> happened;  // by disaster
   bool disk_full = false, reads_failed = false;
-  std::map<std::string, int> damaged;  // by file, under the name that it has or had in the end: bits
-  bool disk_trouble() const { return disk_full || reads_failed || !damaged.empty(); }
+  std::set<std::string> damaged_checkpoints;  // names of their folders, also of those that were deleted since
+  // By file that is there still, under the name that it has in the end: bits.
+  std::map<std::string, int> damaged;
+  bool disk_trouble() const { return disk_full || reads_failed || !damaged_checkpoints.empty(); }
   int last_generation() const { return members.empty() ? 0 : members.rbegin()->first; }
   bool elastic() const { return spec.train().has_elastic(); }
   bool keeps_batch() const { return spec.train().elastic().batch() == spec::Elastic::KEEP_GLOBAL; }
@@ -64,7 +66,8 @@ void JudgeRecoveries(const Course& course, Findings& findings);   // recovery
 void JudgeState(const Course& course, Findings& findings);        // agreement, parameters
 void JudgeTraining(const Course& course, Findings& findings);     // samples, losses, memory
 void JudgeCheckpoints(const Course& course, Findings& findings);  // checkpoints
-// A checkpoint of the run's folder that can be read, with all its checksums; empty: there is none.
-std::string ReadableCheckpoint(const spec::Spec& spec);
+void JudgeResumed(const Course& course, Findings& findings);      // resume
+// A checkpoint of the run's own that can be read, with all its checksums; empty: there is none.
+std::string ReadableCheckpoint(const spec::Spec& spec, int64_t sequence_before);
 
 }  // namespace twofold::storm

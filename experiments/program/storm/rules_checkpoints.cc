@@ -1,35 +1,17 @@
 // What a run has announced as saved must be there.
 #include <algorithm>
-#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <set>
-#include <vector>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "core/base/strings.h"
-#include "core/io/checkpoint_folder.h"
+#include "experiments/program/storm/checkpoints.h"
 #include "experiments/program/storm/rules.h"
-#include "strategies/checkpoint/load.h"
 
 namespace twofold::storm {
 namespace {
-
-// Reads every tensor as a run with one rank would, so that every block is held against its checksum.
-absl::Status ReadAll(const std::string& path) {
-  const absl::StatusOr<checkpoint::Opened> opened = checkpoint::Open(path);
-  if (!opened.ok()) return opened.status();
-  checkpoint::Reader reader(opened->path, opened->manifest);
-  std::vector<std::byte> bytes;
-  for (const checkpoint::Entry& tensor : opened->manifest.contents.tensors) {
-    bytes.resize(static_cast<size_t>(tensor.shape.numel() * ElementSize(tensor.dtype)));
-    if (tensor.holds.empty() && bytes.empty()) continue;
-    const absl::Status read =
-        reader.Read(tensor.name, tensor.shape, tensor.dtype, Region::Whole(tensor.shape.numel()), bytes);
-    if (!read.ok()) return read;
-  }
-  return absl::OkStatus();
-}
 
 // The file of this checkpoint that disasters have damaged; empty: none, or so often that it may be whole again.
 std::string DamagedFileOf(const Course& course, const std::string& checkpoint) {
@@ -63,8 +45,8 @@ void JudgeOne(const Course& course, const std::string& path, Findings& findings)
 
 }  // namespace
 
-std::string ReadableCheckpoint(const spec::Spec& spec) {
-  for (const checkpoint::Found& found : checkpoint::List(spec.train().checkpoint().path())) {
+std::string ReadableCheckpoint(const spec::Spec& spec, int64_t sequence_before) {
+  for (const checkpoint::Found& found : CheckpointsOf(spec.train().checkpoint().path(), sequence_before)) {
     if (ReadAll(found.path).ok()) return found.path;
   }
   return "";

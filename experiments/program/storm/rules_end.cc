@@ -82,7 +82,8 @@ std::string WhyDisksEndIt(const Course& course, Findings& findings) {
     return "a checkpoint could not be saved";
   }
   if (!absl::StrContains(message, "go on from its last checkpoint, but can read none")) return "";
-  const std::string readable = course.reads_failed ? "" : ReadableCheckpoint(course.spec);
+  const std::string readable =
+      course.reads_failed ? "" : ReadableCheckpoint(course.spec, course.evidence.sequence_before);
   if (!readable.empty())
     findings.Add("end", StrCat("the run ended although it could have gone on from ", readable, ": ", message));
   else if (!course.disk_trouble())

@@ -14,6 +14,7 @@ namespace {
 
 // Sums have other numbers of terms with other numbers of replicas, and rounding grows from step to step.
 constexpr double kLossTolerance = 2e-3;
+constexpr double kSumTolerance = 1e-5;  // of f32 sums
 
 // The steps of a generation that count: those before the next generation's first one.
 int64_t EndOf(const Course& course, int generation) {
@@ -105,26 +106,54 @@ bool HasOwnCurve(const spec::Spec& spec) {
          spec.parallel().has_compression();
 }
 
+// The step before which as many replicas trained as in an undisturbed run, in all that counts. Then sums are the same,
+// and so are dropout's masks, which follow from the seed, the step and a replica's place. What a lost member's
+// compression left out is lost.
+int64_t SameReplicasUntil(const Course& course) {
+  for (auto g = course.first_step.begin(); g != course.first_step.end(); ++g) {
+    const int generation = g->first;
+    const bool same = generation == 0 || (course.dp.at(generation) == course.spec.parallel().dp() &&
+                                          !course.spec.parallel().has_compression());
+    if (!same && g->second < CountingEndOf(course, generation)) return g->second;
+  }
+  return course.spec.train().steps();
+}
+
 void JudgeLosses(const Course& course, Findings& findings) {
   const report::RankRecord* lead = course.evidence.lead();
   if (lead == nullptr) return;
-  const auto second = course.first_step.upper_bound(0);
-  int64_t same_members = second != course.first_step.end() ? second->second : course.spec.train().steps();
-  for (const auto& [generation, first] : course.first_step) {  // steps that are done again have other sums
-    if (generation > 0) same_members = std::min(same_members, first);
-  }
+  const int64_t same_replicas = SameReplicasUntil(course);
   for (int i = 0; i < lead->steps_size(); ++i) {
     const int64_t step = lead->first_step() + i;
     if (step >= static_cast<int64_t>(course.reference.losses.size())) return;
     const double loss = lead->steps(i).loss(), expected = course.reference.losses[static_cast<size_t>(step)];
-    const bool exact = step < same_members;
+    const bool exact = step < same_replicas;
     if (std::isnan(loss) && std::isnan(expected)) continue;  // the host did not read it
     if (!exact && (!course.keeps_batch() || HasOwnCurve(course.spec))) return;
     const double off = std::abs(loss - expected) / std::max(std::abs(expected), 1e-3);
     if (exact ? loss == expected : off <= kLossTolerance) continue;
     findings.Add("losses", absl::StrFormat("step %d: loss %.9g, but %.9g in an undisturbed run%s", step, loss, expected,
-                                           exact ? ", though the members had not changed" : ""));
+                                           exact ? ", though as many replicas trained" : ""));
     return;
+  }
+}
+
+// A server adds a gradient's loss where it adds the gradient, and tells the mean of an update. So all that it tells is
+// all that workers tell.
+void JudgeSumOfLosses(const Course& course, Findings& findings) {
+  double told = 0, computed = 0;
+  const auto dp = static_cast<double>(course.spec.parallel().dp());
+  for (const auto& [rank, record] : course.evidence.records) {
+    for (const report::Step& step : record.steps()) {
+      if (std::isnan(step.loss())) continue;
+      if (rank == 0) told += step.loss();
+      if (rank >= course.spec.train().async_sgd().servers()) computed += step.loss() / dp;
+    }
+  }
+  if (std::abs(told - computed) > kSumTolerance * std::abs(computed)) {
+    findings.Add("losses", absl::StrFormat("the losses of all updates add up to %.9g, but those of the gradients that "
+                                           "workers computed to %.9g",
+                                           told, computed));
   }
 }
 
@@ -150,6 +179,7 @@ void JudgeAsync(const Course& course, Findings& findings) {
     findings.Add("samples",
                  StrCat(reads, " samples were read for gradients of ", train.steps() * train.global_batch()));
   }
+  if (course.evidence.status.ok()) JudgeSumOfLosses(course, findings);
   if (bound == 0) JudgeLosses(course, findings);
 }
 

@@ -11,6 +11,7 @@
 #include "backends/simulated/fabric.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "core/io/checkpoint_folder.h"
 #include "core/proto/bytes.h"
 #include "experiments/program/spec/elastic.h"
 #include "experiments/program/spec/spec.h"
@@ -72,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Trials>> Trials::Make(const spec::Spec& spec, con
   trials->spec_.mutable_trace()->set_enabled(false);
   trials->SetFolder(folder);
   if (const absl::Status learned = trials->Learn(); !learned.ok()) return learned;
+  if (const absl::Status saved = trials->SaveEarlier(); !saved.ok()) return saved;
   return trials;
 }
 
@@ -91,14 +93,25 @@ void Trials::SetFolder(const std::string& folder) {
 absl::StatusOr<Evidence> Trials::Run(const Schedule& schedule) const {
   spec::Spec spec = spec_;
   AddTo(schedule, spec);
-  return RunSpec(spec);
+  absl::StatusOr<Evidence> evidence = RunSpec(spec, HasEarlier(schedule) ? earlier_ : "");
+  if (!evidence.ok()) return evidence;
+  absl::StatusOr<std::shared_ptr<Resumed>> resumed = Resume(*evidence);
+  if (!resumed.ok()) return resumed.status();
+  evidence->resumed = *std::move(resumed);
+  return evidence;
 }
 
-absl::StatusOr<Evidence> Trials::RunSpec(const spec::Spec& spec) const {
+absl::StatusOr<Evidence> Trials::RunSpec(const spec::Spec& spec, const std::string& earlier) const {
   const double before = ProcessorSeconds();
-  if (!folder_.empty()) {
+  int64_t sequence_before = 0;
+  if (const std::string& folder = spec.train().checkpoint().path(); !folder.empty()) {
     std::error_code none;
-    std::filesystem::remove_all(folder_, none);
+    std::filesystem::remove_all(folder, none);
+    if (!earlier.empty()) {
+      std::filesystem::copy(earlier, folder, std::filesystem::copy_options::recursive, none);
+      if (none) return Internal(folder, ": cannot get the checkpoints of ", earlier, ": ", none.message());
+      sequence_before = checkpoint::List(folder).at(0).sequence;
+    }
   }
   witness_->Forget();
   absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(spec);
@@ -112,7 +125,8 @@ absl::StatusOr<Evidence> Trials::RunSpec(const spec::Spec& spec) const {
                        .records = {},
                        .seen = {witness_->seen().begin(), witness_->seen().end()},
                        .ends = witness_->ends(),
-                       .saw_all = !witness_->full()};
+                       .saw_all = !witness_->full(),
+                       .sequence_before = sequence_before};
   for (size_t r = 0; r < result.results.size(); ++r) {
     if (result.results[r].empty()) continue;
     report::RankRecord record;
@@ -121,6 +135,19 @@ absl::StatusOr<Evidence> Trials::RunSpec(const spec::Spec& spec) const {
   }
   evidence.processor_seconds = ProcessorSeconds() - before;
   return evidence;
+}
+
+// Other seeds draw other parameters and samples, so that nobody can take its checkpoints for the run's own unnoticed.
+absl::Status Trials::SaveEarlier() {
+  if (!spec_.train().has_elastic() || !spec_.train().has_checkpoint()) return absl::OkStatus();
+  spec::Spec spec = spec_;
+  spec.mutable_train()->set_seed(spec_.train().seed() + 1);
+  spec.mutable_train()->mutable_checkpoint()->set_path(StrCat(folder_, "-earlier"));
+  const absl::StatusOr<Evidence> run = RunSpec(spec);
+  if (!run.ok()) return run.status();
+  if (!run->status.ok()) return FailedPrecondition("with another train.seed: ", std::string(run->status.message()));
+  earlier_ = spec.train().checkpoint().path();
+  return absl::OkStatus();
 }
 
 // Runs the spec without disasters, with as many replicas as it begins with, and with any other number that may train.

@@ -19,6 +19,8 @@
 
 namespace twofold::storm {
 
+struct Resumed;
+
 // All that is known of a run when it has ended. The rules judge this alone.
 struct Evidence {
   absl::Status status;
@@ -27,10 +29,21 @@ struct Evidence {
   std::vector<Seen> seen;
   std::vector<std::string> ends = {};  // what members threw
   bool saw_all = true;
+  int64_t sequence_before = 0;  // of the last checkpoint that an earlier run has left in the folder; 0: none
   double processor_seconds = 0;
+  // What a new run made of a checkpoint that this one has left. Null: there is none that was to be resumed.
+  std::shared_ptr<Resumed> resumed = nullptr;
   // The record that speaks for the run: of the first member that did the last step; else of the latest generation, and
   // of the one that came farthest in it. Null: there is none.
   const report::RankRecord* lead() const;
+};
+
+// A second, undisturbed run, which resumed from a checkpoint of the first with the replicas that then trained.
+struct Resumed {
+  std::string path;    // of the checkpoint
+  int64_t step = 0;    // steps done in it
+  int generation = 0;  // of the first run: the one that trained on from there
+  Evidence evidence;
 };
 
 // What an undisturbed run did.
@@ -50,6 +63,8 @@ class Trials {
   static absl::StatusOr<std::unique_ptr<Trials>> Make(const spec::Spec& spec, const Samples& samples,
                                                       const std::string& folder);
 
+  // In every other schedule (by its seed), an earlier run has left checkpoints of its own in the folder. If the run
+  // saved checkpoints and came to its end, another one resumes from the last but one.
   // Forks; for processes of one thread. An error: the fabric refuses the spec with these disasters.
   absl::StatusOr<Evidence> Run(const Schedule& schedule) const;
 
@@ -63,7 +78,10 @@ class Trials {
  private:
   Trials(spec::Spec spec, const Samples& samples, std::unique_ptr<Witness> witness)
       : spec_(std::move(spec)), samples_(samples), witness_(std::move(witness)) {}
-  absl::StatusOr<Evidence> RunSpec(const spec::Spec& spec) const;
+  bool HasEarlier(const Schedule& schedule) const { return !earlier_.empty() && schedule.seed() % 2 == 1; }
+  absl::StatusOr<Evidence> RunSpec(const spec::Spec& spec, const std::string& earlier = "") const;
+  absl::StatusOr<std::shared_ptr<Resumed>> Resume(const Evidence& evidence) const;
+  absl::Status SaveEarlier();
   absl::Status Learn();
   void SetFolder(const std::string& folder);
 
@@ -71,6 +89,7 @@ class Trials {
   const Samples samples_;
   std::unique_ptr<Witness> witness_;
   std::string folder_;
+  std::string earlier_;  // checkpoints of an earlier run; empty: none are needed
   Reference reference_;
   Terrain terrain_;
 };

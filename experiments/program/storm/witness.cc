@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -72,6 +73,9 @@ uint64_t MembersOf(const Generation& generation) {
                      generation.members.size() * sizeof generation.members[0]});
 }
 
+// Names of checkpoints begin with it: ".../000003-step-60".
+uint64_t SequenceOf(const std::string& path) { return std::strtoull(path.c_str() + path.rfind('/') + 1, nullptr, 10); }
+
 // Tells which samples are read.
 class WatchedDataset : public Dataset {
  public:
@@ -132,7 +136,16 @@ std::string Witness::Train(RankContext& ctx, const TrainingOptions& options, con
   const WatchedDataset training(samples.training,
                                 [&](int64_t index) { note(Seen::kSample, static_cast<uint64_t>(index)); });
   try {
-    std::string record = TrainRank(ctx, options, {training, samples.validation});
+    std::string record = TrainRank(ctx, options, {training, samples.validation}, [&](const StepProgress& progress) {
+      if (progress.saved != nullptr && !progress.saved->path.empty()) {
+        Note({.what = Seen::kSaved,
+              .member = ctx.member(),
+              .generation = ctx.generation().number,
+              .steps = progress.saved->step,
+              .value = SequenceOf(progress.saved->path),
+              .time = ctx.clock().Now().value()});
+      }
+    });
     note(Seen::kEnds, 1);
     return record;
   } catch (const std::exception& error) {

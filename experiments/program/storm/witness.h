@@ -20,6 +20,7 @@ struct Seen {
     kDone,    // `steps` are done: the member begins to train in this generation, or ends a step. key: of all members
     kPiece,   // it then holds a piece of the state. key: a hash of which; value: of its bytes
     kSample,  // it reads sample number `value`
+    kSaved,   // it announces a checkpoint of `steps` steps. value: its sequence number
     kEnds     // its function returns (`value` 1) or throws (0)
   };
   int32_t what, member, generation;
