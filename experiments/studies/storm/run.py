@@ -5,10 +5,14 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import bugs  # noqa: E402
 from common import Study, Table, count, progress, read_json, row  # noqa: E402
 
 study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="about 20 minutes on 2 cores.", quick="a hundredth of the schedules")
 study.option("--seed", type=int, default=2026, metavar="N", help="draws all schedules (default: 2026)")
+study.option("--bugs", action="store_true", help="instead: apply each of bugs/*.patch to a copy of the sources in build/storm-bugs, build it, and let the storm look for it; "
+             "a build and up to --minutes for each. With --quick: only see whether the patches apply. With --write: renew bugs/table.md")
+study.option("--minutes", type=float, default=5, metavar="M", help="with --bugs: how long to look for each (default: 5)")
 
 SPECS = pathlib.Path(__file__).resolve().parents[3] / "tests" / "storm"
 # spec: (what it is, schedules)
@@ -21,6 +25,8 @@ STORMS = {
     "async_sgd": ("asynchronous SGD, two servers and four workers", 7000),
     "zero1_files": ("ZeRO-1, elastic from checkpoints", 2000),
     "top_k": ("DDP with top-k gradients, elastic", 1000),
+    "local_files": ("ZeRO-1, elastic from checkpoints, KEEP_LOCAL", 2000),
+    "spares": ("DDP with dropout and ranks that stand by", 4000),
 }
 
 
@@ -38,7 +44,9 @@ def rage(twofold, options):
 
 
 def main():
-    options, twofold = study.start()
+    options, twofold = study.start(lambda o: "--minutes must be greater than 0" if not o.minutes > 0 else "")
+    if options.bugs:
+        return bugs.hunt(study, options, twofold, [SPECS / f"{spec}.textproto" for spec in STORMS])
     found = rage(twofold, options)
     table, rows, broken = Table("what trains", "schedules", "broke a rule", "an hour", "processor time each"), [], []
     for spec, (what, _) in STORMS.items():
