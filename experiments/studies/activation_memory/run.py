@@ -38,13 +38,16 @@ STAGE_NOTES = [
 ]
 
 
-def peak(twofold, model, layers, settings):
-    """The most bytes of activations that the first rank has at one time."""
+def settings_of(model, layers, settings):
     sizes = {"hidden": model["hidden_size"], "heads": model["n_heads"], "vocab": model["vocab_size"],
              "sequence": model["seq_len_tokens"], "layers": layers}
-    settings = {"fabric.simulated.cluster": study.folder / "devices.textproto", "train.micro_batch": model["micro_batch_seqs"],
-                **{f"model.gpt.{name}": value for name, value in sizes.items()}, **settings}
-    report = twofold.report(study.folder / "gpt.textproto", settings, command=("memory",))
+    return {"fabric.simulated.cluster": study.folder / "devices.textproto", "train.micro_batch": model["micro_batch_seqs"],
+            **{f"model.gpt.{name}": value for name, value in sizes.items()}, **settings}
+
+
+def peak(twofold, model, layers, settings):
+    """The most bytes of activations that the first rank has at one time."""
+    report = twofold.report(study.folder / "gpt.textproto", settings_of(model, layers, settings), command=("memory",))
     return next(c["peak_bytes"] for c in report["ranks"][0]["categories"] if c["name"] == "activations")
 
 
@@ -82,13 +85,19 @@ def pipeline_settings(model):
     return settings
 
 
+def first_stage(model):
+    """(layers, stages, how many times as much it keeps as all layers with one micro-batch)."""
+    depth, stages, chunks = (int(model[k]) for k in ("n_layers", "pp", "interleave_stages_m"))
+    return depth, stages, 1 + (stages - 1) / (stages * chunks) if chunks > 1 else 1
+
+
 def stages_table(twofold, formulas, models, techniques=FIRST_STAGE):
     """The table, and rows of results.json."""
     table, rows = Table("model", "layers", "pp", "chunks", "recomputed", "formula, all layers in flight", "predicted, by doubling the layers", "error",
                         "peak at true depth"), []
     for model in models:
-        depth, stages, chunks = (int(model[k]) for k in ("n_layers", "pp", "interleave_stages_m"))
-        factor = 1 + (stages - 1) / (stages * chunks) if chunks > 1 else 1
+        stages, chunks = int(model["pp"]), int(model["interleave_stages_m"])
+        depth, _, factor = first_stage(model)
         for name, ranks, technique, settings in techniques:
             everything = {**pipeline_settings(model), **settings}
             once, twice = (peak(twofold, model, depth * times, everything) for times in (1, 2))

@@ -48,13 +48,17 @@ def read_series():
     return series
 
 
-def predict(twofold, cluster, series, sizes, known={}):
-    """Microseconds by size, of one series; `known` keeps those of other settings."""
-    _, ranks, nodes, collective, algorithm, _ = series
+def shape(cluster, series):
+    """The words of `twofold bench` for a series on a cluster."""
+    _, ranks, nodes, _, algorithm, _ = series
     words = [f"--cluster={study.folder / cluster if cluster.endswith('.textproto') else cluster}", f"--ranks={ranks}", f"--nodes={nodes}"]
     words += [f"--ranks-per-node={ranks // nodes}"] if nodes > 1 else []
-    words += [] if algorithm == "auto" else [f"--algorithm={algorithm}"]
-    key = (collective, min(sizes), max(sizes), *words)
+    return words + ([] if algorithm == "auto" else [f"--algorithm={algorithm}"])
+
+
+def predict(twofold, cluster, series, sizes, known={}):
+    """Microseconds by size, of one series; `known` keeps those of other settings."""
+    key = (series[3], min(sizes), max(sizes), *shape(cluster, series))
     if key not in known:
         known[key] = twofold.bench(*key)
     # nccl-tests rounds sizes to 16 bytes a rank, twofold to an element.

@@ -38,9 +38,8 @@ def stage_of(memory, case):
     return next(rank for rank in memory["ranks"] if rank["ranks"][0] // (8 * case["dp"]) == case["stage"])["framework"]
 
 
-def memory_rows(twofold, case, known):
+def memory_rows(memory, case):
     """Rows of results.json. `least`: GiB of the fullest rank on a full device, against which the verdict is made."""
-    memory = predicted_memory(twofold, case, known)
     ranks = [rank["framework"] for rank in memory["ranks"]]
     if case["table"] == "lumi_memory":
         stage = stage_of(memory, case)
@@ -69,9 +68,10 @@ def time_rows(twofold, case):
 
 def rows_of_case(twofold, case, known):
     _, times, memory = TABLES[case["table"]]
-    times = times and study.options.times
     try:
-        rows = (time_rows(twofold, case) if times else []) + (memory_rows(twofold, case, known) if memory and (case.get("gpu_GB", "-") or case["oom"]) else [])
+        rows = time_rows(twofold, case) if times and study.options.times else []
+        if memory and (case.get("gpu_GB", "-") or case["oom"]):
+            rows += memory_rows(predicted_memory(twofold, case, known), case)
     except Failed as error:
         raise Failed(f"{case['row_id']}: {error}") from None
     progress("; ".join(f"{r['name']}: {signed(r['error']) if r['error'] is not None else '-'}" for r in rows))

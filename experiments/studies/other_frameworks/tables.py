@@ -12,10 +12,11 @@ GB_OF_SMI = 1000 * 2**20  # the sources shorten nvidia-smi's MiB: 37 GB stands f
 
 
 def rows_of(table):
-    """Of a CSV of this folder, with whole numbers as such."""
+    """Of a CSV of this folder, with whole numbers as such; `source_table` is the source's own table."""
     rows = []
     for row in read_csv(FOLDER / f"{table}.csv"):
-        rows.append({**{key: int(value) if key in NUMBERS and value else value for key, value in row.items()}, "table": table})
+        numbers = {key: int(value) if key in NUMBERS and value else value for key, value in row.items()}
+        rows.append({**numbers, "table": table, "source_table": row.get("table", "")})
     return rows
 
 
