@@ -153,6 +153,9 @@ class Pages(unittest.TestCase):
         (first, second), svg = picture.dots(self.entries()), picture.draw(picture.dots(self.entries()))
         self.assertLess(first.x, second.x)
         self.assertGreater(first.y, second.y)  # down is less
+        left, bottom = picture.left_of(STEP), picture.TOP + picture.HIGH
+        self.assertLess(bottom - first.y, first.x - left)  # predicted too low: below the diagonal
+        self.assertGreater(bottom - second.y, second.x - left)
         self.assertGreater(first.y_ratio, picture.ratio_y(1))
         self.assertLess(second.y_ratio, picture.ratio_y(1))
         self.assertIn(f"M{first.x} {first.y}h0M{second.x} {second.y}h0", svg)
