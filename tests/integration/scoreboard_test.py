@@ -58,6 +58,11 @@ class Scores(unittest.TestCase):
         self.assertAlmostEqual(correlation, -0.5)
         self.assertAlmostEqual(regret, 0.25)
 
+    def test_jobs_that_a_table_has_twice(self):
+        (rows, apart), = score.repeats([entry("a", 10, 5), entry("b", 12, 5), entry("c", 9, 6), entry("d", 20, 5, table="another table")])
+        self.assertEqual([row.id for row in rows], ["a", "b"])
+        self.assertAlmostEqual(apart, 0.2)
+
     def test_verdicts(self):
         found = score.verdicts([entry("a", 1, 1, fitted=True, fits=True), entry("b", 1, 1, fitted=True, fits=False), entry("c", None, 1, fitted=False, fits=False),
                                 entry("d", None, 1, fitted=False, fits=True), entry("e", 1, 1)])

@@ -73,6 +73,12 @@ def layouts(entries):
                       [[f[0], f[2], "-" if f[3] is None else f"{f[3]:.2f}", percent(f[4]), f[5], f[6]] for f in worst])]
 
 
+def repeats(entries):
+    return markdown(["table", "the same job", "measured, s", "apart"],
+                    [[rows[0].table, ", ".join(r.id for r in rows), ", ".join(f"{r.measured:g}" for r in rows), percent(apart)]
+                     for rows, apart in score.repeats(entries)])
+
+
 # ---- Memory ----
 def verdicts(entries):
     found = []
@@ -154,7 +160,8 @@ def body(entries):
     return ["[README.md](README.md) says what is compared, and what the roles are. Errors are predicted / measured - 1; a median or p90 is of absolute errors, unless",
             "it is called signed. [page.html](page.html) has the picture with a row and its command behind every dot.", "",
             *short(entries), "", "![predicted over measured](scatter.svg)", "", "## By table and role", "", *by_table(rows), "",
-            "## Intervals", "", *intervals(rows), "", "## Which layout is the best?", "", *layouts(rows), "", "## Does it fit?", "", *verdicts(rows), "",
+            "## Intervals", "", *intervals(rows), "", "## Which layout is the best?", "", *layouts(rows), "",
+            "## The same job twice", "", "No prediction can be nearer to both measurements than half of what they are apart.", "", *repeats(rows), "", "## Does it fit?", "", *verdicts(rows), "",
             "## Left out of the fit", "", "NCCL within a node (`collective_sweeps/fit.py`):", "", *unseen(entries), "",
             "Kernels (`kernel_laws`; from its results.json, not predicted anew): median and p90 of errors on shapes that were left out (their number), by the source of",
             "the measurements that a law was fitted to:", "", *kernels(), "", "## By system and size", "", *by_system(rows)]

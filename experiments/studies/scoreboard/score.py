@@ -3,7 +3,7 @@ import collections
 import math
 import statistics
 
-from common.published import LARGE
+from common.published import LARGE, STEP
 
 ROLES = ("calibration", "development", "validation", "none")
 GPUS = {8: "1 to 8", 64: "9 to 64", 512: "65 to 512", math.inf: "more than 512"}  # classes, by the most
@@ -88,6 +88,15 @@ def families(entries):
         correlation = spearman([p.value for _, p in members], [row.measured for row, _ in members])
         found.append((family, chosen.table, len(members), correlation, chosen.measured / best.measured - 1, chosen.id, best.id))
     return found
+
+
+def repeats(entries):
+    """[(rows, largest measured time / smallest - 1)] of training steps that a table has more than once: equal specs are predicted to the same bits."""
+    alike = collections.defaultdict(list)
+    for row, prediction in with_errors(entries):
+        if row.kind == STEP:
+            alike[row.table, prediction.value].append(row)
+    return [(rows, max(r.measured for r in rows) / min(r.measured for r in rows) - 1) for rows in alike.values() if len(rows) > 1]
 
 
 # ---- Memory ----
