@@ -78,6 +78,8 @@ def job_of_cases(cases):
     """Of one run: the first case that has a time is the spec."""
     main = next((case for case in cases if case.get("seconds")), cases[0])
     spec, settings = job_of(main)
+    if settings["parallel.dp"] * settings["parallel.tp"] == 1:
+        settings = {**settings, "fabric.simulated.folding": "AUTO"}  # nothing to fold
     rows = tuple(row for case in cases for row in of_pipeline(case))
 
     def predict(twofold):
