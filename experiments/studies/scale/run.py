@@ -28,6 +28,7 @@ SMALL = [(f"8 ranks, 40 steps, {how}", {"fabric.simulated.folding": folding, "pa
          for how, folding in (("folded", "AUTO"), ("unfolded", "OFF"))]
 OF_THE_GATE = ("norms in few shards, ZeRO-1", "TP8, few key/value heads, ZeRO-1", "3D, interleaved", "a slow rank, A100", "context parallel, blocks limited by memory")
 MOST_DIFFERENCE = 1e-9
+MOST_BETWEEN_INTERVALS = 1e-3  # ranks that take equally long may have kernels of other shapes, whose intervals differ
 MANY_STEPS = 12  # of jobs whose steps are counted
 LONGEST = 40  # seconds of one job
 LONGEST_COLLECTIVE = 10  # seconds
@@ -50,7 +51,10 @@ def differences(a, b, path=""):
         assert len(a) == len(b), path
         return [d for i, (x, y) in enumerate(zip(a, b)) for d in differences(x, y, f"{path}[{i}]")]
     if isinstance(a, (int, float)) and not isinstance(a, bool):
-        return [(abs(a - b) / max(abs(a), abs(b)) if a != b else 0, f"{path}: {a!r} against {b!r}")]
+        found = abs(a - b) / max(abs(a), abs(b)) if a != b else 0
+        if path.endswith((".low", ".high")) and found < MOST_BETWEEN_INTERVALS:
+            found = 0
+        return [(found, f"{path}: {a!r} against {b!r}")]
     assert a == b, f"{path}: {a} against {b}"
     return []
 
