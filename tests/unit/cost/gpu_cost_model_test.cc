@@ -255,5 +255,16 @@ TEST_F(GpuCostModelTest, RefusesWhatItCannotUse) {
             "alignments.efficiency: 0 for 4 bytes: must be greater than 0");
 }
 
+// Four of ten multiprocessors are taken, and a fifth of the memory's bandwidth.
+TEST_F(GpuCostModelTest, OperationsTakeLongerBesideCommunication) {
+  GpuCostModel model(Gpu());
+  const BesideIt takes{.multiprocessors = 4, .bytes_per_second = kMemory / 5};
+  EXPECT_DOUBLE_EQ(model.Slowdown(Product(4000, 4000, 4000), takes), 10.0 / 6);
+  EXPECT_DOUBLE_EQ(model.Slowdown(ops::Add{New({1000}), New({1000}), New({1000})}, takes), 1 / 0.8);
+  EXPECT_DOUBLE_EQ(model.Slowdown(Product(4000, 4000, 4000), {.multiprocessors = 100}), 10.0 / 3)
+      << "at least a quarter of the device is left: three multiprocessors";
+  EXPECT_DOUBLE_EQ(model.Slowdown(Product(4000, 4000, 4000), {}), 1);
+}
+
 }  // namespace gpu_cost_model_test
 }  // namespace twofold

@@ -50,6 +50,10 @@ TEST(Frameworks, FilesAreChecked) {
               HasSubstr("time.kernels.factor = 0: must be greater than 0"));
   EXPECT_THAT(Refusal("name: \"mine\" time { separate: \"softmax\" }"),
               HasSubstr("time.separate: \"softmax\": use add, add_to, gelu_forward or gelu_backward"));
+  EXPECT_THAT(Refusal("name: \"mine\" time { moved { bytes_per_element: 6 } }"),
+              HasSubstr("time.moved.before: missing"));
+  EXPECT_THAT(Refusal("name: \"mine\" time { moved { before: ALL_GATHER bytes_per_element: 0 } }"),
+              HasSubstr("time.moved.bytes_per_element = 0: must be greater than 0"));
   EXPECT_THAT(Refusal("name: \"mine\" memory { held { mib: 1 } }"), HasSubstr("memory.held.name: missing"));
   EXPECT_THAT(Refusal("name: \"mine\" memory { context { mib: 1 } }"), HasSubstr("memory.context.device: missing"));
   EXPECT_THAT(Refusal("name: \"mine\" memory { communicator_mib: -1 }"), HasSubstr("memory.communicator_mib = -1"));
