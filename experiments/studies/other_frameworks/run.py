@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Failed, Study, figures, markdown, percent, progress, row, signed  # noqa: E402
 from tables import GB_OF_SMI, job, rows_of, vldb_seconds  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 6 minutes on 2 cores; with --times an hour.",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 6 minutes on 2 cores; with --times hours.",
               writes="table.md, results.json and golden.json", golden="GATE's rows")
 study.option("--times", action="store_true", help="predict times, too, and print all; golden.json has only memory, and is not checked")
 study.option("--only", default="", metavar="TEXT", help="run the rows with TEXT in their names, and check nothing")

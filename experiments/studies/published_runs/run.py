@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Failed, Study, count, figures, markdown, percent, progress, read_csv, row, signed  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 4 minutes on 2 cores.",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 18 minutes on 2 cores.",
               writes="table.md, results.json, predicted.csv, errors.svg and golden.json", golden="GATE's rows")
 study.option("--only", default="", metavar="TEXT", help="run the rows with TEXT in their names, and check nothing")
 MOST_SECONDS, MOST_BYTES = 60, 8e9

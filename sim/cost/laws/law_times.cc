@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kFullRow = 128;  // bytes: rows that are multiples of it are read in full lines
 constexpr double kUnmeasured = 2;  // times the error, for types and layouts that no table has
-// Of bf16's rate under the power limit: products of random operands reach 257 TFLOP/s in f16 (He 2024) and 271 in bf16
-// (Bekman) on A100.
+// Of bf16's rate under the power limit: products of random operands reach 257 TFLOP/s on A100 (He 2024; assumed to be
+// of f16, since the type is not stated) and 271 in bf16 (Bekman).
 constexpr double kF16Share = 257 / 271.2;
 
 double AlignmentShare(const cluster::KernelLaws& laws, int64_t bytes) {
