@@ -70,7 +70,8 @@ nn::Recomputation RecomputationOf(const spec::Train& train) {
   return {.every = checkpointing.every(),
           .part = checkpointing.recompute() == spec::ActivationCheckpointing::SELECTIVE
                       ? nn::Recomputation::kAttentionCore
-                      : nn::Recomputation::kBlock};
+                      : nn::Recomputation::kBlock,
+          .early_stop = checkpointing.early_stop()};
 }
 
 int64_t EveryStepsOf(const spec::LocalUpdate& local) {

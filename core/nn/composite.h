@@ -53,6 +53,15 @@ class Composite : public Module {
     if (!ctx.for_backward) saved.child(child).Clear();
     return y;
   }
+  // FillSaved of a branch dropout(inner(x)). A stored mask is made with inner's output.
+  void FillBranch(size_t inner, size_t dropout, bool stores_mask, Context& ctx, const Tensor& x, Saved& saved) {
+    Tensor h;
+    if (stores_mask)
+      h = Apply(inner, ctx, x, saved);
+    else
+      children()[inner].module->FillSaved(ctx, x, saved.child(inner));
+    children()[dropout].module->FillSaved(ctx, h, saved.child(dropout));
+  }
 };
 
 }  // namespace twofold::nn

@@ -7,12 +7,16 @@ Dropout::Dropout(double p, DropoutMasks masks, std::string site, Placing places)
   TWOFOLD_CHECK(p >= 0 && p < 1, "dropout is a probability below 1");
 }
 
+PhiloxKey Dropout::RandomKey(const Context& ctx) const {
+  const std::string& site = site_.empty() ? path() : site_;
+  TWOFOLD_CHECK(!site.empty(), "Finalize the root module, or give the dropout a site of its own");
+  return ctx.RandomKey(site);
+}
+
 Tensor Dropout::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   saved.key.reset();
   if (p_ == 0 || !ctx.training) return x;
-  const std::string& site = site_.empty() ? path() : site_;
-  TWOFOLD_CHECK(!site.empty(), "Finalize the root module, or give the dropout a site of its own");
-  saved.key = ctx.RandomKey(site);
+  saved.key = RandomKey(ctx);
   const ops::IndexMap where = PlaceOf(places_, x);
   Tensor y = ctx.Activation(x.shape(), x.dtype());
   if (masks_ == DropoutMasks::kStored) {
@@ -23,6 +27,15 @@ Tensor Dropout::Forward(Context& ctx, const Tensor& x, Saved& saved) {
     ctx.Launch(ops::Dropout{.x = x, .y = y, .p = p_, .key = *saved.key, .where = where});
   }
   return y;
+}
+
+void Dropout::FillSaved(Context& ctx, const Tensor& x, Saved& saved) {
+  if (masks_ == DropoutMasks::kStored) {
+    Forward(ctx, x, saved);
+    return;
+  }
+  saved.key.reset();
+  if (p_ > 0 && ctx.training) saved.key = RandomKey(ctx);
 }
 
 Tensor Dropout::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {

@@ -23,12 +23,15 @@ class Dropout : public Module {
                    Placing places = nullptr);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
+  // Reads x only if masks are stored.
+  void FillSaved(Context& ctx, const Tensor& x, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
   void BackwardWeights(Context&, Saved&) override {}
   std::string_view kind() const override { return "dropout"; }
 
  private:
   enum Slot { kMask };
+  PhiloxKey RandomKey(const Context& ctx) const;
   double p_;
   DropoutMasks masks_;
   std::string site_;

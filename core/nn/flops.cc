@@ -13,17 +13,23 @@ struct TokenFlops {
   int64_t layers;
   LlamaExperts experts = {};
   double with_experts = 0, with_slots = 0;  // like products, for a layer with experts: model FLOPs, and FLOPs launched
+  double stopped = 0;                       // of the products: what a recomputed layer leaves out with an early stop
   double Launched(int64_t layer) const { return experts.At(layer) ? with_slots : products; }
+  double LaunchedAgain(int64_t layer, bool early_stop) const {
+    return Launched(layer) - (early_stop && !experts.At(layer) ? stopped : 0);
+  }
 };
 
 TokenFlops Of(const GptConfig& config) {
   const auto h = static_cast<double>(config.hidden), ffn = static_cast<double>(config.ffn_width()),
              t = static_cast<double>(config.sequence), vocab = static_cast<double>(config.vocab);
   const double kv = h / static_cast<double>(config.heads) * static_cast<double>(config.kv());
+  const bool stores_masks = config.dropout > 0 && config.masks == DropoutMasks::kStored;
   return {.products = 2 * (2 * h * h + 2 * h * kv + 2 * h * ffn),  // qkv and projection; fc and projection
           .attention = 2 * t * h,                                  // scores and values: 2 products, half of them masked
           .head = 2 * h * vocab,
-          .layers = config.layers};
+          .layers = config.layers,
+          .stopped = stores_masks ? 0 : 2 * h * ffn + (config.parallel_blocks ? 2 * h * h : 0)};
 }
 
 TokenFlops Of(const LlamaConfig& config) {
@@ -41,7 +47,8 @@ TokenFlops Of(const LlamaConfig& config) {
           .layers = config.layers,
           .experts = config.experts,
           .with_experts = of_attention + 2 * h * all + chosen * expert,
-          .with_slots = of_attention + 2 * h * all + slots * expert};
+          .with_slots = of_attention + 2 * h * all + slots * expert,
+          .stopped = 2 * h * ffn};
 }
 
 BlockFlops ByBlock(const TokenFlops& f, int64_t tokens) {
@@ -60,7 +67,9 @@ double LaunchedFlops(const Config& config, const Recomputation& recomputation, i
   double flops = 3 * f.head;
   for (int64_t i = 0; i < f.layers; ++i) {
     flops += 3 * f.Launched(i) + forward + backward;
-    if (recomputation.Has(i)) flops += forward + (recomputation.part == Recomputation::kBlock ? f.Launched(i) : 0);
+    if (!recomputation.Has(i)) continue;
+    flops += forward;
+    if (recomputation.part == Recomputation::kBlock) flops += f.LaunchedAgain(i, recomputation.early_stop);
   }
   return static_cast<double>(samples * config.sequence) * flops;
 }

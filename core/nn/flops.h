@@ -14,7 +14,8 @@
 // Backward costs twice as much as forward, because each product has two gradients.
 //
 // Hardware FLOPs count all of the same products that are launched. They differ from model FLOPs by
-//   * recomputation (recompute.h): the forward products of a block, or of its attention, once more;
+//   * recomputation (recompute.h): the forward products of a block, or of its attention, once more; with an early stop
+//     without the feed-forward part's last one (in parallel blocks without attention's last one, too);
 //   * tiled attention, whose backward recomputes the scores: it costs 2.5 times the forward pass;
 //   * unfused attention, which computes all t x t scores, masked or not: forward and backward cost twice what is
 //     needed;

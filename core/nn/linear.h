@@ -20,6 +20,7 @@ class Linear : public Module, public ProductThenGelu, public GeluThenProduct {
   Linear(const LinearConfig& config, Parameter* shared_weight);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
+  void FillSaved(Context&, const Tensor& x, Saved& saved) override { saved[kX] = x; }
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
   void BackwardWeights(Context& ctx, Saved& saved) override;
   Tensor ForwardGelu(Context& ctx, const Tensor& x, Tensor& y, Saved& saved) override;

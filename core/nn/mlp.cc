@@ -17,17 +17,29 @@ Mlp::Mlp(const MlpBlockConfig& c, Layers& layers) {
 }
 
 Tensor Mlp::Forward(Context& ctx, const Tensor& x, Saved& saved) {
-  auto* fc = As<ProductThenGelu>(kFc);
-  if (fc == nullptr || As<Gelu>(kGelu) == nullptr) return Sequential::Forward(ctx, x, saved);
+  auto* fc = FusedFc();
+  if (fc == nullptr) return Sequential::Forward(ctx, x, saved);
+  return Apply(kProjection, ctx, Activated(*fc, ctx, x, saved), saved);
+}
+
+void Mlp::FillSaved(Context& ctx, const Tensor& x, Saved& saved) {
+  auto* fc = FusedFc();
+  if (fc == nullptr) return Sequential::FillSaved(ctx, x, saved);
+  const Tensor h = Activated(*fc, ctx, x, saved);
+  children()[kProjection].module->FillSaved(ctx, h, saved.child(kProjection));
+}
+
+Tensor Mlp::Activated(ProductThenGelu& fc, Context& ctx, const Tensor& x, Saved& saved) {
   Tensor before;
-  const Tensor h = fc->ForwardGelu(ctx, x, before, saved.child(kFc));
+  Tensor h = fc.ForwardGelu(ctx, x, before, saved.child(kFc));
   if (ctx.for_backward)
     Gelu::Keep(saved.child(kGelu), std::move(before));
   else
     saved.child(kFc).Clear();
-  before = Tensor();
-  return Apply(kProjection, ctx, h, saved);
+  return h;
 }
+
+ProductThenGelu* Mlp::FusedFc() const { return As<Gelu>(kGelu) == nullptr ? nullptr : As<ProductThenGelu>(kFc); }
 
 Tensor Mlp::Propagate(const Backprop& back, Tensor dy) {
   auto* projection = As<GeluThenProduct>(kProjection);

@@ -21,6 +21,7 @@ class Mlp : public Sequential {
  public:
   explicit Mlp(const MlpBlockConfig& config, Layers& layers = OneRank());
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
+  void FillSaved(Context& ctx, const Tensor& x, Saved& saved) override;
   std::string_view kind() const override { return "mlp"; }
 
  protected:
@@ -28,6 +29,9 @@ class Mlp : public Sequential {
 
  private:
   enum Child { kFc, kGelu, kProjection };
+  // fc, if it can take the GELU into its product; else null.
+  ProductThenGelu* FusedFc() const;
+  Tensor Activated(ProductThenGelu& fc, Context& ctx, const Tensor& x, Saved& saved);  // gelu(fc(x))
   // The child as a T; null if it is not a T, such as a wrapper around one.
   template <class T>
   T* As(Child child) const {

@@ -86,6 +86,8 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   virtual Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) = 0;
+  // Fills `saved` as Forward does, for a caller that does not need the output: may leave out what only makes that.
+  virtual void FillSaved(Context& ctx, const Tensor& x, Saved& saved) { Forward(ctx, x, saved); }
   // Returns an empty tensor if the input is not differentiable (token ids).
   virtual Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) = 0;
   virtual void BackwardWeights(Context& ctx, Saved& saved) = 0;

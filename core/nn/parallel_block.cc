@@ -4,7 +4,7 @@
 
 namespace twofold::nn {
 
-ParallelBlock::ParallelBlock(const BlockConfig& c, Layers& layers) {
+ParallelBlock::ParallelBlock(const BlockConfig& c, Layers& layers) : stores_masks_(c.StoresMasks()) {
   AddChild("norm", layers.MakeNorm(c.norm, c.hidden, c.dtype, c.norm_eps));
   AddChild("attention", MakeAttention(c, layers));
   AddChild("dropout1", layers.MakeDropout(c.dropout, c.masks));
@@ -24,6 +24,12 @@ Tensor ParallelBlock::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   const Tensor second = Branch(kMlp, kDropout2, ctx, std::exchange(h, Tensor()), saved);
   ctx.Launch(ops::Add{.a = y, .b = second, .out = y});
   return y;
+}
+
+void ParallelBlock::FillSaved(Context& ctx, const Tensor& x, Saved& saved) {
+  const Tensor h = Apply(kNorm, ctx, x, saved);
+  FillBranch(kAttention, kDropout1, stores_masks_, ctx, h, saved);
+  FillBranch(kMlp, kDropout2, stores_masks_, ctx, h, saved);
 }
 
 // dx = dy + d(norm), where the norm's output gets the gradients of both branches.

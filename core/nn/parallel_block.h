@@ -13,6 +13,7 @@ class ParallelBlock : public Composite {
  public:
   explicit ParallelBlock(const BlockConfig& config, Layers& layers = OneRank());
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
+  void FillSaved(Context& ctx, const Tensor& x, Saved& saved) override;
   std::string_view kind() const override { return "transformer_block"; }
 
  protected:
@@ -21,6 +22,7 @@ class ParallelBlock : public Composite {
  private:
   enum Child : size_t { kNorm, kAttention, kDropout1, kMlp, kDropout2 };
   Tensor Branch(size_t inner, size_t dropout, Context& ctx, const Tensor& h, Saved& saved);
+  const bool stores_masks_;
 };
 
 }  // namespace twofold::nn

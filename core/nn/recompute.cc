@@ -20,7 +20,11 @@ void Recompute::ForwardAgain(Context& ctx, Saved& saved) {
   again.step = saved.place->step, again.micro_batch = saved.place->micro_batch, again.training = saved.place->training;
   again.for_backward = true, again.recomputing = true;
   saved.place.reset();
-  inner().Forward(again, saved.Take(kX), saved.child(0));
+  const Tensor x = saved.Take(kX);
+  if (early_stop_)
+    inner().FillSaved(again, x, saved.child(0));
+  else
+    inner().Forward(again, x, saved.child(0));
 }
 
 Tensor Recompute::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {

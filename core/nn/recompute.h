@@ -8,8 +8,13 @@
 // bit. Persistent state (running statistics) is not updated again. Communication among ranks, such as that of a
 // synchronised batch normalisation, happens twice.
 //
-// Cost: the module's forward FLOPs once more (core/nn/flops.h) and, during its backward pass, the memory that it would
-// have saved.
+// With an early stop, what only makes the module's output is not run again, since nobody reads that: in a transformer
+// block the last product of the feed-forward part, the sum over tensor-parallel ranks behind it, and the addition to
+// the residual stream. PyTorch does so by default (torch.utils.checkpoint.set_checkpoint_early_stop, from 2.1 on);
+// Megatron-LM and DeepSpeed run the whole block.
+//
+// Cost: the module's forward FLOPs once more, less those of that product with an early stop (core/nn/flops.h), and,
+// during its backward pass, the memory that it would have saved.
 #pragma once
 
 #include "core/nn/module.h"
@@ -21,6 +26,7 @@ struct Recomputation {
   enum ModelPart { kBlock, kAttentionCore };
   int64_t every = 0;
   ModelPart part = kBlock;  // the whole block, from its input; or scores, probabilities and their dropout, from qkv
+  bool early_stop = false;  // leave out what only makes the output of what is recomputed
 
   bool Has(int64_t block) const { return every > 0 && (block + 1) % every == 0; }  // blocks count from 0
 };
@@ -28,7 +34,9 @@ struct Recomputation {
 // x, y: as for the module. The child's name is empty, so that parameters keep their names.
 class Recompute : public Module {
  public:
-  explicit Recompute(std::unique_ptr<Module> module) { AddChild("", std::move(module)); }
+  explicit Recompute(std::unique_ptr<Module> module, bool early_stop = false) : early_stop_(early_stop) {
+    AddChild("", std::move(module));
+  }
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
@@ -40,6 +48,7 @@ class Recompute : public Module {
   enum Slot { kX };
   Module& inner() const { return *children()[0].module; }
   void ForwardAgain(Context& ctx, Saved& saved);
+  const bool early_stop_;
 };
 
 }  // namespace twofold::nn

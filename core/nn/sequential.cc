@@ -8,6 +8,14 @@ Tensor Sequential::Forward(Context& ctx, const Tensor& x, Saved& saved) {
   return h;
 }
 
+void Sequential::FillSaved(Context& ctx, const Tensor& x, Saved& saved) {
+  if (children().empty()) return;
+  Tensor h = x;
+  const size_t last = children().size() - 1;
+  for (size_t i = 0; i < last; ++i) h = Apply(i, ctx, h, saved);
+  children()[last].module->FillSaved(ctx, h, saved.child(last));
+}
+
 Tensor Sequential::Propagate(const Backprop& back, Tensor dy) {
   for (size_t i = children().size(); i-- > 0;) dy = back(i, std::move(dy));
   return dy;

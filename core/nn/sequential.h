@@ -16,6 +16,7 @@ class Sequential : public Composite {
   }
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
+  void FillSaved(Context& ctx, const Tensor& x, Saved& saved) override;
   std::string_view kind() const override { return "sequential"; }
 
  protected:

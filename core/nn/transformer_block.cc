@@ -38,7 +38,8 @@ TransformerBlock::TransformerBlock(const BlockConfig& c, Layers& layers)
     : TransformerBlock(c, MakeAttention(c, layers), MakeMlp(c, layers), layers) {}
 
 TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module> attention, std::unique_ptr<Module> mlp,
-                                   Layers& layers) {
+                                   Layers& layers)
+    : stores_masks_(c.StoresMasks()) {
   const auto norm = [&] { return layers.MakeNorm(c.norm, c.hidden, c.dtype, c.norm_eps); };
   AddChild("norm1", norm());
   AddChild("attention", std::move(attention));
@@ -51,14 +52,27 @@ TransformerBlock::TransformerBlock(const BlockConfig& c, std::unique_ptr<Module>
 // The norm that follows the first branch adds that branch to the stream in its own pass. The second branch's sum is the
 // block's output, which may go to another rank or be saved for recomputation, so it needs a separate pass.
 Tensor TransformerBlock::Forward(Context& ctx, const Tensor& x, Saved& saved) {
-  Tensor h = Apply(kAttention.norm, ctx, x, saved);
-  Tensor r = Finish(kAttention, ctx, std::move(h), saved);
-  h = ForwardOfSum(*children()[kMlp.norm].module, ctx, x, r, saved.child(kMlp.norm));
-  if (!ctx.for_backward) saved.child(kMlp.norm).Clear();
+  Tensor r;
+  Tensor h = FirstBranch(ctx, x, r, saved);
   h = Finish(kMlp, ctx, std::move(h), saved);
   Tensor y = ctx.Activation(x.shape(), x.dtype());
   ctx.Launch(ops::Add{.a = r, .b = h, .out = y});
   return y;
+}
+
+void TransformerBlock::FillSaved(Context& ctx, const Tensor& x, Saved& saved) {
+  Tensor r;
+  const Tensor h = FirstBranch(ctx, x, r, saved);
+  r = Tensor();
+  FillBranch(kMlp.inner, kMlp.dropout, stores_masks_, ctx, h, saved);
+}
+
+Tensor TransformerBlock::FirstBranch(Context& ctx, const Tensor& x, Tensor& r, Saved& saved) {
+  Tensor h = Apply(kAttention.norm, ctx, x, saved);
+  r = Finish(kAttention, ctx, std::move(h), saved);
+  h = ForwardOfSum(*children()[kMlp.norm].module, ctx, x, r, saved.child(kMlp.norm));
+  if (!ctx.for_backward) saved.child(kMlp.norm).Clear();
+  return h;
 }
 
 Tensor TransformerBlock::Finish(const Branch& branch, Context& ctx, Tensor h, Saved& saved) {

@@ -21,6 +21,8 @@ struct BlockConfig {
   double attention_dropout = 0;  // on the attention's probabilities; needs unfused_attention
   DType dtype = DType::kF32;
   Init weight_init, projection_init;  // for matrices, and for those whose output joins the residual stream
+
+  bool StoresMasks() const { return dropout > 0 && masks == DropoutMasks::kStored; }
 };
 
 // The attention and the feed-forward part that `config` describes.
@@ -37,6 +39,7 @@ class TransformerBlock : public Composite {
                    Layers& layers = OneRank());
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
+  void FillSaved(Context& ctx, const Tensor& x, Saved& saved) override;
   std::string_view kind() const override { return "transformer_block"; }
 
  protected:
@@ -48,8 +51,11 @@ class TransformerBlock : public Composite {
     size_t norm, inner, dropout;
   };
   static constexpr Branch kAttention{0, 1, 2}, kMlp{3, 4, 5};
+  // norm2(r), where r = x + dropout(attention(norm1(x)))
+  Tensor FirstBranch(Context& ctx, const Tensor& x, Tensor& r, Saved& saved);
   Tensor Finish(const Branch& branch, Context& ctx, Tensor h, Saved& saved);  // dropout(inner(h))
   Tensor Propagate(const Branch& branch, const Backprop& back, Tensor dy);
+  const bool stores_masks_;
 };
 
 }  // namespace twofold::nn

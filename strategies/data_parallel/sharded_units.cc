@@ -27,6 +27,11 @@ class UnitModule final : public nn::Module {
     observer_.AfterForward(unit_, ctx.training);
     return y;
   }
+  void FillSaved(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override {
+    TWOFOLD_CHECK(ctx.recomputing, "only what is recomputed has no use for its output");
+    observer_.BeforeForwardAgain(unit_);
+    inner().FillSaved(ctx, x, saved.child(0));
+  }
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override {
     observer_.BeforeBackwardInput(unit_);
     Tensor dx = inner().BackwardInput(ctx, std::move(dy), saved.child(0));

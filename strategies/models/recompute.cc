@@ -17,8 +17,9 @@ void ForEach(nn::Module& root, std::string_view kind, absl::FunctionRef<void(nn:
   }
 }
 
-void Wrap(nn::Module& parent, size_t child) {
-  parent.WrapChild(child, [](std::unique_ptr<nn::Module> m) { return std::make_unique<nn::Recompute>(std::move(m)); });
+void Wrap(nn::Module& parent, size_t child, bool early_stop) {
+  parent.WrapChild(
+      child, [&](std::unique_ptr<nn::Module> m) { return std::make_unique<nn::Recompute>(std::move(m), early_stop); });
 }
 
 }  // namespace
@@ -27,8 +28,9 @@ void WrapRecomputed(nn::Module& part, std::string_view block, const nn::Recomput
                     int64_t first_block) {
   ForEach(part, block, [&](nn::Module& parent, size_t i) {
     if (!recomputation.Has(first_block++)) return;
-    if (recomputation.part == nn::Recomputation::kBlock) return Wrap(parent, i);
-    ForEach(*parent.children()[i].module, "attention_core", Wrap);
+    if (recomputation.part == nn::Recomputation::kBlock) return Wrap(parent, i, recomputation.early_stop);
+    ForEach(*parent.children()[i].module, "attention_core",
+            [](nn::Module& attention, size_t core) { Wrap(attention, core, false); });
   });
 }
 

@@ -31,6 +31,7 @@ class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
   RowParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config);
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override;
+  void FillSaved(nn::Context&, const Tensor& x, nn::Saved& saved) override { saved[kX] = x; }
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
   void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override;
   Tensor BackwardInputGelu(nn::Context& ctx, Tensor dy, const Tensor& x, nn::Saved& saved) override;

@@ -130,6 +130,13 @@ TEST_P(TensorParallel, RecomputationSendsAForwardPassMore) {
                 .micro_batches = 2,
                 .train = "activation_checkpointing {}"};
   EXPECT_EQ(Only(ALayer(job), "tp"), (Volumes{{{"all_reduce", "tp"}, 2 * 6 * kMessage}}));
+  // Without the sum of the feed-forward part, which only makes the block's output.
+  const Job stopped{.model = job.model,
+                    .parallel = job.parallel,
+                    .dp = job.dp,
+                    .micro_batches = job.micro_batches,
+                    .train = "activation_checkpointing { early_stop: true }"};
+  EXPECT_EQ(Only(ALayer(stopped), "tp"), (Volumes{{{"all_reduce", "tp"}, 2 * 5 * kMessage}}));
 }
 
 // Drawn parameters that all ranks have are the first one's: positions, routers. Norms and biases begin as constants.

@@ -157,6 +157,7 @@ const std::vector<Column>& Table() {
       {Column::kOfTrain,
        {{"", kNone, ""},
         {"Recomputed", 1, "activation_checkpointing {}"},
+        {"EarlyStop", 1, "activation_checkpointing { early_stop: true }"},
         {"EverySecond", 2, "activation_checkpointing { every: 2 }"},
         {"Selective", kSelective, "activation_checkpointing { recompute: SELECTIVE }"}}},
       /* micro-batches a step and replica */ {Column::kOfTrain, {{"", 1, ""}, {"Parts2", 2, ""}, {"Parts4", 4, ""}}},

@@ -12,12 +12,13 @@ from tables import job as job_of, rows_of, vldb_seconds  # noqa: E402
 
 SYSTEMS = {"bigscience_prequel": "A100, Jean Zay", "bigscience_1b3": "V100, Jean Zay", "lumi_time": "MI250X, LUMI", "lumi_memory": "MI250X, LUMI",
            "mosaic_h100": "H100, Mosaic", "vldb23": "A100, FSDP's paper"}
+OWNERS = {"mosaic_a100": "Mosaic", "fms": "fms-fsdp", "llmc": "llm.c"}  # of tables with several GPUs
 PIPELINES = ("bigscience_prequel", "bigscience_1b3", "lumi_time", "lumi_memory")  # their steps begin as the one before ended
 SECONDS_OF_A_LAYER = 1e-3
 
 
 def system_of(case):
-    return SYSTEMS.get(case["table"]) or f"{case['gpu']}, fms-fsdp"
+    return SYSTEMS.get(case["table"]) or f"{case['gpu']}, {OWNERS[case['table']]}"
 
 
 def row_of(case, name, kind, measured, unit, **more):

@@ -15,7 +15,8 @@ study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on a
 study.option("--times", action="store_true", help="predict times, too, and print all; golden.json has only memory, and is not checked")
 study.option("--only", default="", metavar="TEXT", help="run the rows with TEXT in their names, and check nothing")
 # table: (what it is, has times, has memory)
-TABLES = {"mosaic_h100": ("Mosaic, FSDP on H100", True, False), "fms": ("fms-fsdp, compiled FSDP", True, False),
+TABLES = {"mosaic_h100": ("Mosaic, FSDP on H100", True, False), "mosaic_a100": ("Mosaic, FSDP on A100", True, False), "llmc": ("llm.c", True, False),
+          "fms": ("fms-fsdp, compiled FSDP", True, False),
           "vldb23": ("PyTorch FSDP's paper", True, False), "bigscience_prequel": ("BigScience, before BLOOM", True, True),
           "lumi_time": ("LUMI, 175B", True, False), "bigscience_1b3": ("BigScience, 1.3B on V100", False, True), "lumi_memory": ("LUMI, 175B", False, True)}
 GATE = ["1b3_00", "1b3_10", "lumi_08", "prequel_18"]

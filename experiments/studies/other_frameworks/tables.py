@@ -72,15 +72,28 @@ def accumulated(row):
     return {"train.micro_batch": row["micro_batch"], "train.global_batch": row.get("global_batch") or row["gpus"] * row["micro_batch"]}
 
 
+MOSAIC_CLUSTERS = {"A100-80GB": "dgx-a100", "A100-40GB": FOLDER / "mosaic-a100-40.textproto"}  # eight NICs of 200 Gb/s a node
+
+
 def mosaic(row):
-    return "fsdp", {**sizes(row, "gpt", ("layers", "hidden", "heads", "vocab", "sequence")), "parallel.dp": row["gpus"], **accumulated(row),
-                    "parallel.sharding": row["sharding"], "train.activation_checkpointing.every": row["recompute"], "framework_profile": FOLDER / "llm-foundry.textproto",
-                    "model.gpt.biases": "false"}
+    found = {**sizes(row, "gpt", ("layers", "hidden", "heads", "vocab", "sequence")), "parallel.dp": row["gpus"], **accumulated(row),
+             "parallel.sharding": row["sharding"], "train.activation_checkpointing.every": row["recompute"], "framework_profile": FOLDER / "llm-foundry.textproto",
+             "model.gpt.biases": "false"}
+    if "gpu" in row:
+        found["fabric.simulated.cluster"] = MOSAIC_CLUSTERS[row["gpu"]]
+    if row["mixed_precision"] == "PURE":
+        found["train.precision.reduce"] = "BF16"
+    return "fsdp", found
+
+
+def llmc(row):
+    return "llmc", {**sizes(row, "gpt", ("layers", "hidden", "heads", "vocab", "sequence")), "parallel.dp": row["gpus"], **batches(row),
+                    "fabric.simulated.cluster": f"dgx-{row['gpu'].lower()}"}
 
 
 def fms(row):
     found = {**sizes(row, "llama", ("layers", "hidden", "heads", "kv_heads", "ffn", "sequence")), "parallel.dp": row["gpus"], **accumulated(row),
-             "fabric.simulated.cluster": FOLDER / f"fms-{row['gpu'].lower()}.textproto", "train.activation_checkpointing.every": 2 * row["recompute"]}
+             "fabric.simulated.cluster": FOLDER / f"fms-{row['gpu'].lower()}.textproto", "train.activation_checkpointing.every": row["recompute"]}
     if row["sharding"] == "HSDP":
         found |= {"parallel.sharding": "HYBRID_SHARD", "parallel.shard_group": 8}
     return "fsdp_llama", found
@@ -88,7 +101,8 @@ def fms(row):
 
 def vldb23(row):
     return "fsdp", {**sizes(row, "gpt", ("layers", "hidden", "heads", "vocab", "sequence")), "parallel.dp": row["gpus"], **accumulated(row),
-                    "train.precision.reduce": "BF16", "train.activation_checkpointing.every": 1, "fabric.simulated.cluster": FOLDER / "vldb23.textproto"}
+                    "train.precision.reduce": "BF16", "train.activation_checkpointing.every": 1, "fabric.simulated.cluster": FOLDER / "vldb23.textproto",
+                    "train.activation_checkpointing.early_stop": "false"}  # PyTorch 2.0
 
 
 def vldb_seconds(row):
@@ -98,7 +112,7 @@ def vldb_seconds(row):
     return 4 * forward / (float(row["tflops_at_least"]) * 1e12)
 
 
-SETTINGS = {"bigscience_prequel": prequel, "bigscience_1b3": small, "lumi_memory": lumi, "lumi_time": lumi, "mosaic_h100": mosaic, "fms": fms, "vldb23": vldb23}
+SETTINGS = {"bigscience_prequel": prequel, "bigscience_1b3": small, "lumi_memory": lumi, "lumi_time": lumi, "mosaic_h100": mosaic, "mosaic_a100": mosaic, "llmc": llmc, "fms": fms, "vldb23": vldb23}
 
 
 def job(row):

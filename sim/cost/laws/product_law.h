@@ -21,10 +21,13 @@
 // In training, products follow one another, so the GPU is at its power limit all the time, and operands are as random
 // as normally distributed ones, while a benchmark's may be more predictable. With laws.training_tflops,
 //   P = flops / the smaller of training_tflops and burst lasting
-// That rate is 1.08 times the best one that products of random operands reach ("maximum achievable matmul FLOPS":
-// Bekman, Machine Learning Engineering, compute/accelerator), since joining P with C lowers it by as much. Runs of
-// A100, which calibrate it, give the same (experiments/studies/published_runs). fp8: x is quantised first by a kernel
-// of its own, + m quantise_ns + 3 m k / quantise bytes; and at least host_us, joined by a norm of 6.
+// That rate is calibrated on published runs: of A100 under Megatron-LM, 293 (experiments/studies/published_runs), and
+// of H100 under llm.c, 615 (experiments/studies/other_frameworks). The best rates of random operands in short
+// benchmarks
+// ("maximum achievable matmul FLOPS": Bekman, Machine Learning Engineering, compute/accelerator) are 271 and 794.5, so
+// the newer GPU is the more limited by power; the same share of that rate is assumed of GPUs without such a run. fp8: x
+// is quantised first by a kernel of its own, + m quantise_ns + 3 m k / quantise bytes; and at least host_us, joined by
+// a norm of 6.
 //
 // Assumes: operands in the device's memory; rows that are multiples of 128 bytes (otherwise alignments of
 // cluster.KernelLaws divide tflops and load).

@@ -42,8 +42,8 @@ bool Unfused(const TinyModel& model) { return std::string_view(model.model).find
 // "" and everything that may be recomputed of this model.
 std::vector<std::string> Recomputations(const TinyModel& model) {
   std::vector<std::string> all;
-  for (const char* part : {"FULL", "SELECTIVE"}) {
-    if (part == std::string_view("SELECTIVE") && !Unfused(model)) continue;
+  for (const std::string_view part : {"FULL", "SELECTIVE", "FULL early_stop: true"}) {
+    if (part == "SELECTIVE" && !Unfused(model)) continue;
     for (int every : {1, 2, 3})
       all.push_back(StrCat("activation_checkpointing { every: ", every, " recompute: ", part, " }"));
   }
@@ -175,8 +175,9 @@ TEST(RecomputedUnits, TrainAlikeAndGatherAsOften) {
           recomputation, " }\nparallel { dp: 2 sharding: FULL_SHARD ", wrap, " }\n", test::kInMemory))[0];
     };
     const report::RankRecord kept = run("");
-    for (const char* recomputation : {"activation_checkpointing {}", "activation_checkpointing { every: 2 }",
-                                      "activation_checkpointing { recompute: SELECTIVE }"}) {
+    for (const char* recomputation :
+         {"activation_checkpointing {}", "activation_checkpointing { every: 2 }",
+          "activation_checkpointing { recompute: SELECTIVE }", "activation_checkpointing { early_stop: true }"}) {
       const report::RankRecord recomputed = run(recomputation);
       EXPECT_EQ(Losses(recomputed), Losses(kept)) << wrap << " " << recomputation;
       EXPECT_EQ(ValidationLosses(recomputed), ValidationLosses(kept)) << wrap << " " << recomputation;
@@ -260,6 +261,9 @@ TEST(HardwareFlops, OfAGptAreThePublishedFormulas) {
   const auto expect = [](double value, double formula) { EXPECT_NEAR(value / formula, 1, 1e-12); };
   expect(flops(""), 72 * kBase * (1 + kS / (6 * kH) + kV / (12 * kH * kL)));
   expect(flops("activation_checkpointing {}"), 96 * kBase * (1 + kS / (6 * kH) + kV / (16 * kH * kL)));
+  // Of a layer's 24 h^2 per token, the last product has 8.
+  expect(flops("activation_checkpointing { early_stop: true }"),
+         96 * kBase * (1 + kS / (6 * kH) + kV / (16 * kH * kL)) - 8 * kBase);
   expect(flops("activation_checkpointing { recompute: SELECTIVE }"),
          72 * kBase * (1 + 2 * kS / (9 * kH) + kV / (12 * kH * kL)));
 }
