@@ -13,7 +13,8 @@ Twins::Twins(const Topology& topology, Router& router, std::vector<std::vector<i
 }
 
 bool Twins::Possible(RoutingPolicy policy) {
-  return policy == RoutingPolicy::kDeterministic || policy == RoutingPolicy::kSpray;
+  return policy == RoutingPolicy::kDeterministic || policy == RoutingPolicy::kSpray ||
+         policy == RoutingPolicy::kValiant;
 }
 
 bool Twins::Cover(const Schedule& schedule) {

@@ -12,10 +12,11 @@
 namespace twofold {
 namespace {
 
-constexpr std::array<std::pair<RoutingPolicy, std::string_view>, 4> kPolicies = {{
+constexpr std::array<std::pair<RoutingPolicy, std::string_view>, kRoutingPolicies.size()> kPolicies = {{
     {RoutingPolicy::kDeterministic, "deterministic"},
     {RoutingPolicy::kEcmp, "ecmp"},
     {RoutingPolicy::kSpray, "spray"},
+    {RoutingPolicy::kValiant, "valiant"},
     {RoutingPolicy::kAdaptive, "adaptive"},
 }};
 
@@ -91,7 +92,12 @@ void Router::Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& p
       const auto r = Philox(KeyOf(options_.seed, pair, flow), 0);
       return One(pair, Below(r[0], r[1], topology_.MinimalRoutes(pair)), paths);
     }
-    case RoutingPolicy::kSpray: return Spray(pair, paths);
+    case RoutingPolicy::kSpray: return Spread(pair, options_.most_paths, 0, paths);
+    case RoutingPolicy::kValiant: {
+      const int64_t all = topology_.Detours(pair), most = options_.most_paths;
+      const int64_t minimal = all == 0 ? most : std::min((most + 1) / 2, topology_.MinimalRoutes(pair));
+      return Spread(pair, minimal, std::min(all, most - minimal), paths);
+    }
     case RoutingPolicy::kAdaptive: {
       std::vector<std::vector<Path>> of;
       Choose(std::array{Request{pair, flow, bytes}}, of);
@@ -173,16 +179,21 @@ void Router::One(Pair pair, int64_t number, std::vector<Path>& paths) const {
 }
 
 // Takes every stride-th route from the default one on. If default routes are even over destinations, so are these.
-void Router::Spray(Pair pair, std::vector<Path>& paths) const {
-  const int64_t routes = topology_.MinimalRoutes(pair);
-  const int64_t count = std::min<int64_t>(options_.most_paths, routes);
-  const int64_t first = topology_.DefaultRoute(pair);
-  paths.resize(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    Path& path = paths[static_cast<size_t>(i)];
-    path.share = 1.0 / static_cast<double>(count), path.parts = 1;
-    topology_.Route(pair, (first + i * routes / count) % routes, path.links);
-  }
+// Detours likewise, from the destination's number on.
+void Router::Spread(Pair pair, int64_t minimal, int64_t detours, std::vector<Path>& paths) const {
+  const int64_t routes = topology_.MinimalRoutes(pair), others = topology_.Detours(pair);
+  minimal = std::min(minimal, routes);
+  paths.resize(static_cast<size_t>(minimal + detours));
+  size_t next = 0;
+  const auto take = [&](int64_t base, int64_t all, int64_t count, int64_t first) {
+    for (int64_t i = 0; i < count; ++i) {
+      Path& path = paths[next++];
+      path.share = 1.0 / static_cast<double>(paths.size()), path.parts = 1;
+      topology_.Route(pair, base + (first + i * all / count) % all, path.links);
+    }
+  };
+  take(0, routes, minimal, topology_.DefaultRoute(pair));
+  take(routes, others, detours, pair.to);
 }
 
 // Two of the minimal routes and two of the detours, at random.

@@ -4,6 +4,11 @@
 //   ecmp           one minimal route, chosen by a hash of source, destination, the flow's number and the seed
 //   spray          packets are spread evenly over all minimal routes (or over `most_paths` evenly spaced ones if there
 //                  are more)
+//   valiant        packets are spread evenly over minimal routes, at most half of `most_paths`, and evenly spaced
+//                  detours, which are the rest (after Valiant 1982, "A Scheme for Fast Parallel Communication", whose
+//                  routes are all detours). Traffic of one switch of a dragonfly's group to another then has the
+//                  group's bandwidth and not one cable's, as under adaptive routing, but does not depend on other
+//                  traffic. Without detours (fat trees): spray
 //   adaptive       UGAL (Singh 2005; Kim, Dally, Scott and Abts 2008, section 4): a flow is cut into `most_paths`
 //                  parts. Each part draws two minimal candidates and two detours at random and takes the better of each
 //                  two. It goes minimal if load(minimal) * hops(minimal) <= load(detour) * hops(detour) + bias, or
@@ -32,14 +37,17 @@
 
 namespace twofold {
 
-enum class RoutingPolicy { kDeterministic, kEcmp, kSpray, kAdaptive };
+enum class RoutingPolicy { kDeterministic, kEcmp, kSpray, kValiant, kAdaptive };
+inline constexpr std::array kRoutingPolicies = {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp,
+                                                RoutingPolicy::kSpray, RoutingPolicy::kValiant,
+                                                RoutingPolicy::kAdaptive};
 std::string_view RoutingName(RoutingPolicy policy);
 absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name);  // the error lists the valid names
 
 struct RoutingOptions {
   RoutingPolicy policy = RoutingPolicy::kDeterministic;
   uint64_t seed = 0;
-  int most_paths = 16;  // per flow, at least 1: for spray and adaptive
+  int most_paths = 16;  // per flow, at least 1: for spray, valiant and adaptive
   double bias = 0;      // adaptive: the advantage that a detour must have, in seconds times hops
 };
 
@@ -146,7 +154,8 @@ class Router {
   };
 
   void One(Pair pair, int64_t number, std::vector<Path>& paths) const;
-  void Spray(Pair pair, std::vector<Path>& paths) const;
+  // Over `minimal` minimal routes, 1 or more, and `detours` detours.
+  void Spread(Pair pair, int64_t minimal, int64_t detours, std::vector<Path>& paths) const;
   void Adapt(std::span<const Request> flows, Paths& paths);
   Offer OfferTo(const Request& flow);
   void Draw(const Offer& offer, int part, size_t flow);

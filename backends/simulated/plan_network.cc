@@ -130,10 +130,11 @@ absl::Status SetLibrary(const spec::Simulated& simulated, const cluster::Cluster
                   .seed = static_cast<uint64_t>(simulated.network().seed()),
                   .most_paths = static_cast<int>(c.routing_paths())};
   if (*policy != RoutingPolicy::kDeterministic) {
-    plan.notes.push_back(
-        StrCat("routing is ", name,
-               *policy == RoutingPolicy::kEcmp ? "" : StrCat(", over at most ", c.routing_paths(), " paths per flow"),
-               *policy == RoutingPolicy::kSpray ? "" : StrCat(", seed ", plan.routing.seed)));
+    plan.notes.push_back(StrCat(
+        "routing is ", name,
+        *policy == RoutingPolicy::kEcmp ? "" : StrCat(", over at most ", c.routing_paths(), " paths per flow"),
+        *policy == RoutingPolicy::kSpray || *policy == RoutingPolicy::kValiant ? ""
+                                                                               : StrCat(", seed ", plan.routing.seed)));
   }
   return absl::OkStatus();
 }

@@ -29,10 +29,7 @@ std::vector<std::string> WithAuto(std::vector<std::string> names) {
 
 std::vector<std::string> Policies() {
   std::vector<std::string> names;
-  for (RoutingPolicy p :
-       {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray, RoutingPolicy::kAdaptive}) {
-    names.emplace_back(RoutingName(p));
-  }
+  for (const RoutingPolicy p : kRoutingPolicies) names.emplace_back(RoutingName(p));
   return names;
 }
 

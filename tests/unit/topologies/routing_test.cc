@@ -48,7 +48,7 @@ class Loads {
 };
 
 TEST(RoutingTest, NamesGoBothWays) {
-  for (const char* name : {"deterministic", "ecmp", "spray", "adaptive"}) {
+  for (const char* name : {"deterministic", "ecmp", "spray", "valiant", "adaptive"}) {
     const auto policy = RoutingNamed(name);
     ASSERT_TRUE(policy.ok());
     EXPECT_EQ(RoutingName(*policy), name);
@@ -56,7 +56,7 @@ TEST(RoutingTest, NamesGoBothWays) {
   const auto bad = RoutingNamed("random");
   ASSERT_FALSE(bad.ok());
   EXPECT_EQ(bad.status().message(),
-            "unknown routing policy \"random\"; use one of deterministic, ecmp, spray, adaptive");
+            "unknown routing policy \"random\"; use one of deterministic, ecmp, spray, valiant, adaptive");
 }
 
 // Whatever the policy: paths from end to end whose shares sum to 1, none twice; the same calls give the same paths.
@@ -65,8 +65,7 @@ TEST(RoutingTest, PathsAreRoutes) {
                                                   MakeDragonfly({}), MakeTorus({.dims = {4, 5, 6}}),
                                                   MakeStar({.hosts = 5})};
   for (const auto& t : topologies) {
-    for (const RoutingPolicy policy :
-         {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray, RoutingPolicy::kAdaptive}) {
+    for (const RoutingPolicy policy : kRoutingPolicies) {
       const RoutingOptions options{.policy = policy, .seed = 7, .most_paths = 5};
       Router router(*t, options), again(*t, options);
       EXPECT_EQ(router.depends_on_load(), policy == RoutingPolicy::kAdaptive);
@@ -153,6 +152,51 @@ TEST(RoutingTest, SprayIsEven) {
       loads.Add(paths, 25e9);
     }
     EXPECT_NEAR(loads.Most(), 1, 1e-9) << most;  // a shift meets no contention, with few paths either
+  }
+}
+
+// All ports of one switch send to those of another in the same group of a dragonfly: over the one cable between them,
+// or evenly over that and the other a - 2 switches. All of those have a cable to both, so no cable carries more than 1
+// / (a - 1) of what the p ports send.
+TEST(RoutingTest, ValiantDetoursWithinAGroup) {
+  const DragonflyOptions shape{.p = 4, .a = 8, .h = 4};
+  const auto fly = MakeDragonfly(shape);
+  const auto most = [&](const RoutingOptions& options) {
+    Router router(*fly, options);
+    std::vector<Path> paths;
+    Loads loads(*fly);
+    for (int port = 0; port < shape.p; ++port) {
+      router.Choose({port, shape.p + port}, 0, 1, paths);
+      loads.Add(paths, 25e9);
+    }
+    return loads.Most();
+  };
+  EXPECT_NEAR(most({.policy = RoutingPolicy::kSpray}), shape.p, 1e-9);
+  EXPECT_NEAR(most({.policy = RoutingPolicy::kValiant}), 1, 1e-9);  // a port's own cable
+  EXPECT_NEAR(most({.policy = RoutingPolicy::kValiant, .most_paths = 2}), shape.p / 2.0, 1e-9);
+}
+
+// Between groups half of the paths are minimal if there are as many. Without detours valiant is spray.
+TEST(RoutingTest, ValiantKeepsMinimalRoutes) {
+  const auto fly = MakeDragonfly({.p = 2, .a = 4, .h = 2});
+  const auto tree = MakeFatTree({.ports = 128, .levels = 3, .radix = 8});
+  std::vector<Path> paths, sprayed;
+  for (const Pair pair : SamplePairs(*fly, 200)) {
+    const int64_t minimal = fly->MinimalRoutes(pair), detours = fly->Detours(pair);
+    Router(*fly, {.policy = RoutingPolicy::kValiant, .most_paths = 6}).Choose(pair, 0, 1, paths);
+    const int64_t kept = detours == 0 ? std::min<int64_t>(6, minimal) : std::min<int64_t>(3, minimal);
+    EXPECT_EQ(static_cast<int64_t>(paths.size()), kept + std::min(detours, 6 - kept));
+    std::set<std::vector<int>> shortest;
+    std::vector<int> route;
+    for (int64_t r = 0; r < minimal; ++r) fly->Route(pair, r, route), shortest.insert(route);
+    for (size_t p = 0; p < paths.size(); ++p)
+      EXPECT_EQ(shortest.contains(paths[p].links), static_cast<int64_t>(p) < kept);
+  }
+  for (const Pair pair : SamplePairs(*tree, 50)) {
+    Router(*tree, {.policy = RoutingPolicy::kValiant}).Choose(pair, 0, 1, paths);
+    Router(*tree, {.policy = RoutingPolicy::kSpray}).Choose(pair, 0, 1, sprayed);
+    ASSERT_EQ(paths.size(), sprayed.size());
+    for (size_t p = 0; p < paths.size(); ++p) EXPECT_EQ(paths[p].links, sprayed[p].links);
   }
 }
 
