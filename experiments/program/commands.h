@@ -36,6 +36,7 @@ void AddMemoryCommand(const Command& program, int& exit_status);
 void AddLaunchCommand(const Command& program, int& exit_status);
 void AddTopologyCommand(const Command& program, int& exit_status);
 void AddStormCommand(const Command& program, int& exit_status);
+void AddSweepCommand(const Command& program, int& exit_status);
 void AddScheduleCommand(const Command& program, int& exit_status);
 
 }  // namespace twofold

@@ -27,6 +27,7 @@ constexpr const char* kTour =
     "  twofold memory SPEC                                how much memory will it take, and for what?\n"
     "  twofold run SPEC --fabric=simulated                predict memory, communication and step time\n"
     "  twofold predict SPEC --vary=parallel.tp=1,2,4      predict variants, side by side\n"
+    "  twofold sweep SPEC --vary=parallel.dp=1,2,4        how far does it scale, predicted and measured?\n"
     "  twofold run SPEC --fabric=in_memory                measure them\n"
     "  twofold launch --ranks=2 -- run SPEC               the same with one process per rank, by MPI\n"
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
@@ -75,6 +76,7 @@ int main(int argc, char** argv) {
   int exit_status = twofold::kExitFine;
   twofold::AddRunCommand(program, exit_status);
   twofold::AddPredictCommand(program, exit_status);
+  twofold::AddSweepCommand(program, exit_status);
   twofold::AddMemoryCommand(program, exit_status);
   twofold::AddCompareCommand(program, exit_status);
   twofold::AddBenchCommand(program, exit_status);

@@ -34,6 +34,12 @@ svg .wire{fill:none;stroke-linecap:round}svg .faint{opacity:.45}svg .small{font-
 svg .w-network{stroke:var(--blue)}svg .w-nvlink{stroke:var(--green)}svg .w-pcie{stroke:var(--orange)}svg .w-memory{stroke:var(--grey)}
 svg .b-device,svg .b-nic,svg .b-host,svg .b-switch,svg .b-node{fill:var(--page);stroke-width:1.6}
 svg .b-device{stroke:var(--green)}svg .b-nic{stroke:var(--orange)}svg .b-host{stroke:var(--grey)}svg .b-switch{stroke:var(--blue)}svg .b-node{stroke:var(--ink)}
+svg .series{fill:none;stroke-width:2;stroke-linejoin:round}svg .dashed{stroke-dasharray:6 4}svg .thin{stroke-width:1}
+svg .p0{stroke:var(--blue)}svg .p1{stroke:var(--red)}svg .p2{stroke:var(--green)}svg .p3{stroke:var(--purple)}
+svg .p4{stroke:var(--orange)}svg .p5{stroke:var(--cyan)}svg .p6{stroke:var(--yellow)}svg .p7{stroke:var(--teal)}
+svg .q0{fill:var(--blue)}svg .q1{fill:var(--red)}svg .q2{fill:var(--green)}svg .q3{fill:var(--purple)}
+svg .q4{fill:var(--orange)}svg .q5{fill:var(--cyan)}svg .q6{fill:var(--yellow)}svg .q7{fill:var(--teal)}
+svg .ideal{fill:none;stroke:var(--soft);stroke-width:1;stroke-dasharray:2 3}
 svg .median0{stroke:var(--blue);stroke-dasharray:4 3;fill:none}svg .median1{stroke:var(--red);stroke-dasharray:4 3;fill:none}
 )css";
 }
