@@ -430,7 +430,7 @@ TrainingOptions TrainingOptionsOf(const spec::Spec& spec) {
   out.steps = train.steps(), out.report_loss_every = train.report_loss_every();
   out.alike_from = AlikeFrom(spec);
   out.global_batch = train.global_batch(), out.micro_batch = train.micro_batch();
-  out.shuffle = train.shuffle(), out.seed = train.seed();
+  out.shuffle = train.shuffle(), out.set_epoch = train.set_epoch(), out.seed = train.seed();
   SetUpdate(spec, out);
   SetValidation(train, out);
   SetCheckpoints(spec, out);

@@ -16,7 +16,8 @@ DistributedSampler MakeSampler(const TrainingOptions& options, const Dataset& da
                                                                          .rank = worker,
                                                                          .block = options.global_batch,
                                                                          .shuffle = options.shuffle,
-                                                                         .seed = options.seed});
+                                                                         .seed = options.seed,
+                                                                         .set_epoch = options.set_epoch});
   TWOFOLD_CHECK(sampler.ok(), sampler.status().message());  // the options were validated
   return *std::move(sampler);
 }

@@ -59,7 +59,7 @@ struct TrainingOptions {
   int64_t report_loss_every = 1;              // steps
   int64_t alike_from = 0;                     // earlier steps send or compute something else (warm-up of a codec)
   int64_t global_batch = 1, micro_batch = 1;  // samples
-  bool shuffle = true;
+  bool shuffle = true, set_epoch = true;
   uint64_t seed = 0;
 
   // The update.

@@ -60,7 +60,7 @@ std::vector<int64_t> DistributedSampler::Batch(int64_t b) {
 
 std::vector<int64_t> DistributedSampler::BatchAt(int64_t step) {
   TWOFOLD_CHECK_GE(step, 0);
-  SetEpoch(step / batches_);
+  SetEpoch(options_.set_epoch ? step / batches_ : 0);
   return Batch(step % batches_);
 }
 
@@ -68,7 +68,7 @@ std::vector<int64_t> DistributedSampler::BatchAfter(int64_t samples) {
   TWOFOLD_CHECK_GE(samples, 0);
   std::vector<int64_t> indices;
   for (int64_t i = options_.rank; i < options_.block; i += options_.replicas) {
-    SetEpoch((samples + i) / options_.dataset_size);
+    SetEpoch(options_.set_epoch ? (samples + i) / options_.dataset_size : 0);
     if (options_.shuffle) Permute();
     const int64_t position = (samples + i) % options_.dataset_size;
     indices.push_back(options_.shuffle ? permutation_[static_cast<size_t>(position)] : position);

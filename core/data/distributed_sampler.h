@@ -24,6 +24,9 @@ struct SamplerOptions {
   int64_t block = 1;         // samples in a global batch; a multiple of replicas
   bool shuffle = true;
   uint64_t seed = 1;
+  // False, to show what it is for: BatchAt and BatchAfter stay in epoch 0, so that every epoch has the first one's
+  // order, as if PyTorch's DistributedSampler.set_epoch were not called.
+  bool set_epoch = true;
   bool drop_last = false;  // drop the last batch when it is not full, instead of padding it
 };
 

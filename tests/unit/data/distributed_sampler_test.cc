@@ -131,6 +131,26 @@ TEST(DistributedSampler, StepsRunThroughTheEpochs) {
   }
 }
 
+TEST(DistributedSampler, WithoutSetEpochEveryEpochIsTheFirst) {
+  SamplerOptions options{.dataset_size = 40, .replicas = 2, .rank = 1, .block = 8};
+  DistributedSampler right = Sampler(options);
+  options.set_epoch = false;
+  DistributedSampler wrong = Sampler(options), continued = Sampler(options);
+  std::set<int64_t> seen, seen_right;
+  for (int64_t step = 0; step < 20; ++step) {
+    const std::vector<int64_t> batch = wrong.BatchAt(step);
+    EXPECT_EQ(batch, right.Batch(step % 5)) << step;  // of epoch 0
+    EXPECT_EQ(batch, continued.BatchAfter(8 * step)) << step;
+    seen.insert(batch.begin(), batch.end());
+  }
+  for (int64_t step = 0; step < 20; ++step) {
+    const std::vector<int64_t> batch = right.BatchAt(step);
+    seen_right.insert(batch.begin(), batch.end());
+  }
+  EXPECT_EQ(seen.size(), 20U);  // half of the samples, whatever the number of epochs
+  EXPECT_GT(seen_right.size(), 30U);
+}
+
 TEST(DistributedSampler, EveryPlaceIsEquallyLikely) {
   constexpr int kEpochs = 6000, kSize = 6;
   DistributedSampler sampler = Sampler({.dataset_size = kSize, .block = kSize});
