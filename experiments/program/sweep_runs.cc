@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -32,14 +32,13 @@
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/warden.h"
 
-extern char** environ;
-
 namespace twofold {
 namespace {
 
 constexpr char kAsked[] = "asked.textproto";
 constexpr double kTimeToEnd = 10;  // seconds, from SIGTERM to SIGKILL
 constexpr size_t kLongestName = 100;
+constexpr int kRunCannotStart = 127;
 
 std::string PointName(const sweep::Points& points, const sweep::Point& point) {
   std::vector<std::string> parts;
@@ -217,25 +216,34 @@ absl::StatusOr<report::Report> Runs::MeasureOnce(const spec::Spec& spec, const s
   return Internal(LastWords(folder, *status));
 }
 
+// Runs in the forked child: system calls only. Should this process die before the warden guards the group, the program
+// gets SIGTERM.
+[[noreturn]] void BecomeRun(char* const* words, int log, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(kRunCannotStart);
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  execv(words[0], words);
+  _exit(kRunCannotStart);
+}
+
 // Starts a program in a process group of its own, and waits until it has ended. Returns what waitpid says.
 absl::StatusOr<int> Runs::Await(const std::vector<std::string>& words, const std::string& log, Warden& warden) {
   std::vector<std::string> texts = words;
   std::vector<char*> argv;
   for (std::string& text : texts) argv.push_back(text.data());
   argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
-  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  pid_t pid = -1;
-  const int failed = posix_spawn(&pid, words[0].c_str(), &files, &attributes, argv.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  if (failed != 0) return Unavailable(words[0], ": cannot be started: ", std::strerror(failed));
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  if (out < 0) return Unavailable(log, ": cannot be written: ", std::strerror(errno));
+  const pid_t parent = getpid(), pid = fork();  // not posix_spawn: only a forked child can ask to end with its parent
+  if (pid == 0) BecomeRun(argv.data(), out, parent);
+  const int error = errno;
+  close(out);
+  if (pid < 0) return Unavailable(words[0], ": no process can be created: ", std::strerror(error));
+  setpgid(pid, pid);  // in parent and child, because either may come first
   warden.Guard(pid);
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> asked_to_end;
