@@ -1,6 +1,9 @@
 // twofold memory SPEC
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,7 +11,9 @@
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/memory_advice.h"
 #include "experiments/program/memory_table.h"
+#include "experiments/program/predict/predictor.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/spec/spec.h"
@@ -37,8 +42,9 @@ absl::Status TellOfFramework(MemoryStory& story) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<MemoryStory> Tell(const MemoryOptions& options) {
-  absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
+// Without formulas and layers.
+absl::StatusOr<MemoryStory> Judge(const MemoryOptions& options, const std::vector<std::string>& sets) {
+  absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, sets);
   if (!spec.ok()) return spec.status();
   absl::StatusOr<TrainingData> data = LoadTrainingData(*spec, options.spec);
   if (!data.ok()) return data.status();
@@ -52,9 +58,61 @@ absl::StatusOr<MemoryStory> Tell(const MemoryOptions& options) {
   if (absl::IsResourceExhausted(prediction->status()))
     story.needed = *PredictMemory(story.spec, data->samples(), /*bounded=*/false);
   if (const absl::Status told = TellOfFramework(story); !told.ok()) return told;
-  story.states = ModelStateFormulas(story.spec);
-  story.layers = ActivationsByLayer(story.spec, prediction->rules, story.needed.largest().ranks[0]);
   return story;
+}
+
+absl::StatusOr<MemoryStory> Tell(const MemoryOptions& options) {
+  absl::StatusOr<MemoryStory> story = Judge(options, options.sets);
+  if (!story.ok()) return story;
+  story->states = ModelStateFormulas(story->spec);
+  story->layers = ActivationsByLayer(story->spec, story->prediction.rules, story->needed.largest().ranks[0]);
+  return story;
+}
+
+std::vector<std::string> With(const MemoryOptions& options, const std::vector<std::string>& sets) {
+  std::vector<std::string> all = options.sets;
+  all.insert(all.end(), sets.begin(), sets.end());
+  return all;
+}
+
+absl::StatusOr<std::optional<int64_t>> ReservedIfItFits(const MemoryOptions& options,
+                                                        const std::vector<std::string>& sets) {
+  const absl::StatusOr<MemoryStory> story = Judge(options, With(options, sets));
+  if (!story.ok()) return story.status();
+  if (story->verdict.fits != true) return std::nullopt;
+  int64_t reserved = story->needed.largest().record.memory().reserved_bytes();
+  for (const report::FrameworkMemory& memory : story->of_framework)
+    reserved = std::max(reserved, memory.device_bytes());
+  return reserved;
+}
+
+// Step times on the simulated fabric; 0 where it cannot predict, as for GPUs of this machine.
+std::vector<double> StepTimes(const MemoryOptions& options, const spec::Spec& spec,
+                              std::span<const std::vector<std::string>> changes) {
+  std::vector<double> seconds(changes.size(), 0);
+  if (!spec.fabric().has_simulated()) return seconds;
+  std::vector<size_t> of;
+  std::vector<spec::Spec> specs;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    std::vector<std::string> sets = With(options, changes[i]);
+    sets.insert(sets.end(), {"trace.enabled=false", "memory.assume_fits=true"});
+    absl::StatusOr<spec::Spec> changed = LoadSpec(options.spec, options.fabric, sets);
+    if (!changed.ok()) continue;
+    of.push_back(i);
+    specs.push_back(*std::move(changed));
+  }
+  const auto predictor = Predictor::Make({.program = "/proc/self/exe"});
+  if (!predictor.ok()) return seconds;
+  (*predictor)->PredictAll(specs, options.spec, [&](size_t s, const absl::StatusOr<report::Report>& report) {
+    if (report.ok() && report->outcome() == report::OK) seconds[of[s]] = report->median_step_seconds();
+  });
+  return seconds;
+}
+
+std::string AdviceText(const MemoryOptions& options, const MemoryStory& story) {
+  return MemoryAdviceText(AdviseOnMemory(
+      story.spec, [&](const std::vector<std::string>& sets) { return ReservedIfItFits(options, sets); },
+      [&](std::span<const std::vector<std::string>> changes) { return StepTimes(options, story.spec, changes); }));
 }
 
 absl::Status Write(const std::string& folder, const MemoryStory& story) {
@@ -81,6 +139,7 @@ int MemoryCommand(const MemoryOptions& options) {
     }
   }
   std::printf("%s", MemoryText(*story).c_str());
+  if (story->verdict.fits == false) std::printf("\n%s", AdviceText(options, *story).c_str());
   if (!options.out.empty()) {
     if (const absl::Status written = Write(options.out, *story); !written.ok()) {
       LogError(written.message());
@@ -113,6 +172,9 @@ void AddMemoryCommand(const Command& program, int& exit_status) {
       "  own peak       the most bytes that each category ever has\n"
       "  between steps  bytes that remain: the model states of the ZeRO paper; its formula is shown below\n"
       "  reserved       what the allocator takes from the device, free blocks included\n"
+      "\n"
+      "What does not fit is followed by the three changes that make it fit and cost least, of BF16, recomputation,\n"
+      "ZeRO, tp, offload and smaller micro-batches: each with its memory and, on fabric simulated, its step time.\n"
       "\n"
       "Exit status: 0 it fits, or that is not known (no such GPU here, or only the launcher knows the hosts);\n"
       "1 the prediction fails, or the report cannot be written; 2 wrong input; 3 it exceeds the memory of the\n"

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/strings.h"
 #include "tests/integration/program.h"
@@ -38,6 +40,31 @@ TEST_F(Program, TellsMemoryAlone) {
   EXPECT_EQ(Run(StrCat("memory ", spec, " --set=parallel.dp=zwei")), 2);
   EXPECT_EQ(Run(StrCat("memory ", spec, " --set=fabric.simulated.cluster=moon")), 2);
   EXPECT_THAT(err_, HasSubstr("moon"));
+}
+
+TEST_F(Program, TellsWhatWouldFit) {
+  const std::string spec = Write("big.textproto",
+                                 "model { preset: \"gpt2-1.5b\" }\n"
+                                 "train { steps: 1 micro_batch: 32 }\n"
+                                 "fabric { simulated { cluster: \"dgx-a100\" } }\nparallel { dp: 2 }\n");
+  EXPECT_EQ(Run(StrCat("memory ", spec)), 3);
+  const size_t begin = out_.find("It would fit with");
+  ASSERT_NE(begin, std::string::npos) << out_;
+  std::istringstream lines(out_.substr(begin));
+  std::string line;
+  std::vector<std::string> remedies;
+  while (std::getline(lines, line)) {
+    if (line.find("--set=") != std::string::npos) remedies.push_back(line.substr(0, line.find("  ")));
+  }
+  ASSERT_FALSE(remedies.empty()) << out_;
+  EXPECT_LE(remedies.size(), 3U);
+  EXPECT_THAT(out_, HasSubstr("(as it is, with enough memory)"));
+  for (const std::string& remedy : remedies) {
+    EXPECT_EQ(Run(StrCat("memory ", spec, " ", remedy)), 0) << remedy << err_;
+    EXPECT_THAT(out_, Not(HasSubstr("It would fit with")));
+  }
+  EXPECT_EQ(Run(StrCat("memory ", spec, " --set=memory.budget_mib=1")), 3);
+  EXPECT_THAT(out_, HasSubstr("makes it fit"));
 }
 
 TEST_F(Program, TellsHowMemoryRunsOut) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -95,6 +96,24 @@ const Quantity kQuantities[] = {
     {"peak memory of a rank", [](const Figures& f) { return static_cast<double>(f.peak_bytes); }, BytesText, false},
     {"exposed communication per step", [](const Figures& f) { return f.exposed_seconds; }, SecondsText, false}};
 
+constexpr size_t kMemory = 3;  // among kQuantities
+
+// So that the axis has round numbers.
+void UseBinaryUnit(pictures::Panel& panel) {
+  double most = 0;
+  for (const pictures::PanelLine& line : panel.lines) {
+    for (const double bytes : line.values) most = std::isfinite(bytes) ? std::max(most, bytes) : most;
+  }
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  double size = 1;
+  for (; unit + 1 < std::size(kUnits) && most >= 1024 * size; ++unit) size *= 1024;
+  for (pictures::PanelLine& line : panel.lines) {
+    for (double& bytes : line.values) bytes /= size;
+  }
+  panel.format = [name = kUnits[unit]](double v) { return absl::StrFormat("%.3g %s", v, name); };
+}
+
 pictures::PanelLine DrawnLine(const Line& line, const Quantity& quantity) {
   pictures::PanelLine drawn;
   for (const std::optional<Figures>& f : line) {
@@ -121,21 +140,23 @@ std::string ResultsPicture(const Results& results) {
   for (const Quantity& quantity : kQuantities)
     all.panels.push_back({.title = quantity.title, .format = quantity.format});
   const bool both = results.predict && results.measure;
-  for (size_t i = 0; i < lines.order.size() && i < pictures::kPanelColors; ++i) {
+  const size_t most = both ? pictures::kPanelColors / 2 : pictures::kPanelColors;
+  for (size_t i = 0; i < lines.order.size() && i < most; ++i) {
     const auto& [predicted, measured] = lines.of.at(lines.order[i]);
-    for (const bool measures : {false, true}) {
+    for (const bool measures : {true, false}) {  // predictions are dashed, and drawn over the measurements
       if (measures ? !results.measure : !results.predict) continue;
       const std::string side = measures ? "measured" : "predicted";
       const std::string name = lines.order[i].empty() ? side
                                : both                 ? StrCat(lines.order[i], ", ", side)
                                                       : lines.order[i];
-      all.series.push_back({.name = name, .color = static_cast<int>(i), .dashed = both && !measures});
+      const size_t color = both ? 2 * i + (measures ? 0 : 1) : i;
+      all.series.push_back({.name = name, .color = static_cast<int>(color), .dashed = both && !measures});
       for (size_t q = 0; q < all.panels.size(); ++q)
         all.panels[q].lines.push_back(DrawnLine(measures ? measured : predicted, kQuantities[q]));
     }
   }
-  if (lines.order.size() > pictures::kPanelColors)
-    all.notes.push_back(StrCat(lines.order.size() - pictures::kPanelColors, " more lines are in sweep.csv"));
+  UseBinaryUnit(all.panels[kMemory]);
+  if (lines.order.size() > most) all.notes.push_back(StrCat(lines.order.size() - most, " more lines are in sweep.csv"));
   if (lines.axis == "ranks") {
     for (const double position : lines.positions) {
       all.panels[1].ideal.push_back(std::exp2(position - lines.positions.front()));

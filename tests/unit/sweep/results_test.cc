@@ -151,6 +151,8 @@ TEST(Results, PictureHasItsPanels) {
   for (const char* title :
        {"job: strong scaling", ">step time<", ">speed-up<", ">efficiency<", ">ranks<", ">predicted<"})
     EXPECT_THAT(svg, HasSubstr(title));
+  EXPECT_THAT(svg, HasSubstr(">1 KiB<"));                           // round on the axis
+  EXPECT_THAT(svg, HasSubstr("<path class=\"series p1 dashed\""));  // the prediction beside the measurement
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   for (Row& row : results.rows) row.predicted = row.measured = NoFigures("nothing ran");
   EXPECT_EQ(ResultsPicture(results), "");
