@@ -86,6 +86,7 @@ step_2() {
 step_3() {
   say "3a. Without set_epoch a rank sees its part of the data alone, in the same batches"
   show lab_sampler
+  $print || [[ -x $sampler ]] || { echo "run.sh: $sampler is missing: cmake --build build/release --target lab_sampler" >&2; exit 1; }
   $print || "$sampler"
   train no-set-epoch --set=parallel.dp=4 --set=train.micro_batch=16 --set=train.set_epoch=false
   say "3b. The wrong batch size: 64 on each of four ranks are 256, and an epoch has a quarter of the steps"
