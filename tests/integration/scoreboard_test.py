@@ -80,12 +80,14 @@ class ShortSteps(unittest.TestCase):
 
     def test_a_straight_line_is_followed(self):
         class Program:
-            def report(self, _, settings, **how):
+            def job(self, _, settings, **how):
                 count = settings["train.global_batch"] // 8
-                return {"median_step_seconds": 3 + 2 * count, "low": count, "high": 9 * count, "count": count, "steps": settings["train.steps"]}
+                report = {"median_step_seconds": 3 + 2 * count, "low": count, "high": 9 * count, "count": count, "steps": settings["train.steps"]}
+                return report, types.SimpleNamespace(core_seconds=count / 10, peak_bytes=count)
 
         step = short_steps.short_step(Program(), "spec", self.settings(8 * 64, 8))
         self.assertEqual((step.seconds, step.low, step.high, step.report["count"], step.report["steps"]), (131, 64, 576, 11, 1))
+        self.assertEqual((step.core_seconds, step.peak_bytes), (2, 11))
         self.assertEqual(short_steps.short_step(Program(), "spec", self.settings(8 * 20, 8)).report["count"], 20)
 
 

@@ -15,6 +15,8 @@ class Step:
     low: float
     high: float
     report: dict  # of the longer of both; as much memory is held as with all micro-batches
+    core_seconds: float = 0  # of a core, both together
+    peak_bytes: float = 0  # of the program that predicted it
 
 
 def times(report):
@@ -33,12 +35,12 @@ def short_step(twofold, spec, settings):
     """A Step, of settings with whole numbers."""
     def run(micro_batches):
         batch = micro_batches * settings["train.micro_batch"] * settings.get("parallel.dp", 1)
-        return twofold.report(spec, {**settings, **ONE_STEP, "train.global_batch": batch}, statuses=(0, 3))
+        return twofold.job(spec, {**settings, **ONE_STEP, "train.global_batch": batch}, statuses=(0, 3))
 
     count, few = fewer(settings)
     if few is None:
-        report = run(count)
-        return Step(*times(report), report)
-    less, more = map(run, few)
+        report, ran = run(count)
+        return Step(*times(report), report, ran.core_seconds, ran.peak_bytes)
+    (less, short), (more, long) = map(run, few)
     slope = (count - few[1]) / (few[1] - few[0])
-    return Step(*(m + slope * (m - l) for l, m in zip(times(less), times(more))), more)
+    return Step(*(m + slope * (m - l) for l, m in zip(times(less), times(more))), more, short.core_seconds + long.core_seconds, long.peak_bytes)
