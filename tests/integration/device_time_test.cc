@@ -35,12 +35,13 @@ struct OneStep {
   std::vector<report::RankRecord> records;
 };
 
-// One step of each of `ranks` ranks, recorded and assembled.
-OneStep Recorded(int ranks, double launch_us, const std::function<void(RankContext&)>& step) {
+// One step of each of `ranks` ranks, recorded and assembled. `more`: of the spec.
+OneStep Recorded(int ranks, double launch_us, const std::function<void(RankContext&)>& step,
+                 const std::string& more = "") {
   spec::Spec spec =
       test::Resolve(StrCat(test::kTinyMlp, "train { steps: 1 warmup_steps: 0 micro_batch: 1 global_batch: ", ranks,
                            " }\nparallel { dp: ", ranks, " }\nfabric { simulated { cluster: \"", ByHeart(launch_us),
-                           "\" folding: OFF algorithm: \"auto\" } }\n"));
+                           "\" folding: OFF algorithm: \"auto\" } }\n", more));
   auto fabric = MakeFabric(spec);
   EXPECT_TRUE(fabric.ok()) << fabric.status();
   const RunResult result = (*fabric)->Run(ranks, [&](RankContext& ctx) {
@@ -116,6 +117,28 @@ TEST(ExposedCommunication, IsOneThingInTheHeadlineAndInTheBreakdown) {
   EXPECT_DOUBLE_EQ(named(c.values), named(c.step_parts));
   EXPECT_NEAR(details, named(c.values), 1e-12);
   EXPECT_NEAR(parts, c.values[0].predicted, 1e-12);
+}
+
+// Before a gather of 0.05 GB a framework converts F32 shards, 8 bytes an element, on the compute stream: 0.1 s. Then come
+// 0.05 GB from the other rank. It converts nothing before a sum, and nothing of other types.
+TEST(ConversionsOfAFramework, DelayTheCallAndTakeTheComputeStream) {
+  const std::string profile = test::ScratchFolder("converting.textproto");
+  std::ofstream(profile) << "name: \"converting\" summary: \"made up\" source: \"made up for tests\"\n"
+                            "time { moved { before: ALL_GATHER type: F32 bytes_per_element: 8 } "
+                            "moved { before: REDUCE_SCATTER type: BF16 bytes_per_element: 1000 } }\n";
+  const std::string framework = StrCat("framework: PYTORCH_EAGER framework_profile: \"", profile, "\"\n");
+  const auto seconds = [](const std::string& more) {
+    const OneStep run = Recorded(
+        2, 0,
+        [](RankContext& ctx) {
+          Tensor whole = Gigabytes(ctx, 0.1), part = Gigabytes(ctx, 0.05);
+          ctx.world().AllGather(whole, part).WaitOn(ctx.device().compute());
+          ctx.world().ReduceScatter(part, whole).WaitOn(ctx.device().compute());
+        },
+        more);
+    return run.report.steps(0).seconds();
+  };
+  EXPECT_NEAR(seconds(framework) - seconds(""), 0.1, 1e-9);
 }
 
 double Overlap(double a, double b, double c, double d) { return std::max(0.0, std::min(b, d) - std::max(a, c)); }
