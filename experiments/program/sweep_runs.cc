@@ -58,13 +58,15 @@ std::string FolderName(const std::string& point) {
   return StrCat(name.substr(0, kLongestName), "-", absl::StrFormat("%016x", XXH3_64bits(point.data(), point.size())));
 }
 
-// The report of an earlier run of this spec, if it had an end.
+// The report of an earlier run of this spec, unless that failed. Predicted failures come again.
 std::optional<report::Report> KeptReport(const std::string& folder, const std::string& asked) {
   const absl::StatusOr<std::string> before = ReadFile(StrCat(folder, "/", kAsked));
   if (!before.ok() || *before != asked) return std::nullopt;
   absl::StatusOr<report::Report> report = ReadReport(folder);
-  if (!report.ok() || report->outcome() == report::FAILED || report->outcome() == report::INTERRUPTED)
-    return std::nullopt;
+  if (!report.ok()) return std::nullopt;
+  const bool foretold =
+      report->predicted() && (report->outcome() == report::OUT_OF_MEMORY || report->outcome() == report::DEADLOCK);
+  if (report->outcome() != report::OK && !foretold) return std::nullopt;
   return *std::move(report);
 }
 

@@ -3,7 +3,7 @@
 //
 // Each run has a folder, OUT/POINT/predicted or OUT/POINT/measured-N, with asked.textproto, the whole spec as it was
 // asked for, beside the files of `twofold run`; a measurement also has log.txt, what it printed. A run whose folder
-// holds the report of that very spec is not run again, unless it had failed or was interrupted.
+// holds the report of that very spec is not run again, unless a measurement has failed or was interrupted.
 #pragma once
 
 #include <cstdint>

@@ -59,13 +59,17 @@ TEST_F(Program, AFailingPointIsALineWithItsReason) {
   EXPECT_EQ(Run(StrCat("sweep ", spec, " --vary=parallel.dp=1,3 --scaling=strong --repeats=1 --out=", out)), 1);
   EXPECT_THAT(out_, HasSubstr("no figures of dp=3, measured: train.global_batch=16 does not divide among 3 replicas"));
   EXPECT_TRUE(Parsed(out + "/sweep.json")["points"][0]["measured"].contains("median_step_seconds"));
-  // it fails while it runs, and is tried again
-  for (int i = 0; i < 2; ++i) {
+  // it fails while it runs, and is tried again; the other one is not
+  for (const bool again : {false, true}) {
     EXPECT_EQ(Run(StrCat("sweep ", spec, " --vary=memory.budget_mib=0,0.01 --measured --repeats=1 --out=", out)), 1);
     EXPECT_THAT(out_, HasSubstr("no figures of budget_mib=0.01, measured: OUT_OF_MEMORY"));
+    EXPECT_EQ(out_.find("note: 1 run of 2 of an earlier sweep") != std::string::npos, again) << out_;
   }
-  EXPECT_EQ(Run(StrCat("sweep ", spec, " --vary=memory.budget_mib=0,0.01 --predicted --out=", out)), 3);
-  EXPECT_THAT(out_, HasSubstr("predicted: OUT_OF_MEMORY"));
+  for (const bool again : {false, true}) {  // what is predicted would be predicted again
+    EXPECT_EQ(Run(StrCat("sweep ", spec, " --vary=memory.budget_mib=0,0.01 --predicted --out=", out)), 3);
+    EXPECT_THAT(out_, HasSubstr("predicted: OUT_OF_MEMORY"));
+    EXPECT_EQ(out_.find("note: 2 runs of 2 of an earlier sweep") != std::string::npos, again) << out_;
+  }
 }
 
 // Whether no process has the file in its command line any more, within so many seconds.
