@@ -315,6 +315,20 @@ TEST_F(ProgramOnMpi, EmulatesDevices) {
   EXPECT_EQ(mpi["device"], "emulated A100-80GB SXM");
 }
 
+TEST_F(ProgramOnMpi, SweepStartsTheRanks) {
+  const std::string spec =
+      Write("small.textproto", StrCat(kMlp, "train { steps: 3 global_batch: 4 micro_batch: 4 }\n"));
+  ASSERT_EQ(Run(StrCat("sweep ", spec, " --vary=parallel.dp=1,2 --scaling=strong --fabric=mpi --measured --repeats=1 ",
+                       "--out=", At("sweep"))),
+            0)
+      << out_ << err_;
+  for (const int ranks : {1, 2}) {
+    const nlohmann::json report = Report(At(StrCat("sweep/parallel.dp=", ranks, "/measured-1")));
+    EXPECT_EQ(report["fabric"], "mpi");
+    EXPECT_EQ(report["world_size"], ranks);
+  }
+}
+
 TEST_F(ProgramOnMpi, BenchesWithoutWrongResults) {
   EXPECT_EQ(Run("launch --ranks=3 -- bench all_reduce -b 4 -e 64K -f 16 -n 5"), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("mpi: 3 ranks, measured"));
