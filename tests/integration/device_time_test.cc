@@ -119,8 +119,8 @@ TEST(ExposedCommunication, IsOneThingInTheHeadlineAndInTheBreakdown) {
   EXPECT_NEAR(parts, c.values[0].predicted, 1e-12);
 }
 
-// Before a gather of 0.05 GB a framework converts F32 shards, 8 bytes an element, on the compute stream: 0.1 s. Then come
-// 0.05 GB from the other rank. It converts nothing before a sum, and nothing of other types.
+// Before a gather of 0.05 GB a framework converts F32 shards, 8 bytes an element, on the compute stream: 0.1 s. Then
+// come 0.05 GB from the other rank. It converts nothing before a sum, and nothing of other types.
 TEST(ConversionsOfAFramework, DelayTheCallAndTakeTheComputeStream) {
   const std::string profile = test::ScratchFolder("converting.textproto");
   std::ofstream(profile) << "name: \"converting\" summary: \"made up\" source: \"made up for tests\"\n"
