@@ -76,9 +76,9 @@ TEST_F(Program, StatesItsVersion) {
 
 TEST_F(Program, RefusesWhatItDoesNotKnow) {
   const std::pair<const char*, const char*> kWrong[] = {
-      {"jog", "unknown command \"jog\"; known: run, predict, memory, compare"},
+      {"jog", "unknown command \"jog\"; known: run, predict, "},
       {"shedule", "unknown command \"shedule\"; did you mean schedule?"},
-      {"", "no command is given; use one of run, predict, memory, compare"},
+      {"", "no command is given; use one of run, predict, "},
       {"run", "SPEC is required; see twofold run --help"},
       {"run a.textproto --frabic=simulated",
        "unknown option --frabic; did you mean --fabric? (known: --help, --fabric, --set, "},
