@@ -1,7 +1,9 @@
 #include "backends/replay/process_group.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "backends/replay/device.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 
@@ -10,15 +12,16 @@ namespace {
 
 class Done final : public Work::State {
  public:
-  explicit Done(int source) : source_(source) {}
-  void Wait() override {}
-  void WaitOn(Stream&) override {}
+  Done(int source, Event event) : source_(source), event_(std::move(event)) {}
+  void Wait() override { event_.Wait(); }
+  void WaitOn(Stream& stream) override { stream.WaitFor(event_); }
   bool Test() override { return true; }
   size_t WaitAny(std::span<Work::State* const>) override { return 0; }
   int source() const override { return source_; }
 
  private:
   const int source_;
+  const Event event_;
 };
 
 }  // namespace
@@ -27,7 +30,9 @@ ProcessGroup::Issued ReplayProcessGroup::Issue(const Communication& c, Communica
   const bool from_any = c.kind == Communication::kRecv && c.peer == kAnySource;
   Issued issued;
   staging_.For(c, device(), issued.workspace);
-  issued.state = std::make_shared<Done>(from_any ? (rank() == 0 ? 1 : 0) : c.peer);
+  Event done;
+  if (times_ != nullptr) done = ReplayDevice::At(*times_, times_->Send(line_, times_->Communicate(ranks(), rank(), c)));
+  issued.state = std::make_shared<Done>(from_any ? (rank() == 0 ? 1 : 0) : c.peer, std::move(done));
   return issued;
 }
 
@@ -72,7 +77,7 @@ std::unique_ptr<ProcessGroup> ReplayProcessGroup::Partition(std::span<const std:
     for (const int r : group) members.push_back(ranks()[static_cast<size_t>(r)]);
     return std::make_unique<ReplayProcessGroup>(std::move(name), static_cast<int>(me - group.begin()),
                                                 std::move(members), device(), stats(), staging_.bytes(),
-                                                std::move(alike), kinds_);
+                                                std::move(alike), kinds_, times_);
   }
   return Alone(std::move(name));
 }

@@ -23,18 +23,18 @@ std::vector<int> AllRanks(int world_size) {
 
 }  // namespace
 
-ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn) {
+ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn, ReplayTimes* times) {
   TWOFOLD_CHECK_GE(rank.world_size, 1);
   VirtualSource source(rank.memory), host_source(rank.host_memory);
   CachingAllocator allocator(source, rank.rank), host_allocator(host_source, rank.rank, "host memory");
-  ReplayDevice device(allocator, host_allocator, rank.kind, rank.threads);
+  ReplayDevice device(allocator, host_allocator, rank.kind, rank.threads, times);
   CommunicationStats stats;
   NoClock clock;
   Trace trace;
   RankKinds kinds(rank.world_size);
   const std::vector<int> all = AllRanks(rank.world_size);
   ReplayProcessGroup world("world", rank.rank, all, device, stats, rank.staging,
-                           std::make_shared<const GroupList>(1, all), kinds);
+                           std::make_shared<const GroupList>(1, all), kinds, times);
   RankContext context({.rank = rank.rank,
                        .world_size = rank.world_size,
                        .device = &device,

@@ -1,18 +1,21 @@
-// Replays one rank of a run to measure its memory: nothing is computed, nothing is sent, and no time passes.
+// Replays one rank of a run to measure its memory, or the time that its own work takes: nothing is computed, and
+// nothing is sent.
 //
 // The rank function is the same as in a real run. It allocates from the same allocator, with the workspace rules of the
 // same device, over addresses without memory. So its peaks, reserved bytes and out-of-memory errors are those of the
 // whole run, however many ranks that has. The other ranks do not exist: a communication is done when it is issued,
 // holds its tensors until the program waits, as everywhere, and delivers no data.
 //
-// Assumes: what a rank allocates does not depend on what others send. Ignores: time. A program that takes messages from
-// any source gets rank 0's; one that decides by the clock sees no time pass.
+// Assumes: what a rank allocates does not depend on what others send. Ignores: waits for others; the rank's clock
+// stands still. A program that takes messages from any source gets rank 0's; one that decides by the clock sees no time
+// pass.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "backends/replay/times.h"
 #include "core/run/fabric.h"
 
 namespace twofold {
@@ -35,7 +38,8 @@ struct ReplayResult {
 };
 
 // Runs `fn` on the calling thread. Subgroups can be made if their members follow from this rank's place (SplitEvenly,
-// Partition, Alone). A Split by color fails, since the other ranks' colors are unknown.
-ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn);
+// Partition, Alone). A Split by color fails, since the other ranks' colors are unknown. `times`: how long the rank's
+// work takes (times.h); null: none of it takes time.
+ReplayResult Replay(const ReplayedRank& rank, const RankFunction& fn, ReplayTimes* times = nullptr);
 
 }  // namespace twofold

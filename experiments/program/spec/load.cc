@@ -81,8 +81,8 @@ absl::Status BlameSets(const absl::Status& status, const std::string& file, absl
 
 namespace {
 
-absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& file, std::string_view fabric,
-                                   absl::Span<const std::string> sets) {
+absl::StatusOr<spec::Spec> Given(const std::string& text, const std::string& file, std::string_view fabric,
+                                 absl::Span<const std::string> sets) {
   absl::StatusOr<spec::Spec> spec = ParseSpec(text, file);
   if (!spec.ok()) return spec.status();
   if (!fabric.empty()) {
@@ -110,6 +110,13 @@ absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& f
   if (absl::Status status = ExpandHfConfig(*spec, file); !status.ok()) return status;
   if (absl::Status status = apply([&](absl::string_view path) { return !is_model(path); }); !status.ok()) return status;
   if (absl::Status status = ExpandFramework(*spec, file); !status.ok()) return status;
+  return spec;
+}
+
+absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& file, std::string_view fabric,
+                                   absl::Span<const std::string> sets) {
+  absl::StatusOr<spec::Spec> spec = Given(text, file, fabric, sets);
+  if (!spec.ok()) return spec.status();
   FillDefaults(*spec, file);
   if (absl::Status status = ExpandRoutingFile(*spec, file); !status.ok()) return status;
   if (!PresetStillFits(*spec, file)) spec->mutable_model()->clear_preset();
@@ -118,6 +125,13 @@ absl::StatusOr<spec::Spec> Resolve(const std::string& text, const std::string& f
 }
 
 }  // namespace
+
+absl::StatusOr<spec::Spec> GivenSpec(const std::string& text, const std::string& file, std::string_view fabric,
+                                     absl::Span<const std::string> sets) {
+  absl::StatusOr<spec::Spec> spec = Given(text, file, fabric, sets);
+  if (!spec.ok()) return BlameSets(spec.status(), file, sets);
+  return spec;
+}
 
 absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file, std::string_view fabric,
                                        absl::Span<const std::string> sets) {

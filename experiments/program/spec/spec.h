@@ -24,6 +24,11 @@ absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fa
 absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::string& file, std::string_view fabric = "",
                                        absl::Span<const std::string> sets = {});
 
+// What the user gave, with the model's sizes and the framework's defaults: the first steps of ResolveSpec. Other
+// defaults are not filled in, and nothing is validated: a plan still has to choose (experiments/program/plan).
+absl::StatusOr<spec::Spec> GivenSpec(const std::string& text, const std::string& file, std::string_view fabric = "",
+                                     absl::Span<const std::string> sets = {});
+
 // For problems found after the spec is resolved: "file: path: ...". If a --set wrote `path`, a part of it or a block
 // around it, that --set replaces the file's name. LoadSpec and ResolveSpec do this themselves.
 absl::Status BlameSets(const absl::Status& status, const std::string& file, absl::Span<const std::string> sets);

@@ -173,7 +173,11 @@ void CheckSharding(const spec::Spec& spec, Problems& problems) {
 void CheckUnits(const spec::Spec& spec, Problems& problems) {
   const spec::Wrap& wrap = spec.parallel().wrap();
   if (!wrap.has_module() && !wrap.has_paths()) return;
-  const std::unique_ptr<nn::Module> model = MakeModel(*ModelOf(spec.model()), DType::kF32);
+  const std::shared_ptr<const Model> kind = ModelOf(spec.model());
+  // A transformer has blocks, which are its usual units. To make the model in order to see that takes long.
+  const bool has_blocks = kind->input().kind == ModelInput::kTokens && kind->shape().layers > 0;
+  if (has_blocks && wrap.has_module() && wrap.module() == kind->unit()) return;
+  const std::unique_ptr<nn::Module> model = MakeModel(*kind, DType::kF32);
   if (wrap.has_module()) CheckKind(*model, wrap.module(), problems);
   if (wrap.has_paths()) CheckPaths(*model, wrap.paths(), problems);
 }

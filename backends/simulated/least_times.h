@@ -1,0 +1,41 @@
+// The least that a simulated rank's own work takes: operations and transfers as its device prices them, communications
+// as they run alone on the network. For bounds on what a simulation will say without simulating (plan/bound.h).
+//
+// Nothing here has costs of its own. Operations take what the cost model of the simulation says, times the factor by
+// which all its ranks are slowed. A collective takes the phases of the schedule that its library would choose, each at
+// the shares of an otherwise idle network; on the network of a run, its flows meet others and take as long or longer,
+// since no link carries more than its bandwidth. Where a library has several candidates, the fastest counts. A measured
+// collective takes its measured time.
+//
+// What cannot be bounded so takes no time: all-to-all with uneven parts, schedules that are not bulk-synchronous (Open
+// MPI's), and adaptive routing, whose paths depend on the load.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/base/units.h"
+#include "core/comm/communication.h"
+#include "core/device/ops.h"
+#include "core/proto/spec.pb.h"
+
+namespace twofold {
+
+class LeastTimes {
+ public:
+  virtual ~LeastTimes() = default;
+  virtual Seconds Operation(const ops::Op& op) = 0;
+  virtual Seconds Launch(const ops::Op& op) = 0;  // of the host, for this operation; 0 if the host computes
+  virtual Seconds Transfer(const Tensor& from, const Tensor& to) = 0;
+  // Until the first of `ranks` (world ranks, in the group's order) is done with a collective of so many bytes
+  // (Communication::bytes()).
+  virtual Seconds Collective(const std::vector<int>& ranks, Communication::Kind kind, double bytes, int root) = 0;
+  virtual Seconds Message(int from, int to, double bytes) = 0;  // until the receiver has it
+};
+
+// For runs of specs with this one's fabric, device, framework and number of ranks; their layouts may differ. The same
+// errors as MakeSimulatedFabric. Used by one thread.
+absl::StatusOr<std::unique_ptr<LeastTimes>> MakeLeastTimes(const spec::Spec& spec);
+
+}  // namespace twofold
