@@ -32,6 +32,7 @@ absl::StatusOr<std::optional<RunWords>> ReadRunCommand(const std::vector<std::st
 void AddCompareCommand(const Command& program, int& exit_status);
 void AddListCommand(const Command& program, int& exit_status);
 void AddPredictCommand(const Command& program, int& exit_status);
+void AddPlanCommand(const Command& program, int& exit_status);
 void AddMemoryCommand(const Command& program, int& exit_status);
 void AddLaunchCommand(const Command& program, int& exit_status);
 void AddTopologyCommand(const Command& program, int& exit_status);

@@ -28,6 +28,7 @@ constexpr const char* kTour =
     "  twofold run SPEC --fabric=simulated                predict memory, communication and step time\n"
     "  twofold predict SPEC --vary=parallel.tp=1,2,4      predict variants, side by side\n"
     "  twofold sweep SPEC --vary=parallel.dp=1,2,4        how far does it scale, predicted and measured?\n"
+    "  twofold plan --model=M --cluster=C --nodes=N ...   which layout is the fastest that fits?\n"
     "  twofold run SPEC --fabric=in_memory                measure them\n"
     "  twofold launch --ranks=2 -- run SPEC               the same with one process per rank, by MPI\n"
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
@@ -67,16 +68,13 @@ int main(int argc, char** argv) {
   twofold::CommandLine line(
       "Twofold runs distributed training twice, first simulated, then real, with the same strategy code.", "twofold",
       twofold::VersionText);
-  line.Answer(
-      "plan",
-      "plan: not in this version; predict layouts side by side: twofold predict SPEC --vary=parallel.tp=1,2,4,8 "
-      "--vary=parallel.pp=1,2,4");
   const twofold::Command program = line.root();
   program.RequireCommand();
   int exit_status = twofold::kExitFine;
   twofold::AddRunCommand(program, exit_status);
   twofold::AddPredictCommand(program, exit_status);
   twofold::AddSweepCommand(program, exit_status);
+  twofold::AddPlanCommand(program, exit_status);
   twofold::AddMemoryCommand(program, exit_status);
   twofold::AddCompareCommand(program, exit_status);
   twofold::AddBenchCommand(program, exit_status);

@@ -92,8 +92,7 @@ TEST_F(Program, RefusesWhatItDoesNotKnow) {
       {"launch --ranks=abc -- run x", "--ranks must be a whole number (got \"abc\"); see twofold launch --help"},
       {"launch --ranks=2 --grace=soon -- run x", "--grace must be a number (got \"soon\")"},
       {"launch --ranks", "--ranks needs a whole number, as in --ranks=INT"},
-      {"bench all_reduce -n x", "--iters must be a whole number (got \"x\")"},
-      {"plan --model=gpt2-124m", "plan: not in this version"}};
+      {"bench all_reduce -n x", "--iters must be a whole number (got \"x\")"}};
   for (const auto& [arguments, says] : kWrong) {
     EXPECT_EQ(Run(arguments), 2) << arguments;
     EXPECT_THAT(err_, ::testing::StartsWith("twofold: error: ")) << arguments;

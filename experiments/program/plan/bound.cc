@@ -1,0 +1,417 @@
+#include "experiments/program/plan/bound.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "backends/registry.h"
+#include "core/base/check.h"
+#include "core/base/strings.h"
+#include "core/proto/world_size.h"
+#include "strategies/from_spec.h"
+#include "strategies/pipeline/stages.h"
+#include "topologies/frameworks.h"
+
+namespace twofold::plan {
+namespace {
+
+using spec::Parallel;
+
+pipeline::PipelineShape ShapeOf(const spec::Spec& spec) {
+  const Parallel& p = spec.parallel();
+  return {.stages = static_cast<int>(p.pp()),
+          .micro_batches = static_cast<int>(spec.train().global_batch() / (p.dp() * spec.train().micro_batch())),
+          .chunks = static_cast<int>(p.virtual_stages())};
+}
+
+// Sets the number of blocks of a model that has one. False: it has none.
+bool SetBlocks(int64_t blocks, spec::Model& model) {
+  model.clear_preset();
+  if (model.has_gpt()) return model.mutable_gpt()->set_layers(blocks), true;
+  if (model.has_llama()) return model.mutable_llama()->set_layers(blocks), true;
+  if (!model.has_moe() || model.moe().routing().has_counts()) return false;
+  return model.mutable_moe()->mutable_llama()->set_layers(blocks), true;
+}
+
+// After how many blocks the model and what is recomputed of it repeat themselves.
+int64_t PeriodOf(const spec::Spec& spec) {
+  const int64_t every = std::max<int64_t>(1, spec.train().activation_checkpointing().every());
+  return spec.model().has_moe() ? std::lcm(every, std::max<int64_t>(1, spec.model().moe().every())) : every;
+}
+
+constexpr int kStages = 3, kMicroBatches = 3;  // of a small job
+
+// A job of three stages without replicas whose ranks work on a micro-batch as those of `spec` do, but for gathering
+// parameters, reducing gradients and moving them to the host.
+std::optional<spec::Spec> Small(const spec::Spec& spec) {
+  if (spec.parallel().wrap().has_paths()) return std::nullopt;
+  const int64_t period = PeriodOf(spec);
+  spec::Spec small = spec;
+  if (!SetBlocks(kStages * period, *small.mutable_model())) return std::nullopt;
+  Parallel& p = *small.mutable_parallel();
+  p.set_pp(kStages), p.set_dp(p.ep()), p.set_virtual_stages(1), p.set_islands(1);
+  p.clear_stage_layers(), p.clear_stage_balance(), p.clear_compression(), p.clear_zero_plus_plus();
+  p.set_scatter_gather_messages(false);
+  if (p.schedule() != Parallel::ZERO_BUBBLE_H1) p.set_schedule(Parallel::ONE_F_ONE_B);
+  if (p.sharding() != Parallel::NO_SHARD) p.set_sharding(Parallel::ZERO_1), p.set_reduce_every_micro_batch(false);
+  for (const char* field : {"shard_group", "offload", "prefetch", "prefetch_limit_mib", "reshard_after_forward",
+                            "backward_prefetch", "bucket_mib"})
+    p.GetReflection()->ClearField(&p, Parallel::descriptor()->FindFieldByName(field));
+  spec::Train& train = *small.mutable_train();
+  train.set_global_batch(kMicroBatches * p.dp() * train.micro_batch());
+  // Of which axes only those inside of ep's matter: ranks are elsewhere, but as far from each other.
+  if (p.ep() == 1 && absl::EndsWith(p.order(), "cp tp")) p.set_order("pp dp cp tp");
+  small.clear_name(), small.clear_trace(), small.clear_memory();
+  return small;
+}
+
+// What actions took, whatever they came after: the least of each kind. The first micro-batch's backward pass is apart
+// from the others'.
+StageTimes TimesOf(const RankTimes& rank, int chunks) {
+  using pipeline::Action;
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  ChunkTimes none{.forward = kNone, .backward = {kNone, kNone}, .weights = {kNone, kNone}, .input = kNone};
+  StageTimes stage{.chunks = std::vector<ChunkTimes>(static_cast<size_t>(chunks), none)};
+  const auto lower = [](double seconds, double& least) { least = std::min(least, seconds); };
+  for (const RankTimes::OfAction& of : rank.actions) {
+    ChunkTimes& chunk = stage.chunks[static_cast<size_t>(of.action.chunk)];
+    const size_t later = of.action.micro_batch > 0 ? 1 : 0;
+    switch (of.action.kind) {
+      case Action::kForward: lower(of.seconds, chunk.forward); break;
+      case Action::kBackward: lower(of.seconds, chunk.backward[later]); break;
+      case Action::kBackwardInput: lower(of.seconds, chunk.input); break;
+      case Action::kBackwardWeights: lower(of.seconds, chunk.weights[later]); break;
+    }
+  }
+  const auto known = [](double& least, double otherwise) {
+    if (least == kNone) least = otherwise;
+  };
+  for (ChunkTimes& c : stage.chunks) {
+    for (double* both : {c.backward, c.weights}) known(both[0], 0), known(both[1], both[0]);
+    known(c.forward, 0), known(c.input, 0);
+  }
+  return stage;
+}
+
+ChunkTimes Sum(const ChunkTimes& a, double n, const ChunkTimes& b) {
+  ChunkTimes sum = a;
+  sum.forward += n * b.forward, sum.input += n * b.input;
+  for (const int i : {0, 1}) sum.backward[i] += n * b.backward[i], sum.weights[i] += n * b.weights[i];
+  return sum;
+}
+
+// What a framework does not hold although this program does (framework.proto: Held with negative bytes).
+double SpareBytes(const framework::Framework& f, double parameters, int64_t sharers) {
+  double spare = 0;
+  for (const framework::Held& held : f.memory().held()) {
+    spare -= std::min(0.0, held.bytes_per_parameter()) * parameters;
+    spare -= std::min(0.0, held.bytes_per_shard_parameter()) * parameters / static_cast<double>(sharers);
+  }
+  return spare;
+}
+
+bool GathersOrReducesAlways(const spec::Spec& spec) {
+  const Parallel& p = spec.parallel();
+  return p.dp() * p.cp() > 1 && (p.reduce_every_micro_batch() || p.sharding() == Parallel::FULL_SHARD ||
+                                 p.sharding() == Parallel::HYBRID_SHARD);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Bounds>> Bounds::Make(const spec::Spec& any, const Samples& samples) {
+  const absl::StatusOr<host::MemoryRules> rules = FindMemoryRules(any);
+  if (!rules.ok()) return rules.status();
+  absl::StatusOr<std::unique_ptr<LeastTimes>> times = MakeLeastTimes(any);
+  if (!times.ok()) return times.status();
+  std::unique_ptr<Bounds> bounds(new Bounds(samples, *rules, *std::move(times)));
+  if (any.framework() == spec::TWOFOLD) return bounds;
+  const absl::StatusOr<framework::Framework> f = FindFramework(any);
+  if (!f.ok()) return f.status();
+  bounds->framework_ = *f;
+  bounds->rules_of_replay_.device = Bytes(0);  // what this program holds may be more than what that one does
+  return bounds;
+}
+
+// ---- Pieces ----
+
+Bounds::Piece Bounds::PieceOf(const RankTimes& rank) const {
+  Piece piece{.times = TimesOf(rank, 1).chunks[0], .parameters = rank.parameters};
+  for (const RankTimes::OfAction& action : rank.actions) {
+    // The second forward pass: before it, a message of the first one is still held, as one of its own is after it.
+    if (action.action.micro_batch == 1 && action.action.kind == pipeline::Action::kForward)
+      piece.kept = std::max<int64_t>(0, action.kept);
+  }
+  return piece;
+}
+
+Bounds::Pieces Bounds::MakePieces(const spec::Spec& spec, const spec::Spec& small) {
+  // The ranks of the whole job at whose places the small one's are. Its pipeline may be shorter, and is then thought
+  // on.
+  const MeshShape mesh = MeshOf(small.parallel()), whole = MeshOf(spec.parallel());
+  std::vector<int> places;
+  for (int r = 0; r < mesh.size(); ++r) {
+    MeshPlace place = PlaceOf(mesh, r);
+    place.pp = std::min(place.pp, whole.pp - 1);
+    places.push_back(RankAt(whole, place));
+  }
+  Pieces pieces{.blocks = PeriodOf(spec)};
+  Piece* const all[] = {&pieces.first, &pieces.middle, &pieces.last};
+  host::MemoryRules unbounded = rules_;
+  unbounded.device = unbounded.host = Bytes(0);
+  for (int stage = 0; stage < kStages; ++stage) {
+    const absl::StatusOr<RankTimes> rank = TimeRank(
+        small, {.rank = RankAt(mesh, {.pp = stage}), .steps = 1, .places = places}, samples_, unbounded, *times_);
+    TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
+    *all[stage] = PieceOf(*rank);
+  }
+  return pieces;
+}
+
+const Bounds::Pieces* Bounds::PiecesOf(const spec::Spec& spec) {
+  const std::optional<spec::Spec> small = Small(spec);
+  if (!small) return nullptr;
+  std::string key = small->SerializeAsString();
+  // Where ranks are depends on how many others are between them.
+  if (small->parallel().order() != "pp dp cp tp" || spec.parallel().ep() > 1)
+    key += StrCat(" ", spec.parallel().pp(), " ", spec.parallel().dp());
+  std::unique_ptr<const Pieces>& known = pieces_[key];
+  if (known == nullptr) known = std::make_unique<const Pieces>(MakePieces(spec, *small));
+  return known.get();
+}
+
+std::vector<StageTimes> Bounds::StagesOf(const spec::Spec& spec, const Pieces& pieces,
+                                         const std::vector<nn::ModelPart>& parts) {
+  const auto pp = static_cast<size_t>(spec.parallel().pp());
+  std::vector<StageTimes> stages(pp, {.chunks = std::vector<ChunkTimes>(parts.size() / pp)});
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const nn::ModelPart& part = parts[i];
+    auto n = static_cast<double>((part.last_block - part.first_block) / pieces.blocks);
+    ChunkTimes times;
+    const auto take = [&](const Piece& piece) {
+      if (n < 1) return;
+      times = Sum(times, 1, piece.times), --n;
+    };
+    if (part.embedding) take(pieces.first);
+    if (part.head) take(pieces.last);
+    times = Sum(times, n, pieces.middle.times);
+    // Where gradients are reduced in every micro-batch, none adds to those of earlier ones.
+    if (spec.parallel().sharding() > Parallel::ZERO_1)
+      times.backward[1] = times.backward[0], times.weights[1] = times.weights[0];
+    stages[i % pp].chunks[i / pp] = times;
+  }
+  SetMessages(spec, stages);
+  return stages;
+}
+
+void Bounds::SetMessages(const spec::Spec& spec, std::vector<StageTimes>& stages) {
+  const Parallel& p = spec.parallel();
+  if (p.pp() == 1) return;
+  const std::shared_ptr<const Model> model = ModelOf(spec.model());
+  if (model->input().kind != ModelInput::kTokens) return;
+  const Boundary boundary = model->BoundaryBefore(
+      1,
+      {.samples = spec.train().micro_batch(), .cp = p.cp(), .tp = p.tp(), .sequence_parallel = p.sequence_parallel()});
+  const auto elements =
+      static_cast<double>(boundary.shape.numel()) / static_cast<double>(p.scatter_gather_messages() ? p.tp() : 1);
+  const double bytes = elements * static_cast<double>(ElementSize(ToDType(spec.train().precision().parameter())));
+  const MeshShape mesh = MeshOf(p);
+  for (int s = 0; s < mesh.pp; ++s) {
+    const int from = RankAt(mesh, {.pp = s}), to = RankAt(mesh, {.pp = (s + 1) % mesh.pp});
+    stages[static_cast<size_t>(s)].to_next =
+        std::min(times_->Message(from, to, bytes), times_->Message(to, from, bytes)).value();
+  }
+}
+
+// What replicas of a stage exchange in each micro-batch for the blocks of a piece: a small job with two of them, whose
+// communication takes as long as that of all.
+double Bounds::ReplicasOf(const spec::Spec& spec, int64_t blocks) {
+  const Parallel& given = spec.parallel();
+  if (!GathersOrReducesAlways(spec) || given.ep() > 1 || given.has_zero_plus_plus() || given.has_compression())
+    return 0;
+  std::optional<spec::Spec> small = Small(spec);
+  Parallel& p = *small->mutable_parallel();
+  p = given;
+  p.set_pp(kStages), p.set_dp(given.dp() > 1 ? 2 : 1), p.set_cp(given.dp() > 1 ? 1 : 2), p.set_virtual_stages(1);
+  p.set_sequence_parallel(false), p.set_tp_overlap(false), p.set_scatter_gather_messages(false);
+  p.clear_stage_layers(), p.set_schedule(Parallel::ONE_F_ONE_B), p.clear_offload();
+  if (p.sharding() == Parallel::HYBRID_SHARD) p.set_shard_group(2);
+  small->mutable_train()->set_micro_batch(1);
+  small->mutable_train()->set_global_batch(kMicroBatches * p.dp());
+  const int64_t group = given.sharding() == Parallel::HYBRID_SHARD ? given.shard_group() : given.dp() * given.cp();
+  const std::string key = StrCat(small->SerializeAsString(), " ", group, " ", given.pp(), " ", given.cp());
+  const auto [at, fresh] = replicas_.try_emplace(key, 0);
+  if (!fresh) return at->second / static_cast<double>(blocks);
+  const MeshShape mesh = MeshOf(p);
+  std::vector<int> ranks = GroupsOf(MeshOf(given), MeshGroup::kReplicas)[0];
+  ranks.resize(static_cast<size_t>(group));
+  const absl::StatusOr<RankTimes> rank =
+      TimeRank(*small, {.rank = RankAt(mesh, {.pp = 1}), .steps = 1, .replicas = std::move(ranks)}, samples_,
+               {.kind = rules_.kind}, *times_);
+  TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
+  double seconds = 0;
+  for (const RankTimes::OfAction& of : rank->actions) seconds += of.action.micro_batch == 1 ? of.replicas : 0;
+  replicas_[key] = seconds;
+  return seconds / static_cast<double>(blocks);
+}
+
+// ---- Memory ----
+
+const std::vector<StateFormula>& Bounds::StatesOf(const spec::Spec& spec) {
+  const spec::Train& train = spec.train();
+  std::string key = StrCat(spec.parallel().sharding(), " ", spec.parallel().shard_group(), " ", spec.parallel().dp(),
+                           " ", spec.parallel().cp(), " ", spec.parallel().islands(), " ",
+                           spec.parallel().zero_plus_plus().secondary_shard());
+  key += train.precision().SerializeAsString() + train.optimizer().SerializeAsString();
+  std::vector<StateFormula>& states = states_[key];
+  if (states.empty()) states = ModelStateFormulas(spec);
+  return states;
+}
+
+int64_t Bounds::MostInFlight(pipeline::Schedule schedule, const pipeline::PipelineShape& shape, int stage) {
+  int64_t& most = in_flight_[{static_cast<int>(schedule), shape.stages, shape.micro_batches, shape.chunks, stage}];
+  if (most == 0) most = pipeline::MostInFlight(ActionsOf(schedule, shape, stage));
+  return most;
+}
+
+int64_t Bounds::BytesOf(const spec::Spec& spec, const Pieces& pieces, const std::vector<nn::ModelPart>& parts,
+                        std::string& what) {
+  const Parallel& p = spec.parallel();
+  const pipeline::PipelineShape shape = ShapeOf(spec);
+  const bool tied = ModelOf(spec.model())->shape().tied;
+  int64_t largest = 0;
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    int64_t parameters = 0, kept = -1;
+    for (const nn::ModelPart& part : PartsOfStage(parts, stage, shape.stages)) {
+      int64_t n = (part.last_block - part.first_block) / pieces.blocks, own = 0;
+      const auto take = [&](const Piece& piece, int64_t times) {
+        parameters += times * piece.parameters, own += times * piece.kept, n -= times;
+      };
+      if (part.embedding && n > 0) take(pieces.first, 1);
+      // A head that is tied to the embedding holds no table of its own beside it.
+      if (part.head && n > 0 && !(part.embedding && tied)) take(pieces.last, 1);
+      take(pieces.middle, n);
+      kept = kept < 0 ? own : std::min(kept, own);
+    }
+    int64_t bytes = MostInFlight(ScheduleOf(p), shape, stage) * kept, most = bytes;
+    std::string name = "activations";
+    for (const StateFormula& state : StatesOf(spec)) {
+      const bool on_host = p.offload() == Parallel::OFFLOAD_ALL ||
+                           (p.offload() == Parallel::OFFLOAD_OPTIMIZER && state.category == Category::kOptimizerState);
+      if (on_host) continue;
+      const auto own = static_cast<int64_t>(state.bytes(parameters));
+      bytes += own;
+      if (own > most) most = own, name = std::string(CategoryName(state.category));
+    }
+    bytes -= static_cast<int64_t>(SpareBytes(framework_, static_cast<double>(parameters), StatesOf(spec).back().ranks));
+    if (bytes > largest) largest = bytes, what = std::move(name);
+  }
+  return largest;
+}
+
+// ---- The bounds ----
+
+Bounds::Quick Bounds::QuickOf(const spec::Spec& spec, bool path) {
+  Quick quick;
+  const Pieces* const pieces = PiecesOf(spec);
+  if (pieces == nullptr) return quick;
+  const std::vector<nn::ModelPart> parts = PartsOf(spec.parallel(), *ModelOf(spec.model()));
+  quick.bytes = BytesOf(spec, *pieces, parts, quick.what);
+  const std::vector<StageTimes> stages = StagesOf(spec, *pieces, parts);
+  const pipeline::Schedule schedule = ScheduleOf(spec.parallel());
+  const pipeline::PipelineShape shape = ShapeOf(spec);
+  quick.seconds = QuickPath(schedule, shape, stages);
+  // A stream does one thing after another. Units at the ends of the model may stay gathered.
+  const double replicas = ReplicasOf(spec, pieces->blocks);
+  for (int s = 0; s < shape.stages && replicas > 0; ++s) {
+    int64_t blocks = 0;
+    for (const nn::ModelPart& part : PartsOfStage(parts, s, shape.stages))
+      blocks += part.last_block - part.first_block - part.embedding - part.head;
+    quick.seconds = std::max(quick.seconds, replicas * static_cast<double>(blocks * shape.micro_batches));
+  }
+  if (path) {
+    const pipeline::Action last = ActionsOf(schedule, shape, 0).back();
+    const ChunkTimes& first = stages[0].chunks[0];
+    const ChunkTimes& ends = stages[0].chunks[static_cast<size_t>(last.chunk)];
+    const int later = last.micro_batch > 0 ? 1 : 0;
+    const double around =
+        first.forward + (last.kind == pipeline::Action::kBackwardWeights ? ends.weights[later] : ends.backward[later]);
+    quick.seconds = std::max(quick.seconds, LongestPath(schedule, shape, stages, around));
+  }
+  return quick;
+}
+
+absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
+  const Parallel& p = spec.parallel();
+  const std::vector<nn::ModelPart> parts = PartsOf(p, *ModelOf(spec.model()));
+  const pipeline::Schedule schedule = ScheduleOf(p);
+  const pipeline::PipelineShape shape = ShapeOf(spec);
+  const Pieces* const pieces = PiecesOf(spec);
+  // A shorter step of the same ranks.
+  spec::Spec part = spec;
+  const int least = shape.chunks > 1 ? shape.stages : 1;  // micro-batches that the schedule needs
+  // What is gathered for an action depends on the one before it, so all pairs that follow one another must occur. Else
+  // only what comes between steps is new, which follows the last micro-batch.
+  const bool every = GathersOrReducesAlways(spec) || pieces == nullptr;
+  const int wanted = !every              ? 1
+                     : shape.stages == 1 ? kMicroBatches
+                     : shape.chunks > 1  ? 2 * shape.stages
+                                         : shape.stages + 2;
+  const int micro_batches = std::min(shape.micro_batches, (wanted + least - 1) / least * least);
+  part.mutable_train()->set_global_batch(micro_batches * p.dp() * spec.train().micro_batch());
+  const MeshShape mesh = MeshOf(p);
+  const auto time = [&](int stage) {
+    return TimeRank(part, {.rank = RankAt(mesh, {.pp = stage})}, samples_, rules_of_replay_, *times_);
+  };
+  const absl::StatusOr<RankTimes> zero = time(0);
+  if (!zero.ok()) return zero.status();
+  std::vector<StageTimes> stages;
+  if (pieces != nullptr) {
+    stages = StagesOf(spec, *pieces, parts);
+  } else {
+    stages.assign(static_cast<size_t>(shape.stages),
+                  {.chunks = std::vector<ChunkTimes>(static_cast<size_t>(shape.chunks))});
+    SetMessages(spec, stages);
+  }
+  const auto take = [&](int stage, const RankTimes& rank) {
+    stages[static_cast<size_t>(stage)].chunks = TimesOf(rank, shape.chunks).chunks;
+  };
+  if (every) {
+    take(0, *zero);
+    for (int stage = 1; stage < shape.stages; ++stage) {
+      // Stages between the ends that have equally many blocks are alike.
+      const bool like_before = pieces != nullptr && stage > 1 && stage + 1 < shape.stages && [&] {
+        for (int c = 0; c < shape.chunks; ++c) {
+          const nn::ModelPart &a = parts[static_cast<size_t>(c * shape.stages + stage - 1)],
+                              &b = parts[static_cast<size_t>(c * shape.stages + stage)];
+          if (a.last_block - a.first_block != b.last_block - b.first_block) return false;
+        }
+        return PeriodOf(spec) == 1;
+      }();
+      if (like_before) {
+        stages[static_cast<size_t>(stage)].chunks = stages[static_cast<size_t>(stage - 1)].chunks;
+        continue;
+      }
+      const absl::StatusOr<RankTimes> other = time(stage);
+      if (!other.ok()) return other.status();
+      take(stage, *other);
+    }
+  }
+  double seconds = LongestPath(schedule, shape, stages, zero->around);
+  // Each of the host and the transfers in either direction does one thing after another.
+  using OfAction = RankTimes::OfAction;
+  for (double OfAction::*part : {&OfAction::launches, &OfAction::to_device, &OfAction::to_host}) {
+    double sum = zero->outside.*part;
+    for (const OfAction& of : zero->actions) {
+      const bool stands_for_others = of.action.micro_batch == 1 && micro_batches > 2;  // neither first nor last
+      sum += of.*part * (stands_for_others ? 1 + shape.micro_batches - micro_batches : 1);
+    }
+    seconds = std::max(seconds, sum);
+  }
+  return seconds;
+}
+
+}  // namespace twofold::plan

@@ -1,0 +1,95 @@
+// Lower bounds on what a simulation will say of a layout: its step time and its memory.
+//
+// A step of the simulation takes at least as long as the longest path through its pipeline (pipeline_bound.h) with
+// stages whose actions take what their rank's own work takes (rank_times.h): the operations that it must run, by the
+// cost model of the simulation, and the communication that they wait for, as if it were alone on the network. It also
+// takes at least as long as the host of stage 0 needs to launch its operations. Waiting for slower devices, for links
+// that are shared, for other replicas and for messages only adds to that. There are two such bounds:
+//
+//   quick  composes a stage from pieces. A piece is a stage of a pipeline of three with as many blocks each as the
+//   model
+//          takes to repeat itself, without replicas. What is timed of it is what one micro-batch takes on it. Since
+//          each is timed with nothing else in flight, a stage with n times the blocks takes at least n times as long.
+//          Pieces are kept by their spec, so that the many layouts that share one pay once. Neither what replicas
+//          exchange nor the update are in it.
+//   tight  times stage 0 as it is, with its replicas' communication and the update; and those of the others that gather
+//          or reduce in every micro-batch (ZERO_2, ZERO_3, HYBRID_SHARD). A replay of three micro-batches each.
+//
+// Steps are taken to be periodic, as those are that a simulation counts (backends/simulated/steady_state.h).
+//
+// A stage holds at least its parameters, gradients and optimizer state (memory/model_states.h) and, where most
+// micro-batches are on their way, what each of them keeps for backward. No less is reserved, so that a layout for which
+// this exceeds a device runs out of memory there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "backends/simulated/least_times.h"
+#include "core/proto/framework.pb.h"
+#include "experiments/program/memory/model_states.h"
+#include "experiments/program/plan/layout.h"
+#include "experiments/program/plan/pipeline_bound.h"
+#include "experiments/program/plan/rank_times.h"
+#include "strategies/models/model.h"
+
+namespace twofold::plan {
+
+class Bounds {
+ public:
+  // `any`: some layout's spec; all have its model, data, fabric and number of ranks. `samples` must outlive this. Used
+  // by one thread.
+  static absl::StatusOr<std::unique_ptr<Bounds>> Make(const spec::Spec& any, const Samples& samples);
+
+  struct Quick {
+    double seconds = 0;
+    int64_t bytes = 0;  // that the fullest stage holds at once
+    std::string what;   // most of it: "optimizer_state"
+  };
+  // `spec` is resolved and valid. With `path`, seconds are those of the longest path, which takes longer to find.
+  Quick QuickOf(const spec::Spec& spec, bool path);
+  // Seconds. RESOURCE_EXHAUSTED: it runs out of memory.
+  absl::StatusOr<double> TightOf(const spec::Spec& spec);
+
+  Bytes device_memory() const { return rules_.device; }  // of a rank; 0: not bounded
+  int64_t pieces() const { return static_cast<int64_t>(pieces_.size()); }
+
+ private:
+  struct Piece {  // a stage of some blocks, perhaps with an end of the model
+    ChunkTimes times;
+    int64_t kept = 0, parameters = 0;
+  };
+  struct Pieces {
+    Piece first, middle, last;
+    int64_t blocks = 1;  // of each
+  };
+  Bounds(const Samples& samples, const host::MemoryRules& rules, std::unique_ptr<LeastTimes> times)
+      : samples_(samples), rules_(rules), rules_of_replay_(rules), times_(std::move(times)) {}
+  const Pieces* PiecesOf(const spec::Spec& spec);  // null: the model has no repeating blocks
+  Pieces MakePieces(const spec::Spec& spec, const spec::Spec& small);
+  Piece PieceOf(const RankTimes& times) const;
+  std::vector<StageTimes> StagesOf(const spec::Spec& spec, const Pieces& pieces,
+                                   const std::vector<nn::ModelPart>& parts);
+  double ReplicasOf(const spec::Spec& spec, int64_t blocks);  // seconds of a micro-batch, of one block
+  int64_t BytesOf(const spec::Spec& spec, const Pieces& pieces, const std::vector<nn::ModelPart>& parts,
+                  std::string& what);
+  void SetMessages(const spec::Spec& spec, std::vector<StageTimes>& stages);
+  const std::vector<StateFormula>& StatesOf(const spec::Spec& spec);
+  int64_t MostInFlight(pipeline::Schedule schedule, const pipeline::PipelineShape& shape, int stage);
+
+  const Samples samples_;
+  const host::MemoryRules rules_;
+  host::MemoryRules rules_of_replay_;
+  framework::Framework framework_;  // other than this program's; else empty
+  const std::unique_ptr<LeastTimes> times_;
+  absl::flat_hash_map<std::string, std::unique_ptr<const Pieces>> pieces_;  // by the small job's spec
+  absl::flat_hash_map<std::string, std::vector<StateFormula>> states_;
+  absl::flat_hash_map<std::string, double> replicas_;
+  absl::flat_hash_map<std::vector<int>, int64_t> in_flight_;
+};
+
+}  // namespace twofold::plan

@@ -1,0 +1,95 @@
+#include "experiments/program/plan/pipeline_bound.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/base/check.h"
+
+namespace twofold::plan {
+namespace {
+
+using pipeline::Action;
+
+double SecondsOf(const Action& action, const StageTimes& stage) {
+  const ChunkTimes& chunk = stage.chunks[static_cast<size_t>(action.chunk)];
+  const int later = action.micro_batch > 0 ? 1 : 0;
+  switch (action.kind) {
+    case Action::kForward: return chunk.forward;
+    case Action::kBackward: return chunk.backward[later];
+    case Action::kBackwardInput: return chunk.input;
+    case Action::kBackwardWeights: return chunk.weights[later];
+  }
+  return 0;
+}
+
+constexpr double kNotYet = -1;
+
+// One stage's way through its actions.
+struct Walk {
+  std::vector<Action> actions;
+  size_t next = 0;
+  double time = 0, last_begins = 0;
+};
+
+}  // namespace
+
+double LongestPath(pipeline::Schedule schedule, const pipeline::PipelineShape& shape,
+                   const std::vector<StageTimes>& stages, double around) {
+  TWOFOLD_CHECK_EQ(stages.size(), static_cast<size_t>(shape.stages));
+  std::vector<Walk> walks(stages.size());
+  for (int s = 0; s < shape.stages; ++s) walks[static_cast<size_t>(s)].actions = ActionsOf(schedule, shape, s);
+  // When a message has come: by direction, micro-batch and sending part.
+  const auto index = [&](const pipeline::Message& m) {
+    return static_cast<size_t>((m.micro_batch * shape.parts() + m.part) * 2 + (m.forward ? 1 : 0));
+  };
+  std::vector<double> come(static_cast<size_t>(2 * shape.micro_batches * shape.parts()), kNotYet);
+  bool first = true;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int s = 0; s < shape.stages; ++s) {
+      Walk& walk = walks[static_cast<size_t>(s)];
+      for (; walk.next < walk.actions.size(); ++walk.next) {
+        const Action& action = walk.actions[walk.next];
+        if (const auto in = ReceivedBy(action, shape, s)) {
+          const double at = come[index(*in)];
+          if (at == kNotYet) break;
+          walk.time = std::max(walk.time, at);
+        }
+        walk.last_begins = walk.time;
+        walk.time += first ? around : SecondsOf(action, stages[static_cast<size_t>(s)]);
+        first = false;  // stage 0 is the first that can begin
+        if (const auto out = SentBy(action, shape, s)) {
+          const int lower = out->forward ? out->from : out->to;  // the pair is named after the stage before the other
+          come[index(*out)] = walk.time + stages[static_cast<size_t>(lower)].to_next;
+        }
+        moved = true;
+      }
+    }
+  }
+  for (const Walk& walk : walks) TWOFOLD_CHECK_EQ(walk.next, walk.actions.size());
+  return walks[0].last_begins;
+}
+
+double QuickPath(pipeline::Schedule schedule, const pipeline::PipelineShape& shape,
+                 const std::vector<StageTimes>& stages) {
+  const double m = shape.micro_batches;
+  const bool split = schedule == pipeline::Schedule::kZeroBubbleH1;
+  double longest = 0, way = 0;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    double work = 0;
+    for (const ChunkTimes& c : stages[s].chunks) {
+      work += m * c.forward;
+      if (split)
+        work += m * c.input + c.weights[0] + (m - 1) * c.weights[1] -
+                std::min(static_cast<double>(s), m) * std::max(c.weights[0], c.weights[1]);
+      else
+        work += c.backward[0] + (m - 1) * c.backward[1];
+    }
+    longest = std::max(longest, way + work);
+    const ChunkTimes& first = stages[s].chunks[0];
+    way += first.forward + (split ? first.input : std::min(first.backward[0], first.backward[1]));
+  }
+  return longest;
+}
+
+}  // namespace twofold::plan

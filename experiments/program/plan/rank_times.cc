@@ -1,0 +1,182 @@
+#include "experiments/program/plan/rank_times.h"
+
+#include <algorithm>
+#include <map>
+
+#include "backends/replay/replay.h"
+#include "core/base/check.h"
+#include "core/proto/report.pb.h"
+#include "core/proto/world_size.h"
+#include "strategies/from_spec.h"
+
+namespace twofold::plan {
+namespace {
+
+// Groups whose ranks share the work on a micro-batch: their communication is part of an action. All others exchange
+// what the replicas of a stage have in common.
+bool IsOfReplicas(const std::vector<int>& ranks, const MeshShape& mesh) {
+  const MeshPlace a = PlaceOf(mesh, ranks[0]), b = PlaceOf(mesh, ranks[1]);
+  return a.dp != b.dp && a.pp == b.pp && a.tp == b.tp;
+}
+
+class Stopwatch final : public ReplayTimes {
+ public:
+  Stopwatch(const MeshShape& mesh, const TimedRank& timed, LeastTimes& times)
+      : mesh_(mesh), timed_(timed), times_(times) {}
+
+  void Attach(RankContext& ctx) { ctx_ = &ctx; }
+  void BeginStep() { ++step_, at_ = -1, outside_ = {}; }
+
+  double Operation(const ops::Op& op) override {
+    Arrive();
+    Part().launches += times_.Launch(op).value();
+    return times_.Operation(op).value();
+  }
+  double Transfer(const Tensor& from, const Tensor& to) override {
+    const double seconds = times_.Transfer(from, to).value();
+    (ctx_->device().IsOnHost(from) ? Part().to_device : Part().to_host) += seconds;
+    return seconds;
+  }
+  double Communicate(const std::vector<int>& ranks, int rank, const Communication& c) override {
+    if (c.kind == Communication::kRecv) {
+      const int64_t bytes = c.out.bytes().value();
+      came_[ctx_->trace().label().data()] = bytes, awaited_ += bytes;
+    }
+    if (c.kind == Communication::kSend || c.kind == Communication::kRecv) return 0;
+    if (c.kind == Communication::kBatch) return Exchange(ranks, rank, c);
+    Arrive();
+    const auto bytes = static_cast<double>(c.bytes().value());
+    const bool of_replicas = IsOfReplicas(ranks, mesh_);
+    const bool others = of_replicas && !timed_.replicas.empty();
+    const double seconds = times_.Collective(others ? timed_.replicas : AtPlaces(ranks), c.kind, bytes, c.peer).value();
+    if (of_replicas) Part().replicas += seconds;
+    return seconds;
+  }
+
+  void End() { EndAction(); }
+  RankTimes Result() const {
+    RankTimes result;
+    result.actions = actions_, result.around = around_, result.outside = outside_;
+    return result;
+  }
+
+ private:
+  // An operation of the next action begins it. Messages are received ahead, under the label of the action that needs
+  // them; so labels alone do not say where an action begins.
+  void Arrive() {
+    const std::string_view label = ctx_->trace().label();
+    if (label.empty() || (label.data() == label_.data() && at_ >= 0)) {
+      if (label.empty() && at_ >= 0) EndAction();
+      return;
+    }
+    EndAction();
+    label_ = label;
+    ++at_;
+    if (step_ == 1 || at_ > 0) {
+      Cut();
+      begin_ = TimeOf(compute);
+      if (step_ == 1) last_begin_ = begin_;
+    }
+    open_ = true;
+    if (step_ == timed_.steps) actions_.push_back({.action = ActionOf(label)});
+    live_ = Live(), awaited_ = 0;
+  }
+  void EndAction() {
+    if (!open_) return;
+    open_ = false;
+    if (step_ == 1 && at_ == 0) first_ = TimeOf(compute) - begin_;
+    if (step_ < timed_.steps) return;
+    RankTimes::OfAction& action = actions_.back();
+    // Messages of later actions are received ahead; this one's was there before the action began.
+    action.kept = Live() - live_ - awaited_ + came_[label_.data()];
+    if (at_ == 0 && step_ > 1)
+      around_ = TimeOf(compute) - last_begin_, action.seconds = first_;
+    else
+      action.seconds = TimeOf(compute) - begin_;
+  }
+  static pipeline::Action ActionOf(std::string_view label) {
+    using pipeline::Action;
+    Action action{.kind = label[0] == 'F'   ? Action::kForward
+                          : label[0] == 'B' ? Action::kBackward
+                          : label[0] == 'I' ? Action::kBackwardInput
+                                            : Action::kBackwardWeights};
+    const std::string text(label.substr(1));
+    action.micro_batch = std::stoi(text);
+    if (const size_t dot = text.find('.'); dot != std::string::npos) action.chunk = std::stoi(text.substr(dot + 1));
+    return action;
+  }
+  int64_t Live() const {
+    const MemoryStats& stats = ctx_->memory();
+    return stats.live_by_category[static_cast<size_t>(Category::kActivations)].value();
+  }
+
+  double Exchange(const std::vector<int>& ranks, int rank, const Communication& c) {
+    double longest = 0;
+    for (const P2p& op : c.batch) {
+      if (op.peer == kAnySource) continue;
+      const int own = At(ranks[static_cast<size_t>(rank)]), other = At(ranks[static_cast<size_t>(op.peer)]);
+      const auto bytes = static_cast<double>(op.tensor.bytes().value());
+      const bool sends = op.kind == P2p::kSend;
+      longest = std::max(longest, times_.Message(sends ? own : other, sends ? other : own, bytes).value());
+    }
+    return longest;
+  }
+  RankTimes::OfAction& Part() { return open_ && step_ == timed_.steps ? actions_.back() : outside_; }
+  int At(int rank) const { return timed_.places.empty() ? rank : timed_.places[static_cast<size_t>(rank)]; }
+  std::vector<int> AtPlaces(std::vector<int> ranks) const {
+    for (int& rank : ranks) rank = At(rank);
+    return ranks;
+  }
+
+  const MeshShape mesh_;
+  const TimedRank& timed_;
+  LeastTimes& times_;
+  RankContext* ctx_ = nullptr;
+  int step_ = 0, at_ = -1;  // the step, from 1; the action in it
+  std::string_view label_;
+  bool open_ = false;                              // an action has begun and not ended
+  double begin_ = 0, last_begin_ = 0, first_ = 0;  // first_: seconds of the first action after nothing
+  int64_t live_ = 0, awaited_ = 0;                 // bytes; of messages that are received since the action began
+  std::map<const char*, int64_t> came_ = {};       // bytes of messages, by the label of the action that they are for
+  RankTimes::OfAction outside_;
+  std::vector<RankTimes::OfAction> actions_;
+  double around_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<RankTimes> TimeRank(const spec::Spec& spec, const TimedRank& timed, const Samples& samples,
+                                   const host::MemoryRules& rules, LeastTimes& times) {
+  TrainingOptions run = TrainingOptionsOf(spec);
+  run.steps = timed.steps;
+  Stopwatch watch(run.mesh, timed, times);
+  int64_t peak = 0, host_peak = 0;
+  const ReplayResult result = Replay(
+      {.rank = timed.rank,
+       .world_size = static_cast<int>(WorldSize(spec)),
+       .kind = rules.kind,
+       .threads = static_cast<int>(spec.train().threads_per_rank())},
+      [&](RankContext& ctx) {
+        watch.Attach(ctx);
+        std::string record = TrainRank(ctx, run, samples, {}, [&](int64_t step) {
+          watch.BeginStep();
+          return step;
+        });
+        watch.End();
+        peak = ctx.memory().peak.value();
+        host_peak = ctx.host_memory().peak.value();
+        return record;
+      },
+      &watch);
+  if (!result.status.ok()) return result.status;
+  const bool fits = rules.device.value() == 0 || peak <= rules.device.value();
+  if (!fits || (rules.host.value() > 0 && host_peak > rules.host.value()))
+    return absl::ResourceExhaustedError("what the rank holds at once exceeds its memory");
+  RankTimes measured = watch.Result();
+  report::RankRecord record;
+  TWOFOLD_CHECK(record.ParseFromString(result.result), "a rank's record");
+  measured.parameters = record.parameters(), measured.peak_bytes = peak;
+  return measured;
+}
+
+}  // namespace twofold::plan

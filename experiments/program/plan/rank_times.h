@@ -1,0 +1,52 @@
+// The least that one rank's own work takes, action by action: a replay of the real training code with the times of
+// LeastTimes (backends/simulated/least_times.h, backends/replay/times.h).
+//
+// The figures are those of the last step that is replayed. What an action of the schedule (F, B, I, W) takes is
+// counted from a state in which nothing else is in flight, so it is a lower bound whatever came before. Messages of the
+// pipeline take no time here: bound.h has them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "backends/host/memory_rules.h"
+#include "backends/simulated/least_times.h"
+#include "core/proto/spec.pb.h"
+#include "strategies/pipeline/schedule.h"
+#include "strategies/trainer.h"
+
+namespace twofold::plan {
+
+struct RankTimes {
+  struct OfAction {
+    pipeline::Action action;
+    double seconds = 0;                 // of the compute stream
+    double launches = 0;                // seconds of the host
+    double replicas = 0;                // seconds of communication among the replicas of its stage
+    double to_device = 0, to_host = 0;  // seconds of transfers
+    int64_t kept = 0;                   // bytes of activations that it added (forward), its input included
+  };
+  std::vector<OfAction> actions;  // in the order of the schedule
+  // From the beginning of a step's last action to the end of the next step's first one: the last gradients, the update,
+  // what the next step waits for. 0 if only one step was replayed.
+  double around = 0;
+  OfAction outside;        // of actions: the rest of the step
+  int64_t parameters = 0;  // of this rank, whole
+  int64_t peak_bytes = 0;  // live
+};
+
+struct TimedRank {
+  int rank = 0;   // of the spec's world
+  int steps = 2;  // to replay; with 1, what comes between steps is not timed
+  // The rank of the whole job at each rank of `spec`, if that is a smaller job; empty: the same.
+  std::vector<int> places = {};
+  // The whole job's group in place of any group of replicas of `spec`, which has fewer; empty: the same.
+  std::vector<int> replicas = {};
+};
+
+// `spec`: resolved. RESOURCE_EXHAUSTED if its live bytes alone exceed `rules`; any other error is the replayed rank's.
+absl::StatusOr<RankTimes> TimeRank(const spec::Spec& spec, const TimedRank& timed, const Samples& samples,
+                                   const host::MemoryRules& rules, LeastTimes& times);
+
+}  // namespace twofold::plan

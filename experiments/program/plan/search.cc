@@ -1,0 +1,241 @@
+#include "experiments/program/plan/search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/format.h"
+#include "core/base/strings.h"
+
+namespace twofold::plan {
+namespace {
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+class Searching {
+ public:
+  Searching(const Question& question, Bytes device, Pool& pool, Journal* journal, const SearchOptions& options)
+      : question_(question), device_(device), pool_(pool), journal_(journal), options_(options) {
+    if (journal_ == nullptr) return;
+    for (const Simulated& s : journal_->read()) known_[ToLine(s.layout)] = s;
+  }
+
+  absl::StatusOr<Plan> Run() {
+    if (absl::Status s = Screen(); !s.ok()) return s;
+    if (absl::Status s = CheckAny(question_, plan_.space); !s.ok()) return s;
+    LeaveOutTooLarge();
+    for (size_t i = 0; i < candidates_.size(); ++i) Push(i);
+    if (absl::Status s = Climb(); !s.ok()) return s;
+    Conclude();
+    return std::move(plan_);
+  }
+
+ private:
+  struct Candidate {
+    Screened screened;
+    double bound = 0;
+    enum { kQuick, kTight, kDone } level = kQuick;
+  };
+  enum Kind : int64_t { kScreen, kBound, kSimulate };
+
+  // ---- Screening: a part of the space for each turn of a process ----
+  absl::Status Screen() {
+    constexpr int kPartsOfEach = 16;
+    const int parts = pool_.size() * kPartsOfEach;
+    std::map<int64_t, std::vector<Screened>> found;  // by part, so that the order does not depend on who was first
+    for (int next = 0, done = 0; done < parts;) {
+      while (next < parts && pool_.HasIdle()) {
+        if (absl::Status s = pool_.Give(next, Worker::ScreenTask({.index = next, .of = parts})); !s.ok()) return s;
+        ++next;
+      }
+      absl::StatusOr<std::optional<Pool::Answer>> answer = pool_.Next(1);
+      if (!answer.ok()) return answer.status();
+      if (!*answer) continue;
+      Worker::ScreenAnswer screened = Worker::ScreenAnswerFrom((*answer)->bytes);
+      Add(screened.space, plan_.space);
+      found[(*answer)->id] = std::move(screened.screened);
+      ++done;
+      Tell(StrCat("screening: ", CountText(plan_.space.legal), " legal layouts so far"));
+    }
+    for (auto& [part, screened] : found) {
+      for (Screened& s : screened) candidates_.push_back({.screened = s, .bound = options_.exhaustive ? 0 : s.seconds});
+    }
+    return absl::OkStatus();
+  }
+
+  void LeaveOutTooLarge() {
+    if (device_.value() == 0 || options_.exhaustive) return;
+    const auto bytes = [](const Candidate& c) { return c.screened.bytes; };
+    std::vector<Candidate> left;
+    for (Candidate& c : candidates_) {
+      if (bytes(c) <= device_.value()) {
+        left.push_back(std::move(c));
+        continue;
+      }
+      ++plan_.screened_out;
+      if (static_cast<double>(bytes(c)) <= kNearly * static_cast<double>(device_.value()))
+        plan_.nearly.push_back(std::move(c.screened));
+    }
+    candidates_ = std::move(left);
+    // Of those that nearly fit, the ones that would be fastest.
+    constexpr size_t kKept = 3;
+    std::stable_sort(plan_.nearly.begin(), plan_.nearly.end(),
+                     [](const Screened& a, const Screened& b) { return a.seconds < b.seconds; });
+    if (plan_.nearly.size() > kKept) plan_.nearly.resize(kKept);
+  }
+
+  // ---- The lowest bound comes next ----
+  void Push(size_t i) { open_.emplace(candidates_[i].bound, i); }
+
+  // What a layout must be able to beat.
+  double ToBeat() const {
+    const auto k = static_cast<size_t>(options_.gap > 0 ? 1 : options_.top);
+    if (times_.size() < k) return std::numeric_limits<double>::infinity();
+    auto at = times_.begin();
+    std::advance(at, k - 1);
+    return *at * (1 - options_.gap);
+  }
+  bool IsBeaten(double bound) const { return options_.exhaustive ? false : bound >= ToBeat(); }
+
+  absl::Status Climb() {
+    const double begin = Now();
+    while (true) {
+      const bool late = options_.budget > 0 && Now() - begin > options_.budget && !times_.empty();
+      while (!late && pool_.HasIdle() && !open_.empty() && !IsBeaten(open_.top().first)) {
+        if (absl::Status s = GiveNext(); !s.ok()) return s;
+      }
+      const bool ends = late || open_.empty() || IsBeaten(open_.top().first);
+      if (under_way_.empty() || late) {
+        if (ends) return absl::OkStatus();
+        continue;
+      }
+      absl::StatusOr<std::optional<Pool::Answer>> answer = pool_.Next(0.5);
+      if (!answer.ok()) return answer.status();
+      if (*answer) {
+        if (absl::Status s = Take(**answer); !s.ok()) return s;
+      }
+      TellState();
+    }
+  }
+
+  absl::Status GiveNext() {
+    const size_t i = open_.top().second;
+    open_.pop();
+    Candidate& c = candidates_[i];
+    const Layout& layout = c.screened.layout;
+    const bool simulates = options_.exhaustive || c.level == Candidate::kTight;
+    if (const auto at = known_.find(ToLine(layout)); at != known_.end()) {
+      c.level = Candidate::kDone;
+      Record(at->second);
+      return absl::OkStatus();
+    }
+    under_way_.insert({c.bound, i});
+    return pool_.Give(static_cast<int64_t>(i),
+                      simulates ? Worker::SimulateTask(layout) : Worker::BoundTask(layout, ToBeat()));
+  }
+
+  absl::Status Take(const Pool::Answer& answer) {
+    const auto i = static_cast<size_t>(answer.id);
+    Candidate& c = candidates_[i];
+    under_way_.erase({c.bound, i});
+    if (options_.exhaustive || c.level == Candidate::kTight) {
+      c.level = Candidate::kDone;
+      absl::StatusOr<Simulated> simulated = SimulatedFrom(answer.bytes);
+      if (!simulated.ok()) return simulated.status();
+      Record(*simulated);
+      return journal_ == nullptr ? absl::OkStatus() : journal_->Add(*simulated);
+    }
+    const Worker::BoundAnswer bound = Worker::BoundAnswerFrom(answer.bytes);
+    ++plan_.bounded;
+    if (!bound.message.empty()) {
+      ++plan_.screened_out;
+      c.level = Candidate::kDone;
+      return absl::OkStatus();
+    }
+    c.bound = std::max(c.bound, bound.seconds);
+    if (bound.tight) c.level = Candidate::kTight;
+    Push(i);
+    return absl::OkStatus();
+  }
+
+  void Record(const Simulated& simulated) {
+    if (!simulated.fits) return plan_.too_large.push_back(simulated);
+    times_.insert(simulated.seconds);
+    plan_.ranked.push_back(simulated);
+  }
+
+  // ---- The end ----
+  void Conclude() {
+    std::map<std::string, size_t> place;
+    for (size_t i = 0; i < candidates_.size(); ++i) place[ToLine(candidates_[i].screened.layout)] = i;
+    std::sort(plan_.ranked.begin(), plan_.ranked.end(), [&](const Simulated& a, const Simulated& b) {
+      return std::pair(a.seconds, place[ToLine(a.layout)]) < std::pair(b.seconds, place[ToLine(b.layout)]);
+    });
+    const double best = times_.empty() ? 0 : *times_.begin();
+    plan_.least = best;
+    const auto leave = [&](double bound) {
+      ++(IsBeaten(bound) ? plan_.slower : plan_.open);
+      plan_.least = std::min(plan_.least, bound);
+    };
+    for (; !open_.empty(); open_.pop()) leave(open_.top().first);
+    for (const auto& [bound, i] : under_way_) leave(bound);
+    plan_.proven = plan_.open == 0;
+  }
+
+  void Tell(const std::string& doing) {
+    if (options_.progress) options_.progress(doing);
+  }
+  void TellState() {
+    const double least =
+        std::min(open_.empty() ? std::numeric_limits<double>::infinity() : open_.top().first,
+                 under_way_.empty() ? std::numeric_limits<double>::infinity() : under_way_.begin()->first);
+    const std::string best =
+        times_.empty() ? "none fits so far" : StrCat("the best so far takes ", SecondsText(*times_.begin()));
+    Tell(StrCat(Counted(static_cast<int64_t>(plan_.ranked.size() + plan_.too_large.size()), "simulation"), ", ",
+                CountText(plan_.bounded), " better bounds; ", best, "; none takes less than ", SecondsText(least)));
+  }
+
+  const Question& question_;
+  const Bytes device_;
+  Pool& pool_;
+  Journal* const journal_;
+  const SearchOptions& options_;
+  Plan plan_;
+  std::vector<Candidate> candidates_;
+  using Entry = std::pair<double, size_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open_;
+  std::set<Entry> under_way_;
+  std::multiset<double> times_;
+  std::map<std::string, Simulated> known_;  // from the journal
+};
+
+}  // namespace
+
+absl::StatusOr<Plan> Search(const Question& question, Bytes device, Pool& pool, Journal* journal,
+                            const SearchOptions& options) {
+  return Searching(question, device, pool, journal, options).Run();
+}
+
+std::string ProofOf(const Plan& plan, const SearchOptions& options) {
+  const auto simulated = static_cast<int64_t>(plan.ranked.size() + plan.too_large.size());
+  std::string text =
+      StrCat("of ", CountText(plan.space.legal), " legal layouts ", CountText(plan.screened_out), " do not fit");
+  if (!plan.ranked.empty()) {
+    const auto k = options.gap > 0 ? size_t{1} : std::min(static_cast<size_t>(options.top), plan.ranked.size());
+    const double best = plan.ranked[k - 1].seconds;
+    StrAppend(&text, ", ", CountText(plan.slower), " cannot beat ", SecondsText(best),
+              options.gap > 0 ? StrCat(" by more than ", ShareText(options.gap)) : "");
+  }
+  if (plan.open > 0) StrAppend(&text, ", ", CountText(plan.open), " are left open");
+  StrAppend(&text, ", ", Counted(simulated, "layout"), simulated == 1 ? " was" : " were", " simulated");
+  if (!plan.too_large.empty())
+    StrAppend(&text, " (", CountText(static_cast<int64_t>(plan.too_large.size())),
+              " of them ran out of memory or failed)");
+  return text;
+}
+
+}  // namespace twofold::plan

@@ -1,0 +1,55 @@
+// Finds the fastest layout that fits: branch and bound over the whole space.
+//
+// All layouts are screened: legality, a lower bound on memory, a quick lower bound on time (bound.h). From then on the
+// layout with the lowest bound comes next. If a better bound of it is not known yet, that is found, and the layout
+// waits for its turn again; else it is simulated. The search ends when no bound is below the best simulated time: then
+// no other layout can be faster, since a bound is never above what the simulation would say. With a gap, it ends when
+// none can be faster by more than that share; with a budget, in any case when that time is over.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "experiments/program/plan/journal.h"
+#include "experiments/program/plan/pool.h"
+#include "experiments/program/plan/space.h"
+#include "experiments/program/plan/worker.h"
+
+namespace twofold::plan {
+
+struct SearchOptions {
+  double gap = 0.01;        // share of the best time; 0: the best `top` are proven
+  int64_t top = 1;          // with a gap of 0, so many are found
+  double budget = 0;        // seconds; 0: as long as it takes
+  bool exhaustive = false;  // simulate every legal layout, without bounds
+  std::function<void(const std::string& doing)> progress = nullptr;
+};
+
+struct Plan {
+  Space space;
+  std::vector<Simulated> ranked;  // those that fit, the fastest first; of equals, the one that comes first in the space
+  std::vector<Simulated> too_large;  // simulated, and ran out of memory or failed
+  int64_t screened_out = 0;          // legal layouts that do not fit, by a bound on memory
+  int64_t slower = 0;                // that cannot beat the best (by more than the gap)
+  int64_t open = 0;                  // of which nothing is proven, where the budget ended
+  double least = 0;                  // no layout is faster than this; the best time itself if that is proven
+  bool proven = false;               // the gap was reached
+  // Of those that a bound on memory left out, the ones that nearly fit: the fewest bytes, at most kNearly times the
+  // device's.
+  std::vector<Screened> nearly;
+  int64_t bounded = 0;  // layouts of which better bounds were found
+};
+inline constexpr double kNearly = 1.25;
+
+// `device`: a rank's memory; 0: not bounded. The pool's processes run Worker::Do. `journal` may be null.
+absl::StatusOr<Plan> Search(const Question& question, Bytes device, Pool& pool, Journal* journal,
+                            const SearchOptions& options);
+
+// "of 84,312 legal layouts 61,020 do not fit, 23,180 cannot beat 7.41 s, 112 were simulated"
+std::string ProofOf(const Plan& plan, const SearchOptions& options);
+
+}  // namespace twofold::plan

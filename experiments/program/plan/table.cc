@@ -1,0 +1,152 @@
+#include "experiments/program/plan/table.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "core/base/format.h"
+#include "core/base/strings.h"
+
+namespace twofold::plan {
+namespace {
+
+constexpr double kSecondsPerHour = 3600, kBillion = 1e9;
+
+// Device hours for a billion tokens.
+double HoursOf(const Simulated& s, const Shown& shown) {
+  if (s.tokens_per_second <= 0) return 0;
+  return kBillion / s.tokens_per_second / kSecondsPerHour * static_cast<double>(shown.ranks);
+}
+
+// Whether the interval tells a layout from the best one.
+bool IsToldApart(const Simulated& s, const Simulated& best) { return s.low > best.high; }
+
+std::string MemoryText(const Simulated& s, const Shown& shown) {
+  const auto bytes = static_cast<double>(s.bytes);
+  if (shown.device.value() == 0) return BytesText(bytes);
+  return StrCat(BytesText(bytes), " (", ShareText(1 - bytes / static_cast<double>(shown.device.value())), " free)");
+}
+
+std::string Rows(const Plan& plan, const Shown& shown) {
+  std::vector<std::vector<std::string>> rows(1);
+  rows[0] = {"layout", "step time", "low",    "high",          "tokens/s",
+             "MFU",    "memory",    "bubble", "exposed comm.", "GPU-h/1e9 tokens"};
+  if (shown.price > 0) rows[0].emplace_back("price/1e9 tokens");
+  for (size_t i = 0; i < plan.ranked.size() && i < static_cast<size_t>(shown.rows); ++i) {
+    const Simulated& s = plan.ranked[i];
+    rows.push_back({StrCat(i == 0                           ? ""
+                           : IsToldApart(s, plan.ranked[0]) ? ""
+                                                            : "~ ",
+                           Describe(s.layout)),
+                    SecondsText(s.seconds), SecondsText(s.low), SecondsText(s.high), RateText(s.tokens_per_second),
+                    s.mfu > 0 ? ShareText(s.mfu) : "-", MemoryText(s, shown), ShareText(s.bubble),
+                    SecondsText(s.exposed), absl::StrFormat("%.3g", HoursOf(s, shown))});
+    if (shown.price > 0) rows.back().push_back(absl::StrFormat("%.4g", HoursOf(s, shown) * shown.price));
+  }
+  return TableText(rows);
+}
+
+// What the first saves against the second.
+std::string WhyFirst(const Plan& plan) {
+  if (plan.ranked.size() < 2) return "";
+  const Simulated &a = plan.ranked[0], &b = plan.ranked[1];
+  const double idle = b.bubble * b.seconds - a.bubble * a.seconds, waits = b.exposed - a.exposed;
+  const auto part = [](double seconds, const char* what) {
+    return StrCat(SecondsText(std::abs(seconds)), seconds >= 0 ? " less " : " more ", what);
+  };
+  return StrCat("The first against the second (", Difference(a.layout, b.layout),
+                "): ", SecondsText(b.seconds - a.seconds), " less a step; ", part(idle, "in bubbles"), ", ",
+                part(waits, "in exposed communication"), ".\n");
+}
+
+std::string NearlyText(const Plan& plan, const Shown& shown) {
+  std::string text;
+  for (const Screened& s : plan.nearly) {
+    if (!plan.ranked.empty() && s.seconds > plan.ranked[0].seconds) continue;
+    StrAppend(&text, "Nearly fits: ", Describe(s.layout), " would take ", SecondsText(s.seconds),
+              " or more, but holds at least ", CountText(s.bytes), " bytes, ",
+              CountText(s.bytes - shown.device.value()), " too many; most are ", s.what, ".\n");
+  }
+  for (const Simulated& s : plan.too_large) {
+    constexpr size_t kLongest = 400;
+    StrAppend(&text, "Does not fit: ", Describe(s.layout), ": ", s.message.substr(0, kLongest), "\n");
+    if (&s - plan.too_large.data() == 2) break;
+  }
+  return text;
+}
+
+std::string EndText(const Plan& plan, const Shown& shown) {
+  const SearchOptions& o = shown.options;
+  if (o.exhaustive) return "All legal layouts were simulated.\n";
+  const double best = plan.ranked[0].seconds;
+  if (plan.proven && o.gap == 0) return StrCat("Proven: no layout of this space is faster (--gap=0).\n");
+  const std::string most = StrCat("no layout can take less than ", SecondsText(plan.least), ", ",
+                                  ShareText(1 - plan.least / best), " below the first");
+  if (plan.proven) return StrCat("Proven: ", most, " (--gap=", absl::StrFormat("%g", 100 * o.gap), "%).\n");
+  return StrCat("The budget ended before the proof: ", most, "; ", CountText(plan.open), " layouts are left open.\n");
+}
+
+}  // namespace
+
+std::string RefusalsText(const Space& space) {
+  std::vector<std::pair<int64_t, std::string>> all;
+  for (const auto& [reason, refusal] : space.refused) all.emplace_back(-refusal.count, reason);
+  std::sort(all.begin(), all.end());
+  std::string text;
+  constexpr size_t kShown = 8;
+  for (size_t i = 0; i < all.size() && i < kShown; ++i)
+    StrAppend(&text, "  ", RightAligned(CountText(-all[i].first), 9), "  ", all[i].second, "\n");
+  if (all.size() > kShown) StrAppend(&text, "  and ", all.size() - kShown, " more reasons\n");
+  const int64_t refused = space.combinations - space.legal;
+  return StrCat(Counted(space.combinations, "combination"), ", ", CountText(refused), " not legal",
+                refused > 0 ? ":\n" : "\n", text);
+}
+
+std::string PlanText(const Plan& plan, const Shown& shown) {
+  std::string text = RefusalsText(plan.space);
+  if (plan.ranked.empty()) {
+    StrAppend(&text, "No layout fits: ", ProofOf(plan, shown.options), ".\n", NearlyText(plan, shown));
+    return text;
+  }
+  StrAppend(&text, "\n", Rows(plan, shown), "\n");
+  if (plan.ranked.size() > 1) StrAppend(&text, "~: the interval does not tell this layout from the first.\n");
+  StrAppend(&text, WhyFirst(plan), NearlyText(plan, shown), "Proof: ", ProofOf(plan, shown.options), ".\n",
+            EndText(plan, shown));
+  return text;
+}
+
+nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown) {
+  using Json = nlohmann::ordered_json;
+  Json json{{"legal", plan.space.legal},
+            {"combinations", plan.space.combinations},
+            {"do_not_fit", plan.screened_out},
+            {"slower", plan.slower},
+            {"open", plan.open},
+            {"simulated", plan.ranked.size() + plan.too_large.size()},
+            {"better_bounds", plan.bounded},
+            {"gap", shown.options.gap},
+            {"proven", plan.proven},
+            {"least_seconds", plan.least},
+            {"proof", ProofOf(plan, shown.options)}};
+  json["refused"] = Json::array();
+  for (const auto& [reason, refusal] : plan.space.refused)
+    json["refused"].push_back({{"reason", reason}, {"count", refusal.count}, {"example", refusal.example}});
+  json["layouts"] = Json::array();
+  for (size_t i = 0; i < plan.ranked.size() && i < static_cast<size_t>(shown.rows); ++i) {
+    const Simulated& s = plan.ranked[i];
+    Json one = Json::parse(ToJsonLine(s));
+    one["text"] = Describe(s.layout);
+    one["told_apart"] = IsToldApart(s, plan.ranked[0]);
+    one["device_bytes"] = shown.device.value();
+    one["device_hours_per_billion_tokens"] = HoursOf(s, shown);
+    if (shown.price > 0) one["price_per_billion_tokens"] = HoursOf(s, shown) * shown.price;
+    json["layouts"].push_back(std::move(one));
+  }
+  json["too_large"] = Json::array();
+  for (const Simulated& s : plan.too_large)
+    json["too_large"].push_back({{"text", Describe(s.layout)}, {"message", s.message}});
+  return json;
+}
+
+}  // namespace twofold::plan

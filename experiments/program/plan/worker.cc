@@ -1,0 +1,190 @@
+#include "experiments/program/plan/worker.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/status.h"
+#include "core/base/strings.h"
+
+namespace twofold::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Layout LayoutOf(const std::string& line) {
+  absl::StatusOr<Layout> layout = FromLine(line);
+  TWOFOLD_CHECK(layout.ok(), std::string(layout.status().message()));
+  return *std::move(layout);
+}
+
+// JSON has no place for text that is not UTF-8.
+std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+int64_t BytesOf(const report::Report& report) {
+  int64_t most = 0;
+  for (const report::Rank& rank : report.ranks())
+    most = std::max(most, rank.has_framework() ? rank.framework().least_device_bytes() : rank.reserved_bytes());
+  return most;
+}
+
+}  // namespace
+
+std::string ToJsonLine(const Simulated& s) {
+  Json json{{"layout", ToLine(s.layout)}, {"fits", s.fits}, {"message", s.message}};
+  if (s.fits) {
+    json.update(Json{{"seconds", s.seconds},
+                     {"low", s.low},
+                     {"high", s.high},
+                     {"tokens_per_second", s.tokens_per_second},
+                     {"mfu", s.mfu},
+                     {"bubble", s.bubble},
+                     {"exposed", s.exposed},
+                     {"bytes", s.bytes}});
+  }
+  return Dump(json);
+}
+
+absl::StatusOr<Simulated> SimulatedFrom(const std::string& line) try {
+  const Json json = Json::parse(line);
+  Simulated s;
+  absl::StatusOr<Layout> layout = FromLine(json.at("layout").get<std::string>());
+  if (!layout.ok()) return layout.status();
+  s.layout = *std::move(layout);
+  s.fits = json.at("fits").get<bool>(), s.message = json.at("message").get<std::string>();
+  if (!s.fits) return s;
+  const auto number = [&json](const char* key) { return json.at(key).get<double>(); };
+  s.seconds = number("seconds"), s.low = number("low"), s.high = number("high");
+  s.tokens_per_second = number("tokens_per_second"), s.mfu = number("mfu");
+  s.bubble = number("bubble"), s.exposed = number("exposed");
+  s.bytes = json.at("bytes").get<int64_t>();
+  return s;
+} catch (const Json::exception& error) {
+  return InvalidArgument("not a simulated layout: ", error.what());
+}
+
+spec::Spec SimulatedSpecOf(const Question& question, const Layout& layout) {
+  spec::Spec spec = SpecOf(question, layout);
+  spec.mutable_trace()->set_enabled(false);
+  spec::Train& train = *spec.mutable_train();
+  train.set_shuffle(false);
+  train.clear_checkpoint(), train.clear_resume(), train.clear_validation();
+  if (!spec.parallel().has_compression() && !train.optimizer().has_one_bit_adam()) {
+    train.clear_epochs();
+    train.set_steps(2), train.set_warmup_steps(1), train.set_report_loss_every(1);
+  }
+  return spec;
+}
+
+std::string Worker::ScreenTask(const Slice& slice) { return StrCat("screen ", slice.index, " ", slice.of); }
+std::string Worker::BoundTask(const Layout& layout, double enough) {
+  const bool any = enough == std::numeric_limits<double>::infinity();  // JSON has no infinity
+  return StrCat("bound ", any ? "1e300" : Json(enough).dump(), " ", ToLine(layout));
+}
+std::string Worker::SimulateTask(const Layout& layout) { return StrCat("simulate ", ToLine(layout)); }
+
+std::string Worker::Do(const std::string& task) {
+  std::istringstream in(task);
+  std::string what, line;
+  in >> what;
+  if (what == "screen") {
+    Slice slice;
+    in >> slice.index >> slice.of;
+    return Screen(slice);
+  }
+  if (what == "bound") {
+    double enough = 0;
+    in >> enough;
+    std::getline(in, line);
+    const BoundAnswer answer = Bound(LayoutOf(line), enough);
+    return Dump(Json{{"seconds", answer.seconds}, {"tight", answer.tight}, {"message", answer.message}});
+  }
+  TWOFOLD_CHECK(what == "simulate", task);
+  std::getline(in, line);
+  return ToJsonLine(Run(LayoutOf(line)));
+}
+
+// ---- Screening ----
+
+// Lines: one of counts, one for each refusal (two, with its example), one for each layout.
+std::string Worker::Screen(const Slice& slice) {
+  std::string lines;
+  int64_t count = 0;
+  const Space space = Enumerate(question_, slice, [&](const Layout& layout, const spec::Spec& spec) {
+    const Bounds::Quick quick = bounds_.QuickOf(spec, false);
+    StrAppend(&lines, Json(quick.seconds).dump(), " ", quick.bytes, " ", quick.what.empty() ? "-" : quick.what, " ",
+              ToLine(layout), "\n");
+    ++count;
+  });
+  std::string head = StrCat(space.legal, " ", space.combinations, " ", space.refused.size(), " ", count, "\n");
+  for (const auto& [reason, refusal] : space.refused)
+    StrAppend(&head, refusal.count, "\n", reason, "\n", refusal.example, "\n");
+  return head + lines;
+}
+
+Worker::ScreenAnswer Worker::ScreenAnswerFrom(const std::string& bytes) {
+  ScreenAnswer answer;
+  std::istringstream in(bytes);
+  size_t refused = 0, layouts = 0;
+  in >> answer.space.legal >> answer.space.combinations >> refused >> layouts;
+  std::string line, reason;
+  std::getline(in, line);
+  for (size_t i = 0; i < refused; ++i) {
+    Refusal refusal;
+    std::getline(in, line);
+    refusal.count = std::stoll(line);
+    std::getline(in, reason), std::getline(in, refusal.example);
+    answer.space.refused[reason] = refusal;
+  }
+  answer.screened.reserve(layouts);
+  for (size_t i = 0; i < layouts; ++i) {
+    Screened& s = answer.screened.emplace_back();
+    in >> s.seconds >> s.bytes >> s.what;
+    std::getline(in, line);
+    s.layout = LayoutOf(line);
+  }
+  return answer;
+}
+
+// ---- Bounds ----
+
+Worker::BoundAnswer Worker::Bound(const Layout& layout, double enough) {
+  const spec::Spec spec = SpecOf(question_, layout);
+  BoundAnswer answer{.seconds = bounds_.QuickOf(spec, true).seconds};
+  if (answer.seconds >= enough) return answer;
+  const absl::StatusOr<double> tight = bounds_.TightOf(spec);
+  answer.tight = true;
+  if (tight.ok())
+    answer.seconds = std::max(answer.seconds, *tight);
+  else if (absl::IsResourceExhausted(tight.status()))
+    answer.message = std::string(tight.status().message());
+  return answer;  // of other errors the simulation says more
+}
+
+Worker::BoundAnswer Worker::BoundAnswerFrom(const std::string& bytes) {
+  const Json json = Json::parse(bytes);
+  return {json.at("seconds").get<double>(), json.at("tight").get<bool>(), json.at("message").get<std::string>()};
+}
+
+// ---- Simulation ----
+
+Simulated Worker::Run(const Layout& layout) {
+  Simulated s{.layout = layout};
+  const absl::StatusOr<report::Report> report = simulate_(SimulatedSpecOf(question_, layout), question_.file);
+  if (!report.ok() || report->outcome() != report::OK) {
+    s.message = report.ok() ? StrCat(report::Outcome_Name(report->outcome()), ": ", report->message())
+                            : std::string(report.status().message());
+    return s;
+  }
+  s.fits = true;
+  s.seconds = report->median_step_seconds(), s.low = report->low(), s.high = report->high();
+  s.tokens_per_second = report->tokens_per_second(), s.mfu = report->mfu();
+  s.bubble = report->bubble_fraction(), s.exposed = report->exposed_communication_seconds();
+  s.bytes = BytesOf(*report);
+  return s;
+}
+
+}  // namespace twofold::plan

@@ -1,0 +1,75 @@
+// What a process of a plan does: screens a part of the space, bounds a layout, or simulates one.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/proto/report.pb.h"
+#include "experiments/program/plan/bound.h"
+#include "experiments/program/plan/space.h"
+
+namespace twofold::plan {
+
+// A legal layout and what is known of it without simulating.
+struct Screened {
+  Layout layout;
+  double seconds = 0;  // at least
+  int64_t bytes = 0;   // at least, of the fullest rank
+  std::string what;    // most of them
+};
+
+// What a simulation said, or that none is needed because it runs out of memory.
+struct Simulated {
+  Layout layout;
+  bool fits = false;
+  std::string message;  // why it does not fit, or failed
+  double seconds = 0, low = 0, high = 0, tokens_per_second = 0, mfu = 0;
+  double bubble = 0, exposed = 0;  // share of the step; seconds of communication
+  int64_t bytes = 0;               // reserved on the fullest rank; under another framework, what its device must have
+};
+std::string ToJsonLine(const Simulated& simulated);
+absl::StatusOr<Simulated> SimulatedFrom(const std::string& json_line);
+
+// Simulates one spec, as `twofold predict` would: PredictHere.
+using Simulate = absl::StatusOr<report::Report> (*)(spec::Spec spec, const std::string& file);
+
+// The spec by which a layout is simulated: two steps, of which the second counts, without traces and files. Of a spec
+// whose first steps differ (compression, one_bit_adam), all of its steps.
+spec::Spec SimulatedSpecOf(const Question& question, const Layout& layout);
+
+class Worker {
+ public:
+  // All arguments outlive it.
+  Worker(const Question& question, Bounds& bounds, Simulate simulate)
+      : question_(question), bounds_(bounds), simulate_(simulate) {}
+
+  // ---- Tasks and answers as text, for other processes ----
+  static std::string ScreenTask(const Slice& slice);
+  static std::string BoundTask(const Layout& layout, double enough);  // stops where a bound of `enough` is reached
+  static std::string SimulateTask(const Layout& layout);
+  std::string Do(const std::string& task);
+
+  struct ScreenAnswer {
+    Space space;
+    std::vector<Screened> screened;
+  };
+  static ScreenAnswer ScreenAnswerFrom(const std::string& bytes);
+  struct BoundAnswer {
+    double seconds = 0;
+    bool tight = false;   // no better bound is known
+    std::string message;  // not empty: it runs out of memory
+  };
+  static BoundAnswer BoundAnswerFrom(const std::string& bytes);
+
+ private:
+  std::string Screen(const Slice& slice);
+  BoundAnswer Bound(const Layout& layout, double enough);
+  Simulated Run(const Layout& layout);
+
+  const Question& question_;
+  Bounds& bounds_;
+  const Simulate simulate_;
+};
+
+}  // namespace twofold::plan

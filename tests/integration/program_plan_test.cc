@@ -1,0 +1,85 @@
+// `twofold plan`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "core/base/strings.h"
+#include "tests/integration/program.h"
+
+namespace twofold {
+namespace program_plan_test {
+
+using ::testing::HasSubstr;
+
+// What it fixes leaves some dozens of layouts.
+constexpr char kJob[] =
+    "model { gpt { layers: 2 hidden: 64 heads: 4 vocab: 256 sequence: 64 } }\n"
+    "train { global_batch: 4 micro_batch: 1 steps: 100 precision { parameter: BF16 } }\n"
+    "parallel { cp: 1 offload: NO_OFFLOAD bucket_mib: 25 }\n"
+    "fabric { simulated { cluster: \"dgx-h100\" } }\n";
+
+TEST_F(Program, PlansAndGoesOnFromItsJournal) {
+  const std::string spec = Write("job.textproto", kJob), plan = StrCat("plan ", spec, " --ranks=2 --gap=0 --top=2 ");
+  ASSERT_EQ(Run(StrCat(plan, "--json --out=", At("out"))), 0) << err_;
+  const auto json = nlohmann::json::parse(out_);
+  EXPECT_EQ(json, nlohmann::json::parse(ReadAll(At("out/plan.json"))));
+  EXPECT_TRUE(json["proven"]);
+  EXPECT_EQ(json["legal"].get<int64_t>(), json["do_not_fit"].get<int64_t>() + json["slower"].get<int64_t>() +
+                                              json["simulated"].get<int64_t>() + json["open"].get<int64_t>());
+  ASSERT_EQ(json["layouts"].size(), 2U);
+  EXPECT_LE(json["layouts"][0]["seconds"], json["layouts"][1]["seconds"]);
+  // The winner's spec is one that `run` predicts to take as long; it keeps what the user said.
+  EXPECT_THAT(ReadAll(At("out/spec.textproto")), HasSubstr("steps: 100"));
+  ASSERT_EQ(Run(StrCat("predict ", At("out/spec.textproto"), " --json --set=train.steps=4")), 0) << err_;
+  EXPECT_DOUBLE_EQ(nlohmann::json::parse(out_)[0]["median_step_seconds"], json["layouts"][0]["seconds"]);
+  // Again, from the journal: nothing is simulated any more.
+  const std::string journal = ReadAll(At("out/journal.jsonl"));
+  ASSERT_EQ(Run(StrCat(plan, "--price=2 --out=", At("out"))), 0) << err_;
+  EXPECT_EQ(ReadAll(At("out/journal.jsonl")), journal);
+  EXPECT_THAT(out_, HasSubstr("Proven: no layout of this space is faster"));
+  EXPECT_THAT(out_, HasSubstr("price/1e9 tokens"));
+  EXPECT_THAT(out_, HasSubstr("The first against the second ("));
+  ASSERT_EQ(Run(StrCat("plan ", spec, " --ranks=4 --out=", At("out"))), 2);
+  EXPECT_THAT(err_, HasSubstr("is the journal of another plan"));
+}
+
+TEST_F(Program, SaysThatNoLayoutFits) {
+  const std::string spec = Write("job.textproto", StrCat(kJob, "memory { budget_mib: 0.5 }\n"));
+  ASSERT_EQ(Run(StrCat("plan ", spec, " --ranks=2")), 3) << err_;
+  EXPECT_THAT(out_, HasSubstr("No layout fits: of "));
+}
+
+TEST_F(Program, RefusesToPlanWhatCannotBe) {
+  const std::string spec = Write("job.textproto", kJob);
+  const std::pair<std::string, std::string> kWrong[] = {
+      {"", "SPEC or --model is missing"},
+      {StrCat(spec, " --model=gpt2-124m --ranks=2"), "SPEC has a model"},
+      {"--model=gpt2-125m --cluster=dgx-h100 --ranks=2 --global-batch=8", "\"gpt2-125m\" is not a preset"},
+      {"--model=gpt2-124m --cluster=dgx-h100 --ranks=2", "train.global_batch: is missing"},
+      {"--model=gpt2-124m --cluster=dgx-h100 --global-batch=8", "fabric.simulated.nodes: is missing"},
+      {"--model=gpt2-124m --cluster=dgx-x100 --ranks=2 --global-batch=8", "dgx-x100"},
+      {"--model=resnet18 --cluster=dgx-h100 --ranks=2 --global-batch=8 --sequence=4", "the model has no sequences"},
+      {StrCat(spec, " --ranks=2 --gap=-1"), "--gap=-1: use a share"},
+      {StrCat(spec, " --ranks=2 --gap=some"), "--gap=some: use a share"},
+      {StrCat(spec, " --ranks=2 --budget=soon"), "--budget=soon: use a time above 0"},
+      {StrCat(spec, " --ranks=2 --top=0"), "--top must be at least 1 (got 0)"},
+      {StrCat(spec, " --ranks=2 --processes=-1"), "--processes must be at least 0 (got -1)"},
+      {StrCat(spec, " --ranks=2 --price=-1"), "--price must be at least 0 (got -1)"},
+      {StrCat(spec, " --ranks=-2"), "--ranks: -2 is out of range"},
+      {StrCat(spec, " --ranks=2 --codecs=zip"), "--codecs: \"zip\" is not a codec"},
+      {StrCat(spec, " --ranks=2 --set=parallel.tp=3"), "no product of the given tp, pp, cp and dp is 2 ranks"},
+      {StrCat(spec, " --ranks=2 --set=train.micro_batch=3"), "none of "},
+      {StrCat(spec, " --ranks=2 --set=train.elastic={}"), "train.elastic: only runs of a fixed size are planned"},
+      {StrCat(spec, " --ranks=2 --set=fabric.simulated.data=REAL"), "REAL computes everything; use SYMBOLIC"}};
+  for (const auto& [arguments, says] : kWrong) {
+    EXPECT_EQ(Run(StrCat("plan ", arguments)), 2) << arguments << out_;
+    EXPECT_THAT(err_, ::testing::StartsWith("twofold: error: ")) << arguments;
+    EXPECT_THAT(err_, HasSubstr(says)) << arguments;
+  }
+}
+
+}  // namespace program_plan_test
+}  // namespace twofold

@@ -1,0 +1,143 @@
+// Layouts as text, processes, and the journal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "core/base/strings.h"
+#include "experiments/program/plan/journal.h"
+#include "experiments/program/plan/layout.h"
+#include "experiments/program/plan/pool.h"
+#include "tests/scratch_folder.h"
+
+namespace twofold::plan {
+namespace {
+
+using ::testing::HasSubstr;
+
+Layout Unusual() {
+  return {.tp = 2,
+          .pp = 4,
+          .cp = 2,
+          .ep = 2,
+          .dp = 8,
+          .sharding = spec::Parallel::HYBRID_SHARD,
+          .shard_group = 4,
+          .schedule = spec::Parallel::INTERLEAVED_ONE_F_ONE_B,
+          .virtual_stages = 3,
+          .micro_batch = 2,
+          .recompute = 1,
+          .selective = true,
+          .offload = spec::Parallel::OFFLOAD_ALL,
+          .sequence_parallel = true,
+          .bucket_mib = 12.5,
+          .order = "dp pp cp tp",
+          .codec = "top_k"};
+}
+
+TEST(LayoutTest, IsReadBackFromItsLine) {
+  for (const Layout& layout : {Layout(), Unusual()}) {
+    const auto read = FromLine(ToLine(layout));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, layout);
+  }
+  EXPECT_THAT(std::string(FromLine("1 2 3").status().message()), HasSubstr("\"1 2 3\" is not a layout"));
+}
+
+TEST(LayoutTest, SaysWhatIsNotPlain) {
+  EXPECT_EQ(Describe(Layout()), "tp 1 pp 1 dp 1 mb 1");
+  EXPECT_EQ(
+      Describe(Unusual()),
+      "tp 2 pp 4 cp 2 ep 2 dp 8 HYBRID_SHARD of 4 v 3 mb 2 recompute 1 selective OFFLOAD_ALL sp bucket 12.5 order "
+      "\"dp pp cp tp\" codec top_k");
+  Layout other;
+  other.tp = 2, other.recompute = 1;
+  EXPECT_EQ(Difference(other, Layout()), "tp 2 recompute 1 instead of tp 1");
+}
+
+TEST(LayoutTest, WritesOnlyWhatWasChosen) {
+  spec::Spec spec;
+  Apply(Layout(), spec);
+  EXPECT_EQ(spec.ShortDebugString(), "train { micro_batch: 1 } parallel { dp: 1 tp: 1 pp: 1 }");
+  spec.Clear();
+  Apply(Unusual(), spec);
+  EXPECT_EQ(spec.parallel().order(), "dp pp cp tp");
+  EXPECT_TRUE(spec.parallel().compression().has_top_k());
+  EXPECT_EQ(spec.train().activation_checkpointing().recompute(), spec::ActivationCheckpointing::SELECTIVE);
+}
+
+TEST(PoolTest, ProcessesAnswer) {
+  auto pool = Pool::Make(2, [](const std::string& task) { return StrCat(task, " by ", getpid()); });
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  ASSERT_TRUE((*pool)->Give(7, "a").ok());
+  ASSERT_TRUE((*pool)->Give(8, "b").ok());
+  EXPECT_FALSE((*pool)->HasIdle());
+  std::set<std::string> answers;
+  for (int i = 0; i < 2;) {
+    const auto answer = (*pool)->Next(10);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    if (!*answer) continue;
+    EXPECT_THAT((*answer)->bytes, HasSubstr((*answer)->id == 7 ? "a by " : "b by "));
+    answers.insert((*answer)->bytes.substr(5));
+    ++i;
+  }
+  EXPECT_EQ(answers.size(), 2U);  // two processes
+  EXPECT_FALSE(answers.contains(StrCat(getpid())));
+}
+
+TEST(PoolTest, AProcessThatEndsIsAnError) {
+  auto pool = Pool::Make(1, [](const std::string&) -> std::string { _exit(3); });
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  ASSERT_TRUE((*pool)->Give(1, "x").ok());
+  auto answer = (*pool)->Next(10);
+  while (answer.ok() && !*answer) answer = (*pool)->Next(10);
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("of the plan has ended"));
+}
+
+class JournalTest : public ::testing::Test {
+ protected:
+  static Question About(int64_t ranks) {
+    Question q;
+    q.file = "s", q.ranks = ranks;
+    q.given.mutable_train()->set_global_batch(8);
+    return q;
+  }
+  JournalTest() { std::filesystem::create_directories(folder_); }
+  const std::string folder_ = test::ScratchFolder("plan_journal"), path_ = folder_ + "/journal.jsonl";
+};
+
+TEST_F(JournalTest, GoesOnWithoutALineThatWasCutOff) {
+  Simulated fits{.layout = Unusual(), .fits = true, .seconds = 1.5, .low = 1, .high = 2};
+  fits.tokens_per_second = 10, fits.mfu = 0.4, fits.bubble = 0.1, fits.exposed = 0.2, fits.bytes = 123;
+  const Simulated not_fits{.layout = Layout(), .message = "OUT_OF_MEMORY: \"x\""};
+  {
+    auto journal = Journal::Open(path_, About(8));
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    ASSERT_TRUE((*journal)->Add(fits).ok());
+    ASSERT_TRUE((*journal)->Add(not_fits).ok());
+  }
+  std::ofstream(path_, std::ios::app) << "{\"layout\": \"1 2";
+  for (int again = 0; again < 2; ++again) {
+    auto journal = Journal::Open(path_, About(8));
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    ASSERT_EQ((*journal)->read().size(), 2U);
+    EXPECT_EQ((*journal)->read()[0].layout, fits.layout);
+    EXPECT_EQ((*journal)->read()[0].seconds, 1.5);
+    EXPECT_EQ((*journal)->read()[0].bytes, 123);
+    EXPECT_FALSE((*journal)->read()[1].fits);
+    EXPECT_EQ((*journal)->read()[1].message, not_fits.message);
+  }
+}
+
+TEST_F(JournalTest, RefusesThatOfAnotherPlan) {
+  ASSERT_TRUE(Journal::Open(path_, About(8)).ok());
+  EXPECT_THAT(std::string(Journal::Open(path_, About(16)).status().message()),
+              HasSubstr("is the journal of another plan"));
+}
+
+}  // namespace
+}  // namespace twofold::plan

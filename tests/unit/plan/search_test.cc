@@ -1,0 +1,135 @@
+// A small space, simulated whole: the search finds the same layout, and no bound is above what is simulated.
+#include "experiments/program/plan/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/program/plan/table.h"
+#include "experiments/program/predict_here.h"
+#include "experiments/program/spec/spec.h"
+#include "experiments/program/training_data.h"
+
+namespace twofold::plan {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Job {
+  Question question;
+  std::optional<TrainingData> data;
+  std::unique_ptr<Bounds> bounds;
+  std::unique_ptr<Worker> worker;
+  std::unique_ptr<Pool> pool;
+};
+
+std::unique_ptr<Job> MakeJob(const std::string& text, int64_t ranks) {
+  auto job = std::make_unique<Job>();
+  auto given = GivenSpec(text, "job", "simulated");
+  EXPECT_TRUE(given.ok()) << given.status();
+  job->question = {.given = *given, .file = "job", .ranks = ranks, .ranks_per_node = 8};
+  std::optional<spec::Spec> any;
+  (void)Enumerate(job->question, {}, [&any](const Layout&, const spec::Spec& spec) {
+    if (!any) any = spec;
+  });
+  EXPECT_TRUE(any.has_value());
+  auto data = LoadTrainingData(*any, "job");
+  EXPECT_TRUE(data.ok()) << data.status();
+  job->data = *std::move(data);
+  auto bounds = Bounds::Make(*any, job->data->samples());
+  EXPECT_TRUE(bounds.ok()) << bounds.status();
+  job->bounds = *std::move(bounds);
+  job->worker = std::make_unique<Worker>(job->question, *job->bounds, PredictHere);
+  auto pool = Pool::Make(2, [worker = job->worker.get()](const std::string& task) { return worker->Do(task); });
+  EXPECT_TRUE(pool.ok()) << pool.status();
+  job->pool = *std::move(pool);
+  return job;
+}
+
+Plan Find(Job& job, const SearchOptions& options) {
+  auto plan = Search(job.question, job.bounds->device_memory(), *job.pool, nullptr, options);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+// Narrow enough to be simulated whole in seconds; wide enough that layouts of every kind are in it.
+constexpr char kGpt[] =
+    "model { gpt { layers: 4 hidden: 256 heads: 4 vocab: 1024 sequence: 256 } }\n"
+    "train { global_batch: 8 micro_batch: 1 clip_norm: 1 precision { parameter: BF16 reduce: F32 } }\n"
+    "parallel { cp: 1 bucket_mib: 25 order: \"pp dp cp tp\" }\n"
+    "fabric { simulated { cluster: \"dgx-h100\" } }\n";
+
+TEST(SearchTest, FindsWhatSimulatingEverythingFinds) {
+  const auto job = MakeJob(kGpt, 4);
+  const Plan all = Find(*job, {.gap = 0, .exhaustive = true});
+  ASSERT_EQ(static_cast<int64_t>(all.ranked.size()), all.space.legal);
+  ASSERT_GT(all.ranked.size(), 60U);
+  for (const Simulated& s : all.ranked) {
+    const spec::Spec spec = SpecOf(job->question, s.layout);
+    const Bounds::Quick quick = job->bounds->QuickOf(spec, false), path = job->bounds->QuickOf(spec, true);
+    const absl::StatusOr<double> tight = job->bounds->TightOf(spec);
+    ASSERT_TRUE(tight.ok()) << Describe(s.layout) << ": " << tight.status();
+    EXPECT_LE(quick.seconds, path.seconds) << Describe(s.layout);
+    EXPECT_LE(path.seconds, s.seconds * (1 + 1e-9)) << Describe(s.layout);
+    EXPECT_LE(*tight, s.seconds * (1 + 1e-9)) << Describe(s.layout);
+    EXPECT_LE(quick.bytes, s.bytes) << Describe(s.layout);
+    EXPECT_GT(std::max(*tight, path.seconds), 0.5 * s.seconds)
+        << Describe(s.layout);  // a bound of nothing proves nothing
+  }
+  const Plan best = Find(*job, {.gap = 0, .top = 1});
+  EXPECT_TRUE(best.proven);
+  EXPECT_EQ(best.open, 0);
+  EXPECT_EQ(best.ranked[0].layout, all.ranked[0].layout)
+      << Describe(best.ranked[0].layout) << " not " << Describe(all.ranked[0].layout);
+  EXPECT_EQ(best.ranked[0].seconds, all.ranked[0].seconds);
+  EXPECT_LT(best.ranked.size() * 3, all.ranked.size());
+  EXPECT_EQ(best.space.legal, best.screened_out + best.slower + static_cast<int64_t>(best.ranked.size()));
+}
+
+TEST(SearchTest, AGapEndsItSooner) {
+  const auto job = MakeJob(kGpt, 4);
+  const SearchOptions options{.gap = 0.2};
+  const Plan plan = Find(*job, options);
+  EXPECT_TRUE(plan.proven);
+  EXPECT_GE(plan.least, plan.ranked[0].seconds * 0.8);
+  EXPECT_THAT(ProofOf(plan, options), HasSubstr("by more than 20.0 %"));
+  EXPECT_THAT(PlanText(plan, {.device = job->bounds->device_memory(), .ranks = 4, .options = options}),
+              HasSubstr("Proven: no layout can take less than"));
+}
+
+TEST(SearchTest, SaysWhatDoesNotFit) {
+  const auto job = MakeJob(std::string(kGpt) + "memory { budget_mib: 30 }\n", 2);
+  const SearchOptions options{.gap = 0, .top = 1};
+  const Plan plan = Find(*job, options);
+  EXPECT_GT(plan.screened_out + static_cast<int64_t>(plan.too_large.size()), 0);
+  for (const Simulated& s : plan.ranked) EXPECT_LE(s.bytes, int64_t{30} << 20) << Describe(s.layout);
+}
+
+TEST(SearchTest, CountsRefusalsByReason) {
+  const auto job = MakeJob(kGpt, 4);
+  Space space;
+  for (int part : {0, 1, 2})
+    Add(Enumerate(job->question, {.index = part, .of = 3}, [](const Layout&, const spec::Spec&) {}), space);
+  int64_t whole = 0;
+  const Space at_once = Enumerate(job->question, {}, [&](const Layout&, const spec::Spec& spec) {
+    EXPECT_TRUE(Validate(spec, "job").ok());
+    ++whole;
+  });
+  EXPECT_EQ(space.legal, whole);
+  EXPECT_EQ(space.combinations, at_once.combinations);
+  EXPECT_EQ(space.refused.size(), at_once.refused.size());
+  int64_t refused = 0;
+  for (const auto& [reason, refusal] : space.refused) {
+    EXPECT_THAT(reason, HasSubstr(": ")) << reason;
+    EXPECT_THAT(refusal.example, HasSubstr("job: "));
+    refused += refusal.count;
+  }
+  EXPECT_EQ(space.legal + refused, space.combinations);
+}
+
+}  // namespace
+}  // namespace twofold::plan
