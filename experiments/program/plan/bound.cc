@@ -246,11 +246,19 @@ double Bounds::ReplicasOf(const spec::Spec& spec, int64_t blocks) {
   const auto [at, fresh] = replicas_.try_emplace(key, 0);
   if (!fresh) return at->second / static_cast<double>(blocks);
   const MeshShape mesh = MeshOf(p);
+  const MeshShape whole = MeshOf(given);
+  std::vector<int> places;  // all ranks of the small job must be at some place of the whole one
+  for (int r = 0; r < mesh.size(); ++r) {
+    MeshPlace place = PlaceOf(mesh, r);
+    place.pp = std::min(place.pp, whole.pp - 1), place.cp = std::min(place.cp, whole.cp - 1);
+    place.dp = std::min(place.dp, whole.dp - 1);
+    places.push_back(RankAt(whole, place));
+  }
   std::vector<int> ranks = GroupsOf(MeshOf(given), MeshGroup::kReplicas)[0];
   ranks.resize(static_cast<size_t>(group));
-  const absl::StatusOr<RankTimes> rank =
-      TimeRank(*small, {.rank = RankAt(mesh, {.pp = 1}), .steps = 1, .replicas = std::move(ranks)}, samples_,
-               {.kind = rules_.kind}, *times_);
+  const absl::StatusOr<RankTimes> rank = TimeRank(
+      *small, {.rank = RankAt(mesh, {.pp = 1}), .steps = 1, .places = std::move(places), .replicas = std::move(ranks)},
+      samples_, {.kind = rules_.kind}, *times_);
   TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
   double seconds = 0;
   for (const RankTimes::OfAction& of : rank->actions) seconds += of.action.micro_batch == 1 ? of.replicas : 0;
