@@ -81,13 +81,14 @@ double QuickPath(pipeline::Schedule schedule, const pipeline::PipelineShape& sha
       work += m * c.forward;
       if (split)
         work += m * c.input + c.weights[0] + (m - 1) * c.weights[1] -
-                std::min(static_cast<double>(s), m) * std::max(c.weights[0], c.weights[1]);
+                (s > 0 ? std::min(static_cast<double>(s + 1), m) * std::max(c.weights[0], c.weights[1]) : 0);
       else
         work += c.backward[0] + (m - 1) * c.backward[1];
     }
     longest = std::max(longest, way + work);
     const ChunkTimes& first = stages[s].chunks[0];
     way += first.forward + (split ? first.input : std::min(first.backward[0], first.backward[1]));
+    if (split && s == 0) way += std::min(first.weights[0], first.weights[1]);  // its last action, where a step begins
   }
   return longest;
 }

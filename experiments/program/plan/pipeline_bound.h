@@ -34,8 +34,9 @@ double LongestPath(pipeline::Schedule schedule, const pipeline::PipelineShape& s
                    const std::vector<StageTimes>& stages, double around);
 
 // The same, or less, for less work: for each stage, the way there and back of one micro-batch and all of its own work.
-//   max over s of  sum_{j < s} (F_j + B_j)  +  m sum_chunks (F_s + B_s)  -  s W_s (zero bubble, whose last weights'
-//   gradients follow the last message)
+//   max over s of  sum_{j < s} (F_j + B_j)  +  m sum_chunks (F_s + B_s)
+// With the zero bubble, B_j is I_j, the last s + 1 of a later stage's W_s are left out since they follow its last
+// message, and W_0 is added: a step begins with it.
 // This does not count what stage 0 does between steps.
 double QuickPath(pipeline::Schedule schedule, const pipeline::PipelineShape& shape,
                  const std::vector<StageTimes>& stages);

@@ -134,8 +134,9 @@ class Searching {
       return absl::OkStatus();
     }
     under_way_.insert({c.bound, i});
-    return pool_.Give(static_cast<int64_t>(i),
-                      simulates ? Worker::SimulateTask(layout) : Worker::BoundTask(layout, ToBeat()));
+    return pool_.Give(static_cast<int64_t>(i), options_.exhaustive ? Worker::CheckTask(layout)
+                                               : simulates         ? Worker::SimulateTask(layout)
+                                                                   : Worker::BoundTask(layout, ToBeat()));
   }
 
   absl::Status Take(const Pool::Answer& answer) {

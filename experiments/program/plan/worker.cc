@@ -35,6 +35,13 @@ int64_t BytesOf(const report::Report& report) {
 
 std::string ToJsonLine(const Simulated& s) {
   Json json{{"layout", ToLine(s.layout)}, {"fits", s.fits}, {"message", s.message}};
+  if (s.foretold) {
+    json["foretold"] = Json{{"quick", s.foretold->quick},
+                            {"path", s.foretold->path},
+                            {"tight", s.foretold->tight},
+                            {"bytes", s.foretold->bytes},
+                            {"too_large", s.foretold->too_large}};
+  }
   if (s.fits) {
     json.update(Json{{"seconds", s.seconds},
                      {"low", s.low},
@@ -55,6 +62,15 @@ absl::StatusOr<Simulated> SimulatedFrom(const std::string& line) try {
   if (!layout.ok()) return layout.status();
   s.layout = *std::move(layout);
   s.fits = json.at("fits").get<bool>(), s.message = json.at("message").get<std::string>();
+  if (json.contains("foretold")) {
+    const Json& f = json["foretold"];
+    const auto seconds = [&f](const char* key) { return f.at(key).get<double>(); };
+    s.foretold = {.quick = seconds("quick"),
+                  .path = seconds("path"),
+                  .tight = seconds("tight"),
+                  .bytes = f.at("bytes").get<int64_t>(),
+                  .too_large = f.at("too_large").get<bool>()};
+  }
   if (!s.fits) return s;
   const auto number = [&json](const char* key) { return json.at(key).get<double>(); };
   s.seconds = number("seconds"), s.low = number("low"), s.high = number("high");
@@ -85,6 +101,7 @@ std::string Worker::BoundTask(const Layout& layout, double enough) {
   return StrCat("bound ", any ? "1e300" : Json(enough).dump(), " ", ToLine(layout));
 }
 std::string Worker::SimulateTask(const Layout& layout) { return StrCat("simulate ", ToLine(layout)); }
+std::string Worker::CheckTask(const Layout& layout) { return StrCat("check ", ToLine(layout)); }
 
 std::string Worker::Do(const std::string& task) {
   std::istringstream in(task);
@@ -102,9 +119,11 @@ std::string Worker::Do(const std::string& task) {
     const BoundAnswer answer = Bound(LayoutOf(line), enough);
     return Dump(Json{{"seconds", answer.seconds}, {"tight", answer.tight}, {"message", answer.message}});
   }
-  TWOFOLD_CHECK(what == "simulate", task);
+  TWOFOLD_CHECK(what == "simulate" || what == "check", task);
   std::getline(in, line);
-  return ToJsonLine(Run(LayoutOf(line)));
+  Simulated simulated = Run(LayoutOf(line));
+  if (what == "check") simulated.foretold = Foretell(simulated.layout);
+  return ToJsonLine(simulated);
 }
 
 // ---- Screening ----
@@ -162,6 +181,16 @@ Worker::BoundAnswer Worker::Bound(const Layout& layout, double enough) {
   else if (absl::IsResourceExhausted(tight.status()))
     answer.message = std::string(tight.status().message());
   return answer;  // of other errors the simulation says more
+}
+
+Foretold Worker::Foretell(const Layout& layout) {
+  const spec::Spec spec = SpecOf(question_, layout);
+  const Bounds::Quick quick = bounds_.QuickOf(spec, false);
+  Foretold f{.quick = quick.seconds, .path = bounds_.QuickOf(spec, true).seconds, .bytes = quick.bytes};
+  const absl::StatusOr<double> tight = bounds_.TightOf(spec);
+  if (tight.ok()) f.tight = *tight;
+  f.too_large = absl::IsResourceExhausted(tight.status());
+  return f;
 }
 
 Worker::BoundAnswer Worker::BoundAnswerFrom(const std::string& bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,13 @@ struct Screened {
   std::string what;    // most of them
 };
 
+// What was known of a layout before it was simulated, for comparison with what the simulation said.
+struct Foretold {
+  double quick = 0, path = 0, tight = 0;  // seconds: Bounds::QuickOf without and with the path, TightOf
+  int64_t bytes = 0;                      // Bounds::QuickOf
+  bool too_large = false;                 // TightOf says that it runs out of memory
+};
+
 // What a simulation said, or that none is needed because it runs out of memory.
 struct Simulated {
   Layout layout;
@@ -27,6 +35,7 @@ struct Simulated {
   double seconds = 0, low = 0, high = 0, tokens_per_second = 0, mfu = 0;
   double bubble = 0, exposed = 0;  // share of the step; seconds of communication
   int64_t bytes = 0;               // reserved on the fullest rank; under another framework, what its device must have
+  std::optional<Foretold> foretold = std::nullopt;  // of an exhaustive plan
 };
 std::string ToJsonLine(const Simulated& simulated);
 absl::StatusOr<Simulated> SimulatedFrom(const std::string& json_line);
@@ -48,6 +57,7 @@ class Worker {
   static std::string ScreenTask(const Slice& slice);
   static std::string BoundTask(const Layout& layout, double enough);  // stops where a bound of `enough` is reached
   static std::string SimulateTask(const Layout& layout);
+  static std::string CheckTask(const Layout& layout);  // simulates, and says what the bounds are: Simulated::foretold
   std::string Do(const std::string& task);
 
   struct ScreenAnswer {
@@ -66,6 +76,7 @@ class Worker {
   std::string Screen(const Slice& slice);
   BoundAnswer Bound(const Layout& layout, double enough);
   Simulated Run(const Layout& layout);
+  Foretold Foretell(const Layout& layout);
 
   const Question& question_;
   Bounds& bounds_;
