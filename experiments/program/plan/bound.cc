@@ -46,10 +46,11 @@ int64_t PeriodOf(const spec::Spec& spec) {
 constexpr int kStages = 3, kMicroBatches = 3;  // of a small job
 
 // A job of three stages without replicas whose ranks work on a micro-batch as those of `spec` do, but for gathering
-// parameters, reducing gradients and moving them to the host.
-std::optional<spec::Spec> Small(const spec::Spec& spec) {
+// parameters, reducing gradients and moving them to the host. Each stage has `periods` times the blocks after which the
+// model repeats itself.
+std::optional<spec::Spec> Small(const spec::Spec& spec, int64_t periods = 1) {
   if (spec.parallel().wrap().has_paths()) return std::nullopt;
-  const int64_t period = PeriodOf(spec);
+  const int64_t period = PeriodOf(spec) * periods;
   spec::Spec small = spec;
   if (!SetBlocks(kStages * period, *small.mutable_model())) return std::nullopt;
   Parallel& p = *small.mutable_parallel();
@@ -162,12 +163,15 @@ Bounds::Pieces Bounds::MakePieces(const spec::Spec& spec, const spec::Spec& smal
   Piece* const all[] = {&pieces.first, &pieces.middle, &pieces.last};
   host::MemoryRules unbounded = rules_;
   unbounded.device = unbounded.host = Bytes(0);
-  for (int stage = 0; stage < kStages; ++stage) {
+  const auto time = [&](const spec::Spec& job, int stage) {
     const absl::StatusOr<RankTimes> rank = TimeRank(
-        small, {.rank = RankAt(mesh, {.pp = stage}), .steps = 1, .places = places}, samples_, unbounded, *times_);
+        job, {.rank = RankAt(mesh, {.pp = stage}), .steps = 1, .places = places}, samples_, unbounded, *times_);
     TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
-    *all[stage] = PieceOf(*rank);
-  }
+    return PieceOf(*rank);
+  };
+  for (int stage = 0; stage < kStages; ++stage) *all[stage] = time(small, stage);
+  pieces.kept_more = std::max<int64_t>(0, time(*Small(spec, 2), 1).kept - pieces.middle.kept);
+  pieces.kept_by_head = std::max<int64_t>(0, pieces.last.kept - pieces.middle.kept);
   return pieces;
 }
 
@@ -296,12 +300,13 @@ int64_t Bounds::BytesOf(const spec::Spec& spec, const Pieces& pieces, const std:
     for (const nn::ModelPart& part : PartsOfStage(parts, stage, shape.stages)) {
       int64_t n = (part.last_block - part.first_block) / pieces.blocks, own = 0;
       const auto take = [&](const Piece& piece, int64_t times) {
-        parameters += times * piece.parameters, own += times * piece.kept, n -= times;
+        parameters += times * piece.parameters, own += times * pieces.kept_more, n -= times;
       };
       if (part.embedding && n > 0) take(pieces.first, 1);
       // A head that is tied to the embedding holds no table of its own beside it.
       if (part.head && n > 0 && !(part.embedding && tied)) take(pieces.last, 1);
       take(pieces.middle, n);
+      if (part.head) own += pieces.kept_by_head;
       kept = kept < 0 ? own : std::min(kept, own);
     }
     int64_t bytes = MostInFlight(ScheduleOf(p), shape, stage) * kept, most = bytes;

@@ -66,6 +66,9 @@ class Bounds {
   struct Pieces {
     Piece first, middle, last;
     int64_t blocks = 1;  // of each
+    // What one more piece in a stage keeps, and what the model's end keeps beside it. Less than `kept`, in which is
+    // what a stage keeps once: messages.
+    int64_t kept_more = 0, kept_by_head = 0;
   };
   Bounds(const Samples& samples, const host::MemoryRules& rules, std::unique_ptr<LeastTimes> times)
       : samples_(samples), rules_(rules), rules_of_replay_(rules), times_(std::move(times)) {}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "backends/replay/replay.h"
 #include "core/base/check.h"
@@ -48,7 +49,7 @@ class Stopwatch final : public ReplayTimes {
     const auto bytes = static_cast<double>(c.bytes().value());
     const bool of_replicas = IsOfReplicas(ranks, mesh_);
     const bool others = of_replicas && !timed_.replicas.empty();
-    const double seconds = times_.Collective(others ? timed_.replicas : AtPlaces(ranks), c.kind, bytes, c.peer).value();
+    const double seconds = Together(others ? timed_.replicas : AtPlaces(ranks), c, bytes);
     if (of_replicas) Part().replicas += seconds;
     return seconds;
   }
@@ -115,11 +116,17 @@ class Stopwatch final : public ReplayTimes {
     for (const P2p& op : c.batch) {
       if (op.peer == kAnySource) continue;
       const int own = At(ranks[static_cast<size_t>(rank)]), other = At(ranks[static_cast<size_t>(op.peer)]);
+      if (own == other) continue;
       const auto bytes = static_cast<double>(op.tensor.bytes().value());
       const bool sends = op.kind == P2p::kSend;
       longest = std::max(longest, times_.Message(sends ? own : other, sends ? other : own, bytes).value());
     }
     return longest;
+  }
+  // Nothing is known of a group of which two ranks stand for the same one of the whole job.
+  double Together(const std::vector<int>& ranks, const Communication& c, double bytes) {
+    if (std::set<int>(ranks.begin(), ranks.end()).size() < ranks.size()) return 0;
+    return times_.Collective(ranks, c.kind, bytes, c.peer).value();
   }
   RankTimes::OfAction& Part() { return open_ && step_ == timed_.steps ? actions_.back() : outside_; }
   int At(int rank) const { return timed_.places.empty() ? rank : timed_.places[static_cast<size_t>(rank)]; }
