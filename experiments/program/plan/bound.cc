@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -70,17 +71,18 @@ std::optional<spec::Spec> Small(const spec::Spec& spec, int64_t periods = 1) {
   return small;
 }
 
-// What actions took, whatever they came after: the least of each kind. The first micro-batch's backward pass is apart
-// from the others'.
+// What actions took, whatever they came after: the least of each kind. A step's first backward pass, which writes
+// gradients, is apart from the others, which add to them. (GPipe's is that of the last micro-batch.)
 StageTimes TimesOf(const RankTimes& rank, int chunks) {
   using pipeline::Action;
   constexpr double kNone = std::numeric_limits<double>::infinity();
   ChunkTimes none{.forward = kNone, .backward = {kNone, kNone}, .weights = {kNone, kNone}, .input = kNone};
   StageTimes stage{.chunks = std::vector<ChunkTimes>(static_cast<size_t>(chunks), none)};
   const auto lower = [](double seconds, double& least) { least = std::min(least, seconds); };
+  std::set<std::pair<int, Action::Kind>> seen;
   for (const RankTimes::OfAction& of : rank.actions) {
     ChunkTimes& chunk = stage.chunks[static_cast<size_t>(of.action.chunk)];
-    const size_t later = of.action.micro_batch > 0 ? 1 : 0;
+    const size_t later = seen.emplace(of.action.chunk, of.action.kind).second ? 0 : 1;
     switch (of.action.kind) {
       case Action::kForward: lower(of.seconds, chunk.forward); break;
       case Action::kBackward: lower(of.seconds, chunk.backward[later]); break;
@@ -349,7 +351,7 @@ Bounds::Quick Bounds::QuickOf(const spec::Spec& spec, bool path) {
     const pipeline::Action last = ActionsOf(schedule, shape, 0).back();
     const ChunkTimes& first = stages[0].chunks[0];
     const ChunkTimes& ends = stages[0].chunks[static_cast<size_t>(last.chunk)];
-    const int later = last.micro_batch > 0 ? 1 : 0;
+    const int later = shape.micro_batches > 1 ? 1 : 0;
     const double around =
         first.forward + (last.kind == pipeline::Action::kBackwardWeights ? ends.weights[later] : ends.backward[later]);
     quick.seconds = std::max(quick.seconds, LongestPath(schedule, shape, stages, around));

@@ -10,9 +10,9 @@ namespace {
 
 using pipeline::Action;
 
-double SecondsOf(const Action& action, const StageTimes& stage) {
+// `later`: not the step's first action of its kind and chunk.
+double SecondsOf(const Action& action, bool later, const StageTimes& stage) {
   const ChunkTimes& chunk = stage.chunks[static_cast<size_t>(action.chunk)];
-  const int later = action.micro_batch > 0 ? 1 : 0;
   switch (action.kind) {
     case Action::kForward: return chunk.forward;
     case Action::kBackward: return chunk.backward[later];
@@ -29,6 +29,16 @@ struct Walk {
   std::vector<Action> actions;
   size_t next = 0;
   double time = 0, last_begins = 0;
+  std::vector<bool> seen;  // by chunk and kind
+  // Whether an action of this kind and chunk has come before.
+  bool IsLater(const Action& action) {
+    const auto at = static_cast<size_t>(action.chunk * kKinds + static_cast<int>(action.kind));
+    if (seen.size() <= at) seen.resize(at + 1);
+    const bool later = seen[at];
+    seen[at] = true;
+    return later;
+  }
+  static constexpr int kKinds = Action::kBackwardWeights + 1;
 };
 
 }  // namespace
@@ -56,7 +66,8 @@ double LongestPath(pipeline::Schedule schedule, const pipeline::PipelineShape& s
           walk.time = std::max(walk.time, at);
         }
         walk.last_begins = walk.time;
-        walk.time += first ? around : SecondsOf(action, stages[static_cast<size_t>(s)]);
+        const bool later = walk.IsLater(action);
+        walk.time += first ? around : SecondsOf(action, later, stages[static_cast<size_t>(s)]);
         first = false;  // stage 0 is the first that can begin
         if (const auto out = SentBy(action, shape, s)) {
           const int lower = out->forward ? out->from : out->to;  // the pair is named after the stage before the other

@@ -19,7 +19,7 @@ namespace twofold::plan {
 
 struct ChunkTimes {
   double forward = 0;
-  // Of the first micro-batch of a step, which writes gradients, and of the later ones, which add to them.
+  // Of the first backward pass of a step, which writes gradients, and of the later ones, which add to them.
   double backward[2] = {0, 0}, weights[2] = {0, 0};
   double input = 0;
 };

@@ -42,10 +42,12 @@ TEST(PipelineBoundTest, CountsMessagesAndWhatIsBetweenSteps) {
   EXPECT_DOUBLE_EQ(LongestPath(Schedule::kOneFOneB, shape, stages, 1 + 2 + 5), 6 + 2 * 0.25 + 5);
 }
 
-TEST(PipelineBoundTest, TheFirstMicroBatchIsApart) {
+// GPipe's first backward pass is that of its last micro-batch.
+TEST(PipelineBoundTest, TheFirstBackwardPassIsApart) {
   std::vector<StageTimes> stages = Equal(1, 1);
   stages[0].chunks[0].backward[0] = 1.5;
-  EXPECT_DOUBLE_EQ(LongestPath(Schedule::kOneFOneB, {.stages = 1, .micro_batches = 3}, stages, 3), 3 + 1.5 + 3 + 1);
+  for (const Schedule schedule : {Schedule::kOneFOneB, Schedule::kGPipe})
+    EXPECT_DOUBLE_EQ(LongestPath(schedule, {.stages = 1, .micro_batches = 3}, stages, 3), 3 + 1.5 + 3 + 1);
 }
 
 // The quick bound is never above the longest path, whichever stage is the slowest.
