@@ -224,7 +224,7 @@ absl::StatusOr<int> MakePlanFor(const PlanOptions& o) {
   if (HasStatusLine()) ClearStatusLine();
   if (!plan.ok()) return plan.status();
   std::printf("%s", o.json ? JsonText(PlanJson(*plan, shown)).c_str() : PlanText(*plan, shown).c_str());
-  if (plan->ranked.empty()) return kExitPredictedFailure;
+  if (plan->ranked.empty()) return plan->open > 0 ? kExitFailed : kExitPredictedFailure;
   if (o.out.empty()) return kExitFine;
   if (absl::Status s = WriteWinner(*question, *plan, shown, o.out); !s.ok()) return s;
   LogInfo("the first layout's spec: ", (std::filesystem::path(o.out) / "spec.textproto").string());
@@ -259,7 +259,7 @@ void AddPlanCommand(const Command& program, int& exit_status) {
                     "also try compressed gradients: top_k,power_sgd,... (they change what is learned)");
   command.AddOption("--gap", o->gap, "stop when no layout can be faster by more than this; 0 proves the best --top")
       .ShowDefault();
-  command.AddOption("--budget", o->budget, "stop after this time in any case: 30s, 5min");
+  command.AddOption("--budget", o->budget, "stop after this time, screening included: 30s, 5min");
   command.AddOption("--top", o->top, "layouts to print").ShowDefault();
   command.AddOption("--price", o->price, "of a device and hour: prints the price of a billion tokens");
   command.AddOption(
@@ -277,7 +277,8 @@ void AddPlanCommand(const Command& program, int& exit_status) {
       "\n"
       "Times are those of the second of two simulated steps, as `twofold predict` gives them.\n"
       "\n"
-      "Exit status: 0 a layout was found; 1 a failure; 2 wrong input; 3 no layout fits.\n"
+      "Exit status: 0 a layout was found; 1 a failure, or --budget ended before one was; 2 wrong input; 3 no layout\n"
+      "fits.\n"
       "\nExamples:\n"
       "  twofold plan --model=llama3-70b --cluster=dgx-h100 --nodes=32 --global-batch=1024\n"
       "  twofold plan --model=llama3-8b --cluster=dgx-a100 --nodes=1 --global-batch=64 --gap=0 --top=5\n"

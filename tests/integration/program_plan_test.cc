@@ -50,6 +50,15 @@ TEST_F(Program, SaysThatNoLayoutFits) {
   const std::string spec = Write("job.textproto", StrCat(kJob, "memory { budget_mib: 0.5 }\n"));
   ASSERT_EQ(Run(StrCat("plan ", spec, " --ranks=2")), 3) << err_;
   EXPECT_THAT(out_, HasSubstr("No layout fits: of "));
+  EXPECT_THAT(out_, HasSubstr("The closest is "));
+  EXPECT_THAT(out_, HasSubstr(" more than a device has; most are "));
+}
+
+TEST_F(Program, SaysWhatABudgetLeavesOpen) {
+  const std::string spec = Write("job.textproto", kJob);
+  ASSERT_EQ(Run(StrCat("plan ", spec, " --ranks=2 --budget=0.000001s")), 1) << err_;
+  EXPECT_THAT(out_, HasSubstr("The budget ended before a layout was simulated: of "));
+  EXPECT_THAT(out_, HasSubstr(" are left open, 0 layouts were simulated"));
 }
 
 TEST_F(Program, RefusesToPlanWhatCannotBe) {

@@ -50,7 +50,10 @@ class Stopwatch final : public ReplayTimes {
     const bool of_replicas = IsOfReplicas(ranks, mesh_);
     const bool others = of_replicas && !timed_.replicas.empty();
     const double seconds = Together(others ? timed_.replicas : AtPlaces(ranks), c, bytes);
-    if (of_replicas) Part().replicas += seconds;
+    if (of_replicas) {
+      Part().replicas += seconds;
+      if (ahead_ == kNothing) ahead_ = seconds;
+    }
     return seconds;
   }
 
@@ -80,7 +83,7 @@ class Stopwatch final : public ReplayTimes {
     }
     open_ = true;
     if (step_ == timed_.steps) actions_.push_back({.action = ActionOf(label)});
-    live_ = Live(), awaited_ = 0;
+    live_ = Live(), awaited_ = 0, ahead_ = kNothing;
   }
   void EndAction() {
     if (!open_) return;
@@ -94,6 +97,8 @@ class Stopwatch final : public ReplayTimes {
       around_ = TimeOf(compute) - last_begin_, action.seconds = first_;
     else
       action.seconds = TimeOf(compute) - begin_;
+    // The host is ahead: while an action waits for its message, what it gathers first may come before that.
+    if (ahead_ != kNothing && mesh_.pp > 1) action.seconds = std::max(0.0, action.seconds - ahead_);
   }
   static pipeline::Action ActionOf(std::string_view label) {
     using pipeline::Action;
@@ -143,8 +148,10 @@ class Stopwatch final : public ReplayTimes {
   std::string_view label_;
   bool open_ = false;                              // an action has begun and not ended
   double begin_ = 0, last_begin_ = 0, first_ = 0;  // first_: seconds of the first action after nothing
-  int64_t live_ = 0, awaited_ = 0;                 // bytes; of messages that are received since the action began
-  std::map<const char*, int64_t> came_ = {};       // bytes of messages, by the label of the action that they are for
+  static constexpr double kNothing = -1;
+  double ahead_ = kNothing;                   // seconds of the first communication among replicas in this action
+  int64_t live_ = 0, awaited_ = 0;            // bytes; of messages that are received since the action began
+  std::map<const char*, int64_t> came_ = {};  // bytes of messages, by the label of the action that they are for
   RankTimes::OfAction outside_;
   std::vector<RankTimes::OfAction> actions_;
   double around_ = 0;

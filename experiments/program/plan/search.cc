@@ -14,6 +14,9 @@
 namespace twofold::plan {
 namespace {
 
+// Bounds and simulations add the same times in other orders.
+constexpr double kRounding = 1e-9;
+
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 class Searching {
@@ -77,6 +80,7 @@ class Searching {
         continue;
       }
       ++plan_.screened_out;
+      if (!plan_.closest || bytes(c) < plan_.closest->bytes) plan_.closest = c.screened;
       if (static_cast<double>(bytes(c)) <= kNearly * static_cast<double>(device_.value()))
         plan_.nearly.push_back(std::move(c.screened));
     }
@@ -99,12 +103,11 @@ class Searching {
     std::advance(at, k - 1);
     return *at * (1 - options_.gap);
   }
-  bool IsBeaten(double bound) const { return options_.exhaustive ? false : bound >= ToBeat(); }
+  bool IsBeaten(double bound) const { return !options_.exhaustive && bound * (1 - kRounding) >= ToBeat(); }
 
   absl::Status Climb() {
-    const double begin = Now();
     while (true) {
-      const bool late = options_.budget > 0 && Now() - begin > options_.budget && !times_.empty();
+      const bool late = options_.budget > 0 && Now() - begin_ > options_.budget;
       while (!late && pool_.HasIdle() && !open_.empty() && !IsBeaten(open_.top().first)) {
         if (absl::Status s = GiveNext(); !s.ok()) return s;
       }
@@ -176,14 +179,14 @@ class Searching {
     std::sort(plan_.ranked.begin(), plan_.ranked.end(), [&](const Simulated& a, const Simulated& b) {
       return std::pair(a.seconds, place[ToLine(a.layout)]) < std::pair(b.seconds, place[ToLine(b.layout)]);
     });
-    const double best = times_.empty() ? 0 : *times_.begin();
-    plan_.least = best;
+    plan_.least = times_.empty() ? std::numeric_limits<double>::infinity() : *times_.begin();
     const auto leave = [&](double bound) {
       ++(IsBeaten(bound) ? plan_.slower : plan_.open);
       plan_.least = std::min(plan_.least, bound);
     };
     for (; !open_.empty(); open_.pop()) leave(open_.top().first);
     for (const auto& [bound, i] : under_way_) leave(bound);
+    if (plan_.least == std::numeric_limits<double>::infinity()) plan_.least = 0;
     plan_.proven = plan_.open == 0;
   }
 
@@ -200,6 +203,7 @@ class Searching {
                 CountText(plan_.bounded), " better bounds; ", best, "; none takes less than ", SecondsText(least)));
   }
 
+  const double begin_ = Now();
   const Question& question_;
   const Bytes device_;
   Pool& pool_;

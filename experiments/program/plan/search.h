@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ namespace twofold::plan {
 struct SearchOptions {
   double gap = 0.01;        // share of the best time; 0: the best `top` are proven
   int64_t top = 1;          // with a gap of 0, so many are found
-  double budget = 0;        // seconds; 0: as long as it takes
+  double budget = 0;        // seconds, screening included; 0: as long as it takes
   bool exhaustive = false;  // simulate every legal layout, without bounds
   std::function<void(const std::string& doing)> progress = nullptr;
 };
@@ -41,7 +42,8 @@ struct Plan {
   // Of those that a bound on memory left out, the ones that nearly fit: the fewest bytes, at most kNearly times the
   // device's.
   std::vector<Screened> nearly;
-  int64_t bounded = 0;  // layouts of which better bounds were found
+  std::optional<Screened> closest;  // of all that a bound on memory left out, the one with the fewest bytes
+  int64_t bounded = 0;              // layouts of which better bounds were found
 };
 inline constexpr double kNearly = 1.25;
 

@@ -60,6 +60,14 @@ std::string WhyFirst(const Plan& plan) {
                 part(waits, "in exposed communication"), ".\n");
 }
 
+// Of no plan that fits: the one with the fewest bytes.
+std::string ClosestText(const Plan& plan, const Shown& shown) {
+  if (!plan.closest) return "";
+  const Screened& s = *plan.closest;
+  return StrCat("The closest is ", Describe(s.layout), ": it holds at least ", CountText(s.bytes), " bytes, ",
+                CountText(s.bytes - shown.device.value()), " more than a device has; most are ", s.what, ".\n");
+}
+
 std::string NearlyText(const Plan& plan, const Shown& shown) {
   std::string text;
   for (const Screened& s : plan.nearly) {
@@ -105,8 +113,14 @@ std::string RefusalsText(const Space& space) {
 
 std::string PlanText(const Plan& plan, const Shown& shown) {
   std::string text = RefusalsText(plan.space);
+  if (plan.ranked.empty() && plan.open > 0) {
+    StrAppend(&text, "The budget ended before a layout was simulated: ", ProofOf(plan, shown.options),
+              "; no layout can take less than ", SecondsText(plan.least), ".\n");
+    return text;
+  }
   if (plan.ranked.empty()) {
-    StrAppend(&text, "No layout fits: ", ProofOf(plan, shown.options), ".\n", NearlyText(plan, shown));
+    StrAppend(&text, "No layout fits: ", ProofOf(plan, shown.options), ".\n", ClosestText(plan, shown),
+              NearlyText(plan, shown));
     return text;
   }
   StrAppend(&text, "\n", Rows(plan, shown), "\n");
@@ -142,6 +156,12 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown) {
     one["device_hours_per_billion_tokens"] = HoursOf(s, shown);
     if (shown.price > 0) one["price_per_billion_tokens"] = HoursOf(s, shown) * shown.price;
     json["layouts"].push_back(std::move(one));
+  }
+  if (plan.ranked.empty() && plan.closest) {
+    json["closest"] = {{"text", Describe(plan.closest->layout)},
+                       {"least_bytes", plan.closest->bytes},
+                       {"device_bytes", shown.device.value()},
+                       {"most_are", plan.closest->what}};
   }
   json["too_large"] = Json::array();
   for (const Simulated& s : plan.too_large)
