@@ -167,6 +167,7 @@ class Searching {
   }
 
   void Record(const Simulated& simulated) {
+    if (simulated.failed) return plan_.failed.push_back(simulated);
     if (!simulated.fits) return plan_.too_large.push_back(simulated);
     times_.insert(simulated.seconds);
     plan_.ranked.push_back(simulated);
@@ -187,7 +188,7 @@ class Searching {
     for (; !open_.empty(); open_.pop()) leave(open_.top().first);
     for (const auto& [bound, i] : under_way_) leave(bound);
     if (plan_.least == std::numeric_limits<double>::infinity()) plan_.least = 0;
-    plan_.proven = plan_.open == 0;
+    plan_.proven = plan_.open == 0 && plan_.failed.empty();
   }
 
   void Tell(const std::string& doing) {
@@ -199,8 +200,8 @@ class Searching {
                  under_way_.empty() ? std::numeric_limits<double>::infinity() : under_way_.begin()->first);
     const std::string best =
         times_.empty() ? "none fits so far" : StrCat("the best so far takes ", SecondsText(*times_.begin()));
-    Tell(StrCat(Counted(static_cast<int64_t>(plan_.ranked.size() + plan_.too_large.size()), "simulation"), ", ",
-                CountText(plan_.bounded), " better bounds; ", best, "; none takes less than ", SecondsText(least)));
+    Tell(StrCat(Counted(SimulationsOf(plan_), "simulation"), ", ", CountText(plan_.bounded), " better bounds; ", best,
+                "; none takes less than ", SecondsText(least)));
   }
 
   const double begin_ = Now();
@@ -225,8 +226,12 @@ absl::StatusOr<Plan> Search(const Question& question, Bytes device, Pool& pool, 
   return Searching(question, device, pool, journal, options).Run();
 }
 
+int64_t SimulationsOf(const Plan& plan) {
+  return static_cast<int64_t>(plan.ranked.size() + plan.too_large.size() + plan.failed.size());
+}
+
 std::string ProofOf(const Plan& plan, const SearchOptions& options) {
-  const auto simulated = static_cast<int64_t>(plan.ranked.size() + plan.too_large.size());
+  const int64_t simulated = SimulationsOf(plan);
   std::string text =
       StrCat("of ", CountText(plan.space.legal), " legal layouts ", CountText(plan.screened_out), " do not fit");
   if (!plan.ranked.empty()) {
@@ -238,8 +243,10 @@ std::string ProofOf(const Plan& plan, const SearchOptions& options) {
   if (plan.open > 0) StrAppend(&text, ", ", CountText(plan.open), " are left open");
   StrAppend(&text, ", ", Counted(simulated, "layout"), simulated == 1 ? " was" : " were", " simulated");
   if (!plan.too_large.empty())
-    StrAppend(&text, " (", CountText(static_cast<int64_t>(plan.too_large.size())),
-              " of them ran out of memory or failed)");
+    StrAppend(&text, " (", CountText(static_cast<int64_t>(plan.too_large.size())), " of them ran out of memory)");
+  if (!plan.failed.empty())
+    StrAppend(&text, ", of which ", CountText(static_cast<int64_t>(plan.failed.size())),
+              " failed, so that nothing is known of them");
   return text;
 }
 

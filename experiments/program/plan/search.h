@@ -33,12 +33,13 @@ struct SearchOptions {
 struct Plan {
   Space space;
   std::vector<Simulated> ranked;  // those that fit, the fastest first; of equals, the one that comes first in the space
-  std::vector<Simulated> too_large;  // simulated, and ran out of memory or failed
+  std::vector<Simulated> too_large;  // simulated, and ran out of memory
+  std::vector<Simulated> failed;     // nothing is known of these
   int64_t screened_out = 0;          // legal layouts that do not fit, by a bound on memory
   int64_t slower = 0;                // that cannot beat the best (by more than the gap)
   int64_t open = 0;                  // of which nothing is proven, where the budget ended
   double least = 0;                  // no layout is faster than this; the best time itself if that is proven
-  bool proven = false;               // the gap was reached
+  bool proven = false;               // the gap was reached, and no simulation failed
   // Of those that a bound on memory left out, the ones that nearly fit: the fewest bytes, at most kNearly times the
   // device's.
   std::vector<Screened> nearly;
@@ -50,6 +51,8 @@ inline constexpr double kNearly = 1.25;
 // `device`: a rank's memory; 0: not bounded. The pool's processes run Worker::Do. `journal` may be null.
 absl::StatusOr<Plan> Search(const Question& question, Bytes device, Pool& pool, Journal* journal,
                             const SearchOptions& options);
+
+int64_t SimulationsOf(const Plan& plan);
 
 // "of 84,312 legal layouts 61,020 do not fit, 23,180 cannot beat 7.41 s, 112 were simulated"
 std::string ProofOf(const Plan& plan, const SearchOptions& options);

@@ -76,6 +76,8 @@ std::string NearlyText(const Plan& plan, const Shown& shown) {
               " or more, but holds at least ", CountText(s.bytes), " bytes, ",
               CountText(s.bytes - shown.device.value()), " too many; most are ", s.what, ".\n");
   }
+  for (const Simulated& s : plan.failed)
+    StrAppend(&text, "Its simulation failed: ", Describe(s.layout), ": ", s.message, "\n");
   for (const Simulated& s : plan.too_large) {
     constexpr size_t kLongest = 400;
     StrAppend(&text, "Does not fit: ", Describe(s.layout), ": ", s.message.substr(0, kLongest), "\n");
@@ -91,6 +93,8 @@ std::string EndText(const Plan& plan, const Shown& shown) {
   if (plan.proven && o.gap == 0) return StrCat("Proven: no layout of this space is faster (--gap=0).\n");
   const std::string most = StrCat("no layout can take less than ", SecondsText(plan.least), ", ",
                                   ShareText(1 - plan.least / best), " below the first");
+  if (plan.open == 0 && !plan.failed.empty())
+    return StrCat("Not proven: apart from those whose simulation failed, ", most, ".\n");
   if (plan.proven) return StrCat("Proven: ", most, " (--gap=", absl::StrFormat("%g", 100 * o.gap), "%).\n");
   return StrCat("The budget ended before the proof: ", most, "; ", CountText(plan.open), " layouts are left open.\n");
 }
@@ -137,7 +141,7 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown) {
             {"do_not_fit", plan.screened_out},
             {"slower", plan.slower},
             {"open", plan.open},
-            {"simulated", plan.ranked.size() + plan.too_large.size()},
+            {"simulated", SimulationsOf(plan)},
             {"better_bounds", plan.bounded},
             {"gap", shown.options.gap},
             {"proven", plan.proven},
@@ -166,6 +170,9 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown) {
   json["too_large"] = Json::array();
   for (const Simulated& s : plan.too_large)
     json["too_large"].push_back({{"text", Describe(s.layout)}, {"message", s.message}});
+  json["failed"] = Json::array();
+  for (const Simulated& s : plan.failed)
+    json["failed"].push_back({{"text", Describe(s.layout)}, {"message", s.message}});
   return json;
 }
 

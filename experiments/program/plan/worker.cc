@@ -34,7 +34,7 @@ int64_t BytesOf(const report::Report& report) {
 }  // namespace
 
 std::string ToJsonLine(const Simulated& s) {
-  Json json{{"layout", ToLine(s.layout)}, {"fits", s.fits}, {"message", s.message}};
+  Json json{{"layout", ToLine(s.layout)}, {"fits", s.fits}, {"failed", s.failed}, {"message", s.message}};
   if (s.foretold) {
     json["foretold"] = Json{{"quick", s.foretold->quick},
                             {"path", s.foretold->path},
@@ -61,7 +61,8 @@ absl::StatusOr<Simulated> SimulatedFrom(const std::string& line) try {
   absl::StatusOr<Layout> layout = FromLine(json.at("layout").get<std::string>());
   if (!layout.ok()) return layout.status();
   s.layout = *std::move(layout);
-  s.fits = json.at("fits").get<bool>(), s.message = json.at("message").get<std::string>();
+  s.fits = json.at("fits").get<bool>(), s.failed = json.at("failed").get<bool>();
+  s.message = json.at("message").get<std::string>();
   if (json.contains("foretold")) {
     const Json& f = json["foretold"];
     const auto seconds = [&f](const char* key) { return f.at(key).get<double>(); };
@@ -206,6 +207,7 @@ Simulated Worker::Run(const Layout& layout) {
   if (!report.ok() || report->outcome() != report::OK) {
     s.message = report.ok() ? StrCat(report::Outcome_Name(report->outcome()), ": ", report->message())
                             : std::string(report.status().message());
+    s.failed = !report.ok() || report->outcome() != report::OUT_OF_MEMORY;
     return s;
   }
   s.fits = true;

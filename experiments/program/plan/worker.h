@@ -31,6 +31,7 @@ struct Foretold {
 struct Simulated {
   Layout layout;
   bool fits = false;
+  bool failed = false;  // the simulation did, for another reason than memory: nothing is known of the layout
   std::string message;  // why it does not fit, or failed
   double seconds = 0, low = 0, high = 0, tokens_per_second = 0, mfu = 0;
   double bubble = 0, exposed = 0;  // share of the step; seconds of communication

@@ -113,7 +113,7 @@ class JournalTest : public ::testing::Test {
 TEST_F(JournalTest, GoesOnWithoutALineThatWasCutOff) {
   Simulated fits{.layout = Unusual(), .fits = true, .seconds = 1.5, .low = 1, .high = 2};
   fits.tokens_per_second = 10, fits.mfu = 0.4, fits.bubble = 0.1, fits.exposed = 0.2, fits.bytes = 123;
-  const Simulated not_fits{.layout = Layout(), .message = "OUT_OF_MEMORY: \"x\""};
+  const Simulated not_fits{.layout = Layout(), .failed = true, .message = "FAILED: \"x\""};
   {
     auto journal = Journal::Open(path_, About(8));
     ASSERT_TRUE(journal.ok()) << journal.status();
@@ -129,6 +129,7 @@ TEST_F(JournalTest, GoesOnWithoutALineThatWasCutOff) {
     EXPECT_EQ((*journal)->read()[0].seconds, 1.5);
     EXPECT_EQ((*journal)->read()[0].bytes, 123);
     EXPECT_FALSE((*journal)->read()[1].fits);
+    EXPECT_TRUE((*journal)->read()[1].failed);
     EXPECT_EQ((*journal)->read()[1].message, not_fits.message);
   }
 }

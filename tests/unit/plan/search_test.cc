@@ -137,11 +137,21 @@ TEST(SearchTest, AGapEndsItSooner) {
 }
 
 TEST(SearchTest, SaysWhatDoesNotFit) {
-  const auto job = MakeJob(std::string(kGpt) + "memory { budget_mib: 30 }\n", 2);
+  std::string text = StrCat(kGpt, "memory { budget_mib: 80 }\n");
+  text.replace(text.find("cp: 1"), 5, "cp: 1 tp: 1");
+  const auto job = MakeJob(text, 2);
   const SearchOptions options{.gap = 0, .top = 1};
   const Plan plan = Find(*job, options);
   EXPECT_GT(plan.screened_out + static_cast<int64_t>(plan.too_large.size()), 0);
-  for (const Simulated& s : plan.ranked) EXPECT_LE(s.bytes, int64_t{30} << 20) << Describe(s.layout);
+  for (const Simulated& s : plan.ranked) EXPECT_LE(s.bytes, int64_t{80} << 20) << Describe(s.layout);
+  // Of all layouts, those that fit are in memory, and the best of them was not left out.
+  const Plan all = Find(*job, {.gap = 0, .exhaustive = true});
+  ASSERT_FALSE(all.ranked.empty());
+  EXPECT_TRUE(all.failed.empty());
+  EXPECT_GT(all.too_large.size(), 0U);
+  EXPECT_GE(static_cast<int64_t>(all.too_large.size()), plan.screened_out);
+  EXPECT_EQ(plan.ranked[0].layout, all.ranked[0].layout);
+  CheckForetold(all);
 }
 
 TEST(SearchTest, CountsRefusalsByReason) {
