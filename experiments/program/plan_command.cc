@@ -241,7 +241,8 @@ int PlanCommand(const PlanOptions& options) {
 }  // namespace
 
 void AddPlanCommand(const Command& program, int& exit_status) {
-  const Command command = program.AddCommand("plan", "finds the fastest layout of a job that fits, and proves it");
+  const Command command =
+      program.AddCommand("plan", "searches for the fastest layout of a job that fits, and says what is proven");
   auto o = std::make_shared<PlanOptions>();
   command.AddOption("SPEC", o->spec,
                     "a spec, .textproto: what it says of the layout is fixed, what it leaves out is free");
@@ -266,7 +267,8 @@ void AddPlanCommand(const Command& program, int& exit_status) {
       "--out", o->out,
       "folder for the first layout's spec, plan.json, and a journal from which an interrupted plan goes on");
   command.AddOption("--processes", o->processes, "processes that bound and simulate (default: one for each core)");
-  command.AddFlag("--exhaustive", o->exhaustive, "simulate every legal layout, without bounds: for small spaces");
+  command.AddFlag("--exhaustive", o->exhaustive,
+                  "simulate every legal layout: for small spaces; --json also has what their bounds were");
   command.AddFlag("--json", o->json, "print JSON");
   command.Footer(
       "Every legal combination of tp, pp, cp, ep, dp, sharding, schedule, virtual stages, micro-batch, recomputation,\n"
