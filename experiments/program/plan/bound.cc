@@ -172,8 +172,10 @@ Bounds::Pieces Bounds::MakePieces(const spec::Spec& spec, const spec::Spec& smal
     return PieceOf(*rank);
   };
   for (int stage = 0; stage < kStages; ++stage) *all[stage] = time(small, stage);
-  pieces.kept_more = std::max<int64_t>(0, time(*Small(spec, 2), 1).kept - pieces.middle.kept);
-  pieces.kept_by_head = std::max<int64_t>(0, pieces.last.kept - pieces.middle.kept);
+  // Messages on their way and buffers that are kept until the next block blur each figure, so the lower of two counts.
+  const int64_t twice = time(*Small(spec, 2), 1).kept;
+  pieces.kept_more = std::max<int64_t>(0, std::min(twice - pieces.middle.kept, twice / 2));
+  pieces.kept_by_head = std::max<int64_t>(0, pieces.last.kept - std::max(pieces.first.kept, pieces.middle.kept));
   return pieces;
 }
 

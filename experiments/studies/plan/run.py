@@ -96,11 +96,12 @@ def study_job(twofold, table, name, ranks, cluster, *rest):
 
 
 def main():
-    _, twofold = study.start()
+    study.option("--jobs", type=int, default=len(JOBS), help="only the first so many jobs (default: all)")
+    options, twofold = study.start(lambda options: None if 1 <= options.jobs <= len(JOBS) else f"--jobs must be from 1 to {len(JOBS)}")
     table = Table("job", "legal layouts", "do not fit", "simulated by the search", "the fastest", "bound on time / simulated: least", "median", "most",
                   "bound on memory / reserved: median", "most", "wrong")
     rows, problems = [], []
-    for job in JOBS:
+    for job in JOBS[:options.jobs]:
         found, wrong = study_job(twofold, table, *job)
         rows.append(found)
         problems += wrong

@@ -114,6 +114,10 @@ TEST(SearchTest, BoundsHoldInPipelines) {
               "train { global_batch: 16 micro_batch: 1 ",
               train, "tp: 4 pp: 2 dp: 1 schedule: GPIPE ", cluster),
        8},
+      {StrCat("model { llama { layers: 8 hidden: 2048 heads: 16 kv_heads: 4 ffn: 5632 vocab: 32000 sequence: 2048 } } "
+              "train { global_batch: 16 micro_batch: 1 activation_checkpointing { every: 0 } ",
+              train, "tp: 4 pp: 2 cp: 2 dp: 1 sharding: SHARD_OPTIMIZER schedule: GPIPE offload: NO_OFFLOAD ", cluster),
+       16},
       {StrCat("model { gpt { layers: 4 hidden: 512 heads: 8 vocab: 50257 sequence: 512 } } train { global_batch: 8 "
               "micro_batch: 2 ",
               train, "tp: 1 pp: 4 dp: 2 sharding: FULL_SHARD schedule: ONE_F_ONE_B ", cluster),
