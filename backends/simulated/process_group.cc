@@ -33,6 +33,7 @@ SimulatedProcessGroup::~SimulatedProcessGroup() {
   } catch (const RankFailure&) {  // the run has failed; the engine knows the cause
   }
   rank_.calls().RemoveGroup(label);
+  if (!drained->known()) line_->Reset(0);  // what is queued would use this rank, which may be gone by then
 }
 
 void SimulatedProcessGroup::RefuseFolding(const std::string& why) {

@@ -182,6 +182,16 @@ std::string WhyMemoryRanOut(const std::string& text) {
   return std::string(result.status.message());
 }
 
+// A rank runs out while calls of its groups are in flight: what is queued for it is dropped with it.
+TEST(BudgetOfAHybrid, EndsWithTheRankThatRanOut) {
+  EXPECT_THAT(
+      WhyMemoryRanOut("model { gpt { layers: 4 hidden: 256 heads: 4 vocab: 1024 sequence: 256 } }\n"
+                      "train { steps: 2 warmup_steps: 1 micro_batch: 1 global_batch: 8 clip_norm: 1 "
+                      "precision { parameter: BF16 reduce: F32 } }\nparallel { tp: 2 }\nmemory { budget_mib: 80 }\n"
+                      "fabric { simulated { cluster: \"dgx-h100\" } }\n"),
+      ::testing::StartsWith("rank 0: out of memory: asked for "));
+}
+
 class Budget : public ::testing::TestWithParam<std::tuple<test::TinyModel, int, double>> {};
 
 TEST_P(Budget, RunsOutAtTheSameAllocationEverywhere) {
