@@ -75,6 +75,9 @@ void Apply(const Layout& l, spec::Spec& spec) {
   recompute.set_every(l.recompute);
   recompute.clear_recompute();
   if (l.selective) recompute.set_recompute(spec::ActivationCheckpointing::SELECTIVE);
+  // It costs nothing; other frameworks do what their profiles say.
+  if (l.recompute > 0 && !l.selective && !recompute.has_early_stop() && spec.framework() == spec::TWOFOLD)
+    recompute.set_early_stop(true);
 }
 
 std::string ToLine(const Layout& l) {

@@ -68,6 +68,20 @@ TEST(LayoutTest, WritesOnlyWhatWasChosen) {
   EXPECT_EQ(spec.parallel().order(), "dp pp cp tp");
   EXPECT_TRUE(spec.parallel().compression().has_top_k());
   EXPECT_EQ(spec.train().activation_checkpointing().recompute(), spec::ActivationCheckpointing::SELECTIVE);
+  EXPECT_FALSE(spec.train().activation_checkpointing().has_early_stop());
+}
+
+// Blocks that are recomputed whole stop early, unless the spec or a framework's profile says what is done.
+TEST(LayoutTest, RecomputesWithAnEarlyStop) {
+  Layout whole;
+  whole.recompute = 1;
+  spec::Spec own, given, other;
+  given.mutable_train()->mutable_activation_checkpointing()->set_early_stop(false);
+  other.set_framework(spec::MEGATRON);
+  for (spec::Spec* spec : {&own, &given, &other}) Apply(whole, *spec);
+  EXPECT_TRUE(own.train().activation_checkpointing().early_stop());
+  EXPECT_FALSE(given.train().activation_checkpointing().early_stop());
+  EXPECT_FALSE(other.train().activation_checkpointing().has_early_stop());
 }
 
 TEST(PoolTest, ProcessesAnswer) {
