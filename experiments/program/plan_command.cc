@@ -38,7 +38,7 @@ struct PlanOptions {
   double price = 0;
   int processes = 0;
   std::vector<std::string> sets;
-  bool exhaustive = false, json = false;
+  bool exhaustive = false, what_if = false, json = false;
 };
 
 // ---- The question ----
@@ -184,6 +184,62 @@ std::optional<spec::Spec> AnySpec(const plan::Question& question) {
   return any;
 }
 
+// The shortest step of a question's space. Fills in shown.device.
+absl::StatusOr<plan::Plan> Solve(const plan::Question& question, int processes, plan::Journal* journal,
+                                 plan::Shown& shown) {
+  std::optional<spec::Spec> any = AnySpec(question);
+  if (!any) {
+    const plan::Space none = plan::Enumerate(question, {}, [](const plan::Layout&, const spec::Spec&) {});
+    return plan::CheckAny(question, none);
+  }
+  const absl::StatusOr<TrainingData> data = LoadTrainingData(*any, question.file);
+  if (!data.ok()) return data.status();
+  absl::StatusOr<std::unique_ptr<plan::Bounds>> bounds = plan::Bounds::Make(*any, data->samples());
+  if (!bounds.ok()) {
+    const absl::Status& why = bounds.status();
+    return absl::Status(why.code(), StrCat(question.file, ": ", std::string(why.message())));
+  }
+  shown.device = (*bounds)->device_memory();
+  plan::Worker worker(question, **bounds, PredictHere);
+  auto pool = plan::Pool::Make(processes, [&worker](const std::string& task) { return worker.Do(task); });
+  if (!pool.ok()) return pool.status();
+  auto plan = plan::Search(question, shown.device, **pool, journal, shown.options);
+  if (HasStatusLine()) ClearStatusLine();
+  return plan;
+}
+
+// ---- What if ----
+
+struct Variation {
+  std::string name;
+  plan::Question question;
+};
+
+std::vector<Variation> VariationsOf(const plan::Question& question) {
+  std::vector<Variation> all;
+  const auto simulated = [](plan::Question& q) { return q.given.mutable_fabric()->mutable_simulated(); };
+  if (question.ranks > question.ranks_per_node) {
+    all.push_back({"half the network's bandwidth", question});
+    spec::Network& network = *simulated(all.back().question)->mutable_network();
+    network.set_background(1 - (1 - network.background()) / 2);
+  }
+  all.push_back({"twice the nodes", question});
+  all.back().question.ranks *= 2;
+  if (question.given.fabric().simulated().has_nodes())
+    simulated(all.back().question)->set_nodes(2 * question.given.fabric().simulated().nodes());
+  return all;
+}
+
+std::vector<plan::WhatIf> AnswerVariations(const plan::Question& question, int processes, const plan::Shown& shown) {
+  std::vector<plan::WhatIf> answers;
+  for (const Variation& variation : VariationsOf(question)) {
+    plan::Shown own = shown;
+    own.ranks = variation.question.ranks;
+    answers.push_back({variation.name, Solve(variation.question, processes, nullptr, own), shown.options});
+  }
+  return answers;
+}
+
 absl::StatusOr<int> MakePlanFor(const PlanOptions& o) {
   const absl::StatusOr<plan::Question> question = QuestionOf(o);
   if (!question.ok()) return question.status();
@@ -195,19 +251,6 @@ absl::StatusOr<int> MakePlanFor(const PlanOptions& o) {
   if (o.processes < 0) return InvalidArgument("--processes must be at least 0 (got ", o.processes, ")");
   if (!(o.price >= 0)) return InvalidArgument("--price must be at least 0 (got ", o.price, ")");
   shown.options = {.gap = *gap, .top = o.top, .budget = *budget, .exhaustive = o.exhaustive, .progress = ShowProgress};
-  std::optional<spec::Spec> any = AnySpec(*question);
-  if (!any) {
-    const plan::Space none = plan::Enumerate(*question, {}, [](const plan::Layout&, const spec::Spec&) {});
-    return plan::CheckAny(*question, none);
-  }
-  const absl::StatusOr<TrainingData> data = LoadTrainingData(*any, question->file);
-  if (!data.ok()) return data.status();
-  absl::StatusOr<std::unique_ptr<plan::Bounds>> bounds = plan::Bounds::Make(*any, data->samples());
-  if (!bounds.ok()) {
-    const absl::Status& why = bounds.status();
-    return absl::Status(why.code(), StrCat(question->file, ": ", std::string(why.message())));
-  }
-  shown.device = (*bounds)->device_memory();
   std::unique_ptr<plan::Journal> journal;
   if (!o.out.empty()) {
     if (absl::Status s = MakeOutFolder("--out", o.out); !s.ok()) return s;
@@ -215,14 +258,11 @@ absl::StatusOr<int> MakePlanFor(const PlanOptions& o) {
     if (!opened.ok()) return opened.status();
     journal = *std::move(opened);
   }
-  plan::Worker worker(*question, **bounds, PredictHere);
   const int processes =
       o.processes > 0 ? o.processes : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  auto pool = plan::Pool::Make(processes, [&worker](const std::string& task) { return worker.Do(task); });
-  if (!pool.ok()) return pool.status();
-  const auto plan = plan::Search(*question, shown.device, **pool, journal.get(), shown.options);
-  if (HasStatusLine()) ClearStatusLine();
+  const auto plan = Solve(*question, processes, journal.get(), shown);
   if (!plan.ok()) return plan.status();
+  if (o.what_if && !plan->ranked.empty()) shown.what_if = AnswerVariations(*question, processes, shown);
   std::printf("%s", o.json ? JsonText(PlanJson(*plan, shown)).c_str() : PlanText(*plan, shown).c_str());
   if (plan->ranked.empty()) return plan->open > 0 ? kExitFailed : kExitPredictedFailure;
   if (o.out.empty()) return kExitFine;
@@ -263,6 +303,8 @@ void AddPlanCommand(const Command& program, int& exit_status) {
   command.AddOption("--budget", o->budget, "stop after this time, screening included: 30s, 5min");
   command.AddOption("--top", o->top, "layouts to print").ShowDefault();
   command.AddOption("--price", o->price, "of a device and hour: prints the price of a billion tokens");
+  command.AddFlag("--what-if", o->what_if,
+                  "also plan for half the network's bandwidth, and for twice the nodes; each takes as long again");
   command.AddOption(
       "--out", o->out,
       "folder for the first layout's spec, plan.json, and a journal from which an interrupted plan goes on");

@@ -46,6 +46,25 @@ TEST_F(Program, PlansAndGoesOnFromItsJournal) {
   EXPECT_THAT(err_, HasSubstr("is the journal of another plan"));
 }
 
+// Each is the plan that one would make for the changed job.
+TEST_F(Program, PlansForWhatMightChange) {
+  const std::string plan =
+      StrCat("plan ", Write("job.textproto", kJob), " --set=fabric.simulated.cluster=star-h100 --json --ranks=");
+  ASSERT_EQ(Run(plan + "2 --what-if"), 0) << err_;
+  const auto both = nlohmann::json::parse(out_)["what_if"];
+  ASSERT_EQ(both.size(), 2U);
+  const char* const others[] = {"2 --set=fabric.simulated.network.background=0.5", "4"};
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(Run(plan + others[i]), 0) << err_;
+    const auto json = nlohmann::json::parse(out_);
+    EXPECT_EQ(both[i]["text"], json["layouts"][0]["text"]) << others[i];
+    EXPECT_EQ(both[i]["seconds"], json["layouts"][0]["seconds"]) << others[i];
+    EXPECT_EQ(both[i]["proof"], json["proof"]) << others[i];
+  }
+  EXPECT_EQ(both[0]["name"], "half the network's bandwidth");
+  EXPECT_EQ(both[1]["name"], "twice the nodes");
+}
+
 TEST_F(Program, SaysThatNoLayoutFits) {
   const std::string spec = Write("job.textproto", StrCat(kJob, "memory { budget_mib: 0.5 }\n"));
   ASSERT_EQ(Run(StrCat("plan ", spec, " --ranks=2")), 3) << err_;

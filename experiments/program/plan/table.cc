@@ -99,6 +99,25 @@ std::string EndText(const Plan& plan, const Shown& shown) {
   return StrCat("The budget ended before the proof: ", most, "; ", CountText(plan.open), " layouts are left open.\n");
 }
 
+std::string WhatIfText(const Plan& plan, const Shown& shown) {
+  std::string text;
+  for (const WhatIf& other : shown.what_if) {
+    StrAppend(&text, text.empty() ? "What if there were\n  " : "  ", other.name, ": ");
+    if (!other.plan.ok()) {
+      StrAppend(&text, "cannot be said: ", std::string(other.plan.status().message()), "\n");
+    } else if (other.plan->ranked.empty()) {
+      StrAppend(&text, "no layout was found: ", ProofOf(*other.plan, other.options), "\n");
+    } else {
+      const Simulated& first = other.plan->ranked[0];
+      const bool same = first.layout == plan.ranked[0].layout;
+      StrAppend(&text, same ? "the same layout" : Describe(first.layout), ", ", SecondsText(first.seconds));
+      if (!same) StrAppend(&text, " (", Difference(first.layout, plan.ranked[0].layout), ")");
+      StrAppend(&text, other.plan->proven ? "\n" : "; not proven: the budget ended\n");
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string RefusalsText(const Space& space) {
@@ -130,7 +149,7 @@ std::string PlanText(const Plan& plan, const Shown& shown) {
   StrAppend(&text, "\n", Rows(plan, shown), "\n");
   if (plan.ranked.size() > 1) StrAppend(&text, "~: the interval does not tell this layout from the first.\n");
   StrAppend(&text, WhyFirst(plan), NearlyText(plan, shown), "Proof: ", ProofOf(plan, shown.options), ".\n",
-            EndText(plan, shown));
+            EndText(plan, shown), WhatIfText(plan, shown));
   return text;
 }
 
@@ -173,6 +192,20 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown) {
   json["failed"] = Json::array();
   for (const Simulated& s : plan.failed)
     json["failed"].push_back({{"text", Describe(s.layout)}, {"message", s.message}});
+  for (const WhatIf& other : shown.what_if) {
+    Json one{{"name", other.name}};
+    if (!other.plan.ok()) {
+      one["error"] = std::string(other.plan.status().message());
+    } else {
+      one["proven"] = other.plan->proven;
+      one["proof"] = ProofOf(*other.plan, other.options);
+      if (!other.plan->ranked.empty()) {
+        one["text"] = Describe(other.plan->ranked[0].layout);
+        one["seconds"] = other.plan->ranked[0].seconds;
+      }
+    }
+    json["what_if"].push_back(std::move(one));
+  }
   return json;
 }
 

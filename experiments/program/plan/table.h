@@ -3,11 +3,20 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/units.h"
 #include "experiments/program/plan/search.h"
 
 namespace twofold::plan {
+
+// Another question, and its answer.
+struct WhatIf {
+  std::string name;
+  absl::StatusOr<Plan> plan;
+  SearchOptions options;
+};
 
 struct Shown {
   int64_t rows = 10;
@@ -15,6 +24,7 @@ struct Shown {
   Bytes device;      // a rank's memory; 0: not known
   int64_t ranks = 1;
   SearchOptions options;
+  std::vector<WhatIf> what_if = {};
 };
 
 // The table of the best layouts, what proves it, why the first wins, what does not fit by little.
