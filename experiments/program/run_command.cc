@@ -214,6 +214,8 @@ void PrintSummary(const Job& job, const report::Report& r) {
   if (r.notes_size() > kShownNotes) {
     std::printf("note: %d more in %s/report.json\n", r.notes_size() - kShownNotes, job.out.c_str());
   }
+  if (r.outcome() == report::OUT_OF_MEMORY)
+    std::printf("`twofold memory` with the same spec and options lists the cheapest changes that make it fit\n");
 }
 
 int ExitStatus(const report::Report& r) {

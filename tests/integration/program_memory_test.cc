@@ -76,6 +76,7 @@ TEST_F(Program, TellsHowMemoryRunsOut) {
   EXPECT_THAT(out_, HasSubstr("It does not fit"));
   ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --out=", At("run"))), 3);
   EXPECT_THAT(err_, HasSubstr("out of memory"));
+  EXPECT_THAT(out_, HasSubstr("`twofold memory` with the same spec and options lists the cheapest changes"));
   EXPECT_EQ(Report(At("memory"))["message"], Report(At("run"))["message"]);
   EXPECT_EQ(Report(At("memory"))["outcome"], "OUT_OF_MEMORY");
   EXPECT_EQ(Report(At("memory"))["ranks"][0], Report(At("run"))["ranks"][0]);
