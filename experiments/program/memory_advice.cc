@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kMostTogether = 3;  // changes at once
 constexpr int kMostTries = 300;
-constexpr size_t kMostTimed = 12;  // remedies whose step time is predicted
 
 using Sets = std::vector<std::string>;
 using Kind = std::vector<Sets>;  // alternatives, of which a remedy takes one at most
@@ -90,6 +89,7 @@ MemoryAdvice AdviseOnMemory(const spec::Spec& spec, const FitsWith& fits, const 
       if (reserved->has_value()) found.push_back({.sets = sets, .reserved_bytes = **reserved});
     }
   }
+  advice.fitting = static_cast<int>(found.size());
   if (found.size() > kMostTimed) found.resize(kMostTimed);
   if (found.empty()) return advice;
   std::vector<Sets> changes = {{}};
@@ -120,7 +120,11 @@ std::string MemoryAdviceText(const MemoryAdvice& advice) {
                     timed ? SecondsText(remedy.seconds) : "-",
                     timed && advice.seconds > 0 ? PercentText(remedy.seconds / advice.seconds - 1) : "-"});
   }
-  return TableText(rows);
+  std::string text = TableText(rows);
+  if (advice.fitting > static_cast<int>(kMostTimed))
+    StrAppend(&text, "These are the fastest of the first ", kMostTimed, " of ", advice.fitting,
+              " changes that make it fit.\n");
+  return text;
 }
 
 }  // namespace twofold

@@ -21,9 +21,10 @@ struct MemoryRemedy {
 struct MemoryAdvice {
   double seconds = 0;                  // of the spec itself, if it fitted; 0: not known
   int tried = 0;                       // changed specs whose memory was predicted
+  int fitting = 0;                     // of these; step times are predicted of the first kMostTimed
   std::vector<MemoryRemedy> remedies;  // the fastest first, at most kMostRemedies; all fit
 };
-inline constexpr size_t kMostRemedies = 3;
+inline constexpr size_t kMostRemedies = 3, kMostTimed = 12;
 
 // Bytes that the fullest rank reserves, if the spec fits with these changes; nullopt if it does not; an error if they
 // make no valid spec.

@@ -6,11 +6,10 @@
 // takes at least as long as the host of stage 0 needs to launch its operations. Waiting for slower devices, for links
 // that are shared, for other replicas and for messages only adds to that. There are two such bounds:
 //
-//   quick  composes a stage from pieces. A piece is a stage of a pipeline of three with as many blocks each as the
-//   model
-//          takes to repeat itself, without replicas. What is timed of it is what one micro-batch takes on it. Since
-//          each is timed with nothing else in flight, a stage with n times the blocks takes at least n times as long.
-//          Pieces are kept by their spec, so that the many layouts that share one pay once. Neither what replicas
+//   quick  composes a stage from pieces. A piece is a stage of a pipeline of three, with as many blocks each as the
+//          model takes to repeat itself, without replicas. What is timed of it is what one micro-batch takes on it.
+//          Since each is timed with nothing else in flight, a stage with n times the blocks takes at least n times as
+//          long. Pieces are kept by their spec, so that the many layouts that share one pay once. Neither what replicas
 //          exchange nor the update are in it.
 //   tight  times stage 0 as it is, with its replicas' communication and the update; and those of the others that gather
 //          or reduce in every micro-batch (ZERO_2, ZERO_3, HYBRID_SHARD). A replay of three micro-batches each.

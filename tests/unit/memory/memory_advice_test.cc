@@ -104,5 +104,14 @@ TEST(MemoryAdvice, SaysWhatIsNotKnown) {
   EXPECT_THAT(MemoryAdviceText(advice), HasSubstr("+50.0 %"));
 }
 
+// Step times are predicted of some only, and the text says so.
+TEST(MemoryAdvice, SaysOfHowManyItIsTheFastest) {
+  MemoryAdvice advice{.fitting = 12, .remedies = {{.sets = {"a=1"}, .reserved_bytes = 1}}};
+  EXPECT_THAT(MemoryAdviceText(advice), ::testing::Not(::testing::HasSubstr("the fastest of the first")));
+  advice.fitting = 13;
+  EXPECT_THAT(MemoryAdviceText(advice),
+              ::testing::HasSubstr("the fastest of the first 12 of 13 changes that make it fit"));
+}
+
 }  // namespace memory_advice_test
 }  // namespace twofold

@@ -179,19 +179,6 @@ TEST_P(Failures, UnfinishedWorkIsLostWhoeverCatchesTheException) {
   EXPECT_EQ(Message(result), "rank 1: an exception left unfinished work in group sub (ranks 0, 1)");
 }
 
-// Rank 0 leaves with two calls in its queue. Rank 1 comes to the first of them when rank 0 has gone.
-TEST_P(Failures, WhatALeavingRankHasQueuedIsDropped) {
-  const RunResult result = Run(2, [](RankContext& c) -> std::string {
-    Tensor t = Zeros(c, 10);
-    Work first = c.world().Barrier(), second = c.world().AllReduce(t);
-    if (c.rank() == 0) throw OutOfMemory(0, "rank 0: out of memory");
-    second.Wait();
-    return "";
-  });
-  EXPECT_EQ(Message(result), "rank 0: out of memory");
-  EXPECT_EQ(result.status.code(), Code::kResourceExhausted);
-}
-
 TEST_P(Failures, OutOfMemoryKeepsItsCode) {
   const RunResult result = Run(2, [](RankContext& c) -> std::string {
     if (c.rank() == 1) throw OutOfMemory(1, "rank 1: out of memory");
