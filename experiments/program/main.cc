@@ -14,7 +14,7 @@
 #include "experiments/program/cli/command_line.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
-#include "experiments/program/pictures/command.h"
+#include "experiments/program/page/command.h"
 #include "experiments/program/version.h"
 
 namespace {
@@ -36,7 +36,7 @@ constexpr const char* kTour =
     "  twofold topology show dgx-h100                     draw a cluster, and print its figures\n"
     "  twofold schedule --out=schedules.svg               draw pipeline schedules: what each stage does when\n"
     "  twofold storm SPEC --schedules=1000                disasters by seed: does training survive them?\n"
-    "  twofold report DIR                                 draw a run: time line, memory, errors\n"
+    "  twofold report DIR                                 look at a run: time line, memory, errors\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
     "Results go to stdout; messages and progress go to stderr.\n"
     "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 a simulation predicts out-of-memory or deadlock.";

@@ -10,7 +10,7 @@ namespace twofold::pictures {
 struct Series {
   std::string name;
   std::vector<double> values;            // by step; values that are not finite are left out
-  int color = 0;                         // 0 or 1
+  int color = 0;                         // 0 to 7
   double median = 0, low = 0, high = 0;  // drawn as a line and a band where median is above 0
 };
 

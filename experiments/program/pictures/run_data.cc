@@ -30,6 +30,13 @@ std::map<std::pair<int, int>, std::string> StreamNames(const Json& events) {
   return names;
 }
 
+void AddRankNames(const Json& events, RunData& run) {
+  for (const Json& e : events) {
+    if (e.value("ph", "") == "M" && e.value("name", "") == "process_name")
+      run.rank_names[e.value("pid", 0)] = e.at("args").value("name", "");
+  }
+}
+
 void AddSpans(const Json& events, RunData& run) {
   const auto names = StreamNames(events);
   std::map<std::pair<int, int>, Lane> lanes;
@@ -47,6 +54,7 @@ void AddSpans(const Json& events, RunData& run) {
                           .end = end,
                           .bytes = args.value("bytes", int64_t{0}),
                           .waiting = args.value("waiting_us", 0.0) * 1e-6,
+                          .exposed = args.value("exposed_us", 0.0) * 1e-6,
                           .label = args.value("label", "")});
   }
   for (auto& [id, lane] : lanes) {
@@ -64,6 +72,7 @@ absl::Status ReadTrace(const std::string& path, RunData& run) {
     return Bad(path, "is not a trace; expected JSON with a list of traceEvents");
   }
   try {
+    AddRankNames(json["traceEvents"], run);
     AddSpans(json["traceEvents"], run);
   } catch (const Json::exception& e) {
     return Bad(path, absl::StrCat("a field of an event has the wrong type (", e.what(), ")"));

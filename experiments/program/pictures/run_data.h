@@ -16,6 +16,7 @@ struct DrawnSpan {
   double start, end;  // seconds since the trace began
   int64_t bytes;
   double waiting = 0;  // part of the span, at its start, spent waiting for others, if known
+  double exposed = 0;  // how long the compute stream stood still for it
   std::string label;   // the pass of a pipeline's schedule that it belongs to: "F3"; "": none
 };
 struct Lane {  // a stream of a rank, spans by start
@@ -32,8 +33,9 @@ struct MemoryLine {                              // of one rank
 struct RunData {
   std::string folder;
   report::Report report;
-  spec::Parallel parallel;  // the layout of the run
-  std::vector<Lane> lanes;  // by rank, compute first
+  spec::Parallel parallel;                // the layout of the run
+  std::vector<Lane> lanes;                // by rank, compute first
+  std::map<int, std::string> rank_names;  // of ranks with lanes: "rank 0 and 3 like it"
   std::vector<std::string> categories;
   std::map<int, MemoryLine> memory;  // by rank
   double trace_end = 0;

@@ -4,18 +4,45 @@
 #include <regex>
 
 #include "core/base/check.h"
+#include "core/base/strings.h"
 #include "core/device/kernel_names.h"
 
 namespace twofold::pictures {
 
+namespace {
+
 // The hues are those of Paul Tol's "bright" scheme, which stays distinct for colour-blind readers.
+constexpr char kLight[] =
+    "--page:#fdfdfc;--ink:#22262b;--soft:#667078;--rule:#dfe2e5;--panel:#f4f5f6;--blue:#4477aa;--cyan:#5bb8dd;"
+    "--green:#2f8f46;--yellow:#c9b037;--red:#e25f6f;--purple:#a23b78;--grey:#a9aeb3;--orange:#e0883a;--teal:#1f9e9a";
+constexpr char kDark[] =
+    "--page:#16181b;--ink:#e3e6e9;--soft:#98a1a9;--rule:#33383d;--panel:#1e2125;--blue:#5c93cc;--cyan:#6fcaea;"
+    "--green:#48ad60;--yellow:#d8c455;--red:#ee7885;--purple:#c766a2;--grey:#7d848a;--orange:#eb9d57;--teal:#3cbcb7";
+
+// What is drawn of each of several runs, or of a panel's lines.
+std::string OfEachSeries() {
+  constexpr std::string_view kColours[] = {"blue", "red", "green", "purple", "orange", "cyan", "yellow", "teal"};
+  std::string css;
+  for (size_t i = 0; i < std::size(kColours); ++i) {
+    const std::string colour = StrCat("var(--", kColours[i], ")");
+    StrAppend(&css, "svg .line", i, "{fill:none;stroke-width:2;stroke-linejoin:round;stroke:", colour, "}svg .dot", i,
+              "{fill:", colour, "}svg .band", i, "{fill:", colour, ";opacity:.15}svg .median", i, "{stroke:", colour,
+              ";stroke-dasharray:4 3;fill:none}svg .p", i, "{stroke:", colour, "}svg .q", i, "{fill:", colour, "}\n");
+  }
+  return css;
+}
+
+}  // namespace
+
+std::string ChosenThemes() {
+  return StrCat(":root[data-theme=light]{color-scheme:light;", kLight, "}\n:root[data-theme=dark]{color-scheme:dark;",
+                kDark, "}\n");
+}
+
 std::string Style() {
-  return R"css(
-:root{color-scheme:light dark;--page:#fdfdfc;--ink:#22262b;--soft:#667078;--rule:#dfe2e5;--panel:#f4f5f6;
---blue:#4477aa;--cyan:#5bb8dd;--green:#2f8f46;--yellow:#c9b037;--red:#e25f6f;--purple:#a23b78;--grey:#a9aeb3;--orange:#e0883a;--teal:#1f9e9a}
-@media (prefers-color-scheme:dark){:root{--page:#16181b;--ink:#e3e6e9;--soft:#98a1a9;--rule:#33383d;--panel:#1e2125;
---blue:#5c93cc;--cyan:#6fcaea;--green:#48ad60;--yellow:#d8c455;--red:#ee7885;--purple:#c766a2;--grey:#7d848a;--orange:#eb9d57;--teal:#3cbcb7}}
-svg{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;background:var(--page)}
+  return StrCat(
+      "\n:root{color-scheme:light dark;", kLight, "}\n@media (prefers-color-scheme:dark){:root{", kDark, "}}\n",
+      R"css(svg{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;background:var(--page)}
 svg text{fill:var(--ink)}svg .soft{fill:var(--soft)}svg .head{font-size:13px;font-weight:600}
 svg .end{text-anchor:end}svg .mid{text-anchor:middle}
 svg .rule{stroke:var(--rule);stroke-width:1;fill:none}svg .lane{fill:var(--panel)}
@@ -27,21 +54,14 @@ svg .rule{stroke:var(--rule);stroke-width:1;fill:none}svg .lane{fill:var(--panel
 .m-activations{fill:var(--green)}.m-communication{fill:var(--purple)}.m-other{fill:var(--grey)}
 svg .reserved{stroke:var(--ink);stroke-width:1.5;stroke-dasharray:5 3;fill:none}
 svg .mark{fill:var(--ink);stroke:var(--page);stroke-width:1.5}
-svg .line0,svg .line1{fill:none;stroke-width:2;stroke-linejoin:round}
-svg .line0{stroke:var(--blue)}svg .line1{stroke:var(--red)}svg .dot0{fill:var(--blue)}svg .dot1{fill:var(--red)}
-svg .band0{fill:var(--blue);opacity:.15}svg .band1{fill:var(--red);opacity:.15}
 svg .wire{fill:none;stroke-linecap:round}svg .faint{opacity:.45}svg .small{font-size:9px}
 svg .w-network{stroke:var(--blue)}svg .w-nvlink{stroke:var(--green)}svg .w-pcie{stroke:var(--orange)}svg .w-memory{stroke:var(--grey)}
 svg .b-device,svg .b-nic,svg .b-host,svg .b-switch,svg .b-node{fill:var(--page);stroke-width:1.6}
 svg .b-device{stroke:var(--green)}svg .b-nic{stroke:var(--orange)}svg .b-host{stroke:var(--grey)}svg .b-switch{stroke:var(--blue)}svg .b-node{stroke:var(--ink)}
 svg .series{fill:none;stroke-width:2;stroke-linejoin:round}svg .dashed{stroke-dasharray:6 4}svg .thin{stroke-width:1}
-svg .p0{stroke:var(--blue)}svg .p1{stroke:var(--red)}svg .p2{stroke:var(--green)}svg .p3{stroke:var(--purple)}
-svg .p4{stroke:var(--orange)}svg .p5{stroke:var(--cyan)}svg .p6{stroke:var(--yellow)}svg .p7{stroke:var(--teal)}
-svg .q0{fill:var(--blue)}svg .q1{fill:var(--red)}svg .q2{fill:var(--green)}svg .q3{fill:var(--purple)}
-svg .q4{fill:var(--orange)}svg .q5{fill:var(--cyan)}svg .q6{fill:var(--yellow)}svg .q7{fill:var(--teal)}
 svg .ideal{fill:none;stroke:var(--soft);stroke-width:1;stroke-dasharray:2 3}
-svg .median0{stroke:var(--blue);stroke-dasharray:4 3;fill:none}svg .median1{stroke:var(--red);stroke-dasharray:4 3;fill:none}
-)css";
+)css",
+      OfEachSeries());
 }
 
 namespace {
@@ -93,11 +113,13 @@ SpanClass ClassOf(std::string_view stream, std::string_view name) {
   return SpanClass::kOther;
 }
 
-std::string CssClass(SpanClass c) {
-  constexpr std::string_view kNames[] = {"c-product",   "c-attention",     "c-norm",     "c-element", "c-loss",
-                                         "c-optimizer", "c-communication", "c-transfer", "c-other"};
-  return std::string(kNames[static_cast<int>(c)]);
+std::string_view ShortName(SpanClass c) {
+  constexpr std::string_view kNames[] = {"product",   "attention",     "norm",     "element", "loss",
+                                         "optimizer", "communication", "transfer", "other"};
+  return kNames[static_cast<int>(c)];
 }
+
+std::string CssClass(SpanClass c) { return StrCat("c-", ShortName(c)); }
 
 std::string LegendName(SpanClass c) {
   constexpr std::string_view kNames[] = {"products",

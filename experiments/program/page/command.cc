@@ -1,4 +1,4 @@
-#include "experiments/program/pictures/command.h"
+#include "experiments/program/page/command.h"
 
 #include <filesystem>
 #include <fstream>
@@ -9,8 +9,8 @@
 
 #include "core/base/status.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/page/page.h"
 #include "experiments/program/pictures/memory_picture.h"
-#include "experiments/program/pictures/page.h"
 #include "experiments/program/pictures/run_data.h"
 #include "experiments/program/pictures/schedule_picture.h"
 #include "experiments/program/pictures/style.h"
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using namespace pictures;
 
 struct Options {
-  std::string folder, measured;
+  std::vector<std::string> folders;
   std::string out;
 };
 
@@ -36,11 +36,9 @@ absl::Status WriteText(const fs::path& path, const std::string& text) {
 }
 
 absl::Status Write(const Options& o) {
-  const fs::path last = o.measured.empty() ? o.folder : o.measured,
-                 page = o.out.empty() ? last / "report.html" : fs::path(o.out);
+  const fs::path page = o.out.empty() ? fs::path(o.folders.back()) / "report.html" : fs::path(o.out);
   std::vector<RunData> read;
-  for (const std::string& folder : {o.folder, o.measured}) {
-    if (folder.empty()) continue;
+  for (const std::string& folder : o.folders) {
     auto run = ReadRun(folder);
     if (!run.ok()) return InvalidArgument(run.status().message());
     read.push_back(*std::move(run));
@@ -48,7 +46,7 @@ absl::Status Write(const Options& o) {
   std::vector<const RunData*> runs;
   for (const RunData& run : read) runs.push_back(&run);
   if (absl::Status s = CheckOutFile("--out", page.string()); !s.ok()) return s;
-  if (absl::Status s = WriteText(page, Page(runs)); !s.ok()) return s;
+  if (absl::Status s = WriteText(page, page::PageOf(runs)); !s.ok()) return s;
   const std::pair<const char*, std::string> svgs[] = {{"schedule.svg", SchedulePicture(StoriesOf(runs))},
                                                       {"timeline.svg", TimelinePicture(runs)},
                                                       {"memory.svg", MemoryPicture(runs)}};
@@ -63,15 +61,16 @@ absl::Status Write(const Options& o) {
 
 void AddReportCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
-  const Command command =
-      program.AddCommand("report", "draws a run, or a prediction above its measurement, as one HTML page");
-  command.AddOption("DIR", options->folder, "the folder of a run").Required();
-  command.AddOption("DIR_MEASURED", options->measured, "the folder of its measurement, to compare with");
+  const Command command = program.AddCommand("report", "draws runs, predictions above measurements, as one HTML page");
+  command.AddOption("DIR", options->folders, "the folders of runs, in the order in which they are drawn").Required();
   command.AddOption("--out", options->out, "the page to write; default: report.html in the last folder");
   command.Footer(
-      "The page shows the time line, memory, losses, collectives and errors, and needs no other file. timeline.svg, "
-      "memory.svg and,\n"
-      "for a pipeline, schedule.svg are written beside it. The names of all files written are printed.\n"
+      "The page has a time line to zoom, the pipeline, memory, the parts of a step, losses and collectives. Each "
+      "report "
+      "says whether it is a\n"
+      "prediction or a measurement. The page needs no other file and no network. timeline.svg, memory.svg and, for a "
+      "pipeline, schedule.svg\n"
+      "are written beside it. The names of all files written are printed.\n"
       "Exit status: 0 fine; 1 a file cannot be written; 2 a folder has no report of a run.\n"
       "\nExamples:\n"
       "  twofold report runs/my-in_memory\n"

@@ -1,36 +1,31 @@
-#include "experiments/program/pictures/page.h"
+#include "experiments/program/page/page.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/format.h"
+#include "experiments/program/page/page_data.h"
+#include "experiments/program/page/web_texts.h"
 #include "experiments/program/pictures/chart.h"
 #include "experiments/program/pictures/format.h"
-#include "experiments/program/pictures/memory_picture.h"
-#include "experiments/program/pictures/schedule_picture.h"
 #include "experiments/program/pictures/style.h"
-#include "experiments/program/pictures/timeline_picture.h"
 #include "experiments/program/report/tables.h"
 
-namespace twofold::pictures {
+namespace twofold::page {
 namespace {
 
-using Runs = std::vector<const RunData*>;
+using pictures::Chart;
+using pictures::Escape;
+using pictures::Number;
+using pictures::RunData;
+using pictures::Series;
 
-constexpr char kPageStyle[] = R"css(
-body{margin:0 auto;max-width:1160px;padding:20px 20px 48px;background:var(--page);color:var(--ink);
-font:15px/1.5 system-ui,"Segoe UI","DejaVu Sans",sans-serif}
-h1{font-size:24px;margin:8px 0 2px}h2{font-size:17px;margin:34px 0 8px}p{margin:4px 0}.sub{color:var(--soft)}
-table{border-collapse:collapse;font-size:14px}th,td{padding:4px 18px 4px 0;text-align:right;border-bottom:1px solid var(--rule);
-font-variant-numeric:tabular-nums}th:first-child,td:first-child,.left{text-align:left}th{font-weight:600}
-.wrap{overflow-x:auto}.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:24px}
-.bad{border-left:4px solid var(--red);background:var(--panel);padding:8px 12px;margin:10px 0;white-space:pre-wrap}
-li{margin:2px 0}svg{display:block;max-width:100%}
-)css";
+using Runs = std::vector<const RunData*>;
 
 std::string Row(const std::string& name, const std::vector<std::string>& cells) {
   std::string row = absl::StrCat("<tr><td>", name, "</td>");
@@ -116,7 +111,7 @@ std::string Charts(const Runs& runs) {
   std::vector<Series> losses, times, validations;
   for (size_t i = 0; i < runs.size(); ++i) {
     const report::Report& r = runs[i]->report;
-    Series loss{runs[i]->Title(), {}, static_cast<int>(i)}, time{runs[i]->Title(), {}, static_cast<int>(i)};
+    Series loss{runs[i]->Title(), {}, static_cast<int>(i % 8)}, time{runs[i]->Title(), {}, static_cast<int>(i % 8)};
     for (const report::Step& s : r.steps()) loss.values.push_back(s.loss()), time.values.push_back(s.seconds());
     time.median = r.median_step_seconds(), time.low = r.low(), time.high = r.high();
     // Without data every loss is the same stand-in, which is not a curve.
@@ -124,7 +119,7 @@ std::string Charts(const Runs& runs) {
     const auto differs = [&](double v) { return v != read.front(); };
     if (std::any_of(read.begin(), read.end(), differs)) losses.push_back(loss);
     times.push_back(time);
-    Series validation{runs[i]->Title(), {}, static_cast<int>(i)};
+    Series validation{runs[i]->Title(), {}, static_cast<int>(i % 8)};
     for (const report::Validation& v : r.validations()) validation.values.push_back(v.loss());
     if (validation.values.size() > 1 && !losses.empty()) validations.push_back(validation);
   }
@@ -175,6 +170,31 @@ std::string Collectives(const Runs& runs) {
   return t + "</table></div>\n";
 }
 
+// Of elastic runs: who trained when, and what a change of members cost.
+std::string Generations(const Runs& runs) {
+  std::string text;
+  for (const RunData* run : runs) {
+    const report::Report& r = run->report;
+    if (r.generations_size() == 0) continue;
+    absl::StrAppend(&text, "<h2>Generations: ", Escape(run->Title()), "</h2>");
+    if (std::isfinite(r.goodput()))
+      absl::StrAppend(&text, "<p>Goodput ", ShareText(r.goodput()), " of ", SecondsText(r.trained_seconds()), "</p>");
+    text +=
+        "<div class=wrap><table class=generations><tr><th>generation</th><th>members</th><th>dp</th><th>from step</th>"
+        "<th>began at</th><th>to detect</th><th>to reform</th><th>to recover</th><th>lost steps</th>"
+        "<th class=left>state from</th><th class=left>because</th></tr>\n";
+    for (const report::Generation& g : r.generations()) {
+      text +=
+          Row(absl::StrCat(g.number()),
+              {absl::StrCat(g.members_size()), absl::StrCat(g.dp()), absl::StrCat(g.first_step()),
+               SecondsText(g.began_seconds()), SecondsText(g.detect_seconds()), SecondsText(g.reform_seconds()),
+               SecondsText(g.recover_seconds()), absl::StrCat(g.lost_steps()), Escape(g.from()), Escape(g.cause())});
+    }
+    text += "</table></div>\n";
+  }
+  return text;
+}
+
 std::string Notes(const Runs& runs) {
   std::string text;
   for (const RunData* run : runs) {
@@ -186,21 +206,37 @@ std::string Notes(const Runs& runs) {
   return text;
 }
 
-std::string Section(const std::string& title, const std::string& picture) {
-  return picture.empty() ? "" : absl::StrCat("<h2>", title, "</h2>", picture, "\n");
+// The template's {{name}} becomes its value. Values are not looked into.
+std::string Filled(std::string_view text, const std::map<std::string_view, std::string_view>& values) {
+  std::string filled;
+  for (size_t at = 0; at < text.size();) {
+    const size_t open = text.find("{{", at), close = text.find("}}", open);
+    if (open == text.npos) return filled.append(text.substr(at));
+    const std::string_view name = text.substr(open + 2, close - open - 2);
+    filled.append(text.substr(at, open - at)).append(values.at(name));
+    at = close + 2;
+  }
+  return filled;
 }
 
 }  // namespace
 
-std::string Page(const Runs& runs) {
-  return absl::StrCat("<!doctype html>\n<html lang=en><head><meta charset=utf-8>",
-                      "<meta name=viewport content=\"width=device-width,initial-scale=1\"><title>",
-                      Escape(runs[0]->report.name()), "</title><style>", Style(), kPageStyle, "</style></head><body>\n",
-                      Heading(runs), "<h2>Summary</h2>", Summary(runs),
-                      Section("Pipeline schedule in the traced steps", SchedulePicture(StoriesOf(runs))),
-                      Section("Time line of the traced steps", TimelinePicture(runs)),
-                      Section("Memory in the traced steps", MemoryPicture(runs)), Charts(runs), Collectives(runs),
-                      Notes(runs), "</body></html>\n");
+std::string PageOf(const Runs& runs) {
+  std::string scripts;
+  for (const std::string_view script : kScripts) scripts.append(script);
+  const std::string style = pictures::Style() + pictures::ChosenThemes() + std::string(kPageStyle);
+  const std::string title = Escape(runs[0]->report.name()), heading = Heading(runs), summary = Summary(runs),
+                    charts = Charts(runs), tables = Generations(runs) + Collectives(runs) + Notes(runs),
+                    data = PageData(runs);
+  return Filled(kTemplate, {{"title", title},
+                            {"style", style},
+                            {"heading", heading},
+                            {"summary", summary},
+                            {"charts", charts},
+                            {"tables", tables},
+                            {"data", data},
+                            {"d3", kD3},
+                            {"scripts", scripts}});
 }
 
-}  // namespace twofold::pictures
+}  // namespace twofold::page

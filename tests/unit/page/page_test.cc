@@ -1,12 +1,16 @@
-#include "experiments/program/pictures/page.h"
+#include "experiments/program/page/page.h"
 
 #include <unistd.h>
+#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/escaping.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
+#include "experiments/program/page/page_data.h"
 #include "experiments/program/pictures/chart.h"
 #include "experiments/program/pictures/format.h"
 #include "experiments/program/pictures/memory_picture.h"
@@ -15,8 +19,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace twofold::pictures {
+namespace twofold::page {
 namespace page_test {
+
+using pictures::Chart;
+using pictures::MemoryPicture;
+using pictures::ReadRun;
+using pictures::RunData;
+using pictures::TimelinePicture;
 
 using testing::HasSubstr;
 using testing::Not;
@@ -53,6 +63,7 @@ struct PageTest : testing::Test {
   static void AddSpan(report::RankRecord& r, const char* stream, const char* name, double start, double end) {
     report::Span& s = *r.add_spans();
     s.set_stream(stream), s.set_name(name), s.set_start(start), s.set_end(end), s.set_bytes(1024);
+    if (s.stream() != "compute") s.set_waiting(0.002), s.set_exposed(0.003), s.set_label("F3");
   }
   RunData Written() {
     EXPECT_TRUE(WriteReport(folder, report, spec::Spec(), records).ok());
@@ -80,26 +91,119 @@ TEST_F(PageTest, ReadsWhatARunWrites) {
 
 TEST_F(PageTest, HasEverySectionAndNeedsNothingElse) {
   const RunData run = Written();
-  const std::string page = Page({&run});
-  for (const char* part : {"a &lt;b&gt; run", "3.2 million", "20.0 ms", "Time line", "Memory", "peak 12.0 MiB", "loss",
-                           "all_reduce", "4.00 MiB", "a note &amp; more"}) {
+  const std::string page = PageOf({&run});
+  for (const char* part : {"a &lt;b&gt; run", "3.2 million", "20.0 ms", "Time line", "Memory", "loss", "all_reduce",
+                           "4.00 MiB", "a note &amp; more", "class TimeLine", "d3js.org"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
-  for (const char* outside : {"<script", "<link", "src=", "url(", "@import"})
-    EXPECT_THAT(page, Not(HasSubstr(outside)));
+  for (const char* outside : {"{{", "<link", " src=", "url(", "@import"}) EXPECT_THAT(page, Not(HasSubstr(outside)));
+}
+
+// ---- What the scripts read: the format that page_data.h states ----
+
+std::string Unzipped(const std::string& base64) {
+  std::string zipped, text(1 << 20, '\0');
+  EXPECT_TRUE(absl::Base64Unescape(base64, &zipped));
+  z_stream stream{};
+  EXPECT_EQ(inflateInit2(&stream, MAX_WBITS + 16), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(zipped.data()), stream.avail_in = static_cast<uInt>(zipped.size());
+  stream.next_out = reinterpret_cast<Bytef*>(text.data()), stream.avail_out = static_cast<uInt>(text.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  text.resize(stream.total_out);
+  inflateEnd(&stream);
+  return text;
+}
+
+struct Reading {
+  explicit Reading(const std::string& all) : bytes(all) {
+    size_t length = 0;
+    for (size_t i = 0; i < 4; ++i) length |= static_cast<size_t>(static_cast<unsigned char>(all[i])) << (8 * i);
+    json = nlohmann::json::parse(all.substr(4, length));
+    at = 4 + length;
+  }
+  uint64_t Next() {
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes.at(at++));
+      value |= static_cast<uint64_t>(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+  }
+  int64_t Signed() {
+    const uint64_t value = Next();
+    return value % 2 ? -static_cast<int64_t>(value / 2) - 1 : static_cast<int64_t>(value / 2);
+  }
+  std::vector<uint64_t> Column(size_t n) {
+    std::vector<uint64_t> column(n);
+    for (uint64_t& value : column) value = Next();
+    return column;
+  }
+  const std::string bytes;
+  nlohmann::json json;
+  size_t at = 0;
+};
+
+TEST_F(PageTest, CarriesEverySpanAndEverySample) {
+  AddSpan(records[0], "compute", "matmul_nn", 0.013, 0.0135);
+  const RunData run = Written();
+  Reading data(Unzipped(PageData({&run, &run})));
+  ASSERT_EQ(data.json["runs"].size(), 2u);
+  for (const nlohmann::json& of : data.json["runs"]) {
+    EXPECT_EQ(of["report"]["world_size"], 2);
+    EXPECT_EQ(of["report"]["steps"][1]["loss"], 4.5);
+    EXPECT_EQ(of["kernel_classes"].size(), 0u);
+    ASSERT_EQ(of["lanes"].size(), 4u);
+    EXPECT_EQ(of["ranks"][1]["name"], "rank 1");
+    const auto named = [&](uint64_t i) {
+      return StrCat(of["class_names"][of["class_of"][i].get<size_t>()].get<std::string>(), " ",
+                    of["names"][i].get<std::string>());
+    };
+    int64_t rank_begins = 0;
+    for (size_t l = 0; l < 4; ++l) {
+      const nlohmann::json& lane = of["lanes"][l];
+      const size_t n = lane["count"];
+      const bool compute = lane["stream"] == "compute";
+      ASSERT_EQ(n, l == 0 ? 2u : 1u);
+      rank_begins = l < 2 ? 0 : 1'000'000;
+      std::vector<int64_t> starts(n);
+      for (int64_t& start : starts) start = data.Signed();
+      EXPECT_EQ(starts[0], rank_begins + (compute ? 0 : 10'000'000));
+      if (n == 2) {
+        EXPECT_EQ(starts[1], 1'000'000);  // since the end of the first
+      }
+      EXPECT_EQ(data.Column(n)[0], compute ? 12'000'000u : 8'000'000u);
+      const std::vector<uint64_t> names = data.Column(n);
+      EXPECT_EQ(named(names[0]), compute ? "product matmul_nt" : "communication all_reduce");
+      if (n == 2) {
+        EXPECT_EQ(named(names[1]), "product matmul_nn");
+      }
+      EXPECT_EQ(of["labels"][data.Column(n)[0]], compute ? "" : "F3");
+      EXPECT_EQ(data.Column(n)[0], 1024u);
+      EXPECT_EQ(data.Column(n)[0], compute ? 0u : 2'000'000u);
+      EXPECT_EQ(data.Column(n)[0], compute ? 0u : 3'000'000u);
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      const int64_t from = rank * 1'000'000;
+      for (const int64_t change : {from, int64_t{5'000'000}, int64_t{5'000'000}}) EXPECT_EQ(data.Signed(), change);
+      for (int category = 0; category < 6; ++category)
+        for (const int64_t change : {1 << 20, 1 << 20, -(1 << 20)}) EXPECT_EQ(data.Signed(), change);
+      for (const int64_t change : {32 << 20, 0, 0}) EXPECT_EQ(data.Signed(), change);
+    }
+  }
+  EXPECT_EQ(data.at, data.bytes.size());
 }
 
 TEST_F(PageTest, DrawsOnlyLossesThatWereRead) {
   for (int i : {0, 2}) report.mutable_steps(i)->clear_loss();
   const RunData run = Written();
-  const std::string page = Page({&run});
+  const std::string whole = PageOf({&run}), page = whole.substr(0, whole.find("<script"));
   for (const char* point : {"<title>step 1: 4.5</title>", "<title>step 3: 2.5</title>"})
     EXPECT_THAT(page, HasSubstr(point));
   for (const char* point : {"<title>step 0: 0</title>", "<title>step 2: 0</title>", "nan"})
     EXPECT_THAT(page, Not(HasSubstr(point)));
   for (int i : {1, 3}) report.mutable_steps(i)->set_loss(1);  // stand-ins
   const RunData symbolic = Written();
-  EXPECT_THAT(Page({&symbolic}), Not(HasSubstr("<title>step 1: 1</title>")));
+  EXPECT_THAT(PageOf({&symbolic}), Not(HasSubstr("<title>step 1: 1</title>")));
 }
 
 // HTML forgives; a picture that stands alone is XML.
@@ -129,19 +233,18 @@ TEST_F(PageTest, TwoRunsAreHeldAgainstEachOther) {
   predicted.report.set_predicted(true), predicted.report.set_fabric("simulated");
   predicted.report.set_median_step_seconds(0.022);
   for (report::Step& s : *predicted.report.mutable_steps()) s.set_loss(1);  // a stand-in: no curve
-  const std::string page = Page({&predicted, &measured});
+  const std::string page = PageOf({&predicted, &measured});
   EXPECT_THAT(page, HasSubstr("+10.0 %"));
-  EXPECT_THAT(page, HasSubstr("predicted (simulated): 19.0 ms"));
-  EXPECT_THAT(page, HasSubstr("measured (in_memory): 19.0 ms"));
+  EXPECT_THAT(page, HasSubstr("<th>predicted (simulated)</th><th>measured (in_memory)</th>"));
 }
 
 // What the allocator decides is a matter of program order; where a change stands is said.
 TEST_F(PageTest, SaysWhoseTimeMemoryIsDrawnAt) {
   const RunData first = Written();
-  EXPECT_THAT(Page({&first}), HasSubstr("rank 0, when the host makes each change"));
+  EXPECT_THAT(MemoryPicture({&first}), HasSubstr("rank 0, when the host makes each change"));
   report.set_memory_at_device(true);
   const RunData second = Written();
-  const std::string by_device = Page({&second});
+  const std::string by_device = MemoryPicture({&second});
   EXPECT_THAT(by_device, HasSubstr("rank 0, when the device reaches each change"));
   EXPECT_THAT(by_device, Not(HasSubstr("when the host makes")));
 }
@@ -150,10 +253,9 @@ TEST_F(PageTest, AFailureIsSaidFirst) {
   report.set_outcome(report::OUT_OF_MEMORY), report.set_message("rank 1 asked for 3 GiB");
   records.clear();
   const RunData run = Written();
-  const std::string page = Page({&run});
+  const std::string page = PageOf({&run});
   EXPECT_LT(page.find("OUT_OF_MEMORY"), page.find("Summary"));
   EXPECT_THAT(page, HasSubstr("rank 1 asked for 3 GiB"));
-  EXPECT_THAT(page, Not(HasSubstr("Time line")));
 }
 
 TEST_F(PageTest, RefusesFoldersThatAreNotARuns) {
@@ -167,4 +269,4 @@ TEST_F(PageTest, RefusesFoldersThatAreNotARuns) {
 }
 
 }  // namespace page_test
-}  // namespace twofold::pictures
+}  // namespace twofold::page

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""`twofold report`'s page in a real browser: it opens, it can be used, and its figures are those of the files.
+
+    tests/integration/page_test.py PATH_OF_TWOFOLD
+"""
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from browser import Browser, ENTER  # noqa: E402
+
+PROGRAM = str(pathlib.Path(sys.argv.pop()).resolve())
+LARGE = """
+model { preset: "llama3-405b" }
+parallel { tp: 8 pp: 16 dp: 128 sharding: ZERO_1 sequence_parallel: true }
+train { steps: 2 warmup_steps: 1 global_batch: 2048 micro_batch: 1 activation_checkpointing { every: 1 } }
+fabric { simulated { cluster: "dgx-h100-16k" } }
+"""
+OFFLOAD = """
+model { preset: "gpt-3m" }
+parallel { dp: 4 sharding: FULL_SHARD offload: OFFLOAD_OPTIMIZER }
+train { steps: 2 warmup_steps: 1 global_batch: 4 micro_batch: 1 }
+fabric { simulated { cluster: "dgx-a100" } }
+"""
+ELASTIC = """
+model { mlp { inputs: 16 hidden: 32 classes: 4 } }
+parallel { dp: 4 sharding: ZERO_1 }
+train { steps: 20 warmup_steps: 1 global_batch: 12 micro_batch: 1 elastic { min_dp: 2 shard_copies: 1 events { step: 8 lose: [2] } } }
+fabric { simulated { cluster: "dgx-a100" } }
+"""
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.browser = Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.scratch.cleanup()
+
+    def twofold(self, *words):
+        result = subprocess.run([PROGRAM, *map(str, words)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def run_of(self, name, spec, fabric="simulated", *more):
+        out = self.folder / f"{name}-{fabric}"
+        if not out.exists():
+            path = pathlib.Path(spec)
+            if not spec.endswith(".textproto"):
+                path = self.folder / f"{name}.textproto"
+                path.write_text(spec)
+            self.twofold("run", path, f"--fabric={fabric}", f"--out={out}", "--quiet", *more)
+        return out
+
+    def opened(self, *folders):
+        page = self.folder / "page.html"
+        self.twofold("report", *folders, f"--out={page}")
+        self.browser.open(page)
+        self.assertEqual(self.browser.script("return document.body.dataset.ready"), "yes", self.browser.errors())
+        self.assertEqual(self.browser.errors(), [])
+        self.assertEqual(self.browser.requests(), [])
+        return page
+
+    # ---- Pages of all kinds of runs ----
+
+    def sections(self):
+        return self.browser.script("return [...document.querySelectorAll('section')].map((s) => s.id)")
+
+    def test_kinds_of_runs(self):
+        for name, spec, sections in (
+            ("offload", OFFLOAD, ["step", "time-line", "memory"]),
+            ("experts", "examples/expert_parallel.textproto", ["step", "time-line", "memory"]),
+            ("zero-bubble", "examples/zero_bubble.textproto", ["step", "pipeline", "time-line", "memory"]),
+            ("context", "examples/context_parallel.textproto", ["step", "time-line", "memory"]),
+            ("elastic", ELASTIC, ["step", "time-line", "memory"]),
+        ):
+            with self.subTest(name):
+                self.opened(self.run_of(name, spec))
+                self.assertEqual(self.sections(), sections)
+        report = json.loads((self.folder / "elastic-simulated/report.json").read_text())
+        self.assertEqual([len(g["members"]) for g in report["generations"]], [4, 3])
+        self.assertEqual(self.browser.script("return [...document.querySelectorAll('.generations tr')].slice(1).map((row) => Number(row.cells[1].textContent))"), [4, 3])
+
+    def test_16384_gpus(self):
+        page = self.opened(self.run_of("large", LARGE))
+        self.assertLess(page.stat().st_size, 3_000_000)
+        self.assertIn("rank 1024 and 1023 like it", self.browser.script("return document.getElementById('ranks-0').textContent"))
+        self.assertEqual(self.browser.script("return twofold.views.timeLine.chosen.get(twofold.data.runs[0]).size"), 4)  # a rank of each of the first stages
+
+    # ---- Figures ----
+
+    def both(self):
+        spec = "examples/hybrid.textproto"
+        return [self.run_of("hybrid", spec), self.run_of("hybrid", spec, "in_memory", "--set=train.steps=4")]
+
+    def test_memory_is_the_ledgers(self):
+        folders = self.both()
+        self.opened(*folders)
+        for column, folder in enumerate(folders):
+            with open(folder / "memory.csv", newline="") as file:
+                rows = [row for row in csv.DictReader(file)]
+            for rank in (0, 4):
+                own = [row for row in rows if int(row["rank"]) == rank]
+                self.browser.script("const s = document.getElementById('memory-rank-' + arguments[0]); s.value = arguments[1]; s.dispatchEvent(new Event('change'))", column, str(rank))
+                # moments between two changes of memory; the trace begins at the page's zero
+                begin = self.browser.script("const r = twofold.data.runs[arguments[0]]; return r.memory.find((m) => m.rank === arguments[1]).time[0]", column, rank) - float(own[0]["time"])
+                for i in (0, len(own) // 3, len(own) // 2, len(own) - 2):
+                    at = (float(own[i]["time"]) + float(own[i + 1]["time"])) / 2 + begin
+                    if float(own[i + 1]["time"]) - float(own[i]["time"]) < 1e-8:
+                        continue
+                    shown = self.shown_memory(at, column)
+                    for name, label in (("live", "live"), ("reserved", "reserved"), ("activations", "activations"), ("optimizer_state", "optimizer state")):
+                        self.assertEqual(shown[label], int(own[i][name]), f"{name} of rank {rank} in {folder.name}, change {i}")
+                    self.assertEqual(shown["live"], sum(v for k, v in shown.items() if k not in ("live", "reserved", "reserved, but not live")))
+                peak = self.shown_memory(None, column)
+                self.assertEqual(peak["live"], max(int(row["live"]) for row in own))
+
+    def shown_memory(self, at, column):
+        self.browser.script("twofold.shared.cursor = arguments[0]; twofold.views.memory.tell()", at)
+        return dict(self.browser.script("""return [...document.querySelectorAll('#memory-table tr')].slice(1).map((row) =>
+            [row.cells[0].textContent, Number(row.cells[1 + arguments[0]].dataset.bytes)])""", column))
+
+    def test_parts_add_up_to_the_step(self):
+        folders = self.both()
+        self.opened(*folders)
+        rows = self.browser.script("""return [...document.querySelectorAll('#step-table tr:not(.inside)')].slice(1).map((row) =>
+            [row.cells[0].textContent, ...[...row.cells].filter((c) => c.dataset.seconds).map((c) => Number(c.dataset.seconds))])""")
+        for column, folder in enumerate(folders, 1):
+            report = json.loads((folder / "report.json").read_text())
+            shown = {row[0]: row[column] for row in rows}
+            self.assertEqual(shown.pop("all"), report["traced_step_seconds"])
+            self.assertAlmostEqual(sum(shown.values()), report["traced_step_seconds"], delta=1e-6 * report["traced_step_seconds"])
+            products = sum(k["seconds"] for k in report["kernels"] if k["kernel"].startswith("matmul"))
+            self.assertAlmostEqual(shown["matrix products"], products, delta=1e-9)
+            self.assertEqual(shown["waiting for other ranks"], report["waiting_seconds"])
+        self.browser.click("#step-table .opens")
+        self.assertGreater(self.browser.script("return [...document.querySelectorAll('#step-table .inside')].filter((r) => !r.hidden).length"), 0)
+
+    # ---- Using it ----
+
+    def spans(self, folder, rank, name):
+        events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+        return [e for e in events if e["ph"] == "X" and e["pid"] == rank and e["name"] == name]
+
+    def test_zoom_search_ranks_and_theme(self):
+        folders = self.both()
+        self.opened(*folders)
+        browser = self.browser
+        stretch = lambda: browser.script("return [twofold.shared.from, twofold.shared.to]")  # noqa: E731
+        begin, end = stretch()
+        browser.click("#zoom-in")
+        self.assertAlmostEqual(stretch()[1] - stretch()[0], (end - begin) / 2)
+        browser.script("document.querySelector('#time-line canvas').focus()")
+        before = stretch()
+        browser.key("d")
+        self.assertAlmostEqual(stretch()[0] - before[0], 0.2 * (before[1] - before[0]))
+        browser.key("w")
+        self.assertAlmostEqual(stretch()[1] - stretch()[0], 0.7 * (before[1] - before[0]))
+        browser.key("0")
+        self.assertEqual(stretch(), [begin, end])
+
+        # search: "/" leads to it; as many as the traces of the ranks drawn have; Enter goes to the first
+        browser.key("/")
+        browser.type("#search", "recv")
+        found = sum(len(self.spans(folder, rank, "recv")) for folder in folders for rank in (0, 4))
+        self.assertEqual(browser.script("return document.getElementById('found').textContent"), f"{found} found")
+        browser.type("#search", ENTER)
+        self.assertEqual(browser.script("return document.getElementById('found').textContent"), f"1 of {found}")
+        self.assertIn("chosen: recv", browser.wait("return document.getElementById('words').textContent"))
+
+        # the pointer over that span tells of it
+        x, y = browser.script("""const {lane, index} = twofold.shared.chosen, line = twofold.views.timeLine, box = line.view.canvas;
+            box.scrollIntoView();
+            const at = box.getBoundingClientRect(), row = line.lanesOf.get(lane);
+            return [at.left + line.view.scale((lane.start[index] + lane.end[index]) / 2), at.top + row.y + 8 - line.frame.scrollTop]""")
+        browser.point(x, y)
+        told = browser.wait("const tip = document.querySelector('.tip'); return tip && tip.style.display === 'block' && tip.innerText")
+        self.assertTrue(told.startswith("recv"), told)
+        self.assertIn("micro-batch 0", told)
+        self.assertRegex(browser.wait("return document.getElementById('words').textContent"), "rank 4, at .*: (waits|computes)")
+
+        # a further rank adds its streams
+        lanes = browser.script("return twofold.views.timeLine.rows.length")
+        browser.click("#ranks-0 summary")
+        browser.click("#ranks-0 input[value='2']")
+        self.assertGreater(browser.script("return twofold.views.timeLine.rows.length"), lanes)
+        browser.click("#ranks-0 summary")
+
+        ground = lambda: browser.script("return getComputedStyle(document.body).backgroundColor")  # noqa: E731
+        light = ground()
+        browser.click("#theme")
+        self.assertNotEqual(ground(), light)
+        self.assertEqual(browser.errors(), [])
+
+    def test_arrows_lead_from_sends_to_receives(self):
+        self.opened(self.both()[0])
+        arrows = self.browser.script("""const line = twofold.views.timeLine;
+            return arrowsIn(line.lanesOf, 0, twofold.shared.end, 400).map((a) =>
+                [a.from, a.to].flatMap((s) => [s.lane.rank, s.lane.run.names[s.lane.name[s.index]], s.lane.run.labels[s.lane.label[s.index]]]).concat(a.start, a.end))""")
+        messages = [a for a in arrows if a[1] == "send"]
+        sends = self.spans(self.both()[0], 0, "send") + self.spans(self.both()[0], 4, "send")
+        self.assertEqual(len(messages), len(sends))
+        for from_rank, _, from_label, to_rank, to_name, to_label, start, end in messages:
+            self.assertEqual((to_name, to_label), ("recv", from_label))
+            self.assertEqual((from_rank, to_rank), (0, 4) if from_label.startswith("F") else (4, 0))
+            self.assertLess(start, end)
+
+    def test_a_page_says_what_it_cannot_read(self):
+        page = self.opened(self.both()[0])
+        text = page.read_text()
+        at = text.index('id="data">') + len('id="data">')
+        page.write_text(text[:at] + "AAAA" + text[at + 4:])
+        self.browser.open(page)
+        self.assertIn("cannot be shown", self.browser.script("return document.getElementById('failed').innerText"))
+        self.assertIn("time of a step", self.browser.script("return document.body.innerText"))  # tables stay
+        self.browser.errors()
+
+
+if __name__ == "__main__":
+    unittest.main()
