@@ -19,6 +19,7 @@
 #include "experiments/program/cli/log.h"
 #include "experiments/program/cli/status_line.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/plan/layouts_csv.h"
 #include "experiments/program/plan/search.h"
 #include "experiments/program/plan/table.h"
 #include "experiments/program/predict_here.h"
@@ -170,7 +171,9 @@ absl::Status WriteWinner(const plan::Question& question, const plan::Plan& plan,
                          const std::string& folder) {
   spec::Spec winner = question.given;
   plan::Apply(plan.ranked[0].layout, winner);
-  return WriteFiles(folder, {{"spec.textproto", SpecToText(winner)}, {"plan.json", JsonText(PlanJson(plan, shown))}});
+  return WriteFiles(folder, {{"spec.textproto", SpecToText(winner)},
+                             {"plan.json", JsonText(PlanJson(plan, shown))},
+                             {"layouts.csv", plan::LayoutsCsv(plan)}});
 }
 
 // A legal layout's spec, for what all layouts have in common.
@@ -305,9 +308,10 @@ void AddPlanCommand(const Command& program, int& exit_status) {
   command.AddOption("--price", o->price, "of a device and hour: prints the price of a billion tokens");
   command.AddFlag("--what-if", o->what_if,
                   "also plan for half the network's bandwidth, and for twice the nodes; each takes as long again");
-  command.AddOption(
-      "--out", o->out,
-      "folder for the first layout's spec, plan.json, and a journal from which an interrupted plan goes on");
+  command.AddOption("--out", o->out,
+                    "folder for the first layout's spec, plan.json, layouts.csv (all legal layouts; `twofold report` "
+                    "draws them), and a "
+                    "journal from which an interrupted plan goes on");
   command.AddOption("--processes", o->processes, "processes that bound and simulate (default: one for each core)");
   command.AddFlag("--exhaustive", o->exhaustive,
                   "simulate every legal layout: for small spaces; --json also has what their bounds were");

@@ -3,6 +3,7 @@
 
     tests/integration/page_test.py PATH_OF_TWOFOLD
 """
+import collections
 import csv
 import json
 import pathlib
@@ -97,6 +98,77 @@ class Page(unittest.TestCase):
         self.assertLess(page.stat().st_size, 3_000_000)
         self.assertIn("rank 1024 and 1023 like it", self.browser.script("return document.getElementById('ranks-0').textContent"))
         self.assertEqual(self.browser.script("return twofold.views.timeLine.chosen.get(twofold.data.runs[0]).size"), 4)  # a rank of each of the first stages
+
+    def test_a_plan(self):
+        folder = self.folder / "plan"
+        self.twofold("plan", "--model=gpt2-124m", "--cluster=dgx-h100", "--nodes=1", "--global-batch=16", "--set=parallel.pp=1", "--set=parallel.cp=1", f"--out={folder}")
+        plan = json.loads((folder / "plan.json").read_text())
+        with open(folder / "layouts.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        fates = collections.Counter(row["fate"] for row in rows)
+        self.assertEqual(len(rows), plan["legal"])
+        self.assertEqual((fates["simulated"] + len(plan["too_large"]), fates["slower"], fates["open"]), (plan["simulated"], plan["slower"], plan["open"]))
+        best = plan["layouts"][0]
+        self.assertEqual((rows[0]["layout"], float(rows[0]["seconds"])), (best["text"], best["seconds"]))
+        for row in rows:
+            self.assertLessEqual(float(row["least_seconds"]), float(row["seconds"] or "inf"))
+
+        self.opened(folder)
+        said = lambda: self.browser.script("return document.getElementById('plan-words').textContent")  # noqa: E731
+        self.assertIn(f"{len(rows):,} of {len(rows):,} layouts", said())
+        self.assertEqual(self.browser.script("return twofold.views.plan.pareto()[0].seconds"), best["seconds"])  # of equally fast ones, the smallest
+        self.browser.click("#filter-tp summary")
+        self.browser.click(f"#filter-tp input[value='{rows[0]['tp']}']")  # leaves out the fastest
+        left = [row for row in rows if row["tp"] != rows[0]["tp"]]
+        self.assertIn(f"{len(left):,} of {len(rows):,} layouts", said())
+        self.assertNotIn(best["text"] + ",", said())
+        x, y = self.browser.script("""const view = twofold.views.plan, l = view.shown[0];
+            view.canvas.scrollIntoView({block: "center"});
+            const box = view.canvas.getBoundingClientRect();
+            return [box.left + view.x(l.memory), box.top + view.y(l.time)]""")
+        self.browser.point(x, y)
+        self.assertIn("a step", self.browser.wait("const tip = document.querySelector('.tip'); return tip && tip.innerText"))
+        self.assertEqual(self.browser.errors(), [])
+
+    def test_a_sweep(self):
+        folder = self.folder / "sweep"
+        self.twofold("sweep", "examples/ddp.textproto", "--vary=parallel.dp=1,2,4", "--vary=train.micro_batch=1,2", "--fabric=simulated", f"--out={folder}")
+        points = json.loads((folder / "sweep.json").read_text())["points"]
+        self.opened(folder)
+        drawn = lambda: sorted(map(float, self.browser.script("return [...document.querySelectorAll('circle[data-value]')].map((c) => c.dataset.value)")))  # noqa: E731
+        self.assertEqual(drawn(), sorted(p["predicted"]["median_step_seconds"] for p in points))
+        self.browser.script("const s = document.getElementById('sweep-y'); s.value = 'peak_bytes'; s.dispatchEvent(new Event('change'))")
+        self.assertEqual(drawn(), sorted(float(p["predicted"]["peak_bytes"]) for p in points))
+        self.browser.script("const s = document.getElementById('sweep-x'); s.value = 'train.micro_batch'; s.dispatchEvent(new Event('change'))")
+        self.browser.click("#sweep-log")
+        self.assertEqual(len(drawn()), len(points))
+        self.assertEqual(self.browser.errors(), [])
+
+    def test_refusals_name_the_file_and_the_place(self):
+        folder = self.folder / "broken"
+        folder.mkdir()
+        (folder / "spec.textproto").write_text("")
+
+        def refused(*folders):
+            result = subprocess.run([PROGRAM, "report", *map(str, folders)], capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            return result.stderr
+
+        (folder / "plan.json").write_text("{")
+        self.assertIn("plan.json: is not JSON", refused(folder))
+        self.assertIn("a page of its own", refused(folder, folder))
+        (folder / "plan.json").write_text("{}")
+        self.assertIn("layouts.csv: cannot be read", refused(folder))
+        head = "layout,fate,least_seconds,least_bytes,seconds,bytes\n"
+        for lines, error in (("layout\n", 'line 1: a column "fate" is missing'), (head + "a,open,1,2\n", "line 2: 4 values for 6 columns"),
+                             (head + "a,open,1,x,,\n", 'line 2: least_bytes: "x" is not a number')):
+            (folder / "layouts.csv").write_text(lines)
+            self.assertIn(error, refused(folder))
+        (folder / "layouts.csv").write_text(head)
+        self.assertIn("plan.json: ", refused(folder))
+        (folder / "plan.json").unlink()
+        (folder / "sweep.json").write_text('{"name": "a"}')
+        self.assertIn("sweep.json: ", refused(folder))
 
     # ---- Figures ----
 

@@ -1,18 +1,25 @@
-// The page of a report: one self-contained HTML file, to look at runs with a browser.
+// The pages of `twofold report`: self-contained HTML files, to look at runs, plans and sweeps with a browser.
 //
-// Tables, losses and step times are HTML and SVG, and are there without JavaScript. The time line, the pipeline, memory
-// and the parts of a step are drawn by the scripts in web/ from the data that the page carries (page_data.h).
+// Tables, losses and step times are HTML and SVG, and are there without JavaScript. All else is drawn by the scripts in
+// web/ from the data that the page carries (page_data.h). A page needs no other file and no network.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "experiments/program/pictures/run_data.h"
 
 namespace twofold::page {
 
-// One run or several, in the order given: with two, the summary has their difference. Needs no other file and no
-// network.
+// One run or several, in the order given: with two, the summary has their difference.
 std::string PageOf(const std::vector<const pictures::RunData*>& runs);
+
+// Of a folder that `twofold plan --out` wrote (plan.json, layouts.csv, spec.textproto). Errors name the file and what
+// is wrong in it.
+absl::StatusOr<std::string> PlanPage(const std::string& folder);
+
+// Of a folder that `twofold sweep` wrote (sweep.json; sweep.svg if it is there).
+absl::StatusOr<std::string> SweepPage(const std::string& folder);
 
 }  // namespace twofold::page

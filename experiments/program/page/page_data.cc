@@ -35,6 +35,9 @@ class Columns {
   void AddSigned(int64_t value) {
     Add(value < 0 ? 2 * static_cast<uint64_t>(-(value + 1)) + 1 : 2 * static_cast<uint64_t>(value));
   }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
   std::string bytes_;
 };
 
@@ -181,12 +184,15 @@ std::string Gzip(const std::string& bytes) {
 
 std::string PageData(const std::vector<const RunData*>& runs) {
   Columns columns;
-  Json json = {{"runs", Json::array()}};
+  Json json = {{"kind", "runs"}, {"runs", Json::array()}};
   for (const RunData* run : runs) json["runs"].push_back(RunJson(*run, columns));
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Packed(json.dump(-1, ' ', false, Json::error_handler_t::replace), columns.bytes());
+}
+
+std::string Packed(const std::string& json, const std::string& columns) {
   std::string all;
-  for (int i = 0; i < 4; ++i) all.push_back(static_cast<char>(text.size() >> (8 * i) & 255));
-  return absl::Base64Escape(Gzip(all + text + columns.bytes_));
+  for (int i = 0; i < 4; ++i) all.push_back(static_cast<char>(json.size() >> (8 * i) & 255));
+  return absl::Base64Escape(Gzip(all + json + columns));
 }
 
 }  // namespace twofold::page

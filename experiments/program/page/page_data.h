@@ -21,4 +21,7 @@ namespace twofold::page {
 
 std::string PageData(const std::vector<const pictures::RunData*>& runs);
 
+// The same form for any JSON text.
+std::string Packed(const std::string& json, const std::string& columns = "");
+
 }  // namespace twofold::page

@@ -42,6 +42,7 @@ class Searching {
     Screened screened;
     double bound = 0;
     enum { kQuick, kTight, kDone } level = kQuick;
+    size_t judged;  // its place in the plan's list
   };
   enum Kind : int64_t { kScreen, kBound, kSimulate };
 
@@ -65,7 +66,11 @@ class Searching {
       Tell(StrCat("screening: ", CountText(plan_.space.legal), " legal layouts so far"));
     }
     for (auto& [part, screened] : found) {
-      for (Screened& s : screened) candidates_.push_back({.screened = s, .bound = options_.exhaustive ? 0 : s.seconds});
+      for (Screened& s : screened) {
+        plan_.judged.push_back({.layout = s.layout, .least_seconds = s.seconds, .least_bytes = s.bytes});
+        candidates_.push_back(
+            {.screened = s, .bound = options_.exhaustive ? 0 : s.seconds, .judged = plan_.judged.size() - 1});
+      }
     }
     return absl::OkStatus();
   }
@@ -80,6 +85,7 @@ class Searching {
         continue;
       }
       ++plan_.screened_out;
+      plan_.judged[c.judged].fate = Judged::kDoesNotFit;
       if (!plan_.closest || bytes(c) < plan_.closest->bytes) plan_.closest = c.screened;
       if (static_cast<double>(bytes(c)) <= kNearly * static_cast<double>(device_.value()))
         plan_.nearly.push_back(std::move(c.screened));
@@ -133,6 +139,7 @@ class Searching {
     const bool simulates = options_.exhaustive || c.level == Candidate::kTight;
     if (const auto at = known_.find(ToLine(layout)); at != known_.end()) {
       c.level = Candidate::kDone;
+      plan_.judged[c.judged].fate = Judged::kSimulated;
       Record(at->second);
       return absl::OkStatus();
     }
@@ -148,6 +155,7 @@ class Searching {
     under_way_.erase({c.bound, i});
     if (options_.exhaustive || c.level == Candidate::kTight) {
       c.level = Candidate::kDone;
+      plan_.judged[c.judged].fate = Judged::kSimulated;
       absl::StatusOr<Simulated> simulated = SimulatedFrom(answer.bytes);
       if (!simulated.ok()) return simulated.status();
       Record(*simulated);
@@ -157,10 +165,11 @@ class Searching {
     ++plan_.bounded;
     if (!bound.message.empty()) {
       ++plan_.screened_out;
+      plan_.judged[c.judged].fate = Judged::kDoesNotFit;
       c.level = Candidate::kDone;
       return absl::OkStatus();
     }
-    c.bound = std::max(c.bound, bound.seconds);
+    c.bound = plan_.judged[c.judged].least_seconds = std::max(c.bound, bound.seconds);
     if (bound.tight) c.level = Candidate::kTight;
     Push(i);
     return absl::OkStatus();
@@ -181,12 +190,13 @@ class Searching {
       return std::pair(a.seconds, place[ToLine(a.layout)]) < std::pair(b.seconds, place[ToLine(b.layout)]);
     });
     plan_.least = times_.empty() ? std::numeric_limits<double>::infinity() : *times_.begin();
-    const auto leave = [&](double bound) {
+    const auto leave = [&](double bound, size_t i) {
       ++(IsBeaten(bound) ? plan_.slower : plan_.open);
+      plan_.judged[candidates_[i].judged].fate = IsBeaten(bound) ? Judged::kSlower : Judged::kOpen;
       plan_.least = std::min(plan_.least, bound);
     };
-    for (; !open_.empty(); open_.pop()) leave(open_.top().first);
-    for (const auto& [bound, i] : under_way_) leave(bound);
+    for (; !open_.empty(); open_.pop()) leave(open_.top().first, open_.top().second);
+    for (const auto& [bound, i] : under_way_) leave(bound, i);
     if (plan_.least == std::numeric_limits<double>::infinity()) plan_.least = 0;
     plan_.proven = plan_.open == 0 && plan_.failed.empty();
   }

@@ -30,6 +30,15 @@ struct SearchOptions {
   std::function<void(const std::string& doing)> progress = nullptr;
 };
 
+// A legal layout, and what became of it.
+struct Judged {
+  enum Fate { kDoesNotFit, kSlower, kOpen, kSimulated };
+  Layout layout;
+  Fate fate = kOpen;
+  double least_seconds = 0;  // the best lower bound that was found of its step time
+  int64_t least_bytes = 0;   // the lower bound of its memory
+};
+
 struct Plan {
   Space space;
   std::vector<Simulated> ranked;  // those that fit, the fastest first; of equals, the one that comes first in the space
@@ -45,6 +54,7 @@ struct Plan {
   std::vector<Screened> nearly;
   std::optional<Screened> closest;  // of all that a bound on memory left out, the one with the fewest bytes
   int64_t bounded = 0;              // layouts of which better bounds were found
+  std::vector<Judged> judged;       // all legal layouts, in the order of the space
 };
 inline constexpr double kNearly = 1.25;
 

@@ -36,7 +36,7 @@ async function readData() {
   const length = new DataView(bytes.buffer).getUint32(0, true);
   const data = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
   const columns = new Columns(bytes.subarray(4 + length));
-  for (const run of data.runs) readRun(run, columns);
+  for (const run of data.runs ?? []) readRun(run, columns);
   return data;
 }
 

@@ -20,11 +20,9 @@ function themeButton(shared) {
   read();
 }
 
-async function main() {
-  const data = await readData();
+function runViews(data) {
   data.runs.forEach((run, i) => { run.index = i, addTotals(run); });
-  const end = d3.max(data.runs, (run) => run.trace_end) || 1;
-  const shared = new Shared(end);
+  const shared = new Shared(d3.max(data.runs, (run) => run.trace_end) || 1);
   const any = (test) => data.runs.some(test);
   const views = {
     step: section("step", any((run) => run.report.traced_step_seconds > 0), (root) => new StepView(root, data.runs)),
@@ -32,10 +30,25 @@ async function main() {
     pipeline: section("pipeline", any((run) => run.schedule.length > 0), (root) => new PipelineView(root, data.runs, shared)),
     memory: section("memory", any((run) => run.memory.length > 0), (root) => new MemoryView(root, data.runs, shared)),
   };
-  themeButton(shared);
   for (const frame of document.querySelectorAll(".scroll")) frame.addEventListener("scroll", () => shared.set({}));
-  shared.set({});
-  window.twofold = {data, shared, views};
+  return {shared, views};
+}
+
+// What is drawn once, and anew when the page's width or colours change.
+function onePicture(data, id, View) {
+  theme.read();
+  const view = new View(document.getElementById(id), data), shared = new Shared(1);
+  shared.changed(() => view.draw());
+  window.addEventListener("resize", () => shared.set({}));
+  return {shared, views: {[id]: view}};
+}
+
+async function main() {
+  const data = await readData();
+  const made = data.kind === "plan" ? onePicture(data, "plan", PlanView) : data.kind === "sweep" ? onePicture(data, "sweep", SweepView) : runViews(data);
+  themeButton(made.shared);
+  made.shared.set({});
+  window.twofold = {data, ...made};
   requestAnimationFrame(() => { document.body.dataset.ready = "yes"; });
 }
 

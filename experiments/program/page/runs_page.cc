@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,9 +10,9 @@
 #include "core/base/format.h"
 #include "experiments/program/page/page_data.h"
 #include "experiments/program/page/web_texts.h"
+#include "experiments/program/page/whole_page.h"
 #include "experiments/program/pictures/chart.h"
 #include "experiments/program/pictures/format.h"
-#include "experiments/program/pictures/style.h"
 #include "experiments/program/report/tables.h"
 
 namespace twofold::page {
@@ -206,37 +205,14 @@ std::string Notes(const Runs& runs) {
   return text;
 }
 
-// The template's {{name}} becomes its value. Values are not looked into.
-std::string Filled(std::string_view text, const std::map<std::string_view, std::string_view>& values) {
-  std::string filled;
-  for (size_t at = 0; at < text.size();) {
-    const size_t open = text.find("{{", at), close = text.find("}}", open);
-    if (open == text.npos) return filled.append(text.substr(at));
-    const std::string_view name = text.substr(open + 2, close - open - 2);
-    filled.append(text.substr(at, open - at)).append(values.at(name));
-    at = close + 2;
-  }
-  return filled;
-}
-
 }  // namespace
 
 std::string PageOf(const Runs& runs) {
-  std::string scripts;
-  for (const std::string_view script : kScripts) scripts.append(script);
-  const std::string style = pictures::Style() + pictures::ChosenThemes() + std::string(kPageStyle);
-  const std::string title = Escape(runs[0]->report.name()), heading = Heading(runs), summary = Summary(runs),
-                    charts = Charts(runs), tables = Generations(runs) + Collectives(runs) + Notes(runs),
-                    data = PageData(runs);
-  return Filled(kTemplate, {{"title", title},
-                            {"style", style},
-                            {"heading", heading},
-                            {"summary", summary},
-                            {"charts", charts},
-                            {"tables", tables},
-                            {"data", data},
-                            {"d3", kD3},
-                            {"scripts", scripts}});
+  const std::string heading = Heading(runs), summary = Summary(runs), charts = Charts(runs),
+                    tables = Generations(runs) + Collectives(runs) + Notes(runs);
+  const std::string body =
+      Filled(kRunsBody, {{"heading", heading}, {"summary", summary}, {"charts", charts}, {"tables", tables}});
+  return WholePage(runs[0]->report.name(), body, PageData(runs));
 }
 
 }  // namespace twofold::page
