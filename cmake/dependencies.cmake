@@ -12,6 +12,7 @@ if(TWOFOLD_TESTS)
   find_package(GTest REQUIRED)
 endif()
 find_package(ZLIB REQUIRED)  # tables of measurements
+pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)  # the desk's server
 pkg_check_modules(LIBXML2 REQUIRED IMPORTED_TARGET libxml-2.0)  # what NCCL and SimGrid write
 
 # A simulation spends its time in many small objects: with mimalloc it takes 0.6 to 0.8 of the time. Sanitizers have allocators

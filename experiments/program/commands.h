@@ -29,6 +29,7 @@ struct RunWords {
 // --check).
 absl::StatusOr<std::optional<RunWords>> ReadRunCommand(const std::vector<std::string>& words,
                                                        const std::string& fabric);
+void AddDeskCommand(const Command& program, int& exit_status);
 void AddCompareCommand(const Command& program, int& exit_status);
 void AddListCommand(const Command& program, int& exit_status);
 void AddPredictCommand(const Command& program, int& exit_status);

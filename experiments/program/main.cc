@@ -37,6 +37,7 @@ constexpr const char* kTour =
     "  twofold schedule --out=schedules.svg               draw pipeline schedules: what each stage does when\n"
     "  twofold storm SPEC --schedules=1000                disasters by seed: does training survive them?\n"
     "  twofold report DIR                                 look at a run: time line, memory, errors\n"
+    "  twofold desk                                       look at all runs, and ask what if, in a browser\n"
     "\n`twofold COMMAND --help` has examples of each command.\n"
     "Results go to stdout; messages and progress go to stderr.\n"
     "Exit status: 0 fine; 1 a failure at run time; 2 wrong input; 3 a simulation predicts out-of-memory or deadlock.";
@@ -81,6 +82,7 @@ int main(int argc, char** argv) {
   twofold::AddCalibrateCommand(program, exit_status);
   twofold::AddLaunchCommand(program, exit_status);
   twofold::AddReportCommand(program, exit_status);
+  twofold::AddDeskCommand(program, exit_status);
   twofold::AddTopologyCommand(program, exit_status);
   twofold::AddScheduleCommand(program, exit_status);
   twofold::AddStormCommand(program, exit_status);

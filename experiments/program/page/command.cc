@@ -35,46 +35,23 @@ absl::Status WriteText(const fs::path& path, const std::string& text) {
   return absl::OkStatus();
 }
 
-// The pictures beside the page.
-absl::Status WritePictures(const fs::path& folder, const std::vector<const RunData*>& runs) {
+absl::Status Write(const Options& o) {
+  const fs::path page = o.out.empty() ? fs::path(o.folders.back()) / "report.html" : fs::path(o.out);
+  std::vector<RunData> read;
+  const absl::StatusOr<std::string> text = page::PageOfFolders(o.folders, &read);
+  if (!text.ok()) return InvalidArgument(text.status().message());
+  if (absl::Status s = CheckOutFile("--out", page.string()); !s.ok()) return s;
+  if (absl::Status s = WriteText(page, *text); !s.ok()) return s;
+  std::vector<const RunData*> runs;
+  for (const RunData& run : read) runs.push_back(&run);
   const std::pair<const char*, std::string> svgs[] = {{"schedule.svg", SchedulePicture(StoriesOf(runs))},
                                                       {"timeline.svg", TimelinePicture(runs)},
                                                       {"memory.svg", MemoryPicture(runs)}};
   for (const auto& [name, svg] : svgs) {
     if (svg.empty()) continue;
-    if (absl::Status s = WriteText(folder / name, StandAlone(svg)); !s.ok()) return s;
+    if (absl::Status s = WriteText(page.parent_path() / name, StandAlone(svg)); !s.ok()) return s;
   }
   return absl::OkStatus();
-}
-
-absl::Status WriteRuns(const Options& o, const fs::path& page) {
-  std::vector<RunData> read;
-  for (const std::string& folder : o.folders) {
-    auto run = ReadRun(folder);
-    if (!run.ok()) return InvalidArgument(run.status().message());
-    read.push_back(*std::move(run));
-  }
-  std::vector<const RunData*> runs;
-  for (const RunData& run : read) runs.push_back(&run);
-  if (absl::Status s = CheckOutFile("--out", page.string()); !s.ok()) return s;
-  if (absl::Status s = WriteText(page, page::PageOf(runs)); !s.ok()) return s;
-  return WritePictures(page.parent_path(), runs);
-}
-
-absl::Status Write(const Options& o) {
-  const fs::path page = o.out.empty() ? fs::path(o.folders.back()) / "report.html" : fs::path(o.out);
-  for (const std::string& folder : o.folders) {
-    const bool plan = fs::exists(fs::path(folder) / "plan.json"), sweep = fs::exists(fs::path(folder) / "sweep.json");
-    if (!plan && !sweep) continue;
-    if (o.folders.size() > 1)
-      return InvalidArgument(folder, " is a ", plan ? "plan" : "sweep",
-                             ", which has a page of its own; give its folder alone");
-    const absl::StatusOr<std::string> text = plan ? page::PlanPage(folder) : page::SweepPage(folder);
-    if (!text.ok()) return InvalidArgument(text.status().message());
-    if (absl::Status s = CheckOutFile("--out", page.string()); !s.ok()) return s;
-    return WriteText(page, *text);
-  }
-  return WriteRuns(o, page);
 }
 
 }  // namespace

@@ -22,4 +22,8 @@ absl::StatusOr<std::string> PlanPage(const std::string& folder);
 // Of a folder that `twofold sweep` wrote (sweep.json; sweep.svg if it is there).
 absl::StatusOr<std::string> SweepPage(const std::string& folder);
 
+// Of folders of runs, or of the folder of one plan or one sweep. `runs`, if given, gets the runs that were read.
+absl::StatusOr<std::string> PageOfFolders(const std::vector<std::string>& folders,
+                                          std::vector<pictures::RunData>* runs = nullptr);
+
 }  // namespace twofold::page

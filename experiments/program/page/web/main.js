@@ -45,7 +45,7 @@ function onePicture(data, id, View) {
 
 async function main() {
   const data = await readData();
-  const made = data.kind === "plan" ? onePicture(data, "plan", PlanView) : data.kind === "sweep" ? onePicture(data, "sweep", SweepView) : runViews(data);
+  const made = data.kind === "desk" ? {shared: new Shared(1), views: await deskViews()} : data.kind === "plan" ? onePicture(data, "plan", PlanView) : data.kind === "sweep" ? onePicture(data, "sweep", SweepView) : runViews(data);
   themeButton(made.shared);
   made.shared.set({});
   window.twofold = {data, ...made};
