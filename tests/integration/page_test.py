@@ -288,6 +288,25 @@ class Page(unittest.TestCase):
             self.assertEqual((from_rank, to_rank), (0, 4) if from_label.startswith("F") else (4, 0))
             self.assertLess(start, end)
 
+    def test_the_critical_path_leads_through_the_step(self):
+        self.opened(*self.both())
+        self.browser.click("#critical")
+        predicted = """const run = twofold.data.runs[0], path = twofold.views.timeLine.paths[0];"""
+        spans = self.browser.script(predicted + """
+            return path.spans.map(({lane, index}) => [lane.rank, lane.stream, run.names[lane.name[index]], lane.start[index], lane.end[index]])""")
+        end = self.browser.script("return twofold.data.runs[0].lanes.map((l) => l.end[l.count - 1]).reduce((a, b) => Math.max(a, b))")
+        self.assertAlmostEqual(spans[-1][4], end, delta=1e-8)
+        self.assertLess(spans[0][3], 0.02 * end)
+        for before, after in zip(spans, spans[1:]):
+            self.assertLessEqual(before[3], after[4])
+        self.assertEqual({span[0] // 4 for span in spans}, {0, 1})  # both stages
+        shares = dict(self.browser.script(predicted + "return [...path.shares()]"))
+        self.assertAlmostEqual(sum(shares.values()), end, delta=1e-8)
+        self.assertGreater(shares["product"], 0.4 * end)
+        self.assertLess(shares.get("nobody", 0), 0.05 * end)  # simulated ranks do nothing that is not traced
+        self.assertIn("matrix products", self.browser.script("return document.getElementById('path-words').textContent"))
+        self.assertEqual(self.browser.errors(), [])
+
     def test_a_page_says_what_it_cannot_read(self):
         page = self.opened(self.both()[0])
         text = page.read_text()

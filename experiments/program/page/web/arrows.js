@@ -30,43 +30,56 @@ function *spansIn(lane, from, to) {
   }
 }
 
+// Of communication spans {lane, index}: receives by run, place and label; collectives that met, by what they have in common.
+class Meetings {
+  constructor() { this.receives = new Map(), this.meetings = new Map(); }
+
+  add(lane, i) {
+    const name = lane.run.names[lane.name[i]], place = stageOf(lane.run, lane.rank);
+    if (name === "recv") {
+      if (place) pushTo(this.receives, this.columnOf(lane, place, place.pp, lane.run.labels[lane.label[i]]), {lane, index: i});
+    } else if (name !== "send") {
+      pushTo(this.meetings, this.meetingOf(lane, i), {lane, index: i});
+    }
+  }
+
+  columnOf(lane, place, stage, label) { return `${lane.run.index} ${stage} ${place.dp} ${place.cp} ${place.tp} ${label}`; }
+  meetingOf(lane, i) { return `${lane.run.index} ${lane.stream} ${lane.run.names[lane.name[i]]} ${lane.bytes[i]} ${Math.round(lane.end[i] * 1e8)}`; }
+
+  // The receive of a send; undefined: its rank is not there.
+  receiveOf(lane, i) {
+    const place = stageOf(lane.run, lane.rank), label = lane.run.labels[lane.label[i]];
+    const there = place && label && receiverOf(label, place.pp, lane.run.stages);
+    const found = there && this.receives.get(this.columnOf(lane, place, there.stage, there.label));
+    return found?.find((r) => r.lane.end[r.index] >= lane.start[i] && r.lane.bytes[r.index] === lane.bytes[i]);
+  }
+
+  // Of the spans that met in a collective with this one, the one that came last.
+  lastOf(lane, i) {
+    const together = this.meetings.get(this.meetingOf(lane, i)) ?? [{lane, index: i}];
+    return together.reduce((a, b) => a.lane.waiting[a.index] <= b.lane.waiting[b.index] ? a : b);
+  }
+}
+
 // At most `most` arrows of lanes in the map `lanes`: {from, to: {lane, index}, start, end}.
 function arrowsIn(lanes, from, to, most) {
-  const arrows = [];
+  const arrows = [], meetings = new Meetings();
   const communication = [...lanes.keys()].filter((lane) => lane.stream !== "compute");
   // Too many to be told apart: zoom in.
   if (d3.sum(communication, (lane) => d3.bisectLeft(lane.start, to) - d3.bisectLeft(lane.start, from)) > 5 * most) return arrows;
-  const receives = new Map(), meetings = new Map();
+  for (const lane of communication) for (const i of spansIn(lane, from, to)) meetings.add(lane, i);
   for (const lane of communication) {
     for (const i of spansIn(lane, from, to)) {
-      const name = lane.run.names[lane.name[i]], label = lane.run.labels[lane.label[i]];
-      if (name === "recv") {
-        const place = stageOf(lane.run, lane.rank);
-        if (place) pushTo(receives, `${lane.run.index} ${place.pp} ${place.dp} ${place.cp} ${place.tp} ${label}`, {lane, index: i});
-      } else if (name !== "send") {
-        pushTo(meetings, `${lane.run.index} ${lane.stream} ${name} ${lane.bytes[i]} ${Math.round(lane.end[i] * 1e8)}`, {lane, index: i});
-      }
+      const receive = lane.run.names[lane.name[i]] === "send" && meetings.receiveOf(lane, i);
+      if (receive) arrows.push({from: {lane, index: i}, to: receive, start: lane.start[i], end: receive.lane.end[receive.index]});
     }
   }
-  for (const lane of communication) {
-    for (const i of spansIn(lane, from, to)) {
-      if (lane.run.names[lane.name[i]] !== "send") continue;
-      const place = stageOf(lane.run, lane.rank), label = lane.run.labels[lane.label[i]];
-      const there = place && label && receiverOf(label, place.pp, lane.run.stages);
-      if (!there) continue;
-      const found = receives.get(`${lane.run.index} ${there.stage} ${place.dp} ${place.cp} ${place.tp} ${there.label}`) ?? [];
-      const to_span = found.find((r) => r.lane.end[r.index] >= lane.start[i] && r.lane.bytes[r.index] === lane.bytes[i]);
-      if (to_span) arrows.push({from: {lane, index: i}, to: to_span, start: lane.start[i], end: to_span.lane.end[to_span.index]});
-    }
-  }
-  for (const together of meetings.values()) {
-    if (together.length < 2) continue;
-    const last = together.reduce((a, b) => a.lane.waiting[a.index] <= b.lane.waiting[b.index] ? a : b);
+  for (const together of meetings.meetings.values()) {
+    const last = meetings.lastOf(together[0].lane, together[0].index);
     for (const span of together) {
       const waited = span.lane.waiting[span.index];
-      if (span === last || waited <= last.lane.waiting[last.index]) continue;
-      const begins = span.lane.start[span.index] + waited * 1e-9;
-      arrows.push({from: last, to: span, start: last.lane.start[last.index], end: begins});
+      if (waited <= last.lane.waiting[last.index]) continue;
+      arrows.push({from: last, to: span, start: last.lane.start[last.index], end: span.lane.start[span.index] + waited * 1e-9});
     }
   }
   return arrows.length > most ? [] : arrows;

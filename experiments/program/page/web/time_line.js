@@ -51,7 +51,8 @@ class TimeLine {
     this.view.hovered = (event) => this.hover(event);
     this.view.clicked = (event) => this.click(event);
     this.words = element("p", {class: "words", id: "words", "aria-live": "polite"});
-    root.append(this.words, this.legend());
+    this.path_words = element("p", {class: "words", id: "path-words", hidden: ""});
+    root.append(this.words, this.path_words, this.legend());
     tableOnDemand(root, "Table: what takes longest in the stretch that is shown", ["rank", "stream", "span", "calls", "seconds"], () => this.longest());
     this.layOut();
     shared.changed(() => this.draw());
@@ -84,6 +85,9 @@ class TimeLine {
     const box = element("input", {type: "checkbox", id: "arrows", checked: ""});
     box.addEventListener("change", () => { this.arrows = box.checked, this.shared.set({}); });
     bar.append(element("label", {}, box, " arrows"));
+    const path = element("input", {type: "checkbox", id: "critical"});
+    path.addEventListener("change", () => { this.showPaths(path.checked); });
+    bar.append(element("label", {title: "the chain of spans that made the traced steps as long as they are"}, path, " critical path"));
     root.append(bar);
     document.addEventListener("keydown", (event) => {
       if (event.key !== "/" || event.target instanceof HTMLInputElement) return;
@@ -164,6 +168,7 @@ class TimeLine {
       else if (row.rank) this.drawHead(context, row, row.rank.name, "600 12px", 12);
     }
     if (this.arrows) this.drawArrows(context);
+    if (this.paths) this.drawPaths(context);
     this.drawChosen(context);
     context.restore();
     this.view.cursor(context);
@@ -277,6 +282,42 @@ class TimeLine {
       context.beginPath(), context.moveTo(x1, y1), context.lineTo(x1 - 6, y1 - 3), context.lineTo(x1 - 6, y1 + 3), context.fill();
     }
     context.globalAlpha = 1;
+  }
+
+  // ---- The critical path ----
+  showPaths(shown) {
+    this.all_paths ??= this.runs.map((run) => new CriticalPath(run));
+    this.paths = shown ? this.all_paths : null;
+    this.path_words.hidden = !shown;
+    if (shown) {
+      this.path_words.replaceChildren(...this.paths.map((path) => {
+        const shares = [...path.shares()].sort((a, b) => b[1] - a[1]), all = d3.sum(shares, (s) => s[1]);
+        return element("div", {}, `critical path of ${path.run.title}, ${secondsText(all)}: ` +
+          shares.map(([name, seconds]) => `${CLASS_NAMES[name] ?? "nothing that was traced"} ${shareText(seconds / all)}`).join(", "));
+      }));
+    }
+    this.shared.set({});
+  }
+
+  // A line below each span of it, among the lanes that are drawn.
+  drawPaths(context) {
+    const right = this.view.width - 8;
+    context.fillStyle = theme.colour("ink");
+    for (const path of this.paths) {
+      let last = null, from = 0, to = 0;
+      for (const {lane, index} of path.spans) {
+        const row = this.lanesOf.get(lane);
+        if (!row || lane.end[index] < this.shared.from || lane.start[index] > this.shared.to) continue;
+        const x0 = Math.max(GUTTER, this.view.scale(lane.start[index])), x1 = Math.min(right, this.view.scale(lane.end[index]));
+        if (row === last && x0 <= to + 1) {
+          to = Math.max(to, x1);
+          continue;
+        }
+        if (last) context.fillRect(from, last.y + LANE - 4, Math.max(1, to - from), 3);
+        last = row, from = x0, to = x1;
+      }
+      if (last) context.fillRect(from, last.y + LANE - 4, Math.max(1, to - from), 3);
+    }
   }
 
   // ---- Words ----
