@@ -1,119 +1,26 @@
 // twofold memory SPEC
-#include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/memory_advice.h"
+#include "experiments/program/memory_story.h"
 #include "experiments/program/memory_table.h"
-#include "experiments/program/predict/predictor.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/spec/spec.h"
-#include "experiments/program/training_data.h"
-#include "topologies/frameworks.h"
 
 namespace twofold {
 namespace {
 
 struct MemoryOptions {
-  std::string spec, fabric, out;
-  std::vector<std::string> sets;
+  MemoryQuestion asked;
+  std::string out;
 };
-
-// The verdict, and what another framework takes.
-absl::Status TellOfFramework(MemoryStory& story) {
-  if (story.spec.framework() == spec::TWOFOLD) {
-    story.verdict = JudgeMemory(story.spec, story.prediction, story.needed);
-    return absl::OkStatus();
-  }
-  const absl::StatusOr<framework::Framework> f = FindFramework(story.spec);
-  if (!f.ok()) return f.status();
-  story.framework = f->name();
-  story.of_framework = FrameworkMemoryOf(story.spec, *f, story.needed);
-  story.verdict = JudgeFramework(story.needed, *f, story.of_framework);
-  return absl::OkStatus();
-}
-
-// Without formulas and layers.
-absl::StatusOr<MemoryStory> Judge(const MemoryOptions& options, const std::vector<std::string>& sets) {
-  absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, sets);
-  if (!spec.ok()) return spec.status();
-  absl::StatusOr<TrainingData> data = LoadTrainingData(*spec, options.spec);
-  if (!data.ok()) return data.status();
-  if (const auto resumed = ResolveResume(*spec, options.spec); !resumed.ok()) return resumed.status();
-  absl::StatusOr<MemoryPrediction> prediction = PredictMemory(*spec, data->samples());
-  if (!prediction.ok()) {
-    return absl::Status(prediction.status().code(),
-                        StrCat(options.spec, ": ", std::string(prediction.status().message())));
-  }
-  MemoryStory story{.spec = *std::move(spec), .prediction = *prediction, .needed = *prediction};
-  if (absl::IsResourceExhausted(prediction->status()))
-    story.needed = *PredictMemory(story.spec, data->samples(), /*bounded=*/false);
-  if (const absl::Status told = TellOfFramework(story); !told.ok()) return told;
-  return story;
-}
-
-absl::StatusOr<MemoryStory> Tell(const MemoryOptions& options) {
-  absl::StatusOr<MemoryStory> story = Judge(options, options.sets);
-  if (!story.ok()) return story;
-  story->states = ModelStateFormulas(story->spec);
-  story->layers = ActivationsByLayer(story->spec, story->prediction.rules, story->needed.largest().ranks[0]);
-  return story;
-}
-
-std::vector<std::string> With(const MemoryOptions& options, const std::vector<std::string>& sets) {
-  std::vector<std::string> all = options.sets;
-  all.insert(all.end(), sets.begin(), sets.end());
-  return all;
-}
-
-absl::StatusOr<std::optional<int64_t>> ReservedIfItFits(const MemoryOptions& options,
-                                                        const std::vector<std::string>& sets) {
-  const absl::StatusOr<MemoryStory> story = Judge(options, With(options, sets));
-  if (!story.ok()) return story.status();
-  if (story->verdict.fits != true) return std::nullopt;
-  int64_t reserved = story->needed.largest().record.memory().reserved_bytes();
-  for (const report::FrameworkMemory& memory : story->of_framework)
-    reserved = std::max(reserved, memory.device_bytes());
-  return reserved;
-}
-
-// Step times on the simulated fabric; 0 where it cannot predict, as for GPUs of this machine.
-std::vector<double> StepTimes(const MemoryOptions& options, const spec::Spec& spec,
-                              std::span<const std::vector<std::string>> changes) {
-  std::vector<double> seconds(changes.size(), 0);
-  if (!spec.fabric().has_simulated()) return seconds;
-  std::vector<size_t> of;
-  std::vector<spec::Spec> specs;
-  for (size_t i = 0; i < changes.size(); ++i) {
-    std::vector<std::string> sets = With(options, changes[i]);
-    sets.insert(sets.end(), {"trace.enabled=false", "memory.assume_fits=true"});
-    absl::StatusOr<spec::Spec> changed = LoadSpec(options.spec, options.fabric, sets);
-    if (!changed.ok()) continue;
-    of.push_back(i);
-    specs.push_back(*std::move(changed));
-  }
-  const auto predictor = Predictor::Make({.program = "/proc/self/exe"});
-  if (!predictor.ok()) return seconds;
-  (*predictor)->PredictAll(specs, options.spec, [&](size_t s, const absl::StatusOr<report::Report>& report) {
-    if (report.ok() && report->outcome() == report::OK) seconds[of[s]] = report->median_step_seconds();
-  });
-  return seconds;
-}
-
-std::string AdviceText(const MemoryOptions& options, const MemoryStory& story) {
-  return MemoryAdviceText(AdviseOnMemory(
-      story.spec, [&](const std::vector<std::string>& sets) { return ReservedIfItFits(options, sets); },
-      [&](std::span<const std::vector<std::string>> changes) { return StepTimes(options, story.spec, changes); }));
-}
 
 absl::Status Write(const std::string& folder, const MemoryStory& story) {
   return WriteFiles(folder, {{"spec.textproto", SpecToText(story.spec)},
@@ -122,15 +29,10 @@ absl::Status Write(const std::string& folder, const MemoryStory& story) {
 }
 
 int MemoryCommand(const MemoryOptions& options) {
-  const absl::StatusOr<MemoryStory> story = Tell(options);
+  const absl::StatusOr<MemoryStory> story = TellMemory(options.asked);
   if (!story.ok()) {
-    LogError(BlameSets(story.status(), options.spec, options.sets).message());
-    return kExitWrongInput;
-  }
-  for (const absl::Status& status : {story->prediction.status(), story->needed.status()}) {
-    if (status.ok() || absl::IsResourceExhausted(status)) continue;
-    LogError(status.message());
-    return kExitFailed;
+    LogError(story.status().message());
+    return absl::IsInternal(story.status()) ? kExitFailed : kExitWrongInput;
   }
   if (!options.out.empty()) {
     if (const absl::Status made = MakeOutFolder("--out", options.out); !made.ok()) {
@@ -139,7 +41,7 @@ int MemoryCommand(const MemoryOptions& options) {
     }
   }
   std::printf("%s", MemoryText(*story).c_str());
-  if (story->verdict.fits == false) std::printf("\n%s", AdviceText(options, *story).c_str());
+  if (story->verdict.fits == false) std::printf("\n%s", MemoryAdviceText(AdviseOn(options.asked, *story)).c_str());
   if (!options.out.empty()) {
     if (const absl::Status written = Write(options.out, *story); !written.ok()) {
       LogError(written.message());
@@ -159,9 +61,10 @@ void AddMemoryCommand(const Command& program, int& exit_status) {
   const Command command =
       program.AddCommand("memory", "predicts the memory that a spec needs, within moments, and shows what uses it");
   auto options = std::make_shared<MemoryOptions>();
-  command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
-  command.AddOption("--fabric", options->fabric, "predict for this fabric instead of the spec's");
-  command.AddOption("--set", options->sets, "path=value: replace a field of the spec; may be repeated").Repeatable();
+  command.AddOption("SPEC", options->asked.file, "a spec, .textproto").Required();
+  command.AddOption("--fabric", options->asked.fabric, "predict for this fabric instead of the spec's");
+  command.AddOption("--set", options->asked.sets, "path=value: replace a field of the spec; may be repeated")
+      .Repeatable();
   command.AddOption("--out", options->out, "folder for memory.json and report.json (default: nothing is written)");
   command.Footer(
       "Only one rank of each kind runs, on a fabric without a clock. The same code makes the same requests to the\n"

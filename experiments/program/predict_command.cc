@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
+#include "experiments/program/answers.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/cli/status_line.h"
 #include "experiments/program/commands.h"
@@ -71,7 +72,7 @@ void PrintNotes(const std::vector<Variant>& variants) {
 
 int PredictCommand(const PredictOptions& options) {
   if (options.serve) {
-    const int status = prediction::Serve(prediction::kSocket, PredictHere);
+    const int status = prediction::Serve(prediction::kSocket, {.predict = PredictHere, .answer = AnswerQuestion});
     if (status != kExitFine)
       LogError("--serve: there is no predictor to answer; it is for the program's own processes");
     return status;

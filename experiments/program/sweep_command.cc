@@ -2,40 +2,21 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "backends/launch/launch.h"
-#include "core/base/format.h"
-#include "core/base/status.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
-#include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
+#include "experiments/program/run_sweep.h"
 #include "experiments/program/sweep/table.h"
-#include "experiments/program/sweep_runs.h"
 
 namespace twofold {
 namespace {
 
-constexpr int kRepeats = 3;  // of measurements
-
 struct SweepCommandOptions {
-  sweep::Asked asked;
-  std::optional<int> repeats;
-  std::string out;
-  int processes = 0;
-  bool json = false, again = false;
+  SweepAsked asked;
+  bool json = false;
 };
-
-absl::Status CheckSweep(SweepCommandOptions& options) {
-  if (LaunchedAs().size > 1)
-    return InvalidArgument("sweep: this process was itself started by a launcher (", LaunchedAs().launcher,
-                           "); call sweep once, and it starts the ranks");
-  if (options.processes < 0) return InvalidArgument("--processes must be 0 or more (got ", options.processes, ")");
-  options.asked.repeats = options.repeats.value_or(kRepeats);
-  return absl::OkStatus();
-}
 
 // 0: every point has figures. Points that are only predicted to fail leave 3, all others 1.
 int StatusOf(const sweep::Results& results) {
@@ -49,56 +30,20 @@ int StatusOf(const sweep::Results& results) {
   return failed ? kExitFailed : foretold ? kExitPredictedFailure : kExitFine;
 }
 
-absl::Status WriteResults(const sweep::Results& results, const std::string& text, const std::string& out) {
-  std::vector<NamedText> files = {{"sweep.txt", text},
-                                  {"sweep.csv", sweep::ResultsCsv(results)},
-                                  {"sweep.json", JsonText(sweep::ResultsJson(results))}};
-  if (std::string picture = sweep::ResultsPicture(results); !picture.empty())
-    files.push_back({"sweep.svg", std::move(picture)});
-  return WriteFiles(out, files);
-}
-
-int SweepCommand(SweepCommandOptions options) {
-  const auto refuse = [](const absl::Status& status) {
-    LogError(status.message());
-    return kExitWrongInput;
-  };
-  if (const absl::Status fine = CheckSweep(options); !fine.ok()) return refuse(fine);
-  const absl::StatusOr<std::string> text = ReadFile(options.asked.file);
-  if (!text.ok()) return refuse(text.status());
-  const absl::StatusOr<sweep::Points> points = sweep::PointsOf(*text, options.asked);
-  if (!points.ok()) return refuse(points.status());
-  if (options.repeats && !points->measure)
-    return refuse(InvalidArgument("--repeats=", *options.repeats,
-                                  ": is for measurements; a prediction is always the "
-                                  "same. Add --measured, or leave this out"));
-  if (options.out.empty()) options.out = StrCat("runs/", points->name, "-sweep");
-  if (const absl::Status made = MakeOutFolder("--out", options.out); !made.ok()) return refuse(made);
-  sweep::Results results = sweep::ResultsOf(*points);
-  const absl::StatusOr<SweepRan> ran = RunPoints(*points,
-                                                 {.file = options.asked.file,
-                                                  .out = options.out,
-                                                  .repeats = options.asked.repeats,
-                                                  .processes = options.processes,
-                                                  .again = options.again},
-                                                 results);
-  if (!ran.ok()) {
-    LogError(ran.status().message());
+int SweepCommand(const SweepCommandOptions& options) {
+  const absl::StatusOr<SweepTold> told = RunSweep(options.asked);
+  if (!told.ok()) {
+    LogError(told.status().message());
+    return absl::IsInternal(told.status()) ? kExitFailed : kExitWrongInput;
+  }
+  std::printf("%s", options.json ? JsonText(sweep::ResultsJson(told->results)).c_str() : told->text.c_str());
+  if (!told->written.ok()) {
+    LogError(told->written.message());
     return kExitFailed;
   }
-  sweep::Scale(results);
-  std::string told = sweep::ResultsText(results);
-  if (ran->kept > 0)
-    StrAppend(&told, "note: ", Counted(ran->kept, "run"), " of ", ran->kept + ran->runs, " of an earlier sweep in ",
-              options.out, "; --again runs everything\n");
-  std::printf("%s", options.json ? JsonText(sweep::ResultsJson(results)).c_str() : told.c_str());
-  if (const absl::Status written = WriteResults(results, told, options.out); !written.ok()) {
-    LogError(written.message());
-    return kExitFailed;
-  }
-  if (!options.json) std::printf("report: %s\n", options.out.c_str());
-  if (ran->interrupted) LogError("interrupted; the same command goes on from here");
-  return ran->interrupted ? kExitFailed : StatusOf(results);
+  if (!options.json) std::printf("report: %s\n", told->out.c_str());
+  if (told->interrupted) LogError("interrupted; the same command goes on from here");
+  return told->interrupted ? kExitFailed : StatusOf(told->results);
 }
 
 constexpr char kHelp[] =
@@ -139,7 +84,7 @@ void AddSweepCommand(const Command& program, int& exit_status) {
   const Command command =
       program.AddCommand("sweep", "predicts and measures a spec over values of its fields: a table and a picture");
   auto options = std::make_shared<SweepCommandOptions>();
-  sweep::Asked& asked = options->asked;
+  sweep::Asked& asked = options->asked.points;
   command.AddOption("SPEC", asked.file, "a spec, .textproto").Required();
   command
       .AddOption("--vary", asked.varied,
@@ -155,11 +100,12 @@ void AddSweepCommand(const Command& program, int& exit_status) {
   command
       .AddOption("--fixed", asked.fixed, "path: keep the field's value without --vary at all points; may be repeated")
       .Repeatable();
-  command.AddOption("--repeats", options->repeats, StrCat("measurements of each point (default: ", kRepeats, ")"));
-  command.AddOption("--processes", options->processes, "predictions at a time (default: one for each core)");
-  command.AddFlag("--again", options->again, "run also what DIR already has");
+  command.AddOption("--repeats", options->asked.repeats,
+                    StrCat("measurements of each point (default: ", kSweepRepeats, ")"));
+  command.AddOption("--processes", options->asked.processes, "predictions at a time (default: one for each core)");
+  command.AddFlag("--again", options->asked.again, "run also what DIR already has");
   command.AddFlag("--json", options->json, "print JSON instead of the table");
-  command.AddOption("--out", options->out, "folder DIR of the results (default: runs/<name>-sweep)");
+  command.AddOption("--out", options->asked.out, "folder DIR of the results (default: runs/<name>-sweep)");
   command.Footer(kHelp);
   command.OnParsed([options, &exit_status] { exit_status = SweepCommand(*options); });
 }

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "backends/launch/launch.h"
 #include "backends/registry.h"
@@ -81,23 +80,15 @@ int RunBench(const Options& options) {
   Bench& bench = plan->bench;
   bench.request.progress = ProgressOf(bench.request, bench.ranks);
   if (plan->fabric->processes() == 0) AnnounceRanks(bench);
-  const RunResult result =
-      plan->fabric->Run(bench.ranks, [&](RankContext& ctx) { return MeasureRank(ctx, bench.request); });
-  if (!plan->fabric->speaks()) return result.status.ok() ? 0 : 1;
+  const absl::Status ran = Run(*plan);
+  if (!plan->fabric->speaks()) return ran.ok() ? 0 : 1;
   ClearStatusLine();
-  bench.notes = result.notes;
-  // Each call ends, for all ranks, before the next one starts: where the slowest rank counts for all changes nothing.
-  std::erase_if(bench.notes, [](const std::string& note) { return absl::StartsWith(note, "folded ranks ended"); });
-  bench.rows = CombineRanks(bench.request, result.results);
-  NameWhatRan(result.ran, bench);
-  if (!result.status.ok()) bench.error = std::string(result.status.message());
   const std::string text = options.json ? JsonText(bench) : HeaderText(bench) + RowsText(bench) + FooterText(bench);
   std::fputs(text.c_str(), stdout);
   if (!options.out.empty()) {
     if (const absl::Status written = WriteCsv(options.out, bench); !written.ok()) return Fail(written, 1);
   }
-  if (!result.status.ok())
-    return Fail(result.status, plan->fabric->predicted() && absl::IsResourceExhausted(result.status) ? 3 : 1);
+  if (!ran.ok()) return Fail(ran, plan->fabric->predicted() && absl::IsResourceExhausted(ran) ? 3 : 1);
   return WrongValues(bench).value_or(0) == 0 ? 0 : 1;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "backends/registry.h"
 #include "core/base/status.h"
@@ -333,6 +334,20 @@ absl::StatusOr<Plan> MakePlan(const Options& options) {
   plan.bench.fabric = std::string(plan.fabric->name());
   plan.bench.predicted = plan.fabric->predicted();
   return plan;
+}
+
+absl::Status Run(Plan& plan) {
+  Bench& bench = plan.bench;
+  const RunResult result =
+      plan.fabric->Run(bench.ranks, [&](RankContext& ctx) { return MeasureRank(ctx, bench.request); });
+  if (!plan.fabric->speaks()) return result.status;
+  bench.notes = result.notes;
+  // Each call ends, for all ranks, before the next one starts: where the slowest rank counts for all changes nothing.
+  std::erase_if(bench.notes, [](const std::string& note) { return absl::StartsWith(note, "folded ranks ended"); });
+  bench.rows = CombineRanks(bench.request, result.results);
+  NameWhatRan(result.ran, bench);
+  if (!result.status.ok()) bench.error = std::string(result.status.message());
+  return result.status;
 }
 
 }  // namespace twofold::bench

@@ -35,4 +35,8 @@ struct Plan {
 // Errors name the option, the value and the accepted values.
 absl::StatusOr<Plan> MakePlan(const Options& options);
 
+// Runs it, and fills in plan.bench in the process that speaks for the job. An error says why rows are missing; it is in
+// plan.bench.error too.
+absl::Status Run(Plan& plan);
+
 }  // namespace twofold::bench

@@ -3,23 +3,23 @@
 //   absl::StatusOr<std::unique_ptr<Predictor>> predictor = Predictor::Make({.processes = 2});
 //   absl::StatusOr<report::Report> report = (*predictor)->Predict(spec);
 //
-// The processes run the `twofold` program, and fork a child for each prediction. So the caller may have threads, a job
-// that ends its process ends no other, and memory does not grow with the number of predictions.
+// The processes run the `twofold` program (processes.h), so the caller may have threads.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
 
 namespace twofold {
+
+namespace prediction {
+class Processes;
+}
 
 class Predictor {
  public:
@@ -43,19 +43,11 @@ class Predictor {
   using Done = std::function<void(size_t i, absl::StatusOr<report::Report> report)>;
   void PredictAll(std::span<const spec::Spec> specs, const std::string& file, const Done& done);
 
-  int processes() const { return options_.processes; }
+  int processes() const;
 
  private:
-  struct Process;
-  explicit Predictor(Options options);
-  absl::StatusOr<std::unique_ptr<Process>> Take();
-  void GiveBack(std::unique_ptr<Process> process);  // null: it has ended
-
-  const Options options_;
-  std::mutex mutex_;
-  std::condition_variable free_;
-  std::vector<std::unique_ptr<Process>> idle_;
-  int started_ = 0;  // processes that exist
+  explicit Predictor(std::unique_ptr<prediction::Processes> processes);
+  const std::unique_ptr<prediction::Processes> processes_;
 };
 
 }  // namespace twofold

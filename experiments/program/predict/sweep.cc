@@ -27,6 +27,14 @@ absl::StatusOr<std::vector<Varied>> ParseVaried(absl::Span<const std::string> te
   return all;
 }
 
+std::vector<std::string> SetsOfPrediction(absl::Span<const std::string> sets) {
+  std::vector<std::string> all;
+  if (std::none_of(sets.begin(), sets.end(), [](const std::string& s) { return absl::StartsWith(s, "trace"); }))
+    all.emplace_back("trace.enabled=false");
+  all.insert(all.end(), sets.begin(), sets.end());
+  return all;
+}
+
 absl::StatusOr<std::vector<Variant>> VariantsOf(const std::string& path, absl::Span<const std::string> sets,
                                                 absl::Span<const Varied> varied) {
   const absl::StatusOr<std::string> text = ReadFile(path);
@@ -37,10 +45,7 @@ absl::StatusOr<std::vector<Variant>> VariantsOf(const std::string& path, absl::S
     if (count > kMostVariants)
       return InvalidArgument("--vary: more than ", kMostVariants, " combinations; vary fewer fields, or fewer values");
   }
-  std::vector<std::string> usual;
-  if (std::none_of(sets.begin(), sets.end(), [](const std::string& s) { return absl::StartsWith(s, "trace"); }))
-    usual.emplace_back("trace.enabled=false");
-  usual.insert(usual.end(), sets.begin(), sets.end());
+  const std::vector<std::string> usual = SetsOfPrediction(sets);
   std::vector<Variant> variants;
   bool any = false;
   for (int64_t i = 0; i < count; ++i) {

@@ -19,6 +19,9 @@ struct Varied {
 // "parallel.tp=1,2,4". Refuses texts without a path, values or "=", and paths that come twice.
 absl::StatusOr<std::vector<Varied>> ParseVaried(absl::Span<const std::string> texts);
 
+// The settings of a prediction: these, and no trace unless they say otherwise.
+std::vector<std::string> SetsOfPrediction(absl::Span<const std::string> sets);
+
 inline constexpr int64_t kMostVariants = 100'000;
 
 struct Variant {

@@ -140,17 +140,21 @@ absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::strin
   return spec;
 }
 
-absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric,
-                                    absl::Span<const std::string> sets) {
+absl::StatusOr<std::string> ReadSpecText(const std::string& path) {
   std::error_code error;
   const bool folder = std::filesystem::is_directory(path, error);
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (!in || folder) {
-    return InvalidArgument(path, ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
-                           "; give the path of a spec, a .textproto file");
-  }
-  return ResolveSpec(Read(in), path, fabric, sets);
+  if (in && !folder) return Read(in);
+  return InvalidArgument(path, ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
+                         "; give the path of a spec, a .textproto file");
+}
+
+absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric,
+                                    absl::Span<const std::string> sets) {
+  const absl::StatusOr<std::string> text = ReadSpecText(path);
+  if (!text.ok()) return text.status();
+  return ResolveSpec(*text, path, fabric, sets);
 }
 
 }  // namespace twofold

@@ -34,6 +34,9 @@ absl::StatusOr<spec::Spec> GivenSpec(const std::string& text, const std::string&
 absl::Status BlameSets(const absl::Status& status, const std::string& file, absl::Span<const std::string> sets);
 
 // ---- The single steps ----
+// The content of a spec's file, read to at most one byte more than the longest spec.
+absl::StatusOr<std::string> ReadSpecText(const std::string& path);
+
 // Text to message; errors as in ParseText (core/proto/parse_text.h).
 absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file);
 
