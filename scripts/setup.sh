@@ -6,7 +6,7 @@ packages=(
   cmake ninja-build ccache mold g++ pkg-config git python3 clang-format-14
   libsimgrid-dev libopenmpi-dev openmpi-bin libasio-dev libgloo-dev libopenblas-pthread-dev libabsl-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc libssl-dev openssl
   libgtest-dev libgmock-dev libbenchmark-dev nlohmann-json3-dev libspdlog-dev libcli11-dev
-  libxxhash-dev libxml2-dev libboost-context-dev libmimalloc-dev zlib1g-dev libcpp-httplib-dev
+  libxxhash-dev libxml2-dev libboost-context-dev libmimalloc-dev zlib1g-dev libcpp-httplib-dev pybind11-dev python3-dev
   node-d3 chromium chromium-driver fonts-dejavu-core
 )
 

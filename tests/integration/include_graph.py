@@ -23,6 +23,7 @@ FLOORS = {
     "strategies": {"core", "strategies"},
     "experiments/program": {"core", "topologies", "sim", "backends", "strategies", "experiments/program"},
     "experiments/studies": {"core", "topologies", "sim", "backends", "strategies", "experiments"},
+    "python": {"core", "experiments/program", "python"},
     "examples": {"core", "topologies", "sim", "backends", "strategies", "examples"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
