@@ -75,6 +75,13 @@ class SameFigures(InFolder):
         self.assertEqual(loaded.to_dict(), report)
         self.assertEqual(loaded.spec, pathlib.Path("out/spec.textproto").read_text())
 
+    def test_values_are_written_as_set_takes_them(self):
+        sets = ("parallel.overlap=false", "train.optimizer.sgd={}", "model.mlp.hidden=128,64", "train.clip_norm=0.5", "trace.enabled=true", "name=some thing")
+        self.program("run", "small.textproto", "--quiet", *(f"--set={one}" for one in sets), "--out=out")
+        prediction = twofold.predict("small.textproto", parallel={"overlap": False}, train={"optimizer": {"sgd": {}}, "clip_norm": 0.5}, model__mlp__hidden=[128, 64],
+                                     set={"trace.enabled": True, "name": "some thing"})
+        self.assertEqual(prediction.to_dict(), json.loads(pathlib.Path("out/report.json").read_text()))
+
     def test_predict_each(self):
         theirs = json.loads(self.program("predict", "small.textproto", "--vary=parallel.dp=2,3,4", "--vary=train.micro_batch=2,4", "--json"))
         ours = twofold.predict_each("small.textproto", vary={"parallel.dp": [2, 3, 4], "train": {"micro_batch": [2, 4]}})
@@ -209,19 +216,21 @@ class ManyAtATime(InFolder):
         self.assertIn("is closed", self.refused(lambda: predictor.predict(SPEC)))
 
     def test_others_run_while_one_waits(self):
-        counted, ended = 0, threading.Event()
-
-        def wait():
-            twofold.predict_each(SPEC, [{"parallel.dp": 8}] * 4)
-            ended.set()
-
-        thread = threading.Thread(target=wait)
-        thread.start()
-        while not ended.is_set():
-            counted += 1
-            time.sleep(0.0005)
-        thread.join()
-        self.assertGreater(counted, 3)
+        # a program that begins once there is a file, which only another thread than the one that waits can write
+        pathlib.Path("late").write_text(f'#!/bin/sh\ntouch begun\nfor i in $(seq 500); do [ -e go ] && exec {PROGRAM} "$@"; sleep 0.01; done\n')
+        os.chmod("late", 0o755)
+        twofold.predict(SPEC)
+        with unittest.mock.patch.dict(os.environ, TWOFOLD_PROGRAM=os.path.abspath("late")), unittest.mock.patch.object(twofold._ask, "_default", None):
+            for call in (twofold._ask.default, lambda: twofold.bench("all_reduce", fabric="simulated", cluster="dgx-a100", ranks=2, maxbytes=8)):
+                done = threading.Event()
+                thread = threading.Thread(target=lambda call=call, done=done: (call(), done.set()))
+                thread.start()
+                within(20, pathlib.Path("begun").exists)
+                pathlib.Path("go").touch()
+                thread.join()
+                self.assertTrue(done.is_set())
+                os.remove("go")
+                os.remove("begun")
 
     def test_a_process_that_ends_costs_one_prediction(self):
         with twofold.Predictor(1) as predictor:
@@ -242,24 +251,37 @@ class ManyAtATime(InFolder):
         before = children()
         if (child := os.fork()) == 0:
             with contextlib.suppress(BaseException):
-                if twofold.predict(SPEC).ok:
-                    try:
-                        predictor.predict(SPEC)
-                    except twofold.RunError as error:
-                        predictor = None  # which must not end its parent's processes
-                        os._exit(0 if "was forked" in str(error) else 2)
+                fine = twofold.predict(SPEC).ok and "was forked" in self.refused(lambda: predictor.predict(SPEC), twofold.RunError)
+                predictor.close()  # which must not end its parent's processes
+                os._exit(0 if fine else 2)
             os._exit(1)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
         self.assertEqual(children(), before)
         self.assertTrue(predictor.predict(SPEC).ok)
 
+    def interpreter_that_plans(self, end):
+        """What an interpreter prints to which `end` is done while it plans for minutes; its processes must end."""
+        script = f"""import twofold
+try:
+    twofold.plan(model="llama3-8b", cluster="dgx-h100", nodes=64, global_batch=1024, gap=0, processes=1)
+except KeyboardInterrupt:
+    print(twofold.predict({SPEC!r}).ok)
+"""
+        mark = f"TWOFOLD_TEST_MARK={self.id()} {os.getpid()}"
+        environment = {**os.environ, "PYTHONPATH": MODULE, **dict([mark.split("=")])}
+        with subprocess.Popen([sys.executable, "-B", "-c", script], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True) as child:
+            # the interpreter, a process for predictions, one that plans, and one that it has forked
+            self.assertTrue(within(20, lambda: len(marked(mark)) > 3), "the plan's processes have not begun")
+            end(child)
+            printed = child.communicate(timeout=20)[0]
+        self.assertTrue(within(20, lambda: not marked(mark)), "processes outlive the interpreter")
+        return printed
+
     def test_an_interrupt_ends_what_is_asked(self):
-        thread = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-        thread.start()
-        with self.assertRaises(KeyboardInterrupt):
-            twofold.plan(model="llama3-8b", cluster="dgx-h100", nodes=64, global_batch=1024, gap=0)
-        thread.join()
-        self.assertTrue(twofold.predict(SPEC).ok)
+        self.assertEqual(self.interpreter_that_plans(lambda child: os.killpg(child.pid, signal.SIGINT)), "True\n")  # as Ctrl-C at a terminal does
+
+    def test_what_works_ends_with_the_interpreter(self):
+        self.assertEqual(self.interpreter_that_plans(lambda child: child.kill()), "")
 
 
 class Looks(InFolder):
@@ -272,7 +294,10 @@ class Looks(InFolder):
         each = twofold.predict_each(SPEC, vary={"parallel.dp": [4, 3]})
         self.assertRegex(repr(each), r"(?s)parallel\.dp +ranks +step time.*\n4 .*\n3 .*--set parallel.dp=3: ")
         self.assertEqual(each._repr_html_().count("<tr>"), 3)
-        self.assertIn("&lt;", twofold.predict(SPEC, set={"name": "<b>"}, memory__budget_mib=1, model__mlp__hidden=4096)._repr_html_().replace("<b>", "&lt;b") + "&lt;")
+        named = twofold.predict_each(SPEC, [{"name": "<b>"}])
+        for shown in (named, named[0]):
+            self.assertIn("&lt;b&gt;", shown._repr_html_())
+            self.assertNotIn("<b>", shown._repr_html_())
         self.assertIn("median_step_seconds", dir(prediction))
 
     def test_frames(self):
@@ -325,6 +350,22 @@ def children():
         with contextlib.suppress(FileNotFoundError):
             found |= {int(pid) for pid in pathlib.Path(f"/proc/self/task/{task}/children").read_text().split()}
     return found
+
+
+def marked(mark):
+    """Processes whose environment has it."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            found += [path] if mark.encode() in path.read_bytes().split(b"\0") else []
+    return found
+
+
+def within(seconds, happens):
+    end = time.monotonic() + seconds
+    while not (happened := happens()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return happened
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ struct Answers {
   // The answer to a question, a JSON object. Called in the question's folder.
   std::function<absl::StatusOr<std::string>(const Question& question)> answer;
 };
-// Answers until the other end closes the socket. Returns the process's exit status.
+// Answers until the other end closes the socket; what is at work then gets SIGTERM. Returns the process's exit status.
 int Serve(int socket, const Answers& answers);
 
 }  // namespace twofold::prediction
