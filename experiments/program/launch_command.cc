@@ -345,32 +345,34 @@ int RunLaunch(LaunchOptions o) {
 void AddLaunchCommand(const Command& program, int& exit_status) {
   const Command command = program.AddCommand("launch", "starts ranks as processes");
   auto options = std::make_shared<LaunchOptions>();
-  command.AddOption("--ranks", options->ranks, "number of processes in all, one per rank").Required();
-  command.AddOption("--fabric", options->fabric,
+  command.Group("Ranks").AddOption("--ranks=N", options->ranks, "number of processes in all, one per rank").Required();
+  command.AddOption("--fabric=FABRIC", options->fabric,
                     StrCat("the fabric that ranks communicate over (default: that of COMMAND, else ", kDefaultFabric,
                            "; with --program: none)"));
-  command.AddOption("--program", options->program,
+  command.AddOption("--program=PROGRAM", options->program,
                     "a program of your own to start instead of twofold; the words after -- are its arguments");
-  command.AddOption("--nodes", options->nodes, "number of hosts; if several, call launch once on each").ShowDefault();
-  command.AddOption("--node-rank", options->node_rank,
+  command.Group("Several hosts")
+      .AddOption("--nodes=N", options->nodes, "number of hosts; if several, call launch once on each")
+      .ShowDefault();
+  command.AddOption("--node-rank=N", options->node_rank,
                     "with several hosts: the number of this host, from 0 (default under srun with one task per node: "
                     "the task's number)");
-  command.AddOption("--master", options->master,
-                    "with several hosts: HOST:PORT at which rank 0, on host 0, listens (default under srun with one "
+  command.AddOption("--master=HOST:PORT", options->master,
+                    "with several hosts: where rank 0, on host 0, listens (default under srun with one "
                     "task per node: the first node of the step)");
-  command.AddFlag("--label", options->label, "begin each line of stderr with the rank that wrote it");
-  command
-      .AddOption("--grace", options->grace_s,
-                 "seconds that the other ranks have to end by themselves after one has failed")
+  command.Group("Output").AddFlag("--label", options->label, "begin each line of stderr with the rank that wrote it");
+  command.Group("Lost ranks")
+      .AddOption("--grace=SECONDS", options->grace_s,
+                 "time that the other ranks have to end by themselves after one has failed")
       .ShowDefault();
-  command.AddOption("--restarts", options->restarts,
+  command.AddOption("--restarts=N", options->restarts,
                     "start a run again at most so many times if it lost ranks; see below");
-  command.AddOption("--min-ranks", options->least_ranks,
+  command.AddOption("--min-ranks=N", options->least_ranks,
                     "with --restarts: the least number of ranks to go on with (default: 1)");
-  command.AddOption("--replace", options->replacements,
+  command.AddOption("--replace=N", options->replacements,
                     "with train.elastic: start a new process in place of a lost rank's, at most so many times");
-  command.AddFlag("--print", options->print, "only print the command lines that would be run");
-  command.AddOption("COMMAND", options->command, "after --: a twofold command with its arguments");
+  command.Group("Output").AddFlag("--print", options->print, "only print the command lines that would be run");
+  command.AddOption("COMMAND", options->command, "after --: a twofold command with its arguments").IsCommandLine();
   command.Footer(
       R"(COMMAND is run, bench or calibrate.
 

@@ -7,15 +7,21 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "backends/registry.h"
 #include "experiments/program/bench/command.h"
 #include "experiments/program/calibrate/command.h"
 #include "experiments/program/cli/command_line.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/page/command.h"
+#include "experiments/program/spec/presets.h"
 #include "experiments/program/version.h"
+#include "topologies/catalogue.h"
+#include "topologies/frameworks.h"
 
 namespace {
 
@@ -60,6 +66,31 @@ int AfterOutput(int exit_status) {
   return exit_status == twofold::kExitFine ? twofold::kExitFailed : exit_status;
 }
 
+// What completion offers, by the name of a value.
+void OfferNames(twofold::CommandLine& line) {
+  using Names = std::vector<std::string>;
+  line.Offer("FABRIC", [] {
+    Names names;
+    for (const twofold::Backend& backend : twofold::Backends()) names.emplace_back(backend.name);
+    return names;
+  });
+  line.Offer("CLUSTER", [] {
+    Names names;
+    for (const twofold::ClusterInfo& cluster : twofold::ListClusters()) names.push_back(cluster.name);
+    return names;
+  });
+  line.Offer("MODEL", [] {
+    Names names;
+    for (const twofold::ModelPreset& model : twofold::ModelPresets()) names.emplace_back(model.name);
+    return names;
+  });
+  line.Offer("FRAMEWORK", [] {
+    Names names;
+    for (const twofold::FrameworkInfo& framework : twofold::ListFrameworks()) names.push_back(framework.name);
+    return names;
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -72,21 +103,28 @@ int main(int argc, char** argv) {
   const twofold::Command program = line.root();
   program.RequireCommand();
   int exit_status = twofold::kExitFine;
+  OfferNames(line);
+  program.Group("Predict and measure a spec");
   twofold::AddRunCommand(program, exit_status);
   twofold::AddPredictCommand(program, exit_status);
+  twofold::AddMemoryCommand(program, exit_status);
   twofold::AddSweepCommand(program, exit_status);
   twofold::AddPlanCommand(program, exit_status);
-  twofold::AddMemoryCommand(program, exit_status);
-  twofold::AddCompareCommand(program, exit_status);
-  twofold::AddBenchCommand(program, exit_status);
+  program.Group("Measure this machine, start ranks");
   twofold::AddCalibrateCommand(program, exit_status);
   twofold::AddLaunchCommand(program, exit_status);
+  twofold::AddBenchCommand(program, exit_status);
+  program.Group("Look at results");
+  twofold::AddCompareCommand(program, exit_status);
   twofold::AddReportCommand(program, exit_status);
   twofold::AddDeskCommand(program, exit_status);
+  program.Group("Clusters, schedules, disasters");
   twofold::AddTopologyCommand(program, exit_status);
   twofold::AddScheduleCommand(program, exit_status);
   twofold::AddStormCommand(program, exit_status);
+  program.Group("Find out");
   twofold::AddListCommand(program, exit_status);
+  twofold::AddHelpCommands(line, twofold::VersionName(), exit_status);
   program.Footer(kTour);  // last: otherwise the commands would inherit it
   try {
     if (const absl::Status parsed = line.Parse(argc, argv); !parsed.ok()) {

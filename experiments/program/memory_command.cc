@@ -62,10 +62,9 @@ void AddMemoryCommand(const Command& program, int& exit_status) {
       program.AddCommand("memory", "predicts the memory that a spec needs, within moments, and shows what uses it");
   auto options = std::make_shared<MemoryOptions>();
   command.AddOption("SPEC", options->asked.file, "a spec, .textproto").Required();
-  command.AddOption("--fabric", options->asked.fabric, "predict for this fabric instead of the spec's");
-  command.AddOption("--set", options->asked.sets, "path=value: replace a field of the spec; may be repeated")
-      .Repeatable();
-  command.AddOption("--out", options->out, "folder for memory.json and report.json (default: nothing is written)");
+  command.AddOption("--fabric=FABRIC", options->asked.fabric, "predict for this fabric instead of the spec's");
+  command.AddOption("--set=FIELD=V", options->asked.sets, "replace a field of the spec; may be repeated").Repeatable();
+  command.AddOption("--out=DIR", options->out, "folder for memory.json and report.json (default: nothing is written)");
   command.Footer(
       "Only one rank of each kind runs, on a fabric without a clock. The same code makes the same requests to the\n"
       "same allocator, so the bytes are those that a run of the spec measures. Steps that repeat earlier ones are\n"

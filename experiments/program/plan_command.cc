@@ -51,35 +51,37 @@ void AddPlanCommand(const Command& program, int& exit_status) {
   auto o = std::make_shared<PlanOptions>();
   command.AddOption("SPEC", o->asked.spec,
                     "a spec, .textproto: what it says of the layout is fixed, what it leaves out is free");
-  command.AddOption("--model", o->asked.model,
-                    "without SPEC: a model of `twofold list models`, in BF16 with F32 gradients and AdamW");
-  command.AddOption("--cluster", o->asked.cluster, "a cluster of `twofold list clusters`, or a file");
-  command.AddOption("--nodes", o->asked.nodes, "number of nodes; all their devices are used");
-  command.AddOption("--ranks", o->asked.ranks, "number of devices, instead of --nodes");
-  command.AddOption("--global-batch", o->asked.global_batch, "samples of a step");
-  command.AddOption("--sequence", o->asked.sequence, "tokens of a sample, instead of the model's");
-  command.AddOption("--framework", o->asked.framework, "predict for MEGATRON, DEEPSPEED, ... (docs/frameworks.md)");
-  command.AddOption("--set", o->asked.sets, "path=value: set a field of the spec, and so fix it; may be repeated")
-      .Repeatable();
-  command.AddOption("--codecs", o->asked.codecs,
-                    "also try compressed gradients: top_k,power_sgd,... (they change what is learned)");
+  command.Group("The job").AddOption(
+      "--model=MODEL", o->asked.model,
+      "without SPEC: a model of `twofold list models`, in BF16 with F32 gradients and AdamW");
+  command.AddOption("--cluster=CLUSTER", o->asked.cluster, "a cluster of `twofold list clusters`, or a file");
+  command.AddOption("--nodes=N", o->asked.nodes, "number of nodes; all their devices are used");
+  command.AddOption("--ranks=N", o->asked.ranks, "number of devices, instead of --nodes");
+  command.AddOption("--global-batch=N", o->asked.global_batch, "samples of a step");
+  command.AddOption("--sequence=N", o->asked.sequence, "tokens of a sample, instead of the model's");
+  command.AddOption("--framework=FRAMEWORK", o->asked.framework, "predict for MEGATRON, DEEPSPEED, ... (docs/frameworks.md)");
+  command.AddOption("--set=FIELD=V", o->asked.sets, "set a field of the spec, and so fix it; may be repeated").Repeatable();
+  command.Group("The search")
+      .AddOption("--codecs=CODEC,CODEC", o->asked.codecs,
+                 "also try compressed gradients: top_k,power_sgd,... (they change what is learned)");
   command
-      .AddOption("--gap", o->asked.gap, "stop when no layout can be faster by more than this; 0 proves the best --top")
+      .AddOption("--gap=PERCENT", o->asked.gap,
+                 "stop when no layout can be faster by more than this; 0 proves the best --top")
       .ShowDefault();
-  command.AddOption("--budget", o->asked.budget, "stop after this time, screening included: 30s, 5min");
-  command.AddOption("--top", o->asked.top, "layouts to print").ShowDefault();
-  command.AddOption("--price", o->asked.price, "of a device and hour: prints the price of a billion tokens");
-  command.AddFlag("--what-if", o->asked.what_if,
-                  "also plan for half the network's bandwidth, and for twice the nodes; each takes as long again");
-  command.AddOption(
-      "--out", o->asked.out,
-      "folder for the first layout's spec, plan.json, layouts.csv (all legal layouts; `twofold report` draws them), and a "
-      "journal from which an interrupted plan goes on");
-  command.AddOption("--processes", o->asked.processes,
-                    "processes that bound and simulate (default: one for each core)");
+  command.AddOption("--budget=TIME", o->asked.budget, "stop after this time, screening included: 30s, 5min");
+  command.Group("Results").AddOption("--top=N", o->asked.top, "layouts to print").ShowDefault();
+  command.AddOption("--price=PRICE", o->asked.price, "of a device and hour: prints the price of a billion tokens");
+  command.Group("The search")
+      .AddFlag("--what-if", o->asked.what_if,
+               "also plan for half the network's bandwidth, and for twice the nodes; each takes as long again");
+  command.Group("Results").AddOption(
+      "--out=DIR", o->asked.out,
+      "folder for the first layout's spec, plan.json, layouts.csv (all legal layouts; `twofold report` draws them), and a journal from which an interrupted plan goes on");
+  command.Group("The search")
+      .AddOption("--processes=N", o->asked.processes, "processes that bound and simulate (default: one for each core)");
   command.AddFlag("--exhaustive", o->asked.exhaustive,
                   "simulate every legal layout: for small spaces; --json also has what their bounds were");
-  command.AddFlag("--json", o->json, "print JSON");
+  command.Group("Results").AddFlag("--json", o->json, "print JSON");
   command.Footer(
       "Every legal combination of tp, pp, cp, ep, dp, sharding, schedule, virtual stages, micro-batch, recomputation,\n"
       "offload, sequence parallelism, bucket size and order of axes is considered (docs/planning.md). Lower bounds on\n"

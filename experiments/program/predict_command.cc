@@ -116,15 +116,15 @@ void AddPredictCommand(const Command& program, int& exit_status) {
       program.AddCommand("predict", "predicts many variants of a spec, and prints them side by side");
   auto options = std::make_shared<PredictOptions>();
   command.AddOption("SPEC", options->spec, "a spec, .textproto");
-  command.AddOption("--set", options->sets, "path=value: replace a field of the spec, as for `run`; may be repeated")
+  command.AddOption("--set=FIELD=V", options->sets, "replace a field of the spec, as for `run`; may be repeated")
       .Repeatable();
   command
-      .AddOption("--vary", options->varied,
-                 "path=value,value: predict for each of these values, and for all combinations of several --vary")
+      .AddOption("--vary=FIELD=V,V", options->varied,
+                 "predict for each of these values, and for all combinations of several --vary")
       .Repeatable();
-  command.AddOption("--processes", options->processes, "predictions at a time (default: one for each core)");
+  command.AddOption("--processes=N", options->processes, "predictions at a time (default: one for each core)");
   command.AddFlag("--json", options->json, "print JSON, with all figures and notes of each prediction");
-  command.AddFlag("--serve", options->serve, "answer requests from a socket: for the program's own processes");
+  command.AddFlag("--serve", options->serve, "answer requests from a socket").Hidden();
   command.Footer(
       "Predictions are those of `twofold run --fabric=simulated`, without files and, unless --set=trace... says "
       "otherwise,\n"

@@ -336,13 +336,13 @@ Command AddRun(const Command& program, RunOptions* options) {
   const Command command =
       program.AddCommand("run", "predicts a spec (fabric simulated) or measures it (any other fabric)");
   command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
-  command.AddOption("--fabric", options->fabric,
+  command.AddOption("--fabric=FABRIC", options->fabric,
                     "run on this fabric instead of the spec's; see `twofold list fabrics`");
-  command.AddOption("--set", options->sets, "path=value: replace a field of the spec, see below; may be repeated")
+  command.AddOption("--set=FIELD=V", options->sets, "replace a field of the spec, see below; may be repeated")
       .Repeatable();
-  command.AddOption("--out", options->out,
+  command.AddOption("--out=DIR", options->out,
                     "folder of the report (default: runs/<name>-<fabric>); replaces an existing report");
-  command.AddOption("--note", options->notes, "a line for the notes of the report; may be repeated").Repeatable();
+  command.AddOption("--note=TEXT", options->notes, "a line for the notes of the report; may be repeated").Repeatable();
   command.AddFlag("--check", options->check, "only check the spec, its data and its fabric");
   command.AddFlag("--profile-simulator", options->profile_simulator,
                   "print where the simulation's own time and memory go (simulate.csv has the same)");

@@ -64,6 +64,12 @@ absl::Status CheckNumbers(const ScheduleOptions& o) {
   return absl::OkStatus();
 }
 
+std::vector<std::string> ScheduleNames() {
+  std::vector<std::string> names;
+  for (const Named& schedule : All()) names.push_back(schedule.first);
+  return names;
+}
+
 absl::Status CheckShape(const Named& schedule, const ScheduleOptions& o) {
   const absl::Status s = pipeline::CheckSchedule(schedule.second, ShapeOf(schedule.second, o));
   return s.ok() ? s : InvalidArgument(schedule.first, ": ", std::string(s.message()));
@@ -76,9 +82,7 @@ absl::StatusOr<std::vector<Named>> ThoseNamed(const ScheduleOptions& o) {
     const auto found =
         std::find_if(All().begin(), All().end(), [&](const Named& schedule) { return schedule.first == name; });
     if (found == All().end()) {
-      std::vector<std::string> names;
-      for (const Named& schedule : All()) names.push_back(schedule.first);
-      return InvalidArgument("unknown schedule \"", name, "\"", Suggestion(name, names));
+      return InvalidArgument("unknown schedule \"", name, "\"", Suggestion(name, ScheduleNames()));
     }
     if (const absl::Status s = CheckShape(*found, o); !s.ok()) return s;
     chosen.push_back(*found);
@@ -151,13 +155,16 @@ void AddScheduleCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<ScheduleOptions>();
   const Command command =
       program.AddCommand("schedule", "prints and draws pipeline schedules: what each stage does, and in which order");
-  command.AddOption("NAME", options->names,
-                    "schedules, as in parallel.schedule; default: all that are possible with these numbers");
-  command.AddOption("--stages", options->stages, "stages of the pipeline (parallel.pp); default 4");
-  command.AddOption("--micro-batches", options->micro_batches, "micro-batches of a step; default 8");
-  command.AddOption("--virtual-stages", options->virtual_stages,
+  command
+      .AddOption("NAME", options->names,
+                 "schedules, as in parallel.schedule; default: all that are possible with these numbers")
+      .Offers(ScheduleNames());
+  command.AddOption("--stages=N", options->stages, "stages of the pipeline (parallel.pp); default 4");
+  command.AddOption("--micro-batches=N", options->micro_batches, "micro-batches of a step; default 8");
+  command.AddOption("--virtual-stages=N", options->virtual_stages,
                     "chunks on each stage, for INTERLEAVED_ONE_F_ONE_B; default 2");
-  command.AddOption("--out", options->out, "the picture (SVG) to write, one schedule above the other; default: none");
+  command.AddOption("--out=FILE", options->out,
+                    "the picture (SVG) to write, one schedule above the other; default: none");
   command.Footer(
       "The unit of time is a forward pass of a stage. A backward pass takes 2 units: 1 for the gradient of the input\n"
       "and 1 for the gradients of the weights. A message takes no time.\n"

@@ -320,16 +320,16 @@ void AddStormCommand(const Command& program, int& exit_status) {
   const Command command = program.AddCommand("storm", "runs a spec through seeded schedules of disasters");
   auto options = std::make_shared<StormOptions>();
   command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
-  command.AddOption("--schedules", options->schedules, "how many to run").ShowDefault();
-  command.AddOption("--seed", options->seed, "draws the schedules").ShowDefault();
-  command.AddOption("--minutes", options->minutes, "begin no schedule after so many minutes (default: no limit)");
-  command.AddOption("--most-broken", options->most_broken, "end after so many schedules that broke a rule")
+  command.AddOption("--schedules=N", options->schedules, "how many to run").ShowDefault();
+  command.AddOption("--seed=SEED", options->seed, "draws the schedules").ShowDefault();
+  command.AddOption("--minutes=N", options->minutes, "begin no schedule after so many minutes (default: no limit)");
+  command.AddOption("--most-broken=N", options->most_broken, "end after so many schedules that broke a rule")
       .ShowDefault();
-  command.AddOption("--replay", options->replay, "run one schedule: its seed, or the file of a reduced one");
-  command.AddOption("--jobs", options->jobs, "schedules at a time (default: one for each core)");
-  command.AddOption("--set", options->sets, "path=value: replace a field of the spec, as for `run`; may be repeated")
+  command.AddOption("--replay=SEED|FILE", options->replay, "run one schedule: its seed, or the file of a reduced one");
+  command.AddOption("--jobs=N", options->jobs, "schedules at a time (default: one for each core)");
+  command.AddOption("--set=FIELD=V", options->sets, "replace a field of the spec, as for `run`; may be repeated")
       .Repeatable();
-  command.AddOption("--out", options->out, "folder for the results (default: runs/<name>-storm)");
+  command.AddOption("--out=DIR", options->out, "folder for the results (default: runs/<name>-storm)");
   command.Footer(Help());
   command.OnParsed([options, &exit_status] { exit_status = StormCommand(*options); });
 }

@@ -86,26 +86,26 @@ void AddSweepCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<SweepCommandOptions>();
   sweep::Asked& asked = options->asked.points;
   command.AddOption("SPEC", asked.file, "a spec, .textproto").Required();
-  command
-      .AddOption("--vary", asked.varied,
-                 "path=value,value: a point for each value, and for all combinations of several")
+  command.Group("Points")
+      .AddOption("--vary=FIELD=V,V", asked.varied, "a point for each value, and for all combinations of several")
       .Repeatable();
-  command.AddOption("--set", asked.sets, "path=value: replace a field of the spec, as for `run`; may be repeated")
+  command.AddOption("--set=FIELD=V", asked.sets, "replace a field of the spec, as for `run`; may be repeated")
       .Repeatable();
-  command.AddFlag("--predicted", asked.predict, "predict each point (default if SPEC's fabric is simulated)");
+  command.Group("How each point is done")
+      .AddFlag("--predicted", asked.predict, "predict each point (default if SPEC's fabric is simulated)");
   command.AddFlag("--measured", asked.measure, "measure each point (default if it is not)");
-  command.AddOption("--fabric", asked.fabric,
+  command.AddOption("--fabric=FABRIC", asked.fabric,
                     "measure on this fabric (default: SPEC's; in_memory if that is simulated)");
-  command.AddOption("--scaling", asked.scaling, "strong or weak: what follows from parallel.dp, see below");
+  command.AddOption("--scaling=KIND", asked.scaling, "strong or weak: what follows from parallel.dp, see below")
+      .Offers({"strong", "weak"});
   command
-      .AddOption("--fixed", asked.fixed, "path: keep the field's value without --vary at all points; may be repeated")
+      .AddOption("--fixed=FIELD", asked.fixed, "keep the field's value without --vary at all points; may be repeated")
       .Repeatable();
-  command.AddOption("--repeats", options->asked.repeats,
-                    StrCat("measurements of each point (default: ", kSweepRepeats, ")"));
-  command.AddOption("--processes", options->asked.processes, "predictions at a time (default: one for each core)");
-  command.AddFlag("--again", options->asked.again, "run also what DIR already has");
+  command.AddOption("--repeats=N", options->asked.repeats, StrCat("measurements of each point (default: ", kSweepRepeats, ")"));
+  command.AddOption("--processes=N", options->asked.processes, "predictions at a time (default: one for each core)");
+  command.Group("Results").AddFlag("--again", options->asked.again, "run also what DIR already has");
   command.AddFlag("--json", options->json, "print JSON instead of the table");
-  command.AddOption("--out", options->asked.out, "folder DIR of the results (default: runs/<name>-sweep)");
+  command.AddOption("--out=DIR", options->asked.out, "folder DIR of the results (default: runs/<name>-sweep)");
   command.Footer(kHelp);
   command.OnParsed([options, &exit_status] { exit_status = SweepCommand(*options); });
 }

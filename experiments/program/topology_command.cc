@@ -379,11 +379,11 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
       Add(topology, "show", "draws a cluster as SVG (nodes, switches, link widths) and prints its figures", Show,
           options, exit_status);
   show.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
-  show.AddOption("--nodes", options->nodes,
+  show.AddOption("--nodes=N", options->nodes,
                  "number of nodes used; default: all. A fat tree grows if it has fewer. A star or a full mesh is built "
                  "with these nodes only, any other "
                  "network with all its nodes (except with --nodes=1)");
-  show.AddOption("--out", options->out, "the picture to write; default: NAME.svg in the current folder");
+  show.AddOption("--out=FILE", options->out, "the picture to write; default: NAME.svg in the current folder");
   show.Footer(
       std::string(
           "For a large cluster, only a part is drawn; the picture says what is left out. The figures are those of the\n"
@@ -405,16 +405,16 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
       .AddOption("FILE", options->cluster,
                  "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform")
       .Required();
-  import.AddOption("--from", options->from, "nccl, smi or simgrid; default: recognised by the content")
+  import.AddOption("--from=FORMAT", options->from, "nccl, smi or simgrid; default: recognised by the content")
       .OneOf({"nccl", "smi", "simgrid"});
   import.AddOption(
-      "--nodes", options->nodes,
+      "--nodes=N", options->nodes,
       "number of such nodes, joined by one switch that is never a bottleneck; default: 1, without a network");
   import.AddOption(
-      "--device", options->device,
+      "--device=CLUSTER", options->device,
       "a cluster that has the same device (memory, rates); default: chosen by the architecture that NCCL's file names");
-  import.AddOption("--name", options->name, "the name of the cluster; default: that of the file");
-  import.AddOption("--out", options->out, "the .textproto to write; default: stdout");
+  import.AddOption("--name=NAME", options->name, "the name of the cluster; default: that of the file");
+  import.AddOption("--out=FILE", options->out, "the .textproto to write; default: stdout");
   import.Footer(
       std::string(
           "The cluster file refers to the imported file, which must stay where it is. NVIDIA GPUs get library nccl\n"
@@ -431,13 +431,13 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           options, exit_status);
   out.AddOption("CLUSTER", options->cluster, kSubjectHelp).Required();
   out.AddOption(
-         "--to", options->to,
+         "--to=FORMAT", options->to,
          "cluster (a description to edit), simgrid or dot; nccl or smi only for a cluster that was imported from "
          "such a file")
       .Required()
       .OneOf({"cluster", "simgrid", "dot", "nccl", "smi"});
-  out.AddOption("--nodes", options->nodes, "number of nodes; default: all");
-  out.AddOption("--out", options->out, "the file to write; default: stdout");
+  out.AddOption("--nodes=N", options->nodes, "number of nodes; default: all");
+  out.AddOption("--out=FILE", options->out, "the file to write; default: stdout");
   out.Footer(
       std::string("Examples:\n  twofold topology export dgx-h100 --to=cluster --nodes=1024 --out=mine.textproto\n"
                   "  twofold topology export dgx-h100 --to=simgrid --nodes=16 --out=platform.xml\n  "

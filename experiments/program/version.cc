@@ -10,6 +10,8 @@
 
 namespace twofold {
 
+std::string VersionName() { return StrCat("twofold ", TWOFOLD_VERSION); }
+
 std::string VersionText() {
   std::vector<std::string> fabrics;
   std::string lacking;
@@ -25,7 +27,7 @@ std::string VersionText() {
     StrAppend(&devices, ", CUDA");
   else
     StrAppend(&lacking, "\nnot available: device CUDA: ", why_not);
-  return StrCat("twofold ", TWOFOLD_VERSION, "\ncommit: ", TWOFOLD_COMMIT, "\ncompiler: ", TWOFOLD_COMPILER,
+  return StrCat(VersionName(), "\ncommit: ", TWOFOLD_COMMIT, "\ncompiler: ", TWOFOLD_COMPILER,
                 "\nfabrics: ", absl::StrJoin(fabrics, ", "), "\ndevices: ", devices, lacking);
 }
 

@@ -26,11 +26,29 @@ TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_THAT(out_, HasSubstr("tour"));
   EXPECT_THAT(out_, HasSubstr("Exit status: "));
-  for (const char* command :
-       {"run",         "memory",        "compare",         "bench",           "list",
-        "list models", "list clusters", "list strategies", "list fabrics",    "list devices",
-        "calibrate",   "launch",        "report",          "schedule",        "storm",
-        "topology",    "topology show", "topology list",   "topology import", "topology export"}) {
+  for (const char* command : {"run",
+                              "memory",
+                              "compare",
+                              "bench",
+                              "list",
+                              "list models",
+                              "list clusters",
+                              "list strategies",
+                              "list fabrics",
+                              "list devices",
+                              "calibrate",
+                              "launch",
+                              "report",
+                              "schedule",
+                              "storm",
+                              "topology",
+                              "topology show",
+                              "topology list",
+                              "topology import",
+                              "topology export",
+                              "help",
+                              "completion",
+                              "man"}) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr("  twofold ")) << command << " shows no example";
     EXPECT_THAT(out_, HasSubstr("Exit status: ")) << command;
@@ -53,14 +71,13 @@ TEST_F(Program, TeachesWhatASpecIs) {
 }
 
 TEST_F(Program, NamesArgumentsInUsageLines) {
-  const std::pair<const char*, const char*> kUsage[] = {
-      {"report", "report [OPTIONS] DIR [DIR_MEASURED]"},
-      {"topology show", "show [OPTIONS] CLUSTER"},
-      {"topology import", "import [OPTIONS] FILE"},
-      {"schedule", "schedule [OPTIONS] [NAME...]"},
-      {"memory", "1 the prediction fails"},
-      {"storm", "storm [OPTIONS] SPEC"},
-      {"bench", "OPERATION TEXT REQUIRED     all_reduce, all_gather,"}};
+  const std::pair<const char*, const char*> kUsage[] = {{"report", "report [OPTIONS] DIR [DIR_MEASURED]"},
+                                                        {"topology show", "show [OPTIONS] CLUSTER"},
+                                                        {"topology import", "import [OPTIONS] FILE"},
+                                                        {"schedule", "schedule [OPTIONS] [NAME...]"},
+                                                        {"memory", "1 the prediction fails"},
+                                                        {"storm", "storm [OPTIONS] SPEC"},
+                                                        {"bench", "  OPERATION               all_reduce, all_gather,"}};
   for (const auto& [command, usage] : kUsage) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr(usage)) << command;
@@ -91,7 +108,7 @@ TEST_F(Program, RefusesWhatItDoesNotKnow) {
        "topology: unknown subcommand \"draw\"; known: show, list, import, export; see twofold topology --help"},
       {"launch --ranks=abc -- run x", "--ranks must be a whole number (got \"abc\"); see twofold launch --help"},
       {"launch --ranks=2 --grace=soon -- run x", "--grace must be a number (got \"soon\")"},
-      {"launch --ranks", "--ranks needs a whole number, as in --ranks=INT"},
+      {"launch --ranks", "--ranks needs a whole number, as in --ranks=N"},
       {"bench all_reduce -n x", "--iters must be a whole number (got \"x\")"}};
   for (const auto& [arguments, says] : kWrong) {
     EXPECT_EQ(Run(arguments), 2) << arguments;

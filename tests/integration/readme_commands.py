@@ -5,7 +5,7 @@
 
 They are read from the pages' fenced blocks, so that a new one is run, too. A folder with two small specs stands in for the user's:
 
-* `twofold memory`, `compare`, `sweep SPEC`, `report`, `list`, `schedule`, `topology` and predictions by `bench` run as they are;
+* `twofold memory`, `compare`, `sweep SPEC`, `report`, `list`, `schedule`, `topology`, `help`, `completion`, `man` and predictions by `bench` run as they are;
 * so does `run`, with --check where it is not of fabric simulated or in_memory, and with a small spec in the place of SPEC and my.textproto;
   measured benches are cut to 4 KiB;
 * `launch`, `mpirun`, `srun`, `torchrun` and processes started by hand: what they start is run with --check, their own options are looked up;
@@ -142,7 +142,7 @@ class Runner:
             return self.call(number, words, may_lack=True)
         if name == "sweep" and words[1] == "SPEC":  # a point whose ranks cannot share the small spec's batch fails
             return self.call(number, words, statuses=(0, 1))
-        if name in ("memory", "compare", "report", "list", "schedule", "topology"):
+        if name in ("memory", "compare", "report", "list", "schedule", "topology", "help", "completion", "man"):
             return self.call(number, words, statuses=(0, 3) if name == "memory" else (0,))
         self.options_of(number, words)
 

@@ -115,43 +115,55 @@ void AddBenchCommand(const Command& program, int& exit_status) {
   Options& o = *options;
   std::vector<std::string> operations;
   for (const Operation& operation : Operations()) operations.emplace_back(operation.name);
-  command.AddOption("OPERATION", o.operation, absl::StrJoin(operations, ", ")).Required();
-  command.AddOption("-b,--minbytes", o.least, "smallest size (default 8)");
-  command.AddOption("-e,--maxbytes", o.most, "largest size (default 64M; the ranks' memory must hold it)");
-  command.AddOption("-f,--stepfactor", o.factor, "each size is this times the one before (default 2)");
-  command.AddOption("-i,--stepbytes", o.step,
+  command.AddOption("OPERATION", o.operation, absl::StrJoin(operations, ", ")).Required().Offers(operations);
+  command.Group("Sizes").AddOption("-b,--minbytes=BYTES", o.least, "smallest size (default 8)");
+  command.AddOption("-e,--maxbytes=BYTES", o.most, "largest size (default 64M; the ranks' memory must hold it)");
+  command.AddOption("-f,--stepfactor=N", o.factor, "each size is this times the one before (default 2)");
+  command.AddOption("-i,--stepbytes=BYTES", o.step,
                     "instead of --stepfactor: each size is this many bytes more than the one before");
-  command.AddOption("-n,--iters", o.iterations,
-                    "timed calls per size (default 20; predicted: 1, or 20 of broadcast and reduce)");
-  command.AddOption("-w,--warmup_iters", o.warmup, "calls per size before the timed ones (default 5; predicted: 0)");
+  command.Group("Calls").AddOption("-n,--iters=N", o.iterations,
+                                   "timed calls per size (default 20; predicted: 1, or 20 of broadcast and reduce)");
+  command.AddOption("-w,--warmup_iters=N", o.warmup, "calls per size before the timed ones (default 5; predicted: 0)");
   command.AddFlag("--wait", o.wait,
                   "wait for each call before the next, as a program does that needs the result at once; default: as in "
                   "nccl-tests, calls are issued while the ones before them still run");
-  command.AddOption("-o,--op", o.reduce, "for reductions: sum, prod, min, max or avg (default sum)");
-  command.AddOption("-d,--datatype", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)");
-  command.AddOption("-r,--root", o.root, "root rank of broadcast, reduce, gather and scatter (default 0)");
-  command.AddOption("-c,--check", o.check,
-                    "1: check results and count wrong values; 0: do not (default 1; predicted: 0)");
-  command.AddOption("--fabric", o.fabric, "where to run; see `twofold list fabrics`").ShowDefault();
-  command.AddOption("--device", o.device, "device whose memory is used: cpu or cuda (default: cuda on nccl, else cpu)");
+  command.AddOption("-o,--op=OP", o.reduce, "for reductions: sum, prod, min, max or avg (default sum)")
+      .Offers({"sum", "prod", "min", "max", "avg"});
+  command.AddOption("-d,--datatype=TYPE", o.dtype, "float, double, bfloat16, half, int32 or uint8 (default float)")
+      .Offers({"float", "double", "bfloat16", "half", "int32", "uint8"});
+  command.AddOption("-r,--root=RANK", o.root, "root rank of broadcast, reduce, gather and scatter (default 0)");
+  command
+      .AddOption("-c,--check=0|1", o.check,
+                 "1: check results and count wrong values; 0: do not (default 1; predicted: 0)")
+      .Offers({"0", "1"});
+  command.Group("Where")
+      .AddOption("--fabric=FABRIC", o.fabric, "where to run; see `twofold list fabrics`")
+      .ShowDefault();
+  command
+      .AddOption("--device=DEVICE", o.device,
+                 "device whose memory is used: cpu or cuda (default: cuda on nccl, else cpu)")
+      .Offers({"cpu", "cuda"});
   command.AddOption(
-      "--ranks", o.ranks,
+      "--ranks=N", o.ranks,
       "number of ranks. Default: on in_memory, 2; on mpi, gloo and nccl, the processes that were started; on "
       "simulated, one per device of --nodes, or 8 without --nodes (fewer on a smaller cluster)");
-  command.AddOption("--cluster", o.cluster,
+  command.AddOption("--cluster=CLUSTER", o.cluster,
                     "simulated: a name of `twofold topology list`, or a file (default this-machine)");
   command.AddOption(
-      "--nodes", o.nodes,
+      "--nodes=N", o.nodes,
       "simulated: how many nodes of the cluster to use; `twofold topology list` shows how many it has, and a fat "
       "tree grows if it has fewer (default: as many as the ranks need)");
-  command.AddOption("--ranks-per-node", o.ranks_per_node,
+  command.AddOption("--ranks-per-node=N", o.ranks_per_node,
                     "simulated: use so many devices of each node, and as many nodes as the ranks need (default: all)");
   command.AddOption(
-      "--algorithm", o.algorithm,
+      "--algorithm=NAME", o.algorithm,
       "simulated: auto (default), or an algorithm of the cluster's library: ring, tree, direct, nvls, ...");
-  command.AddOption("--protocol", o.protocol, "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128");
-  command.AddFlag("--json", o.json, "print JSON instead of the table");
-  command.AddOption("--out", o.out, "also write the rows to this file, as CSV");
+  command
+      .AddOption("--protocol=NAME", o.protocol,
+                 "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128")
+      .Offers({"auto", "Simple", "LL", "LL128"});
+  command.Group("Results").AddFlag("--json", o.json, "print JSON instead of the table");
+  command.AddOption("--out=FILE", o.out, "also write the rows to this file, as CSV");
   AddOptionsOfNcclTests(command);
   command.Footer(kFooter);
   command.OnParsed([options, &exit_status] { exit_status = RunBench(*options); });

@@ -502,40 +502,48 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
       program.AddCommand("calibrate",
                          "measures this machine's kernels, links and small training jobs (about half a minute on two "
                          "cores), or with --device=cuda the kernels of a GPU (some minutes), and writes a profile");
-  command.AddOption("--device", options->device, "the device whose kernels are measured: cpu or cuda").ShowDefault();
+  command.Group("What is measured")
+      .AddOption("--device=DEVICE", options->device, "the device whose kernels are measured: cpu or cuda")
+      .ShowDefault()
+      .Offers({"cpu", "cuda"});
   command
-      .AddOption("--fabric", options->fabric,
+      .AddOption("--fabric=FABRIC", options->fabric,
                  "the fabric whose links are measured: in_memory, together with the kernels; or mpi or gloo (with "
                  "`twofold launch --ranks=2 --fabric=mpi -- calibrate`), whose figures are added to the profile")
       .ShowDefault();
-  command.AddOption("--threads", options->threads, "threads per rank; as many ranks as fit on the cores run at once")
+  command.AddOption("--threads=N", options->threads, "threads per rank; as many ranks as fit on the cores run at once")
       .ShowDefault();
-  command.AddOption("--out", options->out,
+  command.AddOption("--out=FILE", options->out,
                     absl::StrCat("the profile to write; default: ", kThisMachineProfile, ", with --device=cuda ",
                                  kThisMachineCudaProfile));
   command
-      .AddOption("--gpu", options->gpu_asked,
+      .AddOption("--gpu=GPU", options->gpu_asked,
                  "with --device=cuda: the number of the GPU to measure; with --from: the device whose laws are fitted "
                  "(a name of the catalogue, such as h100-sxm, or a device's .textproto)")
       .ShowDefault();
-  command.AddOption("--from", options->from.table,
-                    "a table of measured kernel times (.csv or .csv.gz): nothing is measured; the constants of a "
-                    "kernel law are fitted to it and written to --out as a device's .textproto");
-  command.AddOption("--column", options->from.column,
+  command.Group("Laws of a table")
+      .AddOption("--from=FILE", options->from.table,
+                 "a table of measured kernel times (.csv or .csv.gz): nothing is measured; the constants of a "
+                 "kernel law are fitted to it and written to --out as a device's .textproto");
+  command.AddOption("--column=NAME", options->from.column,
                     "with --from: the column of times, such as us_vllm; of several, separated by commas, the geometric "
                     "mean; default: the first");
-  command.AddOption("--dtype", options->from.dtype, "with --from, for products: bf16 (default), fp8 or fp8_block");
-  command.AddFlag("--time-algorithms", options->time_algorithms,
-                  "with --device=cuda: measure matrix products as a spec with cuda.time_algorithms runs them");
-  command.AddOption("--cluster", options->cluster,
-                    "with --fabric=mpi: the structure of the cluster that the processes run on (a name of the "
-                    "catalogue or a file: a star, or machines with one device each on a network)");
-  command.AddOption("--cluster-out", options->cluster_out,
+  command.AddOption("--dtype=TYPE", options->from.dtype, "with --from, for products: bf16 (default), fp8 or fp8_block")
+      .Offers({"bf16", "fp8", "fp8_block"});
+  command.Group("What is measured")
+      .AddFlag("--time-algorithms", options->time_algorithms,
+               "with --device=cuda: measure matrix products as a spec with cuda.time_algorithms runs them");
+  command.Group("Links of a cluster")
+      .AddOption("--cluster=CLUSTER", options->cluster,
+                 "with --fabric=mpi: the structure of the cluster that the processes run on (a name of the "
+                 "catalogue or a file: a star, or machines with one device each on a network)");
+  command.AddOption("--cluster-out=FILE", options->cluster_out,
                     "with --cluster: the file to write. It describes the same cluster, with the measured figures of "
                     "its links and of library open_mpi; use it as `--fabric=simulated --cluster=FILE`");
-  command.AddFlag("--quick", options->quick,
-                  "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a few "
-                  "tiny sizes, only for tests");
+  command.Group("What is measured")
+      .AddFlag("--quick", options->quick,
+               "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a few "
+               "tiny sizes, only for tests");
   command.Footer(
       R"(The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between ranks, and how far
 the measured times of small training jobs are from their predictions; this difference gives predictions their intervals.

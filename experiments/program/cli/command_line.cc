@@ -1,15 +1,32 @@
 #include "experiments/program/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <type_traits>
 
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
+#include "experiments/program/cli/help.h"
+#include "experiments/program/cli/wrap.h"
 
 namespace twofold {
+
+struct CommandNotes {
+  struct Option {
+    std::string value;       // its name
+    const char* right = "";  // what a value must be
+    std::vector<std::string> words;
+    bool repeatable = false, command_line = false;
+  };
+  std::map<const CLI::Option*, Option> options;
+  std::map<const CLI::App*, std::string> headings;                          // of what is added next
+  std::map<std::string, std::function<std::vector<std::string>()>> offers;  // by the name of the value
+};
 
 CommandOption CommandOption::Required() const {
   option_->required();
@@ -22,12 +39,17 @@ CommandOption CommandOption::ShowDefault() const {
 }
 
 CommandOption CommandOption::OneOf(const std::vector<std::string>& words) const {
-  option_->check(CLI::IsMember(words));
-  return *this;
+  option_->check([words](const std::string& word) -> std::string {
+    return std::find(words.begin(), words.end(), word) != words.end()
+               ? ""
+               : StrCat("\"", word, "\" is not possible", Suggestion(word, words));
+  });
+  return Offers(words);
 }
 
 CommandOption CommandOption::Repeatable() const {
   option_->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  notes_->options[option_].repeatable = true;
   return *this;
 }
 
@@ -36,15 +58,69 @@ CommandOption CommandOption::LastCounts() const {
   return *this;
 }
 
+CommandOption CommandOption::Offers(std::vector<std::string> words) const {
+  notes_->options[option_].words = std::move(words);
+  return *this;
+}
+
+CommandOption CommandOption::IsCommandLine() const {
+  notes_->options[option_].command_line = true;
+  return *this;
+}
+
+CommandOption CommandOption::Hidden() const {
+  option_->group("");
+  return *this;
+}
+
 Command Command::AddCommand(const std::string& name, const std::string& summary) const {
-  return Command(app_->add_subcommand(name, summary));
+  const auto heading = notes_->headings.find(app_);
+  CLI::App* const command = app_->add_subcommand(name, summary);
+  command->group(heading == notes_->headings.end() ? "Commands" : heading->second);
+  return Command(command, notes_);
 }
 
 void Command::RequireCommand() const { app_->require_subcommand(1); }
 
+const Command& Command::Group(const std::string& heading) const {
+  notes_->headings[app_] = heading;
+  return *this;
+}
+
+namespace {
+
+template <class T>
+struct Unwrapped {
+  using Type = T;
+};
+template <class T>
+struct Unwrapped<std::optional<T>> {
+  using Type = T;
+};
+
+void SetGroup(const CLI::App& app, const CommandNotes& notes, CLI::Option& option) {
+  if (option.get_positional()) return void(option.group("Arguments"));
+  const auto heading = notes.headings.find(&app);
+  option.group(heading == notes.headings.end() ? "Options" : heading->second);
+}
+
+}  // namespace
+
 template <class T>
 CommandOption Command::AddOption(const std::string& names, T& value, const std::string& help) const {
-  return CommandOption(app_->add_option(names, value, help));
+  using Value = typename Unwrapped<T>::Type;
+  constexpr bool kWhole = std::is_integral_v<Value>, kNumber = std::is_floating_point_v<Value>;
+  const size_t equals = names.find('=');
+  CLI::Option* const option = app_->add_option(names.substr(0, equals), value, help);
+  SetGroup(*app_, *notes_, *option);
+  CommandNotes::Option& note = notes_->options[option];
+  note.value = equals != std::string::npos ? names.substr(equals + 1)
+               : option->get_positional()  ? names
+               : kWhole || kNumber         ? "N"
+                                           : "TEXT";
+  note.right = kWhole ? "a whole number" : kNumber ? "a number" : "a value";
+  option->type_name(note.value);
+  return CommandOption(option, notes_);
 }
 
 template CommandOption Command::AddOption(const std::string&, std::string&, const std::string&) const;
@@ -56,8 +132,10 @@ template CommandOption Command::AddOption(const std::string&, std::optional<std:
 template CommandOption Command::AddOption(const std::string&, std::optional<int>&, const std::string&) const;
 template CommandOption Command::AddOption(const std::string&, std::optional<int64_t>&, const std::string&) const;
 
-void Command::AddFlag(const std::string& names, bool& value, const std::string& help) const {
-  app_->add_flag(names, value, help);
+CommandOption Command::AddFlag(const std::string& names, bool& value, const std::string& help) const {
+  CLI::Option* const flag = app_->add_flag(names, value, help);
+  SetGroup(*app_, *notes_, *flag);
+  return CommandOption(flag, notes_);
 }
 
 void Command::Refuse(const std::string& names, const std::string& why) const {
@@ -81,16 +159,17 @@ std::vector<std::string> Choices(const CLI::App& command) {
   return names;
 }
 
-// Rewrites the parser's "Could not convert: --ranks = abc" and "--ranks: 1 required INT missing", and adds what would
+// Rewrites the parser's "Could not convert: --ranks = abc" and "--ranks: 1 required N missing", and adds what would
 // be right.
-std::string AboutOption(const CLI::App& command, const std::string& text) {
+std::string AboutOption(const CLI::App& command, const CommandNotes& notes, const std::string& text) {
   for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name(), type = option->get_type_name(),
+    const auto note = notes.options.find(option);
+    if (note == notes.options.end()) continue;
+    const std::string name = option->get_name(), &value = note->second.value, right = note->second.right,
                       wrong = StrCat("Could not convert: ", name, " = ");
-    const std::string right = type == "INT" ? "a whole number" : type == "FLOAT" ? "a number" : "a value";
     if (text.starts_with(wrong)) return StrCat(name, " must be ", right, " (got \"", text.substr(wrong.size()), "\")");
-    if (text == StrCat(name, ": 1 required ", type, " missing"))
-      return StrCat(name, " needs ", right, ", as in ", name, "=", type);
+    if (text == StrCat(name, ": 1 required ", value, " missing"))
+      return StrCat(name, " needs ", right, ", as in ", name, "=", value);
   }
   return text;
 }
@@ -112,7 +191,7 @@ std::string UnknownArgument(const CLI::App& command) {
 }
 
 // The parser's error, and which --help to read.
-std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
+std::string ErrorText(const CLI::App& app, const CommandNotes& notes, const CLI::ParseError& error) {
   const CLI::App* command = &app;
   std::string path = app.get_name(), unknown = UnknownArgument(app);
   while (unknown.empty() && !command->get_subcommands().empty()) {
@@ -128,19 +207,93 @@ std::string ErrorText(const CLI::App& app, const CLI::ParseError& error) {
         command == &app ? "no command is given" : StrCat(command->get_name(), ": no subcommand is given");
     return StrCat(missing, "; use one of ", absl::StrJoin(choices, ", "), help);
   }
-  return StrCat(AboutOption(*command, error.what()), help);
+  return StrCat(AboutOption(*command, notes, error.what()), help);
+}
+
+OptionText TextOf(const CLI::Option& option, const CommandNotes& notes) {
+  OptionText text;
+  for (const std::string& name : option.get_snames()) text.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) text.names.push_back("--" + name);
+  text.argument = option.get_positional();
+  if (text.argument) text.names = {option.get_name(true, false)};
+  text.help = option.get_description();
+  text.fallback = option.get_default_str();
+  text.group = option.get_group();
+  text.required = option.get_required();
+  text.repeatable = option.get_expected_max() >= CLI::detail::expected_max_vector_size;
+  if (const auto note = notes.options.find(&option); note != notes.options.end()) {
+    text.value = note->second.value;
+    text.words = note->second.words;
+    text.repeatable = text.repeatable || note->second.repeatable;
+    text.command_line = note->second.command_line;
+  }
+  return text;
+}
+
+CommandText TextOf(const CLI::App& command, const std::string& path, const CommandNotes& notes) {
+  CommandText text = {.path = path,
+                      .name = command.get_name(),
+                      .summary = command.get_description(),
+                      .footer = command.get_footer(),
+                      .group = command.get_group()};
+  const CLI::Option* const help = command.get_help_ptr();
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_group().empty() && option != help) text.options.push_back(TextOf(*option, notes));
+  if (help != nullptr) text.options.push_back(TextOf(*help, notes));
+  for (const CLI::App* choice : command.get_subcommands(std::function<bool(const CLI::App*)>()))
+    text.commands.push_back(TextOf(*choice, StrCat(path, " ", choice->get_name()), notes));
+  return text;
+}
+
+void OfferWords(const std::map<std::string, std::vector<std::string>>& offered, CommandText& command) {
+  for (OptionText& option : command.options) {
+    const auto words = offered.find(option.value);
+    if (words != offered.end() && option.words.empty()) option.words = words->second;
+  }
+  for (CommandText& choice : command.commands) OfferWords(offered, choice);
 }
 
 }  // namespace
 
 CommandLine::CommandLine(const std::string& summary, const std::string& name, std::function<std::string()> version)
-    : app_(std::make_unique<CLI::App>(summary, name)) {
-  if (version != nullptr) app_->set_version_flag("--version", std::move(version));
+    : notes_(std::make_unique<CommandNotes>()), app_(std::make_unique<CLI::App>(summary, name)) {
+  app_->set_help_flag("-h,--help", "print this help");
+  if (version != nullptr)
+    app_->set_version_flag("--version", std::move(version), "print the version, and what this build has");
+  app_->formatter_fn([notes = notes_.get()](const CLI::App* app, const std::string& path, CLI::AppFormatMode) {
+    return HelpText(TextOf(*app, path, *notes), TerminalWidth());
+  });
 }
 
 CommandLine::~CommandLine() = default;
 
-Command CommandLine::root() const { return Command(app_.get()); }
+Command CommandLine::root() const { return Command(app_.get(), notes_.get()); }
+
+void CommandLine::Offer(const std::string& value, std::function<std::vector<std::string>()> words) {
+  notes_->offers[value] = std::move(words);
+}
+
+CommandText CommandLine::Describe() const {
+  CommandText text = TextOf(*app_, app_->get_name(), *notes_);
+  std::map<std::string, std::vector<std::string>> offered;
+  for (const auto& [value, words] : notes_->offers) offered[value] = words();
+  for (const CommandText* command : AllCommands(text)) offered["COMMAND"].push_back(command->name);
+  OfferWords(offered, text);
+  return text;
+}
+
+absl::StatusOr<CommandText> CommandLine::Describe(const std::vector<std::string>& names) const {
+  if (const std::string unknown = UnknownWord(names); !unknown.empty()) return InvalidArgument(unknown);
+  CommandText found = Describe();
+  for (const std::string& name : names) {
+    const auto next = std::find_if(found.commands.begin(), found.commands.end(),
+                                   [&](const CommandText& command) { return command.name == name; });
+    if (next == found.commands.end())
+      return InvalidArgument(found.path, " has no command \"", name, "\"; see ", found.path, " --help");
+    found = CommandText(std::move(*next));
+  }
+  return found;
+}
 
 std::string CommandLine::UnknownWordText(const CLI::App& where, const std::string& word) const {
   for (const auto& [expected, text] : answers_) {
@@ -171,7 +324,7 @@ absl::StatusOr<bool> CommandLine::Read(const std::vector<std::string>& words, bo
     if (print) app_->exit(help);
     return true;
   } catch (const CLI::ParseError& error) {
-    return InvalidArgument(ErrorText(*app_, error));
+    return InvalidArgument(ErrorText(*app_, *notes_, error));
   }
   return false;
 }

@@ -64,7 +64,7 @@ void AddReportCommand(const Command& program, int& exit_status) {
       .AddOption("DIR", options->folders,
                  "the folders of runs, in the order in which they are drawn; or the folder of a plan or of a sweep")
       .Required();
-  command.AddOption("--out", options->out, "the page to write; default: report.html in the last folder");
+  command.AddOption("--out=FILE", options->out, "the page to write; default: report.html in the last folder");
   command.Footer(
       "The page of runs has a time line to zoom, the pipeline, memory, the parts of a step, losses and collectives. "
       "Each "
