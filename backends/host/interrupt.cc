@@ -26,7 +26,7 @@ int64_t NowNs() {  // never 0
 
 extern "C" void OnInterrupt(int signal) {
   if (!interrupts.Again()) {
-    const bool asks = signal == SIGTERM && term_asks;
+    const bool asks = (signal == SIGTERM || signal == SIGUSR1) && term_asks;
     if (!interrupted && !asked_to_end) (asks ? asked_to_end : interrupted) = true;
     return;
   }

@@ -1,7 +1,9 @@
-// SIGINT, SIGTERM (sent by scancel, Kubernetes, timeout and launchers) and SIGHUP (a closed terminal) during a run: the
+// SIGINT, SIGTERM (sent by scancel, Kubernetes, timeout and launchers), SIGUSR1 (sent by Slurm before a time limit,
+// with
+// --signal=USR1@N) and SIGHUP (a closed terminal) during a run: the
 // first one ends the ranks in order, a later one kills the process as usual. Signals within `kSameInterrupt` of the
 // first count as the same interrupt, because senders often signal both a process and its process group, or send several
-// signals. A run may choose that the first SIGTERM asks it to end after a step instead (TermAsks).
+// signals. A run may choose that a first SIGTERM or SIGUSR1 asks it to end after a step instead (TermAsks).
 #pragma once
 
 #include <atomic>
@@ -11,7 +13,7 @@
 
 namespace twofold::host {
 
-inline constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};
+inline constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 inline constexpr std::chrono::milliseconds kSameInterrupt{500};
 
 // Installs the handler for its lifetime, then restores the previous one. Scopes may nest or overlap, since the handler
@@ -26,8 +28,9 @@ class InterruptScope {
   // Thread-safe.
   static bool Raised();   // since the last outermost scope began
   static bool Pending();  // like Raised(), and that scope has not ended
-  // Whether a first SIGTERM raises no interrupt but asks the run to end after a step (last_step.h). Any other first
-  // signal is an interrupt all the same, and a second signal kills the process. False when an outermost scope begins.
+  // Whether a first SIGTERM or SIGUSR1 raises no interrupt but asks the run to end after a step (last_step.h). Any
+  // other first signal is an interrupt all the same, and a second signal kills the process. False when an outermost
+  // scope begins.
   static void TermAsks(bool asks);
   static bool AskedToEnd();  // since the last outermost scope began
 };

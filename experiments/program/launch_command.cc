@@ -400,7 +400,7 @@ If the spec has train.elastic, a run on fabric gloo goes on with the ranks that 
 --replace=N it starts a new process for each lost one, N times at most; the new rank joins the run between two steps.
 Rank 0 cannot be lost: its process connects the others.
 
-If the spec has train.checkpoint.on_signal, SIGTERM to launch lets all ranks save before they end.
+If the spec has train.checkpoint.on_signal, SIGTERM or SIGUSR1 to launch lets all ranks save before they end.
 
 Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed, 128 + N if signal N ended it, 127 if its
 program cannot be started. With fabric mpi: that of mpirun. With --restarts: that of the last attempt.

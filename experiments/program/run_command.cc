@@ -363,9 +363,9 @@ A simulated fat tree may have another size: fabric.simulated.nodes (more than th
 top_oversubscription (between pods). `twofold topology export NAME --to=cluster` writes a cluster as a file to edit.
 
 The summary is printed before the folder is written. Files that another run left in the folder are replaced.
-Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP, except under nohup) end the run within 2 s: it writes
+Ctrl-C (SIGINT), SIGTERM, SIGUSR1 and a closed terminal (SIGHUP, except under nohup) end the run within 2 s: it writes
 a report of the steps that all ranks have finished, and exits with status 1. A second signal, half a second
-later or more, kills the run. With train.checkpoint.on_signal, SIGTERM first saves a checkpoint after the
+later or more, kills the run. With train.checkpoint.on_signal, SIGTERM or SIGUSR1 first saves a checkpoint after the
 present step. The run continues if nobody reads its output any more. Whatever ends this
 process, even SIGKILL, also ends the processes that it has started.
 

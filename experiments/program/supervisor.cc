@@ -34,7 +34,7 @@ namespace {
 
 constexpr int kCannotStart = 127;   // the exit status that shells use
 constexpr double kLastWords = 0.5;  // seconds
-constexpr int kHandedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr int kHandedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
 
 bool IsIgnored(int signal) {
   struct sigaction action;

@@ -2,9 +2,9 @@
 //
 // Each rank leads a process group of its own and has no input. Signals go to the groups, so that whatever a rank has
 // started ends with it. A launcher such as mpirun may stand for all ranks: then signals go to its children, the ranks,
-// because the launcher itself would kill them within seconds. SIGINT, SIGTERM, SIGHUP and SIGQUIT, except those that
-// this process ignores, are forwarded to all ranks, which then end in their own way. A further signal, later than
-// host::kSameInterrupt, kills them. When one rank fails, the others have `grace_s` to notice and to write their
+// because the launcher itself would kill them within seconds. SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGUSR1, except
+// those that this process ignores, are forwarded to all ranks, which then end in their own way. A further signal, later
+// than host::kSameInterrupt, kills them. When one rank fails, the others have `grace_s` to notice and to write their
 // results; then they get SIGTERM, and `kTermTime` later SIGKILL. So do processes left in the groups once all ranks have
 // ended, and all processes if this process is killed (warden.h). A process that makes a group or session of its own is
 // not tracked.

@@ -1,4 +1,4 @@
-// train.checkpoint.on_signal: SIGTERM lets a run save before it ends, wherever the signal arrives.
+// train.checkpoint.on_signal: SIGTERM, or SIGUSR1, lets a run save before it ends, wherever the signal arrives.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -23,6 +23,7 @@ struct Case {
   const char* name;
   const char* fabric;
   int rank;  // whose process gets the signal; -1: the one that the test started
+  int signal = SIGTERM;
 };
 
 class OnSignal : public Program, public ::testing::WithParamInterface<Case> {
@@ -37,9 +38,11 @@ class OnSignal : public Program, public ::testing::WithParamInterface<Case> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Processes, OnSignal,
-                         ::testing::Values(Case{"InMemory", "in_memory", -1}, Case{"MpiByLaunch", "mpi", -1},
-                                           Case{"MpiRank0", "mpi", 0}, Case{"MpiRank2", "mpi", 2},
-                                           Case{"GlooByLaunch", "gloo", -1}, Case{"GlooRank1", "gloo", 1}),
+                         ::testing::Values(Case{"InMemory", "in_memory", -1},
+                                           Case{"InMemoryUsr1", "in_memory", -1, SIGUSR1},
+                                           Case{"MpiByLaunch", "mpi", -1}, Case{"MpiRank0", "mpi", 0},
+                                           Case{"MpiRank2", "mpi", 2}, Case{"GlooByLaunch", "gloo", -1},
+                                           Case{"GlooRank1", "gloo", 1}, Case{"GlooByLaunchUsr1", "gloo", -1, SIGUSR1}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // In memory, a run that is resumed has the losses of one that was never interrupted, bit for bit; to 1e-5 elsewhere.
@@ -48,7 +51,7 @@ TEST_P(OnSignal, SavesAfterTheSameStepOnAllRanks) {
   const std::string out = StrCat("--out=", At("out"));
   test::Child run(Words({out}));
   ASSERT_TRUE(run.AwaitOutput("step 1 of")) << run.Output();
-  GetParam().rank < 0 ? run.Signal(SIGTERM) : SignalRank(GetParam().rank, out, SIGTERM);
+  GetParam().rank < 0 ? run.Signal(GetParam().signal) : SignalRank(GetParam().rank, out, GetParam().signal);
   ASSERT_EQ(run.Wait(), 1) << run.Output();
   const nlohmann::json report = Report(At("out"));
   EXPECT_EQ(report["outcome"], "INTERRUPTED");
