@@ -15,6 +15,7 @@
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
+#include "core/proto/other_names.h"
 
 // Protocol Buffers' parser finds the error. This file reports it in the user's terms. The parser gives only type names
 // and a position, so the text before that position is tokenised again to find the path of the field at which the parser
@@ -126,8 +127,7 @@ Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor
   }
   if (absl::StartsWith(message, "Unknown enumeration value") && field != nullptr && field->enum_type() != nullptr) {
     const std::string value = Quoted(message);
-    return {tracker.value_at(),
-            StrCat("\"", value, "\" is not a value of this field", Suggestion(value, ValueNames(*field)))};
+    return {tracker.value_at(), StrCat("\"", value, "\" is not a value of this field", ValueSuggestion(value, *field))};
   }
   if (absl::StartsWith(message, "Non-repeated field")) return {tracker.field_at(), StrCat(plain, "; write it once")};
   if (absl::StrContains(message, "another member of oneof")) {

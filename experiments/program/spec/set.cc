@@ -16,6 +16,7 @@
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "core/proto/fields.h"
+#include "core/proto/other_names.h"
 #include "experiments/program/spec/spec.h"
 
 namespace twofold {
@@ -54,8 +55,7 @@ absl::Status Store(Message& m, const FieldDescriptor& field, T value, Set set, A
 absl::Status StoreEnum(Message& m, const FieldDescriptor& field, absl::string_view value) {
   const auto* found = field.enum_type()->FindValueByName(std::string(value));
   if (found == nullptr) {
-    return InvalidArgument("\"", value, "\" is not a value of this field",
-                           Suggestion(std::string(value), ValueNames(field)));
+    return InvalidArgument("\"", value, "\" is not a value of this field", ValueSuggestion(std::string(value), field));
   }
   return Store(m, field, found, &Reflection::SetEnum, &Reflection::AddEnum);
 }

@@ -1,0 +1,234 @@
+// What people get wrong: each row gives the exit status, and a message that names the cause and what would be right.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "core/base/strings.h"
+#include "tests/children.h"
+#include "tests/integration/program.h"
+
+namespace twofold {
+namespace program_bad_input_test {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Row {
+  const char* arguments;  // @: the test's folder
+  int status;
+  const char* cause;
+  const char* remedy;
+};
+
+class BadInput : public Program {
+ protected:
+  BadInput() {
+    Write("small", kSmall);
+    Write("file", "");
+    Write("binary", std::string("\0\1\2\xff", 4));
+    Write("latin1", "name: \"caf\xe9\"\n" + std::string(kSmall));
+    Write("utf16", std::string("\xff\xfem\0o\0d\0", 8));
+    Write("open", "model { mlp { inputs: 8 hidden: [16] classes: 4 }\n");
+    Write("fsdp", "model { preset: \"gpt2-124m\" }\nparallel { sharding: FSDP }\n");
+    Write("twice", std::string(kSmall) + "name: \"a\" name: \"b\"\n");
+    fs::create_directory(At("folder"));
+    fs::create_symlink(At("nowhere"), At("dangling"));
+  }
+  std::string Filled(std::string text) const {
+    for (size_t at; (at = text.find('@')) != std::string::npos;) text.replace(at, 1, folder_.string());
+    return text;
+  }
+};
+
+// ---- flags and commands ----
+const Row kFlags[] = {
+    {"", 2, "no command is given", "use one of run, "},
+    {"rum @/small", 2, "unknown command \"rum\"", "did you mean run"},
+    {"RUN @/small", 2, "unknown command \"RUN\"", "did you mean run?"},
+    {"benchmark all_reduce", 2, "unknown command \"benchmark\"", "known: "},
+    {"topology shwo", 2, "unknown subcommand \"shwo\"", "did you mean show?"},
+    {"list model", 2, "unknown subcommand \"model\"", "did you mean models?"},
+    {"help laucnh", 2, "unknown command \"laucnh\"", "did you mean launch?"},
+    {"completion powershell", 2, "\"powershell\" is not possible", "bash, zsh, fish"},
+    {"run", 2, "SPEC is required", "see twofold run --help"},
+    {"run @/small --fabrik=mpi", 2, "unknown option --fabrik", "did you mean --fabric?"},
+    {"run @/small --outt=x", 2, "unknown option --outt", "did you mean --out?"},
+    {"run @/small -x", 2, "unknown option -x", "known: "},
+    {"run @/small --out", 2, "--out needs a value", "as in --out=DIR"},
+    {"run @/small @/small", 2, "unexpected argument", "see twofold run --help"},
+    {"launch --rank=2 -- run @/small", 2, "unknown option --rank;", "did you mean --ranks"},
+    {"launch --ranks=two -- run @/small", 2, "--ranks must be a whole number (got \"two\")",
+     "see twofold launch --help"},
+    {"launch --ranks=0 -- run @/small", 2, "--ranks", "at least 1 (got 0)"},
+    {"launch --ranks=2", 2, "launch: nothing to run", "give a command after --"},
+    {"launch --ranks=2.5 -- run @/small", 2, "--ranks must be a whole number", "(got \"2.5\")"},
+    {"launch --ranks=99999999999999999999 -- run @/small", 2, "--ranks must be a whole number", "--help"},
+    {"bench", 2, "OPERATION is required", "see twofold bench --help"},
+    {"bench allreduce", 2, "unknown operation \"allreduce\"", "did you mean all_reduce"},
+    {"bench all_reduce -b 1X", 2, "--minbytes: \"1X\" is not a size", "such as 8, 64K"},
+    {"bench all_reduce -b 2M -e 1M", 2, "--maxbytes", "--minbytes"},
+    {"bench all_reduce --op=xor", 2, "(got \"xor\")", "--op must be sum, prod"},
+    {"bench all_reduce -g 8", 2, "-g 8: an option of nccl-tests", "use --ranks"},
+    {"bench all_reduce --fabric=telepathy", 2, "--fabric=telepathy: unknown fabric", "known: in_memory"},
+    {"bench all_reduce --fabric=simulated --cluster=dgxh100", 2, "dgxh100", "did you mean dgx-h100"},
+    {"schedule 1F1B", 2, "unknown schedule \"1F1B\"", "ONE_F_ONE_B"},
+    {"topology show dgx-h100 --nodes=0", 2, "--nodes=0", "1"},
+    {"topology import @/file --from=yaml", 2, "\"yaml\" is not possible", "nccl, smi, simgrid"},
+    {"plan --model=gpt3 --cluster=dgx-h100 --nodes=1 --global-batch=8", 2, "gpt3", "gpt3-175b"},
+    {"predict @/small --vary=train.steps", 2, "train.steps", "="},
+    {"sweep @/small --vary=train.steps=1,2 --scaling=medium", 2, "medium", "strong"},
+};
+
+// ---- fields and values ----
+const Row kValues[] = {
+    {"run @/small --check --fabric=MPI", 2, "--fabric=MPI: unknown fabric", "did you mean mpi"},
+    {"run @/small --check --set=parallel.sharding=FSDP", 2, "\"FSDP\" is not a value", "did you mean FULL_SHARD?"},
+    {"run @/small --check --set=parallel.sharding=DDP", 2, "\"DDP\" is not a value", "did you mean NO_SHARD?"},
+    {"run @/small --check --set=parallel.schedule=1F1B", 2, "\"1F1B\" is not a value", "did you mean ONE_F_ONE_B?"},
+    {"run @/small --check --set=device=GPU", 2, "\"GPU\" is not a value", "did you mean CUDA?"},
+    {"run @/small --check --set=train.precision.parameter=bfloat16", 2, "\"bfloat16\" is not a value",
+     "did you mean BF16?"},
+    {"run @/small --check --set=parallel.tpp=2", 2, "\"tpp\" is not a field", "did you mean pp or tp?"},
+    {"run @/small --check --set=parallel.dp=many", 2, "many", "whole number"},
+    {"run @/small --check --set=parallel.dp=0", 2, "parallel.dp: 0", "1"},
+    {"run @/small --check --set=train.steps=-3", 2, "train.steps: -3", "1"},
+    {"run @/small --check --set=train", 2, "train", "="},
+    {"run @/small --check --set=", 2, "--set", "="},
+    {"run @/small --check --set=model.preset=gpt2-124", 2, "gpt2-124", "did you mean gpt2-124m"},
+    {"run @/small --check --set=fabric.simulated.cluster=dgx-h1000", 2, "dgx-h1000", "dgx-h100"},
+    {"run @/fsdp --check", 2, "\"FSDP\" is not a value of this field", "did you mean FULL_SHARD?"},
+    {"run @/twice --check", 2, "twice", "once"},
+};
+
+// ---- paths, encodings ----
+const Row kFiles[] = {
+    {"run @/none --check", 2, "/none: cannot be read: No such file", "give the path of a spec"},
+    {"run @/folder --check", 2, "/folder: cannot be read", "folder"},
+    {"run @/dangling --check", 2, "/dangling: cannot be read", "No such file"},
+    {"run '' --check", 2, "cannot be read: No such file", "give the path of a spec"},
+    {"run @/small/deeper --check", 2, "/small/deeper: cannot be read", "Not a directory"},
+    {"run @/file --check", 2, "model", "preset"},
+    {"run @/binary --check", 2, "/binary:1:1: byte 0 is \\x00", "write text in UTF-8"},
+    {"run @/latin1 --check", 2, "\\xe9", "UTF-8"},
+    {"run @/utf16 --check", 2, "/utf16:1:1: byte 0 is \\xff", "write text in UTF-8"},
+    {"run @/open --check", 2, "/open:", "}"},
+    {"run @/small --quiet --out=@/file", 2, "--out: ", "give a folder that this user may write to"},
+    {"run @/small --quiet --out=@/file/deeper", 2, "--out: ", "give a folder that this user may write to"},
+    {"run @/small --quiet --out=/proc/nothing", 2, "--out: /proc/nothing", "give a folder that this user may write to"},
+    {"run @/small --quiet --out=@/run '--set=train.checkpoint={path: \"/proc/no\"}' --fabric=in_memory", 2,
+     "train.checkpoint.path", "give a folder that this user may write to"},
+    {"topology show dgx-h100 --out=/proc/x.svg", 2, "--out=/proc/x.svg: cannot be written",
+     "use a file in a folder that this user may write to"},
+    {"compare @/folder @/folder", 2, "/folder/report.json", "give a folder that `twofold run` wrote"},
+    {"report @/none", 2, "/none", "give a folder that `twofold run` wrote"},
+    {"man --out=@/file", 2, "--out: ", "give a folder that this user may write to"},
+};
+
+void Expect(const Row& row, int status, const std::string& out, const std::string& err) {
+  EXPECT_EQ(status, row.status) << row.arguments << "\n" << err;
+  EXPECT_THAT(err, HasSubstr("twofold: error: ")) << row.arguments;
+  EXPECT_THAT(err, HasSubstr(row.cause)) << row.arguments;
+  EXPECT_THAT(err, HasSubstr(row.remedy)) << row.arguments;
+  EXPECT_EQ(out, "") << row.arguments;
+  for (const char c : err) EXPECT_TRUE(c == '\n' || (c & 0x80) != 0 || c >= ' ') << row.arguments;
+}
+
+TEST_F(BadInput, OfFlags) {
+  for (const Row& row : kFlags) {
+    const int status = Run(Filled(row.arguments));
+    Expect(row, status, out_, err_);
+  }
+}
+
+TEST_F(BadInput, OfValues) {
+  for (const Row& row : kValues) {
+    const int status = Run(Filled(row.arguments));
+    Expect(row, status, out_, err_);
+  }
+}
+
+TEST_F(BadInput, OfFiles) {
+  for (const Row& row : kFiles) {
+    const int status = Run(Filled(row.arguments));
+    Expect(row, status, out_, err_);
+  }
+}
+
+// A disk that is full, a folder that cannot be written to: small file systems of this process alone.
+TEST_F(BadInput, OfDisks) {
+  const auto run = [&](const std::string& mount, const std::string& arguments) {
+    const std::string command = Filled(StrCat("mkdir -p @/disk && unshare -m bash -c '", mount, " && exec ",
+                                              TWOFOLD_PROGRAM, " ", arguments, "' >@/stdout 2>@/stderr"));
+    const int status = RunShell(command);
+    out_ = ReadAll(At("stdout"));
+    err_ = ReadAll(At("stderr"));
+    return WEXITSTATUS(status);
+  };
+  if (run("mount -t tmpfs none @/disk", "--version") != 0) GTEST_SKIP() << "cannot mount: " << err_;
+  EXPECT_EQ(run("mount -t tmpfs -o size=4k none @/disk", "run @/small --quiet --out=@/disk/run"), 1);
+  EXPECT_THAT(err_, HasSubstr("No space left on device"));
+  EXPECT_THAT(out_, HasSubstr("step time")) << "the summary is printed";
+  EXPECT_EQ(run("mount -t tmpfs -o ro none @/disk", "run @/small --quiet --out=@/disk/run"), 2);
+  EXPECT_THAT(err_, HasSubstr("Read-only file system; give a folder that this user may write to"));
+  EXPECT_EQ(out_, "") << "before the work";
+  EXPECT_EQ(run("mount -t tmpfs -o ro none @/disk", "sweep @/small --vary=train.steps=1,2 --out=@/disk/run"), 2);
+  EXPECT_THAT(err_, HasSubstr("Read-only file system"));
+  EXPECT_EQ(run("mount -t tmpfs -o ro none @/disk", "calibrate --out=@/disk/p.textproto"), 2);
+  EXPECT_THAT(err_, HasSubstr("Read-only file system"));
+}
+
+// Without a home, a language, or standard streams.
+TEST_F(BadInput, OfSurroundings) {
+  const auto shell = [&](const std::string& command) {
+    const int status = RunShell(Filled(command));
+    err_ = ReadAll(At("stderr"));
+    return WEXITSTATUS(status);
+  };
+  const std::string program = TWOFOLD_PROGRAM;
+  EXPECT_EQ(shell(StrCat("env -i ", program, " run @/small --quiet --out=@/run >@/stdout 2>@/stderr")), 0) << err_;
+  EXPECT_EQ(shell(StrCat("env -u HOME LC_ALL=xx_YY.UTF-8 ", program, " memory @/small >@/stdout 2>@/stderr")), 0)
+      << err_;
+  EXPECT_EQ(shell(StrCat("HOME=/proc/none TMPDIR=/proc/none ", program, " predict @/small >@/stdout 2>@/stderr")), 0)
+      << err_;
+  EXPECT_EQ(shell(StrCat(program, " list models >/dev/full 2>@/stderr")), 1);
+  EXPECT_THAT(err_, HasSubstr("stdout: cannot be written: No space left on device"));
+  EXPECT_EQ(shell(StrCat(program, " help bench >&- 2>@/stderr")), 1);
+  EXPECT_THAT(err_, HasSubstr("stdout: cannot be written: Bad file descriptor"));
+  for (const char* command : {"list models", "help bench", "completion bash", "man run", "memory @/small"}) {
+    shell(StrCat("(", program, " ", command, " 2>@/stderr; echo $? >@/status) | head -1 >/dev/null"));
+    EXPECT_EQ(err_, "") << command;
+  }
+}
+
+// Each ends by the signal, or soon and with status 1; with it end its processes.
+TEST_F(BadInput, OfSignals) {
+  struct {
+    std::vector<std::string> words;
+    int signal, status;
+  } const kRows[] = {
+      {{"run", At("small"), "--set=train.steps=2000000", "--fabric=in_memory", StrCat("--out=", At("run"))},
+       SIGTERM,
+       1},
+      {{"run", At("small"), "--set=train.steps=2000000", "--fabric=in_memory", StrCat("--out=", At("run"))},
+       SIGUSR1,
+       1},
+      {{"bench", "all_reduce", "-n", "1000000"}, SIGTERM, 1},
+      {{"bench", "all_reduce", "-n", "1000000"}, SIGINT, 1},
+  };
+  for (const auto& row : kRows) {
+    std::vector<std::string> words = row.words;
+    words.insert(words.begin(), TWOFOLD_PROGRAM);
+    test::Child child(words);
+    const std::string threads = StrCat("/proc/", child.pid(), "/task");
+    AwaitThat([&] { return std::distance(fs::directory_iterator(threads), fs::directory_iterator()) > 2; }, "ranks");
+    child.Signal(row.signal);
+    EXPECT_EQ(child.Wait(), row.status) << row.words[0] << ", signal " << row.signal << ": " << child.Output();
+    EXPECT_THAT(child.Output(), HasSubstr("interrupt")) << row.words[0];
+  }
+}
+
+}  // namespace program_bad_input_test
+}  // namespace twofold
