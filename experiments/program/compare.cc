@@ -22,8 +22,7 @@ namespace {
 using report::Report;
 using Unit = ComparedValue::Unit;
 
-constexpr char kKernels[] = "kernels", kExposed[] = "exposed communication",
-               kBeyond[] = "the median step minus the traced step";
+constexpr char kBeyond[] = "the median step minus the traced step";
 
 int64_t Highest(const Report& r, int64_t (report::Rank::*get)() const) {
   int64_t highest = 0;
@@ -84,8 +83,8 @@ void AddStepParts(const Report& p, const Report& m, Comparison& out) {
     const auto add = [&](std::string name, auto get) {
       out.step_parts.push_back({Unit::kSeconds, std::move(name), get(p), get(m)});
     };
-    add(kKernels, KernelSeconds);
-    add(kExposed, [](const Report& r) { return r.exposed_communication_seconds(); });
+    add(kKernelsPart, KernelSeconds);
+    add(kExposedPart, [](const Report& r) { return r.exposed_communication_seconds(); });
     add("host between kernels", HostSeconds);
     add(StrCat("the rest: ", kBeyond),
         [](const Report& r) { return r.median_step_seconds() - r.traced_step_seconds() - ExposedBeyondTraced(r); });
@@ -94,7 +93,7 @@ void AddStepParts(const Report& p, const Report& m, Comparison& out) {
   const auto compute = [](const Report& r) { return r.median_step_seconds() - r.exposed_communication_seconds(); };
   out.step_parts.push_back({Unit::kSeconds, "compute", compute(p), compute(m)});
   out.step_parts.push_back(
-      {Unit::kSeconds, kExposed, p.exposed_communication_seconds(), m.exposed_communication_seconds()});
+      {Unit::kSeconds, kExposedPart, p.exposed_communication_seconds(), m.exposed_communication_seconds()});
 }
 
 void LargestErrorFirst(std::vector<ComparedValue>& values) {
@@ -178,58 +177,6 @@ bool SameBudget(const spec::Spec& p, const spec::Spec& m) {
   return std::find(differ.begin(), differ.end(), "memory") == differ.end();
 }
 
-std::string ValueText(Unit unit, double value) {
-  switch (unit) {
-    case Unit::kSeconds: return SecondsText(value);
-    case Unit::kBytes: return CountText(static_cast<int64_t>(value));
-    case Unit::kPerSecond: return RateText(value);
-    case Unit::kLoss: return absl::StrFormat("%.6f", value);
-  }
-  return "";
-}
-
-const ComparedValue* Find(const std::vector<ComparedValue>& values, const std::string& name) {
-  const auto found = std::find_if(values.begin(), values.end(), [&](const ComparedValue& v) { return v.name == name; });
-  return found == values.end() ? nullptr : &*found;
-}
-
-using Values = std::vector<ComparedValue> Comparison::*;
-
-// One row per value, in order of first appearance; for each comparison the measured value and the error.
-void AppendRows(std::span<const Comparison> comparisons, Values values, std::vector<std::vector<std::string>>& rows) {
-  std::vector<const ComparedValue*> named;
-  for (const Comparison& c : comparisons) {
-    for (const ComparedValue& v : c.*values) {
-      const bool known =
-          std::any_of(named.begin(), named.end(), [&](const ComparedValue* n) { return n->name == v.name; });
-      if (!known) named.push_back(&v);
-    }
-  }
-  for (const ComparedValue* name : named) {
-    std::vector<std::string>& row = rows.emplace_back();
-    row = {StrCat(name->name, name->unit == Unit::kBytes ? " (bytes)" : ""), ValueText(name->unit, name->predicted)};
-    for (const Comparison& c : comparisons) {
-      const ComparedValue* v = Find(c.*values, name->name);
-      row.push_back(v == nullptr ? "-" : ValueText(v->unit, v->measured));
-      row.push_back(v == nullptr ? "-" : v->comparable ? PercentText(v->error()) : "stand-in");
-    }
-  }
-}
-
-nlohmann::ordered_json ValuesJson(const std::vector<ComparedValue>& values) {
-  const auto number = [](double v) { return std::isfinite(v) ? nlohmann::ordered_json(v) : nullptr; };
-  auto json = nlohmann::ordered_json::array();
-  for (const ComparedValue& v : values) {
-    constexpr const char* kUnits[] = {"seconds", "bytes", "per_second", "loss"};
-    json.push_back({{"name", v.name},
-                    {"unit", kUnits[v.unit]},
-                    {"predicted", number(v.predicted)},
-                    {"measured", number(v.measured)},
-                    {"error", v.comparable ? number(v.error()) : nullptr}});
-  }
-  return json;
-}
-
 }  // namespace
 
 Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, const Report& measured,
@@ -270,142 +217,6 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
     }
   }
   return out;
-}
-
-namespace {
-
-constexpr size_t kShownDetails = 8;
-
-const char* FirstHead(const Comparison& c) { return c.first_predicted ? "predicted" : "measured"; }
-const char* SecondHead(const Comparison& c) { return c.second_predicted ? "predicted" : "measured"; }
-const char* ErrorHead(const Comparison& c) { return c.judged() ? "error" : "difference"; }
-
-bool Loaded(const report::Load& load) { return load.taken() > kLoaded; }
-
-// What the reports know of the machine's load, as a reason why a measured median lies outside the interval, or as a
-// caution.
-std::string LoadRemark(const Comparison& c) {
-  const auto state = [](std::string_view when, const report::Load& load) {
-    return StrCat("  ", when, load.has_taken() ? LoadText(load) : "the load of the machine is not known", ".\n");
-  };
-  const std::string both = StrCat(state("While the prediction's kernels were calibrated: ", c.at_calibration),
-                                  state("During the measured run: ", c.at_run));
-  if (*c.inside_interval) return Loaded(c.at_calibration) || Loaded(c.at_run) ? both : "";
-  const double measured = c.values[0].measured, alone = measured * (1 - c.at_run.taken());
-  std::string why;
-  if (!c.at_run.has_taken() || !c.at_calibration.has_taken()) {
-    why = "Load may or may not be the reason: calibrate and measure again on a machine that does nothing else.";
-  } else if (Loaded(c.at_run) && alone <= c.interval_high && measured > c.interval_high) {
-    why = StrCat("Load can be the reason: without it the step would have taken between ", SecondsText(alone), " and ",
-                 SecondsText(measured),
-                 ". Measure again while the machine does nothing else, or calibrate under the same load.");
-  } else if (Loaded(c.at_calibration) && measured < c.interval_low) {
-    why =
-        "Load can be the reason: calibration was delayed more than its interval accounts for. Calibrate again while "
-        "the machine does nothing else.";
-  } else {
-    why = StrCat("Load ", Loaded(c.at_run) || Loaded(c.at_calibration) ? "alone " : "",
-                 "is not the reason: the table above shows the parts of the error.");
-  }
-  return StrCat(both, "  ", why, "\n");
-}
-
-std::string VerdictText(const Comparison& c) {
-  const std::string interval =
-      StrCat("the predicted interval, ", SecondsText(c.interval_low), " to ", SecondsText(c.interval_high));
-  const double measured = c.values[0].measured;
-  if (*c.inside_interval) return StrCat("The measured median lies inside ", interval, ".\n", LoadRemark(c));
-  const bool above = measured > c.interval_high;
-  return absl::StrFormat("*** OUTSIDE: the measured median, %s, lies outside %s: %.0f %% %s it. ***\n%s",
-                         SecondsText(measured), interval,
-                         100 * std::abs(measured / (above ? c.interval_high : c.interval_low) - 1),
-                         above ? "above" : "below", LoadRemark(c));
-}
-
-// The parts of the error in step time, and whether the measurement lies in the predicted interval. Parts add up to the
-// error, and details to their part.
-std::string ErrorText(const Comparison& c) {
-  std::vector<std::vector<std::string>> rows = {
-      {"", FirstHead(c), SecondHead(c), ErrorHead(c), StrCat("of the ", c.judged() ? "measured" : "second", " step")}};
-  const auto add = [&](std::string name, double predicted, double measured) {
-    const double part = predicted - measured;
-    rows.push_back({std::move(name), SecondsText(predicted), SecondsText(measured), SecondsText(part),
-                    PercentText(part / c.values[0].measured)});
-  };
-  const auto add_details = [&](const std::vector<ComparedValue>& details) {
-    ComparedValue others{Unit::kSeconds, ""};
-    for (size_t i = 0; i < details.size(); ++i) {
-      if (i < kShownDetails)
-        add(StrCat("    ", details[i].name), details[i].predicted, details[i].measured);
-      else
-        others.predicted += details[i].predicted, others.measured += details[i].measured;
-    }
-    const size_t more = details.size() - std::min(details.size(), kShownDetails);
-    if (more > 0) add(StrCat("    ", Counted(more, "other")), others.predicted, others.measured);
-  };
-  add("step", c.values[0].predicted, c.values[0].measured);
-  for (const ComparedValue& v : c.step_parts) {
-    add(StrCat("  ", v.name), v.predicted, v.measured);
-    if (v.name == kKernels) add_details(c.kernels);
-    if (v.name == kExposed) add_details(c.exposed);
-  }
-  std::string text = StrCat("\nParts of the ", ErrorHead(c), " in step time ", c.judged() ? "against " : "from ",
-                            c.measured_fabric, "\n", TableText(rows));
-  return c.inside_interval ? StrCat(text, "\n", VerdictText(c)) : text;
-}
-
-}  // namespace
-
-std::string ComparisonText(std::span<const Comparison> comparisons) {
-  const Comparison& first = comparisons[0];
-  std::vector<std::vector<std::string>> rows = {{first.name, FirstHead(first)}, {"", first.predicted_fabric}};
-  for (const Comparison& c : comparisons) {
-    rows[0].insert(rows[0].end(), {SecondHead(c), ErrorHead(c)});
-    rows[1].insert(rows[1].end(), {c.measured_fabric, ""});
-  }
-  AppendRows(comparisons, &Comparison::values, rows);
-  if (std::any_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return !c.collectives.empty(); })) {
-    rows.push_back({});
-    rows.push_back({"Seconds per call"});
-    AppendRows(comparisons, &Comparison::collectives, rows);
-  }
-  std::string text;
-  for (const Comparison& c : comparisons) {
-    for (const std::string& remark : c.remarks)
-      StrAppend(&text, "Note", comparisons.size() > 1 ? StrCat(" on ", c.measured_fabric) : "", ": ", remark, "\n");
-  }
-  if (!text.empty()) text += "\n";
-  text += TableText(rows);
-  for (const Comparison& c : comparisons) text += ErrorText(c);
-  return text;
-}
-
-static nlohmann::ordered_json LoadJson(const report::Load& load) {
-  return load.has_taken() ? ToJson(load) : nlohmann::ordered_json(nullptr);
-}
-
-static nlohmann::ordered_json OneJson(const Comparison& c) {
-  return {{"name", c.name},
-          {"predicted_fabric", c.predicted_fabric},
-          {"measured_fabric", c.measured_fabric},
-          {"values", ValuesJson(c.values)},
-          {"step_parts", ValuesJson(c.step_parts)},
-          {"collectives", ValuesJson(c.collectives)},
-          {"kernels", ValuesJson(c.kernels)},
-          {"exposed", ValuesJson(c.exposed)},
-          {"interval",
-           {{"low", c.interval_low},
-            {"high", c.interval_high},
-            {"inside", c.inside_interval ? nlohmann::ordered_json(*c.inside_interval) : nullptr}}},
-          {"load", {{"at_calibration", LoadJson(c.at_calibration)}, {"at_run", LoadJson(c.at_run)}}},
-          {"remarks", c.remarks}};
-}
-
-nlohmann::ordered_json ComparisonJson(std::span<const Comparison> comparisons) {
-  if (comparisons.size() == 1) return OneJson(comparisons[0]);
-  auto json = nlohmann::ordered_json::array();
-  for (const Comparison& c : comparisons) json.push_back(OneJson(c));
-  return json;
 }
 
 }  // namespace twofold

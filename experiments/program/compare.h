@@ -1,9 +1,7 @@
 // Compares a prediction with a measurement: the error of each value, and the parts of the error in step time.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +17,9 @@ struct ComparedValue {
   bool comparable = true;                                             // false: one side is a stand-in
   double error() const { return (predicted - measured) / measured; }  // share of the measured value
 };
+
+// Names of the step parts that have details.
+inline constexpr char kKernelsPart[] = "kernels", kExposedPart[] = "exposed communication";
 
 struct Comparison {
   std::string name, predicted_fabric, measured_fabric;
@@ -45,10 +46,5 @@ struct Comparison {
 // The specs tell whether the two runs did the same work and whether losses are stand-ins.
 Comparison Compare(const report::Report& predicted, const spec::Spec& predicted_spec, const report::Report& measured,
                    const spec::Spec& measured_spec);
-
-// Compares one prediction with one or more measurements, one column of the table each. As JSON: one object, or an array
-// of them.
-std::string ComparisonText(std::span<const Comparison> comparisons);
-nlohmann::ordered_json ComparisonJson(std::span<const Comparison> comparisons);
 
 }  // namespace twofold

@@ -11,6 +11,7 @@
 
 #include "core/base/errors.h"
 #include "experiments/program/compare.h"
+#include "experiments/program/comparison_text.h"
 #include "tests/integration/run_spec.h"
 
 namespace twofold {

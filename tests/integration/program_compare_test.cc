@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -87,6 +88,81 @@ TEST_F(Program, SaysWhenOneJobsMemoryDiffers) {
   with_peak(At("m"), 512, "OK");
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
   EXPECT_THAT(out_, Not(HasSubstr("should be equal")));
+}
+
+// The step time of m is set, so that the error is known.
+TEST_F(Program, FailsIfTheErrorIsLargerThanAllowed) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --out=", At("m"))), 0) << err_;
+  const double predicted = Report(At("p"))["median_step_seconds"].get<double>();
+  const auto with_error = [&](double error) {
+    nlohmann::json report = Report(At("m"));
+    report["median_step_seconds"] = predicted / (1 + error);
+    std::ofstream(At("m") + "/report.json") << report.dump();
+  };
+  const auto compare = [&](const std::string& options) {
+    return Run(StrCat("compare ", options, " ", At("p"), " ", At("m")));
+  };
+  with_error(-0.06);
+  EXPECT_EQ(compare("--max-error=5%"), 1);
+  EXPECT_THAT(err_, HasSubstr("--max-error=5%: the error in step time is -6.0 %"));
+  EXPECT_THAT(out_, HasSubstr("step time")) << "the table is printed all the same";
+  EXPECT_EQ(compare("--max-error=7"), 0);
+  with_error(0.04);
+  EXPECT_EQ(compare("--max-error=5%"), 0) << err_;
+  EXPECT_EQ(compare("--max-error=3.9%"), 1);
+  with_error(std::numeric_limits<double>::infinity());  // it did no step
+  EXPECT_EQ(compare("--max-error=1000%"), 1);
+  EXPECT_THAT(err_, HasSubstr("there is no step time to compare"));
+  // two predictions, which are the same
+  EXPECT_EQ(Run(StrCat("compare --max-error=0 ", At("p"), " ", At("p"))), 0) << err_;
+  for (const char* wrong : {"-1", "5s", "nan", "%", "inf"}) {
+    EXPECT_EQ(compare(StrCat("--max-error=", wrong)), 2);
+    EXPECT_THAT(err_, HasSubstr(StrCat("--max-error=", wrong, ": use a share"))) << wrong;
+  }
+}
+
+TEST_F(Program, PrintsComparisonsForOtherPrograms) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --out=", At("m"))), 0) << err_;
+  const std::string folders = StrCat(" ", At("p"), " ", At("m"));
+  ASSERT_EQ(Run(StrCat("compare --json", folders)), 0) << err_;
+  const std::string json = out_;
+  ASSERT_EQ(Run(StrCat("compare --format=json", folders)), 0) << err_;
+  EXPECT_EQ(out_, json);
+  // one line for each value of the JSON, with its figures
+  const nlohmann::json values = nlohmann::json::parse(json);
+  std::string csv = "measured_fabric,section,name,unit,predicted,measured,error\n";
+  const auto number = [](const nlohmann::json& v) { return v.is_null() ? std::string() : v.dump(); };
+  for (const char* section : {"values", "step_parts", "kernels", "exposed", "collectives"}) {
+    for (const nlohmann::json& v : values[section]) {
+      std::string name = v["name"].get<std::string>();
+      if (name.find(',') != std::string::npos) name = StrCat("\"", name, "\"");
+      StrAppend(&csv, "in_memory,", section, ",", name, ",", v["unit"].get<std::string>(), ",", number(v["predicted"]),
+                ",", number(v["measured"]), ",", number(v["error"]), "\n");
+    }
+  }
+  ASSERT_EQ(Run(StrCat("compare --format=csv", folders)), 0) << err_;
+  EXPECT_EQ(out_, csv);
+  ASSERT_EQ(Run(StrCat("compare --format=markdown", folders)), 0) << err_;
+  EXPECT_THAT(out_, ::testing::StartsWith("| small | predicted (simulated) | measured (in_memory) | error |\n"
+                                          "|---|---:|---:|---:|\n| step time | "));
+  EXPECT_THAT(out_,
+              HasSubstr("\n**Parts of the error in step time against in_memory**\n\n|  | predicted | measured |"));
+  EXPECT_THAT(out_, HasSubstr("\n| &nbsp;&nbsp;kernels | "));
+  EXPECT_EQ(Run(StrCat("compare --format=xml", folders)), 2);
+  EXPECT_THAT(err_, HasSubstr("--format"));
+}
+
+TEST_F(Program, ComparesTwoMeasurements) {
+  const std::string spec = Write("small.textproto", kSmall);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=in_memory --out=", At("m"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("compare ", At("m"), " ", At("m"))), 0) << err_;
+  EXPECT_THAT(out_, ::testing::ContainsRegex("^small +measured +measured +difference\n"));
+  EXPECT_THAT(out_, Not(HasSubstr("predicted")));
+  EXPECT_THAT(out_, Not(HasSubstr("interval")));
 }
 
 // What the columns are is said of each run; two of a kind judge nothing.
