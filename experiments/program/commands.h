@@ -31,6 +31,7 @@ absl::StatusOr<std::optional<RunWords>> ReadRunCommand(const std::vector<std::st
                                                        const std::string& fabric);
 void AddDeskCommand(const Command& program, int& exit_status);
 void AddCompareCommand(const Command& program, int& exit_status);
+void AddImportCommand(const Command& program, int& exit_status);
 void AddListCommand(const Command& program, int& exit_status);
 void AddPredictCommand(const Command& program, int& exit_status);
 void AddPlanCommand(const Command& program, int& exit_status);

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
-#include "experiments/program/report/json.h"
+#include "experiments/program/report/gpu_kernels.h"
 #include "experiments/program/report/load.h"
 #include "experiments/program/report/rank_rows.h"
 #include "experiments/program/report/tables.h"
@@ -39,18 +42,39 @@ bool LossesAreStandIns(const spec::Spec& spec) {
   return spec.fabric().has_simulated() && spec.fabric().simulated().data() == spec::Simulated::SYMBOLIC;
 }
 
+bool Imported(const Report& r) { return !r.imported_from().empty(); }
+
+// Of a prediction for another framework that is held against that framework's own trace: what it allocates there.
+int64_t PeakBytes(const report::Rank& r, bool framework) {
+  return framework && r.has_framework() ? r.framework().allocated_bytes() : r.peak_bytes();
+}
+int64_t ReservedBytes(const report::Rank& r, bool framework) {
+  return framework && r.has_framework() ? r.framework().reserved_bytes() : r.reserved_bytes();
+}
+
+// A trace that was imported may not have throughput, memory and losses: what it does not have has no row.
 void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const spec::Spec& m_spec, Comparison& out) {
-  const auto add = [&out](std::string name, Unit unit, double predicted, double measured) {
-    out.values.push_back({unit, std::move(name), predicted, measured});
+  const bool imported = Imported(p) || Imported(m);
+  const auto add = [&](std::string name, Unit unit, double predicted, double measured, bool always = false) {
+    const bool known = (!Imported(p) || predicted > 0) && (!Imported(m) || measured > 0);
+    if (known || always) out.values.push_back({unit, std::move(name), predicted, measured});
   };
-  add("step time", Unit::kSeconds, p.median_step_seconds(), m.median_step_seconds());
-  add(StrCat(ItemName(*ModelOf(p_spec.model())), " a second"), Unit::kPerSecond, p.tokens_per_second(),
-      m.tokens_per_second());
-  add("exposed communication", Unit::kSeconds, p.exposed_communication_seconds(), m.exposed_communication_seconds());
-  add("peak memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::peak_bytes)),
-      static_cast<double>(Highest(m, &report::Rank::peak_bytes)));
-  add("reserved memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::reserved_bytes)),
-      static_cast<double>(Highest(m, &report::Rank::reserved_bytes)));
+  const auto add_bytes = [&](std::string name, auto bytes) {
+    const auto highest = [&](const Report& r) {
+      int64_t most = 0;
+      for (const report::Rank& rank : r.ranks()) most = std::max(most, bytes(rank, imported));
+      return static_cast<double>(most);
+    };
+    add(std::move(name), Unit::kBytes, highest(p), highest(m));
+  };
+  add("step time", Unit::kSeconds, p.median_step_seconds(), m.median_step_seconds(), /*always=*/true);
+  const auto model = ModelOf((p_spec.has_model() ? p_spec : m_spec).model());
+  if (model != nullptr)
+    add(StrCat(ItemName(*model), " a second"), Unit::kPerSecond, p.tokens_per_second(), m.tokens_per_second());
+  add("exposed communication", Unit::kSeconds, p.exposed_communication_seconds(), m.exposed_communication_seconds(),
+      /*always=*/true);
+  add_bytes("peak memory", PeakBytes);
+  add_bytes("reserved memory", ReservedBytes);
   const int64_t p_host = Highest(p, &report::Rank::host_peak_bytes),
                 m_host = Highest(m, &report::Rank::host_peak_bytes);
   if (p_host > 0 || m_host > 0) {
@@ -58,6 +82,7 @@ void AddValues(const Report& p, const spec::Spec& p_spec, const Report& m, const
     add("reserved host memory", Unit::kBytes, static_cast<double>(Highest(p, &report::Rank::host_reserved_bytes)),
         static_cast<double>(Highest(m, &report::Rank::host_reserved_bytes)));
   }
+  if (imported) return;  // traces have no losses
   add("final loss", Unit::kLoss, FinalLoss(p), FinalLoss(m));
   out.values.back().comparable = !LossesAreStandIns(p_spec) && !LossesAreStandIns(m_spec);
 }
@@ -132,12 +157,15 @@ void AddExposed(const Report& p, const Report& m, Comparison& out) {
   LargestErrorFirst(out.exposed);
 }
 
-// Every kernel of either side, sorted by descending difference.
+// Every kernel of either side, sorted by descending difference. Other programs' kernels have other names, so they are
+// compared by what they do.
 void AddKernels(const Report& p, const Report& m, Comparison& out) {
   if (p.kernels().empty() || m.kernels().empty()) return;
+  const bool by_work = Imported(p) != Imported(m);
+  const auto name = [&](const std::string& kernel) { return by_work ? std::string(WorkName(kernel)) : kernel; };
   std::map<std::string, std::pair<double, double>> seconds;
-  for (const report::KernelTotal& k : p.kernels()) seconds[k.kernel()].first = k.seconds();
-  for (const report::KernelTotal& k : m.kernels()) seconds[k.kernel()].second = k.seconds();
+  for (const report::KernelTotal& k : p.kernels()) seconds[name(k.kernel())].first += k.seconds();
+  for (const report::KernelTotal& k : m.kernels()) seconds[name(k.kernel())].second += k.seconds();
   for (const auto& [name, both] : seconds) out.kernels.push_back({Unit::kSeconds, name, both.first, both.second});
   LargestErrorFirst(out.kernels);
 }
@@ -177,10 +205,35 @@ bool SameBudget(const spec::Spec& p, const spec::Spec& m) {
   return std::find(differ.begin(), differ.end(), "memory") == differ.end();
 }
 
+// A trace does not say what was trained.
+bool WorkIsUnsaid(const Report& r, const spec::Spec& spec) { return Imported(r) && !spec.has_model(); }
+
+// Other programs call process groups otherwise. Where each run has an operation on one group only, it is the same
+// group.
+Report WithGroupsOf(const Report& named, const Report& other, std::vector<std::string>& remarks) {
+  const auto group_of = [](const Report& r, const std::string& operation) {
+    std::set<std::string> groups;
+    for (const report::Collective& c : r.collectives()) {
+      if (c.operation() == operation) groups.insert(c.group());
+    }
+    return groups.size() == 1 ? *groups.begin() : std::string();
+  };
+  Report renamed = other;
+  std::set<std::string> said;
+  for (report::Collective& c : *renamed.mutable_collectives()) {
+    const std::string there = group_of(named, c.operation()), here = group_of(other, c.operation());
+    if (there.empty() || here.empty() || there == here) continue;
+    c.set_group(there);
+    const std::string remark = StrCat("the process group ", here, " of the trace is taken to be ", there);
+    if (said.insert(remark).second) remarks.push_back(remark);
+  }
+  return renamed;
+}
+
 }  // namespace
 
-Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, const Report& measured,
-                   const spec::Spec& measured_spec) {
+static Comparison CompareSameNames(const Report& predicted, const spec::Spec& predicted_spec, const Report& measured,
+                                   const spec::Spec& measured_spec) {
   Comparison out{.name = measured.name(),
                  .predicted_fabric = predicted.fabric(),
                  .measured_fabric = measured.fabric(),
@@ -190,8 +243,11 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
                  .interval_high = predicted.high(),
                  .at_calibration = predicted.load(),
                  .at_run = measured.load()};
-  const std::vector<std::string> differ = DifferingWork(predicted_spec, measured_spec);
+  const bool unsaid = WorkIsUnsaid(predicted, predicted_spec) || WorkIsUnsaid(measured, measured_spec);
+  const std::vector<std::string> differ =
+      unsaid ? std::vector<std::string>() : DifferingWork(predicted_spec, measured_spec);
   const bool same_work =
+      (!unsaid || predicted.world_size() == measured.world_size()) &&
       std::all_of(differ.begin(), differ.end(), [](const std::string& block) { return block == "data"; });
   const bool both_stepped = predicted.median_step_seconds() > 0 && measured.median_step_seconds() > 0;
   if (out.judged() && same_work && both_stepped) {
@@ -203,11 +259,15 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
   AddExposed(predicted, measured, out);
   AddCollectives(predicted, measured, out);
   AddKernels(predicted, measured, out);
+  if (unsaid) out.remarks.push_back("a trace does not say what was trained: both runs are taken to be of the same job");
+  if (predicted.world_size() != measured.world_size() && (unsaid || Imported(predicted) || Imported(measured)))
+    out.remarks.push_back(StrCat("the runs are of ", predicted.world_size(), " and ", measured.world_size(), " ranks"));
   if (!differ.empty())
     out.remarks.push_back(
         StrCat("the two runs did different work: their specs differ in ", absl::StrJoin(differ, ", ")));
   const bool both_ended_well = predicted.outcome() == report::OK && measured.outcome() == report::OK;
-  if (same_work && both_ended_well && SameBudget(predicted_spec, measured_spec))
+  const bool own_memory = !Imported(predicted) && !Imported(measured);  // of one allocator
+  if (own_memory && same_work && both_ended_well && SameBudget(predicted_spec, measured_spec))
     RemarkOnMemory(predicted, measured, out);
   for (const auto& [side, r] : {std::pair(out.judged() ? "predicted" : "first", &predicted),
                                 std::pair(out.judged() ? "measured" : "second", &measured)}) {
@@ -216,6 +276,19 @@ Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, co
           StrCat("the ", side, " run ended with ", report::Outcome_Name(r->outcome()), ": ", r->message()));
     }
   }
+  return out;
+}
+
+Comparison Compare(const Report& predicted, const spec::Spec& predicted_spec, const Report& measured,
+                   const spec::Spec& measured_spec) {
+  if (Imported(predicted) == Imported(measured))
+    return CompareSameNames(predicted, predicted_spec, measured, measured_spec);
+  std::vector<std::string> remarks;
+  Comparison out =
+      Imported(measured)
+          ? CompareSameNames(predicted, predicted_spec, WithGroupsOf(predicted, measured, remarks), measured_spec)
+          : CompareSameNames(WithGroupsOf(measured, predicted, remarks), predicted_spec, measured, measured_spec);
+  out.remarks.insert(out.remarks.end(), remarks.begin(), remarks.end());
   return out;
 }
 

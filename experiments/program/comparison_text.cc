@@ -120,6 +120,12 @@ std::string VerdictText(const Comparison& c) {
                          above ? "above" : "below", LoadRemark(c));
 }
 
+// Kernels of C++ templates have names that are longer than a line.
+std::string Shortened(const std::string& name) {
+  constexpr size_t kLongest = 64;
+  return name.size() <= kLongest ? name : StrCat(name.substr(0, kLongest - 3), "...");
+}
+
 // The parts of the error in step time. They add up to the error, and details to their part.
 Rows ErrorRows(const Comparison& c) {
   Rows rows = {
@@ -133,7 +139,7 @@ Rows ErrorRows(const Comparison& c) {
     ComparedValue others{Unit::kSeconds, ""};
     for (size_t i = 0; i < details.size(); ++i) {
       if (i < kShownDetails)
-        add(StrCat("    ", details[i].name), details[i].predicted, details[i].measured);
+        add(StrCat("    ", Shortened(details[i].name)), details[i].predicted, details[i].measured);
       else
         others.predicted += details[i].predicted, others.measured += details[i].measured;
     }

@@ -38,6 +38,7 @@ constexpr const char* kTour =
     "  twofold run SPEC --fabric=in_memory                measure them\n"
     "  twofold launch --ranks=2 -- run SPEC               the same with one process per rank, by MPI\n"
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
+    "  twofold import TRACE... --out=DIR                  PyTorch's traces as a measurement, to compare with\n"
     "  twofold bench all_reduce                           how fast is communication? (nccl-tests' table)\n"
     "  twofold topology show dgx-h100                     draw a cluster, and print its figures\n"
     "  twofold schedule --out=schedules.svg               draw pipeline schedules: what each stage does when\n"
@@ -116,6 +117,7 @@ int main(int argc, char** argv) {
   twofold::AddBenchCommand(program, exit_status);
   program.Group("Look at results");
   twofold::AddCompareCommand(program, exit_status);
+  twofold::AddImportCommand(program, exit_status);
   twofold::AddReportCommand(program, exit_status);
   twofold::AddDeskCommand(program, exit_status);
   program.Group("Clusters, schedules, disasters");

@@ -175,5 +175,50 @@ TEST_F(Program, ComparesTwoPredictions) {
   EXPECT_THAT(out_, Not(HasSubstr("0.00 ns")));
 }
 
+TEST_F(Program, ImportsTracesAsAMeasuredRun) {
+  const std::string spec = Write("small.textproto", kSmall), traces = "tests/data/traces/";
+  const std::string both = StrCat(traces, "ddp-rank0.json ", traces, "ddp-rank1.json");
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("import ", both, " --spec=", spec, " --out=", At("m"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("2 steps of small, median 950 µs; rank 0 of 2"));
+  const nlohmann::json report = Report(At("m"));
+  EXPECT_EQ(report["fabric"], "pytorch");
+  EXPECT_EQ(report["predicted"], false);
+  EXPECT_NEAR(report["tokens_per_second"].get<double>(), 4 / 950e-6, 1e-6) << "two samples for each of two ranks";
+  for (const char* file : {"steps.csv", "collectives.csv", "memory.csv", "trace.json", "spec.textproto"})
+    EXPECT_TRUE(fs::exists(At("m") + "/" + file)) << file;
+  ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("Parts of the error in step time against pytorch"));
+  EXPECT_THAT(out_, HasSubstr("OUTSIDE")) << "the work is the same, so the prediction is judged";
+  EXPECT_THAT(out_, Not(HasSubstr("taken to be of the same job")));
+  EXPECT_THAT(out_, Not(HasSubstr("final loss")));
+  EXPECT_EQ(Run(StrCat("compare --max-error=5% ", At("p"), " ", At("m"))), 1);
+  ASSERT_EQ(Run(StrCat("report ", At("p"), " ", At("m"))), 0) << err_;
+
+  ASSERT_EQ(Run(StrCat("import ", both, " --out=", At("n"))), 0) << err_;
+  EXPECT_EQ(Report(At("n"))["name"], "n");
+  ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("n"))), 0) << err_;
+  EXPECT_THAT(out_,
+              HasSubstr("Note: a trace does not say what was trained: both runs are taken to be of the same job"));
+  ASSERT_EQ(Run(StrCat("compare ", At("n"), " ", At("n"))), 0) << err_;  // two measurements
+  ASSERT_EQ(Run(StrCat("report ", At("n"))), 0) << err_;
+
+  // a folder stands for its files; here they are not of one job
+  EXPECT_EQ(Run(StrCat("import ", traces, " --out=", At("x"))), 2);
+  EXPECT_THAT(err_, HasSubstr("does not say which rank it is of"));
+  EXPECT_EQ(Run(StrCat("import ", both, " --spec=", spec, " --group=7 --out=", At("x"))), 2);
+  EXPECT_THAT(err_, HasSubstr("--group=7: use the trace's process group and a name"));
+  std::string text = kSmall;
+  const std::string four = Write("four.textproto", text.replace(text.find("dp: 2"), 5, "dp: 4"));
+  EXPECT_EQ(Run(StrCat("import ", both, " --spec=", four, " --out=", At("x"))), 2);
+  EXPECT_THAT(err_, HasSubstr("is a job of 4 ranks, but the traces are of 2"));
+  EXPECT_EQ(Run(StrCat("import ", At("nothing.json"), " --out=", At("x"))), 2);
+  EXPECT_THAT(err_, HasSubstr("nothing.json: cannot be read"));
+  fs::create_directory(At("empty"));
+  EXPECT_EQ(Run(StrCat("import ", At("empty"), " --out=", At("x"))), 2);
+  EXPECT_THAT(err_, HasSubstr("has no traces in it"));
+  EXPECT_FALSE(fs::exists(At("x") + "/report.json"));
+}
+
 }  // namespace program_compare_test
 }  // namespace twofold

@@ -1,17 +1,15 @@
 #include "experiments/program/page/page_data.h"
 
-#include <zlib.h>
-
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "absl/strings/escaping.h"
-#include "core/base/check.h"
 #include "core/comm/device_mesh.h"
 #include "experiments/program/pictures/schedule_story.h"
 #include "experiments/program/pictures/style.h"
+#include "experiments/program/report/gzip.h"
 #include "experiments/program/report/json.h"
 #include "strategies/from_spec.h"
 
@@ -163,21 +161,6 @@ Json RunJson(const RunData& run, Columns& columns) {
                {"schedule", ScheduleOf(run)},
                {"trace_end", run.trace_end}});
   return json;
-}
-
-std::string Gzip(const std::string& bytes) {
-  z_stream stream{};
-  constexpr int kGzip = 16;  // added to the window's bits: a gzip header
-  TWOFOLD_CHECK_EQ(deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + kGzip, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string zipped(deflateBound(&stream, bytes.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(zipped.data());
-  stream.avail_out = static_cast<uInt>(zipped.size());
-  TWOFOLD_CHECK_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  zipped.resize(stream.total_out);
-  deflateEnd(&stream);
-  return zipped;
 }
 
 }  // namespace

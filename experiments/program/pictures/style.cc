@@ -6,6 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/strings.h"
 #include "core/device/kernel_names.h"
+#include "experiments/program/report/gpu_kernels.h"
 
 namespace twofold::pictures {
 
@@ -95,12 +96,27 @@ std::string StandAlone(const std::string& svg) {
   return svg.substr(0, end + 1) + "<style>" + WithPlainColours(Style()) + "</style>" + svg.substr(end + 1) + "\n";
 }
 
+static SpanClass ClassOf(GpuWork work) {
+  switch (work) {
+    case GpuWork::kProduct: return SpanClass::kProduct;
+    case GpuWork::kAttention: return SpanClass::kAttention;
+    case GpuWork::kNorm: return SpanClass::kNorm;
+    case GpuWork::kElement: return SpanClass::kElement;
+    case GpuWork::kLoss: return SpanClass::kLoss;
+    case GpuWork::kOptimizer: return SpanClass::kOptimizer;
+    case GpuWork::kCommunication: return SpanClass::kCommunication;
+    case GpuWork::kTransfer: return SpanClass::kTransfer;
+    case GpuWork::kOther: return SpanClass::kOther;
+  }
+  return SpanClass::kOther;
+}
+
 // An operation's class is in its row (core/device/kernel_names.cc).
 SpanClass ClassOf(std::string_view stream, std::string_view name) {
   if (name == "transfer") return SpanClass::kTransfer;
   if (!stream.starts_with("compute")) return SpanClass::kCommunication;
   const ops::KernelRow* row = ops::FindKernel(name);
-  if (row == nullptr) return SpanClass::kOther;
+  if (row == nullptr) return ClassOf(GpuWorkOf(name));  // an imported trace
   switch (row->is) {
     case ops::KernelClass::kProduct: return SpanClass::kProduct;
     case ops::KernelClass::kAttention: return SpanClass::kAttention;
