@@ -201,7 +201,11 @@ TEST_F(Program, ImportsTracesAsAMeasuredRun) {
   EXPECT_THAT(out_,
               HasSubstr("Note: a trace does not say what was trained: both runs are taken to be of the same job"));
   ASSERT_EQ(Run(StrCat("compare ", At("n"), " ", At("n"))), 0) << err_;  // two measurements
-  ASSERT_EQ(Run(StrCat("report ", At("n"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("report --trace=pftrace ", At("p"), " ", At("n"))), 0) << err_;
+  for (const char* run : {"p", "n"}) {
+    EXPECT_THAT(out_, HasSubstr(At(run) + "/trace.pftrace\n"));
+    EXPECT_THAT(ReadAll(At(run) + "/trace.pftrace"), ::testing::StartsWith("\x1f\x8b")) << "a gzip file";
+  }
 
   // a folder stands for its files; here they are not of one job
   EXPECT_EQ(Run(StrCat("import ", traces, " --out=", At("x"))), 2);

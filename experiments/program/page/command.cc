@@ -11,6 +11,7 @@
 #include "experiments/program/cli/log.h"
 #include "experiments/program/page/page.h"
 #include "experiments/program/pictures/memory_picture.h"
+#include "experiments/program/pictures/perfetto_trace.h"
 #include "experiments/program/pictures/run_data.h"
 #include "experiments/program/pictures/schedule_picture.h"
 #include "experiments/program/pictures/style.h"
@@ -25,7 +26,7 @@ using namespace pictures;
 
 struct Options {
   std::vector<std::string> folders;
-  std::string out;
+  std::string out, trace;
 };
 
 absl::Status WriteText(const fs::path& path, const std::string& text) {
@@ -51,6 +52,12 @@ absl::Status Write(const Options& o) {
     if (svg.empty()) continue;
     if (absl::Status s = WriteText(page.parent_path() / name, StandAlone(svg)); !s.ok()) return s;
   }
+  for (const RunData& run : read) {
+    if (o.trace.empty()) break;
+    const fs::path path = fs::path(run.folder) / "trace.pftrace";
+    if (absl::Status s = CheckOutFile("--trace", path.string()); !s.ok()) return s;
+    if (absl::Status s = WriteText(path, PerfettoTrace(run)); !s.ok()) return s;
+  }
   return absl::OkStatus();
 }
 
@@ -65,6 +72,10 @@ void AddReportCommand(const Command& program, int& exit_status) {
                  "the folders of runs, in the order in which they are drawn; or the folder of a plan or of a sweep")
       .Required();
   command.AddOption("--out=FILE", options->out, "the page to write; default: report.html in the last folder");
+  command
+      .AddOption("--trace=FORMAT", options->trace,
+                 "pftrace: also writes trace.pftrace into each folder, for Perfetto (ui.perfetto.dev)")
+      .OneOf({"pftrace"});
   command.Footer(
       "The page of runs has a time line to zoom, the pipeline, memory, the parts of a step, losses and collectives. "
       "Each "
@@ -75,11 +86,16 @@ void AddReportCommand(const Command& program, int& exit_status) {
       "A page needs no other file and no network (docs/reports.md). For runs, timeline.svg, memory.svg and, for a "
       "pipeline, schedule.svg are\n"
       "written beside it. The names of all files written are printed.\n"
+      "With --trace=pftrace, the time line is written in Perfetto's own format, too. It is smaller than trace.json, "
+      "and has "
+      "arrows from sends to\n"
+      "receives, arguments (bytes, label, micro-batch, stage, waiting) and counters of memory.\n"
       "Exit status: 0 fine; 1 a file cannot be written; 2 a folder has no report of a run.\n"
       "\nExamples:\n"
       "  twofold report runs/my-in_memory\n"
       "  twofold report runs/my-simulated runs/my-in_memory --out=my.html\n"
-      "  twofold plan my.textproto --out=runs/plan && twofold report runs/plan");
+      "  twofold plan my.textproto --out=runs/plan && twofold report runs/plan\n"
+      "  twofold report --trace=pftrace runs/my-simulated");
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Write(*options);
     if (status.ok()) return;

@@ -1,4 +1,4 @@
-// `twofold report DIR [DIR ...] [--out=FILE]`
+// `twofold report DIR [DIR ...] [--out=FILE] [--trace=pftrace]`
 #pragma once
 
 #include "experiments/program/cli/command_line.h"
