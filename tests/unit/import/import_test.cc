@@ -218,6 +218,15 @@ TEST(Import, SaysWhatIsWrongWithAFile) {
             "f.json: distributedInfo.rank: 4 is out of range; expected 0 to 3");
 }
 
+TEST(Import, ARankWithoutAWorldSizeSaysNothing) {
+  const absl::StatusOr<RankTrace> trace = ReadKineto(
+      R"({"distributedInfo": {"rank": 0}, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2}]})",
+      "f.json");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_FALSE(trace->rank.has_value());
+  EXPECT_FALSE(trace->world_size.has_value());
+}
+
 TEST(Import, RefusesTracesOfSeveralJobs) {
   const auto refusal = [](const std::vector<std::string>& names) {
     return std::string(MeasuredRunOf(Traces(names), {.import = {}, .name = "r"}).status().message());
