@@ -103,11 +103,11 @@ void AddCompareCommand(const Command& program, int& exit_status) {
       .AddOption("DIR_MEASURED", options->measured,
                  "folders of runs of the same spec on real fabrics; each gets a column")
       .Required();
-  command.AddOption("--format", options->format, "how to print")
+  command.AddOption("--format=FORMAT", options->format, "how to print")
       .OneOf({"text", "markdown", "csv", "json"})
       .ShowDefault();
   command.AddFlag("--json", options->json, "as --format=json");
-  command.AddOption("--max-error", options->max_error,
+  command.AddOption("--max-error=PERCENT", options->max_error,
                     "fail if a step time is off by more than this, in percent: --max-error=5%");
   command.Footer(
       "Errors are (predicted - measured) / measured. Memory is that of the rank that uses most.\n"

@@ -50,7 +50,8 @@ void AddDeskCommand(const Command& program, int& exit_status) {
   const Command command =
       program.AddCommand("desk", "shows the runs of a folder in a browser, and answers what-if questions");
   command.AddOption("DIR", options->folder, "a folder in which runs, plans and sweeps are").ShowDefault();
-  command.AddOption("--port=PORT", options->port, "the port of 127.0.0.1 to listen on; 0: any that is free").ShowDefault();
+  command.AddOption("--port=PORT", options->port, "the port of 127.0.0.1 to listen on; 0: any that is free")
+      .ShowDefault();
   command.Footer(
       "Prints an address to open in a browser of this machine. Whoever knows it can read the runs, so it has a token; "
       "other "

@@ -108,16 +108,16 @@ void AddImportCommand(const Command& program, int& exit_status) {
                  "a trace of each rank, .json or .json.gz, as torch.profiler's export_chrome_trace and "
                  "tensorboard_trace_handler write it; or folders of them")
       .Required();
-  command.AddOption("--out", options->out, "the folder of the run").Required();
-  command.AddOption("--spec", options->spec,
+  command.AddOption("--out=DIR", options->out, "the folder of the run").Required();
+  command.AddOption("--spec=SPEC", options->spec,
                     "a spec of the same job, for what traces do not say: model, batch and layout");
-  command.AddOption("--step", options->step,
+  command.AddOption("--step=NAME", options->step,
                     "the annotation of a step, with a number or not: record_function(NAME); default: ProfilerStep");
   command
-      .AddOption("--group", options->groups,
-                 "PG=NAME: what the report calls a process group, by its description or name in the trace")
+      .AddOption("--group=PG=NAME", options->groups,
+                 "what the report calls a process group, by its description or name in the trace")
       .Repeatable();
-  command.AddOption("--name", options->name, "the name of the run; default: the spec's, else that of the folder");
+  command.AddOption("--name=NAME", options->name, "the name of the run; default: the spec's, else that of the folder");
   command.Footer(
       "Read are kernels, copies, launches, annotations, collectives with their process groups and, with "
       "profile_memory=True, memory. The run's\n"

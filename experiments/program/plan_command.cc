@@ -59,8 +59,10 @@ void AddPlanCommand(const Command& program, int& exit_status) {
   command.AddOption("--ranks=N", o->asked.ranks, "number of devices, instead of --nodes");
   command.AddOption("--global-batch=N", o->asked.global_batch, "samples of a step");
   command.AddOption("--sequence=N", o->asked.sequence, "tokens of a sample, instead of the model's");
-  command.AddOption("--framework=FRAMEWORK", o->asked.framework, "predict for MEGATRON, DEEPSPEED, ... (docs/frameworks.md)");
-  command.AddOption("--set=FIELD=V", o->asked.sets, "set a field of the spec, and so fix it; may be repeated").Repeatable();
+  command.AddOption("--framework=FRAMEWORK", o->asked.framework,
+                    "predict for MEGATRON, DEEPSPEED, ... (docs/frameworks.md)");
+  command.AddOption("--set=FIELD=V", o->asked.sets, "set a field of the spec, and so fix it; may be repeated")
+      .Repeatable();
   command.Group("The search")
       .AddOption("--codecs=CODEC,CODEC", o->asked.codecs,
                  "also try compressed gradients: top_k,power_sgd,... (they change what is learned)");
@@ -76,7 +78,8 @@ void AddPlanCommand(const Command& program, int& exit_status) {
                "also plan for half the network's bandwidth, and for twice the nodes; each takes as long again");
   command.Group("Results").AddOption(
       "--out=DIR", o->asked.out,
-      "folder for the first layout's spec, plan.json, layouts.csv (all legal layouts; `twofold report` draws them), and a journal from which an interrupted plan goes on");
+      "folder for the first layout's spec, plan.json, layouts.csv (all legal layouts; `twofold report` draws them), "
+      "and a journal from which an interrupted plan goes on");
   command.Group("The search")
       .AddOption("--processes=N", o->asked.processes, "processes that bound and simulate (default: one for each core)");
   command.AddFlag("--exhaustive", o->asked.exhaustive,

@@ -101,7 +101,8 @@ void AddSweepCommand(const Command& program, int& exit_status) {
   command
       .AddOption("--fixed=FIELD", asked.fixed, "keep the field's value without --vary at all points; may be repeated")
       .Repeatable();
-  command.AddOption("--repeats=N", options->asked.repeats, StrCat("measurements of each point (default: ", kSweepRepeats, ")"));
+  command.AddOption("--repeats=N", options->asked.repeats,
+                    StrCat("measurements of each point (default: ", kSweepRepeats, ")"));
   command.AddOption("--processes=N", options->asked.processes, "predictions at a time (default: one for each core)");
   command.Group("Results").AddFlag("--again", options->asked.again, "run also what DIR already has");
   command.AddFlag("--json", options->json, "print JSON instead of the table");
