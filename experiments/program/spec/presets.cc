@@ -15,8 +15,8 @@ namespace twofold {
 namespace {
 
 // GPT-2's sizes are those of Radford et al. 2019, table 2, as released: vocabulary 50,257, context 1,024. Those of
-// Llama 2 (Touvron et al. 2023), Llama 3 (Dubey et al. 2024, table 3) and Mistral (Jiang et al. 2023, table 1) are as
-// released.
+// LLaMA (Touvron et al. 2023a, table 2), Llama 2 (Touvron et al. 2023b), Llama 3 (Dubey et al. 2024, table 3),
+// Llama 3.2 and Mistral (Jiang et al. 2023, table 1) are as released.
 constexpr ModelPreset kPresets[] = {
     {"gpt-3m", "the quickstart model: byte-level text, 3.2 million parameters",
      "gpt { layers: 4 hidden: 256 heads: 4 vocab: 256 sequence: 128 }"},
@@ -32,6 +32,8 @@ constexpr ModelPreset kPresets[] = {
      "gpt { layers: 96 hidden: 12288 heads: 96 vocab: 50257 sequence: 2048 }"},
     {"llama-3m", "Llama's architecture for this machine: byte-level text, 3.1 million parameters",
      "llama { layers: 4 hidden: 256 heads: 8 kv_heads: 4 ffn: 704 vocab: 256 sequence: 128 }"},
+    {"llama-30b", "LLaMA, 32.5 billion parameters: \"30B\" or \"33B\"",
+     "llama { layers: 60 hidden: 6656 heads: 52 ffn: 17920 vocab: 32000 sequence: 2048 norm_eps: 1e-6 }"},
     {"llama2-7b", "Llama 2, 6.74 billion parameters",
      "llama { layers: 32 hidden: 4096 heads: 32 ffn: 11008 vocab: 32000 sequence: 4096 }"},
     {"llama2-13b", "Llama 2, 13.0 billion parameters",
@@ -44,6 +46,10 @@ constexpr ModelPreset kPresets[] = {
     {"llama3-70b", "Llama 3, 70.6 billion parameters",
      "llama { layers: 80 hidden: 8192 heads: 64 kv_heads: 8 ffn: 28672 vocab: 128256 sequence: 8192 rope_theta: 500000 "
      "}"},
+    {"llama3.2-1b", "Llama 3.2, 1.24 billion parameters, at the sequence before it was extended",
+     "llama { layers: 16 hidden: 2048 heads: 32 kv_heads: 8 head_dim: 64 ffn: 8192 vocab: 128256 sequence: 8192 "
+     "rope_theta: 500000 tied_embeddings: true rope_scaling { llama3 { factor: 32 low_freq_factor: 1 "
+     "high_freq_factor: 4 original_sequence: 8192 } } }"},
     {"llama3-405b", "Llama 3.1, 405.9 billion parameters, at the sequence of its main pre-training",
      "llama { layers: 126 hidden: 16384 heads: 128 kv_heads: 8 ffn: 53248 vocab: 128256 sequence: 8192 rope_theta: "
      "500000 rope_scaling { llama3 { factor: 8 low_freq_factor: 1 high_freq_factor: 4 original_sequence: 8192 } } }"},

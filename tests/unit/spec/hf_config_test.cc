@@ -65,6 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Files, PublishedConfig,
                                            Published{"llama-2-70b", 68976648192}, Published{"llama-3-8b", 8030261248},
                                            Published{"llama-3-70b", 70553706496},
                                            Published{"llama-3.1-405b", 405853388800},
+                                           Published{"llama-3.2-1b", 1235814400}, Published{"llama-30b", 32528943616},
                                            Published{"mistral-7b-v0.1", 7241732096},
                                            Published{"mistral-7b-v0.2", 7241732096}),
                          [](const auto& info) {

@@ -170,12 +170,14 @@ TEST(Presets, AreThePublishedConfigs) {
                                                            {"gpt2-350m", "gpt2-medium"},
                                                            {"gpt2-774m", "gpt2-large"},
                                                            {"gpt2-1.5b", "gpt2-xl"},
+                                                           {"llama-30b", "llama-30b"},
                                                            {"llama2-7b", "llama-2-7b"},
                                                            {"llama2-13b", "llama-2-13b"},
                                                            {"llama2-70b", "llama-2-70b"},
                                                            {"llama3-8b", "llama-3-8b"},
                                                            {"llama3-70b", "llama-3-70b"},
                                                            {"llama3-405b", "llama-3.1-405b"},
+                                                           {"llama3.2-1b", "llama-3.2-1b"},
                                                            {"mistral-7b", "mistral-7b-v0.1"}};
   for (const auto& [name, file] : published) {
     spec::Model preset = Resolved(std::string("model { preset: \"") + name + "\" }").model(),

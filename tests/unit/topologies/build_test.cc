@@ -131,6 +131,22 @@ TEST(CatalogueBuildTest, SummitTpuAndHammingMeshHaveTheirPublishedSizes) {
   EXPECT_EQ(Build("dgx-h100-16k")->endpoints(), 16384);
 }
 
+TEST(CatalogueBuildTest, CloudsHaveThePublishedNetworks) {
+  const auto azure = Build("azure-nc24ads-a100");
+  EXPECT_EQ(azure->endpoints(), 512);
+  EXPECT_EQ(azure->bandwidth(), BytesPerSecond(2.5e9));  // 20,000 Mb/s
+  const auto aws = Build("aws-p4d");
+  EXPECT_EQ(aws->endpoints(), 4096);
+  const auto node = BuildNode(Load("aws-p4d").machines());
+  ASSERT_TRUE(node.ok()) << node.status();
+  EXPECT_THAT(node->nic_of, testing::ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
+  double gbits = 0;  // into the network, of a node
+  for (const Link& link : aws->links())
+    if (link.medium == Medium::kNetwork && aws->vertices()[static_cast<size_t>(link.from)].node == 0)
+      gbits += link.bandwidth.value() * 8e-9;
+  EXPECT_DOUBLE_EQ(gbits, 400);
+}
+
 // ---- BuildTopology ----
 class ClusterTest : public testing::Test {
  protected:
