@@ -4,14 +4,15 @@ from jobs import MODELS
 import lines
 
 WIDE, HIGH, LEFT, TOP, GAP = 74, 34, 92, 46, 40
+NONE = "nothing fits (-), or not known (?)"
 KINDS = [("one process", "#e8e8e8"), ("data parallel (DDP, ZeRO)", "#bcd7ee"), ("with tensor parallelism", "#c7e5c4"), ("with a pipeline", "#f6dfae"),
-         ("with tensor parallelism and a pipeline", "#eec3b5"), ("with expert parallelism", "#d9c8ea"), ("only with offload", "#d0d0a8"), ("nothing fits", "#ffffff")]
+         ("with tensor parallelism and a pipeline", "#eec3b5"), ("with expert parallelism", "#d9c8ea"), ("only with offload", "#d0d0a8"), (NONE, "#ffffff")]
 COLOURS = dict(KINDS)
 
 
 def kind(row):
     if row["predicted"] is None:
-        return "nothing fits"
+        return NONE
     if row["only_with_offload"]:
         return "only with offload"
     words = lines.short(row["layout_text"]).split(", ")
