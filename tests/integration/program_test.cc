@@ -71,7 +71,7 @@ TEST_F(Program, TeachesWhatASpecIs) {
 }
 
 TEST_F(Program, NamesArgumentsInUsageLines) {
-  const std::pair<const char*, const char*> kUsage[] = {{"report", "report [OPTIONS] DIR [DIR_MEASURED]"},
+  const std::pair<const char*, const char*> kUsage[] = {{"report", "report [OPTIONS] DIR..."},
                                                         {"topology show", "show [OPTIONS] CLUSTER"},
                                                         {"topology import", "import [OPTIONS] FILE"},
                                                         {"schedule", "schedule [OPTIONS] [NAME...]"},
