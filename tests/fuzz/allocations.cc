@@ -22,12 +22,18 @@ void Raise(std::atomic<int64_t>& highest, int64_t value) {
 
 }  // namespace
 
-void* operator new(size_t size) {
+void* operator new(size_t size, const std::nothrow_t&) noexcept {  // std::stable_sort's
   void* p = std::malloc(size == 0 ? 1 : size);
-  if (p == nullptr) throw std::bad_alloc();
+  if (p == nullptr) return nullptr;
   Raise(g_largest, static_cast<int64_t>(size));
   const auto held = static_cast<int64_t>(malloc_usable_size(p));
   Raise(g_peak, g_live.fetch_add(held) + held);
+  return p;
+}
+
+void* operator new(size_t size) {
+  void* p = operator new(size, std::nothrow);
+  if (p == nullptr) throw std::bad_alloc();
   return p;
 }
 
@@ -37,6 +43,9 @@ void operator delete(void* p) noexcept {
 }
 
 void* operator new[](size_t size) { return operator new(size); }
+void* operator new[](size_t size, const std::nothrow_t& tag) noexcept { return operator new(size, tag); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { operator delete(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { operator delete(p); }
 void operator delete[](void* p) noexcept { operator delete(p); }
 void operator delete(void* p, size_t) noexcept { operator delete(p); }
 void operator delete[](void* p, size_t) noexcept { operator delete(p); }
