@@ -52,7 +52,7 @@ def main():
             if spec is None:
                 spec = pathlib.Path(folder, "large.textproto")
                 spec.write_text(LARGE)
-            subprocess.run([program, "run", spec, "--fabric=simulated", f"--out={out}", "--quiet", *more], check=True, cwd=ROOT, stderr=subprocess.DEVNULL)
+            subprocess.run([program, "run", spec, "--fabric=simulated", f"--out={out}", "--quiet", *more], check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             begin = time.monotonic()
             subprocess.run([program, "report", out], check=True, stdout=subprocess.DEVNULL)
             written = time.monotonic() - begin
