@@ -145,6 +145,8 @@ class Desk(unittest.TestCase):
 
     def test_wrong_input(self):
         self.assertIn("is not a folder", twofold("desk", "/nowhere", status=2).stderr)
+        for port in (-1, 65536):
+            self.assertIn("use a port from 1 to 65535", twofold("desk", str(self.folder), f"--port={port}", status=2).stderr)
         port = self.address.split(":")[2].split("/")[0]
         self.assertIn("is it taken", twofold("desk", str(self.folder), f"--port={port}", status=1).stderr)
 

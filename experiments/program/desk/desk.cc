@@ -195,6 +195,10 @@ absl::StatusOr<std::unique_ptr<Desk>> Desk::Open(const DeskOptions& options) {
   std::error_code error;
   if (!fs::is_directory(options.folder, error))
     return InvalidArgument("DIR: ", options.folder, " is not a folder; give one in which runs are, such as runs");
+  constexpr int kMostPort = 65535;
+  if (options.port < 0 || options.port > kMostPort)
+    return InvalidArgument("--port=", options.port, ": use a port from 1 to ", kMostPort,
+                           ", or 0 for any that is free");
   auto server = std::make_unique<Server>(options);
   if (absl::Status s = server->Listen(); !s.ok()) return s;
   return server;
