@@ -19,6 +19,7 @@ void TimePoint::Then(absl::AnyInvocable<void()> fn) {
 
 void Timeline::Advance(double seconds, double not_before, std::string_view name, std::string_view label,
                        const Apart& apart) {
+  if (observer_ != nullptr) observer_->Advances(*this, seconds, not_before, name);
   const bool traced = tracer_ && !name.empty();
   if (!blocked()) return traced ? Span(seconds, not_before, name, label, apart) : Pass(seconds, not_before, apart);
   if (traced) {
@@ -64,6 +65,7 @@ void Timeline::PassWait(const TimePoint& until, std::string_view name) {
 }
 
 void Timeline::WaitFor(const TimePointPtr& point, std::string_view name) {
+  if (observer_ != nullptr) observer_->Waits(*this, *point);
   if (!blocked() && point->known()) return PassWait(*point, name);
   const bool first = !blocked();
   Push({.kind = Command::kWait, .name = name, .point = point});
@@ -83,6 +85,12 @@ void Timeline::Reset(double time) {
 }
 
 TimePointPtr Timeline::Record() {
+  TimePointPtr point = NewRecord();
+  if (observer_ != nullptr) observer_->Records(*this, *point);
+  return point;
+}
+
+TimePointPtr Timeline::NewRecord() {
   if (!blocked()) return std::make_shared<TimePoint>(time_, spread_);
   auto point = std::make_shared<TimePoint>();
   Call([this, point](double t) { point->Resolve(t, spread_); });  // called by this line alone

@@ -4,6 +4,7 @@
 // only where it waits for something that others decide (a collective), and goes on when that point becomes known.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -31,6 +32,8 @@ class TimePoint {
   void Resolve(double time, const Spread& spread = {});
   void Then(absl::AnyInvocable<void()> fn);  // at once if the time is known
 
+  int64_t node = -1;  // for a Timeline::Observer: what the point follows
+
  private:
   double time_ = 0;
   Spread spread_;
@@ -53,6 +56,16 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   using Tracer = std::function<void(std::string_view name, std::string_view label, double start, double end)>;
   // Called likewise for each wait with a name, for the time that the stream was idle because of it.
   using WaitTracer = std::function<void(std::string_view name, double start, double end)>;
+
+  // Told of all that is put on a line, in the order of the calls, for whoever keeps a record of what follows what.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    virtual void Advances(const Timeline& line, double seconds, double not_before, std::string_view name) = 0;
+    virtual void Waits(const Timeline& line, const TimePoint& point) = 0;
+    virtual void Records(const Timeline& line, TimePoint& point) = 0;
+  };
+  void SetObserver(Observer* observer) { observer_ = observer; }  // null: nobody. It must outlive the line's last call
 
   // Busy for `seconds`, starting no earlier than `not_before`, when its issuer is ready. With a name, it is a traced
   // span, and the label says what the span is part of.
@@ -104,6 +117,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void WaitUntil(double time, const Spread& spread);  // later than its present time
   void PassWait(const TimePoint& until, std::string_view name);
 
+  TimePointPtr NewRecord();
   void ResumeAfter(const TimePointPtr& point);
 
   double time_ = 0, stalled_ = 0;
@@ -116,6 +130,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   size_t head_ = 0;
   Tracer tracer_;
   WaitTracer wait_tracer_;
+  Observer* observer_ = nullptr;
 };
 
 }  // namespace twofold::sim

@@ -124,6 +124,7 @@ void Recorder::BeginStep(int64_t step) {
   in_step_ = true;
   if (open_steps_ > 0) return;
   step_start_ = ctx_.clock().Now();
+  if (ExecutionGraph* graph = ctx_.trace().graph()) graph->Mark(StrCat(kStepMark, step, kBeginsMark));
   stalled_at_start_ = ctx_.device().compute().stalled();
   if (step >= first_traced_step_ && !tracing_) StartTracing();
 }
@@ -152,6 +153,10 @@ void Recorder::CatchUp() {
 void Recorder::RecordOpenSteps(std::optional<double> loss) {
   const auto steps = static_cast<double>(open_steps_);
   last_step_ = (ctx_.clock().Now() - step_start_) / steps;
+  if (ExecutionGraph* graph = ctx_.trace().graph()) {
+    const int64_t last = record_->first_step() + record_->steps_size() + open_steps_ - 1;
+    graph->Mark(StrCat(kStepMark, last, kEndsMark));
+  }
   const Seconds stalled =
       (std::exchange(waited_, Seconds()) + ctx_.device().compute().stalled() - stalled_at_start_) / steps;
   if (tracing_) traced_steps_ += open_steps_;
@@ -233,7 +238,16 @@ report::RankRecord Recorder::Everything() {
 }
 
 std::string Recorder::Record() {
-  absl::StatusOr<std::string> bytes = ToBytes(Everything(), StrCat("rank ", ctx_.member(), ": its record"));
+  report::RankRecord record = Everything();
+  if (ExecutionGraph* graph = ctx_.trace().graph()) {
+    record.set_execution_graph(graph->TakeNodes());
+    for (const ExecutionGraph::Group& group : graph->groups()) {
+      report::GraphGroup& out = *record.add_graph_groups();
+      out.set_name(group.name);
+      out.mutable_ranks()->Add(group.ranks.begin(), group.ranks.end());
+    }
+  }
+  absl::StatusOr<std::string> bytes = ToBytes(record, StrCat("rank ", ctx_.member(), ": its record"));
   if (!bytes.ok()) throw RankFailure(RankFailure::Kind::kOther, ctx_.member(), std::string(bytes.status().message()));
   return *std::move(bytes);
 }

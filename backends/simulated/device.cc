@@ -60,10 +60,10 @@ class SideStream : public SimulatedStream {
   void Transfer(Seconds seconds, const Tensor& from, const Tensor& to) {
     own_->NotBefore(rank_.host().time(), rank_.host().spread());
     const bool traced = rank_.trace().enabled(), real = rank_.machine().real;
-    if (!traced && !real) return own_->Advance(seconds.value());
+    if (!traced && !real) return own_->Advance(seconds.value(), 0, "transfer");
     auto start = std::make_shared<double>(0);
     own_->Call([start](double time) { *start = time; });
-    own_->Advance(seconds.value());
+    own_->Advance(seconds.value(), 0, "transfer");
     own_->Call([this, ended = ended_, start, from, to, traced, real](double time) {
       if (*ended) return;
       if (real) std::memcpy(to.raw(), from.raw(), static_cast<size_t>(from.bytes().value()));
@@ -114,7 +114,7 @@ SimulatedDevice::SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocato
 SimulatedDevice::~SimulatedDevice() = default;
 
 std::unique_ptr<Stream> SimulatedDevice::NewStream(std::string_view name) {
-  return std::make_unique<SideStream>(rank_, rank_.NewLine(), name);
+  return std::make_unique<SideStream>(rank_, rank_.NewLine(name), name);
 }
 
 void SimulatedDevice::Copy(Stream& stream, Tensor from, Tensor to) {
@@ -146,7 +146,7 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   Spread& spread = sums_.spreads[place->second];
   spread.below += (e.seconds - e.low).value() * factor;
   spread.above += (e.high - e.seconds).value() * factor;
-  const bool traced = rank_.trace().enabled();
+  const bool named = rank_.trace().enabled() || rank_.graph() != nullptr;
   rank_.Launches(name);
   if (e.extrapolated) {
     auto it = sums_.extrapolated.find(name);
@@ -164,7 +164,7 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   const double differ = CountsFlops(name) ? rank_.machine().speed_spread : 0;
   const sim::Apart apart{differ * seconds, rank_.host().spread()};
   static_cast<SimulatedStream&>(stream).line().Advance(seconds, rank_.host().time(),
-                                                       traced ? rank_.trace().NameOf(name) : std::string_view(),
+                                                       named ? rank_.trace().NameOf(name) : std::string_view(),
                                                        rank_.trace().label(), apart);
 }
 

@@ -416,13 +416,14 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   plan.world_size = static_cast<int>(WorldSize(spec));
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
+  plan.machine.graph = spec.trace().execution_graph();
   plan.elastic = spec.train().has_elastic();
 
   if (absl::Status s = DivideIntoSites(simulated, plan); !s.ok()) return s;
   if (absl::Status s = SetLibrary(simulated, *c, plan); !s.ok()) return s;
   // Open MPI's connections remember what they have sent; a reference leaves nothing out.
   plan.counts_steps = simulated.steady_state() == spec::Simulated::COUNT && !plan.machine.real && !plan.simgrid &&
-                      plan.library->name() != "open_mpi";
+                      !plan.machine.graph && plan.library->name() != "open_mpi";
   profile::Profile profile;
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   const bool own_links = !c->has_shared_memory_host();

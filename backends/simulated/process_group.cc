@@ -166,8 +166,8 @@ void SimulatedProcessGroup::Move(const Communication& c) {
     if (moved.before != c.kind || c.in.numel() == 0) continue;
     if (!moved.types.empty() && std::ranges::find(moved.types, DTypeName(c.in.dtype())) == moved.types.end()) continue;
     const double seconds = static_cast<double>(c.in.numel()) * moved.seconds;
-    const bool traced = rank_.trace().enabled();
-    rank_.compute().Advance(seconds, rank_.host().time(), traced ? rank_.trace().NameOf("convert") : std::string_view(),
+    const bool named = rank_.trace().enabled() || rank_.graph() != nullptr;
+    rank_.compute().Advance(seconds, rank_.host().time(), named ? rank_.trace().NameOf("convert") : std::string_view(),
                             rank_.trace().label(), {0, rank_.host().spread()});
   }
 }
@@ -180,6 +180,11 @@ uint64_t SimulatedProcessGroup::Beside(const Communication& c) {
   return rank_.communicating().Began(line_.get(), o.seconds, {o.multiprocessors, bytes / o.seconds});
 }
 
+void SimulatedProcessGroup::Note(const Communication& c, sim::TimePoint& done) {
+  if (rank_.graph() != nullptr)
+    rank_.graph()->Communicates(*line_, shared_->name(), shared_->ranks(rank_.rank()), c, done);
+}
+
 std::shared_ptr<SimulatedWork> SimulatedProcessGroup::NewWork(InFlight call) {
   auto shared = std::make_shared<const InFlight>(std::move(call));
   rank_.calls().Add(shared);
@@ -189,6 +194,7 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::NewWork(InFlight call) {
 std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::shared_ptr<const host::Call> call,
                                                                       CommunicationStats::Entry& entry) {
   auto done = std::make_shared<sim::TimePoint>();
+  Note(call->communication, *done);
   auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
   const double slowest = rank_.machine().waiting > 0 ? rank_.SlowestIsHere() : 0;
   line_->Call([group = shared_, rank = rank(), own = &rank_, slowest, line = line_.get(), call = std::move(call), done,
@@ -214,6 +220,7 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueMessages(std::shared_
   pending->entry = &entry;
   pending->trace = &rank_.trace();
   pending->label = rank_.trace().label();
+  Note(c, *pending->done);
   auto work =
       NewWork({std::move(call), pending->done, [group = shared_, p = pending.get()] { return group->MissingFor(*p); }});
   work->SetMessages(pending);

@@ -31,6 +31,10 @@ class SimulatedProcessGroup : public ProcessGroup {
   void RanksDiffer(std::span<const int> kinds, const std::string& why) override { shared_->RanksDiffer(kinds, why); }
   void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) override;
 
+  // For what runs on simulated ranks alone.
+  const std::shared_ptr<SimulatedGroup>& shared() const { return shared_; }
+  SimulatedRank& simulated_rank() { return rank_; }
+
  protected:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;
 
@@ -40,7 +44,8 @@ class SimulatedProcessGroup : public ProcessGroup {
   std::shared_ptr<SimulatedWork> IssueMessages(std::shared_ptr<const host::Call> call,
                                                CommunicationStats::Entry& entry);
   std::shared_ptr<SimulatedWork> NewWork(InFlight call);
-  void Move(const Communication& c);        // the framework's kernels before it
+  void Note(const Communication& c, sim::TimePoint& done);  // in the rank's graph
+  void Move(const Communication& c);                        // the framework's kernels before it
   uint64_t Beside(const Communication& c);  // begins in SimulatedRank::communicating(); returns its number there
   host::Call BeginSplit();
   bool IsShift(const Communication& c) const;
@@ -49,9 +54,9 @@ class SimulatedProcessGroup : public ProcessGroup {
 
   std::shared_ptr<SimulatedGroup> shared_;
   SimulatedRank& rank_;
-  const std::string_view stream_;                          // the communication stream's name in traces
-  std::shared_ptr<sim::Timeline> line_ = rank_.NewLine();  // the communication stream
-  const int exceptions_;                                   // uncaught exceptions at construction
+  const std::string_view stream_;                                 // the communication stream's name in traces
+  std::shared_ptr<sim::Timeline> line_ = rank_.NewLine(stream_);  // the communication stream
+  const int exceptions_;                                          // uncaught exceptions at construction
   HostStaging staging_;
   // Counted separately, since ranks send different numbers of messages.
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;

@@ -11,6 +11,7 @@
 
 #include "backends/simulated/beside.h"
 #include "backends/simulated/in_flight.h"
+#include "backends/simulated/rank_graph.h"
 #include "core/base/strings.h"
 #include "core/device/device.h"
 #include "core/run/clock.h"
@@ -48,13 +49,21 @@ struct SimulatedMachine {
   double read_back_seconds = 0;  // host time to read an element once the stream is done, GPU only
   bool uploads = false;          // the host's writes take time of the compute stream, GPU only
   bool real = false;             // tensors hold data
+  bool graph = false;            // ranks record what they do (rank_graph.h)
   Bytes staging;                 // host memory held by each group (core/comm/staging.h)
 };
 
 class SimulatedRank : public Clock {
  public:
   SimulatedRank(int rank, sim::Engine& engine, const SimulatedMachine& machine)
-      : rank_(rank), engine_(engine), machine_(machine) {}
+      : rank_(rank), engine_(engine), machine_(machine) {
+    if (!machine.graph) return;
+    graph_ = std::make_unique<RankGraph>(rank, *host_);
+    host_->SetObserver(graph_.get());
+    compute_->SetObserver(graph_.get());
+    graph_->Name(compute(), "compute");
+    trace_.SetGraph(graph_.get());
+  }
 
   int rank() const { return rank_; }
   sim::Engine& engine() { return engine_; }
@@ -82,9 +91,15 @@ class SimulatedRank : public Clock {
   sim::Timeline& host() { return *host_; }
   sim::Timeline& compute() { return machine_.gpu ? *compute_ : *host_; }
 
-  // A stream of this rank, beside the host and compute.
-  std::shared_ptr<sim::Timeline> NewLine() {
+  RankGraph* graph() { return graph_.get(); }  // null: it is not recorded
+
+  // A stream of this rank, beside the host and compute. `name`: as in traces.
+  std::shared_ptr<sim::Timeline> NewLine(std::string_view name) {
     auto line = std::make_shared<sim::Timeline>();
+    if (graph_ != nullptr) {
+      graph_->Name(*line, std::string(name));
+      line->SetObserver(graph_.get());
+    }
     std::erase_if(lines_, [](const auto& l) { return l.expired(); });
     lines_.push_back(line);
     return line;
@@ -176,6 +191,7 @@ class SimulatedRank : public Clock {
   std::vector<std::weak_ptr<sim::Timeline>> lines_;
   std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(),
                                  compute_ = std::make_shared<sim::Timeline>();
+  std::unique_ptr<RankGraph> graph_;
 };
 
 // An event is a point on a time line; for a communication's event, `stream` is the stream's name in traces.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/units.h"
+#include "core/run/execution_graph.h"
 
 namespace twofold {
 
@@ -68,6 +69,9 @@ class Trace {
   }
   // A copy of the text that is valid as long as the trace.
   std::string_view Kept(std::string_view text) { return *texts_.emplace(text).first; }
+  // Null: none is kept. It must outlive the trace's last use.
+  void SetGraph(ExecutionGraph* graph) { graph_ = graph; }
+  ExecutionGraph* graph() const { return graph_; }
   // Sorted by (stream, start). Moves the spans out.
   std::vector<Span> Take();
   // Hooks for a fabric. OnChange: called after tracing is turned on and before it is turned off. OnTake: called before
@@ -85,6 +89,7 @@ class Trace {
   std::set<std::string, std::less<>> texts_;  // all texts ever passed to Kept
   std::string_view label_;
   bool codec_ = false;
+  ExecutionGraph* graph_ = nullptr;
 };
 
 }  // namespace twofold

@@ -39,6 +39,7 @@ constexpr const char* kTour =
     "  twofold launch --ranks=2 -- run SPEC               the same with one process per rank, by MPI\n"
     "  twofold compare DIR_PREDICTED DIR_MEASURED         how good was the prediction?\n"
     "  twofold import TRACE... --out=DIR                  PyTorch's traces as a measurement, to compare with\n"
+    "  twofold replay DIR --cluster=C                     a job's execution traces (Chakra), on another network\n"
     "  twofold bench all_reduce                           how fast is communication? (nccl-tests' table)\n"
     "  twofold topology show dgx-h100                     draw a cluster, and print its figures\n"
     "  twofold schedule --out=schedules.svg               draw pipeline schedules: what each stage does when\n"
@@ -122,6 +123,7 @@ int main(int argc, char** argv) {
   twofold::AddDeskCommand(program, exit_status);
   program.Group("Clusters, schedules, disasters");
   twofold::AddTopologyCommand(program, exit_status);
+  twofold::AddReplayCommand(program, exit_status);
   twofold::AddScheduleCommand(program, exit_status);
   twofold::AddStormCommand(program, exit_status);
   program.Group("Find out");

@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "experiments/program/report/chakra_files.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/rank_rows.h"
@@ -41,6 +42,11 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   files.push_back({"spec.textproto", SpecToText(spec)});
   files.push_back({"report.json", JsonText(ToJson(versioned))});
   absl::Status status = WriteFiles(folder, files);
+  const std::string chakra = StrCat(folder, "/", kChakraFolder);
+  std::error_code none;
+  std::filesystem::remove_all(chakra, none);  // another run's ranks
+  if (const std::vector<NamedText> graphs = ChakraFiles(records, report.name()); status.ok() && !graphs.empty())
+    status = WriteFiles(chakra, graphs);
   if (status.ok() && costs.empty()) status = RemoveFile(StrCat(folder, "/simulate.csv"));
   if (status.ok() && routing.empty()) status = RemoveFile(StrCat(folder, "/routing.csv"));
   if (status.ok() && !spec.trace().enabled()) status = RemoveFile(StrCat(folder, "/trace.json"));
@@ -50,9 +56,10 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
 absl::Status MoveReport(const std::string& from, const std::string& to) {
   if (absl::Status made = MakeOutFolder("the report's folder", to); !made.ok()) return made;
   for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "simulate.csv",
-                           "routing.csv", "trace.json", "spec.textproto", "report.json"}) {
+                           "routing.csv", "trace.json", kChakraFolder, "spec.textproto", "report.json"}) {
     const std::string path = StrCat(from, "/", name), moved = StrCat(to, "/", name);
     std::error_code error;
+    if (std::filesystem::is_directory(moved, error)) std::filesystem::remove_all(moved, error);
     if (std::filesystem::exists(path, error))
       std::filesystem::rename(path, moved, error);
     else

@@ -343,6 +343,19 @@ void CheckPredictedOnly(const spec::Spec& spec, Problems& problems) {
   }
 }
 
+// What a rank polls for, or loses, is not in its graph.
+void CheckExecutionGraph(const spec::Spec& spec, Problems& problems) {
+  if (!spec.trace().execution_graph()) return;
+  const char* const field = "trace.execution_graph";
+  if (!spec.fabric().has_simulated())
+    problems.Add(field, "only simulated ranks keep one; use --fabric=simulated, or leave it out");
+  if (spec.train().has_elastic() || spec.train().has_async_sgd())
+    problems.Add(field, spec.train().has_elastic() ? "train.elastic" : "train.async_sgd",
+                 " has ranks that come, go or do not wait for one another; leave one of them out");
+  if (!spec.fabric().simulated().faults().empty())
+    problems.Add(field, "fabric.simulated.faults are not in it; leave one of them out");
+}
+
 }  // namespace
 
 absl::Status Validate(const spec::Spec& spec, const std::string& file) {
@@ -370,6 +383,7 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
   problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
   if (!problems.status().ok()) return problems.status();
+  CheckExecutionGraph(spec, problems);
   CheckMessages(spec, problems);
   CheckUnits(spec, problems);
   return problems.status();
