@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "backends/simulated/fabric.h"
 #include "backends/simulated/process_group.h"
 #include "core/base/strings.h"
@@ -51,6 +52,7 @@ class RankRun : public std::enable_shared_from_this<RankRun> {
         calls_(nodes_.size()) {}
 
   std::vector<Times> Run() {
+    const absl::Cleanup release = [this] { room_ = {}; };  // callbacks may outlive the rank's memory
     PrepareCalls();
     for (size_t n = 0; n < nodes_.size(); ++n) {
       missing_[n] = nodes_[n].after.size();

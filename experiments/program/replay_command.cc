@@ -39,7 +39,7 @@ absl::StatusOr<spec::Spec> SpecOf(const Options& o, size_t ranks) {
   const std::string text =
       StrCat("model { mlp { inputs: 1 hidden: 1 classes: 2 } }\nparallel { dp: ", ranks,
              " }\nmemory { assume_fits: true }\ntrace { enabled: false }\nfabric { simulated { cluster: \"", o.cluster,
-             "\" folding: OFF } }\n");
+             "\" folding: OFF noise: OFF contention: OFF } }\n");
   return ResolveSpec(text, "replay", "simulated", o.sets);
 }
 
@@ -80,7 +80,9 @@ absl::Status Replay(const Options& o) {
   const absl::StatusOr<WorkloadRun> run = RunWorkload(*spec, traces->workload);
   if (!run.ok()) return run.status();
   std::vector<std::string> notes = traces->notes;
-  notes.insert(notes.end(), run->notes.begin(), run->notes.end());
+  for (const std::string& note : run->notes) {
+    if (!absl::StartsWith(note, "kernel times: ")) notes.push_back(note);  // the traces' count
+  }
   Print(o, traces->workload, StepsOf(traces->workload, *run), notes);
   if (o.out.empty()) return absl::OkStatus();
   WorkloadRun noted = *run;

@@ -17,7 +17,8 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 // Of "step 3 begins", given " begins": 3.
 std::optional<int64_t> StepOf(absl::string_view name, absl::string_view what) {
   int64_t step = 0;
-  if (!absl::ConsumePrefix(&name, View(kStepMark)) || !absl::ConsumeSuffix(&name, what) || !absl::SimpleAtoi(name, &step))
+  if (!absl::ConsumePrefix(&name, View(kStepMark)) || !absl::ConsumeSuffix(&name, what) ||
+      !absl::SimpleAtoi(name, &step))
     return std::nullopt;
   return step;
 }
