@@ -177,7 +177,7 @@ void Multiply(const Product& p, int64_t m, int64_t n, int64_t k, int64_t parts, 
 
 // out (+)= the sum of the parts.
 template <class A, class Out>
-__global__ void AddParts(const A* parts, int64_t count, int64_t elements, bool accumulate, Out* out) {
+__global__ void AddPixelParts(const A* parts, int64_t count, int64_t elements, bool accumulate, Out* out) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   A sum = 0;
@@ -259,8 +259,8 @@ void Compute(const ops::ConvolutionWeights& o, const Context& c) {
     Multiply(WeightsProduct<T>{At<T>(o.x), At<T>(o.dy), s}, s.taps() * s.in, s.out, s.out_pixels(), parts,
              static_cast<const T*>(nullptr), sums, c);
     ForFloat(o.dw.dtype(), [&]<class Out>() {
-      Launch(AddParts<A, Out>, BlocksFor(o.dw.numel()), dim3(256), 0, c.stream, sums, parts, o.dw.numel(), o.accumulate,
-             At<Out>(o.dw));
+      Launch(AddPixelParts<A, Out>, BlocksFor(o.dw.numel()), dim3(256), 0, c.stream, sums, parts, o.dw.numel(),
+             o.accumulate, At<Out>(o.dw));
     });
   });
 }

@@ -23,7 +23,7 @@ struct ForwardOf {
 };
 
 template <class T, bool kCentred, RowKind kKind, bool kPacked>
-__global__ void __launch_bounds__(kThreadsOfRow) Forward(ForwardOf<T> o) {
+__global__ void __launch_bounds__(kThreadsOfRow) NormaliseRows(ForwardOf<T> o) {
   using A = Wide<T>;
   using Part = RowPart<T, kKind, kPacked>;
   const int64_t row = RowOfThread<kKind>();
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreadsOfRow) Forward(ForwardOf<T> o) {
 }
 
 template <class T, bool kCentred>
-__global__ void __launch_bounds__(kThreadsOfLongRow) ForwardLong(ForwardOf<T> o) {
+__global__ void __launch_bounds__(kThreadsOfLongRow) NormaliseLongRows(ForwardOf<T> o) {
   using A = Wide<T>;
   const int64_t row = blockIdx.x;
   const T* x = o.x + row * o.columns;
@@ -109,7 +109,7 @@ struct BackwardOf {
 
 // dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * gamma; without mean(g) if not centred.
 template <class T, bool kCentred, RowKind kKind, bool kPacked>
-__global__ void __launch_bounds__(kThreadsOfRow) Backward(BackwardOf<T> o) {
+__global__ void __launch_bounds__(kThreadsOfRow) NormaliseRowsBackward(BackwardOf<T> o) {
   using A = Wide<T>;
   using Part = RowPart<T, kKind, kPacked>;
   const int64_t row = RowOfThread<kKind>();
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kThreadsOfRow) Backward(BackwardOf<T> o) {
 }
 
 template <class T, bool kCentred>
-__global__ void __launch_bounds__(kThreadsOfLongRow) BackwardLong(BackwardOf<T> o) {
+__global__ void __launch_bounds__(kThreadsOfLongRow) NormaliseLongRowsBackward(BackwardOf<T> o) {
   using A = Wide<T>;
   const int64_t row = blockIdx.x, at = row * o.columns;
   const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
@@ -180,9 +180,9 @@ void NormForward(const Op& o, const Tensor& beta, const Tensor& mean, const Cont
     const bool packs = PacksFit(kPerLoad<T>, columns, {&o.x, &o.gamma, &beta, &o.y, &o.branch, &o.sum});
     ForRows<T>(of.rows, columns, packs, [&]<RowKind kKind, bool kPacked>(unsigned grid, unsigned block) {
       if constexpr (kKind == RowKind::kLong)
-        Launch(ForwardLong<T, kCentred>, dim3(grid), dim3(block), 0, c.stream, of);
+        Launch(NormaliseLongRows<T, kCentred>, dim3(grid), dim3(block), 0, c.stream, of);
       else
-        Launch(Forward<T, kCentred, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
+        Launch(NormaliseRows<T, kCentred, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
     });
   });
 }
@@ -197,9 +197,9 @@ void NormBackward(const Op& o, const Tensor& mean, const Context& c) {
     const bool packs = PacksFit(kPerLoad<T>, columns, {&o.dy, &o.x, &o.gamma, &o.dx, &o.past});
     ForRows<T>(of.rows, columns, packs, [&]<RowKind kKind, bool kPacked>(unsigned grid, unsigned block) {
       if constexpr (kKind == RowKind::kLong)
-        Launch(BackwardLong<T, kCentred>, dim3(grid), dim3(block), 0, c.stream, of);
+        Launch(NormaliseLongRowsBackward<T, kCentred>, dim3(grid), dim3(block), 0, c.stream, of);
       else
-        Launch(Backward<T, kCentred, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
+        Launch(NormaliseRowsBackward<T, kCentred, kKind, kPacked>, dim3(grid), dim3(block), 0, c.stream, of);
     });
   });
 }

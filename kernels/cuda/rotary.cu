@@ -17,7 +17,7 @@ struct Frequencies {
 };
 
 template <class A>
-__global__ void Table(A* table, int64_t rows, int half, int first, int count, Frequencies frequencies) {
+__global__ void FillRotaryTable(A* table, int64_t rows, int half, int first, int count, Frequencies frequencies) {
   const int64_t item = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (item >= rows * count) return;
   const int64_t row = item / count;
@@ -133,8 +133,8 @@ void Compute(const ops::RotaryTable& o, const Context& c) {
     std::copy_n(o.frequencies.begin() + first, count, frequencies.at);
     const dim3 grid(static_cast<unsigned>(CeilDiv(rows * count, kThreads)));
     const auto launch = [&]<class A>(A* table) {
-      Launch(Table<A>, grid, dim3(kThreads), 0, c.stream, table, rows, static_cast<int>(half), static_cast<int>(first),
-             static_cast<int>(count), frequencies);
+      Launch(FillRotaryTable<A>, grid, dim3(kThreads), 0, c.stream, table, rows, static_cast<int>(half),
+             static_cast<int>(first), static_cast<int>(count), frequencies);
     };
     if (o.table.dtype() == DType::kF64)
       launch(At<double>(o.table));

@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kMostThreads)
 // dx = y * (dy - sum of y * dy)
 template <class T, int N, bool kBlock>
 __global__ void __launch_bounds__(kMostThreads)
-    Backward(const T* y, const T* dy, T* dx, int64_t rows, int64_t columns) {
+    SoftmaxBackward(const T* y, const T* dy, T* dx, int64_t rows, int64_t columns) {
   using A = Wide<T>;
   Row row;
   const bool there = RowOfThread<kBlock>(rows, columns, 0, &row);
@@ -124,7 +124,7 @@ __global__ void LongSoftmax(const T* x, T* y, int64_t columns, int64_t period) {
   }
 }
 template <class T>
-__global__ void LongBackward(const T* y, const T* dy, T* dx, int64_t columns) {
+__global__ void LongSoftmaxBackward(const T* y, const T* dy, T* dx, int64_t columns) {
   using A = Wide<T>;
   Row row;
   RowOfThread<true>(0, columns, 0, &row);
@@ -181,10 +181,11 @@ void Compute(const ops::SoftmaxBackward& o, const Context& c) {
     ForRows<T, 2>(
         rows, columns, {&o.y, &o.dy, &o.dx},
         [&]<int N, bool kBlock>(dim3 grid, dim3 block) {
-          Launch(Backward<T, N, kBlock>, grid, block, 0, c.stream, At<T>(o.y), At<T>(o.dy), At<T>(o.dx), rows, columns);
+          Launch(SoftmaxBackward<T, N, kBlock>, grid, block, 0, c.stream, At<T>(o.y), At<T>(o.dy), At<T>(o.dx), rows,
+                 columns);
         },
         [&](dim3 grid, dim3 block) {
-          Launch(LongBackward<T>, grid, block, 0, c.stream, At<T>(o.y), At<T>(o.dy), At<T>(o.dx), columns);
+          Launch(LongSoftmaxBackward<T>, grid, block, 0, c.stream, At<T>(o.y), At<T>(o.dy), At<T>(o.dx), columns);
         });
   });
 }

@@ -9,7 +9,7 @@
 #include "tests/gpu/against_cpu.h"
 #include "tests/seed.h"
 
-namespace twofold::cuda {
+namespace twofold::cuda::mma_test {
 namespace {
 
 class MmaTest : public GpuTest {};
@@ -209,4 +209,4 @@ TEST_F(MmaTest, Copies) {
 }
 
 }  // namespace
-}  // namespace twofold::cuda
+}  // namespace twofold::cuda::mma_test

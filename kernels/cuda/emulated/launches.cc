@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kernels/cuda/emulated/launch_record.h"
 #include "kernels/cuda/emulated/multiprocessor.h"
 #include "kernels/cuda/emulated/state.h"
 
@@ -41,6 +42,7 @@ cudaError_t Enqueue(cudaStream_t handle, dim3 grid, dim3 block, size_t shared, c
   Kernels::Kernel& known = Cuda().kernels[static_cast<size_t>(current_device)].Of(name);
   TWOFOLD_RETURN_IF(shared > known.most_shared.load(std::memory_order_relaxed), cudaErrorInvalidValue);
   if (Discards()) return cudaSuccess;
+  RecordLaunch(name, threads, shared);
   if (!known.loaded.exchange(true, std::memory_order_relaxed) && LoadsLazily()) SynchronizeGpu(Current());
   InOrder(handle, stream, [&](CUstream_st* s) {
     s->Enqueue([=, kernel = std::move(kernel)] {
