@@ -50,7 +50,7 @@ __device__ inline void Delta(const T* dout, const T* out, int64_t stride, int ro
 }
 
 template <class T, int D>
-__global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(const BackwardOperands<T> o) {
+__global__ void __launch_bounds__(QueriesTile<D>::kThreads) FlashBackwardOfQueries(const BackwardOperands<T> o) {
   using Tile = QueriesTile<D>;
   using Shared = Tile::Shared;
   constexpr int M = Tile::kM, N = Tile::kKeys / 8, kKeyElements = Tile::kKeys * Shared::kRow;
@@ -67,15 +67,14 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
   const int seen = s.causal ? min(s.keys, first + Tile::kQueries) : s.keys;
   const int tiles = (seen + Tile::kKeys - 1) / Tile::kKeys;
   const int keys_stride = static_cast<int>(o.k.row), values_stride = static_cast<int>(o.v.row);
-  const T* const first_key = o.k.At(b, h / s.group, 0, s.dim);
-  const T* const first_value = o.v.At(b, h / s.group, 0, s.dim);
+  const int kv_head = h / s.group;
   const auto copy = [&](int tile) {
-    const int key = tile * Tile::kKeys;
+    const int key = tile * Tile::kKeys, batch = MadeAnew(b);  // no registers are left to keep addresses between tiles
     T* const to = keys + tile % Tile::kStages * 2 * kKeyElements;
-    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to, first_key + int64_t{key} * keys_stride, keys_stride, s.keys - key,
+    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to, o.k.At(batch, kv_head, key, s.dim), keys_stride, s.keys - key,
                                                   s.dim);
-    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to + kKeyElements, first_value + int64_t{key} * values_stride,
-                                                  values_stride, s.keys - key, s.dim);
+    CopyRows<Shared, Tile::kKeys, Tile::kThreads>(to + kKeyElements, o.v.At(batch, kv_head, key, s.dim), values_stride,
+                                                  s.keys - key, s.dim);
     CommitCopies();
   };
   CopyRows<Shared, Tile::kQueries, Tile::kThreads>(queries, o.q.At(b, h, first, s.dim), static_cast<int>(o.q.row),
@@ -107,11 +106,12 @@ __global__ void __launch_bounds__(QueriesTile<D>::kThreads) BackwardOfQueries(co
     if (Tile::kStages == 2 && tile + 1 < tiles) copy(tile + 1);
     if (!s.causal || key < first_of_warp + 16 * M) {
       float p[M][N][4], ds[M][N][4];
-      RowsByRows<Shared>(p, queries_of_warp, keys_now);
+      const int row_of_warp = MadeAnew(WarpOfBlock()) * 16 * M, first_of_warp = first + row_of_warp;
+      RowsByRows<Shared>(p, queries + row_of_warp * Shared::kRow, keys_now);
       if (key + Tile::kKeys > s.keys || (s.causal && key + Tile::kKeys > first_of_warp + 1)) {
         Hide(p, NotBefore(), [&](int row) { return (s.causal ? min(s.keys, first_of_warp + row + 1) : s.keys) - key; });
       }
-      RowsByRows<Shared>(ds, douts_of_warp, keys_now + kKeyElements);
+      RowsByRows<Shared>(ds, douts + row_of_warp * Shared::kRow, keys_now + kKeyElements);
       ForRowsOfLane<M>([&](int m, int half, int row) {
         const float delta = deltas[row_of_warp + row], lse = lses[row_of_warp + row];
 #pragma unroll
@@ -152,7 +152,7 @@ struct KeysTile {
 };
 
 template <class T, int D>
-__global__ void __launch_bounds__(KeysTile<D>::kThreads) BackwardOfKeys(const BackwardOperands<T> o) {
+__global__ void __launch_bounds__(KeysTile<D>::kThreads) FlashBackwardOfKeys(const BackwardOperands<T> o) {
   using Tile = KeysTile<D>;
   using Shared = Tile::Shared;
   constexpr int M = Tile::kM, N = Tile::kQueries / 8, kColumnTiles = Tile::kColumns / 8,
@@ -271,12 +271,12 @@ void TensorCoreBackward(const BackwardOperands<T>& o, const Context& c) {
   const AttentionSizes<T>& s = o.sizes;
   ForDim(s.dim, [&]<int D>() {
     using OfQueries = QueriesTile<D>;
-    Launch(BackwardOfQueries<T, D>,
+    Launch(FlashBackwardOfQueries<T, D>,
            dim3(static_cast<unsigned>(CeilDiv(s.queries, OfQueries::kQueries)), static_cast<unsigned>(s.heads),
                 static_cast<unsigned>(s.batch)),
            dim3(OfQueries::kThreads), OfQueries::kShared, c.stream, o);
     using OfKeys = KeysTile<D>;
-    Launch(BackwardOfKeys<T, D>,
+    Launch(FlashBackwardOfKeys<T, D>,
            dim3(static_cast<unsigned>(CeilDiv(s.keys, OfKeys::kKeys) * OfKeys::kParts),
                 static_cast<unsigned>(s.heads / s.group), static_cast<unsigned>(s.batch)),
            dim3(OfKeys::kThreads), OfKeys::kShared, c.stream, o);

@@ -64,7 +64,7 @@ struct RunningSoftmax {
 };
 
 template <class T, int D>
-__global__ void __launch_bounds__(ForwardTile<D>::kThreads) Forward(const ForwardOperands<T> o) {
+__global__ void __launch_bounds__(ForwardTile<D>::kThreads) FlashForward(const ForwardOperands<T> o) {
   using Tile = ForwardTile<D>;
   using Shared = Tile::Shared;
   constexpr int M = Tile::kM, kScores = Tile::kKeys / 8, kResults = D / 8;
@@ -143,7 +143,7 @@ void TensorCoreForward(const ForwardOperands<T>& o, const Context& c) {
     using Tile = ForwardTile<D>;
     const dim3 grid(static_cast<unsigned>(CeilDiv(o.sizes.queries, Tile::kQueries)),
                     static_cast<unsigned>(o.sizes.heads), static_cast<unsigned>(o.sizes.batch));
-    Launch(Forward<T, D>, grid, dim3(Tile::kThreads), Tile::kShared, c.stream, o);
+    Launch(FlashForward<T, D>, grid, dim3(Tile::kThreads), Tile::kShared, c.stream, o);
   });
 }
 template void TensorCoreForward(const ForwardOperands<Bf16>&, const Context&);

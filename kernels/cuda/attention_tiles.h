@@ -39,14 +39,16 @@ struct SharedRows {
 };
 
 // Starts copying `kRows` rows to shared memory, with zeros for rows from `rows` on and for columns from `dim` on. All
-// threads of the block must call it.
+// threads of the block must call it. A thread's place is computed anew each time: no registers are left to keep it
+// between tiles.
 template <class S, int kRows, int kThreads, class T>
 __device__ inline void CopyRows(T* to, const T* from, int stride, int rows, int dim) {
   constexpr int kLanes = S::kChunks % 8 == 0 ? 8 : 4, kPass = kThreads / kLanes;  // lanes per row; rows per pass
   static_assert((kRows % kPass == 0 || kRows < kPass) && S::kChunks % kLanes == 0);
-  int row = static_cast<int>(threadIdx.x) / kLanes;
+  const int thread = MadeAnew(static_cast<int>(threadIdx.x));
+  int row = thread / kLanes;
   if (kRows < kPass && row >= kRows) return;
-  const int chunk = static_cast<int>(threadIdx.x) % kLanes, at = S::At(row, chunk);
+  const int chunk = thread % kLanes, at = S::At(row, chunk);
   from += row * stride + chunk * 8;
 #pragma unroll
   for (int pass = 0; pass < kRows; pass += kPass) {
