@@ -168,6 +168,9 @@ AttentionPlan::AttentionPlan(const Cudnn& cudnn, const LibraryAttention& a, cons
       where_(where),
       graph_(GraphOf(a)),
       operation_graph_(cudnn, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
+  for (const GraphTensor& t : graph_.tensors) {
+    if (t.value) constants_.push_back(*t.value);
+  }
   Describe();
   AskForEngines();
 }
@@ -246,23 +249,29 @@ std::string AttentionPlan::Make(size_t most_bytes) {
   return why;
 }
 
-void AttentionPlan::Run(cudnnHandle_t handle, const GraphAddresses& tensors, std::byte* workspace) const {
+const BackendDescriptor& AttentionPlan::PackOf(const GraphAddresses& tensors, std::byte* workspace) {
+  const std::pair key(tensors, workspace);
+  if (const auto found = packs_.find(key); found != packs_.end()) return found->second;
+  if (packs_.size() == kMostPacks) packs_.clear();
   std::vector<int64_t> ids;
   std::vector<void*> at;
-  std::vector<float> constants;
-  constants.reserve(graph_.tensors.size());
+  size_t constant = 0;
   for (size_t i = 0; i < graph_.tensors.size(); ++i) {
     const GraphTensor& t = graph_.tensors[i];
     if (!t.operand && !t.value) continue;
     ids.push_back(UniqueId(i));
-    at.push_back(t.operand ? tensors[static_cast<size_t>(*t.operand)] : &constants.emplace_back(*t.value));
+    at.push_back(t.operand ? tensors[static_cast<size_t>(*t.operand)] : &constants_[constant++]);
   }
   BackendDescriptor pack(cudnn_, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, static_cast<int64_t>(ids.size()), ids.data());
   pack.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(at.size()), at.data());
   pack.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, static_cast<void*>(workspace));
   pack.Finalize();
-  cudnn_.Check(cudnn_.BackendExecute(handle, plan_->get(), pack.get()), NameOf(attention_));
+  return packs_.emplace(key, std::move(pack)).first->second;
+}
+
+void AttentionPlan::Run(cudnnHandle_t handle, const GraphAddresses& tensors, std::byte* workspace) {
+  cudnn_.Check(cudnn_.BackendExecute(handle, plan_->get(), PackOf(tensors, workspace).get()), NameOf(attention_));
 }
 
 }  // namespace twofold::cuda

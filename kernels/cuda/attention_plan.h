@@ -5,8 +5,10 @@
 #include <cudnn.h>
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/cudnn.h"
@@ -66,7 +68,11 @@ class AttentionPlan {
   // its kernels. Returns "" on success, otherwise the reason.
   std::string Make(size_t most_bytes);
   // tensors: addresses by GraphOperand, null for those that the graph does not have; all aligned to 16 bytes.
-  void Run(cudnnHandle_t handle, const GraphAddresses& tensors, std::byte* workspace) const;
+  void Run(cudnnHandle_t handle, const GraphAddresses& tensors, std::byte* workspace);
+  // The addresses as cuDNN takes them. They are kept, because making them costs several calls and a training step has
+  // the same addresses as the one before. Valid until the next call.
+  const BackendDescriptor& PackOf(const GraphAddresses& tensors, std::byte* workspace);
+  static constexpr size_t kMostPacks = 256;  // then all are made anew
 
  private:
   void Describe();
@@ -81,6 +87,8 @@ class AttentionPlan {
   BackendDescriptor operation_graph_;
   std::vector<Engine> engines_;
   std::unique_ptr<BackendDescriptor> plan_;
+  std::vector<float> constants_;  // values of the graph's constants, to which packs point
+  std::map<std::pair<GraphAddresses, std::byte*>, BackendDescriptor> packs_;
 };
 
 }  // namespace twofold::cuda

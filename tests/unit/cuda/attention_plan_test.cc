@@ -79,13 +79,18 @@ class AttentionPlanTest : public testing::Test {
     }
   }
 
-  // What engines there are for it on such a GPU, and the least that one wants of workspace.
-  static std::vector<size_t> Wanted(const LibraryAttention& a, const Gpu& gpu) {
+  static BackendDescriptor DescriptionOf(const Gpu& gpu) {
     const std::string text = Description(gpu);
     BackendDescriptor description(TheCudnn(), CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     description.Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<int64_t>(text.size()),
                     text.data());
     description.Finalize();
+    return description;
+  }
+
+  // What engines there are for it on such a GPU, and the least that one wants of workspace.
+  static std::vector<size_t> Wanted(const LibraryAttention& a, const Gpu& gpu) {
+    const BackendDescriptor description = DescriptionOf(gpu);
     const AttentionPlan plan(TheCudnn(), a, {.description = &description});
     std::vector<size_t> wanted;
     for (const AttentionPlan::Engine& engine : plan.engines()) wanted.push_back(engine.workspace_bytes);
@@ -127,6 +132,38 @@ TEST_F(AttentionPlanTest, EveryShapeHasAnEngineThatFitsTheWorkspace) {
       }
     }
   }
+}
+
+// Launches of a step that repeats make no descriptors.
+TEST_F(AttentionPlanTest, ThePackOfAddressesIsMadeOnce) {
+  const BackendDescriptor description = DescriptionOf(kGpus[1]);
+  AttentionPlan plan(TheCudnn(),
+                     {.pass = AttentionPass::kForward,
+                      .type = DType::kBF16,
+                      .batch = 1,
+                      .rows = 128,
+                      .heads = 1,
+                      .kv_heads = 1,
+                      .dim = 64,
+                      .causal = true},
+                     {.description = &description});
+  GraphAddresses layers[2] = {};
+  for (size_t layer = 0; layer < 2; ++layer) {
+    for (size_t i = 0; i < kGraphOperands; ++i) layers[layer][i] = reinterpret_cast<void*>(512 * (1 + i + 100 * layer));
+  }
+  auto* const workspace = reinterpret_cast<std::byte*>(1 << 20);
+  const cudnnBackendDescriptor_t first = plan.PackOf(layers[0], workspace).get(),
+                                 second = plan.PackOf(layers[1], workspace).get(),
+                                 elsewhere = plan.PackOf(layers[0], workspace + 512).get();
+  EXPECT_NE(first, second);
+  EXPECT_NE(first, elsewhere);
+  for (size_t step = 0; step < 3; ++step) {
+    EXPECT_EQ(plan.PackOf(layers[0], workspace).get(), first);
+    EXPECT_EQ(plan.PackOf(layers[1], workspace).get(), second);
+  }
+  for (size_t i = 0; i <= AttentionPlan::kMostPacks; ++i) plan.PackOf(layers[0], workspace + 512 * (2 + i));
+  const cudnnBackendDescriptor_t anew = plan.PackOf(layers[0], workspace).get();
+  EXPECT_EQ(plan.PackOf(layers[0], workspace).get(), anew) << "kept again, after all were given up";
 }
 
 // On A100 the backward pass takes as much again as the sums of dq, which it is not given: our kernels are for that.
