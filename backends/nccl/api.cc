@@ -7,12 +7,14 @@
 namespace twofold::nccl {
 namespace {
 
-constexpr int kOldest = 21800;  // the first with ncclCommSplit
+constexpr int kOldest = 21800;    // the first with ncclCommSplit
+constexpr int kAlltoAll = 22800;  // the first with ncclAlltoAll
 
 absl::StatusOr<Api> Load() {
   absl::StatusOr<Api> api = LoadFunctions();
   if (!api.ok()) return api;
   api->Check(api->GetVersion(&api->version), "ncclGetVersion");
+  if (api->version < kAlltoAll) api->AlltoAll = nullptr;
   if (api->version >= kOldest) return api;
   return FailedPrecondition("NCCL ", VersionText(api->version), " (", api->from, ") is too old: ", VersionText(kOldest),
                             " or later is needed, which can split communicators; set NCCL_HOME to its folder");

@@ -29,6 +29,9 @@ struct Api {
 #define TWOFOLD_DECLARE(name) decltype(&::nccl##name) name;
   TWOFOLD_NCCL_FUNCTIONS(TWOFOLD_DECLARE)
 #undef TWOFOLD_DECLARE
+  // Since 2.28; null in earlier ones.
+  ncclResult_t (*AlltoAll)(const void* from, void* to, size_t count_for_each, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) = nullptr;
   int version = 0;   // 22809 is 2.28.9
   std::string from;  // the file, or "emulated"
 

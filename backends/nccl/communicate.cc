@@ -152,6 +152,11 @@ void EnqueueCollective(const Communication& c, const Place& p) {
     case Communication::kGather: return Gather(c, p);
     case Communication::kScatter: return Scatter(c, p);
     case Communication::kAllToAll: {
+      if (nccl.AlltoAll != nullptr) {
+        return nccl.Check(nccl.AlltoAll(At(c.in, 0), At(c.out, 0), count(c.in) / static_cast<size_t>(p.size),
+                                        TypeOf(c.in.dtype()), p.comm, p.stream),
+                          "ncclAlltoAll", p.comm);
+      }
       const std::vector<int64_t> even(static_cast<size_t>(p.size), c.out.numel() / p.size);
       return AllToAllV(c, even, even, p);
     }

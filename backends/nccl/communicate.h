@@ -26,9 +26,9 @@ struct Place {
   int32_t* scratch;  // on the GPU
 };
 
-// Enqueues the collective `c`. Reductions are in NCCL's order; BF16 and F16 are rounded at every step. Before 2.28 NCCL
-// has no barrier, gather, scatter or all-to-all. A barrier is an all-reduce of one number; the others are messages in a
-// NCCL group, like NCCL's own. Throws NcclError and cuda::CudaError.
+// Enqueues the collective `c`. Reductions are in NCCL's order; BF16 and F16 are rounded at every step. An all-to-all is
+// NCCL's own, which NCCL 2.28 and later have. Before, it is messages in a NCCL group, as gather, scatter and uneven
+// all-to-alls are in every version. A barrier is an all-reduce of one number. Throws NcclError and cuda::CudaError.
 void EnqueueCollective(const Communication& c, const Place& place);
 // Enqueues messages as one NCCL group, so that they wait for all peers at once. Messages with the same peer are matched
 // in order.

@@ -8,6 +8,7 @@ absl::StatusOr<Api> LoadFunctions() {
 #define TWOFOLD_TAKE(name) api.name = &::nccl##name;
   TWOFOLD_NCCL_FUNCTIONS(TWOFOLD_TAKE)
 #undef TWOFOLD_TAKE
+  api.AlltoAll = &::ncclAlltoAll;
   api.from = "emulated";
   return api;
 }

@@ -47,6 +47,7 @@ absl::StatusOr<Api> LoadFunctions() {
     return FailedPrecondition(StrCat(api.from, " has no function nccl" #name "; NCCL 2.18 or later is needed"));
   TWOFOLD_NCCL_FUNCTIONS(TWOFOLD_FIND)
 #undef TWOFOLD_FIND
+  api.AlltoAll = reinterpret_cast<decltype(api.AlltoAll)>(dlsym(library, "ncclAlltoAll"));
   return api;
 }
 

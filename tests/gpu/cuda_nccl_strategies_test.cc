@@ -4,8 +4,10 @@
 // NCCL sums in the order of its rings, the in-memory fabric in that of ranks: the tolerance is what that does to sums
 // of f32 (or, in narrow types, to what is rounded on its way). Each number of ranks is one job, which trains one case
 // after another.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 
 #include "tests/gpu/against_cpu.h"
 #include "tests/gpu/nccl_job.h"
@@ -97,13 +99,14 @@ int TrainAsRank(const std::vector<std::string>& arguments) {
 
 // The losses of each spec by rank.
 using LossesOfRanks = std::vector<std::vector<double>>;
-std::vector<LossesOfRanks> OverNccl(NcclJob& job, int ranks, const std::vector<std::string>& specs) {
+std::vector<LossesOfRanks> OverNccl(NcclJob& job, int ranks, const std::vector<std::string>& specs,
+                                    const std::function<void(int, test::Variables&)>& change = nullptr) {
   std::vector<std::string> arguments = {job.At("losses")};
   for (size_t i = 0; i < specs.size(); ++i) {
     arguments.push_back(job.At(StrCat("spec", i)));
     std::ofstream(arguments.back()) << specs[i];
   }
-  const std::vector<NcclJob::Ended> ended = job.Run(ranks, arguments, 1200);
+  const std::vector<NcclJob::Ended> ended = job.Run(ranks, arguments, 1200, change);
   for (const NcclJob::Ended& rank : ended) {
     EXPECT_EQ(rank.status, 0) << rank.output;
     EXPECT_EQ(rank.output.find("emulated NCCL"), std::string::npos) << rank.output;
@@ -160,6 +163,24 @@ TEST_P(NcclStrategies, HaveTheLossesOfTheInMemoryFabric) {
     ASSERT_EQ(got[i][0].size(), static_cast<size_t>(kSteps));
     EXPECT_NE(got[i][0].front(), got[i][0].back()) << "nothing was learned";
   }
+}
+
+// NCCL 2.28 has an all-to-all of its own; before, it is messages.
+using NcclVersions = GpuTest;
+TEST_F(NcclVersions, AllToAllGivesTheSameWithAnOlderNccl) {
+  if (IsSkipped()) return;
+  if (const std::string why = test::WhyNotNccl(2); !why.empty()) GTEST_SKIP() << why;
+  const auto* expert =
+      std::find_if(std::begin(kCases), std::end(kCases), [](const Case& c) { return c.model == kMoe; });
+  std::vector<LossesOfRanks> got;
+  for (const char* version : {"22809", "22706"}) {  // of the emulated one; a real one is what it is
+    NcclJob job;
+    got.push_back(OverNccl(job, expert->ranks, {Text(*expert, "nccl")}, [&](int, test::Variables& v) {
+                    v["TWOFOLD_EMULATED_NCCL_VERSION"] = version;
+                  }).at(0));
+  }
+  EXPECT_EQ(got[0], got[1]);
+  EXPECT_EQ(got[0].size(), static_cast<size_t>(expert->ranks));
 }
 
 // A checkpoint knows nothing of the fabric that wrote it.

@@ -64,6 +64,23 @@ TEST_P(NcclOperations, ReduceAndBroadcast) {
   });
 }
 
+TEST_P(NcclOperations, AlltoAll) {
+  OnRanks(GetParam(), [](NcclRank& r) {
+    const auto size = static_cast<size_t>(r.size), rank = static_cast<size_t>(r.rank);
+    for (const size_t count : kCounts) {
+      OnGpu<float> from(Values(r.rank, size * count), r.stream), to(size * count, -1);
+      ASSERT_EQ(ncclAlltoAll(from.get(), to.get(), count, ncclFloat32, r.comm, r.stream), ncclSuccess)
+          << ncclGetLastError(r.comm);
+      std::vector<float> wanted;
+      for (int sender = 0; sender < r.size; ++sender) {
+        const std::vector<float> part = Values(sender, count, rank * count);
+        wanted.insert(wanted.end(), part.begin(), part.end());
+      }
+      EXPECT_EQ(to.Download(r.stream), wanted);
+    }
+  });
+}
+
 TEST_P(NcclOperations, AllGatherAndReduceScatter) {
   OnRanks(GetParam(), [](NcclRank& r) {
     const auto size = static_cast<size_t>(r.size), rank = static_cast<size_t>(r.rank);

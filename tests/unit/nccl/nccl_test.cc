@@ -63,6 +63,25 @@ TEST(Api, CommunicatorsAreBlockingOnes) {
   EXPECT_STREQ(std::getenv("NCCL_COMM_BLOCKING"), "1");
 }
 
+// Kernels of several communicators on a GPU could otherwise wait for each other in a cycle.
+TEST(Api, SeveralCommunicatorsLaunchInTheHostsOrder) {
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT"), unsetenv("NCCL_LAUNCH_RACE_FATAL");
+  PrepareNccl();
+  EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
+  EXPECT_STREQ(std::getenv("NCCL_LAUNCH_RACE_FATAL"), "0") << "calls in which ranks connect have threads of their own";
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
+  PrepareNccl();
+  EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "0") << "the user's choice counts";
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT"), unsetenv("NCCL_LAUNCH_RACE_FATAL");
+}
+
+TEST(Api, AlltoAllIsNcclsOwnFrom228On) {
+  const absl::StatusOr<const Api*> api = FindNccl();
+  if (!api.ok() && !host::GpusAreEmulated()) GTEST_SKIP() << api.status();
+  ASSERT_TRUE(api.ok()) << api.status();
+  EXPECT_EQ((*api)->AlltoAll != nullptr, (*api)->version >= 22800);
+}
+
 TEST(Session, TheIdOrWhyThereIsNoneReachesAll) {
   ncclUniqueId id{};
   for (size_t i = 0; i < sizeof id.internal; ++i) id.internal[i] = static_cast<char>(7 * i);

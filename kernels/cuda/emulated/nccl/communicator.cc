@@ -191,7 +191,7 @@ Outcome ncclComm::Check(const Operation& o) const {
   size_t from_offset = 0, to_offset = 0;
   if (o.function == Function::kReduceScatter) from_offset = static_cast<size_t>(rank) * one;
   if (o.function == Function::kAllGather) to_offset = static_cast<size_t>(rank) * one;
-  const bool in_place = from_at + from_offset == to_at + to_offset;
+  const bool in_place = o.function != Function::kAlltoAll && from_at + from_offset == to_at + to_offset;
   const bool apart = from_at + from <= to_at || to_at + to <= from_at;
   return in_place || apart
              ? Outcome{}

@@ -11,15 +11,15 @@
 namespace twofold::emulated {
 namespace {
 
-constexpr const char* kFunctions[] = {"ncclAllReduce",     "ncclReduce", "ncclBroadcast", "ncclAllGather",
-                                      "ncclReduceScatter", "ncclSend",   "ncclRecv"};
+constexpr const char* kFunctions[] = {"ncclAllReduce",     "ncclReduce",   "ncclBroadcast", "ncclAllGather",
+                                      "ncclReduceScatter", "ncclAlltoAll", "ncclSend",      "ncclRecv"};
 
 bool Reduces(Function f) {
   return f == Function::kAllReduce || f == Function::kReduce || f == Function::kReduceScatter;
 }
 bool HasRoot(Function f) { return f == Function::kReduce || f == Function::kBroadcast; }
 // Whether a rank's input has one part for each rank.
-bool InParts(Function f) { return f == Function::kReduceScatter; }
+bool InParts(Function f) { return f == Function::kReduceScatter || f == Function::kAlltoAll; }
 
 }  // namespace
 
@@ -59,7 +59,8 @@ size_t Operation::ToBytes(int rank, int size) const {
   switch (function) {
     case Function::kSend: return 0;
     case Function::kReduce: return rank == root ? bytes : 0;
-    case Function::kAllGather: return bytes * static_cast<size_t>(size);
+    case Function::kAllGather:
+    case Function::kAlltoAll: return bytes * static_cast<size_t>(size);
     default: return bytes;
   }
 }
@@ -159,6 +160,10 @@ void Collective::Read() {
     case Function::kAllGather:
       for (int r = 0; r < size; ++r)
         std::memcpy(to + static_cast<size_t>(r) * operation_.count * element_, stage(r, 0), n);
+      break;
+    case Function::kAlltoAll:
+      for (int r = 0; r < size; ++r)
+        std::memcpy(to + static_cast<size_t>(r) * operation_.count * element_, stage(r, rank), n);
       break;
     case Function::kSend:
     case Function::kRecv: break;

@@ -11,7 +11,7 @@
 
 namespace twofold::emulated {
 
-enum class Function : uint32_t { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kSend, kRecv };
+enum class Function : uint32_t { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kAlltoAll, kSend, kRecv };
 
 struct Operation {
   Function function;

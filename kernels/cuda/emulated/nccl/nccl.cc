@@ -413,6 +413,10 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, size_t to_count, nccl
                                ncclComm_t comm, cudaStream_t stream) {
   return Add(comm, "ncclReduceScatter", {Function::kReduceScatter, from, to, to_count, type, op, 0, stream});
 }
+ncclResult_t ncclAlltoAll(const void* from, void* to, size_t count_for_each, ncclDataType_t type, ncclComm_t comm,
+                          cudaStream_t stream) {
+  return Add(comm, "ncclAlltoAll", {Function::kAlltoAll, from, to, count_for_each, type, ncclSum, 0, stream});
+}
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   return Add(comm, "ncclSend", {Function::kSend, from, nullptr, count, type, ncclSum, peer, stream});

@@ -143,6 +143,8 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t from_count, ncclDa
                            cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void* from, void* to, size_t to_count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAlltoAll(const void* from, void* to, size_t count_for_each, ncclDataType_t type, ncclComm_t comm,
+                          cudaStream_t stream);
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
