@@ -1,5 +1,5 @@
 # CUDA carries device: CUDA. TWOFOLD_CUDA says how it is built:
-#   ON        by nvcc, for GPUs of compute capability 8.0 and 9.0
+#   ON        by nvcc, for GPUs of compute capability 8.0, 9.0 and, from CUDA 12.8 on, 10.0 (CMAKE_CUDA_ARCHITECTURES)
 #   EMULATED  by the C++ compiler, against kernels/cuda/emulated/: the same kernels, streams and allocator run on this machine's
 #             cores. Slow; for tests where there is no GPU, and for the sanitizers, which look at host code alone.
 #   OFF       not at all
@@ -32,7 +32,11 @@ endif()
 
 if(TWOFOLD_CUDA_MODE STREQUAL ON)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80 90)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90a)  # 80 contains code for newer GPUs, too, which the driver compiles
+    find_package(CUDAToolkit QUIET)
+    if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
+      list(APPEND CMAKE_CUDA_ARCHITECTURES 100)
+    endif()
   endif()
   if(CCACHE)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${TWOFOLD_CCACHE})
@@ -65,6 +69,7 @@ if(TWOFOLD_CUDA_MODE STREQUAL ON)
   message(STATUS "Fabric nccl: ${TWOFOLD_HAVE_NCCL} (${NCCL_INCLUDE}/nccl.h; ${NCCL_LIBRARY})")
   message(STATUS "Device CUDA: yes (nvcc ${CMAKE_CUDA_COMPILER_VERSION}; cuDNN: ${CUDNN_LIBRARY})")
 elseif(TWOFOLD_CUDA_MODE STREQUAL EMULATED)
+  set(CMAKE_CUDA_ARCHITECTURES 80)  # the emulated GPU has 9.0
   find_package(Boost 1.74 REQUIRED COMPONENTS context)  # fibers: threads of a block
   set(TWOFOLD_HAVE_NCCL ON)
   message(STATUS "Device CUDA: emulated on this machine's cores, with fabric nccl")

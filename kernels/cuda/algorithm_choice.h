@@ -50,4 +50,23 @@ inline size_t Choose(std::span<const Candidate> candidates, size_t workspace_byt
   return best;
 }
 
+// What the heuristic is asked for: algorithms that may split sums if they add the parts in the compute type, or only
+// algorithms that do not split sums, and at most so many. The library fills the first list with its favourites, which
+// may all be algorithms that we do not accept. The second list is a fallback for such products.
+struct HeuristicQuery {
+  bool splits;
+  int most;
+};
+inline constexpr HeuristicQuery kHeuristicQueries[] = {{.splits = true, .most = 8}, {.splits = false, .most = 64}};
+
+// Calls ask(query), which returns candidates, until one of them is acceptable. Returns false if none ever is.
+template <class Ask>
+bool AskUntilAcceptable(size_t workspace_bytes, Ask&& ask) {
+  for (const HeuristicQuery& query : kHeuristicQueries) {
+    const std::span<const Candidate> candidates = ask(query);
+    if (Choose(candidates, workspace_bytes, false) < candidates.size()) return true;
+  }
+  return false;
+}
+
 }  // namespace twofold::cuda

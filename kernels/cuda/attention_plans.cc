@@ -25,7 +25,7 @@ struct AttentionPlans::Implementation {
     std::optional<AttentionPlan> plan;
     std::string why_not;
   };
-  const Entry& Find(const LibraryAttention& a, size_t workspace_bytes) {
+  Entry& Find(const LibraryAttention& a, size_t workspace_bytes) {
     const auto [found, fresh] = entries.try_emplace({a, workspace_bytes});
     Entry& entry = found->second;
     if (!fresh) return entry;
@@ -34,12 +34,12 @@ struct AttentionPlans::Implementation {
     if (entry.why_not.empty() && own > workspace_bytes)
       entry.why_not = StrCat("it needs a workspace of more than ", own, " bytes and has only ", workspace_bytes);
     if (!entry.why_not.empty()) return entry;
-    try {
+    std::string cannot_make;
+    const std::string failed = cuda::WhyNot([&] {
       entry.plan.emplace(cudnn, a, PlannedFor{.handle = handle});
-      entry.why_not = entry.plan->Make(workspace_bytes - own);
-    } catch (const CudaError& e) {
-      entry.why_not = e.what();
-    }
+      cannot_make = entry.plan->Make(workspace_bytes - own);
+    });
+    entry.why_not = failed.empty() ? cannot_make : failed;
     return entry;
   }
 
@@ -57,11 +57,8 @@ AttentionPlans::~AttentionPlans() = default;
 std::string AttentionPlans::WhyNot(const LibraryAttention& a, size_t workspace_bytes) {
   if (!WhyNoCudnn().empty()) return WhyNoCudnn();
   if (implementation_ == nullptr && why_no_handle_.empty()) {
-    try {
-      implementation_ = std::make_unique<Implementation>();
-    } catch (const CudaError& e) {  // cuDNN is installed, but a library that it loads is missing or has another version
-      why_no_handle_ = e.what();
-    }
+    // cuDNN may be installed, but a library that it loads be missing or have another version
+    why_no_handle_ = cuda::WhyNot([&] { implementation_ = std::make_unique<Implementation>(); });
   }
   if (implementation_ == nullptr) return why_no_handle_;
   return implementation_->Find(a, workspace_bytes).why_not;

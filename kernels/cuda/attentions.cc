@@ -59,14 +59,12 @@ bool Attentions::Run(const LibraryAttention& a, const GraphAddresses& tensors, s
   auto found = decided_.find(a);
   if (found == decided_.end()) found = decided_.emplace(a, Decide(a, workspace_bytes)).first;
   if (!found->second) return false;
-  try {
-    plans_.Run(*found->second, tensors, workspace, workspace_bytes, stream);
-    // our kernels overwrite anything it may have written; they also meet any error of the GPU
-  } catch (const CudaError& e) {
-    LeaveToOwn(a, e.what());
-    found->second.reset();
-  }
-  return found->second.has_value();
+  const std::string why =
+      cuda::WhyNot([&] { plans_.Run(*found->second, tensors, workspace, workspace_bytes, stream); }, stream);
+  if (why.empty()) return true;
+  LeaveToOwn(a, why);  // our kernels overwrite anything it may have written
+  found->second.reset();
+  return false;
 }
 
 std::optional<LibraryAttention> Attentions::Decide(const LibraryAttention& a, size_t workspace_bytes) {

@@ -179,12 +179,8 @@ bool Convolutions::Has(DType type) {
 bool Convolutions::Run(const LibraryConvolution& p, void* x, void* w, void* y, std::byte* workspace,
                        size_t workspace_bytes, cudaStream_t stream) {
   if (handles_ == nullptr && !impossible_) {
-    try {
-      handles_ = std::make_unique<Handles>();
-      // cuDNN is installed, but a library that it loads is missing or has another version: our kernels do it
-    } catch (const CudaError&) {
-      impossible_ = true;
-    }
+    // cuDNN may be installed, but a library that it loads be missing or have another version: our kernels do it
+    impossible_ = !WhyNot([&] { handles_ = std::make_unique<Handles>(); }, stream).empty();
   }
   if (handles_ == nullptr) return false;
   handles_->SetStream(stream);

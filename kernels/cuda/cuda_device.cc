@@ -24,7 +24,6 @@ using cuda::CudaStream;
 using cuda::EventPool;
 
 constexpr auto kClockRate = static_cast<cudaDeviceAttr>(13);  // cudaDevAttrClockRate; an emulated GPU has none
-constexpr int kOldestMajor = 8;  // minimum compute capability for which kernels are compiled (cmake/cuda.cmake)
 
 int Attribute(cudaDeviceAttr attribute, int gpu) {
   int value = 0;
@@ -52,10 +51,11 @@ Found FindGpus() {
   }
   if (count == 0) return {0, "CUDA sees no GPU"};
   for (int gpu = 0; gpu < count; ++gpu) {
-    const auto [major, minor] = cuda::CapabilityOf(gpu);
-    if (major >= kOldestMajor) continue;
-    return {0, StrCat("GPU ", gpu, " has compute capability ", major, ".", minor, "; the kernels need ", kOldestMajor,
-                      ".0 or newer (CUDA_VISIBLE_DEVICES can leave this GPU out)")};
+    const cuda::Capability capability = cuda::CapabilityOf(gpu);
+    if (cuda::RunsOn(TWOFOLD_CUDA_ARCHITECTURES, capability)) continue;
+    return {0, StrCat("GPU ", gpu, " has compute capability ", capability.major, ".", capability.minor,
+                      ", but this build has kernels for ", TWOFOLD_CUDA_ARCHITECTURES,
+                      " (CMAKE_CUDA_ARCHITECTURES; 80 is the oldest; CUDA_VISIBLE_DEVICES can leave this GPU out)")};
   }
   return {count, ""};
 }

@@ -1,9 +1,10 @@
-// CUDA errors as exceptions.
+// CUDA errors as exceptions, and what becomes of them if there is another way to do the work.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <stdexcept>
+#include <string>
 
 namespace twofold::cuda {
 
@@ -16,5 +17,24 @@ class CudaError : public std::runtime_error {
 
 // Throws CudaError unless `status` is success.
 void Check(cudaError_t status);
+
+// Throws CudaError if the GPU has failed: once a kernel has failed, every call of CUDA in this process reports that
+// error (CUDA Runtime API, cudaErrorIllegalAddress and others). Otherwise it resets CUDA's last error, so that no later
+// launch reports what a library left there. `while_doing` is part of the message.
+void ThrowIfGpuFailed(const std::string& while_doing, cudaStream_t stream);
+
+// Calls attempt(), which asks a library for something that can be done in another way, too. Returns "", or why the
+// library could not do it. Throws CudaError if not the library but the GPU has failed: any other way would fail as
+// well, and its error would hide the cause. All such attempts go through here.
+template <class F>
+std::string WhyNot(F&& attempt, cudaStream_t stream = nullptr) {
+  try {
+    attempt();
+  } catch (const CudaError& e) {
+    ThrowIfGpuFailed(e.what(), stream);
+    return e.what();
+  }
+  return "";
+}
 
 }  // namespace twofold::cuda

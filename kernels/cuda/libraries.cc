@@ -1,9 +1,9 @@
 #include "kernels/cuda/libraries.h"
 
-#include <array>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/base/strings.h"
 #include "kernels/cuda/algorithm_choice.h"
@@ -14,7 +14,7 @@
 namespace twofold::cuda {
 namespace {
 
-constexpr int kCandidates = 8, kTimedRuns = 5;
+constexpr int kTimedRuns = 5;
 
 cudaDataType_t TypeOf(DType type) {
   switch (type) {
@@ -72,32 +72,14 @@ class Multiplication {
   void SetBias(const void* bias) { Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
   void SetAux(void* aux) { Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux); }
 
-  // Queries the heuristic; answers are sorted best first.
+  // Queries the heuristic until it has an acceptable candidate. Throws CudaError if it has none.
   void FindCandidates(cublasLtHandle_t handle, const AlgorithmKey& key) {
-    cublasLtMatmulPreference_t preference = nullptr;
-    Check(lt_.MatmulPreferenceCreate(&preference));
-    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
-      Check(lt_.MatmulPreferenceSetAttribute(preference, what, &value, sizeof value));
+    const auto ask = [&](const HeuristicQuery& query) -> std::span<const Candidate> {
+      Ask(handle, key, query);
+      return candidates_;
     };
-    int count = 0;
-    cublasStatus_t status;
-    try {
-      prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{key.workspace_bytes});
-      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.a);
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.b);
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.d);
-      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d);
-      status = lt_.MatmulAlgoGetHeuristic(handle, product_, a_, b_, d_, d_, preference, kCandidates, answers_.data(),
-                                          &count);
-    } catch (...) {
-      lt_.MatmulPreferenceDestroy(preference);
-      throw;
-    }
-    lt_.MatmulPreferenceDestroy(preference);
-    Check(status);
-    candidates_.clear();
-    for (int i = 0; i < count; ++i) candidates_.push_back(Describe(answers_[static_cast<size_t>(i)]));
+    if (!AskUntilAcceptable(key.workspace_bytes, ask))
+      throw CudaError("cuBLASLt has no deterministic algorithm for the " + name_);
   }
 
   // Keeps the first acceptable candidate or, if `timed`, the fastest one: run(candidate) returns seconds.
@@ -106,9 +88,7 @@ class Multiplication {
     for (size_t i = 0; timed && i < candidates_.size(); ++i) {
       if (Acceptable(candidates_[i], workspace_bytes)) candidates_[i].seconds = run(answers_[i].algo);
     }
-    const size_t chosen = Choose(candidates_, workspace_bytes, timed);
-    if (chosen == candidates_.size()) throw CudaError("cuBLASLt has no deterministic algorithm for the " + name_);
-    algorithm_ = answers_[chosen].algo;
+    algorithm_ = answers_[Choose(candidates_, workspace_bytes, timed)].algo;
     timed_ = timed;
   }
   bool timed() const { return timed_; }
@@ -124,6 +104,37 @@ class Multiplication {
   const cublasLtMatmulAlgo_t& algorithm() const { return algorithm_; }
 
  private:
+  // Sets answers_ and candidates_, sorted best first.
+  void Ask(cublasLtHandle_t handle, const AlgorithmKey& key, const HeuristicQuery& query) {
+    cublasLtMatmulPreference_t preference = nullptr;
+    Check(lt_.MatmulPreferenceCreate(&preference));
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
+      Check(lt_.MatmulPreferenceSetAttribute(preference, what, &value, sizeof value));
+    };
+    int count = 0;
+    cublasStatus_t status;
+    try {
+      prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{key.workspace_bytes});
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+             static_cast<uint32_t>(query.splits ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                                : CUBLASLT_REDUCTION_SCHEME_NONE));
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.a);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.b);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.d);
+      prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d);
+      answers_.resize(static_cast<size_t>(query.most));
+      status =
+          lt_.MatmulAlgoGetHeuristic(handle, product_, a_, b_, d_, d_, preference, query.most, answers_.data(), &count);
+    } catch (...) {
+      lt_.MatmulPreferenceDestroy(preference);
+      throw;
+    }
+    lt_.MatmulPreferenceDestroy(preference);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) Check(status);  // that means: none of this kind; count is 0
+    answers_.resize(static_cast<size_t>(count));
+    candidates_.clear();
+    for (const cublasLtMatmulHeuristicResult_t& answer : answers_) candidates_.push_back(Describe(answer));
+  }
   void Check(cublasStatus_t status) const { lt_.Check(status, name_); }
   template <class T>
   void Set(cublasLtMatmulDescAttributes_t what, T value) {
@@ -160,7 +171,7 @@ class Multiplication {
   const std::string name_;
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, d_ = nullptr;
-  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> answers_ = {};
+  std::vector<cublasLtMatmulHeuristicResult_t> answers_;
   std::vector<Candidate> candidates_;
   cublasLtMatmulAlgo_t algorithm_ = {};
   bool timed_ = false;
@@ -211,7 +222,7 @@ std::vector<std::string> LibraryVersions() {
   try {
     const size_t version = TheCublasLt().GetVersion();
     lt = StrCat("cuBLASLt ", version / 10000, ".", version / 100 % 100, ".", version % 100);
-  } catch (const CudaError& e) {
+  } catch (const std::exception& e) {  // it cannot be loaded
     lt = e.what();
   }
   const std::string cudnn = CudnnVersion(&why_not);
@@ -250,13 +261,10 @@ bool Libraries::MultiplyFused(const LibraryProduct& p, const Operands& on, cudaS
   Handles& h = *handles_;
   const AlgorithmKey key = KeyOf(p, on.a, on.b, on.d, on.workspace_bytes);
   if (!h.fuses || h.unsupported.contains(key)) return false;
-  try {
-    Multiply(p, on, stream);
-  } catch (const CudaError&) {  // whatever the library's reason, two kernels give the right result
-    h.unsupported.insert(key);
-    return false;
-  }
-  return true;
+  // whatever the library's reason, two kernels give the right result
+  if (WhyNot([&] { Multiply(p, on, stream); }, stream).empty()) return true;
+  h.unsupported.insert(key);
+  return false;
 }
 
 }  // namespace twofold::cuda

@@ -37,5 +37,43 @@ TEST(CudaErrors, WhereThereIsNoGpuCudasWordsSayWhy) {
     EXPECT_THAT(WhyNoGpu(), testing::Not(testing::IsEmpty()));
 }
 
+#ifdef TWOFOLD_EMULATED_CUDA
+
+std::string LibraryRefuses(cudaStream_t stream) {
+  return cuda::WhyNot(
+      [] {
+        cudaSetDevice(1000);  // leaves an error behind, as a library may
+        throw cuda::CudaError("cuBLASLt: CUBLAS_STATUS_NOT_SUPPORTED");
+      },
+      stream);
+}
+
+TEST(CudaErrors, WhatALibraryRefusesMayBeDoneInAnotherWay) {
+  cudaStream_t stream = nullptr;
+  cuda::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  EXPECT_EQ(cuda::WhyNot([] {}, stream), "");
+  EXPECT_EQ(LibraryRefuses(stream), "cuBLASLt: CUBLAS_STATUS_NOT_SUPPORTED");
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the next launch would report it";
+  cuda::Check(cudaStreamDestroy(stream));
+}
+
+TEST(CudaErrors, AGpuThatHasFailedIsNotTakenForALibraryThatRefuses) {
+  cudaStream_t stream = nullptr;
+  cuda::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  emulated::FailLater(stream, cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+  try {
+    LibraryRefuses(stream);
+    ADD_FAILURE() << "another way would be tried";
+  } catch (const cuda::CudaError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("cudaErrorIllegalAddress"), HasSubstr("CUBLAS_STATUS_NOT_SUPPORTED")));
+  }
+  emulated::Recover();
+  EXPECT_EQ(LibraryRefuses(stream), "cuBLASLt: CUBLAS_STATUS_NOT_SUPPORTED");
+  cuda::Check(cudaStreamDestroy(stream));
+}
+
+#endif
+
 }  // namespace cuda_errors_test
 }  // namespace twofold

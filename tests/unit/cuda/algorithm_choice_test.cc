@@ -74,5 +74,43 @@ TEST(Choose, SaysWhereThereIsNone) {
   EXPECT_EQ(Choose(candidates, 0, true), 1u);
 }
 
+// A heuristic that knows these algorithms, best first, and answers as cuBLASLt's does.
+struct Heuristic {
+  std::vector<Candidate> knows, answer;
+  int queries = 0;
+  std::span<const Candidate> operator()(const HeuristicQuery& query) {
+    ++queries;
+    answer.clear();
+    for (const Candidate& c : knows) {
+      if (static_cast<int>(answer.size()) < query.most && (query.splits || c.splits == 1)) answer.push_back(c);
+    }
+    return answer;
+  }
+};
+
+TEST(AskUntilAcceptable, AsksOnceIfAnAnswerWillDo) {
+  Heuristic heuristic{.knows = {{.usable = true, .workspace_bytes = 0, .splits = 4, .added_wide = true}}};
+  EXPECT_TRUE(AskUntilAcceptable(100, heuristic));
+  EXPECT_EQ(heuristic.queries, 1);
+  EXPECT_EQ(heuristic.answer.size(), 1u);
+}
+
+TEST(AskUntilAcceptable, FindsAnAlgorithmWithoutSplitsBehindManyThatAreRefused) {
+  Heuristic heuristic;
+  for (int splits = 2; splits < 30; ++splits)
+    heuristic.knows.push_back({.usable = true, .workspace_bytes = 0, .splits = splits, .added_wide = false});
+  heuristic.knows.push_back({.usable = true, .workspace_bytes = 200, .splits = 1, .added_wide = false});
+  heuristic.knows.push_back({.usable = true, .workspace_bytes = 100, .splits = 1, .added_wide = false});
+  EXPECT_TRUE(AskUntilAcceptable(100, heuristic));
+  EXPECT_EQ(heuristic.queries, 2);
+  EXPECT_EQ(Choose(heuristic.answer, 100, false), 1u);
+}
+
+TEST(AskUntilAcceptable, SaysSoIfNoneWillEverDo) {
+  Heuristic heuristic{.knows = {{.usable = true, .workspace_bytes = 0, .splits = 4, .added_wide = false}}};
+  EXPECT_FALSE(AskUntilAcceptable(100, heuristic));
+  EXPECT_TRUE(heuristic.answer.empty());
+}
+
 }  // namespace algorithm_choice_test
 }  // namespace twofold::cuda

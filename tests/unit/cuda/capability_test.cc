@@ -1,0 +1,40 @@
+#include "kernels/cuda/capability.h"
+
+#include "gtest/gtest.h"
+
+namespace twofold::cuda {
+namespace capability_test {
+
+TEST(RunsOn, CodeForAnOldGpuRunsOnNewerOnes) {
+  EXPECT_TRUE(RunsOn("80", {8, 0}));
+  EXPECT_TRUE(RunsOn("80", {8, 9}));
+  EXPECT_TRUE(RunsOn("80", {9, 0})) << "the driver compiles it";
+  EXPECT_TRUE(RunsOn("80-virtual", {12, 0}));
+  EXPECT_FALSE(RunsOn("80", {7, 5}));
+  EXPECT_FALSE(RunsOn("86", {8, 0}));
+}
+
+TEST(RunsOn, BinariesAloneRunWithinTheirGeneration) {
+  EXPECT_TRUE(RunsOn("80-real", {8, 6}));
+  EXPECT_FALSE(RunsOn("80-real", {9, 0}));
+  EXPECT_TRUE(RunsOn("100f", {10, 3}));
+  EXPECT_FALSE(RunsOn("100f", {12, 0}));
+}
+
+TEST(RunsOn, FeaturesOfOneGpuRunOnThatGpuAlone) {
+  EXPECT_TRUE(RunsOn("90a", {9, 0}));
+  EXPECT_FALSE(RunsOn("90a", {10, 0}));
+  EXPECT_FALSE(RunsOn("90a", {8, 0}));
+  EXPECT_FALSE(RunsOn("100a", {10, 3}));
+}
+
+TEST(RunsOn, AnyOfAListWillDo) {
+  EXPECT_TRUE(RunsOn("80;90a", {8, 6}));
+  EXPECT_TRUE(RunsOn("90a;80", {10, 0}));
+  EXPECT_FALSE(RunsOn("90a;100", {8, 0}));
+  EXPECT_TRUE(RunsOn("90a;100", {12, 0}));
+  for (const char* text : {"", ";", "native", "9x", "90b"}) EXPECT_FALSE(RunsOn(text, {9, 0})) << text;
+}
+
+}  // namespace capability_test
+}  // namespace twofold::cuda
