@@ -8,6 +8,7 @@ namespace twofold::cuda {
 namespace {
 
 bool OneRunsOn(std::string_view architecture, Capability gpu) {
+  if (architecture == "native" || architecture == "all" || architecture == "all-major") return true;
   int number = 0;
   const char* const end = architecture.data() + architecture.size();
   const auto [rest, error] = std::from_chars(architecture.data(), end, number);

@@ -33,7 +33,8 @@ TEST(RunsOn, AnyOfAListWillDo) {
   EXPECT_TRUE(RunsOn("90a;80", {10, 0}));
   EXPECT_FALSE(RunsOn("90a;100", {8, 0}));
   EXPECT_TRUE(RunsOn("90a;100", {12, 0}));
-  for (const char* text : {"", ";", "native", "9x", "90b"}) EXPECT_FALSE(RunsOn(text, {9, 0})) << text;
+  for (const char* text : {"native", "all", "all-major"}) EXPECT_TRUE(RunsOn(text, {9, 0})) << text;
+  for (const char* text : {"", ";", "nativ", "9x", "90b"}) EXPECT_FALSE(RunsOn(text, {9, 0})) << text;
 }
 
 }  // namespace capability_test
