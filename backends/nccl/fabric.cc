@@ -36,15 +36,19 @@ absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ran
 // finish before it starts another, ranks may wait for each other in a cycle. CUDA may do so when it loads a kernel at
 // its first launch (CUDA C++ Programming Guide, "Lazy Loading", "Concurrent Execution"), and when streams share a
 // hardware queue, of which it makes 8 by default.
-//
-// Kernels of several communicators may also fill a GPU in different orders on different ranks, and then wait for each
-// other. From 2.26 on, NCCL starts them in the order of the host's calls if it is asked to (NCCL User Guide, "Using
-// multiple NCCL communicators concurrently"); with CUDA 12.3 or later they still overlap. The host makes its calls in
-// program order. Only calls in which ranks connect come from other threads (group.h), so that NCCL's check that all
-// calls come from one thread (NCCL_LAUNCH_RACE_FATAL) must not end the run.
 void LetKernelsOverlap() {
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
+// Kernels of several communicators may fill GPUs in different orders on different ranks, and then wait for each other.
+// From 2.26 on, NCCL starts them in the order of the host's calls if it is asked to (NCCL User Guide, "Using multiple
+// NCCL communicators concurrently"). With CUDA 12.3 or later they still overlap; with an older one each would wait for
+// the end of the one before. The host makes its calls in program order. Only calls in which ranks connect come from
+// other threads (group.h), so that NCCL's check that all calls come from one thread must not end the run.
+void StartKernelsInOrder() {
+  int driver = 0;
+  if (CUDART_VERSION < 12030 || cudaDriverGetVersion(&driver) != cudaSuccess || driver < 12030) return;
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   setenv("NCCL_LAUNCH_RACE_FATAL", "0", 0);
 }
@@ -54,6 +58,7 @@ void LetKernelsOverlap() {
 
 void PrepareNccl() {
   nccl::LetKernelsOverlap();
+  nccl::StartKernelsInOrder();
   // Communicators are blocking (communicator.h). This variable, even as a line of /etc/nccl.conf, overrides the
   // configuration that they are created with, so it is set here.
   setenv("NCCL_COMM_BLOCKING", "1", 1);

@@ -1,5 +1,5 @@
-// Which kernels a process launches, and with what blocks: TWOFOLD_EMULATED_LAUNCHES=FILE appends a line to FILE for each
-// new combination:
+// Which kernels a process launches, and with what blocks: TWOFOLD_EMULATED_LAUNCHES=FILE appends a line to FILE for
+// each new combination:
 //   <program> <offset of the kernel within it, in hex> <threads of a block> <bytes of dynamic shared memory>
 // scripts/kernel_table.py names the kernels and computes their occupancy on real GPUs.
 #pragma once
