@@ -71,6 +71,11 @@ const std::map<std::string, Body> kScenarios = {
        if (c.rank() == 1) Die();
        Forever(c);
      }},
+    {"kill_while_communicators_are_made",  // on a thread of their own, which the others are then in
+     [](RankContext& c) {
+       if (c.rank() == 1) raise(SIGKILL);
+       Forever(c);
+     }},
     {"kill_in_a_message",
      [](RankContext& c) {
        Tensor t = Floats(c, 1 << 20);
@@ -169,6 +174,7 @@ TEST_F(NcclFailures, AKilledRankEndsTheOthersWhoNameIt) {
          1);
   Expect("kill_first", AllOf(HasSubstr("lost rank 0"), HasSubstr(kCall)), 0);
   Expect("kill_before_the_first_call", HasSubstr("lost rank 1"), 1);
+  Expect("kill_while_communicators_are_made", HasSubstr("lost rank 1"), 1);
   Expect("kill_in_a_message", AllOf(HasSubstr("lost rank 1"), HasSubstr("recv of f32[1048576] from rank 1, tag 4")), 1);
   Expect("kill_in_a_split", HasSubstr("lost rank 1"), 1);
 }
