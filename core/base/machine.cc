@@ -1,6 +1,7 @@
 #include "core/base/machine.h"
 
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,6 +58,16 @@ std::optional<int64_t> NumberIn(const fs::path& file) {
 }
 
 }  // namespace
+
+std::string ProcessorName() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  utsname names{};
+  return uname(&names) == 0 ? names.machine : "unknown";
+}
 
 std::string HostName() {
   std::array<char, 256> name{};

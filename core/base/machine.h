@@ -17,6 +17,9 @@ std::string HostName();
 // one host differ in host name, and hosts with the same name differ in boot id.
 std::string MachineId();
 
+// The processor's own name, else its architecture.
+std::string ProcessorName();
+
 // The physical memory, or the limit of this process's control group (of a container or a scheduler's job) if that is
 // lower.
 Bytes MachineMemory();

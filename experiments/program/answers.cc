@@ -161,14 +161,6 @@ absl::StatusOr<Json> Predict(Arguments& arguments) {
   return Json{{"report", ToJson(*report)}, {"summary", SummaryOf(*report)}};
 }
 
-Json AdviceJson(const MemoryAdvice& advice) {
-  Json json{
-      {"seconds", advice.seconds}, {"tried", advice.tried}, {"fitting", advice.fitting}, {"remedies", Json::array()}};
-  for (const MemoryRemedy& r : advice.remedies)
-    json["remedies"].push_back({{"set", r.sets}, {"reserved_bytes", r.reserved_bytes}, {"seconds", r.seconds}});
-  return json;
-}
-
 absl::StatusOr<Json> Memory(Arguments& arguments) {
   MemoryQuestion asked;
   bool advice = true;
@@ -183,7 +175,7 @@ absl::StatusOr<Json> Memory(Arguments& arguments) {
   std::string text = MemoryText(*story);
   if (advice && story->verdict.fits == false) {
     const MemoryAdvice advised = AdviseOn(asked, *story);
-    json["advice"] = AdviceJson(advised);
+    json["advice"] = MemoryAdviceJson(advised);
     StrAppend(&text, "\n", MemoryAdviceText(advised));
   }
   json["text"] = text;

@@ -41,6 +41,9 @@ void AddTopologyCommand(const Command& program, int& exit_status);
 void AddStormCommand(const Command& program, int& exit_status);
 void AddSweepCommand(const Command& program, int& exit_status);
 void AddReplayCommand(const Command& program, int& exit_status);
+void AddDoctorCommand(const Command& program, int& exit_status);
+void AddInitCommand(const Command& program, int& exit_status);
+void AddSpecCommand(const Command& program, int& exit_status);
 void AddScheduleCommand(const Command& program, int& exit_status);
 // help, completion and man. `source`: the program and its version, for man pages. `line` must outlive the parse.
 void AddHelpCommands(CommandLine& line, const std::string& source, int& exit_status);

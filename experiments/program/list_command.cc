@@ -1,13 +1,17 @@
 // twofold list models|clusters|strategies|fabrics|devices|frameworks
 #include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "backends/host/cuda.h"
 #include "backends/registry.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/report/json.h"
 #include "experiments/program/spec/presets.h"
 #include "experiments/program/spec/spec.h"
 #include "strategies/from_spec.h"
@@ -160,15 +164,41 @@ Rows Frameworks() {
 
 constexpr char kExitText[] = "Exit status: 0 fine; 1 stdout cannot be written; 2 wrong input.";
 
-void AddTopic(const Command& list, const std::string& name, const std::string& summary, const char* more,
-              Rows (*rows)(), int& exit_status) {
-  const Command topic = list.AddCommand(name, summary);
-  topic.Footer(StrCat(more, "\n", kExitText));
-  topic.OnParsed([rows, &exit_status] {
-    for (const auto& row : rows()) {
-      std::printf("%s\n", row[0].c_str());
-      for (size_t i = 1; i < row.size(); ++i) std::printf("    %s\n", row[i].c_str());
+// What the elements of a row are: the name first. Further elements are a list.
+using Keys = std::vector<const char*>;
+
+nlohmann::ordered_json RowJson(const std::vector<std::string>& row, const Keys& keys) {
+  nlohmann::ordered_json json;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (i < keys.size())
+      json[keys[i]] = row[i];
+    else
+      json["more"].push_back(row[i]);
+  }
+  return json;
+}
+
+void Print(const Rows& rows, const Keys& keys, bool as_json) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const auto& row : rows) {
+    if (as_json) {
+      json.push_back(RowJson(row, keys));
+      continue;
     }
+    std::printf("%s\n", row[0].c_str());
+    for (size_t i = 1; i < row.size(); ++i) std::printf("    %s\n", row[i].c_str());
+  }
+  if (as_json) std::printf("%s", JsonText(json).c_str());
+}
+
+void AddTopic(const Command& list, const std::string& name, const std::string& summary, const char* more,
+              Rows (*rows)(), Keys keys, int& exit_status) {
+  const Command topic = list.AddCommand(name, summary);
+  auto json = std::make_shared<bool>(false);
+  topic.AddFlag("--json", *json, StrCat("print JSON: a list of {", absl::StrJoin(keys, ", "), "}"));
+  topic.Footer(StrCat(more, "\n", kExitText));
+  topic.OnParsed([rows, keys, json, &exit_status] {
+    Print(rows(), keys, *json);
     exit_status = kExitFine;
   });
 }
@@ -182,24 +212,24 @@ void AddListCommand(const Command& program, int& exit_status) {
            "For each: what it is, its number of parameters, and the sizes that it stands for, which a spec may state "
            "instead.\n"
            "  twofold run SPEC --set=model.preset=gpt2-124m --fabric=simulated\n",
-           Models, exit_status);
+           Models, {"name", "summary", "parameters", "model"}, exit_status);
   AddTopic(command, "clusters", "values of fabric.simulated.cluster",
            "  twofold run SPEC --fabric=simulated --set=fabric.simulated.cluster=dgx-h100\n"
            "`twofold topology show NAME` draws one. A spec can also name a .textproto file of your own.\n",
-           Clusters, exit_status);
+           Clusters, {"name", "summary"}, exit_status);
   AddTopic(command, "strategies", "layouts of parameters, gradients and work over ranks",
            "For each: what it does, when to use it, and the block of a spec that selects it.\n"
            "  twofold run SPEC '--set=parallel={dp: 4 sharding: ZERO_1}'\n",
-           Strategies, exit_status);
+           Strategies, {"name", "summary", "spec"}, exit_status);
   AddTopic(command, "fabrics", "values of --fabric, and which of them this build and machine lack",
-           "  twofold run SPEC --fabric=in_memory\n", Fabrics, exit_status);
+           "  twofold run SPEC --fabric=in_memory\n", Fabrics, {"name", "summary", "status"}, exit_status);
   AddTopic(command, "devices", "values of a spec's device, and which of them this build and machine lack",
-           "  twofold run SPEC --set=device=EMULATED\n", Devices, exit_status);
+           "  twofold run SPEC --set=device=EMULATED\n", Devices, {"name", "summary", "status"}, exit_status);
   AddTopic(
       command, "frameworks", "values of a spec's framework, whose time and memory can be predicted",
       "  twofold memory SPEC --fabric=simulated --set=fabric.simulated.cluster=dgx-a100 --set=framework=DEEPSPEED\n"
       "A spec can also name a .textproto file of your own in framework_profile (docs/frameworks.md).\n",
-      Frameworks, exit_status);
+      Frameworks, {"name", "summary", "source"}, exit_status);
   command.Footer(StrCat("Examples:\n  twofold list models\n  twofold list fabrics\n\n", kExitText));
 }
 

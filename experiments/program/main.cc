@@ -27,6 +27,9 @@ namespace {
 
 constexpr const char* kTour =
     "A small tour:\n"
+    "  twofold init my.textproto                          a first spec to edit\n"
+    "  twofold doctor                                     is this machine fit for it?\n"
+    "  twofold spec parallel                              what can a spec say?\n"
     "  twofold list models                                what can be trained\n"
     "  twofold run SPEC --check                           is this spec valid?\n"
     "  twofold calibrate                                  what do kernels and links of this machine cost?\n"
@@ -127,6 +130,9 @@ int main(int argc, char** argv) {
   twofold::AddScheduleCommand(program, exit_status);
   twofold::AddStormCommand(program, exit_status);
   program.Group("Find out");
+  twofold::AddInitCommand(program, exit_status);
+  twofold::AddSpecCommand(program, exit_status);
+  twofold::AddDoctorCommand(program, exit_status);
   twofold::AddListCommand(program, exit_status);
   twofold::AddHelpCommands(line, twofold::VersionName(), exit_status);
   program.Footer(kTour);  // last: otherwise the commands would inherit it

@@ -127,4 +127,14 @@ std::string MemoryAdviceText(const MemoryAdvice& advice) {
   return text;
 }
 
+nlohmann::ordered_json MemoryAdviceJson(const MemoryAdvice& advice) {
+  nlohmann::ordered_json json{{"seconds", advice.seconds},
+                              {"tried", advice.tried},
+                              {"fitting", advice.fitting},
+                              {"remedies", nlohmann::ordered_json::array()}};
+  for (const MemoryRemedy& r : advice.remedies)
+    json["remedies"].push_back({{"set", r.sets}, {"reserved_bytes", r.reserved_bytes}, {"seconds", r.seconds}});
+  return json;
+}
+
 }  // namespace twofold

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,5 +41,7 @@ MemoryAdvice AdviseOnMemory(const spec::Spec& spec, const FitsWith& fits, const 
 
 // The advice as a table, with costs against the spec itself, or a sentence that nothing fits.
 std::string MemoryAdviceText(const MemoryAdvice& advice);
+// {seconds, tried, fitting, remedies: [{set, reserved_bytes, seconds}]}
+nlohmann::ordered_json MemoryAdviceJson(const MemoryAdvice& advice);
 
 }  // namespace twofold

@@ -1,6 +1,7 @@
 // twofold memory SPEC
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace {
 struct MemoryOptions {
   MemoryQuestion asked;
   std::string out;
+  bool json = false;
 };
 
 absl::Status Write(const std::string& folder, const MemoryStory& story) {
@@ -40,14 +42,22 @@ int MemoryCommand(const MemoryOptions& options) {
       return kExitWrongInput;
     }
   }
-  std::printf("%s", MemoryText(*story).c_str());
-  if (story->verdict.fits == false) std::printf("\n%s", MemoryAdviceText(AdviseOn(options.asked, *story)).c_str());
+  std::optional<MemoryAdvice> advice;
+  if (story->verdict.fits == false) advice = AdviseOn(options.asked, *story);
+  if (options.json) {
+    nlohmann::ordered_json json = MemoryJson(*story);
+    json["advice"] = advice ? MemoryAdviceJson(*advice) : nlohmann::ordered_json();
+    std::printf("%s", JsonText(json).c_str());
+  } else {
+    std::printf("%s", MemoryText(*story).c_str());
+    if (advice) std::printf("\n%s", MemoryAdviceText(*advice).c_str());
+  }
   if (!options.out.empty()) {
     if (const absl::Status written = Write(options.out, *story); !written.ok()) {
       LogError(written.message());
       return kExitFailed;
     }
-    std::printf("\nreport: %s\n", options.out.c_str());
+    if (!options.json) std::printf("\nreport: %s\n", options.out.c_str());
   }
   const absl::Status& status = story->verdict.status;
   if (status.ok()) return kExitFine;
@@ -65,6 +75,7 @@ void AddMemoryCommand(const Command& program, int& exit_status) {
   command.AddOption("--fabric=FABRIC", options->asked.fabric, "predict for this fabric instead of the spec's");
   command.AddOption("--set=FIELD=V", options->asked.sets, "replace a field of the spec; may be repeated").Repeatable();
   command.AddOption("--out=DIR", options->out, "folder for memory.json and report.json (default: nothing is written)");
+  command.AddFlag("--json", options->json, "print JSON: what memory.json has, and `advice` if it does not fit");
   command.Footer(
       "Only one rank of each kind runs, on a fabric without a clock. The same code makes the same requests to the\n"
       "same allocator, so the bytes are those that a run of the spec measures. Steps that repeat earlier ones are\n"

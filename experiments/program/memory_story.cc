@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/strings.h"
+#include "experiments/program/fabric_option.h"
 #include "experiments/program/predict/predictor.h"
 #include "experiments/program/spec/spec.h"
 #include "experiments/program/training_data.h"
@@ -15,6 +16,7 @@ namespace twofold {
 namespace {
 
 absl::StatusOr<spec::Spec> SpecOf(const MemoryQuestion& asked, const std::vector<std::string>& sets) {
+  if (const absl::Status known = CheckFabricOption(asked.fabric); !known.ok()) return known;
   return asked.text ? ResolveSpec(*asked.text, asked.file, asked.fabric, sets)
                     : LoadSpec(asked.file, asked.fabric, sets);
 }

@@ -1,7 +1,6 @@
 // twofold predict: many predictions, side by side.
 #include <cstdio>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/answers.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/cli/notes.h"
 #include "experiments/program/cli/status_line.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/predict/predictor.h"
@@ -28,6 +28,7 @@ struct PredictOptions {
   std::vector<std::string> sets, varied;
   int processes = 0;
   bool json = false, serve = false;
+  std::string shown_notes = "short";
 };
 
 absl::Status PredictEach(const PredictOptions& options, std::vector<Variant>& variants) {
@@ -52,22 +53,16 @@ absl::Status PredictEach(const PredictOptions& options, std::vector<Variant>& va
 }
 
 // What a reader must know of several predictions, said once.
-void PrintNotes(const std::vector<Variant>& variants) {
-  std::set<std::string> told;
-  size_t untold = 0;
-  constexpr size_t kShown = 8;
+void PrintNotes(const std::vector<Variant>& variants, const std::string& shown) {
+  std::vector<std::string> notes;
   for (const Variant& variant : variants) {
     if (!variant.report.has_value() || !variant.report->ok()) continue;
     for (const std::string& note : (*variant.report)->notes()) {
       const bool how = absl::StartsWith(note, "ranks are folded") || absl::StartsWith(note, "ranks were not folded");
-      if (how || !told.insert(note).second) continue;
-      if (told.size() <= kShown)
-        std::printf("note: %s\n", note.c_str());
-      else
-        ++untold;
+      if (!how) notes.push_back(note);
     }
   }
-  if (untold > 0) std::printf("note: %zu more; --json has those of each prediction\n", untold);
+  std::printf("%s", NotesText(notes, shown).c_str());
 }
 
 int PredictCommand(const PredictOptions& options) {
@@ -102,7 +97,7 @@ int PredictCommand(const PredictOptions& options) {
     std::printf("%s", JsonText(SweepJson(*varied, *variants)).c_str());
   } else {
     std::printf("%s", SweepText(*varied, *variants).c_str());
-    PrintNotes(*variants);
+    PrintNotes(*variants, options.shown_notes);
   }
   if (any) return kExitFine;
   LogError("nothing could be predicted");
@@ -124,6 +119,7 @@ void AddPredictCommand(const Command& program, int& exit_status) {
       .Repeatable();
   command.AddOption("--processes=N", options->processes, "predictions at a time (default: one for each core)");
   command.AddFlag("--json", options->json, "print JSON, with all figures and notes of each prediction");
+  AddNotesOption(command, options->shown_notes);
   command.AddFlag("--serve", options->serve, "answer requests from a socket").Hidden();
   command.Footer(
       "Predictions are those of `twofold run --fabric=simulated`, without files and, unless --set=trace... says "

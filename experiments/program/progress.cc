@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
+#include "experiments/program/cli/output.h"
 #include "experiments/program/cli/status_line.h"
 #include "experiments/program/validation_text.h"
 #include "strategies/checkpoint/save.h"
@@ -35,8 +36,10 @@ void Progress::operator()(const StepProgress& p) {
   if (p.validation != nullptr) return Validated(p);
   if (p.saved != nullptr) return Saved(p);
   if (first) first_ = now;
-  if (!first && now - last_ < (terminal_ ? std::chrono::milliseconds(kBarEvery) : kLineEvery) && !(done && terminal_))
-    return;
+  const auto every = terminal_                              ? kBarEvery
+                     : HowVerbose() == Verbosity::kVerbose ? std::chrono::milliseconds(0)
+                                                           : std::chrono::milliseconds(kLineEvery);
+  if (!first && now - last_ < every && !(done && terminal_)) return;
   last_ = now;
   std::string text = StrCat("step ", p.step, " of ", p.steps);
   if (p.seconds > 0) StrAppend(&text, ", ", SecondsText(p.seconds), " per step");

@@ -22,11 +22,15 @@
 #include "core/io/checkpoint_folder.h"
 #include "core/proto/fabric_name.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/cli/notes.h"
+#include "experiments/program/cli/output.h"
 #include "experiments/program/cli/status_line.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/fabric_option.h"
 #include "experiments/program/finish.h"
 #include "experiments/program/progress.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
 #include "experiments/program/report/simulation_costs.h"
 #include "experiments/program/report/tables.h"
 #include "experiments/program/report/write_report.h"
@@ -44,7 +48,8 @@ namespace {
 struct RunOptions {
   std::string spec, fabric, out;
   std::vector<std::string> sets, notes;
-  bool check = false, quiet = false, profile_simulator = false;
+  bool check = false, json = false, profile_simulator = false;
+  std::string shown_notes = "short";
 };
 
 // All that is known before ranks run; errors up to here are errors in the user's input.
@@ -75,6 +80,7 @@ std::string OutFolder(const RunOptions& options, const spec::Spec& spec) {
 
 absl::StatusOr<Job> Prepare(const RunOptions& options) {
   Job job;
+  if (const absl::Status known = CheckFabricOption(options.fabric); !known.ok()) return known;
   absl::StatusOr<spec::Spec> spec = LoadSpec(options.spec, options.fabric, options.sets);
   if (!spec.ok()) return spec.status();
   job.spec = *std::move(spec);
@@ -169,7 +175,7 @@ std::vector<std::vector<std::string>> MemoryRows(const report::Report& r) {
   return rows;
 }
 
-void PrintSummary(const Job& job, const report::Report& r) {
+void PrintSummary(const Job& job, const report::Report& r, const std::string& shown_notes) {
   std::vector<std::vector<std::string>> rows;
   if (r.steps_size() > 0) {
     rows.push_back({"step time", SecondsText(r.median_step_seconds()),
@@ -209,11 +215,7 @@ void PrintSummary(const Job& job, const report::Report& r) {
   }
   for (std::vector<std::string>& row : GenerationRows(r)) rows.push_back(std::move(row));
   std::printf("%s, %s\n%s", Headline(job).c_str(), r.predicted() ? "predicted" : "measured", TableText(rows).c_str());
-  constexpr int kShownNotes = 8;
-  for (int i = 0; i < std::min(kShownNotes, r.notes_size()); ++i) std::printf("note: %s\n", r.notes(i).c_str());
-  if (r.notes_size() > kShownNotes) {
-    std::printf("note: %d more in %s/report.json\n", r.notes_size() - kShownNotes, job.out.c_str());
-  }
+  std::printf("%s", NotesText({r.notes().begin(), r.notes().end()}, shown_notes).c_str());
   if (r.outcome() == report::OUT_OF_MEMORY)
     std::printf("`twofold memory` with the same spec and options lists the cheapest changes that make it fit\n");
 }
@@ -266,7 +268,8 @@ int RunJob(const Job& job, const RunOptions& how) {
   std::optional<UntilWritten> until_written(std::in_place);
   const auto world_size = static_cast<int>(RanksToStart(job.spec));
   std::function<void(const StepProgress&)> progress;
-  if (!how.quiet) progress = Progress();
+  const bool quiet = HowVerbose() == Verbosity::kQuiet;
+  if (!quiet) progress = Progress();
   const checkpoint::Opened* const resumed = job.resumed ? &*job.resumed : nullptr;
   const TrainingOptions options = TrainingOptionsFor(job.spec);
   const RankFunction train = [&](RankContext& ctx) {
@@ -279,7 +282,7 @@ int RunJob(const Job& job, const RunOptions& how) {
       LogError("a new rank could not join the run: ", result.status.message());
     return result.status.ok() ? kExitFine : kExitFailed;
   }
-  if (!how.quiet) ClearStatusLine();
+  if (!quiet) ClearStatusLine();
 
   result.notes.insert(result.notes.begin(), how.notes.begin(), how.notes.end());
   std::vector<RunResult::Cost> costs = std::move(result.costs);
@@ -288,20 +291,24 @@ int RunJob(const Job& job, const RunOptions& how) {
   if (report.outcome() != report::OK) {
     LogError(report::Outcome_Name(report.outcome()), ": ", report.message());
   }
-  PrintSummary(job, report);  // printed even if the files cannot be written
+  // printed even if the files cannot be written
+  if (how.json)
+    std::printf("%s", ReportText(report).c_str());
+  else
+    PrintSummary(job, report, how.shown_notes);
   const auto cost = [&costs](const char* part, auto since) {
     costs.push_back(
         {.part = part, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count()});
   };
   if (!costs.empty()) cost("report", finishing);
-  if (how.profile_simulator) std::printf("%s", SimulationCostsText(costs).c_str());
+  if (how.profile_simulator) std::fprintf(how.json ? stderr : stdout, "%s", SimulationCostsText(costs).c_str());
   std::fflush(stdout);  // output that fails here is reported at the end
   if (const absl::Status written = WriteReport(job.out, report, job.spec, records, costs); !written.ok()) {
     LogError(written.message());
     return kExitFailed;
   }
   until_written.reset();
-  std::printf("report: %s\n", job.out.c_str());
+  if (!how.json) std::printf("report: %s\n", job.out.c_str());
   return ExitStatus(report);
 }
 
@@ -324,7 +331,10 @@ int RunCommand(const RunOptions& options) {
     return kExitWrongInput;
   }
   if (options.check) {
-    if (LaunchedAs().rank == 0)
+    if (LaunchedAs().rank != 0) return kExitFine;
+    if (options.json)
+      std::printf("%s", JsonText({{"spec", ToJson(job->spec)}, {"data", job->data.training->Describe()}}).c_str());
+    else
       std::printf("%s: fine. %s; %s\n", options.spec.c_str(), Headline(*job).c_str(),
                   job->data.training->Describe().c_str());
     return kExitFine;
@@ -335,7 +345,7 @@ int RunCommand(const RunOptions& options) {
 Command AddRun(const Command& program, RunOptions* options) {
   const Command command =
       program.AddCommand("run", "predicts a spec (fabric simulated) or measures it (any other fabric)");
-  command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
+  command.AddOption("SPEC", options->spec, "a spec, .textproto or .json").Required();
   command.AddOption("--fabric=FABRIC", options->fabric,
                     "run on this fabric instead of the spec's; see `twofold list fabrics`");
   command.AddOption("--set=FIELD=V", options->sets, "replace a field of the spec, see below; may be repeated")
@@ -346,17 +356,19 @@ Command AddRun(const Command& program, RunOptions* options) {
   command.AddFlag("--check", options->check, "only check the spec, its data and its fabric");
   command.AddFlag("--profile-simulator", options->profile_simulator,
                   "print where the simulation's own time and memory go (simulate.csv has the same)");
-  command.AddFlag("--quiet", options->quiet, "no progress on stderr");
+  AddNotesOption(command, options->shown_notes);
+  command.AddFlag("--json", options->json, "print the report as JSON instead of the summary, as in report.json");
   command.Footer(
       R"(A spec says what to train and how to distribute it over ranks. Only `model` is required:
   model { preset: "gpt2-124m" }
   train { steps: 20 micro_batch: 4 }
   parallel { dp: 2 }
-core/proto/spec.proto states every field and its default; `twofold list` lists the names that a spec can use; and the
-spec.textproto that a run writes to its folder has the values of all fields.
+`twofold spec` explains every field, `twofold init` writes a spec with comments, and `twofold list` has the names that a spec
+can use. The spec.textproto that a run writes to its folder has the values of all fields.
 
 --set takes a path of field names and a value: train.steps=20, lists with commas (model.mlp.hidden=64,64), blocks as in a spec
-('--set=parallel={dp: 2 tp: 2}'), and lists of blocks in brackets, [{ ... }, { ... }]. model.preset, model.hf_config and
+('--set=parallel={dp: 2 tp: 2}'), and lists of blocks in brackets, [{ ... }, { ... }]. --set=@FILE takes the fields of a file,
+which is a spec in either form that states only some of them; the last --set of a field counts. model.preset, model.hf_config and
 model={ ... } replace the whole model of the file, including its sizes; sizes that other --set options give still apply.
 
 A simulated fat tree may have another size: fabric.simulated.nodes (more than the cluster has), fabric.simulated.oversubscription and
@@ -376,6 +388,7 @@ Examples:
   twofold run my.textproto --fabric=simulated          predict
   twofold run my.textproto --fabric=in_memory          measure
   twofold run my.textproto --set=parallel.dp=8 --set=train.global_batch=32
+  twofold run my.textproto --set=@8-nodes.textproto    with the fields of a second file
   twofold run my.textproto --check                     is it valid?
   twofold run runs/my-simulated/spec.textproto         repeat a run)");
   return command;

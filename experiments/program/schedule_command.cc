@@ -20,6 +20,7 @@
 #include "experiments/program/pictures/schedule_story.h"
 #include "experiments/program/pictures/style.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
 #include "strategies/pipeline/schedule.h"
 
 namespace twofold {
@@ -34,6 +35,7 @@ struct ScheduleOptions {
   int stages = 4, micro_batches = 8;
   std::optional<int> virtual_stages;
   std::string out;
+  bool json = false;
 };
 
 using Named = std::pair<std::string, Schedule>;
@@ -115,8 +117,14 @@ absl::StatusOr<std::vector<Named>> Choose(const ScheduleOptions& o) {
   return chosen;
 }
 
-// Prints a schedule that was checked, and returns it for drawing.
-pictures::ScheduleStory Print(const Named& schedule, const ScheduleOptions& o) {
+struct Drawn {
+  pictures::ScheduleStory story;
+  std::string text;             // for people
+  nlohmann::ordered_json json;  // {name, micro_batches, chunks, forward_passes, bubble_fraction, stages: [...]}
+};
+
+// A schedule that was checked.
+Drawn Draw(const Named& schedule, const ScheduleOptions& o) {
   const auto& [name, kind] = schedule;
   const PipelineShape shape = ShapeOf(kind, o);
   std::vector<std::vector<Action>> stages;
@@ -124,14 +132,22 @@ pictures::ScheduleStory Print(const Named& schedule, const ScheduleOptions& o) {
   std::string title = StrCat(name, shape.chunks > 1 ? StrCat(", ", shape.chunks, " chunks per stage") : "");
   pictures::ScheduleStory story = pictures::StoryOf(stages, shape, std::move(title));
   const std::string bubble = absl::StrFormat("bubble %.1f %%", 100 * pictures::BubbleOf(story));
-  std::printf("%s: %g forward passes long, %s\n", story.title.c_str(), story.end, bubble.c_str());
+  std::string text = absl::StrFormat("%s: %g forward passes long, %s\n", story.title, story.end, bubble);
+  nlohmann::ordered_json json = {{"name", name},
+                                 {"micro_batches", shape.micro_batches},
+                                 {"chunks", shape.chunks},
+                                 {"forward_passes", story.end},
+                                 {"bubble_fraction", pictures::BubbleOf(story)},
+                                 {"stages", nlohmann::ordered_json::array()}};
   for (size_t s = 0; s < stages.size(); ++s) {
-    const auto append = [](std::string* out, const Action& a) { out->append(a.ToString()); };
-    std::printf("  stage %zu, at most %d in flight: %s\n", s, pipeline::MostInFlight(stages[s]),
-                absl::StrJoin(stages[s], " ", append).c_str());
+    std::vector<std::string> actions;
+    for (const Action& action : stages[s]) actions.push_back(action.ToString());
+    const int in_flight = pipeline::MostInFlight(stages[s]);
+    absl::StrAppendFormat(&text, "  stage %d, at most %d in flight: %s\n", s, in_flight, absl::StrJoin(actions, " "));
+    json["stages"].push_back({{"most_in_flight", in_flight}, {"actions", actions}});
   }
   story.title += StrCat(", ", bubble);
-  return story;
+  return {std::move(story), std::move(text), std::move(json)};
 }
 
 absl::Status Run(const ScheduleOptions& o) {
@@ -139,13 +155,20 @@ absl::Status Run(const ScheduleOptions& o) {
   if (!schedules.ok()) return schedules.status();
   if (absl::Status s = o.out.empty() ? absl::OkStatus() : CheckOutFile("--out", o.out); !s.ok()) return s;
   std::vector<pictures::ScheduleStory> stories;
-  for (const Named& schedule : *schedules) stories.push_back(Print(schedule, o));
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const Named& schedule : *schedules) {
+    Drawn drawn = Draw(schedule, o);
+    if (!o.json) std::printf("%s", drawn.text.c_str());
+    stories.push_back(std::move(drawn.story));
+    json.push_back(std::move(drawn.json));
+  }
+  if (o.json) std::printf("%s", JsonText(json).c_str());
   if (o.out.empty()) return absl::OkStatus();
   std::ofstream file(o.out, std::ios::binary);
   if (!(file << pictures::StandAlone(pictures::SchedulePicture(stories))) || !file.flush()) {
     return Internal("--out=", o.out, ": cannot be written");
   }
-  std::printf("%s\n", o.out.c_str());
+  if (!o.json) std::printf("%s\n", o.out.c_str());
   return absl::OkStatus();
 }
 
@@ -165,6 +188,7 @@ void AddScheduleCommand(const Command& program, int& exit_status) {
                     "chunks on each stage, for INTERLEAVED_ONE_F_ONE_B; default 2");
   command.AddOption("--out=FILE", options->out,
                     "the picture (SVG) to write, one schedule above the other; default: none");
+  command.AddFlag("--json", options->json, "print JSON: a list of schedules with the actions of each stage");
   command.Footer(
       "The unit of time is a forward pass of a stage. A backward pass takes 2 units: 1 for the gradient of the input\n"
       "and 1 for the gradients of the weights. A message takes no time.\n"

@@ -6,6 +6,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
+#include "experiments/program/fabric_option.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/run_sweep.h"
 #include "experiments/program/sweep/table.h"
@@ -31,7 +32,8 @@ int StatusOf(const sweep::Results& results) {
 }
 
 int SweepCommand(const SweepCommandOptions& options) {
-  const absl::StatusOr<SweepTold> told = RunSweep(options.asked);
+  const absl::Status known = CheckFabricOption(options.asked.fabric);
+  const absl::StatusOr<SweepTold> told = known.ok() ? RunSweep(options.asked) : known;
   if (!told.ok()) {
     LogError(told.status().message());
     return absl::IsInternal(told.status()) ? kExitFailed : kExitWrongInput;

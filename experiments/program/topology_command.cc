@@ -20,6 +20,7 @@
 #include "experiments/program/pictures/style.h"
 #include "experiments/program/pictures/topology_picture.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
 #include "google/protobuf/text_format.h"
 #include "topologies/build.h"
 #include "topologies/catalogue.h"
@@ -37,6 +38,7 @@ namespace {
 struct TopologyOptions {
   std::string cluster, out, from, to, device, name;
   std::optional<int64_t> nodes;  // absent: all nodes
+  bool json = false;
 };
 
 // The subject of a command, as a topology: a cluster by name, a cluster file, or an imported file.
@@ -95,14 +97,14 @@ bool ToStdout(const std::string& out) { return out.empty() || out == "-"; }
 
 absl::Status CheckOut(const std::string& out) { return ToStdout(out) ? absl::OkStatus() : CheckOutFile("--out", out); }
 
-absl::Status Write(const std::string& path, const std::string& text) {
+absl::Status Write(const std::string& path, const std::string& text, bool quiet = false) {
   if (ToStdout(path)) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return absl::OkStatus();
   }
   std::ofstream file(path, std::ios::binary);
   if (!(file << text) || !file.flush()) return Internal("--out=", path, ": cannot be written");
-  std::printf("%s\n", path.c_str());
+  if (!quiet) std::printf("%s\n", path.c_str());
   return absl::OkStatus();
 }
 
@@ -116,6 +118,19 @@ int64_t Switches(const Figures& f) {
   return sum;
 }
 
+nlohmann::ordered_json FiguresJson(const std::string& name, const Figures& f) {
+  return {{"name", name},
+          {"endpoints", f.endpoints},
+          {"nodes", f.nodes},
+          {"switches", f.switches},
+          {"node_switches", f.node_switches},
+          {"nics", f.nics},
+          {"cables", f.cables},
+          {"node_cables", f.node_cables},
+          {"diameter", f.diameter},
+          {"bisection_bytes_per_second", f.bisection.value()}};
+}
+
 // ---- show ----
 
 absl::Status Show(const TopologyOptions& o) {
@@ -125,9 +140,17 @@ absl::Status Show(const TopologyOptions& o) {
       o.out.empty() ? StrCat(std::filesystem::path(subject->cluster.name()).stem().string(), ".svg") : o.out;
   if (absl::Status s = CheckOut(out); !s.ok()) return s;
   const Figures figures = FiguresOf(*subject->topology);
-  std::printf("%s: %s\n%s", subject->cluster.name().c_str(), subject->cluster.summary().c_str(),
-              FiguresText(*subject->topology, figures).c_str());
-  if (!subject->cluster.source().empty()) std::printf("sources: %s\n", subject->cluster.source().c_str());
+  if (o.json) {
+    if (o.out == "-") return InvalidArgument("--json and --out=- both want stdout; give the picture a file");
+    nlohmann::ordered_json json = FiguresJson(subject->cluster.name(), figures);
+    json["summary"] = subject->cluster.summary(), json["source"] = subject->cluster.source();
+    std::printf("%s", JsonText(json).c_str());
+    if (o.out.empty()) return absl::OkStatus();
+  } else {
+    std::printf("%s: %s\n%s", subject->cluster.name().c_str(), subject->cluster.summary().c_str(),
+                FiguresText(*subject->topology, figures).c_str());
+    if (!subject->cluster.source().empty()) std::printf("sources: %s\n", subject->cluster.source().c_str());
+  }
   pictures::TopologyStory story;
   story.title = StrCat(subject->cluster.name(), " (", std::string(subject->topology->kind()),
                        subject->topology->nodes() > 1 ? ")" : ", one node)");
@@ -143,20 +166,26 @@ absl::Status Show(const TopologyOptions& o) {
   story.cluster = &subject->cluster;
   story.topology = subject->topology.get();
   story.node = std::move(subject->node);
-  return Write(out, pictures::StandAlone(pictures::TopologyPicture(story)));
+  return Write(out, pictures::StandAlone(pictures::TopologyPicture(story)), o.json);
 }
 
 // ---- list ----
 
-absl::Status List(const TopologyOptions&) {
+absl::Status List(const TopologyOptions& o) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::vector<std::vector<std::string>> rows = {
       {"cluster", "endpoints", "nodes", "switches", "cables", "diameter", "bisection"}};
   for (const ClusterInfo& info : ListClusters()) {
     absl::StatusOr<Subject> subject = Load({.cluster = info.name});
     if (!subject.ok()) return subject.status();
     const Figures f = FiguresOf(*subject->topology);
+    json.push_back(FiguresJson(info.name, f));
     rows.push_back({info.name, CountText(f.endpoints), CountText(f.nodes), CountText(Switches(f)), CountText(f.cables),
                     f.diameter > 0 ? StrCat(f.diameter) : "-", f.bisection.value() > 0 ? RateShort(f.bisection) : "-"});
+  }
+  if (o.json) {
+    std::printf("%s", JsonText(json).c_str());
+    return absl::OkStatus();
   }
   std::printf("%s", TableText(rows).c_str());
   std::printf(
@@ -384,6 +413,7 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
                  "with these nodes only, any other "
                  "network with all its nodes (except with --nodes=1)");
   show.AddOption("--out=FILE", options->out, "the picture to write; default: NAME.svg in the current folder");
+  show.AddFlag("--json", options->json, "print the figures as JSON; the picture is then written only with --out");
   show.Footer(
       std::string(
           "For a large cluster, only a part is drawn; the picture says what is left out. The figures are those of the\n"
@@ -392,9 +422,11 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           "twofold topology show system.xml   # what NCCL_TOPO_DUMP_FILE wrote") +
       kExitText);
 
-  Add(topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List,
-      options, exit_status)
-      .Footer(
+  const Command list =
+      Add(topology, "list", "the catalogue with its figures: endpoints, switches, cables, diameter, bisection", List,
+          options, exit_status);
+  list.AddFlag("--json", options->json, "print JSON: the figures of each cluster");
+  list.Footer(
           std::string("`twofold list clusters` describes each of them.\n"
                       "Examples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") +
           kExitText);

@@ -101,7 +101,7 @@ TEST_F(Program, RefusesWhatItDoesNotKnow) {
        "unknown option --frabic; did you mean --fabric? (known: --help, --fabric, --set, "},
       {"run --frabic=simulated", "unknown option --frabic; did you mean --fabric?"},
       {"run a.textproto b.textproto", "unexpected argument \"b.textproto\"; see twofold run --help"},
-      {"--quiet run a.textproto", "unknown option --quiet; known: --help, --version; see twofold --help"},
+      {"--fast run a.textproto", "unknown option --fast; known: --help, --version, --color"},
       {"list", "list: no subcommand is given; use one of models, clusters, strategies, fabrics, devices"},
       {"list flowers", "list: unknown subcommand \"flowers\"; known: models, clusters"},
       {"topology draw",

@@ -5,7 +5,8 @@
 
 They are read from the pages' fenced blocks, so that a new one is run, too. A folder with two small specs stands in for the user's:
 
-* `twofold memory`, `compare`, `sweep SPEC`, `report`, `list`, `schedule`, `topology`, `help`, `completion`, `man` and predictions by `bench` run as they are;
+* `twofold memory`, `compare`, `sweep SPEC`, `report`, `list`, `schedule`, `topology`, `spec`, `init`, `doctor`, `help`, `completion`, `man` and
+  predictions by `bench` run as they are;
 * so does `run`, with --check where it is not of fabric simulated or in_memory, and with a small spec in the place of SPEC and my.textproto;
   measured benches are cut to 4 KiB;
 * `launch`, `mpirun`, `srun`, `torchrun` and processes started by hand: what they start is run with --check, their own options are looked up;
@@ -101,6 +102,8 @@ class Runner:
             (self.folder / name).symlink_to(ROOT / name)
         for name in ("SPEC", "my.textproto"):
             (self.folder / name).write_text(SMALL)
+        (self.folder / "my.json").write_text('{"model": {"preset": "gpt-3m"}, "parallel": {"dp": 2}}')
+        (self.folder / "8-ranks.textproto").write_text("parallel { dp: 8 }\n")
         shutil.copy(ROOT / "tests/data/topologies/dgx-h100.nccl.xml", self.folder / "node.xml")
 
     def call(self, number, words, may_lack=False, statuses=(0,)):
@@ -142,7 +145,14 @@ class Runner:
             return self.call(number, words, may_lack=True)
         if name == "sweep" and words[1] == "SPEC":  # a point whose ranks cannot share the small spec's batch fails
             return self.call(number, words, statuses=(0, 1))
-        if name in ("memory", "compare", "report", "list", "schedule", "topology", "help", "completion", "man"):
+        if name == "init":
+            for word in words[1:]:
+                if word.endswith(".textproto"):
+                    (self.folder / word).unlink(missing_ok=True)  # init overwrites nothing
+            return self.call(number, words)
+        if name == "doctor":  # what it finds here is not the page's fault
+            return self.call(number, words, statuses=(0, 1))
+        if name in ("memory", "compare", "report", "list", "schedule", "topology", "spec", "help", "completion", "man"):
             return self.call(number, words, statuses=(0, 3) if name == "memory" else (0,))
         self.options_of(number, words)
 

@@ -1,6 +1,5 @@
 #include "experiments/program/calibrate/command.h"
 
-#include <sys/utsname.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -26,6 +25,7 @@
 #include "backends/launch/launch.h"
 #include "backends/registry.h"
 #include "core/base/format.h"
+#include "core/base/machine.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "experiments/program/calibrate/disturbance.h"
@@ -61,17 +61,6 @@ struct Options {
   int threads = 1, gpu = 0;
   bool quick = false, time_algorithms = false;
 };
-
-// The processor's own name, else its architecture.
-std::string ProcessorName() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  utsname names{};
-  return uname(&names) == 0 ? names.machine : "unknown";
-}
 
 std::string Now() { return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()); }
 

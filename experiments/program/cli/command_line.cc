@@ -12,6 +12,8 @@
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
 #include "experiments/program/cli/help.h"
+#include "experiments/program/cli/log.h"
+#include "experiments/program/cli/output.h"
 #include "experiments/program/cli/wrap.h"
 
 namespace twofold {
@@ -22,7 +24,18 @@ struct CommandNotes {
     const char* right = "";  // what a value must be
     std::vector<std::string> words;
     bool repeatable = false, command_line = false;
+    bool common = false;  // every command has it
   };
+  // ---- What the common options say. A parse that only checks does not apply it to this process ----
+  std::string colour = "auto";
+  bool quiet = false, verbose = false, applies = false;
+  void Apply() const {
+    if (!applies) return;
+    UseColour(colour == "always" ? Colour::kAlways : colour == "never" ? Colour::kNever : Colour::kAuto);
+    UseVerbosity(quiet ? Verbosity::kQuiet : verbose ? Verbosity::kVerbose : Verbosity::kNormal);
+    StyleLog();
+  }
+
   std::map<const CLI::Option*, Option> options;
   std::map<const CLI::App*, std::string> headings;                          // of what is added next
   std::map<std::string, std::function<std::vector<std::string>()>> offers;  // by the name of the value
@@ -73,10 +86,33 @@ CommandOption CommandOption::Hidden() const {
   return *this;
 }
 
+namespace {
+
+// How a command prints (output.h).
+void AddCommonOptions(CLI::App& app, CommandNotes& notes) {
+  const auto note = [&notes](CLI::Option* option) -> CommandNotes::Option& {
+    option->group("Output");
+    notes.options[option].common = true;
+    return notes.options[option];
+  };
+  const std::vector<std::string> whens = {"auto", "always", "never"};
+  CLI::Option* const colour = app.add_option("--color", notes.colour, "colours: on terminals, always or never");
+  CommandNotes::Option& noted = note(colour->type_name("WHEN")->take_last());
+  noted.value = "WHEN", noted.right = "a value", noted.words = whens;
+  CommandOption(colour, &notes).OneOf(whens);
+  CLI::Option* const quiet = app.add_flag("-q,--quiet", notes.quiet, "no progress and no remarks on stderr");
+  CLI::Option* const verbose =
+      app.add_flag("-v,--verbose", notes.verbose, "notes with all of their text; progress after every step");
+  note(quiet), note(verbose->excludes(quiet));
+}
+
+}  // namespace
+
 Command Command::AddCommand(const std::string& name, const std::string& summary) const {
   const auto heading = notes_->headings.find(app_);
   CLI::App* const command = app_->add_subcommand(name, summary);
   command->group(heading == notes_->headings.end() ? "Commands" : heading->second);
+  AddCommonOptions(*command, *notes_);
   return Command(command, notes_);
 }
 
@@ -147,7 +183,12 @@ void Command::Refuse(const std::string& names, const std::string& why) const {
 
 void Command::Footer(const std::string& text) const { app_->footer(text); }
 
-void Command::OnParsed(std::function<void()> callback) const { app_->callback(std::move(callback)); }
+void Command::OnParsed(std::function<void()> callback) const {
+  app_->callback([notes = notes_, callback = std::move(callback)] {
+    notes->Apply();
+    callback();
+  });
+}
 
 namespace {
 
@@ -237,8 +278,14 @@ CommandText TextOf(const CLI::App& command, const std::string& path, const Comma
                       .footer = command.get_footer(),
                       .group = command.get_group()};
   const CLI::Option* const help = command.get_help_ptr();
-  for (const CLI::Option* option : command.get_options())
-    if (!option->get_group().empty() && option != help) text.options.push_back(TextOf(*option, notes));
+  for (const bool common : {false, true}) {
+    for (const CLI::Option* option : command.get_options()) {
+      const auto note = notes.options.find(option);
+      const bool is_common = note != notes.options.end() && note->second.common;
+      if (!option->get_group().empty() && option != help && is_common == common)
+        text.options.push_back(TextOf(*option, notes));
+    }
+  }
   if (help != nullptr) text.options.push_back(TextOf(*help, notes));
   for (const CLI::App* choice : command.get_subcommands(std::function<bool(const CLI::App*)>()))
     text.commands.push_back(TextOf(*choice, StrCat(path, " ", choice->get_name()), notes));
@@ -260,6 +307,7 @@ CommandLine::CommandLine(const std::string& summary, const std::string& name, st
   app_->set_help_flag("-h,--help", "print this help");
   if (version != nullptr)
     app_->set_version_flag("--version", std::move(version), "print the version, and what this build has");
+  AddCommonOptions(*app_, *notes_);
   app_->formatter_fn([notes = notes_.get()](const CLI::App* app, const std::string& path, CLI::AppFormatMode) {
     return HelpText(TextOf(*app, path, *notes), TerminalWidth());
   });
@@ -330,6 +378,7 @@ absl::StatusOr<bool> CommandLine::Read(const std::vector<std::string>& words, bo
 }
 
 absl::Status CommandLine::Parse(int argc, char** argv) {
+  notes_->applies = true;
   return Read(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), true).status();
 }
 

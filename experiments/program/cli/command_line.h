@@ -1,5 +1,6 @@
 // Command lines: a program's commands and options, and the callback to run. From what is added here follow --help, man
-// pages and completions (Describe). This header hides the parser (CLI11).
+// pages and completions (Describe). Every command also has --color, --quiet and --verbose (output.h). This header hides
+// the parser (CLI11).
 //
 //   CommandLine line("Twofold runs ...", "twofold", [] { return std::string("twofold 0.1"); });
 //   Command run = line.root().AddCommand("run", "predicts or measures a spec");

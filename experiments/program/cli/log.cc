@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/printable.h"
+#include "experiments/program/cli/output.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
@@ -29,6 +30,16 @@ void LogToStderr() {
   formatter->add_flag<PrintableMessage>('*').set_pattern("%n: %^%l%$: %*");
   logger->set_formatter(std::move(formatter));
   spdlog::set_default_logger(std::move(logger));
+  StyleLog();
+}
+
+void StyleLog() {
+  for (const auto& sink : spdlog::default_logger()->sinks()) {
+    auto* const stderr_sink = dynamic_cast<spdlog::sinks::stderr_color_sink_mt*>(sink.get());
+    if (stderr_sink == nullptr) continue;
+    stderr_sink->set_color_mode(ColourOnStderr() ? spdlog::color_mode::always : spdlog::color_mode::never);
+  }
+  spdlog::set_level(HowVerbose() == Verbosity::kQuiet ? spdlog::level::warn : spdlog::level::info);
 }
 
 void internal::Log(LogLevel level, const std::string& text) {

@@ -1,4 +1,4 @@
-// The program's messages on stderr: "twofold: error: ...", in colour on a terminal. Only log.cc includes the logging
+// The program's messages on stderr: "twofold: error: ...", in colour where output.h says so. Only log.cc includes the logging
 // library, whose headers take seconds to compile.
 #pragma once
 
@@ -15,6 +15,8 @@ void Log(LogLevel level, const std::string& text);
 
 // Call it once, before the first message. Control characters in messages are escaped (core/base/printable.h).
 void LogToStderr();
+// Follows output.h: call it again after UseColour or UseVerbosity. kQuiet leaves out LogInfo.
+void StyleLog();
 
 // The message is StrCat(parts...).
 template <class... Parts>

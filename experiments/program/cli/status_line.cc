@@ -4,9 +4,11 @@
 
 #include <cstdio>
 
+#include "experiments/program/cli/output.h"
+
 namespace twofold {
 
-bool HasStatusLine() { return isatty(STDERR_FILENO) != 0; }
+bool HasStatusLine() { return isatty(STDERR_FILENO) != 0 && HowVerbose() != Verbosity::kQuiet; }
 
 void ShowStatusLine(const std::string& text) {
   if (!HasStatusLine()) return;

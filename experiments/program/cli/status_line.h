@@ -5,7 +5,7 @@
 
 namespace twofold {
 
-bool HasStatusLine();                          // stderr is a terminal
+bool HasStatusLine();                          // stderr is a terminal, and nobody asked for --quiet
 void ShowStatusLine(const std::string& text);  // in place of the line before
 void ClearStatusLine();                        // before anything else is printed
 

@@ -27,10 +27,14 @@ bool HasRouters(const spec::Spec& spec) {
 
 }  // namespace
 
-absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
-                         const RankRecords& records, const std::vector<RunResult::Cost>& costs) {
+std::string ReportText(const report::Report& report) {
   report::Report versioned = report;
   if (!versioned.has_schema_version()) versioned.set_schema_version(kReportSchemaVersion);
+  return JsonText(ToJson(versioned));
+}
+
+absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
+                         const RankRecords& records, const std::vector<RunResult::Cost>& costs) {
   std::vector<NamedText> files = {{"steps.csv", StepsCsv(report)},
                                   {"validation.csv", ValidationCsv(report)},
                                   {"memory.csv", MemoryCsv(records)},
@@ -40,7 +44,7 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   if (!routing.empty()) files.push_back({"routing.csv", routing});
   if (spec.trace().enabled()) files.push_back({"trace.json", TraceJson(records)});
   files.push_back({"spec.textproto", SpecToText(spec)});
-  files.push_back({"report.json", JsonText(ToJson(versioned))});
+  files.push_back({"report.json", ReportText(report)});
   absl::Status status = WriteFiles(folder, files);
   const std::string chakra = StrCat(folder, "/", kChakraFolder);
   std::error_code none;

@@ -32,6 +32,9 @@ inline constexpr int64_t kReportSchemaVersion = 1;
 absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
                          const RankRecords& records, const std::vector<RunResult::Cost>& costs = {});
 
+// The text of report.json.
+std::string ReportText(const report::Report& report);
+
 // Moves the files that WriteReport wrote from one folder to another, which is created if missing and whose files are
 // replaced. Errors name the path and the reason.
 absl::Status MoveReport(const std::string& from, const std::string& to);

@@ -1,5 +1,6 @@
 #include <google/protobuf/util/message_differencer.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -10,12 +11,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/base/printable.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/fabric_name.h"
 #include "core/proto/parse_text.h"
+#include "experiments/program/spec/json_text.h"
+#include "experiments/program/spec/set_files.h"
 #include "experiments/program/spec/spec.h"
 
 namespace twofold {
@@ -46,7 +48,10 @@ absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string&
   if (text.size() > kLongestSpec)
     return InvalidArgument(file, ": is too long; a spec has at most ", kLongestSpec, " bytes");
   spec::Spec spec;
-  if (const absl::Status parsed = ParseText(text, file, spec); !parsed.ok()) {
+  if (IsJson(text, file)) {
+    const absl::Status parsed = ParseJsonText(text, file, spec);
+    if (!parsed.ok()) return parsed;
+  } else if (const absl::Status parsed = ParseText(text, file, spec); !parsed.ok()) {
     if (cluster::Cluster cluster; !ParseText(text, file, cluster).ok()) return parsed;
     return InvalidArgument(file, ": is a cluster, not a spec; name it in a spec as fabric { simulated { cluster: \"",
                            file, "\" } }");
@@ -59,16 +64,18 @@ absl::Status BlameSets(const absl::Status& status, const std::string& file, absl
   const auto within = [](absl::string_view path, absl::string_view block) {
     return absl::ConsumePrefix(&path, block) && (path.empty() || path.front() == '.' || path.front() == '[');
   };
+  const absl::StatusOr<std::vector<Setting>> settings = ReadSets(sets);
+  if (!settings.ok()) return status;
   const auto source = [&](absl::string_view path) {
-    std::map<absl::string_view, absl::string_view> blamed;  // keyed by path: the last assignment counts
-    for (const absl::string_view set : sets) {
-      const absl::string_view changed = PathOf(set);
-      if (within(path, changed) || within(changed, path)) blamed[changed] = set;
+    std::map<absl::string_view, std::string> blamed;  // keyed by path: the last assignment counts
+    for (const Setting& setting : *settings) {
+      const absl::string_view changed = PathOf(setting.assignment);
+      if (within(path, changed) || within(changed, path)) blamed[changed] = setting.source;
     }
-    const auto append = [](std::string* out, const auto& set) {
-      StrAppend(out, "--set ", Printable({set.second.data(), set.second.size()}));
-    };
-    return blamed.empty() ? file : absl::StrJoin(blamed, " ", append);
+    std::vector<std::string> sources;
+    for (const auto& [changed, written] : blamed)
+      if (std::find(sources.begin(), sources.end(), written) == sources.end()) sources.push_back(written);
+    return sources.empty() ? file : absl::StrJoin(sources, " ");
   };
   std::vector<std::string> lines = absl::StrSplit(status.message(), '\n');
   for (std::string& line : lines) {
@@ -88,14 +95,16 @@ absl::StatusOr<spec::Spec> Given(const std::string& text, const std::string& fil
   if (!fabric.empty()) {
     if (absl::Status status = ApplyFabric(*spec, fabric); !status.ok()) return status;
   }
+  const absl::StatusOr<std::vector<Setting>> settings = ReadSets(sets);
+  if (!settings.ok()) return settings.status();
   // A model on the command line replaces the file's, and is applied before other settings change its sizes. The result
   // of a config.json depends on model.attention.
   const auto apply = [&](auto chosen) {
-    for (const std::string& set : sets) {
-      if (!chosen(PathOf(set))) continue;
-      if (absl::Status status = ApplySet(*spec, set); !status.ok()) return status;
+    for (const Setting& setting : *settings) {
+      if (!chosen(PathOf(setting.assignment))) continue;
+      if (absl::Status status = ApplySet(*spec, setting.assignment); !status.ok()) return status;
       if (!fabric.empty() && FabricName(*spec) != fabric) {
-        return InvalidArgument("--set ", Printable(set), ": contradicts --fabric=", fabric, "; leave one out");
+        return InvalidArgument(setting.source, ": contradicts --fabric=", fabric, "; leave one out");
       }
     }
     return absl::OkStatus();
@@ -147,7 +156,7 @@ absl::StatusOr<std::string> ReadSpecText(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (in && !folder) return Read(in);
   return InvalidArgument(path, ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
-                         "; give the path of a spec, a .textproto file");
+                         "; give the path of a spec, a .textproto or .json file");
 }
 
 absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric,

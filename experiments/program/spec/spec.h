@@ -14,10 +14,12 @@
 #include "absl/types/span.h"
 #include "core/proto/spec.pb.h"
 #include "core/proto/world_size.h"  // IWYU pragma: export
+#include "experiments/program/spec/problems/problems.h"
 
 namespace twofold {
 
-// Does all steps. `fabric`: as --fabric, "" for the file's choice. `sets`: each "path=value", as --set takes it.
+// Does all steps. `fabric`: as --fabric, "" for the file's choice. `sets`: each "path=value" or "@FILE" (set_files.h), as
+// --set takes it. The file may be JSON (json_text.h).
 absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric = "",
                                     absl::Span<const std::string> sets = {});
 // Likewise from text; errors begin with `file`, and the default of `name` is made from it.
@@ -73,6 +75,8 @@ absl::Status ResolveLength(spec::Spec& spec, const std::string& file, const Data
 
 // Checks a spec that has its defaults. Data files must exist. The cluster's existence is checked where it is looked up.
 absl::Status Validate(const spec::Spec& spec, const std::string& file);
+// The ranges that Validate holds this spec's numbers against. Some depend on other fields.
+BoundsByPath BoundsOf(const spec::Spec& spec);
 
 // ---- Queries ----
 bool WritesCheckpoints(const spec::Spec& spec);     // checkpoints are requested, and there are data to write

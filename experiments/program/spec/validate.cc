@@ -356,10 +356,7 @@ void CheckExecutionGraph(const spec::Spec& spec, Problems& problems) {
     problems.Add(field, "fabric.simulated.faults are not in it; leave one of them out");
 }
 
-}  // namespace
-
-absl::Status Validate(const spec::Spec& spec, const std::string& file) {
-  Problems problems(file);
+absl::Status CheckAll(const spec::Spec& spec, Problems& problems) {
   CheckFinite(spec, "", problems);
   if (absl::Status status = problems.status(); !status.ok()) return status;
   CheckName(spec, problems);
@@ -387,6 +384,20 @@ absl::Status Validate(const spec::Spec& spec, const std::string& file) {
   CheckMessages(spec, problems);
   CheckUnits(spec, problems);
   return problems.status();
+}
+
+}  // namespace
+
+absl::Status Validate(const spec::Spec& spec, const std::string& file) {
+  Problems problems(file);
+  return CheckAll(spec, problems);
+}
+
+BoundsByPath BoundsOf(const spec::Spec& spec) {
+  BoundsByPath ranges;
+  Problems problems("", &ranges);
+  CheckAll(spec, problems).IgnoreError();  // the ranges are wanted, whatever is found
+  return ranges;
 }
 
 }  // namespace twofold

@@ -13,6 +13,7 @@
 #include "core/base/strings.h"
 #include "core/proto/fabric_name.h"
 #include "core/proto/fields.h"
+#include "experiments/program/spec/set_files.h"
 #include "experiments/program/spec/spec.h"
 
 namespace twofold::sweep {
@@ -299,7 +300,11 @@ absl::StatusOr<int64_t> StrongMicroBatch(int64_t global_batch, int64_t dp, int64
       "); use a multiple of ", shares, ", such as ", below > 0 ? StrCat(below, " or ") : "", below + shares);
 }
 
-absl::StatusOr<Points> PointsOf(const std::string& text, const Asked& asked) {
+absl::StatusOr<Points> PointsOf(const std::string& text, const Asked& given) {
+  absl::StatusOr<std::vector<std::string>> sets = ExpandSets(given.sets);
+  if (!sets.ok()) return sets.status();
+  Asked asked = given;
+  asked.sets = *std::move(sets);
   absl::StatusOr<std::vector<Varied>> varied = ParseVaried(asked.varied);
   if (!varied.ok()) return varied.status();
   if (varied->empty())
