@@ -36,7 +36,7 @@ void Progress::operator()(const StepProgress& p) {
   if (p.validation != nullptr) return Validated(p);
   if (p.saved != nullptr) return Saved(p);
   if (first) first_ = now;
-  const auto every = terminal_                              ? kBarEvery
+  const auto every = terminal_                             ? kBarEvery
                      : HowVerbose() == Verbosity::kVerbose ? std::chrono::milliseconds(0)
                                                            : std::chrono::milliseconds(kLineEvery);
   if (!first && now - last_ < every && !(done && terminal_)) return;

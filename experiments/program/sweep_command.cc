@@ -32,7 +32,7 @@ int StatusOf(const sweep::Results& results) {
 }
 
 int SweepCommand(const SweepCommandOptions& options) {
-  const absl::Status known = CheckFabricOption(options.asked.fabric);
+  const absl::Status known = CheckFabricOption(options.asked.points.fabric);
   const absl::StatusOr<SweepTold> told = known.ok() ? RunSweep(options.asked) : known;
   if (!told.ok()) {
     LogError(told.status().message());

@@ -427,9 +427,9 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           options, exit_status);
   list.AddFlag("--json", options->json, "print JSON: the figures of each cluster");
   list.Footer(
-          std::string("`twofold list clusters` describes each of them.\n"
-                      "Examples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") +
-          kExitText);
+      std::string("`twofold list clusters` describes each of them.\n"
+                  "Examples:\n  twofold topology list\n  twofold topology show dgx-h100     # one of them, drawn") +
+      kExitText);
 
   const Command import = Add(topology, "import", "makes a cluster file from the description of a node or platform",
                              Import, options, exit_status);

@@ -34,6 +34,8 @@ class BadInput : public Program {
     Write("open", "model { mlp { inputs: 8 hidden: [16] classes: 4 }\n");
     Write("fsdp", "model { preset: \"gpt2-124m\" }\nparallel { sharding: FSDP }\n");
     Write("twice", std::string(kSmall) + "name: \"a\" name: \"b\"\n");
+    Write("cut.json", "{\n");
+    Write("typo.json", "{\"train\": {\"stps\": 3}}");
     fs::create_directory(At("folder"));
     fs::create_symlink(At("nowhere"), At("dangling"));
   }
@@ -79,6 +81,19 @@ const Row kFlags[] = {
     {"topology import @/file --from=yaml", 2, "\"yaml\" is not possible", "nccl, smi, simgrid"},
     {"plan --model=gpt3 --cluster=dgx-h100 --nodes=1 --global-batch=8", 2, "gpt3", "gpt3-175b"},
     {"predict @/small --vary=train.steps", 2, "train.steps", "="},
+    {"run @/small --color=pink", 2, "\"pink\" is not possible", "known: auto, always, never"},
+    {"run @/small -q -v", 2, "--verbose excludes --quiet", "--help"},
+    {"run @/small --notes=long", 2, "\"long\" is not possible", "known: short, full, none"},
+    {"spec parallel.shardin", 2, "\"shardin\" is not a field of parallel", "did you mean sharding?"},
+    {"spec train.steps.first", 2, "train.steps is not a block", "end the path there"},
+    {"spec micro_bacth", 2, "\"micro_bacth\" is in no name and no meaning", "did you mean micro_batch?"},
+    {"spec xyzzy", 2, "\"xyzzy\" is in no name", "`twofold spec` prints all"},
+    {"spec train --schema", 2, "--schema and --proto print all fields", "leave FIELD out"},
+    {"init --model=gpt-3", 2, "--model=gpt-3: unknown model", "did you mean gpt-3m"},
+    {"init --cluster=dgxh100", 2, "dgxh100", "did you mean dgx-h100"},
+    {"init --framework=MEGATRON", 2, "--framework=MEGATRON: predicts", "--cluster=dgx-h100"},
+    {"init --framework=TORCH --cluster=dgx-h100", 2, "--framework=TORCH: unknown framework", "PYTORCH_EAGER"},
+    {"topology show dgx-h100 --json --out=-", 2, "both want stdout", "give the picture a file"},
     {"sweep @/small --vary=train.steps=1,2 --scaling=medium", 2, "medium", "strong"},
 };
 
@@ -124,6 +139,13 @@ const Row kFiles[] = {
      "use a file in a folder that this user may write to"},
     {"compare @/folder @/folder", 2, "/folder/report.json", "give a folder that `twofold run` wrote"},
     {"report @/none", 2, "/none", "give a folder that `twofold run` wrote"},
+    {"run @/none.json --check", 2, "/none.json: cannot be read: No such file", ".textproto or .json"},
+    {"run @/cut.json --check", 2, "/cut.json:2:1: unexpected end of input", "a spec in JSON is { \"field\": value"},
+    {"run @/typo.json --check", 2, "/typo.json: train.stps: \"stps\" is not a field", "did you mean steps?"},
+    {"run @/small --check --set=@@/none", 2, "--set=@", "give the path of a spec"},
+    {"run @/small --check --set=@@/typo.json", 2, "/typo.json: train.stps", "did you mean steps?"},
+    {"init @/small", 2, "/small: exists; init overwrites nothing", "give another name"},
+    {"init @/none/first", 2, "cannot be written", "use a file in a folder"},
     {"man --out=@/file", 2, "--out: ", "give a folder that this user may write to"},
 };
 

@@ -1,6 +1,5 @@
 #include "experiments/program/calibrate/command.h"
 
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

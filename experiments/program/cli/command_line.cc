@@ -24,11 +24,10 @@ struct CommandNotes {
     const char* right = "";  // what a value must be
     std::vector<std::string> words;
     bool repeatable = false, command_line = false;
-    bool common = false;  // every command has it
   };
   // ---- What the common options say. A parse that only checks does not apply it to this process ----
   std::string colour = "auto";
-  bool quiet = false, verbose = false, applies = false;
+  bool has_common = false, quiet = false, verbose = false, applies = false;
   void Apply() const {
     if (!applies) return;
     UseColour(colour == "always" ? Colour::kAlways : colour == "never" ? Colour::kNever : Colour::kAuto);
@@ -86,33 +85,10 @@ CommandOption CommandOption::Hidden() const {
   return *this;
 }
 
-namespace {
-
-// How a command prints (output.h).
-void AddCommonOptions(CLI::App& app, CommandNotes& notes) {
-  const auto note = [&notes](CLI::Option* option) -> CommandNotes::Option& {
-    option->group("Output");
-    notes.options[option].common = true;
-    return notes.options[option];
-  };
-  const std::vector<std::string> whens = {"auto", "always", "never"};
-  CLI::Option* const colour = app.add_option("--color", notes.colour, "colours: on terminals, always or never");
-  CommandNotes::Option& noted = note(colour->type_name("WHEN")->take_last());
-  noted.value = "WHEN", noted.right = "a value", noted.words = whens;
-  CommandOption(colour, &notes).OneOf(whens);
-  CLI::Option* const quiet = app.add_flag("-q,--quiet", notes.quiet, "no progress and no remarks on stderr");
-  CLI::Option* const verbose =
-      app.add_flag("-v,--verbose", notes.verbose, "notes with all of their text; progress after every step");
-  note(quiet), note(verbose->excludes(quiet));
-}
-
-}  // namespace
-
 Command Command::AddCommand(const std::string& name, const std::string& summary) const {
   const auto heading = notes_->headings.find(app_);
   CLI::App* const command = app_->add_subcommand(name, summary);
   command->group(heading == notes_->headings.end() ? "Commands" : heading->second);
-  AddCommonOptions(*command, *notes_);
   return Command(command, notes_);
 }
 
@@ -278,18 +254,26 @@ CommandText TextOf(const CLI::App& command, const std::string& path, const Comma
                       .footer = command.get_footer(),
                       .group = command.get_group()};
   const CLI::Option* const help = command.get_help_ptr();
-  for (const bool common : {false, true}) {
-    for (const CLI::Option* option : command.get_options()) {
-      const auto note = notes.options.find(option);
-      const bool is_common = note != notes.options.end() && note->second.common;
-      if (!option->get_group().empty() && option != help && is_common == common)
-        text.options.push_back(TextOf(*option, notes));
-    }
-  }
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_group().empty() && option != help) text.options.push_back(TextOf(*option, notes));
   if (help != nullptr) text.options.push_back(TextOf(*help, notes));
   for (const CLI::App* choice : command.get_subcommands(std::function<bool(const CLI::App*)>()))
     text.commands.push_back(TextOf(*choice, StrCat(path, " ", choice->get_name()), notes));
   return text;
+}
+
+// How commands print (output.h). Added when all other options are known, so that these are the last.
+void AddCommonOptions(CLI::App& app, CommandNotes& notes) {
+  const std::vector<std::string> whens = {"auto", "always", "never"};
+  CLI::Option* const colour = app.add_option("--color", notes.colour, "colours: on terminals, always or never");
+  colour->type_name("WHEN")->take_last()->group("Output");
+  notes.options[colour] = {.value = "WHEN", .right = "a value"};
+  CommandOption(colour, &notes).OneOf(whens);
+  CLI::Option* const quiet = app.add_flag("-q,--quiet", notes.quiet, "no progress and no remarks on stderr");
+  CLI::Option* const verbose =
+      app.add_flag("-v,--verbose", notes.verbose, "notes with all of their text; progress after every step");
+  quiet->group("Output"), verbose->group("Output")->excludes(quiet);
+  for (CLI::App* command : app.get_subcommands(std::function<bool(CLI::App*)>())) AddCommonOptions(*command, notes);
 }
 
 void OfferWords(const std::map<std::string, std::vector<std::string>>& offered, CommandText& command) {
@@ -307,7 +291,6 @@ CommandLine::CommandLine(const std::string& summary, const std::string& name, st
   app_->set_help_flag("-h,--help", "print this help");
   if (version != nullptr)
     app_->set_version_flag("--version", std::move(version), "print the version, and what this build has");
-  AddCommonOptions(*app_, *notes_);
   app_->formatter_fn([notes = notes_.get()](const CLI::App* app, const std::string& path, CLI::AppFormatMode) {
     return HelpText(TextOf(*app, path, *notes), TerminalWidth());
   });
@@ -321,7 +304,13 @@ void CommandLine::Offer(const std::string& value, std::function<std::vector<std:
   notes_->offers[value] = std::move(words);
 }
 
+void CommandLine::AddCommon() const {
+  if (!notes_->has_common) AddCommonOptions(*app_, *notes_);
+  notes_->has_common = true;
+}
+
 CommandText CommandLine::Describe() const {
+  AddCommon();
   CommandText text = TextOf(*app_, app_->get_name(), *notes_);
   std::map<std::string, std::vector<std::string>> offered;
   for (const auto& [value, words] : notes_->offers) offered[value] = words();
@@ -365,6 +354,7 @@ std::string CommandLine::UnknownWord(const std::vector<std::string>& words) cons
 }
 
 absl::StatusOr<bool> CommandLine::Read(const std::vector<std::string>& words, bool print) {
+  AddCommon();
   if (const std::string unknown = UnknownWord(words); !unknown.empty()) return InvalidArgument(unknown);
   try {
     app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // the parser takes them from the end

@@ -102,6 +102,7 @@ class CommandLine {
   absl::StatusOr<bool> Check(const std::vector<std::string>& words);
 
  private:
+  void AddCommon() const;
   absl::StatusOr<bool> Read(const std::vector<std::string>& words, bool print);
   std::string UnknownWord(const std::vector<std::string>& words) const;
   std::string UnknownWordText(const CLI::App& where, const std::string& word) const;

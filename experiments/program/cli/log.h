@@ -1,5 +1,5 @@
-// The program's messages on stderr: "twofold: error: ...", in colour where output.h says so. Only log.cc includes the logging
-// library, whose headers take seconds to compile.
+// The program's messages on stderr: "twofold: error: ...", in colour where output.h says so. Only log.cc includes the
+// logging library, whose headers take seconds to compile.
 #pragma once
 
 #include <string>

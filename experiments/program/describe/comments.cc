@@ -39,8 +39,7 @@ SpecComments::SpecComments() {
   pb::FileDescriptorSet files;
   TWOFOLD_CHECK(files.ParseFromArray(kSpecDescriptor.data(), static_cast<int>(kSpecDescriptor.size())),
                 "protoc wrote what was embedded");
-  for (const pb::FileDescriptorProto& file : files.file())
-    TWOFOLD_CHECK(pool_.BuildFile(file) != nullptr, file.name());
+  for (const pb::FileDescriptorProto& file : files.file()) TWOFOLD_CHECK(pool_.BuildFile(file) != nullptr, file.name());
 }
 
 std::string SpecComments::Of(const pb::Descriptor& block) const {

@@ -23,7 +23,7 @@ struct SpecField {
   std::string block_meaning;          // of a block: what its type says, if its own meaning is another
   std::vector<NamedValue> values;     // of an enum field: those that it takes, aliases included
   std::vector<std::string> excludes;  // paths of which at most one may be given, this one included; may be empty
-  Bounds range;                        // bounds that do not depend on other fields
+  Bounds range;                       // bounds that do not depend on other fields
 };
 
 // In the order of the file, each block before its fields. Takes some milliseconds: ranges are found by validating.

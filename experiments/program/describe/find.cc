@@ -21,9 +21,8 @@ bool Has(const std::string& text, const std::string& lower) {
 
 bool Says(const SpecField& field, const std::string& lower) {
   return Has(field.meaning, lower) || Has(field.block_meaning, lower) ||
-         std::any_of(field.values.begin(), field.values.end(), [&](const NamedValue& value) {
-           return Has(value.name, lower) || Has(value.meaning, lower);
-         });
+         std::any_of(field.values.begin(), field.values.end(),
+                     [&](const NamedValue& value) { return Has(value.name, lower) || Has(value.meaning, lower); });
 }
 
 // Why the path does not exist: its first name that is wrong.
@@ -38,8 +37,7 @@ absl::Status NoSuchPath(const std::string& path) {
     }
     StrAppend(&before, before.empty() ? "" : ".", name);
     block = field->message_type();
-    if (block == nullptr)
-      return InvalidArgument(Printable(path), ": ", before, " is not a block; end the path there");
+    if (block == nullptr) return InvalidArgument(Printable(path), ": ", before, " is not a block; end the path there");
   }
   return InvalidArgument(Printable(path), ": is not a field");
 }
@@ -66,9 +64,10 @@ absl::StatusOr<FoundFields> FindFields(const std::vector<SpecField>& fields, con
   for (const SpecField& field : fields) names.push_back(field.field->name());
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  const std::string near = Suggestion(word, names);
-  return InvalidArgument("\"", Printable(word), "\" is in no name and no meaning of the spec's fields",
-                         near.substr(0, near.find(" (known:")), "; see twofold spec");
+  std::string near = Suggestion(word, names);  // without its list of all names
+  near = near.substr(0, near.starts_with("; known:") ? 0 : near.find(" (known:"));
+  return InvalidArgument("\"", Printable(word), "\" is in no name and no meaning of the spec's fields", near,
+                         near.empty() ? "; " : " ", "(`twofold spec` prints all)");
 }
 
 }  // namespace twofold

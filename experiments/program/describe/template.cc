@@ -27,9 +27,10 @@ std::vector<Line> LinesOf(const TemplateChoice& c) {
                              {"train.optimizer.adamw.lr", "3e-4"},
                              {"train.precision.parameter", c.gpus ? "BF16" : "F32"},
                              {"train.schedule", "{ cosine { } warmup_steps: 10 }", false},
-                             {"train.activation_checkpointing.every", "1", c.gpus && c.tokens},
-                             {"train.checkpoint", "{ every_steps: 10 }", false},
-                             {"parallel.dp", StrCat(c.ranks)},
+                             {"train.checkpoint", "{ every_steps: 10 }", false}});
+  if (c.tokens && c.gpus) lines.push_back({"train.activation_checkpointing.every", "1"});
+  if (c.tokens && !c.gpus) lines.push_back({"train.activation_checkpointing", "{ every: 1 }", false});
+  lines.insert(lines.end(), {{"parallel.dp", StrCat(c.ranks)},
                              {"parallel.tp", "1"},
                              {"parallel.pp", "1"},
                              {"parallel.sharding", c.gpus ? "FULL_SHARD" : "NO_SHARD"}});
@@ -57,7 +58,7 @@ class Writer {
       Enter(names);
       const SpecField& field = *fields_.at(line.path);
       const bool block = field.field->message_type() != nullptr;
-      Comment(field.meaning);
+      Comment(field);
       text += StrCat(Indent(), line.active ? "" : "# ", name, block ? " " : ": ", line.value, "\n");
     }
     Enter({});
@@ -78,15 +79,18 @@ class Writer {
       std::string path;
       for (size_t i = 0; i <= open_.size(); ++i) path += StrCat(i == 0 ? "" : ".", names[i]);
       if (open_.empty()) text += "\n";
-      Comment(fields_.at(path)->meaning);
+      Comment(*fields_.at(path));
       text += StrCat(Indent(), names[open_.size()], " {\n");
       open_.push_back(names[open_.size()]);
     }
   }
-  void Comment(const std::string& meaning) {
+  void Comment(const SpecField& field) {
     const std::string begin = StrCat(Indent(), "# ");
-    for (const auto line : absl::StrSplit(Filled(meaning, kWidth - begin.size(), 0, 0), '\n'))
-      text += StrCat(begin, line, "\n");
+    for (const std::string& meaning : {field.block_meaning, field.meaning}) {
+      if (meaning.empty()) continue;
+      for (const auto line : absl::StrSplit(Filled(meaning, kWidth - begin.size(), 0, 0), '\n'))
+        text += StrCat(begin, line, "\n");
+    }
   }
 
   std::map<std::string, const SpecField*> fields_;

@@ -50,9 +50,9 @@ std::string FieldText(const SpecField& field, size_t width, bool colour) {
   const std::string fallback = DefaultText(*field.field);
   const std::string value = field.field->message_type() != nullptr ? " { }" : "";
   std::string text = StrCat(colour ? "\033[1m" : "", field.path, colour ? "\033[0m" : "", value,
-                            fallback.empty() ? "" : StrCat(" = ", fallback), "  (", Kind(field), ")\n",
-                            Paragraph(field.meaning, width));
+                            fallback.empty() ? "" : StrCat(" = ", fallback), "  (", Kind(field), ")\n");
   if (!field.block_meaning.empty()) StrAppend(&text, Paragraph(field.block_meaning, width));
+  StrAppend(&text, Paragraph(field.meaning, width));
   StrAppend(&text, Values(field, width));
   if (const std::string others = Others(field); !others.empty())
     StrAppend(&text, Paragraph(StrCat("Excludes ", others, "."), width));

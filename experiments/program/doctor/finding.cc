@@ -15,7 +15,9 @@ int64_t Count(const Findings& findings, Kind kind) {
 }
 
 const char* Word(Kind kind) { return kind == Kind::kOk ? "ok" : kind == Kind::kNote ? "note" : "fault"; }
-const char* Escape(Kind kind) { return kind == Kind::kOk ? "\033[32m" : kind == Kind::kNote ? "\033[33m" : "\033[1;31m"; }
+const char* Escape(Kind kind) {
+  return kind == Kind::kOk ? "\033[32m" : kind == Kind::kNote ? "\033[33m" : "\033[1;31m";
+}
 
 }  // namespace
 

@@ -57,7 +57,7 @@ int64_t AvailableMemory() {
 }
 
 int64_t FreeIn(const char* path) {
-  struct statvfs system{};
+  struct statvfs system {};
   return statvfs(path, &system) == 0 ? static_cast<int64_t>(system.f_bavail * system.f_frsize) : -1;
 }
 
@@ -175,7 +175,8 @@ Finding AboutMemory(int64_t all, int64_t available) {
 
 Finding AboutOpenFiles(uint64_t soft, uint64_t hard) {
   Finding found{.name = "open files"};
-  found.text = StrCat("limit ", LimitText(soft, false), soft < hard ? StrCat(", raised when needed to ", LimitText(hard, false)) : "");
+  found.text = StrCat("limit ", LimitText(soft, false),
+                      soft < hard ? StrCat(", raised when needed to ", LimitText(hard, false)) : "");
   if (hard >= 1024) return found;
   found.kind = Kind::kFault;
   found.remedy = "ulimit -Hn 4096: rank 0 has a connection to every rank, and MPI several";
@@ -212,18 +213,19 @@ Findings AboutMachine() {
   const rlimit files = LimitOf(RLIMIT_NOFILE), locked = LimitOf(RLIMIT_MEMLOCK), space = LimitOf(RLIMIT_AS);
   std::error_code none;
   const bool shared = std::filesystem::exists("/dev/shm", none);
-  Findings found = {AboutCores(ProcessorName(), Cores(), Load()),
-                    AboutMemory(MachineMemory().value(), AvailableMemory()),
-                    AboutOpenFiles(files.rlim_cur, files.rlim_max),
-                    AboutThreads(),
-                    AboutLockedMemory(locked.rlim_cur, AnyIn("/sys/class/infiniband") || access("/dev/nvidiactl", F_OK) == 0),
-                    AboutSharedMemory(shared, FreeIn("/dev/shm")),
-                    AboutClock(ClockStep(), FirstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
-                    AboutLoopback(),
-                    AboutFolder("current folder", std::filesystem::current_path(none).string(),
-                                "go to a folder that you may write to, or give each run --out=DIR"),
-                    AboutFolder("temporary folder", std::filesystem::temp_directory_path(none).string(),
-                                "set TMPDIR to a folder that you may write to; MPI keeps files there")};
+  Findings found = {
+      AboutCores(ProcessorName(), Cores(), Load()),
+      AboutMemory(MachineMemory().value(), AvailableMemory()),
+      AboutOpenFiles(files.rlim_cur, files.rlim_max),
+      AboutThreads(),
+      AboutLockedMemory(locked.rlim_cur, AnyIn("/sys/class/infiniband") || access("/dev/nvidiactl", F_OK) == 0),
+      AboutSharedMemory(shared, FreeIn("/dev/shm")),
+      AboutClock(ClockStep(), FirstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
+      AboutLoopback(),
+      AboutFolder("current folder", std::filesystem::current_path(none).string(),
+                  "go to a folder that you may write to, or give each run --out=DIR"),
+      AboutFolder("temporary folder", std::filesystem::temp_directory_path(none).string(),
+                  "set TMPDIR to a folder that you may write to; MPI keeps files there")};
   if (space.rlim_cur != RLIM_INFINITY)
     found.push_back({Kind::kNote, "address space", StrCat("limit ", LimitText(space.rlim_cur, true)),
                      "ulimit -v unlimited: simulated ranks and CUDA reserve more addresses than they use"});

@@ -29,10 +29,10 @@ struct Library {
   const char *file, *name;
 };
 constexpr Library kLibraries[] = {
-    {"libsimgrid", "SimGrid"},         {"libmpi", "Open MPI's libmpi"}, {"libgrpc++", "gRPC"},
-    {"libprotobuf", "Protocol Buffers"}, {"libabsl_base", "Abseil"},    {"libopenblasp-r", "OpenBLAS"},
-    {"libopenblas", "OpenBLAS"},       {"libdnnl", "oneDNN"},           {"libcudart", "CUDA runtime"},
-    {"libcublasLt", "cuBLASLt"},       {"libcudnn", "cuDNN"},           {"libnccl", "NCCL"}};
+    {"libsimgrid", "SimGrid"},      {"libmpi", "Open MPI's libmpi"}, {"libgrpc++", "gRPC"},
+    {"libprotobuf", "libprotobuf"}, {"libabsl_base", "Abseil"},      {"libopenblasp-r", "OpenBLAS"},
+    {"libopenblas", "OpenBLAS"},    {"libdnnl", "oneDNN"},           {"libcudart", "CUDA runtime"},
+    {"libcublasLt", "cuBLASLt"},    {"libcudnn", "cuDNN"},           {"libnccl", "NCCL"}};
 
 std::vector<std::string> LoadedFiles() {
   std::ifstream maps("/proc/self/maps");

@@ -32,7 +32,8 @@ Finding AboutProfile(const absl::StatusOr<profile::Profile>& profile, const std:
     found.remedy = StrCat(kCalibrate, " measures kernels and links of this machine");
     return found;
   }
-  if (!profile.ok()) return {Kind::kFault, found.name, std::string(profile.status().message()), StrCat("measure it anew: ", kCalibrate)};
+  if (!profile.ok())
+    return {Kind::kFault, found.name, std::string(profile.status().message()), StrCat("measure it anew: ", kCalibrate)};
   std::string age = "at an unknown time";
   absl::Time created;
   bool old = false;

@@ -1,4 +1,5 @@
-// Whether runs here will be what they should: profiles of this machine, and what launchers have left in the environment.
+// Whether runs here will be what they should: profiles of this machine, and what launchers have left in the
+// environment.
 #pragma once
 
 #include <string>

@@ -45,7 +45,8 @@ absl::StatusOr<Json> Parse(const std::string& text, const std::string& file) {
   std::string wrong;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
-    if (depth > kDeepest && wrong.empty()) wrong = StrCat("there are more than ", kDeepest, " brackets within each other");
+    if (depth > kDeepest && wrong.empty())
+      wrong = StrCat("there are more than ", kDeepest, " brackets within each other");
     if (event == Event::object_start) open.emplace_back();
     if (event == Event::object_end) open.pop_back();
     if (event == Event::key && !open.back().insert(parsed.get<std::string>()).second && wrong.empty())
@@ -58,7 +59,10 @@ absl::StatusOr<Json> Parse(const std::string& text, const std::string& file) {
     return json;
   } catch (const Json::parse_error& error) {
     if (!wrong.empty()) return InvalidArgument(file, ": ", wrong);
-    return InvalidArgument(Place(text, file, error.byte), Reason(error.what()), "; a spec in JSON is { \"field\": value, ... }");
+    return InvalidArgument(Place(text, file, error.byte), Reason(error.what()),
+                           "; a spec in JSON is { \"field\": value, ... }");
+  } catch (const Json::exception& error) {  // a number that no double can hold
+    return InvalidArgument(file, ": ", Reason(error.what()));
   }
 }
 
@@ -113,7 +117,8 @@ std::string WrongIn(const Json& value, const Message& block, const std::string& 
 std::string FirstWrong(const Json& json, const Message& block, const std::string& path) {
   const Descriptor& type = *block.GetDescriptor();
   const std::string at = path.empty() ? "" : StrCat(path, ": ");
-  if (!json.is_object()) return StrCat(at, Shown(json), " is not valid; use an object with the fields of a block, { ... }");
+  if (!json.is_object())
+    return StrCat(at, Shown(json), " is not valid; use an object with the fields of a block, { ... }");
   std::set<const FieldDescriptor*> given;
   std::set<const google::protobuf::OneofDescriptor*> chosen;
   for (const auto& [key, value] : json.items()) {

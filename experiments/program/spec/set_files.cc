@@ -44,9 +44,11 @@ absl::Status AddSettings(const Message& m, const std::string& prefix, const std:
   for (const FieldDescriptor* field : fields) {
     const std::string path = StrCat(prefix, prefix.empty() ? "" : ".", field->name());
     if (field->is_repeated()) {
-      for (int i = 0; field->type() == FieldDescriptor::TYPE_STRING && i < m.GetReflection()->FieldSize(m, field); ++i) {
+      for (int i = 0; field->type() == FieldDescriptor::TYPE_STRING && i < m.GetReflection()->FieldSize(m, field);
+           ++i) {
         if (const std::string text = m.GetReflection()->GetRepeatedString(m, field, i); text.find(',') != text.npos)
-          return InvalidArgument(file, ": ", path, "[", i, "]: \"", text, "\" has a comma; state it in the spec itself");
+          return InvalidArgument(file, ": ", path, "[", i, "]: \"", text,
+                                 "\" has a comma; state it in the spec itself");
       }
       settings.push_back({StrCat(path, "=", ListText(m, *field)), file});
     } else if (field->message_type() != nullptr) {

@@ -18,7 +18,8 @@
 
 namespace twofold {
 
-// Does all steps. `fabric`: as --fabric, "" for the file's choice. `sets`: each "path=value" or "@FILE" (set_files.h), as
+// Does all steps. `fabric`: as --fabric, "" for the file's choice. `sets`: each "path=value" or "@FILE" (set_files.h),
+// as
 // --set takes it. The file may be JSON (json_text.h).
 absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric = "",
                                     absl::Span<const std::string> sets = {});

@@ -44,9 +44,9 @@ TEST(Fields, EachSaysWhatItMeans) {
 }
 
 TEST(Fields, MeaningsAreTheCommentsOfTheirOwnField) {
-  EXPECT_EQ(At("train.micro_batch").meaning, "samples per rank and micro-batch");               // behind it
+  EXPECT_EQ(At("train.micro_batch").meaning, "samples per rank and micro-batch");                 // behind it
   EXPECT_THAT(At("train.resume").meaning, StartsWith("Continue from this checkpoint, or from"));  // before it
-  EXPECT_THAT(At("parallel.sharding").meaning, StartsWith("What the ranks of dp divide"));      // its type's
+  EXPECT_THAT(At("parallel.sharding").meaning, StartsWith("What the ranks of dp divide"));        // its type's
   EXPECT_EQ(At("parallel.sharding").values[0].name, "NO_SHARD");
   EXPECT_EQ(At("parallel.sharding").values[0].meaning, "nothing: DDP");
   EXPECT_EQ(At("parallel.wrap").meaning, "sharded: which modules become units");
@@ -79,7 +79,8 @@ TEST(Fields, ValuesOutsideOfRangesAreRefused) {
   int tried = 0;
   for (const SpecField& field : All()) {
     if (!field.path.starts_with("train.") && !field.path.starts_with("trace.")) continue;
-    if (field.field->is_repeated() || field.field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_INT64) continue;
+    if (field.field->is_repeated() || field.field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_INT64)
+      continue;
     if (!field.range.least || field.path.find(".events.") != std::string::npos) continue;
     const std::string set = StrCat(field.path, "=", static_cast<int64_t>(*field.range.least) - 1);
     EXPECT_FALSE(ResolveSpec("model { preset: \"gpt-3m\" }", "a", "", std::vector<std::string>{set}).ok()) << set;
@@ -98,9 +99,8 @@ TEST(Fields, AreFoundByPathAndByWord) {
     return found;
   };
   const auto refused = [](const std::string& word) { return std::string(FindFields(All(), word).status().message()); };
-  EXPECT_THAT(paths("train.schedule.cosine"),
-              ElementsAre("train.schedule.cosine", "train.schedule.cosine.decay_steps",
-                          "train.schedule.cosine.min_lr_ratio"));
+  EXPECT_THAT(paths("train.schedule.cosine"), ElementsAre("train.schedule.cosine", "train.schedule.cosine.decay_steps",
+                                                          "train.schedule.cosine.min_lr_ratio"));
   EXPECT_THAT(paths("BUCKET"), ElementsAre("parallel.bucket_mib", "parallel.compression.top_k.clip_norm"));
   EXPECT_EQ(paths("staleness")[0], "train.async_sgd.staleness");  // names come before meanings
   EXPECT_THAT(paths("tectonic"), ElementsAre("fabric.simulated.storage"));

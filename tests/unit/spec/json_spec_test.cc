@@ -64,12 +64,14 @@ TEST(JsonSpec, ErrorsNameFileFieldValueAndWhatIsRight) {
               HasSubstr("job.json: train.steps: \"many\" is not valid; use a whole number"));
   EXPECT_THAT(Refused(R"({"train": {"steps": 1.5}})"), HasSubstr("train.steps: 1.5 is not valid; use a whole number"));
   EXPECT_THAT(Refused(R"({"train": {"steps": 99999999999999999999}})"), HasSubstr("train.steps: 1e+20 is not valid"));
-  EXPECT_THAT(Refused(R"({"train": {"seed": -1}})"), HasSubstr("train.seed: -1 is not valid; use a whole number from 0"));
+  EXPECT_THAT(Refused(R"({"train": {"seed": -1}})"),
+              HasSubstr("train.seed: -1 is not valid; use a whole number from 0"));
   EXPECT_THAT(Refused(R"({"train": {"shuffle": "perhaps"}})"), HasSubstr("use true or false"));
   EXPECT_THAT(Refused(R"({"parallel": {"sharding": "FSDP"}})"),
               HasSubstr("parallel.sharding: \"FSDP\" is not a value of this field; did you mean FULL_SHARD?"));
   EXPECT_THAT(Refused(R"({"parallel": 4})"), HasSubstr("parallel: 4 is not valid; use an object"));
-  EXPECT_THAT(Refused(R"({"model": {"mlp": {"hidden": 4}}})"), HasSubstr("model.mlp.hidden: 4 is not valid; use a list"));
+  EXPECT_THAT(Refused(R"({"model": {"mlp": {"hidden": 4}}})"),
+              HasSubstr("model.mlp.hidden: 4 is not valid; use a list"));
   EXPECT_THAT(Refused(R"({"model": {"mlp": {"hidden": [4, "x"]}}})"), HasSubstr("model.mlp.hidden"));
   EXPECT_THAT(Refused(R"({"train": {"elastic": {"events": [{}, {"stp": 1}]}}})"),
               HasSubstr("train.elastic.events[1].stp: \"stp\" is not a field; did you mean step?"));
@@ -79,6 +81,7 @@ TEST(JsonSpec, ErrorsNameFileFieldValueAndWhatIsRight) {
 
 TEST(JsonSpec, RefusesWhatIsNoJson) {
   EXPECT_THAT(Refused("{\n  \"name\": \"a\",\n}"), HasSubstr("job.json:3:1: "));
+  EXPECT_THAT(Refused(R"({"train": {"clip_norm": 1e999}})"), HasSubstr("job.json: number overflow parsing '1e999'"));
   EXPECT_THAT(Refused("{"), HasSubstr("unexpected end of input"));
   EXPECT_THAT(Refused(""), HasSubstr("job.json:1:1: "));
   EXPECT_THAT(Refused(R"({"name": "a", "name": "b"})"), HasSubstr("\"name\" is given twice; write it once"));
@@ -106,9 +109,9 @@ TEST_F(SetFile, IsAsItsFieldsOneByOne) {
   const absl::StatusOr<std::vector<std::string>> sets =
       ExpandSets(std::vector<std::string>{"train.steps=3", StrCat("@", file), "train.seed=2"});
   ASSERT_TRUE(sets.ok()) << sets.status();
-  EXPECT_THAT(*sets, ElementsAre("train.steps=3", "model.mlp.hidden=[8, 9]", "train.steps=7",
-                                 "train.optimizer.sgd.lr=0.5", "train.resume=\"a b\"", "fabric.gloo={}", "trace={}",
-                                 "train.seed=2"));
+  EXPECT_THAT(*sets,
+              ElementsAre("train.steps=3", "model.mlp.hidden=[8, 9]", "train.steps=7", "train.optimizer.sgd.lr=0.5",
+                          "train.resume=\"a b\"", "fabric.gloo={}", "trace={}", "train.seed=2"));
 }
 
 TEST_F(SetFile, LaterOnesCountAndModelsComeFirst) {
@@ -126,8 +129,9 @@ TEST_F(SetFile, LaterOnesCountAndModelsComeFirst) {
 
 TEST_F(SetFile, IsNamedByErrors) {
   const auto refused = [](const std::string& set) {
-    return std::string(
-        ResolveSpec("model { preset: \"gpt-3m\" }", "job.textproto", "", std::vector<std::string>{set}).status().message());
+    return std::string(ResolveSpec("model { preset: \"gpt-3m\" }", "job.textproto", "", std::vector<std::string>{set})
+                           .status()
+                           .message());
   };
   const std::string bad = Write("bad.textproto", "train { micro_batch: 0 }");
   EXPECT_THAT(refused(StrCat("@", bad)), HasSubstr(StrCat(bad, ": train.micro_batch: 0 is out of range")));
