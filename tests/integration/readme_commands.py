@@ -146,10 +146,7 @@ class Runner:
         if name == "sweep" and words[1] == "SPEC":  # a point whose ranks cannot share the small spec's batch fails
             return self.call(number, words, statuses=(0, 1))
         if name == "init":
-            for word in words[1:]:
-                if word.endswith(".textproto"):
-                    (self.folder / word).unlink(missing_ok=True)  # init overwrites nothing
-            return self.call(number, words)
+            return self.call(number, [f"init-{number}.textproto" if word.endswith(".textproto") else word for word in words])  # it overwrites nothing
         if name == "doctor":  # what it finds here is not the page's fault
             return self.call(number, words, statuses=(0, 1))
         if name in ("memory", "compare", "report", "list", "schedule", "topology", "spec", "help", "completion", "man"):

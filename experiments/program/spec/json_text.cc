@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "core/base/printable.h"
 #include "core/base/status.h"
@@ -36,8 +37,12 @@ std::string Place(const std::string& text, const std::string& file, size_t byte)
 // The parser's "[json.exception.parse_error.101] parse error at line 2, column 5: syntax error while ..." without what
 // precedes the reason.
 std::string Reason(const std::string& what) {
-  const size_t column = what.find("column "), colon = what.find(": ", column == std::string::npos ? 0 : column);
-  return Printable(colon == std::string::npos ? what : what.substr(colon + 2));
+  const size_t column = what.find("column "), colon = what.find(": ", column);
+  const size_t bracket = what.find("] ");
+  const size_t begin = column != std::string::npos && colon != std::string::npos ? colon + 2
+                       : bracket != std::string::npos                           ? bracket + 2
+                                                                                : 0;
+  return Printable(what.substr(begin));
 }
 
 absl::StatusOr<Json> Parse(const std::string& text, const std::string& file) {
