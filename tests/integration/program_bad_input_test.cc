@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -17,7 +18,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Row {
-  const char* arguments;  // @: the test's folder
+  const char* arguments;  // @: the test's folder; %: @ itself
   int status;
   const char* cause;
   const char* remedy;
@@ -41,6 +42,7 @@ class BadInput : public Program {
   }
   std::string Filled(std::string text) const {
     for (size_t at; (at = text.find('@')) != std::string::npos;) text.replace(at, 1, folder_.string());
+    std::replace(text.begin(), text.end(), '%', '@');
     return text;
   }
 };
@@ -82,7 +84,7 @@ const Row kFlags[] = {
     {"plan --model=gpt3 --cluster=dgx-h100 --nodes=1 --global-batch=8", 2, "gpt3", "gpt3-175b"},
     {"predict @/small --vary=train.steps", 2, "train.steps", "="},
     {"run @/small --color=pink", 2, "\"pink\" is not possible", "known: auto, always, never"},
-    {"run @/small -q -v", 2, "--verbose excludes --quiet", "--help"},
+    {"run @/small -q -v", 2, "--quiet excludes --verbose", "--help"},
     {"run @/small --notes=long", 2, "\"long\" is not possible", "known: short, full, none"},
     {"spec parallel.shardin", 2, "\"shardin\" is not a field of parallel", "did you mean sharding?"},
     {"spec train.steps.first", 2, "train.steps is not a block", "end the path there"},
@@ -140,10 +142,11 @@ const Row kFiles[] = {
     {"compare @/folder @/folder", 2, "/folder/report.json", "give a folder that `twofold run` wrote"},
     {"report @/none", 2, "/none", "give a folder that `twofold run` wrote"},
     {"run @/none.json --check", 2, "/none.json: cannot be read: No such file", ".textproto or .json"},
-    {"run @/cut.json --check", 2, "/cut.json:2:1: unexpected end of input", "a spec in JSON is { \"field\": value"},
+    {"run @/cut.json --check", 2, "/cut.json:2:1: syntax error while parsing object key - unexpected end of input",
+     "a spec in JSON is { \"field\": value"},
     {"run @/typo.json --check", 2, "/typo.json: train.stps: \"stps\" is not a field", "did you mean steps?"},
-    {"run @/small --check --set=@@/none", 2, "--set=@", "give the path of a spec"},
-    {"run @/small --check --set=@@/typo.json", 2, "/typo.json: train.stps", "did you mean steps?"},
+    {"run @/small --check --set=%@/none", 2, "--set=@", "give the path of a spec"},
+    {"run @/small --check --set=%@/typo.json", 2, "/typo.json: train.stps", "did you mean steps?"},
     {"init @/small", 2, "/small: exists; init overwrites nothing", "give another name"},
     {"init @/none/first", 2, "cannot be written", "use a file in a folder"},
     {"man --out=@/file", 2, "--out: ", "give a folder that this user may write to"},

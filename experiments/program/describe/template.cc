@@ -86,11 +86,9 @@ class Writer {
   }
   void Comment(const SpecField& field) {
     const std::string begin = StrCat(Indent(), "# ");
-    for (const std::string& meaning : {field.block_meaning, field.meaning}) {
-      if (meaning.empty()) continue;
-      for (const auto line : absl::StrSplit(Filled(meaning, kWidth - begin.size(), 0, 0), '\n'))
-        text += StrCat(begin, line, "\n");
-    }
+    const std::string& meaning = field.block_meaning.empty() ? field.meaning : field.block_meaning;
+    for (const auto line : absl::StrSplit(Filled(meaning, kWidth - begin.size(), 0, 0), '\n'))
+      text += StrCat(begin, line, "\n");
   }
 
   std::map<std::string, const SpecField*> fields_;

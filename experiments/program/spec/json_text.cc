@@ -40,8 +40,8 @@ std::string Reason(const std::string& what) {
   const size_t column = what.find("column "), colon = what.find(": ", column);
   const size_t bracket = what.find("] ");
   const size_t begin = column != std::string::npos && colon != std::string::npos ? colon + 2
-                       : bracket != std::string::npos                           ? bracket + 2
-                                                                                : 0;
+                       : bracket != std::string::npos                            ? bracket + 2
+                                                                                 : 0;
   return Printable(what.substr(begin));
 }
 
