@@ -126,7 +126,6 @@ TEST_F(Program, PrintsJsonWhereFiguresArePrinted) {
                                   StrCat("memory ", spec, " --json --out=", At("memory")),
                                   StrCat("predict ", spec, " --json"),
                                   "schedule GPIPE --json",
-                                  "topology list --json",
                                   "topology show dgx-h100 --nodes=1 --json",
                                   "list models --json",
                                   "list fabrics --json",

@@ -131,11 +131,11 @@ void CheckSchema(const Json& schema, const std::string& path, int& fields) {
     }
     if (!field.contains("default")) continue;
     const Json& value = field["default"];
-    if (field.contains("minimum")) EXPECT_GE(value, field["minimum"]) << here;
-    if (field.contains("maximum")) EXPECT_LE(value, field["maximum"]) << here;
-    if (field.contains("exclusiveMinimum")) EXPECT_GT(value, field["exclusiveMinimum"]) << here;
-    if (field.contains("enum"))
-      EXPECT_NE(std::find(field["enum"].begin(), field["enum"].end(), value), field["enum"].end()) << here;
+    EXPECT_TRUE(!field.contains("minimum") || value >= field["minimum"]) << here;
+    EXPECT_TRUE(!field.contains("maximum") || value <= field["maximum"]) << here;
+    EXPECT_TRUE(!field.contains("exclusiveMinimum") || value > field["exclusiveMinimum"]) << here;
+    const Json values = field.value("enum", Json::array({value}));
+    EXPECT_NE(std::find(values.begin(), values.end(), value), values.end()) << here;
   }
 }
 
