@@ -346,7 +346,7 @@ TEST_F(ProgramOnMpi, CalibratesMessagesForPredictions) {
     EXPECT_THAT(text, HasSubstr(field));
   }
   const std::string spec = Write("small.textproto", StrCat(kMlp, "parallel { dp: 2 }\n"));
-  const std::string simulate = StrCat("run ", spec, " --quiet --fabric=simulated --out=", At("s"),
+  const std::string simulate = StrCat("run ", spec, " --quiet --notes=full --fabric=simulated --out=", At("s"),
                                       " --set=fabric.simulated.profile=", profile, " --set=fabric.simulated.links=");
   ASSERT_EQ(Run(simulate + "mpi"), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("links are those that the profile measured on fabric mpi"));

@@ -102,7 +102,7 @@ TEST_F(Program, TellsWhatOtherFrameworksTake) {
   EXPECT_EQ(of["allocated_bytes"], rank["peak_bytes"].get<int64_t>() - 2 * shard + 4 * logits);
   EXPECT_EQ(of["device_bytes"], of["reserved_bytes"].get<int64_t>() + ((1573 + 400) << 20))
       << "the context and one communicator";
-  ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --out=", At("run"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --notes=full --out=", At("run"))), 0) << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr("device memory under PYTORCH_EAGER"), Not(HasSubstr("peak memory"))));
   EXPECT_THAT(out_, HasSubstr("host times are assumed, not calibrated"));
   EXPECT_EQ(Report(At("run"))["framework"], "PYTORCH_EAGER");
