@@ -296,7 +296,7 @@ TEST_F(Program, HasNoLossWhereTheHostReadNone) {
 
 TEST_F(Program, SaysThatSymbolicLossesAreStandIns) {
   const std::string spec = Write("small.textproto", kSmall);
-  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("a"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --notes=full --out=", At("a"))), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("stand-in"));
   EXPECT_NEAR(Report(At("a"))["steps"][0]["loss"].get<double>(), std::log(4.0), 1e-12);
   ASSERT_EQ(Run(StrCat("run ", spec, " --set=fabric.simulated.data=REAL --out=", At("b"))), 0) << err_;

@@ -142,18 +142,19 @@ TEST_F(Program, PrintsJsonWhereFiguresArePrinted) {
 
 TEST_F(Program, IsQuietVerboseAndColouredAsAsked) {
   const std::string spec = Write("small.textproto", kSmall), out = StrCat(" --out=", At("run"));
-  const std::string note = " --note='a remark of mine that is long: with details'";
+  const std::string note = " --note='a remark of mine that is longer than most remarks: with details'";
   ASSERT_EQ(Run(StrCat("run ", spec, " -q", out, note)), 0) << err_;
   EXPECT_THAT(err_, IsEmpty());
-  EXPECT_THAT(out_, HasSubstr("note: a remark of mine that is long ...\n"));
+  EXPECT_THAT(out_, HasSubstr("note: a remark of mine that is longer than most remarks ...\n"));
   EXPECT_THAT(out_, HasSubstr("--notes=full prints them whole"));
   for (const char* full : {" -v", " --notes=full"}) {
     ASSERT_EQ(Run(StrCat("run ", spec, full, out, note)), 0) << err_;
-    EXPECT_THAT(out_, HasSubstr("note: a remark of mine that is long: with details\n"));
+    EXPECT_THAT(out_, HasSubstr("note: a remark of mine that is longer than most remarks: with details\n"));
   }
   ASSERT_EQ(Run(StrCat("run ", spec, " --notes=none", out, note)), 0) << err_;
   EXPECT_THAT(out_, Not(HasSubstr("note: ")));
-  EXPECT_THAT(ReadAll(At("run/report.json")), HasSubstr("a remark of mine that is long: with details"));
+  EXPECT_THAT(ReadAll(At("run/report.json")),
+              HasSubstr("a remark of mine that is longer than most remarks: with details"));
   EXPECT_EQ(Run(StrCat("run ", spec, " -q -v")), 2);
 
   ASSERT_EQ(Run("spec train.steps"), 0);

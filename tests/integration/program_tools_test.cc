@@ -125,7 +125,7 @@ TEST_F(Program, ChangesTheOversubscriptionOfFatTrees) {
             "train { steps: 1 micro_batch: 1 global_batch: 512 }\n"
             "fabric { simulated { cluster: 'dgx-h100' algorithm: 'ring' placement { policy: RANDOM } } }\n");
   const auto seconds = [&](const std::string& set) {
-    EXPECT_EQ(Run(StrCat("run ", spec, set, " --out=", At("wide"))), 0) << err_;
+    EXPECT_EQ(Run(StrCat("run ", spec, set, " --notes=full --out=", At("wide"))), 0) << err_;
     return Report(At("wide"))["median_step_seconds"].get<double>();
   };
   const double full = seconds("");
