@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "backends/host/cpu_level.h"
 #include "backends/registry.h"
 #include "experiments/program/bench/command.h"
 #include "experiments/program/calibrate/command.h"
@@ -102,6 +103,10 @@ int main(int argc, char** argv) {
   twofold::LogToStderr();
   // a write beyond the user's file size limit then fails with an error that names the file
   std::signal(SIGXFSZ, SIG_IGN);
+  if (const absl::Status status = twofold::host::CheckCpuLevel(); !status.ok()) {
+    twofold::LogError(status.message());
+    return twofold::kExitWrongInput;
+  }
   twofold::CommandLine line(
       "Twofold runs distributed training twice, first simulated, then real, with the same strategy code.", "twofold",
       twofold::VersionText);

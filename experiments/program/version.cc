@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "backends/host/cpu_level.h"
 #include "backends/host/cuda.h"
 #include "backends/registry.h"
 #include "core/base/strings.h"
@@ -28,7 +29,7 @@ std::string VersionText() {
   else
     StrAppend(&lacking, "\nnot available: device CUDA: ", why_not);
   return StrCat(VersionName(), "\ncommit: ", TWOFOLD_COMMIT, "\ncompiler: ", TWOFOLD_COMPILER,
-                "\nfabrics: ", absl::StrJoin(fabrics, ", "), "\ndevices: ", devices, lacking);
+                "\nCPU kernels: ", host::DescribeCpuLevel(), "\nfabrics: ", absl::StrJoin(fabrics, ", "), "\ndevices: ", devices, lacking);
 }
 
 }  // namespace twofold

@@ -3,11 +3,10 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
-#include <variant>
 
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/run_operation.h"
 
 namespace twofold {
 namespace {
@@ -86,8 +85,7 @@ void CpuDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
   if (&stream != compute_.get()) stream.Synchronize();
   const bool timed = observer_ || slowdown_ > 1;
   const double start = timed ? Now() : 0;
-  cpu::Context context{pool_, cpu::Scratch(workspace.empty() ? std::span<std::byte>() : BytesOf(workspace))};
-  std::visit([&context](const auto& o) { cpu::Compute(o, context); }, op.any());
+  cpu::RunOperation(op.any(), pool_, workspace.empty() ? std::span<std::byte>() : BytesOf(workspace));
   if (slowdown_ > 1) SleepFor(Now() - start);
   if (observer_) observer_(op, start, Now());
 }

@@ -14,7 +14,7 @@ namespace {
 
 // f(first, count, decays) for the runs of a piece [begin, begin + n) with uniform weight decay.
 template <class F>
-void ForRuns(const std::vector<ops::ElementRange>* undecayed, int64_t begin, int64_t n, F f) {
+void ForDecayedRuns(const std::vector<ops::ElementRange>* undecayed, int64_t begin, int64_t n, F f) {
   if (undecayed == nullptr) return f(begin, n, true);
   const int64_t end = begin + n;
   auto range = std::partition_point(undecayed->begin(), undecayed->end(),
@@ -75,7 +75,7 @@ void UpdateChunks(const Step& o, ThreadPool& pool, F update) {
       MapChunk(count, buffer, grad, [factor](A g) { return factor * g; });
       grad = buffer;
     }
-    ForRuns(undecayed, first, count, [&](int64_t begin, int64_t n, bool decays) {
+    ForDecayedRuns(undecayed, first, count, [&](int64_t begin, int64_t n, bool decays) {
       update(begin, n, decays, weights + (begin - first), grad + (begin - first));
     });
     if constexpr (std::is_same_v<A, float>) {
