@@ -409,10 +409,17 @@ void GroupState::ExchangeAtOnce(int rank, const Call& call, std::span<Message> m
   }
 }
 
-// Copies arrived messages for the receives among `messages`, in order. Releases the lock while it copies.
+// Copies arrived messages for the receives among `messages`. Releases the lock while it copies: messages that arrive
+// then are for the first receive that they fit, which may have been passed already.
 void GroupState::TakeMessages(Lock& lock, int rank, const Call& call, std::span<Message> messages, Mover& mover) {
-  for (Message& m : messages) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    Message& m = messages[i];
     if (m.kind != P2p::kRecv || m.state == Message::kDone) continue;
+    const auto comes_first = [&m](const Message& o) {
+      return o.kind == P2p::kRecv && o.state != Message::kDone && o.tag == m.tag &&
+             (o.peer == m.peer || o.peer == kAnySource || m.peer == kAnySource);
+    };
+    if (std::ranges::any_of(messages.first(i), comes_first)) continue;
     std::deque<Offer>& mailbox = slot(rank).mailbox;
     const auto offer = std::find_if(mailbox.begin(), mailbox.end(), [&](const Offer& o) {
       return o.message->tag == m.tag && (m.peer == kAnySource || m.peer == o.sender);

@@ -35,6 +35,25 @@ TEST(InMemoryFabric, GivesEachRanksResult) {
   EXPECT_THAT(result.results, testing::ElementsAre("0 of 5", "1 of 5", "2 of 5", "3 of 5", "4 of 5"));
 }
 
+// A neighbour's messages arrive while those of the other are copied. Those of one sender and tag stay in order.
+TEST(InMemoryFabric, MessagesOfABatchStayInOrder) {
+  constexpr int kRanks = 4, kRounds = 500;
+  constexpr int64_t kSizes[] = {3000, 64, 256, 4};
+  const RunResult result = RunRanks(kRanks, [&](RankContext& c) {
+    const int left = (c.rank() + kRanks - 1) % kRanks, right = (c.rank() + 1) % kRanks;
+    std::vector<P2p> batch;
+    for (const int64_t size : kSizes) {
+      batch.push_back({P2p::kSend, Floats(c, size), left, 0});
+      batch.push_back({P2p::kSend, Floats(c, size), right, 1});
+      batch.push_back({P2p::kRecv, Floats(c, size), right, 0});
+      batch.push_back({P2p::kRecv, Floats(c, size), left, 1});
+    }
+    for (int round = 0; round < kRounds; ++round) c.world().Batch(batch).Wait();
+    return std::string();
+  });
+  EXPECT_TRUE(result.status.ok()) << result.status;
+}
+
 TEST(InMemoryFabric, TracesComputeAndCommunicationOnOneTimeLine) {
   std::vector<Span> spans;
   double before = 0, after = 0;
