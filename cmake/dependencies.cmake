@@ -26,6 +26,7 @@ endif()
 find_path(ASIO_INCLUDE asio.hpp REQUIRED)
 add_library(asio INTERFACE)
 target_include_directories(asio SYSTEM INTERFACE ${ASIO_INCLUDE})
+set_property(GLOBAL APPEND PROPERTY TWOFOLD_LIBRARIES asio)
 # Whether it finds aligned_alloc depends on what was included before, and so do its inline functions: without, all files have the same.
 target_compile_definitions(asio INTERFACE ASIO_NO_DEPRECATED ASIO_DISABLE_STD_ALIGNED_ALLOC)
 
@@ -76,6 +77,7 @@ find_path(SIMGRID_INCLUDE simgrid/s4u.hpp)
 if(TWOFOLD_WITH_SIMGRID AND SIMGRID_LIBRARY AND SIMGRID_INCLUDE)
   set(TWOFOLD_HAVE_SIMGRID ON)
   add_library(simgrid_imported INTERFACE)
+  set_property(GLOBAL APPEND PROPERTY TWOFOLD_LIBRARIES simgrid_imported)
   target_include_directories(simgrid_imported SYSTEM INTERFACE ${SIMGRID_INCLUDE})
   # libsimgrid has an MPI of its own (SMPI) under the same names: whoever links it must see the real one first.
   target_link_libraries(simgrid_imported INTERFACE $<$<BOOL:${TWOFOLD_HAVE_MPI}>:MPI::MPI_CXX> ${SIMGRID_LIBRARY})

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # From nothing to a prediction beside its measurement: experiments/quickstart.sh [--keep-profile]
 #
-# Installs what is missing, builds `twofold`, calibrates this machine, predicts a small GPT on one rank a core, trains it on
-# threads and again on processes that communicate by MPI, and compares. Safe to run again. --keep-profile: use the calibration of an earlier run, when there is one.
+# Installs what is missing, builds `twofold`, and runs `twofold quickstart` (whose --help says what it does). Safe to run again.
+# --keep-profile: use the calibration of an earlier run, when there is one.
 #
 # Where there is no GPU the program is built without CUDA, which would take longer than all the rest. TWOFOLD_CUDA=AUTO (or ON, or OFF:
 # cmake/cuda.cmake) in the environment decides otherwise. A build/release that is configured already stays as it is.
@@ -22,15 +22,8 @@ case "${1-}" in
     ;;
 esac
 
-spec=experiments/quickstart/gpt.textproto
 profile=runs/this-machine.profile.textproto
-predicted=runs/quickstart-predicted
-measured=runs/quickstart-measured
-measured_mpi=runs/quickstart-measured-mpi
 cores=$(nproc)
-dp=1  # the most ranks, a core each, that the global batch of 16 can be shared among
-for ranks in 2 4 8 16; do ((ranks <= cores)) && dp=$ranks; done
-layout=(--set "parallel.dp=$dp" --set "train.micro_batch=$((dp > 2 ? 16 / dp : 8))")
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -49,19 +42,7 @@ cmake --build --preset release -j "${JOBS:-$cores}" --target twofold
 twofold=build/release/experiments/program/twofold
 
 if [[ $keep == yes && -f $profile ]]; then
-  step "calibrate: skipped, the profile $profile is kept"
+  "$twofold" quickstart --profile="$profile"
 else
-  step "calibrate: measure this machine's kernels and links (about a minute)"
-  "$twofold" calibrate --out="$profile"
+  "$twofold" quickstart
 fi
-step "predict: $dp ranks, simulated"
-"$twofold" run "$spec" --fabric=simulated --set "fabric.simulated.profile=$profile" "${layout[@]}" --out="$predicted"
-step "measure: the same spec, for real"
-"$twofold" run "$spec" --fabric=in_memory "${layout[@]}" --out="$measured"
-step "measure again: $dp processes under mpirun"
-"$twofold" launch --ranks="$dp" --fabric=mpi -- run "$spec" "${layout[@]}" --out="$measured_mpi"
-step "pictures"
-"$twofold" report "$predicted" "$measured"
-echo "Open $measured/report.html in a browser; $measured/trace.json opens in ui.perfetto.dev."
-step "compare"
-"$twofold" compare "$predicted" "$measured" "$measured_mpi"

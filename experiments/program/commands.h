@@ -18,6 +18,7 @@ inline constexpr int kExitFailed = 1;            // something went wrong while r
 inline constexpr int kExitWrongInput = 2;        // spec, flags or files
 inline constexpr int kExitPredictedFailure = 3;  // a simulated run predicts out-of-memory or deadlock
 
+void AddQuickstartCommand(const Command& program, int& exit_status);
 void AddRunCommand(const Command& program, int& exit_status);
 // A command line that begins with the word run, and what it asks for.
 struct RunWords {

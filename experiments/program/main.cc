@@ -28,6 +28,7 @@ namespace {
 
 constexpr const char* kTour =
     "A small tour:\n"
+    "  twofold quickstart                                 calibrate, predict, train, draw, compare: two minutes\n"
     "  twofold init my.textproto                          a first spec to edit\n"
     "  twofold doctor                                     is this machine fit for it?\n"
     "  twofold spec parallel                              what can a spec say?\n"
@@ -138,6 +139,7 @@ int main(int argc, char** argv) {
   twofold::AddInitCommand(program, exit_status);
   twofold::AddSpecCommand(program, exit_status);
   twofold::AddDoctorCommand(program, exit_status);
+  twofold::AddQuickstartCommand(program, exit_status);
   twofold::AddListCommand(program, exit_status);
   twofold::AddHelpCommands(line, twofold::VersionName(), exit_status);
   program.Footer(kTour);  // last: otherwise the commands would inherit it

@@ -29,7 +29,8 @@ std::string VersionText() {
   else
     StrAppend(&lacking, "\nnot available: device CUDA: ", why_not);
   return StrCat(VersionName(), "\ncommit: ", TWOFOLD_COMMIT, "\ncompiler: ", TWOFOLD_COMPILER,
-                "\nCPU kernels: ", host::DescribeCpuLevel(), "\nfabrics: ", absl::StrJoin(fabrics, ", "), "\ndevices: ", devices, lacking);
+                "\nCPU kernels: ", host::DescribeCpuLevel(), "\nfabrics: ", absl::StrJoin(fabrics, ", "),
+                "\ndevices: ", devices, lacking);
 }
 
 }  // namespace twofold

@@ -1,4 +1,5 @@
-// The entry points of one compilation of the kernels. Only levels.cc (which chooses one) and level.cc (which fills one in) use it.
+// The entry points of one compilation of the kernels. Only levels.cc (which chooses one) and level.cc (which fills one
+// in) use it.
 #pragma once
 
 #include <cstddef>

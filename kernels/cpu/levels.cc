@@ -53,8 +53,8 @@ absl::StatusOr<const Level*> Choose(const char* wanted) {
     return absl::InvalidArgumentError(StrCat("TWOFOLD_CPU_LEVEL: this processor has no level ", name,
                                              " of x86-64; it has ", absl::StrJoin(usable, ", ")));
   }
-  return absl::InvalidArgumentError(StrCat("TWOFOLD_CPU_LEVEL: unknown level \"", name, "\"; this build has ",
-                                           absl::StrJoin(BuiltLevels(), ", ")));
+  return absl::InvalidArgumentError(
+      StrCat("TWOFOLD_CPU_LEVEL: unknown level \"", name, "\"; this build has ", absl::StrJoin(BuiltLevels(), ", ")));
 }
 
 const absl::StatusOr<const Level*>& Chosen() {
@@ -105,9 +105,7 @@ void ReduceSlices(std::span<const void* const> inputs, std::span<void* const> ou
                   int64_t first, int64_t count) {
   Kernels().reduce_slices(inputs, outputs, dtype, op, first, count);
 }
-void DivideAll(void* values, DType dtype, int64_t count, int64_t by) {
-  Kernels().divide_all(values, dtype, count, by);
-}
+void DivideAll(void* values, DType dtype, int64_t count, int64_t by) { Kernels().divide_all(values, dtype, count, by); }
 int64_t PanelScratch(int64_t m, int64_t n, int64_t k) { return Kernels().panel_scratch(m, n, k); }
 void MultiplyPanels(const Product<float>& p, const float* bias, float* scratch) {
   Kernels().multiply_panels_f32(p, bias, scratch);

@@ -9,8 +9,8 @@
 
 namespace twofold::cpu {
 
-// Computes `op` on the calling thread and the pool's, with the kernels of the level in use (levels.h). `scratch` is the memory that
-// ops::Workspace asks for. Shapes have been checked before.
+// Computes `op` on the calling thread and the pool's, with the kernels of the level in use (levels.h). `scratch` is the
+// memory that ops::Workspace asks for. Shapes have been checked before.
 void RunOperation(const ops::AnyOp& op, ThreadPool& pool, std::span<std::byte> scratch);
 
 }  // namespace twofold::cpu

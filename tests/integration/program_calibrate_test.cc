@@ -82,6 +82,29 @@ TEST_F(Program, CalibrationFindsOutAboutAFullDiskBeforeItMeasures) {
     EXPECT_THAT(entry.path().filename().string(), testing::AnyOf("limited.sh", "err"));
 }
 
+// The installed program's quickstart, with a profile instead of a calibration.
+TEST_F(Program, QuickstartPredictsMeasuresAndCompares) {
+  const std::string profile = "--profile=tests/integration/tiny.profile.textproto";
+  ASSERT_EQ(Run(StrCat("quickstart ", profile, " --steps=2 --out=", At("runs"))), 0) << out_ << err_;
+  EXPECT_THAT(out_, Not(HasSubstr("== calibrate")));
+  const size_t predict = out_.find("== predict"), measure = out_.find("== measure"), compare = out_.find("== compare");
+  ASSERT_NE(compare, std::string::npos) << out_;
+  EXPECT_LT(predict, measure);
+  EXPECT_LT(measure, compare);
+  EXPECT_THAT(out_.substr(compare), testing::AllOf(HasSubstr("peak memory (bytes)"), HasSubstr("step time")));
+  EXPECT_EQ(Report(At("runs/quickstart-measured"))["steps"].size(), 2u);
+  EXPECT_TRUE(fs::exists(At("runs/quickstart-measured/report.html")));
+  EXPECT_THAT(ReadAll(At("runs/quickstart.textproto")), HasSubstr("gpt-3m"));
+}
+
+TEST_F(Program, QuickstartRefusesWhatItCannotUse) {
+  EXPECT_EQ(Run(StrCat("quickstart --profile=", At("none"), " --out=", At("runs"))), 2);
+  EXPECT_THAT(err_, HasSubstr("there is no such file; `twofold calibrate` writes one"));
+  EXPECT_EQ(Run(StrCat("quickstart --steps=0 --out=", At("runs"))), 2);
+  EXPECT_THAT(err_, HasSubstr("--steps must be at least 1 (got 0)"));
+  EXPECT_FALSE(fs::exists(At("runs")));
+}
+
 // What `cmake` is asked for, by a quickstart in a tree of its own where all that it starts is a stand-in.
 TEST_F(Program, QuickstartBuildsWithoutCudaWhereThereIsNoGpu) {
   const auto script = [this](const std::string& name, const std::string& text) {

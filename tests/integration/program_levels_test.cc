@@ -44,12 +44,13 @@ class Levels : public Program {
   }
 };
 
-constexpr char kTrain[] = "train { steps: 4 global_batch: 8 micro_batch: 2 optimizer { adamw { lr: 1e-2 } } ";
+constexpr char kTrain[] = "train { steps: 4 global_batch: 8 micro_batch: 2 optimizer { adamw { lr: 3e-3 } } ";
 const std::map<std::string, std::string> kSpecs = {
-    {"gpt", StrCat("model { gpt { layers: 2 hidden: 48 heads: 3 vocab: 131 sequence: 33 } } ", kTrain, "}")},
-    {"llama bf16", StrCat("model { llama { layers: 2 hidden: 48 heads: 4 kv_heads: 2 ffn: 80 vocab: 131 sequence: 33 } } ",
-                          kTrain, "precision { parameter: BF16 } }")},
-    {"cnn f16", StrCat("model { cnn { height: 12 width: 12 classes: 5 } } ", kTrain, "precision { parameter: F16 } }")},
+    {"gpt", StrCat("model { gpt { layers: 2 hidden: 48 heads: 3 vocab: 256 sequence: 33 } } ", kTrain, "}")},
+    {"llama bf16",
+     StrCat("model { llama { layers: 2 hidden: 48 heads: 4 kv_heads: 2 ffn: 80 vocab: 256 sequence: 33 } } ", kTrain,
+            "precision { parameter: BF16 } }")},
+    {"cnn f16", StrCat("model { cnn { height: 12 width: 12 classes: 5 widths: [16, 32] blocks: [1, 1] } } ", kTrain, "precision { parameter: F16 } }")},
 };
 
 // v3 and v4 differ in the width of their registers alone; v2 has no fused multiply-adds.

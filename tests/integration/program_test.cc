@@ -29,6 +29,7 @@ TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   for (const char* command : {"run",
                               "memory",
                               "compare",
+                              "quickstart",
                               "bench",
                               "list",
                               "list models",

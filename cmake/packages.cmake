@@ -1,0 +1,45 @@
+# `cpack -G DEB` in a build folder: the Debian packages twofold, libtwofold-dev and python3-twofold, one for each component of cmake/install.cmake.
+# scripts/try_packages.sh builds them and tries them on a bare Debian.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME twofold)
+set(CPACK_PACKAGE_VENDOR "Twofold")
+set(CPACK_PACKAGE_CONTACT "The Twofold authors <twofold@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Distributed deep-learning training, predicted and then measured")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL program development python)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME twofold)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS openmpi-bin)  # mpirun
+set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "Twofold runs distributed deep-learning training twice with the same strategy code: on a simulated\nfabric, which predicts step time, memory and communication, and on a real one, which measures them.")
+
+# What find_package(Twofold) looks for, and what the static library is linked with.
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtwofold-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(depends "g++, pkg-config, libabsl-dev, libprotobuf-dev, nlohmann-json3-dev, libopenblas-pthread-dev, libxxhash-dev, libxml2-dev, libasio-dev")
+foreach(library SIMGRID=libsimgrid-dev GLOO=libgloo-dev MPI=libopenmpi-dev GRPC=libgrpc++-dev)
+  string(REGEX MATCH "^(.*)=(.*)$" unused ${library})
+  if(TWOFOLD_HAVE_${CMAKE_MATCH_1})
+    string(APPEND depends ", ${CMAKE_MATCH_2}")
+  endif()
+endforeach()
+if(TWOFOLD_HAVE_GRPC)  # its CMake package names their programs
+  string(APPEND depends ", protobuf-compiler, protobuf-compiler-grpc, libssl-dev")
+endif()
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${depends}")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "cmake, ninja-build, libgtest-dev")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "The library, its headers, its CMake package, and a template of a project that stands on it.")
+
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-twofold)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "twofold (= ${PROJECT_VERSION}), python3 (>= ${Python_VERSION_MAJOR}.${Python_VERSION_MINOR})")
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "The module twofold: predictions from Python, as tables and data frames.")
+if(NOT TWOFOLD_PYTHON)
+  list(REMOVE_ITEM CPACK_COMPONENTS_ALL python)
+endif()
+include(CPack)
