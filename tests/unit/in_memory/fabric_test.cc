@@ -37,7 +37,7 @@ TEST(InMemoryFabric, GivesEachRanksResult) {
 
 // A neighbour's messages arrive while those of the other are copied. Those of one sender and tag stay in order.
 TEST(InMemoryFabric, MessagesOfABatchStayInOrder) {
-  constexpr int kRanks = 4, kRounds = 500;
+  constexpr int kRanks = 4, kRounds = 200;
   constexpr int64_t kSizes[] = {3000, 64, 256, 4};
   const RunResult result = RunRanks(kRanks, [&](RankContext& c) {
     const int left = (c.rank() + kRanks - 1) % kRanks, right = (c.rank() + 1) % kRanks;
