@@ -26,30 +26,11 @@ TEST_F(Program, TeachesWithoutArgumentsAndWithHelp) {
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_THAT(out_, HasSubstr("tour"));
   EXPECT_THAT(out_, HasSubstr("Exit status: "));
-  for (const char* command : {"run",
-                              "memory",
-                              "compare",
-                              "quickstart",
-                              "bench",
-                              "list",
-                              "list models",
-                              "list clusters",
-                              "list strategies",
-                              "list fabrics",
-                              "list devices",
-                              "calibrate",
-                              "launch",
-                              "report",
-                              "schedule",
-                              "storm",
-                              "topology",
-                              "topology show",
-                              "topology list",
-                              "topology import",
-                              "topology export",
-                              "help",
-                              "completion",
-                              "man"}) {
+  for (const char* command :
+       {"run",           "memory",          "compare",         "quickstart",   "bench",        "list",
+        "list models",   "list clusters",   "list strategies", "list fabrics", "list devices", "calibrate",
+        "launch",        "report",          "schedule",        "storm",        "topology",     "topology show",
+        "topology list", "topology import", "topology export", "help",         "completion",   "man"}) {
     EXPECT_EQ(Run(StrCat(command, " --help")), 0) << command;
     EXPECT_THAT(out_, HasSubstr("  twofold ")) << command << " shows no example";
     EXPECT_THAT(out_, HasSubstr("Exit status: ")) << command;
