@@ -12,6 +12,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/assemble.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/cli/notes.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/replayed_run.h"
 #include "experiments/program/report/files.h"
@@ -28,6 +29,7 @@ struct Options {
   std::vector<std::string> sets;
   int traced = 64;
   bool json = false;
+  std::string shown_notes = "short";
 };
 
 // The fabric, for so many ranks. The model is never trained: the traces say what ranks do.
@@ -66,10 +68,11 @@ void Print(const Options& o, const Workload& workload, const ReplayedSteps& step
     std::printf("step time   %s, median of %s\n", SecondsText(Quantile(steps.seconds, 0.5)).c_str(),
                 Counted(std::ssize(steps.seconds), "step").c_str());
   std::printf("all         %s\n", SecondsText(steps.all).c_str());
-  for (const std::string& note : notes) std::printf("note: %s\n", note.c_str());
+  std::printf("%s", NotesText(notes, o.shown_notes).c_str());
 }
 
 absl::Status Replay(const Options& o) {
+  if (o.traced < 1) return InvalidArgument("--ranks must be at least 1 (got ", o.traced, ")");
   absl::StatusOr<ChakraTraces> traces = ReadChakraFolder(o.folder);
   if (!traces.ok()) return traces.status();
   const absl::StatusOr<spec::Spec> spec = SpecOf(o, traces->workload.ranks.size());
@@ -114,6 +117,7 @@ void AddReplayCommand(const Command& program, int& exit_status) {
   command.AddOption("--out=DIR", options->out, "write a run's folder, for `twofold report` and `twofold compare`");
   command.AddOption("--ranks=N", options->traced, "ranks with a time line in that folder (default: 64)");
   command.AddFlag("--json", options->json, "print JSON");
+  AddNotesOption(command, options->shown_notes);
   command.Footer(
       R"(A node begins when all that it depends on has ended. Work takes the time that the trace gives; communication takes what the cluster's
 network says, and waits for its peers. So a job that was traced once can be predicted on other networks, but not with other devices.

@@ -97,6 +97,11 @@ const Row kFlags[] = {
     {"init --framework=TORCH --cluster=dgx-h100", 2, "--framework=TORCH: unknown framework", "PYTORCH_EAGER"},
     {"topology show dgx-h100 --json --out=-", 2, "both want stdout", "give the picture a file"},
     {"sweep @/small --vary=train.steps=1,2 --scaling=medium", 2, "medium", "strong"},
+    {"replay @/nowhere --cluster=dgx-h100", 2, "nowhere: cannot be read", "No such file"},
+    {"replay @ --cluster=dgx-h100", 2, "has no execution traces in it", "trace.execution_graph"},
+    {"replay @ --cluster=dgx-h100 --ranks=0", 2, "--ranks", "at least 1 (got 0)"},
+    {"run @/small --check --set=trace.execution_graph=true --fabric=in_memory", 2, "only simulated ranks keep one",
+     "--fabric=simulated"},
 };
 
 // ---- fields and values ----
