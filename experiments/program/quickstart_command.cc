@@ -108,6 +108,7 @@ int RunSelf(const std::vector<std::string>& words) {
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     execv("/proc/self/exe", argv.data());
+    LogError("/proc/self/exe: cannot be started: ", std::strerror(errno));
     _exit(kExitFailed);
   }
   int status = 0;
