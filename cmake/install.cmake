@@ -17,6 +17,9 @@ endforeach()
 if(NOT PROJECT_IS_TOP_LEVEL)  # another project's own rules say what is installed
   return()
 endif()
+if(TWOFOLD_CUDA_MODE STREQUAL EMULATED)  # its headers stand in for CUDA's: for tests alone
+  return()
+endif()
 
 include(CMakePackageConfigHelpers)
 install(TARGETS twofold_library ${TWOFOLD_LIBRARIES} EXPORT Twofold

@@ -126,7 +126,8 @@ A run writes such traces with --set=trace.execution_graph=true, a file for each 
 simulates, and writes, every rank. Traces of PyTorch that Chakra's converter made are read, too. Edges that they lack are added or left out,
 and the notes say how many; a cycle is refused, and its nodes are named.
 
-Exit status: 0 fine; 1 ranks wait for each other, or call different collectives; 2 a file is no such trace, or wrong options.
+Exit status: 0 fine; 1 a failure, such as ranks that wait for each other; 2 a file is no such trace, ranks call different collectives, or
+wrong options.
 
 Examples:
   twofold run my.textproto --fabric=simulated --set=trace.execution_graph=true --set=fabric.simulated.folding=OFF --out=runs/mine
@@ -136,7 +137,7 @@ Examples:
     const absl::Status status = Replay(*options);
     if (status.ok()) return;
     LogError(status.message());
-    exit_status = status.code() == absl::StatusCode::kInvalidArgument ? kExitWrongInput : kExitFailed;
+    exit_status = absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? kExitWrongInput : kExitFailed;
   });
 }
 

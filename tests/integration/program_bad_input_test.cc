@@ -38,6 +38,10 @@ class BadInput : public Program {
     Write("cut.json", "{\n");
     Write("typo.json", "{\"train\": {\"stps\": 3}}");
     fs::create_directory(At("folder"));
+    fs::create_directory(At("traces"));
+    Write("traces/rank.0.et",
+          "\x07\n\x05"
+          "1.0.0");
     fs::create_symlink(At("nowhere"), At("dangling"));
   }
   std::string Filled(std::string text) const {
@@ -98,6 +102,7 @@ const Row kFlags[] = {
     {"topology show dgx-h100 --json --out=-", 2, "both want stdout", "give the picture a file"},
     {"sweep @/small --vary=train.steps=1,2 --scaling=medium", 2, "medium", "strong"},
     {"replay @/nowhere --cluster=dgx-h100", 2, "nowhere: cannot be read", "No such file"},
+    {"replay @/traces --cluster=dgxh100", 2, "dgxh100", "did you mean dgx-h100"},
     {"replay @ --cluster=dgx-h100", 2, "has no execution traces in it", "trace.execution_graph"},
     {"replay @ --cluster=dgx-h100 --ranks=0", 2, "--ranks", "at least 1 (got 0)"},
     {"run @/small --check --set=trace.execution_graph=true --fabric=in_memory", 2, "only simulated ranks keep one",
