@@ -13,6 +13,7 @@
 #include "core/proto/chakra.pb.h"
 #include "experiments/program/workload/order.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/util/delimited_message_util.h"
 
 namespace twofold {
@@ -100,6 +101,7 @@ class Reader {
       : file_(file), in_(bytes.data(), static_cast<int>(bytes.size())) {}
 
   absl::StatusOr<ChakraRank> Read() {
+    const google::protobuf::LogSilencer silence;  // the status says it
     chakra::GlobalMetadata metadata;
     bool end = false;
     if (!ParseDelimitedFromZeroCopyStream(&metadata, &in_, &end))
@@ -117,8 +119,9 @@ class Reader {
     }
     if (!end) return InvalidArgument(file_, ": cannot be read beyond its first ", Counted(std::ssize(ids_), "node"));
     Connect();
+    if (absl::Status ordered = FindOrder(); !ordered.ok()) return ordered;
     if (!ours_) FollowStreams();
-    if (absl::Status ordered = PutInOrder(); !ordered.ok()) return ordered;
+    PutInOrder();
     return std::move(out_);
   }
 
@@ -206,45 +209,40 @@ class Reader {
     }
   }
 
-  // Kernels may depend on their launches alone (mlcommons/chakra, issue 215): then a stream's order is in no edge.
+  // Kernels may depend on their launches alone (mlcommons/chakra, issue 215): then a stream's order is in no edge. What
+  // is added agrees with an order of all nodes, so it makes no cycle, whatever the start times are.
   void FollowStreams() {
-    std::map<std::string, std::vector<int>> streams;
-    for (size_t n = 0; n < out_.nodes.size(); ++n) {
-      const WorkloadNode& node = out_.nodes[n];
-      if (!node.host && !node.stream.empty() && node.kind != WorkloadNode::kMark)
-        streams[node.stream].push_back(static_cast<int>(n));
-    }
-    for (auto& [stream, nodes] : streams) {
-      const auto start = [this](int n) { return starts_[static_cast<size_t>(n)]; };
-      std::stable_sort(nodes.begin(), nodes.end(), [&](int a, int b) { return start(a) < start(b); });
-      for (size_t i = 1; i < nodes.size(); ++i) {
-        std::vector<int>& after = out_.nodes[static_cast<size_t>(nodes[i])].after;
-        const bool follows = std::any_of(after.begin(), after.end(), [&](int before) {
-          const WorkloadNode& other = out_.nodes[static_cast<size_t>(before)];
-          return !other.host && other.stream == stream;
-        });
-        if (follows) continue;
-        after.push_back(nodes[i - 1]);
-        ++out_.edges_added;
-      }
+    std::map<std::string, int> last;  // by stream
+    for (const int n : order_) {
+      WorkloadNode& node = out_.nodes[static_cast<size_t>(n)];
+      if (node.host || node.stream.empty() || node.kind == WorkloadNode::kMark) continue;
+      const auto [before, first] = last.try_emplace(node.stream, n);
+      const bool follows = std::any_of(node.after.begin(), node.after.end(), [&](int other) {
+        const WorkloadNode& of = out_.nodes[static_cast<size_t>(other)];
+        return !of.host && of.stream == node.stream;
+      });
+      if (!first && !follows) node.after.push_back(before->second), ++out_.edges_added;
+      before->second = n;
     }
   }
 
-  absl::Status PutInOrder() {
-    const std::vector<int> order = OrderOf(out_.nodes);
-    if (order.size() < out_.nodes.size()) {
-      std::string text;
-      for (const int n : CycleOf(out_.nodes, order)) {
-        const auto node = static_cast<size_t>(n);
-        StrAppend(&text, text.empty() ? "" : " -> ", ids_[node], " \"", out_.nodes[node].name, "\"");
-      }
-      return InvalidArgument(file_, ": nodes wait for each other in a cycle: ", text,
-                             "; remove one of these dependencies");
+  absl::Status FindOrder() {
+    order_ = OrderOf(out_.nodes, starts_);
+    if (order_.size() == out_.nodes.size()) return absl::OkStatus();
+    std::string text;
+    for (const int n : CycleOf(out_.nodes, order_)) {
+      const auto node = static_cast<size_t>(n);
+      StrAppend(&text, text.empty() ? "" : " -> ", ids_[node], " \"", out_.nodes[node].name, "\"");
     }
-    std::vector<int> place(order.size());
-    for (size_t i = 0; i < order.size(); ++i) place[static_cast<size_t>(order[i])] = static_cast<int>(i);
-    std::vector<WorkloadNode> nodes(order.size());
-    for (size_t n = 0; n < order.size(); ++n) {
+    return InvalidArgument(file_, ": nodes wait for each other in a cycle: ", text,
+                           "; remove one of these dependencies");
+  }
+
+  void PutInOrder() {
+    std::vector<int> place(order_.size());
+    for (size_t i = 0; i < order_.size(); ++i) place[static_cast<size_t>(order_[i])] = static_cast<int>(i);
+    std::vector<WorkloadNode> nodes(order_.size());
+    for (size_t n = 0; n < order_.size(); ++n) {
       for (int& before : out_.nodes[n].after) before = place[static_cast<size_t>(before)];
       nodes[static_cast<size_t>(place[n])] = std::move(out_.nodes[n]);
     }
@@ -252,7 +250,6 @@ class Reader {
     for (ChakraRank::Communication& c : out_.communications) c.node = static_cast<size_t>(place[c.node]);
     std::sort(out_.communications.begin(), out_.communications.end(),
               [](const auto& a, const auto& b) { return a.node < b.node; });
-    return absl::OkStatus();
   }
 
   const std::string& file_;
@@ -260,6 +257,7 @@ class Reader {
   ChakraRank out_;
   bool ours_ = false;
   std::unordered_map<uint64_t, int> places_;
+  std::vector<int> order_;                    // places of nodes, each after all that it follows
   std::vector<uint64_t> ids_, starts_;        // by node
   std::vector<std::vector<uint64_t>> after_;  // by node: ids
 };

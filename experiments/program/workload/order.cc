@@ -3,25 +3,28 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <utility>
 
 namespace twofold {
 
-std::vector<int> OrderOf(const std::vector<WorkloadNode>& nodes) {
+std::vector<int> OrderOf(const std::vector<WorkloadNode>& nodes, const std::vector<uint64_t>& begins) {
   std::vector<size_t> missing(nodes.size());
   std::vector<std::vector<int>> followers(nodes.size());
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  using Ready = std::pair<uint64_t, int>;
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  const auto add = [&](int n) { ready.emplace(begins.empty() ? 0 : begins[static_cast<size_t>(n)], n); };
   for (size_t n = 0; n < nodes.size(); ++n) {
     missing[n] = nodes[n].after.size();
     for (const int before : nodes[n].after) followers[static_cast<size_t>(before)].push_back(static_cast<int>(n));
-    if (missing[n] == 0) ready.push(static_cast<int>(n));
+    if (missing[n] == 0) add(static_cast<int>(n));
   }
   std::vector<int> order;
   for (; !ready.empty();) {
-    const int n = ready.top();
+    const int n = ready.top().second;
     ready.pop();
     order.push_back(n);
     for (const int follower : followers[static_cast<size_t>(n)]) {
-      if (--missing[static_cast<size_t>(follower)] == 0) ready.push(follower);
+      if (--missing[static_cast<size_t>(follower)] == 0) add(follower);
     }
   }
   return order;

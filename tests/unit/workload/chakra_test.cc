@@ -123,6 +123,16 @@ TEST(Chakra, KernelsThatFollowNoneOfTheirStreamFollowTheOneBefore) {
   }
 }
 
+// Start times that contradict the dependencies add no cycle.
+TEST(Chakra, WhatIsAddedAgreesWithWhatIsThere) {
+  File file;
+  file.Kernel(1, "last by its clock", 300, 1, {}).Kernel(2, "other stream", 200, 1, {1}, 8);
+  file.Kernel(3, "first by its clock", 100, 1, {2}).Kernel(4, "free", 50, 1, {});
+  const auto read = ReadChakra(file.bytes(), "f.et");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->edges_added, 2) << "free, then the last by its clock, then the first";
+}
+
 // Issue 185: cycles.
 TEST(Chakra, ACycleIsRefusedAndNamed) {
   File file;
