@@ -40,14 +40,15 @@ bare_system() {
   mount -t proc proc "$root/proc"
   mount --bind /dev "$root/dev"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
-  cp "$build"/*.deb "$root/root/"
+  mkdir "$root/packages"
+  cp "$build"/*.deb "$root/packages/"
 }
 leave() {
   umount "$root/proc" "$root/dev" 2> /dev/null || true
   [[ ${KEEP-} == 1 ]] && echo "the system: $root" || rm -rf "$root"
 }
 
-inside() { chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/bin:/usr/sbin:/bin:/sbin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -euc "$1"; }
+inside() { chroot "$root" /usr/bin/env -i HOME=/ PATH=/usr/bin:/usr/sbin:/bin:/sbin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -euc "$1"; }
 
 # mpirun refuses to run as root.
 as_user() { chroot --userspec=user "$root" /usr/bin/env -i HOME=/home/user PATH=/usr/bin:/bin LANG=C.UTF-8 sh -euc "cd /home/user; $1"; }
@@ -55,15 +56,15 @@ as_user() { chroot --userspec=user "$root" /usr/bin/env -i HOME=/home/user PATH=
 mkdir -p "$(dirname "$build")"
 timed "build the packages" build_packages
 timed "a bare Debian 12" bare_system
-timed "install twofold" inside 'apt-get update -qq && apt-get install -y -qq --no-install-recommends /root/twofold_*.deb openmpi-bin > /dev/null && twofold --version && useradd --create-home user'
+timed "install twofold" inside 'apt-get update -qq && apt-get install -y -qq --no-install-recommends /packages/twofold_*.deb openmpi-bin > /dev/null && twofold --version && useradd --create-home user'
 timed "twofold quickstart" as_user 'twofold quickstart'
-timed "install python3-twofold" inside 'apt-get install -y -qq --no-install-recommends /root/python3-twofold_*.deb > /dev/null'
+timed "install python3-twofold" inside 'apt-get install -y -qq --no-install-recommends /packages/python3-twofold_*.deb > /dev/null'
 cat > "$root/tmp/predict.py" << 'PYTHON'
 import twofold
 print(twofold.predict({"model": {"preset": "gpt2-124m"}, "parallel": {"dp": 8}, "fabric": {"simulated": {"cluster": "dgx-a100", "nodes": 1}}}))
 PYTHON
 timed "import twofold" as_user 'python3 /tmp/predict.py'
-timed "install libtwofold-dev" inside 'apt-get install -y -qq --no-install-recommends /root/libtwofold-dev_*.deb cmake ninja-build libgtest-dev > /dev/null'
+timed "install libtwofold-dev" inside 'apt-get install -y -qq --no-install-recommends /packages/libtwofold-dev_*.deb cmake ninja-build libgtest-dev > /dev/null'
 timed "the template project" as_user 'cp -r /usr/share/doc/libtwofold-dev/own-project . && cd own-project && cmake -S . -B build -G Ninja > /dev/null && cmake --build build && ctest --test-dir build --output-on-failure && build/predict_and_measure'
 
 printf '\n'

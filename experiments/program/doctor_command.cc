@@ -32,7 +32,8 @@ void AddDoctorCommand(const Command& program, int& exit_status) {
   auto json = std::make_shared<bool>(false);
   command.AddFlag("--json", *json, "print JSON: {findings: [{kind, name, text, remedy}], notes, faults}");
   command.Footer(
-      "One line a thing: ok, note (worth knowing, with a remedy where there is one) or fault (a run may fail by it, or "
+      "One line for each thing that it looks at: ok, note (worth knowing, with a remedy where there is one) or fault "
+      "(a run may fail by it, or "
       "give wrong figures).\n"
       "It looks at libraries, fabrics, MPI's launcher, GPUs, processor, memory, limits, clock, loopback, folders, the "
       "profile of this\n"

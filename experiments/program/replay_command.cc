@@ -83,6 +83,7 @@ absl::Status Replay(const Options& o) {
   const absl::StatusOr<WorkloadRun> run = RunWorkload(*spec, traces->workload);
   if (!run.ok()) return run.status();
   std::vector<std::string> notes = traces->notes;
+  notes.push_back("devices are taken for alike: that ranks wait for the slowest of many is left out");
   for (const std::string& note : run->notes) {
     if (!absl::StartsWith(note, "kernel times: ")) notes.push_back(note);  // the traces' count
   }
