@@ -124,7 +124,7 @@ void AddReplayCommand(const Command& program, int& exit_status) {
 network says, and waits for its peers. So a job that was traced once can be predicted on other networks, but not with other devices.
 
 A run writes such traces with --set=trace.execution_graph=true, a file for each rank that was simulated; --set=fabric.simulated.folding=OFF
-simulates, and writes, every rank. Traces of PyTorch that Chakra's converter made are read, too. Edges that they lack are added or left out,
+simulates, and writes, every rank. Traces of PyTorch that Chakra's converter made are read, too: of their dependencies data_deps count. Edges that they lack are added or left out,
 and the notes say how many; a cycle is refused, and its nodes are named.
 
 Exit status: 0 fine; 1 a failure, such as ranks that wait for each other; 2 a file is no such trace, ranks call different collectives, or

@@ -134,7 +134,9 @@ class Reader {
     const Attributes attributes(node, where);
     WorkloadNode made{.name = node.name(), .stream = attributes.Text("stream")};
     made.host = attributes.Whole("is_cpu_op", 0) != 0;
-    switch (node.type()) {
+    chakra::NodeType type = node.type();
+    if (type == chakra::COMM_COLL_NODE && !attributes.Has("comm_type")) ++out_.without_type, type = chakra::COMP_NODE;
+    switch (type) {
       case chakra::METADATA_NODE: made.kind = WorkloadNode::kMark; break;
       case chakra::COMP_NODE:
       case chakra::MEM_LOAD_NODE:
@@ -154,8 +156,9 @@ class Reader {
     }
     out_.nodes.push_back(std::move(made));
     ids_.push_back(node.id()), starts_.push_back(node.start_time_micros());
-    std::vector<uint64_t>& after = after_.emplace_back(node.data_deps().begin(), node.data_deps().end());
-    after.insert(after.end(), node.ctrl_deps().begin(), node.ctrl_deps().end());
+    after_.emplace_back(node.data_deps().begin(), node.data_deps().end());
+    callers_.emplace_back(node.ctrl_deps().begin(), node.ctrl_deps().end());
+    has_data_ = has_data_ || !after_.back().empty();
     return absl::OkStatus();
   }
 
@@ -197,7 +200,7 @@ class Reader {
   void Connect() {
     for (size_t n = 0; n < out_.nodes.size(); ++n) {
       std::vector<int>& after = out_.nodes[n].after;
-      for (const uint64_t id : after_[n]) {
+      for (const uint64_t id : (has_data_ ? after_ : callers_)[n]) {
         const auto found = places_.find(id);
         if (found == places_.end())
           ++out_.edges_dropped;
@@ -255,7 +258,8 @@ class Reader {
   const std::string& file_;
   ArrayInputStream in_;
   ChakraRank out_;
-  bool ours_ = false;
+  bool ours_ = false, has_data_ = false;
+  std::vector<std::vector<uint64_t>> callers_;  // by node: ids
   std::unordered_map<uint64_t, int> places_;
   std::vector<int> order_;                    // places of nodes, each after all that it follows
   std::vector<uint64_t> ids_, starts_;        // by node

@@ -1,15 +1,16 @@
 // Reads execution traces of MLCommons' Chakra, schema 1.0: a file for each rank, of a GlobalMetadata and Nodes, each
 // behind its length.
 //
-// What is used: types, ids, ctrl_deps and data_deps (both are dependencies), duration_micros, and the attributes
-// is_cpu_op, comm_type, comm_size (bytes that the rank puts in), comm_src, comm_dst, comm_tag, pg_name, and "stream".
-// Twofold's own files have more: "duration_seconds", "root", "bytes_to" and "bytes_from" of uneven all-to-alls, marks
-// of steps. A pg_name is looked up in groups.json, an object from names to lists of ranks; without one a communication
-// is among all ranks.
+// What is used: types, ids, data_deps (ctrl_deps, which say who called, only if no node has data_deps),
+// duration_micros, and the attributes is_cpu_op, comm_type, comm_size (bytes that the rank puts in), comm_src,
+// comm_dst, comm_tag, pg_name, and "stream". Twofold's own files have more: "duration_seconds", "root", "bytes_to" and
+// "bytes_from" of uneven all-to-alls, marks of steps. A pg_name is looked up in groups.json, an object from names to
+// lists of ranks; without one a communication is among all ranks.
 //
-// Traces of other programs may lack edges. A node of the device that follows no other of its stream is made to follow
-// the one before it there, by start_time_micros. Dependencies on nodes that are not in the file are left out. The notes
-// say how many of each. A cycle is an error that names its nodes.
+// A collective node without a comm_type, as the host's calls of collectives are, counts as work. Traces of other
+// programs may lack edges. A node of the device that follows no other of its stream is made to follow the one before it
+// there, by start_time_micros. Dependencies on nodes that are not in the file are left out. The notes say how many of
+// each. A cycle is an error that names its nodes.
 #pragma once
 
 #include <string>
@@ -32,7 +33,7 @@ struct ChakraRank {
   int64_t rank = -1;  // -1: the file does not say
   std::vector<WorkloadNode> nodes;
   std::vector<Communication> communications;
-  int64_t without_duration = 0, edges_added = 0, edges_dropped = 0;
+  int64_t without_type = 0, without_duration = 0, edges_added = 0, edges_dropped = 0;
 };
 // `file` is for errors. InvalidArgument: no such trace, a node without what its type needs, an id that occurs twice, a
 // cycle.

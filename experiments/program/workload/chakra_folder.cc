@@ -155,7 +155,7 @@ absl::StatusOr<ChakraTraces> ReadChakraFolder(const std::string& given) {
   absl::StatusOr<GroupRanks> groups = ReadGroups(StrCat(folder, "/", kChakraGroups), ranks);
   if (!groups.ok()) return groups.status();
   ChakraTraces all;
-  int64_t without_duration = 0, added = 0, dropped = 0;
+  int64_t without_type = 0, without_duration = 0, added = 0, dropped = 0;
   Joined joined(*std::move(groups), ranks);
   for (const auto& [rank, file] : *files) {
     const absl::StatusOr<std::string> bytes = ReadFile(file);
@@ -164,7 +164,8 @@ absl::StatusOr<ChakraTraces> ReadChakraFolder(const std::string& given) {
     if (!read.ok()) return read.status();
     if (read->rank >= 0 && read->rank != rank)
       return InvalidArgument(file, ": says that it is of rank ", read->rank, "; its name says ", rank);
-    without_duration += read->without_duration, added += read->edges_added, dropped += read->edges_dropped;
+    without_type += read->without_type, without_duration += read->without_duration, added += read->edges_added,
+        dropped += read->edges_dropped;
     if (absl::Status status = joined.Add(static_cast<int>(rank), file, *std::move(read)); !status.ok()) return status;
   }
   all.workload = joined.Take();
@@ -174,6 +175,9 @@ absl::StatusOr<ChakraTraces> ReadChakraFolder(const std::string& given) {
                                "the one before them, by their start times"));
   if (dropped > 0)
     all.notes.push_back(StrCat(Counted(dropped, "edge"), " left out: from nodes that are not in the trace"));
+  if (without_type > 0)
+    all.notes.push_back(
+        StrCat(Counted(without_type, "node"), " of collectives without a comm_type: they count as work"));
   if (without_duration > 0)
     all.notes.push_back(StrCat(Counted(without_duration, "node"), " of work without a duration: they take no time"));
   return all;

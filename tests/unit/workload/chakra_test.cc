@@ -123,6 +123,16 @@ TEST(Chakra, KernelsThatFollowNoneOfTheirStreamFollowTheOneBefore) {
   }
 }
 
+TEST(Chakra, CallsOfCollectivesWithoutATypeCountAsWork) {
+  File file;
+  file.Add(1, "c10d::broadcast_", chakra::COMM_COLL_NODE).set_duration_micros(5);
+  const auto read = ReadChakra(file.bytes(), "f.et");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->without_type, 1);
+  EXPECT_EQ(read->nodes[0].kind, WorkloadNode::kWork);
+  EXPECT_DOUBLE_EQ(read->nodes[0].seconds, 5e-6);
+}
+
 // Start times that contradict the dependencies add no cycle.
 TEST(Chakra, WhatIsAddedAgreesWithWhatIsThere) {
   File file;
