@@ -30,7 +30,8 @@ std::vector<PhaseSample> SamplePhases(const Schedule& schedule, uint64_t seed, s
   for (size_t begin = 0, end = 0; begin < phases.size(); begin = end) {
     while (end < phases.size() && Alike(phases[begin], phases[end])) ++end;
     const size_t count = end - begin, flows = std::max<size_t>(1, phases[begin].flows.size());
-    const size_t strata = count * flows <= most ? count : std::min(count, std::max(kLeastStrata, most / flows));
+    const size_t enough = std::max(kLeastStrata, std::min(kManyStrata, kManyFlows / flows));
+    const size_t strata = count * flows <= most ? count : std::min(count, std::max(enough, most / flows));
     for (size_t s = 0; s < strata; ++s) {
       const size_t first = begin + count * s / strata, last = begin + count * (s + 1) / strata;
       const uint64_t drawn = (Philox(key, first)[0] * static_cast<uint64_t>(last - first)) >> 32;

@@ -26,7 +26,9 @@ struct PhaseSample {
 std::vector<PhaseSample> EveryPhase(const Schedule& schedule);
 
 inline constexpr size_t kMostFlows = 1 << 17;  // of a run of alike phases: then all are timed
-inline constexpr size_t kLeastStrata = 32;     // whatever the number of flows
+// So many strata, but fewer of phases of many flows, which differ less among themselves: no more flows than these.
+inline constexpr size_t kManyStrata = 32, kManyFlows = 1 << 19;
+inline constexpr size_t kLeastStrata = 2;  // whatever the number of flows
 // A stratified sample of each run of more than `most` flows; the other phases all. By phase. Deterministic: the same
 // arguments give the same phases. Phases are alike that have the same number of flows, the same rounds and seconds, and
 // the same bytes in their first and last flow.

@@ -8,12 +8,13 @@
 // just as long for them: the bound is the phase's time, and nothing has to be solved. A path of several parts counts as
 // so many flows (routing.h), so this holds for flows of equal bytes under every policy.
 //
-// In all other cases, the flows are solved by class (flow_classes.h, fluid.h).
+// In all other cases, the flows are solved by class (flow_classes.h, fluid.h), or singly if they choose paths by load.
 //
 // Assumes and ignores the same as fluid.h.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,10 +47,14 @@ class PhaseTimes {
     // Under adaptive routing, if not exact: the paths of the flows of all parts.
     std::shared_ptr<const Paths> paths = nullptr;
   };
-  // Routes the flows and adds up what they bring upon each link.
+  // Routes the flows and adds up what they bring upon each link. Under routing that does not depend on loads, this is
+  // done once for phases of one part that differ only in their bytes by a factor, in limits and in costs of software.
   Time Bound(std::span<const Part> parts);
   // `time`: what Bound said of these parts. Makes it exact.
   void Solve(std::span<const Part> parts, Time& time);
+  // Under routing that depends on loads: into how many parts a flow was divided at least, each with its own path. Less
+  // than RoutingOptions::most_paths in phases of very many flows, whose paths are many already.
+  std::optional<int> fewest_paths() const { return fewest_paths_; }
 
  private:
   // What flows bring upon a link.
@@ -58,28 +63,50 @@ class PhaseTimes {
     double bytes, most, least;  // of all flows; of one part of one of them
     int64_t count;              // of parts; a part counts each time that it crosses the link
   };
-  // Of the flows counted last.
+  // Of the flows counted last: the links that need the longest at least and at most, if any. `alike`: all flows on the
+  // latter have the same bytes.
+  struct Extremes {
+    std::optional<Use> busiest = std::nullopt, slowest = std::nullopt;
+    bool alike = false;
+  };
   struct Bounds {
-    double least, most;  // seconds that they need at least and at most
+    double least, most;  // seconds that the flows need at least and at most
     bool meet;           // the time is `most`
   };
 
   // Calls visit(part, flow, share of its bytes, parts, its links) for every path of every flow; the share is that of
-  // one of the path's parts. Returns each part's latency. `paths`: null if routing does not depend on loads.
+  // one of the path's parts. Returns each part's latency. `paths`: null if routing does not depend on loads. `routes`:
+  // is filled with the latencies of the last part's routes that count.
   template <class Visit>
-  std::vector<double> List(std::span<const Part> parts, const Paths* paths, Visit&& visit);
+  std::vector<double> List(std::span<const Part> parts, const Paths* paths, std::vector<double>& routes, Visit&& visit);
   double LatencyOf(const Paths& paths, size_t flow) const;
+  // A hash of where flows go and how a byte crosses them, with their bytes as shares of the first one's. Two phases
+  // with the same pattern have the same extremes, up to a factor.
+  using Pattern = std::pair<uint64_t, uint64_t>;
+  static Pattern PatternOf(const Part& part);
+  Time BoundByPattern(const Part& part);
   std::shared_ptr<const Paths> Route(std::span<const Part> parts);
   void Count(std::span<const int> links, double bytes, int parts);  // bytes: of each part
-  Bounds TakeBounds();
+  std::vector<double> EndsByClass(const std::shared_ptr<const FlowSet>& flows);
+  Extremes TakeExtremes();
+  // Of `factor` times the bytes. `limited`: seconds that a flow needs at its limit, the longest.
+  static Bounds BoundsOf(const Extremes& extremes, double factor, double limited);
 
   const Topology& topology_;
   Router& router_;
   Zeros<double> bandwidths_;  // by link; 0: no flow has crossed it yet
   Zeros<uint64_t> seen_;      // by link: the count in which a flow last crossed it, and its place in uses_ then
   uint64_t counting_ = 1;     // number of the present count
-  std::vector<Use> uses_;     // of the links that the flows counted now cross
-  double limited_ = 0;        // seconds: the longest that a flow needs at its limit
+  std::optional<int> fewest_paths_;
+  std::vector<Use> uses_;  // of the links that the flows counted now cross
+  // What was found for patterns, the latest last. The next size of a collective often has the same.
+  struct Known {
+    Pattern pattern;
+    double bytes;  // of the first flow
+    Extremes extremes;
+    std::vector<double> routes;  // latencies, by flow; 0 where they do not count
+  };
+  std::deque<Known> known_;
   std::optional<FlowClassifier> classifier_;  // made when first needed
   // What Solve classified last, by HashOf: the next size of a collective often has the same flows.
   std::optional<std::pair<std::pair<uint64_t, uint64_t>, FlowClasses>> last_classes_;

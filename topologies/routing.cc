@@ -112,7 +112,7 @@ void Router::Choose(std::span<const Request> flows, std::vector<std::vector<Path
     for (size_t i = 0; i < flows.size(); ++i) Choose(flows[i].pair, flows[i].flow, flows[i].bytes, paths[i]);
     return;
   }
-  Adapt(flows, paths_);
+  Adapt(flows, options_.most_paths, paths_);
   in_flight_ += flows.size();
   for (size_t i = 0; i < flows.size(); ++i) {
     paths[i].clear();
@@ -123,10 +123,11 @@ void Router::Choose(std::span<const Request> flows, std::vector<std::vector<Path
   }
 }
 
-void Router::Try(std::span<const Request> flows, Paths& paths) {
+void Router::Try(std::span<const Request> flows, int parts, Paths& paths) {
   TWOFOLD_CHECK(depends_on_load(), "other policies need not try");
+  TWOFOLD_CHECK_GE(parts, 1);
   keeps_ = in_flight_ > 0;
-  Adapt(flows, paths);
+  Adapt(flows, std::min(parts, options_.most_paths), paths);
   if (!keeps_) {  // all links were idle
     for (const int link : paths.links_) loads_[static_cast<size_t>(link)].seconds = 0;
   }
@@ -150,20 +151,20 @@ Router::Offer Router::OfferTo(const Request& flow) {
 
 // Which routes a part draws does not depend on loads. They are drawn for many flows before the first of these decides,
 // because the loads of so many links come from memory slowly: they are requested early.
-void Router::Adapt(std::span<const Request> flows, Paths& paths) {
+void Router::Adapt(std::span<const Request> flows, int most, Paths& paths) {
   constexpr size_t kTogether = 64;
-  paths.Clear(flows.size(), options_.most_paths);
+  paths.Clear(flows.size(), most);
   offers_.clear(), fixed_.clear();
   for (const Request& flow : flows) offers_.push_back(OfferTo(flow));
-  for (int part = 0; part < options_.most_paths; ++part) {
+  for (int part = 0; part < most; ++part) {
     for (size_t begin = 0; begin < flows.size(); begin += kTogether) {
       const size_t end = std::min(flows.size(), begin + kTogether);
       drawn_.clear(), drawn_links_.clear();
       for (size_t i = begin; i < end; ++i) Draw(offers_[i], part, i);
       for (const Drawn& drawn : drawn_) {
         const Offer& offer = offers_[drawn.flow];
-        const int parts = offer.only() ? options_.most_paths : 1;
-        const double share = offer.only() ? 1 : 1.0 / options_.most_paths;
+        const int parts = offer.only() ? most : 1;
+        const double share = offer.only() ? 1 : 1.0 / most;
         const std::span<const int> head = HeadOf(offer), middle = LinksOf(Decide(offer, drawn)), tail = TailOf(offer);
         for (const std::span<const int> links : {head, middle, tail}) Load(links, flows[drawn.flow].bytes * share);
         paths.Add(drawn.flow, head, middle, tail, share, parts);

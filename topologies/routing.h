@@ -116,9 +116,9 @@ class Router {
   // The same for one flow that starts by itself.
   void Choose(Pair pair, uint64_t flow, double bytes, std::vector<Path>& paths);
   void Finished(const std::vector<Path>& paths, double bytes);
-  // The paths that these flows would take if they started together now. They load no link afterwards. Only under
-  // adaptive routing.
-  void Try(std::span<const Request> flows, Paths& paths);
+  // The paths that these flows would take if they started together now, each in so many parts, at most
+  // options().most_paths. They load no link afterwards. Only under adaptive routing.
+  void Try(std::span<const Request> flows, int parts, Paths& paths);
   // Whether a flow's paths depend on other traffic in flight.
   bool depends_on_load() const { return options_.policy == RoutingPolicy::kAdaptive; }
 
@@ -156,7 +156,7 @@ class Router {
   void One(Pair pair, int64_t number, std::vector<Path>& paths) const;
   // Over `minimal` minimal routes, 1 or more, and `detours` detours.
   void Spread(Pair pair, int64_t minimal, int64_t detours, std::vector<Path>& paths) const;
-  void Adapt(std::span<const Request> flows, Paths& paths);
+  void Adapt(std::span<const Request> flows, int most, Paths& paths);
   Offer OfferTo(const Request& flow);
   void Draw(const Offer& offer, int part, size_t flow);
   std::span<const int> LinksOf(const Candidate& candidate) const {

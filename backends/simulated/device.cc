@@ -208,13 +208,16 @@ void SimulatedDevice::WhenReached(std::function<void(Seconds)> fn) {
       [fn = std::move(fn), host = rank_.host().time()](double time) { fn(Seconds(std::max(time, host))); });
 }
 
-bool SimulatedDevice::Alike(const ops::Op& a, const ops::Op& b) {
-  const auto figures = [](const Estimate& e) {
-    return std::tuple(e.seconds, e.low, e.high, e.launch.value_or(Seconds(-1)));
-  };
+std::optional<double> SimulatedDevice::Difference(const ops::Op& a, const ops::Op& b) {
   const Estimate of_a = costs_.Time(a), of_b = costs_.Time(b);
-  return figures(of_a) == figures(of_b) && !of_a.extrapolated && !of_b.extrapolated &&
-         ops::Workspace(a, kind(), threads()) == ops::Workspace(b, kind(), threads());
+  if (of_a.launch != of_b.launch || ops::Workspace(a, kind(), threads()) != ops::Workspace(b, kind(), threads()))
+    return std::nullopt;
+  if (of_a.seconds == of_b.seconds) {
+    const bool alike = of_a.low == of_b.low && of_a.high == of_b.high && !of_a.extrapolated && !of_b.extrapolated;
+    return alike ? std::optional(0.0) : std::nullopt;
+  }
+  const double more = (of_a.seconds - of_b.seconds).value();
+  return more / std::max(of_a.seconds, of_b.seconds).value();
 }
 
 void SimulatedDevice::Repeat(const Sums& before, int64_t times) {

@@ -49,7 +49,7 @@ class SimulatedDevice : public Device {
   // errors of different kernels add up as squares; errors of one kernel's calls are fully correlated. 1, 1 before the
   // first operation.
   Range uncertainty() const;
-  bool Alike(const ops::Op& a, const ops::Op& b) override;
+  std::optional<double> Difference(const ops::Op& a, const ops::Op& b) override;
   // Kernels and dimensions whose time lies outside the calibrated range, with the number of times they ran.
   using Extrapolated = std::map<std::string, std::map<std::array<int64_t, 3>, int64_t>, std::less<>>;
   const Extrapolated& extrapolated() const { return sums_.extrapolated; }

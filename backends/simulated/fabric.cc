@@ -264,6 +264,12 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
     world.folding_refused = "ranks of one class end communications at different times";
   outcome.set_folding_refused(world.folding_refused);
   if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.of().begin(), world.kinds.of().end());
+  for (const auto& [why, most] : world.unequal) {
+    outcome.add_notes(StrCat("folded ranks differ: ", why, ", for which some take up to ",
+                             absl::StrFormat("%.2g", 100 * most),
+                             " % less time than others; the slowest is simulated and stands for all (`folding: OFF` "
+                             "runs every rank)"));
+  }
   if (world.late.empty()) return;
   const std::string how = world.apart > 0 ? StrCat("ended the same communication up to ",
                                                    std::ceil(1000 * world.apart) / 10, " % of its time apart")
@@ -325,6 +331,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
                        .ranks = static_cast<size_t>(world_size),
                        .stand_ins = fold ? plan.stand_ins : std::vector<int>()};
   world.none_may_part = !asked_for && plan.world_size <= kMostRunOneByOne;
+  world.may_be_unequal = asked_for || plan.world_size > kMostRunAfterAll;
   // Groups with pending waits are removed from the network.
   const absl::Cleanup forget = [&engine] { engine.Forget(); };
   std::vector<int> ranks(static_cast<size_t>(world_size));

@@ -75,6 +75,16 @@ void SimulatedGroup::RanksDiffer(std::span<const int> kinds, const std::string& 
   if (TellApart(kinds, why, true)) RefuseFolding(why);
 }
 
+bool SimulatedGroup::RanksDifferInTime(std::span<const int> kinds, double share, const std::string& why) {
+  if (!world_.folded() || !world_.may_be_unequal) {
+    RanksDiffer(kinds, why);
+    return false;
+  }
+  double& most = world_.unequal[why];
+  most = std::max(most, share);
+  return true;
+}
+
 void SimulatedGroup::TellAllApart(const std::string& why) {
   std::vector<int> places(ranks().size());
   std::iota(places.begin(), places.end(), 0);
@@ -241,7 +251,7 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   }
   sim::CollectiveShape shape = ShapeOf(arrivals);
   shape.follows =
-      shape.kind == ended_.kind && shape.root == ended_.root && start == ended_.time &&
+      shape.IsChain() && shape.kind == ended_.kind && shape.root == ended_.root && start == ended_.time &&
       std::all_of(arrivals.begin(), arrivals.end(), [&](const Arrival& a) { return a.issued < ended_.time; });
   auto all = std::make_shared<std::vector<Arrival>>(std::move(arrivals));
   const auto self = shared_from_this();  // the callback may release the group

@@ -47,6 +47,10 @@ struct SimulatedWorld {
   // By stand-in: how late it is at most, because the slowest counts for all. A communication hands the latest
   // participant's lateness on to all of them, and adds what the ranks of one class ended it apart.
   std::map<int, double> late = {};
+  // Why ranks of one class take unequally long for their operations, and by what share at most. The slowest is
+  // simulated. Few ranks are told apart instead.
+  std::map<std::string, double> unequal = {};
+  bool may_be_unequal = false;
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }
@@ -129,6 +133,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   // ProcessGroup::RanksDiffer, by any of the group's ranks. Once steps have begun, it counts for all groups of this
   // name, and the run fails, so that it starts over only once.
   void RanksDiffer(std::span<const int> kinds, const std::string& why);
+  bool RanksDifferInTime(std::span<const int> kinds, double share, const std::string& why);
   // If folded: no link joins ranks of two of the groups that do the same.
   bool HasItsLinksAlone() const { return network_groups_ >= 0 && world_.network.ShareNoLinks(network_groups_); }
   // Whether all ranks with the same stand-in have equal counts; `counts`: by rank in the group, or empty.

@@ -29,6 +29,9 @@ class SimulatedProcessGroup : public ProcessGroup {
   // Takes no virtual time, since it waits for nobody.
   std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name) override;
   void RanksDiffer(std::span<const int> kinds, const std::string& why) override { shared_->RanksDiffer(kinds, why); }
+  bool RanksDifferInTime(std::span<const int> kinds, double share, const std::string& why) override {
+    return shared_->RanksDifferInTime(kinds, share, why);
+  }
   void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) override;
 
   // For what runs on simulated ranks alone.

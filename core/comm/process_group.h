@@ -68,6 +68,13 @@ class ProcessGroup {
   // for each rank of this group; ranks with equal numbers do the same. `why` completes "ranks were not folded: ...".
   // Whoever lets one rank stand for several then lets it stand for ranks of its own kind only. Sends nothing.
   virtual void RanksDiffer(std::span<const int> /*kinds*/, const std::string& /*why*/) {}
+  // As RanksDiffer, for ranks that differ only in how long some of their operations take: by at most `share` of the
+  // slowest's time. Returns whether this rank stands for such ranks all the same. Then it must launch what the slowest
+  // of them launches.
+  virtual bool RanksDifferInTime(std::span<const int> kinds, double /*share*/, const std::string& why) {
+    RanksDiffer(kinds, why);
+    return false;
+  }
   // As RanksDiffer, for ranks that differ only in the collectives that they take over `others`, a group of this rank.
   // Each rank takes some of those that the first rank of this group takes, and later all wait for all. Apart from
   // staging (staging.h) they hold equally much memory. Then the first rank may stand for all, unless other ranks use

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -112,9 +113,10 @@ class Device {
   }
   bool IsOnHost(const Tensor& t) { return &t.allocator() == &host_allocator(); }
 
-  // Whether both operations are known to take the same time and the same workspace here, so that a rank that runs one
-  // of them may stand for a rank that runs the other. Only devices that model time know.
-  virtual bool Alike(const ops::Op& /*a*/, const ops::Op& /*b*/) { return false; }
+  // By how much longer `a` takes here than `b`, as a share of the longer time (negative: b takes longer; 0: they are
+  // alike in every respect), if both need the same workspace: then a rank that runs one of them may stand for a rank
+  // that runs the other. Nothing: it cannot. Only devices that model time know.
+  virtual std::optional<double> Difference(const ops::Op& /*a*/, const ops::Op& /*b*/) { return std::nullopt; }
 
  protected:
   virtual void Run(Stream& stream, const ops::Op& op, Tensor workspace /* U8, may be empty */) = 0;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "core/base/status.h"
@@ -16,7 +18,8 @@
 namespace twofold::sim {
 namespace {
 
-constexpr double kBarrierBytes = 4;  // a barrier is an all-reduce of one element
+// A barrier is an all-reduce of one element, whose bytes take no time beside the latencies.
+constexpr double kBarrierBytes = 4;
 constexpr double kNone = std::numeric_limits<double>::infinity();
 // Bytes of payload of one chunk, by protocol: NCCL's buffers over its 8 steps (src/include/device.h, src/init.cc).
 constexpr double kChunk[3] = {32 << 10, 576000, 512 << 10};
@@ -81,6 +84,54 @@ struct CallCosts {
   std::array<bool, 2> hidden = {false, false};          // such hops of the path cost nothing
 };
 
+// The routes of one call, made when they are first asked for: among thousands of ranks each is large. Those of
+// collectives depend on neither bytes nor protocol; they are kept with the places, for the next call.
+class Routes {
+ public:
+  Routes(const CollectiveShape& shape, const Places& places) : shape_(shape), places_(places) {}
+  struct Made {
+    NcclRoute route;
+    std::vector<Load> loads = {};  // by phase
+    bool kept = true;              // else the call may take the hops out of it
+  };
+  // Null: the algorithm has none for this call.
+  Made* Of(NcclAlgorithm a) {
+    absl::StatusOr<std::shared_ptr<Made>>& made = made_[static_cast<size_t>(a)];
+    if (made.status() == NotYet()) made = Make(a);
+    return made.ok() ? made->get() : nullptr;
+  }
+  absl::Status WhyNot(NcclAlgorithm a) {
+    return Of(a) != nullptr ? absl::OkStatus() : made_[static_cast<size_t>(a)].status();
+  }
+
+ private:
+  using Key = std::tuple<NcclAlgorithm, Communication::Kind, int>;  // and root
+  using Kept = std::map<Key, std::shared_ptr<Made>>;
+  static constexpr size_t kMostKept = 8;
+  static absl::Status NotYet() { return absl::UnknownError(""); }
+
+  absl::StatusOr<std::shared_ptr<Made>> Make(NcclAlgorithm a) const {
+    const bool keep = a != NcclAlgorithm::kDirect;  // its phases have a message for each pair of ranks
+    const Key key(a, shape_.kind, shape_.root);
+    if (keep && places_.routes.kept == nullptr) places_.routes.kept = std::make_shared<Kept>();
+    auto* const kept = static_cast<Kept*>(places_.routes.kept.get());
+    if (keep) {
+      if (const auto known = kept->find(key); known != kept->end()) return known->second;
+    }
+    absl::StatusOr<NcclRoute> route = MakeNcclRoute(a, shape_, places_);
+    if (!route.ok()) return route.status();
+    auto made = std::make_shared<Made>(Made{.route = *std::move(route), .kept = keep});
+    for (const auto& hops : made->route.phases) made->loads.push_back(BusiestOf(hops, places_));
+    if (!keep) return made;
+    if (kept->size() >= kMostKept) kept->clear();
+    return kept->emplace(key, std::move(made)).first->second;
+  }
+
+  const CollectiveShape& shape_;
+  const Places& places_;
+  std::array<absl::StatusOr<std::shared_ptr<Made>>, kNcclAlgorithms.size()> made_;  // unknown: not yet
+};
+
 class NcclLibrary : public Library {
  public:
   NcclLibrary(std::string_view name, const NcclCosts& costs) : name_(name), costs_(costs) {}
@@ -92,6 +143,14 @@ class NcclLibrary : public Library {
   Schedule Message(double bytes, const Places& places) const override;
 
  private:
+  struct Candidate {
+    Way way;
+    double seconds;
+  };
+  // What can be chosen, the best first. Some may turn out to have no route.
+  std::vector<Candidate> Candidates(const CollectiveShape& shape, const Places& places, const NcclTuner& tuner,
+                                    Routes& routes, std::optional<NcclAlgorithm> algorithm,
+                                    std::optional<NcclProtocol> protocol) const;
   CallCosts Costs(const Way& way, const NcclRoute& route, const NcclTuner& tuner, const CollectiveShape& shape,
                   const Places& places) const;
   void AddRing(const Way& way, const NcclRoute& route, int channels, const CollectiveShape& shape, const Places& places,
@@ -104,8 +163,7 @@ class NcclLibrary : public Library {
   bool TakesAllPairs(const CollectiveShape& shape) const {
     return costs_.generation().rccl && shape.ranks == 8 && shape.bytes <= (16 << 20);
   }
-  Schedule Make(const Way& way, NcclRoute&& route, const std::vector<Load>& loads, const CallCosts& c,
-                const Places& places) const;
+  Schedule Make(const Way& way, Routes::Made& made, const CallCosts& c, const Places& places) const;
 
   const std::string_view name_;
   const NcclCosts costs_;
@@ -198,10 +256,10 @@ double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::
   return std::max(seconds, c.payload * route.device_share / c.most);
 }
 
-// Lets go of the hops, phase by phase: among thousands of ranks each phase has millions.
-Schedule NcclLibrary::Make(const Way& way, NcclRoute&& route, const std::vector<Load>& loads, const CallCosts& c,
-                           const Places& places) const {
+// Lets go of hops that are not kept, phase by phase: among thousands of ranks each phase has millions.
+Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& c, const Places& places) const {
   const auto [a, p] = way;
+  auto& [route, loads, kept] = made;
   struct PerHop {  // within a node, between nodes
     double on_wire, seconds;
   };
@@ -236,12 +294,48 @@ Schedule NcclLibrary::Make(const Way& way, NcclRoute&& route, const std::vector<
                              .hop_seconds = per_hop[at].seconds,
                              .rate = most * on_wire});
     }
-    hops = std::vector<NcclHop>();
+    if (!kept) hops = std::vector<NcclHop>();
   }
   Schedule schedule = Finished(std::move(phases), places.ranks());
   schedule.algorithm = kNcclAlgorithms[static_cast<size_t>(a)];
   schedule.protocol = kNcclProtocols[static_cast<size_t>(p)];
   return schedule;
+}
+
+// NCCL's tuner knows no routes. Only where it says nothing, or RCCL takes what costs least, are they needed to choose.
+std::vector<NcclLibrary::Candidate> NcclLibrary::Candidates(const CollectiveShape& shape, const Places& places,
+                                                            const NcclTuner& tuner, Routes& routes,
+                                                            std::optional<NcclAlgorithm> algorithm,
+                                                            std::optional<NcclProtocol> protocol) const {
+  std::vector<Candidate> candidates;
+  const bool all_reduce = shape.kind == Communication::kAllReduce, tuned = !costs_.generation().rccl;
+  for (size_t i = 0; i < kNcclAlgorithms.size(); ++i) {
+    const auto a = static_cast<NcclAlgorithm>(i);
+    if (algorithm && a != *algorithm) continue;
+    const bool messages = a == NcclAlgorithm::kDirect;
+    if (messages && all_reduce && !TakesAllPairs(shape)) continue;
+    for (size_t k = 0; k < kNcclProtocols.size(); ++k) {
+      const Way way{a, static_cast<NcclProtocol>(k)};
+      if ((protocol && way.protocol != *protocol) || !Serves(a, way.protocol)) continue;
+      const bool of_messages = messages && !all_reduce;
+      if (of_messages && !protocol &&
+          way.protocol != tuner.Message(shape.bytes / shape.ranks, places.nodes > 1).protocol)
+        continue;
+      double seconds = of_messages || !tuned ? -1 : tuner.Seconds(a, way.protocol, shape.kind, shape.bytes);
+      // What NCCL leaves out runs only if it is asked for.
+      if (!of_messages && tuned && seconds < 0 && !(algorithm && protocol)) continue;
+      if (seconds < 0) {
+        const Routes::Made* const made = routes.Of(a);
+        if (made == nullptr) continue;
+        const CallCosts costs = Costs(way, made->route, tuner, shape, places);
+        seconds = std::max(costs.at_least, Estimate(way, made->route, made->loads, costs, places));
+      }
+      if (seconds < kNone) candidates.push_back({way, seconds});
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& x, const Candidate& y) { return x.seconds < y.seconds; });
+  return candidates;
 }
 
 absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const Places& places,
@@ -261,58 +355,28 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
   if (shape.ranks == 1) return Finished({}, 1);
   // A barrier always uses the library's own choice.
   if (asked.kind == Communication::kBarrier && (algorithm || protocol)) return Plan(asked, places, {});
-  struct Candidate {
-    Way way;
-    std::shared_ptr<NcclRoute> route;
-    std::vector<Load> loads;
-    CallCosts costs;
-  };
   const NcclTuner tuner(costs_, places);
-  std::optional<Candidate> best;
-  double least = kNone;
-  absl::Status why_not;
-  for (size_t i = 0; i < kNcclAlgorithms.size(); ++i) {
-    const auto a = static_cast<NcclAlgorithm>(i);
-    if (algorithm && a != *algorithm) continue;
-    if (a == NcclAlgorithm::kDirect && shape.kind == Communication::kAllReduce && !TakesAllPairs(shape)) {
-      why_not =
-          NoForm(kNcclAlgorithms[i], shape,
-                 costs_.generation().rccl ? "RCCL uses it up to 16 MiB" : "NCCL uses messages for other operations");
-      continue;
-    }
-    absl::StatusOr<NcclRoute> made = MakeNcclRoute(a, shape, places);
-    if (!made.ok()) {
-      why_not = made.status();
-      continue;
-    }
-    const auto route = std::make_shared<NcclRoute>(*std::move(made));
-    std::vector<Load> loads;
-    for (const auto& hops : route->phases) loads.push_back(BusiestOf(hops, places));
-    for (size_t k = 0; k < kNcclProtocols.size(); ++k) {
-      const Way way{a, static_cast<NcclProtocol>(k)};
-      if ((protocol && way.protocol != *protocol) || !Serves(a, way.protocol)) continue;
-      const CallCosts costs = Costs(way, *route, tuner, shape, places);
-      double seconds = std::max(costs.at_least, Estimate(way, *route, loads, costs, places));
-      if (a == NcclAlgorithm::kDirect && shape.kind != Communication::kAllReduce) {
-        if (!protocol && way.protocol != tuner.Message(shape.bytes / shape.ranks, places.nodes > 1).protocol) continue;
-      } else if (!costs_.generation().rccl) {
-        // What NCCL leaves out runs only if it is asked for.
-        const double believed = tuner.Seconds(a, way.protocol, shape.kind, shape.bytes);
-        if (believed < 0 && !(algorithm && protocol)) continue;
-        seconds = believed < 0 ? seconds : believed;
-      }
-      if (seconds < least) least = seconds, best = Candidate{way, route, loads, costs};
-    }
-  }
-  if (best) {
-    Schedule schedule = Make(best->way, std::move(*best->route), best->loads, best->costs, places);
-    schedule.estimate = least;
+  Routes routes(shape, places);
+  const std::vector<Candidate> candidates = Candidates(shape, places, tuner, routes, algorithm, protocol);
+  for (const auto& [way, seconds] : candidates) {  // the best first
+    Routes::Made* const made = routes.Of(way.algorithm);
+    if (made == nullptr) continue;
+    CallCosts costs = Costs(way, made->route, tuner, shape, places);
+    if (asked.kind == Communication::kBarrier) costs.payload = 0;
+    Schedule schedule = Make(way, *made, costs, places);
+    schedule.estimate = seconds;
     schedule.multiprocessors =
-        best->way.algorithm == NcclAlgorithm::kDirect
+        way.algorithm == NcclAlgorithm::kDirect
             ? std::min(tuner.message_channels(),
                        (shape.ranks - 1) * tuner.Message(shape.bytes / shape.ranks, places.nodes > 1).channels)
-            : tuner.Channels(best->way.algorithm, best->way.protocol, shape.bytes);
+            : tuner.Channels(way.algorithm, way.protocol, shape.bytes);
     return schedule;
+  }
+  absl::Status why_not = algorithm ? routes.WhyNot(*algorithm) : absl::OkStatus();
+  if (algorithm == NcclAlgorithm::kDirect && shape.kind == Communication::kAllReduce && !TakesAllPairs(shape)) {
+    why_not =
+        NoForm(choice.algorithm, shape,
+               costs_.generation().rccl ? "RCCL uses it up to 16 MiB" : "NCCL uses messages for other operations");
   }
   if (!why_not.ok() && algorithm) return why_not;
   return NoForm(choice.algorithm, shape, StrCat("protocol ", choice.protocol, " does not support it"));
@@ -321,13 +385,15 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
 // As in direct: NCCL takes LL for short messages within a node.
 Schedule NcclLibrary::Message(double bytes, const Places& places) const {
   const bool between = places.nodes > 1;
-  NcclRoute route{.phases = {{{0, 1, between, 1, 0}}}, .node_peers = between ? 0 : 1, .network_peers = between ? 1 : 0};
-  const std::vector<Load> loads = {BusiestOf(route.phases[0], places)};
+  Routes::Made made{
+      .route = {.phases = {{{0, 1, between, 1, 0}}}, .node_peers = between ? 0 : 1, .network_peers = between ? 1 : 0},
+      .kept = false};
+  made.loads = {BusiestOf(made.route.phases[0], places)};
   const NcclTuner tuner(costs_, places.group != nullptr ? *places.group : places);
   const Way way{NcclAlgorithm::kDirect, tuner.Message(bytes, between).protocol};
   const CollectiveShape shape{Communication::kSend, 2, bytes, 0, {{0, bytes}, {0, 0}}};
-  const CallCosts costs = Costs(way, route, tuner, shape, places);
-  Schedule schedule = Make(way, std::move(route), loads, costs, places);
+  const CallCosts costs = Costs(way, made.route, tuner, shape, places);
+  Schedule schedule = Make(way, made, costs, places);
   schedule.algorithm = "direct";
   schedule.multiprocessors = tuner.Message(bytes, between).channels;
   return schedule;

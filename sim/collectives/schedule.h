@@ -9,6 +9,7 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,13 @@ struct CollectiveShape {
   // The call was issued before a like one on its stream had ended. Along a chain (broadcast, reduce) its first ranks
   // were free for it while the last ones still waited for the other: a library may leave out that delay.
   bool follows = false;
+  bool IsChain() const { return kind == Communication::kBroadcast || kind == Communication::kReduce; }
+};
+
+// What is known about something and kept with it; it makes no difference to what the thing is.
+struct Memo {
+  std::shared_ptr<void> kept = nullptr;
+  bool operator==(const Memo&) const { return true; }
 };
 
 // Where a group's ranks are: what algorithms may know of the topology.
@@ -97,6 +105,7 @@ struct Places {
   bool pair_cables = false;       // every two devices of a node have a cable of their own, all alike (node_bandwidth)
   const Places* group = nullptr;  // of a message's two ranks: the places of their whole group; null: these are all
   bool pcie_in_node = false;      // devices of a node reach each other over PCIe
+  mutable Memo routes = {};       // kept by a library: routes among these ranks
   int ranks() const { return static_cast<int>(node.size()); }
   bool operator==(const Places&) const = default;
   int RanksPerNode() const;  // 0: nodes have different numbers of ranks

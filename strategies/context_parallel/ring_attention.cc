@@ -1,6 +1,10 @@
 #include "strategies/context_parallel/ring_attention.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,29 +40,35 @@ Tensor RingAttention::OwnKeys(nn::Context& ctx, const Tensor& qkv) const {
 }
 
 // Ranks are alike, although each has its own part of the mask, if it makes no difference to the device whether all
-// queries meet half of the keys or half of the queries meet all keys: both are the same number of products.
+// queries meet half of the keys or half of the queries meet all keys: both are the same number of products. If one of
+// them takes longer, the slowest rank is the one that has only such blocks: the first or the last of the ring.
 void RingAttention::TellRanksApart(const nn::Context& ctx, const ops::AttentionBlockForward& whole) {
   if (ring_.size() == 1 || whole.q.shape() == told_) return;
   told_ = whole.q.shape();
-  const auto alike = [&](auto op) {
-    op.block = RingStep(heads_, {.rank = 1, .ranks = 2}, 1, whole.q.dim(1));
-    auto other = op;
-    other.block = RingStep(heads_, {.rank = 0, .ranks = 2}, 1, whole.q.dim(1));
-    return ctx.device.Alike(op, other);
+  const int last = ring_.size() - 1;
+  const auto half_queries_take_longer = [&](auto op) {
+    op.block = RingStep(heads_, Place(0), 1, whole.q.dim(1));
+    auto half_keys = op;
+    half_keys.block = RingStep(heads_, Place(last), 1, whole.q.dim(1));
+    return ctx.device.Difference(op, half_keys);
   };
-  const ops::AttentionBlockBackward back{.q = whole.q,
-                                         .kv = whole.kv,
-                                         .out = whole.out,
-                                         .lse = whole.lse,
-                                         .dout = whole.out,
-                                         .dq = {},
-                                         .dkv = {},
-                                         .block = {},
-                                         .accumulate = true};
-  if (alike(whole) && alike(back)) return;
+  const std::optional<double> forward = half_queries_take_longer(whole),
+                              backward = half_queries_take_longer(ops::AttentionBlockBackward{.q = whole.q,
+                                                                                              .kv = whole.kv,
+                                                                                              .out = whole.out,
+                                                                                              .lse = whole.lse,
+                                                                                              .dout = whole.out,
+                                                                                              .dq = {},
+                                                                                              .dkv = {},
+                                                                                              .block = {},
+                                                                                              .accumulate = true});
+  if (forward == 0.0 && backward == 0.0) return;
   std::vector<int> kinds(static_cast<size_t>(ring_.size()));
   std::iota(kinds.begin(), kinds.end(), 0);
-  ring_.RanksDiffer(kinds, "ranks along cp compute different parts of the causal mask");
+  const std::string why = "ranks along cp compute different parts of the causal mask";
+  if (!forward || !backward) return ring_.RanksDiffer(kinds, why);
+  if (!ring_.RanksDifferInTime(kinds, std::max(std::abs(*forward), std::abs(*backward)), why)) return;
+  forward_ = *forward > 0 ? 0 : last, backward_ = *backward > 0 ? 0 : last;
 }
 
 Work RingAttention::Pass(nn::Context& ctx, std::span<const P2p> messages) {
@@ -89,7 +99,7 @@ Tensor RingAttention::Forward(nn::Context& ctx, const Tensor& qkv, nn::Saved& sa
                                           .kv = kv,
                                           .out = out,
                                           .lse = lse,
-                                          .block = RingStep(heads_, place(), step, tokens),
+                                          .block = RingStep(heads_, Place(forward_), step, tokens),
                                           .merge = step > 0});
     passing.WaitOn(ctx.stream);
     kv = std::move(received);
@@ -137,7 +147,7 @@ Tensor RingAttention::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& save
                                            .dout = dy,
                                            .dq = sum,
                                            .dkv = part,
-                                           .block = RingStep(heads_, place(), step, qkv.dim(1)),
+                                           .block = RingStep(heads_, Place(backward_), step, qkv.dim(1)),
                                            .accumulate = step > 0});
     passing.WaitOn(ctx.stream);
     if (step > 1) ctx.Launch(ops::AddTo{.in = others, .out = part});

@@ -62,7 +62,7 @@ class RingAttention final : public nn::Module {
   Tensor OwnKeys(nn::Context& ctx, const Tensor& qkv) const;
   Work Pass(nn::Context& ctx, std::span<const P2p> messages);
   void TellRanksApart(const nn::Context& ctx, const ops::AttentionBlockForward& whole);
-  ZigZag place() const { return {.rank = ring_.rank(), .ranks = ring_.size()}; }
+  ZigZag Place(int rank) const { return {.rank = rank, .ranks = ring_.size()}; }
   int next() const { return (ring_.rank() + 1) % ring_.size(); }
   int previous() const { return (ring_.rank() + ring_.size() - 1) % ring_.size(); }
   int64_t key_columns() const { return 2 * heads_.keys * heads_.width; }
@@ -71,6 +71,8 @@ class RingAttention final : public nn::Module {
   ProcessGroup& ring_;
   const bool overlap_;
   Shape told_;  // of the last qkv for which ranks were told apart, or found to be alike
+  // The rank of the ring whose blocks this one computes: itself, or if it stands for all, the slowest.
+  int forward_ = ring_.rank(), backward_ = ring_.rank();
 };
 
 }  // namespace twofold

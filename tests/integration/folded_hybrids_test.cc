@@ -85,5 +85,32 @@ TEST_P(FoldedHybrid, GivesTheSameFigures) {
 INSTANTIATE_TEST_SUITE_P(Cases, FoldedHybrid, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.label; });
 
-}  // namespace folded_hybrids_test
+// Ranks along cp take unequally long for their parts of the causal mask; each step takes as long as its slowest rank.
+TEST(FoldedContext, TheSlowestStandsForAll) {
+  for (const std::string model : {kGpt, kFewHeads}) {
+    const auto on = [&](std::string_view folding) {
+      return StrCat("model { ", model, " }
+train {
+      steps:
+        2 warmup_steps : 0 micro_batch : 1 global_batch : 4 }
+",
+                    "parallel { dp: 2 cp: 4 }
+fabric {
+        simulated {
+        cluster: \"dgx-a100\" folding: ", folding, " } }\n");
+        };
+        spec::Spec unfolded = test::Resolve(on("OFF")), folded = test::Resolve(on("ON"));
+        const RunResult all = test::RunResolved(unfolded), few = test::RunResolved(folded);
+        ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << " " << few.status;
+        EXPECT_EQ(few.results.kept().size(), 1u);
+        EXPECT_THAT(few.notes,
+                    ::testing::Contains(::testing::HasSubstr("different parts of the causal mask, for which")));
+        const auto every = test::RecordsOf(unfolded, all), records = test::RecordsOf(folded, few);
+        const double whole = every[0].steps(1).seconds(), by_class = records[0].steps(1).seconds();
+        EXPECT_NEAR(by_class, whole, 0.005 * whole);
+        EXPECT_EQ(records[0].memory().SerializeAsString(), every[0].memory().SerializeAsString());
+  }
+    }
+
+  }  // namespace folded_hybrids_test
 }  // namespace twofold

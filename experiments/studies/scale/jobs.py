@@ -123,8 +123,8 @@ EXACT = [Job(name, model, parallel, train, simulated) for name, model, parallel,
 
 
 def grown(model, parallel, samples):
-    """A job on so many ranks; the largest need the larger cluster."""
-    return lambda n: Job("", model, parallel(n), f"global_batch: {samples(n)}", H100 if n <= 16384 else 'cluster: "dgx-h100-100k"')
+    """A job on so many ranks, which fits into their memory; the largest need the larger cluster."""
+    return lambda n: Job("", model, parallel(n), f"global_batch: {samples(n)} {BLOCKS}", H100 if n <= 16384 else 'cluster: "dgx-h100-100k"')
 
 
 SIZES = [64, 1024, 16384, 102400]

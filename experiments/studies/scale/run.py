@@ -247,6 +247,7 @@ def growth(twofold):
                 table.add(kind, count(ranks), "", f"over {LONGEST} s")
                 continue
             report, ran = done
+            assert report["outcome"] == "OK", f"{kind} on {ranks} ranks: {report['outcome']}"
             points.append((ranks, ran.seconds, classes(report, ranks)))
             table.add(kind, count(ranks), count(points[-1][2]), f"{ran.seconds:.2f} s")
             rows.append(row(f"growth: {kind} on {ranks} ranks", report["median_step_seconds"], None, "s", "none", wall_seconds=ran.seconds, ranks=ranks, classes=points[-1][2]))

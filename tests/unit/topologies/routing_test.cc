@@ -365,7 +365,7 @@ TEST(AdaptiveRoutingTest, TriesWhatItWouldChoose) {
     std::vector<std::vector<Path>> chosen;
     for (const auto* flows : {&first, &second}) {
       for (int times = 0; times < 2; ++times) {
-        router.Try(*flows, tried);
+        router.Try(*flows, most, tried);
         ASSERT_EQ(tried.flows(), flows->size());
       }
       other.Choose(*flows, chosen);
