@@ -37,15 +37,17 @@ bare_system() {
   trap leave EXIT
   debootstrap --variant=minbase bookworm "$root" "$mirror" > "$root.log" || { tail -20 "$root.log"; return 1; }
   rm -f "$root.log"
+  chmod 755 "$root"  # mktemp lets nobody else in
   mount -t proc proc "$root/proc"
   mount --bind /dev "$root/dev"
+  mount --bind /dev/pts "$root/dev/pts"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
   mkdir "$root/packages"
   cp "$build"/*.deb "$root/packages/"
 }
 leave() {
-  umount "$root/proc" "$root/dev" 2> /dev/null || true
-  [[ ${KEEP-} == 1 ]] && echo "the system: $root" || rm -rf "$root"
+  umount "$root/proc" "$root/dev/pts" "$root/dev" 2> /dev/null || true
+  [[ ${KEEP-} == 1 ]] && echo "the system: $root" || rm -rf --one-file-system "$root"  # never what is still mounted there
 }
 
 inside() { chroot "$root" /usr/bin/env -i HOME=/ PATH=/usr/bin:/usr/sbin:/bin:/sbin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -euc "$1"; }
