@@ -74,6 +74,11 @@ nn::Recomputation RecomputationOf(const spec::Train& train) {
           .early_stop = checkpointing.early_stop()};
 }
 
+bool SavesOnSignal(const spec::Train& train) {
+  if (!train.has_checkpoint()) return false;
+  return train.checkpoint().has_on_signal() ? train.checkpoint().on_signal() : !train.has_elastic();
+}
+
 int64_t EveryStepsOf(const spec::LocalUpdate& local) {
   return local.has_local_sgd() ? local.local_sgd().every_steps() : local.diloco().every_steps();
 }
@@ -382,7 +387,7 @@ void SetCheckpoints(const spec::Spec& spec, TrainingOptions& out) {
   const spec::Checkpoint& c = train.checkpoint();
   if (train.has_checkpoint()) {
     out.saving = {.every_steps = c.has_every_steps() ? std::optional(c.every_steps()) : std::nullopt,
-                  .on_signal = c.on_signal(),
+                  .on_signal = SavesOnSignal(train),
                   .options = {.folder = c.path(),
                               .full = c.kind() == spec::Checkpoint::FULL,
                               .asynchronous = c.asynchronous(),

@@ -18,6 +18,7 @@ pipeline::Schedule ScheduleOf(const spec::Parallel& parallel);
 // As stage_layers and stage_balance of a valid spec say.
 std::vector<nn::ModelPart> PartsOf(const spec::Parallel& parallel, const Model& model);
 nn::Recomputation RecomputationOf(const spec::Train& train);
+bool SavesOnSignal(const spec::Train& train);          // train.checkpoint.on_signal, or its default
 int64_t EveryStepsOf(const spec::LocalUpdate& local);  // steps between outer steps
 RecorderOptions RecorderOptionsOf(const spec::Spec& spec);
 

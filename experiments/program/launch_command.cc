@@ -27,6 +27,7 @@
 #include "experiments/program/commands.h"
 #include "experiments/program/restarts.h"
 #include "experiments/program/supervisor.h"
+#include "strategies/from_spec.h"
 
 namespace twofold {
 namespace {
@@ -322,7 +323,7 @@ SuperviseOptions HowToSupervise(const LaunchOptions& o) {
 
 // Whether this process stays to supervise the ranks. mpirun would kill ranks that save when SIGTERM comes.
 bool Supervises(const LaunchOptions& o) {
-  return ByVariables(o) || o.restarts || (o.run && o.run->spec.train().checkpoint().on_signal());
+  return ByVariables(o) || o.restarts || (o.run && SavesOnSignal(o.run->spec.train()));
 }
 
 int RunLaunch(LaunchOptions o) {
