@@ -39,6 +39,7 @@ bare_system() {
   rm -f "$root.log"
   chmod 755 "$root"  # mktemp lets nobody else in
   mount -t proc proc "$root/proc"
+  mount -t sysfs -o ro sysfs "$root/sys"  # hwloc asks it for processors
   mount --bind /dev "$root/dev"
   mount --bind /dev/pts "$root/dev/pts"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -46,7 +47,7 @@ bare_system() {
   cp "$build"/*.deb "$root/packages/"
 }
 leave() {
-  umount "$root/proc" "$root/dev/pts" "$root/dev" 2> /dev/null || true
+  umount "$root/proc" "$root/sys" "$root/dev/pts" "$root/dev" 2> /dev/null || true
   [[ ${KEEP-} == 1 ]] && echo "the system: $root" || rm -rf --one-file-system "$root"  # never what is still mounted there
 }
 

@@ -1,4 +1,4 @@
-// train.checkpoint.on_signal: SIGTERM, or SIGUSR1, lets a run save before it ends, wherever the signal arrives.
+// SIGTERM, or SIGUSR1, lets a run save before it ends, wherever the signal arrives, unless train.checkpoint.on_signal is false.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ using ::testing::Not;
 constexpr char kSpec[] =
     "model { mlp { inputs: 64 hidden: [128, 128] classes: 8 } }\n"
     "data { synthetic { samples: 1000 } }\nparallel { dp: 3 }\n"
-    "train { micro_batch: 8 global_batch: 48 steps: 2000000 checkpoint { on_signal: true } }\n";
+    "train { micro_batch: 8 global_batch: 48 steps: 2000000 checkpoint {} }\n";
 
 struct Case {
   const char* name;
@@ -82,14 +82,17 @@ TEST_P(OnSignal, SavesAfterTheSameStepOnAllRanks) {
 
 class OneProcess : public Program {};
 
-TEST_F(OneProcess, AnInterruptStillSavesNothing) {
+TEST_F(OneProcess, SavesNothingIfInterruptedOrIfTheSpecSaysSo) {
   Write("spec.textproto", kSpec);
-  test::Child run({TWOFOLD_PROGRAM, "run", At("spec.textproto"), "--fabric=in_memory", StrCat("--out=", At("out"))});
-  ASSERT_TRUE(run.AwaitOutput("step 1 of"));
-  run.Signal(SIGINT);
-  EXPECT_EQ(run.Wait(), 1);
-  EXPECT_EQ(Report(At("out"))["outcome"], "INTERRUPTED");
-  EXPECT_TRUE(checkpoint::List(At("out/checkpoints")).empty());
+  for (const auto& [on_signal, signal] : {std::pair("true", SIGINT), {"false", SIGTERM}, {"false", SIGUSR1}}) {
+    test::Child run({TWOFOLD_PROGRAM, "run", At("spec.textproto"), "--fabric=in_memory", StrCat("--out=", At("out")),
+                     StrCat("--set=train.checkpoint.on_signal=", on_signal)});
+    ASSERT_TRUE(run.AwaitOutput("step 1 of"));
+    run.Signal(signal);
+    EXPECT_EQ(run.Wait(), 1);
+    EXPECT_EQ(Report(At("out"))["outcome"], "INTERRUPTED");
+    EXPECT_TRUE(checkpoint::List(At("out/checkpoints")).empty());
+  }
 }
 
 // Of pipelines, the stages are at different steps when the signal comes; steps whose loss is not read take no message
@@ -142,7 +145,7 @@ TEST_F(OneProcess, TheSlurmScriptResumesAndAsksForARequeue) {
   EXPECT_THAT(first->Output(), HasSubstr("scontrol was asked to requeue 4711"));
   const auto done = static_cast<int64_t>(Report(At("runs/my"))["steps"].size());
   const auto second = job(StrCat("--set=train.steps=", done + 3));
-  EXPECT_EQ(second->Wait(), 1) << "grep has found no reason to ask: " << second->Output();
+  EXPECT_EQ(second->Wait(), 0) << second->Output();
   EXPECT_THAT(second->Output(), Not(HasSubstr("requeue")));
   EXPECT_EQ(Report(At("runs/my"))["outcome"], "OK");
   EXPECT_EQ(Report(At("runs/my"))["first_step"], done);

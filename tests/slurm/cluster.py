@@ -39,7 +39,7 @@ AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/builtin
-SchedulerParameters=sched_interval=1,sched_min_interval=0,requeue_delay=0
+SchedulerParameters=sched_interval=1,sched_min_interval=0
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmdParameters=config_overrides
@@ -109,7 +109,7 @@ class Cluster:
         log = self.folder / f"{name or words[0]}.out"
         with open(log, "w") as out:
             self.daemons[name or words[0]] = (subprocess.Popen(
-                [*map(str, words)], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=self.environment,
+                ["setpriv", "--pdeathsig", "TERM", *map(str, words)], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=self.environment,
                 cwd=self.folder, start_new_session=True), log)
 
     def call(self, *words, cwd=None):
@@ -126,6 +126,10 @@ class Cluster:
         """Such as RUNNING or COMPLETED; for an array, that of each of its jobs."""
         lines = self.call("scontrol", "show", "job", job).split()
         return " ".join(word.removeprefix("JobState=") for word in lines if word.startswith("JobState="))
+
+    def steps(self, job):
+        """Sockets of the processes that look after the job's steps, the batch script's too."""
+        return [socket for node in NODES for socket in (self.folder / node).glob(f"{node}_{job}.*")]
 
     def wait_for(self, condition, what, seconds=60):
         deadline = time.monotonic() + seconds
@@ -148,6 +152,7 @@ class Cluster:
             with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
                 self.call("scancel", "--signal=KILL", "--full", "--user", getpass.getuser())
                 self.call("scancel", "--user", getpass.getuser())
+                self.wait_for(lambda: not self.call("squeue", "-h"), "the end of all jobs", 15)
         for name in (*NODES, "slurmctld", "munged"):
             process = self.daemons.get(name, (None,))[0]
             if process is None:

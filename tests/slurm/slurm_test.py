@@ -31,7 +31,7 @@ WRAPPER = """#!/bin/bash
 if ((${SLURM_RESTART_COUNT:-0} > 0)); then until [[ -e steps_are_known ]]; do sleep 0.05; done; fi
 exec %s "$@"
 """
-MANY_STEPS = 2000000
+MANY_STEPS = 50000  # so that a run ends some day, even if the test is killed
 
 
 def script(page, having):
@@ -85,7 +85,7 @@ class Slurm(unittest.TestCase):
                                   f"the end of job {job}")
         except RuntimeError as error:
             self.fail(f"{error}\nThe job's output:\n{self.output()}")
-        self.assertEqual(set(self.cluster.state(job).split()), {state}, self.output())
+        self.assertEqual(set(self.cluster.state(job).split()), {state}, f"{self.output()}\n{self.cluster.logs()}")
 
     def report(self, folder):
         return json.loads((self.folder / folder / "report.json").read_text())
@@ -143,6 +143,11 @@ class Slurm(unittest.TestCase):
         before = losses(folder)
         self.spec(ranks=2, steps=done + 5, more="checkpoint {}")
         (self.folder / "steps_are_known").touch()
+        self.cluster.wait_for(lambda: self.cluster.state(job) == "PENDING", f"job {job} in the queue again")
+        # Slurm would let it wait for two minutes. But slurmd refuses a job in the second in which it has ended its first part.
+        self.cluster.wait_for(lambda: not self.cluster.steps(job), f"the end of job {job}'s steps")
+        time.sleep(1.5)
+        self.cluster.call("scontrol", "update", f"JobId={job}", "StartTime=now")
         self.ends(job)
         self.assertEqual(self.report("runs/my")["outcome"], "OK")
         after = losses(folder)
