@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <set>
 #include <span>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -111,18 +114,49 @@ class Eccentricity {
   std::vector<Bits> seen_, now_, next_;  // by vertex: the sources that reach it
 };
 
-// The endpoints from which distances are computed: one for all endpoints that have a single cable to the same switch.
+// The vertices of each node that has endpoints, in their order; an endpoint outside of nodes is alone.
+std::vector<std::vector<int>> NodesOf(const Topology& t) {
+  std::map<int, std::vector<int>> nodes;
+  for (int v = 0; v < static_cast<int>(t.vertices().size()); ++v) {
+    const int node = t.vertices()[static_cast<size_t>(v)].node;
+    if (node >= 0 || v < t.endpoints()) nodes[node >= 0 ? node : -1 - v].push_back(v);
+  }
+  std::vector<std::vector<int>> found;
+  for (auto& [id, vertices] : nodes) {
+    if (vertices.front() < t.endpoints()) found.push_back(std::move(vertices));
+  }
+  return found;
+}
+
+// How a node's vertices are joined: to each other, by their places in the node, and to vertices outside.
+std::vector<int> Joints(const std::vector<int>& node, const Neighbours& neighbours, int endpoints) {
+  const int outside = static_cast<int>(node.size());
+  std::vector<int> joints;
+  for (const int v : node) {
+    const size_t begin = joints.size() + 2;
+    const std::span<const int> to = neighbours.Of(v);
+    joints.insert(joints.end(), {v < endpoints ? 1 : 0, static_cast<int>(to.size())});
+    for (const int w : to) {
+      const auto place = std::lower_bound(node.begin(), node.end(), w);
+      const bool within = place != node.end() && *place == w;
+      joints.push_back(within ? static_cast<int>(place - node.begin()) : outside + w);
+    }
+    std::sort(joints.begin() + static_cast<std::ptrdiff_t>(begin), joints.end());
+  }
+  return joints;
+}
+
+// The endpoints from which distances are computed: those of one of all nodes that are joined alike. To exchange two
+// such nodes changes no distance.
 std::vector<int> Sources(const Topology& t) {
   const Neighbours neighbours(t);
-  std::vector<bool> stood_for(t.vertices().size());
+  std::set<std::vector<int>> seen;
   std::vector<int> sources;
-  for (int e = 0; e < t.endpoints(); ++e) {
-    const std::span<const int> to = neighbours.Of(e);
-    if (to.size() == 1 && to[0] >= t.endpoints()) {
-      if (stood_for[static_cast<size_t>(to[0])]) continue;
-      stood_for[static_cast<size_t>(to[0])] = true;
+  for (const std::vector<int>& node : NodesOf(t)) {
+    if (!seen.insert(Joints(node, neighbours, t.endpoints())).second) continue;
+    for (const int v : node) {
+      if (v < t.endpoints()) sources.push_back(v);
     }
-    sources.push_back(e);
   }
   return sources;
 }

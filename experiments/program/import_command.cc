@@ -14,6 +14,7 @@
 #include "experiments/program/import/kineto.h"
 #include "experiments/program/measured_run.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/spec.h"
 
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::vector<std::string> traces, groups;
   std::string out, name, spec, step;
+  bool json = false;
 };
 
 bool IsTraceFile(const fs::path& path) {
@@ -91,6 +93,10 @@ absl::Status Import(const Options& o) {
   if (!run.ok()) return run.status();
   if (absl::Status written = WriteReport(o.out, run->report, run->spec, run->records); !written.ok()) return written;
   const report::Report& r = run->report;
+  if (o.json) {
+    std::printf("%s", JsonText(ToJson(r)).c_str());
+    return absl::OkStatus();
+  }
   std::printf("%s of %s, median %s; rank %lld of %lld\nreport: %s\n", Counted(r.steps_size(), "step").c_str(),
               r.name().c_str(), SecondsText(r.median_step_seconds()).c_str(), static_cast<long long>(r.ranks(0).rank()),
               static_cast<long long>(r.world_size()), o.out.c_str());
@@ -118,6 +124,7 @@ void AddImportCommand(const Command& program, int& exit_status) {
                  "what the report calls a process group, by its description or name in the trace")
       .Repeatable();
   command.AddOption("--name=NAME", options->name, "the name of the run; default: the spec's, else that of the folder");
+  command.AddFlag("--json", options->json, "print the run's report.json");
   command.Footer(
       "Read are kernels, copies, launches, annotations, collectives with their process groups and, with "
       "profile_memory=True, memory. The run's\n"

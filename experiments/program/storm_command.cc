@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,7 +50,21 @@ struct StormOptions {
   int64_t schedules = 1000, most_broken = 10;
   double minutes = 0;
   int jobs = 0;
+  bool json = false;
 };
+
+nlohmann::ordered_json DisastersJson(const storm::Schedule& schedule) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const storm::Disaster& d : schedule.disasters()) json.push_back(storm::Describe(d));
+  return json;
+}
+
+nlohmann::ordered_json BrokenJson(const storm::Verdict& verdict) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const storm::Broken& broken : verdict.broken())
+    json.push_back({{"rule", broken.rule()}, {"text", broken.text()}});
+  return json;
+}
 
 absl::StatusOr<spec::Spec> SpecOf(const StormOptions& options) {
   std::vector<std::string> sets = {"fabric.simulated.data=REAL", "trace.enabled=false"};
@@ -87,7 +102,11 @@ class Storm {
 
  private:
   storm::Verdict JudgeIn(int process, const storm::Schedule& schedule);
-  void Tell(const storm::Schedule& schedule, const storm::Verdict& verdict);
+  nlohmann::ordered_json Tell(const storm::Schedule& schedule, const storm::Verdict& verdict);
+  void TellBroken(const std::string& seed, const storm::Verdict& verdict) const;
+  void TellReduced(const storm::Schedule& schedule, const storm::Reduced& reduced, const std::string& name) const;
+  void TellSummary(double seconds, bool ended_early) const;
+  storm::Reduced Reduce(const storm::Schedule& schedule, const storm::Verdict& verdict);
   void TellProgress() const;
   std::optional<storm::Schedule> Next();
   std::string ReplayCommand(const std::string& what) const {
@@ -145,13 +164,8 @@ void Storm::TellProgress() const {
                         RateText(3600 * rate), " an hour, ", summary_.broken(), " broke a rule"));
 }
 
-// What a schedule broke, how to see it again, and the smallest schedule that does the same.
-void Storm::Tell(const storm::Schedule& schedule, const storm::Verdict& verdict) {
-  if (HasStatusLine()) ClearStatusLine();
-  const std::string seed = storm::SeedText(schedule.seed());
-  for (const storm::Broken& broken : verdict.broken())
-    std::printf("seed %s broke %s: %s\n", seed.c_str(), broken.rule().c_str(), broken.text().c_str());
-  std::printf("  replay it: %s\n", ReplayCommand(seed).c_str());
+// The smallest schedule that breaks one of the same rules.
+storm::Reduced Storm::Reduce(const storm::Schedule& schedule, const storm::Verdict& verdict) {
   const auto breaks = [&](const storm::Schedule& smaller) {
     const storm::Verdict other = pool_.One(smaller);
     return std::any_of(other.broken().begin(), other.broken().end(), [&](const storm::Broken& b) {
@@ -159,15 +173,40 @@ void Storm::Tell(const storm::Schedule& schedule, const storm::Verdict& verdict)
                          [&](const storm::Broken& a) { return a.rule() == b.rule(); });
     });
   };
-  const storm::Reduced reduced = storm::Reduce(schedule, breaks, kMostReducingRuns);
+  return storm::Reduce(schedule, breaks, kMostReducingRuns);
+}
+
+// What a schedule broke, how to see it again, and the smallest schedule that does the same.
+nlohmann::ordered_json Storm::Tell(const storm::Schedule& schedule, const storm::Verdict& verdict) {
+  if (HasStatusLine()) ClearStatusLine();
+  const std::string seed = storm::SeedText(schedule.seed()), name = StrCat("broken-", seed, ".textproto");
+  if (!options_.json) TellBroken(seed, verdict);
+  const storm::Reduced reduced = Reduce(schedule, verdict);
+  const absl::Status written = WriteFiles(options_.out, {{name, storm::CaseText(reduced.schedule, options_.spec)}});
+  if (!written.ok()) LogError(written.message());
+  if (!options_.json) TellReduced(schedule, reduced, name);
+  return {{"seed", seed},
+          {"broken", BrokenJson(verdict)},
+          {"replay", ReplayCommand(seed)},
+          {"disasters", DisastersJson(schedule)},
+          {"reduced_disasters", DisastersJson(reduced.schedule)},
+          {"reducing_runs", reduced.runs},
+          {"spec", storm::Fragment(reduced.schedule)},
+          {"file", StrCat(options_.out, "/", name)}};
+}
+
+void Storm::TellBroken(const std::string& seed, const storm::Verdict& verdict) const {
+  for (const storm::Broken& broken : verdict.broken())
+    std::printf("seed %s broke %s: %s\n", seed.c_str(), broken.rule().c_str(), broken.text().c_str());
+  std::printf("  replay it: %s\n", ReplayCommand(seed).c_str());
+}
+
+void Storm::TellReduced(const storm::Schedule& schedule, const storm::Reduced& reduced, const std::string& name) const {
   std::printf("  reduced from %d to %d disasters, in %d runs:\n", schedule.disasters_size(),
               reduced.schedule.disasters_size(), reduced.runs);
   for (const storm::Disaster& d : reduced.schedule.disasters()) std::printf("    %s\n", storm::Describe(d).c_str());
   std::printf("  as a part of the spec:\n    %s\n",
               absl::StrReplaceAll(storm::Fragment(reduced.schedule), {{"\n", "\n    "}}).c_str());
-  const std::string name = StrCat("broken-", seed, ".textproto");
-  const absl::Status written = WriteFiles(options_.out, {{name, storm::CaseText(reduced.schedule, options_.spec)}});
-  if (!written.ok()) LogError(written.message());
   std::printf("  kept in %s/%s\n", options_.out.c_str(), name.c_str());
   std::fflush(stdout);
 }
@@ -184,25 +223,56 @@ int Storm::Rage() {
   const std::chrono::duration<double> passed = RealTime::now() - begun_;
   if (HasStatusLine()) ClearStatusLine();
   if (!ran.ok()) LogError(ran.message());
-  for (const auto& [schedule, verdict] : broken) Tell(schedule, verdict);
-  nlohmann::ordered_json json = summary_.Json();
+  nlohmann::ordered_json told = nlohmann::ordered_json::array(), json = summary_.Json();
+  for (const auto& [schedule, verdict] : broken) told.push_back(Tell(schedule, verdict));
   json["seed"] = storm::SeedText(seed_);
   json["real_seconds"] = passed.count();
   const absl::Status written = WriteFiles(options_.out, {{"summary.json", JsonText(json)},
                                                          {"schedules.csv", summary_.Csv()},
                                                          {"spec.textproto", SpecToText(trials_->spec())}});
   if (!written.ok()) LogError(written.message());
-  const auto count = static_cast<double>(std::max<int64_t>(1, summary_.schedules()));
-  std::printf("%s%s in %s, %s an hour; %s of processor time each\nreport: %s\n", summary_.Text().c_str(),
-              Counted(summary_.schedules(), "schedule").c_str(), SecondsText(passed.count()).c_str(),
-              RateText(3600 * count / passed.count()).c_str(),
-              SecondsText(summary_.processor_seconds() / count).c_str(), options_.out.c_str());
-  if (static_cast<int64_t>(broken.size()) >= options_.most_broken)
-    std::printf("note: the storm ended after %d that broke a rule (--most-broken)\n", static_cast<int>(broken.size()));
+  json["out"] = options_.out, json["broken_schedules"] = std::move(told);
+  if (options_.json) {
+    std::printf("%s", JsonText(json).c_str());
+  } else {
+    TellSummary(passed.count(), static_cast<int64_t>(broken.size()) >= options_.most_broken);
+  }
   return broken.empty() && ran.ok() && written.ok() ? kExitFine : kExitFailed;
 }
 
+void Storm::TellSummary(double seconds, bool ended_early) const {
+  const auto count = static_cast<double>(std::max<int64_t>(1, summary_.schedules()));
+  std::printf("%s%s in %s, %s an hour; %s of processor time each\nreport: %s\n", summary_.Text().c_str(),
+              Counted(summary_.schedules(), "schedule").c_str(), SecondsText(seconds).c_str(),
+              RateText(3600 * count / seconds).c_str(), SecondsText(summary_.processor_seconds() / count).c_str(),
+              options_.out.c_str());
+  if (ended_early)
+    std::printf("note: the storm ended after %d that broke a rule (--most-broken)\n",
+                static_cast<int>(options_.most_broken));
+}
+
+// What became of one schedule, for programs.
+void PrintReplay(const storm::Schedule& schedule, const storm::Verdict& verdict) {
+  nlohmann::ordered_json happened = nlohmann::ordered_json::object();
+  for (const auto& [kind, count] : std::map(verdict.happened().begin(), verdict.happened().end()))
+    happened[kind] = count;
+  std::printf("%s", JsonText({{"seed", storm::SeedText(schedule.seed())},
+                              {"disasters", DisastersJson(schedule)},
+                              {"spec", storm::Fragment(schedule)},
+                              {"told", std::vector<std::string>(verdict.told().begin(), verdict.told().end())},
+                              {"outcome", verdict.outcome()},
+                              {"message", verdict.message()},
+                              {"happened", happened},
+                              {"broken", BrokenJson(verdict)}})
+                        .c_str());
+}
+
 int Storm::Replay(const storm::Schedule& schedule) {
+  if (options_.json) {
+    const storm::Verdict verdict = pool_.One(schedule);
+    PrintReplay(schedule, verdict);
+    return verdict.broken().empty() ? kExitFine : kExitFailed;
+  }
   std::printf("seed %s\n", storm::SeedText(schedule.seed()).c_str());
   for (const storm::Disaster& d : schedule.disasters()) std::printf("  %s\n", storm::Describe(d).c_str());
   std::printf("as a part of the spec:\n  %s\n",
@@ -326,6 +396,9 @@ void AddStormCommand(const Command& program, int& exit_status) {
   command.AddOption("--most-broken=N", options->most_broken, "end after so many schedules that broke a rule")
       .ShowDefault();
   command.AddOption("--replay=SEED|FILE", options->replay, "run one schedule: its seed, or the file of a reduced one");
+  command.AddFlag("--json", options->json,
+                  "print JSON: what summary.json has, and `broken_schedules` with what each broke; with --replay, what "
+                  "became of the schedule");
   command.AddOption("--jobs=N", options->jobs, "schedules at a time (default: one for each core)");
   command.AddOption("--set=FIELD=V", options->sets, "replace a field of the spec, as for `run`; may be repeated")
       .Repeatable();

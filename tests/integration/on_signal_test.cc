@@ -1,4 +1,5 @@
-// SIGTERM, or SIGUSR1, lets a run save before it ends, wherever the signal arrives, unless train.checkpoint.on_signal is false.
+// SIGTERM, or SIGUSR1, lets a run save before it ends, wherever the signal arrives, unless train.checkpoint.on_signal
+// is false.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -41,6 +41,7 @@
 #include "experiments/program/calibrate/table.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
 #include "experiments/program/report/load.h"
 #include "experiments/program/spec/spec.h"
 #include "google/protobuf/text_format.h"
@@ -58,8 +59,18 @@ struct Options {
   std::string gpu_asked = "0";  // a number, or with --from a device
   FromTable from;
   int threads = 1, gpu = 0;
-  bool quick = false, time_algorithms = false;
+  bool quick = false, time_algorithms = false, json = false;
 };
+
+// Prints what was measured and written to `out`: as text, or as JSON.
+void Print(const Options& o, const std::string& out, const std::string& text, const char* what,
+           const google::protobuf::Message& measured) {
+  if (o.json) {
+    std::cout << JsonText({{"out", out}, {what, ToJson(measured)}});
+  } else {
+    std::cout << text << out << "\n";
+  }
+}
 
 std::string Now() { return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()); }
 
@@ -214,7 +225,7 @@ absl::Status CalibrateCuda(const Options& o) {
     profile.mutable_gpu()->set_collectives_of(o.fabric);
   }
   if (absl::Status s = Write(profile, "--out", o.out); !s.ok()) return s;
-  std::cout << KernelTableText(profile) << "\n" << GpuTableText(profile.gpu()) << "\n" << o.out << "\n";
+  Print(o, o.out, absl::StrCat(KernelTableText(profile), "\n", GpuTableText(profile.gpu()), "\n"), "profile", profile);
   return absl::OkStatus();
 }
 
@@ -421,7 +432,7 @@ absl::Status CalibrateCluster(const Options& o) {
   const absl::StatusOr<cluster::Cluster> cluster = ClusterFrom(*shape, links);
   if (!cluster.ok()) return cluster.status();
   if (absl::Status s = Write(*cluster, "--cluster-out", o.cluster_out); !s.ok()) return s;
-  std::cout << PointToPointText(links) << "\n" << o.cluster_out << "\n";
+  Print(o, o.cluster_out, absl::StrCat(PointToPointText(links), "\n"), "links", links);
   return absl::OkStatus();
 }
 
@@ -439,15 +450,15 @@ absl::Status CalibrateMessages(const Options& o) {
              all->end());
   *all->Add() = links;
   if (absl::Status s = Write(*profile, "--out", o.out); !s.ok()) return s;
-  std::cout << MessageTableText(links) << "\n" << o.out << "\n";
-  if (profile->kernels_size() == 0)
+  Print(o, o.out, absl::StrCat(MessageTableText(links), "\n"), "messages", links);
+  if (profile->kernels_size() == 0 && !o.json)
     std::cout << "note: the profile has no kernels yet: `twofold calibrate --out=" << o.out << "` measures them\n";
   return absl::OkStatus();
 }
 
 absl::Status Calibrate(Options o) {
   if (!o.from.table.empty()) {
-    o.from.gpu = o.gpu_asked == "0" ? "" : o.gpu_asked, o.from.out = o.out;
+    o.from.gpu = o.gpu_asked == "0" ? "" : o.gpu_asked, o.from.out = o.out, o.from.json = o.json;
     return CalibrateFrom(o.from);
   }
   if (!o.from.column.empty() || !o.from.dtype.empty())
@@ -470,9 +481,11 @@ absl::Status Calibrate(Options o) {
   if (absl::Status s = calibration.Run(); !s.ok()) return s;
   const profile::Profile& profile = calibration.profile();
   if (absl::Status s = Write(profile, "--out", o.out); !s.ok()) return s;
-  std::cout << KernelTableText(profile) << "\n" << LinkTableText(profile.shared_memory(), calibration.linked()) << "\n";
-  for (const profile::Training& t : profile.training()) std::cout << TrainingTableText(t);
-  std::cout << "\n" << LoadTableText(profile.load()) << o.out << "\n";
+  std::string text =
+      absl::StrCat(KernelTableText(profile), "\n", LinkTableText(profile.shared_memory(), calibration.linked()), "\n");
+  for (const profile::Training& t : profile.training()) absl::StrAppend(&text, TrainingTableText(t));
+  absl::StrAppend(&text, "\n", LoadTableText(profile.load()));
+  Print(o, o.out, text, "profile", profile);
   if (profile.load().taken() > kLoaded) {
     LogWarning(
         o.out, ": the machine was loaded during calibration, by up to ",
@@ -532,6 +545,10 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
       .AddFlag("--quick", options->quick,
                "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a few "
                "tiny sizes, only for tests");
+  command.Group("Results").AddFlag(
+      "--json", options->json,
+      "print JSON: {out, profile}, the profile as it is written; {out, messages} of mpi and gloo; {out, links} with "
+      "--cluster-out; {out, device} with --from");
   command.Footer(
       R"(The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between ranks, and how far
 the measured times of small training jobs are from their predictions; this difference gives predictions their intervals.

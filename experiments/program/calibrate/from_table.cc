@@ -16,6 +16,7 @@
 #include "experiments/program/calibrate/fit_laws.h"
 #include "experiments/program/calibrate/law_table.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
 #include "sim/cost/laws/gpu_tiles.h"
 #include "topologies/catalogue.h"
 
@@ -107,13 +108,14 @@ absl::Status Finish(const FromTable& options, const LawTable& table, const std::
                     const cluster::Device& device, Law& law, const std::vector<Row>& rows, std::string_view large) {
   law.set_column(ShortName(columns));
   law.set_source(StrCat(std::filesystem::path(table.path()).filename().string(), ", ", columns));
-  std::cout << options.gpu << ", " << table.path() << ", " << columns
-            << ": errors of the rows left out of the fit (every fifth, by hash)\n";
+  std::string text = StrCat(options.gpu, ", ", table.path(), ", ", columns,
+                            ": errors of the rows left out of the fit (every fifth, by hash)\n");
   for (const cluster::Residuals& r : ResidualsOf(device.laws(), law, rows)) {
     *law.add_residuals() = r;
-    std::cout << LineOf(absl::StrFormat("%s from %g", r.region(), r.from()), r);
+    StrAppend(&text, LineOf(absl::StrFormat("%s from %g", r.region(), r.from()), r));
   }
-  std::cout << LineOf(std::string(large), LargeResiduals(device.laws(), law, rows));
+  StrAppend(&text, LineOf(std::string(large), LargeResiduals(device.laws(), law, rows)));
+  if (!options.json) std::cout << text;
   return absl::OkStatus();
 }
 
@@ -206,7 +208,8 @@ absl::Status CalibrateFrom(const FromTable& options) {
   const std::filesystem::path target(options.out);
   const std::string folder = target.has_parent_path() ? target.parent_path().string() : ".";
   absl::Status written = WriteFiles(folder, {{target.filename().string(), text}});
-  if (written.ok()) std::cout << options.out << "\n";
+  if (written.ok())
+    std::cout << (options.json ? JsonText({{"out", options.out}, {"device", ToJson(*device)}}) : options.out + "\n");
   return written;
 }
 

@@ -17,6 +17,7 @@
 #include "experiments/program/pictures/style.h"
 #include "experiments/program/pictures/timeline_picture.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/json.h"
 
 namespace twofold {
 namespace {
@@ -27,22 +28,28 @@ using namespace pictures;
 struct Options {
   std::vector<std::string> folders;
   std::string out, trace;
+  bool json = false;
 };
 
 absl::Status WriteText(const fs::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   if (!(file << text) || !file.flush()) return Internal(path.string(), ": cannot be written");
-  std::cout << path.string() << "\n";
   return absl::OkStatus();
 }
 
-absl::Status Write(const Options& o) {
+// Names of files are added to `written` as they are written.
+absl::Status Write(const Options& o, std::vector<std::string>& written) {
+  const auto write = [&written](const fs::path& path, const std::string& text) {
+    absl::Status status = WriteText(path, text);
+    if (status.ok()) written.push_back(path.string());
+    return status;
+  };
   const fs::path page = o.out.empty() ? fs::path(o.folders.back()) / "report.html" : fs::path(o.out);
   std::vector<RunData> read;
   const absl::StatusOr<std::string> text = page::PageOfFolders(o.folders, &read);
   if (!text.ok()) return InvalidArgument(text.status().message());
   if (absl::Status s = CheckOutFile("--out", page.string()); !s.ok()) return s;
-  if (absl::Status s = WriteText(page, *text); !s.ok()) return s;
+  if (absl::Status s = write(page, *text); !s.ok()) return s;
   std::vector<const RunData*> runs;
   for (const RunData& run : read) runs.push_back(&run);
   const std::pair<const char*, std::string> svgs[] = {{"schedule.svg", SchedulePicture(StoriesOf(runs))},
@@ -50,13 +57,13 @@ absl::Status Write(const Options& o) {
                                                       {"memory.svg", MemoryPicture(runs)}};
   for (const auto& [name, svg] : svgs) {
     if (svg.empty()) continue;
-    if (absl::Status s = WriteText(page.parent_path() / name, StandAlone(svg)); !s.ok()) return s;
+    if (absl::Status s = write(page.parent_path() / name, StandAlone(svg)); !s.ok()) return s;
   }
   for (const RunData& run : read) {
     if (o.trace.empty()) break;
     const fs::path path = fs::path(run.folder) / "trace.pftrace";
     if (absl::Status s = CheckOutFile("--trace", path.string()); !s.ok()) return s;
-    if (absl::Status s = WriteText(path, PerfettoTrace(run)); !s.ok()) return s;
+    if (absl::Status s = write(path, PerfettoTrace(run)); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -76,6 +83,7 @@ void AddReportCommand(const Command& program, int& exit_status) {
       .AddOption("--trace=FORMAT", options->trace,
                  "pftrace: also writes trace.pftrace into each folder, for Perfetto (ui.perfetto.dev)")
       .OneOf({"pftrace"});
+  command.AddFlag("--json", options->json, "print JSON: {files}, the names of the files written");
   command.Footer(
       "The page of runs has a time line to zoom, the pipeline, memory, the parts of a step, losses and collectives. "
       "Each "
@@ -97,7 +105,13 @@ void AddReportCommand(const Command& program, int& exit_status) {
       "  twofold plan my.textproto --out=runs/plan && twofold report runs/plan\n"
       "  twofold report --trace=pftrace runs/my-simulated");
   command.OnParsed([options, &exit_status] {
-    const absl::Status status = Write(*options);
+    std::vector<std::string> written;
+    const absl::Status status = Write(*options, written);
+    if (options->json) {
+      std::cout << JsonText({{"files", written}});
+    } else {
+      for (const std::string& name : written) std::cout << name << "\n";
+    }
     if (status.ok()) return;
     LogError(status.message());
     exit_status = status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
