@@ -1,14 +1,26 @@
 #!/usr/bin/env bash
-# Installs what the build needs (Debian 12 packages). Does nothing, and needs no network, when all of it is there.
+# Installs what the build and the tests need (Debian 12 packages); with --build, what the build needs. Does nothing, and needs no
+# network, when all of it is there.
 set -euo pipefail
 
 packages=(
-  cmake ninja-build ccache mold g++ pkg-config git python3 clang-format-14
+  cmake ninja-build ccache mold g++ pkg-config git python3
   libsimgrid-dev libopenmpi-dev openmpi-bin libasio-dev libgloo-dev libopenblas-pthread-dev libabsl-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc libssl-dev openssl
-  libgtest-dev libgmock-dev libbenchmark-dev nlohmann-json3-dev libspdlog-dev libcli11-dev
+  nlohmann-json3-dev libspdlog-dev libcli11-dev
   libxxhash-dev libxml2-dev libboost-context-dev libmimalloc-dev zlib1g-dev libcpp-httplib-dev pybind11-dev python3-dev
-  node-d3 chromium chromium-driver fonts-dejavu-core slurm-wlm munge python3-torch
+  node-d3 dpkg-dev
 )
+for_tests=(
+  clang-format-14 libgtest-dev libgmock-dev libbenchmark-dev chromium chromium-driver fonts-dejavu-core slurm-wlm munge python3-torch
+)
+case "${1-}" in
+  "") packages+=("${for_tests[@]}") ;;
+  --build) ;;
+  *)
+    echo "setup: unknown argument \"$1\"; the only one is --build" >&2
+    exit 2
+    ;;
+esac
 
 if ! command -v dpkg-query > /dev/null; then
   echo "setup: this is not a Debian system; install the equivalents of these packages by hand: ${packages[*]}" >&2

@@ -146,16 +146,39 @@ std::vector<int> Joints(const std::vector<int>& node, const Neighbours& neighbou
   return joints;
 }
 
-// The endpoints from which distances are computed: those of one of all nodes that are joined alike. To exchange two
-// such nodes changes no distance.
+// How an endpoint is joined. In place of a vertex of the node that only it is joined to, a NIC of its own, stand that
+// vertex's joints outside.
+std::vector<std::vector<int>> JointsOf(int endpoint, const std::vector<int>& node, const Neighbours& neighbours,
+                                       int endpoints) {
+  const auto within = [&node](int w) { return std::binary_search(node.begin(), node.end(), w); };
+  std::vector<std::vector<int>> joints;
+  for (const int v : neighbours.Of(endpoint)) {
+    std::vector<int>& joint = joints.emplace_back();
+    bool own = within(v) && v >= endpoints;
+    for (const int w : neighbours.Of(v)) {
+      if (!within(w)) joint.push_back(w);
+      own = own && (w == endpoint || !within(w));
+    }
+    if (!own) joint = {-1, v};  // -1: the vertex itself
+    std::sort(joint.begin(), joint.end());
+  }
+  std::sort(joints.begin(), joints.end());
+  return joints;
+}
+
+// The endpoints from which distances are computed: of all nodes that are joined alike those of one, and of them, of all
+// that are joined alike, one. To exchange two such nodes, or two such endpoints with what is theirs alone, changes no
+// distance.
 std::vector<int> Sources(const Topology& t) {
   const Neighbours neighbours(t);
   std::set<std::vector<int>> seen;
   std::vector<int> sources;
   for (const std::vector<int>& node : NodesOf(t)) {
     if (!seen.insert(Joints(node, neighbours, t.endpoints())).second) continue;
+    std::set<std::vector<std::vector<int>>> seen_here;
     for (const int v : node) {
-      if (v < t.endpoints()) sources.push_back(v);
+      if (v < t.endpoints() && seen_here.insert(JointsOf(v, node, neighbours, t.endpoints())).second)
+        sources.push_back(v);
     }
   }
   return sources;

@@ -1,4 +1,5 @@
 #include "experiments/program/answers.h"
+#include "experiments/program/cli/notes.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -229,7 +230,9 @@ absl::StatusOr<Json> Sweep(Arguments& arguments) {
   const absl::StatusOr<SweepTold> told = RunSweep(o);
   if (!told.ok()) return told.status();
   if (!told->written.ok()) return absl::InternalError(told->written.message());
-  return Json{{"sweep", sweep::ResultsJson(told->results)}, {"text", told->text}, {"out", told->out}};
+  return Json{{"sweep", sweep::ResultsJson(told->results)},
+              {"text", told->text + NotesText(told->notes, "full")},
+              {"out", told->out}};
 }
 
 absl::StatusOr<Json> Bench(Arguments& arguments) {
@@ -260,7 +263,7 @@ absl::StatusOr<Json> Bench(Arguments& arguments) {
   (void)bench::Run(*plan);  // its error is in the bench
   const bench::Bench& done = plan->bench;
   return Json{{"bench", Json::parse(bench::JsonText(done))},
-              {"text", bench::HeaderText(done) + bench::RowsText(done) + bench::FooterText(done)}};
+              {"text", bench::HeaderText(done, "full") + bench::RowsText(done) + bench::FooterText(done)}};
 }
 
 absl::StatusOr<Json> Load(Arguments& arguments) {

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "core/base/status.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/cli/notes.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/compare.h"
 #include "experiments/program/comparison_text.h"
@@ -23,6 +24,7 @@ struct CompareOptions {
   std::vector<std::string> measured;
   std::string format = "text", max_error;
   bool json = false;
+  std::string shown_notes = "short";
 };
 
 struct Run {
@@ -67,9 +69,9 @@ absl::StatusOr<std::optional<double>> MaxErrorOf(const std::string& given) {
 
 std::string Printed(const CompareOptions& options, const std::vector<Comparison>& comparisons) {
   if (options.json || options.format == "json") return JsonText(ComparisonJson(comparisons));
-  if (options.format == "markdown") return ComparisonMarkdown(comparisons);
+  if (options.format == "markdown") return ComparisonMarkdown(comparisons, options.shown_notes);
   if (options.format == "csv") return ComparisonCsv(comparisons);
-  return ComparisonText(comparisons);
+  return ComparisonText(comparisons, options.shown_notes);
 }
 
 int RunCompare(const CompareOptions& options) {
@@ -107,6 +109,7 @@ void AddCompareCommand(const Command& program, int& exit_status) {
       .OneOf({"text", "markdown", "csv", "json"})
       .ShowDefault();
   command.AddFlag("--json", options->json, "as --format=json");
+  AddNotesOption(command, options->shown_notes);
   command.AddOption("--max-error=PERCENT", options->max_error,
                     "fail if a step time is off by more than this, in percent: --max-error=5%");
   command.Footer(

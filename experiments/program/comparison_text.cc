@@ -10,6 +10,8 @@
 #include "absl/strings/str_replace.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
+#include "experiments/program/cli/note_names.h"
+#include "experiments/program/cli/notes.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/load.h"
 
@@ -176,11 +178,19 @@ Rows FigureRows(std::span<const Comparison> comparisons) {
   return rows;
 }
 
-std::vector<std::string> Notes(std::span<const Comparison> comparisons) {
+// Each begins with "Note:"; of several comparisons, with the fabric that it is about.
+std::vector<std::string> Notes(std::span<const Comparison> comparisons, const std::string& shown) {
   std::vector<std::string> notes;
   for (const Comparison& c : comparisons) {
-    for (const std::string& remark : c.remarks)
-      notes.push_back(StrCat("Note", comparisons.size() > 1 ? StrCat(" on ", c.measured_fabric) : "", ": ", remark));
+    for (const std::string& remark : c.remarks) {
+      const std::string about = comparisons.size() > 1 ? StrCat(" on ", c.measured_fabric) : "";
+      if (shown == "full") {
+        notes.push_back(StrCat("Note", NoteTag(remark), about, ": ", remark));
+      } else if (shown != "none") {
+        const std::string line = ShortNote(remark);
+        notes.push_back(StrCat("Note", about, ": ", line, line.size() < remark.size() ? " ..." : ""));
+      }
+    }
   }
   return notes;
 }
@@ -225,9 +235,9 @@ std::string CsvNumber(double value) { return std::isfinite(value) ? nlohmann::js
 
 }  // namespace
 
-std::string ComparisonText(std::span<const Comparison> comparisons) {
+std::string ComparisonText(std::span<const Comparison> comparisons, const std::string& shown_notes) {
   std::string text;
-  for (const std::string& note : Notes(comparisons)) StrAppend(&text, note, "\n");
+  for (const std::string& note : Notes(comparisons, shown_notes)) StrAppend(&text, note, "\n");
   if (!text.empty()) text += "\n";
   text += TableText(FigureRows(comparisons));
   for (const Comparison& c : comparisons) {
@@ -237,9 +247,9 @@ std::string ComparisonText(std::span<const Comparison> comparisons) {
   return text;
 }
 
-std::string ComparisonMarkdown(std::span<const Comparison> comparisons) {
+std::string ComparisonMarkdown(std::span<const Comparison> comparisons, const std::string& shown_notes) {
   std::string text;
-  for (const std::string& note : Notes(comparisons)) StrAppend(&text, "> ", note, "\n>\n");
+  for (const std::string& note : Notes(comparisons, shown_notes)) StrAppend(&text, "> ", note, "\n>\n");
   if (!text.empty()) text += "\n";
   text += MarkdownTable(FigureRows(comparisons), 2);
   for (const Comparison& c : comparisons) {
@@ -301,7 +311,8 @@ static nlohmann::ordered_json OneJson(const Comparison& c) {
             {"high", c.interval_high},
             {"inside", c.inside_interval ? nlohmann::ordered_json(*c.inside_interval) : nullptr}}},
           {"load", {{"at_calibration", LoadJson(c.at_calibration)}, {"at_run", LoadJson(c.at_run)}}},
-          {"remarks", c.remarks}};
+          {"remarks", c.remarks},
+          {"remark_names", NoteNames(c.remarks)}};
 }
 
 nlohmann::ordered_json ComparisonJson(std::span<const Comparison> comparisons) {

@@ -10,8 +10,10 @@
 
 namespace twofold {
 
-std::string ComparisonText(std::span<const Comparison> comparisons);      // one column of the table each
-std::string ComparisonMarkdown(std::span<const Comparison> comparisons);  // the same tables, as GitHub draws them
+// One column of the table each. `shown_notes`: as --notes says.
+std::string ComparisonText(std::span<const Comparison> comparisons, const std::string& shown_notes = "short");
+// The same tables, as GitHub draws them.
+std::string ComparisonMarkdown(std::span<const Comparison> comparisons, const std::string& shown_notes = "short");
 // measured_fabric,section,name,unit,predicted,measured,error: one line per value, in the order of the JSON. Sections
 // are the JSON's lists. Numbers are in their shortest exact form; what is not known is empty.
 std::string ComparisonCsv(std::span<const Comparison> comparisons);

@@ -14,7 +14,6 @@
 #include "experiments/program/import/kineto.h"
 #include "experiments/program/measured_run.h"
 #include "experiments/program/report/files.h"
-#include "experiments/program/report/json.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/spec.h"
 
@@ -94,7 +93,7 @@ absl::Status Import(const Options& o) {
   if (absl::Status written = WriteReport(o.out, run->report, run->spec, run->records); !written.ok()) return written;
   const report::Report& r = run->report;
   if (o.json) {
-    std::printf("%s", JsonText(ToJson(r)).c_str());
+    std::printf("%s", ReportText(r).c_str());
     return absl::OkStatus();
   }
   std::printf("%s of %s, median %s; rank %lld of %lld\nreport: %s\n", Counted(r.steps_size(), "step").c_str(),

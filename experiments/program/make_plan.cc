@@ -250,7 +250,7 @@ absl::StatusOr<PlanMade> MakePlan(const PlanAsked& o, std::function<void(const s
 absl::Status WritePlan(const PlanMade& made, const std::string& folder) {
   spec::Spec winner = made.question.given;
   plan::Apply(made.plan.ranked[0].layout, winner);
-  return WriteFiles(folder, {{"spec.textproto", SpecToText(winner)},
+  return WriteFiles(folder, {{"spec.textproto", SpecFileText(winner)},
                              {"plan.json", JsonText(PlanJson(made.plan, made.shown))},
                              {"layouts.csv", plan::LayoutsCsv(made.plan)}});
 }

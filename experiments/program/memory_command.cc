@@ -25,7 +25,7 @@ struct MemoryOptions {
 };
 
 absl::Status Write(const std::string& folder, const MemoryStory& story) {
-  return WriteFiles(folder, {{"spec.textproto", SpecToText(story.spec)},
+  return WriteFiles(folder, {{"spec.textproto", SpecFileText(story.spec)},
                              {"memory.json", JsonText(MemoryJson(story))},
                              {"report.json", JsonText(ToJson(MemoryReport(story)))}});
 }

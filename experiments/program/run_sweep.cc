@@ -7,6 +7,7 @@
 #include "core/base/format.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "experiments/program/cli/notes.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/sweep/table.h"
@@ -60,10 +61,11 @@ absl::StatusOr<SweepTold> RunSweep(SweepAsked asked) {
   sweep::Scale(told.results);
   told.interrupted = ran->interrupted;
   told.text = sweep::ResultsText(told.results);
+  told.notes = sweep::NotesOf(told.results);
   if (ran->kept > 0)
-    StrAppend(&told.text, "note: ", Counted(ran->kept, "run"), " of ", ran->kept + ran->runs,
-              " of an earlier sweep in ", told.out, "; --again runs everything\n");
-  told.written = WriteResults(told.results, told.text, told.out);
+    told.notes.push_back(StrCat(Counted(ran->kept, "run"), " of ", ran->kept + ran->runs, " of an earlier sweep in ",
+                                told.out, "; --again runs everything"));
+  told.written = WriteResults(told.results, told.text + NotesText(told.notes, "full"), told.out);
   return told;
 }
 

@@ -23,7 +23,8 @@ struct SweepAsked {
 
 struct SweepTold {
   sweep::Results results;
-  std::string text, out;     // the table; the folder
+  std::string text, out;  // the table; the folder
+  std::vector<std::string> notes;
   absl::Status written;      // whether the results' files could be
   bool interrupted = false;  // some points were not run
 };

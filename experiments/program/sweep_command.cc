@@ -5,6 +5,7 @@
 
 #include "core/base/strings.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/cli/notes.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/fabric_option.h"
 #include "experiments/program/report/json.h"
@@ -17,6 +18,7 @@ namespace {
 struct SweepCommandOptions {
   SweepAsked asked;
   bool json = false;
+  std::string shown_notes = "short";
 };
 
 // 0: every point has figures. Points that are only predicted to fail leave 3, all others 1.
@@ -38,7 +40,9 @@ int SweepCommand(const SweepCommandOptions& options) {
     LogError(told.status().message());
     return absl::IsInternal(told.status()) ? kExitFailed : kExitWrongInput;
   }
-  std::printf("%s", options.json ? JsonText(sweep::ResultsJson(told->results)).c_str() : told->text.c_str());
+  const std::string text = options.json ? JsonText(sweep::ResultsJson(told->results))
+                                        : told->text + NotesText(told->notes, options.shown_notes);
+  std::printf("%s", text.c_str());
   if (!told->written.ok()) {
     LogError(told->written.message());
     return kExitFailed;
@@ -108,6 +112,7 @@ void AddSweepCommand(const Command& program, int& exit_status) {
   command.AddOption("--processes=N", options->asked.processes, "predictions at a time (default: one for each core)");
   command.Group("Results").AddFlag("--again", options->asked.again, "run also what DIR already has");
   command.AddFlag("--json", options->json, "print JSON instead of the table");
+  AddNotesOption(command, options->shown_notes);
   command.AddOption("--out=DIR", options->asked.out, "folder DIR of the results (default: runs/<name>-sweep)");
   command.Footer(kHelp);
   command.OnParsed([options, &exit_status] { exit_status = SweepCommand(*options); });

@@ -21,8 +21,10 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST_F(Program, CalibratesThisMachineForPredictions) {
-  ASSERT_EQ(Run(StrCat("calibrate --quick --out=", At("profile.textproto"))), 0) << err_;
-  EXPECT_THAT(out_, HasSubstr("matmul_nt"));
+  ASSERT_EQ(Run(StrCat("calibrate --quick --json --out=", At("profile.textproto"))), 0) << err_;
+  const nlohmann::json printed = nlohmann::json::parse(out_);
+  EXPECT_EQ(printed["out"], At("profile.textproto"));
+  EXPECT_THAT(printed["profile"]["kernels"].dump(), HasSubstr("\"matmul_nt\""));
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", At("profile.textproto"))),
             0)

@@ -193,9 +193,11 @@ TEST_F(Program, ImportsTracesAsAMeasuredRun) {
   EXPECT_THAT(out_, Not(HasSubstr("taken to be of the same job")));
   EXPECT_THAT(out_, Not(HasSubstr("final loss")));
   EXPECT_EQ(Run(StrCat("compare --max-error=5% ", At("p"), " ", At("m"))), 1);
-  ASSERT_EQ(Run(StrCat("report ", At("p"), " ", At("m"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("report --json ", At("p"), " ", At("m"))), 0) << err_;
+  EXPECT_EQ(nlohmann::json::parse(out_)["files"][0], At("m/report.html"));
 
-  ASSERT_EQ(Run(StrCat("import ", both, " --out=", At("n"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("import --json ", both, " --out=", At("n"))), 0) << err_;
+  EXPECT_EQ(nlohmann::json::parse(out_), Report(At("n")));
   EXPECT_EQ(Report(At("n"))["name"], "n");
   ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("n"))), 0) << err_;
   EXPECT_THAT(out_,

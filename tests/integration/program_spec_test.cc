@@ -140,6 +140,38 @@ TEST_F(Program, PrintsJsonWhereFiguresArePrinted) {
   EXPECT_TRUE(Json::parse(out_)["advice"].is_object()) << out_;
 }
 
+// The names of notes' kinds, of a prediction, a measurement, a sweep, a benchmark and a comparison.
+TEST_F(Program, NamesTheKindsOfNotes) {
+  const std::string spec = Write("small.textproto", kSmall);
+  for (const char* fabric : {"simulated", "in_memory"}) {
+    ASSERT_EQ(Run(StrCat("run ", spec, " --notes=full --fabric=", fabric, " --out=", At(fabric))), 0) << err_;
+    const Json report = Json::parse(ReadAll(StrCat(At(fabric), "/report.json")));
+    ASSERT_EQ(report["note_names"].size(), report["notes"].size());
+    ASSERT_GT(report["notes"].size(), 0u);
+    for (size_t i = 0; i < report["notes"].size(); ++i) {
+      const std::string name = report["note_names"][i], note = report["notes"][i];
+      EXPECT_NE(name, "other") << note;
+      EXPECT_THAT(out_, HasSubstr(StrCat("note [", name, "]: ", note, "\n")));
+    }
+  }
+  EXPECT_THAT(Json::parse(ReadAll(At("simulated/report.json")))["note_names"].dump(), HasSubstr("\"stand-in-losses\""));
+  const std::string sweep = StrCat("sweep ", spec, " --predicted --vary=train.micro_batch=1,2 --out=", At("sweep"));
+  ASSERT_EQ(Run(StrCat(sweep, " --notes=full")), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("note [stand-in-losses]: data SYMBOLIC"));
+  ASSERT_EQ(Run(StrCat(sweep, " --notes=none")), 0) << err_;
+  EXPECT_THAT(out_, Not(HasSubstr("note")));
+  EXPECT_THAT(ReadAll(At("sweep/sweep.txt")), HasSubstr("note [kept-runs]: 2 runs of 2 of an earlier sweep"));
+  ASSERT_EQ(Run("bench all_reduce --fabric=simulated --cluster=dgx-a100 -b 1K -e 1K --json"), 0) << err_;
+  const Json bench = Json::parse(out_);
+  EXPECT_EQ(bench["note_names"].size(), bench["notes"].size());
+  EXPECT_THAT(bench["note_names"].dump(), Not(HasSubstr("other"))) << bench["notes"];
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=simulated --set=train.micro_batch=2 --out=", At("other"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("compare ", At("simulated"), " ", At("other"), " --notes=full")), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("Note [different-work]: the two runs did different work"));
+  ASSERT_EQ(Run(StrCat("compare ", At("simulated"), " ", At("other"), " --notes=none")), 0) << err_;
+  EXPECT_THAT(out_, Not(HasSubstr("Note")));
+}
+
 TEST_F(Program, IsQuietVerboseAndColouredAsAsked) {
   const std::string spec = Write("small.textproto", kSmall), out = StrCat(" --out=", At("run"));
   const std::string note = " --note='a remark of mine that is longer than most remarks: with details'";

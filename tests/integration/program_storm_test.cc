@@ -45,6 +45,20 @@ TEST_F(Program, ReplaysAScheduleInAFile) {
   EXPECT_THAT(out_, HasSubstr("  recovery: from peers: 1\n"));
 }
 
+TEST_F(Program, PrintsStormsAsJson) {
+  ASSERT_EQ(Run(StrCat("storm ", kSpec, " --schedules=2 --seed=3 --jobs=1 --json --out=", At("storm"))), 0) << err_;
+  const auto json = nlohmann::json::parse(out_);
+  EXPECT_EQ(json["schedules"], 2);
+  EXPECT_EQ(json["out"], At("storm"));
+  EXPECT_TRUE(json["broken_schedules"].is_array() && json["broken_schedules"].empty()) << out_;
+  const std::string file = Write("case.textproto", "disasters { fault { rank: 2 step: 3 lost: true } }\n");
+  ASSERT_EQ(Run(StrCat("storm ", kSpec, " --json --replay=", file, " --out=", At("replay"))), 0) << err_;
+  const auto replayed = nlohmann::json::parse(out_);
+  EXPECT_EQ(replayed["disasters"][0], "rank 2 is lost before the step after 3 steps");
+  EXPECT_EQ(replayed["happened"]["recovery: from peers"], 1);
+  EXPECT_TRUE(replayed["broken"].empty());
+}
+
 TEST_F(Program, RefusesStormsThatCannotBe) {
   const std::string spec = Write("s.textproto", kSmall), wrong = Write("wrong.textproto", "disasters { falt {} }");
   const std::pair<std::string, std::string> kWrong[] = {

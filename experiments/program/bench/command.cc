@@ -16,6 +16,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/bench/plan.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/cli/notes.h"
 #include "experiments/program/cli/status_line.h"
 
 namespace twofold {
@@ -83,7 +84,8 @@ int RunBench(const Options& options) {
   const absl::Status ran = Run(*plan);
   if (!plan->fabric->speaks()) return ran.ok() ? 0 : 1;
   ClearStatusLine();
-  const std::string text = options.json ? JsonText(bench) : HeaderText(bench) + RowsText(bench) + FooterText(bench);
+  const std::string text =
+      options.json ? JsonText(bench) : HeaderText(bench, options.shown_notes) + RowsText(bench) + FooterText(bench);
   std::fputs(text.c_str(), stdout);
   if (!options.out.empty()) {
     if (const absl::Status written = WriteCsv(options.out, bench); !written.ok()) return Fail(written, 1);
@@ -163,6 +165,7 @@ void AddBenchCommand(const Command& program, int& exit_status) {
                  "simulated, clusters that run NCCL: auto (default), Simple, LL or LL128")
       .Offers({"auto", "Simple", "LL", "LL128"});
   command.Group("Results").AddFlag("--json", o.json, "print JSON instead of the table");
+  AddNotesOption(command, o.shown_notes);
   command.AddOption("--out=FILE", o.out, "also write the rows to this file, as CSV");
   AddOptionsOfNcclTests(command);
   command.Footer(kFooter);

@@ -24,6 +24,7 @@ struct Options {
   std::optional<std::string> cluster, algorithm, protocol;
   bool wait = false;
   bool json = false;
+  std::string shown_notes = "short";
   std::string out;
 };
 

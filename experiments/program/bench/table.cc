@@ -3,8 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
+#include "experiments/program/cli/note_names.h"
+#include "experiments/program/cli/notes.h"
 
 namespace twofold::bench {
 namespace {
@@ -161,7 +164,7 @@ std::string_view NcclReduceName(const Request& r) {
   return r.reduce == ReduceOp::kProduct ? "prod" : ReduceOpName(r.reduce);
 }
 
-std::string HeaderText(const Bench& bench) {
+std::string HeaderText(const Bench& bench, const std::string& shown_notes) {
   const Request& r = bench.request;
   const Operation& op = *r.operation;
   std::string text = StrCat("# twofold bench ", op.name, " on ", bench.fabric, ": ", Counted(bench.ranks, "rank"));
@@ -185,7 +188,8 @@ std::string HeaderText(const Bench& bench) {
   }
   StrAppend(&text, FormText(op));
   if (bench.predicted) StrAppend(&text, "# #wrong: N/A, a prediction moves no data\n");
-  for (const std::string& note : bench.notes) StrAppend(&text, "# note: ", note, "\n");
+  const std::vector<std::string> lines = absl::StrSplit(NotesText(bench.notes, shown_notes), '\n', absl::SkipEmpty());
+  for (const std::string& line : lines) StrAppend(&text, "# ", line, "\n");
   return text + "#\n";
 }
 
@@ -232,6 +236,7 @@ std::string JsonText(const Bench& bench) {
   json["out_of_bounds"] = OrNull(WrongValues(bench));
   json["average_bus_bandwidth"] = OrNull(AverageBusBandwidth(bench));
   json["notes"] = bench.notes;
+  json["note_names"] = NoteNames(bench.notes);
   json["error"] = bench.error.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(bench.error);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -40,7 +40,8 @@ std::optional<int64_t> WrongValues(const Bench& bench);
 std::string_view NcclTypeName(DType dtype);         // "float", "bfloat16", ...
 std::string_view NcclReduceName(const Request& r);  // "sum", "prod", ...; "none" for operations that do not reduce
 
-std::string HeaderText(const Bench& bench);  // lines that begin with '#'
+// Lines that begin with '#'. `shown_notes`: as --notes says.
+std::string HeaderText(const Bench& bench, const std::string& shown_notes = "short");
 std::string RowsText(const Bench& bench);
 std::string FooterText(const Bench& bench);
 // Rows have the keys of nccl-tests' JSON; times in microseconds, null for absent values.

@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "experiments/program/cli/note_names.h"
 #include "experiments/program/report/chakra_files.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
@@ -30,6 +31,8 @@ bool HasRouters(const spec::Spec& spec) {
 std::string ReportText(const report::Report& report) {
   report::Report versioned = report;
   if (!versioned.has_schema_version()) versioned.set_schema_version(kReportSchemaVersion);
+  versioned.clear_note_names();
+  for (const std::string& note : versioned.notes()) versioned.add_note_names(std::string(NoteName(note)));
   return JsonText(ToJson(versioned));
 }
 
@@ -43,7 +46,7 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   const std::string routing = HasRouters(spec) ? RoutingCsv(records) : "";
   if (!routing.empty()) files.push_back({"routing.csv", routing});
   if (spec.trace().enabled()) files.push_back({"trace.json", TraceJson(records)});
-  files.push_back({"spec.textproto", SpecToText(spec)});
+  files.push_back({"spec.textproto", SpecFileText(spec)});
   files.push_back({"report.json", ReportText(report)});
   absl::Status status = WriteFiles(folder, files);
   const std::string chakra = StrCat(folder, "/", kChakraFolder);
@@ -96,8 +99,11 @@ absl::Status CheckVersion(const Json& json) {
   const auto version = json.find("schema_version");
   if (version == json.end()) return InvalidArgument("schema_version: is missing; ", kOwnFolder);
   if (!version->is_number_integer() || *version == kReportSchemaVersion) return absl::OkStatus();
-  return InvalidArgument("schema_version ", version->dump(), " is not supported; this program reads ",
-                         kReportSchemaVersion);
+  return InvalidArgument("schema_version ", version->dump(),
+                         *version > kReportSchemaVersion
+                             ? " is of a later version of Twofold; use that one, or a later one"
+                             : " never existed",
+                         "; this program reads ", kReportSchemaVersion);
 }
 
 // Checks the fields that every run writes and every reader of reports needs.

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <istream>
 #include <map>
+#include <regex>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -42,7 +44,35 @@ bool PresetStillFits(const spec::Spec& spec, const std::string& file) {
   return ExpandPreset(again, file).ok() && google::protobuf::util::MessageDifferencer::Equals(spec, again);
 }
 
+std::string LaterVersion(int64_t version) {
+  return StrCat("schema_version: ", version, " is of a later version of Twofold; this one reads ", kSpecSchemaVersion,
+                ". Use the version that wrote the spec, or a later one");
+}
+
+// A spec of a later version has fields that this program does not know: then the version is the cause, not the field.
+absl::Status BlameVersion(const absl::Status& parsed, const std::string& text, const std::string& file) {
+  static const std::regex written("schema_version\"?\\s*:\\s*(\\d{1,18})");
+  std::smatch found;
+  int64_t version = 0;
+  if (!std::regex_search(text, found, written) || !absl::SimpleAtoi(found[1].str(), &version)) return parsed;
+  return version > kSpecSchemaVersion ? InvalidArgument(file, ": ", LaterVersion(version)) : parsed;
+}
+
+// Not part of what is run.
+absl::Status TakeVersion(spec::Spec& spec, const std::string& file) {
+  const int64_t version = spec.has_schema_version() ? spec.schema_version() : kSpecSchemaVersion;
+  spec.clear_schema_version();
+  if (version > kSpecSchemaVersion) return InvalidArgument(file, ": ", LaterVersion(version));
+  if (version < 1) return InvalidArgument(file, ": schema_version: must be 1 or more (got ", version, ")");
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+std::string SpecFileText(spec::Spec spec) {
+  spec.set_schema_version(kSpecSchemaVersion);
+  return SpecToText(spec);
+}
 
 absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string& file) {
   if (text.size() > kLongestSpec)
@@ -50,12 +80,13 @@ absl::StatusOr<spec::Spec> ParseSpec(const std::string& text, const std::string&
   spec::Spec spec;
   if (IsJson(text, file)) {
     const absl::Status parsed = ParseJsonText(text, file, spec);
-    if (!parsed.ok()) return parsed;
+    if (!parsed.ok()) return BlameVersion(parsed, text, file);
   } else if (const absl::Status parsed = ParseText(text, file, spec); !parsed.ok()) {
-    if (cluster::Cluster cluster; !ParseText(text, file, cluster).ok()) return parsed;
+    if (cluster::Cluster cluster; !ParseText(text, file, cluster).ok()) return BlameVersion(parsed, text, file);
     return InvalidArgument(file, ": is a cluster, not a spec; name it in a spec as fabric { simulated { cluster: \"",
                            file, "\" } }");
   }
+  if (const absl::Status version = TakeVersion(spec, file); !version.ok()) return version;
   return spec;
 }
 
@@ -119,6 +150,7 @@ absl::StatusOr<spec::Spec> Given(const std::string& text, const std::string& fil
   if (absl::Status status = ExpandHfConfig(*spec, file); !status.ok()) return status;
   if (absl::Status status = apply([&](absl::string_view path) { return !is_model(path); }); !status.ok()) return status;
   if (absl::Status status = ExpandFramework(*spec, file); !status.ok()) return status;
+  if (absl::Status version = TakeVersion(*spec, file); !version.ok()) return version;  // of a --set
   return spec;
 }
 

@@ -83,5 +83,7 @@ BoundsByPath BoundsOf(const spec::Spec& spec);
 bool WritesCheckpoints(const spec::Spec& spec);     // checkpoints are requested, and there are data to write
 int64_t AccumulationSteps(const spec::Spec& spec);  // micro-batches per rank and step
 std::string SpecToText(const spec::Spec& spec);     // as .textproto; ParseSpec of it gives the same spec
+std::string SpecFileText(spec::Spec spec);          // likewise, with schema_version
+inline constexpr int64_t kSpecSchemaVersion = 1;    // of spec.proto (docs/spec.md, Versions)
 
 }  // namespace twofold

@@ -10,6 +10,7 @@
 #include "core/base/format.h"
 #include "core/base/strings.h"
 #include "core/proto/fields.h"
+#include "experiments/program/cli/note_names.h"
 #include "experiments/program/report/load.h"
 
 namespace twofold::sweep {
@@ -105,24 +106,6 @@ std::string NameOf(const Results& results, const Row& row) {
   return parts.empty() ? results.name : absl::StrJoin(parts, ", ");
 }
 
-// What a reader must know of several points, said once.
-std::string NotesText(const Results& results) {
-  constexpr size_t kShown = 8;
-  std::set<std::string> told;
-  std::string text;
-  for (const Row& row : results.rows) {
-    for (const Side& side : SidesOf(results)) {
-      for (const std::string& note : (row.*side.figures)->notes) {
-        const bool how = absl::StartsWith(note, "ranks are folded") || absl::StartsWith(note, "ranks were not folded");
-        if (how || !told.insert(note).second) continue;
-        if (told.size() <= kShown) StrAppend(&text, "note: ", note, "\n");
-      }
-    }
-  }
-  if (told.size() > kShown) StrAppend(&text, "note: ", told.size() - kShown, " more in sweep.json\n");
-  return text;
-}
-
 // A cell of a CSV file (RFC 4180).
 std::string Quoted(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
@@ -142,7 +125,8 @@ Json SideJson(const Figures& f) {
           {"exposed_communication_seconds", f.exposed_seconds},
           {"mfu", f.mfu},
           {"taken", f.taken},
-          {"notes", f.notes}};
+          {"notes", f.notes},
+          {"note_names", NoteNames(f.notes)}};
 }
 
 }  // namespace
@@ -151,9 +135,7 @@ std::string ResultsText(const Results& results) {
   std::string text = StrCat("step time\n", TableText(TimeRows(results)), "\n",
                             results.different_ranks() ? "scaling, memory" : "memory",
                             " and exposed communication per step\n", TableText(ScalingRows(results)));
-  double taken = 0;
   for (const Row& row : results.rows) {
-    if (row.measured) taken = std::max(taken, row.measured->taken);
     std::string told;
     for (const Side& side : SidesOf(results)) {
       const Figures& f = *(row.*side.figures);
@@ -163,11 +145,25 @@ std::string ResultsText(const Results& results) {
       told = f.why;
     }
   }
+  return text;
+}
+
+std::vector<std::string> NotesOf(const Results& results) {
+  double taken = 0;
+  for (const Row& row : results.rows) taken = std::max(taken, row.measured ? row.measured->taken : 0);
+  std::vector<std::string> notes;
   if (taken > kLoaded)
-    StrAppend(&text, absl::StrFormat("note: other work on this machine delayed measurements by up to %.0f %% of the "
-                                     "time\n",
-                                     100 * taken));
-  return text + NotesText(results);
+    notes.push_back(
+        absl::StrFormat("other work on this machine delayed measurements by up to %.0f %% of the time", 100 * taken));
+  for (const Row& row : results.rows) {
+    for (const Side& side : SidesOf(results)) {
+      for (const std::string& note : (row.*side.figures)->notes) {
+        const bool how = absl::StartsWith(note, "ranks are folded") || absl::StartsWith(note, "ranks were not folded");
+        if (!how && std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+      }
+    }
+  }
+  return notes;
 }
 
 std::string ResultsCsv(const Results& results) {

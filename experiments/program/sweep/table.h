@@ -11,6 +11,8 @@ namespace twofold::sweep {
 // A line per point: times, with intervals and errors; then speed-up, efficiency, memory and exposed communication; then
 // the reasons of points without figures.
 std::string ResultsText(const Results& results);
+// What a reader must know of the points, each once.
+std::vector<std::string> NotesOf(const Results& results);
 
 // A header line, then a line per point. Columns: the paths of the varied fields, ranks, global_batch, micro_batch; for
 // each side, with predicted_ or measured_ before the name: step_seconds, low, high, speed_up, efficiency, peak_bytes,

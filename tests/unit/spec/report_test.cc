@@ -438,7 +438,8 @@ TEST(ReadReport, NamesTheFileAndWhatIsWrong) {
     EXPECT_THAT(message(whole.substr(0, size)), HasSubstr(StrCat("ends at byte ", size, " and seems to be cut short")));
   EXPECT_THAT(message(R"({"schema_version": 1, "stepz": []})"), AllOf(HasSubstr(folder), HasSubstr("stepz")));
   EXPECT_THAT(message(R"({"schema_version": 2, "stepz": []})"),
-              HasSubstr("schema_version 2 is not supported; this program reads 1"));
+              HasSubstr("schema_version 2 is of a later version of Twofold"));
+  EXPECT_THAT(message(R"({"schema_version": 0})"), HasSubstr("schema_version 0 never existed; this program reads 1"));
   EXPECT_THAT(message(R"({"name": "x"})"), HasSubstr("schema_version: is missing"));
   EXPECT_THAT(message("[]"), HasSubstr("the whole file: expected an object (got [])"));
 }

@@ -273,6 +273,20 @@ MATCHER(IsPrintable, "") {
                      [](char c) { return c == '\n' || !absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
 }
 
+TEST(File, HasASchemaVersionThatTheProgramKnows) {
+  const spec::Spec spec = Resolved(kMinimal);
+  const std::string text = SpecFileText(spec);
+  EXPECT_THAT(text, HasSubstr("schema_version: 1"));
+  EXPECT_TRUE(MessageDifferencer::Equals(spec, Resolved(text))) << "the version is no part of what is run";
+  const std::string later = "is of a later version of Twofold; this one reads 1";
+  EXPECT_THAT(Refused(StrCat(kMinimal, " schema_version: 2")), HasSubstr(StrCat("schema_version: 2 ", later)));
+  EXPECT_THAT(Refused(StrCat("brand_new: 3 ", kMinimal, " schema_version: 4")), HasSubstr(StrCat("4 ", later)));
+  EXPECT_THAT(Refused(R"({"brand_new": 3, "schema_version": 5})"), HasSubstr(StrCat("5 ", later)));
+  EXPECT_THAT(Refused(StrCat("brand_new: 3 ", kMinimal)), HasSubstr("brand_new"));
+  EXPECT_THAT(Refused(StrCat(kMinimal, " schema_version: 0")), HasSubstr("schema_version: must be 1 or more (got 0)"));
+  EXPECT_THAT(Refused(kMinimal, "", {"schema_version=2"}), HasSubstr(StrCat("schema_version: 2 ", later)));
+}
+
 TEST(File, IsTextInUtf8) {
   EXPECT_THAT(Refused("name: \"x\"\n  \x1b[31mmodel {}"),
               AllOf(HasSubstr("test.textproto:2:3: byte 12 is \\x1b, a control character; write text in UTF-8"),

@@ -11,6 +11,8 @@
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
 #include "tests/unit/topologies/route_checks.h"
+#include "topologies/build.h"
+#include "topologies/catalogue.h"
 #include "topologies/graph/cluster_topology.h"
 #include "topologies/max_flow.h"
 #include "topologies/networks/dragonfly.h"
@@ -300,6 +302,26 @@ TEST(FiguresTest, DevicesForwardWhereNothingElseJoins) {
   EXPECT_EQ(f.node_cables, 4);
   EXPECT_EQ(f.diameter, 6);  // device, device, NIC, switch and back down
   EXPECT_EQ(f.bisection, BytesPerSecond(1000));
+}
+
+// Nodes of the catalogue have devices, switches and NICs inside, which stand for each other where they are joined alike.
+TEST(FiguresTest, NodesThatStandForOthersChangeNoDiameter) {
+  int built = 0;
+  for (const ClusterInfo& info : ListClusters()) {
+    const absl::StatusOr<cluster::Cluster> cluster = FindCluster(info.name, "test");
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    if (cluster->has_shared_memory_host()) continue;
+    for (const int64_t nodes : {3, 40}) {
+      const absl::StatusOr<std::unique_ptr<Topology>> topology =
+          BuildTopology(*cluster, static_cast<int>(std::min(nodes, MostNodes(*cluster))));
+      ASSERT_TRUE(topology.ok()) << info.name << topology.status();
+      const Figures f = FiguresOf(**topology);
+      if (f.diameter == 0 || (*topology)->endpoints() > 400) continue;
+      EXPECT_EQ(f.diameter, PlainDiameter(**topology)) << info.name << ", " << nodes;
+      ++built;
+    }
+  }
+  EXPECT_GT(built, 20);
 }
 
 TEST(FiguresTest, WhatHasNoGraphHasNoDiameter) {

@@ -1,0 +1,106 @@
+#include "experiments/program/cli/note_names.h"
+
+namespace twofold {
+namespace {
+
+struct Kind {
+  std::string_view name;
+  std::string_view text;  // that only notes of this kind have; the first kind whose text a note has counts
+};
+
+constexpr Kind kKinds[] = {
+    // How the figures came about
+    {"loaded-calibration", "the machine was loaded during calibration"},
+    {"loaded-run", "the machine was loaded during this run"},
+    {"loaded-sweep", "other work on this machine delayed measurements"},
+    {"loaded-messages", "were measured, other work delayed them"},
+    {"few-steps", "low and high are percentiles of only"},
+    {"warm-up-only", "the run ended within its"},
+    {"counted-steps", "exactly: counted, not simulated"},
+    {"folded-ranks", "ranks are folded"},
+    {"folded-ranks", "folded ranks ended"},
+    {"not-folded", "ranks were not folded"},
+    {"stand-in-losses", "data SYMBOLIC: no arithmetic was done"},
+    {"stand-in-losses", "device EMULATED: no arithmetic was done"},
+    {"stand-in-overflows", "no gradients were computed, so none overflowed"},
+    {"stand-in-stop", "no losses were computed, so the run did not stop early"},
+    {"assumed-routing", "routing"},
+    {"stopped-early", "stopped early, after "},
+    {"imported", "imported from "},
+    {"replayed", "replayed from the execution traces"},
+    // Costs
+    {"calibration", "calibration: "},
+    {"assumed-kernels", "kernel times come from a data sheet or are assumed"},
+    {"extrapolated-kernel", "is extrapolated beyond what was calibrated"},
+    {"in-training", "in training, kernels take "},
+    {"emulated-times", "device EMULATED: operations take the time"},
+    {"measured-collectives", "when nothing else uses the links, "},
+    {"assumed-links", "links between ranks are assumed"},
+    {"throttled-links", "links are throttled to "},
+    {"measured-links", "links are those that the profile measured"},
+    {"sites", "ranks are divided among "},
+    {"shared-cores", "communication threads share cores with compute threads"},
+    {"shared-cores", " threads compute on "},
+    {"profile-threads", "the profile's kernels ran on "},
+    {"profile-collectives", "the profile's collectives"},
+    {"device-spread", "devices differ in speed by "},
+    {"storage", "each rank is said"},
+    {"storage", "each rank is assumed"},
+    {"host-link", "exposed communication includes waits for transfers to and from the host"},
+    {"host-waits", "the host waits for the device only where it reads the loss"},
+    {"staged-communication", "communication is staged"},
+    {"cluster", "predicted for "},
+    // Networks
+    {"degraded-network", "the network is degraded"},
+    {"degraded-network", "because the network was not degraded"},
+    {"placement", "ranks are placed "},
+    {"solver", "solver: "},
+    {"fault", "fabric.simulated.faults["},
+    {"slow-rank", "'s operations take "},
+    {"rendezvous", "; rendezvous: "},
+    {"nccl", "NCCL"},
+    {"gpu-memory", "outside_ledger_bytes"},
+    // Checkpoints, elastic runs
+    {"resumed", "resumed from "},
+    {"passed-over-checkpoint", "skipped an unusable checkpoint"},
+    {"passed-over-checkpoint", "checkpoint passed over"},
+    {"changed-since-checkpoint", "when the checkpoint was saved"},
+    {"changed-since-checkpoint", "the checkpoint has parameters in "},
+    {"checkpoint-of-compression", "what compression"},
+    {"checkpoint-of-compression", "compression begins without "},
+    {"checkpoint-of-compression", "compression's factors begin anew"},
+    {"symbolic-checkpoint", "no checkpoint was written"},
+    {"symbolic-checkpoint", "checkpoints have the sizes of real ones"},
+    {"not-from-peers", " did not go on from peers"},
+    {"idle-option", "train.elastic: this fabric survives no lost rank"},
+    {"idle-option", "train.checkpoint.on_signal: no signal reaches"},
+    {"idle-option", "has no effect"},
+    {"outer-steps", "outer step"},
+    {"outer-steps", "fragments meet at different times"},
+    {"skipped-steps", "skipped"},
+    {"no-time-line", "its timeline was left out"},
+    {"does-not-fit", "memory.assume_fits: it does not fit"},
+    // Comparisons
+    {"different-work", "the two runs did different work"},
+    {"different-work", "the runs are of "},
+    {"different-memory", "peak or reserved bytes differ"},
+    {"kept-runs", "of an earlier sweep in "},
+    {"trace", "trace"},
+};
+
+}  // namespace
+
+std::string_view NoteName(std::string_view note) {
+  for (const Kind& kind : kKinds) {
+    if (note.find(kind.text) != note.npos) return kind.name;
+  }
+  return kOtherNote;
+}
+
+std::vector<std::string> NoteNames(const std::vector<std::string>& notes) {
+  std::vector<std::string> names;
+  for (const std::string& note : notes) names.emplace_back(NoteName(note));
+  return names;
+}
+
+}  // namespace twofold
