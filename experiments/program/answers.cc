@@ -1,5 +1,5 @@
 #include "experiments/program/answers.h"
-#include "experiments/program/cli/notes.h"
+#include "experiments/program/cli/note_text.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -11,7 +11,7 @@
 #include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/note_names.h"
-#include "experiments/program/cli/notes.h"
+#include "experiments/program/cli/note_text.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/load.h"
 

@@ -7,7 +7,7 @@
 #include "core/base/format.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
-#include "experiments/program/cli/notes.h"
+#include "experiments/program/cli/note_text.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/sweep/table.h"

@@ -7,7 +7,7 @@
 #include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/cli/note_names.h"
-#include "experiments/program/cli/notes.h"
+#include "experiments/program/cli/note_text.h"
 
 namespace twofold::bench {
 namespace {

@@ -24,11 +24,11 @@ constexpr Kind kKinds[] = {
     {"stand-in-losses", "device EMULATED: no arithmetic was done"},
     {"stand-in-overflows", "no gradients were computed, so none overflowed"},
     {"stand-in-stop", "no losses were computed, so the run did not stop early"},
-    {"assumed-routing", "routing"},
     {"stopped-early", "stopped early, after "},
     {"imported", "imported from "},
     {"replayed", "replayed from the execution traces"},
     // Costs
+    {"kernel-times", "kernel times: "},
     {"calibration", "calibration: "},
     {"assumed-kernels", "kernel times come from a data sheet or are assumed"},
     {"extrapolated-kernel", "is extrapolated beyond what was calibrated"},
@@ -41,6 +41,7 @@ constexpr Kind kKinds[] = {
     {"sites", "ranks are divided among "},
     {"shared-cores", "communication threads share cores with compute threads"},
     {"shared-cores", " threads compute on "},
+    {"contention", "what computes beside communication takes longer"},
     {"profile-threads", "the profile's kernels ran on "},
     {"profile-collectives", "the profile's collectives"},
     {"device-spread", "devices differ in speed by "},
@@ -86,6 +87,8 @@ constexpr Kind kKinds[] = {
     {"different-memory", "peak or reserved bytes differ"},
     {"kept-runs", "of an earlier sweep in "},
     {"trace", "trace"},
+    {"routing", "routing is "},
+    {"assumed-routing", "routing"},
 };
 
 }  // namespace

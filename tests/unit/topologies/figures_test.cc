@@ -304,7 +304,8 @@ TEST(FiguresTest, DevicesForwardWhereNothingElseJoins) {
   EXPECT_EQ(f.bisection, BytesPerSecond(1000));
 }
 
-// Nodes of the catalogue have devices, switches and NICs inside, which stand for each other where they are joined alike.
+// Nodes of the catalogue have devices, switches and NICs inside, which stand for each other where they are joined
+// alike.
 TEST(FiguresTest, NodesThatStandForOthersChangeNoDiameter) {
   int built = 0;
   for (const ClusterInfo& info : ListClusters()) {
