@@ -165,7 +165,7 @@ TEST_F(Program, NamesTheKindsOfNotes) {
   const Json bench = Json::parse(out_);
   EXPECT_EQ(bench["note_names"].size(), bench["notes"].size());
   EXPECT_THAT(bench["note_names"].dump(), Not(HasSubstr("other"))) << bench["notes"];
-  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=simulated --set=train.micro_batch=2 --out=", At("other"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=simulated --set=train.micro_batch=1 --out=", At("other"))), 0) << err_;
   ASSERT_EQ(Run(StrCat("compare ", At("simulated"), " ", At("other"), " --notes=full")), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("Note [different-work]: the two runs did different work"));
   ASSERT_EQ(Run(StrCat("compare ", At("simulated"), " ", At("other"), " --notes=none")), 0) << err_;

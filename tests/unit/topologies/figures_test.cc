@@ -316,13 +316,12 @@ TEST(FiguresTest, NodesThatStandForOthersChangeNoDiameter) {
       const absl::StatusOr<std::unique_ptr<Topology>> topology =
           BuildTopology(*cluster, static_cast<int>(std::min(nodes, MostNodes(*cluster))));
       ASSERT_TRUE(topology.ok()) << info.name << topology.status();
-      const Figures f = FiguresOf(**topology);
-      if (f.diameter == 0 || (*topology)->endpoints() > 400) continue;
-      EXPECT_EQ(f.diameter, PlainDiameter(**topology)) << info.name << ", " << nodes;
+      if ((*topology)->endpoints() < 2 || (*topology)->endpoints() > 400) continue;
+      EXPECT_EQ(FiguresOf(**topology).diameter, PlainDiameter(**topology)) << info.name << ", " << nodes;
       ++built;
     }
   }
-  EXPECT_GT(built, 20);
+  EXPECT_GE(built, 12);
 }
 
 TEST(FiguresTest, WhatHasNoGraphHasNoDiameter) {
