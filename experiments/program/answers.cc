@@ -159,7 +159,7 @@ absl::StatusOr<Json> Predict(Arguments& arguments) {
   if (!spec.ok()) return spec.status();
   const absl::StatusOr<report::Report> report = PredictHere(*std::move(spec), file);
   if (!report.ok()) return report.status();
-  return Json{{"report", ToJson(*report)}, {"summary", SummaryOf(*report)}};
+  return Json{{"report", ReportJson(*report)}, {"summary", SummaryOf(*report)}};
 }
 
 absl::StatusOr<Json> Memory(Arguments& arguments) {
@@ -263,7 +263,7 @@ absl::StatusOr<Json> Bench(Arguments& arguments) {
   (void)bench::Run(*plan);  // its error is in the bench
   const bench::Bench& done = plan->bench;
   return Json{{"bench", Json::parse(bench::JsonText(done))},
-              {"text", bench::HeaderText(done, "full") + bench::RowsText(done) + bench::FooterText(done)}};
+              {"text", bench::HeaderText(done) + bench::RowsText(done) + bench::FooterText(done)}};
 }
 
 absl::StatusOr<Json> Load(Arguments& arguments) {
@@ -274,7 +274,7 @@ absl::StatusOr<Json> Load(Arguments& arguments) {
   if (!report.ok()) return report.status();
   const absl::StatusOr<spec::Spec> spec = ReadSpecOf(folder);
   if (!spec.ok()) return spec.status();
-  return Json{{"report", ToJson(*report)}, {"spec", SpecToText(*spec)}, {"summary", SummaryOf(*report)}};
+  return Json{{"report", ReportJson(*report)}, {"spec", SpecFileText(*spec)}, {"summary", SummaryOf(*report)}};
 }
 
 struct Command {

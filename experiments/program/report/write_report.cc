@@ -28,13 +28,15 @@ bool HasRouters(const spec::Spec& spec) {
 
 }  // namespace
 
-std::string ReportText(const report::Report& report) {
+nlohmann::ordered_json ReportJson(const report::Report& report) {
   report::Report versioned = report;
   if (!versioned.has_schema_version()) versioned.set_schema_version(kReportSchemaVersion);
   versioned.clear_note_names();
   for (const std::string& note : versioned.notes()) versioned.add_note_names(std::string(NoteName(note)));
-  return JsonText(ToJson(versioned));
+  return ToJson(versioned);
 }
+
+std::string ReportText(const report::Report& report) { return JsonText(ReportJson(report)); }
 
 absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
                          const RankRecords& records, const std::vector<RunResult::Cost>& costs) {

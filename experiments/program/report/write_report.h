@@ -12,6 +12,7 @@
 // The same arguments give the same bytes, except in simulate.csv.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
 
 // The text of report.json.
 std::string ReportText(const report::Report& report);
+nlohmann::ordered_json ReportJson(const report::Report& report);  // the same as JSON
 
 // Moves the files that WriteReport wrote from one folder to another, which is created if missing and whose files are
 // replaced. Errors name the path and the reason.
