@@ -9,6 +9,7 @@
 // half of an all_reduce of the same input.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/broadcast.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
@@ -29,7 +30,7 @@
 namespace twofold {
 namespace {
 
-constexpr int64_t kSizes[] = {64, 64 << 10, 1 << 20, 16 << 20, 64 << 20};  // bytes
+constexpr int64_t kSizes[] = {64, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};  // bytes
 constexpr int64_t kMost = *std::max_element(std::begin(kSizes), std::end(kSizes));
 constexpr int kCalls = 41;
 
@@ -72,6 +73,13 @@ void BareAllGather(const gloo::ContextPtr& context, float* in, float* out, size_
   ::gloo::allgather(options);
 }
 
+void BareBroadcast(const gloo::ContextPtr& context, float* data, size_t count) {
+  ::gloo::BroadcastOptions options(context);
+  options.setOutput(data, count);
+  options.setRoot(0);
+  ::gloo::broadcast(options);
+}
+
 double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
@@ -111,6 +119,9 @@ std::string CompareAll(RankContext& ctx) {
     Compare(
         ctx, "reduce_scatter", bytes, 0.5, [&] { BareAllReduce(bare, At(all), static_cast<size_t>(count)); },
         [&] { ctx.world().ReduceScatter(part, in.Slice(0, block * ctx.world_size())).Wait(); });
+    Compare(
+        ctx, "broadcast", bytes, 1, [&] { BareBroadcast(bare, At(all), static_cast<size_t>(count)); },
+        [&] { ctx.world().Broadcast(all, 0).Wait(); });
   }
   return "";
 }
