@@ -1,5 +1,6 @@
 #include "backends/control/client.h"
 
+#include <limits>
 #include <utility>
 
 #include "core/base/duration.h"
@@ -14,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick(20);
 constexpr std::chrono::seconds kSpeakerTime(10), kSpeakerTimeAfterLoss(1);
+constexpr double kForever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -43,7 +45,7 @@ void Client::Begin(int world_size, double timeout_s, host::RunState* run, std::f
   {
     std::lock_guard lock(mutex_);
     verdict_.reset();
-    results_.reset();
+    replies_.erase(FromHub::kResults);
     torn_.reset();
     if (formed_run_ != 0) {  // this newcomer has been admitted
       run_ = std::exchange(formed_run_, 0);
@@ -94,9 +96,8 @@ void Client::Finish(std::string result) {
 void Client::HandIn(std::string partial) {
   if (bereaved_) {  // there is no plane to hand it to
     std::lock_guard lock(mutex_);
-    Results results;
+    Results& results = *replies_[FromHub::kResults].mutable_results();
     for (int r = 0; r < options_.size; ++r) results.add_results(r == options_.rank ? partial : std::string());
-    results_ = std::move(results);
     return;
   }
   ToHub message;
@@ -109,17 +110,16 @@ RunResult Client::Conclude() {
   changed_.wait(lock, [this] { return verdict_.has_value(); });
   const Verdict verdict = *verdict_;
   if (holds_plane()) {
-    changed_.wait(lock, [this] { return results_.has_value(); });
+    changed_.wait(lock, [this] { return Has(FromHub::kResults); });
   } else if (bereaved_ && !speaks()) {
     changed_.wait_for(lock, kSpeakerTimeAfterLoss, [] { return false; });
   } else if (verdict.code() != 0) {
     changed_.wait_for(lock, kSpeakerTime, [this] { return hub_lost_.load(); });
   }
-  RunResult result{absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()), {}, {}};
-  std::vector<std::string> results;
-  if (results_) results.assign(results_->results().begin(), results_->results().end());
-  result.results = std::move(results);
-  return result;
+  const Results results = replies_[FromHub::kResults].results();
+  return {absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()),
+          std::vector<std::string>(results.results().begin(), results.results().end()),
+          {}};
 }
 
 void Client::Relay(Relayed relayed) {
@@ -149,9 +149,9 @@ absl::StatusOr<Generation> Client::Reform(int min_members, double patience_s) {
   loop_.Do([this] { observer_.Release(); });
   observer_.ForgetLogs();
   std::unique_lock lock(mutex_);
-  refused_.reset();
+  replies_.erase(FromHub::kRefused);
   if (!admission) {
-    formed_.reset();
+    replies_.erase(FromHub::kFormed);
     lock.unlock();
     ToHub message;
     message.mutable_reform()->set_generation(generation_);
@@ -160,23 +160,21 @@ absl::StatusOr<Generation> Client::Reform(int min_members, double patience_s) {
     Send(std::move(message));
     lock.lock();
   }
-  waits_ = true;
-  const auto told = [this] { return formed_ || refused_ || verdict_; };
-  const bool in_time = admission ? Await(lock, Clock::now() + DurationOf(patience_s), told)
-                                 : (changed_.wait(lock, [&] { return told() || hub_lost_; }), true);
-  waits_ = false;
+  const bool in_time = Await(lock, Clock::now() + DurationOf(admission ? patience_s : kForever),
+                             [this] { return Has(FromHub::kFormed) || Has(FromHub::kRefused) || verdict_; });
   if (verdict_) return absl::Status(static_cast<absl::StatusCode>(verdict_->code()), verdict_->message());
-  if (refused_) return FailedPrecondition("fabric.rendezvous: ", refused_->message());
+  if (Has(FromHub::kRefused))
+    return FailedPrecondition("fabric.rendezvous: ", replies_[FromHub::kRefused].refused().message());
   if (!in_time)
     return absl::DeadlineExceededError(
         StrCat("fabric.rendezvous: no generation has admitted ", Me(), " within ", patience_s, " s"));
-  if (!formed_) return WhyEnded();
-  Generation generation{.number = formed_->number(), .members = {formed_->members().begin(), formed_->members().end()}};
-  const auto self = std::find(generation.members.begin(), generation.members.end(), welcome_->member());
+  if (!Has(FromHub::kFormed)) return WhyEnded();
+  const Formed formed = replies_.extract(FromHub::kFormed).mapped().formed();
+  Generation generation{.number = formed.number(), .members = {formed.members().begin(), formed.members().end()}};
+  const auto self = std::find(generation.members.begin(), generation.members.end(), member_);
   rank_ = static_cast<int>(self - generation.members.begin());
   generation_ = exchange_generation_ = generation.number;
   exchanges_ = 0;
-  formed_.reset();
   return generation;
 }
 
@@ -231,7 +229,7 @@ void Client::MissTheHub() {
   const double most_s = in_run ? std::max(options_.least_silence_s, timeout_s_) : options_.least_silence_s;
   if (clock_.now() - heard_hub_ < DurationOf(most_s)) return;
   ++links_;  // if it comes back, it finds that the others have left
-  LoseHub(StrCat("its process (", HubProcess(), ") has sent no heartbeat for ", most_s,
+  LoseHub(StrCat("its process (", hub_, ") has sent no heartbeat for ", most_s,
                  " s; it is stopped, or its host hangs or is unreachable"));
 }
 
@@ -241,28 +239,13 @@ void Client::Hear(const FromHub& message) {
   if (message.what_case() == FromHub::WHAT_NOT_SET) return;
   if (message.run() != 0 && !message.has_formed() && !message.has_results() && !message.has_refused())
     return HearInRun(message);
+  if (message.has_welcome()) link_ready_ = true;
   std::lock_guard lock(mutex_);
-  switch (message.what_case()) {
-    case FromHub::kWelcome:
-      welcome_ = message.welcome();
-      link_ready_ = true;
-      break;
-    case FromHub::kSeat: got_seat_ = message.seat(); break;
-    case FromHub::kTaken:  // of an exchange that was given up, perhaps
-      if (message.taken().number() == exchanges_ && message.taken().generation() == exchange_generation_)
-        taken_ = message.taken();
-      break;
-    case FromHub::kValue: values_[message.value().number()] = message.value(); break;
-    case FromHub::kEnd: end_ = message.end(); break;
-    case FromHub::kResults: results_ = message.results(); break;
-    case FromHub::kRefused: refused_ = message.refused(); break;
-    case FromHub::kFormed:
-      formed_ = message.formed();
-      if (begun_run_ == 0) formed_run_ = message.run();
-      break;
-    case FromHub::kFarewell: farewell_ = true; break;
-    default: break;
-  }
+  if (message.has_formed() && begun_run_ == 0) formed_run_ = message.run();
+  const bool given_up = (message.has_taken() && (message.taken().number() != exchanges_ ||
+                                                 message.taken().generation() != exchange_generation_)) ||
+                        (message.has_value() && message.value().number() != requests_);
+  if (!given_up) replies_[message.what_case()] = message;
   changed_.notify_all();
 }
 
@@ -306,7 +289,7 @@ void Client::LinkEnded(const absl::Status& why) {
   const std::string said(why.message());
   const bool cut_off = said.find("timed out") != std::string::npos || said.find("unreachable") != std::string::npos ||
                        said.find("No route") != std::string::npos;
-  LoseHub(StrCat("its process (", HubProcess(), ") ",
+  LoseHub(StrCat("its process (", hub_, ") ",
                  cut_off ? StrCat("is unreachable: its host does not answer (", said, ")") : "has ended"));
 }
 
@@ -331,11 +314,6 @@ void Client::LoseHub(const std::string& how) {
   if (const std::string doing = observer_.Doing(); !doing.empty()) StrAppend(verdict.mutable_message(), "; ", doing);
   bereaved_ = !expelled;
   Judge(verdict);
-}
-
-std::string Client::HubProcess() const {
-  std::lock_guard lock(mutex_);
-  return welcome_ ? welcome_->hub() : "";
 }
 
 }  // namespace twofold::control

@@ -65,12 +65,12 @@ class Client {
   };
   // Returns once all have come; to a newcomer, once it was heard. DEADLINE_EXCEEDED, UNAVAILABLE or
   // FAILED_PRECONDITION, naming the process that is missing, lost or contradicts the others; PERMISSION_DENIED: the
-  // plane belongs to another run. INVALID_ARGUMENT: there is no token, or a bad certificate.
-  static absl::StatusOr<std::unique_ptr<Client>> Join(const Options& options);
-  // At rank 0.
+  // plane belongs to another run. INVALID_ARGUMENT: there is no token, or a bad certificate. With a `desk`, the plane
+  // is in this process: for several ranks in tests, or a single one, no gRPC is needed.
+  static absl::StatusOr<std::unique_ptr<Client>> Join(const Options& options, std::shared_ptr<Desk> desk = nullptr,
+                                                      std::unique_ptr<Server> server = nullptr);
+  // At rank 0, which serves the plane.
   static absl::StatusOr<std::unique_ptr<Client>> Join(const Options& options, std::unique_ptr<Server> server);
-  // Within one process: several ranks in tests, or a single one, for which no gRPC is needed.
-  static absl::StatusOr<std::unique_ptr<Client>> Join(const Options& options, std::shared_ptr<Desk> desk);
   ~Client();  // leaves in order
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -79,7 +79,7 @@ class Client {
   int size() const { return options_.size; }
   int local_rank() const { return seat_.local_rank(); }  // among the processes of this host
   int local_size() const { return seat_.local_size(); }
-  int member() const { return welcome_->member(); }
+  int member() const { return member_; }
   const Options& options() const { return options_; }
 
   // ---- Exchanges and values; blocking, from one thread at a time ----
@@ -154,7 +154,6 @@ class Client {
   bool holds_plane() const { return options_.rank == 0 && !options_.newcomer; }
 
   // ---- Joining, on the main thread (client_join.cc) ----
-  static absl::StatusOr<std::unique_ptr<Client>> Join(std::unique_ptr<Client> client);
   absl::Status Seek();
   absl::Status TryHost(const std::string& host);
   absl::Status Try(const Endpoint* endpoint, Time until);
@@ -165,13 +164,20 @@ class Client {
   std::string Place() const;
 
   // ---- Exchanges and values (client_exchanges.cc) ----
-  absl::StatusOr<Taken> Exchange(std::string bytes, bool broadcast);
-  absl::StatusOr<Value> Request(ToHub message, uint64_t number, double timeout_s);
+  absl::StatusOr<FromHub> Exchange(std::string bytes, bool broadcast);
+  absl::StatusOr<FromHub> Request(ToHub message, double timeout_s);
+  // Sends `message`, and waits for `reply` until `deadline`; `late` is said then.
+  absl::StatusOr<FromHub> Ask(ToHub message, FromHub::WhatCase reply, Time deadline, const std::string& late);
   absl::Status WhyEnded() const;  // with the lock held
+  bool Has(FromHub::WhatCase reply) const { return replies_.contains(reply); }
   // Waits for the condition, the end of the plane or the deadline; false: none of them.
   template <class Condition>
   bool Await(std::unique_lock<std::mutex>& lock, Time deadline, const Condition& condition) {
-    return changed_.wait_until(lock, deadline, [&] { return condition() || end_ || hub_lost_; });
+    waits_ = true;
+    const bool in_time =
+        changed_.wait_until(lock, deadline, [&] { return condition() || Has(FromHub::kEnd) || hub_lost_; });
+    waits_ = false;
+    return in_time;
   }
 
   // ---- On any thread ----
@@ -186,7 +192,6 @@ class Client {
   void BreakUp(const Broken& broken);
   void LinkEnded(const absl::Status& why);
   void LoseHub(const std::string& how);
-  std::string HubProcess() const;
 
   const Options options_;
   const Time deadline_;             // for all to come
@@ -199,7 +204,10 @@ class Client {
   std::atomic<int> rank_ = 0;  // in the generation
   std::atomic<int> newcomers_ = 0;
   std::atomic<bool> bereaved_ = false;  // the plane was lost before it told how the run ends
-  std::atomic<bool> waits_ = false;     // the main thread waits for the plane
+  std::atomic<bool> waits_ = false;     // some thread waits for the plane
+  std::string hub_;                     // the plane's process, once it has admitted this one
+  int member_ = 0;
+  Seat seat_;
 
   // The run; used by the client's thread only.
   bool link_ready_ = false;  // the plane has admitted this process
@@ -218,21 +226,12 @@ class Client {
   // What other threads wait for.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Welcome> welcome_;
-  std::optional<Seat> got_seat_;
-  Seat seat_;
-  std::optional<Fault> end_;  // of the meeting
+  std::map<FromHub::WhatCase, FromHub> replies_;  // the last of each kind, apart from those about a run
   std::optional<absl::Status> link_ended_;
-  bool farewell_ = false;
   std::atomic<bool> hub_lost_ = false;
   std::string how_hub_was_lost_;
-  std::optional<int> torn_;     // the generation that a member was last lost from
-  std::optional<Taken> taken_;  // of the present exchange
-  std::map<uint64_t, Value> values_;
+  std::optional<int> torn_;  // the generation that a member was last lost from
   std::optional<Verdict> verdict_;
-  std::optional<Results> results_;
-  std::optional<Formed> formed_;
-  std::optional<Refused> refused_;
   uint64_t formed_run_ = 0;
   uint64_t exchanges_ = 0, requests_ = 0;
   int exchange_generation_ = 0;

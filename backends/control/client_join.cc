@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "backends/control/client.h"
-#include "backends/control/dial.h"
 #include "core/base/duration.h"
 #include "core/base/machine.h"
 #include "core/base/status.h"
@@ -36,24 +35,16 @@ Hello ThisProcess() {
 
 std::string ThisProcessText() { return ProcessText(ThisProcess()); }
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Join(const Options& options) {
-  return Join(std::unique_ptr<Client>(new Client(options, nullptr, nullptr)));
-}
-
 absl::StatusOr<std::unique_ptr<Client>> Client::Join(const Options& options, std::unique_ptr<Server> server) {
   std::shared_ptr<Desk> desk = server->desk();
-  return Join(std::unique_ptr<Client>(new Client(options, std::move(server), std::move(desk))));
+  return Join(options, std::move(desk), std::move(server));
 }
 
-absl::StatusOr<std::unique_ptr<Client>> Client::Join(const Options& options, std::shared_ptr<Desk> desk) {
-  return Join(std::unique_ptr<Client>(new Client(options, nullptr, std::move(desk))));
-}
-
-absl::StatusOr<std::unique_ptr<Client>> Client::Join(std::unique_ptr<Client> client) {
-  client->waits_ = true;
+absl::StatusOr<std::unique_ptr<Client>> Client::Join(const Options& options, std::shared_ptr<Desk> desk,
+                                                     std::unique_ptr<Server> server) {
+  std::unique_ptr<Client> client(new Client(options, std::move(server), std::move(desk)));
   absl::Status status = client->desk_ != nullptr ? client->Try(nullptr, Clock::time_point::max()) : client->Seek();
   if (status.ok()) status = client->AwaitSeat();
-  client->waits_ = false;
   if (!status.ok()) return status;
   return client;
 }
@@ -85,11 +76,12 @@ Link::Events Client::EventsOf(uint64_t link) {
 // OK: admitted. UNAVAILABLE: not yet. With any other error there is no use in trying again.
 absl::Status Client::Try(const Endpoint* endpoint, Time until) {
   const uint64_t link = ++links_;
+  loop_.Post([this] { heard_hub_ = clock_.now(); });
   {
     std::lock_guard lock(mutex_);
-    welcome_.reset();
+    replies_.clear();
     link_ended_.reset();
-    hub_lost_ = farewell_ = false;
+    hub_lost_ = false;
   }
   if (endpoint == nullptr) {
     link_ = ConnectHere(desk_, EventsOf(link));
@@ -113,8 +105,12 @@ absl::Status Client::Greet() {
   hello.set_patience_s(std::chrono::duration<double>(deadline_ - Clock::now()).count());
   link_->Send(std::move(message));
   std::unique_lock lock(mutex_);
-  if (!Await(lock, deadline_, [this] { return welcome_.has_value(); })) return Unavailable("the store does not answer");
-  if (welcome_ || end_) return absl::OkStatus();
+  if (!Await(lock, deadline_, [this] { return Has(FromHub::kWelcome); }))
+    return Unavailable("the store does not answer");
+  const Welcome welcome = replies_[FromHub::kWelcome].welcome();
+  hub_ = welcome.hub();
+  member_ = welcome.member();
+  if (welcome.has_member() || Has(FromHub::kEnd)) return absl::OkStatus();
   const absl::Status ended = link_ended_.value_or(Unavailable("rank 0 has ended"));
   const std::string why(ended.message());
   if (absl::IsPermissionDenied(ended))
@@ -158,13 +154,13 @@ absl::Status Client::Seek() {
 absl::Status Client::AwaitSeat() {
   if (options_.newcomer) return absl::OkStatus();
   std::unique_lock lock(mutex_);
-  if (!Await(lock, deadline_ + kLastWord, [this] { return got_seat_.has_value(); })) {
+  if (!Await(lock, deadline_ + kLastWord, [this] { return Has(FromHub::kSeat); })) {
     return absl::DeadlineExceededError(StrCat("fabric.rendezvous: ", Me(), " heard nothing more from the store at ",
-                                              Place(), " (rank 0, ", welcome_->hub(), ") within ", options_.timeout_s,
+                                              Place(), " (rank 0, ", hub_, ") within ", options_.timeout_s,
                                               " s (timeout_s)"));
   }
-  if (!got_seat_) return WhyEnded();
-  seat_ = *got_seat_;
+  if (!Has(FromHub::kSeat)) return WhyEnded();
+  seat_ = replies_[FromHub::kSeat].seat();
   return absl::OkStatus();
 }
 

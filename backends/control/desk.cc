@@ -11,7 +11,7 @@ constexpr std::chrono::seconds kFarewellTime(5);
 class LinkHere final : public Link {
  public:
   LinkHere(std::shared_ptr<Desk> desk, Events events)
-      : desk_(std::move(desk)), events_(std::move(events)), connection_(desk_->Open({events_.heard, events_.ended})) {}
+      : desk_(std::move(desk)), events_(std::move(events)), connection_(desk_->Open(events_)) {}
   ~LinkHere() override { desk_->Close(connection_); }
 
   void Send(ToHub message) override {
@@ -41,15 +41,15 @@ Desk::Desk(Plane::Options options)
       plane_(
           std::move(options),
           [this](Plane::Connection to, const FromHub& message) {
-            if (const auto visitor = visitors_.find(to); visitor != visitors_.end()) visitor->second.send(message);
+            if (const auto visitor = visitors_.find(to); visitor != visitors_.end()) visitor->second.heard(message);
           },
           [this](Plane::Connection to, const absl::Status& why) {
-            if (const auto visitor = visitors_.find(to); visitor != visitors_.end()) visitor->second.hang_up(why);
+            if (const auto visitor = visitors_.find(to); visitor != visitors_.end()) visitor->second.ended(why);
           },
           clock_.now()),
       loop_(kLook, [this] { Tick(); }) {}
 
-Plane::Connection Desk::Open(Visitor visitor) {
+Plane::Connection Desk::Open(Link::Events visitor) {
   std::lock_guard lock(mutex_);
   visitors_[++last_] = std::move(visitor);
   return last_;
@@ -76,7 +76,7 @@ void Desk::SayFarewell() {
   std::unique_lock lock(mutex_);
   FromHub farewell;
   farewell.mutable_farewell();
-  for (const auto& [connection, visitor] : visitors_) visitor.send(farewell);
+  for (const auto& [connection, visitor] : visitors_) visitor.heard(farewell);
   changed_.wait_for(lock, kFarewellTime, [this] { return visitors_.empty(); });
 }
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,14 +19,10 @@ namespace twofold::control {
 
 class Desk {
  public:
-  // Both are called with the desk's lock held. `hang_up` is to end the connection once what was sent has gone.
-  struct Visitor {
-    std::function<void(const FromHub&)> send;
-    std::function<void(const absl::Status& why)> hang_up;
-  };
   explicit Desk(Plane::Options options);
 
-  Plane::Connection Open(Visitor visitor);
+  // `visitor` is called with the desk's lock held: to send, and to end the connection once what was sent has gone.
+  Plane::Connection Open(Link::Events visitor);
   absl::Status Hear(Plane::Connection from, const ToHub& message);  // not OK: to be hung up on
   void Close(Plane::Connection connection);                         // it has ended; the visitor is forgotten
   void RefusedStranger(const std::string& from);
@@ -40,7 +35,7 @@ class Desk {
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
   RunningClock clock_;
-  std::map<Plane::Connection, Visitor> visitors_;
+  std::map<Plane::Connection, Link::Events> visitors_;
   Plane::Connection last_ = 0;
   Plane plane_;
   Loop loop_;

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "backends/control/control.grpc.pb.h"
-#include "backends/control/dial.h"
 #include "backends/control/grpc_settings.h"
+#include "backends/control/link.h"
 #include "core/base/status.h"
 
 namespace twofold::control {

@@ -32,15 +32,15 @@ class ServerCall final : public Reactor {
   explicit ServerCall(Desk& desk)
       : desk_(desk),
         id_(desk.Open(
-            {[this](const FromHub& message) { Queue(message); }, [this](const absl::Status& why) { End(why); }})) {
+            {[this](FromHub message) { Queue(std::move(message)); }, [this](const absl::Status& why) { End(why); }})) {
     StartRead(&incoming_);
   }
 
  private:
-  void Queue(const FromHub& message) {
+  void Queue(FromHub message) {
     std::lock_guard lock(mutex_);
     if (ending_) return;
-    outgoing_.push_back(message);
+    outgoing_.push_back(std::move(message));
     if (outgoing_.size() == 1) StartWrite(&outgoing_.front());
   }
   // Ends the call once everything queued has been written.

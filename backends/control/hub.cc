@@ -41,11 +41,15 @@ void Hub::Begin(uint64_t run, const control::Begin& begin, Time now) {
   ends_.clear();
   accusation_.reset();
   verdict_ = {};
-  for (Process& p : processes_) p = {.name = std::move(p.name), .lost = p.lost, .how = std::move(p.how), .heard = now};
+  for (Process& p : processes_) {
+    p = {.seen = std::move(p.seen), .heard = now};
+    p.seen.last_doing.clear();
+    p.seen.answer.reset();
+  }
   if (!elastic_) SayTheRunIsOver();  // to newcomers, who have no place in it
   for (auto& [member, message] : std::exchange(early_, {})) Hear(member, message, now);
   for (int m = 0; m < initial_ && state_ == kRunning; ++m) {
-    if (At(m).lost) Lose(m, now, At(m).how);
+    if (At(m).seen.lost) Lose(m, now, At(m).seen.how);
   }
   if (generations_.waiting() > 0) ShowWaiting();
 }
@@ -57,7 +61,7 @@ void Hub::Hear(int member, const ToHub& message, Time now) {
     if (early_.size() < kMostEarly) early_.emplace_back(member, message);
     return;
   }
-  if (message.run() == run_ && !At(member).lost) Handle(member, message, now);
+  if (message.run() == run_ && !At(member).seen.lost) Handle(member, message, now);
 }
 
 void Hub::Handle(int member, const ToHub& message, Time now) {
@@ -73,10 +77,10 @@ void Hub::Handle(int member, const ToHub& message, Time now) {
   if (elastic_ && message.generation() != generations_.number()) return;
   switch (message.what_case()) {
     case ToHub::kProgress:
-      p.doing = message.progress().doing();
+      p.seen.last_doing = message.progress().doing();
       return Compare(member, message.progress().points(), now);
     case ToHub::kTrouble: return Accuse(member, message.trouble(), now);
-    case ToHub::kAnswer: p.answer = message.answer(); return MaybeDecide(now);
+    case ToHub::kAnswer: p.seen.answer = message.answer(); return MaybeDecide(now);
     case ToHub::kRelayed: return PassOn(member, message.relayed());
     case ToHub::kFinished:
       p.finished = true;
@@ -92,7 +96,7 @@ void Hub::PassOn(int member, const Relayed& relayed) {
   const std::vector<int>& members = generations_.members();
   if (relayed.to() < 0 || static_cast<size_t>(relayed.to()) >= members.size()) return;
   const int to = members[static_cast<size_t>(relayed.to())];
-  if (At(to).lost) return;
+  if (At(to).seen.lost) return;
   FromHub passed_on = Message();
   *passed_on.mutable_relayed() = relayed;
   passed_on.mutable_relayed()->set_from(generations_.RankOf(member));  // regardless of what the message says
@@ -144,8 +148,8 @@ void Hub::Close() {
 }
 
 void Hub::Lose(int member, Time now, std::string how) {
-  At(member).lost = true;
-  At(member).how = std::move(how);
+  At(member).seen.lost = true;
+  At(member).seen.how = std::move(how);
   const bool takes_part = IsMember(member), was_done = At(member).finished || At(member).departed;
   generations_.Remove(member);
   if (elastic_ && (!takes_part || was_done)) {
@@ -155,8 +159,8 @@ void Hub::Lose(int member, Time now, std::string how) {
   if (state_ == kRunning && !takes_part) {
     Trouble trouble;
     trouble.set_kind(static_cast<int>(RankFailure::Kind::kPeerLost));
-    trouble.set_message(
-        StrCat("lost ", At(member).name, ", process ", member, " of ", processes_.size(), ", which was on standby"));
+    trouble.set_message(StrCat("lost ", At(member).seen.process, ", process ", member, " of ", processes_.size(),
+                               ", which was on standby"));
     return Accuse(member, std::move(trouble), now);
   }
   if (state_ == kRunning) return Accuse(member, std::nullopt, now);
@@ -172,7 +176,7 @@ void Hub::Accuse(int member, std::optional<Trouble> trouble, Time now) {
     return End(Decide({}, {.rank = generations_.RankOf(member), .trouble = std::move(trouble)}, timeout_s_), now);
   }
   if (state_ != kRunning) return;
-  const bool lost = std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.lost; });
+  const bool lost = std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.seen.lost; });
   state_ = kInquest;
   const int rank = generations_.RankOf(member);
   accusation_ = {.rank = rank < 0 ? member : rank, .trouble = std::move(trouble)};
@@ -208,16 +212,14 @@ void Hub::MissTheSilent(Time now) {
 
 void Hub::MaybeDecide(Time now) {
   if (state_ != kInquest) return;
-  if (now < deadline_ && !All([](const Process& p) { return !p.takes_part() || p.answer.has_value(); })) return;
+  if (now < deadline_ && !All([](const Process& p) { return !p.takes_part() || p.seen.answer.has_value(); })) return;
   std::vector<Witness> witnesses;
   for (const int m : generations_.members()) {
     Process& p = At(m);
-    witnesses.push_back({.lost = p.lost && !(elastic_ && (p.finished || p.departed)),
-                         .how = p.how,
-                         .process = p.name,
-                         .last_doing = p.doing,
-                         .answer = std::move(p.answer)});
-    p.answer.reset();
+    std::optional<Answer> answer = std::exchange(p.seen.answer, std::nullopt);  // long: not to be copied
+    witnesses.push_back(p.seen);
+    witnesses.back().answer = std::move(answer);
+    if (elastic_ && (p.finished || p.departed)) witnesses.back().lost = false;
   }
   Verdict verdict = Decide(witnesses, *accusation_, timeout_s_);
   if (!elastic_ || EndsAnElasticRun(verdict)) return End(std::move(verdict), now);
@@ -252,7 +254,7 @@ FromHub Hub::Message() const {
 
 void Hub::TellAll(const FromHub& message) {
   for (size_t m = 0; m < processes_.size(); ++m) {
-    if (!processes_[m].lost) send_(static_cast<int>(m), message);
+    if (!processes_[m].seen.lost) send_(static_cast<int>(m), message);
   }
 }
 

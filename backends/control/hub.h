@@ -3,13 +3,13 @@
 //
 //   running   ranks report progress; their points are compared
 //   inquest   something is wrong, every rank was asked what it is doing; ends when all live ranks answered or after 1 s
-//   broken    only in an elastic run: the members were told why the generation ends, and ask for the next
-//   (generations.h) decided   the verdict was told; failed ranks hand in their partial results closed    no more
-//   messages are expected
+//   broken    only in an elastic run: the members were told why the generation ends, and ask for the next one
+//   decided   the verdict was told; failed ranks hand in their partial results
+//   closed    no more messages are expected
 //
 // In an elastic run a lost or silent process, one that departs, and a rank's function that ends by PeerLost, TimedOut
 // or an exception of another library break the generation. Calls that differ, a lack of memory and an interrupt end the
-// run. So does the loss of rank 0's process: the hub is in it.
+// run.
 //
 // Processes have member numbers: the ranks they started with, and fresh numbers for newcomers. A rank is a position in
 // the current generation. Uses no sockets and no threads. It is called by one thread at a time and sends through a
@@ -50,7 +50,7 @@ class Hub {
   // Begins a new run; the previous one must be closed, or the message is ignored. Messages of a run may arrive before
   // it begins here.
   void Begin(uint64_t run, const control::Begin& begin, Time now);
-  void Connected(int member, std::string process) { processes_[static_cast<size_t>(member)].name = std::move(process); }
+  void Connected(int member, std::string process) { At(member).seen.process = std::move(process); }
   // FAILED_PRECONDITION: nobody can join, since the run in progress is not elastic, or too many wait.
   absl::Status MayJoin() const;
   void Join(int member, std::string process, Time now);   // a newcomer waits for the next generation
@@ -71,16 +71,12 @@ class Hub {
 
  private:
   struct Process {
-    std::string name;
-    bool lost = false;
-    std::string how;  // how it was lost
-    Time heard;       // last sign of life
+    Witness seen;
+    Time heard;  // last sign of life
     // In the run:
-    std::string doing;
-    std::optional<Answer> answer;
     bool finished = false, departed = false, handed_in = false;
     std::string result;
-    bool takes_part() const { return !lost && !departed; }
+    bool takes_part() const { return !seen.lost && !departed; }
   };
   struct Compared {  // one sequence number of one group, or a group's end
     uint64_t sequence = 0, digest = 0, balance = 0;
@@ -103,6 +99,7 @@ class Hub {
   void FinishWell(Time now);
   void End(Verdict verdict, Time now);
   void SayTheRunIsOver();
+  void Expel(int member, std::string how, const std::string& why);
   void Close();
   FromHub Message() const;
   std::string InGeneration(int rank) const;

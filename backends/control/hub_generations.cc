@@ -24,7 +24,7 @@ absl::Status Hub::MayJoin() const {
 
 void Hub::Join(int member, std::string process, Time now) {
   processes_.resize(std::max(processes_.size(), static_cast<size_t>(member) + 1));
-  At(member) = {.name = std::move(process), .heard = now};
+  At(member) = {.seen = {.process = std::move(process)}, .heard = now};
   generations_.Wait(member);
   ShowWaiting();
   Settle(now);
@@ -55,8 +55,8 @@ void Hub::HandleDepart(int member, const Depart& depart, Time now) {
   const int rank = generations_.RankOf(member);
   generations_.Remove(member);
   if (state_ == kRunning) {
-    Break(rank, absl::StatusCode::kUnavailable, StrCat("rank ", rank, " (", p.name, ") has left the run in order"),
-          now);
+    Break(rank, absl::StatusCode::kUnavailable,
+          StrCat("rank ", rank, " (", p.seen.process, ") has left the run in order"), now);
   } else {
     Settle(now);
     MaybeDecide(now);
@@ -92,10 +92,8 @@ void Hub::Settle(Time now) {
   if (!elastic_ || (state_ != kRunning && state_ != kBroken)) return;
   if (All([](const Process& p) { return !p.takes_part() || p.finished; })) {
     if (!All([](const Process& p) { return !p.finished; })) return Close();
-    Verdict verdict;
-    verdict.set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+    Verdict verdict = VerdictOf(absl::StatusCode::kUnavailable, StrCat("no member is left: ", why_broken_));
     verdict.set_lost(true);
-    verdict.set_message(StrCat("no member is left: ", why_broken_));
     return End(std::move(verdict), now);
   }
   switch (generations_.Advance(now)) {
@@ -108,15 +106,13 @@ void Hub::Settle(Time now) {
 void Hub::Form(Time now) {
   const std::vector<int> late = generations_.late();
   if (std::find(late.begin(), late.end(), 0) != late.end()) {
-    Verdict verdict;
-    verdict.set_code(static_cast<int>(absl::StatusCode::kDeadlineExceeded));
-    verdict.set_message(StrCat("rank 0 (", At(0).name,
-                               "), whose process holds the control plane, did not ask for the "
-                               "next generation within ",
-                               generations_.patience_s(), " s"));
-    return End(std::move(verdict), now);
+    return End(VerdictOf(absl::StatusCode::kDeadlineExceeded,
+                         StrCat("rank 0 (", At(0).seen.process,
+                                "), whose process holds the control plane, did not ask for the next generation within ",
+                                generations_.patience_s(), " s")),
+               now);
   }
-  for (const int m : generations_.members()) At(m).answer.reset(), At(m).doing.clear();
+  for (const int m : generations_.members()) At(m).seen.answer.reset(), At(m).seen.last_doing.clear();
   state_ = kRunning;
   compared_.clear();
   ends_.clear();
@@ -127,12 +123,9 @@ void Hub::Form(Time now) {
   formed.set_timeout_s(timeout_s_);
   for (const int m : generations_.members()) send_(m, message);
   for (const int m : late) {
-    At(m).lost = true;
-    At(m).how = "was late";
-    hang_up_(m, absl::AbortedError(StrCat("generation ", Reported(generations_.number()),
-                                          " began without this process, which "
-                                          "had not asked for it within ",
-                                          generations_.patience_s(), " s")));
+    Expel(m, "was late",
+          StrCat("generation ", Reported(generations_.number()),
+                 " began without this process, which had not asked for it within ", generations_.patience_s(), " s"));
   }
 }
 
@@ -141,31 +134,32 @@ void Hub::EndForTooFew(Time now) {
   for (const int m : generations_.members()) {
     const Process& p = At(m);
     if (generations_.HasAsked(m)) continue;
-    missing.push_back(StrCat("rank ", generations_.RankOf(m), " (", p.name, ") ",
-                             p.lost       ? p.how
+    missing.push_back(StrCat("rank ", generations_.RankOf(m), " (", p.seen.process, ") ",
+                             p.seen.lost  ? p.seen.how
                              : p.departed ? "has left"
                              : p.finished ? "has finished"
                                           : "did not ask"));
   }
-  Verdict verdict;
-  verdict.set_code(static_cast<int>(absl::StatusCode::kUnavailable));
-  verdict.set_message(StrCat("the next generation needs ", generations_.least(), " members, but within ",
-                             generations_.patience_s(), " s only ", generations_.asked(), " asked for it and ",
-                             generations_.waiting(), " newcomers came: ", absl::StrJoin(missing, "; ")));
-  End(std::move(verdict), now);
+  End(VerdictOf(absl::StatusCode::kUnavailable,
+                StrCat("the next generation needs ", generations_.least(), " members, but within ",
+                       generations_.patience_s(), " s only ", generations_.asked(), " asked for it and ",
+                       generations_.waiting(), " newcomers came: ", absl::StrJoin(missing, "; "))),
+      now);
 }
 
 // To newcomers that wait, who have no place in the run that begins or has ended.
 void Hub::SayTheRunIsOver() {
-  for (size_t m = 0; m < processes_.size(); ++m) {
-    const int member = static_cast<int>(m);
-    if (!generations_.IsWaiting(member)) continue;
-    generations_.Remove(member);
-    processes_[m].lost = true;
-    processes_[m].how = "was not admitted";
-    hang_up_(member, absl::AbortedError("the run ended, or a run that is not elastic began, before this process was "
-                                        "admitted"));
+  for (int m = initial_; m < static_cast<int>(processes_.size()); ++m) {
+    if (!generations_.IsWaiting(m)) continue;
+    generations_.Remove(m);
+    Expel(m, "was not admitted", "the run ended, or a run that is not elastic began, before this process was admitted");
   }
+}
+
+void Hub::Expel(int member, std::string how, const std::string& why) {
+  At(member).seen.lost = true;
+  At(member).seen.how = std::move(how);
+  hang_up_(member, absl::AbortedError(why));
 }
 
 void Hub::ShowWaiting() {

@@ -15,10 +15,8 @@ using Kind = RankFailure::Kind;
 using Witnesses = std::vector<Witness>;
 
 Verdict Failed(Kind kind, int rank, std::string message) {
-  Verdict v;
-  v.set_code(static_cast<int>(ToStatus(RankFailure(kind, rank, "")).code()));
+  Verdict v = VerdictOf(ToStatus(RankFailure(kind, rank, "")).code(), std::move(message));
   v.set_rank(rank);
-  v.set_message(std::move(message));
   return v;
 }
 
@@ -29,12 +27,24 @@ struct Seen {
   const GroupLog* log;
 };
 
+uint64_t End(const GroupLog& log) { return log.first() + static_cast<uint64_t>(log.records_size()); }
+
+// What each rank has called, by group.
+std::map<uint64_t, std::vector<Seen>> LogsOf(const Witnesses& witnesses) {
+  std::map<uint64_t, std::vector<Seen>> groups;
+  for (size_t r = 0; r < witnesses.size(); ++r) {
+    if (!witnesses[r].answer) continue;
+    for (const GroupLog& log : witnesses[r].answer->logs()) groups[log.group()].push_back({static_cast<int>(r), &log});
+  }
+  return groups;
+}
+
 std::string Place(const Record& record, uint64_t sequence) {
   return StrCat(record.kind() == Communication::kSend ? "message " : "collective ", sequence);
 }
 
 const Record* At(const GroupLog& log, uint64_t sequence) {
-  if (sequence < log.first() || sequence >= log.first() + static_cast<uint64_t>(log.records_size())) return nullptr;
+  if (sequence < log.first() || sequence >= End(log)) return nullptr;
   return &log.records(static_cast<int>(sequence - log.first()));
 }
 
@@ -70,18 +80,12 @@ bool HasCountsByRank(const GroupLog& log) {
 
 // The first call in which a rank differs from the lowest rank of its group whose log still has that call.
 std::optional<std::pair<int, std::string>> FindMismatch(const Witnesses& witnesses) {
-  std::map<uint64_t, std::vector<Seen>> groups;
-  for (size_t r = 0; r < witnesses.size(); ++r) {
-    if (!witnesses[r].answer) continue;
-    for (const GroupLog& log : witnesses[r].answer->logs()) groups[log.group()].push_back({static_cast<int>(r), &log});
-  }
   std::optional<std::pair<int, std::string>> first;
   uint64_t lowest = 0;
-  for (const auto& [group, seen] : groups) {
+  for (const auto& [group, seen] : LogsOf(witnesses)) {
     for (size_t i = 1; i < seen.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
-        const uint64_t end = seen[i].log->first() + static_cast<uint64_t>(seen[i].log->records_size());
-        for (uint64_t s = seen[i].log->first(); s < end && (!first || s < lowest); ++s) {
+        for (uint64_t s = seen[i].log->first(); s < End(*seen[i].log) && (!first || s < lowest); ++s) {
           if (auto found = Differ(seen[j], seen[i], s)) {
             first.emplace(seen[i].rank, *std::move(found));
             lowest = s;
@@ -99,26 +103,14 @@ std::optional<std::pair<int, std::string>> FindMismatch(const Witnesses& witness
 // Finds a rank that has made more calls than another although no calls differ. Used after ranks were told that the run
 // was over.
 std::optional<std::pair<int, std::string>> FindExtra(const Witnesses& witnesses) {
-  struct Ends {
-    Seen most{}, least{};
-  };
-  auto end = [](const Seen& s) { return s.log->first() + static_cast<uint64_t>(s.log->records_size()); };
-  std::map<uint64_t, Ends> groups;
-  for (size_t r = 0; r < witnesses.size(); ++r) {
-    if (!witnesses[r].answer) continue;
-    for (const GroupLog& log : witnesses[r].answer->logs()) {
-      const Seen seen{static_cast<int>(r), &log};
-      Ends& e = groups[log.group()];
-      if (e.most.log == nullptr || end(seen) > end(e.most)) e.most = seen;
-      if (e.least.log == nullptr || end(seen) < end(e.least)) e.least = seen;
-    }
-  }
-  for (const auto& [group, e] : groups) {
-    const uint64_t next = end(e.least);
-    const Record* extra = At(*e.most.log, next);
+  const auto shorter = [](const Seen& a, const Seen& b) { return End(*a.log) < End(*b.log); };
+  for (const auto& [group, seen] : LogsOf(witnesses)) {
+    const auto [least, most] = std::minmax_element(seen.begin(), seen.end(), shorter);
+    const uint64_t next = End(*least->log);
+    const Record* extra = At(*most->log, next);
     if (extra == nullptr) continue;
-    return std::pair(e.least.rank, host::MismatchText(e.most.log->label(), Place(*extra, next), e.most.rank,
-                                                      ToString(*extra), e.least.rank, "nothing more"));
+    return std::pair(least->rank, host::MismatchText(most->log->label(), Place(*extra, next), most->rank,
+                                                     ToString(*extra), least->rank, "nothing more"));
   }
   return std::nullopt;
 }
@@ -173,6 +165,13 @@ std::string WaitedFor(const Witnesses& witnesses, const Call& call) {
 }
 
 }  // namespace
+
+Verdict VerdictOf(absl::StatusCode code, std::string message) {
+  Verdict v;
+  v.set_code(static_cast<int>(code));
+  v.set_message(std::move(message));
+  return v;
+}
 
 Verdict Decide(const Witnesses& witnesses, const Accusation& accusation, double timeout_s) {
   if (auto mismatch = FindMismatch(witnesses)) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "backends/control/control.pb.h"
 
 namespace twofold::control {
@@ -20,13 +21,15 @@ struct Witness {
   std::string how = "has ended";  // how it was lost
   std::string process;            // "process 4711 on node3"
   std::string last_doing;         // its last report before the inquest
-  std::optional<Answer> answer;
+  std::optional<Answer> answer;   // to the inquest's question
 };
 
 struct Accusation {
   int rank = 0;
   std::optional<Trouble> trouble;  // none: `rank` is lost, or calls differ
 };
+
+Verdict VerdictOf(absl::StatusCode code, std::string message);
 
 // `witnesses` is indexed by world rank. `timeout_s` is quoted in messages.
 Verdict Decide(const std::vector<Witness>& witnesses, const Accusation& accusation, double timeout_s);

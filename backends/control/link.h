@@ -1,10 +1,15 @@
 // One process's connection to the control plane.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <memory>
+#include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "backends/control/address.h"
 #include "backends/control/control.pb.h"
+#include "backends/control/tls.h"
 
 namespace twofold::control {
 
@@ -22,5 +27,10 @@ class Link {
   // In order: sends the last message, and waits until the connection has ended, but not for long.
   virtual void Leave() = 0;
 };
+
+// Connects to the plane that rank 0 serves. Blocks until the connection is there, at most until `deadline`.
+// UNAVAILABLE, saying why nothing answers; INVALID_ARGUMENT: a bad certificate; UNIMPLEMENTED: this build has no gRPC.
+absl::StatusOr<std::unique_ptr<Link>> Dial(const Endpoint& endpoint, const std::string& token, const Tls& tls,
+                                           std::chrono::steady_clock::time_point deadline, Link::Events events);
 
 }  // namespace twofold::control

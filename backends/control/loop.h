@@ -1,12 +1,12 @@
 // A thread that runs what others hand to it, in that order, and looks at its clock every few milliseconds.
 #pragma once
 
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_future.hpp>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <functional>
-#include <future>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -14,60 +14,33 @@ namespace twofold::control {
 
 class Loop {
  public:
-  Loop(std::chrono::milliseconds every, std::function<void()> tick)
-      : every_(every), tick_(std::move(tick)), thread_([this] { Run(); }) {}
+  Loop(std::chrono::milliseconds every, std::function<void()> tick) : every_(every), tick_(std::move(tick)) {
+    AwaitTick();
+    thread_ = std::thread([this] { io_.run(); });
+  }
   ~Loop() { Stop(); }
 
-  void Post(std::function<void()> task) {  // from any thread
-    std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    changed_.notify_one();
-  }
-  void Do(const std::function<void()>& task) {  // and waits for it
-    std::promise<void> done;
-    Post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
+  void Post(std::function<void()> task) { asio::post(io_, std::move(task)); }                     // from any thread
+  void Do(const std::function<void()>& task) { asio::post(io_, asio::use_future(task)).wait(); }  // and waits for it
   // Runs nothing more. From another thread.
   void Stop() {
-    {
-      std::lock_guard lock(mutex_);
-      ending_ = true;
-      changed_.notify_one();
-    }
+    io_.stop();
     if (thread_.joinable()) thread_.join();
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  void Run() {
-    std::unique_lock lock(mutex_);
-    for (Clock::time_point next = Clock::now() + every_; !ending_;) {
-      if (tasks_.empty() && Clock::now() < next) {
-        changed_.wait_until(lock, next);
-        continue;
-      }
-      std::deque<std::function<void()>> tasks = std::exchange(tasks_, {});
-      lock.unlock();
-      for (const auto& task : tasks) task();
-      if (Clock::now() >= next) {
-        tick_();
-        next = Clock::now() + every_;
-      }
-      lock.lock();
-    }
+  void AwaitTick() {
+    timer_.expires_after(every_);
+    timer_.async_wait([this](asio::error_code) {
+      tick_();
+      AwaitTick();
+    });
   }
 
   const std::chrono::milliseconds every_;
   const std::function<void()> tick_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool ending_ = false;
+  asio::io_context io_;
+  asio::steady_timer timer_{io_};
   std::thread thread_;
 };
 

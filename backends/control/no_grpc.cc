@@ -1,5 +1,5 @@
 // In place of the server and the connections to it, in builds without gRPC.
-#include "backends/control/dial.h"
+#include "backends/control/link.h"
 #include "backends/control/server.h"
 
 namespace twofold::control {

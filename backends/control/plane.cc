@@ -78,45 +78,27 @@ void Plane::HangUpOn(int number, const absl::Status& why) {
 
 absl::Status Plane::Greet(Connection from, const Hello& hello, Time now) {
   if (state_ == kFailed) return send_(from, end_), absl::OkStatus();
-  if (hello.newcomer()) return GreetNewcomer(from, hello, now);
   const std::string wrong = Contradiction(from, hello);
-  if (!wrong.empty() && state_ == kMet) return FailedPrecondition("fabric.rendezvous: ", wrong);
+  if (!wrong.empty() && (state_ == kMet || hello.newcomer())) return FailedPrecondition("fabric.rendezvous: ", wrong);
   if (!wrong.empty()) {
     Fail(absl::StatusCode::kFailedPrecondition, wrong);
     return send_(from, end_), absl::OkStatus();
   }
-  At(hello.rank()) = {.state = Member::kHere, .connection = from, .hello = hello, .heard = now};
-  numbers_[from] = hello.rank();
-  hub_.Connected(hello.rank(), ProcessText(hello));
-  deadline_ = std::min(deadline_, now + DurationOf(hello.patience_s()));
-  FromHub message;
-  message.mutable_welcome()->set_hub(options_.process);
-  message.mutable_welcome()->set_member(hello.rank());
-  send_(from, message);
-  if (std::all_of(members_.begin(), members_.begin() + options_.size,
-                  [](const Member& m) { return m.state == Member::kHere; }))
-    Seat();
-  return absl::OkStatus();
-}
-
-absl::Status Plane::GreetNewcomer(Connection from, const Hello& hello, Time now) {
-  if (numbers_.contains(from)) return FailedPrecondition("fabric.rendezvous: ", Contradiction(from, hello));
-  if (hello.version() != kVersion || members_.size() >= kMostMembers) {
-    return FailedPrecondition("fabric.rendezvous: ", ProcessText(hello), " uses version ", hello.version(),
-                              " of the control protocol, but rank 0 (", options_.process, ") uses version ", kVersion,
-                              "; start the same build of the program everywhere");
-  }
-  const auto number = static_cast<int>(members_.size());
-  if (const absl::Status may = hub_.MayJoin(); !may.ok())
-    return FailedPrecondition("fabric.rendezvous: ", ProcessText(hello), ": ", std::string(may.message()));
-  members_.push_back({.state = Member::kHere, .connection = from, .hello = hello, .heard = now});
-  members_.back().hello.set_rank(number);
+  const int number = hello.newcomer() ? static_cast<int>(members_.size()) : hello.rank();
+  if (hello.newcomer()) members_.emplace_back();
+  At(number) = {.state = Member::kHere, .connection = from, .hello = hello, .heard = now};
+  At(number).hello.set_rank(number);
   numbers_[from] = number;
   FromHub message;
   message.mutable_welcome()->set_hub(options_.process);
   message.mutable_welcome()->set_member(number);
   send_(from, message);
-  hub_.Join(number, ProcessText(hello), now);
+  if (hello.newcomer()) return hub_.Join(number, ProcessText(hello), now), absl::OkStatus();
+  hub_.Connected(number, ProcessText(hello));
+  deadline_ = std::min(deadline_, now + DurationOf(hello.patience_s()));
+  if (std::all_of(members_.begin(), members_.begin() + options_.size,
+                  [](const Member& m) { return m.state == Member::kHere; }))
+    Seat();
   return absl::OkStatus();
 }
 
@@ -134,6 +116,10 @@ std::string Plane::Contradiction(Connection from, const Hello& hello) const {
   if (hello.version() != kVersion) {
     return StrCat(who, " uses version ", hello.version(), " of the control protocol, but rank 0 (", options_.process,
                   ") uses version ", kVersion, "; start the same build of the program everywhere");
+  }
+  if (hello.newcomer()) {
+    const absl::Status may = members_.size() < kMostMembers ? hub_.MayJoin() : FailedPrecondition("too many have come");
+    return may.ok() ? "" : StrCat(ProcessText(hello), ": ", std::string(may.message()));
   }
   if (hello.size() != options_.size) {
     return StrCat(who, " was told that there are ", hello.size(), " ranks, but rank 0 (", options_.process,

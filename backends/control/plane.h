@@ -78,7 +78,6 @@ class Plane {
 
   // ---- Meeting (plane.cc) ----
   absl::Status Greet(Connection from, const Hello& hello, Time now);
-  absl::Status GreetNewcomer(Connection from, const Hello& hello, Time now);
   std::string Contradiction(Connection from, const Hello& hello) const;
   void Seat();
   void LoseMember(int number, const std::string& how, Time now);
