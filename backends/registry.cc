@@ -75,7 +75,7 @@ std::span<const Backend> Backends() {
        .summary = "ranks are processes with a GPU each; they communicate through NCCL",
        .why_not = WhyNoNccl,
        .make = MakeNcclFabric,
-       .prepare = PrepareNccl,
+       .prepare = [] { PrepareNccl(); },
        .gpu_memory_only = true,
        .by_variables = true,
        .canonical_reductions = false},

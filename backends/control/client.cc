@@ -41,7 +41,7 @@ void Client::Begin(int world_size, double timeout_s, host::RunState* run, std::f
                    OnBroken on_broken) {
   const bool elastic = on_broken != nullptr;
   observer_.ForgetLogs();
-  int rank = options_.rank, generation = 1;
+  int generation = 1;
   {
     std::lock_guard lock(mutex_);
     verdict_.reset();
@@ -50,11 +50,9 @@ void Client::Begin(int world_size, double timeout_s, host::RunState* run, std::f
     if (formed_run_ != 0) {  // this newcomer has been admitted
       run_ = std::exchange(formed_run_, 0);
       generation = generation_;
-      rank = rank_;
     } else {
       ++run_;
       generation_ = generation;
-      rank_ = rank;
       exchange_generation_ = 0;
     }
   }
@@ -73,10 +71,10 @@ void Client::Begin(int world_size, double timeout_s, host::RunState* run, std::f
     on_failure_ = on_failure;
     on_broken_ = on_broken;
     judged_ = false;
-    observer_.Begin(run, rank, timeout_s);
+    observer_.Begin(run, member_, timeout_s);
     heard_hub_ = clock_.now();
     for (const FromHub& message : std::exchange(early_, {})) Hear(message);
-    if (hub_lost_) LoseHub(how_hub_was_lost_);  // unless it told how this run ends before it left
+    if (hub_lost_) EndWithoutHub();  // unless it told how this run ends before it left
   });
 }
 
@@ -171,18 +169,16 @@ absl::StatusOr<Generation> Client::Reform(int min_members, double patience_s) {
   if (!Has(FromHub::kFormed)) return WhyEnded();
   const Formed formed = replies_.extract(FromHub::kFormed).mapped().formed();
   Generation generation{.number = formed.number(), .members = {formed.members().begin(), formed.members().end()}};
-  const auto self = std::find(generation.members.begin(), generation.members.end(), member_);
-  rank_ = static_cast<int>(self - generation.members.begin());
   generation_ = exchange_generation_ = generation.number;
   exchanges_ = 0;
   return generation;
 }
 
 void Client::Enter(host::RunState* run) {
-  loop_.Post([this, run, generation = generation_.load(), rank = rank_.load()] {
+  loop_.Post([this, run, generation = generation_.load()] {
     entered_generation_ = generation;
     broken_ = false;
-    observer_.Begin(run, rank, timeout_s_);
+    observer_.Begin(run, member_, timeout_s_);
     for (const FromHub& message : std::exchange(early_, {})) Hear(message);
   });
 }
@@ -229,8 +225,8 @@ void Client::MissTheHub() {
   const double most_s = in_run ? std::max(options_.least_silence_s, timeout_s_) : options_.least_silence_s;
   if (clock_.now() - heard_hub_ < DurationOf(most_s)) return;
   ++links_;  // if it comes back, it finds that the others have left
-  LoseHub(StrCat("its process (", hub_, ") has sent no heartbeat for ", most_s,
-                 " s; it is stopped, or its host hangs or is unreachable"));
+  LoseHub(0, StrCat("lost rank 0: its process (", hub_, ") has sent no heartbeat for ", most_s,
+                    " s; it is stopped, or its host hangs or is unreachable"));
 }
 
 void Client::Hear(const FromHub& message) {
@@ -265,7 +261,7 @@ void Client::HearInRun(const FromHub& message) {
 
 void Client::BreakUp(const Broken& broken) {
   if (std::exchange(broken_, true)) return;
-  observer_.End(broken.rank(), absl::UnavailableError(broken.message()));
+  observer_.End(broken.member(), absl::UnavailableError(broken.message()));
   if (on_broken_) on_broken_(broken);
   std::lock_guard lock(mutex_);
   torn_ = entered_generation_;  // a member that others wait for may be forming the next one already
@@ -287,32 +283,31 @@ void Client::LinkEnded(const absl::Status& why) {
     link_ended_ = why;
   }
   const std::string said(why.message());
+  if (absl::IsAborted(why)) return LoseHub(member_, said);  // expelled
   const bool cut_off = said.find("timed out") != std::string::npos || said.find("unreachable") != std::string::npos ||
                        said.find("No route") != std::string::npos;
-  LoseHub(StrCat("its process (", hub_, ") ",
-                 cut_off ? StrCat("is unreachable: its host does not answer (", said, ")") : "has ended"));
+  LoseHub(0, StrCat("lost rank 0: its process (", hub_, ") ",
+                    cut_off ? StrCat("is unreachable: its host does not answer (", said, ")") : "has ended"));
+}
+
+void Client::LoseHub(int rank, std::string message) {
+  how_hub_was_lost_ = VerdictOf(absl::StatusCode::kUnavailable, std::move(message));
+  how_hub_was_lost_.set_rank(rank);
+  how_hub_was_lost_.set_lost(true);
+  {
+    std::lock_guard lock(mutex_);
+    hub_lost_ = true;
+    changed_.notify_all();
+  }
+  EndWithoutHub();
 }
 
 // With the plane lost, nobody can ask the other ranks.
-void Client::LoseHub(const std::string& how) {
-  bool expelled = false;
-  std::string why;
-  {
-    std::lock_guard lock(mutex_);
-    how_hub_was_lost_ = how;
-    hub_lost_ = true;
-    expelled = link_ended_ && absl::IsAborted(*link_ended_);
-    if (expelled) why = std::string(link_ended_->message());
-    changed_.notify_all();
-  }
+void Client::EndWithoutHub() {
   if (begun_run_ == 0 || judged_) return;
-  Verdict verdict;
-  verdict.set_code(static_cast<int>(absl::StatusCode::kUnavailable));
-  verdict.set_rank(expelled ? options_.rank : 0);
-  verdict.set_lost(true);
-  verdict.set_message(expelled ? why : StrCat("lost rank 0: ", how));
+  Verdict verdict = how_hub_was_lost_;
   if (const std::string doing = observer_.Doing(); !doing.empty()) StrAppend(verdict.mutable_message(), "; ", doing);
-  bereaved_ = !expelled;
+  bereaved_ = verdict.rank() == 0;
   Judge(verdict);
 }
 

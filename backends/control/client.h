@@ -40,8 +40,8 @@ namespace twofold::control {
 // "process 4711 on node3": this one.
 std::string ThisProcessText();
 
-// The members of an elastic run, from one Reform to the next. Ranks are positions in `members`, which holds numbers
-// that a process keeps for the whole run: its first rank, or a newcomer's fresh number.
+// The members of an elastic run, from one Reform to the next: numbers that a process keeps for the whole run, which are
+// its first rank, or a newcomer's fresh number.
 struct Generation {
   int number = 1;
   std::vector<int> members;
@@ -137,7 +137,7 @@ class Client {
   void Finish(std::string result);  // its function has succeeded and everything it issued is done
   void AddLog(std::shared_ptr<CallLog> log) { observer_.AddLog(std::move(log)); }
 
-  // ---- From any thread, while a run lasts: a message to rank `message.to()`, some 100 µs away ----
+  // ---- From any thread, while a run lasts: a message to member `message.to()`, some 100 µs away ----
   void Relay(Relayed message);
   // Set the handlers of messages to this rank, called on the client's thread: of those about the last step, and of all
   // others. Set them before the run begins; may be null.
@@ -191,7 +191,8 @@ class Client {
   void Judge(const Verdict& verdict);
   void BreakUp(const Broken& broken);
   void LinkEnded(const absl::Status& why);
-  void LoseHub(const std::string& how);
+  void LoseHub(int rank, std::string message);
+  void EndWithoutHub();
 
   const Options options_;
   const Time deadline_;             // for all to come
@@ -201,7 +202,6 @@ class Client {
   std::atomic<uint64_t> links_ = 0;  // attempts; events of earlier ones are ignored
   std::atomic<uint64_t> run_ = 0;    // of this process, for what it sends
   std::atomic<int> generation_ = 1;
-  std::atomic<int> rank_ = 0;  // in the generation
   std::atomic<int> newcomers_ = 0;
   std::atomic<bool> bereaved_ = false;  // the plane was lost before it told how the run ends
   std::atomic<bool> waits_ = false;     // some thread waits for the plane
@@ -221,6 +221,7 @@ class Client {
   bool broken_ = false, judged_ = false;
   std::vector<FromHub> early_;  // of a run or a generation that has yet to begin here
   std::function<void(const Relayed&)> on_last_step_, on_relayed_;
+  Verdict how_hub_was_lost_;
   Observer observer_;
 
   // What other threads wait for.
@@ -229,7 +230,6 @@ class Client {
   std::map<FromHub::WhatCase, FromHub> replies_;  // the last of each kind, apart from those about a run
   std::optional<absl::Status> link_ended_;
   std::atomic<bool> hub_lost_ = false;
-  std::string how_hub_was_lost_;
   std::optional<int> torn_;  // the generation that a member was last lost from
   std::optional<Verdict> verdict_;
   uint64_t formed_run_ = 0;

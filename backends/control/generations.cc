@@ -19,13 +19,8 @@ void Generations::Start(int world_size) {
   least_ = 1;
 }
 
-int Generations::RankOf(int member) const {
-  const auto found = std::find(members_.begin(), members_.end(), member);
-  return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
-}
-
 absl::Status Generations::Ask(int member, const Reform& reform, Time now) {
-  if (RankOf(member) < 0 || reform.generation() != number_) {
+  if (!Has(member) || reform.generation() != number_) {
     return FailedPrecondition("member ", member, " asked for the generation after ", Reported(reform.generation()),
                               ", but it is not a member of that one; the run is in generation ", Reported(number_));
   }
@@ -47,7 +42,7 @@ void Generations::Wait(int newcomer) { newcomers_.push_back(newcomer); }
 void Generations::Remove(int member) {
   std::erase(newcomers_, member);
   asked_.erase(member);
-  if (RankOf(member) >= 0) out_.insert(member);
+  if (Has(member)) out_.insert(member);
 }
 
 Generations::Step Generations::Advance(Time now) {

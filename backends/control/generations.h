@@ -30,7 +30,7 @@ class Generations {
   void Start(int world_size);  // generation 1
   int number() const { return number_; }
   const std::vector<int>& members() const { return members_; }  // by rank
-  int RankOf(int member) const;                                 // in the current generation; -1: not in it
+  bool Has(int member) const { return std::find(members_.begin(), members_.end(), member) != members_.end(); }
 
   // FAILED_PRECONDITION, and nothing changes: `member` is not in that generation, or has nothing left to ask for.
   absl::Status Ask(int member, const Reform& reform, Time now);

@@ -107,9 +107,6 @@ class GrpcServer final : public Server, public Control::CallbackService {
 
   bool Serve();
   const std::shared_ptr<Desk>& desk() const override { return desk_; }
-  std::string address() const override {
-    return endpoint_.any ? (endpoint_.v6 ? "::1" : "127.0.0.1") : endpoint_.address;
-  }
   std::string bind() const override { return endpoint_.address; }
   int port() const override { return endpoint_.port; }
   Reactor* Attend(grpc::CallbackServerContext* context) override;

@@ -93,14 +93,11 @@ void Hub::Handle(int member, const ToHub& message, Time now) {
 }
 
 void Hub::PassOn(int member, const Relayed& relayed) {
-  const std::vector<int>& members = generations_.members();
-  if (relayed.to() < 0 || static_cast<size_t>(relayed.to()) >= members.size()) return;
-  const int to = members[static_cast<size_t>(relayed.to())];
-  if (At(to).seen.lost) return;
+  if (!IsMember(relayed.to()) || At(relayed.to()).seen.lost) return;
   FromHub passed_on = Message();
   *passed_on.mutable_relayed() = relayed;
-  passed_on.mutable_relayed()->set_from(generations_.RankOf(member));  // regardless of what the message says
-  send_(to, passed_on);
+  passed_on.mutable_relayed()->set_from(member);  // regardless of what the message says
+  send_(relayed.to(), passed_on);
 }
 
 // ---- Comparing ----
@@ -173,13 +170,12 @@ void Hub::Accuse(int member, std::optional<Trouble> trouble, Time now) {
   const bool in_run = state_ == kRunning || state_ == kInquest || state_ == kBroken;
   if (in_run && trouble && trouble->kind() == static_cast<int>(RankFailure::Kind::kRunOver)) {
     // It needs no witnesses, and others that are lost meanwhile change nothing.
-    return End(Decide({}, {.rank = generations_.RankOf(member), .trouble = std::move(trouble)}, timeout_s_), now);
+    return End(Decide({}, {.rank = member, .trouble = std::move(trouble)}, timeout_s_), now);
   }
   if (state_ != kRunning) return;
   const bool lost = std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.seen.lost; });
   state_ = kInquest;
-  const int rank = generations_.RankOf(member);
-  accusation_ = {.rank = rank < 0 ? member : rank, .trouble = std::move(trouble)};
+  accusation_ = {.rank = member, .trouble = std::move(trouble)};
   deadline_ = now + (lost ? kAnswerTimeAfterLoss : kAnswerTime);
   FromHub question = Message();
   question.mutable_query();
@@ -214,12 +210,13 @@ void Hub::MaybeDecide(Time now) {
   if (state_ != kInquest) return;
   if (now < deadline_ && !All([](const Process& p) { return !p.takes_part() || p.seen.answer.has_value(); })) return;
   std::vector<Witness> witnesses;
-  for (const int m : generations_.members()) {
-    Process& p = At(m);
+  for (size_t m = 0; m < processes_.size(); ++m) {
+    Process& p = processes_[m];
     std::optional<Answer> answer = std::exchange(p.seen.answer, std::nullopt);  // long: not to be copied
-    witnesses.push_back(p.seen);
-    witnesses.back().answer = std::move(answer);
-    if (elastic_ && (p.finished || p.departed)) witnesses.back().lost = false;
+    Witness& witness = witnesses.emplace_back(p.seen);
+    witness.takes_part = IsMember(static_cast<int>(m));
+    witness.answer = std::move(answer);
+    if (elastic_ && (p.finished || p.departed)) witness.lost = false;
   }
   Verdict verdict = Decide(witnesses, *accusation_, timeout_s_);
   if (!elastic_ || EndsAnElasticRun(verdict)) return End(std::move(verdict), now);
@@ -228,7 +225,7 @@ void Hub::MaybeDecide(Time now) {
 
 void Hub::End(Verdict verdict, Time now) {
   verdict_ = std::move(verdict);
-  verdict_.set_message(StrCat(InGeneration(verdict_.has_rank() ? verdict_.rank() : -1), verdict_.message()));
+  verdict_.set_message(StrCat(InGeneration(), verdict_.message()));
   state_ = kDecided;
   deadline_ = now + GraceOf(verdict_) + std::chrono::milliseconds(200);
   FromHub message = Message();

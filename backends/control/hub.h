@@ -11,8 +11,8 @@
 // or an exception of another library break the generation. Calls that differ, a lack of memory and an interrupt end the
 // run.
 //
-// Processes have member numbers: the ranks they started with, and fresh numbers for newcomers. A rank is a position in
-// the current generation. Uses no sockets and no threads. It is called by one thread at a time and sends through a
+// Processes have member numbers: the ranks they started with, and fresh numbers for newcomers. Messages name ranks by
+// them. Uses no sockets and no threads. It is called by one thread at a time and sends through a
 // callback.
 #pragma once
 
@@ -102,11 +102,11 @@ class Hub {
   void Expel(int member, std::string how, const std::string& why);
   void Close();
   FromHub Message() const;
-  std::string InGeneration(int rank) const;
+  std::string InGeneration() const;
   void TellAll(const FromHub& message);
   Process& At(int member) { return processes_[static_cast<size_t>(member)]; }
   const Process& At(int member) const { return processes_[static_cast<size_t>(member)]; }
-  bool IsMember(int member) const { return generations_.RankOf(member) >= 0; }
+  bool IsMember(int member) const { return generations_.Has(member); }
   template <class Condition>
   bool All(const Condition& condition) const {  // of the generation's members
     return std::all_of(generations_.members().begin(), generations_.members().end(),
@@ -116,7 +116,7 @@ class Hub {
   // ---- Elastic runs (hub_generations.cc) ----
   void HandleReform(int member, const Reform& reform, Time now);
   void HandleDepart(int member, const Depart& depart, Time now);
-  void Break(int rank, absl::StatusCode code, const std::string& message, Time now);
+  void Break(int member, absl::StatusCode code, const std::string& message, Time now);
   void Settle(Time now);  // has everybody finished, or the time of the next generation come?
   void Form(Time now);
   void EndForTooFew(Time now);

@@ -52,34 +52,27 @@ void Hub::HandleDepart(int member, const Depart& depart, Time now) {
   }
   p.departed = true;
   p.result = depart.result();
-  const int rank = generations_.RankOf(member);
   generations_.Remove(member);
   if (state_ == kRunning) {
-    Break(rank, absl::StatusCode::kUnavailable,
-          StrCat("rank ", rank, " (", p.seen.process, ") has left the run in order"), now);
+    Break(member, absl::StatusCode::kUnavailable,
+          StrCat("rank ", member, " (", p.seen.process, ") has left the run in order"), now);
   } else {
     Settle(now);
     MaybeDecide(now);
   }
 }
 
-// What goes before a message about `rank`: messages name ranks by their places in the generation.
-std::string Hub::InGeneration(int rank) const {
-  if (generations_.number() <= 1) return "";
-  const std::vector<int>& members = generations_.members();
-  const int member =
-      rank >= 0 && static_cast<size_t>(rank) < members.size() ? members[static_cast<size_t>(rank)] : rank;
-  return StrCat("generation ", Reported(generations_.number()),
-                member == rank ? "" : StrCat(", whose rank ", rank, " is member ", member), ": ");
+// What goes before a message of a later generation.
+std::string Hub::InGeneration() const {
+  return generations_.number() <= 1 ? "" : StrCat("generation ", Reported(generations_.number()), ": ");
 }
 
-void Hub::Break(int rank, absl::StatusCode code, const std::string& message, Time now) {
+void Hub::Break(int member, absl::StatusCode code, const std::string& message, Time now) {
   state_ = kBroken;
   accusation_.reset();
-  why_broken_ = StrCat(InGeneration(rank), message);
+  why_broken_ = StrCat(InGeneration(), message);
   FromHub told = Message();
-  told.mutable_broken()->set_rank(rank);
-  told.mutable_broken()->set_member(generations_.members()[static_cast<size_t>(rank)]);
+  told.mutable_broken()->set_member(member);
   told.mutable_broken()->set_code(static_cast<int>(code));
   told.mutable_broken()->set_message(why_broken_);
   for (const int m : generations_.members()) {
@@ -134,7 +127,7 @@ void Hub::EndForTooFew(Time now) {
   for (const int m : generations_.members()) {
     const Process& p = At(m);
     if (generations_.HasAsked(m)) continue;
-    missing.push_back(StrCat("rank ", generations_.RankOf(m), " (", p.seen.process, ") ",
+    missing.push_back(StrCat("rank ", m, " (", p.seen.process, ") ",
                              p.seen.lost  ? p.seen.how
                              : p.departed ? "has left"
                              : p.finished ? "has finished"

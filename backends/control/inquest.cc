@@ -131,7 +131,7 @@ std::string List(const Witnesses& witnesses, Include include) {
   std::string text;
   int told = 0, more = 0;
   for (int r = 0; r < static_cast<int>(witnesses.size()); ++r) {
-    if (!include(r)) continue;
+    if (!witnesses[static_cast<size_t>(r)].takes_part || !include(r)) continue;
     if (told++ < kMost)
       StrAppend(&text, text.empty() ? "" : "; ", Doing(witnesses, r));
     else
@@ -178,7 +178,7 @@ Verdict Decide(const Witnesses& witnesses, const Accusation& accusation, double 
     return Failed(Kind::kCollectiveMismatch, mismatch->first, std::move(mismatch->second));
   }
   for (int r = 0; r < static_cast<int>(witnesses.size()); ++r) {
-    if (!witnesses[static_cast<size_t>(r)].lost) continue;
+    if (!witnesses[static_cast<size_t>(r)].takes_part || !witnesses[static_cast<size_t>(r)].lost) continue;
     Verdict v = Failed(Kind::kPeerLost, r, Lost(witnesses, r));
     v.set_lost(true);
     return v;

@@ -17,6 +17,7 @@ namespace twofold::control {
 
 // What is known about one rank.
 struct Witness {
+  bool takes_part = true;
   bool lost = false;
   std::string how = "has ended";  // how it was lost
   std::string process;            // "process 4711 on node3"
@@ -31,7 +32,7 @@ struct Accusation {
 
 Verdict VerdictOf(absl::StatusCode code, std::string message);
 
-// `witnesses` is indexed by world rank. `timeout_s` is quoted in messages.
+// `witnesses` is indexed by rank. `timeout_s` is quoted in messages.
 Verdict Decide(const std::vector<Witness>& witnesses, const Accusation& accusation, double timeout_s);
 
 }  // namespace twofold::control

@@ -27,7 +27,7 @@ class Observer {
   explicit Observer(Tell tell) : tell_(std::move(tell)) {}
 
   // `run` must live until End or Release; null: the rank stands by, and nothing is reported. `rank` is this process's
-  // in the run.
+  // number.
   void Begin(host::RunState* run, int rank, double timeout_s);
   // Ends the rank's run if `status` is a failure, which `rank` caused, and releases it.
   void End(int rank, const absl::Status& status);

@@ -37,8 +37,7 @@ class Server {
   virtual ~Server() = default;
 
   virtual const std::shared_ptr<Desk>& desk() const = 0;
-  virtual std::string address() const = 0;  // numeric; where this process reaches it
-  virtual std::string bind() const = 0;     // numeric; where it listens
+  virtual std::string bind() const = 0;  // numeric; where it listens
   virtual int port() const = 0;
 };
 

@@ -41,8 +41,8 @@ std::unique_ptr<processes::Group> Reconnect(processes::Session& base, std::share
   ContextPtr context = session.NewWorld(rank, static_cast<int>(world->ranks.size()), timeout_s);
   return MakeGroup(session, std::move(context), std::move(world), owner, stats);
 } catch (const std::exception& e) {
-  owner->run.ThrowIfEnding(rank, "connecting to the other members");
-  throw PeerLost(rank, StrCat("rank ", rank, ": connecting to the other members: ", e.what()));
+  owner->run.ThrowIfEnding(owner->rank, "connecting to the other members");
+  throw PeerLost(owner->rank, StrCat("rank ", owner->rank, ": connecting to the other members: ", e.what()));
 }
 
 }  // namespace

@@ -182,8 +182,8 @@ Bytes Rank::OutsideLedger() const {
   return Bytes(std::max<int64_t>(0, grown - process_.segments.Resident().value()) / process_.local_ranks);
 }
 
-void Rank::Enter(RunState& run, int rank) {
-  auto state = std::make_shared<RankState>(run, rank, *device_, trace_);
+void Rank::Enter(RunState& run) {
+  auto state = std::make_shared<RankState>(run, rank_, *device_, trace_);
   state->emulated = emulated_;
   state->tells_waits = gpu_.has_value();
   std::lock_guard lock(state_mutex_);

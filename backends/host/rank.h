@@ -63,10 +63,8 @@ class Rank {
   // belongs to; in later ones it has another one.
   std::string Run(const RankFunction& fn, ProcessGroup& world, const std::function<void()>& drain,
                   RankContext::Parts::Membership membership = {});
-  // The rank takes part in the next generation, whose state is `run`, in which it is `rank` (by default its number).
-  // Call on the thread that runs it.
-  void Enter(RunState& run, int rank);
-  void Enter(RunState& run) { Enter(run, rank_); }
+  // The rank takes part in the next generation, whose state is `run`. Call on the thread that runs it.
+  void Enter(RunState& run);
 
   // For another thread, once the run has failed: the partial result of a rank that cannot return it itself, because its
   // host is stuck in a communication or has called exit(). Otherwise empty.

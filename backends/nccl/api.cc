@@ -25,7 +25,7 @@ absl::StatusOr<Api> Load() {
 std::string VersionText(int version) { return StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100); }
 
 void Api::Check(ncclResult_t result, const char* call, ncclComm_t comm) const {
-  if (result == ncclSuccess) [[likely]]
+  if (result == ncclSuccess || result == ncclInProgress) [[likely]]
     return;
   std::string text = StrCat(call, ": ", std::string(GetErrorString(result)), " (NCCL ", VersionText(version));
   const char* const last = GetLastError(comm);

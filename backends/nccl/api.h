@@ -20,8 +20,8 @@ class NcclError : public std::runtime_error {
 
 // clang-format off
 #define TWOFOLD_NCCL_FUNCTIONS(F)                                                                                     \
-  F(GetVersion) F(GetErrorString) F(GetLastError) F(GetUniqueId) F(CommInitRankConfig) F(CommSplit) F(CommDestroy)    \
-  F(CommAbort) F(CommGetAsyncError) F(CommCount) F(CommUserRank) F(AllReduce) F(Reduce) F(Broadcast) F(AllGather)     \
+  F(GetVersion) F(GetErrorString) F(GetLastError) F(GetUniqueId) F(CommInitRankConfig) F(CommSplit) F(CommFinalize)   \
+  F(CommDestroy) F(CommAbort) F(CommGetAsyncError) F(CommCount) F(CommUserRank) F(AllReduce) F(Reduce) F(Broadcast) F(AllGather)     \
   F(ReduceScatter) F(Send) F(Recv) F(GroupStart) F(GroupEnd)
 // clang-format on
 
@@ -35,7 +35,8 @@ struct Api {
   int version = 0;   // 22809 is 2.28.9
   std::string from;  // the file, or "emulated"
 
-  // Throws NcclError unless `result` is success. `call`: "ncclAllReduce"; `comm` may be null.
+  // Throws NcclError unless `result` is success, or says that a non-blocking communicator has begun. `call`:
+  // "ncclAllReduce"; `comm` may be null.
   void Check(ncclResult_t result, const char* call, ncclComm_t comm = nullptr) const;
 };
 

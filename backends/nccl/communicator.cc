@@ -8,11 +8,12 @@
 namespace twofold::nccl {
 
 constexpr std::chrono::milliseconds kLookForErrors(100);
+constexpr std::chrono::microseconds kLookForTheEnd(20);  // of a call
 
 // ---- Communicator ----
 
-Communicator::Communicator(ncclComm_t raw, int size, int gpu, std::string label)
-    : raw_(raw), gpu_(gpu), label_(std::move(label)) {
+Communicator::Communicator(ncclComm_t raw, bool blocking, int size, int gpu, std::string label)
+    : raw_(raw), blocking_(blocking), gpu_(gpu), label_(std::move(label)) {
   cuda::MakeCurrent(gpu);
   const size_t bytes = sizeof(int32_t) * 2 * (static_cast<size_t>(size) + 1);
   cuda::Check(cudaMalloc(reinterpret_cast<void**>(&scratch_), bytes));
@@ -20,8 +21,39 @@ Communicator::Communicator(ncclComm_t raw, int size, int gpu, std::string label)
 
 Communicator::~Communicator() = default;
 
-void Communicator::Destroy() {
+std::optional<ncclResult_t> Communicator::State() {
+  std::lock_guard lock(mutex_);
+  if (ended_) return std::nullopt;
+  ncclResult_t state = ncclSuccess;
+  Nccl().Check(Nccl().CommGetAsyncError(raw_, &state), "ncclCommGetAsyncError", raw_);
+  return state;
+}
+
+void Communicator::Settle(const host::RunState& run, int rank, const std::string& doing) {
+  if (blocking_) return;
+  std::optional<ncclResult_t> state = State();
+  for (; state == ncclInProgress; state = State()) {
+    if (run.ending()) {
+      Abort();
+      run.ThrowIfEnding(rank, doing);
+    }
+    std::this_thread::sleep_for(kLookForTheEnd);
+  }
+  if (!state) throw NcclError(StrCat("the communicator of group ", label_, " was aborted"));
+  Nccl().Check(*state, "a call of NCCL", raw_);
+}
+
+// A non-blocking communicator may be destroyed only when it has finished what it was asked for.
+void Communicator::AwaitFinalized(const host::RunState& run) {
+  Nccl().Check(Nccl().CommFinalize(raw_), "ncclCommFinalize", raw_);
+  for (std::optional<ncclResult_t> state = State(); state == ncclInProgress && !run.ending(); state = State())
+    std::this_thread::sleep_for(kLookForTheEnd);
+  if (run.ending()) Abort();
+}
+
+void Communicator::Destroy(const host::RunState& run) {
   cuda::MakeCurrent(gpu_);
+  if (!blocking_ && State()) AwaitFinalized(run);
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(ended_, true)) return;
@@ -40,7 +72,7 @@ void Communicator::Abort() {
 
 void Communicator::EndAborted() {
   cudaSetDevice(gpu_);
-  Nccl().CommAbort(raw_);  // the run has already failed: an error here need not be reported
+  Nccl().CommAbort(raw_);  // the run or the generation has failed already: an error here need not be reported
 }
 
 Communicator::InCall::InCall(Communicator& communicator) : communicator_(communicator) {
@@ -71,7 +103,8 @@ std::string Communicator::AsyncError() {
 
 // ---- Communicators ----
 
-Communicators::Communicators(host::RunState& run, int rank) : run_(run), rank_(rank), looks_([this] { Look(); }) {}
+Communicators::Communicators(host::RunState& run, int rank, bool blocking)
+    : run_(run), rank_(rank), blocking_(blocking), looks_([this] { Look(); }) {}
 
 Communicators::~Communicators() { StopLooking(); }
 
@@ -85,7 +118,7 @@ void Communicators::StopLooking() {
 }
 
 std::shared_ptr<Communicator> Communicators::Add(ncclComm_t raw, int size, int gpu, std::string label) {
-  auto made = std::make_shared<Communicator>(raw, size, gpu, std::move(label));
+  auto made = std::make_shared<Communicator>(raw, blocking_, size, gpu, std::move(label));
   bool late = false;
   {
     std::lock_guard lock(mutex_);
@@ -103,7 +136,7 @@ std::vector<std::shared_ptr<Communicator>> Communicators::all() const {
 
 void Communicators::DestroyAll() {
   const auto list = all();
-  for (auto c = list.rbegin(); c != list.rend(); ++c) (*c)->Destroy();
+  for (auto c = list.rbegin(); c != list.rend(); ++c) (*c)->Destroy(run_);
 }
 
 void Communicators::AbortAll() {

@@ -1,14 +1,16 @@
-// NCCL communicators of one run in this process.
+// NCCL communicators of one run, or of one generation of an elastic run's members, in this process.
 //
-// They are blocking: each call of a non-blocking communicator starts a thread (NCCL 2.28, groupLaunch), which is
-// expected to cost more than a small collective itself (not measured). Calls that may wait for a peer forever are left
-// to threads that can be abandoned (group.h).
+// They are blocking, except in elastic runs: each call of a non-blocking communicator starts a thread (NCCL 2.28,
+// groupLaunch), which is expected to cost more than a small collective itself (not measured). Calls that may wait for a
+// peer forever are left to threads that can be abandoned (group.h). In an elastic run those threads must go on after a
+// loss. So there no call waits for a peer, and Settle waits for the call's end, or for that of the generation.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,7 +24,7 @@ namespace twofold::nccl {
 class Communicator {
  public:
   // A communicator of `size` ranks. Owns `raw` and some GPU memory, which the group's own operations use.
-  Communicator(ncclComm_t raw, int size, int gpu, std::string label);
+  Communicator(ncclComm_t raw, bool blocking, int size, int gpu, std::string label);
   ~Communicator();  // without Destroy or Abort, both stay allocated until the process ends
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -45,7 +47,11 @@ class Communicator {
     Communicator& communicator_;
   };
 
-  void Destroy();  // collective over its ranks; no operation may be in progress
+  // Call after each call of NCCL: waits until it is done. Throws NcclError if it failed, and what `run` throws at
+  // `rank` if the run ends meanwhile; then the communicator is aborted.
+  void Settle(const host::RunState& run, int rank, const std::string& doing);
+  // Collective over its ranks; no operation may be in progress. If `run` ends meanwhile, it may abort instead.
+  void Destroy(const host::RunState& run);
 
   // ---- Thread-safe ----
   // Ends operations in progress on the GPU, with partial results; nothing may be called afterwards.
@@ -54,7 +60,11 @@ class Communicator {
   std::string AsyncError();  // "" if none; else an error that NCCL found outside any call
 
  private:
+  void AwaitFinalized(const host::RunState& run);
+  std::optional<ncclResult_t> State();  // nullopt: it has ended
+
   const ncclComm_t raw_;
+  const bool blocking_;
   const int gpu_;
   const std::string label_;
   int32_t* scratch_ = nullptr;
@@ -65,18 +75,19 @@ class Communicator {
   std::atomic<bool> aborted_ = false;
 };
 
-// All communicators of one run. They are destroyed at its end, together and in the same order on all ranks, and not
-// with their groups: destroying one waits for its peers and for the GPU, and ranks may release groups in different
-// orders.
+// All communicators of one run or generation. They are destroyed at its end, together and in the same order on all
+// ranks, and not with their groups: destroying one waits for its peers and for the GPU, and ranks may release groups in
+// different orders.
 class Communicators {
  public:
   // Polls ten times a second for errors that NCCL finds outside any call; such an error fails `run`. `run` is not
-  // touched once StopLooking has returned.
-  Communicators(host::RunState& run, int rank);
+  // touched once StopLooking has returned, apart from DestroyAll.
+  Communicators(host::RunState& run, int rank, bool blocking);
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
+  bool blocking() const { return blocking_; }
   std::shared_ptr<Communicator> Add(ncclComm_t raw, int size, int gpu, std::string label);
   void StopLooking();
   void DestroyAll();
@@ -88,6 +99,7 @@ class Communicators {
 
   host::RunState& run_;
   const int rank_;
+  const bool blocking_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Communicator>> all_;

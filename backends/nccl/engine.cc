@@ -31,7 +31,7 @@ Engine::Engine(std::shared_ptr<const host::GroupIdentity> identity, int rank,
 
 ncclConfig_t Engine::Config() const {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 1;
+  config.blocking = parts_->communicators.blocking() ? 1 : 0;
   // No splitShare: groups' collectives overlap, and shared resources would make them wait for each other.
   if (parts_->max_ctas > 0) config.maxCTAs = parts_->max_ctas;
   return config;
@@ -101,12 +101,15 @@ void Engine::Launch(const GroupCall& call) {
 }
 
 void Engine::Enqueue(const GroupCall& call) {
-  const Communicator::InCall in_call(*communicator_);
-  const Place place{in_call.raw(), stream_.raw(), rank(), size(), communicator_->scratch()};
-  if (call.communication.is_collective())
-    EnqueueCollective(call.communication, place);
-  else
-    EnqueueMessages(call.matched, place);
+  {
+    const Communicator::InCall in_call(*communicator_);
+    const Place place{in_call.raw(), stream_.raw(), rank(), size(), communicator_->scratch()};
+    if (call.communication.is_collective())
+      EnqueueCollective(call.communication, place);
+    else
+      EnqueueMessages(call.matched, place);
+  }
+  if (!parts_->communicators.blocking()) communicator_->Settle(owner_->run, owner_->rank, call.ToString());
 }
 
 // A wait and an event record each take stream time, which a small collective would notice (expected, not measured). A
@@ -229,6 +232,7 @@ void Engine::Start(const StartCall& call) {
   ncclConfig_t config = Config();
   Nccl().Check(Nccl().CommInitRankConfig(&raw, size(), call.id, rank(), &config), "ncclCommInitRankConfig");
   communicator_ = parts_->communicators.Add(raw, size(), gpu_->gpu, *label_);
+  communicator_->Settle(owner_->run, owner_->rank, call.ToString());
 }
 
 // Gathers every rank's pair into pairs_, indexed by rank.
@@ -241,9 +245,22 @@ void Engine::GatherPairs(int32_t a, int32_t b) {
     Nccl().Check(Nccl().AllGather(mine, everybodys, 2, ncclInt32, in_call.raw(), stream_.raw()), "ncclAllGather",
                  in_call.raw());
   }
+  communicator_->Settle(owner_->run, owner_->rank, "a split");
   cuda::Check(cudaMemcpyAsync(pairs_.data(), everybodys, pairs_.size() * sizeof(int32_t), cudaMemcpyDeviceToHost,
                               stream_.raw()));
   cuda::Check(cudaStreamSynchronize(stream_.raw()));
+}
+
+ncclComm_t Engine::SplitComm(int color, const CommSplitCall& call) {
+  auto made = std::make_unique<ncclComm_t>(nullptr);
+  ncclConfig_t config = Config();
+  {
+    const Communicator::InCall in_call(*communicator_);
+    Nccl().Check(Nccl().CommSplit(in_call.raw(), color, call.key, made.get(), &config), "ncclCommSplit", in_call.raw());
+  }
+  ncclComm_t* const written = made.release();  // also after this call, if it is given up
+  communicator_->Settle(owner_->run, owner_->rank, call.ToString());
+  return *std::unique_ptr<ncclComm_t>(written);
 }
 
 // NCCL does not tell which ranks are in a new communicator.
@@ -258,23 +275,17 @@ void Engine::Split(const CommSplitCall& call) {
   }
   std::stable_sort(members.begin(), members.end(), [&](int a, int b) { return key(a) < key(b); });
   call.alone = members.size() == 1;  // and needs no communicator
-  ncclComm_t raw = nullptr;
-  ncclConfig_t config = Config();
-  {
-    const Communicator::InCall in_call(*communicator_);
-    Nccl().Check(
-        Nccl().CommSplit(in_call.raw(), members.size() < 2 ? NCCL_SPLIT_NOCOLOR : call.color, call.key, &raw, &config),
-        "ncclCommSplit", in_call.raw());
-  }
+  const ncclComm_t raw = SplitComm(members.size() < 2 ? NCCL_SPLIT_NOCOLOR : call.color, call);
   if (members.size() < 2) return;
   auto identity = std::make_shared<host::GroupIdentity>();
   for (const int r : members) identity->ranks.push_back(world_rank(r));
   identity->id = control::ChildGroupId(identity_->id, call.sequence, call.color);
   identity->label = *host::GroupLabel(call.name, identity->ranks);
+  auto communicator = parts_->communicators.Add(raw, static_cast<int>(members.size()), gpu_->gpu, identity->label);
+  communicator->Settle(owner_->run, owner_->rank, call.ToString());
   int rank = -1;
   Nccl().Check(Nccl().CommUserRank(raw, &rank), "ncclCommUserRank", raw);
   TWOFOLD_CHECK_EQ(members[static_cast<size_t>(rank)], rank_);
-  auto communicator = parts_->communicators.Add(raw, static_cast<int>(members.size()), gpu_->gpu, identity->label);
   call.made = std::make_shared<Engine>(std::move(identity), rank, std::move(communicator), parts_, owner_);
 }
 

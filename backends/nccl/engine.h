@@ -87,6 +87,7 @@ class Engine {
   void Start(const StartCall& call);
   void Split(const CommSplitCall& call);
   void GatherPairs(int32_t a, int32_t b);
+  ncclComm_t SplitComm(int color, const CommSplitCall& call);
 
   ncclConfig_t Config() const;
   int world_rank(int r) const { return identity_->ranks[static_cast<size_t>(r)]; }

@@ -10,26 +10,55 @@
 #include "backends/nccl/group.h"
 #include "backends/nccl/session.h"
 #include "backends/processes/fabric.h"
+#include "core/base/errors.h"
 #include "core/base/status.h"
+#include "core/base/strings.h"
 
 namespace twofold {
 namespace nccl {
 namespace {
 
-absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ranks, int max_ctas) {
+// What does not change with the members' generation.
+struct Settings {
+  int max_ctas = 0;
+  bool elastic = false;
+};
+
+std::unique_ptr<processes::Group> MakeGroup(Session& session, const ncclUniqueId& id, const Settings& settings,
+                                            std::shared_ptr<const host::GroupIdentity> world, int rank,
+                                            const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats) {
+  auto parts = std::make_shared<RunParts>(owner->run, session.control(), owner->rank, settings.elastic,
+                                          settings.max_ctas, session.offers);
+  session.Began(parts);
+  return std::make_unique<NcclGroup>(std::move(world), rank, id, std::move(parts), owner, stats);
+}
+
+absl::StatusOr<processes::MakeGroup> MakeWorld(processes::Session& base, int ranks, const Settings& settings) {
   auto& session = static_cast<Session&>(base);
   absl::StatusOr<ncclUniqueId> id = ncclUniqueId{};
   if (ranks > 1) id = session.NewId();
   if (!id.ok()) return id.status();
-  auto offers = std::make_shared<Offers>(session.control(), session.rank());
-  session.control().OnRelayed([offers](const control::Relayed& message) { offers->Hear(message); });
-  return [&session, max_ctas, id = *id, offers](std::shared_ptr<const host::GroupIdentity> world,
-                                                const std::shared_ptr<host::RankState>& owner,
-                                                CommunicationStats& stats) -> std::unique_ptr<processes::Group> {
-    auto parts = std::make_shared<RunParts>(owner->run, session.control(), session.rank(), max_ctas, offers);
-    session.Began(parts);
-    return std::make_unique<NcclGroup>(std::move(world), session.rank(), id, std::move(parts), owner, stats);
+  session.offers = std::make_shared<Offers>(session.control(), session.rank());
+  session.control().OnRelayed([offers = session.offers](const control::Relayed& message) { offers->Hear(message); });
+  return [&session, settings, id = *id](std::shared_ptr<const host::GroupIdentity> world,
+                                        const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats) {
+    return MakeGroup(session, id, settings, std::move(world), session.rank(), owner, stats);
   };
+}
+
+// The members connect when the group's queue begins. If one is lost meanwhile, that ends as in any call.
+std::unique_ptr<processes::Group> Reconnect(processes::Session& base, std::shared_ptr<const host::GroupIdentity> world,
+                                            int rank, const Settings& settings,
+                                            const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats) {
+  auto& session = static_cast<Session&>(base);
+  absl::StatusOr<ncclUniqueId> id = ncclUniqueId{};
+  if (world->ranks.size() > 1) id = session.NewId();
+  if (!id.ok()) {
+    owner->run.ThrowIfEnding(owner->rank, "connecting to the other members");
+    throw PeerLost(owner->rank, StrCat("rank ", owner->rank,
+                                       ": connecting to the other members: ", std::string(id.status().message())));
+  }
+  return MakeGroup(session, *id, settings, std::move(world), rank, owner, stats);
 }
 
 // A communication kernel stays on the GPU until its peers' kernels have come. If a GPU waits for one such kernel to
@@ -56,12 +85,12 @@ void StartKernelsInOrder() {
 }  // namespace
 }  // namespace nccl
 
-void PrepareNccl() {
+void PrepareNccl(bool elastic) {
   nccl::LetKernelsOverlap();
   nccl::StartKernelsInOrder();
-  // Communicators are blocking (communicator.h). This variable, even as a line of /etc/nccl.conf, overrides the
-  // configuration that they are created with, so it is set here.
-  setenv("NCCL_COMM_BLOCKING", "1", 1);
+  // Communicators are blocking, except in elastic runs (communicator.h). This variable, even as a line of
+  // /etc/nccl.conf, overrides the configuration that they are created with, so it is set here.
+  setenv("NCCL_COMM_BLOCKING", elastic ? "0" : "1", 1);
   nccl::SendDebugOutputToStandardError();
 }
 
@@ -71,21 +100,28 @@ absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec) {
                            " does not work with fabric.nccl, which communicates between GPUs only; set device: CUDA, "
                            "or use fabric in_memory or mpi");
   }
-  PrepareNccl();
+  const bool elastic = spec.train().has_elastic();
+  PrepareNccl(elastic);
   absl::StatusOr<host::DeviceChoice> device = host::ChooseDevice(spec, host::RanksAre::kProcesses);
   if (!device.ok()) return device.status();
-  const int max_ctas = spec.fabric().nccl().max_ctas();
+  const nccl::Settings settings = {.max_ctas = spec.fabric().nccl().max_ctas(), .elastic = elastic};
   const host::CudaChoice gpus = *device->cuda;
-  return processes::MakeFabric({.fabric = "nccl",
-                                .name = "NCCL",
-                                .session = [spec, gpus]() -> absl::StatusOr<processes::Session*> {
-                                  const absl::StatusOr<nccl::Session*> session = nccl::Session::Get(spec, gpus);
-                                  if (!session.ok()) return session.status();
-                                  return *session;
-                                },
-                                .world = [max_ctas](processes::Session& session,
-                                                    int ranks) { return nccl::MakeWorld(session, ranks, max_ctas); }},
-                               *std::move(device), spec.fabric().timeout_s());
+  return processes::MakeFabric(
+      {.fabric = "nccl",
+       .name = "NCCL",
+       .session = [spec, gpus]() -> absl::StatusOr<processes::Session*> {
+         const absl::StatusOr<nccl::Session*> session = nccl::Session::Get(spec, gpus);
+         if (!session.ok()) return session.status();
+         return *session;
+       },
+       .world = [settings](processes::Session& session,
+                           int ranks) { return nccl::MakeWorld(session, ranks, settings); },
+       .reconnect =
+           [settings](processes::Session& session, std::shared_ptr<const host::GroupIdentity> world, int rank, double,
+                      const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats) {
+             return nccl::Reconnect(session, std::move(world), rank, settings, owner, stats);
+           }},
+      *std::move(device), spec.fabric().timeout_s(), elastic ? &spec.train().elastic() : nullptr);
 }
 
 std::string WhyNoNccl() {

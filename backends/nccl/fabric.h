@@ -17,7 +17,7 @@ namespace twofold {
 absl::StatusOr<std::unique_ptr<Fabric>> MakeNcclFabric(const spec::Spec& spec);
 
 // Sets environment variables that CUDA and NCCL read at their first call; call it before that.
-void PrepareNccl();
+void PrepareNccl(bool elastic = false);
 
 // Why NCCL is unavailable: its library or a GPU is missing; "" if it is available.
 std::string WhyNoNccl();

@@ -23,10 +23,11 @@
 
 namespace twofold::nccl {
 
-// What the groups of one rank share during one run.
+// What the groups of one rank share during one run, or one generation of an elastic run's members.
 struct RunParts {
-  RunParts(host::RunState& run, control::Client& control, int rank, int max_ctas, std::shared_ptr<Offers> offers)
-      : control(control), max_ctas(max_ctas), communicators(run, rank), offers(std::move(offers)) {}
+  RunParts(host::RunState& run, control::Client& control, int rank, bool elastic, int max_ctas,
+           std::shared_ptr<Offers> offers)
+      : control(control), max_ctas(max_ctas), communicators(run, rank, !elastic), offers(std::move(offers)) {}
   control::Client& control;
   const int max_ctas;  // per communicator; 0: NCCL's choice
   Communicators communicators;

@@ -4,7 +4,7 @@
 
 namespace twofold {
 
-void PrepareNccl() {}
+void PrepareNccl(bool) {}
 std::string WhyNoNccl() {
   return "this build has no NCCL (CUDA or nccl.h was not found when it was configured, or TWOFOLD_CUDA was OFF)";
 }

@@ -104,6 +104,10 @@ absl::StatusOr<Session*> Session::Get(const spec::Spec& spec, const host::CudaCh
 
 absl::Status Session::Start(const spec::Spec& spec, const host::CudaChoice& gpus) try {
   if (absl::Status met = Meet(spec, "fabric.nccl"); !met.ok()) return met;
+  if (control().options().newcomer) {
+    return FailedPrecondition(
+        "fabric.nccl: no process can join a run on GPUs; use train.elastic.spare_replicas, or fabric gloo");
+  }
   const absl::StatusOr<const Api*> nccl = FindNccl();
   const std::string trouble = nccl.ok() ? "" : std::string(nccl.status().message());
   if (const absl::Status met = Introduce(trouble, gpus.Of(place_.rank_here)); !met.ok()) {

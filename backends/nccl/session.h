@@ -22,10 +22,14 @@ class Session : public BootstrappedSession {
 
   // Collective over the processes.
   absl::StatusOr<ncclUniqueId> NewId();
-  // Registers the run that begins, for CutOff.
+  // Registers the run or generation that begins, for CutOff and Disconnect.
   void Began(const std::weak_ptr<RunParts>& parts);
 
+  // Of the run that was last begun, in all generations: a group's number tells which it is of.
+  std::shared_ptr<Offers> offers;
+
   void CutOff() override;
+  void Disconnect() override { CutOff(); }
   std::vector<std::string> Notes() const override { return notes_; }
 
  private:

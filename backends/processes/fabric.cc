@@ -38,24 +38,23 @@ host::DeviceChoice OfThisProcess(host::DeviceChoice device, const Place& place) 
 // the library may still write to the rank's memory.
 class Runner {
  public:
-  Runner(Session& session, int world_size, const host::DeviceChoice& device, double timeout_s, MakeGroup make_group)
+  // The process begins in generation `first`. Without a way to make a group it comes late, and joins as `comes` says.
+  Runner(Session& session, control::Generation first, const host::DeviceChoice& device, double timeout_s,
+         MakeGroup make_group, const ReformOptions& comes)
       : session_(session),
-        process_(world_size, 1, timeout_s),
+        first_(std::move(first)),
+        process_(NumbersOf(first_), 1, timeout_s),
         rank_(process_, session.control().member(), OfThisProcess(device, session.place())),
-        make_group_(std::move(make_group)) {
+        make_group_(std::move(make_group)),
+        comes_(comes) {
     auto vote = std::make_shared<LastStepVote>(
-        world_size, [&session](control::Relayed message) { session.control().Relay(std::move(message)); });
+        process_.world_size, [&session](control::Relayed message) { session.control().Relay(std::move(message)); });
     process_.last_step = vote->last_step();
     session.control().OnLastStep([vote](const control::Relayed& message) { vote->Hear(message); });
   }
 
-  // The run is elastic, and this process begins in generation `first`, as `rank` of it. Without a way to make a group
-  // it comes late, and joins as `comes` says.
-  void MakeElastic(control::Generation first, int rank, const Reconnect& reconnect, host::MembershipEvents events,
-                   const ReformOptions& comes) {
-    if (first.number > 1) rank_.Enter(process_.run, rank);
-    comes_ = comes;
-    generations_.emplace(session_, process_, rank_, std::move(first), reconnect, std::move(events));
+  void MakeElastic(const Reconnect& reconnect, host::MembershipEvents events) {
+    generations_.emplace(session_, process_, rank_, first_, reconnect, std::move(events));
   }
 
   host::RunState& run() { return process_.run; }
@@ -114,7 +113,7 @@ class Runner {
   // Makes the rank's group of all members. If a process that comes late cannot, its run knows why.
   bool Connect(std::unique_ptr<Group>& world) {
     if (make_group_) {
-      world = make_group_(WorldOf(process_.world_size, 1), rank_.state(), rank_.stats());
+      world = make_group_(WorldOf(first_), rank_.state(), rank_.stats());
       return true;
     }
     try {
@@ -127,11 +126,12 @@ class Runner {
   }
 
   Session& session_;
+  const control::Generation first_;
   host::Process process_;
   host::Rank rank_;
   const MakeGroup make_group_;
+  const ReformOptions comes_;
   std::optional<Generations> generations_;  // of an elastic run
-  ReformOptions comes_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -162,7 +162,6 @@ class ProcessesFabric : public Fabric {
 
   // How this process takes part from its first generation on.
   struct Beginning {
-    int rank, size;   // rank >= size: it stands by
     MakeGroup world;  // null: it comes late
     control::Generation generation;
   };
@@ -201,7 +200,7 @@ absl::Status ProcessesFabric::Accepts(int world_size) const {
 absl::StatusOr<ProcessesFabric::Beginning> ProcessesFabric::FirstBeginning(Session& session, int world_size) const {
   absl::StatusOr<MakeGroup> world = library_.world(session, world_size);
   if (!world.ok()) return world.status();
-  Beginning begins = {.rank = session.rank(), .size = world_size, .world = *std::move(world), .generation = {}};
+  Beginning begins = {.world = *std::move(world), .generation = {}};
   for (int r = 0; r < world_size; ++r) begins.generation.members.push_back(r);
   return begins;
 }
@@ -210,10 +209,7 @@ absl::StatusOr<ProcessesFabric::Beginning> ProcessesFabric::LateBeginning(Sessio
   absl::StatusOr<control::Generation> first =
       session.control().Reform(1, session.control().options().timeout_s);  // waits to be let in
   if (!first.ok()) return first.status();
-  const auto own = std::find(first->members.begin(), first->members.end(), session.control().member());
-  const int rank = static_cast<int>(own - first->members.begin());
-  return Beginning{
-      .rank = rank, .size = static_cast<int>(first->members.size()), .world = nullptr, .generation = *std::move(first)};
+  return Beginning{.world = nullptr, .generation = *std::move(first)};
 }
 
 RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
@@ -232,20 +228,22 @@ RunResult ProcessesFabric::Run(int world_size, const RankFunction& fn) {
   auto interrupt = std::make_unique<host::InterruptScope>();
   const absl::StatusOr<Beginning> begins = comes_late ? LateBeginning(session) : FirstBeginning(session, world_size);
   if (!begins.ok()) return refuse(begins.status());
-  const bool takes_part = begins->rank < begins->size;
+  const std::vector<int>& members = begins->generation.members;
+  const bool takes_part = std::find(members.begin(), members.end(), session.control().member()) != members.end();
   std::unique_ptr<Runner> runner;
-  if (takes_part) runner = std::make_unique<Runner>(session, begins->size, device_, timeout_s_, begins->world);
-  if (takes_part && elastic) {
-    runner->MakeElastic(begins->generation, begins->rank, library_.reconnect,
-                        host::MembershipEvents(*elastic_, world_size), {.timeout_s = elastic_->reform_timeout_s()});
+  if (takes_part) {
+    runner = std::make_unique<Runner>(session, begins->generation, device_, timeout_s_, begins->world,
+                                      ReformOptions{.timeout_s = elastic ? elastic_->reform_timeout_s() : 0});
   }
+  if (takes_part && elastic) runner->MakeElastic(library_.reconnect, host::MembershipEvents(*elastic_, world_size));
   const auto on_failure = [&session, r = runner.get()] {
     if (r != nullptr) r->Abandon();
     session.CutOff();
   };
   control::Client::OnBroken on_broken;
   if (elastic) on_broken = [&session](const control::Broken&) { session.Disconnect(); };
-  session.control().Begin(begins->size, timeout_s_, takes_part ? &runner->run() : nullptr, on_failure, on_broken);
+  session.control().Begin(static_cast<int>(members.size()), timeout_s_, takes_part ? &runner->run() : nullptr,
+                          on_failure, on_broken);
   if (takes_part) runner->Start(fn);
   const control::Verdict verdict = session.control().AwaitVerdict();
   LeaveEnding(session.rank(), absl::Status(static_cast<absl::StatusCode>(verdict.code()), verdict.message()));

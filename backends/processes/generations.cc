@@ -18,12 +18,16 @@ std::string TimeKey(int generation) { return StrCat("generation ", generation, "
 
 }  // namespace
 
-std::shared_ptr<const host::GroupIdentity> WorldOf(int size, int generation) {
+std::shared_ptr<const host::GroupIdentity> WorldOf(const control::Generation& generation) {
   auto identity = std::make_shared<host::GroupIdentity>();
-  identity->id = 1 + (static_cast<uint64_t>(generation) << 32);
+  identity->id = 1 + (static_cast<uint64_t>(generation.number) << 32);
   identity->label = "world";
-  for (int r = 0; r < size; ++r) identity->ranks.push_back(r);
+  identity->ranks = generation.members;
   return identity;
+}
+
+int NumbersOf(const control::Generation& generation) {
+  return 1 + *std::max_element(generation.members.begin(), generation.members.end());
 }
 
 Generations::Generations(Session& session, host::Process& process, host::Rank& rank, control::Generation first,
@@ -73,8 +77,8 @@ int Generations::rank() const {
 
 void Generations::Enter(control::Generation next) {
   generation_ = std::move(next);
-  runs_.push_back(std::make_unique<host::RunState>(process_.run, static_cast<int>(generation_.members.size())));
-  rank_.Enter(*runs_.back(), rank());
+  runs_.push_back(std::make_unique<host::RunState>(process_.run, NumbersOf(generation_)));
+  rank_.Enter(*runs_.back());
   session_.control().Enter(runs_.back().get());
   if (world != nullptr) previous_ = std::move(world);
 }
@@ -84,13 +88,12 @@ void Generations::Enter(control::Generation next) {
 bool Generations::Connects(double timeout_s) {
   try {
     if (rank() == 0) TellTime();
-    world = reconnect_(session_, WorldOf(static_cast<int>(generation_.members.size()), generation_.number), rank(),
-                       timeout_s, rank_.state(), rank_.stats());
+    world = reconnect_(session_, WorldOf(generation_), rank(), timeout_s, rank_.state(), rank_.stats());
     unconnected_.clear();
     return true;
   } catch (const PeerLost& lost) {
     if (!run().ending() && unconnected_ == generation_.members) throw;
-    run().Explain(rank(), RankFailure::Kind::kPeerLost, lost.what());  // unless it is known why
+    run().Explain(member(), RankFailure::Kind::kPeerLost, lost.what());  // unless it is known why
   }
   unconnected_ = generation_.members;
   session_.control().AwaitBroken();
@@ -106,7 +109,7 @@ void Generations::TellTime() {
 // The first member decides, and tells the others through the control plane.
 bool Generations::EndsAfter(int64_t step) {
   const std::string key = StrCat("generation ", generation_.number, " ends after ", step);
-  if (rank_.state()->rank == 0) {
+  if (rank() == 0) {
     const bool ends = session_.control().Newcomers() > 0;
     if (const absl::Status told = session_.control().Set(key, ends ? "y" : "n"); !told.ok())
       Throw(told, "telling whether members wait to join");

@@ -18,14 +18,16 @@
 namespace twofold::processes {
 
 // Connects this process with the other members of a new generation, of which it has rank `rank`. Collective over them,
-// on the rank's thread. `world` names the members' ranks. Throws PeerLost if some member cannot be reached within
+// on the rank's thread. `world` has the members' numbers. Throws PeerLost if some member cannot be reached within
 // `timeout_s`, or Session::Disconnect is called meanwhile.
 using Reconnect = std::function<std::unique_ptr<Group>(
     Session& session, std::shared_ptr<const host::GroupIdentity> world, int rank, double timeout_s,
     const std::shared_ptr<host::RankState>& owner, CommunicationStats& stats)>;
 
-// The group of all `size` ranks of a generation.
-std::shared_ptr<const host::GroupIdentity> WorldOf(int size, int generation);
+// The group of all members of a generation.
+std::shared_ptr<const host::GroupIdentity> WorldOf(const control::Generation& generation);
+// More than any member's number.
+int NumbersOf(const control::Generation& generation);
 
 // One per process and run. Used from the rank's thread, apart from the constructor.
 class Generations {

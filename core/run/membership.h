@@ -7,9 +7,7 @@
 // Members keep their numbers through all generations: a member of generation 0 has its rank as its number, and
 // newcomers get the numbers that follow. A member's rank is its place in the present generation.
 //
-// Messages of in-memory and simulated runs name ranks by their members' numbers. Where ranks are processes, messages
-// name them by their places in the generation; if that is not the first, and the place differs, they say which member
-// it is: "generation 1, whose rank 1 is member 2: lost rank 1: ...".
+// Messages name ranks by their members' numbers: "generation 1: lost rank 2: ...".
 #pragma once
 
 #include <vector>

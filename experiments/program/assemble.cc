@@ -215,7 +215,7 @@ void AddNotes(const spec::Spec& spec, const RunResult& result, const RankRecords
     const int64_t counted = steps > spec.train().warmup_steps() ? steps - spec.train().warmup_steps() : steps;
     if (counted < 10) add(StrCat("low and high are percentiles of only ", Counted(counted, "step")));
   }
-  if (spec.train().has_elastic() && (spec.fabric().has_mpi() || spec.fabric().has_nccl())) {
+  if (spec.train().has_elastic() && spec.fabric().has_mpi()) {
     add("train.elastic: this fabric survives no lost rank; only `twofold launch --restarts` heeds it");
   }
   for (const std::string& note : IdleOptions(spec.parallel())) add(note);

@@ -168,7 +168,7 @@ absl::Status CheckReplacements(const LaunchOptions& o) {
   if (!o.replacements) return absl::OkStatus();
   if (*o.replacements < 0) return InvalidArgument("--replace must be at least 0 (got ", *o.replacements, ")");
   if (o.restarts) return InvalidArgument("--replace and --restarts cannot be combined; leave one of them out");
-  if (!ByVariables(o) || !o.run || !o.run->spec.train().has_elastic()) {
+  if (!ByVariables(o) || !o.run || !o.run->spec.train().has_elastic() || !o.run->spec.fabric().has_gloo()) {
     return InvalidArgument(
         "--replace starts new ranks for a run that goes on without lost ones: it needs fabric gloo and a spec with "
         "train { elastic {} }; use --restarts for other runs");
@@ -397,8 +397,8 @@ to the batch, and bounds dp. Failures that would come again (wrong input, out of
 interrupts end the run. Before a restart the report moves to DIR/attempt-<n>; the notes of the last report list the
 restarts. launch does so on one host only; docs/elastic_training.md shows how Slurm does it on several.
 
-If the spec has train.elastic, a run on fabric gloo goes on with the ranks that are left, and launch lets it. With
---replace=N it starts a new process for each lost one, N times at most; the new rank joins the run between two steps.
+If the spec has train.elastic, a run on fabric gloo or nccl goes on with the ranks that are left, and launch lets it.
+With --replace=N, on gloo, it starts a new process for each lost one, N times at most; the new rank joins the run between two steps.
 Rank 0 cannot be lost: its process connects the others.
 
 If the spec has train.checkpoint.on_signal, SIGTERM or SIGUSR1 to launch lets all ranks save before they end.

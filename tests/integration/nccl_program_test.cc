@@ -58,6 +58,46 @@ TEST_F(ProgramOnNccl, TrainsAndSaysWhere) {
   }
 }
 
+// The losses are those of threads with the same members.
+TEST_F(ProgramOnNccl, GoesOnAsThreadsDoIfARankIsKilled) {
+  for (const char* layout : {"", "sharding: ZERO_1", "sharding: ZERO_3"}) {
+    SCOPED_TRACE(layout);
+    const std::string spec =
+        Write("elastic.textproto",
+              StrCat(test::kTinyMlp, "train { steps: 9 warmup_steps: 0 global_batch: 12 micro_batch: 1 elastic { ",
+                     *layout == '\0' ? "" : "shard_copies: 1 ", "events { step: 4 lose: [1] } } }\n",
+                     "parallel { dp: 3 ", layout, " }\nfabric { timeout_s: 60 }\ndevice: CUDA\n"));
+    ASSERT_EQ(Run(StrCat("launch --ranks=3 --fabric=nccl -- run ", spec, " --quiet --out=", At("nccl"))), 0) << err_;
+    EXPECT_EQ(err_.find("emulated NCCL"), std::string::npos) << err_;
+    ASSERT_EQ(Run(StrCat("run ", spec, " --quiet --fabric=in_memory --set=device=CPU --out=", At("threads"))), 0)
+        << err_;
+    const nlohmann::json nccl = Report(At("nccl")), threads = Report(At("threads"));
+    EXPECT_EQ(nccl["outcome"], "OK");
+    ASSERT_EQ(nccl["generations"].size(), 2u);
+    EXPECT_EQ(nccl["generations"][1]["members"], nlohmann::json({0, 2}));
+    EXPECT_EQ(nccl["generations"][1]["from"], "peers");
+    ASSERT_EQ(nccl["steps"].size(), 9u);
+    for (size_t i = 0; i < 9; ++i) EXPECT_NEAR(nccl["steps"][i]["loss"], threads["steps"][i]["loss"], 1e-4) << i;
+  }
+}
+
+// Within a step; then a rank that stands by takes the lost one's place.
+TEST_F(ProgramOnNccl, GoesOnIfARankIsKilledAtAnyTime) {
+  const std::string spec =
+      Write("elastic.textproto",
+            StrCat(test::kTinyMlp, "train { steps: 400 warmup_steps: 0 global_batch: 12 micro_batch: 1 elastic { ",
+                   "spare_replicas: 1 events { at_s: 0.7 lose: [1] } } }\nparallel { dp: 2 }\n",
+                   "fabric { timeout_s: 60 }\ndevice: CUDA\n"));
+  ASSERT_EQ(Run(StrCat("launch --ranks=3 --fabric=nccl -- run ", spec, " --quiet --out=", At("nccl"))), 0) << err_;
+  EXPECT_EQ(err_.find("emulated NCCL"), std::string::npos) << err_;
+  const nlohmann::json nccl = Report(At("nccl"));
+  EXPECT_EQ(nccl["outcome"], "OK");
+  ASSERT_EQ(nccl["generations"].size(), 2u) << nccl["generations"].dump();
+  EXPECT_EQ(nccl["generations"][1]["members"], nlohmann::json({0, 2}));
+  EXPECT_EQ(nccl["generations"][1]["dp"], 2);
+  EXPECT_EQ(nccl["steps"].size(), 400u);
+}
+
 TEST_F(ProgramOnNccl, RefusesOtherDevices) {
   const std::string spec = Write("small.textproto", StrCat(test::kTinyMlp, "parallel { dp: 2 }\n"));
   EXPECT_EQ(Run(StrCat("launch --ranks=2 --fabric=nccl -- run ", spec)), 2);

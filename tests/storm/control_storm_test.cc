@@ -232,11 +232,11 @@ class ControlStorm {
   void Relay(Id id) {
     const Process& p = processes_[id];
     if (p.dead || (p.state != kWorks && p.state != kAsks) || seconds_ < p.hung_until) return;
-    const int to = random_.Below(p.generation == 1 ? size_ : static_cast<int>(formed_.at(p.generation).size()));
+    const int rank = random_.Below(p.generation == 1 ? size_ : static_cast<int>(formed_.at(p.generation).size()));
+    const int to = p.generation == 1 ? rank : formed_.at(p.generation)[static_cast<size_t>(rank)];
     ToHub message;
     message.mutable_relayed()->set_to(to);
-    message.mutable_relayed()->set_group(
-        static_cast<uint64_t>(p.generation == 1 ? to : formed_.at(p.generation)[static_cast<size_t>(to)]));
+    message.mutable_relayed()->set_group(static_cast<uint64_t>(to));
     ToPlane(id, message);
   }
 

@@ -49,14 +49,17 @@ void CheckEvents(const spec::Spec& spec, Problems& problems) {
                    ".sites the new ranks are, which are divided in order and evenly; leave one of them out, or use "
                    "spare_replicas");
     }
-    const bool processes = fabric == "gloo";
+    const bool processes = fabric == "gloo" || fabric == "nccl";
     // Rank 0's process holds the control plane.
     const int64_t last =
         processes ? kMostReplicas : members - 1;  // launch starts processes that the spec does not name
     for (const int64_t rank : event.lose()) problems.Whole(path + ".lose", rank, processes ? 1 : 0, last);
-    if (processes && event.join() > 0)
-      problems.Add(path + ".join",
-                   "starts no processes; start them with TWOFOLD_JOIN=1, or use `twofold launch --replace`");
+    if (processes && event.join() > 0) {
+      problems.Add(path + ".join", fabric == "gloo" ? "starts no processes; start them with TWOFOLD_JOIN=1, or use "
+                                                      "`twofold launch --replace`"
+                                                    : "is not possible on fabric nccl, where no process can join a "
+                                                      "run; use spare_replicas");
+    }
   }
 }
 
@@ -105,7 +108,7 @@ void CheckElasticCombinations(const spec::Spec& spec, Problems& problems) {
   };
   const std::string fabric = FabricName(spec);
   // There, only `launch --restarts` heeds the other fields.
-  if (fabric == "mpi" || fabric == "nccl") {
+  if (fabric == "mpi") {
     const spec::Elastic& e = train.elastic();
     for (const auto& [field, set] : {std::pair("spare_replicas", e.spare_replicas() > 0),
                                      {"events", e.events_size() > 0},
@@ -113,7 +116,7 @@ void CheckElasticCombinations(const spec::Spec& spec, Problems& problems) {
       if (set)
         problems.Add(At(field), "has no use on fabric ", fabric,
                      ", which survives no lost rank; leave it out, or use "
-                     "fabric gloo, in_memory or simulated");
+                     "fabric gloo, nccl, in_memory or simulated");
     }
   }
   if (fabric == "in_memory" && spec.device() == spec::CUDA) refuse("device: CUDA", "use CPU or EMULATED");

@@ -24,7 +24,7 @@ class ClientGenerations : public ::testing::Test {
   // Member 2 says that it has failed, and takes part in nothing.
   void Break() {
     ElasticRank& two = *members_[2];
-    two.state().Explain(two.rank(), RankFailure::Kind::kOther, "injected");
+    two.state().Explain(two.client().member(), RankFailure::Kind::kOther, "injected");
   }
   void ReformAll() {
     Together({[&] { members_[0]->Reform(); }, [&] { members_[1]->Reform(); }, [&] { members_[2]->Reform(); }});

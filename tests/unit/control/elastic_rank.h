@@ -58,7 +58,7 @@ class ElasticRank {
     const auto& members = generation_.members;
     rank_ = static_cast<int>(std::find(members.begin(), members.end(), client_.member()) - members.begin());
     if (state_ != nullptr) before_.push_back(std::move(state_));
-    state_ = std::make_unique<host::RunState>(static_cast<int>(members.size()), 60);
+    state_ = std::make_unique<host::RunState>(1 + *std::max_element(members.begin(), members.end()), 60);
   }
   void Begin(int world_size) {
     client_.Begin(

@@ -76,7 +76,7 @@ TEST(ServedGenerations, GoOnAfterALossAndTakeANewcomerIn) {
   Relayed message;
   message.set_to(0);
   job.of(2)->Relay(message);
-  EXPECT_EQ(from.get_future().get(), 1);
+  EXPECT_EQ(from.get_future().get(), 2);
   // A newcomer.
   Client::Options options = job.Options(0);
   options.newcomer = true;

@@ -170,11 +170,11 @@ TEST_F(ServerTest, AStoreThatIsLostFailsOnlyWhatStillNeedsIt) {
 
 TEST_F(ServerTest, ListensWhereItIsTold) {
   auto store = *Listen(1, 0, "127.0.0.2");
-  EXPECT_EQ(store->address(), "127.0.0.2");
+  EXPECT_EQ(store->bind(), "127.0.0.2");
   EXPECT_THAT(WhyNoAnswer({.address = "127.0.0.1", .port = store->port()}), HasSubstr("refused"));
   EXPECT_THAT(WhyNoAnswer({.address = "127.0.0.2", .port = store->port()}), HasSubstr("not a rendezvous store"));
   auto everywhere = *Listen(1, 0, "0.0.0.0");
-  EXPECT_EQ(everywhere->address(), "127.0.0.1");
+  EXPECT_EQ(everywhere->bind(), "0.0.0.0");
   EXPECT_TRUE(Join(0, 1).ok());
 }
 
