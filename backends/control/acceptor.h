@@ -1,8 +1,9 @@
 // Listens for connections, and hands over those that say something.
 //
-// gRPC's own listener stops for good if the process runs out of files once. This one tries again soon. Of connections
-// that have sent nothing it keeps `most_silent`; one more, and the oldest is closed. So a flood of strangers takes no
-// more files than were allowed for.
+// The listener of gRPC 1.51 stops for good if the process runs out of files once: strangers that open as many
+// connections as the hard limit allows, and say nothing, keep all later ranks out. This one tries again soon. Of
+// connections that have sent nothing it keeps `most_silent`; one more, and the oldest is closed. So a flood of
+// strangers takes no more files than were allowed for.
 #pragma once
 
 #include <asio.hpp>

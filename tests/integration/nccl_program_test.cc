@@ -85,8 +85,8 @@ TEST_F(ProgramOnNccl, GoesOnAsThreadsDoIfARankIsKilled) {
 TEST_F(ProgramOnNccl, GoesOnIfARankIsKilledAtAnyTime) {
   const std::string spec =
       Write("elastic.textproto",
-            StrCat(test::kTinyMlp, "train { steps: 400 warmup_steps: 0 global_batch: 12 micro_batch: 1 elastic { ",
-                   "spare_replicas: 1 events { at_s: 0.7 lose: [1] } } }\nparallel { dp: 2 }\n",
+            StrCat(test::kTinyMlp, "train { steps: 150 warmup_steps: 0 global_batch: 12 micro_batch: 1 elastic { ",
+                   "spare_replicas: 1 events { at_s: 0.4 lose: [1] } } }\nparallel { dp: 2 }\n",
                    "fabric { timeout_s: 60 }\ndevice: CUDA\n"));
   ASSERT_EQ(Run(StrCat("launch --ranks=3 --fabric=nccl -- run ", spec, " --quiet --out=", At("nccl"))), 0) << err_;
   EXPECT_EQ(err_.find("emulated NCCL"), std::string::npos) << err_;
@@ -95,7 +95,7 @@ TEST_F(ProgramOnNccl, GoesOnIfARankIsKilledAtAnyTime) {
   ASSERT_EQ(nccl["generations"].size(), 2u) << nccl["generations"].dump();
   EXPECT_EQ(nccl["generations"][1]["members"], nlohmann::json({0, 2}));
   EXPECT_EQ(nccl["generations"][1]["dp"], 2);
-  EXPECT_EQ(nccl["steps"].size(), 400u);
+  EXPECT_EQ(nccl["steps"].size(), 150u);
 }
 
 TEST_F(ProgramOnNccl, RefusesOtherDevices) {

@@ -61,6 +61,8 @@ TEST(Api, ErrorsNameTheCallAndTheVersion) {
 TEST(Api, CommunicatorsAreBlockingOnes) {
   PrepareNccl();
   EXPECT_STREQ(std::getenv("NCCL_COMM_BLOCKING"), "1");
+  PrepareNccl(/*elastic=*/true);
+  EXPECT_STREQ(std::getenv("NCCL_COMM_BLOCKING"), "0");
 }
 
 // Kernels of several communicators on a GPU could otherwise wait for each other in a cycle.
