@@ -37,8 +37,8 @@ constexpr int kCalls = 41;
 
 float* At(const Tensor& t) { return reinterpret_cast<float*>(t.address()); }
 
-// Connected by Gloo itself, through files.
-gloo::ContextPtr MakeBare(RankContext& ctx) {
+// Connected by Gloo itself, through files in a folder of that name.
+gloo::ContextPtr MakeBare(RankContext& ctx, const char* name) {
   const auto ranks = static_cast<size_t>(ctx.world_size());
   Tensor own = ctx.device().NewTensor(Shape{1}, DType::kI32, Category::kOther),
          all = ctx.device().NewTensor(Shape{ctx.world_size()}, DType::kI32, Category::kOther);
@@ -48,7 +48,7 @@ gloo::ContextPtr MakeBare(RankContext& ctx) {
   std::vector<int32_t> of_each(ranks);
   std::memcpy(of_each.data(), all.raw(), ranks * sizeof process);
   const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / StrCat("twofold-bare-gloo-", of_each[0]);
+      std::filesystem::temp_directory_path() / StrCat("twofold-", name, "-", of_each[0]);
   std::filesystem::create_directories(folder);
   ::gloo::rendezvous::FileStore store(folder);
   auto context = std::make_shared<::gloo::rendezvous::Context>(ctx.rank(), ctx.world_size());
@@ -104,7 +104,8 @@ void Compare(RankContext& ctx, const char* name, int64_t bytes, const std::funct
 }
 
 std::string CompareAll(RankContext& ctx) {
-  const gloo::ContextPtr bare = MakeBare(ctx);
+  // The buffers of Gloo's older algorithms slow down the newer ones on the same context.
+  const gloo::ContextPtr bare = MakeBare(ctx, "bare-gloo"), older = MakeBare(ctx, "bare-older-gloo");
   Tensor in = ctx.device().NewTensor(Shape{kMost / 4}, DType::kF32, Category::kOther),
          out = ctx.device().NewTensor(Shape{kMost / 4}, DType::kF32, Category::kOther);
   std::fill_n(At(in), kMost / 4, 0.0f);
@@ -118,7 +119,7 @@ std::string CompareAll(RankContext& ctx) {
         ctx, "all_gather", bytes, [&] { BareAllGather(bare, At(in), At(out), static_cast<size_t>(block)); },
         [&] { ctx.world().AllGather(gathered, in.Slice(0, block)).Wait(); });
     ::gloo::ReduceScatterHalvingDoubling<float> reduce_scatter(
-        bare, {At(all)}, static_cast<int>(count),
+        older, {At(all)}, static_cast<int>(count),
         std::vector<int>(static_cast<size_t>(ctx.world_size()), static_cast<int>(block)));
     Compare(
         ctx, "reduce_scatter", bytes, [&] { reduce_scatter.run(); },

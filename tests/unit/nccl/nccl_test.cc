@@ -9,6 +9,7 @@
 #include "backends/nccl/communicator.h"
 #include "backends/nccl/fabric.h"
 #include "backends/nccl/session.h"
+#include "core/base/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/streams.h"
@@ -108,7 +109,7 @@ class CommunicatorTest : public testing::Test {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     Nccl().Check(Nccl().GetUniqueId(&id), "ncclGetUniqueId");
     Nccl().Check(Nccl().CommInitRankConfig(&raw_, 1, id, 0, &config), "ncclCommInitRankConfig");
-    communicator_ = std::make_unique<Communicator>(raw_, 1, 0, "pair [0 1]");
+    communicator_ = std::make_unique<Communicator>(raw_, true, 1, 0, "pair [0 1]");
   }
   ncclComm_t raw_ = nullptr;
   std::unique_ptr<Communicator> communicator_;
@@ -131,18 +132,38 @@ TEST_F(CommunicatorTest, IsNotAbortedFromUnderACall) {
 // second, and the address sanitizer sees who touches the run then.
 TEST_F(CommunicatorTest, NobodyLooksForErrorsOfARunThatIsOver) {
   auto run = std::make_unique<host::RunState>(1, 60.0);
-  Communicators communicators(*run, 0);
+  Communicators communicators(*run, 0, /*blocking=*/true);
   const std::shared_ptr<Communicator> world = communicators.Add(raw_, 1, 0, "world");
   communicators.StopLooking();
   run.reset();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  world->Destroy();
+  world->Destroy(host::RunState(1, 60.0));
 }
 
 TEST_F(CommunicatorTest, EndsOnce) {
-  communicator_->Destroy();
+  communicator_->Destroy(host::RunState(1, 60.0));
   communicator_->Abort();  // a run that fails as it ends
   EXPECT_THROW(Communicator::InCall{*communicator_}, NcclError);
+}
+
+// In an elastic run no call may wait for a rank that is lost. Here the other rank never comes.
+TEST_F(CommunicatorTest, ANonBlockingCallIsGivenUpWhenItsGenerationEnds) {
+  ncclUniqueId id;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  Nccl().Check(Nccl().GetUniqueId(&id), "ncclGetUniqueId");
+  ncclComm_t raw = nullptr;
+  Nccl().Check(Nccl().CommInitRankConfig(&raw, 2, id, 0, &config), "ncclCommInitRankConfig");
+  Communicator pair(raw, /*blocking=*/false, 2, 0, "pair [0 1]");
+  host::RunState run(2, 60.0);
+  std::thread loses([&run] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    run.Fail(1, RankFailure::Kind::kPeerLost, "lost rank 1");
+  });
+  EXPECT_THROW(pair.Settle(run, 0, "connecting"), PeerLost);
+  loses.join();
+  EXPECT_TRUE(pair.aborted());
+  EXPECT_THROW(Communicator::InCall{pair}, NcclError);
 }
 
 }  // namespace nccl_test
