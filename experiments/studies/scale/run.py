@@ -46,7 +46,7 @@ def differences(a, b, path=""):
     """Relative differences of any two numbers of two reports, with their names; names and notes may differ."""
     if isinstance(a, dict):
         assert a.keys() == b.keys(), path
-        return [d for k in a if k not in ("name", "notes") for d in differences(a[k], b[k], f"{path}.{k}")]
+        return [d for k in a if k not in ("name", "notes", "note_names") for d in differences(a[k], b[k], f"{path}.{k}")]
     if isinstance(a, list):
         assert len(a) == len(b), path
         return [d for i, (x, y) in enumerate(zip(a, b)) for d in differences(x, y, f"{path}[{i}]")]
