@@ -79,8 +79,8 @@ void Timeline::ResumeAfter(const TimePointPtr& point) {
 }
 
 void Timeline::Reset(double time) {
-  TWOFOLD_CHECK(!resuming_, "a stream is not reset while it resumes");
   queue_.clear(), head_ = 0, ++resets_;
+  resuming_ = false;  // if one of its own calls resets it, Resume has nothing more to do
   time_ = std::max(time_, time), spread_ = {};
 }
 
@@ -128,7 +128,12 @@ void Timeline::Resume() {
         break;
       }
       case Command::kSpan: Span(head.seconds, head.not_before, head.name, head.label, head.apart); break;
-      case Command::kCall: std::exchange(head.fn, nullptr)(time_); break;  // may push, which moves `head`
+      case Command::kCall: {
+        const int resets = resets_;
+        std::exchange(head.fn, nullptr)(time_);  // may push, which moves `head`
+        if (resets != resets_) return;
+        break;
+      }
       case Command::kWait:
         if (!head.point->known()) {
           resuming_ = false;

@@ -80,7 +80,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void Together();  // from this place on, ranks of a class are no longer apart
 
   // Drops everything queued, and goes on at `time`, or at its present time if that is later. What it waited for may
-  // stay unknown.
+  // stay unknown. One of its own calls may reset it, too.
   void Reset(double time);
 
   bool blocked() const { return head_ < queue_.size(); }  // waiting for a point that is not known

@@ -122,5 +122,30 @@ TEST(TimelineTest, TracedWaitsAreThoseWithANameThatCost) {
   EXPECT_EQ(line.stalled(), 5 + 2 + 1);
 }
 
+// A rank that fails in the middle of what its line does drops the rest.
+TEST(TimelineTest, IsResetByOneOfItsOwnCalls) {
+  auto owned = std::make_shared<Timeline>();
+  Timeline& line = *owned;
+  auto point = std::make_shared<TimePoint>(), later = std::make_shared<TimePoint>();
+  bool dropped = true;
+  double went_on = 0;
+  line.WaitFor(point);
+  line.Call([&](double) {
+    line.Reset(9);
+    line.WaitFor(later);
+    line.Advance(1);
+  });
+  line.Advance(5);
+  line.Call([&](double) { dropped = false; });
+  point->Resolve(2);
+  EXPECT_TRUE(dropped);
+  EXPECT_TRUE(line.blocked());
+  line.Call([&](double time) { went_on = time; });
+  later->Resolve(11);
+  EXPECT_TRUE(dropped);
+  EXPECT_EQ(went_on, 12);
+  EXPECT_EQ(line.time(), 12);
+}
+
 }  // namespace timeline_test
 }  // namespace twofold::sim
