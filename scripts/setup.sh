@@ -12,6 +12,7 @@ packages=(
 )
 for_tests=(
   clang-format-14 libgtest-dev libgmock-dev libbenchmark-dev chromium chromium-driver fonts-dejavu-core slurm-wlm munge python3-torch
+  mkdocs mkdocs-material doxygen
 )
 case "${1-}" in
   "") packages+=("${for_tests[@]}") ;;

@@ -57,6 +57,7 @@ std::set<std::string> Anchors(const std::string& page) {
   return anchors;
 }
 
+// Those that README leads to.
 std::vector<std::filesystem::path> Pages() {
   std::vector<std::filesystem::path> pages = {"README.md", "CONTRIBUTING.md", "tests/README.md"};
   for (const auto& entry : std::filesystem::directory_iterator("docs")) {
@@ -65,21 +66,33 @@ std::vector<std::filesystem::path> Pages() {
   return pages;
 }
 
+// All pages of scripts/site.py, which checks the same links after it has made the site.
+std::vector<std::filesystem::path> AllPages() {
+  std::vector<std::filesystem::path> pages = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
+  for (const char* folder : {"docs", "tests", "examples", "experiments/studies"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      if (entry.path().extension() == ".md") pages.push_back(entry.path());
+    }
+  }
+  return pages;
+}
+
 TEST(Pages, LinksLeadSomewhere) {
   const std::regex link(R"(\]\(([^)#]*)(#[^)]*)?\))");
-  for (const std::filesystem::path& page : Pages()) {
+  int links = 0;
+  for (const std::filesystem::path& page : AllPages()) {
     const std::string text = ReadAll(page);
-    int links = 0;
     for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it, ++links) {
       const std::string target = (*it)[1], anchor = (*it)[2];
       if (target.rfind("http", 0) == 0) continue;
       const std::filesystem::path file = target.empty() ? page : page.parent_path() / target;
-      ASSERT_TRUE(std::filesystem::exists(file)) << page << " links to " << target;
-      if (!anchor.empty())
+      if (!std::filesystem::exists(file))
+        ADD_FAILURE() << page << " links to " << target;
+      else if (!anchor.empty())
         EXPECT_TRUE(Anchors(ReadAll(file)).count(anchor.substr(1))) << page << " links to " << target << anchor;
     }
-    EXPECT_GT(links, 0) << page;
   }
+  EXPECT_GT(links, 200);
 }
 
 TEST(Pages, ReadmeIsShort) {
