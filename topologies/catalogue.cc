@@ -1,5 +1,7 @@
 #include "topologies/catalogue.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -91,6 +93,15 @@ const std::vector<cluster::Cluster>& Catalogue() {
   return clusters;
 }
 
+// Of a name that is in no catalogue and of no file.
+absl::Status Unknown(std::string_view field, const char* kind, std::string_view name_or_path,
+                     const std::vector<std::string>& names, int error) {
+  if (name_or_path.ends_with(".textproto"))
+    return NotFound(field, ": \"", name_or_path, "\" cannot be read: ", std::strerror(error));
+  return NotFound(field, ": \"", name_or_path, "\" is neither a known ", kind, " nor a .textproto file",
+                  Suggestion(name_or_path, names));
+}
+
 }  // namespace
 
 std::vector<ClusterInfo> ListClusters() {
@@ -106,10 +117,7 @@ absl::StatusOr<cluster::Cluster> FindCluster(std::string_view name_or_path, std:
     names.push_back(c.name());
   }
   std::ifstream in{std::string(name_or_path)};
-  if (!in || !name_or_path.ends_with(".textproto")) {
-    return NotFound(field, ": \"", name_or_path, "\" is neither a known cluster nor a .textproto file",
-                    Suggestion(name_or_path, names));
-  }
+  if (!in || !name_or_path.ends_with(".textproto")) return Unknown(field, "cluster", name_or_path, names, errno);
   std::stringstream text;
   text << in.rdbuf();
   return Parse(name_or_path, text.str());
@@ -122,10 +130,8 @@ absl::StatusOr<cluster::Device> FindDevice(std::string_view name_or_path, std::s
   }
   if (file.empty()) {
     std::ifstream in{std::string(name_or_path)};
-    if (!in || !name_or_path.ends_with(".textproto")) {
-      return NotFound(field, ": \"", name_or_path, "\" is neither a known device nor a .textproto file",
-                      Suggestion(name_or_path, ListDevices()));
-    }
+    if (!in || !name_or_path.ends_with(".textproto"))
+      return Unknown(field, "device", name_or_path, ListDevices(), errno);
     std::stringstream read;
     read << in.rdbuf();
     file = name_or_path, text = read.str();

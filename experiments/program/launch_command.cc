@@ -72,7 +72,8 @@ absl::Status CheckFabric(const LaunchOptions& o) {
                            ": unknown fabric; fabrics whose ranks are processes: ", LaunchedFabrics());
   }
   if (const std::string reason = backend->why_not(); !reason.empty()) {
-    return InvalidArgument("--fabric=", o.fabric, ": ", reason);
+    if (!o.print) return InvalidArgument("--fabric=", o.fabric, ": ", reason);
+    LogWarning("--fabric=", o.fabric, " would not start on this machine: ", reason);
   }
   if (!RanksAreProcesses(*backend)) {
     return InvalidArgument("--fabric=", o.fabric, ": its ranks are not processes; call `twofold ",

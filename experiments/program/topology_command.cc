@@ -147,7 +147,8 @@ absl::Status Show(const TopologyOptions& o) {
     std::printf("%s", JsonText(json).c_str());
     if (o.out.empty()) return absl::OkStatus();
   } else {
-    std::printf("%s: %s\n%s", subject->cluster.name().c_str(), subject->cluster.summary().c_str(),
+    const std::string& summary = subject->cluster.summary();
+    std::printf("%s%s%s\n%s", subject->cluster.name().c_str(), summary.empty() ? "" : ": ", summary.c_str(),
                 FiguresText(*subject->topology, figures).c_str());
     if (!subject->cluster.source().empty()) std::printf("sources: %s\n", subject->cluster.source().c_str());
   }

@@ -335,6 +335,12 @@ TEST(LaunchProgram, NamesWhoFailedWhileItStartsOthers) {
   }
 }
 
+TEST(LaunchProgram, PrintsForMachinesThatHaveWhatThisOneLacks) {
+  const Ended run = EndOf(Launch({"--ranks=2", "--fabric=nccl", "--print"}, {"run", "examples/ddp.textproto"}));
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_EQ(Count(run.output, "WORLD_SIZE=2"), 2u) << run.output;
+}
+
 TEST(LaunchProgram, PrintsWhatItWouldRunButNoToken) {
   const Ended run = EndOf(Script(2, "true", {"--print", "--nodes=2", "--node-rank=0", "--master=[fd00::1]:29500"}),
                           {{"TWOFOLD_JOB_TOKEN", "hidden"}});

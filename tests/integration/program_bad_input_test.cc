@@ -118,6 +118,8 @@ const Row kValues[] = {
     {"run @/small --check --set=device=GPU", 2, "\"GPU\" is not a value", "did you mean CUDA?"},
     {"run @/small --check --set=train.precision.parameter=bfloat16", 2, "\"bfloat16\" is not a value",
      "did you mean BF16?"},
+    {"run @/small --check --set=network.background=0.5", 2, "\"network\" is not a field", "`twofold spec network`"},
+    {"topology show no-such.textproto", 2, "\"no-such.textproto\" cannot be read: No such file or directory", ""},
     {"run @/small --check --set=parallel.tpp=2", 2, "\"tpp\" is not a field", "did you mean pp or tp?"},
     {"run @/small --check --set=parallel.dp=many", 2, "many", "whole number"},
     {"run @/small --check --set=parallel.dp=0", 2, "parallel.dp: 0", "1"},

@@ -136,8 +136,10 @@ absl::Status SetByPath(Message& root, const std::vector<std::string>& path, absl
   for (size_t i = 0; i < path.size(); ++i) {
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(path[i]);
     if (field == nullptr) {
-      return InvalidArgument("\"", path[i], "\" is not a field",
-                             Suggestion(path[i], FieldNames(*message->GetDescriptor())));
+      std::string known = Suggestion(path[i], FieldNames(*message->GetDescriptor()));
+      if (i == 0 && !absl::StrContains(known, "did you mean"))  // perhaps it lies deeper
+        StrAppend(&known, "; `twofold spec ", path[i], "` looks for it in all blocks");
+      return InvalidArgument("\"", path[i], "\" is not a field", known);
     }
     if (i + 1 == path.size()) return StoreValue(*message, *field, value);
     if (field->message_type() == nullptr) {
