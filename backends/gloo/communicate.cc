@@ -13,9 +13,7 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "backends/gloo/messages.h"
@@ -28,9 +26,6 @@ namespace {
 
 // Above all user tags, so that a receive from any source never takes a collective's message.
 constexpr Tag kCollectiveTag = kMaxTag + 1;
-// Of reduce_scatter's ring, in bytes: what is reduced at once, and what goes round together.
-constexpr int64_t kSegment = 256 << 10, kChunk = 4 * kSegment;
-constexpr uint64_t kRingSlot = uint64_t{0x42} << 56;  // beside those of messages.cc
 
 std::byte* AddressOf(const Tensor& t) { return t.empty() ? nullptr : reinterpret_cast<std::byte*>(t.address()); }
 
@@ -78,96 +73,6 @@ void Reduce(const Communication& c, const Operands& at, const ContextPtr& contex
   options.setRoot(c.peer);
   ::gloo::reduce(options);
   if (at_root) DivideIfMean(c, at.out, c.out.numel(), context->size, mover);
-}
-
-using Segments = std::vector<std::unique_ptr<::gloo::transport::UnboundBuffer>>;  // under way
-void WaitForSends(Segments& segments) {
-  for (const auto& one : segments) one->waitSend();
-  segments.clear();
-}
-
-// Part of the blocks that ranks reduce around the ring.
-class RingChunk {
- public:
-  // `most`: bytes of the part at most.
-  RingChunk(const ContextPtr& context, int64_t most, DType dtype, ReduceOp op)
-      : context_(context),
-        dtype_(dtype),
-        reduce_(Reduction(dtype, op)),
-        partial_{std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(most)),
-                 std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(most))} {}
-
-  // The ring's first messages. `own(number)`: this rank's part of the block of rank `number`, modulo their number.
-  using Own = std::function<std::byte*(int number)>;
-  void Begin(const Own& own, int64_t size) {
-    size_ = size;
-    own_ = own;
-    for (int64_t at = 0; at < size_; at += kSegment) Send(own_(context_->rank - 1) + at, at, begun_);
-    Receive(0);
-  }
-  // A block travels from the rank after its own all the way round, and each rank adds its part.
-  void Finish(std::byte* to) {  // where this rank's result goes
-    const int n = context_->size;
-    for (int step = 0; step + 1 < n; ++step) {
-      std::byte* const into = partial_[static_cast<size_t>(step % 2)].get();
-      Segments& onward = onward_[static_cast<size_t>(step % 2)];
-      if (step > 0) {
-        WaitForSends(onward);  // sent from here two steps ago
-        Receive(step);
-      }
-      const bool last = step + 2 == n;
-      for (int64_t at = 0; at < size_; at += kSegment) {
-        receiving_[static_cast<size_t>(at / kSegment)]->waitRecv();
-        std::byte *const data = into + at, *const sum = last ? to + at : data;
-        reduce_(sum, data, own_(context_->rank - 2 - step) + at, static_cast<size_t>(SizeAt(at) / ElementSize(dtype_)));
-        if (!last) Send(data, at, onward);
-      }
-    }
-    WaitForSends(begun_), WaitForSends(onward_[0]), WaitForSends(onward_[1]);
-  }
-
- private:
-  int64_t SizeAt(int64_t at) const { return std::min(kSegment, size_ - at); }
-  void Send(std::byte* data, int64_t at, Segments& segments) {
-    segments.push_back(context_->createUnboundBuffer(data, static_cast<size_t>(SizeAt(at))));
-    segments.back()->send((context_->rank + 1) % context_->size, kRingSlot);
-  }
-  void Receive(int step) {
-    receiving_.clear();
-    std::byte* const into = partial_[static_cast<size_t>(step % 2)].get();
-    for (int64_t at = 0; at < size_; at += kSegment) {
-      receiving_.push_back(context_->createUnboundBuffer(into + at, static_cast<size_t>(SizeAt(at))));
-      receiving_.back()->recv((context_->rank + context_->size - 1) % context_->size, kRingSlot);
-    }
-  }
-
-  const ContextPtr& context_;
-  int64_t size_ = 0;
-  const DType dtype_;
-  const std::function<void(void*, const void*, const void*, size_t)> reduce_;
-  const std::array<std::unique_ptr<std::byte[]>, 2> partial_;  // by step modulo 2
-  Own own_;
-  Segments begun_, receiving_;
-  std::array<Segments, 2> onward_;
-};
-
-// Chunk by chunk; the first messages of the next chunk travel while one goes round.
-void ReduceScatter(const Communication& c, const Operands& at, const ContextPtr& context, host::Mover& mover) {
-  const int n = context->size;
-  const int64_t block = c.out.bytes().value(), chunks = (block + kChunk - 1) / kChunk;
-  std::array<std::optional<RingChunk>, 2> rings;
-  const auto begin = [&](int64_t number) {
-    std::optional<RingChunk>& ring = rings[static_cast<size_t>(number % 2)];
-    const int64_t first = number * kChunk, size = std::min(kChunk, block - first);
-    if (!ring) ring.emplace(context, size, c.out.dtype(), c.op);
-    ring->Begin([&at, n, block, first](int of) { return at.in + ((of % n) + n) % n * block + first; }, size);
-  };
-  begin(0);
-  for (int64_t number = 0; number < chunks; ++number) {
-    if (number + 1 < chunks) begin(number + 1);
-    rings[static_cast<size_t>(number % 2)]->Finish(at.out + number * kChunk);
-  }
-  DivideIfMean(c, at.out, c.out.numel(), n, mover);
 }
 
 void AllGather(const Communication& c, const Operands& at, const ContextPtr& context) {
@@ -262,13 +167,16 @@ Operands::Operands(const Communication& c) : in(AddressOf(c.in)), out(AddressOf(
   for (const P2p& m : c.batch) batch.push_back(AddressOf(m.tensor));
 }
 
-int Communicate(const Communication& c, const Operands& at, const ContextPtr& context, host::Mover& mover) {
+int Communicate(const Communication& c, const Operands& at, const ContextPtr& context, host::Mover& mover,
+                ReduceScatter& reduce_scatter) {
   if (!c.is_collective()) return RunMessages(c, at, context);
   if (MovesNothing(c)) return -1;
   switch (c.kind) {
     case Communication::kAllReduce: AllReduce(c, at, context, mover); break;
     case Communication::kAllGather: AllGather(c, at, context); break;
-    case Communication::kReduceScatter: ReduceScatter(c, at, context, mover); break;
+    case Communication::kReduceScatter:
+      reduce_scatter({at.in, at.out, c.out.bytes().value(), c.out.dtype(), c.op}, context);
+      break;
     case Communication::kBroadcast: Broadcast(c, at, context); break;
     case Communication::kReduce: Reduce(c, at, context, mover); break;
     case Communication::kGather: Gather(c, at, context); break;

@@ -1,8 +1,8 @@
 // The Gloo fabric: every rank is a CPU process; they are connected by TCP (backends/processes/fabric.h). `twofold
 // launch`, torchrun or Slurm start them, or MPI's launcher.
 //
-// Reductions run around a ring, so sums of F32 may differ from those of other fabrics in the last bits. BF16 and F16
-// are rounded at every step.
+// all_reduce runs around a ring, so its sums of F32 may differ from those of other fabrics in the last bits, and BF16
+// and F16 are rounded at every step; reduce, too. reduce_scatter adds in the order of the ranks, and rounds once.
 #pragma once
 
 #include <memory>

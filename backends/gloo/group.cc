@@ -40,7 +40,8 @@ class Worker {
     try {
       owner_->run.ThrowIfEnding(owner_->rank, call.ToString());  // before it is aborted; see abortable.cc
       if (call.split) return Split(static_cast<const SplitCall&>(call));
-      return Communicate(call.communication, static_cast<const IssuedCall&>(call).at, endpoint_->context, *mover_);
+      return Communicate(call.communication, static_cast<const IssuedCall&>(call).at, endpoint_->context, *mover_,
+                         reduce_scatter_);
     } catch (const RankFailure&) {
       throw;
     } catch (const SizeMismatch& e) {
@@ -65,6 +66,7 @@ class Worker {
   const std::shared_ptr<Endpoint> endpoint_;
   const std::shared_ptr<host::RankState> owner_;
   const std::unique_ptr<host::Mover> mover_;
+  ReduceScatter reduce_scatter_;
 };
 
 // Everybody learns everybody's color and key; then everybody's addresses for the new group's connections, also of those

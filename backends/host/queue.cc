@@ -219,8 +219,10 @@ void Queue::Loop() {
 void Queue::Look(std::unique_lock<std::mutex>& lock) {
   looking_ = true;
   uint64_t seen = pushed_;
+  std::chrono::microseconds look = kLook;
   for (int in_vain = 0; in_vain < kLooksInVain && !closing_; ++in_vain) {
-    wake_.wait_for(lock, kLook);
+    wake_.wait_for(lock, look);
+    look = busy_ ? std::min(2 * look, kLongLook) : kLook;
     if (HasWork()) break;
     if (std::exchange(seen, pushed_) != pushed_) in_vain = 0;
   }

@@ -132,7 +132,8 @@ class Queue {
   //
   //   kTold   It is notified at once and starts in a few microseconds; a host that waits at once pays for that, too.
   //   kLooks  It polls every kLook while calls keep coming (and is notified when they resume after a pause). It starts
-  //           later, and costs a waiting host nothing.
+  //           later, and costs a waiting host nothing. While the host executes a call it polls ever more rarely, since
+  //           on few cores each look may take one from a thread that moves data.
   //   kAlone  It is notified at once, and the host never executes a call in its place: a host that launches ahead of
   //           its device must not wait for the device.
   enum Start { kTold, kLooks, kAlone };
@@ -183,7 +184,7 @@ class Queue {
 
   const std::shared_ptr<RankState> owner_;
   const std::string_view stream_name_;
-  static constexpr std::chrono::microseconds kLook{100};
+  static constexpr std::chrono::microseconds kLook{100}, kLongLook{2000};
   static constexpr int kLooksInVain = 20;
 
   bool HasWork() const { return !busy_ && (closing_ || !pending_.empty()); }

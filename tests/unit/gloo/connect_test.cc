@@ -5,10 +5,8 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -16,6 +14,7 @@
 
 #include "tests/gloo_addresses.h"
 #include "tests/seed.h"
+#include "tests/unit/gloo/meeting.h"
 
 namespace twofold::gloo {
 namespace connect_test {
@@ -26,32 +25,6 @@ using ::testing::HasSubstr;
 
 constexpr double kNeverReached = 60;  // seconds
 constexpr char kBroken[] = "the generation of members is broken";
-
-// An exchange among threads.
-class Meeting {
- public:
-  explicit Meeting(int size) : given_(static_cast<size_t>(size)) {}
-  std::vector<std::string> Exchange(int rank, std::string bytes) {
-    {
-      const std::lock_guard lock(mutex_);
-      given_[static_cast<size_t>(rank)] = std::move(bytes);
-      ++have_given_;
-      changed_.notify_all();
-    }
-    return All();
-  }
-  std::vector<std::string> All() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return have_given_ == given_.size(); });
-    return given_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::string> given_;
-  size_t have_given_ = 0;
-};
 
 // Ranks 0 to size - 1 connect. The one that is `lost` does no more than tell addresses.
 class Group {
