@@ -253,10 +253,15 @@ def growth(twofold):
             rows.append(row(f"growth: {kind} on {ranks} ranks", report["median_step_seconds"], None, "s", "none", wall_seconds=ran.seconds, ranks=ranks, classes=points[-1][2]))
         slope = math.log(points[-1][1] / points[0][1]) / math.log(points[-1][0] / points[0][0])
         alike = points[-1][2] == points[0][2]
-        lines.append((kind, points, slope, alike))
-    text = [f"* {kind}: slope {slope:.2f}, " + (f"{'met' if slope < SLOPE else 'NOT MET'}: the classes do not grow" if alike else
-                                                f"and classes grow from {points[0][2]} to {points[-1][2]}") for kind, points, slope, alike in lines]
-    return table, text, rows, [(kind, points) for kind, points, _, _ in lines]
+        lines.append((kind, points, slope, alike, points[-1][0] == sizes[-1]))
+    def line(kind, points, slope, alike, complete):
+        if not complete:
+            return f"* {kind}: slope {slope:.2f} up to {count(points[-1][0])} ranks; more take over {LONGEST} s: NOT MET"
+        if not alike:
+            return f"* {kind}: slope {slope:.2f}, and the number of classes changes from {points[0][2]} to {points[-1][2]}"
+        return f"* {kind}: slope {slope:.2f}, {'met' if slope < SLOPE else 'NOT MET'}: the classes do not grow"
+
+    return table, [line(*of) for of in lines], rows, [(of[0], of[1]) for of in lines]
 
 
 def svg(lines):
