@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <numbers>
 #include <utility>
@@ -10,6 +11,8 @@
 
 namespace twofold::sim {
 namespace {
+
+constexpr double kSame = 1e-12;  // of a time: moments that differ by less are equal
 
 double Density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
 double Cumulative(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
@@ -38,6 +41,19 @@ Arriving Later(const Arriving& a, const Arriving& b) {
   return {b.mean + mean, std::sqrt(std::max(0.0, square - mean * mean)), a.count + b.count};
 }
 
+// The latest first, those of equal mean by their deviations. Means that differ by rounding become equal first: else
+// rounding would decide who is next to whom.
+std::vector<Arriving> Ordered(std::vector<Arriving> all) {
+  std::sort(all.begin(), all.end(), [](const Arriving& a, const Arriving& b) { return a.mean > b.mean; });
+  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    const double mean = all[begin].mean, least = mean - kSame * std::abs(mean);
+    for (; end < all.size() && all[end].mean >= least; ++end) all[end].mean = mean;
+    std::sort(all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end),
+              [](const Arriving& a, const Arriving& b) { return a.deviation > b.deviation; });
+  }
+  return all;
+}
+
 }  // namespace
 
 NormalMaximum MaximumOf(int64_t n) {
@@ -51,16 +67,10 @@ NormalMaximum MaximumOf(int64_t n) {
 
 Arriving LastOf(std::vector<Arriving> all) {
   TWOFOLD_CHECK(!all.empty(), "someone arrives");
-  const auto later_first = [](const Arriving& a, const Arriving& b) {
-    return std::pair(a.mean, a.deviation) > std::pair(b.mean, b.deviation);
-  };
-  std::sort(all.begin(), all.end(), later_first);
-  constexpr double kSame = 1e-12;
   std::vector<Arriving> classes;
-  for (const Arriving& one : all) {
-    const double tolerance = kSame * std::abs(one.mean);
-    if (!classes.empty() && classes.back().mean - one.mean <= tolerance &&
-        std::abs(classes.back().deviation - one.deviation) <= tolerance)
+  for (const Arriving& one : Ordered(std::move(all))) {
+    if (!classes.empty() && classes.back().mean == one.mean &&
+        classes.back().deviation - one.deviation <= kSame * std::abs(one.mean))
       classes.back().count += one.count;
     else
       classes.push_back(one);

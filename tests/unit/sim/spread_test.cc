@@ -34,6 +34,16 @@ TEST(SpreadTest, EqualArrivalsAreOneClassHoweverTheyAreListed) {
   EXPECT_EQ(one.deviation, four.deviation);
 }
 
+// Rounding puts arrivals of other deviations between equal ones.
+TEST(SpreadTest, RoundingDoesNotDivideClasses) {
+  const double ulp = 2e-15;
+  const Arriving two = LastOf({{10, 0.1, 3}, {10, 0.2, 5}}),
+                 many = LastOf({{10, 0.1, 1}, {10 - ulp, 0.2, 2}, {10 - 2 * ulp, 0.1, 2}, {10 - 3 * ulp, 0.2, 3}});
+  EXPECT_EQ(many.mean, two.mean);
+  EXPECT_EQ(many.deviation, two.deviation);
+  EXPECT_EQ(many.count, two.count);
+}
+
 TEST(SpreadTest, ClarksFormulasForDifferentArrivals) {
   // Two normals of equal mean and deviations 3 and 4: the mean of the maximum is 5 / sqrt(2 pi).
   EXPECT_NEAR(LastOf({{100, 3, 1}, {100, 4, 1}}).mean, 100 + 5 / std::sqrt(2 * std::numbers::pi), 1e-9);
