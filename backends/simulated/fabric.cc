@@ -270,6 +270,11 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
                              " % less time than others; the slowest is simulated and stands for all (`folding: OFF` "
                              "runs every rank)"));
   }
+  if (!world.others_come_early.empty()) {
+    outcome.add_notes(StrCat("folded ranks differ: ", world.others_come_early,
+                             ", so fewer of them come late than the wait for the slowest device counts (`folding: OFF` "
+                             "runs every rank)"));
+  }
   if (world.late.empty()) return;
   const std::string how = world.apart > 0 ? StrCat("ended the same communication up to ",
                                                    std::ceil(1000 * world.apart) / 10, " % of its time apart")

@@ -51,6 +51,9 @@ struct SimulatedWorld {
   // simulated. Few ranks are told apart instead.
   std::map<std::string, double> unequal = {};
   bool may_be_unequal = false;
+  // Why ranks do less than the rank that stands for them before they meet, if how far devices differ then counts for
+  // more of them than it should.
+  std::string others_come_early = {};
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }

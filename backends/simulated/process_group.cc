@@ -76,7 +76,11 @@ void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
 void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) {
   auto* const simulated = dynamic_cast<SimulatedProcessGroup*>(&others);
   const bool staged = staging_.bytes().value() > 0;
-  if (staged || simulated == nullptr || !simulated->shared_->HasItsLinksAlone()) RanksDiffer(kinds, why);
+  if (staged || simulated == nullptr || !simulated->shared_->HasItsLinksAlone()) return RanksDiffer(kinds, why);
+  if (rank_.machine().speed_spread == 0) return;
+  // Fewer of them come late than the rank that stands for them suggests: how late the last one is, is not the same.
+  if (shared_->world().none_may_part) return RanksDiffer(kinds, why);
+  shared_->world().others_come_early = why;
 }
 
 // A split comes after everything this rank has issued to the group.

@@ -89,28 +89,21 @@ INSTANTIATE_TEST_SUITE_P(Cases, FoldedHybrid, ::testing::ValuesIn(kCases),
 TEST(FoldedContext, TheSlowestStandsForAll) {
   for (const std::string model : {kGpt, kFewHeads}) {
     const auto on = [&](std::string_view folding) {
-      return StrCat("model { ", model, " }
-train {
-      steps:
-        2 warmup_steps : 0 micro_batch : 1 global_batch : 4 }
-",
-                    "parallel { dp: 2 cp: 4 }
-fabric {
-        simulated {
-        cluster: \"dgx-a100\" folding: ", folding, " } }\n");
-        };
-        spec::Spec unfolded = test::Resolve(on("OFF")), folded = test::Resolve(on("ON"));
-        const RunResult all = test::RunResolved(unfolded), few = test::RunResolved(folded);
-        ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << " " << few.status;
-        EXPECT_EQ(few.results.kept().size(), 1u);
-        EXPECT_THAT(few.notes,
-                    ::testing::Contains(::testing::HasSubstr("different parts of the causal mask, for which")));
-        const auto every = test::RecordsOf(unfolded, all), records = test::RecordsOf(folded, few);
-        const double whole = every[0].steps(1).seconds(), by_class = records[0].steps(1).seconds();
-        EXPECT_NEAR(by_class, whole, 0.005 * whole);
-        EXPECT_EQ(records[0].memory().SerializeAsString(), every[0].memory().SerializeAsString());
+      return StrCat("model { ", model, " }\ntrain { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: 4 }\n",
+                    "parallel { dp: 2 cp: 4 }\nfabric { simulated { cluster: \"dgx-a100\" folding: ", folding,
+                    " } }\n");
+    };
+    spec::Spec unfolded = test::Resolve(on("OFF")), folded = test::Resolve(on("ON"));
+    const RunResult all = test::RunResolved(unfolded), few = test::RunResolved(folded);
+    ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << " " << few.status;
+    EXPECT_EQ(few.results.kept().size(), 1u);
+    EXPECT_THAT(few.notes, ::testing::Contains(::testing::HasSubstr("different parts of the causal mask, for which")));
+    const auto every = test::RecordsOf(unfolded, all), records = test::RecordsOf(folded, few);
+    const double whole = every[0].steps(1).seconds(), by_class = records[0].steps(1).seconds();
+    EXPECT_NEAR(by_class, whole, 0.005 * whole);
+    EXPECT_EQ(records[0].memory().SerializeAsString(), every[0].memory().SerializeAsString());
   }
-    }
+}
 
-  }  // namespace folded_hybrids_test
+}  // namespace folded_hybrids_test
 }  // namespace twofold
