@@ -265,6 +265,10 @@ static Comparison CompareSameNames(const Report& predicted, const spec::Spec& pr
   if (!differ.empty())
     out.remarks.push_back(
         StrCat("the two runs did different work: their specs differ in ", absl::StrJoin(differ, ", ")));
+  const spec::Fabric &first = predicted_spec.fabric(), &second = measured_spec.fabric();
+  if (first.has_simulated() && second.has_simulated() && first.simulated().cluster() != second.simulated().cluster())
+    out.remarks.push_back(StrCat("the first run is of cluster ", first.simulated().cluster(), ", the second of ",
+                                 second.simulated().cluster()));
   const bool both_ended_well = predicted.outcome() == report::OK && measured.outcome() == report::OK;
   const bool own_memory = !Imported(predicted) && !Imported(measured);  // of one allocator
   if (own_memory && same_work && both_ended_well && SameBudget(predicted_spec, measured_spec))

@@ -50,6 +50,20 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
   EXPECT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"), " ", At("nothing"))), 2);
 }
 
+TEST_F(Program, NamesTheClustersOfTwoPredictions) {
+  const std::string spec = Write("small.textproto", kSmall);
+  for (const char* cluster : {"dgx-a100", "dgx-h100"}) {
+    ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=simulated --set=fabric.simulated.cluster=", cluster,
+                         " --out=", At(cluster))),
+              0)
+        << err_;
+  }
+  ASSERT_EQ(Run(StrCat("compare ", At("dgx-a100"), " ", At("dgx-h100"))), 0) << err_;
+  EXPECT_THAT(out_, ::testing::StartsWith("Note: the first run is of cluster dgx-a100, the second of dgx-h100\n"));
+  ASSERT_EQ(Run(StrCat("compare ", At("dgx-a100"), " ", At("dgx-a100"))), 0) << err_;
+  EXPECT_THAT(out_, Not(HasSubstr("cluster")));
+}
+
 TEST_F(Program, SaysWhenTheTwoRunsDiffer) {
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;

@@ -84,6 +84,7 @@ constexpr Kind kKinds[] = {
     // Comparisons
     {"different-work", "the two runs did different work"},
     {"different-work", "the runs are of "},
+    {"different-clusters", "the first run is of cluster "},
     {"different-memory", "peak or reserved bytes differ"},
     {"kept-runs", "of an earlier sweep in "},
     {"trace", "trace"},
