@@ -51,7 +51,9 @@ TEST_F(Program, ComparesAPredictionWithAMeasurement) {
 }
 
 TEST_F(Program, NamesTheClustersOfTwoPredictions) {
-  const std::string spec = Write("small.textproto", kSmall);
+  const std::string spec = Write("small.textproto",
+                                 "model { mlp { inputs: 8 hidden: [16] classes: 4 } }\n"
+                                 "train { steps: 4 micro_batch: 2 }\nparallel { dp: 2 }\n");
   for (const char* cluster : {"dgx-a100", "dgx-h100"}) {
     ASSERT_EQ(Run(StrCat("run ", spec, " --fabric=simulated --set=fabric.simulated.cluster=", cluster,
                          " --out=", At(cluster))),
