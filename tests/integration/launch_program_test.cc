@@ -338,7 +338,7 @@ TEST(LaunchProgram, NamesWhoFailedWhileItStartsOthers) {
 TEST(LaunchProgram, PrintsForMachinesThatHaveWhatThisOneLacks) {
   const Ended run = EndOf(Launch({"--ranks=2", "--fabric=nccl", "--print"}, {"run", "examples/ddp.textproto"}));
   EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_EQ(Count(run.output, "WORLD_SIZE=2"), 2u) << run.output;
+  EXPECT_EQ(Count(run.output, " WORLD_SIZE=2"), 2u) << run.output;
 }
 
 TEST(LaunchProgram, PrintsWhatItWouldRunButNoToken) {
