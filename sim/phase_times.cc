@@ -10,9 +10,10 @@
 namespace twofold::sim {
 namespace {
 
-// Parts of flows that choose paths by load in one phase. All-to-all of 4,096 ranks takes at most 0.3 % longer with the
-// 2 to 5 paths that are left to each message than with 16 (alps, frontier, perlmutter, slingshot-100k).
-constexpr size_t kMostRouted = 3 << 19;
+// Parts of flows that choose paths by load in one phase, if each rank sends many messages, which spread by themselves.
+// All-to-all of 4,096 ranks takes at most 0.3 % longer with the 2 to 5 paths that are left to each message than with 16
+// (alps, frontier, perlmutter, slingshot-100k). With one or two messages of each rank it would be 2 to 11 %.
+constexpr size_t kMostRouted = 3 << 19, kManyOfOne = 16;
 constexpr double kAtOnce = 1e-12;  // ends that differ by less, relative to their time, are equal
 
 Pair PairOf(const PhaseTimes::Part& part, const Flow& f) {
@@ -56,7 +57,10 @@ std::shared_ptr<const Paths> PhaseTimes::Route(std::span<const Part> parts) {
     for (size_t i = 0; i < flows.size(); ++i) requests.push_back({PairOf(part, flows[i]), i, flows[i].bytes});
   }
   auto paths = std::make_shared<Paths>();
-  const size_t most = std::max<size_t>(1, kMostRouted / std::max<size_t>(1, requests.size()));
+  size_t senders = 1;
+  for (const Part& part : parts) senders += part.endpoints.size();
+  const bool many = requests.size() >= kManyOfOne * senders;
+  const size_t most = many ? std::max<size_t>(1, kMostRouted / requests.size()) : kMostRouted;
   const int usual = router_.options().most_paths, own = static_cast<int>(std::min(most, static_cast<size_t>(usual)));
   fewest_paths_ = std::min(fewest_paths_.value_or(usual), own);
   router_.Try(requests, own, *paths);

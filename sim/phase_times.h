@@ -53,7 +53,7 @@ class PhaseTimes {
   // `time`: what Bound said of these parts. Makes it exact.
   void Solve(std::span<const Part> parts, Time& time);
   // Under routing that depends on loads: into how many parts a flow was divided at least, each with its own path. Less
-  // than RoutingOptions::most_paths in phases of very many flows, whose paths are many already.
+  // than RoutingOptions::most_paths in phases of very many flows, if each rank sends many of them.
   std::optional<int> fewest_paths() const { return fewest_paths_; }
 
  private:
