@@ -12,12 +12,16 @@
 #include "sim/latency.h"
 #include "sim/zone.h"
 #include "simgrid/Exception.hpp"
+#include "simgrid/kernel/Timer.hpp"
 #include "topologies/graph/no_route.h"
 #include "xbt/log.h"
 
 namespace twofold::sim {
 
 namespace s4u = simgrid::s4u;
+
+// SimGrid's clock, which goes on from one engine to the next. Its address is null if this SimGrid keeps it elsewhere.
+extern double simgrid_clock [[gnu::weak]] __asm__("_ZN7simgrid6kernel10EngineImpl4now_E");
 
 struct Engine::Waiting {
   s4u::SemaphorePtr wake;
@@ -26,16 +30,21 @@ struct Engine::Waiting {
 
 namespace {
 
-void Configure(const Engine::Options& options) {
+// What a process sets once, for all of its engines.
+void ConfigureProcess() {
   // Plain max-min sharing of bandwidth, and no corrections for TCP.
   for (const char* setting : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0",
                               "surf/precision:1e-15", "maxmin/precision:1e-12", "debug/breakpoint:-1"}) {
     s4u::Engine::set_config(setting);
   }
+}
+
+void Configure(const Engine::Options& options) {
+  [[maybe_unused]] static const bool once = (ConfigureProcess(), true);
   s4u::Engine::set_config(StrCat("contexts/stack-size:", options.stack.value() >> 10));
   // A guard page makes each stack two mappings, and Linux allows a process 65,530; without it, adjacent stacks merge
   // into one mapping.
-  if (options.many_actors) s4u::Engine::set_config("contexts/guard-size:0");
+  s4u::Engine::set_config(StrCat("contexts/guard-size:", options.many_actors ? 0 : 1));
 }
 
 }  // namespace
@@ -58,13 +67,26 @@ Engine::Engine(const Topology& topology, const Options& options)
   static char* argv[] = {name, quiet, nullptr};
 #endif
   int argc = static_cast<int>(std::size(argv)) - 1;
+  if (MayFollow()) simgrid_clock = 0;
   simgrid_->engine = std::make_unique<s4u::Engine>(&argc, argv);
   Configure(options);
   simgrid_->platform.emplace(topology);
   if (options.solve_flows) ResetFlows();
 }
 
-Engine::~Engine() = default;
+// Timers that are outdated are left, and call an engine that is gone.
+Engine::~Engine() {
+  auto& timers = simgrid::kernel::timer::kernel_timers();
+  while (!timers.empty()) timers.top().second->remove();
+}
+
+bool Engine::MayFollow() {
+#ifdef TWOFOLD_SANITIZED
+  return false;  // actors are threads then
+#else
+  return &simgrid_clock != nullptr;
+#endif
+}
 
 void Engine::Forget() {
   events_.clear();

@@ -1,6 +1,6 @@
 // The simulation: ranks are actors on SimGrid's virtual clock, and transfers are flows that share the links.
 //
-// A process has at most one engine (SimGrid's rule), used by one thread. Everything here runs in turn, never
+// A process has at most one engine at a time (SimGrid's rule), used by one thread. Everything here runs in turn, never
 // concurrently, so there are no locks. A rank's actor runs ahead of the clock while its times depend only on its own
 // time lines. It blocks on a TimePoint that depends on other ranks. Nothing that it starts begins before the clock's
 // present time.
@@ -56,6 +56,8 @@ class Engine {
   // The topology must outlive the engine.
   Engine(const Topology& topology, const Options& options);
   ~Engine();
+  // Whether a process may have several engines, one after another: each begins at time 0. It depends on SimGrid.
+  static bool MayFollow();
 
   const Topology& topology() const { return topology_; }
   Router& router() { return router_; }              // knows all flows in flight, of both solvers

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <optional>
 #include <string>
@@ -166,12 +167,17 @@ void OnExit(int status, void*) {
   _exit(status);
 }
 
+// For signal handlers: an actor's stack may be too small.
+void SetAlternateStack() {
+  static char stack[1 << 16];
+  const stack_t own = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
+  sigaltstack(&own, nullptr);
+}
+
 // Polls for the parent's death. PR_SET_PDEATHSIG would report it, but it fires when the thread that forked ends.
 void EndWithParent(pid_t parent) {
   g_parent = parent;
-  static char stack[1 << 16];  // a stack of its own: an actor's may be too small
-  const stack_t own = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
-  sigaltstack(&own, nullptr);
+  SetAlternateStack();
   struct sigaction action = {};
   action.sa_handler = LookAtParent;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
@@ -242,6 +248,28 @@ void CatchInterruptsInChild() { SetHandler(OnInterruptInChild, kPassedOn); }
 
 bool InterruptedInChild() { return g_interrupts.any(); }
 
+namespace {
+bool g_here = false;
+}
+
+void RunSimulationsHere() { g_here = true; }
+bool SimulationsRunHere() { return g_here; }
+
+// SimGrid takes signals for itself, each time that it is initialized.
+absl::StatusOr<outcome::Outcome> RunHere(const std::function<outcome::Outcome()>& body) {
+  SetAlternateStack();
+  struct sigaction interrupt, segmentation;
+  sigaction(SIGINT, nullptr, &interrupt), sigaction(SIGSEGV, nullptr, &segmentation);
+  absl::StatusOr<outcome::Outcome> outcome;
+  try {
+    outcome = body();
+  } catch (const std::exception& error) {
+    outcome = Internal("the simulation: ", error.what());
+  }
+  sigaction(SIGINT, &interrupt, nullptr), sigaction(SIGSEGV, &segmentation, nullptr);
+  return outcome;
+}
+
 void EndChildWith(const outcome::Outcome& outcome) {
   WriteAll(g_outcome, Framed(outcome));
   std::fflush(nullptr);
@@ -249,6 +277,7 @@ void EndChildWith(const outcome::Outcome& outcome) {
 }
 
 void TellPartialResult(int rank, const std::string& bytes) {
+  if (g_partial_results < 0) return;  // no parent waits for it
   const PartialHeader header = {.rank = rank, .size = static_cast<int64_t>(bytes.size())};
   WriteAll(g_partial_results, {reinterpret_cast<const char*>(&header), sizeof header});
   WriteAll(g_partial_results, bytes);

@@ -1,4 +1,4 @@
-// Runs a simulation in a child process that its parent watches.
+// Runs a simulation in a child process that its parent watches, or in this process.
 #pragma once
 
 #include <csignal>
@@ -34,6 +34,14 @@ struct Watch {
 absl::StatusOr<outcome::Outcome> RunInChild(const std::function<outcome::Outcome()>& body, const Watch& watch = {});
 // Call in the child instead of returning from `body`: what it made need not be destroyed.
 [[noreturn]] void EndChildWith(const outcome::Outcome& outcome);
+
+// From now on, simulations of this process for which that is possible run in the process itself, one after another.
+// That takes two thirds of the time where they are short. For processes that others watch: nothing tells what ended
+// such a process, or that a rank's code hangs. Call it while there is one thread.
+void RunSimulationsHere();
+bool SimulationsRunHere();
+// Calls `body` here. INTERNAL if it throws.
+absl::StatusOr<outcome::Outcome> RunHere(const std::function<outcome::Outcome()>& body);
 
 // Holds interrupts back during its lifetime: they arrive at its end, or at Release(). So none is lost between fork and
 // the installation of the handlers on both sides.

@@ -315,9 +315,9 @@ spec::Spec ForAllMembers(const spec::Spec& spec) {
   return most == ranks ? spec : WithRanks(spec, most);
 }
 
-// The whole simulation, in the child process. Of an elastic spec, the plan is for all members that there can ever be,
-// and the run begins with `world_size` of them.
-outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int world_size, bool fold,
+// The whole simulation, in the child process, or `here`. Of an elastic spec, the plan is for all members that there can
+// ever be, and the run begins with `world_size` of them.
+outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int world_size, bool fold, bool here,
                           const RankFunction& fn, sim::FlightRecord& record) {
   const spec::Elastic* const elastic = ElasticOf(spec);  // null: there is one generation
   const bool asked_for = spec.fabric().simulated().folding() == spec::Simulated::ON;
@@ -325,7 +325,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
   sim::StartSampling();
   HoldInterrupts hold;
   sim::Engine engine(*plan.topology, EngineOptions(plan, record));
-  CatchInterruptsInChild();
+  if (!here) CatchInterruptsInChild();
   hold.Release();
   std::vector<int> actors = Actors(plan, fold);
   if (elastic != nullptr) actors.resize(static_cast<size_t>(world_size));
@@ -435,6 +435,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
   }
   outcome.set_code(static_cast<int>(status.code()));
   outcome.set_message(std::string(status.message()));
+  if (here) return outcome;
   EndChildWith(outcome);
 }
 
@@ -484,6 +485,13 @@ class SimulatedFabric : public Fabric {
   const spec::Elastic* Elastic() const { return ElasticOf(spec_); }
   bool AskedFor() const { return spec_.fabric().simulated().folding() == spec::Simulated::ON; }
 
+  // Only predictions without faults, whose ranks cannot hang, and of few actors: what many leave behind would stay.
+  bool MayRunHere(const SimulationPlan& plan, bool fold) const {
+    constexpr size_t kMostHere = 256;
+    return SimulationsRunHere() && sim::Engine::MayFollow() && Elastic() == nullptr && !plan.machine.real &&
+           spec_.fabric().simulated().faults().empty() && Actors(plan, fold).size() <= kMostHere;
+  }
+
   // Replaces `result`, apart from its costs, to which it adds. `refused`: why ranks cannot be folded; `kinds`: those
   // that are to be told apart for that reason, if this helps.
   void RunOnce(SimulationPlan& plan, int world_size, bool fold, const RankFunction& fn, RunResult& result,
@@ -498,9 +506,10 @@ class SimulatedFabric : public Fabric {
     result.status = record.status();
     if (!record.ok()) return;
     std::map<int, std::string> partial;  // of the ranks that have actors
+    const bool here = MayRunHere(plan, fold);
+    const auto simulate = [&] { return Simulate(spec_, plan, world_size, fold, here, fn, **record); };
     absl::StatusOr<outcome::Outcome> outcome =
-        RunInChild([&] { return Simulate(spec_, plan, world_size, fold, fn, **record); },
-                   {record->get(), spec_.fabric().timeout_s(), &partial});
+        here ? RunHere(simulate) : RunInChild(simulate, {record->get(), spec_.fabric().timeout_s(), &partial});
     result.status = outcome.status();
     if (!outcome.ok()) {
       const std::vector<int> actors = Actors(plan, fold);

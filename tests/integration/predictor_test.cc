@@ -85,6 +85,47 @@ TEST(PredictorTest, AProcessThatEndsCostsOnePrediction) {
   EXPECT_TRUE(pool->Predict(Small(2)).ok());
 }
 
+// Engines of a process follow one another, and leave nothing to the next.
+TEST(PredictorTest, EachIsAsInAProcessOfItsOwn) {
+  constexpr char kGpt[] = "gpt { layers: 4 hidden: 64 heads: 8 vocab: 512 sequence: 16 }";
+  constexpr char kExperts[] =
+      "moe { llama { layers: 2 hidden: 64 heads: 8 vocab: 512 sequence: 16 } experts: 4 top_k: 2 }";
+  struct Case {
+    const char *model, *parallel, *simulated;
+  };
+  const Case cases[] = {
+      {kGpt, "dp: 2 tp: 2 pp: 2", "cluster: \"dgx-h100\""},
+      {kGpt, "dp: 8 sharding: ZERO_3", "cluster: \"alps\""},               // adaptive routing
+      {kGpt, "dp: 4 tp: 2", "cluster: \"" TWOFOLD_OPEN_MPI_CLUSTER "\""},  // an actor for each message
+      {kExperts, "dp: 8 ep: 4", "cluster: \"dgx-h100\" folding: OFF"},
+      {kGpt, "dp: 2 pp: 4 schedule: ZERO_BUBBLE_H1", "cluster: \"dgx-h100\" solver: SIMGRID"},
+      {"preset: \"llama3-8b\"", "dp: 8", "cluster: \"dgx-h100\""},  // runs out of memory
+      {kGpt, "dp: 4 cp: 2", "cluster: \"dgx-a100\" stragglers { rank: 3 factor: 1.5 }"},
+      {kGpt, "dp: 600 tp: 2 sharding: FULL_SHARD", "cluster: \"dgx-h100-16k\""},
+  };
+  std::vector<spec::Spec> specs;
+  std::vector<absl::StatusOr<report::Report>> expected;
+  for (const Case& c : cases) {
+    auto spec = ResolveSpec(StrCat("model { ", c.model, " }\ntrain { steps: 3 micro_batch: 2 }\nparallel { ",
+                                   c.parallel, " }\nfabric { simulated { ", c.simulated, " } }\n"),
+                            "job");
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    specs.push_back(*std::move(spec));
+    expected.push_back(PredictHere(specs.back(), "job"));
+  }
+  const auto pool = Pool(1);
+  for (const size_t stride : {1, 3, 5}) {  // in several orders
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const size_t job = i * stride % specs.size();
+      const auto predicted = pool->Predict(specs[job], "job");
+      ASSERT_EQ(predicted.status(), expected[job].status()) << cases[job].parallel;
+      if (!predicted.ok()) continue;
+      EXPECT_EQ(predicted->SerializeAsString(), expected[job]->SerializeAsString()) << cases[job].parallel;
+    }
+  }
+  EXPECT_EQ(expected[5]->outcome(), report::OUT_OF_MEMORY);
+}
+
 TEST(PredictorTest, ErrorsNameTheFile) {
   const auto pool = Pool(1);
   spec::Spec wrong = Small(2);

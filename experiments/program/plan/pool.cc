@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/simulated/child.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
 
@@ -48,6 +49,7 @@ bool ReceiveText(int fd, std::string& text) {
 
 // Never returns. The process ends with the one that made it, and its own simulations with it.
 [[noreturn]] void Serve(int socket, pid_t parent, const Pool::Work& work) {
+  RunSimulationsHere();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   for (std::string task; ReceiveText(socket, task);) {
