@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "backends/simulated/child.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/answers.h"
@@ -67,6 +68,7 @@ void PrintNotes(const std::vector<Variant>& variants, const std::string& shown) 
 
 int PredictCommand(const PredictOptions& options) {
   if (options.serve) {
+    RunSimulationsHere();
     const int status = prediction::Serve(prediction::kSocket, {.predict = PredictHere, .answer = AnswerQuestion});
     if (status != kExitFine)
       LogError("--serve: there is no predictor to answer; it is for the program's own processes");

@@ -1,7 +1,8 @@
 // A pool of processes of the `twofold` program, each of which answers one request after another (worker.h).
 //
-// The program forks a child for each prediction. So the caller may have threads, a job that ends its process ends no
-// other, and memory does not grow with the number of requests. Links neither the simulator nor the strategies.
+// The processes are started, not forked, so the caller may have threads. Each makes its predictions one after another,
+// of long ones each in a child of its own. A job that ends its process ends no other, and memory does not grow with the
+// number of requests. Links neither the simulator nor the strategies.
 #pragma once
 
 #include <sys/types.h>

@@ -10,7 +10,6 @@
 #include <exception>
 #include <utility>
 
-#include "backends/simulated/child.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
@@ -78,7 +77,6 @@ int Serve(int socket, const Answers& answers) {
   Answer greeting;
   greeting.set_greeting(kGreeting);
   if (!Send(socket, greeting).ok()) return 1;
-  RunSimulationsHere();
   for (Request request; Receive(socket, request).ok();) {
     if (!Send(socket, AnswerOrEnd(socket, request, answers)).ok()) return 1;
   }
