@@ -255,10 +255,6 @@ std::string DescribeFolding(const SimulationPlan& plan) {
 // after all, unless there are too many. A note says how large the share is.
 constexpr int kMostRunOneByOne = 1024, kMostRunAfterAll = 4096;
 constexpr double kMostApart = 0.005;
-// Up to so many ranks of a job, those that take fewer sums than the rank that stands for them are told apart where
-// devices differ in speed. Beyond, a note says that the wait for the slowest counts too many: of 128 to 512 ranks, no
-// figure of a report was 0.1 % from what all ranks one by one give.
-constexpr int kMostToldApartBySums = 64;
 
 void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outcome& outcome) {
   double late = 0;
@@ -340,7 +336,6 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
                        .ranks = static_cast<size_t>(world_size),
                        .stand_ins = fold ? plan.stand_ins : std::vector<int>()};
   world.none_may_part = !asked_for && plan.world_size <= kMostRunOneByOne;
-  world.sums_tell_apart = !asked_for && plan.world_size <= kMostToldApartBySums;
   world.may_be_unequal = asked_for || plan.world_size > kMostRunAfterAll;
   // Groups with pending waits are removed from the network.
   const absl::Cleanup forget = [&engine] { engine.Forget(); };

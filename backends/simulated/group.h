@@ -52,9 +52,8 @@ struct SimulatedWorld {
   std::map<std::string, double> unequal = {};
   bool may_be_unequal = false;
   // Why ranks do less than the rank that stands for them before they meet, if how far devices differ then counts for
-  // more of them than it should. With `sums_tell_apart`, they are told apart instead.
+  // more of them than it should.
   std::string others_come_early = {};
-  bool sums_tell_apart = true;
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }

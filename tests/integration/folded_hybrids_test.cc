@@ -85,36 +85,6 @@ TEST_P(FoldedHybrid, GivesTheSameFigures) {
 INSTANTIATE_TEST_SUITE_P(Cases, FoldedHybrid, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.label; });
 
-// Some shards have norms whose gradients ranks along tp sum, and devices differ in speed: of few ranks, they are told
-// apart. Of many, the shard that takes all sums stands for the others, and a note says so.
-TEST(FoldedNorms, OfManyRanksOneStandsForThoseThatTakeFewerSums) {
-  constexpr char kNote[] = "so fewer of them come late than the wait for the slowest device counts";
-  for (const int dp : {4, 8}) {
-    const auto on = [&](std::string_view folding) {
-      return StrCat("model { llama { layers: 4 hidden: 128 heads: 8 ffn: 256 vocab: 512 sequence: 16 } }\n",
-                    "train { steps: 2 warmup_steps: 0 micro_batch: 1 global_batch: ", 2 * dp, " }\nparallel { tp: 8 ",
-                    "pp: 2 dp: ", dp, " sequence_parallel: true sharding: ZERO_1 }\nfabric { simulated { cluster: ",
-                    "\"dgx-h100-16k\" folding: ", folding, " } }\n");
-    };
-    spec::Spec unfolded = test::Resolve(on("OFF")), folded = test::Resolve(on("AUTO"));
-    const RunResult all = test::RunResolved(unfolded), few = test::RunResolved(folded);
-    ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << " " << few.status;
-    const auto every = test::RecordsOf(unfolded, all), records = test::RecordsOf(folded, few);
-    if (dp == 4) {
-      EXPECT_GT(few.results.kept().size(), 2u);
-      test::ExpectSameFigures(records, every);
-      continue;
-    }
-    EXPECT_EQ(few.results.kept().size(), 2u);
-    EXPECT_THAT(few.notes, ::testing::Contains(::testing::HasSubstr(kNote)));
-    for (size_t r = 0; r < every.size(); ++r) {
-      const double whole = every[r].steps(1).seconds();
-      EXPECT_NEAR(records[r].steps(1).seconds(), whole, 0.001 * whole);
-      EXPECT_EQ(records[r].memory().SerializeAsString(), every[r].memory().SerializeAsString());
-    }
-  }
-}
-
 // Ranks along cp take unequally long for their parts of the causal mask; each step takes as long as its slowest rank.
 TEST(FoldedContext, TheSlowestStandsForAll) {
   for (const std::string model : {kGpt, kFewHeads}) {
