@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "absl/hash/hash.h"
 #include "core/base/strings.h"
@@ -37,17 +38,32 @@ SteadyState::Situation SituationOf(SteppingRank& of) {
   return situation;
 }
 
+// How long the last step took, and what it added. It tells of what the rest of the situation does not: who waits for
+// whom while times still settle.
+void AddLastStep(double seconds, const CommunicationStats::Snapshot& before, const CommunicationStats::Snapshot& now,
+                 SteadyState::Situation& situation) {
+  situation.relative.push_back(seconds);
+  for (const auto& [key, totals] : now) {
+    const auto then = before.find(key);
+    situation.relative.push_back(totals.seconds - (then == before.end() ? 0 : then->second.seconds));
+  }
+}
+
 }  // namespace
 
 std::function<int64_t(int64_t, int64_t)> RepeatsOf(SteadyState& steady, SteppingRank of) {
-  return [&steady, of, stats = CommunicationStats::Snapshot(), sums = SimulatedDevice::Sums()](int64_t step,
-                                                                                               int64_t alike) mutable {
+  return [&steady, of, began = 0.0, stats = CommunicationStats::Snapshot(), sums = SimulatedDevice::Sums()](
+             int64_t step, int64_t alike) mutable {
     if (steady.counted() && step > steady.counted()->first) return int64_t{0};
-    const int64_t times = steady.Begin(of.rank.rank(), step, alike, SituationOf(of));
+    SteadyState::Situation situation = SituationOf(of);
+    CommunicationStats::Snapshot now = of.stats.Now();
+    AddLastStep(situation.time - began, stats, now, situation);
+    began = situation.time;
+    const int64_t times = steady.Begin(of.rank.rank(), step, alike, std::move(situation));
     if (times > 0)
       of.stats.Repeat(stats, times), of.device.Repeat(sums, times);
     else
-      stats = of.stats.Now(), sums = of.device.sums();
+      stats = std::move(now), sums = of.device.sums();
     return times;
   };
 }

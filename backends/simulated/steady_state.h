@@ -6,6 +6,7 @@
 //   * its time, relative to rank 0's, and what its streams have yet to do;
 //   * where every block of its memory is (CachingAllocator::Fingerprint);
 //   * its calls in flight, and what waits in its groups for other ranks;
+//   * how long the step before took, and each kind of communication in it;
 //   * when the simulation's next events are, relative to its time: those end latencies, and change the rates of flows.
 // Not compared is how far other ranks are at that moment, and what SimGrid itself has in flight: where it divides the
 // bandwidth, situations are only equal if nothing is. Times are equal if they differ by less than 1e-10 of a step: they
