@@ -88,11 +88,26 @@ int Network::MatrixNumber(const CollectiveShape& shape, const Groups& groups) {
   return matrices_[shape.matrix] = next_matrix_++;
 }
 
+Network::Key Network::KeyOf(int number, const CollectiveShape& shape, const Groups& groups) {
+  const bool uneven = shape.kind == Communication::kAllToAllV;
+  return {number, shape.kind, shape.bytes,
+          uneven ? MatrixNumber(shape, groups) : 2 * shape.root + (shape.follows ? 1 : 0)};
+}
+
+std::shared_ptr<const Schedule> Network::ScheduleOf(int number, const CollectiveShape& shape) {
+  const Groups& groups = GroupsOf(number);
+  Known& entry = known_[KeyOf(number, shape, groups)];
+  if (entry.kept == nullptr) entry = Make(number, shape, groups);
+  return entry.kept;
+}
+
+std::shared_ptr<const Schedule> Network::ScheduleOf(int number, int from, int to, double bytes) {
+  return WayOf({number, from, to, bytes})->schedules[0];
+}
+
 Network::Name Network::Collective(int number, const CollectiveShape& shape, double start, Done done) {
   const Groups& groups = GroupsOf(number);
-  const bool uneven = shape.kind == Communication::kAllToAllV;
-  const Key key(number, shape.kind, shape.bytes,
-                uneven ? MatrixNumber(shape, groups) : 2 * shape.root + (shape.follows ? 1 : 0));
+  const Key key = KeyOf(number, shape, groups);
   const bool alone = options_.closed_forms && Alone();
   Known& entry = known_[key];
   if (entry.schedules.empty() && entry.course == nullptr && !(alone && entry.seconds >= 0))

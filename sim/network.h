@@ -37,6 +37,7 @@ struct NetworkOptions {
   bool closed_forms = true;  // false: every communication is simulated, even if it was before
   MeasuredCollectives measured = {};
   std::vector<int> endpoints = {};  // by rank; empty: rank r is at endpoint r
+  bool keep_schedules = false;      // for ScheduleOf
   size_t most_flows = kMostFlows;   // under adaptive routing: of more, a sample is timed (phase_sample.h)
 };
 
@@ -79,6 +80,9 @@ class Network {
   };
   Occupation Occupies(int groups, const CollectiveShape& shape);
   Occupation MessageOccupies(int groups, int from, int to, double bytes);
+  // What Collective and Message run, of the first of the groups. Only with keep_schedules.
+  std::shared_ptr<const Schedule> ScheduleOf(int groups, const CollectiveShape& shape);
+  std::shared_ptr<const Schedule> ScheduleOf(int groups, int from, int to, double bytes);
   const Library& library() const { return library_; }
   int64_t planned() const { return planned_; }  // collectives and messages for which schedules were made
   // What a reader must know of the times: those that come from a sample of phases.
@@ -94,6 +98,7 @@ class Network {
     std::vector<std::shared_ptr<Schedule>> schedules;  // by group; groups with equal places share one
     double seconds = -1;  // alone on the network, if all ranks finish together; -1: unknown
     std::shared_ptr<const Engine::Course> course = nullptr;  // if the engine solves flows: replaces schedules
+    std::shared_ptr<const Schedule> kept = nullptr;          // the first group's, with keep_schedules
     Name name = {};
     Occupation occupation = {};
     // While it is made, of the first group's phases: those that are timed, and their times.
@@ -119,6 +124,7 @@ class Network {
   int EndpointOf(int rank) const {
     return options_.endpoints.empty() ? rank : options_.endpoints[static_cast<size_t>(rank)];
   }
+  Key KeyOf(int number, const CollectiveShape& shape, const Groups& groups);
   Known Make(int number, const CollectiveShape& shape, const Groups& groups);
   // Among the schedules that the library offers, the one that is fastest alone on the network.
   Known Choose(int number, const CollectiveShape& shape, const Groups& groups);

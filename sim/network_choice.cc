@@ -175,6 +175,7 @@ Network::Known Network::Make(int number, const CollectiveShape& shape, const Gro
     known.occupation.seconds = *measured;
   }
   known.times.clear(), known.sample.clear();
+  if (options_.keep_schedules) known.kept = known.schedules[0];
   return known;
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());

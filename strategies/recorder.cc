@@ -240,7 +240,9 @@ report::RankRecord Recorder::Everything() {
 std::string Recorder::Record() {
   report::RankRecord record = Everything();
   if (ExecutionGraph* graph = ctx_.trace().graph()) {
-    record.set_execution_graph(graph->TakeNodes());
+    std::string nodes = graph->TakeNodes();
+    if (!nodes.empty()) record.set_execution_graph(std::move(nodes));
+    if (std::string goal = graph->TakeGoal(); !goal.empty()) record.set_goal(std::move(goal));
     for (const ExecutionGraph::Group& group : graph->groups()) {
       report::GraphGroup& out = *record.add_graph_groups();
       out.set_name(group.name);

@@ -329,7 +329,8 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
                        {.choice = plan.choice,
                         .closed_forms = !plan.simgrid,
                         .measured = plan.collectives,
-                        .endpoints = plan.endpoints});
+                        .endpoints = plan.endpoints,
+                        .keep_schedules = plan.machine.goal_bytes > 0});
   SimulatedWorld world{.engine = engine,
                        .network = network,
                        .real = plan.machine.real,

@@ -253,9 +253,11 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   shape.follows =
       shape.IsChain() && shape.kind == ended_.kind && shape.root == ended_.root && start == ended_.time &&
       std::all_of(arrivals.begin(), arrivals.end(), [&](const Arrival& a) { return a.issued < ended_.time; });
+  const bool goal = arrivals[0].goal != nullptr;
   auto all = std::make_shared<std::vector<Arrival>>(std::move(arrivals));
   const auto self = shared_from_this();  // the callback may release the group
   try {
+    if (goal) TellGoal(*all, shape);
     NoteWhatRan(shape.kind, shape.bytes,
                 world_.network.Collective(network_groups_, shape, start,
                                           [self, all](const std::vector<double>& finish, double apart) {
@@ -264,6 +266,12 @@ void SimulatedGroup::Begin(std::vector<Arrival> arrivals) {
   } catch (const RankFailure& failure) {
     world_.engine.Fail(failure);
   }
+}
+
+void SimulatedGroup::TellGoal(const std::vector<Arrival>& arrivals, const sim::CollectiveShape& shape) {
+  const sim::Schedule schedule = WithFlows(*world_.network.ScheduleOf(network_groups_, shape), shape.ranks);
+  const auto messages = GoalMessagesOf(schedule, ranks(), world_.goal_tags.Next(FlowsOf(schedule)));
+  for (const Arrival& a : arrivals) a.goal->Consists(a.node, messages[static_cast<size_t>(a.rank)]);
 }
 
 double SimulatedGroup::LastOf(std::vector<Arrival>& arrivals) const {

@@ -15,6 +15,7 @@
 
 #include "backends/host/call.h"
 #include "backends/simulated/costs.h"
+#include "backends/simulated/goal.h"
 #include "core/comm/communication.h"
 #include "core/comm/process_group.h"
 #include "core/comm/rank_kinds.h"
@@ -57,6 +58,7 @@ struct SimulatedWorld {
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }
+  GoalTags goal_tags = {};
   int generation = 0;  // of members: the present one
   // Called by a rank before each communication and before each split; may throw.
   std::function<void(SimulatedRank&)> before_call = {}, before_split = {};
@@ -84,9 +86,11 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
     std::shared_ptr<double> started;  // set to the time when all have arrived
     CommunicationStats::Entry* entry;
     Trace* trace;
-    std::string_view label;  // the trace's label when the call was issued
-    double issued = 0;       // when the host issued it
-    bool behind = false;     // a fault makes the rank slow: of all, it learns last that the communication has ended
+    std::string_view label;    // the trace's label when the call was issued
+    double issued = 0;         // when the host issued it
+    GoalRank* goal = nullptr;  // null: not asked for
+    int64_t node = -1;         // in the rank's graph
+    bool behind = false;       // a fault makes the rank slow: of all, it learns last that the communication has ended
   };
   void Arrive(Arrival arrival);
 
@@ -137,6 +141,8 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   // name, and the run fails, so that it starts over only once.
   void RanksDiffer(std::span<const int> kinds, const std::string& why);
   bool RanksDifferInTime(std::span<const int> kinds, double share, const std::string& why);
+  // What a message consists of, for one end's GOAL schedule.
+  std::vector<GoalMessage> GoalMessages(int rank, const P2p& op);
   // If folded: no link joins ranks of two of the groups that do the same.
   bool HasItsLinksAlone() const { return network_groups_ >= 0 && world_.network.ShareNoLinks(network_groups_); }
   // Whether all ranks with the same stand-in have equal counts; `counts`: by rank in the group, or empty.
@@ -195,6 +201,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   Parts MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name);
   sim::CollectiveShape ShapeOf(const std::vector<Arrival>& arrivals) const;
   void Begin(std::vector<Arrival> arrivals);
+  void TellGoal(const std::vector<Arrival>& arrivals, const sim::CollectiveShape& shape);
   // When the slowest of all ranks has arrived. Changes the arrivals' spreads to those after the communication.
   double LastOf(std::vector<Arrival>& arrivals) const;
   void Finish(const std::vector<Arrival>& arrivals, const std::vector<double>& finish, double apart);

@@ -70,6 +70,16 @@ bool SimulatedGroup::Match(const Message& send, const Message& recv) const {
          (recv.op.peer == kAnySource || recv.op.peer == send.rank);
 }
 
+std::vector<GoalMessage> SimulatedGroup::GoalMessages(int rank, const P2p& op) {
+  const bool send = op.kind == P2p::kSend;
+  const int from = send ? rank : op.peer, to = send ? op.peer : rank;
+  const auto schedule =
+      world_.network.ScheduleOf(network_groups_, from, to, static_cast<double>(op.tensor.bytes().value()));
+  const uint32_t tag = world_.goal_tags.ForMessage(this, from, to, op.tag, send, FlowsOf(*schedule));
+  const std::array both = {world_rank(from), world_rank(to)};
+  return GoalMessagesOf(*schedule, both, tag)[send ? 0 : 1];
+}
+
 void SimulatedGroup::Post(int rank, const P2p& op, double time, std::shared_ptr<Pending> pending) {
   if (world_.engine.failed()) return;  // as in Arrive
   Message message{rank, op, time, std::move(pending)};

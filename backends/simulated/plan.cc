@@ -417,13 +417,17 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   plan.threads = static_cast<int>(spec.train().threads_per_rank());
   plan.machine.real = simulated.data() == spec::Simulated::REAL;
   plan.machine.graph = spec.trace().execution_graph();
+  if (spec.trace().goal()) {
+    const double each = spec.trace().goal_mib() * 0x1p20 / plan.world_size;
+    plan.machine.goal_bytes = std::max<int64_t>(1, static_cast<int64_t>(each));
+  }
   plan.elastic = spec.train().has_elastic();
 
   if (absl::Status s = DivideIntoSites(simulated, plan); !s.ok()) return s;
   if (absl::Status s = SetLibrary(simulated, *c, plan); !s.ok()) return s;
   // Open MPI's connections remember what they have sent; a reference leaves nothing out.
   plan.counts_steps = simulated.steady_state() == spec::Simulated::COUNT && !plan.machine.real && !plan.simgrid &&
-                      !plan.machine.graph && plan.library->name() != "open_mpi";
+                      !plan.machine.graph && plan.machine.goal_bytes == 0 && plan.library->name() != "open_mpi";
   profile::Profile profile;
   if (absl::Status s = SetCosts(spec, *c, plan, profile); !s.ok()) return s;
   const bool own_links = !c->has_shared_memory_host();

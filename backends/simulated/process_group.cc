@@ -184,9 +184,18 @@ uint64_t SimulatedProcessGroup::Beside(const Communication& c) {
   return rank_.communicating().Began(line_.get(), o.seconds, {o.multiprocessors, bytes / o.seconds});
 }
 
-void SimulatedProcessGroup::Note(const Communication& c, sim::TimePoint& done) {
-  if (rank_.graph() != nullptr)
-    rank_.graph()->Communicates(*line_, shared_->name(), shared_->ranks(rank_.rank()), c, done);
+int64_t SimulatedProcessGroup::Note(const Communication& c, sim::TimePoint& done) {
+  if (rank_.graph() == nullptr) return -1;
+  return rank_.graph()->Communicates(*line_, shared_->name(), shared_->ranks(rank_.rank()), c, done);
+}
+
+void SimulatedProcessGroup::NoteMessages(int64_t first_node, const std::vector<P2p>& messages) {
+  GoalRank* const goal = rank_.graph() == nullptr ? nullptr : rank_.graph()->goal();
+  if (goal == nullptr) return;
+  for (const P2p& message : messages) {
+    if (message.peer == kAnySource) return goal->Refuse("a rank receives from any other; GOAL names the sender");
+    goal->Consists(first_node++, shared_->GoalMessages(rank(), message));
+  }
 }
 
 std::shared_ptr<SimulatedWork> SimulatedProcessGroup::NewWork(InFlight call) {
@@ -198,14 +207,16 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::NewWork(InFlight call) {
 std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueCollective(std::shared_ptr<const host::Call> call,
                                                                       CommunicationStats::Entry& entry) {
   auto done = std::make_shared<sim::TimePoint>();
-  Note(call->communication, *done);
+  const int64_t node = Note(call->communication, *done);
+  GoalRank* const goal = rank_.graph() == nullptr ? nullptr : rank_.graph()->goal();
+  if (goal != nullptr) rank_.graph()->OpenUntil(done);
   auto work = NewWork({call, done, [group = shared_, c = call.get()] { return group->MissingAt(*c); }});
   const double slowest = rank_.machine().waiting > 0 ? rank_.SlowestIsHere() : 0;
   line_->Call([group = shared_, rank = rank(), own = &rank_, slowest, line = line_.get(), call = std::move(call), done,
                &entry, started = work->started(), trace = &rank_.trace(), label = rank_.trace().label(),
-               issued = rank_.host().time()](double time) mutable {
+               issued = rank_.host().time(), goal, node](double time) mutable {
     group->Arrive({rank, time, slowest, line->spread(), std::move(call), std::move(done), std::move(started), &entry,
-                   trace, label, issued, own->is_slowed()});
+                   trace, label, issued, goal, node, own->is_slowed()});
   });
   line_->WaitFor(done);
   return work;
@@ -224,7 +235,7 @@ std::shared_ptr<SimulatedWork> SimulatedProcessGroup::IssueMessages(std::shared_
   pending->entry = &entry;
   pending->trace = &rank_.trace();
   pending->label = rank_.trace().label();
-  Note(c, *pending->done);
+  NoteMessages(Note(c, *pending->done), ops);
   auto work =
       NewWork({std::move(call), pending->done, [group = shared_, p = pending.get()] { return group->MissingFor(*p); }});
   work->SetMessages(pending);

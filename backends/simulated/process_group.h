@@ -47,8 +47,10 @@ class SimulatedProcessGroup : public ProcessGroup {
   std::shared_ptr<SimulatedWork> IssueMessages(std::shared_ptr<const host::Call> call,
                                                CommunicationStats::Entry& entry);
   std::shared_ptr<SimulatedWork> NewWork(InFlight call);
-  void Note(const Communication& c, sim::TimePoint& done);  // in the rank's graph
-  void Move(const Communication& c);                        // the framework's kernels before it
+  // In the rank's graph: its node there, or the first of several messages'.
+  int64_t Note(const Communication& c, sim::TimePoint& done);
+  void NoteMessages(int64_t first_node, const std::vector<P2p>& messages);  // in its GOAL schedule
+  void Move(const Communication& c);                                        // the framework's kernels before it
   uint64_t Beside(const Communication& c);  // begins in SimulatedRank::communicating(); returns its number there
   host::Call BeginSplit();
   bool IsShift(const Communication& c) const;

@@ -50,6 +50,7 @@ struct SimulatedMachine {
   bool uploads = false;          // the host's writes take time of the compute stream, GPU only
   bool real = false;             // tensors hold data
   bool graph = false;            // ranks record what they do (rank_graph.h)
+  int64_t goal_bytes = 0;        // as a GOAL schedule of at most so many bytes for each rank (goal.h); 0: not
   Bytes staging;                 // host memory held by each group (core/comm/staging.h)
 };
 
@@ -57,11 +58,16 @@ class SimulatedRank : public Clock {
  public:
   SimulatedRank(int rank, sim::Engine& engine, const SimulatedMachine& machine)
       : rank_(rank), engine_(engine), machine_(machine) {
-    if (!machine.graph) return;
-    graph_ = std::make_unique<RankGraph>(rank, *host_);
+    if (!machine.graph && machine.goal_bytes == 0) return;
+    graph_ = std::make_unique<RankGraph>(
+        rank, *host_, machine.graph,
+        machine.goal_bytes > 0 ? std::make_unique<GoalRank>(rank, machine.goal_bytes) : nullptr);
     host_->SetObserver(graph_.get());
     compute_->SetObserver(graph_.get());
     graph_->Name(compute(), "compute");
+    graph_->SetBlock([this](const sim::TimePointPtr& point) {
+      engine_.Block(rank_, point, [] { return std::string("the last collectives of its GOAL schedule"); });
+    });
     trace_.SetGraph(graph_.get());
   }
 

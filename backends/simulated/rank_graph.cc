@@ -59,9 +59,35 @@ chakra::Node RankGraph::Next(const sim::Timeline& line, std::string_view name, c
 }
 
 int64_t RankGraph::Add(const sim::Timeline& line, const chakra::Node& node) {
-  google::protobuf::io::StringOutputStream out(&nodes_);
-  google::protobuf::util::SerializeDelimitedToZeroCopyStream(node, &out);
-  return lines_[&line].last = next_++;
+  Line& own = lines_[&line];
+  if (goal_ != nullptr) AddToGoal(own.name, node);
+  if (chakra_) {
+    google::protobuf::io::StringOutputStream out(&nodes_);
+    google::protobuf::util::SerializeDelimitedToZeroCopyStream(node, &out);
+  }
+  return own.last = next_++;
+}
+
+void RankGraph::AddToGoal(const std::string& stream, const chakra::Node& node) {
+  const std::vector<int64_t> after(node.data_deps().begin(), node.data_deps().end());
+  if (node.type() != chakra::COMP_NODE && node.type() != chakra::METADATA_NODE)
+    return goal_->Communicates(next_, after, stream);
+  double seconds = 0;
+  for (const chakra::Attribute& attribute : node.attr())
+    if (attribute.name() == "duration_seconds") seconds = attribute.double_val();
+  goal_->Works(next_, after, stream, seconds);
+}
+
+void RankGraph::OpenUntil(sim::TimePointPtr done) {
+  constexpr size_t kMany = 64;
+  if (open_.size() >= kMany) std::erase_if(open_, [](const sim::TimePointPtr& p) { return p->known(); });
+  open_.push_back(std::move(done));
+}
+
+std::string RankGraph::TakeGoal() {
+  if (goal_ == nullptr) return "";
+  for (const sim::TimePointPtr& done : std::exchange(open_, {})) block_(done);
+  return goal_->Take();
 }
 
 int64_t RankGraph::Join(const sim::Timeline& line) {
@@ -92,8 +118,8 @@ int RankGraph::GroupOf(const std::string& name, const std::vector<int>& ranks) {
   return it->second;
 }
 
-void RankGraph::Communicates(const sim::Timeline& line, const std::string& group, const std::vector<int>& ranks,
-                             const Communication& c, sim::TimePoint& done) {
+int64_t RankGraph::Communicates(const sim::Timeline& line, const std::string& group, const std::vector<int>& ranks,
+                                const Communication& c, sim::TimePoint& done) {
   const std::string number = std::to_string(GroupOf(group, ranks));
   if (c.is_collective()) {
     chakra::Node node = Next(line, KindName(c.kind), chakra::COMM_COLL_NODE, 0);
@@ -106,8 +132,7 @@ void RankGraph::Communicates(const sim::Timeline& line, const std::string& group
       auto& list = *Attribute(node, name).mutable_int64_list();
       for (const int64_t count : *counts) list.add_values(count * ElementSize(c.in.dtype()));
     }
-    done.node = Add(line, node);
-    return;
+    return done.node = Add(line, node);
   }
   std::vector<P2p> messages = c.batch;
   if (c.kind == Communication::kSend) messages = {{P2p::kSend, c.in, c.peer, c.tag}};
@@ -128,6 +153,7 @@ void RankGraph::Communicates(const sim::Timeline& line, const std::string& group
   }
   lines_[&line].awaited = parts;
   done.node = Join(line);
+  return parts.empty() ? -1 : parts.front();
 }
 
 void RankGraph::Mark(std::string_view name) { Add(host_, Next(host_, name, chakra::METADATA_NODE, 0)); }

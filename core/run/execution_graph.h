@@ -16,6 +16,8 @@ class ExecutionGraph {
   // Chakra's nodes so far, each behind its length. The `pg_name` of a communication is a place in groups(). Moves them
   // out.
   virtual std::string TakeNodes() = 0;
+  // The rank's block of a GOAL schedule (backends/simulated/goal.h); "" if none was asked for. Moves it out.
+  virtual std::string TakeGoal() = 0;
   struct Group {
     std::string name;
     std::vector<int> ranks;  // by rank in the group

@@ -107,6 +107,10 @@ const Row kFlags[] = {
     {"replay @ --cluster=dgx-h100 --ranks=0", 2, "--ranks", "at least 1 (got 0)"},
     {"run @/small --check --set=trace.execution_graph=true --fabric=in_memory", 2, "only simulated ranks keep one",
      "--fabric=simulated"},
+    {"run @/small --check --set=trace.goal=true --fabric=in_memory", 2, "only simulated ranks keep one",
+     "--fabric=simulated"},
+    {"run @/small --check --set=trace.goal=true --fabric=simulated", 2, "no rank can stand for others",
+     "fabric.simulated.folding: OFF"},
 };
 
 // ---- fields and values ----

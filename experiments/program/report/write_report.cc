@@ -9,6 +9,7 @@
 #include "experiments/program/cli/note_names.h"
 #include "experiments/program/report/chakra_files.h"
 #include "experiments/program/report/files.h"
+#include "experiments/program/report/goal_file.h"
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/rank_rows.h"
 #include "experiments/program/report/simulation_costs.h"
@@ -56,6 +57,10 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   std::filesystem::remove_all(chakra, none);  // another run's ranks
   if (const std::vector<NamedText> graphs = ChakraFiles(records, report.name()); status.ok() && !graphs.empty())
     status = WriteFiles(chakra, graphs);
+  const std::string goal = StrCat(folder, "/", kGoalFolder);
+  std::filesystem::remove_all(goal, none);
+  if (std::string schedule = GoalSchedule(records); status.ok() && !schedule.empty())
+    status = WriteFiles(goal, {{kGoalSchedule, std::move(schedule)}});
   if (status.ok() && costs.empty()) status = RemoveFile(StrCat(folder, "/simulate.csv"));
   if (status.ok() && routing.empty()) status = RemoveFile(StrCat(folder, "/routing.csv"));
   if (status.ok() && !spec.trace().enabled()) status = RemoveFile(StrCat(folder, "/trace.json"));
@@ -65,7 +70,7 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
 absl::Status MoveReport(const std::string& from, const std::string& to) {
   if (absl::Status made = MakeOutFolder("the report's folder", to); !made.ok()) return made;
   for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "simulate.csv",
-                           "routing.csv", "trace.json", kChakraFolder, "spec.textproto", "report.json"}) {
+                           "routing.csv", "trace.json", kChakraFolder, kGoalFolder, "spec.textproto", "report.json"}) {
     const std::string path = StrCat(from, "/", name), moved = StrCat(to, "/", name);
     std::error_code error;
     if (std::filesystem::is_directory(moved, error)) std::filesystem::remove_all(moved, error);

@@ -344,9 +344,7 @@ void CheckPredictedOnly(const spec::Spec& spec, Problems& problems) {
 }
 
 // What a rank polls for, or loses, is not in its graph.
-void CheckExecutionGraph(const spec::Spec& spec, Problems& problems) {
-  if (!spec.trace().execution_graph()) return;
-  const char* const field = "trace.execution_graph";
+void CheckExecutionGraph(const spec::Spec& spec, const char* field, Problems& problems) {
   if (!spec.fabric().has_simulated())
     problems.Add(field, "only simulated ranks keep one; use --fabric=simulated, or leave it out");
   if (spec.train().has_elastic() || spec.train().has_async_sgd())
@@ -354,6 +352,16 @@ void CheckExecutionGraph(const spec::Spec& spec, Problems& problems) {
                  " has ranks that come, go or do not wait for one another; leave one of them out");
   if (!spec.fabric().simulated().faults().empty())
     problems.Add(field, "fabric.simulated.faults are not in it; leave one of them out");
+}
+
+void CheckGraphs(const spec::Spec& spec, Problems& problems) {
+  if (spec.trace().execution_graph()) CheckExecutionGraph(spec, "trace.execution_graph", problems);
+  if (!spec.trace().goal()) return;
+  CheckExecutionGraph(spec, "trace.goal", problems);
+  if (spec.fabric().has_simulated() && spec.fabric().simulated().folding() != spec::Simulated::OFF)
+    problems.Add("trace.goal",
+                 "every message has two ends, so no rank can stand for others; add "
+                 "fabric.simulated.folding: OFF, or leave it out");
 }
 
 absl::Status CheckAll(const spec::Spec& spec, Problems& problems) {
@@ -379,8 +387,9 @@ absl::Status CheckAll(const spec::Spec& spec, Problems& problems) {
   CheckPredictedOnly(spec, problems);
   problems.Whole("trace.last_steps", spec.trace().last_steps(), 1, int64_t{1} << 31);
   problems.Whole("trace.ranks", spec.trace().ranks(), 1, int64_t{1} << 31);
+  problems.Above("trace.goal_mib", spec.trace().goal_mib(), 0);
   if (!problems.status().ok()) return problems.status();
-  CheckExecutionGraph(spec, problems);
+  CheckGraphs(spec, problems);
   CheckMessages(spec, problems);
   CheckUnits(spec, problems);
   return problems.status();
