@@ -16,7 +16,7 @@ MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, const std:
     chunks_[c].part = parts[c];
     chunks_[c].flying.resize(static_cast<size_t>(options.accumulation));
   }
-  loss_ = ctx.device.NewTensor(Shape{1}, ops::AccumulationType(options.dtype), Category::kOther);
+  loss_ = ctx.device.NewTensor(Shape{1}, ops::AccumulationType(options.dtype), Category::kOther, "loss of the step");
 }
 
 void MicroBatches::BeginStep(std::span<const int64_t> indices, double scale) {
@@ -61,11 +61,13 @@ Tensor MicroBatches::Forward(Chunk& chunk, int micro_batch, Tensor in) {
 
   ctx_.micro_batch = micro_batch * options_.dp + options_.dp_rank;
   const auto samples = static_cast<size_t>(options_.samples);
+  const OwnerScope pass(ctx_.owners(), {.pass = "forward", .module = chunk.module->path()});
   Batch batch = Load(chunk.part, data_, indices_.subspan(place * samples, samples));
   Tensor y = chunk.module->Forward(
       ctx_, chunk.part.embedding ? ToModelInput(std::exchange(batch.inputs, Tensor())) : std::exchange(in, Tensor()),
       flight->saved);
   if (!chunk.part.head) return y;
+  const OwnerScope loss(ctx_.owners(), {.module = "loss"});
   const Tensor mean = loss_function_.Forward(ctx_, std::exchange(y, Tensor()), batch.targets, flight->loss);
   ctx_.Launch(ops::Sum{.in = mean,
                        .out = loss_,
@@ -77,8 +79,10 @@ Tensor MicroBatches::Forward(Chunk& chunk, int micro_batch, Tensor in) {
 Tensor MicroBatches::Backward(Chunk& chunk, const Action& action, Tensor dy) {
   const bool ends = action.kind != Action::kBackwardInput;  // completes the micro-batch's gradients
   std::unique_ptr<InFlight>& flight = chunk.flying[static_cast<size_t>(action.micro_batch)];
+  const OwnerScope pass(ctx_.owners(), {.pass = "backward", .module = chunk.module->path()});
   if (ends) layout_.BeginMicroBatch(--chunk.left == 0);
   if (chunk.part.head && action.kind != Action::kBackwardWeights) {
+    const OwnerScope loss(ctx_.owners(), {.module = "loss"});
     dy = loss_function_.Backward(ctx_, flight->loss, scale_ / static_cast<double>(options_.accumulation));
   }
   Tensor dx;
@@ -95,6 +99,7 @@ Tensor MicroBatches::Backward(Chunk& chunk, const Action& action, Tensor dy) {
 Tensor MicroBatches::Predict(nn::Context& ctx, int chunk, const Dataset& data, std::span<const int64_t> indices,
                              Tensor in, Predictions& out) {
   const Chunk& c = chunks_[static_cast<size_t>(chunk)];
+  const OwnerScope module(ctx.owners(), {.module = c.module->path()});
   Batch batch = Load(c.part, data, indices);
   Tensor y = c.module->Forward(
       ctx, c.part.embedding ? ToModelInput(std::exchange(batch.inputs, Tensor())) : std::exchange(in, Tensor()),

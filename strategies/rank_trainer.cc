@@ -55,7 +55,8 @@ std::vector<pipeline::Action> ForwardsOf(int chunks) {
 
 RankTrainer::RankTrainer(RankContext& ctx, const TrainingOptions& options, const Samples& samples,
                          nn::CodecObserver& codecs, nn::RoutingObserver& routing, bool draws)
-    : rank_(ctx),
+    : setup_(std::in_place, ctx.device().allocator().owners(), OwnerScope::Names{.pass = "setup"}),
+      rank_(ctx),
       options_(options),
       device_(ctx.device()),
       mesh_(ctx.world(), options.mesh),
@@ -134,6 +135,7 @@ RankTrainer::RankTrainer(RankContext& ctx, const TrainingOptions& options, const
     saver_.emplace(ctx, mesh_, *layout_, *optimizer_, options.saving->options, options.run.metadata,
                    local_update_ ? &*local_update_ : nullptr);
   }
+  setup_.reset();
 }
 
 int64_t RankTrainer::parameters() const {
@@ -194,6 +196,7 @@ std::map<std::string, double> RankTrainer::Scalars() {
 
 // Averages the buffers first, so that all ranks evaluate with the same running statistics.
 ValidationResult RankTrainer::Validate() {
+  const OwnerScope pass(nn_.owners(), {.pass = "validation"});
   layout_->AverageBuffers();
   return validation_->Run([this] { rank_.CheckInterrupt(); });
 }
@@ -213,6 +216,7 @@ Predictions RankTrainer::Predict(nn::Context& ctx, const Dataset& data, std::spa
 std::optional<Tensor> RankTrainer::GradientFactor() {
   const double clip_norm = options_.clip_norm, scale = scaler_.scale();
   if (!NeedsNorm()) return unscaling_;
+  const OwnerScope pass(nn_.owners(), {.pass = "optimizer"});
   const Tensor squares = SquaredNorm();
   if (scaler_.dynamic() && !scaler_.Update(std::isfinite(device_.Item(squares, StandIn{0, "found-inf"}))))
     return std::nullopt;
@@ -247,6 +251,7 @@ Work RankTrainer::SpreadLoss(Work sum) {
 }
 
 std::optional<double> RankTrainer::Step(int64_t step, bool reads_loss) {
+  const OwnerScope outside(nn_.owners(), {.pass = "step"});  // of its passes
   const std::vector<int64_t> indices =
       samples_before_ ? sampler_.BatchAfter(samples_before_(step)) : sampler_.BatchAt(step);
   nn_.step = step;
@@ -285,6 +290,7 @@ std::optional<double> RankTrainer::ReadLoss(bool reads_loss) {
 // ---- Elastic training ----
 
 void RankTrainer::ApplyUpdate() {
+  const OwnerScope pass(nn_.owners(), {.pass = "optimizer"});
   if (prepared_->factor) {
     optimizer_->Step(nn_, prepared_->lr, *prepared_->factor);
     if (copy_) copy_->Update(prepared_->lr, *prepared_->factor);

@@ -85,6 +85,7 @@ class RankTrainer {
   void ApplyUpdate();
   void KeepState();
 
+  std::optional<OwnerScope> setup_;  // while this is constructed
   RankContext& rank_;
   const TrainingOptions& options_;
   Device& device_;

@@ -49,6 +49,13 @@ void MemorySamples::Merge() {
   stride_ *= 2;
 }
 
+std::vector<int64_t> MemorySamples::Numbers() const {
+  std::vector<int64_t> numbers;
+  for (const Sample& s : samples_) numbers.push_back(s.change);
+  for (const Sample& s : ahead_) numbers.push_back(s.change);
+  return numbers;
+}
+
 void MemorySamples::WriteTo(Seconds origin, report::RankRecord& record) const {
   for (const Sample& s : samples_) {
     report::MemorySample* out = record.add_samples();
@@ -102,7 +109,10 @@ void Recorder::StartTracing() {
   tracing_ = true;
   trace_origin_ = step_start_;
   SampleMemory(ctx_.memory());
-  ctx_.device().allocator().ledger().SetObserver([this](const MemoryStats& stats) { SampleMemory(stats); });
+  CachingAllocator& allocator = ctx_.device().allocator();
+  allocator.ledger().SetObserver([this](const MemoryStats& stats) { SampleMemory(stats); });
+  blocks_.emplace(
+      allocator, [this] { return samples_->changes(); }, [this] { return samples_->Numbers(); }, kMemoryBlocks);
   ctx_.trace().SetEnabled(true);
 }
 
@@ -258,7 +268,7 @@ std::string Recorder::PartialRecord() {
   report::RankRecord record = Everything();
   const absl::StatusOr<std::string> bytes = ToBytes(record, StrCat("rank ", ctx_.member(), ": its record"));
   if (bytes.ok()) return *bytes;
-  record.clear_spans(), record.clear_samples();
+  record.clear_spans(), record.clear_samples(), record.clear_blocks();
   record.add_notes(StrCat(bytes.status().message(), "; its timeline was left out"));
   return record.SerializeAsString();
 }
@@ -343,6 +353,7 @@ void Recorder::AddTimeLine(report::RankRecord& record) {
   record.set_trace_origin_seconds(trace_origin_.value());
   samples_->Finish(ctx_.clock().Now());  // a run that failed may have pending changes
   samples_->WriteTo(trace_origin_, record);
+  if (blocks_) blocks_->WriteTo(samples_->Numbers(), record);
   record.set_samples_at_device(ctx_.KnowsWhenReached());
   std::map<std::string, std::pair<int64_t, double>> kernels;
   for (Span& span : ctx_.trace().Take()) {

@@ -17,6 +17,7 @@
 #include "core/nn/context.h"
 #include "core/run/rank_context.h"
 #include "strategies/checkpoint/save.h"
+#include "strategies/memory_blocks.h"
 #include "strategies/validation.h"
 
 namespace twofold {
@@ -35,27 +36,34 @@ class RankRecord;
 class MemorySamples {
  public:
   explicit MemorySamples(size_t limit) : limit_(limit) {}
-  void Change(const MemoryStats& stats) { ahead_.push_back(Of(stats)); }
+  void Change(const MemoryStats& stats) { ahead_.push_back(Of(++changes_, stats)); }
   void Reached(Seconds time);  // the device reached the next pending change; ignored after Finish
   // The device will not run on. Pending changes get `time`, or the last reached change's time if that is later.
   void Finish(Seconds time);
   void WriteTo(Seconds origin, report::RankRecord& record) const;
   size_t size() const { return samples_.size(); }
+  int64_t changes() const { return changes_; }  // so far: the number of the latest one
+  // The numbers of the changes that are samples, ascending; and of those that are still pending.
+  std::vector<int64_t> Numbers() const;
 
  private:
   struct Sample {
+    int64_t change;  // its number
     Seconds time;
     Bytes live, reserved;
     std::array<Bytes, kCategories> live_by_category;
   };
-  static Sample Of(const MemoryStats& stats) { return {Seconds(), stats.live, stats.reserved, stats.live_by_category}; }
+  static Sample Of(int64_t change, const MemoryStats& stats) {
+    return {change, Seconds(), stats.live, stats.reserved, stats.live_by_category};
+  }
   void Add(const Sample& sample);
   void Merge();
 
   const size_t limit_;
   int64_t stride_ = 1;   // changes per sample
   int64_t in_last_ = 0;  // changes that the last sample represents so far
-  Seconds latest_;       // time of the last change that was reached
+  int64_t changes_ = 0;
+  Seconds latest_;  // time of the last change that was reached
   std::vector<Sample> samples_;
   std::deque<Sample> ahead_;  // changes that the device has not reached
 };
@@ -78,7 +86,7 @@ bool IsTraced(const RecorderOptions& options, int rank);
 // time with other steps. In the traced steps of a traced rank, it also watches the trace and the memory ledger.
 class Recorder final : public nn::CodecObserver, public nn::RoutingObserver {
  public:
-  static constexpr size_t kMemorySamples = 4000;
+  static constexpr size_t kMemorySamples = 4000, kMemoryBlocks = 50'000;
 
   // `first_step`: training steps done by the run that this one resumes.
   Recorder(RankContext& ctx, const RecorderOptions& options, int64_t first_step = 0);
@@ -169,6 +177,7 @@ class Recorder final : public nn::CodecObserver, public nn::RoutingObserver {
   // Shared with the callbacks that report when the device reaches a change; they may run after this object is
   // destroyed.
   const std::shared_ptr<MemorySamples> samples_ = std::make_shared<MemorySamples>(kMemorySamples);
+  std::optional<MemoryBlocks> blocks_;  // while tracing
   const std::unique_ptr<report::RankRecord> record_;
 };
 

@@ -96,7 +96,8 @@ ProcessGroup::Issued InMemoryGroup::Issue(const Communication& c, CommunicationS
   if (options_.point_to_point_only && c.is_collective()) {
     const Bytes bytes = CollectiveWorkspace(c, size());
     if (bytes.value() > 0) {
-      issued.workspace.push_back(device().NewTensor(Shape{bytes.value()}, DType::kU8, Category::kCommunication));
+      issued.workspace.push_back(
+          device().NewTensor(Shape{bytes.value()}, DType::kU8, Category::kCommunication, KindName(c.kind)));
     }
   }
   // A small collective is left to the host's wait, unless the queue has earlier calls: waking a thread takes longer.

@@ -1,15 +1,16 @@
 #include "core/data/load_batch.h"
 
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 namespace twofold {
 namespace {
 
-Tensor NewBatchTensor(Device& device, int64_t n, const SampleType& sample) {
+Tensor NewBatchTensor(Device& device, int64_t n, const SampleType& sample, std::string_view name) {
   std::vector<int64_t> dims = {n};
   dims.insert(dims.end(), sample.shape.begin(), sample.shape.end());
-  return device.NewTensor(Shape(std::span<const int64_t>(dims)), sample.dtype, Category::kActivations);
+  return device.NewTensor(Shape(std::span<const int64_t>(dims)), sample.dtype, Category::kActivations, name);
 }
 
 }  // namespace
@@ -19,8 +20,8 @@ Batch LoadBatch(Device& device, const Dataset& dataset, std::span<const int64_t>
   const auto input_bytes = static_cast<size_t>(dataset.input().bytes());
   const auto target_bytes = static_cast<size_t>(dataset.target().bytes());
   Batch batch;
-  if (parts != BatchParts::kTargets) batch.inputs = NewBatchTensor(device, n, dataset.input());
-  if (parts != BatchParts::kInputs) batch.targets = NewBatchTensor(device, n, dataset.target());
+  if (parts != BatchParts::kTargets) batch.inputs = NewBatchTensor(device, n, dataset.input(), "samples");
+  if (parts != BatchParts::kInputs) batch.targets = NewBatchTensor(device, n, dataset.target(), "targets");
   // Each sample is read once: the part that is not being uploaded is buffered here, or dropped if it is not asked for.
   std::vector<std::byte> inputs, targets;
   const auto read = [&](std::span<std::byte> input, std::span<std::byte> target) {

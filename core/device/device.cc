@@ -8,7 +8,7 @@ void Device::Launch(Stream& stream, const ops::Op& op) {
   if (workspace.value() == 0) return Run(stream, op, Tensor());
   TWOFOLD_CHECK(&stream == &compute(), "an operation with a workspace runs on the compute stream");
   // Released when the launch returns. Later requests of the same stream may reuse it, in stream order.
-  Run(stream, op, NewTensor(Shape{workspace.value()}, DType::kU8, Category::kOther));
+  Run(stream, op, NewTensor(Shape{workspace.value()}, DType::kU8, Category::kOther, ops::Key(op).name));
 }
 
 void Device::Transfer(Stream& stream, const Tensor& from, const Tensor& to) {

@@ -104,12 +104,13 @@ class Device {
   // Downloads the element of a one-element float tensor. Returns `stand_in` if it has no data.
   virtual double Item(const Tensor& scalar, StandIn stand_in) = 0;
 
-  Tensor NewTensor(Shape shape, DType dtype, Category category) {
-    return Allocate(allocator(), std::move(shape), dtype, category);
+  // `name`: what it is, for pictures of memory (core/memory/owners.h).
+  Tensor NewTensor(Shape shape, DType dtype, Category category, std::string_view name = {}) {
+    return Allocate(allocator(), std::move(shape), dtype, category, name);
   }
   // A tensor in host memory, for transfers only: operations run on device memory.
-  Tensor NewHostTensor(Shape shape, DType dtype, Category category) {
-    return Allocate(host_allocator(), std::move(shape), dtype, category);
+  Tensor NewHostTensor(Shape shape, DType dtype, Category category, std::string_view name = {}) {
+    return Allocate(host_allocator(), std::move(shape), dtype, category, name);
   }
   bool IsOnHost(const Tensor& t) { return &t.allocator() == &host_allocator(); }
 

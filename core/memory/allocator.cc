@@ -42,6 +42,7 @@ struct CachingAllocator::Block {
   int64_t size;
   bool free;
   int64_t requested;       // bytes requested, if not free
+  Owners::Id owner;        // likewise: who requested them
   Block *previous, *next;  // neighbours within the segment
 };
 
@@ -67,7 +68,24 @@ CachingAllocator::~CachingAllocator() {
   for (Block* b : spare_) delete b;
 }
 
-std::shared_ptr<Buffer> CachingAllocator::Allocate(Bytes request, Category category) {
+CachingAllocator::Place CachingAllocator::PlaceOf(const Block& block) {
+  return {&block, &block.owner, block.segment->sequence, block.offset, Bytes(block.size)};
+}
+
+CachingAllocator::Place CachingAllocator::PlaceOf(const Segment& segment) {
+  return {nullptr, nullptr, segment.sequence, 0, segment.size};
+}
+
+void CachingAllocator::TellAll(Observer& observer) const {
+  for (const auto& segment : segments_) {
+    observer.OnReserve(PlaceOf(*segment));
+    for (const Block* b = segment->first; b != nullptr; b = b->next) {
+      if (!b->free) observer.OnAllocate(PlaceOf(*b));
+    }
+  }
+}
+
+std::shared_ptr<Buffer> CachingAllocator::Allocate(Bytes request, Category category, const TensorKind& kind) {
   TWOFOLD_CHECK_GE(request.value(), 0);
   const Bytes size(RoundUp(std::max<int64_t>(request.value(), 1), kRound));
   const bool small = size.value() <= kSmallLimit;
@@ -81,8 +99,10 @@ std::shared_ptr<Buffer> CachingAllocator::Allocate(Bytes request, Category categ
   free_list(small).erase(block);
   block->free = false;
   block->requested = request.value();
+  block->owner = owners_.Now(category, kind);
   Split(block, size);
   ledger_.OnAllocate(Bytes(block->size), request, category);
+  if (observer_ != nullptr) observer_->OnAllocate(PlaceOf(*block));
   return std::make_shared<Buffer>(Buffer::Token{}, this, block,
                                   block->segment->address + static_cast<Address>(block->offset), Bytes(block->size),
                                   source_.host_accessible(), category);
@@ -90,7 +110,7 @@ std::shared_ptr<Buffer> CachingAllocator::Allocate(Bytes request, Category categ
 
 CachingAllocator::Block* CachingAllocator::FindFree(Bytes size, bool small) {
   Segment oldest{.sequence = -1, .address = 0, .size = Bytes(0), .small = small, .first = nullptr};
-  Block key{&oldest, -1, size.value(), true, 0, nullptr, nullptr};
+  Block key{&oldest, -1, size.value(), true, 0, {}, nullptr, nullptr};
   auto it = free_list(small).lower_bound(&key);
   return it == free_list(small).end() ? nullptr : *it;
 }
@@ -102,9 +122,10 @@ CachingAllocator::Block* CachingAllocator::NewSegment(Bytes size, bool small) {
   ledger_.OnReserve(segment_size);
   segments_.push_back(std::make_unique<Segment>(Segment{next_segment_++, *address, segment_size, small, nullptr}));
   Segment* segment = segments_.back().get();
-  Block* block = new Block{segment, 0, segment_size.value(), true, 0, nullptr, nullptr};
+  Block* block = new Block{segment, 0, segment_size.value(), true, 0, {}, nullptr, nullptr};
   segment->first = block;
   free_list(small).insert(block);
+  if (observer_ != nullptr) observer_->OnReserve(PlaceOf(*segment));
   return block;
 }
 
@@ -121,7 +142,7 @@ void CachingAllocator::Split(Block* block, Bytes size) {
     tail = spare_.back();
     spare_.pop_back();
   }
-  *tail = Block{block->segment, block->offset + size.value(), rest, true, 0, block, block->next};
+  *tail = Block{block->segment, block->offset + size.value(), rest, true, 0, {}, block, block->next};
   if (block->next != nullptr) block->next->previous = tail;
   block->next = tail;
   block->size = size.value();
@@ -130,6 +151,7 @@ void CachingAllocator::Split(Block* block, Bytes size) {
 
 void CachingAllocator::Free(Block* block, Category category) {
   ledger_.OnFree(Bytes(block->size), Bytes(block->requested), category);
+  if (observer_ != nullptr) observer_->OnFree(PlaceOf(*block));
   block->free = true;
   block = MergeWithNeighbours(block);
   free_list(block->segment->small).insert(block);
@@ -163,6 +185,7 @@ void CachingAllocator::ReleaseCached() {
     free_list(segment->small).erase(segment->first);
     source_.Release(segment->address, segment->size);
     ledger_.OnRelease(segment->size);
+    if (observer_ != nullptr) observer_->OnRelease(PlaceOf(*segment));
     spare_.push_back(segment->first);
     segment->first = nullptr;
   }

@@ -18,6 +18,7 @@
 
 #include "core/base/units.h"
 #include "core/memory/ledger.h"
+#include "core/memory/owners.h"
 #include "core/memory/source.h"
 
 namespace twofold {
@@ -74,7 +75,7 @@ class CachingAllocator {
   ~CachingAllocator();
 
   // Throws OutOfMemory, naming the rank, the request and the largest categories. A request of zero bytes is valid.
-  std::shared_ptr<Buffer> Allocate(Bytes size, Category category);
+  std::shared_ptr<Buffer> Allocate(Bytes size, Category category, const TensorKind& kind = {});
 
   // Returns fully free segments to the source.
   void ReleaseCached();
@@ -86,6 +87,27 @@ class CachingAllocator {
 
   MemoryLedger& ledger() { return ledger_; }
   const MemoryLedger& ledger() const { return ledger_; }
+  Owners& owners() { return owners_; }
+  const Owners& owners() const { return owners_; }
+
+  // What is allocated, and where. Called after the ledger's observer, for the same change.
+  struct Place {
+    const void* id;           // of a block, as long as it is allocated; null: a segment
+    const Owners::Id* owner;  // of a block: for owners()
+    int64_t segment, offset;
+    Bytes size;
+  };
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    virtual void OnAllocate(const Place& block) = 0;
+    virtual void OnFree(const Place& block) = 0;
+    virtual void OnReserve(const Place& segment) = 0;
+    virtual void OnRelease(const Place& segment) = 0;
+  };
+  void SetObserver(Observer* observer) { observer_ = observer; }  // null: none. It must outlive its being set
+  // Reports all that there is as if it were made now: segments, oldest first, each before its allocated blocks.
+  void TellAll(Observer& observer) const;
 
  private:
   friend class Buffer;
@@ -102,12 +124,16 @@ class CachingAllocator {
   void Free(Block* block, Category category);
   Block* MergeWithNeighbours(Block* block);
   FreeList& free_list(bool small) { return small ? free_small_ : free_large_; }
+  static Place PlaceOf(const Block& block);
+  static Place PlaceOf(const Segment& segment);
   [[noreturn]] void ThrowOutOfMemory(Bytes request, Category category) const;
 
   MemorySource& source_;
   const int rank_;
   const std::string memory_;
   MemoryLedger ledger_;
+  Owners owners_;
+  Observer* observer_ = nullptr;
   FreeList free_small_, free_large_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<Block*> spare_;  // block descriptors for reuse

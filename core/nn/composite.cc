@@ -12,7 +12,11 @@ Tensor Composite::Backprop::operator()(size_t child, Tensor dy, const Tensor& pa
     ctx.Launch(ops::AddTo{.in = past, .out = dx});
     return dx;
   }
-  Tensor dx = norm->BackwardInputPlus(ctx, std::move(dy), past, saved.child(child));
+  Tensor dx;
+  {
+    const InModule in(ctx, *norm);
+    dx = norm->BackwardInputPlus(ctx, std::move(dy), past, saved.child(child));
+  }
   EndOf(child);
   return dx;
 }
@@ -22,7 +26,10 @@ Tensor Composite::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
 }
 
 void Composite::BackwardWeights(Context& ctx, Saved& saved) {
-  for (size_t i = children().size(); i-- > 0;) children()[i].module->BackwardWeights(ctx, saved.child(i));
+  for (size_t i = children().size(); i-- > 0;) {
+    const InModule in(ctx, *children()[i].module);
+    children()[i].module->BackwardWeights(ctx, saved.child(i));
+  }
 }
 
 Tensor Composite::Backward(Context& ctx, Tensor dy, Saved& saved) {

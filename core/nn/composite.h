@@ -26,6 +26,7 @@ class Composite : public Module {
     Backprop(const Composite& parent, Context& ctx, Saved& saved, Method method)
         : ctx(ctx), saved(saved), parent_(parent), method_(method) {}
     Tensor operator()(size_t child, Tensor dy) const {
+      const InModule in(ctx, *parent_.children()[child].module);
       return (parent_.children()[child].module->*method_)(ctx, std::move(dy), saved.child(child));
     }
     // The same for a child that is a norm on a residual stream; adds the gradient `past` that bypassed it
@@ -34,7 +35,9 @@ class Composite : public Module {
     // Call this after calling a child's BackwardInput directly, or doing its work in a fused pass. It computes the
     // child's weight gradients if this pass is Backward.
     void EndOf(size_t child) const {
-      if (method_ == &Module::Backward) parent_.children()[child].module->BackwardWeights(ctx, saved.child(child));
+      if (method_ != &Module::Backward) return;
+      const InModule in(ctx, *parent_.children()[child].module);
+      parent_.children()[child].module->BackwardWeights(ctx, saved.child(child));
     }
     Context& ctx;
     Saved& saved;  // of the module itself
@@ -49,9 +52,15 @@ class Composite : public Module {
 
   // Runs one child forward. If no backward pass follows, frees what it saved before the next child runs.
   Tensor Apply(size_t child, Context& ctx, const Tensor& x, Saved& saved) {
+    const InModule in(ctx, *children()[child].module);
     Tensor y = children()[child].module->Forward(ctx, x, saved.child(child));
     if (!ctx.for_backward) saved.child(child).Clear();
     return y;
+  }
+  // Likewise for FillSaved.
+  void Fill(size_t child, Context& ctx, const Tensor& x, Saved& saved) {
+    const InModule in(ctx, *children()[child].module);
+    children()[child].module->FillSaved(ctx, x, saved.child(child));
   }
   // FillSaved of a branch dropout(inner(x)). A stored mask is made with inner's output.
   void FillBranch(size_t inner, size_t dropout, bool stores_mask, Context& ctx, const Tensor& x, Saved& saved) {
@@ -59,8 +68,8 @@ class Composite : public Module {
     if (stores_mask)
       h = Apply(inner, ctx, x, saved);
     else
-      children()[inner].module->FillSaved(ctx, x, saved.child(inner));
-    children()[dropout].module->FillSaved(ctx, h, saved.child(dropout));
+      Fill(inner, ctx, x, saved);
+    Fill(dropout, ctx, h, saved);
   }
 };
 

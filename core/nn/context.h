@@ -39,9 +39,10 @@ struct Context {
   const Routed* routed = nullptr;  // for the experts of a mixture without capacities, while they run forward; else null
 
   void Launch(const ops::Op& op) { device.Launch(stream, op); }
-  Tensor Activation(Shape shape, DType dtype) {
-    return device.NewTensor(std::move(shape), dtype, Category::kActivations);
+  Tensor Activation(Shape shape, DType dtype, std::string_view name = {}) {
+    return device.NewTensor(std::move(shape), dtype, Category::kActivations, name);
   }
+  Owners& owners() { return device.allocator().owners(); }
   // The key of one random site in this micro-batch.
   PhiloxKey RandomKey(std::string_view site) const {
     return MakeKey(seed + 0x51ed2701u * static_cast<uint64_t>(step) + 0x9e3779b9u * static_cast<uint64_t>(micro_batch),

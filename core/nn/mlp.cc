@@ -26,10 +26,11 @@ void Mlp::FillSaved(Context& ctx, const Tensor& x, Saved& saved) {
   auto* fc = FusedFc();
   if (fc == nullptr) return Sequential::FillSaved(ctx, x, saved);
   const Tensor h = Activated(*fc, ctx, x, saved);
-  children()[kProjection].module->FillSaved(ctx, h, saved.child(kProjection));
+  Fill(kProjection, ctx, h, saved);
 }
 
 Tensor Mlp::Activated(ProductThenGelu& fc, Context& ctx, const Tensor& x, Saved& saved) {
+  const InModule in(ctx, *children()[kFc].module);
   Tensor before;
   Tensor h = fc.ForwardGelu(ctx, x, before, saved.child(kFc));
   if (ctx.for_backward)
@@ -44,8 +45,12 @@ ProductThenGelu* Mlp::FusedFc() const { return As<Gelu>(kGelu) == nullptr ? null
 Tensor Mlp::Propagate(const Backprop& back, Tensor dy) {
   auto* projection = As<GeluThenProduct>(kProjection);
   if (projection == nullptr || As<Gelu>(kGelu) == nullptr) return Sequential::Propagate(back, std::move(dy));
-  Tensor dh = projection->BackwardInputGelu(back.ctx, std::move(dy), Gelu::Take(back.saved.child(kGelu)),
-                                            back.saved.child(kProjection));
+  Tensor dh;
+  {
+    const InModule in(back.ctx, *children()[kProjection].module);
+    dh = projection->BackwardInputGelu(back.ctx, std::move(dy), Gelu::Take(back.saved.child(kGelu)),
+                                       back.saved.child(kProjection));
+  }
   back.EndOf(kProjection);
   return back(kFc, std::move(dh));
 }

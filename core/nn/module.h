@@ -147,4 +147,13 @@ class Module {
   std::vector<std::unique_ptr<Module>> owned_;
 };
 
+// While it exists, memory is asked for by the module. Whoever calls a module's passes makes one.
+class InModule {
+ public:
+  InModule(Context& ctx, const Module& module) : scope_(ctx.owners(), {.module = module.path()}) {}
+
+ private:
+  const OwnerScope scope_;
+};
+
 }  // namespace twofold::nn

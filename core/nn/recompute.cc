@@ -21,6 +21,7 @@ void Recompute::ForwardAgain(Context& ctx, Saved& saved) {
   again.for_backward = true, again.recomputing = true;
   saved.place.reset();
   const Tensor x = saved.Take(kX);
+  const OwnerScope pass(ctx.owners(), {.pass = "recompute"});
   if (early_stop_)
     inner().FillSaved(again, x, saved.child(0));
   else

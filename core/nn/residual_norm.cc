@@ -16,6 +16,7 @@ Tensor ResidualNorm::ForwardOfSum(Context& ctx, const Tensor& x, Tensor& branch,
 }
 
 Tensor ForwardOfSum(Module& norm, Context& ctx, const Tensor& x, Tensor& branch, Saved& saved) {
+  const InModule in(ctx, norm);
   if (auto* fused = dynamic_cast<ResidualNorm*>(&norm)) return fused->ForwardOfSum(ctx, x, branch, saved);
   const Tensor sum = PlaceOf(ctx, branch);
   ctx.Launch(ops::Add{.a = x, .b = branch, .out = sum});

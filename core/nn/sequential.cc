@@ -13,7 +13,7 @@ void Sequential::FillSaved(Context& ctx, const Tensor& x, Saved& saved) {
   Tensor h = x;
   const size_t last = children().size() - 1;
   for (size_t i = 0; i < last; ++i) h = Apply(i, ctx, h, saved);
-  children()[last].module->FillSaved(ctx, h, saved.child(last));
+  Fill(last, ctx, h, saved);
 }
 
 Tensor Sequential::Propagate(const Backprop& back, Tensor dy) {

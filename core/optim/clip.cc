@@ -28,7 +28,7 @@ std::vector<Chunk> StagingChunks(Device& device, std::span<const Tensor> gradien
 Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients,
                    const std::function<void(Tensor&)>& all_reduce) {
   const DType wide = gradients.empty() ? DType::kF32 : ops::AccumulationType(gradients[0].dtype());
-  Tensor squares = ctx.device.NewTensor(Shape{1}, wide, Category::kOther);
+  Tensor squares = ctx.device.NewTensor(Shape{1}, wide, Category::kOther, "squared norm of the gradients");
   const std::vector<Chunk> chunks = StagingChunks(ctx.device, gradients, wide);
   ChunkStaging(ctx.device, Category::kGradients).Run(chunks, [&](size_t i, std::span<const Tensor> gradient) {
     ctx.Launch(ops::SquaredNorm{.in = gradient[0], .out = squares, .accumulate = i > 0});
@@ -39,7 +39,7 @@ Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients,
 }
 
 Tensor ClipFactor(nn::Context& ctx, const Tensor& squared_norm, double max_norm, double scale) {
-  Tensor factor = ctx.device.NewTensor(Shape{1}, squared_norm.dtype(), Category::kOther);
+  Tensor factor = ctx.device.NewTensor(Shape{1}, squared_norm.dtype(), Category::kOther, "clip factor");
   ctx.Launch(ops::ClipFactor{.squared_norm = squared_norm, .out = factor, .max_norm = max_norm, .scale = scale});
   return factor;
 }

@@ -37,7 +37,7 @@ ChunkStaging::Visit ChunkStaging::Fetch(const Chunk& chunk) {
       visit.tensors.push_back(v.home);
       continue;
     }
-    visit.tensors.push_back(device_.NewTensor(v.home.shape(), v.home.dtype(), category_));
+    visit.tensors.push_back(device_.NewTensor(v.home.shape(), v.home.dtype(), category_, "copy of what is offloaded"));
     if (v.brings) visit.last = In().Copy(v.home, visit.tensors.back());
   }
   return visit;

@@ -26,7 +26,11 @@ void States::AttachOnDevice(nn::Context& ctx, double weight_decay) {
     Piece& piece = whole_.emplace_back(
         Piece{.data = slice.data, .gradient = slice.gradient, .decay = DecayOf(slice, weight_decay)});
     piece.rounding_keys = RoundingKeys(slice, 0, slice.data.numel());
-    for (size_t k = 0; k < names_.size(); ++k) piece.moments.push_back(NewMoment(ctx, slice));
+    for (const std::string& name : names_) {
+      const OwnerScope of(ctx.owners(), {.module = slice.name, .tensor = name});
+      piece.moments.push_back(NewMoment(ctx, slice));
+    }
+    const OwnerScope of(ctx.owners(), {.module = slice.name, .tensor = "master"});
     if (low_precision_.kind == LowPrecisionUpdate::kMaster) piece.master = NewMaster(ctx, slice);
   }
 }

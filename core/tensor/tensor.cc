@@ -41,9 +41,10 @@ std::string Tensor::ToString() const {
   return empty() ? std::string("empty") : StrCat(std::string(DTypeName(dtype_)), shape_.ToString());
 }
 
-Tensor Allocate(CachingAllocator& allocator, Shape shape, DType dtype, Category category) {
+Tensor Allocate(CachingAllocator& allocator, Shape shape, DType dtype, Category category, std::string_view name) {
   const Bytes size(shape.numel() * ElementSize(dtype));
-  return Tensor(allocator.Allocate(size, category), std::move(shape), dtype);
+  const TensorKind kind{.type = DTypeName(dtype), .extents = shape.dims(), .name = name};
+  return Tensor(allocator.Allocate(size, category, kind), std::move(shape), dtype);
 }
 
 }  // namespace twofold

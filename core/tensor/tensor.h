@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/container/inlined_vector.h"
 #include "core/base/check.h"
@@ -30,6 +31,7 @@ class Shape {
   }
   std::string ToString() const;  // "[4, 128]"
   friend bool operator==(const Shape&, const Shape&) = default;
+  std::span<const int64_t> dims() const { return dims_; }
   auto begin() const { return dims_.begin(); }
   auto end() const { return dims_.end(); }
 
@@ -88,7 +90,7 @@ class Tensor {
   DType dtype_ = DType::kF32;
 };
 
-// A tensor with a buffer of its own. Throws OutOfMemory.
-Tensor Allocate(CachingAllocator& allocator, Shape shape, DType dtype, Category category);
+// A tensor with a buffer of its own. Throws OutOfMemory. `name`: for the allocator's owners.
+Tensor Allocate(CachingAllocator& allocator, Shape shape, DType dtype, Category category, std::string_view name = {});
 
 }  // namespace twofold

@@ -61,7 +61,7 @@ class ErrorFeedback {
 
  private:
   Tensor New(nn::Context& ctx, int64_t numel) const {
-    return ctx.device.NewTensor(Shape{numel}, wide_, Category::kCommunication);
+    return ctx.device.NewTensor(Shape{numel}, wide_, Category::kCommunication, "error feedback");
   }
   DType wide_;
   Tensor residual_, before_;

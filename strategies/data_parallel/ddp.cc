@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/strings.h"
 #include "strategies/data_parallel/initial_values.h"
 
 namespace twofold {
@@ -50,7 +51,7 @@ class DistributedDataParallel::Home final : public GradientHome {
 
   void PutAside() {
     if (!before_.empty()) return ctx_.Launch(ops::AddTo{.in = gradients_, .out = before_});
-    before_ = ctx_.device.NewTensor(gradients_.shape(), gradients_.dtype(), Category::kGradients);
+    before_ = ctx_.device.NewTensor(gradients_.shape(), gradients_.dtype(), Category::kGradients, "earlier means");
     ctx_.Launch(ops::Cast{.in = gradients_, .out = before_});
   }
 
@@ -80,7 +81,8 @@ DistributedDataParallel::~DistributedDataParallel() {
 
 void DistributedDataParallel::AllocateParameters() {
   for (nn::Parameter* p : parameters_) {
-    p->set_data(ctx_.device.NewTensor(p->shape(), p->dtype(), Category::kParameters));
+    const OwnerScope of(ctx_.owners(), {.module = p->name()});
+    p->set_data(ctx_.device.NewTensor(p->shape(), p->dtype(), Category::kParameters, "parameter"));
     if (ctx_.draws) p->Initialize(ctx_.device, ctx_.stream, ctx_.seed, p->data());
   }
 }
@@ -110,7 +112,10 @@ void DistributedDataParallel::AddBucket(std::vector<size_t> parameters) {
     bucket.numel += parameters_[i]->numel();
   }
   bucket.kept = bucket.whole;
-  const Tensor gradients = ctx_.device.NewTensor(Shape{bucket.numel}, options_.gradient, Category::kGradients);
+  const std::string &last = bucket.whole.front().parameter->name(), &first = bucket.whole.back().parameter->name();
+  const OwnerScope of(ctx_.owners(), {.module = first == last ? first : StrCat(first, " to ", last)});
+  const Tensor gradients =
+      ctx_.device.NewTensor(Shape{bucket.numel}, options_.gradient, Category::kGradients, "gradient bucket");
   for (size_t k = 0; k < parameters.size(); ++k) {
     nn::Parameter& p = *parameters_[parameters[k]];
     p.set_gradient(gradients.Slice(bucket.whole[k].offset, p.shape()));

@@ -13,7 +13,7 @@ class MeanReducer final : public Reducer {
 
   Work Start(nn::Context& ctx, Tensor in, Tensor out, bool) override {
     if (in.dtype() != wire_) {
-      Tensor cast = ctx.device.NewTensor(in.shape(), wire_, Category::kCommunication);
+      Tensor cast = ctx.device.NewTensor(in.shape(), wire_, Category::kCommunication, "gradients to send");
       ctx.Launch(ops::Cast{.in = in, .out = cast});
       in = std::move(cast);
     }

@@ -16,7 +16,8 @@ Tensor HostShards::NewGradients(const Shape& shape, DType dtype) const {
 
 void HostShards::Fetch(ShardedUnit& unit) {
   if (!unit.parameters.empty() || holds(unit)) return;
-  Tensor shard = ctx_.device.NewTensor(unit.shard.shape(), unit.shard.dtype(), Category::kParameters);
+  Tensor shard =
+      ctx_.device.NewTensor(unit.shard.shape(), unit.shard.dtype(), Category::kParameters, "shard of parameters");
   Transfer copy = in_.Copy(unit.shard, shard);
   staged_[&unit] = {std::move(shard), std::move(copy)};
 }
@@ -62,7 +63,9 @@ class HostShards::Home final : public GradientHome {
   void Store(Tensor sum) override { host_.storing_ = host_.out_.Copy(sum, gradients_); }
 
  private:
-  Tensor New(DType dtype) const { return host_.ctx_.device.NewTensor(gradients_.shape(), dtype, Category::kGradients); }
+  Tensor New(DType dtype) const {
+    return host_.ctx_.device.NewTensor(gradients_.shape(), dtype, Category::kGradients, "shard of gradients");
+  }
   HostShards& host_;
   const Tensor gradients_;
   const DType wire_;

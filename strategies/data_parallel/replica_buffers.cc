@@ -12,7 +12,7 @@ ReplicaBuffers::ReplicaBuffers(nn::Context& ctx, const std::vector<nn::Parameter
     TWOFOLD_CHECK(b->dtype() == buffers[0]->dtype(), b->name() + " has another type than the buffers before it");
     elements += b->numel();
   }
-  flat_ = ctx_.device.NewTensor(Shape{elements}, buffers[0]->dtype(), Category::kParameters);
+  flat_ = ctx_.device.NewTensor(Shape{elements}, buffers[0]->dtype(), Category::kParameters, "buffers");
   int64_t first = 0;
   for (nn::Parameter* b : buffers) {
     b->set_data(flat_.Slice(first, b->shape()));

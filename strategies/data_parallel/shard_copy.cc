@@ -11,11 +11,12 @@ ShardCopy::ShardCopy(nn::Context& ctx, const ParameterLayout& layout, ProcessGro
   const std::vector<std::vector<optim::SlicePart>> parts = layout.PartsOfShard(before);
   for (size_t i = 0; i < slices_.size(); ++i) {
     const optim::Slice& mine = slices_[i];
-    copies_.push_back(
-        {.name = mine.name,
-         .data = ctx.device.NewTensor(mine.data.shape(), mine.data.dtype(), Category::kParameters),
-         .gradient = ctx.device.NewTensor(mine.gradient.shape(), mine.gradient.dtype(), Category::kGradients),
-         .parts = parts[i]});
+    copies_.push_back({.name = mine.name,
+                       .data = ctx.device.NewTensor(mine.data.shape(), mine.data.dtype(), Category::kParameters,
+                                                    "copy of another's shard"),
+                       .gradient = ctx.device.NewTensor(mine.gradient.shape(), mine.gradient.dtype(),
+                                                        Category::kGradients, "copy of another's shard"),
+                       .parts = parts[i]});
   }
   std::vector<Tensor> data, copied;
   for (const optim::Slice& slice : slices_) data.push_back(slice.data);

@@ -67,18 +67,21 @@ void ShardedDataParallel::Draw(ShardedUnit& unit) {
 
 // Allocates what this rank keeps of the unit, and sets the initial values.
 void ShardedDataParallel::Allocate(ShardedUnit& unit, const MakeGather& make_gather) {
+  const OwnerScope of(ctx_.owners(), {.module = unit.name});
   const FlatParameter& flat = *unit.flat;
   const int64_t rank = unit.sharing->gather->rank();
   if (KeepsParameters(unit)) {
     unit.used = true;
-    unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
+    unit.parameters =
+        ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters, "whole parameters");
     unit.shard = flat.Shard(unit.parameters, rank);
     flat.SetData(unit.parameters);
     Draw(unit);
     if (!Alone(unit) && ctx_.draws)
       unit.sharing->gather->AllGather(unit.parameters, unit.shard).WaitOn(ctx_.device.compute());
   } else {
-    unit.shard = ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters);
+    unit.shard =
+        ctx_.device.NewTensor(Shape{flat.shard_numel()}, flat.dtype(), Category::kParameters, "shard of parameters");
     Draw(unit);
     if (host_) host_->Move(unit.shard);
     unit.gather = make_gather(ctx_, *unit.sharing, unit.shard);
@@ -88,8 +91,9 @@ void ShardedDataParallel::Allocate(ShardedUnit& unit, const MakeGather& make_gat
     unit.gradient_shard = flat.Shard(unit.gradients, rank);
   } else {
     const Shape shape{flat.shard_numel()};
-    unit.gradient_shard = host_ ? host_->NewGradients(shape, options_.gradient)
-                                : ctx_.device.NewTensor(shape, options_.gradient, Category::kGradients);
+    unit.gradient_shard =
+        host_ ? host_->NewGradients(shape, options_.gradient)
+              : ctx_.device.NewTensor(shape, options_.gradient, Category::kGradients, "shard of gradients");
   }
 }
 
@@ -119,8 +123,10 @@ void ShardedDataParallel::FetchNext(const std::vector<ShardedUnit*>& order, size
 void ShardedDataParallel::Gather(ShardedUnit& unit) {
   if (!unit.parameters.empty()) return;
   const FlatParameter& flat = *unit.flat;
+  const OwnerScope of(ctx_.owners(), {.module = unit.name});
   const Tensor shard = host_ ? host_->Take(unit) : unit.shard;
-  unit.parameters = ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters);
+  unit.parameters =
+      ctx_.device.NewTensor(Shape{flat.padded_numel()}, flat.dtype(), Category::kParameters, "whole parameters");
   unit.gathered = unit.gather->Start(ctx_, shard, unit.parameters);
   unit.gathering = true;
   unit.used = false;
@@ -211,8 +217,10 @@ void ShardedDataParallel::AfterBackwardWeights(ShardedUnit& unit) {
 
 void ShardedDataParallel::PrepareGradients(ShardedUnit& unit) {
   if (!unit.gradients.empty()) return;  // they are always kept, or an earlier micro-batch left them to be added to
+  const OwnerScope of(ctx_.owners(), {.module = unit.name});
   const FlatParameter& flat = *unit.flat;
-  unit.gradients = ctx_.device.NewTensor(Shape{flat.padded_numel()}, options_.gradient, Category::kGradients);
+  unit.gradients =
+      ctx_.device.NewTensor(Shape{flat.padded_numel()}, options_.gradient, Category::kGradients, "whole gradients");
   for (const Tensor& padding : flat.Paddings(unit.gradients)) ctx_.Launch(ops::Fill{.out = padding, .value = 0});
   flat.SetGradients(unit.gradients);
   for (nn::Parameter* p : flat.parameters()) p->ZeroGradient();

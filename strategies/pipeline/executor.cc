@@ -48,10 +48,17 @@ Executor::Incoming Executor::Receive(const Action& action, std::span<const Bound
   const Boundaries& boundaries = chunks[static_cast<size_t>(action.chunk)];
   const Shape& whole = message->forward ? boundaries.before : boundaries.after;
   const Shape part = parts_ != nullptr ? Shape{whole.numel() / parts_->size()} : whole;
-  Incoming incoming{
-      .message = ctx_.device().NewTensor(part, dtype, Category::kActivations), .whole = whole, .work = {}};
+  const OwnerScope pass = PassOf(message->forward);
+  Incoming incoming{.message = ctx_.device().NewTensor(part, dtype, Category::kActivations, "message of another stage"),
+                    .whole = whole,
+                    .forward = message->forward,
+                    .work = {}};
   incoming.work = in_[message->forward].group->Recv(incoming.message, message->from);
   return incoming;
+}
+
+OwnerScope Executor::PassOf(bool forward) {
+  return {ctx_.device().allocator().owners(), {.pass = forward ? "forward" : "backward"}};
 }
 
 // Waits for the message and returns it whole; empty if there is none.
@@ -61,7 +68,9 @@ Tensor Executor::Take(Incoming incoming) {
   else
     incoming.work.Wait();
   if (parts_ == nullptr || incoming.message.empty()) return std::move(incoming.message);
-  Tensor whole = ctx_.device().NewTensor(incoming.whole, incoming.message.dtype(), Category::kActivations);
+  const OwnerScope pass = PassOf(incoming.forward);
+  Tensor whole = ctx_.device().NewTensor(incoming.whole, incoming.message.dtype(), Category::kActivations,
+                                         "whole message of another stage");
   parts_->AllGather(whole, incoming.message).WaitOn(ctx_.device().compute());
   return whole;
 }

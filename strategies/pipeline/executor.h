@@ -98,9 +98,11 @@ class Executor {
   struct Incoming {
     Tensor message;  // with scatter_gather, a part of it
     Shape whole;
+    bool forward = false;
     Work work;
   };
   void Connect(DeviceMesh& mesh);
+  OwnerScope PassOf(bool forward);  // while a message of it is received
   Incoming Receive(const Action& action, std::span<const Boundaries> chunks, DType dtype);
   Tensor Take(Incoming incoming);
   void Send(const Action& action, Tensor out);

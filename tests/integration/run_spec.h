@@ -47,7 +47,8 @@ inline std::vector<report::RankRecord> RecordsOf(const spec::Spec& spec, const R
     const auto [rank, record] = (*records)[i];
     report::RankRecord& copy = copies.emplace_back(record);
     copy.set_rank(rank), copy.mutable_memory()->set_rank(rank);
-    if (!IsTraced(RecorderOptionsOf(spec), static_cast<int>(rank))) copy.clear_spans(), copy.clear_samples();
+    if (!IsTraced(RecorderOptionsOf(spec), static_cast<int>(rank)))
+      copy.clear_spans(), copy.clear_samples(), copy.clear_blocks();
   }
   return copies;
 }

@@ -85,6 +85,7 @@ constexpr Kind kKinds[] = {
     {"skipped-steps", "skipped"},
     {"no-time-line", "its timeline was left out"},
     {"does-not-fit", "memory.assume_fits: it does not fit"},
+    {"memory-by-tensor", "memory by tensor was left out"},
     // Comparisons
     {"different-work", "the two runs did different work"},
     {"different-work", "the runs are of "},
