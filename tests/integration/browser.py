@@ -74,9 +74,12 @@ class Browser:
     def key(self, key):
         self.call("/actions", {"actions": [{"type": "key", "id": "keys", "actions": [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]}]})
 
-    def point(self, x, y):
-        """Moves the pointer to a place of the window."""
-        self.call("/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": [{"type": "pointerMove", "x": round(x), "y": round(y)}]}]})
+    def point(self, x, y, click=False):
+        """Moves the pointer to a place of the window; also clicks there."""
+        actions = [{"type": "pointerMove", "x": round(x), "y": round(y)}]
+        if click:
+            actions += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
+        self.call("/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]})
 
     def errors(self):
         """What the console has since the last call."""

@@ -5,8 +5,10 @@
 """
 import collections
 import csv
+import gzip
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -202,6 +204,89 @@ class Page(unittest.TestCase):
         self.browser.script("twofold.shared.cursor = arguments[0]; twofold.views.memory.tell()", at)
         return dict(self.browser.script("""return [...document.querySelectorAll('#memory-table tr')].slice(1).map((row) =>
             [row.cells[0].textContent, Number(row.cells[1 + arguments[0]].dataset.bytes)])""", column))
+
+    def blocks_at(self, folder, rank, sample):
+        """The blocks and segments of memory_blocks.json.gz at a sample: [(owner, bytes, segment, offset)], {segment: bytes}."""
+        with gzip.open(folder / "memory_blocks.json.gz", "rt") as file:
+            own = next(r for r in json.load(file)["ranks"] if r["rank"] == rank)
+        blocks = [(own["owners"][o], b, s, at) for o, b, s, at, first, end in zip(*(own[c] for c in ("owner", "bytes", "segment", "offset", "first", "end"))) if first <= sample < end]
+        segments = {n: b for n, b, first, end in zip(*(own[c] for c in ("segment_number", "segment_bytes", "segment_first", "segment_end"))) if first <= sample < end}
+        return blocks, segments
+
+    def shown_blocks(self, column):
+        """Rows of the table of who holds the memory: [(cells of names, bytes)]; the last one is the sum."""
+        return [(tuple(cells), held) for cells, held in self.browser.script("""
+            return [...document.querySelectorAll('#blocks-table tr')].slice(1).map((row) => {
+                const figures = [...row.cells].filter((c) => c.dataset.bytes !== undefined);
+                return [[...row.cells].filter((c) => c.className === "left").map((c) => c.textContent), Number(figures[arguments[0]].dataset.bytes)];
+            })""", column)]
+
+    def test_who_holds_the_memory_at_an_instant(self):
+        folders = self.both()
+        self.opened(*folders)
+        for column, folder in enumerate(folders):
+            with open(folder / "memory.csv", newline="") as file:
+                own = [row for row in csv.DictReader(file) if int(row["rank"]) == 4]
+            self.browser.script("const s = document.getElementById('memory-rank-' + arguments[0]); s.value = '4'; s.dispatchEvent(new Event('change'))", column)
+            begin = self.browser.script("return twofold.data.runs[arguments[0]].memory.find((m) => m.rank === 4).time[0]", column) - float(own[0]["time"])
+            instants = [i for i in range(0, len(own) - 1, len(own) // 9) if float(own[i + 1]["time"]) - float(own[i]["time"]) > 1e-8]
+            self.assertGreater(len(instants), 2)
+            for i in instants:
+                live = self.shown_memory((float(own[i]["time"]) + float(own[i + 1]["time"])) / 2 + begin, column)["live"]
+                self.assertEqual(live, int(own[i]["live"]))
+                rows, (blocks, segments) = self.shown_blocks(column), self.blocks_at(folder, 4, i)
+                self.assertEqual(rows[-1], (("live", "", "", ""), live))
+                self.assertEqual(sum(held for _, held in rows[:-1]), live)
+                of = collections.Counter()
+                for owner, held, _, _ in blocks:
+                    of[owner["module"] or "(the whole model, or none)", owner["tensor"], owner["pass"], owner["category"].replace("_", " ")] += held
+                told = {names: held for names, held in rows[:-1] if "more row" not in names[0]}
+                self.assertEqual(told, {names: of[names] for names in told})  # none of this run's: 0
+                self.assertGreater(sum(held > 0 for held in told.values()), 10)
+                pool = self.browser.script("return {...document.getElementById('pool-words-' + arguments[0]).dataset}", column)
+                self.assertEqual((int(pool["segments"]), int(pool["free"])), (len(segments), sum(segments.values()) - live))
+                self.assertEqual(int(pool["free"]), int(own[i]["reserved"]) - live)
+        # by module, and by a part of a name
+        self.browser.script("twofold.shared.cursor = null; twofold.views.memory.tell()")
+        self.browser.script("const s = document.getElementById('blocks-by'); s.value = 'module'; s.dispatchEvent(new Event('change'))")
+        self.assertEqual(len(self.shown_blocks(0)[0][0]), 1)
+        whole = self.shown_blocks(0)[-1][1]
+        self.browser.script("const f = document.getElementById('blocks-filter'); f.value = 'attention'; f.dispatchEvent(new Event('input'))")
+        part = self.shown_blocks(0)[-1][1]
+        self.assertTrue(0 < part < whole, (part, whole))
+        self.assertTrue(all("attention" in names[0] for names, _ in self.shown_blocks(0)[:-1] if "more rows" not in names[0]))
+        self.assertEqual(self.browser.errors(), [])
+
+    def test_a_click_keeps_the_instant(self):
+        self.opened(*self.both())
+        said = lambda: self.browser.script("return document.getElementById('blocks-when').textContent")  # noqa: E731
+        self.assertIn("at the peak", said())
+        x, y = self.browser.script("""const canvas = twofold.views.memory.view.canvas; canvas.scrollIntoView({block: "center"});
+            const box = canvas.getBoundingClientRect(); return [box.left + box.width / 2, box.top + 80]""")
+        self.browser.point(x, y, click=True)
+        at = self.browser.wait("return twofold.views.memory.kept")
+        self.browser.point(5, 5)
+        self.browser.wait("return twofold.shared.cursor === null")
+        self.assertNotIn("at the peak", said())
+        self.assertAlmostEqual(at, self.browser.script("return twofold.views.memory.kept"))
+        map_at = self.browser.script("""const canvas = twofold.views.memory.blocks.maps[0].canvas; canvas.scrollIntoView({block: "center"});
+            const box = canvas.getBoundingClientRect(); return [box.left + 2, box.top + 6]""")
+        self.browser.point(*map_at)
+        self.assertIn("segment", self.browser.wait("const tip = document.querySelector('.tip'); return tip && tip.style.display === 'block' && tip.innerText"))
+        self.browser.click("#memory-peak")
+        self.assertIn("at the peak", self.browser.wait("const t = document.getElementById('blocks-when').textContent; return t.includes('peak') && t"))
+        self.assertEqual(self.browser.errors(), [])
+
+    def test_a_folder_without_blocks_is_said_to_lack_them(self):
+        folder = self.folder / "without-blocks"
+        shutil.copytree(self.both()[0], folder, dirs_exist_ok=True)
+        (folder / "memory_blocks.json.gz").unlink()
+        self.opened(folder)
+        self.assertIn("not recorded", self.browser.script("return document.getElementById('blocks-table').innerText + document.getElementById('pool-words-0').textContent"))
+        (folder / "memory_blocks.json.gz").write_bytes(b"no gzip")
+        result = subprocess.run([PROGRAM, "report", str(folder)], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("memory_blocks.json.gz: ", result.stderr)
 
     def test_parts_add_up_to_the_step(self):
         folders = self.both()

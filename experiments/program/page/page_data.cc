@@ -90,6 +90,25 @@ void AddMemory(const MemoryLine& memory, Columns& columns) {
   differences(memory.reserved, 1);
 }
 
+// Blocks that are there for some of the samples.
+void AddLives(const google::protobuf::RepeatedField<int64_t>& first,
+              const google::protobuf::RepeatedField<int64_t>& end, Columns& columns) {
+  for (int i = 0; i < first.size(); ++i) columns.AddSigned(first[i] - (i > 0 ? first[i - 1] : 0));
+  for (int i = 0; i < first.size(); ++i) columns.Add(static_cast<uint64_t>(end[i] - first[i]));
+}
+
+void AddBlocks(const report::MemoryBlocks& blocks, Json& json, Columns& columns) {
+  json["owners"] = Json::array();
+  for (const report::MemoryOwner& owner : blocks.owners()) json["owners"].push_back(ToJson(owner));
+  json["blocks"] = blocks.owner_size(), json["segments"] = blocks.segment_number_size();
+  for (const auto* column : {&blocks.owner(), &blocks.bytes(), &blocks.segment(), &blocks.offset()})
+    for (const int64_t value : *column) columns.Add(static_cast<uint64_t>(value));
+  AddLives(blocks.first(), blocks.end(), columns);
+  for (const auto* column : {&blocks.segment_number(), &blocks.segment_bytes()})
+    for (const int64_t value : *column) columns.Add(static_cast<uint64_t>(value));
+  AddLives(blocks.segment_first(), blocks.segment_end(), columns);
+}
+
 Json RanksOf(const RunData& run) {
   const MeshShape mesh = MeshOf(run.parallel);
   Json ranks = Json::array();
@@ -134,8 +153,10 @@ Json RunJson(const RunData& run, Columns& columns) {
     AddLane(lane, names, labels, columns);
   }
   for (const auto& [rank, line] : run.memory) {
-    memory.push_back({{"rank", rank}, {"count", line.time.size()}});
+    Json of = {{"rank", rank}, {"count", line.time.size()}};
     AddMemory(line, columns);
+    if (const auto blocks = run.blocks.find(rank); blocks != run.blocks.end()) AddBlocks(blocks->second, of, columns);
+    memory.push_back(std::move(of));
   }
   Json class_names = Json::array(), name_texts = Json::array(), class_of = Json::array();
   std::map<std::string, size_t> class_numbers;

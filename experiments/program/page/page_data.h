@@ -7,7 +7,10 @@
 //                       starts (nanoseconds since the end of the span before, signed), lengths (nanoseconds), names,
 //                       labels (both indices into the tables), bytes, waiting, exposed (both nanoseconds);
 //                     then for each rank with memory
-//                       times (nanoseconds), live bytes of each category, reserved bytes: differences, signed
+//                       times (nanoseconds), live bytes of each category, reserved bytes: differences, signed;
+//                       of its blocks, if they are known: owners (places in its list), bytes, segments, offsets, first
+//                       samples (differences, signed), numbers of samples;
+//                       of its segments: numbers, bytes, first samples (differences, signed), numbers of samples
 //
 // Columns of small numbers compress well: a million spans take some megabytes.
 #pragma once

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status.h"
+#include "core/base/strings.h"
+#include "experiments/program/report/memory_blocks_file.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/spec.h"
 
@@ -145,6 +147,15 @@ absl::StatusOr<RunData> ReadRun(const std::string& folder) {
   run.report = *std::move(report);
   if (absl::Status s = ReadTrace(folder + "/trace.json", run); !s.ok()) return s;
   if (absl::Status s = ReadMemory(folder + "/memory.csv", run); !s.ok()) return s;
+  auto blocks = ReadMemoryBlocks(StrCat(folder, "/", kMemoryBlocks));
+  if (!blocks.ok()) return blocks.status();
+  run.blocks = *std::move(blocks);
+  for (const auto& [rank, own] : run.blocks) {
+    const auto line = run.memory.find(rank);
+    const size_t samples = line == run.memory.end() ? 0 : line->second.time.size();
+    if (absl::Status s = CheckMemoryBlocks(own, static_cast<int64_t>(samples)); !s.ok())
+      return Bad(StrCat(folder, "/", kMemoryBlocks), StrCat("rank ", rank, ": ", s.message()));
+  }
   if (absl::Status s = ReadLayout(folder + "/spec.textproto", run); !s.ok()) return s;
   Rebase(run);
   return run;

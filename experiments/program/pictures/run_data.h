@@ -37,15 +37,16 @@ struct RunData {
   std::vector<Lane> lanes;                // by rank, compute first
   std::map<int, std::string> rank_names;  // of ranks with lanes: "rank 0 and 3 like it"
   std::vector<std::string> categories;
-  std::map<int, MemoryLine> memory;  // by rank
+  std::map<int, MemoryLine> memory;            // by rank
+  std::map<int, report::MemoryBlocks> blocks;  // likewise: what it consists of, of ranks that kept it
   double trace_end = 0;
 
   // "predicted (simulated)", "measured (in_memory)"
   std::string Title() const;
 };
 
-// trace.json, memory.csv and spec.textproto may be missing (then nothing of them is drawn); report.json must be there.
-// Errors name the file and what is wrong in it.
+// trace.json, memory.csv, memory_blocks.json.gz and spec.textproto may be missing (then nothing of them is drawn);
+// report.json must be there. Errors name the file and what is wrong in it.
 absl::StatusOr<RunData> ReadRun(const std::string& folder);
 
 }  // namespace twofold::pictures

@@ -11,6 +11,7 @@
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/goal_file.h"
 #include "experiments/program/report/json.h"
+#include "experiments/program/report/memory_blocks_file.h"
 #include "experiments/program/report/rank_rows.h"
 #include "experiments/program/report/simulation_costs.h"
 #include "experiments/program/report/tables.h"
@@ -46,6 +47,8 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
                                   {"memory.csv", MemoryCsv(records)},
                                   {"collectives.csv", CollectivesCsv(report)}};
   if (!costs.empty()) files.push_back({"simulate.csv", SimulationCostsCsv(costs)});
+  const std::string blocks = MemoryBlocksFileBytes(records);
+  if (!blocks.empty()) files.push_back({kMemoryBlocks, blocks});
   const std::string routing = HasRouters(spec) ? RoutingCsv(records) : "";
   if (!routing.empty()) files.push_back({"routing.csv", routing});
   if (spec.trace().enabled()) files.push_back({"trace.json", TraceJson(records)});
@@ -61,6 +64,7 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   std::filesystem::remove_all(goal, none);
   if (std::string schedule = GoalSchedule(records); status.ok() && !schedule.empty())
     status = WriteFiles(goal, {{kGoalSchedule, std::move(schedule)}});
+  if (status.ok() && blocks.empty()) status = RemoveFile(StrCat(folder, "/", kMemoryBlocks));
   if (status.ok() && costs.empty()) status = RemoveFile(StrCat(folder, "/simulate.csv"));
   if (status.ok() && routing.empty()) status = RemoveFile(StrCat(folder, "/routing.csv"));
   if (status.ok() && !spec.trace().enabled()) status = RemoveFile(StrCat(folder, "/trace.json"));
@@ -69,8 +73,9 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
 
 absl::Status MoveReport(const std::string& from, const std::string& to) {
   if (absl::Status made = MakeOutFolder("the report's folder", to); !made.ok()) return made;
-  for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "simulate.csv",
-                           "routing.csv", "trace.json", kChakraFolder, kGoalFolder, "spec.textproto", "report.json"}) {
+  for (const char* name :
+       {"steps.csv", "validation.csv", "memory.csv", kMemoryBlocks, "collectives.csv", "simulate.csv", "routing.csv",
+        "trace.json", kChakraFolder, kGoalFolder, "spec.textproto", "report.json"}) {
     const std::string path = StrCat(from, "/", name), moved = StrCat(to, "/", name);
     std::error_code error;
     if (std::filesystem::is_directory(moved, error)) std::filesystem::remove_all(moved, error);

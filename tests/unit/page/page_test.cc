@@ -193,6 +193,48 @@ TEST_F(PageTest, CarriesEverySpanAndEverySample) {
   EXPECT_EQ(data.at, data.bytes.size());
 }
 
+// Two blocks, of which one is there throughout, in one segment.
+void AddBlocks(report::RankRecord& record) {
+  report::MemoryBlocks& b = *record.mutable_blocks();
+  for (const char* module : {"a", "b"}) {
+    report::MemoryOwner& owner = *b.add_owners();
+    owner.set_pass("forward"), owner.set_module(module), owner.set_tensor("f32[8]"), owner.set_category("activations");
+  }
+  for (const int i : {0, 1}) {
+    b.add_owner(1 - i), b.add_bytes(512 + i), b.add_segment(7), b.add_offset(1024 * i);
+    b.add_first(i), b.add_end(3 - i);
+  }
+  b.add_segment_number(7), b.add_segment_bytes(2 << 20), b.add_segment_first(0), b.add_segment_end(3);
+}
+
+TEST_F(PageTest, CarriesTheBlocksOfARankThatKeptThem) {
+  AddBlocks(records[1]);
+  const RunData run = Written();
+  ASSERT_EQ(run.blocks.size(), 1u);
+  EXPECT_EQ(run.blocks.at(1).owners(1).module(), "b");
+  Reading data(Unzipped(PageData({&run})));
+  const nlohmann::json& memory = data.json["runs"][0]["memory"];
+  EXPECT_FALSE(memory[0].contains("owners"));
+  EXPECT_EQ(memory[1]["owners"][0]["tensor"], "f32[8]");
+  EXPECT_EQ(memory[1]["blocks"], 2);
+  EXPECT_EQ(memory[1]["segments"], 1);
+  constexpr size_t kSamples = 3, kLanes = 4, kColumns = 7;
+  data.Column(kLanes * kColumns + 2 * kSamples * (6 + 2));
+  const auto is = [&](std::vector<uint64_t> expected) { EXPECT_EQ(data.Column(expected.size()), expected); };
+  is({1, 0}), is({512, 513}), is({7, 7}), is({0, 1024});
+  is({0, 2}), is({3, 1});  // first samples: differences, zigzag; numbers of samples
+  is({7}), is({2 << 20}), is({0}), is({3});
+  EXPECT_EQ(data.at, data.bytes.size());
+}
+
+TEST_F(PageTest, RefusesBlocksThatDoNotFitTheSamples) {
+  AddBlocks(records[0]);
+  records[0].mutable_blocks()->set_end(0, 4);
+  EXPECT_TRUE(WriteReport(folder, report, spec::Spec(), records).ok());
+  EXPECT_THAT(std::string(ReadRun(folder).status().message()),
+              HasSubstr("memory_blocks.json.gz: rank 0: block 0: is at samples 0 to 4 of 3"));
+}
+
 TEST_F(PageTest, DrawsOnlyLossesThatWereRead) {
   for (int i : {0, 2}) report.mutable_steps(i)->clear_loss();
   const RunData run = Written();

@@ -47,7 +47,20 @@ function readRun(run, columns) {
     memory.time = nanoseconds(columns, memory.count);
     memory.live = run.categories.map(() => running(columns, memory.count));
     memory.reserved = running(columns, memory.count);
+    if (memory.owners) readBlocks(memory, columns);
   }
+}
+
+// Blocks of the allocator, and the segments that they are cut from: there at samples [first, end).
+function readBlocks(memory, columns) {
+  const lives = (count, names) => {
+    const made = Object.fromEntries(names.map((name) => [name, columns.column(count, Float64Array)]));
+    made.first = running(columns, count);
+    made.end = columns.column(count, Float64Array).map((length, i) => made.first[i] + length);
+    return made;
+  };
+  memory.blocks = lives(memory.blocks, ["owner", "bytes", "segment", "offset"]);
+  memory.segments = lives(memory.segments, ["number", "bytes"]);
 }
 
 function nanoseconds(columns, count) {

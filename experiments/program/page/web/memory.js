@@ -1,6 +1,7 @@
 "use strict";
 // Memory over time: for each run one rank, categories stacked, reserved bytes above them. At the cursor, or at the peak,
-// a table tells the categories of all runs; their sum is what is live.
+// a table tells the categories of all runs; their sum is what is live. Below it, memory_blocks.js tells whose it is. A
+// click keeps the instant.
 
 const AREA = 170;  // pixels, of a run
 
@@ -15,9 +16,19 @@ class MemoryView {
     const frame = element("div");
     root.append(frame);
     this.view = new TimeCanvas(frame, shared, "Memory by category over time. The table below has the figures at the cursor.");
+    this.kept = null;  // seconds: what is told while the pointer is elsewhere; null: the peak
+    this.view.clicked = (event) => { this.keep(this.view.timeAt(event)); };
+    this.peak = element("button", {id: "memory-peak"}, "at the peak");
+    this.peak.addEventListener("click", () => this.keep(null));
     this.table = element("table", {id: "memory-table"});
-    root.append(this.legend(), element("div", {class: "wrap"}, this.table));
+    root.append(this.legend(), element("div", {class: "bar"}, this.peak, "A click into the picture keeps that instant."), element("div", {class: "wrap"}, this.table));
+    this.blocks = new BlocksView(root, this.runs, (run) => this.chosen.get(run));
     shared.changed(() => this.draw());
+  }
+
+  keep(seconds) {
+    this.kept = seconds;
+    this.shared.set({});
   }
 
   rankChoice(run, i) {
@@ -99,9 +110,9 @@ class MemoryView {
     return columns;
   }
 
-  // The table of what is live at the cursor, else at the highest peak.
+  // The table of what is live at the cursor, else at the instant that is kept, else at the highest peak.
   tell() {
-    const t = this.shared.cursor;
+    const t = this.shared.cursor ?? this.kept;
     const at = this.runs.map((run) => {
       const memory = this.chosen.get(run);
       return t === null ? d3.maxIndex(memory.totals) : Math.max(0, d3.bisectRight(memory.time, t) - 1);
@@ -118,6 +129,7 @@ class MemoryView {
       row("live", (m, i) => m.totals[i]),
       row("reserved, but not live", (m, i) => m.reserved[i] - m.totals[i]),
       row("reserved", (m, i) => m.reserved[i]));
+    this.blocks.tell(at, when);
   }
 }
 
