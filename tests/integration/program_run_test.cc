@@ -173,8 +173,8 @@ TEST_F(Program, MeasuresAndWritesTheReport) {
   EXPECT_LE(report["low"], report["median_step_seconds"]);
   EXPECT_GE(report["high"], report["median_step_seconds"]);
   EXPECT_NEAR(report["tokens_per_second"].get<double>() * report["median_step_seconds"].get<double>(), 6, 1e-9);
-  for (const char* name :
-       {"steps.csv", "validation.csv", "memory.csv", "collectives.csv", "trace.json", "spec.textproto"}) {
+  for (const char* name : {"steps.csv", "validation.csv", "memory.csv", "memory_blocks.json.gz", "collectives.csv",
+                           "trace.json", "spec.textproto"}) {
     EXPECT_TRUE(fs::exists(StrCat(At("run"), "/", name))) << name;
   }
 }
@@ -264,7 +264,7 @@ TEST_F(Program, PredictsTheSameBytesTwice) {
       EXPECT_EQ(text, ReadAll(StrCat(At("c"), "/", name))) << data << " " << name;
       ++files;
     }
-    EXPECT_EQ(files, 7);
+    EXPECT_EQ(files, 8);
     EXPECT_LT(Report(At("a"))["low"], Report(At("a"))["median_step_seconds"]);
   }
 }
