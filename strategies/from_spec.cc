@@ -33,6 +33,11 @@ DType ToDType(spec::DType dtype) {
   return DType::kF32;
 }
 
+nn::Fp8Recipe Fp8RecipeOf(const spec::Precision& precision) {
+  if (precision.matmul() != spec::Precision::FP8) return nn::Fp8Recipe::kOff;
+  return precision.fp8().scaling() == spec::Fp8::BLOCK ? nn::Fp8Recipe::kBlock : nn::Fp8Recipe::kCurrent;
+}
+
 std::shared_ptr<const Model> ModelOf(const spec::Model& model) {
   const google::protobuf::Reflection& fields = *model.GetReflection();
   const auto* sizes = fields.GetOneofFieldDescriptor(model, spec::Model::descriptor()->FindOneofByName("kind"));
@@ -429,6 +434,7 @@ TrainingOptions TrainingOptionsOf(const spec::Spec& spec) {
   out.layers = {.sequence_parallel = spec.parallel().sequence_parallel(),
                 .overlap = spec.parallel().overlap(),
                 .tensor_overlap = spec.parallel().tp_overlap(),
+                .fp8 = Fp8RecipeOf(train.precision()),
                 .kv_heads = shape.kv_heads > 0 ? shape.kv_heads : shape.heads};
   SetPipeline(spec, out);
   out.layout = ToLayout(spec);

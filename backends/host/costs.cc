@@ -9,6 +9,7 @@
 #include "core/base/strings.h"
 #include "sim/cost/gpu_cost_model.h"
 #include "sim/cost/laws/gpu_tiles.h"
+#include "sim/cost/laws/product_law.h"
 #include "sim/cost/profile_cost_model.h"
 #include "sim/cost/read_profile.h"
 #include "sim/cost/roofline.h"
@@ -191,6 +192,34 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const CostsAsked& ask
     costs.notes.push_back(StrCat("calibration: ", DescribeGpu(costs.profile.gpu())));
   }
   return costs;
+}
+
+namespace {
+
+// The catalogue's devices that have the law.
+std::string DevicesWith(std::string_view dtype) {
+  std::string names;
+  for (const std::string& name : ListDevices()) {
+    const absl::StatusOr<cluster::Device> device = FindDevice(name);
+    if (device.ok() && ProductLawOf(device->laws(), dtype) != nullptr)
+      StrAppend(&names, names.empty() ? "" : ", ", name);
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::Status CheckFp8(const spec::Precision& precision, const Costs& costs, std::string_view field) {
+  if (precision.matmul() != spec::Precision::FP8 || costs.device.kind() != cluster::Device::GPU_DEVICE)
+    return absl::OkStatus();
+  const std::string_view dtype = precision.fp8().scaling() == spec::Fp8::BLOCK ? "fp8_block" : "fp8";
+  if (costs.profile.kernels_size() == 0 && ProductLawOf(costs.device.laws(), dtype) != nullptr) return absl::OkStatus();
+  return InvalidArgument("train.precision.matmul: FP8 with scaling ",
+                         spec::Fp8::Scaling_Name(precision.fp8().scaling()),
+                         " needs a GPU with FP8 whose rate is known (products of dtype \"", dtype,
+                         "\" in device.laws), but ", field, " has ", costs.device.name(), ", which has ",
+                         costs.profile.kernels_size() > 0 ? "only what a profile measured" : "none",
+                         "; use a cluster of ", DevicesWith(dtype), ", or matmul: AS_PARAMETER");
 }
 
 absl::StatusOr<Costs> FindCosts(const spec::Emulated& emulated) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -50,6 +51,9 @@ struct CostsAsked {
 // If the profile is a GPU's, its figures replace the device's. Refuses a profile of another kind of device than the
 // cluster's.
 absl::StatusOr<Costs> FindCosts(const cluster::Cluster& cluster, const CostsAsked& asked);
+// Refuses `device` if the spec asks for FP8 products, it is a GPU, and nothing says how long they take on it: GPUs
+// without FP8 do not have such figures. `field`: what names the device's cluster.
+absl::Status CheckFp8(const spec::Precision& precision, const Costs& costs, std::string_view field);
 // The costs of an emulated device. Refuses an unknown cluster or profile.
 absl::StatusOr<Costs> FindCosts(const spec::Emulated& emulated);
 

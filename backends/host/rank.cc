@@ -47,6 +47,7 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const spec::Spec& spec, RanksAre ranks
   }
   absl::StatusOr<Costs> costs = FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
+  if (absl::Status s = CheckFp8(spec.train().precision(), *costs, "emulated.cluster"); !s.ok()) return s;
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) costs->notes.push_back(costs->DescribeHostLink());
   const MemoryRules rules = MemoryRulesOf(spec, costs->device);
   choice.memory = rules.device, choice.host_memory = rules.host;

@@ -185,6 +185,10 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   const bool emulated = spec.device() == spec::EMULATED;
   if (emulated) costs = host::FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
+  if (absl::Status s =
+          host::CheckFp8(spec.train().precision(), *costs, emulated ? "emulated.cluster" : "fabric.simulated.cluster");
+      !s.ok())
+    return s;
   if (spec.device() == spec::CUDA && costs->device.kind() != cluster::Device::GPU_DEVICE) {
     return InvalidArgument("fabric.simulated.cluster: \"", c.name(),
                            "\" computes on CPUs, but device is CUDA; use a cluster of GPUs (",
@@ -220,6 +224,15 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
     }
   }
   plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
+  if (spec.train().precision().matmul() == spec::Precision::FP8 &&
+      costs->device.kind() == cluster::Device::GPU_DEVICE) {
+    plan.notes.push_back(
+        "products in FP8 take the time of the device's FP8 law, and rounding their operands that of the bytes it "
+        "moves; "
+        "the copies in another layout that GPUs before Blackwell need for the two backward products are not modelled, "
+        "nor is memory for them; sizes that are not multiples of 16, which GPUs refuse, are accepted; MFU counts the "
+        "peak of train.precision.parameter");
+  }
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(costs->DescribeHostLink());
   plan.host_link = costs->host_link();
   plan.costs = costs->Make();

@@ -28,11 +28,13 @@ constexpr auto Rows(const NamesOf<kNames>&... classes) {
 
 constexpr auto kKernelRows = Rows(
     NamesOf{KernelClass::kProduct,
-            {"batched_matmul_nn", "batched_matmul_nt", "batched_matmul_tn", "batched_matmul_tt", "conv1x1_backward",
-             "conv1x1_forward",   "conv1x1_weights",   "conv3x3_backward",  "conv3x3_forward",   "conv3x3_weights",
-             "conv5x5_backward",  "conv5x5_forward",   "conv5x5_weights",   "conv7x7_backward",  "conv7x7_forward",
-             "conv7x7_weights",   "conv_backward",     "conv_forward",      "conv_weights",      "matmul_gelu",
-             "matmul_gelu_slope", "matmul_nn",         "matmul_nt",         "matmul_tn",         "matmul_tt"}},
+            {"batched_matmul_nn", "batched_matmul_nt",     "batched_matmul_tn", "batched_matmul_tt", "conv1x1_backward",
+             "conv1x1_forward",   "conv1x1_weights",       "conv3x3_backward",  "conv3x3_forward",   "conv3x3_weights",
+             "conv5x5_backward",  "conv5x5_forward",       "conv5x5_weights",   "conv7x7_backward",  "conv7x7_forward",
+             "conv7x7_weights",   "conv_backward",         "conv_forward",      "conv_weights",      "matmul_gelu",
+             "matmul_fp8_gelu",   "matmul_fp8_gelu_slope", "matmul_fp8_nn",     "matmul_fp8_nt",     "matmul_fp8_tn",
+             "matmul_fp8_tt",     "matmul_gelu_slope",     "matmul_nn",         "matmul_nt",         "matmul_tn",
+             "matmul_tt"}},
     NamesOf{KernelClass::kAttention,
             {"attention_backward", "attention_block_backward", "attention_block_forward", "attention_diagonal_backward",
              "attention_diagonal_forward", "attention_forward", "rotary", "rotary_table", "softmax_backward",
@@ -53,11 +55,28 @@ constexpr auto kKernelRows = Rows(
              "embedding_forward", "position_backward", "position_forward", "split_backward", "split_correct",
              "split_losses", "split_max", "split_sums"}},
     NamesOf{KernelClass::kOptimizer, {"adam_step", "clip_factor", "sgd_step", "squared_norm"}},
-    NamesOf{
-        KernelClass::kOther,
-        {"average_pool_backward", "average_pool_forward", "combine", "combine_weights", "dequantise", "dispatch",
-         "gather_elements", "max_pool_backward", "max_pool_forward", "orthogonalise", "quantise", "quantise_stochastic",
-         "random_places", "route_backward", "route_forward", "scatter_elements", "sign_pack", "sign_unpack", "top_k"}});
+    NamesOf{KernelClass::kOther,
+            {"average_pool_backward",
+             "average_pool_forward",
+             "combine",
+             "combine_weights",
+             "dequantise",
+             "dispatch",
+             "gather_elements",
+             "max_pool_backward",
+             "max_pool_forward",
+             "orthogonalise",
+             "quantise",
+             "quantise_fp8",
+             "quantise_fp8_blocks",
+             "quantise_stochastic",
+             "random_places",
+             "route_backward",
+             "route_forward",
+             "scatter_elements",
+             "sign_pack",
+             "sign_unpack",
+             "top_k"}});
 
 }  // namespace
 

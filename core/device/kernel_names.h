@@ -14,7 +14,7 @@ enum class KernelClass {
   kElement,  // element-wise operations, sums over elements, copies
   kLoss,     // embeddings and losses
   kOptimizer,
-  kOther,  // pooling, routing to experts, gradient codecs
+  kOther,  // pooling, routing to experts, gradient codecs, rounding to FP8
 };
 
 struct KernelRow {

@@ -13,6 +13,7 @@
 #include "core/device/ops/convolution.h"
 #include "core/device/ops/elementwise.h"
 #include "core/device/ops/experts.h"
+#include "core/device/ops/fp8.h"
 #include "core/device/ops/gated.h"
 #include "core/device/ops/loss.h"
 #include "core/device/ops/norm.h"
@@ -41,7 +42,7 @@ namespace twofold::ops {
   F(SoftmaxBackward) F(RouteForward) F(RouteBackward) F(Dispatch) F(Combine) F(CombineWeights) F(CrossEntropyForward) \
   F(CrossEntropyBackward) F(Sum) F(CountCorrect) F(SplitMax) F(SplitSums) F(SplitLosses) F(SplitBackward) \
   F(SplitCorrect) F(RandomFill) F(TopK) F(RandomPlaces) F(GatherElements) F(ScatterElements) F(Quantise) F(Dequantise) \
-  F(SignPack) F(SignUnpack) F(Orthogonalise) F(SgdStep) F(AdamStep) F(SquaredNorm) F(ClipFactor)
+  F(QuantiseFp8) F(SignPack) F(SignUnpack) F(Orthogonalise) F(SgdStep) F(AdamStep) F(SquaredNorm) F(ClipFactor)
 // clang-format on
 
 #define TWOFOLD_COMMA_AND(Operation) , Operation

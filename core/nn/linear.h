@@ -1,6 +1,7 @@
-// y = x W^T + b, with W stored [out, in] as PyTorch stores it.
+// y = x W^T + b, with W stored [out, in] as PyTorch stores it. Its three products may be in FP8 (fp8.h).
 #pragma once
 
+#include "core/nn/fp8.h"
 #include "core/nn/gelu_product.h"
 
 namespace twofold::nn {
@@ -9,7 +10,8 @@ struct LinearConfig {
   int64_t in = 0, out = 0;
   bool bias = true;
   DType dtype = DType::kF32;
-  Init weight_init, bias_init;  // default: zero
+  Init weight_init, bias_init;      // default: zero
+  Fp8Recipe fp8 = Fp8Recipe::kOff;  // dtype must not be F64
 };
 
 // x: [.., in]; y: [.., out]. Parameters: "weight" [out, in], "bias" [out] (no weight decay).
@@ -20,7 +22,7 @@ class Linear : public Module, public ProductThenGelu, public GeluThenProduct {
   Linear(const LinearConfig& config, Parameter* shared_weight);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
-  void FillSaved(Context&, const Tensor& x, Saved& saved) override { saved[kX] = x; }
+  void FillSaved(Context& ctx, const Tensor& x, Saved& saved) override { kInput.Keep(ctx, fp8_, x, saved); }
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
   void BackwardWeights(Context& ctx, Saved& saved) override;
   Tensor ForwardGelu(Context& ctx, const Tensor& x, Tensor& y, Saved& saved) override;
@@ -28,10 +30,14 @@ class Linear : public Module, public ProductThenGelu, public GeluThenProduct {
   std::string_view kind() const override { return "linear"; }
 
  private:
-  enum Slot { kX, kDy };
-  ops::MatMul Product(const Tensor& x, const Tensor& y) const;
-  ops::MatMul InputGradient(const Tensor& dy, const Tensor& dx) const;
+  enum Slot { kX, kDy, kScales };
+  static constexpr SavedInput kInput{.codes = kX, .scales = kScales};
+  // y = x W^T + b, or with its GELU in `activated`; keeps x.
+  void Multiply(Context& ctx, const Tensor& x, const Tensor& y, const Tensor* activated, Saved& saved);
+  // With the slope of the GELU before, if `before_gelu` is not null.
+  Tensor InputGradient(Context& ctx, Tensor dy, const Tensor* before_gelu, Saved& saved);
   int64_t in_, out_;
+  Fp8Recipe fp8_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
 };

@@ -1,4 +1,6 @@
-// Products of layers; operands that are not f32 or f64 are converted into scratch memory.
+// Products of layers; operands that are not f32 or f64 are converted into scratch memory. FP8 operands are exact in
+// f32.
+#include "kernels/cpu/fp8.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/panel_product.h"
 
@@ -15,11 +17,24 @@ const A* Widened(const Tensor& t, Context& c) {
   return copy;
 }
 
+// The same for an operand that may be FP8.
+template <class A>
+const A* Operand(const Tensor& t, const ops::Fp8Scaling& scaling, Context& c) {
+  if constexpr (std::is_same_v<A, float>) {
+    if (!scaling.empty()) {
+      A* copy = c.scratch.Take<A>(t.numel());
+      DecodeFp8(t, scaling, copy, c.pool);
+      return copy;
+    }
+  }
+  return Widened<A>(t, c);
+}
+
 template <class A>
 void MultiplyInto(const ops::MatMul& o, Context& c) {
   const int64_t m = o.out.dim(0), n = o.out.dim(1), k = o.transpose_a ? o.a.dim(0) : o.a.dim(1);
-  const A* a = Widened<A>(o.a, c);
-  const A* b = Widened<A>(o.b, c);
+  const A* a = Operand<A>(o.a, o.a_scaling, c);
+  const A* b = Operand<A>(o.b, o.b_scaling, c);
   const A* bias = o.bias.empty() ? nullptr : Widened<A>(o.bias, c);
   const bool direct = o.out.dtype() == DTypeOf<A>::value;
   A* product = direct ? o.out.data<A>() : c.scratch.Take<A>(m * n);
@@ -52,7 +67,7 @@ void Compute(const ops::MatMul& o, Context& c) {
   using ops::MatMul, ops::ActivationForward;
   MatMul product = o;
   if (o.epilogue == MatMul::kGelu) product.out = o.aux;
-  VisitWide(o.a.dtype(), [&]<class A>() { MultiplyInto<A>(product, c); });
+  VisitWide(o.fp8() ? DType::kF32 : o.a.dtype(), [&]<class A>() { MultiplyInto<A>(product, c); });
   if (o.epilogue == MatMul::kGelu) Compute(ActivationForward{ActivationForward::kGelu, o.aux, o.out}, c);
   if (o.epilogue == MatMul::kGeluSlope)
     Compute(ops::ActivationBackward{ActivationForward::kGelu, o.aux, o.out, o.out}, c);

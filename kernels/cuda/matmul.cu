@@ -98,6 +98,7 @@ void ComputeWithEpilogue(const ops::MatMul& o, const Context& c) {
 }  // namespace
 
 void Compute(const ops::MatMul& o, const Context& c) {
+  TWOFOLD_CHECK(!o.fp8(), "products in FP8 have no kernel on GPUs: specs that ask for them are refused");
   if (o.epilogue != ops::MatMul::kNone) return ComputeWithEpilogue(o, c);
   const int64_t m = o.out.dim(0), n = o.out.dim(1);
   const OutMatrices where = {.stride = n, .heads = 1, .rows = m, .columns = n};

@@ -96,7 +96,20 @@ Estimate ProfileCostModel::Time(const ops::Op& op) {
     if (a.launch && b.launch) both.launch = *a.launch + *b.launch;
     return both;
   }
+  if (product != nullptr && product->fp8() && !Find(key.name, key.dtype).same) return TimeOfWidened(*product);
   return Time(key, ops::CostOf(op));
+}
+
+// In the place of an FP8 product without an epilogue.
+Estimate ProfileCostModel::TimeOfWidened(const ops::MatMul& product) {
+  constexpr std::string_view kNames[] = {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt"};
+  const ops::KernelKey key{kNames[product.transpose_a * 2 + product.transpose_b], DType::kBF16, ops::Key(product).dims};
+  ops::Cost cost = ops::CostOf(product);
+  cost.read += product.a.bytes() + product.b.bytes();  // 2 bytes an element
+  Estimate e = Time(key, cost);
+  if (!e.extrapolated) e.low = e.low * (1 / kExtrapolationSlack), e.high = e.high * kExtrapolationSlack;
+  e.extrapolated = true;
+  return e;
 }
 
 Estimate ProfileCostModel::Time(const ops::KernelKey& key, const ops::Cost& cost) {

@@ -18,9 +18,10 @@
 // host's time to launch it and to allocate a result.
 //
 // A kernel that the profile lacks costs the first of these that is available: for a product with a GELU, the two
-// separately; for a product, another product's rate; the kernel's cost in another element type, in proportion to the
-// bytes (products and attention: at equal flops per second); its bytes at the median rate of the profile's streaming
-// kernels (plus its flops at the profile's peak, if it counts flops).
+// separately; for a product in FP8, the same product in bf16, since a CPU widens both to f32; for a product, another
+// product's rate; the kernel's cost in another element type, in proportion to the bytes (products and attention: at
+// equal flops per second); its bytes at the median rate of the profile's streaming kernels (plus its flops at the
+// profile's peak, if it counts flops).
 #pragma once
 
 #include <map>
@@ -77,6 +78,7 @@ class ProfileCostModel : public CostModel {
     bool same;           // exactly this kernel and element type
   };
 
+  Estimate TimeOfWidened(const ops::MatMul& product);
   Found Find(std::string_view name, DType dtype) const;
   const Table* Product(std::string_view dtype) const;
   std::string Describe(const profile::Profile& profile) const;

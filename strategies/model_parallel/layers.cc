@@ -128,12 +128,19 @@ std::unique_ptr<nn::Module> ParallelLayers::Whole(const nn::LinearConfig& config
 
 // ---- Within a branch of a block ----
 
-std::unique_ptr<nn::Module> ParallelLayers::Column(const nn::LinearConfig& config, std::vector<int64_t> parts) {
+nn::LinearConfig ParallelLayers::InRecipe(nn::LinearConfig config) const {
+  config.fp8 = options_.fp8;
+  return config;
+}
+
+std::unique_ptr<nn::Module> ParallelLayers::Column(const nn::LinearConfig& of, std::vector<int64_t> parts) {
+  const nn::LinearConfig config = InRecipe(of);
   if (!splits_layers()) return Layers::Column(config, std::move(parts));
   return std::make_unique<ColumnParallelLinear>(exchange_, config, SplitParts(parts, tensor_.rank(), tensor_.size()));
 }
 
-std::unique_ptr<nn::Module> ParallelLayers::Row(const nn::LinearConfig& config) {
+std::unique_ptr<nn::Module> ParallelLayers::Row(const nn::LinearConfig& of) {
+  const nn::LinearConfig config = InRecipe(of);
   if (!splits_layers()) return Layers::Row(config);
   return std::make_unique<RowParallelLinear>(exchange_, config);
 }
@@ -160,7 +167,8 @@ std::unique_ptr<nn::Module> ParallelLayers::MakeExperts(const nn::MixtureConfig&
                             {.experts = experts, .tensor = tensor_, .sequence_parallel = options_.sequence_parallel});
 }
 
-std::unique_ptr<nn::Module> ParallelLayers::Qkv(const nn::LinearConfig& config, const nn::Heads& heads) {
+std::unique_ptr<nn::Module> ParallelLayers::Qkv(const nn::LinearConfig& of, const nn::Heads& heads) {
+  const nn::LinearConfig config = InRecipe(of);
   if (!splits_layers()) return Layers::Qkv(config, heads);
   return std::make_unique<ColumnParallelLinear>(exchange_, config,
                                                 HeadShare(heads, tensor_.rank(), tensor_.size()).ranges(heads));

@@ -22,7 +22,8 @@ struct ParallelOptions {
   bool sequence_parallel = false;  // also split activations between split layers along tp (Korthikanti et al. 2022)
   bool overlap = true;             // communicate while computing; false: wait for every call, for comparison
   bool tensor_overlap = false;     // also while computing what depends on it, along tp (ring_product.h)
-  int64_t kv_heads = 0;            // the model's key/value heads, of which there may be fewer than tp ranks; 0: none
+  nn::Fp8Recipe fp8 = nn::Fp8Recipe::kOff;  // of the products in branches of blocks: Column, Row and Qkv
+  int64_t kv_heads = 0;  // the model's key/value heads, of which there may be fewer than tp ranks; 0: none
 };
 
 // One object per rank, used from the rank's thread. It and the mesh must outlive the layers that it makes.
@@ -67,6 +68,7 @@ class ParallelLayers final : public nn::Layers {
   std::unique_ptr<nn::Module> MakeExperts(const nn::MixtureConfig& config) override;
 
  private:
+  nn::LinearConfig InRecipe(nn::LinearConfig config) const;
   bool splits_layers() const { return tensor_.size() > 1; }
   // Null if this rank holds all rows.
   nn::Placing PlacesOfRows() const;

@@ -21,7 +21,7 @@ std::vector<nn::ShardLayout::Range> SplitParts(std::span<const int64_t> parts, i
 
 ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config,
                                            const std::vector<nn::ShardLayout::Range>& ranges)
-    : exchange_(exchange) {
+    : exchange_(exchange), fp8_(config.fp8) {
   int64_t rows = 0;
   for (const nn::ShardLayout::Range& range : ranges) rows += range.count;
   weight_ = AddParameter("weight", Shape{rows, config.in}, config.dtype, config.weight_init);
@@ -32,12 +32,8 @@ ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchang
 }
 
 ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchange, nn::Parameter* shared_weight)
-    : exchange_(exchange), weight_(shared_weight) {
+    : exchange_(exchange), fp8_(nn::Fp8Recipe::kOff), weight_(shared_weight) {
   ShareParameter(shared_weight);
-}
-
-ops::MatMul ColumnParallelLinear::Product(const Tensor& x, const Tensor& y) const {
-  return {.a = Rows(x), .b = weight_->data(), .out = Rows(y), .bias = nn::BiasData(bias_), .transpose_b = true};
 }
 
 // Gathers the input and multiplies it, as a whole or part by part.
@@ -54,25 +50,34 @@ void ColumnParallelLinear::GatherAndMultiply(nn::Context& ctx, const Tensor& x, 
   });
 }
 
+template <class MakeResults>
+void ColumnParallelLinear::MultiplyAndKeep(nn::Context& ctx, const Tensor& x, MakeResults make, const Tensor& y,
+                                           const Tensor* activated, nn::Saved& saved) {
+  const nn::ProductOperand weight = nn::WeightOperand(ctx, fp8_, weight_->data());
+  GatherAndMultiply(ctx, x, make, [&](const Tensor& rows, auto of) {
+    const nn::ProductOperand read = nn::InputOperand(ctx, fp8_, rows, nn::Along::kColumns);
+    const Tensor out = of(activated != nullptr ? *activated : y);
+    const ops::MatMul product = nn::ForwardProduct(read, weight, out, nn::BiasData(bias_));
+    ctx.Launch(activated != nullptr ? nn::WithGelu(product, of(y)) : product);
+    if (!gathers_again()) kInput.Keep(ctx, fp8_, x, read, saved);
+  });
+  if (gathers_again()) saved[kX] = x;
+}
+
 Tensor ColumnParallelLinear::Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) {
   Tensor y;
-  GatherAndMultiply(
-      ctx, x, [&](const Shape& all) { y = ctx.Activation(WithLast(all, weight_->shape()[0]), x.dtype()); },
-      [&](const Tensor& rows, auto of) { ctx.Launch(Product(rows, of(y))); });
-  saved[kX] = x;
+  const auto make = [&](const Shape& all) { y = ctx.Activation(WithLast(all, weight_->shape()[0]), x.dtype()); };
+  MultiplyAndKeep(ctx, x, make, y, nullptr, saved);
   return y;
 }
 
 Tensor ColumnParallelLinear::ForwardGelu(nn::Context& ctx, const Tensor& x, Tensor& y, nn::Saved& saved) {
   Tensor activated;
-  GatherAndMultiply(
-      ctx, x,
-      [&](const Shape& all) {
-        y = ctx.Activation(WithLast(all, weight_->shape()[0]), x.dtype());
-        activated = ctx.Activation(y.shape(), y.dtype());
-      },
-      [&](const Tensor& rows, auto of) { ctx.Launch(nn::WithGelu(Product(rows, of(activated)), of(y))); });
-  saved[kX] = x;
+  const auto make = [&](const Shape& all) {
+    y = ctx.Activation(WithLast(all, weight_->shape()[0]), x.dtype());
+    activated = ctx.Activation(y.shape(), y.dtype());
+  };
+  MultiplyAndKeep(ctx, x, make, y, &activated, saved);
   return activated;
 }
 
@@ -80,7 +85,7 @@ Tensor ColumnParallelLinear::ForwardGelu(nn::Context& ctx, const Tensor& x, Tens
 Tensor ColumnParallelLinear::Backward(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
   PendingTensor x = exchange_.Enter(ctx, saved.Take(kX));
   PendingTensor dx = exchange_.Leave(ctx, InputGradient(ctx, dy));
-  WeightGradients(ctx, x.Wait(ctx), dy);
+  WeightGradients(ctx, InputForWeights(ctx, std::move(x), saved), dy);
   dy = Tensor();
   return dx.Wait(ctx);
 }
@@ -92,21 +97,28 @@ Tensor ColumnParallelLinear::BackwardInput(nn::Context& ctx, Tensor dy, nn::Save
 }
 
 void ColumnParallelLinear::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
-  const Tensor x = exchange_.Enter(ctx, saved.Take(kX)).Wait(ctx), dy = saved.Take(kDy);
-  WeightGradients(ctx, x, dy);
+  const nn::ProductOperand x = InputForWeights(ctx, exchange_.Enter(ctx, saved.Take(kX)), saved);
+  WeightGradients(ctx, x, saved.Take(kDy));
+}
+
+// `x`: what was kept, gathered again if it is this rank's rows; codes pass through Enter as they are.
+nn::ProductOperand ColumnParallelLinear::InputForWeights(nn::Context& ctx, PendingTensor x, nn::Saved& saved) const {
+  saved[kX] = x.Wait(ctx);
+  if (!gathers_again()) return kInput.Take(fp8_, saved);
+  return nn::InputOperand(ctx, fp8_, saved.Take(kX), nn::Along::kRows);
 }
 
 Tensor ColumnParallelLinear::InputGradient(nn::Context& ctx, const Tensor& dy) const {
   Tensor dx = ctx.Activation(WithLast(dy.shape(), weight_->shape()[1]), dy.dtype());
-  ctx.Launch(ops::MatMul{.a = Rows(dy), .b = weight_->data(), .out = Rows(dx)});
+  const nn::ProductOperand read = nn::GradientOperand(ctx, fp8_, dy, nn::Along::kColumns);
+  ctx.Launch(nn::InputGradientProduct(read, nn::WeightOperand(ctx, fp8_, weight_->data()), dx));
   return dx;
 }
 
-void ColumnParallelLinear::WeightGradients(nn::Context& ctx, const Tensor& x, const Tensor& dy) {
+void ColumnParallelLinear::WeightGradients(nn::Context& ctx, const nn::ProductOperand& x, const Tensor& dy) {
   nn::BiasGradient(ctx, dy, bias_);
   const nn::Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(
-      ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true, .accumulate = dw.accumulate});
+  ctx.Launch(nn::WeightGradientProduct(nn::GradientOperand(ctx, fp8_, dy, nn::Along::kRows), x, dw));
   weight_->EndGradient();
 }
 

@@ -12,6 +12,8 @@
 //                  its gradient backward, M (n - 1) / n each. The gathered input is not kept, so it is gathered again
 //                  for the weight's gradient
 //   compute        1/n of the layer's three matrix products; nothing is computed twice
+// FP8 (core/nn/fp8.h): each rank scales its rows of W and its part of dY. Without sequence parallelism the input is
+// kept in FP8; with it the rank's own rows are kept and gathered in their own type, and rounded once they are gathered.
 // Overlap: the input's gradient is summed while the weight's gradient is computed, and the input is gathered again
 // while its gradient is computed. The gather of the forward pass is hidden only by `rings` (ring_product.h). If a
 // schedule computes the weights' gradients later (zero bubble), nothing hides these messages. Use it within a node,
@@ -48,15 +50,23 @@ class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu
   std::string_view kind() const override { return "linear"; }
 
  private:
-  enum Slot { kX, kDy };
-  ops::MatMul Product(const Tensor& x, const Tensor& y) const;
+  enum Slot { kX, kDy, kScales };
+  static constexpr nn::SavedInput kInput{.codes = kX, .scales = kScales};
+  // y = x W^T + b of the gathered x, or with its GELU in `activated`, whose shapes `make` has made; keeps x.
+  template <class MakeResults>
+  void MultiplyAndKeep(nn::Context& ctx, const Tensor& x, MakeResults make, const Tensor& y, const Tensor* activated,
+                       nn::Saved& saved);
+  // Whether x is kept as this rank's rows in their own type, to be gathered again for the weight's gradient.
+  bool gathers_again() const { return exchange_.splits_rows() || fp8_ == nn::Fp8Recipe::kOff; }
   // `make`: makes the results, whose rows have this shape. `multiply`: computes the results of some rows.
   template <class MakeResults, class Multiply>
   void GatherAndMultiply(nn::Context& ctx, const Tensor& x, MakeResults make, Multiply multiply);
   Tensor InputGradient(nn::Context& ctx, const Tensor& dy) const;  // this rank's part of the sum
-  void WeightGradients(nn::Context& ctx, const Tensor& x, const Tensor& dy);
+  nn::ProductOperand InputForWeights(nn::Context& ctx, PendingTensor x, nn::Saved& saved) const;
+  void WeightGradients(nn::Context& ctx, const nn::ProductOperand& x, const Tensor& dy);
 
   const TensorParallelExchange exchange_;
+  const nn::Fp8Recipe fp8_;
   nn::Parameter* weight_;
   nn::Parameter* bias_ = nullptr;
 };

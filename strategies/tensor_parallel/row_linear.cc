@@ -10,7 +10,7 @@ using nn::Rows;
 using nn::WithLast;
 
 RowParallelLinear::RowParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config)
-    : exchange_(exchange) {
+    : exchange_(exchange), fp8_(config.fp8) {
   const ProcessGroup& group = exchange.group();
   TWOFOLD_CHECK(config.in % group.size() == 0, "tensor-parallel ranks share a layer's inputs evenly");
   const int64_t columns = config.in / group.size();
@@ -22,23 +22,26 @@ RowParallelLinear::RowParallelLinear(const TensorParallelExchange& exchange, con
 }
 
 Tensor RowParallelLinear::Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) {
-  saved[kX] = x;
-  Tensor y = MultiplyAndSum(ctx, x);
+  Tensor y = MultiplyAndSum(ctx, x, saved);
   if (bias_ != nullptr) ctx.Launch(ops::AddBias{.x = y, .bias = bias_->data(), .out = y});
   return y;
 }
 
-Tensor RowParallelLinear::MultiplyAndSum(nn::Context& ctx, const Tensor& x) const {
+Tensor RowParallelLinear::MultiplyAndSum(nn::Context& ctx, const Tensor& x, nn::Saved& saved) const {
+  const nn::ProductOperand weight = nn::WeightOperand(ctx, fp8_, weight_->data());
   const auto multiply = [&](const Tensor& rows, const Tensor& out) {
-    ctx.Launch(ops::MatMul{.a = Rows(rows), .b = weight_->data(), .out = Rows(out), .transpose_b = true});
+    const nn::ProductOperand read = nn::InputOperand(ctx, fp8_, rows, nn::Along::kColumns);
+    ctx.Launch(nn::ForwardProduct(read, weight, out, Tensor()));
+    return read;
   };
   const Shape whole = WithLast(x.shape(), weight_->shape()[0]);
   if (exchange_.rings()) {
+    kInput.Keep(ctx, fp8_, x, saved);
     return ScatterInRing(ctx, exchange_, exchange_.PartOf(whole), x.dtype(),
                          [&](int rank, const Tensor& out) { multiply(exchange_.RowsOf(x, rank), out); });
   }
   Tensor partial = ctx.Activation(whole, x.dtype());
-  multiply(x, partial);
+  kInput.Keep(ctx, fp8_, x, multiply(x, partial), saved);
   return exchange_.Leave(ctx, std::move(partial)).Wait(ctx);
 }
 
@@ -52,8 +55,10 @@ Tensor RowParallelLinear::BackwardInputGelu(nn::Context& ctx, Tensor dy, const T
 
 Tensor RowParallelLinear::InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved) {
   Tensor dx;
+  const nn::ProductOperand weight = nn::WeightOperand(ctx, fp8_, weight_->data());
   const auto multiply = [&](const Tensor& rows, auto of) {
-    const ops::MatMul product{.a = Rows(rows), .b = weight_->data(), .out = Rows(of(dx))};
+    const nn::ProductOperand read = nn::GradientOperand(ctx, fp8_, rows, nn::Along::kColumns);
+    const ops::MatMul product = nn::InputGradientProduct(read, weight, of(dx));
     ctx.Launch(before_gelu == nullptr ? product : nn::WithGeluSlope(product, of(*before_gelu)));
   };
   if (exchange_.rings()) {
@@ -73,11 +78,11 @@ Tensor RowParallelLinear::InputGradient(nn::Context& ctx, Tensor dy, const Tenso
 }
 
 void RowParallelLinear::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
-  const Tensor x = saved.Take(kX), dy = saved.Take(kDy);
+  const nn::ProductOperand x = kInput.Take(fp8_, saved);
+  const Tensor dy = saved.Take(kDy);
   nn::BiasGradient(ctx, exchange_.OwnRows(dy), bias_);
   const nn::Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(
-      ops::MatMul{.a = Rows(dy), .b = Rows(x), .out = dw.tensor, .transpose_a = true, .accumulate = dw.accumulate});
+  ctx.Launch(nn::WeightGradientProduct(nn::GradientOperand(ctx, fp8_, dy, nn::Along::kRows), x, dw));
   weight_->EndGradient();
 }
 

@@ -11,6 +11,7 @@
 //                  none. With sequence parallelism: a reduce-scatter of the output forward and an all-gather of its
 //                  gradient backward, M (n - 1) / n each. Sums are sent in the activations' type, as in Megatron-LM
 //   compute        1/n of the layer's three matrix products
+// FP8 (core/nn/fp8.h): each rank scales its columns of W and its X_r; sums over ranks stay in the activations' type.
 // Nothing hides the sum of the forward pass, since the next layer needs it, unless it is computed part by part
 // (`rings`, ring_product.h). Under sequence parallelism each rank gets the bias's gradient of its own rows only, so it
 // is summed over the ranks before the update (shared_parameters.h). Without sequence parallelism all ranks have the
@@ -31,17 +32,19 @@ class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
   RowParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config);
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override;
-  void FillSaved(nn::Context&, const Tensor& x, nn::Saved& saved) override { saved[kX] = x; }
+  void FillSaved(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override { kInput.Keep(ctx, fp8_, x, saved); }
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
   void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override;
   Tensor BackwardInputGelu(nn::Context& ctx, Tensor dy, const Tensor& x, nn::Saved& saved) override;
   std::string_view kind() const override { return "linear"; }
 
  private:
-  enum Slot { kX, kDy };
-  Tensor MultiplyAndSum(nn::Context& ctx, const Tensor& x) const;  // without the bias
+  enum Slot { kX, kDy, kScales };
+  static constexpr nn::SavedInput kInput{.codes = kX, .scales = kScales};
+  Tensor MultiplyAndSum(nn::Context& ctx, const Tensor& x, nn::Saved& saved) const;  // without the bias; keeps x
   Tensor InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved);
   const TensorParallelExchange exchange_;
+  const nn::Fp8Recipe fp8_;
   nn::Parameter* weight_;
   nn::Parameter* bias_ = nullptr;
 };

@@ -151,6 +151,8 @@ const std::vector<Column>& Table() {
         {"Bf16Mixed", kBf16, "precision { parameter: BF16 reduce: F32 }"},
         {"Bf16Wire", kBf16, "precision { parameter: BF16 gradient: F32 reduce: BF16 buffer: F64 }"},
         {"Stochastic", kBf16, "precision { parameter: BF16 reduce: F32 stochastic_rounding: true }"},
+        {"Fp8", kBf16, "precision { parameter: BF16 reduce: F32 matmul: FP8 }"},
+        {"Fp8Block", kBf16, "precision { parameter: BF16 reduce: F32 matmul: FP8 fp8 { scaling: BLOCK } }"},
         {"F16", kF16, "precision { parameter: F16 loss_scale { dynamic { initial: 1024 } } }"},
         {"F16Mixed", kF16, "precision { parameter: F16 gradient: F32 reduce: F16 loss_scale { fixed: 128 } }"}}},
       /* recomputation */
@@ -211,6 +213,7 @@ bool ModelFits(const Spec& s) {
   if (linear && s.Unusual(kMessages) && (s.stages() == 4 || s.Interleaves() || s.Has(kPp, "1, 3"))) return false;
   if (s.Unusual(kDropout) && (image || s.Is(kModel, kLlama) || s.Is(kModel, kVaried) || s.Is(kModel, kMoe)))
     return false;  // they have none
+  if (s.Has(kPrecision, "FP8") && (rows || s.Is(kModel, kMoe))) return false;
   if (s.Unusual(kEp) && s.IsNot(kModel, kMoe)) return false;
   if (s.Is(kRecompute, kSelective) && (rows || s.Is(kAttention, kUsual))) return false;
   if (s.Is(kUnits, kUnitsByHand) && (rows || s.Is(kModel, kMoe))) return false;

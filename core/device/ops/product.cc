@@ -15,10 +15,30 @@ Product Sizes(const MatMul& o) {
           tb ? o.b.dim(1) : o.b.dim(0)};
 }
 
+bool Fp8Operand(const Tensor& codes, const Fp8Scaling& scaling) {
+  return codes.dtype() == DType::kU8 && !scaling.empty() && scaling.scales.dtype() == DType::kF32 &&
+         scaling.scales.shape() == Fp8Scales(scaling.blocks, codes.dim(0), codes.dim(1));
+}
+void CheckFp8(const MatMul& o, const Product& p) {
+  const bool epilogue = o.epilogue != MatMul::kNone;
+  Expect(p.k == p.k_of_b && o.out.dim(0) == p.m && o.out.dim(1) == p.n && Fp8Operand(o.a, o.a_scaling) &&
+             Fp8Operand(o.b, o.b_scaling) && IsFloat(o.out.dtype()) && o.out.dtype() != DType::kF64,
+         Key(o).name, {&o.a, &o.b, &o.out, &o.a_scaling.scales, &o.b_scaling.scales});
+  Expect((o.bias.empty() || (o.bias.numel() == p.n && IsFloat(o.bias.dtype()) && o.bias.dtype() != DType::kF64)) &&
+             (epilogue ? !o.aux.empty() && Like(o.aux, o.out) && !o.accumulate : o.aux.empty()),
+         Key(o).name, {&o.out, &o.bias, &o.aux});
+}
+
 }  // namespace
 
 KernelKey Key(const MatMul& o) {
   const Product p = Sizes(o);
+  if (o.fp8()) {
+    if (o.epilogue == MatMul::kGelu) return {"matmul_fp8_gelu", o.a.dtype(), {p.m, p.n, p.k}};
+    if (o.epilogue == MatMul::kGeluSlope) return {"matmul_fp8_gelu_slope", o.a.dtype(), {p.m, p.n, p.k}};
+    constexpr std::string_view kNames[] = {"matmul_fp8_nn", "matmul_fp8_nt", "matmul_fp8_tn", "matmul_fp8_tt"};
+    return {kNames[o.transpose_a * 2 + o.transpose_b], o.a.dtype(), {p.m, p.n, p.k}};
+  }
   if (o.epilogue == MatMul::kGelu) return {"matmul_gelu", o.a.dtype(), {p.m, p.n, p.k}};
   if (o.epilogue == MatMul::kGeluSlope) return {"matmul_gelu_slope", o.a.dtype(), {p.m, p.n, p.k}};
   constexpr std::string_view kNames[] = {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt"};
@@ -27,7 +47,8 @@ KernelKey Key(const MatMul& o) {
 Cost CostOf(const MatMul& o) {
   const Product p = Sizes(o);
   const double mn = static_cast<double>(p.m) * static_cast<double>(p.n);
-  const Bytes read = o.a.bytes() + o.b.bytes() + OrZero(o.bias) + (o.accumulate ? o.out.bytes() : Bytes(0));
+  const Bytes read = o.a.bytes() + o.b.bytes() + OrZero(o.a_scaling.scales) + OrZero(o.b_scaling.scales) +
+                     OrZero(o.bias) + (o.accumulate ? o.out.bytes() : Bytes(0));
   const Bytes aux = OrZero(o.aux);
   return {Flops(2 * mn * static_cast<double>(p.k)), o.epilogue == MatMul::kGeluSlope ? read + aux : read,
           o.epilogue == MatMul::kGelu ? o.out.bytes() + aux : o.out.bytes()};
@@ -36,6 +57,7 @@ void CheckShapes(const MatMul& o) {
   Expect(o.a.shape().rank() == 2 && o.b.shape().rank() == 2 && o.out.shape().rank() == 2, "matmul",
          {&o.a, &o.b, &o.out});
   const Product p = Sizes(o);
+  if (o.fp8() || !o.b_scaling.empty()) return CheckFp8(o, p);
   Expect(p.k == p.k_of_b && o.out.dim(0) == p.m && o.out.dim(1) == p.n && o.a.dtype() == o.b.dtype() &&
              IsFloat(o.out.dtype()) && (o.bias.empty() || (o.bias.numel() == p.n && o.bias.dtype() == o.a.dtype())),
          Key(o).name, {&o.a, &o.b, &o.out, &o.bias});
@@ -61,6 +83,7 @@ Bytes CpuWorkspace(const MatMul& o, int threads) {
 }
 
 bool LibraryStores(DType operands, DType out) {
+  if (operands == DType::kU8) return out != DType::kF64;
   return out == operands || (out == DType::kF32 && operands != DType::kF64);
 }
 Bytes CudaProductCopy(const MatMul& o) {

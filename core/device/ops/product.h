@@ -1,6 +1,7 @@
 // Matrix products.
 #pragma once
 
+#include "core/device/ops/fp8.h"
 #include "core/device/ops/op.h"
 
 namespace twofold::ops {
@@ -11,12 +12,17 @@ namespace twofold::ops {
 // ActivationForward; out and aux have the operands' type, and nothing is accumulated):
 //     kGelu       out = gelu(s), and aux = s. GELU is applied to s either before or after it is rounded
 //     kGeluSlope  out = s * gelu'(aux): turns the gradient of gelu(aux) into that of aux
+//
+// If a_scaling and b_scaling are given, a and b are FP8 codes (fp8.h): the product is of what they stand for, with sums
+// in F32; out, bias and aux are F32, BF16 or F16.
 struct MatMul {
   enum Epilogue { kNone, kGelu, kGeluSlope };
   Tensor a, b, out /*(acc)*/, bias /* may be empty */;
   bool transpose_a = false, transpose_b = false, accumulate = false;
   Epilogue epilogue = kNone;
   Tensor aux = {} /* [m, n]; empty without an epilogue */;
+  Fp8Scaling a_scaling = {}, b_scaling = {};
+  bool fp8() const { return !a_scaling.empty(); }
 };
 
 namespace rules {
@@ -25,8 +31,8 @@ Bytes CudaWorkspace(const MatMul&);
 
 // ---- Shared by the CUDA kernel and its workspace rule ----
 
-// True if cuBLASLt can write the output directly: in the operands' type, or in F32 for BF16 and F16 operands. Otherwise
-// it writes to a copy (f32).
+// True if cuBLASLt can write the output directly: in the operands' type, in F32 for BF16 and F16 operands, or in F32,
+// BF16 or F16 for FP8 ones (U8). Otherwise it writes to a copy (f32).
 bool LibraryStores(DType operands, DType out);
 // Sizes of this copy, and of a copy of the bias, which cuBLASLt needs aligned. They come first in the workspace, in
 // this order.

@@ -36,6 +36,7 @@ constexpr Kind kKinds[] = {
     {"calibration", "calibration: "},
     {"assumed-kernels", "kernel times come from a data sheet or are assumed"},
     {"extrapolated-kernel", "is extrapolated beyond what was calibrated"},
+    {"fp8-products", "products in FP8 take the time"},
     {"in-training", "in training, kernels take "},
     {"emulated-times", "device EMULATED: operations take the time"},
     {"measured-collectives", "when nothing else uses the links, "},

@@ -75,6 +75,7 @@ void FillPrecision(spec::Precision& p) {
   if (!p.has_reduce()) p.set_reduce(p.gradient());
   if (!p.has_loss()) p.set_loss(p.parameter());
   if (!p.has_buffer()) p.set_buffer(p.parameter() == spec::F64 ? spec::F64 : spec::F32);
+  if (p.matmul() == spec::Precision::FP8) FillConstants(*p.mutable_fp8());
   const bool half = p.parameter() == spec::F16 || p.gradient() == spec::F16 || p.reduce() == spec::F16;
   if (!half && !p.has_loss_scale()) return;
   if (p.loss_scale().kind_case() == spec::LossScale::KIND_NOT_SET) p.mutable_loss_scale()->mutable_dynamic();

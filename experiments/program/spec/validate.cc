@@ -172,6 +172,7 @@ void CheckTrain(const spec::Spec& spec, Problems& problems) {
   CheckBatch(spec, problems);
   CheckOptimizer(train.optimizer(), problems);
   CheckPrecision(train.precision(), problems);
+  CheckFp8(spec, problems);
   CheckActivationCheckpointing(spec, problems);
   problems.AtLeast("train.clip_norm", train.clip_norm(), 0);
   if (train.has_steps()) CheckSchedule(train.schedule(), problems);

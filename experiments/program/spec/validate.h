@@ -10,9 +10,11 @@ void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and wheth
 void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  // train.activation_checkpointing
 void CheckValidation(const spec::Spec& spec, Problems& problems);               // train.validation
 void CheckPrecision(const spec::Precision& precision, Problems& problems);      // train.precision
-void CheckZeroPlusPlus(const spec::Spec& spec, Problems& problems);             // parallel.zero_plus_plus
-void CheckCompression(const spec::Spec& spec, Problems& problems);              // parallel.compression
-void CheckOneBitAdam(const spec::Spec& spec, Problems& problems);               // train.optimizer.one_bit_adam
+// train.precision.matmul and train.precision.fp8
+void CheckFp8(const spec::Spec& spec, Problems& problems);
+void CheckZeroPlusPlus(const spec::Spec& spec, Problems& problems);  // parallel.zero_plus_plus
+void CheckCompression(const spec::Spec& spec, Problems& problems);   // parallel.compression
+void CheckOneBitAdam(const spec::Spec& spec, Problems& problems);    // train.optimizer.one_bit_adam
 void CheckQuantize(const spec::Quantize& quantize, const std::string& path, Problems& problems);
 void CheckLocalUpdate(const spec::Spec& spec, Problems& problems);  // train.local_update and parallel.islands
 void CheckAsyncSgd(const spec::Spec& spec, Problems& problems);     // train.async_sgd

@@ -113,6 +113,37 @@ void CheckStochasticRounding(const Precision& p, Problems& problems) {
 
 }  // namespace
 
+void CheckFp8(const spec::Spec& spec, Problems& problems) {
+  constexpr std::string_view kMatMul = "train.precision.matmul";
+  const Precision& p = spec.train().precision();
+  if (p.matmul() != Precision::FP8) {
+    if (p.has_fp8()) {
+      problems.Add("train.precision.fp8", "is only for train.precision.matmul: FP8, but that is ",
+                   Precision::MatMul_Name(p.matmul()), "; set that, or leave the block out");
+    }
+    return;
+  }
+  if (!spec.model().has_gpt() && !spec.model().has_llama()) {
+    problems.Add(kMatMul,
+                 "FP8 is for the linear layers of GPT's and Llama's blocks; use AS_PARAMETER, or one of these "
+                 "models (without experts, whose products have no FP8)");
+  }
+  if (p.parameter() == spec::F64) {
+    problems.Add(kMatMul,
+                 "FP8 has sums in F32 and cannot be combined with train.precision.parameter: F64; use BF16, F16 "
+                 "or F32, or matmul: AS_PARAMETER");
+  }
+  if (spec.device() == spec::CUDA && !spec.fabric().has_simulated()) {
+    problems.Add(kMatMul,
+                 "FP8 has no kernels on device CUDA; use device: CPU, which computes FP8 to the bit, "
+                 "--fabric=simulated, which predicts it on GPUs, or AS_PARAMETER");
+  }
+  if (spec.framework() != spec::TWOFOLD) {
+    problems.Add(kMatMul, "FP8 is predicted for this program alone, but framework is ",
+                 spec::Framework_Name(spec.framework()), "; use TWOFOLD, or AS_PARAMETER");
+  }
+}
+
 void CheckPrecision(const Precision& precision, Problems& problems) {
   if (!CheckFloats(precision, problems)) return;
   CheckTypesTogether(precision, problems);

@@ -47,6 +47,16 @@ std::optional<LawTime> ProductTimeOf(const cluster::Device& device, ProductCall 
   return LawTime{factor * known->second, error};
 }
 
+std::optional<LawTime> Fp8TimeOf(const cluster::Device& device, const ops::MatMul& product, ProductCall call,
+                                 LawCache& cache) {
+  const cluster::ProductLaw* law = ProductLawOf(device.laws(), Fp8LawOf(product.a_scaling));
+  if (law == nullptr) return std::nullopt;
+  call.quantised = true;
+  const auto [known, is_new] = cache.products_of(law->dtype()).try_emplace(call);
+  if (is_new) known->second = ProductSeconds(device.laws(), *law, call);
+  return LawTime{known->second, kUnmeasured * ProductError(*law, call.shape.flops())};
+}
+
 double LayoutFactor(const cluster::KernelLaws& laws, const ops::MatMul& product) {
   if (product.transpose_a) return laws.nt_factor();
   return product.transpose_b ? 1 : laws.nn_factor();
@@ -58,11 +68,11 @@ std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::MatMul& 
       std::gcd(std::gcd(product.a.dim(1), product.b.dim(1)) * ElementSize(product.a.dtype()), kFullRow);
   const auto result = static_cast<double>(ElementSize(product.out.dtype()));
   const bool accumulate = product.accumulate && !device.kernels().separate_accumulation();
-  return ProductTimeOf(device,
-                       {.shape = {1, key.dims[0], key.dims[1], key.dims[2]},
-                        .result_bytes = accumulate ? 2 * result : result,
-                        .alignment = AlignmentShare(device.laws(), bytes)},
-                       key.dtype, LayoutFactor(device.laws(), product), cache);
+  const ProductCall call{.shape = {1, key.dims[0], key.dims[1], key.dims[2]},
+                         .result_bytes = accumulate ? 2 * result : result,
+                         .alignment = AlignmentShare(device.laws(), bytes)};
+  if (product.fp8()) return Fp8TimeOf(device, product, call, cache);
+  return ProductTimeOf(device, call, key.dtype, LayoutFactor(device.laws(), product), cache);
 }
 
 std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::BatchedMatMul& product,
@@ -103,6 +113,10 @@ double BlockBytes(const ops::AttentionBlock& b, int64_t batch, DType type, bool 
 }
 
 }  // namespace
+
+std::string_view Fp8LawOf(const ops::Fp8Scaling& scaling) {
+  return scaling.blocks == ops::Fp8Blocks::kTensor ? "fp8" : "fp8_block";
+}
 
 double PeakOf(const cluster::Device& device, DType dtype) {
   double peak = 0;

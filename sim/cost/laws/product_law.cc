@@ -85,7 +85,7 @@ double ProductSeconds(const cluster::KernelLaws& laws, const cluster::ProductLaw
   const double all =
       Norm(Norm(tiles, memory, law.sharpness()), power * power / std::max(tiles, power), law.sharpness());
   double us = all + law.call_us();
-  if (eight_bits) {
+  if (eight_bits && !call.quantised) {
     us += m * law.quantise_ns() * 1e-3 + 3 * m * k / (law.quantise_tbytes_per_second() * 1e6);
     us = Norm(us, law.host_us(), 6);
   }

@@ -27,7 +27,7 @@
 // ("maximum achievable matmul FLOPS": Bekman, Machine Learning Engineering, compute/accelerator) are 271 and 794.5, so
 // the newer GPU is the more limited by power; the same share of that rate is assumed of GPUs without such a run. fp8: x
 // is quantised first by a kernel of its own, + m quantise_ns + 3 m k / quantise bytes; and at least host_us, joined by
-// a norm of 6.
+// a norm of 6. Both are left out if an operation of its own has quantised x (ProductCall.quantised).
 //
 // Assumes: operands in the device's memory; rows that are multiples of 128 bytes (otherwise alignments of
 // cluster.KernelLaws divide tflops and load).
@@ -53,12 +53,13 @@ struct ProductCall {
   double element_bytes = 0;  // of an operand; 0: 2 for bf16, 1 for fp8
   // One of a training's products: laws.training_tflops times this is the power limit, if the device has one; 0: alone
   double training = 0;
+  bool quantised = false;  // the operands of an fp8 product are codes already
 
   friend bool operator==(const ProductCall&, const ProductCall&) = default;
   template <class H>
   friend H AbslHashValue(H state, const ProductCall& c) {
     return H::combine(std::move(state), c.shape.batch, c.shape.m, c.shape.n, c.shape.k, c.result_bytes, c.alignment,
-                      c.rate, c.element_bytes, c.training);
+                      c.rate, c.element_bytes, c.training, c.quantised);
   }
 };
 

@@ -90,6 +90,16 @@ TEST(ProductLawTest, EightBitsAreQuantisedFirstAndNoCallIsShorterThanTheHosts) {
   EXPECT_NEAR(Us(laws, call), 1e4, 1);
 }
 
+TEST(ProductLawTest, CodesAreNotQuantisedAgain) {
+  cluster::KernelLaws laws = Laws();
+  cluster::ProductLaw& law = *laws.mutable_products(0);
+  ProductCall call{.shape = {1, 2560, 512, 4096}};
+  const double product = Us(laws, call);
+  law.set_dtype("fp8"), law.set_quantise_ns(2), law.set_quantise_tbytes_per_second(1), law.set_host_us(1e4);
+  call.quantised = true;
+  EXPECT_EQ(Us(laws, call), product);
+}
+
 TEST(ProductLawTest, TheVariantOfTheColumnHoldsElseTheFirst) {
   cluster::KernelLaws laws = Laws();
   laws.mutable_products(0)->set_column("a");
