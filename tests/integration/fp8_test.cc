@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -85,25 +87,37 @@ constexpr Layout kLayouts[] = {
 
 class Fp8Layouts : public ::testing::TestWithParam<std::tuple<Layout, const char*>> {};
 
+// One process, known for all tests.
+const std::vector<double>& Alone(const std::string& text) {
+  static auto& known = *new std::map<std::string, std::vector<double>>;
+  const auto [it, is_new] = known.try_emplace(text);
+  if (is_new) it->second = Train(text);
+  return it->second;
+}
+
 // Ranks scale what they have, and scales are powers of two: only what underflows, and sums in another order, differ
 // from one process. In F32 that is 2e-3 of the loss; in BF16, as without FP8, 2 %. And a simulation with data gives the
 // same bits, one without, like `twofold memory`, the same bytes.
 TEST_P(Fp8Layouts, TrainAsOneProcessAndAsPredicted) {
   const auto& [layout, recipe] = GetParam();
-  constexpr int kSteps = 6;
-  for (const char* model : {kSmallGpt, kSmallLlama}) {
-    for (const bool wide : {true, false}) {
-      const std::string precision = StrCat(wide ? "" : "parameter: BF16 reduce: F32 ", recipe);
-      const std::string text = Text(model, kSteps, precision, layout.train, layout.parallel);
-      const auto alone = Train(Text(model, kSteps, precision, "micro_batch: 8"));
-      const auto measured = RunText(text + kInMemory);
-      const auto losses = Losses(measured[0]);
-      for (size_t i = 0; i < losses.size(); ++i)
-        EXPECT_NEAR(losses[i], alone[i], (wide ? 2e-3 : 2e-2) * alone[i]) << "step " << i << " of " << text;
-      EXPECT_LT(losses.back(), losses.front());
-      if (!wide) test::ExpectPromised(text, measured);
+  constexpr int kSteps = 5;
+  double largest = 0;
+  for (const bool wide : {true, false}) {
+    const std::string precision = StrCat(wide ? "" : "parameter: BF16 reduce: F32 ", recipe);
+    const char* model = wide == (recipe == kBlock) ? kSmallGpt : kSmallLlama;
+    const std::string text = Text(model, kSteps, precision, layout.train, layout.parallel);
+    const auto& alone = Alone(Text(model, kSteps, precision, "micro_batch: 8"));
+    const auto measured = RunText(text + kInMemory);
+    const auto losses = Losses(measured[0]);
+    ASSERT_EQ(losses.size(), alone.size());
+    for (size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(losses[i], alone[i], (wide ? 2e-3 : 2e-2) * alone[i]) << "step " << i << " of " << text;
+      if (wide) largest = std::max(largest, std::abs(losses[i] / alone[i] - 1));
     }
+    EXPECT_LT(losses.back(), losses.front());
+    if (!wide) test::ExpectPromised(text, measured);
   }
+  RecordProperty("largest_error_in_f32", StrCat(largest));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Fp8Layouts,
