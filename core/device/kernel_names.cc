@@ -55,28 +55,13 @@ constexpr auto kKernelRows = Rows(
              "embedding_forward", "position_backward", "position_forward", "split_backward", "split_correct",
              "split_losses", "split_max", "split_sums"}},
     NamesOf{KernelClass::kOptimizer, {"adam_step", "clip_factor", "sgd_step", "squared_norm"}},
-    NamesOf{KernelClass::kOther,
-            {"average_pool_backward",
-             "average_pool_forward",
-             "combine",
-             "combine_weights",
-             "dequantise",
-             "dispatch",
-             "gather_elements",
-             "max_pool_backward",
-             "max_pool_forward",
-             "orthogonalise",
-             "quantise",
-             "quantise_fp8",
-             "quantise_fp8_blocks",
-             "quantise_stochastic",
-             "random_places",
-             "route_backward",
-             "route_forward",
-             "scatter_elements",
-             "sign_pack",
-             "sign_unpack",
-             "top_k"}});
+    NamesOf{
+        KernelClass::kOther,
+        {"average_pool_backward", "average_pool_forward", "combine", "combine_weights", "dequantise", "dispatch",
+         "gather_elements", "max_pool_backward", "max_pool_forward", "orthogonalise", "quantise", "quantise_stochastic",
+         "random_places", "route_backward", "route_forward", "scatter_elements", "sign_pack", "sign_unpack", "top_k",
+         // to FP8
+         "quantise_fp8", "quantise_fp8_blocks"}});
 
 }  // namespace
 

@@ -47,6 +47,8 @@ void SavedInput::Keep(Context& ctx, Fp8Recipe recipe, const Tensor& x, const Pro
   saved[codes] = read.matrix, saved[scales] = read.scaling.scales;
 }
 
+// kBlock: x is rounded from its own type along either dimension, as in Transformer Engine. DeepSeek-V3 rounds forward's
+// codes again instead.
 void SavedInput::Keep(Context& ctx, Fp8Recipe recipe, const Tensor& x, Saved& saved) const {
   if (recipe == Fp8Recipe::kOff) {
     saved[codes] = x;

@@ -96,7 +96,7 @@ const std::vector<double>& Alone(const std::string& text) {
 }
 
 // Ranks scale what they have, and scales are powers of two: only what underflows, and sums in another order, differ
-// from one process. In F32 that is 2e-3 of the loss; in BF16, as without FP8, 2 %. And a simulation with data gives the
+// from one process. In F32 that is 5e-4 of the loss; in BF16, as without FP8, 2 %. And a simulation with data gives the
 // same bits, one without, like `twofold memory`, the same bytes.
 TEST_P(Fp8Layouts, TrainAsOneProcessAndAsPredicted) {
   const auto& [layout, recipe] = GetParam();
@@ -111,7 +111,7 @@ TEST_P(Fp8Layouts, TrainAsOneProcessAndAsPredicted) {
     const auto losses = Losses(measured[0]);
     ASSERT_EQ(losses.size(), alone.size());
     for (size_t i = 0; i < losses.size(); ++i) {
-      EXPECT_NEAR(losses[i], alone[i], (wide ? 2e-3 : 2e-2) * alone[i]) << "step " << i << " of " << text;
+      EXPECT_NEAR(losses[i], alone[i], (wide ? 5e-4 : 2e-2) * alone[i]) << "step " << i << " of " << text;
       if (wide) largest = std::max(largest, std::abs(losses[i] / alone[i] - 1));
     }
     EXPECT_LT(losses.back(), losses.front());
