@@ -68,6 +68,7 @@ enum { kAhead = 1, kKept };  // options of gathering that need one ahead; and th
 enum { kEvery = 1, kOnce };
 enum { kUnitsByHand = 3, kNested };
 enum { kF32, kBf16, kF16 };
+constexpr int kFp8Choices = 2;  // of precision; the last ones
 enum { kSelective = 3 };
 enum { kOptimizerAlone = 1, kAllOfIt };
 enum { kInterleaved = 2, kDeep };  // Deep: over 8 layers
@@ -151,10 +152,11 @@ const std::vector<Column>& Table() {
         {"Bf16Mixed", kBf16, "precision { parameter: BF16 reduce: F32 }"},
         {"Bf16Wire", kBf16, "precision { parameter: BF16 gradient: F32 reduce: BF16 buffer: F64 }"},
         {"Stochastic", kBf16, "precision { parameter: BF16 reduce: F32 stochastic_rounding: true }"},
-        {"Fp8", kBf16, "precision { parameter: BF16 reduce: F32 matmul: FP8 }"},
-        {"Fp8Block", kBf16, "precision { parameter: BF16 reduce: F32 matmul: FP8 fp8 { scaling: BLOCK } }"},
         {"F16", kF16, "precision { parameter: F16 loss_scale { dynamic { initial: 1024 } } }"},
-        {"F16Mixed", kF16, "precision { parameter: F16 gradient: F32 reduce: F16 loss_scale { fixed: 128 } }"}}},
+        {"F16Mixed", kF16, "precision { parameter: F16 gradient: F32 reduce: F16 loss_scale { fixed: 128 } }"},
+        // kFp8Choices, which have rows of their own
+        {"Fp8", kBf16, "precision { parameter: BF16 reduce: F32 matmul: FP8 }"},
+        {"Fp8Block", kBf16, "precision { parameter: BF16 reduce: F32 matmul: FP8 fp8 { scaling: BLOCK } }"}}},
       /* recomputation */
       {Column::kOfTrain,
        {{"", kNone, ""},
@@ -248,9 +250,15 @@ bool Fits(const Row& row) {
   return ModelFits(s) && MeshFits(s) && ShardingFits(s);
 }
 
-test::Factors TheFactors() {
+test::Factors AllFactors() {
   test::Factors factors{.choices = {}, .fits = Fits};
   for (const Column& column : Table()) factors.choices.push_back(static_cast<int>(column.choices.size()));
+  return factors;
+}
+// Without FP8.
+test::Factors TheFactors() {
+  test::Factors factors = AllFactors();
+  factors.choices[kPrecision] -= kFp8Choices;
   return factors;
 }
 
@@ -448,6 +456,13 @@ std::vector<Case> Cases(const std::vector<Row>& rows) {
 }
 std::vector<Case> Pairs() { return Cases(test::PairwiseRows(TheFactors())); }
 
+// Those with FP8: every option meets both scalings.
+std::vector<Case> PairsWithFp8() {
+  std::vector<Row> rows = test::PairwiseRows(AllFactors());
+  std::erase_if(rows, [](const Row& row) { return !Spec(row).Has(kPrecision, "FP8"); });
+  return Cases(rows);
+}
+
 // Whole products: of what is within a replica and its micro-batches, of sharding with what changes memory, and of
 // meshes with one more option each.
 std::vector<Case> Products() {
@@ -475,6 +490,7 @@ std::vector<Case> Products() {
 
 const auto kName = [](const auto& info) { return Name(info.param.row); };
 INSTANTIATE_TEST_SUITE_P(Pairs, Promises, ::testing::ValuesIn(Pairs()), kName);
+INSTANTIATE_TEST_SUITE_P(Fp8, Promises, ::testing::ValuesIn(PairsWithFp8()), kName);
 INSTANTIATE_TEST_SUITE_P(Full, Promises, ::testing::ValuesIn(Products()), kName);
 
 TEST(PromisesTable, HoldsEveryPairThatFits) {
