@@ -30,6 +30,21 @@ Validation::Validation(nn::Context& ctx, DeviceMesh& mesh, const Dataset& data, 
   TWOFOLD_CHECK_LE(options.samples, data.size());
   totals_ = ctx.device.NewTensor(Shape{2}, ops::AccumulationType(options.dtype), Category::kOther);
   if (options.patience > 0) verdict_ = ctx.device.NewTensor(Shape{1}, DType::kF32, Category::kOther);
+  TellReplicasApart();
+}
+
+// In the last pass, the last replicas may have fewer samples that count, or none.
+void Validation::TellReplicasApart() {
+  const int64_t in_a_pass = options_.batch * replicas_;
+  if (replicas_ == 1 || options_.samples % in_a_pass == 0) return;
+  std::vector<int> kinds;
+  for (int r = 0; r < mesh_.world().size(); ++r)
+    kinds.push_back(static_cast<int>(Counted(options_.samples / in_a_pass, PlaceOf(mesh_.shape(), r).dp)));
+  mesh_.world().RanksDiffer(kinds, "in the last pass of a validation, some replicas have fewer samples");
+}
+
+int64_t Validation::Counted(int64_t pass, int64_t replica) const {
+  return std::clamp<int64_t>(options_.samples - (pass * replicas_ + replica) * options_.batch, 0, options_.batch);
 }
 
 ValidationResult Validation::Run(const std::function<void()>& between) {
@@ -58,7 +73,7 @@ ValidationResult Validation::Run(const std::function<void()>& between) {
 
 void Validation::Pass(nn::Context& ctx, int64_t number) {
   const int64_t first = (number * replicas_ + replica_) * options_.batch;
-  const int64_t counted = std::clamp<int64_t>(options_.samples - first, 0, options_.batch);
+  const int64_t counted = Counted(number, replica_);
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < options_.batch; ++i) indices.push_back(std::min(first + i, options_.samples - 1));
   const auto [logits, targets] = predict_(ctx, data_, indices);

@@ -78,6 +78,8 @@ class Validation {
   Patience& patience() { return patience_; }
 
  private:
+  void TellReplicasApart();
+  int64_t Counted(int64_t pass, int64_t replica) const;  // samples of that replica's batch that count
   void Pass(nn::Context& ctx, int64_t number);
   bool Stops(double loss);
 

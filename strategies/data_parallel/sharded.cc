@@ -44,7 +44,8 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const 
   TellShardsApart(
       [this](size_t bucket, const std::vector<optim::SlicePart>& kept) -> ShardTraits {
         const HolderSums sums = pipeline_.SumsOf(bucket, kept);
-        return {sums.Traits(), sums.only_group()};
+        // Offloaded gradients stay on the device until they are summed.
+        return {sums.Traits(), options_.offload ? nullptr : sums.only_group()};
       },
       "shards have different parts of the gradients that several ranks sum");
 }

@@ -433,6 +433,28 @@ TEST(SplitLayers, KeepThePromisesInF32) {
   }
 }
 
+// Rows that once broke a promise: some shards' gradients are summed and others' are not, while they wait to be
+// offloaded; and the last replica validates fewer samples than the others.
+TEST(FoundRows, KeepThePromises) {
+  for (const Chosen& chosen :
+       {Chosen{{kModel, kMoe},
+               {kDp, 1},
+               {kTp, 3},
+               {kEp, 1},
+               {kSharding, kZero3},
+               {kGathering, 4},
+               {kReduction, kEvery},
+               {kUnits, 2},
+               {kRecompute, kSelective},
+               {kParts, 1},
+               {kOffload, kAllOfIt}},
+        Chosen{{kModel, kVaried}, {kDp, 3}, {kTp, 2}, {kSharding, kHybrid}, {kGathering, 5}, {kValidation, 1}}}) {
+    const Row row = RowOf(chosen);
+    SCOPED_TRACE(Name(row));
+    ExpectPromisesKept(row);
+  }
+}
+
 // Over more steps rounding adds up, and what was learned shows.
 TEST(LongPromises, AreKeptWhileItLearns) {
   for (const Chosen& chosen : {Chosen{{kModel, kLlama}, {kDp, 1}, {kSharding, kZero3}, {kParts, 1}, {kClip, 1}},
