@@ -76,11 +76,11 @@ TEST_P(SteadyState, CountedStepsAreLikeSimulatedOnes) {
 INSTANTIATE_TEST_SUITE_P(Cases, SteadyState, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.label; });
 
-// 12 steps, of which the last is traced: the third is like the second, on the only rank that is simulated.
+// 12 steps, of which the last is traced. The third is like the second, and took as long, so the fourth need not run.
 TEST(SteadyStateOfDdp, SaysWhichStepsWereCounted) {
   spec::Spec spec = test::Resolve(
       StrCat("model { ", kGpt, " }\ntrain { steps: 12 }\nparallel { dp: 8 }\nfabric { simulated { ", kH100, " } }\n"));
-  EXPECT_THAT(test::RunResolved(spec).notes, Contains(HasSubstr("steps 3 to 11 repeat step 2 exactly")));
+  EXPECT_THAT(test::RunResolved(spec).notes, Contains(HasSubstr("steps 4 to 11 repeat step 3 exactly")));
 }
 
 TEST(SteadyStateOfDdp, SimulatesWhatIsLeftOfAVeryLongRun) {
@@ -88,7 +88,7 @@ TEST(SteadyStateOfDdp, SimulatesWhatIsLeftOfAVeryLongRun) {
       "model { ", kGpt, " }\ntrain { steps: 70000 }\nparallel { dp: 8 }\nfabric { simulated { ", kH100, " } }\n"));
   const RunResult result = test::RunResolved(spec);
   ASSERT_TRUE(result.status.ok()) << result.status;
-  EXPECT_THAT(result.notes, Contains(HasSubstr("steps 3 to 65538 repeat step 2 exactly")));
+  EXPECT_THAT(result.notes, Contains(HasSubstr("steps 4 to 65539 repeat step 3 exactly")));
   EXPECT_EQ(test::RecordsOf(spec, result).at(7).steps_size(), 70000);
 }
 
