@@ -112,9 +112,9 @@ class Cluster:
                 ["setpriv", "--pdeathsig", "TERM", *map(str, words)], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=self.environment,
                 cwd=self.folder, start_new_session=True), log)
 
-    def call(self, *words, cwd=None):
-        """The output of a command, which is expected to succeed."""
-        result = subprocess.run([*map(str, words)], env=self.environment, cwd=cwd or self.folder, capture_output=True, text=True, timeout=60)
+    def call(self, *words, cwd=None, timeout=60):
+        """The output of a command, which is expected to succeed within so many seconds."""
+        result = subprocess.run([*map(str, words)], env=self.environment, cwd=cwd or self.folder, capture_output=True, text=True, timeout=timeout)
         if result.returncode != 0:
             raise RuntimeError(f"{' '.join(map(str, words))}: status {result.returncode}: {result.stderr}")
         return result.stdout

@@ -91,9 +91,9 @@ class Slurm(unittest.TestCase):
         return json.loads((self.folder / folder / "report.json").read_text())
 
     def undisturbed(self, ranks, steps):
-        """The losses of the same training on threads: with two ranks sums have one order, on all fabrics."""
+        """The losses of the same training on threads: with two ranks sums have one order, on all fabrics. On a busy machine it may take longer than the job."""
         self.cluster.call(PROGRAM, "run", "my.textproto", "--fabric=in_memory", "--quiet", "--out=undisturbed",
-                          f"--set=parallel.dp={ranks}", f"--set=train.steps={steps}", cwd=self.folder)
+                          f"--set=parallel.dp={ranks}", f"--set=train.steps={steps}", cwd=self.folder, timeout=300)
         return losses(self.folder / "undisturbed")
 
     def expect_run(self, fabric, text):
