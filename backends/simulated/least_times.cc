@@ -44,18 +44,21 @@ class Times final : public LeastTimes {
     return Seconds(seconds);
   }
 
-  Seconds Message(int from, int to, double bytes) override {
-    const Key key(-1 - from, to, bytes, 0);
+  Seconds Message(const std::vector<int>& ranks, int from, int to, double bytes) override {
+    const Key key(-1 - from, to, bytes, NumberOf(ranks));
     const auto [at, fresh] = known_.try_emplace(key, 0);
     if (!fresh) return Seconds(at->second);
     const std::vector<int> endpoints = EndpointsOf({from, to});
-    const double seconds = TimeOf(plan_.library->Message(bytes, sim::PlacesOf(*plan_.topology, endpoints)), endpoints);
+    sim::Places places = sim::PlacesOf(*plan_.topology, endpoints);
+    const sim::Places group = sim::PlacesOf(*plan_.topology, EndpointsOf(ranks));
+    places.group = &group;
+    const double seconds = TimeOf(plan_.library->Message(bytes, places), endpoints);
     known_[key] = seconds;
     return Seconds(seconds);
   }
 
  private:
-  using Key = std::tuple<int, int, double, int>;  // group, kind, bytes, root; -1 - from, to, bytes, 0 of a message
+  using Key = std::tuple<int, int, double, int>;  // group, kind, bytes, root; -1 - from, to, bytes, group of a message
 
   int NumberOf(const std::vector<int>& ranks) {
     return numbers_.try_emplace(ranks, static_cast<int>(numbers_.size())).first->second;

@@ -31,7 +31,8 @@ class LeastTimes {
   // Until the first of `ranks` (world ranks, in the group's order) is done with a collective of so many bytes
   // (Communication::bytes()).
   virtual Seconds Collective(const std::vector<int>& ranks, Communication::Kind kind, double bytes, int root) = 0;
-  virtual Seconds Message(int from, int to, double bytes) = 0;  // until the receiver has it
+  // Until the receiver, of the same group, has a message. The library may divide it as the group's places allow.
+  virtual Seconds Message(const std::vector<int>& ranks, int from, int to, double bytes) = 0;
 };
 
 // For runs of specs with this one's fabric, device, framework and number of ranks; their layouts may differ. The same

@@ -13,6 +13,7 @@ spec::DType GradientType(const spec::Precision& p) { return p.has_gradient() ? p
 // The optimizer state per element, as "exp_avg F32", and its bytes.
 StateFormula OptimizerState(spec::Spec spec) {
   spec.mutable_parallel()->set_offload(spec::Parallel::NO_OFFLOAD);
+  spec.mutable_train()->clear_epochs();  // as one step needs it
   const spec::Precision& precision = spec.train().precision();
   StateFormula state{.category = Category::kOptimizerState, .what = ""};
   Replay({}, [&](RankContext& ctx) {

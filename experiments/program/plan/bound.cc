@@ -13,6 +13,7 @@
 #include "core/base/check.h"
 #include "core/base/strings.h"
 #include "core/proto/world_size.h"
+#include "experiments/program/plan/stage_kinds.h"
 #include "strategies/from_spec.h"
 #include "strategies/pipeline/stages.h"
 #include "topologies/frameworks.h"
@@ -65,6 +66,7 @@ std::optional<spec::Spec> Small(const spec::Spec& spec, int64_t periods = 1) {
     p.GetReflection()->ClearField(&p, Parallel::descriptor()->FindFieldByName(field));
   spec::Train& train = *small.mutable_train();
   train.set_global_batch(kMicroBatches * p.dp() * train.micro_batch());
+  train.clear_epochs();
   // Of which axes only those inside of ep's matter: ranks are elsewhere, but as far from each other.
   if (p.ep() == 1 && absl::EndsWith(p.order(), "cp tp")) p.set_order("pp dp cp tp");
   small.clear_name(), small.clear_trace(), small.clear_memory();
@@ -117,6 +119,11 @@ double SpareBytes(const framework::Framework& f, double parameters, int64_t shar
   return spare;
 }
 
+// Ranks send other gradients in later steps than in the first ones.
+bool StepsDiffer(const spec::Spec& spec) {
+  return spec.parallel().has_compression() || spec.train().optimizer().has_one_bit_adam();
+}
+
 bool GathersOrReducesAlways(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   return p.dp() * p.cp() > 1 && (p.reduce_every_micro_batch() || p.sharding() == Parallel::FULL_SHARD ||
@@ -130,7 +137,9 @@ absl::StatusOr<std::unique_ptr<Bounds>> Bounds::Make(const spec::Spec& any, cons
   if (!rules.ok()) return rules.status();
   absl::StatusOr<std::unique_ptr<LeastTimes>> times = MakeLeastTimes(any);
   if (!times.ok()) return times.status();
-  std::unique_ptr<Bounds> bounds(new Bounds(samples, *rules, *std::move(times)));
+  host::MemoryRules bounded = *rules;
+  if (any.memory().assume_fits()) bounded.device = bounded.host = Bytes(0);
+  std::unique_ptr<Bounds> bounds(new Bounds(samples, bounded, *std::move(times)));
   if (any.framework() == spec::TWOFOLD) return bounds;
   const absl::StatusOr<framework::Framework> f = FindFramework(any);
   if (!f.ok()) return f.status();
@@ -152,14 +161,16 @@ Bounds::Piece Bounds::PieceOf(const RankTimes& rank) const {
 }
 
 Bounds::Pieces Bounds::MakePieces(const spec::Spec& spec, const spec::Spec& small) {
-  // The ranks of the whole job at whose places the small one's are. Its pipeline may be shorter, and is then thought
-  // on.
+  // The ranks of the whole job at whose places the small one's are, for each kind of stage.
   const MeshShape mesh = MeshOf(small.parallel()), whole = MeshOf(spec.parallel());
-  std::vector<int> places;
-  for (int r = 0; r < mesh.size(); ++r) {
-    MeshPlace place = PlaceOf(mesh, r);
-    place.pp = std::min(place.pp, whole.pp - 1);
-    places.push_back(RankAt(whole, place));
+  std::vector<std::vector<int>> places;
+  for (const int stage : UnlikeStages(spec)) {
+    std::vector<int>& at = places.emplace_back();
+    for (int r = 0; r < mesh.size(); ++r) {
+      MeshPlace place = PlaceOf(mesh, r);
+      place.pp = stage;
+      at.push_back(RankAt(whole, place));
+    }
   }
   Pieces pieces{.blocks = PeriodOf(spec)};
   Piece* const all[] = {&pieces.first, &pieces.middle, &pieces.last};
@@ -179,12 +190,30 @@ Bounds::Pieces Bounds::MakePieces(const spec::Spec& spec, const spec::Spec& smal
   return pieces;
 }
 
+const std::vector<int>& Bounds::KindsOf(const spec::Spec& spec) {
+  const Parallel& p = spec.parallel();
+  const int64_t group = p.sharding() == Parallel::HYBRID_SHARD ? p.shard_group() : 0;
+  const std::string key =
+      StrCat(p.order(), " ", p.pp(), " ", p.dp(), " ", p.cp(), " ", p.tp(), " ", p.ep(), " ", group);
+  std::vector<int>& kinds = kinds_[key];
+  if (kinds.empty()) kinds = KindsOfStages(MeshOf(p), group, *times_);
+  return kinds;
+}
+
+std::vector<int> Bounds::UnlikeStages(const spec::Spec& spec) {
+  std::vector<int> stages = KindsOf(spec);
+  std::sort(stages.begin(), stages.end());
+  stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
+  return stages;
+}
+
 const Bounds::Pieces* Bounds::PiecesOf(const spec::Spec& spec) {
   const std::optional<spec::Spec> small = Small(spec);
   if (!small) return nullptr;
   std::string key = small->SerializeAsString();
-  // Where ranks are depends on how many others are between them.
-  if (small->parallel().order() != "pp dp cp tp" || spec.parallel().ep() > 1)
+  // Where ranks are depends on how many others are between them, and on how far the stages' are from each other.
+  const std::vector<int> kinds = UnlikeStages(spec);
+  if (small->parallel().order() != "pp dp cp tp" || spec.parallel().ep() > 1 || kinds.size() > 1)
     key += StrCat(" ", spec.parallel().pp(), " ", spec.parallel().dp());
   std::unique_ptr<const Pieces>& known = pieces_[key];
   if (known == nullptr) known = std::make_unique<const Pieces>(MakePieces(spec, *small));
@@ -194,6 +223,7 @@ const Bounds::Pieces* Bounds::PiecesOf(const spec::Spec& spec) {
 std::vector<StageTimes> Bounds::StagesOf(const spec::Spec& spec, const Pieces& pieces,
                                          const std::vector<nn::ModelPart>& parts) {
   const auto pp = static_cast<size_t>(spec.parallel().pp());
+  const bool tied = ModelOf(spec.model())->shape().tied;
   std::vector<StageTimes> stages(pp, {.chunks = std::vector<ChunkTimes>(parts.size() / pp)});
   for (size_t i = 0; i < parts.size(); ++i) {
     const nn::ModelPart& part = parts[i];
@@ -204,11 +234,21 @@ std::vector<StageTimes> Bounds::StagesOf(const spec::Spec& spec, const Pieces& p
       times = Sum(times, 1, piece.times), --n;
     };
     if (part.embedding) take(pieces.first);
+    // A table that is tied to the head on the same stage is not cleared in the first backward pass: the head has
+    // written.
+    if (part.embedding && part.head && tied) {
+      times.backward[0] = std::min(times.backward[0], pieces.middle.times.backward[0]);
+      times.weights[0] = std::min(times.weights[0], pieces.middle.times.weights[0]);
+    }
     if (part.head) take(pieces.last);
     times = Sum(times, n, pieces.middle.times);
-    // Where gradients are reduced in every micro-batch, none adds to those of earlier ones.
-    if (spec.parallel().sharding() > Parallel::ZERO_1)
-      times.backward[1] = times.backward[0], times.weights[1] = times.weights[0];
+    // Where gradients are reduced in every micro-batch, none adds to those of earlier ones: tables are cleared each
+    // time.
+    if (spec.parallel().sharding() > Parallel::ZERO_1) {
+      const bool cleared =
+          spec.parallel().dp() * spec.parallel().cp() > 1 && spec.parallel().reduce_every_micro_batch();
+      for (double* both : {times.backward, times.weights}) both[1] = cleared ? both[0] : std::min(both[0], both[1]);
+    }
     stages[i % pp].chunks[i / pp] = times;
   }
   SetMessages(spec, stages);
@@ -227,10 +267,12 @@ void Bounds::SetMessages(const spec::Spec& spec, std::vector<StageTimes>& stages
       static_cast<double>(boundary.shape.numel()) / static_cast<double>(p.scatter_gather_messages() ? p.tp() : 1);
   const double bytes = elements * static_cast<double>(ElementSize(ToDType(spec.train().precision().parameter())));
   const MeshShape mesh = MeshOf(p);
-  for (int s = 0; s < mesh.pp; ++s) {
-    const int from = RankAt(mesh, {.pp = s}), to = RankAt(mesh, {.pp = (s + 1) % mesh.pp});
-    stages[static_cast<size_t>(s)].to_next =
-        std::min(times_->Message(from, to, bytes), times_->Message(to, from, bytes)).value();
+  std::vector<int> ranks;
+  for (int s = 0; s < mesh.pp; ++s) ranks.push_back(RankAt(mesh, {.pp = s}));
+  for (size_t s = 0; s < ranks.size(); ++s) {
+    const int from = ranks[s], to = ranks[(s + 1) % ranks.size()];
+    stages[s].to_next =
+        std::min(times_->Message(ranks, from, to, bytes), times_->Message(ranks, to, from, bytes)).value();
   }
 }
 
@@ -238,8 +280,7 @@ void Bounds::SetMessages(const spec::Spec& spec, std::vector<StageTimes>& stages
 // communication takes as long as that of all.
 double Bounds::ReplicasOf(const spec::Spec& spec, int64_t blocks) {
   const Parallel& given = spec.parallel();
-  if (!GathersOrReducesAlways(spec) || given.ep() > 1 || given.has_zero_plus_plus() || given.has_compression())
-    return 0;
+  if (!GathersOrReducesAlways(spec) || given.ep() > 1 || given.has_zero_plus_plus() || StepsDiffer(spec)) return 0;
   std::optional<spec::Spec> small = Small(spec);
   Parallel& p = *small->mutable_parallel();
   p = given;
@@ -255,18 +296,17 @@ double Bounds::ReplicasOf(const spec::Spec& spec, int64_t blocks) {
   if (!fresh) return at->second / static_cast<double>(blocks);
   const MeshShape mesh = MeshOf(p);
   const MeshShape whole = MeshOf(given);
-  std::vector<int> places;  // all ranks of the small job must be at some place of the whole one
-  for (int r = 0; r < mesh.size(); ++r) {
-    MeshPlace place = PlaceOf(mesh, r);
-    place.pp = std::min(place.pp, whole.pp - 1), place.cp = std::min(place.cp, whole.cp - 1);
-    place.dp = std::min(place.dp, whole.dp - 1);
-    places.push_back(RankAt(whole, place));
+  TimedRank timed{.rank = RankAt(mesh, {.pp = 1}), .steps = 1};
+  for (const int stage : UnlikeStages(spec)) {
+    timed.replicas.push_back(GroupInStage(whole, MeshGroup::kReplicas, stage, group));
+    std::vector<int>& at = timed.places.emplace_back();
+    for (int r = 0; r < mesh.size(); ++r) {  // all ranks of the small job must be at some place of the whole one
+      MeshPlace place = PlaceOf(mesh, r);
+      place.pp = stage, place.cp = std::min(place.cp, whole.cp - 1), place.dp = std::min(place.dp, whole.dp - 1);
+      at.push_back(RankAt(whole, place));
+    }
   }
-  std::vector<int> ranks = GroupsOf(MeshOf(given), MeshGroup::kReplicas)[0];
-  ranks.resize(static_cast<size_t>(group));
-  const absl::StatusOr<RankTimes> rank = TimeRank(
-      *small, {.rank = RankAt(mesh, {.pp = 1}), .steps = 1, .places = std::move(places), .replicas = std::move(ranks)},
-      samples_, {.kind = rules_.kind}, *times_);
+  const absl::StatusOr<RankTimes> rank = TimeRank(*small, timed, samples_, {.kind = rules_.kind}, *times_);
   TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
   double seconds = 0;
   for (const RankTimes::OfAction& of : rank->actions) seconds += of.action.micro_batch == 1 ? of.replicas : 0;
@@ -373,18 +413,21 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
   // What is gathered for an action depends on the one before it, so all pairs that follow one another must occur. Else
   // only what comes between steps is new, which follows the last micro-batch.
   const bool every = GathersOrReducesAlways(spec) || pieces == nullptr;
-  const int wanted = !every              ? 1
+  // A step's first backward pass of a micro-batch writes gradients, and the later ones add to them.
+  const int wanted = !every              ? 2
                      : shape.stages == 1 ? kMicroBatches
                      : shape.chunks > 1  ? 2 * shape.stages
                                          : shape.stages + 2;
   const int micro_batches = std::min(shape.micro_batches, (wanted + least - 1) / least * least);
   part.mutable_train()->set_global_batch(micro_batches * p.dp() * spec.train().micro_batch());
+  part.mutable_train()->clear_epochs();
   const MeshShape mesh = MeshOf(p);
   const auto time = [&](int stage) {
     return TimeRank(part, {.rank = RankAt(mesh, {.pp = stage})}, samples_, rules_of_replay_, *times_);
   };
   const absl::StatusOr<RankTimes> zero = time(0);
   if (!zero.ok()) return zero.status();
+  if (StepsDiffer(spec)) return QuickOf(spec, true).seconds;
   std::vector<StageTimes> stages;
   if (pieces != nullptr) {
     stages = StagesOf(spec, *pieces, parts);
@@ -399,8 +442,10 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
   if (every) {
     take(0, *zero);
     for (int stage = 1; stage < shape.stages; ++stage) {
-      // Stages between the ends that have equally many blocks are alike.
+      // Stages between the ends that have equally many blocks are alike, where their ranks are equally far apart.
+      const std::vector<int>& kinds = KindsOf(spec);
       const bool like_before = pieces != nullptr && stage > 1 && stage + 1 < shape.stages && [&] {
+        if (kinds[static_cast<size_t>(stage)] != kinds[static_cast<size_t>(stage - 1)]) return false;
         for (int c = 0; c < shape.chunks; ++c) {
           const nn::ModelPart &a = parts[static_cast<size_t>(c * shape.stages + stage - 1)],
                               &b = parts[static_cast<size_t>(c * shape.stages + stage)];

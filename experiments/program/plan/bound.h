@@ -14,6 +14,9 @@
 //   tight  times stage 0 as it is, with its replicas' communication and the update; and those of the others that gather
 //          or reduce in every micro-batch (ZERO_2, ZERO_3, HYBRID_SHARD). A replay of three micro-batches each.
 //
+// Where a stage's ranks are not as far from each other as another's (stage_kinds.h), pieces have the least of all
+// stages. Where a later step sends other gradients than the first ones (compression, 1-bit Adam), quick is also tight.
+//
 // Steps are taken to be periodic, as those are that a simulation counts (backends/simulated/steady_state.h).
 //
 // A stage holds at least its parameters, gradients and optimizer state (memory/model_states.h) and, where most
@@ -71,7 +74,9 @@ class Bounds {
   };
   Bounds(const Samples& samples, const host::MemoryRules& rules, std::unique_ptr<LeastTimes> times)
       : samples_(samples), rules_(rules), rules_of_replay_(rules), times_(std::move(times)) {}
-  const Pieces* PiecesOf(const spec::Spec& spec);  // null: the model has no repeating blocks
+  const std::vector<int>& KindsOf(const spec::Spec& spec);  // KindsOfStages
+  std::vector<int> UnlikeStages(const spec::Spec& spec);    // the first of each kind
+  const Pieces* PiecesOf(const spec::Spec& spec);           // null: the model has no repeating blocks
   Pieces MakePieces(const spec::Spec& spec, const spec::Spec& small);
   Piece PieceOf(const RankTimes& times) const;
   std::vector<StageTimes> StagesOf(const spec::Spec& spec, const Pieces& pieces,
@@ -91,6 +96,7 @@ class Bounds {
   absl::flat_hash_map<std::string, std::unique_ptr<const Pieces>> pieces_;  // by the small job's spec
   absl::flat_hash_map<std::string, std::vector<StateFormula>> states_;
   absl::flat_hash_map<std::string, double> replicas_;
+  absl::flat_hash_map<std::string, std::vector<int>> kinds_;
   absl::flat_hash_map<std::vector<int>, int64_t> in_flight_;
 };
 

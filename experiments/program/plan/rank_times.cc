@@ -1,6 +1,7 @@
 #include "experiments/program/plan/rank_times.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -49,7 +50,10 @@ class Stopwatch final : public ReplayTimes {
     const auto bytes = static_cast<double>(c.bytes().value());
     const bool of_replicas = IsOfReplicas(ranks, mesh_);
     const bool others = of_replicas && !timed_.replicas.empty();
-    const double seconds = Together(others ? timed_.replicas : AtPlaces(ranks), c, bytes);
+    double seconds = kNone;
+    for (const auto& replicas : timed_.replicas)
+      if (others) seconds = std::min(seconds, Together(replicas, c, bytes));
+    if (!others) seconds = Least([&](auto at) { return Together(At(ranks, at), c, bytes); });
     if (of_replicas) {
       Part().replicas += seconds;
       if (ahead_ == kNothing) ahead_ = seconds;
@@ -117,14 +121,17 @@ class Stopwatch final : public ReplayTimes {
   }
 
   double Exchange(const std::vector<int>& ranks, int rank, const Communication& c) {
+    return Least([&](auto at) { return ExchangeAt(At(ranks, at), rank, c); });
+  }
+  double ExchangeAt(const std::vector<int>& ranks, int rank, const Communication& c) {
     double longest = 0;
     for (const P2p& op : c.batch) {
       if (op.peer == kAnySource) continue;
-      const int own = At(ranks[static_cast<size_t>(rank)]), other = At(ranks[static_cast<size_t>(op.peer)]);
+      const int own = ranks[static_cast<size_t>(rank)], other = ranks[static_cast<size_t>(op.peer)];
       if (own == other) continue;
       const auto bytes = static_cast<double>(op.tensor.bytes().value());
       const bool sends = op.kind == P2p::kSend;
-      longest = std::max(longest, times_.Message(sends ? own : other, sends ? other : own, bytes).value());
+      longest = std::max(longest, times_.Message(ranks, sends ? own : other, sends ? other : own, bytes).value());
     }
     return longest;
   }
@@ -134,9 +141,18 @@ class Stopwatch final : public ReplayTimes {
     return times_.Collective(ranks, c.kind, bytes, c.peer).value();
   }
   RankTimes::OfAction& Part() { return open_ && step_ == timed_.steps ? actions_.back() : outside_; }
-  int At(int rank) const { return timed_.places.empty() ? rank : timed_.places[static_cast<size_t>(rank)]; }
-  std::vector<int> AtPlaces(std::vector<int> ranks) const {
-    for (int& rank : ranks) rank = At(rank);
+  // Where the job is: one of timed_.places, or null for the ranks as they are.
+  using Places = const std::vector<int>*;
+  template <class TimeAt>
+  double Least(const TimeAt& time) {
+    if (timed_.places.empty()) return time(Places(nullptr));
+    double least = kNone;
+    for (const std::vector<int>& places : timed_.places) least = std::min(least, time(&places));
+    return least;
+  }
+  static std::vector<int> At(std::vector<int> ranks, Places places) {
+    if (places == nullptr) return ranks;
+    for (int& rank : ranks) rank = (*places)[static_cast<size_t>(rank)];
     return ranks;
   }
 
@@ -148,7 +164,7 @@ class Stopwatch final : public ReplayTimes {
   std::string_view label_;
   bool open_ = false;                              // an action has begun and not ended
   double begin_ = 0, last_begin_ = 0, first_ = 0;  // first_: seconds of the first action after nothing
-  static constexpr double kNothing = -1;
+  static constexpr double kNothing = -1, kNone = std::numeric_limits<double>::infinity();
   double ahead_ = kNothing;                   // seconds of the first communication among replicas in this action
   int64_t live_ = 0, awaited_ = 0;            // bytes; of messages that are received since the action began
   std::map<const char*, int64_t> came_ = {};  // bytes of messages, by the label of the action that they are for

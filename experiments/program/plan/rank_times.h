@@ -39,10 +39,11 @@ struct RankTimes {
 struct TimedRank {
   int rank = 0;   // of the spec's world
   int steps = 2;  // to replay; with 1, what comes between steps is not timed
-  // The rank of the whole job at each rank of `spec`, if that is a smaller job; empty: the same.
-  std::vector<int> places = {};
-  // The whole job's group in place of any group of replicas of `spec`, which has fewer; empty: the same.
-  std::vector<int> replicas = {};
+  // The rank of the whole job at each rank of `spec`, if that is a smaller job that stands for several: once for each,
+  // and the least time counts. Empty: the same.
+  std::vector<std::vector<int>> places = {};
+  // The whole job's groups in place of any group of replicas of `spec`, which has fewer; likewise. Empty: the same.
+  std::vector<std::vector<int>> replicas = {};
 };
 
 // `spec`: resolved. RESOURCE_EXHAUSTED if its live bytes alone exceed `rules`; any other error is the replayed rank's.
