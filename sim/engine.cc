@@ -158,6 +158,7 @@ void Engine::GoOn() {
   returned_.clear();
   in_flight_ -= static_cast<int>(std::erase_if(events_, [](const Event& event) { return !event.alarm; }));
   std::make_heap(events_.begin(), events_.end());
+  settles_ = false;
   SetTimer();
   if (flows_) ResetFlows();
 }

@@ -170,6 +170,7 @@ class Engine {
   struct Under;  // a course in progress
   void Add(Event event);
   void RunDue();
+  void SettleSoon();
   void SetTimer();
   void RunSet(const std::shared_ptr<Under>& under, size_t set, size_t phase, double from);
   void PhaseEnded(const std::shared_ptr<Under>& under, size_t set, size_t number, double time);
@@ -205,6 +206,7 @@ class Engine {
   std::map<std::vector<std::vector<int>>, Twins> twins_;  // by endpoints
   Counters counters_;
   int running_ = 0;    // ranks that are neither blocked nor done
+  bool settles_ = false;  // an event will start the flows that are held
   int in_flight_ = 0;  // transfers and timers
   int life_ = 0;       // how often GoOn was called
   std::optional<RankFailure> failure_;

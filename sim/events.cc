@@ -189,12 +189,22 @@ void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t numb
   const double begin = from + phase.seconds;
   if (phase.flows == nullptr) return PhaseEnded(under, set, number, begin);
   At(begin, [this, under, set, number] {
-    flows_->Begin(under->course->sets[set].phases[number].flows, [this, under, set, number](double first) {
+    flows_->BeginTogether(under->course->sets[set].phases[number].flows, [this, under, set, number](double first) {
       const AtWork at_work(Part::kEngine);
       under->apart = std::max(under->apart, now() - first);
       PhaseEnded(under, set, number, now());
     });
+    SettleSoon();
   });
+}
+
+// After all that is due at this time, since more flows may begin then.
+void Engine::SettleSoon() {
+  if (std::exchange(settles_, true)) return;
+  Add({.time = now(), .number = asked_++, .fn = [this] {
+         settles_ = false;
+         flows_->Settle();
+       }});
 }
 
 void Engine::PhaseEnded(const std::shared_ptr<Under>& under, size_t set, size_t number, double time) {

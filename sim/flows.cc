@@ -204,6 +204,24 @@ Flows::Solution Flows::SolveRest(const Group& group, const std::vector<double>& 
 // ---- Active bundles ----
 
 void Flows::Begin(BundlePtr bundle, Done done) {
+  Add(std::move(bundle), std::move(done));
+  Take(next_ - 1);
+}
+
+void Flows::BeginTogether(BundlePtr bundle, Done done) {
+  held_.push_back(next_);
+  Add(std::move(bundle), std::move(done));
+}
+
+bool Flows::Settle() {
+  const std::vector<uint64_t> held = std::exchange(held_, {});
+  for (const uint64_t number : held) {
+    if (actives_.contains(number)) Take(number);  // otherwise it was merged
+  }
+  return !held.empty();
+}
+
+void Flows::Add(BundlePtr bundle, Done done) {
   const AtWork at_work(sim::Part::kFlows);
   ++begun_;
   TWOFOLD_CHECK(!bundle->solution.steps.empty(), "a bundle has flows");
@@ -214,7 +232,7 @@ void Flows::Begin(BundlePtr bundle, Done done) {
                                  .solution = solution,
                                  .bundle = bundle,
                                  .done = std::move(done)});
-  Take(next_++);
+  ++next_;
 }
 
 // The zones that the next step would overload.
@@ -230,13 +248,23 @@ std::vector<int> Flows::Overfull(const Active& active) const {
   return full;
 }
 
-bool Flows::Crosses(const Group& group, const std::vector<int>& zones) const {
+bool Flows::Crosses(const Group& group, const std::vector<bool>& zones) const {
   for (const std::vector<int>& own : group.zones) {
     for (const int z : own) {
-      if (std::find(zones.begin(), zones.end(), z) != zones.end()) return true;
+      if (zones[static_cast<size_t>(z)]) return true;
     }
   }
   return false;
+}
+
+// By zone: whether some of `rests` cross it.
+std::vector<bool> Flows::ZonesOf(const std::vector<Rest>& rests) const {
+  std::vector<bool> crossed(zones_.size());
+  for (const Rest& rest : rests) {
+    for (const std::vector<int>& own : rest.group->zones)
+      for (const int z : own) crossed[static_cast<size_t>(z)] = true;
+  }
+  return crossed;
 }
 
 void Flows::Release(const Group& group) {
@@ -361,9 +389,15 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
   take(actives_.find(number));
   while (!full.empty()) {
     const size_t before = actives_.size();
+    std::vector<bool> overfull(zones_.size());
+    for (const int z : full) overfull[static_cast<size_t>(z)] = true;
     for (auto it = actives_.begin(); it != actives_.end();)
-      it = Crosses(*it->second.group, full) ? take(it) : std::next(it);
+      it = Crosses(*it->second.group, overfull) ? take(it) : std::next(it);
     TWOFOLD_CHECK_LT(actives_.size(), before);  // a bundle alone never overloads a link
+    // Those that begin now where the merged ones are would meet them next.
+    const std::vector<bool> crossed = ZonesOf(rests);
+    for (auto it = actives_.begin(); it != actives_.end();)
+      it = it->second.next == 0 && Crosses(*it->second.group, crossed) ? take(it) : std::next(it);
     full.clear();
     if (rests.empty()) break;
     met.group = Joint(rests);

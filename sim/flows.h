@@ -50,6 +50,10 @@ class Flows {
   // The bundle must not be empty.
   using Done = std::function<void(double first)>;
   void Begin(BundlePtr bundle, Done done);
+  // Likewise, but only once Settle is called, at the same time: of bundles that begin at one moment and meet the same
+  // others, all are merged at once. Settle says whether there was any.
+  void BeginTogether(BundlePtr bundle, Done done);
+  bool Settle();
 
   // How often bundles were begun, met and were merged, and how often shares were solved.
   int64_t begun() const { return begun_; }
@@ -70,6 +74,7 @@ class Flows {
   GroupPtr MakeGroup(FlowClasses classes);
   void FindZones(const GroupPtr& group);
   Solution SolveRest(const Group& group, const std::vector<double>& left);
+  void Add(BundlePtr bundle, Done done);
   void Take(uint64_t number);
   void TakeLater(uint64_t number, const Active& active);
   void Meet(uint64_t number, std::vector<int> full);
@@ -77,7 +82,8 @@ class Flows {
   void AddSets(Rest rest, std::vector<Rest>& all) const;
   GroupPtr Joint(const std::vector<Rest>& rests);
   std::vector<int> Overfull(const Active& active) const;
-  bool Crosses(const Group& group, const std::vector<int>& zones) const;
+  bool Crosses(const Group& group, const std::vector<bool>& zones) const;
+  std::vector<bool> ZonesOf(const std::vector<Rest>& rests) const;
   void Release(const Group& group);  // of its zones
 
   struct Zone {
@@ -101,6 +107,7 @@ class Flows {
   std::map<JointKey, Known> joints_;
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;
+  std::vector<uint64_t> held_;  // of actives_: those that Settle will start
   uint64_t next_ = 0;
   int64_t begun_ = 0, meetings_ = 0, solutions_ = 0;
 };

@@ -308,8 +308,11 @@ double Bounds::ReplicasOf(const spec::Spec& spec, int64_t blocks) {
   }
   const absl::StatusOr<RankTimes> rank = TimeRank(*small, timed, samples_, {.kind = rules_.kind}, *times_);
   TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
-  double seconds = 0;
-  for (const RankTimes::OfAction& of : rank->actions) seconds += of.action.micro_batch == 1 ? of.replicas : 0;
+  double gathers = 0, reductions = 0;
+  for (const RankTimes::OfAction& of : rank->actions) {
+    if (of.action.micro_batch == 1) gathers += of.gathers, reductions += of.reductions;
+  }
+  const double seconds = std::max(gathers, reductions);
   replicas_[key] = seconds;
   return seconds / static_cast<double>(blocks);
 }

@@ -14,11 +14,11 @@
 namespace twofold::plan {
 namespace {
 
-// Groups whose ranks share the work on a micro-batch: their communication is part of an action. All others exchange
-// what the replicas of a stage have in common.
+// Collectives along tp are part of an action. Those along dp and cp exchange what the replicas of a stage have in common;
+// what ranks of cp send each other for attention are messages.
 bool IsOfReplicas(const std::vector<int>& ranks, const MeshShape& mesh) {
   const MeshPlace a = PlaceOf(mesh, ranks[0]), b = PlaceOf(mesh, ranks[1]);
-  return a.dp != b.dp && a.pp == b.pp && a.tp == b.tp;
+  return a.pp == b.pp && a.tp == b.tp;
 }
 
 class Stopwatch final : public ReplayTimes {
@@ -55,7 +55,7 @@ class Stopwatch final : public ReplayTimes {
       if (others) seconds = std::min(seconds, Together(replicas, c, bytes));
     if (!others) seconds = Least([&](auto at) { return Together(At(ranks, at), c, bytes); });
     if (of_replicas) {
-      Part().replicas += seconds;
+      (c.kind == Communication::kAllGather ? Part().gathers : Part().reductions) += seconds;
       if (ahead_ == kNothing) ahead_ = seconds;
     }
     return seconds;

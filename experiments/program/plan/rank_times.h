@@ -23,7 +23,8 @@ struct RankTimes {
     pipeline::Action action;
     double seconds = 0;                 // of the compute stream
     double launches = 0;                // seconds of the host
-    double replicas = 0;                // seconds of communication among the replicas of its stage
+    // Seconds of communication among the replicas of its stage, which gather and reduce in streams of their own.
+    double gathers = 0, reductions = 0;
     double to_device = 0, to_host = 0;  // seconds of transfers
     int64_t kept = 0;                   // bytes of activations that it added (forward), its input included
   };
