@@ -12,6 +12,7 @@ if(TWOFOLD_TESTS)
   find_package(GTest REQUIRED)
 endif()
 find_package(ZLIB REQUIRED)  # tables of measurements
+find_package(SQLite3 REQUIRED)  # what Nsight Systems exports
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)  # the desk's server
 pkg_check_modules(LIBXML2 REQUIRED IMPORTED_TARGET libxml-2.0)  # what NCCL and SimGrid write
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/import/kineto.h"
+#include "experiments/program/import/nsight.h"
 #include "experiments/program/measured_run.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/write_report.h"
@@ -30,7 +33,7 @@ struct Options {
 
 bool IsTraceFile(const fs::path& path) {
   const std::string name = path.filename().string();
-  return name.ends_with(".json") || name.ends_with(".json.gz");
+  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
 }
 
 // A folder stands for the traces in it.
@@ -47,7 +50,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
       if (IsTraceFile(entry.path())) inside.push_back(entry.path().string());
     }
     if (inside.empty())
-      return InvalidArgument(path, ": has no traces in it; expected files that end in .json or .json.gz");
+      return InvalidArgument(path, ": has no traces in it; expected files that end in .json, .json.gz or .sqlite");
     std::sort(inside.begin(), inside.end());
     files.insert(files.end(), inside.begin(), inside.end());
   }
@@ -74,6 +77,24 @@ absl::StatusOr<MeasuredRunOptions> OptionsOf(const Options& o) {
   return options;
 }
 
+// The traces of a file: one of PyTorch's profiler, one or more of Nsight Systems.
+absl::Status AddTraces(const std::string& file, std::vector<RankTrace>& traces) {
+  std::string first_bytes(16, '\0');
+  std::ifstream(file, std::ios::binary).read(first_bytes.data(), std::ssize(first_bytes));
+  if (IsNsight(file, first_bytes)) {
+    absl::StatusOr<std::vector<RankTrace>> of_file = ReadNsight(file);
+    if (!of_file.ok()) return of_file.status();
+    std::move(of_file->begin(), of_file->end(), std::back_inserter(traces));
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<std::string> bytes = ReadFile(file);
+  if (!bytes.ok()) return InvalidArgument(bytes.status().message());
+  absl::StatusOr<RankTrace> trace = ReadKineto(*bytes, file);
+  if (!trace.ok()) return trace.status();
+  traces.push_back(*std::move(trace));
+  return absl::OkStatus();
+}
+
 absl::Status Import(const Options& o) {
   const absl::StatusOr<MeasuredRunOptions> options = OptionsOf(o);
   if (!options.ok()) return options.status();
@@ -82,11 +103,7 @@ absl::Status Import(const Options& o) {
   if (absl::Status made = MakeOutFolder("--out", o.out); !made.ok()) return made;
   std::vector<RankTrace> traces;
   for (const std::string& file : *files) {
-    const absl::StatusOr<std::string> bytes = ReadFile(file);
-    if (!bytes.ok()) return InvalidArgument(bytes.status().message());
-    absl::StatusOr<RankTrace> trace = ReadKineto(*bytes, file);
-    if (!trace.ok()) return trace.status();
-    traces.push_back(*std::move(trace));
+    if (absl::Status added = AddTraces(file, traces); !added.ok()) return added;
   }
   const absl::StatusOr<MeasuredRun> run = MeasuredRunOf(std::move(traces), *options);
   if (!run.ok()) return run.status();
@@ -106,18 +123,20 @@ absl::Status Import(const Options& o) {
 
 void AddImportCommand(const Command& program, int& exit_status) {
   const Command command =
-      program.AddCommand("import", "makes a measured run of the traces that PyTorch's profiler wrote");
+      program.AddCommand("import", "makes a measured run of traces of PyTorch's profiler or of Nsight Systems");
   auto options = std::make_shared<Options>();
   command
       .AddOption("TRACE", options->traces,
                  "a trace of each rank, .json or .json.gz, as torch.profiler's export_chrome_trace and "
-                 "tensorboard_trace_handler write it; or folders of them")
+                 "tensorboard_trace_handler write it; or .sqlite, as nsys export --type=sqlite writes it, of one or "
+                 "more ranks; or folders of them")
       .Required();
   command.AddOption("--out=DIR", options->out, "the folder of the run").Required();
   command.AddOption("--spec=SPEC", options->spec,
                     "a spec of the same job, for what traces do not say: model, batch and layout");
   command.AddOption("--step=NAME", options->step,
-                    "the annotation of a step, with a number or not: record_function(NAME); default: ProfilerStep");
+                    "the annotation of a step, with a number or not: record_function(NAME) or an NVTX range; default: "
+                    "ProfilerStep");
   command
       .AddOption("--group=PG=NAME", options->groups,
                  "what the report calls a process group, by its description or name in the trace")
@@ -138,6 +157,8 @@ void AddImportCommand(const Command& program, int& exit_status) {
       "\nExamples:\n"
       "  twofold import rank0.json.gz rank1.json.gz --out=runs/mine-pytorch --spec=mine.textproto\n"
       "  twofold import log/profiler --out=runs/mine-pytorch --group=default_pg=dp\n"
+      "  nsys export --type=sqlite node0.nsys-rep\n"
+      "  twofold import node0.sqlite --step=iteration --out=runs/mine-nsys\n"
       "  twofold compare runs/mine-simulated runs/mine-pytorch");
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Import(*options);

@@ -18,8 +18,10 @@
 namespace twofold {
 namespace {
 
-// Gives each trace its rank, sorts them by it, and returns the number of ranks of the job.
-absl::StatusOr<int64_t> NumberRanks(std::vector<RankTrace>& traces, std::vector<std::string>& notes) {
+// Gives each trace its rank, sorts them by it, and returns the number of ranks of the job. If no trace says it, the
+// spec's counts.
+absl::StatusOr<int64_t> NumberRanks(std::vector<RankTrace>& traces, const std::optional<spec::Spec>& spec,
+                                    std::vector<std::string>& notes) {
   const auto says = [](const RankTrace& t) { return t.rank.has_value(); };
   const auto silent = std::find_if_not(traces.begin(), traces.end(), says);
   int64_t world = 0;
@@ -38,9 +40,12 @@ absl::StatusOr<int64_t> NumberRanks(std::vector<RankTrace>& traces, std::vector<
     constexpr int64_t kMostRanks = 1 << 20;
     if (world > kMostRanks)
       return InvalidArgument(traces[0].file, ": Group size: ", world, " is out of range; expected 1 to ", kMostRanks);
+    const bool of_spec = spec && WorldSize(*spec) > world;  // not all ranks were traced
+    if (of_spec) world = WorldSize(*spec);
     if (world > 1) {
       notes.push_back(StrCat("the traces do not say which ranks they are of: the order of the files counts, and ",
-                             Counted(world, "rank"), ", the size of the largest group"));
+                             Counted(world, "rank"),
+                             of_spec ? ", as the spec has" : ", the size of the largest group"));
     }
   } else {
     world = *traces[0].world_size;
@@ -122,7 +127,12 @@ void AddNotes(const std::vector<RankTrace>& traces, const MeasuredRunOptions& op
 
 absl::StatusOr<MeasuredRun> MeasuredRunOf(std::vector<RankTrace> traces, const MeasuredRunOptions& options) {
   std::vector<std::string> notes;
-  const absl::StatusOr<int64_t> world = NumberRanks(traces, notes);
+  for (const RankTrace& t : traces) {
+    if (t.program != traces[0].program)
+      return InvalidArgument(t.file, ": is of ", t.program, ", but ", traces[0].file, " of ", traces[0].program,
+                             "; give traces of one program");
+  }
+  const absl::StatusOr<int64_t> world = NumberRanks(traces, options.spec, notes);
   if (!world.ok()) return world.status();
   if (options.spec && WorldSize(*options.spec) != *world)
     return InvalidArgument("--spec: ", options.spec->name(), " is a job of ", WorldSize(*options.spec),
@@ -143,7 +153,7 @@ absl::StatusOr<MeasuredRun> MeasuredRunOf(std::vector<RankTrace> traces, const M
   }
   report::Report& out = run.report;
   out.set_schema_version(kReportSchemaVersion);
-  out.set_name(options.name), out.set_fabric("pytorch"), out.set_predicted(false), out.set_outcome(report::OK);
+  out.set_name(options.name), out.set_fabric(traces[0].fabric), out.set_predicted(false), out.set_outcome(report::OK);
   out.set_world_size(*world), out.set_device(traces[0].device_name), out.set_imported_from(traces[0].program);
   out.set_memory_at_device(false);
   AddRankRows(run.records, out);

@@ -9,6 +9,7 @@
 
 #include "core/base/strings.h"
 #include "tests/integration/program.h"
+#include "tests/nsight_database.h"
 
 namespace twofold {
 namespace program_compare_test {
@@ -239,6 +240,47 @@ TEST_F(Program, ImportsTracesAsAMeasuredRun) {
   fs::create_directory(At("empty"));
   EXPECT_EQ(Run(StrCat("import ", At("empty"), " --out=", At("x"))), 2);
   EXPECT_THAT(err_, HasSubstr("has no traces in it"));
+  EXPECT_FALSE(fs::exists(At("x") + "/report.json"));
+}
+
+TEST_F(Program, ImportsExportsOfNsightSystemsAsAMeasuredRun) {
+  const std::string job = test::DatabaseOf(test::NsightJob());
+  const std::string spec = Write("small.textproto", kSmall), export_ = Write("node0.sqlite", job);
+  ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"))), 0) << err_;
+  ASSERT_EQ(Run(StrCat("import ", export_, " --step=iteration --spec=", spec, " --out=", At("m"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("2 steps of small, median 950 µs; rank 0 of 2"));
+  EXPECT_EQ(Report(At("m"))["fabric"], "nsight-systems");
+  ASSERT_EQ(Run(StrCat("compare ", At("p"), " ", At("m"))), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("Parts of the error in step time against nsight-systems"));
+  EXPECT_THAT(out_, HasSubstr("  products"));
+  EXPECT_THAT(out_, Not(HasSubstr("taken to be of the same job")));
+  ASSERT_EQ(Run(StrCat("report ", At("p"), " ", At("m"))), 0) << err_;
+
+  // two ranks were traced of four, which only the spec says
+  std::string text = kSmall;
+  const std::string four = Write("four.textproto", text.replace(text.find("dp: 2"), 5, "dp: 4"));
+  ASSERT_EQ(Run(StrCat("import --json ", export_, " --step=iteration --spec=", four, " --out=", At("f"))), 0) << err_;
+  EXPECT_EQ(Report(At("f"))["world_size"], 4);
+  EXPECT_THAT(out_, HasSubstr("the order of the files counts, and 4 ranks, as the spec has"));
+  const std::string one = Write("one.textproto", text.replace(text.find("dp: 4"), 5, "dp: 1"));
+  EXPECT_EQ(Run(StrCat("import ", export_, " --step=iteration --spec=", one, " --out=", At("x"))), 2);
+  EXPECT_THAT(err_, HasSubstr("but the traces are of 2"));
+
+  // a folder, a file without the usual name, and what is no export
+  fs::create_directory(At("folder"));
+  fs::copy_file(export_, At("folder") + "/node0.sqlite");
+  EXPECT_EQ(Run(StrCat("import ", At("folder"), " --step=iteration --out=", At("g"))), 0) << err_;
+  EXPECT_EQ(Run(StrCat("import ", Write("renamed", job), " --step=iteration --out=", At("h"))), 0) << err_;
+  EXPECT_EQ(
+      Run(StrCat("import ", Write("bad.sqlite", "no database of any kind, and not a short one"), " --out=", At("x"))),
+      2);
+  EXPECT_THAT(err_, HasSubstr("bad.sqlite: is not a SQLite database; give what nsys export --type=sqlite wrote"));
+  EXPECT_EQ(Run(StrCat("import ", Write("empty.sqlite", ""), " --out=", At("x"))), 2);
+  EXPECT_THAT(err_, HasSubstr("empty.sqlite: is empty"));
+  EXPECT_EQ(Run(StrCat("import ", At("none.sqlite"), " --out=", At("x"))), 2);
+  EXPECT_THAT(err_, HasSubstr("none.sqlite: SQLite cannot read it: unable to open database file"));
+  EXPECT_EQ(Run(StrCat("import ", export_, " tests/data/traces/own-steps.json --out=", At("x"))), 2);
+  EXPECT_THAT(err_, HasSubstr("give traces of one program"));
   EXPECT_FALSE(fs::exists(At("x") + "/report.json"));
 }
 

@@ -259,7 +259,8 @@ void Parse(std::string_view text, Reader& reader, RankTrace& out) {
 
 absl::StatusOr<RankTrace> ReadKineto(std::string_view bytes, const std::string& file) {
   RankTrace out;
-  out.file = file, out.program = "PyTorch's profiler";
+  out.file = file, out.program = "PyTorch's profiler", out.fabric = "pytorch";
+  out.records_memory = "profile_memory=True";
   std::string unpacked;
   if (IsGzip(bytes)) {
     absl::StatusOr<std::string> text = Gunzip(bytes, kMostUnpacked);

@@ -47,7 +47,9 @@ struct MemoryState {  // of the device's allocator
 
 struct RankTrace {
   std::string file;
-  std::string program;  // whose trace it is: "PyTorch's profiler"
+  std::string program;         // whose trace it is: "PyTorch's profiler"
+  std::string fabric;          // what reports call the run's fabric: "pytorch"
+  std::string records_memory;  // how that program is told to trace memory: "profile_memory=True"; "": it is not
   std::optional<int64_t> rank, world_size;
   std::string device_name;            // "NVIDIA H100 80GB HBM3"; "": not known
   int64_t clock_nanoseconds = 0;      // of the origin of times, on a clock that ranks of a machine share
@@ -56,6 +58,7 @@ struct RankTrace {
   std::vector<KernelLaunch> launches;
   std::vector<HostCall> calls;
   std::vector<MemoryState> memory;  // in the order of the file
+  std::vector<std::string> notes;   // what its reader left out
 };
 
 }  // namespace twofold

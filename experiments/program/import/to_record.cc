@@ -299,8 +299,11 @@ void Builder::AddMemory() {
 }
 
 void Builder::AddNotes() {
+  for (const std::string& note : trace_.notes) out_.add_notes(note);
+  const std::string& recorder = trace_.records_memory;
   if (trace_.memory.empty())
-    out_.add_notes("the trace has no memory (profile_memory=True records it): its figures are 0");
+    out_.add_notes(StrCat("the trace has no memory", recorder.empty() ? "" : StrCat(" (", recorder, " records it)"),
+                          ": its figures are 0"));
   else
     out_.add_notes("memory is what PyTorch's allocator gave out and reserved, all of it in the category \"other\"");
   bool unsized = false, ungrouped = false;
