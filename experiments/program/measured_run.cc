@@ -111,7 +111,8 @@ void AddNotes(const std::vector<RankTrace>& traces, const MeasuredRunOptions& op
   };
   add(StrCat("imported from ", Counted(std::ssize(traces), "trace"), " of ", traces[0].program, ": ", traces[0].file,
              traces.size() > 1 ? ", ..." : ""));
-  add("a step lasts from its first work on the GPU to the next step's; losses are not in traces");
+  add(StrCat("a step lasts from its first ", traces[0].on_host ? "operator" : "work on the GPU",
+             " to the next step's; losses are not in traces"));
   if (!options.spec)
     add("traces do not say what was trained: throughput, flops and parameters are 0 (--spec gives a spec of the job)");
   if (traces.size() == 1 && out.world_size() > 1)

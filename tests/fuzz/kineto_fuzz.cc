@@ -25,6 +25,7 @@ constexpr std::string_view kWords[] = {"{",
                                        "null",
                                        "true",
                                        "\"ph\":\"X\"",
+                                       "\"pid\":\"CPU functions\",",
                                        "\"cat\":\"kernel\",",
                                        "\"cat\":\"cpu_op\",",
                                        "\"ts\":-1,",
@@ -70,7 +71,8 @@ void Check(const report::RankRecord& record) {
 }
 
 TEST(KinetoFuzz, EveryTraceIsARunOrRefused) {
-  const std::vector<std::string> good = {File("ddp-rank0.json"), File("old-categories.json"), File("own-steps.json")};
+  const std::vector<std::string> good = {File("ddp-rank0.json"), File("old-categories.json"), File("own-steps.json"),
+                                         File("legacy-cpu.json")};
   test::Mutator mutator(TestSeed(), {.words = kWords});
   test::Mutator of_gzip(TestSeed(1), {.numbers = false});
   std::vector<std::string> zipped;

@@ -48,7 +48,7 @@ Json ToJson(const Item& item) {
 class Server final : public Desk {
  public:
   explicit Server(const DeskOptions& options)
-      : options_(options), token_(options.token.empty() ? RandomToken() : options.token) {}
+      : options_(options), shelf_(options.folder), token_(options.token.empty() ? RandomToken() : options.token) {}
   ~Server() override {
     server_.stop();
     if (thread_.joinable()) thread_.join();
@@ -103,7 +103,7 @@ class Server final : public Desk {
   }
   std::string Items() const {
     Json all = Json::array();
-    for (const Item& item : ItemsIn(options_.folder)) all.push_back(ToJson(item));
+    for (const Item& item : shelf_.Items()) all.push_back(ToJson(item));
     return Dump(all);
   }
   static std::string Choices() {
@@ -116,7 +116,7 @@ class Server final : public Desk {
 
   // A folder that the list has. Anything else is refused, so that no other file of this machine can be read.
   absl::StatusOr<std::string> FolderOf(const std::string& path) const {
-    for (const Item& item : ItemsIn(options_.folder)) {
+    for (const Item& item : shelf_.Items()) {
       if (item.path == path) return (fs::path(options_.folder) / path).string();
     }
     return absl::NotFoundError(StrCat("\"", path, "\" is not a run, a plan or a sweep in ", options_.folder));
@@ -181,6 +181,7 @@ class Server final : public Desk {
   }
 
   const DeskOptions options_;
+  mutable Shelf shelf_;
   const std::string token_;
   int port_ = 0;
   std::mutex mutex_;

@@ -16,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-int64_t WrittenAt(const fs::path& file) {
-  struct stat of {};
-  return stat(file.c_str(), &of) == 0 ? static_cast<int64_t>(of.st_mtime) : 0;
-}
-
 void ReadRunItem(const fs::path& folder, Item& item) {
   const absl::StatusOr<report::Report> report = ReadReport(folder.string());
   if (!report.ok()) {
@@ -43,27 +38,44 @@ std::string NameIn(const fs::path& file) {
 
 }  // namespace
 
-std::vector<Item> ItemsIn(const std::string& folder) {
+void Shelf::Look(const std::string& in, std::vector<Item>& items) {
   constexpr std::pair<const char*, Item::Kind> kFiles[] = {
       {"report.json", Item::kRun}, {"plan.json", Item::kPlan}, {"sweep.json", Item::kSweep}};
-  std::vector<Item> items;
-  std::error_code error;
-  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
-  const auto look = [&](const fs::path& in) {
-    for (const auto& [file, kind] : kFiles) {
+  for (const auto& [name, kind] : kFiles) {
+    const fs::path file = fs::path(in) / name;
+    struct stat of {};
+    if (stat(file.c_str(), &of) != 0 || !S_ISREG(of.st_mode)) continue;
+    const int64_t size = of.st_size, changed = int64_t{of.st_mtim.tv_sec} * 1'000'000'000 + of.st_mtim.tv_nsec;
+    const auto number =
+        static_cast<int64_t>(of.st_ino);  // another one of a file that was replaced within a clock's tick
+    Known& known = known_[file.string()];
+    if (known.seen == 0 || known.size != size || known.changed != changed || known.number != number) {
       std::error_code none;
-      if (!fs::is_regular_file(in / file, none)) continue;
-      Item item{.kind = kind, .path = fs::relative(in, folder, none).string(), .written = WrittenAt(in / file)};
-      if (kind == Item::kRun) ReadRunItem(in, item);
-      if (kind == Item::kSweep) item.name = NameIn(in / file);
-      items.push_back(std::move(item));
+      known = {size,
+               changed,
+               number,
+               {.kind = kind, .path = fs::relative(in, folder_, none).string(), .written = of.st_mtim.tv_sec}};
+      if (kind == Item::kRun) ReadRunItem(in, known.item);
+      if (kind == Item::kSweep) known.item.name = NameIn(file);
+      ++files_read_;
     }
-  };
-  look(folder);
+    known.seen = looks_;
+    items.push_back(known.item);
+  }
+}
+
+std::vector<Item> Shelf::Items() {
+  const std::lock_guard lock(mutex_);
+  ++looks_;
+  std::vector<Item> items;
+  Look(folder_, items);
+  std::error_code error;
+  fs::recursive_directory_iterator at(folder_, fs::directory_options::skip_permission_denied, error), end;
   for (; !error && at != end; at.increment(error)) {
     std::error_code none;
-    if (at->is_directory(none) && !at->is_symlink(none)) look(at->path());
+    if (at->is_directory(none) && !at->is_symlink(none)) Look(at->path().string(), items);
   }
+  std::erase_if(known_, [this](const auto& known) { return known.second.seen != looks_; });  // removed since
   std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.written > b.written; });
   return items;
 }

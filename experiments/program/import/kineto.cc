@@ -9,6 +9,7 @@
 
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "experiments/program/import/host_work.h"
 #include "experiments/program/import/nccl_names.h"
 #include "experiments/program/report/gpu_kernels.h"
 #include "experiments/program/report/gzip.h"
@@ -129,6 +130,16 @@ Kind KindOf(const std::string& category, const std::string& name) {
   return kind->second;
 }
 
+// PyTorch's legacy profiler, which builds without Kineto use, has two made-up processes in place of categories.
+Kind LegacyKindOf(const Json& event) {
+  const std::string process = TextOf(event, "pid");
+  if (process == "CUDA functions")
+    Fail(
+        "pid: \"CUDA functions\" is of PyTorch's legacy profiler, which knows no streams; profile GPUs with "
+        "torch.profiler");
+  return process == "CPU functions" ? Kind::kHost : Kind::kNone;
+}
+
 class Reader {
  public:
   explicit Reader(RankTrace& out) : out_(out) {}
@@ -137,7 +148,8 @@ class Reader {
     ++events_;
     if (!event.is_object()) Fail(Shown(event), " is not an object");
     const std::string category = TextOf(event, "cat"), name = TextOf(event, "name");
-    const Kind kind = KindOf(category, name);
+    const Kind kind = category.empty() ? LegacyKindOf(event) : KindOf(category, name);
+    legacy_ = legacy_ || (category.empty() && kind != Kind::kNone);
     if (kind == Kind::kNone) return;
     if (kind == Kind::kMemory) return Memory(event);
     if (TextOf(event, "ph") != "X") return;  // flows and metadata
@@ -158,6 +170,7 @@ class Reader {
     }
   }
   int64_t events() const { return events_; }
+  bool legacy() const { return legacy_; }
   double origin() const { return origin_.value_or(0); }  // microseconds: where times begin
 
  private:
@@ -203,6 +216,7 @@ class Reader {
 
   RankTrace& out_;
   int64_t events_ = 0;
+  bool legacy_ = false;
   std::optional<double> origin_;
   std::map<std::string, int64_t> threads_;
 };
@@ -255,6 +269,11 @@ void Parse(std::string_view text, Reader& reader, RankTrace& out) {
   out.clock_nanoseconds += base;
 }
 
+bool CallsNccl(const RankTrace& trace) {
+  return std::any_of(trace.annotations.begin(), trace.annotations.end(),
+                     [](const HostSpan& a) { return a.name.starts_with("nccl:"); });
+}
+
 }  // namespace
 
 absl::StatusOr<RankTrace> ReadKineto(std::string_view bytes, const std::string& file) {
@@ -280,9 +299,15 @@ absl::StatusOr<RankTrace> ReadKineto(std::string_view bytes, const std::string& 
   } catch (const Json::exception&) {
     return InvalidArgument(file, ": has a number that is out of range; ", kRight);
   }
-  if (out.device.empty()) {
-    return InvalidArgument(file, ": has ", reader.events(), " events, but no kernels of a GPU; profile with ",
-                           "ProfilerActivity.CUDA");
+  if (reader.legacy())
+    out.notes.push_back(
+        "times in a trace of the legacy profiler begin with it: time lines of several ranks are not aligned");
+  // Of a job on GPUs that was profiled without them, the host's operators are no work: they launch it.
+  const bool on_gpu = !out.device_name.empty() || !out.launches.empty() || CallsNccl(out);
+  if (out.device.empty() && (on_gpu || !TakeHostWork(out))) {
+    return InvalidArgument(file, ": has ", reader.events(), " events, but no kernels of a GPU",
+                           on_gpu ? "" : " and no operators of a CPU", "; profile with ProfilerActivity.",
+                           on_gpu ? "CUDA" : "CUDA, or jobs on CPUs with ProfilerActivity.CPU");
   }
   return out;
 }

@@ -6,6 +6,9 @@
 // calls of collectives, with size, type and process group), [memory] (the allocator's state, with profile_memory=True),
 // and the blocks distributedInfo, deviceProperties and baseTimeNanoseconds. Older names of categories ("Kernel",
 // "Memcpy", "Runtime") are understood, and HIP's.
+//
+// A trace of a job without a GPU has operators (cpu_op) alone: host_work.h. PyTorch's legacy profiler, which builds
+// without Kineto use (Debian's), writes a list of them with the process "CPU functions" and no categories.
 #pragma once
 
 #include <string>
@@ -17,7 +20,8 @@
 namespace twofold {
 
 // `file` is for errors and for the trace's name. InvalidArgument names it, the event ("traceEvents[12].dur") and what
-// is wrong: no JSON, no trace, a field of a wrong type, a time that is no time, nothing that a device did.
+// is wrong: no JSON, no trace, a field of a wrong type, a time that is no time, nothing that a device or, without
+// a GPU, a CPU did.
 absl::StatusOr<RankTrace> ReadKineto(std::string_view bytes, const std::string& file);
 
 }  // namespace twofold

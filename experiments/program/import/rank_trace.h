@@ -24,6 +24,7 @@ struct DeviceSpan {
   int64_t bytes = 0;                                // of copies; else 0
   int64_t correlation = -1;                         // joins it to its launch; -1: not known
   std::optional<ImportedCall> call = std::nullopt;  // of communication kernels, as far as they say themselves
+  bool continues = false;                           // a further piece of work that was counted before
 };
 
 // Something on one of the host's threads.
@@ -51,6 +52,7 @@ struct RankTrace {
   std::string fabric;          // what reports call the run's fabric: "pytorch"
   std::string records_memory;  // how that program is told to trace memory: "profile_memory=True"; "": it is not
   std::optional<int64_t> rank, world_size;
+  bool on_host = false;               // `device` is what the host's CPU did: there was no GPU
   std::string device_name;            // "NVIDIA H100 80GB HBM3"; "": not known
   int64_t clock_nanoseconds = 0;      // of the origin of times, on a clock that ranks of a machine share
   std::vector<DeviceSpan> device;     // in the order of the file

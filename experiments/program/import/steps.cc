@@ -112,8 +112,8 @@ absl::StatusOr<ImportedSteps> StepsOf(const RankTrace& trace, std::string_view n
   }
   steps.bounds.push_back(end);
   if (left_out > 0)
-    steps.notes.push_back(
-        StrCat(Counted(static_cast<int64_t>(left_out), "annotated step"), " without work of the GPU left out"));
+    steps.notes.push_back(StrCat(Counted(static_cast<int64_t>(left_out), "annotated step"), " without work of the ",
+                                 trace.on_host ? "CPU" : "GPU", " left out"));
   return steps;
 }
 

@@ -71,9 +71,8 @@ class Builder {
     if (!(end() > begin())) return InvalidArgument(trace_.file, ": its steps take no time");
     Place();
     if (placed_.empty())
-      return InvalidArgument(trace_.file,
-                             ": the GPU does nothing within the annotated steps; give --step=NAME for "
-                             "other annotations");
+      return InvalidArgument(trace_.file, ": the ", trace_.on_host ? "CPU" : "GPU",
+                             " does nothing within the annotated steps; give --step=NAME for other annotations");
     Attribute();
     NameStreams();
     AddSteps();
@@ -239,7 +238,8 @@ void Builder::AddKernels() {
   for (const Placed& p : placed_) {
     if (p.part != kCompute) continue;
     auto& [calls, seconds] = kernels[p.span->name];
-    ++calls, seconds += p.own;
+    if (!p.span->continues) ++calls;
+    seconds += p.own;
   }
   for (const auto& [name, of] : kernels) {
     report::KernelTotal& k = *out_.add_kernels();

@@ -13,6 +13,9 @@ using enum GpuWork;
 // Names are made of many parts: a flash attention kernel has cutlass in its name, a fused Triton kernel the operations
 // that it does. So rows that say most come first.
 constexpr GpuKernelRow kRows[] = {
+    // PyTorch's operators on a CPU, which imports take for kernels: what is named as the optimizer's, and Gloo's
+    {"optimizer.step#", kOptimizer},
+    {"gloo:", kCommunication},
     // communication: NCCL, RCCL, PyTorch's symmetric memory, DeepEP
     {"nccl", kCommunication},
     {"nvshmem", kCommunication},
@@ -87,7 +90,13 @@ constexpr GpuKernelRow kRows[] = {
     {"fprop", kProduct},
     {"dgrad", kProduct},
     {"wgrad", kProduct},
+    {"aten::addmm", kProduct},
+    {"aten::mm", kProduct},
+    {"aten::bmm", kProduct},
+    {"aten::baddbmm", kProduct},
+    {"aten::linear", kProduct},
     // one by one, sums, copies
+    {"aten::", kElement},
     {"elementwise", kElement},
     {"triton_", kElement},
     {"reduce_kernel", kElement},

@@ -3,6 +3,7 @@
 calls it; a process of several finds the others through RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (DDP over Gloo).
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -82,6 +83,7 @@ def flags():
     parser.add_argument("--channels_last", type=int, default=0)
     parser.add_argument("--foreach", type=int, default=1)
     parser.add_argument("--bucket_mb", type=int, default=25)
+    parser.add_argument("--trace", metavar="FILE", help="write what the profiler saw of the last half of the steps, for `twofold import --step=step`")
     return parser.parse_args()
 
 
@@ -92,6 +94,13 @@ def model_and_batches(f, rank):
     layout = torch.channels_last if f.channels_last else torch.contiguous_format
     return (models.Cnn(f.channels, f.widths, f.blocks, f.classes).to(memory_format=layout),
             batches_of_images(f.channels, f.side, f.classes, f.micro_batch, rank, layout))
+
+
+@contextlib.contextmanager
+def profiled(file):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        yield
+    profiler.export_chrome_trace(file)
 
 
 def main():
@@ -107,10 +116,14 @@ def main():
         model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=f.bucket_mb, gradient_as_bucket_view=True,
                                                     broadcast_buffers=False)
     seconds, losses = [], []
-    for _ in range(f.steps):
-        begin = time.perf_counter()
-        losses.append(step(model, optimizer, batches, f.accumulation))
-        seconds.append(time.perf_counter() - begin)
+    with contextlib.ExitStack() as until_the_end:
+        for number in range(f.steps):
+            if f.trace and number == f.steps // 2:
+                until_the_end.enter_context(profiled(f.trace))
+            begin = time.perf_counter()
+            with torch.profiler.record_function(f"step {number}"):
+                losses.append(step(model, optimizer, batches, f.accumulation))
+            seconds.append(time.perf_counter() - begin)
     if rank == 0:
         print(json.dumps({"median_step_seconds": statistics.median(seconds[2:]), "fastest_step_seconds": min(seconds[2:]),
                           "parameters": parameters,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -200,7 +201,8 @@ TEST(Import, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(refusal("<html>"), HasSubstr("f.json: byte 1: is not JSON"));
   EXPECT_THAT(refusal("{\"a\": 1}"), HasSubstr("f.json: is not a trace: it has no list of traceEvents"));
   EXPECT_THAT(refusal("{\"traceEvents\": 3}"), HasSubstr("f.json: traceEvents: 3 is not a list"));
-  EXPECT_THAT(refusal("[]"), HasSubstr("f.json: has 0 events, but no kernels of a GPU; profile with "));
+  EXPECT_THAT(refusal("[]"),
+              HasSubstr("f.json: has 0 events, but no kernels of a GPU and no operators of a CPU; profile with "));
   EXPECT_THAT(of_event("7"), HasSubstr("f.json: traceEvents[1].7 is not an object"));
   const std::string kernel = R"("ph": "X", "cat": "kernel", "name": "k")";
   EXPECT_EQ(of_event(StrCat("{", kernel, "}")), "f.json: traceEvents[1].ts: is missing; expected microseconds");
@@ -282,6 +284,88 @@ TEST(Import, CollectivesHaveOurNames) {
                                         {"ncclDevKernel_Reduce_Sum_f32_RING_LL(args)", "reduce"},
                                         {"ncclDevKernel_Generic_4(args)", ""}})
     EXPECT_EQ(OperationOf(name), operation) << name;
+}
+
+// Two ranks' steps on CPUs, as the legacy profiler writes them: 100 µs of a product that copies for 10 µs within it, an
+// all-reduce of Gloo that 40 µs of another operator hide, and an optimizer.
+std::string OnCpu(int64_t reduce_ends) {
+  std::string events;
+  const auto add = [&](const char* name, int64_t ts, int64_t dur, int thread = 1) {
+    StrAppend(&events, events.empty() ? "" : ",\n", R"({"name": ")", name, R"(", "ph": "X", "ts": )", ts,
+              R"(, "dur": )", dur, R"(, "tid": )", thread, R"(, "pid": "CPU functions", "args": {}})");
+  };
+  for (int64_t at : {1000, 2000}) {
+    add(at == 1000 ? "step 1" : "step 2", at, 900);
+    add("DistributedDataParallel.forward", at + 5, 200);
+    add("aten::linear", at + 10, 120);
+    add("aten::addmm", at + 20, 100);
+    add("aten::copy_", at + 30, 10);
+    add("aten::copy_", at + 35, 0);
+    add("autograd::engine::evaluate_function: AddmmBackward0", at + 300, 400);
+    add("c10d::allreduce_", at + 310, 2);
+    add("gloo:all_reduce", at + 311, reduce_ends - 311, 2);
+    add("aten::mul", at + 320, 40);
+    add("Optimizer.step#SGD.step", at + 800, 60);
+    add("aten::add_", at + 810, 30);
+  }
+  return StrCat("[", events, "]");
+}
+
+TEST(Import, WithoutAGpuOperatorsAreTheWork) {
+  std::vector<RankTrace> traces = {*ReadKineto(OnCpu(600), "a.json"), *ReadKineto(OnCpu(600), "b.json")};
+  const MeasuredRun run = *MeasuredRunOf(traces, {.import = {.step = "step", .groups = {}}, .name = "r"});
+  const report::Report& r = run.report;
+  ASSERT_EQ(r.steps_size(), 2);
+  EXPECT_EQ(r.world_size(), 2);
+  EXPECT_EQ(r.device(), "CPU");
+  EXPECT_NEAR(r.steps(0).seconds(), 1000 * kMicro, kClose) << "from its first operator to the next step's";
+  EXPECT_NEAR(r.steps(1).seconds(), 890 * kMicro, kClose) << "until the annotation ends";
+  std::map<std::string, std::pair<int64_t, double>> kernels;
+  for (const report::KernelTotal& k : r.kernels()) kernels[k.kernel()] = {k.count(), k.seconds()};
+  const auto is = [&](const char* name, int64_t count, double us) {
+    EXPECT_EQ(kernels[name].first, count) << name;
+    EXPECT_NEAR(kernels[name].second, us * kMicro, kClose) << name;
+  };
+  is("aten::linear", 1, 20), is("aten::addmm", 1, 90), is("aten::copy_", 2, 10), is("aten::mul", 1, 40);
+  is("Optimizer.step#SGD.step: aten::add_", 1, 30);
+  EXPECT_EQ(kernels.size(), 5u) << "the engine's and the user's ranges are the host's";
+  ASSERT_EQ(r.collectives_size(), 1);
+  EXPECT_EQ(r.collectives(0).operation(), "all_reduce");
+  EXPECT_NEAR(r.collectives(0).seconds(), 2 * 289 * kMicro, kClose);
+  EXPECT_NEAR(Exposed(r), (289 - 40) * kMicro, kClose);
+  EXPECT_EQ(WorkName("aten::addmm"), "products");
+  EXPECT_EQ(WorkName("Optimizer.step#SGD.step: aten::add_"), "optimizer");
+  EXPECT_EQ(WorkName("aten::nll_loss_forward"), "embedding and loss");
+  EXPECT_EQ(WorkName("aten::mul"), "element by element");
+  EXPECT_THAT(r.notes(), Contains(HasSubstr("rank 0: the trace has no work of a GPU: operators on the CPU are taken")));
+  EXPECT_THAT(r.notes(), Contains(HasSubstr("time lines of several ranks are not aligned")));
+  EXPECT_THAT(r.notes(), Contains(HasSubstr("a step lasts from its first operator to the next step's")));
+
+  // of a call that lasts 100 µs longer than the other rank's, these 100 are waiting; an operator hides 40 of them
+  traces[0] = *ReadKineto(OnCpu(700), "a.json");
+  EXPECT_NEAR(MeasuredRunOf(traces, {.import = {.step = "step", .groups = {}}, .name = "r"})->report.waiting_seconds(),
+              60 * kMicro, kClose);
+}
+
+TEST(Import, OperatorsAreNoWorkOfAJobOnGpus) {
+  const auto refusal = [](const std::string& events, const std::string& more = "") {
+    const std::string text = StrCat("{", more, "\"traceEvents\": [", events, "]}");
+    return std::string(ReadKineto(text, "f.json").status().message());
+  };
+  const std::string op = R"({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2})";
+  EXPECT_EQ(refusal(op), "");
+  const std::string no_kernels = "but no kernels of a GPU; profile with ProfilerActivity.CUDA";
+  EXPECT_EQ(refusal(op, R"("deviceProperties": [{"id": 0, "name": "NVIDIA H100"}], )"),
+            StrCat("f.json: has 1 events, ", no_kernels));
+  EXPECT_THAT(
+      refusal(StrCat(op, R"(, {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, )",
+                     R"("ts": 1, "dur": 1, "args": {"correlation": 4}})")),
+      HasSubstr(no_kernels));
+  EXPECT_THAT(
+      refusal(StrCat(op, R"(, {"ph": "X", "cat": "cpu_op", "name": "nccl:all_reduce", "pid": 1, "tid": 1, "ts": 1})")),
+      HasSubstr(no_kernels));
+  EXPECT_THAT(refusal(R"({"ph": "X", "name": "mm", "ts": 1, "dur": 2, "tid": 0, "pid": "CUDA functions", "args": {}})"),
+              HasSubstr("traceEvents[0].pid: \"CUDA functions\" is of PyTorch's legacy profiler"));
 }
 
 // A prediction held against the trace: groups of other names, kernels by what they do, parts that add up.
