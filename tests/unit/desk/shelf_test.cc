@@ -24,7 +24,8 @@ class ShelfTest : public ::testing::Test {
   std::string At(const std::string& name) const { return (fs::path(scratch_) / name).string(); }
   void WriteRun(const std::string& folder, const std::string& name) const {
     report::Report report;
-    report.set_schema_version(kReportSchemaVersion), report.set_name(name), report.set_world_size(2);
+    report.set_schema_version(kReportSchemaVersion), report.set_name(name), report.set_world_size(1),
+        report.add_ranks();
     fs::create_directories(At(folder));
     ASSERT_TRUE(WriteFiles(At(folder), {{"report.json", ReportText(report)}}).ok());
   }
