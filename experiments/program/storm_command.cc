@@ -32,6 +32,7 @@
 #include "experiments/program/storm/reduce.h"
 #include "experiments/program/storm/rules.h"
 #include "experiments/program/storm/schedule.h"
+#include "experiments/program/storm/story.h"
 #include "experiments/program/storm/summary.h"
 #include "experiments/program/storm/trial.h"
 #include "experiments/program/training_data.h"
@@ -98,6 +99,7 @@ class Storm {
 
   int Rage();
   int Replay(const storm::Schedule& schedule);
+  bool KeepReplay(const storm::Schedule& schedule, const storm::Verdict& verdict) const;
   storm::Schedule Drawn(uint64_t seed) const { return storm::Draw(seed, trials_->terrain()); }
 
  private:
@@ -143,7 +145,11 @@ storm::Verdict Storm::JudgeIn(int process, const storm::Schedule& schedule) {
       return failed("failed", moved, true);
   }
   const absl::StatusOr<storm::Evidence> evidence = trials_->Run(schedule);
-  if (evidence.ok()) return storm::Judge(*trials_, schedule, *evidence);
+  if (evidence.ok()) {
+    storm::Verdict verdict = storm::Judge(*trials_, schedule, *evidence);
+    if (!options_.replay.empty()) storm::AddStory(trials_->spec(), schedule, *evidence, verdict);
+    return verdict;
+  }
   const bool link = std::any_of(schedule.disasters().begin(), schedule.disasters().end(),
                                 [](const storm::Disaster& d) { return d.link().failed(); });
   return failed(link ? "refused: no route is left" : "failed", evidence.status(), !link);
@@ -252,26 +258,35 @@ void Storm::TellSummary(double seconds, bool ended_early) const {
 }
 
 // What became of one schedule, for programs.
-void PrintReplay(const storm::Schedule& schedule, const storm::Verdict& verdict) {
+nlohmann::ordered_json ReplayJson(const storm::Schedule& schedule, const storm::Verdict& verdict) {
   nlohmann::ordered_json happened = nlohmann::ordered_json::object();
   for (const auto& [kind, count] : std::map(verdict.happened().begin(), verdict.happened().end()))
     happened[kind] = count;
-  std::printf("%s", JsonText({{"seed", storm::SeedText(schedule.seed())},
-                              {"disasters", DisastersJson(schedule)},
-                              {"spec", storm::Fragment(schedule)},
-                              {"told", std::vector<std::string>(verdict.told().begin(), verdict.told().end())},
-                              {"outcome", verdict.outcome()},
-                              {"message", verdict.message()},
-                              {"happened", happened},
-                              {"broken", BrokenJson(verdict)}})
-                        .c_str());
+  return {{"seed", storm::SeedText(schedule.seed())},
+          {"disasters", DisastersJson(schedule)},
+          {"spec", storm::Fragment(schedule)},
+          {"told", std::vector<std::string>(verdict.told().begin(), verdict.told().end())},
+          {"outcome", verdict.outcome()},
+          {"message", verdict.message()},
+          {"happened", happened},
+          {"broken", BrokenJson(verdict)}};
+}
+
+// The file that `twofold report` draws.
+bool Storm::KeepReplay(const storm::Schedule& schedule, const storm::Verdict& verdict) const {
+  nlohmann::ordered_json json = storm::StoryJson(schedule, verdict);
+  json.update(ReplayJson(schedule, verdict));
+  json["name"] = trials_->spec().name(), json["command"] = ReplayCommand(options_.replay);
+  const absl::Status written = WriteFiles(options_.out, {{"replay.json", JsonText(json)}});
+  if (!written.ok()) LogError(written.message());
+  return written.ok();
 }
 
 int Storm::Replay(const storm::Schedule& schedule) {
   if (options_.json) {
     const storm::Verdict verdict = pool_.One(schedule);
-    PrintReplay(schedule, verdict);
-    return verdict.broken().empty() ? kExitFine : kExitFailed;
+    std::printf("%s", JsonText(ReplayJson(schedule, verdict)).c_str());
+    return KeepReplay(schedule, verdict) && verdict.broken().empty() ? kExitFine : kExitFailed;
   }
   std::printf("seed %s\n", storm::SeedText(schedule.seed()).c_str());
   for (const storm::Disaster& d : schedule.disasters()) std::printf("  %s\n", storm::Describe(d).c_str());
@@ -287,7 +302,9 @@ int Storm::Replay(const storm::Schedule& schedule) {
   for (const storm::Broken& broken : verdict.broken())
     std::printf("broke %s: %s\n", broken.rule().c_str(), broken.text().c_str());
   if (verdict.broken().empty()) std::printf("no rule was broken\n");
-  return verdict.broken().empty() ? kExitFine : kExitFailed;
+  const bool kept = KeepReplay(schedule, verdict);
+  if (kept) std::printf("drawn by: twofold report %s\n", options_.out.c_str());
+  return kept && verdict.broken().empty() ? kExitFine : kExitFailed;
 }
 
 // A file, or a seed.
@@ -377,7 +394,9 @@ std::string Help() {
   for (const storm::Rule& rule : storm::Rules())
     StrAppend(&text, absl::StrFormat("  %-12s", rule.name), rule.text, "\n");
   return text +
-         "\nExit status: 0 no rule was broken; 1 one was; 2 wrong input.\n"
+         "\nWith --replay, --out gets replay.json: `twofold report DIR` draws what each rank did and what struck it, "
+         "over\n"
+         "time. Exit status: 0 no rule was broken; 1 one was; 2 wrong input.\n"
          "\nExamples:\n"
          "  twofold storm my.textproto --schedules=1000 --seed=1\n"
          "  twofold storm my.textproto --schedules=100000 --minutes=5 --jobs=2\n"

@@ -34,6 +34,7 @@ class Desk(unittest.TestCase):
         for fabric in ("simulated", "in_memory"):
             twofold("run", "examples/ddp.textproto", f"--fabric={fabric}", f"--out={cls.folder}/deep/{fabric}", "--quiet")
         twofold("sweep", "examples/ddp.textproto", "--vary=parallel.dp=1,2", "--fabric=simulated", f"--out={cls.folder}/sweep")
+        twofold("storm", "tests/storm/ddp.textproto", "--replay=2", f"--out={cls.folder}/storm")
         (cls.folder / "broken").mkdir()
         (cls.folder / "broken/report.json").write_text("{")
         cls.desk = subprocess.Popen([PROGRAM, "desk", str(cls.folder)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -66,7 +67,7 @@ class Desk(unittest.TestCase):
         self.opened()
         browser = self.browser
         paths = lambda: browser.script("return [...document.querySelectorAll('#items tr')].slice(1).map((r) => r.cells[1].textContent)")  # noqa: E731
-        self.assertTrue({"deep/simulated", "deep/in_memory", "sweep", "broken"} <= set(paths()), paths())
+        self.assertTrue({"deep/simulated", "deep/in_memory", "sweep", "storm", "broken"} <= set(paths()), paths())
         self.assertIn("report.json", browser.script("return [...document.querySelectorAll('#items tr')].find((r) => r.cells[1].textContent === 'broken').cells[3].textContent"))
         browser.type("#filter", "deep")
         self.assertEqual(sorted(paths()), ["deep/in_memory", "deep/simulated"])

@@ -146,6 +146,75 @@ class Page(unittest.TestCase):
         self.assertEqual(len(drawn()), len(points))
         self.assertEqual(self.browser.errors(), [])
 
+    STORM = """
+disasters { members { step: 5 join: 1 } }
+disasters { fault { rank: 2 step: 3 lost: true } }
+disasters { fault { rank: 1 step: 1 slow { factor: 4 for_s: 0.001 } } }
+disasters { fault { rank: 3 step: 4 hangs_s: 0.25 } }
+disasters { fault { rank: 0 step: 99 lost: true } }
+"""
+
+    def test_a_storm(self):
+        folder, case = self.folder / "storm", self.folder / "case.textproto"
+        case.write_text(self.STORM)
+        said = self.twofold("storm", "tests/storm/ddp.textproto", f"--replay={case}", f"--out={folder}")
+        replay = json.loads((folder / "replay.json").read_text())
+        self.opened(folder)
+        ranks = {r["number"]: r for r in self.browser.script("return twofold.views.storm.ranks")}
+        self.assertEqual(sorted(ranks), [0, 1, 2, 3, 4])
+        self.assertEqual([s["number"] for s in ranks[2]["steps"]], [1, 2, 3])  # then it is lost
+        # a step lies between two moments at which a rank has done one more, of the same generation
+        for number, rank in ranks.items():
+            done = [m[2:] for m in replay["moments"] if m[:2] == ["done", number]]
+            self.assertEqual([(s["generation"], s["number"], s["from"], s["to"]) for s in rank["steps"]],
+                             [(g, d, t, u) for (g, c, t), (h, d, u) in zip(done, done[1:]) if g == h and d == c + 1])
+        self.assertEqual(ranks[0]["steps"][-1]["number"], 8)
+        self.assertGreater(len({s["generation"] for s in ranks[0]["steps"]}), 1)
+        self.assertGreater(ranks[4]["begins"], ranks[2]["threw"])  # a new rank
+        # what struck whom, and when: as the run itself says
+        struck = [(s["rank"], s["disaster"]) for s in replay["struck"]]
+        self.assertEqual(sorted(struck), [(1, 2), (2, 1), (3, 3)])
+        for s in replay["struck"]:
+            self.assertIn(f"rank {s['rank']} {s['text']}, after {s['seconds']:.6g} s", said)
+        lasts = {s["rank"]: s["stretches"] for s in replay["struck"]}
+        self.assertEqual(lasts[2], [])
+        for rank, seconds in ((1, 0.001), (3, 0.25)):
+            (begin, end), = lasts[rank]
+            self.assertAlmostEqual(end - begin, seconds)
+        # the hang lies within what rank 3 does between its fourth and its fifth step
+        (begin, end), = lasts[3]
+        self.assertTrue(any(s["from"] - 1e-6 <= begin and end <= s["to"] + 1e-6 for s in ranks[3]["steps"]), (begin, end, ranks[3]["steps"]))
+        self.browser.script("twofold.shared.set({cursor: arguments[0]})", begin + 0.1)
+        words = self.browser.wait("return document.getElementById('storm-words').textContent")
+        self.assertRegex(words, r"rank 3 does step 5 of generation \d+ \(hung for 0.25 s")
+        self.assertIn("rank 2 has ended with an error", words)
+        cells = self.browser.script("return [...document.querySelectorAll('#storm-disasters tr')].slice(1).map((r) => [...r.cells].map((c) => c.textContent))")
+        self.assertEqual([c[0] for c in cells], replay["disasters"])
+        self.assertIn("rank 2 was lost before the step after 3 steps, after", cells[1][1])
+        self.assertIn("not before the run ended", cells[4][1])
+        # every moment is in the table; a button shows a generation alone
+        self.browser.click("#storm details summary")
+        rows = self.browser.wait("const t = document.querySelector('#storm details table'); return t && t.rows.length - 1")
+        self.assertEqual(rows, len(replay["moments"]))
+        self.browser.click("#storm-generation-0")
+        first = [m[4] for m in replay["moments"] if m[0] == "done" and m[2] == 0]
+        begin, end = self.browser.wait("return twofold.shared.to < twofold.shared.end && [twofold.shared.from, twofold.shared.to]")
+        self.assertTrue(begin <= min(first) and max(first) <= end < 2 * max(first), (begin, end))
+        x, y = self.browser.script("""const canvas = twofold.views.storm.view.canvas; canvas.scrollIntoView({block: "center"});
+            const box = canvas.getBoundingClientRect(); return [box.left + box.width / 2, box.top + 40]""")
+        self.browser.point(x, y)
+        self.assertIn("rank 0", self.browser.wait("const tip = document.querySelector('.tip'); return tip && tip.style.display === 'block' && tip.innerText"))
+        self.assertEqual(self.browser.errors(), [])
+
+    def test_a_storm_with_checkpoints(self):
+        folder = self.folder / "storm-files"
+        self.twofold("storm", "tests/storm/local_files.textproto", "--replay=2", f"--out={folder}")
+        replay = json.loads((folder / "replay.json").read_text())
+        self.opened(folder)
+        saved = self.browser.script("return twofold.views.storm.ranks.flatMap((r) => r.saved)")
+        self.assertEqual(sorted(saved), sorted(m[4] for m in replay["moments"] if m[0] == "saved"))
+        self.assertGreater(len(saved), 0)
+
     def test_refusals_name_the_file_and_the_place(self):
         folder = self.folder / "broken"
         folder.mkdir()
@@ -171,6 +240,11 @@ class Page(unittest.TestCase):
         (folder / "plan.json").unlink()
         (folder / "sweep.json").write_text('{"name": "a"}')
         self.assertIn("sweep.json: ", refused(folder))
+        (folder / "sweep.json").unlink()
+        for text, error in (("{", "replay.json: is not JSON"), ("[]", "replay.json: "), ('{"kind": "run"}', "kind: expected storm")):
+            (folder / "replay.json").write_text(text)
+            self.assertIn(error, refused(folder))
+        self.assertIn("is a storm, which has a page of its own", refused(folder, folder))
 
     # ---- Figures ----
 

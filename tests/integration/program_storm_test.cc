@@ -34,7 +34,7 @@ TEST_F(Program, RagesAndSaysWhatHappened) {
   const std::string seed = csv.substr(csv.find("0x"), 18);
   ASSERT_EQ(Run(StrCat("storm ", kSpec, " --replay=", seed, " --out=", At("replay"))), 0) << out_ << err_;
   EXPECT_THAT(out_, HasSubstr(StrCat("seed ", seed, "\n")));
-  EXPECT_THAT(out_, HasSubstr("no rule was broken"));
+  EXPECT_THAT(out_, HasSubstr(StrCat("no rule was broken\ndrawn by: twofold report ", At("replay"), "\n")));
 }
 
 TEST_F(Program, ReplaysAScheduleInAFile) {
@@ -56,6 +56,10 @@ TEST_F(Program, PrintsStormsAsJson) {
   const auto replayed = nlohmann::json::parse(out_);
   EXPECT_EQ(replayed["disasters"][0], "rank 2 is lost before the step after 3 steps");
   EXPECT_EQ(replayed["happened"]["recovery: from peers"], 1);
+  const auto story = nlohmann::json::parse(ReadAll(At("replay/replay.json")));
+  EXPECT_EQ(story["disasters"], replayed["disasters"]);
+  EXPECT_EQ(story["struck"][0]["text"], "was lost before the step after 3 steps");
+  EXPECT_GT(story["moments"].size(), 8u * 3);
   EXPECT_TRUE(replayed["broken"].empty());
 }
 

@@ -38,7 +38,7 @@ std::string RandomToken() {
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json ToJson(const Item& item) {
-  constexpr const char* kKinds[] = {"run", "plan", "sweep"};
+  constexpr const char* kKinds[] = {"run", "plan", "sweep", "storm"};
   return {
       {"kind", kKinds[item.kind]}, {"path", item.path},   {"name", item.name},       {"title", item.title},
       {"outcome", item.outcome},   {"ranks", item.ranks}, {"seconds", item.seconds}, {"peak_bytes", item.peak_bytes},
@@ -119,7 +119,7 @@ class Server final : public Desk {
     for (const Item& item : shelf_.Items()) {
       if (item.path == path) return (fs::path(options_.folder) / path).string();
     }
-    return absl::NotFoundError(StrCat("\"", path, "\" is not a run, a plan or a sweep in ", options_.folder));
+    return absl::NotFoundError(StrCat("\"", path, "\" is not a run, a plan, a sweep or a storm in ", options_.folder));
   }
   static void Fail(const absl::Status& status, Response& response) {
     response.status = absl::IsNotFound(status) ? 404 : absl::IsInvalidArgument(status) ? 400 : 500;

@@ -39,8 +39,10 @@ std::string NameIn(const fs::path& file) {
 }  // namespace
 
 void Shelf::Look(const std::string& in, std::vector<Item>& items) {
-  constexpr std::pair<const char*, Item::Kind> kFiles[] = {
-      {"report.json", Item::kRun}, {"plan.json", Item::kPlan}, {"sweep.json", Item::kSweep}};
+  constexpr std::pair<const char*, Item::Kind> kFiles[] = {{"report.json", Item::kRun},
+                                                           {"plan.json", Item::kPlan},
+                                                           {"sweep.json", Item::kSweep},
+                                                           {"replay.json", Item::kStorm}};
   for (const auto& [name, kind] : kFiles) {
     const fs::path file = fs::path(in) / name;
     struct stat of {};
@@ -56,7 +58,7 @@ void Shelf::Look(const std::string& in, std::vector<Item>& items) {
                number,
                {.kind = kind, .path = fs::relative(in, folder_, none).string(), .written = of.st_mtim.tv_sec}};
       if (kind == Item::kRun) ReadRunItem(in, known.item);
-      if (kind == Item::kSweep) known.item.name = NameIn(file);
+      if (kind == Item::kSweep || kind == Item::kStorm) known.item.name = NameIn(file);
       ++files_read_;
     }
     known.seen = looks_;

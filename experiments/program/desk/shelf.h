@@ -1,4 +1,4 @@
-// What lies in a folder: runs, plans and sweeps that the program has written.
+// What lies in a folder: runs, plans, sweeps and replayed storms that the program has written.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 namespace twofold::desk {
 
 struct Item {
-  enum Kind { kRun, kPlan, kSweep } kind = kRun;
+  enum Kind { kRun, kPlan, kSweep, kStorm } kind = kRun;
   std::string path;  // relative to the folder
   std::string name;  // of the job
   // Runs only:

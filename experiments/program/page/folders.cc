@@ -8,15 +8,26 @@ namespace twofold::page {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// What a folder is, by a file in it; each has a page for itself.
+struct Alone {
+  const char *file, *kind;
+  absl::StatusOr<std::string> (*page)(const std::string& folder);
+};
+constexpr Alone kAlone[] = {
+    {"plan.json", "plan", PlanPage}, {"sweep.json", "sweep", SweepPage}, {"replay.json", "storm", StormPage}};
+
+}  // namespace
+
 absl::StatusOr<std::string> PageOfFolders(const std::vector<std::string>& folders,
                                           std::vector<pictures::RunData>* runs) {
   std::vector<pictures::RunData> read;
   for (const std::string& folder : folders) {
-    const bool plan = fs::exists(fs::path(folder) / "plan.json"), sweep = fs::exists(fs::path(folder) / "sweep.json");
-    if (plan || sweep) {
-      if (folders.size() == 1) return plan ? PlanPage(folder) : SweepPage(folder);
-      return InvalidArgument(folder, " is a ", plan ? "plan" : "sweep",
-                             ", which has a page of its own; give its folder alone");
+    for (const auto& [file, kind, page] : kAlone) {
+      if (!fs::exists(fs::path(folder) / file)) continue;
+      if (folders.size() == 1) return page(folder);
+      return InvalidArgument(folder, " is a ", kind, ", which has a page of its own; give its folder alone");
     }
     absl::StatusOr<pictures::RunData> run = pictures::ReadRun(folder);
     if (!run.ok()) return run.status();

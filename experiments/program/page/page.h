@@ -1,4 +1,5 @@
-// The pages of `twofold report`: self-contained HTML files, to look at runs, plans and sweeps with a browser.
+// The pages of `twofold report`: self-contained HTML files, to look at runs, plans, sweeps and storms with a
+// browser.
 //
 // Tables, losses and step times are HTML and SVG, and are there without JavaScript. All else is drawn by the scripts in
 // web/ from the data that the page carries (page_data.h). A page needs no other file and no network.
@@ -22,7 +23,11 @@ absl::StatusOr<std::string> PlanPage(const std::string& folder);
 // Of a folder that `twofold sweep` wrote (sweep.json; sweep.svg if it is there).
 absl::StatusOr<std::string> SweepPage(const std::string& folder);
 
-// Of folders of runs, or of the folder of one plan or one sweep. `runs`, if given, gets the runs that were read.
+// Of a folder with the replayed schedule of a storm, which `twofold storm --replay` wrote (replay.json).
+absl::StatusOr<std::string> StormPage(const std::string& folder);
+
+// Of folders of runs, or of the folder of one plan, one sweep or one storm. `runs`, if given, gets the runs that were
+// read.
 absl::StatusOr<std::string> PageOfFolders(const std::vector<std::string>& folders,
                                           std::vector<pictures::RunData>* runs = nullptr);
 

@@ -32,7 +32,7 @@ class Shelf {
     byId("items").replaceChildren(element("tr", {}, ...head.map((h) => element("th", {}, h))), ...shown.map((item) => this.row(item)));
     const alone = this.chosen.some((path) => this.items.find((i) => i.path === path).kind !== "run") && this.chosen.length > 1;
     byId("open").disabled = this.chosen.length === 0 || alone;
-    byId("open").textContent = alone ? "plans and sweeps have pages of their own" : this.chosen.length > 1 ? `hold ${this.chosen.length} side by side` : "open";
+    byId("open").textContent = alone ? "plans, sweeps and storms have pages of their own" : this.chosen.length > 1 ? `hold ${this.chosen.length} side by side` : "open";
   }
 
   row(item) {

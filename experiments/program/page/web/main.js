@@ -43,9 +43,15 @@ function onePicture(data, id, View) {
   return {shared, views: {[id]: view}};
 }
 
+function stormViews(data) {
+  theme.read();
+  const shared = new Shared(data.end || 1);
+  return {shared, views: {storm: new StormView(document.getElementById("storm"), data, shared)}};
+}
+
 async function main() {
   const data = await readData();
-  const made = data.kind === "desk" ? {shared: new Shared(1), views: await deskViews()} : data.kind === "plan" ? onePicture(data, "plan", PlanView) : data.kind === "sweep" ? onePicture(data, "sweep", SweepView) : runViews(data);
+  const made = data.kind === "desk" ? {shared: new Shared(1), views: await deskViews()} : data.kind === "plan" ? onePicture(data, "plan", PlanView) : data.kind === "sweep" ? onePicture(data, "sweep", SweepView) : data.kind === "storm" ? stormViews(data) : runViews(data);
   themeButton(made.shared);
   made.shared.set({});
   window.twofold = {data, ...made};

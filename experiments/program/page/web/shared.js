@@ -139,10 +139,12 @@ class TimeCanvas {
     context.fillStyle = theme.colour("soft");
     context.textAlign = "center";
     context.lineWidth = 1;
-    for (const t of this.scale.ticks(Math.max(2, (this.width - GUTTER) / 110))) {
+    const ticks = this.scale.ticks(Math.max(2, (this.width - GUTTER) / 110));
+    const alike = ticks.length > 1 && secondsText(ticks[0]) === secondsText(ticks[1]);  // then those after the first tell how much later
+    for (const t of ticks) {
       const x = Math.round(this.scale(t)) + 0.5;
       context.beginPath(), context.moveTo(x, AXIS - 4), context.lineTo(x, this.height), context.stroke();
-      context.fillText(secondsText(t), x, AXIS / 2 - 1);
+      context.fillText(alike && t !== ticks[0] ? "+" + secondsText(t - ticks[0]) : secondsText(t), x, AXIS / 2 - 1);
     }
   }
 
