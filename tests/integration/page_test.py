@@ -9,6 +9,7 @@ import gzip
 import json
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -215,6 +216,45 @@ disasters { fault { rank: 0 step: 99 lost: true } }
         self.assertEqual(sorted(saved), sorted(m[4] for m in replay["moments"] if m[0] == "saved"))
         self.assertGreater(len(saved), 0)
 
+    def test_a_study(self):
+        folder = ROOT / "experiments/studies/scoreboard"
+        rows = [r for r in json.loads((folder / "results.json").read_text())["rows"] if (r["predicted"] or 0) > 0 and (r["measured"] or 0) > 0]
+        page = self.opened(folder)
+        self.assertLess(page.stat().st_size, 1_000_000)
+        said = lambda: self.browser.script("return document.getElementById('study-words').textContent")  # noqa: E731
+
+        def told(chosen):
+            errors = sorted(abs(r["predicted"] / r["measured"] - 1) for r in chosen)
+            text = f"{len(chosen):,} of {len(rows):,} rows are shown. Absolute errors: median "
+            self.assertTrue(said().startswith(text), said())
+            self.assertAlmostEqual(float(said()[len(text):].split(" ")[0]) / 100, statistics.median(errors), delta=0.005 * statistics.median(errors))
+        told([r for r in rows if r["unit"] == "µs"])  # most rows
+        self.browser.script("const s = document.getElementById('study-unit'); s.value = 's'; s.dispatchEvent(new Event('change'))")
+        told([r for r in rows if r["unit"] == "s"])
+        self.browser.click("#filter-role summary")
+        for role in ("development", "calibration"):
+            self.browser.click(f"#filter-role input[value='{role}']")
+        left = [r for r in rows if r["unit"] == "s" and r["role"] == "validation"]
+        told(left)
+        intervals = [r["low"] <= r["measured"] <= r["high"] for r in left if r["low"] is not None and r["high"] is not None]
+        self.assertIn(f"Of {len(intervals):,} stated intervals", said())
+        self.browser.click("#filter-role summary")
+        # a dot is where its figures say, and tells the command that predicts its row
+        for picture in ("predicted", "ratio"):
+            self.browser.script("const s = document.getElementById('study-figure'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))", picture)
+            name, x, y = self.browser.script("""const view = twofold.views.study, row = d3.greatest(view.shown, (r) => r.measured);
+                view.canvas.scrollIntoView({block: "center"});
+                const box = view.canvas.getBoundingClientRect();
+                return [row.name, box.left + view.x(row.measured), box.top + view.y(arguments[0] === "ratio" ? row.predicted / row.measured : row.predicted)]""", picture)
+            self.browser.point(x, y, click=True)
+            words = self.browser.wait("return document.getElementById('study-row').textContent")
+            self.assertIn(f"run.py --spec={name}", words)
+        self.browser.click("#study details:not(.menu) summary")
+        worst = self.browser.wait("const t = document.querySelector('#study details:not(.menu) table'); return t && t.rows[1].cells[0].textContent")
+        self.assertEqual(worst, max(left, key=lambda r: abs(r["predicted"] / r["measured"] - 1))["name"])
+        self.assertEqual(self.browser.errors(), [])
+        self.opened(ROOT / "experiments/studies/less_communication")  # any study's rows
+
     def test_refusals_name_the_file_and_the_place(self):
         folder = self.folder / "broken"
         folder.mkdir()
@@ -245,6 +285,10 @@ disasters { fault { rank: 0 step: 99 lost: true } }
             (folder / "replay.json").write_text(text)
             self.assertIn(error, refused(folder))
         self.assertIn("is a storm, which has a page of its own", refused(folder, folder))
+        (folder / "replay.json").unlink()
+        for text, error in (("{", "results.json: is not JSON"), ("{}", "results.json: "), ('{"rows": 3}', "rows: is not a list")):
+            (folder / "results.json").write_text(text)
+            self.assertIn(error, refused(folder))
 
     # ---- Figures ----
 

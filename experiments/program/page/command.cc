@@ -73,7 +73,7 @@ absl::Status Write(const Options& o, std::vector<std::string>& written) {
 void AddReportCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
   const Command command = program.AddCommand(
-      "report", "draws runs, predictions above measurements, a plan, a sweep or a storm as one HTML page");
+      "report", "draws runs, predictions above measurements, a plan, a sweep, a storm or a study as one HTML page");
   command
       .AddOption("DIR", options->folders,
                  "the folders of runs, in the order in which they are drawn; or the folder of a plan, a sweep or a "
@@ -92,7 +92,8 @@ void AddReportCommand(const Command& program, int& exit_status) {
       "it is a prediction or a measurement. The page of a plan has a dot for every legal layout, the page of a sweep "
       "any "
       "figure over any field,\n"
-      "that of a storm what each rank did in the schedule that --replay ran, and what struck it.\n"
+      "that of a storm what each rank did in the schedule that --replay ran, and what struck it,\n"
+      "that of a study (experiments/studies) predictions over measurements, a dot a row.\n"
       "A page needs no other file and no network (docs/reports.md). For runs, timeline.svg, memory.svg and, for a "
       "pipeline, schedule.svg are\n"
       "written beside it. The names of all files written are printed.\n"

@@ -15,8 +15,10 @@ struct Alone {
   const char *file, *kind;
   absl::StatusOr<std::string> (*page)(const std::string& folder);
 };
-constexpr Alone kAlone[] = {
-    {"plan.json", "plan", PlanPage}, {"sweep.json", "sweep", SweepPage}, {"replay.json", "storm", StormPage}};
+constexpr Alone kAlone[] = {{"plan.json", "plan", PlanPage},
+                            {"sweep.json", "sweep", SweepPage},
+                            {"replay.json", "storm", StormPage},
+                            {"results.json", "study", StudyPage}};
 
 }  // namespace
 

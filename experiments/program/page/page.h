@@ -1,4 +1,4 @@
-// The pages of `twofold report`: self-contained HTML files, to look at runs, plans, sweeps and storms with a
+// The pages of `twofold report`: self-contained HTML files, to look at runs, plans, sweeps, storms and studies with a
 // browser.
 //
 // Tables, losses and step times are HTML and SVG, and are there without JavaScript. All else is drawn by the scripts in
@@ -26,8 +26,11 @@ absl::StatusOr<std::string> SweepPage(const std::string& folder);
 // Of a folder with the replayed schedule of a storm, which `twofold storm --replay` wrote (replay.json).
 absl::StatusOr<std::string> StormPage(const std::string& folder);
 
-// Of folders of runs, or of the folder of one plan, one sweep or one storm. `runs`, if given, gets the runs that were
-// read.
+// Of the folder of a study (experiments/studies), whose rows have a prediction and a measurement each (results.json).
+absl::StatusOr<std::string> StudyPage(const std::string& folder);
+
+// Of folders of runs, or of the folder of one plan, one sweep, one storm or one study. `runs`, if given, gets the runs
+// that were read.
 absl::StatusOr<std::string> PageOfFolders(const std::vector<std::string>& folders,
                                           std::vector<pictures::RunData>* runs = nullptr);
 

@@ -51,7 +51,7 @@ function stormViews(data) {
 
 async function main() {
   const data = await readData();
-  const made = data.kind === "desk" ? {shared: new Shared(1), views: await deskViews()} : data.kind === "plan" ? onePicture(data, "plan", PlanView) : data.kind === "sweep" ? onePicture(data, "sweep", SweepView) : data.kind === "storm" ? stormViews(data) : runViews(data);
+  const made = data.kind === "desk" ? {shared: new Shared(1), views: await deskViews()} : data.kind === "plan" ? onePicture(data, "plan", PlanView) : data.kind === "sweep" ? onePicture(data, "sweep", SweepView) : data.kind === "study" ? onePicture(data, "study", StudyView) : data.kind === "storm" ? stormViews(data) : runViews(data);
   themeButton(made.shared);
   made.shared.set({});
   window.twofold = {data, ...made};

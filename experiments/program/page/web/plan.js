@@ -11,13 +11,13 @@ const PLOT = {left: 84, right: 16, top: 12, bottom: 44, height: 480};
 
 class PlanView {
   constructor(root, data) {
-    this.data = data, this.hidden = new Map(), this.near = null;
+    this.data = data, this.near = null;
     this.layouts = data.layouts.map((row) => Object.fromEntries(data.columns.map((name, i) => [name, row[i]])));
     for (const layout of this.layouts) {
       layout.time = layout.seconds ?? layout.least_seconds;
       layout.memory = layout.seconds === null ? layout.least_bytes : layout.bytes;
     }
-    this.filters(root);
+    this.hidden = filterMenus(root, [...data.choices, "fate"], this.layouts, () => this.choose());
     this.frame = element("div"), root.append(this.frame);
     this.canvas = element("canvas", {role: "img", "aria-label": "Layouts by memory and step time. The tables have the figures."});
     this.frame.append(this.canvas);
@@ -30,33 +30,8 @@ class PlanView {
     this.choose();
   }
 
-  // A menu for each choice that layouts differ in.
-  filters(root) {
-    const bar = element("div", {class: "bar"});
-    for (const name of [...this.data.choices, "fate"]) {
-      const values = [...new Set(this.layouts.map((l) => l[name]))].sort((a, b) => d3.ascending(a, b));
-      if (values.length < 2) continue;
-      const menu = element("details", {class: "menu", id: "filter-" + name}), summary = element("summary", {}, name.replaceAll("_", " "));
-      const list = element("div", {class: "choices"});
-      for (const value of values) {
-        const box = element("input", {type: "checkbox", value: String(value), checked: ""});
-        box.addEventListener("change", () => {
-          const hidden = this.hidden.get(name) ?? new Set();
-          box.checked ? hidden.delete(value) : hidden.add(value);
-          this.hidden.set(name, hidden);
-          summary.textContent = name.replaceAll("_", " ") + (hidden.size > 0 ? ` (${values.length - hidden.size} of ${values.length})` : "");
-          this.choose();
-        });
-        list.append(element("label", {}, box, " " + value));
-      }
-      menu.append(summary, list);
-      bar.append(menu);
-    }
-    root.append(bar);
-  }
-
   choose() {
-    this.shown = this.layouts.filter((l) => [...this.hidden].every(([name, hidden]) => !hidden.has(l[name])));
+    this.shown = this.layouts.filter((l) => isLeft(l, this.hidden));
     this.said.textContent = `${countText(this.shown.length)} of ${countText(this.layouts.length)} layouts are shown.` +
       (this.shown.length > 0 && this.shown[0].seconds !== null ? ` The fastest of them: ${this.shown[0].layout}, ${secondsText(this.shown[0].seconds)}.` : "");
     this.draw();

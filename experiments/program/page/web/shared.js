@@ -239,3 +239,31 @@ function tableOnDemand(parent, title, head, rows) {
   parent.append(details);
   return details;
 }
+
+// A menu for each property that the rows differ in, to leave out rows by its values. Returns what is left out: sets of values by property.
+function filterMenus(parent, names, rows, changed) {
+  const bar = element("div", {class: "bar"}), hidden = new Map();
+  for (const name of names) {
+    const values = [...new Set(rows.map((row) => row[name]))].sort((a, b) => d3.ascending(a, b));
+    if (values.length < 2) continue;
+    const menu = element("details", {class: "menu", id: "filter-" + name}), title = name.replaceAll("_", " "), summary = element("summary", {}, title);
+    const list = element("div", {class: "choices"});
+    for (const value of values) {
+      const box = element("input", {type: "checkbox", value: String(value), checked: ""});
+      box.addEventListener("change", () => {
+        const out = hidden.get(name) ?? new Set();
+        box.checked ? out.delete(value) : out.add(value);
+        hidden.set(name, out);
+        summary.textContent = title + (out.size > 0 ? ` (${values.length - out.size} of ${values.length})` : "");
+        changed();
+      });
+      list.append(element("label", {}, box, " " + (value ?? "not said")));
+    }
+    menu.append(summary, list);
+    bar.append(menu);
+  }
+  parent.append(bar);
+  return hidden;
+}
+
+const isLeft = (row, hidden) => [...hidden].every(([name, out]) => !out.has(row[name]));
