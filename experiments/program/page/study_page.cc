@@ -85,8 +85,8 @@ absl::StatusOr<std::string> StudyPage(const std::string& folder) {
     const std::string study = data.at("study").get<std::string>(), title = absl::StrCat("Study: ", study),
                       safe = Escape(title), command = Escape(data.at("command").get<std::string>()),
                       table = TableOf(rows),
-                      count = absl::StrCat(Counted(static_cast<int64_t>(rows.size()), "row"), ", ", CountText(comparable),
-                                           " with a prediction and a measurement above 0");
+                      count = absl::StrCat(Counted(static_cast<int64_t>(rows.size()), "row"), ", ",
+                                           CountText(comparable), " with a prediction and a measurement above 0");
     data["choices"] = ChoicesOf(rows);
     data["kind"] = "study";
     if (study == "scoreboard") data["row_command"] = "experiments/studies/scoreboard/run.py --spec={name}";
