@@ -14,8 +14,8 @@
 namespace twofold::plan {
 namespace {
 
-// Collectives along tp are part of an action. Those along dp and cp exchange what the replicas of a stage have in common;
-// what ranks of cp send each other for attention are messages.
+// Collectives along tp are part of an action. Those along dp and cp exchange what the replicas of a stage have in
+// common; what ranks of cp send each other for attention are messages.
 bool IsOfReplicas(const std::vector<int>& ranks, const MeshShape& mesh) {
   const MeshPlace a = PlaceOf(mesh, ranks[0]), b = PlaceOf(mesh, ranks[1]);
   return a.pp == b.pp && a.tp == b.tp;

@@ -21,8 +21,8 @@ namespace twofold::plan {
 struct RankTimes {
   struct OfAction {
     pipeline::Action action;
-    double seconds = 0;                 // of the compute stream
-    double launches = 0;                // seconds of the host
+    double seconds = 0;   // of the compute stream
+    double launches = 0;  // seconds of the host
     // Seconds of communication among the replicas of its stage, which gather and reduce in streams of their own.
     double gathers = 0, reductions = 0;
     double to_device = 0, to_host = 0;  // seconds of transfers

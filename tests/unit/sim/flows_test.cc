@@ -120,6 +120,40 @@ TEST_F(FlowsTest, RatesThatRiseMeetToo) {
   EXPECT_GE(flows_.meetings(), 1);
 }
 
+// One bundle crosses all links, three that begin at once have one each: one meeting instead of three, and the same
+// ends.
+TEST_F(FlowsTest, BundlesThatBeginTogetherMeetOnce) {
+  const std::vector<Part> all = {Part(0, 1), Part(2, 3), Part(4, 5)};
+  const std::vector<std::vector<Part>> few = {
+      {Part(0, 1, n / 4)}, {Part(2, 3, n / 4)}, {Part(4, 5, n / 8)}, {Part(6, 7)}};
+  std::vector<std::string> apart(5), together(5);
+  BeginAt(0, all, apart[4]);
+  for (size_t i = 0; i < few.size(); ++i) BeginAt(0.5, few[i], apart[i]);
+  timers_.Run();
+  EXPECT_EQ(flows_.meetings(), 3);
+  EXPECT_EQ(apart, (std::vector<std::string>{"1 1", "1 1", "0.75 0.75", "1.5 1.5", "1.25 1.25"}));
+
+  const double then = timers_.now();
+  std::vector<Flows::BundlePtr> bundles;
+  for (const auto& parts : few) bundles.push_back(Solve(parts));
+  bundles.push_back(Solve(all));
+  const auto begin = [&](size_t i) {
+    flows_.BeginTogether(bundles[i], [&, i](double first) {
+      together[i] = absl::StrFormat("%.9g %.9g", first - then, timers_.now() - then);
+    });
+  };
+  begin(4);
+  EXPECT_TRUE(flows_.Settle());
+  timers_.At(then + 0.5, [&] {
+    for (size_t i = 0; i < few.size(); ++i) begin(i);
+    EXPECT_TRUE(flows_.Settle());
+    EXPECT_FALSE(flows_.Settle());
+  });
+  timers_.Run();
+  EXPECT_EQ(flows_.meetings(), 4);
+  EXPECT_EQ(together, apart);
+}
+
 TEST_F(FlowsTest, ABundleBegunTwiceSharesWithItself) {
   std::string one, other;
   const Flows::BundlePtr bundle = Solve({Part(0, 1)});
