@@ -277,12 +277,32 @@ absl::StatusOr<Json> Load(Arguments& arguments) {
   return Json{{"report", ReportJson(*report)}, {"spec", SpecFileText(*spec)}, {"summary", SummaryOf(*report)}};
 }
 
+// ---- JSON ----
+
+std::string Dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// The parts of the report that are lists or objects as lines of their own: who asks for a figure parses no more.
+std::string InLines(Json json) {
+  Json names = Json::array();
+  std::string parts;
+  for (auto& [name, value] : json["report"].items()) {
+    if (!value.is_structured()) continue;
+    names.push_back(name);
+    StrAppend(&parts, "\n", Dumped(std::exchange(value, nullptr)));
+  }
+  json["lines"] = std::move(names);
+  return Dumped(json) + parts;
+}
+
 struct Command {
   const char* name;
   absl::StatusOr<Json> (*answer)(Arguments& arguments);
+  std::string (*written)(Json json);
 };
-constexpr Command kCommands[] = {{"predict", Predict}, {"memory", Memory}, {"plan", Plan},
-                                 {"sweep", Sweep},     {"bench", Bench},   {"load", Load}};
+std::string InOneLine(Json json) { return Dumped(json); }
+constexpr Command kCommands[] = {{"predict", Predict, InLines}, {"memory", Memory, InOneLine},
+                                 {"plan", Plan, InOneLine},     {"sweep", Sweep, InOneLine},
+                                 {"bench", Bench, InOneLine},   {"load", Load, InOneLine}};
 
 }  // namespace
 
@@ -290,9 +310,9 @@ absl::StatusOr<std::string> AnswerQuestion(const prediction::Question& question)
   for (const Command& command : kCommands) {
     if (question.command() != command.name) continue;
     Arguments arguments(question);
-    const absl::StatusOr<Json> json = command.answer(arguments);
+    absl::StatusOr<Json> json = command.answer(arguments);
     if (!json.ok()) return json.status();
-    return json->dump(-1, ' ', false, Json::error_handler_t::replace);
+    return command.written(*std::move(json));
   }
   return InvalidArgument("\"", question.command(), "\" is no question");
 }

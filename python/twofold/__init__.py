@@ -11,11 +11,9 @@ A spec is a path, the text of a spec, or a dict. Fields are changed by `set={"pa
 program. All calls may be made by several threads at the same time: they wait without the interpreter's lock, for processes of the program
 `twofold`, which do the work.
 """
-import concurrent.futures
 import itertools
 import json
 import os
-import tempfile
 
 from . import _ask
 from ._ask import Error, InputError, RunError
@@ -105,6 +103,7 @@ def sweep(spec, vary, *, fixed=None, scaling=None, predicted=None, measured=None
     arguments = dict(_ask.spec_of(spec), scaling=scaling, predicted=predicted, measured=measured, fabric=fabric, repeats=repeats, processes=processes,
                      again=again, out=_path(out), set=_ask.sets_of(set, overrides), fixed=[fixed] if isinstance(fixed, str) else fixed,
                      vary=[f"{path}={','.join(values)}" for path, values in _ask.varied_of(vary).items()])
+    import tempfile  # here: it takes long to load
     with tempfile.TemporaryDirectory(prefix="twofold-") as folder:
         answer = json.loads(_ask.default().ask("sweep", {**arguments, "out": arguments["out"] or folder}, another=True))
     return Sweep(answer["sweep"], answer["text"])
@@ -131,9 +130,8 @@ def load_run(folder):
     return Run(answer["report"], answer["summary"], answer["spec"], os.fspath(folder))
 
 
-def _predict(pool, spec, changes, overrides, settings=None):
-    answer = json.loads(pool.ask("predict", {**_ask.spec_of(spec), "set": _ask.sets_of(changes, overrides, settings)}))
-    return Prediction(answer["report"], answer["summary"], settings)
+def _predict(pool, spec, changes, overrides):
+    return Prediction(pool.ask("predict", {**_ask.spec_of(spec), "set": _ask.sets_of(changes, overrides)}))
 
 
 def _predict_each(pool, spec, changes, vary, common, overrides):
@@ -143,19 +141,9 @@ def _predict_each(pool, spec, changes, vary, common, overrides):
         varied = _ask.varied_of(vary)
         changes = [dict(zip(varied, values)) for values in itertools.product(*varied.values())]
     settings = [dict(_ask.flat(change)) for change in changes]
-
-    def one(changed):
-        try:
-            return _predict(pool, spec, common, overrides, changed)
-        except Error as error:
-            return error
-
-    with concurrent.futures.ThreadPoolExecutor(pool.native.processes) as threads:
-        try:
-            return Predictions(threads.map(one, settings), settings)
-        except BaseException:  # an interrupt: what waits is not begun
-            threads.shutdown(cancel_futures=True)
-            raise
+    sets = _ask.sets_of(common, overrides)
+    answers = pool.ask_all("predict", _ask.spec_of(spec), [{"set": sets + _ask.sets_of(changed)} for changed in settings])
+    return Predictions([said if isinstance(said, Error) else Prediction(said, changed) for said, changed in zip(answers, settings)], settings)
 
 
 def _path(path):

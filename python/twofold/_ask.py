@@ -2,8 +2,6 @@
 import json
 import math
 import os
-import pathlib
-import shutil
 import threading
 
 from . import _native
@@ -27,11 +25,14 @@ def program():
     """The path of the program: $TWOFOLD_PROGRAM, else that of the build or of the prefix that this module stands in, else of PATH."""
     if given := os.environ.get("TWOFOLD_PROGRAM"):
         return given
-    here = pathlib.Path(os.path.abspath(__file__))  # not resolved: a build's folder has links to the sources
-    for above in here.parents[1:]:
+    above = os.path.dirname(os.path.abspath(__file__))  # not resolved: a build's folder has links to the sources
+    while above != os.path.dirname(above):
+        above = os.path.dirname(above)
         for place in ("experiments/program/twofold", "bin/twofold"):
-            if os.access(above / place, os.X_OK) and (above / place).is_file():
-                return str(above / place)
+            path = os.path.join(above, place)
+            if os.access(path, os.X_OK) and os.path.isfile(path):
+                return path
+    import shutil  # here: it takes long to load
     if found := shutil.which("twofold"):
         return found
     raise RunError("the program `twofold` is not found: it is neither beside this module nor in PATH; set TWOFOLD_PROGRAM to its path")
@@ -49,17 +50,34 @@ class Pool:
 
     def ask(self, command, arguments, another=False):
         """The JSON of the answer, as text. `another`: by a process of its own."""
-        sent = {name: value for name, value in arguments.items() if value is not None}
-        name = arguments.get("spec")
-        code, message, text = self.native.ask(command, os.getcwd(), dumped(sent), name if isinstance(name, str) else command, another)
-        if code == 0:
-            return text
-        raise (RunError if code == INTERNAL else InputError)(message)
+        said = answer(*self.native.ask(command, os.getcwd(), dumped(arguments), name_of(command, arguments), another))
+        if isinstance(said, Error):
+            raise said
+        return said
+
+    def ask_all(self, command, arguments, each):
+        """The answers to a list of questions, in order, as many at a time as there are processes: each the JSON, as text, or an Error. A
+        question's arguments are `arguments` and an element of `each`."""
+        common = dumped(arguments)[:-1]  # written once: all but the brace
+        asked = [f"{common}, {dumped(one)[1:]}" for one in each]
+        return [answer(*said) for said in self.native.ask_all(command, os.getcwd(), asked, name_of(command, arguments))]
+
+
+def name_of(command, arguments):
+    """What begins the error if the process ends that is asked."""
+    name = arguments.get("spec")
+    return name if isinstance(name, str) else command
+
+
+def answer(code, message, text):
+    """The answer's text, or an Error."""
+    return text if code == 0 else (RunError if code == INTERNAL else InputError)(message)
 
 
 def dumped(arguments):
+    """As JSON, without those that are None."""
     try:
-        return json.dumps(arguments, allow_nan=False, default=plain)
+        return json.dumps({name: value for name, value in arguments.items() if value is not None}, allow_nan=False, default=plain)
     except (TypeError, ValueError) as error:
         raise InputError(f"arguments: {error}") from None
 

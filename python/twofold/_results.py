@@ -1,5 +1,6 @@
 """Results: objects that print as the program prints, have the fields of its JSON, and turn into data frames."""
 import html
+import json
 
 from . import _ask
 
@@ -46,16 +47,22 @@ class Result:
         if name.startswith("_"):
             raise AttributeError(name)
         try:
-            return self._data[name]
+            return self._field(name)
         except KeyError:
             known = ", ".join(self._data)
             raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {known}") from None
+
+    def _field(self, name):
+        return self._data[name]
+
+    def _all(self):
+        return self._data
 
     def __dir__(self):
         return [*super().__dir__(), *self._data]
 
     def __eq__(self, other):
-        return type(self) is type(other) and self._data == other._data
+        return type(self) is type(other) and self._all() == other._all()
 
     __hash__ = None
 
@@ -67,11 +74,11 @@ class Result:
 
     def to_dict(self):
         """All fields, as the program's JSON has them."""
-        return self._data
+        return self._all()
 
     def rows(self):
         """The rows of to_frame(), as a list of dicts."""
-        return [flattened(self._data)]
+        return [flattened(self._all())]
 
     def to_frame(self):
         """A pandas data frame."""
@@ -96,6 +103,7 @@ class Report(Result):
     """A report (docs/spec.md), with the fields of report.json."""
 
     TABLES = ("steps", "ranks", "collectives")
+    _unread = {}  # fields that are still text
 
     def __init__(self, data, summary, settings=None):
         super().__init__(data)
@@ -119,7 +127,7 @@ class Report(Result):
 
     def figures(self):
         """The fields that are single numbers and texts, with what was set, and peak_bytes and reserved_bytes."""
-        single = {name: value for name, value in self._data.items() if not isinstance(value, (dict, list))}
+        single = {name: value for name, value in self._data.items() if name not in self._unread and not isinstance(value, (dict, list))}
         return {**valued(self.settings), **single, "peak_bytes": self.peak_bytes, "reserved_bytes": self.reserved_bytes}
 
     def rows(self, table=None):
@@ -128,7 +136,7 @@ class Report(Result):
             return [self.figures()]
         if table not in self.TABLES:
             raise _ask.InputError(f"table: expected one of {', '.join(self.TABLES)} (got {table!r})")
-        return [flattened(row) for row in self._data[table]]
+        return [flattened(row) for row in self._field(table)]
 
     def to_frame(self, table=None):
         """A pandas data frame of rows(table)."""
@@ -148,7 +156,25 @@ class Report(Result):
 
 
 class Prediction(Report):
-    """What `twofold run --fabric=simulated` reports of a spec."""
+    """What `twofold run --fabric=simulated` reports of a spec. Of the answer's lines, those of lists and objects are read when they are first
+    asked for: most who compare many predictions look at single figures."""
+
+    def __init__(self, answer, settings=None):
+        head, *lines = answer.split("\n")
+        head = json.loads(head)
+        super().__init__(head["report"], head["summary"], settings)
+        self._unread = dict(zip(head["lines"], lines))
+
+    def _field(self, name):
+        if (line := self._unread.get(name)) is not None:
+            self._data[name] = json.loads(line)
+            self._unread.pop(name, None)  # last: another thread, too, may read it
+        return self._data[name]
+
+    def _all(self):
+        for name in list(self._unread):
+            self._field(name)
+        return self._data
 
 
 class Run(Report):

@@ -100,6 +100,19 @@ class SameFigures(InFolder):
         changes = twofold.predict_each("small.textproto", [{"parallel.dp": 4}, {"parallel": {"dp": 2}, "train.micro_batch": 4}])
         self.assertEqual([changes[0], changes[1]], [ours[5], ours[1]])
 
+    def test_parts_of_a_prediction_are_read_when_they_are_asked_for(self):
+        whole = twofold.predict(SPEC).to_dict()
+        asked = twofold.predict(SPEC)
+        self.assertEqual(list(asked.figures()), [name for name in asked.figures() if not isinstance(whole.get(name), (list, dict))])
+        self.assertEqual(asked.ranks, whole["ranks"])
+        asked.ranks[0]["rank"] = "changed"  # what was read stays
+        self.assertEqual(asked.to_dict()["ranks"][0]["rank"], "changed")
+        self.assertEqual(list(asked.to_dict()), list(whole))
+        again = twofold.predict(SPEC)
+        self.assertEqual(pickle.loads(pickle.dumps(again)).notes, whole["notes"])
+        self.assertEqual(again, twofold.predict(SPEC))
+        self.assertNotEqual(again, asked)
+
     def test_memory(self):
         self.program("memory", "small.textproto", "--set=train.micro_batch=2", "--set=parallel.dp=2", "--out=out")
         memory = twofold.memory("small.textproto", train__micro_batch=2, parallel__dp=2)
@@ -187,6 +200,8 @@ class SameErrors(InFolder):
         self.assertIn("parallel.dp: expected a number", self.refused(lambda: twofold.predict(SPEC, parallel__dp=float("nan"))))
         self.assertIn("list of values, which is empty", self.refused(lambda: twofold.predict_each(SPEC, vary={"parallel.dp": []})))
         self.assertIn("either changes, a list of dicts, or vary", self.refused(lambda: twofold.predict_each(SPEC)))
+        self.assertIn("expected a path, a text or a dict (got int)", self.refused(lambda: twofold.predict_each(7, [{}])))
+        self.assertEqual(len(twofold.predict_each(SPEC, [])), 0)
         self.assertEqual(self.refused(lambda: twofold.plan(model="gpt2-124m", nodes="two")), 'nodes: expected a whole number (got "two")')
         self.assertIn("report.json: cannot be read", self.refused(lambda: twofold.load_run("nowhere")))
         self.assertIn("expected a whole number", self.refused(lambda: twofold.Predictor("two")))
@@ -245,6 +260,17 @@ class ManyAtATime(InFolder):
             self.assertEqual(children(), before)
             self.assertTrue(predictor.predict(SPEC).ok)
 
+    def test_a_process_that_ends_costs_one_of_many(self):
+        before = children()
+        with twofold.Predictor(1) as predictor:
+            timer = threading.Timer(0.3, lambda: [os.kill(pid, signal.SIGKILL) for pid in children() - before])
+            timer.start()
+            each = predictor.predict_each(SPEC, [{"train.seed": seed} for seed in range(3000)])
+            timer.join()
+        lost = [str(one) for one in each if isinstance(one, twofold.Error)]
+        self.assertEqual([isinstance(one, twofold.RunError) for one in each if isinstance(one, twofold.Error)], [True])
+        self.assertIn("the predicting process was ended by Killed", lost[0])
+
     def test_a_forked_child_has_processes_of_its_own(self):
         twofold.predict(SPEC)
         predictor = twofold.Predictor(1)
@@ -259,29 +285,35 @@ class ManyAtATime(InFolder):
         self.assertEqual(children(), before)
         self.assertTrue(predictor.predict(SPEC).ok)
 
-    def interpreter_that_plans(self, end):
-        """What an interpreter prints to which `end` is done while it plans for minutes; its processes must end."""
+    PLAN = 'twofold.plan(model="llama3-8b", cluster="dgx-h100", nodes=64, global_batch=1024, gap=0, processes=1)'
+    PREDICTIONS = f'twofold.predict_each({SPEC!r}, [{{"train.seed": seed}} for seed in range(50000)])'
+
+    def interpreter_that_asks(self, end, call, processes):
+        """What an interpreter prints to which `end` is done while it asks for minutes; its processes must end."""
         script = f"""import twofold
 try:
-    twofold.plan(model="llama3-8b", cluster="dgx-h100", nodes=64, global_batch=1024, gap=0, processes=1)
+    {call}
 except KeyboardInterrupt:
     print(twofold.predict({SPEC!r}).ok)
 """
         mark = f"TWOFOLD_TEST_MARK={self.id()} {os.getpid()}"
         environment = {**os.environ, "PYTHONPATH": MODULE, **dict([mark.split("=")])}
         with subprocess.Popen([sys.executable, "-B", "-c", script], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True) as child:
-            # the interpreter, a process for predictions, one that plans, and one that it has forked
-            self.assertTrue(within(20, lambda: len(marked(mark)) > 3), "the plan's processes have not begun")
+            self.assertTrue(within(20, lambda: len(marked(mark)) >= processes), "the processes have not begun")
             end(child)
             printed = child.communicate(timeout=20)[0]
         self.assertTrue(within(20, lambda: not marked(mark)), "processes outlive the interpreter")
         return printed
 
     def test_an_interrupt_ends_what_is_asked(self):
-        self.assertEqual(self.interpreter_that_plans(lambda child: os.killpg(child.pid, signal.SIGINT)), "True\n")  # as Ctrl-C at a terminal does
+        # of the plan: the interpreter, a process for predictions, one that plans, and one that it has forked
+        for call, processes in ((self.PLAN, 4), (self.PREDICTIONS, 1 + min(2, os.cpu_count()))):
+            with self.subTest(call):
+                interrupt = lambda child: os.killpg(child.pid, signal.SIGINT)  # as Ctrl-C at a terminal does
+                self.assertEqual(self.interpreter_that_asks(interrupt, call, processes), "True\n")
 
     def test_what_works_ends_with_the_interpreter(self):
-        self.assertEqual(self.interpreter_that_plans(lambda child: child.kill()), "")
+        self.assertEqual(self.interpreter_that_asks(lambda child: child.kill(), self.PLAN, 4), "")
 
 
 class Looks(InFolder):
