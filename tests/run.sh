@@ -106,7 +106,7 @@ phase format scripts/format.sh --check || true
 
 release=(-L '^release$') leave='^full$' targets="all tests_release" architectures=90a
 [[ $full == yes ]] && release=() leave='^none$' targets="all tests_all" architectures="80;90"
-phase "release: build" build release "$targets" "-DTWOFOLD_CUDA=${TWOFOLD_CUDA:-AUTO}" "-DCMAKE_CUDA_ARCHITECTURES=$architectures" &&
+phase "release: build" build release "$targets" -DTWOFOLD_TESTS=ON -DTWOFOLD_BENCHMARKS=ON "-DTWOFOLD_CUDA=${TWOFOLD_CUDA:-AUTO}" "-DCMAKE_CUDA_ARCHITECTURES=$architectures" &&
   { phase "release: tests" tests release "${release[@]}" || true; begin_tests_of_processes release "${release[@]}"; } || true
 
 # These checks of the undefined-behaviour sanitizer take more than a third of the compilers' time. The address sanitizer sees reads

@@ -37,7 +37,8 @@ namespace {
 
 struct TopologyOptions {
   std::string cluster, out, from, to, device, name;
-  std::optional<int64_t> nodes;  // absent: all nodes
+  std::optional<int64_t> nodes;     // absent: all nodes
+  std::optional<double> nic_gbits;  // of an imported node's NICs; absent: as its file states
   bool json = false;
 };
 
@@ -275,33 +276,53 @@ absl::Status AddDevice(const TopologyOptions& o, const std::string& fitting, clu
   return absl::OkStatus();
 }
 
+// Of each NIC: what --nic-gbits says, else the slowest of the file.
+absl::StatusOr<BytesPerSecond> NicRate(const TopologyOptions& o, const ImportedNode& imported) {
+  if (imported.node.nics.empty()) {
+    return InvalidArgument("--nodes=", *o.nodes, ": ", o.cluster,
+                           " has no NICs to join nodes by; import it on a machine that shows them");
+  }
+  if (o.nic_gbits) return BytesPerSecond(*o.nic_gbits * 1e9 / 8);
+  BytesPerSecond least{std::numeric_limits<double>::infinity()};
+  for (const BytesPerSecond speed : imported.nic_speeds) {
+    if (speed.value() > 0) least = std::min(least, speed);
+  }
+  if (std::isfinite(least.value())) return least;
+  return InvalidArgument("--nodes=", *o.nodes, ": ", o.cluster,
+                         " does not state the speed of its NICs; say it, as in --nic-gbits=400 (Gb/s of each NIC)");
+}
+
+absl::Status CheckNicRate(const TopologyOptions& o) {
+  if (!o.nic_gbits) return absl::OkStatus();
+  if (!(*o.nic_gbits > 0 && *o.nic_gbits <= 1e6))
+    return InvalidArgument("--nic-gbits must be above 0 and at most 1,000,000 Gb/s (got ", *o.nic_gbits, ")");
+  if (o.nodes.value_or(1) == 1)
+    return InvalidArgument(
+        "--nic-gbits is the rate of the NICs between nodes; give --nodes=N, too, with N of at least 2");
+  return absl::OkStatus();
+}
+
 // NICs of one speed share one switch that is never a bottleneck. The user must describe the real network between nodes.
 absl::Status AddNetwork(const TopologyOptions& o, const ImportedNode& imported, cluster::Cluster& c) {
   const int64_t nodes = o.nodes.value_or(1);
   c.mutable_machines()->set_nodes(nodes);
   if (nodes == 1) return absl::OkStatus();
-  BytesPerSecond least{std::numeric_limits<double>::infinity()};
-  for (const BytesPerSecond speed : imported.nic_speeds) {
-    if (speed.value() > 0) least = std::min(least, speed);
-  }
-  if (!std::isfinite(least.value())) {
-    return InvalidArgument(
-        "--nodes=", nodes, ": ", o.cluster,
-        " does not state the speed of its NICs; import one node, and write machines.network by hand");
-  }
+  const absl::StatusOr<BytesPerSecond> rate = NicRate(o, imported);
+  if (!rate.ok()) return rate.status();
   cluster::Network& network = *c.mutable_machines()->mutable_network();
   network.mutable_star();
-  network.set_link_gbytes_per_second(least.value() / 1e9);
+  network.set_link_gbytes_per_second(rate->value() / 1e9);
   network.set_cable_us(0.025);
   network.set_switch_us(0.13);
   network.set_nic_us(0.6);
-  LogInfo("between nodes: one switch that is never a bottleneck and NICs of ", RateShort(least),
+  LogInfo("between nodes: one switch that is never a bottleneck and NICs of ", RateShort(*rate),
           " are assumed; replace machines.network by the real network");
   return absl::OkStatus();
 }
 
 absl::Status Import(const TopologyOptions& o) {
   if (o.nodes && *o.nodes < 1) return InvalidArgument("--nodes must be at least 1 (got ", *o.nodes, ")");
+  if (absl::Status s = CheckNicRate(o); !s.ok()) return s;
   if (absl::Status s = CheckOut(o.out); !s.ok()) return s;
   const absl::StatusOr<std::string> text = ReadWholeFile(o.cluster);
   if (!text.ok()) return text.status();
@@ -443,6 +464,9 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
   import.AddOption(
       "--nodes=N", options->nodes,
       "number of such nodes, joined by one switch that is never a bottleneck; default: 1, without a network");
+  import.AddOption("--nic-gbits=RATE", options->nic_gbits,
+                   "of each NIC, in Gb/s each way, for --nodes; default: that of the slowest in the file. nvidia-smi's "
+                   "matrix has none");
   import.AddOption(
       "--device=CLUSTER", options->device,
       "a cluster that has the same device (memory, rates); default: chosen by the architecture that NCCL's file names");
@@ -455,7 +479,8 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
           "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce "
           "--fabric=simulated --cluster=mine.textproto\n"
-          "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --out=mine.textproto") +
+          "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --nodes=16 "
+          "--nic-gbits=200 --out=mine.textproto") +
       kExitText);
 
   const Command out =

@@ -84,6 +84,8 @@ const Row kFlags[] = {
     {"bench all_reduce --fabric=simulated --cluster=dgxh100", 2, "dgxh100", "did you mean dgx-h100"},
     {"schedule 1F1B", 2, "unknown schedule \"1F1B\"", "ONE_F_ONE_B"},
     {"topology show dgx-h100 --nodes=0", 2, "--nodes=0", "1"},
+    {"topology import @/file --nodes=2 --nic-gbits=0", 2, "--nic-gbits must be above 0", "(got 0)"},
+    {"topology import @/file --nic-gbits=400", 2, "--nic-gbits is the rate of the NICs between nodes", "--nodes=N"},
     {"topology import @/file --from=yaml", 2, "\"yaml\" is not possible", "nccl, smi, simgrid"},
     {"plan --model=gpt3 --cluster=dgx-h100 --nodes=1 --global-batch=8", 2, "gpt3", "gpt3-175b"},
     {"predict @/small --vary=train.steps", 2, "train.steps", "="},

@@ -157,6 +157,31 @@ TEST_F(Program, ReportsABenchThatRunsOutOfMemory) {
   EXPECT_THAT(ReadAll(At("stdout")), HasSubstr("\n        1024 "));
 }
 
+// nvidia-smi's matrix has no rates: the NICs' is an option, and is what bounds a large message between nodes.
+TEST_F(Program, AnImportedMatrixTakesTheRateOfItsNics) {
+  const std::string import =
+      StrCat("topology import tests/data/topologies/dgx-h100.smi.txt --device=dgx-h100 --out=", At("mine.textproto"),
+             " --nodes=2");
+  ASSERT_EQ(Run(import), 2);
+  EXPECT_THAT(err_, HasSubstr("does not state the speed of its NICs; say it, as in --nic-gbits=400"));
+  const auto seconds = [&](const std::string& rate) {
+    EXPECT_EQ(Run(StrCat(import, " --nic-gbits=", rate)), 0) << err_;
+    EXPECT_EQ(Run(StrCat("bench all_reduce --nodes=2 -b 1G -e 1G --json --fabric=simulated --cluster=",
+                         At("mine.textproto"))),
+              0)
+        << err_;
+    return nlohmann::json::parse(out_)["results"][0]["in_place"]["time"].get<double>();
+  };
+  const double at_100 = seconds("100"), at_200 = seconds("200");
+  EXPECT_GT(at_100, 1.5 * at_200);
+  // The option goes before what the file states: 100 Gb/s.
+  const std::string known = "topology import tests/data/topologies/dgx-1v.nccl.xml --nodes=2 --out=-";
+  ASSERT_EQ(Run(known), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("link_gbytes_per_second: 12.5\n"));
+  ASSERT_EQ(Run(StrCat(known, " --nic-gbits=400")), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("link_gbytes_per_second: 50\n"));
+}
+
 TEST_F(Program, AnImportedDgx1vIsTheCatalogues) {
   ASSERT_EQ(Run(StrCat("topology import tests/data/topologies/dgx-1v.nccl.xml --out=", At("mine.textproto"))), 0)
       << err_;

@@ -108,13 +108,13 @@ TEST_F(Program, QuickstartRefusesWhatItCannotUse) {
 }
 
 // What `cmake` is asked for, by a quickstart in a tree of its own where all that it starts is a stand-in.
-TEST_F(Program, QuickstartBuildsWithoutCudaWhereThereIsNoGpu) {
+TEST_F(Program, QuickstartBuildsNeitherTestsNorCudaWithoutAGpu) {
   const auto script = [this](const std::string& name, const std::string& text) {
     fs::create_directories(fs::path(At(name)).parent_path());
     Write(name, StrCat("#!/bin/sh\n", text, "\n"));
     fs::permissions(At(name), fs::perms::owner_all);
   };
-  script("bin/dpkg-query", "echo install ok installed");
+  script("bin/dpkg-query", StrCat("echo \"$3\" >> ", At("packages"), "; echo install ok installed"));
   script("bin/cmake", StrCat("echo \"$@\" >> ", At("asked"), "; exit 1"));
   for (const char* file : {"experiments/quickstart.sh", "scripts/setup.sh"}) {
     fs::create_directories(fs::path(At(StrCat("tree/", file))).parent_path());
@@ -129,18 +129,22 @@ TEST_F(Program, QuickstartBuildsWithoutCudaWhereThereIsNoGpu) {
   };
   script("bin/nvidia-smi", "exit 9");
   if (!fs::exists("/dev/nvidia0")) {
-    EXPECT_EQ(asked(""), "--preset release -DTWOFOLD_CUDA=OFF\n") << ReadAll(At("out"));
+    EXPECT_EQ(asked(""), "--preset release -DTWOFOLD_TESTS=OFF -DTWOFOLD_BENCHMARKS=OFF -DTWOFOLD_CUDA=OFF\n")
+        << ReadAll(At("out"));
     EXPECT_THAT(ReadAll(At("out")),
                 HasSubstr("There is no GPU here, so the program is built without CUDA. To add CUDA"));
   }
-  EXPECT_EQ(asked("TWOFOLD_CUDA=ON"), "--preset release -DTWOFOLD_CUDA=ON\n");
+  EXPECT_EQ(asked("TWOFOLD_CUDA=ON"),
+            "--preset release -DTWOFOLD_TESTS=OFF -DTWOFOLD_BENCHMARKS=OFF -DTWOFOLD_CUDA=ON\n");
   EXPECT_THAT(ReadAll(At("out")), Not(HasSubstr("no GPU")));
   script("bin/nvidia-smi", "echo GPU 0");
-  EXPECT_EQ(asked(""), "--preset release\n");
+  EXPECT_EQ(asked(""), "--preset release -DTWOFOLD_TESTS=OFF -DTWOFOLD_BENCHMARKS=OFF\n");
   script("bin/nvidia-smi", "exit 9");
   fs::create_directories(At("tree/build/release"));
   Write("tree/build/release/CMakeCache.txt", "");
   EXPECT_EQ(asked(""), "--preset release\n") << "what has been configured is used";
+  EXPECT_THAT(ReadAll(At("packages")),
+              testing::AllOf(HasSubstr("libsimgrid-dev"), Not(HasSubstr("libgtest-dev")), Not(HasSubstr("chromium"))));
 }
 
 TEST_F(Program, LeavesNothingWhereCalibrationIsInterrupted) {

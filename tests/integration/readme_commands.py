@@ -105,6 +105,7 @@ class Runner:
         (self.folder / "my.json").write_text('{"model": {"preset": "gpt-3m"}, "parallel": {"dp": 2}}')
         (self.folder / "8-ranks.textproto").write_text("parallel { dp: 8 }\n")
         shutil.copy(ROOT / "tests/data/topologies/dgx-h100.nccl.xml", self.folder / "node.xml")
+        shutil.copy(ROOT / "tests/data/topologies/dgx-h100.smi.txt", self.folder / "node.txt")
 
     def call(self, number, words, may_lack=False, statuses=(0,)):
         result = subprocess.run([self.program, *words], cwd=self.folder, capture_output=True, text=True, timeout=120)

@@ -15,6 +15,24 @@ Product Sizes(const MatMul& o) {
           tb ? o.b.dim(1) : o.b.dim(0)};
 }
 
+}  // namespace
+
+KernelKey Key(const MatMul& o) {
+  const Product p = Sizes(o);
+  if (o.fp8()) {
+    if (o.epilogue == MatMul::kGelu) return {"matmul_fp8_gelu", o.a.dtype(), {p.m, p.n, p.k}};
+    if (o.epilogue == MatMul::kGeluSlope) return {"matmul_fp8_gelu_slope", o.a.dtype(), {p.m, p.n, p.k}};
+    constexpr std::string_view kNames[] = {"matmul_fp8_nn", "matmul_fp8_nt", "matmul_fp8_tn", "matmul_fp8_tt"};
+    return {kNames[o.transpose_a * 2 + o.transpose_b], o.a.dtype(), {p.m, p.n, p.k}};
+  }
+  if (o.epilogue == MatMul::kGelu) return {"matmul_gelu", o.a.dtype(), {p.m, p.n, p.k}};
+  if (o.epilogue == MatMul::kGeluSlope) return {"matmul_gelu_slope", o.a.dtype(), {p.m, p.n, p.k}};
+  constexpr std::string_view kNames[] = {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt"};
+  return {kNames[o.transpose_a * 2 + o.transpose_b], o.a.dtype(), {p.m, p.n, p.k}};
+}
+
+namespace {
+
 bool Fp8Operand(const Tensor& codes, const Fp8Scaling& scaling) {
   return codes.dtype() == DType::kU8 && !scaling.empty() && scaling.scales.dtype() == DType::kF32 &&
          scaling.scales.shape() == Fp8Scales(scaling.blocks, codes.dim(0), codes.dim(1));
@@ -31,19 +49,6 @@ void CheckFp8(const MatMul& o, const Product& p) {
 
 }  // namespace
 
-KernelKey Key(const MatMul& o) {
-  const Product p = Sizes(o);
-  if (o.fp8()) {
-    if (o.epilogue == MatMul::kGelu) return {"matmul_fp8_gelu", o.a.dtype(), {p.m, p.n, p.k}};
-    if (o.epilogue == MatMul::kGeluSlope) return {"matmul_fp8_gelu_slope", o.a.dtype(), {p.m, p.n, p.k}};
-    constexpr std::string_view kNames[] = {"matmul_fp8_nn", "matmul_fp8_nt", "matmul_fp8_tn", "matmul_fp8_tt"};
-    return {kNames[o.transpose_a * 2 + o.transpose_b], o.a.dtype(), {p.m, p.n, p.k}};
-  }
-  if (o.epilogue == MatMul::kGelu) return {"matmul_gelu", o.a.dtype(), {p.m, p.n, p.k}};
-  if (o.epilogue == MatMul::kGeluSlope) return {"matmul_gelu_slope", o.a.dtype(), {p.m, p.n, p.k}};
-  constexpr std::string_view kNames[] = {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt"};
-  return {kNames[o.transpose_a * 2 + o.transpose_b], o.a.dtype(), {p.m, p.n, p.k}};
-}
 Cost CostOf(const MatMul& o) {
   const Product p = Sizes(o);
   const double mn = static_cast<double>(p.m) * static_cast<double>(p.n);

@@ -143,6 +143,7 @@ template CommandOption Command::AddOption(const std::string&, std::vector<std::s
 template CommandOption Command::AddOption(const std::string&, std::optional<std::string>&, const std::string&) const;
 template CommandOption Command::AddOption(const std::string&, std::optional<int>&, const std::string&) const;
 template CommandOption Command::AddOption(const std::string&, std::optional<int64_t>&, const std::string&) const;
+template CommandOption Command::AddOption(const std::string&, std::optional<double>&, const std::string&) const;
 
 CommandOption Command::AddFlag(const std::string& names, bool& value, const std::string& help) const {
   CLI::Option* const flag = app_->add_flag(names, value, help);
