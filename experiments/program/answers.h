@@ -12,8 +12,8 @@
 //   load     folder                                  {"report", "spec", "summary"}
 //
 // `report` is report.json's; memory, plan, sweep and bench are the commands' JSON; `text` is what they print, and
-// `summary` a list of [name, value] for people. Of predict, what is a list or an object in `report` is null there: a line
-// of its own has it. `lines` names them, in the order of the lines that follow the first.
+// `summary` a list of [name, value] for people. Of predict, what is a list or an object in `report` is null there: a
+// line of its own has it. `lines` names them, in the order of the lines that follow the first.
 #pragma once
 
 #include <string>
