@@ -117,6 +117,9 @@ GENERATE_TAGFILE = "{tags}"
         for number, line in enumerate(page.read_text().split("\n"), 1):
             if line.lstrip().startswith("```"):
                 fenced = not fenced
+                if line.strip() == "```mermaid":  # Mermaid is no package of Debian's, and the site loads nothing from the network
+                    lines += ["*A diagram as Mermaid's text; the page on GitHub draws it. `A --> B` is an arrow from A to B, `[...]` a box's text.*", ""]
+                    line = "```text"
             elif not fenced:
                 line = LINK.sub(rewrite, line)
                 if re.match(r"([*-]|\d+\.) ", line) and lines and lines[-1] and not re.match(r"\s|([*-]|\d+\.) ", lines[-1]):

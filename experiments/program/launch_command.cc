@@ -26,6 +26,7 @@
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/restarts.h"
+#include "experiments/program/spec/elastic.h"
 #include "experiments/program/supervisor.h"
 #include "strategies/from_spec.h"
 
@@ -138,8 +139,14 @@ absl::Status CheckCommand(LaunchOptions& o) {
   }
   if (o.command[0] != "run" || o.print || !RanksAreHere(o)) return absl::OkStatus();
   absl::StatusOr<std::optional<RunWords>> run = ReadRunCommand(o.command, o.fabric);
-  if (run.ok()) o.run = *std::move(run);
-  return run.status();
+  if (!run.ok()) return run.status();
+  o.run = *std::move(run);
+  if (!o.run || o.nodes > 1) return absl::OkStatus();
+  const int64_t needed = RanksToStart(o.run->spec);
+  if (needed == o.ranks) return absl::OkStatus();
+  return InvalidArgument("--ranks=", o.ranks, ", but the spec has ", needed,
+                         " ranks (parallel: dp * tp * cp * pp); use --ranks=", needed,
+                         ", or change the spec's, as by --set=parallel.dp=N after `run`");
 }
 
 absl::Status CheckRestarts(const LaunchOptions& o) {

@@ -27,6 +27,9 @@ namespace {
 
 // ---- The question ----
 
+constexpr char kOtherModels[] =
+    "for a model without a name there, give a SPEC with model { hf_config: \"config.json\" }, or with its sizes";
+
 absl::StatusOr<std::string> TextOf(const PlanAsked& o) {
   if (!o.spec.empty() || o.text) {
     if (!o.model.empty())
@@ -34,7 +37,12 @@ absl::StatusOr<std::string> TextOf(const PlanAsked& o) {
     return o.text ? absl::StatusOr<std::string>(*o.text) : ReadFile(o.spec);
   }
   if (o.model.empty())
-    return InvalidArgument("SPEC or --model is missing: a spec, or a name of `twofold list models` such as llama3-70b");
+    return InvalidArgument(
+        "SPEC or --model is missing: a spec, or a name of `twofold list models` such as llama3-70b; ", kOtherModels);
+  if (o.model.find_first_of("./") != std::string::npos && std::filesystem::is_regular_file(o.model)) {
+    return InvalidArgument("--model=", o.model, ": is a file, and --model takes a name of `twofold list models`; ",
+                           kOtherModels);
+  }
   return StrCat("model { preset: \"", o.model,
                 "\" }\ntrain { clip_norm: 1 precision { parameter: BF16 reduce: F32 } }\n");
 }

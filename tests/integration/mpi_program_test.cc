@@ -244,7 +244,13 @@ TEST_F(ProgramOnMpi, RefusesTheWrongNumberOfProcesses) {
   EXPECT_THAT(err_, HasSubstr("2 ranks are needed, but this process was started without an MPI launcher"));
   EXPECT_THAT(err_, HasSubstr("twofold launch --ranks=2 --fabric=mpi -- ...`"));
   EXPECT_EQ(Run(StrCat("launch --ranks=3 -- run ", spec)), 2);
-  EXPECT_THAT(err_, HasSubstr("3 processes were started; start 2"));
+  EXPECT_THAT(err_, ::testing::StartsWith("twofold: error: --ranks=3, but the spec has 2 ranks"))
+      << "told once, by launch";
+  EXPECT_THAT(err_, HasSubstr("use --ranks=2, or change the spec's"));
+  const std::string by_hand = StrCat("RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 ", TWOFOLD_PROGRAM,
+                                     " run ", spec, " --fabric=gloo > ", At("stdout"), " 2> ", At("stderr"));
+  EXPECT_EQ(WEXITSTATUS(RunShell(by_hand)), 2);
+  EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("3 processes were started; start 2"));
 }
 
 TEST_F(ProgramOnMpi, OneRankNeedsNoLauncher) {

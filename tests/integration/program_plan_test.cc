@@ -87,6 +87,8 @@ TEST_F(Program, RefusesToPlanWhatCannotBe) {
   const std::string spec = Write("job.textproto", kJob);
   const std::pair<std::string, std::string> kWrong[] = {
       {"", "SPEC or --model is missing"},
+      {"--model=tests/data/topologies/dgx-1v.nccl.xml --nodes=1",
+       "is a file, and --model takes a name of `twofold list models`"},
       {StrCat(spec, " --model=gpt2-124m --ranks=2"), "SPEC has a model"},
       {"--model=gpt2-125m --cluster=dgx-h100 --ranks=2 --global-batch=8", "\"gpt2-125m\" is not a preset"},
       {"--model=gpt2-124m --cluster=dgx-h100 --ranks=2", "train.global_batch: is missing"},
