@@ -26,6 +26,7 @@
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/restarts.h"
+#include "experiments/program/slurm_script.h"
 #include "experiments/program/spec/elastic.h"
 #include "experiments/program/supervisor.h"
 #include "strategies/from_spec.h"
@@ -41,7 +42,8 @@ struct LaunchOptions {
   std::string fabric, program;
   int nodes = 1, node_rank = -1;
   std::string master;
-  bool label = false, print = false;
+  bool label = false, print = false, slurm = false;
+  std::string time;  // with slurm
   double grace_s = kGrace;
   std::optional<int> restarts, least_ranks, replacements;
   std::vector<std::string> command;
@@ -73,7 +75,7 @@ absl::Status CheckFabric(const LaunchOptions& o) {
                            ": unknown fabric; fabrics whose ranks are processes: ", LaunchedFabrics());
   }
   if (const std::string reason = backend->why_not(); !reason.empty()) {
-    if (!o.print) return InvalidArgument("--fabric=", o.fabric, ": ", reason);
+    if (!o.print && !o.slurm) return InvalidArgument("--fabric=", o.fabric, ": ", reason);
     LogWarning("--fabric=", o.fabric, " would not start on this machine: ", reason);
   }
   if (!RanksAreProcesses(*backend)) {
@@ -141,7 +143,7 @@ absl::Status CheckCommand(LaunchOptions& o) {
   absl::StatusOr<std::optional<RunWords>> run = ReadRunCommand(o.command, o.fabric);
   if (!run.ok()) return run.status();
   o.run = *std::move(run);
-  if (!o.run || o.nodes > 1) return absl::OkStatus();
+  if (!o.run || (o.nodes > 1 && !o.slurm)) return absl::OkStatus();
   const int64_t needed = RanksToStart(o.run->spec);
   if (needed == o.ranks) return absl::OkStatus();
   return InvalidArgument("--ranks=", o.ranks, ", but the spec has ", needed,
@@ -169,6 +171,23 @@ absl::Status CheckRestarts(const LaunchOptions& o) {
         "(docs/elastic_training.md, \"Slurm with requeue\")");
   }
   return absl::OkStatus();
+}
+
+// Whether a script for Slurm can start it.
+absl::Status CheckSlurm(const LaunchOptions& o) {
+  if (!o.slurm)
+    return o.time.empty() ? absl::OkStatus()
+                          : InvalidArgument("--time=", o.time, " is only for --slurm; add it, or leave this out");
+  if (!o.program.empty() || o.restarts || o.replacements || o.node_rank >= 0 || !o.master.empty() || o.label ||
+      o.print) {
+    return InvalidArgument(
+        "--slurm prints a script in which srun starts the ranks of this program: it excludes --program, --restarts, "
+        "--replace, --node-rank, --master, --label and --print");
+  }
+  if (o.ranks % o.nodes != 0)
+    return InvalidArgument("--ranks must be a multiple of --nodes (got --ranks=", o.ranks, " and --nodes=", o.nodes,
+                           ")");
+  return o.time.empty() ? absl::OkStatus() : CheckSlurmTime(o.time);
 }
 
 // Call after CheckCommand.
@@ -203,8 +222,10 @@ absl::Status Check(LaunchOptions& o) {
   if (o.command.empty() && o.program.empty()) {
     return InvalidArgument("launch: nothing to run; give a command after --, such as `-- run SPEC`");
   }
+  if (const absl::Status s = CheckSlurm(o); !s.ok()) return s;
   if (const absl::Status s = CheckRestarts(o); !s.ok()) return s;
   if (const absl::Status s = CheckCommand(o); !s.ok()) return s;
+  if (o.slurm) return absl::OkStatus();
   if (const absl::Status s = CheckReplacements(o); !s.ok()) return s;
   if (!ByVariables(o)) {
     if (o.nodes == 1 && o.node_rank < 0 && o.master.empty() && !o.label && o.grace_s == kGrace) return absl::OkStatus();
@@ -303,6 +324,23 @@ void Print(const std::vector<RankProcess>& ranks) {
   }
 }
 
+// ---- By Slurm ----
+
+std::string Script(const LaunchOptions& o) {
+  SlurmJob job{.nodes = o.nodes,
+               .ranks_per_node = o.ranks / o.nodes,
+               .time = o.time,
+               .by_mpi = !ByVariables(o),
+               .command = Words(o)};
+  job.command[0] = "twofold";
+  job.gpus = o.fabric == "nccl" || (o.run && o.run->spec.device() == spec::CUDA);
+  if (!o.run || !SavesOnSignal(o.run->spec.train())) return SlurmScript(job);
+  const std::string& path = o.run->spec.train().checkpoint().path();
+  job.out = o.run->out;
+  job.checkpoints = path.empty() ? StrCat(job.out, "/checkpoints") : path;
+  return SlurmScript(job);
+}
+
 // ---- Either way ----
 
 // The processes that this one supervises: all ranks, or a launcher that starts them.
@@ -341,6 +379,7 @@ int RunLaunch(LaunchOptions o) {
     LogError(s.message());
     return kExitWrongInput;
   }
+  if (o.slurm) return std::fputs(Script(o).c_str(), stdout), kExitFine;
   if (o.print) return Print(Processes(o)), kExitFine;
   if (!Supervises(o)) return Become(LauncherWords(o));
   if (!o.restarts || !o.run) return Supervise(Processes(o), HowToSupervise(o)).exit_status;
@@ -369,6 +408,11 @@ void AddLaunchCommand(const Command& program, int& exit_status) {
   command.AddOption("--master=HOST:PORT", options->master,
                     "with several hosts: where rank 0, on host 0, listens (default under srun with one "
                     "task per node: the first node of the step)");
+  command.Group("Slurm").AddFlag("--slurm", options->slurm,
+                                 "print a script for sbatch, in which srun starts the ranks on --nodes; a run with "
+                                 "train.checkpoint is started again after preemption, time limits and lost nodes");
+  command.AddOption("--time=LIMIT", options->time,
+                    "with --slurm: the job's time limit, such as 08:00:00 (default: the partition's)");
   command.Group("Output").AddFlag("--label", options->label, "begin each line of stderr with the rank that wrote it");
   command.Group("Lost ranks")
       .AddOption("--grace=SECONDS", options->grace_s,

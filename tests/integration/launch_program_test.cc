@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/children.h"
 #include "tests/ports.h"
+#include "tests/scratch_folder.h"
 
 namespace twofold {
 namespace launch_program_test {
@@ -339,6 +342,68 @@ TEST(LaunchProgram, PrintsForMachinesThatHaveWhatThisOneLacks) {
   const Ended run = EndOf(Launch({"--ranks=2", "--fabric=nccl", "--print"}, {"run", "examples/ddp.textproto"}));
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(Count(run.output, " WORLD_SIZE=2"), 2u) << run.output;
+}
+
+// The script of a page's block that has such a line.
+std::string ScriptOfPage(const std::string& page, const std::string& has) {
+  std::ifstream in(page);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::string head = "```\n#!/bin/bash\n";
+  for (size_t at = text.find(head); at != std::string::npos; at = text.find(head, at + 1)) {
+    const std::string script = text.substr(at + 4, text.find("```", at + 4) - at - 4);
+    if (script.find(has) != std::string::npos) return script;
+  }
+  return "";
+}
+
+// Which tests/slurm runs under Slurm.
+TEST(LaunchProgram, PrintsTheSlurmScriptsOfThePages) {
+  const std::string folder = test::ScratchFolder("slurm");
+  std::filesystem::create_directory(folder);
+  const std::string spec = StrCat(folder, "/my.textproto"), file = StrCat(folder, "/job.sh");
+  const auto script = [&](const std::string& checkpoint, Words options, Words more) {
+    std::ofstream(spec) << "model { mlp { inputs: 4 hidden: 4 classes: 2 } }\ntrain { micro_batch: 1 steps: 2 "
+                        << checkpoint << " }\nparallel { dp: 16 }\n";
+    options.insert(options.begin(), {"--slurm", "--ranks=16", "--nodes=2", "--quiet"});
+    more.insert(more.begin(), {"run", spec});
+    const Ended run = EndOf(Launch(options, more));
+    EXPECT_EQ(run.status, 0) << run.output;
+    std::ofstream(file) << run.output;
+    EXPECT_EQ(std::system(StrCat("bash -n ", file).c_str()), 0) << run.output;
+    std::string text = run.output;
+    if (const size_t at = text.find(spec); at != std::string::npos) text.replace(at, spec.size(), "my.textproto");
+    return text;
+  };
+  const std::string page = "docs/launching.md", checkpoint = "checkpoint { every_steps: 1 }";
+  const std::string mpi = script("", {}, {"--fabric=mpi"}), gloo = script("", {"--fabric=gloo", "--time=30"}, {});
+  const std::string again = script(checkpoint, {"--time=08:00:00"}, {"--fabric=gloo", "--out=runs/my"});
+  EXPECT_EQ(mpi, ScriptOfPage(page, "--fabric=mpi"));
+  EXPECT_EQ(gloo,
+            "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --time=30\n"
+            "srun --kill-on-bad-exit=1 twofold run my.textproto --fabric=gloo\n");
+  std::string of_page = ScriptOfPage("docs/elastic_training.md", "scontrol requeue");
+  of_page.replace(of_page.find(" --gpus-per-node=8"), 18, "");
+  of_page.replace(of_page.find("nccl"), 4, "gloo");
+  EXPECT_EQ(again, of_page);
+  const Ended bench = EndOf(
+      Launch({"--slurm", "--ranks=16", "--nodes=2", "--quiet", "--fabric=nccl"}, {"bench", "all_reduce", "--op=a b"}));
+  EXPECT_THAT(
+      bench.output,
+      HasSubstr("--gpus-per-node=8\nsrun --kill-on-bad-exit=1 twofold bench all_reduce '--op=a b' --fabric=nccl\n"));
+}
+
+TEST(LaunchProgram, RefusesSlurmScriptsThatCannotBe) {
+  const std::pair<Words, std::string> wrong[] = {
+      {{"--ranks=2", "--slurm", "--time=soon"}, "--time=soon: is no time limit for sbatch"},
+      {{"--ranks=2", "--time=30"}, "--time=30 is only for --slurm"},
+      {{"--ranks=3", "--slurm", "--nodes=2"}, "--ranks must be a multiple of --nodes"},
+      {{"--ranks=2", "--slurm", "--print"}, "it excludes --program"},
+      {{"--ranks=3", "--slurm"}, "--ranks=3, but the spec has 4 ranks"}};
+  for (const auto& [options, says] : wrong) {
+    const Ended run = EndOf(Launch(options, {"run", "examples/ddp.textproto"}));
+    EXPECT_EQ(run.status, 2) << says;
+    EXPECT_THAT(run.output, HasSubstr(says));
+  }
 }
 
 TEST(LaunchProgram, PrintsWhatItWouldRunButNoToken) {

@@ -112,6 +112,12 @@ class Slurm(unittest.TestCase):
     def test_a_run_on_mpi(self):
         self.expect_run("mpi", script("launching.md", "--fabric=mpi"))
 
+    def test_a_script_that_launch_prints(self):
+        self.needs("gloo")
+        self.spec(ranks=4, steps=5)
+        words = ("launch", "--slurm", "--ranks=4", "--nodes=2", "--time=10", "--", "run", "my.textproto", "--fabric=gloo")
+        self.expect_run("gloo", self.cluster.call(PROGRAM, *words, cwd=self.folder))
+
     def test_an_array_of_points_of_a_sweep(self):
         self.needs("gloo")
         self.spec(ranks=1, steps=5)
