@@ -205,10 +205,10 @@ class Engine {
   const size_t twins_from_;
   std::map<std::vector<std::vector<int>>, Twins> twins_;  // by endpoints
   Counters counters_;
-  int running_ = 0;    // ranks that are neither blocked nor done
+  int running_ = 0;       // ranks that are neither blocked nor done
   bool settles_ = false;  // an event will start the flows that are held
-  int in_flight_ = 0;  // transfers and timers
-  int life_ = 0;       // how often GoOn was called
+  int in_flight_ = 0;     // transfers and timers
+  int life_ = 0;          // how often GoOn was called
   std::optional<RankFailure> failure_;
   bool claimed_ = false;  // failure_ has Claim's message; Fail will replace it by the exception's
 };
