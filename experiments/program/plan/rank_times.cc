@@ -23,8 +23,9 @@ bool IsOfReplicas(const std::vector<int>& ranks, const MeshShape& mesh) {
 
 class Stopwatch final : public ReplayTimes {
  public:
-  Stopwatch(const MeshShape& mesh, const TimedRank& timed, LeastTimes& times)
-      : mesh_(mesh), timed_(timed), times_(times) {}
+  // `gathered_ahead`: so many of a rank's communications among replicas may come before an action's message.
+  Stopwatch(const MeshShape& mesh, int64_t gathered_ahead, const TimedRank& timed, LeastTimes& times)
+      : mesh_(mesh), gathered_ahead_(gathered_ahead), timed_(timed), times_(times) {}
 
   void Attach(RankContext& ctx) { ctx_ = &ctx; }
   void BeginStep() { ++step_, at_ = -1, outside_ = {}; }
@@ -32,10 +33,13 @@ class Stopwatch final : public ReplayTimes {
   double Operation(const ops::Op& op) override {
     Arrive();
     Part().launches += times_.Launch(op).value();
-    return times_.Operation(op).value();
+    const double seconds = times_.Operation(op).value();
+    own_ += seconds;
+    return seconds;
   }
   double Transfer(const Tensor& from, const Tensor& to) override {
     const double seconds = times_.Transfer(from, to).value();
+    if (gathers_ < gathered_ahead_) ahead_ += seconds;
     (ctx_->device().IsOnHost(from) ? Part().to_device : Part().to_host) += seconds;
     return seconds;
   }
@@ -56,7 +60,7 @@ class Stopwatch final : public ReplayTimes {
     if (!others) seconds = Least([&](auto at) { return Together(At(ranks, at), c, bytes); });
     if (of_replicas) {
       (c.kind == Communication::kAllGather ? Part().gathers : Part().reductions) += seconds;
-      if (ahead_ == kNothing) ahead_ = seconds;
+      if (gathers_++ < gathered_ahead_) ahead_ += seconds;
     }
     return seconds;
   }
@@ -87,7 +91,7 @@ class Stopwatch final : public ReplayTimes {
     }
     open_ = true;
     if (step_ == timed_.steps) actions_.push_back({.action = ActionOf(label)});
-    live_ = Live(), awaited_ = 0, ahead_ = kNothing;
+    live_ = Live(), awaited_ = 0, ahead_ = 0, gathers_ = 0, own_ = 0;
   }
   void EndAction() {
     if (!open_) return;
@@ -102,7 +106,7 @@ class Stopwatch final : public ReplayTimes {
     else
       action.seconds = TimeOf(compute) - begin_;
     // The host is ahead: while an action waits for its message, what it gathers first may come before that.
-    if (ahead_ != kNothing && mesh_.pp > 1) action.seconds = std::max(0.0, action.seconds - ahead_);
+    if (ahead_ > 0 && mesh_.pp > 1) action.seconds = std::max(std::min(own_, action.seconds), action.seconds - ahead_);
   }
   static pipeline::Action ActionOf(std::string_view label) {
     using pipeline::Action;
@@ -157,6 +161,7 @@ class Stopwatch final : public ReplayTimes {
   }
 
   const MeshShape mesh_;
+  const int64_t gathered_ahead_;
   const TimedRank& timed_;
   LeastTimes& times_;
   RankContext* ctx_ = nullptr;
@@ -164,8 +169,11 @@ class Stopwatch final : public ReplayTimes {
   std::string_view label_;
   bool open_ = false;                              // an action has begun and not ended
   double begin_ = 0, last_begin_ = 0, first_ = 0;  // first_: seconds of the first action after nothing
-  static constexpr double kNothing = -1, kNone = std::numeric_limits<double>::infinity();
-  double ahead_ = kNothing;                   // seconds of the first communication among replicas in this action
+  static constexpr double kNone = std::numeric_limits<double>::infinity();
+  // In this action: seconds of what is gathered ahead, and moved to the device for it; how many such communications
+  // came; seconds of operations.
+  double ahead_ = 0, own_ = 0;
+  int64_t gathers_ = 0;
   int64_t live_ = 0, awaited_ = 0;            // bytes; of messages that are received since the action began
   std::map<const char*, int64_t> came_ = {};  // bytes of messages, by the label of the action that they are for
   RankTimes::OfAction outside_;
@@ -179,7 +187,12 @@ absl::StatusOr<RankTimes> TimeRank(const spec::Spec& spec, const TimedRank& time
                                    const host::MemoryRules& rules, LeastTimes& times) {
   TrainingOptions run = TrainingOptionsOf(spec);
   run.steps = timed.steps;
-  Stopwatch watch(run.mesh, timed, times);
+  // Where parameters are gathered unit by unit, those of the next units; else whatever there is. From host memory they
+  // are moved in a stream of its own, which may be further ahead.
+  const spec::Parallel& p = spec.parallel();
+  const bool by_unit = (p.sharding() == spec::Parallel::FULL_SHARD || p.sharding() == spec::Parallel::HYBRID_SHARD) &&
+                       p.offload() != spec::Parallel::OFFLOAD_ALL;
+  Stopwatch watch(run.mesh, by_unit ? p.prefetch() + 1 : std::numeric_limits<int64_t>::max(), timed, times);
   int64_t peak = 0, host_peak = 0;
   const ReplayResult result = Replay(
       {.rank = timed.rank,
