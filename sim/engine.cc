@@ -114,7 +114,11 @@ void Engine::RankMain(int rank, const std::function<void()>& body) {
   }
   if (record_ != nullptr) record_->SetTurn({FlightRecord::kNobody, true});
   --running_;
-  if (failure) return Fail(*failure);
+  if (failure) {
+    // What it threw, perhaps in the name of another rank, is why it left work unfinished.
+    if (claimed_ && failure_->rank() == rank) failure_.reset(), claimed_ = false;
+    return Fail(*failure);
+  }
   returned_.insert(rank);
   if (failure_) return WakeAll();  // it caught an exception that had left unfinished work behind
   CheckDeadlock();

@@ -79,5 +79,17 @@ TEST_F(Program, RefusesToPredictWhatCannotBe) {
   }
 }
 
+// The rank that asks for it has other communication in flight, which is not what the message is about.
+TEST_F(Program, SaysWhichCollectiveTheLibraryRefuses) {
+  const std::string spec = Write("s.textproto",
+                                 "model { gpt { layers: 2 hidden: 64 heads: 4 vocab: 256 sequence: 64 } }\n"
+                                 "train { global_batch: 8 steps: 2 }\n"
+                                 "parallel { tp: 2 cp: 2 dp: 2 sharding: FULL_SHARD sequence_parallel: true }\n"
+                                 "fabric { simulated { cluster: \"summit\" algorithm: \"tree\" } }\n");
+  EXPECT_NE(Run(StrCat("predict ", spec)), 0);
+  EXPECT_THAT(out_ + err_, HasSubstr("fabric.simulated.algorithm: algorithm tree does not support "));
+  EXPECT_THAT(out_ + err_, Not(HasSubstr("unfinished work")));
+}
+
 }  // namespace program_predict_test
 }  // namespace twofold
