@@ -1,14 +1,22 @@
 // Reads what `nsys export --type=sqlite` makes of a profile of Nsight Systems: a SQLite database.
 //
 // What is used, by the names of NVIDIA's "SQLite Export Schema Reference" (times are nanoseconds):
-//   CUPTI_ACTIVITY_KIND_KERNEL   start, end, deviceId, streamId, demangledName or shortName (in StringIds);
-//                                correlationId and globalPid if there
-//   CUPTI_ACTIVITY_KIND_MEMCPY   the same, with bytes and copyKind in place of names; CUPTI_ACTIVITY_KIND_MEMSET
-//   likewise CUPTI_ACTIVITY_KIND_RUNTIME  start, globalTid, correlationId: launches NVTX_EVENTS                  start,
-//   end, globalTid, text or textId: named ranges; NCCL's own ranges say what its
-//                                calls are, and with a payload in JSON (jsonText, jsonTextId) their bytes
-//   TARGET_INFO_GPU              id, name; TARGET_INFO_CUDA_DEVICE says which GPU is a process's device
-//   TARGET_INFO_SESSION_START_TIME  utcEpochNs: where times begin
+//
+//   CUPTI_ACTIVITY_KIND_KERNEL: start, end, deviceId, streamId, demangledName or shortName (in StringIds);
+//   correlationId and globalPid if they are there
+//
+//   CUPTI_ACTIVITY_KIND_MEMCPY: the same, with bytes and copyKind in place of names. CUPTI_ACTIVITY_KIND_MEMSET:
+//   likewise
+//
+//   CUPTI_ACTIVITY_KIND_RUNTIME: start, globalTid and correlationId of launches
+//
+//   NVTX_EVENTS: start, end, globalTid, and text or textId of named ranges. NCCL's own ranges say what its calls are,
+//   and with a payload in JSON (jsonText, jsonTextId) their bytes
+//
+//   TARGET_INFO_GPU: id, name. TARGET_INFO_CUDA_DEVICE says which GPU is a process's device
+//
+//   TARGET_INFO_SESSION_START_TIME: utcEpochNs, where times begin
+//
 // nsys writes only tables that have rows. Kernels and StringIds must be there.
 #pragma once
 
