@@ -10,6 +10,7 @@
 #include "backends/host/sleep.h"
 #include "core/base/errors.h"
 #include "tests/integration/run_spec.h"
+#include "tests/tries.h"
 
 namespace twofold {
 namespace emulated_test {
@@ -34,15 +35,26 @@ double Total(const report::RankRecord& record) {
 class Emulated : public ::testing::TestWithParam<int> {};
 
 // A machine with other things to do is late, and a little of that shows. Ranks are never ahead of what is emulated;
-// what the first step was late by at its start, later ones make up for.
+// what the first step was late by at its start, later ones make up for. That is more than kMostLate where a rank does
+// not get its turn as the first step begins; then it is tried again.
+bool TakesAsLong(const std::string& text, const std::vector<report::RankRecord>& predicted) {
+  return InSomeTry([&] {
+    const auto measured = test::RunText(text);
+    EXPECT_EQ(measured.size(), predicted.size());
+    for (size_t r = 0; r < measured.size(); ++r) {
+      EXPECT_EQ(measured[r].steps_size(), predicted[r].steps_size());
+      if (Total(measured[r]) < Total(predicted[r]) - host::EmulatedDevice::kMostLate) return false;
+    }
+    return true;
+  });
+}
+
 TEST_P(Emulated, TakesTheTimeThatIsPredicted) {
   std::string text = Text(GetParam());
   text.replace(text.find("steps: 6"), 8, "steps: 60");
-  const auto predicted = test::RunText(text + kSlowPredicted), measured = test::RunText(text + kSlow);
-  for (size_t r = 0; r < measured.size(); ++r) {
-    EXPECT_GE(Total(measured[r]), Total(predicted[r]) - host::EmulatedDevice::kMostLate) << "rank " << r;
-    EXPECT_EQ(measured[r].steps_size(), 60);
-  }
+  const auto predicted = test::RunText(text + kSlowPredicted);
+  EXPECT_EQ(predicted.at(0).steps_size(), 60);
+  EXPECT_TRUE(TakesAsLong(text + kSlow, predicted));
   EXPECT_GT(Total(predicted[0]), 3 * host::EmulatedDevice::kMostLate) << "too little to tell";
 }
 
@@ -51,10 +63,9 @@ TEST(EmulatedStragglers, TakeTheTimeThatIsPredicted) {
   text.replace(text.find("steps: 6"), 8, "steps: 30");
   constexpr char kSlowRank[] = " link_gbps: 1 latency_us: 50 stragglers { rank: 1 factor: 3 } } }\n";
   const auto alike = test::RunText(text + kSlowPredicted),
-             predicted = test::RunText(StrCat(text, "fabric { simulated {", kSlowRank)),
-             measured = test::RunText(StrCat(text, "fabric { in_memory {", kSlowRank));
+             predicted = test::RunText(StrCat(text, "fabric { simulated {", kSlowRank));
   EXPECT_GT(Total(predicted.at(0)), Total(alike.at(0)) + 2 * host::EmulatedDevice::kMostLate) << "too little to tell";
-  EXPECT_GE(Total(measured.at(0)), Total(predicted[0]) - host::EmulatedDevice::kMostLate);
+  EXPECT_TRUE(TakesAsLong(StrCat(text, "fabric { in_memory {", kSlowRank), predicted));
 }
 
 TEST_P(Emulated, MemoryAndCommunicationAreWhatIsPredicted) {
