@@ -5,8 +5,8 @@
 
 They are read from the pages' fenced blocks, so that a new one is run, too. A folder with two small specs stands in for the user's:
 
-* `twofold memory`, `compare`, `sweep SPEC`, `report`, `list`, `schedule`, `topology`, `spec`, `init`, `doctor`, `help`, `completion`, `man` and
-  predictions by `bench` run as they are;
+* `twofold memory`, `compare`, `sweep SPEC`, `report`, `list`, `schedule`, `topology`, `spec`, `init`, `doctor`, `help`, `completion`, `man`,
+  predictions by `bench` and replays of storms run as they are;
 * so does `run`, with --check where it is not of fabric simulated or in_memory, and with a small spec in the place of SPEC and my.textproto;
   measured benches are cut to 4 KiB;
 * `launch`, `mpirun`, `srun`, `torchrun` and processes started by hand: what they start is run with --check, their own options are looked up;
@@ -146,6 +146,8 @@ class Runner:
             if "--fabric=simulated" not in words:
                 words = ["4K" if before == "-e" else word for before, word in zip([""] + words, words)]
             return self.call(number, words, may_lack=True)
+        if name == "storm" and any(word.startswith("--replay=") for word in words):  # a page's `twofold report` draws it
+            return self.call(number, words)
         if name == "sweep" and words[1] == "SPEC":  # a point whose ranks cannot share the small spec's batch fails
             return self.call(number, words, statuses=(0, 1))
         if name == "init":
