@@ -38,12 +38,7 @@ class PlanView {
   }
 
   draw() {
-    const ratio = window.devicePixelRatio || 1, width = this.frame.clientWidth, height = PLOT.height;
-    this.canvas.width = width * ratio, this.canvas.height = height * ratio;
-    this.canvas.style.width = width + "px", this.canvas.style.height = height + "px";
-    const context = this.canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = theme.colour("page"), context.fillRect(0, 0, width, height);
+    const width = this.frame.clientWidth, height = PLOT.height, context = emptyCanvas(this.canvas, width, height);
     const memories = this.layouts.map((l) => l.memory), times = this.layouts.map((l) => l.time);
     this.x = d3.scaleLinear([0, Math.min(d3.max(memories), 2.5 * (this.data.device_bytes || Infinity))], [PLOT.left, width - PLOT.right]).clamp(true);
     this.y = d3.scaleLog([d3.min(times) * 0.95, d3.max(times) * 1.05], [height - PLOT.bottom, PLOT.top]);

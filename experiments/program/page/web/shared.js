@@ -227,6 +227,17 @@ const tip = {
   hide() { this.box.style.display = "none"; },
 };
 
+// A canvas of so many pixels of the page, as sharp as the screen and of the page's colour. Returns its context.
+function emptyCanvas(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = width * ratio, canvas.height = height * ratio;
+  canvas.style.width = width + "px", canvas.style.height = height + "px";
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.fillStyle = theme.colour("page"), context.fillRect(0, 0, width, height);
+  return context;
+}
+
 // A table behind a line to open it; its rows are made when it is opened.
 function tableOnDemand(parent, title, head, rows) {
   const details = element("details", {}, element("summary", {}, title));

@@ -50,12 +50,7 @@ class StudyView {
   }
 
   draw() {
-    const ratio = window.devicePixelRatio || 1, width = this.frame.clientWidth, height = PLOT.height;
-    this.canvas.width = width * ratio, this.canvas.height = height * ratio;
-    this.canvas.style.width = width + "px", this.canvas.style.height = height + "px";
-    const context = this.canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = theme.colour("page"), context.fillRect(0, 0, width, height);
+    const width = this.frame.clientWidth, height = PLOT.height, context = emptyCanvas(this.canvas, width, height);
     context.font = "12px system-ui, 'DejaVu Sans', sans-serif", context.textBaseline = "middle";
     if (this.shown.length === 0) return;
     const [least, most] = d3.extent(this.shown, (row) => row.measured), heights = d3.extent(this.shown, (row) => this.height(row));
