@@ -3,7 +3,7 @@
 // Each rank has one full-duplex link to a switch that is never a bottleneck. Transfers in flight share each direction
 // by max-min fairness (sim/sharing/fluid.h). So two groups that communicate at the same time both take longer, and a
 // forecast holds until more is sent. A message arrives `latency` after its bytes. A collective begins when all ranks
-// have come to it. It sends the messages of the algorithm that sim::ChooseSchedule picks for such links ("auto"), in
+// have come to it. It sends the messages of the algorithm that the simulated fabric picks for such links ("auto"), in
 // phases that all ranks pass together; each phase takes the latencies of its rounds, then its bytes.
 //
 // Ranks may be divided among sites, in order and evenly. A transfer between sites also takes the links of both sites to
@@ -14,9 +14,11 @@
 // difference is that here ranks really compute, meet and sleep.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "sim/collectives/schedule.h"
@@ -62,6 +64,9 @@ class Links {
     double time = 0;
     std::vector<Flight> flights;
   };
+  // The fastest algorithm among `ranks`, if nothing else is sent. Needs the mutex.
+  const sim::Schedule& Choose(const sim::CollectiveShape& shape, std::span<const int> ranks);
+  double SecondsAlone(const sim::Schedule& schedule, std::span<const int> ranks) const;
   TravelPtr Begin(sim::Schedule schedule, std::span<const int> ranks, double start);
   int SiteOf(int rank) const { return rank / (ranks_ / sites_.count); }
   double Latency(const sim::Phase& phase, std::span<const int> ranks) const;
@@ -76,7 +81,9 @@ class Links {
   mutable std::mutex mutex_;
   mutable sim::Fluid fluid_;  // over both ways of each rank's link, out and in; then of each site's
   double latest_ = 0;         // the latest start so far
-  Traffic past_;              // traffic up to a time that late-reported starts can no longer affect
+  // What was chosen, by kind, ranks, bytes and root. Not for kAllToAllV.
+  std::map<std::tuple<Communication::Kind, std::vector<int>, double, int>, sim::Schedule> chosen_;
+  Traffic past_;  // traffic up to a time that late-reported starts can no longer affect
 };
 
 }  // namespace twofold::in_memory

@@ -86,6 +86,18 @@ TEST(Links, ARingOverSitesRunsAtTheWideAreaRate) {
   EXPECT_NEAR(links.Arrival(*all, 0), 2 * 3 * kBytes / 4 / kBetween, 1e-6);
 }
 
+// All ranks of a site share its link, so the algorithm counts that takes the fewest bytes over it: a ring carries 7 of
+// 8 parts, where recursive doubling carries 16. Where latency outweighs bytes, doubling's three rounds win.
+TEST(Links, BetweenSitesTheAlgorithmIsTakenThatIsFastestOnTheirSharedLink) {
+  constexpr double kBetween = 1e8, kFar = 1e-3;
+  const auto gather = [](double bytes, double far) {
+    Links links(8, kRate, 0, {.count = 2, .bytes_per_second = kBetween, .latency_s = far});
+    return links.Arrival(*links.Collective({Communication::Kind::kAllGather, 8, bytes, 0, {}}, First(8), 0), 0);
+  };
+  EXPECT_NEAR(gather(8e6, 0), 7 * 1e6 / kBetween, 1e-6);
+  EXPECT_NEAR(gather(8, kFar), kFar, 1e-5);  // only the round that crosses sites has their latency
+}
+
 // A rank may hear a little late that it could have begun; what others were told meanwhile is put right.
 TEST(Links, WhatIsToldALittleLateCountsFromItsStart) {
   Links links(2, kRate, 0);
