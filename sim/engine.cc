@@ -71,6 +71,7 @@ Engine::Engine(const Topology& topology, const Options& options)
   simgrid_->engine = std::make_unique<s4u::Engine>(&argc, argv);
   Configure(options);
   simgrid_->platform.emplace(topology);
+  if (options.record_links) links_.emplace(topology);
   if (options.solve_flows) ResetFlows();
 }
 
@@ -170,7 +171,14 @@ void Engine::GoOn() {
 void Engine::ResetFlows() {
   flows_.reset();
   flows_.emplace(
-      topology_, [this] { return now(); }, [this](double time, std::function<void()> fn) { At(time, std::move(fn)); });
+      topology_, [this] { return now(); }, [this](double time, std::function<void()> fn) { At(time, std::move(fn)); },
+      links());
+}
+
+LinkLoads Engine::LinkLoadsOf() {
+  if (!links_ || !links_->on()) return {};
+  flows_.reset();
+  return links_->Loads();
 }
 
 void Engine::ThrowIfFailed(int rank, const std::function<std::string()>& doing) const {
@@ -276,21 +284,22 @@ void Engine::Landed() {
 }
 
 void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
-                      std::function<void(const std::vector<double>&)> done, Ended ended) {
+                      std::function<void(const std::vector<double>&)> done, Ended ended, int use) {
   TWOFOLD_CHECK_GE(start, now());
   const AtWork at_work(Part::kEngine);
   if (flows_) {
     TWOFOLD_CHECK(!schedule->loose && ended == nullptr, "the flow solver takes only schedules that go step by step");
     const Copy copy{std::move(schedule), endpoints};
-    return Run(Chart({&copy, 1}), start,
-               [done = std::move(done)](const std::vector<double>& finish, double) { done(finish); });
+    return Run(
+        Chart({&copy, 1}), start, [done = std::move(done)](const std::vector<double>& finish, double) { done(finish); },
+        use);
   }
   ++counters_.transfers;
   Spawn([this, schedule = std::move(schedule), endpoints = std::move(endpoints), start, done = std::move(done),
-         ended = std::move(ended), life = life_] {
+         ended = std::move(ended), life = life_, use] {
     s4u::this_actor::sleep_until(start);
     if (life != life_) return;
-    if (schedule->loose) return TransferLoose(schedule, endpoints, done, ended);
+    if (schedule->loose) return TransferLoose(schedule, endpoints, done, ended, use);
     auto tell = [&](int last, double time) {
       for (size_t e = 0; ended != nullptr && e < schedule->last_phase.size(); ++e) {
         if (schedule->last_phase[e] == last && !Stale(life)) ended(e, time);
@@ -299,7 +308,7 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
     tell(-1, start);
     std::vector<double> ends;  // by phase
     for (const Phase& phase : schedule->phases) {
-      RunPhase(phase, endpoints, schedule->stretch);
+      RunPhase(phase, endpoints, schedule->stretch, use);
       ends.push_back(now());
       tell(static_cast<int>(ends.size()) - 1, now());
     }
@@ -309,7 +318,7 @@ void Engine::Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int>
   });
 }
 
-void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch) {
+void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch, int use) {
   std::vector<Request> requests;
   for (size_t i = 0; i < phase.flows.size(); ++i) {
     const Flow& f = phase.flows[i];
@@ -334,6 +343,11 @@ void Engine::RunPhase(const Phase& phase, const std::vector<int>& endpoints, dou
   }
   for (size_t i = 0; i < phase.flows.size(); ++i) {
     s4u::Comm::wait_all(flows[i]);
+    for (size_t p = 0; links_ && p < flows[i].size(); ++p) {
+      const Path& path = paths[i][p];  // all have bytes, or none
+      links_->Carry(path.links, phase.flows[i].bytes * path.share, flows[i][p]->get_start_time(),
+                    flows[i][p]->get_finish_time(), use);
+    }
     router_.Finished(paths[i], phase.flows[i].bytes * stretch);
   }
 }

@@ -29,6 +29,7 @@
 #include "sim/collectives/schedule.h"
 #include "sim/flight_record.h"
 #include "sim/flows.h"
+#include "sim/link_history.h"
 #include "sim/timeline.h"
 #include "sim/twins.h"
 #include "topologies/graph/topology.h"
@@ -52,6 +53,7 @@ class Engine {
     bool solve_flows = false;
     // A course of at least so many flows is charted by one of its copies, if those are twins (twins.h).
     size_t twins_from = 1 << 14;
+    bool record_links = false;  // what links carry can be recorded (links())
   };
   // The topology must outlive the engine.
   Engine(const Topology& topology, const Options& options);
@@ -60,6 +62,9 @@ class Engine {
   static bool MayFollow();
 
   const Topology& topology() const { return topology_; }
+  LinkHistory* links() { return links_ ? &*links_ : nullptr; }  // null: not asked for
+  // Of what has run until now. The engine is of no use afterwards.
+  LinkLoads LinkLoadsOf();
   Router& router() { return router_; }              // knows all flows in flight, of both solvers
   FlightRecord* record() const { return record_; }  // null: no record is kept
 
@@ -86,9 +91,10 @@ class Engine {
   // `done` receives the finish time of each endpoint. Neither it nor a timer is called once the run has failed, because
   // what they refer to may be destroyed. If a pair has no route left, the run fails. `ended`, if not null, is called
   // for each endpoint, by its index in `endpoints`, at the time when it finishes.
+  // `use`: what it belongs to (LinkHistory::UseOf).
   using Ended = std::function<void(size_t place, double time)>;
   void Transfer(std::shared_ptr<const Schedule> schedule, std::vector<int> endpoints, double start,
-                std::function<void(const std::vector<double>& finish)> done, Ended ended = nullptr);
+                std::function<void(const std::vector<double>& finish)> done, Ended ended = nullptr, int use = 0);
 
   // A course: several copies of one schedule, each among its own endpoints, that always begin together. Chart solves
   // their flows once, in advance, and Run may run the course many times. Only for engines with solve_flows.
@@ -103,7 +109,9 @@ class Engine {
   // phases have the same latencies start each phase together, when the last of them has finished the previous one.
   // `apart`: the longest time, in seconds, between the first and the last of them finishing the same phase.
   using Arrived = std::function<void(const std::vector<double>& finish, double apart)>;
-  void Run(std::shared_ptr<const Course> course, double start, Arrived done);
+  void Run(std::shared_ptr<const Course> course, double start, Arrived done, int use = 0);
+  // For the history alone: the course runs from `start` on with the network to itself.
+  void Record(const Course& course, double start, int use);
   bool solves_flows() const { return flows_.has_value(); }
 
   // Calls `fn` when the clock reaches `time`, or at once if that time has passed.
@@ -178,10 +186,10 @@ class Engine {
   // Null if the copies are no twins, or too few to look.
   std::shared_ptr<const LinkTwins> TwinsOf(std::span<const Copy> copies);
   struct Loose;
-  void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch);
+  void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch, int use);
   // In loose.cc.
   void TransferLoose(std::shared_ptr<const Schedule> schedule, const std::vector<int>& endpoints,
-                     std::function<void(const std::vector<double>&)> done, Ended ended);
+                     std::function<void(const std::vector<double>&)> done, Ended ended, int use);
   void RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank);
   void RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t phase, size_t flow, double begin);
   double TakeFree(int link, double bytes, double full, double at);
@@ -201,6 +209,7 @@ class Engine {
   std::vector<Event> events_;        // a heap: the earliest first; among equals the first requested
   uint64_t asked_ = 0;
   double timer_;  // the earliest time at which SimGrid will call RunDue
+  std::optional<LinkHistory> links_;
   std::optional<Flows> flows_;
   const size_t twins_from_;
   std::map<std::vector<std::vector<int>>, Twins> twins_;  // by endpoints

@@ -166,18 +166,30 @@ struct Engine::Under {
   std::shared_ptr<const Course> course;
   double start;
   Arrived done;
+  int use;
   std::vector<std::vector<double>> ends = {};  // by set, then by phase
   size_t left = 0;                             // sets that have not ended
   double apart = 0;
 };
 
-void Engine::Run(std::shared_ptr<const Course> course, double start, Arrived done) {
+void Engine::Run(std::shared_ptr<const Course> course, double start, Arrived done, int use) {
   const AtWork at_work(Part::kEngine);
   ++counters_.transfers;
   const size_t sets = course->sets.size();
-  auto under = std::make_shared<Under>(Under{.course = std::move(course), .start = start, .done = std::move(done)});
+  auto under =
+      std::make_shared<Under>(Under{.course = std::move(course), .start = start, .done = std::move(done), .use = use});
   under->ends.resize(sets), under->left = sets;
   for (size_t set = 0; set < sets; ++set) RunSet(under, set, 0, start);
+}
+
+void Engine::Record(const Course& course, double start, int use) {
+  for (const Course::Set& set : course.sets) {
+    double from = start;
+    for (const Course::Phase& phase : set.phases) {
+      from += phase.seconds;
+      if (phase.flows != nullptr) from = flows_->Record(phase.flows, from, use);
+    }
+  }
 }
 
 void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t number, double from) {
@@ -189,11 +201,14 @@ void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t numb
   const double begin = from + phase.seconds;
   if (phase.flows == nullptr) return PhaseEnded(under, set, number, begin);
   At(begin, [this, under, set, number] {
-    flows_->BeginTogether(under->course->sets[set].phases[number].flows, [this, under, set, number](double first) {
-      const AtWork at_work(Part::kEngine);
-      under->apart = std::max(under->apart, now() - first);
-      PhaseEnded(under, set, number, now());
-    });
+    flows_->BeginTogether(
+        under->course->sets[set].phases[number].flows,
+        [this, under, set, number](double first) {
+          const AtWork at_work(Part::kEngine);
+          under->apart = std::max(under->apart, now() - first);
+          PhaseEnded(under, set, number, now());
+        },
+        under->use);
     SettleSoon();
   });
 }

@@ -31,14 +31,28 @@ struct Flows::Solution {
   std::vector<Step> steps = {};
 };
 
-class Flows::Bundle {
+class Flows::Bundle : public LinkHistory::Shares {
  public:
+  std::vector<LinkHistory::Share> Get() const override;
   GroupPtr group;
   double scale = 1;           // its flows' bytes, relative to those of the group's set
   std::vector<double> bytes;  // by class
   Solution solution;
   double first = kNever;  // when the first lot ends, since the beginning
 };
+
+// Bytes on each link class.
+std::vector<LinkHistory::Share> Flows::Bundle::Get() const {
+  const FlowClasses& classes = group->classes;
+  std::vector<LinkHistory::Share> shares;
+  for (const std::vector<int>& links : classes.links) shares.push_back({&links, 0});
+  for (size_t c = 0; c < bytes.size(); ++c) {
+    const FlowClasses::Class& own = classes.classes[c];
+    for (size_t l = 0; l < own.links.size(); ++l)
+      shares[static_cast<size_t>(own.links[l])].bytes += own.weights[l] * bytes[c];
+  }
+  return shares;
+}
 
 // The lots of a bundle that shares its links with others, by kind (FlowClasses::lots).
 struct Flows::Owner {
@@ -78,10 +92,45 @@ struct Flows::Rest {
   std::shared_ptr<Owner> owner;
 };
 
-Flows::Flows(const Topology& topology, std::function<double()> now, At at)
-    : now_(std::move(now)), at_(std::move(at)), classifier_(topology.links()), zone_of_(topology.links().size()) {}
+Flows::Flows(const Topology& topology, std::function<double()> now, At at, LinkHistory* history)
+    : now_(std::move(now)),
+      at_(std::move(at)),
+      history_(history),
+      classifier_(topology.links()),
+      zone_of_(topology.links().size()) {}
 
-Flows::~Flows() = default;
+Flows::~Flows() {
+  if (history_ == nullptr || !history_->on()) return;
+  std::vector<TimeBins> carried;
+  for (Zone& zone : zones_) {
+    Account(zone);
+    carried.push_back(std::move(zone.carried));
+  }
+  history_->Take(zone_of_, std::move(carried));
+}
+
+void Flows::Account(Zone& zone) {
+  if (history_ == nullptr) return;
+  const double now = now_();
+  if (zone.load > 0) history_->Add(zone.carried, zone.since, now, zone.load);
+  zone.since = now;
+}
+
+double Flows::Record(const BundlePtr& bundle, double begin, int use) {
+  const Group& group = *bundle->group;
+  std::vector<double> loads(group.zones.size()), since(group.zones.size(), begin);
+  for (const Solution::Step& step : bundle->solution.steps) {
+    const double time = begin + step.time;
+    for (const auto& [link_class, more] : step.loads) {
+      const auto c = static_cast<size_t>(link_class);
+      for (const int z : group.zones[c])
+        history_->Add(zones_[static_cast<size_t>(z)].carried, since[c], time, loads[c]);
+      loads[c] += more, since[c] = time;
+    }
+  }
+  if (history_->RecordsAt(begin)) history_->Began(use, bundle);
+  return begin + bundle->solution.steps.back().time;
+}
 
 // ---- Bundles ----
 
@@ -203,14 +252,14 @@ Flows::Solution Flows::SolveRest(const Group& group, const std::vector<double>& 
 
 // ---- Active bundles ----
 
-void Flows::Begin(BundlePtr bundle, Done done) {
-  Add(std::move(bundle), std::move(done));
+void Flows::Begin(BundlePtr bundle, Done done, int use) {
+  Add(std::move(bundle), std::move(done), use);
   Take(next_ - 1);
 }
 
-void Flows::BeginTogether(BundlePtr bundle, Done done) {
+void Flows::BeginTogether(BundlePtr bundle, Done done, int use) {
   held_.push_back(next_);
-  Add(std::move(bundle), std::move(done));
+  Add(std::move(bundle), std::move(done), use);
 }
 
 bool Flows::Settle() {
@@ -221,9 +270,10 @@ bool Flows::Settle() {
   return !held.empty();
 }
 
-void Flows::Add(BundlePtr bundle, Done done) {
+void Flows::Add(BundlePtr bundle, Done done, int use) {
   const AtWork at_work(sim::Part::kFlows);
   ++begun_;
+  if (history_ != nullptr && history_->RecordsAt(now_())) history_->Began(use, bundle);
   TWOFOLD_CHECK(!bundle->solution.steps.empty(), "a bundle has flows");
   const std::shared_ptr<const Solution> solution(bundle, &bundle->solution);
   actives_.emplace(next_, Active{.group = bundle->group,
@@ -271,7 +321,9 @@ void Flows::Release(const Group& group) {
   for (const std::vector<int>& own : group.zones) {
     for (const int z : own) {
       Zone& zone = zones_[static_cast<size_t>(z)];
-      if (--zone.users == 0) zone.load = 0;  // removes rounding errors
+      if (--zone.users > 0) continue;
+      Account(zone);
+      zone.load = 0;  // removes rounding errors
     }
   }
 }
@@ -290,7 +342,11 @@ void Flows::Take(uint64_t number) {
   const Solution& solution = *active.solution;
   const Solution::Step& step = solution.steps[active.next];
   for (const auto& [link_class, more] : step.loads) {
-    for (const int z : group.zones[static_cast<size_t>(link_class)]) zones_[static_cast<size_t>(z)].load += more;
+    for (const int z : group.zones[static_cast<size_t>(link_class)]) {
+      Zone& zone = zones_[static_cast<size_t>(z)];
+      Account(zone);
+      zone.load += more;
+    }
   }
   const bool last = ++active.next == solution.steps.size();
   if (active.bundle != nullptr) {
@@ -354,8 +410,11 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
   for (size_t c = 0; c < left.size(); ++c) {
     const FlowClasses::Class& own = classes.classes[c];
     for (size_t l = 0; l < own.links.size(); ++l) {
-      for (const int z : active.group->zones[static_cast<size_t>(own.links[l])])
-        zones_[static_cast<size_t>(z)].load -= own.weights[l] * rates[c];
+      for (const int z : active.group->zones[static_cast<size_t>(own.links[l])]) {
+        Zone& zone = zones_[static_cast<size_t>(z)];
+        Account(zone);
+        zone.load -= own.weights[l] * rates[c];
+      }
     }
     left[c] -= rates[c] * (since_begin - since[c]);
     const double bytes = classes.sets[own.set]->BytesOf(own.example) * active.owners[own.set]->bundle->scale;

@@ -27,6 +27,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/zeros.h"
+#include "sim/link_history.h"
 #include "sim/sharing/flow_classes.h"
 #include "sim/sharing/fluid.h"
 #include "topologies/graph/topology.h"
@@ -40,20 +41,24 @@ class Flows {
 
   // `at(time, fn)` calls fn when `now()` reaches `time`; at once if it has.
   using At = std::function<void(double time, std::function<void()> fn)>;
-  Flows(const Topology& topology, std::function<double()> now, At at);
-  ~Flows();
+  // `history`, if not null, is told what links carry, and must outlive this.
+  Flows(const Topology& topology, std::function<double()> now, At at, LinkHistory* history = nullptr);
+  ~Flows();  // hands over what the links have carried until now
 
   // Solves flows that begin together. The bundle may be started many times. Bundles of flows over the same links, whose
   // bytes are in the same proportions, share their classes.
   BundlePtr Solve(FlowSet flows);
   // Starts the bundle now. `done` is called when its last flow has ended, with the time at which the first lot ended.
   // The bundle must not be empty.
+  // `use`: for the history, what the flows belong to.
   using Done = std::function<void(double first)>;
-  void Begin(BundlePtr bundle, Done done);
+  void Begin(BundlePtr bundle, Done done, int use = 0);
   // Likewise, but only once Settle is called, at the same time: of bundles that begin at one moment and meet the same
   // others, all are merged at once. Settle says whether there was any.
-  void BeginTogether(BundlePtr bundle, Done done);
+  void BeginTogether(BundlePtr bundle, Done done, int use = 0);
   bool Settle();
+  // For the history alone: the bundle runs from `begin` on, and nothing else uses its links. Returns when it ends.
+  double Record(const BundlePtr& bundle, double begin, int use);
 
   // How often bundles were begun, met and were merged, and how often shares were solved.
   int64_t begun() const { return begun_; }
@@ -74,7 +79,7 @@ class Flows {
   GroupPtr MakeGroup(FlowClasses classes);
   void FindZones(const GroupPtr& group);
   Solution SolveRest(const Group& group, const std::vector<double>& left);
-  void Add(BundlePtr bundle, Done done);
+  void Add(BundlePtr bundle, Done done, int use);
   void Take(uint64_t number);
   void TakeLater(uint64_t number, const Active& active);
   void Meet(uint64_t number, std::vector<int> full);
@@ -85,16 +90,21 @@ class Flows {
   bool Crosses(const Group& group, const std::vector<bool>& zones) const;
   std::vector<bool> ZonesOf(const std::vector<Rest>& rests) const;
   void Release(const Group& group);  // of its zones
+  struct Zone;
+  void Account(Zone& zone);  // before its load changes
 
   struct Zone {
     int links = 0;
     double bandwidth = 0, load = 0;
     int users = 0;                                              // active bundles that cross it
+    double since = 0;                                           // when its load changed last; for the history
+    TimeBins carried = {};                                      // until then, by each of its links
     std::vector<std::pair<std::weak_ptr<Group>, int>> in = {};  // groups, and the link class of theirs that it is in
   };
 
   const std::function<double()> now_;
   const At at_;
+  LinkHistory* const history_;  // null: nobody asks
   FlowClassifier classifier_;
   Zeros<int> zone_of_;  // by link: one more than its zone's number; 0: no bundle has crossed it
   std::vector<Zone> zones_;

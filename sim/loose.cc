@@ -33,6 +33,7 @@ struct Engine::Loose {
   int life;  // the engine's when it began
   std::function<void(const std::vector<double>&)> done;
   Ended told;                                 // called for each rank; may be empty
+  int use;                                    // what it belongs to
   std::vector<std::vector<Part>> parts = {};  // by phase and rank
   std::vector<std::vector<Way>> ways = {};    // by phase and flow
   std::vector<double> finish = {};
@@ -70,10 +71,10 @@ double Engine::TakeFree(int link, double bytes, double full, double at) {
 
 // Chooses all routes now, so that a pair without a route ends the run before anyone waits.
 void Engine::TransferLoose(std::shared_ptr<const Schedule> schedule, const std::vector<int>& endpoints,
-                           std::function<void(const std::vector<double>&)> done, Ended ended) {
+                           std::function<void(const std::vector<double>&)> done, Ended ended, int use) {
   const size_t ranks = endpoints.size();
-  auto loose = std::make_shared<Loose>(
-      Loose{.schedule = std::move(schedule), .life = life_, .done = std::move(done), .told = std::move(ended)});
+  auto loose = std::make_shared<Loose>(Loose{
+      .schedule = std::move(schedule), .life = life_, .done = std::move(done), .told = std::move(ended), .use = use});
   loose->finish.resize(ranks), loose->left = ranks;
   for (const Phase& phase : loose->schedule->phases) {
     std::vector<Loose::Part>& parts = loose->parts.emplace_back(ranks);
@@ -146,6 +147,7 @@ void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t 
     const auto [link, share] = way.crossed[l];
     bytes = std::max(bytes, sent - TakeFree(link, sent * share, f.free * loose->schedule->stretch, now()) / share);
   }
+  const double started = now();
   std::vector<s4u::CommPtr> leaving, beyond;
   for (const Path& path : way.paths) {
     const double rate = f.rate * path.share;
@@ -163,6 +165,8 @@ void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t 
   s4u::Comm::wait_all(leaving);
   from.ended->release();
   s4u::Comm::wait_all(beyond);
+  for (size_t w = 0; links_ && w < way.paths.size(); ++w)
+    links_->Carry(way.paths[w].links, f.bytes * way.paths[w].share, started, now(), loose->use);
   router_.Finished(way.paths, f.bytes * loose->schedule->stretch);
   s4u::this_actor::sleep_for(way.latency);
   to.ended->release();

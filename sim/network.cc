@@ -21,8 +21,8 @@ Network::Network(Engine& engine, const Library& library, NetworkOptions options)
 
 Network::~Network() = default;
 
-int Network::AddGroups(std::shared_ptr<const Ranks> groups) {
-  groups_[next_groups_].ranks = std::move(groups);
+int Network::AddGroups(std::shared_ptr<const Ranks> groups, std::string name) {
+  groups_[next_groups_] = {.ranks = std::move(groups), .name = std::move(name)};
   return next_groups_++;
 }
 
@@ -114,19 +114,42 @@ Network::Name Network::Collective(int number, const CollectiveShape& shape, doub
     entry = Make(number, shape, groups);
   const Name name = entry.name;
   if (alone && entry.seconds >= 0) {  // keeps only the time, because schedules are large
+    if (LinkHistory* const links = engine_.links(); links != nullptr && links->RecordsAt(start))
+      RecordAlone(number, shape, groups, start, entry);
     entry.schedules.clear();
     done({start + entry.seconds}, 0);
     return name;
   }
-  if (engine_.solves_flows() && entry.course == nullptr) entry.course = Chart(entry, groups), entry.schedules.clear();
+  if (engine_.solves_flows() && entry.course == nullptr) {
+    if (engine_.links() != nullptr) engine_.links()->Stretched(entry.schedules[0]->stretch);
+    entry.course = Chart(entry, groups), entry.schedules.clear();
+  }
   const Known known = entry;  // a copy: actors that run while this one starts its flows may add to known_
-  Flow(known, groups, start,
-       [this, key, alone, start, done = std::move(done)](const std::vector<double>& finish, double apart) {
-         const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
-         if (alone && *first == *last && apart == 0) known_[key].seconds = *last - start;
-         done(finish, apart);
-       });
+  Flow(
+      known, groups, start,
+      [this, key, alone, start, done = std::move(done)](const std::vector<double>& finish, double apart) {
+        const auto [first, last] = std::minmax_element(finish.begin(), finish.end());
+        if (alone && *first == *last && apart == 0) known_[key].seconds = *last - start;
+        done(finish, apart);
+      },
+      UseOf(number, KindName(shape.kind)));
   return name;
+}
+
+int Network::UseOf(int groups, std::string_view operation) {
+  LinkHistory* const links = engine_.links();
+  return links != nullptr ? links->UseOf(operation, groups_.at(groups).name) : 0;
+}
+
+// The time is known without flows; the history of links needs them.
+void Network::RecordAlone(int number, const CollectiveShape& shape, const Groups& groups, double start, Known& entry) {
+  if (!engine_.solves_flows()) return engine_.links()->Unrecorded();
+  if (entry.course == nullptr) {
+    const Known made = entry.schedules.empty() ? Make(number, shape, groups) : entry;
+    engine_.links()->Stretched(made.schedules[0]->stretch);
+    entry.course = Chart(made, groups);
+  }
+  engine_.Record(*entry.course, start, UseOf(number, KindName(shape.kind)));
 }
 
 Network::Occupation Network::OccupationOf(const Schedule& schedule, const Places& places) {
@@ -149,8 +172,8 @@ std::shared_ptr<const Engine::Course> Network::Chart(const Known& known, const G
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
 }
 
-void Network::Flow(const Known& known, const Groups& groups, double start, Done done) {
-  if (known.course != nullptr) return engine_.Run(known.course, start, std::move(done));
+void Network::Flow(const Known& known, const Groups& groups, double start, Done done, int use) {
+  if (known.course != nullptr) return engine_.Run(known.course, start, std::move(done), use);
   struct All {
     size_t left;
     std::vector<std::vector<double>> finish;
@@ -159,13 +182,14 @@ void Network::Flow(const Known& known, const Groups& groups, double start, Done 
   const auto all =
       std::make_shared<All>(All{groups.size(), std::vector<std::vector<double>>(groups.size()), std::move(done)});
   for (size_t g = 0; g < groups.size(); ++g) {
-    engine_.Transfer(known.schedules[g], groups[g].endpoints, start, [all, g](const std::vector<double>& finish) {
+    const auto finished = [all, g](const std::vector<double>& finish) {
       all->finish[g] = finish;
       if (--all->left > 0) return;
       std::vector<double> everyone;
       for (const auto& group : all->finish) everyone.insert(everyone.end(), group.begin(), group.end());
       all->done(everyone, 0);
-    });
+    };
+    engine_.Transfer(known.schedules[g], groups[g].endpoints, start, finished, nullptr, use);
   }
 }
 
@@ -228,16 +252,20 @@ Network::Occupation Network::MessageOccupies(int groups, int from, int to, doubl
 
 Network::Name Network::Send(const WayKey& key, double start, Ended ended) {
   messages_ = true;
+  const int use = UseOf(std::get<0>(key), "send");
   const std::shared_ptr<const Way> way = WayOf(key);  // kept: actors that run meanwhile may add to ways_
   if (way->course != nullptr) {
-    engine_.Run(way->course, start, [ended = std::move(ended)](const std::vector<double>& finish, double apart) {
-      for (size_t place : {size_t{0}, size_t{1}}) {
-        double first = finish[finish.size() > 1 ? place : 0], last = first;
-        for (size_t i = place; i < finish.size(); i += 2)
-          first = std::min(first, finish[i]), last = std::max(last, finish[i]);
-        ended(place, first - apart, last);
-      }
-    });
+    engine_.Run(
+        way->course, start,
+        [ended = std::move(ended)](const std::vector<double>& finish, double apart) {
+          for (size_t place : {size_t{0}, size_t{1}}) {
+            double first = finish[finish.size() > 1 ? place : 0], last = first;
+            for (size_t i = place; i < finish.size(); i += 2)
+              first = std::min(first, finish[i]), last = std::max(last, finish[i]);
+            ended(place, first - apart, last);
+          }
+        },
+        use);
     return way->name;
   }
   struct All {
@@ -254,7 +282,8 @@ Network::Name Network::Send(const WayKey& key, double start, Ended ended) {
         [all](size_t place, double time) {
           all->first[place] = std::min(all->first[place], time);
           if (--all->left[place] == 0) all->ended(place, all->first[place], time);
-        });
+        },
+        use);
   }
   return way->name;
 }

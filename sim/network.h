@@ -49,9 +49,9 @@ class Network {
 
   // Adds groups of several ranks that may communicate and that always do the same together: a single group, or one for
   // each rank that an actor represents, its own first. All must have the same number of ranks. Returns a number for the
-  // whole set.
+  // whole set. `name`: of the groups, for the history of links.
   using Ranks = std::vector<std::vector<int>>;
-  int AddGroups(std::shared_ptr<const Ranks> groups);
+  int AddGroups(std::shared_ptr<const Ranks> groups, std::string name = "");
   void RemoveGroups(int number);
   // Whether each group lies within a node, on links that none of the others uses.
   bool ShareNoLinks(int groups);
@@ -141,7 +141,9 @@ class Network {
   std::vector<PhaseSample> SampleOf(const Schedule& schedule) const;  // of the phases, those to time
   void KeepSample(const CollectiveShape& shape, const Known& known);
   bool Alone() const { return groups_.size() == 1 && !messages_ && engine_.network_idle(); }
-  void Flow(const Known& known, const Groups& groups, double start, Done done);
+  void Flow(const Known& known, const Groups& groups, double start, Done done, int use);
+  int UseOf(int groups, std::string_view operation);
+  void RecordAlone(int number, const CollectiveShape& shape, const Groups& groups, double start, Known& entry);
   Way MakeWay(int number, std::vector<std::vector<int>> pairs, double bytes);
   static Occupation OccupationOf(const Schedule& schedule, const Places& places);
   std::shared_ptr<const Way> WayOf(const WayKey& key);
@@ -154,6 +156,7 @@ class Network {
   size_t kept_links_ = 0;  // of the collective that is being made
   struct Listed {
     std::shared_ptr<const Ranks> ranks;
+    std::string name = {};
     Groups groups = {};  // made when they first communicate
   };
   const Groups& GroupsOf(int number);

@@ -18,17 +18,19 @@ void TimePoint::Then(absl::AnyInvocable<void()> fn) {
 }
 
 void Timeline::Advance(double seconds, double not_before, std::string_view name, std::string_view label,
-                       const Apart& apart) {
+                       const Apart& apart, std::string_view shape) {
   if (observer_ != nullptr) observer_->Advances(*this, seconds, not_before, name);
   const bool traced = tracer_ && !name.empty();
-  if (!blocked()) return traced ? Span(seconds, not_before, name, label, apart) : Pass(seconds, not_before, apart);
+  if (!blocked())
+    return traced ? Span(seconds, not_before, name, label, apart, shape) : Pass(seconds, not_before, apart);
   if (traced) {
     return Push({.kind = Command::kSpan,
                  .seconds = seconds,
                  .not_before = not_before,
                  .apart = apart,
                  .name = name,
-                 .label = label});
+                 .label = label,
+                 .shape = shape});
   }
   if (queue_.back().kind != Command::kStretch) Push({.kind = Command::kStretch});
   Stretch& s = queue_.back().stretch;
@@ -48,10 +50,10 @@ void Timeline::WaitUntil(double time, const Spread& spread) {
 }
 
 void Timeline::Span(double seconds, double not_before, std::string_view name, std::string_view label,
-                    const Apart& apart) {
+                    const Apart& apart, std::string_view shape) {
   const double start = std::max(time_, not_before);
   Pass(seconds, not_before, apart);
-  if (tracer_) tracer_(name, label, start, time_);
+  if (tracer_) tracer_(name, label, shape, start, time_);
 }
 
 void Timeline::PassWait(const TimePoint& until, std::string_view name) {
@@ -127,7 +129,7 @@ void Timeline::Resume() {
         if (s.least > time_) WaitUntil(s.least, s.of_least);
         break;
       }
-      case Command::kSpan: Span(head.seconds, head.not_before, head.name, head.label, head.apart); break;
+      case Command::kSpan: Span(head.seconds, head.not_before, head.name, head.label, head.apart, head.shape); break;
       case Command::kCall: {
         const int resets = resets_;
         std::exchange(head.fn, nullptr)(time_);  // may push, which moves `head`

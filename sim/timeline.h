@@ -52,8 +52,9 @@ struct Apart {
 // Create with std::make_shared: a stream keeps itself alive while it resumes, even if its owner releases it meanwhile.
 class Timeline : public std::enable_shared_from_this<Timeline> {
  public:
-  // Called for each named span when its place in time is known. `name` and `label` must outlive the simulation.
-  using Tracer = std::function<void(std::string_view name, std::string_view label, double start, double end)>;
+  // Called for each named span when its place in time is known. The texts must outlive the simulation.
+  using Tracer = std::function<void(std::string_view name, std::string_view label, std::string_view shape, double start,
+                                    double end)>;
   // Called likewise for each wait with a name, for the time that the stream was idle because of it.
   using WaitTracer = std::function<void(std::string_view name, double start, double end)>;
 
@@ -68,9 +69,9 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void SetObserver(Observer* observer) { observer_ = observer; }  // null: nobody. It must outlive the line's last call
 
   // Busy for `seconds`, starting no earlier than `not_before`, when its issuer is ready. With a name, it is a traced
-  // span, and the label says what the span is part of.
+  // span; the label says what the span is part of, the shape how large its work is.
   void Advance(double seconds, double not_before = 0, std::string_view name = {}, std::string_view label = {},
-               const Apart& apart = {});
+               const Apart& apart = {}, std::string_view shape = {});
   void NotBefore(double time, const Spread& issuer = {}) { Advance(0, time, {}, {}, {0, issuer}); }
   // Idle until `point`; counted as stalled. `name`: what the point belongs to; it must outlive the simulation.
   void WaitFor(const TimePointPtr& point, std::string_view name = {});
@@ -104,15 +105,16 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   struct Command {
     enum Kind { kStretch, kSpan, kWait, kCall } kind;
     Stretch stretch{};
-    double seconds = 0, not_before = 0;  // kSpan
-    Apart apart{};                       // kSpan
-    std::string_view name, label;        // kSpan; kWait has a name
+    double seconds = 0, not_before = 0;   // kSpan
+    Apart apart{};                        // kSpan
+    std::string_view name, label, shape;  // kSpan; kWait has a name
     TimePointPtr point;
     absl::AnyInvocable<void(double)> fn;
   };
   void Push(Command&& command);
   void Resume();
-  void Span(double seconds, double not_before, std::string_view name, std::string_view label, const Apart& apart);
+  void Span(double seconds, double not_before, std::string_view name, std::string_view label, const Apart& apart,
+            std::string_view shape);
   void Pass(double seconds, double not_before, const Apart& apart);
   void WaitUntil(double time, const Spread& spread);  // later than its present time
   void PassWait(const TimePoint& until, std::string_view name);

@@ -369,6 +369,7 @@ void Recorder::AddTimeLine(report::RankRecord& record) {
       seconds += (span.end - span.start).value();
     }
     if (!span.label.empty()) out->set_label(std::move(span.label));
+    if (!span.shape.empty()) out->set_shape(std::move(span.shape));
     out->set_stream(std::move(span.stream));
     out->set_name(std::move(span.name));
   }

@@ -7,6 +7,7 @@
 #include "backends/host/memory_rules.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
+#include "core/device/kernel_names.h"
 
 namespace twofold::host {
 namespace {
@@ -121,10 +122,15 @@ std::unique_ptr<Device> Rank::MakeCuda(const CudaChoice& choice) {
   CudaObservers observers;
   observers.operation = [this](const ops::Op& op) -> CudaObservers::Observed {
     if (!trace_.enabled()) return nullptr;
-    return [this, name = trace_.NameOf(ops::Key(op).name), bytes = ops::CostOf(op).bytes(), label = trace_.label()](
-               double start, double end) {
-      AddSpan({.stream = "compute", .name = std::string(name), .bytes = bytes, .label = std::string(label)}, start,
-              end);
+    const ops::KernelKey key = ops::Key(op);
+    return [this, name = trace_.NameOf(key.name), bytes = ops::CostOf(op).bytes(), label = trace_.label(),
+            shape = trace_.Kept(ops::ShapeText(key))](double start, double end) {
+      AddSpan({.stream = "compute",
+               .name = std::string(name),
+               .bytes = bytes,
+               .label = std::string(label),
+               .shape = std::string(shape)},
+              start, end);
     };
   };
   observers.transfer = [this](std::string_view stream, Bytes bytes) -> CudaObservers::Observed {
@@ -166,12 +172,14 @@ void Rank::Observe(bool enabled) {
   if (!enabled) return set_observer_(nullptr);
   const double origin = -process_.run.Since(std::chrono::steady_clock::time_point());
   set_observer_([this, origin](const ops::Op& op, double start, double end) {
+    const ops::KernelKey key = ops::Key(op);
     trace_.Add({.stream = "compute",
-                .name = std::string(trace_.NameOf(ops::Key(op).name)),
+                .name = std::string(trace_.NameOf(key.name)),
                 .start = Seconds(start - origin),
                 .end = Seconds(end - origin),
                 .bytes = ops::CostOf(op).bytes(),
-                .label = std::string(trace_.label())});
+                .label = std::string(trace_.label()),
+                .shape = ops::ShapeText(key)});
   });
 }
 

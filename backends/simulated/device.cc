@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/device/kernel_names.h"
 #include "sim/cost/kernel_table.h"
 
 namespace twofold {
@@ -163,9 +164,9 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   }
   const double differ = CountsFlops(name) ? rank_.machine().speed_spread : 0;
   const sim::Apart apart{differ * seconds, rank_.host().spread()};
-  static_cast<SimulatedStream&>(stream).line().Advance(seconds, rank_.host().time(),
-                                                       named ? rank_.trace().NameOf(name) : std::string_view(),
-                                                       rank_.trace().label(), apart);
+  static_cast<SimulatedStream&>(stream).line().Advance(
+      seconds, rank_.host().time(), named ? rank_.trace().NameOf(name) : std::string_view(), rank_.trace().label(),
+      apart, rank_.trace().enabled() ? rank_.trace().Kept(ops::ShapeText(key)) : std::string_view());
 }
 
 void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {

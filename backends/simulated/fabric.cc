@@ -93,11 +93,17 @@ void CheckInterrupt(int rank, Actor& actor, SimulatedFaults& faults) {
 // The time line itself reports spans and waits of compute, once their times are known.
 void TraceCompute(SimulatedRank& rank) {
   rank.trace().OnChange([&rank](bool enabled) {
+    sim::Engine& engine = rank.engine();
+    if (enabled && engine.links() != nullptr) engine.links()->Begin(rank.host().time(), engine.now());
     if (!enabled) return rank.compute().SetTracer(nullptr);
     rank.compute().SetTracer(
-        [&rank](std::string_view name, std::string_view label, double start, double end) {
-          rank.trace().Add(
-              {"compute", std::string(name), Seconds(start), Seconds(end), Bytes(0), Seconds(), std::string(label)});
+        [&rank](std::string_view name, std::string_view label, std::string_view shape, double start, double end) {
+          rank.trace().Add({.stream = "compute",
+                            .name = std::string(name),
+                            .start = Seconds(start),
+                            .end = Seconds(end),
+                            .label = std::string(label),
+                            .shape = std::string(shape)});
         },
         [&rank](std::string_view stream, double start, double end) {
           rank.trace().AddStall({std::string(stream), Seconds(start), Seconds(end)});
@@ -208,13 +214,48 @@ void AddWhatRan(const SimulatedWorld& world, outcome::Outcome& outcome) {
   }
 }
 
-sim::Engine::Options EngineOptions(const SimulationPlan& plan, sim::FlightRecord& record) {
+void AddLinkLoads(sim::Engine& engine, outcome::Outcome& outcome) {
+  if (engine.links() == nullptr) return;
+  const LinkLoads loads = engine.LinkLoadsOf();
+  if (loads.rows.empty()) return;
+  for (const std::string& note : engine.links()->NotesOn(loads)) outcome.add_notes(note);
+  outcome::LinkLoads& out = *outcome.mutable_links();
+  out.set_begin(loads.begin), out.set_width(loads.width);
+  out.set_left_out(loads.left_out), out.set_idle(loads.idle);
+  for (const LinkLoads::Row& row : loads.rows) {
+    outcome::LinkRow& r = *out.add_rows();
+    r.set_link(row.link), r.set_kind(row.kind), r.set_links(row.links), r.set_bandwidth(row.bandwidth);
+    r.mutable_bytes()->Add(row.bytes.begin(), row.bytes.end());
+    for (const LinkLoads::Flow& flow : row.flows) {
+      outcome::LinkFlow& f = *r.add_flows();
+      f.set_operation(flow.operation), f.set_group(flow.group), f.set_phases(flow.phases), f.set_bytes(flow.bytes);
+    }
+  }
+}
+
+LinkLoads LinkLoadsOf(const outcome::LinkLoads& in) {
+  LinkLoads loads{.begin = in.begin(), .width = in.width(), .rows = {}, .left_out = in.left_out(), .idle = in.idle()};
+  for (const outcome::LinkRow& r : in.rows()) {
+    LinkLoads::Row& row = loads.rows.emplace_back();
+    row = {.link = r.link(),
+           .kind = r.kind(),
+           .links = r.links(),
+           .bandwidth = r.bandwidth(),
+           .bytes = {r.bytes().begin(), r.bytes().end()}};
+    for (const outcome::LinkFlow& f : r.flows())
+      row.flows.push_back({.operation = f.operation(), .group = f.group(), .phases = f.phases(), .bytes = f.bytes()});
+  }
+  return loads;
+}
+
+sim::Engine::Options EngineOptions(const spec::Spec& spec, const SimulationPlan& plan, sim::FlightRecord& record) {
   const bool loose = plan.library->name() == "open_mpi";
   return {.stack = plan.machine.real ? MiB(8) : KiB(256),
           .many_actors = plan.world_size > 4096 || ((loose || plan.simgrid) && plan.world_size > 128),
           .record = &record,
           .routing = plan.routing,
-          .solve_flows = !plan.simgrid && !loose && plan.routing.policy != RoutingPolicy::kAdaptive};
+          .solve_flows = !plan.simgrid && !loose && plan.routing.policy != RoutingPolicy::kAdaptive,
+          .record_links = spec.trace().enabled() && spec.trace().last_steps() > 0};
 }
 
 // The ranks that have actors, in order.
@@ -320,7 +361,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
   const Moment begin = MomentNow();
   sim::StartSampling();
   HoldInterrupts hold;
-  sim::Engine engine(*plan.topology, EngineOptions(plan, record));
+  sim::Engine engine(*plan.topology, EngineOptions(spec, plan, record));
   if (!here) CatchInterruptsInChild();
   hold.Release();
   std::vector<int> actors = Actors(plan, fold);
@@ -425,6 +466,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
   AddWhatRan(world, outcome);
   if (fold) AddWhatFoldingChanges(!asked_for && plan.world_size <= kMostRunAfterAll, world, outcome);
   AddCosts(engine, network, begin, world.set_up, static_cast<int>(actors.size()), plan.world_size, outcome);
+  AddLinkLoads(engine, outcome);
   if (steady) {
     outcome::Cost& cost = *outcome.add_costs();
     cost.set_part("steps counted"), cost.set_count(counted ? counted->steps : 0);
@@ -492,7 +534,12 @@ class SimulatedFabric : public Fabric {
   // that are to be told apart for that reason, if this helps.
   void RunOnce(SimulationPlan& plan, int world_size, bool fold, const RankFunction& fn, RunResult& result,
                std::string* refused = nullptr, std::vector<int>* kinds = nullptr) const {
-    result = {.status = absl::OkStatus(), .results = {}, .notes = {}, .ran = {}, .costs = std::move(result.costs)};
+    result = {.status = absl::OkStatus(),
+              .results = {},
+              .notes = {},
+              .ran = {},
+              .costs = std::move(result.costs),
+              .links = {}};
     ++*result.costs[1].count;
     if (refused != nullptr) refused->clear();
     result.results = RankResults::Empty(plan.world_size);
@@ -532,6 +579,7 @@ class SimulatedFabric : public Fabric {
                             .algorithm = r.algorithm(),
                             .protocol = r.protocol()});
     }
+    if (outcome->has_links()) result.links = LinkLoadsOf(outcome->links());
     AddCosts(*outcome, result.costs);
     if (refused != nullptr) *refused = outcome->folding_refused();
     if (kinds != nullptr) kinds->assign(outcome->kinds().begin(), outcome->kinds().end());

@@ -47,7 +47,7 @@ SimulatedGroup::SimulatedGroup(SimulatedWorld& world, std::string name, std::vec
   actors_ = represents_.size();
   id_ = absl::HashOf(ranks());
   if (ranks().size() == 1) return;
-  network_groups_ = world_.network.AddGroups(groups_);
+  network_groups_ = world_.network.AddGroups(groups_, name_);
   world_.groups.insert(this);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/strings.h"
+
 namespace twofold::ops {
 namespace {
 
@@ -70,6 +72,12 @@ std::span<const KernelRow> KernelRows() { return kKernelRows; }
 const KernelRow* FindKernel(std::string_view name) {
   const auto row = std::ranges::lower_bound(kKernelRows, name, {}, &KernelRow::name);
   return row != kKernelRows.end() && row->name == name ? &*row : nullptr;
+}
+
+std::string ShapeText(const KernelKey& key) {
+  std::string text = StrCat(key.dims[0], " x ", key.dims[1]);
+  if (key.dims[2] != 0) StrAppend(&text, " x ", key.dims[2]);
+  return StrCat(text, ", ", DTypeName(key.dtype));
 }
 
 }  // namespace twofold::ops

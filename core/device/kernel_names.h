@@ -3,7 +3,10 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "core/device/ops/op.h"
 
 namespace twofold::ops {
 
@@ -25,5 +28,8 @@ struct KernelRow {
 std::span<const KernelRow> KernelRows();             // sorted by name
 const KernelRow* FindKernel(std::string_view name);  // nullptr: no operation has a kernel of this name
 inline bool IsKernel(std::string_view name) { return FindKernel(name) != nullptr; }
+
+// How large the work of one call is: "512 x 768 x 768, bf16".
+std::string ShapeText(const KernelKey& key);
 
 }  // namespace twofold::ops

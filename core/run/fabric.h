@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "core/base/status.h"
+#include "core/run/link_loads.h"
 #include "core/run/rank_context.h"
 #include "core/run/rank_results.h"
 
@@ -37,6 +38,7 @@ struct RunResult {
     std::optional<int64_t> bytes = std::nullopt, count = std::nullopt;
   };
   std::vector<Cost> costs = {};
+  LinkLoads links = {};  // predictions only
 };
 
 class Fabric {

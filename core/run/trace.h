@@ -22,6 +22,7 @@ struct Span {
   Seconds waiting;         // of a communication: from its start until the last rank arrived, if known; else 0
   std::string label = {};  // set by Trace::SetLabel when the work was launched or issued
   Seconds exposed = {};    // of a communication: how long the compute stream stalled for it. Set by Trace::Take
+  std::string shape = {};  // of a kernel: ops::ShapeText; empty: unknown
 };
 
 // The compute stream stalled until some work on `stream` was done. Each moment of the stall counts as exposed time of

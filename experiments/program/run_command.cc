@@ -286,6 +286,7 @@ int RunJob(const Job& job, const RunOptions& how) {
 
   result.notes.insert(result.notes.begin(), how.notes.begin(), how.notes.end());
   std::vector<RunResult::Cost> costs = std::move(result.costs);
+  const LinkLoads links = std::move(result.links);
   const auto finishing = std::chrono::steady_clock::now();
   const auto [report, records] = Finish(job.spec, *job.fabric, job.data, std::move(result));
   if (report.outcome() != report::OK) {
@@ -303,7 +304,7 @@ int RunJob(const Job& job, const RunOptions& how) {
   if (!costs.empty()) cost("report", finishing);
   if (how.profile_simulator) std::fprintf(how.json ? stderr : stdout, "%s", SimulationCostsText(costs).c_str());
   std::fflush(stdout);  // output that fails here is reported at the end
-  if (const absl::Status written = WriteReport(job.out, report, job.spec, records, costs); !written.ok()) {
+  if (const absl::Status written = WriteReport(job.out, report, job.spec, records, costs, links); !written.ok()) {
     LogError(written.message());
     return kExitFailed;
   }

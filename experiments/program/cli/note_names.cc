@@ -57,6 +57,7 @@ constexpr Kind kKinds[] = {
     {"staged-communication", "communication is staged"},
     {"cluster", "predicted for "},
     // Networks
+    {"link-loads", "loads of links "},
     {"degraded-network", "the network is degraded"},
     {"degraded-network", "because the network was not degraded"},
     {"placement", "ranks are placed "},

@@ -86,7 +86,8 @@ void AddReportCommand(const Command& program, int& exit_status) {
       .OneOf({"pftrace"});
   command.AddFlag("--json", options->json, "print JSON: {files}, the names of the files written");
   command.Footer(
-      "The page of runs has a time line to zoom, the pipeline, memory, the parts of a step, losses and collectives. "
+      "The page of runs has a time line to zoom, the pipeline, memory, loads of links, the parts of a step, losses and "
+      "collectives. "
       "Each "
       "report says whether\n"
       "it is a prediction or a measurement. The page of a plan has a dot for every legal layout, the page of a sweep "
@@ -100,7 +101,8 @@ void AddReportCommand(const Command& program, int& exit_status) {
       "With --trace=pftrace, the time line is written in Perfetto's own format, too. It is smaller than trace.json, "
       "and has "
       "arrows from sends to\n"
-      "receives, arguments (bytes, label, micro-batch, stage, waiting) and counters of memory.\n"
+      "receives, arguments (shape, bytes, label, micro-batch, stage, waiting) and counters of memory and of loads of "
+      "links.\n"
       "Exit status: 0 fine; 1 a file cannot be written; 2 a folder has no report of a run.\n"
       "\nExamples:\n"
       "  twofold report runs/my-in_memory\n"

@@ -55,7 +55,7 @@ class Names {
   std::vector<std::string> names_;
 };
 
-void AddLane(const Lane& lane, Names& names, Names& labels, Columns& columns) {
+void AddLane(const Lane& lane, Names& names, Names& labels, Names& shapes, Columns& columns) {
   int64_t ended = 0;
   for (const DrawnSpan& s : lane.spans) {
     const int64_t start = Nanoseconds(s.start);
@@ -71,6 +71,7 @@ void AddLane(const Lane& lane, Names& names, Names& labels, Columns& columns) {
     return names.Of(std::string(pictures::ShortName(pictures::ClassOf(lane.stream, s.name))) + "|" + s.name);
   });
   of_each([&](const DrawnSpan& s) { return labels.Of(s.label); });
+  of_each([&](const DrawnSpan& s) { return shapes.Of(s.shape); });
   of_each([](const DrawnSpan& s) { return std::max<int64_t>(0, s.bytes); });
   of_each([](const DrawnSpan& s) { return std::max<int64_t>(0, Nanoseconds(s.waiting)); });
   of_each([](const DrawnSpan& s) { return std::max<int64_t>(0, Nanoseconds(s.exposed)); });
@@ -137,6 +138,21 @@ Json ScheduleOf(const RunData& run) {
   return rows;
 }
 
+Json LinksOf(const LinkLoads& loads) {
+  Json rows = Json::array();
+  for (const LinkLoads::Row& row : loads.rows) {
+    Json flows = Json::array();
+    for (const LinkLoads::Flow& f : row.flows) flows.push_back(Json::array({f.operation, f.group, f.phases, f.bytes}));
+    rows.push_back({{"link", row.link},
+                    {"kind", row.kind},
+                    {"links", row.links},
+                    {"bandwidth", row.bandwidth},
+                    {"bytes", row.bytes},
+                    {"flows", std::move(flows)}});
+  }
+  return {{"begin", loads.begin}, {"width", loads.width}, {"rows", std::move(rows)}};
+}
+
 Json KernelClasses(const RunData& run) {
   Json classes = Json::object();
   for (const report::KernelTotal& k : run.report.kernels())
@@ -146,11 +162,11 @@ Json KernelClasses(const RunData& run) {
 
 Json RunJson(const RunData& run, Columns& columns) {
   Json json = {{"title", run.Title()}, {"folder", run.folder}, {"report", ToJson(run.report)}};
-  Names names, labels;
+  Names names, labels, shapes;
   Json lanes = Json::array(), memory = Json::array();
   for (const Lane& lane : run.lanes) {
     lanes.push_back({{"rank", lane.rank}, {"stream", lane.stream}, {"count", lane.spans.size()}});
-    AddLane(lane, names, labels, columns);
+    AddLane(lane, names, labels, shapes, columns);
   }
   for (const auto& [rank, line] : run.memory) {
     Json of = {{"rank", rank}, {"count", line.time.size()}};
@@ -175,6 +191,8 @@ Json RunJson(const RunData& run, Columns& columns) {
                {"class_of", std::move(class_of)},
                {"class_names", std::move(class_names)},
                {"labels", labels.all()},
+               {"shapes", shapes.all()},
+               {"links", LinksOf(run.links)},
                {"kernel_classes", KernelClasses(run)},
                {"categories", run.categories},
                {"memory", std::move(memory)},

@@ -5,7 +5,7 @@
 //   a text            JSON: of each run its report, its streams, the tables of names, the pipeline's passes
 //   columns           LEB128 numbers, signed ones zigzag: of each run, for each stream
 //                       starts (nanoseconds since the end of the span before, signed), lengths (nanoseconds), names,
-//                       labels (both indices into the tables), bytes, waiting, exposed (both nanoseconds);
+//                       labels, shapes (indices into the tables), bytes, waiting, exposed (both nanoseconds);
 //                     then for each rank with memory
 //                       times (nanoseconds), live bytes of each category, reserved bytes: differences, signed;
 //                       of its blocks, if they are known: owners (places in its list), bytes, segments, offsets, first

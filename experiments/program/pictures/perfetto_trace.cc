@@ -52,10 +52,12 @@ std::optional<std::pair<int, std::string>> ReceiverOf(const std::string& label, 
 // Writes packets of one sequence, with each name once.
 class Writer {
  public:
-  void Track(uint64_t id, uint64_t parent, const std::string& name, bool counter) {
+  enum class Kind { kSlices, kBytes, kBytesPerSecond };
+  void Track(uint64_t id, uint64_t parent, const std::string& name, Kind kind) {
     proto::TrackDescriptor& track = *Next().mutable_track_descriptor();
     track.set_uuid(id), track.set_parent_uuid(parent), track.set_name(name);
-    if (counter) track.mutable_counter()->set_unit(proto::CounterDescriptor::UNIT_SIZE_BYTES);
+    if (kind == Kind::kBytes) track.mutable_counter()->set_unit(proto::CounterDescriptor::UNIT_SIZE_BYTES);
+    if (kind == Kind::kBytesPerSecond) track.mutable_counter()->set_unit(proto::CounterDescriptor::UNIT_UNSPECIFIED);
   }
   void Process(uint64_t id, int pid, const std::string& name) {
     proto::TrackDescriptor& track = *Next().mutable_track_descriptor();
@@ -81,6 +83,7 @@ class Writer {
           Named(name, arguments_, [&] { return packet.mutable_interned_data()->add_debug_annotation_names(); }));
       return a;
     };
+    if (!span.shape.empty()) argument("shape").set_string_value(span.shape);
     if (span.bytes > 0) argument("bytes").set_int_value(span.bytes);
     if (span.waiting > 0) argument("waiting_us").set_double_value(span.waiting * 1e6);
     if (span.exposed > 0) argument("exposed_us").set_double_value(span.exposed * 1e6);
@@ -134,7 +137,7 @@ void WriteMemory(const RunData& run, int rank, uint64_t process, uint64_t& next,
   const MemoryLine& memory = found->second;
   const auto counter = [&](const std::string& name, const std::vector<double>& values) {
     const uint64_t track = next++;
-    writer.Track(track, process, name, /*counter=*/true);
+    writer.Track(track, process, name, Writer::Kind::kBytes);
     for (size_t i = 0; i < values.size(); ++i) writer.Counter(track, memory.time[i], std::llround(values[i]));
   };
   for (size_t c = 0; c < run.categories.size(); ++c) {
@@ -143,6 +146,24 @@ void WriteMemory(const RunData& run, int rank, uint64_t process, uint64_t& next,
       counter(StrCat("memory: ", run.categories[c]), values);
   }
   counter("memory: reserved", memory.reserved);
+}
+
+// A process of its own: links are no rank's.
+void WriteLinks(const RunData& run, uint64_t& next, Writer& writer) {
+  if (run.links.rows.empty()) return;
+  const uint64_t process = next++;
+  writer.Process(process, 1 << 22, "links");  // Linux has no larger number of a process
+  for (const LinkLoads::Row& row : run.links.rows) {
+    const uint64_t track = next++;
+    const std::string like = row.links > 1 ? StrCat(" and ", row.links - 1, " like it") : std::string();
+    writer.Track(track, process, StrCat("bytes per second on ", row.link, like), Writer::Kind::kBytesPerSecond);
+    std::optional<int64_t> before;
+    for (size_t b = 0; b <= row.bytes.size(); ++b) {
+      const int64_t rate = b < row.bytes.size() ? std::llround(row.bytes[b] / run.links.width) : 0;
+      if (rate != before) writer.Counter(track, run.links.begin + static_cast<double>(b) * run.links.width, rate);
+      before = rate;
+    }
+  }
 }
 
 }  // namespace
@@ -206,7 +227,7 @@ std::string PerfettoTrace(const RunData& run) {
       const uint64_t start = Nanoseconds(span.start), end = Nanoseconds(span.end);
       auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.ended <= start; });
       if (row == rows.end()) {
-        writer.Track(next, process->second, lane.stream, /*counter=*/false);
+        writer.Track(next, process->second, lane.stream, Writer::Kind::kSlices);
         row = rows.insert(rows.end(), {next++, 0});
       }
       row->ended = end;
@@ -215,6 +236,7 @@ std::string PerfettoTrace(const RunData& run) {
                    of_span == flows.end() ? std::vector<uint64_t>() : of_span->second);
     }
   }
+  WriteLinks(run, next, writer);
   return Gzip(writer.Bytes());
 }
 

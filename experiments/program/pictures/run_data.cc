@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "experiments/program/report/link_files.h"
 #include "experiments/program/report/memory_blocks_file.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/spec.h"
@@ -57,7 +58,8 @@ void AddSpans(const Json& events, RunData& run) {
                           .bytes = args.value("bytes", int64_t{0}),
                           .waiting = args.value("waiting_us", 0.0) * 1e-6,
                           .exposed = args.value("exposed_us", 0.0) * 1e-6,
-                          .label = args.value("label", "")});
+                          .label = args.value("label", ""),
+                          .shape = args.value("shape", "")});
   }
   for (auto& [id, lane] : lanes) {
     std::stable_sort(lane.spans.begin(), lane.spans.end(),
@@ -130,6 +132,7 @@ void Rebase(RunData& run) {
     for (double& t : m.time) t -= origin;
     end = std::max(end, m.time.back());
   }
+  run.links.begin -= origin;
   run.trace_end = end;
 }
 
@@ -156,6 +159,9 @@ absl::StatusOr<RunData> ReadRun(const std::string& folder) {
     if (absl::Status s = CheckMemoryBlocks(own, static_cast<int64_t>(samples)); !s.ok())
       return Bad(StrCat(folder, "/", kMemoryBlocks), StrCat("rank ", rank, ": ", s.message()));
   }
+  auto links = ReadLinkLoads(folder);
+  if (!links.ok()) return links.status();
+  run.links = *std::move(links);
   if (absl::Status s = ReadLayout(folder + "/spec.textproto", run); !s.ok()) return s;
   Rebase(run);
   return run;

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
+#include "core/run/link_loads.h"
 
 namespace twofold::pictures {
 
@@ -18,6 +19,7 @@ struct DrawnSpan {
   double waiting = 0;  // part of the span, at its start, spent waiting for others, if known
   double exposed = 0;  // how long the compute stream stood still for it
   std::string label;   // the pass of a pipeline's schedule that it belongs to: "F3"; "": none
+  std::string shape;   // of a kernel: "512 x 768 x 768, bf16"; "": unknown
 };
 struct Lane {  // a stream of a rank, spans by start
   int rank;
@@ -39,14 +41,15 @@ struct RunData {
   std::vector<std::string> categories;
   std::map<int, MemoryLine> memory;            // by rank
   std::map<int, report::MemoryBlocks> blocks;  // likewise: what it consists of, of ranks that kept it
+  LinkLoads links;                             // of predictions; times as in lanes
   double trace_end = 0;
 
   // "predicted (simulated)", "measured (in_memory)"
   std::string Title() const;
 };
 
-// trace.json, memory.csv, memory_blocks.json.gz and spec.textproto may be missing (then nothing of them is drawn);
-// report.json must be there. Errors name the file and what is wrong in it.
+// trace.json, memory.csv, memory_blocks.json.gz, links.csv, link_loads.csv and spec.textproto may be missing (then
+// nothing of them is drawn); report.json must be there. Errors name the file and what is wrong in it.
 absl::StatusOr<RunData> ReadRun(const std::string& folder);
 
 }  // namespace twofold::pictures

@@ -70,6 +70,7 @@ void AddSpan(int64_t rank, const report::Span& span, int tid, double offset, Eve
   if (span.waiting() > 0) args["waiting_us"] = Microseconds(Nanoseconds(span.waiting()));
   if (span.exposed() > 0) args["exposed_us"] = Microseconds(Nanoseconds(span.exposed()));
   if (!span.label().empty()) args["label"] = span.label();
+  if (!span.shape().empty()) args["shape"] = span.shape();
   events.Add({{"ph", "X"},
               {"name", span.name()},
               {"pid", rank},

@@ -11,6 +11,7 @@
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/goal_file.h"
 #include "experiments/program/report/json.h"
+#include "experiments/program/report/link_files.h"
 #include "experiments/program/report/memory_blocks_file.h"
 #include "experiments/program/report/rank_rows.h"
 #include "experiments/program/report/simulation_costs.h"
@@ -41,12 +42,17 @@ nlohmann::ordered_json ReportJson(const report::Report& report) {
 std::string ReportText(const report::Report& report) { return JsonText(ReportJson(report)); }
 
 absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
-                         const RankRecords& records, const std::vector<RunResult::Cost>& costs) {
+                         const RankRecords& records, const std::vector<RunResult::Cost>& costs,
+                         const LinkLoads& links) {
   std::vector<NamedText> files = {{"steps.csv", StepsCsv(report)},
                                   {"validation.csv", ValidationCsv(report)},
                                   {"memory.csv", MemoryCsv(records)},
                                   {"collectives.csv", CollectivesCsv(report)}};
   if (!costs.empty()) files.push_back({"simulate.csv", SimulationCostsCsv(costs)});
+  if (!links.rows.empty()) {
+    files.push_back({kLinks, LinksCsv(links)});
+    files.push_back({kLinkLoads, LinkLoadsCsv(links, TraceOrigin(records))});
+  }
   const std::string blocks = MemoryBlocksFileBytes(records);
   if (!blocks.empty()) files.push_back({kMemoryBlocks, blocks});
   const std::string routing = HasRouters(spec) ? RoutingCsv(records) : "";
@@ -65,6 +71,8 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   if (std::string schedule = GoalSchedule(records); status.ok() && !schedule.empty())
     status = WriteFiles(goal, {{kGoalSchedule, std::move(schedule)}});
   if (status.ok() && blocks.empty()) status = RemoveFile(StrCat(folder, "/", kMemoryBlocks));
+  for (const char* name : {kLinks, kLinkLoads})
+    if (status.ok() && links.rows.empty()) status = RemoveFile(StrCat(folder, "/", name));
   if (status.ok() && costs.empty()) status = RemoveFile(StrCat(folder, "/simulate.csv"));
   if (status.ok() && routing.empty()) status = RemoveFile(StrCat(folder, "/routing.csv"));
   if (status.ok() && !spec.trace().enabled()) status = RemoveFile(StrCat(folder, "/trace.json"));
@@ -74,8 +82,8 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
 absl::Status MoveReport(const std::string& from, const std::string& to) {
   if (absl::Status made = MakeOutFolder("the report's folder", to); !made.ok()) return made;
   for (const char* name :
-       {"steps.csv", "validation.csv", "memory.csv", kMemoryBlocks, "collectives.csv", "simulate.csv", "routing.csv",
-        "trace.json", kChakraFolder, kGoalFolder, "spec.textproto", "report.json"}) {
+       {"steps.csv", "validation.csv", "memory.csv", kMemoryBlocks, kLinks, kLinkLoads, "collectives.csv",
+        "simulate.csv", "routing.csv", "trace.json", kChakraFolder, kGoalFolder, "spec.textproto", "report.json"}) {
     const std::string path = StrCat(from, "/", name), moved = StrCat(to, "/", name);
     std::error_code error;
     if (std::filesystem::is_directory(moved, error)) std::filesystem::remove_all(moved, error);

@@ -27,11 +27,12 @@ namespace twofold {
 
 inline constexpr int64_t kReportSchemaVersion = 1;
 
-// Writes the folder, creating it if missing. Existing files are replaced atomically, report.json last. A trace.json or
-// simulate.csv of another run is removed if this run has none. A report without a schema version gets the current one.
-// Errors name the path that could not be written and the reason.
+// Writes the folder, creating it if missing. Existing files are replaced atomically, report.json last. A trace.json,
+// simulate.csv or links.csv of another run is removed if this run has none. A report without a schema version gets the
+// current one. Errors name the path that could not be written and the reason.
 absl::Status WriteReport(const std::string& folder, const report::Report& report, const spec::Spec& spec,
-                         const RankRecords& records, const std::vector<RunResult::Cost>& costs = {});
+                         const RankRecords& records, const std::vector<RunResult::Cost>& costs = {},
+                         const LinkLoads& links = {});
 
 // The text of report.json.
 std::string ReportText(const report::Report& report);

@@ -112,6 +112,26 @@ Read ReadTrace(const std::string& file) {
   return read;
 }
 
+TEST(PerfettoTrace, KernelsHaveShapesAndLinksHaveCounters) {
+  RunData run = TwoStages();
+  run.lanes[0].spans[1].shape = "3 x 4 x 5, f32";
+  run.links = {.begin = 4e-6, .width = 2e-6, .rows = {}};
+  run.links.rows.push_back(
+      {.link = "up", .kind = "device to switch", .links = 3, .bandwidth = 1e9, .bytes = {1000, 1000, 500}});
+  const Read read = ReadTrace(PerfettoTrace(run));
+  int shaped = 0;
+  for (const Slice& slice : read.slices) {
+    const auto shape = slice.arguments.find("shape");
+    if (shape == slice.arguments.end()) continue;
+    ++shaped;
+    EXPECT_EQ(shape->second, "3 x 4 x 5, f32");
+    EXPECT_EQ(slice.start, 10000u);
+  }
+  EXPECT_EQ(shaped, 1);
+  EXPECT_THAT(read.counters.at("links/bytes per second on up and 2 like it"),
+              ElementsAre(Pair(4000, 500000000), Pair(8000, 250000000), Pair(10000, 0)));
+}
+
 TEST(PerfettoTrace, HasASliceForEachSpan) {
   const RunData run = TwoStages();
   const Read read = ReadTrace(PerfettoTrace(run));

@@ -88,24 +88,26 @@ TEST(TimelineTest, ChainsOfUnknownPoints) {
 TEST(TimelineTest, TracedSpansKnowTheirPlace) {
   auto owned = std::make_shared<Timeline>();
   Timeline& line = *owned;
-  std::vector<std::tuple<std::string, double, double>> spans;
-  line.SetTracer([&](std::string_view name, std::string_view, double s, double e) { spans.emplace_back(name, s, e); });
+  std::vector<std::tuple<std::string, std::string, double, double>> spans;
+  line.SetTracer([&](std::string_view name, std::string_view, std::string_view shape, double s, double e) {
+    spans.emplace_back(name, shape, s, e);
+  });
   auto point = std::make_shared<TimePoint>();
-  line.Advance(1, 0, "before");
+  line.Advance(1, 0, "before", {}, {}, "3 x 4");
   line.WaitFor(point);
-  line.Advance(2, 0, "after");
+  line.Advance(2, 0, "after", {}, {}, "5 x 6");
   ASSERT_EQ(spans.size(), 1u);
   point->Resolve(7);
   ASSERT_EQ(spans.size(), 2u);
-  EXPECT_EQ(spans[0], std::tuple("before", 0.0, 1.0));
-  EXPECT_EQ(spans[1], std::tuple("after", 7.0, 9.0));
+  EXPECT_EQ(spans[0], std::tuple("before", "3 x 4", 0.0, 1.0));
+  EXPECT_EQ(spans[1], std::tuple("after", "5 x 6", 7.0, 9.0));
 }
 
 TEST(TimelineTest, TracedWaitsAreThoseWithANameThatCost) {
   auto owned = std::make_shared<Timeline>();
   Timeline& line = *owned;
   std::vector<std::tuple<std::string, double, double>> waits;
-  line.SetTracer([](std::string_view, std::string_view, double, double) {},
+  line.SetTracer([](std::string_view, std::string_view, std::string_view, double, double) {},
                  [&](std::string_view name, double s, double e) { waits.emplace_back(name, s, e); });
   auto point = std::make_shared<TimePoint>();
   line.Advance(1);

@@ -88,7 +88,7 @@ function readLane(run, lane, columns) {
     ended = start + lengths[i];
     lane.start[i] = start * 1e-9, lane.end[i] = ended * 1e-9, lane.busy[i + 1] = lane.busy[i] + lengths[i];
   }
-  lane.name = columns.column(n, Uint32Array), lane.label = columns.column(n, Uint32Array);
+  lane.name = columns.column(n, Uint32Array), lane.label = columns.column(n, Uint32Array), lane.shape = columns.column(n, Uint32Array);
   lane.bytes = columns.column(n, Float64Array);
   lane.waiting = columns.column(n, Float64Array), lane.exposed = columns.column(n, Float64Array);
   const classes = run.class_names.length;

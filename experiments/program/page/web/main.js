@@ -28,6 +28,7 @@ function runViews(data) {
     step: section("step", any((run) => run.report.traced_step_seconds > 0), (root) => new StepView(root, data.runs)),
     timeLine: section("time-line", any((run) => run.lanes.length > 0), (root) => new TimeLine(root, data.runs, shared)),
     pipeline: section("pipeline", any((run) => run.schedule.length > 0), (root) => new PipelineView(root, data.runs, shared)),
+    network: section("network", any((run) => run.links.rows.length > 0), (root) => new NetworkView(root, data.runs, shared)),
     memory: section("memory", any((run) => run.memory.length > 0), (root) => new MemoryView(root, data.runs, shared)),
   };
   for (const frame of document.querySelectorAll(".scroll")) frame.addEventListener("scroll", () => shared.set({}));

@@ -3,13 +3,36 @@
 // communication that compute waits for by collective, waiting for other ranks, other waits, and the rest, in which the
 // host is between kernels. They add up to the traced step.
 
+// By kernel: its calls by shape in rank 0's traced steps, those that take most first; shares of the kernel's calls and time.
+function shapesOf(run) {
+  const lane = run.lanes.find((l) => l.rank === 0 && l.stream === "compute"), kernels = new Map();
+  for (let i = 0; i < (lane?.count ?? 0); ++i) {
+    const name = run.names[lane.name[i]], shape = run.shapes[lane.shape[i]];
+    if (!shape) continue;
+    const kernel = kernels.get(name) ?? {calls: 0, seconds: 0, shapes: new Map()}, seconds = lane.end[i] - lane.start[i];
+    const of = kernel.shapes.get(shape) ?? {shape, calls: 0, seconds: 0};
+    of.calls += 1, of.seconds += seconds, kernel.calls += 1, kernel.seconds += seconds;
+    kernel.shapes.set(shape, of), kernels.set(name, kernel);
+  }
+  const shares = ({calls, seconds, shapes}) => [...shapes.values()].map((of) => ({shape: of.shape, calls: of.calls / calls, seconds: seconds > 0 ? of.seconds / seconds : 0}))
+    .sort((a, b) => b.seconds - a.seconds);
+  return new Map([...kernels].map(([name, kernel]) => [name, shares(kernel)]));
+}
+
+// Of products m x n x k: multiplications and additions in a second.
+function rateOf(name, shape, calls, seconds) {
+  const dims = shape.split(",")[0].split(" x ").map(Number);
+  if (!/^(batched_)?matmul_/.test(name) || dims.length !== 3 || !(seconds > 0)) return "";
+  return `, ${(2 * dims[0] * dims[1] * dims[2] * calls / seconds / 1e12).toPrecision(3)} TFLOP/s`;
+}
+
 function partsOf(run) {
-  const report = run.report, parts = [];
+  const report = run.report, parts = [], shapes = shapesOf(run);
   const classes = new Map();
   for (const kernel of report.kernels) {
     const name = run.kernel_classes[kernel.kernel] ?? "other";
     const part = classes.get(name) ?? {key: "k:" + name, name: CLASS_NAMES[name], colour: CLASS_COLOURS[name], seconds: 0, inside: []};
-    part.seconds += kernel.seconds, part.inside.push({name: kernel.kernel, seconds: kernel.seconds, count: kernel.count});
+    part.seconds += kernel.seconds, part.inside.push({name: kernel.kernel, seconds: kernel.seconds, count: kernel.count, shapes: shapes.get(kernel.kernel) ?? []});
     classes.set(name, part);
   }
   parts.push(...[...classes.values()].sort((a, b) => b.seconds - a.seconds));
@@ -68,16 +91,28 @@ class StepView {
       const names = d3.groupSort(same.flatMap((p) => p?.inside ?? []), (of) => -d3.max(of, (x) => x.seconds), (x) => x.name);
       const swatch = element("i", {style: `background:var(--${any.colour})`});
       table.append(element("tr", {}, element("td", {}, swatch, names.length > 0 ? button : any.name), ...cells(same.map((p) => p?.seconds), true)));
-      const rows = names.map((name) => {
+      const rows = names.flatMap((name) => {
         const found = same.map((p) => p?.inside.find((x) => x.name === name));
         const calls = found.find((x) => x?.count)?.count;
-        return element("tr", {class: "inside", hidden: ""}, element("td", {}, calls ? `${name}, ${countText(calls)} calls` : name), ...cells(found.map((x) => x?.seconds)));
+        const row = element("tr", {class: "inside", hidden: ""}, element("td", {}, calls ? `${name}, ${countText(calls)} calls` : name), ...cells(found.map((x) => x?.seconds)));
+        return [row, ...this.shapeRows(name, found, cells)];
       });
       table.append(...rows);
       this.inside.set(key, {button, rows});
       button.addEventListener("click", () => this.open(key));
     }
     return element("div", {class: "wrap"}, table);
+  }
+
+  // Of one kernel, a row for each shape that any run called it with.
+  shapeRows(name, found, cells) {
+    const shapes = new Set(found.flatMap((x) => x?.shapes?.map((s) => s.shape) ?? []));
+    return [...shapes].map((shape) => {
+      const of = found.map((x) => x?.shapes?.find((s) => s.shape === shape)), seconds = of.map((s, i) => s && s.seconds * found[i].seconds);
+      const i = of.findIndex(Boolean), calls = of[i].calls * found[i].count;
+      const text = `${shape}: ${countText(Math.round(calls))} calls${rateOf(name, shape, calls, seconds[i])}`;
+      return element("tr", {class: "inside shape", hidden: ""}, element("td", {}, text), ...cells(seconds));
+    });
   }
 
   open(key) {

@@ -425,6 +425,8 @@ function describe({lane, index}) {
   lines.push(`${lane.run.rankOf.get(lane.rank)?.name ?? "rank " + lane.rank}, ${lane.stream}`);
   const label = lane.run.labels[lane.label[index]];
   if (label) lines.push("part of " + actionText(label));
+  const shape = lane.run.shapes[lane.shape[index]];
+  if (shape) lines.push(shape);
   if (lane.bytes[index] > 0) lines.push(bytesText(lane.bytes[index]));
   if (lane.waiting[index] > 0) lines.push(`of it waiting for other ranks: ${secondsText(lane.waiting[index] * 1e-9)}`);
   if (lane.exposed[index] > 0) lines.push(`the compute stream stood still for it: ${secondsText(lane.exposed[index] * 1e-9)}`);
