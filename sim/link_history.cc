@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
@@ -140,13 +141,15 @@ struct LinkHistory::Candidate {
 
 // Links that carried something, those that carried the same together.
 std::vector<LinkHistory::Candidate> LinkHistory::Candidates() const {
-  std::map<std::pair<int, int>, Candidate> by_class;  // a class, or a single link
+  // By class, or single link; and by kind, since what goes up goes down, too.
+  std::map<std::tuple<int, int, std::string>, Candidate> by_class;
   for (size_t l = 0; l < class_of_.size(); ++l) {
     const int link = static_cast<int>(l);
     const auto single = single_.find(link);
     const bool own = single != single_.end();
     if (class_of_[l] == 0 && !own) continue;
-    const auto [at, fresh] = by_class.try_emplace({class_of_[l], own ? link : -1}, Candidate{link, 0, {}, 0});
+    const auto [at, fresh] = by_class.try_emplace(
+        {class_of_[l], own ? link : -1, KindOf(topology_, topology_.links()[l])}, Candidate{link, 0, {}, 0});
     ++at->second.links;
     if (!fresh) continue;
     at->second.bins = classes_[static_cast<size_t>(class_of_[l])];

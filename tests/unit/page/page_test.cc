@@ -63,6 +63,7 @@ struct PageTest : testing::Test {
   static void AddSpan(report::RankRecord& r, const char* stream, const char* name, double start, double end) {
     report::Span& s = *r.add_spans();
     s.set_stream(stream), s.set_name(name), s.set_start(start), s.set_end(end), s.set_bytes(1024);
+    if (s.stream() == "compute") s.set_shape("3 x 4 x 5, f32");
     if (s.stream() != "compute") s.set_waiting(0.002), s.set_exposed(0.003), s.set_label("F3");
   }
   RunData Written() {
@@ -178,6 +179,7 @@ TEST_F(PageTest, CarriesEverySpanAndEverySample) {
         EXPECT_EQ(named(names[1]), "product matmul_nn");
       }
       EXPECT_EQ(of["labels"][data.Column(n)[0]], compute ? "" : "F3");
+      EXPECT_EQ(of["shapes"][data.Column(n)[0]], compute ? "3 x 4 x 5, f32" : "");
       EXPECT_EQ(data.Column(n)[0], 1024u);
       EXPECT_EQ(data.Column(n)[0], compute ? 0u : 2'000'000u);
       EXPECT_EQ(data.Column(n)[0], compute ? 0u : 3'000'000u);
@@ -218,7 +220,7 @@ TEST_F(PageTest, CarriesTheBlocksOfARankThatKeptThem) {
   EXPECT_EQ(memory[1]["owners"][0]["tensor"], "f32[8]");
   EXPECT_EQ(memory[1]["blocks"], 2);
   EXPECT_EQ(memory[1]["segments"], 1);
-  constexpr size_t kSamples = 3, kLanes = 4, kColumns = 7;
+  constexpr size_t kSamples = 3, kLanes = 4, kColumns = 8;
   data.Column(kLanes * kColumns + 2 * kSamples * (6 + 2));
   const auto is = [&](std::vector<uint64_t> expected) { EXPECT_EQ(data.Column(expected.size()), expected); };
   is({1, 0}), is({512, 513}), is({7, 7}), is({0, 1024});
