@@ -4,6 +4,7 @@ import itertools
 import os
 import pathlib
 import random
+import re
 import sys
 import tempfile
 
@@ -40,7 +41,7 @@ JOBS = [
 
 def spec(fabric, model, batch, speed, links, fixed):
     return (f'model {{ {model} }}\ntrain {{ {STEPS} global_batch: {batch} clip_norm: 1 precision {{ parameter: BF16 reduce: F32 }} activation_checkpointing {{ every: 0 }} }}\n'
-            f'parallel {{ {fixed}offload: NO_OFFLOAD bucket_mib: 1 order: "pp dp cp tp" }}\n'
+            f'parallel {{ {fixed}offload: NO_OFFLOAD order: "pp dp cp tp" }}\n'
             f'device: EMULATED emulated {{ cluster: "star-a100" speed: {speed} }}\n'
             f"fabric {{ {fabric} {{ {links} }} }}\n")
 
@@ -48,7 +49,8 @@ def spec(fabric, model, batch, speed, links, fixed):
 def settings(layout):
     """A line of layouts.csv as fields of the spec."""
     axes = {f"parallel.{axis}": layout[axis] for axis in ("tp", "pp", "cp", "ep", "dp")}
-    return {**axes, "parallel.sharding": layout["sharding"], "parallel.schedule": layout["schedule"], "parallel.virtual_stages": layout["virtual_stages"],
+    bucket = re.search(r" bucket ([\d.]+)", layout["layout"])
+    return {**axes, **({"parallel.bucket_mib": bucket[1]} if bucket else {}), "parallel.sharding": layout["sharding"], "parallel.schedule": layout["schedule"], "parallel.virtual_stages": layout["virtual_stages"],
             "parallel.sequence_parallel": layout["sequence_parallel"], "train.micro_batch": layout["micro_batch"]}
 
 
