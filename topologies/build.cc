@@ -43,13 +43,13 @@ NodeNics NicsOf(const cluster::Machines& m, int devices) {
 
 absl::Status CheckNode(const cluster::Node& node) {
   if (node.kind_case() == cluster::Node::kFile) {
-    if (node.has_devices() || node.has_nics() || node.has_link_us() || node.has_pcie_gbytes_per_second() ||
-        node.has_pcie_us()) {
+    if (node.has_devices() || node.has_nics() || node.has_link_us() || node.has_pcie_us()) {
       return InvalidArgument(
-          "file: the file determines devices, NICs and links; leave out devices, nics, link_us, pcie_gbytes_per_second "
-          "and pcie_us");
+          "file: the file determines devices, NICs and links; leave out devices, nics, link_us and pcie_us");
     }
-    return absl::OkStatus();  // the file is checked when it is read during building
+    // The file is checked when it is read during building.
+    return node.has_pcie_gbytes_per_second() ? CheckPositive("pcie_gbytes_per_second", node.pcie_gbytes_per_second())
+                                             : absl::OkStatus();
   }
   const NodeKind* kind = FindNodeKind(node.kind_case());
   if (kind == nullptr) return InvalidArgument("kind: missing; use one of ", Names(NodeKinds()), ", file");
@@ -139,8 +139,23 @@ absl::StatusOr<std::unique_ptr<Topology>> BuildMachines(const cluster::Machines&
                              m.network().reduction());
 }
 
+// Of the formats, nvidia-smi's matrix alone leaves the rate of PCIe to the cluster's file.
+absl::Status StatesNoRates(const std::string& file) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(file);
+  const absl::StatusOr<NodeFormat> format = text.ok() ? FormatOf(*text, file) : text.status();
+  if (!format.ok()) return Within("machines.node.file: ", format.status());
+  if (*format == NodeFormat::kSmi) return absl::OkStatus();
+  return InvalidArgument("machines.node.pcie_gbytes_per_second: ", file,
+                         " states the rates of its links; leave it out");
+}
+
 absl::StatusOr<NodeType> ReadNode(const cluster::Node& n) {
-  absl::StatusOr<NodeType> node = ReadNodeFile(n.file());
+  ImportAssumptions assumptions;
+  if (n.has_pcie_gbytes_per_second()) {
+    if (absl::Status s = StatesNoRates(n.file()); !s.ok()) return s;
+    assumptions.pcie = GigabytesPerSecond(n.pcie_gbytes_per_second());
+  }
+  absl::StatusOr<NodeType> node = ReadNodeFile(n.file(), assumptions);
   if (!node.ok()) return Within("machines.node.file: ", node.status());
   if (node->devices.size() > kMostInNode) {
     return Refuse("machines.node.file", n.file(), "the file has ", node->devices.size(), " devices; at most ",

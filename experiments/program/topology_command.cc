@@ -26,6 +26,7 @@
 #include "topologies/catalogue.h"
 #include "topologies/figures.h"
 #include "topologies/grow.h"
+#include "topologies/import/gpu_names.h"
 #include "topologies/import/graphviz.h"
 #include "topologies/import/nccl_xml.h"
 #include "topologies/import/node_file.h"
@@ -37,8 +38,9 @@ namespace {
 
 struct TopologyOptions {
   std::string cluster, out, from, to, device, name;
-  std::optional<int64_t> nodes;     // absent: all nodes
-  std::optional<double> nic_gbits;  // of an imported node's NICs; absent: as its file states
+  std::optional<int64_t> nodes;       // absent: all nodes
+  std::optional<double> nic_gbits;    // of an imported node's NICs; absent: as its file states
+  std::optional<double> pcie_gbytes;  // of an imported matrix's PCIe links; absent: by --device or the GPUs' name
   bool json = false;
 };
 
@@ -206,7 +208,12 @@ struct Gpus {
 };
 
 Gpus GpusOf(NodeFormat format, const ImportedNode& imported, const std::string& file, std::string_view content) {
-  if (format == NodeFormat::kSmi) return {.nvidia = true};
+  if (format == NodeFormat::kSmi) {
+    const NamedGpu* gpu = FindGpu(imported.gpu);
+    if (gpu == nullptr) return {.nvidia = true};
+    const bool dgx2 = gpu->fit == "dgx-1v" && imported.node.kind == "nvswitch";
+    return {.nvidia = true, .sm = gpu->sm, .fit = dgx2 ? "dgx-2" : std::string(gpu->fit)};
+  }
   Gpus gpus;
   if (format != NodeFormat::kNccl) return gpus;
   const std::string text = WriteNcclXml(*ReadNcclXml(content, file));  // normalizes the quoting
@@ -250,9 +257,10 @@ absl::Status AddLibrary(const TopologyOptions& o, const Gpus& gpus, cluster::Clu
     if (gpus.sm > 0)
       c.mutable_library()->mutable_nccl()->set_generation(GenerationOf(gpus.sm));
     else
-      LogWarning(o.cluster,
-                 " does not name its GPUs: NCCL's constants for Ampere are assumed; --device=CLUSTER takes those of "
-                 "another cluster");
+      LogWarning(
+          o.cluster,
+          " does not name its GPUs: NCCL's constants for Ampere are assumed; put what `nvidia-smi -L` prints above "
+          "the matrix, or take those of another cluster by --device=CLUSTER");
   }
   LogInfo("its library is nccl, with the constants of generation ", c.library().nccl().generation());
   return absl::OkStatus();
@@ -290,6 +298,27 @@ absl::StatusOr<BytesPerSecond> NicRate(const TopologyOptions& o, const ImportedN
   if (std::isfinite(least.value())) return least;
   return InvalidArgument("--nodes=", *o.nodes, ": ", o.cluster,
                          " does not state the speed of its NICs; say it, as in --nic-gbits=400 (Gb/s of each NIC)");
+}
+
+// nvidia-smi's matrix has no rates. That of PCIe is what --pcie-gbytes says, or that of --device's cluster; without
+// either the file itself says it, by the GPUs' name.
+absl::Status SetPcieRate(const TopologyOptions& o, NodeFormat format, cluster::Node& node) {
+  if (o.pcie_gbytes && format != NodeFormat::kSmi)
+    return InvalidArgument("--pcie-gbytes=", NumberText(*o.pcie_gbytes), ": ", o.cluster,
+                           " states the rates of its PCIe links; leave it out");
+  if (o.pcie_gbytes && !(*o.pcie_gbytes > 0 && *o.pcie_gbytes <= 1e6))
+    return InvalidArgument("--pcie-gbytes must be above 0 and at most 1,000,000 GB/s (got ", *o.pcie_gbytes, ")");
+  std::optional<double> rate = o.pcie_gbytes;
+  if (!rate && format == NodeFormat::kSmi && !o.device.empty()) {
+    const absl::StatusOr<cluster::Cluster> known = FindCluster(o.device, "--device");
+    if (!known.ok()) return known.status();
+    if (known->machines().node().pcie_gbytes_per_second() > 0) {
+      rate = known->machines().node().pcie_gbytes_per_second();
+      LogInfo("PCIe links have the rate of those of ", o.device, ": ", NumberText(*rate), " GB/s");
+    }
+  }
+  if (rate) node.set_pcie_gbytes_per_second(*rate);
+  return absl::OkStatus();
 }
 
 absl::Status CheckNicRate(const TopologyOptions& o) {
@@ -344,7 +373,9 @@ absl::Status Import(const TopologyOptions& o) {
   if (absl::Status s = AddDevice(o, gpus.fit, c); !s.ok()) return s;
   if (absl::Status s = AddLibrary(o, gpus, c); !s.ok()) return s;
   if (absl::Status s = AddNetwork(o, *imported, c); !s.ok()) return s;
-  c.mutable_machines()->mutable_node()->set_file(std::filesystem::absolute(o.cluster).lexically_normal().string());
+  cluster::Node& node = *c.mutable_machines()->mutable_node();
+  node.set_file(std::filesystem::absolute(o.cluster).lexically_normal().string());
+  if (absl::Status s = SetPcieRate(o, *format, node); !s.ok()) return s;
   std::string out;
   google::protobuf::TextFormat::PrintToString(c, &out);
   return Write(o.out, out);
@@ -457,7 +488,8 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
                              Import, options, exit_status);
   import
       .AddOption("FILE", options->cluster,
-                 "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m`, or a SimGrid platform")
+                 "NCCL's XML (NCCL_TOPO_DUMP_FILE), the text of `nvidia-smi topo -m` with that of `nvidia-smi -L` "
+                 "above it, or a SimGrid platform")
       .Required();
   import.AddOption("--from=FORMAT", options->from, "nccl, smi or simgrid; default: recognised by the content")
       .OneOf({"nccl", "smi", "simgrid"});
@@ -467,9 +499,13 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
   import.AddOption("--nic-gbits=RATE", options->nic_gbits,
                    "of each NIC, in Gb/s each way, for --nodes; default: that of the slowest in the file. nvidia-smi's "
                    "matrix has none");
+  import.AddOption("--pcie-gbytes=RATE", options->pcie_gbytes,
+                   "of 16 lanes of PCIe, in GB/s each way, for nvidia-smi's matrix, which has none; default: that of "
+                   "--device's cluster, or of the GPUs that the file names");
   import.AddOption(
       "--device=CLUSTER", options->device,
-      "a cluster that has the same device (memory, rates); default: chosen by the architecture that NCCL's file names");
+      "a cluster that has the same device (memory, rates); default: chosen by the architecture that NCCL's "
+      "file names, or by the GPUs' name in nvidia-smi's");
   import.AddOption("--name=NAME", options->name, "the name of the cluster; default: that of the file");
   import.AddOption("--out=FILE", options->out, "the .textproto to write; default: stdout");
   import.Footer(
@@ -479,8 +515,8 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
           "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce "
           "--fabric=simulated --cluster=mine.textproto\n"
-          "  nvidia-smi topo -m > node.txt; twofold topology import node.txt --device=dgx-a100 --nodes=16 "
-          "--nic-gbits=200 --out=mine.textproto") +
+          "  (nvidia-smi -L; nvidia-smi topo -m) > node.txt      # the names of the GPUs, and the matrix\n"
+          "  twofold topology import node.txt --nodes=16 --nic-gbits=200 --out=mine.textproto") +
       kExitText);
 
   const Command out =

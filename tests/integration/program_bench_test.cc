@@ -182,6 +182,34 @@ TEST_F(Program, AnImportedMatrixTakesTheRateOfItsNics) {
   EXPECT_THAT(out_, HasSubstr("link_gbytes_per_second: 50\n"));
 }
 
+// Nor does it have that of PCIe, which an option, another cluster or the GPUs' name says.
+TEST_F(Program, AnImportedMatrixTakesTheRateOfPcie) {
+  const std::string matrix = "tests/data/topologies/pcie-4.smi.txt";
+  const std::string gpus = "GPU 0: NVIDIA H100 PCIe (UUID: GPU-0)\nGPU 1: NVIDIA H100 PCIe (UUID: GPU-1)\n";
+  const std::string named = Write("named.txt", gpus + ReadAll(matrix));
+  ASSERT_EQ(Run("topology import " + named), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("for NVIDIA H100 PCIe assumed, in GB/s each way: 25 per NVLink, 50 per PCIe link"));
+  EXPECT_THAT(err_, HasSubstr("device figures are those of dgx-h100"));
+  EXPECT_THAT(err_, HasSubstr("constants of generation hopper"));
+  ASSERT_EQ(Run("topology import " + matrix), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("put what `nvidia-smi -L` prints above the matrix"));
+  EXPECT_THAT(out_, Not(HasSubstr("pcie_gbytes_per_second")));
+  ASSERT_EQ(Run("topology import " + matrix + " --device=dgx-h100"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("pcie_gbytes_per_second: 50\n"));
+  const auto seconds = [&](const std::string& rate) {
+    EXPECT_EQ(Run(StrCat("topology import ", matrix, " --device=dgx-h100 --out=", At("mine.textproto"), rate)), 0)
+        << err_;
+    EXPECT_EQ(Run("bench all_reduce -b 1G -e 1G --json --fabric=simulated --cluster=" + At("mine.textproto")), 0)
+        << err_;
+    return nlohmann::json::parse(out_)["results"][0]["in_place"]["time"].get<double>();
+  };
+  EXPECT_GT(seconds(" --pcie-gbytes=10"), 1.5 * seconds(""));
+  EXPECT_EQ(Run("topology import tests/data/topologies/pcie-4.nccl.xml --pcie-gbytes=50"), 2);
+  EXPECT_THAT(err_, HasSubstr("--pcie-gbytes=50: tests/data/topologies/pcie-4.nccl.xml states the rates"));
+  EXPECT_EQ(Run("topology import " + matrix + " --pcie-gbytes=0"), 2);
+  EXPECT_THAT(err_, HasSubstr("--pcie-gbytes must be above 0"));
+}
+
 TEST_F(Program, AnImportedDgx1vIsTheCatalogues) {
   ASSERT_EQ(Run(StrCat("topology import tests/data/topologies/dgx-1v.nccl.xml --out=", At("mine.textproto"))), 0)
       << err_;

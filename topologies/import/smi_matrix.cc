@@ -164,6 +164,23 @@ std::string SmiMatrix::InterfaceOf(std::string_view nic) const {
   return std::string(nic);
 }
 
+std::vector<std::string> SmiMatrix::GpuNames() const {
+  std::vector<std::string> names;
+  for (const std::vector<std::string>* lines : {&before, &after}) {
+    for (const std::string& line : *lines) {
+      const size_t colon = line.find(": "), uuid = line.find(" (UUID: ");
+      int index = 0;
+      if (!line.starts_with("GPU ") || colon == std::string::npos || uuid == std::string::npos || uuid < colon + 2 ||
+          !absl::SimpleAtoi(line.substr(4, colon - 4), &index)) {
+        continue;
+      }
+      std::string name = line.substr(colon + 2, uuid - colon - 2);
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
 absl::StatusOr<SmiMatrix> ReadSmiMatrix(std::string_view text, std::string_view file) {
   if (text.size() > kMostSmiBytes) {
     return InvalidArgument(file, ": the file has ", text.size(), " bytes; at most ", kMostSmiBytes, " are supported");

@@ -7,6 +7,9 @@
 //
 //     Legend: ...                         NIC Legend:   NIC0: mlx5_0
 //
+// What `nvidia-smi -L` prints may stand above or below it, and names the GPUs: "GPU 0: NVIDIA H100 80GB HBM3 (UUID:
+// ...)".
+//
 // Kept: names, relations, affinities, both legends and any other line. Not kept: the original blanks between columns
 // (they are written as tabs, as nvidia-smi does) and the escape codes that underline the header on a terminal.
 #pragma once
@@ -38,13 +41,15 @@ struct SmiMatrix {
   bool operator==(const SmiMatrix& other) const;
   // "mlx5_0" for NIC0, according to the legend; the name itself if the legend does not list it.
   std::string InterfaceOf(std::string_view nic) const;
+  // The names of the GPUs, each once, in the order of the lines of `nvidia-smi -L`.
+  std::vector<std::string> GpuNames() const;
 };
 
 absl::StatusOr<SmiMatrix> ReadSmiMatrix(std::string_view text, std::string_view file);
 std::string WriteSmiMatrix(const SmiMatrix& matrix);
 
-// The text contains kinds of paths but no rates; the rates come from `assumptions`, and the notes list what was
-// assumed.
+// The text contains kinds of paths but no rates; the rates come from `assumptions` or follow from the GPUs' name, and
+// the notes list what was assumed. If the GPUs have several names, the first one counts, and a note says so.
 //   NV#   # NVLinks. If some GPU would then have more than 18 NVLinks (no GPU has), every GPU has # to one NVSwitch;
 //         otherwise they are direct. PIX: one PCIe switch; PXB: several PCIe switches; PHB: one host bridge; NODE: one
 //         NUMA domain; SYS: between NUMA domains. Kinds nest: two devices that are both PIX to a third are PIX to each

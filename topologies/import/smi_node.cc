@@ -5,8 +5,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "topologies/import/gpu_names.h"
 #include "topologies/import/nearest_nic.h"
 #include "topologies/import/smi_matrix.h"
 #include "topologies/import/union_find.h"
@@ -34,7 +36,12 @@ int Links(const std::string& relation) {
 class Converter {
  public:
   Converter(const SmiMatrix& matrix, const ImportAssumptions& assumptions)
-      : matrix_(matrix), assumptions_(assumptions), size_(matrix.rows.size()) {}
+      : matrix_(matrix), assumptions_(assumptions), size_(matrix.rows.size()), names_(matrix.GpuNames()) {
+    const NamedGpu *named = names_.empty() ? nullptr : FindGpu(names_[0]), *gpu = named ? named : FindGpu("A100");
+    nvlink_ = assumptions.nvlink.value_or(gpu->nvlink);
+    pcie_ = assumptions.pcie.value_or(gpu->pcie);
+    by_name_ = named != nullptr;
+  }
 
   absl::StatusOr<ImportedNode> Convert() {
     for (size_t level = 0; level < kSys; ++level) classes_.push_back(ClassesOf(static_cast<Kind>(level)));
@@ -44,6 +51,7 @@ class Converter {
     AddNvlinks();
     node().nic_of = NearestNics(node());
     imported_.nic_speeds.assign(node().nics.size(), BytesPerSecond(0));
+    if (!names_.empty()) imported_.gpu = names_[0];
     Note();
     return std::move(imported_);
   }
@@ -132,7 +140,7 @@ class Converter {
         {.kind = host ? Vertex::kHost : Vertex::kSwitch, .name = StrCat(kPrefixes[level], number), .node = 0});
     for (const int member : members) {
       const bool bridge = graph().vertices[static_cast<size_t>(member)].kind == Vertex::kHost;
-      graph().AddCable(member, vertex, bridge ? assumptions_.within_socket : assumptions_.pcie,
+      graph().AddCable(member, vertex, bridge ? assumptions_.within_socket : pcie_,
                        bridge ? assumptions_.socket_latency : assumptions_.pcie_latency,
                        bridge ? Medium::kMemory : Medium::kPcie);
     }
@@ -170,16 +178,20 @@ class Converter {
     }
   }
   void AddNvlink(int a, int b, int links) {
-    graph().AddCable(a, b, assumptions_.nvlink * static_cast<double>(links), assumptions_.nvlink_latency,
-                     Medium::kNvlink);
+    graph().AddCable(a, b, nvlink_ * static_cast<double>(links), assumptions_.nvlink_latency, Medium::kNvlink);
   }
 
   void Note() {
     const auto gigabytes = [](BytesPerSecond rate) { return absl::StrFormat("%.3g", rate.value() / 1e9); };
     imported_.notes.push_back(
-        StrCat("nvidia-smi reports no bandwidths; assumed, in GB/s each way: ", gigabytes(assumptions_.nvlink),
-               " per NVLink, ", gigabytes(assumptions_.pcie), " per PCIe link, ", gigabytes(assumptions_.within_socket),
-               " between host bridges, ", gigabytes(assumptions_.sockets), " between NUMA domains"));
+        StrCat("nvidia-smi reports no bandwidths; ", by_name_ ? StrCat("for ", names_[0], " assumed") : "assumed",
+               ", in GB/s each way: ", gigabytes(nvlink_), " per NVLink, ", gigabytes(pcie_), " per PCIe link, ",
+               gigabytes(assumptions_.within_socket), " between host bridges, ", gigabytes(assumptions_.sockets),
+               " between NUMA domains"));
+    if (names_.size() > 1) {
+      imported_.notes.push_back(
+          StrCat("the GPUs differ: ", absl::StrJoin(names_, ", "), "; all are taken for the first of these"));
+    }
     if (node().kind == "nvswitch")
       imported_.notes.push_back(
           "the matrix shows more NVLinks per GPU than a GPU has; they are assumed to go to an NVSwitch");
@@ -188,6 +200,9 @@ class Converter {
   const SmiMatrix& matrix_;
   const ImportAssumptions& assumptions_;
   const size_t size_;
+  const std::vector<std::string> names_;  // of the GPUs
+  BytesPerSecond nvlink_, pcie_;
+  bool by_name_ = false;            // the rates are those of GPUs that the text names
   std::vector<UnionFind> classes_;  // by level
   std::vector<int> things_;         // vertices, by row
   size_t counts_[kSys] = {};

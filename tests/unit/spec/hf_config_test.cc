@@ -58,21 +58,21 @@ TEST_P(PublishedConfig, IsWrittenOutAsSizes) {
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(spec, *again)) << SpecToText(spec);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, PublishedConfig,
-                         ::testing::Values(Published{"gpt2", 124439808}, Published{"gpt2-medium", 354823168},
-                                           Published{"gpt2-large", 774030080}, Published{"gpt2-xl", 1557611200},
-                                           Published{"llama-2-7b", 6738415616}, Published{"llama-2-13b", 13015864320},
-                                           Published{"llama-2-70b", 68976648192}, Published{"llama-3-8b", 8030261248},
-                                           Published{"llama-3-70b", 70553706496},
-                                           Published{"llama-3.1-405b", 405853388800},
-                                           Published{"llama-3.2-1b", 1235814400}, Published{"llama-30b", 32528943616},
-                                           Published{"mistral-7b-v0.1", 7241732096},
-                                           Published{"mistral-7b-v0.2", 7241732096}),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
-                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Files, PublishedConfig,
+    ::testing::Values(Published{"gpt2", 124439808}, Published{"gpt2-medium", 354823168},
+                      Published{"gpt2-large", 774030080}, Published{"gpt2-xl", 1557611200},
+                      Published{"llama-2-7b", 6738415616}, Published{"llama-2-13b", 13015864320},
+                      Published{"llama-2-70b", 68976648192}, Published{"llama-3-8b", 8030261248},
+                      Published{"llama-3-70b", 70553706496}, Published{"llama-3.1-405b", 405853388800},
+                      Published{"llama-3.2-1b", 1235814400}, Published{"llama-30b", 32528943616},
+                      Published{"mistral-7b-v0.1", 7241732096}, Published{"mistral-7b-v0.2", 7241732096},
+                      Published{"qwen2-7b-instruct", 7615616512}, Published{"qwen2.5-0.5b", 494032768}),
+    [](const auto& info) {
+      std::string name = info.param.name;
+      for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+      return name;
+    });
 
 TEST(HfConfig, ReadsEveryFieldThatMatters) {
   const spec::Gpt gpt = Resolved("gpt2-xl").model().gpt();
@@ -92,6 +92,33 @@ TEST(HfConfig, ReadsEveryFieldThatMatters) {
   EXPECT_EQ(Resolved("mistral-7b-v0.1").model().llama().sequence(), 4096) << "within its window";
   EXPECT_EQ(Resolved("mistral-7b-v0.2").model().llama().sequence(), 32768) << "it has no window";
   EXPECT_EQ(Resolved("mistral-7b-v0.2").model().llama().rope_theta(), 1e6);
+}
+
+TEST(HfConfig, Qwen2HasBiasesAndAWindowOnlyWhereItSaysSo) {
+  const auto read = [](const json& changes) {
+    json object = json::parse(Read("qwen2.5-0.5b"));
+    object.update(changes);
+    const absl::StatusOr<spec::Model> model = ReadHfConfig(object.dump(), "c.json", spec::Model::TILED);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? model->llama() : spec::Llama();
+  };
+  const spec::Llama published = read({});
+  EXPECT_TRUE(published.qkv_bias());
+  EXPECT_TRUE(published.tied_embeddings());
+  EXPECT_EQ(published.kv_heads(), 2);
+  EXPECT_FALSE(published.has_sliding_window());
+  EXPECT_FALSE(read({{"use_sliding_window", true}, {"sliding_window", 512}}).has_sliding_window())
+      << "all 24 layers are among the first max_window_layers";
+  const spec::Llama window = read({{"use_sliding_window", true}, {"sliding_window", 512}, {"max_window_layers", 23}});
+  EXPECT_EQ(window.sliding_window(), 512);
+  EXPECT_EQ(window.sequence(), 512);
+  EXPECT_FALSE(
+      read({{"use_sliding_window", true}, {"sliding_window", nullptr}, {"max_window_layers", 0}}).has_sliding_window());
+  json types = std::vector<std::string>(24, "full_attention");
+  EXPECT_FALSE(read({{"layer_types", types}, {"sliding_window", nullptr}}).has_sliding_window());
+  types[3] = "sliding_attention";
+  EXPECT_FALSE(read({{"layer_types", types}}).has_sliding_window()) << "use_sliding_window is false";
+  EXPECT_EQ(read({{"layer_types", types}, {"use_sliding_window", true}}).sliding_window(), 32768);
 }
 
 TEST(HfConfig, DropoutOfAttentionFollowsTheKindOfAttention) {
@@ -149,7 +176,11 @@ TEST(HfConfig, RefusesByNameWhatWouldChangeTheModel) {
       {"gpt2", "n_layer", "12.5", {"n_layer: 12.5 is not valid", "a whole number"}},
       {"gpt2", "n_layer", "99999999999999999999", {"n_layer: ", "is not valid"}},
       {"gpt2", "n_head", "7", {"model.gpt.heads: 7 does not divide"}},
-      {"gpt2", "model_type", "\"bloom\"", {"model_type: \"bloom\" is not supported", "\"llama\""}},
+      {"gpt2",
+       "model_type",
+       "\"bloom\"",
+       {"model_type: \"bloom\" is not supported", "\"llama\"", "or \"qwen2\"", "write the sizes",
+        "`twofold spec model`"}},
       {"gpt2", "model_type", "", {"model_type: is missing"}},
       {"gpt2", "model_type", "7", {"model_type: 7 is not supported", "\"gpt2\""}},
       {"gpt2",
@@ -191,6 +222,13 @@ TEST(HfConfig, RefusesByNameWhatWouldChangeTheModel) {
       {"llama-3-8b", "rms_norm_eps", "", {"rms_norm_eps: is missing"}},
       {"llama-3-8b", "quantization_config", "{}", {"quantization_config: an object of 0"}},
       {"mistral-7b-v0.1", "sliding_window", "\"long\"", {"sliding_window: \"long\" is not valid"}},
+      {"qwen2.5-0.5b", "use_mrope", "true", {"use_mrope: true", "use false"}},
+      {"qwen2.5-0.5b",
+       "layer_types",
+       "[\"full_attention\"]",
+       {"layer_types: a list of 1 is not valid", "num_hidden_layers = 24"}},
+      {"qwen2.5-0.5b", "max_window_layers", "-1", {"max_window_layers: -1 is not valid"}},
+      {"qwen2.5-0.5b", "rope_scaling", "{\"type\": \"yarn\", \"factor\": 4}", {"rope_scaling.rope_type: \"yarn\""}},
   };
   for (const Change& c : changes) {
     SCOPED_TRACE(std::string(c.field) + " = " + c.value);

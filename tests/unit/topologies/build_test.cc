@@ -434,11 +434,28 @@ TEST_F(NodeFileTest, NodesOfTheFileOnANetwork) {
   }
 }
 
+// A matrix of nvidia-smi has no rates, so that a cluster's file may say that of PCIe.
+TEST_F(NodeFileTest, TheClustersFileSaysTheRateOfPcie) {
+  const auto c = FindCluster(Write("pcie-4.smi.txt", "pcie_gbytes_per_second: 40"));
+  ASSERT_TRUE(c.ok()) << c.status();
+  const auto node = BuildNode(c->machines());
+  ASSERT_TRUE(node.ok()) << node.status();
+  int links = 0;
+  for (const Link& link : node->graph.links) {
+    if (link.medium != Medium::kPcie) continue;
+    EXPECT_DOUBLE_EQ(link.bandwidth.value(), 40e9);
+    ++links;
+  }
+  EXPECT_GT(links, 0);
+}
+
 TEST_F(NodeFileTest, WhatCannotBeANodeIsRefused) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"absent.xml", "", "machines.node.file: "},
       {"dgx-1v.nccl.xml", "devices: 8", "machines.node.file: the file determines devices, NICs and links"},
       {"star.simgrid.xml", "", "machines.node.nics = 0"},  // hosts without NICs
+      {"pcie-4.nccl.xml", "pcie_gbytes_per_second: 50", "states the rates of its links; leave it out"},
+      {"pcie-4.smi.txt", "pcie_gbytes_per_second: -1", "machines.node.pcie_gbytes_per_second = -1"},
   };
   for (const auto& [file, more, fragment] : cases) {
     const auto c = FindCluster(Write(file, more));

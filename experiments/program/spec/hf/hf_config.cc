@@ -90,42 +90,99 @@ void ReadRope(Fields& f, Problems& problems, spec::Llama& llama) {
 
 // Likewise, models/llama/configuration_llama.py and models/mistral/configuration_mistral.py. If the fields are absent,
 // Mistral has grouped queries and a window. Null means as many KV heads as query heads and no window, in both.
-void ReadLlama(Fields& f, Problems& problems, bool mistral, spec::Model& model) {
-  constexpr int64_t kMistralKvHeads = 8, kMistralWindow = 4096;
+void ReadMistralsAttention(Fields& f, spec::Llama& llama) {
+  constexpr int64_t kKvHeads = 8, kWindow = 4096;
+  const bool grouped = !f.Has("num_key_value_heads");
+  llama.set_kv_heads(f.Whole("num_key_value_heads", 1, kMostLayers, grouped ? kKvHeads : llama.heads()));
+  if (!f.Has("sliding_window") || f.Find("sliding_window") != nullptr) {
+    llama.set_sliding_window(f.Whole("sliding_window", 1, int64_t{1} << 40, kWindow));
+  }
+}
+
+// Whether layer_types, which newer versions of Transformers write, names a layer with a window.
+bool NamesAWindow(Fields& f, int64_t layers) {
+  const json* types = f.Find("layer_types");
+  if (types == nullptr) return false;
+  if (!types->is_array() || types->size() != static_cast<size_t>(layers)) {
+    f.Refuse("layer_types", ValueText(*types), " is not valid; use a list of num_hidden_layers = ", layers);
+    return false;
+  }
+  bool window = false;
+  for (const json& type : *types) {
+    if (type == "full_attention") continue;
+    if (type != "sliding_attention") {
+      f.Refuse("layer_types", ValueText(type),
+               " is not a kind of layer; use \"full_attention\" or \"sliding_attention\"");
+      return false;
+    }
+    window = true;
+  }
+  return window;
+}
+
+// models/qwen2/configuration_qwen2.py: the projections to queries, keys and values have biases. A window is used only
+// where use_sliding_window says so, by the layers behind the first max_window_layers.
+void ReadQwen2sAttention(Fields& f, spec::Llama& llama) {
+  constexpr int64_t kKvHeads = 32, kWindow = 4096, kFirstWindow = 28;
+  llama.set_qkv_bias(true);
+  const bool grouped = !f.Has("num_key_value_heads");
+  llama.set_kv_heads(f.Whole("num_key_value_heads", 1, kMostLayers, grouped ? kKvHeads : llama.heads()));
+  const int64_t without = f.Whole("max_window_layers", 0, kMostLayers, kFirstWindow);
+  const int64_t window = f.Whole("sliding_window", 1, int64_t{1} << 40, kWindow);
+  const bool off = f.Has("sliding_window") && f.Find("sliding_window") == nullptr;
+  const bool typed = f.Find("layer_types") != nullptr, by_type = NamesAWindow(f, llama.layers());
+  f.Only("use_mrope", {false});
+  if (!f.Flag("use_sliding_window", false) || off) return;
+  if (typed ? by_type : without < llama.layers()) llama.set_sliding_window(window);
+}
+
+void ReadLlama(Fields& f, Problems& problems, const std::string_view family, spec::Model& model) {
   spec::Llama& llama = *model.mutable_llama();
   llama.set_layers(f.Whole("num_hidden_layers", 1, kMostLayers));
   llama.set_hidden(f.Whole("hidden_size", 1, kMostHidden));
   llama.set_heads(f.Whole("num_attention_heads", 1, kMostLayers));
-  const bool grouped = mistral && !f.Has("num_key_value_heads");
-  llama.set_kv_heads(f.Whole("num_key_value_heads", 1, kMostLayers, grouped ? kMistralKvHeads : llama.heads()));
   if (f.Find("head_dim") != nullptr) llama.set_head_dim(f.Whole("head_dim", 2, kMostHidden, 2));
   llama.set_ffn(f.Whole("intermediate_size", 1, 1 << 20));
   llama.set_vocab(f.Whole("vocab_size", 2, kMostVocab));
   llama.set_sequence(f.Whole("max_position_embeddings", 1, kMostSequence));
-  if (f.Has("sliding_window") ? f.Find("sliding_window") != nullptr : mistral) {
-    llama.set_sliding_window(f.Whole("sliding_window", 1, int64_t{1} << 40, kMistralWindow));
-    llama.set_sequence(std::min(llama.sequence(), llama.sliding_window()));
+  if (family == "mistral") {
+    ReadMistralsAttention(f, llama);
+  } else if (family == "qwen2") {
+    ReadQwen2sAttention(f, llama);
+  } else {
+    llama.set_kv_heads(f.Whole("num_key_value_heads", 1, kMostLayers, llama.heads()));
+    if (f.Find("sliding_window") != nullptr) llama.set_sliding_window(f.Whole("sliding_window", 1, int64_t{1} << 40));
+    f.Only("attention_bias", {false});
   }
+  if (llama.has_sliding_window()) llama.set_sequence(std::min(llama.sequence(), llama.sliding_window()));
   llama.set_norm_eps(f.Above("rms_norm_eps", 0));
   ReadRope(f, problems, llama);
   llama.set_tied_embeddings(f.Flag("tie_word_embeddings", false));
   f.Only("hidden_act", {"silu", "swish"});
   f.Only("initializer_range", {0.02});
   f.Only("attention_dropout", {0});
-  for (const char* off : {"attention_bias", "mlp_bias", "is_encoder_decoder"}) f.Only(off, {false});
+  for (const char* off : {"mlp_bias", "is_encoder_decoder"}) f.Only(off, {false});
 }
 
 struct Family {
   std::string_view type, architecture;
 };
-constexpr Family kFamilies[] = {
-    {"gpt2", "GPT2LMHeadModel"}, {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"}};
+constexpr Family kFamilies[] = {{"gpt2", "GPT2LMHeadModel"},
+                                {"llama", "LlamaForCausalLM"},
+                                {"mistral", "MistralForCausalLM"},
+                                {"qwen2", "Qwen2ForCausalLM"}};
 
 const Family* FindFamily(Fields& f) {
   const json* type = f.Find("model_type");
   for (const Family& family : kFamilies)
     if (type != nullptr && *type == family.type) return &family;
-  const std::string right = "use \"gpt2\", \"llama\" or \"mistral\"";
+  std::string right = "use ";
+  for (const Family& family : kFamilies) {
+    const char* before = &family == std::begin(kFamilies) ? "" : &family == std::end(kFamilies) - 1 ? " or " : ", ";
+    StrAppend(&right, before, "\"", family.type, "\"");
+  }
+  StrAppend(&right,
+            ", or write the sizes as model { gpt { ... } }, llama { ... } or moe { ... }: `twofold spec model`");
   f.Refuse("model_type",
            type == nullptr ? StrCat("is missing; ", right) : StrCat(ValueText(*type), " is not supported; ", right));
   return nullptr;
@@ -193,7 +250,7 @@ absl::StatusOr<spec::Model> ReadHfConfig(const std::string& text, const std::str
   model.set_attention(attention);
   if (const Family* family = FindFamily(fields)) {
     CheckArchitectures(fields, *family);
-    family->type == "gpt2" ? ReadGpt2(fields, model) : ReadLlama(fields, problems, family->type == "mistral", model);
+    family->type == "gpt2" ? ReadGpt2(fields, model) : ReadLlama(fields, problems, family->type, model);
     fields.Ignore();
     fields.Finish();
   }

@@ -61,7 +61,7 @@ TEST(SmiNode, EightGpusOnNvswitches) {
   EXPECT_EQ(node.graph.vertices[static_cast<size_t>(node.nics[9])].name, "nic mlx5_11");
   // The same NICs as by NCCL's file of the same machine, in nvidia-smi's order.
   EXPECT_THAT(node.nic_of, ElementsAre(0, 3, 4, 5, 6, 7, 8, 9));
-  EXPECT_THAT(imported.notes, ElementsAre(HasSubstr("assumed, in GB/s each way: 25 per NVLink, 31.5 per PCIe link"),
+  EXPECT_THAT(imported.notes, ElementsAre(HasSubstr("assumed, in GB/s each way: 25 per NVLink, 25 per PCIe link"),
                                           HasSubstr("NVSwitch")));
 }
 
@@ -91,6 +91,36 @@ TEST(SmiNode, CubeMeshHasTheLinksOfNcclsFile) {
     }
   }
   EXPECT_EQ(smi.nic_of, nccl.nic_of);
+}
+
+// What `nvidia-smi -L` prints above the matrix names the GPUs, whose links have known rates.
+TEST(SmiNode, TheGpusNameGivesTheRates) {
+  const auto named = [](const std::string& gpus) { return gpus + ReadTopologyFile("pcie-4.smi.txt"); };
+  const auto line = [](int i, const std::string& name) {
+    return "GPU " + std::to_string(i) + ": " + name + " (UUID: GPU-5b1c3c1e-0000-0000-0000-000000000000)\n";
+  };
+  const auto rate = [](const ImportedNode& imported) {
+    return RateBetween(imported.node.graph, "gpu0", "pci root0", Medium::kPcie);
+  };
+  const ImportedNode h100 = *ReadImportedNode(named(line(0, "NVIDIA H100 PCIe") + line(1, "NVIDIA H100 PCIe")), "a");
+  EXPECT_EQ(h100.gpu, "NVIDIA H100 PCIe");
+  EXPECT_DOUBLE_EQ(rate(h100), 50);
+  EXPECT_THAT(h100.notes,
+              ElementsAre(HasSubstr("for NVIDIA H100 PCIe assumed, in GB/s each way: 25 per NVLink, 50 per")));
+  EXPECT_DOUBLE_EQ(rate(*ReadImportedNode(named(line(0, "Tesla V100-SXM2-16GB")), "a")), 12.5);
+  EXPECT_DOUBLE_EQ(rate(*ReadImportedNode(named(""), "a")), 25) << "A100's";
+  const ImportedNode unknown = *ReadImportedNode(named(line(0, "NVIDIA Z9")), "a");
+  EXPECT_DOUBLE_EQ(rate(unknown), 25);
+  EXPECT_EQ(unknown.gpu, "NVIDIA Z9");
+  const ImportedNode mixed = *ReadImportedNode(named(line(0, "NVIDIA L40S") + line(1, "NVIDIA B200")), "a");
+  EXPECT_THAT(mixed.notes[1], HasSubstr("the GPUs differ: NVIDIA L40S, NVIDIA B200; all are taken for the first"));
+  EXPECT_DOUBLE_EQ(rate(*ReadImportedNode(named(line(0, "NVIDIA B200")), "a", {.pcie = BytesPerSecond(40e9)})), 40)
+      << "what the caller says goes before the name";
+  const auto blackwell =
+      ReadSmiMatrix(line(0, "NVIDIA B200") + "\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n", "a");
+  ASSERT_TRUE(blackwell.ok()) << blackwell.status();
+  EXPECT_DOUBLE_EQ(RateBetween(NodeOf(*blackwell)->node.graph, "gpu0", "gpu1", Medium::kNvlink), 900);
+  EXPECT_EQ(*ReadSmiMatrix(WriteSmiMatrix(*blackwell), "again"), *blackwell);
 }
 
 TEST(SmiNode, AssumptionsAreTheCallers) {
