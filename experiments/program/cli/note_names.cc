@@ -5,7 +5,9 @@ namespace {
 
 struct Kind {
   std::string_view name;
-  std::string_view text;  // that only notes of this kind have; the first kind whose text a note has counts
+  // That only notes of this kind have; the first kind whose text a note has counts. Part of one string of the source:
+  // note_names_test finds it there.
+  std::string_view text;
 };
 
 constexpr Kind kKinds[] = {
@@ -18,19 +20,25 @@ constexpr Kind kKinds[] = {
     {"warm-up-only", "the run ended within its"},
     {"counted-steps", "exactly: counted, not simulated"},
     {"folded-ranks", "ranks are folded"},
-    {"folded-ranks", "folded ranks ended"},
-    {"folded-ranks", "folded ranks differ"},
-    {"folded-ranks", "folded ranks began"},
+    {"folded-ranks", "folded ranks "},
     {"sampled-phases", "phases, drawn at random"},
     {"fewer-paths", "where very many messages begin together"},
     {"not-folded", "ranks were not folded"},
-    {"stand-in-losses", "data SYMBOLIC: no arithmetic was done"},
-    {"stand-in-losses", "device EMULATED: no arithmetic was done"},
+    {"stand-in-losses", ": no arithmetic was done"},
     {"stand-in-overflows", "no gradients were computed, so none overflowed"},
     {"stand-in-stop", "no losses were computed, so the run did not stop early"},
     {"stopped-early", "stopped early, after "},
     {"imported", "imported from "},
+    {"imported", "no launches are recorded, so steps are taken"},
+    {"imported", "annotated step"},
+    {"imported", "memory is what PyTorch's allocator gave out"},
+    {"imported", "kernels ran beside others for "},
     {"replayed", "replayed from the execution traces"},
+    {"replayed", "devices are taken for alike"},
+    {"replayed", " added: nodes of a device's stream"},
+    {"replayed", " of collectives without a comm_type"},
+    {"replayed", " of work without a duration"},
+    {"clocks", "the clocks of the ranks are more than a minute apart"},
     // Costs
     {"kernel-times", "kernel times: "},
     {"calibration", "calibration: "},
@@ -44,14 +52,17 @@ constexpr Kind kKinds[] = {
     {"throttled-links", "links are throttled to "},
     {"measured-links", "links are those that the profile measured"},
     {"sites", "ranks are divided among "},
+    {"sites", "between a site's NICs and its wide-area link"},
     {"shared-cores", "communication threads share cores with compute threads"},
     {"shared-cores", " threads compute on "},
     {"contention", "what computes beside communication takes longer"},
     {"profile-threads", "the profile's kernels ran on "},
     {"profile-collectives", "the profile's collectives"},
+    {"profile-options", "cuda.time_algorithms is "},
+    {"profile-options", "cuda.attention is "},
+    {"framework-memory", "the framework's memory could not be predicted"},
     {"device-spread", "devices differ in speed by "},
-    {"storage", "each rank is said"},
-    {"storage", "each rank is assumed"},
+    {"storage", " to write files at "},
     {"host-link", "exposed communication includes waits for transfers to and from the host"},
     {"host-waits", "the host waits for the device only where it reads the loss"},
     {"staged-communication", "communication is staged"},
@@ -60,10 +71,13 @@ constexpr Kind kKinds[] = {
     {"link-loads", "loads of links "},
     {"degraded-network", "the network is degraded"},
     {"degraded-network", "because the network was not degraded"},
+    {"degraded-network", "background traffic takes "},
+    {"degraded-network", "the latency of each network link is multiplied"},
     {"placement", "ranks are placed "},
     {"solver", "solver: "},
     {"fault", "fabric.simulated.faults["},
     {"slow-rank", "'s operations take "},
+    {"slow-rank", "fabric.in_memory.stragglers"},
     {"rendezvous", "; rendezvous: "},
     {"nccl", "NCCL"},
     {"gpu-memory", "outside_ledger_bytes"},
@@ -83,6 +97,7 @@ constexpr Kind kKinds[] = {
     {"idle-option", "train.checkpoint.on_signal: no signal reaches"},
     {"idle-option", "has no effect"},
     {"outer-steps", "outer step"},
+    {"outer-steps", "outer gradients"},
     {"outer-steps", "fragments meet at different times"},
     {"skipped-steps", "skipped"},
     {"no-time-line", "its timeline was left out"},
