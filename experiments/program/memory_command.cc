@@ -71,7 +71,7 @@ void AddMemoryCommand(const Command& program, int& exit_status) {
   const Command command =
       program.AddCommand("memory", "predicts the memory that a spec needs, within moments, and shows what uses it");
   auto options = std::make_shared<MemoryOptions>();
-  command.AddOption("SPEC", options->asked.file, "a spec, .textproto").Required();
+  command.AddOption("SPEC", options->asked.file, "a spec, .textproto or .json").Required();
   command.AddOption("--fabric=FABRIC", options->asked.fabric, "predict for this fabric instead of the spec's");
   command.AddOption("--set=FIELD=V", options->asked.sets, "replace a field of the spec; may be repeated").Repeatable();
   command.AddOption("--out=DIR", options->out, "folder for memory.json and report.json (default: nothing is written)");

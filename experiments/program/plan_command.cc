@@ -50,7 +50,7 @@ void AddPlanCommand(const Command& program, int& exit_status) {
       program.AddCommand("plan", "searches for the fastest layout of a job that fits, and says what is proven");
   auto o = std::make_shared<PlanOptions>();
   command.AddOption("SPEC", o->asked.spec,
-                    "a spec, .textproto: what it says of the layout is fixed, what it leaves out is free");
+                    "a spec, .textproto or .json: what it says of the layout is fixed, what it leaves out is free");
   command.Group("The job").AddOption(
       "--model=MODEL", o->asked.model,
       "without SPEC: a model of `twofold list models`, in BF16 with F32 gradients and AdamW");

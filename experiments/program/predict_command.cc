@@ -78,7 +78,7 @@ int PredictCommand(const PredictOptions& options) {
     LogError(status.message());
     return kExitWrongInput;
   };
-  if (options.spec.empty()) return refuse(absl::InvalidArgumentError("SPEC is missing: a spec, .textproto"));
+  if (options.spec.empty()) return refuse(absl::InvalidArgumentError("SPEC is missing: a spec, .textproto or .json"));
   const absl::StatusOr<std::vector<Varied>> varied = ParseVaried(options.varied);
   if (!varied.ok()) return refuse(varied.status());
   absl::StatusOr<std::vector<Variant>> variants = VariantsOf(options.spec, options.sets, *varied);
@@ -112,7 +112,7 @@ void AddPredictCommand(const Command& program, int& exit_status) {
   const Command command =
       program.AddCommand("predict", "predicts many variants of a spec, and prints them side by side");
   auto options = std::make_shared<PredictOptions>();
-  command.AddOption("SPEC", options->spec, "a spec, .textproto");
+  command.AddOption("SPEC", options->spec, "a spec, .textproto or .json");
   command.AddOption("--set=FIELD=V", options->sets, "replace a field of the spec, as for `run`; may be repeated")
       .Repeatable();
   command

@@ -392,7 +392,7 @@ std::string Help() {
       "\n"
       "After each schedule these rules are checked:\n";
   for (const storm::Rule& rule : storm::Rules())
-    StrAppend(&text, absl::StrFormat("  %-12s", rule.name), rule.text, "\n");
+    StrAppend(&text, absl::StrFormat("  %-13s", rule.name), rule.text, "\n");
   return text +
          "\nWith --replay, --out gets replay.json: `twofold report DIR` draws what each rank did and what struck it, "
          "over\n"
@@ -408,7 +408,7 @@ std::string Help() {
 void AddStormCommand(const Command& program, int& exit_status) {
   const Command command = program.AddCommand("storm", "runs a spec through seeded schedules of disasters");
   auto options = std::make_shared<StormOptions>();
-  command.AddOption("SPEC", options->spec, "a spec, .textproto").Required();
+  command.AddOption("SPEC", options->spec, "a spec, .textproto or .json").Required();
   command.AddOption("--schedules=N", options->schedules, "how many to run").ShowDefault();
   command.AddOption("--seed=SEED", options->seed, "draws the schedules").ShowDefault();
   command.AddOption("--minutes=N", options->minutes, "begin no schedule after so many minutes (default: no limit)");

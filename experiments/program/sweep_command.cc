@@ -91,7 +91,7 @@ void AddSweepCommand(const Command& program, int& exit_status) {
       program.AddCommand("sweep", "predicts and measures a spec over values of its fields: a table and a picture");
   auto options = std::make_shared<SweepCommandOptions>();
   sweep::Asked& asked = options->asked.points;
-  command.AddOption("SPEC", asked.file, "a spec, .textproto").Required();
+  command.AddOption("SPEC", asked.file, "a spec, .textproto or .json").Required();
   command.Group("Points")
       .AddOption("--vary=FIELD=V,V", asked.varied, "a point for each value, and for all combinations of several")
       .Repeatable();

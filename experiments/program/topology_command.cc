@@ -515,7 +515,7 @@ void AddTopologyCommand(const Command& program, int& exit_status) {
           "Examples:\n  NCCL_TOPO_DUMP_FILE=node.xml mpirun -n 8 all_reduce_perf      # once, on the machine\n"
           "  twofold topology import node.xml --nodes=16 --out=mine.textproto\n  twofold bench all_reduce "
           "--fabric=simulated --cluster=mine.textproto\n"
-          "  (nvidia-smi -L; nvidia-smi topo -m) > node.txt      # the names of the GPUs, and the matrix\n"
+          "  (nvidia-smi -L; nvidia-smi topo -m) > node.txt      # the GPUs' names, and the matrix\n"
           "  twofold topology import node.txt --nodes=16 --nic-gbits=200 --out=mine.textproto") +
       kExitText);
 
