@@ -14,6 +14,7 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
+#include "core/proto/elsewhere.h"
 #include "core/proto/fields.h"
 #include "core/proto/other_names.h"
 
@@ -117,13 +118,16 @@ struct Told {
   bool of_block = false;  // the error is in the block around the last named field, not in that field
 };
 
-// The parser's message plus what would be correct. `block`: the type of the innermost open block. `field` may be null.
-Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor* block, const FieldDescriptor* field) {
+// The parser's message plus what would be correct. `root`: the type of the whole file; `block`: that of
+// the innermost open block. `field` may be null.
+Told Tell(const FirstError& error, const FieldTracker& tracker, const Descriptor& root, const Descriptor* block,
+          const FieldDescriptor* field) {
   const std::string message = error.message();
   const std::string plain(absl::StripSuffix(message, "."));
   if (absl::StrContains(message, "has no field named") && block != nullptr) {
     return {tracker.field_at(),
-            StrCat("\"", tracker.field(), "\" is not a field", Suggestion(tracker.field(), FieldNames(*block)))};
+            StrCat("\"", tracker.field(), "\" is not a field", Suggestion(tracker.field(), FieldNames(*block)),
+                   Elsewhere(root, tracker.field()))};
   }
   if (absl::StartsWith(message, "Unknown enumeration value") && field != nullptr && field->enum_type() != nullptr) {
     const std::string value = Quoted(message);
@@ -178,7 +182,7 @@ absl::Status ParseText(const std::string& whole, const std::string& file, google
   const FieldDescriptor* parent = FindField(*root, path);
   const Descriptor* block = path.empty() ? root : parent ? parent->message_type() : nullptr;
   if (!tracker.field().empty()) path.push_back(tracker.field());
-  const Told told = Tell(error, tracker, block, FindField(*root, path));
+  const Told told = Tell(error, tracker, *root, block, FindField(*root, path));
   if (told.of_block) path = tracker.blocks();
   return InvalidArgument(file, ":", told.at.line + 1, ":", told.at.column + 1, ": ",
                          path.empty() ? "" : StrCat(absl::StrJoin(path, "."), ": "), told.text);

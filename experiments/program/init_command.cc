@@ -70,6 +70,9 @@ absl::Status WriteNew(const std::string& path, const std::string& text) {
   std::error_code none;
   if (std::filesystem::exists(std::filesystem::symlink_status(path, none)))
     return InvalidArgument(path, ": exists; init overwrites nothing. Remove it, or give another name");
+  if (path.ends_with(".json"))
+    return InvalidArgument(path, ": init writes text format, since JSON has no comments; use a name such as ",
+                           std::filesystem::path(path).replace_extension(".textproto").string());
   if (absl::Status fine = CheckOutFile("FILE", path); !fine.ok()) return fine;
   std::ofstream file(path, std::ios::binary);
   if (!(file << text) || !file.flush()) return Internal(path, ": cannot be written");

@@ -9,6 +9,7 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
+#include "core/proto/elsewhere.h"
 #include "core/proto/fields.h"
 #include "core/proto/spec.pb.h"
 
@@ -33,7 +34,8 @@ absl::Status NoSuchPath(const std::string& path) {
     const auto* field = block->FindFieldByName(name);
     if (field == nullptr) {
       return InvalidArgument(Printable(path), ": \"", Printable(name), "\" is not a field",
-                             before.empty() ? "" : StrCat(" of ", before), Suggestion(name, FieldNames(*block)));
+                             before.empty() ? "" : StrCat(" of ", before), Suggestion(name, FieldNames(*block)),
+                             Elsewhere(*spec::Spec::descriptor(), name));
     }
     StrAppend(&before, before.empty() ? "" : ".", name);
     block = field->message_type();

@@ -14,8 +14,10 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
+#include "core/proto/elsewhere.h"
 #include "core/proto/fields.h"
 #include "core/proto/other_names.h"
+#include "core/proto/spec.pb.h"
 
 namespace twofold {
 namespace {
@@ -130,7 +132,8 @@ std::string FirstWrong(const Json& json, const Message& block, const std::string
     const FieldDescriptor* field = FindKey(type, key);
     const std::string here = StrCat(path, path.empty() ? "" : ".", Printable(key));
     if (field == nullptr)
-      return StrCat(here, ": \"", Printable(key), "\" is not a field", Suggestion(key, FieldNames(type)));
+      return StrCat(here, ": \"", Printable(key), "\" is not a field", Suggestion(key, FieldNames(type)),
+                    Elsewhere(*spec::Spec::descriptor(), key));
     if (!given.insert(field).second) return StrCat(here, ": is given twice; write it once");
     const auto* choice = value.is_null() ? nullptr : field->containing_oneof();
     if (choice != nullptr && !chosen.insert(choice).second)

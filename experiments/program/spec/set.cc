@@ -15,6 +15,7 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
+#include "core/proto/elsewhere.h"
 #include "core/proto/fields.h"
 #include "core/proto/other_names.h"
 #include "experiments/program/spec/spec.h"
@@ -136,7 +137,8 @@ absl::Status SetByPath(Message& root, const std::vector<std::string>& path, absl
   for (size_t i = 0; i < path.size(); ++i) {
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(path[i]);
     if (field == nullptr) {
-      std::string known = Suggestion(path[i], FieldNames(*message->GetDescriptor()));
+      std::string known =
+          StrCat(Suggestion(path[i], FieldNames(*message->GetDescriptor())), Elsewhere(*root.GetDescriptor(), path[i]));
       if (i == 0 && !absl::StrContains(known, "did you mean"))  // perhaps it lies deeper
         StrAppend(&known, "; `twofold spec ", path[i], "` looks for it in all blocks");
       return InvalidArgument("\"", path[i], "\" is not a field", known);

@@ -60,6 +60,7 @@ TEST(JsonSpec, IsKnownByItsEndingOrItsBeginning) {
 TEST(JsonSpec, ErrorsNameFileFieldValueAndWhatIsRight) {
   EXPECT_THAT(Refused(R"({"train": {"stps": 3}})"),
               HasSubstr("job.json: train.stps: \"stps\" is not a field; did you mean steps?"));
+  EXPECT_THAT(Refused(R"({"parallel": {"micro_batch": 4}})"), HasSubstr("; there is train.micro_batch"));
   EXPECT_THAT(Refused(R"({"train": {"steps": "many"}})"),
               HasSubstr("job.json: train.steps: \"many\" is not valid; use a whole number"));
   EXPECT_THAT(Refused(R"({"train": {"steps": 1.5}})"), HasSubstr("train.steps: 1.5 is not valid; use a whole number"));

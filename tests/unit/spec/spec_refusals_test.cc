@@ -25,6 +25,7 @@ const std::vector<Refusal>& Refusals() {
       {"no_model", {"model: is missing", "preset: \"gpt-3m\""}},
       {"unknown_field", {":2:9: train.stepz:", "is not a field", "did you mean steps?"}},
       {"unknown_block", {":1:1: modle:", "is not a field", "did you mean model?"}},
+      {"field_of_other_block", {":2:18: parallel.micro_batch:", "is not a field", "; there is train.micro_batch"}},
       {"unknown_enum", {":2:28: fabric.simulated.data:", "\"REEL\" is not a value", "did you mean REAL?"}},
       {"text_for_number", {":2:16: train.steps:", "five", "use a whole number"}},
       {"fraction_for_whole", {":2:16: train.steps:", "2.5", "use a whole number"}},

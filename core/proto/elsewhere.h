@@ -1,0 +1,15 @@
+// Where a field is that was looked for in the wrong block.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+
+#include <string>
+#include <string_view>
+
+namespace twofold {
+
+// "; there is train.micro_batch" or "; there are model.gpt.sequence and model.llama.sequence": the paths at which
+// blocks below `root` have a field of exactly this name. Empty if there are none, or too many to help.
+std::string Elsewhere(const google::protobuf::Descriptor& root, std::string_view name);
+
+}  // namespace twofold
