@@ -95,7 +95,10 @@ absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster:
   if (needed > most) {
     return InvalidArgument("parallel: ", plan.ranks_per_site, simulated.has_sites() ? " ranks per site" : " ranks",
                            " do not fit cluster ", c.name(), " with ", most, c.has_star() ? " hosts" : " nodes", " of ",
-                           each == 1 ? "one device" : StrCat(each, " devices"), "; use fewer ranks or more nodes");
+                           each == 1 ? "one device" : StrCat(each, " devices"), "; use fewer ranks or more nodes",
+                           c.machines().network().has_fat_tree()
+                               ? StrCat(" (a fat tree grows: fabric.simulated.nodes: ", needed, ")")
+                               : "");
   }
   const bool in_order = simulated.placement().policy() == spec::Placement::LINEAR;
   auto topology = BuiltTopology(c, static_cast<int>(in_order ? needed : most));

@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
-#include "core/base/suggestion.h"
+#include "core/proto/other_names.h"
 #include "core/proto/spec.pb.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
@@ -79,12 +79,13 @@ absl::Status CheckShape(const Named& schedule, const ScheduleOptions& o) {
 
 // The named schedules; an error if one does not exist.
 absl::StatusOr<std::vector<Named>> ThoseNamed(const ScheduleOptions& o) {
+  const auto& field = *spec::Parallel::descriptor()->FindFieldByNumber(spec::Parallel::kScheduleFieldNumber);
   std::vector<Named> chosen;
   for (const std::string& name : o.names) {
     const auto found =
         std::find_if(All().begin(), All().end(), [&](const Named& schedule) { return schedule.first == name; });
     if (found == All().end()) {
-      return InvalidArgument("unknown schedule \"", name, "\"", Suggestion(name, ScheduleNames()));
+      return InvalidArgument("unknown schedule \"", name, "\"", ValueSuggestion(name, field));
     }
     if (const absl::Status s = CheckShape(*found, o); !s.ok()) return s;
     chosen.push_back(*found);

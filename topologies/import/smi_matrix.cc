@@ -51,7 +51,9 @@ class Reader {
     std::string_view line;
     while (true) {
       if (!Next(line)) {
-        return InvalidArgument(matrix_.file, ": no line begins with GPU0; expected the output of `nvidia-smi topo -m`");
+        return InvalidArgument(matrix_.file,
+                               ": no line begins with GPU0; expected the output of `nvidia-smi topo -m`, NCCL's XML or "
+                               "a SimGrid platform");
       }
       const std::vector<std::string> words = Words(line);
       if (!words.empty() && words[0] == "GPU0" && (words.size() < 2 || !Relation(words[1]))) break;

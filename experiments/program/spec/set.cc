@@ -34,6 +34,11 @@ bool IsWhole(absl::string_view value) {
 
 absl::Status WrongValue(const FieldDescriptor& field, absl::string_view value) {
   if (IsWhole(value)) return InvalidArgument("\"", value, "\" is not valid; use ", ExpectedRange(field));
+  const auto* inner =
+      field.message_type() == nullptr ? nullptr : field.message_type()->FindFieldByName(std::string(value));
+  if (inner != nullptr && inner->message_type() != nullptr) {
+    return InvalidArgument("\"", value, "\" is not valid; use a block, ", field.name(), "={ ", value, " { } }");
+  }
   const bool text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   return InvalidArgument("\"", value, "\" is not valid; use ", text ? "text" : ExpectedValue(field));
 }

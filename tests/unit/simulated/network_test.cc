@@ -21,6 +21,7 @@ namespace network_test {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr char kDevice[] = R"(
   name: "test"
@@ -125,6 +126,7 @@ TEST_F(NetworkTest, PlacementDecidesWhatIsShared) {
   EXPECT_THAT(Error(Spec(4, kDragonfly, "placement { policy: HOSTS hosts: [0, 72, 2, 10] }")),
               HasSubstr("fabric.simulated.placement.hosts[1]: 72: there is no such node; use 0 to 71"));
   EXPECT_THAT(Error(Spec(73, kDragonfly)), HasSubstr("73 ranks do not fit cluster test with 72 nodes of one device"));
+  EXPECT_THAT(Error(Spec(73, kDragonfly)), Not(HasSubstr("a fat tree grows")));
   EXPECT_THAT(Error(Spec(4, kDragonfly, "nodes: 3")), HasSubstr("4 ranks do not fit cluster test with 3 nodes"));
 }
 

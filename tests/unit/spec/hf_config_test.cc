@@ -102,7 +102,7 @@ TEST(HfConfig, Qwen2HasBiasesAndAWindowOnlyWhereItSaysSo) {
     EXPECT_TRUE(model.ok()) << model.status();
     return model.ok() ? model->llama() : spec::Llama();
   };
-  const spec::Llama published = read({});
+  const spec::Llama published = read(json::object());
   EXPECT_TRUE(published.qkv_bias());
   EXPECT_TRUE(published.tied_embeddings());
   EXPECT_EQ(published.kv_heads(), 2);
