@@ -75,6 +75,12 @@ class Install(unittest.TestCase):
         self.assertRegex(" ".join(answer.split()), r'component "infiniband" was asked for; the Twofold in \S+ has: core, strategies, simulated')
         self.configure(PROJECT.format(version="99.0", components="core"), status=1)
 
+    def test_the_template_project_does_without_googletest(self):
+        build = pathlib.Path(self.folder.name) / "without-googletest"
+        answer = run(CMAKE, "-S", self.prefix / "share/doc/libtwofold-dev/own-project", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                     "-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON")
+        self.assertIn("the test is left out; install libgtest-dev", answer)
+
     @unittest.skipUnless(COMPILE, "takes a minute: --compile")
     def test_the_template_project_builds_and_passes_its_test(self):
         build = pathlib.Path(self.folder.name) / "own-project"
