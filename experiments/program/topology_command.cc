@@ -15,6 +15,7 @@
 #include "core/base/format.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "core/proto/fields.h"
 #include "experiments/program/cli/log.h"
 #include "experiments/program/commands.h"
 #include "experiments/program/pictures/style.h"

@@ -82,6 +82,7 @@ const Row kFlags[] = {
     {"bench all_reduce -g 8", 2, "-g 8: an option of nccl-tests", "use --ranks"},
     {"bench all_reduce --fabric=telepathy", 2, "--fabric=telepathy: unknown fabric", "known: in_memory"},
     {"bench all_reduce --fabric=simulated --cluster=dgxh100", 2, "dgxh100", "did you mean dgx-h100"},
+    {"schedule ZB-H1", 2, "unknown schedule \"ZB-H1\"", "did you mean ZERO_BUBBLE_H1?"},
     {"schedule 1F1B", 2, "unknown schedule \"1F1B\"", "did you mean ONE_F_ONE_B?"},
     {"run @/small --check --set=train.optimizer=sgd", 2, "\"sgd\" is not valid", "use a block, optimizer={ sgd { } }"},
     {"topology show dgx-h100 --nodes=0", 2, "--nodes=0", "1"},

@@ -127,6 +127,9 @@ TEST_F(NetworkTest, PlacementDecidesWhatIsShared) {
               HasSubstr("fabric.simulated.placement.hosts[1]: 72: there is no such node; use 0 to 71"));
   EXPECT_THAT(Error(Spec(73, kDragonfly)), HasSubstr("73 ranks do not fit cluster test with 72 nodes of one device"));
   EXPECT_THAT(Error(Spec(73, kDragonfly)), Not(HasSubstr("a fat tree grows")));
+  spec::Spec on_fat_tree = Spec(17, kDragonfly, "nodes: 2");
+  on_fat_tree.mutable_fabric()->mutable_simulated()->set_cluster("dgx-h100");
+  EXPECT_THAT(Error(on_fat_tree), HasSubstr("or more nodes (a fat tree grows: fabric.simulated.nodes: 3)"));
   EXPECT_THAT(Error(Spec(4, kDragonfly, "nodes: 3")), HasSubstr("4 ranks do not fit cluster test with 3 nodes"));
 }
 
