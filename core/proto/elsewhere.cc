@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "core/base/strings.h"
+#include "core/proto/fields.h"
+#include "core/proto/other_names.h"
 
 namespace twofold {
 namespace {
@@ -40,7 +43,13 @@ std::string Elsewhere(const Descriptor& root, std::string_view name) {
   constexpr size_t kMost = 4;
   Search search(name);
   search.In(root, "");
-  const std::vector<std::string>& found = search.found();
+  std::vector<std::string> found = search.found();
+  if (found.empty()) {
+    for (const OtherField& other : OtherFields()) {
+      const std::vector<std::string> path = absl::StrSplit(std::string(other.path), '.');
+      if (other.theirs == name && FindField(root, path) != nullptr) found.emplace_back(other.path);
+    }
+  }
   if (found.empty() || found.size() > kMost) return "";
   std::string text = found.size() == 1 ? "; there is " : "; there are ";
   for (size_t i = 0; i < found.size(); ++i)

@@ -1,4 +1,4 @@
-// Where a field is that was looked for in the wrong block.
+// Where a field is that was looked for in the wrong block, or by a name that others give it.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -9,7 +9,8 @@
 namespace twofold {
 
 // "; there is train.micro_batch" or "; there are model.gpt.sequence and model.llama.sequence": the paths at which
-// blocks below `root` have a field of exactly this name. Empty if there are none, or too many to help.
+// blocks below `root` have a field of exactly this name, or else of the fields that others call so (other_names.h).
+// Empty if there are none, or too many to help.
 std::string Elsewhere(const google::protobuf::Descriptor& root, std::string_view name);
 
 }  // namespace twofold

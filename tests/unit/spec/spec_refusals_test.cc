@@ -7,6 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
+#include "core/proto/elsewhere.h"
+#include "core/proto/fields.h"
+#include "core/proto/other_names.h"
+#include "core/proto/spec.pb.h"
 #include "experiments/program/spec/spec.h"
 
 namespace twofold {
@@ -509,6 +514,14 @@ TEST_P(SpecRefusals, NameFileFieldValueAndRemedy) {
 
 INSTANTIATE_TEST_SUITE_P(Files, SpecRefusals, ::testing::ValuesIn(Refusals()),
                          [](const auto& info) { return info.param.name; });
+
+TEST(OtherFieldNames, AreOfFieldsAndNotOurs) {
+  for (const OtherField& other : OtherFields()) {
+    const std::vector<std::string> path = absl::StrSplit(std::string(other.path), '.');
+    EXPECT_NE(FindField(*spec::Spec::descriptor(), path), nullptr) << other.path;
+    EXPECT_THAT(Elsewhere(*spec::Spec::descriptor(), other.theirs), HasSubstr(std::string(other.path)));
+  }
+}
 
 TEST(SpecRefusalTable, HoldsEveryFile) {
   std::set<std::string> listed, found;
