@@ -130,6 +130,13 @@ def load_run(folder):
     return Run(answer["report"], answer["summary"], answer["spec"], os.fspath(folder))
 
 
+def __getattr__(name):
+    if name in ("calibrate", "compare", "launch", "replay", "report", "run"):
+        raise AttributeError(f"twofold has no function {name}; start the program, `twofold {name}`, as by subprocess.run, and read the folder of a "
+                             "run by load_run (docs/python.md)")
+    raise AttributeError(f"module 'twofold' has no attribute {name!r}; it has {', '.join(__all__)}")
+
+
 def _predict(pool, spec, changes, overrides):
     return Prediction(pool.ask("predict", {**_ask.spec_of(spec), "set": _ask.sets_of(changes, overrides)}))
 

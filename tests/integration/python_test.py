@@ -209,6 +209,13 @@ class SameErrors(InFolder):
         with self.assertRaisesRegex(AttributeError, "Prediction has no field 'step_time'; it has .*median_step_seconds"):
             twofold.predict(SPEC).step_time
 
+    def test_what_the_module_lacks(self):
+        with self.assertRaisesRegex(AttributeError, "no function run; start the program, `twofold run`, .* load_run"):
+            twofold.run
+        with self.assertRaisesRegex(AttributeError, "no attribute 'simulate'; it has .*predict"):
+            twofold.simulate
+        self.assertFalse(hasattr(twofold, "anything"))
+
     def test_predicted_failures_are_results(self):
         prediction = twofold.predict(SPEC, memory__budget_mib=1, model={"mlp": {"hidden": 4096}})
         self.assertEqual((prediction.outcome, prediction.ok), ("OUT_OF_MEMORY", False))
