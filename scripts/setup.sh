@@ -8,7 +8,7 @@ packages=(
   libsimgrid-dev libopenmpi-dev openmpi-bin libasio-dev libgloo-dev libopenblas-pthread-dev libabsl-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc libssl-dev openssl
   nlohmann-json3-dev libspdlog-dev libcli11-dev
   libxxhash-dev libxml2-dev libboost-context-dev libmimalloc-dev zlib1g-dev libsqlite3-dev libcpp-httplib-dev pybind11-dev python3-dev
-  node-d3 dpkg-dev
+  node-d3 dpkg-dev file
 )
 for_tests=(
   clang-format-14 libgtest-dev libgmock-dev libbenchmark-dev chromium chromium-driver fonts-dejavu-core slurm-wlm munge python3-torch

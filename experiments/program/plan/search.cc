@@ -16,13 +16,13 @@ namespace {
 
 // Bounds and simulations add the same times in other orders.
 constexpr double kRounding = 1e-9;
-
-double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+// Of the budget: when so much is over and nothing was simulated, a layout is, without better bounds first.
+constexpr double kHasty = 0.5;
 
 class Searching {
  public:
   Searching(const Question& question, Bytes device, Pool& pool, Journal* journal, const SearchOptions& options)
-      : question_(question), device_(device), pool_(pool), journal_(journal), options_(options) {
+      : question_(question), device_(device), pool_(pool), journal_(journal), options_(options), begin_(Now()) {
     if (journal_ == nullptr) return;
     for (const Simulated& s : journal_->read()) known_[ToLine(s.layout)] = s;
   }
@@ -41,10 +41,15 @@ class Searching {
   struct Candidate {
     Screened screened;
     double bound = 0;
-    enum { kQuick, kTight, kDone } level = kQuick;
-    size_t judged;  // its place in the plan's list
+    enum { kQuick, kTight, kDone } level = kQuick;  // kTight: simulated next
+    size_t judged;                                  // its place in the plan's list
   };
   enum Kind : int64_t { kScreen, kBound, kSimulate };
+
+  double Now() const {
+    if (options_.clock) return options_.clock();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
 
   // ---- Screening: a part of the space for each turn of a process ----
   absl::Status Screen() {
@@ -113,8 +118,11 @@ class Searching {
 
   absl::Status Climb() {
     while (true) {
-      const bool late = options_.budget > 0 && Now() - begin_ > options_.budget;
+      const double spent = options_.budget > 0 ? (Now() - begin_) / options_.budget : 0;
+      const bool late = spent > 1;
       while (!late && pool_.HasIdle() && !open_.empty() && !IsBeaten(open_.top().first)) {
+        if (spent > kHasty && times_.empty() && !IsSimulating())
+          candidates_[open_.top().second].level = Candidate::kTight;
         if (absl::Status s = GiveNext(); !s.ok()) return s;
       }
       const bool ends = late || open_.empty() || IsBeaten(open_.top().first);
@@ -129,6 +137,11 @@ class Searching {
       }
       TellState();
     }
+  }
+
+  bool IsSimulating() const {
+    return std::any_of(under_way_.begin(), under_way_.end(),
+                       [this](const Entry& e) { return candidates_[e.second].level == Candidate::kTight; });
   }
 
   absl::Status GiveNext() {
@@ -214,12 +227,12 @@ class Searching {
                 "; none takes less than ", SecondsText(least)));
   }
 
-  const double begin_ = Now();
   const Question& question_;
   const Bytes device_;
   Pool& pool_;
   Journal* const journal_;
   const SearchOptions& options_;
+  const double begin_;
   Plan plan_;
   std::vector<Candidate> candidates_;
   using Entry = std::pair<double, size_t>;

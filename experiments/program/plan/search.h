@@ -4,7 +4,8 @@
 // layout with the lowest bound comes next. If a better bound of it is not known yet, that is found, and the layout
 // waits for its turn again; else it is simulated. The search ends when no bound is below the best simulated time: then
 // no other layout can be faster, since a bound is never above what the simulation would say. With a gap, it ends when
-// none can be faster by more than that share; with a budget, in any case when that time is over.
+// none can be faster by more than that share; with a budget, in any case when that time is over. If half of the budget
+// is over and nothing was simulated yet, the layout that comes next is simulated at once, so that there is one to name.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,7 @@ struct SearchOptions {
   double budget = 0;        // seconds, screening included; 0: as long as it takes
   bool exhaustive = false;  // simulate every legal layout, without bounds
   std::function<void(const std::string& doing)> progress = nullptr;
+  std::function<double()> clock = nullptr;  // seconds since any moment, for the budget; null: the steady clock
 };
 
 // A legal layout, and what became of it.

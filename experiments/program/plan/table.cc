@@ -139,7 +139,7 @@ std::string PlanText(const Plan& plan, const Shown& shown) {
   if (plan.ranked.empty() && plan.open > 0) {
     StrAppend(&text, "The budget ended before a layout was simulated: ", ProofOf(plan, shown.options),
               "; no layout can take less than ", SecondsText(plan.least),
-              ".\nGive it more time, or fix fields that you do not want to vary, such as --set=parallel.pp=1.\n");
+              ".\nGive it more time, or fix more fields of the layout (--set=FIELD=VALUE).\n");
     return text;
   }
   if (plan.ranked.empty()) {

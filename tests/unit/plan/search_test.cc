@@ -30,7 +30,7 @@ struct Job {
   std::unique_ptr<Pool> pool;
 };
 
-std::unique_ptr<Job> MakeJob(const std::string& text, int64_t ranks) {
+std::unique_ptr<Job> MakeJob(const std::string& text, int64_t ranks, int processes = 2) {
   auto job = std::make_unique<Job>();
   auto given = GivenSpec(text, "job", "simulated");
   EXPECT_TRUE(given.ok()) << given.status();
@@ -47,7 +47,7 @@ std::unique_ptr<Job> MakeJob(const std::string& text, int64_t ranks) {
   EXPECT_TRUE(bounds.ok()) << bounds.status();
   job->bounds = *std::move(bounds);
   job->worker = std::make_unique<Worker>(job->question, *job->bounds, PredictHere);
-  auto pool = Pool::Make(2, [worker = job->worker.get()](const std::string& task) { return worker->Do(task); });
+  auto pool = Pool::Make(processes, [worker = job->worker.get()](const std::string& task) { return worker->Do(task); });
   EXPECT_TRUE(pool.ok()) << pool.status();
   job->pool = *std::move(pool);
   return job;
@@ -127,6 +127,19 @@ TEST(SearchTest, BoundsHoldInPipelines) {
     EXPECT_FALSE(all.ranked.empty()) << text;
     CheckForetold(all);
   }
+}
+
+// When half of the budget is over, a layout is simulated before its bounds are better, and then there is one to name.
+TEST(SearchTest, ABudgetDoesNotEndWithoutALayout) {
+  const auto job = MakeJob(kGpt, 4, 1);
+  bool begun = false, found = false;
+  SearchOptions options{.budget = 100};
+  options.progress = [&](const std::string& doing) { found |= doing.find("best so far") != doing.npos; };
+  options.clock = [&] { return !std::exchange(begun, true) ? 0.0 : found ? 101.0 : 51.0; };
+  const Plan plan = Find(*job, options);
+  EXPECT_EQ(plan.ranked.size(), 1U);
+  EXPECT_EQ(plan.bounded, 0);
+  EXPECT_FALSE(plan.proven);
 }
 
 TEST(SearchTest, AGapEndsItSooner) {
