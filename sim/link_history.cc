@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "absl/strings/str_format.h"
-#include "core/base/check.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
 
@@ -76,9 +75,8 @@ double TimeBins::Sum() const { return std::accumulate(bytes_.begin(), bytes_.end
 // ---- Recording ----
 
 void LinkHistory::Begin(double time, double now) {
-  TWOFOLD_CHECK_GE(time, now);
   if (!on()) origin_ = now;
-  begin_ = std::min(begin_, time);
+  begin_ = std::min(begin_, std::max(time, now));
 }
 
 void LinkHistory::Add(TimeBins& bins, double from, double to, double rate) const {

@@ -42,7 +42,8 @@ class LinkHistory {
  public:
   explicit LinkHistory(const Topology& topology) : topology_(topology), class_of_(topology.links().size()) {}
 
-  // Recording begins at `time`, or earlier if it is called again with an earlier time; neither is before `now`.
+  // Recording begins at `time`, or earlier if it is called again with an earlier time, but not before `now`: a rank may
+  // begin a step a little before the flows that are in flight were last brought up to date.
   void Begin(double time, double now);
   bool on() const { return origin_ >= 0; }
   bool RecordsAt(double time) const { return on() && time >= begin_; }

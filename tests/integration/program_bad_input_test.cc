@@ -168,7 +168,7 @@ const Row kFiles[] = {
      "train.checkpoint.path", "give a folder that this user may write to"},
     {"topology show dgx-h100 --out=/proc/x.svg", 2, "--out=/proc/x.svg: cannot be written",
      "use a file in a folder that this user may write to"},
-    {"compare @/folder @/folder", 2, "/folder/report.json", "give a folder that `twofold run` wrote"},
+    {"compare @/folder @/folder", 2, "/folder/report.json", "expected the folder of a run"},
     {"report @/none", 2, "/none", "give a folder that `twofold run` wrote"},
     {"run @/none.json --check", 2, "/none.json: cannot be read: No such file", ".textproto or .json"},
     {"run @/cut.json --check", 2, "/cut.json:2:1: syntax error while parsing object key - unexpected end of input",
