@@ -274,9 +274,9 @@ class ManyAtATime(InFolder):
             timer.start()
             each = predictor.predict_each(SPEC, [{"train.seed": seed} for seed in range(3000)])
             timer.join()
-        lost = [str(one) for one in each if isinstance(one, twofold.Error)]
-        self.assertEqual([isinstance(one, twofold.RunError) for one in each if isinstance(one, twofold.Error)], [True])
-        self.assertIn("the predicting process was ended by Killed", lost[0])
+        lost = [one for one in each if isinstance(one, twofold.Error)]
+        self.assertEqual([type(one) for one in lost], [twofold.RunError], lost)
+        self.assertIn("the predicting process was ended by Killed", str(lost[0]))
 
     def test_a_forked_child_has_processes_of_its_own(self):
         twofold.predict(SPEC)
