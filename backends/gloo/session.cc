@@ -21,9 +21,13 @@ std::mutex g_mutex;
 std::weak_ptr<host::RankState> g_rank;  // whose run is in progress
 std::terminate_handler g_before = nullptr;
 
-// Gloo's thread throws if a message is longer than what was asked for, and nobody catches it. Then that thread stays
-// here, the run fails, and the process ends as after any failure. If the run (in an elastic run: the generation) is
-// ending anyway, nobody would look at a failure, and without that thread nothing can go on: the process ends here.
+// How long a failed run has to end its process. It cannot if it needs the lock of a pair that Gloo's thread holds.
+constexpr unsigned kSecondsToEnd = 60;
+
+// Gloo's thread throws if a message is longer than what was asked for, or if a connection breaks while it is made, and
+// nobody catches it. Then that thread stays here, the run fails, and the process ends as after any failure, or here if
+// that takes too long. If the run (in an elastic run: the generation) is ending anyway, nobody would look at a failure,
+// and without that thread nothing can go on: the process ends here.
 [[noreturn]] void OnTerminate() {
   try {
     if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
@@ -31,10 +35,12 @@ std::terminate_handler g_before = nullptr;
     std::unique_lock lock(g_mutex);
     const std::shared_ptr<host::RankState> rank = g_rank.lock();
     if (rank != nullptr && !rank->run.ending()) {
-      rank->run.Fail(rank->rank, RankFailure::Kind::kCollectiveMismatch,
-                     StrCat("rank ", rank->rank, ": Gloo: more data arrived than expected (", e.what(), ")"));
+      rank->run.Fail(
+          rank->rank, RankFailure::Kind::kCollectiveMismatch,
+          StrCat("rank ", rank->rank,
+                 ": Gloo: more data arrived than expected, or a connection broke while it was made (", e.what(), ")"));
       lock.unlock();
-      while (true) pause();
+      for (unsigned left = kSecondsToEnd; left > 0;) left = sleep(left);  // signals end it early
     }
   } catch (...) {
   }
