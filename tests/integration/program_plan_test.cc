@@ -80,7 +80,7 @@ TEST_F(Program, SaysWhatABudgetLeavesOpen) {
   ASSERT_EQ(Run(StrCat("plan ", spec, " --ranks=2 --budget=0.000001s")), 1) << err_;
   EXPECT_THAT(out_, HasSubstr("The budget ended before a layout was simulated: of "));
   EXPECT_THAT(out_, HasSubstr(" are left open, 0 layouts were simulated"));
-  EXPECT_THAT(out_, HasSubstr("Give it more time, or fix fields"));
+  EXPECT_THAT(out_, HasSubstr("Give it more time, or fix more fields"));
 }
 
 TEST_F(Program, RefusesToPlanWhatCannotBe) {
