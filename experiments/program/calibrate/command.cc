@@ -30,6 +30,7 @@
 #include "experiments/program/calibrate/disturbance.h"
 #include "experiments/program/calibrate/fit_messages.h"
 #include "experiments/program/calibrate/fit_training.h"
+#include "experiments/program/calibrate/from_sweep.h"
 #include "experiments/program/calibrate/from_table.h"
 #include "experiments/program/calibrate/gpu_calibration.h"
 #include "experiments/program/calibrate/jobs.h"
@@ -457,6 +458,8 @@ absl::Status CalibrateMessages(const Options& o) {
 }
 
 absl::Status Calibrate(Options o) {
+  if (!o.from.table.empty() && !(o.cluster.empty() && o.cluster_out.empty()))
+    return CalibrateSweep({.table = o.from.table, .cluster = o.cluster, .out = o.cluster_out, .json = o.json});
   if (!o.from.table.empty()) {
     o.from.gpu = o.gpu_asked == "0" ? "" : o.gpu_asked, o.from.out = o.out, o.from.json = o.json;
     return CalibrateFrom(o.from);
@@ -524,8 +527,9 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
       .ShowDefault();
   command.Group("Laws of a table")
       .AddOption("--from=FILE", options->from.table,
-                 "a table of measured kernel times (.csv or .csv.gz): nothing is measured; the constants of a "
-                 "kernel law are fitted to it and written to --out as a device's .textproto");
+                 "a table of measured times (.csv or .csv.gz): nothing is measured. Kernels: the constants of a law are "
+                 "fitted to it and written to --out as a device's .textproto. With --cluster, collectives: the constants "
+                 "of the cluster's links are, and are written to --cluster-out");
   command.AddOption("--column=NAME", options->from.column,
                     "with --from: the column of times, such as us_vllm; of several, separated by commas, the geometric "
                     "mean; default: the first");
@@ -537,10 +541,12 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   command.Group("Links of a cluster")
       .AddOption("--cluster=CLUSTER", options->cluster,
                  "with --fabric=mpi: the structure of the cluster that the processes run on (a name of the "
-                 "catalogue or a file: a star, or machines with one device each on a network)");
+                 "catalogue or a file: a star, or machines with one device each on a network); with --from: the "
+                 "cluster with NCCL or RCCL on which the table's collectives were measured");
   command.AddOption("--cluster-out=FILE", options->cluster_out,
                     "with --cluster: the file to write. It describes the same cluster, with the measured figures of "
-                    "its links and of library open_mpi; use it as `--fabric=simulated --cluster=FILE`");
+                    "its links and of library open_mpi, or with --from of NCCL; use it as `--fabric=simulated "
+                    "--cluster=FILE`");
   command.Group("What is measured")
       .AddFlag("--quick", options->quick,
                "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a few "
@@ -548,7 +554,7 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   command.Group("Results").AddFlag(
       "--json", options->json,
       "print JSON: {out, profile}, the profile as it is written; {out, messages} of mpi and gloo; {out, links} with "
-      "--cluster-out; {out, device} with --from");
+      "--cluster-out; {out, device} with --from, {out, cluster} with both");
   command.Footer(
       R"(The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between ranks, and how far
 the measured times of small training jobs are from their predictions; this difference gives predictions their intervals.
@@ -575,7 +581,9 @@ Examples:
   twofold bench all_reduce --fabric=simulated --cluster=mine.textproto
   twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated
   twofold calibrate --from=products.csv.gz --gpu=h100-sxm --column=us_vllm --out=my-h100.textproto
-                                                            then: device_profile: "my-h100.textproto" in a cluster's file)");
+                                                            then: device_profile: "my-h100.textproto" in a cluster's file
+  twofold calibrate --from=nccl-tests.csv --cluster=dgx-h100 --cluster-out=mine.textproto
+                                                            collective,ranks,nodes,bytes,us (docs/clusters.md))");
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;

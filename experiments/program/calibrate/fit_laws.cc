@@ -8,21 +8,17 @@
 
 #include "core/base/strings.h"
 #include "experiments/program/calibrate/samples.h"
+#include "experiments/program/calibrate/search.h"
 
 namespace twofold::calibrate {
 namespace {
 
-constexpr int kMostLawRounds = 60, kStirredRounds = 15;
+constexpr int kMostLawRounds = 60;
 constexpr size_t kLeastOfRegion = 10;
 constexpr int64_t kLarge = 512;  // dimensions and sequences of training
 constexpr double kSmallWeight = 0.25;
 constexpr double kBoost = 1.12;  // the clock's maximum over the one that the data sheet's peak assumes
 
-uint64_t Fnv(std::string_view text) {
-  uint64_t hash = 14695981039346656037ull;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  return hash;
-}
 uint64_t HashOf(const ProductShape& p) { return Fnv(StrCat(p.m, ",", p.n, ",", p.k)); }
 uint64_t HashOf(const AttentionCall& c) {
   return Fnv(StrCat(c.batch, ",", c.queries, ",", c.heads, ",", c.kv_heads, ",", c.head_dim));
@@ -60,43 +56,6 @@ double LossOf(const cluster::KernelLaws& laws, const Law& law, const std::vector
     weights += weight;
   }
   return sum / weights;
-}
-
-struct Constant {
-  std::function<void(double)> set;
-  double value, low, high;
-};
-
-// Changes one constant after the other, in rising and falling steps; stirs the steps from time to time.
-void Search(std::vector<Constant>& constants, const std::function<double()>& loss_of) {
-  for (Constant& c : constants) c.value = std::clamp(c.value, c.low, c.high), c.set(c.value);
-  std::vector<double> steps(constants.size(), 0.1);
-  double loss = loss_of();
-  for (int round = 1; round <= kMostLawRounds; ++round) {
-    for (size_t i = 0; i < constants.size(); ++i) {
-      Constant& c = constants[i];
-      bool better = false;
-      for (const double sign : {1.0, -1.0}) {
-        const double tried = std::clamp(c.value * std::exp(sign * steps[i]), c.low, c.high);
-        if (tried == c.value) continue;
-        c.set(tried);
-        if (const double other = loss_of(); other < loss) {
-          loss = other, c.value = tried, better = true;
-          break;
-        }
-        c.set(c.value);
-      }
-      steps[i] *= better ? 1.5 : 0.5;
-      if (steps[i] < 1e-3 && round % kStirredRounds == 0) steps[i] = 0.05;
-    }
-  }
-}
-
-// Three digits: more would not change a prediction, and files stay readable.
-double Rounded(double value) {
-  if (value == 0) return 0;
-  const double scale = std::pow(10.0, 3 - std::ceil(std::log10(std::abs(value))));
-  return std::round(value * scale) / scale;
 }
 
 template <class Law>
@@ -176,7 +135,7 @@ cluster::ProductLaw FitProductLaw(const cluster::Device& device, const std::stri
     constants.push_back(field("host_us", 4, 0.5, 400));
   }
   const std::vector<MeasuredProduct> fitted = Fitted(rows);
-  Search(constants, [&] { return LossOf(device.laws(), law, fitted); });
+  Search(constants, kMostLawRounds, [&] { return LossOf(device.laws(), law, fitted); });
   Round(law);
   return law;
 }
@@ -209,7 +168,7 @@ cluster::AttentionLaw FitAttentionLaw(const cluster::Device& device, const std::
         cluster::AttentionLaw::Width* const w = law.mutable_widths(law.widths_size() - 1);
         constants.push_back({[w](double v) { w->set_factor(v); }, 1, 0.5, 3});
       }
-      Search(constants, [&] { return LossOf(device.laws(), law, fitted); });
+      Search(constants, kMostLawRounds, [&] { return LossOf(device.laws(), law, fitted); });
       const double loss = LossOf(device.laws(), law, fitted);
       if (best.has_tflops() && loss >= best_loss) continue;
       best = law, best_loss = loss;
