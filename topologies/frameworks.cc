@@ -18,7 +18,7 @@ absl::Status CheckTime(const framework::Time& time) {
   Checks checks;
   checks << CheckNotNegative("time.launch_us", time.launch_us());
   for (const framework::Kernel& kernel : time.kernels()) {
-    checks << CheckPositive("time.kernels.factor", kernel.factor())
+    checks << CheckNotNegative("time.kernels.factor", kernel.factor())
            << CheckNotNegative("time.kernels.launch_us", kernel.launch_us());
   }
   for (const framework::Moved& moved : time.moved()) {

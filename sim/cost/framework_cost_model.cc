@@ -30,9 +30,10 @@ Estimate FrameworkCostModel::Sum(const ops::Op& a, const ops::Op& b) {
 }
 
 Estimate FrameworkCostModel::One(const ops::Op& op) {
+  const auto known = kernels_.find(ops::Key(op).name);
+  if (known != kernels_.end() && known->second.factor() == 0) return InNeighboursPass();
   Estimate e = own_->Time(op);
   if (launch_.has_value()) e.launch = launch_;
-  const auto known = kernels_.find(ops::Key(op).name);
   if (known == kernels_.end()) return e;
   const framework::Kernel& kernel = known->second;
   const auto scaled = [&](Seconds t) {

@@ -73,6 +73,7 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
   const ops::KernelKey key = ops::Key(op);
   const ops::Cost cost = ops::CostOf(op);
   const cluster::Kernels::Kernel& kernel = Of(key.name);
+  if (kernel.factor() == 0) return InNeighboursPass();
   double seconds = static_cast<double>(cost.bytes().value()) / memory_;
   double products = 0, addition = 0, kernel_s = device_.kernel_us() * 1e-6, error = device_.kernels().error();
   const auto* product = std::get_if<ops::MatMul>(&op.any());
@@ -184,8 +185,8 @@ absl::Status CheckKernels(const cluster::Device& device) {
     if (!ops::IsKernel(one.name()))
       return wrong("kernels.name: \"", one.name(), "\": unknown kernel; use a name from a report, such as matmul_nt");
     if (!named.insert(one.name()).second) return wrong("kernels.name: \"", one.name(), "\": appears twice");
-    if (!(one.factor() > 0))
-      return wrong("kernels.factor: ", one.factor(), " for ", one.name(), ": must be greater than 0");
+    if (!(one.factor() >= 0))
+      return wrong("kernels.factor: ", one.factor(), " for ", one.name(), ": must not be negative");
     if (!(one.launch_us() >= 0))
       return wrong("kernels.launch_us: ", one.launch_us(), " for ", one.name(), ": must not be negative");
   }

@@ -32,6 +32,7 @@ def kernels(c):
         found.setdefault(name, {})["factor"] = c["batched_factor"]
     found["masked_dropout_forward"]["factor"] = c["dropout_factor"]
     found["add"]["factor"] = 1 / 3  # fused with the dropout before it: the residual alone is read
+    found["add_bias"] = {"factor": 0}  # of a row-parallel layer: in the pass of the dropout and the sum behind it (bias_dropout_add)
     found["cross_entropy_forward"]["factor"] = c["cross_entropy_factor"]
     found["cross_entropy_backward"] = {"factor": c["cross_entropy_backward_factor"]}
     for name in ("split_max", "split_sums"):  # which read the logits once each

@@ -50,6 +50,10 @@ TEST_F(FrameworkCostModelTest, FactorsScaleAllButTheKernelsMinimum) {
   const ops::Op add = ops::Add{.a = New({1000000}), .b = New({1000000}), .out = New({1000000})};
   EXPECT_NEAR(On(time, add).seconds.value(), 3 * 6e6 / kMemory + kKernel, 1e-12);
   EXPECT_NEAR(On(time, add).launch->value(), 11e-6, 1e-12);
+  kernel.set_factor(0);  // a neighbour does it
+  EXPECT_EQ(On(time, add).seconds.value(), 0);
+  EXPECT_EQ(On(time, add).high.value(), 0);
+  EXPECT_EQ(On(time, add).launch, Seconds(0));
   const ops::Op fill = ops::Fill{.out = New({1000})};
   EXPECT_NEAR(On(time, fill).launch->value(), 7e-6, 1e-12);
   EXPECT_EQ(On(time, fill).seconds.value(), Own(fill));

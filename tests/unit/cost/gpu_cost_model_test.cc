@@ -143,6 +143,11 @@ TEST_F(GpuCostModelTest, KernelsTakeTheirBytesTimeSoManyTimesAsTheFileSays) {
   add.set_name("add"), add.set_factor(0.5);
   EXPECT_NEAR(On(d, ops::Add{x, x, x}), kKernel + 3.0 * (1 << 20) / kMemory, 1e-15);
   EXPECT_NEAR(On(d, ops::AddTo{x, x}), kKernel + 6.0 * (1 << 20) / kMemory, 1e-15);
+  add.set_factor(0);  // a neighbour does it
+  const Estimate fused = GpuCostModel(d).Time(ops::Add{x, x, x});
+  EXPECT_EQ(fused.seconds.value(), 0);
+  EXPECT_EQ(fused.high.value(), 0);
+  EXPECT_EQ(fused.launch, Seconds(0));
 }
 
 TEST_F(GpuCostModelTest, AccumulationIsAnAdditionOfItsOwnWhereTheFileSaysSo) {
@@ -237,8 +242,8 @@ TEST_F(GpuCostModelTest, RefusesWhatItCannotUse) {
   EXPECT_NE(message([](auto& k) { k.mutable_tiles(0)->set_rows(0); }).find("tiles: 0 x 100"), std::string::npos);
   EXPECT_EQ(message([](auto& k) { k.set_tile_depth(-1); }), "tile_depth: -1: must not be negative");
   EXPECT_EQ(message([](auto& k) { k.set_most_splits(0); }), "most_splits: 0: must be 1 or more");
-  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_factor(0), k.mutable_kernels(0)->set_name("add"); }),
-            "kernels.factor: 0 for add: must be greater than 0");
+  EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_factor(-1), k.mutable_kernels(0)->set_name("add"); }),
+            "kernels.factor: -1 for add: must not be negative");
   EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_launch_us(-1), k.mutable_kernels(0)->set_name("add"); }),
             "kernels.launch_us: -1 for add: must not be negative");
   EXPECT_EQ(message([](auto& k) { k.add_kernels()->set_name("matmul_n"); }),
