@@ -39,7 +39,7 @@ class Search {
 
 }  // namespace
 
-std::string Elsewhere(const Descriptor& root, std::string_view name) {
+std::vector<std::string> PathsElsewhere(const Descriptor& root, std::string_view name) {
   constexpr size_t kMost = 4;
   Search search(name);
   search.In(root, "");
@@ -50,7 +50,13 @@ std::string Elsewhere(const Descriptor& root, std::string_view name) {
       if (other.theirs == name && FindField(root, path) != nullptr) found.emplace_back(other.path);
     }
   }
-  if (found.empty() || found.size() > kMost) return "";
+  if (found.size() > kMost) found.clear();
+  return found;
+}
+
+std::string Elsewhere(const Descriptor& root, std::string_view name) {
+  const std::vector<std::string> found = PathsElsewhere(root, name);
+  if (found.empty()) return "";
   std::string text = found.size() == 1 ? "; there is " : "; there are ";
   for (size_t i = 0; i < found.size(); ++i)
     StrAppend(&text, i == 0 ? "" : i + 1 == found.size() ? " and " : ", ", found[i]);

@@ -5,12 +5,16 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace twofold {
 
-// "; there is train.micro_batch" or "; there are model.gpt.sequence and model.llama.sequence": the paths at which
-// blocks below `root` have a field of exactly this name, or else of the fields that others call so (other_names.h).
-// Empty if there are none, or too many to help.
+// The paths at which blocks below `root` have a field of exactly this name, or else of the fields that others call so
+// (other_names.h). Empty if there are none, or too many to help.
+std::vector<std::string> PathsElsewhere(const google::protobuf::Descriptor& root, std::string_view name);
+
+// These in words: "; there is train.micro_batch" or "; there are model.gpt.sequence and model.llama.sequence". Empty if
+// there are none.
 std::string Elsewhere(const google::protobuf::Descriptor& root, std::string_view name);
 
 }  // namespace twofold

@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "core/base/format.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/base/suggestion.h"
+#include "core/proto/elsewhere.h"
 #include "experiments/program/bench/plan.h"
 #include "experiments/program/make_plan.h"
 #include "experiments/program/memory_story.h"
@@ -85,16 +87,40 @@ class Arguments {
     if (!status.ok()) return Refuse("spec", status.message());
     text = SpecToText(spec);
   }
+  // `set`, and `names`: those of the fields that a caller wrote like arguments of the command, as in nodes=1.
+  void TakeSets(std::vector<std::string>& sets) {
+    Take("set", sets);
+    Take("names", names_);
+  }
   // Call it when all are taken.
   absl::Status status() {
     for (const auto& [name, value] : json_.items()) {
       if (std::find(known_.begin(), known_.end(), name) == known_.end())
-        Refuse(name, StrCat("is no argument of ", command_, Suggestion(name, known_)));
+        Refuse(name, StrCat("is no argument of ", command_, Suggestion(name, ShownNames())));
     }
+    for (const std::string& name : names_) CheckField(name);
     return status_;
   }
 
  private:
+  // parallel__dp and parallel.dp need a block `parallel`; what it has, the spec checks.
+  void CheckField(const std::string& name) {
+    const google::protobuf::Descriptor& spec = *spec::Spec::descriptor();
+    const std::string block = name.substr(0, std::min(name.find("__"), name.find('.')));
+    if (spec.FindFieldByName(block) != nullptr) return;
+    std::string paths;
+    for (const std::string& path : PathsElsewhere(spec, block))
+      StrAppend(&paths, paths.empty() ? "; a field is set by " : " or ", absl::StrReplaceAll(path, {{".", "__"}}), "=");
+    Refuse(name, StrCat("is neither an argument of ", command_, " nor a field of the spec",
+                        Suggestion(name, ShownNames()), paths));
+  }
+  std::vector<std::string> ShownNames() const {
+    std::vector<std::string> shown;
+    for (const std::string& name : known_) {
+      if (name != "text" && name != "names") shown.push_back(name);
+    }
+    return shown;
+  }
   static std::string JsonOf(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60);
   }
@@ -109,7 +135,7 @@ class Arguments {
 
   const std::string command_;
   const Json json_;
-  std::vector<std::string> known_;
+  std::vector<std::string> known_, names_;
   absl::Status status_;
 };
 
@@ -148,7 +174,7 @@ absl::StatusOr<Json> Predict(Arguments& arguments) {
   std::optional<std::string> text;
   std::vector<std::string> sets;
   arguments.TakeSpec(file, text);
-  arguments.Take("set", sets);
+  arguments.TakeSets(sets);
   if (absl::Status s = arguments.status(); !s.ok()) return s;
   if (!text) {
     absl::StatusOr<std::string> read = ReadFile(file);
@@ -166,7 +192,7 @@ absl::StatusOr<Json> Memory(Arguments& arguments) {
   MemoryQuestion asked;
   bool advice = true;
   arguments.TakeSpec(asked.file, asked.text);
-  arguments.Take("set", asked.sets);
+  arguments.TakeSets(asked.sets);
   arguments.Take("fabric", asked.fabric);
   arguments.Take("advice", advice);
   if (absl::Status s = arguments.status(); !s.ok()) return s;
@@ -193,7 +219,7 @@ absl::StatusOr<Json> Plan(Arguments& arguments) {
   arguments.Take("global_batch", o.global_batch);
   arguments.Take("sequence", o.sequence);
   arguments.Take("framework", o.framework);
-  arguments.Take("set", o.sets);
+  arguments.TakeSets(o.sets);
   arguments.Take("codecs", o.codecs);
   arguments.Take("gap", o.gap);
   arguments.Take("budget", o.budget);
@@ -216,7 +242,7 @@ absl::StatusOr<Json> Sweep(Arguments& arguments) {
   SweepAsked o;
   arguments.TakeSpec(o.points.file, o.text);
   arguments.Take("vary", o.points.varied);
-  arguments.Take("set", o.points.sets);
+  arguments.TakeSets(o.points.sets);
   arguments.Take("fixed", o.points.fixed);
   arguments.Take("predicted", o.points.predict);
   arguments.Take("measured", o.points.measure);

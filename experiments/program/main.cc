@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "backends/host/cpu_level.h"
 #include "backends/registry.h"
+#include "core/base/strings.h"
 #include "experiments/program/bench/command.h"
 #include "experiments/program/calibrate/command.h"
 #include "experiments/program/cli/command_line.h"
@@ -98,6 +99,19 @@ void OfferNames(twofold::CommandLine& line) {
   });
 }
 
+// What others call commands.
+void AnswerOtherWords(twofold::CommandLine& line) {
+  const auto means = [](const char* word, const char* use) {
+    return twofold::StrCat("unknown command \"", word, "\"; use `", use, "`; see twofold --help");
+  };
+  line.Answer("version", means("version", "twofold --version"));
+  line.Answer("train", means("train", "twofold run SPEC"));
+  line.Answer("simulate", means("simulate", "twofold run SPEC --fabric=simulated"));
+  line.Answer("benchmark", means("benchmark", "twofold bench OPERATION"));
+  line.Answer("validate", means("validate", "twofold run SPEC --check"));
+  line.Answer("check", means("check", "twofold run SPEC --check"));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -141,6 +155,7 @@ int main(int argc, char** argv) {
   twofold::AddDoctorCommand(program, exit_status);
   twofold::AddQuickstartCommand(program, exit_status);
   twofold::AddListCommand(program, exit_status);
+  AnswerOtherWords(line);
   twofold::AddHelpCommands(line, twofold::VersionName(), exit_status);
   program.Footer(kTour);  // last: otherwise the commands would inherit it
   try {

@@ -76,7 +76,7 @@ def predict_each(spec, changes=None, *, vary=None, set=None, **overrides):
 def memory(spec, *, fabric=None, advice=True, set=None, **overrides):
     """Predicts what a spec needs of memory, as `twofold memory` does, and if it does not fit, the cheapest changes that make it fit
     (`advice=False`: not these, which take longer)."""
-    answer = json.loads(_ask.default().ask("memory", {**_ask.spec_of(spec), "fabric": fabric, "advice": advice, "set": _ask.sets_of(set, overrides)}))
+    answer = json.loads(_ask.default().ask("memory", {**_ask.spec_of(spec), "fabric": fabric, "advice": advice, **_ask.changes_of(set, overrides)}))
     return Memory(answer["memory"], answer["text"], answer["advice"], answer["report"])
 
 
@@ -86,7 +86,7 @@ def plan(spec=None, *, model=None, cluster=None, nodes=None, ranks=None, global_
     seconds, or "5min"."""
     arguments = dict(_ask.spec_of(spec) if spec is not None else {}, model=model, cluster=cluster, nodes=nodes, ranks=ranks, global_batch=global_batch,
                      sequence=sequence, framework=framework, gap=gap, budget=budget, top=top, price=price, what_if=what_if, exhaustive=exhaustive,
-                     processes=processes, out=_path(out), set=_ask.sets_of(set, overrides))
+                     processes=processes, out=_path(out), **_ask.changes_of(set, overrides))
     arguments["codecs"] = codecs if codecs is None or isinstance(codecs, str) else ",".join(codecs)
     if _is_number(gap):
         arguments["gap"] = f"{100 * gap:.12g}%"
@@ -101,7 +101,7 @@ def sweep(spec, vary, *, fixed=None, scaling=None, predicted=None, measured=None
     """Predicts, measures, or both, a spec over all combinations of `vary`, as `twofold sweep` does; arguments are its options. `out` is the
     folder of its files, from which an interrupted sweep goes on; None: nothing is kept."""
     arguments = dict(_ask.spec_of(spec), scaling=scaling, predicted=predicted, measured=measured, fabric=fabric, repeats=repeats, processes=processes,
-                     again=again, out=_path(out), set=_ask.sets_of(set, overrides), fixed=[fixed] if isinstance(fixed, str) else fixed,
+                     again=again, out=_path(out), **_ask.changes_of(set, overrides), fixed=[fixed] if isinstance(fixed, str) else fixed,
                      vary=[f"{path}={','.join(values)}" for path, values in _ask.varied_of(vary).items()])
     import tempfile  # here: it takes long to load
     with tempfile.TemporaryDirectory(prefix="twofold-") as folder:
@@ -138,7 +138,7 @@ def __getattr__(name):
 
 
 def _predict(pool, spec, changes, overrides):
-    return Prediction(pool.ask("predict", {**_ask.spec_of(spec), "set": _ask.sets_of(changes, overrides)}))
+    return Prediction(pool.ask("predict", {**_ask.spec_of(spec), **_ask.changes_of(changes, overrides)}))
 
 
 def _predict_each(pool, spec, changes, vary, common, overrides):
@@ -148,8 +148,9 @@ def _predict_each(pool, spec, changes, vary, common, overrides):
         varied = _ask.varied_of(vary)
         changes = [dict(zip(varied, values)) for values in itertools.product(*varied.values())]
     settings = [dict(_ask.flat(change)) for change in changes]
-    sets = _ask.sets_of(common, overrides)
-    answers = pool.ask_all("predict", _ask.spec_of(spec), [{"set": sets + _ask.sets_of(changed)} for changed in settings])
+    common = _ask.changes_of(common, overrides)
+    sets = common.pop("set")
+    answers = pool.ask_all("predict", {**_ask.spec_of(spec), **common}, [{"set": sets + _ask.sets_of(changed)} for changed in settings])
     return Predictions([said if isinstance(said, Error) else Prediction(said, changed) for said, changed in zip(answers, settings)], settings)
 
 

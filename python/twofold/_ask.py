@@ -128,6 +128,11 @@ def sets_of(*settings):
     return [f"{path}={value}" for some in settings for path, value in flat(some or {})]
 
 
+def changes_of(settings, overrides):
+    """The arguments that change a spec: `set`, and fields that were written like arguments."""
+    return {"set": sets_of(settings, overrides), "names": list(overrides) or None}
+
+
 def flat(settings, above=""):
     if not isinstance(settings, dict):
         raise InputError(f"set: expected a dict of fields and values (got {settings!r})")

@@ -56,7 +56,12 @@ const Row kFlags[] = {
     {"", 2, "no command is given", "use one of run, "},
     {"rum @/small", 2, "unknown command \"rum\"", "did you mean run"},
     {"RUN @/small", 2, "unknown command \"RUN\"", "did you mean run?"},
-    {"benchmark all_reduce", 2, "unknown command \"benchmark\"", "known: "},
+    {"benchmark all_reduce", 2, "unknown command \"benchmark\"", "use `twofold bench OPERATION`"},
+    {"version", 2, "unknown command \"version\"", "use `twofold --version`"},
+    {"train @/small", 2, "unknown command \"train\"", "use `twofold run SPEC`"},
+    {"simulate @/small", 2, "unknown command \"simulate\"", "use `twofold run SPEC --fabric=simulated`"},
+    {"validate @/small", 2, "unknown command \"validate\"", "use `twofold run SPEC --check`"},
+    {"-V", 2, "unknown option -V", "here it is --version"},
     {"topology shwo", 2, "unknown subcommand \"shwo\"", "did you mean show?"},
     {"list model", 2, "unknown subcommand \"model\"", "did you mean models?"},
     {"help laucnh", 2, "unknown command \"laucnh\"", "did you mean launch?"},
@@ -115,6 +120,40 @@ const Row kFlags[] = {
      "--fabric=simulated"},
     {"run @/small --check --set=trace.goal=true --fabric=simulated", 2, "no rank can stand for others",
      "fabric.simulated.folding: OFF"},
+};
+
+// ---- what other programs call options ----
+const Row kOthers[] = {
+    {"bench --np 4", 2, "unknown option --np",
+     "here it is --ranks=N, the number of ranks in all; see twofold bench --help"},
+    {"bench all_reduce -np 4", 2, "unknown option -np", "here it is --ranks=N"},
+    {"bench all_reduce --gpus-per-node=8", 2, "unknown option --gpus-per-node", "here it is --ranks-per-node=N"},
+    {"launch -n 4 -- run @/small", 2, "unknown option -n;", "here it is --ranks=N"},
+    {"launch -np 4 -- run @/small", 2, "unknown option -np;", "here it is --ranks=N"},
+    {"launch -N 2 -n 4 -- run @/small", 2, "unknown option -N;", "here it is --nodes=N"},
+    {"launch --nproc_per_node=4 -- run @/small", 2, "unknown option --nproc_per_node",
+     "here it is --ranks=N, which counts the ranks of all nodes together"},
+    {"launch --nnodes=2 --nproc-per-node 4 -- run @/small", 2, "unknown option --nnodes", "here it is --nodes=N"},
+    {"launch --master_addr=node1 -- run @/small", 2, "unknown option --master_addr", "here it is --master=HOST:PORT"},
+    {"launch --hostfile hosts -- run @/small", 2, "unknown option --hostfile",
+     "mpirun -n 16 --hostfile=FILE twofold run"},
+    {"launch --max-restarts=3 -- run @/small", 2, "unknown option --max-restarts", "here it is --restarts=N"},
+    {"run @/small --gpus=4", 2, "unknown option --gpus", "the spec gives the number of ranks"},
+    {"run @/small --nproc_per_node=4", 2, "unknown option --nproc_per_node", "--set=parallel.dp=N"},
+    {"run @/small --tensor-model-parallel-size=2", 2, "unknown option --tensor-model-parallel-size",
+     "it is a field of the spec: --set=parallel.tp=V"},
+    {"run --tensor_model_parallel_size 2 @/small", 2, "unknown option --tensor_model_parallel_size", "parallel.tp"},
+    {"run @/small --num-layers=4", 2, "unknown option --num-layers",
+     "there are fields of the spec: --set=model.gpt.layers=V or --set=model.llama.layers=V"},
+    {"run @/small --deepspeed_config=ds.json", 2, "unknown option --deepspeed_config", "the spec is an argument"},
+    {"run @/small --backend=nccl", 2, "unknown option --backend", "here it is --fabric=FABRIC"},
+    {"run @/small --output_dir=x", 2, "unknown option --output_dir", "here it is --out=DIR"},
+    {"run @/small --dry-run", 2, "unknown option --dry-run", "here it is --check"},
+    {"predict @/small --tp=2", 2, "unknown option --tp", "it is a field of the spec: --set=parallel.tp=V"},
+    {"predict @/small --nodes=2", 2, "unknown option --nodes", "--set=fabric.simulated.nodes=N"},
+    {"memory @/small --zero-stage=3", 2, "unknown option --zero-stage", "--set=parallel.sharding=V"},
+    {"plan --num-nodes=2", 2, "unknown option --num-nodes", "here it is --nodes=N"},
+    {"plan --gpus 8", 2, "unknown option --gpus", "here it is --ranks=N"},
 };
 
 // ---- fields and values ----
@@ -194,6 +233,14 @@ TEST_F(BadInput, OfFlags) {
   for (const Row& row : kFlags) {
     const int status = Run(Filled(row.arguments));
     Expect(row, status, out_, err_);
+  }
+}
+
+TEST_F(BadInput, OfOtherPrograms) {
+  for (const Row& row : kOthers) {
+    const int status = Run(Filled(row.arguments));
+    Expect(row, status, out_, err_);
+    EXPECT_THAT(err_, Not(HasSubstr("known: "))) << "the name is known: " << row.arguments;
   }
 }
 

@@ -209,6 +209,20 @@ class SameErrors(InFolder):
         with self.assertRaisesRegex(AttributeError, "Prediction has no field 'step_time'; it has .*median_step_seconds"):
             twofold.predict(SPEC).step_time
 
+    def test_misspelt_arguments(self):
+        known = "(known: spec, model, cluster, nodes, ranks, global_batch, "
+        self.assertIn("nods: is neither an argument of plan nor a field of the spec; did you mean nodes? " + known, self.refused(lambda: twofold.plan(nods=1)))
+        self.assertIn("rank: is neither an argument of plan nor", self.refused(lambda: twofold.plan("small.textproto", rank=8, nodes=1)))
+        self.assertIn("tp: is neither an argument of predict nor a field of the spec; known: spec, set; a field is set by parallel__tp=",
+                      self.refused(lambda: twofold.predict(SPEC, tp=2)))
+        self.assertIn("fabrik: is neither an argument of memory nor a field of the spec; did you mean fabric?", self.refused(lambda: twofold.memory(SPEC, fabrik="gloo")))
+        self.assertIn("repeat: is neither an argument of sweep nor a field of the spec; did you mean repeats?",
+                      self.refused(lambda: twofold.sweep(SPEC, {"parallel.dp": 8}, repeat=2)))
+        for one in twofold.predict_each(SPEC, [{"parallel.dp": 8}], step=3):
+            self.assertIn("step: is neither an argument of predict nor a field", str(one))
+        self.assertIn('"dpp" is not a field', self.refused(lambda: twofold.predict(SPEC, **{"parallel.dpp": 8})))
+        self.assertEqual(twofold.predict(SPEC, name="mine", **{"train.steps": 1}).name, "mine")
+
     def test_what_the_module_lacks(self):
         with self.assertRaisesRegex(AttributeError, "no function run; start the program, `twofold run`, .* load_run"):
             twofold.run

@@ -13,6 +13,7 @@
 #include "core/base/suggestion.h"
 #include "experiments/program/cli/help.h"
 #include "experiments/program/cli/log.h"
+#include "experiments/program/cli/other_options.h"
 #include "experiments/program/cli/output.h"
 #include "experiments/program/cli/wrap.h"
 
@@ -192,33 +193,79 @@ std::string AboutOption(const CLI::App& command, const CommandNotes& notes, cons
   return text;
 }
 
-// An error text for the first argument that the command does not take. Empty if there is none.
-std::string UnknownArgument(const CLI::App& command) {
+// The options of --help.
+std::vector<std::string> KnownOptions(const CLI::App& command) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group().empty()) continue;  // not in --help
+    for (const std::string& name : option->get_lnames()) known.push_back(StrCat("--", name));
+  }
+  return known;
+}
+
+// An error text for the first option that the command does not take. Empty if there is none.
+std::string UnknownOption(const CLI::App& command) {
   for (const std::string& word : command.remaining()) {
-    if (word == "--") continue;
-    if (!word.starts_with('-')) return StrCat("unexpected argument \"", word, "\"");
+    if (word == "--") break;
+    if (!word.starts_with('-')) continue;
     const std::string name = word.substr(0, word.find('='));
-    std::vector<std::string> known;
-    for (const CLI::Option* option : command.get_options()) {
-      if (option->get_group().empty()) continue;  // not in --help
-      for (const std::string& long_name : option->get_lnames()) known.push_back(StrCat("--", long_name));
+    const std::vector<std::string> known = KnownOptions(command);
+    const std::string other = OtherOption(name, known);
+    return StrCat("unknown option ", name, other.empty() ? Suggestion(name, known) : other);
+  }
+  return "";
+}
+
+// Likewise for a word that is no option.
+std::string UnexpectedArgument(const CLI::App& command) {
+  for (const std::string& word : command.remaining()) {
+    if (word != "--") return StrCat("unexpected argument \"", word, "\"");
+  }
+  return "";
+}
+
+// The chosen commands, from the program on.
+std::vector<const CLI::App*> Chosen(const CLI::App& app) {
+  std::vector<const CLI::App*> chosen = {&app};
+  while (!chosen.back()->get_subcommands().empty()) chosen.push_back(chosen.back()->get_subcommands().back());
+  return chosen;
+}
+
+std::string HelpOf(const std::vector<const CLI::App*>& chosen, size_t depth) {
+  std::string path = "; see";
+  for (size_t i = 0; i <= depth; ++i) StrAppend(&path, " ", chosen[i]->get_name());
+  return StrCat(path, " --help");
+}
+
+// What no command takes: options first, since what follows an unknown one may be its value.
+std::string NotTaken(const std::vector<const CLI::App*>& chosen) {
+  for (std::string (*find)(const CLI::App&) : {UnknownOption, UnexpectedArgument}) {
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      if (const std::string text = find(*chosen[i]); !text.empty()) return StrCat(text, HelpOf(chosen, i));
     }
-    return StrCat("unknown option ", name, Suggestion(name, known));
+  }
+  return "";
+}
+
+// mpirun's -np, which the parser reads as -n with the value "p" where there is -n.
+std::string LongByOneDash(const std::vector<std::string>& words, const std::vector<const CLI::App*>& chosen) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (word != "-np") continue;
+    const std::string other = OtherOption(word, KnownOptions(*chosen.back()));
+    if (!other.empty()) return StrCat("unknown option ", word, other, HelpOf(chosen, chosen.size() - 1));
   }
   return "";
 }
 
 // The parser's error, and which --help to read.
-std::string ErrorText(const CLI::App& app, const CommandNotes& notes, const CLI::ParseError& error) {
-  const CLI::App* command = &app;
-  std::string path = app.get_name(), unknown = UnknownArgument(app);
-  while (unknown.empty() && !command->get_subcommands().empty()) {
-    command = command->get_subcommands().back();
-    StrAppend(&path, " ", command->get_name());
-    unknown = UnknownArgument(*command);
-  }
-  const std::string help = StrCat("; see ", path, " --help");
-  if (!unknown.empty()) return StrCat(unknown, help);
+std::string ErrorText(const CLI::App& app, const CommandNotes& notes, const std::vector<std::string>& words,
+                      const CLI::ParseError& error) {
+  const std::vector<const CLI::App*> chosen = Chosen(app);
+  if (const std::string text = LongByOneDash(words, chosen); !text.empty()) return text;
+  if (const std::string text = NotTaken(chosen); !text.empty()) return text;
+  const CLI::App* const command = chosen.back();
+  const std::string help = HelpOf(chosen, chosen.size() - 1);
   if (const std::vector<std::string> choices = Choices(*command);
       !choices.empty() && error.get_name() == "RequiredError") {
     const std::string missing =
@@ -363,7 +410,7 @@ absl::StatusOr<bool> CommandLine::Read(const std::vector<std::string>& words, bo
     if (print) app_->exit(help);
     return true;
   } catch (const CLI::ParseError& error) {
-    return InvalidArgument(ErrorText(*app_, *notes_, error));
+    return InvalidArgument(ErrorText(*app_, *notes_, words, error));
   }
   return false;
 }
