@@ -333,6 +333,7 @@ std::string Script(const LaunchOptions& o) {
                .by_mpi = !ByVariables(o),
                .command = Words(o)};
   job.command[0] = "twofold";
+  if (o.run) job.cores = o.run->spec.train().threads_per_rank();
   job.gpus = o.fabric == "nccl" || (o.run && o.run->spec.device() == spec::CUDA);
   if (!o.run || !SavesOnSignal(o.run->spec.train())) return SlurmScript(job);
   const std::string& path = o.run->spec.train().checkpoint().path();

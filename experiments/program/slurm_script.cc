@@ -17,8 +17,11 @@ std::string Quoted(const std::string& word) {
   return quoted + "'";
 }
 
+// Of the job, and of its step: since Slurm 22.05, srun does not take it from sbatch.
+std::string Cores(const SlurmJob& job) { return job.cores > 1 ? StrCat(" --cpus-per-task=", job.cores) : ""; }
+
 std::string SrunLine(const SlurmJob& job) {
-  std::string line = StrCat("srun --kill-on-bad-exit=1", job.by_mpi ? " --mpi=pmix" : "");
+  std::string line = StrCat("srun --kill-on-bad-exit=1", Cores(job), job.by_mpi ? " --mpi=pmix" : "");
   for (const std::string& word : job.command) StrAppend(&line, " ", Quoted(word));
   return line;
 }
@@ -33,7 +36,7 @@ absl::Status CheckSlurmTime(const std::string& time) {
 }
 
 std::string SlurmScript(const SlurmJob& job) {
-  std::string text = StrCat("#!/bin/bash\n#SBATCH --nodes=", job.nodes, " --ntasks-per-node=", job.ranks_per_node);
+  std::string text = StrCat("#!/bin/bash\n#SBATCH --nodes=", job.nodes, " --ntasks-per-node=", job.ranks_per_node, Cores(job));
   if (job.gpus) StrAppend(&text, " --gpus-per-node=", job.ranks_per_node);
   if (!job.time.empty()) StrAppend(&text, " --time=", job.time);
   StrAppend(&text, "\n");

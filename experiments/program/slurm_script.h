@@ -2,6 +2,7 @@
 // docs/elastic_training.md.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace twofold {
 
 struct SlurmJob {
   int nodes = 1, ranks_per_node = 1;
+  int64_t cores = 1;                 // of each rank
   bool gpus = false;                 // one for each rank
   std::string time;                  // the limit, as sbatch takes it; empty: the partition's
   bool by_mpi = false;               // ranks meet by PMIx

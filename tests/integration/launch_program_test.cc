@@ -381,6 +381,9 @@ TEST(LaunchProgram, PrintsTheSlurmScriptsOfThePages) {
   EXPECT_EQ(gloo,
             "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --time=30\n"
             "srun --kill-on-bad-exit=1 twofold run my.textproto --fabric=gloo\n");
+  EXPECT_EQ(script("threads_per_rank: 4", {"--fabric=gloo"}, {}),
+            "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --cpus-per-task=4\n"
+            "srun --kill-on-bad-exit=1 --cpus-per-task=4 twofold run my.textproto --fabric=gloo\n");
   std::string of_page = ScriptOfPage("docs/elastic_training.md", "scontrol requeue");
   of_page.replace(of_page.find(" --gpus-per-node=8"), 18, "");
   of_page.replace(of_page.find("nccl"), 4, "gloo");

@@ -118,6 +118,13 @@ class Slurm(unittest.TestCase):
         words = ("launch", "--slurm", "--ranks=4", "--nodes=2", "--time=10", "--", "run", "my.textproto", "--fabric=gloo")
         self.expect_run("gloo", self.cluster.call(PROGRAM, *words, cwd=self.folder))
 
+    def test_doctor_on_each_node(self):
+        words, = re.findall(r"^(srun .* twofold doctor)$", (ROOT / "docs/launching.md").read_text(), re.MULTILINE)
+        said = self.cluster.call(*words.replace("twofold", str(PROGRAM)).split(), cwd=self.folder, timeout=100)
+        for node in "01":
+            self.assertRegex(said, rf"(?m)^{node}: 0 faults, ")
+            self.assertRegex(said, rf"(?m)^{node}: ok     launcher          this process is rank {node} of 2, started by Slurm's srun")
+
     def test_an_array_of_points_of_a_sweep(self):
         self.needs("gloo")
         self.spec(ranks=1, steps=5)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -40,18 +41,6 @@ std::vector<std::string> LoadedFiles() {
   for (std::string line; std::getline(maps, line);)
     if (const size_t at = line.find('/'); at != std::string::npos) files.insert(line.substr(at));
   return {files.begin(), files.end()};
-}
-
-Finding AboutMpi(const Backend& backend) {
-  const std::vector<std::string> launcher = backend.launcher(1);
-  std::vector<std::string> words = launcher;
-  words.push_back("true");
-  const auto begin = std::chrono::steady_clock::now();
-  const std::string why = WhyItFails(words, 30);
-  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (why.empty()) return {Kind::kOk, launcher[0], StrCat("starts a process in ", SecondsText(took)), ""};
-  return {Kind::kFault, launcher[0], StrCat("`", absl::StrJoin(words, " "), "`: ", why),
-          "mend this first; fabric mpi needs it, unless srun or another launcher starts the ranks"};
 }
 
 Findings AboutGpus() {
@@ -92,6 +81,21 @@ std::string LibraryVersions(const std::vector<std::string>& paths) {
     }
   }
   return absl::StrJoin(versions, ", ");
+}
+
+Finding AboutMpi(std::vector<std::string> words, const Variables& variables) {
+  const std::string name = words[0];
+  if (const Launch launch = LaunchFrom(variables); launch.launched) {
+    return {Kind::kNote, name, StrCat("not tried, because ", launch.launcher, " started this process"),
+            StrCat("if you use ", name, ", try it by `twofold doctor` without ", launch.launcher)};
+  }
+  words.push_back("true");
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string why = WhyItFails(words, 30);
+  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (why.empty()) return {Kind::kOk, name, StrCat("starts a process in ", SecondsText(took)), ""};
+  return {Kind::kFault, name, StrCat("`", absl::StrJoin(words, " "), "`: ", why),
+          "mend this first; fabric mpi needs it, unless srun or another launcher starts the ranks"};
 }
 
 std::string WhyItFails(const std::vector<std::string>& words, double seconds) {
@@ -139,7 +143,8 @@ Findings AboutParts() {
     const std::string why_not = backend.why_not();
     found.push_back({why_not.empty() ? Kind::kOk : Kind::kNote, StrCat("fabric ", backend.name),
                      why_not.empty() ? std::string(backend.summary) : StrCat("not available: ", why_not), ""});
-    if (why_not.empty() && backend.launcher != nullptr) found.push_back(AboutMpi(backend));
+    if (why_not.empty() && backend.launcher != nullptr)
+      found.push_back(AboutMpi(backend.launcher(1), [](const char* variable) { return std::getenv(variable); }));
   }
   for (Finding& gpu : AboutGpus()) found.push_back(std::move(gpu));
   return found;

@@ -59,12 +59,33 @@ TEST(Doctor, JudgesTheProfile) {
   EXPECT_EQ(about(absl::InvalidArgumentError("line 3")).kind, Kind::kFault);
 }
 
+Variables Set(const std::map<std::string, std::string>& variables) {
+  return [variables](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+}
+
+TEST(Doctor, TriesMpiButNotAmongALaunchersProcesses) {
+  EXPECT_THAT(doctor::AboutMpi({"env"}, Set({})).text, StartsWith("starts a process in "));
+  const Finding fails = doctor::AboutMpi({"sh", "-c", "exit 3"}, Set({}));
+  EXPECT_EQ(fails.kind, Kind::kFault);
+  EXPECT_EQ(fails.text, "`sh -c exit 3 true`: exit status 3");
+  const Finding among = doctor::AboutMpi({"sh", "-c", "exit 3"}, Set({{"SLURM_PROCID", "1"},
+                                                                      {"SLURM_NTASKS", "2"},
+                                                                      {"SLURM_LOCALID", "0"},
+                                                                      {"SLURM_NODEID", "1"},
+                                                                      {"SLURM_JOB_ID", "77"},
+                                                                      {"SLURM_STEP_ID", "0"},
+                                                                      {"SLURM_STEP_NUM_TASKS", "2"},
+                                                                      {"SLURM_STEP_NODELIST", "node1,node2"}}));
+  EXPECT_EQ(among.kind, Kind::kNote);
+  EXPECT_EQ(among.text, "not tried, because Slurm's srun started this process");
+}
+
 TEST(Doctor, JudgesTheEnvironment) {
   const auto about = [](const std::map<std::string, std::string>& variables) {
-    return doctor::AboutLauncher([&variables](const char* name) {
-      const auto found = variables.find(name);
-      return found == variables.end() ? nullptr : found->second.c_str();
-    });
+    return doctor::AboutLauncher(Set(variables));
   };
   EXPECT_THAT(about({}).text, StartsWith("none"));
   EXPECT_THAT(about({{"SLURM_JOB_ID", "77"}}).text, StartsWith("in Slurm's job 77, outside of its steps"));
