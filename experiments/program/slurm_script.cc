@@ -36,7 +36,8 @@ absl::Status CheckSlurmTime(const std::string& time) {
 }
 
 std::string SlurmScript(const SlurmJob& job) {
-  std::string text = StrCat("#!/bin/bash\n#SBATCH --nodes=", job.nodes, " --ntasks-per-node=", job.ranks_per_node, Cores(job));
+  std::string text =
+      StrCat("#!/bin/bash\n#SBATCH --nodes=", job.nodes, " --ntasks-per-node=", job.ranks_per_node, Cores(job));
   if (job.gpus) StrAppend(&text, " --gpus-per-node=", job.ranks_per_node);
   if (!job.time.empty()) StrAppend(&text, " --time=", job.time);
   StrAppend(&text, "\n");
