@@ -137,7 +137,11 @@ absl::Status CheckCommand(LaunchOptions& o) {
     return InvalidArgument("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out");
   }
   if (o.command[0] != "run" && o.command[0] != "bench" && o.command[0] != "calibrate") {
-    return InvalidArgument("launch cannot start the command \"", o.command[0], "\"; use run, bench or calibrate");
+    const std::string& word = o.command[0];
+    const bool itself = word == "twofold" || word.ends_with("/twofold");
+    return InvalidArgument(
+        "launch cannot start the command \"", word, "\"; use run, bench or calibrate",
+        itself ? StrCat(": leave \"", word, "\" out") : StrCat(", or --program=", word, " for a program of your own"));
   }
   if (o.command[0] != "run" || o.print || !RanksAreHere(o)) return absl::OkStatus();
   absl::StatusOr<std::optional<RunWords>> run = ReadRunCommand(o.command, o.fabric);

@@ -35,6 +35,7 @@ class BadInput : public Program {
     Write("open", "model { mlp { inputs: 8 hidden: [16] classes: 4 }\n");
     Write("fsdp", "model { preset: \"gpt2-124m\" }\nparallel { sharding: FSDP }\n");
     Write("twice", std::string(kSmall) + "name: \"a\" name: \"b\"\n");
+    Write("other.json", "{}");
     Write("cut.json", "{\n");
     Write("typo.json", "{\"train\": {\"stps\": 3}}");
     fs::create_directory(At("folder"));
@@ -151,6 +152,11 @@ const Row kOthers[] = {
     {"run @/small --dry-run", 2, "unknown option --dry-run", "here it is --check"},
     {"predict @/small --tp=2", 2, "unknown option --tp", "it is a field of the spec: --set=parallel.tp=V"},
     {"predict @/small --nodes=2", 2, "unknown option --nodes", "--set=fabric.simulated.nodes=N"},
+    {"memory --model=gpt2-124m", 2, "unknown option --model", "--set=model.preset=gpt2-124m"},
+    {"predict @/small --cluster=dgx-h100", 2, "unknown option --cluster", "--set=fabric.simulated.cluster=dgx-h100"},
+    {"launch --ranks=2 -- twofold run @/small", 2, "cannot start the command \"twofold\"", "leave \"twofold\" out"},
+    {"launch --ranks=2 -- python3 train.py", 2, "cannot start the command \"python3\"",
+     "or --program=python3 for a program"},
     {"memory @/small --zero-stage=3", 2, "unknown option --zero-stage", "--set=parallel.sharding=V"},
     {"plan --num-nodes=2", 2, "unknown option --num-nodes", "here it is --nodes=N"},
     {"plan --gpus 8", 2, "unknown option --gpus", "here it is --ranks=N"},
@@ -193,6 +199,8 @@ const Row kFiles[] = {
     {"run @/none --check", 2, "/none: cannot be read: No such file", "give the path of a spec"},
     {"run @/folder --check", 2, "/folder: cannot be read", "folder"},
     {"run @/dangling --check", 2, "/dangling: cannot be read", "No such file"},
+    {"run @/other --check", 2, "/other: cannot be read: No such file", "/other.json?"},
+    {"memory gpt2-124m", 2, "gpt2-124m: cannot be read", "twofold init my.textproto --model=gpt2-124m"},
     {"run '' --check", 2, "cannot be read: No such file", "give the path of a spec"},
     {"run @/small/deeper --check", 2, "/small/deeper: cannot be read", "Not a directory"},
     {"run @/file --check", 2, "model", "preset"},

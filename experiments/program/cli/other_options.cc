@@ -52,6 +52,8 @@ constexpr Counterpart kCounterparts[] = {
     {kFabric, "--fabric", "here it is --fabric=FABRIC; `twofold list fabrics` names those of this build"},
     {kOut, "--out", "here it is --out=DIR"},
     {kSpec, "--set", "the spec is an argument without an option's name"},
+    {"model", "--set", "the spec names the model, as in --set=model.preset=gpt2-124m"},
+    {"cluster", "--set", "the spec names the cluster, as in --set=fabric.simulated.cluster=dgx-h100"},
     {kCheck, "--check", "here it is --check"},
     {kVersion, "--version", "here it is --version"},
 };

@@ -19,6 +19,7 @@
 #include "core/proto/fabric_name.h"
 #include "core/proto/parse_text.h"
 #include "experiments/program/spec/json_text.h"
+#include "experiments/program/spec/presets.h"
 #include "experiments/program/spec/set_files.h"
 #include "experiments/program/spec/spec.h"
 
@@ -181,14 +182,31 @@ absl::StatusOr<spec::Spec> ResolveSpec(const std::string& text, const std::strin
   return spec;
 }
 
+namespace {
+
+// What to give instead of a path that cannot be read.
+std::string InsteadOf(const std::string& path) {
+  std::error_code none;
+  for (const char* ending : {".textproto", ".json"}) {
+    if (std::filesystem::is_regular_file(path + ending, none)) return StrCat("did you mean ", path, ending, "?");
+  }
+  for (const ModelPreset& model : ModelPresets()) {
+    if (path == model.name)
+      return StrCat("this is a model; `twofold init my.textproto --model=", path, "` writes a spec of it");
+  }
+  return "give the path of a spec, a .textproto or .json file";
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> ReadSpecText(const std::string& path) {
   std::error_code error;
   const bool folder = std::filesystem::is_directory(path, error);
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (in && !folder) return Read(in);
-  return InvalidArgument(path, ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno),
-                         "; give the path of a spec, a .textproto or .json file");
+  return InvalidArgument(path, ": cannot be read: ", folder ? "it is a folder" : std::strerror(errno), "; ",
+                         InsteadOf(path));
 }
 
 absl::StatusOr<spec::Spec> LoadSpec(const std::string& path, std::string_view fabric,
