@@ -184,14 +184,21 @@ absl::Status ProcessesFabric::Accepts(int world_size) const {
   if (world_size < 1) return InvalidArgument(fabric + ": at least one rank is needed");
   const Launch launch = Started();
   if (!launch.error.empty()) return InvalidArgument(fabric, ": ", launch.error);
-  if (launch.size == world_size || launch.newcomer) return absl::OkStatus();
   const std::string ask =
       StrCat(fabric, ": ", world_size, world_size == 1 ? " rank is" : " ranks are", " needed, but ");
-  if (!launch.launched) {
+  if (const Launch other = LaunchedAs(); other.launched && other.size > 1 && !launch.launched) {
     return InvalidArgument(
-        ask, "this process was started without ", library_.by_mpi_only ? "an MPI launcher" : "a launcher",
-        "; start it with `mpirun -n ", world_size, " twofold ...`, `srun -n ", world_size,
-        " twofold ...` or `twofold launch --ranks=", world_size, " --fabric=", library_.fabric, " -- ...`");
+        ask, "what started this process (", other.launcher, ") does not tell MPI so; start it with `mpirun -n ",
+        world_size, " twofold ...` or `srun --mpi=pmix -n ", world_size,
+        " twofold ...` (`srun --mpi=list` says whether Slurm has pmix), or use --fabric=gloo, which needs no MPI");
+  }
+  if (launch.size == world_size || launch.newcomer) return absl::OkStatus();
+  if (!launch.launched) {
+    return InvalidArgument(ask, "this process was started without ",
+                           library_.by_mpi_only ? "an MPI launcher" : "a launcher", "; start it with `mpirun -n ",
+                           world_size, " twofold ...`, `srun ", library_.by_mpi_only ? "--mpi=pmix " : "", "-n ",
+                           world_size, " twofold ...` or `twofold launch --ranks=", world_size,
+                           " --fabric=", library_.fabric, " -- ...`");
   }
   return InvalidArgument(ask, launch.size, " processes were started; start ", world_size, ", or use ",
                          Counted(launch.size, "rank"), " (a spec uses pp * dp * cp * tp ranks)");

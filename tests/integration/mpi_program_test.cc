@@ -253,6 +253,20 @@ TEST_F(ProgramOnMpi, RefusesTheWrongNumberOfProcesses) {
   EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("3 processes were started; start 2"));
 }
 
+TEST_F(ProgramOnMpi, SaysThatItsLauncherIsNoneOfMpi) {
+  const std::string task =
+      "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=2 "
+      "SLURM_STEP_NUM_NODES=1 SLURM_STEP_NODELIST=node1 ";
+  for (const char* ranks : {"2", "1"}) {
+    const std::string spec = Write("small.textproto", StrCat(kMlp, "parallel { dp: ", ranks, " }\n"));
+    const std::string by_srun =
+        StrCat(task, TWOFOLD_PROGRAM, " run ", spec, " --fabric=mpi > ", At("stdout"), " 2> ", At("stderr"));
+    EXPECT_EQ(WEXITSTATUS(RunShell(by_srun)), 2) << "two processes are not one rank";
+    EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("what started this process (Slurm's srun) does not tell MPI so"));
+    EXPECT_THAT(ReadAll(At("stderr")), HasSubstr(StrCat("`srun --mpi=pmix -n ", ranks, " twofold ...`")));
+  }
+}
+
 TEST_F(ProgramOnMpi, OneRankNeedsNoLauncher) {
   const std::string spec = Write("small.textproto", kMlp);
   EXPECT_EQ(Run(StrCat("run ", spec, " --fabric=mpi --quiet --out=", At("one"))), 0) << err_;

@@ -125,6 +125,12 @@ class Slurm(unittest.TestCase):
             self.assertRegex(said, rf"(?m)^{node}: 0 faults, ")
             self.assertRegex(said, rf"(?m)^{node}: ok     launcher          this process is rank {node} of 2, started by Slurm's srun")
 
+    def test_a_run_on_mpi_without_pmix(self):
+        self.needs("mpi")
+        self.spec(ranks=2, steps=1)
+        with self.assertRaisesRegex(RuntimeError, r"Slurm's srun\) does not tell MPI so; .* `srun --mpi=pmix -n 2 twofold"):
+            self.cluster.call("srun", "--ntasks=2", "--mpi=none", PROGRAM, "run", "my.textproto", "--fabric=mpi", cwd=self.folder)
+
     def test_an_array_of_points_of_a_sweep(self):
         self.needs("gloo")
         self.spec(ranks=1, steps=5)
