@@ -113,6 +113,17 @@ absl::Status CheckNodes(LaunchOptions& o, const Launch& launch) {
   return absl::OkStatus();
 }
 
+// What each rank would refuse to do, on each host: ranks of this program meet at a host's address only with a token.
+absl::Status CheckToken(const LaunchOptions& o) {
+  const char* const token = std::getenv("TWOFOLD_JOB_TOKEN");
+  const bool has = (token != nullptr && *token != '\0') || std::getenv("SLURM_JOB_ID") != nullptr;
+  const bool here = o.master.starts_with("127.") || o.master.starts_with("localhost:") || o.master.starts_with("[::1]");
+  if (has || here || !o.program.empty() || o.print) return absl::OkStatus();
+  return InvalidArgument(
+      "--nodes=", o.nodes, ": this job has no token, so any process that can reach ", o.master,
+      " could join; set TWOFOLD_JOB_TOKEN to the same text, which others cannot guess, on all hosts");
+}
+
 // The --fabric of the command; "" if it has none.
 std::string FabricOfCommand(const LaunchOptions& o) {
   for (size_t i = 0; i < o.command.size(); ++i) {
@@ -238,7 +249,10 @@ absl::Status Check(LaunchOptions& o) {
                            ", which does not accept --nodes, --node-rank, --master, --label or --grace; call ",
                            launcher, " yourself, with its own options");
   }
-  if (o.nodes > 1) return CheckNodes(o, launch);
+  if (o.nodes > 1) {
+    const absl::Status nodes = CheckNodes(o, launch);
+    return nodes.ok() ? CheckToken(o) : nodes;
+  }
   if (o.node_rank > 0 || !o.master.empty()) {
     return InvalidArgument("--node-rank and --master are only for several nodes; add --nodes=N, or leave them out");
   }
