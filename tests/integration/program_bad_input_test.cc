@@ -69,6 +69,8 @@ const Row kFlags[] = {
     {"completion powershell", 2, "\"powershell\" is not possible", "bash, zsh, fish"},
     {"run", 2, "SPEC is required", "see twofold run --help"},
     {"run @/small --fabrik=mpi", 2, "unknown option --fabrik", "did you mean --fabric?"},
+    {"calibrate --from=@/sweep.csv --cluster=dgx-a100", 2, "a table of collectives needs", "--cluster and --cluster-out"},
+    {"calibrate --from=@/sweep.csv --cluster=dgx-a100 --cluster-out=@/c.textproto", 2, "sweep.csv", "cannot be read"},
     {"run @/small --outt=x", 2, "unknown option --outt", "did you mean --out?"},
     {"run @/small -x", 2, "unknown option -x", "known: "},
     {"run @/small --out", 2, "--out needs a value", "as in --out=DIR"},

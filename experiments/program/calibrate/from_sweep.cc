@@ -31,9 +31,10 @@ namespace twofold::calibrate {
 namespace {
 
 constexpr size_t kLeastCalls = 20;
-constexpr int kMostSweepRounds = 30;
-constexpr double kMostCallError = 0.4, kLeastSweepStep = 0.004;
-constexpr double kNoCall = 0.05;  // microseconds: less is none
+constexpr int kMostSweepRounds = 20;
+constexpr double kMostCallError = 0.4, kAnyError = 1e9, kLeastSweepStep = 0.01;
+constexpr double kNoCall = 0.05;    // microseconds: less is none
+constexpr double kLeastTime = 0.1;  // at which the search begins: it changes values by factors
 
 struct MeasuredCall {
   int64_t block;  // elements of a block, as `bench` counts them
@@ -125,19 +126,21 @@ class LinkFit {
     if (absl::Status s = PredictAll(&MeasuredCall::before); !s.ok()) return s;
     std::vector<Constant> constants = Constants();
     absl::Status failed;
-    Search(
-        constants, kMostSweepRounds,
-        [&] {
-          if (failed.ok()) failed = PredictAll(&MeasuredCall::after);
-          return failed.ok() ? Loss() : 0;
-        },
-        kLeastSweepStep);
-    if (!failed.ok()) return failed;
+    for (const double most : {kAnyError, kMostCallError}) {  // errors that do not count show no direction
+      Search(
+          constants, kMostSweepRounds,
+          [&] {
+            if (failed.ok()) failed = PredictAll(&MeasuredCall::after);
+            return failed.ok() ? Loss(most) : 0;
+          },
+          kLeastSweepStep);
+      if (!failed.ok()) return failed;
+    }
     for (size_t i = 0; i < constants.size(); ++i) {
       after_.push_back(Rounded(constants[i].value));
       constants[i].set(after_.back());
     }
-    if (nccl().call_us() < kNoCall) nccl().set_call_us(0);
+    if (nccl().call_us() < kNoCall) nccl().set_call_us(0), after_.back() = 0;
     return PredictAll(&MeasuredCall::after);
   }
 
@@ -170,11 +173,11 @@ class LinkFit {
     return absl::OkStatus();
   }
 
-  double Loss() const {
+  double Loss(double most) const {
     double sum = 0;
     for (const Series& s : series_) {
       for (const MeasuredCall& row : s.rows)
-        sum += row.left_out ? 0 : std::min(kMostCallError, std::abs(std::log(row.after / row.us)));
+        sum += row.left_out ? 0 : std::min(most, std::abs(std::log(row.after / row.us)));
     }
     return sum;
   }
@@ -185,7 +188,7 @@ class LinkFit {
     std::vector<Constant> constants;
     const auto add = [&](const char* name, double value, double low, double high, std::function<void(double)> set) {
       names_.push_back(name), before_.push_back(value);
-      constants.push_back({std::move(set), value, low, high});
+      constants.push_back({std::move(set), std::max(value, kLeastTime), low, high});
     };
     const auto any = [&](auto which) { return std::any_of(series_.begin(), series_.end(), which); };
     if (any([](const Series& s) { return s.ranks > s.nodes; }))
@@ -198,10 +201,9 @@ class LinkFit {
       add("library.nccl.messages_network_efficiency", now.messages_network_share, 0.05, 1,
           [this](double v) { nccl().set_messages_network_efficiency(v); });
     if (any([](const Series& s) { return s.nodes > 1; }))
-      add("machines.network.nic_us", std::max(0.1, cluster_.machines().network().nic_us()), 0.05, 100,
+      add("machines.network.nic_us", cluster_.machines().network().nic_us(), 0.05, 100,
           [this](double v) { cluster_.mutable_machines()->mutable_network()->set_nic_us(v); });
-    add("library.nccl.call_us", std::max(0.1, nccl().call_us()), 0.01, 1000,
-        [this](double v) { nccl().set_call_us(v); });
+    add("library.nccl.call_us", nccl().call_us(), 0.01, 1000, [this](double v) { nccl().set_call_us(v); });
     return constants;
   }
 
