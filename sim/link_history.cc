@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
+#include "sim/network_picture.h"
 
 namespace twofold::sim {
 namespace {
@@ -16,19 +17,9 @@ constexpr size_t kRows = 64;
 constexpr double kSame = 1e-6;  // of a link's bytes: bins that differ by less are equal
 constexpr double kRest = 1e-9;  // of a link's bytes: less is rounding
 
-std::string NameOf(const Vertex& vertex) {
-  switch (vertex.kind) {
-    case Vertex::kDevice: return "device";
-    case Vertex::kNic: return "NIC";
-    case Vertex::kHost: return "host";
-    case Vertex::kSwitch: return vertex.node >= 0 ? "switch in a node" : StrCat("switch of level ", vertex.level);
-  }
-  return "";
-}
-
 std::string KindOf(const Topology& topology, const Link& link) {
   if (link.from < 0 || link.to < 0) return std::string(MediumName(link.medium));
-  const auto name = [&](int vertex) { return NameOf(topology.vertices()[static_cast<size_t>(vertex)]); };
+  const auto name = [&](int vertex) { return VertexKind(topology.vertices()[static_cast<size_t>(vertex)]); };
   return StrCat(name(link.from), " to ", name(link.to));
 }
 
@@ -212,6 +203,30 @@ void LinkHistory::AddFlows(const std::vector<int>& links, std::vector<LinkLoads:
   }
 }
 
+// As the rows: in bins of `width`, without the first ones, which are `empty`.
+network::Pictures LinkHistory::Pictures(int node, double begin, double width, size_t empty) const {
+  absl::flat_hash_map<std::pair<int, int>, int> numbers = {{{0, -1}, 0}};
+  std::vector<std::pair<int, int>> of_number = {{0, -1}};  // a class, and a link that carried more than it, or -1
+  std::vector<int> number_of(class_of_.size());
+  for (size_t l = 0; l < class_of_.size(); ++l) {
+    const int link = static_cast<int>(l);
+    const std::pair<int, int> of{class_of_[l], single_.contains(link) ? link : -1};
+    const auto [known, fresh] = numbers.try_emplace(of, static_cast<int>(of_number.size()));
+    if (fresh) of_number.push_back(of);
+    number_of[l] = known->second;
+  }
+  const auto bytes_of = [&](int number) {
+    const auto& [of_class, link] = of_number[static_cast<size_t>(number)];
+    TimeBins bins = classes_[static_cast<size_t>(of_class)];
+    if (link >= 0) bins.Add(single_.at(link));
+    bins.Widen(width);
+    const size_t left_out = std::min(empty, bins.bytes().size());
+    return std::vector<double>(bins.bytes().begin() + static_cast<std::ptrdiff_t>(left_out), bins.bytes().end());
+  };
+  return PicturesOf(
+      topology_, node, begin, width, [&](int link) { return number_of[static_cast<size_t>(link)]; }, bytes_of);
+}
+
 LinkLoads LinkHistory::Loads() const {
   LinkLoads loads;
   std::vector<Candidate> all = Candidates();
@@ -240,8 +255,12 @@ LinkLoads LinkHistory::Loads() const {
          .bytes = {c.bins.bytes().begin() + static_cast<std::ptrdiff_t>(empty), c.bins.bytes().end()}});
     links.push_back(c.link);
   }
-  if (!all.empty()) loads.begin = origin_ + static_cast<double>(empty) * loads.width;
   AddFlows(links, loads.rows);
+  if (all.empty()) return loads;
+  loads.begin = origin_ + static_cast<double>(empty) * loads.width;
+  const int end = topology_.links()[static_cast<size_t>(links[0])].from;
+  const int node = end < 0 ? -1 : topology_.vertices()[static_cast<size_t>(end)].node;
+  loads.pictures = Pictures(std::max(node, 0), loads.begin, loads.width, empty);
   return loads;
 }
 

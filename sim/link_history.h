@@ -78,6 +78,7 @@ class LinkHistory {
  private:
   struct Candidate;
   std::vector<Candidate> Candidates() const;
+  network::Pictures Pictures(int node, double begin, double width, size_t empty) const;
   void AddFlows(const std::vector<int>& links, std::vector<LinkLoads::Row>& rows) const;
 
   const Topology& topology_;

@@ -222,6 +222,7 @@ void AddLinkLoads(sim::Engine& engine, outcome::Outcome& outcome) {
   outcome::LinkLoads& out = *outcome.mutable_links();
   out.set_begin(loads.begin), out.set_width(loads.width);
   out.set_left_out(loads.left_out), out.set_idle(loads.idle);
+  *out.mutable_pictures() = loads.pictures;
   for (const LinkLoads::Row& row : loads.rows) {
     outcome::LinkRow& r = *out.add_rows();
     r.set_link(row.link), r.set_kind(row.kind), r.set_links(row.links), r.set_bandwidth(row.bandwidth);
@@ -234,7 +235,8 @@ void AddLinkLoads(sim::Engine& engine, outcome::Outcome& outcome) {
 }
 
 LinkLoads LinkLoadsOf(const outcome::LinkLoads& in) {
-  LinkLoads loads{.begin = in.begin(), .width = in.width(), .rows = {}, .left_out = in.left_out(), .idle = in.idle()};
+  LinkLoads loads{.begin = in.begin(), .width = in.width(), .rows = {}, .left_out = in.left_out(), .idle = in.idle(),
+                  .pictures = in.pictures()};
   for (const outcome::LinkRow& r : in.rows()) {
     LinkLoads::Row& row = loads.rows.emplace_back();
     row = {.link = r.link(),

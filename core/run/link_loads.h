@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/proto/network.pb.h"
+
 namespace twofold {
 
 // From the first traced step on, in bins of equal width. Empty if nothing was recorded.
@@ -25,6 +27,7 @@ struct LinkLoads {
   std::vector<Row> rows;        // the busiest first: by bytes over bandwidth
   int64_t left_out = 0;         // links that carried something and are in no row
   int64_t idle = 0;             // links that carried nothing
+  network::Pictures pictures;   // of all links, with the same bins
 };
 
 }  // namespace twofold

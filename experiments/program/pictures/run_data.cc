@@ -12,6 +12,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/report/link_files.h"
 #include "experiments/program/report/memory_blocks_file.h"
+#include "experiments/program/report/network_file.h"
 #include "experiments/program/report/write_report.h"
 #include "experiments/program/spec/spec.h"
 
@@ -133,6 +134,7 @@ void Rebase(RunData& run) {
     end = std::max(end, m.time.back());
   }
   run.links.begin -= origin;
+  run.links.pictures.set_begin(run.links.pictures.begin() - origin);
   run.trace_end = end;
 }
 
@@ -162,6 +164,9 @@ absl::StatusOr<RunData> ReadRun(const std::string& folder) {
   auto links = ReadLinkLoads(folder);
   if (!links.ok()) return links.status();
   run.links = *std::move(links);
+  auto network = ReadNetworkFile(StrCat(folder, "/", kNetwork));
+  if (!network.ok()) return network.status();
+  run.links.pictures = *std::move(network);
   if (absl::Status s = ReadLayout(folder + "/spec.textproto", run); !s.ok()) return s;
   Rebase(run);
   return run;

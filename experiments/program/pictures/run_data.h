@@ -48,7 +48,7 @@ struct RunData {
   std::string Title() const;
 };
 
-// trace.json, memory.csv, memory_blocks.json.gz, links.csv, link_loads.csv and spec.textproto may be missing (then
+// trace.json, memory.csv, memory_blocks.json.gz, links.csv, link_loads.csv, network.json.gz and spec.textproto may be missing (then
 // nothing of them is drawn); report.json must be there. Errors name the file and what is wrong in it.
 absl::StatusOr<RunData> ReadRun(const std::string& folder);
 

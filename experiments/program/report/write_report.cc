@@ -13,6 +13,7 @@
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/link_files.h"
 #include "experiments/program/report/memory_blocks_file.h"
+#include "experiments/program/report/network_file.h"
 #include "experiments/program/report/rank_rows.h"
 #include "experiments/program/report/simulation_costs.h"
 #include "experiments/program/report/tables.h"
@@ -52,6 +53,7 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   if (!links.rows.empty()) {
     files.push_back({kLinks, LinksCsv(links)});
     files.push_back({kLinkLoads, LinkLoadsCsv(links, TraceOrigin(records))});
+    files.push_back({kNetwork, NetworkFileBytes(links.pictures, TraceOrigin(records))});
   }
   const std::string blocks = MemoryBlocksFileBytes(records);
   if (!blocks.empty()) files.push_back({kMemoryBlocks, blocks});
@@ -71,7 +73,7 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
   if (std::string schedule = GoalSchedule(records); status.ok() && !schedule.empty())
     status = WriteFiles(goal, {{kGoalSchedule, std::move(schedule)}});
   if (status.ok() && blocks.empty()) status = RemoveFile(StrCat(folder, "/", kMemoryBlocks));
-  for (const char* name : {kLinks, kLinkLoads})
+  for (const char* name : {kLinks, kLinkLoads, kNetwork})
     if (status.ok() && links.rows.empty()) status = RemoveFile(StrCat(folder, "/", name));
   if (status.ok() && costs.empty()) status = RemoveFile(StrCat(folder, "/simulate.csv"));
   if (status.ok() && routing.empty()) status = RemoveFile(StrCat(folder, "/routing.csv"));
@@ -82,7 +84,7 @@ absl::Status WriteReport(const std::string& folder, const report::Report& report
 absl::Status MoveReport(const std::string& from, const std::string& to) {
   if (absl::Status made = MakeOutFolder("the report's folder", to); !made.ok()) return made;
   for (const char* name :
-       {"steps.csv", "validation.csv", "memory.csv", kMemoryBlocks, kLinks, kLinkLoads, "collectives.csv",
+       {"steps.csv", "validation.csv", "memory.csv", kMemoryBlocks, kLinks, kLinkLoads, kNetwork, "collectives.csv",
         "simulate.csv", "routing.csv", "trace.json", kChakraFolder, kGoalFolder, "spec.textproto", "report.json"}) {
     const std::string path = StrCat(from, "/", name), moved = StrCat(to, "/", name);
     std::error_code error;

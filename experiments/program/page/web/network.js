@@ -1,5 +1,5 @@
 "use strict";
-// What links carry: a heat map of link by time, as shares of their bandwidth. Links that carry the same at the same time
+// What links carry: the topology's picture at a moment, and a heat map of link by time, as shares of their bandwidth. Links that carry the same at the same time
 // share a row; the busiest are on top. The table has the same as figures. The link that is chosen tells what flows over it.
 
 const LINK = 18;   // pixels, of a row
@@ -12,6 +12,7 @@ class NetworkView {
     for (const run of this.runs) for (const row of run.links.rows) addLoads(run.links, row);
     this.all = false;
     this.chosen = {run: this.runs[0], row: this.runs[0].links.rows[0]};
+    this.picture = new NetworkPicture(root, this.runs, shared);
     const most = element("button", {type: "button", id: "links-all", "aria-pressed": "false"}, `all of the ${countText(d3.max(this.runs, (run) => run.links.rows.length))} rows`);
     most.hidden = this.runs.every((run) => run.links.rows.length <= FEW);
     most.addEventListener("click", () => {
@@ -54,7 +55,7 @@ class NetworkView {
       last = run;
       const chosen = row === this.chosen.row;
       context.fillStyle = theme.colour(chosen ? "ink" : "soft");
-      context.fillText(fitted(context, linkName(row), GUTTER - 12), 4, top + LINK / 2);
+      fillLinkName(context, linkName(row), top + LINK / 2);
       context.fillStyle = theme.colour("panel"), context.fillRect(GUTTER, top + 1, right - GUTTER, LINK - 2);
       this.drawRow(context, run.links, row, top, right, colour);
       if (chosen) context.strokeStyle = theme.colour("ink"), context.lineWidth = 1, context.strokeRect(GUTTER - 0.5, top + 0.5, right - GUTTER, LINK - 1);
@@ -122,6 +123,17 @@ class NetworkView {
 function addLoads(links, row) {
   row.total = d3.sum(row.bytes);
   row.loads = row.bytes.map((bytes) => bytes / (links.width * row.bandwidth));
+}
+
+// In a narrower type if it is long, then with its middle left out; the tooltip and the table have it in whole.
+function fillLinkName(context, name, y) {
+  const font = context.font, room = GUTTER - 8;
+  if (context.measureText(name).width > room) context.font = font.replace("12px", "10px");
+  let shown = name;
+  for (let left = name.length - 1; context.measureText(shown).width > room && left > 4; --left)
+    shown = name.slice(0, Math.ceil(left / 2)) + "…" + name.slice(name.length - Math.floor(left / 2));
+  context.fillText(shown, 4, y);
+  context.font = font;
 }
 
 const linkName = (row) => row.links > 1 ? `${row.link} and ${countText(row.links - 1)} like it` : row.link;

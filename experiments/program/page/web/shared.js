@@ -88,7 +88,7 @@ function bytesText(v) {
 }
 
 const countText = d3.format(",");
-const shareText = (v) => (100 * v).toPrecision(3) + " %";
+const shareText = (v) => v > 0 && v < 1e-4 ? "< 0.01 %" : (100 * v).toPrecision(3) + " %";
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
