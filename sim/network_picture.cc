@@ -13,7 +13,9 @@
 namespace twofold::sim {
 namespace {
 
+constexpr std::string_view kOneNode = "one node";
 constexpr double kMillionths = 1e6;
+constexpr size_t kMostBlocks = 128;  // of a grid: each has links to up to six others
 
 int LayerOf(const Vertex& vertex) {
   switch (vertex.kind) {
@@ -98,7 +100,7 @@ Partition Nodes(const Topology& topology) {
 }
 
 Partition OneNode(const Topology& topology, int node) {
-  Parting parting(topology, "one node");
+  Parting parting(topology, kOneNode);
   for (const Vertex& v : parting.vertices()) v.node == node ? parting.AddPart(v) : parting.AddToLayer(v);
   for (network::Cell& cell : parting.cells())
     if (cell.layer() < 48 && cell.parts() > 1) cell.set_name(StrCat("other nodes: ", cell.kind()));
@@ -146,7 +148,7 @@ Partition Blocks(const Topology& topology, const std::vector<std::vector<int>>& 
     for (size_t d = 0; d < dims.size(); ++d) product *= static_cast<size_t>(blocks(d));
     return product;
   };
-  while (all() > kMostCells) {
+  while (all() > kMostBlocks) {
     size_t longest = 0;
     for (size_t d = 1; d < dims.size(); ++d) longest = blocks(d) > blocks(longest) ? d : longest;
     length[longest] *= 2;
@@ -271,8 +273,10 @@ std::vector<Partition> PartitionsOf(const Topology& topology, int node) {
   std::vector<Partition> all;
   size_t before = 0;
   const auto add = [&](Partition partition) {
-    if (partition.cells.size() <= before || (!all.empty() && partition.cells.size() > kMostCells)) return;
-    before = partition.detail == "one node" ? before : partition.cells.size();
+    const size_t cells = partition.cells.size();
+    const bool one_node = partition.detail == kOneNode;
+    if ((cells <= before && !one_node) || (!all.empty() && cells > kMostCells)) return;
+    before = one_node ? before : cells;
     all.push_back(std::move(partition));
   };
   const size_t vertices = topology.vertices().size();
@@ -284,7 +288,7 @@ std::vector<Partition> PartitionsOf(const Topology& topology, int node) {
     v.node < 0 ? void(++between) : void(nodes.insert(v.node));
   }
   add(Levels(topology));
-  if (groups.size() > 1 && groups.size() <= kMostCells) add(Groups(topology));
+  if (places.empty() && groups.size() > 1 && groups.size() <= kMostCells) add(Groups(topology));
   if (!places.empty() && vertices > kMostCells) add(Blocks(topology, places));
   if (nodes.size() > 1 && nodes.size() + static_cast<size_t>(between) <= kMostCells) {
     Partition of_nodes = Nodes(topology);

@@ -25,7 +25,7 @@ struct Partition {
   std::vector<network::Cell> cells;
 };
 
-inline constexpr size_t kMostCells = 260, kMostEdges = 1200;  // of a picture; the first one of a topology may have more
+inline constexpr size_t kMostCells = 260, kMostEdges = 2000;  // of a picture; the first one of a topology may have more
 
 // The coarsest first; each has at most kMostCells cells. `node`: the one that is drawn in whole beside the rest.
 std::vector<Partition> PartitionsOf(const Topology& topology, int node);

@@ -15,7 +15,7 @@ class NetworkPicture {
     this.canvas = element("canvas", {id: "network-picture", role: "img", "aria-label": "The topology, its links coloured by load. The table below has the same as figures."});
     this.frame = element("div", {}, this.canvas);
     this.words = element("p", {id: "network-words", class: "sub", role: "status"});
-    root.append(this.controls(), this.frame, this.words);
+    root.append(this.controls(), this.frame, this.legend(), this.words);
     this.rows = [];
     this.details = tableOnDemand(root, "The picture's links as a table", ["from", "to", "links", "bandwidth", "bytes", "load at the moment", "of the busiest link"], () => []);
     this.details.id = "network-links";
@@ -51,6 +51,12 @@ class NetworkPicture {
       this.shared.set({cursor: null});
     });
     return element("div", {class: "bar"}, run, element("label", {}, "picture of ", this.detail), element("label", {}, "moment ", this.slider), mean);
+  }
+
+  legend() {
+    const steps = [0, 0.01, 0.05, 0.2, 0.5, 1].map((share) => element("span", {}, element("i", {"data-share": share}), shareText(share)));
+    this.marks = steps.map((step) => step.firstChild);
+    return element("p", {class: "legend"}, "share of bandwidth in use, of the busier direction:", ...steps);
   }
 
   choose(number) {
@@ -99,7 +105,7 @@ class NetworkPicture {
   draw() {
     this.lay();
     const context = emptyCanvas(this.canvas, this.room, this.size.height);
-    const colour = d3.scaleLinear([0, 0.02, 1], [theme.colour("rule"), d3.interpolateRgb(theme.colour("rule"), theme.colour("blue"))(0.25), theme.colour("red")]).clamp(true);
+    const colour = loadColour();
     const order = this.wires.map((wire) => ({wire, load: d3.max(wire.edges, (edge) => this.loadsOf(edge)[0])})).sort((a, b) => a.load - b.load);
     for (const {wire, load} of order) {
       if (wire.a === wire.b) { wire.a.load = load; continue; }
@@ -110,6 +116,7 @@ class NetworkPicture {
     }
     for (const cell of this.picture.cells) this.drawCell(context, cell, colour);
     this.drawNames(context);
+    for (const mark of this.marks) mark.style.background = colour(Number(mark.dataset.share));
     this.say(order);
     this.updateTable();
     if (this.moment !== null) this.slider.value = 1000 * (this.moment - this.shared.from) / (this.shared.to - this.shared.from);
@@ -181,6 +188,9 @@ class NetworkPicture {
     tip.show(event, [wireName(near), ...near.edges.map(told)]);
   }
 }
+
+// Of a share of the bandwidth: by its root, so that small ones are told apart.
+const loadColour = () => d3.scaleSqrt([0, 0.2, 1], [theme.colour("rule"), theme.colour("blue"), theme.colour("red")]).clamp(true);
 
 // The most detailed picture that is still easy to read.
 function bestDetail(pictures) {
