@@ -112,6 +112,8 @@ absl::StatusOr<Json> Parse(const std::string& text) {
     if (error.byte > text.size())
       return InvalidArgument("ends at byte ", text.size(), " and seems to be cut short; ", kOwnFolder);
     return InvalidArgument("byte ", error.byte, ": is not JSON; ", kOwnFolder);
+  } catch (const Json::exception&) {
+    return InvalidArgument("has a number that is too large to read; ", kOwnFolder);
   }
 }
 

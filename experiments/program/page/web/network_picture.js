@@ -109,7 +109,7 @@ class NetworkPicture {
     const order = this.wires.map((wire) => ({wire, load: d3.max(wire.edges, (edge) => this.loadsOf(edge)[0])})).sort((a, b) => a.load - b.load);
     for (const {wire, load} of order) {
       if (wire.a === wire.b) { wire.a.load = load; continue; }
-      context.strokeStyle = colour(load), context.lineWidth = load > 0 ? 1 + 2.5 * Math.min(1, load) : 0.75;
+      context.strokeStyle = colour(load), context.lineWidth = load > 0 ? 1.25 + 3 * Math.sqrt(Math.min(1, load)) : 0.75;
       context.beginPath();
       wirePath(context, wire);
       context.stroke();
