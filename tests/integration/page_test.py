@@ -186,6 +186,57 @@ class Page(PageCase):
         self.assertEqual(told(), [[f"over {first}", None]] + [[f"{row['operation']} on {row['group']}" if row["operation"] else "what had begun before the traced steps", str(float(row["bytes"])).removesuffix(".0")] for row in own])
         self.assertEqual(self.browser.errors(), [])
 
+    def test_the_networks_picture_has_what_links_carry(self):
+        folder = self.run_of("hybrid", "examples/hybrid.textproto")
+        with open(folder / "links.csv", newline="") as file:
+            flows = list(csv.DictReader(file))
+        with open(folder / "link_loads.csv", newline="") as file:
+            bins = list(csv.DictReader(file))
+        of_kind = collections.Counter()  # bytes, of all links
+        for row in flows:
+            of_kind[row["kind"]] += int(row["links"]) * float(row["bytes"])
+        self.opened(folder)
+        self.browser.script("document.getElementById('network-picture').scrollIntoView({block: 'center'})")
+        details = self.browser.script("return [...document.getElementById('network-detail').options].map((o) => o.textContent)")
+        self.assertTrue(details[0].startswith("levels"), details)
+        self.assertGreater(len(details), 1)
+        self.browser.click("#network-links summary")
+        choose = "const s = document.getElementById('network-detail'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))"
+        cells = """return [...document.querySelectorAll('#network-links tr')].slice(1).map((r) =>
+            [r.cells[0].textContent, r.cells[1].textContent, Number(r.cells[2].dataset.links), Number(r.cells[4].dataset.bytes), Number(r.cells[5].dataset.load), Number(r.cells[6].dataset.load)])"""
+        sums = []
+        for number in range(len(details)):
+            self.browser.script(choose, number)
+            rows = self.browser.wait(cells)
+            sums.append((sum(r[2] for r in rows), sum(r[3] for r in rows)))
+        for links, moved in sums:  # all levels of detail draw all links and bytes
+            self.assertEqual(links, sums[0][0])
+            self.assertAlmostEqual(moved / sum(of_kind.values()), 1, delta=1e-6)
+        self.browser.script(choose, 0)
+        kinds = self.browser.script("const p = twofold.views.network.picture.picture; return p.edges.map((e) => `${p.cells[e.from].kind} to ${p.cells[e.to].kind}`)")
+        drawn = {kind: row[3] for kind, row in zip(kinds, self.browser.wait(cells), strict=True) if row[3] > 0}
+        self.assertEqual(set(drawn), set(of_kind))
+        for kind, moved in drawn.items():
+            self.assertAlmostEqual(moved / of_kind[kind], 1, delta=1e-6, msg=kind)
+        # at a moment, the busiest links of the table carry what link_loads.csv says of that bin
+        busiest = max(bins, key=lambda row: float(row["load"]))
+        same = [float(row["load"]) for row in bins if row["start"] == busiest["start"]]
+        middle = self.browser.script("const l = twofold.data.runs[0].links, k = arguments[0]; return l.begin + (k + 0.5) * l.width",
+                                     round((float(busiest["start"]) - min(float(row["start"]) for row in bins)) / float(busiest["seconds"])))
+        self.browser.script("twofold.shared.set({cursor: arguments[0]})", middle)
+        self.assertTrue(self.browser.wait("return document.getElementById('network-words').textContent.startsWith('At ')"))
+        self.assertAlmostEqual(max(row[5] for row in self.browser.wait(cells)), max(same), delta=1e-6)
+        # a click on `mean` leaves the moment; the tooltip of a line tells its load both ways
+        self.browser.click("#network-mean")
+        self.assertTrue(self.browser.wait("return document.getElementById('network-words').textContent.startsWith('Mean ')"))
+        x, y = self.browser.script("""const picture = twofold.views.network.picture, wire = picture.wires.find((w) => w.a !== w.b);
+            picture.canvas.scrollIntoView({block: "center"});
+            const box = picture.canvas.getBoundingClientRect(); return [box.left + (wire.a.x + wire.b.x) / 2, box.top + (wire.a.y + wire.b.y) / 2]""")
+        self.browser.point(x, y)
+        self.assertIn(" in use", self.browser.wait("const tip = document.querySelector('.tip'); return tip && tip.style.display === 'block' && tip.innerText"))
+        self.assertEqual(self.browser.script("return [5e-9, 0.00009, 0.5, 0].map(shareText)"), ["< 0.01 %", "< 0.01 %", "50.0 %", "0.00 %"])
+        self.assertEqual(self.browser.errors(), [])
+
     def test_loads_of_links_do_not_depend_on_folding_or_solver(self):
         def moved(name, *sets):
             spec = "examples/hybrid.textproto"
