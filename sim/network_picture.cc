@@ -130,8 +130,8 @@ std::string PlaceName(const std::vector<int>& from, const std::vector<int>& to) 
   static constexpr std::string_view kAxes = "xyzwvu";
   std::string name;
   for (size_t d = 0; d < from.size(); ++d) {
-    StrAppend(&name, d > 0 ? ", " : "", d < kAxes.size() ? StrCat(kAxes.substr(d, 1)) : StrCat("dimension ", d + 1), " ",
-              from[d]);
+    StrAppend(&name, d > 0 ? ", " : "", d < kAxes.size() ? StrCat(kAxes.substr(d, 1)) : StrCat("dimension ", d + 1),
+              " ", from[d]);
     if (to[d] > from[d]) StrAppend(&name, "-", to[d]);
   }
   return name;
@@ -205,8 +205,8 @@ class Drawing {
     for (size_t l = 0; l < topology_.links().size(); ++l) {
       const Link& link = topology_.links()[l];
       if (link.from < 0 || link.to < 0) continue;
-      Carried& edge = edges[{partition.cell_of[static_cast<size_t>(link.from)],
-                             partition.cell_of[static_cast<size_t>(link.to)]}];
+      Carried& edge =
+          edges[{partition.cell_of[static_cast<size_t>(link.from)], partition.cell_of[static_cast<size_t>(link.to)]}];
       ++edge.links, edge.bandwidth += link.bandwidth.value();
       ++edge.by_number[{number_of_(static_cast<int>(l)), link.bandwidth.value()}];
     }

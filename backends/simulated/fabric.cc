@@ -235,7 +235,11 @@ void AddLinkLoads(sim::Engine& engine, outcome::Outcome& outcome) {
 }
 
 LinkLoads LinkLoadsOf(const outcome::LinkLoads& in) {
-  LinkLoads loads{.begin = in.begin(), .width = in.width(), .rows = {}, .left_out = in.left_out(), .idle = in.idle(),
+  LinkLoads loads{.begin = in.begin(),
+                  .width = in.width(),
+                  .rows = {},
+                  .left_out = in.left_out(),
+                  .idle = in.idle(),
                   .pictures = in.pictures()};
   for (const outcome::LinkRow& r : in.rows()) {
     LinkLoads::Row& row = loads.rows.emplace_back();

@@ -1,5 +1,5 @@
-// Many damaged folders of runs, plans, sweeps, storms and studies, one file of each at a time: each becomes a page, or a
-// message that names the file.
+// Many damaged folders of runs, plans, sweeps, storms and studies, one file of each at a time: each becomes a page, or
+// a message that names the file.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -60,7 +60,8 @@ class FoldersFuzz : public testing::Test {
   // Damages `file` of a folder of this kind in so many ways. `read` says why a folder is refused.
   template <class Read>
   void Damage(const std::string& kind, const std::string& file, int mutants, Read read) {
-    const fs::path good = fs::path("tests/data/folders") / kind, folder = fs::path(testing::TempDir()) / ("fuzz-" + kind);
+    const fs::path good = fs::path("tests/data/folders") / kind,
+                   folder = fs::path(testing::TempDir()) / ("fuzz-" + kind);
     fs::remove_all(folder);
     fs::copy(good, folder);
     ASSERT_EQ(read(folder.string(), true), absl::OkStatus()) << "the folder that is damaged must itself be read";
@@ -71,7 +72,9 @@ class FoldersFuzz : public testing::Test {
     test::Mutator of_gzip(SeedOf(TestSeed(1), file), {.numbers = false});
     int accepted = 0;
     for (int i = 0; i < mutants; ++i) {
-      const std::string damaged = !zipped ? mutator.Damage(text) : i % 16 == 15 ? of_gzip.Damage(whole) : Gzip(mutator.Damage(text));
+      const std::string damaged = !zipped        ? mutator.Damage(text)
+                                  : i % 16 == 15 ? of_gzip.Damage(whole)
+                                                 : Gzip(mutator.Damage(text));
       fs::remove(folder / file);  // a new file costs less than one that is overwritten
       std::ofstream(folder / file, std::ios::binary) << damaged;
       const absl::Status status = read(folder.string(), i % 8 == 0);

@@ -150,10 +150,8 @@ Json LinksOf(const LinkLoads& loads) {
                     {"bytes", row.bytes},
                     {"flows", std::move(flows)}});
   }
-  return {{"begin", loads.begin},
-          {"width", loads.width},
-          {"rows", std::move(rows)},
-          {"pictures", ToJson(loads.pictures)}};
+  return {
+      {"begin", loads.begin}, {"width", loads.width}, {"rows", std::move(rows)}, {"pictures", ToJson(loads.pictures)}};
 }
 
 Json KernelClasses(const RunData& run) {

@@ -48,8 +48,8 @@ struct RunData {
   std::string Title() const;
 };
 
-// trace.json, memory.csv, memory_blocks.json.gz, links.csv, link_loads.csv, network.json.gz and spec.textproto may be missing (then
-// nothing of them is drawn); report.json must be there. Errors name the file and what is wrong in it.
+// trace.json, memory.csv, memory_blocks.json.gz, links.csv, link_loads.csv, network.json.gz and spec.textproto may be
+// missing (then nothing of them is drawn); report.json must be there. Errors name the file and what is wrong in it.
 absl::StatusOr<RunData> ReadRun(const std::string& folder);
 
 }  // namespace twofold::pictures
