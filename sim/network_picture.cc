@@ -166,7 +166,7 @@ Partition Blocks(const Topology& topology, const std::vector<std::vector<int>>& 
       block[d] = places[v][d] / length[d], number = number * blocks(d) + block[d];
       from[d] = block[d] * length[d], to[d] = std::min(dims[d], from[d] + length[d]) - 1;
     }
-    parting.Add(vertex, {-2, number, 0}, PlaceName(from, to), "devices", 0);
+    parting.Add(vertex, {-2, number, 0}, PlaceName(from, to), "device", 0);
     if (parting.cells().size() > of_cell.size()) of_cell.resize(parting.cells().size());
     network::Cell& cell = parting.cells()[of_cell.size() - 1];
     if (cell.place().empty() && cell.parts() == 1) cell.mutable_place()->Add(block.begin(), block.end());

@@ -1,8 +1,10 @@
 #include "experiments/program/pictures/run_data.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
@@ -20,6 +22,9 @@ namespace twofold::pictures {
 namespace {
 
 using Json = nlohmann::json;
+
+// More cannot be drawn: nanoseconds and bytes are counted in 64 bits.
+constexpr double kMostSeconds = 1e9, kMostNumber = 0x1p60;
 
 absl::Status Bad(const std::string& path, const std::string& what) { return InvalidArgument(path, ": ", what); }
 
@@ -41,7 +46,7 @@ void AddRankNames(const Json& events, RunData& run) {
   }
 }
 
-void AddSpans(const Json& events, RunData& run) {
+absl::Status AddSpans(const std::string& path, const Json& events, RunData& run) {
   const auto names = StreamNames(events);
   std::map<std::pair<int, int>, Lane> lanes;
   for (const Json& e : events) {
@@ -61,12 +66,18 @@ void AddSpans(const Json& events, RunData& run) {
                           .exposed = args.value("exposed_us", 0.0) * 1e-6,
                           .label = args.value("label", ""),
                           .shape = args.value("shape", "")});
+    const DrawnSpan& s = lane.spans.back();
+    for (const double seconds : {s.start, s.end, s.waiting, s.exposed}) {
+      if (!(std::abs(seconds) <= kMostSeconds))
+        return Bad(path, absl::StrCat("event \"", s.name, "\": a time of ", seconds, " s; expected at most 1e9"));
+    }
   }
   for (auto& [id, lane] : lanes) {
     std::stable_sort(lane.spans.begin(), lane.spans.end(),
                      [](const DrawnSpan& a, const DrawnSpan& b) { return a.start < b.start; });
     run.lanes.push_back(std::move(lane));
   }
+  return absl::OkStatus();
 }
 
 absl::Status ReadTrace(const std::string& path, RunData& run) {
@@ -78,11 +89,10 @@ absl::Status ReadTrace(const std::string& path, RunData& run) {
   }
   try {
     AddRankNames(json["traceEvents"], run);
-    AddSpans(json["traceEvents"], run);
+    return AddSpans(path, json["traceEvents"], run);
   } catch (const Json::exception& e) {
     return Bad(path, absl::StrCat("a field of an event has the wrong type (", e.what(), ")"));
   }
-  return absl::OkStatus();
 }
 
 absl::Status ReadMemory(const std::string& path, RunData& run) {
@@ -100,6 +110,11 @@ absl::Status ReadMemory(const std::string& path, RunData& run) {
     bool ok = cells.size() == header.size();
     for (size_t i = 0; ok && i < cells.size(); ++i) ok = absl::SimpleAtod(cells[i], &values[i]);
     if (!ok) return Bad(path, absl::StrCat("line ", number, ": expected ", header.size(), " numbers"));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double most = i == 0 ? std::numeric_limits<int>::max() : i == 1 ? kMostSeconds : kMostNumber;
+      if (!(std::abs(values[i]) <= most))
+        return Bad(path, absl::StrCat("line ", number, ": ", header[i], ": ", cells[i], "; expected at most ", most));
+    }
     MemoryLine& m = run.memory[static_cast<int>(values[0])];
     m.by_category.resize(run.categories.size());
     m.time.push_back(values[1]);

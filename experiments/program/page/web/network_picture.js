@@ -226,16 +226,16 @@ function layRows(cells, width, joined) {
   return high;
 }
 
-// The first dimension to the right, the second down; slices of the others side by side.
+// The longer of the first two dimensions to the right, the other down; slices of the others side by side.
 function layGrid(cells, width) {
-  const dims = cells[0].place.map((_, d) => 1 + d3.max(cells, (cell) => cell.place[d]));
-  const across = dims[0], down = dims[1] ?? 1, slices = dims.slice(2).reduce((product, n) => product * n, 1);
+  const dims = cells[0].place.map((_, d) => 1 + d3.max(cells, (cell) => cell.place[d])), turned = dims[1] > dims[0];
+  const across = dims[turned ? 1 : 0], down = dims[turned ? 0 : 1] ?? 1, slices = dims.slice(2).reduce((product, n) => product * n, 1);
   const inRow = Math.max(1, Math.min(slices, Math.floor(width / ((across + 1) * 22)) || 1)), step = Math.min(46, (width - 16) / (inRow * (across + 1)));
   for (const cell of cells) {
-    const slice = cell.place.slice(2).reduceRight((sum, at, d) => sum * dims[d + 2] + at, 0);
+    const [right, below] = turned ? [cell.place[1], cell.place[0]] : [cell.place[0], cell.place[1] ?? 0], slice = cell.place.slice(2).reduceRight((sum, at, d) => sum * dims[d + 2] + at, 0);
     cell.room = 0, cell.r = Math.max(2, Math.min(9, step / 4));
-    cell.x = 8 + step * ((slice % inRow) * (across + 1) + cell.place[0] + 0.5);
-    cell.y = step * (Math.floor(slice / inRow) * (down + 1) + cell.place[1 % cell.place.length] * (cell.place.length > 1 ? 1 : 0) + 0.5);
+    cell.x = (width - step * inRow * (across + 1)) / 2 + step * ((slice % inRow) * (across + 1) + right + 1);
+    cell.y = step * (Math.floor(slice / inRow) * (down + 1) + below + 0.5);
   }
   return step * (Math.ceil(slices / inRow) * (down + 1));
 }
@@ -271,6 +271,8 @@ const cellName = (cell) => cell.parts > 1 && cell.kind !== "node" ? `${cell.name
 const wireName = ({a, b}) => a === b ? `within ${cellName(a)}` : `between ${cellName(a)} and ${cellName(b)}`;
 
 function kindsText(cells) {
-  const kinds = d3.rollups(cells, (of) => of.length, (cell) => cell.kind);
-  return kinds.map(([kind, n]) => n === 1 ? cellName(cells.find((cell) => cell.kind === kind)) : `${countText(n)} × ${kind === "devices" ? "block" : kind}`).join(", ");
+  return d3.groups(cells, (cell) => cell.kind).map(([kind, of]) => {
+    const parts = d3.sum(of, (cell) => cell.parts), drawn = kind === "node" ? of.length : parts;
+    return of.length === 1 ? cellName(of[0]) : `${countText(drawn)} × ${kind}` + (drawn > of.length ? ` drawn as ${countText(of.length)}` : "");
+  }).join(", ");
 }
