@@ -21,7 +21,7 @@ namespace folders_fuzz {
 namespace fs = std::filesystem;
 
 // Of all files of one kind of folder. Fewer than of other inputs in the gate, since each is written and read as a file.
-const int kMutants = Full() ? 100000 : 1500;
+const int kMutants = Full() ? 100000 : 800;
 
 constexpr std::string_view kWords[] = {"{",
                                        "}",

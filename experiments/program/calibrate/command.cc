@@ -526,10 +526,11 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
                  "(a name of the catalogue, such as h100-sxm, or a device's .textproto)")
       .ShowDefault();
   command.Group("Laws of a table")
-      .AddOption("--from=FILE", options->from.table,
-                 "a table of measured times (.csv or .csv.gz): nothing is measured. Kernels: the constants of a law are "
-                 "fitted to it and written to --out as a device's .textproto. With --cluster, collectives: the constants "
-                 "of the cluster's links are, and are written to --cluster-out");
+      .AddOption(
+          "--from=FILE", options->from.table,
+          "a table of measured times (.csv or .csv.gz): nothing is measured. Kernels: the constants of a law are "
+          "fitted to it and written to --out as a device's .textproto. With --cluster, collectives: the constants "
+          "of the cluster's links are, and are written to --cluster-out");
   command.AddOption("--column=NAME", options->from.column,
                     "with --from: the column of times, such as us_vllm; of several, separated by commas, the geometric "
                     "mean; default: the first");

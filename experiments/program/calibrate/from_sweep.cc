@@ -160,7 +160,7 @@ class LinkFit {
  private:
   cluster::Nccl& nccl() { return *cluster_.mutable_library()->mutable_nccl(); }
 
-  absl::Status PredictAll(double MeasuredCall::* predicted) {
+  absl::Status PredictAll(double MeasuredCall::*predicted) {
     std::string text;
     google::protobuf::TextFormat::PrintToString(cluster_, &text);
     // in place: a file that only this process reads need not reach the disk
@@ -208,7 +208,7 @@ class LinkFit {
   }
 
   static std::string CallLine(const std::string& name, const std::vector<MeasuredCall>& rows) {
-    const auto median = [&](double MeasuredCall::* predicted, bool left_out) -> std::string {
+    const auto median = [&](double MeasuredCall::*predicted, bool left_out) -> std::string {
       std::vector<double> errors;
       for (const MeasuredCall& row : rows) {
         if (row.left_out == left_out) errors.push_back(std::abs(row.*predicted / row.us - 1));
@@ -262,20 +262,20 @@ absl::Status CalibrateSweep(const FromSweep& o) {
   for (const Series& s : *series) rows += s.rows.size();
   if (rows < kLeastCalls)
     return InvalidArgument(o.table, ": has ", rows, " usable rows; a fit needs ", kLeastCalls, " or more");
-  std::cerr << absl::StrCat("fitting links to ", rows, " rows of ", Counted(static_cast<int>(series->size()), "collective"),
-                            "\n");
+  std::cerr << absl::StrCat("fitting links to ", rows, " rows of ",
+                            Counted(static_cast<int>(series->size()), "collective"), "\n");
   LinkFit fit(*std::move(cluster), *std::move(series), scratch);
   if (absl::Status s = fit.Run(); !s.ok()) return s;
   cluster::Cluster fitted = fit.cluster();
   const std::string source = std::filesystem::path(o.table).filename().string();
-  fitted.set_source(StrCat(fitted.source(), fitted.source().empty() ? "" : "; ", "links and library: fitted to ", source,
-                           " by `twofold calibrate --from`"));
+  fitted.set_source(StrCat(fitted.source(), fitted.source().empty() ? "" : "; ", "links and library: fitted to ",
+                           source, " by `twofold calibrate --from`"));
   std::string text;
   google::protobuf::TextFormat::PrintToString(fitted, &text);
   const std::filesystem::path target(o.out);
   const std::string folder = target.has_parent_path() ? target.parent_path().string() : ".";
-  if (absl::Status s = WriteFiles(folder, {{target.filename().string(),
-                                           StrCat("# proto-message: ", fitted.GetTypeName(), "\n", text)}});
+  if (absl::Status s = WriteFiles(
+          folder, {{target.filename().string(), StrCat("# proto-message: ", fitted.GetTypeName(), "\n", text)}});
       !s.ok())
     return s;
   std::cout << (o.json ? JsonText({{"out", o.out}, {"cluster", ToJson(fitted)}}) : StrCat(fit.Text(), o.out, "\n"));

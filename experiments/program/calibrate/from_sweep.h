@@ -1,5 +1,5 @@
-// `twofold calibrate --from=TABLE --cluster=CLUSTER --cluster-out=FILE`: the constants of a cluster's links under NCCL or
-// RCCL, from a table of measured collectives.
+// `twofold calibrate --from=TABLE --cluster=CLUSTER --cluster-out=FILE`: the constants of a cluster's links under NCCL
+// or RCCL, from a table of measured collectives.
 //
 // The table has a row for each size: collective (a name of `twofold bench`), ranks, nodes, bytes (as nccl-tests counts
 // them) and us (microseconds of one call, out of place where there is such a form). Fitted are those of
@@ -29,7 +29,8 @@ struct FromSweep {
 };
 
 // Writes the cluster with the fitted constants. Prints them, and the errors before and after, to stdout. Refuses tables
-// of fewer than 20 rows, rows that the cluster cannot run, and clusters without NCCL or RCCL, before anything is fitted.
+// of fewer than 20 rows, rows that the cluster cannot run, and clusters without NCCL or RCCL, before anything is
+// fitted.
 absl::Status CalibrateSweep(const FromSweep& options);
 
 }  // namespace twofold::calibrate

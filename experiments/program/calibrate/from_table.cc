@@ -173,10 +173,11 @@ absl::Status FitTable(const FromTable& options, const LawTable& table, cluster::
                     "peak_tflops"}))
     return FitBackward(table, laws);
   if (table.HasAll({"m", "n", "k"})) return FitProductTable(options, table, columns, device);
-  return InvalidArgument("--from=", table.path(), ": its columns (", absl::StrJoin(table.columns(), ", "),
-                         ") are those of no law; products have m, n, k and us_NAME, attention has batch, sequence, "
-                         "heads, kv_heads, head_dim and us_NAME; collectives (collective, ranks, nodes, bytes, us) need "
-                         "--cluster and --cluster-out");
+  return InvalidArgument(
+      "--from=", table.path(), ": its columns (", absl::StrJoin(table.columns(), ", "),
+      ") are those of no law; products have m, n, k and us_NAME, attention has batch, sequence, "
+      "heads, kv_heads, head_dim and us_NAME; collectives (collective, ranks, nodes, bytes, us) need "
+      "--cluster and --cluster-out");
 }
 
 absl::Status CheckAsked(const FromTable& o) {

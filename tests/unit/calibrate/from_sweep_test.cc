@@ -22,13 +22,13 @@ std::string Path(const std::string& name) { return StrCat(testing::TempDir(), "/
 // The rows that `cluster` would give: 64 KiB to 256 MiB.
 std::string RowsOf(const std::string& cluster, const std::string& collective, int ranks, int nodes) {
   absl::StatusOr<bench::Plan> plan = bench::MakePlan({.operation = collective,
-                                     .least = "64K",
-                                     .most = "256M",
-                                     .factor = 8,
-                                     .fabric = "simulated",
-                                     .ranks = ranks,
-                                     .nodes = nodes,
-                                     .cluster = cluster});
+                                                      .least = "64K",
+                                                      .most = "256M",
+                                                      .factor = 8,
+                                                      .fabric = "simulated",
+                                                      .ranks = ranks,
+                                                      .nodes = nodes,
+                                                      .cluster = cluster});
   EXPECT_TRUE(plan.ok()) << plan.status();
   EXPECT_TRUE(bench::Run(*plan).ok());
   std::string rows;
