@@ -69,7 +69,8 @@ void PrintNotes(const std::vector<Variant>& variants, const std::string& shown) 
 int PredictCommand(const PredictOptions& options) {
   if (options.serve) {
     RunSimulationsHere();
-    const int status = prediction::Serve(prediction::kSocket, {.predict = PredictHere, .answer = AnswerQuestion});
+    const int status =
+        prediction::Serve(prediction::kSocket, prediction::kPipe, {.predict = PredictHere, .answer = AnswerQuestion});
     if (status != kExitFine)
       LogError("--serve: there is no predictor to answer; it is for the program's own processes");
     return status;

@@ -1,16 +1,24 @@
 // Predictor: many predictions by a pool of processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/strings.h"
+#include "experiments/program/predict/frames.h"
 #include "experiments/program/predict/predictor.h"
+#include "experiments/program/predict/worker.h"
 #include "experiments/program/predict_here.h"
 #include "experiments/program/spec/spec.h"
 
@@ -83,6 +91,88 @@ TEST(PredictorTest, AProcessThatEndsCostsOnePrediction) {
   EXPECT_EQ(lost.status().code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(lost.status().message()), HasSubstr("job: the predicting process was ended by Killed"));
   EXPECT_TRUE(pool->Predict(Small(2)).ok());
+}
+
+// A process that answers as one of a pool does, by `work` on its end of the socket.
+class Worker {
+ public:
+  explicit Worker(const std::function<void(int socket)>& work) {
+    int sockets[2], pipes[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0 || pipe(pipes) != 0 || pipe(begun_) != 0) abort();
+    if ((pid_ = fork()) == 0) {
+      close(sockets[0]);
+      close(pipes[1]);
+      const auto answer = [&](const prediction::Question& question) -> absl::StatusOr<std::string> {
+        if (write(begun_[1], "x", 1) == 1) work(sockets[1]);
+        return question.command();
+      };
+      _exit(prediction::Serve(sockets[1], pipes[0], {.predict = nullptr, .answer = answer}));
+    }
+    close(sockets[1]);
+    close(pipes[0]);
+    socket_ = sockets[0];
+    pipe_ = pipes[1];
+    prediction::Answer greeting;
+    EXPECT_TRUE(prediction::Receive(socket_, greeting).ok());
+  }
+  ~Worker() {
+    if (pid_ > 0 && kill(pid_, SIGKILL) == 0) WaitStatus();
+    for (const int end : {socket_, pipe_, begun_[0], begun_[1]}) close(end);
+  }
+  void Ask(const std::string& command) {
+    prediction::Request request;
+    request.mutable_question()->set_command(command);
+    request.mutable_question()->set_folder("/");
+    EXPECT_TRUE(prediction::Send(socket_, request).ok());
+  }
+  void AwaitBegun() {
+    char begun = 0;
+    EXPECT_EQ(read(begun_[0], &begun, 1), 1);
+  }
+  std::string Answered() {
+    prediction::Answer answer;
+    const absl::Status status = prediction::Receive(socket_, answer);
+    return status.ok() ? answer.json() : std::string(status.message());
+  }
+  void ClosePipe() { close(std::exchange(pipe_, -1)); }
+  int WaitStatus() {
+    int status = 0;
+    EXPECT_GT(waitpid(std::exchange(pid_, 0), &status, 0), 0);
+    return status;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int socket_ = -1, pipe_ = -1, begun_[2];
+};
+
+// The kernel may signal that a request came after the request was read and begun. For one that comes early, it does.
+TEST(PredictorTest, WhatComesOnTheSocketEndsNoProcessAtWork) {
+  Worker worker([](int socket) {
+    pollfd next = {.fd = socket, .events = POLLIN, .revents = 0};
+    if (poll(&next, 1, 2000) == 1) usleep(50'000);  // until the signal is there
+  });
+  worker.Ask("first");
+  worker.AwaitBegun();
+  worker.Ask("second");
+  EXPECT_EQ(worker.Answered(), "first");
+}
+
+TEST(PredictorTest, AProcessAtWorkEndsIfNobodyWaits) {
+  for (const bool before : {false, true}) {
+    Worker worker([](int) {
+      usleep(5'000'000);
+      _exit(1);  // nothing has ended it
+    });
+    if (before) worker.ClosePipe();
+    worker.Ask("long");
+    if (!before) {
+      worker.AwaitBegun();
+      worker.ClosePipe();
+    }
+    const int status = worker.WaitStatus();
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  }
 }
 
 // Engines of a process follow one another, and leave nothing to the next.

@@ -24,12 +24,14 @@ namespace twofold::prediction {
 
 struct Processes::Process {
   pid_t pid = 0, owner = getpid();
-  int socket = -1;
+  int socket = -1, pipe = -1;
   bool own_group = false;
 
   ~Process() {
-    if (socket >= 0) close(socket);  // which ends it, unless it is at work
-    if (owner != getpid()) return;   // in a child that was forked: the process is its parent's
+    for (const int end : {socket, pipe}) {  // which ends it
+      if (end >= 0) close(end);
+    }
+    if (owner != getpid()) return;  // in a child that was forked: the process is its parent's
     if (pid > 0) kill(own_group ? -pid : pid, SIGKILL);
     Wait();
   }
@@ -64,8 +66,8 @@ std::vector<char*> Environment(bool for_predictions) {
   return all;
 }
 
-// The new process has the socket as kSocket and no input; it keeps stderr.
-absl::Status Spawn(const Processes::Options& options, bool for_predictions, int socket, pid_t& pid) {
+// The new process has the socket as kSocket, the pipe as kPipe and no input; it keeps stderr.
+absl::Status Spawn(const Processes::Options& options, bool for_predictions, int socket, int pipe, pid_t& pid) {
   std::string words[] = {options.program, "predict", "--serve"};
   char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
   posix_spawn_file_actions_t files;
@@ -73,6 +75,7 @@ absl::Status Spawn(const Processes::Options& options, bool for_predictions, int 
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, socket, kSocket);
+  posix_spawn_file_actions_adddup2(&files, pipe, kPipe);
   posix_spawnattr_t how;
   posix_spawnattr_init(&how);
   if (options.own_groups) posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP);  // group 0, the default: its own
@@ -85,9 +88,9 @@ absl::Status Spawn(const Processes::Options& options, bool for_predictions, int 
              : NotFound("a predictor's program, \"", options.program, "\", cannot be started: ", std::strerror(error));
 }
 
-// Above kSocket, so that dup2 does not keep its close-on-exec flag by leaving it where it is.
+// Above kSocket and kPipe, so that dup2 neither closes it nor keeps its close-on-exec flag by leaving it where it is.
 int AboveTheOthers(int fd) {
-  const int moved = fcntl(fd, F_DUPFD_CLOEXEC, kSocket + 1);
+  const int moved = fcntl(fd, F_DUPFD_CLOEXEC, std::max(kSocket, kPipe) + 1);
   close(fd);
   return moved;
 }
@@ -124,15 +127,23 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Make(Options options) {
 }
 
 absl::StatusOr<std::unique_ptr<Processes::Process>> Processes::Start(bool for_predictions) const {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+  int sockets[2], pipes[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
     return Internal("socketpair: ", std::strerror(errno));
   auto process = std::make_unique<Process>();
-  process->socket = AboveTheOthers(ends[0]);
+  process->socket = AboveTheOthers(sockets[0]);
   process->own_group = options_.own_groups;
-  const int theirs = AboveTheOthers(ends[1]);
-  const absl::Status spawned = Spawn(options_, for_predictions, theirs, process->pid);
-  close(theirs);
+  const int their_socket = AboveTheOthers(sockets[1]);
+  if (pipe2(pipes, O_CLOEXEC) != 0) {
+    const int error = errno;
+    close(their_socket);
+    return Internal("pipe: ", std::strerror(error));
+  }
+  process->pipe = AboveTheOthers(pipes[1]);
+  const int their_pipe = AboveTheOthers(pipes[0]);
+  const absl::Status spawned = Spawn(options_, for_predictions, their_socket, their_pipe, process->pid);
+  close(their_socket);
+  close(their_pipe);
   if (!spawned.ok()) return spawned;
   Answer greeting;
   const absl::Status greeted = Receive(process->socket, greeting);

@@ -46,39 +46,40 @@ Answer AnswerTo(const Request& request, const Answers& answers) {
   return answer;
 }
 
-// While it exists, this process ends if the other end of the socket closes: nobody waits for the answer any more. A
-// leader of a process group takes its group with it. The kernel signals what happens on the socket, and while a request
-// is answered nothing else does. (No thread may look instead: answers fork.)
+// While it exists, this process ends if the other end of the pipe closes: nobody waits for the answer any more. A
+// leader of a process group takes its group with it. The kernel signals what happens on the pipe, and nothing else ever
+// does. On the socket it would also signal a request that has already been read: sending wakes the reader, then
+// signals. (No thread may look instead: answers fork.)
 class EndsWithTheOther {
  public:
-  explicit EndsWithTheOther(int socket) : socket_(socket), flags_(fcntl(socket, F_GETFL)) {
-    fcntl(socket_, F_SETOWN, getpgrp() == getpid() ? -getpid() : getpid());
-    fcntl(socket_, F_SETSIG, SIGTERM);
-    fcntl(socket_, F_SETFL, flags_ | O_ASYNC);
-    pollfd gone = {.fd = socket_, .events = POLLRDHUP, .revents = 0};
-    if (poll(&gone, 1, 0) > 0) raise(SIGTERM);  // before the kernel was asked
+  explicit EndsWithTheOther(int pipe) : pipe_(pipe), flags_(fcntl(pipe, F_GETFL)) {
+    fcntl(pipe_, F_SETOWN, getpgrp() == getpid() ? -getpid() : getpid());
+    fcntl(pipe_, F_SETSIG, SIGTERM);
+    fcntl(pipe_, F_SETFL, flags_ | O_ASYNC);
+    pollfd gone = {.fd = pipe_, .events = 0, .revents = 0};  // POLLHUP is always asked for
+    if (poll(&gone, 1, 0) > 0) raise(SIGTERM);               // before the kernel was asked
   }
-  ~EndsWithTheOther() { fcntl(socket_, F_SETFL, flags_); }
+  ~EndsWithTheOther() { fcntl(pipe_, F_SETFL, flags_); }
   EndsWithTheOther(const EndsWithTheOther&) = delete;
   EndsWithTheOther& operator=(const EndsWithTheOther&) = delete;
 
  private:
-  const int socket_, flags_;
+  const int pipe_, flags_;
 };
 
-Answer AnswerOrEnd(int socket, const Request& request, const Answers& answers) {
-  const EndsWithTheOther ends(socket);
+Answer AnswerOrEnd(int pipe, const Request& request, const Answers& answers) {
+  const EndsWithTheOther ends(pipe);
   return AnswerTo(request, answers);
 }
 
 }  // namespace
 
-int Serve(int socket, const Answers& answers) {
+int Serve(int socket, int pipe, const Answers& answers) {
   Answer greeting;
   greeting.set_greeting(kGreeting);
   if (!Send(socket, greeting).ok()) return 1;
   for (Request request; Receive(socket, request).ok();) {
-    if (!Send(socket, AnswerOrEnd(socket, request, answers)).ok()) return 1;
+    if (!Send(socket, AnswerOrEnd(pipe, request, answers)).ok()) return 1;
   }
   return 0;
 }

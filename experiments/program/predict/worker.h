@@ -11,9 +11,10 @@
 
 namespace twofold::prediction {
 
-inline constexpr char kGreeting[] = "twofold predicts, 2";
-// The socket that a process is started with.
-inline constexpr int kSocket = 3;
+inline constexpr char kGreeting[] = "twofold predicts, 3";
+// What a process is started with: the socket, and the reading end of a pipe that nobody writes to. The pipe closes with
+// the other process.
+inline constexpr int kSocket = 3, kPipe = 4;
 
 struct Answers {
   // The report of a spec; errors begin with `file`.
@@ -21,7 +22,8 @@ struct Answers {
   // The answer to a question, a JSON object. Called in the question's folder.
   std::function<absl::StatusOr<std::string>(const Question& question)> answer;
 };
-// Answers until the other end closes the socket; what is at work then gets SIGTERM. Returns the process's exit status.
-int Serve(int socket, const Answers& answers);
+// Answers until the other ends are closed; what is at work when that of the pipe is closed gets SIGTERM. Returns the
+// process's exit status.
+int Serve(int socket, int pipe, const Answers& answers);
 
 }  // namespace twofold::prediction
