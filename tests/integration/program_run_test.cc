@@ -264,7 +264,7 @@ TEST_F(Program, PredictsTheSameBytesTwice) {
       EXPECT_EQ(text, ReadAll(StrCat(At("c"), "/", name))) << data << " " << name;
       ++files;
     }
-    EXPECT_EQ(files, 10);
+    EXPECT_EQ(files, 11);
     EXPECT_LT(Report(At("a"))["low"], Report(At("a"))["median_step_seconds"]);
   }
 }
