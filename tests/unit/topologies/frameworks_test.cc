@@ -46,8 +46,9 @@ TEST(Frameworks, FilesAreChecked) {
   EXPECT_THAT(Refusal("summary: \"nameless\""), HasSubstr("name: missing"));
   EXPECT_THAT(Refusal("name: \"mine\" time { launch: 1 }"), HasSubstr("time.launch: \"launch\" is not a field"));
   EXPECT_THAT(Refusal("name: \"mine\" time { launch_us: -1 }"), HasSubstr("time.launch_us = -1: must not be negative"));
-  EXPECT_THAT(Refusal("name: \"mine\" time { kernels { name: \"add\" factor: 0 } }"),
-              HasSubstr("time.kernels.factor = 0: must be greater than 0"));
+  EXPECT_EQ(Refusal("name: \"mine\" time { kernels { name: \"add\" factor: 0 } }"), "");
+  EXPECT_THAT(Refusal("name: \"mine\" time { kernels { name: \"add\" factor: -1 } }"),
+              HasSubstr("time.kernels.factor = -1: must not be negative"));
   EXPECT_THAT(Refusal("name: \"mine\" time { separate: \"softmax\" }"),
               HasSubstr("time.separate: \"softmax\": use add, add_to, gelu_forward or gelu_backward"));
   EXPECT_THAT(Refusal("name: \"mine\" time { moved { bytes_per_element: 6 } }"),
