@@ -170,10 +170,14 @@ TEST_F(Program, CalibratesLinksByATableOfCollectives) {
                 side["time"].get<double>(), "\n");
     }
   }
+  StrAppend(&rows, "all_gather,16,2,4,10\n");  // a float for 16 ranks
   const std::string table = Write("sweep.csv", rows), out = At("mine.textproto");
   ASSERT_EQ(Run(StrCat("calibrate --from=", table, " --cluster=dgx-a100 --cluster-out=", out, " --json")), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("1 of 25 rows are left out: they have less than one float on every rank"));
   const auto json = nlohmann::json::parse(out_);
   EXPECT_EQ(json["out"], out);
+  EXPECT_THAT(json["cluster"]["source"].get<std::string>(),
+              HasSubstr("median error of the rows left out of the fit: 0."));
   const auto& fitted = json["cluster"]["library"]["nccl"];
   EXPECT_NEAR(fitted["nvlink_efficiency"].get<double>(), 0.6, 0.012);
   EXPECT_NEAR(fitted["network_efficiency"].get<double>(), 0.5, 0.01);

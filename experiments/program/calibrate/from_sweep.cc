@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "backends/host/interrupt.h"
 #include "core/base/format.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
@@ -22,6 +23,7 @@
 #include "experiments/program/calibrate/law_table.h"
 #include "experiments/program/calibrate/samples.h"
 #include "experiments/program/calibrate/search.h"
+#include "experiments/program/cli/log.h"
 #include "experiments/program/report/files.h"
 #include "experiments/program/report/json.h"
 #include "sim/collectives/nccl_costs.h"
@@ -31,7 +33,7 @@ namespace twofold::calibrate {
 namespace {
 
 constexpr size_t kLeastCalls = 20;
-constexpr int kMostSweepRounds = 20;
+constexpr int kMostSweepRounds = 20, kTold = 50;
 constexpr double kMostCallError = 0.4, kAnyError = 1e9, kLeastSweepStep = 0.01;
 constexpr double kNoCall = 0.05;    // microseconds: less is none
 constexpr double kLeastTime = 0.1;  // at which the search begins: it changes values by factors
@@ -131,6 +133,9 @@ class LinkFit {
           constants, kMostSweepRounds,
           [&] {
             if (failed.ok()) failed = PredictAll(&MeasuredCall::after);
+            if (failed.ok() && ++trials_ % kTold == 0)
+              LogInfo(trials_, " trials: median error of the fitted rows ",
+                      Median(AllRows(), &MeasuredCall::after, false));
             return failed.ok() ? Loss(most) : 0;
           },
           kLeastSweepStep);
@@ -138,9 +143,10 @@ class LinkFit {
     }
     for (size_t i = 0; i < constants.size(); ++i) {
       after_.push_back(Rounded(constants[i].value));
+      at_limit_.push_back(constants[i].value == constants[i].low || constants[i].value == constants[i].high);
       constants[i].set(after_.back());
     }
-    if (nccl().call_us() < kNoCall) nccl().set_call_us(0), after_.back() = 0;
+    if (nccl().call_us() < kNoCall) nccl().set_call_us(0), after_.back() = 0, at_limit_.back() = false;
     return PredictAll(&MeasuredCall::after);
   }
 
@@ -149,18 +155,20 @@ class LinkFit {
   std::string Text() const {
     std::string text = "constants:\n";
     for (size_t i = 0; i < names_.size(); ++i)
-      StrAppend(&text, absl::StrFormat("  %-46s %8.3g, before %.3g\n", names_[i], after_[i], before_[i]));
+      StrAppend(&text, absl::StrFormat("  %-46s %8.3g, before %.3g%s\n", names_[i], after_[i], before_[i],
+                                       at_limit_[i] ? "; at the limit of the search" : ""));
     StrAppend(&text, "median error, of the rows left out of the fit (every fifth, by hash) and of the others:\n");
     for (const Series& s : series_) StrAppend(&text, CallLine(s.name, s.rows));
-    std::vector<MeasuredCall> all;
-    for (const Series& s : series_) all.insert(all.end(), s.rows.begin(), s.rows.end());
-    return text + CallLine("all", all);
+    return text + CallLine("all", AllRows());
   }
+  // "12.9 %"; "-" without such rows.
+  std::string ErrorLeftOut() const { return Median(AllRows(), &MeasuredCall::after, true); }
 
  private:
   cluster::Nccl& nccl() { return *cluster_.mutable_library()->mutable_nccl(); }
 
   absl::Status PredictAll(double MeasuredCall::*predicted) {
+    if (host::InterruptScope::Raised()) return absl::CancelledError("interrupted; no file was written");
     std::string text;
     google::protobuf::TextFormat::PrintToString(cluster_, &text);
     // in place: a file that only this process reads need not reach the disk
@@ -171,6 +179,12 @@ class LinkFit {
       for (MeasuredCall& row : s.rows) row.*predicted = us->at(row.block);
     }
     return absl::OkStatus();
+  }
+
+  std::vector<MeasuredCall> AllRows() const {
+    std::vector<MeasuredCall> all;
+    for (const Series& s : series_) all.insert(all.end(), s.rows.begin(), s.rows.end());
+    return all;
   }
 
   double Loss(double most) const {
@@ -207,13 +221,17 @@ class LinkFit {
     return constants;
   }
 
+  static std::string Median(const std::vector<MeasuredCall>& rows, double MeasuredCall::*predicted, bool left_out) {
+    std::vector<double> errors;
+    for (const MeasuredCall& row : rows) {
+      if (row.left_out == left_out) errors.push_back(std::abs(row.*predicted / row.us - 1));
+    }
+    return errors.empty() ? "-" : absl::StrFormat("%.1f %%", 100 * Quantile(errors, 0.5));
+  }
+
   static std::string CallLine(const std::string& name, const std::vector<MeasuredCall>& rows) {
-    const auto median = [&](double MeasuredCall::*predicted, bool left_out) -> std::string {
-      std::vector<double> errors;
-      for (const MeasuredCall& row : rows) {
-        if (row.left_out == left_out) errors.push_back(std::abs(row.*predicted / row.us - 1));
-      }
-      return errors.empty() ? "-" : absl::StrFormat("%.1f %%", 100 * Quantile(errors, 0.5));
+    const auto median = [&](double MeasuredCall::*predicted, bool left_out) {
+      return Median(rows, predicted, left_out);
     };
     return absl::StrFormat("  %-46s %4d rows: %8s and %8s, before %8s and %8s\n", name, rows.size(),
                            median(&MeasuredCall::after, true), median(&MeasuredCall::after, false),
@@ -225,6 +243,8 @@ class LinkFit {
   const std::string scratch_;
   std::vector<std::string> names_;
   std::vector<double> before_, after_;
+  std::vector<bool> at_limit_;
+  int trials_ = 0;
 };
 
 absl::StatusOr<cluster::Cluster> ClusterOf(const FromSweep& o) {
@@ -262,14 +282,19 @@ absl::Status CalibrateSweep(const FromSweep& o) {
   for (const Series& s : *series) rows += s.rows.size();
   if (rows < kLeastCalls)
     return InvalidArgument(o.table, ": has ", rows, " usable rows; a fit needs ", kLeastCalls, " or more");
-  std::cerr << absl::StrCat("fitting links to ", rows, " rows of ",
-                            Counted(static_cast<int>(series->size()), "collective"), "\n");
+  LogInfo("fitting links to ", rows, " rows of ", Counted(static_cast<int>(series->size()), "collective"));
+  if (rows < table->rows()) {
+    LogWarning(o.table, ": ", table->rows() - rows, " of ", table->rows(),
+               " rows are left out: they have less than one float on every rank");
+  }
+  const host::InterruptScope interrupt;
   LinkFit fit(*std::move(cluster), *std::move(series), scratch);
   if (absl::Status s = fit.Run(); !s.ok()) return s;
   cluster::Cluster fitted = fit.cluster();
   const std::string source = std::filesystem::path(o.table).filename().string();
-  fitted.set_source(StrCat(fitted.source(), fitted.source().empty() ? "" : "; ", "links and library: fitted to ",
-                           source, " by `twofold calibrate --from`"));
+  fitted.set_source(
+      StrCat(fitted.source(), fitted.source().empty() ? "" : "; ", "links and library: fitted to ", source,
+             " by `twofold calibrate --from`; median error of the rows left out of the fit: ", fit.ErrorLeftOut()));
   std::string text;
   google::protobuf::TextFormat::PrintToString(fitted, &text);
   const std::filesystem::path target(o.out);

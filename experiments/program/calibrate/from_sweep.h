@@ -10,9 +10,9 @@
 //     machines.network.nic_us                       latency of a NIC                  rows of several nodes
 // for which the table has rows. Each prediction is `twofold bench`'s own. All other constants stay those of the GPU's
 // generation and of the network's kind, whose laws carry over from cluster to cluster (sim/collectives/nccl_costs.h).
-// A fifth of the rows, by hash, takes no part in the fit; their errors are printed. Errors count up to 40 % only, so a
-// few rows of another regime do not decide. The fit minimises the mean of |log(predicted / measured)|, so it is the
-// same every time.
+// A fifth of the rows, by hash, takes no part in the fit; their errors are printed, and their median stands in the
+// cluster's source. Errors count in full first, and then up to 40 % only, so a few rows of another regime do not
+// decide. The fit minimises the mean of |log(predicted / measured)|, so it is the same every time.
 #pragma once
 
 #include <string>
