@@ -17,12 +17,15 @@ constexpr std::string_view kOneNode = "one node";
 constexpr double kMillionths = 1e6;
 constexpr size_t kMostBlocks = 128;  // of a grid: each has links to up to six others
 
+// Layers from below: devices, a node's switches by level, hosts, NICs, and the network's switches by level.
+constexpr int kHosts = 16, kNics = 32, kNetwork = 48;
+
 int LayerOf(const Vertex& vertex) {
   switch (vertex.kind) {
     case Vertex::kDevice: return 0;
-    case Vertex::kHost: return 16;
-    case Vertex::kNic: return 32;
-    case Vertex::kSwitch: return vertex.node >= 0 ? 1 + vertex.level : 48 + vertex.level;
+    case Vertex::kHost: return kHosts;
+    case Vertex::kNic: return kNics;
+    case Vertex::kSwitch: return vertex.node >= 0 ? 1 + vertex.level : kNetwork + vertex.level;
   }
   return 0;
 }
@@ -103,7 +106,7 @@ Partition OneNode(const Topology& topology, int node) {
   Parting parting(topology, kOneNode);
   for (const Vertex& v : parting.vertices()) v.node == node ? parting.AddPart(v) : parting.AddToLayer(v);
   for (network::Cell& cell : parting.cells())
-    if (cell.layer() < 48 && cell.parts() > 1) cell.set_name(StrCat("other nodes: ", cell.kind()));
+    if (cell.layer() < kNetwork && cell.parts() > 1) cell.set_name(StrCat("other nodes: ", cell.kind()));
   return parting.Finish();
 }
 

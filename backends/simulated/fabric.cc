@@ -1,28 +1,26 @@
 #include "backends/simulated/fabric.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_format.h"
 #include "backends/host/membership_events.h"
 #include "backends/host/now_and_then.h"
 #include "backends/simulated/child.h"
 #include "backends/simulated/costs.h"
 #include "backends/simulated/device.h"
 #include "backends/simulated/faults.h"
+#include "backends/simulated/folding.h"
 #include "backends/simulated/generations.h"
+#include "backends/simulated/link_loads.h"
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
 #include "backends/simulated/repeats.h"
 #include "backends/simulated/shared_memory.h"
 #include "core/base/format.h"
-#include "core/base/rank_list.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "core/comm/staging.h"
@@ -214,46 +212,6 @@ void AddWhatRan(const SimulatedWorld& world, outcome::Outcome& outcome) {
   }
 }
 
-void AddLinkLoads(sim::Engine& engine, outcome::Outcome& outcome) {
-  if (engine.links() == nullptr) return;
-  const LinkLoads loads = engine.LinkLoadsOf();
-  if (loads.rows.empty()) return;
-  for (const std::string& note : engine.links()->NotesOn(loads)) outcome.add_notes(note);
-  outcome::LinkLoads& out = *outcome.mutable_links();
-  out.set_begin(loads.begin), out.set_width(loads.width);
-  out.set_left_out(loads.left_out), out.set_idle(loads.idle);
-  *out.mutable_pictures() = loads.pictures;
-  for (const LinkLoads::Row& row : loads.rows) {
-    outcome::LinkRow& r = *out.add_rows();
-    r.set_link(row.link), r.set_kind(row.kind), r.set_links(row.links), r.set_bandwidth(row.bandwidth);
-    r.mutable_bytes()->Add(row.bytes.begin(), row.bytes.end());
-    for (const LinkLoads::Flow& flow : row.flows) {
-      outcome::LinkFlow& f = *r.add_flows();
-      f.set_operation(flow.operation), f.set_group(flow.group), f.set_phases(flow.phases), f.set_bytes(flow.bytes);
-    }
-  }
-}
-
-LinkLoads LinkLoadsOf(const outcome::LinkLoads& in) {
-  LinkLoads loads{.begin = in.begin(),
-                  .width = in.width(),
-                  .rows = {},
-                  .left_out = in.left_out(),
-                  .idle = in.idle(),
-                  .pictures = in.pictures()};
-  for (const outcome::LinkRow& r : in.rows()) {
-    LinkLoads::Row& row = loads.rows.emplace_back();
-    row = {.link = r.link(),
-           .kind = r.kind(),
-           .links = r.links(),
-           .bandwidth = r.bandwidth(),
-           .bytes = {r.bytes().begin(), r.bytes().end()}};
-    for (const outcome::LinkFlow& f : r.flows())
-      row.flows.push_back({.operation = f.operation(), .group = f.group(), .phases = f.phases(), .bytes = f.bytes()});
-  }
-  return loads;
-}
-
 sim::Engine::Options EngineOptions(const spec::Spec& spec, const SimulationPlan& plan, sim::FlightRecord& record) {
   const bool loose = plan.library->name() == "open_mpi";
   return {.stack = plan.machine.real ? MiB(8) : KiB(256),
@@ -262,74 +220,6 @@ sim::Engine::Options EngineOptions(const spec::Spec& spec, const SimulationPlan&
           .routing = plan.routing,
           .solve_flows = !plan.simgrid && !loose && plan.routing.policy != RoutingPolicy::kAdaptive,
           .record_links = spec.trace().enabled() && spec.trace().last_steps() > 0};
-}
-
-// The ranks that have actors, in order.
-std::vector<int> Actors(const SimulationPlan& plan, bool fold) {
-  if (fold) return StandIns(plan.stand_ins);
-  std::vector<int> actors(static_cast<size_t>(plan.world_size));
-  std::iota(actors.begin(), actors.end(), 0);
-  return actors;
-}
-
-// For each rank, the actor that is it or represents it.
-std::vector<int> ActorOfEach(const SimulationPlan& plan, const std::vector<int>& actors, bool fold) {
-  std::vector<int> of(static_cast<size_t>(plan.world_size), -1);
-  for (size_t a = 0; a < actors.size(); ++a) of[static_cast<size_t>(actors[a])] = static_cast<int>(a);
-  if (!fold) return of;
-  for (size_t r = 0; r < of.size(); ++r) of[r] = of[static_cast<size_t>(plan.stand_ins[r])];
-  return of;
-}
-
-std::string DescribeFolding(const SimulationPlan& plan) {
-  const std::vector<int> actors = Actors(plan, true);
-  if (actors.size() == 1) return StrCat("ranks are folded: rank 0 stands for all ", plan.world_size);
-  std::map<int, int> ranks;  // by stand-in: how many it stands for
-  for (const int a : plan.stand_ins) ++ranks[a];
-  const auto [least, most] =
-      std::minmax_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  constexpr size_t kTold = 8;
-  const std::string who =
-      actors.size() <= kTold ? RankList(actors)
-                             : StrCat(actors.size(), " ranks (", actors[0], ", ", actors[1], ", ", actors[2], ", ...)");
-  const std::string many = StrCat(least->second, least->second < most->second ? StrCat(" to ", most->second) : "");
-  return StrCat("ranks are folded: ", who, " stand for ", many, " each");
-}
-
-// Ranks of one class may end a communication at different times, because of their places in the network. Up to this
-// many ranks, all of them are then run one by one. Beyond, the slowest counts for all, which makes ranks late
-// (SimulatedWorld::late). If some rank is late by more than this share of the whole time, all ranks are run one by one
-// after all, unless there are too many. A note says how large the share is.
-constexpr int kMostRunOneByOne = 1024, kMostRunAfterAll = 4096;
-constexpr double kMostApart = 0.005;
-
-void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outcome& outcome) {
-  double late = 0;
-  for (const auto& [stand_in, seconds] : world.late) late = std::max(late, seconds);
-  const double share = late > 0 ? late / world.engine.now() : 0;
-  if (share > kMostApart && may_refuse && world.folding_refused.empty())
-    world.folding_refused = "ranks of one class end communications at different times";
-  outcome.set_folding_refused(world.folding_refused);
-  if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.of().begin(), world.kinds.of().end());
-  for (const auto& [why, most] : world.unequal) {
-    outcome.add_notes(StrCat("folded ranks differ: ", why, ", for which some take up to ",
-                             absl::StrFormat("%.2g", 100 * most),
-                             " % less time than others; the slowest is simulated and stands for all (`folding: OFF` "
-                             "runs every rank)"));
-  }
-  if (!world.others_come_early.empty()) {
-    outcome.add_notes(StrCat("folded ranks differ: ", world.others_come_early,
-                             ", so fewer of them come late than the wait for the slowest device counts (`folding: OFF` "
-                             "runs every rank)"));
-  }
-  if (world.late.empty()) return;
-  const std::string how = world.apart > 0 ? StrCat("ended the same communication up to ",
-                                                   std::ceil(1000 * world.apart) / 10, " % of its time apart")
-                                          : "began messages around a ring at different times";
-  outcome.add_notes(StrCat("folded ranks ", how, "; the slowest rank's time is used for all, which adds at most ",
-                           absl::StrFormat("%.2g", 100 * share),
-                           " % to the time of the run, if it does not change who shares links with whom "
-                           "(`folding: OFF` runs every rank)"));
 }
 
 // The spec of a plan for so many ranks.

@@ -14,7 +14,7 @@
 namespace twofold {
 namespace {
 
-using Times = WorkloadRun::Times;
+using NodeTimes = WorkloadRun::Times;
 using Node = WorkloadNode;
 
 // The communications of all ranks, by group of the workload. Ranks are actors of one thread.
@@ -51,7 +51,7 @@ class RankRun : public std::enable_shared_from_this<RankRun> {
         followers_(nodes_.size()),
         calls_(nodes_.size()) {}
 
-  std::vector<Times> Run() {
+  std::vector<NodeTimes> Run() {
     const absl::Cleanup release = [this] { room_ = {}; };  // callbacks may outlive the rank's memory
     PrepareCalls();
     for (size_t n = 0; n < nodes_.size(); ++n) {
@@ -207,7 +207,7 @@ class RankRun : public std::enable_shared_from_this<RankRun> {
   Groups& groups_;
   CommunicationStats::Entry entry_;
   Tensor room_;
-  std::vector<Times> times_;
+  std::vector<NodeTimes> times_;
   std::vector<double> issued_;  // by node of a stream: when the host had done all that it follows
   std::vector<size_t> missing_;
   std::vector<std::vector<int>> followers_;
@@ -219,8 +219,8 @@ class RankRun : public std::enable_shared_from_this<RankRun> {
   const sim::TimePointPtr all_done_ = std::make_shared<sim::TimePoint>();
 };
 
-std::string Packed(const std::vector<Times>& times) {
-  return {reinterpret_cast<const char*>(times.data()), times.size() * sizeof(Times)};
+std::string Packed(const std::vector<NodeTimes>& times) {
+  return {reinterpret_cast<const char*>(times.data()), times.size() * sizeof(NodeTimes)};
 }
 
 }  // namespace
@@ -236,7 +236,7 @@ absl::StatusOr<WorkloadRun> RunWorkload(const spec::Spec& spec, const Workload& 
   if (!result.status.ok()) return result.status;
   WorkloadRun out{.of = {}, .notes = std::move(result.notes)};
   for (const std::string& bytes : result.results.Copies()) {
-    std::vector<Times>& of = out.of.emplace_back(bytes.size() / sizeof(Times));
+    std::vector<NodeTimes>& of = out.of.emplace_back(bytes.size() / sizeof(NodeTimes));
     std::memcpy(of.data(), bytes.data(), bytes.size());
   }
   return out;
