@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
+#include "backends/simulated/rank_classes.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
 

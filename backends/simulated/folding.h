@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/simulated/group.h"
 #include "backends/simulated/plan.h"
-#include "backends/simulated/process_group.h"
 #include "core/proto/outcome.pb.h"
 
 namespace twofold {

@@ -1,5 +1,7 @@
 #include "backends/simulated/link_loads.h"
 
+#include <string>
+
 namespace twofold {
 
 void AddLinkLoads(sim::Engine& engine, outcome::Outcome& outcome) {
