@@ -5,14 +5,16 @@
 
 #include "core/base/check.h"
 #include "sim/at_work.h"
+#include "sim/sharing/fluid.h"
 
 namespace twofold::sim {
 namespace {
 
 constexpr double kFull = 1 + 1e-9;   // a link with a larger share of its bandwidth in use is overloaded
 constexpr double kRounding = 1e-12;  // share of a flow's bytes: a flow with less left has ended
-constexpr double kClock = 1e-15;     // the relative error allowed in times
+constexpr double kClock = 1e-15;     // the relative error of times
 constexpr size_t kMostJoints = 4096;
+constexpr size_t kMostKept = size_t{1} << 22;  // changes of rates and loads in the solutions that are kept: 64 MiB
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -22,23 +24,14 @@ struct Flows::Group {
   std::vector<std::vector<int>> zones = {};  // by link class
 };
 
-struct Flows::Solution {
-  struct Step {
-    double time;                                // since the beginning
-    std::vector<std::pair<int, double>> rates;  // class, its flows' rate from now on; 0: they have ended
-    std::vector<std::pair<int, double>> loads;  // link class, change of its links' load
-  };
-  std::vector<Step> steps = {};
-};
-
 class Flows::Bundle : public LinkHistory::Shares {
  public:
   std::vector<LinkHistory::Share> Get() const override;
   GroupPtr group;
-  double scale = 1;           // its flows' bytes, relative to those of the group's set
-  std::vector<double> bytes;  // by class
-  Solution solution;
-  double first = kNever;  // when the first lot ends, since the beginning
+  double scale = 1;                        // its flows' bytes, relative to those of the group's set
+  std::vector<double> bytes;               // by class
+  std::shared_ptr<FlowSolution> solution;  // complete
+  double first = kNever;                   // when the first lot ends, since the beginning
 };
 
 // Bytes on each link class.
@@ -77,7 +70,7 @@ struct Flows::Active {
   GroupPtr group;
   double begin;
   std::vector<double> bytes;  // by class, at the beginning; of a bundle alone: its own
-  std::shared_ptr<const Solution> solution;
+  std::shared_ptr<FlowSolution> solution;
   BundlePtr bundle = nullptr;                       // if it has met no other
   Done done = nullptr;                              // for that bundle
   std::vector<std::shared_ptr<Owner>> owners = {};  // by set, after a meeting
@@ -119,7 +112,7 @@ void Flows::Account(Zone& zone) {
 double Flows::Record(const BundlePtr& bundle, double begin, int use) {
   const Group& group = *bundle->group;
   std::vector<double> loads(group.zones.size()), since(group.zones.size(), begin);
-  for (const Solution::Step& step : bundle->solution.steps) {
+  for (const FlowSolution::Step& step : bundle->solution->known()) {
     const double time = begin + step.time;
     for (const auto& [link_class, more] : step.loads) {
       const auto c = static_cast<size_t>(link_class);
@@ -129,7 +122,7 @@ double Flows::Record(const BundlePtr& bundle, double begin, int use) {
     }
   }
   if (history_->RecordsAt(begin)) history_->Began(use, bundle);
-  return begin + bundle->solution.steps.back().time;
+  return begin + bundle->solution->known().back().time;
 }
 
 // ---- Bundles ----
@@ -147,9 +140,10 @@ Flows::BundlePtr Flows::Solve(FlowSet flows) {
   const FlowClasses& classes = group->classes;
   if (!set->empty()) bundle->scale = set->bytes[0] / classes.sets[0]->bytes[0];
   for (const FlowClasses::Class& c : classes.classes) bundle->bytes.push_back(set->BytesOf(c.example));
-  bundle->solution = SolveRest(*bundle->group, bundle->bytes);
+  ++solutions_;
+  bundle->solution = std::make_shared<FlowSolution>(classes, bundle->bytes);
   std::vector<double> ends(classes.classes.size());
-  for (const Solution::Step& step : bundle->solution.steps) {
+  for (const FlowSolution::Step& step : bundle->solution->Complete()) {
     for (const auto& [c, rate] : step.rates) {
       if (rate == 0) ends[static_cast<size_t>(c)] = step.time;
     }
@@ -207,47 +201,57 @@ void Flows::FindZones(const GroupPtr& group) {
   for (std::vector<int>& zones : group->zones) std::sort(zones.begin(), zones.end());
 }
 
-// Classes with nothing left take no part.
-Flows::Solution Flows::SolveRest(const Group& group, const std::vector<double>& left) {
+// The solution for these bytes, perhaps from an earlier meeting: of the last ones, as many as kMostKept allows are
+// kept.
+std::shared_ptr<FlowSolution> Flows::SolutionOf(const GroupPtr& group, const std::vector<double>& left) {
+  const double clock = now_() * kClock;
+  const auto alike = [&](const Solved& known) {
+    if (known.group != group) return false;
+    for (size_t c = 0; c < left.size(); ++c) {
+      if ((left[c] == 0) != (known.left[c] == 0)) return false;
+      const FlowClasses& classes = group->classes;
+      const double most = left[c] * kRounding + classes.FastestOf(classes.classes[c]) * clock;
+      if (std::abs(left[c] - known.left[c]) > most) return false;
+    }
+    return true;
+  };
+  const auto found = std::find_if(solved_.begin(), solved_.end(), alike);
+  if (found != solved_.end()) {
+    solved_.splice(solved_.begin(), solved_, found);
+    return found->solution;
+  }
+  size_t kept = 0;
+  std::erase_if(solved_, [&](const Solved& known) {
+    kept += known.left.size() + known.solution->changes();
+    return kept > kMostKept;
+  });
   ++solutions_;
+  solved_.push_front({group, left, std::make_shared<FlowSolution>(group->classes, left)});
+  return solved_.front().solution;
+}
+
+// The zones that these flows would overload as long as all of them last.
+std::vector<int> Flows::OverfullAtFirst(const Group& group, const std::vector<double>& left) const {
   const FlowClasses& classes = group.classes;
   Fluid fluid(classes.bandwidths);
-  std::vector<int> solved;  // classes
-  for (size_t c = 0; c < classes.classes.size(); ++c) {
-    const FlowClasses::Class& own = classes.classes[c];
+  std::vector<size_t> solved;
+  for (size_t c = 0; c < left.size(); ++c) {
     if (left[c] == 0) continue;
+    const FlowClasses::Class& own = classes.classes[c];
     fluid.Add(own.links, left[c], own.rate, own.weights);
-    solved.push_back(static_cast<int>(c));
+    solved.push_back(c);
   }
-  std::vector<Fluid::Change> changes;
-  fluid.Solve(changes);
-  Solution solution;
-  std::vector<double> rates(classes.classes.size()), more(classes.links.size());
-  for (size_t i = 0; i < changes.size();) {
-    Solution::Step step{.time = changes[i].time, .rates = {}, .loads = {}};
-    std::vector<int> touched;
-    for (; i < changes.size() && changes[i].time <= step.time * (1 + kRounding); ++i) {
-      const int c = solved[static_cast<size_t>(changes[i].flow)];
-      double& before = rates[static_cast<size_t>(c)];
-      const double rate = changes[i].rate;
-      if (rate == before) continue;
-      step.rates.emplace_back(c, rate);
-      const FlowClasses::Class& own = classes.classes[static_cast<size_t>(c)];
-      for (size_t l = 0; l < own.links.size(); ++l) {
-        more[static_cast<size_t>(own.links[l])] += own.weights[l] * (rate - before);
-        touched.push_back(own.links[l]);
-      }
-      before = rate;
-    }
-    std::sort(touched.begin(), touched.end());
-    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-    for (const int l : touched) {
-      if (const double delta = std::exchange(more[static_cast<size_t>(l)], 0); delta != 0)
-        step.loads.emplace_back(l, delta);
-    }
-    if (!step.rates.empty()) solution.steps.push_back(std::move(step));
+  const std::vector<double>& rates = fluid.Rates();
+  std::vector<double> loads(classes.links.size());
+  for (size_t i = 0; i < solved.size(); ++i) {
+    const FlowClasses::Class& own = classes.classes[solved[i]];
+    for (size_t l = 0; l < own.links.size(); ++l) loads[static_cast<size_t>(own.links[l])] += own.weights[l] * rates[i];
   }
-  return solution;
+  std::vector<int> full;
+  for (size_t l = 0; l < loads.size(); ++l) {
+    if (loads[l] > 0) AddOverfull(group, static_cast<int>(l), loads[l], full);
+  }
+  return full;
 }
 
 // ---- Active bundles ----
@@ -274,12 +278,11 @@ void Flows::Add(BundlePtr bundle, Done done, int use) {
   const AtWork at_work(sim::Part::kFlows);
   ++begun_;
   if (history_ != nullptr && history_->RecordsAt(now_())) history_->Began(use, bundle);
-  TWOFOLD_CHECK(!bundle->solution.steps.empty(), "a bundle has flows");
-  const std::shared_ptr<const Solution> solution(bundle, &bundle->solution);
+  TWOFOLD_CHECK(!bundle->solution->known().empty(), "a bundle has flows");
   actives_.emplace(next_, Active{.group = bundle->group,
                                  .begin = now_(),
                                  .bytes = {},
-                                 .solution = solution,
+                                 .solution = bundle->solution,
                                  .bundle = bundle,
                                  .done = std::move(done)});
   ++next_;
@@ -288,14 +291,18 @@ void Flows::Add(BundlePtr bundle, Done done, int use) {
 // The zones that the next step would overload.
 std::vector<int> Flows::Overfull(const Active& active) const {
   std::vector<int> full;
-  for (const auto& [link_class, more] : active.solution->steps[active.next].loads) {
-    if (more <= 0) continue;
-    for (const int z : active.group->zones[static_cast<size_t>(link_class)]) {
-      const Zone& zone = zones_[static_cast<size_t>(z)];
-      if (zone.load + more > zone.bandwidth * kFull) full.push_back(z);
-    }
+  for (const auto& [link_class, more] : active.solution->Get(active.next)->loads) {
+    if (more > 0) AddOverfull(*active.group, link_class, more, full);
   }
   return full;
+}
+
+// Of the zones that this link class crosses.
+void Flows::AddOverfull(const Group& group, int link_class, double more, std::vector<int>& full) const {
+  for (const int z : group.zones[static_cast<size_t>(link_class)]) {
+    const Zone& zone = zones_[static_cast<size_t>(z)];
+    if (zone.load + more > zone.bandwidth * kFull) full.push_back(z);
+  }
 }
 
 bool Flows::Crosses(const Group& group, const std::vector<bool>& zones) const {
@@ -339,8 +346,7 @@ void Flows::Take(uint64_t number) {
       for (const int z : own) ++zones_[static_cast<size_t>(z)].users;
     }
   }
-  const Solution& solution = *active.solution;
-  const Solution::Step& step = solution.steps[active.next];
+  const FlowSolution::Step step = *active.solution->Get(active.next);
   for (const auto& [link_class, more] : step.loads) {
     for (const int z : group.zones[static_cast<size_t>(link_class)]) {
       Zone& zone = zones_[static_cast<size_t>(z)];
@@ -348,7 +354,7 @@ void Flows::Take(uint64_t number) {
       zone.load += more;
     }
   }
-  const bool last = ++active.next == solution.steps.size();
+  const bool last = active.solution->Get(++active.next) == nullptr;
   if (active.bundle != nullptr) {
     if (!last) return TakeLater(number, active);
     const Done done = std::move(active.done);
@@ -375,7 +381,7 @@ void Flows::Take(uint64_t number) {
 }
 
 void Flows::TakeLater(uint64_t number, const Active& active) {
-  at_(active.begin + active.solution->steps[active.next].time, [this, number] {
+  at_(active.begin + active.solution->Get(active.next)->time, [this, number] {
     if (actives_.contains(number)) Take(number);  // otherwise it was merged
   });
 }
@@ -389,7 +395,7 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
   std::vector<double> left = active.bundle != nullptr ? active.bundle->bytes : active.bytes, rates(left.size()),
                       since(left.size()), ends(left.size(), -1);
   for (size_t s = 0; s < active.next; ++s) {
-    const Solution::Step& step = active.solution->steps[s];
+    const FlowSolution::Step& step = active.solution->known()[s];
     for (const auto& [class_number, rate] : step.rates) {
       const auto c = static_cast<size_t>(class_number);
       left[c] -= rates[c] * (step.time - since[c]), since[c] = step.time, rates[c] = rate;
@@ -466,10 +472,10 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
       const Rest& rest = rests[c.set];
       met.bytes.push_back(rest.left[static_cast<size_t>(rest.group->classes.ClassOf(rest.set, c.example))]);
     }
-    met.solution = std::make_shared<const Solution>(SolveRest(*met.group, met.bytes));
-    full = Overfull(met);
+    full = OverfullAtFirst(*met.group, met.bytes);
   }
   if (!rests.empty()) {
+    met.solution = SolutionOf(met.group, met.bytes);
     const FlowClasses& classes = met.group->classes;
     for (size_t s = 0; s < rests.size(); ++s) {  // the lots' classes are others now
       Owner& owner = *rests[s].owner;

@@ -6,7 +6,8 @@
 // answer: every flow is limited by its own rate or by a link that its own bundle fills. No other bundle can then be on
 // that link, so rates that are fair for each bundle alone are fair for all. If a step would overload a link, the
 // bundles that meet there are merged into one: what is left of their flows is classified together and solved anew.
-// Which classes bundles have together is remembered, so that bundles that meet again cost only the solution.
+// Which classes bundles have together is remembered, so that bundles that meet again cost only the solution; not even
+// that if they have as much left as before, up to the rounding of times. A solution is made as far as it is needed.
 //
 // Loads are kept for zones: sets of links that all bundles known so far load alike. A bundle that does not splits them.
 //
@@ -19,6 +20,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -29,7 +31,7 @@
 #include "core/base/zeros.h"
 #include "sim/link_history.h"
 #include "sim/sharing/flow_classes.h"
-#include "sim/sharing/fluid.h"
+#include "sim/sharing/flow_solution.h"
 #include "topologies/graph/topology.h"
 
 namespace twofold::sim {
@@ -68,9 +70,8 @@ class Flows {
   size_t zones() const { return zones_.size(); }
 
  private:
-  struct Group;     // the classes of some sets, and the zones that they cross
-  struct Solution;  // of a group: what happens when
-  struct Owner;     // one begun bundle among the sets of a group
+  struct Group;  // the classes of some sets, and the zones that they cross
+  struct Owner;  // one begun bundle among the sets of a group
   struct Active;
   using GroupPtr = std::shared_ptr<Group>;
   using Actives = std::map<uint64_t, Active>;
@@ -78,7 +79,9 @@ class Flows {
 
   GroupPtr MakeGroup(FlowClasses classes);
   void FindZones(const GroupPtr& group);
-  Solution SolveRest(const Group& group, const std::vector<double>& left);
+  std::shared_ptr<FlowSolution> SolutionOf(const GroupPtr& group, const std::vector<double>& left);
+  std::vector<int> OverfullAtFirst(const Group& group, const std::vector<double>& left) const;
+  void AddOverfull(const Group& group, int link_class, double more, std::vector<int>& full) const;
   void Add(BundlePtr bundle, Done done, int use);
   void Take(uint64_t number);
   void TakeLater(uint64_t number, const Active& active);
@@ -115,6 +118,12 @@ class Flows {
     std::vector<GroupPtr> told_apart_by;  // keeps what the key points to
   };
   std::map<JointKey, Known> joints_;
+  struct Solved {  // what sets that met had left, and what became of it
+    GroupPtr group;
+    std::vector<double> left;  // by class
+    std::shared_ptr<FlowSolution> solution;
+  };
+  std::list<Solved> solved_;                                            // the last used first
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;
   std::vector<uint64_t> held_;  // of actives_: those that Settle will start

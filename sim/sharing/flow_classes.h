@@ -11,6 +11,7 @@
 // touches a class that was split, and the largest part of a class keeps its colour: O(E log E) for all of them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -86,8 +87,13 @@ struct FlowClasses {
   std::vector<std::vector<int>> of;
   int ClassOf(size_t set, size_t flow) const { return of[set][flow % of[set].size()]; }
   std::vector<Class> classes;
-  std::vector<double> bandwidths;       // by link class
-  std::vector<std::vector<int>> links;  // by link class: its links
+  std::vector<double> bandwidths;               // by link class
+  std::vector<std::vector<int>> links;          // by link class: its links
+  double FastestOf(const Class& flows) const {  // bytes a second, alone
+    double rate = flows.rate;
+    for (const int l : flows.links) rate = std::min(rate, bandwidths[static_cast<size_t>(l)]);
+    return rate;
+  }
   // By set: its kinds of lots. The lots of a kind have flows of the same classes, which are listed.
   std::vector<std::vector<std::vector<int>>> lots;
   std::vector<std::vector<int>> lots_of;  // by class: the kinds of lots that it is in

@@ -181,24 +181,53 @@ void Fluid::SettleSet(std::span<const int> set) {
     return;
   }
   if (lists_.empty()) ListFlows();
-  std::priority_queue queue(std::greater<End>(), std::move(pending));
-  for (size_t going = set.size(); going > 0;) {
-    const double time = queue.top().first, until = time * (1 + kTogether);
-    std::vector<int> ended;
-    for (; !queue.empty() && queue.top().first <= until; queue.pop()) {
-      const auto [end, flow] = queue.top();
-      const auto f = static_cast<size_t>(flow);
-      if (ends_[f] > 0 || end != projected_[f]) continue;
-      Ends(flow, time);
-      ended.push_back(flow);
-    }
-    if (ended.empty()) continue;
-    going -= ended.size();
-    std::vector<int> touched = ShareRest(ended, time);
-    std::erase_if(touched, [&](int f) { return since_[static_cast<size_t>(f)] != time; });  // these go on as before
-    TellRates(touched, time);
-    for (int f : touched) queue.emplace(projected_[static_cast<size_t>(f)], f);
+  Ending queue(std::greater<End>(), std::move(pending));
+  for (size_t going = set.size(); going > 0;) going -= EndNext(queue);
+}
+
+// Ends the flows that are next, and shares what they leave. Returns how many ended: none if the first end in the queue
+// is obsolete.
+size_t Fluid::EndNext(Ending& pending) {
+  const double time = pending.top().first, until = time * (1 + kTogether);
+  std::vector<int> ended;
+  for (; !pending.empty() && pending.top().first <= until; pending.pop()) {
+    const auto [end, flow] = pending.top();
+    const auto f = static_cast<size_t>(flow);
+    if (ends_[f] > 0 || end != projected_[f]) continue;
+    Ends(flow, time);
+    ended.push_back(flow);
   }
+  if (ended.empty()) return 0;
+  std::vector<int> touched = ShareRest(ended, time);
+  std::erase_if(touched, [&](int f) { return since_[static_cast<size_t>(f)] != time; });  // these go on as before
+  TellRates(touched, time);
+  for (int f : touched) pending.emplace(projected_[static_cast<size_t>(f)], f);
+  return ended.size();
+}
+
+void Fluid::Start(std::vector<Change>& changes) {
+  Begin();
+  changes_ = &changes;
+  std::vector<End> pending;
+  for (size_t s = 0; s < set_ends_.size(); ++s) {
+    const std::span<const int> set = Set(s);
+    Share(set, 0);
+    TellRates(set, 0);
+    for (int f : set) pending.emplace_back(projected_[static_cast<size_t>(f)], f);
+  }
+  going_ = pending.size();
+  pending_ = Ending(std::greater<End>(), std::move(pending));
+  ListFlows();
+  changes_ = nullptr;
+}
+
+bool Fluid::Advance(std::vector<Change>& changes) {
+  changes_ = &changes;
+  size_t ended = 0;
+  while (ended == 0 && going_ > 0) ended = EndNext(pending_);
+  going_ -= ended;
+  changes_ = nullptr;
+  return ended > 0;
 }
 
 void Fluid::ListFlows() {

@@ -16,7 +16,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <queue>
 #include <span>
 #include <utility>
 #include <vector>
@@ -55,13 +57,19 @@ class Fluid {
   };
   // The same; also fills `changes` with the changes of the flows' rates, by time.
   const std::vector<double>& Solve(std::vector<Change>& changes);
+  // The same, one end after another: Start adds the first rates to `changes`, each call of Advance those at the next
+  // end of a flow. Advance returns false if there is none.
+  void Start(std::vector<Change>& changes);
+  bool Advance(std::vector<Change>& changes);
 
  private:
   using End = std::pair<double, int>;  // time, flow
+  using Ending = std::priority_queue<End, std::vector<End>, std::greater<End>>;
   void Begin();
   void FindSets();
   std::span<const int> Set(size_t number) const;  // its flows
   void SettleSet(std::span<const int> set);
+  size_t EndNext(Ending& pending);
   // From `time` on, these flows share what the other flows leave; sets their rates and projected ends.
   void Share(std::span<const int> flows, double time);
   void AddLoad(int flow, double rate);
@@ -87,6 +95,8 @@ class Fluid {
   std::vector<double> before_;              // rates; scratch of Share
   int look_ = 0;
   std::vector<Change>* changes_ = nullptr;  // null: not requested
+  Ending pending_;                          // between Start and the last Advance
+  size_t going_ = 0;                        // flows that have not ended, then
   // Scratch.
   std::vector<int> sets_, order_;  // by flow: its set; flows by set
   std::vector<size_t> set_ends_;   // in order_

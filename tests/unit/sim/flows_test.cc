@@ -154,6 +154,29 @@ TEST_F(FlowsTest, BundlesThatBeginTogetherMeetOnce) {
   EXPECT_EQ(together, apart);
 }
 
+// Bundles that meet with as much left as at an earlier meeting are not solved again; with less left they are.
+TEST_F(FlowsTest, AMeetingThatRepeatsIsSolvedOnce) {
+  const Flows::BundlePtr one = Solve({Part(0, 1)}), other = Solve({Part(0, 4)});
+  const int64_t alone = flows_.solutions();
+  const auto meet = [&](double time, double later) {
+    std::string ends;
+    for (const auto& [bundle, begin] : {std::pair(one, time), std::pair(other, time + later)}) {
+      timers_.At(begin, [this, bundle, time, &ends] {
+        flows_.Begin(bundle, [this, time, &ends](double) { ends += absl::StrFormat("%.9g ", timers_.now() - time); });
+      });
+    }
+    timers_.Run();
+    return ends;
+  };
+  EXPECT_EQ(meet(0, 0.5), "1.5 2 ");
+  EXPECT_EQ(flows_.solutions(), alone + 1);
+  EXPECT_EQ(meet(1000.1, 0.5), "1.5 2 ");  // a clock that rounds
+  EXPECT_EQ(flows_.solutions(), alone + 1);
+  EXPECT_EQ(meet(2000, 0.75), "1.25 2 ");  // less left
+  EXPECT_EQ(flows_.solutions(), alone + 2);
+  EXPECT_EQ(flows_.meetings(), 3);
+}
+
 TEST_F(FlowsTest, ABundleBegunTwiceSharesWithItself) {
   std::string one, other;
   const Flows::BundlePtr bundle = Solve({Part(0, 1)});

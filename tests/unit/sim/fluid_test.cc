@@ -1,6 +1,8 @@
 // Max-min shares of flows that begin together, against cases worked out by hand.
 #include "sim/sharing/fluid.h"
 
+#include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -63,6 +65,32 @@ TEST(FluidTest, ClearKeepsTheLinks) {
   fluid.Clear();
   fluid.Add(link, 4);
   EXPECT_EQ(fluid.Solve(), (std::vector<double>{2}));
+}
+
+// Rates of all flows at once, or end after end: the same changes.
+TEST(FluidTest, EndAfterEndIsAsAllAtOnce) {
+  const auto add = [](Fluid& fluid) {
+    for (const Given& f :
+         std::vector<Given>{{{0}, 4, 1}, {{0, 1}, 5}, {{1}, 10}, {{2}, 3}, {{2}, 3}, {{}, 4, 2}, {{0}, 0}}) {
+      fluid.Add(f.links, f.bytes, f.rate);
+    }
+  };
+  Fluid at_once({6, 4, 1}), one_by_one({6, 4, 1});
+  add(at_once), add(one_by_one);
+  std::vector<Fluid::Change> expected, found;
+  at_once.Solve(expected);
+  one_by_one.Start(found);
+  EXPECT_EQ(found.size(), 6U);  // the first rates of those with bytes
+  while (one_by_one.Advance(found)) {
+  }
+  EXPECT_FALSE(one_by_one.Advance(found));
+  const auto sorted = [](std::vector<Fluid::Change> changes) {
+    std::vector<std::tuple<double, int, double>> all;
+    for (const Fluid::Change& c : changes) all.emplace_back(c.time, c.flow, c.rate);
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  EXPECT_EQ(sorted(found), sorted(expected));
 }
 
 }  // namespace fluid_test
