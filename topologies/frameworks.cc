@@ -16,10 +16,17 @@ using framework::Framework;
 
 absl::Status CheckTime(const framework::Time& time) {
   Checks checks;
-  checks << CheckNotNegative("time.launch_us", time.launch_us());
+  checks << CheckNotNegative("time.launch_us", time.launch_us())
+         << CheckNotNegative("time.communication_launch_us", time.communication_launch_us());
   for (const framework::Kernel& kernel : time.kernels()) {
     checks << CheckNotNegative("time.kernels.factor", kernel.factor())
            << CheckNotNegative("time.kernels.launch_us", kernel.launch_us());
+  }
+  for (const framework::Family& family : time.families()) {
+    if (!family.has_kind())
+      return InvalidArgument(
+          "time.families.kind: missing; say which: PRODUCTS, ATTENTION, NORMS, ELEMENT_WISE, LOSS, OPTIMIZER or OTHER");
+    checks << CheckPositive("time.families.factor", family.factor());
   }
   for (const framework::Moved& moved : time.moved()) {
     if (!moved.has_before())

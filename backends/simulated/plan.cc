@@ -158,6 +158,8 @@ absl::Status SetFramework(const spec::Spec& spec, const cluster::Device& device,
                            "GPUs (`twofold list clusters`)");
   }
   plan.costs = std::make_unique<FrameworkCostModel>(std::move(plan.costs), found->time(), device);
+  if (found->time().has_communication_launch_us())
+    plan.machine.communication_launch_seconds = found->time().communication_launch_us() * 1e-6;
   for (const framework::Moved& moved : found->time().moved()) {
     SimulatedMachine::Moved& to = plan.machine.moved.emplace_back();
     to.before =
@@ -213,6 +215,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   }
   plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // false for an emulated device: its stream is the host
   plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
+  plan.machine.communication_launch_seconds = costs->device.communication_launch_us() * 1e-6;
   if (absl::Status s = SetSpeeds(spec.fabric().simulated(), costs->device, plan); !s.ok()) return s;
   if (plan.machine.gpu && costs->profile.has_gpu()) SetGpu(spec, c, costs->profile.gpu(), plan);
   if (!emulated) {

@@ -32,8 +32,9 @@ struct SimulatedMachine {
   double core_share = 1;
   // How much later the slowest rank arrives, as a fraction of the time that ranks have computed since they last met.
   double waiting = 0;
-  double host_seconds = 0;    // host time before each operation of a CPU
-  double launch_seconds = 0;  // host time per launch, GPU only
+  double host_seconds = 0;                  // host time before each operation of a CPU
+  double launch_seconds = 0;                // host time per launch, GPU only
+  double communication_launch_seconds = 0;  // host time to call a collective or to post messages, GPU only
   // GPU only: launches that the compute stream can hold, 0: any number. If it holds so many, the host waits. Assumed:
   // CUDA's streams are observed to hold about as many; NVIDIA does not state a number.
   int pending_launches = 1024;

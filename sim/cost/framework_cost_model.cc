@@ -8,6 +8,22 @@
 #include "sim/cost/passes.h"
 
 namespace twofold {
+namespace {
+
+ops::KernelClass ClassOf(framework::Family::Kind kind) {
+  switch (kind) {
+    case framework::Family::PRODUCTS: return ops::KernelClass::kProduct;
+    case framework::Family::ATTENTION: return ops::KernelClass::kAttention;
+    case framework::Family::NORMS: return ops::KernelClass::kNorm;
+    case framework::Family::ELEMENT_WISE: return ops::KernelClass::kElement;
+    case framework::Family::LOSS: return ops::KernelClass::kLoss;
+    case framework::Family::OPTIMIZER: return ops::KernelClass::kOptimizer;
+    case framework::Family::OTHER: break;
+  }
+  return ops::KernelClass::kOther;
+}
+
+}  // namespace
 
 FrameworkCostModel::FrameworkCostModel(std::unique_ptr<CostModel> own, const framework::Time& time,
                                        const cluster::Device& device)
@@ -20,6 +36,16 @@ FrameworkCostModel::FrameworkCostModel(std::unique_ptr<CostModel> own, const fra
   for (const framework::Kernel& kernel : time.kernels()) {
     if (device.name().starts_with(kernel.device())) kernels_[kernel.name()] = kernel;
   }
+  for (const framework::Family& family : time.families()) {
+    if (device.name().starts_with(family.device())) families_[ClassOf(family.kind())] = family.factor();
+  }
+}
+
+double FrameworkCostModel::FamilyFactor(std::string_view kernel) const {
+  if (families_.empty()) return 1;
+  const ops::KernelRow* const row = ops::FindKernel(kernel);
+  const auto found = row == nullptr ? families_.end() : families_.find(row->is);
+  return found == families_.end() ? 1 : found->second;
 }
 
 Estimate FrameworkCostModel::Sum(const ops::Op& a, const ops::Op& b) {
@@ -30,17 +56,19 @@ Estimate FrameworkCostModel::Sum(const ops::Op& a, const ops::Op& b) {
 }
 
 Estimate FrameworkCostModel::One(const ops::Op& op) {
-  const auto known = kernels_.find(ops::Key(op).name);
+  const std::string_view name = ops::Key(op).name;
+  const auto known = kernels_.find(name);
   if (known != kernels_.end() && known->second.factor() == 0) return InNeighboursPass();
   Estimate e = own_->Time(op);
   if (launch_.has_value()) e.launch = launch_;
-  if (known == kernels_.end()) return e;
-  const framework::Kernel& kernel = known->second;
+  const double factor = FamilyFactor(name) * (known == kernels_.end() ? 1 : known->second.factor());
   const auto scaled = [&](Seconds t) {
     const double own = std::min(kernel_s_, t.value());
-    return Seconds((t.value() - own) * kernel.factor() + own);
+    return Seconds((t.value() - own) * factor + own);
   };
-  e.seconds = scaled(e.seconds), e.low = scaled(e.low), e.high = scaled(e.high);
+  if (factor != 1) e.seconds = scaled(e.seconds), e.low = scaled(e.low), e.high = scaled(e.high);
+  if (known == kernels_.end()) return e;
+  const framework::Kernel& kernel = known->second;
   if (kernel.has_launch_us()) e.launch = Seconds(kernel.launch_us() * 1e-6);
   return e;
 }

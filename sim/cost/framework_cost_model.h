@@ -6,7 +6,8 @@
 //   accumulation     a product that adds to its result, if the framework adds in another kernel: the product and a sum
 //   factor           of a kernel: its time beyond the device's kernel_us is multiplied by it. Of several entries for a
 //                    kernel, the last that is for this device holds
-//   launch_us        host time of an operation: of the kernel, else of the framework, else of the device
+//   families         of kernels (core/device/kernel_names.h): their times beyond the device's kernel_us are multiplied,
+//   too launch_us        host time of an operation: of the kernel, else of the framework, else of the device
 //
 // Assumes: the framework's kernels stream memory, and multiply, as well as the device's model says.
 // Ignores: what the framework does on the host beside launching operations.
@@ -19,9 +20,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "core/device/cost_model.h"
+#include "core/device/kernel_names.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/framework.pb.h"
 
@@ -38,6 +41,7 @@ class FrameworkCostModel : public CostModel {
  private:
   Estimate Sum(const ops::Op& a, const ops::Op& b);
   Estimate One(const ops::Op& op);
+  double FamilyFactor(std::string_view kernel) const;
 
   const std::unique_ptr<CostModel> own_;
   const double kernel_s_;        // minimum device time of a kernel
@@ -46,6 +50,7 @@ class FrameworkCostModel : public CostModel {
   const std::optional<Seconds> launch_;
   std::set<std::string, std::less<>> separate_;
   std::map<std::string, framework::Kernel, std::less<>> kernels_;
+  std::map<ops::KernelClass, double> families_;  // factors
 };
 
 // Whether all kernels that `time` names exist; the message begins with the field.

@@ -187,6 +187,50 @@ TEST_F(Program, CalibratesLinksByATableOfCollectives) {
   EXPECT_EQ(Run(StrCat("bench all_reduce -b 1G -e 1G --fabric=simulated --cluster=", out, " --ranks=4")), 0) << err_;
 }
 
+// Runs of a Megatron-LM whose host and products are slower than the profile's; the profile is fitted to them.
+TEST_F(Program, CalibratesAFrameworkByATableOfRuns) {
+  const std::string catalogue = ReadAll("topologies/catalogue/frameworks/megatron.textproto");
+  const std::string truth = Write(
+      "truth.textproto",
+      absl::StrReplaceAll(
+          catalogue,
+          {{"launch_us: 57.8", "launch_us: 116 communication_launch_us: 150 families { kind: PRODUCTS factor: 1.3 }"},
+           {"launch_us: 119", "launch_us: 238"}}));
+  const std::string spec =
+      "model { gpt { layers: 2 hidden: 1024 heads: 16 vocab: 8192 sequence: 1024 } }\n"
+      "train { steps: 2 warmup_steps: 0 }\n"
+      "fabric { simulated { cluster: \"dgx-a100\" } }\nframework: MEGATRON\n";
+  const std::string base = Write("base.textproto", spec),
+                    measured = Write("measured.textproto", StrCat(spec, "framework_profile: \"", truth, "\"\n"));
+  const std::vector<std::string> fields = {"parallel.tp", "model.gpt.sequence", "train.micro_batch"};
+  ASSERT_EQ(Run(StrCat(
+                "predict ", measured,
+                " --vary=parallel.tp=1,2,4 --vary=model.gpt.sequence=512,2048 --vary=train.micro_batch=1,8,24 --json")),
+            0)
+      << err_;
+  std::string rows = StrCat(absl::StrJoin(fields, ","), ",seconds\n");
+  for (const auto& run : nlohmann::json::parse(out_)) {
+    for (const std::string& field : fields) StrAppend(&rows, run["set"][field].get<std::string>(), ",");
+    StrAppend(&rows, run["median_step_seconds"].get<double>(), "\n");
+  }
+  const std::string table = Write("runs.csv", rows), out = At("mine.textproto");
+  ASSERT_EQ(Run(StrCat("calibrate --from=", table, " --spec=", base, " --framework-out=", out, " --json")), 0) << err_;
+  const auto json = nlohmann::json::parse(out_);
+  EXPECT_THAT(json["framework"]["source"].get<std::string>(),
+              testing::ContainsRegex("median error of the rows left out of the fit: [01]\\.[0-9] %"));
+  const auto& time = json["framework"]["time"];
+  EXPECT_NEAR(time["launch_us"].get<double>(), 116, 12);
+  EXPECT_NEAR(time["communication_launch_us"].get<double>(), 150, 60);
+  for (const auto& family : time["families"]) {
+    const bool products = family["kind"] == "PRODUCTS";
+    EXPECT_NEAR(family["factor"].get<double>(), products ? 1.3 : 1, products ? 0.065 : 0.25) << family;
+  }
+  EXPECT_EQ(Run(StrCat("predict ", Write("mine.spec.textproto", StrCat(spec, "framework_profile: \"", out, "\"\n")))),
+            0)
+      << err_;
+  EXPECT_FALSE(fs::exists(StrCat(out, ".fit.textproto")));
+}
+
 TEST_F(Program, LeavesNothingWhereCalibrationIsInterrupted) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t child = fork();

@@ -30,6 +30,7 @@
 #include "experiments/program/calibrate/disturbance.h"
 #include "experiments/program/calibrate/fit_messages.h"
 #include "experiments/program/calibrate/fit_training.h"
+#include "experiments/program/calibrate/from_runs.h"
 #include "experiments/program/calibrate/from_sweep.h"
 #include "experiments/program/calibrate/from_table.h"
 #include "experiments/program/calibrate/gpu_calibration.h"
@@ -57,7 +58,8 @@ using namespace calibrate;
 struct Options {
   std::string device = "cpu", fabric = "in_memory", out;
   std::string cluster, cluster_out;
-  std::string gpu_asked = "0";  // a number, or with --from a device
+  std::string spec, framework_out;  // with --from: measured runs
+  std::string gpu_asked = "0";      // a number, or with --from a device
   FromTable from;
   int threads = 1, gpu = 0;
   bool quick = false, time_algorithms = false, json = false;
@@ -460,6 +462,10 @@ absl::Status CalibrateMessages(const Options& o) {
 absl::Status Calibrate(Options o) {
   if (!o.from.table.empty() && !(o.cluster.empty() && o.cluster_out.empty()))
     return CalibrateSweep({.table = o.from.table, .cluster = o.cluster, .out = o.cluster_out, .json = o.json});
+  const bool runs = !(o.spec.empty() && o.framework_out.empty());
+  if (runs && o.from.table.empty())
+    return InvalidArgument("--spec and --framework-out: are only for --from=TABLE of measured runs; leave them out");
+  if (runs) return CalibrateRuns({.table = o.from.table, .spec = o.spec, .out = o.framework_out, .json = o.json});
   if (!o.from.table.empty()) {
     o.from.gpu = o.gpu_asked == "0" ? "" : o.gpu_asked, o.from.out = o.out, o.from.json = o.json;
     return CalibrateFrom(o.from);
@@ -530,7 +536,9 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
           "--from=FILE", options->from.table,
           "a table of measured times (.csv or .csv.gz): nothing is measured. Kernels: the constants of a law are "
           "fitted to it and written to --out as a device's .textproto. With --cluster, collectives: the constants "
-          "of the cluster's links are, and are written to --cluster-out");
+          "of the cluster's links are, and are written to --cluster-out. With --spec, training steps: a framework's "
+          "are, "
+          "and are written to --framework-out");
   command.AddOption("--column=NAME", options->from.column,
                     "with --from: the column of times, such as us_vllm; of several, separated by commas, the geometric "
                     "mean; default: the first");
@@ -548,6 +556,11 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
                     "with --cluster: the file to write. It describes the same cluster, with the measured figures of "
                     "its links and of library open_mpi, or with --from of NCCL; use it as `--fabric=simulated "
                     "--cluster=FILE`");
+  command.Group("A framework's profile")
+      .AddOption("--spec=SPEC", options->spec,
+                 "with --from: what the table's runs have in common, with the nearest framework and a cluster of GPUs");
+  command.AddOption("--framework-out=FILE", options->framework_out,
+                    "with --spec: the profile to write; use it as framework_profile in a spec");
   command.Group("What is measured")
       .AddFlag("--quick", options->quick,
                "fewer sizes and rounds: less than half the time, but wider intervals; with --device=cuda: a few "
@@ -555,7 +568,8 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   command.Group("Results").AddFlag(
       "--json", options->json,
       "print JSON: {out, profile}, the profile as it is written; {out, messages} of mpi and gloo; {out, links} with "
-      "--cluster-out; {out, device} with --from, {out, cluster} with both");
+      "--cluster-out; {out, device} with --from, {out, cluster} with both, {out, "
+      "framework} with --spec");
   command.Footer(
       R"(The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between ranks, and how far
 the measured times of small training jobs are from their predictions; this difference gives predictions their intervals.
@@ -584,7 +598,9 @@ Examples:
   twofold calibrate --from=products.csv.gz --gpu=h100-sxm --column=us_vllm --out=my-h100.textproto
                                                             then: device_profile: "my-h100.textproto" in a cluster's file
   twofold calibrate --from=nccl-tests.csv --cluster=dgx-h100 --cluster-out=mine.textproto
-                                                            collective,ranks,nodes,bytes,us (docs/clusters.md))");
+                                                            collective,ranks,nodes,bytes,us (docs/clusters.md)
+  twofold calibrate --from=runs.csv --spec=base.textproto --framework-out=mine.textproto
+                                                            parallel.tp,train.micro_batch,seconds (docs/frameworks.md))");
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;

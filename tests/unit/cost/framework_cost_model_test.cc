@@ -92,6 +92,26 @@ TEST_F(FrameworkCostModelTest, SeparateAccumulationIsAProductAndASum) {
   EXPECT_NEAR(On(time, product).seconds.value(), alone + 3 * 2 * 128 * 64 / kMemory + kKernel, 1e-15);
 }
 
+// Beyond the least time of a kernel; on other devices and of other families nothing changes.
+TEST_F(FrameworkCostModelTest, FamiliesAreMultiplied) {
+  const ops::Op product = ops::MatMul{.a = New({256, 128}), .b = New({128, 64}), .out = New({256, 64})};
+  const Tensor x = New({64, 512});
+  const ops::Op sum = ops::Add{.a = x, .b = x, .out = x};
+  framework::Time time;
+  framework::Family& family = *time.add_families();
+  family.set_kind(framework::Family::ELEMENT_WISE), family.set_factor(3);
+  EXPECT_EQ(On(time, product).seconds.value(), Own(product));
+  EXPECT_NEAR(On(time, sum).seconds.value(), kKernel + 3 * (Own(sum) - kKernel), 1e-15);
+  framework::Kernel& kernel = *time.add_kernels();
+  kernel.set_name("add"), kernel.set_factor(2);
+  EXPECT_NEAR(On(time, sum).seconds.value(), kKernel + 6 * (Own(sum) - kKernel), 1e-15);
+  kernel.set_factor(0);
+  EXPECT_EQ(On(time, sum).seconds.value(), 0);
+  family.set_device("another");
+  kernel.set_factor(1);
+  EXPECT_EQ(On(time, sum).seconds.value(), Own(sum));
+}
+
 TEST_F(FrameworkCostModelTest, UnknownKernelsAreRefused) {
   framework::Time time;
   time.add_kernels()->set_name("adam_step");

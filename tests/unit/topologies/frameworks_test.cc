@@ -57,6 +57,11 @@ TEST(Frameworks, FilesAreChecked) {
               HasSubstr("time.moved.bytes_per_element = 0: must be greater than 0"));
   EXPECT_THAT(Refusal("name: \"mine\" memory { held { mib: 1 } }"), HasSubstr("memory.held.name: missing"));
   EXPECT_THAT(Refusal("name: \"mine\" memory { context { mib: 1 } }"), HasSubstr("memory.context.device: missing"));
+  EXPECT_THAT(Refusal("name: \"mine\" time { communication_launch_us: -1 }"),
+              HasSubstr("time.communication_launch_us = -1"));
+  EXPECT_THAT(Refusal("name: \"mine\" time { families { factor: 2 } }"), HasSubstr("time.families.kind: missing"));
+  EXPECT_THAT(Refusal("name: \"mine\" time { families { kind: LOSS factor: 0 } }"),
+              HasSubstr("time.families.factor = 0"));
   EXPECT_THAT(Refusal("name: \"mine\" memory { communicator_mib: -1 }"), HasSubstr("memory.communicator_mib = -1"));
   EXPECT_THAT(Refusal("name: \"mine\" memory { slack { when_full: -1 } }"), HasSubstr("memory.slack.when_full = -1"));
 }
