@@ -75,31 +75,31 @@ std::optional<spec::Spec> Small(const spec::Spec& spec, int64_t periods = 1) {
 
 // What actions took, whatever they came after: the least of each kind. A step's first backward pass, which writes
 // gradients, is apart from the others, which add to them. (GPipe's is that of the last micro-batch.)
-StageTimes TimesOf(const RankTimes& rank, int chunks) {
+std::vector<ChunkTimes> LeastOf(const RankTimes& rank, int chunks, double RankTimes::OfAction::*seconds) {
   using pipeline::Action;
   constexpr double kNone = std::numeric_limits<double>::infinity();
   ChunkTimes none{.forward = kNone, .backward = {kNone, kNone}, .weights = {kNone, kNone}, .input = kNone};
-  StageTimes stage{.chunks = std::vector<ChunkTimes>(static_cast<size_t>(chunks), none)};
+  std::vector<ChunkTimes> all(static_cast<size_t>(chunks), none);
   const auto lower = [](double seconds, double& least) { least = std::min(least, seconds); };
   std::set<std::pair<int, Action::Kind>> seen;
   for (const RankTimes::OfAction& of : rank.actions) {
-    ChunkTimes& chunk = stage.chunks[static_cast<size_t>(of.action.chunk)];
+    ChunkTimes& chunk = all[static_cast<size_t>(of.action.chunk)];
     const size_t later = seen.emplace(of.action.chunk, of.action.kind).second ? 0 : 1;
     switch (of.action.kind) {
-      case Action::kForward: lower(of.seconds, chunk.forward); break;
-      case Action::kBackward: lower(of.seconds, chunk.backward[later]); break;
-      case Action::kBackwardInput: lower(of.seconds, chunk.input); break;
-      case Action::kBackwardWeights: lower(of.seconds, chunk.weights[later]); break;
+      case Action::kForward: lower(of.*seconds, chunk.forward); break;
+      case Action::kBackward: lower(of.*seconds, chunk.backward[later]); break;
+      case Action::kBackwardInput: lower(of.*seconds, chunk.input); break;
+      case Action::kBackwardWeights: lower(of.*seconds, chunk.weights[later]); break;
     }
   }
   const auto known = [](double& least, double otherwise) {
     if (least == kNone) least = otherwise;
   };
-  for (ChunkTimes& c : stage.chunks) {
+  for (ChunkTimes& c : all) {
     for (double* both : {c.backward, c.weights}) known(both[0], 0), known(both[1], both[0]);
     known(c.forward, 0), known(c.input, 0);
   }
-  return stage;
+  return all;
 }
 
 ChunkTimes Sum(const ChunkTimes& a, double n, const ChunkTimes& b) {
@@ -151,7 +151,7 @@ absl::StatusOr<std::unique_ptr<Bounds>> Bounds::Make(const spec::Spec& any, cons
 // ---- Pieces ----
 
 Bounds::Piece Bounds::PieceOf(const RankTimes& rank) const {
-  Piece piece{.times = TimesOf(rank, 1).chunks[0], .parameters = rank.parameters};
+  Piece piece{.times = LeastOf(rank, 1, &RankTimes::OfAction::after_message)[0], .parameters = rank.parameters};
   for (const RankTimes::OfAction& action : rank.actions) {
     // The second forward pass: before it, a message of the first one is still held, as one of its own is after it.
     if (action.action.micro_batch == 1 && action.action.kind == pipeline::Action::kForward)
@@ -440,7 +440,8 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
     SetMessages(spec, stages);
   }
   const auto take = [&](int stage, const RankTimes& rank) {
-    stages[static_cast<size_t>(stage)].chunks = TimesOf(rank, shape.chunks).chunks;
+    stages[static_cast<size_t>(stage)].chunks = LeastOf(rank, shape.chunks, &RankTimes::OfAction::after_message);
+    stages[static_cast<size_t>(stage)].whole = LeastOf(rank, shape.chunks, &RankTimes::OfAction::whole);
   };
   if (every) {
     take(0, *zero);
@@ -458,6 +459,7 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
       }();
       if (like_before) {
         stages[static_cast<size_t>(stage)].chunks = stages[static_cast<size_t>(stage - 1)].chunks;
+        stages[static_cast<size_t>(stage)].whole = stages[static_cast<size_t>(stage - 1)].whole;
         continue;
       }
       const absl::StatusOr<RankTimes> other = time(stage);

@@ -11,8 +11,8 @@ namespace {
 using pipeline::Action;
 
 // `later`: not the step's first action of its kind and chunk.
-double SecondsOf(const Action& action, bool later, const StageTimes& stage) {
-  const ChunkTimes& chunk = stage.chunks[static_cast<size_t>(action.chunk)];
+double SecondsOf(const Action& action, bool later, const std::vector<ChunkTimes>& chunks) {
+  const ChunkTimes& chunk = chunks[static_cast<size_t>(action.chunk)];
   switch (action.kind) {
     case Action::kForward: return chunk.forward;
     case Action::kBackward: return chunk.backward[later];
@@ -60,14 +60,17 @@ double LongestPath(pipeline::Schedule schedule, const pipeline::PipelineShape& s
       Walk& walk = walks[static_cast<size_t>(s)];
       for (; walk.next < walk.actions.size(); ++walk.next) {
         const Action& action = walk.actions[walk.next];
+        const StageTimes& stage = stages[static_cast<size_t>(s)];
+        double message = 0;
         if (const auto in = ReceivedBy(action, shape, s)) {
-          const double at = come[index(*in)];
-          if (at == kNotYet) break;
-          walk.time = std::max(walk.time, at);
+          message = come[index(*in)];
+          if (message == kNotYet) break;
         }
-        walk.last_begins = walk.time;
         const bool later = walk.IsLater(action);
-        walk.time += first ? around : SecondsOf(action, later, stages[static_cast<size_t>(s)]);
+        const double after_message = SecondsOf(action, later, stage.chunks);
+        const double whole = stage.whole.empty() ? after_message : SecondsOf(action, later, stage.whole);
+        walk.last_begins = std::max(walk.time, message - (whole - after_message));
+        walk.time = first ? walk.time + around : std::max(walk.time + whole, message + after_message);
         first = false;  // stage 0 is the first that can begin
         if (const auto out = SentBy(action, shape, s)) {
           const int lower = out->forward ? out->from : out->to;  // the pair is named after the stage before the other

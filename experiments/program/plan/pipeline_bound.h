@@ -5,6 +5,10 @@
 // so many seconds later. In a run both wait for more: for messages that share links, and for earlier sends. So by
 // induction over the actions, none begins earlier in a run than here, if none takes less time there.
 //
+// What an action gathers first, its stage may gather while it waits for the message, but not before the action ahead of
+// it has ended: communication follows what compute has been given. So there are two such times: one counts from the
+// message, and one from the action before.
+//
 // Steps repeat, and a step lasts from the beginning of stage 0's last action to that of the next step's: stage 0 ends a
 // micro-batch's way through the pipeline, does the update and begins the next step. `around` says what it takes alone
 // from there to the end of the next step's first action. No other stage can do anything for the next step before that,
@@ -25,7 +29,10 @@ struct ChunkTimes {
 };
 
 struct StageTimes {
-  std::vector<ChunkTimes> chunks;
+  std::vector<ChunkTimes> chunks;  // from the moment when the action's message has come and its stage is free
+  // From the end of the action before it, with what the stage may do before the message comes: it gathers parameters.
+  // Empty: there is no such thing.
+  std::vector<ChunkTimes> whole = {};
   double to_next = 0;  // seconds of a message to the next stage and back from it; the last stage's: to the first
 };
 

@@ -102,11 +102,13 @@ class Stopwatch final : public ReplayTimes {
     // Messages of later actions are received ahead; this one's was there before the action began.
     action.kept = Live() - live_ - awaited_ + came_[label_.data()];
     if (at_ == 0 && step_ > 1)
-      around_ = TimeOf(compute) - last_begin_, action.seconds = first_;
+      around_ = TimeOf(compute) - last_begin_, action.whole = first_;
     else
-      action.seconds = TimeOf(compute) - begin_;
+      action.whole = TimeOf(compute) - begin_;
+    action.after_message = action.whole;
     // The host is ahead: while an action waits for its message, what it gathers first may come before that.
-    if (ahead_ > 0 && mesh_.pp > 1) action.seconds = std::max(std::min(own_, action.seconds), action.seconds - ahead_);
+    if (ahead_ > 0 && mesh_.pp > 1)
+      action.after_message = std::max(std::min(own_, action.whole), action.whole - ahead_);
   }
   static pipeline::Action ActionOf(std::string_view label) {
     using pipeline::Action;

@@ -21,7 +21,9 @@ namespace twofold::plan {
 struct RankTimes {
   struct OfAction {
     pipeline::Action action;
-    double seconds = 0;   // of the compute stream
+    // Of the compute stream: from the end of the action before it, and from when its message has come, if that is
+    // later.
+    double whole = 0, after_message = 0;
     double launches = 0;  // seconds of the host
     // Seconds of communication among the replicas of its stage, which gather and reduce in streams of their own.
     double gathers = 0, reductions = 0;
