@@ -42,7 +42,7 @@ class ReplayDevice final : public Device {
 
  protected:
   void Run(Stream& stream, const ops::Op& op, Tensor) override {
-    if (times_ != nullptr) static_cast<Line&>(stream).Pass(times_->Operation(op));
+    if (times_ != nullptr) static_cast<Line&>(stream).Pass(times_->Operation(op, &stream == &compute_));
   }
   void Copy(Stream& stream, Tensor from, Tensor to) override {
     if (times_ != nullptr) static_cast<Line&>(stream).Pass(times_->Transfer(from, to));

@@ -12,9 +12,16 @@ namespace {
 
 class Done final : public Work::State {
  public:
-  Done(int source, Event event) : source_(source), event_(std::move(event)) {}
-  void Wait() override { event_.Wait(); }
-  void WaitOn(Stream& stream) override { stream.WaitFor(event_); }
+  Done(int source, Event event, ReplayTimes* times)
+      : source_(source), event_(std::move(event)), times_(times), number_(times == nullptr ? 0 : times->Number()) {}
+  void Wait() override {
+    if (number_ != 0) times_->Waits(number_);
+    event_.Wait();
+  }
+  void WaitOn(Stream& stream) override {
+    if (number_ != 0) times_->Waits(number_);
+    stream.WaitFor(event_);
+  }
   bool Test() override { return true; }
   size_t WaitAny(std::span<Work::State* const>) override { return 0; }
   int source() const override { return source_; }
@@ -22,6 +29,8 @@ class Done final : public Work::State {
  private:
   const int source_;
   const Event event_;
+  ReplayTimes* const times_;
+  const uint64_t number_;
 };
 
 }  // namespace
@@ -32,7 +41,7 @@ ProcessGroup::Issued ReplayProcessGroup::Issue(const Communication& c, Communica
   staging_.For(c, device(), issued.workspace);
   Event done;
   if (times_ != nullptr) done = ReplayDevice::At(*times_, times_->Send(line_, times_->Communicate(ranks(), rank(), c)));
-  issued.state = std::make_shared<Done>(from_any ? (rank() == 0 ? 1 : 0) : c.peer, std::move(done));
+  issued.state = std::make_shared<Done>(from_any ? (rank() == 0 ? 1 : 0) : c.peer, std::move(done), times_);
   return issued;
 }
 

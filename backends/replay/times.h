@@ -25,10 +25,14 @@ class ReplayTimes {
  public:
   virtual ~ReplayTimes() = default;
   // Each is called before the work begins. Seconds.
-  virtual double Operation(const ops::Op& op) = 0;
+  virtual double Operation(const ops::Op& op, bool on_compute_stream) = 0;
   virtual double Transfer(const Tensor& from, const Tensor& to) = 0;
   // By rank `rank` of a group of `ranks`, world ranks.
   virtual double Communicate(const std::vector<int>& ranks, int rank, const Communication& c) = 0;
+  // The number of the communication that Communicate was last called for; 0: none is wanted.
+  virtual uint64_t Number() const { return 0; }
+  // Host or compute stream begin to wait for the communication of that number.
+  virtual void Waits(uint64_t /*number*/) {}
 
   struct Moment {
     double time = 0;

@@ -1,7 +1,9 @@
 #include "backends/simulated/least_times.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -44,6 +46,12 @@ class Times final : public LeastTimes {
     return Seconds(seconds);
   }
 
+  Occupation Occupies(const std::vector<int>& ranks, int rank, const Communication& c) override {
+    if (!plan_.machine.beside || ranks.size() < 2) return {};
+    return c.is_collective() ? OfCollective(ranks, c) : OfMessages(ranks, rank, c);
+  }
+  double Slowdown(const ops::Op& op, const BesideIt& takes) override { return plan_.costs->Slowdown(op, takes); }
+
   Seconds Message(const std::vector<int>& ranks, int from, int to, double bytes) override {
     const Key key(-1 - from, to, bytes, NumberOf(ranks));
     const auto [at, fresh] = known_.try_emplace(key, 0);
@@ -58,6 +66,63 @@ class Times final : public LeastTimes {
   }
 
  private:
+  // As SimulatedProcessGroup::Beside has it.
+  static Occupation TakesOf(double seconds, double multiprocessors, double bytes, const Communication& c) {
+    if (!(seconds > 0)) return {};
+    return {seconds, {multiprocessors, (c.sums() ? 3 : 2) * bytes / seconds}};
+  }
+  // Known if the library has one schedule for it. Where it has several, it depends on their times on the network.
+  Occupation OfCollective(const std::vector<int>& ranks, const Communication& c) {
+    if (c.kind == Communication::kGather || c.kind == Communication::kScatter || c.kind == Communication::kAllToAllV)
+      return {};
+    const auto bytes = static_cast<double>(c.bytes().value());
+    const Key key(NumberOf(ranks), static_cast<int>(c.kind), bytes, c.peer);
+    const auto [at, fresh] = occupied_.try_emplace(key);
+    if (!fresh) return at->second;
+    const sim::CollectiveShape shape{
+        .kind = c.kind, .ranks = static_cast<int>(ranks.size()), .bytes = bytes, .root = c.peer};
+    const sim::Places places = sim::PlacesOf(*plan_.topology, EndpointsOf(ranks));
+    const auto plans = plan_.library->Plans(shape, places, plan_.choice);
+    if (!plans.ok() || plans->empty() || (plans->size() > 1 && !plan_.topology->symmetric())) return {};
+    const sim::Schedule& schedule = plans->front();
+    const auto measured = plan_.choice.algorithm == "auto" ? plan_.collectives.Seconds(shape) : std::nullopt;
+    const double seconds = measured ? *measured : sim::EstimateSeconds(schedule, places);
+    return occupied_[key] = TakesOf(seconds, schedule.multiprocessors, sim::BusiestBytes(schedule), c);
+  }
+  // Where ranks are folded, the simulation takes the first rank's message of this kind for all: the lesser counts.
+  Occupation OfMessages(const std::vector<int>& ranks, int rank, const Communication& c) {
+    double seconds = 0, multiprocessors = 0, bytes = 0;
+    const auto n = static_cast<int>(ranks.size());
+    const auto add = [&](bool send, int peer, const Tensor& tensor) {
+      if (peer == kAnySource || peer == rank) return;
+      const int from = send ? rank : peer, to = send ? peer : rank;
+      const auto size = static_cast<double>(tensor.bytes().value());
+      const OfMessage& own = MessageOccupies(ranks, from, to, size);
+      const OfMessage& first = MessageOccupies(ranks, 0, (to - from + n) % n, size);
+      seconds = std::max(seconds, std::min(own.seconds, first.seconds));
+      multiprocessors = std::max(multiprocessors, std::min(own.multiprocessors, first.multiprocessors));
+      bytes = std::max(bytes, std::min(own.bytes, first.bytes));
+    };
+    if (c.kind == Communication::kSend) add(true, c.peer, c.in);
+    if (c.kind == Communication::kRecv) add(false, c.peer, c.out);
+    for (const P2p& op : c.batch) add(op.kind == P2p::kSend, op.peer, op.tensor);
+    return TakesOf(seconds, multiprocessors, bytes, c);
+  }
+  struct OfMessage {
+    double seconds = 0, multiprocessors = 0, bytes = 0;
+  };
+  const OfMessage& MessageOccupies(const std::vector<int>& ranks, int from, int to, double bytes) {
+    const auto [at, fresh] = occupied_by_messages_.try_emplace(Key(-1 - from, to, bytes, NumberOf(ranks)));
+    if (!fresh) return at->second;
+    sim::Places places =
+        sim::PlacesOf(*plan_.topology, EndpointsOf({ranks[static_cast<size_t>(from)], ranks[static_cast<size_t>(to)]}));
+    const sim::Places group = sim::PlacesOf(*plan_.topology, EndpointsOf(ranks));
+    places.group = &group;
+    const sim::Schedule schedule = plan_.library->Message(bytes, places);
+    return at->second = {sim::EstimateSeconds(schedule, places), static_cast<double>(schedule.multiprocessors),
+                         sim::BusiestBytes(schedule)};
+  }
+
   using Key = std::tuple<int, int, double, int>;  // group, kind, bytes, root; -1 - from, to, bytes, group of a message
 
   int NumberOf(const std::vector<int>& ranks) {
@@ -78,15 +143,51 @@ class Times final : public LeastTimes {
   }
   // Until the first rank that takes part has ended its last phase.
   double TimeOf(const sim::Schedule& schedule, const std::vector<int>& endpoints) {
-    if (schedule.loose || router_.depends_on_load()) return 0;
+    if (schedule.loose) return 0;
     auto phases = static_cast<int>(schedule.phases.size());
     for (const int last : schedule.last_phase) phases = std::min(phases, last + 1);
     double seconds = 0;
     for (int p = 0; p < phases; ++p) {
       const sim::PhaseTimes::Part part{schedule.phases[static_cast<size_t>(p)], endpoints};
-      seconds += phases_.Bound({&part, 1}).seconds;
+      seconds += router_.depends_on_load() ? LeastOfPhase(part) : phases_.Bound({&part, 1}).seconds;
     }
     return seconds * schedule.stretch;
+  }
+  // Where paths depend on the load: all routes of a pair have the same links at both ends, and a flow crosses those
+  // whichever it takes. What all flows bring upon one of these links takes its time there, and a route's latency is at
+  // least that of these links.
+  double LeastOfPhase(const sim::PhaseTimes::Part& part) {
+    const sim::Phase& phase = part.phase;
+    const bool pipelined = sim::IsPipelined(phase);
+    std::vector<double> routes(phase.flows.size(), 0);
+    absl::flat_hash_map<int, double> bytes;  // by link
+    double seconds = 0;
+    for (size_t i = 0; i < phase.flows.size(); ++i) {
+      const sim::Flow& f = phase.flows[i];
+      const Pair pair{part.endpoints[static_cast<size_t>(f.from)], part.endpoints[static_cast<size_t>(f.to)], f.rail};
+      for (const int link : LinksOfAllRoutes(pair)) {
+        if (sim::RouteCounts(phase, pipelined, f)) routes[i] += LinkAt(link).latency.value();
+        double& on_link = bytes[link];
+        on_link += f.bytes;
+        seconds = std::max(seconds, on_link / LinkAt(link).bandwidth.value());
+      }
+      if (std::isfinite(f.rate)) seconds = std::max(seconds, f.bytes / f.rate);
+    }
+    return seconds + sim::PhaseLatency(phase, routes, plan_.topology->alpha().value());
+  }
+  const Link& LinkAt(int link) const { return plan_.topology->links()[static_cast<size_t>(link)]; }
+  const std::vector<int>& LinksOfAllRoutes(const Pair& pair) {
+    const auto [at, fresh] = common_links_.try_emplace({pair.from, pair.to, pair.rail});
+    if (!fresh) return at->second;
+    const Topology& topology = *plan_.topology;
+    if (topology.MinimalRoutes(pair) + topology.Detours(pair) == 1) {
+      topology.Route(pair, 0, at->second);
+      return at->second;
+    }
+    std::vector<int> tail;
+    topology.MiddleOf(pair, at->second, tail);
+    at->second.insert(at->second.end(), tail.begin(), tail.end());
+    return at->second;
   }
 
   const SimulationPlan plan_;
@@ -95,6 +196,9 @@ class Times final : public LeastTimes {
   double slowdown_ = 1;
   absl::flat_hash_map<std::vector<int>, int> numbers_;
   absl::flat_hash_map<Key, double> known_;
+  absl::flat_hash_map<Key, Occupation> occupied_;
+  absl::flat_hash_map<std::tuple<int, int, int>, std::vector<int>> common_links_;  // by pair
+  std::map<Key, OfMessage> occupied_by_messages_;
 };
 
 }  // namespace

@@ -7,8 +7,11 @@
 // since no link carries more than its bandwidth. Where a library has several candidates, the fastest counts. A measured
 // collective takes its measured time.
 //
-// What cannot be bounded so takes no time: all-to-all with uneven parts, schedules that are not bulk-synchronous (Open
-// MPI's), and adaptive routing, whose paths depend on the load.
+// Under adaptive routing, whose paths depend on the load, a phase takes what its flows need on the links that all
+// routes of a pair share: those of the endpoints, their NICs' among them.
+//
+// What cannot be bounded so takes no time: all-to-all with uneven parts, and schedules that are not bulk-synchronous
+// (Open MPI's).
 #pragma once
 
 #include <memory>
@@ -17,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/units.h"
 #include "core/comm/communication.h"
+#include "core/device/cost_model.h"
 #include "core/device/ops.h"
 #include "core/proto/spec.pb.h"
 
@@ -31,6 +35,16 @@ class LeastTimes {
   // Until the first of `ranks` (world ranks, in the group's order) is done with a collective of so many bytes
   // (Communication::bytes()).
   virtual Seconds Collective(const std::vector<int>& ranks, Communication::Kind kind, double bytes, int root) = 0;
+  // What a communication takes of the device that computes beside it, and for how many seconds (sim/network.h:
+  // Occupation). 0 seconds: nothing, or nothing that
+  // is known before the run.
+  struct Occupation {
+    double seconds = 0;
+    BesideIt takes = {};
+  };
+  // `rank`: of the group.
+  virtual Occupation Occupies(const std::vector<int>& ranks, int rank, const Communication& c) = 0;
+  virtual double Slowdown(const ops::Op& op, const BesideIt& takes) = 0;  // the factor of its time; at least 1
   // Until the receiver, of the same group, has a message. The library may divide it as the group's places allow.
   virtual Seconds Message(const std::vector<int>& ranks, int from, int to, double bytes) = 0;
 };

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backends/replay/replay.h"
+#include "backends/simulated/beside.h"
 #include "core/base/check.h"
 #include "core/proto/report.pb.h"
 #include "core/proto/world_size.h"
@@ -30,10 +31,12 @@ class Stopwatch final : public ReplayTimes {
   void Attach(RankContext& ctx) { ctx_ = &ctx; }
   void BeginStep() { ++step_, at_ = -1, outside_ = {}; }
 
-  double Operation(const ops::Op& op) override {
+  double Operation(const ops::Op& op, bool on_compute_stream) override {
     Arrive();
     Part().launches += times_.Launch(op).value();
-    const double seconds = times_.Operation(op).value();
+    double seconds = times_.Operation(op).value();
+    if (on_compute_stream && !communicating_.none())
+      seconds = communicating_.Take(seconds, [&](const BesideIt& takes) { return times_.Slowdown(op, takes); });
     own_ += seconds;
     return seconds;
   }
@@ -43,7 +46,17 @@ class Stopwatch final : public ReplayTimes {
     (ctx_->device().IsOnHost(from) ? Part().to_device : Part().to_host) += seconds;
     return seconds;
   }
+  // What computes beside a communication is slowed as in a simulation, which follows the program's order as well. Only
+  // for the job as it is: a smaller one that stands for it has other messages, and less is in flight.
+  uint64_t Number() const override { return number_; }
+  void Waits(uint64_t number) override { communicating_.Ended(number); }
+
   double Communicate(const std::vector<int>& ranks, int rank, const Communication& c) override {
+    number_ = 0;
+    if (timed_.places.empty() && timed_.replicas.empty()) {
+      const LeastTimes::Occupation o = times_.Occupies(ranks, rank, c);
+      if (o.seconds > 0) number_ = communicating_.Began(ranks.data(), o.seconds, o.takes);
+    }
     if (c.kind == Communication::kRecv) {
       const int64_t bytes = c.out.bytes().value();
       came_[ctx_->trace().label().data()] = bytes, awaited_ += bytes;
@@ -181,6 +194,8 @@ class Stopwatch final : public ReplayTimes {
   RankTimes::OfAction outside_;
   std::vector<RankTimes::OfAction> actions_;
   double around_ = 0;
+  Communicating communicating_;
+  uint64_t number_ = 0;  // in communicating_: of the communication that was issued last
 };
 
 }  // namespace

@@ -66,6 +66,7 @@ class Searching {
       if (!*answer) continue;
       Worker::ScreenAnswer screened = Worker::ScreenAnswerFrom((*answer)->bytes);
       Add(screened.space, plan_.space);
+      plan_.costs.screening += screened.core_seconds;
       found[(*answer)->id] = std::move(screened.screened);
       ++done;
       Tell(StrCat("screening: ", CountText(plan_.space.legal), " legal layouts so far"));
@@ -171,11 +172,12 @@ class Searching {
       plan_.judged[c.judged].fate = Judged::kSimulated;
       absl::StatusOr<Simulated> simulated = SimulatedFrom(answer.bytes);
       if (!simulated.ok()) return simulated.status();
+      plan_.costs.simulations += simulated->core_seconds, ++plan_.costs.simulated;
       Record(*simulated);
       return journal_ == nullptr ? absl::OkStatus() : journal_->Add(*simulated);
     }
     const Worker::BoundAnswer bound = Worker::BoundAnswerFrom(answer.bytes);
-    ++plan_.bounded;
+    ++plan_.bounded, plan_.costs.bounds += bound.core_seconds;
     if (!bound.message.empty()) {
       ++plan_.screened_out;
       plan_.judged[c.judged].fate = Judged::kDoesNotFit;

@@ -57,6 +57,12 @@ struct Plan {
   std::optional<Screened> closest;  // of all that a bound on memory left out, the one with the fewest bytes
   int64_t bounded = 0;              // layouts of which better bounds were found
   std::vector<Judged> judged;       // all legal layouts, in the order of the space
+  // Seconds of a core that this search took for each of its three kinds of work. What a journal knew costs nothing.
+  struct Costs {
+    double screening = 0, bounds = 0, simulations = 0;
+    int64_t simulated = 0;  // layouts, here
+  };
+  Costs costs;
 };
 inline constexpr double kNearly = 1.25;
 

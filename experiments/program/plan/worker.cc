@@ -1,5 +1,7 @@
 #include "experiments/program/plan/worker.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -24,6 +26,18 @@ Layout LayoutOf(const std::string& line) {
 // JSON has no place for text that is not UTF-8.
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// Seconds of cores that this process has used, and its children that have ended.
+double CoreSeconds() {
+  double seconds = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used{};
+    TWOFOLD_CHECK_EQ(getrusage(who, &used), 0);
+    for (const timeval& t : {used.ru_utime, used.ru_stime})
+      seconds += static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  }
+  return seconds;
+}
+
 int64_t BytesOf(const report::Report& report) {
   int64_t most = 0;
   for (const report::Rank& rank : report.ranks())
@@ -35,6 +49,7 @@ int64_t BytesOf(const report::Report& report) {
 
 std::string ToJsonLine(const Simulated& s) {
   Json json{{"layout", ToLine(s.layout)}, {"fits", s.fits}, {"failed", s.failed}, {"message", s.message}};
+  json["core_seconds"] = s.core_seconds;
   if (s.foretold) {
     json["foretold"] = Json{{"quick", s.foretold->quick},
                             {"path", s.foretold->path},
@@ -63,6 +78,7 @@ absl::StatusOr<Simulated> SimulatedFrom(const std::string& line) try {
   s.layout = *std::move(layout);
   s.fits = json.at("fits").get<bool>(), s.failed = json.at("failed").get<bool>();
   s.message = json.at("message").get<std::string>();
+  s.core_seconds = json.value("core_seconds", 0.0);  // journals of earlier versions do not have it
   if (json.contains("foretold")) {
     const Json& f = json["foretold"];
     const auto seconds = [&f](const char* key) { return f.at(key).get<double>(); };
@@ -107,6 +123,7 @@ std::string Worker::CheckTask(const Layout& layout) { return StrCat("check ", To
 std::string Worker::Do(const std::string& task) {
   std::istringstream in(task);
   std::string what, line;
+  const double begin = CoreSeconds();
   in >> what;
   if (what == "screen") {
     Slice slice;
@@ -118,11 +135,15 @@ std::string Worker::Do(const std::string& task) {
     in >> enough;
     std::getline(in, line);
     const BoundAnswer answer = Bound(LayoutOf(line), enough);
-    return Dump(Json{{"seconds", answer.seconds}, {"tight", answer.tight}, {"message", answer.message}});
+    return Dump(Json{{"seconds", answer.seconds},
+                     {"tight", answer.tight},
+                     {"message", answer.message},
+                     {"core_seconds", CoreSeconds() - begin}});
   }
   TWOFOLD_CHECK(what == "simulate" || what == "check", task);
   std::getline(in, line);
   Simulated simulated = Run(LayoutOf(line));
+  simulated.core_seconds = CoreSeconds() - begin;
   if (what == "check") simulated.foretold = Foretell(simulated.layout);
   return ToJsonLine(simulated);
 }
@@ -131,6 +152,7 @@ std::string Worker::Do(const std::string& task) {
 
 // Lines: one of counts, one for each refusal (two, with its example), one for each layout.
 std::string Worker::Screen(const Slice& slice) {
+  const double begin = CoreSeconds();
   std::string lines;
   int64_t count = 0;
   const Space space = Enumerate(question_, slice, [&](const Layout& layout, const spec::Spec& spec) {
@@ -139,7 +161,8 @@ std::string Worker::Screen(const Slice& slice) {
               ToLine(layout), "\n");
     ++count;
   });
-  std::string head = StrCat(space.legal, " ", space.combinations, " ", space.refused.size(), " ", count, "\n");
+  std::string head = StrCat(space.legal, " ", space.combinations, " ", space.refused.size(), " ", count, " ",
+                            Json(CoreSeconds() - begin).dump(), "\n");
   for (const auto& [reason, refusal] : space.refused)
     StrAppend(&head, refusal.count, "\n", reason, "\n", refusal.example, "\n");
   return head + lines;
@@ -149,7 +172,7 @@ Worker::ScreenAnswer Worker::ScreenAnswerFrom(const std::string& bytes) {
   ScreenAnswer answer;
   std::istringstream in(bytes);
   size_t refused = 0, layouts = 0;
-  in >> answer.space.legal >> answer.space.combinations >> refused >> layouts;
+  in >> answer.space.legal >> answer.space.combinations >> refused >> layouts >> answer.core_seconds;
   std::string line, reason;
   std::getline(in, line);
   for (size_t i = 0; i < refused; ++i) {
@@ -196,7 +219,8 @@ Foretold Worker::Foretell(const Layout& layout) {
 
 Worker::BoundAnswer Worker::BoundAnswerFrom(const std::string& bytes) {
   const Json json = Json::parse(bytes);
-  return {json.at("seconds").get<double>(), json.at("tight").get<bool>(), json.at("message").get<std::string>()};
+  return {json.at("seconds").get<double>(), json.at("tight").get<bool>(), json.at("message").get<std::string>(),
+          json.at("core_seconds").get<double>()};
 }
 
 // ---- Simulation ----

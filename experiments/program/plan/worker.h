@@ -36,6 +36,7 @@ struct Simulated {
   double seconds = 0, low = 0, high = 0, tokens_per_second = 0, mfu = 0;
   double bubble = 0, exposed = 0;  // share of the step; seconds of communication
   int64_t bytes = 0;               // reserved on the fullest rank; under another framework, what its device must have
+  double core_seconds = 0;         // that the simulation took
   std::optional<Foretold> foretold = std::nullopt;  // of an exhaustive plan
 };
 std::string ToJsonLine(const Simulated& simulated);
@@ -64,12 +65,14 @@ class Worker {
   struct ScreenAnswer {
     Space space;
     std::vector<Screened> screened;
+    double core_seconds = 0;  // that it took
   };
   static ScreenAnswer ScreenAnswerFrom(const std::string& bytes);
   struct BoundAnswer {
     double seconds = 0;
-    bool tight = false;   // no better bound is known
-    std::string message;  // not empty: it runs out of memory
+    bool tight = false;       // no better bound is known
+    std::string message;      // not empty: it runs out of memory
+    double core_seconds = 0;  // that it took
   };
   static BoundAnswer BoundAnswerFrom(const std::string& bytes);
 
