@@ -50,6 +50,12 @@ class Times final : public LeastTimes {
     if (!plan_.machine.beside || ranks.size() < 2) return {};
     return c.is_collective() ? OfCollective(ranks, c) : OfMessages(ranks, rank, c);
   }
+  double MessageOccupies(const std::vector<int>& ranks, int from, int to, double bytes) override {
+    const auto place = [&ranks](int rank) {
+      return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+    };
+    return plan_.machine.beside ? MessageBeside(ranks, place(from), place(to), bytes).seconds : 0;
+  }
   double Slowdown(const ops::Op& op, const BesideIt& takes) override { return plan_.costs->Slowdown(op, takes); }
 
   Seconds Message(const std::vector<int>& ranks, int from, int to, double bytes) override {
@@ -97,8 +103,8 @@ class Times final : public LeastTimes {
       if (peer == kAnySource || peer == rank) return;
       const int from = send ? rank : peer, to = send ? peer : rank;
       const auto size = static_cast<double>(tensor.bytes().value());
-      const OfMessage& own = MessageOccupies(ranks, from, to, size);
-      const OfMessage& first = MessageOccupies(ranks, 0, (to - from + n) % n, size);
+      const OfMessage& own = MessageBeside(ranks, from, to, size);
+      const OfMessage& first = MessageBeside(ranks, 0, (to - from + n) % n, size);
       seconds = std::max(seconds, std::min(own.seconds, first.seconds));
       multiprocessors = std::max(multiprocessors, std::min(own.multiprocessors, first.multiprocessors));
       bytes = std::max(bytes, std::min(own.bytes, first.bytes));
@@ -111,7 +117,7 @@ class Times final : public LeastTimes {
   struct OfMessage {
     double seconds = 0, multiprocessors = 0, bytes = 0;
   };
-  const OfMessage& MessageOccupies(const std::vector<int>& ranks, int from, int to, double bytes) {
+  const OfMessage& MessageBeside(const std::vector<int>& ranks, int from, int to, double bytes) {
     const auto [at, fresh] = occupied_by_messages_.try_emplace(Key(-1 - from, to, bytes, NumberOf(ranks)));
     if (!fresh) return at->second;
     sim::Places places =

@@ -44,6 +44,8 @@ class LeastTimes {
   };
   // `rank`: of the group.
   virtual Occupation Occupies(const std::vector<int>& ranks, int rank, const Communication& c) = 0;
+  // Of a message of this group between these two: the seconds of its Occupation.
+  virtual double MessageOccupies(const std::vector<int>& ranks, int from, int to, double bytes) = 0;
   virtual double Slowdown(const ops::Op& op, const BesideIt& takes) = 0;  // the factor of its time; at least 1
   // Until the receiver, of the same group, has a message. The library may divide it as the group's places allow.
   virtual Seconds Message(const std::vector<int>& ranks, int from, int to, double bytes) = 0;

@@ -102,6 +102,34 @@ std::vector<ChunkTimes> LeastOf(const RankTimes& rank, int chunks, double RankTi
   return all;
 }
 
+double Total(const ChunkTimes& c) {
+  return c.forward + c.input + std::max(c.backward[0], c.backward[1]) + std::max(c.weights[0], c.weights[1]);
+}
+
+// What communication beside actions costs, the most of each kind.
+ChunkTimes MostSlowed(const RankTimes& rank) {
+  using pipeline::Action;
+  ChunkTimes most;
+  const auto raise = [](double seconds, double& known) { known = std::max(known, seconds); };
+  for (const RankTimes::OfAction& of : rank.actions) {
+    switch (of.action.kind) {
+      case Action::kForward: raise(of.slowed, most.forward); break;
+      case Action::kBackward: raise(of.slowed, most.backward[0]); break;
+      case Action::kBackwardInput: raise(of.slowed, most.input); break;
+      case Action::kBackwardWeights: raise(of.slowed, most.weights[0]); break;
+    }
+  }
+  most.backward[1] = most.backward[0], most.weights[1] = most.weights[0];
+  return most;
+}
+
+// Each action is slowed so much less at most, and not less than not at all.
+void TakeLess(double seconds, const ChunkTimes& slowed, ChunkTimes& times) {
+  const auto less = [seconds](double most, double& time) { time -= std::min(seconds, most); };
+  less(slowed.forward, times.forward), less(slowed.input, times.input);
+  for (const int i : {0, 1}) less(slowed.backward[i], times.backward[i]), less(slowed.weights[i], times.weights[i]);
+}
+
 ChunkTimes Sum(const ChunkTimes& a, double n, const ChunkTimes& b) {
   ChunkTimes sum = a;
   sum.forward += n * b.forward, sum.input += n * b.input;
@@ -151,7 +179,9 @@ absl::StatusOr<std::unique_ptr<Bounds>> Bounds::Make(const spec::Spec& any, cons
 // ---- Pieces ----
 
 Bounds::Piece Bounds::PieceOf(const RankTimes& rank) const {
-  Piece piece{.times = LeastOf(rank, 1, &RankTimes::OfAction::after_message)[0], .parameters = rank.parameters};
+  Piece piece{.times = LeastOf(rank, 1, &RankTimes::OfAction::after_message)[0],
+              .slowed = MostSlowed(rank),
+              .parameters = rank.parameters};
   for (const RankTimes::OfAction& action : rank.actions) {
     // The second forward pass: before it, a message of the first one is still held, as one of its own is after it.
     if (action.action.micro_batch == 1 && action.action.kind == pipeline::Action::kForward)
@@ -177,9 +207,11 @@ Bounds::Pieces Bounds::MakePieces(const spec::Spec& spec, const spec::Spec& smal
   host::MemoryRules unbounded = rules_;
   unbounded.device = unbounded.host = Bytes(0);
   const auto time = [&](const spec::Spec& job, int stage) {
-    const absl::StatusOr<RankTimes> rank = TimeRank(
-        job, {.rank = RankAt(mesh, {.pp = stage}), .steps = 1, .places = places}, samples_, unbounded, *times_);
+    const absl::StatusOr<RankTimes> rank =
+        TimeRank(job, {.rank = RankAt(mesh, {.pp = stage}), .steps = 1, .places = places, .beside = AreSlowed(spec)},
+                 samples_, unbounded, *times_);
     TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
+    pieces.most_slowed = std::max(pieces.most_slowed, rank->most_slowed);
     return PieceOf(*rank);
   };
   for (int stage = 0; stage < kStages; ++stage) *all[stage] = time(small, stage);
@@ -207,6 +239,15 @@ std::vector<int> Bounds::UnlikeStages(const spec::Spec& spec) {
   return stages;
 }
 
+// Of messages among cp's ranks, which compute meanwhile. What else is in flight changes by how much: a message between
+// stages, or what replicas exchange, may come first and slow less. That is taken off where it is little; where replicas
+// gather and reduce in every micro-batch, and where stages' ranks are not equally far from each other, pieces are those
+// of ranks that nothing slows.
+bool Bounds::AreSlowed(const spec::Spec& spec) {
+  return spec.parallel().cp() > 1 && !GathersOrReducesAlways(spec) && !StepsDiffer(spec) &&
+         UnlikeStages(spec).size() == 1;
+}
+
 const Bounds::Pieces* Bounds::PiecesOf(const spec::Spec& spec) {
   const std::optional<spec::Spec> small = Small(spec);
   if (!small) return nullptr;
@@ -215,23 +256,25 @@ const Bounds::Pieces* Bounds::PiecesOf(const spec::Spec& spec) {
   const std::vector<int> kinds = UnlikeStages(spec);
   if (small->parallel().order() != "pp dp cp tp" || spec.parallel().ep() > 1 || kinds.size() > 1)
     key += StrCat(" ", spec.parallel().pp(), " ", spec.parallel().dp());
+  if (AreSlowed(spec)) key += " slowed";
   std::unique_ptr<const Pieces>& known = pieces_[key];
   if (known == nullptr) known = std::make_unique<const Pieces>(MakePieces(spec, *small));
   return known.get();
 }
 
-std::vector<StageTimes> Bounds::StagesOf(const spec::Spec& spec, const Pieces& pieces,
-                                         const std::vector<nn::ModelPart>& parts) {
+Bounds::Stages Bounds::StagesOf(const spec::Spec& spec, const Pieces& pieces, const std::vector<nn::ModelPart>& parts) {
   const auto pp = static_cast<size_t>(spec.parallel().pp());
   const bool tied = ModelOf(spec.model())->shape().tied;
-  std::vector<StageTimes> stages(pp, {.chunks = std::vector<ChunkTimes>(parts.size() / pp)});
+  Stages result{.stages = std::vector<StageTimes>(pp, {.chunks = std::vector<ChunkTimes>(parts.size() / pp)})};
+  std::vector<StageTimes>& stages = result.stages;
+  const double of_messages = SetMessages(spec, stages) * (1 - 1 / pieces.most_slowed);
   for (size_t i = 0; i < parts.size(); ++i) {
     const nn::ModelPart& part = parts[i];
     auto n = static_cast<double>((part.last_block - part.first_block) / pieces.blocks);
-    ChunkTimes times;
+    ChunkTimes times, slowed;
     const auto take = [&](const Piece& piece) {
       if (n < 1) return;
-      times = Sum(times, 1, piece.times), --n;
+      times = Sum(times, 1, piece.times), slowed = Sum(slowed, 1, piece.slowed), --n;
     };
     if (part.embedding) take(pieces.first);
     // A table that is tied to the head on the same stage is not cleared in the first backward pass: the head has
@@ -241,7 +284,9 @@ std::vector<StageTimes> Bounds::StagesOf(const spec::Spec& spec, const Pieces& p
       times.weights[0] = std::min(times.weights[0], pieces.middle.times.weights[0]);
     }
     if (part.head) take(pieces.last);
-    times = Sum(times, n, pieces.middle.times);
+    times = Sum(times, n, pieces.middle.times), slowed = Sum(slowed, n, pieces.middle.slowed);
+    TakeLess(of_messages, slowed, times);
+    if (spec.parallel().dp() * spec.parallel().cp() > 1) result.less += Total(slowed);
     // Where gradients are reduced in every micro-batch, none adds to those of earlier ones: tables are cleared each
     // time.
     if (spec.parallel().sharding() > Parallel::ZERO_1) {
@@ -251,15 +296,14 @@ std::vector<StageTimes> Bounds::StagesOf(const spec::Spec& spec, const Pieces& p
     }
     stages[i % pp].chunks[i / pp] = times;
   }
-  SetMessages(spec, stages);
-  return stages;
+  return result;
 }
 
-void Bounds::SetMessages(const spec::Spec& spec, std::vector<StageTimes>& stages) {
+double Bounds::SetMessages(const spec::Spec& spec, std::vector<StageTimes>& stages) {
   const Parallel& p = spec.parallel();
-  if (p.pp() == 1) return;
+  if (p.pp() == 1) return 0;
   const std::shared_ptr<const Model> model = ModelOf(spec.model());
-  if (model->input().kind != ModelInput::kTokens) return;
+  if (model->input().kind != ModelInput::kTokens) return 0;
   const Boundary boundary = model->BoundaryBefore(
       1,
       {.samples = spec.train().micro_batch(), .cp = p.cp(), .tp = p.tp(), .sequence_parallel = p.sequence_parallel()});
@@ -269,11 +313,15 @@ void Bounds::SetMessages(const spec::Spec& spec, std::vector<StageTimes>& stages
   const MeshShape mesh = MeshOf(p);
   std::vector<int> ranks;
   for (int s = 0; s < mesh.pp; ++s) ranks.push_back(RankAt(mesh, {.pp = s}));
+  double longest = 0;
   for (size_t s = 0; s < ranks.size(); ++s) {
     const int from = ranks[s], to = ranks[(s + 1) % ranks.size()];
+    longest = std::max(
+        {longest, times_->MessageOccupies(ranks, from, to, bytes), times_->MessageOccupies(ranks, to, from, bytes)});
     stages[s].to_next =
         std::min(times_->Message(ranks, from, to, bytes), times_->Message(ranks, to, from, bytes)).value();
   }
+  return 2 * longest;
 }
 
 // What replicas of a stage exchange in each micro-batch for the blocks of a piece: a small job with two of them, whose
@@ -306,6 +354,7 @@ double Bounds::ReplicasOf(const spec::Spec& spec, int64_t blocks) {
       at.push_back(RankAt(whole, place));
     }
   }
+  timed.beside = false;
   const absl::StatusOr<RankTimes> rank = TimeRank(*small, timed, samples_, {.kind = rules_.kind}, *times_);
   TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
   double gathers = 0, reductions = 0;
@@ -380,10 +429,10 @@ Bounds::Quick Bounds::QuickOf(const spec::Spec& spec, bool path) {
   if (pieces == nullptr) return quick;
   const std::vector<nn::ModelPart> parts = PartsOf(spec.parallel(), *ModelOf(spec.model()));
   quick.bytes = BytesOf(spec, *pieces, parts, quick.what);
-  const std::vector<StageTimes> stages = StagesOf(spec, *pieces, parts);
+  const auto [stages, less] = StagesOf(spec, *pieces, parts);
   const pipeline::Schedule schedule = ScheduleOf(spec.parallel());
   const pipeline::PipelineShape shape = ShapeOf(spec);
-  quick.seconds = QuickPath(schedule, shape, stages);
+  quick.seconds = QuickPath(schedule, shape, stages) - less;
   // A stream does one thing after another. Units at the ends of the model may stay gathered.
   const double replicas = ReplicasOf(spec, pieces->blocks);
   for (int s = 0; s < shape.stages && replicas > 0; ++s) {
@@ -399,7 +448,7 @@ Bounds::Quick Bounds::QuickOf(const spec::Spec& spec, bool path) {
     const int later = shape.micro_batches > 1 ? 1 : 0;
     const double around =
         first.forward + (last.kind == pipeline::Action::kBackwardWeights ? ends.weights[later] : ends.backward[later]);
-    quick.seconds = std::max(quick.seconds, LongestPath(schedule, shape, stages, around));
+    quick.seconds = std::max(quick.seconds, LongestPath(schedule, shape, stages, around) - less);
   }
   return quick;
 }
@@ -431,9 +480,11 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
   const absl::StatusOr<RankTimes> zero = time(0);
   if (!zero.ok()) return zero.status();
   if (StepsDiffer(spec)) return QuickOf(spec, true).seconds;
+  double less = 0;
   std::vector<StageTimes> stages;
   if (pieces != nullptr) {
-    stages = StagesOf(spec, *pieces, parts);
+    Stages made = StagesOf(spec, *pieces, parts);
+    stages = std::move(made.stages), less = made.less;
   } else {
     stages.assign(static_cast<size_t>(shape.stages),
                   {.chunks = std::vector<ChunkTimes>(static_cast<size_t>(shape.chunks))});
@@ -467,7 +518,7 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
       take(stage, *other);
     }
   }
-  double seconds = LongestPath(schedule, shape, stages, zero->around);
+  double seconds = LongestPath(schedule, shape, stages, zero->around) - less;
   // Each of the host and the transfers in either direction does one thing after another.
   using OfAction = RankTimes::OfAction;
   for (double OfAction::*part : {&OfAction::launches, &OfAction::to_device, &OfAction::to_host}) {

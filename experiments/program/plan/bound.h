@@ -3,14 +3,16 @@
 // A step of the simulation takes at least as long as the longest path through its pipeline (pipeline_bound.h) with
 // stages whose actions take what their rank's own work takes (rank_times.h): the operations that it must run, by the
 // cost model of the simulation, and the communication that they wait for, as if it were alone on the network. It also
-// takes at least as long as the host of stage 0 needs to launch its operations. Waiting for slower devices, for links
-// that are shared, for other replicas and for messages only adds to that. There are two such bounds:
+// takes at least as long as the host of stage 0 needs to launch its operations. Operations are slowed beside
+// communication as in the simulation, which follows the program's order. Waiting for slower devices, for links that are
+// shared, for other replicas and for messages only adds to that. There are two such bounds:
 //
 //   quick  composes a stage from pieces. A piece is a stage of a pipeline of three, with as many blocks each as the
 //          model takes to repeat itself, without replicas. What is timed of it is what one micro-batch takes on it.
 //          Since each is timed with nothing else in flight, a stage with n times the blocks takes at least n times as
 //          long. Pieces are kept by their spec, so that the many layouts that share one pay once. Neither what replicas
-//          exchange nor the update are in it.
+//          exchange nor the update are in it. Where operations are slowed (AreSlowed), that is by cp's messages alone:
+//          what else is in flight may come first and slow them less, and so much is taken off.
 //   tight  times stage 0 as it is, with its replicas' communication and the update; and those of the others that gather
 //          or reduce in every micro-batch (ZERO_2, ZERO_3, HYBRID_SHARD). A replay of three micro-batches each.
 //
@@ -61,13 +63,14 @@ class Bounds {
   int64_t pieces() const { return static_cast<int64_t>(pieces_.size()); }
 
  private:
-  struct Piece {  // a stage of some blocks, perhaps with an end of the model
-    ChunkTimes times;
+  struct Piece {               // a stage of some blocks, perhaps with an end of the model
+    ChunkTimes times, slowed;  // slowed: the part of times that communication beside it costs, at most
     int64_t kept = 0, parameters = 0;
   };
   struct Pieces {
     Piece first, middle, last;
-    int64_t blocks = 1;  // of each
+    double most_slowed = 1;  // the largest factor of an operation
+    int64_t blocks = 1;      // of each
     // What one more piece in a stage keeps, and what the model's end keeps beside it. Less than `kept`, in which is
     // what a stage keeps once: messages.
     int64_t kept_more = 0, kept_by_head = 0;
@@ -77,14 +80,21 @@ class Bounds {
   const std::vector<int>& KindsOf(const spec::Spec& spec);  // KindsOfStages
   std::vector<int> UnlikeStages(const spec::Spec& spec);    // the first of each kind
   const Pieces* PiecesOf(const spec::Spec& spec);           // null: the model has no repeating blocks
+  bool AreSlowed(const spec::Spec& spec);                   // pieces
   Pieces MakePieces(const spec::Spec& spec, const spec::Spec& small);
   Piece PieceOf(const RankTimes& times) const;
-  std::vector<StageTimes> StagesOf(const spec::Spec& spec, const Pieces& pieces,
-                                   const std::vector<nn::ModelPart>& parts);
+  struct Stages {
+    std::vector<StageTimes> stages;
+    // Seconds that actions together may take less: those of the first and of the last micro-batch, which have
+    // communication of replicas in flight.
+    double less = 0;
+  };
+  Stages StagesOf(const spec::Spec& spec, const Pieces& pieces, const std::vector<nn::ModelPart>& parts);
   double ReplicasOf(const spec::Spec& spec, int64_t blocks);  // seconds of a micro-batch, of one block
   int64_t BytesOf(const spec::Spec& spec, const Pieces& pieces, const std::vector<nn::ModelPart>& parts,
                   std::string& what);
-  void SetMessages(const spec::Spec& spec, std::vector<StageTimes>& stages);
+  // Returns for how many seconds the messages that a stage sends and receives for one action slow what computes.
+  double SetMessages(const spec::Spec& spec, std::vector<StageTimes>& stages);
   const std::vector<StateFormula>& StatesOf(const spec::Spec& spec);
   int64_t MostInFlight(pipeline::Schedule schedule, const pipeline::PipelineShape& shape, int stage);
 

@@ -35,8 +35,15 @@ class Stopwatch final : public ReplayTimes {
     Arrive();
     Part().launches += times_.Launch(op).value();
     double seconds = times_.Operation(op).value();
-    if (on_compute_stream && !communicating_.none())
-      seconds = communicating_.Take(seconds, [&](const BesideIt& takes) { return times_.Slowdown(op, takes); });
+    if (on_compute_stream && !communicating_.none()) {
+      const double alone = seconds;
+      seconds = communicating_.Take(alone, [&](const BesideIt& takes) {
+        const double factor = times_.Slowdown(op, takes);
+        most_slowed_ = std::max(most_slowed_, factor);
+        return factor;
+      });
+      Part().slowed += seconds - alone;
+    }
     own_ += seconds;
     return seconds;
   }
@@ -46,15 +53,14 @@ class Stopwatch final : public ReplayTimes {
     (ctx_->device().IsOnHost(from) ? Part().to_device : Part().to_host) += seconds;
     return seconds;
   }
-  // What computes beside a communication is slowed as in a simulation, which follows the program's order as well. Only
-  // for the job as it is: a smaller one that stands for it has other messages, and less is in flight.
+  // What computes beside a communication is slowed as in a simulation, which follows the program's order as well.
   uint64_t Number() const override { return number_; }
   void Waits(uint64_t number) override { communicating_.Ended(number); }
 
   double Communicate(const std::vector<int>& ranks, int rank, const Communication& c) override {
     number_ = 0;
-    if (timed_.places.empty() && timed_.replicas.empty()) {
-      const LeastTimes::Occupation o = times_.Occupies(ranks, rank, c);
+    if (timed_.beside) {
+      const LeastTimes::Occupation o = Occupies(ranks, rank, c);
       if (o.seconds > 0) number_ = communicating_.Began(ranks.data(), o.seconds, o.takes);
     }
     if (c.kind == Communication::kRecv) {
@@ -81,7 +87,7 @@ class Stopwatch final : public ReplayTimes {
   void End() { EndAction(); }
   RankTimes Result() const {
     RankTimes result;
-    result.actions = actions_, result.around = around_, result.outside = outside_;
+    result.actions = actions_, result.around = around_, result.outside = outside_, result.most_slowed = most_slowed_;
     return result;
   }
 
@@ -139,6 +145,13 @@ class Stopwatch final : public ReplayTimes {
     return stats.live_by_category[static_cast<size_t>(Category::kActivations)].value();
   }
 
+  LeastTimes::Occupation Occupies(const std::vector<int>& ranks, int rank, const Communication& c) {
+    if (timed_.places.empty()) return times_.Occupies(ranks, rank, c);
+    TWOFOLD_CHECK_EQ(timed_.places.size(), 1u);
+    const std::vector<int> at = At(ranks, timed_.places.data());
+    if (std::set<int>(at.begin(), at.end()).size() < at.size()) return {};  // between stages, all of which are at one
+    return times_.Occupies(at, rank, c);
+  }
   double Exchange(const std::vector<int>& ranks, int rank, const Communication& c) {
     return Least([&](auto at) { return ExchangeAt(At(ranks, at), rank, c); });
   }
@@ -195,6 +208,7 @@ class Stopwatch final : public ReplayTimes {
   std::vector<RankTimes::OfAction> actions_;
   double around_ = 0;
   Communicating communicating_;
+  double most_slowed_ = 1;
   uint64_t number_ = 0;  // in communicating_: of the communication that was issued last
 };
 

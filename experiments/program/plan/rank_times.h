@@ -24,6 +24,7 @@ struct RankTimes {
     // Of the compute stream: from the end of the action before it, and from when its message has come, if that is
     // later.
     double whole = 0, after_message = 0;
+    double slowed = 0;    // of these: what operations took longer because of communication beside them
     double launches = 0;  // seconds of the host
     // Seconds of communication among the replicas of its stage, which gather and reduce in streams of their own.
     double gathers = 0, reductions = 0;
@@ -35,6 +36,7 @@ struct RankTimes {
   // what the next step waits for. 0 if only one step was replayed.
   double around = 0;
   OfAction outside;        // of actions: the rest of the step
+  double most_slowed = 1;  // the largest factor by which communication slowed an operation
   int64_t parameters = 0;  // of this rank, whole
   int64_t peak_bytes = 0;  // live
 };
@@ -45,6 +47,9 @@ struct TimedRank {
   // The rank of the whole job at each rank of `spec`, if that is a smaller job that stands for several: once for each,
   // and the least time counts. Empty: the same.
   std::vector<std::vector<int>> places = {};
+  // Whether communication slows what computes beside it. With `places`, messages between stages do not: those of the
+  // whole job differ.
+  bool beside = true;
   // The whole job's groups in place of any group of replicas of `spec`, which has fewer; likewise. Empty: the same.
   std::vector<std::vector<int>> replicas = {};
 };

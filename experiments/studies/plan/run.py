@@ -71,6 +71,13 @@ def plan(twofold, file, ranks, *words):
     return json.loads(twofold("plan", file, f"--ranks={ranks}", "--json", *words, statuses=(0, 3)).output)
 
 
+def costs_of(everything, searched):
+    """Seconds of a core that one took of each kind: a combination to screen, a better bound, a simulation."""
+    of_search, of_all = searched["core_seconds"], everything["core_seconds"]
+    return {"screened": of_search["screening"] / searched["combinations"], "bound": of_search["better_bounds"] / max(1, searched["better_bounds"]),
+            "simulation": of_all["simulations"] / max(1, of_all["simulations_here"])}
+
+
 def study_job(twofold, table, name, ranks, cluster, *rest):
     """A row, and what is wrong."""
     job = f"{name}, {ranks} on {cluster}"
@@ -88,11 +95,13 @@ def study_job(twofold, table, name, ranks, cluster, *rest):
     of_time = [max(known["path"], known["tight"]) / layout["seconds"] for layout in layouts for known in [layout["foretold"]]]
     of_memory = [layout["foretold"]["bytes"] / layout["bytes"] for layout in layouts]
     legal, simulated = everything["legal"], searched["simulated"]
+    cost = costs_of(everything, searched)
     table.add(job, count(legal), count(legal - len(layouts)), count(simulated), best["text"], percent(min(of_time)), percent(statistics.median(of_time)),
-              percent(max(of_time)), percent(statistics.median(of_memory)), percent(max(of_memory)), len(problems) or "none")
+              percent(max(of_time)), percent(statistics.median(of_memory)), percent(max(of_memory)), *(f"{1e3 * each:.2g} ms" for each in cost.values()),
+              len(problems) or "none")
     return row(job, best["seconds"], layouts[0]["seconds"], "s", "none", legal=legal, fit=len(layouts), simulated=simulated, layout=best["text"],
                bound_least=min(of_time), bound_median=statistics.median(of_time), bound_most=max(of_time), memory_median=statistics.median(of_memory),
-               memory_most=max(of_memory), wrong=len(problems)), problems
+               memory_most=max(of_memory), **cost, wrong=len(problems)), problems
 
 
 def main():
@@ -101,7 +110,7 @@ def main():
     options, twofold = study.start(lambda options: None if 0 <= options.after < options.jobs <= len(JOBS)
                                    else f"--jobs must be from 1 to {len(JOBS)}, and --after less than that")
     table = Table("job", "legal layouts", "do not fit", "simulated by the search", "the fastest", "bound on time / simulated: least", "median", "most",
-                  "bound on memory / reserved: median", "most", "wrong")
+                  "bound on memory / reserved: median", "most", "a screened combination takes of a core", "a better bound", "a simulation", "wrong")
     rows, problems = [], []
     for job in JOBS[options.after:options.jobs]:
         found, wrong = study_job(twofold, table, *job)
