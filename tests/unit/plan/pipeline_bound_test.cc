@@ -42,6 +42,21 @@ TEST(PipelineBoundTest, CountsMessagesAndWhatIsBetweenSteps) {
   EXPECT_DOUBLE_EQ(LongestPath(Schedule::kOneFOneB, shape, stages, 1 + 2 + 5), 6 + 2 * 0.25 + 5);
 }
 
+// What a stage gathers first costs nothing while it waits for the action's message, and else its time.
+TEST(PipelineBoundTest, GathersWhileItWaits) {
+  std::vector<StageTimes> stages = Equal(2, 1);
+  stages[1].whole = stages[1].chunks;
+  stages[1].whole[0].forward += 0.5;
+  EXPECT_DOUBLE_EQ(LongestPath(Schedule::kOneFOneB, {.stages = 2, .micro_batches = 1}, stages, 1 + 2), 6);
+  // The second stage waits for its first message alone.
+  EXPECT_DOUBLE_EQ(LongestPath(Schedule::kOneFOneB, {.stages = 2, .micro_batches = 8}, stages, 1 + 2),
+                   8 * 3 + 3 + 7 * 0.5);
+  // A step begins with the first stage's last action: with what it gathers for it, before the message comes.
+  stages[0].whole = stages[0].chunks;
+  for (double& backward : stages[0].whole[0].backward) backward += 0.25;
+  EXPECT_DOUBLE_EQ(LongestPath(Schedule::kOneFOneB, {.stages = 2, .micro_batches = 1}, stages, 1 + 2 + 0.25), 6);
+}
+
 // GPipe's first backward pass is that of its last micro-batch.
 TEST(PipelineBoundTest, TheFirstBackwardPassIsApart) {
   std::vector<StageTimes> stages = Equal(1, 1);
