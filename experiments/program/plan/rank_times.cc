@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "backends/replay/replay.h"
 #include "backends/simulated/beside.h"
@@ -20,6 +19,11 @@ namespace {
 bool IsOfReplicas(const std::vector<int>& ranks, const MeshShape& mesh) {
   const MeshPlace a = PlaceOf(mesh, ranks[0]), b = PlaceOf(mesh, ranks[1]);
   return a.pp == b.pp && a.tp == b.tp;
+}
+
+bool AreDifferent(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  return std::adjacent_find(ranks.begin(), ranks.end()) == ranks.end();
 }
 
 class Stopwatch final : public ReplayTimes {
@@ -149,7 +153,7 @@ class Stopwatch final : public ReplayTimes {
     if (timed_.places.empty()) return times_.Occupies(ranks, rank, c);
     TWOFOLD_CHECK_EQ(timed_.places.size(), 1u);
     const std::vector<int> at = At(ranks, timed_.places.data());
-    if (std::set<int>(at.begin(), at.end()).size() < at.size()) return {};  // between stages, all of which are at one
+    if (!AreDifferent(at)) return {};  // between stages, all of which are at one
     return times_.Occupies(at, rank, c);
   }
   double Exchange(const std::vector<int>& ranks, int rank, const Communication& c) {
@@ -169,7 +173,7 @@ class Stopwatch final : public ReplayTimes {
   }
   // Nothing is known of a group of which two ranks stand for the same one of the whole job.
   double Together(const std::vector<int>& ranks, const Communication& c, double bytes) {
-    if (std::set<int>(ranks.begin(), ranks.end()).size() < ranks.size()) return 0;
+    if (!AreDifferent(ranks)) return 0;
     return times_.Collective(ranks, c.kind, bytes, c.peer).value();
   }
   RankTimes::OfAction& Part() { return open_ && step_ == timed_.steps ? actions_.back() : outside_; }
