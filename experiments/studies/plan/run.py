@@ -9,7 +9,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Study, Table, count, percent, progress, row  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="nine minutes on two cores for the first 18 jobs; the last two have not been run to their end.")
+study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="nine minutes on two cores for the first 18 jobs; the last one has not been run to its end.")
 ROUNDING = 1e-9  # bounds and simulations add the same times in other orders
 
 
