@@ -35,9 +35,8 @@ namespace {
 using framework::Family;
 
 constexpr size_t kLeastRuns = 10;
-constexpr int kMostRunRounds = 40, kToldRuns = 20;
-constexpr double kLeastRunStep = 0.004;
-constexpr double kStay = 0.0002;      // how much a squared logarithm counts beside a relative error
+constexpr int kMostRunRounds = 20, kToldRuns = 20;
+constexpr double kStay = 0.02;        // a constant that doubles counts as an error of 1.4 %
 constexpr double kSmallError = 0.03;  // errors below it count by their squares, so that the search finds its way
 constexpr double kOwnLaunch = 5;      // microseconds: where the search begins if the profile leaves it to the device
 constexpr double kNoCommunication = 0.5;  // microseconds: less is none
@@ -100,15 +99,15 @@ class FrameworkFit {
     std::vector<Constant> constants = Constants();
     for (size_t i = 0; i < constants.size(); ++i) first_.push_back(before_[i] == kNone ? 0 : constants[i].value);
     absl::Status failed;
-    Search(
+    FitResiduals(
         constants, kMostRunRounds,
         [&] {
           if (failed.ok()) failed = PredictAll(&MeasuredRun::after);
           if (failed.ok() && ++trials_ % kToldRuns == 0)
             LogInfo(trials_, " trials: median error of the fitted rows ", Median(&MeasuredRun::after, false));
-          return failed.ok() ? Loss(constants) : 0;
+          return Residuals(constants);
         },
-        kLeastRunStep);
+        kSmallError);
     if (!failed.ok()) return failed;
     for (size_t i = 0; i < constants.size(); ++i) {
       at_limit_.push_back(constants[i].value == constants[i].low || constants[i].value == constants[i].high);
@@ -157,17 +156,16 @@ class FrameworkFit {
     return failed;
   }
 
-  double Loss(const std::vector<Constant>& constants) const {
-    double sum = 0;
-    int rows = 0;
+  // Logarithms of predicted / measured, and by how much constants have moved.
+  std::vector<double> Residuals(const std::vector<Constant>& constants) const {
+    std::vector<double> found;
     for (const MeasuredRun& run : runs_) {
-      if (!run.left_out) sum += std::hypot(std::log(run.after / run.seconds), kSmallError) - kSmallError, ++rows;
+      if (!run.left_out) found.push_back(run.after > 0 ? std::log(run.after / run.seconds) : 0);
     }
-    double change = 0;
     for (size_t i = 0; i < constants.size(); ++i) {
-      if (first_[i] > 0) change += std::pow(std::log(constants[i].value / first_[i]), 2);
+      if (first_[i] > 0) found.push_back(kStay * std::log(constants[i].value / first_[i]));
     }
-    return sum / rows + kStay * change;
+    return found;
   }
 
   std::vector<Constant> Constants() {

@@ -10,8 +10,9 @@
 //                                                   and all other kernels
 // Each prediction is `twofold predict`'s own, on the spec's cluster: times of kernels and links stay those of the
 // device and of the network. A fifth of the rows, by hash, takes no part in the fit; their errors are printed, and
-// their median stands in the profile's source. The fit minimises the mean of |log(predicted / measured)| and, by
-// little, the squared logarithms of what constants change by, so that what the table leaves open stays where it was.
+// their median stands in the profile's source. The fit makes
+// |log(predicted / measured)| small and, by little, what constants change by, so that what the table leaves open stays
+// where it was (search.h, FitResiduals).
 #pragma once
 
 #include <string>

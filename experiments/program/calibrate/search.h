@@ -19,6 +19,13 @@ struct Constant {
 double Search(std::vector<Constant>& constants, int rounds, const std::function<double()>& loss_of,
               double least_step = 0);
 
+// Moves `constants` to where the sum of hypot(residual, small) is least, and leaves them set: residuals much larger
+// than `small` count by their size, smaller ones by their squares. Damped least squares in the logarithms of the
+// constants (Marquardt 1963), reweighted by residual, with derivatives from differences. For residuals that follow
+// smoothly from constants which can stand for each other, where Search creeps. Returns the sum.
+double FitResiduals(std::vector<Constant>& constants, int rounds,
+                    const std::function<std::vector<double>()>& residuals_of, double small);
+
 // 64 bits of FNV-1a. What a fit leaves out is chosen by it, so that it is the same every time.
 uint64_t Fnv(std::string_view text);
 
