@@ -90,6 +90,7 @@ std::string Framed(const outcome::Outcome& outcome) {
     refused.set_code(static_cast<int>(bytes.status().code()));
     refused.set_message(std::string(bytes.status().message()));
     *refused.mutable_notes() = outcome.notes();
+    *refused.mutable_struck() = outcome.struck();
     bytes = refused.SerializeAsString();
   }
   const uint64_t size = bytes->size();

@@ -354,7 +354,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
           absl::Status(status.code(), StrCat(generations->over(), "; before that: ", std::string(status.message())));
     for (const std::string& note : generations->notes()) outcome.add_notes(note);
   }
-  for (const std::string& note : faults.Notes()) outcome.add_notes(note);
+  faults.AddTo(outcome);
   const auto counted = steady ? steady->counted() : std::nullopt;
   if (counted) outcome.add_notes(Describe(*counted));
   for (const std::string& note : network.notes()) outcome.add_notes(note);
@@ -435,7 +435,8 @@ class SimulatedFabric : public Fabric {
               .notes = {},
               .ran = {},
               .costs = std::move(result.costs),
-              .links = {}};
+              .links = {},
+              .struck = {}};
     ++*result.costs[1].count;
     if (refused != nullptr) refused->clear();
     result.results = RankResults::Empty(plan.world_size);
@@ -474,6 +475,15 @@ class SimulatedFabric : public Fabric {
                             .library = r.library(),
                             .algorithm = r.algorithm(),
                             .protocol = r.protocol()});
+    }
+    for (const outcome::Struck& s : outcome->struck()) {
+      result.struck.push_back({.fault = s.fault(),
+                               .rank = s.rank(),
+                               .generation = s.generation(),
+                               .text = s.text(),
+                               .seconds = s.has_seconds() ? std::optional(s.seconds()) : std::nullopt,
+                               .damaged = s.damaged(),
+                               .deleted = s.deleted()});
     }
     if (outcome->has_links()) result.links = LinkLoadsOf(outcome->links());
     AddCosts(*outcome, result.costs);

@@ -10,6 +10,11 @@
 #include "core/base/strings.h"
 
 namespace twofold {
+namespace {
+
+std::string After(double seconds) { return absl::StrFormat(", after %.6g s", seconds); }
+
+}  // namespace
 
 SimulatedFaults::SimulatedFaults(sim::Engine& engine, const spec::Spec& spec, std::function<bool(int)> has_gone_on)
     : engine_(engine),
@@ -54,27 +59,25 @@ void SimulatedFaults::BeginStep(SimulatedRank& rank, int64_t steps) {
 void SimulatedFaults::Happens(int number, SimulatedRank& rank, int64_t steps) {
   const spec::Fault& fault = faults_[static_cast<size_t>(number)];
   const double now = rank.now();
-  const std::string when = When(fault, rank, steps);
-  const auto note = [&](const std::string& what) {
-    notes_.push_back(StrCat("fabric.simulated.faults[", number, "]: rank ", rank.rank(), " ", what, " ", when));
-  };
+  const auto strike = [&](const std::string& what) -> outcome::Struck& { return Strike(number, rank, what, steps); };
   switch (fault.what_case()) {
     case spec::Fault::kLost:
-      note("was lost");
+      strike("was lost");
       if (fault.has_kept()) DiskOf(rank.rank())->LosePower(fault.kept());
-      Lose(number, rank, when);
+      Lose(number, rank, steps);
     case spec::Fault::kHangsS:
-      note(StrCat("hung for ", fault.hangs_s(), " s"));
+      strike(StrCat("hung for ", fault.hangs_s(), " s"));
       return Hang(rank, fault.hangs_s(),
                   StrCat("rank ", rank.rank(), ": timed out: it has called nothing for ", timeout_s_,
-                         " s (fabric.timeout_s); it hangs ", when, ", as fabric.simulated.faults[", number, "] says"));
+                         " s (fabric.timeout_s); it hangs ", When(fault, rank, steps), After(now),
+                         ", as fabric.simulated.faults[", number, "] says"));
     case spec::Fault::kSlow:
-      note(StrCat("was slow by a factor of ", fault.slow().factor()));
+      strike(StrCat("was slow by a factor of ", fault.slow().factor()));
       if (fault.slow().has_for_s())
         return rank.SlowDown({.factor = fault.slow().factor(), .until = now + fault.slow().for_s()});
       return rank.SlowDown({.factor = fault.slow().factor()});
     case spec::Fault::kLinkDown: {
-      note(StrCat("had its link down for ", fault.link_down().for_s(), " s"));
+      strike(StrCat("had its link down for ", fault.link_down().for_s(), " s"));
       const spec::LinkDown& down = fault.link_down();
       for (int64_t i = 0; i < down.times(); ++i) {
         const double from = now + static_cast<double>(i) * down.every_s();
@@ -83,16 +86,17 @@ void SimulatedFaults::Happens(int number, SimulatedRank& rank, int64_t steps) {
       return;
     }
     case spec::Fault::kDiskFull:
-      note(StrCat("had no disk space for ", twofold::Counted(fault.disk_full(), "file operation")));
+      strike(StrCat("had no disk space for ", twofold::Counted(fault.disk_full(), "file operation")));
       return DiskOf(rank.rank())->BecomeFull(fault.disk_full());
     case spec::Fault::kFailedReads:
-      note(StrCat("could not read files ", twofold::Counted(fault.failed_reads(), "time")));
+      strike(StrCat("could not read files ", twofold::Counted(fault.failed_reads(), "time")));
       return DiskOf(rank.rank())->FailReads(fault.failed_reads());
     case spec::Fault::kDamage: {
       const std::string path = DiskOf(rank.rank())->Damage(fault.damage().file(), fault.damage().at());
       if (path.empty()) return;
-      damages_.push_back({notes_.size(), rank.rank(), damaged_by_[rank.rank()]++});
-      return note(StrCat("had a bit changed in ", path));
+      damages_.push_back({struck_.size(), rank.rank(), damaged_by_[rank.rank()]++});
+      strike(StrCat("had a bit changed in ", path)).set_damaged(path);
+      return;
     }
     case spec::Fault::WHAT_NOT_SET: return;
   }
@@ -105,12 +109,24 @@ std::string SimulatedFaults::When(const spec::Fault& fault, const SimulatedRank&
                      : steps >= 0          ? StrCat("before the step after ", steps, " steps")
                                            : StrCat("at call ", counted.calls);
   if (counted.generation > 0) StrAppend(&when, " of generation ", counted.generation);
-  return StrCat(when, absl::StrFormat(", after %.6g s", rank.now()));
+  return when;
 }
 
-void SimulatedFaults::Lose(int number, const SimulatedRank& rank, const std::string& when) const {
+outcome::Struck& SimulatedFaults::Strike(int number, const SimulatedRank& rank, const std::string& what,
+                                         int64_t steps) {
+  const auto found = counted_.find(rank.rank());
+  outcome::Struck& struck = struck_.emplace_back();
+  struck.set_fault(number), struck.set_rank(rank.rank());
+  struck.set_generation(found == counted_.end() ? 0 : found->second.generation);
+  struck.set_text(StrCat(what, " ", When(faults_[static_cast<size_t>(number)], rank, steps)));
+  struck.set_seconds(rank.now());
+  return struck;
+}
+
+void SimulatedFaults::Lose(int number, const SimulatedRank& rank, int64_t steps) const {
   throw RankFailure(RankFailure::Kind::kOther, rank.rank(),
-                    StrCat("rank ", rank.rank(), ": lost ", when, ", as fabric.simulated.faults[", number, "] says"));
+                    StrCat("rank ", rank.rank(), ": lost ", When(faults_[static_cast<size_t>(number)], rank, steps),
+                           After(rank.now()), ", as fabric.simulated.faults[", number, "] says"));
 }
 
 // ---- Disks ----
@@ -155,30 +171,32 @@ void SimulatedFaults::ThrowIfLost(SimulatedRank& rank) {
       if (!reached_[i]) continue;
     }
     happened_[i] = true;
-    const std::string when = When(faults_[i], rank, -1);
-    notes_.push_back(StrCat("fabric.simulated.faults[", i, "]: rank ", rank.rank(), " was lost ", when));
-    Lose(static_cast<int>(i), rank, when);
+    Strike(static_cast<int>(i), rank, "was lost", -1);
+    Lose(static_cast<int>(i), rank, -1);
   }
 }
 
-std::vector<std::string> SimulatedFaults::Notes() const {
-  std::vector<std::string> notes = notes_;
-  for (const auto& [note, member, call] : damages_) {
-    if (disks_.at(member)->IsDeleted(call)) notes[note] += kDeletedSince;
-  }
+void SimulatedFaults::AddTo(outcome::Outcome& outcome) const {
+  std::vector<outcome::Struck> all = struck_;
+  for (const auto& [struck, member, call] : damages_) all[struck].set_deleted(disks_.at(member)->IsDeleted(call));
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < faults_.size(); ++i) {
     const spec::Fault& fault = faults_[i];
     if (!reached_[i] || happened_[i]) continue;
-    notes.push_back(
-        StrCat("fabric.simulated.faults[", i, "]: rank ", fault.rank(),
-               fault.has_lost() ? StrCat(" was lost")
-               : fault.has_disk_full()
-                   ? StrCat(" had no disk space for ", twofold::Counted(fault.disk_full(), "file operation"))
-                   : StrCat(" could not read files ", twofold::Counted(fault.failed_reads(), "time")),
-               " at file operation ", fault.file_call()));
+    outcome::Struck& struck = all.emplace_back();
+    struck.set_fault(static_cast<int>(i)), struck.set_rank(static_cast<int>(fault.rank()));
+    struck.set_text(StrCat(fault.has_lost() ? StrCat("was lost")
+                           : fault.has_disk_full()
+                               ? StrCat("had no disk space for ", twofold::Counted(fault.disk_full(), "file operation"))
+                               : StrCat("could not read files ", twofold::Counted(fault.failed_reads(), "time")),
+                           " at file operation ", fault.file_call()));
   }
-  return notes;
+  for (outcome::Struck& struck : all) {
+    outcome.add_notes(StrCat("fabric.simulated.faults[", struck.fault(), "]: rank ", struck.rank(), " ", struck.text(),
+                             struck.has_seconds() ? After(struck.seconds()) : std::string(),
+                             struck.deleted() ? "; the file was deleted later" : ""));
+    *outcome.add_struck() = std::move(struck);
+  }
 }
 
 void SimulatedFaults::Hang(SimulatedRank& rank, double seconds, const std::string& told) {

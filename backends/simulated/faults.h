@@ -20,11 +20,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backends/simulated/disk.h"
 #include "backends/simulated/rank.h"
+#include "core/proto/outcome.pb.h"
 #include "core/proto/spec.pb.h"
 #include "sim/engine.h"
 
@@ -32,9 +32,6 @@ namespace twofold {
 
 class SimulatedFaults {
  public:
-  // How the note of a damage ends if the file has been deleted since: what has its name now is whole.
-  static constexpr std::string_view kDeletedSince = "; the file was deleted later";
-
   // `has_gone_on(member)`: whether the others form a generation of members that this one is not in; empty: there is one
   // generation. All arguments must outlive the run.
   SimulatedFaults(sim::Engine& engine, const spec::Spec& spec, std::function<bool(int member)> has_gone_on);
@@ -51,9 +48,9 @@ class SimulatedFaults {
 
   bool none() const { return faults_.empty(); }
   bool hangs() const { return hangs_; }  // some rank may hang for so long that others count it as lost
-  // What has happened: "fabric.simulated.faults[2]: rank 3 was lost at its call 17, after 1.24 s". Call it when the run
-  // has ended.
-  std::vector<std::string> Notes() const;
+  // Adds what has happened, and a note of each: "fabric.simulated.faults[2]: rank 3 was lost at call 17, after 1.24 s".
+  // Call it when the run has ended.
+  void AddTo(outcome::Outcome& outcome) const;
 
  private:
   struct Counted {
@@ -65,7 +62,9 @@ class SimulatedFaults {
   bool IsOfDisk(const spec::Fault& fault) const;
   void AtFileCall(int number, SimulatedDisk& disk);
   std::string When(const spec::Fault& fault, const SimulatedRank& rank, int64_t steps) const;
-  [[noreturn]] void Lose(int number, const SimulatedRank& rank, const std::string& when) const;
+  // Writes it down.
+  outcome::Struck& Strike(int number, const SimulatedRank& rank, const std::string& what, int64_t steps);
+  [[noreturn]] void Lose(int number, const SimulatedRank& rank, int64_t steps) const;
   void Hang(SimulatedRank& rank, double seconds, const std::string& told);
 
   sim::Engine& engine_;
@@ -79,9 +78,9 @@ class SimulatedFaults {
   const std::function<bool(int)> has_gone_on_;
   std::map<int, Counted> counted_;                       // by member
   std::map<int, std::unique_ptr<SimulatedDisk>> disks_;  // by member
-  std::vector<std::string> notes_;
+  std::vector<outcome::Struck> struck_;
   struct DamageDone {
-    size_t note;  // in notes_
+    size_t struck;  // in struck_
     int member;
     size_t call;  // of SimulatedDisk::Damage
   };

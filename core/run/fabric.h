@@ -39,6 +39,16 @@ struct RunResult {
   };
   std::vector<Cost> costs = {};
   LinkLoads links = {};  // predictions only
+  // Predictions only: the faults of the spec that did happen, in the order in which they did. Notes tell of them, too.
+  // Same fields as Struck in outcome.proto.
+  struct Struck {
+    int fault = 0, rank = 0, generation = 0;
+    std::string text;
+    std::optional<double> seconds = std::nullopt;
+    std::string damaged = {};
+    bool deleted = false;
+  };
+  std::vector<Struck> struck = {};
 };
 
 class Fabric {

@@ -151,8 +151,7 @@ TEST_F(RulesOfCheckpoints, AnOlderOneThanTheLast) {
   storm::Evidence damaged = evidence_;
   storm::Schedule schedule = schedule_;
   *schedule.add_disasters() = ScheduleOf({"fault { rank: 0 step: 4 damage {} }"}).disasters(0);
-  damaged.notes.emplace_back(
-      "fabric.simulated.faults[1]: rank 0 had a bit changed in c/000002-step-4/rank-00000 at call 9");
+  damaged.struck.push_back({.fault = 1, .text = "had a bit changed", .damaged = "c/000002-step-4/rank-00000"});
   EXPECT_THAT(BrokenRules(storm_.Judge(schedule, damaged)), ::testing::Not(HasSubstr("recovery: ")));
 }
 
@@ -335,7 +334,7 @@ TEST(RulesOfFiles, DamageThatNobodyNotices) {
   EXPECT_EQ(BrokenRules(storm.Judge(schedule, evidence)), "");
   EXPECT_NE(*ReadFile(path), bytes);
   storm::Evidence untold = evidence;
-  std::erase_if(untold.notes, [](const std::string& note) { return note.find(" changed in ") != std::string::npos; });
+  std::erase_if(untold.struck, [](const RunResult::Struck& s) { return !s.damaged.empty(); });
   EXPECT_THAT(BrokenRules(storm.Judge(schedule, untold)), HasSubstr("was announced, but cannot be loaded"));
   std::ofstream(path, std::ios::binary) << bytes;  // as if checksums did not tell
   EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)), HasSubstr("has changed, and nobody noticed"));
@@ -354,7 +353,7 @@ TEST(RulesOfFiles, ASaveThatFailsForNoReason) {
   storm::Evidence silent = evidence;
   silent.records.clear();
   EXPECT_THAT(BrokenRules(storm.Judge(schedule, silent)), HasSubstr("end: nothing tells what the run had done"));
-  std::erase_if(evidence.notes, [](const std::string& note) { return note.find("disk space") != std::string::npos; });
+  evidence.struck.clear();
   EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
               StartsWith("end: a checkpoint could not be saved, though nothing happened to a disk"));
 }
@@ -374,7 +373,7 @@ TEST(RulesOfOtherRuns, ALossEndsTheRunAndIsNamed) {
   EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
               StartsWith("end: the run succeeded although rank 2 was lost"));
   evidence.status = was;
-  evidence.notes.clear();  // as if nothing had happened to rank 2
+  evidence.struck.clear();  // as if nothing had happened to rank 2
   EXPECT_THAT(BrokenRules(storm.Judge(schedule, evidence)),
               StartsWith("end: the run failed although no rank was lost"));
 }

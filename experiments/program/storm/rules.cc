@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "backends/simulated/faults.h"
 #include "core/base/strings.h"
 #include "experiments/program/spec/elastic.h"
 #include "experiments/program/storm/schedule.h"
@@ -36,15 +35,12 @@ void TakeGenerations(Course& course, Findings& findings) {
   }
 }
 
-// The file that a note tells of, as it is called once it is complete.
-std::string DamagedFile(const std::string& note) {
-  constexpr std::string_view kIn = " changed in ";
-  const size_t at = note.find(kIn) + kIn.size();
-  const std::string file = note.substr(at, note.find(' ', at) - at);
+// The file as it is called once it is complete.
+std::string WholeFile(const std::string& file) {
   return absl::StrReplaceAll(std::string(absl::StripSuffix(file, ".part")), {{".partial/", "/"}});
 }
 
-// Which disasters happened: the simulation's notes name faults by number.
+// Which disasters happened: the simulation names faults by number.
 void TakeFaults(Course& course, Findings& findings) {
   std::vector<int> places;  // by fault: in the schedule
   const Schedule& schedule = course.schedule;
@@ -55,27 +51,23 @@ void TakeFaults(Course& course, Findings& findings) {
   }
   const int own = course.spec.fabric().simulated().faults_size();  // of the spec itself; they come first
   const double timeout_s = course.spec.fabric().timeout_s();
-  for (const std::string& note : course.evidence.notes) {
-    int number = 0, rank = 0, generation = 0;
-    if (std::sscanf(note.c_str(), "fabric.simulated.faults[%d]: rank %d", &number, &rank) != 2) continue;
-    number -= own;
+  for (const RunResult::Struck& struck : course.evidence.struck) {
+    const int number = struck.fault - own;
     if (number < 0 || number >= static_cast<int>(places.size())) continue;
     const int place = places[static_cast<size_t>(number)];
     course.happened[static_cast<size_t>(place)] = true;
-    const size_t at = note.find(" of generation ");
-    if (at != std::string::npos) std::sscanf(note.c_str() + at, " of generation %d", &generation);
     const spec::Fault& fault = schedule.disasters(place).fault();
     const double patience =
         course.elastic() ? std::min(timeout_s, course.spec.train().elastic().reform_timeout_s()) : timeout_s;
     course.disk_full = course.disk_full || fault.has_disk_full();
     course.reads_failed = course.reads_failed || fault.has_failed_reads();
     if (fault.has_damage()) {
-      const std::string file = DamagedFile(note);
+      const std::string file = WholeFile(struck.damaged);
       course.damaged_checkpoints.insert(std::filesystem::path(file).parent_path().filename().string());
-      if (!note.ends_with(SimulatedFaults::kDeletedSince)) ++course.damaged[file];
+      if (!struck.deleted) ++course.damaged[file];
     }
-    if (fault.has_lost()) course.fatal[rank] = {generation, false};
-    if (fault.hangs_s() >= patience) course.fatal.try_emplace(rank, Course::Taken{generation, true});
+    if (fault.has_lost()) course.fatal[struck.rank] = {struck.generation, false};
+    if (fault.hangs_s() >= patience) course.fatal.try_emplace(struck.rank, Course::Taken{struck.generation, true});
     ++(*findings.verdict().mutable_happened())[StrCat("disaster: ", KindOf(schedule.disasters(place), timeout_s))];
   }
   std::set<int> came;

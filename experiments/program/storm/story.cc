@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "core/base/strings.h"
 #include "experiments/program/storm/schedule.h"
 
 namespace twofold::storm {
@@ -57,20 +57,13 @@ void AddStory(const spec::Spec& spec, const Schedule& schedule, const Evidence& 
   for (int i = 0; i < schedule.disasters_size(); ++i)
     if (schedule.disasters(i).has_fault()) places.push_back(i);
   const int own = spec.fabric().simulated().faults_size();  // they come first
-  for (const std::string& note : evidence.notes) {
-    int number = 0, rank = 0, text = 0;
-    if (std::sscanf(note.c_str(), "fabric.simulated.faults[%d]: rank %d %n", &number, &rank, &text) != 2) continue;
-    const int index = number - own;
+  for (const RunResult::Struck& s : evidence.struck) {
+    const int index = s.fault - own;
     const bool drawn = index >= 0 && index < static_cast<int>(places.size());
     Struck& struck = *verdict.add_struck();
-    struck.set_disaster(drawn ? places[static_cast<size_t>(index)] : -1), struck.set_member(rank);
-    constexpr std::string_view kAfter = ", after ";
-    const size_t after = note.rfind(kAfter);
-    double seconds = 0;
-    if (after != note.npos && std::sscanf(note.c_str() + after, ", after %lf s", &seconds) == 1)
-      struck.set_seconds(seconds);
-    struck.set_text(
-        note.substr(static_cast<size_t>(text), after == note.npos ? note.npos : after - static_cast<size_t>(text)));
+    struck.set_disaster(drawn ? places[static_cast<size_t>(index)] : -1), struck.set_member(s.rank);
+    if (s.seconds.has_value()) struck.set_seconds(*s.seconds);
+    struck.set_text(StrCat(s.text, s.deleted ? "; the file was deleted later" : ""));
   }
   const double end = EndOf(verdict);
   for (Struck& struck : *verdict.mutable_struck()) {

@@ -122,6 +122,7 @@ absl::StatusOr<Evidence> Trials::RunSpec(const spec::Spec& spec, const std::stri
                                     [&](RankContext& ctx) { return witness_->Train(ctx, options, samples_); });
   Evidence evidence = {.status = result.status,
                        .notes = std::move(result.notes),
+                       .struck = std::move(result.struck),
                        .records = {},
                        .seen = {witness_->seen().begin(), witness_->seen().end()},
                        .ends = witness_->ends(),

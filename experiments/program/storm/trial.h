@@ -13,6 +13,7 @@
 #include "core/proto/report.pb.h"
 #include "core/proto/spec.pb.h"
 #include "core/proto/storm.pb.h"
+#include "core/run/fabric.h"
 #include "experiments/program/storm/draw.h"
 #include "experiments/program/storm/witness.h"
 #include "strategies/trainer.h"
@@ -25,6 +26,7 @@ struct Resumed;
 struct Evidence {
   absl::Status status;
   std::vector<std::string> notes;
+  std::vector<RunResult::Struck> struck;      // faults that did happen, by their numbers in the spec with the schedule
   std::map<int, report::RankRecord> records;  // by member; of those that left one
   std::vector<Seen> seen;
   std::vector<std::string> ends = {};  // what members threw
