@@ -13,7 +13,7 @@
 namespace twofold::sim {
 namespace {
 
-constexpr std::string_view kOneNode = "one node";
+constexpr std::string_view kOneNode = "one node", kOneGroup = "one group";
 constexpr double kMillionths = 1e6;
 constexpr size_t kMostBlocks = 128;  // of a grid: each has links to up to six others
 
@@ -107,6 +107,27 @@ Partition OneNode(const Topology& topology, int node) {
   for (const Vertex& v : parting.vertices()) v.node == node ? parting.AddPart(v) : parting.AddToLayer(v);
   for (network::Cell& cell : parting.cells())
     if (cell.layer() < kNetwork && cell.parts() > 1) cell.set_name(StrCat("other nodes: ", cell.kind()));
+  return parting.Finish();
+}
+
+int GroupOf(const Topology& topology, int node) {
+  for (const Vertex& v : topology.vertices())
+    if (v.node == node && v.group >= 0) return v.group;
+  return -1;
+}
+
+// The switches and nodes of the group that `node` is in, and all others as one cell of switches and one of nodes.
+Partition OneGroup(const Topology& topology, int node) {
+  Parting parting(topology, kOneGroup);
+  const int group = GroupOf(topology, node);
+  for (const Vertex& v : parting.vertices()) {
+    const bool own = v.group == group;
+    if (v.node >= 0)
+      own ? parting.Add(v, {-2, v.node, 0}, StrCat("node ", v.node), "node", 0)
+          : parting.Add(v, {-3, 0, 0}, "parts of the nodes of other groups", "part", 0);
+    else
+      own ? parting.AddPart(v) : parting.Add(v, {-3, 1, 0}, "switches of other groups", "switch", LayerOf(v));
+  }
   return parting.Finish();
 }
 
@@ -277,9 +298,9 @@ std::vector<Partition> PartitionsOf(const Topology& topology, int node) {
   size_t before = 0;
   const auto add = [&](Partition partition) {
     const size_t cells = partition.cells.size();
-    const bool one_node = partition.detail == kOneNode;
-    if ((cells <= before && !one_node) || (!all.empty() && cells > kMostCells)) return;
-    before = one_node ? before : cells;
+    const bool one = partition.detail == kOneNode || partition.detail == kOneGroup;
+    if ((cells <= before && !one) || (!all.empty() && cells > kMostCells)) return;
+    before = one ? before : cells;
     all.push_back(std::move(partition));
   };
   const size_t vertices = topology.vertices().size();
@@ -292,8 +313,10 @@ std::vector<Partition> PartitionsOf(const Topology& topology, int node) {
   }
   add(Levels(topology));
   if (places.empty() && groups.size() > 1 && groups.size() <= kMostCells) add(Groups(topology));
+  const bool nodes_fit = nodes.size() + static_cast<size_t>(between) <= kMostCells;
+  if (places.empty() && groups.size() > 1 && GroupOf(topology, node) >= 0 && !nodes_fit) add(OneGroup(topology, node));
   if (!places.empty() && vertices > kMostCells) add(Blocks(topology, places));
-  if (nodes.size() > 1 && nodes.size() + static_cast<size_t>(between) <= kMostCells) {
+  if (nodes.size() > 1 && nodes_fit) {
     Partition of_nodes = Nodes(topology);
     SetPlaces(places, of_nodes);
     add(std::move(of_nodes));

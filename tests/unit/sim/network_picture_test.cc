@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "topologies/build.h"
@@ -13,6 +14,7 @@ namespace twofold::sim {
 namespace network_picture_test {
 
 using testing::ElementsAre;
+using testing::Pair;
 
 std::unique_ptr<Topology> Built(const std::string& name, int nodes = 0) {
   const auto cluster = FindCluster(name);
@@ -76,10 +78,28 @@ std::vector<std::string> DetailsOf(const std::string& name, int nodes = 0) {
 
 TEST(NetworkPictures, DetailsSuitTheNetwork) {
   EXPECT_THAT(DetailsOf("dgx-1v", 1), ElementsAre("levels", "all parts"));
-  EXPECT_THAT(DetailsOf("dgx-h100-16k"), ElementsAre("levels", "groups", "one node"));
+  EXPECT_THAT(DetailsOf("dgx-h100-16k"), ElementsAre("levels", "groups", "one group", "one node"));
+  EXPECT_THAT(DetailsOf("frontier"), ElementsAre("levels", "one group", "one node"))
+      << "74 groups, each joined with each";
   EXPECT_THAT(DetailsOf("docs/topologies/torus.textproto"), ElementsAre("levels", "nodes"));
   EXPECT_THAT(DetailsOf("tpu-v4-pod"), ElementsAre("levels", "blocks"));
   EXPECT_THAT(DetailsOf("hammingmesh-16k"), ElementsAre("levels", "blocks"));
+}
+
+// The group of node 200 of frontier: 32 switches, 128 nodes.
+TEST(NetworkPictures, OneGroupHasItsSwitchesAndNodes) {
+  const auto topology = Built("frontier");
+  for (const Partition& partition : PartitionsOf(*topology, 200)) {
+    if (partition.detail != "one group") continue;
+    std::map<std::string, int> kinds;
+    std::set<std::string> names;
+    for (const network::Cell& cell : partition.cells) ++kinds[cell.kind()], names.insert(cell.name());
+    EXPECT_THAT(kinds,
+                ElementsAre(Pair("node", 128), Pair("part", 1), Pair("switch", 1), Pair("switch of level 0", 32)));
+    EXPECT_TRUE(names.contains("node 200") && !names.contains("node 0"));
+    return;
+  }
+  FAIL() << "no picture of one group";
 }
 
 TEST(NetworkPictures, CellsOfAGridAreAtTheirPlaces) {

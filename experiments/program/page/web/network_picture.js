@@ -3,7 +3,7 @@
 // blocks or nodes: a circle stands for so many parts, and a line for all links between two circles, both ways.
 
 const LAYER = 92, ROW = 26, MOST_IN_ROW = 64;  // pixels between layers, and between the rows of one; circles in a row
-const DETAIL_NAMES = {levels: "levels", groups: "groups", blocks: "blocks of the grid", nodes: "nodes and switches", "one node": "one node in whole", "all parts": "all parts"};
+const DETAIL_NAMES = {levels: "levels", groups: "groups", "one group": "one group: its switches and nodes", blocks: "blocks of the grid", nodes: "nodes and switches", "one node": "one node in whole", "all parts": "all parts"};
 
 class NetworkPicture {
   constructor(root, runs, shared) {
@@ -24,8 +24,8 @@ class NetworkPicture {
     this.canvas.addEventListener("pointerleave", () => tip.hide());
     new ResizeObserver(() => { this.room = this.frame.clientWidth, shared.set({}); }).observe(this.frame);
     this.room = this.frame.clientWidth;
-    this.seen = true;
-    new IntersectionObserver(([entry]) => { this.seen = entry.isIntersecting; if (this.seen) shared.set({}); }).observe(this.frame);
+    this.near = true;
+    whenNear(this.frame, (near) => { this.near = near; if (near) shared.set({}); });
     this.choose(bestDetail(this.run.links.pictures.pictures));
     shared.changed(() => this.changed());
   }
@@ -72,7 +72,7 @@ class NetworkPicture {
 
   changed() {
     if (this.shared.cursor !== null) this.moment = this.shared.cursor;
-    if (this.seen) this.draw();
+    if (this.near || this.shared.printing) this.draw();
   }
 
   // Mean loads of one edge, and of its busiest link, at the moment; shares of the bandwidth.
@@ -134,12 +134,16 @@ class NetworkPicture {
   // A name for each circle if there is room, else one for each layer.
   drawNames(context) {
     context.font = "12px system-ui, 'DejaVu Sans', sans-serif", context.fillStyle = theme.colour("soft"), context.textBaseline = "middle";
-    for (const [, cells] of d3.groups(this.picture.cells, (cell) => cell.layer)) {
+    for (const [, all] of d3.groups(this.picture.cells, (cell) => cell.layer)) {
+      const cells = all.filter((cell) => !cell.apart), besides = all.filter((cell) => cell.apart);
+      context.textAlign = "center";
+      for (const cell of besides) drawName(context, cellName(cell), cell.x, cell.y + cell.r + 10);
       const room = cells[0].room - 6, names = cells.map(cellName), low = d3.max(cells, (cell) => cell.y + cell.r) + 10;
-      const fits = cells[0].place.length === 0 && cells.every((cell) => cell.y === cells[0].y) && names.every((name) => context.measureText(name).width < room);
+      const apart = cells[0].place.length > 0 || cells.every((cell) => cell.y === cells[0].y);
+      const fits = apart && names.every((name) => context.measureText(name).width < room);
       context.textAlign = fits ? "center" : "left";
-      if (fits) cells.forEach((cell, i) => context.fillText(names[i], cell.x, low));
-      else context.fillText(kindsText(cells), 4, low);
+      if (fits) cells.forEach((cell, i) => drawName(context, names[i], cell.x, cell.y + cell.r + 10));
+      else drawName(context, kindsText(cells), 4, low);
     }
   }
 
@@ -189,12 +193,19 @@ class NetworkPicture {
   }
 }
 
+// Readable where lines cross it.
+function drawName(context, name, x, y) {
+  context.strokeStyle = theme.colour("page"), context.lineWidth = 4, context.lineJoin = "round";
+  context.strokeText(name, x, y), context.fillText(name, x, y);
+}
+
 // Of a share of the bandwidth: by its root, so that small ones are told apart.
 const loadColour = () => d3.scaleSqrt([0, 0.2, 1], [theme.colour("rule"), theme.colour("blue"), theme.colour("red")]).clamp(true);
 
-// The most detailed picture that is still easy to read.
+// The most detailed picture of the whole that is still easy to read; where that is of levels alone, one group if there is one.
 function bestDetail(pictures) {
-  return Math.max(0, d3.maxIndex(pictures, (p, i) => p.detail !== "one node" && p.cells.length <= 100 && p.edges.length <= 500 ? i : -1));
+  const whole = Math.max(0, d3.maxIndex(pictures, (p, i) => !p.detail.startsWith("one ") && p.cells.length <= 100 && p.edges.length <= 500 ? i : -1));
+  return whole > 0 ? whole : Math.max(0, pictures.findIndex((p) => p.detail === "one group"));
 }
 
 // Edges there and back are one wire. `within`: the layer in which both its ends are.
@@ -211,8 +222,11 @@ function wiresOf(picture) {
   return [...wires.values()];
 }
 
-// In rows, those of a layer whose cells are joined with each other around an ellipse. Returns the height.
-function layRows(cells, width, joined) {
+// In rows, those of a layer whose cells are joined with each other around an ellipse; what stands for many other parts is
+// beside it. Returns the height.
+function layRows(all, width, joined) {
+  const others = joined && all.length > 3 ? all.filter((cell) => cell.parts > 1) : [];
+  const cells = others.length === 1 ? all.filter((cell) => cell.parts === 1) : all;
   const many = cells.length, round = joined && many > 2;
   const inRow = round ? many : Math.min(many, MOST_IN_ROW), rows = Math.ceil(many / inRow), room = (width - 16) / (round ? 2 + many / 3 : inRow);
   const high = round ? Math.min(420, 60 + 9 * many) : rows * ROW;
@@ -223,6 +237,7 @@ function layRows(cells, width, joined) {
     cell.y = round ? high / 2 + Math.sin(turn) * (high / 2 - 12) : (Math.floor(i / inRow) + 0.5) * ROW;
     if (round) cell.room = 0;
   });
+  if (cells !== all) Object.assign(others[0], {room: 0, apart: true, r: cells[0].r, x: width * (width > 700 ? 0.88 : 0.96), y: high / 2});
   return high;
 }
 
@@ -230,21 +245,22 @@ function layRows(cells, width, joined) {
 function layGrid(cells, width) {
   const dims = cells[0].place.map((_, d) => 1 + d3.max(cells, (cell) => cell.place[d])), turned = dims[1] > dims[0];
   const across = dims[turned ? 1 : 0], down = dims[turned ? 0 : 1] ?? 1, slices = dims.slice(2).reduce((product, n) => product * n, 1);
-  const inRow = Math.max(1, Math.min(slices, Math.floor(width / ((across + 1) * 22)) || 1)), step = Math.min(46, (width - 16) / (inRow * (across + 1)));
+  const inRow = Math.max(1, Math.min(slices, Math.floor(width / ((across + 1) * 22)) || 1));
+  const step = Math.min(Math.max(46, Math.min(100, 400 / Math.sqrt(cells.length))), (width - 16) / (inRow * (across + 1)));  // few are far apart
   for (const cell of cells) {
     const [right, below] = turned ? [cell.place[1], cell.place[0]] : [cell.place[0], cell.place[1] ?? 0], slice = cell.place.slice(2).reduceRight((sum, at, d) => sum * dims[d + 2] + at, 0);
-    cell.room = 0, cell.r = Math.max(2, Math.min(9, step / 4));
+    cell.step = step, cell.room = step >= 72 ? step : 0, cell.r = Math.max(2, Math.min(9, step / 4));
     cell.x = (width - step * inRow * (across + 1)) / 2 + step * ((slice % inRow) * (across + 1) + right + 1);
     cell.y = step * (Math.floor(slice / inRow) * (down + 1) + below + 0.5);
   }
-  return step * (Math.ceil(slices / inRow) * (down + 1));
+  return step * (Math.ceil(slices / inRow) * (down + 1) - 1);
 }
 
 // Straight, but bent between two circles that others may lie between.
 function bentAt({a, b, within}) {
-  if (within === null || a.room === 0 && a.place.length === 0) return null;
+  if (within === null || a.room === 0 && a.place.length === 0) return null;  // around an ellipse
   const long = Math.hypot(b.x - a.x, b.y - a.y), bend = Math.min(60, 6 + 0.22 * long);
-  return long < 3.4 * a.r + 16 ? null : [(a.x + b.x) / 2 + (b.y - a.y) / long * bend, (a.y + b.y) / 2 - Math.abs(b.x - a.x) / long * bend];
+  return long < (a.place.length > 0 ? 1.5 * a.step : 3.4 * a.r + 16) ? null : [(a.x + b.x) / 2 + (b.y - a.y) / long * bend, (a.y + b.y) / 2 - Math.abs(b.x - a.x) / long * bend];
 }
 
 function wirePath(context, wire) {
