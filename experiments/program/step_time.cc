@@ -55,8 +55,9 @@ std::vector<double> Waiting(const std::vector<std::map<std::string, Calls>>& ran
 }  // namespace
 
 void AddStepTime(const RankRecords& records, int64_t traced_steps, report::Report& out) {
-  if (records.empty() || records.lead().kernels().empty() || records.lead().steps().empty()) return;
+  if (records.empty() || records.lead().steps().empty()) return;
   const report::RankRecord& rank0 = records.lead();
+  if (rank0.kernels().empty() && rank0.spans().empty()) return;  // nothing was traced
   const int steps = std::clamp(static_cast<int>(traced_steps), 1, rank0.steps_size());
   double seconds = 0, stalled = 0;
   for (int i = rank0.steps_size() - steps; i < rank0.steps_size(); ++i) {

@@ -87,6 +87,9 @@ void AddCollective(const HostSpan& span, RankTrace& trace) {
   DeviceSpan collective{
       .name = span.name, .start = span.start, .end = span.end, .stream = span.thread, .correlation = correlation};
   collective.call = {.operation = OperationOf(span.name), .group = ""};
+  // Of others, the payload is also the number of ranks times what each has.
+  for (const std::string_view of_one_tensor : {"all_reduce", "broadcast", "reduce"})
+    if (collective.call->operation == of_one_tensor) collective.call->bytes = span.bytes;
   trace.device.push_back(std::move(collective));
 }
 

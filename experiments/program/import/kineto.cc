@@ -107,6 +107,19 @@ ImportedCall CallOf(const Json& args) {
   return call;
 }
 
+// Of the first tensor of `record_shapes=True`: "Input Dims": [[321271], ...], "Input type": ["float", ...]; else 0.
+int64_t BytesOfInput(const Json& args) {
+  const auto dims = args.find("Input Dims"), types = args.find("Input type");
+  if (dims == args.end() || !dims->is_array() || dims->empty() || !dims->front().is_array()) return 0;
+  if (types == args.end() || !types->is_array() || types->empty() || !types->front().is_string()) return 0;
+  int64_t bytes = BytesOfType(types->front().get_ref<const std::string&>());
+  for (const Json& dim : dims->front()) {
+    if (!dim.is_number_unsigned()) return 0;
+    bytes = Times(CountOf({{"Input Dims", dim}}, "Input Dims", 0), bytes);
+  }
+  return dims->front().empty() ? 0 : bytes;
+}
+
 enum class Kind { kNone, kDevice, kLaunch, kAnnotation, kHost, kMemory };
 
 Kind KindOf(const std::string& category, const std::string& name) {
@@ -166,6 +179,7 @@ class Reader {
     } else if (name == "record_param_comms") {
       out_.calls.push_back({std::move(span), CallOf(args)});
     } else {
+      if (name.starts_with("gloo:")) span.bytes = BytesOfInput(args);
       out_.annotations.push_back(std::move(span));  // older versions write annotations as operators
     }
   }

@@ -21,10 +21,30 @@ constexpr std::pair<std::string_view, std::string_view> kOperations[] = {{"allre
                                                                          {"send", "send"},
                                                                          {"recv", "recv"}};
 
-constexpr std::pair<std::string_view, int64_t> kTypes[] = {
-    {"Float", 4},           {"BFloat16", 2},       {"Half", 2}, {"Double", 8}, {"Int", 4},           {"Long", 8},
-    {"Short", 2},           {"Byte", 1},           {"Char", 1}, {"Bool", 1},   {"Float8_e4m3fn", 1}, {"Float8_e5m2", 1},
-    {"Float8_e4m3fnuz", 1}, {"Float8_e5m2fnuz", 1}};
+constexpr std::pair<std::string_view, int64_t> kTypes[] = {{"Float", 4},
+                                                           {"BFloat16", 2},
+                                                           {"Half", 2},
+                                                           {"Double", 8},
+                                                           {"Int", 4},
+                                                           {"Long", 8},
+                                                           {"Short", 2},
+                                                           {"Byte", 1},
+                                                           {"Char", 1},
+                                                           {"Bool", 1},
+                                                           {"Float8_e4m3fn", 1},
+                                                           {"Float8_e5m2", 1},
+                                                           {"Float8_e4m3fnuz", 1},
+                                                           {"Float8_e5m2fnuz", 1},
+                                                           {"float", 4},
+                                                           {"c10::BFloat16", 2},
+                                                           {"c10::Half", 2},
+                                                           {"double", 8},
+                                                           {"int", 4},
+                                                           {"long int", 8},
+                                                           {"short int", 2},
+                                                           {"unsigned char", 1},
+                                                           {"signed char", 1},
+                                                           {"bool", 1}};
 
 }  // namespace
 

@@ -32,6 +32,7 @@ struct HostSpan {
   std::string name;
   double start = 0, end = 0;
   int64_t thread = 0;
+  int64_t bytes = 0;  // of the first tensor that it was given, if the trace says so
 };
 struct KernelLaunch {
   int64_t correlation = 0, thread = 0;

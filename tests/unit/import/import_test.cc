@@ -290,9 +290,9 @@ TEST(Import, CollectivesHaveOurNames) {
 // all-reduce of Gloo that 40 µs of another operator hide, and an optimizer.
 std::string OnCpu(int64_t reduce_ends) {
   std::string events;
-  const auto add = [&](const char* name, int64_t ts, int64_t dur, int thread = 1) {
+  const auto add = [&](const char* name, int64_t ts, int64_t dur, int thread = 1, const char* args = "{}") {
     StrAppend(&events, events.empty() ? "" : ",\n", R"({"name": ")", name, R"(", "ph": "X", "ts": )", ts,
-              R"(, "dur": )", dur, R"(, "tid": )", thread, R"(, "pid": "CPU functions", "args": {}})");
+              R"(, "dur": )", dur, R"(, "tid": )", thread, R"(, "pid": "CPU functions", "args": )", args, "}");
   };
   for (int64_t at : {1000, 2000}) {
     add(at == 1000 ? "step 1" : "step 2", at, 900);
@@ -303,7 +303,8 @@ std::string OnCpu(int64_t reduce_ends) {
     add("aten::copy_", at + 35, 0);
     add("autograd::engine::evaluate_function: AddmmBackward0", at + 300, 400);
     add("c10d::allreduce_", at + 310, 2);
-    add("gloo:all_reduce", at + 311, reduce_ends - 311, 2);
+    add("gloo:all_reduce", at + 311, reduce_ends - 311, 2,
+        R"({"Input Dims": [[50, 20]], "Input type": ["c10::BFloat16"]})");
     add("aten::mul", at + 320, 40);
     add("Optimizer.step#SGD.step", at + 800, 60);
     add("aten::add_", at + 810, 30);
@@ -331,6 +332,7 @@ TEST(Import, WithoutAGpuOperatorsAreTheWork) {
   EXPECT_EQ(kernels.size(), 5u) << "the engine's and the user's ranges are the host's";
   ASSERT_EQ(r.collectives_size(), 1);
   EXPECT_EQ(r.collectives(0).operation(), "all_reduce");
+  EXPECT_EQ(r.collectives(0).bytes(), 2 * 2 * 50 * 20);
   EXPECT_NEAR(r.collectives(0).seconds(), 2 * 289 * kMicro, kClose);
   EXPECT_NEAR(Exposed(r), (289 - 40) * kMicro, kClose);
   EXPECT_EQ(WorkName("aten::addmm"), "products");
@@ -345,6 +347,20 @@ TEST(Import, WithoutAGpuOperatorsAreTheWork) {
   traces[0] = *ReadKineto(OnCpu(700), "a.json");
   EXPECT_NEAR(MeasuredRunOf(traces, {.import = {.step = "step", .groups = {}}, .name = "r"})->report.waiting_seconds(),
               60 * kMicro, kClose);
+}
+
+// Parameter servers' trainers have such steps, in a trace that somebody filtered.
+TEST(Import, AStepOfCommunicationAloneHasParts) {
+  std::vector<RankTrace> traces = {*ReadKineto(
+      R"([{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
+          {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 2, "ts": 10, "dur": 80,
+           "args": {"Input Dims": [[1000]], "Input type": ["float"]}}])",
+      "a.json")};
+  const MeasuredRun run = *MeasuredRunOf(traces, {.import = {.step = "", .groups = {}}, .name = "r"});
+  EXPECT_GT(run.report.traced_step_seconds(), 0);
+  EXPECT_EQ(run.report.traced_step_seconds(), run.report.steps(0).seconds());
+  EXPECT_NEAR(Exposed(run.report), 80 * kMicro, kClose);
+  EXPECT_EQ(run.report.collectives(0).bytes(), 4000);
 }
 
 TEST(Import, OperatorsAreNoWorkOfAJobOnGpus) {
