@@ -10,6 +10,7 @@
 #include "core/base/strings.h"
 #include "core/proto/bytes.h"
 #include "core/proto/report.pb.h"
+#include "strategies/kernel_totals.h"
 
 namespace twofold {
 
@@ -355,7 +356,7 @@ void Recorder::AddTimeLine(report::RankRecord& record) {
   samples_->WriteTo(trace_origin_, record);
   if (blocks_) blocks_->WriteTo(samples_->Numbers(), record);
   record.set_samples_at_device(ctx_.KnowsWhenReached());
-  std::map<std::string, std::pair<int64_t, double>> kernels;
+  KernelTotals kernels(ctx_.trace().expected());
   for (Span& span : ctx_.trace().Take()) {
     report::Span* out = record.add_spans();
     out->set_start((span.start - trace_origin_).value());
@@ -364,22 +365,18 @@ void Recorder::AddTimeLine(report::RankRecord& record) {
     if (span.waiting > Seconds(0)) out->set_waiting(span.waiting.value());
     if (span.exposed > Seconds(0)) out->set_exposed(span.exposed.value());
     if (span.stream == "compute") {
-      auto& [count, seconds] = kernels[span.name];
-      ++count;
-      seconds += (span.end - span.start).value();
+      kernels.Add({.kernel = span.name,
+                   .shape = span.shape,
+                   .seconds = (span.end - span.start).value(),
+                   .flops = span.flops,
+                   .bytes = span.bytes.value()});
     }
     if (!span.label.empty()) out->set_label(std::move(span.label));
     if (!span.shape.empty()) out->set_shape(std::move(span.shape));
     out->set_stream(std::move(span.stream));
     out->set_name(std::move(span.name));
   }
-  const int64_t steps = std::max<int64_t>(1, traced_steps_);
-  for (const auto& [name, total] : kernels) {
-    report::KernelTotal* kernel = record.add_kernels();
-    kernel->set_kernel(name);
-    kernel->set_count(total.first / steps);
-    kernel->set_seconds(total.second / static_cast<double>(steps));
-  }
+  kernels.WriteTo(std::max<int64_t>(1, traced_steps_), record);
 }
 
 }  // namespace twofold

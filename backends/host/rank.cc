@@ -123,13 +123,14 @@ std::unique_ptr<Device> Rank::MakeCuda(const CudaChoice& choice) {
   observers.operation = [this](const ops::Op& op) -> CudaObservers::Observed {
     if (!trace_.enabled()) return nullptr;
     const ops::KernelKey key = ops::Key(op);
-    return [this, name = trace_.NameOf(key.name), bytes = ops::CostOf(op).bytes(), label = trace_.label(),
+    return [this, name = trace_.NameOf(key.name), cost = ops::CostOf(op), label = trace_.label(),
             shape = trace_.Kept(ops::ShapeText(key))](double start, double end) {
       AddSpan({.stream = "compute",
                .name = std::string(name),
-               .bytes = bytes,
+               .bytes = cost.bytes(),
                .label = std::string(label),
-               .shape = std::string(shape)},
+               .shape = std::string(shape),
+               .flops = cost.flops.value()},
               start, end);
     };
   };
@@ -173,13 +174,15 @@ void Rank::Observe(bool enabled) {
   const double origin = -process_.run.Since(std::chrono::steady_clock::time_point());
   set_observer_([this, origin](const ops::Op& op, double start, double end) {
     const ops::KernelKey key = ops::Key(op);
+    const ops::Cost cost = ops::CostOf(op);
     trace_.Add({.stream = "compute",
                 .name = std::string(trace_.NameOf(key.name)),
                 .start = Seconds(start - origin),
                 .end = Seconds(end - origin),
-                .bytes = ops::CostOf(op).bytes(),
+                .bytes = cost.bytes(),
                 .label = std::string(trace_.label()),
-                .shape = ops::ShapeText(key)});
+                .shape = ops::ShapeText(key),
+                .flops = cost.flops.value()});
   });
 }
 

@@ -164,9 +164,23 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
   }
   const double differ = CountsFlops(name) ? rank_.machine().speed_spread : 0;
   const sim::Apart apart{differ * seconds, rank_.host().spread()};
-  static_cast<SimulatedStream&>(stream).line().Advance(
-      seconds, rank_.host().time(), named ? rank_.trace().NameOf(name) : std::string_view(), rank_.trace().label(),
-      apart, rank_.trace().enabled() ? rank_.trace().Kept(ops::ShapeText(key)) : std::string_view());
+  const std::string_view shown = named ? rank_.trace().NameOf(name) : std::string_view();
+  std::string_view shape;
+  if (rank_.trace().enabled()) {
+    shape = rank_.trace().Kept(ops::ShapeText(key));
+    const Range common = costs_.common();
+    const ops::Cost cost = ops::CostOf(op);
+    rank_.trace().Expect(shown, shape,
+                         {.calls = 1,
+                          .seconds = e.seconds.value(),
+                          .low = e.low.value() * common.low,
+                          .high = e.high.value() * common.high,
+                          .flops = cost.flops.value(),
+                          .bytes = cost.bytes().value(),
+                          .source = e.source});
+  }
+  static_cast<SimulatedStream&>(stream).line().Advance(seconds, rank_.host().time(), shown, rank_.trace().label(),
+                                                       apart, shape);
 }
 
 void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {

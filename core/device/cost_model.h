@@ -1,23 +1,10 @@
 // The expected time of an operation. Implementations state "assumes / ignores / calibrated from".
 #pragma once
 
-#include <optional>
-
-#include "core/base/units.h"
+#include "core/device/estimate.h"
 #include "core/device/ops.h"
 
 namespace twofold {
-
-struct Estimate {
-  Seconds seconds, low, high;
-  bool extrapolated = false;                     // outside the calibrated range
-  std::optional<Seconds> launch = std::nullopt;  // host time to launch it; absent: the default launch time
-};
-
-// Factors of an expected time. low is at most 1, high is at least 1.
-struct Range {
-  double low = 1, high = 1;
-};
 
 // What a communication takes of a device while it runs.
 struct BesideIt {

@@ -1,15 +1,19 @@
 // A timeline: spans of work on a rank's streams, and stalls of its compute stream. Recorded while enabled.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/base/units.h"
+#include "core/device/estimate.h"
 #include "core/run/execution_graph.h"
 
 namespace twofold {
@@ -23,6 +27,7 @@ struct Span {
   std::string label = {};  // set by Trace::SetLabel when the work was launched or issued
   Seconds exposed = {};    // of a communication: how long the compute stream stalled for it. Set by Trace::Take
   std::string shape = {};  // of a kernel: ops::ShapeText; empty: unknown
+  double flops = 0;        // of a kernel
 };
 
 // The compute stream stalled until some work on `stream` was done. Each moment of the stall counts as exposed time of
@@ -75,6 +80,24 @@ class Trace {
   ExecutionGraph* graph() const { return graph_; }
   // Sorted by (stream, start). Moves the spans out.
   std::vector<Span> Take();
+  // Of calls of a kernel with one shape whose times are expected: sums.
+  struct Expected {
+    int64_t calls = 0;
+    double seconds = 0, low = 0, high = 0, flops = 0;
+    int64_t bytes = 0;                    // read and written
+    Source source = Source::kCalibrated;  // the least certain one
+  };
+  // A kernel is launched whose time is expected. `name` and `shape` must be valid as long as the trace.
+  void Expect(std::string_view name, std::string_view shape, const Expected& call) {
+    if (!enabled()) return;
+    Expected& all = expected_[{name, shape}];
+    all.calls += call.calls, all.seconds += call.seconds, all.low += call.low, all.high += call.high;
+    all.flops += call.flops, all.bytes += call.bytes;
+    all.source = std::max(all.source, call.source);
+  }
+  // By name and shape. Empty: times are measured.
+  using AllExpected = absl::flat_hash_map<std::pair<std::string_view, std::string_view>, Expected>;
+  const AllExpected& expected() const { return expected_; }
   // Hooks for a fabric. OnChange: called after tracing is turned on and before it is turned off. OnTake: called before
   // the spans are taken.
   void OnChange(std::function<void(bool)> hook) { on_change_ = std::move(hook); }
@@ -88,6 +111,7 @@ class Trace {
   std::function<void(bool)> on_change_;
   std::function<void()> on_take_;
   std::set<std::string, std::less<>> texts_;  // all texts ever passed to Kept
+  AllExpected expected_;
   std::string_view label_;
   bool codec_ = false;
   ExecutionGraph* graph_ = nullptr;

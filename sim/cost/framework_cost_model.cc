@@ -51,8 +51,12 @@ double FrameworkCostModel::FamilyFactor(std::string_view kernel) const {
 Estimate FrameworkCostModel::Sum(const ops::Op& a, const ops::Op& b) {
   const Estimate x = Time(a), y = Time(b);
   const Seconds launch = launch_.value_or(device_launch_);
-  return {x.seconds + y.seconds, x.low + y.low, x.high + y.high, x.extrapolated || y.extrapolated,
-          x.launch.value_or(launch) + y.launch.value_or(launch)};
+  return {x.seconds + y.seconds,
+          x.low + y.low,
+          x.high + y.high,
+          x.extrapolated || y.extrapolated,
+          x.launch.value_or(launch) + y.launch.value_or(launch),
+          SourceOfSum(x, y)};
 }
 
 Estimate FrameworkCostModel::One(const ops::Op& op) {

@@ -67,8 +67,12 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
   if (passes.has_value() && Names(ops::Key(passes->joined).name)) {
     const Estimate a = Time(passes->main), b = Time(passes->joined);
     const Seconds launch(device_.launch_us() * 1e-6);
-    return {a.seconds + b.seconds, a.low + b.low, a.high + b.high, false,
-            a.launch.value_or(launch) + b.launch.value_or(launch)};
+    return {a.seconds + b.seconds,
+            a.low + b.low,
+            a.high + b.high,
+            false,
+            a.launch.value_or(launch) + b.launch.value_or(launch),
+            SourceOfSum(a, b)};
   }
   const ops::KernelKey key = ops::Key(op);
   const ops::Cost cost = ops::CostOf(op);
@@ -76,6 +80,7 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
   if (kernel.factor() == 0) return InNeighboursPass();
   double seconds = static_cast<double>(cost.bytes().value()) / memory_;
   double products = 0, addition = 0, kernel_s = device_.kernel_us() * 1e-6, error = device_.kernels().error();
+  Source source = Source::kDataSheet;
   const auto* product = std::get_if<ops::MatMul>(&op.any());
   if (product != nullptr && product->accumulate && device_.kernels().separate_accumulation()) {
     seconds -= static_cast<double>(product->out.bytes().value()) / memory_;
@@ -83,6 +88,7 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
   }
   if (const std::optional<LawTime> law = TimeByLaw(device_, op, cache_)) {
     seconds = law->seconds, error = law->error, kernel_s = 0;
+    source = law->fitted ? Source::kLaw : Source::kExtrapolated;
   } else if (product != nullptr) {
     products = Tiled({1, key.dims[0], key.dims[1], key.dims[2]}, PeakOf(device_, key.dtype), ElementSize(key.dtype),
                      Aligned(*product));
@@ -94,6 +100,7 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
   }
   seconds = std::max(seconds, products) * kernel.factor() + kernel_s + addition;
   Estimate e{Seconds(seconds), Seconds(seconds * (1 - error)), Seconds(seconds * (1 + error))};
+  e.source = source;
   if (kernel.has_launch_us()) e.launch = Seconds(kernel.launch_us() * 1e-6);
   return e;
 }

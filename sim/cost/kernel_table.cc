@@ -36,6 +36,7 @@ KernelTable::KernelTable(const profile::Kernel& kernel, Between between, Law law
     point.log_rate = std::log((law_ ? law_(dims) : flops_ ? p.flops() : p.bytes()) / p.seconds());
     point.log_low = p.low() > 0 ? std::log(p.low() / p.seconds()) : 0;
     point.log_high = p.high() > 0 ? std::log(p.high() / p.seconds()) : 0;
+    point.seconds = p.seconds();
     least_seconds_ = std::min(least_seconds_, p.seconds());
     points_.push_back(point);
   }
@@ -107,7 +108,9 @@ KernelTable::Result KernelTable::At(const std::array<int64_t, 3>& dims, const op
   if (times) log_rate = -std::log(inverse / weights), log_low /= weights, log_high /= weights;
   const double work = law_ ? law_(dims) : flops_ ? cost.flops.value() : static_cast<double>(cost.bytes().value());
   const double seconds = std::max(work / std::exp(log_rate), least_seconds_);
-  return {seconds, seconds * std::exp(log_low), seconds * std::exp(log_high), inside};
+  const Point& nearest = Nearest(at);
+  const bool measured = nearest.at == at && std::abs(seconds - nearest.seconds) <= kSlack * seconds;
+  return {seconds, seconds * std::exp(log_low), seconds * std::exp(log_high), inside, measured};
 }
 
 }  // namespace twofold

@@ -35,7 +35,8 @@ class KernelTable {
 
   struct Result {
     double seconds, low, high;
-    bool inside;  // each dimension, and their product, is within the measured range
+    bool inside;    // each dimension, and their product, is within the measured range
+    bool measured;  // at a measured point, with that point's time
   };
   // `dims` as in ops::KernelKey. `cost` is that of the requested operation, which may touch more or fewer bytes than
   // the measured one of equal dims (another element type, an output that is added to).
@@ -50,6 +51,7 @@ class KernelTable {
   struct Point {
     Coordinates at;
     double log_rate, log_low, log_high;  // of the rate, or of law time / measured time; of low and high over the median
+    double seconds;
   };
   struct Axis {
     size_t below, above;  // indices into an axis' grid lines

@@ -93,6 +93,7 @@ Estimate ProfileCostModel::Time(const ops::Op& op) {
     const TwoPasses passes = *Unfused(op);
     const Estimate a = Time(passes.main), b = Time(passes.joined);
     Estimate both{a.seconds + b.seconds, a.low + b.low, a.high + b.high, a.extrapolated || b.extrapolated};
+    both.source = SourceOfSum(a, b);
     if (a.launch && b.launch) both.launch = *a.launch + *b.launch;
     return both;
   }
@@ -108,7 +109,7 @@ Estimate ProfileCostModel::TimeOfWidened(const ops::MatMul& product) {
   cost.read += product.a.bytes() + product.b.bytes();  // 2 bytes an element
   Estimate e = Time(key, cost);
   if (!e.extrapolated) e.low = e.low * (1 / kExtrapolationSlack), e.high = e.high * kExtrapolationSlack;
-  e.extrapolated = true;
+  e.extrapolated = true, e.source = Source::kExtrapolated;
   return e;
 }
 
@@ -167,7 +168,9 @@ Estimate ProfileCostModel::Alone(const ops::KernelKey& key, const ops::Cost& cos
   const KernelTable::Result r = found.table->table.At(key.dims, cost);
   const bool extrapolated = !found.same || !r.inside;
   const double slack = (extrapolated ? kExtrapolationSlack : 1) * (1 + found.table->error);
-  return {Seconds(r.seconds), Seconds(r.low / slack), Seconds(r.high * slack), extrapolated, found.table->launch};
+  const Source source = extrapolated ? Source::kExtrapolated : r.measured ? Source::kCalibrated : Source::kTable;
+  return {Seconds(r.seconds), Seconds(r.low / slack), Seconds(r.high * slack),
+          extrapolated,       found.table->launch,    source};
 }
 
 Estimate ProfileCostModel::FromBytes(const ops::KernelKey& key, const ops::Cost& cost) const {
@@ -176,8 +179,12 @@ Estimate ProfileCostModel::FromBytes(const ops::KernelKey& key, const ops::Cost&
     seconds = std::max(seconds, static_cast<double>(cost.bytes().value()) / streaming_rate_);
   }
   if (CountsFlops(key.name) && peak_flops_ > 0) seconds = std::max(seconds, cost.flops.value() / peak_flops_);
-  return {Seconds(seconds), Seconds(seconds / kExtrapolationSlack), Seconds(seconds * kExtrapolationSlack), true,
-          launch_};
+  return {Seconds(seconds),
+          Seconds(seconds / kExtrapolationSlack),
+          Seconds(seconds * kExtrapolationSlack),
+          true,
+          launch_,
+          Source::kExtrapolated};
 }
 
 const profile::Training* TrainingFor(const profile::Profile& profile, int64_t ranks) {

@@ -17,6 +17,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from browser import ENTER  # noqa: E402
 from page_case import PROGRAM, PageCase  # noqa: E402
 
+GPUS = """
+model { preset: "gpt2-124m" }
+parallel { dp: 8 }
+train { steps: 3 warmup_steps: 1 global_batch: 64 precision { parameter: BF16 } }
+fabric { simulated { cluster: "dgx-h100" } }
+"""
+
 
 class Page(PageCase):
     # ---- Figures ----
@@ -266,10 +273,53 @@ class Page(PageCase):
             shown = self.browser.script("""const run = twofold.data.runs[arguments[0]], lane = run.lanes.find((l) => l.rank === 0 && l.stream === "compute");
                 return [...lane.name].flatMap((name, i) => run.names[name].startsWith("matmul") ? [describe({lane, index: i})] : [])""", column)
             self.assertEqual(collections.Counter(line for lines in shown for line in lines if " x " in line), shapes)
-        # a kernel's shapes add up to it
-        rows = self.browser.script("""return [...document.querySelectorAll('#step-table tr.inside')].map((row) => [row.classList.contains("shape"), row.cells[0].textContent,
-            ...[...row.cells].slice(1, 3).map((c) => c.textContent)])""")
-        self.assertTrue(any(is_shape and "TFLOP/s" in text for is_shape, text, *_ in rows), rows)
+
+    def test_kernels_say_where_their_times_come_from(self):
+        folders = [*self.both(), self.run_of("gpus", GPUS)]
+        self.opened(*folders)
+        self.browser.script("for (const button of document.querySelectorAll('#step-table .opens')) button.click()")
+        kernel, shown, words = None, {}, {}
+        for shape, hidden, title, cells in self.browser.script("""return [...document.querySelectorAll('#step-table tr.inside')].map((row) =>
+                [row.classList.contains("shape"), row.hidden, row.cells[0].textContent, [...row.cells].slice(1).map((c) => [c.innerText, {...c.dataset}])])"""):
+            self.assertFalse(hidden)
+            kernel, of = (kernel, title.split(":")[0]) if shape else (title.split(",")[0], None)
+            for column, (text, data) in enumerate(cells):
+                if data:
+                    shown[column, kernel, of], words[column, kernel, of] = data, text
+        sources = collections.Counter()
+        for column, folder in enumerate(folders):
+            report = json.loads((folder / "report.json").read_text())
+            for k in report["kernels"]:
+                of = shown.pop((column, k["kernel"], None))
+                self.assertEqual(float(of["seconds"]), k["seconds"])
+                if k["shapes"]:
+                    self.assertEqual(set(of["sources"].split()), {s["source"] for s in k["shapes"]})
+                    self.assertAlmostEqual(sum(s["seconds"] for s in k["shapes"]), k["seconds"], delta=1e-12)
+                    self.assertEqual(round(sum(s["count"] for s in k["shapes"])), k["count"])
+                    for end in ("low", "high"):
+                        self.assertAlmostEqual(float(of[end]), sum(s[end] for s in k["shapes"]), delta=1e-12)
+                for s in k["shapes"]:
+                    of, text = shown.pop((column, k["kernel"], s["shape"])), words[column, k["kernel"], s["shape"]]
+                    self.assertEqual({name: float(of[name]) for name in ("seconds", "low", "high", "count", "flops", "bytes")}, {name: s[name] for name in ("seconds", "low", "high", "count", "flops", "bytes")})
+                    self.assertEqual(of["sources"], s["source"])
+                    sources[column, s["source"]] += 1
+                    self.assertLessEqual(s["low"], s["high"])
+                    self.assertIn("GB/s" if s["flops"] == 0 else "TFLOP/s", text)
+                    if report["predicted"]:
+                        self.assertTrue(s["low"] <= s["seconds"] <= s["high"], s)
+                    if s["source"] == "DATA_SHEET":
+                        self.assertIn(f" · data sheet · ±{30 if column == 0 else 20} %", text)
+        self.assertEqual({of: data for of, data in shown.items() if "on" not in of[1].split()}, {}, "what the reports do not say")  # but "all_reduce on dp"
+        self.assertEqual({column: {s for c, s in sources if c == column} for column in range(3)}, {0: {"DATA_SHEET"}, 1: {"MEASURED"}, 2: {"DATA_SHEET", "LAW", "EXTRAPOLATED"}})
+        legend = self.browser.script("const s = document.getElementById('step-sources'); return s.hidden ? [] : [...s.querySelectorAll('dt')].map((t) => t.textContent)")
+        self.assertEqual(legend, ["measured", "law", "data sheet", "extrapolated"])
+        x, y = self.browser.script("""const cell = [...document.querySelectorAll('#step-table tr.shape td')].find((c) => c.dataset.sources === "LAW"); cell.scrollIntoView({block: "center"});
+            const box = cell.getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]""")
+        self.browser.point(x, y)
+        self.assertIn("law: a law whose constants", self.browser.wait("const tip = document.querySelector('.tip'); return tip && tip.style.display === 'block' && tip.innerText"))
+        self.assertEqual(self.browser.script("""return [{low: 7, high: 13}, {low: 9.59, high: 11.2}, {low: 4, high: 9}, {low: 10, high: 10}].map((of) => intervalText({seconds: 10, ...of}))"""),
+                         ["±30 %", "−4.1 % to +12 %", "−60 % to −10 %", ""])
+        self.assertEqual(self.browser.errors(), [])
 
     # ---- Using it ----
 

@@ -10,6 +10,7 @@
 #include "core/memory/ledger.h"
 #include "experiments/program/import/steps.h"
 #include "experiments/program/report/gpu_kernels.h"
+#include "strategies/kernel_totals.h"
 
 namespace twofold {
 namespace {
@@ -234,18 +235,12 @@ void Builder::AddSteps() {
 }
 
 void Builder::AddKernels() {
-  std::map<std::string, std::pair<int64_t, double>> kernels;
+  const Trace::AllExpected measured;
+  KernelTotals kernels(measured);
   for (const Placed& p : placed_) {
-    if (p.part != kCompute) continue;
-    auto& [calls, seconds] = kernels[p.span->name];
-    if (!p.span->continues) ++calls;
-    seconds += p.own;
+    if (p.part == kCompute) kernels.Add({.kernel = p.span->name, .seconds = p.own, .continues = p.span->continues});
   }
-  for (const auto& [name, of] : kernels) {
-    report::KernelTotal& k = *out_.add_kernels();
-    k.set_kernel(name), k.set_count(std::llround(static_cast<double>(of.first) / static_cast<double>(count())));
-    k.set_seconds(of.second / static_cast<double>(count()));
-  }
+  kernels.WriteTo(static_cast<int64_t>(count()), out_);
 }
 
 void Builder::AddCalls() {

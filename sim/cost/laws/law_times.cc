@@ -22,6 +22,16 @@ double AlignmentShare(const cluster::KernelLaws& laws, int64_t bytes) {
   return bytes >= kFullRow ? 1 : share;
 }
 
+// Of the region that the work is in.
+template <class Law>
+bool Checked(const Law& law, double work) {
+  bool checked = false;
+  for (const cluster::Residuals& r : law.residuals()) {
+    if (work >= r.from()) checked = r.count() > 0;
+  }
+  return checked;
+}
+
 bool Narrow(DType type) { return type == DType::kBF16 || type == DType::kF16; }
 
 // A device whose products in f16 are limited by power more than those in bf16.
@@ -44,7 +54,7 @@ std::optional<LawTime> ProductTimeOf(const cluster::Device& device, ProductCall 
   const double error = ProductError(*law, call.shape.flops() / rates.rate) * (Narrow(type) ? 1 : kUnmeasured);
   const auto [known, is_new] = cache.products.try_emplace(call);
   if (is_new) known->second = ProductSeconds(device.laws(), *law, call);
-  return LawTime{factor * known->second, error};
+  return LawTime{factor * known->second, error, Narrow(type) && Checked(*law, call.shape.flops())};
 }
 
 std::optional<LawTime> Fp8TimeOf(const cluster::Device& device, const ops::MatMul& product, ProductCall call,
@@ -54,7 +64,7 @@ std::optional<LawTime> Fp8TimeOf(const cluster::Device& device, const ops::MatMu
   call.quantised = true;
   const auto [known, is_new] = cache.products_of(law->dtype()).try_emplace(call);
   if (is_new) known->second = ProductSeconds(device.laws(), *law, call);
-  return LawTime{known->second, kUnmeasured * ProductError(*law, call.shape.flops())};
+  return LawTime{known->second, kUnmeasured * ProductError(*law, call.shape.flops()), false};
 }
 
 double LayoutFactor(const cluster::KernelLaws& laws, const ops::MatMul& product) {
@@ -93,7 +103,9 @@ std::optional<LawTime> AttentionTimeOf(const cluster::Device& device, AttentionC
   const double error = AttentionError(*law, call.queries);
   const auto [known, is_new] = cache.attention.try_emplace(call);
   if (is_new) known->second = AttentionSeconds(device.laws(), *law, call);
-  return LawTime{known->second + more, error * (Narrow(type) && !call.backward ? 1 : kUnmeasured)};
+  const bool same = Narrow(type) && !call.backward;
+  return LawTime{known->second + more, error * (same ? 1 : kUnmeasured),
+                 same && Checked(*law, static_cast<double>(call.queries))};
 }
 
 template <class Attention>

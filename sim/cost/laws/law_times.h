@@ -27,6 +27,7 @@ namespace twofold {
 struct LawTime {
   double seconds;  // includes the least time of a kernel
   double error;    // half-width of the interval as a share of seconds
+  bool fitted;     // measurements of this type, of work as large, checked the law
 };
 
 // What one device's laws gave, since a training repeats its operations.

@@ -234,7 +234,7 @@ TEST_F(LawTimesTest, RowsThatAreNotAlignedLoseTheirShare) {
 
 TEST_F(LawTimesTest, IntervalsAreTheLawsResidualsAndTwiceThatForOtherTypes) {
   cluster::Residuals& r = *device.mutable_laws()->mutable_products(0)->add_residuals();
-  r.set_from(0), r.set_p90(0.1);
+  r.set_from(1e8), r.set_p90(0.1), r.set_count(20);
   const auto product = [this](DType type) {
     return GpuCostModel(device).Time(
         ops::MatMul{.a = New({512, 512}, type), .b = New({512, 512}, type), .out = New({512, 512}, type)});
@@ -243,6 +243,14 @@ TEST_F(LawTimesTest, IntervalsAreTheLawsResidualsAndTwiceThatForOtherTypes) {
   EXPECT_NEAR(e.high.value() / e.seconds.value(), 1.1, 1e-9);
   EXPECT_NEAR(e.low.value() / e.seconds.value(), 0.9, 1e-9);
   EXPECT_NEAR(f.high.value() / f.seconds.value(), 1.2, 1e-9);
+  EXPECT_EQ(e.source, Source::kLaw);
+  EXPECT_EQ(f.source, Source::kExtrapolated);
+  const Tensor small = New({16, 16}), x = New({1024});
+  EXPECT_EQ(GpuCostModel(device).Time(ops::MatMul{.a = small, .b = small, .out = small}).source, Source::kExtrapolated)
+      << "smaller than what the law was checked on";
+  EXPECT_EQ(GpuCostModel(device).Time(ops::Add{x, x, x}).source, Source::kDataSheet);
+  device.mutable_laws()->mutable_products(0)->mutable_residuals(0)->clear_count();
+  EXPECT_EQ(product(DType::kBF16).source, Source::kExtrapolated) << "an assumed error";
 }
 
 TEST_F(LawTimesTest, AttentionAndItsBlocksFollowTheLaw) {

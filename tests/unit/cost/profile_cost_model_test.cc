@@ -52,6 +52,24 @@ TEST_F(CostModelTest, MeasuredKernelIsNotExtrapolated) {
   EXPECT_FALSE(e.extrapolated);
 }
 
+TEST_F(CostModelTest, EstimatesSayWhereTheyComeFrom) {
+  profile::Profile machine = Machine();
+  profile::Point& larger = *machine.mutable_kernels(1)->add_points();  // of add
+  larger.add_dims(1), larger.add_dims(4096), larger.set_bytes(12 * 4096), larger.set_seconds(6e-5);
+  ProfileCostModel two(machine);
+  const auto source = [&](const ops::Op& op) { return two.Time(op).source; };
+  EXPECT_EQ(source(Add(1024, DType::kF32)), Source::kCalibrated);
+  EXPECT_EQ(source(Add(4096, DType::kF32)), Source::kCalibrated);
+  EXPECT_EQ(source(Add(2048, DType::kF32)), Source::kTable);
+  EXPECT_EQ(source(Add(8192, DType::kF32)), Source::kExtrapolated);
+  EXPECT_EQ(source(Add(1024, DType::kBF16)), Source::kExtrapolated) << "another type";
+  EXPECT_EQ(source(Product(64, true)), Source::kExtrapolated) << "another product";
+  EXPECT_EQ(source(ops::Fill{New({1024})}), Source::kExtrapolated) << "it was not measured";
+  const Tensor wide = New({1024}), narrow = New({1024}, DType::kBF16);
+  EXPECT_EQ(source(ops::Cast{wide, narrow}), Source::kCalibrated);
+  EXPECT_EQ(source(ops::Cast{wide, wide}), Source::kTable) << "of a measured size, but it touches more bytes";
+}
+
 TEST_F(CostModelTest, OutsideTheMeasuredSizesItSaysSoAndWidensTheInterval) {
   const Estimate e = model.Time(Product(256));
   EXPECT_TRUE(e.extrapolated);

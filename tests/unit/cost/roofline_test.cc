@@ -52,6 +52,7 @@ TEST_F(RooflineTest, IntervalIsStatedAndNothingCountsAsExtrapolated) {
   EXPECT_NEAR(e.low.value(), 0.7 * e.seconds.value(), 1e-15);
   EXPECT_NEAR(e.high.value(), 1.3 * e.seconds.value(), 1e-15);
   EXPECT_FALSE(e.extrapolated);
+  EXPECT_EQ(e.source, Source::kDataSheet);
   EXPECT_NE(model.Describe().find("data sheet"), std::string::npos);
 }
 

@@ -53,12 +53,13 @@ class MemoryView {
   }
 
   draw() {
+    this.tell();
+    if (this.view.unseen) return;
     const context = this.view.begin(AXIS + this.runs.length * (AREA + 26));
     this.view.axis(context);
     const highest = d3.max(this.runs, (run) => d3.max(this.chosen.get(run).reserved));
     this.runs.forEach((run, i) => this.drawRun(context, run, AXIS + 20 + i * (AREA + 26), highest));
     this.view.cursor(context);
-    this.tell();
   }
 
   drawRun(context, run, top, highest) {
@@ -117,7 +118,9 @@ class MemoryView {
       const memory = this.chosen.get(run);
       return t === null ? d3.maxIndex(memory.totals) : Math.max(0, d3.bisectRight(memory.time, t) - 1);
     });
-    const when = t === null ? "at the peak" : `at ${secondsText(t)}`;
+    const when = t === null ? "at the peak" : `at ${secondsText(t)}`, told = [when, ...at, ...this.runs.map((run) => this.chosen.get(run).rank), theme.colour("page"), this.view.room].join();
+    if (told === this.told) return;
+    this.told = told;
     const row = (name, value) => element("tr", {}, element("td", {}, name),
       ...this.runs.map((run, i) => {
         const bytes = value(this.chosen.get(run), at[i], run);

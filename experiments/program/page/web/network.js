@@ -39,6 +39,7 @@ class NetworkView {
   rowsOf(run) { return this.all ? run.links.rows : run.links.rows.slice(0, FEW); }
 
   draw() {
+    if (this.view.unseen) return;
     let y = AXIS + 4;
     this.places = [];
     for (const run of this.runs) {

@@ -34,6 +34,7 @@ class PipelineView {
   }
 
   draw() {
+    if (this.view.unseen) return;
     const context = this.view.begin(this.height), x = this.view.scale, right = this.view.width - 8;
     this.view.axis(context);
     const passes = d3.sum(this.rows, (row) => row.stage ? this.seen(row.stage)[1] - this.seen(row.stage)[0] : 0);

@@ -11,7 +11,16 @@ class Shared {
     this.chosen = null;        // {lane, index}: a span
     this.listeners = [];
     this.pending = false;
-    this.frames = [];          // milliseconds of script that the latest frames took
+    this.frames = [];          // of the latest ones: milliseconds of script, and until the page was painted, too
+    this.painted = new MessageChannel();
+    this.printing = false;     // then what is outside of the window is drawn, too
+    window.addEventListener("beforeprint", () => this.print());
+  }
+
+  print() {
+    this.printing = true;
+    for (const listener of this.listeners) listener(this);
+    this.printing = false;
   }
 
   changed(listener) { this.listeners.push(listener); }
@@ -24,8 +33,12 @@ class Shared {
       this.pending = false;
       const begin = performance.now();
       for (const listener of this.listeners) listener(this);
-      this.frames.push(performance.now() - begin);
+      const frame = {script: performance.now() - begin};
+      this.frames.push(frame);
       if (this.frames.length > 1000) this.frames.shift();
+      // Comes when this frame has been laid out and painted, since that is the rest of the task which called this function.
+      this.painted.port1.onmessage = () => { frame.painted = performance.now() - begin; };
+      this.painted.port2.postMessage(null);
     });
   }
 
@@ -111,9 +124,13 @@ class TimeCanvas {
     this.height = 0;
     this.room = parent.clientWidth;  // kept: reading it while a frame is drawn would lay out the page anew
     new ResizeObserver(() => { this.room = parent.clientWidth, shared.set({}); }).observe(parent);
+    this.near = true;  // to the window, or never drawn
+    whenNear(parent, (near) => { this.near = near; if (near) shared.set({}); });
     this.attachKeys();
     this.attachPointer();
   }
+
+  get unseen() { return !this.near && !this.shared.printing; }
 
   begin(height) {
     const ratio = window.devicePixelRatio || 1, width = this.room;
@@ -211,6 +228,11 @@ class TimeCanvas {
     });
     this.canvas.addEventListener("dblclick", (event) => this.shared.zoom(0.4, this.timeAt(event)));
   }
+}
+
+// Says when an element comes near to the window, and when it goes.
+function whenNear(of, changed) {
+  new IntersectionObserver((entries) => changed(entries.at(-1).isIntersecting), {rootMargin: "200px"}).observe(of);
 }
 
 // The words beside the pointer.

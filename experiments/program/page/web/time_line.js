@@ -151,6 +151,8 @@ class TimeLine {
 
   // The canvas is as high as what is seen, and stays there while the lanes scroll below the axis.
   draw() {
+    this.say();
+    if (this.view.unseen) return;
     const top = this.frame.scrollTop, seen_height = Math.min(this.height, Math.round(window.innerHeight * 0.7));
     this.space.style.height = this.height + "px";
     const context = this.view.begin(seen_height);
@@ -172,7 +174,6 @@ class TimeLine {
     this.drawChosen(context);
     context.restore();
     this.view.cursor(context);
-    this.say();
   }
 
   drawHead(context, row, text, font, x) {
@@ -349,6 +350,8 @@ class TimeLine {
           lines.push(`${run.title}, ${rank.name}, at ${secondsText(t)}: ${whatComputeDoes(run, rank.rank, t)}`);
       }
     }
+    if (lines.join("\n") === this.said) return;
+    this.said = lines.join("\n");
     this.words.replaceChildren(...lines.map((line) => element("div", {}, line)));
   }
 
