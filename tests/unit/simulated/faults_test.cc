@@ -62,6 +62,11 @@ TEST(Faults, ALostRankEndsAtItsCall) {
   EXPECT_THAT(result.results[0], StartsWith("rank 0: lost rank 1 in barrier"));
   EXPECT_EQ(result.results[1], "part");
   EXPECT_THAT(result.notes, Contains(StartsWith("fabric.simulated.faults[0]: rank 1 was lost at call 2, after ")));
+  ASSERT_EQ(result.struck.size(), 1u);
+  EXPECT_EQ(result.struck[0].fault, 0);
+  EXPECT_EQ(result.struck[0].rank, 1);
+  EXPECT_EQ(result.struck[0].text, "was lost at call 2");
+  EXPECT_GT(result.struck[0].seconds.value_or(0), 0);
 }
 
 TEST(Faults, AStepOrAMomentSaysWhen) {
