@@ -59,19 +59,19 @@ TEST(KernelTotals, PredictedCallsHaveTheirEstimates) {
   }
   totals.Add({.kernel = kCommunicationBesideCompute, .seconds = 7});
   report::RankRecord record;
-  totals.WriteTo(2, record);
+  totals.WriteTo(1, record);
   ASSERT_EQ(record.kernels_size(), 2);
-  EXPECT_EQ(record.kernels(0).seconds(), 3.5);
+  EXPECT_EQ(record.kernels(0).seconds(), 7);
   EXPECT_TRUE(record.kernels(0).shapes().empty()) << "no model gave its time";
   ASSERT_EQ(record.kernels(1).shapes_size(), 1);
   const report::KernelShape& scale = record.kernels(1).shapes(0);
   EXPECT_EQ(scale.source(), report::LAW) << "the less certain one";
-  EXPECT_EQ(scale.count(), 2);
-  EXPECT_EQ(scale.seconds(), 8);
-  EXPECT_EQ(scale.low(), 8 * 2.5 / 4);
-  EXPECT_EQ(scale.high(), 8 * 8.0 / 4);
-  EXPECT_EQ(scale.flops(), 16);
-  EXPECT_EQ(scale.bytes(), 160);
+  EXPECT_EQ(scale.count(), 4);
+  EXPECT_EQ(scale.seconds(), 16);
+  EXPECT_EQ(scale.low(), 2 * 2 * (2 + 0.5)) << "of the time that they took";
+  EXPECT_EQ(scale.high(), 2 * 2 * (5 + 3));
+  EXPECT_EQ(scale.flops(), 32);
+  EXPECT_EQ(scale.bytes(), 320);
 }
 
 }  // namespace kernel_totals_test
