@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/proto/report.pb.h"
+
 namespace twofold {
 namespace {
 

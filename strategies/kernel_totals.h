@@ -7,10 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "core/proto/report.pb.h"
 #include "core/run/trace.h"
 
 namespace twofold {
+
+namespace report {
+class KernelTotal;
+class RankRecord;
+}  // namespace report
 
 class KernelTotals {
  public:

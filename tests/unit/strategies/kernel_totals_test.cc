@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/proto/report.pb.h"
+
 namespace twofold {
 namespace kernel_totals_test {
 
