@@ -142,6 +142,15 @@ class Page(PageCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("memory_blocks.json.gz: ", result.stderr)
 
+    def test_a_damaged_order_of_axes_is_refused(self):  # found by FoldersFuzz
+        folder = self.folder / "bad-order"
+        shutil.copytree(self.both()[0], folder, dirs_exist_ok=True)
+        spec = folder / "spec.textproto"
+        spec.write_text(spec.read_text().replace('order: "pp dp cp tp"', 'order: "ppp dp cp tp"'))
+        result = subprocess.run([PROGRAM, "report", str(folder)], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn('spec.textproto: parallel.order: must list pp, dp, cp and tp once each', result.stderr)
+
     def test_parts_add_up_to_the_step(self):
         folders = self.both()
         self.opened(*folders)

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "core/comm/device_mesh.h"
 #include "experiments/program/report/link_files.h"
 #include "experiments/program/report/memory_blocks_file.h"
 #include "experiments/program/report/network_file.h"
@@ -130,6 +131,10 @@ absl::Status ReadLayout(const std::string& path, RunData& run) {
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   absl::StatusOr<spec::Spec> spec = ParseSpec(text, path);
   if (!spec.ok()) return spec.status();
+  if (const std::string& order = spec->parallel().order(); !order.empty()) {
+    if (const absl::Status wrong = ParseMeshOrder(order).status(); !wrong.ok())
+      return InvalidArgument(path, ": parallel.order: ", std::string(wrong.message()));
+  }
   run.parallel = spec->parallel();
   return absl::OkStatus();
 }
