@@ -27,7 +27,11 @@ absl::Status CheckDevice(const cluster::Device& d) {
            << CheckPositive("device.matmul_efficiency", d.matmul_efficiency())
            << CheckPositive("device.memory_efficiency", d.memory_efficiency());
   }
-  return checks << CheckNotNegative("device.host_link_gbytes_per_second", d.host_link_gbytes_per_second())
+  return checks << CheckNotNegative("device.launch_us", d.launch_us())
+                << CheckNotNegative("device.communication_launch_us", d.communication_launch_us())
+                << CheckNotNegative("device.kernel_us", d.kernel_us())
+                << CheckNotNegative("device.speed_spread", d.speed_spread())
+                << CheckNotNegative("device.host_link_gbytes_per_second", d.host_link_gbytes_per_second())
                 << CheckNotNegative("device.host_link_us", d.host_link_us())
                 << CheckNotNegative("device.host_memory_bytes", static_cast<double>(d.host_memory_bytes()));
 }

@@ -95,6 +95,10 @@ TEST_F(ClusterFileTest, BadFilesAreRefusedByFieldAndValue) {
       {"name: 'x' star { host: 2 }", "star.host: \"host\" is not a field; did you mean hosts or "},
       {"model { preset: 'gpt-3m' }", "this is a spec, not a cluster; give a name from"},
       {"name: 'x' device { kind: GPU_DEVICE } shared_memory_host {}", "device.memory_bytes"},
+      {"name: 'x' device { launch_us: -5 } shared_memory_host {}", "device.launch_us = -5"},
+      {"name: 'x' device { communication_launch_us: -5 } shared_memory_host {}", "device.communication_launch_us = -5"},
+      {"name: 'x' device { kernel_us: -1 } shared_memory_host {}", "device.kernel_us = -1"},
+      {"name: 'x' device { speed_spread: -0.1 } shared_memory_host {}", "device.speed_spread = -0.1"},
   };
   for (const auto& [text, fragment] : cases) {
     const auto c = FindCluster(Write(text));
