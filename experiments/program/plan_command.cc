@@ -29,6 +29,7 @@ absl::StatusOr<int> MakePlanFor(const PlanOptions& options) {
   if (!made.ok()) return made.status();
   const auto& [question, plan, shown] = *made;
   std::printf("%s", options.json ? JsonText(PlanJson(plan, shown)).c_str() : PlanText(plan, shown).c_str());
+  LogInfo("the plan took ", PlanCostText(plan));
   if (plan.ranked.empty()) return plan.open > 0 ? kExitFailed : kExitPredictedFailure;
   if (o.out.empty()) return kExitFine;
   if (absl::Status s = WritePlan(*made, o.out); !s.ok()) return s;

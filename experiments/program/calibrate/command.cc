@@ -2,42 +2,32 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "backends/host/cuda.h"
-#include "backends/host/interrupt.h"
-#include "backends/host/processor_use.h"
 #include "backends/launch/launch.h"
 #include "backends/registry.h"
 #include "core/base/format.h"
-#include "core/base/machine.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
-#include "experiments/program/calibrate/disturbance.h"
 #include "experiments/program/calibrate/fit_messages.h"
-#include "experiments/program/calibrate/fit_training.h"
 #include "experiments/program/calibrate/from_runs.h"
 #include "experiments/program/calibrate/from_sweep.h"
 #include "experiments/program/calibrate/from_table.h"
 #include "experiments/program/calibrate/gpu_calibration.h"
-#include "experiments/program/calibrate/jobs.h"
-#include "experiments/program/calibrate/measure_kernels.h"
+#include "experiments/program/calibrate/machine.h"
 #include "experiments/program/calibrate/measure_links.h"
 #include "experiments/program/calibrate/measure_messages.h"
+#include "experiments/program/calibrate/out_file.h"
 #include "experiments/program/calibrate/profile_from.h"
 #include "experiments/program/calibrate/samples.h"
 #include "experiments/program/calibrate/table.h"
@@ -46,7 +36,6 @@
 #include "experiments/program/report/json.h"
 #include "experiments/program/report/load.h"
 #include "experiments/program/spec/spec.h"
-#include "google/protobuf/text_format.h"
 #include "sim/cost/read_profile.h"
 #include "topologies/catalogue.h"
 
@@ -73,16 +62,6 @@ void Print(const Options& o, const std::string& out, const std::string& text, co
   } else {
     std::cout << text << out << "\n";
   }
-}
-
-std::string Now() { return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()); }
-
-profile::Profile ProfileOfThisMachine() {
-  profile::Profile profile;
-  profile.set_name("this-machine");
-  profile.set_created(Now());
-  profile.set_processor(ProcessorName());
-  return profile;
 }
 
 Backend::Calibration CalibrationOf(std::string_view fabric) {
@@ -153,44 +132,6 @@ absl::Status CheckOptions(const Options& o) {
   return absl::OkStatus();
 }
 
-// The measurements of all ranks, row by row, and the load meanwhile.
-struct Measured {
-  Samples samples;
-  double wall = 0;
-  report::Load load;
-};
-
-// Runs `fn` on a new fabric of `ranks` ranks, which are threads of this process.
-absl::StatusOr<Measured> RunOn(int ranks, int threads, const RankFunction& fn, spec::Spec spec = {}) {
-  spec.mutable_fabric()->mutable_in_memory();
-  spec.mutable_parallel()->set_dp(ranks);
-  spec.mutable_train()->set_threads_per_rank(threads);
-  auto fabric = MakeFabric(spec);
-  if (!fabric.ok()) return fabric.status();
-  std::vector<report::ProcessorUse> uses(static_cast<size_t>(ranks));
-  const RunResult result = (*fabric)->Run(ranks, [&](RankContext& ctx) {
-    const host::ProcessorWatch watch;
-    std::string bytes = fn(ctx);
-    uses[static_cast<size_t>(ctx.rank())] = watch.Use();
-    return bytes;
-  });
-  if (!result.status.ok()) return Internal(result.status.message());
-  Measured measured{.samples = {}, .load = LoadOf(uses)};
-  for (const report::ProcessorUse& use : uses) measured.wall = std::max(measured.wall, use.wall());
-  for (const std::string& bytes : result.results) Append(measured.samples, Unpack(bytes));
-  return measured;
-}
-
-// Writes the message as text. Makes the folder above the file; a failure leaves an old file as it was.
-absl::Status Write(const google::protobuf::Message& message, std::string_view flag, const std::string& path) {
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(message, &text);
-  const std::filesystem::path target(path), folder = target.has_parent_path() ? target.parent_path() : ".";
-  const absl::Status written = WriteFiles(
-      folder.string(), {{target.filename().string(), StrCat("# proto-message: ", message.GetTypeName(), "\n", text)}});
-  return written.ok() ? written : InvalidArgument(flag, "=", written.message());
-}
-
 // An output that cannot be written is refused before the measurements. A profile takes up to two thirds of a megabyte.
 // While it is written a second one is beside it, and a third may be there from before.
 constexpr int64_t kRoom = 4 << 20;
@@ -205,8 +146,6 @@ absl::Status CheckOutput(std::string_view flag, const std::string& path) {
   return status;
 }
 
-void TellProgress(const std::string& line) { std::cerr << line << "\n"; }
-
 // A GPU, and collectives among several of them.
 absl::Status CalibrateCuda(const Options& o) {
   spec::Spec spec;
@@ -215,7 +154,7 @@ absl::Status CalibrateCuda(const Options& o) {
   absl::StatusOr<profile::Profile> measured = CalibrateGpu(cuda, o.quick, TellProgress);
   if (!measured.ok()) return measured.status();
   profile::Profile profile = *std::move(measured);
-  profile.set_created(Now());
+  profile.set_created(CreatedNow());
   if (const int gpus = host::GpusHere(); gpus > 1) {
     std::cerr << "collectives of " << gpus << " GPUs\n";
     cuda.clear_gpus();
@@ -231,167 +170,6 @@ absl::Status CalibrateCuda(const Options& o) {
   Print(o, o.out, absl::StrCat(KernelTableText(profile), "\n", GpuTableText(profile.gpu()), "\n"), "profile", profile);
   return absl::OkStatus();
 }
-
-// Budget for repetitions, for kernels and for the rest each: about half of the calibration time of an idle machine with
-// two cores.
-constexpr Seconds kQuickRepeats = Seconds(2), kRepeatsOfAll = Seconds(12);
-
-// A machine's speed drifts, so all measurements are split into parts that take turns: kernels, links, jobs.
-class Calibration {
- public:
-  Calibration(const Options& o, int ranks, int cores)
-      : options_(o),
-        ranks_(ranks),
-        linked_(std::max(2, ranks)),
-        parts_(o.quick ? 2 : 4),
-        log_(o.quick ? kQuickRepeats : kRepeatsOfAll, TellProgress) {
-    profile_.set_cores(cores);
-    profile_.set_threads(o.threads);
-  }
-
-  absl::Status Run() {
-    const absl::Cleanup remove = [&] {
-      std::error_code none;
-      std::filesystem::remove(scratch_, none);
-    };
-    // between runs too: an interrupt ends the next run, and the scratch file is removed
-    const host::InterruptScope interrupt;
-    if (absl::Status s = PlanKernels(); !s.ok()) return s;
-    for (int part = 0; part < parts_; ++part) {
-      std::cerr << absl::StrFormat("part %d of %d: kernels, links, training jobs\n", part + 1, parts_);
-      if (absl::Status s = Measure(part); !s.ok()) return s;
-    }
-    if (const profile::Load load = log_.Sum(fixed_); load.has_taken()) *profile_.mutable_load() = load;
-    AddKernels(keys_, costs_, kernels_, profile_);
-    AddLinks(links_, linked_, profile_);
-    profile_.set_source(absl::StrCat("measured by `twofold calibrate", options_.quick ? " --quick" : "",
-                                     "`: ", Counted(ranks_, "rank"), " of ", Counted(options_.threads, "thread"),
-                                     " at once, in ", Counted(parts_, "part")));
-    if (const auto before = ReadProfile(options_.out); before.ok()) {  // keeps what was measured of other fabrics
-      *profile_.mutable_message_passing() = before->message_passing();
-    }
-    return Train();
-  }
-  profile::Profile& profile() { return profile_; }
-  int linked() const { return linked_; }
-
- private:
-  absl::Status PlanKernels() {
-    plan_.cases = Cases(options_.quick);
-    plan_.parts = parts_;
-    std::cerr << absl::StrCat(plan_.cases.size(), " kernels and sizes on ", Counted(ranks_, "rank"), " of ",
-                              Counted(options_.threads, "thread"), " at once: warming up\n");
-    const auto tried =
-        RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return TryKernels(ctx, plan_.cases); });
-    if (!tried.ok()) return tried.status();
-    TellLoad(tried->load);
-    for (const std::vector<double>& row : tried->samples) plan_.seconds.push_back(row[0]);
-    plan_.repeats = (options_.quick ? kQuickRepeats : kRepeatsOfAll) * (1.0 / parts_);
-    plan_.rounds = RoundsWithin(plan_.seconds, Seconds(options_.quick ? 4 : 12), options_.quick ? 5 : 9);
-    // The cases again, as shapes alone, to get their names and costs.
-    ShapesOnly shapes;
-    for (const Case& c : plan_.cases) {
-      const ops::Op op = c.make(shapes);
-      keys_.push_back(ops::Key(op)), costs_.push_back(ops::CostOf(op));
-    }
-    return absl::OkStatus();
-  }
-
-  // Warns before the measurements, using the load during the warm-up.
-  static void TellLoad(const report::Load& before) {
-    if (before.taken() <= kLoaded && before.others() <= kLoaded) return;
-    TellProgress(absl::StrCat("this machine is loaded: ", LoadText(before),
-                              ". Disturbed measurements are repeated, and intervals will be wider; for narrow "
-                              "intervals, calibrate while it does nothing else"));
-  }
-
-  absl::Status Measure(int part) {
-    plan_.part = part;
-    if (absl::Status s = MeasureKernelsOfPart(); !s.ok()) return s;
-    const auto links =
-        log_.LeastDisturbed<Samples>(LoadLog::kLinks, "links", [&]() -> absl::StatusOr<LoadLog::Outcome<Samples>> {
-          const int rounds = options_.quick ? 3 : 6;
-          absl::StatusOr<Measured> m =
-              RunOn(linked_, options_.threads, [rounds](RankContext& ctx) { return MeasureLinks(ctx, rounds); });
-          if (!m.ok()) return m.status();
-          return LoadLog::Outcome<Samples>{std::move(m->samples), m->wall, m->load};
-        });
-    if (!links.ok()) return links.status();
-    Append(links_, *links);
-    for (size_t job = 0; job < jobs_.size(); ++job) {
-      for (const auto& [ranks, overlap] : Ways()) {
-        const spec::Spec spec = SpecOf(jobs_[job], ranks, options_.threads, overlap);
-        absl::StatusOr<JobTimes> times = log_.LeastDisturbed<JobTimes>(
-            LoadLog::kJobs, jobs_[job].name, [&]() -> absl::StatusOr<LoadLog::Outcome<JobTimes>> {
-              absl::StatusOr<JobTimes> t = RunJob(jobs_[job], spec);
-              if (!t.ok()) return t.status();
-              return LoadLog::Outcome<JobTimes>{*t, t->wall, t->load};
-            });
-        if (!times.ok()) return times.status();
-        runs_[ranks].push_back({job, overlap, part, *std::move(times)});
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status MeasureKernelsOfPart() {
-    auto measured = RunOn(ranks_, options_.threads, [this](RankContext& ctx) { return MeasureKernels(ctx, plan_); });
-    if (!measured.ok()) return measured.status();
-    const KernelExtras extras = TakeExtras(measured->samples);
-    Append(kernels_, measured->samples);
-    fixed_.insert(fixed_.end(), extras.fixed.begin(), extras.fixed.end());
-    log_.Watched(measured->wall, measured->load);
-    log_.Add(LoadLog::kKernels, extras.disturbance, measured->load);
-    if (extras.disturbance.repeated > 0)
-      TellProgress(absl::StrCat("  kernels: ", extras.disturbance.repeated,
-                                " samples were disturbed by other work and taken again"));
-    return absl::OkStatus();
-  }
-
-  // Numbers of ranks that run at once, and whether communication overlaps.
-  std::vector<std::pair<int, bool>> Ways() const {
-    if (ranks_ == 1) return {{1, false}};
-    return {{1, false}, {ranks_, false}, {ranks_, true}};
-  }
-
-  absl::Status Train() {
-    for (const auto& [ranks, runs] : runs_) {
-      const auto predict = [&, n = ranks](size_t job, bool overlap,
-                                          const profile::Training* training) -> absl::StatusOr<JobTimes> {
-        if (host::InterruptScope::Raised()) return absl::CancelledError("interrupted");
-        profile::Profile with = profile_;
-        with.clear_training();
-        if (training != nullptr) *with.add_training() = *training;
-        if (absl::Status s = Write(with, "--out", scratch_); !s.ok()) return s;
-        spec::Spec spec = SpecOf(jobs_[job], n, options_.threads, overlap);
-        if (absl::Status s = ApplyFabric(spec, "simulated"); !s.ok()) return s;
-        spec.mutable_fabric()->mutable_simulated()->set_profile(scratch_);
-        FillDefaults(spec, jobs_[job].name);
-        return RunJob(jobs_[job], spec);
-      };
-      absl::StatusOr<profile::Training> training = FitTraining(ranks, runs, predict);
-      if (!training.ok()) return training.status();
-      for (const Job& job : jobs_) training->add_jobs(job.name);
-      trainings_.push_back(*std::move(training));
-    }
-    for (profile::Training& t : trainings_) *profile_.add_training() = std::move(t);
-    return absl::OkStatus();
-  }
-
-  const Options& options_;
-  const std::string scratch_ = options_.out + ".fit";  // the simulator reads profiles from files
-  const int ranks_, linked_, parts_;
-  const std::vector<Job> jobs_ = Jobs();
-  profile::Profile profile_ = ProfileOfThisMachine();
-  KernelPlan plan_;
-  std::vector<ops::KernelKey> keys_;
-  std::vector<ops::Cost> costs_;
-  Samples kernels_, links_;
-  std::vector<double> fixed_;
-  LoadLog log_;
-  std::map<int, std::vector<JobRun>> runs_;  // by number of ranks
-  std::vector<profile::Training> trainings_;
-};
 
 // The existing profile, to which messages are added, or a new one.
 absl::StatusOr<profile::Profile> ProfileSoFar(const std::string& path) {
@@ -484,14 +262,13 @@ absl::Status Calibrate(Options o) {
   if (o.device == "cuda") return CalibrateCuda(o);
   if (!o.cluster_out.empty()) return CalibrateCluster(o);
   if (CalibrationOf(o.fabric) == Backend::Calibration::kMessages) return CalibrateMessages(o);
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int ranks = std::max(1, cores / o.threads);
-  Calibration calibration(o, ranks, cores);
-  if (absl::Status s = calibration.Run(); !s.ok()) return s;
-  const profile::Profile& profile = calibration.profile();
+  const absl::StatusOr<MachineProfile> measured =
+      CalibrateMachine({.out = o.out, .threads = o.threads, .quick = o.quick});
+  if (!measured.ok()) return measured.status();
+  const profile::Profile& profile = measured->profile;
   if (absl::Status s = Write(profile, "--out", o.out); !s.ok()) return s;
   std::string text =
-      absl::StrCat(KernelTableText(profile), "\n", LinkTableText(profile.shared_memory(), calibration.linked()), "\n");
+      absl::StrCat(KernelTableText(profile), "\n", LinkTableText(profile.shared_memory(), measured->linked), "\n");
   for (const profile::Training& t : profile.training()) absl::StrAppend(&text, TrainingTableText(t));
   absl::StrAppend(&text, "\n", LoadTableText(profile.load()));
   Print(o, o.out, text, "profile", profile);

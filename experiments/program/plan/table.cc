@@ -99,22 +99,6 @@ std::string EndText(const Plan& plan, const Shown& shown) {
   return StrCat("The budget ended before the proof: ", most, "; ", CountText(plan.open), " layouts are left open.\n");
 }
 
-// "Cost of a core: 150 us for each of 184,616 combinations, 380 ms for each of 71 better bounds, 4.4 s for a
-// simulation"
-std::string CostText(const Plan& plan) {
-  const Plan::Costs& c = plan.costs;
-  const auto each = [](double seconds, int64_t count) { return SecondsText(seconds / static_cast<double>(count)); };
-  std::string text;
-  if (plan.space.combinations > 0)
-    StrAppend(&text, each(c.screening, plan.space.combinations), " for each of ",
-              Counted(plan.space.combinations, "combination"));
-  if (plan.bounded > 0)
-    StrAppend(&text, ", ", each(c.bounds, plan.bounded), " for each of ", Counted(plan.bounded, "better bound"));
-  if (c.simulated > 0)
-    StrAppend(&text, ", ", each(c.simulations, c.simulated), " for each of ", Counted(c.simulated, "simulation"));
-  return StrCat("It took of a core: ", text, ".\n");
-}
-
 std::string WhatIfText(const Plan& plan, const Shown& shown) {
   std::string text;
   for (const WhatIf& other : shown.what_if) {
@@ -166,8 +150,22 @@ std::string PlanText(const Plan& plan, const Shown& shown) {
   StrAppend(&text, "\n", Rows(plan, shown), "\n");
   if (plan.ranked.size() > 1) StrAppend(&text, "~: the interval does not tell this layout from the first.\n");
   StrAppend(&text, WhyFirst(plan), NearlyText(plan, shown), "Proof: ", ProofOf(plan, shown.options), ".\n",
-            EndText(plan, shown), CostText(plan), WhatIfText(plan, shown));
+            EndText(plan, shown), WhatIfText(plan, shown));
   return text;
+}
+
+std::string PlanCostText(const Plan& plan) {
+  const Plan::Costs& c = plan.costs;
+  const auto each = [](double seconds, int64_t count) { return SecondsText(seconds / static_cast<double>(count)); };
+  std::string text;
+  if (plan.space.combinations > 0)
+    StrAppend(&text, each(c.screening, plan.space.combinations), " for each of ",
+              Counted(plan.space.combinations, "combination"));
+  if (plan.bounded > 0)
+    StrAppend(&text, ", ", each(c.bounds, plan.bounded), " for each of ", Counted(plan.bounded, "better bound"));
+  if (c.simulated > 0)
+    StrAppend(&text, ", ", each(c.simulations, c.simulated), " for each of ", Counted(c.simulated, "simulation"));
+  return StrCat("of a core: ", text);
 }
 
 nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown) {

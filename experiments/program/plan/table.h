@@ -29,6 +29,8 @@ struct Shown {
 
 // The table of the best layouts, what proves it, why the first wins, what does not fit by little.
 std::string PlanText(const Plan& plan, const Shown& shown);
+// What planning took, which differs from run to run: "of a core: 150 us for each of 184,616 combinations, ...".
+std::string PlanCostText(const Plan& plan);
 nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown);
 
 // Combinations that are not legal, by reason, the most frequent first.
