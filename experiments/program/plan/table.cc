@@ -193,6 +193,7 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown) {
   for (size_t i = 0; i < plan.ranked.size() && i < static_cast<size_t>(shown.rows); ++i) {
     const Simulated& s = plan.ranked[i];
     Json one = Json::parse(ToJsonLine(s));
+    one.erase("core_seconds");  // differs from run to run
     one["text"] = Describe(s.layout);
     one["told_apart"] = IsToldApart(s, plan.ranked[0]);
     one["device_bytes"] = shown.device.value();
