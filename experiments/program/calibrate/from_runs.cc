@@ -20,6 +20,7 @@
 #include "core/base/strings.h"
 #include "core/proto/world_size.h"
 #include "experiments/program/calibrate/law_table.h"
+#include "experiments/program/calibrate/out_file.h"
 #include "experiments/program/calibrate/samples.h"
 #include "experiments/program/calibrate/search.h"
 #include "experiments/program/cli/log.h"
@@ -262,14 +263,7 @@ absl::Status CalibrateRuns(const FromRuns& o) {
   fitted.set_source(
       StrCat(fitted.source(), fitted.source().empty() ? "" : "; ", "launches and families: fitted to ", source,
              " by `twofold calibrate --from`; median error of the rows left out of the fit: ", fit.ErrorLeftOut()));
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(fitted, &text);
-  const std::filesystem::path target(o.out);
-  const std::string folder = target.has_parent_path() ? target.parent_path().string() : ".";
-  if (absl::Status s = WriteFiles(
-          folder, {{target.filename().string(), StrCat("# proto-message: ", fitted.GetTypeName(), "\n", text)}});
-      !s.ok())
-    return s;
+  if (absl::Status s = Write(fitted, "--framework-out", o.out); !s.ok()) return s;
   std::cout << (o.json ? JsonText({{"out", o.out}, {"framework", ToJson(fitted)}}) : StrCat(fit.Text(), o.out, "\n"));
   return absl::OkStatus();
 }

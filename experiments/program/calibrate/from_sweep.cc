@@ -21,6 +21,7 @@
 #include "core/base/strings.h"
 #include "experiments/program/bench/plan.h"
 #include "experiments/program/calibrate/law_table.h"
+#include "experiments/program/calibrate/out_file.h"
 #include "experiments/program/calibrate/samples.h"
 #include "experiments/program/calibrate/search.h"
 #include "experiments/program/cli/log.h"
@@ -295,14 +296,7 @@ absl::Status CalibrateSweep(const FromSweep& o) {
   fitted.set_source(
       StrCat(fitted.source(), fitted.source().empty() ? "" : "; ", "links and library: fitted to ", source,
              " by `twofold calibrate --from`; median error of the rows left out of the fit: ", fit.ErrorLeftOut()));
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(fitted, &text);
-  const std::filesystem::path target(o.out);
-  const std::string folder = target.has_parent_path() ? target.parent_path().string() : ".";
-  if (absl::Status s = WriteFiles(
-          folder, {{target.filename().string(), StrCat("# proto-message: ", fitted.GetTypeName(), "\n", text)}});
-      !s.ok())
-    return s;
+  if (absl::Status s = Write(fitted, "--cluster-out", o.out); !s.ok()) return s;
   std::cout << (o.json ? JsonText({{"out", o.out}, {"cluster", ToJson(fitted)}}) : StrCat(fit.Text(), o.out, "\n"));
   return absl::OkStatus();
 }
