@@ -74,6 +74,8 @@ const Row kFlags[] = {
     {"calibrate --from=@/sweep.csv --cluster=dgx-a100 --cluster-out=@/c.textproto", 2, "sweep.csv", "cannot be read"},
     {"calibrate --from=@/runs.csv --spec=@/ok.textproto", 2, "runs.csv",
      "a table of runs needs --spec and --framework-out"},
+    {"calibrate --from=@/runs.csv --spec=@/ok.textproto --framework-out=@/f.textproto --cluster=dgx-a100", 2,
+     "--cluster and --spec", "leave one of them out"},
     {"calibrate --framework-out=@/f.textproto", 2, "--spec and --framework-out", "only for --from=TABLE"},
     {"run @/small --outt=x", 2, "unknown option --outt", "did you mean --out?"},
     {"run @/small -x", 2, "unknown option -x", "known: "},

@@ -238,9 +238,13 @@ absl::Status CalibrateMessages(const Options& o) {
 }
 
 absl::Status Calibrate(Options o) {
-  if (!o.from.table.empty() && !(o.cluster.empty() && o.cluster_out.empty()))
-    return CalibrateSweep({.table = o.from.table, .cluster = o.cluster, .out = o.cluster_out, .json = o.json});
   const bool runs = !(o.spec.empty() && o.framework_out.empty());
+  const bool sweep = !o.from.table.empty() && !(o.cluster.empty() && o.cluster_out.empty());
+  if (runs && sweep) {
+    return InvalidArgument("--cluster and --spec: a table is of collectives (--cluster, --cluster-out) or of runs ",
+                           "(--spec, --framework-out); leave one of them out");
+  }
+  if (sweep) return CalibrateSweep({.table = o.from.table, .cluster = o.cluster, .out = o.cluster_out, .json = o.json});
   if (runs && o.from.table.empty())
     return InvalidArgument("--spec and --framework-out: are only for --from=TABLE of measured runs; leave them out");
   if (runs) return CalibrateRuns({.table = o.from.table, .spec = o.spec, .out = o.framework_out, .json = o.json});
