@@ -69,7 +69,7 @@ if(TWOFOLD_CUDA_MODE STREQUAL ON)
   message(STATUS "Fabric nccl: ${TWOFOLD_HAVE_NCCL} (${NCCL_INCLUDE}/nccl.h; ${NCCL_LIBRARY})")
   message(STATUS "Device CUDA: yes (nvcc ${CMAKE_CUDA_COMPILER_VERSION}; cuDNN: ${CUDNN_LIBRARY})")
 elseif(TWOFOLD_CUDA_MODE STREQUAL EMULATED)
-  set(CMAKE_CUDA_ARCHITECTURES 80)  # the emulated GPU has 9.0
+  set(CMAKE_CUDA_ARCHITECTURES 80 90a)  # of which the emulated GPU is
   find_package(Boost 1.74 REQUIRED COMPONENTS context)  # fibers: threads of a block
   set(TWOFOLD_HAVE_NCCL ON)
   message(STATUS "Device CUDA: emulated on this machine's cores, with fabric nccl")

@@ -25,7 +25,7 @@ bool OneRunsOn(std::string_view architecture, Capability gpu) {
 
 bool RunsOn(std::string_view architectures, Capability gpu) {
   while (!architectures.empty()) {
-    const size_t length = architectures.find(';');
+    const size_t length = architectures.find_first_of(",;");
     if (OneRunsOn(architectures.substr(0, length), gpu)) return true;
     architectures.remove_prefix(length == architectures.npos ? architectures.size() : length + 1);
   }

@@ -30,7 +30,7 @@ TEST(RunsOn, FeaturesOfOneGpuRunOnThatGpuAlone) {
 
 TEST(RunsOn, AnyOfAListWillDo) {
   EXPECT_TRUE(RunsOn("80;90a", {8, 6}));
-  EXPECT_TRUE(RunsOn("90a;80", {10, 0}));
+  EXPECT_TRUE(RunsOn("90a,80", {10, 0}));
   EXPECT_FALSE(RunsOn("90a;100", {8, 0}));
   EXPECT_TRUE(RunsOn("90a;100", {12, 0}));
   for (const char* text : {"native", "all", "all-major"}) EXPECT_TRUE(RunsOn(text, {9, 0})) << text;
