@@ -8,10 +8,10 @@ import os
 import run
 from common import Study, progress, read_csv, signed
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="three minutes per round on 2 cores.",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="two to three minutes per round on 2 cores; two searches of up to 12 rounds.",
               writes="constants.csv and the clusters", always=True)
-study.option("--rounds", type=int, default=4, metavar="N",
-             help="of the search, from the priors on; 0: write the clusters from constants.csv as it is (default: 4)")
+study.option("--rounds", type=int, default=12, metavar="N",
+             help="of a search, at most; 0: write the clusters from constants.csv as it is (default: 12)")
 HERE = study.folder
 FORWARD = ("matmul_nt", "batched_matmul_nt", "batched_matmul_nn", "layer_norm_forward", "softmax_forward", "masked_dropout_forward",
            "gelu_forward", "add", "embedding_forward", "position_forward", "cross_entropy_forward", "split_max", "split_sums", "split_losses")
@@ -57,7 +57,7 @@ source: "topologies/catalogue/dgx-a100.textproto; host times, kernels of the fra
 device_profile: "a100-sxm"
 device {{
   name: "A100-80GB SXM under Megatron-LM"
-  launch_us: {c["backward_launch_us"]:.3g} kernel_us: {c["kernel_us"]:.3g} memory_efficiency: {c["memory_efficiency"]:.3g}
+  launch_us: {c["backward_launch_us"]:.3g} communication_launch_us: {c["communication_launch_us"]:.3g} kernel_us: {c["kernel_us"]:.3g} memory_efficiency: {c["memory_efficiency"]:.3g}
   laws {{ training_tflops: {c["training_tflops"]:.4g} }}
   kernels {{
     separate_accumulation: {"false" if fused else "true"}
@@ -122,42 +122,91 @@ def all_reduce_errors(twofold):
     return found
 
 
-def objective(twofold, table, c, errors):
-    """With the priors of the constants in `table` alone."""
-    write_clusters(c)
-    prior = sum(0.3 * (math.log(c[row["name"]] / float(row["prior"])) / float(row["sigma"])) ** 2 for row in table)
-    return prior + sum(map(abs, errors(twofold).values()))
+class Objective:
+    """Of constants in `table`: the sizes of the rows' errors, and how far each constant is from its prior, in sigmas.
+
+    The sizes are smoothed, sqrt(error^2 + SMOOTH^2), so that they have a slope and a curvature everywhere."""
+    SMOOTH, WEIGHT, DIFFERENCE = 0.02, 0.3, 0.05
+
+    def __init__(self, twofold, table, fixed, errors):
+        self.twofold, self.table, self.fixed, self.errors_of = twofold, table, fixed, errors
+
+    def at(self, constants):
+        """Where constants stand, in sigmas from their priors."""
+        return [math.log(constants[row["name"]] / float(row["prior"])) / float(row["sigma"]) for row in self.table]
+
+    def constants(self, point):
+        return {**self.fixed, **{row["name"]: float(row["prior"]) * math.exp(u * float(row["sigma"])) for row, u in zip(self.table, point)}}
+
+    def errors(self, point):
+        write_clusters(self.constants(point))
+        return list(self.errors_of(self.twofold).values())
+
+    def value(self, point, errors):
+        return sum(math.hypot(e, self.SMOOTH) for e in errors) + self.WEIGHT * sum(u * u for u in point)
+
+    def slopes(self, point, errors):
+        """Of every error, by every constant: one row of the result is of one constant."""
+        found = []
+        for j, row in enumerate(self.table):
+            by = self.DIFFERENCE / float(row["sigma"])
+            moved = self.errors([u + by if k == j else u for k, u in enumerate(point)])
+            found.append([(after - before) / by for before, after in zip(errors, moved)])
+        return found
+
+    def gradient_and_curvature(self, point, errors):
+        """Of the objective; the curvature is Gauss and Newton's, of errors that are linear in the constants."""
+        slopes = self.slopes(point, errors)
+        sizes = [math.hypot(e, self.SMOOTH) for e in errors]
+        gradient = [sum(e * s / size for e, s, size in zip(errors, slope, sizes)) + 2 * self.WEIGHT * u for slope, u in zip(slopes, point)]
+        curvature = [[sum(s * t / size for s, t, size in zip(slope, other, sizes)) + (2 * self.WEIGHT if i == j else 0)
+                      for j, other in enumerate(slopes)] for i, slope in enumerate(slopes)]
+        return gradient, curvature
 
 
-def search(twofold, table, best, rounds, errors):
-    """Moves the constants in `table` to where the objective is least."""
-    least = objective(twofold, table, best, errors)
-    step = {row["name"]: float(row["sigma"]) / 2 for row in table}
+def solved(matrix, right):
+    """x of matrix x = right, by Gauss's elimination; `matrix` is symmetric and positive definite."""
+    rows = [[*row, value] for row, value in zip(matrix, right)]
+    for i, pivot in enumerate(rows):
+        for below in rows[i + 1:]:
+            share = below[i] / pivot[i]
+            below[i:] = [b - share * p for b, p in zip(below[i:], pivot[i:])]
+    found = []
+    for i in reversed(range(len(rows))):
+        known = sum(a * x for a, x in zip(rows[i][i + 1:-1], found))
+        found.insert(0, (rows[i][-1] - known) / rows[i][i])
+    return found
+
+
+def search(objective, start, rounds):
+    """(objective, constants) where the objective is least, from `start` on, by damped steps of Gauss and Newton (Levenberg and Marquardt)."""
+    point = objective.at(start)
+    errors = objective.errors(point)
+    least, damping = objective.value(point, errors), 0.1
     for turn in range(rounds):
-        before = best
-        for name in step:
-            for sign in (1, -1):
-                tried = {**best, name: best[name] * math.exp(sign * step[name])}
-                value = objective(twofold, table, tried, errors)
-                if value < least:
-                    best, least = tried, value
-                    step[name] *= 1.5
-                    break
-            else:
-                step[name] /= 2
-        tried = {name: value ** 2 / before[name] for name, value in best.items()}  # all of it once more
-        value = objective(twofold, table, tried, errors)
-        if value < least:
-            best, least = tried, value
-        progress(f"round {turn + 1}: {least:.4f} {({name: round(best[name], 3) for name in step})}")
-    return best
+        before = least
+        gradient, curvature = objective.gradient_and_curvature(point, errors)
+        for _ in range(4):
+            damped = [[value * (1 + damping) if i == j else value for j, value in enumerate(line)] for i, line in enumerate(curvature)]
+            tried = [u - step for u, step in zip(point, solved(damped, gradient))]
+            found = objective.errors(tried)
+            value = objective.value(tried, found)
+            if value < least:
+                point, errors, least, damping = tried, found, value, damping / 4
+                break
+            damping *= 4
+        shown = {name: float(f"{value:.4g}") for name, value in objective.constants(point).items()}
+        progress(f"round {turn + 1}: {least:.4f}, sum of errors' sizes {sum(map(abs, errors)):.4f} {shown}")
+        if before - least < 0.002:
+            break
+    return least, objective.constants(point)
 
 
 def best_of_two(twofold, table, priors, rounds):
-    """A search along one constant at a time can end in a hollow: this is the better of one from the priors and one from constants.csv."""
+    """A search can end in a hollow: this is the better of one from the priors and one from constants.csv."""
+    objective = Objective(twofold, table, priors, errors)
     before = {**priors, **{row["name"]: float(row["value"]) for row in table}}
-    found = [search(twofold, table, start, rounds, errors) for start in (priors, before)]
-    return min(found, key=lambda c: objective(twofold, table, c, errors))
+    return min((search(objective, start, rounds) for start in (priors, before)), key=lambda found: found[0])[1]
 
 
 def show(errors):
@@ -170,9 +219,12 @@ def main():
     table = constants()
     best = {row["name"]: float(row["prior" if options.rounds > 0 else "value"]) for row in table}
     if options.rounds > 0:
-        best = search(twofold, [row for row in table if row["name"] in LINKS], best, options.rounds, all_reduce_errors)
-        write_clusters(best)
+        links = [row for row in table if row["name"] in LINKS]
+        silent = {**best, "communication_launch_us": 0}  # nccl-tests calls NCCL itself
+        _, fitted = search(Objective(twofold, links, silent, all_reduce_errors), silent, options.rounds)
+        write_clusters(fitted)
         show(all_reduce_errors(twofold))
+        best.update({name: fitted[name] for name in LINKS})
         best = best_of_two(twofold, [row for row in table if row["name"] != "nvlink_efficiency"], best, options.rounds)
         best = {name: float(f"{value:.4g}") for name, value in best.items()}  # as they are written, and read by --rounds=0
         with open(HERE / "constants.csv") as file:
