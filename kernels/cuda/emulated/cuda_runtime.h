@@ -20,8 +20,14 @@
 //   Errors     of launches that no GPU would accept are immediate. Errors of kernels come later and are sticky, as in
 //              CUDA: all later calls return them.
 //
-// Not emulated: graphs, textures, cooperative groups and clusters, atomics on float that kernels could rely on, any
-// timing.
+//   Graphs     come from the capture of one stream, and are launched on a stream. A call that CUDA forbids while a
+//   stream
+//              captures fails and makes the capture invalid: a wait for the GPU, an allocation, a copy from or to
+//              pageable memory, a query of the capturing stream. So does the first launch of a kernel, which loads it.
+//              Stricter than CUDA: a capturing stream records no event and waits for none, so no other stream can
+//              join it, the mode is not Global, and no graph is launched into a capture.
+//
+// Not emulated: textures, cooperative groups and clusters, atomics on float that kernels could rely on, any timing.
 #pragma once
 
 #include <functional>
@@ -43,11 +49,15 @@ enum cudaError {
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
+  cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorPeerAccessAlreadyEnabled = 704,
   cudaErrorLaunchFailure = 719,
   cudaErrorNotPermitted = 800,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureWrongThread = 908,
 };
 using cudaError_t = cudaError;
 
@@ -136,6 +146,57 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end);
 
+// ---- Graphs ----
+
+typedef struct CUgraph_st* cudaGraph_t;
+typedef struct CUgraphExec_st* cudaGraphExec_t;
+typedef struct CUgraphNode_st* cudaGraphNode_t;
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal = 0,
+  cudaStreamCaptureModeThreadLocal = 1,
+  cudaStreamCaptureModeRelaxed = 2,
+};
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone = 0,
+  cudaStreamCaptureStatusActive = 1,
+  cudaStreamCaptureStatusInvalidated = 2,
+};
+enum cudaGraphNodeType {
+  cudaGraphNodeTypeKernel = 0,
+  cudaGraphNodeTypeMemcpy = 1,
+  cudaGraphNodeTypeMemset = 2,
+  cudaGraphNodeTypeHost = 3,
+};
+struct cudaGraphEdgeData {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+// As obtained from a node, to be passed on. kernelParams stays valid as long as the node.
+struct cudaKernelNodeParams {
+  void* func;
+  dim3 gridDim, blockDim;
+  unsigned sharedMemBytes;
+  void **kernelParams, **extra;
+};
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                     unsigned long long* id = nullptr, cudaGraph_t* graph = nullptr,
+                                     const cudaGraphNode_t** dependencies = nullptr,
+                                     const cudaGraphEdgeData** edges = nullptr, size_t* count = nullptr);
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type);
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* dependencies, cudaGraphEdgeData* edges,
+                                         size_t* count);
+cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* params);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags = 0);
+// `node`: of the graph that `exec` was made of, which must still exist
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                             const cudaKernelNodeParams* params);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+
 // ---- Functions ----
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
@@ -164,6 +225,9 @@ bool OnGpu(int device, const void* address, size_t bytes);
 // For tests: when the stream reaches this point, the process's CUDA fails with this error, which stays until Recover.
 void FailLater(cudaStream_t stream, cudaError_t error);
 void Recover();
+// How often this process has made calls of a kind so far: what a host's time goes to.
+enum class Call { kSetDevice, kLaunch, kGraphLaunch, kRecordTimed, kRecordUntimed };
+int64_t Calls(Call call);
 // Seed of the random orders of threads and blocks.
 uint64_t OrderSeed();
 // The number of kernel faults (divergence) reported so far.

@@ -13,6 +13,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
+  CountCall(Call::kSetDevice);
   TWOFOLD_RETURN_UNLESS_READY();
   TWOFOLD_RETURN_IF(!IsGpu(device), cudaErrorInvalidDevice);
   current_device = device;
@@ -49,6 +50,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 cudaError_t cudaDeviceSynchronize() {
   TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF_CAPTURING();
   SynchronizeGpu(Current());
   return Say(Failed());
 }

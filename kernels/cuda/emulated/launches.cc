@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/cuda/emulated/launch_record.h"
-#include "kernels/cuda/emulated/multiprocessor.h"
 #include "kernels/cuda/emulated/state.h"
 
 namespace twofold::emulated {
@@ -19,12 +18,6 @@ bool LoadsLazily() {
   const char* loading = std::getenv("CUDA_MODULE_LOADING");
   return loading == nullptr || std::string_view(loading) != "EAGER";
 #endif
-}
-
-// TWOFOLD_EMULATED_DISCARD=1: launches are dropped, so that the host's cost of launching can be measured.
-bool Discards() {
-  static const bool discards = FromEnvironment("TWOFOLD_EMULATED_DISCARD", 0) != 0;
-  return discards;
 }
 
 }  // namespace
@@ -41,16 +34,21 @@ cudaError_t Enqueue(cudaStream_t handle, dim3 grid, dim3 block, size_t shared, c
                     cudaErrorInvalidConfiguration);
   Kernels::Kernel& known = Cuda().kernels[static_cast<size_t>(current_device)].Of(name);
   TWOFOLD_RETURN_IF(shared > known.most_shared.load(std::memory_order_relaxed), cudaErrorInvalidValue);
+  const cudaKernelNodeParams params = {.func = const_cast<void*>(name),
+                                       .gridDim = grid,
+                                       .blockDim = block,
+                                       .sharedMemBytes = static_cast<unsigned>(shared),
+                                       .kernelParams = nullptr,
+                                       .extra = nullptr};
+  if (Capture* capture = CaptureOf(handle); capture != nullptr) {
+    if (LoadsLazily() && !known.loaded.load(std::memory_order_relaxed)) return Say(ForbiddenOn(handle));
+    return Say(Append(*capture, {.type = cudaGraphNodeTypeKernel, .params = params, .kernel = std::move(kernel)}));
+  }
+  CountCall(Call::kLaunch);
   if (Discards()) return cudaSuccess;
   RecordLaunch(name, threads, shared);
   if (!known.loaded.exchange(true, std::memory_order_relaxed) && LoadsLazily()) SynchronizeGpu(Current());
-  InOrder(handle, stream, [&](CUstream_st* s) {
-    s->Enqueue([=, kernel = std::move(kernel)] {
-      if (!Multiprocessor::Here()->Run(
-              {.grid = grid, .block = block, .shared = shared, .name = name, .kernel = &kernel}))
-        SetFailed(cudaErrorLaunchFailure);
-    });
-  });
+  InOrder(handle, stream, [&](CUstream_st* s) { s->Enqueue(KernelWork(params, std::move(kernel))); });
   return cudaSuccess;
 }
 
@@ -67,6 +65,7 @@ cudaError_t EnqueueOnHost(cudaStream_t handle, std::function<void()> work) {
   TWOFOLD_RETURN_UNLESS_READY();
   CUstream_st* stream = Find(handle);
   TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
+  if (CaptureOf(handle) != nullptr) return Say(CaptureWork(handle, cudaGraphNodeTypeHost, std::move(work)));
   if (Discards()) return cudaSuccess;
   InOrder(handle, stream, [&](CUstream_st* s) { s->Enqueue(std::move(work)); });
   return cudaSuccess;

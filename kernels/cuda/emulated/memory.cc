@@ -24,6 +24,10 @@ cudaError_t Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
   // CUDA leaves overlapping copies undefined.
   const auto to_at = reinterpret_cast<uintptr_t>(to), from_at = reinterpret_cast<uintptr_t>(from);
   TWOFOLD_RETURN_IF(to_at < from_at + bytes && from_at < to_at + bytes, cudaErrorInvalidValue);
+  if (CaptureOf(handle) != nullptr) {
+    if (!source || !target) return Say(ForbiddenOn(handle));  // pageable memory
+    return Say(CaptureWork(handle, cudaGraphNodeTypeMemcpy, [=] { std::memcpy(to, from, bytes); }));
+  }
   if (!source && OfGpu(target)) {  // pageable source: the caller may change it after this returns
     const auto* begin = static_cast<const std::byte*>(from);
     InOrder(handle, stream, [&](CUstream_st* s) {
@@ -43,6 +47,7 @@ using namespace twofold::emulated;
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
   TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF_CAPTURING();
   *address = nullptr;
   if (bytes == 0) return cudaSuccess;
   const size_t capacity = Cuda().bytes > kContext ? Cuda().bytes - kContext : 0;
@@ -52,6 +57,7 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
 }
 cudaError_t cudaFree(void* address) {
   TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF_CAPTURING();
   if (address == nullptr) return cudaSuccess;
   const auto found = Cuda().memory.Find(address, 1);
   TWOFOLD_RETURN_IF(!OfGpu(found), cudaErrorInvalidValue);
@@ -68,6 +74,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
   TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF_CAPTURING();
   *address = nullptr;
   if (bytes == 0) return cudaSuccess;
   *address = Cuda().memory.HostAlloc(current_device, bytes);
@@ -77,6 +84,7 @@ cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
 cudaError_t cudaMallocHost(void** address, size_t bytes) { return cudaHostAlloc(address, bytes, cudaHostAllocDefault); }
 cudaError_t cudaFreeHost(void* address) {
   TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF_CAPTURING();
   if (address == nullptr) return cudaSuccess;
   // CUDA does not promise to wait for work that still uses the memory.
   TWOFOLD_RETURN_IF(!Cuda().memory.Free(address, MemoryTable::Kind::kHost), cudaErrorInvalidValue);
@@ -87,6 +95,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  TWOFOLD_RETURN_IF_CAPTURING();
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
   return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr);
 }
@@ -96,6 +105,8 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t hand
   TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
   if (bytes == 0) return cudaSuccess;
   TWOFOLD_RETURN_IF(!Within(Cuda().memory.Find(to, bytes), to, bytes), cudaErrorInvalidValue);
+  if (CaptureOf(handle) != nullptr)
+    return Say(CaptureWork(handle, cudaGraphNodeTypeMemset, [=] { std::memset(to, value, bytes); }));
   InOrder(handle, stream, [&](CUstream_st* s) { s->Enqueue([=] { std::memset(to, value, bytes); }); });
   return cudaSuccess;
 }

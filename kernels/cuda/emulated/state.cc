@@ -86,6 +86,17 @@ bool OnGpu(int device, const void* address, size_t bytes) {
   return OfGpu(found) && found->device == device && Within(found, address, bytes);
 }
 
+namespace {
+std::array<std::atomic<int64_t>, 5> calls;
+}  // namespace
+void CountCall(Call call) { calls[static_cast<size_t>(call)].fetch_add(1, std::memory_order_relaxed); }
+int64_t Calls(Call call) { return calls[static_cast<size_t>(call)].load(std::memory_order_relaxed); }
+
+bool Discards() {
+  static const bool discards = FromEnvironment("TWOFOLD_EMULATED_DISCARD", 0) != 0;
+  return discards;
+}
+
 uint64_t OrderSeed() { return Cuda().seed; }
 
 }  // namespace twofold::emulated

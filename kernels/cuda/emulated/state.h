@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "kernels/cuda/emulated/cuda_runtime.h"
 #include "kernels/cuda/emulated/device_memory.h"
+#include "kernels/cuda/emulated/graphs.h"
 #include "kernels/cuda/emulated/stream.h"
 
 namespace twofold::emulated {
@@ -76,6 +77,17 @@ cudaError_t Ready();
   if (const cudaError_t ready = twofold::emulated::Ready(); ready != cudaSuccess) return twofold::emulated::Say(ready)
 #define TWOFOLD_RETURN_IF(condition, error) \
   if (condition) return twofold::emulated::Say(error)
+
+// Returns from a call that CUDA forbids while this thread captures, or on a stream that captures (graphs.h).
+#define TWOFOLD_RETURN_IF_CAPTURING()                                                       \
+  if (const cudaError_t e = twofold::emulated::ForbiddenWhileCapturing(); e != cudaSuccess) \
+  return twofold::emulated::Say(e)
+#define TWOFOLD_RETURN_IF_CAPTURED(stream) \
+  if (const cudaError_t e = twofold::emulated::ForbiddenOn(stream); e != cudaSuccess) return twofold::emulated::Say(e)
+
+void CountCall(Call call);
+// TWOFOLD_EMULATED_DISCARD=1: launches are dropped, so that the host's cost of launching can be measured.
+bool Discards();
 
 Gpu& Current();
 bool IsGpu(int device);

@@ -47,7 +47,8 @@ struct CUstream_st {
   void Close();  // enqueued work is still done
 
   const int device;
-  const bool blocking;  // it and the null stream wait for each other
+  const bool blocking;                 // it and the null stream wait for each other
+  std::atomic<bool> capturing{false};  // set by whoever captures it (graphs.h)
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
 
  private:

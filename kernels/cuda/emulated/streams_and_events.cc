@@ -21,6 +21,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   TWOFOLD_RETURN_IF(stream == nullptr || !stream->alive(), cudaErrorInvalidResourceHandle);
+  TWOFOLD_RETURN_IF_CAPTURED(stream);
   stream->Close();
   return Say(Failed());
 }
@@ -28,6 +29,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   TWOFOLD_RETURN_UNLESS_READY();
   CUstream_st* stream = Find(handle);
   TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
+  TWOFOLD_RETURN_IF_CAPTURED(handle);
   InOrder(handle, stream, [](CUstream_st* s) { s->Record()->Wait(); });
   return Say(Failed());
 }
@@ -35,6 +37,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   TWOFOLD_RETURN_UNLESS_READY();
   CUstream_st* stream = Find(handle);
   TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
+  TWOFOLD_RETURN_IF_CAPTURED(handle);
   return Say(stream->idle() ? Failed() : cudaErrorNotReady);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
@@ -42,6 +45,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   TWOFOLD_RETURN_IF(event == nullptr, cudaErrorInvalidResourceHandle);
   CUstream_st* stream = handle != nullptr && handle->alive() ? handle : Find(handle);  // a stream of any GPU
   TWOFOLD_RETURN_IF(stream == nullptr, cudaErrorInvalidResourceHandle);
+  TWOFOLD_RETURN_IF_CAPTURED(handle);
   if (const Mark* mark = event->mark.load(std::memory_order_acquire))
     InOrder(handle, stream, [=](CUstream_st* s) { s->WaitFor(mark); });
   return cudaSuccess;
@@ -73,17 +77,21 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   TWOFOLD_RETURN_IF(event == nullptr, cudaErrorInvalidResourceHandle);
   CUstream_st* stream = handle != nullptr && handle->alive() ? handle : Find(handle);
   TWOFOLD_RETURN_IF(stream == nullptr || stream->device != event->device, cudaErrorInvalidResourceHandle);
+  TWOFOLD_RETURN_IF_CAPTURED(handle);
+  CountCall(event->timed ? Call::kRecordTimed : Call::kRecordUntimed);
   InOrder(handle, stream, [=](CUstream_st* s) { event->mark.store(s->Record(), std::memory_order_release); });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF_CAPTURING();
   TWOFOLD_RETURN_IF(event == nullptr, cudaErrorInvalidResourceHandle);
   const Mark* mark = event->mark.load(std::memory_order_acquire);
   return Say(mark == nullptr || mark->reached() ? Failed() : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   TWOFOLD_RETURN_UNLESS_READY();
+  TWOFOLD_RETURN_IF_CAPTURING();
   TWOFOLD_RETURN_IF(event == nullptr, cudaErrorInvalidResourceHandle);
   if (const Mark* mark = event->mark.load(std::memory_order_acquire)) mark->Wait();
   return Say(Failed());
