@@ -71,7 +71,7 @@ void Communicator::Abort() {
 }
 
 void Communicator::EndAborted() {
-  cudaSetDevice(gpu_);
+  cuda::MakeCurrentIfPossible(gpu_);
   Nccl().CommAbort(raw_);  // the run or the generation has failed already: an error here need not be reported
 }
 

@@ -179,6 +179,7 @@ CachingAllocator::Block* CachingAllocator::MergeWithNeighbours(Block* block) {
 }
 
 void CachingAllocator::ReleaseCached() {
+  if (before_release_) before_release_();
   auto idle = [](const std::unique_ptr<Segment>& s) { return s->first->free && s->first->next == nullptr; };
   for (const auto& segment : segments_) {
     if (!idle(segment)) continue;

@@ -10,10 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/units.h"
@@ -79,6 +81,9 @@ class CachingAllocator {
 
   // Returns fully free segments to the source.
   void ReleaseCached();
+  // `fn` is called before segments are returned: work that uses them may not have been given to the device yet. Null:
+  // nobody is asked.
+  void SetBeforeRelease(std::function<void()> fn) { before_release_ = std::move(fn); }
 
   // The current state. ledger().stats() has the rest: live, peak and reserved bytes, by category.
   Fragmentation fragmentation() const;
@@ -134,6 +139,7 @@ class CachingAllocator {
   MemoryLedger ledger_;
   Owners owners_;
   Observer* observer_ = nullptr;
+  std::function<void()> before_release_;
   FreeList free_small_, free_large_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<Block*> spare_;  // block descriptors for reuse

@@ -13,6 +13,7 @@
 #include "core/tensor/visit_type.h"
 #include "kernels/cuda/capability.h"
 #include "kernels/cuda/error.h"
+#include "kernels/cuda/graphs.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/streams.h"
@@ -167,7 +168,7 @@ class CudaDevice::Implementation {
  public:
   Implementation(int gpu, int rank, const Options& options)
       : streams(std::make_shared<cuda::StreamsOfDevice>(rank, gpu)),
-        compute((cuda::MakeCurrent(gpu), streams)),
+        compute((cuda::MakeCurrent(gpu), streams), CudaStream::Waits::kTimed),
         multiprocessors(Attribute(cudaDevAttrMultiProcessorCount, gpu)),
         libraries({.tf32 = options.tf32, .time_algorithms = options.time_algorithms, .attention = options.attention}),
         item(sizeof(double)) {}
@@ -184,8 +185,47 @@ class CudaDevice::Implementation {
     (&stream == &compute ? on_compute : beside).push_back(std::move(pending));
   }
 
+  // Enqueues an operation.
+  void Compute(CudaStream& on, const ops::Op& op, const Tensor& workspace) {
+    streams->last.Set(ops::Key(op));
+    const cuda::Context context{
+        .stream = on.raw(),
+        .workspace = workspace.empty() ? nullptr : BytesAt(workspace),
+        .workspace_bytes = workspace.empty() ? 0 : static_cast<size_t>(workspace.bytes().value()),
+        .multiprocessors = multiprocessors,
+        .libraries = libraries};
+    std::visit([&context](const auto& o) { cuda::Compute(o, context); }, op.any());
+  }
+
+  void Keep(const ops::Op& op, const Tensor& workspace) {
+    graphs->Add(op, workspace);
+    last_kept = ops::Key(op);
+    if (graphs->full()) Flush();
+  }
+
+  // Launches what graphs keep. After an error nothing is kept: the next call would find the same error.
+  void Flush() {
+    if (!graphs) return;
+    streams->last.Naming([this] {
+      cuda::MakeCurrent(streams->gpu);
+      try {
+        graphs->Flush();
+        if (!last_kept.name.empty()) streams->last.Set(last_kept);
+      } catch (...) {
+        graphs->Drop();
+        throw;
+      }
+    });
+    if (!told && note && !graphs->why_not().empty()) {
+      told = true;
+      note(StrCat("cuda.graphs: some operations are launched one by one, because CUDA could not capture or update ",
+                  "them: ", graphs->why_not()));
+    }
+  }
+
   // Reports the observed work that is done by now; with `all`, waits for the rest.
   void Tell(bool all) {
+    Flush();
     for (auto* line : {&on_compute, &beside}) {
       while (!line->empty() && (all || cuda::Happened(line->front().end.get()))) {
         const Pending done = std::move(line->front());
@@ -216,12 +256,31 @@ class CudaDevice::Implementation {
   Observer observer;
   TransferObserver transfer_observer;
   std::deque<Pending> on_compute, beside;
+  std::function<void(std::string note)> note;
+  bool told = false;                     // why graphs could not be made
+  ops::KernelKey last_kept = {};         // by graphs
+  std::unique_ptr<cuda::Graphs> graphs;  // null without Options::graphs
 };
 
 CudaDevice::CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options& options)
-    : allocator_(allocator), host_(host), implementation_(std::make_unique<Implementation>(gpu, rank, options)) {}
+    : allocator_(allocator), host_(host), implementation_(std::make_unique<Implementation>(gpu, rank, options)) {
+  if (!options.graphs) return;
+  Implementation& d = *implementation_;
+  d.graphs = std::make_unique<cuda::Graphs>(
+      d.compute.raw(), [&d](const ops::Op& op, const Tensor& workspace) { d.Compute(d.compute, op, workspace); });
+  d.compute.SetFlush([&d] { d.Flush(); });
+  allocator_.SetBeforeRelease([&d] { d.Flush(); });
+}
 
-CudaDevice::~CudaDevice() = default;
+CudaDevice::~CudaDevice() {
+  if (implementation_->graphs) allocator_.SetBeforeRelease(nullptr);
+}
+
+CudaDevice::GraphCounts CudaDevice::graph_counts() const {
+  if (!implementation_->graphs) return {};
+  const cuda::Graphs::Counts& c = implementation_->graphs->counts();
+  return {c.graphs, c.replays, c.replayed, c.one_by_one, c.updates, implementation_->graphs->why_not()};
+}
 
 Stream& CudaDevice::compute() { return implementation_->compute; }
 int CudaDevice::gpu() const { return implementation_->streams->gpu; }
@@ -233,17 +292,15 @@ std::unique_ptr<Stream> CudaDevice::NewStream(std::string_view name) {
 void CudaDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
   Implementation& d = *implementation_;
   auto& on = static_cast<CudaStream&>(stream);
+  Observed observed = d.observer ? d.observer(op) : nullptr;
+  if (d.graphs && &on == &d.compute) {
+    if (!observed) return d.Keep(op, workspace);
+    d.Flush();
+  }
   d.streams->last.Set(ops::Key(op));
   d.streams->last.Naming([&] {
     cuda::MakeCurrent(d.streams->gpu);
-    const cuda::Context context{
-        .stream = on.raw(),
-        .workspace = workspace.empty() ? nullptr : BytesAt(workspace),
-        .workspace_bytes = workspace.empty() ? 0 : static_cast<size_t>(workspace.bytes().value()),
-        .multiprocessors = d.multiprocessors,
-        .libraries = d.libraries};
-    d.Timed(on, d.observer ? d.observer(op) : nullptr,
-            [&] { std::visit([&context](const auto& o) { cuda::Compute(o, context); }, op.any()); });
+    d.Timed(on, std::move(observed), [&] { d.Compute(on, op, workspace); });
   });
 }
 
@@ -267,6 +324,7 @@ void CudaDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>
     whole.resize(bytes);
     fill(whole);
   }
+  d.Flush();
   d.streams->last.Naming([&] {
     cuda::MakeCurrent(d.streams->gpu);
     d.staging.Upload(d.compute, *d.streams->events, BytesAt(dst), bytes, [&](std::span<std::byte> to, size_t first) {
@@ -279,6 +337,7 @@ void CudaDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>
 void CudaDevice::Download(const Tensor& src, std::span<std::byte> dst) {
   TWOFOLD_CHECK_EQ(static_cast<size_t>(src.bytes().value()), dst.size());
   Implementation& d = *implementation_;
+  d.Flush();
   d.streams->last.Naming([&] {
     cuda::MakeCurrent(d.streams->gpu);
     if (!dst.empty())
@@ -310,7 +369,8 @@ void CudaDevice::SetWaitObserver(WaitObserver observer) {
 }
 
 void CudaDevice::SetNote(std::function<void(std::string note)> note) {
-  implementation_->libraries.attentions().SetNote(std::move(note));
+  implementation_->libraries.attentions().SetNote(note);
+  implementation_->note = std::move(note);
 }
 
 void CudaDevice::TellObserved() {

@@ -8,6 +8,9 @@
 // few MiB that no ledger counts. The device owns the data as soon as `fill` has written it; the host waits for an
 // earlier upload only if all of the pinned memory is in flight.
 //
+// With Options::graphs, operations of the compute stream are launched together when the stream is waited for, waits, or
+// is read, or when there are many. An observed operation is launched alone, after those before it.
+//
 // Errors that CUDA reports, at a launch or later, are thrown as cuda::CudaError by the next call that waits or
 // launches. The message names the rank, the operation launched last on this device, and its dimensions.
 #pragma once
@@ -52,6 +55,7 @@ class CudaDevice : public Device {
     bool tf32 = false;  // f32 products use 10 bits of their operands' mantissas
     cuda::AttentionKernels attention = cuda::AttentionKernels::kAuto;
     bool time_algorithms = false;  // products use the fastest algorithm that cuBLASLt suggests instead of the first
+    bool graphs = false;  // operations of the compute stream that repeat are launched by CUDA graphs (graphs.h)
   };
   // Throws cuda::CudaError.
   CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options& options);
@@ -88,6 +92,12 @@ class CudaDevice : public Device {
   // `note` is called while operations are launched, with messages for readers of their results: whose kernels attention
   // ran on.
   void SetNote(std::function<void(std::string note)> note);
+  // What graphs have launched so far. All 0 without Options::graphs.
+  struct GraphCounts {
+    int64_t graphs, replays, replayed, one_by_one, updates;  // cuda::Graphs::Counts
+    std::string why_not;                                     // "" if all sections could be captured and updated
+  };
+  GraphCounts graph_counts() const;
   // Waits for everything that is being observed, and reports it.
   void TellObserved();
 

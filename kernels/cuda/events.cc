@@ -2,7 +2,20 @@
 
 namespace twofold::cuda {
 
-void MakeCurrent(int gpu) { Check(cudaSetDevice(gpu)); }
+namespace {
+constinit thread_local int current_gpu = -1;  // none asked for yet: CUDA's own default makes no context
+}  // namespace
+
+void MakeCurrent(int gpu) {
+  if (gpu == current_gpu) [[likely]]
+    return;
+  Check(cudaSetDevice(gpu));
+  current_gpu = gpu;
+}
+
+void MakeCurrentIfPossible(int gpu) noexcept {
+  if (gpu != current_gpu && cudaSetDevice(gpu) == cudaSuccess) current_gpu = gpu;
+}
 
 EventPool::~EventPool() {
   for (cudaEvent_t event : free_) cudaEventDestroy(event);  // after an error there is nobody left to report it to

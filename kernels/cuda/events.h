@@ -12,9 +12,12 @@
 
 namespace twofold::cuda {
 
-// Makes `gpu` the current GPU of the calling thread, as launches, records and allocations require. Costs next to
-// nothing if it is current already.
+// Makes `gpu` the current GPU of the calling thread, as launches, records and allocations require. Each thread keeps
+// the GPU that it asked for last, so that CUDA is called only if it is another. Nothing else may call cudaSetDevice
+// (gpu_source_test); libraries leave the current GPU as it is. Throws CudaError.
 void MakeCurrent(int gpu);
+// The same where nothing may be thrown: a later call reports what is wrong.
+void MakeCurrentIfPossible(int gpu) noexcept;
 
 // Reuses CUDA events, because creating one costs more than recording it. Any thread may use it.
 class EventPool : public std::enable_shared_from_this<EventPool> {

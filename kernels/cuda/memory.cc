@@ -32,7 +32,7 @@ std::optional<Address> GpuSource::Reserve(Bytes size) {
 }
 
 void GpuSource::Release(Address address, Bytes size) {
-  cudaSetDevice(gpu_);  // earlier errors have been reported, or will be by a call that may throw
+  MakeCurrentIfPossible(gpu_);  // earlier errors have been reported, or will be by a call that may throw
   cudaFree(reinterpret_cast<void*>(address));
   reserved_ -= size;
 }
@@ -47,7 +47,7 @@ std::optional<Address> PinnedSource::Reserve(Bytes size) {
 }
 
 void PinnedSource::Release(Address address, Bytes size) {
-  cudaSetDevice(gpu_);
+  MakeCurrentIfPossible(gpu_);
   cudaDeviceSynchronize();  // a transfer may be in flight, and no documentation promises that cudaFreeHost waits for it
   cudaFreeHost(reinterpret_cast<void*>(address));
   reserved_ -= size;

@@ -44,13 +44,15 @@ bool CudaEvent::Done() {
 }
 
 void CudaEvent::Wait() {
-  of_->last.Check(cudaSetDevice(of_->gpu));
-  of_->last.Check(cudaEventSynchronize(event_.get()));
+  of_->last.Naming([this] {
+    MakeCurrent(of_->gpu);
+    Check(cudaEventSynchronize(event_.get()));
+  });
 }
 
 // ---- Streams ----
 
-CudaStream::CudaStream(std::shared_ptr<StreamsOfDevice> of) : of_(std::move(of)) {
+CudaStream::CudaStream(std::shared_ptr<StreamsOfDevice> of, Waits waits) : of_(std::move(of)), waits_are_(waits) {
   MakeCurrent(of_->gpu);
   of_->last.Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
@@ -61,6 +63,7 @@ CudaStream::~CudaStream() {
 }
 
 Event CudaStream::Record() {
+  if (flush_) flush_();
   return Event(of_->last.Naming([this] {
     MakeCurrent(of_->gpu);
     return std::make_shared<CudaEvent>(of_, of_->events->Record(stream_));
@@ -68,7 +71,15 @@ Event CudaStream::Record() {
 }
 
 void CudaStream::WaitFor(const Event& event) {
+  if (flush_) flush_();                   // also if the event has happened: sections must not depend on time
   if (event.Done()) return event.Wait();  // throws errors from before that point
+  const auto wait = [&] {
+    if (const auto* point = dynamic_cast<CudaEvent*>(event.state()))
+      of_->last.Check(cudaStreamWaitEvent(stream_, point->get(), 0));
+    else
+      event.Wait();
+  };
+  if (waits_are_ == Waits::kNotTimed) return wait();
   const auto mark = [this] {
     return of_->last.Naming([this] {
       MakeCurrent(of_->gpu);
@@ -76,17 +87,17 @@ void CudaStream::WaitFor(const Event& event) {
     });
   };
   EventPool::Entry reached = mark();
-  if (const auto* point = dynamic_cast<CudaEvent*>(event.state()))
-    of_->last.Check(cudaStreamWaitEvent(stream_, point->get(), 0));
-  else
-    event.Wait();
+  wait();
   waits_.push_back({std::move(reached), mark(), wait_observer_ ? wait_observer_() : nullptr});
   if (waits_.size() > kMostWaitsKept) stalled();
 }
 
 void CudaStream::Synchronize() {
-  of_->last.Check(cudaSetDevice(of_->gpu));
-  of_->last.Check(cudaStreamSynchronize(stream_));
+  if (flush_) flush_();
+  of_->last.Naming([this] {
+    MakeCurrent(of_->gpu);
+    Check(cudaStreamSynchronize(stream_));
+  });
 }
 
 Seconds CudaStream::stalled() {

@@ -83,13 +83,15 @@ class CudaEvent : public Event::State {
 // The stream itself waits for events of any GPU. For any other event (of a communication thread) the host waits: what
 // it launches afterwards starts after the event, which is what WaitFor promises.
 //
-// stalled() is measured on the GPU by two timed events: one when the stream reaches the wait, one when it continues. So
+// stalled() is 0 unless waits are timed: nobody asks other streams than the compute stream. It is measured on the GPU
+// by two timed events: one when the stream reaches the wait, one when it continues. So
 // the work before the wait is not counted, although the host may have waited all along. stalled() counts only waits
 // that have ended when it is called; a wait in progress is counted later. Waiting for an event that has already
 // happened costs a query and counts nothing.
 class CudaStream : public Stream {
  public:
-  explicit CudaStream(std::shared_ptr<StreamsOfDevice> of);
+  enum class Waits { kNotTimed, kTimed };
+  explicit CudaStream(std::shared_ptr<StreamsOfDevice> of, Waits waits = Waits::kNotTimed);
   ~CudaStream() override;  // waits until all its work is done
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -102,6 +104,9 @@ class CudaStream : public Stream {
   // the wait's two events when it is counted.
   using Counted = std::function<void(cudaEvent_t begin, cudaEvent_t end)>;
   void SetWaitObserver(std::function<Counted()> observer) { wait_observer_ = std::move(observer); }
+  // `flush` enqueues what its caller has kept for this stream (graphs.h). It is called before anything that depends on
+  // the stream's order. Null: nothing is kept.
+  void SetFlush(std::function<void()> flush) { flush_ = std::move(flush); }
 
   cudaStream_t raw() const { return stream_; }
   int gpu() const { return of_->gpu; }
@@ -110,6 +115,7 @@ class CudaStream : public Stream {
 
  private:
   const std::shared_ptr<StreamsOfDevice> of_;
+  const Waits waits_are_;
   cudaStream_t stream_ = nullptr;
   struct Waiting {
     EventPool::Entry begin, end;
@@ -117,6 +123,7 @@ class CudaStream : public Stream {
   };
   std::deque<Waiting> waits_;  // not yet counted
   std::function<Counted()> wait_observer_;
+  std::function<void()> flush_;
   Seconds stalled_;
 };
 

@@ -376,5 +376,34 @@ TEST_F(CudaDeviceTest, MemoryComesFromTheGpuAndGoesBack) {
   EXPECT_GE(after, during + (size_t{64} << 20));
 }
 
+#ifdef TWOFOLD_EMULATED_CUDA
+// What a launch costs the host beside the launch.
+TEST_F(CudaDeviceTest, ALaunchCallsNothingElseAndAWaitTimesTheComputeStreamAlone) {
+  using emulated::Call;
+  RankLab lab;
+  const auto side = lab.device.NewStream("side"), third = lab.device.NewStream("third");
+  const Tensor a = lab.Of(Numbers(8)), b = lab.Of(Numbers(8));
+  const auto made = [](Call call, const std::function<void()>& by) {
+    const int64_t before = emulated::Calls(call);
+    by();
+    return emulated::Calls(call) - before;
+  };
+  constexpr int kLaunches = 10;
+  const auto launch = [&] {
+    for (int i = 0; i < kLaunches; ++i) lab.device.Launch(lab.device.compute(), ops::AddTo{.in = a, .out = b});
+  };
+  EXPECT_EQ(made(Call::kLaunch, launch), kLaunches);
+  EXPECT_EQ(made(Call::kSetDevice, launch), 0);
+  EXPECT_EQ(made(Call::kRecordTimed, launch) + made(Call::kRecordUntimed, launch), 0);
+  Gate gate(*side);
+  const auto wait = [&](Stream& stream) { return [&] { stream.WaitFor(side->Record()); }; };
+  EXPECT_EQ(made(Call::kRecordTimed, wait(*third)), 0);
+  EXPECT_EQ(made(Call::kRecordUntimed, wait(*third)), 1);
+  EXPECT_EQ(made(Call::kRecordTimed, wait(lab.device.compute())), 2) << "exposed communication is measured";
+  EXPECT_EQ(made(Call::kSetDevice, wait(*third)), 0);
+  gate.Open();
+}
+#endif
+
 }  // namespace cuda_device_test
 }  // namespace twofold

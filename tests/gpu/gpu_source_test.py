@@ -3,6 +3,7 @@
 
   * Instructions that one architecture alone has (wgmma, tcgen05 and others of sm_90a and sm_100a) stand behind a guard of that architecture.
   * PTX is in mma.h and numbers.h alone, so that the rule above has few places to look at.
+  * events.cc alone calls cudaSetDevice, because it keeps what it was last called with (cuda::MakeCurrent).
   * Nobody catches CudaError in order to try another way, but through cuda::WhyNot, which lets an error of the GPU pass (kernels/cuda/error.h).
 """
 import pathlib
@@ -14,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUARDED = [(re.compile(r"\b(wgmma|setmaxnreg)\b"), "__CUDA_ARCH_FEAT_SM90_ALL"), (re.compile(r"\btcgen05\b"), "__CUDA_ARCH_FEAT_SM100_ALL"),
            (re.compile(r"\b(mbarrier\.try_wait|cp\.async\.bulk|griddepcontrol|barrier\.cluster)\b"), "__CUDA_ARCH__ >= 900")]
 CATCHERS = {"error.h": "WhyNot itself", "streams.cc": "CudaEvent::Done leaves the error to Wait", "streams.h": "adds the rank to the message",
+            "graphs.cc": "ends the capture, and throws it again", "cuda_mover.cc": "makes it a status",
             "attention_plan.cc": "asks for the next engine; makes descriptors on the host, and runs nothing"}
 
 
@@ -43,6 +45,8 @@ def complaints_of(name, text):
                 complaints.append(f"{name}:{number}: {found.group(1)} needs #if {guard}: other architectures lack it")
         if re.search(r"\basm\b", line) and name not in ("mma.h", "numbers.h"):
             complaints.append(f"{name}:{number}: PTX belongs in mma.h or numbers.h")
+        if re.search(r"\bcudaSetDevice\b", line) and name != "events.cc":
+            complaints.append(f"{name}:{number}: use cuda::MakeCurrent, which knows whether the call is needed")
         if re.search(r"catch \((const )?(cuda::)?CudaError\b", line) and name not in CATCHERS:
             complaints.append(f"{name}:{number}: use cuda::WhyNot, which tells a library that refuses from a GPU that has failed")
     return complaints
@@ -55,14 +59,16 @@ def self_check():
            "one behind its guard": ("mma.h", '#ifdef __CUDA_ARCH_FEAT_SM90_ALL\nasm("wgmma.mma_async;");\n#endif', 0),
            "one in the other branch": ("mma.h", '#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n#else\nasm("wgmma.mma_async;");\n#endif', 1),
            "PTX elsewhere": ("loss.cu", 'asm("mov;");', 1), "a comment": ("loss.cu", "// asm and wgmma", 0),
+           "a current GPU": ("memory.cc", "cudaSetDevice(gpu);", 1), "one by the rules": ("events.cc", "cudaSetDevice(gpu);", 0),
            "a catch": ("libraries.cc", "} catch (const CudaError&) {", 1), "a catch by the rules": ("streams.cc", "} catch (const CudaError&) {", 0)}
     return [f"self-check: {what}: {len(complaints_of(name, text))} complaints, wanted {want}" for what, (name, text, want) in bad.items()
             if len(complaints_of(name, text)) != want]
 
 
-files = [p for pattern in ("*.cu", "*.h", "*.cc") for p in sorted((ROOT / "kernels/cuda").glob(pattern))]
+files = [p for folder in ("kernels/cuda", "backends/host", "backends/nccl", "backends/mpi") for pattern in ("*.cu", "*.h", "*.cc")
+         for p in sorted((ROOT / folder).glob(pattern))]
 complaints = self_check() + [c for path in files for c in complaints_of(path.name, path.read_text())]
 if len(files) < 60:
-    complaints.append(f"only {len(files)} sources in kernels/cuda: not a checkout of Twofold?")
+    complaints.append(f"only {len(files)} sources of GPUs: not a checkout of Twofold?")
 print("\n".join([*complaints, f"{len(files)} sources, {len(complaints)} complaints"]))
 sys.exit(1 if complaints else 0)
