@@ -36,7 +36,7 @@ Bytes FreeMemoryOf(int gpu);  // creates the process's context on the GPU, which
 // How the ranks of a process use GPUs.
 struct CudaChoice {
   std::vector<int> gpus;  // local rank r uses gpus[r % gpus.size()]
-  bool tf32 = false, time_algorithms = false;
+  bool tf32 = false, time_algorithms = false, graphs = false;
   spec::Cuda::Attention attention = spec::Cuda::AUTO;
   int Of(int local_rank) const { return gpus[static_cast<size_t>(local_rank) % gpus.size()]; }
   int RanksOn(int gpu, int local_ranks) const;

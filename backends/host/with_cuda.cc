@@ -75,6 +75,7 @@ absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
   CudaChoice choice{.gpus = {spec.cuda().gpus().begin(), spec.cuda().gpus().end()},
                     .tf32 = spec.cuda().tf32(),
                     .time_algorithms = spec.cuda().time_algorithms(),
+                    .graphs = spec.cuda().graphs(),
                     .attention = spec.cuda().attention()};
   if (const std::string why = choice.attention == spec::Cuda::CUDNN ? WhyNoCudnnAttention() : ""; !why.empty()) {
     return FailedPrecondition("cuda.attention: CUDNN is not available: ", why, "; use AUTO or OWN");
@@ -106,10 +107,11 @@ std::unique_ptr<MemorySource> NewPinnedSource(int gpu, Bytes limit) {
 
 CudaRank NewCudaDevice(CachingAllocator& allocator, CachingAllocator& host, const CudaChoice& choice, int gpu, int rank,
                        CudaObservers observers) {
-  auto device = std::make_unique<CudaDevice>(
-      allocator, host, gpu, rank,
-      CudaDevice::Options{
-          .tf32 = choice.tf32, .attention = KernelsOf(choice.attention), .time_algorithms = choice.time_algorithms});
+  auto device = std::make_unique<CudaDevice>(allocator, host, gpu, rank,
+                                             CudaDevice::Options{.tf32 = choice.tf32,
+                                                                 .attention = KernelsOf(choice.attention),
+                                                                 .time_algorithms = choice.time_algorithms,
+                                                                 .graphs = choice.graphs});
   device->SetObserver(std::move(observers.operation));
   device->SetTransferObserver(std::move(observers.transfer));
   device->SetWaitObserver(std::move(observers.wait));

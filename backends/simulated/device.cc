@@ -17,9 +17,13 @@ class SimulatedStream : public Stream {
  public:
   SimulatedStream(SimulatedRank& rank, sim::Timeline& line) : rank_(rank), line_(line) {}
 
-  Event Record() override { return Event(std::make_shared<SimulatedPoint>(rank_, line_.Record())); }
+  Event Record() override {
+    if (&line_ == &rank_.compute()) rank_.Flush();
+    return Event(std::make_shared<SimulatedPoint>(rank_, line_.Record()));
+  }
   void WaitFor(const Event& event) override {
     auto* state = static_cast<SimulatedPoint*>(event.state());
+    if (&line_ == &rank_.compute()) rank_.Flush();
     if (state == nullptr) return;
     if (&line_ == &rank_.host()) return state->Wait();  // a CPU's stream is the host, which must stop
     line_.NotBefore(rank_.host().time(),
@@ -27,6 +31,7 @@ class SimulatedStream : public Stream {
     line_.WaitFor(state->point(), state->stream());
   }
   void Synchronize() override {
+    if (&line_ == &rank_.compute()) rank_.Flush();
     if (&line_ != &rank_.host()) rank_.HostWait(line_.Record(), [this] { return rank_.Behind("its stream"); });
   }
   Seconds stalled() override { return Seconds(line_.stalled()); }
@@ -110,9 +115,19 @@ SimulatedDevice::SimulatedDevice(SimulatedRank& rank, CachingAllocator& allocato
       threads_(threads),
       compute_(std::make_unique<SimulatedStream>(rank, rank.compute())) {
   if (rank.machine().real) arithmetic_ = std::make_unique<Arithmetic>(allocator, threads);
+  if (!rank.machine().graphs) return;
+  graphs_ = std::make_unique<GraphLaunches<Launched>>();
+  rank.SetFlush([this] { FlushGraphs(); });
+  allocator_.SetBeforeRelease([this] { FlushGraphs(); });
 }
 
-SimulatedDevice::~SimulatedDevice() = default;
+SimulatedDevice::~SimulatedDevice() {
+  if (graphs_ == nullptr) return;
+  rank_.SetFlush(nullptr);
+  allocator_.SetBeforeRelease(nullptr);
+}
+
+int64_t SimulatedDevice::settling() const { return graphs_ == nullptr ? 0 : graphs_->sections.settling(); }
 
 std::unique_ptr<Stream> SimulatedDevice::NewStream(std::string_view name) {
   return std::make_unique<SideStream>(rank_, rank_.NewLine(name), name);
@@ -135,8 +150,9 @@ void SimulatedDevice::WaitForPlace(Stream& stream) {
   marks_.pop_front();
 }
 
-void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
-  WaitForPlace(stream);
+void SimulatedDevice::Charge(Stream& stream, const ops::Op& op, const Tensor& workspace) {
+  const bool kept = graphs_ != nullptr && &stream == compute_.get();
+  if (!kept) WaitForPlace(stream);
   Estimate e = costs_.Time(op);
   const double factor = rank_.slowdown();
   const ops::KernelKey key = ops::Key(op);
@@ -154,16 +170,13 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
     if (it == sums_.extrapolated.end()) it = sums_.extrapolated.emplace(name, Extrapolated::mapped_type()).first;
     ++it->second[key.dims];
   }
-  if (rank_.machine().gpu)
-    rank_.host().Advance(e.launch ? e.launch->value() : rank_.machine().launch_seconds);
-  else if (rank_.machine().host_seconds > 0)
-    rank_.host().Advance(rank_.machine().host_seconds * factor);
+  double host_seconds = rank_.machine().host_seconds * factor;
+  if (rank_.machine().gpu) host_seconds = e.launch ? e.launch->value() : rank_.machine().launch_seconds;
   double seconds = e.seconds.value() * factor;
   if (!rank_.communicating().none() && &stream == compute_.get()) {
     seconds = rank_.communicating().Take(seconds, [&](const BesideIt& takes) { return costs_.Slowdown(op, takes); });
   }
   const double differ = CountsFlops(name) ? rank_.machine().speed_spread : 0;
-  const sim::Apart apart{differ * seconds, rank_.host().spread()};
   const std::string_view shown = named ? rank_.trace().NameOf(name) : std::string_view();
   std::string_view shape;
   if (rank_.trace().enabled()) {
@@ -179,14 +192,50 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op) {
                           .bytes = cost.bytes().value(),
                           .source = e.source});
   }
-  static_cast<SimulatedStream&>(stream).line().Advance(seconds, rank_.host().time(), shown, rank_.trace().label(),
-                                                       apart, shape);
+  const Launched launch{seconds, host_seconds, differ * seconds, shown, rank_.trace().label(), shape};
+  if (!kept) {
+    if (host_seconds > 0) rank_.host().Advance(host_seconds);
+    return Issue(stream, launch);
+  }
+  graphs_->sections.Add(ops::IdentityOf(op, workspace));
+  graphs_->kept.push_back({.launch = launch, .call = nullptr});
+  if (graphs_->sections.full()) FlushGraphs();
+}
+
+void SimulatedDevice::Issue(Stream& stream, const Launched& launch) {
+  static_cast<SimulatedStream&>(stream).line().Advance(launch.seconds, rank_.host().time(), launch.name, launch.label,
+                                                       {launch.deviation, rank_.host().spread()}, launch.shape);
+}
+
+void SimulatedDevice::FlushGraphs() {
+  const auto kept = std::exchange(graphs_->kept, {});
+  const size_t operations = graphs_->sections.size();
+  const LaunchSections::Decision decision = graphs_->sections.Close();
+  const bool by_graph = decision.what == LaunchSections::Do::kReplay;
+  const SimulatedMachine::Graphs& host = *rank_.machine().graphs;
+  if (by_graph) {
+    WaitForPlace(*compute_);
+    const auto changed = static_cast<double>(decision.changed.size()), n = static_cast<double>(operations);
+    rank_.host().Advance(n * (host.operation_seconds + host.node_seconds) + host.launch_seconds +
+                         changed * rank_.machine().launch_seconds);
+  }
+  for (const auto& [launch, call] : kept) {
+    if (call) {
+      call();
+      continue;
+    }
+    if (!by_graph) {
+      WaitForPlace(*compute_);
+      rank_.host().Advance(launch.host_seconds);
+    }
+    Issue(*compute_, launch);
+  }
 }
 
 void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
   const bool by_host = !rank_.machine().gpu && &stream != compute_.get();  // as on a CPU, after the stream's transfers
   if (by_host) stream.Synchronize();
-  Charge(by_host ? *compute_ : stream, op);
+  Charge(by_host ? *compute_ : stream, op, workspace);
   if (arithmetic_ == nullptr) return;
   rank_.CatchUp();
   const sim::FlightRecord::Aside aside(rank_.engine().record());  // a long operation is not a hang
@@ -194,6 +243,7 @@ void SimulatedDevice::Run(Stream& stream, const ops::Op& op, Tensor workspace) {
 }
 
 void SimulatedDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) {
+  rank_.Flush();
   if (rank_.machine().uploads) {
     rank_.host().Advance(rank_.machine().launch_seconds);
     rank_.compute().Advance(link_.Time(dst, dst, costs_).value(), rank_.host().time());
@@ -219,8 +269,11 @@ double SimulatedDevice::Item(const Tensor& scalar, StandIn stand_in) {
 }
 
 void SimulatedDevice::WhenReached(std::function<void(Seconds)> fn) {
-  rank_.compute().Call(
-      [fn = std::move(fn), host = rank_.host().time()](double time) { fn(Seconds(std::max(time, host))); });
+  const auto call = [this, fn = std::move(fn)] {
+    rank_.compute().Call([fn, host = rank_.host().time()](double time) { fn(Seconds(std::max(time, host))); });
+  };
+  if (graphs_ == nullptr || graphs_->kept.empty()) return call();
+  graphs_->kept.push_back({.launch = {}, .call = call});
 }
 
 std::optional<double> SimulatedDevice::Difference(const ops::Op& a, const ops::Op& b) {

@@ -5,7 +5,7 @@
 //
 // Assumes: operations of one rank run one at a time. Each takes as long as its cost model says and is preceded by the
 // same host time. Transfers run beside them and do not slow them down. Ignores: caches warmed by the previous
-// operation, and clock changes under load, unless the cost model includes them.
+// operation, and clock changes under load, unless the cost model includes them. With cuda.graphs: graph_launches.h.
 #pragma once
 
 #include <array>
@@ -18,6 +18,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "backends/host/costs.h"
+#include "backends/simulated/graph_launches.h"
 #include "backends/simulated/rank.h"
 #include "core/device/cost_model.h"
 #include "core/device/device.h"
@@ -66,6 +67,7 @@ class SimulatedDevice : public Device {
   const Sums& sums() const { return sums_; }
   // The rank goes on in a new generation: launches of the old one, whose ends never come, fill no places.
   void GoesOn() { marks_.clear(), launched_ = 0; }
+  int64_t settling() const;                        // LaunchSections::settling; 0 without cuda.graphs
   void Repeat(const Sums& before, int64_t times);  // adds `times` times what was added since
 
  protected:
@@ -74,7 +76,15 @@ class SimulatedDevice : public Device {
 
  private:
   class Arithmetic;
-  void Charge(Stream& stream, const ops::Op& op);
+  void Charge(Stream& stream, const ops::Op& op, const Tensor& workspace);
+  // An operation as the stream takes it.
+  struct Launched {
+    double seconds, host_seconds;  // of the stream; of the host, if launched alone
+    double deviation;              // sim::Apart
+    std::string_view name, label, shape;
+  };
+  void Issue(Stream& stream, const Launched& launch);
+  void FlushGraphs();
   void ReadBack();                    // the host waits for the compute stream and for the read-back
   void WaitForPlace(Stream& stream);  // as SimulatedMachine::pending_launches
 
@@ -85,6 +95,7 @@ class SimulatedDevice : public Device {
   const int threads_;
   std::unique_ptr<Arithmetic> arithmetic_;  // REAL only
   std::unique_ptr<Stream> compute_;
+  std::unique_ptr<GraphLaunches<Launched>> graphs_;  // cuda.graphs only
   int launched_ = 0;                                 // on the compute stream, since the last of marks_
   std::deque<sim::TimePointPtr> marks_ = {};         // the ends of every few launches, the oldest first
   absl::flat_hash_map<const char*, size_t> places_;  // index into spreads, by kernel; the names are string literals

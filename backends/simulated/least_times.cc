@@ -27,7 +27,8 @@ class Times final : public LeastTimes {
   Seconds Operation(const ops::Op& op) override { return plan_.costs->Time(op).seconds * slowdown_; }
   Seconds Launch(const ops::Op& op) override {
     if (!plan_.machine.gpu) return Seconds(0);
-    return plan_.costs->Time(op).launch.value_or(Seconds(plan_.machine.launch_seconds));
+    const Seconds alone = plan_.costs->Time(op).launch.value_or(Seconds(plan_.machine.launch_seconds));
+    return plan_.machine.graphs ? std::min(alone, Seconds(plan_.machine.graphs->operation_seconds)) : alone;
   }
   Seconds Transfer(const Tensor& from, const Tensor& to) override {
     return plan_.host_link.Time(from, to, *plan_.costs);

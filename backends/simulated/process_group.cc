@@ -152,6 +152,7 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   if (shared_->world().folded()) CheckFoldable(c);
   rank_.Communicates(*call);
   const sim::FlightRecord::Aside aside(rank_.engine().record());
+  rank_.Flush();
   if (rank_.machine().gpu) rank_.host().Advance(rank_.machine().communication_launch_seconds);
   Move(c);
   line_->NotBefore(rank_.LinkIsUpFrom(rank_.now()), rank_.host().spread());

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,12 @@ struct SimulatedMachine {
   double host_seconds = 0;                  // host time before each operation of a CPU
   double launch_seconds = 0;                // host time per launch, GPU only
   double communication_launch_seconds = 0;  // host time to call a collective or to post messages, GPU only
+  // GPU only, cuda.graphs: what the host takes for an operation that a graph launches, for a graph, and for each node
+  // of it. Their sources: graph_launches.h.
+  struct Graphs {
+    double operation_seconds, launch_seconds, node_seconds;
+  };
+  std::optional<Graphs> graphs;
   // GPU only: launches that the compute stream can hold, 0: any number. If it holds so many, the host waits. Assumed:
   // CUDA's streams are observed to hold about as many; NVIDIA does not state a number.
   int pending_launches = 1024;
@@ -97,6 +104,13 @@ class SimulatedRank : public Clock {
   double now() const { return host_->time(); }
   sim::Timeline& host() { return *host_; }
   sim::Timeline& compute() { return machine_.gpu ? *compute_ : *host_; }
+
+  // What the device keeps for a graph is launched before anything else happens on the compute stream, and before
+  // another stream waits for it.
+  void SetFlush(std::function<void()> flush) { flush_ = std::move(flush); }
+  void Flush() {
+    if (flush_) flush_();
+  }
 
   RankGraph* graph() { return graph_.get(); }  // null: it is not recorded
 
@@ -199,6 +213,7 @@ class SimulatedRank : public Clock {
   std::shared_ptr<sim::Timeline> host_ = std::make_shared<sim::Timeline>(),
                                  compute_ = std::make_shared<sim::Timeline>();
   std::unique_ptr<RankGraph> graph_;
+  std::function<void()> flush_;
 };
 
 // An event is a point on a time line; for a communication's event, `stream` is the stream's name in traces.

@@ -34,7 +34,7 @@ SteadyState::Situation SituationOf(SteppingRank& of) {
   // What SimGrid has in flight is not known: no situation equals another.
   const bool unknown = !engine.solves_flows() && !engine.network_idle();
   situation.rest = absl::HashOf(due.events, waiting, rank.calls().Fingerprint(), of.memory.Fingerprint(),
-                                of.host_memory.Fingerprint(), unknown ? now : 0);
+                                of.host_memory.Fingerprint(), unknown ? now : 0, of.device.settling());
   return situation;
 }
 

@@ -52,7 +52,8 @@ bool Small() { return Tokens() < 1024; }
 int64_t ComputeTokens() { return Small() ? Tokens() : Tokens() / 4; }
 
 struct Gpu {
-  explicit Gpu(cuda::AttentionKernels attention) : device(allocator, host, 0, 0, {.attention = attention}) {}
+  Gpu(cuda::AttentionKernels attention, bool graphs)
+      : device(allocator, host, 0, 0, {.attention = attention, .graphs = graphs}) {}
   cuda::GpuSource source{0};
   cuda::PinnedSource host_source{0};
   CachingAllocator allocator{source, 0}, host{host_source, 0, "host memory"};
@@ -60,12 +61,14 @@ struct Gpu {
   cudaStream_t stream = static_cast<cuda::CudaStream&>(device.compute()).raw();
   double l2_bytes = 0;
 };
-cuda::AttentionKernels attention_now = cuda::AttentionKernels::kOwn;  // of the benchmark that runs
+// Of the benchmark that runs.
+cuda::AttentionKernels attention_now = cuda::AttentionKernels::kOwn;
+bool graphs_now = false;
 Gpu& TheGpu() {
-  static std::map<cuda::AttentionKernels, Gpu*> gpus;
-  Gpu*& gpu = gpus[attention_now];
+  static std::map<std::pair<cuda::AttentionKernels, bool>, Gpu*> gpus;
+  Gpu*& gpu = gpus[{attention_now, graphs_now}];
   if (gpu == nullptr) {
-    gpu = new Gpu(attention_now);
+    gpu = new Gpu(attention_now, graphs_now);
     int bytes = 0;
     cuda::Check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, 0));
     gpu->l2_bytes = bytes;
@@ -208,25 +211,36 @@ void RegisterFlops(const std::string& name, const Make& make,
 
 // The host's time for a launch: of as many as a stream's queue holds without making the host wait, of so little work
 // that the GPU keeps up. (With an emulated GPU and TWOFOLD_EMULATED_DISCARD=1 nothing is done, and what is left is our
-// own part of it.)
-void RegisterHost(const std::string& name, const Make& make) {
+// own part of it.) `host_graphs`: of launches that repeat, by CUDA graphs (cuda.graphs).
+void RegisterHost(const std::string& name, const Make& make, bool graphs) {
   constexpr int kLaunches = 500;
-  Named("host/" + name, [=](benchmark::State& state) {
+  Named((graphs ? "host_graphs/" : "host/") + name, [=](benchmark::State& state) {
+    graphs_now = graphs;
     Gpu& gpu = TheGpu();
     Bench bench;
     const ops::Op op = make(bench);
+    const auto launch_all = [&] {
+      for (int i = 0; i < kLaunches; ++i) gpu.device.Launch(gpu.device.compute(), op);
+      if (graphs) gpu.device.compute().Record();  // they are launched now
+    };
+    for (int i = 0; i < 2; ++i) launch_all();  // the second time graphs are made
     std::vector<double> seconds;
     for (auto _ : state) {
       gpu.device.compute().Synchronize();
       const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < kLaunches; ++i) gpu.device.Launch(gpu.device.compute(), op);
+      launch_all();
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kLaunches);
       state.SetIterationTime(seconds.back());
     }
     gpu.device.compute().Synchronize();
     std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
     state.counters["host_us"] = seconds[seconds.size() / 2] * 1e6;
+    graphs_now = false;
   });
+}
+void RegisterHost(const std::string& name, const Make& make) {
+  RegisterHost(name, make, false);
+  RegisterHost(name, make, true);
 }
 
 void RegisterLaunches() {

@@ -59,6 +59,7 @@ constexpr Kind kKinds[] = {
     {"profile-threads", "the profile's kernels ran on "},
     {"profile-collectives", "the profile's collectives"},
     {"profile-options", "cuda.time_algorithms is "},
+    {"graphs", "cuda.graphs: "},
     {"profile-options", "cuda.attention is "},
     {"framework-memory", "the framework's memory could not be predicted"},
     {"device-spread", "devices differ in speed by "},

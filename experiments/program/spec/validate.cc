@@ -230,12 +230,31 @@ void CheckEmulated(const spec::Spec& spec, Problems& problems) {
   }
 }
 
+// What steps launch must repeat.
+void CheckCudaGraphs(const spec::Spec& spec, Problems& problems) {
+  if (!spec.cuda().graphs()) return;
+  const auto refuse = [&problems](std::string_view what, std::string_view why) {
+    problems.Add("cuda.graphs", "true, but with ", what, " ", why, "; use false");
+  };
+  if (spec.model().moe().dropless())
+    refuse("model.moe.dropless", "the shapes of operations depend on the data, so that steps do not repeat");
+  if (spec.train().has_elastic())
+    refuse("train.elastic", "what a step launches depends on the members, so that steps do not repeat");
+  if (spec.train().has_async_sgd())
+    refuse("train.async_sgd", "servers and workers launch what arrives, so that steps do not repeat");
+  if (spec.framework() != spec::TWOFOLD) {
+    refuse(StrCat("framework: ", spec::Framework_Name(spec.framework())),
+           "the launches are not Twofold's, and are not known to repeat");
+  }
+}
+
 void CheckCuda(const spec::Spec& spec, Problems& problems) {
   if (spec.device() != spec::CUDA) {
     if (!spec.has_cuda()) return;
     return problems.Add("cuda", "is only for device: CUDA, but device is ", spec::Device_Name(spec.device()),
                         "; set that, or leave the block out");
   }
+  CheckCudaGraphs(spec, problems);
   std::set<int> seen;
   for (int i = 0; i < spec.cuda().gpus_size(); ++i) {
     const int gpu = spec.cuda().gpus(i);

@@ -1,5 +1,6 @@
 // A GPU as calibration measured it: the host launches, the GPU works, and which of the two a step waits for can be said
 // by heart.
+#include "backends/simulated/graph_launches.h"
 #include "gmock/gmock.h"
 #include "tests/unit/simulated/fixture.h"
 
@@ -61,6 +62,33 @@ TEST_F(GpuProfileTest, LargeKernelsHideTheirLaunches) {
   });
   ASSERT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(result.results[0], Number(kLaunch + kLaunches * kLarge));
+}
+
+// In the first two steps each operation is launched; from the third on a graph launches them all.
+TEST_F(GpuProfileTest, AGraphTakesOneLaunchAndALittleForEachOperation) {
+  constexpr int kOfASection = 100, kSteps = 5;
+  const auto seconds = [&](bool graphs, int64_t numbers) {
+    spec::Spec spec = WithProfile(kGpu);
+    spec.mutable_cuda()->set_graphs(graphs);
+    const RunResult result = Run(spec, [=](RankContext& ctx) {
+      const Tensor t = Floats(ctx, numbers);
+      double began = 0;
+      for (int step = 0; step < kSteps; ++step) {
+        if (step == 2) began = ctx.clock().Now().value();
+        Fill(ctx, t, kOfASection);
+        ctx.device().compute().Synchronize();
+      }
+      return Number((ctx.clock().Now().value() - began) * 1e6);
+    });
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    const bool noted = testing::PrintToString(result.notes).find("cuda.graphs: where operations") != std::string::npos;
+    EXPECT_EQ(noted, graphs);
+    return std::stod(result.results[0]) * 1e-6 / (kSteps - 2);
+  };
+  const double section = kGraphLaunch + kOfASection * (kGraphOperation + kGraphNode);
+  EXPECT_NEAR(seconds(false, kSmallNumbers), kOfASection * kLaunch + kSmall, 1e-10);
+  EXPECT_NEAR(seconds(true, kSmallNumbers), section + kOfASection * kSmall, 1e-10) << "they begin once it is launched";
+  EXPECT_NEAR(seconds(true, kLargeNumbers), section + kOfASection * kLarge, 1e-10);
 }
 
 // Behind it the host has no lead: the next launch is waited for.
