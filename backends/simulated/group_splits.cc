@@ -61,6 +61,9 @@ std::shared_ptr<SimulatedGroup> SimulatedGroup::Partition(uint64_t sequence, int
 SimulatedGroup::Parts SimulatedGroup::MakeParts(int rank, std::span<const std::vector<int>> list,
                                                 const std::string& name) {
   Parts parts{{list.begin(), list.end()}, rank, {}, actors()};
+  // Nobody meets anyone in groups of one rank.
+  if (std::all_of(list.begin(), list.end(), [](const std::vector<int>& places) { return places.size() == 1; }))
+    return parts;
   // Equivalent groups, keyed by their stand-ins in order.
   std::map<std::vector<int>, std::vector<std::vector<int>>> kinds;
   for (const std::vector<int>& group : *groups_) {

@@ -11,53 +11,44 @@
 namespace twofold {
 namespace {
 
-// The axes, apart from parts of dp, whose coordinates differ within a group.
-std::vector<Axis> AxesOf(MeshGroup along) {
-  switch (along) {
-    case MeshGroup::kPp: return {Axis::kPp};
-    case MeshGroup::kDp: return {Axis::kDp};
-    case MeshGroup::kCp: return {Axis::kCp};
-    case MeshGroup::kTp: return {Axis::kTp};
-    case MeshGroup::kBatch: return {Axis::kDp, Axis::kCp};
-    case MeshGroup::kModel: return {Axis::kPp, Axis::kTp};
-    case MeshGroup::kReplicas:
-    case MeshGroup::kExpertReplicas: return {Axis::kCp};
-    case MeshGroup::kEp:
-    case MeshGroup::kIslands: break;
-  }
-  return {};
+// One digit of a rank, which is a number in mixed radix. In the order of digits, the ranks of a group are ordered.
+struct Digit {
+  bool inside;  // differs within a group
+  int base, stride;
+};
+
+std::vector<Digit> DigitsOf(const MeshShape& shape, MeshGroup along) {
+  const auto stride = [&shape](Axis axis) {
+    int ranks = 1;
+    for (size_t a = kGridAxes; a-- > 0 && shape.order[a] != axis;) ranks *= shape.extent(shape.order[a]);
+    return ranks;
+  };
+  const bool batch = along == MeshGroup::kBatch, replicas = along == MeshGroup::kReplicas,
+             experts = along == MeshGroup::kExpertReplicas, model = along == MeshGroup::kModel;
+  // dp counts islands, then runs of ep ranks in an island, then the ranks of a run.
+  const bool all = along == MeshGroup::kDp || batch;
+  const int island = shape.dp / shape.islands, dp = stride(Axis::kDp);
+  return {
+      {along == MeshGroup::kPp || model, shape.pp, stride(Axis::kPp)},
+      {all || along == MeshGroup::kIslands, shape.islands, dp * island},
+      {all || replicas || experts, island / shape.ep, dp * shape.ep},
+      {all || replicas || along == MeshGroup::kEp, shape.ep, dp},
+      {along == MeshGroup::kCp || batch || replicas || experts, shape.cp, stride(Axis::kCp)},
+      {along == MeshGroup::kTp || model, shape.tp, stride(Axis::kTp)},
+  };
 }
 
-// A number in mixed radix: each digit may have a different base.
-struct Number {
-  int value = 0, limit = 1;
-  void Append(int digit, int base) { value = value * base + digit, limit *= base; }
-};
-
-// The index of a rank's group, and the rank's index within the group.
-struct Key {
-  Number group, place;
-};
-
-Key KeyOf(const MeshShape& shape, MeshGroup along, const MeshPlace& at) {
-  const std::vector<Axis> axes = AxesOf(along);
-  Key key;
-  const auto append = [&key](bool inside, int digit, int base) {
-    (inside ? key.place : key.group).Append(digit, base);
-  };
-  // dp counts islands, then runs of ep ranks in an island, then the ranks of a run.
-  const int island = shape.dp / shape.islands;
-  const bool all = along == MeshGroup::kDp || along == MeshGroup::kBatch, replicas = along == MeshGroup::kReplicas;
-  for (const Axis axis : {Axis::kPp, Axis::kDp, Axis::kCp, Axis::kTp}) {
-    if (axis != Axis::kDp) {
-      append(std::find(axes.begin(), axes.end(), axis) != axes.end(), at.at(axis), shape.extent(axis));
-      continue;
+// All numbers that these digits can make, the first digit most significant.
+std::vector<int> NumbersOf(const std::vector<Digit>& digits) {
+  std::vector<int> numbers = {0}, longer;
+  for (const Digit& digit : digits) {
+    longer.clear();
+    for (const int number : numbers) {
+      for (int d = 0; d < digit.base; ++d) longer.push_back(number + d * digit.stride);
     }
-    append(all || along == MeshGroup::kIslands, at.dp / island, shape.islands);
-    append(all || replicas || along == MeshGroup::kExpertReplicas, at.dp % island / shape.ep, island / shape.ep);
-    append(all || replicas || along == MeshGroup::kEp, at.dp % shape.ep, shape.ep);
+    std::swap(numbers, longer);
   }
-  return key;
+  return numbers;
 }
 
 }  // namespace
@@ -152,15 +143,18 @@ int RankAt(const MeshShape& shape, const MeshPlace& place) {
 }
 
 GroupList GroupsOf(const MeshShape& shape, MeshGroup along) {
+  std::vector<Digit> inside, outside;
+  for (const Digit& digit : DigitsOf(shape, along)) (digit.inside ? inside : outside).push_back(digit);
+  std::sort(outside.begin(), outside.end(), [](const Digit& a, const Digit& b) {
+    return std::pair(a.stride, a.base) > std::pair(b.stride, b.base);  // then first ranks ascend
+  });
+  const std::vector<int> places = NumbersOf(inside);
   GroupList groups;
-  for (int r = 0; r < shape.size(); ++r) {
-    const Key key = KeyOf(shape, along, PlaceOf(shape, r));
-    groups.resize(static_cast<size_t>(key.group.limit));
-    std::vector<int>& group = groups[static_cast<size_t>(key.group.value)];
-    group.resize(static_cast<size_t>(key.place.limit));
-    group[static_cast<size_t>(key.place.value)] = r;
+  for (const int first : NumbersOf(outside)) {
+    std::vector<int>& group = groups.emplace_back();
+    group.reserve(places.size());
+    for (const int place : places) group.push_back(first + place);
   }
-  std::sort(groups.begin(), groups.end());
   return groups;
 }
 
@@ -173,11 +167,16 @@ std::shared_ptr<const MeshGroups> AllGroupsOf(const MeshShape& shape) {
     if (of == shape) return groups.lock();
   }
   auto all = std::make_shared<MeshGroups>();
+  std::vector<std::vector<bool>> differ;  // by kind: for the digits that are not always 0, whether they do in a group
   for (size_t k = 0; k < kMeshGroups; ++k) {
-    auto own = std::make_shared<const GroupList>(GroupsOf(shape, static_cast<MeshGroup>(k)));
-    const auto same = std::find_if(all->begin(), all->begin() + static_cast<std::ptrdiff_t>(k),
-                                   [&](const auto& g) { return *g == *own; });
-    (*all)[k] = same != all->begin() + static_cast<std::ptrdiff_t>(k) ? *same : std::move(own);
+    std::vector<bool> own;
+    for (const Digit& digit : DigitsOf(shape, static_cast<MeshGroup>(k)))
+      if (digit.base > 1) own.push_back(digit.inside);
+    const auto same = std::find(differ.begin(), differ.end(), own) - differ.begin();
+    (*all)[k] = static_cast<size_t>(same) < k
+                    ? (*all)[static_cast<size_t>(same)]
+                    : std::make_shared<const GroupList>(GroupsOf(shape, static_cast<MeshGroup>(k)));
+    differ.push_back(std::move(own));
   }
   known->emplace_back(shape, all);
   return all;

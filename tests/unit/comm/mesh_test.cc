@@ -127,6 +127,19 @@ TEST(GroupsOf, OneAxisChangesThatCoordinateAlone) {
   }
 }
 
+// A list is large, so kinds with the same groups share it.
+TEST(GroupsOf, EqualListsAreOne) {
+  for (const MeshShape& shape : kShapes) {
+    const std::shared_ptr<const MeshGroups> all = AllGroupsOf(shape);
+    for (const MeshGroup a : kAll) {
+      const auto& list = (*all)[static_cast<size_t>(a)];
+      EXPECT_EQ(*list, GroupsOf(shape, a)) << MeshGroupName(a);
+      for (const MeshGroup b : kAll)
+        EXPECT_EQ(list == (*all)[static_cast<size_t>(b)], GroupsOf(shape, a) == GroupsOf(shape, b)) << MeshGroupName(a);
+    }
+  }
+}
+
 TEST(GroupsOf, SaidByHeart) {
   const MeshShape shape{.pp = 2, .dp = 2, .tp = 2};
   EXPECT_EQ(GroupsOf(shape, MeshGroup::kTp), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
