@@ -8,6 +8,7 @@
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
 #include "sim/at_work.h"
+#include "sim/course.h"
 #include "sim/engine_simgrid.h"
 #include "sim/latency.h"
 #include "sim/zone.h"
@@ -53,7 +54,7 @@ Engine::Engine(const Topology& topology, const Options& options)
     : topology_(topology),
       record_(options.record),
       router_(topology, options.routing),
-      full_again_(topology.links().size()),
+      full_again_(topology.link_count()),
       simgrid_(std::make_unique<SimGrid>()),
       timer_(std::numeric_limits<double>::infinity()),
       twins_from_(options.twins_from) {
@@ -169,6 +170,7 @@ void Engine::GoOn() {
 }
 
 void Engine::ResetFlows() {
+  charted_.clear();
   flows_.reset();
   flows_.emplace(
       topology_, [this] { return now(); }, [this](double time, std::function<void()> fn) { At(time, std::move(fn)); },

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -104,6 +105,7 @@ class Engine {
   };
   class Course;
   std::shared_ptr<const Course> Chart(std::span<const Copy> copies);     // throws NoRoute
+  int64_t flows_listed() const { return flows_listed_; }                 // by Chart: flows of all copies
   int64_t twins() const { return static_cast<int64_t>(twins_.size()); }  // lists of endpoints that were compared
   // Like Transfer. `done` receives the endpoints' times copy by copy, or a single time if all are equal. Copies whose
   // phases have the same latencies start each phase together, when the last of them has finished the previous one.
@@ -185,6 +187,12 @@ class Engine {
   void SetEnded(const std::shared_ptr<Under>& under);
   // Null if the copies are no twins, or too few to look.
   std::shared_ptr<const LinkTwins> TwinsOf(std::span<const Copy> copies);
+  struct Charted;
+  std::optional<Charted> KeyOf(std::span<const Copy> copies) const;
+  std::shared_ptr<const Course> ChartLike(const Charted& known, const Charted& now, const Schedule& schedule);
+  // Of each phase the latency, the latencies of its flows' routes, and the flows.
+  void List(const Copy& copy, const std::shared_ptr<const LinkTwins>& twins, std::vector<double>& seconds,
+            std::vector<std::vector<double>>& latencies, std::vector<FlowSet>& sets);
   struct Loose;
   void RunPhase(const Phase& phase, const std::vector<int>& endpoints, double stretch, int use);
   // In loose.cc.
@@ -213,6 +221,8 @@ class Engine {
   std::optional<Flows> flows_;
   const size_t twins_from_;
   std::map<std::vector<std::vector<int>>, Twins> twins_;  // by endpoints
+  std::list<Charted> charted_;                            // the latest last
+  int64_t flows_listed_ = 0;
   Counters counters_;
   int running_ = 0;       // ranks that are neither blocked nor done
   bool settles_ = false;  // an event will start the flows that are held

@@ -1,12 +1,12 @@
-// Timed events, and schedules whose flows are solved in advance: neither needs an actor.
+// Timed events, and courses, whose flows are solved in advance (chart.cc): neither needs an actor.
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "sim/at_work.h"
+#include "sim/course.h"
 #include "sim/engine.h"
 #include "sim/engine_simgrid.h"
-#include "sim/latency.h"
 #include "simgrid/kernel/Timer.hpp"
 #include "topologies/graph/no_route.h"
 
@@ -67,99 +67,6 @@ void Engine::RunDue() {
   }
   timer_ = std::numeric_limits<double>::infinity();
   SetTimer();
-}
-
-// Copies whose phases have the same latencies run in step: the flows of a phase form one bundle.
-class Engine::Course {
- public:
-  struct Phase {
-    double seconds;
-    Flows::BundlePtr flows;
-  };  // its latency; null: no flows
-  struct Set {
-    std::vector<double> seconds;  // of phases
-    std::vector<FlowSet> flows = {};
-    std::vector<Phase> phases = {};
-  };
-  struct Copy {
-    size_t set;
-    std::vector<int> last_phase;
-  };
-  std::vector<Set> sets;
-  std::vector<Copy> copies;  // none if `together`
-  bool together = true;      // all endpoints are done when the last phase of the only set has ended
-};
-
-std::shared_ptr<const LinkTwins> Engine::TwinsOf(std::span<const Copy> copies) {
-  size_t flows = 0;
-  for (const Phase& phase : copies[0].schedule->phases) flows += phase.flows.size();
-  const auto same = [&](const Copy& c) { return c.schedule == copies[0].schedule; };
-  if (copies.size() < 2 || copies.size() * flows < twins_from_ || !Twins::Possible(router_.options().policy) ||
-      !std::all_of(copies.begin(), copies.end(), same))
-    return nullptr;
-  std::vector<std::vector<int>> endpoints;
-  for (const Copy& copy : copies) endpoints.push_back(copy.endpoints);
-  auto known = twins_.find(endpoints);
-  if (known == twins_.end()) {
-    Twins twins(topology_, router_, endpoints, static_cast<int64_t>(twins_.size()));
-    known = twins_.emplace(std::move(endpoints), std::move(twins)).first;
-  }
-  return known->second.Cover(*copies[0].schedule) ? known->second.links() : nullptr;
-}
-
-std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies) {
-  auto course = std::make_shared<Course>();
-  const std::shared_ptr<const LinkTwins> twins = TwinsOf(copies);
-  std::vector<Path> paths;
-  std::vector<int> lots;  // by set: copies
-  for (const Copy& copy : copies) {
-    const Schedule& schedule = *copy.schedule;
-    if (twins != nullptr && &copy != copies.data()) {
-      course->copies.push_back(course->copies[0]);
-      continue;
-    }
-    Course::Set own;
-    for (const Phase& phase : schedule.phases) {
-      std::vector<double> routes;
-      FlowSet& flows = own.flows.emplace_back();
-      flows.twins = twins;
-      const bool pipelined = IsPipelined(phase);
-      for (size_t i = 0; i < phase.flows.size(); ++i) {
-        const Flow& f = phase.flows[i];
-        const Pair pair{copy.endpoints[static_cast<size_t>(f.from)], copy.endpoints[static_cast<size_t>(f.to)], f.rail};
-        router_.Choose(pair, i, f.bytes * schedule.stretch, paths);
-        const bool counts = RouteCounts(phase, pipelined, f);
-        routes.push_back(counts ? RouteLatency(topology_, router_.options().policy, pair, paths) : 0);
-        for (const Path& path : paths) {
-          const double bytes = f.bytes * path.share * schedule.stretch;
-          if (bytes > 0) flows.Add(path.links, bytes, f.rate * path.share);
-        }
-      }
-      own.seconds.push_back(PhaseLatency(phase, routes, topology_.alpha().value()) * schedule.stretch);
-    }
-    auto set = std::find_if(course->sets.begin(), course->sets.end(),
-                            [&own](const Course::Set& s) { return s.seconds == own.seconds; });
-    course->copies.push_back({static_cast<size_t>(set - course->sets.begin()), schedule.last_phase});
-    const auto last = static_cast<int>(schedule.phases.size()) - 1;
-    for (int l : schedule.last_phase) course->together = course->together && l == last;
-    if (set == course->sets.end()) {
-      course->sets.push_back(std::move(own));
-      lots.push_back(1);
-      continue;
-    }
-    const int lot = lots[course->copies.back().set]++;
-    for (size_t p = 0; p < own.flows.size(); ++p) set->flows[p].Add(own.flows[p], lot);
-  }
-  for (Course::Set& set : course->sets) {
-    for (size_t p = 0; p < set.seconds.size(); ++p) {
-      const bool none = set.flows[p].empty();
-      set.phases.push_back({set.seconds[p], none ? nullptr : flows_->Solve(std::move(set.flows[p]))});
-    }
-    set.flows = {};
-  }
-  course->together = course->together && course->sets.size() == 1;
-  if (course->together) course->copies = {};
-  return course;
 }
 
 struct Engine::Under {

@@ -89,8 +89,8 @@ Flows::Flows(const Topology& topology, std::function<double()> now, At at, LinkH
     : now_(std::move(now)),
       at_(std::move(at)),
       history_(history),
-      classifier_(topology.links()),
-      zone_of_(topology.links().size()) {}
+      classifier_(topology),
+      zone_of_(topology.link_count()) {}
 
 Flows::~Flows() {
   if (history_ == nullptr || !history_->on()) return;
@@ -140,10 +140,25 @@ Flows::BundlePtr Flows::Solve(FlowSet flows) {
   const FlowClasses& classes = group->classes;
   if (!set->empty()) bundle->scale = set->bytes[0] / classes.sets[0]->bytes[0];
   for (const FlowClasses::Class& c : classes.classes) bundle->bytes.push_back(set->BytesOf(c.example));
+  SolveAlone(*bundle);
+  return bundle;
+}
+
+Flows::BundlePtr Flows::SolveLike(const Bundle& like, double factor) {
+  const AtWork at_work(sim::Part::kFlows);
+  auto bundle = std::make_shared<Bundle>();
+  bundle->group = like.group, bundle->scale = like.scale * factor;
+  for (const double bytes : like.bytes) bundle->bytes.push_back(bytes * factor);
+  SolveAlone(*bundle);
+  return bundle;
+}
+
+void Flows::SolveAlone(Bundle& bundle) {
+  const FlowClasses& classes = bundle.group->classes;
   ++solutions_;
-  bundle->solution = std::make_shared<FlowSolution>(classes, bundle->bytes);
+  bundle.solution = std::make_shared<FlowSolution>(classes, bundle.bytes);
   std::vector<double> ends(classes.classes.size());
-  for (const FlowSolution::Step& step : bundle->solution->Complete()) {
+  for (const FlowSolution::Step& step : bundle.solution->Complete()) {
     for (const auto& [c, rate] : step.rates) {
       if (rate == 0) ends[static_cast<size_t>(c)] = step.time;
     }
@@ -151,9 +166,8 @@ Flows::BundlePtr Flows::Solve(FlowSet flows) {
   for (const std::vector<int>& lot : classes.lots[0]) {
     double end = 0;
     for (const int c : lot) end = std::max(end, ends[static_cast<size_t>(c)]);
-    bundle->first = std::min(bundle->first, end);
+    bundle.first = std::min(bundle.first, end);
   }
-  return bundle;
 }
 
 Flows::GroupPtr Flows::MakeGroup(FlowClasses classes) {

@@ -50,6 +50,8 @@ class Flows {
   // Solves flows that begin together. The bundle may be started many times. Bundles of flows over the same links, whose
   // bytes are in the same proportions, share their classes.
   BundlePtr Solve(FlowSet flows);
+  // The same flows, each with `factor` times its bytes.
+  BundlePtr SolveLike(const Bundle& bundle, double factor);
   // Starts the bundle now. `done` is called when its last flow has ended, with the time at which the first lot ended.
   // The bundle must not be empty.
   // `use`: for the history, what the flows belong to.
@@ -78,6 +80,7 @@ class Flows {
   struct Rest;  // what is left of an active bundle
 
   GroupPtr MakeGroup(FlowClasses classes);
+  void SolveAlone(Bundle& bundle);
   void FindZones(const GroupPtr& group);
   std::shared_ptr<FlowSolution> SolutionOf(const GroupPtr& group, const std::vector<double>& left);
   std::vector<int> OverfullAtFirst(const Group& group, const std::vector<double>& left) const;

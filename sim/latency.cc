@@ -6,7 +6,7 @@ double RouteLatency(const Topology& topology, RoutingPolicy policy, Pair pair, c
   if (policy == RoutingPolicy::kDeterministic) return topology.Latency(pair).value();
   double mean = 0;
   for (const Path& path : paths) {
-    for (int link : path.links) mean += path.share * topology.links()[static_cast<size_t>(link)].latency.value();
+    for (int link : path.links) mean += path.share * topology.RatesOf(link).latency.value();
   }
   return mean;
 }

@@ -40,7 +40,7 @@ class TimeBins {
 // For one thread.
 class LinkHistory {
  public:
-  explicit LinkHistory(const Topology& topology) : topology_(topology), class_of_(topology.links().size()) {}
+  explicit LinkHistory(const Topology& topology) : topology_(topology), class_of_(topology.link_count()) {}
 
   // Recording begins at `time`, or earlier if it is called again with an earlier time, but not before `now`: a rank may
   // begin a step a little before the flows that are in flight were last brought up to date.

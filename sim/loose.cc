@@ -62,7 +62,7 @@ std::vector<std::pair<int, double>> Crossed(const std::vector<Path>& paths) {
 // generic cell rate algorithm, ITU-T I.371: `until` is when it is full again). Returns how many of the `bytes` that
 // start to cross at `at` pass at once.
 double Engine::TakeFree(int link, double bytes, double full, double at) {
-  const double rate = topology_.links()[static_cast<size_t>(link)].bandwidth.value();
+  const double rate = topology_.RatesOf(link).bandwidth.value();
   double& until = full_again_[static_cast<size_t>(link)];
   const double behind = std::max(0.0, until - at) * rate;
   until = std::max(until, at) + bytes / rate;
@@ -102,7 +102,7 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
   const std::vector<Phase>& phases = loose->schedule->phases;
   const double stretch = loose->schedule->stretch;
   for (size_t p = 0; p < phases.size(); ++p) {
-    const std::vector<Flow>& flows = phases[p].flows;
+    const FlowList& flows = phases[p].flows;
     Loose::Part& own = loose->parts[p][rank];
     if (own.flows == 0 && !flows.empty()) continue;
     const double alone = flows.empty() ? PhaseLatency(phases[p], {}, topology_.alpha().value()) : phases[p].seconds;
@@ -117,7 +117,7 @@ void Engine::RunLooseRank(const std::shared_ptr<Loose>& loose, size_t rank) {
       const auto [first, share] = way.crossed[0];
       const double bytes = flows[i].bytes * stretch;
       way.out = std::max(0.0, bytes - TakeFree(first, bytes * share, flows[i].free * stretch, begin) / share);
-      next = begin + way.out / topology_.links()[static_cast<size_t>(first)].bandwidth.value();
+      next = begin + way.out / topology_.RatesOf(first).bandwidth.value();
       Spawn([this, loose, p, i, begin] { RunLooseFlow(loose, p, i, begin); });
     }
     for (int i = 0; i < own.flows; ++i) own.ended->acquire();
@@ -155,7 +155,7 @@ void Engine::RunLooseFlow(const std::shared_ptr<Loose>& loose, size_t p, size_t 
       if (bytes > 0) leaving.push_back(simgrid_->platform->Start(path.links, bytes * path.share, rate, path.parts));
       continue;
     }
-    const double paced = topology_.links()[static_cast<size_t>(path.links[0])].bandwidth.value() * path.share;
+    const double paced = topology_.RatesOf(path.links[0]).bandwidth.value() * path.share;
     if (way.out > 0)
       leaving.push_back(simgrid_->platform->Start({path.links[0]}, way.out * path.share, rate, path.parts));
     if (bytes > 0)

@@ -159,8 +159,15 @@ Network::Occupation Network::OccupationOf(const Schedule& schedule, const Places
 Network::Occupation Network::Occupies(int number, const CollectiveShape& shape) {
   const Groups& groups = GroupsOf(number);
   Known& entry = known_[{number, shape.kind, shape.bytes, 2 * shape.root + (shape.follows ? 1 : 0)}];
-  if (entry.name.algorithm.empty()) entry = Make(number, shape, groups);
-  return entry.occupation;
+  if (!entry.occupation) {
+    occupations_ = true;
+    Known made = Make(number, shape, groups);
+    if (entry.name.algorithm.empty())
+      entry = std::move(made);
+    else
+      entry.occupation = made.occupation;
+  }
+  return *entry.occupation;
 }
 
 std::shared_ptr<const Engine::Course> Network::Chart(const Known& known, const Groups& groups) try {

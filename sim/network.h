@@ -100,7 +100,7 @@ class Network {
     std::shared_ptr<const Engine::Course> course = nullptr;  // if the engine solves flows: replaces schedules
     std::shared_ptr<const Schedule> kept = nullptr;          // the first group's, with keep_schedules
     Name name = {};
-    Occupation occupation = {};
+    std::optional<Occupation> occupation = std::nullopt;  // once somebody asks for occupations
     // While it is made, of the first group's phases: those that are timed, and their times.
     std::vector<PhaseSample> sample = {};
     std::vector<std::optional<PhaseTimes::Time>> times = {};
@@ -169,7 +169,8 @@ class Network {
   std::map<int, Listed> groups_;
   int next_groups_ = 0;
   int64_t planned_ = 0;
-  bool messages_ = false;  // a point-to-point message was sent
+  bool occupations_ = false;  // they were asked for
+  bool messages_ = false;     // a point-to-point message was sent
   // Collectives whose time is from a sample, by kind and ranks.
   struct Sampled {
     size_t timed, phases;

@@ -27,7 +27,7 @@ size_t FlowsOf(const Schedule& schedule) {
 std::vector<size_t> ByBytes(const Schedule& schedule, const std::vector<PhaseSample>& sample) {
   std::vector<std::pair<double, size_t>> phases;  // bytes, negative; number
   for (const PhaseSample& s : sample) {
-    const std::vector<Flow>& flows = schedule.phases[s.phase].flows;
+    const FlowList& flows = schedule.phases[s.phase].flows;
     const double bytes =
         std::accumulate(flows.begin(), flows.end(), 0.0, [](double sum, const Flow& f) { return sum + f.bytes; });
     phases.emplace_back(-bytes, phases.size());
@@ -167,12 +167,12 @@ Network::Known Network::Make(int number, const CollectiveShape& shape, const Gro
   const bool useful = options_.closed_forms && groups_.size() == 1 && !messages_;  // else it may meet others
   if (measured || useful) known.seconds = ClosedForm(known, groups);
   if (known.seconds > 0) KeepSample(shape, known);
-  known.occupation = OccupationOf(*known.schedules[0], groups[0].places);
+  if (occupations_) known.occupation = OccupationOf(*known.schedules[0], groups[0].places);
   if (measured) {
     for (const auto& schedule : known.schedules) schedule->stretch = known.seconds > 0 ? *measured / known.seconds : 1;
     known.seconds = *measured;
     known.name = {"measured", ""};
-    known.occupation.seconds = *measured;
+    if (known.occupation) known.occupation->seconds = *measured;
   }
   known.times.clear(), known.sample.clear();
   if (options_.keep_schedules) known.kept = known.schedules[0];

@@ -21,7 +21,7 @@ Pair PairOf(const PhaseTimes::Part& part, const Flow& f) {
 }
 
 bool HasNoBytes(const PhaseTimes::Part& part) {
-  const std::vector<Flow>& flows = part.phase.flows;
+  const FlowList& flows = part.phase.flows;
   return std::all_of(flows.begin(), flows.end(), [](const Flow& f) { return f.bytes == 0; });
 }
 
@@ -47,13 +47,13 @@ std::vector<double> EndsOf(const FlowClasses& classes, const FlowSet& flows) {
 }  // namespace
 
 PhaseTimes::PhaseTimes(const Topology& topology, Router& router)
-    : topology_(topology), router_(router), bandwidths_(topology.links().size()), seen_(topology.links().size()) {}
+    : topology_(topology), router_(router), bandwidths_(topology.link_count()), seen_(topology.link_count()) {}
 
 std::shared_ptr<const Paths> PhaseTimes::Route(std::span<const Part> parts) {
   if (!router_.depends_on_load() || std::all_of(parts.begin(), parts.end(), HasNoBytes)) return nullptr;
   std::vector<Request> requests;
   for (const Part& part : parts) {
-    const std::vector<Flow>& flows = part.phase.flows;
+    const FlowList& flows = part.phase.flows;
     for (size_t i = 0; i < flows.size(); ++i) requests.push_back({PairOf(part, flows[i]), i, flows[i].bytes});
   }
   auto paths = std::make_shared<Paths>();
@@ -71,7 +71,7 @@ double PhaseTimes::LatencyOf(const Paths& paths, size_t flow) const {
   double mean = 0;
   for (int p = 0; p < paths.of(flow); ++p) {
     const auto [links, share, parts] = paths.At(flow, p);
-    for (const int link : links) mean += share * topology_.links()[static_cast<size_t>(link)].latency.value();
+    for (const int link : links) mean += share * topology_.RatesOf(link).latency.value();
   }
   return mean;
 }
@@ -117,7 +117,7 @@ void PhaseTimes::Count(std::span<const int> links, double bytes, int parts) {
     if (seen >> 32 != counting_) {
       seen = counting_ << 32 | uses_.size();
       double& bandwidth = bandwidths_[static_cast<size_t>(link)];
-      if (bandwidth == 0) bandwidth = topology_.links()[static_cast<size_t>(link)].bandwidth.value();
+      if (bandwidth == 0) bandwidth = topology_.RatesOf(link).bandwidth.value();
       uses_.push_back({bandwidth, bytes * parts, bytes, bytes, parts});
       continue;
     }
@@ -163,7 +163,7 @@ PhaseTimes::Bounds PhaseTimes::BoundsOf(const Extremes& extremes, double factor,
 }
 
 PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part) {
-  const std::vector<Flow>& flows = part.phase.flows;
+  const FlowList& flows = part.phase.flows;
   const bool pipelined = IsPipelined(part.phase);
   const double per_byte = 1 / flows[0].bytes;
   uint64_t one = flows.size(), other = ~one;
@@ -171,12 +171,21 @@ PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part) {
     one = (one ^ value) * 0x9e3779b97f4a7c15, one ^= one >> 32;
     other = (other ^ value) * 0xbf58476d1ce4e5b9, other ^= other >> 29;
   };
+  const auto add_kind = [&](const Flow& f) {
+    // Shares that differ by rounding are equal: without the last 12 bits, rounded.
+    const uint64_t share = (std::bit_cast<uint64_t>(f.bytes * per_byte) + (1 << 11)) >> 12;
+    add(share << 11 ^ static_cast<uint64_t>(f.rail + 1) << 1 ^ (RouteCounts(part.phase, pipelined, f) ? 1 : 0));
+  };
+  if (flows.pattern() != nullptr) {  // which is kept with what is known of it, so that no other has its address
+    add(reinterpret_cast<uintptr_t>(flows.pattern().get()));
+    for (const int e : part.endpoints) add(static_cast<uint64_t>(e));
+    for (const Flow& f : flows.kinds()) add_kind(f);
+    return {HashMix(one), HashMix(other)};
+  }
   for (const Flow& f : flows) {
     const auto [from, to, rail] = PairOf(part, f);
     add(static_cast<uint64_t>(from) << 32 | static_cast<uint64_t>(to));
-    // Shares that differ by rounding are equal: without the last 12 bits, rounded.
-    const uint64_t share = (std::bit_cast<uint64_t>(f.bytes * per_byte) + (1 << 11)) >> 12;
-    add(share << 11 ^ static_cast<uint64_t>(rail + 1) << 1 ^ (RouteCounts(part.phase, pipelined, f) ? 1 : 0));
+    add_kind(f);
   }
   return {HashMix(one), HashMix(other)};
 }
@@ -207,7 +216,7 @@ PhaseTimes::Time PhaseTimes::Bound(std::span<const Part> parts) {
 
 PhaseTimes::Time PhaseTimes::BoundByPattern(const Part& part) {
   constexpr size_t kMostKnown = 8;
-  const std::vector<Flow>& flows = part.phase.flows;
+  const FlowList& flows = part.phase.flows;
   const Pattern pattern = PatternOf(part);
   auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.pattern == pattern; });
   if (known == known_.end()) {
@@ -216,10 +225,10 @@ PhaseTimes::Time PhaseTimes::BoundByPattern(const Part& part) {
       if (f.bytes > 0) Count(links, f.bytes * share, own);
     });
     if (known_.size() >= kMostKnown) known_.pop_front();
-    known = known_.insert(known_.end(), {pattern, flows[0].bytes, TakeExtremes(), std::move(routes)});
+    known = known_.insert(known_.end(), {pattern, flows.pattern(), flows[0].bytes, TakeExtremes(), std::move(routes)});
   }
   double limited = 0;
-  for (const Flow& f : flows) limited = std::max(limited, f.bytes / f.rate);
+  for (const Flow& f : flows.kinds()) limited = std::max(limited, f.bytes / f.rate);
   const Bounds bounds = BoundsOf(known->extremes, flows[0].bytes / known->bytes, limited);
   const double latency = PhaseLatency(part.phase, known->routes, topology_.alpha().value());
   return {.latency = latency,
@@ -229,7 +238,7 @@ PhaseTimes::Time PhaseTimes::BoundByPattern(const Part& part) {
 }
 
 std::vector<double> PhaseTimes::EndsByClass(const std::shared_ptr<const FlowSet>& flows) {
-  if (!classifier_) classifier_.emplace(topology_.links());
+  if (!classifier_) classifier_.emplace(topology_);
   if (const auto hash = HashOf(*flows); !last_classes_ || last_classes_->first != hash) {
     const FlowClassifier::Known nothing;
     last_classes_.emplace(hash, classifier_->Classify({flows}, {&nothing, 1}));

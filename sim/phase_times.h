@@ -102,7 +102,8 @@ class PhaseTimes {
   // What was found for patterns, the latest last. The next size of a collective often has the same.
   struct Known {
     Pattern pattern;
-    double bytes;  // of the first flow
+    std::shared_ptr<const FlowPattern> flows;  // null: they were listed one by one
+    double bytes;                              // of the first flow
     Extremes extremes;
     std::vector<double> routes;  // latencies, by flow; 0 where they do not count
   };

@@ -29,7 +29,7 @@ Way WayBetween(const Topology& topology, int from, int to) {
   std::vector<int> route;
   topology.Route(pair, topology.DefaultRoute(pair), route);
   double narrowest = 1e12;
-  for (int link : route) narrowest = std::min(narrowest, topology.links()[static_cast<size_t>(link)].bandwidth.value());
+  for (int link : route) narrowest = std::min(narrowest, topology.RatesOf(link).bandwidth.value());
   return {topology.UsualLatency(pair).value(), narrowest};
 }
 
@@ -37,7 +37,7 @@ bool IsCable(const Topology& topology, int from, int to) {
   const Pair pair{from, to};
   std::vector<int> route;
   topology.Route(pair, topology.DefaultRoute(pair), route);
-  return route.size() == 1 && topology.links()[static_cast<size_t>(route[0])].medium == Medium::kNvlink;
+  return route.size() == 1 && topology.RatesOf(route[0]).medium == Medium::kNvlink;
 }
 
 // The joints of the first node's ranks, if all nodes have their ranks in the same places and pairs have different
@@ -77,7 +77,7 @@ bool OverPcie(const Topology& topology, int from, int to) {
   std::vector<int> route;
   topology.Route(pair, topology.DefaultRoute(pair), route);
   return std::any_of(route.begin(), route.end(),
-                     [&](int link) { return topology.links()[static_cast<size_t>(link)].medium == Medium::kPcie; });
+                     [&](int link) { return topology.RatesOf(link).medium == Medium::kPcie; });
 }
 
 }  // namespace

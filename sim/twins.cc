@@ -49,7 +49,6 @@ bool Twins::Check(const Flow& flow) {
 
 bool Twins::Match(const std::vector<int>& first, const std::vector<int>& other, size_t copy) {
   if (first.size() != other.size()) return false;
-  const std::vector<Link>& all = topology_.links();
   for (size_t l = 0; l < first.size(); ++l) {
     const std::pair<size_t, int> own(copy, first[l]);
     const auto [known, fresh] = corresponds_.try_emplace(other[l], own);
@@ -61,8 +60,7 @@ bool Twins::Match(const std::vector<int>& first, const std::vector<int>& other, 
       others.push_back(other[l]);
     }
     if (others[copy - 1] != other[l]) return false;
-    if (all[static_cast<size_t>(first[l])].bandwidth.value() != all[static_cast<size_t>(other[l])].bandwidth.value())
-      return false;
+    if (topology_.RatesOf(first[l]).bandwidth != topology_.RatesOf(other[l]).bandwidth) return false;
   }
   return true;
 }

@@ -35,7 +35,7 @@ class Links : public NetZoneImpl {
 class Platform::Zone : public NetZoneImpl {
  public:
   explicit Zone(const Topology& topology)
-      : NetZoneImpl("topology"), topology_(topology), links_(topology.links().size()) {}
+      : NetZoneImpl("topology"), topology_(topology), links_(topology.link_count()) {}
 
   // SimGrid answers actors in the order of their requests and asks for a flow's route when it answers, so a FIFO queue
   // matches routes to flows.
@@ -56,7 +56,8 @@ class Platform::Zone : public NetZoneImpl {
   using LinkImpl = simgrid::kernel::resource::StandardLinkImpl;
   LinkImpl* Made(size_t link) {
     if (links_[link] == nullptr)
-      links_[link] = New(std::to_string(link), topology_.links()[link].bandwidth.value())->seal()->get_impl();
+      links_[link] =
+          New(std::to_string(link), topology_.RatesOf(static_cast<int>(link)).bandwidth.value())->seal()->get_impl();
     return links_[link];
   }
   // SimGrid 3.32 ignores the rate of a flow between hosts. A FATPIPE link, which gives each flow its full bandwidth,

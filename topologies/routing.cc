@@ -53,8 +53,9 @@ absl::StatusOr<RoutingPolicy> RoutingNamed(std::string_view name) {
 Router::Router(const Topology& topology, const RoutingOptions& options) : topology_(topology), options_(options) {
   TWOFOLD_CHECK_GE(options.most_paths, 1);
   if (!depends_on_load()) return;
-  loads_.reserve(topology.links().size());
-  for (const Link& link : topology.links()) loads_.push_back({.bandwidth = link.bandwidth.value()});
+  loads_.reserve(topology.link_count());
+  for (size_t l = 0; l < topology.link_count(); ++l)
+    loads_.push_back({.bandwidth = topology.RatesOf(static_cast<int>(l)).bandwidth.value()});
 }
 
 void Paths::Clear(size_t flows, int most) {

@@ -143,7 +143,7 @@ void Links::SetRates(Traffic& traffic) const {
   std::vector<double*> rates;  // by flow
   const int first_site = 2 * ranks_;
   for (Flight& f : traffic.flights) {
-    const std::vector<sim::Flow>& flows = f.travel->schedule.phases[f.phase].flows;
+    const sim::FlowList& flows = f.travel->schedule.phases[f.phase].flows;
     for (size_t i = 0; f.moving && i < flows.size(); ++i) {
       if (f.left[i] == 0) continue;
       const int from = f.travel->ranks[static_cast<size_t>(flows[i].from)],

@@ -173,16 +173,16 @@ class Times final : public LeastTimes {
       const sim::Flow& f = phase.flows[i];
       const Pair pair{part.endpoints[static_cast<size_t>(f.from)], part.endpoints[static_cast<size_t>(f.to)], f.rail};
       for (const int link : LinksOfAllRoutes(pair)) {
-        if (sim::RouteCounts(phase, pipelined, f)) routes[i] += LinkAt(link).latency.value();
+        if (sim::RouteCounts(phase, pipelined, f)) routes[i] += RatesOf(link).latency.value();
         double& on_link = bytes[link];
         on_link += f.bytes;
-        seconds = std::max(seconds, on_link / LinkAt(link).bandwidth.value());
+        seconds = std::max(seconds, on_link / RatesOf(link).bandwidth.value());
       }
       if (std::isfinite(f.rate)) seconds = std::max(seconds, f.bytes / f.rate);
     }
     return seconds + sim::PhaseLatency(phase, routes, plan_.topology->alpha().value());
   }
-  const Link& LinkAt(int link) const { return plan_.topology->links()[static_cast<size_t>(link)]; }
+  LinkRates RatesOf(int link) const { return plan_.topology->RatesOf(link); }
   const std::vector<int>& LinksOfAllRoutes(const Pair& pair) {
     const auto [at, fresh] = common_links_.try_emplace({pair.from, pair.to, pair.rail});
     if (!fresh) return at->second;

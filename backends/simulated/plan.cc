@@ -362,8 +362,7 @@ class PlaceNumbers {
       text.push_back(rails.try_emplace(topology.RailOf(pair.from), static_cast<int>(rails.size())).first->second);
       topology.Route(pair, topology.DefaultRoute(pair), route);
       double narrowest = std::numeric_limits<double>::infinity();
-      for (const int link : route)
-        narrowest = std::min(narrowest, topology.links()[static_cast<size_t>(link)].bandwidth.value());
+      for (const int link : route) narrowest = std::min(narrowest, topology.RatesOf(link).bandwidth.value());
       text.push_back(topology.Latency(pair).value()), text.push_back(narrowest);
     }
     return numbers_.try_emplace(std::move(text), static_cast<int>(numbers_.size())).first->second;

@@ -60,7 +60,8 @@ std::string AxesAcrossSites(const spec::Parallel& p, const SimulationPlan& plan)
 // Topologies that were built before: a process that predicts many jobs needs few different ones. They are forgotten
 // when they would take much memory; what was made from files, which may change, is not kept.
 absl::StatusOr<std::shared_ptr<const Topology>> BuiltTopology(const cluster::Cluster& c, int nodes) {
-  constexpr size_t kMostKept = 64, kMostLinks = 500'000;  // of all of them; about 150 bytes a link
+  constexpr size_t kMostKept = 64,
+                   kMostLinks = 500'000;  // of all of them; about 150 bytes a link, once they are listed
   static std::mutex mutex;
   static auto& known = *new std::map<std::pair<std::string, int>, std::shared_ptr<const Topology>>;
   const std::pair key(c.SerializeAsString(), NodesBuilt(c, nodes));
@@ -73,10 +74,10 @@ absl::StatusOr<std::shared_ptr<const Topology>> BuiltTopology(const cluster::Clu
   std::shared_ptr<const Topology> topology = *std::move(built);
   const std::lock_guard lock(mutex);
   if (c.has_machines() && !c.machines().node().file().empty()) return topology;
-  size_t links = topology->links().size();
-  for (const auto& [unused, kept] : known) links += kept->links().size();
+  size_t links = topology->link_count();
+  for (const auto& [unused, kept] : known) links += kept->link_count();
   if (links > kMostLinks || known.size() == kMostKept) known.clear();
-  if (topology->links().size() <= kMostLinks) known[key] = topology;
+  if (topology->link_count() <= kMostLinks) known[key] = topology;
   return topology;
 }
 

@@ -28,13 +28,14 @@ const std::vector<Algorithm>& Algorithms() {
 }
 
 bool IsPipelined(const Phase& phase) {
-  return std::any_of(phase.flows.begin(), phase.flows.end(), [](const Flow& f) { return f.crossings > 0; });
+  const std::vector<Flow>& kinds = phase.flows.kinds();
+  return std::any_of(kinds.begin(), kinds.end(), [](const Flow& f) { return f.crossings > 0; });
 }
 
 double PhaseLatency(const Phase& phase, std::span<const double> routes, double alpha) {
   double longest = phase.flows.empty() ? alpha : 0, sum = 0;
   for (size_t i = 0; i < phase.flows.size(); ++i) {
-    const Flow& f = phase.flows[i];
+    const Flow& f = phase.flows.KindAt(i);
     const double latency = routes[i] + f.hop_seconds;
     longest = std::max(longest, latency);
     sum += f.crossings * latency;

@@ -32,7 +32,7 @@ inline absl::Status NoForm(std::string_view algorithm, const CollectiveShape& sh
 }
 
 inline Phase Reversed(Phase phase) {
-  for (Flow& f : phase.flows) std::swap(f.from, f.to);
+  for (Flow& f : phase.flows.Listed()) std::swap(f.from, f.to);
   return phase;
 }
 

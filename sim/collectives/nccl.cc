@@ -84,6 +84,31 @@ struct CallCosts {
   std::array<bool, 2> hidden = {false, false};          // such hops of the path cost nothing
 };
 
+// The kinds of hops of a phase, if these are few.
+struct HopKinds {
+  std::shared_ptr<const FlowPattern> pattern = nullptr;  // null: they are many
+  std::vector<NcclHop> hops = {};                        // one of each kind
+};
+
+HopKinds KindsOf(const std::vector<NcclHop>& hops) {
+  constexpr size_t kMostKinds = 64;
+  FlowPattern pattern;
+  std::vector<NcclHop> kinds;
+  pattern.flows.reserve(hops.size());
+  size_t kind = 0;
+  for (const NcclHop& h : hops) {
+    const auto alike = [&h](const NcclHop& k) {
+      return k.between == h.between && k.share == h.share && k.crossings == h.crossings;
+    };
+    if (kind == kinds.size() || !alike(kinds[kind]))  // neighbours are often alike
+      kind = static_cast<size_t>(std::find_if(kinds.begin(), kinds.end(), alike) - kinds.begin());
+    if (kind == kMostKinds) return {};
+    if (kind == kinds.size()) kinds.push_back(h);
+    pattern.flows.push_back({h.from, h.to, static_cast<int>(kind)});
+  }
+  return {std::make_shared<const FlowPattern>(std::move(pattern)), std::move(kinds)};
+}
+
 // The routes of one call, made when they are first asked for: among thousands of ranks each is large. Those of
 // collectives depend on neither bytes nor protocol; they are kept with the places, for the next call.
 class Routes {
@@ -91,8 +116,9 @@ class Routes {
   Routes(const CollectiveShape& shape, const Places& places) : shape_(shape), places_(places) {}
   struct Made {
     NcclRoute route;
-    std::vector<Load> loads = {};  // by phase
-    bool kept = true;              // else the call may take the hops out of it
+    std::vector<Load> loads = {};      // by phase
+    std::vector<HopKinds> kinds = {};  // by phase; none: hops are not told apart by kind
+    bool kept = true;                  // else the call may take the hops out of it
   };
   // Null: the algorithm has none for this call.
   Made* Of(NcclAlgorithm a) {
@@ -112,7 +138,9 @@ class Routes {
 
   absl::StatusOr<std::shared_ptr<Made>> Make(NcclAlgorithm a) const {
     const bool keep = a != NcclAlgorithm::kDirect;  // its phases have a message for each pair of ranks
-    const Key key(a, shape_.kind, shape_.root);
+    // A ring goes the same way in both.
+    const bool gathers = a == NcclAlgorithm::kRing && shape_.kind == Communication::kReduceScatter;
+    const Key key(a, gathers ? Communication::kAllGather : shape_.kind, shape_.root);
     if (keep && places_.routes.kept == nullptr) places_.routes.kept = std::make_shared<Kept>();
     auto* const kept = static_cast<Kept*>(places_.routes.kept.get());
     if (keep) {
@@ -123,6 +151,7 @@ class Routes {
     auto made = std::make_shared<Made>(Made{.route = *std::move(route), .kept = keep});
     for (const auto& hops : made->route.phases) made->loads.push_back(BusiestOf(hops, places_));
     if (!keep) return made;
+    for (const auto& hops : made->route.phases) made->kinds.push_back(KindsOf(hops));
     if (kept->size() >= kMostKept) kept->clear();
     return kept->emplace(key, std::move(made)).first->second;
   }
@@ -259,7 +288,7 @@ double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::
 // Lets go of hops that are not kept, phase by phase: among thousands of ranks each phase has millions.
 Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& c, const Places& places) const {
   const auto [a, p] = way;
-  auto& [route, loads, kept] = made;
+  auto& [route, loads, kinds, kept] = made;
   struct PerHop {  // within a node, between nodes
     double on_wire, seconds;
   };
@@ -269,30 +298,38 @@ Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& 
     per_hop[at] = {1 / costs_.Share(a, p, between),
                    std::max(0.0, c.hop[at] - (between ? places.alpha : places.node_alpha))};
   }
-  const double missing = std::max(0.0, c.at_least - Estimate(way, route, loads, c, places));
+  const double missing = c.at_least > 0 ? std::max(0.0, c.at_least - Estimate(way, route, loads, c, places)) : 0;
   std::vector<Phase> phases;
   for (std::vector<NcclHop>& hops : route.phases) {
     Phase& phase = phases.emplace_back();
     phase.rounds = a == NcclAlgorithm::kDirect || c.hidden[0] ? 0 : 1;
     if (phases.size() == 1) phase.seconds = c.seconds + missing;
-    phase.flows.reserve(hops.size());
     // Of all messages of a collective, what their NIC loses limits their rates: links behind it carry the payload
     // alone.
     const double nic = c.all_messages && loads[phases.size() - 1].nic > 0
                            ? places.bandwidth * costs_.Share(a, p, true) / loads[phases.size() - 1].nic
                            : kNone;
-    for (const NcclHop& h : hops) {
+    const auto flow_of = [&](const NcclHop& h) {
       const size_t at = h.between ? 1 : 0;
       const bool limited = h.between && nic < kNone;
       const double on_wire = limited ? 1 : per_hop[at].on_wire;
       const double most = limited ? std::min(c.message_rate[at], nic * h.share)
                                   : std::min(c.most * h.share / route.device_share, c.message_rate[at]);
-      phase.flows.push_back({.from = h.from,
-                             .to = h.to,
-                             .bytes = c.payload * h.share * on_wire,
-                             .crossings = c.hidden[at] ? 0 : h.crossings,
-                             .hop_seconds = per_hop[at].seconds,
-                             .rate = most * on_wire});
+      return Flow{.from = h.from,
+                  .to = h.to,
+                  .bytes = c.payload * h.share * on_wire,
+                  .crossings = c.hidden[at] ? 0 : h.crossings,
+                  .hop_seconds = per_hop[at].seconds,
+                  .rate = most * on_wire};
+    };
+    const HopKinds* own = kinds.empty() ? nullptr : &kinds[phases.size() - 1];
+    if (own != nullptr && own->pattern != nullptr) {
+      std::vector<Flow> flows;
+      for (const NcclHop& h : own->hops) flows.push_back(flow_of(h));
+      phase.flows = FlowList(own->pattern, std::move(flows));
+    } else {
+      phase.flows.reserve(hops.size());
+      for (const NcclHop& h : hops) phase.flows.push_back(flow_of(h));
     }
     if (!kept) hops = std::vector<NcclHop>();
   }

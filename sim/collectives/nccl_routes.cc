@@ -146,6 +146,13 @@ std::vector<int> WayThrough(const Places& places, const std::vector<int>& node, 
   return way;
 }
 
+// For each ring between nodes, the devices of a node in its order, by local number.
+std::vector<std::vector<int>> WaysThrough(const Places& places, const std::vector<std::vector<int>>& nodes) {
+  std::vector<std::vector<int>> ways;
+  for (int first : RailDevices(places, nodes)) ways.push_back(WayThrough(places, nodes[0], first));
+  return ways;
+}
+
 std::vector<Ring> Rings(const Places& places) {
   std::vector<Ring> rings;
   if (places.nodes == 1) {
@@ -154,9 +161,9 @@ std::vector<Ring> Rings(const Places& places) {
     for (std::vector<int>& order : CyclicOrders(places.ranks())) rings.push_back({std::move(order), 1});
   } else {
     const auto nodes = RanksByNode(places);
+    const bool cables = !places.joints.empty() || places.pair_cables;
     for (int first : RailDevices(places, nodes)) {
       Ring& ring = rings.emplace_back(Ring{{}, 1});
-      const bool cables = !places.joints.empty() || places.pair_cables;
       const std::vector<int> way = cables ? WayThrough(places, nodes[0], first) : std::vector<int>();
       for (const std::vector<int>& node : nodes) {
         for (size_t k = 0; k < node.size(); ++k)
@@ -166,6 +173,43 @@ std::vector<Ring> Rings(const Places& places) {
   }
   for (Ring& ring : rings) ring.share /= static_cast<double>(rings.size());
   return rings;
+}
+
+// Hops of rings between nodes of equally many ranks, and the number of rings. In every node rings take the same ways:
+// which of them share a hop is found out once, for all nodes.
+std::pair<std::vector<NcclHop>, size_t> RingHopsByNode(const Places& places, double times) {
+  const auto nodes = RanksByNode(places);
+  const std::vector<std::vector<int>> ways = WaysThrough(places, nodes);
+  struct Hop {
+    int near, far;  // local numbers
+    bool between;   // far: in the next node
+    double share = 0, crossings = 0;
+    size_t ring;  // the first that has it
+  };
+  std::vector<Hop> pattern;
+  for (size_t r = 0; r < ways.size(); ++r) {
+    const std::vector<int>& way = ways[r];
+    for (size_t k = 0; k < way.size(); ++k) {
+      const bool between = k + 1 == way.size();
+      const int near = way[k], far = between ? way[0] : way[k + 1];
+      auto known = std::find_if(pattern.begin(), pattern.end(),
+                                [&](const Hop& h) { return h.near == near && h.far == far && h.between == between; });
+      if (known == pattern.end()) known = pattern.insert(known, {near, far, between, 0, 0, r});
+      known->share += times * (1.0 / static_cast<double>(ways.size())), known->crossings += r == 0 ? times : 0;
+    }
+  }
+  std::vector<NcclHop> hops;
+  hops.reserve(pattern.size() * nodes.size());
+  for (size_t r = 0; r < ways.size(); ++r) {
+    for (size_t v = 0; v < nodes.size(); ++v) {
+      for (const Hop& h : pattern) {
+        if (h.ring != r) continue;
+        const std::vector<int>& other = nodes[h.between ? (v + 1) % nodes.size() : v];
+        hops.push_back({nodes[v][At(h.near)], other[At(h.far)], h.between, h.share, h.crossings});
+      }
+    }
+  }
+  return {std::move(hops), ways.size()};
 }
 
 // Rings in all orders of a node load every cable between two devices alike: RCCL's rings on MI300X (src/graph/
@@ -192,6 +236,11 @@ absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& 
   const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
   const int steps = shape.kind == Communication::kAllReduce ? 2 * (n - 1) : n - 1;
   if (places.nodes == 1 && places.pair_cables && n > 4) return RingsOverPairs(shape, places, steps);
+  const double times = chain ? 1 : static_cast<double>(steps) / n;
+  if (places.nodes > 1 && !chain && places.RanksPerNode() > 0) {
+    const auto [hops, rings] = RingHopsByNode(places, times);
+    return NcclRoute{.phases = {hops}, .device_share = times, .step_share = 1.0 / n / static_cast<double>(rings)};
+  }
   const auto rings = Rings(places);
   Hops hops(places);
   for (size_t r = 0; r < rings.size(); ++r) {
@@ -201,12 +250,11 @@ absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& 
     for (size_t k = 0; k < ring.size(); ++k) {
       const int near = ring[(root + k) % ring.size()], far = ring[(root + k + 1) % ring.size()];
       if (chain && far == shape.root) continue;
-      const double times = chain ? 1 : static_cast<double>(steps) / n;
       hops.Add(to_root ? far : near, to_root ? near : far, times * rings[r].share, r == 0 ? times : 0);
     }
   }
   return NcclRoute{.phases = {hops.Take()},
-                   .device_share = chain ? 1 : static_cast<double>(steps) / n,
+                   .device_share = times,
                    .step_share = chain ? 0 : 1.0 / n / static_cast<double>(rings.size())};
 }
 

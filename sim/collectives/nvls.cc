@@ -59,7 +59,7 @@ absl::StatusOr<Schedule> NvlsSchedule(const CollectiveShape& shape, const Places
     const auto ring = RingSchedule(across, one_a_node), tree = DoubleBinaryTreeSchedule(across, one_a_node);
     const bool rings = EstimateSeconds(*ring, one_a_node) <= EstimateSeconds(*tree, one_a_node);
     const Phase lifted = Lifted((rings ? ring : tree)->phases[0], Transposed(nodes));
-    phase.flows.insert(phase.flows.end(), lifted.flows.begin(), lifted.flows.end());
+    for (const Flow& f : lifted.flows) phase.flows.push_back(f);
     phase.rounds += lifted.rounds;
   }
   return Finished({std::move(phase)}, n);

@@ -97,7 +97,7 @@ class OpenMpiLibrary : public Library {
       ++out[static_cast<size_t>(f.from)], ++in[static_cast<size_t>(f.to)];
       pairs.emplace(f.from, f.to);
     }
-    for (Flow& f : round.flows) {
+    for (Flow& f : round.flows.Listed()) {
       const bool both_ways = (in[static_cast<size_t>(f.from)] > 0 || out[static_cast<size_t>(f.to)] > 0) &&
                              pairs.count({f.to, f.from}) == 0;
       f.hop_seconds = gap_ * sent[static_cast<size_t>(f.from)]++;

@@ -8,7 +8,6 @@
 // where a flow's latency is that of its route plus its own `hop_seconds`.
 #pragma once
 
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,28 +16,14 @@
 
 #include "absl/status/statusor.h"
 #include "core/comm/communication.h"
+#include "sim/collectives/flow_list.h"
 
 namespace twofold::sim {
 
-struct Flow {
-  int from, to;            // ranks in the group
-  double bytes;            // on the wire
-  int rail = -1;           // as Pair::rail
-  double crossings = 0;    // how often a byte crosses this flow on the longest path through a pipelined phase
-  double hop_seconds = 0;  // the software's cost of a crossing
-  double rate = std::numeric_limits<double>::infinity();  // bytes per second, the sender's or receiver's maximum
-  // In loose schedules, where hop_seconds is the delay from the beginning of the phase until the sender starts this
-  // flow:
-  bool meets = false;  // rendezvous: begins one round trip after its receiver is ready, too
-  // Begins when the sender's previous flow has left over its first link, regardless of congestion on later links.
-  bool queued = false;
-  double free = 0;  // the bytes that cost nothing on idle links. A link regains this allowance at its own rate
-};
-
 struct Phase {
   int rounds = 1;
-  std::vector<Flow> flows;  // if empty: only the latency of a round of messages
-  double seconds = 0;       // software's cost at the beginning of the phase
+  FlowList flows;      // if empty: only the latency of a round of messages
+  double seconds = 0;  // software's cost at the beginning of the phase
 };
 
 struct Schedule {

@@ -101,8 +101,8 @@ struct FlowClasses {
 
 class FlowClassifier {
  public:
-  // `links`: all that flows may cross; they must outlive the classifier.
-  explicit FlowClassifier(const std::vector<Link>& links) : links_(links), local_(links.size()) {}
+  // `topology`: of all links that flows may cross; it must outlive the classifier.
+  explicit FlowClassifier(const Topology& topology) : topology_(topology), local_(topology.link_count()) {}
   // What is known of a set: classes in which it is one of the sets. Its flows are told apart at least as there; so are
   // links. If these are its classes alone, that says nothing new but saves rounds: joint classes refine them anyway.
   struct Known {
@@ -147,9 +147,9 @@ class FlowClassifier {
     return {places_.data() + first_[f], first_[f + 1] - first_[f]};
   }
 
-  double BandwidthOf(int link) const { return links_[static_cast<size_t>(link)].bandwidth.value(); }
+  double BandwidthOf(int link) const { return topology_.RatesOf(link).bandwidth.value(); }
 
-  const std::vector<Link>& links_;
+  const Topology& topology_;
   bool alone_ = true;  // one set is classified: its first copy's flows are enough
   Zeros<int> local_;   // by link: one more than its place in used_; 0: it is not used
   // Scratch: of the call in progress. Flows of all sets are numbered one after another, links by their place.

@@ -16,8 +16,9 @@ constexpr double kLeft = 1e-9;  // of a bandwidth: a link with no more left is f
 
 std::vector<double> BandwidthsOf(const Topology& topology) {
   std::vector<double> bandwidths;
-  bandwidths.reserve(topology.links().size());
-  for (const Link& link : topology.links()) bandwidths.push_back(link.bandwidth.value());
+  bandwidths.reserve(topology.link_count());
+  for (size_t l = 0; l < topology.link_count(); ++l)
+    bandwidths.push_back(topology.RatesOf(static_cast<int>(l)).bandwidth.value());
   return bandwidths;
 }
 

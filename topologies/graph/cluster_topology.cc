@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "topologies/graph/on_demand.h"
 #include "topologies/graph/route_table.h"
 
 namespace twofold {
@@ -95,18 +96,31 @@ class ClusterTopology : public Topology {
     TWOFOLD_CHECK(network_ != nullptr || nodes == 1, "several nodes need a network");
     TWOFOLD_CHECK(nics_ > 0 || devices_ == 1 || network_ == nullptr, "several devices need NICs");
     if (network_ != nullptr) TWOFOLD_CHECK_EQ(network_->endpoints(), nodes * rails());
-    PlaceVertices();
-    PlaceLinks();
-    symmetric_ =
-        network_ == nullptr ? AllAlike(routes_.devices, devices_, links_) : devices_ == 1 && network_->symmetric();
+    symmetric_ = network_ == nullptr ? AllAlike(routes_.devices, devices_, node_.graph.links)
+                                     : devices_ == 1 && network_->symmetric();
   }
 
   std::string_view kind() const override {
     return network_ == nullptr ? std::string_view(node_.kind) : network_->kind();
   }
   int endpoints() const override { return nodes_ * devices_; }
-  const std::vector<Vertex>& vertices() const override { return vertices_; }
-  const std::vector<Link>& links() const override { return links_; }
+  const std::vector<Vertex>& vertices() const override {
+    listed_.Ensure();
+    return vertices_;
+  }
+  const std::vector<Link>& links() const override {
+    listed_.Ensure();
+    return links_;
+  }
+  size_t link_count() const override {
+    return static_cast<size_t>(nodes_) * static_cast<size_t>(node_links_) +
+           (network_ == nullptr ? 0 : network_->link_count());
+  }
+  LinkRates RatesOf(int link) const override {
+    if (link >= nodes_ * node_links_) return network_->RatesOf(link - nodes_ * node_links_);
+    const Link& of = node_.graph.links[static_cast<size_t>(link % node_links_)];
+    return {of.bandwidth, of.latency, of.medium};
+  }
 
   int64_t MinimalRoutes(Pair pair) const override {
     if (SameNode(pair)) return routes_.devices.Count(LocalOf(pair.from), LocalOf(pair.to));
@@ -146,10 +160,10 @@ class ClusterTopology : public Topology {
 
   Seconds Latency(Pair pair) const override {
     const int from = LocalOf(pair.from), to = LocalOf(pair.to);
-    if (SameNode(pair)) return Sum(routes_.devices, from, to);
+    if (SameNode(pair)) return LatencyIn(routes_.devices, from, to);
     const Seconds between = network_->Latency(Ports(pair));
     if (nics_ == 0) return between;
-    return Sum(routes_.out, from, RailFrom(pair)) + between + Sum(routes_.in, RailTo(pair), to);
+    return LatencyIn(routes_.out, from, RailFrom(pair)) + between + LatencyIn(routes_.in, RailTo(pair), to);
   }
 
   int nodes() const override { return nodes_; }
@@ -173,8 +187,8 @@ class ClusterTopology : public Topology {
     if (nodes_ == 1) return Topology::bandwidth();
     std::vector<int> route;
     Route(Far(), DefaultRoute(Far()), route);
-    BytesPerSecond least = links_[static_cast<size_t>(route[0])].bandwidth;
-    for (int link : route) least = std::min(least, links_[static_cast<size_t>(link)].bandwidth);
+    BytesPerSecond least = RatesOf(route[0]).bandwidth;
+    for (int link : route) least = std::min(least, RatesOf(link).bandwidth);
     return least;
   }
 
@@ -194,10 +208,11 @@ class ClusterTopology : public Topology {
       route.push_back(node * node_links_ + *l);
     }
   }
-  Seconds Sum(const RouteTable& table, int from, int to) const {
+  // Of all nodes.
+  Seconds LatencyIn(const RouteTable& table, int from, int to) const {
     Seconds sum{0};
     for (const int *l = table.Begin(from, to, 0), *end = table.End(from, to, 0); l != end; ++l) {
-      sum += links_[static_cast<size_t>(*l)].latency;
+      sum += node_.graph.links[static_cast<size_t>(*l)].latency;
     }
     return sum;
   }
@@ -268,9 +283,10 @@ class ClusterTopology : public Topology {
   const NodeRoutes routes_;
   std::vector<int> offset_in_node_;  // by vertex of a node: devices first, in their order
   int others_ = 0;                   // vertices of a node that are not endpoints
-  std::vector<Vertex> vertices_;
-  std::vector<Link> links_;
   bool symmetric_ = false;
+  std::vector<Vertex> vertices_;  // these and links_: once listed
+  std::vector<Link> links_;
+  const OnDemand listed_{[this] { PlaceVertices(), PlaceLinks(); }};
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ Seconds Topology::Latency(Pair pair) const {
   std::vector<int> route;
   Route(pair, DefaultRoute(pair), route);
   Seconds sum{0};
-  for (int link : route) sum = sum + links()[static_cast<size_t>(link)].latency;
+  for (int link : route) sum = sum + RatesOf(link).latency;
   return sum;
 }
 
@@ -44,8 +44,8 @@ BytesPerSecond Topology::bandwidth() const {
   const Pair far{0, endpoints() - 1};
   std::vector<int> route;
   Route(far, DefaultRoute(far), route);
-  BytesPerSecond least = links()[static_cast<size_t>(route[0])].bandwidth;
-  for (int link : route) least = std::min(least, links()[static_cast<size_t>(link)].bandwidth);
+  BytesPerSecond least = RatesOf(route[0]).bandwidth;
+  for (int link : route) least = std::min(least, RatesOf(link).bandwidth);
   return least;
 }
 

@@ -36,6 +36,13 @@ struct Link {
   Medium medium = Medium::kNetwork;
 };
 
+// What a link does to traffic: a Link without its name and its ends.
+struct LinkRates {
+  BytesPerSecond bandwidth;
+  Seconds latency{0};
+  Medium medium = Medium::kNetwork;
+};
+
 // Source and destination of traffic. `rail`: use NIC number `rail` of both nodes; -1: each endpoint uses its own
 // (nearest) NIC.
 struct Pair {
@@ -43,7 +50,9 @@ struct Pair {
   int rail = -1;
 };
 
-// Immutable once built; any thread may read it.
+// Immutable once built; any thread may read it. Large topologies list their vertices and links, with names, when these
+// are first asked for: among 100,000 devices there are a million. What moves traffic asks for RatesOf, which lists
+// none.
 class Topology {
  public:
   virtual ~Topology() = default;
@@ -51,6 +60,11 @@ class Topology {
   virtual int endpoints() const = 0;
   virtual const std::vector<Vertex>& vertices() const = 0;
   virtual const std::vector<Link>& links() const = 0;
+  virtual size_t link_count() const { return links().size(); }
+  virtual LinkRates RatesOf(int link) const {  // of links()[link]
+    const Link& of = links()[static_cast<size_t>(link)];
+    return {of.bandwidth, of.latency, of.medium};
+  }
 
   // ---- Routes: numbers [0, MinimalRoutes) are minimal, [MinimalRoutes, MinimalRoutes + Detours) are not ----
   virtual int64_t MinimalRoutes(Pair) const { return 1; }

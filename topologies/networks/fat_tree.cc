@@ -37,17 +37,22 @@ struct FatTreeShape {
 class FatTree : public PortNetwork {
  public:
   explicit FatTree(const FatTreeOptions& o)
-      : PortNetwork(o.ports, o.wiring), shape_(o), levels_(o.levels), radix_(o.radix) {
-    leaves_ = shape_.leaves(ports_);
-    pods_ = shape_.pods(ports_);
-    up_ = shape_.leaf.up;
-    core_up_ = shape_.middle.up;
-    Reserve(int64_t{ports_} + leaves_ + (int64_t{pods_} + core_up_) * up_, shape_.cables(ports_));
-    AddVertices();
-    AddCables();
-  }
+      : PortNetwork(o.ports, o.wiring, [this] { List(); }),
+        shape_(o),
+        levels_(o.levels),
+        radix_(o.radix),
+        leaves_(shape_.leaves(ports_)),
+        pods_(shape_.pods(ports_)),
+        up_(shape_.leaf.up),
+        core_up_(shape_.middle.up) {}
 
   std::string_view kind() const override { return "fat_tree"; }
+  size_t link_count() const override { return static_cast<size_t>(2 * shape_.cables(ports_)); }
+  LinkRates RatesOf(int link) const override {
+    const bool of_port = link < 2 * ports_;
+    return {wiring_.bandwidth, !of_port ? SwitchLatency(wiring_.cable) : link % 2 == 0 ? UpLatency() : DownLatency()};
+  }
+  int GroupOf(int endpoint) const override { return GroupOfLeaf(LeafOf(endpoint)); }
 
   int64_t MinimalRoutes(Pair pair) const override {
     const int a = LeafOf(pair.from), b = LeafOf(pair.to);
@@ -97,8 +102,14 @@ class FatTree : public PortNetwork {
     return 2 * (ports_ + leaves_ * up_ + (pod * up_ + j) * core_up_ + core);
   }
 
+  void List() {
+    Reserve(int64_t{ports_} + leaves_ + (int64_t{pods_} + core_up_) * up_, shape_.cables(ports_));
+    AddVertices();
+    AddCables();
+  }
+
   void AddVertices() {
-    for (int p = 0; p < ports_; ++p) AddPort(p, GroupOfLeaf(LeafOf(p)));
+    for (int p = 0; p < ports_; ++p) AddPort(p, GroupOf(p));
     first_leaf_ = ports_;
     for (int l = 0; l < leaves_; ++l) AddSwitch(NameOf("leaf", l), GroupOfLeaf(l), 0);
     if (levels_ == 2) {
@@ -138,10 +149,11 @@ class FatTree : public PortNetwork {
 
   const FatTreeShape shape_;
   const int levels_, radix_;
-  int leaves_ = 0, pods_ = 0;
-  int up_ = 0;       // uplinks of a leaf: to spines, or to the middle switches of its pod
-  int core_up_ = 0;  // uplinks of a middle switch
-  int bundle_ = 1;   // cables between a spine and a leaf, or between a core and a middle switch
+  const int leaves_, pods_;
+  const int up_;       // uplinks of a leaf: to spines, or to the middle switches of its pod
+  const int core_up_;  // uplinks of a middle switch
+  // While vertices and cables are listed:
+  int bundle_ = 1;  // cables between a spine and a leaf, or between a core and a middle switch
   int first_leaf_ = 0;
 };
 

@@ -58,9 +58,8 @@ int PortNetwork::AddSwitch(std::string name, int group, int level) {
 
 int PortNetwork::AddPortCable(int port, int to_switch, BytesPerSecond bandwidth) {
   const std::string& name = vertices_[static_cast<size_t>(port)].name;
-  links_.push_back({StrCat(name, ".up"), bandwidth, wiring_.nic + wiring_.cable, port, to_switch});
-  links_.push_back(
-      {StrCat(name, ".down"), bandwidth, wiring_.switching + wiring_.cable + wiring_.nic, to_switch, port});
+  links_.push_back({StrCat(name, ".up"), bandwidth, UpLatency(), port, to_switch});
+  links_.push_back({StrCat(name, ".down"), bandwidth, DownLatency(), to_switch, port});
   return static_cast<int>(links_.size()) - 2;
 }
 
@@ -68,8 +67,8 @@ int PortNetwork::AddSwitchCable(int a, int b, BytesPerSecond bandwidth, Seconds 
   const std::string& name_a = vertices_[static_cast<size_t>(a)].name;
   const std::string& name_b = vertices_[static_cast<size_t>(b)].name;
   const std::string which = number < 0 ? "" : StrCat(".", number);
-  links_.push_back({StrCat(name_a, "-", name_b, which), bandwidth, wiring_.switching + cable, a, b});
-  links_.push_back({StrCat(name_b, "-", name_a, which), bandwidth, wiring_.switching + cable, b, a});
+  links_.push_back({StrCat(name_a, "-", name_b, which), bandwidth, SwitchLatency(cable), a, b});
+  links_.push_back({StrCat(name_b, "-", name_a, which), bandwidth, SwitchLatency(cable), b, a});
   return static_cast<int>(links_.size()) - 2;
 }
 

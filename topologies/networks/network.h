@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "topologies/graph/on_demand.h"
 #include "topologies/graph/topology.h"
 
 namespace twofold {
@@ -37,12 +40,20 @@ int Bundle(int cables, int each, int radix);
 class PortNetwork : public Topology {
  public:
   int endpoints() const override { return ports_; }
-  const std::vector<Vertex>& vertices() const override { return vertices_; }
-  const std::vector<Link>& links() const override { return links_; }
-  int GroupOf(int endpoint) const override { return vertices_[static_cast<size_t>(endpoint)].group; }
+  const std::vector<Vertex>& vertices() const override {
+    listed_.Ensure();
+    return vertices_;
+  }
+  const std::vector<Link>& links() const override {
+    listed_.Ensure();
+    return links_;
+  }
+  int GroupOf(int endpoint) const override { return vertices()[static_cast<size_t>(endpoint)].group; }
 
  protected:
-  PortNetwork(int ports, const Wiring& wiring) : ports_(ports), wiring_(wiring) {}
+  // `list` adds vertices and cables when they are first asked for; null: the derived class's constructor adds them.
+  PortNetwork(int ports, const Wiring& wiring, std::function<void()> list = nullptr)
+      : ports_(ports), wiring_(wiring), listed_(std::move(list)) {}
 
   void Reserve(int64_t vertices, int64_t cables);
   void AddPort(int port, int group) { vertices_.push_back({Vertex::kDevice, NameOf("p", port), port, group}); }
@@ -55,11 +66,18 @@ class PortNetwork : public Topology {
   // cable.
   int AddSwitchCable(int a, int b, BytesPerSecond bandwidth, Seconds cable, int number = -1);
   static std::string NameOf(std::string_view what, int number);
+  // Latencies of links from a port, to a port, and between switches.
+  Seconds UpLatency() const { return wiring_.nic + wiring_.cable; }
+  Seconds DownLatency() const { return wiring_.switching + wiring_.cable + wiring_.nic; }
+  Seconds SwitchLatency(Seconds cable) const { return wiring_.switching + cable; }
 
   const int ports_;
   const Wiring wiring_;
   std::vector<Vertex> vertices_;
   std::vector<Link> links_;
+
+ private:
+  const OnDemand listed_;
 };
 
 }  // namespace twofold

@@ -21,6 +21,23 @@ struct Given {
   double rate = std::numeric_limits<double>::infinity();
 };
 
+// Links alone: what a classifier asks of a topology.
+class OnlyLinks : public Topology {
+ public:
+  explicit OnlyLinks(const std::vector<double>& bandwidths) {
+    for (const double b : bandwidths) links_.push_back({.name = "", .bandwidth = BytesPerSecond(b)});
+  }
+  std::string_view kind() const override { return "links"; }
+  int endpoints() const override { return 0; }
+  const std::vector<Vertex>& vertices() const override { return vertices_; }
+  const std::vector<Link>& links() const override { return links_; }
+  void Route(Pair, int64_t, std::vector<int>&) const override {}
+
+ private:
+  std::vector<Vertex> vertices_;
+  std::vector<Link> links_;
+};
+
 std::shared_ptr<const FlowSet> SetOf(const std::vector<Given>& flows) {
   auto set = std::make_shared<FlowSet>();
   for (const Given& f : flows) set->Add(f.links, f.bytes, f.rate, f.lot);
@@ -31,9 +48,7 @@ FlowClasses Classify(const std::vector<double>& bandwidths, const std::vector<st
   std::vector<std::shared_ptr<const FlowSet>> all;
   for (const std::vector<Given>& set : sets) all.push_back(SetOf(set));
   const std::vector<FlowClassifier::Known> known(all.size());
-  std::vector<Link> links;
-  for (const double bandwidth : bandwidths) links.push_back({.name = "", .bandwidth = BytesPerSecond(bandwidth)});
-  return FlowClassifier(links).Classify(all, known);
+  return FlowClassifier(OnlyLinks(bandwidths)).Classify(all, known);
 }
 
 // A ring of n: each endpoint sends on link 2 i and receives on 2 i + 1.
@@ -98,9 +113,8 @@ TEST(FlowClasses, PartsAreEqualFlows) {
     return set;
   };
   const auto classify = [](const std::shared_ptr<const FlowSet>& set) {
-    const std::vector<Link> links(5, {.name = "", .bandwidth = BytesPerSecond(1e9)});
     const FlowClassifier::Known nothing;
-    return FlowClassifier(links).Classify({set}, {&nothing, 1});
+    return FlowClassifier(OnlyLinks(std::vector<double>(5, 1e9))).Classify({set}, {&nothing, 1});
   };
   const auto three = of({{0, 3}, {1, 1}, {2, 3}}),
              one_by_one = of({{0, 1}, {0, 1}, {0, 1}, {1, 1}, {2, 1}, {2, 1}, {2, 1}});
@@ -134,8 +148,7 @@ TEST(FlowClasses, TwinsAreClassifiedAsAllOfThemWouldBe) {
   FlowSet first = *SetOf(copy(0));
   first.twins = twins;
   const auto one = std::make_shared<const FlowSet>(std::move(first));
-  std::vector<Link> links;
-  for (const double b : bandwidths) links.push_back({.name = "", .bandwidth = BytesPerSecond(b)});
+  const OnlyLinks links(bandwidths);
   const auto classify = [&links](std::shared_ptr<const FlowSet> set, const std::vector<Given>& other) {
     std::vector<std::shared_ptr<const FlowSet>> sets = {std::move(set)};
     if (!other.empty()) sets.push_back(SetOf(other));

@@ -77,6 +77,48 @@ Loads LoadsOf(const NcclRoute& route, const Places& p) {
   return l;
 }
 
+// Ring r enters every node at device r. Which rings share a hop is found once for all nodes: each hop has the sum of
+// its rings, and none is missing.
+TEST(NcclRoutes, RingsBetweenNodesAddUp) {
+  for (const auto& [nodes, each] : {std::pair(3, 8), std::pair(2, 4), std::pair(5, 1)}) {
+    const int n = nodes * each;
+    const NcclRoute route = RouteOf(NcclAlgorithm::kRing, Communication::kAllGather, Cluster(nodes, each, each));
+    std::map<std::pair<int, int>, double> expected;
+    for (int r = 0; r < each; ++r) {
+      const auto at = [&, each = each](int k) { return k % n / each * each + (r + k) % each; };
+      for (int k = 0; k < n; ++k) expected[{at(k), at(k + 1)}] += (n - 1.0) / n / each;
+    }
+    ASSERT_EQ(route.phases.size(), 1u);
+    EXPECT_EQ(route.phases[0].size(), expected.size());
+    double crossings = 0;
+    for (const NcclHop& h : route.phases[0]) {
+      const auto known = expected.find({h.from, h.to});
+      ASSERT_NE(known, expected.end()) << h.from << " to " << h.to;
+      EXPECT_NEAR(h.share, known->second, 1e-12);
+      EXPECT_EQ(h.between, h.from / each != h.to / each);
+      crossings += h.crossings;
+    }
+    EXPECT_NEAR(crossings, n - 1, 1e-9) << "a byte goes around one of them";
+  }
+}
+
+// Cost does not grow with the number of sizes: who sends to whom is listed once for all of them.
+TEST(NcclRoutes, SizesOfACollectiveShareItsFlows) {
+  const auto library = Nccl();
+  const Places places = Cluster(3, 8, 8);
+  const Choice ring{.algorithm = "ring", .protocol = "Simple"};
+  const Schedule small = Plan(*library, Communication::kAllGather, places, 1e6, ring),
+                 large = Plan(*library, Communication::kAllGather, places, 1e9, ring),
+                 scatter = Plan(*library, Communication::kReduceScatter, places, 1e8, ring);
+  const FlowList &few = small.phases[0].flows, &many = large.phases[0].flows;
+  ASSERT_NE(few.pattern(), nullptr);
+  EXPECT_EQ(few.pattern(), many.pattern());
+  EXPECT_EQ(few.pattern(), scatter.phases[0].flows.pattern());
+  EXPECT_EQ(few.size(), 2u * 24);
+  EXPECT_LE(few.kinds().size(), 4u) << "in a node and between nodes, of the first ring and of others";
+  for (size_t f = 0; f < few.size(); ++f) EXPECT_NEAR(many[f].bytes / few[f].bytes, 1000, 1e-9) << f;
+}
+
 TEST(NcclRoutes, ARingSharesItsDataOverAllRails) {
   for (const auto& [nodes, per_node, rails] : {std::tuple(2, 8, 8), {8, 4, 2}, {3, 8, 4}, {5, 2, 1}}) {
     const Places places = Cluster(nodes, per_node, rails);

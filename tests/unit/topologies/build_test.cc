@@ -65,6 +65,30 @@ TEST(CatalogueBuildTest, EveryClusterBuildsWhole) {
   }
 }
 
+// What moves traffic asks for rates and groups without names: these are those of the listed links and vertices.
+TEST(CatalogueBuildTest, RatesAreThoseOfListedLinks) {
+  for (const ClusterInfo& info : ListClusters()) {
+    SCOPED_TRACE(info.name);
+    const auto t = Build(info.name, 600);  // of fat trees of three levels more than one pod
+    const size_t count = t->link_count();
+    std::vector<LinkRates> rates;
+    std::vector<int> groups;
+    for (size_t l = 0; l < count; ++l) rates.push_back(t->RatesOf(static_cast<int>(l)));
+    for (int e = 0; e < t->endpoints(); ++e) groups.push_back(t->GroupOf(e));
+    ASSERT_EQ(t->links().size(), count);
+    for (size_t l = 0; l < count; ++l) {
+      const Link& link = t->links()[l];
+      ASSERT_EQ(rates[l].bandwidth, link.bandwidth) << link.name;
+      ASSERT_EQ(rates[l].latency, link.latency) << link.name;
+      ASSERT_EQ(rates[l].medium, link.medium) << link.name;
+    }
+    for (size_t e = 0; e < groups.size(); ++e) {
+      const Vertex& v = t->vertices()[e];
+      ASSERT_EQ(groups[e], v.group >= 0 ? v.group : groups[e]) << v.name;
+    }
+  }
+}
+
 TEST(CatalogueBuildTest, EveryClusterHasOneNode) {
   for (const ClusterInfo& info : ListClusters()) {
     SCOPED_TRACE(info.name);
@@ -470,6 +494,7 @@ TEST(ScaleTest, SixteenThousandDevicesAreBuiltFast) {
   const cluster::Cluster c = Load("dgx-h100-16k");
   const std::clock_t start = std::clock();
   const auto t = BuildTopology(c, 2048);
+  if (t.ok()) (*t)->links();  // lists them, and the vertices
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   ASSERT_TRUE(t.ok()) << t.status();
   EXPECT_LT(seconds, 5);  // 0.05 without sanitizers

@@ -1,0 +1,119 @@
+// The flows of a phase: one by one, or by kind.
+//
+// Among 100,000 ranks a collective has hundreds of thousands of flows of a few kinds, and the next size of it has the
+// same flows with other bytes. By kind, who sends to whom is listed once, for all sizes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace twofold::sim {
+
+struct Flow {
+  int from, to;            // ranks in the group
+  double bytes;            // on the wire
+  int rail = -1;           // as Pair::rail
+  double crossings = 0;    // how often a byte crosses this flow on the longest path through a pipelined phase
+  double hop_seconds = 0;  // the software's cost of a crossing
+  double rate = std::numeric_limits<double>::infinity();  // bytes per second, the sender's or receiver's maximum
+  // In loose schedules, where hop_seconds is the delay from the beginning of the phase until the sender starts this
+  // flow:
+  bool meets = false;  // rendezvous: begins one round trip after its receiver is ready, too
+  // Begins when the sender's previous flow has left over its first link, regardless of congestion on later links.
+  bool queued = false;
+  double free = 0;  // the bytes that cost nothing on idle links. A link regains this allowance at its own rate
+};
+
+// Who sends to whom, and of which kind that is.
+struct FlowPattern {
+  struct Ends {
+    int from, to;  // ranks in the group
+    int kind;
+  };
+  std::vector<Ends> flows;
+};
+
+class FlowList {
+ public:
+  class const_iterator;
+  using value_type = Flow;
+
+  FlowList() = default;
+  FlowList(std::initializer_list<Flow> flows) : listed_(flows) {}
+  // Flow i is kinds[k] between its ends, for the kind k that the pattern gives it.
+  FlowList(std::shared_ptr<const FlowPattern> pattern, std::vector<Flow> kinds)
+      : listed_(std::move(kinds)), pattern_(std::move(pattern)) {}
+
+  size_t size() const { return pattern_ != nullptr ? pattern_->flows.size() : listed_.size(); }
+  bool empty() const { return size() == 0; }
+  Flow operator[](size_t number) const {
+    if (pattern_ == nullptr) return listed_[number];
+    const FlowPattern::Ends& ends = pattern_->flows[number];
+    Flow flow = listed_[static_cast<size_t>(ends.kind)];
+    flow.from = ends.from, flow.to = ends.to;
+    return flow;
+  }
+  // Flow `number`, but for its ends.
+  const Flow& KindAt(size_t number) const {
+    return listed_[pattern_ != nullptr ? static_cast<size_t>(pattern_->flows[number].kind) : number];
+  }
+  Flow front() const { return (*this)[0]; }
+  Flow back() const { return (*this)[size() - 1]; }
+  const_iterator begin() const;
+  const_iterator end() const;
+
+  // Null: there are no kinds, or one for each flow. Lists that share a pattern have the same flows but for their kinds.
+  const std::shared_ptr<const FlowPattern>& pattern() const { return pattern_; }
+  // One flow of each kind, or all flows; of kinds, the ends mean nothing.
+  const std::vector<Flow>& kinds() const { return listed_; }
+
+  // To change them, one by one.
+  std::vector<Flow>& Listed();
+  void reserve(size_t flows) { Listed().reserve(flows); }
+  void push_back(const Flow& flow) { Listed().push_back(flow); }
+  Flow& emplace_back(const Flow& flow) { return Listed().emplace_back(flow); }
+  void pop_back() { Listed().pop_back(); }
+
+ private:
+  std::vector<Flow> listed_;  // flows, or kinds
+  std::shared_ptr<const FlowPattern> pattern_ = nullptr;
+};
+
+class FlowList::const_iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Flow;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Flow*;
+  using reference = Flow;
+
+  const_iterator(const FlowList& of, size_t at) : of_(&of), at_(at) {}
+  Flow operator*() const { return (*of_)[at_]; }
+  const_iterator& operator++() {
+    ++at_;
+    return *this;
+  }
+  bool operator==(const const_iterator& other) const { return at_ == other.at_; }
+
+ private:
+  const FlowList* of_;
+  size_t at_;
+};
+
+inline FlowList::const_iterator FlowList::begin() const { return {*this, 0}; }
+inline FlowList::const_iterator FlowList::end() const { return {*this, size()}; }
+
+inline std::vector<Flow>& FlowList::Listed() {
+  if (pattern_ == nullptr) return listed_;
+  std::vector<Flow> all(begin(), end());
+  pattern_ = nullptr;
+  return listed_ = std::move(all);
+}
+
+}  // namespace twofold::sim
