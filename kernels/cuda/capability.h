@@ -9,10 +9,10 @@ struct Capability {
   int major = 0, minor = 0;
 };
 
-// Whether a GPU can run what nvcc has compiled for `architectures`, a list as CMAKE_CUDA_ARCHITECTURES has it, or with commas:
-// "80;90a". 80 runs on all GPUs from 8.0 on, because it contains code for newer ones, too, which the driver compiles.
-// 80-real runs on 8.0 to 8.9. 90a runs on 9.0 alone, and 100f on 10.x (CUDA C++ Programming Guide, "Feature Set
-// Compiler Targets"). CMake's words "native", "all" and "all-major" are taken to be right. False for other text.
+// Whether a GPU can run what nvcc has compiled for `architectures`, a list as CMAKE_CUDA_ARCHITECTURES has it, or with
+// commas: "80;90a". 80 runs on all GPUs from 8.0 on, because it contains code for newer ones, too, which the driver
+// compiles. 80-real runs on 8.0 to 8.9. 90a runs on 9.0 alone, and 100f on 10.x (CUDA C++ Programming Guide, "Feature
+// Set Compiler Targets"). CMake's words "native", "all" and "all-major" are taken to be right. False for other text.
 bool RunsOn(std::string_view architectures, Capability gpu);
 
 // Throws CudaError.

@@ -192,11 +192,9 @@ TEST_F(Program, CalibratesAFrameworkByATableOfRuns) {
   const std::string catalogue = ReadAll("topologies/catalogue/frameworks/megatron.textproto");
   const std::string truth = Write(
       "truth.textproto",
-      absl::StrReplaceAll(
-          catalogue,
-          {{"launch_us: 51.3", "launch_us: 116 families { kind: PRODUCTS factor: 1.3 }"},
-           {"communication_launch_us: 101", "communication_launch_us: 150"},
-           {"launch_us: 109", "launch_us: 238"}}));
+      absl::StrReplaceAll(catalogue, {{"launch_us: 51.3", "launch_us: 116 families { kind: PRODUCTS factor: 1.3 }"},
+                                      {"communication_launch_us: 101", "communication_launch_us: 150"},
+                                      {"launch_us: 109", "launch_us: 238"}}));
   const std::string spec =
       "model { gpt { layers: 2 hidden: 1024 heads: 16 vocab: 8192 sequence: 1024 } }\n"
       "train { steps: 2 warmup_steps: 0 }\n"
