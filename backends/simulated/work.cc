@@ -19,6 +19,7 @@ double CoreTimeTaken(double start, double end, double host) {
 }  // namespace
 
 void SimulatedWork::Wait() {
+  rank_.Flush();
   if (beside_ != 0) rank_.communicating().Ended(beside_);
   if (rank_.machine().shared_cores) PayForCore();
   const double before = rank_.host().time();

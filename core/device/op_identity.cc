@@ -43,9 +43,9 @@ class Words {
       ForEachField(field, [this](const auto& part) { Add(part); });
     }
   }
-  // The step's number is an argument as a learning rate is.
-  void Add(const SgdStep& o) { AddUpdate(o); }
-  void Add(const AdamStep& o) { AddUpdate(o); }
+  // The step's number is an argument as a learning rate is. SGD has it for the keys of rounding alone.
+  void Add(const SgdStep& o) { AddUpdate(o, o.rounding_keys != nullptr); }
+  void Add(const AdamStep& o) { AddUpdate(o, true); }
 
   OpIdentity Hash() const {
     const XXH128_hash_t place = XXH3_128bits(place_.data(), place_.size() * sizeof(uint64_t));
@@ -76,12 +76,12 @@ class Words {
     place_.push_back(static_cast<uint64_t>(b));
   }
   template <class Update>
-  void AddUpdate(const Update& o) {
-    ForEachField(o, [this, &o](const auto& field) {
-      if (static_cast<const void*>(&field) == &o.step)
-        values_.push_back(static_cast<uint64_t>(o.step));
-      else
+  void AddUpdate(const Update& o, bool uses_step) {
+    ForEachField(o, [this, &o, uses_step](const auto& field) {
+      if (static_cast<const void*>(&field) != &o.step)
         Add(field);
+      else if (uses_step)
+        values_.push_back(static_cast<uint64_t>(o.step));
     });
   }
 

@@ -85,7 +85,7 @@ class Plan {
   bool possible() const { return forward_ || backward_ || weights_; }
 
   // Returns false, having done nothing, if the library does not support the convolution after all.
-  bool Run(cudnnHandle_t handle, void* x, void* w, void* y, std::byte* workspace, size_t bytes) {
+  bool Run(cudnnHandle_t handle, void* x, void* w, void* y, std::byte* workspace, size_t bytes, cudaStream_t stream) {
     const float one = 1, zero = 0;
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
     if (forward_)
@@ -98,6 +98,7 @@ class Plan {
       status = Lib().ConvolutionBackwardFilter(handle, &one, x_, x, y_, y, convolution_, *weights_, workspace, bytes,
                                                &zero, w_, w);
     if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
+      ThrowIfGpuFailed("cuDNN does not support the convolution", stream);
       forward_.reset(), backward_.reset(), weights_.reset();
       return false;
     }
@@ -186,7 +187,7 @@ bool Convolutions::Run(const LibraryConvolution& p, void* x, void* w, void* y, s
   handles_->SetStream(stream);
   const auto [plan, fresh] =
       handles_->plans.try_emplace({p, workspace_bytes}, handles_->handle, p, workspace_bytes, tf32_);
-  return plan->second.possible() && plan->second.Run(handles_->handle, x, w, y, workspace, workspace_bytes);
+  return plan->second.possible() && plan->second.Run(handles_->handle, x, w, y, workspace, workspace_bytes, stream);
 }
 
 }  // namespace twofold::cuda

@@ -210,7 +210,7 @@ class CudaDevice::Implementation {
       cuda::MakeCurrent(streams->gpu);
       try {
         graphs->Flush();
-        if (!last_kept.name.empty()) streams->last.Set(last_kept);
+        if (!last_kept.name.empty()) streams->last.Set(std::exchange(last_kept, {}));
       } catch (...) {
         graphs->Drop();
         throw;
@@ -318,13 +318,13 @@ void CudaDevice::Copy(Stream& stream, Tensor from, Tensor to) {
 
 void CudaDevice::Upload(Tensor& dst, absl::FunctionRef<void(std::span<std::byte>)> fill) {
   Implementation& d = *implementation_;
+  d.Flush();  // first, so that the GPU works while the host fills
   const auto bytes = static_cast<size_t>(dst.bytes().value());
   std::vector<std::byte> whole;  // used if one piece of pinned memory is too small
   if (bytes == 0 || bytes > Staging::kPieceBytes) {
     whole.resize(bytes);
     fill(whole);
   }
-  d.Flush();
   d.streams->last.Naming([&] {
     cuda::MakeCurrent(d.streams->gpu);
     d.staging.Upload(d.compute, *d.streams->events, BytesAt(dst), bytes, [&](std::span<std::byte> to, size_t first) {

@@ -18,8 +18,9 @@ void Check(cudaError_t status) {
 void ThrowIfGpuFailed(const std::string& while_doing, cudaStream_t stream) {
   cudaGetLastError();  // an error of the GPU stays
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  cudaError_t state = cudaStreamIsCapturing(stream, &capturing);  // it says so, too; a query would end the capture
-  if (capturing == cudaStreamCaptureStatusNone) state = cudaStreamQuery(stream);
+  cudaError_t state = cudaStreamIsCapturing(stream, &capturing);  // a query would end the capture
+  if (capturing != cudaStreamCaptureStatusNone) throw CudaError(while_doing + " (while a graph was captured)");
+  state = cudaStreamQuery(stream);
   if (state != cudaSuccess && state != cudaErrorNotReady && !MeansNoGpu(state))
     throw CudaError(std::string(cudaGetErrorName(state)) + ": " + cudaGetErrorString(state) + " (found after \"" +
                     while_doing + "\")");

@@ -20,7 +20,8 @@ void Check(cudaError_t status);
 
 // Throws CudaError if the GPU has failed: once a kernel has failed, every call of CUDA in this process reports that
 // error (CUDA Runtime API, cudaErrorIllegalAddress and others). Otherwise it resets CUDA's last error, so that no later
-// launch reports what a library left there. `while_doing` is part of the message.
+// launch reports what a library left there. `while_doing` is part of the message. Throws as well while the stream is
+// captured: then the reason may be the capture, and must not be remembered as what a library cannot do.
 void ThrowIfGpuFailed(const std::string& while_doing, cudaStream_t stream);
 
 // Calls attempt(), which asks a library for something that can be done in another way, too. Returns "", or why the

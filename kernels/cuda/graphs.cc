@@ -58,6 +58,11 @@ std::vector<cudaGraphNode_t> NodesBetween(cudaGraphNode_t after, cudaGraphNode_t
 
 }  // namespace
 
+std::shared_mutex& CapturesOfThisProcess() {
+  static auto& mutex = *new std::shared_mutex;
+  return mutex;
+}
+
 Graphs::~Graphs() {
   for (Made& made : made_) Destroy(made);
 }
@@ -134,6 +139,7 @@ void Graphs::Make(int64_t graph) {
 
 Graphs::Made Graphs::Capture(size_t first, size_t end) {
   Made made;
+  const std::shared_lock no_wait(CapturesOfThisProcess());
   Check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
   const std::string why = [&]() -> std::string {
     try {

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@
 #include "core/device/ops.h"
 
 namespace twofold::cuda {
+
+// Held shared while a stream of this process is captured, and alone by who waits for a whole GPU, which CUDA forbids
+// meanwhile on any thread (CUDA C++ Programming Guide, "Prohibited and Unhandled Operations" of stream capture).
+std::shared_mutex& CapturesOfThisProcess();
 
 class Graphs {
  public:

@@ -2,7 +2,10 @@
 
 #include <cuda_runtime.h>
 
+#include <mutex>
+
 #include "kernels/cuda/error.h"
+#include "kernels/cuda/graphs.h"
 #include "kernels/cuda/streams.h"
 
 namespace twofold::cuda {
@@ -48,6 +51,7 @@ std::optional<Address> PinnedSource::Reserve(Bytes size) {
 
 void PinnedSource::Release(Address address, Bytes size) {
   MakeCurrentIfPossible(gpu_);
+  const std::scoped_lock no_capture(CapturesOfThisProcess());
   cudaDeviceSynchronize();  // a transfer may be in flight, and no documentation promises that cudaFreeHost waits for it
   cudaFreeHost(reinterpret_cast<void*>(address));
   reserved_ -= size;

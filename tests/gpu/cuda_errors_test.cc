@@ -73,6 +73,20 @@ TEST(CudaErrors, AGpuThatHasFailedIsNotTakenForALibraryThatRefuses) {
   cuda::Check(cudaStreamDestroy(stream));
 }
 
+// A library that refuses a captured stream may well take one that is not captured.
+TEST(CudaErrors, WhatIsRefusedDuringACaptureIsNotRemembered) {
+  cudaStream_t stream = nullptr;
+  cuda::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  cuda::Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  const auto refuses = [] { throw cuda::CudaError("cuDNN: not supported"); };
+  EXPECT_THROW(cuda::WhyNot(refuses, stream), cuda::CudaError);
+  cudaGraph_t graph = nullptr;
+  cuda::Check(cudaStreamEndCapture(stream, &graph));
+  EXPECT_EQ(cuda::WhyNot(refuses, stream), "cuDNN: not supported");
+  cuda::Check(cudaGraphDestroy(graph));
+  cuda::Check(cudaStreamDestroy(stream));
+}
+
 #endif
 
 }  // namespace cuda_errors_test

@@ -67,5 +67,19 @@ TEST_F(CudaGraphStrategies, MemoryIsAsPredicted) {
   }
 }
 
+#ifdef TWOFOLD_EMULATED_CUDA
+// Where a section ends must not depend on whether a communication happens to be over.
+TEST_F(CudaGraphStrategies, EveryRunReplaysTheSameSections) {
+  const std::string text = OnGpu(WithSteps({"", kGpt, "dp: 2 bucket_mib: 0.005"})) + kGraphs;
+  const auto launches = [&text] {
+    const int64_t before = emulated::Calls(emulated::Call::kGraphLaunch);
+    test::RunText(text);
+    return emulated::Calls(emulated::Call::kGraphLaunch) - before;
+  };
+  const int64_t first = launches();
+  for (int run = 0; run < 4; ++run) EXPECT_EQ(launches(), first);
+}
+#endif
+
 }  // namespace cuda_graph_strategies_test
 }  // namespace twofold

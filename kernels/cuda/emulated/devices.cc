@@ -51,6 +51,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaDeviceSynchronize() {
   TWOFOLD_RETURN_UNLESS_READY();
   TWOFOLD_RETURN_IF_CAPTURING();
+  if (const cudaError_t e = ForbiddenWhileGpuCaptures(current_device); e != cudaSuccess) return Say(e);
   SynchronizeGpu(Current());
   return Say(Failed());
 }

@@ -81,6 +81,17 @@ cudaError_t ForbiddenWhileCapturing() {
   return cudaErrorStreamCaptureUnsupported;
 }
 
+cudaError_t ForbiddenWhileGpuCaptures(int gpu) {
+  const std::scoped_lock lock(captures_mutex);
+  cudaError_t found = cudaSuccess;
+  for (const auto& [stream, capture] : Captures()) {
+    if (stream->device != gpu) continue;
+    capture->invalid = true;
+    found = cudaErrorStreamCaptureUnsupported;
+  }
+  return found;
+}
+
 }  // namespace twofold::emulated
 
 using namespace twofold::emulated;

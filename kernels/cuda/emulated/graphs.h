@@ -1,6 +1,7 @@
 // Capture of streams, and the graphs that come of it. The rules are in cuda_runtime.h.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -28,8 +29,8 @@ struct Capture {
   const cudaStreamCaptureMode mode;
   const std::thread::id thread;  // that began it
   std::unique_ptr<CUgraph_st> graph = std::make_unique<CUgraph_st>();
-  bool invalid = false;
-  CUgraphNode_st* last = nullptr;  // what cudaStreamGetCaptureInfo points to
+  std::atomic<bool> invalid{false};  // a wait for the GPU on any thread makes it so
+  CUgraphNode_st* last = nullptr;    // what cudaStreamGetCaptureInfo points to
 };
 
 // A kernel launch as a step of a stream.
@@ -46,5 +47,8 @@ cudaError_t ForbiddenOn(cudaStream_t stream);
 // For calls that wait for the GPU or change its memory: they make the captures that this thread began invalid, unless
 // their mode is relaxed. cudaSuccess if there are none.
 cudaError_t ForbiddenWhileCapturing();
+// For calls that wait for a whole GPU: they make every capture of its streams invalid, whoever began it and in any mode
+// (CUDA C++ Programming Guide, "Prohibited and Unhandled Operations" of stream capture).
+cudaError_t ForbiddenWhileGpuCaptures(int gpu);
 
 }  // namespace twofold::emulated

@@ -87,6 +87,14 @@ TEST_F(LaunchSectionsTest, NumbersKeysAndStepsMayDiffer) {
   next = adam;
   next.undecayed = std::make_shared<const std::vector<ops::ElementRange>>(1, ops::ElementRange{2, 5});
   ExpectDifferent(adam, next);
+  const ops::SgdStep sgd{.param = t, .grad = t, .lr = 1, .step = 1};
+  ops::SgdStep later = sgd;
+  later.step = 2;
+  ExpectEqual(sgd, later);  // SGD does the same in every step
+  ops::SgdStep rounds = sgd;
+  rounds.rounding_keys = std::make_shared<const std::vector<ops::RoundingKeyRange>>(1, ops::RoundingKeyRange{});
+  later.rounding_keys = rounds.rounding_keys;
+  ExpectOtherNumbers(rounds, later);
   ops::AdamStep same = adam;  // equal ranges at another place
   same.undecayed = std::make_shared<const std::vector<ops::ElementRange>>(1, ops::ElementRange{2, 5});
   ExpectEqual(next, same);

@@ -190,6 +190,15 @@ TEST_F(Graphs, OnlyTheThreadThatBeganACaptureIsBoundByItAndMayEndIt) {
   EXPECT_EQ(x.Download(stream_)[0], 20);
 }
 
+TEST_F(Graphs, AWaitForTheWholeGpuEndsACaptureOfAnyThread) {
+  Begin();
+  std::thread([] {
+    Check(cudaSetDevice(0));
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
+  }).join();
+  EXPECT_EQ(cudaStreamEndCapture(stream_, &graph_), cudaErrorStreamCaptureInvalidated);
+}
+
 TEST_F(Graphs, TheNullStreamAndIdleStreamsHaveNoCapture) {
   EXPECT_EQ(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeThreadLocal), cudaErrorStreamCaptureUnsupported);
   EXPECT_EQ(cudaStreamEndCapture(stream_, &graph_), cudaErrorIllegalState);
