@@ -1,5 +1,8 @@
 // CUDA graphs in training: every strategy with the bits and the bytes of launches one by one.
+#include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -21,6 +24,12 @@ using ::testing::HasSubstr;
 
 constexpr char kGraphs[] = "cuda { graphs: true }\n";
 
+// What these do with graphs, others do, too: they run with TWOFOLD_TEST_FULL=1.
+constexpr std::string_view kInFull[] = {
+    "GptUnfused",   "Mlp",           "DdpOfThree",         "Zero1",     "Zero3Llama",
+    "NoOverlap",    "TensorUnfused", "ContextLlama",       "GPipe",     "PipelineTensor",
+    "ExpertTensor", "Recomputed",    "OffloadedOptimizer", "Bf16Llama", "F64"};
+
 std::string WithSteps(const Case& c) {
   std::string text = Text(c);
   const std::string steps = StrCat("steps: ", kSteps, " ");
@@ -30,6 +39,8 @@ std::string WithSteps(const Case& c) {
 class EveryStrategyWithGraphs : public GpuTest, public ::testing::WithParamInterface<Case> {};
 
 TEST_P(EveryStrategyWithGraphs, HasTheBitsAndTheBytesOfLaunchesOneByOne) {
+  if (std::getenv("TWOFOLD_TEST_FULL") == nullptr && std::ranges::count(kInFull, GetParam().name) > 0)
+    GTEST_SKIP() << "TWOFOLD_TEST_FULL=1 runs it";
   const std::string text = OnGpu(WithSteps(GetParam()));
   const auto want = test::RunText(text);
 #ifdef TWOFOLD_EMULATED_CUDA
@@ -77,7 +88,7 @@ TEST_F(CudaGraphStrategies, EveryRunReplaysTheSameSections) {
     return emulated::Calls(emulated::Call::kGraphLaunch) - before;
   };
   const int64_t first = launches();
-  for (int run = 0; run < 4; ++run) EXPECT_EQ(launches(), first);
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(launches(), first);
 }
 #endif
 
