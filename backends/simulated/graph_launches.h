@@ -7,7 +7,7 @@
 //
 // kGraphLaunch, kGraphNode: 2.5 us and 1 ns for each node, of straight-line graphs from CUDA 12.6 on, on a Xeon Silver
 //   4208 with an RTX 3060 (NVIDIA Technical Blog, "Constant Time Launch for Straight-Line CUDA Graphs and Other
-//   Performance Enhancements", 2024).
+//   Performance Enhancements", 2024; as other documents quote it).
 // kGraphOperation: 0.45 to 1.4 us, of six operations, on a busy core of an AMD EPYC (host_graphs of
 //   tests/benchmarks/gpu_kernels_benchmark.cc on the emulation with TWOFOLD_EMULATED_DISCARD=1; the launch itself is
 //   not in it).

@@ -121,7 +121,8 @@ void SetGraphs(const spec::Spec& spec, SimulationPlan& plan) {
   plan.notes.push_back(absl::StrFormat(
       "cuda.graphs: where operations between two communications repeat, the host is assumed to take %.2g µs for a CUDA "
       "graph of them and %.2g ns for each node (NVIDIA, CUDA 12.6, on a Xeon Silver 4208), and %.2g µs to compare an "
-      "operation with that of the step before (measured on one core of a server's CPU), instead of its launch, which "
+      "operation with that of the step before (0.45 to 1.4 were measured on a server's CPU), instead of its launch, "
+      "which "
       "takes %.2g µs; that kernels of a graph follow each other faster is not modelled",
       kGraphLaunch * 1e6, kGraphNode * 1e9, kGraphOperation * 1e6, plan.machine.launch_seconds * 1e6));
 }
