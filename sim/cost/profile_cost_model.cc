@@ -53,7 +53,7 @@ ProfileCostModel::ProfileCostModel(const profile::Profile& profile, const profil
   description_ = Describe(profile);
   common_ = Widened(common_, profile.load());
   if (training == nullptr) return;
-  for (const profile::KernelFactor& f : training->kernels()) factors_[f.kernel()] = f.factor();
+  factors_ = TrainingFactors(*training);
   other_factor_ = training->factor();
   common_ = Widened({training->low(), training->high()}, profile.load());
 }
@@ -151,13 +151,13 @@ ProfileCostModel::Found ProfileCostModel::Find(std::string_view name, DType dtyp
 
 Estimate ProfileCostModel::Compute(const ops::KernelKey& key, const ops::Cost& cost) const {
   Estimate e = Alone(key, cost);
-  const auto factor = factors_.find(key.name);
-  if (factor == factors_.end()) {
+  const std::optional<double> factor = factors_.Of(key.name, e.seconds);
+  if (!factor) {
     for (Seconds* s : {&e.seconds, &e.low, &e.high}) *s = *s * other_factor_;
     return e;
   }
   const double slack = e.extrapolated ? kExtrapolationSlack : 1;
-  e.seconds = e.seconds * factor->second;
+  e.seconds = e.seconds * *factor;
   e.low = e.seconds * (1 / slack), e.high = e.seconds * slack;
   return e;
 }

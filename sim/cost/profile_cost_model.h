@@ -1,10 +1,9 @@
 // The time of operations on a machine that `twofold calibrate` has measured: seconds(kernel, dims) * factor(kernel).
 //
 // Assumes: a kernel's time alone depends only on its dimensions and the bytes it touches. In training it is multiplied
-// by a factor that is the same at all sizes (the state in which earlier operations leave the caches, and the work of
-// other ranks).
-// Ignores: other load on the machine during the predicted run (load during calibration widens the interval: load.h),
-// and that a factor may depend on sizes.
+// by a factor that depends on how long it takes alone (training_factors.h: the state in which earlier operations leave
+// the caches, and the work of other ranks).
+// Ignores: other load on the machine during the predicted run (load during calibration widens the interval: load.h).
 // Calibrated from: the profile's points, each the median of several rounds; low and high are their 10th and 90th
 // percentile, which is the noise of one kernel and independent of the next one's. Factors are those of the profile's
 // training jobs with the same number of ranks, or the next smaller number; a kernel that no job had gets the factor of
@@ -34,6 +33,7 @@
 #include "core/device/cost_model.h"
 #include "core/proto/profile.pb.h"
 #include "sim/cost/kernel_table.h"
+#include "sim/cost/training_factors.h"
 
 namespace twofold {
 
@@ -88,7 +88,7 @@ class ProfileCostModel : public CostModel {
 
   std::map<std::pair<std::string, std::string>, Table, std::less<>> tables_;  // by name, element type
   double streaming_rate_ = 0, least_seconds_ = 0, peak_flops_ = 0;
-  std::map<std::string, double, std::less<>> factors_;
+  TrainingFactors factors_;
   double other_factor_ = 1;
   bool tf32_ = false;
   std::optional<Seconds> launch_;  // of a kernel that was not measured

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <fstream>
 #include <initializer_list>
+#include <map>
 #include <sstream>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -112,6 +114,22 @@ absl::Status CheckSharedMemory(const profile::SharedMemory& links, const std::st
   return figures.ok() ? CheckCollectives(links.collectives(), where) : figures;
 }
 
+// Of a kernel that has several factors, each is for longer calls than the one before.
+absl::Status CheckOrder(const profile::Training& training, const std::string& where) {
+  std::map<std::string, double> longest;
+  for (int k = 0; k < training.kernels_size(); ++k) {
+    const profile::KernelFactor& f = training.kernels(k);
+    const auto [before, first] = longest.emplace(f.kernel(), f.alone_s());
+    if (!first && !(before->second > 0 && f.alone_s() > before->second)) {
+      return InvalidArgument(where, ".kernels[", k, "] (", f.kernel(),
+                             ").alone_s: a kernel with several factors needs ascending times above 0 (got ",
+                             f.alone_s(), " after ", before->second, ")");
+    }
+    before->second = f.alone_s();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTraining(const profile::Profile& profile, const std::string& path) {
   for (int i = 0; i < profile.training_size(); ++i) {
     const profile::Training& t = profile.training(i);
@@ -124,7 +142,9 @@ absl::Status CheckTraining(const profile::Profile& profile, const std::string& p
     for (int k = 0; k < t.kernels_size(); ++k) {
       const std::string place = absl::StrCat(where, ".kernels[", k, "] (", t.kernels(k).kernel(), ")");
       if (absl::Status s = Positive(place, "factor", t.kernels(k).factor()); !s.ok()) return s;
+      if (absl::Status s = NotNegative(place, "alone_s", t.kernels(k).alone_s()); !s.ok()) return s;
     }
+    if (absl::Status s = CheckOrder(t, where); !s.ok()) return s;
     if (absl::Status s = CheckNumbers(t, where, {"host_s", "waiting", "core_share"}, NotNegative); !s.ok()) return s;
     if (!(t.low() > 0 && t.low() <= 1 && t.high() >= 1 && std::isfinite(t.high()))) {
       return InvalidArgument(

@@ -95,7 +95,9 @@ TEST_F(Program, AKilledSweepGoesOn) {
     ASSERT_TRUE(fs::exists(running));
     child.Signal(signal);
     EXPECT_EQ(child.Wait(), signal == SIGKILL ? 128 + SIGKILL : 1);
-    if (signal == SIGTERM) EXPECT_THAT(child.Output(), HasSubstr("the same command goes on from here"));
+    if (signal == SIGTERM) {
+      EXPECT_THAT(child.Output(), HasSubstr("the same command goes on from here"));
+    }
     EXPECT_TRUE(EndsWithin(running, 20));  // the run that it had started
     fs::remove(running);
   }

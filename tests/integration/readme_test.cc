@@ -103,7 +103,9 @@ TEST(Pages, ReadmeIsShort) {
 TEST(Pages, ReadmeLeadsToEachPage) {
   const std::string readme = ReadAll("README.md");
   for (const std::filesystem::path& page : Pages()) {
-    if (page != "README.md") EXPECT_THAT(readme, ::testing::HasSubstr("](" + page.string() + ")"));
+    if (page != "README.md") {
+      EXPECT_THAT(readme, ::testing::HasSubstr("](" + page.string() + ")"));
+    }
   }
 }
 

@@ -291,7 +291,7 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
   auto options = std::make_shared<Options>();
   const Command command =
       program.AddCommand("calibrate",
-                         "measures this machine's kernels, links and small training jobs (about half a minute on two "
+                         "measures this machine's kernels, links and small training jobs (about a minute on two "
                          "cores), or with --device=cuda the kernels of a GPU (some minutes), and writes a profile");
   command.Group("What is measured")
       .AddOption("--device=DEVICE", options->device, "the device whose kernels are measured: cpu or cuda")

@@ -17,6 +17,30 @@ constexpr double kMostCoreShare = 2;
 
 double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
 
+// Of one kernel in one job.
+struct JobFactors {
+  double alone = 0;             // seconds of a call alone, the mean of the job's
+  std::vector<double> factors;  // of rounds
+};
+
+// A factor for each size of calls. Jobs whose calls take similar times alone have one together, the median.
+void AddFactors(const std::string& kernel, const std::map<size_t, JobFactors>& by_job, profile::Training& t) {
+  constexpr double kSimilar = 4;
+  std::vector<const JobFactors*> jobs;
+  for (const auto& [job, factors] : by_job) jobs.push_back(&factors);
+  std::sort(jobs.begin(), jobs.end(), [](const auto* a, const auto* b) { return a->alone < b->alone; });
+  for (size_t i = 0; i < jobs.size();) {
+    std::vector<double> alone, values;
+    const double first = jobs[i]->alone;
+    for (; i < jobs.size() && jobs[i]->alone <= kSimilar * first; ++i) {
+      alone.push_back(jobs[i]->alone);
+      values.insert(values.end(), jobs[i]->factors.begin(), jobs[i]->factors.end());
+    }
+    profile::KernelFactor& f = *t.add_kernels();
+    f.set_kernel(kernel), f.set_factor(Median(std::move(values))), f.set_alone_s(Median(std::move(alone)));
+  }
+}
+
 class Fit {
  public:
   Fit(int ranks, const std::vector<JobRun>& runs, const PredictJob& predict)
@@ -70,7 +94,7 @@ class Fit {
   }
 
   absl::Status Compute(int left_out, profile::Training& t) {
-    std::map<std::string, std::vector<double>> factors, left_out_factors;
+    std::map<std::string, std::map<size_t, JobFactors>> factors, left_out_factors;  // by kernel and job
     std::vector<double> whole, host, waiting;
     for (const JobRun& run : runs_) {
       if (run.overlap) continue;
@@ -78,10 +102,12 @@ class Fit {
       if (!alone.ok()) return alone.status();
       const JobTimes& m = run.measured;
       const bool counts = static_cast<int>(run.job) != left_out;
-      for (const auto& [kernel, seconds] : m.kernels) {
-        const auto predicted = alone->kernels.find(kernel);
-        if (predicted == alone->kernels.end() || predicted->second <= 0) continue;
-        (counts ? factors : left_out_factors)[kernel].push_back(seconds / predicted->second);
+      for (const auto& [name, kernel] : m.kernels) {
+        const auto predicted = alone->kernels.find(name);
+        if (predicted == alone->kernels.end() || predicted->second.seconds <= 0) continue;
+        JobFactors& of_job = (counts ? factors : left_out_factors)[name][run.job];
+        of_job.alone = predicted->second.seconds / predicted->second.calls;
+        of_job.factors.push_back(kernel.seconds / predicted->second.seconds);
       }
       if (!counts) continue;
       whole.push_back(m.KernelSeconds() / alone->KernelSeconds());
@@ -89,10 +115,7 @@ class Fit {
       waiting.push_back((m.exposed - alone->communication) / (m.step - m.exposed));
     }
     factors.merge(left_out_factors);  // kernels that no other job has
-    for (auto& [kernel, values] : factors) {
-      profile::KernelFactor& f = *t.add_kernels();
-      f.set_kernel(kernel), f.set_factor(Median(std::move(values)));
-    }
+    for (const auto& [kernel, by_job] : factors) AddFactors(kernel, by_job, t);
     t.set_factor(Median(whole));
     t.set_host_s(std::max(0.0, Median(host)));
     t.set_waiting(ranks_ > 1 ? std::max(0.0, Median(waiting)) : 0);

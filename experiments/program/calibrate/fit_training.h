@@ -1,11 +1,11 @@
 // From training jobs, measured and predicted, fits what a prediction needs besides kernels and links.
 //
-// Each figure is a median over jobs and rounds, fitted in this order: a kernel's factor (its time in the jobs over its
-// time alone); host time between kernels (the rest of a step's time, per operation); waiting (idle time of ranks beyond
-// the links' time, over their computing time, from jobs that do not overlap); core_share (from how much jobs gain by
-// overlapping). The interval is the range, from the 10th to the 90th percentile as everywhere in calibration, of
-// measured steps relative to predictions. Each job is predicted with a fit that leaves out its own measurements, except
-// for kernels that no other job has.
+// Each figure is a median over jobs and rounds, fitted in this order: a kernel's factors (its time in the jobs over its
+// time alone; one for all jobs in which its calls are about as long); host time between kernels (the rest of a step's
+// time, per operation); waiting (idle time of ranks beyond the links' time, over their computing time, from jobs that
+// do not overlap); core_share (from how much jobs gain by overlapping). The interval is the range, from the 10th to the
+// 90th percentile as everywhere in calibration, of measured steps relative to predictions. Each job is predicted with a
+// fit that leaves out its own measurements, except for kernels that no other job has.
 #pragma once
 
 #include <functional>

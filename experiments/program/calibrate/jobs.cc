@@ -25,6 +25,7 @@ constexpr int kWarmUp = 2, kPlain = 4, kTraced = 3;  // steps
 // Widths, lengths and batches that no preset has.
 constexpr struct {
   const char *name, *text;
+  bool large = false;
 } kJobs[] = {
     {"GPT of 2 layers of 192, 4 x 96 tokens a rank",
      "model { gpt { layers: 2 hidden: 192 heads: 6 vocab: 256 sequence: 96 } } train { micro_batch: 4 }"},
@@ -36,6 +37,16 @@ constexpr struct {
     // factors.
     {"residual CNN of 48 and 96 channels, 6 images of 24 x 24 a rank",
      "model { cnn { height: 24 width: 24 widths: [48, 96] blocks: [1, 1] } } train { micro_batch: 6 }"},
+    // Activations of 4 to 5 MiB.
+    {"residual CNN of 32 and 64 channels, 24 images of 40 x 40 a rank",
+     "model { cnn { height: 40 width: 40 widths: [32, 64] blocks: [1, 1] } } train { micro_batch: 24 }", true},
+    {"residual CNN of 48 and 96 channels, 32 images of 28 x 28 a rank",
+     "model { cnn { height: 28 width: 28 widths: [48, 96] blocks: [1, 1] } } train { micro_batch: 32 }", true},
+    {"GPT of a layer of 256, 6 x 224 tokens a rank",
+     "model { gpt { layers: 1 hidden: 256 heads: 4 vocab: 512 sequence: 224 } } train { micro_batch: 6 }", true},
+    {"Llama of a layer of 288, 5 x 240 tokens a rank",
+     "model { llama { layers: 1 hidden: 288 heads: 6 kv_heads: 2 vocab: 512 sequence: 240 } } train { micro_batch: 5 }",
+     true},
 };
 
 // Random bytes as tokens.
@@ -80,11 +91,12 @@ void AddKernels(const report::RankRecord& record, int64_t steps, JobTimes& times
   const size_t a_step = spans.size() / static_cast<size_t>(steps);
   std::map<std::string, std::vector<double>> seconds;
   for (size_t i = 0; i < a_step * static_cast<size_t>(steps); ++i) {
+    if (i < a_step) ++times.kernels[spans[i]->name()].calls;
     std::vector<double>& by_step = seconds[spans[i]->name()];
     by_step.resize(static_cast<size_t>(steps));
     by_step[i / a_step] += spans[i]->end() - spans[i]->start();
   }
-  for (auto& [kernel, by_step] : seconds) times.kernels[kernel] += Median(std::move(by_step));
+  for (auto& [kernel, by_step] : seconds) times.kernels[kernel].seconds += Median(std::move(by_step));
   times.launches += static_cast<double>(a_step);
 }
 
@@ -108,13 +120,13 @@ void AddRank(const spec::Spec& spec, const report::RankRecord& record, JobTimes&
 
 double JobTimes::KernelSeconds() const {
   double sum = 0;
-  for (const auto& [kernel, seconds] : kernels) sum += seconds;
+  for (const auto& [name, kernel] : kernels) sum += kernel.seconds;
   return sum;
 }
 
 std::vector<Job> Jobs() {
   std::vector<Job> jobs;
-  for (const auto& [name, text] : kJobs) {
+  for (const auto& [name, text, large] : kJobs) {
     absl::StatusOr<spec::Spec> spec = ParseSpec(text, "a calibration job");
     TWOFOLD_CHECK(spec.ok(), spec.status().message());
     spec->mutable_train()->set_clip_norm(1);
@@ -123,7 +135,7 @@ std::vector<Job> Jobs() {
     spec->mutable_trace()->set_last_steps(kTraced);
     spec->mutable_parallel()->set_bucket_mib(1);
     FillDefaults(*spec, name);
-    jobs.push_back({name, *spec, DataFor(spec->model())});
+    jobs.push_back({name, *spec, DataFor(spec->model()), large});
   }
   return jobs;
 }
@@ -161,7 +173,7 @@ JobTimes TimesFrom(const spec::Spec& spec, const std::vector<report::RankRecord>
   for (const report::RankRecord& record : records) AddRank(spec, record, times);
   const auto ranks = static_cast<double>(records.size());
   for (double* sum : {&times.step, &times.exposed, &times.launches, &times.communication}) *sum /= ranks;
-  for (auto& [kernel, seconds] : times.kernels) seconds /= ranks;
+  for (auto& [name, kernel] : times.kernels) kernel.seconds /= ranks, kernel.calls /= ranks;
   std::vector<report::ProcessorUse> uses;
   for (const report::RankRecord& record : records) {
     uses.push_back(record.processors());

@@ -1,4 +1,5 @@
 // Small training jobs. They show how long kernels take beside one another in a step, compared with running alone.
+// Tensors of the first ones fit into the caches of a core, those of the others (large) do not.
 //
 // They are for calibration: no experiment may test predictions on their shapes.
 #pragma once
@@ -19,6 +20,7 @@ struct Job {
   std::string name;  // says what is trained
   spec::Spec spec;   // for one rank, with every default filled in
   std::shared_ptr<const Dataset> data;
+  bool large = false;  // slower, so that it is run in every second part of a calibration, and not in a quick one
 };
 std::vector<Job> Jobs();
 
@@ -28,9 +30,12 @@ spec::Spec SpecOf(const Job& job, int ranks, int threads, bool overlap);
 
 // Where a job's steps spend their time, in seconds per step; medians over steps, means over ranks.
 struct JobTimes {
-  double step = 0;                        // of steps that were not traced
-  double exposed = 0;                     // part of that: the compute stream was stalled
-  std::map<std::string, double> kernels;  // of the traced steps
+  double step = 0;     // of steps that were not traced
+  double exposed = 0;  // part of that: the compute stream was stalled
+  struct Kernel {
+    double seconds = 0, calls = 0;
+  };
+  std::map<std::string, Kernel> kernels;  // of the traced steps
   double launches = 0;                    // operations per step
   double communication = 0;               // all collectives of a step together
   double wall = 0;                        // of the whole job, from when the ranks began; 0 if simulated

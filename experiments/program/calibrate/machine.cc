@@ -139,6 +139,7 @@ class MachineCalibration {
     if (!links.ok()) return links.status();
     Append(links_, *links);
     for (size_t job = 0; job < jobs_.size(); ++job) {
+      if (jobs_[job].large && (options_.quick || part % 2 == 1)) continue;
       for (const auto& [ranks, overlap] : Ways()) {
         const spec::Spec spec = SpecOf(jobs_[job], ranks, options_.threads, overlap);
         absl::StatusOr<JobTimes> times = log_.LeastDisturbed<JobTimes>(
@@ -191,7 +192,9 @@ class MachineCalibration {
       };
       absl::StatusOr<profile::Training> training = FitTraining(ranks, runs, predict);
       if (!training.ok()) return training.status();
-      for (const Job& job : jobs_) training->add_jobs(job.name);
+      for (const Job& job : jobs_) {
+        if (!(job.large && options_.quick)) training->add_jobs(job.name);
+      }
       trainings_.push_back(*std::move(training));
     }
     for (profile::Training& t : trainings_) *profile_.add_training() = std::move(t);

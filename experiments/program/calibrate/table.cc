@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/format.h"
@@ -114,6 +115,7 @@ std::string TrainingTableText(const profile::Training& training) {
   constexpr size_t kShown = 6;
   for (size_t i = 0; i < std::min(kShown, kernels.size()); ++i) {
     text += absl::StrFormat("%s%s %.2f", i == 0 ? "  " : ", ", kernels[i]->kernel(), kernels[i]->factor());
+    if (kernels[i]->alone_s() > 0) absl::StrAppend(&text, " at ", SecondsText(kernels[i]->alone_s()));
   }
   return text + "\n";
 }

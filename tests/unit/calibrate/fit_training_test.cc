@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gtest/gtest.h"
+#include "sim/cost/training_factors.h"
 
 namespace twofold::calibrate {
 namespace fit_training_test {
@@ -11,21 +12,20 @@ namespace fit_training_test {
 // Jobs of two kernels and a collective, which a simulator without noise predicts.
 struct JobShape {
   double matmul, add, launches, communication;
+  double calls = 10;  // of each kernel
 };
 constexpr JobShape kShapes[] = {{10e-3, 4e-3, 100, 3e-3}, {30e-3, 2e-3, 200, 5e-3}, {6e-3, 6e-3, 400, 2e-3}};
 
-double Factor(const profile::Training* t, const std::string& kernel) {
+double Factor(const profile::Training* t, const std::string& kernel, double alone = 1e-4) {
   if (t == nullptr) return 1;
-  for (const profile::KernelFactor& f : t->kernels()) {
-    if (f.kernel() == kernel) return f.factor();
-  }
-  return t->factor();
+  return TrainingFactors(*t).Of(kernel, Seconds(alone)).value_or(t->factor());
 }
 
 JobTimes Predicted(size_t job, bool overlap, const profile::Training* t) {
   const JobShape& s = kShapes[job];
   JobTimes times{.launches = s.launches, .communication = s.communication};
-  times.kernels = {{"matmul", s.matmul * Factor(t, "matmul")}, {"add", s.add * Factor(t, "add")}};
+  times.kernels = {{"matmul", {s.matmul * Factor(t, "matmul"), s.calls}},
+                   {"add", {s.add * Factor(t, "add", s.add / s.calls), s.calls}}};
   const double compute = times.KernelSeconds() + (t == nullptr ? 0 : t->host_s() * s.launches);
   const double core_share = t == nullptr ? 1 : t->core_share();
   times.exposed = overlap ? 0 : s.communication + (t == nullptr ? 0 : t->waiting() * compute);
@@ -53,7 +53,7 @@ std::vector<JobRun> Measured(const profile::Training& machine, const std::vector
         JobTimes times = Predicted(job, overlap, &machine);
         if (ranks == 1) times.step -= times.exposed, times.exposed = 0;
         for (double* t : {&times.step, &times.exposed}) *t *= speeds[round];
-        for (auto& [kernel, seconds] : times.kernels) seconds *= speeds[round];
+        for (auto& [name, kernel] : times.kernels) kernel.seconds *= speeds[round];
         runs.push_back({job, overlap, static_cast<int>(round), times});
       }
     }
@@ -90,7 +90,7 @@ TEST(FitTrainingTest, TheIntervalHoldsJobsThatWereLeftOut) {
   for (JobRun& run : runs) {
     if (run.job != 2) continue;
     run.measured.step *= 1.3;
-    for (auto& [kernel, seconds] : run.measured.kernels) seconds *= 1.3;
+    for (auto& [name, kernel] : run.measured.kernels) kernel.seconds *= 1.3;
   }
   const auto t = FitTraining(2, runs, Predicted);
   ASSERT_TRUE(t.ok()) << t.status();
@@ -101,7 +101,7 @@ TEST(FitTrainingTest, TheIntervalHoldsJobsThatWereLeftOut) {
 TEST(FitTrainingTest, TheIntervalIsNotThatOfUnknownKernels) {
   const auto predict = [](size_t job, bool overlap, const profile::Training* t) {
     JobTimes times = Predicted(job, overlap, t);
-    if (job == 2) times.kernels["conv"] = 10e-3 * Factor(t, "conv"), times.step += times.kernels["conv"];
+    if (job == 2) times.kernels["conv"] = {10e-3 * Factor(t, "conv"), 10}, times.step += times.kernels["conv"].seconds;
     return times;
   };
   profile::Training machine = Machine(1, 1);
@@ -113,6 +113,35 @@ TEST(FitTrainingTest, TheIntervalIsNotThatOfUnknownKernels) {
   ASSERT_TRUE(t.ok()) << t.status();
   EXPECT_NEAR(Factor(&*t, "conv"), 4, 1e-9);
   EXPECT_NEAR(t->high(), 1, 1e-6);
+}
+
+// Calls of 0.1 ms find their operands in the caches, those of 10 ms do not.
+TEST(FitTrainingTest, AKernelHasAFactorForEachSizeOfItsCalls) {
+  const JobShape large{.matmul = 20e-3, .add = 100e-3, .launches = 100, .communication = 3e-3};
+  const auto predict = [&](size_t job, bool overlap, const profile::Training* t) {
+    if (job < 3) return Predicted(job, overlap, t);
+    JobTimes times = Predicted(0, overlap, t);
+    times.step -= times.KernelSeconds();
+    times.kernels = {{"matmul", {large.matmul * Factor(t, "matmul"), 10}},
+                     {"add", {large.add * Factor(t, "add", large.add / 10), 10}}};
+    times.step += times.KernelSeconds();
+    return times;
+  };
+  profile::Training machine = Machine(1, 1);
+  machine.mutable_kernels(1)->set_factor(0.5), machine.mutable_kernels(1)->set_alone_s(1e-3);
+  machine.add_kernels()->set_kernel("add");
+  machine.mutable_kernels(2)->set_factor(1), machine.mutable_kernels(2)->set_alone_s(10e-3);
+  machine.set_waiting(0);
+  std::vector<JobRun> runs;
+  for (size_t job = 0; job < 4; ++job) runs.push_back({job, false, 0, predict(job, false, &machine)});
+  const auto t = FitTraining(2, runs, predict);
+  ASSERT_TRUE(t.ok()) << t.status();
+  EXPECT_NEAR(Factor(&*t, "add", 0.4e-3), 0.5, 1e-9);
+  EXPECT_NEAR(Factor(&*t, "add", 10e-3), 1, 1e-9);
+  EXPECT_NEAR(Factor(&*t, "add", 1), 1, 1e-9);
+  EXPECT_NEAR(Factor(&*t, "add", std::sqrt(0.4e-3 * 10e-3)), 0.75, 1e-9);
+  EXPECT_NEAR(Factor(&*t, "matmul"), 1.1, 1e-9);
+  EXPECT_GT(t->high(), 1.2) << "small jobs say too little of large ones, which the interval must hold";
 }
 
 TEST(FitTrainingTest, OneRankNeitherWaitsNorOverlaps) {

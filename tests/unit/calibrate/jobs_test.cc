@@ -40,8 +40,9 @@ TEST(JobTimesTest, AreMediansOverStepsAndMeansOverRanks) {
   const JobTimes times = TimesFrom(SixSteps(), {Record(1), Record(2)});
   EXPECT_DOUBLE_EQ(times.step, (4 + 8) / 2.0);
   EXPECT_DOUBLE_EQ(times.exposed, 0.4);
-  EXPECT_DOUBLE_EQ(times.kernels.at("matmul_nn"), (2 + 4) / 2.0);
-  EXPECT_DOUBLE_EQ(times.kernels.at("add"), 0.5);
+  EXPECT_DOUBLE_EQ(times.kernels.at("matmul_nn").seconds, (2 + 4) / 2.0);
+  EXPECT_DOUBLE_EQ(times.kernels.at("add").seconds, 0.5);
+  EXPECT_EQ(times.kernels.at("add").calls, 1);
   EXPECT_EQ(times.kernels.size(), 2u);  // what communication took is no kernel
   EXPECT_DOUBLE_EQ(times.launches, 2);
   EXPECT_DOUBLE_EQ(times.communication, (2 + 4) / 2.0);  // the waiting left out
@@ -60,7 +61,7 @@ TEST(JobsTest, AreWholeSpecsThatTrain) {
     const auto times = RunJob(job, spec);
     ASSERT_TRUE(times.ok()) << times.status();
     EXPECT_GT(times->launches, 20);
-    EXPECT_GT(times->kernels.at("adam_step"), 0);
+    EXPECT_GT(times->kernels.at("adam_step").seconds, 0);
     EXPECT_GT(times->step, 0);
     EXPECT_EQ(times->load.has_taken(), times->wall > 0);
     if (times->wall > 0) {

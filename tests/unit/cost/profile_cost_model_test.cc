@@ -151,6 +151,24 @@ TEST_F(CostModelTest, InTrainingAKernelTakesItsFactorAndOthersThatOfWholeJobs) {
   EXPECT_EQ(model.common().high, 1);
 }
 
+TEST_F(CostModelTest, InTrainingTheFactorFollowsTheTimeAlone) {
+  const double of_1024 = model.Time(Add(1024, DType::kF32)).seconds.value();
+  profile::Training training;
+  training.set_ranks(1), training.set_factor(1), training.set_low(1), training.set_high(1);
+  const auto add = [&](double factor, double alone) {
+    profile::KernelFactor& f = *training.add_kernels();
+    f.set_kernel("add"), f.set_factor(factor), f.set_alone_s(alone);
+  };
+  add(0.5, of_1024), add(0.9, of_1024 * 4);
+  ProfileCostModel busy(Machine(), &training);
+  const auto factor = [&](int64_t n) {
+    return busy.Time(Add(n, DType::kF32)).seconds / model.Time(Add(n, DType::kF32)).seconds;
+  };
+  EXPECT_NEAR(factor(2048), 0.7, 1e-12) << "half-way, in the logarithm";
+  EXPECT_NEAR(factor(128), 0.5, 1e-12) << "beyond the ends, that of the nearest";
+  EXPECT_NEAR(factor(8192), 0.9, 1e-12);
+}
+
 TEST_F(CostModelTest, TrainingIsThatOfAsManyRanksOrTheNextFewer) {
   profile::Profile profile = Machine();
   EXPECT_EQ(TrainingFor(profile, 1), nullptr);

@@ -87,6 +87,14 @@ TEST_F(ReadProfileTest, RefusesWhatIsWrongAndSaysWhere) {
   ExpectRefused("training { ranks: 2 low: 1 high: 1 }", "training[0].factor must be greater than 0 (got 0)");
   ExpectRefused(training("kernels { kernel: 'add' factor: -1 }"),
                 "training[0].kernels[0] (add).factor must be greater than 0 (got -1)");
+  ExpectRefused(training("kernels { kernel: 'add' factor: 1 alone_s: nan }"),
+                "training[0].kernels[0] (add).alone_s must be at least 0 (got nan)");
+  ExpectRefused(training("kernels { kernel: 'add' factor: 1 alone_s: 2 } kernels { kernel: 'sum' factor: 1 } kernels { "
+                         "kernel: 'add' factor: 1 alone_s: 2 }"),
+                "training[0].kernels[2] (add).alone_s: a kernel with several factors needs ascending times above 0 "
+                "(got 2 after 2)");
+  ExpectRefused(training("kernels { kernel: 'add' factor: 1 } kernels { kernel: 'add' factor: 1 alone_s: 1 }"),
+                "(got 1 after 0)");
   ExpectRefused(training("waiting: -0.1"), "training[0].waiting must be at least 0 (got -0.1)");
   ExpectRefused(training("host_s: nan"), "training[0].host_s must be at least 0 (got nan)");
   ExpectRefused("training { ranks: 2 factor: 1 low: 1.1 high: 1 }", "low 1.1, high 1");

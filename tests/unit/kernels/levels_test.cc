@@ -44,7 +44,9 @@ TEST(Levels, UnknownOnesAreRefusedWithThoseThatThereAre) {
 TEST(Levels, TheEnvironmentDecides) {
   const char* const wanted = std::getenv("TWOFOLD_CPU_LEVEL");
   EXPECT_EQ(cpu::LevelInUse().value(), cpu::ChooseLevel(wanted).value());
-  if (wanted != nullptr) EXPECT_EQ(cpu::LevelInUse().value(), wanted);
+  if (wanted != nullptr) {
+    EXPECT_EQ(cpu::LevelInUse().value(), wanted);
+  }
 }
 
 }  // namespace levels_test

@@ -86,8 +86,12 @@ TEST(MemoryAdvice, AsksOnlyForWhatIsNotThere) {
       [](const std::vector<std::string>& sets) -> absl::StatusOr<std::optional<int64_t>> {
         for (const char* there : {"BF16", "every", "ZERO_1", "ZERO_2", "offload"})
           EXPECT_FALSE(Has(sets, there)) << there;
-        if (Has(sets, "micro_batch")) EXPECT_TRUE(Has(sets, "train.micro_batch=3 train.global_batch=24"));
-        if (Has(sets, "tp=2")) EXPECT_TRUE(Has(sets, "parallel.dp=2"));
+        if (Has(sets, "micro_batch")) {
+          EXPECT_TRUE(Has(sets, "train.micro_batch=3 train.global_batch=24"));
+        }
+        if (Has(sets, "tp=2")) {
+          EXPECT_TRUE(Has(sets, "parallel.dp=2"));
+        }
         return std::nullopt;
       },
       ByLength);

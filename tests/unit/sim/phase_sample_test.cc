@@ -50,7 +50,9 @@ TEST(PhaseSample, IsOneOfEachStratum) {
     EXPECT_GE(phase, first);
     first += static_cast<size_t>(stands_for);
     EXPECT_LT(phase, first);
-    if (stands_for != 1) EXPECT_TRUE(stands_for == 9 || stands_for == 10) << stands_for;
+    if (stands_for != 1) {
+      EXPECT_TRUE(stands_for == 9 || stands_for == 10) << stands_for;
+    }
   }
   EXPECT_EQ(first, schedule.phases.size());
   const auto same = [&](const std::vector<PhaseSample>& other) {

@@ -105,7 +105,9 @@ TEST(PhaseTimes, AreThoseOfTheFullSolution) {
         const Phase same = Drawn(random, topology->endpoints(), flows, {3e6}, flows == 60 ? 5e9 : 0);
         const int solved = equal.solved;
         Hold(*topology, routing, same, equal);
-        if (policy != RoutingPolicy::kSpray && policy != RoutingPolicy::kValiant) EXPECT_EQ(equal.solved, solved);
+        if (policy != RoutingPolicy::kSpray && policy != RoutingPolicy::kValiant) {
+          EXPECT_EQ(equal.solved, solved);
+        }
         Hold(*topology, routing, Drawn(random, topology->endpoints(), flows, {1e6, 3e6, 4e6}, 0), mixed);
       }
     }

@@ -118,8 +118,12 @@ TEST(Chakra, KernelsThatFollowNoneOfTheirStreamFollowTheOneBefore) {
   for (const WorkloadNode& node : read->nodes) {
     std::vector<std::string> after;
     for (const int before : node.after) after.push_back(read->nodes[static_cast<size_t>(before)].name);
-    if (node.name == "second") EXPECT_THAT(after, ElementsAre("cudaLaunchKernel", "first"));
-    if (node.name == "other stream") EXPECT_THAT(after, ElementsAre("cudaLaunchKernel"));
+    if (node.name == "second") {
+      EXPECT_THAT(after, ElementsAre("cudaLaunchKernel", "first"));
+    }
+    if (node.name == "other stream") {
+      EXPECT_THAT(after, ElementsAre("cudaLaunchKernel"));
+    }
   }
 }
 
