@@ -171,7 +171,7 @@ absl::StatusOr<std::unique_ptr<Bounds>> Bounds::Make(const spec::Spec& any, cons
   if (any.framework() == spec::TWOFOLD) return bounds;
   const absl::StatusOr<framework::Framework> f = FindFramework(any);
   if (!f.ok()) return f.status();
-  bounds->framework_ = *f;
+  bounds->framework_ = *f, bounds->has_framework_ = true;
   bounds->rules_of_replay_.device = Bytes(0);  // what this program holds may be more than what that one does
   return bounds;
 }

@@ -39,6 +39,7 @@
 #include "experiments/program/plan/layout.h"
 #include "experiments/program/plan/pipeline_bound.h"
 #include "experiments/program/plan/rank_times.h"
+#include "experiments/program/plan/reserved.h"
 #include "strategies/models/model.h"
 
 namespace twofold::plan {
@@ -58,6 +59,11 @@ class Bounds {
   Quick QuickOf(const spec::Spec& spec, bool path);
   // Seconds. RESOURCE_EXHAUSTED: it runs out of memory.
   absl::StatusOr<double> TightOf(const spec::Spec& spec);
+
+  // Exact, of all micro-batches: bytes of the fullest rank (reserved.h). RESOURCE_EXHAUSTED: it runs out of memory.
+  absl::StatusOr<int64_t> ReservedBy(const spec::Spec& spec) const {
+    return ReservedOf(spec, samples_, has_framework_ ? &framework_ : nullptr);
+  }
 
   Bytes device_memory() const { return rules_.device; }  // of a rank; 0: not bounded
   int64_t pieces() const { return static_cast<int64_t>(pieces_.size()); }
@@ -102,6 +108,7 @@ class Bounds {
   const host::MemoryRules rules_;
   host::MemoryRules rules_of_replay_;
   framework::Framework framework_;  // other than this program's; else empty
+  bool has_framework_ = false;
   const std::unique_ptr<LeastTimes> times_;
   absl::flat_hash_map<std::string, std::unique_ptr<const Pieces>> pieces_;  // by the small job's spec
   absl::flat_hash_map<std::string, std::vector<StateFormula>> states_;

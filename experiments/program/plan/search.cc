@@ -10,6 +10,7 @@
 #include "core/base/check.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
+#include "experiments/program/plan/fewer_micro_batches.h"
 
 namespace twofold::plan {
 namespace {
@@ -24,7 +25,9 @@ class Searching {
   Searching(const Question& question, Bytes device, Pool& pool, Journal* journal, const SearchOptions& options)
       : question_(question), device_(device), pool_(pool), journal_(journal), options_(options), begin_(Now()) {
     if (journal_ == nullptr) return;
-    for (const Simulated& s : journal_->read()) known_[ToLine(s.layout)] = s;
+    for (const Simulated& s : journal_->read()) {
+      if (Extends() || !s.extended) known_[ToLine(s.layout)] = s;
+    }
   }
 
   absl::StatusOr<Plan> Run() {
@@ -50,6 +53,9 @@ class Searching {
     if (options_.clock) return options_.clock();
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
+
+  // With a gap, many micro-batches are extended from fewer. To prove the very best, steps are simulated whole.
+  bool Extends() const { return options_.gap > 0 && !options_.exhaustive; }
 
   // ---- Screening: a part of the space for each turn of a process ----
   absl::Status Screen() {
@@ -158,9 +164,10 @@ class Searching {
       return absl::OkStatus();
     }
     under_way_.insert({c.bound, i});
-    return pool_.Give(static_cast<int64_t>(i), options_.exhaustive ? Worker::CheckTask(layout)
-                                               : simulates         ? Worker::SimulateTask(layout)
-                                                                   : Worker::BoundTask(layout, ToBeat()));
+    return pool_.Give(static_cast<int64_t>(i),
+                      options_.exhaustive ? Worker::CheckTask(layout)
+                      : simulates         ? (Extends() ? Worker::ExtendTask(layout) : Worker::SimulateTask(layout))
+                                          : Worker::BoundTask(layout, ToBeat()));
   }
 
   absl::Status Take(const Pool::Answer& answer) {
@@ -193,7 +200,7 @@ class Searching {
   void Record(const Simulated& simulated) {
     if (simulated.failed) return plan_.failed.push_back(simulated);
     if (!simulated.fits) return plan_.too_large.push_back(simulated);
-    times_.insert(simulated.seconds);
+    times_.insert(simulated.seconds * (simulated.extended ? 1 + kExtensionError : 1));  // at most
     plan_.ranked.push_back(simulated);
   }
 
@@ -204,7 +211,7 @@ class Searching {
     std::sort(plan_.ranked.begin(), plan_.ranked.end(), [&](const Simulated& a, const Simulated& b) {
       return std::pair(a.seconds, place[ToLine(a.layout)]) < std::pair(b.seconds, place[ToLine(b.layout)]);
     });
-    plan_.least = times_.empty() ? std::numeric_limits<double>::infinity() : *times_.begin();
+    plan_.least = plan_.ranked.empty() ? std::numeric_limits<double>::infinity() : plan_.ranked[0].seconds;
     const auto leave = [&](double bound, size_t i) {
       ++(IsBeaten(bound) ? plan_.slower : plan_.open);
       plan_.judged[candidates_[i].judged].fate = IsBeaten(bound) ? Judged::kSlower : Judged::kOpen;
@@ -267,6 +274,10 @@ std::string ProofOf(const Plan& plan, const SearchOptions& options) {
   }
   if (plan.open > 0) StrAppend(&text, ", ", CountText(plan.open), " are left open");
   StrAppend(&text, ", ", Counted(simulated, "layout"), simulated == 1 ? " was" : " were", " simulated");
+  const auto extended =
+      std::count_if(plan.ranked.begin(), plan.ranked.end(), [](const Simulated& s) { return s.extended; });
+  if (extended > 0)
+    StrAppend(&text, ", ", CountText(extended), " of them with fewer micro-batches (to ", 100 * kExtensionError, " %)");
   if (!plan.too_large.empty())
     StrAppend(&text, " (", CountText(static_cast<int64_t>(plan.too_large.size())), " of them ran out of memory)");
   if (!plan.failed.empty())

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "experiments/program/plan/fewer_micro_batches.h"
 
 namespace twofold::plan {
 namespace {
@@ -65,7 +67,8 @@ std::string ToJsonLine(const Simulated& s) {
                      {"mfu", s.mfu},
                      {"bubble", s.bubble},
                      {"exposed", s.exposed},
-                     {"bytes", s.bytes}});
+                     {"bytes", s.bytes},
+                     {"extended", s.extended}});
   }
   return Dump(json);
 }
@@ -94,6 +97,7 @@ absl::StatusOr<Simulated> SimulatedFrom(const std::string& line) try {
   s.tokens_per_second = number("tokens_per_second"), s.mfu = number("mfu");
   s.bubble = number("bubble"), s.exposed = number("exposed");
   s.bytes = json.at("bytes").get<int64_t>();
+  s.extended = json.value("extended", false);
   return s;
 } catch (const Json::exception& error) {
   return InvalidArgument("not a simulated layout: ", error.what());
@@ -118,6 +122,7 @@ std::string Worker::BoundTask(const Layout& layout, double enough) {
   return StrCat("bound ", any ? "1e300" : Json(enough).dump(), " ", ToLine(layout));
 }
 std::string Worker::SimulateTask(const Layout& layout) { return StrCat("simulate ", ToLine(layout)); }
+std::string Worker::ExtendTask(const Layout& layout) { return StrCat("extend ", ToLine(layout)); }
 std::string Worker::CheckTask(const Layout& layout) { return StrCat("check ", ToLine(layout)); }
 
 std::string Worker::Do(const std::string& task) {
@@ -140,9 +145,9 @@ std::string Worker::Do(const std::string& task) {
                      {"message", answer.message},
                      {"core_seconds", CoreSeconds() - begin}});
   }
-  TWOFOLD_CHECK(what == "simulate" || what == "check", task);
+  TWOFOLD_CHECK(what == "simulate" || what == "extend" || what == "check", task);
   std::getline(in, line);
-  Simulated simulated = Run(LayoutOf(line));
+  Simulated simulated = what == "extend" ? RunFewer(LayoutOf(line)) : Run(LayoutOf(line));
   simulated.core_seconds = CoreSeconds() - begin;
   if (what == "check") simulated.foretold = Foretell(simulated.layout);
   return ToJsonLine(simulated);
@@ -225,9 +230,38 @@ Worker::BoundAnswer Worker::BoundAnswerFrom(const std::string& bytes) {
 
 // ---- Simulation ----
 
-Simulated Worker::Run(const Layout& layout) {
+Simulated Worker::Run(const Layout& layout) { return SimulatedBy(layout, SimulatedSpecOf(question_, layout)); }
+
+Simulated Worker::RunFewer(const Layout& layout) {
+  const spec::Spec spec = SimulatedSpecOf(question_, layout);
+  const std::optional<FewerMicroBatches> of = FewerMicroBatchesOf(spec);
+  if (!of) return SimulatedBy(layout, spec);
+  std::array<Simulated, 3> few;
+  for (size_t i = 0; i < few.size(); ++i) {
+    few[i] = SimulatedBy(layout, WithMicroBatches(spec, *of, of->few[i]));
+    if (!few[i].fits) return few[i];
+  }
+  if (!OnALine(*of, {few[0].seconds, few[1].seconds, few[2].seconds})) return SimulatedBy(layout, spec);
+  Simulated s = few[2];
+  const absl::StatusOr<int64_t> reserved = bounds_.ReservedBy(spec);
+  if (!reserved.ok()) {
+    s.fits = false, s.failed = !absl::IsResourceExhausted(reserved.status());
+    s.message = std::string(reserved.status().message());
+    return s;
+  }
+  s.bytes = *reserved, s.extended = true;
+  const auto extend = [&of](double second, double third) { return Extend(*of, second, third); };
+  for (double Simulated::*figure : {&Simulated::seconds, &Simulated::low, &Simulated::high, &Simulated::exposed})
+    s.*figure = extend(few[1].*figure, few[2].*figure);
+  s.bubble = extend(few[1].bubble * few[1].seconds, few[2].bubble * few[2].seconds) / s.seconds;
+  const double quicker = static_cast<double>(of->whole) / static_cast<double>(of->few[2]) * few[2].seconds / s.seconds;
+  s.tokens_per_second *= quicker, s.mfu *= quicker;
+  return s;
+}
+
+Simulated Worker::SimulatedBy(const Layout& layout, const spec::Spec& spec) {
   Simulated s{.layout = layout};
-  const absl::StatusOr<report::Report> report = simulate_(SimulatedSpecOf(question_, layout), question_.file);
+  const absl::StatusOr<report::Report> report = simulate_(spec, question_.file);
   if (!report.ok() || report->outcome() != report::OK) {
     s.message = report.ok() ? StrCat(report::Outcome_Name(report->outcome()), ": ", report->message())
                             : std::string(report.status().message());

@@ -36,6 +36,7 @@ struct Simulated {
   double seconds = 0, low = 0, high = 0, tokens_per_second = 0, mfu = 0;
   double bubble = 0, exposed = 0;  // share of the step; seconds of communication
   int64_t bytes = 0;               // reserved on the fullest rank; under another framework, what its device must have
+  bool extended = false;           // from steps of fewer micro-batches; off by at most kExtensionError
   double core_seconds = 0;         // that the simulation took
   std::optional<Foretold> foretold = std::nullopt;  // of an exhaustive plan
 };
@@ -59,6 +60,8 @@ class Worker {
   static std::string ScreenTask(const Slice& slice);
   static std::string BoundTask(const Layout& layout, double enough);  // stops where a bound of `enough` is reached
   static std::string SimulateTask(const Layout& layout);
+  // The same, but a pipeline's many micro-batches are extended from fewer (fewer_micro_batches.h).
+  static std::string ExtendTask(const Layout& layout);
   static std::string CheckTask(const Layout& layout);  // simulates, and says what the bounds are: Simulated::foretold
   std::string Do(const std::string& task);
 
@@ -80,6 +83,8 @@ class Worker {
   std::string Screen(const Slice& slice);
   BoundAnswer Bound(const Layout& layout, double enough);
   Simulated Run(const Layout& layout);
+  Simulated RunFewer(const Layout& layout);
+  Simulated SimulatedBy(const Layout& layout, const spec::Spec& spec);
   Foretold Foretell(const Layout& layout);
 
   const Question& question_;

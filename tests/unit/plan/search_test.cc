@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/strings.h"
+#include "experiments/program/plan/fewer_micro_batches.h"
 #include "experiments/program/plan/table.h"
 #include "experiments/program/predict_here.h"
 #include "experiments/program/spec/spec.h"
@@ -127,6 +128,42 @@ TEST(SearchTest, BoundsHoldInPipelines) {
     EXPECT_FALSE(all.ranked.empty()) << text;
     CheckForetold(all);
   }
+}
+
+// Many micro-batches are extended from fewer where a gap is allowed: to kExtensionError, with the same memory.
+TEST(SearchTest, ManyMicroBatchesAreExtendedFromFewer) {
+  const auto text = [](const std::string& layouts) {
+    return StrCat(
+        "model { llama { layers: 4 hidden: 512 heads: 8 kv_heads: 4 ffn: 1024 vocab: 2048 sequence: 512 } }\n"
+        "train { global_batch: 160 micro_batch: 1 clip_norm: 1 precision { parameter: BF16 reduce: F32 } "
+        "activation_checkpointing { every: 0 } }\n"
+        "parallel { cp: 1 pp: 2 bucket_mib: 25 order: \"pp dp cp tp\" offload: NO_OFFLOAD ",
+        layouts, "}\nfabric { simulated { cluster: \"dgx-h100\" } }\n");
+  };
+  const auto job = MakeJob(text(""), 4);
+  const Plan all = Find(*job, {.gap = 0, .exhaustive = true});
+  ASSERT_GT(all.ranked.size(), 20U);
+  int64_t extended = 0;
+  for (const Simulated& whole : all.ranked) {
+    EXPECT_FALSE(whole.extended);
+    const auto s = SimulatedFrom(job->worker->Do(Worker::ExtendTask(whole.layout)));
+    ASSERT_TRUE(s.ok()) << s.status();
+    ASSERT_TRUE(s->fits) << Describe(whole.layout);
+    extended += s->extended;
+    for (double Simulated::*figure :
+         {&Simulated::seconds, &Simulated::low, &Simulated::high, &Simulated::tokens_per_second, &Simulated::mfu})
+      EXPECT_NEAR((*s).*figure, whole.*figure, kExtensionError * whole.*figure) << Describe(whole.layout);
+    for (double Simulated::*figure : {&Simulated::exposed, &Simulated::bubble})
+      EXPECT_NEAR((*s).*figure, whole.*figure, 1e-3 * whole.seconds) << Describe(whole.layout);
+    EXPECT_EQ(s->bytes, whole.bytes) << Describe(whole.layout);
+  }
+  EXPECT_GT(extended, 2);
+  const SearchOptions options{.gap = 0.01};
+  const Plan plan = Find(*MakeJob(text("tp: 1 schedule: ONE_F_ONE_B sharding: FULL_SHARD "), 4), options);
+  ASSERT_FALSE(plan.ranked.empty());
+  EXPECT_TRUE(plan.proven);
+  EXPECT_TRUE(plan.ranked[0].extended);
+  EXPECT_THAT(ProofOf(plan, options), HasSubstr("with fewer micro-batches (to 0.1 %)"));
 }
 
 // When half of the budget is over, a layout is simulated before its bounds are better, and then there is one to name.
