@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "core/base/strings.h"
-#include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/attentions.h"
 #include "kernels/cuda/capability.h"
 #include "kernels/cuda/error.h"
+#include "kernels/cuda/graph_plan.h"
 
 namespace twofold::cuda {
 
@@ -22,7 +22,7 @@ struct AttentionPlans::Implementation {
     stream = to, set = true;
   }
   struct Entry {
-    std::optional<AttentionPlan> plan;
+    std::optional<GraphPlan> plan;
     std::string why_not;
   };
   Entry& Find(const LibraryAttention& a, size_t workspace_bytes) {
@@ -36,8 +36,8 @@ struct AttentionPlans::Implementation {
     if (!entry.why_not.empty()) return entry;
     std::string cannot_make;
     const std::string failed = cuda::WhyNot([&] {
-      entry.plan.emplace(cudnn, a, PlannedFor{.handle = handle});
-      cannot_make = entry.plan->Make(workspace_bytes - own);
+      entry.plan.emplace(cudnn, GraphOf(a), PlannedFor{.handle = handle});
+      cannot_make = entry.plan->Make({.most_bytes = workspace_bytes - own, .repeatable = a.repeatable});
     });
     entry.why_not = failed.empty() ? cannot_make : failed;
     return entry;

@@ -1,5 +1,5 @@
-// Convolutions: by cuDNN if it is available and can store the output's type; otherwise each as one product whose
-// operands are never stored (implicit GEMM: Chetlur et al. 2014, "cuDNN: Efficient Primitives for Deep Learning",
+// Convolutions: by cuDNN if it is available and has the convolution; otherwise each as one product whose operands are
+// never stored (implicit GEMM: Chetlur et al. 2014, "cuDNN: Efficient Primitives for Deep Learning",
 // section 3). The product reads tiles of both operands into shared memory. Sums are in f32 (f64); their order depends
 // on the shape alone.
 #include "kernels/cuda/launch.h"
@@ -200,40 +200,65 @@ __global__ void OutputChannelsLast(const T* from, T* to, int64_t inner, int64_t 
 }
 dim3 BlocksFor(int64_t elements) { return dim3(static_cast<unsigned>(CeilDiv(elements, 256))); }
 
-LibraryConvolution Described(ConvolutionPass pass, DType type, const Images& s) {
-  return {pass,        type,  s.images,        s.height,       s.width,  s.in,     s.out_height,
-          s.out_width, s.out, s.kernel_height, s.kernel_width, s.stride, s.padding};
+LibraryConvolution Described(ConvolutionPass pass, DType type, DType result, bool bias, const Images& s) {
+  return {.pass = pass,
+          .type = type,
+          .result = result,
+          .bias = bias,
+          .images = s.images,
+          .height = s.height,
+          .width = s.width,
+          .in_channels = s.in,
+          .out_height = s.out_height,
+          .out_width = s.out_width,
+          .out_channels = s.out,
+          .kernel_height = s.kernel_height,
+          .kernel_width = s.kernel_width,
+          .stride = s.stride,
+          .padding = s.padding};
 }
 
+// The operands of the library: x, w and y as the operation names them, or their gradients.
+struct OfLibrary {
+  Tensor x, w, y, bias = {};
+};
 // Runs the library, with weights reordered into the workspace. Returns false if it was not done.
-template <class T>
-bool ByLibrary(ConvolutionPass pass, const Images& s, const Tensor& x, const Tensor& w, const Tensor& y,
-               bool accumulate, const Context& c) {
-  const DType type = x.dtype();
-  if (!Convolutions::Has(type) || w.dtype() != type || s.images == 0) return false;
-  const auto copy_bytes = static_cast<size_t>(ops::rules::CudaWeightsCopy(w, type).value());
-  T* copy = reinterpret_cast<T*>(c.workspace);
-  const int64_t inner = s.taps() * s.in;
-  const bool gradient = pass == ConvolutionPass::kWeights;
-  if (!gradient)
-    Launch(OutputChannelsFirst<T>, BlocksFor(w.numel()), dim3(256), 0, c.stream, At<T>(w), copy, inner, int64_t{s.out});
-  if (!c.libraries.convolutions().Run(Described(pass, type, s), At<T>(x), copy, At<T>(y), c.workspace + copy_bytes,
-                                      c.workspace_bytes - copy_bytes, c.stream)) {
-    return false;
-  }
-  if (gradient)
-    Launch(OutputChannelsLast<T>, BlocksFor(w.numel()), dim3(256), 0, c.stream, copy, At<T>(w), inner, int64_t{s.out},
-           accumulate);
-  return true;
+bool ByLibrary(const LibraryConvolution& described, const OfLibrary& on, bool accumulate, const Context& c) {
+  if (!Convolutions::Available() || !WhyNotCudnn(described).empty()) return false;
+  const auto copy_bytes = static_cast<size_t>(ops::rules::CudaWeightsCopy(on.w, on.w.dtype()).value());
+  const int64_t inner = described.kernel_height * described.kernel_width * described.in_channels;
+  const int64_t out = described.out_channels;
+  const bool gradient = described.pass == ConvolutionPass::kWeights;
+  GraphAddresses tensors = {};
+  const auto set = [&tensors](GraphOperand operand, void* at) { tensors[static_cast<size_t>(operand)] = at; };
+  set(GraphOperand::kX, At<std::byte>(on.x));
+  set(GraphOperand::kW, c.workspace);
+  set(GraphOperand::kY, At<std::byte>(on.y));
+  set(GraphOperand::kBias, At<std::byte>(on.bias));
+  bool done = false;
+  ForFloat(on.w.dtype(), [&]<class W>() {
+    W* copy = reinterpret_cast<W*>(c.workspace);
+    if (!gradient)
+      Launch(OutputChannelsFirst<W>, BlocksFor(on.w.numel()), dim3(256), 0, c.stream, At<W>(on.w), copy, inner, out);
+    done = c.libraries.convolutions().Run(described, tensors, c.workspace + copy_bytes, c.workspace_bytes - copy_bytes,
+                                          c.stream);
+    if (gradient && done)
+      Launch(OutputChannelsLast<W>, BlocksFor(on.w.numel()), dim3(256), 0, c.stream, copy, At<W>(on.w), inner, out,
+             accumulate);
+  });
+  return done;
 }
 
 }  // namespace
 
-// The bias is added before the result is rounded, which cuDNN's plain convolution cannot do.
 void Compute(const ops::ConvolutionForward& o, const Context& c) {
   const Images s = ImagesOf(o.x, o.w, o.y, o.stride, o.padding);
-  ForFloat(o.x.dtype(), [&]<class T>() {
-    if (o.bias.empty() && ByLibrary<T>(ConvolutionPass::kForward, s, o.x, o.w, o.y, false, c)) return;
+  const DType type = o.x.dtype();
+  if (ByLibrary(Described(ConvolutionPass::kForward, type, type, !o.bias.empty(), s),
+                {.x = o.x, .w = o.w, .y = o.y, .bias = o.bias}, false, c)) {
+    return;
+  }
+  ForFloat(type, [&]<class T>() {
     Multiply(ForwardProduct<T>{At<T>(o.x), At<T>(o.w), s}, s.out_pixels(), s.out, s.taps() * s.in, 1, At<T>(o.bias),
              At<T>(o.y), c);
   });
@@ -241,19 +266,24 @@ void Compute(const ops::ConvolutionForward& o, const Context& c) {
 
 void Compute(const ops::ConvolutionBackward& o, const Context& c) {
   const Images s = ImagesOf(o.dx, o.w, o.dy, o.stride, o.padding);
-  ForFloat(o.dy.dtype(), [&]<class T>() {
-    if (ByLibrary<T>(ConvolutionPass::kBackward, s, o.dx, o.w, o.dy, false, c)) return;
+  const DType type = o.dy.dtype();
+  if (ByLibrary(Described(ConvolutionPass::kBackward, type, type, false, s), {.x = o.dx, .w = o.w, .y = o.dy}, false,
+                c))
+    return;
+  ForFloat(type, [&]<class T>() {
     Multiply(BackwardProduct<T>{At<T>(o.dy), At<T>(o.w), s}, s.pixels(), s.in, s.taps() * s.out, 1,
              static_cast<const T*>(nullptr), At<T>(o.dx), c);
   });
 }
 
-// The library would round sums to the operands' type before they are added to a wider gradient.
 void Compute(const ops::ConvolutionWeights& o, const Context& c) {
   const Images s = ImagesOf(o.x, o.dw, o.dy, o.stride, o.padding);
+  if (ByLibrary(Described(ConvolutionPass::kWeights, o.x.dtype(), o.dw.dtype(), false, s),
+                {.x = o.x, .w = o.dw, .y = o.dy}, o.accumulate, c)) {
+    return;
+  }
   ForFloat(o.x.dtype(), [&]<class T>() {
     using A = Wide<T>;
-    if (ByLibrary<T>(ConvolutionPass::kWeights, s, o.x, o.dw, o.dy, o.accumulate, c)) return;
     const int64_t parts = ops::rules::CudaPixelParts(o);
     A* sums = reinterpret_cast<A*>(c.workspace);
     Multiply(WeightsProduct<T>{At<T>(o.x), At<T>(o.dy), s}, s.taps() * s.in, s.out, s.out_pixels(), parts,

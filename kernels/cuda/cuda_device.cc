@@ -370,6 +370,7 @@ void CudaDevice::SetWaitObserver(WaitObserver observer) {
 
 void CudaDevice::SetNote(std::function<void(std::string note)> note) {
   implementation_->libraries.attentions().SetNote(note);
+  implementation_->libraries.convolutions().SetNote(note);
   implementation_->note = std::move(note);
 }
 

@@ -11,13 +11,8 @@ namespace twofold::cuda {
 // The functions used, by their names without "cudnn", in the order of their users.
 // clang-format off
 #define TWOFOLD_CUDNN_FUNCTIONS(F)                                                                                    \
-  F(GetVersion) F(GetErrorString) F(GetLastErrorString) F(Create) F(Destroy) F(SetStream) F(CreateTensorDescriptor)   \
-  F(DestroyTensorDescriptor) F(SetTensor4dDescriptor) F(CreateFilterDescriptor) F(DestroyFilterDescriptor)            \
-  F(SetFilter4dDescriptor) F(CreateConvolutionDescriptor) F(DestroyConvolutionDescriptor)                             \
-  F(SetConvolution2dDescriptor) F(SetConvolutionMathType) F(GetConvolutionForwardAlgorithm_v7)                        \
-  F(GetConvolutionBackwardDataAlgorithm_v7) F(GetConvolutionBackwardFilterAlgorithm_v7) F(ConvolutionForward)         \
-  F(ConvolutionBackwardData) F(ConvolutionBackwardFilter) F(BackendCreateDescriptor) F(BackendDestroyDescriptor)      \
-  F(BackendSetAttribute) F(BackendGetAttribute) F(BackendFinalize) F(BackendExecute)
+  F(GetVersion) F(GetErrorString) F(GetLastErrorString) F(Create) F(Destroy) F(SetStream) F(BackendCreateDescriptor)  \
+  F(BackendDestroyDescriptor) F(BackendSetAttribute) F(BackendGetAttribute) F(BackendFinalize) F(BackendExecute)
 // clang-format on
 
 struct Cudnn {

@@ -22,7 +22,7 @@ LibraryAttention Of(AttentionPass pass, const A& o) {
 }
 
 using Dims = std::array<int64_t, 4>;
-using Tensor4 = size_t;  // index into AttentionGraph::tensors
+using Tensor4 = size_t;  // index into LibraryGraph::tensors
 
 Dims Packed(const Dims& d) { return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}; }
 Dims Transposed(Dims d) {
@@ -32,7 +32,7 @@ Dims Transposed(Dims d) {
 
 class Builder {
  public:
-  explicit Builder(const LibraryAttention& a) : a_(a) {}
+  explicit Builder(const LibraryAttention& a) : a_(a), graph_{.name = NameOf(a), .type = a.type} {}
 
   // The rows of heads in qkv or its gradient, and in out or its gradient.
   Tensor4 InQkv(GraphOperand operand, int64_t heads) {
@@ -100,7 +100,7 @@ class Builder {
 
   void Forward();
   void Backward();
-  AttentionGraph Take() { return std::move(graph_); }
+  LibraryGraph Take() { return std::move(graph_); }
 
  private:
   Tensor4 Add(GraphTensor t) {
@@ -110,7 +110,7 @@ class Builder {
   Tensor4 Scale() { return Constant(static_cast<float>(1 / std::sqrt(static_cast<double>(a_.dim)))); }
 
   const LibraryAttention a_;
-  AttentionGraph graph_;
+  LibraryGraph graph_;
 };
 
 void Builder::Forward() {
@@ -200,7 +200,7 @@ int64_t FirstElement(const LibraryAttention& a, GraphOperand operand) {
   }
 }
 
-AttentionGraph GraphOf(const LibraryAttention& a) {
+LibraryGraph GraphOf(const LibraryAttention& a) {
   Builder builder(a);
   a.pass == AttentionPass::kForward ? builder.Forward() : builder.Backward();
   return builder.Take();

@@ -1,17 +1,15 @@
-// Attention in cuDNN's form: a graph of products, elementwise operations and reductions whose pattern cuDNN's attention
-// engines recognise (cuDNN's developer guide, "Graph API", "Fused Flash Attention"; forward and backward as in Dao
-// 2023, algorithms 1 and 2). The graph is a value. It can be evaluated step by step, and so be tested, without cuDNN.
+// Attention in cuDNN's form (library_graph.h): a graph whose pattern cuDNN's attention engines recognise (cuDNN's
+// developer guide, "Graph API", "Fused Flash Attention"; forward and backward as in Dao 2023, algorithms 1 and 2).
 // Nothing here calls CUDA.
 #pragma once
 
-#include <array>
 #include <compare>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/device/ops.h"
+#include "kernels/cuda/library_graph.h"
 
 namespace twofold::cuda {
 
@@ -50,49 +48,11 @@ enum class AttentionKernels { kAuto, kOwn, kCudnn };
 // bits of results may differ from run to run anyway.
 std::vector<LibraryAttention> AskedFor(const LibraryAttention& a, AttentionKernels kernels, bool any_bits);
 
-// Tensors of a graph that are in memory: the operation's own, and those that the backward pass keeps in its workspace.
-enum class GraphOperand { kQ, kK, kV, kOut, kLse, kDOut, kDQ, kDK, kDV, kDelta, kDQSums };
-inline constexpr size_t kGraphOperands = 11;
-using GraphAddresses = std::array<void*, kGraphOperands>;  // by GraphOperand; null if the graph does not have it
 // Offset of the operand within the operation's tensor, in elements: q, k and v are parts of qkv.
 int64_t FirstElement(const LibraryAttention& a, GraphOperand operand);
 
-enum class GraphType { kF32, kNarrow, kI32, kBool };  // kNarrow: LibraryAttention::type
-// [batch, heads, rows, columns]; strides in elements. A tensor without operand and value exists within the graph only.
-struct GraphTensor {
-  std::array<int64_t, 4> dims, strides;
-  GraphType type = GraphType::kF32;
-  std::optional<GraphOperand> operand = std::nullopt;
-  std::optional<float> value = std::nullopt;  // a constant
-};
-enum class GraphStep {
-  kMatMul,  // in[0] in[1]; consecutive heads of in[0] may share a head of in[1]
-  kMultiply,
-  kSubtract,
-  kAdd,
-  kDivide,  // in[0] (op) in[1]; in[1] is broadcast along dimensions of size 1
-  kExp,
-  kLog,
-  kIdentity,
-  kRow,
-  kColumn,     // the index of each element
-  kNotBefore,  // in[0] >= in[1]
-  kSelect,     // in[2] ? in[0] : in[1]
-  // over the dimensions in which the result is smaller than in[0]; for heads: over those that share one
-  kMaximum,
-  kSum,
-  kView,  // the same elements with other dimensions
-};
-struct GraphNode {
-  GraphStep step;
-  std::vector<size_t> in;  // indices into Graph::tensors
-  size_t out;
-};
-struct AttentionGraph {
-  std::vector<GraphTensor> tensors;
-  std::vector<GraphNode> nodes;
-};
-AttentionGraph GraphOf(const LibraryAttention& a);
+// Dimensions are [batch, heads, rows, columns].
+LibraryGraph GraphOf(const LibraryAttention& a);
 
 // The part of the workspace for the graph's own tensors: first delta, f32 [batch, heads, rows], then, if the graph has
 // them, the sums of dq, f32 [batch, heads, rows, dim]. The rest is the plan's.

@@ -1,18 +1,8 @@
-// For builds without cuDNN, and for the emulation.
+// Attention for builds without cuDNN, and for the emulation.
 #include "kernels/cuda/attentions.h"
-#include "kernels/cuda/convolutions.h"
 #include "kernels/cuda/error.h"
 
 namespace twofold::cuda {
-
-struct Convolutions::Handles {};
-
-Convolutions::Convolutions(bool tf32) : tf32_(tf32) { static_cast<void>(tf32_); }
-Convolutions::~Convolutions() = default;
-bool Convolutions::Has(DType) { return false; }
-bool Convolutions::Run(const LibraryConvolution&, void*, void*, void*, std::byte*, size_t, cudaStream_t) {
-  return false;
-}
 
 struct AttentionPlans::Implementation {};
 

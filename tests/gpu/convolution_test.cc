@@ -1,3 +1,6 @@
+#include <cstdlib>
+#include <string>
+
 #include "tests/gpu/against_cpu.h"
 #include "tests/gpu/rounding.h"
 
@@ -19,9 +22,25 @@ constexpr Convolution kConvolutions[] = {{1, 1, 1, 1, 1, 1, 1, 1, 0},    {2, 5, 
                                          {1, 11, 10, 3, 16, 7, 7, 2, 3}, {2, 7, 5, 4, 3, 2, 3, 3, 0},
                                          {1, 4, 4, 16, 8, 1, 1, 2, 0},   {3, 20, 20, 3, 7, 3, 3, 1, 1}};
 
-class ConvolutionOnGpu : public GpuTest {};
+// By our own kernels, or by the library: on a GPU, whichever of them does a convolution; the emulation has either.
+enum class By { kOwn, kLibrary };
+class ConvolutionOnGpu : public GpuTest, public ::testing::WithParamInterface<By> {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+#ifdef TWOFOLD_EMULATED_CUDA
+    setenv("TWOFOLD_EMULATED_CUDNN", GetParam() == By::kLibrary ? "1" : "0", 1);
+#else
+    if (GetParam() == By::kOwn) GTEST_SKIP() << "only the emulation does without cuDNN by choice";
+#endif
+  }
+  void TearDown() override { unsetenv("TWOFOLD_EMULATED_CUDNN"); }
+};
+INSTANTIATE_TEST_SUITE_P(By, ConvolutionOnGpu, ::testing::Values(By::kOwn, By::kLibrary), [](const auto& info) {
+  return std::string(info.param == By::kOwn ? "OurKernels" : "TheLibrary");
+});
 
-TEST_F(ConvolutionOnGpu, Forward) {
+TEST_P(ConvolutionOnGpu, Forward) {
   for (DType type : kFloats) {
     for (const Convolution& s : kConvolutions) {
       for (const bool biased : {false, true}) {
@@ -38,7 +57,7 @@ TEST_F(ConvolutionOnGpu, Forward) {
   }
 }
 
-TEST_F(ConvolutionOnGpu, Backward) {
+TEST_P(ConvolutionOnGpu, Backward) {
   for (DType type : kFloats) {
     for (const Convolution& s : kConvolutions) {
       ExpectLikeCpu(type, Rounding(type), [&](Operands& o) -> ops::Op {
@@ -49,7 +68,7 @@ TEST_F(ConvolutionOnGpu, Backward) {
   }
 }
 
-TEST_F(ConvolutionOnGpu, WeightsIntoAnyTypeAndAdding) {
+TEST_P(ConvolutionOnGpu, WeightsIntoAnyTypeAndAdding) {
   for (DType type : kFloats) {
     for (DType out : kFloats) {
       for (const Convolution& s : kConvolutions) {

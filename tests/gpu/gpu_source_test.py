@@ -16,7 +16,7 @@ GUARDED = [(re.compile(r"\b(wgmma|setmaxnreg)\b"), "__CUDA_ARCH_FEAT_SM90_ALL"),
            (re.compile(r"\b(mbarrier\.try_wait|cp\.async\.bulk|griddepcontrol|barrier\.cluster)\b"), "__CUDA_ARCH__ >= 900")]
 CATCHERS = {"error.h": "WhyNot itself", "streams.cc": "CudaEvent::Done leaves the error to Wait", "streams.h": "adds the rank to the message",
             "graphs.cc": "ends the capture, and throws it again", "cuda_mover.cc": "makes it a status",
-            "attention_plan.cc": "asks for the next engine; makes descriptors on the host, and runs nothing"}
+            "graph_plan.cc": "asks for the next engine; makes descriptors on the host, and runs nothing"}
 
 
 def code_of(text):

@@ -151,7 +151,7 @@ int64_t CudaPixelParts(const ConvolutionWeights& o) {
 }
 Bytes CudaWorkspace(const ConvolutionWeights& o) {
   const Bytes parts(CudaPixelParts(o) * o.dw.numel() * ElementSize(AccumulationType(o.x.dtype())));
-  return std::max(CudaWeightsCopy(o.dw, o.x.dtype()) + kLibraryWorkspace, parts);
+  return std::max(CudaWeightsCopy(o.dw, o.dw.dtype()) + kLibraryWorkspace, parts);
 }
 
 }  // namespace twofold::ops::rules

@@ -168,6 +168,8 @@ TEST_F(Ops, WorkspaceOnAGpuIsWhatLibrariesGetAndPartialSums) {
   EXPECT_EQ(scratch(ConvolutionForward{.x = x, .w = w, .y = y, .padding = 1}), kLibrary + kWeights);
   EXPECT_EQ(scratch(ConvolutionBackward{.dy = y, .w = w, .dx = x, .padding = 1}), kLibrary + kWeights);
   EXPECT_EQ(scratch(ConvolutionWeights{.dy = y, .x = x, .dw = w, .padding = 1}), kLibrary + kWeights);
+  const Tensor wide = New({3, 3, 3, 70});  // 1,890 elements of 4 bytes
+  EXPECT_EQ(scratch(ConvolutionWeights{.dy = y, .x = x, .dw = wide, .padding = 1}), kLibrary + 7680);
   // 8 pieces of 8 channels, 32 rows of threads with 8 rows each: 10,000 rows in 39 slabs.
   const Tensor rows = New({10000, 64}, DType::kBF16);
   EXPECT_EQ(scratch(BatchNormStatistics{.x = rows, .statistics = New({2, 64})}), 2 * 39 * 64 * 4);

@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/graph_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -10,14 +10,15 @@
 namespace twofold::cuda {
 namespace {
 
-constexpr int64_t kMostEngines = 32;
+constexpr int64_t kMostEngines = 64;
 
 cudnnDataType_t TypeOf(GraphType type, DType narrow) {
   switch (type) {
     case GraphType::kF32: return CUDNN_DATA_FLOAT;
     case GraphType::kI32: return CUDNN_DATA_INT32;
     case GraphType::kBool: return CUDNN_DATA_BOOLEAN;
-    case GraphType::kNarrow: return narrow == DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+    case GraphType::kNarrow:
+      return narrow == DType::kF32 ? CUDNN_DATA_FLOAT : narrow == DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
   }
   TWOFOLD_CHECK(false, "every type of a graph has a cuDNN type");
 }
@@ -47,7 +48,8 @@ BackendDescriptor TensorDescriptor(const Cudnn& cudnn, const GraphTensor& t, siz
   d.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, TypeOf(t.type, narrow));
   d.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, t.dims.data());
   d.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, t.strides.data());
-  d.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, int64_t{16});
+  d.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64,
+        t.aligned ? int64_t{16} : ElementSize(t.type == GraphType::kNarrow ? narrow : DType::kF32));
   d.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, !t.operand && !t.value);
   d.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, t.value.has_value());
   d.Finalize();
@@ -99,6 +101,54 @@ Operation PointwiseOf(const Cudnn& cudnn, GraphStep step) {
   return d;
 }
 
+// The attributes of the operation of a convolution's pass, but for its tensors.
+struct ConvolutionAttributes {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t how, alpha, beta;
+};
+ConvolutionAttributes AttributesOf(GraphStep step) {
+  switch (step) {
+    case GraphStep::kConvolve:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+    case GraphStep::kConvolveBack:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    default:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+  }
+}
+
+bool IsConvolution(const GraphNode& node) {
+  return node.step == GraphStep::kConvolve || node.step == GraphStep::kConvolveBack ||
+         node.step == GraphStep::kConvolveWeights;
+}
+
+Operation ConvolutionOf(const Cudnn& cudnn, const GraphNode& node) {
+  const ConvolutionAttributes attributes = AttributesOf(node.step);
+  BackendDescriptor how(cudnn, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR), operation(cudnn, attributes.operation);
+  const std::array<int64_t, 2> ones = {1, 1}, strides = {node.stride, node.stride},
+                               paddings = {node.padding, node.padding};
+  how.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  how.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
+  how.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, int64_t{2});
+  how.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, ones.data());
+  how.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides.data());
+  how.Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, paddings.data());
+  how.Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, paddings.data());
+  how.Finalize();
+  operation.Set(attributes.how, how);
+  operation.Set(attributes.alpha, CUDNN_TYPE_FLOAT, 1.0f);
+  operation.Set(attributes.beta, CUDNN_TYPE_FLOAT, 0.0f);
+  Operation d{{}, std::move(operation)};
+  d.how.push_back(std::move(how));
+  return d;
+}
+
 // The attributes of a node's operation to which its tensors are assigned.
 struct Ports {
   std::vector<cudnnBackendAttributeName_t> in;
@@ -112,29 +162,52 @@ Ports PortsOf(GraphStep step) {
     case GraphStep::kMaximum:
     case GraphStep::kSum: return {{CUDNN_ATTR_OPERATION_REDUCTION_XDESC}, CUDNN_ATTR_OPERATION_REDUCTION_YDESC};
     case GraphStep::kView: return {{CUDNN_ATTR_OPERATION_RESHAPE_XDESC}, CUDNN_ATTR_OPERATION_RESHAPE_YDESC};
+    case GraphStep::kConvolve:
+      return {{CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W},
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+    case GraphStep::kConvolveBack:
+      return {{CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W},
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX};
+    case GraphStep::kConvolveWeights:
+      return {{CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X},
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW};
     default:
       return {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
                CUDNN_ATTR_OPERATION_POINTWISE_TDESC},
               CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
   }
 }
-Operation OperationOf(const Cudnn& cudnn, GraphStep step) {
-  switch (step) {
+Operation OperationOf(const Cudnn& cudnn, const GraphNode& node) {
+  switch (node.step) {
     case GraphStep::kMatMul: return MatMulOf(cudnn);
     case GraphStep::kMaximum:
-    case GraphStep::kSum: return ReductionOf(cudnn, step);
+    case GraphStep::kSum: return ReductionOf(cudnn, node.step);
     case GraphStep::kView: return {{}, BackendDescriptor(cudnn, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR)};
-    default: return PointwiseOf(cudnn, step);
+    case GraphStep::kConvolve:
+    case GraphStep::kConvolveBack:
+    case GraphStep::kConvolveWeights: return ConvolutionOf(cudnn, node);
+    default: return PointwiseOf(cudnn, node.step);
   }
 }
 
-bool SaidNotRepeatable(const BackendDescriptor& engine) {
-  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
-  const int64_t count = engine.Get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                   CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes.data());
-  return std::find(notes.begin(), notes.begin() + count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) !=
-         notes.begin() + count;
+std::string TooLittle(size_t needed, size_t most_bytes) {
+  return StrCat("cuDNN needs a workspace of ", needed, " bytes and has only ", most_bytes);
 }
+
+// What cuDNN says of an engine's results.
+class Notes {
+ public:
+  explicit Notes(const BackendDescriptor& engine)
+      : count_(engine.Get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
+                          notes_.data())) {}
+  bool Has(cudnnBackendNumericalNote_t note) const {
+    return std::find(notes_.begin(), notes_.begin() + count_, note) != notes_.begin() + count_;
+  }
+
+ private:
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes_;
+  int64_t count_;
+};
 
 }  // namespace
 
@@ -162,25 +235,26 @@ int64_t BackendDescriptor::Get(cudnnBackendAttributeName_t name, cudnnBackendAtt
   return std::min(count, room);
 }
 
-AttentionPlan::AttentionPlan(const Cudnn& cudnn, const LibraryAttention& a, const PlannedFor& where)
+GraphPlan::GraphPlan(const Cudnn& cudnn, LibraryGraph graph, const PlannedFor& where)
     : cudnn_(cudnn),
-      attention_(a),
+      graph_(std::move(graph)),
       where_(where),
-      graph_(GraphOf(a)),
       operation_graph_(cudnn, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
   for (const GraphTensor& t : graph_.tensors) {
     if (t.value) constants_.push_back(*t.value);
   }
   Describe();
-  AskForEngines();
+  AskForEngines(CUDNN_HEUR_MODE_A);
+  // Of exact F32 convolutions the first list may have none that fits the workspace.
+  if (std::any_of(graph_.nodes.begin(), graph_.nodes.end(), IsConvolution)) AskForEngines(CUDNN_HEUR_MODE_FALLBACK);
 }
 
-void AttentionPlan::Describe() {
+void GraphPlan::Describe() {
   for (size_t i = 0; i < graph_.tensors.size(); ++i) {
-    descriptors_.push_back(TensorDescriptor(cudnn_, graph_.tensors[i], i, attention_.type));
+    descriptors_.push_back(TensorDescriptor(cudnn_, graph_.tensors[i], i, graph_.type));
   }
   for (const GraphNode& node : graph_.nodes) {
-    Operation d = OperationOf(cudnn_, node.step);
+    Operation d = OperationOf(cudnn_, node);
     const Ports ports = PortsOf(node.step);
     for (size_t i = 0; i < node.in.size(); ++i) d.operation.Set(ports.in[i], descriptors_[node.in[i]]);
     d.operation.Set(ports.out, descriptors_[node.out]);
@@ -196,10 +270,10 @@ void AttentionPlan::Describe() {
   operation_graph_.Finalize();
 }
 
-void AttentionPlan::AskForEngines() {
+void GraphPlan::AskForEngines(cudnnBackendHeurMode_t mode) {
   BackendDescriptor heuristic(cudnn_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operation_graph_);
-  heuristic.Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
+  heuristic.Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
   if (where_.description != nullptr) heuristic.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *where_.description);
   heuristic.Finalize();
   std::vector<BackendDescriptor> configs;
@@ -215,41 +289,49 @@ void AttentionPlan::AskForEngines() {
     int64_t bytes = 0;
     config.Get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &into);
     config.Get(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
-    engines_.push_back({std::move(config), static_cast<size_t>(bytes), !SaidNotRepeatable(engine)});
+    const Notes notes(engine);
+    engines_.push_back({.config = std::move(config),
+                        .workspace_bytes = static_cast<size_t>(bytes),
+                        .repeatable = !notes.Has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC),
+                        .tensor_cores = notes.Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE),
+                        .rounds = notes.Has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ||
+                                  notes.Has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)});
   }
 }
 
-std::string AttentionPlan::Make(size_t most_bytes) {
-  if (engines_.empty()) return "cuDNN has no engine for this attention on this GPU";
-  std::string why;
+std::string GraphPlan::TryToMake(const Engine& engine, size_t most_bytes) {
+  if (engine.workspace_bytes > most_bytes) return TooLittle(engine.workspace_bytes, most_bytes);
+  try {
+    auto plan = std::make_unique<BackendDescriptor>(cudnn_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    if (where_.handle != nullptr) plan->Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, where_.handle);
+    if (where_.description != nullptr) plan->Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *where_.description);
+    plan->Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine.config);
+    plan->Finalize();
+    int64_t bytes = 0;
+    plan->Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
+    if (static_cast<size_t>(bytes) > most_bytes) return TooLittle(static_cast<size_t>(bytes), most_bytes);
+    plan_ = std::move(plan);
+    return "";
+  } catch (const CudaError& e) {  // an engine that is unavailable after all
+    return e.what();
+  }
+}
+
+std::string GraphPlan::Make(const Needs& needs) {
+  std::string why = "cuDNN has no engine for it on this GPU";
   for (const Engine& engine : engines_) {
-    if (attention_.repeatable && !engine.repeatable) {
+    if (needs.repeatable && !engine.repeatable) {
       why = "cuDNN's engine is not deterministic";
-    } else if (engine.workspace_bytes > most_bytes) {
-      why = StrCat("cuDNN needs a workspace of ", engine.workspace_bytes, " bytes and has only ", most_bytes);
-    } else {
-      try {
-        auto plan = std::make_unique<BackendDescriptor>(cudnn_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-        if (where_.handle != nullptr) plan->Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, where_.handle);
-        if (where_.description != nullptr) plan->Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *where_.description);
-        plan->Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine.config);
-        plan->Finalize();
-        int64_t bytes = 0;
-        plan->Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
-        if (static_cast<size_t>(bytes) <= most_bytes) {
-          plan_ = std::move(plan);
-          return "";
-        }
-        why = StrCat("cuDNN needs a workspace of ", bytes, " bytes and has only ", most_bytes);
-      } catch (const CudaError& e) {  // an engine that is unavailable after all
-        why = e.what();
-      }
+    } else if (engine.rounds || (!needs.tensor_cores && engine.tensor_cores)) {
+      why = "cuDNN's engine rounds operands or sums";
+    } else if (why = TryToMake(engine, needs.most_bytes); why.empty()) {
+      break;
     }
   }
   return why;
 }
 
-const BackendDescriptor& AttentionPlan::PackOf(const GraphAddresses& tensors, std::byte* workspace) {
+const BackendDescriptor& GraphPlan::PackOf(const GraphAddresses& tensors, std::byte* workspace) {
   const std::pair key(tensors, workspace);
   if (const auto found = packs_.find(key); found != packs_.end()) return found->second;
   if (packs_.size() == kMostPacks) packs_.clear();
@@ -270,8 +352,8 @@ const BackendDescriptor& AttentionPlan::PackOf(const GraphAddresses& tensors, st
   return packs_.emplace(key, std::move(pack)).first->second;
 }
 
-void AttentionPlan::Run(cudnnHandle_t handle, const GraphAddresses& tensors, std::byte* workspace) {
-  cudnn_.Check(cudnn_.BackendExecute(handle, plan_->get(), PackOf(tensors, workspace).get()), NameOf(attention_));
+void GraphPlan::Run(cudnnHandle_t handle, const GraphAddresses& tensors, std::byte* workspace) {
+  cudnn_.Check(cudnn_.BackendExecute(handle, plan_->get(), PackOf(tensors, workspace).get()), graph_.name);
 }
 
 }  // namespace twofold::cuda

@@ -1,5 +1,4 @@
-// One attention for cuDNN: the graph of library_attention.h as cuDNN descriptors, and the engine that cuDNN chose for
-// it.
+// One graph (library_graph.h) as cuDNN's descriptors, and the engine that cuDNN chose for it.
 #pragma once
 
 #include <cudnn.h>
@@ -12,7 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/cudnn.h"
-#include "kernels/cuda/library_attention.h"
+#include "kernels/cuda/library_graph.h"
 
 namespace twofold::cuda {
 
@@ -50,24 +49,32 @@ struct PlannedFor {
   const BackendDescriptor* description = nullptr;
 };
 
-class AttentionPlan {
+class GraphPlan {
  public:
   // Queries the engines. Throws CudaError if a descriptor is refused.
-  AttentionPlan(const Cudnn& cudnn, const LibraryAttention& a, const PlannedFor& where);
+  GraphPlan(const Cudnn& cudnn, LibraryGraph graph, const PlannedFor& where);
 
+  // What cuDNN says of an engine. Of repeatability and rounding it says nothing for attention's engines, which behave
+  // as LibraryAttention asks.
   struct Engine {
     BackendDescriptor config;
     size_t workspace_bytes;
-    // false only if cuDNN says so: it says nothing about attention engines, which behave as LibraryAttention asks
-    bool repeatable;
+    bool repeatable;    // the same results in each run
+    bool tensor_cores;  // they round F32 operands to TF32
+    bool rounds;        // operands or sums further than their types
   };
   // The proposed engines, best first; empty if cuDNN has none for this graph.
   const std::vector<Engine>& engines() const { return engines_; }
 
-  // Makes the plan of the first engine that needs at most `most_bytes` and is as repeatable as required, and compiles
-  // its kernels. Returns "" on success, otherwise the reason.
-  std::string Make(size_t most_bytes);
-  // tensors: addresses by GraphOperand, null for those that the graph does not have; all aligned to 16 bytes.
+  struct Needs {
+    size_t most_bytes;         // of workspace
+    bool repeatable = true;    // not with an engine of which cuDNN says that it is not
+    bool tensor_cores = true;  // they may be used
+  };
+  // Makes the plan of the first engine that meets the needs and rounds no further than the types, and compiles its
+  // kernels. Returns "" on success, otherwise the reason.
+  std::string Make(const Needs& needs);
+  // tensors: addresses by GraphOperand, null for those that the graph does not have; aligned as GraphTensor says.
   void Run(cudnnHandle_t handle, const GraphAddresses& tensors, std::byte* workspace);
   // The addresses as cuDNN takes them. They are kept, because making them costs several calls and a training step has
   // the same addresses as the one before. Valid until the next call.
@@ -76,12 +83,13 @@ class AttentionPlan {
 
  private:
   void Describe();
-  void AskForEngines();
+  void AskForEngines(cudnnBackendHeurMode_t mode);
+  // "" if the plan is made now.
+  std::string TryToMake(const Engine& engine, size_t most_bytes);
 
   const Cudnn& cudnn_;
-  const LibraryAttention attention_;
+  const LibraryGraph graph_;
   const PlannedFor where_;
-  const AttentionGraph graph_;
   std::vector<BackendDescriptor> descriptors_;  // tensors first, in the graph's order
   std::vector<cudnnBackendDescriptor_t> operations_;
   BackendDescriptor operation_graph_;

@@ -1,17 +1,20 @@
-// What the library says to the graphs of attention, for GPUs that it is told of. It asks the driver for no more than to
-// be there, and the toolkit has one that does nothing, for linking.
-#include "kernels/cuda/attention_plan.h"
+// What the library says to the graphs of attention and convolutions, for GPUs that it is told of. It asks the driver
+// for no more than to be there, and the toolkit has one that does nothing, for linking.
+#include "kernels/cuda/graph_plan.h"
 
 #include <dlfcn.h>
+
+#include <algorithm>
 
 #include "core/base/strings.h"
 #include "kernels/cuda/attentions.h"
 #include "kernels/cuda/convolutions.h"
 #include "kernels/cuda/error.h"
+#include "kernels/cuda/library_attention.h"
 #include "tests/unit/kernels/lab.h"
 
 namespace twofold::cuda {
-namespace attention_plan_test {
+namespace graph_plan_test {
 
 // Loading needs no GPU.
 TEST(Cudnn, IsLoadedOnceWithAllItsFunctions) {
@@ -45,9 +48,14 @@ TEST(Cudnn, WithoutAHandleIsNotUsed) {
                            .causal = true};
   EXPECT_NE(plans.WhyNot(a, 1 << 20), "");
   EXPECT_NE(plans.WhyNot(a, 1 << 20), "") << "asked again";
-  const LibraryConvolution c{ConvolutionPass::kForward, DType::kF32, 1, 8, 8, 4, 8, 8, 4, 3, 3, 1, 1};
+  const LibraryConvolution c{
+      ConvolutionPass::kForward, DType::kF32, DType::kF32, false, 1, 8, 8, 4, 8, 8, 4, 3, 3, 1, 1};
   Convolutions convolutions(false);
-  for (int i = 0; i < 2; ++i) EXPECT_FALSE(convolutions.Run(c, nullptr, nullptr, nullptr, nullptr, 0, nullptr));
+  std::vector<std::string> notes;
+  convolutions.SetNote([&](std::string note) { notes.push_back(std::move(note)); });
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(convolutions.Run(c, GraphAddresses{}, nullptr, 0, nullptr));
+  ASSERT_EQ(notes.size(), 1u) << "each is told once";
+  EXPECT_THAT(notes[0], testing::AllOf(testing::StartsWith(NameOf(c)), testing::HasSubstr(": own kernels (")));
 }
 
 struct Gpu {
@@ -67,7 +75,7 @@ std::string Description(const Gpu& g) {
       R"(,"totalGlobalMem":)", int64_t{g.gib} << 30, "}");
 }
 
-class AttentionPlanTest : public testing::Test {
+class GraphPlanTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!WhyNoCudnn().empty()) GTEST_SKIP() << WhyNoCudnn();
@@ -91,9 +99,9 @@ class AttentionPlanTest : public testing::Test {
   // What engines there are for it on such a GPU, and the least that one wants of workspace.
   static std::vector<size_t> Wanted(const LibraryAttention& a, const Gpu& gpu) {
     const BackendDescriptor description = DescriptionOf(gpu);
-    const AttentionPlan plan(TheCudnn(), a, {.description = &description});
+    const GraphPlan plan(TheCudnn(), GraphOf(a), {.description = &description});
     std::vector<size_t> wanted;
-    for (const AttentionPlan::Engine& engine : plan.engines()) wanted.push_back(engine.workspace_bytes);
+    for (const GraphPlan::Engine& engine : plan.engines()) wanted.push_back(engine.workspace_bytes);
     return wanted;
   }
 };
@@ -114,7 +122,7 @@ void ExpectRoom(const LibraryAttention& a, const std::vector<size_t>& wanted) {
   EXPECT_LE(wanted[0], static_cast<size_t>(of_heads) + 512);
 }
 
-TEST_F(AttentionPlanTest, EveryShapeHasAnEngineThatFitsTheWorkspace) {
+TEST_F(GraphPlanTest, EveryShapeHasAnEngineThatFitsTheWorkspace) {
   for (const Shapes& s : kShapes) {
     for (const DType type : {DType::kBF16, DType::kF16}) {
       for (const bool causal : {true, false}) {
@@ -135,18 +143,18 @@ TEST_F(AttentionPlanTest, EveryShapeHasAnEngineThatFitsTheWorkspace) {
 }
 
 // Launches of a step that repeats make no descriptors.
-TEST_F(AttentionPlanTest, ThePackOfAddressesIsMadeOnce) {
+TEST_F(GraphPlanTest, ThePackOfAddressesIsMadeOnce) {
   const BackendDescriptor description = DescriptionOf(kGpus[1]);
-  AttentionPlan plan(TheCudnn(),
-                     {.pass = AttentionPass::kForward,
-                      .type = DType::kBF16,
-                      .batch = 1,
-                      .rows = 128,
-                      .heads = 1,
-                      .kv_heads = 1,
-                      .dim = 64,
-                      .causal = true},
-                     {.description = &description});
+  GraphPlan plan(TheCudnn(),
+                 GraphOf({.pass = AttentionPass::kForward,
+                          .type = DType::kBF16,
+                          .batch = 1,
+                          .rows = 128,
+                          .heads = 1,
+                          .kv_heads = 1,
+                          .dim = 64,
+                          .causal = true}),
+                 {.description = &description});
   GraphAddresses layers[2] = {};
   for (size_t layer = 0; layer < 2; ++layer) {
     for (size_t i = 0; i < kGraphOperands; ++i) layers[layer][i] = reinterpret_cast<void*>(512 * (1 + i + 100 * layer));
@@ -161,13 +169,13 @@ TEST_F(AttentionPlanTest, ThePackOfAddressesIsMadeOnce) {
     EXPECT_EQ(plan.PackOf(layers[0], workspace).get(), first);
     EXPECT_EQ(plan.PackOf(layers[1], workspace).get(), second);
   }
-  for (size_t i = 0; i <= AttentionPlan::kMostPacks; ++i) plan.PackOf(layers[0], workspace + 512 * (2 + i));
+  for (size_t i = 0; i <= GraphPlan::kMostPacks; ++i) plan.PackOf(layers[0], workspace + 512 * (2 + i));
   const cudnnBackendDescriptor_t anew = plan.PackOf(layers[0], workspace).get();
   EXPECT_EQ(plan.PackOf(layers[0], workspace).get(), anew) << "kept again, after all were given up";
 }
 
 // On A100 the backward pass takes as much again as the sums of dq, which it is not given: our kernels are for that.
-TEST_F(AttentionPlanTest, BackwardOnA100WantsMore) {
+TEST_F(GraphPlanTest, BackwardOnA100WantsMore) {
   LibraryAttention a{.pass = AttentionPass::kBackward,
                      .type = DType::kBF16,
                      .batch = 2,
@@ -185,7 +193,7 @@ TEST_F(AttentionPlanTest, BackwardOnA100WantsMore) {
 
 // Gradients of queries that repeat to the last bit cost the gradients of all scores, written down: why AUTO seldom
 // takes them.
-TEST_F(AttentionPlanTest, RepeatableGradientsWantTheScoresWrittenDown) {
+TEST_F(GraphPlanTest, RepeatableGradientsWantTheScoresWrittenDown) {
   for (const Gpu& gpu : kGpus) {
     LibraryAttention a{.pass = AttentionPass::kBackward,
                        .type = DType::kBF16,
@@ -199,5 +207,81 @@ TEST_F(AttentionPlanTest, RepeatableGradientsWantTheScoresWrittenDown) {
   }
 }
 
-}  // namespace attention_plan_test
+// ---- Convolutions ----
+
+struct Convolved {
+  int64_t images, side, in, out, kernel, stride, padding;
+};
+// Of ResNets: the stem, which has three input channels, and others; and some with odd numbers of channels.
+constexpr Convolved kConvolved[] = {{8, 224, 3, 64, 7, 2, 3}, {32, 56, 64, 64, 3, 1, 1}, {8, 14, 256, 512, 1, 2, 0},
+                                    {4, 9, 12, 20, 5, 1, 2},  {4, 9, 6, 8, 3, 1, 1},     {4, 9, 8, 6, 3, 1, 1},
+                                    {4, 9, 8, 7, 3, 1, 1}};
+
+LibraryConvolution Described(ConvolutionPass pass, const Convolved& s, DType type, DType result, bool bias) {
+  const int64_t side = (s.side + 2 * s.padding - s.kernel) / s.stride + 1;
+  return {pass, type, result, bias,     s.images, s.side,   s.side,   s.in,
+          side, side, s.out,  s.kernel, s.kernel, s.stride, s.padding};
+}
+
+class ConvolutionPlanTest : public GraphPlanTest {
+ protected:
+  // The engines that repeat, round no further than the types, and fit the workspace of 32 MiB.
+  static size_t Engines(const LibraryConvolution& c, const Gpu& gpu, bool tensor_cores) {
+    const BackendDescriptor description = DescriptionOf(gpu);
+    const GraphPlan plan(TheCudnn(), GraphOf(c), {.description = &description});
+    return static_cast<size_t>(std::count_if(plan.engines().begin(), plan.engines().end(), [&](const auto& engine) {
+      return engine.repeatable && !engine.rounds && (tensor_cores || !engine.tensor_cores) &&
+             engine.workspace_bytes <= size_t{32} << 20;
+    }));
+  }
+};
+
+TEST_F(ConvolutionPlanTest, EveryPassHasAnEngineThatRepeatsAndFits) {
+  for (const Gpu& gpu : kGpus) {
+    for (const Convolved& s : kConvolved) {
+      for (const DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
+        const auto expect = [&](ConvolutionPass pass, bool bias) {
+          const LibraryConvolution c = Described(pass, s, type, type, bias);
+          EXPECT_GT(Engines(c, gpu, type != DType::kF32), 0u) << gpu.name << " " << NameOf(c);
+        };
+        for (const bool bias : {false, true}) expect(ConvolutionPass::kForward, bias);
+        expect(ConvolutionPass::kBackward, false);
+        expect(ConvolutionPass::kWeights, false);
+      }
+    }
+  }
+}
+
+// F32 gradients of narrower weights stay with the library, but for odd numbers of channels, as the stem has.
+TEST_F(ConvolutionPlanTest, WideGradientsHaveAnEngineIfChannelsAreEven) {
+  for (const Gpu& gpu : kGpus) {
+    for (const Convolved& s : kConvolved) {
+      for (const DType type : {DType::kBF16, DType::kF16}) {
+        const LibraryConvolution c = Described(ConvolutionPass::kWeights, s, type, DType::kF32, false);
+        EXPECT_EQ(Engines(c, gpu, true) > 0, s.in % 2 == 0 && s.out % 2 == 0) << gpu.name << " " << NameOf(c);
+      }
+    }
+  }
+}
+
+// A plan whose kernels need no compiling can be made here, too.
+TEST_F(ConvolutionPlanTest, ThePlanOfABiasedConvolutionIsMadeWithinItsWorkspace) {
+  const BackendDescriptor description = DescriptionOf(kGpus[1]);
+  GraphPlan plan(TheCudnn(),
+                 GraphOf(Described(ConvolutionPass::kForward, kConvolved[1], DType::kBF16, DType::kBF16, true)),
+                 {.description = &description});
+  EXPECT_EQ(plan.Make({.most_bytes = size_t{32} << 20}), "");
+  GraphPlan exact(TheCudnn(),
+                  GraphOf(Described(ConvolutionPass::kForward, kConvolved[1], DType::kF32, DType::kF32, true)),
+                  {.description = &description});
+  EXPECT_EQ(exact.Make({.most_bytes = size_t{32} << 20, .tensor_cores = false}), "");
+  // An F32 gradient of BF16 weights has engines of tensor cores alone.
+  GraphPlan wide(TheCudnn(),
+                 GraphOf(Described(ConvolutionPass::kWeights, kConvolved[1], DType::kBF16, DType::kF32, false)),
+                 {.description = &description});
+  EXPECT_EQ(wide.Make({.most_bytes = size_t{32} << 20, .tensor_cores = false}),
+            "cuDNN's engine rounds operands or sums");
+}
+
+}  // namespace graph_plan_test
 }  // namespace twofold::cuda
