@@ -435,6 +435,7 @@ TrainingOptions TrainingOptionsOf(const spec::Spec& spec) {
                 .overlap = spec.parallel().overlap(),
                 .tensor_overlap = spec.parallel().tp_overlap(),
                 .fp8 = Fp8RecipeOf(train.precision()),
+                .score_limit = static_cast<int64_t>(spec.cuda().attention_workspace_mib() * (1 << 20)),
                 .kv_heads = shape.kv_heads > 0 ? shape.kv_heads : shape.heads};
   SetPipeline(spec, out);
   out.layout = ToLayout(spec);

@@ -20,8 +20,14 @@ Tensor AttentionCore::Forward(Context& ctx, const Tensor& qkv, Saved& saved) {
 Tensor AttentionCore::BackwardInput(Context& ctx, Tensor dy, Saved& saved) {
   const Tensor qkv = saved.Take(kQkv), out = saved.Take(kOut), lse = saved.Take(kLse);
   Tensor dqkv = ctx.Activation(qkv.shape(), qkv.dtype());
-  ctx.Launch(ops::AttentionBackward{
-      .qkv = qkv, .out = out, .lse = lse, .dout = dy, .dqkv = dqkv, .heads = heads_, .kv_heads = kv_heads_});
+  ctx.Launch(ops::AttentionBackward{.qkv = qkv,
+                                    .out = out,
+                                    .lse = lse,
+                                    .dout = dy,
+                                    .dqkv = dqkv,
+                                    .heads = heads_,
+                                    .kv_heads = kv_heads_,
+                                    .score_limit = score_limit_});
   return dqkv;
 }
 

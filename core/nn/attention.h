@@ -13,7 +13,9 @@ namespace twofold::nn {
 class AttentionCore : public Module {
  public:
   explicit AttentionCore(int64_t heads) : AttentionCore(heads, heads) {}
-  AttentionCore(int64_t heads, int64_t kv_heads) : heads_(heads), kv_heads_(kv_heads) {}
+  // `score_limit`: of ops::AttentionBackward.
+  AttentionCore(int64_t heads, int64_t kv_heads, int64_t score_limit = 0)
+      : heads_(heads), kv_heads_(kv_heads), score_limit_(score_limit) {}
 
   Tensor Forward(Context& ctx, const Tensor& qkv, Saved& saved) override;
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
@@ -22,7 +24,7 @@ class AttentionCore : public Module {
 
  private:
   enum Slot { kQkv, kOut, kLse };
-  int64_t heads_, kv_heads_;
+  int64_t heads_, kv_heads_, score_limit_;
 };
 
 // The unfused core: scores = q k^T / sqrt(head_dim), softmax in place, dropout, product with v. Saves qkv, the

@@ -40,6 +40,8 @@ struct AttentionPlans::Implementation {
       cannot_make = entry.plan->Make({.most_bytes = workspace_bytes - own, .repeatable = a.repeatable});
     });
     entry.why_not = failed.empty() ? cannot_make : failed;
+    if (!cannot_make.empty() && entry.plan->WantsMoreThan(workspace_bytes - own))
+      StrAppend(&entry.why_not, MoreWorkspace(a, workspace_bytes));
     return entry;
   }
 

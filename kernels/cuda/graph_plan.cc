@@ -299,6 +299,11 @@ void GraphPlan::AskForEngines(cudnnBackendHeurMode_t mode) {
   }
 }
 
+bool GraphPlan::WantsMoreThan(size_t workspace_bytes) const {
+  return std::any_of(engines_.begin(), engines_.end(),
+                     [&](const Engine& engine) { return engine.workspace_bytes > workspace_bytes; });
+}
+
 std::string GraphPlan::TryToMake(const Engine& engine, size_t most_bytes) {
   if (engine.workspace_bytes > most_bytes) return TooLittle(engine.workspace_bytes, most_bytes);
   try {

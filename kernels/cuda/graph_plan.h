@@ -66,6 +66,8 @@ class GraphPlan {
   // The proposed engines, best first; empty if cuDNN has none for this graph.
   const std::vector<Engine>& engines() const { return engines_; }
 
+  bool WantsMoreThan(size_t workspace_bytes) const;  // whether any of them does
+
   struct Needs {
     size_t most_bytes;         // of workspace
     bool repeatable = true;    // not with an engine of which cuDNN says that it is not

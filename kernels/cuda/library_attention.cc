@@ -212,4 +212,11 @@ AttentionWorkspace WorkspaceOf(const LibraryAttention& a) {
   return {.delta = Aligned(4 * numbers), .dq_sums = a.repeatable ? 0 : Aligned(4 * numbers * a.dim)};
 }
 
+std::string MoreWorkspace(const LibraryAttention& a, size_t workspace_bytes) {
+  if (a.pass == AttentionPass::kForward || !a.repeatable) return "";
+  const int64_t scores = ops::rules::CudaScoreGradients(a.batch * a.heads, a.rows).value();
+  if (WorkspaceOf(a).bytes() + static_cast<size_t>(scores) <= workspace_bytes) return "";
+  return StrCat("; a fixed order of sums needs cuda.attention_workspace_mib: ", (scores + (1 << 20) - 1) >> 20);
+}
+
 }  // namespace twofold::cuda

@@ -61,5 +61,8 @@ struct AttentionWorkspace {
   size_t bytes() const { return delta + dq_sums; }
 };
 AttentionWorkspace WorkspaceOf(const LibraryAttention& a);
+// What to tell whoever wonders why cuDNN does not run a repeatable backward pass with this workspace: that the
+// gradients of the scores do not fit, and which cuda.attention_workspace_mib they would fit. "" if they fit.
+std::string MoreWorkspace(const LibraryAttention& a, size_t workspace_bytes);
 
 }  // namespace twofold::cuda

@@ -184,7 +184,7 @@ std::unique_ptr<nn::Module> ParallelLayers::MakeRotary(std::shared_ptr<nn::Rotar
 std::unique_ptr<nn::Module> ParallelLayers::AttentionCore(const nn::Heads& heads) {
   const nn::Heads local = HeadShare(heads, tensor_.rank(), tensor_.size()).local;
   if (ring_ != nullptr) return std::make_unique<RingAttention>(local, *ring_, options_.overlap);
-  return Layers::AttentionCore(local);
+  return std::make_unique<nn::AttentionCore>(local.queries, local.keys, options_.score_limit);
 }
 
 // Dropout on the probabilities draws the masks that one rank alone would draw: those of heads [first, first + n) of

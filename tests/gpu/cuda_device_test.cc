@@ -75,6 +75,38 @@ TEST_F(CudaDeviceTest, MovesBytesOfAnySize) {
   }
 }
 
+// Attention's backward pass reserves what the rule says, to the byte, whichever kernel runs it: the gradients of the
+// scores where they fit (ops::AttentionBackward::score_limit), and not a byte of them where they do not.
+TEST_F(CudaDeviceTest, ReservesTheRuleOfStoredScores) {
+  constexpr int64_t kT = 256, kHeads = 4, kDim = 8, kScores = 2 * kHeads * kT * kT;
+  constexpr int64_t kDelta = 4 * kHeads * kT, kSums = 4 * kHeads * kT * kDim, kEngine = 512;
+  for (const auto& [limit, want] : {std::pair{int64_t{0}, kDelta + kSums + kEngine},
+                                    {kScores - 1, kDelta + kSums + kEngine},
+                                    {kScores, kDelta + kScores + kEngine}}) {
+    RankLab lab;
+    const auto zeros = [&lab](Shape shape, DType type) {
+      Tensor t = lab.device.NewTensor(std::move(shape), type, Category::kOther);
+      lab.device.Launch(lab.device.compute(), ops::Fill{t, 0});
+      return t;
+    };
+    const ops::AttentionBackward o{.qkv = zeros({1, kT, 3 * kHeads * kDim}, DType::kBF16),
+                                   .out = zeros({1, kT, kHeads * kDim}, DType::kBF16),
+                                   .lse = zeros({1, kHeads, kT}, DType::kF32),
+                                   .dout = zeros({1, kT, kHeads * kDim}, DType::kBF16),
+                                   .dqkv = zeros({1, kT, 3 * kHeads * kDim}, DType::kBF16),
+                                   .heads = kHeads,
+                                   .kv_heads = kHeads,
+                                   .score_limit = limit};
+    const MemoryStats before = lab.allocator.ledger().stats();
+    lab.device.Launch(lab.device.compute(), o);
+    lab.device.compute().Synchronize();
+    const MemoryStats after = lab.allocator.ledger().stats();
+    EXPECT_EQ((after.peak - before.live).value(), want) << "limit " << limit;
+    EXPECT_EQ(ops::Workspace(o, DeviceKind::kCuda, 1), Bytes(want)) << "limit " << limit;
+    EXPECT_EQ(after.live.value(), before.live.value());
+  }
+}
+
 TEST_F(CudaDeviceTest, HasTheCapabilityThatItsPropertiesSay) {
   const cuda::Capability capability = cuda::CapabilityOf(0);
   EXPECT_GE(capability.major, 8) << "kernels are compiled for no older one";

@@ -73,10 +73,14 @@ void CheckShapes(const AttentionBackward& o) {
 }
 Bytes CpuWorkspace(const AttentionBackward& o, int threads) { return Tiles(o, threads, 2, 8); }
 Bytes CudaWorkspace(const AttentionForward& o) { return ForCudnn(o) ? kCudnnAttention : Bytes(0); }
+Bytes CudaScoreGradients(int64_t heads, int64_t t) { return Bytes(2 * heads * RoundUp(t, 128) * RoundUp(t, 128)); }
 Bytes CudaWorkspace(const AttentionBackward& o) {
   if (!ForCudnn(o)) return o.lse.bytes();
+  const Heads s = Sizes(o);
+  const int64_t scores = CudaScoreGradients(s.batch * o.heads, s.t).value();
   const int64_t elements = o.out.numel(), shared = o.heads == o.kv_heads ? 0 : RoundUp(2 * elements, kCudaAlignment);
-  return Bytes(RoundUp(o.lse.bytes().value(), kCudaAlignment) + RoundUp(4 * elements, kCudaAlignment) + 2 * shared) +
+  return Bytes(RoundUp(o.lse.bytes().value(), kCudaAlignment) +
+               std::max(RoundUp(4 * elements, kCudaAlignment), scores <= o.score_limit ? scores : 0) + 2 * shared) +
          kCudnnAttention;
 }
 

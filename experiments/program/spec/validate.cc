@@ -248,6 +248,23 @@ void CheckCudaGraphs(const spec::Spec& spec, Problems& problems) {
   }
 }
 
+// What has no backward attention by cuDNN.
+void CheckAttentionWorkspace(const spec::Spec& spec, Problems& problems) {
+  constexpr std::string_view kPath = "cuda.attention_workspace_mib";
+  const double mib = spec.cuda().attention_workspace_mib();
+  if (mib == 0) return;
+  if (!(mib > 0 && mib <= 1 << 20)) return problems.Add(kPath, NumberText(mib), " is out of range; use 0 to ", 1 << 20);
+  const auto refuse = [&](std::string_view what, std::string_view why) {
+    problems.Add(kPath, NumberText(mib), " has no effect with ", what, ", ", why, "; use 0");
+  };
+  if (spec.cuda().attention() == spec::Cuda::OWN) refuse("cuda.attention: OWN", "whose kernels store no scores");
+  if (spec.model().attention() == spec::Model::UNFUSED)
+    refuse("model.attention: UNFUSED", "which stores all scores by itself");
+  if (spec.parallel().cp() > 1) refuse("parallel.cp", "whose blocks of scores our own kernels compute");
+  if (spec.framework() != spec::TWOFOLD)
+    refuse(StrCat("framework: ", spec::Framework_Name(spec.framework())), "whose memory is not Twofold's");
+}
+
 void CheckCuda(const spec::Spec& spec, Problems& problems) {
   if (spec.device() != spec::CUDA) {
     if (!spec.has_cuda()) return;
@@ -255,6 +272,7 @@ void CheckCuda(const spec::Spec& spec, Problems& problems) {
                         "; set that, or leave the block out");
   }
   CheckCudaGraphs(spec, problems);
+  CheckAttentionWorkspace(spec, problems);
   std::set<int> seen;
   for (int i = 0; i < spec.cuda().gpus_size(); ++i) {
     const int gpu = spec.cuda().gpus(i);

@@ -191,6 +191,37 @@ TEST_F(GraphPlanTest, BackwardOnA100WantsMore) {
   EXPECT_NE(WhyNotCudnn(a, 8, kOldestCudnnVersion), "");
 }
 
+// The rule of cuda.attention_workspace_mib has room for what cuDNN's first engine wants, and one byte less than the
+// scores has none: then the plan is refused, with the setting that it needs.
+TEST_F(GraphPlanTest, RepeatableGradientsFitTheirRuleAndNothingLess) {
+  for (const Gpu& gpu : kGpus) {
+    for (const Shapes& s : kShapes) {
+      LibraryAttention a{.pass = AttentionPass::kBackward,
+                         .type = DType::kBF16,
+                         .batch = s.batch,
+                         .rows = s.rows,
+                         .heads = s.heads,
+                         .kv_heads = s.kv_heads,
+                         .dim = s.dim,
+                         .causal = true};
+      if (WhyNotCudnn(a, gpu.version / 100, kOldestCudnnVersion) != "") continue;
+      SCOPED_TRACE(StrCat(gpu.name, " ", NameOf(a)));
+      const auto scores = static_cast<size_t>(ops::rules::CudaScoreGradients(s.batch * s.heads, s.rows).value());
+      const std::vector<size_t> wanted = Wanted(a, gpu);
+      ASSERT_FALSE(wanted.empty());
+      const size_t of_heads = a.heads == a.kv_heads ? 0 : static_cast<size_t>(4 * s.batch * s.heads * s.rows * s.dim);
+      EXPECT_LE(wanted[0], scores + of_heads + 512);
+      EXPECT_EQ(MoreWorkspace(a, WorkspaceOf(a).bytes() + scores), "");
+      EXPECT_THAT(MoreWorkspace(a, WorkspaceOf(a).bytes() + scores - 1), testing::HasSubstr("attention_workspace_mib"));
+      const BackendDescriptor description = DescriptionOf(gpu);
+      GraphPlan plan(TheCudnn(), GraphOf(a), {.description = &description});
+      EXPECT_TRUE(plan.WantsMoreThan(wanted[0] - 1));
+      EXPECT_THAT(plan.Make({.most_bytes = *std::min_element(wanted.begin(), wanted.end()) - 1}),
+                  testing::HasSubstr("cuDNN needs a workspace of "));
+    }
+  }
+}
+
 // Gradients of queries that repeat to the last bit cost the gradients of all scores, written down: why AUTO seldom
 // takes them.
 TEST_F(GraphPlanTest, RepeatableGradientsWantTheScoresWrittenDown) {

@@ -130,6 +130,19 @@ TEST(LibraryAttention, IsAskedForRepeatableFirst) {
   EXPECT_EQ(AskedFor(b, AttentionKernels::kCudnn, false), (std::vector{b, free}));
 }
 
+// The note says which setting would have been enough.
+TEST(LibraryAttention, ARepeatableBackwardPassSaysWhatItNeeds) {
+  LibraryAttention b = Some(AttentionPass::kBackward);
+  const size_t scores = size_t{2} * 8 * 12 * 1024 * 1024, delta = WorkspaceOf(b).bytes();  // 192 MiB
+  EXPECT_EQ(MoreWorkspace(b, delta + scores), "");
+  EXPECT_EQ(MoreWorkspace(b, delta + scores - 1), "; a fixed order of sums needs cuda.attention_workspace_mib: 192");
+  b.rows = 1025;
+  EXPECT_THAT(MoreWorkspace(b, 0), HasSubstr("attention_workspace_mib: 243"));
+  b.repeatable = false;
+  EXPECT_EQ(MoreWorkspace(b, 0), "");
+  EXPECT_EQ(MoreWorkspace(Some(AttentionPass::kForward), 0), "");
+}
+
 // The workspace of the operation holds what the graph keeps in it, and leaves room for the library's.
 TEST(CudaWorkspace, OfAttentionHoldsTheGraphsTensors) {
   Lab lab(1, 0);
@@ -160,6 +173,23 @@ TEST(CudaWorkspace, OfAttentionHoldsTheGraphsTensors) {
   EXPECT_EQ(WorkspaceOf(Described(forward)).bytes(), 0u);
 
   EXPECT_EQ(CudaWorkspace(of(DType::kF16, 4, 2, 64).second), Bytes(1536 + (4 + 2 * 2) * 33 * 2 * 4 * 64 + 512));
+
+  // The gradients of 2 x 4 x 33 x 33 scores, stored as 128 x 128, do not add to the sums of dq: the larger counts.
+  const auto with = [](ops::AttentionBackward o, int64_t limit) {
+    o.score_limit = limit;
+    return CudaWorkspace(o);
+  };
+  const auto [few, many] = std::pair(of(DType::kBF16, 4, 4, 8).second, of(DType::kBF16, 4, 2, 8).second);
+  constexpr int64_t kScores = 2 * 8 * 128 * 128;
+  EXPECT_EQ(ops::rules::CudaScoreGradients(8, 33), Bytes(kScores));
+  EXPECT_EQ(ops::rules::CudaScoreGradients(8, 128), Bytes(kScores));
+  EXPECT_EQ(with(few, kScores - 1), CudaWorkspace(few));
+  EXPECT_EQ(CudaWorkspace(few), Bytes(1536 + 8704 + 512));
+  EXPECT_EQ(with(few, kScores), Bytes(1536 + kScores + 512));
+  EXPECT_EQ(with(many, 1 << 20), Bytes(1536 + kScores + 2 * 4608 + 512));
+  const auto wide = of(DType::kBF16, 4, 4, 256).second;
+  EXPECT_EQ(with(wide, 1 << 20), CudaWorkspace(wide)) << "the sums of dq are larger";
+
   for (const auto& [f, b] : {of(DType::kF32, 4, 4, 64), of(DType::kBF16, 4, 4, 20), of(DType::kBF16, 1, 1, 264)}) {
     EXPECT_EQ(CudaWorkspace(f), Bytes(0));
     EXPECT_EQ(CudaWorkspace(b), b.lse.bytes());

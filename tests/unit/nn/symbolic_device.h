@@ -14,7 +14,8 @@ class SymbolicDevice final : public Device {
     ops::Cost cost;
   };
 
-  DeviceKind kind() const override { return DeviceKind::kCpu; }
+  explicit SymbolicDevice(DeviceKind kind = DeviceKind::kCpu) : kind_(kind) {}
+  DeviceKind kind() const override { return kind_; }
   int threads() const override { return 1; }
   CachingAllocator& allocator() override { return allocator_; }
   CachingAllocator& host_allocator() override { return host_; }
@@ -40,6 +41,7 @@ class SymbolicDevice final : public Device {
     void Synchronize() override {}
     Seconds stalled() override { return Seconds(0); }
   };
+  const DeviceKind kind_;
   VirtualSource source_, host_source_;
   CachingAllocator allocator_{source_, 0}, host_{host_source_, 0, "host memory"};
   NoStream stream_;
