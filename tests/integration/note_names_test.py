@@ -7,7 +7,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = "experiments/program/cli/note_names.cc"
-FOLDERS = ("core", "strategies", "backends", "sim", "experiments/program", "topologies")
+FOLDERS = ("core", "kernels", "strategies", "backends", "sim", "experiments/program", "topologies")
 CALL = re.compile(r"(?:add_notes|notes\w*(?:\.|->)(?:push_back|emplace_back)|\.Note|AddNote)\(")
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # Calls that add no note of a report, or one whose text is a variable's.
