@@ -1,6 +1,9 @@
 // The `twofold` program.
 #include <poll.h>
 #include <unistd.h>
+#ifdef TWOFOLD_HAVE_MIMALLOC
+#include <mimalloc.h>
+#endif
 
 #include <cerrno>
 #include <csignal>
@@ -115,6 +118,9 @@ void AnswerOtherWords(twofold::CommandLine& line) {
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef TWOFOLD_HAVE_MIMALLOC
+  mi_option_enable(mi_option_large_os_pages);  // else a large simulation spends up to half of its time in page faults
+#endif
   twofold::LogToStderr();
   // a write beyond the user's file size limit then fails with an error that names the file
   std::signal(SIGXFSZ, SIG_IGN);
