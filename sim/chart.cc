@@ -57,14 +57,11 @@ std::optional<Engine::Charted> Engine::KeyOf(std::span<const Copy> copies) const
       key.kinds.push_back(static_cast<uint64_t>(f.rail + 1) << 1 | (RouteCounts(phase, pipelined, f) ? 1 : 0));
     }
   }
-  uint64_t one = copies.size(), other = ~one;
+  SequenceHash hash(copies.size());
   for (const Copy& copy : copies) {
-    for (const int e : copy.endpoints) {
-      one = (one ^ static_cast<uint64_t>(e)) * 0x9e3779b97f4a7c15, one ^= one >> 32;
-      other = (other ^ static_cast<uint64_t>(e)) * 0xbf58476d1ce4e5b9, other ^= other >> 29;
-    }
+    for (const int e : copy.endpoints) hash.Add(static_cast<uint64_t>(e));
   }
-  key.endpoints = {one, other};
+  key.endpoints = hash.Get();
   return key;
 }
 
@@ -132,6 +129,7 @@ void Engine::List(const Copy& copy, const std::shared_ptr<const LinkTwins>& twin
     std::vector<double>& routes = latencies.emplace_back();
     FlowSet& flows = sets.emplace_back();
     flows.twins = twins;
+    flows.Reserve(phase.flows.size()), routes.reserve(phase.flows.size());
     const bool pipelined = IsPipelined(phase);
     for (size_t i = 0; i < phase.flows.size(); ++i) {
       const Flow f = phase.flows[i];

@@ -180,14 +180,20 @@ Flows::GroupPtr Flows::MakeGroup(FlowClasses classes) {
 void Flows::FindZones(const GroupPtr& group) {
   const FlowClasses& classes = group->classes;
   absl::flat_hash_map<std::pair<int, int>, std::pair<int, int>> parts;  // of a zone in a link class: links, new number
+  std::pair<int, int> last(-2, -1);                                     // neighbours are often of one part
+  std::pair<int, int>* part = nullptr;
+  const auto part_of = [&](int zone, size_t link_class) -> std::pair<int, int>& {
+    const std::pair own(zone, static_cast<int>(link_class));
+    if (own != last) last = own, part = &parts[own];
+    return *part;
+  };
   for (size_t c = 0; c < classes.links.size(); ++c) {
-    for (const int link : classes.links[c])
-      ++parts[{zone_of_[static_cast<size_t>(link)] - 1, static_cast<int>(c)}].first;
+    for (const int link : classes.links[c]) ++part_of(zone_of_[static_cast<size_t>(link)] - 1, c).first;
   }
   for (size_t c = 0; c < classes.links.size(); ++c) {
     for (const int link : classes.links[c]) {
       const int zone = zone_of_[static_cast<size_t>(link)] - 1;
-      auto& [links, number] = parts.at({zone, static_cast<int>(c)});
+      auto& [links, number] = part_of(zone, c);
       if (links > 0) {  // the first link of this part
         const bool whole = zone >= 0 && zones_[static_cast<size_t>(zone)].links == links;
         number = whole ? zone : static_cast<int>(zones_.size());

@@ -97,6 +97,7 @@ std::vector<double> PhaseTimes::List(std::span<const Part> parts, const Paths* p
         }
         continue;
       }
+      if (f.bytes == 0 && !counts) continue;
       const Pair pair = PairOf(parts[p], f);
       if (router_.depends_on_load()) {  // nothing has bytes: every flow takes its usual way, and meets nobody there
         if (counts) routes[i] = topology_.Latency(pair).value();
@@ -166,28 +167,24 @@ PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part) {
   const FlowList& flows = part.phase.flows;
   const bool pipelined = IsPipelined(part.phase);
   const double per_byte = 1 / flows[0].bytes;
-  uint64_t one = flows.size(), other = ~one;
-  const auto add = [&](uint64_t value) {
-    one = (one ^ value) * 0x9e3779b97f4a7c15, one ^= one >> 32;
-    other = (other ^ value) * 0xbf58476d1ce4e5b9, other ^= other >> 29;
-  };
+  SequenceHash hash(flows.size());
   const auto add_kind = [&](const Flow& f) {
     // Shares that differ by rounding are equal: without the last 12 bits, rounded.
     const uint64_t share = (std::bit_cast<uint64_t>(f.bytes * per_byte) + (1 << 11)) >> 12;
-    add(share << 11 ^ static_cast<uint64_t>(f.rail + 1) << 1 ^ (RouteCounts(part.phase, pipelined, f) ? 1 : 0));
+    hash.Add(share << 11 ^ static_cast<uint64_t>(f.rail + 1) << 1 ^ (RouteCounts(part.phase, pipelined, f) ? 1 : 0));
   };
   if (flows.pattern() != nullptr) {  // which is kept with what is known of it, so that no other has its address
-    add(reinterpret_cast<uintptr_t>(flows.pattern().get()));
-    for (const int e : part.endpoints) add(static_cast<uint64_t>(e));
+    hash.Add(reinterpret_cast<uintptr_t>(flows.pattern().get()));
+    for (const int e : part.endpoints) hash.Add(static_cast<uint64_t>(e));
     for (const Flow& f : flows.kinds()) add_kind(f);
-    return {HashMix(one), HashMix(other)};
+    return hash.Get();
   }
   for (const Flow& f : flows) {
     const auto [from, to, rail] = PairOf(part, f);
-    add(static_cast<uint64_t>(from) << 32 | static_cast<uint64_t>(to));
+    hash.Add(static_cast<uint64_t>(from) << 32 | static_cast<uint64_t>(to));
     add_kind(f);
   }
-  return {HashMix(one), HashMix(other)};
+  return hash.Get();
 }
 
 // Where the bounds of several parts meet, it is unknown whether all of them take that long.
@@ -214,6 +211,28 @@ PhaseTimes::Time PhaseTimes::Bound(std::span<const Part> parts) {
           .paths = exact ? nullptr : std::move(paths)};
 }
 
+void PhaseTimes::CountPhase(const Part& part, std::vector<double>& routes) {
+  const FlowList& flows = part.phase.flows;
+  const RoutingPolicy policy = router_.options().policy;
+  std::vector<double> sizes;
+  if (flows.pattern() != nullptr && (policy == RoutingPolicy::kDeterministic || policy == RoutingPolicy::kEcmp)) {
+    for (const Flow& kind : flows.kinds())
+      if (std::find(sizes.begin(), sizes.end(), kind.bytes) == sizes.end()) sizes.push_back(kind.bytes);
+  }
+  if (sizes.empty() || sizes.size() > LinkStates::kMostSizes) {
+    List({&part, 1}, nullptr, routes, [&](size_t, const Flow& f, double share, int own, std::span<const int> links) {
+      if (f.bytes > 0) Count(links, f.bytes * share, own);
+    });
+    return;
+  }
+  if (!states_) states_.emplace(topology_);
+  states_->Start(std::move(sizes));
+  List({&part, 1}, nullptr, routes, [&](size_t, const Flow& f, double, int, std::span<const int> links) {
+    if (f.bytes > 0) states_->Cross(links, f.bytes);
+  });
+  uses_ = states_->Take();
+}
+
 PhaseTimes::Time PhaseTimes::BoundByPattern(const Part& part) {
   constexpr size_t kMostKnown = 8;
   const FlowList& flows = part.phase.flows;
@@ -221,9 +240,7 @@ PhaseTimes::Time PhaseTimes::BoundByPattern(const Part& part) {
   auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.pattern == pattern; });
   if (known == known_.end()) {
     std::vector<double> routes;
-    List({&part, 1}, nullptr, routes, [&](size_t, const Flow& f, double share, int own, std::span<const int> links) {
-      if (f.bytes > 0) Count(links, f.bytes * share, own);
-    });
+    CountPhase(part, routes);
     if (known_.size() >= kMostKnown) known_.pop_front();
     known = known_.insert(known_.end(), {pattern, flows.pattern(), flows[0].bytes, TakeExtremes(), std::move(routes)});
   }

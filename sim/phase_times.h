@@ -23,6 +23,7 @@
 
 #include "core/base/zeros.h"
 #include "sim/collectives/schedule.h"
+#include "sim/link_states.h"
 #include "sim/sharing/flow_classes.h"
 #include "topologies/graph/topology.h"
 #include "topologies/routing.h"
@@ -57,12 +58,7 @@ class PhaseTimes {
   std::optional<int> fewest_paths() const { return fewest_paths_; }
 
  private:
-  // What flows bring upon a link.
-  struct Use {
-    double bandwidth;
-    double bytes, most, least;  // of all flows; of one part of one of them
-    int64_t count;              // of parts; a part counts each time that it crosses the link
-  };
+  using Use = LinkUse;
   // Of the flows counted last: the links that need the longest at least and at most, if any. `alike`: all flows on the
   // latter have the same bytes.
   struct Extremes {
@@ -86,6 +82,9 @@ class PhaseTimes {
   static Pattern PatternOf(const Part& part);
   Time BoundByPattern(const Part& part);
   std::shared_ptr<const Paths> Route(std::span<const Part> parts);
+  // The routes of the flows of a phase that have bytes, and what they bring upon links: into uses_, each different load
+  // at least once.
+  void CountPhase(const Part& part, std::vector<double>& routes);
   void Count(std::span<const int> links, double bytes, int parts);  // bytes: of each part
   std::vector<double> EndsByClass(const std::shared_ptr<const FlowSet>& flows);
   Extremes TakeExtremes();
@@ -94,9 +93,10 @@ class PhaseTimes {
 
   const Topology& topology_;
   Router& router_;
-  Zeros<double> bandwidths_;  // by link; 0: no flow has crossed it yet
-  Zeros<uint64_t> seen_;      // by link: the count in which a flow last crossed it, and its place in uses_ then
-  uint64_t counting_ = 1;     // number of the present count
+  Zeros<double> bandwidths_;          // by link; 0: no flow has crossed it yet
+  Zeros<uint64_t> seen_;              // by link: the count in which a flow last crossed it, and its place in uses_ then
+  std::optional<LinkStates> states_;  // made when first needed
+  uint64_t counting_ = 1;             // number of the present count
   std::optional<int> fewest_paths_;
   std::vector<Use> uses_;  // of the links that the flows counted now cross
   // What was found for patterns, the latest last. The next size of a collective often has the same.

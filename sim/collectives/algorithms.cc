@@ -3,6 +3,7 @@
 
 #include "core/base/status.h"
 #include "sim/collectives/builder.h"
+#include "sim/collectives/kind_loads.h"
 #include "sim/collectives/schedule.h"
 
 namespace twofold::sim {
@@ -60,7 +61,32 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
   return seconds;
 }
 
+namespace {
+
+const KindLoads* LoadsOf(const Phase& phase) {
+  return phase.flows.pattern() != nullptr ? phase.flows.pattern()->loads.get() : nullptr;
+}
+
+// Of one phase: its latency, and the bytes of the busiest. By kind instead of by flow.
+double EstimateByKind(const Phase& phase, const KindLoads& loads, const Places& p) {
+  const std::vector<Flow>& kinds = phase.flows.kinds();
+  double longest = 0, sum = 0, most = 0;
+  for (size_t k = 0; k < kinds.size(); ++k) {
+    const double latency = (loads.kinds[k].between ? p.alpha : p.node_alpha) + kinds[k].hop_seconds;
+    longest = std::max(longest, latency);
+    sum += loads.kinds[k].flows * kinds[k].crossings * latency;
+    most = std::max(most, kinds[k].bytes / kinds[k].rate);
+  }
+  most = std::max(
+      {most, LargestOf(loads.within, kinds) / p.node_bandwidth, LargestOf(loads.between, kinds) / p.bandwidth});
+  return phase.seconds + (IsPipelined(phase) ? sum : phase.rounds * longest) + most;
+}
+
+}  // namespace
+
 double BusiestBytes(const Schedule& schedule) {
+  if (schedule.phases.size() == 1 && LoadsOf(schedule.phases[0]) != nullptr)
+    return LargestOf(LoadsOf(schedule.phases[0])->sent, schedule.phases[0].flows.kinds());
   std::vector<double> sent(schedule.last_phase.size());
   for (const Phase& phase : schedule.phases) {
     for (const Flow& f : phase.flows) sent[static_cast<size_t>(f.from)] += f.bytes;
@@ -71,14 +97,16 @@ double BusiestBytes(const Schedule& schedule) {
 double EstimateSeconds(const Schedule& schedule, const Places& p) {
   // The bytes that each rank moves inside its node, and each NIC between nodes: [0] out, [1] in.
   std::vector<double> inside[2], outside[2], routes;
-  for (int way : {0, 1}) {
-    inside[way].resize(p.node.size());
-    outside[way].resize(static_cast<size_t>(p.nodes) * static_cast<size_t>(p.rails));
-  }
   double seconds = 0;
   for (const Phase& phase : schedule.phases) {
-    for (int way : {0, 1})
-      std::fill(inside[way].begin(), inside[way].end(), 0), std::fill(outside[way].begin(), outside[way].end(), 0);
+    if (const KindLoads* const loads = LoadsOf(phase)) {
+      seconds += EstimateByKind(phase, *loads, p);
+      continue;
+    }
+    for (int way : {0, 1}) {
+      inside[way].assign(p.node.size(), 0);
+      outside[way].assign(static_cast<size_t>(p.nodes) * static_cast<size_t>(p.rails), 0);
+    }
     double most = 0;
     routes.clear();
     for (const Flow& f : phase.flows) {

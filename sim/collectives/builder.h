@@ -14,16 +14,22 @@ namespace twofold::sim {
 
 inline int CeilLog2(int n) { return n <= 1 ? 0 : std::bit_width(static_cast<unsigned>(n - 1)); }
 
-// Computes last_phase from the flows. All ranks take part in a phase without flows.
-inline Schedule Finished(std::vector<Phase> phases, int ranks) {
-  Schedule s{std::move(phases), std::vector<int>(static_cast<size_t>(ranks), -1)};
-  for (size_t p = 0; p < s.phases.size(); ++p) {
-    if (s.phases[p].flows.empty()) std::fill(s.last_phase.begin(), s.last_phase.end(), static_cast<int>(p));
-    for (const Flow& f : s.phases[p].flows) {
-      s.last_phase[static_cast<size_t>(f.from)] = s.last_phase[static_cast<size_t>(f.to)] = static_cast<int>(p);
-    }
+// For each rank the last phase with a flow of it, -1 for none. `phases`: lists of flows or hops. All ranks take part in
+// a phase without flows.
+template <class Phases, class FlowsOf>
+std::vector<int> LastPhases(const Phases& phases, int ranks, FlowsOf&& flows_of) {
+  std::vector<int> last(static_cast<size_t>(ranks), -1);
+  for (size_t p = 0; p < phases.size(); ++p) {
+    if (flows_of(phases[p]).empty()) std::fill(last.begin(), last.end(), static_cast<int>(p));
+    for (const auto& f : flows_of(phases[p]))
+      last[static_cast<size_t>(f.from)] = last[static_cast<size_t>(f.to)] = static_cast<int>(p);
   }
-  return s;
+  return last;
+}
+
+inline Schedule Finished(std::vector<Phase> phases, int ranks) {
+  std::vector<int> last = LastPhases(phases, ranks, [](const Phase& phase) -> const FlowList& { return phase.flows; });
+  return {std::move(phases), std::move(last)};
 }
 
 inline absl::Status NoForm(std::string_view algorithm, const CollectiveShape& shape, std::string_view why = "") {

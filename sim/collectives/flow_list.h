@@ -30,6 +30,8 @@ struct Flow {
   double free = 0;  // the bytes that cost nothing on idle links. A link regains this allowance at its own rate
 };
 
+struct KindLoads;
+
 // Who sends to whom, and of which kind that is.
 struct FlowPattern {
   struct Ends {
@@ -37,6 +39,7 @@ struct FlowPattern {
     int kind;
   };
   std::vector<Ends> flows;
+  std::shared_ptr<const KindLoads> loads = nullptr;  // null: nobody has added them up (kind_loads.h)
 };
 
 class FlowList {

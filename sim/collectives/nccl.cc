@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/base/strings.h"
 #include "sim/collectives/builder.h"
+#include "sim/collectives/kind_loads.h"
 #include "sim/collectives/nccl_costs.h"
 #include "sim/collectives/nccl_routes.h"
 #include "sim/collectives/nccl_tuner.h"
@@ -90,7 +91,7 @@ struct HopKinds {
   std::vector<NcclHop> hops = {};                        // one of each kind
 };
 
-HopKinds KindsOf(const std::vector<NcclHop>& hops) {
+HopKinds KindsOf(const std::vector<NcclHop>& hops, const Places& places) {
   constexpr size_t kMostKinds = 64;
   FlowPattern pattern;
   std::vector<NcclHop> kinds;
@@ -106,6 +107,9 @@ HopKinds KindsOf(const std::vector<NcclHop>& hops) {
     if (kind == kinds.size()) kinds.push_back(h);
     pattern.flows.push_back({h.from, h.to, static_cast<int>(kind)});
   }
+  std::vector<bool> between;
+  for (const NcclHop& k : kinds) between.push_back(k.between);
+  pattern.loads = std::make_shared<const KindLoads>(KindLoadsOf(pattern, between, places));
   return {std::make_shared<const FlowPattern>(std::move(pattern)), std::move(kinds)};
 }
 
@@ -118,6 +122,7 @@ class Routes {
     NcclRoute route;
     std::vector<Load> loads = {};      // by phase
     std::vector<HopKinds> kinds = {};  // by phase; none: hops are not told apart by kind
+    std::vector<int> last_phase = {};  // as Schedule::last_phase; only if kept
     bool kept = true;                  // else the call may take the hops out of it
   };
   // Null: the algorithm has none for this call.
@@ -151,7 +156,9 @@ class Routes {
     auto made = std::make_shared<Made>(Made{.route = *std::move(route), .kept = keep});
     for (const auto& hops : made->route.phases) made->loads.push_back(BusiestOf(hops, places_));
     if (!keep) return made;
-    for (const auto& hops : made->route.phases) made->kinds.push_back(KindsOf(hops));
+    for (const auto& hops : made->route.phases) made->kinds.push_back(KindsOf(hops, places_));
+    made->last_phase = LastPhases(
+        made->route.phases, places_.ranks(), [](const auto& hops) -> auto& { return hops; });
     if (kept->size() >= kMostKept) kept->clear();
     return kept->emplace(key, std::move(made)).first->second;
   }
@@ -288,7 +295,7 @@ double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::
 // Lets go of hops that are not kept, phase by phase: among thousands of ranks each phase has millions.
 Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& c, const Places& places) const {
   const auto [a, p] = way;
-  auto& [route, loads, kinds, kept] = made;
+  auto& [route, loads, kinds, last_phase, kept] = made;
   struct PerHop {  // within a node, between nodes
     double on_wire, seconds;
   };
@@ -333,7 +340,7 @@ Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& 
     }
     if (!kept) hops = std::vector<NcclHop>();
   }
-  Schedule schedule = Finished(std::move(phases), places.ranks());
+  Schedule schedule = kept ? Schedule{std::move(phases), last_phase} : Finished(std::move(phases), places.ranks());
   schedule.algorithm = kNcclAlgorithms[static_cast<size_t>(a)];
   schedule.protocol = kNcclProtocols[static_cast<size_t>(p)];
   return schedule;

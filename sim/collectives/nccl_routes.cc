@@ -23,10 +23,19 @@ std::vector<int> RailDevices(const Places& places, const std::vector<std::vector
   return places.RanksPerNode() > 0 ? devices : std::vector<int>{0};
 }
 
+// Moves the hops: there may be half a million.
+NcclRoute OnePhase(std::vector<NcclHop> hops, NcclRoute route) {
+  route.phases.push_back(std::move(hops));
+  return route;
+}
+
 // Collects hops and merges those between the same two ranks. A rank sends to few others.
 class Hops {
  public:
-  explicit Hops(const Places& places) : places_(places), last_(At(places.ranks()), -1) {}
+  // `most`: so many are expected at most.
+  Hops(const Places& places, size_t most) : places_(places), last_(At(places.ranks()), -1) {
+    hops_.reserve(most), before_.reserve(most);
+  }
   void Add(int from, int to, double share, double crossings) {
     int h = last_[At(from)];
     while (h >= 0 && hops_[At(h)].to != to) h = before_[At(h)];
@@ -37,7 +46,8 @@ class Hops {
     }
     hops_[At(h)].share += share, hops_[At(h)].crossings += crossings;
   }
-  std::vector<NcclHop> Take() { return std::move(hops_); }
+  // All of them as the only phase of a route.
+  NcclRoute Take(NcclRoute route) { return OnePhase(std::move(hops_), std::move(route)); }
 
  private:
   const Places& places_;
@@ -175,9 +185,11 @@ std::vector<Ring> Rings(const Places& places) {
   return rings;
 }
 
-// Hops of rings between nodes of equally many ranks, and the number of rings. In every node rings take the same ways:
-// which of them share a hop is found out once, for all nodes.
-std::pair<std::vector<NcclHop>, size_t> RingHopsByNode(const Places& places, double times) {
+// Rings between nodes of equally many ranks. In every node they take the same ways: which of them share a hop is found
+// out once, for all nodes. `times`: how often each byte passes a hop. Chains leave out the hops to their root; those
+// towards it go backwards.
+NcclRoute RingsByNode(const CollectiveShape& shape, const Places& places, double times) {
+  const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
   const auto nodes = RanksByNode(places);
   const std::vector<std::vector<int>> ways = WaysThrough(places, nodes);
   struct Hop {
@@ -204,12 +216,14 @@ std::pair<std::vector<NcclHop>, size_t> RingHopsByNode(const Places& places, dou
     for (size_t v = 0; v < nodes.size(); ++v) {
       for (const Hop& h : pattern) {
         if (h.ring != r) continue;
-        const std::vector<int>& other = nodes[h.between ? (v + 1) % nodes.size() : v];
-        hops.push_back({nodes[v][At(h.near)], other[At(h.far)], h.between, h.share, h.crossings});
+        const int near = nodes[v][At(h.near)], far = nodes[h.between ? (v + 1) % nodes.size() : v][At(h.far)];
+        if (chain && far == shape.root) continue;
+        hops.push_back({to_root ? far : near, to_root ? near : far, h.between, h.share, h.crossings});
       }
     }
   }
-  return {std::move(hops), ways.size()};
+  const double part = 1.0 / shape.ranks / static_cast<double>(ways.size());
+  return OnePhase(std::move(hops), {.device_share = times, .step_share = chain ? 0 : part});
 }
 
 // Rings in all orders of a node load every cable between two devices alike: RCCL's rings on MI300X (src/graph/
@@ -218,7 +232,7 @@ NcclRoute RingsOverPairs(const CollectiveShape& shape, const Places& places, int
   const int n = shape.ranks;
   const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
   const double times = chain ? 1 : static_cast<double>(steps) / n;
-  Hops hops(places);
+  Hops hops(places, At(n) * At(n));
   for (int i = 0; i < n; ++i) {
     for (int d = 1; d < n; ++d) {
       const int near = ((chain ? shape.root : 0) + i) % n, far = (near + d) % n;
@@ -226,9 +240,7 @@ NcclRoute RingsOverPairs(const CollectiveShape& shape, const Places& places, int
       hops.Add(to_root ? far : near, to_root ? near : far, times / (n - 1), d == 1 ? times : 0);
     }
   }
-  return NcclRoute{.phases = {hops.Take()},
-                   .device_share = chain ? 1 : times,
-                   .step_share = chain ? 0 : 1.0 / n / std::max(1, n - 1)};
+  return hops.Take({.device_share = chain ? 1 : times, .step_share = chain ? 0 : 1.0 / n / std::max(1, n - 1)});
 }
 
 absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& places) {
@@ -237,12 +249,9 @@ absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& 
   const int steps = shape.kind == Communication::kAllReduce ? 2 * (n - 1) : n - 1;
   if (places.nodes == 1 && places.pair_cables && n > 4) return RingsOverPairs(shape, places, steps);
   const double times = chain ? 1 : static_cast<double>(steps) / n;
-  if (places.nodes > 1 && !chain && places.RanksPerNode() > 0) {
-    const auto [hops, rings] = RingHopsByNode(places, times);
-    return NcclRoute{.phases = {hops}, .device_share = times, .step_share = 1.0 / n / static_cast<double>(rings)};
-  }
+  if (places.nodes > 1 && places.RanksPerNode() > 0) return RingsByNode(shape, places, times);
   const auto rings = Rings(places);
-  Hops hops(places);
+  Hops hops(places, rings.size() * At(n));
   for (size_t r = 0; r < rings.size(); ++r) {
     const std::vector<int>& ring = rings[r].order;
     const size_t root =
@@ -253,9 +262,7 @@ absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& 
       hops.Add(to_root ? far : near, to_root ? near : far, times * rings[r].share, r == 0 ? times : 0);
     }
   }
-  return NcclRoute{.phases = {hops.Take()},
-                   .device_share = times,
-                   .step_share = chain ? 0 : 1.0 / n / static_cast<double>(rings.size())};
+  return hops.Take({.device_share = times, .step_share = chain ? 0 : 1.0 / n / static_cast<double>(rings.size())});
 }
 
 // ---- Trees ----
@@ -308,7 +315,7 @@ absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& 
   if (shape.kind != Communication::kAllReduce) return NoForm("tree", shape, "NCCL uses it only for all_reduce");
   const auto nodes = RanksByNode(places);
   const auto rails = RailDevices(places, nodes);
-  Hops hops(places);
+  Hops hops(places, 2 * At(shape.ranks) + 4 * rails.size() * nodes.size());
   for (size_t r = 0; r < rails.size(); ++r) {
     const double share = 1.0 / static_cast<double>(rails.size());
     const std::vector<int> way = WayThrough(places, nodes[0], rails[r]);
@@ -326,7 +333,7 @@ absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& 
     }
     AddTrees(heads, share, r == 0, hops);
   }
-  return NcclRoute{.phases = {hops.Take()}, .device_share = 2};
+  return hops.Take({.device_share = 2});
 }
 
 // ---- NVLink SHARP ----
@@ -351,7 +358,7 @@ absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, con
   if (tree && places.nodes == 1) return NoForm(name, shape, "it needs several nodes; use nvls within one");
   if (per_node < 2) return NoForm(name, shape, "every node must have the same number of ranks, at least two");
   const auto nodes = RanksByNode(places);
-  Hops hops(places);
+  Hops hops(places, (tree ? 5 : 1) * At(shape.ranks));
   const double share = all_reduce ? 1 + 1.0 / per_node : 1;
   for (size_t v = 0; v < nodes.size(); ++v) AddSwitch(nodes[v], share, v == 0, hops);
   for (int l = 0; tree && l < per_node; ++l) {
@@ -359,7 +366,7 @@ absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, con
     for (const std::vector<int>& node : nodes) rail.push_back(node[At(l)]);
     AddTrees(rail, 1.0 / per_node, l == 0, hops);
   }
-  return NcclRoute{.phases = {hops.Take()}, .device_share = all_reduce ? 2.0 : 1.0};
+  return hops.Take({.device_share = all_reduce ? 2.0 : 1.0});
 }
 
 // ---- PAT ----
@@ -369,7 +376,7 @@ absl::StatusOr<NcclRoute> PatRoute(const CollectiveShape& shape, const Places& p
     return NoForm("pat", shape, "NCCL uses it only for all_gather and reduce_scatter");
   const int n = shape.ranks;
   if (places.nodes != n) return NoForm("pat", shape, "NCCL uses it only between nodes of one rank each");
-  Hops hops(places);
+  Hops hops(places, At(n) * At(CeilLog2(n)));
   for (int distance = 1; distance < n; distance *= 2) {
     const double parts = std::min(distance, n - distance);  // that a rank hands on over this distance
     for (int i = 0; i < n; ++i) {
@@ -377,7 +384,7 @@ absl::StatusOr<NcclRoute> PatRoute(const CollectiveShape& shape, const Places& p
       hops.Add(scatters ? j : i, scatters ? i : j, parts / n, i == 0 ? 1 : 0);
     }
   }
-  return NcclRoute{.phases = {hops.Take()}, .device_share = static_cast<double>(n - 1) / n};
+  return hops.Take({.device_share = static_cast<double>(n - 1) / n});
 }
 
 // ---- Messages ----

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "core/base/check.h"
@@ -32,19 +34,17 @@ class Numbers {
 }  // namespace
 
 std::pair<uint64_t, uint64_t> HashOf(const FlowSet& flows) {
-  uint64_t one = flows.flows(), other = ~one;
-  const auto add = [&](uint64_t value) { one = HashMix(one, value), other = HashMix(other, ~value); };
+  SequenceHash hash(flows.flows());
   for (size_t f = 0; f < flows.flows(); ++f) {
     const std::span<const int> links = flows.LinksOf(f);
-    add(links.size());
-    for (const int link : links) add(static_cast<uint64_t>(link));
-    add(static_cast<uint64_t>(flows.lots[f]));
-    add(static_cast<uint64_t>(flows.parts[f]));
-    add(BitsOf(flows.rates[f]));
-    add(BitsOf(flows.bytes[f] / flows.bytes[0]));
+    hash.Add(links.size() << 32 | static_cast<uint32_t>(flows.parts[f]));
+    for (const int link : links) hash.Add(static_cast<uint64_t>(link));
+    hash.Add(static_cast<uint64_t>(flows.lots[f]));
+    hash.Add(BitsOf(flows.rates[f]));
+    hash.Add(BitsOf(flows.bytes[f] / flows.bytes[0]));
   }
-  if (flows.twins != nullptr) add(static_cast<uint64_t>(flows.twins->number));
-  return {one, other};
+  if (flows.twins != nullptr) hash.Add(static_cast<uint64_t>(flows.twins->number));
+  return hash.Get();
 }
 
 // ---- Colours ----
@@ -144,13 +144,12 @@ void FlowClassifier::ListLinks(const FlowClasses& all) {
 
 void FlowClassifier::ListFlows() {
   flows_first_.assign(used_.size() + 1, 0);
-  for (const int place : places_) ++flows_first_[static_cast<size_t>(place) + 1];
-  for (size_t l = 0; l < used_.size(); ++l) flows_first_[l + 1] += flows_first_[l];
-  std::vector<size_t> next(flows_first_.begin(), flows_first_.end() - 1);
+  for (const int place : places_) ++flows_first_[static_cast<size_t>(place)];
+  for (size_t l = 0; l < used_.size(); ++l) flows_first_[l + 1] += flows_first_[l];  // now the ends
   flows_.resize(places_.size());
-  for (size_t f = 0; f + 1 < first_.size(); ++f) {
+  for (size_t f = first_.size() - 1; f-- > 0;) {  // backwards, so that each link's flows are in order
     for (const int place : LinksOf(static_cast<int>(f)))
-      flows_[next[static_cast<size_t>(place)]++] = static_cast<int>(f);
+      flows_[--flows_first_[static_cast<size_t>(place)]] = static_cast<int>(f);
   }
 }
 
@@ -163,11 +162,19 @@ void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known)
   for (size_t s = 0; s < all.sets.size(); ++s) {
     const FlowSet& set = *all.sets[s];
     const FlowClasses* classes = known[s].classes;
-    for (size_t f = 0; f < set.flows() * CopiesOf(set); ++f) {
+    std::tuple<uint64_t, int, double> last;  // neighbours are often alike
+    for (size_t number = 0, f = 0; number < set.flows() * CopiesOf(set); ++number, ++f) {
+      if (f == set.flows()) f = 0;  // of the next copy
       const uint64_t own =
-          classes != nullptr ? static_cast<uint64_t>(classes->ClassOf(known[s].set, f)) : BitsOf(set.BytesOf(f));
-      const uint64_t parts = HashMix(s, static_cast<uint64_t>(set.PartsOf(f)));
-      flows.push_back(numbers.Of(HashMix(HashMix(parts, own), BitsOf(set.RateOf(f)))));
+          classes != nullptr ? static_cast<uint64_t>(classes->ClassOf(known[s].set, number)) : BitsOf(set.bytes[f]);
+      const std::tuple like(own, set.parts[f], set.rates[f]);
+      if (number > 0 && like == last) {
+        flows.push_back(flows.back());
+        continue;
+      }
+      last = like;
+      const uint64_t parts = HashMix(s, static_cast<uint64_t>(set.parts[f]));
+      flows.push_back(numbers.Of(HashMix(HashMix(parts, own), BitsOf(set.rates[f]))));
     }
     for (size_t l = 0; classes != nullptr && l < classes->links.size(); ++l) {
       const uint64_t more = HashMix(s + 1, l);
@@ -183,6 +190,20 @@ void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known)
   flow_colours_.Start(std::move(flows)), link_colours_.Start(std::move(links));
 }
 
+// Sorts the numbers of those things that are `touched`, and touches them no more. Many are found sooner by a look at
+// all.
+void FlowClassifier::Order(std::vector<int>& things, std::vector<bool>& touched) {
+  if (things.size() * 32 < touched.size()) {
+    std::sort(things.begin(), things.end());
+    for (const int thing : things) touched[static_cast<size_t>(thing)] = false;
+    return;
+  }
+  things.clear();
+  for (size_t thing = 0; thing < touched.size(); ++thing)
+    if (touched[thing]) things.push_back(static_cast<int>(thing));
+  std::fill(touched.begin(), touched.end(), false);
+}
+
 // A flow's signature: the colours of its links, in order. A link's: the sum of a hash of its flows' colours.
 void FlowClassifier::Refine() {
   std::vector<int> flows(flow_colours_.size()), links(link_colours_.size());  // touched
@@ -194,14 +215,17 @@ void FlowClassifier::Refine() {
     signatures.clear();
     for (const int f : flows) {
       uint64_t signature = 0;
-      for (const int link : LinksOf(f)) signature = HashMix(signature, static_cast<uint64_t>(link_colours_[link]));
+      for (const int link : LinksOf(f)) {  // one multiplication a link; Split mixes the result
+        signature = (signature + static_cast<uint64_t>(link_colours_[link]) + 1) * 0x9e3779b97f4a7c15;
+        signature ^= signature >> 32;
+      }
       signatures.push_back(signature);
     }
     const std::vector<std::pair<int, int>>& changed = flow_colours_.Split(flows, signatures);
     if (first) {
       for (size_t f = 0; f < flows.size(); ++f) {
-        for (const int link : LinksOf(static_cast<int>(f)))
-          sums[static_cast<size_t>(link)] += hash(flow_colours_[static_cast<int>(f)]);
+        const uint64_t own = hash(flow_colours_[static_cast<int>(f)]);
+        for (const int link : LinksOf(static_cast<int>(f))) sums[static_cast<size_t>(link)] += own;
       }
     } else {
       links.clear();
@@ -213,13 +237,10 @@ void FlowClassifier::Refine() {
           link_touched[static_cast<size_t>(link)] = true;
         }
       }
-      std::sort(links.begin(), links.end());
+      Order(links, link_touched);
     }
     signatures.clear();
-    for (const int link : links) {
-      signatures.push_back(sums[static_cast<size_t>(link)]);
-      link_touched[static_cast<size_t>(link)] = false;
-    }
+    for (const int link : links) signatures.push_back(sums[static_cast<size_t>(link)]);
     flows.clear();
     for (const auto& [link, before] : link_colours_.Split(links, signatures)) {
       const auto l = static_cast<size_t>(link);
@@ -229,8 +250,7 @@ void FlowClassifier::Refine() {
         flow_touched[static_cast<size_t>(f)] = true;
       }
     }
-    std::sort(flows.begin(), flows.end());
-    for (const int f : flows) flow_touched[static_cast<size_t>(f)] = false;
+    Order(flows, flow_touched);
   }
 }
 
@@ -266,6 +286,7 @@ void FlowClassifier::Describe(FlowClasses& all) const {
   }
   std::vector<int64_t> counts;   // by class
   std::vector<size_t> examples;  // likewise, in first_
+  std::vector<size_t> lot_of;    // likewise: the last lot that has it
   size_t at = 0;
   for (size_t s = 0; s < all.sets.size(); ++s) {
     const FlowSet& set = *all.sets[s];
@@ -273,17 +294,20 @@ void FlowClassifier::Describe(FlowClasses& all) const {
     std::vector<std::vector<int>> lots;
     const size_t of_copy =
         set.empty() ? 0 : static_cast<size_t>(*std::max_element(set.lots.begin(), set.lots.end())) + 1;
-    for (size_t f = 0; f < set.flows() * CopiesOf(set); ++f, ++at) {
-      const int number = flow_classes_[at];
-      of.push_back(number);
-      if (static_cast<size_t>(number) == all.classes.size()) {
-        all.classes.push_back({.set = s, .example = f, .rate = set.RateOf(f), .links = {}, .weights = {}});
-        counts.push_back(0), examples.push_back(at);
+    of.reserve(set.flows() * CopiesOf(set));
+    for (size_t copy = 0; copy < CopiesOf(set); ++copy) {
+      for (size_t f = 0; f < set.flows(); ++f, ++at) {
+        const int number = flow_classes_[at];
+        if (static_cast<size_t>(number) == all.classes.size()) {
+          all.classes.push_back({.set = s, .example = of.size(), .rate = set.rates[f], .links = {}, .weights = {}});
+          counts.push_back(0), examples.push_back(at), lot_of.push_back(std::numeric_limits<size_t>::max());
+        }
+        of.push_back(number);
+        ++counts[static_cast<size_t>(number)];
+        const size_t lot = static_cast<size_t>(set.lots[f]) + copy * of_copy;
+        if (lot >= lots.size()) lots.resize(lot + 1);
+        if (std::exchange(lot_of[static_cast<size_t>(number)], lot) != lot) lots[lot].push_back(number);
       }
-      ++counts[static_cast<size_t>(number)];
-      const size_t lot = static_cast<size_t>(set.lots[f % set.flows()]) + f / set.flows() * of_copy;
-      if (lot >= lots.size()) lots.resize(lot + 1);
-      if (lots[lot].empty() || lots[lot].back() != number) lots[lot].push_back(number);
     }
     std::map<std::vector<int>, int> kinds;
     for (std::vector<int>& lot : lots) {

@@ -34,6 +34,20 @@ inline uint64_t HashMix(uint64_t z) {
 }
 inline uint64_t HashMix(uint64_t a, uint64_t b) { return HashMix(HashMix(a) * 31 + b); }
 
+// Two hashes of a sequence of millions of values: one multiplication a value for each.
+class SequenceHash {
+ public:
+  explicit SequenceHash(uint64_t first) : one_(first), other_(~first) {}
+  void Add(uint64_t value) {
+    one_ = (one_ ^ value) * 0x9e3779b97f4a7c15, one_ ^= one_ >> 32;
+    other_ = (other_ ^ value) * 0xbf58476d1ce4e5b9, other_ ^= other_ >> 29;
+  }
+  std::pair<uint64_t, uint64_t> Get() const { return {HashMix(one_), HashMix(other_)}; }
+
+ private:
+  uint64_t one_, other_;
+};
+
 // Links of several copies of the same flows (twins.h): for each link of the first copy, those of the others, in order.
 struct LinkTwins {
   int64_t number = 0;  // its own, for hashes
@@ -54,9 +68,11 @@ struct FlowSet {
   size_t flows() const { return bytes.size(); }  // of one copy
   size_t copies() const { return twins != nullptr ? 1 + twins->others : 1; }
   double BytesOf(size_t flow) const { return bytes[flow % flows()]; }  // by numbers of any copy
-  double RateOf(size_t flow) const { return rates[flow % flows()]; }
   int PartsOf(size_t flow) const { return parts[flow % flows()]; }
   bool empty() const { return bytes.empty(); }
+  void Reserve(size_t flows) {
+    first.reserve(flows + 1), bytes.reserve(flows), rates.reserve(flows), lots.reserve(flows), parts.reserve(flows);
+  }
   void Add(std::span<const int> over, double size, double limit, int lot = 0, int equal = 1) {
     links.insert(links.end(), over.begin(), over.end());
     first.push_back(links.size());
@@ -141,6 +157,7 @@ class FlowClassifier {
   void ListFlows();
   void Start(const FlowClasses& all, std::span<const Known> known);
   void Refine();
+  static void Order(std::vector<int>& things, std::vector<bool>& touched);
   void Describe(FlowClasses& all) const;
   std::span<const int> LinksOf(int flow) const {
     const auto f = static_cast<size_t>(flow);

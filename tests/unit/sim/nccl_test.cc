@@ -8,8 +8,10 @@
 #include <map>
 #include <set>
 
+#include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sim/collectives/kind_loads.h"
 #include "sim/collectives/nccl_costs.h"
 #include "sim/collectives/nccl_routes.h"
 #include "sim/collectives/nccl_tuner.h"
@@ -99,6 +101,66 @@ TEST(NcclRoutes, RingsBetweenNodesAddUp) {
       crossings += h.crossings;
     }
     EXPECT_NEAR(crossings, n - 1, 1e-9) << "a byte goes around one of them";
+  }
+}
+
+// The same of a broadcast, which ends before its root, and of a reduction, which goes backwards.
+TEST(NcclRoutes, ChainsBetweenNodesAddUp) {
+  for (const Communication::Kind kind : {Communication::kBroadcast, Communication::kReduce}) {
+    for (const auto& [nodes, each, root] : {std::tuple(3, 8, 0), {2, 4, 6}, {5, 1, 3}}) {
+      const int n = nodes * each;
+      const Places places = Cluster(nodes, each, each);
+      CollectiveShape shape = Shape(kind, places, 1);
+      shape.root = root;
+      std::map<std::pair<int, int>, double> expected;
+      for (int r = 0; r < each; ++r) {
+        const auto at = [&, each = each](int k) { return k % n / each * each + (r + k) % each; };
+        for (int k = 0; k < n; ++k) {
+          if (at(k + 1) == root) continue;
+          const bool back = kind == Communication::kReduce;
+          expected[{at(back ? k + 1 : k), at(back ? k : k + 1)}] += 1.0 / each;
+        }
+      }
+      const NcclRoute route = MakeNcclRoute(NcclAlgorithm::kRing, shape, places).value();
+      ASSERT_EQ(route.phases.size(), 1u);
+      EXPECT_EQ(route.phases[0].size(), expected.size());
+      double crossings = 0;
+      for (const NcclHop& h : route.phases[0]) {
+        const auto known = expected.find({h.from, h.to});
+        ASSERT_NE(known, expected.end()) << h.from << " to " << h.to;
+        EXPECT_NEAR(h.share, known->second, 1e-12);
+        EXPECT_EQ(h.between, h.from / each != h.to / each);
+        crossings += h.crossings;
+      }
+      EXPECT_NEAR(crossings, n - 1, 1e-9);
+      EXPECT_EQ(route.device_share, 1);
+      EXPECT_EQ(route.step_share, 0);
+    }
+  }
+}
+
+// What a collective occupies is added up once for all of its sizes, by a few different loads. It is what its flows one
+// by one occupy.
+TEST(NcclRoutes, LoadsByKindAreThoseOfFlowsOneByOne) {
+  const auto library = Nccl();
+  for (const Places& places : {Cluster(9, 8, 8, true), Cluster(6, 4, 2, true), Cluster(16, 1, 1)}) {
+    for (const char* algorithm : {"ring", "tree", "nvls_tree"}) {
+      for (const double bytes : {1e4, 1e8}) {
+        const CollectiveShape shape = Shape(Communication::kAllReduce, places, bytes);
+        const absl::StatusOr<Schedule> plan = library->Plan(shape, places, {.algorithm = algorithm});
+        if (!plan.ok()) continue;  // one rank a node has no switch
+        SCOPED_TRACE(StrCat(algorithm, ", ", places.ranks(), " ranks, ", bytes));
+        const auto& pattern = plan->phases[0].flows.pattern();
+        ASSERT_NE(pattern, nullptr);
+        ASSERT_NE(pattern->loads, nullptr);
+        EXPECT_LE(pattern->loads->sent.size() + pattern->loads->between.size(), 24u);
+        Schedule listed = *plan;
+        listed.phases[0].flows.Listed();
+        ASSERT_EQ(listed.phases[0].flows.pattern(), nullptr);
+        EXPECT_NEAR(BusiestBytes(*plan) / BusiestBytes(listed), 1, 1e-12);
+        EXPECT_NEAR(EstimateSeconds(*plan, places) / EstimateSeconds(listed, places), 1, 1e-12);
+      }
+    }
   }
 }
 

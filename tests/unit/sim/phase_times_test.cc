@@ -2,15 +2,19 @@
 #include "sim/phase_times.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
 #include "sim/latency.h"
+#include "sim/link_states.h"
 #include "sim/sharing/fluid.h"
 #include "tests/seed.h"
 #include "topologies/build.h"
@@ -115,6 +119,76 @@ TEST(PhaseTimes, AreThoseOfTheFullSolution) {
   EXPECT_GT(equal.exact, 60);
   EXPECT_GT(mixed.exact, 10);
   EXPECT_GT(mixed.solved, 20);
+}
+
+// The same flows, given by kind.
+Phase ByKind(const Phase& phase) {
+  auto pattern = std::make_shared<FlowPattern>();
+  std::vector<Flow> kinds;
+  for (const Flow& f : phase.flows) {
+    const auto alike = [&f](const Flow& k) { return k.bytes == f.bytes && k.rate == f.rate && k.rail == f.rail; };
+    auto known = std::find_if(kinds.begin(), kinds.end(), alike);
+    if (known == kinds.end()) known = kinds.insert(known, f);
+    pattern->flows.push_back({f.from, f.to, static_cast<int>(known - kinds.begin())});
+  }
+  Phase same = phase;
+  same.flows = FlowList(std::move(pattern), std::move(kinds));
+  return same;
+}
+
+// Flows of few sizes are counted by states of links, others link by link.
+TEST(PhaseTimes, ByKindAreThoseOfFlowsOneByOne) {
+  std::mt19937 random(TestSeed());
+  const auto topology = *BuildTopology(*FindCluster("dgx-h100"), 12);
+  const std::vector<int> endpoints = FirstEndpoints(topology->endpoints());
+  const std::vector<double> few = {1e6, 3e6, 4e6}, many = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  ASSERT_GT(many.size(), LinkStates::kMostSizes);
+  for (const RoutingPolicy policy : kAll) {
+    for (const std::vector<double>& sizes : {few, many}) {
+      for (const int flows : {1, 40, 700}) {
+        SCOPED_TRACE(StrCat(RoutingName(policy), ", ", sizes.size(), " sizes, ", flows, " flows"));
+        const Phase listed = Drawn(random, topology->endpoints(), flows, sizes, 0), by_kind = ByKind(listed);
+        Router router(*topology, {.policy = policy, .seed = 3});
+        PhaseTimes times(*topology, router);
+        const PhaseTimes::Part parts[] = {{listed, endpoints}, {by_kind, endpoints}};
+        const PhaseTimes::Time want = times.Bound({&parts[0], 1}), got = times.Bound({&parts[1], 1});
+        EXPECT_EQ(got.exact, want.exact);
+        EXPECT_EQ(got.latency, want.latency);
+        EXPECT_NEAR(got.seconds / want.seconds, 1, 1e-12);
+      }
+    }
+  }
+}
+
+// Against a count of every link, with loads that links had on their way left out.
+TEST(LinkStates, AreTheDifferentLoadsOfLinks) {
+  std::mt19937 random(TestSeed());
+  const auto topology = *BuildTopology(*FindCluster("dgx-h100"), 2);
+  const std::vector<double> sizes = {1, 10, 100};
+  LinkStates states(*topology);
+  for (int round = 0; round < 3; ++round) {
+    states.Start(sizes);
+    std::map<int, std::vector<double>> crossed;  // by link: bytes
+    for (int f = 0; f < 60; ++f) {
+      const double bytes = sizes[random() % (round == 0 ? 1 : 3)];
+      std::vector<int> links;
+      for (size_t l = random() % 4; l < 4; ++l) links.push_back(static_cast<int>(random() % (round == 2 ? 90 : 9)));
+      for (const int link : links) crossed[link].push_back(bytes);
+      states.Cross(links, bytes);
+    }
+    using Load = std::tuple<double, double, double, double, int64_t>;
+    std::set<Load> want;
+    for (const auto& [link, bytes] : crossed) {
+      const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+      want.emplace(topology->RatesOf(link).bandwidth.value(), std::accumulate(bytes.begin(), bytes.end(), 0.0), *most,
+                   *least, static_cast<int64_t>(bytes.size()));
+    }
+    const std::vector<LinkUse> uses = states.Take();
+    std::set<Load> got;
+    for (const LinkUse& use : uses) got.emplace(use.bandwidth, use.bytes, use.most, use.least, use.count);
+    EXPECT_EQ(got, want) << round;
+    EXPECT_EQ(uses.size(), want.size()) << round;
+  }
 }
 
 // 0 sends 4 to 3 and 4 to 1, each of which receives three times 1 from others at first: a quarter goes there until 4,

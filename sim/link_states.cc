@@ -1,0 +1,65 @@
+#include "sim/link_states.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace twofold::sim {
+
+void LinkStates::Start(std::vector<double> sizes) {
+  TWOFOLD_CHECK_LE(sizes.size(), kMostSizes);
+  for (const int link : crossed_) of_[static_cast<size_t>(link)] = 0;
+  crossed_.clear(), known_.clear();
+  states_.assign(1, State{.bandwidth = 0});
+  sizes_ = std::move(sizes), last_ = 0;
+}
+
+int LinkStates::Find(double bandwidth, const Counts& flows) {
+  const auto [known, fresh] = known_.try_emplace({bandwidth, flows}, static_cast<int>(states_.size()));
+  if (fresh) states_.push_back({.bandwidth = bandwidth, .flows = flows});
+  return known->second;
+}
+
+int LinkStates::After(int state, size_t size) {
+  State& before = states_[static_cast<size_t>(state)];
+  if (const int known = before.next[size]; known != 0) return known;
+  Counts flows = before.flows;
+  ++flows[size];
+  const int next = Find(before.bandwidth, flows);  // may move `before`
+  return states_[static_cast<size_t>(state)].next[size] = next;
+}
+
+void LinkStates::Cross(std::span<const int> links, double bytes) {
+  if (sizes_[last_] != bytes) {
+    last_ = static_cast<size_t>(std::find(sizes_.begin(), sizes_.end(), bytes) - sizes_.begin());
+    TWOFOLD_CHECK_LT(last_, sizes_.size());
+  }
+  for (const int link : links) {
+    int& state = of_[static_cast<size_t>(link)];
+    if (state == 0) {
+      crossed_.push_back(link);
+      state = Find(topology_.RatesOf(link).bandwidth.value(), {});
+    } else {
+      --states_[static_cast<size_t>(state)].links;
+    }
+    state = After(state, last_);
+    ++states_[static_cast<size_t>(state)].links;
+  }
+}
+
+std::vector<LinkUse> LinkStates::Take() {
+  std::vector<LinkUse> uses;
+  for (const State& state : states_) {
+    if (state.links == 0) continue;
+    LinkUse& use = uses.emplace_back(LinkUse{.bandwidth = state.bandwidth});
+    for (size_t s = 0; s < sizes_.size(); ++s) {
+      if (state.flows[s] == 0) continue;
+      use.most = use.count == 0 ? sizes_[s] : std::max(use.most, sizes_[s]);
+      use.least = use.count == 0 ? sizes_[s] : std::min(use.least, sizes_[s]);
+      use.count += state.flows[s], use.bytes += state.flows[s] * sizes_[s];
+    }
+  }
+  return uses;
+}
+
+}  // namespace twofold::sim
