@@ -9,7 +9,7 @@ namespace twofold::sim {
 void LinkStates::Start(std::vector<double> sizes) {
   TWOFOLD_CHECK_LE(sizes.size(), kMostSizes);
   for (const int link : crossed_) of_[static_cast<size_t>(link)] = 0;
-  crossed_.clear(), known_.clear();
+  crossed_.clear(), known_.clear(), empty_.clear();
   states_.assign(1, State{.bandwidth = 0});
   sizes_ = std::move(sizes), last_ = 0;
 }
@@ -18,6 +18,12 @@ int LinkStates::Find(double bandwidth, const Counts& flows) {
   const auto [known, fresh] = known_.try_emplace({bandwidth, flows}, static_cast<int>(states_.size()));
   if (fresh) states_.push_back({.bandwidth = bandwidth, .flows = flows});
   return known->second;
+}
+
+int LinkStates::Empty(double bandwidth) {
+  for (const int state : empty_)
+    if (states_[static_cast<size_t>(state)].bandwidth == bandwidth) return state;
+  return empty_.emplace_back(Find(bandwidth, {}));
 }
 
 int LinkStates::After(int state, size_t size) {
@@ -38,7 +44,7 @@ void LinkStates::Cross(std::span<const int> links, double bytes) {
     int& state = of_[static_cast<size_t>(link)];
     if (state == 0) {
       crossed_.push_back(link);
-      state = Find(topology_.RatesOf(link).bandwidth.value(), {});
+      state = Empty(topology_.RatesOf(link).bandwidth.value());
     } else {
       --states_[static_cast<size_t>(state)].links;
     }

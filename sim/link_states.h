@@ -44,6 +44,7 @@ class LinkStates {
     int links = 0;     // that are in it
   };
   int Find(double bandwidth, const Counts& flows);
+  int Empty(double bandwidth);
   int After(int state, size_t size);
 
   const Topology& topology_;
@@ -52,6 +53,7 @@ class LinkStates {
   std::vector<double> sizes_;
   size_t last_ = 0;            // the size of the last flow
   std::vector<State> states_;  // the first one stands for none
+  std::vector<int> empty_;     // states without flows, one for each bandwidth
   absl::flat_hash_map<std::pair<double, Counts>, int> known_;
 };
 
