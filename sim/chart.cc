@@ -11,6 +11,8 @@
 namespace twofold::sim {
 namespace {
 
+constexpr size_t kMostOnRoute = 8;  // links, in most networks; memory that is not used costs nothing
+
 // Of one copy, as listed: what its phases need.
 struct ListedCopy {
   std::vector<double> seconds = {};              // latencies
@@ -130,6 +132,7 @@ void Engine::List(const Copy& copy, const std::shared_ptr<const LinkTwins>& twin
     FlowSet& flows = sets.emplace_back();
     flows.twins = twins;
     flows.Reserve(phase.flows.size()), routes.reserve(phase.flows.size());
+    flows.links.reserve(kMostOnRoute * phase.flows.size());
     const bool pipelined = IsPipelined(phase);
     for (size_t i = 0; i < phase.flows.size(); ++i) {
       const Flow f = phase.flows[i];

@@ -122,6 +122,9 @@ std::vector<int> FlowClassifier::Colours::InOrder() const {
 
 void FlowClassifier::ListLinks(const FlowClasses& all) {
   used_.clear(), places_.clear(), first_.assign(1, 0);
+  size_t crossings = 0;
+  for (const auto& set : all.sets) crossings += set->links.size() * CopiesOf(*set);
+  places_.reserve(crossings);
   for (const auto& set : all.sets) {
     std::vector<const std::vector<int>*> others;  // by place in set->links
     if (CopiesOf(*set) > 1)
@@ -158,6 +161,7 @@ void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known)
   Numbers numbers, link_numbers;
   std::vector<int> flows, links;
   std::vector<uint64_t> hashes;
+  flows.reserve(first_.size() - 1), hashes.reserve(used_.size()), links.reserve(used_.size());
   for (const int link : used_) hashes.push_back(BitsOf(BandwidthOf(link)));
   for (size_t s = 0; s < all.sets.size(); ++s) {
     const FlowSet& set = *all.sets[s];
@@ -210,6 +214,7 @@ void FlowClassifier::Refine() {
   std::iota(flows.begin(), flows.end(), 0), std::iota(links.begin(), links.end(), 0);
   std::vector<bool> flow_touched(flows.size()), link_touched(links.size());
   std::vector<uint64_t> signatures, sums(links.size());
+  signatures.reserve(std::max(flows.size(), links.size()));
   const auto hash = [](int colour) { return HashMix(static_cast<uint64_t>(colour)); };
   for (bool first = true; !flows.empty(); first = false) {
     signatures.clear();
