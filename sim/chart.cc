@@ -123,6 +123,30 @@ std::shared_ptr<const Engine::Course> Engine::Chart(std::span<const Copy> copies
   return course;
 }
 
+// To solve its flows later costs no more than now: they are given by kind, and nobody asks for what links carry.
+bool Engine::MayWait(const Schedule& schedule) const {
+  const auto by_kind = [](const Phase& phase) { return phase.flows.empty() || phase.flows.pattern() != nullptr; };
+  return !links_ && !router_.depends_on_load() && !schedule.loose &&
+         std::all_of(schedule.phases.begin(), schedule.phases.end(), by_kind);
+}
+
+std::shared_ptr<const Engine::Course> Engine::ChartUnsolved(const Copy& copy, std::span<const Alone> phases) {
+  auto course = std::make_shared<Course>();
+  Course::Set& set = course->sets.emplace_back();
+  for (const Alone& phase : phases) set.phases.push_back({phase.latency, nullptr, phase.flows});
+  const std::vector<int>& last_phase = copy.schedule->last_phase;
+  const auto last = static_cast<int>(phases.size()) - 1;
+  course->together = std::all_of(last_phase.begin(), last_phase.end(), [last](int l) { return l == last; });
+  if (!course->together) course->copies = {{0, last_phase}};
+  course->solve = [this, schedule = copy.schedule, endpoints = std::make_shared<const std::vector<int>>(copy.endpoints),
+                   solved = std::shared_ptr<const Course>()]() mutable {
+    const Copy own{schedule, *endpoints};
+    if (solved == nullptr) solved = Chart({&own, 1});
+    return solved;
+  };
+  return course;
+}
+
 void Engine::List(const Copy& copy, const std::shared_ptr<const LinkTwins>& twins, std::vector<double>& seconds,
                   std::vector<std::vector<double>>& latencies, std::vector<FlowSet>& sets) {
   const Schedule& schedule = *copy.schedule;

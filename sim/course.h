@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,8 +17,9 @@ namespace twofold::sim {
 class Engine::Course {
  public:
   struct Phase {
-    double seconds;          // its latency
-    Flows::BundlePtr flows;  // null: no flows
+    double seconds;            // its latency
+    Flows::BundlePtr flows;    // null: no flows, or not solved yet
+    double flows_seconds = 0;  // of flows that are not solved: what they take if they have the network to themselves
   };
   struct Set {
     std::vector<Phase> phases;
@@ -29,6 +31,7 @@ class Engine::Course {
   std::vector<Set> sets;
   std::vector<Copy> copies;  // none if `together`
   bool together = true;      // all endpoints are done when the last phase of the only set has ended
+  std::function<std::shared_ptr<const Course>()> solve = nullptr;  // the same course with its flows solved
 };
 
 // What is known of the courses of copies of one schedule whose flows are given by kind (flow_list.h). The next size of

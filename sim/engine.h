@@ -104,7 +104,15 @@ class Engine {
     const std::vector<int>& endpoints;
   };
   class Course;
-  std::shared_ptr<const Course> Chart(std::span<const Copy> copies);     // throws NoRoute
+  std::shared_ptr<const Course> Chart(std::span<const Copy> copies);  // throws NoRoute
+  // The same of one copy whose phases, and their flows without latencies, take so many seconds each if they have the
+  // network to themselves, stretched as the schedule says. Its flows are solved only if others meet them. For schedules
+  // of which MayWait.
+  struct Alone {
+    double latency, flows;
+  };
+  std::shared_ptr<const Course> ChartUnsolved(const Copy& copy, std::span<const Alone> phases);
+  bool MayWait(const Schedule& schedule) const;
   int64_t flows_listed() const { return flows_listed_; }                 // by Chart: flows of all copies
   int64_t twins() const { return static_cast<int64_t>(twins_.size()); }  // lists of endpoints that were compared
   // Like Transfer. `done` receives the endpoints' times copy by copy, or a single time if all are equal. Copies whose

@@ -106,16 +106,22 @@ void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t numb
   }
   const Course::Phase& phase = phases[number];
   const double begin = from + phase.seconds;
-  if (phase.flows == nullptr) return PhaseEnded(under, set, number, begin);
+  if (phase.flows == nullptr && phase.flows_seconds == 0) return PhaseEnded(under, set, number, begin);
   At(begin, [this, under, set, number] {
-    flows_->BeginTogether(
-        under->course->sets[set].phases[number].flows,
-        [this, under, set, number](double first) {
-          const AtWork at_work(Part::kEngine);
-          under->apart = std::max(under->apart, now() - first);
-          PhaseEnded(under, set, number, now());
-        },
-        under->use);
+    const Course::Phase& phase = under->course->sets[set].phases[number];
+    auto ended = [this, under, set, number](double first) {
+      const AtWork at_work(Part::kEngine);
+      under->apart = std::max(under->apart, now() - first);
+      PhaseEnded(under, set, number, now());
+    };
+    if (phase.flows != nullptr) {
+      flows_->BeginTogether(phase.flows, std::move(ended), under->use);
+    } else {
+      const auto solve = [course = under->course, set, number] {
+        return course->solve()->sets[set].phases[number].flows;
+      };
+      flows_->BeginUnsolved(phase.flows_seconds, solve, std::move(ended), under->use);
+    }
     SettleSoon();
   });
 }

@@ -75,6 +75,7 @@ struct Flows::Active {
   Done done = nullptr;                              // for that bundle
   std::vector<std::shared_ptr<Owner>> owners = {};  // by set, after a meeting
   size_t next = 0;                                  // step
+  Later solve = nullptr;                            // not null: it is unsolved, and the only active one
 };
 
 struct Flows::Rest {
@@ -294,8 +295,49 @@ bool Flows::Settle() {
   return !held.empty();
 }
 
+void Flows::BeginUnsolved(double seconds, Later solve, Done done, int use) {
+  if (!actives_.empty() || history_ != nullptr) return BeginTogether(solve(), std::move(done), use);
+  ++begun_;
+  const double begin = now_();
+  actives_.emplace(next_, Active{.group = nullptr,
+                                 .begin = begin,
+                                 .bytes = {},
+                                 .solution = nullptr,
+                                 .done = std::move(done),
+                                 .solve = std::move(solve)});
+  at_(begin + seconds, [this, number = next_] {
+    const auto it = actives_.find(number);
+    if (it == actives_.end() || it->second.solve == nullptr) return;  // it was solved, and ends by its steps
+    const Done done = std::move(it->second.done);
+    actives_.erase(it);
+    done(now_());  // may start new bundles
+  });
+  ++next_;
+}
+
+// Takes the steps that an unsolved bundle has made until now. The last one is left to its event.
+void Flows::SolveUnsolved() {
+  if (actives_.size() != 1 || actives_.begin()->second.solve == nullptr) return;
+  const uint64_t number = actives_.begin()->first;
+  Active& active = actives_.begin()->second;
+  active.bundle = std::exchange(active.solve, nullptr)();
+  active.group = active.bundle->group, active.solution = active.bundle->solution;
+  for (const std::vector<int>& own : active.group->zones) {
+    for (const int z : own) ++zones_[static_cast<size_t>(z)].users;
+  }
+  const std::vector<FlowSolution::Step>& steps = active.solution->known();
+  for (; active.next + 1 < steps.size() && active.begin + steps[active.next].time <= now_(); ++active.next) {
+    for (const auto& [link_class, more] : steps[active.next].loads) {
+      for (const int z : active.group->zones[static_cast<size_t>(link_class)])
+        zones_[static_cast<size_t>(z)].load += more;
+    }
+  }
+  TakeLater(number, active);
+}
+
 void Flows::Add(BundlePtr bundle, Done done, int use) {
   const AtWork at_work(sim::Part::kFlows);
+  SolveUnsolved();
   ++begun_;
   if (history_ != nullptr && history_->RecordsAt(now_())) history_->Began(use, bundle);
   TWOFOLD_CHECK(!bundle->solution->known().empty(), "a bundle has flows");

@@ -9,6 +9,9 @@
 // Which classes bundles have together is remembered, so that bundles that meet again cost only the solution; not even
 // that if they have as much left as before, up to the rounding of times. A solution is made as far as it is needed.
 //
+// Flows that have the network to themselves need no solution if it is known how long they take (phase_times.h). They
+// are solved when another bundle begins beside them.
+//
 // Loads are kept for zones: sets of links that all bundles known so far load alike. A bundle that does not splits them.
 //
 // Cost: for a bundle that meets no other, a few additions per step for each zone that it crosses; for a meeting, one
@@ -61,6 +64,10 @@ class Flows {
   // others, all are merged at once. Settle says whether there was any.
   void BeginTogether(BundlePtr bundle, Done done, int use = 0);
   bool Settle();
+  // The same for flows that need `seconds` if nothing else is on the network meanwhile, which nobody has solved yet. If
+  // another bundle begins before they have ended, `solve` is called, once, and they go on from where they are.
+  using Later = std::function<BundlePtr()>;
+  void BeginUnsolved(double seconds, Later solve, Done done, int use = 0);
   // For the history alone: the bundle runs from `begin` on, and nothing else uses its links. Returns when it ends.
   double Record(const BundlePtr& bundle, double begin, int use);
 
@@ -86,6 +93,7 @@ class Flows {
   std::vector<int> OverfullAtFirst(const Group& group, const std::vector<double>& left) const;
   void AddOverfull(const Group& group, int link_class, double more, std::vector<int>& full) const;
   void Add(BundlePtr bundle, Done done, int use);
+  void SolveUnsolved();
   void Take(uint64_t number);
   void TakeLater(uint64_t number, const Active& active);
   void Meet(uint64_t number, std::vector<int> full);

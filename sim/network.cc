@@ -172,11 +172,26 @@ Network::Occupation Network::Occupies(int number, const CollectiveShape& shape) 
 
 std::shared_ptr<const Engine::Course> Network::Chart(const Known& known, const Groups& groups) try {
   const AtWork at_work(Part::kCollectives);
+  if (auto course = ChartUnsolved(known, groups)) return course;
   std::vector<Engine::Copy> copies;
   for (size_t g = 0; g < groups.size(); ++g) copies.push_back({known.schedules[g], groups[g].endpoints});
   return engine_.Chart(copies);
 } catch (const NoRoute& none) {
   throw RankFailure(RankFailure::Kind::kOther, 0, none.what());
+}
+
+// Null: the flows are solved now, since no closed form says how long they take alone.
+std::shared_ptr<const Engine::Course> Network::ChartUnsolved(const Known& known, const Groups& groups) {
+  if (!options_.closed_forms || groups.size() != 1 || !engine_.MayWait(*known.schedules[0])) return nullptr;
+  const Schedule& schedule = *known.schedules[0];
+  std::vector<Engine::Alone> alone;
+  for (const Phase& phase : schedule.phases) {
+    const PhaseTimes::Part part{phase, groups[0].endpoints};
+    const PhaseTimes::Time time = times_.Bound({&part, 1});
+    if (!time.exact) return nullptr;
+    alone.push_back({time.latency * schedule.stretch, (time.seconds - time.latency) * schedule.stretch});
+  }
+  return engine_.ChartUnsolved({known.schedules[0], groups[0].endpoints}, alone);
 }
 
 void Network::Flow(const Known& known, const Groups& groups, double start, Done done, int use) {

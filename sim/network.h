@@ -136,6 +136,7 @@ class Network {
   void Advance(int number, const CollectiveShape& shape, const Groups& groups, Candidate& candidate);
   const PhaseTimes::Time& TimeAlone(size_t phase, const Groups& groups, bool exact, Known& known);
   std::shared_ptr<const Engine::Course> Chart(const Known& known, const Groups& groups);
+  std::shared_ptr<const Engine::Course> ChartUnsolved(const Known& known, const Groups& groups);
   // Seconds that all groups take, alone on the network; -1 if ranks or groups finish at different times.
   double ClosedForm(Known& known, const Groups& groups);
   std::vector<PhaseSample> SampleOf(const Schedule& schedule) const;  // of the phases, those to time

@@ -104,6 +104,10 @@ void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gp
     plan.notes.push_back(StrCat("cuda.attention is ", spec::Cuda::Attention_Name(spec.cuda().attention()),
                                 ", but attention was measured with AUTO"));
   }
+  if (spec.device() == spec::CUDA && spec.cuda().attention_workspace_mib() > 0) {
+    plan.notes.push_back(StrCat("cuda.attention_workspace_mib is ", spec.cuda().attention_workspace_mib(),
+                                ", but attention was measured without it"));
+  }
   if (plan.world_size == 1 || gpu.collectives().empty()) return;
   if (c.has_library()) {
     plan.notes.push_back(StrCat("the profile's collectives, measured on fabric ", gpu.collectives_of(),

@@ -42,7 +42,7 @@ std::vector<Digit> DigitsOf(const MeshShape& shape, MeshGroup along) {
 std::vector<int> NumbersOf(const std::vector<Digit>& digits) {
   std::vector<int> numbers = {0}, longer;
   for (const Digit& digit : digits) {
-    longer.clear();
+    longer.clear(), longer.reserve(numbers.size() * static_cast<size_t>(digit.base));
     for (const int number : numbers) {
       for (int d = 0; d < digit.base; ++d) longer.push_back(number + d * digit.stride);
     }
@@ -148,9 +148,10 @@ GroupList GroupsOf(const MeshShape& shape, MeshGroup along) {
   std::sort(outside.begin(), outside.end(), [](const Digit& a, const Digit& b) {
     return std::pair(a.stride, a.base) > std::pair(b.stride, b.base);  // then first ranks ascend
   });
-  const std::vector<int> places = NumbersOf(inside);
+  const std::vector<int> places = NumbersOf(inside), firsts = NumbersOf(outside);
   GroupList groups;
-  for (const int first : NumbersOf(outside)) {
+  groups.reserve(firsts.size());
+  for (const int first : firsts) {
     std::vector<int>& group = groups.emplace_back();
     group.reserve(places.size());
     for (const int place : places) group.push_back(first + place);

@@ -15,6 +15,9 @@
 
 #include "absl/status/status.h"
 #include "backends/host/cpu_level.h"
+#ifdef TWOFOLD_HAVE_MIMALLOC
+#include "backends/host/large_pages.h"
+#endif
 #include "backends/registry.h"
 #include "core/base/strings.h"
 #include "experiments/program/bench/command.h"
@@ -119,7 +122,8 @@ void AnswerOtherWords(twofold::CommandLine& line) {
 
 int main(int argc, char** argv) {
 #ifdef TWOFOLD_HAVE_MIMALLOC
-  mi_option_enable(mi_option_large_os_pages);  // else a large simulation spends up to half of its time in page faults
+  // Else a large simulation spends up to half of its time in page faults. MIMALLOC_LARGE_OS_PAGES=0 forbids it.
+  if (twofold::host::MayUseLargePages()) mi_option_set_enabled_default(mi_option_large_os_pages, true);
 #endif
   twofold::LogToStderr();
   // a write beyond the user's file size limit then fails with an error that names the file

@@ -56,8 +56,9 @@ bool Attentions::Run(const LibraryAttention& a, const GraphAddresses& tensors, s
     LeaveToOwn(a, "cuDNN's attention needs tensors that are aligned to 16 bytes");
     return false;
   }
-  auto found = decided_.find(a);
-  if (found == decided_.end()) found = decided_.emplace(a, Decide(a, workspace_bytes)).first;
+  const std::pair key(a, workspace_bytes);
+  auto found = decided_.find(key);
+  if (found == decided_.end()) found = decided_.emplace(key, Decide(a, workspace_bytes)).first;
   if (!found->second) return false;
   const std::string why =
       cuda::WhyNot([&] { plans_.Run(*found->second, tensors, workspace, workspace_bytes, stream); }, stream);

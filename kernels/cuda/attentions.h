@@ -69,7 +69,7 @@ class Attentions {
   const AttentionKernels kernels_;
   const bool any_bits_;
   AttentionPlans plans_;
-  std::map<LibraryAttention, std::optional<LibraryAttention>> decided_;
+  std::map<std::pair<LibraryAttention, size_t>, std::optional<LibraryAttention>> decided_;  // by workspace, too
   Note note_;
   std::set<std::string> told_;
 };

@@ -33,7 +33,7 @@ struct Convolutions::Handles {
     std::optional<GraphPlan> plan;
     std::string why_not;
   };
-  // `stream`: that of the attempt. While it is captured, what fails is not remembered.
+  // `to`: the stream of the attempt.
   Entry& Find(const LibraryConvolution& c, size_t workspace_bytes, bool tf32, cudaStream_t to) {
     const std::pair key(c, workspace_bytes);
     if (const auto found = entries.find(key); found != entries.end()) return found->second;

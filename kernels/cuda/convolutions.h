@@ -1,4 +1,4 @@
-// cuDNN's convolutions. What cuDNN cannot do, or if it is not installed, or the build has none (no_cudnn.cc),
+// cuDNN's convolutions. What cuDNN cannot do, or if it is not installed, or the build has none (no_convolutions.cc),
 // kernels/cuda/convolution.cu does.
 #pragma once
 

@@ -215,7 +215,9 @@ AttentionWorkspace WorkspaceOf(const LibraryAttention& a) {
 std::string MoreWorkspace(const LibraryAttention& a, size_t workspace_bytes) {
   if (a.pass == AttentionPass::kForward || !a.repeatable) return "";
   const int64_t scores = ops::rules::CudaScoreGradients(a.batch * a.heads, a.rows).value();
-  if (WorkspaceOf(a).bytes() + static_cast<size_t>(scores) <= workspace_bytes) return "";
+  // Gradients of keys and values by query head, where heads share them.
+  const size_t by_head = a.heads == a.kv_heads ? 0 : 2 * Aligned(2 * a.batch * a.heads * a.rows * a.dim);
+  if (WorkspaceOf(a).bytes() + static_cast<size_t>(scores) + by_head <= workspace_bytes) return "";
   return StrCat("; a fixed order of sums needs cuda.attention_workspace_mib: ", (scores + (1 << 20) - 1) >> 20);
 }
 

@@ -120,10 +120,18 @@ class Routes {
   Routes(const CollectiveShape& shape, const Places& places) : shape_(shape), places_(places) {}
   struct Made {
     NcclRoute route;
-    std::vector<Load> loads = {};      // by phase
     std::vector<HopKinds> kinds = {};  // by phase; none: hops are not told apart by kind
     std::vector<int> last_phase = {};  // as Schedule::last_phase; only if kept
     bool kept = true;                  // else the call may take the hops out of it
+
+    // By phase. Few calls ask for it.
+    const std::vector<Load>& LoadsOf(const Places& places) {
+      if (loads.empty()) {
+        for (const auto& hops : route.phases) loads.push_back(BusiestOf(hops, places));
+      }
+      return loads;
+    }
+    std::vector<Load> loads = {};  // empty: nobody has asked
   };
   // Null: the algorithm has none for this call.
   Made* Of(NcclAlgorithm a) {
@@ -154,7 +162,6 @@ class Routes {
     absl::StatusOr<NcclRoute> route = MakeNcclRoute(a, shape_, places_);
     if (!route.ok()) return route.status();
     auto made = std::make_shared<Made>(Made{.route = *std::move(route), .kept = keep});
-    for (const auto& hops : made->route.phases) made->loads.push_back(BusiestOf(hops, places_));
     if (!keep) return made;
     for (const auto& hops : made->route.phases) made->kinds.push_back(KindsOf(hops, places_));
     made->last_phase = LastPhases(
@@ -193,8 +200,7 @@ class NcclLibrary : public Library {
                CallCosts& c) const;
   void AddMessages(const Way& way, const NcclRoute& route, const NcclTuner& tuner, const CollectiveShape& shape,
                    CallCosts& c) const;
-  double Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, const CallCosts& c,
-                  const Places& places) const;
+  double Estimate(const Way& way, Routes::Made& made, const CallCosts& c, const Places& places) const;
   // RCCL's all_reduce in which all devices send to each other at once (tools/msccl-algorithms/allreduce-allpairs-8n-*).
   bool TakesAllPairs(const CollectiveShape& shape) const {
     return costs_.generation().rccl && shape.ranks == 8 && shape.bytes <= (16 << 20);
@@ -276,9 +282,10 @@ CallCosts NcclLibrary::Costs(const Way& way, const NcclRoute& route, const NcclT
   return c;
 }
 
-double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::vector<Load>& loads, const CallCosts& c,
-                             const Places& places) const {
+double NcclLibrary::Estimate(const Way& way, Routes::Made& made, const CallCosts& c, const Places& places) const {
   const auto [a, p] = way;
+  const NcclRoute& route = made.route;
+  const std::vector<Load>& loads = made.LoadsOf(places);
   double seconds = c.seconds;
   for (size_t k = 0; k < route.phases.size(); ++k) {
     double longest = 0;
@@ -295,7 +302,7 @@ double NcclLibrary::Estimate(const Way& way, const NcclRoute& route, const std::
 // Lets go of hops that are not kept, phase by phase: among thousands of ranks each phase has millions.
 Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& c, const Places& places) const {
   const auto [a, p] = way;
-  auto& [route, loads, kinds, last_phase, kept] = made;
+  NcclRoute& route = made.route;
   struct PerHop {  // within a node, between nodes
     double on_wire, seconds;
   };
@@ -305,7 +312,7 @@ Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& 
     per_hop[at] = {1 / costs_.Share(a, p, between),
                    std::max(0.0, c.hop[at] - (between ? places.alpha : places.node_alpha))};
   }
-  const double missing = c.at_least > 0 ? std::max(0.0, c.at_least - Estimate(way, route, loads, c, places)) : 0;
+  const double missing = c.at_least > 0 ? std::max(0.0, c.at_least - Estimate(way, made, c, places)) : 0;
   std::vector<Phase> phases;
   for (std::vector<NcclHop>& hops : route.phases) {
     Phase& phase = phases.emplace_back();
@@ -313,9 +320,8 @@ Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& 
     if (phases.size() == 1) phase.seconds = c.seconds + missing;
     // Of all messages of a collective, what their NIC loses limits their rates: links behind it carry the payload
     // alone.
-    const double nic = c.all_messages && loads[phases.size() - 1].nic > 0
-                           ? places.bandwidth * costs_.Share(a, p, true) / loads[phases.size() - 1].nic
-                           : kNone;
+    const double busiest = c.all_messages ? made.LoadsOf(places)[phases.size() - 1].nic : 0;
+    const double nic = busiest > 0 ? places.bandwidth * costs_.Share(a, p, true) / busiest : kNone;
     const auto flow_of = [&](const NcclHop& h) {
       const size_t at = h.between ? 1 : 0;
       const bool limited = h.between && nic < kNone;
@@ -329,7 +335,7 @@ Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& 
                   .hop_seconds = per_hop[at].seconds,
                   .rate = most * on_wire};
     };
-    const HopKinds* own = kinds.empty() ? nullptr : &kinds[phases.size() - 1];
+    const HopKinds* own = made.kinds.empty() ? nullptr : &made.kinds[phases.size() - 1];
     if (own != nullptr && own->pattern != nullptr) {
       std::vector<Flow> flows;
       for (const NcclHop& h : own->hops) flows.push_back(flow_of(h));
@@ -338,9 +344,10 @@ Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& 
       phase.flows.reserve(hops.size());
       for (const NcclHop& h : hops) phase.flows.push_back(flow_of(h));
     }
-    if (!kept) hops = std::vector<NcclHop>();
+    if (!made.kept) hops = std::vector<NcclHop>();
   }
-  Schedule schedule = kept ? Schedule{std::move(phases), last_phase} : Finished(std::move(phases), places.ranks());
+  Schedule schedule =
+      made.kept ? Schedule{std::move(phases), made.last_phase} : Finished(std::move(phases), places.ranks());
   schedule.algorithm = kNcclAlgorithms[static_cast<size_t>(a)];
   schedule.protocol = kNcclProtocols[static_cast<size_t>(p)];
   return schedule;
@@ -369,10 +376,10 @@ std::vector<NcclLibrary::Candidate> NcclLibrary::Candidates(const CollectiveShap
       // What NCCL leaves out runs only if it is asked for.
       if (!of_messages && tuned && seconds < 0 && !(algorithm && protocol)) continue;
       if (seconds < 0) {
-        const Routes::Made* const made = routes.Of(a);
+        Routes::Made* const made = routes.Of(a);
         if (made == nullptr) continue;
         const CallCosts costs = Costs(way, made->route, tuner, shape, places);
-        seconds = std::max(costs.at_least, Estimate(way, made->route, made->loads, costs, places));
+        seconds = std::max(costs.at_least, Estimate(way, *made, costs, places));
       }
       if (seconds < kNone) candidates.push_back({way, seconds});
     }
@@ -432,7 +439,6 @@ Schedule NcclLibrary::Message(double bytes, const Places& places) const {
   Routes::Made made{
       .route = {.phases = {{{0, 1, between, 1, 0}}}, .node_peers = between ? 0 : 1, .network_peers = between ? 1 : 0},
       .kept = false};
-  made.loads = {BusiestOf(made.route.phases[0], places)};
   const NcclTuner tuner(costs_, places.group != nullptr ? *places.group : places);
   const Way way{NcclAlgorithm::kDirect, tuner.Message(bytes, between).protocol};
   const CollectiveShape shape{Communication::kSend, 2, bytes, 0, {{0, bytes}, {0, 0}}};

@@ -61,6 +61,7 @@ constexpr Kind kKinds[] = {
     {"profile-options", "cuda.time_algorithms is "},
     {"graphs", "cuda.graphs: "},
     {"profile-options", "cuda.attention is "},
+    {"profile-options", "cuda.attention_workspace_mib is "},
     {"own-kernels", "own kernels ("},
     {"framework-memory", "the framework's memory could not be predicted"},
     {"device-spread", "devices differ in speed by "},

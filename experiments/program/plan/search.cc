@@ -54,8 +54,9 @@ class Searching {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
 
-  // With a gap, many micro-batches are extended from fewer. To prove the very best, steps are simulated whole.
-  bool Extends() const { return options_.gap > 0 && !options_.exhaustive; }
+  // With a gap that is much larger than its error, many micro-batches are extended from fewer. To prove the very best,
+  // steps are simulated whole.
+  bool Extends() const { return options_.gap >= 5 * kExtensionError && !options_.exhaustive; }
 
   // ---- Screening: a part of the space for each turn of a process ----
   absl::Status Screen() {
@@ -211,7 +212,9 @@ class Searching {
     std::sort(plan_.ranked.begin(), plan_.ranked.end(), [&](const Simulated& a, const Simulated& b) {
       return std::pair(a.seconds, place[ToLine(a.layout)]) < std::pair(b.seconds, place[ToLine(b.layout)]);
     });
-    plan_.least = plan_.ranked.empty() ? std::numeric_limits<double>::infinity() : plan_.ranked[0].seconds;
+    plan_.least = std::numeric_limits<double>::infinity();
+    for (const Simulated& s : plan_.ranked)
+      plan_.least = std::min(plan_.least, s.seconds * (s.extended ? 1 - kExtensionError : 1));
     const auto leave = [&](double bound, size_t i) {
       ++(IsBeaten(bound) ? plan_.slower : plan_.open);
       plan_.judged[candidates_[i].judged].fate = IsBeaten(bound) ? Judged::kSlower : Judged::kOpen;

@@ -136,6 +136,12 @@ TEST(LibraryAttention, ARepeatableBackwardPassSaysWhatItNeeds) {
   const size_t scores = size_t{2} * 8 * 12 * 1024 * 1024, delta = WorkspaceOf(b).bytes();  // 192 MiB
   EXPECT_EQ(MoreWorkspace(b, delta + scores), "");
   EXPECT_EQ(MoreWorkspace(b, delta + scores - 1), "; a fixed order of sums needs cuda.attention_workspace_mib: 192");
+  // Heads that share keys and values have gradients of their own, of which those of the sequence are the sums.
+  LibraryAttention shared = b;
+  shared.kv_heads = 4;
+  const size_t own = WorkspaceOf(shared).bytes() + scores + 2 * size_t{2} * 8 * 12 * 1024 * static_cast<size_t>(b.dim);
+  EXPECT_EQ(MoreWorkspace(shared, own), "");
+  EXPECT_EQ(MoreWorkspace(shared, own - 1), "; a fixed order of sums needs cuda.attention_workspace_mib: 192");
   b.rows = 1025;
   EXPECT_THAT(MoreWorkspace(b, 0), HasSubstr("attention_workspace_mib: 243"));
   b.repeatable = false;

@@ -58,14 +58,23 @@ class FlowsTest : public testing::Test {
     int lot = 0;
     double rate = Fluid::kNoLimit;
   };
-  Flows::BundlePtr Solve(const std::vector<Part>& parts) {
+  FlowSet SetOf(const std::vector<Part>& parts) const {
     FlowSet flows;
     std::vector<int> route;
     for (const Part& part : parts) {
       star_->Route({part.from, part.to}, star_->DefaultRoute({part.from, part.to}), route);
       flows.Add(route, part.bytes, part.rate, part.lot);
     }
-    return flows_.Solve(std::move(flows));
+    return flows;
+  }
+  Flows::BundlePtr Solve(const std::vector<Part>& parts) { return flows_.Solve(SetOf(parts)); }
+  // Alone they take so many seconds.
+  void BeginUnsolvedAt(double time, const std::vector<Part>& parts, double seconds, std::string& ends, int& solved) {
+    timers_.At(time, [=, this, &ends, &solved] {
+      const auto solve = [this, parts, &solved] { return ++solved, Solve(parts); };
+      flows_.BeginUnsolved(seconds, solve,
+                           [this, &ends](double first) { ends = absl::StrFormat("%.9g %.9g", first, timers_.now()); });
+    });
   }
   // Notes "first last" as the bundle ends.
   void BeginAt(double time, const std::vector<Part>& parts, std::string& ends) {
@@ -96,6 +105,59 @@ TEST_F(FlowsTest, LinksThatAreNotFullAreNoMeeting) {
   EXPECT_EQ(one, "1 1");
   EXPECT_EQ(other, "1.25 1.25");
   EXPECT_EQ(flows_.meetings(), 0);
+}
+
+// Whose time alone is known: nobody solves it as long as nothing else begins.
+TEST_F(FlowsTest, UnsolvedBundlesEndWithoutASolution) {
+  std::string one, other;
+  int solved = 0;
+  BeginUnsolvedAt(0, {Part(0, 1)}, 1, one, solved);
+  BeginUnsolvedAt(1, {Part(0, 2, n / 2)}, 0.5, other, solved);  // as the first ends
+  timers_.Run();
+  EXPECT_EQ(one, "1 1");
+  EXPECT_EQ(other, "1.5 1.5");
+  EXPECT_EQ(solved, 0);
+  EXPECT_EQ(flows_.solutions(), 0);
+}
+
+// With others beside it, a bundle ends as if it had been solved from the beginning: between its steps, at one, before
+// any, as it ends, and with others on other links.
+TEST_F(FlowsTest, UnsolvedBundlesThatMeetOthersEndAsSolvedOnes) {
+  const std::vector<Part> parts = {Part(0, 1, n / 4), Part(0, 2, 3 * n / 4), Part(5, 2, n / 8)};
+  for (const double begin : {0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 0.99, 1.0, 1.5}) {
+    for (const std::vector<Part>& second : std::vector<std::vector<Part>>{
+             {Part(3, 2, n / 2)}, {Part(0, 4)}, {Part(6, 7), Part(0, 3, n / 8)}, {Part(6, 7)}}) {
+      std::string ends[2][3];
+      for (const bool unsolved : {false, true}) {
+        Timers timers;
+        Flows flows(
+            *star_, [&] { return timers.now(); },
+            [&](double time, std::function<void()> fn) { timers.At(time, std::move(fn)); });
+        const auto ended = [&](std::string& end) {
+          return [&](double first) { end = absl::StrFormat("%.9g %.9g", first, timers.now()); };
+        };
+        auto& [one, other, third] = ends[unsolved];
+        int solved = 0;
+        const auto solve = [&] { return ++solved, flows.Solve(SetOf(parts)); };
+        timers.At(0, [&] {
+          if (unsolved)
+            flows.BeginUnsolved(1, solve, ended(one));
+          else
+            flows.BeginTogether(flows.Solve(SetOf(parts)), ended(one));
+          flows.Settle();
+        });
+        for (std::string* end : {&other, &third}) {
+          timers.At(begin, [&flows, &ended, &second, end, this] {
+            flows.BeginTogether(flows.Solve(SetOf(second)), ended(*end));
+            flows.Settle();
+          });
+        }
+        timers.Run();
+        EXPECT_EQ(solved, unsolved && begin < 1 ? 1 : 0) << begin;
+      }
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(ends[1][i], ends[0][i]) << "bundle " << i << ", others at " << begin;
+    }
+  }
 }
 
 TEST_F(FlowsTest, BundlesThatMeetShareAndGoOnAlone) {
