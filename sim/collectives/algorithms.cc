@@ -63,7 +63,8 @@ double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth)
 
 namespace {
 
-const KindLoads* LoadsOf(const Phase& phase) {
+// Null: flows are not given by kind, or nobody has added up their loads.
+const KindLoads* KnownLoadsOf(const Phase& phase) {
   return phase.flows.pattern() != nullptr ? phase.flows.pattern()->loads.get() : nullptr;
 }
 
@@ -85,8 +86,8 @@ double EstimateByKind(const Phase& phase, const KindLoads& loads, const Places& 
 }  // namespace
 
 double BusiestBytes(const Schedule& schedule) {
-  if (schedule.phases.size() == 1 && LoadsOf(schedule.phases[0]) != nullptr)
-    return LargestOf(LoadsOf(schedule.phases[0])->sent, schedule.phases[0].flows.kinds());
+  if (schedule.phases.size() == 1 && KnownLoadsOf(schedule.phases[0]) != nullptr)
+    return LargestOf(KnownLoadsOf(schedule.phases[0])->sent, schedule.phases[0].flows.kinds());
   std::vector<double> sent(schedule.last_phase.size());
   for (const Phase& phase : schedule.phases) {
     for (const Flow& f : phase.flows) sent[static_cast<size_t>(f.from)] += f.bytes;
@@ -99,8 +100,8 @@ double EstimateSeconds(const Schedule& schedule, const Places& p) {
   std::vector<double> inside[2], outside[2], routes;
   double seconds = 0;
   for (const Phase& phase : schedule.phases) {
-    if (const KindLoads* const loads = LoadsOf(phase)) {
-      seconds += EstimateByKind(phase, *loads, p);
+    if (const auto& pattern = phase.flows.pattern(); pattern != nullptr) {
+      seconds += EstimateByKind(phase, KindLoadsOf(*pattern, phase.flows.kinds().size(), p), p);
       continue;
     }
     for (int way : {0, 1}) {

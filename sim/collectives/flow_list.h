@@ -39,7 +39,7 @@ struct FlowPattern {
     int kind;
   };
   std::vector<Ends> flows;
-  std::shared_ptr<const KindLoads> loads = nullptr;  // null: nobody has added them up (kind_loads.h)
+  mutable std::shared_ptr<const KindLoads> loads = nullptr;  // null: nobody has asked for them (kind_loads.h)
 };
 
 class FlowList {

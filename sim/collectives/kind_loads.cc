@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "sim/collectives/schedule.h"
@@ -37,21 +38,18 @@ uint64_t Mixed(int kind) {  // splitmix64's finaliser
   return z ^ (z >> 31);
 }
 
-}  // namespace
-
-KindLoads KindLoadsOf(const FlowPattern& pattern, const std::vector<bool>& between, const Places& places) {
+KindLoads AddUp(const FlowPattern& pattern, size_t kinds, const Places& places) {
   KindLoads all;
+  all.kinds.resize(kinds);
   std::vector<uint64_t> mixed;
-  for (size_t k = 0; k < between.size(); ++k) {
-    all.kinds.push_back({between[k], 0});
-    mixed.push_back(Mixed(static_cast<int>(k)));
-  }
+  for (size_t k = 0; k < kinds; ++k) mixed.push_back(Mixed(static_cast<int>(k)));
   // Carriers with the same sum of their flows' hashes carry alike.
   const Carriers carriers(places);
   std::vector<uint64_t> sums(carriers.size());
   for (const FlowPattern::Ends& flow : pattern.flows) {
     KindLoads::Kind& kind = all.kinds[static_cast<size_t>(flow.kind)];
-    ++kind.flows;
+    if (kind.flows++ == 0)
+      kind.between = places.node[static_cast<size_t>(flow.from)] != places.node[static_cast<size_t>(flow.to)];
     carriers.For(flow, kind.between, [&](size_t c, int k) { sums[c] += mixed[static_cast<size_t>(k)]; });
   }
   struct Example {
@@ -71,7 +69,7 @@ KindLoads KindLoadsOf(const FlowPattern& pattern, const std::vector<bool>& betwe
     last = sums[c], last_of = to;
     if (!known.try_emplace({to, sums[c]}, c).second) continue;
     example_of[c] = static_cast<int>(examples.size());
-    examples.push_back({to, std::vector<int>(between.size())});
+    examples.push_back({to, std::vector<int>(kinds)});
   }
   for (const FlowPattern::Ends& flow : pattern.flows) {
     carriers.For(flow, all.kinds[static_cast<size_t>(flow.kind)].between, [&](size_t c, int k) {
@@ -84,6 +82,13 @@ KindLoads KindLoadsOf(const FlowPattern& pattern, const std::vector<bool>& betwe
       if (example.counts[k] > 0) load.emplace_back(static_cast<int>(k), example.counts[k]);
   }
   return all;
+}
+
+}  // namespace
+
+const KindLoads& KindLoadsOf(const FlowPattern& pattern, size_t kinds, const Places& places) {
+  if (pattern.loads == nullptr) pattern.loads = std::make_shared<const KindLoads>(AddUp(pattern, kinds, places));
+  return *pattern.loads;
 }
 
 double LargestOf(const std::vector<KindLoads::Load>& loads, const std::vector<Flow>& kinds) {

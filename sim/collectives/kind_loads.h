@@ -18,14 +18,15 @@ struct KindLoads {
   std::vector<Load> within;                       // sent or received by a rank within its node
   std::vector<Load> between;                      // sent or received by a NIC
   struct Kind {
-    bool between;  // nodes; so are all flows of the kind, or none
-    int flows;
+    bool between = false;  // nodes; so are all flows of the kind, or none
+    int flows = 0;
   };
   std::vector<Kind> kinds;
 };
 
-// `between`: by kind. Every rank uses its own NIC.
-KindLoads KindLoadsOf(const FlowPattern& pattern, const std::vector<bool>& between, const Places& places);
+// Adds them up when they are first asked for, and keeps them with the pattern, by one thread at a time. `kinds`: their
+// number. `places`: of the ranks for which the pattern was made; every rank uses its own NIC.
+const KindLoads& KindLoadsOf(const FlowPattern& pattern, size_t kinds, const Places& places);
 
 // The bytes of the largest load; `kinds`: one flow of each kind.
 double LargestOf(const std::vector<KindLoads::Load>& loads, const std::vector<Flow>& kinds);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -91,7 +92,7 @@ struct HopKinds {
   std::vector<NcclHop> hops = {};                        // one of each kind
 };
 
-HopKinds KindsOf(const std::vector<NcclHop>& hops, const Places& places) {
+HopKinds KindsOf(const std::vector<NcclHop>& hops) {
   constexpr size_t kMostKinds = 64;
   FlowPattern pattern;
   std::vector<NcclHop> kinds;
@@ -107,11 +108,39 @@ HopKinds KindsOf(const std::vector<NcclHop>& hops, const Places& places) {
     if (kind == kinds.size()) kinds.push_back(h);
     pattern.flows.push_back({h.from, h.to, static_cast<int>(kind)});
   }
-  std::vector<bool> between;
-  for (const NcclHop& k : kinds) between.push_back(k.between);
-  pattern.loads = std::make_shared<const KindLoads>(KindLoadsOf(pattern, between, places));
   return {std::make_shared<const FlowPattern>(std::move(pattern)), std::move(kinds)};
 }
+
+// What a phase's hops take together.
+struct PhaseSums {
+  PhaseSums(const std::vector<NcclHop>& hops, const Places& places) : busiest(BusiestOf(hops, places)) {
+    for (const NcclHop& h : hops) {
+      const size_t at = h.between ? 1 : 0;
+      crossings[at] += h.crossings, most_share[at] = std::max(most_share[at], h.share);
+    }
+  }
+  // The same, by kind, of places whose devices have one link each.
+  PhaseSums(const HopKinds& kinds, const Places& places) {
+    const KindLoads& loads = KindLoadsOf(*kinds.pattern, kinds.hops.size(), places);
+    for (size_t k = 0; k < kinds.hops.size(); ++k) {
+      const NcclHop& h = kinds.hops[k];
+      const size_t at = h.between ? 1 : 0;
+      crossings[at] += loads.kinds[k].flows * h.crossings, most_share[at] = std::max(most_share[at], h.share);
+    }
+    const auto largest = [&kinds](const std::vector<KindLoads::Load>& all) {
+      double most = 0;
+      for (const KindLoads::Load& load : all) {
+        double share = 0;
+        for (const auto& [kind, hops] : load) share += hops * kinds.hops[static_cast<size_t>(kind)].share;
+        most = std::max(most, share);
+      }
+      return most;
+    };
+    busiest = {largest(loads.within), largest(loads.between)};
+  }
+  Load busiest;
+  std::array<double, 2> crossings = {}, most_share = {};  // in a node, between nodes
+};
 
 // The routes of one call, made when they are first asked for: among thousands of ranks each is large. Those of
 // collectives depend on neither bytes nor protocol; they are kept with the places, for the next call.
@@ -123,15 +152,19 @@ class Routes {
     std::vector<HopKinds> kinds = {};  // by phase; none: hops are not told apart by kind
     std::vector<int> last_phase = {};  // as Schedule::last_phase; only if kept
     bool kept = true;                  // else the call may take the hops out of it
+    // Makes a route again whose hops are all in `kinds`, and no longer in it.
+    std::function<NcclRoute(const Places&)> again = nullptr;
+    std::vector<PhaseSums> sums = {};  // empty: nobody has asked
 
     // By phase. Few calls ask for it.
-    const std::vector<Load>& LoadsOf(const Places& places) {
-      if (loads.empty()) {
-        for (const auto& hops : route.phases) loads.push_back(BusiestOf(hops, places));
+    const std::vector<PhaseSums>& SumsOf(const Places& places) {
+      if (sums.empty()) {
+        if (again && !places.pair_cables && places.joints.empty()) return sums = {{kinds[0], places}};
+        const NcclRoute made_again = again ? again(places) : NcclRoute();
+        for (const auto& hops : again ? made_again.phases : route.phases) sums.push_back({hops, places});
       }
-      return loads;
+      return sums;
     }
-    std::vector<Load> loads = {};  // empty: nobody has asked
   };
   // Null: the algorithm has none for this call.
   Made* Of(NcclAlgorithm a) {
@@ -145,7 +178,10 @@ class Routes {
 
  private:
   using Key = std::tuple<NcclAlgorithm, Communication::Kind, int>;  // and root
-  using Kept = std::map<Key, std::shared_ptr<Made>>;
+  struct Kept {
+    std::map<Key, std::shared_ptr<Made>> routes;
+    std::vector<NcclHop> storage;  // of hops that are no longer needed
+  };
   static constexpr size_t kMostKept = 8;
   static absl::Status NotYet() { return absl::UnknownError(""); }
 
@@ -157,17 +193,25 @@ class Routes {
     if (keep && places_.routes.kept == nullptr) places_.routes.kept = std::make_shared<Kept>();
     auto* const kept = static_cast<Kept*>(places_.routes.kept.get());
     if (keep) {
-      if (const auto known = kept->find(key); known != kept->end()) return known->second;
+      if (const auto known = kept->routes.find(key); known != kept->routes.end()) return known->second;
     }
-    absl::StatusOr<NcclRoute> route = MakeNcclRoute(a, shape_, places_);
+    absl::StatusOr<NcclRoute> route =
+        MakeNcclRoute(a, shape_, places_, keep ? std::move(kept->storage) : std::vector<NcclHop>());
     if (!route.ok()) return route.status();
     auto made = std::make_shared<Made>(Made{.route = *std::move(route), .kept = keep});
     if (!keep) return made;
-    for (const auto& hops : made->route.phases) made->kinds.push_back(KindsOf(hops, places_));
+    for (const auto& hops : made->route.phases) made->kinds.push_back(KindsOf(hops));
     made->last_phase = LastPhases(
         made->route.phases, places_.ranks(), [](const auto& hops) -> auto& { return hops; });
-    if (kept->size() >= kMostKept) kept->clear();
-    return kept->emplace(key, std::move(made)).first->second;
+    const bool by_kind =
+        std::all_of(made->kinds.begin(), made->kinds.end(), [](const HopKinds& k) { return k.pattern != nullptr; });
+    if (by_kind && made->kinds.size() == 1) {
+      kept->storage = std::exchange(made->route.phases[0], {});
+      const CollectiveShape shape{shape_.kind, shape_.ranks, shape_.bytes, shape_.root};
+      made->again = [a, shape](const Places& places) { return *MakeNcclRoute(a, shape, places); };
+    }
+    if (kept->routes.size() >= kMostKept) kept->routes.clear();
+    return kept->routes.emplace(key, std::move(made)).first->second;
   }
 
   const CollectiveShape& shape_;
@@ -284,19 +328,17 @@ CallCosts NcclLibrary::Costs(const Way& way, const NcclRoute& route, const NcclT
 
 double NcclLibrary::Estimate(const Way& way, Routes::Made& made, const CallCosts& c, const Places& places) const {
   const auto [a, p] = way;
-  const NcclRoute& route = made.route;
-  const std::vector<Load>& loads = made.LoadsOf(places);
   double seconds = c.seconds;
-  for (size_t k = 0; k < route.phases.size(); ++k) {
+  for (const PhaseSums& sums : made.SumsOf(places)) {
     double longest = 0;
-    for (const NcclHop& h : route.phases[k]) {
-      if (!c.hidden[h.between ? 1 : 0]) seconds += h.crossings * c.hop[h.between ? 1 : 0];
-      longest = std::max(longest, c.payload * h.share / c.message_rate[h.between ? 1 : 0]);
+    for (const size_t at : {0, 1}) {
+      if (!c.hidden[at]) seconds += sums.crossings[at] * c.hop[at];
+      longest = std::max(longest, c.payload * sums.most_share[at] / c.message_rate[at]);
     }
-    seconds += std::max({longest, c.payload * loads[k].device / (places.node_bandwidth * costs_.Share(a, p, false)),
-                         c.payload * loads[k].nic / (places.bandwidth * costs_.Share(a, p, true))});
+    seconds += std::max({longest, c.payload * sums.busiest.device / (places.node_bandwidth * costs_.Share(a, p, false)),
+                         c.payload * sums.busiest.nic / (places.bandwidth * costs_.Share(a, p, true))});
   }
-  return std::max(seconds, c.payload * route.device_share / c.most);
+  return std::max(seconds, c.payload * made.route.device_share / c.most);
 }
 
 // Lets go of hops that are not kept, phase by phase: among thousands of ranks each phase has millions.
@@ -320,7 +362,7 @@ Schedule NcclLibrary::Make(const Way& way, Routes::Made& made, const CallCosts& 
     if (phases.size() == 1) phase.seconds = c.seconds + missing;
     // Of all messages of a collective, what their NIC loses limits their rates: links behind it carry the payload
     // alone.
-    const double busiest = c.all_messages ? made.LoadsOf(places)[phases.size() - 1].nic : 0;
+    const double busiest = c.all_messages ? made.SumsOf(places)[phases.size() - 1].busiest.nic : 0;
     const double nic = busiest > 0 ? places.bandwidth * costs_.Share(a, p, true) / busiest : kNone;
     const auto flow_of = [&](const NcclHop& h) {
       const size_t at = h.between ? 1 : 0;

@@ -32,9 +32,10 @@ NcclRoute OnePhase(std::vector<NcclHop> hops, NcclRoute route) {
 // Collects hops and merges those between the same two ranks. A rank sends to few others.
 class Hops {
  public:
-  // `most`: so many are expected at most.
-  Hops(const Places& places, size_t most) : places_(places), last_(At(places.ranks()), -1) {
-    hops_.reserve(most), before_.reserve(most);
+  // `most`: so many are expected at most. `storage`: for them.
+  Hops(const Places& places, size_t most, std::vector<NcclHop> storage)
+      : places_(places), hops_(std::move(storage)), last_(At(places.ranks()), -1) {
+    hops_.clear(), hops_.reserve(most), before_.reserve(most);
   }
   void Add(int from, int to, double share, double crossings) {
     int h = last_[At(from)];
@@ -188,7 +189,7 @@ std::vector<Ring> Rings(const Places& places) {
 // Rings between nodes of equally many ranks. In every node they take the same ways: which of them share a hop is found
 // out once, for all nodes. `times`: how often each byte passes a hop. Chains leave out the hops to their root; those
 // towards it go backwards.
-NcclRoute RingsByNode(const CollectiveShape& shape, const Places& places, double times) {
+NcclRoute RingsByNode(const CollectiveShape& shape, const Places& places, double times, std::vector<NcclHop> hops) {
   const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
   const auto nodes = RanksByNode(places);
   const std::vector<std::vector<int>> ways = WaysThrough(places, nodes);
@@ -210,8 +211,7 @@ NcclRoute RingsByNode(const CollectiveShape& shape, const Places& places, double
       known->share += times * (1.0 / static_cast<double>(ways.size())), known->crossings += r == 0 ? times : 0;
     }
   }
-  std::vector<NcclHop> hops;
-  hops.reserve(pattern.size() * nodes.size());
+  hops.clear(), hops.reserve(pattern.size() * nodes.size());
   for (size_t r = 0; r < ways.size(); ++r) {
     for (size_t v = 0; v < nodes.size(); ++v) {
       for (const Hop& h : pattern) {
@@ -228,11 +228,11 @@ NcclRoute RingsByNode(const CollectiveShape& shape, const Places& places, double
 
 // Rings in all orders of a node load every cable between two devices alike: RCCL's rings on MI300X (src/graph/
 // rome_models.cc). The latency is that of one of them.
-NcclRoute RingsOverPairs(const CollectiveShape& shape, const Places& places, int steps) {
+NcclRoute RingsOverPairs(const CollectiveShape& shape, const Places& places, int steps, std::vector<NcclHop> storage) {
   const int n = shape.ranks;
   const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
   const double times = chain ? 1 : static_cast<double>(steps) / n;
-  Hops hops(places, At(n) * At(n));
+  Hops hops(places, At(n) * At(n), std::move(storage));
   for (int i = 0; i < n; ++i) {
     for (int d = 1; d < n; ++d) {
       const int near = ((chain ? shape.root : 0) + i) % n, far = (near + d) % n;
@@ -243,15 +243,15 @@ NcclRoute RingsOverPairs(const CollectiveShape& shape, const Places& places, int
   return hops.Take({.device_share = chain ? 1 : times, .step_share = chain ? 0 : 1.0 / n / std::max(1, n - 1)});
 }
 
-absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& places) {
+absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& places, std::vector<NcclHop> storage) {
   const int n = shape.ranks;
   const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
   const int steps = shape.kind == Communication::kAllReduce ? 2 * (n - 1) : n - 1;
-  if (places.nodes == 1 && places.pair_cables && n > 4) return RingsOverPairs(shape, places, steps);
+  if (places.nodes == 1 && places.pair_cables && n > 4) return RingsOverPairs(shape, places, steps, std::move(storage));
   const double times = chain ? 1 : static_cast<double>(steps) / n;
-  if (places.nodes > 1 && places.RanksPerNode() > 0) return RingsByNode(shape, places, times);
+  if (places.nodes > 1 && places.RanksPerNode() > 0) return RingsByNode(shape, places, times, std::move(storage));
   const auto rings = Rings(places);
-  Hops hops(places, rings.size() * At(n));
+  Hops hops(places, rings.size() * At(n), std::move(storage));
   for (size_t r = 0; r < rings.size(); ++r) {
     const std::vector<int>& ring = rings[r].order;
     const size_t root =
@@ -311,11 +311,11 @@ void AddTrees(const std::vector<int>& ranks, double share, bool longest, Hops& h
   }
 }
 
-absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& places) {
+absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& places, std::vector<NcclHop> storage) {
   if (shape.kind != Communication::kAllReduce) return NoForm("tree", shape, "NCCL uses it only for all_reduce");
   const auto nodes = RanksByNode(places);
   const auto rails = RailDevices(places, nodes);
-  Hops hops(places, 2 * At(shape.ranks) + 4 * rails.size() * nodes.size());
+  Hops hops(places, 2 * At(shape.ranks) + 4 * rails.size() * nodes.size(), std::move(storage));
   for (size_t r = 0; r < rails.size(); ++r) {
     const double share = 1.0 / static_cast<double>(rails.size());
     const std::vector<int> way = WayThrough(places, nodes[0], rails[r]);
@@ -343,7 +343,8 @@ void AddSwitch(const std::vector<int>& node, double share, bool on_way, Hops& ho
   }
 }
 
-absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, const Places& places) {
+absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, const Places& places,
+                                    std::vector<NcclHop> storage) {
   const std::string_view name = tree ? "nvls_tree" : "nvls";
   const bool all_reduce = shape.kind == Communication::kAllReduce;
   const bool gathers = shape.kind == Communication::kAllGather || shape.kind == Communication::kReduceScatter;
@@ -358,7 +359,7 @@ absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, con
   if (tree && places.nodes == 1) return NoForm(name, shape, "it needs several nodes; use nvls within one");
   if (per_node < 2) return NoForm(name, shape, "every node must have the same number of ranks, at least two");
   const auto nodes = RanksByNode(places);
-  Hops hops(places, (tree ? 5 : 1) * At(shape.ranks));
+  Hops hops(places, (tree ? 5 : 1) * At(shape.ranks), std::move(storage));
   const double share = all_reduce ? 1 + 1.0 / per_node : 1;
   for (size_t v = 0; v < nodes.size(); ++v) AddSwitch(nodes[v], share, v == 0, hops);
   for (int l = 0; tree && l < per_node; ++l) {
@@ -370,13 +371,13 @@ absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, con
 }
 
 // ---- PAT ----
-absl::StatusOr<NcclRoute> PatRoute(const CollectiveShape& shape, const Places& places) {
+absl::StatusOr<NcclRoute> PatRoute(const CollectiveShape& shape, const Places& places, std::vector<NcclHop> storage) {
   const bool scatters = shape.kind == Communication::kReduceScatter;
   if (!scatters && shape.kind != Communication::kAllGather)
     return NoForm("pat", shape, "NCCL uses it only for all_gather and reduce_scatter");
   const int n = shape.ranks;
   if (places.nodes != n) return NoForm("pat", shape, "NCCL uses it only between nodes of one rank each");
-  Hops hops(places, At(n) * At(CeilLog2(n)));
+  Hops hops(places, At(n) * At(CeilLog2(n)), std::move(storage));
   for (int distance = 1; distance < n; distance *= 2) {
     const double parts = std::min(distance, n - distance);  // that a rank hands on over this distance
     for (int i = 0; i < n; ++i) {
@@ -454,12 +455,13 @@ absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places
 
 }  // namespace
 
-absl::StatusOr<NcclRoute> MakeNcclRoute(NcclAlgorithm algorithm, const CollectiveShape& shape, const Places& places) {
+absl::StatusOr<NcclRoute> MakeNcclRoute(NcclAlgorithm algorithm, const CollectiveShape& shape, const Places& places,
+                                        std::vector<NcclHop> storage) {
   switch (algorithm) {
-    case NcclAlgorithm::kTree: return TreeRoute(shape, places);
-    case NcclAlgorithm::kNvls: return NvlsRoute(false, shape, places);
-    case NcclAlgorithm::kNvlsTree: return NvlsRoute(true, shape, places);
-    case NcclAlgorithm::kPat: return PatRoute(shape, places);
+    case NcclAlgorithm::kTree: return TreeRoute(shape, places, std::move(storage));
+    case NcclAlgorithm::kNvls: return NvlsRoute(false, shape, places, std::move(storage));
+    case NcclAlgorithm::kNvlsTree: return NvlsRoute(true, shape, places, std::move(storage));
+    case NcclAlgorithm::kPat: return PatRoute(shape, places, std::move(storage));
     case NcclAlgorithm::kDirect: return DirectRoute(shape, places);
     case NcclAlgorithm::kRing: break;
   }
@@ -468,7 +470,7 @@ absl::StatusOr<NcclRoute> MakeNcclRoute(NcclAlgorithm algorithm, const Collectiv
     case Communication::kAllGather:
     case Communication::kReduceScatter:
     case Communication::kBroadcast:
-    case Communication::kReduce: return RingRoute(shape, places);
+    case Communication::kReduce: return RingRoute(shape, places, std::move(storage));
     default: return NoForm("ring", shape, "NCCL uses point-to-point messages for it; use direct");
   }
 }

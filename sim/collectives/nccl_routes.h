@@ -45,6 +45,8 @@ struct NcclRoute {
 };
 
 // Refuses collectives for which NCCL has no such algorithm, or that the places do not allow.
-absl::StatusOr<NcclRoute> MakeNcclRoute(NcclAlgorithm algorithm, const CollectiveShape& shape, const Places& places);
+// `storage`: of hops that nobody needs any more. A route of many ranks then needs no new memory.
+absl::StatusOr<NcclRoute> MakeNcclRoute(NcclAlgorithm algorithm, const CollectiveShape& shape, const Places& places,
+                                        std::vector<NcclHop> storage = {});
 
 }  // namespace twofold::sim

@@ -152,6 +152,7 @@ TEST(NcclRoutes, LoadsByKindAreThoseOfFlowsOneByOne) {
         SCOPED_TRACE(StrCat(algorithm, ", ", places.ranks(), " ranks, ", bytes));
         const auto& pattern = plan->phases[0].flows.pattern();
         ASSERT_NE(pattern, nullptr);
+        EXPECT_GT(EstimateSeconds(*plan, places), 0);
         ASSERT_NE(pattern->loads, nullptr);
         EXPECT_LE(pattern->loads->sent.size() + pattern->loads->between.size(), 24u);
         Schedule listed = *plan;
