@@ -448,5 +448,43 @@ TEST(FlowsByKind, AnotherSizeListsNoFlow) {
   }
 }
 
+// A course that has the network to itself lists no flow. If another one begins beside it, both end as if their flows
+// had been solved from the beginning.
+TEST(FlowsByKind, UnsolvedCoursesListFlowsOnlyWhenTheyMeet) {
+  constexpr int kRanks = 4;
+  const auto star = MakeStar({.hosts = kRanks, .bandwidth = BytesPerSecond(1e9), .latency = Seconds(1e-6)});
+  const std::vector<int> endpoints = {0, 1, 2, 3};
+  const double alone = 1e-6 + 2 * 1e6 / 1e9;  // seconds
+  for (const double second : {2 * alone, 0.3 * alone, 0.0}) {
+    SCOPED_TRACE(second);
+    std::string ends[2];
+    for (const bool unsolved : {false, true}) {
+      const absl::StatusOr<outcome::Outcome> outcome = RunInChild([&] {
+        Engine engine(*star, {.routing = {}, .solve_flows = true});
+        outcome::Outcome result;
+        const std::shared_ptr<const Schedule> schedule = RingOf(kRanks, 1e6, RingPattern(kRanks), 2);
+        const Engine::Copy copy{schedule, endpoints};
+        EXPECT_TRUE(engine.MayWait(*schedule));
+        const Engine::Alone phase{1e-6, 2 * 1e6 / 1e9};
+        for (const double start : {0.0, second}) {
+          const auto course = unsolved ? engine.ChartUnsolved(copy, {&phase, 1}) : engine.Chart({&copy, 1});
+          engine.Run(course, start, [&result](const std::vector<double>& finish, double) {
+            result.add_results(absl::StrFormat("%.12g", finish[0]));
+          });
+        }
+        result.set_message(std::string(engine.Run().message()));
+        result.add_notes(absl::StrCat(engine.flows_listed()));
+        return result;
+      });
+      ASSERT_TRUE(outcome.ok() && outcome->message().empty()) << outcome.status();
+      ASSERT_EQ(outcome->results_size(), 2);
+      ends[unsolved] = absl::StrCat(outcome->results(0), " ", outcome->results(1));
+      const bool listed = !unsolved || second < alone;
+      EXPECT_EQ(outcome->notes(0) != "0", listed);
+    }
+    EXPECT_EQ(ends[1], ends[0]);
+  }
+}
+
 }  // namespace flows_test
 }  // namespace twofold::sim
