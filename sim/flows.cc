@@ -283,8 +283,8 @@ void Flows::Begin(BundlePtr bundle, Done done, int use) {
 }
 
 void Flows::BeginTogether(BundlePtr bundle, Done done, int use) {
-  held_.push_back(next_);
   Add(std::move(bundle), std::move(done), use);
+  held_.push_back(next_ - 1);
 }
 
 bool Flows::Settle() {
@@ -315,9 +315,8 @@ void Flows::BeginUnsolved(double seconds, Later solve, Done done, int use) {
   ++next_;
 }
 
-// Takes the steps that an unsolved bundle has made until now. The last one is left to its event.
+// Takes the steps that an unsolved bundle has made until now. If it ends now, that may begin another one.
 void Flows::SolveUnsolved() {
-  if (actives_.size() != 1 || actives_.begin()->second.solve == nullptr) return;
   const uint64_t number = actives_.begin()->first;
   Active& active = actives_.begin()->second;
   active.bundle = std::exchange(active.solve, nullptr)();
@@ -337,7 +336,7 @@ void Flows::SolveUnsolved() {
 
 void Flows::Add(BundlePtr bundle, Done done, int use) {
   const AtWork at_work(sim::Part::kFlows);
-  SolveUnsolved();
+  while (actives_.size() == 1 && actives_.begin()->second.solve != nullptr) SolveUnsolved();
   ++begun_;
   if (history_ != nullptr && history_->RecordsAt(now_())) history_->Began(use, bundle);
   TWOFOLD_CHECK(!bundle->solution->known().empty(), "a bundle has flows");

@@ -9,10 +9,11 @@ namespace twofold::host {
 bool MayUseLargePages(const std::filesystem::path& folder) {
   std::error_code error;
   bool any = false;
-  for (const auto& pool : std::filesystem::directory_iterator(folder, error)) {
+  const std::filesystem::directory_iterator end;
+  for (std::filesystem::directory_iterator pool(folder, error); !error && pool != end; pool.increment(error)) {
     for (const char* name : {"nr_hugepages", "nr_overcommit_hugepages"}) {
       int64_t pages = 0;
-      if (!(std::ifstream(pool.path() / name) >> pages) || pages != 0) return false;
+      if (!(std::ifstream(pool->path() / name) >> pages) || pages != 0) return false;
     }
     any = true;
   }

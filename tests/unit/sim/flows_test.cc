@@ -160,6 +160,38 @@ TEST_F(FlowsTest, UnsolvedBundlesThatMeetOthersEndAsSolvedOnes) {
   }
 }
 
+// A bundle begins at the moment when an unsolved one ends, whose end begins another one: nobody is forgotten.
+TEST_F(FlowsTest, AnUnsolvedBundleMayEndAsAnotherBegins) {
+  for (const bool unsolved : {false, true}) {
+    Timers timers;
+    Flows flows(
+        *star_, [&] { return timers.now(); },
+        [&](double time, std::function<void()> fn) { timers.At(time, std::move(fn)); });
+    std::string after, other;
+    int solved = 0;
+    const auto ended = [&](std::string& end) { return [&](double) { end = absl::StrFormat("%.9g", timers.now()); }; };
+    const auto solve = [&](std::vector<Part> parts) {
+      return [&, parts] { return ++solved, flows.Solve(SetOf(parts)); };
+    };
+    timers.At(1, [&] {  // asked for before the end of the first
+      flows.BeginTogether(flows.Solve(SetOf({Part(0, 1)})), ended(other));
+      flows.Settle();
+    });
+    timers.At(1e-9, [&] {
+      flows.BeginUnsolved(1 - 1e-9, solve({Part(2, 3, n * (1 - 1e-9))}), [&](double) {
+        if (unsolved)
+          flows.BeginUnsolved(1, solve({Part(0, 2)}), ended(after));
+        else
+          flows.BeginTogether(flows.Solve(SetOf({Part(0, 2)})), ended(after));
+        flows.Settle();
+      });
+    });
+    timers.Run();
+    EXPECT_EQ(after, "3") << unsolved;  // both leave rank 0, each at half its rate
+    EXPECT_EQ(other, "3") << unsolved;
+  }
+}
+
 TEST_F(FlowsTest, BundlesThatMeetShareAndGoOnAlone) {
   std::string one, other;
   BeginAt(0, {Part(0, 1), Part(2, 3, n, 1)}, one);  // the second lot meets nobody
