@@ -54,8 +54,7 @@ class Searching {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
 
-  // With a gap that is much larger than its error, many micro-batches are extended from fewer. To prove the very best,
-  // steps are simulated whole.
+  // Only with a gap that is much larger than the error of extending: for smaller ones, steps are simulated whole.
   bool Extends() const { return options_.gap >= 5 * kExtensionError && !options_.exhaustive; }
 
   // ---- Screening: a part of the space for each turn of a process ----
