@@ -9,7 +9,7 @@ namespace twofold::sim {
 void LinkStates::Start(std::vector<double> sizes) {
   TWOFOLD_CHECK_LE(sizes.size(), kMostSizes);
   for (const int link : crossed_) of_[static_cast<size_t>(link)] = 0;
-  crossed_.clear(), known_.clear(), empty_.clear();
+  crossed_.clear(), known_.clear(), empty_.assign(bandwidths_.size(), 0);
   states_.assign(1, State{.bandwidth = 0});
   sizes_ = std::move(sizes), last_ = 0;
 }
@@ -20,10 +20,17 @@ int LinkStates::Find(double bandwidth, const Counts& flows) {
   return known->second;
 }
 
-int LinkStates::Empty(double bandwidth) {
-  for (const int state : empty_)
-    if (states_[static_cast<size_t>(state)].bandwidth == bandwidth) return state;
-  return empty_.emplace_back(Find(bandwidth, {}));
+int LinkStates::Empty(int link) {
+  int& rate = rates_[static_cast<size_t>(link)];
+  if (rate == 0) {
+    const double bandwidth = topology_.RatesOf(link).bandwidth.value();
+    const auto known = std::find(bandwidths_.begin(), bandwidths_.end(), bandwidth);
+    rate = static_cast<int>(known - bandwidths_.begin()) + 1;
+    if (known == bandwidths_.end()) bandwidths_.push_back(bandwidth), empty_.push_back(0);
+  }
+  const auto at = static_cast<size_t>(rate) - 1;
+  if (empty_[at] == 0) empty_[at] = Find(bandwidths_[at], {});
+  return empty_[at];
 }
 
 int LinkStates::After(int state, size_t size) {
@@ -44,7 +51,7 @@ void LinkStates::Cross(std::span<const int> links, double bytes) {
     int& state = of_[static_cast<size_t>(link)];
     if (state == 0) {
       crossed_.push_back(link);
-      state = Empty(topology_.RatesOf(link).bandwidth.value());
+      state = Empty(link);
     } else {
       --states_[static_cast<size_t>(state)].links;
     }

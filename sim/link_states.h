@@ -27,7 +27,8 @@ struct LinkUse {
 class LinkStates {
  public:
   static constexpr size_t kMostSizes = 8;
-  explicit LinkStates(const Topology& topology) : topology_(topology), of_(topology.link_count()) {}  // outlives this
+  explicit LinkStates(const Topology& topology)  // which must outlive this
+      : topology_(topology), of_(topology.link_count()), rates_(topology.link_count()) {}
   // No link carries anything. `sizes`: the bytes that flows have, each once, at most kMostSizes.
   void Start(std::vector<double> sizes);
   // A flow of one of the sizes crosses these links.
@@ -44,7 +45,7 @@ class LinkStates {
     int links = 0;     // that are in it
   };
   int Find(double bandwidth, const Counts& flows);
-  int Empty(double bandwidth);
+  int Empty(int link);
   int After(int state, size_t size);
 
   const Topology& topology_;
@@ -53,7 +54,9 @@ class LinkStates {
   std::vector<double> sizes_;
   size_t last_ = 0;            // the size of the last flow
   std::vector<State> states_;  // the first one stands for none
-  std::vector<int> empty_;     // states without flows, one for each bandwidth
+  Zeros<int> rates_;           // by link: the place of its bandwidth in bandwidths_, plus 1; 0: nobody has asked
+  std::vector<double> bandwidths_;
+  std::vector<int> empty_;  // by bandwidth: the state without flows; 0: none yet
   absl::flat_hash_map<std::pair<double, Counts>, int> known_;
 };
 

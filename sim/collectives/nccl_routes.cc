@@ -293,58 +293,113 @@ int Deepest(int tree, int nodes) {
   return deepest;
 }
 
-// Both trees over ranks[0], ranks[1], ... (one on each node), with `share` of the data, up and down. If `longest`, the
-// latency is that of the first tree's longest path.
-void AddTrees(const std::vector<int>& ranks, double share, bool longest, Hops& hops) {
-  const int nodes = static_cast<int>(ranks.size());
-  for (int tree = 0; tree < 2; ++tree) {
-    std::vector<bool> on_way(At(nodes));
-    if (tree == 0 && longest) {
-      for (int u = Deepest(tree, nodes); u >= 0; u = Parent(tree, u, nodes)) on_way[At(u)] = true;
-    }
-    for (int v = 0; v < nodes; ++v) {
-      const int up = Parent(tree, v, nodes);
-      if (up < 0) continue;
-      hops.Add(ranks[At(v)], ranks[At(up)], share / 2, on_way[At(v)] ? 1 : 0);
-      hops.Add(ranks[At(up)], ranks[At(v)], share / 2, on_way[At(v)] ? 1 : 0);
+// A hop between nodes of both trees.
+struct TreeHop {
+  int from, to;  // nodes
+  double share;  // of the data that goes over the trees
+  bool on_way;   // on the longest path of the first tree
+};
+
+// Up and down both trees, each of which has half of the data. Hops that both trees have are one.
+std::vector<TreeHop> BothTrees(int nodes) {
+  std::vector<bool> on_way(At(nodes));
+  for (int u = Deepest(0, nodes); u >= 0; u = Parent(0, u, nodes)) on_way[At(u)] = true;
+  std::vector<TreeHop> hops;
+  hops.reserve(4 * At(nodes));
+  std::vector<int> first(At(nodes),
+                         -1);  // by node: its hop to its parent in the first tree; the next one is the way back
+  for (int v = 0; v < nodes; ++v) {
+    const int up = Parent(0, v, nodes);
+    if (up < 0) continue;
+    first[At(v)] = static_cast<int>(hops.size());
+    hops.push_back({v, up, 0.5, on_way[At(v)]}), hops.push_back({up, v, 0.5, on_way[At(v)]});
+  }
+  const auto hop_to = [&](int v, int up) { return first[At(v)] >= 0 && hops[At(first[At(v)])].to == up; };
+  for (int v = 0; v < nodes; ++v) {
+    const int up = Parent(1, v, nodes);
+    if (up < 0) continue;
+    const int same = hop_to(v, up) ? first[At(v)] : hop_to(up, v) ? first[At(up)] : -1;
+    if (same >= 0) {
+      hops[At(same)].share += 0.5, hops[At(same) + 1].share += 0.5;
+    } else {
+      hops.push_back({v, up, 0.5, false}), hops.push_back({up, v, 0.5, false});
     }
   }
+  return hops;
 }
 
-absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& places, std::vector<NcclHop> storage) {
+// Hops of a node's devices, by local number, for all rails: along each rail's way and back.
+struct ChainHop {
+  int from, to;
+  double share;
+  bool on_way;  // of the first rail
+  size_t rail;  // the first that has it
+};
+std::vector<ChainHop> Chains(const std::vector<std::vector<int>>& ways) {
+  std::vector<ChainHop> chains;
+  for (size_t r = 0; r < ways.size(); ++r) {
+    const auto add = [&](int from, int to) {
+      const auto known =
+          std::find_if(chains.begin(), chains.end(), [&](const ChainHop& h) { return h.from == from && h.to == to; });
+      const double share = 1.0 / static_cast<double>(ways.size());
+      if (known == chains.end())
+        chains.push_back({from, to, share, r == 0, r});
+      else
+        known->share += share;
+    };
+    for (size_t k = 0; k + 1 < ways[r].size(); ++k) add(ways[r][k + 1], ways[r][k]), add(ways[r][k], ways[r][k + 1]);
+  }
+  return chains;
+}
+
+// Nodes that hold different numbers of ranks have one rail: chains from each node's first rank. `way`: of the first
+// node.
+NcclRoute UnequalTrees(const std::vector<std::vector<int>>& nodes, const std::vector<int>& way,
+                       std::vector<NcclHop> hops) {
+  for (size_t v = 0; v < nodes.size(); ++v) {
+    const std::vector<int>& node = nodes[v];
+    const double crossings = v == 0 ? 1 : 0;
+    const auto rank = [&](size_t k) { return node[node.size() == way.size() ? At(way[k]) : k]; };
+    for (size_t k = 0; k + 1 < node.size(); ++k) {
+      hops.push_back({rank(k + 1), rank(k), false, 1, crossings});
+      hops.push_back({rank(k), rank(k + 1), false, 1, crossings});
+    }
+  }
+  for (const TreeHop& h : BothTrees(static_cast<int>(nodes.size())))
+    hops.push_back({nodes[At(h.from)][0], nodes[At(h.to)][0], true, h.share, h.on_way ? 1.0 : 0.0});
+  return OnePhase(std::move(hops), {.device_share = 2});
+}
+
+// Nodes are alike: which rails share a hop, and the trees of a rail, are found out once for all of them. The latency is
+// that of the first rail's longest path.
+absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& places, std::vector<NcclHop> hops) {
   if (shape.kind != Communication::kAllReduce) return NoForm("tree", shape, "NCCL uses it only for all_reduce");
   const auto nodes = RanksByNode(places);
-  const auto rails = RailDevices(places, nodes);
-  Hops hops(places, 2 * At(shape.ranks) + 4 * rails.size() * nodes.size(), std::move(storage));
-  for (size_t r = 0; r < rails.size(); ++r) {
-    const double share = 1.0 / static_cast<double>(rails.size());
-    const std::vector<int> way = WayThrough(places, nodes[0], rails[r]);
-    std::vector<int> heads;
+  hops.clear();
+  const std::vector<std::vector<int>> ways = WaysThrough(places, nodes);
+  if (places.RanksPerNode() == 0) return UnequalTrees(nodes, ways[0], std::move(hops));
+  const std::vector<ChainHop> chains = Chains(ways);
+  const std::vector<TreeHop> trees = BothTrees(static_cast<int>(nodes.size()));
+  hops.reserve(chains.size() * nodes.size() + trees.size() * ways.size());
+  const double share = 1.0 / static_cast<double>(ways.size());
+  for (size_t r = 0; r < ways.size(); ++r) {
     for (size_t v = 0; v < nodes.size(); ++v) {
-      const std::vector<int>& node = nodes[v];
-      heads.push_back(node[At(rails[r])]);
-      for (size_t k = 0; k + 1 < node.size(); ++k) {
-        const bool same = node.size() == way.size();  // nodes may hold different numbers of ranks
-        const int near = node[same ? At(way[k]) : (At(rails[r]) + k) % node.size()];
-        const int far = node[same ? At(way[k + 1]) : (At(rails[r]) + k + 1) % node.size()];
-        hops.Add(far, near, share, r == 0 && v == 0 ? 1 : 0);
-        hops.Add(near, far, share, r == 0 && v == 0 ? 1 : 0);
+      for (const ChainHop& h : chains) {
+        if (h.rail == r)
+          hops.push_back({nodes[v][At(h.from)], nodes[v][At(h.to)], false, h.share, h.on_way && v == 0 ? 1.0 : 0.0});
       }
     }
-    AddTrees(heads, share, r == 0, hops);
+    const size_t head = At(ways[r][0]);
+    for (const TreeHop& h : trees)
+      hops.push_back(
+          {nodes[At(h.from)][head], nodes[At(h.to)][head], true, h.share * share, h.on_way && r == 0 ? 1.0 : 0.0});
   }
-  return hops.Take({.device_share = 2});
+  return OnePhase(std::move(hops), {.device_share = 2});
 }
 
 // ---- NVLink SHARP ----
-void AddSwitch(const std::vector<int>& node, double share, bool on_way, Hops& hops) {
-  for (size_t k = 0; k < node.size(); ++k) {
-    hops.Add(node[k], node[(k + 1) % node.size()], share, on_way && k == 0 ? 1 : 0);
-  }
-}
-
 absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, const Places& places,
-                                    std::vector<NcclHop> storage) {
+                                    std::vector<NcclHop> hops) {
   const std::string_view name = tree ? "nvls_tree" : "nvls";
   const bool all_reduce = shape.kind == Communication::kAllReduce;
   const bool gathers = shape.kind == Communication::kAllGather || shape.kind == Communication::kReduceScatter;
@@ -359,15 +414,20 @@ absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, con
   if (tree && places.nodes == 1) return NoForm(name, shape, "it needs several nodes; use nvls within one");
   if (per_node < 2) return NoForm(name, shape, "every node must have the same number of ranks, at least two");
   const auto nodes = RanksByNode(places);
-  Hops hops(places, (tree ? 5 : 1) * At(shape.ranks), std::move(storage));
+  hops.clear(), hops.reserve((tree ? 5 : 1) * At(shape.ranks));
   const double share = all_reduce ? 1 + 1.0 / per_node : 1;
-  for (size_t v = 0; v < nodes.size(); ++v) AddSwitch(nodes[v], share, v == 0, hops);
-  for (int l = 0; tree && l < per_node; ++l) {
-    std::vector<int> rail;
-    for (const std::vector<int>& node : nodes) rail.push_back(node[At(l)]);
-    AddTrees(rail, 1.0 / per_node, l == 0, hops);
+  for (size_t v = 0; v < nodes.size(); ++v) {
+    const std::vector<int>& node = nodes[v];
+    for (size_t k = 0; k < node.size(); ++k)
+      hops.push_back({node[k], node[(k + 1) % node.size()], false, share, v == 0 && k == 0 ? 1.0 : 0.0});
   }
-  return hops.Take({.device_share = all_reduce ? 2.0 : 1.0});
+  const std::vector<TreeHop> trees = tree ? BothTrees(places.nodes) : std::vector<TreeHop>();
+  for (size_t l = 0; l < At(per_node); ++l) {
+    for (const TreeHop& h : trees)
+      hops.push_back(
+          {nodes[At(h.from)][l], nodes[At(h.to)][l], true, h.share / per_node, h.on_way && l == 0 ? 1.0 : 0.0});
+  }
+  return OnePhase(std::move(hops), {.device_share = all_reduce ? 2.0 : 1.0});
 }
 
 // ---- PAT ----
