@@ -51,7 +51,7 @@ std::string LayoutsCsv(const Plan& plan) {
   std::string csv =
       "layout,tp,pp,cp,ep,dp,sharding,schedule,virtual_stages,micro_batch,recompute,selective,offload,sequence_"
       "parallel,"
-      "fate,least_seconds,least_bytes,seconds,low,high,bytes,tokens_per_second,mfu,bubble,exposed_seconds\n";
+      "fate,least_seconds,least_bytes,seconds,low,high,bytes,tokens_per_second,mfu,bubble,exposed_seconds,extended\n";
   for (const Line& line : lines) {
     const bool too_large = line.simulated != nullptr && !line.simulated->fits && !line.simulated->failed;
     StrAppend(&csv, Choices(line.judged->layout), ",", NameOf(too_large ? Judged::kDoesNotFit : line.judged->fate), ",",
@@ -59,10 +59,10 @@ std::string LayoutsCsv(const Plan& plan) {
     if (line.Fits()) {
       const Simulated& s = *line.simulated;
       StrAppend(&csv, ",", Exactly(s.seconds), ",", Exactly(s.low), ",", Exactly(s.high), ",", s.bytes, ",",
-                Exactly(s.tokens_per_second), ",", Exactly(s.mfu), ",", Exactly(s.bubble), ",", Exactly(s.exposed),
-                "\n");
+                Exactly(s.tokens_per_second), ",", Exactly(s.mfu), ",", Exactly(s.bubble), ",", Exactly(s.exposed), ",",
+                s.extended ? "true" : "false", "\n");
     } else {
-      csv += ",,,,,,,,\n";
+      csv += ",,,,,,,,,\n";
     }
   }
   return csv;

@@ -13,6 +13,7 @@ namespace twofold::plan {
 //   fate            does not fit, slower (than the best, by its lower bound), open (the budget ended) or simulated
 //   least_seconds, least_bytes    lower bounds of the step time and of a rank's memory
 //   seconds, low, high, bytes, tokens_per_second, mfu, bubble, exposed_seconds    simulated; else empty
+//   extended        whether these are extended from steps of fewer micro-batches (fewer_micro_batches.h); else empty
 std::string LayoutsCsv(const Plan& plan);
 
 }  // namespace twofold::plan

@@ -22,6 +22,12 @@ double HoursOf(const Simulated& s, const Shown& shown) {
 // Whether the interval tells a layout from the best one.
 bool IsToldApart(const Simulated& s, const Simulated& best) { return s.low > best.high; }
 
+constexpr char kExtended[] = "≈";
+
+std::string StepText(const Simulated& s) {
+  return StrCat(s.extended ? StrCat(kExtended, " ") : "", SecondsText(s.seconds));
+}
+
 std::string MemoryText(const Simulated& s, const Shown& shown) {
   const auto bytes = static_cast<double>(s.bytes);
   if (shown.device.value() == 0) return BytesText(bytes);
@@ -39,12 +45,24 @@ std::string Rows(const Plan& plan, const Shown& shown) {
                            : IsToldApart(s, plan.ranked[0]) ? ""
                                                             : "~ ",
                            Describe(s.layout)),
-                    SecondsText(s.seconds), SecondsText(s.low), SecondsText(s.high), RateText(s.tokens_per_second),
+                    StepText(s), SecondsText(s.low), SecondsText(s.high), RateText(s.tokens_per_second),
                     s.mfu > 0 ? ShareText(s.mfu) : "-", MemoryText(s, shown), ShareText(s.bubble),
                     SecondsText(s.exposed), absl::StrFormat("%.3g", HoursOf(s, shown))});
     if (shown.price > 0) rows.back().push_back(absl::StrFormat("%.4g", HoursOf(s, shown) * shown.price));
   }
   return TableText(rows);
+}
+
+// What the marks of the table say.
+std::string MarksText(const Plan& plan, const Shown& shown) {
+  std::string text;
+  if (plan.ranked.size() > 1) text = "~: the interval does not tell this layout from the first.\n";
+  const auto rows = std::min(plan.ranked.size(), static_cast<size_t>(shown.rows));
+  if (std::any_of(plan.ranked.begin(), plan.ranked.begin() + static_cast<std::ptrdiff_t>(rows),
+                  [](const Simulated& s) { return s.extended; }))
+    StrAppend(&text, kExtended, ": extended from steps of fewer micro-batches, right to ", 100 * kExtensionError,
+              " % (--gap=0 simulates all of them).\n");
+  return text;
 }
 
 // What the first saves against the second.
@@ -110,7 +128,7 @@ std::string WhatIfText(const Plan& plan, const Shown& shown) {
     } else {
       const Simulated& first = other.plan->ranked[0];
       const bool same = first.layout == plan.ranked[0].layout;
-      StrAppend(&text, same ? "the same layout" : Describe(first.layout), ", ", SecondsText(first.seconds));
+      StrAppend(&text, same ? "the same layout" : Describe(first.layout), ", ", StepText(first));
       if (!same) StrAppend(&text, " (", Difference(first.layout, plan.ranked[0].layout), ")");
       StrAppend(&text, other.plan->proven ? "\n" : "; not proven: the budget ended\n");
     }
@@ -148,9 +166,8 @@ std::string PlanText(const Plan& plan, const Shown& shown) {
     return text;
   }
   StrAppend(&text, "\n", Rows(plan, shown), "\n");
-  if (plan.ranked.size() > 1) StrAppend(&text, "~: the interval does not tell this layout from the first.\n");
-  StrAppend(&text, WhyFirst(plan), NearlyText(plan, shown), "Proof: ", ProofOf(plan, shown.options), ".\n",
-            EndText(plan, shown), WhatIfText(plan, shown));
+  StrAppend(&text, MarksText(plan, shown), WhyFirst(plan), NearlyText(plan, shown),
+            "Proof: ", ProofOf(plan, shown.options), ".\n", EndText(plan, shown), WhatIfText(plan, shown));
   return text;
 }
 
@@ -223,6 +240,7 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown) {
       if (!other.plan->ranked.empty()) {
         one["text"] = Describe(other.plan->ranked[0].layout);
         one["seconds"] = other.plan->ranked[0].seconds;
+        one["extended"] = other.plan->ranked[0].extended;
       }
     }
     json["what_if"].push_back(std::move(one));

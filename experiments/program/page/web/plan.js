@@ -9,6 +9,9 @@ const FATES = {
 };
 const PLOT = {left: 84, right: 16, top: 12, bottom: 44, height: 480};
 
+// "≈": extended from steps of fewer micro-batches.
+const stepText = (layout) => (layout.extended === "true" ? "≈ " : "") + secondsText(layout.time);
+
 class PlanView {
   constructor(root, data) {
     this.data = data, this.near = null;
@@ -24,7 +27,7 @@ class PlanView {
     this.said = element("p", {class: "words", id: "plan-words", "aria-live": "polite"});
     root.append(element("p", {class: "legend"}, ...Object.values(FATES).map((fate) => element("span", {}, element("i", {style: `background:var(--${fate.colour})`}), fate.name))), this.said);
     tableOnDemand(root, "Table: the 100 first of the layouts that are shown", ["layout", "fate", "step time", "memory"], () =>
-      this.shown.slice(0, 100).map((l) => [l.layout, l.fate, (l.seconds === null ? "≥ " : "") + secondsText(l.time), (l.seconds === null ? "≥ " : "") + bytesText(l.memory)]));
+      this.shown.slice(0, 100).map((l) => [l.layout, l.fate, (l.seconds === null ? "≥ " : "") + stepText(l), (l.seconds === null ? "≥ " : "") + bytesText(l.memory)]));
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("pointerleave", () => tip.hide());
     this.choose();
@@ -33,7 +36,7 @@ class PlanView {
   choose() {
     this.shown = this.layouts.filter((l) => isLeft(l, this.hidden));
     this.said.textContent = `${countText(this.shown.length)} of ${countText(this.layouts.length)} layouts are shown.` +
-      (this.shown.length > 0 && this.shown[0].seconds !== null ? ` The fastest of them: ${this.shown[0].layout}, ${secondsText(this.shown[0].seconds)}.` : "");
+      (this.shown.length > 0 && this.shown[0].seconds !== null ? ` The fastest of them: ${this.shown[0].layout}, ${stepText(this.shown[0])}.` : "");
     this.draw();
   }
 
@@ -100,7 +103,7 @@ class PlanView {
     const nearest = d3.least(this.shown, distance);
     if (!nearest || distance(nearest) > 12) return tip.hide();
     const sure = nearest.seconds !== null;
-    tip.show(event, [nearest.layout, FATES[nearest.fate].name, `${sure ? "" : "at least "}${secondsText(nearest.time)} a step`,
+    tip.show(event, [nearest.layout, FATES[nearest.fate].name, `${sure ? "" : "at least "}${stepText(nearest)} a step`,
                      `${sure ? "" : "at least "}${bytesText(nearest.memory)}`, sure ? `MFU ${shareText(nearest.mfu)}, exposed communication ${secondsText(nearest.exposed_seconds)}` : ""]);
   }
 }
