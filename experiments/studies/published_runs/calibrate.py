@@ -31,6 +31,9 @@ def kernels(c):
     for name in ("batched_matmul_nt", "batched_matmul_nn", "batched_matmul_tn"):
         found.setdefault(name, {})["factor"] = c["batched_factor"]
     found["masked_dropout_forward"]["factor"] = c["dropout_factor"]
+    # The fused causal softmax (megatron/fused_kernels/scaled_upper_triang_masked_softmax.h) reads the lower half alone, and writes all
+    found["softmax_forward"]["factor"] = 3 / 4
+    found["softmax_backward"] = {"factor": 2 / 3}
     found["add"]["factor"] = 1 / 3  # fused with the dropout before it: the residual alone is read
     found["add_bias"] = {"factor": 0}  # of a row-parallel layer: in the pass of the dropout and the sum behind it (bias_dropout_add)
     found["cross_entropy_forward"]["factor"] = c["cross_entropy_factor"]
