@@ -10,6 +10,9 @@
 // after a fence.proxy.async. A wait for the phase of a barrier that a TMA copy completes needs no fence: products and
 // ordinary loads that follow it see the copied bytes.
 //
+// Only code for sm_90a, and the emulation, have the functions of a device: TWOFOLD_HAS_HOPPER is defined there, and a
+// kernel's body stands behind it. What runs on the host is always there.
+//
 // The emulation has the same functions. Times are as adverse as the manual allows: a TMA copy and a product may be done
 // as late as the wait for it, and a product then reads its operands, in registers as well, as they are then.
 #pragma once
@@ -25,6 +28,10 @@
 
 #ifndef TWOFOLD_EMULATED_CUDA
 #include <cuda.h>  // types only: the driver's function is found at run time
+#endif
+
+#if defined(TWOFOLD_EMULATED_CUDA) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define TWOFOLD_HAS_HOPPER
 #endif
 
 namespace twofold::cuda {
@@ -108,22 +115,21 @@ __host__ __device__ constexpr uint64_t SwizzledMatrix(uint32_t address, uint32_t
 //
 // ---- Copies of tiles (PTX ISA, "Data Movement and Conversion Instructions", "cp.async.bulk.tensor", "Tensors") ----
 //
-// A tensor of 16-bit elements in global memory with four dimensions, the innermost, whose elements are contiguous,
+// A tensor of 16-bit elements in global memory with three dimensions, the innermost, whose elements are contiguous,
 // first.
 struct TiledTensor {
   const void* data = nullptr;  // aligned to 16 bytes
-  uint64_t sizes[4] = {};      // elements, at least 1
-  uint64_t strides[3] = {};    // bytes from one index to the next of dimensions 1 to 3; multiples of 16, below 2^40
-  uint32_t box[4] = {};        // elements of a tile, at most 256; box[0] is 64, so that a row is 128 bytes
+  uint64_t sizes[3] = {};      // elements, at least 1
+  uint64_t strides[2] = {};    // bytes from one index to the next of dimensions 1 and 2; multiples of 16, below 2^40
+  uint32_t box[3] = {};        // elements of a tile, at most 256; box[0] is 64, so that a row is 128 bytes
 };
-//   struct TensorMap;                                     128 bytes, aligned to 64 or more; a kernel gets it as (a part
-//   of) a
-//                                                         parameter `const __grid_constant__`
+//   struct TensorMap;                                     128 bytes, aligned to 64 or more; a kernel gets it as, or in,
+//                                                         a parameter `const __grid_constant__`
 //   TensorMap Encode(const TiledTensor& t);               on the host: "cuTensorMapEncodeTiled", with 128-byte swizzle,
 //                                                         no interleaving, and zeros for elements outside the tensor.
 //                                                         Throws CudaError.
-//   void CopyTile(uint32_t to, const TensorMap& map, int c0, int c1, int c2, int c3, uint32_t barrier);
-//     "cp.async.bulk.tensor.4d", by one thread: starts copying the box at these coordinates (elements, may be outside
+//   void CopyTile(uint32_t to, const TensorMap& map, int c0, int c1, int c2, uint32_t barrier);
+//     "cp.async.bulk.tensor.3d", by one thread: starts copying the box at these coordinates (elements, may be outside
 //     of the tensor) to shared memory at `to`, a multiple of 1024. The box's elements follow each other as in the
 //     tensor, innermost first, without gaps, and the 16-byte chunk c of its 128-byte row r is at chunk c ^ (r % 8).
 //     When all is written it counts the box's bytes (those outside of the tensor as well) on the barrier.
@@ -142,12 +148,27 @@ struct TiledTensor {
 
 #ifndef TWOFOLD_EMULATED_CUDA
 
-// Other architectures compile the callers, too, but never run them: there the functions have no instructions.
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define TWOFOLD_HOPPER(...) __VA_ARGS__
-#else
-#define TWOFOLD_HOPPER(...)
-#endif
+struct TensorMap {
+  CUtensorMap encoded;
+};
+inline TensorMap Encode(const TiledTensor& t) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
+  if (result != cudaDriverEntryPointSuccess || found == nullptr)
+    throw CudaError("the driver has no cuTensorMapEncodeTiled (CUDA 12.0)");
+  constexpr cuuint32_t kEveryElement[3] = {1, 1, 1};
+  TensorMap map;
+  const CUresult error = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found)(
+      &map.encoded, CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, const_cast<void*>(t.data), t.sizes, t.strides, t.box,
+      kEveryElement, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (error != CUDA_SUCCESS) throw CudaError(StrCat("cuTensorMapEncodeTiled returned error ", static_cast<int>(error)));
+  return map;
+}
+
+// Other architectures do not have the instructions.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 __device__ inline uint32_t SharedWindow(const void* in_shared_memory) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(in_shared_memory));
@@ -196,22 +217,22 @@ template <class T, int N>
 __device__ inline void MultiplyShared(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool add) {
   static_assert(N == 128);
   if constexpr (std::is_same_v<T, Bf16>) {
-    TWOFOLD_HOPPER(TWOFOLD_SHARED_BY_SHARED_128("bf16"));
+    TWOFOLD_SHARED_BY_SHARED_128("bf16");
   } else {
-    TWOFOLD_HOPPER(TWOFOLD_SHARED_BY_SHARED_128("f16"));
+    TWOFOLD_SHARED_BY_SHARED_128("f16");
   }
 }
 template <class T, int N>
 __device__ inline void MultiplyRegisters(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b, bool add) {
   static_assert(N == 64 || N == 128);
   if constexpr (N == 64 && std::is_same_v<T, Bf16>) {
-    TWOFOLD_HOPPER(TWOFOLD_REGISTERS_BY_SHARED_64("bf16"));
+    TWOFOLD_REGISTERS_BY_SHARED_64("bf16");
   } else if constexpr (N == 64) {
-    TWOFOLD_HOPPER(TWOFOLD_REGISTERS_BY_SHARED_64("f16"));
+    TWOFOLD_REGISTERS_BY_SHARED_64("f16");
   } else if constexpr (std::is_same_v<T, Bf16>) {
-    TWOFOLD_HOPPER(TWOFOLD_REGISTERS_BY_SHARED_128("bf16"));
+    TWOFOLD_REGISTERS_BY_SHARED_128("bf16");
   } else {
-    TWOFOLD_HOPPER(TWOFOLD_REGISTERS_BY_SHARED_128("f16"));
+    TWOFOLD_REGISTERS_BY_SHARED_128("f16");
   }
 }
 #undef TWOFOLD_REGISTERS_BY_SHARED_128
@@ -220,13 +241,11 @@ __device__ inline void MultiplyRegisters(float (&d)[N / 8][4], const uint32_t (&
 #undef TWOFOLD_REGISTERS
 #undef TWOFOLD_4_REGISTERS
 
-__device__ inline void FenceProducts() { TWOFOLD_HOPPER(asm volatile("wgmma.fence.sync.aligned;" ::: "memory")); }
-__device__ inline void CommitProducts() {
-  TWOFOLD_HOPPER(asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"));
-}
+__device__ inline void FenceProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void CommitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int kGroups>
 __device__ inline void WaitForProducts() {
-  TWOFOLD_HOPPER(asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory"));
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
 }
 template <int N>
 __device__ inline void Keep(float (&d)[N][4]) {
@@ -238,73 +257,54 @@ __device__ inline void Keep(float (&d)[N][4]) {
 }
 
 __device__ inline void InitBarrier(uint32_t barrier, int arrivals) {
-  TWOFOLD_HOPPER(asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory"));
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 __device__ inline void FenceBarrierInit() {
-  TWOFOLD_HOPPER(asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory"));
+  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
 }
 __device__ inline void Arrive(uint32_t barrier) {
-  TWOFOLD_HOPPER(asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory"));
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 __device__ inline void ArriveAndExpect(uint32_t barrier, int bytes) {
-  TWOFOLD_HOPPER(asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                              : "memory"));
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 __device__ inline void WaitForPhase(uint32_t barrier, int parity) {
-  int complete = 1;
+  int complete;
   do {
-    TWOFOLD_HOPPER(
-        asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
-                     "selp.b32 %0, 1, 0, p;}"
-                     : "=r"(complete)
-                     : "r"(barrier), "r"(parity)
-                     : "memory"));
+    asm volatile(
+        "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+        "selp.b32 %0, 1, 0, p;}"
+        : "=r"(complete)
+        : "r"(barrier), "r"(parity)
+        : "memory");
   } while (complete == 0);
 }
 
-struct TensorMap {
-  CUtensorMap encoded;
-};
-inline TensorMap Encode(const TiledTensor& t) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
-  if (result != cudaDriverEntryPointSuccess || found == nullptr)
-    throw CudaError("the driver has no cuTensorMapEncodeTiled (CUDA 12.0)");
-  constexpr cuuint32_t kEveryElement[4] = {1, 1, 1, 1};
-  TensorMap map;
-  const CUresult error = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found)(
-      &map.encoded, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, const_cast<void*>(t.data), t.sizes, t.strides, t.box,
-      kEveryElement, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (error != CUDA_SUCCESS) throw CudaError(StrCat("cuTensorMapEncodeTiled returned error ", static_cast<int>(error)));
-  return map;
-}
-__device__ inline void CopyTile(uint32_t to, const TensorMap& map, int c0, int c1, int c2, int c3, uint32_t barrier) {
-  TWOFOLD_HOPPER(
-      asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
-                   "[%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
-                   "l"(&map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-                   : "memory"));
+__device__ inline void CopyTile(uint32_t to, const TensorMap& map, int c0, int c1, int c2, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+      "[%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(&map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2)
+      : "memory");
 }
 
 __device__ inline void WaitAtBarrier(int id, int threads) {
-  TWOFOLD_HOPPER(asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"));
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 __device__ inline void ArriveAtBarrier(int id, int threads) {
-  TWOFOLD_HOPPER(asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"));
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 template <int kRegisters>
 __device__ inline void RaiseRegisters() {
-  TWOFOLD_HOPPER(asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters)));
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 template <int kRegisters>
 __device__ inline void LowerRegisters() {
-  TWOFOLD_HOPPER(asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters)));
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-#undef TWOFOLD_HOPPER
+#endif  // __CUDA_ARCH_FEAT_SM90_ALL
 
 #else  // emulated
 
