@@ -152,17 +152,20 @@ struct TensorMap {
   CUtensorMap encoded;
 };
 inline TensorMap Encode(const TiledTensor& t) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
-  if (result != cudaDriverEntryPointSuccess || found == nullptr)
-    throw CudaError("the driver has no cuTensorMapEncodeTiled (CUDA 12.0)");
+  static const auto encode = [] {  // of the driver, which the program is not linked with
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
+    if (result != cudaDriverEntryPointSuccess || found == nullptr)
+      throw CudaError("the driver has no cuTensorMapEncodeTiled (CUDA 12.0)");
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
+  }();
   constexpr cuuint32_t kEveryElement[3] = {1, 1, 1};
   TensorMap map;
-  const CUresult error = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found)(
-      &map.encoded, CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, const_cast<void*>(t.data), t.sizes, t.strides, t.box,
-      kEveryElement, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult error =
+      encode(&map.encoded, CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, const_cast<void*>(t.data), t.sizes, t.strides, t.box,
+             kEveryElement, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (error != CUDA_SUCCESS) throw CudaError(StrCat("cuTensorMapEncodeTiled returned error ", static_cast<int>(error)));
   return map;
 }
