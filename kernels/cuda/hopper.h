@@ -26,7 +26,9 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/numbers.h"
 
-#ifndef TWOFOLD_EMULATED_CUDA
+#ifdef TWOFOLD_EMULATED_CUDA
+#include "kernels/cuda/emulated/hopper.h"
+#else
 #include <cuda.h>  // types only: the driver's function is found at run time
 #endif
 
@@ -309,7 +311,94 @@ __device__ inline void LowerRegisters() {
 
 #endif  // __CUDA_ARCH_FEAT_SM90_ALL
 
-#else  // emulated
+#else  // emulated: kernels/cuda/emulated/hopper.h says what is an error
+
+struct alignas(128) TensorMap {
+  emulated::Tiles tiles = {};  // of elements of 0 bytes until encoded
+};
+static_assert(sizeof(TensorMap) == 128);
+
+// Refuses what cuTensorMapEncodeTiled refuses (CUDA Driver API, "Tensor Map Object Management"), and any box[0] but 64.
+inline TensorMap Encode(const TiledTensor& t) {
+  constexpr uint32_t kElement = 2;  // bytes
+  const auto require = [](bool right, const char* what) {
+    if (!right) throw CudaError(StrCat("cuTensorMapEncodeTiled: ", what));
+  };
+  require(t.data != nullptr && reinterpret_cast<uintptr_t>(t.data) % 16 == 0, "the tensor is not aligned to 16 bytes");
+  require(t.box[0] == 64, "box[0] is not 64");
+  TensorMap map;
+  map.tiles.data = t.data;
+  map.tiles.element = kElement;
+  for (int i = 0; i < 3; ++i) {
+    require(t.sizes[i] >= 1 && t.sizes[i] <= uint64_t{1} << 32, "a size is not between 1 and 2^32");
+    require(t.box[i] >= 1 && t.box[i] <= 256, "the box is not between 1 and 256");
+    map.tiles.sizes[i] = t.sizes[i];
+    map.tiles.box[i] = t.box[i];
+  }
+  for (int i = 0; i < 2; ++i) {
+    require(t.strides[i] % 16 == 0, "a stride is not a multiple of 16 bytes");
+    require(t.strides[i] < uint64_t{1} << 40, "a stride is not below 2^40");
+    map.tiles.strides[i] = t.strides[i];
+  }
+  return map;
+}
+
+inline uint32_t SharedWindow(const void* in_shared_memory) { return emulated::SharedWindow(in_shared_memory); }
+
+template <class T, int N>
+void MultiplyShared(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool add) {
+  static_assert(N == 128);
+  emulated::Multiply({.columns = N,
+                      .bf16 = std::is_same_v<T, Bf16>,
+                      .b_mn_major = false,
+                      .add = add,
+                      .a_registers = nullptr,
+                      .a = a,
+                      .b = b,
+                      .d = d[0]});
+}
+template <class T, int N>
+void MultiplyRegisters(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+  static_assert(N == 64 || N == 128);
+  emulated::Multiply({.columns = N,
+                      .bf16 = std::is_same_v<T, Bf16>,
+                      .b_mn_major = true,
+                      .add = add,
+                      .a_registers = a,
+                      .a = 0,
+                      .b = b,
+                      .d = d[0]});
+}
+inline void FenceProducts() { emulated::FenceProducts(); }
+inline void CommitProducts() { emulated::CommitProducts(); }
+template <int kGroups>
+void WaitForProducts() {
+  emulated::WaitForProducts(kGroups);
+}
+template <int N>
+void Keep(float (&)[N][4]) {}
+
+inline void InitBarrier(uint32_t barrier, int arrivals) { emulated::InitBarrier(barrier, arrivals); }
+inline void FenceBarrierInit() { emulated::FenceBarrierInit(); }
+inline void Arrive(uint32_t barrier) { emulated::Arrive(barrier); }
+inline void ArriveAndExpect(uint32_t barrier, int bytes) { emulated::ArriveAndExpect(barrier, bytes); }
+inline void WaitForPhase(uint32_t barrier, int parity) { emulated::WaitForPhase(barrier, parity); }
+
+inline void CopyTile(uint32_t to, const TensorMap& map, int c0, int c1, int c2, uint32_t barrier) {
+  emulated::CopyTile(to, map.tiles, {c0, c1, c2}, barrier);
+}
+
+inline void WaitAtBarrier(int id, int threads) { emulated::WaitAtBarrier(id, threads); }
+inline void ArriveAtBarrier(int id, int threads) { emulated::ArriveAtBarrier(id, threads); }
+
+template <int kRegisters>
+void RaiseRegisters() {
+  emulated::ChangeRegisters(kRegisters, true);
+}
+template <int kRegisters>
+void LowerRegisters() {
+  emulated::ChangeRegisters(kRegisters, false);
+}
 
 #endif
 
