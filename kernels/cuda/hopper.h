@@ -101,7 +101,7 @@ __host__ __device__ constexpr uint64_t SwizzledMatrix(uint32_t address, uint32_t
 //
 // The current phase of a barrier is complete when its arrivals have all been made, and as many bytes copied as were
 // announced; then the next phase begins, with the same number of arrivals. The first phase has parity 0, the next 1,
-// and so on in turn.
+// and so on in turn. Arrivals and bytes of a phase are at most 2^20 - 1.
 //
 //   void InitBarrier(uint32_t barrier, int arrivals);     "mbarrier.init", by one thread
 //   void FenceBarrierInit();                              "fence.mbarrier_init.release.cluster" and
@@ -146,7 +146,8 @@ struct TiledTensor {
 //
 //   template <int kRegisters> void RaiseRegisters();      "setmaxnreg.inc": waits until they are free
 //   template <int kRegisters> void LowerRegisters();      "setmaxnreg.dec"
-//     kRegisters: of each thread from here on, a multiple of 8, from 24 to 256.
+//     kRegisters: of each thread from here on, a multiple of 8, from 24 to 256. The kernel needs __launch_bounds__; a
+//     block begins with the registers per thread that it was compiled for, and together its warps never have more.
 
 #ifndef TWOFOLD_EMULATED_CUDA
 
@@ -157,7 +158,11 @@ inline TensorMap Encode(const TiledTensor& t) {
   static const auto encode = [] {  // of the driver, which the program is not linked with
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
     Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
+#else
+    Check(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result));
+#endif
     if (result != cudaDriverEntryPointSuccess || found == nullptr)
       throw CudaError("the driver has no cuTensorMapEncodeTiled (CUDA 12.0)");
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
@@ -313,6 +318,7 @@ __device__ inline void LowerRegisters() {
 
 #else  // emulated: kernels/cuda/emulated/hopper.h says what is an error
 
+#pragma GCC diagnostic ignored "-Wpsabi"  // a note about kernels that have one as an argument
 struct alignas(128) TensorMap {
   emulated::Tiles tiles = {};  // of elements of 0 bytes until encoded
 };
