@@ -313,8 +313,9 @@ __device__ inline void LowerRegisters() {
 
 #else  // emulated: kernels/cuda/emulated/hopper.h says what is an error
 
-struct alignas(128) TensorMap {
+struct alignas(64) TensorMap {
   emulated::Tiles tiles = {};  // of elements of 0 bytes until encoded
+  uint64_t unused[7] = {};
 };
 static_assert(sizeof(TensorMap) == 128);
 

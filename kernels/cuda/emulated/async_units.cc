@@ -42,9 +42,10 @@ std::string AsyncUnits::Describe(const Waiting& w) const {
   switch (w.what) {
     case Waiting::For::kPhase: {
       const Barrier& b = barriers_.at(w.which);
-      return absl::StrFormat("the phase of parity %d of the barrier at %#x, which is in phase %d and lacks %d of %d "
-                             "arrivals and %d bytes",
-                             w.wanted, w.which, b.phases, b.pending, b.arrivals, b.bytes);
+      return absl::StrFormat(
+          "the phase of parity %d of the barrier at %#x, which is in phase %d and lacks %d of %d "
+          "arrivals and %d bytes",
+          w.wanted, w.which, b.phases, b.pending, b.arrivals, b.bytes);
     }
     case Waiting::For::kNamedBarrier:
       return absl::StrFormat("%d threads at named barrier %d, of which %d have come", w.wanted, w.which,
@@ -71,9 +72,10 @@ uint32_t AsyncUnits::Window(const void* address) {
 
 size_t AsyncUnits::Offset(uint32_t address, uint32_t bytes, const char* what) const {
   if (address < base_ || address - base_ > of_.shared_bytes() || bytes > of_.shared_bytes() - (address - base_)) {
-    of_.Fail(absl::StrFormat("thread %d: %s: shared address %#x is outside the %d bytes of dynamic shared memory at "
-                             "%#x",
-                             of_.thread(), what, address, of_.shared_bytes(), base_));
+    of_.Fail(
+        absl::StrFormat("thread %d: %s: shared address %#x is outside the %d bytes of dynamic shared memory at "
+                        "%#x",
+                        of_.thread(), what, address, of_.shared_bytes(), base_));
   }
   return address - base_;
 }
@@ -94,9 +96,10 @@ const std::byte* AsyncUnits::Chunk(uint32_t address, const char* what) {
     }
   }
   if (std::memcmp(here, &view_[at], kChunkBytes) != 0) {
-    of_.Fail(absl::StrFormat("thread %d: %s at shared address %#x, to which threads have stored without a "
-                             "fence.proxy.async since",
-                             of_.thread(), what, address));
+    of_.Fail(
+        absl::StrFormat("thread %d: %s at shared address %#x, to which threads have stored without a "
+                        "fence.proxy.async since",
+                        of_.thread(), what, address));
   }
   return here;
 }
@@ -116,8 +119,8 @@ AsyncUnits::Mark AsyncUnits::Init(uint32_t address, int arrivals) {
     of_.Fail(absl::StrFormat("thread %d: a barrier of %d arrivals; 1 to %d are possible", of_.thread(), arrivals,
                              kMostCounted));
   if (barriers_.contains(address))
-    of_.Fail(absl::StrFormat("thread %d: the barrier at shared address %#x is initialised again", of_.thread(),
-                             address));
+    of_.Fail(
+        absl::StrFormat("thread %d: the barrier at shared address %#x is initialised again", of_.thread(), address));
   const Barrier barrier = {.mark = of_.Random(), .arrivals = arrivals, .pending = arrivals, .by = of_.thread()};
   barriers_.emplace(address, barrier);
   return {at, barrier.mark};
@@ -165,8 +168,8 @@ void AsyncUnits::Count(uint32_t address, Barrier& b, int arrivals, int bytes) {
 void AsyncUnits::Arrive(uint32_t address, int bytes) {
   Barrier& b = Of(address);
   if (bytes < 0 || bytes > kMostCounted)
-    of_.Fail(absl::StrFormat("thread %d: %d bytes are announced; 0 to %d are possible", of_.thread(), bytes,
-                             kMostCounted));
+    of_.Fail(
+        absl::StrFormat("thread %d: %d bytes are announced; 0 to %d are possible", of_.thread(), bytes, kMostCounted));
   ComesBefore(&b);
   if (b.pending > 0) Count(address, b, 0, bytes);  // before the arrival, which may end the phase
   Count(address, b, 1, 0);
@@ -192,9 +195,10 @@ void AsyncUnits::Start(uint32_t to, const Tiles& map, const int (&at)[3], uint32
   }
   const size_t offset = Offset(to, bytes, "a copy of a tile");
   if (!Of(barrier).fenced) {
-    of_.Fail(absl::StrFormat("thread %d: a copy counts on the barrier at %#x, after whose InitBarrier no "
-                             "FenceBarrierInit came",
-                             of_.thread(), barrier));
+    of_.Fail(
+        absl::StrFormat("thread %d: a copy counts on the barrier at %#x, after whose InitBarrier no "
+                        "FenceBarrierInit came",
+                        of_.thread(), barrier));
   }
   for (uint32_t chunk = 0; chunk < bytes; chunk += kChunkBytes) Chunk(to + chunk, "a copy of a tile goes to memory");
   if (const char* reader = groups_.Reads(to, bytes); reader != nullptr) {
@@ -230,7 +234,8 @@ bool AsyncUnits::Copy() {
       if (there) row += static_cast<uint64_t>(c1) * map.strides[0] + static_cast<uint64_t>(c2) * map.strides[1];
       for (uint32_t i0 = 0; i0 < map.box[0]; ++i0, at += map.element) {
         const int64_t c0 = int64_t{copy.at[0]} + i0;
-        const uint32_t swizzled = Swizzled((copy.to + at) / kChunkBytes * kChunkBytes, 8, 0) + at % kChunkBytes - copy.to;
+        const uint32_t swizzled =
+            Swizzled((copy.to + at) / kChunkBytes * kChunkBytes, 8, 0) + at % kChunkBytes - copy.to;
         if (there && inside(0, c0))
           std::memcpy(to + swizzled, row + static_cast<uint64_t>(c0) * map.element, map.element);
         else
@@ -250,9 +255,10 @@ unsigned AsyncUnits::ArriveAt(int id, int threads) {
   if (id < 1 || id >= static_cast<int>(std::size(named_)))
     of_.Fail(absl::StrFormat("thread %d: there is no named barrier %d, but 1 to 15", of_.thread(), id));
   if (threads < warpSize || threads % warpSize != 0 || threads > of_.threads()) {
-    of_.Fail(absl::StrFormat("thread %d: named barrier %d for %d threads; a multiple of 32 up to the block's %d are "
-                             "possible",
-                             of_.thread(), id, threads, of_.threads()));
+    of_.Fail(
+        absl::StrFormat("thread %d: named barrier %d for %d threads; a multiple of 32 up to the block's %d are "
+                        "possible",
+                        of_.thread(), id, threads, of_.threads()));
   }
   Named& named = named_[id];
   if (named.arrived != 0 && named.threads != threads) {
@@ -279,9 +285,8 @@ unsigned AsyncUnits::ArriveAt(int id, int threads) {
 void AsyncUnits::WaitAt(int id, unsigned turn) {
   Named& named = named_[id];
   while (named.turn == turn) {
-    of_.WaitFor(&named, {.what = Waiting::For::kNamedBarrier,
-                         .which = static_cast<uint32_t>(id),
-                         .wanted = named.threads});
+    of_.WaitFor(&named,
+                {.what = Waiting::For::kNamedBarrier, .which = static_cast<uint32_t>(id), .wanted = named.threads});
   }
 }
 

@@ -85,8 +85,8 @@ class AsyncUnits {
   void Count(uint32_t address, Barrier& barrier, int arrivals, int bytes);
 
   Multiprocessor& of_;
-  uint32_t base_ = 0;             // address of the dynamic shared memory in the window
-  std::vector<std::byte> view_;   // of the async proxy, of the dynamic shared memory
+  uint32_t base_ = 0;            // address of the dynamic shared memory in the window
+  std::vector<std::byte> view_;  // of the async proxy, of the dynamic shared memory
   std::unordered_map<uint32_t, Barrier> barriers_;
   std::vector<InFlight> copies_;
   Named named_[16];

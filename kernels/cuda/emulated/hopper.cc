@@ -66,9 +66,8 @@ void WaitForProducts(int groups) {
     const Unseen unseen;
     WarpGroups& of = Units().groups();
     if (!of.CanGoOn()) {
-      Multiprocessor::Here()->WaitFor(of.Key(), {.what = Waiting::For::kProducts,
-                                                 .which = static_cast<uint32_t>(of.group()),
-                                                 .wanted = of.next()});
+      Multiprocessor::Here()->WaitFor(
+          of.Key(), {.what = Waiting::For::kProducts, .which = static_cast<uint32_t>(of.group()), .wanted = of.next()});
     }
   }
 }

@@ -1,8 +1,8 @@
-// Hopper's asynchronous instructions, for the emulated half of kernels/cuda/hopper.h, which says what each does. Section
-// names are those of the PTX ISA 8.x. Called by the threads of a kernel.
+// Hopper's asynchronous instructions, for the emulated half of kernels/cuda/hopper.h, which says what each does.
+// Section names are those of the PTX ISA 8.x. Called by the threads of a kernel.
 //
-// What the manual leaves open is done in the way that is worst for a wrong kernel, and what it forbids is reported, as a
-// missing thread at a barrier is (threads.h): a report on stderr, and cudaErrorLaunchFailure.
+// What the manual leaves open is done in the way that is worst for a wrong kernel, and what it forbids is reported, as
+// a missing thread at a barrier is (threads.h): a report on stderr, and cudaErrorLaunchFailure.
 //
 //   Products   are done when they are waited for. Until then d holds NaNs. It is an error if d, the registers of a or
 //              the operands in shared memory change before; if the threads of a warp group give different descriptors;

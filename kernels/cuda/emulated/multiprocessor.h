@@ -19,6 +19,7 @@ struct Waiting {
   enum class For : uint8_t { kPhase, kNamedBarrier, kProducts, kRegisters } what;
   uint32_t which;  // address of the barrier, its number, or the warp group
   int wanted;      // parity, threads, number of products, or registers
+  bool operator==(const Waiting&) const = default;
 };
 
 struct Grid {
@@ -115,9 +116,9 @@ class Multiprocessor {
   std::vector<Meeting> at_warp_;  // of each warp
   Meeting at_block_;
   std::unique_ptr<AsyncUnits> async_;  // made when a kernel first uses them
-  std::vector<int> order_;    // the order in which threads start
-  size_t started_ = 0;        // index into order_
-  bool start_first_ = false;  // start new threads before continuing those that no longer wait
+  std::vector<int> order_;             // the order in which threads start
+  size_t started_ = 0;                 // index into order_
+  bool start_first_ = false;           // start new threads before continuing those that no longer wait
   // In every other block, one warp continues only if no other can: it stays as far behind as barriers allow.
   Line ready_, behind_;
   int warp_behind_ = -1;

@@ -25,7 +25,8 @@ uint32_t Swizzled(uint32_t address, int width, int base_offset) {
 uint32_t SharedMatrix::ChunkAlongK(int mn, int chunk) const {
   const auto row = static_cast<uint32_t>(mn % kRowsOfPattern), rows = static_cast<uint32_t>(mn / kRowsOfPattern);
   const uint32_t step = width == 1 ? leading : kChunkBytes;
-  const uint32_t at = row * static_cast<uint32_t>(width) * kChunkBytes + rows * stride + static_cast<uint32_t>(chunk) * step;
+  const uint32_t at =
+      row * static_cast<uint32_t>(width) * kChunkBytes + rows * stride + static_cast<uint32_t>(chunk) * step;
   return Swizzled(address + at, width, base_offset);
 }
 

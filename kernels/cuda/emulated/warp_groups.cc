@@ -265,15 +265,16 @@ void WarpGroups::Complete() {
   }
   if (p.a_registers == nullptr) {
     for (int row = 0; row < kRowsOfWarp; ++row) {
-      for (int k = 0; k < kDepth; ++k) a[row][k] = Element(f.a, row * 2 + k / kChunkElements, k % kChunkElements, p.bf16);
+      for (int k = 0; k < kDepth; ++k)
+        a[row][k] = Element(f.a, row * 2 + k / kChunkElements, k % kChunkElements, p.bf16);
     }
   }
   float b[kDepth][256];
   for (int k = 0; k < kDepth; ++k) {
     for (int column = 0; column < p.columns; ++column) {
-      b[k][column] = p.b_mn_major
-                         ? Element(f.b, k * (p.columns / kChunkElements) + column / kChunkElements, column % kChunkElements, p.bf16)
-                         : Element(f.b, column * 2 + k / kChunkElements, k % kChunkElements, p.bf16);
+      b[k][column] = p.b_mn_major ? Element(f.b, k * (p.columns / kChunkElements) + column / kChunkElements,
+                                            column % kChunkElements, p.bf16)
+                                  : Element(f.b, column * 2 + k / kChunkElements, k % kChunkElements, p.bf16);
     }
   }
   for (int row = 0; row < kRowsOfWarp; ++row) {

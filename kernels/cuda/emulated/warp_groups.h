@@ -75,7 +75,7 @@ class WarpGroups {
     size_t issued = 0;
     std::vector<size_t> groups;  // products up to the end of each
     std::deque<InFlight> in_flight;
-    std::unordered_map<const float*, Left> left;  // by lane 0's address: what the last product left in d
+    std::unordered_map<const float*, Left> left;       // by lane 0's address: what the last product left in d
     std::unordered_map<const uint32_t*, Given> given;  // the same for a
     int registers = 0;
     std::vector<int> changes;  // of registers
@@ -107,8 +107,8 @@ class WarpGroups {
   AsyncUnits& units_;
   std::vector<Warp> warps_;
   std::vector<Group> groups_;
-  int free_ = 0;                      // registers of the block's pool
-  std::vector<std::byte> a_, b_;      // operands while a product is done
+  int free_ = 0;                  // registers of the block's pool
+  std::vector<std::byte> a_, b_;  // operands while a product is done
 };
 
 }  // namespace twofold::emulated
