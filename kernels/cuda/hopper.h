@@ -323,8 +323,9 @@ __device__ inline void LowerRegisters() {
 #else  // emulated: kernels/cuda/emulated/hopper.h says what is an error
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // a note about kernels that have one as an argument
-struct alignas(128) TensorMap {
+struct alignas(64) TensorMap {
   emulated::Tiles tiles = {};  // of elements of 0 bytes until encoded
+  uint64_t unused[7] = {};
 };
 static_assert(sizeof(TensorMap) == 128);
 

@@ -208,6 +208,7 @@ void AsyncUnits::Start(uint32_t to, const Tiles& map, const int (&at)[3], uint32
   std::memset(static_cast<std::byte*>(of_.shared()) + offset, static_cast<int>(kUnderWay), bytes);
   std::memset(&view_[offset], static_cast<int>(kUnderWay), bytes);
   copies_.push_back({.to = to, .bytes = bytes, .map = map, .at = {at[0], at[1], at[2]}, .barrier = barrier});
+  MaybeCopy();
 }
 
 bool AsyncUnits::Copy() {

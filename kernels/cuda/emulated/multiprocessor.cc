@@ -197,7 +197,7 @@ Fiber* Multiprocessor::Next() {
   const bool can_start = started_ < order_.size();
   if (can_start && (start_first_ || ready_.empty())) return FreeFiber();
   while (ready_.empty() && behind_.empty()) {
-    if (async_ == nullptr || !async_->Copy()) return &host_;
+    if (done_ == threads() || async_ == nullptr || !async_->Copy()) return &host_;
   }
   const int thread = (ready_.empty() ? behind_ : ready_).Pop();
   Become(thread);
@@ -324,18 +324,17 @@ std::string Multiprocessor::Where() const {
   };
   add(State::kAtBlock, "wait at __syncthreads");
   add(State::kAtWarp, "wait at an exchange of their warp");
-  for (const Waiting::For what :
-       {Waiting::For::kPhase, Waiting::For::kNamedBarrier, Waiting::For::kProducts, Waiting::For::kRegisters}) {
+  std::vector<bool> told(threads_.size());
+  for (size_t first = 0; first < threads_.size(); ++first) {
+    if (threads_[first].state != State::kWaits || told[first]) continue;
     int count = 0;
-    size_t first = 0;
-    for (size_t i = 0; i < threads_.size(); ++i) {
-      const Thread& t = threads_[i];
-      if (t.state == State::kWaits && t.waiting.what == what && count++ == 0) first = i;
+    for (size_t i = first; i < threads_.size(); ++i) {
+      if (threads_[i].state != State::kWaits || threads_[i].waiting != threads_[first].waiting) continue;
+      told[i] = true;
+      ++count;
     }
-    if (count > 0) {
-      absl::StrAppend(&where, where.empty() ? "" : ", ", count, " wait for ", async_->Describe(threads_[first].waiting),
-                      " (the first is thread ", first, ")");
-    }
+    absl::StrAppend(&where, where.empty() ? "" : ", ", count, " wait for ", async_->Describe(threads_[first].waiting),
+                    " (the first is thread ", first, ")");
   }
   add(State::kDone, "have returned");
   return where + ": all threads must reach each __syncthreads, and all 32 lanes each exchange";

@@ -19,6 +19,7 @@ struct Waiting {
   enum class For : uint8_t { kPhase, kNamedBarrier, kProducts, kRegisters } what;
   uint32_t which;  // address of the barrier, its number, or the warp group
   int wanted;      // parity, threads, number of products, or registers
+  bool operator==(const Waiting&) const = default;
 };
 
 struct Grid {
