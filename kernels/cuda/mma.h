@@ -1,6 +1,6 @@
 // Access to tensor cores: the matrix instruction of a warp, loads of its fragments from shared memory, and asynchronous
-// copies to shared memory. For .cu files only; only this file and numbers.h contain PTX. Everything here is available
-// from compute capability 8.0 on (PTX ISA 8.x, "Warp-level matrix instructions", "Asynchronous copy").
+// copies to shared memory. For .cu files only; only this file, hopper.h and numbers.h contain PTX. Everything here is
+// available from compute capability 8.0 on (PTX ISA 8.x, "Warp-level matrix instructions", "Asynchronous copy").
 //
 // mma.m16n8k16 computes c[16, 8] += a[16, 16] * b[16, 8]. Each lane holds fragments of them, two 16-bit elements per
 // register. In lane l, with g = l / 4 and p = 2 * (l % 4):

@@ -1,62 +1,15 @@
 // The instructions of mma.h by themselves: what lies where, on both kinds of tensor core, real and emulated.
 #include "kernels/cuda/mma.h"
 
-#include <bit>
-#include <cstring>
-#include <random>
 #include <vector>
 
 #include "tests/gpu/against_cpu.h"
-#include "tests/seed.h"
+#include "tests/gpu/arrays.h"
 
 namespace twofold::cuda::mma_test {
 namespace {
 
 class MmaTest : public GpuTest {};
-
-// An array on the GPU with a copy here.
-template <class T>
-class OnGpu {
- public:
-  explicit OnGpu(std::vector<T> values) : here(std::move(values)) {
-    Check(cudaMalloc(reinterpret_cast<void**>(&there_), here.size() * sizeof(T)));
-    Check(cudaMemcpy(there_, here.data(), here.size() * sizeof(T), cudaMemcpyDefault));
-  }
-  ~OnGpu() { cudaFree(there_); }
-  T* get() const { return there_; }
-  const std::vector<T>& Read() {
-    Check(cudaStreamSynchronize(nullptr));
-    Check(cudaMemcpy(here.data(), there_, here.size() * sizeof(T), cudaMemcpyDefault));
-    return here;
-  }
-  std::vector<T> here;
-
- private:
-  T* there_ = nullptr;
-};
-
-template <class T>
-T Of(float value) {
-  if constexpr (std::is_same_v<T, Bf16>)
-    return std::bit_cast<T>(twofold::BF16(value));
-  else
-    return std::bit_cast<T>(twofold::F16(value));
-}
-// Whole numbers up to 15: exact in both types, and so are sums of their products in f32.
-template <class T>
-std::vector<T> Numbers(size_t count, uint64_t salt) {
-  std::mt19937 random(TestSeed(salt));
-  std::vector<T> numbers(count);
-  for (T& x : numbers) x = Of<T>(static_cast<float>(static_cast<int>(random() % 31) - 15));
-  return numbers;
-}
-template <class T>
-float Value(T x) {
-  if constexpr (std::is_same_v<T, Bf16>)
-    return static_cast<float>(std::bit_cast<twofold::BF16>(x.bits));
-  else
-    return static_cast<float>(std::bit_cast<twofold::F16>(x.bits));
-}
 
 // One warp: c [16, 8] = c + a [16, 16] * b, where b is [16, 8] (its fragments are loaded transposed) or, `by_columns`,
 // [8, 16].

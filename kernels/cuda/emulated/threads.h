@@ -6,6 +6,7 @@
 // Under the thread sanitizer, every thread of a block is a thread of its own, ordered only by barriers and exchanges.
 // It then reports races in shared and global memory within a block, as compute-sanitizer's racecheck does for shared
 // memory. (Blocks are assumed to follow each other.)
+// Hopper's asynchronous instructions are in hopper.h.
 // If not all threads of a warp or a block reach a barrier, a report on stderr names the kernel, its block and the
 // position of its threads, and the launch fails with cudaErrorLaunchFailure.
 #pragma once

@@ -444,6 +444,8 @@ const std::vector<Refusal>& Refusals() {
        {"cuda.attention_workspace_mib: 64 has no effect with cuda.attention: OWN, whose kernels store no scores",
         "64 has no effect with model.attention: UNFUSED", "64 has no effect with parallel.cp",
         "64 has no effect with framework: MEGATRON", "use 0"}},
+      {"attention_workspace_hopper",
+       {"cuda.attention_workspace_mib: 64 has no effect with cuda.attention: HOPPER, whose kernels store no scores"}},
       {"attention_workspace_range", {"cuda.attention_workspace_mib: -1 is out of range", "use 0 to 1048576"}},
       {"epochs_and_steps",
        {"train.epochs: 3 and train.steps = 20 both set the length of training", "keep one of them"}},
