@@ -227,11 +227,11 @@ __global__ void Copies(Mistake mistake, const __grid_constant__ Tensors tensors,
     if (thread == 0) {
       CopyTile(tile, mistake == kNotEncoded ? tensors.none : tensors.map, 0, 0, time, barrier);
       if (mistake == kTileOverTile) CopyTile(tile, tensors.map, 0, 0, time, barrier);
+      if (mistake == kStoreIntoTile) elements[5] = 3;
       if (mistake == kTooManyBytes) ArriveAndExpect(barrier, 1 << 20);
       ArriveAndExpect(barrier, mistake == kTooFewBytes ? 512 : 1024);
       if (mistake == kTooManyArrivals) Arrive(barrier), Arrive(barrier);
     }
-    if (mistake == kStoreIntoTile && thread == 0) elements[5] = 3;
     if (mistake == kNotWaitedFor && time == 1) return;
     if (mistake != kReadTooEarly) WaitForPhase(barrier, mistake == kParity ? 1 - time : time);
     out[thread] = elements[thread];
