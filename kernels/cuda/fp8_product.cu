@@ -8,8 +8,8 @@
 // Operands are read as they lie in memory: those whose inner dimension is not contiguous are transposed on the way to
 // shared memory. So there are no copies in another layout, and no workspace.
 //
-// Operands whose scales differ along the inner dimension, which layers never have, are decoded to F32 and multiplied
-// without tensor cores.
+// Products that no layer has are decoded to F32 and multiplied without tensor cores: those of operands whose scales
+// differ along the inner dimension, and those with b in E5M2.
 #include "kernels/cuda/fp8.h"
 #include "kernels/cuda/functions.h"
 #include "kernels/cuda/mma.h"
@@ -180,7 +180,7 @@ constexpr int kRowTiles = kWarpM / 16, kColumnTiles = kWarpN / 8;
 using WarpResults = float[kRowTiles][kColumnTiles][4];
 
 // Adds the products of one step of codes.
-template <ops::Fp8Format kA, ops::Fp8Format kB>
+template <ops::Fp8Format kA>
 __device__ inline void MultiplyStep(WarpResults& c, const uint8_t* a, const uint8_t* b, int row, int column, int step) {
   const int lane = MadeAnew(static_cast<int>(threadIdx.x)) % kWarp;
   uint32_t of_a[kRowTiles][4];
@@ -192,8 +192,8 @@ __device__ inline void MultiplyStep(WarpResults& c, const uint8_t* a, const uint
     LoadMatrices(of_b, b, ChunkAt(column + 8 * j + lane % 8 + lane / 16 * 8, 2 * step + lane / 8 % 2));
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
-      MultiplyAddFp8<kA, kB>(c[i][j], of_a[i], of_b[0], of_b[1]);
-      MultiplyAddFp8<kA, kB>(c[i][j + 1], of_a[i], of_b[2], of_b[3]);
+      MultiplyAddFp8<kA, ops::Fp8Format::kE4M3>(c[i][j], of_a[i], of_b[0], of_b[1]);
+      MultiplyAddFp8<kA, ops::Fp8Format::kE4M3>(c[i][j + 1], of_a[i], of_b[2], of_b[3]);
     }
   }
 }
@@ -223,7 +223,7 @@ __device__ inline void AddScaled(WarpResults& sums, const WarpResults& part, con
   }
 }
 
-template <class Out, ops::Fp8Format kA, ops::Fp8Format kB>
+template <class Out, ops::Fp8Format kA>
 __global__ void __launch_bounds__(kProductThreads)
     MultiplyCodes(CodesOf a, CodesOf b, int64_t k, int64_t row_tiles, Results<Out> results) {
   uint8_t* const tile_a = DynamicShared<uint8_t>();
@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(kProductThreads)
     WarpResults of_block = {};
 #pragma unroll
     for (int step = 0; step < kTileK / kStepK; ++step) {
-      if (inner + step * kStepK < k) MultiplyStep<kA, kB>(of_block, tile_a, tile_b, warp_row, warp_column, step);
+      if (inner + step * kStepK < k) MultiplyStep<kA>(of_block, tile_a, tile_b, warp_row, warp_column, step);
     }
     AddScaled(sums, of_block, a, b, row, column, inner / kTileK);
   }
@@ -323,12 +323,16 @@ __global__ void __launch_bounds__(kDecodedThreads)
 
 // ---- Which ----
 
-using ops::Fp8Blocks, ops::kFp8Block;
+using ops::Fp8Blocks, ops::Fp8Format, ops::kFp8Block;
 static_assert(kFp8Block == 1 << 7);
 
 // Whether 128 elements of the inner dimension have one scale. `inner_rows`: it is that of rows.
 bool ScaledByBlocks(const ops::Fp8Scaling& s, bool inner_rows) {
   return s.blocks != (inner_rows ? Fp8Blocks::kRow : Fp8Blocks::kColumn);
+}
+bool ForTensorCores(const ops::MatMul& o) {
+  return ScaledByBlocks(o.a_scaling, o.transpose_a) && ScaledByBlocks(o.b_scaling, !o.transpose_b) &&
+         o.b_scaling.format == Fp8Format::kE4M3;
 }
 
 CodesOf CodesFrom(const Tensor& t, const ops::Fp8Scaling& s, bool inner_rows) {
@@ -356,10 +360,10 @@ DecodedOf DecodedFrom(const Tensor& t, const ops::Fp8Scaling& s) {
           .format = s.format};
 }
 
-template <class Out, ops::Fp8Format kA, ops::Fp8Format kB>
+template <class Out, ops::Fp8Format kA>
 void LaunchProduct(const CodesOf& a, const CodesOf& b, int64_t k, const ops::MatMul& o, const Context& c) {
   const int64_t row_tiles = CeilDiv(a.outer, kTileM);
-  Launch(MultiplyCodes<Out, kA, kB>, static_cast<unsigned>(row_tiles * CeilDiv(b.outer, kTileN)), kProductThreads,
+  Launch(MultiplyCodes<Out, kA>, static_cast<unsigned>(row_tiles * CeilDiv(b.outer, kTileN)), kProductThreads,
          (kTileM + kTileN) * kTileK, c.stream, a, b, k, row_tiles, ResultsOf<Out>(o));
 }
 
@@ -368,22 +372,17 @@ void LaunchProduct(const CodesOf& a, const CodesOf& b, int64_t k, const ops::Mat
 void MultiplyFp8(const ops::MatMul& o, const Context& c) {
   if (o.out.numel() == 0) return;
   const int64_t m = o.out.dim(0), n = o.out.dim(1), k = o.transpose_a ? o.a.dim(0) : o.a.dim(1);
-  const bool inner_rows_a = o.transpose_a, inner_rows_b = !o.transpose_b;
-  if (!ScaledByBlocks(o.a_scaling, inner_rows_a) || !ScaledByBlocks(o.b_scaling, inner_rows_b)) {
+  if (!ForTensorCores(o)) {
     return ForNarrow(o.out.dtype(), [&]<class Out>() {
       Launch(MultiplyDecoded<Out>, static_cast<unsigned>(CeilDiv(m, kDecodedM) * CeilDiv(n, kDecodedN)),
              kDecodedThreads, 0, c.stream, DecodedFrom(o.a, o.a_scaling), DecodedFrom(o.b, o.b_scaling), o.transpose_a,
              o.transpose_b, k, ResultsOf<Out>(o));
     });
   }
-  const CodesOf a = CodesFrom(o.a, o.a_scaling, inner_rows_a), b = CodesFrom(o.b, o.b_scaling, inner_rows_b);
-  using enum ops::Fp8Format;
-  const bool wide_a = o.a_scaling.format == kE5M2, wide_b = o.b_scaling.format == kE5M2;
+  const CodesOf a = CodesFrom(o.a, o.a_scaling, o.transpose_a), b = CodesFrom(o.b, o.b_scaling, !o.transpose_b);
   ForNarrow(o.out.dtype(), [&]<class Out>() {
-    if (wide_a)
-      wide_b ? LaunchProduct<Out, kE5M2, kE5M2>(a, b, k, o, c) : LaunchProduct<Out, kE5M2, kE4M3>(a, b, k, o, c);
-    else
-      wide_b ? LaunchProduct<Out, kE4M3, kE5M2>(a, b, k, o, c) : LaunchProduct<Out, kE4M3, kE4M3>(a, b, k, o, c);
+    o.a_scaling.format == Fp8Format::kE5M2 ? LaunchProduct<Out, Fp8Format::kE5M2>(a, b, k, o, c)
+                                           : LaunchProduct<Out, Fp8Format::kE4M3>(a, b, k, o, c);
   });
 }
 
