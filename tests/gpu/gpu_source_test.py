@@ -13,6 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Instructions, and the macro of the compiler that must be tested around them.
 GUARDED = [(re.compile(r"\b(wgmma|setmaxnreg)\b"), "__CUDA_ARCH_FEAT_SM90_ALL"), (re.compile(r"\btcgen05\b"), "__CUDA_ARCH_FEAT_SM100_ALL"),
+           (re.compile(r"\b(m16n8k32)\b"), "__CUDA_ARCH__ >= 890"),
            (re.compile(r"\b(mbarrier\.try_wait|cp\.async\.bulk|griddepcontrol|barrier\.cluster)\b"), "__CUDA_ARCH__ >= 900")]
 STRICTER = {"__CUDA_ARCH__ >= 900": "__CUDA_ARCH_FEAT_SM90_ALL"}  # guards that do as well
 PTX = ("mma.h", "numbers.h", "hopper.h")
@@ -62,6 +63,8 @@ def self_check():
            "one in the other branch": ("mma.h", '#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n#else\nasm("wgmma.mma_async;");\n#endif', 1),
            "a bulk copy behind the stricter guard": ("hopper.h", '#ifdef __CUDA_ARCH_FEAT_SM90_ALL\nasm("cp.async.bulk;");\n#endif', 0),
            "a bulk copy behind the emulation's": ("hopper.h", '#ifndef TWOFOLD_EMULATED_CUDA\nasm("cp.async.bulk;");\n#endif', 1),
+           "a product of FP8 codes": ("mma.h", 'asm("mma.sync.aligned.m16n8k32;");', 1),
+           "one behind its GPUs": ("mma.h", '#if A\n#elif __CUDA_ARCH__ >= 890\nasm("mma.sync.aligned.m16n8k32;");\n#endif', 0),
            "PTX elsewhere": ("loss.cu", 'asm("mov;");', 1), "a comment": ("loss.cu", "// asm and wgmma", 0),
            "a current GPU": ("memory.cc", "cudaSetDevice(gpu);", 1), "one by the rules": ("events.cc", "cudaSetDevice(gpu);", 0),
            "a catch": ("libraries.cc", "} catch (const CudaError&) {", 1), "a catch by the rules": ("streams.cc", "} catch (const CudaError&) {", 0)}

@@ -108,6 +108,18 @@ inline unsigned atomicAdd(unsigned* at, unsigned x) { return __atomic_fetch_add(
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 
+// Four of the eight bytes of b (4 to 7) and a (0 to 3), which `choice` has a hexadecimal digit for. (The digits'
+// highest bit, which would repeat a sign, is not emulated.)
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned choice) {
+  const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
+  unsigned chosen = 0;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned from = choice >> (4 * i) & 7u;
+    chosen |= static_cast<unsigned>(bytes >> (8 * from) & 0xffu) << (8 * i);
+  }
+  return chosen;
+}
+
 inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp2(x * 1.4426950408889634f); }  // with the rounding error of the product

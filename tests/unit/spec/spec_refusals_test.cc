@@ -130,8 +130,6 @@ const std::vector<Refusal>& Refusals() {
        {"train.precision.fp8: is only for train.precision.matmul: FP8", "AS_PARAMETER", "leave the block out"}},
       {"fp8_mlp", {"train.precision.matmul: FP8 is for the linear layers of GPT's and Llama's blocks", "AS_PARAMETER"}},
       {"fp8_wide", {"train.precision.matmul: FP8 has sums in F32", "parameter: F64", "use BF16, F16 or F32"}},
-      {"fp8_cuda",
-       {"train.precision.matmul: FP8 has no kernels on device CUDA", "use device: CPU", "--fabric=simulated"}},
       {"fp8_framework", {"train.precision.matmul: FP8 is predicted for this program alone", "MEGATRON", "use TWOFOLD"}},
       {"fp8_unknown", {":2:48: train.precision.fp8.scaling:", "\"DELAYED\" is not a value", "CURRENT"}},
       {"loss_scale_zero", {"train.precision.loss_scale.fixed: 0 is out of range", "above 0"}},
