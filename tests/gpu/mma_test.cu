@@ -1,9 +1,7 @@
 // The instructions of mma.h by themselves: what lies where, on both kinds of tensor core, real and emulated.
 #include "kernels/cuda/mma.h"
 
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <vector>
 
