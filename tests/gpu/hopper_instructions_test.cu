@@ -30,20 +30,21 @@ struct Placed {
   int along, across;  // bytes from one pattern to the next
   int begin;          // bytes, of the first pattern
 };
-// The byte, from the aligned beginning of the memory, of element `along`, `across`, counted from the pattern's first.
-// 128-byte swizzle: chunks are XORed with the line's number. 64: with half of it, as two lines share 128 bytes. 32:
-// with a quarter.
-__host__ __device__ inline int ByteOf(const Placed& p, int along, int across) {
-  const int widths[4] = {1, 8, 4, 2}, width = widths[p.swizzle];
-  const int chunk = along / 8 % width, pattern = along / 8 / width, line = across % 8;
-  const int by = width == 8 ? line : width == 4 ? line / 2 : width == 2 ? line / 4 : 0;
-  return p.begin + pattern * p.along + across / 8 * p.across + line * width * 16 + (chunk ^ by) * 16 + along % 8 * 2;
-}
-
 // A descriptor as in the PTX ISA's "Matrix Descriptor Format".
 __host__ __device__ inline uint64_t Descriptor(uint32_t address, int leading, int stride, int swizzle) {
   return static_cast<uint64_t>(address >> 4) | static_cast<uint64_t>(leading >> 4) << 16 |
          static_cast<uint64_t>(stride >> 4) << 32 | static_cast<uint64_t>(swizzle) << 62;
+}
+
+#ifdef TWOFOLD_HAS_HOPPER
+// The byte, from the aligned beginning of the memory, of element `along`, `across`, counted from the pattern's first.
+// 128-byte swizzle: chunks are XORed with the line's number. 64: with half of it, as two lines share 128 bytes. 32:
+// with a quarter.
+__device__ inline int ByteOf(const Placed& p, int along, int across) {
+  const int widths[4] = {1, 8, 4, 2}, width = widths[p.swizzle];
+  const int chunk = along / 8 % width, pattern = along / 8 / width, line = across % 8;
+  const int by = width == 8 ? line : width == 4 ? line / 2 : width == 2 ? line / 4 : 0;
+  return p.begin + pattern * p.along + across / 8 * p.across + line * width * 16 + (chunk ^ by) * 16 + along % 8 * 2;
 }
 
 // The dynamic shared memory from its first multiple of 1024 on.
@@ -60,6 +61,7 @@ __device__ inline void StoreSums(const float (&d)[N / 8][4], float* to) {
     for (int i = 0; i < 4; ++i) to[(16 * warp + lane / 4 + 8 * (i / 2)) * N + 8 * n + lane % 4 * 2 + i % 2] = d[n][i];
   }
 }
+#endif
 
 // ---- Products ----
 

@@ -227,11 +227,11 @@ __global__ void Copies(Mistake mistake, const __grid_constant__ Tensors tensors,
     if (thread == 0) {
       CopyTile(tile, mistake == kNotEncoded ? tensors.none : tensors.map, 0, 0, time, barrier);
       if (mistake == kTileOverTile) CopyTile(tile, tensors.map, 0, 0, time, barrier);
+      if (mistake == kStoreIntoTile) elements[5] = 3;
       if (mistake == kTooManyBytes) ArriveAndExpect(barrier, 1 << 20);
       ArriveAndExpect(barrier, mistake == kTooFewBytes ? 512 : 1024);
       if (mistake == kTooManyArrivals) Arrive(barrier), Arrive(barrier);
     }
-    if (mistake == kStoreIntoTile && thread == 0) elements[5] = 3;
     if (mistake == kNotWaitedFor && time == 1) return;
     if (mistake != kReadTooEarly) WaitForPhase(barrier, mistake == kParity ? 1 - time : time);
     out[thread] = elements[thread];
@@ -313,7 +313,12 @@ __global__ void CopyOver(Mistake mistake, const __grid_constant__ Tensors tensor
     ArriveAndExpect(barrier, 1024);
   }
   WaitForProducts<0>();
-  WaitForPhase(barrier, 0);
+  if (mistake != kReadTooEarly) WaitForPhase(barrier, 0);
+  __syncthreads();
+  FenceProducts();
+  MultiplyRegisters<Bf16, 64>(d, of_a, SwizzledMatrix(tile, 8192, 1024), false);
+  CommitProducts();
+  WaitForProducts<0>();
 }
 TEST_F(HopperMisuse, CopiesOverOtherThings) {
   OnGpu<uint16_t> tensor(std::vector<uint16_t>(8 * 64, 1), stream_);
@@ -325,6 +330,11 @@ TEST_F(HopperMisuse, CopiesOverOtherThings) {
   EXPECT_EQ(report(kNothing), "");
   ExpectIn(report(kTileOverStores), "to which threads have stored without a fence.proxy.async since");
   ExpectIn(report(kTileOverOperand), "where operand b of a product in flight is");
+  const std::string in_flight = "a product reads its operand b at shared address 0x";
+  const std::string early =
+      Report([&] { Launch(CopyOver, 1, kWarpGroup, 20480, stream_, kReadTooEarly, tensors); }, 30, in_flight);
+  ExpectIn(early, in_flight);
+  ExpectIn(early, "to which a copy is in flight");
 }
 
 // Barriers in static shared memory have addresses, too.
@@ -439,10 +449,18 @@ TEST_F(HopperMisuse, Registers) {
 __global__ void LowerAlone() {
   if (threadIdx.x < 32) LowerRegisters<24>();
 }
+__global__ void LowerTwice(bool together) {
+  LowerRegisters<40>();
+  if (together) WaitAtBarrier(1, kWarpGroup);
+  LowerRegisters<24>();
+}
 __global__ void OddRegisters() { LowerRegisters<28>(); }
 TEST_F(HopperMisuse, RegistersOfAWarpGroup) {
   ExpectIn(Report([&] { Launch(LowerAlone, 1, kWarpGroup, 0, stream_); }),
            "not all warps of warp group 0 have changed their registers alike");
+  EXPECT_EQ(Report([&] { Launch(LowerTwice, 8, kWarpGroup, 0, stream_, true); }), "");
+  const std::string second = "a second setmaxnreg before all warps of its group have done the first";
+  ExpectIn(Report([&] { Launch(LowerTwice, 1, kWarpGroup, 0, stream_, false); }, 30, second), second);
   ExpectIn(Report([&] { Launch(OddRegisters, 1, kWarpGroup, 0, stream_); }),
            "setmaxnreg to 28 registers; a multiple of 8 from 24 to 256 is possible");
 }
