@@ -32,6 +32,7 @@ cuda::AttentionKernels KernelsOf(spec::Cuda::Attention attention) {
   switch (attention) {
     case spec::Cuda::OWN: return cuda::AttentionKernels::kOwn;
     case spec::Cuda::CUDNN: return cuda::AttentionKernels::kCudnn;
+    case spec::Cuda::HOPPER: return cuda::AttentionKernels::kHopper;
     default: return cuda::AttentionKernels::kAuto;
   }
 }
@@ -88,6 +89,11 @@ absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
     if (choice.gpus[i] >= 0 && choice.gpus[i] < GpuCount()) continue;
     return InvalidArgument("cuda.gpus[", i, "]: this machine has no GPU ", choice.gpus[i], "; use 0 to ",
                            GpuCount() - 1);
+  }
+  for (const int gpu : choice.gpus) {
+    const std::string why = choice.attention == spec::Cuda::HOPPER ? WhyNoHopperAttention(gpu) : "";
+    if (!why.empty())
+      return FailedPrecondition("cuda.attention: HOPPER is not available on GPU ", gpu, ": ", why, "; use AUTO or OWN");
   }
   return choice;
 }

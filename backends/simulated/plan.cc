@@ -249,9 +249,9 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   if (spec.train().precision().matmul() == spec::Precision::FP8 &&
       costs->device.kind() == cluster::Device::GPU_DEVICE) {
     plan.notes.push_back(
-        "products in FP8 take the time of the device's FP8 law, and rounding their operands that of its bytes; the "
-        "copies in another layout that GPUs before Blackwell need for the two backward products are not modelled, "
-        "nor is memory for them; sizes that are not multiples of 16, which GPUs refuse, are accepted; MFU counts the "
+        "products in FP8 take the time of the device's FP8 law, and rounding their operands that of its bytes; the law "
+        "is of NVIDIA's libraries, whose copies in another layout for the two backward products, which GPUs before "
+        "Blackwell need, are not modelled; device CUDA's own kernels need none and have not been timed; MFU counts the "
         "peak of train.precision.parameter");
   }
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(costs->DescribeHostLink());

@@ -1,9 +1,11 @@
 // Chooses who computes attention: cuDNN if it can (attentions.h); otherwise the tensor-core kernels for BF16 and F16 if
-// head sizes and addresses allow, and the CUDA-core kernels for everything else.
+// head sizes and addresses allow, and the CUDA-core kernels for everything else. Hopper's kernel is used only if it is
+// requested.
 #include "kernels/cuda/attention.h"
 
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/libraries.h"
@@ -90,11 +92,23 @@ bool DimFits(const AttentionSizes<T>& s) {
   return sizeof(T) == 2 && s.dim % 8 == 0 && s.dim <= kMostDim;
 }
 
+// Why Hopper's kernel cannot do it; "" if it can.
+template <class T>
+std::string_view WhyNotHopper(const ForwardOperands<T>& o, bool tensor_cores) {
+  if (sizeof(T) != 2) return "it computes in BF16 and F16";
+  if (o.sizes.dim != 64 && o.sizes.dim != 128) return "its heads are 64 or 128 wide";
+  if (!tensor_cores) return "its rows are aligned to 16 bytes";
+  if (o.sizes.queries == 0 || o.sizes.keys == 0) return "there are no queries or no keys";
+  return "";
+}
+
 template <class T>
 void Run(const ForwardOperands<T>& o, const Context& c) {
+  const bool tensor_cores = DimFits(o.sizes) && Aligned(o.q) && Aligned(o.k) && Aligned(o.v) && Aligned(o.out);
+  const bool hopper = c.libraries.attentions().TakesHopper(WhyNotHopper(o, tensor_cores));
   if constexpr (sizeof(T) == 2) {
-    if (DimFits(o.sizes) && Aligned(o.q) && Aligned(o.k) && Aligned(o.v) && Aligned(o.out))
-      return TensorCoreForward(o, c);
+    if (hopper) return TensorCoreForwardOfHopper(o, c);
+    if (tensor_cores) return TensorCoreForward(o, c);
   }
   PlainForward(o, c);
 }

@@ -70,6 +70,10 @@ __device__ inline A MakeRoom(A others, A& lse, A& factor) {
 inline constexpr int kMostDim = 256;
 template <class T>
 void TensorCoreForward(const ForwardOperands<T>& o, const Context& c);
+// The same by Hopper's instructions (hopper.h), on a GPU and in a build that have them (WhyNoHopperAttention). In
+// addition sizes.dim is 64 or 128, and there are queries and keys.
+template <class T>
+void TensorCoreForwardOfHopper(const ForwardOperands<T>& o, const Context& c);
 template <class T>
 void TensorCoreBackward(const BackwardOperands<T>& o, const Context& c);
 

@@ -24,45 +24,6 @@ struct ForwardTile {
   static_assert(kShared <= 99 << 10);  // limit per block for compute capability 8.6; higher elsewhere
 };
 
-// The largest score so far in each of a lane's rows, and this lane's part of the sum of e^(scale * (score - largest)).
-template <int M>
-struct RunningSoftmax {
-  float largest[M][2], sum[M][2];
-
-  __device__ RunningSoftmax() {
-#pragma unroll
-    for (int m = 0; m < M; ++m) largest[m][0] = largest[m][1] = -INFINITY, sum[m][0] = sum[m][1] = 0;
-  }
-
-  // Replaces scores by e^(scale * (score - largest)) and rescales earlier results. Every row sees a key in its first
-  // tile.
-  template <int N, int C>
-  __device__ void Take(float (&scores)[M][N][4], float scale_log2e, float (&results)[M][C][4]) {
-    ForRowsOfLane<M>([&](int m, int h, int) {
-      float top = largest[m][h];
-#pragma unroll
-      for (int n = 0; n < N; ++n) top = fmaxf(top, fmaxf(scores[m][n][2 * h], scores[m][n][2 * h + 1]));
-      top = MaximumOfRow(top);
-      if (__any_sync(kAllLanes, top > largest[m][h])) {  // rare after the first tiles
-        const float shrink = ApproximateExp2((largest[m][h] - top) * scale_log2e);
-        largest[m][h] = top;
-        sum[m][h] *= shrink;
-#pragma unroll
-        for (int n = 0; n < C; ++n) results[m][n][2 * h] *= shrink, results[m][n][2 * h + 1] *= shrink;
-      }
-      const float shift = top * scale_log2e;
-#pragma unroll
-      for (int n = 0; n < N; ++n) {
-#pragma unroll
-        for (int i = 2 * h; i < 2 * h + 2; ++i) {
-          scores[m][n][i] = ApproximateExp2(fmaf(scores[m][n][i], scale_log2e, -shift));
-          sum[m][h] += scores[m][n][i];
-        }
-      }
-    });
-  }
-};
-
 template <class T, int D>
 __global__ void __launch_bounds__(ForwardTile<D>::kThreads) FlashForward(const ForwardOperands<T> o) {
   using Tile = ForwardTile<D>;
@@ -112,7 +73,10 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) FlashForward(const F
     __syncthreads();  // values have arrived, and these keys are no longer read
     if (tile + 1 < tiles) copy(keys, first_key, keys_stride, key + Tile::kKeys);
     if (in_sight) {
-      softmax.Take(scores, scale_log2e, results);
+      softmax.Take(scores, scale_log2e, [&results](int m, int half, float shrink) {
+#pragma unroll
+        for (int n = 0; n < kResults; ++n) results[m][n][2 * half] *= shrink, results[m][n][2 * half + 1] *= shrink;
+      });
       WeightsByRows<Shared>(results, scores, values);
     }
   }
@@ -120,19 +84,7 @@ __global__ void __launch_bounds__(ForwardTile<D>::kThreads) FlashForward(const F
   // the queries are never read: without keys, results are wide and not staged
   if (tiles == 0) CommitCopies(), WaitForCopies<0>();
 
-  float factor[M][2], keep[M][2];
-  ForRowsOfLane<M>([&](int m, int half, int row) {
-    const float sum = SumOfRow(softmax.sum[m][half]);
-    float of_these = softmax.largest[m][half] * s.scale + logf(sum);  // -infinity if there are no keys
-    factor[m][half] = sum > 0 ? 1 / sum : 0;
-    keep[m][half] = 0;
-    float* const lse = first_of_warp + row < s.queries ? o.lse.At(b, h, first_of_warp + row) : nullptr;
-    if (o.out.add && lse != nullptr) keep[m][half] = MakeRoom(*lse, of_these, factor[m][half]);
-    __syncwarp();  // all four lanes of a row have read
-    if (lse != nullptr && Lane() % 4 == 0) *lse = of_these;
-  });
-  WriteRows<Shared>(results, factor, keep, o.out, b, h, first_of_warp, s.queries - first_of_warp, s.dim,
-                    queries_of_warp);
+  FinishForward<Shared>(o, results, softmax, b, h, first_of_warp, queries_of_warp);
 }
 
 }  // namespace

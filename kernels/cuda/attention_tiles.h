@@ -187,6 +187,45 @@ __device__ inline float SumOfRow(float x) {
   return x + __shfl_xor_sync(kAllLanes, x, 2);
 }
 
+// The softmax of rows of scores that come tile by tile: the largest score so far in each of a lane's rows, and this
+// lane's part of the sum of e^(scale * (score - largest)).
+template <int M>
+struct RunningSoftmax {
+  float largest[M][2], sum[M][2];
+
+  __device__ RunningSoftmax() {
+#pragma unroll
+    for (int m = 0; m < M; ++m) largest[m][0] = largest[m][1] = -INFINITY, sum[m][0] = sum[m][1] = 0;
+  }
+
+  // Replaces scores by e^(scale * (score - largest)). Where that shrinks earlier ones it calls rescale(m, h, factor),
+  // which must multiply the results of the row by the factor. Every row sees a key in its first tile.
+  template <int N, class Rescale>
+  __device__ void Take(float (&scores)[M][N][4], float scale_log2e, Rescale rescale) {
+    ForRowsOfLane<M>([&](int m, int h, int) {
+      float top = largest[m][h];
+#pragma unroll
+      for (int n = 0; n < N; ++n) top = fmaxf(top, fmaxf(scores[m][n][2 * h], scores[m][n][2 * h + 1]));
+      top = MaximumOfRow(top);
+      if (__any_sync(kAllLanes, top > largest[m][h])) {  // rare after the first tiles
+        const float shrink = ApproximateExp2((largest[m][h] - top) * scale_log2e);
+        largest[m][h] = top;
+        sum[m][h] *= shrink;
+        rescale(m, h, shrink);
+      }
+      const float shift = top * scale_log2e;
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+#pragma unroll
+        for (int i = 2 * h; i < 2 * h + 2; ++i) {
+          scores[m][n][i] = ApproximateExp2(fmaf(scores[m][n][i], scale_log2e, -shift));
+          sum[m][h] += scores[m][n][i];
+        }
+      }
+    });
+  }
+};
+
 // Writes a warp's c times factor: `rows` rows of head (b, h) from `first` on, columns from 8 * first_chunk on. Narrow
 // results go through `staging`, so that each store writes 16 bytes; it is 16 M rows of shared memory that no other warp
 // reads any more. keep[m][h] is the factor applied to the existing values of wide results that are added to.
@@ -230,6 +269,26 @@ __device__ inline void WriteRows(const float (&c)[M][N][4], const float (&factor
       *at = x;
     }
   });
+}
+
+// Writes a warp's results of forward attention, not yet divided by the sums of `softmax`, and their log-sum-exps.
+// `staging` is that of WriteRows.
+template <class S, class T, int M, int N>
+__device__ inline void FinishForward(const ForwardOperands<T>& o, const float (&results)[M][N][4],
+                                     const RunningSoftmax<M>& softmax, int b, int h, int first_of_warp, T* staging) {
+  const AttentionSizes<T>& s = o.sizes;
+  float factor[M][2], keep[M][2];
+  ForRowsOfLane<M>([&](int m, int half, int row) {
+    const float sum = SumOfRow(softmax.sum[m][half]);
+    float of_these = softmax.largest[m][half] * s.scale + logf(sum);  // -infinity if there are no keys
+    factor[m][half] = sum > 0 ? 1 / sum : 0;
+    keep[m][half] = 0;
+    float* const lse = first_of_warp + row < s.queries ? o.lse.At(b, h, first_of_warp + row) : nullptr;
+    if (o.out.add && lse != nullptr) keep[m][half] = MakeRoom(*lse, of_these, factor[m][half]);
+    __syncwarp();  // all four lanes of a row have read
+    if (lse != nullptr && Lane() % 4 == 0) *lse = of_these;
+  });
+  WriteRows<S>(results, factor, keep, o.out, b, h, first_of_warp, s.queries - first_of_warp, s.dim, staging);
 }
 
 // Calls f.template operator()<D>() for the smallest compiled D that is at least `dim`.

@@ -19,6 +19,10 @@ void Set(const Tensor& t, GraphOperand operand, GraphAddresses& to) {
   to[static_cast<size_t>(operand)] = reinterpret_cast<void*>(t.address());
 }
 
+bool OursAlone(AttentionKernels kernels) {
+  return kernels == AttentionKernels::kOwn || kernels == AttentionKernels::kHopper;
+}
+
 bool Aligned(const GraphAddresses& tensors) {
   return std::all_of(tensors.begin(), tensors.end(),
                      [](void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; });
@@ -28,7 +32,7 @@ bool Aligned(const GraphAddresses& tensors) {
 
 bool Attentions::Run(const ops::AttentionForward& o, std::byte* workspace, size_t workspace_bytes,
                      cudaStream_t stream) {
-  if (kernels_ == AttentionKernels::kOwn) return false;
+  if (OursAlone(kernels_)) return false;
   const LibraryAttention a = Described(o);
   GraphAddresses tensors = {};
   SetQkv(a, o.qkv, {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV}, tensors);
@@ -39,7 +43,7 @@ bool Attentions::Run(const ops::AttentionForward& o, std::byte* workspace, size_
 
 bool Attentions::Run(const ops::AttentionBackward& o, std::byte* workspace, size_t workspace_bytes,
                      cudaStream_t stream) {
-  if (kernels_ == AttentionKernels::kOwn) return false;
+  if (OursAlone(kernels_)) return false;
   const LibraryAttention a = Described(o);
   GraphAddresses tensors = {};
   SetQkv(a, o.qkv, {GraphOperand::kQ, GraphOperand::kK, GraphOperand::kV}, tensors);
@@ -98,9 +102,21 @@ void Attentions::ExpectOwn(std::string_view operation) const {
       ": context parallelism needs attention to a part of the keys, which only our own kernels support; use AUTO"));
 }
 
+bool Attentions::TakesHopper(std::string_view why_not) {
+  if (kernels_ != AttentionKernels::kHopper) return false;
+  if (note_) {
+    TellOnce(why_not.empty() ? std::string("attention_forward: the Hopper kernel")
+                             : StrCat("attention_forward: own kernels (not the Hopper kernel: ", why_not, ")"));
+  }
+  return why_not.empty();
+}
+
 void Attentions::Tell(const LibraryAttention& a, const std::string& whose) {
-  if (!note_) return;
-  std::string note = StrCat(a.pass == AttentionPass::kForward ? "attention_forward: " : "attention_backward: ", whose);
+  if (note_)
+    TellOnce(StrCat(a.pass == AttentionPass::kForward ? "attention_forward: " : "attention_backward: ", whose));
+}
+
+void Attentions::TellOnce(std::string note) {
   if (told_.insert(note).second) note_(std::move(note));
 }
 

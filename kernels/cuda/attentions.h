@@ -56,6 +56,9 @@ class Attentions {
   bool Run(const ops::AttentionBackward& o, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
   // For a block of the scores: cuDNN does not add to the results of other blocks, so our own kernels do it.
   void ExpectOwn(std::string_view operation) const;
+  // Whether Hopper's kernel does forward attention, for which `why_not` must be "". Reports whether it does, and why
+  // not, if kHopper is requested; otherwise false.
+  bool TakesHopper(std::string_view why_not);
 
  private:
   bool Run(const LibraryAttention& a, const GraphAddresses& tensors, std::byte* workspace, size_t workspace_bytes,
@@ -65,6 +68,7 @@ class Attentions {
   // Reports the reason, or throws.
   void LeaveToOwn(const LibraryAttention& a, const std::string& why);
   void Tell(const LibraryAttention& a, const std::string& whose);
+  void TellOnce(std::string note);
 
   const AttentionKernels kernels_;
   const bool any_bits_;

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "core/base/strings.h"
 #include "kernels/cuda/error.h"
 
 namespace twofold::cuda {
@@ -21,15 +22,28 @@ bool OneRunsOn(std::string_view architecture, Capability gpu) {
   return (suffix.empty() || suffix == "-virtual") && (newer_minor || gpu.major > built.major);
 }
 
-}  // namespace
-
-bool RunsOn(std::string_view architectures, Capability gpu) {
+template <class F>
+bool AnyOf(std::string_view architectures, F&& holds) {
   while (!architectures.empty()) {
     const size_t length = architectures.find_first_of(",;");
-    if (OneRunsOn(architectures.substr(0, length), gpu)) return true;
+    if (holds(architectures.substr(0, length))) return true;
     architectures.remove_prefix(length == architectures.npos ? architectures.size() : length + 1);
   }
   return false;
+}
+
+}  // namespace
+
+bool RunsOn(std::string_view architectures, Capability gpu) {
+  return AnyOf(architectures, [gpu](std::string_view one) { return OneRunsOn(one, gpu); });
+}
+
+std::string WhyNoHopperAttention(std::string_view architectures, Capability gpu) {
+  if (gpu.major != 9 || gpu.minor != 0)
+    return StrCat("the GPU has compute capability ", gpu.major, ".", gpu.minor, ", not 9.0");
+  const bool built = AnyOf(architectures, [](std::string_view one) { return one == "90a" || one == "90a-real"; });
+  if (built) return "";
+  return StrCat("this build has kernels for ", architectures, ", not for 90a (CMAKE_CUDA_ARCHITECTURES)");
 }
 
 Capability CapabilityOf(int gpu) {

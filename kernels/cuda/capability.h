@@ -1,6 +1,7 @@
 // A GPU's compute capability, which determines the kernels that it can run.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace twofold::cuda {
@@ -14,6 +15,10 @@ struct Capability {
 // compiles. 80-real runs on 8.0 to 8.9. 90a runs on 9.0 alone, and 100f on 10.x (CUDA C++ Programming Guide, "Feature
 // Set Compiler Targets"). CMake's words "native", "all" and "all-major" are taken to be right. False for other text.
 bool RunsOn(std::string_view architectures, Capability gpu);
+
+// Why attention's kernel for Hopper (attention_hopper.cu) cannot run; "" if it can. It needs compute capability 9.0 and
+// code for sm_90a, which `architectures` must name: 90 alone, and code that a driver compiles, lack the instructions.
+std::string WhyNoHopperAttention(std::string_view architectures, Capability gpu);
 
 // Throws CudaError.
 Capability CapabilityOf(int gpu);

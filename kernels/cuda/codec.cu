@@ -379,10 +379,6 @@ void Compute(const ops::Dequantise& o, const Context& c) {
   Decode<FourBits>(o.codes, o.scales, o.out, o.accumulate, o.block, true, c);
 }
 
-void Compute(const ops::QuantiseFp8&, const Context&) {
-  TWOFOLD_CHECK(false, "rounding to FP8 has no kernel on GPUs: specs that ask for it are refused");
-}
-
 void Compute(const ops::SignPack& o, const Context& c) {
   ForFloat(o.in.dtype(), [&]<class T>() {
     const auto blocks = static_cast<unsigned>(CeilDiv(o.scales.numel(), kWarps));

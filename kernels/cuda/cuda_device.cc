@@ -163,6 +163,9 @@ GpuFacts FactsOfGpu(int gpu) {
 
 std::vector<std::string> GpuLibraries() { return cuda::LibraryVersions(); }
 std::string WhyNoCudnnAttention() { return cuda::WhyNoCudnnAttention(); }
+std::string WhyNoHopperAttention(int gpu) {
+  return cuda::WhyNoHopperAttention(TWOFOLD_CUDA_ARCHITECTURES, cuda::CapabilityOf(gpu));
+}
 
 class CudaDevice::Implementation {
  public:
@@ -264,6 +267,10 @@ class CudaDevice::Implementation {
 
 CudaDevice::CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options& options)
     : allocator_(allocator), host_(host), implementation_(std::make_unique<Implementation>(gpu, rank, options)) {
+  if (options.attention == cuda::AttentionKernels::kHopper) {
+    if (const std::string why = WhyNoHopperAttention(gpu); !why.empty())
+      throw cuda::CudaError(StrCat("cuda.attention is HOPPER, but GPU ", gpu, " cannot run its kernel: ", why));
+  }
   if (!options.graphs) return;
   Implementation& d = *implementation_;
   d.graphs = std::make_unique<cuda::Graphs>(

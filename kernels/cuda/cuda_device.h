@@ -46,6 +46,8 @@ GpuFacts FactsOfGpu(int gpu);
 std::vector<std::string> GpuLibraries();
 // Why cuDNN's attention is unavailable for every shape; "" if it is available.
 std::string WhyNoCudnnAttention();
+// Why AttentionKernels::kHopper is unavailable on a GPU; "" if it is available. Throws cuda::CudaError.
+std::string WhyNoHopperAttention(int gpu);
 
 class CudaDevice : public Device {
  public:
@@ -57,7 +59,7 @@ class CudaDevice : public Device {
     bool time_algorithms = false;  // products use the fastest algorithm that cuBLASLt suggests instead of the first
     bool graphs = false;  // operations of the compute stream that repeat are launched by CUDA graphs (graphs.h)
   };
-  // Throws cuda::CudaError.
+  // Throws cuda::CudaError; also if the GPU cannot do what the options request.
   CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank, const Options& options);
   CudaDevice(CachingAllocator& allocator, CachingAllocator& host, int gpu, int rank)
       : CudaDevice(allocator, host, gpu, rank, Options()) {}

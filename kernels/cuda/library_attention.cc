@@ -179,7 +179,7 @@ std::string WhyNotCudnn(const LibraryAttention& a, int major, int64_t version) {
 }
 
 std::vector<LibraryAttention> AskedFor(const LibraryAttention& a, AttentionKernels kernels, bool any_bits) {
-  if (kernels == AttentionKernels::kOwn) return {};
+  if (kernels == AttentionKernels::kOwn || kernels == AttentionKernels::kHopper) return {};
   LibraryAttention asked = a;
   asked.repeatable = true;
   std::vector<LibraryAttention> all = {asked};

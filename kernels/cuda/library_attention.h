@@ -43,7 +43,8 @@ std::string WhyNotVersion(int64_t version);
 std::string WhyNotCudnn(const LibraryAttention& a, int major, int64_t version);
 
 // Whose kernels run attention. kAuto: cuDNN's if available. kCudnn: only cuDNN's, even if results are not repeatable.
-enum class AttentionKernels { kAuto, kOwn, kCudnn };
+// kHopper: our own, forward attention by attention_hopper.cu where it can.
+enum class AttentionKernels { kAuto, kOwn, kCudnn, kHopper };
 // The variants to request from cuDNN, in order, until one has an engine that fits the workspace. any_bits: the last
 // bits of results may differ from run to run anyway.
 std::vector<LibraryAttention> AskedFor(const LibraryAttention& a, AttentionKernels kernels, bool any_bits);

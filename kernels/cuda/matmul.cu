@@ -2,6 +2,7 @@
 // library does not cover: output types that it cannot store, sums over heads that must be rounded once, biases of
 // another type, and empty products.
 #include "kernels/cuda/algorithm_choice.h"
+#include "kernels/cuda/fp8.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/libraries.h"
@@ -98,7 +99,7 @@ void ComputeWithEpilogue(const ops::MatMul& o, const Context& c) {
 }  // namespace
 
 void Compute(const ops::MatMul& o, const Context& c) {
-  TWOFOLD_CHECK(!o.fp8(), "products in FP8 have no kernel on GPUs: specs that ask for them are refused");
+  if (o.fp8()) return MultiplyFp8(o, c);
   if (o.epilogue != ops::MatMul::kNone) return ComputeWithEpilogue(o, c);
   const int64_t m = o.out.dim(0), n = o.out.dim(1);
   const OutMatrices where = {.stride = n, .heads = 1, .rows = m, .columns = n};

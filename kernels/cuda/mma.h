@@ -1,6 +1,6 @@
 // Access to tensor cores: the matrix instruction of a warp, loads of its fragments from shared memory, and asynchronous
-// copies to shared memory. For .cu files only; only this file and numbers.h contain PTX. Everything here is available
-// from compute capability 8.0 on (PTX ISA 8.x, "Warp-level matrix instructions", "Asynchronous copy").
+// copies to shared memory. For .cu files only; only this file, hopper.h and numbers.h contain PTX. Everything here is
+// available from compute capability 8.0 on (PTX ISA 8.x, "Warp-level matrix instructions", "Asynchronous copy").
 //
 // mma.m16n8k16 computes c[16, 8] += a[16, 16] * b[16, 8]. Each lane holds fragments of them, two 16-bit elements per
 // register. In lane l, with g = l / 4 and p = 2 * (l % 4):
@@ -9,12 +9,20 @@
 //   c[0], c[1]: row g, columns p and p + 1                 c[2], c[3]: row g + 8
 // So two neighbouring results c, rounded, form a fragment a of the next product.
 //
+// mma.m16n8k32 does the same for FP8 codes, c[16, 8] += a[16, 32] * b[32, 8], with four codes per register. With
+// q = 4 * (l % 4):
+//   a[0]: row g, columns q to q + 3     a[1]: row g + 8    a[2]: row g, columns q + 16 to q + 19    a[3]: row g + 8
+//   b[0]: rows q to q + 3 of column g   b[1]: rows q + 16 to q + 19
+// and c as above. GPUs have it from 8.9 on (PTX ISA 8.4). A Hopper GPU keeps about 14 bits of its sums (DeepSeek-AI
+// 2024, "DeepSeek-V3 Technical Report", section 3.3.2).
+//
 // The emulation (cmake/cuda.cmake) has the same fragments. It does copies as late as allowed, when they are waited for,
 // so that reading too early gives wrong values.
 #pragma once
 
 #include <cstdint>
 
+#include "core/device/ops/fp8.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/numbers.h"
 
@@ -247,6 +255,106 @@ uint32_t PackTwo(float first, float second) {
   return a.bits | static_cast<uint32_t>(b.bits) << 16;
 }
 inline float ApproximateExp2(float x) { return x < -126 ? 0.0f : std::exp2(x); }
+
+#endif
+
+// ---- Products of FP8 codes ----
+
+// Codes 2 i and 2 i + 1 of a register, as two numbers of F16, which has all numbers of both formats.
+template <ops::Fp8Format kFormat>
+__device__ inline uint32_t WidenTwo(uint32_t codes, int i) {
+  const uint32_t two = codes >> (16 * i), first = two & 0xffu, second = two >> 8 & 0xffu;
+  if constexpr (kFormat == ops::Fp8Format::kE5M2) {
+    return first << 8 | second << 24;  // the upper halves of numbers in F16
+  } else {
+    // The exponent of F32 has a bias of 127 instead of 7. Codes without an exponent become subnormal before the
+    // product.
+    const auto wide = [](uint32_t code) {
+      const uint32_t size = code & 0x7fu;
+      const float x = size == 0x7fu ? __uint_as_float(0x7fc00000u) : __uint_as_float(size << 20) * 0x1p120f;
+      return __uint_as_float(__float_as_uint(x) | (code & 0x80u) << 24);
+    };
+    return PackTwo<Half>(wide(first), wide(second));
+  }
+}
+
+// mma.m16n8k32 in two instructions of m16n8k16 on F16, with the same fragments. Each takes half of the codes of every
+// register: which elements of the inner dimension meet first does not matter.
+template <ops::Fp8Format kA, ops::Fp8Format kB>
+__device__ inline void MultiplyAddWidened(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t b = half == 0 ? b0 : b1;
+    const uint32_t of_a[4] = {WidenTwo<kA>(a[2 * half], 0), WidenTwo<kA>(a[2 * half + 1], 0),
+                              WidenTwo<kA>(a[2 * half], 1), WidenTwo<kA>(a[2 * half + 1], 1)};
+    MultiplyAdd<Half>(c, of_a, WidenTwo<kB>(b, 0), WidenTwo<kB>(b, 1));
+  }
+}
+
+#ifdef TWOFOLD_EMULATED_CUDA
+
+namespace emulated_mma {
+
+template <ops::Fp8Format kA, ops::Fp8Format kB>
+void MultiplyAddCodes(void* const* lanes, int) {
+  static constexpr auto kOfA = ops::rules::Fp8Table(kA), kOfB = ops::rules::Fp8Table(kB);
+  float a[16][32], b[32][8];
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const auto& of = *static_cast<const Fragments*>(lanes[lane]);
+    const int g = lane / 4, q = lane % 4 * 4;
+    for (int i = 0; i < 4; ++i) {
+      for (int r = 0; r < 4; ++r) a[g + r % 2 * 8][q + r / 2 * 16 + i] = kOfA[of.a[r] >> (8 * i) & 0xffu];
+      for (int r = 0; r < 2; ++r) b[q + r * 16 + i][g] = kOfB[of.b[r] >> (8 * i) & 0xffu];
+    }
+  }
+  for (int row = 0; row < 16; ++row) {
+    float sums[8] = {};
+    for (int k = 0; k < 32; ++k) {
+      for (int column = 0; column < 8; ++column) sums[column] += a[row][k] * b[k][column];
+    }
+    for (int column = 0; column < 8; ++column) {
+      static_cast<const Fragments*>(lanes[row % 8 * 4 + column / 2])->c[row / 8 * 2 + column % 2] += sums[column];
+    }
+  }
+}
+
+}  // namespace emulated_mma
+
+template <ops::Fp8Format kA, ops::Fp8Format kB>
+void MultiplyAddFp8(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  emulated_mma::Fragments mine = {c, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+  emulated::WarpTogether(kAllLanes, &mine, emulated_mma::MultiplyAddCodes<kA, kB>);
+}
+
+#elif __CUDA_ARCH__ >= 890 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
+
+// Products are exact; sums keep as many bits as the GPU's tensor cores do.
+template <ops::Fp8Format kA, ops::Fp8Format kB>
+__device__ inline void MultiplyAddFp8(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+#define TWOFOLD_MULTIPLY_ADD(types)                                                   \
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32." types                         \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                       \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+  constexpr bool kWideA = kA == ops::Fp8Format::kE5M2, kWideB = kB == ops::Fp8Format::kE5M2;
+  if constexpr (!kWideA && !kWideB) {
+    TWOFOLD_MULTIPLY_ADD("e4m3.e4m3");
+  } else if constexpr (!kWideA) {
+    TWOFOLD_MULTIPLY_ADD("e4m3.e5m2");
+  } else if constexpr (!kWideB) {
+    TWOFOLD_MULTIPLY_ADD("e5m2.e4m3");
+  } else {
+    TWOFOLD_MULTIPLY_ADD("e5m2.e5m2");
+  }
+#undef TWOFOLD_MULTIPLY_ADD
+}
+
+#else  // GPUs without the instruction
+
+template <ops::Fp8Format kA, ops::Fp8Format kB>
+__device__ inline void MultiplyAddFp8(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  MultiplyAddWidened<kA, kB>(c, a, b0, b1);
+}
 
 #endif
 

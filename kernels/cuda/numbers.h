@@ -88,6 +88,16 @@ void ForFloat(DType type, F&& f) {
     default: TWOFOLD_CHECK(false, "the type is a float type");
   }
 }
+// The same for all float types but F64.
+template <class F>
+void ForNarrow(DType type, F&& f) {
+  switch (type) {
+    case DType::kF32: return f.template operator()<float>();
+    case DType::kBF16: return f.template operator()<Bf16>();
+    case DType::kF16: return f.template operator()<Half>();
+    default: TWOFOLD_CHECK(false, "the type is F32, BF16 or F16");
+  }
+}
 // The same for I32 and U8.
 template <class F>
 void ForIndex(DType type, F&& f) {

@@ -504,6 +504,7 @@ void RegisterAttention() {
   const DType t = DType::kBF16;
   std::vector<std::pair<std::string, cuda::AttentionKernels>> whose = {{"", cuda::AttentionKernels::kOwn}};
   if (WhyNoCudnnAttention().empty()) whose.emplace_back("/cudnn", cuda::AttentionKernels::kCudnn);
+  if (!Small() && WhyNoHopperAttention(0).empty()) whose.emplace_back("/hopper", cuda::AttentionKernels::kHopper);
   for (const auto& [name, attention] : whose) {
     for (const Heads& h : all) {
       const int64_t samples = std::max<int64_t>(ComputeTokens() / h.sequence, 1),
@@ -515,6 +516,7 @@ void RegisterAttention() {
                                          b.F32({samples, h.heads, h.sequence}), h.heads, h.kv_heads};
           },
           attention);
+      if (attention == cuda::AttentionKernels::kHopper) continue;  // whose backward pass is our own
       if (attention == cuda::AttentionKernels::kCudnn && cuda::CapabilityOf(0).major < 9)
         continue;  // which wants more workspace there
       RegisterFlops(

@@ -292,20 +292,28 @@ constexpr BlockCase kBlocks[] = {
      .tk = 45},
 };
 
+// What lies outside the rectangle stays, so that results are operands too.
+void CheckForward(DType type, const BlockCase& a, bool add, const OnDevice& device = OnDevice()) {
+  SCOPED_TRACE(StrCat(DTypeName(type), " forward ", a.name(), add ? " merged" : ""));
+  ExpectLikeCpu(
+      type, Tolerance(type),
+      [&](Operands& o) -> ops::Op {
+        return ops::AttentionBlockForward{.q = o.Normal({a.batch, a.tq, a.q_columns()}),
+                                          .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
+                                          .out = o.InOut(o.WideNormal(a.out())),
+                                          .lse = o.InOut(SomeLse(o, a.lse(), a.block.keys)),
+                                          .block = a.block,
+                                          .merge = add};
+      },
+      device);
+}
+
 TEST_F(AttentionOnGpu, Rectangles) {
   for (const BlockCase& a : kBlocks) {
     for (const DType type : kTypes) {
       for (const bool add : {false, true}) {
-        SCOPED_TRACE(StrCat(DTypeName(type), " ", a.name(), add ? " merged" : ""));
-        // What lies outside the rectangle stays, so that results are operands too.
-        ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
-          return ops::AttentionBlockForward{.q = o.Normal({a.batch, a.tq, a.q_columns()}),
-                                            .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
-                                            .out = o.InOut(o.WideNormal(a.out())),
-                                            .lse = o.InOut(SomeLse(o, a.lse(), a.block.keys)),
-                                            .block = a.block,
-                                            .merge = add};
-        });
+        CheckForward(type, a, add);
+        SCOPED_TRACE(StrCat(DTypeName(type), " backward ", a.name(), add ? " merged" : ""));
         ExpectLikeCpu(type, Tolerance(type), [&](Operands& o) -> ops::Op {
           return ops::AttentionBlockBackward{.q = o.Normal({a.batch, a.tq, a.q_columns()}),
                                              .kv = o.Normal({a.batch, a.tk, a.kv_columns()}),
@@ -320,6 +328,154 @@ TEST_F(AttentionOnGpu, Rectangles) {
       }
     }
   }
+}
+
+// Hopper's kernel, where it is the one that runs; tensors that are not aligned are for the others.
+class AttentionByHopper : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    if (const std::string why = WhyNoHopperAttention(0); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+  }
+};
+const OnDevice kByHopper{.attention = cuda::AttentionKernels::kHopper};
+constexpr DType kNarrow[] = {DType::kBF16, DType::kF16};
+
+// A block has 192 queries of heads that are 64 wide, and 128 of those that are 128 wide; a tile has 128 keys, and a
+// ring two tiles. So there are rows, blocks and tiles that are whole, begun and alone; rings that go round; groups of
+// warps that see fewer tiles than others do.
+constexpr AttentionCase kOfHopper[] = {
+    {.batch = 1, .t = 1, .heads = 1, .kv_heads = 1, .dim = 64, .causal = true},
+    {.batch = 1, .t = 1, .heads = 2, .kv_heads = 1, .dim = 128, .causal = false},
+    {.batch = 2, .t = 17, .heads = 2, .kv_heads = 1, .dim = 64, .causal = true},
+    {.batch = 1, .t = 127, .heads = 3, .kv_heads = 1, .dim = 64, .causal = true},
+    {.batch = 1, .t = 193, .heads = 1, .kv_heads = 1, .dim = 64, .causal = false},
+    {.batch = 1, .t = 384, .heads = 2, .kv_heads = 2, .dim = 64, .causal = true},
+    {.batch = 2, .t = 641, .heads = 2, .kv_heads = 1, .dim = 64, .causal = true},
+    {.batch = 1, .t = 128, .heads = 1, .kv_heads = 1, .dim = 128, .causal = true},
+    {.batch = 1, .t = 129, .heads = 4, .kv_heads = 2, .dim = 128, .causal = true},
+    {.batch = 1, .t = 500, .heads = 1, .kv_heads = 1, .dim = 128, .causal = false},
+    {.batch = 2, .t = 513, .heads = 2, .kv_heads = 1, .dim = 128, .causal = true},
+};
+TEST_F(AttentionByHopper, Forward) {
+  for (const AttentionCase& a : kOfHopper) {
+    for (const DType type : kNarrow) CheckForward(type, a, kByHopper);
+  }
+}
+// What it leaves to other kernels.
+TEST_F(AttentionByHopper, LeavesOthersAlone) {
+  const AttentionCase a = {.batch = 1, .t = 33, .heads = 2, .kv_heads = 1, .dim = 64, .causal = true};
+  for (const DType type : kTypes) {
+    for (const int64_t dim : {20, 56, 80, 136}) {
+      AttentionCase other = a;
+      other.dim = dim;
+      CheckForward(type, other, kByHopper);
+    }
+    CheckBackward(type, a, kByHopper);
+  }
+  CheckForward(DType::kF32, a, kByHopper);
+  CheckForward(DType::kF64, a, kByHopper);
+}
+// As for the other kernels above.
+TEST_F(AttentionByHopper, LargeScores) {
+  for (const int64_t dim : {64, 128}) {
+    for (const DType type : kNarrow) {
+      ExpectLikeCpu(
+          type, Tolerance(type),
+          [&](Operands& o) -> ops::Op {
+            return ops::AttentionForward{
+                .qkv = o.Normal({1, 300, 3 * dim}, 8), .out = o.Out({1, 300, dim}), .lse = o.WideOut({1, 1, 300})};
+          },
+          kByHopper);
+    }
+  }
+}
+
+constexpr BlockCase kBlocksOfHopper[] = {
+    {.block = {.heads = 4,
+               .kv_heads = 2,
+               .head_dim = 64,
+               .first_query = 7,
+               .queries = 250,
+               .first_key = 3,
+               .keys = 387,
+               .causal = false},
+     .batch = 2,
+     .tq = 260,
+     .tk = 400,
+     .more_columns = 16},
+    {.block = {.heads = 2,
+               .kv_heads = 1,
+               .head_dim = 128,
+               .first_query = 1,
+               .queries = 5,
+               .first_key = 2,
+               .keys = 300,
+               .causal = false},
+     .batch = 1,
+     .tq = 8,
+     .tk = 310},
+    {.block = {.heads = 2,
+               .kv_heads = 2,
+               .head_dim = 128,
+               .first_query = 40,
+               .queries = 270,
+               .first_key = 20,
+               .keys = 270,
+               .causal = true},
+     .batch = 1,
+     .tq = 330,
+     .tk = 290,
+     .more_columns = 8},
+    {.block = {.heads = 1,
+               .kv_heads = 1,
+               .head_dim = 64,
+               .first_query = 0,
+               .queries = 200,
+               .first_key = 0,
+               .keys = 1,
+               .causal = false},
+     .batch = 1,
+     .tq = 200,
+     .tk = 2},
+};
+TEST_F(AttentionByHopper, Rectangles) {
+  for (const DType type : kNarrow) {
+    for (const bool add : {false, true}) {
+      for (const BlockCase& a : kBlocks) CheckForward(type, a, add, kByHopper);
+      for (const BlockCase& a : kBlocksOfHopper) CheckForward(type, a, add, kByHopper);
+    }
+  }
+}
+
+// What is told of whose kernels ran.
+TEST_F(AttentionByHopper, TellsWhichKernelRan) {
+  cuda::GpuSource source(0);
+  cuda::PinnedSource host_source(0);
+  CachingAllocator allocator(source, 0), host(host_source, 0, "host memory");
+  CudaDevice device(allocator, host, 0, 0, {.attention = cuda::AttentionKernels::kHopper});
+  std::vector<std::string> notes;
+  device.SetNote([&](std::string note) { notes.push_back(std::move(note)); });
+  const auto told = [&](DType type, int64_t dim, int64_t first = 0) {
+    const auto blank = [&](Shape shape, DType t) {
+      const int64_t n = shape.numel();
+      return device.NewTensor({n + first}, t, Category::kOther).Slice(first, std::move(shape));
+    };
+    const ops::AttentionForward o{.qkv = blank({1, 33, 3 * dim}, type),
+                                  .out = blank({1, 33, dim}, type),
+                                  .lse = blank({1, 1, 33}, type == DType::kF64 ? type : DType::kF32)};
+    for (int time = 0; time < 2; ++time) device.Launch(device.compute(), o);
+    device.compute().Synchronize();
+    return std::exchange(notes, {});
+  };
+  constexpr std::string_view kOthers = "attention_forward: own kernels (not the Hopper kernel: ";
+  using testing::ElementsAre;
+  EXPECT_THAT(told(DType::kBF16, 64), ElementsAre("attention_forward: the Hopper kernel"));
+  EXPECT_THAT(told(DType::kF16, 128), ElementsAre()) << "once is enough";
+  EXPECT_THAT(told(DType::kF32, 64), ElementsAre(StrCat(kOthers, "it computes in BF16 and F16)")));
+  EXPECT_THAT(told(DType::kBF16, 80), ElementsAre(StrCat(kOthers, "its heads are 64 or 128 wide)")));
+  EXPECT_THAT(told(DType::kBF16, 64, 1), ElementsAre(StrCat(kOthers, "its rows are aligned to 16 bytes)")));
 }
 
 class SoftmaxOnGpu : public GpuTest {};

@@ -64,7 +64,13 @@ TEST_P(GptMemory, IsAsPredicted) {
                          GetParam().parallel, " }\n"));
 }
 
+constexpr char kFp8[] = "precision { parameter: BF16 reduce: F32 matmul: FP8 } ",
+               kFp8Block[] = "precision { parameter: BF16 reduce: F32 matmul: FP8 fp8 { scaling: BLOCK } } ";
+
 constexpr Layout kLayouts[] = {{"One", "", "clip_norm: 1 "},
+                               {"Fp8", "", kFp8},
+                               {"Fp8Tp", "tp: 2 sequence_parallel: true", kFp8},
+                               {"Fp8Block", "dp: 2 sharding: ZERO_3", kFp8Block},
                                {"Mixed", "", kMixed},
                                {"Half", "", "precision { parameter: F16 } "},
                                {"Recomputed", "", "activation_checkpointing {} "},
@@ -170,6 +176,8 @@ TEST_P(WholeModelMemory, OfALlamaOf1BIsAsPredicted) {
 
 constexpr Layout kWhole[] = {
     {"One", "", kMixed},
+    {"Fp8", "", kFp8},
+    {"Fp8Block", "", kFp8Block},
     {"Recomputed", "", "precision { parameter: BF16 reduce: F32 } activation_checkpointing {} "},
     {"Ddp", "dp: 2", kMixed},
     {"Zero1", "dp: 2 sharding: ZERO_1", kMixed},

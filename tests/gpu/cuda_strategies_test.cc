@@ -86,6 +86,38 @@ TEST_F(CudaStrategies, AttentionIsWhoseItWasAskedToBeAndTheNotesSayWhose) {
   }
 }
 
+// Heads are 64 wide, which Hopper's kernel takes; with cp: 2 in blocks that are merged around the ring, and as part of
+// graphs. Losses, and the memory to the byte, are those of the other kernels. A whole run takes no memory for it.
+TEST_F(CudaStrategies, HopperAttentionTrainsAsTheOtherKernelsDo) {
+  const std::string why_not = WhyNoHopperAttention(0);
+  constexpr char kWide[] = "model { llama { layers: 1 hidden: 128 heads: 2 kv_heads: 1 ffn: 24 sequence: 160 } }\n";
+  constexpr char kBf16Text[] = "precision { parameter: BF16 }";
+  for (const char* parallel : {"", "cp: 2"}) {
+    for (const char* more : {"", " graphs: true"}) {
+      SCOPED_TRACE(StrCat(parallel, more));
+      const std::string text = OnGpu(Text({"", kWide, parallel, kBf16Text}));
+      spec::Spec spec = test::Resolve(StrCat(text, "cuda { attention: HOPPER", more, " }\n"));
+      const RunResult result = test::RunResolved(spec);
+      if (!why_not.empty()) {
+        EXPECT_THAT(std::string(result.status.message()),
+                    HasSubstr(StrCat("cuda.attention: HOPPER is not available on GPU 0: ", why_not)));
+        continue;
+      }
+      ASSERT_TRUE(result.status.ok()) << result.status.message();
+      const auto got = test::RecordsOf(spec, result);
+      const auto want = test::RunText(StrCat(text, "cuda { attention: OWN", more, " }\n"));
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t r = 0; r < got.size(); ++r) {
+        EXPECT_THAT(got[r].notes(), Contains("attention_forward: the Hopper kernel"));
+        EXPECT_THAT(want[r].notes(), Not(Contains(HasSubstr("Hopper"))));
+        ExpectNear(Losses(got[r]), Losses(want[r]), kBf16, static_cast<int>(r));
+        EXPECT_EQ(got[r].memory().peak_bytes(), want[r].memory().peak_bytes());
+        EXPECT_EQ(got[r].memory().reserved_bytes(), want[r].memory().reserved_bytes());
+      }
+    }
+  }
+}
+
 // A checkpoint knows nothing of the device that wrote it: the second half of a run elsewhere has the losses of one that
 // stayed.
 TEST_F(CudaStrategies, CheckpointsMoveBetweenDevices) {

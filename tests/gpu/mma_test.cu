@@ -1,62 +1,17 @@
 // The instructions of mma.h by themselves: what lies where, on both kinds of tensor core, real and emulated.
 #include "kernels/cuda/mma.h"
 
-#include <bit>
-#include <cstring>
+#include <cmath>
 #include <random>
 #include <vector>
 
 #include "tests/gpu/against_cpu.h"
-#include "tests/seed.h"
+#include "tests/gpu/arrays.h"
 
 namespace twofold::cuda::mma_test {
 namespace {
 
 class MmaTest : public GpuTest {};
-
-// An array on the GPU with a copy here.
-template <class T>
-class OnGpu {
- public:
-  explicit OnGpu(std::vector<T> values) : here(std::move(values)) {
-    Check(cudaMalloc(reinterpret_cast<void**>(&there_), here.size() * sizeof(T)));
-    Check(cudaMemcpy(there_, here.data(), here.size() * sizeof(T), cudaMemcpyDefault));
-  }
-  ~OnGpu() { cudaFree(there_); }
-  T* get() const { return there_; }
-  const std::vector<T>& Read() {
-    Check(cudaStreamSynchronize(nullptr));
-    Check(cudaMemcpy(here.data(), there_, here.size() * sizeof(T), cudaMemcpyDefault));
-    return here;
-  }
-  std::vector<T> here;
-
- private:
-  T* there_ = nullptr;
-};
-
-template <class T>
-T Of(float value) {
-  if constexpr (std::is_same_v<T, Bf16>)
-    return std::bit_cast<T>(twofold::BF16(value));
-  else
-    return std::bit_cast<T>(twofold::F16(value));
-}
-// Whole numbers up to 15: exact in both types, and so are sums of their products in f32.
-template <class T>
-std::vector<T> Numbers(size_t count, uint64_t salt) {
-  std::mt19937 random(TestSeed(salt));
-  std::vector<T> numbers(count);
-  for (T& x : numbers) x = Of<T>(static_cast<float>(static_cast<int>(random() % 31) - 15));
-  return numbers;
-}
-template <class T>
-float Value(T x) {
-  if constexpr (std::is_same_v<T, Bf16>)
-    return static_cast<float>(std::bit_cast<twofold::BF16>(x.bits));
-  else
-    return static_cast<float>(std::bit_cast<twofold::F16>(x.bits));
-}
 
 // One warp: c [16, 8] = c + a [16, 16] * b, where b is [16, 8] (its fragments are loaded transposed) or, `by_columns`,
 // [8, 16].
@@ -146,6 +101,89 @@ void CheckChain() {
 TEST_F(MmaTest, ResultsAreOperands) {
   CheckChain<Bf16>();
   CheckChain<Half>();
+}
+
+// ---- FP8 codes ----
+
+using ops::Fp8Format;
+
+// One warp: c [16, 8] = c + a [16, 32] * b^T, where b is [8, 32].
+template <Fp8Format kA, Fp8Format kB, bool kWidened>
+__global__ void ProductOfCodes(const uint8_t* a, const uint8_t* b, float* c) {
+  uint8_t* const shared = DynamicShared<uint8_t>();  // a, then b
+  const int lane = static_cast<int>(threadIdx.x);
+  CopyAsync(shared, lane * 16, a + lane * 16, true);
+  if (lane < 16) CopyAsync(shared + 512, lane * 16, b + lane * 16, true);
+  CommitCopies();
+  WaitForCopies<0>();
+  __syncthreads();
+  uint32_t of_a[4], of_b[4];
+  LoadMatrices(of_a, shared, lane % 16 * 32 + lane / 16 * 16);
+  LoadMatrices(of_b, shared + 512, lane % 8 * 32 + lane / 8 % 2 * 16);
+  const int g = lane / 4, p = lane % 4 * 2;
+  float of_c[4] = {c[g * 8 + p], c[g * 8 + p + 1], c[(g + 8) * 8 + p], c[(g + 8) * 8 + p + 1]};
+  if constexpr (kWidened)
+    MultiplyAddWidened<kA, kB>(of_c, of_a, of_b[0], of_b[1]);
+  else
+    MultiplyAddFp8<kA, kB>(of_c, of_a, of_b[0], of_b[1]);
+  for (int i = 0; i < 4; ++i) c[(g + i / 2 * 8) * 8 + p + i % 2] = of_c[i];
+}
+
+template <Fp8Format kA, Fp8Format kB, bool kWidened>
+void CheckCodes(const std::vector<uint8_t>& codes_a, const std::vector<uint8_t>& codes_b) {
+  OnGpu<uint8_t> a(codes_a), b(codes_b);
+  std::vector<float> start(128);
+  for (size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(i % 5);
+  OnGpu<float> c(start);
+  Launch(ProductOfCodes<kA, kB, kWidened>, dim3(1), dim3(kWarp), 768, nullptr, a.get(), b.get(), c.get());
+  const std::vector<float>& got = c.Read();
+  for (size_t row = 0; row < 16; ++row) {
+    for (size_t column = 0; column < 8; ++column) {
+      float want = start[row * 8 + column];
+      for (size_t k = 0; k < 32; ++k)
+        want += ops::rules::FromFp8(codes_a[row * 32 + k], kA) * ops::rules::FromFp8(codes_b[column * 32 + k], kB);
+      const float is = got[row * 8 + column];
+      EXPECT_TRUE(want == is || (std::isnan(want) && std::isnan(is)))
+          << row << ", " << column << ": " << is << ", not " << want;
+    }
+  }
+}
+template <Fp8Format kA, Fp8Format kB>
+void CheckCodes() {
+  const auto both = [](const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+    CheckCodes<kA, kB, false>(a, b);
+    CheckCodes<kA, kB, true>(a, b);
+  };
+  std::mt19937 random(TestSeed(5));
+  const auto numbers = [&](size_t count, auto code) {  // whole numbers up to 3
+    std::vector<uint8_t> codes(count);
+    for (uint8_t& x : codes) x = code(static_cast<float>(static_cast<int>(random() % 7) - 3));
+    return codes;
+  };
+  const auto of_a = [](float x) { return ops::rules::ToFp8<kA>(x); };
+  const auto of_b = [](float x) { return ops::rules::ToFp8<kB>(x); };
+  both(numbers(512, of_a), numbers(256, of_b));
+  // All codes of either operand, each multiplied by 1. A row has one code beside zeros, because NaN times 0 is NaN.
+  for (int first = 0; first < 256; first += 32) {
+    std::vector<uint8_t> all(512), ones(256, 0);
+    for (size_t i = 0; i < 512; ++i) all[i] = static_cast<uint8_t>(first + static_cast<int>(i % 32));
+    for (size_t one = 0; one < 32; one += 8) {  // column c of the result: code first + one + c
+      for (size_t i = 0; i < 256; ++i) ones[i] = of_b(i % 32 == one + i / 32 ? 1.0f : 0.0f);
+      std::vector<uint8_t> alone(512, 0);
+      for (size_t row = 0; row < 16; ++row) alone[row * 32 + one + row % 8] = all[one + row % 8];
+      both(alone, ones);
+      std::vector<uint8_t> units(512, 0), codes(256, 0);
+      for (size_t row = 0; row < 16; ++row) units[row * 32 + one + row % 8] = of_a(1.0f);
+      for (size_t column = 0; column < 8; ++column) codes[column * 32 + one + column] = all[one + column];
+      both(units, codes);
+    }
+  }
+}
+TEST_F(MmaTest, ProductsOfCodes) {
+  CheckCodes<Fp8Format::kE4M3, Fp8Format::kE4M3>();
+  CheckCodes<Fp8Format::kE4M3, Fp8Format::kE5M2>();
+  CheckCodes<Fp8Format::kE5M2, Fp8Format::kE4M3>();
+  CheckCodes<Fp8Format::kE5M2, Fp8Format::kE5M2>();
 }
 
 // Four matrices [8, 8] whose rows lie apart: fragment i of a lane is of matrix i.

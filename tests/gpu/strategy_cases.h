@@ -26,7 +26,7 @@ inline constexpr char kUnfused[] =
 
 // Relative, of every step's loss. In f32 sums differ in their order alone. In bf16 each activation and gradient is
 // rounded to 8 bits, so that another order of a sum moves some by 2^-8; in f16 by 2^-11.
-inline constexpr double kF32 = 1e-4, kBf16 = 2e-2, kF16 = 5e-3;
+inline constexpr double kF32 = 1e-4, kBf16 = 2e-2, kF16 = 5e-3, kF8 = 1e-3;
 
 struct Case {
   const char* name;
@@ -82,6 +82,11 @@ inline constexpr Case kCases[] = {
     {"Bf16", kGpt, "dp: 2 sharding: ZERO_3", "precision { parameter: BF16 reduce: F32 }", kBf16},
     {"Bf16Llama", kLlama, "tp: 2", "precision { parameter: BF16 }", kBf16},
     {"F16", kGpt, "dp: 2", "precision { parameter: F16 loss_scale { dynamic { initial: 1024 } } }", kF16},
+    // In FP8 a number that another order of a sum moves may be rounded to a code that is 1/8 away.
+    {"Fp8", kGpt, "dp: 2", "precision { parameter: BF16 reduce: F32 matmul: FP8 }", kBf16},
+    {"Fp8Llama", kLlama, "tp: 2 sequence_parallel: true", "precision { parameter: F32 matmul: FP8 }", kF8},
+    {"Fp8Block", kGpt, "pp: 2", "global_batch: 8 precision { parameter: F32 matmul: FP8 fp8 { scaling: BLOCK } }", kF8},
+    {"Fp8BlockLlama", kLlama, "tp: 2", "precision { parameter: BF16 matmul: FP8 fp8 { scaling: BLOCK } }", kBf16},
     {"F64", kGpt, "dp: 2", "precision { parameter: F64 }", 1e-9},
 };
 

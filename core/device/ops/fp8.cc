@@ -33,6 +33,11 @@ void CheckShapes(const QuantiseFp8& o) {
          Key(o).name, {&o.in, &o.codes, &scales});
 }
 
+int64_t CudaFp8Parts(int64_t elements) { return std::min<int64_t>(kFp8Parts, (elements + 4095) / 4096); }
+Bytes CudaWorkspace(const QuantiseFp8& o) {
+  return Bytes(o.scaling.blocks == Fp8Blocks::kTensor ? CudaFp8Parts(o.in.numel()) * ElementSize(DType::kF32) : 0);
+}
+
 }  // namespace rules
 
 }  // namespace twofold::ops

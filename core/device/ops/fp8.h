@@ -4,7 +4,7 @@
 //   E5M2  5 bits of exponent, 2 of fraction: up to 57344, smallest normal number 2^-14, smallest 2^-16
 // "OCP 8-bit Floating Point Specification (OFP8)", revision 1.0, 2023, sections 5.1 to 5.3; Micikevicius et al. 2022,
 // "FP8 Formats for Deep Learning", section 3. A number is rounded to the nearest code, ties to the even one. Beyond the
-// largest number it becomes that number (saturation); NaN stays NaN.
+// largest number it becomes that number (saturation); NaN becomes the code 0x7f.
 //
 // A matrix is its codes and scales: element (i, j) is FromFp8(code) times the scale of the block that holds it. Scales
 // are powers of two, as Transformer Engine and DeepSeek-V3 offer them and OCP MX has them. So scaling does not round,
@@ -41,14 +41,20 @@ Shape Fp8Scales(Fp8Blocks blocks, int64_t m, int64_t n);  // kTensor: [1, 1]
 
 // Chooses the scale of each block, and rounds in / scale to codes. The scale is the smallest power of two, but at least
 // 2^-100, with which the block's largest magnitude does not exceed the format's largest number; it is 1 if all elements
-// are 0. If an element of a block is not finite, the scale is the largest magnitude (NaN counts as the largest), so the
-// whole block decodes to numbers that are not finite.
+// are 0. If an element of a block is not finite, the scale is the largest magnitude (NaN counts as the largest) and all
+// codes of the block are 0x7f, so the whole block decodes to numbers that are not finite. Codes and scales are the same
+// bits on every device.
 struct QuantiseFp8 {
   Tensor in /*F32, BF16 or F16 [m, n]*/, codes /*U8 [m, n]*/;
   Fp8Scaling scaling /*of the codes*/;
 };
 
 namespace rules {
+
+// A GPU finds the largest magnitude of a whole tensor in parts, at most kFp8Parts, whose maxima are in the workspace.
+inline constexpr int64_t kFp8Parts = 1024;
+int64_t CudaFp8Parts(int64_t elements);
+Bytes CudaWorkspace(const QuantiseFp8&);
 
 struct Fp8Numbers {
   int fraction_bits;   // of a code
@@ -69,14 +75,15 @@ constexpr uint8_t ToFp8(float x) {
   // Adding 2^23 units of the smallest number leaves the sum's last bit worth one of these units.
   constexpr uint32_t kShift = static_cast<uint32_t>(127 + kNumbers.least_exponent - kNumbers.fraction_bits + 23) << 23;
   const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffffu;
+  const bool nan = magnitude > 0x7f800000u;
   const uint32_t rounded = magnitude + ((1u << (kDropped - 1)) - 1) + ((magnitude >> kDropped) & 1);
   const uint32_t normal = ((rounded - kLeastNormal) >> kDropped) + (1u << kNumbers.fraction_bits);
   const uint32_t tiny =
       std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(kShift)) - kShift;
   uint32_t code = magnitude < kLeastNormal ? tiny : normal;
   code = code > kNumbers.largest ? kNumbers.largest : code;
-  code = magnitude > 0x7f800000u ? kNumbers.nan : code;
-  return static_cast<uint8_t>(code | ((bits >> 24) & 0x80u));
+  code |= (bits >> 24) & 0x80u;
+  return static_cast<uint8_t>(nan ? kNumbers.nan : code);  // devices differ in the sign of a NaN
 }
 
 // The number that a code stands for.
@@ -106,7 +113,7 @@ constexpr std::array<float, 256> Fp8Table(Fp8Format format) {
 constexpr float Fp8ScaleOf(uint32_t largest, Fp8Format format) {
   constexpr int kLeast = -100;
   if (largest == 0) return 1;
-  if (largest >= 0x7f800000u) return std::bit_cast<float>(largest);
+  if (largest >= 0x7f800000u) return std::bit_cast<float>(largest > 0x7f800000u ? 0x7fc00000u : largest);
   // Both formats' largest number is 1.75 * 2^top.
   const int top = format == Fp8Format::kE4M3 ? 8 : 15, exponent = static_cast<int>(largest >> 23) - 127;
   const int scale = exponent - top + ((largest & 0x7fffffu) > 0x600000u ? 1 : 0);

@@ -88,7 +88,6 @@ Bytes CpuWorkspace(const MatMul& o, int threads) {
 }
 
 bool LibraryStores(DType operands, DType out) {
-  if (operands == DType::kU8) return out != DType::kF64;
   return out == operands || (out == DType::kF32 && operands != DType::kF64);
 }
 Bytes CudaProductCopy(const MatMul& o) {
@@ -97,7 +96,7 @@ Bytes CudaProductCopy(const MatMul& o) {
 }
 Bytes CudaBiasCopy(const MatMul& o) { return Bytes(RoundUp(OrZero(o.bias).value(), kCudaAlignment)); }
 Bytes CudaWorkspace(const MatMul& o) {
-  if (o.out.numel() == 0 || o.a.numel() == 0) return Bytes(0);  // does not use the library
+  if (o.out.numel() == 0 || o.a.numel() == 0 || o.fp8()) return Bytes(0);  // does not use the library
   return CudaProductCopy(o) + CudaBiasCopy(o) + kLibraryWorkspace;
 }
 

@@ -14,7 +14,8 @@ namespace twofold::ops {
 //     kGeluSlope  out = s * gelu'(aux): turns the gradient of gelu(aux) into that of aux
 //
 // If a_scaling and b_scaling are given, a and b are FP8 codes (fp8.h): the product is of what they stand for, with sums
-// in F32; out, bias and aux are F32, BF16 or F16.
+// in F32; out, bias and aux are F32, BF16 or F16. On a GPU with FP8 instructions only sums of 128 terms are F32's
+// (kernels/cuda/fp8_product.cu).
 struct MatMul {
   enum Epilogue { kNone, kGelu, kGeluSlope };
   Tensor a, b, out /*(acc)*/, bias /* may be empty */;
@@ -31,8 +32,8 @@ Bytes CudaWorkspace(const MatMul&);
 
 // ---- Shared by the CUDA kernel and its workspace rule ----
 
-// True if cuBLASLt can write the output directly: in the operands' type, in F32 for BF16 and F16 operands, or in F32,
-// BF16 or F16 for FP8 ones (U8). Otherwise it writes to a copy (f32).
+// True if cuBLASLt can write the output directly: in the operands' type, or in F32 for BF16 and F16 operands. Otherwise
+// it writes to a copy (f32). Products of FP8 operands do not use cuBLASLt and have no workspace.
 bool LibraryStores(DType operands, DType out);
 // Sizes of this copy, and of a copy of the bias, which cuBLASLt needs aligned. They come first in the workspace, in
 // this order.

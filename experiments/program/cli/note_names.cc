@@ -63,6 +63,7 @@ constexpr Kind kKinds[] = {
     {"profile-options", "cuda.attention is "},
     {"profile-options", "cuda.attention_workspace_mib is "},
     {"own-kernels", "own kernels ("},
+    {"hopper-kernel", "the Hopper kernel"},
     {"framework-memory", "the framework's memory could not be predicted"},
     {"device-spread", "devices differ in speed by "},
     {"storage", " to write files at "},

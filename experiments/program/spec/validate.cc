@@ -257,7 +257,10 @@ void CheckAttentionWorkspace(const spec::Spec& spec, Problems& problems) {
   const auto refuse = [&](std::string_view what, std::string_view why) {
     problems.Add(kPath, NumberText(mib), " has no effect with ", what, ", ", why, "; use 0");
   };
-  if (spec.cuda().attention() == spec::Cuda::OWN) refuse("cuda.attention: OWN", "whose kernels store no scores");
+  if (spec.cuda().attention() == spec::Cuda::OWN || spec.cuda().attention() == spec::Cuda::HOPPER) {
+    refuse(StrCat("cuda.attention: ", spec::Cuda::Attention_Name(spec.cuda().attention())),
+           "whose kernels store no scores");
+  }
   if (spec.model().attention() == spec::Model::UNFUSED)
     refuse("model.attention: UNFUSED", "which stores all scores by itself");
   if (spec.parallel().cp() > 1) refuse("parallel.cp", "whose blocks of scores our own kernels compute");

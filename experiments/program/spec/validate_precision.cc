@@ -133,11 +133,6 @@ void CheckFp8(const spec::Spec& spec, Problems& problems) {
                  "FP8 has sums in F32 and cannot be combined with train.precision.parameter: F64; use BF16, F16 "
                  "or F32, or matmul: AS_PARAMETER");
   }
-  if (spec.device() == spec::CUDA && !spec.fabric().has_simulated()) {
-    problems.Add(kMatMul,
-                 "FP8 has no kernels on device CUDA; use device: CPU, which computes FP8 to the bit, "
-                 "--fabric=simulated, which predicts it on GPUs, or AS_PARAMETER");
-  }
   if (spec.framework() != spec::TWOFOLD) {
     problems.Add(kMatMul, "FP8 is predicted for this program alone, but framework is ",
                  spec::Framework_Name(spec.framework()), "; use TWOFOLD, or AS_PARAMETER");

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
+#include "kernels/cuda/emulated/async_units.h"
 #include "kernels/cuda/emulated/cuda_runtime.h"
 #include "kernels/cuda/emulated/thread_sanitizer.h"
 
@@ -133,6 +134,7 @@ bool Multiprocessor::RunBlock() {
   warp_behind_ = (Random() >> 63) != 0 ? static_cast<int>((Random() >> 33) % at_warp_.size()) : -1;
   fault_.clear();
   if (shared_bytes_ != 0) std::memset(shared_, 0xff, shared_bytes_);
+  if (async_ != nullptr) async_->Begin();
 
   if (kThreadsAreFibers) {  // made here: a thread of the block that made it would be ordered before it
     while (fibers_.size() < threads_.size()) fibers_.push_back(std::make_unique<Fiber>(&Multiprocessor::Loop));
@@ -143,6 +145,7 @@ bool Multiprocessor::RunBlock() {
   host_.SwitchTo(*running_);
   running_ = &host_;
   ComesAfter(&done_);
+  if (fault_.empty() && done_ == static_cast<int>(threads_.size()) && async_ != nullptr) fault_ = async_->LeftOver();
   if (fault_.empty() && done_ == static_cast<int>(threads_.size())) return true;
   if (fault_.empty()) fault_ = Where();
   std::fprintf(stderr, "emulated CUDA: kernel %s, block (%u, %u, %u) of (%u, %u, %u), %zu threads: %s\n",
@@ -190,11 +193,13 @@ bool Multiprocessor::StartNext() {
 }
 
 Fiber* Multiprocessor::Next() {
+  if (async_ != nullptr) async_->MaybeCopy();
   const bool can_start = started_ < order_.size();
   if (can_start && (start_first_ || ready_.empty())) return FreeFiber();
-  Line& line = ready_.empty() ? behind_ : ready_;
-  if (line.empty()) return &host_;
-  const int thread = line.Pop();
+  while (ready_.empty() && behind_.empty()) {
+    if (done_ == threads() || async_ == nullptr || !async_->Copy()) return &host_;
+  }
+  const int thread = (ready_.empty() ? behind_ : ready_).Pop();
   Become(thread);
   return threads_[static_cast<size_t>(thread)].fiber;
 }
@@ -227,14 +232,41 @@ void Multiprocessor::Release(int first, int count, Together what) {
     given[i] = t.given;
   }
   what(given, count);
+  Continue(
+      first, count, [](const Thread& t, const void* running) { return &t != running; },
+      &threads_[static_cast<size_t>(thread_)]);
+}
+
+// Those of the threads that may become ready.
+void Multiprocessor::Continue(int first, int count, bool (*may)(const Thread&, const void*), const void* of) {
   const int begin = static_cast<int>((Random() >> 33) % static_cast<uint64_t>(count));
   const bool up = (Random() >> 63) != 0;
   for (int i = 0; i < count; ++i) {
     const int thread = first + (begin + (up ? i : count - i)) % count;
-    if (thread == thread_) continue;
-    threads_[static_cast<size_t>(thread)].state = State::kReady;
+    Thread& t = threads_[static_cast<size_t>(thread)];
+    if (!may(t, of)) continue;
+    t.state = State::kReady;
     (thread / warpSize == warp_behind_ ? behind_ : ready_).Push(thread);
   }
+}
+
+AsyncUnits& Multiprocessor::async() {
+  if (async_ == nullptr) {
+    async_ = std::make_unique<AsyncUnits>(*this);
+    async_->Begin();
+  }
+  return *async_;
+}
+
+void Multiprocessor::WaitFor(const void* key, const Waiting& waiting) {
+  Thread& t = threads_[static_cast<size_t>(thread_)];
+  t.key = key, t.waiting = waiting;
+  Wait(State::kWaits);
+}
+
+void Multiprocessor::Wake(const void* key) {
+  Continue(
+      0, threads(), [](const Thread& t, const void* k) { return t.state == State::kWaits && t.key == k; }, key);
 }
 
 void Multiprocessor::WarpTogether(unsigned mask, void* mine, Together what) {
@@ -273,10 +305,11 @@ void Multiprocessor::Meet(Meeting& meeting, State state, int first, int count, T
 
 // ---- What goes wrong ----
 
-// The running thread never continues.
 void Multiprocessor::Fail(std::string why) {
-  fault_ = std::move(why);
+  fault_.swap(why);
+  std::string().swap(why);  // no destructor of this fiber will run
   running_->SwitchTo(host_);
+  TWOFOLD_CHECK(false, "a thread that failed does not continue");
 }
 
 std::string Multiprocessor::Where() const {
@@ -291,6 +324,18 @@ std::string Multiprocessor::Where() const {
   };
   add(State::kAtBlock, "wait at __syncthreads");
   add(State::kAtWarp, "wait at an exchange of their warp");
+  std::vector<bool> told(threads_.size());
+  for (size_t first = 0; first < threads_.size(); ++first) {
+    if (threads_[first].state != State::kWaits || told[first]) continue;
+    int count = 0;
+    for (size_t i = first; i < threads_.size(); ++i) {
+      if (threads_[i].state != State::kWaits || threads_[i].waiting != threads_[first].waiting) continue;
+      told[i] = true;
+      ++count;
+    }
+    absl::StrAppend(&where, where.empty() ? "" : ", ", count, " wait for ", async_->Describe(threads_[first].waiting),
+                    " (the first is thread ", first, ")");
+  }
   add(State::kDone, "have returned");
   return where + ": all threads must reach each __syncthreads, and all 32 lanes each exchange";
 }

@@ -12,6 +12,16 @@
 
 namespace twofold::emulated {
 
+class AsyncUnits;
+
+// What a thread waits for that other threads, or copies, bring about.
+struct Waiting {
+  enum class For : uint8_t { kPhase, kNamedBarrier, kProducts, kRegisters } what;
+  uint32_t which;  // address of the barrier, its number, or the warp group
+  int wanted;      // parity, threads, number of products, or registers
+  bool operator==(const Waiting&) const = default;
+};
+
 struct Grid {
   dim3 grid, block;
   size_t shared = 0;           // bytes
@@ -32,18 +42,29 @@ class Multiprocessor {
   void WarpTogether(unsigned mask, void* mine, Together what);
   void BlockTogether(void* mine, Together what);
   void* shared() const { return shared_; }
+  size_t shared_bytes() const { return shared_bytes_; }
   int thread() const { return thread_; }
+  int threads() const { return static_cast<int>(threads_.size()); }
+
+  // For AsyncUnits. The running thread waits until Wake is called with this address.
+  void WaitFor(const void* key, const Waiting& waiting);
+  void Wake(const void* key);
+  [[noreturn]] void Fail(std::string why);  // the running thread never continues
+  uint64_t Random();
+  AsyncUnits& async();
 
   static Multiprocessor* Here();  // of the calling host thread; null if it is not a stream's thread
 
  private:
-  enum class State : uint8_t { kUnstarted, kRunning, kReady, kAtWarp, kAtBlock, kDone };
+  enum class State : uint8_t { kUnstarted, kRunning, kReady, kAtWarp, kAtBlock, kWaits, kDone };
   struct Thread {
     uint3 index;
     State state;
     Fiber* fiber;  // set once it has waited
     void* given;   // address passed to the others
     Together what;
+    const void* key;  // of WaitFor
+    Waiting waiting;
   };
   // A ring of threads that no longer wait and can continue, in order.
   class Line {
@@ -75,14 +96,13 @@ class Multiprocessor {
   void Meet(Meeting& meeting, State state, int first, int count, Together what, void* mine);
   void Wait(State state);
   void Release(int first, int count, Together what);
+  void Continue(int first, int count, bool (*may)(const Thread&, const void*), const void* of);
   bool StartNext();  // on a free fiber: runs the next thread to its end; false if there is nothing left to do here
   Fiber* Next();     // the fiber to run when the running thread waits; the host's if no thread can run
   Fiber* FreeFiber();
-  void Fail(std::string why);
   void Abandon();
   void FreeAll();
   std::string Where() const;  // where threads are, when they wait forever
-  uint64_t Random();
   void Permute(std::vector<int>& order);
 
   uint64_t random_;
@@ -95,9 +115,10 @@ class Multiprocessor {
   std::vector<Thread> threads_;   // of the block
   std::vector<Meeting> at_warp_;  // of each warp
   Meeting at_block_;
-  std::vector<int> order_;    // the order in which threads start
-  size_t started_ = 0;        // index into order_
-  bool start_first_ = false;  // start new threads before continuing those that no longer wait
+  std::unique_ptr<AsyncUnits> async_;  // made when a kernel first uses them
+  std::vector<int> order_;             // the order in which threads start
+  size_t started_ = 0;                 // index into order_
+  bool start_first_ = false;           // start new threads before continuing those that no longer wait
   // In every other block, one warp continues only if no other can: it stays as far behind as barriers allow.
   Line ready_, behind_;
   int warp_behind_ = -1;

@@ -6,6 +6,7 @@
 // Under the thread sanitizer, every thread of a block is a thread of its own, ordered only by barriers and exchanges.
 // It then reports races in shared and global memory within a block, as compute-sanitizer's racecheck does for shared
 // memory. (Blocks are assumed to follow each other.)
+// Hopper's asynchronous instructions are in hopper.h.
 // If not all threads of a warp or a block reach a barrier, a report on stderr names the kernel, its block and the
 // position of its threads, and the launch fails with cudaErrorLaunchFailure.
 #pragma once
@@ -106,6 +107,18 @@ inline unsigned atomicAdd(unsigned* at, unsigned x) { return __atomic_fetch_add(
 
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+
+// Four of the eight bytes of b (4 to 7) and a (0 to 3), which `choice` has a hexadecimal digit for. (The digits'
+// highest bit, which would repeat a sign, is not emulated.)
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned choice) {
+  const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
+  unsigned chosen = 0;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned from = choice >> (4 * i) & 7u;
+    chosen |= static_cast<unsigned>(bytes >> (8 * from) & 0xffu) << (8 * i);
+  }
+  return chosen;
+}
 
 inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }

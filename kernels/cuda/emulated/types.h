@@ -9,6 +9,7 @@
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 // A host thread (of a stream) runs one block at a time, so a thread-local variable belongs to one block. Every thread
 // of the process pays for its size, so large arrays belong in dynamic shared memory. It keeps the values of the

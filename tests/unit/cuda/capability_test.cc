@@ -1,6 +1,6 @@
 #include "kernels/cuda/capability.h"
 
-#include "gtest/gtest.h"
+#include "gmock/gmock.h"
 
 namespace twofold::cuda {
 namespace capability_test {
@@ -35,6 +35,16 @@ TEST(RunsOn, AnyOfAListWillDo) {
   EXPECT_TRUE(RunsOn("90a;100", {12, 0}));
   for (const char* text : {"native", "all", "all-major"}) EXPECT_TRUE(RunsOn(text, {9, 0})) << text;
   for (const char* text : {"", ";", "nativ", "9x", "90b"}) EXPECT_FALSE(RunsOn(text, {9, 0})) << text;
+}
+
+TEST(WhyNoHopperAttention, NeedsCodeForThatGpuAlone) {
+  EXPECT_EQ(WhyNoHopperAttention("80,90a,100", {9, 0}), "");
+  EXPECT_EQ(WhyNoHopperAttention("90a-real", {9, 0}), "");
+  for (const Capability other : {Capability{8, 0}, {8, 9}, {10, 0}, {12, 0}})
+    EXPECT_THAT(WhyNoHopperAttention("80,90a,100", other), testing::HasSubstr("not 9.0")) << other.major;
+  EXPECT_EQ(WhyNoHopperAttention("80,90a", {8, 6}), "the GPU has compute capability 8.6, not 9.0");
+  for (const char* text : {"", "80", "90", "80,90,100", "90a-virtual", "190a", "native", "all"})
+    EXPECT_THAT(WhyNoHopperAttention(text, {9, 0}), testing::HasSubstr("not for 90a")) << text;
 }
 
 }  // namespace capability_test

@@ -120,6 +120,8 @@ TEST(LibraryAttention, IsAskedForRepeatableFirst) {
   for (const bool any_bits : {false, true}) {
     EXPECT_TRUE(AskedFor(f, AttentionKernels::kOwn, any_bits).empty());
     EXPECT_TRUE(AskedFor(b, AttentionKernels::kOwn, any_bits).empty());
+    EXPECT_TRUE(AskedFor(f, AttentionKernels::kHopper, any_bits).empty());
+    EXPECT_TRUE(AskedFor(b, AttentionKernels::kHopper, any_bits).empty());
     EXPECT_EQ(AskedFor(f, AttentionKernels::kAuto, any_bits), std::vector{f});
     EXPECT_EQ(AskedFor(f, AttentionKernels::kCudnn, any_bits), std::vector{f});
   }
