@@ -77,6 +77,7 @@ absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
                     .tf32 = spec.cuda().tf32(),
                     .time_algorithms = spec.cuda().time_algorithms(),
                     .graphs = spec.cuda().graphs(),
+                    .fp8 = spec.train().precision().matmul() == spec::Precision::FP8,
                     .attention = spec.cuda().attention()};
   if (const std::string why = choice.attention == spec::Cuda::CUDNN ? WhyNoCudnnAttention() : ""; !why.empty()) {
     return FailedPrecondition("cuda.attention: CUDNN is not available: ", why, "; use AUTO or OWN");
@@ -93,7 +94,8 @@ absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
   for (const int gpu : choice.gpus) {
     const std::string why = choice.attention == spec::Cuda::HOPPER ? WhyNoHopperAttention(gpu) : "";
     if (!why.empty())
-      return FailedPrecondition("cuda.attention: HOPPER is not available on GPU ", gpu, ": ", why, "; use AUTO or OWN");
+      return FailedPrecondition("cuda.attention: HOPPER is not available on GPU ", gpu, ": ", why,
+                                "; use AUTO or OWN, or list the GPUs to use in cuda.gpus");
   }
   return choice;
 }
@@ -121,6 +123,9 @@ CudaRank NewCudaDevice(CachingAllocator& allocator, CachingAllocator& host, cons
   device->SetObserver(std::move(observers.operation));
   device->SetTransferObserver(std::move(observers.transfer));
   device->SetWaitObserver(std::move(observers.wait));
+  if (const std::string why = choice.fp8 ? WhyFp8IsWidened(gpu) : ""; !why.empty() && observers.note)
+    observers.note(
+        StrCat("FP8 products: codes are widened to F16, which is exact, but no faster than F16 (", why, ")"));
   device->SetNote(std::move(observers.note));
   CudaDevice* raw = device.get();
   return {std::move(device), [raw] { raw->TellObserved(); }};

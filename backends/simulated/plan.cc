@@ -235,6 +235,12 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
   plan.machine.communication_launch_seconds = costs->device.communication_launch_us() * 1e-6;
   SetGraphs(spec, plan);
+  if (plan.machine.gpu && spec.device() == spec::CUDA && spec.cuda().attention() == spec::Cuda::HOPPER) {
+    plan.notes.push_back(
+        "cuda.attention: HOPPER needs GPUs of compute capability 9.0 (H100, H200); attention is predicted as with "
+        "AUTO, "
+        "since that kernel has not been timed");
+  }
   if (absl::Status s = SetSpeeds(spec.fabric().simulated(), costs->device, plan); !s.ok()) return s;
   if (plan.machine.gpu && costs->profile.has_gpu()) SetGpu(spec, c, costs->profile.gpu(), plan);
   if (!emulated) {

@@ -95,10 +95,10 @@ bool DimFits(const AttentionSizes<T>& s) {
 // Why Hopper's kernel cannot do it; "" if it can.
 template <class T>
 std::string_view WhyNotHopper(const ForwardOperands<T>& o, bool tensor_cores) {
-  if (sizeof(T) != 2) return "it computes in BF16 and F16";
-  if (o.sizes.dim != 64 && o.sizes.dim != 128) return "its heads are 64 or 128 wide";
-  if (!tensor_cores) return "its rows are aligned to 16 bytes";
-  if (o.sizes.queries == 0 || o.sizes.keys == 0) return "there are no queries or no keys";
+  if (sizeof(T) != 2) return "it needs BF16 or F16";
+  if (o.sizes.dim != 64 && o.sizes.dim != 128) return "it needs heads 64 or 128 wide";
+  if (!tensor_cores) return "it needs rows that are aligned to 16 bytes and less than 2^22 elements apart";
+  if (o.sizes.queries == 0 || o.sizes.keys == 0) return "it needs queries and keys";
   return "";
 }
 

@@ -104,7 +104,8 @@ void Attentions::ExpectOwn(std::string_view operation) const {
 
 bool Attentions::TakesHopper(std::string_view why_not) {
   if (kernels_ != AttentionKernels::kHopper) return false;
-  if (note_) {
+  if (note_ && why_not_hopper_ != why_not) {  // told at every other change, so rarely
+    why_not_hopper_ = why_not;
     TellOnce(why_not.empty() ? std::string("attention_forward: the Hopper kernel")
                              : StrCat("attention_forward: own kernels (not the Hopper kernel: ", why_not, ")"));
   }

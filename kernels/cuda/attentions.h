@@ -56,8 +56,8 @@ class Attentions {
   bool Run(const ops::AttentionBackward& o, std::byte* workspace, size_t workspace_bytes, cudaStream_t stream);
   // For a block of the scores: cuDNN does not add to the results of other blocks, so our own kernels do it.
   void ExpectOwn(std::string_view operation) const;
-  // Whether Hopper's kernel does forward attention, for which `why_not` must be "". Reports whether it does, and why
-  // not, if kHopper is requested; otherwise false.
+  // Whether Hopper's kernel does forward attention, for which `why_not`, a literal, must be "". Reports whether it
+  // does, and why not, if kHopper is requested; otherwise false.
   bool TakesHopper(std::string_view why_not);
 
  private:
@@ -76,6 +76,7 @@ class Attentions {
   std::map<std::pair<LibraryAttention, size_t>, std::optional<LibraryAttention>> decided_;  // by workspace, too
   Note note_;
   std::set<std::string> told_;
+  std::optional<std::string_view> why_not_hopper_;  // the last reason
 };
 
 }  // namespace twofold::cuda

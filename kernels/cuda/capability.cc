@@ -22,6 +22,13 @@ bool OneRunsOn(std::string_view architecture, Capability gpu) {
   return (suffix.empty() || suffix == "-virtual") && (newer_minor || gpu.major > built.major);
 }
 
+// Words for several architectures are taken to be right.
+bool HasFp8(std::string_view architecture) {
+  int number = 0;
+  const auto [rest, error] = std::from_chars(architecture.data(), architecture.data() + architecture.size(), number);
+  return error != std::errc() || number >= 89;
+}
+
 template <class F>
 bool AnyOf(std::string_view architectures, F&& holds) {
   while (!architectures.empty()) {
@@ -41,9 +48,18 @@ bool RunsOn(std::string_view architectures, Capability gpu) {
 std::string WhyNoHopperAttention(std::string_view architectures, Capability gpu) {
   if (gpu.major != 9 || gpu.minor != 0)
     return StrCat("the GPU has compute capability ", gpu.major, ".", gpu.minor, ", not 9.0");
-  const bool built = AnyOf(architectures, [](std::string_view one) { return one == "90a" || one == "90a-real"; });
+  const bool built = AnyOf(architectures, [](std::string_view one) { return one.substr(0, one.find('-')) == "90a"; });
   if (built) return "";
   return StrCat("this build has kernels for ", architectures, ", not for 90a (CMAKE_CUDA_ARCHITECTURES)");
+}
+
+std::string WhyFp8IsWidened(std::string_view architectures, Capability gpu) {
+  if (10 * gpu.major + gpu.minor < 89)
+    return StrCat("the GPU has compute capability ", gpu.major, ".", gpu.minor, ", and FP8 begins with 8.9");
+  const bool built = AnyOf(architectures, [gpu](std::string_view one) { return OneRunsOn(one, gpu) && HasFp8(one); });
+  if (built) return "";
+  return StrCat("this build has kernels for ", architectures, ", of which a GPU of ", gpu.major, ".", gpu.minor,
+                " runs none for 8.9 or newer (CMAKE_CUDA_ARCHITECTURES)");
 }
 
 Capability CapabilityOf(int gpu) {

@@ -17,8 +17,13 @@ struct Capability {
 bool RunsOn(std::string_view architectures, Capability gpu);
 
 // Why attention's kernel for Hopper (attention_hopper.cu) cannot run; "" if it can. It needs compute capability 9.0 and
-// code for sm_90a, which `architectures` must name: 90 alone, and code that a driver compiles, lack the instructions.
+// code for sm_90a, which `architectures` must name: 90 alone lacks the instructions.
 std::string WhyNoHopperAttention(std::string_view architectures, Capability gpu);
+
+// Why products of FP8 codes are those of the codes widened to F16 (mma.h), which are exact, but no faster than F16's;
+// "" if they use FP8 instructions. Those need compute capability 8.9, and code for 8.9 or newer: a GPU that runs the
+// code of 80, which the list 80;90a has for 8.9, widens.
+std::string WhyFp8IsWidened(std::string_view architectures, Capability gpu);
 
 // Throws CudaError.
 Capability CapabilityOf(int gpu);

@@ -166,6 +166,12 @@ std::string WhyNoCudnnAttention() { return cuda::WhyNoCudnnAttention(); }
 std::string WhyNoHopperAttention(int gpu) {
   return cuda::WhyNoHopperAttention(TWOFOLD_CUDA_ARCHITECTURES, cuda::CapabilityOf(gpu));
 }
+std::string WhyFp8IsWidened(int gpu) {
+#if defined(CUDART_VERSION) && CUDART_VERSION < 12040
+  return "this build's nvcc is older than 12.4";
+#endif
+  return cuda::WhyFp8IsWidened(TWOFOLD_CUDA_ARCHITECTURES, cuda::CapabilityOf(gpu));
+}
 
 class CudaDevice::Implementation {
  public:

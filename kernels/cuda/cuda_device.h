@@ -48,6 +48,8 @@ std::vector<std::string> GpuLibraries();
 std::string WhyNoCudnnAttention();
 // Why AttentionKernels::kHopper is unavailable on a GPU; "" if it is available. Throws cuda::CudaError.
 std::string WhyNoHopperAttention(int gpu);
+// Why a GPU widens FP8 codes instead of multiplying them as they are; "" if it does not. Throws cuda::CudaError.
+std::string WhyFp8IsWidened(int gpu);
 
 class CudaDevice : public Device {
  public:

@@ -3,7 +3,8 @@
 // Tensor cores multiply codes (mma.h) and sum 128 terms. Each such sum is multiplied by the scales of its two blocks
 // and added to a sum in F32, as DeepSeek-V3 does it (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.3.2).
 // With one scale for a whole tensor it is the same, so that no sum on tensor cores, of which Hopper's keep about 14
-// bits, has more than 128 terms. GPUs before 8.9 widen codes to F16 in registers. That is exact, and sums are F32's.
+// bits, has more than 128 terms. Code for GPUs before 8.9 widens codes to F16 in registers. That is exact, and sums are
+// F32's.
 //
 // Operands are read as they lie in memory: those whose inner dimension is not contiguous are transposed on the way to
 // shared memory. So there are no copies in another layout, and no workspace.

@@ -112,8 +112,10 @@ __host__ __device__ constexpr uint64_t SwizzledMatrix(uint32_t address, uint32_t
 //   void WaitForPhase(uint32_t barrier, int parity);      "mbarrier.try_wait.parity", repeated, acquire: until the
 //                                                         phase of this parity is complete. That is at once if the
 //                                                         current phase has the other parity, as with parity 1 on a
-//                                                         new barrier. A GPU gives up after about a second, with an
-//                                                         illegal address (cudaErrorIllegalAddress).
+//                                                         new barrier. A GPU gives up after 2^26 tries, each of which
+//                                                         it may suspend for a while: after a second at least, perhaps
+//                                                         minutes. The error is that of an illegal address
+//                                                         (cudaErrorIllegalAddress).
 //
 // ---- Copies of tiles (PTX ISA, "Data Movement and Conversion Instructions", "cp.async.bulk.tensor", "Tensors") ----
 //
@@ -164,7 +166,7 @@ inline TensorMap Encode(const TiledTensor& t) {
     Check(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result));
 #endif
     if (result != cudaDriverEntryPointSuccess || found == nullptr)
-      throw CudaError("the driver has no cuTensorMapEncodeTiled (CUDA 12.0)");
+      throw CudaError("the driver has no cuTensorMapEncodeTiled (CUDA 12.0 or newer); use cuda.attention: OWN");
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
   }();
   constexpr cuuint32_t kEveryElement[3] = {1, 1, 1};
@@ -173,7 +175,12 @@ inline TensorMap Encode(const TiledTensor& t) {
       encode(&map.encoded, CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, const_cast<void*>(t.data), t.sizes, t.strides, t.box,
              kEveryElement, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (error != CUDA_SUCCESS) throw CudaError(StrCat("cuTensorMapEncodeTiled returned error ", static_cast<int>(error)));
+  if (error != CUDA_SUCCESS) {
+    throw CudaError(StrCat("cuTensorMapEncodeTiled returned error ", static_cast<int>(error), " for sizes ", t.sizes[0],
+                           ", ", t.sizes[1], ", ", t.sizes[2], ", strides of ", t.strides[0], " and ", t.strides[1],
+                           " bytes, tiles of ", t.box[0], " x ", t.box[1], " x ", t.box[2], ", address modulo 16: ",
+                           reinterpret_cast<uintptr_t>(t.data) % 16, "; use cuda.attention: OWN"));
+  }
   return map;
 }
 
@@ -322,7 +329,8 @@ __device__ inline void LowerRegisters() {
 
 #else  // emulated: kernels/cuda/emulated/hopper.h says what is an error
 
-#pragma GCC diagnostic ignored "-Wpsabi"  // a note about kernels that have one as an argument
+// A note about kernels that have a TensorMap as an argument, where they are defined: in the rest of the file.
+#pragma GCC diagnostic ignored "-Wpsabi"
 struct alignas(64) TensorMap {
   emulated::Tiles tiles = {};  // of elements of 0 bytes until encoded
   uint64_t unused[7] = {};

@@ -473,9 +473,11 @@ TEST_F(AttentionByHopper, TellsWhichKernelRan) {
   using testing::ElementsAre;
   EXPECT_THAT(told(DType::kBF16, 64), ElementsAre("attention_forward: the Hopper kernel"));
   EXPECT_THAT(told(DType::kF16, 128), ElementsAre()) << "once is enough";
-  EXPECT_THAT(told(DType::kF32, 64), ElementsAre(StrCat(kOthers, "it computes in BF16 and F16)")));
-  EXPECT_THAT(told(DType::kBF16, 80), ElementsAre(StrCat(kOthers, "its heads are 64 or 128 wide)")));
-  EXPECT_THAT(told(DType::kBF16, 64, 1), ElementsAre(StrCat(kOthers, "its rows are aligned to 16 bytes)")));
+  EXPECT_THAT(told(DType::kF32, 64), ElementsAre(StrCat(kOthers, "it needs BF16 or F16)")));
+  EXPECT_THAT(told(DType::kBF16, 80), ElementsAre(StrCat(kOthers, "it needs heads 64 or 128 wide)")));
+  EXPECT_THAT(
+      told(DType::kBF16, 64, 1),
+      ElementsAre(StrCat(kOthers, "it needs rows that are aligned to 16 bytes and less than 2^22 elements apart)")));
 }
 
 class SoftmaxOnGpu : public GpuTest {};

@@ -127,6 +127,20 @@ TEST_F(Fp8OnGpu, IsRoundedToAsOnTheCpu) {
   }
 }
 
+// More parts than a block has threads, and more codes than all blocks take at once.
+TEST_F(Fp8OnGpu, LargeTensorsAreRoundedAsOnTheCpu) {
+  constexpr int64_t kElements = (int64_t{1} << 20) + 5 * 4096 + 3;
+  for (const int64_t offset : {0, 1}) {
+    Pair pair(offset);
+    Tensor in = pair.lab.Blank({1, kElements}, DType::kBF16);
+    auto* const bits = static_cast<uint16_t*>(in.raw());
+    for (int64_t i = 0; i < kElements; ++i)
+      bits[i] = static_cast<uint16_t>(0x3f80 + i % 251 - (i % 3 == 0 ? 0x8000 : 0));
+    bits[kElements - 1] = 0x4283;  // the largest, in the last part
+    ExpectSameBits(Quantise(pair, pair.On(in), kFormats[offset], Fp8Blocks::kTensor));
+  }
+}
+
 // All numbers of BF16, which are more than the codes and the boundaries between them. In blocks of rows and columns
 // each lies beside its neighbours; beside a whole tensor's largest, those that are larger, or not finite, are left out.
 TEST_F(Fp8OnGpu, RoundsEveryBf16AsOnTheCpu) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/hopper.h"
 #include "tests/gpu/against_cpu.h"
 #include "tests/gpu/arrays.h"
@@ -15,9 +16,7 @@ class HopperInstructionsTest : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    cudaDeviceProp properties;
-    Check(cudaGetDeviceProperties(&properties, 0));
-    if (properties.major != 9) GTEST_SKIP() << "skipped without a GPU of compute capability 9.0";
+    if (const std::string why = twofold::WhyNoHopperAttention(0); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   }
 };
 

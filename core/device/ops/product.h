@@ -14,8 +14,8 @@ namespace twofold::ops {
 //     kGeluSlope  out = s * gelu'(aux): turns the gradient of gelu(aux) into that of aux
 //
 // If a_scaling and b_scaling are given, a and b are FP8 codes (fp8.h): the product is of what they stand for, with sums
-// in F32; out, bias and aux are F32, BF16 or F16. On a GPU with FP8 instructions only sums of 128 terms are F32's
-// (kernels/cuda/fp8_product.cu).
+// in F32; out, bias and aux are F32, BF16 or F16. A GPU with FP8 instructions sums 128 terms at a time with its tensor
+// cores' bits, and adds these sums in F32 (kernels/cuda/fp8_product.cu).
 struct MatMul {
   enum Epilogue { kNone, kGelu, kGeluSlope };
   Tensor a, b, out /*(acc)*/, bias /* may be empty */;

@@ -73,9 +73,13 @@ std::string WhyFirst(const Plan& plan) {
   const auto part = [](double seconds, const char* what) {
     return StrCat(SecondsText(std::abs(seconds)), seconds >= 0 ? " less " : " more ", what);
   };
-  return StrCat("The first against the second (", Difference(a.layout, b.layout),
-                "): ", SecondsText(b.seconds - a.seconds), " less a step; ", part(idle, "in bubbles"), ", ",
-                part(waits, "in exposed communication"), ".\n");
+  const bool extended = a.extended || b.extended;
+  return StrCat(
+      "The first against the second (", Difference(a.layout, b.layout), "): ", extended ? "≈ " : "",
+      SecondsText(b.seconds - a.seconds), " less a step",
+      extended ? StrCat(" (to ", SecondsText(kExtensionError * (a.extended * a.seconds + b.extended * b.seconds)), ")")
+               : "",
+      "; ", part(idle, "in bubbles"), ", ", part(waits, "in exposed communication"), ".\n");
 }
 
 // Of no plan that fits: the one with the fewest bytes.
