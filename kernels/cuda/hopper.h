@@ -17,6 +17,8 @@
 // as late as the wait for it, and a product then reads its operands, in registers as well, as they are then.
 #pragma once
 
+#include <cuda.h>  // types only: the driver's function is found at run time; the emulation's has Hopper's instructions
+
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -25,12 +27,6 @@
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/numbers.h"
-
-#ifdef TWOFOLD_EMULATED_CUDA
-#include "kernels/cuda/emulated/hopper.h"
-#else
-#include <cuda.h>  // types only: the driver's function is found at run time
-#endif
 
 #if defined(TWOFOLD_EMULATED_CUDA) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define TWOFOLD_HAS_HOPPER
