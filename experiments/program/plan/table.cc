@@ -60,7 +60,7 @@ std::string MarksText(const Plan& plan, const Shown& shown) {
   const auto rows = std::min(plan.ranked.size(), static_cast<size_t>(shown.rows));
   if (std::any_of(plan.ranked.begin(), plan.ranked.begin() + static_cast<std::ptrdiff_t>(rows),
                   [](const Simulated& s) { return s.extended; }))
-    StrAppend(&text, kExtended, ": extended from steps of fewer micro-batches, right to ", 100 * kExtensionError,
+    StrAppend(&text, kExtended, ": extended from steps of fewer micro-batches, off by at most ", 100 * kExtensionError,
               " % (--gap=0 simulates all of them).\n");
   return text;
 }

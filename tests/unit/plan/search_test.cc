@@ -171,7 +171,7 @@ TEST(SearchTest, ManyMicroBatchesAreExtendedFromFewer) {
   // Every place that shows such a time marks it, and no other.
   const Shown shown{.ranks = 4, .options = options};
   EXPECT_THAT(PlanText(plan, shown), HasSubstr(StrCat("≈ ", SecondsText(plan.ranked[0].seconds))));
-  EXPECT_THAT(PlanText(plan, shown), HasSubstr("≈: extended from steps of fewer micro-batches, right to 0.1 %"));
+  EXPECT_THAT(PlanText(plan, shown), HasSubstr("≈: extended from steps of fewer micro-batches, off by at most 0.1 %"));
   EXPECT_THAT(PlanText(all, shown), Not(HasSubstr("≈")));
   EXPECT_EQ(PlanJson(plan, shown).at("layouts")[0].at("extended"), true);
   EXPECT_EQ(PlanJson(all, shown).at("layouts")[0].at("extended"), false);
