@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
+#include "experiments/program/plan/fewer_micro_batches.h"
 
 namespace twofold::plan {
 namespace {
