@@ -10,11 +10,8 @@
 namespace twofold::sim {
 namespace {
 
-constexpr double kFull = 1 + 1e-9;   // a link with a larger share of its bandwidth in use is overloaded
-constexpr double kRounding = 1e-12;  // share of a flow's bytes: a flow with less left has ended
-constexpr double kClock = 1e-15;     // the relative error of times
+constexpr double kFull = 1 + 1e-9;  // a link with a larger share of its bandwidth in use is overloaded
 constexpr size_t kMostJoints = 4096;
-constexpr size_t kMostKept = size_t{1} << 22;  // changes of rates and loads in the solutions that are kept: 64 MiB
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -222,33 +219,11 @@ void Flows::FindZones(const GroupPtr& group) {
   for (std::vector<int>& zones : group->zones) std::sort(zones.begin(), zones.end());
 }
 
-// The solution for these bytes, perhaps from an earlier meeting: of the last ones, as many as kMostKept allows are
-// kept.
+// The solution for these bytes, perhaps from an earlier meeting.
 std::shared_ptr<FlowSolution> Flows::SolutionOf(const GroupPtr& group, const std::vector<double>& left) {
-  const double clock = now_() * kClock;
-  const auto alike = [&](const Solved& known) {
-    if (known.group != group) return false;
-    for (size_t c = 0; c < left.size(); ++c) {
-      if ((left[c] == 0) != (known.left[c] == 0)) return false;
-      const FlowClasses& classes = group->classes;
-      const double most = left[c] * kRounding + classes.FastestOf(classes.classes[c]) * clock;
-      if (std::abs(left[c] - known.left[c]) > most) return false;
-    }
-    return true;
-  };
-  const auto found = std::find_if(solved_.begin(), solved_.end(), alike);
-  if (found != solved_.end()) {
-    solved_.splice(solved_.begin(), solved_, found);
-    return found->solution;
-  }
-  size_t kept = 0;
-  std::erase_if(solved_, [&](const Solved& known) {
-    kept += known.left.size() + known.solution->changes();
-    return kept > kMostKept;
-  });
-  ++solutions_;
-  solved_.push_front({group, left, std::make_shared<FlowSolution>(group->classes, left)});
-  return solved_.front().solution;
+  auto [solution, found] = solved_.Of({group, &group->classes}, left, now_());
+  if (!found) ++solutions_;
+  return solution;
 }
 
 // The zones that these flows would overload as long as all of them last.
@@ -485,7 +460,7 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
     }
     left[c] -= rates[c] * (since_begin - since[c]);
     const double bytes = classes.sets[own.set]->BytesOf(own.example) * active.owners[own.set]->bundle->scale;
-    const double rounding = bytes * kRounding + rates[c] * now * kClock;
+    const double rounding = bytes * kBytesRounding + rates[c] * now * kTimesRounding;
     if (left[c] > rounding) continue;
     left[c] = 0;
     if (rates[c] == 0) continue;  // it had ended before
@@ -566,7 +541,7 @@ void Flows::AddSets(Rest rest, std::vector<Rest>& all) const {
     double& first = left[static_cast<size_t>(alone.ClassOf(0, own.example))];
     if (first < 0) first = rest.left[c];
     const double bytes = classes.sets[own.set]->BytesOf(own.example) * rest.owner->bundle->scale;
-    alike = std::abs(first - rest.left[c]) <= bytes * kRounding;
+    alike = std::abs(first - rest.left[c]) <= bytes * kBytesRounding;
   }
   if (!alike) rest.told_apart_by = rest.group;
   all.push_back(std::move(rest));

@@ -23,7 +23,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -35,6 +34,7 @@
 #include "sim/link_history.h"
 #include "sim/sharing/flow_classes.h"
 #include "sim/sharing/flow_solution.h"
+#include "sim/sharing/known_solutions.h"
 #include "topologies/graph/topology.h"
 
 namespace twofold::sim {
@@ -129,12 +129,7 @@ class Flows {
     std::vector<GroupPtr> told_apart_by;  // keeps what the key points to
   };
   std::map<JointKey, Known> joints_;
-  struct Solved {  // what sets that met had left, and what became of it
-    GroupPtr group;
-    std::vector<double> left;  // by class
-    std::shared_ptr<FlowSolution> solution;
-  };
-  std::list<Solved> solved_;                                            // the last used first
+  KnownSolutions solved_;                                               // of sets that met
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;
   std::vector<uint64_t> held_;  // of actives_: those that Settle will start
