@@ -59,15 +59,26 @@ class Times final : public LeastTimes {
   }
   double Slowdown(const ops::Op& op, const BesideIt& takes) override { return plan_.costs->Slowdown(op, takes); }
 
+  const std::vector<Load>& Loads(const std::vector<int>& ranks, int rank, const Communication& c) override {
+    loads_now_.clear();
+    if (ranks.size() < 2) return loads_now_;
+    if (c.is_collective()) return LoadsOfCollective(ranks, rank, c);
+    const auto add = [&](bool send, int peer, const Tensor& tensor) {
+      if (peer == kAnySource || peer == rank) return;
+      const auto& more = LoadsOfMessage(ranks, send ? rank : peer, send ? peer : rank, send, tensor.bytes());
+      loads_now_.insert(loads_now_.end(), more.begin(), more.end());
+    };
+    if (c.kind == Communication::kSend) add(true, c.peer, c.in);
+    if (c.kind == Communication::kRecv) add(false, c.peer, c.out);
+    for (const P2p& op : c.batch) add(op.kind == P2p::kSend, op.peer, op.tensor);
+    return loads_now_;
+  }
+
   Seconds Message(const std::vector<int>& ranks, int from, int to, double bytes) override {
     const Key key(-1 - from, to, bytes, NumberOf(ranks));
     const auto [at, fresh] = known_.try_emplace(key, 0);
     if (!fresh) return Seconds(at->second);
-    const std::vector<int> endpoints = EndpointsOf({from, to});
-    sim::Places places = sim::PlacesOf(*plan_.topology, endpoints);
-    const sim::Places group = sim::PlacesOf(*plan_.topology, EndpointsOf(ranks));
-    places.group = &group;
-    const double seconds = TimeOf(plan_.library->Message(bytes, places), endpoints);
+    const double seconds = TimeOf(ScheduleOfMessage(ranks, from, to, bytes), EndpointsOf({from, to}));
     known_[key] = seconds;
     return Seconds(seconds);
   }
@@ -121,13 +132,66 @@ class Times final : public LeastTimes {
   const OfMessage& MessageBeside(const std::vector<int>& ranks, int from, int to, double bytes) {
     const auto [at, fresh] = occupied_by_messages_.try_emplace(Key(-1 - from, to, bytes, NumberOf(ranks)));
     if (!fresh) return at->second;
-    sim::Places places =
-        sim::PlacesOf(*plan_.topology, EndpointsOf({ranks[static_cast<size_t>(from)], ranks[static_cast<size_t>(to)]}));
-    const sim::Places group = sim::PlacesOf(*plan_.topology, EndpointsOf(ranks));
-    places.group = &group;
-    const sim::Schedule schedule = plan_.library->Message(bytes, places);
+    const int sender = ranks[static_cast<size_t>(from)], receiver = ranks[static_cast<size_t>(to)];
+    const sim::Schedule schedule = ScheduleOfMessage(ranks, sender, receiver, bytes);
+    const sim::Places places = sim::PlacesOf(*plan_.topology, EndpointsOf({sender, receiver}));
     return at->second = {sim::EstimateSeconds(schedule, places), static_cast<double>(schedule.multiprocessors),
                          sim::BusiestBytes(schedule)};
+  }
+  // `from` and `to`: world ranks.
+  sim::Schedule ScheduleOfMessage(const std::vector<int>& ranks, int from, int to, double bytes) {
+    sim::Places places = sim::PlacesOf(*plan_.topology, EndpointsOf({from, to}));
+    const sim::Places group = sim::PlacesOf(*plan_.topology, EndpointsOf(ranks));
+    places.group = &group;
+    return plan_.library->Message(bytes, places);
+  }
+
+  const std::vector<Load>& LoadsOfCollective(const std::vector<int>& ranks, int rank, const Communication& c) {
+    if (c.kind == Communication::kBarrier || c.kind == Communication::kAllToAllV) return loads_now_;
+    const auto n = static_cast<int>(ranks.size());
+    const auto [at, fresh] = loads_.try_emplace(
+        {NumberOf(ranks), static_cast<int>(c.kind), static_cast<double>(c.bytes().value()), c.peer, rank});
+    if (!fresh) return at->second;
+    const sim::CollectiveShape shape{
+        .kind = c.kind, .ranks = n, .bytes = static_cast<double>(c.bytes().value()), .root = c.peer, .follows = true};
+    const bool measured = plan_.choice.algorithm == "auto" && plan_.collectives.Seconds(shape).has_value();
+    const std::vector<int> endpoints = EndpointsOf(ranks);
+    const auto plans = plan_.library->Plans(shape, sim::PlacesOf(*plan_.topology, endpoints), plan_.choice);
+    if (measured || !plans.ok() || plans->empty()) return at->second;
+    absl::flat_hash_map<int, double> least = LoadsOf(plans->front(), endpoints, rank);
+    for (size_t i = 1; i < plans->size(); ++i) {
+      const absl::flat_hash_map<int, double> other = LoadsOf((*plans)[i], endpoints, rank);
+      for (auto& [link, seconds] : least) {
+        const auto found = other.find(link);
+        seconds = found == other.end() ? 0 : std::min(seconds, found->second);
+      }
+    }
+    for (const auto& [link, seconds] : least) at->second.push_back({link, seconds});
+    return at->second;
+  }
+  // `from` and `to`: of the group; `sends`: whether the load beside the sender is asked for.
+  const std::vector<Load>& LoadsOfMessage(const std::vector<int>& ranks, int from, int to, bool sends, Bytes bytes) {
+    const auto size = static_cast<double>(bytes.value());
+    const auto [at, fresh] = loads_.try_emplace({NumberOf(ranks), -1 - from, size, to, sends ? 1 : 0});
+    if (!fresh) return at->second;
+    const int sender = ranks[static_cast<size_t>(from)], receiver = ranks[static_cast<size_t>(to)];
+    const sim::Schedule schedule = ScheduleOfMessage(ranks, sender, receiver, size);
+    for (const auto& [link, seconds] : LoadsOf(schedule, EndpointsOf({sender, receiver}), sends ? 0 : 1))
+      at->second.push_back({link, seconds});
+    return at->second;
+  }
+  absl::flat_hash_map<int, double> LoadsOf(const sim::Schedule& schedule, const std::vector<int>& endpoints, int rank) {
+    absl::flat_hash_map<int, double> loads;
+    if (schedule.loose) return loads;
+    for (const sim::Phase& phase : schedule.phases) {
+      for (const sim::Flow& f : phase.flows) {
+        if (f.from != rank && f.to != rank) continue;
+        const Pair pair{endpoints[static_cast<size_t>(f.from)], endpoints[static_cast<size_t>(f.to)], f.rail};
+        for (const int link : LinksOfAllRoutes(pair))
+          loads[link] += f.bytes * schedule.stretch / RatesOf(link).bandwidth.value();
+      }
+    }
+    return loads;
   }
 
   using Key = std::tuple<int, int, double, int>;  // group, kind, bytes, root; -1 - from, to, bytes, group of a message
@@ -206,6 +270,9 @@ class Times final : public LeastTimes {
   absl::flat_hash_map<Key, Occupation> occupied_;
   absl::flat_hash_map<std::tuple<int, int, int>, std::vector<int>> common_links_;  // by pair
   std::map<Key, OfMessage> occupied_by_messages_;
+  // By group, kind, bytes, root and rank; of a message by group, -1 - from, bytes, to and the side that is asked for.
+  std::map<std::tuple<int, int, double, int, int>, std::vector<Load>> loads_;
+  std::vector<Load> loads_now_;  // of several messages
 };
 
 }  // namespace

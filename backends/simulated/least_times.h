@@ -47,6 +47,15 @@ class LeastTimes {
   // Of a message of this group between these two: the seconds of its Occupation.
   virtual double MessageOccupies(const std::vector<int>& ranks, int from, int to, double bytes) = 0;
   virtual double Slowdown(const ops::Op& op, const BesideIt& takes) = 0;  // the factor of its time; at least 1
+  // What a communication puts on links beside rank `rank` of the group: those on all routes of what this rank sends and
+  // receives. In seconds of the link's whole bandwidth: what crosses a link within a time takes no more than that time.
+  // Where a library has several candidates, the least counts. Nothing of measured collectives and of those that cannot
+  // be bounded. Valid until the next call.
+  struct Load {
+    int link;
+    double seconds;
+  };
+  virtual const std::vector<Load>& Loads(const std::vector<int>& ranks, int rank, const Communication& c) = 0;
   // Until the receiver, of the same group, has a message. The library may divide it as the group's places allow.
   virtual Seconds Message(const std::vector<int>& ranks, int from, int to, double bytes) = 0;
 };

@@ -152,6 +152,36 @@ bool StepsDiffer(const spec::Spec& spec) {
   return spec.parallel().has_compression() || spec.train().optimizer().has_one_bit_adam();
 }
 
+// Of what this adds up to in a step of `whole` micro-batches, of which `few` were replayed.
+template <class Add>
+void AddUp(const RankTimes& rank, int few, int whole, const Add& add) {
+  add(rank.outside, 1);
+  for (const RankTimes::OfAction& of : rank.actions) {
+    const bool stands_for_others = of.action.micro_batch == 1 && few > 2;  // neither first nor last
+    add(of, stands_for_others ? 1 + whole - few : 1);
+  }
+}
+
+// Each of the host and the transfers in either direction does one thing after another.
+double OneAfterAnother(const RankTimes& rank, int few, int whole) {
+  double launches = 0, to_device = 0, to_host = 0;
+  AddUp(rank, few, whole, [&](const RankTimes::OfAction& of, double times) {
+    launches += times * of.launches, to_device += times * of.to_device, to_host += times * of.to_host;
+  });
+  return std::max({launches, to_device, to_host});
+}
+
+// What crosses a link in a step takes no less than the link's bandwidth allows, whatever it is and in whatever order.
+double BusiestLink(const RankTimes& rank, int few, int whole) {
+  absl::flat_hash_map<int, double> sums;
+  AddUp(rank, few, whole, [&sums](const RankTimes::OfAction& of, double times) {
+    for (const auto& [link, seconds] : of.links) sums[link] += times * seconds;
+  });
+  double busiest = 0;
+  for (const auto& [link, seconds] : sums) busiest = std::max(busiest, seconds);
+  return busiest;
+}
+
 bool GathersOrReducesAlways(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   return p.dp() * p.cp() > 1 && (p.reduce_every_micro_batch() || p.sharding() == Parallel::FULL_SHARD ||
@@ -480,7 +510,7 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
   const absl::StatusOr<RankTimes> zero = time(0);
   if (!zero.ok()) return zero.status();
   if (StepsDiffer(spec)) return QuickOf(spec, true).seconds;
-  double less = 0;
+  double less = 0, busiest = BusiestLink(*zero, micro_batches, shape.micro_batches);
   std::vector<StageTimes> stages;
   if (pieces != nullptr) {
     Stages made = StagesOf(spec, *pieces, parts);
@@ -516,20 +546,11 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
       const absl::StatusOr<RankTimes> other = time(stage);
       if (!other.ok()) return other.status();
       take(stage, *other);
+      busiest = std::max(busiest, BusiestLink(*other, micro_batches, shape.micro_batches));
     }
   }
-  double seconds = LongestPath(schedule, shape, stages, zero->around) - less;
-  // Each of the host and the transfers in either direction does one thing after another.
-  using OfAction = RankTimes::OfAction;
-  for (double OfAction::*part : {&OfAction::launches, &OfAction::to_device, &OfAction::to_host}) {
-    double sum = zero->outside.*part;
-    for (const OfAction& of : zero->actions) {
-      const bool stands_for_others = of.action.micro_batch == 1 && micro_batches > 2;  // neither first nor last
-      sum += of.*part * (stands_for_others ? 1 + shape.micro_batches - micro_batches : 1);
-    }
-    seconds = std::max(seconds, sum);
-  }
-  return seconds;
+  const double path = LongestPath(schedule, shape, stages, zero->around) - less;
+  return std::max({path, busiest, OneAfterAnother(*zero, micro_batches, shape.micro_batches)});
 }
 
 }  // namespace twofold::plan

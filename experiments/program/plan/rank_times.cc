@@ -67,6 +67,9 @@ class Stopwatch final : public ReplayTimes {
       const LeastTimes::Occupation o = Occupies(ranks, rank, c);
       if (o.seconds > 0) number_ = communicating_.Began(ranks.data(), o.seconds, o.takes);
     }
+    if (timed_.places.empty() && step_ == timed_.steps) {
+      for (const LeastTimes::Load& load : times_.Loads(ranks, rank, c)) Part().links[load.link] += load.seconds;
+    }
     if (c.kind == Communication::kRecv) {
       const int64_t bytes = c.out.bytes().value();
       came_[ctx_->trace().label().data()] = bytes, awaited_ += bytes;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "backends/host/memory_rules.h"
 #include "backends/simulated/least_times.h"
@@ -29,7 +30,9 @@ struct RankTimes {
     // Seconds of communication among the replicas of its stage, which gather and reduce in streams of their own.
     double gathers = 0, reductions = 0;
     double to_device = 0, to_host = 0;  // seconds of transfers
-    int64_t kept = 0;                   // bytes of activations that it added (forward), its input included
+    // By link beside this rank: seconds for which its communication fills it (LeastTimes::Loads). Not with `places`.
+    absl::flat_hash_map<int, double> links = {};
+    int64_t kept = 0;  // bytes of activations that it added (forward), its input included
   };
   std::vector<OfAction> actions;  // in the order of the schedule
   // From the beginning of a step's last action to the end of the next step's first one: the last gradients, the update,
