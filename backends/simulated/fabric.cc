@@ -273,7 +273,9 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
                        .real = plan.machine.real,
                        .ranks = static_cast<size_t>(world_size),
                        .stand_ins = fold ? plan.stand_ins : std::vector<int>()};
-  world.none_may_part = !asked_for && plan.world_size <= kMostRunOneByOne;
+  const double most_apart = MostApart(spec.fabric().simulated(), plan.world_size);
+  world.none_may_part = most_apart == 0;
+  world.sums_tell_apart = !asked_for && plan.world_size <= kMostRunOneByOne;
   world.may_be_unequal = asked_for || plan.world_size > kMostRunAfterAll;
   // Groups with pending waits are removed from the network.
   const absl::Cleanup forget = [&engine] { engine.Forget(); };
@@ -360,7 +362,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
   for (const std::string& note : network.notes()) outcome.add_notes(note);
   AddExtrapolationNotes(extrapolated, outcome);
   AddWhatRan(world, outcome);
-  if (fold) AddWhatFoldingChanges(!asked_for && plan.world_size <= kMostRunAfterAll, world, outcome);
+  if (fold) AddWhatFoldingChanges(most_apart, world, outcome);
   AddCosts(engine, network, begin, world.set_up, static_cast<int>(actors.size()), plan.world_size, outcome);
   AddLinkLoads(engine, outcome);
   if (steady) {
@@ -485,6 +487,7 @@ class SimulatedFabric : public Fabric {
                                .damaged = s.damaged(),
                                .deleted = s.deleted()});
     }
+    result.folding_adds = outcome->folding_adds();
     if (outcome->has_links()) result.links = LinkLoadsOf(outcome->links());
     AddCosts(*outcome, result.costs);
     if (refused != nullptr) *refused = outcome->folding_refused();

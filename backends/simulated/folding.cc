@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -42,17 +43,23 @@ std::string DescribeFolding(const SimulationPlan& plan) {
   return StrCat("ranks are folded: ", who, " stand for ", many, " each");
 }
 
-void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outcome& outcome) {
+double MostApart(const spec::Simulated& simulated, int world_size) {
+  if (simulated.folding() == spec::Simulated::ON || world_size > kMostRunAfterAll)
+    return std::numeric_limits<double>::infinity();
+  return std::max(simulated.folding_error(), world_size > kMostRunOneByOne ? kMostApart : 0);
+}
+
+void AddWhatFoldingChanges(double most, SimulatedWorld& world, outcome::Outcome& outcome) {
   double late = 0;
   for (const auto& [stand_in, seconds] : world.late) late = std::max(late, seconds);
   const double share = late > 0 ? late / world.engine.now() : 0;
-  if (share > kMostApart && may_refuse && world.folding_refused.empty())
+  if (share > most && world.folding_refused.empty())
     world.folding_refused = "ranks of one class end communications at different times";
   outcome.set_folding_refused(world.folding_refused);
   if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.of().begin(), world.kinds.of().end());
-  for (const auto& [why, most] : world.unequal) {
+  for (const auto& [why, less] : world.unequal) {
     outcome.add_notes(StrCat("folded ranks differ: ", why, ", for which some take up to ",
-                             absl::StrFormat("%.2g", 100 * most),
+                             absl::StrFormat("%.2g", 100 * less),
                              " % less time than others; the slowest is simulated and stands for all (`folding: OFF` "
                              "runs every rank)"));
   }
@@ -62,6 +69,7 @@ void AddWhatFoldingChanges(bool may_refuse, SimulatedWorld& world, outcome::Outc
                              "runs every rank)"));
   }
   if (world.late.empty()) return;
+  outcome.set_folding_adds(share);
   const std::string how = world.apart > 0 ? StrCat("ended the same communication up to ",
                                                    std::ceil(1000 * world.apart) / 10, " % of its time apart")
                                           : "began messages around a ring at different times";

@@ -53,7 +53,8 @@ struct SimulatedWorld {
   std::map<std::string, double> unequal = {};
   bool may_be_unequal = false;
   // Why ranks do less than the rank that stands for them before they meet, if how far devices differ then counts for
-  // more of them than it should.
+  // more of them than it should. With `sums_tell_apart`, they are told apart instead.
+  bool sums_tell_apart = true;
   std::string others_come_early = {};
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};

@@ -49,6 +49,8 @@ struct RunResult {
     bool deleted = false;
   };
   std::vector<Struck> struck = {};
+  // Of a simulation: the share of its time that folding adds at most (report.proto).
+  double folding_adds = 0;
 };
 
 class Fabric {

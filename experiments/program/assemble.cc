@@ -300,6 +300,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
   out.set_message(std::string(result.status.message()));
   out.set_world_size(facts.world_size);
   out.set_device(facts.device);
+  if (result.folding_adds > 0) out.set_folding_adds(result.folding_adds);
   out.set_bubble_fraction(BubbleFraction(spec, records));
   out.set_model_flops_per_step(ModelOf(spec.model())->TrainingFlops(spec.train().global_batch()));
   out.set_peak_flops_per_second(facts.peak_flops_per_second);

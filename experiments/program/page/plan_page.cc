@@ -81,11 +81,11 @@ std::string TableOf(const Json& plan) {
   for (const Json& l : plan.at("layouts")) {
     const auto number = [&l](const char* key) { return l.at(key).get<double>(); };
     absl::StrAppend(&t, "<tr><td>", Escape(l.at("text").get<std::string>()), "</td><td>",
-                    l.value("extended", false) ? "≈ " : "", SecondsText(number("seconds")), "</td><td>",
-                    SecondsText(number("low")), " to ", SecondsText(number("high")), "</td><td>",
-                    pictures::Number(number("tokens_per_second")), "</td><td>", ShareText(number("mfu")), "</td><td>",
-                    BytesText(number("bytes")), "</td><td>", ShareText(number("bubble")), "</td><td>",
-                    SecondsText(number("exposed")), "</td></tr>\n");
+                    l.value("extended", false) || l.value("folding_adds", 0.0) > 0 ? "≈ " : "",
+                    SecondsText(number("seconds")), "</td><td>", SecondsText(number("low")), " to ",
+                    SecondsText(number("high")), "</td><td>", pictures::Number(number("tokens_per_second")),
+                    "</td><td>", ShareText(number("mfu")), "</td><td>", BytesText(number("bytes")), "</td><td>",
+                    ShareText(number("bubble")), "</td><td>", SecondsText(number("exposed")), "</td></tr>\n");
   }
   return t + "</table></div>";
 }

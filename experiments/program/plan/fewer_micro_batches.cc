@@ -9,7 +9,7 @@ namespace twofold::plan {
 std::optional<FewerMicroBatches> FewerMicroBatchesOf(const spec::Spec& spec) {
   const spec::Parallel& parallel = spec.parallel();
   const int64_t pp = parallel.pp();
-  if (pp < 2 || parallel.schedule() == spec::Parallel::GPIPE) return std::nullopt;
+  if (parallel.schedule() == spec::Parallel::GPIPE && pp > 1) return std::nullopt;
   if (spec.fabric().simulated().network().jitter() > 0 || parallel.has_compression() ||
       spec.train().optimizer().has_one_bit_adam())
     return std::nullopt;

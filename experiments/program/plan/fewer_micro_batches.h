@@ -1,10 +1,10 @@
-// A pipeline's step of many micro-batches, from three simulated steps of fewer.
+// A step of many micro-batches, from three simulated steps of fewer.
 //
-// Once all stages have work, each further group of micro-batches takes as long as the one before: the time of a step is
-// a straight line over their number. Where messages meet in another way each time, or while the ranks' times still
-// drift apart (fabric.simulated.noise), it is not. So steps of two, three and four times as many micro-batches as
-// stages are simulated. The first two foretell the third; if they miss it by so much that the whole step would differ
-// by more than a tenth of kExtensionError, it is simulated whole.
+// Once all stages of a pipeline have work, each further group of micro-batches takes as long as the one before: the
+// time of a step is a straight line over their number. Where messages meet in another way each time, or while the
+// ranks' times still drift apart (fabric.simulated.noise), it is not. So steps of two, three and four times as many
+// micro-batches as stages are simulated. The first two foretell the third; if they miss it by so much that the whole
+// step would differ by more than a tenth of kExtensionError, it is simulated whole.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ struct FewerMicroBatches {
   std::array<int64_t, 3> few = {};
 };
 
-// Absent where it would not be quicker, and where steps are not on a line: without a pipeline, with GPipe (whose memory
-// grows), or where the network draws its latencies or a plan simulates more than two steps.
+// Absent where it would not be quicker, and where steps are not on a line: with GPipe (whose memory grows), or where
+// the network draws its latencies or a plan simulates more than two steps.
 std::optional<FewerMicroBatches> FewerMicroBatchesOf(const spec::Spec& spec);
 
 // `spec`, which has `of.whole` micro-batches, with so many.

@@ -51,7 +51,8 @@ std::string LayoutsCsv(const Plan& plan) {
   std::string csv =
       "layout,tp,pp,cp,ep,dp,sharding,schedule,virtual_stages,micro_batch,recompute,selective,offload,sequence_"
       "parallel,"
-      "fate,least_seconds,least_bytes,seconds,low,high,bytes,tokens_per_second,mfu,bubble,exposed_seconds,extended\n";
+      "fate,least_seconds,least_bytes,seconds,low,high,bytes,tokens_per_second,mfu,bubble,exposed_seconds,extended,"
+      "folding_adds\n";
   for (const Line& line : lines) {
     const bool too_large = line.simulated != nullptr && !line.simulated->fits && !line.simulated->failed;
     StrAppend(&csv, Choices(line.judged->layout), ",", NameOf(too_large ? Judged::kDoesNotFit : line.judged->fate), ",",
@@ -60,9 +61,9 @@ std::string LayoutsCsv(const Plan& plan) {
       const Simulated& s = *line.simulated;
       StrAppend(&csv, ",", Exactly(s.seconds), ",", Exactly(s.low), ",", Exactly(s.high), ",", s.bytes, ",",
                 Exactly(s.tokens_per_second), ",", Exactly(s.mfu), ",", Exactly(s.bubble), ",", Exactly(s.exposed), ",",
-                s.extended ? "true" : "false", "\n");
+                s.extended ? "true" : "false", ",", Exactly(s.folding_adds), "\n");
     } else {
-      csv += ",,,,,,,,,\n";
+      csv += ",,,,,,,,,,\n";
     }
   }
   return csv;

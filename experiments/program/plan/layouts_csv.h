@@ -14,6 +14,7 @@ namespace twofold::plan {
 //   least_seconds, least_bytes    lower bounds of the step time and of a rank's memory
 //   seconds, low, high, bytes, tokens_per_second, mfu, bubble, exposed_seconds    simulated; else empty
 //   extended        whether these are extended from steps of fewer micro-batches (fewer_micro_batches.h); else empty
+//   folding_adds    what folding adds to them at most, as a share (report.proto); else empty
 std::string LayoutsCsv(const Plan& plan);
 
 }  // namespace twofold::plan

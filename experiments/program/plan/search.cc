@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "core/base/check.h"
 #include "core/base/format.h"
 #include "core/base/strings.h"
@@ -26,7 +27,7 @@ class Searching {
       : question_(question), device_(device), pool_(pool), journal_(journal), options_(options), begin_(Now()) {
     if (journal_ == nullptr) return;
     for (const Simulated& s : journal_->read()) {
-      if (Extends() || !s.extended) known_[ToLine(s.layout)] = s;
+      if (Extends() || s.Off() == 0) known_[ToLine(s.layout)] = s;
     }
   }
 
@@ -200,7 +201,7 @@ class Searching {
   void Record(const Simulated& simulated) {
     if (simulated.failed) return plan_.failed.push_back(simulated);
     if (!simulated.fits) return plan_.too_large.push_back(simulated);
-    times_.insert(simulated.seconds * (simulated.extended ? 1 + kExtensionError : 1));  // at most
+    times_.insert(simulated.seconds * (simulated.extended ? 1 + kExtensionError : 1));  // at most: folding adds
     plan_.ranked.push_back(simulated);
   }
 
@@ -212,8 +213,7 @@ class Searching {
       return std::pair(a.seconds, place[ToLine(a.layout)]) < std::pair(b.seconds, place[ToLine(b.layout)]);
     });
     plan_.least = std::numeric_limits<double>::infinity();
-    for (const Simulated& s : plan_.ranked)
-      plan_.least = std::min(plan_.least, s.seconds * (s.extended ? 1 - kExtensionError : 1));
+    for (const Simulated& s : plan_.ranked) plan_.least = std::min(plan_.least, s.seconds * (1 - s.Off()));
     const auto leave = [&](double bound, size_t i) {
       ++(IsBeaten(bound) ? plan_.slower : plan_.open);
       plan_.judged[candidates_[i].judged].fate = IsBeaten(bound) ? Judged::kSlower : Judged::kOpen;
@@ -280,6 +280,16 @@ std::string ProofOf(const Plan& plan, const SearchOptions& options) {
       std::count_if(plan.ranked.begin(), plan.ranked.end(), [](const Simulated& s) { return s.extended; });
   if (extended > 0)
     StrAppend(&text, ", ", CountText(extended), " of them with fewer micro-batches (to ", 100 * kExtensionError, " %)");
+  const auto folded =
+      std::count_if(plan.ranked.begin(), plan.ranked.end(), [](const Simulated& s) { return s.folding_adds > 0; });
+  if (folded > 0) {
+    const double most =
+        std::max_element(plan.ranked.begin(), plan.ranked.end(), [](const Simulated& a, const Simulated& b) {
+          return a.folding_adds < b.folding_adds;
+        })->folding_adds;
+    StrAppend(&text, ", ", CountText(folded), " of them with one rank for several that are not quite alike (to ",
+              absl::StrFormat("%.2g", 100 * most), " %)");
+  }
   if (!plan.too_large.empty())
     StrAppend(&text, " (", CountText(static_cast<int64_t>(plan.too_large.size())), " of them ran out of memory)");
   if (!plan.failed.empty())

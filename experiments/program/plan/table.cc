@@ -23,10 +23,10 @@ double HoursOf(const Simulated& s, const Shown& shown) {
 // Whether the interval tells a layout from the best one.
 bool IsToldApart(const Simulated& s, const Simulated& best) { return s.low > best.high; }
 
-constexpr char kExtended[] = "≈";
+constexpr char kNearly[] = "≈";
 
 std::string StepText(const Simulated& s) {
-  return StrCat(s.extended ? StrCat(kExtended, " ") : "", SecondsText(s.seconds));
+  return StrCat(s.Off() > 0 ? StrCat(kNearly, " ") : "", SecondsText(s.seconds));
 }
 
 std::string MemoryText(const Simulated& s, const Shown& shown) {
@@ -59,10 +59,18 @@ std::string MarksText(const Plan& plan, const Shown& shown) {
   std::string text;
   if (plan.ranked.size() > 1) text = "~: the interval does not tell this layout from the first.\n";
   const auto rows = std::min(plan.ranked.size(), static_cast<size_t>(shown.rows));
-  if (std::any_of(plan.ranked.begin(), plan.ranked.begin() + static_cast<std::ptrdiff_t>(rows),
-                  [](const Simulated& s) { return s.extended; }))
-    StrAppend(&text, kExtended, ": extended from steps of fewer micro-batches, off by at most ", 100 * kExtensionError,
-              " % (--gap=0 simulates all of them).\n");
+  bool extended = false, folded = false;
+  double off = 0;
+  for (size_t i = 0; i < rows; ++i) {
+    const Simulated& s = plan.ranked[i];
+    extended = extended || s.extended, folded = folded || s.folding_adds > 0, off = std::max(off, s.Off());
+  }
+  if (off > 0) {
+    StrAppend(&text, kNearly, ": ", extended ? "extended from steps of fewer micro-batches" : "",
+              extended && folded ? ", or " : "",
+              folded ? "simulated with one rank for several that are not quite alike" : "", ", off by at most ",
+              absl::StrFormat("%.2g", 100 * off), " % (--gap=0 simulates all of them).\n");
+  }
   return text;
 }
 
@@ -74,13 +82,11 @@ std::string WhyFirst(const Plan& plan) {
   const auto part = [](double seconds, const char* what) {
     return StrCat(SecondsText(std::abs(seconds)), seconds >= 0 ? " less " : " more ", what);
   };
-  const bool extended = a.extended || b.extended;
-  return StrCat(
-      "The first against the second (", Difference(a.layout, b.layout), "): ", extended ? "≈ " : "",
-      SecondsText(b.seconds - a.seconds), " less a step",
-      extended ? StrCat(" (to ", SecondsText(kExtensionError * (a.extended * a.seconds + b.extended * b.seconds)), ")")
-               : "",
-      "; ", part(idle, "in bubbles"), ", ", part(waits, "in exposed communication"), ".\n");
+  const double off = a.Off() * a.seconds + b.Off() * b.seconds;
+  return StrCat("The first against the second (", Difference(a.layout, b.layout),
+                "): ", off > 0 ? StrCat(kNearly, " ") : "", SecondsText(b.seconds - a.seconds), " less a step",
+                off > 0 ? StrCat(" (to ", SecondsText(off), ")") : "", "; ", part(idle, "in bubbles"), ", ",
+                part(waits, "in exposed communication"), ".\n");
 }
 
 // Of no plan that fits: the one with the fewest bytes.
@@ -245,7 +251,7 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const Shown& shown) {
       if (!other.plan->ranked.empty()) {
         one["text"] = Describe(other.plan->ranked[0].layout);
         one["seconds"] = other.plan->ranked[0].seconds;
-        one["extended"] = other.plan->ranked[0].extended;
+        one["extended"] = other.plan->ranked[0].extended, one["folding_adds"] = other.plan->ranked[0].folding_adds;
       }
     }
     json["what_if"].push_back(std::move(one));

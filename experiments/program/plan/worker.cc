@@ -68,7 +68,8 @@ std::string ToJsonLine(const Simulated& s) {
                      {"bubble", s.bubble},
                      {"exposed", s.exposed},
                      {"bytes", s.bytes},
-                     {"extended", s.extended}});
+                     {"extended", s.extended},
+                     {"folding_adds", s.folding_adds}});
   }
   return Dump(json);
 }
@@ -97,7 +98,7 @@ absl::StatusOr<Simulated> SimulatedFrom(const std::string& line) try {
   s.tokens_per_second = number("tokens_per_second"), s.mfu = number("mfu");
   s.bubble = number("bubble"), s.exposed = number("exposed");
   s.bytes = json.at("bytes").get<int64_t>();
-  s.extended = json.value("extended", false);
+  s.extended = json.value("extended", false), s.folding_adds = json.value("folding_adds", 0.0);
   return s;
 } catch (const Json::exception& error) {
   return InvalidArgument("not a simulated layout: ", error.what());
@@ -233,7 +234,9 @@ Worker::BoundAnswer Worker::BoundAnswerFrom(const std::string& bytes) {
 Simulated Worker::Run(const Layout& layout) { return SimulatedBy(layout, SimulatedSpecOf(question_, layout)); }
 
 Simulated Worker::RunFewer(const Layout& layout) {
-  const spec::Spec spec = SimulatedSpecOf(question_, layout);
+  spec::Spec spec = SimulatedSpecOf(question_, layout);
+  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+  simulated.set_folding_error(std::max(simulated.folding_error(), kExtensionError));
   const std::optional<FewerMicroBatches> of = FewerMicroBatchesOf(spec);
   if (!of) return SimulatedBy(layout, spec);
   std::array<Simulated, 3> few;
@@ -243,6 +246,7 @@ Simulated Worker::RunFewer(const Layout& layout) {
   }
   if (!OnALine(*of, {few[0].seconds, few[1].seconds, few[2].seconds})) return SimulatedBy(layout, spec);
   Simulated s = few[2];
+  for (const Simulated& one : few) s.folding_adds = std::max(s.folding_adds, one.folding_adds);
   const absl::StatusOr<int64_t> reserved = bounds_.ReservedBy(spec);
   if (!reserved.ok()) {
     s.fits = false, s.failed = !absl::IsResourceExhausted(reserved.status());
@@ -272,7 +276,7 @@ Simulated Worker::SimulatedBy(const Layout& layout, const spec::Spec& spec) {
   s.seconds = report->median_step_seconds(), s.low = report->low(), s.high = report->high();
   s.tokens_per_second = report->tokens_per_second(), s.mfu = report->mfu();
   s.bubble = report->bubble_fraction(), s.exposed = report->exposed_communication_seconds();
-  s.bytes = BytesOf(*report);
+  s.bytes = BytesOf(*report), s.folding_adds = report->folding_adds();
   return s;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "core/proto/report.pb.h"
 #include "experiments/program/plan/bound.h"
+#include "experiments/program/plan/fewer_micro_batches.h"
 #include "experiments/program/plan/space.h"
 
 namespace twofold::plan {
@@ -37,7 +38,10 @@ struct Simulated {
   double bubble = 0, exposed = 0;  // share of the step; seconds of communication
   int64_t bytes = 0;               // reserved on the fullest rank; under another framework, what its device must have
   bool extended = false;           // from steps of fewer micro-batches; off by at most kExtensionError
-  double core_seconds = 0;         // that the simulation took
+  double folding_adds = 0;         // to the step time at most, as a share of it (report.proto)
+  // The share by which the step time may be off.
+  double Off() const { return (extended ? kExtensionError : 0) + folding_adds; }
+  double core_seconds = 0;                          // that the simulation took
   std::optional<Foretold> foretold = std::nullopt;  // of an exhaustive plan
 };
 std::string ToJsonLine(const Simulated& simulated);
@@ -60,7 +64,9 @@ class Worker {
   static std::string ScreenTask(const Slice& slice);
   static std::string BoundTask(const Layout& layout, double enough);  // stops where a bound of `enough` is reached
   static std::string SimulateTask(const Layout& layout);
-  // The same, but a pipeline's many micro-batches are extended from fewer (fewer_micro_batches.h).
+  // The same, but many micro-batches are extended from fewer (fewer_micro_batches.h), and ranks of a class that end
+  // communications at different times are folded, if that adds at most kExtensionError
+  // (fabric.simulated.folding_error).
   static std::string ExtendTask(const Layout& layout);
   static std::string CheckTask(const Layout& layout);  // simulates, and says what the bounds are: Simulated::foretold
   std::string Do(const std::string& task);

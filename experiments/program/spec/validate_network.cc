@@ -109,6 +109,7 @@ void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems) {
   CheckNamed("algorithm", "an algorithm", simulated.algorithm(), WithAuto(sim::AllAlgorithms()), problems);
   CheckNamed("protocol", "a protocol", simulated.protocol(), WithAuto(sim::AllProtocols()), problems);
   if (simulated.has_routing()) CheckNamed("routing", "a routing policy", simulated.routing(), Policies(), problems);
+  problems.Fraction("fabric.simulated.folding_error", simulated.folding_error());
   CheckPlacement(simulated.placement(), problems);
   CheckNetwork(simulated.network(), problems);
   CheckStragglers("fabric.simulated", simulated.stragglers(), spec, 1e-6, problems);

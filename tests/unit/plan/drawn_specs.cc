@@ -113,7 +113,8 @@ const std::vector<Row>& Rows() {
        "parallel { sharding: ZERO_3 zero_plus_plus { quantized_weights: true secondary_shard: 2 quantized_gradients: "
        "true } }"},
       // The fabric
-      {"fabric { simulated { folding: OFF } }", "fabric { simulated { folding: ON } }"},
+      {"fabric { simulated { folding: OFF } }", "fabric { simulated { folding: ON } }",
+       "fabric { simulated { folding_error: 0.01 } }"},
       {"fabric { simulated { algorithm: \"ring\" } }", "fabric { simulated { algorithm: \"tree\" } }",
        "fabric { simulated { protocol: \"LL128\" } }", "fabric { simulated { protocol: \"Simple\" } }"},
       {"fabric { simulated { routing: \"deterministic\" } }", "fabric { simulated { routing: \"ecmp\" } }",

@@ -199,6 +199,31 @@ TEST_F(SimulatedTest, WhereRanksPartTheSlowestCountsOrNobodyFolds) {
   EXPECT_THAT(folded.results, testing::Each(folded.results[0]));
 }
 
+// Few ranks are folded, too, if it adds no more than is allowed; the result says what it adds at most.
+TEST_F(SimulatedTest, RanksThatPartByLessThanAllowedAreFolded) {
+  spec::Spec spec = Spec(5);
+  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+  simulated.set_algorithm("tree");  // as above
+  const auto unfolded = Run(spec, Step);
+  EXPECT_EQ(unfolded.folding_adds, 0);
+  simulated.set_folding(spec::Simulated::AUTO);
+  simulated.set_folding_error(0.5);
+  const auto folded = Run(spec, Step);
+  ASSERT_TRUE(folded.status.ok()) << folded.status;
+  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("ranks are folded: rank 0 stands for all 5")));
+  EXPECT_GT(folded.folding_adds, 0);
+  double last = 0;
+  for (const std::string& r : unfolded.results) last = std::max(last, std::stod(r));
+  const double seconds = std::stod(folded.results[0]);
+  EXPECT_GE(seconds, last * (1 - 1e-9));
+  EXPECT_LE(seconds * (1 - folded.folding_adds), last * (1 + 1e-9));
+  simulated.set_folding_error(0.99 * folded.folding_adds);  // it adds more than this
+  const auto refused = Run(spec, Step);
+  EXPECT_EQ(refused.results, unfolded.results);
+  EXPECT_EQ(refused.folding_adds, 0);
+  EXPECT_THAT(refused.notes, testing::Contains(HasSubstr("not folded: ranks of one class end communications at")));
+}
+
 // With a root, ranks end at different times. If the slowest counts for all, it is the time until the last one is done.
 TEST_F(SimulatedTest, TheTimeUntilTheLastIsDoneIsThatOfAllRanks) {
   for (const char* algorithm : {"auto", "tree"}) {

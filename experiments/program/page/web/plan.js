@@ -9,8 +9,9 @@ const FATES = {
 };
 const PLOT = {left: 84, right: 16, top: 12, bottom: 44, height: 480};
 
-// "≈": extended from steps of fewer micro-batches.
-const stepText = (layout) => (layout.extended === "true" ? "≈ " : "") + secondsText(layout.time);
+// "≈": extended from steps of fewer micro-batches, or simulated with one rank for several that are not quite alike.
+const isNear = (layout) => layout.extended === "true" || Number(layout.folding_adds) > 0;
+const stepText = (layout) => (isNear(layout) ? "≈ " : "") + secondsText(layout.time);
 
 class PlanView {
   constructor(root, data) {
