@@ -244,7 +244,7 @@ TEST(SearchTest, ManyMicroBatchesAreExtendedFromFewer) {
   EXPECT_EQ(PlanJson(plan, shown).at("layouts")[0].at("extended"), true);
   EXPECT_EQ(PlanJson(all, shown).at("layouts")[0].at("extended"), false);
   EXPECT_THAT(LayoutsCsv(plan), HasSubstr(",true,0.0\n"));
-  EXPECT_THAT(LayoutsCsv(all), AllOf(HasSubstr(",false\n"), Not(HasSubstr(",true,0.0\n"))));
+  EXPECT_THAT(LayoutsCsv(all), AllOf(HasSubstr(",false,0.0\n"), Not(HasSubstr(",true,0.0\n"))));
 }
 
 // When half of the budget is over, a layout is simulated before its bounds are better, and then there is one to name.
