@@ -433,6 +433,9 @@ TrainingOptions TrainingOptionsOf(const spec::Spec& spec) {
   const ModelShape shape = out.model->shape();
   out.layers = {.sequence_parallel = spec.parallel().sequence_parallel(),
                 .overlap = spec.parallel().overlap(),
+                .tensor_backward_overlap = spec.parallel().has_tp_backward_overlap()
+                                               ? spec.parallel().tp_backward_overlap()
+                                               : spec.parallel().overlap(),
                 .tensor_overlap = spec.parallel().tp_overlap(),
                 .fp8 = Fp8RecipeOf(train.precision()),
                 .score_limit = static_cast<int64_t>(spec.cuda().attention_workspace_mib() * (1 << 20)),

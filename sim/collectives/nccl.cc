@@ -240,6 +240,7 @@ class NcclLibrary : public Library {
                                     std::optional<NcclProtocol> protocol) const;
   CallCosts Costs(const Way& way, const NcclRoute& route, const NcclTuner& tuner, const CollectiveShape& shape,
                   const Places& places) const;
+  int Multiprocessors(const Way& way, const NcclTuner& tuner, const CollectiveShape& shape, const Places& places) const;
   void AddRing(const Way& way, const NcclRoute& route, int channels, const CollectiveShape& shape, const Places& places,
                CallCosts& c) const;
   void AddMessages(const Way& way, const NcclRoute& route, const NcclTuner& tuner, const CollectiveShape& shape,
@@ -254,6 +255,15 @@ class NcclLibrary : public Library {
   const std::string_view name_;
   const NcclCosts costs_;
 };
+
+// Of each device, one for each channel of the call.
+int NcclLibrary::Multiprocessors(const Way& way, const NcclTuner& tuner, const CollectiveShape& shape,
+                                 const Places& places) const {
+  if (way.algorithm != NcclAlgorithm::kDirect) return tuner.Channels(way.algorithm, way.protocol, shape.bytes);
+  if (shape.kind == Communication::kSend) return tuner.Message(shape.bytes, places.nodes > 1).channels;
+  return std::min(tuner.message_channels(),
+                  (shape.ranks - 1) * tuner.Message(shape.bytes / shape.ranks, places.nodes > 1).channels);
+}
 
 // Between nodes, a hop within a node is no shorter than the host takes to post a message (three in Simple), and the
 // transfer of a step hides as much of the next hop between nodes as it takes itself, except for the wire.
@@ -297,6 +307,8 @@ CallCosts NcclLibrary::Costs(const Way& way, const NcclRoute& route, const NcclT
   const NcclHops& hops = costs_.Latency(a, p);
   const int channels = tuner.Channels(a, p, shape.bytes);
   CallCosts c{.seconds = costs_.call + hops.base, .hop = {hops.node, hops.network}, .payload = shape.bytes};
+  if (const int all = Multiprocessors(way, tuner, shape, places); all > 1)
+    c.seconds += costs_.version->several_channels + (all - 1) * costs_.version->each_channel;
   switch (a) {
     case NcclAlgorithm::kNvls:
     case NcclAlgorithm::kNvlsTree:
@@ -458,11 +470,7 @@ absl::StatusOr<Schedule> NcclLibrary::Plan(const CollectiveShape& asked, const P
     if (asked.kind == Communication::kBarrier) costs.payload = 0;
     Schedule schedule = Make(way, *made, costs, places);
     schedule.estimate = seconds;
-    schedule.multiprocessors =
-        way.algorithm == NcclAlgorithm::kDirect
-            ? std::min(tuner.message_channels(),
-                       (shape.ranks - 1) * tuner.Message(shape.bytes / shape.ranks, places.nodes > 1).channels)
-            : tuner.Channels(way.algorithm, way.protocol, shape.bytes);
+    schedule.multiprocessors = Multiprocessors(way, tuner, shape, places);
     return schedule;
   }
   absl::Status why_not = algorithm ? routes.WhyNot(*algorithm) : absl::OkStatus();
@@ -487,7 +495,7 @@ Schedule NcclLibrary::Message(double bytes, const Places& places) const {
   const CallCosts costs = Costs(way, made.route, tuner, shape, places);
   Schedule schedule = Make(way, made, costs, places);
   schedule.algorithm = "direct";
-  schedule.multiprocessors = tuner.Message(bytes, between).channels;
+  schedule.multiprocessors = Multiprocessors(way, tuner, shape, places);
   return schedule;
 }
 

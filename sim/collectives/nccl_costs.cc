@@ -310,9 +310,14 @@ absl::StatusOr<NcclCosts> ReadNcclCosts(const cluster::Nccl& nccl, bool rccl) {
   const auto* t = RowNamed(std::span<const Transport>(kTransports), nccl.network());
   if (t == nullptr)
     return Wrong("network", StrCat("\"", nccl.network(), "\""), "use one of infiniband, roce, slingshot, efa, tcp");
+  const NcclVersion* const version = NcclVersionNamed(nccl.version());
+  if (version == nullptr || (rccl && nccl.has_version())) {
+    return Wrong("version", StrCat("\"", nccl.version(), "\""),
+                 rccl ? "library rccl has no other versions; leave it out" : "use 2.8 or a later one, such as 2.8.4");
+  }
   if (absl::Status s = CheckNumbers(nccl); !s.ok()) return s;
   NcclCosts c;
-  c.row = g;
+  c.row = g, c.version = version;
   c.channels = static_cast<int>(nccl.channels());
   c.nvlink_share = nccl.has_nvlink_efficiency() ? nccl.nvlink_efficiency() : g->share[2];
   c.nvls_share = nccl.has_nvls_efficiency() ? c.nvlink_share * nccl.nvls_efficiency() : g->nvls_share;

@@ -30,6 +30,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/proto/cluster.pb.h"
+#include "sim/collectives/nccl_versions.h"
 
 namespace twofold::sim {
 
@@ -70,6 +71,7 @@ struct NcclHops {
 
 struct NcclCosts {
   const NcclGeneration* row;                       // never null
+  const NcclVersion* version;                      // likewise
   std::array<std::array<NcclHops, 3>, 6> latency;  // by algorithm and protocol
   std::array<std::array<double, 3>, 6> channel;    // bytes of payload a second that one channel carries within a node
   int channels;                                    // 0: what NCCL's search finds

@@ -10,11 +10,7 @@
 namespace twofold::sim {
 namespace {
 
-// Microseconds; by protocol. Rows: ring, tree.
-constexpr double kBase[2][3] = {{6.6, 14.0, 8.4}, {6.8, 14.0, 8.4}};
-constexpr double kNvlink[2][3] = {{0.6, 1.9, 3.4}, {0.6, 1.25, 4.0}};
-constexpr double kPcie[2][3] = {{1.0, 2.5, 5.7}, {1.0, 1.9, 4.0}};
-constexpr double kNetwork[2][3] = {{2.7, 4.0, 14.0}, {5.0, 8.5, 14.0}};
+// Microseconds.
 constexpr double kNvlsNode = 25, kNvlsNetwork = 18, kNvlsTreeNetwork = 20.9;
 
 // By log2 of the size over 64 bytes.
@@ -22,6 +18,10 @@ constexpr double kTreeCorrection[3][24] = {
     {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
+
+// Likewise of LL128, up to 2.9.
+constexpr double kOldTreeCorrection[24] = {1,  1,  1,  1,  1,  .9, .8, .8, .8, .7,  .6,  .6,
+                                           .6, .5, .6, .6, .7, .7, .8, .9, .9, .92, .92, 1};
 
 // GB/s per channel that the search tries: between devices of a node, and of a NIC.
 constexpr double kOldNode[] = {40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3};
@@ -55,6 +55,17 @@ size_t Row(NcclAlgorithm a) { return a == NcclAlgorithm::kTree ? 1 : 0; }
 size_t NodeClass(int nodes) { return nodes <= 2 ? static_cast<size_t>(nodes - 1) : 2; }
 int Log2(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 double DivideUp(double a, double b) { return std::ceil(a / b); }
+bool IsChain(Communication::Kind kind) { return kind == Communication::kBroadcast || kind == Communication::kReduce; }
+// Of a channel in LL128, as NcclVersion::ll128 has them.
+size_t Function(Communication::Kind kind) {
+  switch (kind) {
+    case Communication::kBroadcast: return 0;
+    case Communication::kReduce: return 1;
+    case Communication::kAllGather: return 2;
+    case Communication::kReduceScatter: return 3;
+    default: return 4;
+  }
+}
 
 // GB/s of all links of a device within its node, by data sheet; without cables, of the narrowest path to another.
 double DeviceLinks(const Places& places) {
@@ -111,22 +122,31 @@ NcclTuner::NcclTuner(const NcclCosts& costs, const Places& places) : costs_(cost
 
 double NcclTuner::BusBandwidth(NcclAlgorithm a, NcclProtocol p, Communication::Kind kind) const {
   const NcclGeneration& g = costs_.generation();
+  const NcclVersion& v = *costs_.version;
   const size_t nodes = NodeClass(places_.nodes);
   const bool all_reduce = kind == Communication::kAllReduce;
+  const double most = g.age == 1 ? v.ampere_most : 1e9, ring = std::min(ring_, most);
+  const double ll128 = v.ll128[Function(kind)];
+  const double ring_ll128 = ll128 > 0 ? ll128 : g.ring_ll128[nodes],
+               tree_ll128 = ll128 > 0 ? ll128 : g.tree_ll128[nodes];
+  const double tree_channel = g.age == 1 && v.ampere_tree[nodes] > 0 ? v.ampere_tree[nodes] : g.tree[nodes];
   // Between nodes NCCL looks at the vendor of the host: Intel's row is Volta's, AMD's Ampere's.
   const double ll = places_.nodes == 1     ? g.ll[0]
                     : costs_.post > 1.5e-6 ? std::array{0., 22.5, 19.0}[nodes]
                                            : std::array{0., 39.0, 20.4}[nodes];
   switch (a) {
     case NcclAlgorithm::kRing:
-      if (p == NcclProtocol::kLL) return std::min(ll, ring_ * 0.5);
-      if (p == NcclProtocol::kLL128) return std::min(ring_ * 0.92, searched_ * g.ring_ll128[nodes]);
-      return ring_;
+      if (p == NcclProtocol::kLL) {
+        const bool copies = places_.nodes == 1 && !all_reduce && kind != Communication::kReduce;
+        return std::min(ll, ring * (copies ? v.ring_ll_copies : v.ring_ll));
+      }
+      if (p == NcclProtocol::kLL128) return std::min(ring * 0.92, searched_ * ring_ll128);
+      return ring;
     case NcclAlgorithm::kTree: {
-      const double tree = std::min(tree_ * 0.92, searched_ * g.tree[nodes]);
+      const double tree = std::min(std::min(tree_, most) * 0.92, searched_ * tree_channel);
       if (p == NcclProtocol::kLL) return std::min(tree / 3.8, ll);
       if (p == NcclProtocol::kLL128)
-        return std::min(tree * (places_.nodes == 1 ? 7.0 / 9 : 120.0 / 128), searched_ * g.tree_ll128[nodes]);
+        return std::min(tree * (places_.nodes == 1 ? 7.0 / 9 : v.tree_between), searched_ * tree_ll128);
       return tree;
     }
     case NcclAlgorithm::kNvls:
@@ -142,40 +162,53 @@ double NcclTuner::BusBandwidth(NcclAlgorithm a, NcclProtocol p, Communication::K
       const double nic = FastestUpTo(Speeds(g.age, true), places_.bandwidth / 1e9 + 1e-9) * heads_ / heads;
       return heads * std::min({inside, nic * (places_.nodes <= 2 ? 2 : 1), g.nvls_tree[nodes]});
     }
-    case NcclAlgorithm::kPat: return ring_ * 0.75;
+    case NcclAlgorithm::kPat: return ring * 0.75;
     case NcclAlgorithm::kDirect: return 0;
   }
   return 0;
 }
 
+// Between nodes of several NICs each channel begins at its own, so channels differ in their order of devices: NCCL then
+// counts every hop of a chain, and chunks as long as a tree's in Simple. Else it expects successive chunks to hide all
+// hops but one.
+double NcclTuner::ChainLatency(NcclProtocol p) const {
+  const NcclVersion& v = *costs_.version;
+  const bool differ = places_.nodes > 1 && heads_ > 1;
+  const auto& of = places_.nodes > 1 ? v.network : places_.pcie_in_node ? v.pcie : v.nvlink;
+  const double hop = of[differ && p == NcclProtocol::kSimple ? 1 : 0][P(p)];
+  return v.base[0][P(p)] + (differ ? ranks_ : 1) * hop;
+}
+
 double NcclTuner::Latency(NcclAlgorithm a, NcclProtocol p, Communication::Kind kind) const {
   const int nodes = places_.nodes;
   const bool all_reduce = kind == Communication::kAllReduce;
-  const bool chain = kind == Communication::kBroadcast || kind == Communication::kReduce;
-  const auto& inside_of = places_.pcie_in_node ? kPcie : kNvlink;
-  const double inside = inside_of[Row(a)][P(p)], network = kNetwork[per_node_ == 1 ? 1 : Row(a)][P(p)];
+  const NcclVersion& v = *costs_.version;
+  const auto& inside_of = places_.pcie_in_node ? v.pcie : v.nvlink;
+  const double times = nodes > 1 && p == NcclProtocol::kLL ? v.node_ll_times : 1;
+  const double inside = inside_of[Row(a)][P(p)] * times;
+  const double network = v.network[v.posts && per_node_ == 1 ? 1 : Row(a)][P(p)];
   switch (a) {
     case NcclAlgorithm::kRing: {
-      if (chain) {  // one hop: NCCL expects successive chunks to hide the others
-        return kBase[0][P(p)] + (nodes == 1 ? inside : kNetwork[0][P(p)]);
-      }
+      if (IsChain(kind)) return ChainLatency(p);
       const int steps = all_reduce ? 2 * (ranks_ - 1) : ranks_ - 1,
                 far = nodes == 1 ? 0 : steps / (ranks_ - 1) * (nodes - 1);
-      const double post = nodes == 1 ? 0 : costs_.post * 1e6 * (p == NcclProtocol::kSimple ? 3 : 1);
-      return kBase[0][P(p)] + (steps - far) * std::max(inside, post) + far * network;
+      const double post = nodes == 1 || !v.posts ? 0 : costs_.post * 1e6 * (p == NcclProtocol::kSimple ? 3 : 1);
+      return v.base[0][P(p)] + (steps - far) * std::max(inside, post) + far * network;
     }
-    case NcclAlgorithm::kTree: return kBase[1][P(p)] + 2 * ((per_node_ - 1) * inside + Log2(nodes) * network);
+    case NcclAlgorithm::kTree: return v.base[1][P(p)] + 2 * ((per_node_ - 1) * inside + Log2(nodes) * network);
     case NcclAlgorithm::kNvls: return kNvlsNode + (nodes > 1 ? kNvlsNetwork : 0);
     case NcclAlgorithm::kNvlsTree: return kNvlsNode + 2 * Log2(nodes) * kNvlsTreeNetwork;
-    case NcclAlgorithm::kPat: return 8 + Log2(nodes) * kNetwork[1][2] / 3.5 + ranks_ * 2.8;
+    case NcclAlgorithm::kPat: return 8 + Log2(nodes) * v.network[1][2] / 3.5 + ranks_ * 2.8;
     case NcclAlgorithm::kDirect: return 0;
   }
   return 0;
 }
 
 double NcclTuner::SimplePlateau(double bytes) const {
-  if (places_.nodes == 1 || bytes / (static_cast<double>(channels_) * ranks_) < 64) return 1;
-  return costs_.generation().age < 1 ? 1.9 : 1.4;
+  const NcclVersion& v = *costs_.version;
+  const double least = v.plateau_by_ranks ? 4096.0 * ranks_ : 64.0 * channels_ * ranks_;
+  if (places_.nodes == 1 || bytes < least) return 1;
+  return costs_.generation().age < 1 ? 1.9 : v.plateau;
 }
 
 double NcclTuner::Seconds(NcclAlgorithm a, NcclProtocol p, Communication::Kind kind, double bytes) const {
@@ -183,7 +216,9 @@ double NcclTuner::Seconds(NcclAlgorithm a, NcclProtocol p, Communication::Kind k
   const bool gathers = kind == Communication::kAllGather || kind == Communication::kReduceScatter;
   if (p == NcclProtocol::kLL128 && (places_.pcie_in_node || (places_.nodes > 1 && !costs_.ll128_between_nodes)))
     return -1;
-  if (a == NcclAlgorithm::kPat && (!costs_.pat || places_.nodes != ranks_)) return -1;
+  const bool nvls = a == NcclAlgorithm::kNvls || a == NcclAlgorithm::kNvlsTree;
+  if (a == NcclAlgorithm::kPat && (!costs_.pat || !costs_.version->nvls || places_.nodes != ranks_)) return -1;
+  if (nvls && !costs_.version->nvls) return -1;
   if (a == NcclAlgorithm::kNvls && gathers && per_node_ > 32) return -1;
   if (a != NcclAlgorithm::kRing && !all_reduce && !gathers) return -1;
   double bandwidth = BusBandwidth(a, p, kind), latency = Latency(a, p, kind);
@@ -197,7 +232,10 @@ double NcclTuner::Seconds(NcclAlgorithm a, NcclProtocol p, Communication::Kind k
   const auto size = static_cast<uint64_t>(bytes) >> 6;
   const int log_size = size == 0 ? -1 : std::bit_width(size) - 1;
   const bool corrected = a == NcclAlgorithm::kTree || (a == NcclAlgorithm::kNvlsTree && costs_.generation().age >= 3);
-  if (corrected && all_reduce && log_size >= 0 && log_size < 23) bandwidth *= kTreeCorrection[P(p)][log_size];
+  if (corrected && all_reduce && log_size >= 0 && log_size < 23) {
+    const bool old = p == NcclProtocol::kLL128 && costs_.version->minor < 10;
+    bandwidth *= old ? kOldTreeCorrection[log_size] : kTreeCorrection[P(p)][log_size];
+  }
   if (a == NcclAlgorithm::kRing && p == NcclProtocol::kSimple && all_reduce) latency *= SimplePlateau(bytes);
   return latency * 1e-6 + bytes / (bandwidth * 1e9);
 }

@@ -2,16 +2,16 @@
 // nccl_costs.h's: NCCL's choice is often not the fastest.
 //
 // Source: github.com/NVIDIA/nccl at 5067397c (2.29): src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime and
-// their tables: base and hardware latencies, LL and per-channel maxima, nvlsEfficiency, the correction of trees by
-// size, the plateau of ring Simple between nodes, getNetOverhead), src/graph/search.cc (speeds that the search tries
-// per channel, duplicated channels), src/graph/connect.cc (twice the searched channels), src/graph/topo.h (bandwidth of
-// an NVLink), src/enqueue.cc (topoGetAlgoInfo: channels by size; scheduleP2pTasksToPlan, addP2pToPlan: channels of a
-// message), src/graph/paths.cc (channels per peer), src/transport/nvls.cc (channels and chunks of NVLS), src/include/
-// comm.h (thread thresholds). RCCL (github.com/ROCm/rccl at 0cbce2a7) decides with other tables, per system: library
-// rccl takes what costs least instead.
-// Assumes: the search finds as many channels as links and NICs allow; hosts of several nodes count as Intel's in NCCL's
-// table of LL if a message costs them 1 us, as AMD's if 2; NICs report no latency of their own.
-// Ignores: CollNet, tuner plugins, environment variables, versions before 2.18.
+// their tables: LL and per-channel maxima, nvlsEfficiency, the correction of trees by size, the plateau of ring Simple
+// between nodes, getNetOverhead; what differs by version: nccl_versions.h), src/graph/search.cc (speeds that the search
+// tries per channel, duplicated channels), src/graph/connect.cc (twice the searched channels), src/graph/topo.h
+// (bandwidth of an NVLink), src/enqueue.cc (topoGetAlgoInfo: channels by size; scheduleP2pTasksToPlan, addP2pToPlan:
+// channels of a message), src/graph/paths.cc (channels per peer), src/transport/nvls.cc (channels and chunks of NVLS),
+// src/include/ comm.h (thread thresholds). RCCL (github.com/ROCm/rccl at 0cbce2a7) decides with other tables, per
+// system: library rccl takes what costs least instead. Assumes: the search finds as many channels as links and NICs
+// allow; hosts of several nodes count as Intel's in NCCL's table of LL if a message costs them 1 us, as AMD's if 2;
+// NICs report no latency of their own. Ignores: CollNet, tuner plugins, environment variables, versions before 2.8,
+// NVLS before 2.18.
 #pragma once
 
 #include "sim/collectives/nccl_costs.h"
@@ -47,6 +47,7 @@ class NcclTuner {
  private:
   double BusBandwidth(NcclAlgorithm a, NcclProtocol p, Communication::Kind kind) const;  // GB/s
   double Latency(NcclAlgorithm a, NcclProtocol p, Communication::Kind kind) const;       // microseconds
+  double ChainLatency(NcclProtocol p) const;                                             // microseconds
   double SimplePlateau(double bytes) const;
 
   const NcclCosts& costs_;

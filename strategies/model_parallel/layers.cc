@@ -51,7 +51,7 @@ ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
       options_(options),
       tensor_(mesh.Group(MeshGroup::kTp)),
       exchange_(tensor_, {.sequence_parallel = options.sequence_parallel,
-                          .overlap = options.overlap,
+                          .overlap = options.tensor_backward_overlap,
                           .rings = options.tensor_overlap}),
       rows_(RowsOf(mesh, exchange_)) {
   if (mesh.shape().cp > 1) ring_ = mesh.NewGroup(MeshGroup::kCp, "ring");

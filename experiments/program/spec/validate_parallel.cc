@@ -101,6 +101,11 @@ void CheckTensor(const Parallel& p, const Sizes& sizes, Problems& problems) {
 }
 
 void CheckSequence(const Parallel& p, const Sizes& sizes, Problems& problems) {
+  if (p.has_tp_backward_overlap() && p.tp() == 1) {
+    problems.Add(
+        "parallel.tp_backward_overlap", p.tp_backward_overlap() ? "true" : "false",
+        " has no effect: it is of messages along tp, but parallel.tp = 1; leave it out, or use a tp of 2 or more");
+  }
   if (p.tp_overlap() && !(p.sequence_parallel() && p.tp() > 1)) {
     problems.Add(
         "parallel.tp_overlap", "true passes rows of the sequence around the ranks of tp, but ",

@@ -16,6 +16,8 @@ LARGE = 1 << 20
 BOUNDS = {"validation": (0.10, 0.25), "one node, version left out": (0.06, 0.15)}
 AIMS = {"development": (0.12, 0.25)}
 MOST_OF_A_SYSTEM = 0.20  # likewise of development, both classes of sizes
+# Calls of a size in a source's runs (nccl-tests' -n), where they are not 20: successive broadcasts share the delay of the first.
+CALLS = {"abci": 100}
 GATE_SIZES = 3  # of each series of the gate: the least, the middle and the largest
 
 
@@ -50,9 +52,10 @@ def read_series():
 
 def shape(cluster, series):
     """The words of `twofold bench` for a series on a cluster."""
-    _, ranks, nodes, _, algorithm, _ = series
+    system, ranks, nodes, collective, algorithm, _ = series
     words = [f"--cluster={study.folder / cluster if cluster.endswith('.textproto') else cluster}", f"--ranks={ranks}", f"--nodes={nodes}"]
     words += [f"--ranks-per-node={ranks // nodes}"] if nodes > 1 else []
+    words += [f"--iters={CALLS[system]}"] if system in CALLS and collective in ("broadcast", "reduce") else []
     return words + ([] if algorithm == "auto" else [f"--algorithm={algorithm}"])
 
 

@@ -61,6 +61,8 @@ def settings(case):
         found["train.activation_checkpointing.every"] = 0
     if case["recompute"] == "selective":
         found["train.activation_checkpointing.recompute"] = "SELECTIVE"
+    if case["table"] == "table5" and case["tp"] > 1:  # Megatron-LM of 2022; the others' sums along tp are waited for
+        found["parallel.tp_backward_overlap"] = "true"
     if case["sequence_parallel"] and case["tp"] > 1:
         found["parallel.sequence_parallel"] = "true"
     if case["tp"] > 1 and case["pp"] > 1 and not case["sequence_parallel"]:

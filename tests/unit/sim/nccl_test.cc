@@ -385,6 +385,55 @@ TEST(NcclTuner, ChangesItsWayWhereNcclDoes) {
   }
 }
 
+// By hand from src/graph/tuning.cc at v2.8.4-1, on nodes as ABCI's: 8 Ampere, 4 NICs of which NCCL believes 24 GB/s.
+TEST(NcclTuner, OldVersionsExpectLess) {
+  cluster::Nccl nccl;
+  nccl.set_generation("ampere"), nccl.set_version("2.8.4");
+  const NcclCosts old = ReadNcclCosts(nccl, false).value();
+  nccl.set_version("2.10");
+  const NcclCosts later = ReadNcclCosts(nccl, false).value();
+  const Places node = Cluster(1, 8, 1), nodes = Cluster(4, 8, 4);
+  using enum NcclAlgorithm;
+  using enum NcclProtocol;
+  const auto us = [](const NcclCosts& c, const Places& p, NcclAlgorithm a, NcclProtocol q, Communication::Kind kind,
+                     double bytes) { return NcclTuner(c, p).Seconds(a, q, kind, bytes) * 1e6; };
+  const auto sum = Communication::kAllReduce, copy = Communication::kBroadcast;
+  const double mib = 1 << 20;
+  EXPECT_NEAR(us(old, node, kRing, kLL, sum, mib), 3.6 + 14 * 0.47 + mib / (235e3 / 4 * 8 / 14), 1e-9);
+  EXPECT_NEAR(us(old, node, kRing, kLL, copy, mib), 3.6 + 0.47 + mib / (235e3 / 3), 1e-9);
+  EXPECT_NEAR(us(old, node, kRing, kSimple, sum, mib), 8.4 + 14 * 3.4 + mib / (235e3 * 8 / 14), 1e-9);
+  EXPECT_NEAR(us(old, nodes, kRing, kLL128, sum, mib), 10 + 56 * 1.9 + 6 * 4 + mib / (4 * 16.9e3 * 32 / 62), 1e-9);
+  EXPECT_NEAR(us(later, nodes, kRing, kLL128, sum, mib), 10 + 56 * 1.9 + 6 * 4 + mib / (4 * 20e3 * 32 / 62), 1e-9);
+  EXPECT_NEAR(us(old, nodes, kRing, kSimple, sum, mib), 1.9 * (8.4 + 56 * 3.4 + 6 * 9.6) + mib / (96e3 * 32 / 62),
+              1e-9);
+  EXPECT_NEAR(us(old, nodes, kTree, kLL, sum, mib),
+              4.4 + 2 * (7 * 0.52 * 1.8 + 2 * 5) + mib / (4 * 16e3 / 3.8 * 0.5 * 0.5), 1e-9);
+  EXPECT_NEAR(us(old, nodes, kTree, kLL128, sum, mib),
+              4.4 + 2 * (7 * 1.25 + 2 * 8.5) + mib / (4 * 16e3 * 0.915 * 0.5 * 0.6), 1e-9);
+  EXPECT_NEAR(us(old, nodes, kTree, kSimple, sum, mib), 2 * 9 * 28 + mib / (4 * 16e3 * 0.5 * 0.5), 1e-9);
+  EXPECT_LT(us(old, node, kNvls, kSimple, sum, mib), 0);
+  EXPECT_LT(us(old, Cluster(16, 1, 1), kPat, kSimple, Communication::kAllGather, mib), 0) << "PAT came with 2.23";
+}
+
+// Channels that begin at different NICs make NCCL count all hops of a chain. The first size in LL128 of a broadcast:
+// ABCI's broadcasts (experiments/studies/collective_sweeps/development.csv) change their slope there.
+TEST(NcclTuner, CountsTheHopsOfAChainBetweenNodesOfSeveralNics) {
+  const auto nccl = Nccl([](cluster::Nccl& n) { n.set_version("2.8.4"), n.set_pat(false); });
+  for (const auto& [nodes, log2] : {std::pair(2, 20), {4, 21}, {8, 22}, {16, 23}}) {
+    const Places places = Cluster(nodes, 8, 4);
+    EXPECT_EQ(Plan(*nccl, Communication::kBroadcast, places, std::exp2(log2 - 1)).protocol, "LL") << nodes;
+    EXPECT_EQ(Plan(*nccl, Communication::kBroadcast, places, std::exp2(log2)).protocol, "LL128") << nodes;
+  }
+  const NcclCosts costs = CostsOf("ampere");
+  const auto us = [&](const Places& places, NcclProtocol p) {
+    return NcclTuner(costs, places).Seconds(NcclAlgorithm::kRing, p, Communication::kBroadcast, 0) * 1e6;
+  };
+  EXPECT_NEAR(us(Cluster(4, 8, 4), NcclProtocol::kLL), 6.6 + 32 * 2.7, 1e-9);
+  EXPECT_NEAR(us(Cluster(4, 8, 4), NcclProtocol::kSimple), 8.4 + 32 * 14, 1e-9);
+  EXPECT_NEAR(us(Cluster(4, 8, 1), NcclProtocol::kLL), 6.6 + 2.7, 1e-9) << "one NIC, one order";
+  EXPECT_NEAR(us(Cluster(1, 8, 1), NcclProtocol::kLL), 6.6 + 0.6, 1e-9);
+}
+
 TEST(NcclTuner, ChannelsGrowWithTheCall) {
   const NcclCosts costs = CostsOf("hopper");
   Places node = Cluster(1, 8, 8, true);
@@ -525,6 +574,37 @@ TEST(NcclLibrary, AFileOverridesConstants) {
   EXPECT_NEAR(s.phases[0].seconds, 130e-6 + kGiB / 2 / 100e9, 1e-12);
   EXPECT_NEAR(s.phases[0].flows[0].bytes, kGiB / 2 / 0.5, 1e-3);
   EXPECT_NEAR(s.phases[0].flows[0].rate * 0.5, 24 * 3e9, 1);
+}
+
+// Up to 2.9 every channel but the first reads its work over PCIe: 2.1 us once, and 1 us each.
+TEST(NcclLibrary, ChannelsOfOldVersionsBeginOneAfterTheOther) {
+  const Places places = Cluster(1, 8, 1);
+  const double bytes = 4 * 512 * 8 * 8;  // four channels of a ring in LL
+  const auto begin = [&](const char* version, double size, Choice choice) {
+    const auto nccl = Nccl([&](cluster::Nccl& n) { n.set_version(version); });
+    return Plan(*nccl, Communication::kAllReduce, places, size, std::move(choice)).phases[0].seconds;
+  };
+  const Choice ring{"ring", "LL"};
+  EXPECT_NEAR(begin("2.8.4", bytes, ring) - begin("2.10", bytes, ring), 2.1e-6 + 3 * 1e-6, 1e-12);
+  EXPECT_NEAR(begin("2.8.4", bytes / 4, ring), begin("2.10", bytes / 4, ring), 1e-12) << "one channel";
+  EXPECT_NEAR(begin("2.9", kGiB, {"ring", "Simple"}) - begin("2.12.7", kGiB, {"ring", "Simple"}), 25.1e-6, 1e-12);
+}
+
+TEST(NcclLibrary, KnowsVersions) {
+  for (const char* right : {"2.8", "2.8.4", "2.17.1", "2.18", "2.29.2", "2.40"}) {
+    cluster::Nccl nccl;
+    nccl.set_version(right);
+    EXPECT_TRUE(ReadNcclCosts(nccl, false).ok()) << right;
+  }
+  for (const char* wrong : {"2.7.8", "1.3", "2", "2.", "2.8.", "2.8x", "2.8.4-1", "new", "3.0"}) {
+    cluster::Nccl nccl;
+    nccl.set_version(wrong);
+    const absl::Status status = ReadNcclCosts(nccl, false).status();
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("library.nccl.version"), HasSubstr(wrong), HasSubstr("2.8.4")));
+  }
+  cluster::Nccl of_rccl;
+  of_rccl.set_version("2.8");
+  EXPECT_THAT(ReadNcclCosts(of_rccl, true).status().message(), HasSubstr("leave it out"));
 }
 
 TEST(NcclLibrary, ShortMessagesBetweenNodesMayCostMore) {

@@ -272,6 +272,10 @@ const std::vector<Refusal>& Refusals() {
        {"parallel.scatter_gather_messages: true has no effect: under parallel.sequence_parallel each rank of tp "
         "already sends only its part",
         "leave one of them out"}},
+      {"tp_backward_overlap_alone",
+       {"parallel.tp_backward_overlap: true has no effect: it is of messages along tp, but parallel.tp = 1; leave it "
+        "out, "
+        "or use a tp of 2 or more"}},
       {"tp_overlap_alone",
        {"parallel.tp_overlap: true passes rows of the sequence around the ranks of tp, but parallel.tp = 1",
         "leave it out, or use a tp of 2 or more and sequence_parallel: true"}},

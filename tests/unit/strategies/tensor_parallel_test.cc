@@ -36,6 +36,7 @@ struct Case {
   double dropout = 0;  // gpt
   nn::DropoutMasks masks = nn::DropoutMasks::kRecomputed;
   bool overlap = true;
+  bool backward_overlap = true;
   bool rings = false;      // with sequence_parallel
   bool later = false;      // weights' gradients after all inputs'
   bool sharded = false;    // ZeRO-2 over the ranks that share the batch
@@ -117,6 +118,7 @@ class Rank {
         mesh_(ctx.world(), {.dp = ctx.world_size() / tp, .tp = tp}),
         layers_(mesh_, {.sequence_parallel = c.sequence_parallel,
                         .overlap = c.overlap,
+                        .tensor_backward_overlap = c.backward_overlap,
                         .tensor_overlap = c.rings,
                         .kv_heads = c.llama || c.variant ? c.kv_heads : 0}) {
     nn::Layers& layers = tp > 1 ? static_cast<nn::Layers&>(layers_) : nn::OneRank();
@@ -336,15 +338,20 @@ std::vector<Case> Cases() {
   return {
       {.name = "gpt"},
       {.name = "gpt_untied_f32", .tied = false, .dtype = DType::kF32},
-      {.name = "gpt_in_turn", .overlap = false},
+      {.name = "gpt_in_turn", .overlap = false, .backward_overlap = false},
+      {.name = "gpt_beside_backward_alone", .overlap = false},
       {.name = "gpt_later", .later = true},
       {.name = "gpt_dropout", .unfused = true, .dropout = 0.3},
       {.name = "gpt_sequence", .sequence_parallel = true},
       {.name = "gpt_sequence_f32", .tied = false, .sequence_parallel = true, .dtype = DType::kF32},
-      {.name = "gpt_sequence_in_turn", .sequence_parallel = true, .overlap = false},
+      {.name = "gpt_sequence_in_turn", .sequence_parallel = true, .overlap = false, .backward_overlap = false},
       {.name = "gpt_rings", .sequence_parallel = true, .rings = true},
       {.name = "gpt_rings_bf16", .sequence_parallel = true, .rings = true, .dtype = DType::kBF16},
-      {.name = "gpt_rings_in_turn", .sequence_parallel = true, .overlap = false, .rings = true},
+      {.name = "gpt_rings_in_turn",
+       .sequence_parallel = true,
+       .overlap = false,
+       .backward_overlap = false,
+       .rings = true},
       {.name = "gpt_rings_later_recomputed",
        .sequence_parallel = true,
        .unfused = true,
