@@ -60,6 +60,13 @@ void LinkStates::Cross(std::span<const int> links, double bytes) {
   }
 }
 
+std::vector<LinkStates::Load> LinkStates::Loads() const {
+  std::vector<Load> loads;
+  for (const State& state : states_)
+    if (state.links > 0) loads.push_back({state.bandwidth, state.flows});
+  return loads;
+}
+
 std::vector<LinkUse> LinkStates::Take() {
   std::vector<LinkUse> uses;
   for (const State& state : states_) {

@@ -35,9 +35,14 @@ class LinkStates {
   void Cross(std::span<const int> links, double bytes);
   // What the links that were crossed carry, each different load once.
   std::vector<LinkUse> Take();
+  using Counts = std::array<int, kMostSizes>;  // flows by size
+  struct Load {
+    double bandwidth;
+    Counts flows;
+  };
+  std::vector<Load> Loads() const;  // the same
 
  private:
-  using Counts = std::array<int, kMostSizes>;  // by size
   struct State {
     double bandwidth;
     Counts flows = {};

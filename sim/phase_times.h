@@ -35,6 +35,8 @@ class PhaseTimes {
   // Both must outlive this.
   PhaseTimes(const Topology& topology, Router& router);
 
+  static constexpr double kUnknown = 2;
+
   // What one group does in a phase; all groups begin together. `endpoints`: by rank of the group.
   struct Part {
     const Phase& phase;
@@ -45,6 +47,9 @@ class PhaseTimes {
     double seconds = 0;     // with latency, for the slowest group; the least that it can be, if not `exact`
     bool exact = false;     // always, once solved
     bool together = false;  // all groups end at once; only if exact
+    // Of any link's bandwidth, what the flows take at most. More than 1: links slow some of them down, or it is
+    // unknown.
+    double most = kUnknown;
     // Under adaptive routing, if not exact: the paths of the flows of all parts.
     std::shared_ptr<const Paths> paths = nullptr;
   };
@@ -81,10 +86,15 @@ class PhaseTimes {
   using Pattern = std::pair<uint64_t, uint64_t>;
   static Pattern PatternOf(const Part& part);
   Time BoundByPattern(const Part& part);
+  // Of flows without bytes; nullopt: they must be listed.
+  std::optional<Time> BoundOfNothing(const Part& part);
   std::shared_ptr<const Paths> Route(std::span<const Part> parts);
-  // The routes of the flows of a phase that have bytes, and what they bring upon links: into uses_, each different load
-  // at least once.
-  void CountPhase(const Part& part, std::vector<double>& routes);
+  struct Known;
+  // The routes of the flows of a phase that have bytes, and what they bring upon links.
+  void CountPhase(const Part& part, Known& into);
+  // The same of flows that choose their paths one by one.
+  void CountFlows(const Part& part, Known& into);
+  static double MostOf(const Known& known, const std::vector<Flow>& kinds);
   void Count(std::span<const int> links, double bytes, int parts);  // bytes: of each part
   std::vector<double> EndsByClass(const std::shared_ptr<const FlowSet>& flows);
   Extremes TakeExtremes();
@@ -104,8 +114,11 @@ class PhaseTimes {
     Pattern pattern;
     std::shared_ptr<const FlowPattern> flows;  // null: they were listed one by one
     double bytes;                              // of the first flow
-    Extremes extremes;
-    std::vector<double> routes;  // latencies, by flow; 0 where they do not count
+    Extremes extremes = {};
+    std::vector<double> routes = {};           // latencies, by flow; 0 where they do not count
+    std::vector<KindRoutes> by_kind = {};      // instead of these, if one rail was counted for all
+    std::vector<double> sizes = {};            // of flows, if they are counted by size
+    std::vector<LinkStates::Load> loads = {};  // of links; none: not known, or too many
   };
   std::deque<Known> known_;
   std::optional<FlowClassifier> classifier_;  // made when first needed

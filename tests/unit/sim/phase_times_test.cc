@@ -123,16 +123,16 @@ TEST(PhaseTimes, AreThoseOfTheFullSolution) {
 
 // The same flows, given by kind.
 Phase ByKind(const Phase& phase) {
-  auto pattern = std::make_shared<FlowPattern>();
+  std::vector<FlowPattern::Ends> ends;
   std::vector<Flow> kinds;
   for (const Flow& f : phase.flows) {
     const auto alike = [&f](const Flow& k) { return k.bytes == f.bytes && k.rate == f.rate && k.rail == f.rail; };
     auto known = std::find_if(kinds.begin(), kinds.end(), alike);
     if (known == kinds.end()) known = kinds.insert(known, f);
-    pattern->flows.push_back({f.from, f.to, static_cast<int>(known - kinds.begin())});
+    ends.push_back({f.from, f.to, static_cast<int>(known - kinds.begin())});
   }
   Phase same = phase;
-  same.flows = FlowList(std::move(pattern), std::move(kinds));
+  same.flows = FlowList(std::make_shared<const FlowPattern>(std::move(ends)), std::move(kinds));
   return same;
 }
 
