@@ -1,7 +1,6 @@
 #include "sim/phase_times.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 
@@ -165,7 +164,21 @@ PhaseTimes::Bounds PhaseTimes::BoundsOf(const Extremes& extremes, double factor,
   return bounds;
 }
 
-PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part) {
+PhaseTimes::Sizes PhaseTimes::SizesOf(const Part& part) const {
+  const FlowList& flows = part.phase.flows;
+  const RoutingPolicy policy = router_.options().policy;
+  Sizes sizes;
+  if (flows.pattern() == nullptr || (policy != RoutingPolicy::kDeterministic && policy != RoutingPolicy::kEcmp))
+    return sizes;
+  for (const Flow& kind : flows.kinds()) {
+    const auto known = std::find(sizes.bytes.begin(), sizes.bytes.end(), kind.bytes);
+    sizes.of.push_back(static_cast<size_t>(known - sizes.bytes.begin()));
+    if (known == sizes.bytes.end()) sizes.bytes.push_back(kind.bytes);
+  }
+  return sizes.bytes.size() <= LinkStates::kMostSizes ? sizes : Sizes();
+}
+
+PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part, const Sizes& sizes) {
   const FlowList& flows = part.phase.flows;
   const bool pipelined = IsPipelined(part.phase);
   const double per_byte = 1 / flows.kinds()[0].bytes;
@@ -181,7 +194,15 @@ PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part) {
     for (size_t e = 0; e + 1 < all.size(); e += 2)
       hash.Add(static_cast<uint64_t>(all[e]) << 32 | static_cast<uint64_t>(all[e + 1]));
     hash.Add(static_cast<uint64_t>(all.back()));
-    for (const Flow& f : flows.kinds()) add_kind(f);
+    for (size_t k = 0; k < flows.kinds().size(); ++k) {
+      const Flow& f = flows.kinds()[k];
+      if (sizes.of.empty()) {
+        add_kind(f);
+        continue;
+      }
+      hash.Add(sizes.of[k] << 1 ^ (f.bytes == 0 ? 1 : 0));
+      hash.Add(static_cast<uint64_t>(f.rail + 1) << 1 ^ (RouteCounts(part.phase, pipelined, f) ? 1 : 0));
+    }
     return hash.Get();
   }
   for (const Flow& f : flows) {
@@ -217,37 +238,18 @@ PhaseTimes::Time PhaseTimes::Bound(std::span<const Part> parts) {
           .paths = exact ? nullptr : std::move(paths)};
 }
 
-void PhaseTimes::CountPhase(const Part& part, Known& into) {
-  const FlowList& flows = part.phase.flows;
-  const RoutingPolicy policy = router_.options().policy;
-  std::vector<double>& sizes = into.sizes;
-  if (flows.pattern() != nullptr && (policy == RoutingPolicy::kDeterministic || policy == RoutingPolicy::kEcmp)) {
-    for (const Flow& kind : flows.kinds())
-      if (std::find(sizes.begin(), sizes.end(), kind.bytes) == sizes.end()) sizes.push_back(kind.bytes);
-  }
-  if (sizes.size() > LinkStates::kMostSizes) sizes.clear();
-  const auto twins = sizes.empty() ? std::nullopt : RailTwins::Of(topology_, policy, part.phase, part.endpoints);
-  if (!sizes.empty()) {
+void PhaseTimes::CountPhase(const Part& part, const Sizes& sizes, Known& into) {
+  const bool by_size = !sizes.of.empty();
+  if (by_size) {
     if (!states_) states_.emplace(topology_);
-    states_->Start(sizes);
+    states_->Start(sizes.bytes);
+    if (const auto twins = RailTwins::Of(topology_, router_.options().policy, part.phase, part.endpoints)) {
+      twins->Cross(*states_);
+      into.by_kind = twins->Routes();
+      into.loads = states_->Loads();
+      return;
+    }
   }
-  if (twins) {
-    twins->Cross(*states_);
-    into.by_kind = twins->Routes();
-  } else {
-    CountFlows(part, into);
-  }
-  if (!sizes.empty()) {
-    uses_ = states_->Take();
-    constexpr size_t kMostLoads = 4096;
-    if (uses_.size() <= kMostLoads) into.loads = states_->Loads();
-  }
-  into.extremes = TakeExtremes();
-}
-
-// Into states_ if they are few sizes, else into uses_.
-void PhaseTimes::CountFlows(const Part& part, Known& into) {
-  const bool by_size = !into.sizes.empty();
   List({&part, 1}, nullptr, into.routes, [&](size_t, const Flow& f, double share, int own, std::span<const int> links) {
     if (f.bytes == 0) return;
     if (by_size)
@@ -255,24 +257,22 @@ void PhaseTimes::CountFlows(const Part& part, Known& into) {
     else
       Count(links, f.bytes * share, own);
   });
+  if (by_size)
+    into.loads = states_->Loads();
+  else
+    into.extremes = TakeExtremes();
 }
 
 // Kinds of one size may have different rates: the highest counts.
-double PhaseTimes::MostOf(const Known& known, const std::vector<Flow>& kinds) {
-  if (known.loads.empty()) return kUnknown;
-  std::array<double, LinkStates::kMostSizes> rates = {};  // by size
-  const double factor = kinds[0].bytes / known.bytes;
-  for (const Flow& kind : kinds) {
-    const auto alike = [&](double size) { return std::abs(size * factor - kind.bytes) <= kAtOnce * kind.bytes; };
-    const auto size = std::find_if(known.sizes.begin(), known.sizes.end(), alike);
-    if (size == known.sizes.end()) return kUnknown;
-    double& rate = rates[static_cast<size_t>(size - known.sizes.begin())];
-    if (kind.bytes > 0) rate = std::max(rate, kind.rate);
-  }
+double PhaseTimes::MostOf(const std::vector<LinkStates::Load>& loads, const Sizes& sizes,
+                          const std::vector<Flow>& kinds) {
+  std::vector<double> rates(sizes.bytes.size());
+  for (size_t k = 0; k < kinds.size(); ++k)
+    if (kinds[k].bytes > 0) rates[sizes.of[k]] = std::max(rates[sizes.of[k]], kinds[k].rate);
   double most = 0;
-  for (const LinkStates::Load& load : known.loads) {
+  for (const LinkStates::Load& load : loads) {
     double rate = 0;
-    for (size_t s = 0; s < known.sizes.size(); ++s)
+    for (size_t s = 0; s < rates.size(); ++s)
       if (load.flows[s] > 0) rate += load.flows[s] * rates[s];
     most = std::max(most, rate / load.bandwidth);
   }
@@ -282,23 +282,32 @@ double PhaseTimes::MostOf(const Known& known, const std::vector<Flow>& kinds) {
 PhaseTimes::Time PhaseTimes::BoundByPattern(const Part& part) {
   constexpr size_t kMostKnown = 8;
   const FlowList& flows = part.phase.flows;
-  const Pattern pattern = PatternOf(part);
+  const std::vector<Flow>& kinds = flows.kinds();
+  const Sizes sizes = SizesOf(part);
+  const Pattern pattern = PatternOf(part, sizes);
   auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.pattern == pattern; });
   if (known == known_.end()) {
     if (known_.size() >= kMostKnown) known_.pop_front();
-    known = known_.insert(known_.end(), {pattern, flows.pattern(), flows.kinds()[0].bytes});
-    CountPhase(part, *known);
+    known = known_.insert(known_.end(), {pattern, flows.pattern(), kinds[0].bytes});
+    CountPhase(part, sizes, *known);
+  }
+  Extremes extremes = known->extremes;
+  double factor = kinds[0].bytes / known->bytes, most = kUnknown;
+  if (!sizes.of.empty()) {
+    for (const LinkStates::Load& load : known->loads) uses_.push_back(UseOf(load, sizes.bytes));
+    extremes = TakeExtremes(), factor = 1;
+    most = MostOf(known->loads, sizes, kinds);
   }
   double limited = 0;
-  for (const Flow& f : flows.kinds()) limited = std::max(limited, f.bytes / f.rate);
-  const Bounds bounds = BoundsOf(known->extremes, flows.kinds()[0].bytes / known->bytes, limited);
+  for (const Flow& f : kinds) limited = std::max(limited, f.bytes / f.rate);
+  const Bounds bounds = BoundsOf(extremes, factor, limited);
   const double latency = known->by_kind.empty() ? PhaseLatency(part.phase, known->routes, topology_.alpha().value())
                                                 : PhaseLatency(part.phase, known->by_kind);
   return {.latency = latency,
           .seconds = latency + (bounds.meet ? bounds.most : bounds.least),
           .exact = bounds.meet,
           .together = bounds.meet,
-          .most = MostOf(*known, flows.kinds())};
+          .most = most};
 }
 
 std::optional<PhaseTimes::Time> PhaseTimes::BoundOfNothing(const Part& part) {

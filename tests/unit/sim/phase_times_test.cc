@@ -160,6 +160,38 @@ TEST(PhaseTimes, ByKindAreThoseOfFlowsOneByOne) {
   }
 }
 
+// What is known of flows serves other sizes of their kinds, unless kinds of one size come to have several, or none.
+TEST(PhaseTimes, OfOtherSizesAreThoseOfANewCount) {
+  std::mt19937 random(TestSeed());
+  const auto topology = *BuildTopology(*FindCluster("dgx-h100"), 12);
+  const std::vector<int> endpoints = FirstEndpoints(topology->endpoints());
+  const Phase phase = ByKind(Drawn(random, topology->endpoints(), 300, {1e6, 2e6, 3e6}, 4e9));
+  ASSERT_EQ(phase.flows.kinds().size(), 6u);
+  for (const RoutingPolicy policy : {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray}) {
+    Router router(*topology, {.policy = policy, .seed = 3});
+    PhaseTimes times(*topology, router);
+    for (const std::vector<double>& sizes : std::vector<std::vector<double>>{{1, 1, 2, 2, 3, 3},
+                                                                             {3, 3, 1, 1, 7, 7},
+                                                                             {5, 5, 5, 5, 5, 5},
+                                                                             {1, 2, 3, 4, 5, 6},
+                                                                             {1, 1, 2, 2, 0, 0},
+                                                                             {4, 4, 0, 0, 2, 2},
+                                                                             {1, 1, 9, 9, 2, 2}}) {
+      std::vector<Flow> kinds = phase.flows.kinds();
+      for (size_t k = 0; k < kinds.size(); ++k)
+        kinds[k].bytes = 1e6 * sizes[k], kinds[k].rate = 1e9 * static_cast<double>(2 + k);
+      Phase other = phase;
+      other.flows = FlowList(phase.flows.pattern(), kinds);
+      const PhaseTimes::Part part{other, endpoints};
+      PhaseTimes anew(*topology, router);
+      const PhaseTimes::Time want = anew.Bound({&part, 1}), got = times.Bound({&part, 1});
+      EXPECT_EQ(got.exact, want.exact);
+      EXPECT_NEAR(got.seconds / want.seconds, 1, 1e-12) << sizes[0] << sizes[2];
+      EXPECT_NEAR(got.most / want.most, 1, 1e-12);
+    }
+  }
+}
+
 // Against a count of every link, with loads that links had on their way left out.
 TEST(LinkStates, AreTheDifferentLoadsOfLinks) {
   std::mt19937 random(TestSeed());
@@ -183,7 +215,8 @@ TEST(LinkStates, AreTheDifferentLoadsOfLinks) {
       want.emplace(topology->RatesOf(link).bandwidth.value(), std::accumulate(bytes.begin(), bytes.end(), 0.0), *most,
                    *least, static_cast<int64_t>(bytes.size()));
     }
-    const std::vector<LinkUse> uses = states.Take();
+    std::vector<LinkUse> uses;
+    for (const LinkStates::Load& load : states.Loads()) uses.push_back(UseOf(load, sizes));
     std::set<Load> got;
     for (const LinkUse& use : uses) got.emplace(use.bandwidth, use.bytes, use.most, use.least, use.count);
     EXPECT_EQ(got, want) << round;

@@ -243,5 +243,28 @@ TEST(RailTwins, AreNoneWhereRailsDiffer) {
     EXPECT_EQ(RailTwins::Of(*topology, policy, phase, endpoints).has_value(), policy == RoutingPolicy::kDeterministic);
 }
 
+// Traffic that stays on its rail, beside traffic that changes it: their routes are of different lengths. Two that leave
+// or arrive on one rail have links in common.
+TEST(RailTwins, AreNoneWhereRailsCrossUnlike) {
+  const auto topology = Cluster({.radix = 16, .rails = 4}, 13, 0);
+  std::vector<int> nodes(13);
+  std::iota(nodes.begin(), nodes.end(), 0);
+  const std::vector<int> endpoints = EndpointsOf(nodes, 4);
+  const NcclRoute route =
+      *MakeNcclRoute(NcclAlgorithm::kTree, {Communication::kAllReduce, 52, 1, 0, {}}, PlacesOf(*topology, endpoints));
+  using Rails = std::vector<NodeFlows::Rail>;
+  for (const auto& [rails, twins] : {std::pair(Rails{{0, 0}, {1, 1}, {2, 2}}, true),
+                                     {Rails{{0, 1}, {1, 2}, {2, 0}}, true},
+                                     {Rails{{0, 0}, {1, 2}, {2, 1}}, false},
+                                     {Rails{{0, 0}, {1, 1}, {1, 2}}, false},
+                                     {Rails{{0, 1}, {2, 1}, {3, 2}}, false}}) {
+    auto flows = std::make_shared<NodeFlows>(*route.by_node);
+    flows->rails = rails;
+    Phase phase = ByNode(route);
+    phase.flows = FlowList(std::make_shared<const FlowPattern>(std::move(flows)), phase.flows.kinds());
+    EXPECT_EQ(RailTwins::Of(*topology, RoutingPolicy::kDeterministic, phase, endpoints).has_value(), twins);
+  }
+}
+
 }  // namespace rail_twins_test
 }  // namespace twofold::sim
