@@ -22,6 +22,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 struct Flows::Group {
   FlowClasses classes;
   std::vector<std::vector<int>> zones = {};  // by link class
+  // Of one set: its solution alone, of some bundle, and that bundle's scale. Others differ by a factor.
+  std::shared_ptr<FlowSolution> alone = nullptr;
+  double scale = 1;
 };
 
 class Flows::Bundle : public LinkHistory::Shares {
@@ -157,8 +160,15 @@ Flows::BundlePtr Flows::SolveLike(const Bundle& like, double factor) {
 
 void Flows::SolveAlone(Bundle& bundle) {
   const FlowClasses& classes = bundle.group->classes;
-  ++solutions_;
-  bundle.solution = std::make_shared<FlowSolution>(classes, bundle.bytes);
+  Group& group = *bundle.group;
+  if (group.alone == nullptr) {
+    ++solutions_;
+    group.alone = std::make_shared<FlowSolution>(classes, bundle.bytes), group.scale = bundle.scale;
+    group.alone->Complete();
+  }
+  bundle.solution = bundle.scale == group.scale
+                        ? group.alone
+                        : std::make_shared<FlowSolution>(*group.alone, bundle.scale / group.scale);
   std::vector<double> ends(classes.classes.size());
   for (const FlowSolution::Step& step : bundle.solution->Complete()) {
     for (const auto& [c, rate] : step.rates) {

@@ -160,6 +160,19 @@ TEST(PhaseTimes, ByKindAreThoseOfFlowsOneByOne) {
   }
 }
 
+// What the flows take of a link's bandwidth at most, if every one has its rate.
+double MostOf(const Topology& topology, const Phase& phase) {
+  std::map<int, double> taken;  // by link
+  std::vector<int> route;
+  for (const Flow& f : phase.flows) {
+    topology.Route({f.from, f.to}, topology.DefaultRoute({f.from, f.to}), route);
+    for (const int link : route) taken[link] += f.bytes > 0 ? f.rate / topology.RatesOf(link).bandwidth.value() : 0;
+  }
+  double most = 0;
+  for (const auto& [link, share] : taken) most = std::max(most, share);
+  return most;
+}
+
 // What is known of flows serves other sizes of their kinds, unless kinds of one size come to have several, or none.
 TEST(PhaseTimes, OfOtherSizesAreThoseOfANewCount) {
   std::mt19937 random(TestSeed());
@@ -167,27 +180,29 @@ TEST(PhaseTimes, OfOtherSizesAreThoseOfANewCount) {
   const std::vector<int> endpoints = FirstEndpoints(topology->endpoints());
   const Phase phase = ByKind(Drawn(random, topology->endpoints(), 300, {1e6, 2e6, 3e6}, 4e9));
   ASSERT_EQ(phase.flows.kinds().size(), 6u);
+  using Sizes = std::vector<double>;
+  const std::vector<Sizes> all = {{1, 1, 2, 2, 3, 3}, {3, 3, 1, 1, 7, 7}, {5, 5, 5, 5, 5, 5}, {1, 2, 3, 4, 5, 6},
+                                  {1, 1, 2, 2, 0, 0}, {4, 4, 0, 0, 2, 2}, {1, 1, 9, 9, 9, 9}, {1, 1, 0, 0, 0, 0},
+                                  {2, 2, 2, 1, 1, 1}, {2, 2, 2, 0, 0, 0}};
   for (const RoutingPolicy policy : {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray}) {
     Router router(*topology, {.policy = policy, .seed = 3});
     PhaseTimes times(*topology, router);
-    for (const std::vector<double>& sizes : std::vector<std::vector<double>>{{1, 1, 2, 2, 3, 3},
-                                                                             {3, 3, 1, 1, 7, 7},
-                                                                             {5, 5, 5, 5, 5, 5},
-                                                                             {1, 2, 3, 4, 5, 6},
-                                                                             {1, 1, 2, 2, 0, 0},
-                                                                             {4, 4, 0, 0, 2, 2},
-                                                                             {1, 1, 9, 9, 2, 2}}) {
+    for (const Sizes& sizes : all) {
       std::vector<Flow> kinds = phase.flows.kinds();
       for (size_t k = 0; k < kinds.size(); ++k)
-        kinds[k].bytes = 1e6 * sizes[k], kinds[k].rate = 1e9 * static_cast<double>(2 + k);
+        kinds[k].bytes = 1e6 * sizes[k], kinds[k].rate = 1e9 * static_cast<double>(8 - k);
       Phase other = phase;
       other.flows = FlowList(phase.flows.pattern(), kinds);
       const PhaseTimes::Part part{other, endpoints};
       PhaseTimes anew(*topology, router);
       const PhaseTimes::Time want = anew.Bound({&part, 1}), got = times.Bound({&part, 1});
       EXPECT_EQ(got.exact, want.exact);
-      EXPECT_NEAR(got.seconds / want.seconds, 1, 1e-12) << sizes[0] << sizes[2];
+      EXPECT_NEAR(got.seconds / want.seconds, 1, 1e-12);
       EXPECT_NEAR(got.most / want.most, 1, 1e-12);
+      if (policy != RoutingPolicy::kDeterministic) continue;
+      const double most = MostOf(*topology, other);  // kinds of one size have different rates, the highest counts
+      EXPECT_GE(got.most, most * (1 - 1e-12));
+      EXPECT_LE(got.most, 2.7 * most);
     }
   }
 }

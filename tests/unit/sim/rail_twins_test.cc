@@ -53,7 +53,7 @@ Phase ByNode(const NcclRoute& route) {
     kinds.push_back({.from = 0,
                      .to = 0,
                      .bytes = 1e6 * h.share,
-                     .crossings = h.crossings,
+                     .crossings = h.crossings + 0.25,  // every kind counts
                      .hop_seconds = h.between ? 3e-6 : 1e-6,
                      .rate = kRate * 1e6 * h.share});
   }
@@ -256,7 +256,7 @@ TEST(RailTwins, AreNoneWhereRailsCrossUnlike) {
   for (const auto& [rails, twins] : {std::pair(Rails{{0, 0}, {1, 1}, {2, 2}}, true),
                                      {Rails{{0, 1}, {1, 2}, {2, 0}}, true},
                                      {Rails{{0, 0}, {1, 2}, {2, 1}}, false},
-                                     {Rails{{0, 0}, {1, 1}, {1, 2}}, false},
+                                     {Rails{{0, 1}, {0, 2}, {1, 3}}, false},
                                      {Rails{{0, 1}, {2, 1}, {3, 2}}, false}}) {
     auto flows = std::make_shared<NodeFlows>(*route.by_node);
     flows->rails = rails;
