@@ -190,7 +190,7 @@ TEST(PhaseTimes, OfOtherSizesAreThoseOfANewCount) {
     for (const Sizes& sizes : all) {
       std::vector<Flow> kinds = phase.flows.kinds();
       for (size_t k = 0; k < kinds.size(); ++k)
-        kinds[k].bytes = 1e6 * sizes[k], kinds[k].rate = 1e9 * static_cast<double>(8 - k);
+        kinds[k].bytes = 1e6 * sizes[k], kinds[k].rate = 1e11 * static_cast<double>(8 - k);
       Phase other = phase;
       other.flows = FlowList(phase.flows.pattern(), kinds);
       const PhaseTimes::Part part{other, endpoints};

@@ -18,6 +18,8 @@
 #include "sim/phase_times.h"
 #include "sim/places.h"
 #include "tests/seed.h"
+#include "topologies/build.h"
+#include "topologies/catalogue.h"
 #include "topologies/degraded.h"
 #include "topologies/graph/cluster_topology.h"
 #include "topologies/networks/fat_tree.h"
@@ -263,6 +265,28 @@ TEST(RailTwins, AreNoneWhereRailsCrossUnlike) {
     Phase phase = ByNode(route);
     phase.flows = FlowList(std::make_shared<const FlowPattern>(std::move(flows)), phase.flows.kinds());
     EXPECT_EQ(RailTwins::Of(*topology, RoutingPolicy::kDeterministic, phase, endpoints).has_value(), twins);
+  }
+}
+
+// Half a million flows are not listed for their times, nor for what their ranks are occupied with.
+TEST(RailTwins, ListNoFlowsOfLargeClusters) {
+  for (const char* name : {"dgx-h100-16k", "dgx-h100-100k"}) {
+    const auto topology = *BuildTopology(*FindCluster(name), 1024);
+    std::vector<int> endpoints(8192);
+    std::iota(endpoints.begin(), endpoints.end(), 0);
+    const Places places = PlacesOf(*topology, endpoints);
+    for (const Call& call : Calls(places.ranks())) {
+      const CollectiveShape shape{call.kind, places.ranks(), 1, call.root, {}};
+      const Phase phase = ByNode(*MakeNcclRoute(call.algorithm, shape, places));
+      Router router(*topology, {});
+      PhaseTimes times(*topology, router);
+      const PhaseTimes::Part part{phase, endpoints};
+      EXPECT_GT(times.Bound({&part, 1}).seconds, 0);
+      Schedule schedule{.phases = {phase}, .last_phase = {}};
+      EXPECT_GT(EstimateSeconds(schedule, places), 0);
+      EXPECT_GT(BusiestBytes(schedule), 0);
+      EXPECT_FALSE(phase.flows.pattern()->listed()) << name;
+    }
   }
 }
 
